@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Counters, in the order QUERY_STATS writes them, __le64 each. They count from
+ * reset and never decrease. New ones are appended.
+ */
+#ifndef FAKERNIC_STATS_H
+#define FAKERNIC_STATS_H
+
+#include "base.h"
+
+enum fakernic_stat {
+	/* the Ethernet port; bytes without FCS */
+	FAKERNIC_STAT_TX_FRAMES,
+	FAKERNIC_STAT_TX_BYTES,
+	FAKERNIC_STAT_RX_FRAMES,
+	FAKERNIC_STAT_RX_BYTES,
+	FAKERNIC_STAT_RX_NO_BUFFER,	/* Ethernet frame, empty port RQ */
+	FAKERNIC_STAT_RX_FILTERED,	/* not for this MAC */
+	FAKERNIC_STAT_RX_OVERSIZE,	/* longer than the port's MTU allows */
+	FAKERNIC_STAT_TX_DROPPED,	/* link down, or longer than the MTU */
+	/* RoCEv2 frames */
+	FAKERNIC_STAT_TX_ROCE,
+	FAKERNIC_STAT_RX_ROCE,
+	FAKERNIC_STAT_RX_LOOPBACK,
+	/* RoCEv2 frames dropped, one counter per check, in checking order */
+	FAKERNIC_STAT_DROP_SHORT,	/* headers or length fields do not fit */
+	FAKERNIC_STAT_DROP_IP_CSUM,	/* IPv4 header checksum */
+	FAKERNIC_STAT_DROP_FRAGMENT,	/* IP fragment */
+	FAKERNIC_STAT_DROP_ICRC,
+	FAKERNIC_STAT_DROP_BTH_VERSION,
+	FAKERNIC_STAT_DROP_OPCODE,	/* reserved, or not of the QP's service */
+	FAKERNIC_STAT_DROP_QPN,		/* no such QP */
+	FAKERNIC_STAT_DROP_QP_STATE,
+	FAKERNIC_STAT_DROP_PKEY,
+	FAKERNIC_STAT_DROP_QKEY,
+	FAKERNIC_STAT_DROP_ADDRESS,	/* not from the connected peer */
+	FAKERNIC_STAT_DROP_UD_LENGTH,	/* datagram longer than the buffer or MTU */
+	FAKERNIC_STAT_DROP_UD_NO_BUFFER,	/* datagram, empty RQ */
+	FAKERNIC_STAT_DROP_RESPONSE,	/* stale or unexpected ACK or response */
+	FAKERNIC_STAT_DROP_MCAST,	/* no QP attached */
+	/* requester */
+	FAKERNIC_STAT_RETRANSMITS,	/* request packets sent again */
+	FAKERNIC_STAT_TIMEOUTS,		/* local ACK timeouts */
+	FAKERNIC_STAT_RETRY_EXCEEDED,
+	FAKERNIC_STAT_RNR_RETRY_EXCEEDED,
+	FAKERNIC_STAT_RX_RNR_NAK,
+	FAKERNIC_STAT_RX_SEQ_NAK,
+	FAKERNIC_STAT_RX_FATAL_NAK,
+	FAKERNIC_STAT_IMPLIED_NAK,	/* a gap seen in read responses or ACKs */
+	FAKERNIC_STAT_LOCAL_ERRORS,	/* send WRs refused locally */
+	/* responder */
+	FAKERNIC_STAT_TX_RNR_NAK,
+	FAKERNIC_STAT_TX_SEQ_NAK,
+	FAKERNIC_STAT_TX_FATAL_NAK,
+	FAKERNIC_STAT_DUPLICATES,	/* duplicate request packets */
+	FAKERNIC_STAT_OUT_OF_SEQUENCE,
+	FAKERNIC_STAT_REMOTE_ACCESS_ERRORS,
+	/* congestion */
+	FAKERNIC_STAT_RX_ECN_MARKED,
+	FAKERNIC_STAT_TX_CNP,
+	FAKERNIC_STAT_RX_CNP,
+	/* the device */
+	FAKERNIC_STAT_DOORBELL_DROPPED,
+	FAKERNIC_STAT_CQ_OVERRUNS,
+	FAKERNIC_STAT_EQ_DELAYED,	/* events that found their EQ full */
+	FAKERNIC_STAT_DMA_ERRORS,
+	FAKERNIC_STAT_COMMANDS,
+	FAKERNIC_STAT_COMMANDS_FAILED,
+	FAKERNIC_STAT_COUNT
+};
+
+#endif

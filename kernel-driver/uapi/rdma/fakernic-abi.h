@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
+/*
+ * The uverbs ABI between the fakernic kernel driver and its rdma-core provider.
+ *
+ * The kernel's rules hold: every structure is a multiple of 8 bytes, 64-bit
+ * fields are __aligned_u64, reserved fields are zero when sent and refused when
+ * not zero, structures only grow at their end. Queue memory is laid out as the
+ * hardware interface says (fakernic/base.h): the ring, then the doorbell record;
+ * it starts on a page boundary. Queue depths are given as log2.
+ */
+#ifndef FAKERNIC_ABI_H
+#define FAKERNIC_ABI_H
+
+#include <linux/types.h>
+
+#define FAKERNIC_ABI_VERSION	1
+
+struct fakernic_uresp_alloc_ucontext {
+	__aligned_u64 uar_offset;	/* mmap offset of the doorbell page */
+	__aligned_u64 features;		/* FAKERNIC_FEATURE_* in use */
+	__aligned_u64 clock_offset;	/* mmap offset of the clock page, or 0 */
+	__u32 interface_version;	/* FAKERNIC_REG_INTERFACE_VERSION */
+	__u32 max_qp_wr;
+	__u32 max_inline;		/* bytes */
+	__u16 max_send_sge;
+	__u16 max_recv_sge;
+};
+
+struct fakernic_uresp_alloc_pd {
+	__u32 pdn;
+	__u32 reserved;
+};
+
+struct fakernic_ureq_create_cq {
+	__aligned_u64 buf_va;
+	__u8 log_depth;
+	__u8 reserved[7];
+};
+
+struct fakernic_uresp_create_cq {
+	__u32 cqn;
+	__u32 reserved;
+};
+
+struct fakernic_ureq_resize_cq {
+	__aligned_u64 buf_va;
+	__u8 log_depth;
+	__u8 reserved[7];
+};
+
+#define FAKERNIC_ABI_QUEUE_NONE	0xff
+
+struct fakernic_ureq_create_qp {
+	__aligned_u64 sq_va;
+	__aligned_u64 rq_va;
+	__u8 sq_log_depth;		/* basic blocks, or QUEUE_NONE */
+	__u8 rq_log_depth;		/* slots, or QUEUE_NONE */
+	__u8 rq_log_stride;
+	__u8 reserved[5];
+};
+
+struct fakernic_uresp_create_qp {
+	__u32 qpn;
+	__u32 reserved;
+};
+
+struct fakernic_ureq_create_srq {
+	__aligned_u64 buf_va;
+	__u8 log_depth;
+	__u8 log_stride;
+	__u8 reserved[6];
+};
+
+struct fakernic_uresp_create_srq {
+	__u32 srqn;
+	__u32 reserved;
+};
+
+struct fakernic_ureq_modify_srq {
+	__aligned_u64 buf_va;		/* with a resize, else 0 */
+	__u8 log_depth;
+	__u8 reserved[7];
+};
+
+struct fakernic_uresp_create_ah {
+	__u8 dmac[6];			/* as the kernel resolved it */
+	__u16 udp_sport;		/* 0: left to the device */
+};
+
+#endif

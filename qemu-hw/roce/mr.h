@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory regions: from (key, address, length, right) to DMA addresses.
+ *
+ * Every access of the data path to guest memory goes through here and is checked
+ * (IBTA 10.6.3, 10.7): index, tag, state, PD, (window's QP,) rights, bounds, all
+ * in arithmetic that cannot wrap. A check returns enum fakernic_vendor_err, 0 for
+ * "granted"; the caller knows which completion status or NAK it means.
+ *
+ * A RoceMr pointer is valid until the next control operation.
+ */
+#ifndef ROCE_MR_H
+#define ROCE_MR_H
+
+#include "roce.h"
+
+typedef struct RoceMr RoceMr;
+typedef struct RoceMrTable RoceMrTable;
+
+/* max: power of two. NULL when out of memory. */
+RoceMrTable *roce_mr_table_new(uint32_t max);
+void roce_mr_table_free(RoceMrTable *table);
+/* Destroys all keys. */
+void roce_mr_table_reset(RoceMrTable *table);
+
+/* The control plane of roce.h, on a table. */
+int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key);
+int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
+                        uint32_t *key);
+int roce_mr_table_destroy(RoceMrTable *t, uint32_t key);
+int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
+                            uint32_t pdn, uint32_t *key);
+uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn);
+
+/*
+ * Checks one access; rights: all of FAKERNIC_ACCESS_* in 'access' (0: local
+ * read) must be granted. A length of 0 is granted without looking at the key
+ * (IBTA C9-88). qpn matters for type 2 windows only.
+ */
+uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+                       uint32_t qpn, uint64_t address, uint64_t length,
+                       uint32_t access, const RoceMr **mr)
+    __attribute__((warn_unused_result));
+
+/*
+ * Moves bytes of a range that roce_mr_check() granted, page by page, ascending.
+ * False: the host could not reach the memory (KEY_DMA).
+ */
+bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
+                  const RoceHostOps *ops, void *host)
+    __attribute__((warn_unused_result));
+bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
+                   size_t len, const RoceHostOps *ops, void *host)
+    __attribute__((warn_unused_result));
+/* 8 bytes, address 8-byte aligned within a granted range. */
+bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
+                    const RoceHostOps *ops, void *host)
+    __attribute__((warn_unused_result));
+
+/* Sum of the lengths; may exceed 32 bits. */
+uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
+
+/*
+ * Copies len bytes at 'offset' into a gather list to buf, or from buf into a
+ * scatter list. The list holds offset + len bytes (the caller made sure).
+ * Checks each entry it touches; returns enum fakernic_vendor_err.
+ */
+uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,
+                         const RoceSge *sge, unsigned count, uint64_t offset,
+                         void *buf, size_t len, const RoceHostOps *ops,
+                         void *host) __attribute__((warn_unused_result));
+uint16_t roce_sge_scatter(const RoceMrTable *t, uint32_t pdn,
+                          const RoceSge *sge, unsigned count, uint64_t offset,
+                          const void *buf, size_t len, const RoceHostOps *ops,
+                          void *host) __attribute__((warn_unused_result));
+/* Checks every entry in full, for the right 'access' (0 or LOCAL_WRITE). */
+uint16_t roce_sge_check(const RoceMrTable *t, uint32_t pdn, const RoceSge *sge,
+                        unsigned count, uint32_t access)
+    __attribute__((warn_unused_result));
+
+/* Work requests on keys (LOCAL_INV, SEND_INV from the peer, REG_MR, BIND_MW).
+ * Return enum fakernic_vendor_err. 'remote': rights of a peer's SEND_INV. */
+uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, uint32_t pdn,
+                            uint32_t qpn, bool remote)
+    __attribute__((warn_unused_result));
+/* Takes over wr->reg_mr.pages in any case. */
+uint16_t roce_mr_fast_reg(RoceMrTable *t, uint32_t pdn, RoceSendWr *wr)
+    __attribute__((warn_unused_result));
+uint16_t roce_mr_bind_mw(RoceMrTable *t, uint32_t pdn, uint32_t qpn,
+                         const RoceSendWr *wr)
+    __attribute__((warn_unused_result));
+
+#endif

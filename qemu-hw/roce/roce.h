@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The RoCEv2 engine: its whole public interface.
+ *
+ * The engine is a function of (state, input, now). It is C11 with libc's memory
+ * and string functions and libdeflate's CRC32; it knows no QEMU, no threads, no
+ * clock, no randomness and no sockets. Frames are pushed in with roce_input()
+ * and pulled out with roce_output(); time is a number handed in, the next
+ * deadline a number handed out. Everything else the engine wants (guest memory,
+ * the next work request, the place of a completion) it asks of its host through
+ * struct RoceHostOps. QEMU, the simulator, the unit tests and the fuzzers are
+ * such hosts.
+ *
+ * Rules for callers:
+ *  - one thread per Roce; host operations must not call back into the engine;
+ *  - 'now' never decreases;
+ *  - after any roce_post_*, roce_input, roce_tick or roce_qp_* call the caller
+ *    drains roce_output() until it returns 0 (or as far as its wire takes it)
+ *    and asks roce_deadline() anew;
+ *  - the numbers of opcodes, states, attributes, statuses and counters are those
+ *    of the firmware-spec headers: there is no second set of names for them.
+ *
+ * All multi-byte fields in these structures are in host order.
+ */
+#ifndef ROCE_H
+#define ROCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fakernic/cmdq.h"
+#include "fakernic/cq.h"
+#include "fakernic/eq.h"
+#include "fakernic/mr.h"
+#include "fakernic/qp.h"
+#include "fakernic/sq.h"
+#include "fakernic/stats.h"
+
+typedef int64_t RoceTime;               /* nanoseconds from any origin */
+#define ROCE_TIME_NEVER INT64_MAX
+
+/* Largest Ethernet frame the engine makes or takes: 9000 + header + VLAN. */
+#define ROCE_FRAME_MAX 9022
+
+typedef struct Roce Roce;
+
+/* ---- what the engine asks of its host ---------------------------------- */
+
+/* One scatter/gather entry (IBTA 10.7.2). */
+typedef struct RoceSge {
+    uint64_t address;
+    uint32_t length;
+    uint32_t lkey;
+} RoceSge;
+
+/* Destination and path of packets (struct fakernic_av in host order). */
+typedef struct RoceAv {
+    uint8_t dgid[16];
+    uint8_t dmac[6];
+    uint16_t sgid_index;
+    uint32_t flow_label;
+    uint8_t traffic_class;
+    uint8_t hop_limit;
+    uint8_t sl;
+    uint8_t static_rate;
+    uint16_t udp_sport;
+} RoceAv;
+
+/*
+ * A send work request. The host has checked its format (opcode known, counts
+ * within limits, reserved fields zero) and copied it out of guest memory; the
+ * engine judges whether the QP may execute it.
+ */
+typedef struct RoceSendWr {
+    uint32_t index;             /* returned as RoceCompletion.wqe_index */
+    uint8_t opcode;             /* enum fakernic_sq_opcode */
+    uint8_t flags;              /* FAKERNIC_SQ_* */
+    uint8_t sge_count;
+    uint16_t inline_length;     /* with FAKERNIC_SQ_INLINE */
+    uint16_t format_error;      /* enum fakernic_vendor_err, or 0: the host
+                                 * refused the WQE; completes in error with
+                                 * LOC_QP_OP_ERR, other fields but index and
+                                 * flags are not valid */
+    uint32_t imm_or_key;
+    uint32_t xrc_srqn;
+    union {
+        struct {
+            uint64_t remote_address;
+            uint32_t rkey;
+            uint32_t flush;
+        } rdma;
+        struct {
+            uint64_t remote_address;
+            uint32_t rkey;
+            uint64_t swap_or_add;
+            uint64_t compare;
+            uint64_t swap_mask_or_boundary;
+            uint64_t compare_mask;
+        } atomic;
+        struct {
+            RoceAv av;
+            uint32_t dest_qpn;
+            uint32_t qkey;
+        } ud;
+        struct {
+            uint64_t iova;
+            uint64_t length;
+            uint32_t key;
+            uint32_t access;
+            uint32_t page_count;
+            uint8_t page_shift;
+            uint64_t *pages;    /* malloc'ed, ownership passes to the engine */
+        } reg_mr;
+        struct {
+            uint64_t address;
+            uint64_t length;
+            uint32_t mw_key;
+            uint32_t new_key;
+            uint32_t mr_key;
+            uint32_t access;
+        } bind_mw;
+    };
+    RoceSge sge[FAKERNIC_SGE_MAX];
+    uint8_t inline_data[FAKERNIC_INLINE_MAX];
+} RoceSendWr;
+
+typedef struct RoceRecvWr {
+    uint32_t tag;               /* returned as RoceCompletion.wqe_index */
+    uint8_t sge_count;
+    uint16_t format_error;      /* as in RoceSendWr */
+    RoceSge sge[FAKERNIC_SGE_MAX];
+} RoceRecvWr;
+
+/* What a CQE says (struct fakernic_cqe in host order). */
+typedef struct RoceCompletion {
+    uint32_t cqn;
+    uint32_t qpn;
+    uint32_t wqe_index;
+    uint32_t byte_count;
+    uint32_t imm_or_key;
+    uint32_t src_qpn;
+    uint32_t srqn;
+    uint16_t vendor_err;
+    uint16_t pkey_index;
+    uint16_t vlan;
+    uint8_t opcode;             /* enum fakernic_cqe_opcode */
+    uint8_t status;             /* enum fakernic_cqe_status */
+    uint8_t flags;              /* FAKERNIC_CQE_* */
+    uint8_t sl;
+    uint8_t smac[6];
+    uint8_t network_type;
+} RoceCompletion;
+
+/* Atomic operations on guest memory, 8 bytes at an 8-byte aligned address. */
+typedef struct RoceAtomic {
+    uint8_t opcode;             /* FAKERNIC_SQ_ATOMIC_* (masked or not) */
+    uint64_t swap_or_add;
+    uint64_t compare;
+    uint64_t swap_mask_or_boundary;
+    uint64_t compare_mask;
+    uint64_t original;          /* out: the value before */
+} RoceAtomic;
+
+/* Points on a work request's way, for traces only. */
+typedef enum RoceTracePoint {
+    ROCE_TRACE_SEND_WR,         /* qpn, a = index, b = opcode */
+    ROCE_TRACE_TX,              /* qpn (destination), a = psn, b = BTH opcode */
+    ROCE_TRACE_RX,              /* qpn (destination), a = psn, b = BTH opcode */
+    ROCE_TRACE_DROP,            /* qpn, a = enum fakernic_stat, b = psn */
+    ROCE_TRACE_NAK_TX,          /* qpn, a = psn, b = syndrome */
+    ROCE_TRACE_NAK_RX,          /* qpn, a = psn, b = syndrome */
+    ROCE_TRACE_RETRY,           /* qpn, a = psn, b = retries left */
+    ROCE_TRACE_TIMEOUT,         /* qpn, a = psn, b = retries left */
+    ROCE_TRACE_QP_STATE,        /* qpn, a = old state, b = new state */
+    ROCE_TRACE_QP_ERROR,        /* qpn, a = enum fakernic_vendor_err, b = 0 */
+} RoceTracePoint;
+
+typedef enum RoceFetch {
+    ROCE_FETCH_NONE = 0,        /* the queue is empty */
+    ROCE_FETCH_OK = 1,          /* *wr is filled in */
+    ROCE_FETCH_ERROR = 2,       /* the queue itself is broken (DMA, overrun):
+                                 * wr->format_error says why */
+} RoceFetch;
+
+/*
+ * Synchronous; may fail where they return bool; must not call the engine.
+ * Addresses are DMA addresses, translated from keys by the engine; ranges do
+ * not wrap and have been checked against the region.
+ */
+typedef struct RoceHostOps {
+    /* Reads or writes len >= 1 bytes. Writes land in ascending order and are
+     * visible before any later operation of this interface. */
+    bool (*dma_read)(void *host, uint64_t address, void *buf, size_t len);
+    bool (*dma_write)(void *host, uint64_t address, const void *buf,
+                      size_t len);
+    bool (*dma_atomic)(void *host, uint64_t address, RoceAtomic *op);
+    /* The next WQE of a QP's send queue: copied, decoded, consumed. */
+    RoceFetch (*next_send)(void *host, uint32_t qpn, RoceSendWr *wr);
+    /* The next WQE of a QP's receive queue, or of its SRQ (srqn != 0). */
+    RoceFetch (*next_recv)(void *host, uint32_t qpn, uint32_t srqn,
+                           RoceRecvWr *wr);
+    /* A work request has completed. Called in completion order per queue. */
+    void (*complete)(void *host, const RoceCompletion *completion);
+    /* An asynchronous event: enum fakernic_event with the object's number. */
+    void (*event)(void *host, uint8_t type, uint32_t id, uint16_t vendor_err);
+    /* Optional (NULL): see RoceTracePoint. */
+    void (*trace)(void *host, RoceTracePoint point, uint32_t qpn, uint32_t a,
+                  uint32_t b);
+} RoceHostOps;
+
+/* ---- engine -------------------------------------------------------------- */
+
+typedef struct RoceLimits {
+    uint32_t max_qp;            /* power of two, <= 65536 */
+    uint32_t max_mr;            /* regions and windows; power of two */
+    uint32_t max_mcast_groups;
+    uint16_t gid_count;
+    uint16_t max_sends;         /* sends in flight per QP: fetched and not yet
+                                 * completed; power of two */
+    uint8_t max_rd_atomic;      /* initiator and responder resources per QP */
+} RoceLimits;
+
+/* Returns NULL only when out of memory. 'host' is handed to every operation. */
+Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host);
+/* Frees all objects without completions or events. */
+void roce_free(Roce *r);
+/* Destroys all objects, clears GIDs and counters: the state of roce_new(). */
+void roce_reset(Roce *r);
+
+/* Counters by enum fakernic_stat; the host may add its own to the array. */
+uint64_t *roce_stats(Roce *r);
+
+/* ---- data plane ------------------------------------------------------------ */
+
+/* The send queue of a QP may hold new WQEs (a doorbell). */
+void roce_post_send(Roce *r, RoceTime now, uint32_t qpn);
+
+typedef enum RoceInput {
+    ROCE_INPUT_TAKEN,           /* RoCEv2: processed, or dropped and counted */
+    ROCE_INPUT_ETHERNET,        /* not RoCEv2 for this port's GIDs: the host
+                                 * may hand it to the port with
+                                 * roce_input_ethernet() */
+} RoceInput;
+
+/* One Ethernet frame without FCS, 14..any bytes. */
+RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len);
+
+/*
+ * Delivers a frame to a raw-packet QP's receive queue. False, and
+ * FAKERNIC_STAT_RX_NO_BUFFER counted, when it has no receive or is not RTR/RTS.
+ */
+bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
+                         const uint8_t *frame, size_t len);
+
+/* Runs what is due at 'now': retransmission, RNR waits, delayed ACKs. */
+void roce_tick(Roce *r, RoceTime now);
+
+/* When roce_tick() is next needed; ROCE_TIME_NEVER: only on other input. */
+RoceTime roce_deadline(const Roce *r);
+
+/*
+ * Pulls the next frame to send, complete with Ethernet header, without FCS,
+ * round robin between QPs. 'buf' holds ROCE_FRAME_MAX bytes. Returns its length,
+ * or 0 when there is nothing to send now. *loopback is set when the destination
+ * is one of this engine's own GIDs: such a frame goes back into roce_input(),
+ * not on the wire. Guest memory is read here, once per frame.
+ */
+size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
+
+/* ---- control plane ------------------------------------------------------- */
+
+/*
+ * Control operations return enum fakernic_cmd_status; a failed one changes
+ * nothing. They emit completions and events through the host operations.
+ */
+
+typedef struct RoceQpInit {
+    uint8_t type;               /* enum fakernic_qp_type */
+    bool has_sq;
+    bool has_rq;                /* own RQ; exclusive with srqn */
+    uint32_t pdn;
+    uint32_t send_cqn;
+    uint32_t recv_cqn;
+    uint32_t srqn;
+    uint32_t xrcdn;
+} RoceQpInit;
+
+/* struct fakernic_qp_attr in host order. */
+typedef struct RoceQpAttr {
+    uint8_t state, cur_state, path_mtu, path_mig_state;
+    uint32_t qkey, rq_psn, sq_psn, dest_qpn, access_flags;
+    uint16_t pkey_index, alt_pkey_index;
+    uint8_t port, alt_port, max_rd_atomic, max_dest_rd_atomic;
+    uint8_t min_rnr_timer, timeout, retry_cnt, rnr_retry;
+    uint8_t alt_timeout, sqd_async_notify, sq_draining;
+    uint32_t rate_limit_kbps;
+    RoceAv av, alt_av;
+} RoceQpAttr;
+
+/* GSI gets QPN 1; others a QPN not used for as long as possible before. */
+int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn);
+/* No further completion or event names the QP once this returns. */
+int roce_qp_destroy(Roce *r, uint32_t qpn);
+/*
+ * IBTA 11.2.5.2. *bad_field is set to the FAKERNIC_QP_ATTR_* bit of the
+ * attribute refused, or 0. A transition to RESET forgets all work requests; to
+ * ERR it flushes them with completions; receives posted later are found by
+ * roce_tick() within FAKERNIC_RQ_FLUSH_INTERVAL_NS, as they ring no doorbell.
+ */
+int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
+                   const RoceQpAttr *attr, uint32_t *bad_field);
+int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
+/* The host found the QP's CQ or ring broken: to ERR, flush, QP_FATAL event. */
+void roce_qp_error(Roce *r, RoceTime now, uint32_t qpn, uint16_t vendor_err);
+
+typedef struct RoceMrInit {
+    uint8_t type;               /* enum fakernic_mr_type */
+    uint8_t tag;
+    uint8_t page_shift;
+    uint32_t pdn;
+    uint32_t access;
+    uint32_t page_count;        /* MEMORY: entries of pages; FAST_REG: maximum */
+    uint64_t iova;
+    uint64_t length;
+    uint64_t *pages;            /* malloc'ed page addresses; the engine owns
+                                 * them once the call succeeds */
+} RoceMrInit;
+
+int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key);
+int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
+                  uint32_t *key);
+/* Also for windows. BUSY while a window is bound to the region. */
+int roce_mr_destroy(Roce *r, uint32_t key);
+int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
+                   uint32_t *key);
+/* How many keys belong to a PD (for DEALLOC_PD's BUSY). */
+uint32_t roce_pd_users(const Roce *r, uint32_t pdn);
+
+typedef struct RoceGid {
+    uint8_t type;               /* enum fakernic_gid_type */
+    uint16_t vlan;
+    uint8_t mac[6];
+    uint8_t gid[16];
+} RoceGid;
+
+int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid);
+int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
+int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
+
+/* The Ethernet payload the port takes: path MTUs that do not fit are refused. */
+void roce_set_port_mtu(Roce *r, uint32_t mtu);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * RoCEv2 frames: the only place that knows network byte order.
+ *
+ * Ethernet, optional VLAN tag, IPv4 or IPv6, UDP port 4791, BTH, extended
+ * transport headers, payload, pad, ICRC (IBTA annex A17, chapter 9). Decoding
+ * checks what one frame alone can tell; encoding cannot fail.
+ */
+#ifndef ROCE_WIRE_H
+#define ROCE_WIRE_H
+
+#include "roce.h"
+
+#define ROCE_UDP_PORT 4791
+#define ROCE_ICRC_SIZE 4
+/* Ethernet + VLAN + IPv6 + UDP + BTH + the longest extended headers. */
+#define ROCE_HEADERS_MAX 160
+
+/*
+ * A packet with its headers in host order. Which of the extended headers are
+ * there follows from the opcode (opcode.h); the others are zero.
+ */
+typedef struct RocePacket {
+    /* Ethernet and IP */
+    uint8_t dmac[6];
+    uint8_t smac[6];
+    bool has_vlan;
+    uint16_t vlan_tci;
+    uint8_t network_type;       /* FAKERNIC_GID_IPV4 or _IPV6 */
+    uint8_t sgid[16];           /* source address as a GID */
+    uint8_t dgid[16];
+    uint8_t traffic_class;      /* with the ECN bits */
+    uint8_t hop_limit;
+    uint32_t flow_label;        /* IPv6 only */
+    uint16_t udp_sport;
+    uint16_t ip_id;             /* IPv4 identification */
+    const uint8_t *ip;          /* decode: the IP header in the frame */
+    /* BTH (IBTA 9.2) */
+    uint8_t opcode;
+    bool solicited;
+    bool mig_req;
+    bool fecn;
+    bool becn;
+    bool ack_req;
+    uint16_t pkey;
+    uint32_t dest_qpn;
+    uint32_t psn;
+    /* extended headers (IBTA 9.3) */
+    struct {
+        uint32_t srqn;
+    } xrceth;
+    struct {
+        uint32_t qkey;
+        uint32_t src_qpn;
+    } deth;
+    struct {
+        uint64_t address;
+        uint32_t rkey;
+        uint32_t length;
+    } reth;
+    struct {
+        uint64_t address;
+        uint32_t rkey;
+        uint64_t swap_or_add;
+        uint64_t compare;
+    } atomic_eth;
+    struct {
+        uint8_t syndrome;
+        uint32_t msn;
+    } aeth;
+    uint64_t atomic_ack;
+    uint32_t imm;               /* ImmDt, as a number */
+    uint32_t ieth_rkey;
+    uint32_t feth;              /* FLUSH: type and level */
+    /* payload, without pad */
+    const uint8_t *payload;     /* decode only */
+    size_t payload_len;
+} RocePacket;
+
+typedef enum RoceDecode {
+    ROCE_DECODE_OK,
+    ROCE_DECODE_NOT_ROCE,       /* no UDP datagram to port 4791 */
+    ROCE_DECODE_DROP,           /* *drop tells which check failed */
+} RoceDecode;
+
+/*
+ * Parses an Ethernet frame of any length. Trailing bytes beyond the IP length
+ * (Ethernet padding) are ignored. Checks, in this order: lengths, IPv4 header
+ * checksum, fragments, UDP port, ICRC, BTH version, known opcode, headers and
+ * pad fit. UDP checksums are not checked (IBTA A17.9.2: may be zero).
+ */
+RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
+                            RocePacket *packet, enum fakernic_stat *drop);
+
+/*
+ * Writes all headers for a payload of packet->payload_len bytes. Returns the
+ * offset at which the caller places the payload. 'buf' holds ROCE_FRAME_MAX.
+ */
+size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet);
+
+/*
+ * Adds pad and ICRC behind a payload already in place. Returns the frame's
+ * length. To be called once, after the payload no longer changes.
+ */
+size_t roce_wire_finish(uint8_t *buf, size_t payload_offset,
+                        size_t payload_len);
+
+/* The 40 bytes a UD receiver finds before its data: the IPv6 header, or 20
+ * unspecified (zero) bytes and the IPv4 header (IBTA A17.4.5.2). */
+#define ROCE_GRH_SIZE 40
+void roce_wire_grh(const RocePacket *packet, uint8_t grh[ROCE_GRH_SIZE]);
+
+bool roce_gid_is_ipv4(const uint8_t gid[16]);
+bool roce_gid_is_multicast(const uint8_t gid[16]);
+
+#endif
