@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Build steps, run inside the Debian 13 root: build.py STEP...
+
+Each step is keyed by a hash of what goes into it (versions, overlay files,
+options, this program) and does nothing when that is unchanged; otherwise it
+is incremental where its build system is. One progress line per step that
+works, with its time; the full log is /cache/log/STEP.log.
+
+  qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
+  rdma-core    rdma-core with rdma-provider/       /cache/build/rdma-core
+  driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
+  driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
+  image        guest kernels, initrds, base, payload   /cache/images
+  all          all of these
+"""
+
+import contextlib
+import fcntl
+import filecmp
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import image
+
+SRC = Path("/src")
+CACHE = Path("/cache")
+SOURCES = CACHE / "src"
+BUILD = CACHE / "build"
+LOG = CACHE / "log"
+KERNELS = ("6.12", "6.1")
+JOBS = str(os.cpu_count() or 1)
+HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
+
+QEMU_OPTIONS = [
+    "--target-list=x86_64-softmmu", "--without-default-features",
+    "--disable-install-blobs", "--disable-docs", "--disable-user",
+    "--disable-guest-agent", "--disable-download",
+    "--enable-tcg", "--enable-kvm", "--enable-slirp", "--enable-virtfs",
+    "--enable-attr", "--enable-pixman", "--enable-fdt=system",
+    "--enable-trace-backends=log",
+]
+
+RDMA_OPTIONS = [
+    "-GNinja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DENABLE_STATIC=0",
+    "-DNO_MAN_PAGES=1", "-DNO_PYVERBS=0", "-DPYTHON_EXECUTABLE=/usr/bin/python3",
+    "-DCMAKE_INSTALL_PREFIX=/usr", "-DCMAKE_INSTALL_SYSCONFDIR=/etc",
+    "-DCMAKE_INSTALL_LOCALSTATEDIR=/var", "-DCMAKE_INSTALL_RUNDIR=/run",
+    "-DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu",
+    "-DCMAKE_INSTALL_LIBEXECDIR=lib", "-DCMAKE_INSTALL_UDEV_RULESDIR=/usr/lib/udev/rules.d",
+    "-DCMAKE_INSTALL_SYSTEMD_SERVICEDIR=/usr/lib/systemd/system",
+]
+
+
+class StepFailed(Exception):
+    """A build command failed; the message is the one line to show."""
+
+
+# ---- helpers ---------------------------------------------------------------
+
+def files_below(*tops):
+    """Every file below the given files and folders, sorted."""
+    for top in tops:
+        top = Path(top)
+        if top.is_file():
+            yield top
+        for folder, folders, names in os.walk(top):
+            folders[:] = sorted(f for f in folders
+                                if f not in ("__pycache__", ".git"))
+            for name in sorted(names):
+                if not name.endswith((".pyc", ".swp", "~")):
+                    yield Path(folder) / name
+
+
+def digest(texts=(), paths=()):
+    """The key of a step: of its options and of its input files."""
+    total = hashlib.sha256()
+    for text in texts:
+        total.update(str(text).encode() + b"\0")
+    for path in files_below(*paths):
+        total.update(str(path).encode() + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def sync_tree(source, target):
+    """Make target a copy of source, touching only files that differ."""
+    wanted = set()
+    for path in files_below(source):
+        name = path.relative_to(source)
+        wanted.add(name)
+        copy = target / name
+        if not copy.exists() or not filecmp.cmp(path, copy, shallow=False):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+    return wanted
+
+
+class Step:
+    """One named step: its lock, its log, its stamp and its progress line."""
+
+    def __init__(self, name, key):
+        self.name = name
+        self.key = key
+        self.stamp = BUILD / f"{name}.stamp"
+        self.log_path = LOG / f"{name}.log"
+        self.log = None
+
+    def is_current(self):
+        return self.stamp.exists() and self.stamp.read_text() == self.key
+
+    def run(self, *command, cwd=None, env=None):
+        """Run a command into the log; a failure names the log."""
+        command = [str(word) for word in command]
+        self.log.write(f"\n+ {' '.join(command)}\n")
+        self.log.flush()
+        merged = dict(os.environ, **(env or {}))
+        result = subprocess.run(command, cwd=cwd, env=merged, check=False,
+                                stdin=subprocess.DEVNULL, stdout=self.log,
+                                stderr=subprocess.STDOUT)
+        if result.returncode:
+            raise StepFailed(f"{self.name}: '{command[0]}' failed: see "
+                             f"{HOST_CACHE}/log/{self.name}.log")
+
+    def note(self, text):
+        self.log.write(text + "\n")
+
+
+@contextlib.contextmanager
+def step(name, key, title):
+    """Yields a Step to fill, or None when its result is up to date."""
+    this = Step(name, key)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    LOG.mkdir(parents=True, exist_ok=True)
+    with open(BUILD / f"{name}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if this.is_current():
+            yield None
+            return
+        this.stamp.unlink(missing_ok=True)
+        start = time.monotonic()
+        if sys.stdout.isatty():
+            print(f"  {title:<44} ...", end="\r", flush=True)
+        try:
+            with open(this.log_path, "w", encoding="utf-8") as this.log:
+                yield this
+        except StepFailed:
+            if sys.stdout.isatty():
+                print()
+            raise
+        this.stamp.write_text(key)
+        print(f"  {title:<44} {time.monotonic() - start:5.0f}s", flush=True)
+
+
+def unpack(this, name):
+    """The upstream tar of a source package, unpacked once: its folder."""
+    tars = sorted(Path(f"/opt/sources/{name}").glob("*.orig.tar.*"))
+    if not tars:
+        raise StepFailed(f"no source of {name} in the root: run 'make distclean'")
+    version = tars[-1].name.split("_")[1].split(".orig")[0]
+    target = SOURCES / f"{name}-{version}"
+    if not target.exists():
+        partial = SOURCES / f"{name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        this.run("tar", "-xf", tars[-1], "-C", partial, "--strip-components=1",
+                 "--no-same-owner")
+        partial.rename(target)
+    link = SOURCES / name
+    link.unlink(missing_ok=True)
+    link.symlink_to(target.name)
+    return target
+
+
+def source_name(name):
+    return [tar.name for tar in Path(f"/opt/sources/{name}").glob("*.orig.tar.*")]
+
+
+def overlay(this, script, target):
+    if script.exists():
+        this.run("sh", script, target)
+    else:
+        this.note(f"{script} does not exist yet: building {target.name} plain")
+
+
+def stand_in_blobs(source):
+    """Empty files for the EDK2 blobs: Debian's tar has none, meson wants them
+    to exist as soon as it finds bzip2, and nothing here uses them."""
+    pc_bios = source / "pc-bios"
+    text = (pc_bios / "meson.build").read_text(encoding="utf-8")
+    for name in re.findall(r"edk2-[a-z0-9_-]+\.fd", text):
+        (pc_bios / f"{name}.bz2").touch()
+
+
+# ---- steps -----------------------------------------------------------------
+
+def build_qemu():
+    own = digest([source_name("qemu"), QEMU_OPTIONS],
+                 [SRC / "qemu-hw", SRC / "firmware-spec/include"])
+    with step("qemu", own, "QEMU with fakernic") as this:
+        if this is None:
+            return
+        source = unpack(this, "qemu")
+        stand_in_blobs(source)
+        overlay(this, SRC / "qemu-hw/overlay.sh", source)
+        target = BUILD / "qemu"
+        configured = target / "fakernic.configured"
+        options = digest([source, QEMU_OPTIONS])
+        if not configured.exists() or configured.read_text() != options:
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(parents=True)
+            this.run(source / "configure", *QEMU_OPTIONS, cwd=target)
+            configured.write_text(options)
+        # First bring build.ninja up to date with the overlaid meson files.
+        this.run("ninja", "-C", target, "build.ninja")
+        targets = ["qemu-system-x86_64"]
+        ninja = (target / "build.ninja").read_text(encoding="utf-8")
+        if "build tests/qtest/fakernic-test:" in ninja:
+            targets.append("tests/qtest/fakernic-test")
+        this.run("ninja", "-C", target, *targets)
+
+
+def build_rdma_core():
+    own = digest([source_name("rdma-core"), RDMA_OPTIONS],
+                 [SRC / "rdma-provider", SRC / "firmware-spec/include",
+                  SRC / "kernel-driver/uapi"])
+    with step("rdma-core", own, "rdma-core with the fakernic provider") as this:
+        if this is None:
+            return
+        source = unpack(this, "rdma-core")
+        overlay(this, SRC / "rdma-provider/overlay.sh", source)
+        target = BUILD / "rdma-core"
+        configured = target / "fakernic.configured"
+        options = digest([source, RDMA_OPTIONS])
+        if not configured.exists() or configured.read_text() != options:
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(parents=True)
+            this.run("cmake", "-S", source, "-B", target, *RDMA_OPTIONS)
+            configured.write_text(options)
+        this.run("ninja", "-C", target)
+        install = BUILD / "rdma-core-install"
+        shutil.rmtree(install, ignore_errors=True)
+        this.run("ninja", "-C", target, "install", env={"DESTDIR": str(install)})
+        shutil.copytree(source / "tests", install / "usr/share/rdma-core-tests")
+
+
+def build_driver(kernel):
+    name = f"driver-{kernel}"
+    version = Path(f"/opt/kernels/{kernel}.version").read_text().strip()
+    own = digest([version],
+                 [SRC / "kernel-driver", SRC / "firmware-spec/include"])
+    with step(name, own, f"driver for Linux {version}") as this:
+        if this is None:
+            return
+        target = BUILD / name
+        if not (SRC / "kernel-driver/Makefile").exists():
+            this.note("kernel-driver/Makefile does not exist yet: no driver")
+            return
+        for part in ("kernel-driver", "firmware-spec/include"):
+            folder = target / part
+            wanted = sync_tree(SRC / part, folder)
+            for path in list(files_below(folder)):
+                gone = path.relative_to(folder) not in wanted
+                if gone and path.suffix in (".c", ".h"):
+                    path.unlink()
+        this.run("make", "-C", target / "kernel-driver", f"-j{JOBS}",
+                 f"KDIR=/opt/kernels/{kernel}.headers", "W=1")
+
+
+def build_image():
+    image.build(step, digest, KERNELS)
+
+
+STEPS = {
+    "qemu": build_qemu,
+    "rdma-core": build_rdma_core,
+    "driver-6.12": lambda: build_driver("6.12"),
+    "driver-6.1": lambda: build_driver("6.1"),
+    "image": build_image,
+}
+
+
+def main(names):
+    if "all" in names or not names:
+        names = list(STEPS)
+    for name in names:
+        if name not in STEPS:
+            print(f"fakernic: no build step '{name}': one of "
+                  f"{', '.join(STEPS)}, all", file=sys.stderr)
+            return 2
+    try:
+        for name in names:
+            STEPS[name]()
+    except StepFailed as failure:
+        print(f"fakernic: {failure}", file=sys.stderr)
+        return 1
+    except OSError as failure:
+        print(f"fakernic: {failure}: is the disk of {HOST_CACHE} full?",
+              file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

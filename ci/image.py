@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest: what the virtual machines boot, in /cache/images.
+
+  vmlinuz-K, initrd-K   Debian's kernel K and a tiny initrd (tests/vm/guest/init.c)
+  base.erofs            userland cut from this root, modules of both kernels
+  payload.erofs         fakernic's driver, rdma-core with its provider, the
+                        guest-side test programs; laid over the base at boot
+
+The base changes with the package list only. The payload is what a developer
+changes, and takes seconds to make.
+"""
+
+import lzma
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+
+SRC = Path("/src")
+IMAGES = Path("/cache/images")
+STAGE = Path("/cache/build/image")
+RDMA = Path("/cache/build/rdma-core-install")
+GUEST = SRC / "tests/vm/guest"
+
+# What the initrd needs to reach its root, in any order: depmod knows better.
+BOOT_MODULES = ("virtio_pci", "virtio_blk", "erofs", "overlay",
+                "virtio_console")
+
+# Module folders a guest may need, whole; and folders without their subfolders.
+MODULE_TREES = (
+    "arch", "block", "crypto", "fs", "lib", "mm", "net", "security",
+    "drivers/block", "drivers/char/hw_random", "drivers/dma-buf",
+    "drivers/infiniband", "drivers/iommu", "drivers/md", "drivers/net/bonding",
+    "drivers/net/ipvlan", "drivers/net/team", "drivers/net/vxlan",
+    "drivers/nvme", "drivers/ptp", "drivers/pps", "drivers/target",
+    "drivers/virtio", "drivers/vfio", "drivers/vhost", "drivers/iommu",
+)
+MODULE_FOLDERS = ("drivers/char", "drivers/net", "drivers/scsi")
+SKIPPED_TREES = ("net/bluetooth", "net/mac80211", "net/wireless", "net/nfc",
+                 "net/can", "net/batman-adv", "fs/xfs", "fs/btrfs",
+                 "fs/bcachefs", "fs/ocfs2", "fs/gfs2", "fs/ubifs", "fs/jfs")
+
+SKIPPED_FILES = re.compile(
+    r"/usr/(include|share/(doc|man|info|locale|lintian|bug|perl|gdb|i18n|"
+    r"bash-completion|zsh|fish|applications|icons))(/|$)|\.a$|/gconv/.*\.so$")
+
+
+def kernel_version(kernel):
+    return Path(f"/opt/kernels/{kernel}.version").read_text().strip()
+
+
+# ---- base ------------------------------------------------------------------
+
+def installed_packages():
+    """Name -> alternatives groups of dependencies, and what provides what."""
+    depends, provides = {}, {}
+    status = Path("/var/lib/dpkg/status").read_text(encoding="utf-8")
+    for stanza in status.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.M))
+        if "installed" not in fields.get("Status", "").split():
+            continue
+        name = fields["Package"]
+        wanted = ", ".join(fields[field] for field in ("Pre-Depends", "Depends")
+                           if field in fields)
+        depends[name] = [[re.split(r"[ :(]", choice.strip())[0]
+                          for choice in group.split("|")]
+                         for group in wanted.split(",") if group.strip()]
+        provides.setdefault(name, name)
+        for virtual in fields.get("Provides", "").split(","):
+            if virtual.strip():
+                provides.setdefault(virtual.split()[0], name)
+    return depends, provides
+
+
+def guest_packages():
+    """The packages marked "guest" and all they depend on."""
+    depends, provides = installed_packages()
+    text = (SRC / "ci/packages.txt").read_text(encoding="utf-8")
+    todo = [name for line in re.findall(r"^guest (.*)$", text, re.M)
+            for name in line.split()]
+    done = set()
+    while todo:
+        name = provides.get(todo.pop())
+        if name is None or name in done:
+            continue
+        done.add(name)
+        for group in depends[name]:
+            todo += [choice for choice in group if choice in provides][:1]
+    return done
+
+
+def package_files(packages):
+    """Every path of these packages that exists here."""
+    info = Path("/var/lib/dpkg/info")
+    paths = set()
+    for name in packages:
+        for listing in [*info.glob(f"{name}.list"), *info.glob(f"{name}:*.list")]:
+            paths.update(listing.read_text(encoding="utf-8").split("\n"))
+    # Byte code is made at installation and belongs to no package.
+    paths.update(re.sub(r"([^/]+)\.py$", r"__pycache__/\1.cpython-313.pyc", path)
+                 for path in list(paths) if path.endswith(".py"))
+    # Nor do the links of alternatives (awk, nc, …).
+    for folder in ("/usr/bin", "/usr/sbin"):
+        paths.update(entry.path for entry in os.scandir(folder)
+                     if entry.is_symlink()
+                     and os.readlink(entry.path).startswith("/etc/alternatives"))
+    for folder, _, names in os.walk("/etc"):
+        paths.update(os.path.join(folder, name) for name in names)
+    paths.add("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+    return sorted(path for path in paths
+                  if path and os.path.lexists(path)
+                  and not SKIPPED_FILES.search(path)
+                  and not (os.path.isdir(path) and not os.path.islink(path)))
+
+
+def wanted_module(name):
+    """Whether a module, by its path below kernel/, goes into the base."""
+    folder = os.path.dirname(name)
+    if any(folder == tree or folder.startswith(tree + "/")
+           for tree in SKIPPED_TREES):
+        return False
+    return folder in MODULE_FOLDERS or any(
+        folder == tree or folder.startswith(tree + "/") for tree in MODULE_TREES)
+
+
+def stage_modules(this, kernel, root):
+    """The wanted modules, unpacked: decompression is dear under emulation."""
+    version = kernel_version(kernel)
+    for lib in ("usr/lib", "lib"):
+        source = Path(f"/opt/kernels/{kernel}/{lib}/modules/{version}")
+        if source.is_dir():
+            break
+    target = root / "usr/lib/modules" / version
+    for path in sorted((source / "kernel").rglob("*.ko*")):
+        name = path.relative_to(source / "kernel")
+        if not wanted_module(str(name)):
+            continue
+        copy = target / "kernel" / str(name).removesuffix(".xz")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        data = path.read_bytes()
+        copy.write_bytes(lzma.decompress(data) if path.suffix == ".xz" else data)
+    for name in ("modules.builtin", "modules.builtin.modinfo"):
+        shutil.copy(source / name, target / name)
+    # depmod drops entries of modules that are not here.
+    order = (source / "modules.order").read_text(encoding="utf-8")
+    (target / "modules.order").write_text(order, encoding="utf-8")
+    this.run("depmod", "-b", root / "usr", version)
+
+
+def erofs(this, folder, name):
+    """An uncompressed erofs: the guest reads it from the host's page cache."""
+    partial = IMAGES / f"{name}.partial"
+    partial.unlink(missing_ok=True)
+    this.run("mkfs.erofs", "-T0", "--all-root", partial, folder)
+    partial.rename(IMAGES / name)
+
+
+def build_base(step, digest, kernels):
+    key = digest([kernel_version(kernel) for kernel in kernels],
+                 [SRC / "ci/packages.txt", SRC / "ci/image.py"])
+    with step("image-base", key, "guest base image") as this:
+        if this is None:
+            return
+        root = STAGE / "base"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        files = STAGE / "base.files"
+        files.write_text("\n".join(package_files(guest_packages())) + "\n",
+                         encoding="utf-8")
+        for link in ("bin", "sbin", "lib", "lib64"):
+            (root / link).symlink_to(os.readlink("/" + link))
+        for folder in ("dev", "proc", "sys", "run", "root", "mnt", "etc",
+                       "var/log", "var/tmp", "var/lib", "usr/lib/modules",
+                       "usr/lib64"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / "tmp").mkdir()
+        (root / "tmp").chmod(0o1777)
+        (root / "var/run").symlink_to("/run")
+        this.run("sh", "-c",
+                 f"tar -C / --hard-dereference -cf - -T {files} | "
+                 f"tar -C {root} --keep-directory-symlink -xf -")
+        for kernel in kernels:
+            stage_modules(this, kernel, root)
+        erofs(this, root, "base.erofs")
+
+
+# ---- initrd ----------------------------------------------------------------
+
+def module_order(root, version):
+    """The boot modules' files with their dependencies before them."""
+    depends = {}
+    folder = root / "usr/lib/modules" / version
+    for line in (folder / "modules.dep").read_text().splitlines():
+        path, _, needs = line.partition(":")
+        depends[path] = needs.split()
+    by_name = {Path(path).stem.replace("-", "_"): path for path in depends}
+    order = []
+    for name in BOOT_MODULES:
+        if name not in by_name:     # built in
+            continue
+        for path in [*reversed(depends[by_name[name]]), by_name[name]]:
+            if path not in order:
+                order.append(path)
+    return [folder / path for path in order]
+
+
+def build_initrd(step, digest, kernel):
+    version = kernel_version(kernel)
+    key = digest([version, *BOOT_MODULES],
+                 [GUEST / "init.c", SRC / "ci/image.py", SRC / "ci/packages.txt"])
+    with step(f"image-initrd-{kernel}", key, f"guest kernel {version}") as this:
+        if this is None:
+            return
+        root = STAGE / f"initrd-{kernel}"
+        shutil.rmtree(root, ignore_errors=True)
+        for folder in ("modules", "proc", "dev", "base", "payload", "tmpfs",
+                       "root"):
+            (root / folder).mkdir(parents=True)
+        this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o",
+                 root / "init", GUEST / "init.c")
+        this.run("strip", root / "init")
+        names = []
+        for path in module_order(STAGE / "base", version):
+            shutil.copy(path, root / "modules")
+            names.append(f"/modules/{path.name}")
+        (root / "modules/order").write_text("\n".join(names) + "\n")
+        partial = IMAGES / f"initrd-{kernel}.partial"
+        this.run("sh", "-c", f"cd {root} && find . | "
+                 f"cpio --quiet -R 0:0 -H newc -o >{partial}")
+        partial.rename(IMAGES / f"initrd-{kernel}")
+        shutil.copy(f"/opt/kernels/{kernel}/boot/vmlinuz-{version}",
+                    IMAGES / f"vmlinuz-{kernel}")
+
+
+# ---- payload ---------------------------------------------------------------
+
+def compile_programs(this, target):
+    """Each tests/vm/guest/*.c but init.c is one program of the guest."""
+    target.mkdir(parents=True, exist_ok=True)
+    for source in sorted(GUEST.glob("*.c")):
+        if source.name == "init.c":
+            continue
+        this.run("gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
+                 f"-I{RDMA}/usr/include", "-o", target / source.stem, source,
+                 f"-L{RDMA}/usr/lib/x86_64-linux-gnu", "-lrdmacm", "-libverbs",
+                 "-lpthread")
+
+
+def is_elf(path):
+    if path.is_symlink() or not stat.S_ISREG(path.stat().st_mode):
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def stage_driver(this, kernel, root):
+    """fakernic.ko and the module index of base and driver together."""
+    driver = Path(f"/cache/build/driver-{kernel}/kernel-driver/fakernic.ko")
+    version = kernel_version(kernel)
+    base = STAGE / "base/usr/lib/modules" / version
+    target = root / "usr/lib/modules" / version
+    if not driver.exists():
+        this.note(f"no driver for Linux {version} yet")
+        return
+    merged = STAGE / f"depmod-{kernel}"
+    shutil.rmtree(merged, ignore_errors=True)
+    folder = merged / "lib/modules" / version
+    folder.mkdir(parents=True)
+    (folder / "kernel").symlink_to(base / "kernel")
+    for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+        shutil.copy(base / name, folder)
+    (folder / "updates").mkdir()
+    shutil.copy(driver, folder / "updates")
+    this.run("strip", "--strip-debug", folder / "updates/fakernic.ko")
+    this.run("depmod", "-b", merged, version)
+    shutil.copytree(folder, target, symlinks=True,
+                    ignore=shutil.ignore_patterns("kernel"))
+
+
+def build_payload(step, digest, kernels):
+    drivers = [Path(f"/cache/build/driver-{kernel}/kernel-driver/fakernic.ko")
+               for kernel in kernels]
+    stamps = [Path(f"/cache/build/{name}.stamp").read_text()
+              for name in ("rdma-core", "image-base")]
+    key = digest(stamps, [GUEST, SRC / "ci/image.py", *drivers])
+    with step("image-payload", key, "guest payload image") as this:
+        if this is None:
+            return
+        root = STAGE / "payload"
+        shutil.rmtree(root, ignore_errors=True)
+        (root / "usr").mkdir(parents=True)
+        for part in ("usr/bin", "usr/sbin", "usr/lib", "usr/share"):
+            if (RDMA / part).is_dir():
+                shutil.copytree(
+                    RDMA / part, root / part, symlinks=True,
+                    ignore=shutil.ignore_patterns("doc", "man", "pkgconfig",
+                                                  "cmake", "systemd", "udev"))
+        shutil.copytree(RDMA / "etc", root / "etc", symlinks=True)
+        if (RDMA / "sbin").is_dir() or (RDMA / "lib").is_dir():
+            raise RuntimeError("rdma-core installed outside /usr")
+        compile_programs(this, root / "usr/bin")
+        for path in root.rglob("*"):
+            if is_elf(path) and path.suffix != ".ko":
+                this.run("strip", "--strip-debug", path)
+        share = root / "usr/share/fakernic"
+        share.mkdir(parents=True, exist_ok=True)
+        for path in GUEST.iterdir():
+            if path.suffix not in (".c", ".pyc") and path.is_file():
+                shutil.copy(path, share)
+        for kernel in kernels:
+            stage_driver(this, kernel, root)
+        erofs(this, root, "payload.erofs")
+
+
+def build(step, digest, kernels):
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    build_base(step, digest, kernels)
+    for kernel in kernels:
+        build_initrd(step, digest, kernel)
+    build_payload(step, digest, kernels)

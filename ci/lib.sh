@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Shared by the shell scripts here: where the cache is, how a step is shown,
+# how a failure is told (one line that says what to do), and the key of the
+# Debian root. Sourced with $top set to the checkout; POSIX sh.
+
+cache=${FAKERNIC_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/fakernic}
+suite=trixie
+old_suite=bookworm
+
+die() {
+    echo "fakernic: $*" >&2
+    exit 1
+}
+
+# One progress line per long step; the time is added when it ends.
+step_begin() {
+    step_name=$1
+    step_start=$(date +%s)
+    if [ -t 1 ]; then
+        printf '  %-44s ...' "$step_name"
+    fi
+}
+
+step_end() {
+    [ -t 1 ] && printf '\r'
+    printf '  %-44s %5ds\n' "$step_name" $(($(date +%s) - step_start))
+}
+
+step_fail() {
+    [ -t 1 ] && printf '\n'
+    die "$*"
+}
+
+packages() { # build|guest
+    sed -n "s/^$1 //p" "$top/ci/packages.txt" | tr '\n' ' '
+}
+
+root_key() {
+    cat "$top/ci/packages.txt" "$top/ci/root-setup.sh" | sha256sum | cut -c1-12
+}
+
+root_dir() {
+    echo "$cache/root-$(root_key)"
+}
+
+am_root() {
+    [ "$(id -u)" = 0 ]
+}

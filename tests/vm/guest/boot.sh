@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Brings a test guest up, run by init.c with the console as its terminal:
+# file systems, host name (fakernic.host= on the command line), loopback, and
+# the guest agent on its virtio port. Loads no driver: tests decide that.
+mount -t sysfs sys /sys
+mount -t tmpfs -o mode=755 run /run
+mount -t tmpfs -o mode=1777 tmp /tmp
+mkdir -p /dev/pts /dev/shm /run/sshd
+mount -t devpts -o ptmxmode=666,mode=620 pts /dev/pts
+mount -t tmpfs -o mode=1777 shm /dev/shm
+ln -sfn /proc/self/fd /dev/fd
+ln -sfn pts/ptmx /dev/ptmx
+mount -t debugfs debug /sys/kernel/debug 2>/dev/null
+mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
+ulimit -l unlimited
+
+host=guest
+for word in $(cat /proc/cmdline); do
+    case $word in
+    fakernic.host=*) host=${word#*=} ;;
+    esac
+done
+echo "$host" >/proc/sys/kernel/hostname
+echo "127.0.0.1 localhost $host" >/etc/hosts
+ip link set lo up
+ip -6 addr add ::1/128 dev lo 2>/dev/null
+
+for port in /sys/class/virtio-ports/*; do
+    read -r name <"$port/name" || continue
+    if [ "$name" = org.qemu.guest_agent.0 ]; then
+        qemu-ga -m virtio-serial -p "/dev/${port##*/}" -d
+    fi
+done

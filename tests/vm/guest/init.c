@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Process 1 of a test guest, from the initrd on.
+ *
+ * Loads the modules named in /modules/order, mounts base (vda) and payload
+ * (vdb) with a tmpfs over them as the root, runs /usr/share/fakernic/boot.sh
+ * there, and then only reaps: what a test starts is never its child's
+ * problem. With fakernic.shell on the command line it keeps a shell on ttyS1.
+ * Any failure panics the guest (panic=-1 makes QEMU exit), with the reason
+ * on the console.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEVICE_WAIT_MS 20000
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "init: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void mount_or_fail(const char *source, const char *target,
+                          const char *type, unsigned long flags,
+                          const char *options)
+{
+    if (mount(source, target, type, flags, options)) {
+        fail(target);
+    }
+}
+
+static void load_module(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        fail(path);
+    }
+    if (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST) {
+        fail(path);
+    }
+    close(fd);
+}
+
+static void load_modules(void)
+{
+    char line[256];
+    FILE *order = fopen("/modules/order", "r");
+
+    if (!order) {
+        fail("/modules/order");
+    }
+    while (fgets(line, sizeof(line), order)) {
+        line[strcspn(line, "\n")] = '\0';
+        load_module(line);
+    }
+    fclose(order);
+}
+
+static void wait_for(const char *path)
+{
+    for (int waited_ms = 0; waited_ms < DEVICE_WAIT_MS; waited_ms += 10) {
+        if (!access(path, F_OK)) {
+            return;
+        }
+        usleep(10000);
+    }
+    fail(path);
+}
+
+static void enter_root(void)
+{
+    wait_for("/dev/vda");
+    wait_for("/dev/vdb");
+    mount_or_fail("/dev/vda", "/base", "erofs", MS_RDONLY, NULL);
+    mount_or_fail("/dev/vdb", "/payload", "erofs", MS_RDONLY, NULL);
+    mount_or_fail("tmpfs", "/tmpfs", "tmpfs", 0, "mode=755");
+    if (mkdir("/tmpfs/upper", 0755) || mkdir("/tmpfs/work", 0755)) {
+        fail("/tmpfs");
+    }
+    mount_or_fail("overlay", "/root", "overlay", 0,
+                  "lowerdir=/payload:/base,upperdir=/tmpfs/upper,"
+                  "workdir=/tmpfs/work");
+    mount_or_fail("/dev", "/root/dev", NULL, MS_MOVE, NULL);
+    mount_or_fail("/proc", "/root/proc", NULL, MS_MOVE, NULL);
+    if (chdir("/root") || mount(".", "/", NULL, MS_MOVE, NULL) ||
+        chroot(".") || chdir("/")) {
+        fail("root");
+    }
+}
+
+/* A child with TTY as its controlling terminal and standard files. */
+static pid_t spawn(const char *tty, char *const argv[])
+{
+    pid_t pid = fork();
+
+    if (pid) {
+        return pid;
+    }
+    setsid();
+    int fd = open(tty, O_RDWR);
+
+    if (fd < 0) {
+        fail(tty);
+    }
+    ioctl(fd, TIOCSCTTY, 1);
+    dup2(fd, 0);
+    dup2(fd, 1);
+    dup2(fd, 2);
+    if (fd > 2) {
+        close(fd);
+    }
+    execv(argv[0], argv);
+    fail(argv[0]);
+    return -1;
+}
+
+static int on_command_line(const char *word)
+{
+    char line[4096];
+    FILE *file = fopen("/proc/cmdline", "r");
+    int found;
+
+    if (!file) {
+        return 0;
+    }
+    found = fgets(line, sizeof(line), file) && strstr(line, word);
+    fclose(file);
+    return found;
+}
+
+int main(void)
+{
+    char *const boot[] = { "/bin/sh", "/usr/share/fakernic/boot.sh", NULL };
+    char *const shell[] = { "/bin/bash", "-l", NULL };
+    pid_t shell_pid = -1;
+    int keep_shell;
+
+    mount_or_fail("proc", "/proc", "proc", 0, NULL);
+    if (mount("dev", "/dev", "devtmpfs", 0, NULL) && errno != EBUSY) {
+        fail("/dev");
+    }
+    load_modules();
+    enter_root();
+
+    clearenv();
+    setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", 1);
+    setenv("HOME", "/root", 1);
+    setenv("TERM", "xterm-256color", 1);
+    setenv("LANG", "C.UTF-8", 1);
+    keep_shell = on_command_line("fakernic.shell");
+    spawn("/dev/ttyS0", boot);
+    for (;;) {
+        pid_t gone;
+
+        if (keep_shell && shell_pid < 0) {
+            shell_pid = spawn("/dev/ttyS1", shell);
+        }
+        gone = wait(NULL);
+        if (gone == shell_pid) {
+            shell_pid = -1;
+        }
+        if (gone < 0) {
+            sleep(1);
+        }
+    }
+}
