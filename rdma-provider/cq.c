@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Completion queues: CQE (fakernic/cq.h) -> struct ibv_wc or the fields of
+ * struct ibv_cq_ex; IBTA 11.4.2.1. An entry is ours when its owner byte has the
+ * pass of the consumer index; the rest is read behind a barrier. The CQE names
+ * a QP and a WQE; the wr_id is the provider's, kept by sq.c, rq.c and srq.c,
+ * which get their room back here. Polling neither enters the kernel nor touches
+ * the device: the consumer index goes into the doorbell record.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fakernic.h"
+#include "fakernic-abi.h"
+#include "doorbell.h"
+
+#define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV	/* the bit of receives */
+
+static const uint8_t fakernic_wc_opcodes[] = {
+	[FAKERNIC_CQE_SEND] = IBV_WC_SEND,
+	[FAKERNIC_CQE_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[FAKERNIC_CQE_RDMA_READ] = IBV_WC_RDMA_READ,
+	[FAKERNIC_CQE_CMP_SWAP] = IBV_WC_COMP_SWAP,
+	[FAKERNIC_CQE_FETCH_ADD] = IBV_WC_FETCH_ADD,
+	[FAKERNIC_CQE_MASKED_CMP_SWAP] = IBV_WC_COMP_SWAP,
+	[FAKERNIC_CQE_MASKED_FETCH_ADD] = IBV_WC_FETCH_ADD,
+	[FAKERNIC_CQE_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+	[FAKERNIC_CQE_FLUSH] = IBV_WC_FLUSH,
+	[FAKERNIC_CQE_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[FAKERNIC_CQE_BIND_MW] = IBV_WC_BIND_MW,
+	[FAKERNIC_CQE_RECV] = IBV_WC_RECV,
+	[FAKERNIC_CQE_RECV_RDMA_IMM] = IBV_WC_RECV_RDMA_WITH_IMM,
+};
+
+static enum ibv_wc_opcode fakernic_cqe_opcode(const struct fakernic_cqe *cqe)
+{
+	return cqe->opcode < ARRAY_SIZE(fakernic_wc_opcodes) ?
+		fakernic_wc_opcodes[cqe->opcode] : IBV_WC_SEND;
+}
+
+static unsigned int fakernic_cqe_flags(const struct fakernic_cqe *cqe)
+{
+	const uint8_t csum_ok = FAKERNIC_CQE_IP_CSUM_OK |
+				FAKERNIC_CQE_L4_CSUM_OK;
+	unsigned int flags = 0;
+
+	if (cqe->flags & FAKERNIC_CQE_GRH)
+		flags |= IBV_WC_GRH;
+	if (cqe->flags & FAKERNIC_CQE_IMM)
+		flags |= IBV_WC_WITH_IMM;
+	if (cqe->flags & FAKERNIC_CQE_INV)
+		flags |= IBV_WC_WITH_INV;
+	if ((cqe->flags & csum_ok) == csum_ok)
+		flags |= IBV_WC_IP_CSUM_OK;
+	return flags;
+}
+
+/* Immediate data as it was on the wire, or the invalidated key as it is. */
+static __be32 fakernic_cqe_imm(const struct fakernic_cqe *cqe)
+{
+	uint32_t word = le32toh(cqe->imm_or_key);
+
+	return cqe->flags & FAKERNIC_CQE_INV ? (__force __be32)word :
+					       htobe32(word);
+}
+
+/* The entry at index if the device has written it; else NULL. */
+static struct fakernic_cqe *fakernic_cq_peek(struct fakernic_cq *cq,
+					     uint32_t index)
+{
+	struct fakernic_cqe *cqe = fakernic_queue_entry(&cq->queue, index);
+	uint8_t owner = *(volatile uint8_t *)&cqe->owner;
+
+	if ((owner & 1) != fakernic_queue_pass(&cq->queue, index))
+		return NULL;
+	udma_from_device_barrier();
+	return cqe;
+}
+
+/* Gives the room of the completed WR back; its wr_id; false: no such queue. */
+static bool fakernic_cqe_retire(struct fakernic_context *context,
+				const struct fakernic_cqe *cqe,
+				uint64_t *wr_id)
+{
+	bool receive = cqe->opcode & FAKERNIC_CQE_RECEIVE;
+	uint32_t index = le32toh(cqe->wqe_index);
+	uint32_t srqn = le32toh(cqe->srqn);
+	struct fakernic_srq *srq;
+	struct fakernic_qp *qp;
+
+	if (receive && srqn) {
+		srq = fakernic_table_find(&context->srq_table, srqn);
+		if (!srq)
+			return false;
+		*wr_id = fakernic_srq_complete(srq, index);
+		return true;
+	}
+	qp = fakernic_table_find(&context->qp_table, le32toh(cqe->qpn));
+	if (!qp || !(receive ? qp->rq.queue.ring : qp->sq.queue.ring))
+		return false;
+	*wr_id = receive ? fakernic_rq_complete(&qp->rq, index) :
+			   fakernic_sq_complete(&qp->sq, index);
+	return true;
+}
+
+/*
+ * Takes the next entry, if there is one: 0 with the entry and its wr_id, ENOENT
+ * when empty, EINVAL when it names no queue of this context.
+ */
+static int fakernic_cq_take_locked(struct fakernic_cq *cq,
+				   struct fakernic_cqe **cqe, uint64_t *wr_id)
+{
+	struct ibv_context *context = cq->vcq.cq.context;
+
+	*cqe = fakernic_cq_peek(cq, cq->ci);
+	if (!*cqe)
+		return ENOENT;
+	cq->ci++;
+	if (!fakernic_cqe_retire(fakernic_to_context(context), *cqe, wr_id)) {
+		verbs_err(verbs_get_ctx(context),
+			  "CQ %u: completion of unknown QP %u\n", cq->cqn,
+			  le32toh((*cqe)->qpn));
+		return EINVAL;
+	}
+	return 0;
+}
+
+static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
+{
+	wc->status = cqe->status;
+	wc->opcode = fakernic_cqe_opcode(cqe);
+	wc->vendor_err = le16toh(cqe->vendor_err);
+	wc->byte_len = le32toh(cqe->byte_count);
+	wc->imm_data = fakernic_cqe_imm(cqe);
+	wc->qp_num = le32toh(cqe->qpn);
+	wc->src_qp = le32toh(cqe->src_qpn);
+	wc->wc_flags = fakernic_cqe_flags(cqe);
+	wc->pkey_index = le16toh(cqe->pkey_index);
+	wc->slid = 0;
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = 0;
+}
+
+int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
+{
+	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	struct fakernic_cqe *cqe;
+	uint32_t first;
+	int polled = 0;
+	int err = 0;
+
+	fakernic_lock(&cq->lock);
+	first = cq->ci;
+	while (polled < count) {
+		err = fakernic_cq_take_locked(cq, &cqe, &wc[polled].wr_id);
+		if (err)
+			break;
+		fakernic_fill_wc(cqe, &wc[polled++]);
+	}
+	if (cq->ci != first)
+		fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_unlock(&cq->lock);
+	return err == EINVAL && !polled ? -EINVAL : polled;
+}
+
+int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+
+	fakernic_lock(&cq->lock);
+	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
+			cq->ci, solicited_only);
+	fakernic_unlock(&cq->lock);
+	return 0;
+}
+
+/* ---- the extended interface: one entry at a time, fields on demand ------- */
+
+static struct fakernic_cq *fakernic_ex_to_cq(struct ibv_cq_ex *cq)
+{
+	return container_of(cq, struct fakernic_cq, vcq.cq_ex);
+}
+
+static int fakernic_ex_take_locked(struct fakernic_cq *cq)
+{
+	int err;
+
+	err = fakernic_cq_take_locked(cq, &cq->cqe, &cq->vcq.cq_ex.wr_id);
+	if (!err)
+		cq->vcq.cq_ex.status = cq->cqe->status;
+	return err;
+}
+
+static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
+			       struct ibv_poll_cq_attr *attr)
+{
+	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
+	int err;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	fakernic_lock(&cq->lock);
+	err = fakernic_ex_take_locked(cq);
+	if (err) {
+		/* One that was taken but refused is behind us as well. */
+		if (err != ENOENT)
+			fakernic_queue_release(&cq->queue, cq->ci);
+		fakernic_unlock(&cq->lock);
+	}
+	return err;
+}
+
+static int fakernic_next_poll(struct ibv_cq_ex *ibcq)
+{
+	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
+
+	/* The application may post anew for the entry it is done with. */
+	fakernic_queue_release(&cq->queue, cq->ci);
+	return fakernic_ex_take_locked(cq);
+}
+
+static void fakernic_end_poll(struct ibv_cq_ex *ibcq)
+{
+	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
+
+	fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_unlock(&cq->lock);
+}
+
+static enum ibv_wc_opcode fakernic_read_opcode(struct ibv_cq_ex *cq)
+{
+	return fakernic_cqe_opcode(fakernic_ex_to_cq(cq)->cqe);
+}
+
+static uint32_t fakernic_read_vendor_err(struct ibv_cq_ex *cq)
+{
+	return le16toh(fakernic_ex_to_cq(cq)->cqe->vendor_err);
+}
+
+static unsigned int fakernic_read_wc_flags(struct ibv_cq_ex *cq)
+{
+	return fakernic_cqe_flags(fakernic_ex_to_cq(cq)->cqe);
+}
+
+static uint32_t fakernic_read_byte_len(struct ibv_cq_ex *cq)
+{
+	return le32toh(fakernic_ex_to_cq(cq)->cqe->byte_count);
+}
+
+static __be32 fakernic_read_imm_data(struct ibv_cq_ex *cq)
+{
+	return fakernic_cqe_imm(fakernic_ex_to_cq(cq)->cqe);
+}
+
+static uint32_t fakernic_read_qp_num(struct ibv_cq_ex *cq)
+{
+	return le32toh(fakernic_ex_to_cq(cq)->cqe->qpn);
+}
+
+static uint32_t fakernic_read_src_qp(struct ibv_cq_ex *cq)
+{
+	return le32toh(fakernic_ex_to_cq(cq)->cqe->src_qpn);
+}
+
+static uint32_t fakernic_read_slid(struct ibv_cq_ex *cq)
+{
+	return 0;	/* RoCE has no LIDs */
+}
+
+static uint8_t fakernic_read_sl(struct ibv_cq_ex *cq)
+{
+	return fakernic_ex_to_cq(cq)->cqe->sl;
+}
+
+static uint8_t fakernic_read_dlid_path_bits(struct ibv_cq_ex *cq)
+{
+	return 0;
+}
+
+static uint64_t fakernic_read_completion_ts(struct ibv_cq_ex *cq)
+{
+	return le64toh(fakernic_ex_to_cq(cq)->cqe->timestamp);
+}
+
+static uint16_t fakernic_read_cvlan(struct ibv_cq_ex *cq)
+{
+	return le16toh(fakernic_ex_to_cq(cq)->cqe->vlan);
+}
+
+static void fakernic_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags)
+{
+	cq->start_poll = fakernic_start_poll;
+	cq->next_poll = fakernic_next_poll;
+	cq->end_poll = fakernic_end_poll;
+	cq->read_opcode = fakernic_read_opcode;
+	cq->read_vendor_err = fakernic_read_vendor_err;
+	cq->read_wc_flags = fakernic_read_wc_flags;
+	if (wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
+		cq->read_byte_len = fakernic_read_byte_len;
+	if (wc_flags & IBV_WC_EX_WITH_IMM)
+		cq->read_imm_data = fakernic_read_imm_data;
+	if (wc_flags & IBV_WC_EX_WITH_QP_NUM)
+		cq->read_qp_num = fakernic_read_qp_num;
+	if (wc_flags & IBV_WC_EX_WITH_SRC_QP)
+		cq->read_src_qp = fakernic_read_src_qp;
+	if (wc_flags & IBV_WC_EX_WITH_SLID)
+		cq->read_slid = fakernic_read_slid;
+	if (wc_flags & IBV_WC_EX_WITH_SL)
+		cq->read_sl = fakernic_read_sl;
+	if (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
+		cq->read_dlid_path_bits = fakernic_read_dlid_path_bits;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		cq->read_completion_ts = fakernic_read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_CVLAN)
+		cq->read_cvlan = fakernic_read_cvlan;
+}
+
+/* ---- create, resize, destroy --------------------------------------------- */
+
+static int fakernic_cq_check(const struct fakernic_context *context,
+			     const struct ibv_cq_init_attr_ex *attr)
+{
+	uint64_t wc_flags = IBV_WC_STANDARD_FLAGS |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+
+	if (context->features & FAKERNIC_FEATURE_VLAN)
+		wc_flags |= IBV_WC_EX_WITH_CVLAN;
+	if (!attr->cqe ||
+	    attr->cqe > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
+		return EINVAL;
+	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	    !check_comp_mask(attr->wc_flags, wc_flags))
+		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+	    !check_comp_mask(attr->flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+					  IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
+		return EOPNOTSUPP;
+	return 0;
+}
+
+static uint8_t fakernic_cq_log_depth(uint32_t cqe)
+{
+	return fakernic_log2_ceil(cqe < 2 ? 2 : cqe);
+}
+
+static struct fakernic_cq *
+fakernic_new_cq(struct ibv_context *ibctx,
+		const struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_init_attr_ex kernel_attr = *attr;
+	struct fakernic_cmd_create_cq_resp resp = {};
+	struct fakernic_cmd_create_cq cmd = {};
+	struct fakernic_cq *cq;
+
+	errno = fakernic_cq_check(fakernic_to_context(ibctx), attr);
+	if (errno)
+		return NULL;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+	errno = fakernic_queue_alloc(&cq->queue,
+				     fakernic_cq_log_depth(attr->cqe),
+				     fakernic_log2_ceil(sizeof(*cq->cqe)));
+	if (errno)
+		goto err_free;
+	cmd.buf_va = (uintptr_t)cq->queue.ring;
+	cmd.log_depth = cq->queue.log_depth;
+	/* Every CQE has its time: the kernel need not know who reads it. */
+	kernel_attr.wc_flags &= ~(uint64_t)IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	errno = ibv_cmd_create_cq_ex(ibctx, &kernel_attr, &cq->vcq,
+				     &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				     sizeof(resp), 0);
+	if (errno)
+		goto err_queue;
+	cq->cqn = resp.cqn;
+	cq->vcq.cq.cqe = cq->queue.depth;
+	fakernic_lock_init(&cq->lock,
+			   !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+			     attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
+	return cq;
+
+err_queue:
+	fakernic_queue_free(&cq->queue);
+err_free:
+	free(cq);
+	return NULL;
+}
+
+struct ibv_cq *fakernic_create_cq(struct ibv_context *context, int cqe,
+				  struct ibv_comp_channel *channel,
+				  int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe < 0 ? 0 : cqe,
+		.channel = channel,
+		.comp_vector = comp_vector,
+	};
+	struct fakernic_cq *cq;
+
+	cq = fakernic_new_cq(context, &attr);
+	return cq ? &cq->vcq.cq : NULL;
+}
+
+struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
+					struct ibv_cq_init_attr_ex *attr)
+{
+	struct fakernic_cq *cq;
+
+	cq = fakernic_new_cq(context, attr);
+	if (!cq)
+		return NULL;
+	fakernic_set_readers(&cq->vcq.cq_ex, attr->wc_flags);
+	return &cq->vcq.cq_ex;
+}
+
+/*
+ * The device moves the entries that were not consumed to the start of the new
+ * ring (RESIZE_CQ); the lock keeps the consumer index still meanwhile.
+ */
+int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct ib_uverbs_resize_cq_resp resp = {};
+	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	struct fakernic_cmd_resize_cq cmd = {};
+	struct fakernic_queue queue = {};
+	struct fakernic_queue old;
+	int err;
+
+	if (cqe < 1 || cqe > 1 << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
+		return EINVAL;
+	err = fakernic_queue_alloc(&queue, fakernic_cq_log_depth(cqe),
+				   cq->queue.log_stride);
+	if (err)
+		return err;
+	cmd.buf_va = (uintptr_t)queue.ring;
+	cmd.log_depth = queue.log_depth;
+	fakernic_lock(&cq->lock);
+	fakernic_queue_release(&cq->queue, cq->ci);
+	err = ibv_cmd_resize_cq(ibcq, cqe, &cmd.ibv_cmd, sizeof(cmd), &resp,
+				sizeof(resp));
+	old = err ? queue : cq->queue;
+	if (!err) {
+		cq->queue = queue;
+		cq->ci = 0;
+		ibcq->cqe = queue.depth;
+	}
+	fakernic_unlock(&cq->lock);
+	fakernic_queue_free(&old);
+	return err;
+}
+
+int fakernic_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	int err;
+
+	err = ibv_cmd_destroy_cq(ibcq);
+	if (err)
+		return err;
+	fakernic_lock_destroy(&cq->lock);
+	fakernic_queue_free(&cq->queue);
+	free(cq);
+	return 0;
+}
+
+/* ---- for QPs that go ------------------------------------------------------ */
+
+/* By number, so that two threads cannot hold one each and want the other. */
+static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,
+			       struct fakernic_cq *order[2])
+{
+	order[0] = one ? fakernic_to_cq(one) : NULL;
+	order[1] = other && other != one ? fakernic_to_cq(other) : NULL;
+	if (order[0] && order[1] && order[0]->cqn > order[1]->cqn) {
+		struct fakernic_cq *swap = order[0];
+
+		order[0] = order[1];
+		order[1] = swap;
+	}
+}
+
+void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other)
+{
+	struct fakernic_cq *order[2];
+	int i;
+
+	fakernic_order_cqs(one, other, order);
+	for (i = 0; i < 2; i++)
+		if (order[i])
+			fakernic_lock(&order[i]->lock);
+}
+
+void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other)
+{
+	struct fakernic_cq *order[2];
+	int i;
+
+	fakernic_order_cqs(one, other, order);
+	for (i = 1; i >= 0; i--)
+		if (order[i])
+			fakernic_unlock(&order[i]->lock);
+}
+
+/* An entry of the QP leaves the CQ unread: an SRQ must get its tag back. */
+static void fakernic_drop_cqe(struct fakernic_context *context,
+			      const struct fakernic_cqe *cqe)
+{
+	uint32_t srqn = le32toh(cqe->srqn);
+	struct fakernic_srq *srq;
+
+	if (!(cqe->opcode & FAKERNIC_CQE_RECEIVE) || !srqn)
+		return;
+	srq = fakernic_table_find(&context->srq_table, srqn);
+	if (srq)
+		fakernic_srq_complete(srq, le32toh(cqe->wqe_index));
+}
+
+/*
+ * The device writes no more entries of this QP, but goes on writing those of
+ * others behind pi. What stays is moved up to pi, owner bytes excepted (they
+ * belong to the places), and the places that become free are given back.
+ */
+void fakernic_clean_cq_locked(struct ibv_cq *ibcq, uint32_t qpn)
+{
+	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	struct fakernic_cqe *cqe;
+	uint32_t removed = 0;
+	uint32_t pi = cq->ci;
+
+	while (pi - cq->ci < cq->queue.depth && fakernic_cq_peek(cq, pi))
+		pi++;
+	while (pi-- != cq->ci) {
+		cqe = fakernic_queue_entry(&cq->queue, pi);
+		if (le32toh(cqe->qpn) == qpn) {
+			fakernic_drop_cqe(fakernic_to_context(ibcq->context),
+					  cqe);
+			removed++;
+		} else if (removed) {
+			memcpy(fakernic_queue_entry(&cq->queue, pi + removed),
+			       cqe, offsetof(struct fakernic_cqe, owner));
+		}
+	}
+	if (!removed)
+		return;
+	cq->ci += removed;
+	fakernic_queue_release(&cq->queue, cq->ci);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Doorbells: a barrier and one 64-bit store to the context's doorbell page
+ * (fakernic/doorbell.h). The page is mapped uncached, so a store is neither
+ * combined nor reordered with another one; the barrier in front of it orders
+ * the queue and its record, which are ordinary memory.
+ */
+#ifndef FAKERNIC_PROVIDER_DOORBELL_H
+#define FAKERNIC_PROVIDER_DOORBELL_H
+
+#include <util/mmio.h>
+#include <util/udma_barrier.h>
+
+#include "fakernic/doorbell.h"
+
+static inline void fakernic_doorbell(void *uar, unsigned int offset,
+				     uint64_t word)
+{
+	udma_to_device_barrier();
+	mmio_write64_le((uint8_t *)uar + offset, htole64(word));
+}
+
+/* The send queue holds WQEs up to block index pi. */
+static inline void fakernic_ring_sq(void *uar, uint32_t qpn, uint32_t pi)
+{
+	fakernic_doorbell(uar, FAKERNIC_DOORBELL_SQ,
+			  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, qpn) |
+			  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
+}
+
+/* One event, please, when the CQ holds an entry beyond consumer index ci. */
+static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
+				   bool solicited_only)
+{
+	fakernic_doorbell(uar, FAKERNIC_DOORBELL_CQ_ARM,
+			  FAKERNIC_PUT(FAKERNIC_DOORBELL_SOLICITED,
+				       solicited_only) |
+			  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, cqn) |
+			  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
+}
+
+#endif

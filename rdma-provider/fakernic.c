@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The provider's front door: which PCI devices it serves, the user context, and
+ * which verbs a context offers. A verb is offered only when the features that
+ * driver and device agreed on have it; libibverbs answers EOPNOTSUPP for the
+ * rest. Only control verbs enter the kernel; posting, polling and arming do not.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "fakernic.h"
+#include "fakernic-abi.h"
+#include "fakernic/doorbell.h"
+
+static int fakernic_query_device_ex(struct ibv_context *context,
+				    const struct ibv_query_device_ex_input *in,
+				    struct ibv_device_attr_ex *attr,
+				    size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	uint64_t fw_ver;
+	int err;
+
+	err = ibv_cmd_query_device_any(context, in, attr, attr_size, &resp,
+				       &resp_size);
+	if (err)
+		return err;
+	/* FAKERNIC_REG_FW_VERSION: 8.8.16 bits. */
+	fw_ver = resp.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
+		 "%u.%u.%u", (unsigned int)(fw_ver >> 24) & 0xff,
+		 (unsigned int)(fw_ver >> 16) & 0xff,
+		 (unsigned int)fw_ver & 0xffff);
+	return 0;
+}
+
+static int fakernic_query_port(struct ibv_context *context, uint8_t port,
+			       struct ibv_port_attr *attr)
+{
+	struct ibv_query_port cmd;
+
+	return ibv_cmd_query_port(context, port, attr, &cmd, sizeof(cmd));
+}
+
+static int fakernic_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	struct ibv_modify_cq cmd = {};
+
+	return ibv_cmd_modify_cq(cq, attr, &cmd, sizeof(cmd));
+}
+
+static int fakernic_query_rt_values(struct ibv_context *context,
+				    struct ibv_values_ex *values)
+{
+	const struct fakernic_clock_page *page =
+		fakernic_to_context(context)->clock_page;
+	uint64_t now_ns;
+
+	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
+		return EINVAL;
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		now_ns = le64toh(*(const volatile __le64 *)&page->time_ns);
+		/* Nanoseconds in tv_nsec alone would overflow 32-bit longs. */
+		values->raw_clock.tv_sec = now_ns / 1000000000;
+		values->raw_clock.tv_nsec = now_ns % 1000000000;
+	}
+	return 0;
+}
+
+static void fakernic_free_context(struct ibv_context *ibctx)
+{
+	struct fakernic_context *context = fakernic_to_context(ibctx);
+
+	if (context->clock_page)
+		munmap((void *)context->clock_page, FAKERNIC_PAGE_SIZE);
+	munmap(context->uar, FAKERNIC_PAGE_SIZE);
+	fakernic_table_free(&context->srq_table);
+	fakernic_table_free(&context->qp_table);
+	verbs_uninit_context(&context->vctx);
+	free(context);
+}
+
+static const struct verbs_context_ops fakernic_ops = {
+	.alloc_pd = fakernic_alloc_pd,
+	.create_ah = fakernic_create_ah,
+	.create_cq = fakernic_create_cq,
+	.create_cq_ex = fakernic_create_cq_ex,
+	.create_qp = fakernic_create_qp,
+	.create_qp_ex = fakernic_create_qp_ex,
+	.dealloc_pd = fakernic_dealloc_pd,
+	.dereg_mr = fakernic_dereg_mr,
+	.destroy_ah = fakernic_destroy_ah,
+	.destroy_cq = fakernic_destroy_cq,
+	.destroy_qp = fakernic_destroy_qp,
+	.free_context = fakernic_free_context,
+	.modify_qp = fakernic_modify_qp,
+	.poll_cq = fakernic_poll_cq,
+	.post_recv = fakernic_post_recv,
+	.post_send = fakernic_post_send,
+	.query_device_ex = fakernic_query_device_ex,
+	.query_port = fakernic_query_port,
+	.query_qp = fakernic_query_qp,
+	.reg_dmabuf_mr = fakernic_reg_dmabuf_mr,
+	.reg_mr = fakernic_reg_mr,
+	.req_notify_cq = fakernic_req_notify_cq,
+};
+
+/* Verbs that depend on a feature. */
+static const struct {
+	uint64_t feature;
+	struct verbs_context_ops ops;
+} fakernic_feature_ops[] = {
+	{ FAKERNIC_FEATURE_SRQ, {
+		.create_srq = fakernic_create_srq,
+		.destroy_srq = fakernic_destroy_srq,
+		.get_srq_num = fakernic_get_srq_num,
+		.modify_srq = fakernic_modify_srq,
+		.post_srq_recv = fakernic_post_srq_recv,
+		.query_srq = fakernic_query_srq,
+	} },
+	{ FAKERNIC_FEATURE_MW, {
+		.alloc_mw = fakernic_alloc_mw,
+		.bind_mw = fakernic_bind_mw,
+		.dealloc_mw = fakernic_dealloc_mw,
+	} },
+	{ FAKERNIC_FEATURE_REREG_MR, { .rereg_mr = fakernic_rereg_mr } },
+	{ FAKERNIC_FEATURE_RESIZE_CQ, { .resize_cq = fakernic_resize_cq } },
+	{ FAKERNIC_FEATURE_CQ_MODERATION, { .modify_cq = fakernic_modify_cq } },
+	{ FAKERNIC_FEATURE_MCAST, {
+		.attach_mcast = ibv_cmd_attach_mcast,
+		.detach_mcast = ibv_cmd_detach_mcast,
+	} },
+	{ FAKERNIC_FEATURE_CLOCK_PAGE, {
+		.query_rt_values = fakernic_query_rt_values,
+	} },
+};
+
+static void fakernic_set_ops(struct fakernic_context *context)
+{
+	uint64_t features = context->features;
+	unsigned int i;
+
+	if (!context->clock_page)
+		features &= ~FAKERNIC_FEATURE_CLOCK_PAGE;
+	verbs_set_ops(&context->vctx, &fakernic_ops);
+	for (i = 0; i < ARRAY_SIZE(fakernic_feature_ops); i++)
+		if (features & fakernic_feature_ops[i].feature)
+			verbs_set_ops(&context->vctx,
+				      &fakernic_feature_ops[i].ops);
+}
+
+/* Maps the doorbell page and, if there is one, the clock page. */
+static int fakernic_map_pages(struct fakernic_context *context, int cmd_fd,
+			      const struct fakernic_cmd_get_context_resp *resp)
+{
+	void *page;
+
+	page = mmap(NULL, FAKERNIC_PAGE_SIZE, PROT_WRITE, MAP_SHARED, cmd_fd,
+		    resp->uar_offset);
+	if (page == MAP_FAILED)
+		return errno;
+	context->uar = page;
+	if (!resp->clock_offset)
+		return 0;
+	page = mmap(NULL, FAKERNIC_PAGE_SIZE, PROT_READ, MAP_SHARED, cmd_fd,
+		    resp->clock_offset);
+	if (page == MAP_FAILED) {
+		int err = errno;
+
+		munmap(context->uar, FAKERNIC_PAGE_SIZE);
+		return err;
+	}
+	context->clock_page = page;
+	return 0;
+}
+
+static struct verbs_context *fakernic_alloc_context(struct ibv_device *device,
+						    int cmd_fd,
+						    void *private_data)
+{
+	struct fakernic_cmd_get_context_resp resp = {};
+	struct fakernic_context *context;
+	struct ibv_get_context cmd = {};
+	unsigned int major;
+
+	context = verbs_init_and_alloc_context(device, cmd_fd, context, vctx,
+					       RDMA_DRIVER_UNKNOWN);
+	if (!context)
+		return NULL;
+	errno = ibv_cmd_get_context(&context->vctx, &cmd, sizeof(cmd),
+				    &resp.ibv_resp, sizeof(resp));
+	if (errno)
+		goto err_context;
+	major = FAKERNIC_GET(FAKERNIC_VERSION_MAJOR, resp.interface_version);
+	if (major != FAKERNIC_INTERFACE_MAJOR) {
+		verbs_err(&context->vctx,
+			  "device interface version %u, this provider knows %u\n",
+			  major, FAKERNIC_INTERFACE_MAJOR);
+		errno = ENOTSUP;
+		goto err_context;
+	}
+	context->features = resp.features;
+	context->max_qp_wr = resp.max_qp_wr;
+	/* What a WQE can hold bounds what the driver may promise. */
+	context->max_inline = min_t(uint32_t, resp.max_inline,
+				    FAKERNIC_INLINE_MAX);
+	context->max_send_sge = min_t(uint32_t, resp.max_send_sge,
+				      FAKERNIC_SGE_MAX);
+	context->max_recv_sge = min_t(uint32_t, resp.max_recv_sge,
+				      FAKERNIC_SGE_MAX);
+	errno = fakernic_map_pages(context, cmd_fd, &resp);
+	if (errno)
+		goto err_context;
+	fakernic_table_init(&context->qp_table);
+	fakernic_table_init(&context->srq_table);
+	fakernic_set_ops(context);
+	return &context->vctx;
+
+err_context:
+	verbs_uninit_context(&context->vctx);
+	free(context);
+	return NULL;
+}
+
+static struct verbs_device *
+fakernic_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
+{
+	return calloc(1, sizeof(struct verbs_device));
+}
+
+static void fakernic_uninit_device(struct verbs_device *device)
+{
+	free(device);
+}
+
+static const struct verbs_match_ent fakernic_match_table[] = {
+	VERBS_PCI_MATCH(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_DEVICE_ID, NULL),
+	{},
+};
+
+static const struct verbs_device_ops fakernic_dev_ops = {
+	.name = "fakernic",
+	.match_min_abi_version = FAKERNIC_ABI_VERSION,
+	.match_max_abi_version = FAKERNIC_ABI_VERSION,
+	.match_table = fakernic_match_table,
+	.alloc_device = fakernic_alloc_device,
+	.uninit_device = fakernic_uninit_device,
+	.alloc_context = fakernic_alloc_context,
+};
+
+PROVIDER_DRIVER(fakernic, fakernic_dev_ops);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Memory regions and windows (IBTA 10.6): the kernel pins the memory and the
+ * device checks keys, so there is nothing to remember here. Windows are bound
+ * by send WQEs: see sq.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fakernic.h"
+
+struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
+			       uint64_t hca_va, int access)
+{
+	struct ib_uverbs_reg_mr_resp resp;
+	struct ibv_reg_mr cmd;
+	struct verbs_mr *vmr;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	errno = ibv_cmd_reg_mr(pd, addr, length, hca_va, access, vmr, &cmd,
+			       sizeof(cmd), &resp, sizeof(resp));
+	if (errno) {
+		free(vmr);
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+				      size_t length, uint64_t iova, int fd,
+				      int access)
+{
+	struct verbs_mr *vmr;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	errno = ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access,
+				      vmr, NULL);
+	if (errno) {
+		free(vmr);
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+		      void *addr, size_t length, int access)
+{
+	struct ib_uverbs_rereg_mr_resp resp;
+	struct ibv_rereg_mr cmd;
+
+	return ibv_cmd_rereg_mr(vmr, flags, addr, length, (uintptr_t)addr,
+				access, pd, &cmd, sizeof(cmd), &resp,
+				sizeof(resp));
+}
+
+int fakernic_dereg_mr(struct verbs_mr *vmr)
+{
+	int err;
+
+	err = ibv_cmd_dereg_mr(vmr);
+	if (err)
+		return err;
+	free(vmr);
+	return 0;
+}
+
+struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ib_uverbs_alloc_mw_resp resp;
+	struct ibv_alloc_mw cmd;
+	struct ibv_mw *mw;
+
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return NULL;
+	errno = ibv_cmd_alloc_mw(pd, type, mw, &cmd, sizeof(cmd), &resp,
+				 sizeof(resp));
+	if (errno) {
+		free(mw);
+		return NULL;
+	}
+	return mw;
+}
+
+int fakernic_dealloc_mw(struct ibv_mw *mw)
+{
+	int err;
+
+	err = ibv_cmd_dealloc_mw(mw);
+	if (err)
+		return err;
+	free(mw);
+	return 0;
+}

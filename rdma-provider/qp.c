@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Queue pairs, the control path: sizes from capabilities (rounded up, and told
+ * truthfully), queue memory, state changes. The device judges every transition
+ * itself; what is left to do here is to forget the work of a QP that goes back
+ * to Reset or away: its CQEs leave their CQs, its indices return to 0.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fakernic.h"
+#include "fakernic-abi.h"
+
+static bool fakernic_caps_fit(const struct fakernic_context *context,
+			      const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct ibv_qp_cap *cap = &attr->cap;
+
+	return cap->max_send_wr <= context->max_qp_wr &&
+	       cap->max_send_sge <= context->max_send_sge &&
+	       cap->max_inline_data <= context->max_inline &&
+	       (attr->srq ||
+		(cap->max_recv_wr <= context->max_qp_wr &&
+		 cap->max_recv_sge <= context->max_recv_sge));
+}
+
+static int fakernic_check_qp(const struct fakernic_context *context,
+			     const struct ibv_qp_init_attr_ex *attr)
+{
+	if (!check_comp_mask(attr->comp_mask,
+			     IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return EOPNOTSUPP;
+	switch (attr->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UD:
+		break;
+	case IBV_QPT_UC:
+		if (!(context->features & FAKERNIC_FEATURE_UC))
+			return EOPNOTSUPP;
+		break;
+	case IBV_QPT_RAW_PACKET:
+		if (!(context->features & FAKERNIC_FEATURE_RAW_PACKET))
+			return EOPNOTSUPP;
+		break;
+	default:
+		return EOPNOTSUPP;
+	}
+	return fakernic_caps_fit(context, attr) ? 0 : EINVAL;
+}
+
+/* Makes both queues and describes them to the kernel. */
+static int fakernic_alloc_queues(struct fakernic_qp *qp,
+				 struct fakernic_context *context,
+				 const struct ibv_qp_init_attr_ex *attr,
+				 struct fakernic_cmd_create_qp *cmd)
+{
+	uint8_t log_depth, log_stride;
+	int err;
+
+	cmd->sq_log_depth = FAKERNIC_ABI_QUEUE_NONE;
+	cmd->rq_log_depth = FAKERNIC_ABI_QUEUE_NONE;
+	err = fakernic_sq_size(&qp->sq, context, attr, &log_depth);
+	if (err)
+		return err;
+	if (attr->cap.max_send_wr) {
+		err = fakernic_sq_alloc(&qp->sq, log_depth);
+		if (err)
+			return err;
+		cmd->sq_va = (uintptr_t)qp->sq.queue.ring;
+		cmd->sq_log_depth = log_depth;
+	} else {
+		qp->sq.wr_max = 0;
+		qp->sq.sge_max = 0;
+		qp->sq.inline_max = 0;
+	}
+	if (attr->srq || !attr->cap.max_recv_wr)
+		return 0;
+	log_depth = fakernic_log2_ceil(attr->cap.max_recv_wr);
+	log_stride = fakernic_recv_log_stride(attr->cap.max_recv_sge);
+	err = log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ? EINVAL :
+		fakernic_rq_alloc(&qp->rq, log_depth, log_stride);
+	if (err) {
+		fakernic_sq_free(&qp->sq);
+		return err;
+	}
+	qp->rq.sge_max = fakernic_recv_sge_max(context, log_stride);
+	cmd->rq_va = (uintptr_t)qp->rq.queue.ring;
+	cmd->rq_log_depth = log_depth;
+	cmd->rq_log_stride = log_stride;
+	return 0;
+}
+
+static void fakernic_free_qp(struct fakernic_qp *qp)
+{
+	fakernic_lock_destroy(&qp->sq.lock);
+	fakernic_lock_destroy(&qp->rq.lock);
+	fakernic_sq_free(&qp->sq);
+	fakernic_rq_free(&qp->rq);
+	free(qp);
+}
+
+static void fakernic_get_caps(const struct fakernic_qp *qp,
+			      struct ibv_qp_cap *cap)
+{
+	*cap = (struct ibv_qp_cap) {
+		.max_send_wr = qp->sq.wr_max,
+		.max_recv_wr = qp->rq.queue.depth,
+		.max_send_sge = qp->sq.sge_max,
+		.max_recv_sge = qp->rq.sge_max,
+		.max_inline_data = qp->sq.inline_max,
+	};
+}
+
+struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
+				     struct ibv_qp_init_attr_ex *attr)
+{
+	struct fakernic_context *context = fakernic_to_context(ibctx);
+	struct fakernic_cmd_create_qp_resp resp = {};
+	struct fakernic_cmd_create_qp cmd = {};
+	struct fakernic_qp *qp;
+
+	errno = fakernic_check_qp(context, attr);
+	if (errno)
+		return NULL;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	errno = fakernic_alloc_queues(qp, context, attr, &cmd);
+	if (errno) {
+		free(qp);
+		return NULL;
+	}
+	fakernic_lock_init(&qp->sq.lock, true);
+	fakernic_lock_init(&qp->rq.lock, true);
+	errno = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
+				     sizeof(cmd), &resp.ibv_resp,
+				     sizeof(resp));
+	if (errno)
+		goto err_free;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		errno = fakernic_sq_set_builders(qp, attr->send_ops_flags);
+		if (errno)
+			goto err_destroy;
+		qp->vqp.comp_mask |= VERBS_QP_EX;
+	}
+	errno = fakernic_table_put(&context->qp_table, qp->vqp.qp.qp_num, qp);
+	if (errno)
+		goto err_destroy;
+	fakernic_get_caps(qp, &attr->cap);
+	return &qp->vqp.qp;
+
+err_destroy: {
+		int err = errno;
+
+		ibv_cmd_destroy_qp(&qp->vqp.qp);
+		errno = err;
+	}
+err_free:
+	fakernic_free_qp(qp);
+	return NULL;
+}
+
+struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
+				  struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex attr_ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp;
+
+	qp = fakernic_create_qp_ex(pd->context, &attr_ex);
+	if (qp)
+		attr->cap = attr_ex.cap;
+	return qp;
+}
+
+int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+{
+	struct ib_uverbs_ex_modify_qp_resp resp_ex = {};
+	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
+	struct ibv_modify_qp_ex cmd_ex = {};
+	struct ibv_modify_qp cmd = {};
+	int err;
+
+	if (mask & IBV_QP_RATE_LIMIT)
+		err = ibv_cmd_modify_qp_ex(ibqp, attr, mask, &cmd_ex,
+					   sizeof(cmd_ex), &resp_ex,
+					   sizeof(resp_ex));
+	else
+		err = ibv_cmd_modify_qp(ibqp, attr, mask, &cmd, sizeof(cmd));
+	if (err || !(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
+		return err;
+	/* The device has let go of the QP and starts again at index 0. */
+	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
+	if (ibqp->recv_cq)
+		fakernic_clean_cq_locked(ibqp->recv_cq, ibqp->qp_num);
+	if (ibqp->send_cq && ibqp->send_cq != ibqp->recv_cq)
+		fakernic_clean_cq_locked(ibqp->send_cq, ibqp->qp_num);
+	fakernic_sq_reset(&qp->sq);
+	fakernic_rq_reset(&qp->rq);
+	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
+	return 0;
+}
+
+int fakernic_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		      struct ibv_qp_init_attr *init_attr)
+{
+	struct ibv_query_qp cmd;
+	int err;
+
+	err = ibv_cmd_query_qp(ibqp, attr, mask, init_attr, &cmd, sizeof(cmd));
+	if (err)
+		return err;
+	fakernic_get_caps(fakernic_to_qp(ibqp), &attr->cap);
+	init_attr->cap = attr->cap;
+	return 0;
+}
+
+int fakernic_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct fakernic_context *context = fakernic_to_context(ibqp->context);
+	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
+	int err;
+
+	/* Held over all, so that a new QP of this number waits to be put. */
+	pthread_mutex_lock(&context->qp_table.mutex);
+	err = ibv_cmd_destroy_qp(ibqp);
+	if (err) {
+		pthread_mutex_unlock(&context->qp_table.mutex);
+		return err;
+	}
+	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
+	if (ibqp->recv_cq)
+		fakernic_clean_cq_locked(ibqp->recv_cq, ibqp->qp_num);
+	if (ibqp->send_cq && ibqp->send_cq != ibqp->recv_cq)
+		fakernic_clean_cq_locked(ibqp->send_cq, ibqp->qp_num);
+	fakernic_table_remove_locked(&context->qp_table, ibqp->qp_num);
+	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
+	pthread_mutex_unlock(&context->qp_table.mutex);
+	fakernic_free_qp(qp);
+	return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Receive queues: ibv_recv_wr -> slot (fakernic/rq.h), the producer index ->
+ * doorbell record. Posting is memory stores only; the device reads the record
+ * when it needs a receive. A QP's receives complete in order, so slot number is
+ * tag, and counting completions tells which slots are free.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fakernic.h"
+
+uint8_t fakernic_recv_log_stride(uint32_t sge_count)
+{
+	uint8_t log = fakernic_log2_ceil(sizeof(struct fakernic_rq_wqe) +
+					 sge_count *
+					 sizeof(struct fakernic_sge));
+
+	return log < FAKERNIC_RQ_LOG_STRIDE_MIN ? FAKERNIC_RQ_LOG_STRIDE_MIN :
+						  log;
+}
+
+uint32_t fakernic_recv_sge_max(const struct fakernic_context *context,
+			       uint8_t log_stride)
+{
+	uint32_t fits = ((1U << log_stride) - sizeof(struct fakernic_rq_wqe)) /
+			sizeof(struct fakernic_sge);
+
+	return min_t(uint32_t, fits, context->max_recv_sge);
+}
+
+int fakernic_rq_alloc(struct fakernic_rq *rq, uint8_t log_depth,
+		      uint8_t log_stride)
+{
+	int err;
+
+	err = fakernic_queue_alloc(&rq->queue, log_depth, log_stride);
+	if (err)
+		return err;
+	rq->wr_id = calloc(rq->queue.depth, sizeof(*rq->wr_id));
+	if (!rq->wr_id) {
+		fakernic_queue_free(&rq->queue);
+		return ENOMEM;
+	}
+	return 0;
+}
+
+void fakernic_rq_free(struct fakernic_rq *rq)
+{
+	free(rq->wr_id);
+	fakernic_queue_free(&rq->queue);
+}
+
+void fakernic_rq_reset(struct fakernic_rq *rq)
+{
+	if (!rq->queue.ring)
+		return;
+	fakernic_lock(&rq->lock);
+	rq->pi = 0;
+	atomic_store_explicit(&rq->ci, 0, memory_order_relaxed);
+	fakernic_queue_tell(&rq->queue, 0);
+	fakernic_unlock(&rq->lock);
+}
+
+uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag)
+{
+	uint64_t wr_id = rq->wr_id[fakernic_queue_slot(&rq->queue, tag)];
+
+	/* Behind the read of wr_id: its slot may be posted again now. */
+	atomic_fetch_add_explicit(&rq->ci, 1, memory_order_release);
+	return wr_id;
+}
+
+void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
+			 const struct ibv_recv_wr *wr)
+{
+	int i;
+
+	*wqe = (struct fakernic_rq_wqe) {
+		.tag = htole32(tag),
+		.sge_count = wr->num_sge,
+	};
+	for (i = 0; i < wr->num_sge; i++)
+		wqe->sge[i] = (struct fakernic_sge) {
+			.address = htole64(wr->sg_list[i].addr),
+			.length = htole32(wr->sg_list[i].length),
+			.lkey = htole32(wr->sg_list[i].lkey),
+		};
+}
+
+static int fakernic_post_one_recv(struct fakernic_rq *rq,
+				  const struct ibv_recv_wr *wr)
+{
+	uint32_t slot = fakernic_queue_slot(&rq->queue, rq->pi);
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->sge_max)
+		return EINVAL;
+	if (rq->pi - atomic_load_explicit(&rq->ci, memory_order_acquire) >=
+	    rq->queue.depth)
+		return ENOMEM;
+	rq->wr_id[slot] = wr->wr_id;
+	fakernic_write_recv(fakernic_queue_entry(&rq->queue, slot), slot, wr);
+	rq->pi++;
+	return 0;
+}
+
+int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad_wr)
+{
+	struct fakernic_rq *rq = &fakernic_to_qp(ibqp)->rq;
+	uint32_t first;
+	int err = 0;
+
+	/* IBTA 10.8.3.1: not in Reset; nor on a QP with an SRQ or no RQ. */
+	if (ibqp->state == IBV_QPS_RESET || !rq->queue.ring) {
+		*bad_wr = wr;
+		return !rq->queue.ring && !ibqp->srq ? ENOMEM : EINVAL;
+	}
+	fakernic_lock(&rq->lock);
+	first = rq->pi;
+	for (; wr; wr = wr->next) {
+		err = fakernic_post_one_recv(rq, wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (rq->pi != first)
+		fakernic_queue_publish(&rq->queue, rq->pi);
+	fakernic_unlock(&rq->lock);
+	return err;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Object number -> object, for the 24-bit numbers in completion entries.
+ *
+ * Changes are made under the mutex; look-ups take no lock. That is safe because
+ * a page of the table, once there, stays until the context goes, and because an
+ * object is removed only while its CQs are locked and hold no entry of it.
+ */
+#ifndef FAKERNIC_TABLE_H
+#define FAKERNIC_TABLE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define FAKERNIC_TABLE_SHIFT	12
+#define FAKERNIC_TABLE_SIZE	(1U << FAKERNIC_TABLE_SHIFT)
+#define FAKERNIC_TABLE_MASK	(FAKERNIC_TABLE_SIZE - 1)
+
+struct fakernic_table_page {
+	_Atomic(void *) object[FAKERNIC_TABLE_SIZE];
+};
+
+struct fakernic_table {
+	pthread_mutex_t mutex;
+	_Atomic(struct fakernic_table_page *) page[FAKERNIC_TABLE_SIZE];
+};
+
+static inline void *fakernic_table_find(struct fakernic_table *table,
+					uint32_t number)
+{
+	struct fakernic_table_page *page;
+
+	page = atomic_load_explicit(
+		&table->page[(number >> FAKERNIC_TABLE_SHIFT) &
+			     FAKERNIC_TABLE_MASK], memory_order_acquire);
+	if (!page)
+		return NULL;
+	return atomic_load_explicit(&page->object[number & FAKERNIC_TABLE_MASK],
+				    memory_order_acquire);
+}
+
+/* The mutex is held. 0 or ENOMEM. */
+static inline int fakernic_table_put_locked(struct fakernic_table *table,
+					    uint32_t number, void *object)
+{
+	_Atomic(struct fakernic_table_page *) *place;
+	struct fakernic_table_page *page;
+
+	place = &table->page[(number >> FAKERNIC_TABLE_SHIFT) &
+			     FAKERNIC_TABLE_MASK];
+	page = atomic_load_explicit(place, memory_order_relaxed);
+	if (!page) {
+		page = calloc(1, sizeof(*page));
+		if (!page)
+			return ENOMEM;
+		atomic_store_explicit(place, page, memory_order_release);
+	}
+	atomic_store_explicit(&page->object[number & FAKERNIC_TABLE_MASK],
+			      object, memory_order_release);
+	return 0;
+}
+
+/* The mutex is held; the number was put before. */
+static inline void fakernic_table_remove_locked(struct fakernic_table *table,
+						uint32_t number)
+{
+	struct fakernic_table_page *page;
+
+	page = atomic_load_explicit(
+		&table->page[(number >> FAKERNIC_TABLE_SHIFT) &
+			     FAKERNIC_TABLE_MASK], memory_order_relaxed);
+	atomic_store_explicit(&page->object[number & FAKERNIC_TABLE_MASK], NULL,
+			      memory_order_release);
+}
+
+static inline int fakernic_table_put(struct fakernic_table *table,
+				     uint32_t number, void *object)
+{
+	int err;
+
+	pthread_mutex_lock(&table->mutex);
+	err = fakernic_table_put_locked(table, number, object);
+	pthread_mutex_unlock(&table->mutex);
+	return err;
+}
+
+static inline void fakernic_table_init(struct fakernic_table *table)
+{
+	pthread_mutex_init(&table->mutex, NULL);
+}
+
+static inline void fakernic_table_free(struct fakernic_table *table)
+{
+	unsigned int i;
+
+	for (i = 0; i < FAKERNIC_TABLE_SIZE; i++)
+		free(atomic_load_explicit(&table->page[i],
+					  memory_order_relaxed));
+	pthread_mutex_destroy(&table->mutex);
+}
+
+#endif
