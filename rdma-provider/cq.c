@@ -111,14 +111,15 @@ static bool fakernic_cqe_retire(struct fakernic_context *context,
 static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 				   struct fakernic_cqe **cqe, uint64_t *wr_id)
 {
-	struct ibv_context *context = cq->vcq.cq.context;
+	struct fakernic_context *context =
+		fakernic_to_context(cq->vcq.cq.context);
 
 	*cqe = fakernic_cq_peek(cq, cq->ci);
 	if (!*cqe)
 		return ENOENT;
 	cq->ci++;
-	if (!fakernic_cqe_retire(fakernic_to_context(context), *cqe, wr_id)) {
-		verbs_err(verbs_get_ctx(context),
+	if (!fakernic_cqe_retire(context, *cqe, wr_id)) {
+		verbs_err(&context->vctx,
 			  "CQ %u: completion of unknown QP %u\n", cq->cqn,
 			  le32toh((*cqe)->qpn));
 		return EINVAL;

@@ -105,6 +105,7 @@ struct fakernic_sq {
 	uint32_t opcodes;		/* bit n: enum ibv_wr_opcode n allowed */
 	uint8_t bb_max;			/* basic blocks of the largest WQE */
 	uint8_t data_offset;		/* of a SEND: 16, UD 64 */
+	uint8_t csum_flags;		/* what IBV_SEND_IP_CSUM becomes */
 	bool signal_all;
 	/* The WQE being built, and the batch of the ibv_wr_* interface. */
 	struct fakernic_sq_hdr *wqe;	/* NULL: none */

@@ -168,6 +168,9 @@ int fakernic_sq_size(struct fakernic_sq *sq,
 	sq->data_offset = attr->qp_type == IBV_QPT_UD ?
 		FAKERNIC_SQ_DATA_OFFSET_UD : FAKERNIC_SQ_DATA_OFFSET_SEND;
 	sq->signal_all = attr->sq_sig_all;
+	if (attr->qp_type == IBV_QPT_RAW_PACKET &&
+	    context->features & FAKERNIC_FEATURE_CSUM)
+		sq->csum_flags = FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
 	return 0;
 }
 
@@ -223,7 +226,7 @@ static void *fakernic_sq_at(struct fakernic_sq *sq, uint32_t offset)
 	return (uint8_t *)sq->wqe + offset;
 }
 
-/* Starts a WQE: finds room and writes its header. 0 or ENOMEM. */
+/* Starts a WQE: finds room and writes its header. 0 or an errno value. */
 static int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 			     uint8_t opcode, unsigned int send_flags,
 			     uint32_t imm_or_key)
@@ -231,6 +234,8 @@ static int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	uint32_t slot = fakernic_queue_slot(&sq->queue, sq->pi);
 	uint8_t flags = 0;
 
+	if (send_flags & IBV_SEND_IP_CSUM && !sq->csum_flags)
+		return EINVAL;
 	if (sq->wr_pi - atomic_load_explicit(&sq->wr_ci,
 					     memory_order_acquire) >=
 	    sq->wr_max)
@@ -242,7 +247,7 @@ static int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	if (send_flags & IBV_SEND_FENCE)
 		flags |= FAKERNIC_SQ_FENCE;
 	if (send_flags & IBV_SEND_IP_CSUM)
-		flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
+		flags |= sq->csum_flags;
 	sq->wqe = slot + sq->bb_max <= sq->queue.depth ?
 		fakernic_queue_entry(&sq->queue, slot) : (void *)sq->staging;
 	*sq->wqe = (struct fakernic_sq_hdr) {

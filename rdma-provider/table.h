@@ -46,17 +46,16 @@ static inline void *fakernic_table_find(struct fakernic_table *table,
 static inline int fakernic_table_put_locked(struct fakernic_table *table,
 					    uint32_t number, void *object)
 {
-	_Atomic(struct fakernic_table_page *) *place;
+	uint32_t high = (number >> FAKERNIC_TABLE_SHIFT) & FAKERNIC_TABLE_MASK;
 	struct fakernic_table_page *page;
 
-	place = &table->page[(number >> FAKERNIC_TABLE_SHIFT) &
-			     FAKERNIC_TABLE_MASK];
-	page = atomic_load_explicit(place, memory_order_relaxed);
+	page = atomic_load_explicit(&table->page[high], memory_order_relaxed);
 	if (!page) {
 		page = calloc(1, sizeof(*page));
 		if (!page)
 			return ENOMEM;
-		atomic_store_explicit(place, page, memory_order_release);
+		atomic_store_explicit(&table->page[high], page,
+				      memory_order_release);
 	}
 	atomic_store_explicit(&page->object[number & FAKERNIC_TABLE_MASK],
 			      object, memory_order_release);
