@@ -157,14 +157,7 @@ static RoceMr *mr_by_index(const RoceMrTable *t, uint32_t key)
     return (RoceMr *)&t->entries[index];
 }
 
-static RoceMr *mr_by_key(const RoceMrTable *t, uint32_t key)
-{
-    RoceMr *mr = mr_by_index(t, key);
-
-    return mr && mr->key == key ? mr : NULL;
-}
-
-/* As mr_by_key(), with the reason. */
+/* Index and tag must be right. */
 static uint16_t mr_find(const RoceMrTable *t, uint32_t key, RoceMr **mr)
 {
     *mr = mr_by_index(t, key);
@@ -250,12 +243,13 @@ static int mr_check_init(const RoceMrInit *init)
         return mr_check_translation(init->iova, init->length, init->page_shift,
                                     init->page_count, init->pages);
     case FAKERNIC_MR_FAST_REG:
-        return init->pages || init->page_count == 0 ? FAKERNIC_CMD_BAD_PARAM
-                                                    : FAKERNIC_CMD_OK;
+        return init->pages || init->iova != 0 || init->length != 0 ||
+               init->page_count == 0
+                   ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
     case FAKERNIC_MR_DMA:
     case FAKERNIC_MR_NULL:
-        return init->pages || init->length != 0 ||
-               (init->access & FAKERNIC_ACCESS_ZERO_BASED)
+        return init->pages || init->iova != 0 || init->length != 0 ||
+               init->page_count != 0
                    ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
     case FAKERNIC_MR_DM:
     case FAKERNIC_MR_ON_DEMAND:
@@ -299,12 +293,10 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
     return FAKERNIC_CMD_OK;
 }
 
-/* IBTA 11.2.8.6. The key stays the same. */
-int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
-                        uint32_t *key)
+static int mr_check_rereg(const RoceMr *mr, uint32_t mask,
+                          const RoceMrInit *init)
 {
-    RoceMr *mr = mr_by_key(t, *key);
-    int status;
+    int status = FAKERNIC_CMD_OK;
 
     if (!mr || mr->kind != ROCE_MR_REGION) {
         return FAKERNIC_CMD_BAD_ID;
@@ -328,17 +320,27 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
     }
     if (mask & FAKERNIC_REREG_ACCESS) {
         status = mr_check_access(init->access);
-        if (status != FAKERNIC_CMD_OK) {
-            return status;
-        }
     }
-    if (mask & FAKERNIC_REREG_TRANSLATION) {
+    if (status == FAKERNIC_CMD_OK && (mask & FAKERNIC_REREG_TRANSLATION)) {
         status = mr_check_translation(init->iova, init->length,
                                       init->page_shift, init->page_count,
                                       init->pages);
-        if (status != FAKERNIC_CMD_OK) {
-            return status;
-        }
+    }
+    return status;
+}
+
+/*
+ * IBTA 11.2.8.6. The key stays the same. Like the other commands it looks at
+ * the index only: a driver cannot know which tag the last REG_MR left.
+ */
+int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
+                        uint32_t *key)
+{
+    RoceMr *mr = mr_by_index(t, *key);
+    int status = mr_check_rereg(mr, mask, init);
+
+    if (status != FAKERNIC_CMD_OK) {
+        return status;
     }
     if (mask & FAKERNIC_REREG_PD) {
         mr->pdn = init->pdn;
@@ -350,6 +352,7 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
         mr_set_translation(mr, init->iova, init->length, init->page_shift,
                            init->page_count, init->pages);
     }
+    *key = mr->key;
     return FAKERNIC_CMD_OK;
 }
 
@@ -366,7 +369,7 @@ static void mr_unbind(RoceMrTable *t, RoceMr *mw)
 
 int roce_mr_table_destroy(RoceMrTable *t, uint32_t key)
 {
-    RoceMr *mr = mr_by_key(t, key);
+    RoceMr *mr = mr_by_index(t, key);
 
     if (!mr) {
         return FAKERNIC_CMD_BAD_ID;

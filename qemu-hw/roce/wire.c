@@ -180,6 +180,11 @@ static RoceDecode wire_decode_ipv4(const uint8_t *ip, size_t len, RocePacket *p,
         !wire_is_roce_port(ip, len, size)) {
         return ROCE_DECODE_NOT_ROCE;
     }
+    p->traffic_class = ip[1];
+    p->ip_id = wire_get16(ip + 4);
+    p->hop_limit = ip[8];
+    wire_ipv4_to_gid(p->sgid, ip + 12);
+    wire_ipv4_to_gid(p->dgid, ip + 16);
     /* RoCEv2 has no IPv4 options: the header is 5 words (IBTA A17.4.5.1). */
     total = wire_get16(ip + 2);
     if (size != IPV4_SIZE || total > len || total < size + UDP_SIZE) {
@@ -194,11 +199,6 @@ static RoceDecode wire_decode_ipv4(const uint8_t *ip, size_t len, RocePacket *p,
         *drop = FAKERNIC_STAT_DROP_FRAGMENT;
         return ROCE_DECODE_DROP;
     }
-    p->traffic_class = ip[1];
-    p->ip_id = wire_get16(ip + 4);
-    p->hop_limit = ip[8];
-    wire_ipv4_to_gid(p->sgid, ip + 12);
-    wire_ipv4_to_gid(p->dgid, ip + 16);
     *udp_len = total - size;
     return ROCE_DECODE_OK;
 }
@@ -212,16 +212,16 @@ static RoceDecode wire_decode_ipv6(const uint8_t *ip, size_t len, RocePacket *p,
         !wire_is_roce_port(ip, len, IPV6_SIZE)) {
         return ROCE_DECODE_NOT_ROCE;
     }
-    *udp_len = wire_get16(ip + 4);
-    if (*udp_len > len - IPV6_SIZE || *udp_len < UDP_SIZE) {
-        *drop = FAKERNIC_STAT_DROP_SHORT;
-        return ROCE_DECODE_DROP;
-    }
     p->traffic_class = (uint8_t)(ip[0] << 4 | ip[1] >> 4);
     p->flow_label = wire_get24(ip + 1) & 0xfffff;
     p->hop_limit = ip[7];
     memcpy(p->sgid, ip + 8, 16);
     memcpy(p->dgid, ip + 24, 16);
+    *udp_len = wire_get16(ip + 4);
+    if (*udp_len > len - IPV6_SIZE || *udp_len < UDP_SIZE) {
+        *drop = FAKERNIC_STAT_DROP_SHORT;
+        return ROCE_DECODE_DROP;
+    }
     return ROCE_DECODE_OK;
 }
 

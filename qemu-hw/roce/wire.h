@@ -87,7 +87,9 @@ typedef enum RoceDecode {
  * Parses an Ethernet frame of any length. Trailing bytes beyond the IP length
  * (Ethernet padding) are ignored. Checks, in this order: lengths, IPv4 header
  * checksum, fragments, UDP port, ICRC, BTH version, known opcode, headers and
- * pad fit. UDP checksums are not checked (IBTA A17.9.2: may be zero).
+ * pad fit. UDP checksums are not checked (IBTA A17.9.2: may be zero). With
+ * ROCE_DECODE_DROP the Ethernet and IP fields of *packet are valid, so that the
+ * caller can tell whose frame it was.
  */
 RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
                             RocePacket *packet, enum fakernic_stat *drop);
