@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the engine under test can do, found out by trying, in one table.
+ *
+ * A required capability that is missing fails the run. An optional one that is
+ * missing leaves its part of the workload out, and says so in the output. When
+ * the engine grows one, its row becomes required.
+ */
+#include <stdio.h>
+
+#include "sim.h"
+
+SimCapInfo sim_caps[SIM_CAP_COUNT] = {
+    [SIM_CAP_RC] = { "RC", true, false },
+    [SIM_CAP_UD] = { "UD", true, false },
+    [SIM_CAP_GSI] = { "GSI", true, false },
+    [SIM_CAP_UC] = { "UC", false, false },
+    [SIM_CAP_ATOMIC] = { "ATOMIC", false, false },
+    [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", false, false },
+    [SIM_CAP_ATOMIC_WRITE] = { "ATOMIC_WRITE", false, false },
+};
+
+static void options_plain(SimOptions *o)
+{
+#define SET_DEFAULT(name, value) o->name = value;
+    SIM_OPTIONS(SET_DEFAULT)
+#undef SET_DEFAULT
+    o->timeout = 8;
+    o->harsh = 1;
+}
+
+static bool can_create(uint8_t type)
+{
+    SimOptions o;
+    World *w;
+    RoceQpInit init = { .type = type, .has_sq = true, .has_rq = true,
+                        .pdn = 7, .send_cqn = 1, .recv_cqn = 1 };
+    uint32_t qpn;
+    bool ok;
+
+    options_plain(&o);
+    w = world_new(&o, 1);
+    ok = roce_qp_create(w->host[0]->roce, &init, &qpn) == FAKERNIC_CMD_OK;
+    world_free(w);
+    return ok;
+}
+
+/* Sends one request between two good hosts and sees whether it succeeds. */
+static bool can_send(uint8_t opcode)
+{
+    SimOptions o;
+    World *w;
+    SimConn *conn;
+    bool ok;
+
+    options_plain(&o);
+    w = world_new(&o, 1);
+    conn = workload_connect(w, 0, 1, FAKERNIC_QP_RC);
+    workload_add_send(conn->side[0], opcode, 8, FAKERNIC_SQ_SIGNALED);
+    workload_finish(w);
+    host_post_send(conn->side[0], 1);
+    ok = world_run(w, SEC, model_all_done) &&
+         conn->side[0]->send[0].done == SIM_OK;
+    world_free(w);
+    return ok;
+}
+
+bool sim_caps_probe(void)
+{
+    bool all = true;
+
+    sim_caps[SIM_CAP_RC].present = can_create(FAKERNIC_QP_RC);
+    sim_caps[SIM_CAP_UD].present = can_create(FAKERNIC_QP_UD);
+    sim_caps[SIM_CAP_GSI].present = can_create(FAKERNIC_QP_GSI);
+    sim_caps[SIM_CAP_UC].present = can_create(FAKERNIC_QP_UC);
+    if (sim_caps[SIM_CAP_RC].present) {
+        sim_caps[SIM_CAP_ATOMIC].present =
+            can_send(FAKERNIC_SQ_ATOMIC_CMP_SWAP) &&
+            can_send(FAKERNIC_SQ_ATOMIC_FETCH_ADD);
+    }
+    for (unsigned i = 0; i < SIM_CAP_COUNT; i++) {
+        if (!sim_caps[i].present) {
+            printf("# the engine has no %s%s\n", sim_caps[i].name,
+                   sim_caps[i].required ? ", which is required" : "");
+            all = all && !sim_caps[i].required;
+        }
+    }
+    return all;
+}

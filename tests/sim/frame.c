@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An independent reading of RoCEv2 frames (IBTA annex A17, 9.2 to 9.4).
+ *
+ * Every frame an engine makes comes through here before the switch sees it. This
+ * shares nothing with the engine's wire.c: lengths, checksum, ICRC, pad, header
+ * sizes and the path MTU are judged a second time. It must never be "fixed" by
+ * looking at the engine.
+ */
+#include <libdeflate.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define RC_NAMES 24
+
+/* Extended header bytes by the low five bits of the opcode; 0xff: reserved. */
+static const uint8_t rc_header[32] = {
+    0, 0, 0, 4, 0, 4,           /* SEND first .. only with immediate */
+    16, 0, 0, 4, 16, 20,        /* WRITE first .. only with immediate */
+    16, 4, 0, 4, 4,             /* READ request, responses */
+    4, 12, 28, 28, 0xff, 4, 4,  /* ACK, atomic ACK, atomics, SEND_INV */
+    0xff, 0xff, 0xff, 0xff, 20, 24, 0xff, 0xff,
+};
+
+static const char *const rc_name[RC_NAMES] = {
+    "SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST_IMM", "SEND_ONLY",
+    "SEND_ONLY_IMM", "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST",
+    "WRITE_LAST_IMM", "WRITE_ONLY", "WRITE_ONLY_IMM", "READ_REQ", "RESP_FIRST",
+    "RESP_MIDDLE", "RESP_LAST", "RESP_ONLY", "ACK", "ATOMIC_ACK", "CMP_SWAP",
+    "FETCH_ADD", "?", "SEND_LAST_INV", "SEND_ONLY_INV",
+};
+
+const char *frame_opcode_name(uint8_t opcode)
+{
+    unsigned operation = opcode & 0x1f;
+
+    return operation < RC_NAMES ? rc_name[operation]
+           : operation == 0x1c ? "FLUSH"
+           : operation == 0x1d ? "ATOMIC_WRITE" : "?";
+}
+
+static uint32_t be16(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t be24(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 16 | be16(p + 1);
+}
+
+/* IBTA A17.3.3.1: variant fields count as ones, 64 one-bits come first. */
+static uint32_t frame_icrc(const uint8_t *ip, bool v6, size_t covered)
+{
+    uint8_t head[8 + 40 + 8 + 12];
+    size_t ip_len = v6 ? 40 : 20, head_len = 8 + ip_len + 8 + 12;
+    uint8_t *p = head + 8;
+    uint32_t crc;
+
+    memset(head, 0xff, 8);
+    memcpy(p, ip, head_len - 8);
+    if (v6) {
+        p[0] |= 0x0f;           /* traffic class and flow label */
+        p[1] = p[2] = p[3] = 0xff;
+        p[7] = 0xff;            /* hop limit */
+    } else {
+        p[1] = 0xff;            /* type of service */
+        p[8] = 0xff;            /* TTL */
+        p[10] = p[11] = 0xff;   /* header checksum */
+    }
+    p[ip_len + 6] = p[ip_len + 7] = 0xff;       /* UDP checksum */
+    p[ip_len + 8 + 4] = 0xff;   /* BTH reserved byte with FECN and BECN */
+    crc = libdeflate_crc32(0, head, head_len);
+    return libdeflate_crc32(crc, ip + head_len - 8, covered - (head_len - 8));
+}
+
+static const char *frame_ip(const uint8_t *ip, size_t len, bool v6,
+                            size_t *ip_len)
+{
+    uint32_t sum = 0;
+
+    if (v6) {
+        if (len < 40 || ip[0] >> 4 != 6 || ip[6] != 17) {
+            return "IPv6 header";
+        }
+        if (be16(ip + 4) + 40 != len) {
+            return "IPv6 payload length";
+        }
+        *ip_len = 40;
+        return ip[7] ? NULL : "hop limit 0";
+    }
+    if (len < 20 || ip[0] != 0x45 || ip[9] != 17) {
+        return "IPv4 header";
+    }
+    if (be16(ip + 2) != len) {
+        return "IPv4 total length";
+    }
+    if (be16(ip + 6) & 0x3fff) {
+        return "IPv4 fragment";
+    }
+    for (unsigned i = 0; i < 20; i += 2) {
+        sum += be16(ip + i);
+    }
+    if ((sum & 0xffff) + (sum >> 16) != 0xffff) {
+        return "IPv4 checksum";
+    }
+    *ip_len = 20;
+    return ip[8] ? NULL : "TTL 0";
+}
+
+static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
+{
+    uint8_t service = bth[0] >> 5, operation = bth[0] & 0x1f;
+    uint8_t pad = bth[1] >> 4 & 3, header = rc_header[operation];
+
+    out->opcode = bth[0];
+    out->solicited = bth[1] >> 7;
+    out->dest_qpn = be24(bth + 5);
+    out->ack_req = bth[8] >> 7;
+    out->psn = be24(bth + 9);
+    if (service == 3) {
+        header = operation == 4 ? 8 : operation == 5 ? 12 : 0xff;
+    } else if (service != 0 && service != 1) {
+        return "service";
+    }
+    if (header == 0xff) {
+        return "reserved opcode";
+    }
+    if (bth[1] & 0x0f) {
+        return "BTH version";
+    }
+    if (!(bth[1] & 0x40)) {
+        return "MigReq clear";
+    }
+    if (be16(bth + 2) != 0xffff) {
+        return "P_Key";
+    }
+    if ((bth[4] & 0x3f) || (bth[8] & 0x7f)) {
+        return "BTH reserved bits";
+    }
+    if (len < 12u + header + pad || (len - 12) % 4) {
+        return "length or pad";
+    }
+    if (operation == 0x11 || operation == 0x12 ||
+        (operation >= 0x0d && operation <= 0x10 && operation != 0x0e)) {
+        out->syndrome = bth[12];
+    }
+    out->payload = (uint32_t)(len - 12 - header - pad);
+    if (out->payload == 0 && pad) {
+        return "pad without payload";
+    }
+    return NULL;
+}
+
+const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out)
+{
+    size_t offset = 12, ip_len, ip_total;
+    const uint8_t *ip, *udp;
+    const char *wrong;
+    bool v6;
+
+    *out = (SimFrame){ .syndrome = 0 };
+    if (len < 14 + 20 + 8 + 12 + 4 || len > ROCE_FRAME_MAX) {
+        return "frame length";
+    }
+    if (be16(frame + offset) == 0x8100) {
+        offset += 4;
+    }
+    if (be16(frame + offset) != 0x0800 && be16(frame + offset) != 0x86dd) {
+        return "EtherType";
+    }
+    v6 = be16(frame + offset) == 0x86dd;
+    ip = frame + offset + 2;
+    ip_total = len - offset - 2;
+    wrong = frame_ip(ip, ip_total, v6, &ip_len);
+    if (wrong) {
+        return wrong;
+    }
+    udp = ip + ip_len;
+    if (be16(udp + 2) != 4791) {
+        return "UDP destination port";
+    }
+    if (be16(udp) < 0xc000) {
+        return "UDP source port";
+    }
+    if (be16(udp + 4) != ip_total - ip_len) {
+        return "UDP length";
+    }
+    if (frame_icrc(ip, v6, ip_total - 4) !=
+        ((uint32_t)ip[ip_total - 1] << 24 | (uint32_t)ip[ip_total - 2] << 16 |
+         (uint32_t)ip[ip_total - 3] << 8 | ip[ip_total - 4])) {
+        return "ICRC";
+    }
+    return frame_bth(udp + 8, ip_total - ip_len - 8 - 4, out);
+}
+
+/* 0: any payload up to the MTU; 1: a full one; 2: none; 3: at least 1 byte. */
+static unsigned frame_payload_rule(uint8_t opcode)
+{
+    switch (opcode & 0x1f) {
+    case 0x00: case 0x01: case 0x06: case 0x07: case 0x0d: case 0x0e:
+        return 1;
+    case 0x0c: case 0x11: case 0x12: case 0x13: case 0x14: case 0x1c:
+        return 2;
+    case 0x02: case 0x03: case 0x08: case 0x09: case 0x0f: case 0x16:
+        return 3;
+    default:
+        return 0;
+    }
+}
+
+void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
+                 size_t len)
+{
+    SimFrame f;
+    const char *wrong = frame_parse(frame, len, &f);
+    SimQp *qp;
+    uint32_t mtu;
+
+    if (wrong) {
+        world_fail(w, "host %u made a bad frame of %zu bytes: %s", from, len,
+                   wrong);
+        return;
+    }
+    if (memcmp(frame + 6, w->host[from]->mac, 6) != 0) {
+        world_fail(w, "host %u sent from a foreign MAC", from);
+    }
+    qp = host_find_qp(w->host[to], f.dest_qpn);
+    if (!qp) {
+        world_fail(w, "host %u sent to QP %u, which never was", from,
+                   f.dest_qpn);
+        return;
+    }
+    mtu = mtu_bytes(qp->mtu);
+    switch (frame_payload_rule(f.opcode)) {
+    case 0:
+        wrong = f.payload > mtu ? "more than the path MTU" : NULL;
+        break;
+    case 1:
+        wrong = f.payload != mtu ? "first or middle not of MTU size" : NULL;
+        break;
+    case 2:
+        wrong = f.payload ? "payload where none belongs" : NULL;
+        break;
+    case 3:
+        wrong = !f.payload || f.payload > mtu ? "last not 1..MTU" : NULL;
+        break;
+    }
+    if (wrong) {
+        world_fail(w, "host %u sent %s with %u bytes, path MTU %u: %s", from,
+                   frame_opcode_name(f.opcode), f.payload, mtu, wrong);
+    }
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A history from its first frame to its last byte.
+ *
+ * Safety phase with faults, then none: from there everything must complete
+ * within a bound (liveness). Then the world must fall silent, counters and
+ * states must fit what happened, all QPs are flushed or destroyed, and memory is
+ * compared in full.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+/* IBTA table 45, in units of 10 us. */
+static const uint32_t rnr_10us[32] = {
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384,
+    512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576,
+    32768, 49152,
+};
+
+/* ---- phases ----------------------------------------------------------------------- */
+
+bool model_all_done(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        const SimQp *qp = &w->qp[i];
+
+        if (!qp->silent && qp->done < qp->send_count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint8_t qp_state(SimQp *qp)
+{
+    RoceQpAttr attr = { .state = 0xff };
+    int status = roce_qp_query(qp->host->roce, qp->qpn, &attr);
+
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(qp->world, "roce_qp_query: %d", status);
+    }
+    return attr.state;
+}
+
+/* A QP in error polls its receive queue; only its engine may want time. */
+static bool host_polls(World *w, const Host *h)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        if (w->qp[i].host == h && w->qp[i].alive &&
+            qp_state(&w->qp[i]) == FAKERNIC_QPS_ERR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool history_settled(World *w)
+{
+    if (w->heap_count) {
+        return false;
+    }
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
+        if (roce_deadline(w->host[i]->roce) != ROCE_TIME_NEVER &&
+            !host_polls(w, w->host[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool never(World *w)
+{
+    (void)w;
+    return false;
+}
+
+/* How long it may take once the link is good. */
+static RoceTime liveness_bound(World *w)
+{
+    const SimOptions *o = &w->options;
+    RoceTime bound = SEC / 10 + (RoceTime)o->late_recv_us * US +
+                     (RoceTime)o->post_gap_us * US * (o->sends + 2);
+    uint64_t bytes = 0, messages = 0;
+
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        messages += w->qp[i].send_count;
+        for (uint32_t k = 0; k < w->qp[i].send_count; k++) {
+            bytes += w->qp[i].send[k].length + 300;
+        }
+    }
+    if (o->rate_mbps) {
+        bound += (RoceTime)(bytes * 8000 / o->rate_mbps) * 20;
+    }
+    bound += (RoceTime)messages * (rnr_10us[o->rnr_timer & 31] * 20 * US +
+                                   (RoceTime)o->delay_ns * 20);
+    /* One run of retries, each up to four times the timeout (C9-140). */
+    bound += (4096ll << o->timeout) * 4 * 10;
+    return bound;
+}
+
+static void report_stuck(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        const SimQp *qp = &w->qp[i];
+
+        if (!qp->silent && qp->done < qp->send_count) {
+            world_fail(w, "liveness: host %u QP %u: send %u of %u is not done "
+                       "(posted %u, fetched %u), %lld us after the last fault",
+                       qp->host->number, qp->qpn, qp->done, qp->send_count,
+                       qp->posted, qp->fetched,
+                       (long long)((w->now - w->faults_end) / US));
+        }
+    }
+}
+
+static void history_settle(World *w)
+{
+    RoceTime limit = w->now + 5 * SEC + (RoceTime)w->options.late_recv_us * US;
+
+    if (world_run(w, limit, history_settled) || w->failed) {
+        return;
+    }
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
+        if (roce_deadline(w->host[i]->roce) != ROCE_TIME_NEVER) {
+            world_fail(w, "host %u: nothing is outstanding, but the engine "
+                       "still wants time", i);
+        }
+    }
+    world_fail(w, "frames still fly long after all work is done");
+}
+
+/* ---- checks at rest ------------------------------------------------------------------ */
+
+static void final_qp(World *w, SimQp *qp)
+{
+    uint8_t state = qp_state(qp);
+    bool failed = qp->sq_failed || qp->rq_failed || qp->error;
+    uint32_t delivered = 0;
+
+    if (qp->silent) {
+        return;
+    }
+    if (failed ? state != FAKERNIC_QPS_ERR
+               : state != FAKERNIC_QPS_RTS && !model_may_break(qp)) {
+        world_fail(w, "QP %u is in state %u, failed %d", qp->qpn, state,
+                   failed);
+    }
+    for (uint32_t k = 0; k < qp->message_count; k++) {
+        delivered += qp->send[qp->message[k]].done == SIM_OK;
+    }
+    if (qp->type == FAKERNIC_QP_RC &&
+        (qp->peer->received < delivered ||
+         (qp->peer->received > delivered && !qp->sq_failed))) {
+        world_fail(w, "QP %u: %u messages delivered, %u received", qp->qpn,
+                   delivered, qp->peer->received);
+    }
+    if (!qp->conn && !w->link.faults && !w->options.ud_no_recv_pct) {
+        for (uint32_t k = 0; k < qp->send_count; k++) {
+            if (!qp->send[k].ud_copies) {
+                world_fail(w, "QP %u: datagram %u was lost on a good link",
+                           qp->qpn, k);
+            }
+        }
+    }
+}
+
+static void final_counters(World *w)
+{
+    static const uint8_t zero_always[] = {
+        FAKERNIC_STAT_TIMEOUTS, FAKERNIC_STAT_RETRY_EXCEEDED,
+        FAKERNIC_STAT_RNR_RETRY_EXCEEDED, FAKERNIC_STAT_RX_SEQ_NAK,
+        FAKERNIC_STAT_RX_FATAL_NAK, FAKERNIC_STAT_IMPLIED_NAK,
+        FAKERNIC_STAT_LOCAL_ERRORS, FAKERNIC_STAT_TX_SEQ_NAK,
+        FAKERNIC_STAT_TX_FATAL_NAK, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS,
+        FAKERNIC_STAT_DROP_SHORT, FAKERNIC_STAT_DROP_IP_CSUM,
+        FAKERNIC_STAT_DROP_FRAGMENT, FAKERNIC_STAT_DROP_ICRC,
+        FAKERNIC_STAT_DROP_BTH_VERSION, FAKERNIC_STAT_DROP_OPCODE,
+        FAKERNIC_STAT_DROP_QPN, FAKERNIC_STAT_DROP_QP_STATE,
+        FAKERNIC_STAT_DROP_PKEY, FAKERNIC_STAT_DROP_QKEY,
+        FAKERNIC_STAT_DROP_ADDRESS, FAKERNIC_STAT_DROP_UD_LENGTH,
+        FAKERNIC_STAT_DROP_RESPONSE,
+    };
+    static const uint8_t zero_without_rnr[] = {
+        FAKERNIC_STAT_RETRANSMITS, FAKERNIC_STAT_DUPLICATES,
+        FAKERNIC_STAT_OUT_OF_SEQUENCE, FAKERNIC_STAT_TX_RNR_NAK,
+    };
+    const SimOptions *o = &w->options;
+
+    if (w->link.faults || o->error_pct || o->inject_pct || o->harsh ||
+        o->timeout < 16) {
+        return;
+    }
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
+        const uint64_t *stats = roce_stats(w->host[i]->roce);
+
+        for (unsigned k = 0; k < sizeof(zero_always); k++) {
+            if (stats[zero_always[k]]) {
+                world_fail(w, "host %u: counter %u is %llu after a history "
+                           "without faults", i, zero_always[k],
+                           (unsigned long long)stats[zero_always[k]]);
+            }
+        }
+        for (unsigned k = 0; !o->late_recv_pct && k < sizeof(zero_without_rnr);
+             k++) {
+            if (stats[zero_without_rnr[k]]) {
+                world_fail(w, "host %u: counter %u is %llu after a history "
+                           "without faults or RNR", i, zero_without_rnr[k],
+                           (unsigned long long)stats[zero_without_rnr[k]]);
+            }
+        }
+    }
+}
+
+void model_final(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
+        if (w->qp[i].alive) {
+            final_qp(w, &w->qp[i]);
+        }
+    }
+    final_counters(w);
+}
+
+/* ---- teardown: flush, destroy, compare ------------------------------------------------- */
+
+/* Some go through ERR and get work posted there, which must be flushed. */
+static void teardown_flush(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
+        SimQp *qp = &w->qp[i];
+
+        if (!qp->alive || qp->silent || rng_pct(&w->rng, 40)) {
+            continue;
+        }
+        if (qp_state(qp) != FAKERNIC_QPS_ERR) {
+            qp->error = true;
+            if (host_modify_state(qp, FAKERNIC_QPS_ERR) != FAKERNIC_CMD_OK) {
+                world_fail(w, "QP %u: modify to ERR was refused", qp->qpn);
+            }
+            world_pump(w, qp->host);
+        }
+        qp->error = true;
+        qp->rq->count += qp->rq->spare;
+        qp->rq->spare = 0;
+        host_post_recv(qp->rq, qp->rq->srqn ? 0 : UINT32_MAX);
+        qp->send_count++;
+        host_post_send(qp, 1);
+    }
+    world_run(w, w->now + FAKERNIC_RQ_FLUSH_INTERVAL_NS +
+                 w->options.tick_late_ns + MS, never);
+    for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
+        SimQp *qp = &w->qp[i];
+
+        if (qp->silent || !qp->error) {
+            continue;
+        }
+        if (qp->done < qp->posted ||
+            (!qp->rq->srqn && qp->rq->done < qp->rq->posted)) {
+            world_fail(w, "QP %u in ERR: flushed sends %u of %u, receives %u "
+                       "of %u", qp->qpn, qp->done, qp->posted, qp->rq->done,
+                       qp->rq->posted);
+        }
+        for (uint32_t k = 0; k < qp->rq->fetched; k++) {
+            if (qp->rq->recv[k].qp == qp && qp->rq->recv[k].done == SIM_OPEN) {
+                world_fail(w, "QP %u in ERR keeps receive %u", qp->qpn, k);
+            }
+        }
+    }
+}
+
+static void teardown_destroy(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        if (w->qp[i].alive) {
+            host_qp_destroy(&w->qp[i]);
+        }
+    }
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
+        Host *h = w->host[i];
+
+        world_pump(w, h);
+        for (uint32_t k = 0; k < h->mr_count; k++) {
+            if (h->mr[k].alive) {
+                host_mr_destroy(&h->mr[k]);
+            }
+        }
+        if (roce_pd_users(h->roce, 7) || roce_pd_users(h->roce, 8)) {
+            world_fail(w, "host %u: keys are left in a PD", i);
+        }
+        if (roce_deadline(h->roce) != ROCE_TIME_NEVER) {
+            world_fail(w, "host %u: a deadline without any QP", i);
+        }
+    }
+}
+
+static void mark_unknown(const SimMr *mr, uint32_t offset, uint32_t length)
+{
+    if (mr && length) {
+        mr_fill(mr, mr->host->unknown, offset, 1, length);
+    }
+}
+
+/* A send that failed and is not known to have been executed, or not. */
+static void unknown_effect(World *w, SimQp *qp, uint32_t index)
+{
+    const SimSend *s = &qp->send[index];
+    bool one_sided = s->opcode != FAKERNIC_SQ_SEND &&
+                     s->opcode != FAKERNIC_SQ_SEND_IMM;
+    bool to_arena = one_sided && s->opcode != FAKERNIC_SQ_RDMA_WRITE &&
+                    s->opcode != FAKERNIC_SQ_RDMA_WRITE_IMM;
+
+    if (to_arena) {
+        for (unsigned i = 0; i < s->sge_count; i++) {
+            mark_unknown(s->sge[i].mr, s->sge[i].offset, s->sge[i].length);
+        }
+    }
+    /* Nothing at or behind a planned error is executed, ever. */
+    if (s->executed || !one_sided || s->opcode == FAKERNIC_SQ_RDMA_READ ||
+        (qp->planned >= 0 && index >= (uint32_t)qp->planned)) {
+        return;
+    }
+    if (s->shared) {
+        w->shared_maybe[qp->peer->host->number]++;
+    } else {
+        mark_unknown(qp->zone, s->zone_offset, s->length);
+    }
+}
+
+static void settle_sends(World *w, SimQp *qp)
+{
+    for (uint32_t i = 0; i < qp->fetched && qp->peer; i++) {
+        SimSend *s = &qp->send[i];
+
+        if (s->done != SIM_OK) {
+            unknown_effect(w, qp, i);
+        } else if (qp->type == FAKERNIC_QP_UC && qp->zone->alive &&
+                   (s->opcode == FAKERNIC_SQ_RDMA_WRITE ||
+                    s->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM)) {
+            mr_put(qp->zone, qp->peer->host->expected, s->zone_offset, s->data,
+                   s->length);
+            if (w->link.faults || model_may_break(qp)) {
+                mark_unknown(qp->zone, s->zone_offset, s->length);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < qp->rq->fetched; i++) {
+        SimRecv *r = &qp->rq->recv[i];
+
+        for (unsigned k = 0; r->done == SIM_OPEN && k < r->sge_count; k++) {
+            mark_unknown(r->sge[k].mr, r->sge[k].offset, r->sge[k].length);
+        }
+    }
+}
+
+static void settle_shared(World *w, Host *h)
+{
+    uint64_t start, value;
+    uint32_t offset;
+
+    if (!h->counter) {
+        return;
+    }
+    offset = (uint32_t)(-h->counter->iova & 7);
+    mr_get(h->counter, h->expected, offset, &start, 8);
+    mr_get(h->counter, h->memory, offset, &value, 8);
+    if (value - start < w->shared_adds[h->number] ||
+        value - start > w->shared_adds[h->number] +
+                        w->shared_maybe[h->number]) {
+        world_fail(w, "host %u: %u FETCH_ADDs succeeded, %u may have, %llu "
+                   "were executed", h->number, w->shared_adds[h->number],
+                   w->shared_maybe[h->number],
+                   (unsigned long long)(value - start));
+    }
+    mr_put(h->counter, h->expected, offset, &value, 8);
+}
+
+static void compare_memory(World *w, const Host *h)
+{
+    size_t size = (size_t)h->block_count * SIM_BLOCK;
+
+    for (size_t at = 0; at < size; at += SIM_BLOCK) {
+        if (memcmp(h->memory + at, h->expected + at, SIM_BLOCK) == 0) {
+            continue;
+        }
+        for (size_t i = at; i < at + SIM_BLOCK; i++) {
+            if (h->memory[i] != h->expected[i] && !h->unknown[i]) {
+                world_fail(w, "host %u: memory at %zx is %02x, not %02x: a "
+                           "byte that nobody may have written", h->number, i,
+                           h->memory[i], h->expected[i]);
+                return;
+            }
+        }
+    }
+}
+
+void model_teardown(World *w)
+{
+    if (!w->failed) {
+        teardown_flush(w);
+    }
+    if (!w->failed) {
+        teardown_destroy(w);
+    }
+    for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
+        settle_sends(w, &w->qp[i]);
+    }
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i] && !w->failed; i++) {
+        settle_shared(w, w->host[i]);
+        compare_memory(w, w->host[i]);
+    }
+}
+
+bool world_history(World *w)
+{
+    RoceTime bound = w->now + w->options.faults_ms * MS + liveness_bound(w);
+
+    if (!w->failed && !world_run(w, bound, model_all_done) && !w->failed) {
+        report_stuck(w);
+    }
+    if (!w->failed) {
+        history_settle(w);
+    }
+    if (!w->failed) {
+        model_final(w);
+    }
+    model_teardown(w);
+    return !w->failed;
+}

@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A fake host: guest memory, queues, and the operations an engine asks for.
+ *
+ * Guest memory comes in three images of the same layout: what is there, what
+ * the model expects there, and which bytes it cannot know. Regions are made of
+ * pages in random order with unused pages between them, so that a byte written
+ * to the wrong place changes something that nobody expects to change. Every DMA
+ * outside of memory is a failure; inside of [dma_fail_lo, dma_fail_hi) it fails
+ * on command.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define SMALL_PAGE 4096u
+#define HOST_IMAGE ((size_t)SIM_BLOCKS * SIM_BLOCK)
+
+/* Images are reused from world to world: one world exists at a time. */
+static uint8_t *host_images[SIM_HOSTS][3];
+
+/* ---- memory ----------------------------------------------------------------- */
+
+static uint64_t host_block_new(Host *h)
+{
+    uint64_t base = (uint64_t)h->block_count * SIM_BLOCK;
+    uint64_t fill = h->world->seed ^ (base << 8) ^ h->number;
+    uint64_t *word = (uint64_t *)(void *)(h->memory + base);
+
+    if (h->block_count >= SIM_BLOCKS) {
+        world_fail(h->world, "the simulator's guest memory is exhausted");
+        return 0;
+    }
+    h->block_count++;
+    for (unsigned i = 0; i < SIM_BLOCK / 8; i++) {
+        word[i] = (fill += 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+    }
+    memcpy(h->expected + base, h->memory + base, SIM_BLOCK);
+    memset(h->unknown + base, 0, SIM_BLOCK);
+    return base;
+}
+
+/* Opens two blocks, leaves every fifth page as a guard, shuffles the rest. */
+static uint64_t host_small_page(Host *h)
+{
+    if (!h->small_page_count) {
+        for (unsigned block = 0; block < 2; block++) {
+            uint64_t base = host_block_new(h);
+
+            for (unsigned i = 0; i < SIM_BLOCK / SMALL_PAGE; i++) {
+                if (i % 5) {
+                    h->small_page[h->small_page_count++] =
+                        base + i * SMALL_PAGE;
+                }
+            }
+        }
+        for (uint32_t i = h->small_page_count - 1; i; i--) {
+            uint32_t j = rng_below(&h->world->rng, i + 1);
+            uint64_t swap = h->small_page[i];
+
+            h->small_page[i] = h->small_page[j];
+            h->small_page[j] = swap;
+        }
+    }
+    return h->small_page[--h->small_page_count];
+}
+
+SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
+{
+    World *w = h->world;
+    SimMr *mr = &h->mr[h->mr_count++];
+    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pdn = pdn,
+                        .access = access, .length = length };
+    int status;
+
+    if (h->mr_count >= SIM_MRS) {
+        world_fail(w, "the simulator's region table is full");
+        h->mr_count--;
+    }
+    mr->host = h;
+    mr->pdn = pdn;
+    mr->access = access;
+    mr->length = length;
+    mr->page_shift = rng_pct(&w->rng, 25) ? 16 : 12;
+    mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
+    mr->page_count = (uint32_t)(((mr->iova & ((1u << mr->page_shift) - 1)) +
+                                 length - 1) >> mr->page_shift) + 1;
+    mr->pages = world_alloc(w, mr->page_count * sizeof(uint64_t));
+    for (uint32_t i = 0; i < mr->page_count; i++) {
+        mr->pages[i] = SIM_DMA_BASE(h->number) +
+                       (mr->page_shift == 16 ? host_block_new(h)
+                                             : host_small_page(h));
+    }
+    init.tag = (uint8_t)rng_next(&w->rng);
+    init.page_shift = mr->page_shift;
+    init.iova = mr->iova;
+    init.page_count = mr->page_count;
+    init.pages = malloc(mr->page_count * sizeof(uint64_t));
+    memcpy(init.pages, mr->pages, mr->page_count * sizeof(uint64_t));
+    status = roce_mr_create(h->roce, &init, &mr->key);
+    if (status != FAKERNIC_CMD_OK) {
+        free(init.pages);
+        world_fail(w, "roce_mr_create: %d", status);
+    } else if ((mr->key & 0xff) != init.tag || mr->key < 256) {
+        world_fail(w, "roce_mr_create returned key %08x for tag %02x",
+                   mr->key, init.tag);
+    }
+    mr->alive = true;
+    return mr;
+}
+
+void host_mr_destroy(SimMr *mr)
+{
+    int status = roce_mr_destroy(mr->host->roce, mr->key);
+
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(mr->host->world, "roce_mr_destroy: %d", status);
+    }
+    mr->alive = false;
+}
+
+/* Finds the image offset of a region's byte, and how many follow it there. */
+static size_t mr_locate(const SimMr *mr, uint64_t offset, size_t *run)
+{
+    uint64_t size = 1ull << mr->page_shift;
+    uint64_t at = (mr->iova & (size - 1)) + offset;
+
+    *run = (size_t)(size - (at & (size - 1)));
+    return (size_t)(mr->pages[at >> mr->page_shift] -
+                    SIM_DMA_BASE(mr->host->number) + (at & (size - 1)));
+}
+
+void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
+            size_t len)
+{
+    uint8_t *out = buf;
+    size_t run, at;
+
+    for (; len; len -= run, offset += run, out += run) {
+        at = mr_locate(mr, offset, &run);
+        run = run < len ? run : len;
+        memcpy(out, image + at, run);
+    }
+}
+
+void mr_put(const SimMr *mr, uint8_t *image, uint64_t offset, const void *buf,
+            size_t len)
+{
+    const uint8_t *in = buf;
+    size_t run, at;
+
+    for (; len; len -= run, offset += run, in += run) {
+        at = mr_locate(mr, offset, &run);
+        run = run < len ? run : len;
+        memcpy(image + at, in, run);
+    }
+}
+
+void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
+             size_t len)
+{
+    size_t run, at;
+
+    for (; len; len -= run, offset += run) {
+        at = mr_locate(mr, offset, &run);
+        run = run < len ? run : len;
+        memset(image + at, byte, run);
+    }
+}
+
+/* ---- RoceHostOps: memory ------------------------------------------------------ */
+
+static uint8_t *host_dma(Host *h, uint64_t address, size_t len)
+{
+    uint64_t base = SIM_DMA_BASE(h->number);
+    uint64_t size = (uint64_t)h->block_count * SIM_BLOCK;
+
+    if (len == 0 || address < base || address - base >= size ||
+        len > size - (address - base)) {
+        world_fail(h->world, "host %u: DMA of %zu bytes at %llx is outside "
+                   "of memory", h->number, len, (unsigned long long)address);
+        return NULL;
+    }
+    if (address < h->dma_fail_hi && address + len > h->dma_fail_lo) {
+        return NULL;
+    }
+    return h->memory + (address - base);
+}
+
+static bool host_dma_read(void *host, uint64_t address, void *buf, size_t len)
+{
+    uint8_t *p = host_dma(host, address, len);
+
+    if (p) {
+        memcpy(buf, p, len);
+    }
+    return p != NULL;
+}
+
+static bool host_dma_write(void *host, uint64_t address, const void *buf,
+                           size_t len)
+{
+    uint8_t *p = host_dma(host, address, len);
+
+    if (p) {
+        memcpy(p, buf, len);
+    }
+    return p != NULL;
+}
+
+static bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
+{
+    uint8_t *p = host_dma(host, address, 8);
+    uint64_t value, boundary = op->swap_mask_or_boundary, a, b;
+
+    if (!p) {
+        return false;
+    }
+    if (address % 8) {
+        world_fail(((Host *)host)->world, "unaligned atomic");
+    }
+    memcpy(&value, p, 8);
+    op->original = value;
+    switch (op->opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+        value = value == op->compare ? op->swap_or_add : value;
+        break;
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        value += op->swap_or_add;
+        break;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+        if (!((value ^ op->compare) & op->compare_mask)) {
+            value = (value & ~op->swap_mask_or_boundary) |
+                    (op->swap_or_add & op->swap_mask_or_boundary);
+        }
+        break;
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        /* No carry crosses a boundary bit (each the top of a field). */
+        a = value & ~boundary;
+        b = op->swap_or_add & ~boundary;
+        value = (a + b) ^ ((value ^ op->swap_or_add) & boundary);
+        break;
+    default:
+        world_fail(((Host *)host)->world, "atomic opcode %u", op->opcode);
+    }
+    memcpy(p, &value, 8);
+    return true;
+}
+
+/* ---- RoceHostOps: work requests ------------------------------------------------- */
+
+static RoceSge host_sge(const SimSge *s, bool beyond)
+{
+    RoceSge sge = { .length = s->length };
+
+    if (!s->mr) {
+        sge.address = 0x1234;
+        sge.lkey = 0x7fff1234;
+        return sge;
+    }
+    sge.address = s->mr->iova + s->offset;
+    sge.lkey = s->mr->key;
+    if (beyond) {
+        sge.address = s->mr->iova + s->mr->length - s->length + 1;
+    }
+    return sge;
+}
+
+static void host_build_remote(const SimQp *qp, const SimSend *s,
+                              uint64_t *address, uint32_t *rkey)
+{
+    const SimMr *mr = qp->zone;
+
+    if (s->shared) {
+        mr = qp->peer->host->counter;
+    } else if (s->error == SIM_ERR_ACCESS) {
+        mr = qp->zone_ro;
+    } else if (s->error == SIM_ERR_RKEY_PD) {
+        mr = qp->zone_pd;
+    }
+    *address = mr->iova + s->zone_offset;
+    *rkey = mr->key;
+    if (s->error == SIM_ERR_RKEY_INDEX) {
+        *rkey = 0x7fee0000 | (mr->key & 0xff);
+    } else if (s->error == SIM_ERR_RKEY_TAG) {
+        *rkey = mr->key ^ 0x40;
+    } else if (s->error == SIM_ERR_BOUNDS) {
+        uint64_t length = s->length ? s->length : 1;
+
+        *address = mr->iova + mr->length - length + 1;
+    } else if (s->error == SIM_ERR_ALIGN) {
+        *address += 4;
+    }
+}
+
+static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
+{
+    const Host *peer = to->host;
+
+    *av = (RoceAv){ .sgid_index = qp->gid_index, .hop_limit = 64,
+                    .traffic_class = 0, .sl = qp->gid_index & 3 };
+    memcpy(av->dgid, peer->gid[qp->gid_index], 16);
+    memcpy(av->dmac, peer->mac, 6);
+    if (qp->qpn & 1) {
+        av->flow_label = (qp->qpn * 2654435761u) & 0xfffff;
+    }
+}
+
+static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
+{
+    const SimSend *s = &qp->send[index];
+
+    memset(wr, 0, sizeof(*wr));
+    wr->index = index;
+    wr->opcode = s->opcode;
+    wr->flags = s->flags;
+    wr->imm_or_key = s->imm;
+    if (s->error == SIM_ERR_FORMAT) {
+        wr->format_error = FAKERNIC_VENDOR_SQ_FORMAT;
+        wr->opcode = 0xff;
+        return;
+    }
+    if (s->flags & FAKERNIC_SQ_INLINE) {
+        wr->inline_length = (uint16_t)s->length;
+        memcpy(wr->inline_data, s->data, s->length);
+    } else {
+        wr->sge_count = s->sge_count;
+        for (unsigned i = 0; i < s->sge_count; i++) {
+            wr->sge[i] = host_sge(&s->sge[i], s->error == SIM_ERR_LBOUNDS &&
+                                              i == s->sge_count - 1u);
+        }
+    }
+    if (s->ud_dest) {
+        host_build_av(qp, s->ud_dest, &wr->ud.av);
+        wr->ud.dest_qpn = s->ud_dest->qpn;
+        wr->ud.qkey = s->ud_dest->type == FAKERNIC_QP_GSI ? 0x80010000u
+                                                          : SIM_QKEY;
+    } else if (s->opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
+               s->opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD) {
+        host_build_remote(qp, s, &wr->atomic.remote_address,
+                          &wr->atomic.rkey);
+        wr->atomic.swap_or_add = s->operand;
+        wr->atomic.compare = s->compare;
+        wr->atomic.swap_mask_or_boundary = s->mask;
+        wr->atomic.compare_mask = s->compare_mask;
+    } else if (s->opcode != FAKERNIC_SQ_SEND &&
+               s->opcode != FAKERNIC_SQ_SEND_IMM) {
+        host_build_remote(qp, s, &wr->rdma.remote_address, &wr->rdma.rkey);
+    }
+}
+
+static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
+{
+    Host *h = host;
+    SimQp *qp = host_find_qp(h, qpn);
+
+    if (!qp || qp->silent) {
+        world_fail(h->world, "next_send of QP %u, which has none", qpn);
+        return ROCE_FETCH_NONE;
+    }
+    if (qp->fetched == qp->posted) {
+        return ROCE_FETCH_NONE;
+    }
+    host_build_send(qp, qp->fetched, wr);
+    world_log(h->world, h->number, LOG_FETCH_SEND, qpn, qp->fetched,
+              qp->send[qp->fetched].length, wr->opcode, wr->flags);
+    qp->fetched++;
+    return ROCE_FETCH_OK;
+}
+
+static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
+                                RoceRecvWr *wr)
+{
+    Host *h = host;
+    SimQp *qp = host_find_qp(h, qpn);
+    SimRecv *r;
+    SimRq *rq;
+
+    if (!qp || qp->silent || qp->rq->srqn != srqn) {
+        world_fail(h->world, "next_recv of QP %u, SRQ %u: no such", qpn, srqn);
+        return ROCE_FETCH_NONE;
+    }
+    rq = qp->rq;
+    if (rq->fetched == rq->posted) {
+        return ROCE_FETCH_NONE;
+    }
+    r = &rq->recv[rq->fetched];
+    memset(wr, 0, sizeof(*wr));
+    wr->tag = rq->tag_base + rq->fetched;
+    wr->sge_count = r->sge_count;
+    for (unsigned i = 0; i < r->sge_count; i++) {
+        wr->sge[i] = host_sge(&r->sge[i], false);
+    }
+    world_log(h->world, h->number, LOG_FETCH_RECV, qpn, rq->fetched, r->length,
+              0, 0);
+    r->qp = qp;
+    rq->fetched++;
+    rq->open++;
+    return ROCE_FETCH_OK;
+}
+
+/* ---- RoceHostOps: reports --------------------------------------------------------- */
+
+static void host_complete(void *host, const RoceCompletion *c)
+{
+    Host *h = host;
+
+    world_log(h->world, h->number, LOG_COMPLETE, c->qpn, c->wqe_index,
+              c->byte_count, c->opcode, c->status);
+    h->world->completions++;
+    model_complete(h, c);
+}
+
+static void host_event(void *host, uint8_t type, uint32_t id,
+                       uint16_t vendor_err)
+{
+    Host *h = host;
+
+    world_log(h->world, h->number, LOG_EVENT, type, id, vendor_err, 0, 0);
+    model_event(h, type, id, vendor_err);
+}
+
+static void host_trace(void *host, RoceTracePoint point, uint32_t qpn,
+                       uint32_t a, uint32_t b)
+{
+    Host *h = host;
+    World *w = h->world;
+
+    /* TX and RX are in the log already, with more detail. */
+    if (point != ROCE_TRACE_TX && point != ROCE_TRACE_RX) {
+        world_log(w, h->number, LOG_TRACE, qpn, a, b, (uint8_t)point, 0);
+    }
+    if ((point == ROCE_TRACE_RETRY || point == ROCE_TRACE_TIMEOUT) &&
+        w->options.mercy && b <= 3) {
+        w->link.mercy_until = w->now + (4096ll << w->options.timeout) * 5 +
+                              w->options.reorder_us * US;
+    }
+}
+
+static const RoceHostOps host_ops = {
+    .dma_read = host_dma_read,
+    .dma_write = host_dma_write,
+    .dma_atomic = host_dma_atomic,
+    .next_send = host_next_send,
+    .next_recv = host_next_recv,
+    .complete = host_complete,
+    .event = host_event,
+    .trace = host_trace,
+};
+
+/* ---- the host itself ---------------------------------------------------------------- */
+
+static void host_set_gids(Host *h)
+{
+    for (uint16_t i = 0; i < 4; i++) {
+        RoceGid gid = { .type = i & 1 ? FAKERNIC_GID_IPV4 : FAKERNIC_GID_IPV6,
+                        .vlan = i & 2 ? 5 : FAKERNIC_VLAN_NONE };
+        int status;
+
+        if (i & 1) {
+            gid.gid[10] = gid.gid[11] = 0xff;
+            gid.gid[12] = 10;
+            gid.gid[14] = (uint8_t)i;
+        } else {
+            gid.gid[0] = 0xfe;
+            gid.gid[1] = 0x80;
+            gid.gid[7] = (uint8_t)i;
+        }
+        gid.gid[15] = (uint8_t)(h->number + 1);
+        memcpy(gid.mac, h->mac, 6);
+        memcpy(h->gid[i], gid.gid, 16);
+        h->gid_type[i] = gid.type;
+        h->gid_vlan[i] = gid.vlan;
+        status = roce_gid_set(h->roce, i, &gid);
+        if (status != FAKERNIC_CMD_OK) {
+            world_fail(h->world, "roce_gid_set: %d", status);
+        }
+    }
+}
+
+Host *host_new(World *w, unsigned number)
+{
+    RoceLimits limits = { .max_qp = 64, .max_mr = 512, .max_mcast_groups = 4,
+                          .gid_count = 4, .max_rd_atomic = 16,
+                          .max_sends = (uint16_t)w->options.max_sends };
+    Host *h = calloc(1, sizeof(*h));
+
+    h->world = w;
+    h->number = number;
+    for (unsigned i = 0; i < 3; i++) {
+        if (!host_images[number][i]) {
+            host_images[number][i] = calloc(1, HOST_IMAGE);
+        }
+    }
+    h->memory = host_images[number][0];
+    h->expected = host_images[number][1];
+    h->unknown = host_images[number][2];
+    memcpy(h->mac, (uint8_t[]){ 0x52, 0x54, 0, 0, 0, (uint8_t)(number + 1) },
+           6);
+    h->wake = ROCE_TIME_NEVER;
+    h->next_cqn = 1000 * (number + 1);
+    h->roce = roce_new(&limits, &host_ops, h);
+    roce_set_port_mtu(h->roce, 9000);
+    host_set_gids(h);
+    return h;
+}
+
+void host_free(Host *h)
+{
+    roce_free(h->roce);
+    free(h);
+}
+
+/* ---- queue pairs ---------------------------------------------------------------------- */
+
+uint32_t mtu_bytes(uint8_t mtu)
+{
+    return 128u << mtu;
+}
+
+SimQp *host_find_qp(Host *h, uint32_t qpn)
+{
+    World *w = h->world;
+
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        if (w->qp[i].host == h && w->qp[i].qpn == qpn) {
+            return &w->qp[i];
+        }
+    }
+    return NULL;
+}
+
+SimRq *host_rq_new(Host *h, bool shared)
+{
+    World *w = h->world;
+    SimRq *rq = &w->rq[w->rq_count++];
+
+    rq->host = h;
+    rq->srqn = shared ? 70 + w->rq_count : 0;
+    rq->tag_base = (uint32_t)rng_next(&w->rng);
+    return rq;
+}
+
+SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
+{
+    World *w = h->world;
+    SimQp *qp = &w->qp[w->qp_count];
+    RoceQpInit init = { .type = type, .has_sq = true, .has_rq = !rq->srqn,
+                        .srqn = rq->srqn, .pdn = 7 };
+    int status;
+
+    *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pdn = 7,
+                   .alive = true };
+    qp->send_cqn = init.send_cqn = h->next_cqn++;
+    qp->recv_cqn = init.recv_cqn =
+        rng_pct(&w->rng, 50) ? h->next_cqn++ : init.send_cqn;
+    qp->mtu = (uint8_t)(w->options.mtu ? w->options.mtu
+                                       : rng_range(&w->rng, 1, 5));
+    qp->gid_index = (uint16_t)rng_below(&w->rng, 2) +
+                    (rng_pct(&w->rng, w->options.vlan_pct) ? 2 : 0);
+    /* Near the wrap more often than not. */
+    qp->sq_psn = rng_pct(&w->rng, 70)
+                 ? 0xfffff0 + rng_below(&w->rng, 16)
+                 : (uint32_t)rng_next(&w->rng) & 0xffffff;
+    if (w->options.psn) {
+        qp->sq_psn = w->options.psn;
+    }
+    status = roce_qp_create(h->roce, &init, &qp->qpn);
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(w, "roce_qp_create type %u: %d", type, status);
+        return qp;
+    }
+    w->qp_count++;
+    return qp;
+}
+
+static void host_modify(SimQp *qp, uint32_t mask, const RoceQpAttr *attr)
+{
+    World *w = qp->world;
+    uint32_t bad = 0;
+    int status = roce_qp_modify(qp->host->roce, w->now, qp->qpn, mask, attr,
+                                &bad);
+
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(w, "roce_qp_modify to %u: status %d, bad field %x",
+                   attr->state, status, bad);
+    }
+    world_pump(w, qp->host);
+}
+
+int host_modify_state(SimQp *qp, uint8_t state)
+{
+    RoceQpAttr attr = { .state = state };
+    uint32_t bad = 0;
+    int status = roce_qp_modify(qp->host->roce, qp->world->now, qp->qpn,
+                                FAKERNIC_QP_ATTR_STATE, &attr, &bad);
+
+    world_log(qp->world, qp->host->number, LOG_MODIFY, qp->qpn, state,
+              (uint32_t)status, 0, 0);
+    return status;
+}
+
+static void host_connect_datagram(SimQp *qp)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_INIT, .port = 1,
+                        .sq_psn = qp->sq_psn,
+                        .qkey = qp->type == FAKERNIC_QP_GSI ? 0x80010000u
+                                                            : SIM_QKEY };
+
+    qp->mtu = FAKERNIC_MTU_4096;
+    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
+                               FAKERNIC_QP_ATTR_PKEY_INDEX |
+                               FAKERNIC_QP_ATTR_QKEY), &attr);
+    attr.state = FAKERNIC_QPS_RTR;
+    host_modify(qp, FAKERNIC_QP_ATTR_STATE, &attr);
+    attr.state = FAKERNIC_QPS_RTS;
+    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
+                               FAKERNIC_QP_ATTR_SQ_PSN), &attr);
+}
+
+void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
+{
+    const SimOptions *o = &qp->world->options;
+    bool rc = qp->type == FAKERNIC_QP_RC;
+    RoceQpAttr attr = {
+        .state = FAKERNIC_QPS_INIT, .port = 1, .path_mtu = qp->mtu,
+        .rq_psn = rq_psn, .sq_psn = qp->sq_psn,
+        .max_rd_atomic = (uint8_t)o->rd_atomic,
+        .max_dest_rd_atomic = (uint8_t)o->rd_atomic,
+        .min_rnr_timer = (uint8_t)o->rnr_timer,
+        .timeout = (uint8_t)o->timeout, .retry_cnt = (uint8_t)o->retry_cnt,
+        .rnr_retry = (uint8_t)o->rnr_retry,
+        .access_flags = (uint32_t)(FAKERNIC_ACCESS_REMOTE_WRITE |
+                                   FAKERNIC_ACCESS_REMOTE_READ |
+                                   FAKERNIC_ACCESS_REMOTE_ATOMIC),
+    };
+
+    if (!peer) {
+        host_connect_datagram(qp);
+        return;
+    }
+    if (!rc) {
+        attr.access_flags = (uint32_t)FAKERNIC_ACCESS_REMOTE_WRITE;
+    }
+    attr.dest_qpn = peer->qpn;
+    host_build_av(qp, peer, &attr.av);
+    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
+                               FAKERNIC_QP_ATTR_PKEY_INDEX |
+                               FAKERNIC_QP_ATTR_ACCESS_FLAGS), &attr);
+    attr.state = FAKERNIC_QPS_RTR;
+    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_AV |
+                               FAKERNIC_QP_ATTR_PATH_MTU |
+                               FAKERNIC_QP_ATTR_DEST_QPN |
+                               FAKERNIC_QP_ATTR_RQ_PSN |
+                               (rc ? FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC |
+                                     FAKERNIC_QP_ATTR_MIN_RNR_TIMER : 0)),
+                &attr);
+    attr.state = FAKERNIC_QPS_RTS;
+    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
+                               FAKERNIC_QP_ATTR_SQ_PSN |
+                               (rc ? FAKERNIC_QP_ATTR_TIMEOUT |
+                                     FAKERNIC_QP_ATTR_RETRY_CNT |
+                                     FAKERNIC_QP_ATTR_RNR_RETRY |
+                                     FAKERNIC_QP_ATTR_MAX_RD_ATOMIC : 0)),
+                &attr);
+}
+
+void host_qp_destroy(SimQp *qp)
+{
+    int status = roce_qp_destroy(qp->host->roce, qp->qpn);
+
+    world_log(qp->world, qp->host->number, LOG_MODIFY, qp->qpn, 99,
+              (uint32_t)status, 0, 0);
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(qp->world, "roce_qp_destroy: %d", status);
+    }
+    qp->alive = false;
+    qp->silent = true;
+}
+
+void host_post_send(SimQp *qp, uint32_t count)
+{
+    World *w = qp->world;
+
+    for (uint32_t i = 0; i < count && qp->posted < qp->send_count; i++) {
+        const SimSend *s = &qp->send[qp->posted];
+
+        world_log(w, qp->host->number, LOG_POST_SEND, qp->qpn, qp->posted,
+                  s->length, s->opcode, s->flags);
+        qp->posted++;
+    }
+    if (qp->alive && !qp->silent) {
+        roce_post_send(qp->host->roce, w->now, qp->qpn);
+        world_pump(w, qp->host);
+    }
+}
+
+void host_post_recv(SimRq *rq, uint32_t count)
+{
+    if (count > rq->count - rq->posted) {
+        count = rq->count - rq->posted;
+    }
+    rq->posted += count;
+    world_log(rq->host->world, rq->host->number, LOG_POST_RECV, rq->srqn,
+              rq->posted, count, 0, 0);
+}

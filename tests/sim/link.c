@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The switch: forwards frames by MAC, takes time, and misbehaves on request.
+ *
+ * Impairments are drawn from the world's generator until faults_end, or follow
+ * the masks of a LinkScript. "Mercy" is a truce after an engine reports that its
+ * retries run out: in histories where no retry exhaustion is wanted, chance
+ * alone must not cause one. Everything the link does is in the log.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static bool link_faulty(World *w)
+{
+    return w->now < w->faults_end && w->now >= w->link.mercy_until;
+}
+
+static void link_deliver(World *w, unsigned to, RoceTime time,
+                         const uint8_t *frame, size_t len)
+{
+    SimEvent *ev = world_schedule(w, time, EV_FRAME, to);
+
+    ev->frame = malloc(len);
+    memcpy(ev->frame, frame, len);
+    ev->frame_len = len;
+    w->link.in_flight++;
+}
+
+/* Flips one to three bits, or damages up to 32 bits in a row: what a CRC32
+ * finds for certain. The MAC addresses are spared: FCS guards them. */
+static void link_corrupt(World *w, uint8_t *frame, size_t len)
+{
+    uint32_t bits = (uint32_t)(len - 14) * 8;
+    uint32_t at = 14 * 8 + rng_below(&w->rng, bits);
+
+    if (rng_pct(&w->rng, 50)) {
+        for (unsigned i = rng_range(&w->rng, 1, 3); i; i--) {
+            frame[at / 8] ^= (uint8_t)(1u << (at % 8));
+            at = 14 * 8 + rng_below(&w->rng, bits);
+        }
+        return;
+    }
+    for (unsigned i = 0; i < 4 && at / 8 + i < len; i++) {
+        frame[at / 8 + i] ^= (uint8_t)rng_range(&w->rng, 1, 255);
+    }
+}
+
+static bool link_loses(World *w, unsigned from)
+{
+    LinkState *l = &w->link;
+
+    if (l->burst_left[from]) {
+        l->burst_left[from]--;
+        return true;
+    }
+    if (rng_ppm(&w->rng, w->options.burst_ppm)) {
+        l->burst_left[from] = rng_below(&w->rng, w->options.burst_len + 1);
+        return true;
+    }
+    return rng_ppm(&w->rng, w->options.loss_ppm);
+}
+
+/* Chance's share; may change the frame. False: it is lost. */
+static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
+                        size_t *len, RoceTime *arrival)
+{
+    const SimOptions *o = &w->options;
+    RoceTime late = (RoceTime)(o->reorder_us + 1) * US;
+
+    if (link_loses(w, from)) {
+        world_log(w, from, LOG_LOST, to, 0, (uint32_t)*len, 0, 0);
+        w->link.faults++;
+        return false;
+    }
+    if (rng_ppm(&w->rng, o->reorder_ppm)) {
+        *arrival += rng_range(&w->rng, 1, (uint32_t)late);
+        world_log(w, from, LOG_DELAYED, to, 0, 0, 0, 0);
+        w->link.faults++;
+    }
+    if (rng_ppm(&w->rng, o->dup_ppm)) {
+        RoceTime again = rng_pct(&w->rng, 30)
+                         ? 0 : rng_range(&w->rng, 0, (uint32_t)late);
+
+        world_log(w, from, LOG_DUPLICATED, to, 0, 0, 0, 0);
+        w->link.faults++;
+        w->link.duplicates++;
+        link_deliver(w, to, *arrival + again, frame, *len);
+    }
+    if (rng_ppm(&w->rng, o->corrupt_ppm)) {
+        link_corrupt(w, frame, *len);
+        world_log(w, from, LOG_CORRUPTED, to, 0, 0, 0, 0);
+        w->link.faults++;
+    }
+    if (rng_ppm(&w->rng, o->truncate_ppm)) {
+        *len = rng_range(&w->rng, 14, (uint32_t)*len - 1);
+        world_log(w, from, LOG_TRUNCATED, to, 0, (uint32_t)*len, 0, 0);
+        w->link.faults++;
+    }
+    return true;
+}
+
+/* The script's share. False: the frame is lost. */
+static bool link_script(World *w, unsigned from, unsigned to,
+                        const uint8_t *frame, size_t len, RoceTime *arrival)
+{
+    uint64_t number = w->link.sent[from] - 1;
+    uint64_t bit = number < 64 ? 1ull << number : 0;
+
+    if (w->script.cut[from] || (w->script.lose[from] & bit)) {
+        world_log(w, from, LOG_LOST, to, 1, (uint32_t)len, 0, 0);
+        w->link.faults++;
+        return false;
+    }
+    if (w->script.duplicate[from] & bit) {
+        world_log(w, from, LOG_DUPLICATED, to, 1, 0, 0, 0);
+        w->link.faults++;
+        link_deliver(w, to, *arrival, frame, len);
+    }
+    if (w->script.delay[from] & bit) {
+        world_log(w, from, LOG_DELAYED, to, 1, 0, 0, 0);
+        w->link.faults++;
+        *arrival += w->script.delay_ns;
+    }
+    return true;
+}
+
+static int link_lookup(World *w, const uint8_t *dmac)
+{
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
+        if (memcmp(w->host[i]->mac, dmac, 6) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static RoceTime link_arrival(World *w, unsigned from, unsigned to, size_t len)
+{
+    const SimOptions *o = &w->options;
+    LinkState *l = &w->link;
+    RoceTime start = w->now, arrival;
+
+    if (o->rate_mbps) {
+        if (l->wire_free[from] > start) {
+            start = l->wire_free[from];
+        }
+        start += (RoceTime)((uint64_t)len * 8000 / o->rate_mbps);
+        l->wire_free[from] = start;
+    }
+    arrival = start + o->delay_ns;
+    if (o->jitter_ns) {
+        arrival += rng_below(&w->rng, o->jitter_ns + 1);
+    }
+    /* Jitter alone does not reorder. */
+    if (arrival < l->last_arrival[from][to]) {
+        arrival = l->last_arrival[from][to];
+    }
+    l->last_arrival[from][to] = arrival;
+    return arrival;
+}
+
+void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
+               bool loopback)
+{
+    uint8_t copy[ROCE_FRAME_MAX + 64];
+    int to = link_lookup(w, frame);
+    RoceTime arrival;
+    SimFrame f;
+
+    if (to < 0 || loopback != (to == (int)from)) {
+        world_fail(w, "host %u: frame to an unknown MAC, or loopback=%d wrong",
+                   from, loopback);
+        return;
+    }
+    frame_check(w, from, (unsigned)to, frame, len);
+    frame_parse(frame, len, &f);
+    world_log(w, from, LOG_TX, f.dest_qpn, f.psn, f.payload, f.opcode,
+              f.syndrome);
+    w->link.sent[from]++;
+    arrival = link_arrival(w, from, (unsigned)to, len);
+    memcpy(copy, frame, len);
+    if (!link_script(w, from, (unsigned)to, copy, len, &arrival)) {
+        return;
+    }
+    if (link_faulty(w) &&
+        !link_impair(w, from, (unsigned)to, copy, &len, &arrival)) {
+        return;
+    }
+    /* Ethernet pads short frames, and receivers must not mind. */
+    if (rng_ppm(&w->rng, w->options.pad_ppm)) {
+        size_t pad = rng_range(&w->rng, 1, 46);
+
+        memset(copy + len, rng_pct(&w->rng, 50) ? 0 : 0xa5, pad);
+        len += pad;
+    }
+    link_deliver(w, (unsigned)to, arrival, copy, len);
+}

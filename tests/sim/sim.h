@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The deterministic simulator of the RoCEv2 engine: shared types.
+ *
+ * A world is a set of hosts, each with one engine (qemu-hw/roce) and a fake
+ * guest, joined by one switch. Time is virtual, chance comes from one generator
+ * of our own, so that one (class, seed) is one history, always. Files:
+ *
+ *   rng.h       the generator           link.c      the switch and its faults
+ *   frame.c     an independent parser   host.c      fake guest: RoceHostOps
+ *   world.c     time, events, the log   workload.c  random programs
+ *   model.c     the oracle              swarm.c     histories by seed
+ *   scenarios.c named histories
+ *
+ * The oracle shares no code with the engine but its public header.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "roce.h"
+#include "rng.h"
+
+#define SIM_HOSTS 4
+#define SIM_CONNS 8
+#define SIM_QPS (2 * SIM_CONNS + 2 * SIM_HOSTS)
+#define SIM_MRS 256
+#define SIM_BLOCK 65536u                /* unit of guest memory */
+#define SIM_BLOCKS 384u                 /* most of them per host */
+#define SIM_DMA_BASE(h) (((uint64_t)(h) + 1) << 36)
+#define SIM_LOG 4096u                   /* log entries kept, power of two */
+#define SIM_GRH 40u
+#define SIM_QKEY 0x11111111u
+
+#define US 1000ll
+#define MS 1000000ll
+#define SEC 1000000000ll
+
+/*
+ * Everything that shapes a history, beside the seed. Units in the names:
+ * ppm = per million, pct = per cent. X(name, default).
+ */
+#define SIM_OPTIONS(X) \
+    X(hosts, 2) X(conns, 1) X(loopback_pct, 0) X(uc_pct, 0) \
+    X(sends, 12) X(max_size, 8192) X(max_sends, 16) X(mtu, 0) X(psn, 0) X(vlan_pct, 0) \
+    X(loss_ppm, 0) X(burst_ppm, 0) X(burst_len, 0) X(dup_ppm, 0) \
+    X(reorder_ppm, 0) X(reorder_us, 0) X(corrupt_ppm, 0) X(truncate_ppm, 0) \
+    X(pad_ppm, 0) X(delay_ns, 2000) X(jitter_ns, 0) X(rate_mbps, 0) \
+    X(faults_ms, 0) X(tick_late_ns, 0) X(tx_burst, 0) \
+    X(timeout, 14) X(retry_cnt, 7) X(rnr_retry, 7) X(rnr_timer, 6) \
+    X(rd_atomic, 4) X(mercy, 1) X(post_gap_us, 20) X(late_recv_pct, 0) \
+    X(late_recv_us, 500) X(srq_pct, 0) X(datagrams, 0) X(gsi_pct, 0) \
+    X(ud_no_recv_pct, 0) X(error_pct, 0) X(inject_pct, 0) X(harsh, 0) \
+    X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
+    X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
+    X(send_weight, 4) X(atomic_weight, 2)
+
+typedef struct SimOptions {
+#define SIM_OPTION_FIELD(name, value) uint32_t name;
+    SIM_OPTIONS(SIM_OPTION_FIELD)
+#undef SIM_OPTION_FIELD
+} SimOptions;
+
+typedef struct World World;
+typedef struct Host Host;
+typedef struct SimQp SimQp;
+typedef struct SimConn SimConn;
+
+/* What the engine under test can do beyond the required services. */
+typedef enum SimCap {
+    SIM_CAP_RC,
+    SIM_CAP_UD,
+    SIM_CAP_GSI,
+    SIM_CAP_UC,
+    SIM_CAP_ATOMIC,
+    SIM_CAP_ATOMIC_MASKED,
+    SIM_CAP_ATOMIC_WRITE,
+    SIM_CAP_COUNT
+} SimCap;
+
+typedef struct SimCapInfo {
+    const char *name;
+    bool required;              /* its absence is a failure, not a skip */
+    bool present;
+} SimCapInfo;
+extern SimCapInfo sim_caps[SIM_CAP_COUNT];
+/* Asks the engine by trying; false when a required one is missing. */
+bool sim_caps_probe(void);
+
+/* ---- guest memory ------------------------------------------------------ */
+
+typedef struct SimMr {
+    Host *host;
+    uint32_t key;
+    uint32_t access;
+    uint32_t pdn;
+    uint64_t iova;
+    uint64_t length;
+    uint8_t page_shift;
+    bool alive;
+    uint32_t page_count;
+    uint64_t *pages;            /* DMA addresses */
+} SimMr;
+
+/* A piece of a region; mr == NULL stands for a key that does not exist. */
+typedef struct SimSge {
+    SimMr *mr;
+    uint32_t offset;
+    uint32_t length;
+} SimSge;
+
+/* ---- work requests ------------------------------------------------------ */
+
+/* A fault written into a program; what it must lead to is in model.c. */
+typedef enum SimError {
+    SIM_ERR_NONE,
+    SIM_ERR_RKEY_INDEX,         /* remote key that names nothing */
+    SIM_ERR_RKEY_TAG,           /* stale remote key */
+    SIM_ERR_RKEY_PD,            /* region of another protection domain */
+    SIM_ERR_BOUNDS,             /* one byte beyond the remote region */
+    SIM_ERR_ACCESS,             /* right not granted by the remote region */
+    SIM_ERR_ALIGN,              /* atomic address */
+    SIM_ERR_LKEY,               /* a local SGE with a bad key */
+    SIM_ERR_LBOUNDS,            /* a local SGE out of its region */
+    SIM_ERR_FORMAT,             /* the host refused the WQE */
+    SIM_ERR_RECV_SMALL,         /* the peer's receive is too small */
+    SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
+    SIM_ERR_COUNT
+} SimError;
+
+typedef enum SimDone { SIM_OPEN, SIM_OK, SIM_FAILED } SimDone;
+
+typedef struct SimSend {
+    uint8_t opcode;             /* enum fakernic_sq_opcode */
+    uint8_t flags;              /* FAKERNIC_SQ_* */
+    uint8_t sge_count;
+    SimError error;
+    SimDone done;
+    uint8_t status;             /* enum fakernic_cqe_status, when done */
+    bool executed;              /* known to have taken effect at the peer */
+    bool shared;                /* atomic on the word all QPs add to */
+    SimSge *sge;
+    uint32_t length;            /* of the message, or of the READ */
+    uint32_t imm;
+    uint32_t zone_offset;       /* remote address, relative to the zone */
+    uint64_t operand, compare, mask, compare_mask;      /* atomics */
+    uint8_t *data;              /* message; READ: snapshot in program order */
+    uint64_t original;          /* atomics: value before, in program order */
+    uint64_t result;            /* atomics: value after */
+    int32_t message;            /* number among those that consume a receive,
+                                 * or -1 */
+    SimQp *ud_dest;             /* datagrams */
+    uint32_t ud_copies;         /* how often it arrived */
+} SimSend;
+
+typedef struct SimRecv {
+    SimQp *qp;                  /* who fetched it */
+    uint8_t sge_count;
+    SimSge *sge;
+    uint32_t length;
+    SimDone done;
+} SimRecv;
+
+/* A receive queue: of a QP, or shared. */
+typedef struct SimRq {
+    Host *host;
+    uint32_t srqn;              /* 0: the QP's own */
+    SimRecv *recv;
+    uint32_t count;             /* in the program */
+    uint32_t spare;             /* behind it: posted to a QP in error */
+    uint32_t posted;
+    uint32_t fetched;
+    uint32_t done;              /* own queue: the next to complete */
+    uint32_t open;              /* fetched and not completed */
+    SimMr *arena;
+    uint32_t arena_used;
+    uint32_t tag_base;
+} SimRq;
+
+struct SimQp {
+    World *world;
+    Host *host;
+    SimConn *conn;              /* NULL: datagrams */
+    SimQp *peer;
+    uint32_t qpn;
+    uint8_t type;
+    uint8_t mtu;                /* enum fakernic_mtu */
+    uint16_t gid_index;
+    uint32_t sq_psn;
+    uint32_t send_cqn, recv_cqn;
+    uint32_t pdn;
+    bool alive;                 /* not destroyed */
+    bool silent;                /* RESET or destroyed: nothing may complete */
+    bool error;                 /* the host moved it to ERR, or saw it fail */
+    /* send side */
+    SimSend *send;
+    uint32_t send_count;
+    uint32_t posted;
+    uint32_t fetched;
+    uint32_t done;
+    bool sq_failed;             /* an error completion came */
+    int32_t planned;            /* send that is to fail, or -1 */
+    int32_t *message;           /* send index by message number */
+    uint32_t message_count;
+    uint32_t executed;          /* sends before this one took effect */
+    SimMr *zone;                /* in the peer's memory: what it may touch */
+    SimMr *zone_ro;             /* the same without rights, another PD */
+    SimMr *zone_pd;
+    uint8_t *shadow;            /* zone after the whole program so far */
+    uint32_t arena_used;
+    SimMr *arena;               /* destinations of reads and atomics */
+    /* receive side */
+    SimRq *rq;
+    uint32_t received;          /* messages that arrived */
+    bool rq_failed;
+    bool planned_responder;     /* the peer's planned error ends this QP too */
+};
+
+struct SimConn {
+    uint32_t number;
+    SimQp *side[2];
+    bool injected;              /* the host pulled something away */
+};
+
+/* ---- host ---------------------------------------------------------------- */
+
+struct Host {
+    World *world;
+    unsigned number;
+    Roce *roce;
+    uint8_t mac[6];
+    uint8_t gid[4][16];
+    uint8_t gid_type[4];
+    uint16_t gid_vlan[4];
+    uint8_t *memory;            /* what the guest has */
+    uint8_t *expected;          /* what the model says it has */
+    uint8_t *unknown;           /* 1: the model does not know this byte */
+    uint32_t block_count;
+    uint64_t small_page[64];    /* 4 KiB pages of opened blocks, shuffled */
+    uint32_t small_page_count;
+    SimMr mr[SIM_MRS];
+    uint32_t mr_count;
+    SimMr *source;              /* never written: what messages are made of */
+    SimMr *counter;             /* the word all QPs add to */
+    uint64_t dma_fail_lo, dma_fail_hi;  /* DMA fails in [lo, hi) */
+    RoceTime tx_free;           /* the wire takes the next frame */
+    bool tx_scheduled;
+    RoceTime wake;              /* engine deadline as the host's timer has it */
+    uint32_t next_cqn;
+};
+
+/* ---- link ---------------------------------------------------------------- */
+
+/* Scripted faults: bit n of a mask is the n-th frame the host sends. */
+typedef struct LinkScript {
+    uint64_t lose[SIM_HOSTS];
+    uint64_t duplicate[SIM_HOSTS];
+    uint64_t delay[SIM_HOSTS];  /* by delay_ns */
+    RoceTime delay_ns;
+    bool cut[SIM_HOSTS];        /* loses every frame of the host */
+} LinkScript;
+
+typedef struct SimFrame {       /* as frame.c understands it */
+    uint8_t opcode;
+    bool ack_req;
+    bool solicited;
+    uint32_t dest_qpn;
+    uint32_t psn;
+    uint8_t syndrome;           /* with an AETH */
+    uint32_t payload;
+} SimFrame;
+
+/* NULL, or what is wrong with a frame an engine made. */
+const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out);
+/* The same, against the QP it goes to. */
+void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
+                 size_t len);
+const char *frame_opcode_name(uint8_t opcode);
+
+typedef struct LinkState {
+    uint64_t sent[SIM_HOSTS];   /* frames offered */
+    RoceTime wire_free[SIM_HOSTS];
+    RoceTime last_arrival[SIM_HOSTS][SIM_HOSTS];
+    uint32_t burst_left[SIM_HOSTS];
+    uint32_t in_flight;
+    uint64_t faults;            /* how many were made */
+    uint64_t duplicates;
+    RoceTime mercy_until;
+} LinkState;
+
+void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
+               bool loopback);
+
+/* ---- world --------------------------------------------------------------- */
+
+typedef enum SimLogKind {
+    LOG_TRACE, LOG_TX, LOG_RX, LOG_LOST, LOG_DUPLICATED, LOG_CORRUPTED,
+    LOG_TRUNCATED, LOG_DELAYED, LOG_POST_SEND, LOG_POST_RECV, LOG_FETCH_SEND,
+    LOG_FETCH_RECV, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
+} SimLogKind;
+
+typedef struct SimLogEntry {
+    RoceTime time;
+    uint8_t kind, host, d, e;
+    uint32_t a, b, c;
+} SimLogEntry;
+
+typedef enum SimEventKind {
+    EV_FRAME,                   /* a frame arrives */
+    EV_TX,                      /* the wire takes the next frame */
+    EV_POST_SEND,               /* an application posts */
+    EV_POST_RECV,
+    EV_INJECT,
+} SimEventKind;
+
+typedef struct SimEvent {
+    RoceTime time;
+    uint64_t order;
+    SimEventKind kind;
+    uint32_t host;
+    uint32_t a, b;
+    uint8_t *frame;
+    size_t frame_len;
+} SimEvent;
+
+struct World {
+    uint64_t seed;
+    SimOptions options;
+    Rng rng;
+    RoceTime now;
+    RoceTime faults_end;
+    LinkScript script;
+    LinkState link;
+    Host *host[SIM_HOSTS];
+    SimConn conn[SIM_CONNS];
+    uint32_t conn_count;
+    SimQp qp[SIM_QPS];
+    uint32_t qp_count;
+    SimRq rq[SIM_QPS + SIM_HOSTS];
+    uint32_t rq_count;
+    SimEvent *heap;
+    uint32_t heap_count, heap_size;
+    uint64_t event_order;
+    uint64_t steps;
+    uint32_t shared_adds[SIM_HOSTS];    /* successful ones */
+    uint32_t shared_maybe[SIM_HOSTS];   /* failed ones, perhaps executed */
+    uint8_t *shared_seen[SIM_HOSTS];    /* originals returned so far */
+    SimLogEntry log[SIM_LOG];
+    uint64_t log_count;
+    uint64_t completions;
+    uint64_t digest;            /* of the log: equal histories, equal digests */
+    bool verbose;
+    bool failed;
+    char failure[512];
+    struct SimChunk *chunks;    /* world_alloc() */
+};
+
+extern bool sim_verbose;
+
+World *world_new(const SimOptions *options, uint64_t seed);
+void world_free(World *w);
+void *world_alloc(World *w, size_t size);       /* zeroed, freed with w */
+void world_fail(World *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void world_log(World *w, unsigned host, SimLogKind kind, uint32_t a,
+               uint32_t b, uint32_t c, uint8_t d, uint8_t e);
+void world_print_log(World *w, unsigned last);
+SimEvent *world_schedule(World *w, RoceTime time, SimEventKind kind,
+                         unsigned host);
+/* Runs until the time, or until stop() says so; false: failed or overrun. */
+bool world_run(World *w, RoceTime until, bool (*stop)(World *w));
+/* Everything an engine wants done after it was called. */
+void world_pump(World *w, Host *host);
+bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
+
+/* ---- host.c --------------------------------------------------------------- */
+
+Host *host_new(World *w, unsigned number);
+void host_free(Host *h);
+SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn);
+void host_mr_destroy(SimMr *mr);
+/* Moves bytes between a buffer and an image (memory, expected, unknown). */
+void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
+            size_t len);
+void mr_put(const SimMr *mr, uint8_t *image, uint64_t offset, const void *buf,
+            size_t len);
+void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
+             size_t len);
+SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
+SimRq *host_rq_new(Host *h, bool shared);
+/* RESET -> INIT -> RTR -> RTS. */
+void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
+int host_modify_state(SimQp *qp, uint8_t state);
+void host_qp_destroy(SimQp *qp);
+void host_post_send(SimQp *qp, uint32_t count); /* and rings the doorbell */
+void host_post_recv(SimRq *rq, uint32_t count);
+SimQp *host_find_qp(Host *h, uint32_t qpn);
+uint32_t mtu_bytes(uint8_t mtu);
+
+/* ---- workload.c ------------------------------------------------------------ */
+
+void workload_build(World *w);
+void workload_event(World *w, const SimEvent *ev);
+/* For scenarios: hand-made programs. */
+SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type);
+SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
+                           uint8_t flags);
+SimRecv *workload_add_recv(SimRq *rq, uint32_t length);
+void workload_finish(World *w); /* creates the regions programs need */
+
+/* ---- model.c ---------------------------------------------------------------- */
+
+void model_complete(Host *h, const RoceCompletion *c);
+void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err);
+bool model_all_done(World *w);
+void model_final(World *w);     /* after quiescence */
+void model_teardown(World *w);  /* flush, destroy, compare memory */
+bool model_may_break(const SimQp *qp);
+/* The whole life of a history: run, faults, liveness, final checks. */
+bool world_history(World *w);
+
+#endif
