@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* See model.h. The ibv_cmd_* functions stand where the kernel would be. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "fakernic-abi.h"
+
+#define MODEL_COUNT	16
+
+static struct model_ring model_cqs[MODEL_COUNT];
+static struct model_qp model_qps[MODEL_COUNT];
+static struct model_ring model_the_srq;
+static unsigned int model_cq_count, model_qp_count;
+static struct ibv_device model_device = { .name = "model" };
+
+struct fakernic_context *model_context(void)
+{
+	struct fakernic_context *context = calloc(1, sizeof(*context));
+
+	model_cq_count = 0;
+	model_qp_count = 0;
+	context->uar = calloc(1, FAKERNIC_PAGE_SIZE);
+	context->vctx.context.device = &model_device;
+	context->features = ~0ULL;
+	context->max_qp_wr = 16384;
+	context->max_inline = FAKERNIC_INLINE_MAX;
+	context->max_send_sge = FAKERNIC_SGE_MAX;
+	context->max_recv_sge = FAKERNIC_SGE_MAX;
+	fakernic_table_init(&context->qp_table);
+	fakernic_table_init(&context->srq_table);
+	return context;
+}
+
+void model_free_context(struct fakernic_context *context)
+{
+	fakernic_table_free(&context->qp_table);
+	fakernic_table_free(&context->srq_table);
+	free(context->uar);
+	free(context);
+}
+
+struct model_qp *model_qp(struct ibv_qp *qp)
+{
+	return &model_qps[qp->qp_num - 0x100];
+}
+
+struct model_ring *model_cq(struct ibv_cq *cq)
+{
+	return &model_cqs[fakernic_to_cq(cq)->cqn - 1];
+}
+
+struct model_ring *model_srq(void)
+{
+	return &model_the_srq;
+}
+
+static void *model_entry(const struct model_ring *ring, uint32_t index)
+{
+	return ring->bytes + ((size_t)(index % (1U << ring->log_depth))
+			      << ring->log_stride);
+}
+
+uint32_t model_record(const struct model_ring *ring)
+{
+	const struct fakernic_queue_record *record = (void *)(ring->bytes +
+		((size_t)1 << (ring->log_depth + ring->log_stride)));
+
+	return le32toh(record->index);
+}
+
+bool model_take_send(struct model_qp *qp, void *wqe, uint32_t *index)
+{
+	struct fakernic_sq_hdr *hdr;
+	int i;
+
+	if (qp->sq.index == model_record(&qp->sq))
+		return false;
+	hdr = model_entry(&qp->sq, qp->sq.index);
+	*index = qp->sq.index;
+	for (i = 0; i < hdr->bb_count && i < FAKERNIC_SQ_WQE_BB_MAX; i++)
+		memcpy((uint8_t *)wqe + i * FAKERNIC_SQ_BB_SIZE,
+		       model_entry(&qp->sq, *index + i), FAKERNIC_SQ_BB_SIZE);
+	qp->sq.index += hdr->bb_count;
+	return true;
+}
+
+bool model_take_recv(struct model_ring *ring, void *wqe)
+{
+	if (ring->index == model_record(ring))
+		return false;
+	memcpy(wqe, model_entry(ring, ring->index++), 1U << ring->log_stride);
+	return true;
+}
+
+bool model_complete(struct model_ring *cq, struct fakernic_cqe cqe)
+{
+	if (cq->index - model_record(cq) >= 1U << cq->log_depth)
+		return false;
+	/* First pass 1, second 0, ... */
+	cqe.owner = (cq->index / (1U << cq->log_depth) + 1) % 2;
+	memcpy(model_entry(cq, cq->index++), &cqe, sizeof(cqe));
+	return true;
+}
+
+/* ---- in libibverbs' and the kernel's place -------------------------------- */
+
+int ibv_dontfork_range(void *base, size_t size)
+{
+	return 0;
+}
+
+int ibv_dofork_range(void *base, size_t size)
+{
+	return 0;
+}
+
+void __verbs_log(struct verbs_context *context, uint32_t level,
+		 const char *format, ...)
+{
+}
+
+int ibv_cmd_create_cq_ex(struct ibv_context *context,
+			 const struct ibv_cq_init_attr_ex *attr,
+			 struct verbs_cq *cq, struct ibv_create_cq_ex *ibv_cmd,
+			 size_t cmd_size,
+			 struct ib_uverbs_ex_create_cq_resp *ibv_resp,
+			 size_t resp_size, uint32_t flags)
+{
+	struct fakernic_cmd_create_cq *cmd =
+		container_of(ibv_cmd, struct fakernic_cmd_create_cq, ibv_cmd);
+	struct fakernic_cmd_create_cq_resp *resp = container_of(
+		ibv_resp, struct fakernic_cmd_create_cq_resp, ibv_resp);
+
+	model_cqs[model_cq_count++] = (struct model_ring) {
+		.bytes = (void *)(uintptr_t)cmd->buf_va,
+		.log_depth = cmd->log_depth,
+		.log_stride = 6,
+	};
+	resp->cqn = model_cq_count;
+	cq->cq.context = context;
+	return 0;
+}
+
+/* Moves what was not consumed to the start of the new ring. */
+int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *ibv_cmd,
+		      size_t cmd_size, struct ib_uverbs_resize_cq_resp *resp,
+		      size_t resp_size)
+{
+	struct fakernic_cmd_resize_cq *cmd =
+		container_of(ibv_cmd, struct fakernic_cmd_resize_cq, ibv_cmd);
+	struct model_ring old = *model_cq(cq);
+	struct model_ring new = {
+		.bytes = (void *)(uintptr_t)cmd->buf_va,
+		.log_depth = cmd->log_depth,
+		.log_stride = 6,
+	};
+	uint32_t i;
+
+	for (i = model_record(&old); i != old.index; i++)
+		if (!model_complete(&new, *(struct fakernic_cqe *)
+				    model_entry(&old, i)))
+			return EINVAL;
+	*model_cq(cq) = new;
+	return 0;
+}
+
+int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *vqp,
+			 struct ibv_qp_init_attr_ex *attr,
+			 struct ibv_create_qp *ibv_cmd, size_t cmd_size,
+			 struct ib_uverbs_create_qp_resp *ibv_resp,
+			 size_t resp_size)
+{
+	struct fakernic_cmd_create_qp *cmd =
+		container_of(ibv_cmd, struct fakernic_cmd_create_qp, ibv_cmd);
+
+	vqp->qp.context = context;
+	vqp->qp.qp_num = 0x100 + model_qp_count;
+	vqp->qp.send_cq = attr->send_cq;
+	vqp->qp.recv_cq = attr->recv_cq;
+	vqp->qp.srq = attr->srq;
+	vqp->qp.qp_type = attr->qp_type;
+	model_qps[model_qp_count++] = (struct model_qp) {
+		.sq = { (void *)(uintptr_t)cmd->sq_va, cmd->sq_log_depth, 6 },
+		.rq = { (void *)(uintptr_t)cmd->rq_va, cmd->rq_log_depth,
+			cmd->rq_log_stride },
+		.qpn = vqp->qp.qp_num,
+	};
+	return 0;
+}
+
+int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq,
+		       struct ibv_srq_init_attr *attr,
+		       struct ibv_create_srq *ibv_cmd, size_t cmd_size,
+		       struct ib_uverbs_create_srq_resp *ibv_resp,
+		       size_t resp_size)
+{
+	struct fakernic_cmd_create_srq *cmd =
+		container_of(ibv_cmd, struct fakernic_cmd_create_srq, ibv_cmd);
+	struct fakernic_cmd_create_srq_resp *resp = container_of(
+		ibv_resp, struct fakernic_cmd_create_srq_resp, ibv_resp);
+
+	model_the_srq = (struct model_ring) {
+		.bytes = (void *)(uintptr_t)cmd->buf_va,
+		.log_depth = cmd->log_depth,
+		.log_stride = cmd->log_stride,
+	};
+	resp->srqn = MODEL_SRQN;
+	srq->context = pd->context;
+	return 0;
+}
+
+/* To RESET: the device's indices go back to 0. */
+int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		      struct ibv_modify_qp *cmd, size_t cmd_size)
+{
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET) {
+		model_qp(qp)->sq.index = 0;
+		model_qp(qp)->rq.index = 0;
+	}
+	qp->state = attr->qp_state;
+	return 0;
+}
+
+int ibv_cmd_modify_qp_ex(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			 struct ibv_modify_qp_ex *cmd, size_t cmd_size,
+			 struct ib_uverbs_ex_modify_qp_resp *resp,
+			 size_t resp_size)
+{
+	return 0;
+}
+
+int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		     struct ibv_qp_init_attr *init_attr,
+		     struct ibv_query_qp *cmd, size_t cmd_size)
+{
+	return 0;
+}
+
+int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
+		       int mask, struct ibv_modify_srq *cmd, size_t cmd_size)
+{
+	return 0;
+}
+
+int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
+		      struct ibv_query_srq *cmd, size_t cmd_size)
+{
+	return 0;
+}
+
+int ibv_cmd_destroy_cq(struct ibv_cq *cq)
+{
+	return 0;
+}
+
+int ibv_cmd_destroy_qp(struct ibv_qp *qp)
+{
+	return 0;
+}
+
+int ibv_cmd_destroy_srq(struct ibv_srq *srq)
+{
+	return 0;
+}

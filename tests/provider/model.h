@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel and the device as the provider sees them: create commands are
+ * remembered, and the test then plays the device on the queues they named. It
+ * knows the hardware interface only by its headers, not by the provider's
+ * queue.h, so that the two check one another.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fakernic.h"
+
+#define MODEL_SRQN	7
+
+struct model_ring {
+	uint8_t *bytes;
+	uint8_t log_depth;
+	uint8_t log_stride;
+	uint32_t index;		/* the device's own: next to read or write */
+};
+
+struct model_qp {
+	struct model_ring sq;
+	struct model_ring rq;
+	uint32_t qpn;
+};
+
+/* A context with all features; its doorbell page is ordinary memory. */
+struct fakernic_context *model_context(void);
+void model_free_context(struct fakernic_context *context);
+
+struct model_qp *model_qp(struct ibv_qp *qp);
+struct model_ring *model_cq(struct ibv_cq *cq);
+struct model_ring *model_srq(void);
+
+/* What the host last stored into the ring's doorbell record. */
+uint32_t model_record(const struct model_ring *ring);
+
+/* Copies the next send WQE; its index; false when all were taken. */
+bool model_take_send(struct model_qp *qp, void *wqe, uint32_t *index);
+/* Copies the next receive slot; false when all were taken. */
+bool model_take_recv(struct model_ring *ring, void *wqe);
+/* Writes a CQE; false when the CQ is full. */
+bool model_complete(struct model_ring *cq, struct fakernic_cqe cqe);
+
+#endif

@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The provider's data path: what it writes into its rings and what it makes of
+ * completions. Each case builds a small world, acts as application and as
+ * device (model.h), and asserts; the swarm at the end does so at random from a
+ * seed. A failed assertion prints its line and ends the program: no "ok" then.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "doorbell.h"
+
+#define CHECK(condition)						\
+	do {								\
+		if (!(condition)) {					\
+			printf("# %s:%d: %s\n", __FILE__, __LINE__,	\
+			       #condition);				\
+			printf("not ok - seed %u\n", seed);		\
+			exit(1);					\
+		}							\
+	} while (0)
+
+static unsigned int seed;
+static uint8_t data[8192];		/* what is sent inline */
+
+struct world {
+	struct fakernic_context *context;
+	struct ibv_pd pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_qp_cap cap;
+	struct fakernic_ah ah;
+};
+
+static unsigned int below(unsigned int limit)
+{
+	return random() % limit;
+}
+
+static struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
+			       struct ibv_qp_cap *cap, uint64_t send_ops,
+			       struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = world->cq, .recv_cq = world->cq, .srq = srq,
+		.cap = *cap, .qp_type = type, .pd = &world->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = send_ops,
+	};
+	struct ibv_qp *qp;
+
+	qp = fakernic_create_qp_ex(&world->context->vctx.context, &attr);
+	CHECK(qp);
+	*cap = attr.cap;
+	qp->state = IBV_QPS_RTS;
+	return qp;
+}
+
+static struct world world_with(enum ibv_qp_type type, struct ibv_qp_cap cap)
+{
+	struct world world = { .cap = cap };
+	uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+
+	if (type == IBV_QPT_RC)
+		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+		       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+		       IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+		       IBV_QP_EX_WITH_SEND_WITH_INV |
+		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	world.context = model_context();
+	world.pd.context = &world.context->vctx.context;
+	world.cq = fakernic_create_cq(world.pd.context, 500, NULL, 0);
+	CHECK(world.cq && world.cq->cqe == 512);
+	memset(&world.ah.av, 0x5a, sizeof(world.ah.av));
+	world.qp = world_qp(&world, type, &world.cap, ops, NULL);
+	return world;
+}
+
+static struct world world_of(enum ibv_qp_type type)
+{
+	return world_with(type, (struct ibv_qp_cap) {
+		.max_send_wr = 10, .max_recv_wr = 10, .max_send_sge = 4,
+		.max_recv_sge = 2, .max_inline_data = 100 });
+}
+
+static void world_end(struct world *world)
+{
+	CHECK(!fakernic_destroy_qp(world->qp));
+	CHECK(!fakernic_destroy_cq(world->cq));
+	model_free_context(world->context);
+}
+
+static int post(struct world *world, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return fakernic_post_send(world->qp, wr, &bad);
+}
+
+static bool complete_send(struct world *world, struct ibv_qp *qp,
+			  uint32_t index)
+{
+	return model_complete(model_cq(world->cq), (struct fakernic_cqe) {
+		.qpn = htole32(qp->qp_num), .wqe_index = htole32(index),
+		.opcode = FAKERNIC_CQE_SEND });
+}
+
+/* ---- cases ---------------------------------------------------------------- */
+
+/* 10 requests of 132 bytes take 3 blocks each: 32 blocks hold 10. */
+static void capabilities_are_rounded_up_and_told(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK(model_qp(world.qp)->sq.log_depth == 5);
+	CHECK(world.cap.max_send_wr == 10 && world.cap.max_recv_wr == 16);
+	CHECK(world.cap.max_send_sge == 10 && world.cap.max_recv_sge == 3);
+	CHECK(world.cap.max_inline_data == 160);
+	CHECK(!fakernic_query_qp(world.qp, &attr, IBV_QP_CAP, &init));
+	CHECK(!memcmp(&attr.cap, &world.cap, sizeof(attr.cap)));
+	world_end(&world);
+}
+
+static void too_large_capabilities_are_refused(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = world.cq, .recv_cq = world.cq,
+		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 16385 } };
+
+	CHECK(!fakernic_create_qp(&world.pd, &attr) && errno == EINVAL);
+	attr.cap = (struct ibv_qp_cap) { .max_send_wr = 1, .max_send_sge = 31 };
+	CHECK(!fakernic_create_qp(&world.pd, &attr) && errno == EINVAL);
+	attr.cap = (struct ibv_qp_cap) { .max_send_wr = 1,
+					 .max_inline_data = 513 };
+	CHECK(!fakernic_create_qp(&world.pd, &attr) && errno == EINVAL);
+	world_end(&world);
+}
+
+static void posting_in_the_wrong_state_is_refused(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_recv_wr recv = { .num_sge = 0 }, *bad;
+
+	world.qp->state = IBV_QPS_RTR;
+	CHECK(post(&world, &wr) == EINVAL);
+	CHECK(!fakernic_post_recv(world.qp, &recv, &bad));
+	world.qp->state = IBV_QPS_RESET;
+	CHECK(fakernic_post_recv(world.qp, &recv, &bad) == EINVAL);
+	world_end(&world);
+}
+
+static void full_queue_takes_exactly_max_send_wr(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr[11] = {}, *bad;
+	int i;
+
+	for (i = 0; i < 11; i++)
+		wr[i] = (struct ibv_send_wr) { .opcode = IBV_WR_SEND,
+			.next = i < 10 ? &wr[i + 1] : NULL };
+	CHECK(fakernic_post_send(world.qp, wr, &bad) == ENOMEM);
+	CHECK(bad == &wr[10]);
+	CHECK(model_record(&model_qp(world.qp)->sq) == 10);
+	world_end(&world);
+}
+
+/* Record and doorbell tell of the good ones; the bad one is named. */
+static void bad_request_ends_the_list(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_sge sge[11] = { { (uintptr_t)data, 161, 0 } };
+	struct ibv_send_wr bads[] = {
+		{ .opcode = IBV_WR_TSO },
+		{ .opcode = IBV_WR_FLUSH },
+		{ .opcode = 77 },
+		{ .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 11 },
+		{ .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = -1 },
+		{ .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1,
+		  .send_flags = IBV_SEND_INLINE },
+		{ .opcode = IBV_WR_RDMA_READ, .sg_list = sge, .num_sge = 1,
+		  .send_flags = IBV_SEND_INLINE },
+		{ .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = sge,
+		  .num_sge = 2 },
+		{ .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_IP_CSUM },
+	};
+	struct ibv_send_wr good = { .opcode = IBV_WR_SEND }, *bad;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(bads); i++) {
+		good.next = &bads[i];
+		CHECK(fakernic_post_send(world.qp, &good, &bad) == EINVAL);
+		CHECK(bad == &bads[i]);
+		CHECK(model_record(&model_qp(world.qp)->sq) == i + 1);
+		CHECK(le64toh(*(__le64 *)world.context->uar) ==
+		      ((uint64_t)world.qp->qp_num << 32 | (i + 1)));
+	}
+	world_end(&world);
+}
+
+static void ud_knows_only_sends(void)
+{
+	struct world world = world_of(IBV_QPT_UD);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	struct fakernic_sq_ud ud;
+	uint8_t wqe[576];
+	uint32_t index;
+
+	CHECK(post(&world, &wr) == EINVAL);
+	wr = (struct ibv_send_wr) { .opcode = IBV_WR_SEND };
+	wr.wr.ud.ah = &world.ah.ah;
+	wr.wr.ud.remote_qpn = 0xff123456;
+	wr.wr.ud.remote_qkey = 0x80010000;
+	CHECK(!post(&world, &wr));
+	CHECK(model_take_send(model_qp(world.qp), wqe, &index));
+	memcpy(&ud, wqe + 16, sizeof(ud));
+	CHECK(!memcmp(&ud.av, &world.ah.av, sizeof(ud.av)));
+	CHECK(ud.dest_qpn == htole32(0x123456));
+	CHECK(ud.qkey == htole32(0x80010000));
+	world_end(&world);
+}
+
+static void post_random(struct world *world, struct ibv_send_wr *wr,
+			struct ibv_sge *sge)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_LOCAL_INV };
+	bool ud = world->qp->qp_type == IBV_QPT_UD;
+	enum ibv_wr_opcode opcode = opcodes[below(ud ? 2 : 9)];
+	bool atomic = opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		      opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	bool in_line = !atomic && opcode != IBV_WR_RDMA_READ &&
+		       opcode != IBV_WR_LOCAL_INV && below(2);
+	int count = opcode == IBV_WR_LOCAL_INV ? 0 :
+		    atomic ? 1 : below(world->cap.max_send_sge + 1);
+	int i, room = world->cap.max_inline_data;
+
+	*wr = (struct ibv_send_wr) {
+		.opcode = opcode, .num_sge = count, .sg_list = sge,
+		.imm_data = htobe32(random()),
+		.send_flags = (below(2) ? IBV_SEND_SIGNALED : 0) |
+			      (below(2) ? IBV_SEND_FENCE : 0) |
+			      (below(2) ? IBV_SEND_SOLICITED : 0) |
+			      (in_line ? IBV_SEND_INLINE : 0),
+	};
+	if (ud) {
+		wr->wr.ud.ah = &world->ah.ah;
+		wr->wr.ud.remote_qpn = below(1 << 24);
+		wr->wr.ud.remote_qkey = random();
+	} else if (atomic) {
+		wr->wr.atomic.remote_addr = random();
+		wr->wr.atomic.rkey = random();
+		wr->wr.atomic.compare_add = random();
+		wr->wr.atomic.swap = random();
+	} else {
+		wr->wr.rdma.remote_addr = random();
+		wr->wr.rdma.rkey = random();
+	}
+	for (i = 0; i < count; i++) {
+		sge[i].length = in_line ? below(room + 1) : random();
+		sge[i].addr = in_line ? (uintptr_t)data + below(4096) :
+					random();
+		sge[i].lkey = random();
+		room -= in_line ? sge[i].length : 0;
+	}
+}
+
+/* The same request through the other interface. */
+static void build(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
+{
+	struct ibv_data_buf buf[FAKERNIC_SGE_MAX];
+	int i;
+
+	qp->wr_id = wr->wr_id;
+	qp->wr_flags = wr->send_flags & ~IBV_SEND_INLINE;
+	switch ((int)wr->opcode) {
+	case IBV_WR_SEND:
+		qp->wr_send(qp);
+		break;
+	case IBV_WR_SEND_WITH_IMM:
+		qp->wr_send_imm(qp, wr->imm_data);
+		break;
+	case IBV_WR_SEND_WITH_INV:
+		qp->wr_send_inv(qp, wr->invalidate_rkey);
+		break;
+	case IBV_WR_RDMA_WRITE:
+		qp->wr_rdma_write(qp, wr->wr.rdma.rkey,
+				  wr->wr.rdma.remote_addr);
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		qp->wr_rdma_write_imm(qp, wr->wr.rdma.rkey,
+				      wr->wr.rdma.remote_addr, wr->imm_data);
+		break;
+	case IBV_WR_RDMA_READ:
+		qp->wr_rdma_read(qp, wr->wr.rdma.rkey,
+				 wr->wr.rdma.remote_addr);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		qp->wr_atomic_cmp_swp(qp, wr->wr.atomic.rkey,
+				      wr->wr.atomic.remote_addr,
+				      wr->wr.atomic.compare_add,
+				      wr->wr.atomic.swap);
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		qp->wr_atomic_fetch_add(qp, wr->wr.atomic.rkey,
+					wr->wr.atomic.remote_addr,
+					wr->wr.atomic.compare_add);
+		break;
+	case IBV_WR_LOCAL_INV:
+		qp->wr_local_inv(qp, wr->invalidate_rkey);
+		break;
+	}
+	for (i = 0; i < wr->num_sge; i++)
+		buf[i] = (struct ibv_data_buf) {
+			(void *)(uintptr_t)wr->sg_list[i].addr,
+			wr->sg_list[i].length };
+	if (wr->send_flags & IBV_SEND_INLINE)
+		qp->wr_set_inline_data_list(qp, wr->num_sge, buf);
+	else if (wr->num_sge)
+		qp->wr_set_sge_list(qp, wr->num_sge, wr->sg_list);
+	if (qp->wr_set_ud_addr)
+		qp->wr_set_ud_addr(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+				   wr->wr.ud.remote_qkey);
+}
+
+/* Bytes of a WQE up to the end of its data; the rest of a block is free. */
+static uint32_t wqe_bytes(const struct fakernic_sq_hdr *hdr, bool ud)
+{
+	uint32_t bytes = hdr->opcode == FAKERNIC_SQ_LOCAL_INV ? 16 :
+		hdr->opcode <= FAKERNIC_SQ_SEND_INV ? (ud ? 64 : 16) :
+		hdr->opcode <= FAKERNIC_SQ_RDMA_READ ? 32 : 64;
+
+	return bytes + hdr->sge_count * 16 + le16toh(hdr->inline_length);
+}
+
+/*
+ * Two QPs, one posted to by ibv_post_send, one by the builders: the device
+ * finds the same WQEs, and each is exactly as long as the specification says.
+ */
+static void both_interfaces_write_the_same_wqes(void)
+{
+	int round, kind;
+
+	for (kind = 0; kind < 12; kind++) {
+		enum ibv_qp_type type = kind % 2 ? IBV_QPT_UD : IBV_QPT_RC;
+		struct world world = world_with(type, (struct ibv_qp_cap) {
+			.max_send_wr = 1 + below(20),
+			.max_send_sge = 1 + below(30),
+			.max_inline_data = below(513) });
+		struct world other = world;
+		struct ibv_qp_ex *ex;
+
+		other.qp = world_qp(&world, type, &other.cap,
+				    type == IBV_QPT_UD ? 3 << 2 : 0x3ff, NULL);
+		ex = &fakernic_to_qp(other.qp)->vqp.qp_ex;
+		for (round = 0; round < 400; round++) {
+			uint8_t one[576], two[576];
+			struct fakernic_sq_hdr *hdr = (void *)one;
+			struct ibv_sge sge[FAKERNIC_SGE_MAX];
+			uint32_t index, index2, bytes;
+			struct ibv_send_wr wr;
+			struct ibv_wc wc;
+
+			post_random(&world, &wr, sge);
+			CHECK(!post(&world, &wr));
+			ex->wr_start(ex);
+			build(ex, &wr);
+			CHECK(!ex->wr_complete(ex));
+			CHECK(model_take_send(model_qp(world.qp), one, &index));
+			CHECK(model_take_send(model_qp(other.qp), two,
+					      &index2));
+			bytes = wqe_bytes(hdr, type == IBV_QPT_UD);
+			CHECK(index == index2);
+			CHECK(hdr->bb_count == (bytes + 63) / 64);
+			CHECK(!memcmp(one, two, bytes));
+			complete_send(&world, world.qp, index);
+			complete_send(&world, other.qp, index2);
+			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+		}
+		CHECK(!fakernic_destroy_qp(other.qp));
+		world_end(&world);
+	}
+}
+
+static void aborted_and_failed_batches_leave_nothing(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = &fakernic_to_qp(world.qp)->vqp.qp_ex;
+	int i;
+
+	ex->wr_start(ex);
+	ex->wr_send(ex);
+	ex->wr_abort(ex);
+	ex->wr_start(ex);
+	for (i = 0; i < 11; i++)
+		ex->wr_send(ex);
+	CHECK(ex->wr_complete(ex) == ENOMEM);
+	ex->wr_start(ex);
+	ex->wr_send(ex);
+	ex->wr_set_inline_data(ex, data, world.cap.max_inline_data + 1);
+	ex->wr_send(ex);
+	CHECK(ex->wr_complete(ex) == EINVAL);
+	CHECK(model_record(&model_qp(world.qp)->sq) == 0);
+	ex->wr_start(ex);
+	for (i = 0; i < 10; i++)
+		ex->wr_send(ex);
+	CHECK(!ex->wr_complete(ex));
+	CHECK(model_record(&model_qp(world.qp)->sq) == 10);
+	world_end(&world);
+}
+
+/* Neither rings a doorbell; the records tell. */
+static void receives_and_polls_are_memory_only(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct model_qp *qp = model_qp(world.qp);
+	struct ibv_recv_wr wr = { .wr_id = 42 }, *bad;
+	struct ibv_sge sge[2] = { { 1, 2, 3 }, { 4, 5, 6 } };
+	struct { struct fakernic_rq_wqe wqe; struct fakernic_sge sge[3]; } slot;
+	struct ibv_wc wc;
+
+	memset(world.context->uar, 0xee, FAKERNIC_PAGE_SIZE);
+	wr.sg_list = sge;
+	wr.num_sge = 2;
+	CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+	CHECK(model_record(&qp->rq) == 1);
+	CHECK(model_take_recv(&qp->rq, &slot));
+	CHECK(slot.wqe.sge_count == 2 && slot.sge[1].address == htole64(4) &&
+	      slot.sge[1].length == htole32(5) && slot.sge[1].lkey == htole32(6));
+	model_complete(model_cq(world.cq), (struct fakernic_cqe) {
+		.qpn = htole32(qp->qpn), .wqe_index = slot.wqe.tag,
+		.opcode = FAKERNIC_CQE_RECV_RDMA_IMM,
+		.flags = FAKERNIC_CQE_IMM | FAKERNIC_CQE_GRH,
+		.imm_or_key = htole32(0x01020304), .byte_count = htole32(9) });
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(wc.wr_id == 42 && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM);
+	CHECK(wc.wc_flags == (IBV_WC_WITH_IMM | IBV_WC_GRH));
+	CHECK(wc.imm_data == htobe32(0x01020304) && wc.byte_len == 9);
+	CHECK(model_record(model_cq(world.cq)) == 1);
+	CHECK(*(uint8_t *)world.context->uar == 0xee);
+	world_end(&world);
+}
+
+static void arming_tells_the_consumer_index(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	__le64 *doorbell = (void *)((uint8_t *)world.context->uar +
+				    FAKERNIC_DOORBELL_CQ_ARM);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(*doorbell == htole64(1ULL << 32 | 1));
+	CHECK(!fakernic_req_notify_cq(world.cq, 1));
+	CHECK(*doorbell == htole64(1ULL << 56 | 1ULL << 32 | 1));
+	world_end(&world);
+}
+
+/* The CQEs of a QP that goes leave; the others stay, in order. */
+static void reset_cleans_the_cq(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	struct ibv_qp_cap cap = { .max_send_wr = 400 };
+	struct ibv_qp *other = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
+	struct ibv_wc wc[512];
+	int i, round, count;
+
+	for (round = 0; round < 5; round++) {
+		for (i = 0; i < 250; i++) {
+			wr.wr_id = i;
+			CHECK(!fakernic_post_send(other, &wr, &bad));
+			complete_send(&world, other, 250 * round + i);
+			complete_send(&world, world.qp, 0);
+		}
+		CHECK(!fakernic_modify_qp(world.qp, &attr, IBV_QP_STATE));
+		count = fakernic_poll_cq(world.cq, 512, wc);
+		CHECK(count == 250);
+		for (i = 0; i < count; i++)
+			CHECK(wc[i].wr_id == i &&
+			      wc[i].qp_num == other->qp_num);
+	}
+	CHECK(!fakernic_destroy_qp(other));
+	world_end(&world);
+}
+
+static void reset_returns_both_rings_to_their_start(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_recv_wr recv = {}, *bad;
+	struct model_qp *qp = model_qp(world.qp);
+	int i;
+
+	for (i = 0; i < 10; i++)
+		CHECK(!post(&world, &wr) &&
+		      !fakernic_post_recv(world.qp, &recv, &bad));
+	CHECK(!fakernic_modify_qp(world.qp, &attr, IBV_QP_STATE));
+	CHECK(model_record(&qp->sq) == 0 && model_record(&qp->rq) == 0);
+	world.qp->state = IBV_QPS_RTS;
+	for (i = 0; i < 10; i++)
+		CHECK(!post(&world, &wr));
+	CHECK(post(&world, &wr) == ENOMEM);
+	world_end(&world);
+}
+
+/* Tags come back in any order; none is lost, also by a reset. */
+static void srq_tags_are_kept(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 20 } };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_srq *srq = fakernic_create_srq(&world.pd, &init);
+	struct ibv_qp_cap cap = { .max_send_wr = 1 };
+	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
+	struct fakernic_rq_wqe wqe[32];
+	uint8_t slot[512];
+	int round, i, count, polled;
+
+	CHECK(init.attr.max_wr == 32 && init.attr.max_sge == 1);
+	for (round = 0; round < 200; round++) {
+		struct ibv_recv_wr wr = {}, *bad;
+		uint64_t seen = 0;
+		struct ibv_wc wc[32];
+
+		for (i = 0; i < 32; i++, wr.wr_id = i)
+			CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
+		CHECK(fakernic_post_srq_recv(srq, &wr, &bad) == ENOMEM);
+		for (count = 0; model_take_recv(model_srq(), slot); count++)
+			memcpy(&wqe[count], slot, sizeof(wqe[0]));
+		CHECK(count == 32);
+		for (i = 31; i >= 0; i--) {
+			int pick = below(i + 1);
+
+			model_complete(model_cq(world.cq),
+				       (struct fakernic_cqe) {
+				.qpn = htole32(qp->qp_num),
+				.srqn = htole32(MODEL_SRQN),
+				.wqe_index = wqe[pick].tag,
+				.opcode = FAKERNIC_CQE_RECV });
+			wqe[pick] = wqe[i];
+		}
+		polled = fakernic_poll_cq(world.cq, below(33), wc);
+		for (i = 0; i < polled; i++)
+			seen |= 1ULL << wc[i].wr_id;
+		CHECK(__builtin_popcountll(seen) == polled);
+		CHECK(!fakernic_modify_qp(qp, &attr, IBV_QP_STATE));
+		CHECK(fakernic_poll_cq(world.cq, 32, wc) == 0);
+	}
+	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+	world_end(&world);
+}
+
+static void resize_keeps_what_was_not_polled(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc[8];
+	int i, round;
+
+	for (round = 0; round < 40; round++) {
+		for (i = 0; i < 8; i++) {
+			wr.wr_id = i;
+			CHECK(!post(&world, &wr));
+			complete_send(&world, world.qp, round * 8 + i);
+		}
+		CHECK(fakernic_poll_cq(world.cq, 3, wc) == 3);
+		CHECK(!fakernic_resize_cq(world.cq, 5 + below(100)));
+		CHECK(fakernic_poll_cq(world.cq, 8, wc) == 5);
+		CHECK(wc[0].wr_id == 3 && wc[4].wr_id == 7);
+	}
+	CHECK(fakernic_resize_cq(world.cq, 65537) == EINVAL);
+	world_end(&world);
+}
+
+static void completion_of_an_unknown_qp_is_an_error_once(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_wc wc;
+
+	model_complete(model_cq(world.cq),
+		       (struct fakernic_cqe) { .qpn = htole32(0xabcdef) });
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) < 0);
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 0);
+	world_end(&world);
+}
+
+static void extended_cq_gives_room_back_entry_by_entry(void)
+{
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = 4, .wc_flags = IBV_WC_STANDARD_FLAGS |
+				      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_cq_ex *ex = fakernic_create_cq_ex(world.pd.context, &init);
+	struct model_ring *ring = model_cq(ibv_cq_ex_to_cq(ex));
+	struct ibv_poll_cq_attr attr = {};
+	uint32_t i;
+
+	CHECK(ex && ex->start_poll(ex, &attr) == ENOENT);
+	for (i = 0; i < 4; i++)
+		CHECK(model_complete(ring, (struct fakernic_cqe) {
+			.qpn = htole32(world.qp->qp_num),
+			.opcode = FAKERNIC_CQE_RECV, .src_qpn = htole32(i),
+			.timestamp = htole64(1ULL << 40 | i), .sl = 3,
+			.status = FAKERNIC_WC_WR_FLUSH_ERR,
+			.vendor_err = htole16(FAKERNIC_VENDOR_FLUSHED) }));
+	CHECK(!ex->start_poll(ex, &attr));
+	for (i = 0; i < 4; i++) {
+		CHECK(model_record(ring) == i);
+		CHECK(ex->status == IBV_WC_WR_FLUSH_ERR);
+		CHECK(ex->read_vendor_err(ex) == FAKERNIC_VENDOR_FLUSHED);
+		CHECK(ex->read_src_qp(ex) == i && ex->read_sl(ex) == 3);
+		CHECK(ex->read_completion_ts(ex) == (1ULL << 40 | i));
+		CHECK(ex->next_poll(ex) == (i < 3 ? 0 : ENOENT));
+	}
+	ex->end_poll(ex);
+	CHECK(model_record(ring) == 4);
+	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	world_end(&world);
+}
+
+/*
+ * Unsignaled and signaled sends, posted, executed and polled at random: each
+ * signaled one comes back once, in order; the queue is full when max_send_wr
+ * are out, and never before.
+ */
+static void swarm_of_sends(void)
+{
+	struct world world = world_with(IBV_QPT_RC, (struct ibv_qp_cap) {
+		.max_send_wr = 1 + below(60), .max_send_sge = 1 + below(30),
+		.max_inline_data = below(513) });
+	struct ibv_sge sge[FAKERNIC_SGE_MAX];
+	uint64_t posted = 0, done = 0, polled = 0;
+	static bool signaled[100000];
+	struct ibv_send_wr wr;
+	struct ibv_wc wc;
+	uint8_t wqe[576];
+	uint32_t index;
+	int step;
+
+	for (step = 0; step < 100000; step++) {
+		switch (below(3)) {
+		case 0:
+			post_random(&world, &wr, sge);
+			wr.wr_id = posted;
+			if (posted - polled + 1 == world.cap.max_send_wr)
+				wr.send_flags |= IBV_SEND_SIGNALED;
+			signaled[posted] = wr.send_flags & IBV_SEND_SIGNALED;
+			CHECK(post(&world, &wr) ==
+			      (posted - polled < world.cap.max_send_wr ?
+			       0 : ENOMEM));
+			posted += posted - polled < world.cap.max_send_wr;
+			break;
+		case 1:
+			if (!model_take_send(model_qp(world.qp), wqe, &index))
+				break;
+			if (signaled[done++])
+				CHECK(complete_send(&world, world.qp, index));
+			break;
+		case 2:
+			if (fakernic_poll_cq(world.cq, 1, &wc) != 1)
+				break;
+			while (!signaled[polled])
+				polled++;
+			CHECK(wc.wr_id == polled++);
+			break;
+		}
+	}
+	CHECK(posted > 1000);
+	world_end(&world);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+#define CASE(name)	{ #name, name }
+	CASE(capabilities_are_rounded_up_and_told),
+	CASE(too_large_capabilities_are_refused),
+	CASE(posting_in_the_wrong_state_is_refused),
+	CASE(full_queue_takes_exactly_max_send_wr),
+	CASE(bad_request_ends_the_list),
+	CASE(ud_knows_only_sends),
+	CASE(both_interfaces_write_the_same_wqes),
+	CASE(aborted_and_failed_batches_leave_nothing),
+	CASE(receives_and_polls_are_memory_only),
+	CASE(arming_tells_the_consumer_index),
+	CASE(reset_cleans_the_cq),
+	CASE(reset_returns_both_rings_to_their_start),
+	CASE(srq_tags_are_kept),
+	CASE(resize_keeps_what_was_not_polled),
+	CASE(completion_of_an_unknown_qp_is_an_error_once),
+	CASE(extended_cq_gives_room_back_entry_by_entry),
+	CASE(swarm_of_sends),
+};
+
+int main(int argc, char **argv)
+{
+	unsigned int i;
+
+	seed = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
+	srandom(seed);
+	for (i = 0; i < sizeof(data); i++)
+		data[i] = random();
+	printf("TAP version 13\n1..%zu\n", ARRAY_SIZE(cases));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		cases[i].run();
+		printf("ok %u - %s\n", i + 1, cases[i].name);
+	}
+	return 0;
+}
