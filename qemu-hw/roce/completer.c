@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The completer of RC: ACKs, NAKs, READ and atomic responses in, finished work
+ * requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An answer is judged
+ * against the send window before it changes anything: whatever the window does
+ * not await is stale, or an attack, and dropped.
+ */
+#include "engine.h"
+
+/* The peer has answered: tries are counted anew, the ACK timer starts anew. */
+static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
+{
+    RoceSendq *sq = &qp->sq;
+    RoceTime wait = roce_retry_ack_ns(qp->attr.timeout);
+
+    sq->retry_left = qp->attr.retry_cnt;
+    sq->rnr_left = qp->attr.rnr_retry;
+    if (sq->mode == ROCE_SEND_SENDING) {
+        sq->deadline = wait != ROCE_TIME_NEVER && sq->tx_psn != sq->una
+                           ? now + wait : ROCE_TIME_NEVER;
+        roce_sched_timer(r, qp);
+    }
+}
+
+/*
+ * READ or atomic data is missing before what was answered (IBTA 9.7.5.1.3.2,
+ * "implied NAK"). The stale rest of the old answers tells the same again; only
+ * the first counts.
+ */
+static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
+{
+    if (qp->sq.gap || qp->sq.mode != ROCE_SEND_SENDING) {
+        return;
+    }
+    r->stats[FAKERNIC_STAT_IMPLIED_NAK]++;
+    qp->sq.gap = true;
+    roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
+}
+
+/* Takes "all before psn arrived"; true: nothing before it is missing. */
+static bool roce_completer_before(Roce *r, RoceTime now, RoceQp *qp,
+                                  uint32_t psn)
+{
+    bool complete = true;
+    bool progress = false;
+
+    if (psn != qp->sq.una) {
+        complete = roce_sendq_ack(&qp->sq, roce_psn_sub(psn, 1), &progress);
+    }
+    if (progress) {
+        roce_completer_progress(r, now, qp);
+        roce_retire(r, now, qp);
+    }
+    return complete;
+}
+
+static void roce_completer_ack(Roce *r, RoceTime now, RoceQp *qp, uint32_t psn)
+{
+    bool progress;
+    bool complete = roce_sendq_ack(&qp->sq, psn, &progress);
+
+    if (progress) {
+        roce_completer_progress(r, now, qp);
+        roce_retire(r, now, qp);
+    }
+    if (!complete && qp->attr.state != FAKERNIC_QPS_ERR) {
+        roce_completer_gap(r, now, qp);
+    }
+}
+
+static void roce_completer_rnr(Roce *r, RoceTime now, RoceQp *qp,
+                               uint8_t timer)
+{
+    RoceSendq *sq = &qp->sq;
+
+    r->stats[FAKERNIC_STAT_RX_RNR_NAK]++;
+    if (sq->mode == ROCE_SEND_WAIT_RNR) {
+        return;
+    }
+    if (!roce_retry_take_rnr(&sq->rnr_left, qp->attr.rnr_retry)) {
+        r->stats[FAKERNIC_STAT_RNR_RETRY_EXCEEDED]++;
+        roce_fail_send(r, now, qp, FAKERNIC_WC_RNR_RETRY_EXC_ERR,
+                       FAKERNIC_VENDOR_RNR_RETRY_EXCEEDED);
+        return;
+    }
+    roce_sendq_rewind(sq);
+    sq->mode = ROCE_SEND_WAIT_RNR;
+    sq->deadline = now + roce_retry_rnr_ns(timer);
+    roce_sched_timer(r, qp);
+}
+
+static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
+{
+    uint8_t status;
+    uint16_t vendor_err;
+
+    switch (code) {
+    case ROCE_NAK_SEQUENCE:
+        r->stats[FAKERNIC_STAT_RX_SEQ_NAK]++;
+        if (qp->sq.mode == ROCE_SEND_SENDING) {
+            roce_requester_retry(r, now, qp,
+                                 FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
+        }
+        return;
+    case ROCE_NAK_INVALID_REQUEST:
+        status = FAKERNIC_WC_REM_INV_REQ_ERR;
+        vendor_err = FAKERNIC_VENDOR_NAK_INVALID_REQUEST;
+        break;
+    case ROCE_NAK_REMOTE_ACCESS:
+        status = FAKERNIC_WC_REM_ACCESS_ERR;
+        vendor_err = FAKERNIC_VENDOR_NAK_REMOTE_ACCESS;
+        break;
+    case ROCE_NAK_REMOTE_OPERATION:
+        status = FAKERNIC_WC_REM_OP_ERR;
+        vendor_err = FAKERNIC_VENDOR_NAK_REMOTE_OPERATION;
+        break;
+    default:
+        roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, qp->sq.una);
+        return;
+    }
+    r->stats[FAKERNIC_STAT_RX_FATAL_NAK]++;
+    roce_fail_send(r, now, qp, status, vendor_err);
+}
+
+static void roce_completer_aeth(Roce *r, RoceTime now, RoceQp *qp,
+                                const RocePacket *packet)
+{
+    uint8_t syndrome = packet->aeth.syndrome;
+    uint8_t type = syndrome & ROCE_AETH_TYPE;
+
+    if (type == 0) {
+        roce_completer_ack(r, now, qp, packet->psn);
+        return;
+    }
+    if (type != ROCE_AETH_RNR && type != ROCE_AETH_NAK) {
+        roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, packet->psn);
+        return;
+    }
+    roce_trace(r, ROCE_TRACE_NAK_RX, qp->qpn, packet->psn, syndrome);
+    /* A NAK answers for all packets before the one it names. */
+    if (!roce_completer_before(r, now, qp, packet->psn)) {
+        roce_completer_gap(r, now, qp);
+        return;
+    }
+    if (qp->attr.state == FAKERNIC_QPS_ERR || roce_sendq_empty(&qp->sq)) {
+        return;
+    }
+    if (type == ROCE_AETH_RNR) {
+        roce_completer_rnr(r, now, qp, syndrome & 31);
+    } else {
+        roce_completer_nak(r, now, qp, syndrome & 31);
+    }
+}
+
+/* Puts the data of answer packet k where it belongs; 0 or a status. */
+static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
+                                    uint32_t k, const RocePacket *packet,
+                                    uint16_t *vendor_err)
+{
+    const RoceSendWr *wr = &send->wr;
+    bool last = k + 1 == send->psn_count;
+    uint8_t original[8];
+    const uint8_t *data = packet->payload;
+    size_t len = packet->payload_len;
+    size_t expect = last ? send->length - k * qp->mtu : qp->mtu;
+    unsigned i;
+
+    if (roce_opcode_info(packet->opcode)->operation == ROCE_OP_ATOMIC_ACK) {
+        for (i = 0; i < 8; i++) {
+            original[i] = (uint8_t)(packet->atomic_ack >> 8 * i);
+        }
+        data = original;
+        len = expect = sizeof(original);
+    }
+    if (len != expect) {
+        *vendor_err = FAKERNIC_VENDOR_BAD_RESPONSE;
+        return FAKERNIC_WC_BAD_RESP_ERR;
+    }
+    if (len > 0) {
+        *vendor_err = roce_sge_scatter(r->mrs, qp->init.pdn, wr->sge,
+                                       wr->sge_count, (uint64_t)k * qp->mtu,
+                                       data, len, r->ops, r->host);
+        if (*vendor_err) {
+            return FAKERNIC_WC_LOC_PROT_ERR;
+        }
+    }
+    if (last && wr->opcode == FAKERNIC_SQ_RDMA_READ_INV) {
+        *vendor_err = roce_mr_invalidate(r->mrs, wr->imm_or_key, qp->init.pdn,
+                                         qp->qpn, false);
+        return *vendor_err ? FAKERNIC_WC_MW_BIND_ERR : FAKERNIC_WC_SUCCESS;
+    }
+    return FAKERNIC_WC_SUCCESS;
+}
+
+/* Does this kind of answer packet stand in the right place of the answer? */
+static bool roce_completer_fits(const RoceSend *send, uint32_t k,
+                                const RoceOpcodeInfo *info)
+{
+    bool last = k + 1 == send->psn_count;
+    bool atomic = send->wr.opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP ||
+                  send->wr.opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD;
+
+    if (atomic) {
+        return info->operation == ROCE_OP_ATOMIC_ACK;
+    }
+    /* An answer may begin anywhere, as it may have been asked for again. */
+    return info->operation == ROCE_OP_READ_RESPONSE &&
+           ((info->flags & ROCE_LAST) != 0) == last;
+}
+
+static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
+                                const RocePacket *packet,
+                                const RoceOpcodeInfo *info)
+{
+    RoceSendq *sq = &qp->sq;
+    uint16_t vendor_err = 0;
+    RoceSend *head;
+    uint8_t status;
+    uint32_t k;
+
+    if (!roce_completer_before(r, now, qp, packet->psn)) {
+        roce_completer_gap(r, now, qp);
+        return;
+    }
+    if (qp->attr.state == FAKERNIC_QPS_ERR || roce_sendq_empty(sq)) {
+        return;
+    }
+    head = roce_sendq_at(sq, sq->ci);
+    k = roce_psn_sub(packet->psn, head->psn);
+    if (!head->started || !head->answered || k >= head->psn_count ||
+        packet->psn != sq->una) {
+        /* Data for a SEND or WRITE: C9-152, as if it had not come. */
+        roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, packet->psn);
+        return;
+    }
+    if (!roce_completer_fits(head, k, info)) {
+        roce_fail_send(r, now, qp, FAKERNIC_WC_BAD_RESP_ERR,
+                       FAKERNIC_VENDOR_BAD_RESPONSE);
+        return;
+    }
+    status = roce_completer_store(r, qp, head, k, packet, &vendor_err);
+    if (status != FAKERNIC_WC_SUCCESS) {
+        roce_fail_send(r, now, qp, status, vendor_err);
+        return;
+    }
+    roce_sendq_answer(sq);
+    roce_completer_progress(r, now, qp);
+    roce_retire(r, now, qp);
+}
+
+void roce_completer_input(Roce *r, RoceTime now, RoceQp *qp,
+                          const RocePacket *packet)
+{
+    const RoceOpcodeInfo *info = roce_opcode_info(packet->opcode);
+
+    if (roce_sendq_empty(&qp->sq) ||
+        !roce_sendq_awaits(&qp->sq, packet->psn)) {
+        roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, packet->psn);
+        return;
+    }
+    if (info->operation == ROCE_OP_ACK) {
+        roce_completer_aeth(r, now, qp, packet);
+    } else {
+        roce_completer_data(r, now, qp, packet, info);
+    }
+    roce_sched_ready(r, qp);
+}

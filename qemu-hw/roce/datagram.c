@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Unreliable datagrams, and GSI, which is QP 1 with a Q_Key of its own (IBTA
+ * 9.8.3, 13.6.1). A send is one packet and complete when it is made; a receive
+ * is one packet behind the 40 bytes of its network header, or nothing: a datagram
+ * is never answered and never fails the QP, unless the receive itself is at fault.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+static uint32_t roce_datagram_max(const Roce *r)
+{
+    return roce_mtu_bytes(roce_path_port_mtu(r));
+}
+
+static uint16_t roce_datagram_refuse(RoceSend *send, uint8_t status,
+                                     uint16_t vendor_err)
+{
+    send->status = status;
+    send->vendor_err = vendor_err;
+    return vendor_err;
+}
+
+/* 0, or what is wrong with the work request (its status is set then). */
+static uint16_t roce_datagram_judge(Roce *r, RoceSend *send)
+{
+    const RoceSendWr *wr = &send->wr;
+    uint64_t length;
+
+    if (wr->format_error) {
+        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                    wr->format_error);
+    }
+    if (wr->opcode == FAKERNIC_SQ_NOP) {
+        return 0;
+    }
+    if (wr->opcode != FAKERNIC_SQ_SEND && wr->opcode != FAKERNIC_SQ_SEND_IMM) {
+        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                    FAKERNIC_VENDOR_SQ_OPCODE);
+    }
+    if (wr->sge_count > FAKERNIC_SGE_MAX ||
+        wr->inline_length > FAKERNIC_INLINE_MAX) {
+        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                    FAKERNIC_VENDOR_SQ_FORMAT);
+    }
+    length = wr->flags & FAKERNIC_SQ_INLINE
+                 ? wr->inline_length
+                 : roce_sge_total(wr->sge, wr->sge_count);
+    if (length > roce_datagram_max(r)) {
+        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                                    FAKERNIC_VENDOR_LENGTH);
+    }
+    send->length = (uint32_t)length;
+    if (!roce_path_av_valid(r, &wr->ud.av)) {
+        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                    FAKERNIC_VENDOR_GID_INDEX);
+    }
+    return 0;
+}
+
+static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
+                                   uint8_t *buf)
+{
+    const RoceSendWr *wr = &send->wr;
+    RocePacket packet;
+    uint16_t error = 0;
+    size_t at;
+
+    if (!roce_path_packet(r, qp, &wr->ud.av, wr->ud.dest_qpn & 0xffffff,
+                          &packet)) {
+        roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                             FAKERNIC_VENDOR_GID_INDEX);
+        return 0;
+    }
+    packet.opcode = ROCE_BTH_UD | (wr->opcode == FAKERNIC_SQ_SEND_IMM
+                                       ? ROCE_BTH_SEND_ONLY_IMM
+                                       : ROCE_BTH_SEND_ONLY);
+    packet.psn = qp->sq.next_psn;
+    packet.solicited = wr->flags & FAKERNIC_SQ_SOLICITED;
+    packet.imm = wr->imm_or_key;
+    /* IBTA 10.2.5: the top bit selects the QP's own, privileged Q_Key. */
+    packet.deth.qkey = wr->ud.qkey & 0x80000000u ? qp->attr.qkey
+                                                 : wr->ud.qkey;
+    packet.deth.src_qpn = qp->qpn;
+    packet.payload_len = send->length;
+    at = roce_wire_encode(buf, &packet);
+    if (wr->flags & FAKERNIC_SQ_INLINE) {
+        memcpy(buf + at, wr->inline_data, send->length);
+    } else if (send->length > 0) {
+        error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+                                0, buf + at, send->length, r->ops, r->host);
+    }
+    if (error) {
+        roce_datagram_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+        return 0;
+    }
+    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    return roce_wire_finish(buf, at, send->length);
+}
+
+size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
+                            bool *loopback)
+{
+    unsigned budget = ROCE_WQES_PER_TURN;
+
+    while (budget-- > 0) {
+        RoceSend *send;
+        size_t len = 0;
+
+        if (!roce_requester_fetch(r, now, qp)) {
+            return 0;
+        }
+        send = roce_sendq_at(&qp->sq, qp->sq.ci);
+        if (!roce_datagram_judge(r, send) &&
+            send->wr.opcode != FAKERNIC_SQ_NOP) {
+            len = roce_datagram_packet(r, qp, send, buf);
+            if (len > 0) {
+                *loopback = roce_path_gid_ours(r, send->wr.ud.av.dgid);
+                roce_sendq_datagram(&qp->sq);
+            }
+        }
+        send->done = send->status == FAKERNIC_WC_SUCCESS;
+        roce_retire(r, now, qp);
+        if (len > 0) {
+            return len;
+        }
+    }
+    roce_sched_ready(r, qp);
+    return 0;
+}
+
+/* What a datagram's completion says beside status and size. */
+static void roce_datagram_describe(const RocePacket *packet,
+                                   RoceCompletion *completion)
+{
+    completion->opcode = FAKERNIC_CQE_RECV;
+    completion->src_qpn = packet->deth.src_qpn;
+    completion->network_type = packet->network_type;
+    completion->flags = FAKERNIC_CQE_GRH;
+    memcpy(completion->smac, packet->smac, sizeof(completion->smac));
+    if (packet->solicited) {
+        completion->flags |= FAKERNIC_CQE_SOLICITED;
+    }
+    if (roce_opcode_info(packet->opcode)->flags & ROCE_HAS_IMM) {
+        completion->flags |= FAKERNIC_CQE_IMM;
+        completion->imm_or_key = packet->imm;
+    }
+    if (packet->has_vlan) {
+        completion->sl = packet->vlan_tci >> 13;
+        if (packet->vlan_tci & 0xfff) {
+            completion->flags |= FAKERNIC_CQE_VLAN;
+            completion->vlan = packet->vlan_tci;
+        }
+    }
+}
+
+/* Header and data into the held receive; enum fakernic_vendor_err. */
+static uint16_t roce_datagram_store(Roce *r, RoceQp *qp,
+                                    const RocePacket *packet)
+{
+    const RoceRecvWr *wr = &qp->rx.wr;
+    uint8_t grh[ROCE_GRH_SIZE];
+    uint16_t error;
+
+    roce_wire_grh(packet, grh);
+    error = roce_sge_scatter(r->mrs, qp->init.pdn, wr->sge, wr->sge_count, 0,
+                             grh, sizeof(grh), r->ops, r->host);
+    if (error || packet->payload_len == 0) {
+        return error;
+    }
+    return roce_sge_scatter(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+                            sizeof(grh), packet->payload,
+                            packet->payload_len, r->ops, r->host);
+}
+
+/* The receive WQE itself is bad: that is the QP's error, not the datagram's. */
+static void roce_datagram_fail(Roce *r, RoceTime now, RoceQp *qp,
+                               uint8_t status, uint16_t vendor_err)
+{
+    roce_fail_recv(r, qp, status, vendor_err);
+    roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, vendor_err);
+}
+
+void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
+                         const RocePacket *packet)
+{
+    RoceCompletion completion = { .status = FAKERNIC_WC_SUCCESS };
+    uint16_t error;
+
+    if (packet->payload_len > roce_datagram_max(r)) {
+        roce_drop(r, FAKERNIC_STAT_DROP_UD_LENGTH, qp->qpn, packet->psn);
+        return;
+    }
+    switch (roce_take_recv(r, qp)) {
+    case ROCE_FETCH_NONE:
+        roce_drop(r, FAKERNIC_STAT_DROP_UD_NO_BUFFER, qp->qpn, packet->psn);
+        return;
+    case ROCE_FETCH_ERROR:
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
+                         qp->rx.wr.format_error);
+        return;
+    default:
+        break;
+    }
+    if (qp->rx.wr.format_error) {
+        roce_datagram_fail(r, now, qp, FAKERNIC_WC_LOC_QP_OP_ERR,
+                           qp->rx.wr.format_error);
+        return;
+    }
+    if (ROCE_GRH_SIZE + packet->payload_len > qp->rx.capacity) {
+        /* The receive stays for a datagram that fits. */
+        roce_drop(r, FAKERNIC_STAT_DROP_UD_LENGTH, qp->qpn, packet->psn);
+        return;
+    }
+    error = roce_datagram_store(r, qp, packet);
+    if (error) {
+        roce_datagram_fail(r, now, qp, FAKERNIC_WC_LOC_PROT_ERR, error);
+        return;
+    }
+    roce_datagram_describe(packet, &completion);
+    completion.byte_count = ROCE_GRH_SIZE + (uint32_t)packet->payload_len;
+    roce_complete_recv(r, qp, &completion);
+}

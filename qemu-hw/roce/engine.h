@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The engine from inside: what its files share, grouped by the file that owns
+ * it. Calls go downwards only, in the order of the sections from last to first:
+ * roce.c -> input.c -> responder, completer, requester, datagram, raw -> flush.c
+ * -> sched.c, path.c -> sendq, retry, mr, wire, opcode.
+ */
+#ifndef ROCE_ENGINE_H
+#define ROCE_ENGINE_H
+
+#include "roce.h"
+#include "mr.h"
+#include "opcode.h"
+#include "psn.h"
+#include "retry.h"
+#include "sendq.h"
+#include "wire.h"
+
+/* Largest message (IBTA 9.7.2, C9-54 "2^31 bytes"). */
+#define ROCE_MESSAGE_MAX 0x80000000u
+/* Send packets on the wire without an answer, and how often one is asked for. */
+#define ROCE_PACKETS_IN_FLIGHT 128
+#define ROCE_ACK_EVERY 32
+/* WQEs one QP may consume in one turn without a frame coming of it. */
+#define ROCE_WQES_PER_TURN 16
+/* WQEs of one queue flushed in one go. */
+#define ROCE_FLUSH_BATCH 1024
+/* Turns of QPs in one roce_output() call. */
+#define ROCE_TURNS_PER_OUTPUT 64
+#define ROCE_MCAST_QPS_PER_GROUP 32
+
+#define ROCE_QKEY_GSI 0x80010000u
+#define ROCE_PKEY_DEFAULT 0xffffu
+
+/* AETH syndromes (IBTA 9.7.5.2, table 44). */
+#define ROCE_AETH_ACK 0x1f              /* with "no credit count" */
+#define ROCE_AETH_RNR 0x20
+#define ROCE_AETH_NAK 0x60
+#define ROCE_AETH_TYPE 0x60
+enum {
+    ROCE_NAK_SEQUENCE = 0,
+    ROCE_NAK_INVALID_REQUEST = 1,
+    ROCE_NAK_REMOTE_ACCESS = 2,
+    ROCE_NAK_REMOTE_OPERATION = 3,
+};
+
+/* A receive work request being filled. */
+typedef struct RoceReceive {
+    RoceRecvWr wr;
+    bool held;                  /* fetched, not yet completed */
+    uint64_t capacity;
+} RoceReceive;
+
+/*
+ * A READ or atomic whose answer is owed, or may be asked for again (IBTA
+ * 9.7.5.1.4, "responder resources").
+ */
+typedef struct RoceResource {
+    bool valid;
+    bool pending;               /* (the rest of) the answer is to be sent */
+    bool replay;                /* it was sent in full before */
+    bool atomic;
+    uint32_t psn, psn_count;
+    uint32_t start, next;       /* packets: first of this answer, next */
+    uint32_t msn;
+    uint64_t address;           /* READ */
+    uint32_t rkey, length;
+    uint64_t original;          /* atomic: value before */
+} RoceResource;
+
+/* What the responder owes beside READ and atomic answers. */
+typedef enum RoceOwed {
+    ROCE_OWED_NOTHING,
+    ROCE_OWED_ACK,
+    ROCE_OWED_NAK,              /* sequence error or RNR */
+    ROCE_OWED_FATAL,            /* NAK; the QP fails when it is sent */
+} RoceOwed;
+
+/* Where a request message stands. */
+typedef enum RoceMessage {
+    ROCE_MESSAGE_NONE,
+    ROCE_MESSAGE_SEND,
+    ROCE_MESSAGE_WRITE,
+    ROCE_MESSAGE_SKIP,          /* UC: the rest of a damaged message */
+} RoceMessage;
+
+typedef struct RoceResponder {
+    uint32_t epsn;              /* expected PSN */
+    uint32_t msn;
+    RoceMessage message;
+    bool nak_sent;              /* nothing ahead of epsn is answered now */
+    RoceOwed owed;
+    uint8_t syndrome;
+    uint32_t owed_psn;
+    uint8_t event;              /* with OWED_FATAL */
+    uint16_t vendor_err;
+    uint64_t offset;            /* SEND, WRITE: bytes that came */
+    uint64_t address;           /* WRITE */
+    uint32_t rkey, length;
+    RoceResource *ring;
+    uint32_t ring_size;
+    uint32_t res_pi;            /* resources taken, free running */
+    uint32_t res_pending;
+} RoceResponder;
+
+typedef struct RoceQp {
+    uint32_t qpn;
+    RoceQpInit init;
+    RoceQpAttr attr;            /* attr.state is the state */
+    uint32_t mtu;               /* bytes */
+    RoceSendq sq;
+    RoceResponder rs;
+    RoceReceive rx;
+    bool rq_broken;
+    bool established;           /* COMM_ESTABLISHED was reported */
+    bool drain_reported;
+    bool responder_first;       /* whose turn it is */
+    bool loopback;              /* of attr.av; valid for gid_epoch */
+    uint32_t gid_epoch;
+    /* sched.c */
+    bool ready;
+    struct RoceQp *ready_next;
+    RoceTime deadline;
+    RoceTime flush_at;          /* ERR: next look at the queues */
+    uint32_t heap_index;
+} RoceQp;
+
+typedef struct RoceMcast {
+    uint8_t gid[16];
+    uint32_t count;             /* 0: the entry is free */
+    uint32_t qpn[ROCE_MCAST_QPS_PER_GROUP];
+} RoceMcast;
+
+struct Roce {
+    RoceLimits limits;
+    const RoceHostOps *ops;
+    void *host;
+    RoceMrTable *mrs;
+    RoceQp **qps;               /* by QPN, max_qp */
+    uint32_t qpn_cursor;
+    RoceGid *gids;
+    uint16_t gid_hint;
+    uint32_t gid_epoch;
+    RoceMcast *mcast;
+    uint32_t port_mtu;
+    uint16_t ip_id;
+    RoceQp *ready_head, *ready_tail;
+    RoceQp **heap;
+    uint32_t heap_count;
+    bool stalled;               /* roce_output() ran out of turns */
+    uint64_t stats[FAKERNIC_STAT_COUNT];
+};
+
+/* ---- sched.c: who has work, who has a deadline ----------------------------- */
+
+void roce_sched_ready(Roce *r, RoceQp *qp);
+RoceQp *roce_sched_next(Roce *r);
+void roce_sched_remove(Roce *r, RoceQp *qp);
+/* To be called after sq.deadline or flush_at has changed. */
+void roce_sched_timer(Roce *r, RoceQp *qp);
+/* The QP of the earliest deadline, NULL when there is none. */
+RoceQp *roce_sched_first(const Roce *r);
+
+/* ---- path.c: addresses ----------------------------------------------------- */
+
+uint32_t roce_mtu_bytes(uint8_t mtu);
+/* The largest enum fakernic_mtu the port takes; 0: none. */
+uint8_t roce_path_port_mtu(const Roce *r);
+int roce_path_gid_find(Roce *r, const RocePacket *packet);
+bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16]);
+bool roce_path_av_valid(const Roce *r, const RoceAv *av);
+/* Fills in everything up to the BTH; false: the source GID is gone. */
+bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
+                      uint32_t dest_qpn, RocePacket *packet);
+bool roce_path_loopback(Roce *r, RoceQp *qp);
+/* Is the packet from the QP's peer, to the QP's address? */
+bool roce_path_from_peer(const Roce *r, const RoceQp *qp,
+                         const RocePacket *packet);
+
+/* ---- flush.c: completions and the ways into error -------------------------- */
+
+void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
+                uint32_t b);
+void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn);
+void roce_qp_set_state(Roce *r, RoceQp *qp, uint8_t state);
+/* Completes the oldest send; all but successes whatever its flags. */
+void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
+                        uint16_t vendor_err);
+/* Completes the held receive. */
+void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion);
+void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err);
+/* Fetches a receive unless one is held. */
+RoceFetch roce_take_recv(Roce *r, RoceQp *qp);
+/* To ERR, and flush; an event other than NONE is reported. */
+void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
+                      uint16_t vendor_err);
+/* Flushes what is in the queues of a QP in ERR or SQE. */
+void roce_flush(Roce *r, RoceTime now, RoceQp *qp);
+/* Forgets everything in flight. */
+void roce_forget(Roce *r, RoceQp *qp);
+/* Fails the oldest send: its completion, then ERR (or SQE), and the flush. */
+void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
+                    uint16_t vendor_err);
+/* Completes the sends that are done; fails one that is to be failed. */
+void roce_retire(Roce *r, RoceTime now, RoceQp *qp);
+
+/* ---- requester.c ----------------------------------------------------------- */
+
+/* Fetches the next WQE into the send queue; false: there is none now. */
+bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
+size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
+void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp);
+/* Judges and starts going back N; fails the oldest send without tries left. */
+void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
+                          uint16_t vendor_err);
+
+/* ---- completer.c, responder.c, response.c ----------------------------------- */
+
+void roce_completer_input(Roce *r, RoceTime now, RoceQp *qp,
+                          const RocePacket *packet);
+void roce_responder_input(Roce *r, RoceTime now, RoceQp *qp,
+                          const RocePacket *packet);
+/* Answers: ACKs, NAKs, READ and atomic responses. */
+size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
+void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn);
+void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn);
+/* A fatal NAK, after which the QP goes to ERR. */
+void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
+                         uint8_t event, uint16_t vendor_err);
+/* NULL: the peer has more outstanding than it was granted. */
+RoceResource *roce_response_take(RoceQp *qp);
+/* Its answer is not to be sent. */
+void roce_response_cancel(RoceQp *qp, RoceResource *res);
+/* An old READ, atomic, or other request came again. */
+void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
+                             RoceOperation operation);
+
+/* ---- datagram.c, raw.c ------------------------------------------------------ */
+
+size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
+                            bool *loopback);
+void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
+                         const RocePacket *packet);
+size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
+bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
+                    size_t len);
+
+/* ---- input.c ----------------------------------------------------------------- */
+
+RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
+                           size_t len);
+
+/* ---- qp.c -------------------------------------------------------------------- */
+
+RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
+void roce_qp_free(Roce *r, RoceQp *qp);
+
+static inline bool roce_qp_connected(const RoceQp *qp)
+{
+    return qp->init.type == FAKERNIC_QP_RC || qp->init.type == FAKERNIC_QP_UC;
+}
+
+static inline bool roce_qp_datagram(const RoceQp *qp)
+{
+    return qp->init.type == FAKERNIC_QP_UD || qp->init.type == FAKERNIC_QP_GSI;
+}
+
+#endif

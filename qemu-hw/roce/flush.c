@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Completions, and the ways a QP fails (IBTA 10.3.1.7 "Error", 10.3.1.6 "SQE",
+ * 10.8.3). A failure is reported by one completion or one event; then every
+ * other work request, fetched or still in the host's rings, is flushed in order.
+ * Rings may be long and the guest may fill them as fast as they are emptied:
+ * each call flushes a bounded number and asks for a timer to go on.
+ */
+#include "engine.h"
+
+#include <assert.h>
+#include <string.h>
+
+void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
+                uint32_t b)
+{
+    if (r->ops->trace) {
+        r->ops->trace(r->host, point, qpn, a, b);
+    }
+}
+
+void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn)
+{
+    r->stats[stat]++;
+    roce_trace(r, ROCE_TRACE_DROP, qpn, stat, psn);
+}
+
+void roce_qp_set_state(Roce *r, RoceQp *qp, uint8_t state)
+{
+    if (qp->attr.state != state) {
+        roce_trace(r, ROCE_TRACE_QP_STATE, qp->qpn, qp->attr.state, state);
+        qp->attr.state = state;
+    }
+}
+
+static uint8_t roce_cqe_opcode(uint8_t sq_opcode)
+{
+    static const uint8_t table[] = {
+        [FAKERNIC_SQ_SEND] = FAKERNIC_CQE_SEND,
+        [FAKERNIC_SQ_SEND_IMM] = FAKERNIC_CQE_SEND,
+        [FAKERNIC_SQ_SEND_INV] = FAKERNIC_CQE_SEND,
+        [FAKERNIC_SQ_RDMA_WRITE] = FAKERNIC_CQE_RDMA_WRITE,
+        [FAKERNIC_SQ_RDMA_WRITE_IMM] = FAKERNIC_CQE_RDMA_WRITE,
+        [FAKERNIC_SQ_RDMA_READ] = FAKERNIC_CQE_RDMA_READ,
+        [FAKERNIC_SQ_RDMA_READ_INV] = FAKERNIC_CQE_RDMA_READ,
+        [FAKERNIC_SQ_ATOMIC_CMP_SWAP] = FAKERNIC_CQE_CMP_SWAP,
+        [FAKERNIC_SQ_ATOMIC_FETCH_ADD] = FAKERNIC_CQE_FETCH_ADD,
+        [FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP] = FAKERNIC_CQE_MASKED_CMP_SWAP,
+        [FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD] = FAKERNIC_CQE_MASKED_FETCH_ADD,
+        [FAKERNIC_SQ_ATOMIC_WRITE] = FAKERNIC_CQE_ATOMIC_WRITE,
+        [FAKERNIC_SQ_FLUSH] = FAKERNIC_CQE_FLUSH,
+        [FAKERNIC_SQ_LOCAL_INV] = FAKERNIC_CQE_LOCAL_INV,
+        [FAKERNIC_SQ_REG_MR] = FAKERNIC_CQE_REG_MR,
+        [FAKERNIC_SQ_BIND_MW] = FAKERNIC_CQE_BIND_MW,
+        [FAKERNIC_SQ_NOP] = FAKERNIC_CQE_NOP,
+    };
+    uint8_t opcode = sq_opcode < sizeof(table) ? table[sq_opcode] : 0;
+
+    /* The status of an unknown opcode is an error; any opcode will do. */
+    return opcode ? opcode : FAKERNIC_CQE_SEND;
+}
+
+void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
+                        uint16_t vendor_err)
+{
+    const RoceSend *send = roce_sendq_at(&qp->sq, qp->sq.ci);
+    const RoceSendWr *wr = &send->wr;
+
+    if (status != FAKERNIC_WC_SUCCESS || wr->flags & FAKERNIC_SQ_SIGNALED) {
+        RoceCompletion completion = {
+            .cqn = qp->init.send_cqn,
+            .qpn = qp->qpn,
+            .wqe_index = wr->index,
+            .byte_count = status == FAKERNIC_WC_SUCCESS ? send->length : 0,
+            .vendor_err = vendor_err,
+            .opcode = wr->format_error ? FAKERNIC_CQE_SEND
+                                       : roce_cqe_opcode(wr->opcode),
+            .status = status,
+        };
+
+        r->ops->complete(r->host, &completion);
+    }
+    roce_sendq_pop(&qp->sq);
+}
+
+void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion)
+{
+    assert(qp->rx.held);
+    completion->cqn = qp->init.recv_cqn;
+    completion->qpn = qp->qpn;
+    completion->wqe_index = qp->rx.wr.tag;
+    completion->srqn = qp->init.srqn;
+    qp->rx.held = false;
+    r->ops->complete(r->host, completion);
+}
+
+void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err)
+{
+    RoceCompletion completion = {
+        .opcode = FAKERNIC_CQE_RECV,
+        .status = status,
+        .vendor_err = vendor_err,
+    };
+
+    roce_complete_recv(r, qp, &completion);
+}
+
+RoceFetch roce_take_recv(Roce *r, RoceQp *qp)
+{
+    RoceFetch fetch;
+
+    if (qp->rx.held) {
+        return ROCE_FETCH_OK;
+    }
+    if (qp->rq_broken || !(qp->init.has_rq || qp->init.srqn)) {
+        return ROCE_FETCH_NONE;
+    }
+    fetch = r->ops->next_recv(r->host, qp->qpn, qp->init.srqn, &qp->rx.wr);
+    if (fetch == ROCE_FETCH_OK) {
+        RoceRecvWr *wr = &qp->rx.wr;
+
+        qp->rx.held = true;
+        if (wr->format_error == 0 && wr->sge_count > FAKERNIC_SGE_MAX) {
+            wr->format_error = FAKERNIC_VENDOR_RQ_FORMAT;
+        }
+        qp->rx.capacity = wr->format_error
+                              ? 0
+                              : roce_sge_total(wr->sge, wr->sge_count);
+    } else if (fetch == ROCE_FETCH_ERROR) {
+        qp->rq_broken = true;
+    }
+    return fetch;
+}
+
+/* True when there may be more than one batch. */
+static bool roce_flush_sends(Roce *r, RoceQp *qp)
+{
+    RoceSendq *sq = &qp->sq;
+    unsigned budget = ROCE_FLUSH_BATCH;
+
+    while (!roce_sendq_empty(sq)) {
+        roce_complete_send(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
+                           FAKERNIC_VENDOR_FLUSHED);
+    }
+    while (sq->size > 0 && !sq->broken && budget-- > 0) {
+        RoceSend *send = roce_sendq_slot(sq);
+        RoceFetch fetch = r->ops->next_send(r->host, qp->qpn, &send->wr);
+
+        if (fetch != ROCE_FETCH_OK) {
+            sq->broken = fetch == ROCE_FETCH_ERROR;
+            return false;
+        }
+        roce_sendq_push(sq);
+        roce_complete_send(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
+                           FAKERNIC_VENDOR_FLUSHED);
+    }
+    return sq->size > 0 && !sq->broken;
+}
+
+static bool roce_flush_recvs(Roce *r, RoceQp *qp)
+{
+    unsigned budget = ROCE_FLUSH_BATCH;
+
+    if (qp->rx.held) {
+        roce_fail_recv(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
+                       FAKERNIC_VENDOR_FLUSHED);
+    }
+    /* Receives of an SRQ belong to its other QPs (IBTA 10.2.9.3). */
+    while (qp->init.has_rq && budget-- > 0) {
+        if (roce_take_recv(r, qp) != ROCE_FETCH_OK) {
+            return false;
+        }
+        roce_fail_recv(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
+                       FAKERNIC_VENDOR_FLUSHED);
+    }
+    return qp->init.has_rq;
+}
+
+void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
+{
+    bool more;
+
+    qp->flush_at = ROCE_TIME_NEVER;
+    qp->sq.deadline = ROCE_TIME_NEVER;
+    more = roce_flush_sends(r, qp);
+    if (qp->attr.state == FAKERNIC_QPS_ERR) {
+        more |= roce_flush_recvs(r, qp);
+        if (qp->init.has_rq && !qp->rq_broken) {
+            qp->flush_at = now + FAKERNIC_RQ_FLUSH_INTERVAL_NS;
+        }
+    }
+    if (more) {
+        qp->flush_at = now;
+    }
+    roce_sched_timer(r, qp);
+}
+
+/* The responder owes nothing any more. */
+static void roce_responder_forget(RoceQp *qp)
+{
+    uint32_t i;
+
+    qp->rs.message = ROCE_MESSAGE_NONE;
+    qp->rs.owed = ROCE_OWED_NOTHING;
+    qp->rs.nak_sent = false;
+    qp->rs.res_pi = 0;
+    qp->rs.res_pending = 0;
+    for (i = 0; i < qp->rs.ring_size; i++) {
+        qp->rs.ring[i].valid = false;
+        qp->rs.ring[i].pending = false;
+    }
+}
+
+void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
+                      uint16_t vendor_err)
+{
+    if (qp->attr.state == FAKERNIC_QPS_ERR) {
+        return;
+    }
+    roce_qp_set_state(r, qp, FAKERNIC_QPS_ERR);
+    roce_responder_forget(qp);
+    if (event != FAKERNIC_EVENT_NONE) {
+        roce_trace(r, ROCE_TRACE_QP_ERROR, qp->qpn, vendor_err, 0);
+        r->ops->event(r->host, event, qp->qpn, vendor_err);
+    }
+    roce_flush(r, now, qp);
+    if (qp->init.srqn) {
+        /* IBTA o11-5.2.5: nothing more will be taken from the SRQ. */
+        r->ops->event(r->host, FAKERNIC_EVENT_LAST_WQE_REACHED, qp->qpn, 0);
+    }
+}
+
+void roce_forget(Roce *r, RoceQp *qp)
+{
+    roce_responder_forget(qp);
+    roce_sendq_reset(&qp->sq, 0);
+    roce_sched_remove(r, qp);
+    qp->rx.held = false;
+    qp->rq_broken = false;
+    qp->established = false;
+    qp->drain_reported = false;
+}
+
+void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
+                    uint16_t vendor_err)
+{
+    roce_trace(r, ROCE_TRACE_QP_ERROR, qp->qpn, vendor_err, 0);
+    roce_complete_send(r, qp, status, vendor_err);
+    if (qp->init.type == FAKERNIC_QP_RC) {
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, 0);
+        return;
+    }
+    /* Unreliable services fail their send queue only (IBTA 10.3.1.6). */
+    roce_qp_set_state(r, qp, FAKERNIC_QPS_SQE);
+    roce_flush(r, now, qp);
+}
+
+/* SQD is reported as drained when the last started send has completed. */
+static void roce_report_drained(Roce *r, RoceQp *qp)
+{
+    if (qp->attr.state != FAKERNIC_QPS_SQD || qp->drain_reported ||
+        !roce_sendq_drained(&qp->sq)) {
+        return;
+    }
+    qp->drain_reported = true;
+    if (qp->attr.sqd_async_notify) {
+        r->ops->event(r->host, FAKERNIC_EVENT_SQ_DRAINED, qp->qpn, 0);
+    }
+}
+
+void roce_retire(Roce *r, RoceTime now, RoceQp *qp)
+{
+    RoceSendq *sq = &qp->sq;
+
+    while (!roce_sendq_empty(sq)) {
+        RoceSend *head = roce_sendq_at(sq, sq->ci);
+
+        if (head->status != FAKERNIC_WC_SUCCESS) {
+            r->stats[FAKERNIC_STAT_LOCAL_ERRORS]++;
+            roce_fail_send(r, now, qp, head->status, head->vendor_err);
+            return;
+        }
+        if (!roce_sendq_head_complete(sq)) {
+            break;
+        }
+        roce_complete_send(r, qp, FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
+        roce_sched_ready(r, qp);
+    }
+    roce_report_drained(r, qp);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where the wire comes in: a frame becomes a checked packet for a QP, or a
+ * counted drop. The checks stand in the order of IBTA 9.6.1 and of the counters
+ * in fakernic/stats.h; past them the handlers may rely on: a known opcode of the
+ * QP's service, a QP in a state to receive, P_Key, Q_Key and addresses that fit.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+/* IBTA 10.3.1: states in which a QP takes packets. */
+static bool roce_input_state_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
+{
+    switch (qp->attr.state) {
+    case FAKERNIC_QPS_RTR:
+        return info->flags & ROCE_REQUEST;
+    case FAKERNIC_QPS_RTS:
+    case FAKERNIC_QPS_SQD:
+    case FAKERNIC_QPS_SQE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool roce_input_service_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
+{
+    switch (qp->init.type) {
+    case FAKERNIC_QP_RC:
+        return info->service == ROCE_SERVICE_RC;
+    case FAKERNIC_QP_UC:
+        return info->service == ROCE_SERVICE_UC;
+    case FAKERNIC_QP_UD:
+    case FAKERNIC_QP_GSI:
+        return info->service == ROCE_SERVICE_UD;
+    default:
+        return false;
+    }
+}
+
+/* The checks of one packet against one QP; true: it passes. */
+static bool roce_input_check(Roce *r, const RoceQp *qp,
+                             const RocePacket *packet,
+                             const RoceOpcodeInfo *info,
+                             enum fakernic_stat *drop)
+{
+    if (!roce_input_service_ok(qp, info)) {
+        *drop = FAKERNIC_STAT_DROP_OPCODE;
+        return false;
+    }
+    if (!roce_input_state_ok(qp, info)) {
+        *drop = FAKERNIC_STAT_DROP_QP_STATE;
+        return false;
+    }
+    /* C9-42: the low 15 bits match, and not both are limited members. */
+    if ((packet->pkey & 0x7fff) != (ROCE_PKEY_DEFAULT & 0x7fff)) {
+        *drop = FAKERNIC_STAT_DROP_PKEY;
+        return false;
+    }
+    if (roce_qp_datagram(qp)) {
+        *drop = FAKERNIC_STAT_DROP_QKEY;
+        return packet->deth.qkey == qp->attr.qkey;
+    }
+    *drop = FAKERNIC_STAT_DROP_ADDRESS;
+    return roce_path_from_peer(r, qp, packet);
+}
+
+static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
+                          const RocePacket *packet,
+                          const RoceOpcodeInfo *info)
+{
+    enum fakernic_stat drop = FAKERNIC_STAT_DROP_OPCODE;
+
+    if (!roce_input_check(r, qp, packet, info, &drop)) {
+        roce_drop(r, drop, packet->dest_qpn, packet->psn);
+        return;
+    }
+    if (roce_qp_datagram(qp)) {
+        roce_datagram_input(r, now, qp, packet);
+    } else if (info->flags & ROCE_RESPONSE) {
+        roce_completer_input(r, now, qp, packet);
+    } else {
+        roce_responder_input(r, now, qp, packet);
+    }
+}
+
+/* A datagram to a group goes to every QP attached to it (IBTA 10.5.2). */
+static void roce_input_multicast(Roce *r, RoceTime now,
+                                 const RocePacket *packet,
+                                 const RoceOpcodeInfo *info)
+{
+    uint32_t i;
+    uint32_t k;
+
+    for (i = 0; i < r->limits.max_mcast_groups; i++) {
+        RoceMcast *group = &r->mcast[i];
+
+        if (group->count == 0 || memcmp(group->gid, packet->dgid, 16) != 0) {
+            continue;
+        }
+        for (k = 0; k < group->count; k++) {
+            RoceQp *qp = roce_qp_find(r, group->qpn[k]);
+
+            if (qp) {
+                roce_input_qp(r, now, qp, packet, info);
+            }
+        }
+        return;
+    }
+    roce_drop(r, FAKERNIC_STAT_DROP_MCAST, packet->dest_qpn, packet->psn);
+}
+
+RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
+                           size_t len)
+{
+    enum fakernic_stat drop = FAKERNIC_STAT_DROP_SHORT;
+    const RoceOpcodeInfo *info;
+    RocePacket packet;
+    RoceQp *qp;
+
+    switch (roce_wire_decode(frame, len, &packet, &drop)) {
+    case ROCE_DECODE_NOT_ROCE:
+        return ROCE_INPUT_ETHERNET;
+    case ROCE_DECODE_DROP:
+        r->stats[FAKERNIC_STAT_RX_ROCE]++;
+        roce_drop(r, drop, 0, 0);
+        return ROCE_INPUT_TAKEN;
+    case ROCE_DECODE_OK:
+        break;
+    }
+    info = roce_opcode_info(packet.opcode);
+    if (roce_gid_is_multicast(packet.dgid)) {
+        r->stats[FAKERNIC_STAT_RX_ROCE]++;
+        if (info->service != ROCE_SERVICE_UD) {
+            roce_drop(r, FAKERNIC_STAT_DROP_OPCODE, packet.dest_qpn,
+                      packet.psn);
+        } else if (packet.dest_qpn != FAKERNIC_QPN_MULTICAST) {
+            roce_drop(r, FAKERNIC_STAT_DROP_QPN, packet.dest_qpn, packet.psn);
+        } else {
+            roce_input_multicast(r, now, &packet, info);
+        }
+        return ROCE_INPUT_TAKEN;
+    }
+    if (roce_path_gid_find(r, &packet) < 0) {
+        return ROCE_INPUT_ETHERNET;
+    }
+    r->stats[FAKERNIC_STAT_RX_ROCE]++;
+    roce_trace(r, ROCE_TRACE_RX, packet.dest_qpn, packet.psn, packet.opcode);
+    if ((packet.traffic_class & 3) == 3) {
+        r->stats[FAKERNIC_STAT_RX_ECN_MARKED]++;
+    }
+    if (info->service == ROCE_SERVICE_CNP) {
+        r->stats[FAKERNIC_STAT_RX_CNP]++;
+        return ROCE_INPUT_TAKEN;
+    }
+    qp = roce_qp_find(r, packet.dest_qpn);
+    if (!qp) {
+        roce_drop(r, FAKERNIC_STAT_DROP_QPN, packet.dest_qpn, packet.psn);
+        return ROCE_INPUT_TAKEN;
+    }
+    roce_input_qp(r, now, qp, &packet, info);
+    return ROCE_INPUT_TAKEN;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Paths: the GID table and address vectors become packet addresses, and packet
+ * addresses are found in the table (IBTA annex A17.4). Addresses come from the
+ * guest; an entry may vanish while QPs use it, so it is looked up for each frame.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+uint32_t roce_mtu_bytes(uint8_t mtu)
+{
+    return mtu >= FAKERNIC_MTU_256 && mtu <= FAKERNIC_MTU_4096 ? 128u << mtu : 0;
+}
+
+/* IPv6, UDP, BTH, the longest extended headers of a packet with data, ICRC:
+ * what Linux reckons, so that driver and device agree on active_mtu. */
+#define ROCE_PATH_OVERHEAD 96
+
+uint8_t roce_path_port_mtu(const Roce *r)
+{
+    uint8_t mtu;
+
+    for (mtu = FAKERNIC_MTU_4096; mtu >= FAKERNIC_MTU_256; mtu--) {
+        if (roce_mtu_bytes(mtu) + ROCE_PATH_OVERHEAD <= r->port_mtu) {
+            return mtu;
+        }
+    }
+    return 0;
+}
+
+static bool roce_path_gid_matches(const RoceGid *gid, const RocePacket *packet)
+{
+    uint16_t vid = packet->has_vlan ? packet->vlan_tci & 0xfff : 0;
+    uint16_t want = gid->vlan == FAKERNIC_VLAN_NONE ? 0 : gid->vlan;
+
+    /* VLAN id 0 is a priority tag only. */
+    return gid->type == packet->network_type && vid == want &&
+           memcmp(gid->gid, packet->dgid, sizeof(gid->gid)) == 0;
+}
+
+int roce_path_gid_find(Roce *r, const RocePacket *packet)
+{
+    uint16_t i;
+
+    if (roce_path_gid_matches(&r->gids[r->gid_hint], packet)) {
+        return r->gid_hint;
+    }
+    for (i = 0; i < r->limits.gid_count; i++) {
+        if (roce_path_gid_matches(&r->gids[i], packet)) {
+            r->gid_hint = i;
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16])
+{
+    uint16_t i;
+
+    for (i = 0; i < r->limits.gid_count; i++) {
+        if (r->gids[i].type != FAKERNIC_GID_NONE &&
+            memcmp(r->gids[i].gid, gid, 16) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An IPv4 source cannot reach an IPv6 destination. */
+bool roce_path_av_valid(const Roce *r, const RoceAv *av)
+{
+    const RoceGid *gid;
+
+    if (av->sgid_index >= r->limits.gid_count) {
+        return false;
+    }
+    gid = &r->gids[av->sgid_index];
+    return gid->type != FAKERNIC_GID_NONE && av->sl < 8 &&
+           (gid->type == FAKERNIC_GID_IPV4) == roce_gid_is_ipv4(av->dgid);
+}
+
+/*
+ * UDP source port, in the dynamic range (IBTA A17.9.2): constant for a flow so
+ * that its packets stay in order, different between flows so that they spread.
+ */
+static uint16_t roce_path_udp_sport(const RoceAv *av, uint32_t qpn,
+                                    uint32_t dest_qpn)
+{
+    uint32_t label = av->flow_label & 0xfffff;
+
+    if (av->udp_sport) {
+        return av->udp_sport;
+    }
+    if (label == 0) {
+        uint64_t mix = (uint64_t)qpn * 0x9e3779b1u ^ dest_qpn * 0x85ebca6bULL;
+
+        label = (uint32_t)(mix ^ mix >> 20 ^ mix >> 40) & 0xfffff;
+    }
+    return 0xc000 | ((label & 0x3fff) ^ label >> 14);
+}
+
+bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
+                      uint32_t dest_qpn, RocePacket *packet)
+{
+    const RoceGid *gid;
+
+    memset(packet, 0, sizeof(*packet));
+    if (!roce_path_av_valid(r, av)) {
+        return false;
+    }
+    gid = &r->gids[av->sgid_index];
+    memcpy(packet->dmac, av->dmac, sizeof(packet->dmac));
+    memcpy(packet->smac, gid->mac, sizeof(packet->smac));
+    if (gid->vlan != FAKERNIC_VLAN_NONE) {
+        packet->has_vlan = true;
+        packet->vlan_tci = (uint16_t)(av->sl << 13 | (gid->vlan & 0xfff));
+    }
+    packet->network_type = gid->type;
+    memcpy(packet->sgid, gid->gid, sizeof(packet->sgid));
+    memcpy(packet->dgid, av->dgid, sizeof(packet->dgid));
+    packet->traffic_class = av->traffic_class;
+    packet->hop_limit = av->hop_limit ? av->hop_limit : 64;
+    packet->flow_label = av->flow_label & 0xfffff;
+    packet->udp_sport = roce_path_udp_sport(av, qp->qpn, dest_qpn);
+    packet->ip_id = r->ip_id++;
+    packet->mig_req = true;     /* "migrated": real NICs drop packets without */
+    packet->pkey = ROCE_PKEY_DEFAULT;
+    packet->dest_qpn = dest_qpn;
+    return true;
+}
+
+bool roce_path_loopback(Roce *r, RoceQp *qp)
+{
+    if (qp->gid_epoch != r->gid_epoch) {
+        qp->gid_epoch = r->gid_epoch;
+        qp->loopback = roce_path_gid_ours(r, qp->attr.av.dgid);
+    }
+    return qp->loopback;
+}
+
+bool roce_path_from_peer(const Roce *r, const RoceQp *qp,
+                         const RocePacket *packet)
+{
+    const RoceAv *av = &qp->attr.av;
+
+    return roce_path_av_valid(r, av) &&
+           memcmp(packet->sgid, av->dgid, 16) == 0 &&
+           memcmp(packet->dgid, r->gids[av->sgid_index].gid, 16) == 0;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Queue pairs: creation, attributes, states (IBTA 10.3.1, 11.2.5). MODIFY_QP is
+ * checked against a table of transitions with the attributes each requires and
+ * allows; then every value; only then anything changes. The driver's own checks
+ * are never relied on.
+ */
+#include "engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define A(name) FAKERNIC_QP_ATTR_##name
+
+/* Attributes that always may accompany a transition. */
+#define ROCE_ATTR_ALWAYS (A(STATE))
+
+typedef struct RoceTransition {
+    uint8_t type, from, to;
+    uint32_t required, optional;
+} RoceTransition;
+
+#define T(t, f, n, req, opt)                                     \
+    { FAKERNIC_QP_##t, FAKERNIC_QPS_##f, FAKERNIC_QPS_##n, (uint32_t)(req), \
+      (uint32_t)(opt) }
+
+#define CONNECTED_INIT (A(PKEY_INDEX) | A(PORT) | A(ACCESS_FLAGS))
+#define UC_RTR (A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN))
+#define RC_RTR (UC_RTR | A(MAX_DEST_RD_ATOMIC) | A(MIN_RNR_TIMER))
+#define RC_RTS (A(TIMEOUT) | A(RETRY_CNT) | A(RNR_RETRY) | A(SQ_PSN) | \
+                A(MAX_RD_ATOMIC))
+#define PATHS (A(ALT_PATH) | A(PATH_MIG_STATE))
+#define RTR_OPTIONAL (A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX))
+#define UC_RTS_OPTIONAL (A(CUR_STATE) | A(ACCESS_FLAGS) | PATHS)
+#define RC_RTS_OPTIONAL (UC_RTS_OPTIONAL | A(MIN_RNR_TIMER))
+#define UC_SQD (A(AV) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | PATHS)
+#define RC_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(RETRY_CNT) |        \
+                A(RNR_RETRY) | A(MAX_RD_ATOMIC) | A(MIN_RNR_TIMER) |  \
+                A(MAX_DEST_RD_ATOMIC))
+
+/* IBTA 11.2.5.2, tables 91 to 97. Any state may go to RESET and ERR. */
+static const RoceTransition roce_transitions[] = {
+    T(RC, RESET, INIT, CONNECTED_INIT, 0),
+    T(RC, INIT, INIT, 0, CONNECTED_INIT),
+    T(RC, INIT, RTR, RC_RTR, RTR_OPTIONAL),
+    T(RC, RTR, RTS, RC_RTS, RC_RTS_OPTIONAL),
+    T(RC, RTS, RTS, 0, RC_RTS_OPTIONAL),
+    T(RC, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(RC, SQD, RTS, 0, RC_RTS_OPTIONAL),
+    T(RC, SQD, SQD, 0, RC_SQD),
+
+    T(UC, RESET, INIT, CONNECTED_INIT, 0),
+    T(UC, INIT, INIT, 0, CONNECTED_INIT),
+    T(UC, INIT, RTR, UC_RTR, RTR_OPTIONAL),
+    T(UC, RTR, RTS, A(SQ_PSN), UC_RTS_OPTIONAL),
+    T(UC, RTS, RTS, 0, UC_RTS_OPTIONAL),
+    T(UC, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(UC, SQD, RTS, 0, UC_RTS_OPTIONAL),
+    T(UC, SQD, SQD, 0, UC_SQD),
+    T(UC, SQE, RTS, 0, A(CUR_STATE) | A(ACCESS_FLAGS)),
+
+    T(UD, RESET, INIT, A(PKEY_INDEX) | A(PORT) | A(QKEY), 0),
+    T(UD, INIT, INIT, 0, A(PKEY_INDEX) | A(PORT) | A(QKEY)),
+    T(UD, INIT, RTR, 0, A(PKEY_INDEX) | A(QKEY)),
+    T(UD, RTR, RTS, A(SQ_PSN), A(CUR_STATE) | A(QKEY)),
+    T(UD, RTS, RTS, 0, A(CUR_STATE) | A(QKEY)),
+    T(UD, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(UD, SQD, RTS, 0, A(CUR_STATE) | A(QKEY)),
+    T(UD, SQD, SQD, 0, A(PKEY_INDEX) | A(QKEY)),
+    T(UD, SQE, RTS, 0, A(CUR_STATE) | A(QKEY)),
+
+    T(GSI, RESET, INIT, A(PKEY_INDEX) | A(QKEY), A(PORT)),
+    T(GSI, INIT, INIT, 0, A(PKEY_INDEX) | A(QKEY) | A(PORT)),
+    T(GSI, INIT, RTR, 0, A(PKEY_INDEX) | A(QKEY)),
+    T(GSI, RTR, RTS, A(SQ_PSN), A(CUR_STATE) | A(QKEY)),
+    T(GSI, RTS, RTS, 0, A(CUR_STATE) | A(QKEY)),
+    T(GSI, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(GSI, SQD, RTS, 0, A(CUR_STATE) | A(QKEY)),
+    T(GSI, SQD, SQD, 0, A(PKEY_INDEX) | A(QKEY)),
+    T(GSI, SQE, RTS, 0, A(CUR_STATE) | A(QKEY)),
+
+    T(RAW_PACKET, RESET, INIT, A(PORT), 0),
+    T(RAW_PACKET, INIT, INIT, 0, A(PORT)),
+    T(RAW_PACKET, INIT, RTR, 0, 0),
+    T(RAW_PACKET, RTR, RTS, 0, A(CUR_STATE) | A(RATE_LIMIT)),
+    T(RAW_PACKET, RTS, RTS, 0, A(CUR_STATE) | A(RATE_LIMIT)),
+    T(RAW_PACKET, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(RAW_PACKET, SQD, RTS, 0, A(CUR_STATE) | A(RATE_LIMIT)),
+    T(RAW_PACKET, SQD, SQD, 0, 0),
+    T(RAW_PACKET, SQE, RTS, 0, A(CUR_STATE)),
+};
+
+/* Lowest bit of a mask. */
+static uint32_t roce_low_bit(uint32_t mask)
+{
+    return mask & -mask;
+}
+
+/* FAKERNIC_CMD_OK, or why the transition is refused. */
+static int roce_qp_transition(const RoceQp *qp, uint8_t to, uint32_t mask,
+                              uint32_t *bad_field)
+{
+    uint8_t from = qp->attr.state;
+    uint32_t required = 0;
+    uint32_t optional = A(CUR_STATE);
+    size_t i;
+
+    if (to != FAKERNIC_QPS_RESET && to != FAKERNIC_QPS_ERR) {
+        for (i = 0; ; i++) {
+            const RoceTransition *t = &roce_transitions[i];
+
+            if (i == sizeof(roce_transitions) / sizeof(*t)) {
+                *bad_field = A(STATE);
+                return FAKERNIC_CMD_BAD_STATE;
+            }
+            if (t->type == qp->init.type && t->from == from && t->to == to) {
+                required = t->required;
+                optional = t->optional;
+                break;
+            }
+        }
+    }
+    *bad_field = roce_low_bit(required & ~mask);
+    if (!*bad_field) {
+        *bad_field = roce_low_bit(mask & ~(required | optional |
+                                           ROCE_ATTR_ALWAYS));
+    }
+    return *bad_field ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
+}
+
+/* Values of the attributes; the first bad one, or 0. */
+static uint32_t roce_qp_bad_value(const Roce *r, const RoceQp *qp,
+                                  uint32_t mask, const RoceQpAttr *attr)
+{
+    const uint32_t remote = FAKERNIC_ACCESS_REMOTE_WRITE |
+                            FAKERNIC_ACCESS_REMOTE_READ |
+                            FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                            FAKERNIC_ACCESS_LOCAL_WRITE |
+                            FAKERNIC_ACCESS_MW_BIND |
+                            FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                            FAKERNIC_ACCESS_FLUSH_PERSISTENT;
+    const struct {
+        uint32_t bit;
+        bool bad;
+    } checks[] = {
+        { A(CUR_STATE), attr->cur_state != qp->attr.state },
+        { A(SQD_ASYNC_NOTIFY), attr->sqd_async_notify > 1 },
+        { A(ACCESS_FLAGS), (attr->access_flags & ~remote) != 0 },
+        { A(PKEY_INDEX), attr->pkey_index != 0 },
+        { A(PORT), attr->port != 1 },
+        { A(AV), !roce_path_av_valid(r, &attr->av) },
+        { A(PATH_MTU), roce_mtu_bytes(attr->path_mtu) == 0 ||
+                       attr->path_mtu > roce_path_port_mtu(r) },
+        { A(TIMEOUT), attr->timeout > 31 },
+        { A(RETRY_CNT), attr->retry_cnt > 7 },
+        { A(RNR_RETRY), attr->rnr_retry > 7 },
+        { A(RQ_PSN), attr->rq_psn > ROCE_PSN_MASK },
+        { A(MAX_RD_ATOMIC), attr->max_rd_atomic > r->limits.max_rd_atomic },
+        { A(MIN_RNR_TIMER), attr->min_rnr_timer > 31 },
+        { A(SQ_PSN), attr->sq_psn > ROCE_PSN_MASK },
+        { A(MAX_DEST_RD_ATOMIC),
+          attr->max_dest_rd_atomic > r->limits.max_rd_atomic },
+        { A(PATH_MIG_STATE), attr->path_mig_state != FAKERNIC_MIG_MIGRATED },
+        { A(DEST_QPN), attr->dest_qpn > FAKERNIC_QPN_MAX },
+        { A(RATE_LIMIT), attr->rate_limit_kbps != 0 },
+        { A(ALT_PATH), true },      /* FEATURE_APM is not offered */
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        if (mask & checks[i].bit && checks[i].bad) {
+            return checks[i].bit;
+        }
+    }
+    return 0;
+}
+
+static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
+{
+    RoceQpAttr *own = &qp->attr;
+
+#define SET(bit, field)              \
+    do {                             \
+        if (mask & A(bit)) {         \
+            own->field = attr->field; \
+        }                            \
+    } while (0)
+    SET(SQD_ASYNC_NOTIFY, sqd_async_notify);
+    SET(ACCESS_FLAGS, access_flags);
+    SET(PKEY_INDEX, pkey_index);
+    SET(PORT, port);
+    SET(QKEY, qkey);
+    SET(AV, av);
+    SET(PATH_MTU, path_mtu);
+    SET(TIMEOUT, timeout);
+    SET(RETRY_CNT, retry_cnt);
+    SET(RNR_RETRY, rnr_retry);
+    SET(RQ_PSN, rq_psn);
+    SET(MAX_RD_ATOMIC, max_rd_atomic);
+    SET(MIN_RNR_TIMER, min_rnr_timer);
+    SET(SQ_PSN, sq_psn);
+    SET(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+    SET(DEST_QPN, dest_qpn);
+#undef SET
+    if (qp->init.type == FAKERNIC_QP_GSI) {
+        own->qkey = ROCE_QKEY_GSI;
+    }
+    qp->mtu = roce_mtu_bytes(own->path_mtu);
+    qp->gid_epoch--;        /* the cached loopback may be another path's */
+    if (mask & A(RQ_PSN)) {
+        qp->rs.epsn = own->rq_psn;
+        qp->rs.msn = 0;
+    }
+    if (mask & A(SQ_PSN)) {
+        roce_sendq_reset(&qp->sq, own->sq_psn);
+    }
+    if (mask & (A(RETRY_CNT) | A(RNR_RETRY))) {
+        qp->sq.retry_left = own->retry_cnt;
+        qp->sq.rnr_left = own->rnr_retry;
+    }
+}
+
+static void roce_qp_reset(Roce *r, RoceQp *qp)
+{
+    roce_forget(r, qp);
+    roce_qp_set_state(r, qp, FAKERNIC_QPS_RESET);
+    memset(&qp->attr, 0, sizeof(qp->attr));
+    qp->rs.epsn = 0;
+    qp->rs.msn = 0;
+}
+
+static void roce_qp_enter(Roce *r, RoceTime now, RoceQp *qp, uint8_t from,
+                          uint8_t to)
+{
+    roce_qp_set_state(r, qp, to);
+    if (to == FAKERNIC_QPS_SQD && from != FAKERNIC_QPS_SQD) {
+        qp->drain_reported = false;
+        roce_retire(r, now, qp);
+    }
+    if (to == FAKERNIC_QPS_RTS || to == FAKERNIC_QPS_SQD) {
+        roce_sched_ready(r, qp);
+    }
+}
+
+int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
+                   const RoceQpAttr *attr, uint32_t *bad_field)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+    uint8_t from;
+    uint8_t to;
+    int status;
+
+    *bad_field = 0;
+    if (!qp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    from = qp->attr.state;
+    to = mask & A(STATE) ? attr->state : from;
+    if (to > FAKERNIC_QPS_ERR || (mask & A(STATE) && to == FAKERNIC_QPS_SQE)) {
+        *bad_field = A(STATE);
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    status = roce_qp_transition(qp, to, mask, bad_field);
+    if (status != FAKERNIC_CMD_OK) {
+        return status;
+    }
+    *bad_field = roce_qp_bad_value(r, qp, mask, attr);
+    if (*bad_field) {
+        return *bad_field == A(CUR_STATE) ? FAKERNIC_CMD_BAD_STATE
+                                          : FAKERNIC_CMD_BAD_PARAM;
+    }
+    if (to == FAKERNIC_QPS_RESET) {
+        roce_qp_reset(r, qp);
+    } else if (to == FAKERNIC_QPS_ERR) {
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, 0);
+    } else {
+        roce_qp_assign(qp, mask, attr);
+        roce_qp_enter(r, now, qp, from, to);
+    }
+    return FAKERNIC_CMD_OK;
+}
+
+int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (!qp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    *attr = qp->attr;
+    attr->cur_state = attr->state;
+    attr->sq_draining = attr->state == FAKERNIC_QPS_SQD &&
+                        !roce_sendq_drained(&qp->sq);
+    if (roce_qp_connected(qp)) {
+        attr->rq_psn = qp->rs.epsn;
+        attr->sq_psn = qp->sq.next_psn;
+    } else if (roce_qp_datagram(qp)) {
+        attr->sq_psn = qp->sq.next_psn;
+    }
+    return FAKERNIC_CMD_OK;
+}
+
+void roce_qp_error(Roce *r, RoceTime now, uint32_t qpn, uint16_t vendor_err)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (qp && qp->attr.state != FAKERNIC_QPS_RESET) {
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL, vendor_err);
+    }
+}
+
+RoceQp *roce_qp_find(const Roce *r, uint32_t qpn)
+{
+    return qpn < r->limits.max_qp ? r->qps[qpn] : NULL;
+}
+
+/* The number unused for longest: it goes round (QPN 0 is never used). */
+static uint32_t roce_qp_number(Roce *r, uint8_t type)
+{
+    uint32_t tries;
+
+    if (type == FAKERNIC_QP_GSI) {
+        return FAKERNIC_QPN_GSI < r->limits.max_qp &&
+               !r->qps[FAKERNIC_QPN_GSI] ? FAKERNIC_QPN_GSI : 0;
+    }
+    for (tries = 0; tries < r->limits.max_qp; tries++) {
+        uint32_t qpn = r->qpn_cursor++ & (r->limits.max_qp - 1);
+
+        if (qpn > FAKERNIC_QPN_GSI && !r->qps[qpn]) {
+            return qpn;
+        }
+    }
+    return 0;
+}
+
+/* Sends of a service without answers are complete when they are made. */
+static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
+{
+    bool rc = qp->init.type == FAKERNIC_QP_RC;
+
+    if (qp->init.has_sq &&
+        !roce_sendq_init(&qp->sq, rc ? r->limits.max_sends : 1)) {
+        return false;
+    }
+    if (rc && r->limits.max_rd_atomic > 0) {
+        qp->rs.ring_size = r->limits.max_rd_atomic;
+        qp->rs.ring = calloc(qp->rs.ring_size, sizeof(*qp->rs.ring));
+        return qp->rs.ring != NULL;
+    }
+    return true;
+}
+
+int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
+{
+    RoceQp *qp;
+    uint32_t number;
+
+    if (init->type < FAKERNIC_QP_RC || init->type > FAKERNIC_QP_XRC_TGT ||
+        (init->has_rq && init->srqn)) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    if (init->type >= FAKERNIC_QP_XRC_INI) {
+        return FAKERNIC_CMD_UNSUPPORTED;
+    }
+    number = roce_qp_number(r, init->type);
+    if (number == 0) {
+        return init->type == FAKERNIC_QP_GSI ? FAKERNIC_CMD_BUSY
+                                             : FAKERNIC_CMD_NO_RESOURCE;
+    }
+    qp = calloc(1, sizeof(*qp));
+    if (!qp) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    qp->qpn = number;
+    qp->init = *init;
+    qp->deadline = qp->flush_at = ROCE_TIME_NEVER;
+    qp->sq.deadline = ROCE_TIME_NEVER;
+    qp->heap_index = UINT32_MAX;
+    if (!roce_qp_allocate(r, qp)) {
+        roce_sendq_free(&qp->sq);
+        free(qp);
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    r->qps[number] = qp;
+    *qpn = number;
+    return FAKERNIC_CMD_OK;
+}
+
+void roce_qp_free(Roce *r, RoceQp *qp)
+{
+    roce_sched_remove(r, qp);
+    r->qps[qp->qpn] = NULL;
+    roce_sendq_free(&qp->sq);
+    free(qp->rs.ring);
+    free(qp);
+}

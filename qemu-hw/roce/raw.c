@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Raw-packet QPs: complete Ethernet frames without FCS, sent as they are and
+ * received as they come. The Ethernet port is a pair of these. Nothing on the
+ * wire fails such a QP; frames that do not fit are dropped and counted.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+#define ROCE_ETHERNET_HEADER 14
+#define ROCE_ETHERNET_VLAN_TAG 4
+
+static void roce_raw_refuse(RoceSend *send, uint8_t status, uint16_t vendor)
+{
+    send->status = status;
+    send->vendor_err = vendor;
+}
+
+/* Copies the frame to buf. 0: none, send->status tells whether by error. */
+static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
+{
+    const RoceSendWr *wr = &send->wr;
+    bool in_line = wr->flags & FAKERNIC_SQ_INLINE;
+    uint64_t length;
+
+    if (wr->format_error) {
+        roce_raw_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR, wr->format_error);
+        return 0;
+    }
+    if (wr->opcode == FAKERNIC_SQ_NOP) {
+        return 0;
+    }
+    if (wr->opcode != FAKERNIC_SQ_SEND || wr->sge_count > FAKERNIC_SGE_MAX ||
+        wr->inline_length > FAKERNIC_INLINE_MAX) {
+        roce_raw_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                        wr->opcode != FAKERNIC_SQ_SEND
+                            ? FAKERNIC_VENDOR_SQ_OPCODE
+                            : FAKERNIC_VENDOR_SQ_FORMAT);
+        return 0;
+    }
+    length = in_line ? wr->inline_length
+                     : roce_sge_total(wr->sge, wr->sge_count);
+    if (length < ROCE_ETHERNET_HEADER || length > ROCE_FRAME_MAX) {
+        roce_raw_refuse(send, FAKERNIC_WC_LOC_LEN_ERR, FAKERNIC_VENDOR_LENGTH);
+        return 0;
+    }
+    send->length = (uint32_t)length;
+    if (in_line) {
+        memcpy(buf, wr->inline_data, length);
+    } else {
+        uint16_t error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge,
+                                         wr->sge_count, 0, buf, length,
+                                         r->ops, r->host);
+
+        if (error) {
+            roce_raw_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+            return 0;
+        }
+    }
+    if (length > r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHERNET_VLAN_TAG) {
+        r->stats[FAKERNIC_STAT_TX_DROPPED]++;
+        return 0;
+    }
+    return length;
+}
+
+size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
+{
+    unsigned budget = ROCE_WQES_PER_TURN;
+
+    while (budget-- > 0) {
+        RoceSend *send;
+        size_t len;
+
+        if (!roce_requester_fetch(r, now, qp)) {
+            return 0;
+        }
+        send = roce_sendq_at(&qp->sq, qp->sq.ci);
+        len = roce_raw_frame(r, qp, send, buf);
+        send->done = send->status == FAKERNIC_WC_SUCCESS;
+        roce_retire(r, now, qp);
+        if (len > 0) {
+            return len;
+        }
+    }
+    roce_sched_ready(r, qp);
+    return 0;
+}
+
+bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
+                    size_t len)
+{
+    RoceCompletion completion = {
+        .opcode = FAKERNIC_CQE_RECV,
+        .status = FAKERNIC_WC_SUCCESS,
+        .byte_count = (uint32_t)len,
+    };
+    RoceFetch fetch = roce_take_recv(r, qp);
+    uint16_t error;
+
+    if (fetch != ROCE_FETCH_OK) {
+        r->stats[FAKERNIC_STAT_RX_NO_BUFFER]++;
+        if (fetch == ROCE_FETCH_ERROR) {
+            roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
+                             qp->rx.wr.format_error);
+        }
+        return false;
+    }
+    if (qp->rx.wr.format_error) {
+        error = qp->rx.wr.format_error;
+        roce_fail_recv(r, qp, FAKERNIC_WC_LOC_QP_OP_ERR, error);
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, error);
+        return false;
+    }
+    if (len > qp->rx.capacity || len > ROCE_FRAME_MAX) {
+        r->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
+        return false;
+    }
+    error = roce_sge_scatter(r->mrs, qp->init.pdn, qp->rx.wr.sge,
+                             qp->rx.wr.sge_count, 0, frame, len, r->ops,
+                             r->host);
+    if (error) {
+        roce_fail_recv(r, qp, FAKERNIC_WC_LOC_PROT_ERR, error);
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, error);
+        return false;
+    }
+    roce_complete_recv(r, qp, &completion);
+    return true;
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The requester of RC and UC: send work requests in, request packets out, one
+ * per call (IBTA 9.7.2, 9.7.7, 9.8). A WQE is fetched when its first packet is
+ * due, judged, and given its PSNs; what it may not do becomes its status, which
+ * its turn to complete brings out. Guest memory is read once per packet.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+/* What a work request is to the requester. */
+typedef enum RoceKind {
+    ROCE_KIND_REFUSED = 0,
+    ROCE_KIND_SEND,
+    ROCE_KIND_WRITE,
+    ROCE_KIND_READ,
+    ROCE_KIND_ATOMIC,
+    ROCE_KIND_LOCAL,
+} RoceKind;
+
+static RoceKind roce_send_kind(const RoceQp *qp, uint8_t opcode)
+{
+    bool rc = qp->init.type == FAKERNIC_QP_RC;
+
+    switch (opcode) {
+    case FAKERNIC_SQ_SEND:
+    case FAKERNIC_SQ_SEND_IMM:
+        return ROCE_KIND_SEND;
+    case FAKERNIC_SQ_SEND_INV:
+        return rc ? ROCE_KIND_SEND : ROCE_KIND_REFUSED;
+    case FAKERNIC_SQ_RDMA_WRITE:
+    case FAKERNIC_SQ_RDMA_WRITE_IMM:
+        return ROCE_KIND_WRITE;
+    case FAKERNIC_SQ_RDMA_READ:
+    case FAKERNIC_SQ_RDMA_READ_INV:
+        return rc ? ROCE_KIND_READ : ROCE_KIND_REFUSED;
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        return rc ? ROCE_KIND_ATOMIC : ROCE_KIND_REFUSED;
+    case FAKERNIC_SQ_LOCAL_INV:
+    case FAKERNIC_SQ_REG_MR:
+    case FAKERNIC_SQ_BIND_MW:
+    case FAKERNIC_SQ_NOP:
+        return ROCE_KIND_LOCAL;
+    default:
+        return ROCE_KIND_REFUSED;
+    }
+}
+
+static void roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor)
+{
+    send->status = status;
+    send->vendor_err = vendor;
+}
+
+/* Length and local buffers of a request with data (IBTA 11.4.1.1). */
+static void roce_send_judge_data(Roce *r, RoceQp *qp, RoceSend *send,
+                                 RoceKind kind)
+{
+    const RoceSendWr *wr = &send->wr;
+    bool into = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC;
+    uint64_t length;
+    uint16_t error;
+
+    if (wr->flags & FAKERNIC_SQ_INLINE) {
+        if (into || wr->inline_length > FAKERNIC_INLINE_MAX) {
+            roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                             FAKERNIC_VENDOR_SQ_FORMAT);
+            return;
+        }
+        send->length = wr->inline_length;
+        return;
+    }
+    length = roce_sge_total(wr->sge, wr->sge_count);
+    if (length > ROCE_MESSAGE_MAX) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                         FAKERNIC_VENDOR_LENGTH);
+        return;
+    }
+    if (kind == ROCE_KIND_ATOMIC && length != 8) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                         FAKERNIC_VENDOR_ATOMIC_LENGTH);
+        return;
+    }
+    send->length = (uint32_t)length;
+    error = roce_sge_check(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+                           into ? FAKERNIC_ACCESS_LOCAL_WRITE : 0);
+    if (error) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+    }
+}
+
+static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
+{
+    const RoceSendWr *wr = &send->wr;
+    RoceKind kind;
+
+    if (wr->format_error) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR, wr->format_error);
+        return;
+    }
+    if (wr->sge_count > FAKERNIC_SGE_MAX) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_SQ_FORMAT);
+        return;
+    }
+    kind = roce_send_kind(qp, wr->opcode);
+    if (kind == ROCE_KIND_LOCAL) {
+        return;
+    }
+    send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC;
+    /* A READ on a QP that may have none outstanding would wait for ever. */
+    if (kind == ROCE_KIND_REFUSED ||
+        (send->answered && qp->attr.max_rd_atomic == 0)) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_SQ_OPCODE);
+        return;
+    }
+    if (kind == ROCE_KIND_ATOMIC && wr->atomic.remote_address % 8 != 0) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_ALIGNMENT);
+        return;
+    }
+    roce_send_judge_data(r, qp, send, kind);
+    send->psn_count = send->length == 0 || kind == ROCE_KIND_ATOMIC
+                          ? 1
+                          : (send->length - 1) / qp->mtu + 1;
+}
+
+bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
+{
+    RoceSendq *sq = &qp->sq;
+    RoceSend *send;
+    RoceFetch fetch;
+
+    if (qp->attr.state != FAKERNIC_QPS_RTS || sq->size == 0 || sq->broken ||
+        roce_sendq_full(sq)) {
+        return false;
+    }
+    send = roce_sendq_slot(sq);
+    fetch = r->ops->next_send(r->host, qp->qpn, &send->wr);
+    if (fetch == ROCE_FETCH_OK) {
+        roce_sendq_push(sq);
+        roce_trace(r, ROCE_TRACE_SEND_WR, qp->qpn, send->wr.index,
+                   send->wr.opcode);
+        return true;
+    }
+    if (fetch == ROCE_FETCH_ERROR) {
+        sq->broken = true;
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
+                         send->wr.format_error);
+    }
+    return false;
+}
+
+/*
+ * Executes a work request on keys. LOCAL_INV waits for everything before it, as
+ * a retransmission may still need the key; the others act when it is their turn.
+ * False: it has to wait.
+ */
+static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
+{
+    RoceSendq *sq = &qp->sq;
+    RoceSendWr *wr = &send->wr;
+    uint16_t error = 0;
+
+    if ((wr->opcode == FAKERNIC_SQ_LOCAL_INV && sq->ci != sq->tx) ||
+        (wr->flags & FAKERNIC_SQ_FENCE && sq->answers > 0)) {
+        return false;
+    }
+    switch (wr->opcode) {
+    case FAKERNIC_SQ_LOCAL_INV:
+        error = roce_mr_invalidate(r->mrs, wr->imm_or_key, qp->init.pdn,
+                                   qp->qpn, false);
+        break;
+    case FAKERNIC_SQ_REG_MR:
+        error = roce_mr_fast_reg(r->mrs, qp->init.pdn, wr);
+        wr->reg_mr.pages = NULL;
+        break;
+    case FAKERNIC_SQ_BIND_MW:
+        error = roce_mr_bind_mw(r->mrs, qp->init.pdn, qp->qpn, wr);
+        break;
+    default:
+        break;
+    }
+    if (error) {
+        roce_send_refuse(send, FAKERNIC_WC_MW_BIND_ERR, error);
+    } else {
+        send->done = true;
+        roce_sendq_skip(sq);
+    }
+    return true;
+}
+
+/* May the entry at tx put a packet on the wire now? Starts it if so. */
+static bool roce_send_may_go(RoceQp *qp, RoceSend *send)
+{
+    RoceSendq *sq = &qp->sq;
+
+    if (!send->started) {
+        if (qp->init.type != FAKERNIC_QP_RC) {
+            roce_sendq_expect_nothing(sq);
+        }
+        if (qp->attr.state != FAKERNIC_QPS_RTS ||
+            (send->wr.flags & FAKERNIC_SQ_FENCE && sq->answers > 0) ||
+            (send->answered && sq->answers >= qp->attr.max_rd_atomic) ||
+            !roce_sendq_start(sq)) {
+            return false;
+        }
+    }
+    /* Data is limited so that a loss costs little; a READ request has none. */
+    return send->answered || qp->init.type != FAKERNIC_QP_RC ||
+           roce_psn_sub(sq->tx_psn, sq->una) < ROCE_PACKETS_IN_FLIGHT;
+}
+
+/* BTH operation of packet k of a SEND or WRITE. */
+static uint8_t roce_send_operation(const RoceSend *send, bool first, bool last)
+{
+    uint8_t opcode = send->wr.opcode;
+    bool write = opcode == FAKERNIC_SQ_RDMA_WRITE ||
+                 opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
+    uint8_t base = write ? ROCE_BTH_WRITE_FIRST : ROCE_BTH_SEND_FIRST;
+    bool imm = opcode == FAKERNIC_SQ_SEND_IMM ||
+               opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
+
+    if (!last) {
+        return base + (first ? 0 : 1);
+    }
+    if (opcode == FAKERNIC_SQ_SEND_INV) {
+        return first ? ROCE_BTH_SEND_ONLY_INV : ROCE_BTH_SEND_LAST_INV;
+    }
+    return base + (first ? 4 : 2) + (imm ? 1 : 0);
+}
+
+/* Fills in opcode and extended headers of packet k; true: it carries data. */
+static bool roce_send_headers(const RoceQp *qp, const RoceSend *send,
+                              uint32_t k, RocePacket *packet)
+{
+    const RoceSendWr *wr = &send->wr;
+    bool last = k + 1 == send->psn_count;
+    uint8_t service = qp->init.type == FAKERNIC_QP_UC ? ROCE_BTH_UC
+                                                      : ROCE_BTH_RC;
+
+    switch (wr->opcode) {
+    case FAKERNIC_SQ_RDMA_READ:
+    case FAKERNIC_SQ_RDMA_READ_INV:
+        packet->opcode = ROCE_BTH_READ_REQUEST;
+        packet->ack_req = true;
+        packet->reth.address = wr->rdma.remote_address +
+                               (uint64_t)k * qp->mtu;
+        packet->reth.rkey = wr->rdma.rkey;
+        packet->reth.length = send->length - k * qp->mtu;
+        return false;
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        packet->opcode = wr->opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP
+                             ? ROCE_BTH_CMP_SWAP : ROCE_BTH_FETCH_ADD;
+        packet->ack_req = true;
+        packet->atomic_eth.address = wr->atomic.remote_address;
+        packet->atomic_eth.rkey = wr->atomic.rkey;
+        packet->atomic_eth.swap_or_add = wr->atomic.swap_or_add;
+        packet->atomic_eth.compare = wr->atomic.compare;
+        return false;
+    default:
+        break;
+    }
+    packet->opcode = service | roce_send_operation(send, k == 0, last);
+    packet->solicited = last && wr->flags & FAKERNIC_SQ_SOLICITED;
+    packet->ack_req = service == ROCE_BTH_RC &&
+                      (last || k % ROCE_ACK_EVERY == ROCE_ACK_EVERY - 1);
+    packet->imm = wr->imm_or_key;
+    packet->ieth_rkey = wr->imm_or_key;
+    packet->reth.address = wr->rdma.remote_address;
+    packet->reth.rkey = wr->rdma.rkey;
+    packet->reth.length = send->length;
+    packet->payload_len = last ? send->length - k * qp->mtu : qp->mtu;
+    return true;
+}
+
+/* Makes the next packet of the entry at tx; 0: it failed, with a status. */
+static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
+                               uint8_t *buf)
+{
+    uint32_t k = roce_psn_sub(qp->sq.tx_psn, send->psn);
+    const RoceSendWr *wr = &send->wr;
+    RocePacket packet;
+    size_t at;
+    bool data;
+
+    if (!roce_path_packet(r, qp, &qp->attr.av, qp->attr.dest_qpn, &packet)) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_GID_INDEX);
+        return 0;
+    }
+    packet.psn = qp->sq.tx_psn;
+    data = roce_send_headers(qp, send, k, &packet);
+    at = roce_wire_encode(buf, &packet);
+    if (data && wr->flags & FAKERNIC_SQ_INLINE) {
+        memcpy(buf + at, wr->inline_data + k * qp->mtu, packet.payload_len);
+    } else if (data && packet.payload_len > 0) {
+        uint16_t error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge,
+                                         wr->sge_count,
+                                         (uint64_t)k * qp->mtu, buf + at,
+                                         packet.payload_len, r->ops, r->host);
+
+        if (error) {
+            roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+            return 0;
+        }
+    }
+    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    return roce_wire_finish(buf, at, packet.payload_len);
+}
+
+/* The packet is on its way: marks, timer, and what UC completes at once. */
+static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
+                              RoceSend *send)
+{
+    RoceSendq *sq = &qp->sq;
+    uint32_t left = roce_psn_sub(roce_send_end(send), sq->tx_psn);
+
+    if (roce_psn_sub(sq->tx_psn, sq->una) < roce_psn_sub(sq->high, sq->una)) {
+        r->stats[FAKERNIC_STAT_RETRANSMITS]++;
+    }
+    roce_sendq_sent(sq, send->answered ? left : 1);
+    if (qp->init.type != FAKERNIC_QP_RC) {
+        send->done = left == 1;
+        roce_retire(r, now, qp);
+        return;
+    }
+    if (sq->deadline == ROCE_TIME_NEVER) {
+        RoceTime wait = roce_retry_ack_ns(qp->attr.timeout);
+
+        if (wait != ROCE_TIME_NEVER) {
+            sq->deadline = now + wait;
+            roce_sched_timer(r, qp);
+        }
+    }
+}
+
+size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
+{
+    RoceSendq *sq = &qp->sq;
+    unsigned budget = ROCE_WQES_PER_TURN;
+
+    while (budget-- > 0) {
+        RoceSend *send;
+        size_t len;
+
+        if ((qp->attr.state != FAKERNIC_QPS_RTS &&
+             qp->attr.state != FAKERNIC_QPS_SQD) ||
+            sq->mode != ROCE_SEND_SENDING) {
+            return 0;
+        }
+        if (sq->tx == sq->pi) {
+            if (!roce_requester_fetch(r, now, qp)) {
+                return 0;
+            }
+            roce_send_judge(r, qp, roce_sendq_at(sq, sq->tx));
+        }
+        send = roce_sendq_at(sq, sq->tx);
+        if (send->status != FAKERNIC_WC_SUCCESS) {
+            roce_retire(r, now, qp);
+            return 0;
+        }
+        if (send->done) {
+            roce_sendq_skip(sq);
+            continue;
+        }
+        if (send->psn_count == 0) {
+            if (qp->attr.state == FAKERNIC_QPS_SQD ||
+                !roce_send_local(r, qp, send)) {
+                return 0;
+            }
+            roce_retire(r, now, qp);
+            continue;
+        }
+        if (!roce_send_may_go(qp, send)) {
+            return 0;
+        }
+        len = roce_send_packet(r, qp, send, buf);
+        if (len > 0) {
+            roce_send_account(r, now, qp, send);
+            return len;
+        }
+    }
+    roce_sched_ready(r, qp);
+    return 0;
+}
+
+void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
+                          uint16_t vendor_err)
+{
+    RoceSendq *sq = &qp->sq;
+
+    if (!roce_retry_take(&sq->retry_left)) {
+        r->stats[FAKERNIC_STAT_RETRY_EXCEEDED]++;
+        roce_fail_send(r, now, qp, FAKERNIC_WC_RETRY_EXC_ERR, vendor_err);
+        return;
+    }
+    roce_trace(r, ROCE_TRACE_RETRY, qp->qpn, sq->una, sq->retry_left);
+    roce_sendq_rewind(sq);
+    sq->deadline = ROCE_TIME_NEVER;
+    roce_sched_timer(r, qp);
+    roce_sched_ready(r, qp);
+}
+
+void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
+{
+    RoceSendq *sq = &qp->sq;
+
+    sq->deadline = ROCE_TIME_NEVER;
+    roce_sched_timer(r, qp);
+    if (sq->mode == ROCE_SEND_WAIT_RNR) {
+        sq->mode = ROCE_SEND_SENDING;
+        roce_sendq_rewind(sq);
+        roce_sched_ready(r, qp);
+        return;
+    }
+    r->stats[FAKERNIC_STAT_TIMEOUTS]++;
+    roce_trace(r, ROCE_TRACE_TIMEOUT, qp->qpn, sq->una, sq->retry_left);
+    /* What looked like a gap may have been lost: the next one counts again. */
+    sq->gap = false;
+    roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_RETRY_EXCEEDED);
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The responder of RC and UC: request packets in, effects on memory, receive
+ * completions and debts to the peer out (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3). A
+ * packet is judged whole before it changes anything, so that one that has to be
+ * sent again finds everything as it was. Everything in it is the peer's word.
+ */
+#include "engine.h"
+
+/* Verdict about a request packet. */
+typedef enum RoceVerdict {
+    ROCE_VERDICT_DONE,
+    ROCE_VERDICT_WAIT,          /* no receive posted */
+    ROCE_VERDICT_FAILED,        /* the QP fails; all is said and done */
+} RoceVerdict;
+
+/*
+ * The QP cannot go on. A held receive tells why, otherwise an event does (IBTA
+ * 9.9.3, table 62 classes A and C). UC has no NAK to send.
+ */
+static RoceVerdict roce_responder_fail(Roce *r, RoceTime now, RoceQp *qp,
+                                       uint8_t nak, uint8_t recv_status,
+                                       uint16_t vendor_err)
+{
+    uint8_t event = nak == ROCE_NAK_REMOTE_ACCESS
+                        ? FAKERNIC_EVENT_QP_ACCESS_ERROR
+                        : FAKERNIC_EVENT_QP_REQUEST_ERROR;
+
+    if (nak == ROCE_NAK_REMOTE_ACCESS) {
+        r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
+    }
+    if (qp->rx.held) {
+        roce_fail_recv(r, qp, recv_status, vendor_err);
+        event = FAKERNIC_EVENT_NONE;
+    } else if (nak == ROCE_NAK_REMOTE_OPERATION) {
+        event = FAKERNIC_EVENT_QP_FATAL;
+    }
+    if (qp->init.type == FAKERNIC_QP_UC) {
+        roce_enter_error(r, now, qp, event, vendor_err);
+    } else {
+        roce_response_fatal(r, qp, nak, qp->rs.epsn, event, vendor_err);
+    }
+    return ROCE_VERDICT_FAILED;
+}
+
+/* The peer broke a rule; UC only loses the message (IBTA 9.8.2.1). */
+static RoceVerdict roce_responder_invalid(Roce *r, RoceTime now, RoceQp *qp,
+                                          uint16_t vendor_err)
+{
+    if (qp->init.type == FAKERNIC_QP_UC) {
+        qp->rs.message = ROCE_MESSAGE_SKIP;
+        return ROCE_VERDICT_DONE;
+    }
+    return roce_responder_fail(r, now, qp, ROCE_NAK_INVALID_REQUEST,
+                               FAKERNIC_WC_REM_INV_REQ_ERR, vendor_err);
+}
+
+static RoceVerdict roce_responder_access(Roce *r, RoceTime now, RoceQp *qp,
+                                         uint16_t vendor_err)
+{
+    if (qp->init.type == FAKERNIC_QP_UC) {
+        r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
+        qp->rs.message = ROCE_MESSAGE_SKIP;
+        return ROCE_VERDICT_DONE;
+    }
+    return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_ACCESS,
+                               FAKERNIC_WC_LOC_ACCESS_ERR, vendor_err);
+}
+
+/* Makes sure that a usable receive is held. */
+static RoceVerdict roce_responder_recv(Roce *r, RoceTime now, RoceQp *qp)
+{
+    switch (roce_take_recv(r, qp)) {
+    case ROCE_FETCH_NONE:
+        return ROCE_VERDICT_WAIT;
+    case ROCE_FETCH_ERROR:
+        return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_OPERATION, 0,
+                                   qp->rx.wr.format_error);
+    default:
+        break;
+    }
+    if (qp->rx.wr.format_error) {
+        return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_OPERATION,
+                                   FAKERNIC_WC_LOC_QP_OP_ERR,
+                                   qp->rx.wr.format_error);
+    }
+    return ROCE_VERDICT_DONE;
+}
+
+/* The message is complete and has used the held receive. */
+static void roce_responder_deliver(Roce *r, RoceQp *qp,
+                                   const RocePacket *packet,
+                                   const RoceOpcodeInfo *info)
+{
+    bool write = info->operation == ROCE_OP_WRITE;
+    RoceCompletion completion = {
+        .byte_count = (uint32_t)qp->rs.offset,
+        .opcode = write ? FAKERNIC_CQE_RECV_RDMA_IMM : FAKERNIC_CQE_RECV,
+        .status = FAKERNIC_WC_SUCCESS,
+        .flags = packet->solicited ? FAKERNIC_CQE_SOLICITED : 0,
+    };
+
+    if (info->flags & ROCE_HAS_IMM) {
+        completion.flags |= FAKERNIC_CQE_IMM;
+        completion.imm_or_key = packet->imm;
+    } else if (info->flags & ROCE_HAS_IETH) {
+        completion.flags |= FAKERNIC_CQE_INV;
+        completion.imm_or_key = packet->ieth_rkey;
+    }
+    roce_complete_recv(r, qp, &completion);
+}
+
+/* Payload size by place in the message (C9-73 to C9-78). */
+static bool roce_responder_length_ok(const RoceQp *qp,
+                                     const RocePacket *packet, uint16_t flags)
+{
+    if (!(flags & ROCE_LAST)) {
+        return packet->payload_len == qp->mtu;
+    }
+    return packet->payload_len <= qp->mtu &&
+           (packet->payload_len > 0 || flags & ROCE_FIRST);
+}
+
+static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
+                                       const RocePacket *packet,
+                                       const RoceOpcodeInfo *info)
+{
+    RoceResponder *rs = &qp->rs;
+    RoceReceive *rx = &qp->rx;
+    uint64_t offset = info->flags & ROCE_FIRST ? 0 : rs->offset;
+    RoceVerdict verdict = roce_responder_recv(r, now, qp);
+    uint16_t error;
+
+    if (verdict != ROCE_VERDICT_DONE) {
+        return verdict;
+    }
+    if (!roce_responder_length_ok(qp, packet, info->flags) ||
+        offset + packet->payload_len > ROCE_MESSAGE_MAX) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_LENGTH);
+    }
+    if (offset + packet->payload_len > rx->capacity) {
+        return roce_responder_fail(r, now, qp, ROCE_NAK_INVALID_REQUEST,
+                                   FAKERNIC_WC_LOC_LEN_ERR,
+                                   FAKERNIC_VENDOR_RQ_TOO_SMALL);
+    }
+    if (packet->payload_len > 0) {
+        error = roce_sge_scatter(r->mrs, qp->init.pdn, rx->wr.sge,
+                                 rx->wr.sge_count, offset, packet->payload,
+                                 packet->payload_len, r->ops, r->host);
+        if (error) {
+            return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_OPERATION,
+                                       FAKERNIC_WC_LOC_PROT_ERR, error);
+        }
+    }
+    rs->message = ROCE_MESSAGE_SEND;
+    rs->offset = offset + packet->payload_len;
+    if (info->flags & ROCE_HAS_IETH) {
+        error = roce_mr_invalidate(r->mrs, packet->ieth_rkey, qp->init.pdn,
+                                   qp->qpn, true);
+        if (error) {
+            return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_ACCESS,
+                                       FAKERNIC_WC_MW_BIND_ERR, error);
+        }
+    }
+    if (info->flags & ROCE_LAST) {
+        rs->message = ROCE_MESSAGE_NONE;
+        roce_responder_deliver(r, qp, packet, info);
+    }
+    return ROCE_VERDICT_DONE;
+}
+
+/* Checks a WRITE's header: the right, the region, its whole length. */
+static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
+                                           const RocePacket *packet)
+{
+    const RoceMr *mr;
+
+    if (packet->reth.length > ROCE_MESSAGE_MAX) {
+        return FAKERNIC_VENDOR_REQUEST_LENGTH;
+    }
+    return roce_mr_check(r->mrs, packet->reth.rkey, qp->init.pdn, qp->qpn,
+                         packet->reth.address, packet->reth.length,
+                         FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
+}
+
+/* Puts one packet's data in place, under a fresh check of the key. */
+static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
+                                     const RocePacket *packet,
+                                     uint64_t address, uint32_t rkey)
+{
+    const RoceMr *mr;
+    uint16_t error;
+
+    if (packet->payload_len == 0) {
+        return 0;
+    }
+    error = roce_mr_check(r->mrs, rkey, qp->init.pdn, qp->qpn, address,
+                          packet->payload_len, FAKERNIC_ACCESS_REMOTE_WRITE,
+                          &mr);
+    if (error) {
+        return error;
+    }
+    return roce_mr_write(mr, address, packet->payload, packet->payload_len,
+                         r->ops, r->host) ? 0 : FAKERNIC_VENDOR_KEY_DMA;
+}
+
+static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
+                                        const RocePacket *packet,
+                                        const RoceOpcodeInfo *info)
+{
+    RoceResponder *rs = &qp->rs;
+    bool first = info->flags & ROCE_FIRST;
+    uint64_t offset = first ? 0 : rs->offset;
+    uint64_t address = first ? packet->reth.address : rs->address;
+    uint32_t rkey = first ? packet->reth.rkey : rs->rkey;
+    uint32_t length = first ? packet->reth.length : rs->length;
+    uint16_t error;
+
+    if (!(qp->attr.access_flags & FAKERNIC_ACCESS_REMOTE_WRITE)) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_QP_ACCESS);
+    }
+    error = first ? roce_responder_check_write(r, qp, packet) : 0;
+    if (error == FAKERNIC_VENDOR_REQUEST_LENGTH ||
+        !roce_responder_length_ok(qp, packet, info->flags) ||
+        offset + packet->payload_len > length ||
+        (info->flags & ROCE_LAST && offset + packet->payload_len != length)) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_LENGTH);
+    }
+    if (error) {
+        return roce_responder_access(r, now, qp, error);
+    }
+    if (info->flags & ROCE_HAS_IMM) {
+        RoceVerdict verdict = roce_responder_recv(r, now, qp);
+
+        if (verdict != ROCE_VERDICT_DONE) {
+            return verdict;
+        }
+    }
+    error = roce_responder_store(r, qp, packet, address + offset, rkey);
+    if (error) {
+        return roce_responder_access(r, now, qp, error);
+    }
+    rs->message = ROCE_MESSAGE_WRITE;
+    rs->address = address;
+    rs->rkey = rkey;
+    rs->length = length;
+    rs->offset = offset + packet->payload_len;
+    if (info->flags & ROCE_LAST) {
+        rs->message = ROCE_MESSAGE_NONE;
+        if (info->flags & ROCE_HAS_IMM) {
+            roce_responder_deliver(r, qp, packet, info);
+        }
+    }
+    return ROCE_VERDICT_DONE;
+}
+
+/* Takes on a READ; its answer is sent by response.c. */
+static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
+                                       const RocePacket *packet)
+{
+    RoceResponder *rs = &qp->rs;
+    uint32_t length = packet->reth.length;
+    const RoceMr *mr;
+    RoceResource *res;
+    uint16_t error;
+
+    if (!(qp->attr.access_flags & FAKERNIC_ACCESS_REMOTE_READ)) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_QP_ACCESS);
+    }
+    if (length > ROCE_MESSAGE_MAX) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_LENGTH);
+    }
+    error = roce_mr_check(r->mrs, packet->reth.rkey, qp->init.pdn, qp->qpn,
+                          packet->reth.address, length,
+                          FAKERNIC_ACCESS_REMOTE_READ, &mr);
+    if (error) {
+        return roce_responder_access(r, now, qp, error);
+    }
+    res = roce_response_take(qp);
+    if (!res) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_READS);
+    }
+    res->psn = rs->epsn;
+    res->psn_count = length == 0 ? 1 : (length - 1) / qp->mtu + 1;
+    res->address = packet->reth.address;
+    res->rkey = packet->reth.rkey;
+    res->length = length;
+    return ROCE_VERDICT_DONE;
+}
+
+/* Executes an atomic, once; its answer stays for duplicates. */
+static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
+                                         const RocePacket *packet,
+                                         const RoceOpcodeInfo *info)
+{
+    RoceAtomic op = {
+        .opcode = info->operation == ROCE_OP_CMP_SWAP
+                      ? FAKERNIC_SQ_ATOMIC_CMP_SWAP
+                      : FAKERNIC_SQ_ATOMIC_FETCH_ADD,
+        .swap_or_add = packet->atomic_eth.swap_or_add,
+        .compare = packet->atomic_eth.compare,
+    };
+    uint64_t address = packet->atomic_eth.address;
+    const RoceMr *mr;
+    RoceResource *res;
+    uint16_t error;
+
+    if (!(qp->attr.access_flags & FAKERNIC_ACCESS_REMOTE_ATOMIC)) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_QP_ACCESS);
+    }
+    if (address % 8 != 0) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
+    }
+    error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->init.pdn,
+                          qp->qpn, address, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
+                          &mr);
+    if (error) {
+        return roce_responder_access(r, now, qp, error);
+    }
+    res = roce_response_take(qp);
+    if (!res) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_READS);
+    }
+    res->atomic = true;
+    res->psn = qp->rs.epsn;
+    res->psn_count = 1;
+    if (!roce_mr_atomic(mr, address, &op, r->ops, r->host)) {
+        /* Nobody waits for an answer that a fatal NAK replaces. */
+        res->valid = false;
+        roce_response_cancel(qp, res);
+        return roce_responder_access(r, now, qp, FAKERNIC_VENDOR_KEY_DMA);
+    }
+    res->original = op.original;
+    return ROCE_VERDICT_DONE;
+}
+
+/* Opcode sequence (C9-68 to C9-71): does it follow the packet before? */
+static bool roce_responder_follows(const RoceQp *qp,
+                                   const RoceOpcodeInfo *info)
+{
+    RoceMessage want = ROCE_MESSAGE_NONE;
+
+    if (!(info->flags & ROCE_FIRST)) {
+        want = info->operation == ROCE_OP_SEND ? ROCE_MESSAGE_SEND
+                                               : ROCE_MESSAGE_WRITE;
+    }
+    return qp->rs.message == want;
+}
+
+static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
+                                          const RocePacket *packet,
+                                          const RoceOpcodeInfo *info)
+{
+    if (!roce_responder_follows(qp, info)) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_OPCODE);
+    }
+    switch (info->operation) {
+    case ROCE_OP_SEND:
+        return roce_responder_send(r, now, qp, packet, info);
+    case ROCE_OP_WRITE:
+        return roce_responder_write(r, now, qp, packet, info);
+    case ROCE_OP_READ_REQUEST:
+        return roce_responder_read(r, now, qp, packet);
+    case ROCE_OP_CMP_SWAP:
+    case ROCE_OP_FETCH_ADD:
+        return roce_responder_atomic(r, now, qp, packet, info);
+    default:
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_OPCODE);
+    }
+}
+
+/* The expected packet was executed: PSN, MSN, and the ACK it asks for. */
+static void roce_responder_advance(Roce *r, RoceQp *qp,
+                                   const RocePacket *packet,
+                                   const RoceOpcodeInfo *info)
+{
+    RoceResponder *rs = &qp->rs;
+    bool answered = info->operation != ROCE_OP_SEND &&
+                    info->operation != ROCE_OP_WRITE;
+
+    if (info->flags & ROCE_LAST) {
+        rs->msn = roce_psn_next(rs->msn);
+    }
+    if (answered) {
+        RoceResource *res = &rs->ring[(rs->res_pi - 1) % rs->ring_size];
+
+        res->msn = rs->msn;
+        rs->epsn = roce_psn_add(rs->epsn, res->psn_count);
+        roce_sched_ready(r, qp);
+    } else {
+        rs->epsn = roce_psn_next(rs->epsn);
+    }
+    /* A NAK not yet sent is void now that its packet has come. */
+    if (rs->owed == ROCE_OWED_NAK || (!answered && packet->ack_req)) {
+        roce_response_ack(r, qp, packet->psn);
+    }
+    rs->nak_sent = false;
+}
+
+static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
+                                    const RocePacket *packet,
+                                    const RoceOpcodeInfo *info)
+{
+    RoceResponder *rs = &qp->rs;
+    int32_t ahead = roce_psn_diff(packet->psn, rs->epsn);
+
+    if (rs->owed == ROCE_OWED_FATAL) {
+        roce_drop(r, FAKERNIC_STAT_DROP_QP_STATE, qp->qpn, packet->psn);
+        return;
+    }
+    if (ahead > 0) {
+        r->stats[FAKERNIC_STAT_OUT_OF_SEQUENCE]++;
+        /* One NAK per gap (C9-115), none while an RNR NAK stands. */
+        if (!rs->nak_sent) {
+            roce_response_nak(r, qp, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE,
+                              rs->epsn);
+        }
+        return;
+    }
+    if (ahead < 0) {
+        roce_response_duplicate(r, qp, packet, info->operation);
+        return;
+    }
+    switch (roce_responder_execute(r, now, qp, packet, info)) {
+    case ROCE_VERDICT_DONE:
+        roce_responder_advance(r, qp, packet, info);
+        break;
+    case ROCE_VERDICT_WAIT:
+        roce_response_nak(r, qp, ROCE_AETH_RNR | qp->attr.min_rnr_timer,
+                          rs->epsn);
+        break;
+    case ROCE_VERDICT_FAILED:
+        break;
+    }
+}
+
+/*
+ * UC: a gap loses the message it is in; the next first packet starts afresh
+ * with any PSN, and reuses the receive of a lost SEND (IBTA 9.8.2.2).
+ */
+static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
+                                    const RocePacket *packet,
+                                    const RoceOpcodeInfo *info)
+{
+    RoceResponder *rs = &qp->rs;
+    bool first = info->flags & ROCE_FIRST;
+
+    if (packet->psn != rs->epsn) {
+        r->stats[FAKERNIC_STAT_OUT_OF_SEQUENCE]++;
+    }
+    if (first) {
+        rs->message = ROCE_MESSAGE_NONE;
+    } else if (packet->psn != rs->epsn) {
+        rs->message = ROCE_MESSAGE_SKIP;
+    }
+    rs->epsn = roce_psn_next(packet->psn);
+    if (!first && (rs->message == ROCE_MESSAGE_NONE ||
+                   rs->message == ROCE_MESSAGE_SKIP)) {
+        return;
+    }
+    if (roce_responder_execute(r, now, qp, packet, info) ==
+        ROCE_VERDICT_WAIT) {
+        rs->message = ROCE_MESSAGE_SKIP;
+    }
+}
+
+void roce_responder_input(Roce *r, RoceTime now, RoceQp *qp,
+                          const RocePacket *packet)
+{
+    const RoceOpcodeInfo *info = roce_opcode_info(packet->opcode);
+
+    if (qp->attr.state == FAKERNIC_QPS_RTR && !qp->established) {
+        qp->established = true;
+        r->ops->event(r->host, FAKERNIC_EVENT_COMM_ESTABLISHED, qp->qpn, 0);
+    }
+    if (qp->init.type == FAKERNIC_QP_UC) {
+        roce_responder_input_uc(r, now, qp, packet, info);
+    } else {
+        roce_responder_input_rc(r, now, qp, packet, info);
+    }
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a responder owes its peer: one coalesced ACK or NAK, and the answers of
+ * READs and atomics, sent in PSN order one packet per call (IBTA 9.7.5.1). A
+ * READ's data is read when its packet is made, under a fresh check of its key:
+ * a replayed READ is executed again, a replayed atomic is only told again.
+ */
+#include "engine.h"
+
+#include <assert.h>
+
+void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
+{
+    RoceResponder *rs = &qp->rs;
+
+    if (rs->owed == ROCE_OWED_FATAL) {
+        return;
+    }
+    rs->owed = ROCE_OWED_ACK;
+    rs->owed_psn = psn;
+    rs->syndrome = ROCE_AETH_ACK;
+    roce_sched_ready(r, qp);
+}
+
+void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn)
+{
+    RoceResponder *rs = &qp->rs;
+
+    if (rs->owed == ROCE_OWED_FATAL) {
+        return;
+    }
+    rs->owed = ROCE_OWED_NAK;
+    rs->owed_psn = psn;
+    rs->syndrome = syndrome;
+    rs->nak_sent = true;
+    roce_sched_ready(r, qp);
+}
+
+void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
+                         uint8_t event, uint16_t vendor_err)
+{
+    RoceResponder *rs = &qp->rs;
+
+    r->stats[FAKERNIC_STAT_TX_FATAL_NAK]++;
+    rs->owed = ROCE_OWED_FATAL;
+    rs->owed_psn = psn;
+    rs->syndrome = ROCE_AETH_NAK | nak;
+    rs->event = event;
+    rs->vendor_err = vendor_err;
+    roce_sched_ready(r, qp);
+}
+
+static RoceResource *roce_resource_at(const RoceResponder *rs, uint32_t i)
+{
+    return &rs->ring[i % rs->ring_size];
+}
+
+/* Resources the peer was granted; those of the ring may be more. */
+static uint32_t roce_resource_count(const RoceQp *qp)
+{
+    uint32_t count = qp->attr.max_dest_rd_atomic;
+
+    return count < qp->rs.res_pi ? count : qp->rs.res_pi;
+}
+
+static void roce_resource_pend(RoceResponder *rs, RoceResource *res, bool on)
+{
+    if (res->pending != on) {
+        res->pending = on;
+        rs->res_pending += on ? 1 : -1u;
+    }
+}
+
+RoceResource *roce_response_take(RoceQp *qp)
+{
+    RoceResponder *rs = &qp->rs;
+    uint32_t granted = qp->attr.max_dest_rd_atomic;
+    RoceResource *res;
+
+    if (granted == 0 || granted > rs->ring_size) {
+        return NULL;
+    }
+    if (rs->res_pi >= granted) {
+        res = roce_resource_at(rs, rs->res_pi - granted);
+        /* A replay nobody waits for may be cut short, an answer may not. */
+        if (res->pending && !res->replay) {
+            return NULL;
+        }
+        roce_resource_pend(rs, res, false);
+        res->valid = false;
+    }
+    res = roce_resource_at(rs, rs->res_pi);
+    assert(!res->pending);
+    rs->res_pi++;
+    /* Keeps the free-running index clear of its wrap; the ring has no more. */
+    if (rs->res_pi >= 0x40000000u) {
+        rs->res_pi -= 0x40000000u / rs->ring_size * rs->ring_size -
+                      rs->ring_size;
+    }
+    *res = (RoceResource){ .valid = true };
+    roce_resource_pend(rs, res, true);
+    return res;
+}
+
+void roce_response_cancel(RoceQp *qp, RoceResource *res)
+{
+    roce_resource_pend(&qp->rs, res, false);
+}
+
+/* Oldest resource that has an answer to send. */
+static RoceResource *roce_resource_pending(const RoceQp *qp)
+{
+    uint32_t count = roce_resource_count(qp);
+    uint32_t i;
+
+    if (qp->rs.res_pending == 0) {
+        return NULL;
+    }
+    for (i = qp->rs.res_pi - count; i != qp->rs.res_pi; i++) {
+        RoceResource *res = roce_resource_at(&qp->rs, i);
+
+        if (res->pending) {
+            return res;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * READ and atomic requests that come again: their answers were lost (IBTA
+ * 9.7.5.1.4, C9-110). The answer restarts at the packet asked for; a later
+ * answer that was under way starts over, as the peer sees a gap in it.
+ */
+static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
+                                 bool atomic)
+{
+    RoceResponder *rs = &qp->rs;
+    uint32_t count = roce_resource_count(qp);
+    RoceResource *found = NULL;
+    uint32_t i;
+
+    for (i = rs->res_pi - count; i != rs->res_pi; i++) {
+        RoceResource *res = roce_resource_at(rs, i);
+
+        if (found) {
+            if (res->pending) {
+                res->next = res->start = 0;
+            }
+        } else if (res->valid && roce_psn_sub(packet->psn, res->psn) <
+                                 res->psn_count) {
+            found = res;
+        }
+    }
+    if (!found || found->atomic != atomic) {
+        return;
+    }
+    i = roce_psn_sub(packet->psn, found->psn);
+    if (!atomic &&
+        (packet->reth.address != found->address + (uint64_t)i * qp->mtu ||
+         packet->reth.length != found->length - i * qp->mtu)) {
+        return;
+    }
+    if (!found->pending) {
+        found->replay = true;
+        roce_resource_pend(rs, found, true);
+    }
+    if (!atomic) {
+        found->rkey = packet->reth.rkey;
+    }
+    found->start = found->next = i;
+    roce_sched_ready(r, qp);
+}
+
+/*
+ * Other requests that come again are acknowledged again (C9-105), but not beyond
+ * the next READ or atomic: the peer would take its answer for lost.
+ */
+static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
+{
+    RoceResponder *rs = &qp->rs;
+    uint32_t count = roce_resource_count(qp);
+    uint32_t ack = roce_psn_sub(rs->epsn, 1);
+    uint32_t i;
+
+    if (rs->owed != ROCE_OWED_NOTHING) {
+        return;
+    }
+    for (i = rs->res_pi - count; i != rs->res_pi; i++) {
+        RoceResource *res = roce_resource_at(rs, i);
+
+        if (res->valid && roce_psn_before(psn, res->psn)) {
+            ack = roce_psn_sub(res->psn, 1);
+            break;
+        }
+    }
+    roce_response_ack(r, qp, ack);
+}
+
+void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
+                             RoceOperation operation)
+{
+    r->stats[FAKERNIC_STAT_DUPLICATES]++;
+    switch (operation) {
+    case ROCE_OP_READ_REQUEST:
+        roce_response_replay(r, qp, packet, false);
+        break;
+    case ROCE_OP_CMP_SWAP:
+    case ROCE_OP_FETCH_ADD:
+        roce_response_replay(r, qp, packet, true);
+        break;
+    default:
+        roce_response_again(r, qp, packet->psn);
+        break;
+    }
+}
+
+/* Makes the packet of an answer; packet has its address. 0: READ failed. */
+static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
+                                   RocePacket *packet, uint8_t *buf)
+{
+    uint32_t k = res->next;
+    bool first = k == res->start;
+    bool last = k + 1 == res->psn_count;
+    const RoceMr *mr;
+    uint64_t address = res->address + (uint64_t)k * qp->mtu;
+    uint16_t error = 0;
+    size_t at;
+
+    packet->psn = roce_psn_add(res->psn, k);
+    packet->aeth.syndrome = ROCE_AETH_ACK;
+    packet->aeth.msn = res->msn;
+    if (res->atomic) {
+        packet->opcode = ROCE_BTH_ATOMIC_ACK;
+        packet->atomic_ack = res->original;
+        at = roce_wire_encode(buf, packet);
+    } else {
+        packet->opcode = first ? (last ? ROCE_BTH_READ_RESPONSE_ONLY
+                                       : ROCE_BTH_READ_RESPONSE_FIRST)
+                               : (last ? ROCE_BTH_READ_RESPONSE_LAST
+                                       : ROCE_BTH_READ_RESPONSE_MIDDLE);
+        packet->payload_len = last ? res->length - k * qp->mtu : qp->mtu;
+        at = roce_wire_encode(buf, packet);
+        if (packet->payload_len > 0) {
+            error = roce_mr_check(r->mrs, res->rkey, qp->init.pdn, qp->qpn,
+                                  address, packet->payload_len,
+                                  FAKERNIC_ACCESS_REMOTE_READ, &mr);
+            if (!error && !roce_mr_read(mr, address, buf + at,
+                                        packet->payload_len, r->ops,
+                                        r->host)) {
+                error = FAKERNIC_VENDOR_KEY_DMA;
+            }
+        }
+    }
+    if (error) {
+        r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
+        roce_response_fatal(r, qp, ROCE_NAK_REMOTE_ACCESS, packet->psn,
+                            FAKERNIC_EVENT_QP_ACCESS_ERROR, error);
+        return 0;
+    }
+    res->next++;
+    if (last) {
+        res->start = res->next = 0;
+        roce_resource_pend(&qp->rs, res, false);
+    }
+    return roce_wire_finish(buf, at, packet->payload_len);
+}
+
+static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
+                                 RocePacket *packet, uint8_t *buf)
+{
+    RoceResponder *rs = &qp->rs;
+    RoceOwed owed = rs->owed;
+    size_t at;
+
+    packet->opcode = ROCE_BTH_ACK;
+    packet->psn = rs->owed_psn;
+    packet->aeth.syndrome = rs->syndrome;
+    packet->aeth.msn = rs->msn;
+    at = roce_wire_encode(buf, packet);
+    rs->owed = ROCE_OWED_NOTHING;
+    if (owed != ROCE_OWED_ACK) {
+        roce_trace(r, ROCE_TRACE_NAK_TX, qp->qpn, packet->psn, rs->syndrome);
+    }
+    if (owed == ROCE_OWED_NAK) {
+        r->stats[rs->syndrome == (ROCE_AETH_NAK | ROCE_NAK_SEQUENCE)
+                     ? FAKERNIC_STAT_TX_SEQ_NAK
+                     : FAKERNIC_STAT_TX_RNR_NAK]++;
+    } else if (owed == ROCE_OWED_FATAL) {
+        roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
+    }
+    return roce_wire_finish(buf, at, 0);
+}
+
+size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
+{
+    RoceResponder *rs = &qp->rs;
+    RoceResource *res = roce_resource_pending(qp);
+    RocePacket packet;
+    size_t len = 0;
+
+    if (!res && rs->owed == ROCE_OWED_NOTHING) {
+        return 0;
+    }
+    if (!roce_path_packet(r, qp, &qp->attr.av, qp->attr.dest_qpn, &packet)) {
+        /* Without a source address nothing can be said; the peer asks again. */
+        if (res) {
+            roce_resource_pend(rs, res, false);
+        }
+        if (rs->owed == ROCE_OWED_FATAL) {
+            roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
+        }
+        rs->owed = ROCE_OWED_NOTHING;
+        roce_sched_ready(r, qp);
+        return 0;
+    }
+    if (res && rs->owed == ROCE_OWED_ACK &&
+        roce_psn_before(rs->owed_psn, res->psn)) {
+        rs->owed = ROCE_OWED_NOTHING;   /* the answer implies it (C9-119) */
+    }
+    if (res && (rs->owed == ROCE_OWED_NOTHING ||
+                roce_psn_before(res->psn, rs->owed_psn) ||
+                rs->owed_psn == res->psn)) {
+        len = roce_response_answer(r, qp, res, &packet, buf);
+    }
+    if (len == 0) {
+        len = roce_response_owed(r, now, qp, &packet, buf);
+    }
+    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    return len;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The engine's entry points: its life, the data plane's push and pull, and the
+ * tables of GIDs and multicast groups. Frames are pulled in turn from the QPs
+ * that have something to send; one call makes at most one frame, and visits a
+ * bounded number of QPs for it.
+ */
+#include "engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROCE_PORT_MTU_DEFAULT 9000
+
+static bool roce_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
+{
+    Roce *r = calloc(1, sizeof(*r));
+
+    assert(roce_power_of_two(limits->max_qp) && limits->max_qp <= 65536);
+    assert(roce_power_of_two(limits->max_sends) && limits->gid_count > 0);
+    if (!r) {
+        return NULL;
+    }
+    r->limits = *limits;
+    r->ops = ops;
+    r->host = host;
+    r->mrs = roce_mr_table_new(limits->max_mr);
+    r->qps = calloc(limits->max_qp, sizeof(*r->qps));
+    r->heap = calloc(limits->max_qp, sizeof(*r->heap));
+    r->gids = calloc(limits->gid_count, sizeof(*r->gids));
+    r->mcast = calloc(limits->max_mcast_groups ? limits->max_mcast_groups : 1,
+                      sizeof(*r->mcast));
+    if (!r->mrs || !r->qps || !r->heap || !r->gids || !r->mcast) {
+        roce_free(r);
+        return NULL;
+    }
+    roce_reset(r);
+    return r;
+}
+
+void roce_free(Roce *r)
+{
+    uint32_t i;
+
+    if (!r) {
+        return;
+    }
+    for (i = 0; r->qps && i < r->limits.max_qp; i++) {
+        if (r->qps[i]) {
+            roce_qp_free(r, r->qps[i]);
+        }
+    }
+    if (r->mrs) {
+        roce_mr_table_free(r->mrs);
+    }
+    free(r->mcast);
+    free(r->gids);
+    free(r->heap);
+    free(r->qps);
+    free(r);
+}
+
+void roce_reset(Roce *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->limits.max_qp; i++) {
+        if (r->qps[i]) {
+            roce_qp_free(r, r->qps[i]);
+        }
+    }
+    roce_mr_table_reset(r->mrs);
+    memset(r->gids, 0, r->limits.gid_count * sizeof(*r->gids));
+    memset(r->mcast, 0, r->limits.max_mcast_groups * sizeof(*r->mcast));
+    memset(r->stats, 0, sizeof(r->stats));
+    r->gid_hint = 0;
+    r->gid_epoch = 1;
+    r->qpn_cursor = 0;
+    r->ip_id = 0;
+    r->stalled = false;
+    r->port_mtu = ROCE_PORT_MTU_DEFAULT;
+}
+
+uint64_t *roce_stats(Roce *r)
+{
+    return r->stats;
+}
+
+/* ---- data plane ---------------------------------------------------------- */
+
+void roce_post_send(Roce *r, RoceTime now, uint32_t qpn)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (!qp) {
+        return;
+    }
+    switch (qp->attr.state) {
+    case FAKERNIC_QPS_RTS:
+        roce_sched_ready(r, qp);
+        break;
+    case FAKERNIC_QPS_SQE:
+    case FAKERNIC_QPS_ERR:
+        roce_flush(r, now, qp);
+        break;
+    default:
+        break;      /* they stay in the ring until RTS (IBTA 10.3.1) */
+    }
+}
+
+RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len)
+{
+    return roce_input_frame(r, now, frame, len);
+}
+
+bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
+                         const uint8_t *frame, size_t len)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (!qp || qp->init.type != FAKERNIC_QP_RAW_PACKET ||
+        qp->attr.state < FAKERNIC_QPS_RTR ||
+        qp->attr.state == FAKERNIC_QPS_ERR) {
+        r->stats[FAKERNIC_STAT_RX_NO_BUFFER]++;
+        return false;
+    }
+    return roce_raw_input(r, now, qp, frame, len);
+}
+
+void roce_tick(Roce *r, RoceTime now)
+{
+    uint32_t budget = r->heap_count;
+
+    r->stalled = false;
+    while (budget-- > 0) {
+        RoceQp *qp = roce_sched_first(r);
+
+        if (!qp || qp->deadline > now) {
+            return;
+        }
+        if (qp->flush_at <= now) {
+            roce_flush(r, now, qp);
+        } else {
+            roce_requester_timer(r, now, qp);
+        }
+    }
+}
+
+RoceTime roce_deadline(const Roce *r)
+{
+    const RoceQp *qp = roce_sched_first(r);
+
+    if (r->stalled) {
+        return 0;           /* at once */
+    }
+    return qp ? qp->deadline : ROCE_TIME_NEVER;
+}
+
+/* Requests and answers of a QP take turns, so that neither starves the other. */
+static size_t roce_output_connected(Roce *r, RoceTime now, RoceQp *qp,
+                                    uint8_t *buf)
+{
+    bool responder = qp->responder_first;
+    size_t len = 0;
+    int i;
+
+    for (i = 0; i < 2 && len == 0; i++, responder = !responder) {
+        if (responder) {
+            len = roce_response_output(r, now, qp, buf);
+        } else {
+            len = roce_requester_output(r, now, qp, buf);
+        }
+        qp->responder_first = !responder;
+    }
+    return len;
+}
+
+static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
+                             bool *loopback)
+{
+    size_t len;
+
+    *loopback = false;
+    if (qp->init.type == FAKERNIC_QP_RAW_PACKET) {
+        return roce_raw_output(r, now, qp, buf);
+    }
+    if (roce_qp_datagram(qp)) {
+        len = roce_datagram_output(r, now, qp, buf, loopback);
+    } else {
+        len = roce_output_connected(r, now, qp, buf);
+        *loopback = len > 0 && roce_path_loopback(r, qp);
+    }
+    if (len > 0) {
+        r->stats[FAKERNIC_STAT_TX_ROCE]++;
+    }
+    return len;
+}
+
+size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
+{
+    unsigned turns = ROCE_TURNS_PER_OUTPUT;
+
+    r->stalled = false;
+    while (turns-- > 0) {
+        RoceQp *qp = roce_sched_next(r);
+        size_t len;
+
+        if (!qp) {
+            return 0;
+        }
+        len = roce_output_qp(r, now, qp, buf, loopback);
+        if (len > 0) {
+            roce_sched_ready(r, qp);
+            return len;
+        }
+    }
+    r->stalled = r->ready_head != NULL;
+    return 0;
+}
+
+/* ---- control plane ------------------------------------------------------- */
+
+static void roce_mcast_remove(RoceMcast *group, uint32_t qpn)
+{
+    uint32_t i;
+
+    for (i = 0; i < group->count; i++) {
+        if (group->qpn[i] == qpn) {
+            group->qpn[i] = group->qpn[--group->count];
+            return;
+        }
+    }
+}
+
+int roce_qp_destroy(Roce *r, uint32_t qpn)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+    uint32_t i;
+
+    if (!qp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    /* The number will name another QP one day. */
+    for (i = 0; i < r->limits.max_mcast_groups; i++) {
+        roce_mcast_remove(&r->mcast[i], qpn);
+    }
+    roce_qp_free(r, qp);
+    return FAKERNIC_CMD_OK;
+}
+
+int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key)
+{
+    return roce_mr_table_create(r->mrs, init, key);
+}
+
+int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
+                  uint32_t *key)
+{
+    return roce_mr_table_rereg(r->mrs, mask, init, key);
+}
+
+int roce_mr_destroy(Roce *r, uint32_t key)
+{
+    return roce_mr_table_destroy(r->mrs, key);
+}
+
+int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
+                   uint32_t *key)
+{
+    return roce_mr_table_mw_create(r->mrs, type, tag, pdn, key);
+}
+
+uint32_t roce_pd_users(const Roce *r, uint32_t pdn)
+{
+    return roce_mr_table_pd_users(r->mrs, pdn);
+}
+
+int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid)
+{
+    bool ipv4 = gid->type == FAKERNIC_GID_IPV4;
+
+    if (index >= r->limits.gid_count ||
+        (gid->type != FAKERNIC_GID_NONE && !ipv4 &&
+         gid->type != FAKERNIC_GID_IPV6)) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    if (gid->type != FAKERNIC_GID_NONE &&
+        (roce_gid_is_ipv4(gid->gid) != ipv4 ||
+         roce_gid_is_multicast(gid->gid) ||
+         (gid->vlan > 0xfff && gid->vlan != FAKERNIC_VLAN_NONE))) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    r->gids[index] = *gid;
+    r->gid_epoch++;
+    return FAKERNIC_CMD_OK;
+}
+
+void roce_set_port_mtu(Roce *r, uint32_t mtu)
+{
+    r->port_mtu = mtu;
+}
+
+static RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16])
+{
+    uint32_t i;
+
+    for (i = 0; i < r->limits.max_mcast_groups; i++) {
+        if (r->mcast[i].count > 0 && memcmp(r->mcast[i].gid, gid, 16) == 0) {
+            return &r->mcast[i];
+        }
+    }
+    return NULL;
+}
+
+int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn)
+{
+    RoceMcast *group = roce_mcast_find(r, gid);
+    RoceQp *qp = roce_qp_find(r, qpn);
+    uint32_t i;
+
+    if (!qp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    if (qp->init.type != FAKERNIC_QP_UD || !roce_gid_is_multicast(gid)) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    for (i = 0; !group && i < r->limits.max_mcast_groups; i++) {
+        if (r->mcast[i].count == 0) {
+            group = &r->mcast[i];
+            memcpy(group->gid, gid, 16);
+        }
+    }
+    if (!group) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    for (i = 0; i < group->count; i++) {
+        if (group->qpn[i] == qpn) {
+            return FAKERNIC_CMD_OK;     /* attached already: no change */
+        }
+    }
+    if (group->count == ROCE_MCAST_QPS_PER_GROUP) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    group->qpn[group->count++] = qpn;
+    return FAKERNIC_CMD_OK;
+}
+
+int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
+{
+    RoceMcast *group = roce_mcast_find(r, gid);
+    uint32_t i;
+
+    for (i = 0; group && i < group->count; i++) {
+        if (group->qpn[i] == qpn) {
+            group->qpn[i] = group->qpn[--group->count];
+            return FAKERNIC_CMD_OK;
+        }
+    }
+    return FAKERNIC_CMD_BAD_ID;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The send window: work requests and PSNs go in, "sent" and "answered" move its
+ * marks (IBTA 9.7.7.1 and 9.7.6.1). It knows neither packets nor time, and it
+ * must never let una, tx_psn, high and next_psn fall out of this order.
+ */
+#include "sendq.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* A REG_MR that was never executed still owns its page list. */
+static void roce_send_release(RoceSend *send)
+{
+    if (send->wr.format_error == 0 &&
+        send->wr.opcode == FAKERNIC_SQ_REG_MR) {
+        free(send->wr.reg_mr.pages);
+        send->wr.reg_mr.pages = NULL;
+    }
+}
+
+bool roce_sendq_init(RoceSendq *sq, uint32_t size)
+{
+    sq->ring = calloc(size, sizeof(*sq->ring));
+    sq->size = size;
+    return sq->ring != NULL;
+}
+
+void roce_sendq_free(RoceSendq *sq)
+{
+    if (sq->ring) {
+        roce_sendq_reset(sq, 0);
+    }
+    free(sq->ring);
+    sq->ring = NULL;
+    sq->size = 0;
+}
+
+void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
+{
+    while (!roce_sendq_empty(sq)) {
+        roce_sendq_pop(sq);
+    }
+    sq->ci = sq->tx = sq->pi = 0;
+    sq->una = sq->tx_psn = sq->high = sq->next_psn = psn;
+    sq->answers = 0;
+    sq->mode = ROCE_SEND_SENDING;
+    sq->deadline = ROCE_TIME_NEVER;
+    sq->gap = false;
+    sq->broken = false;
+}
+
+RoceSend *roce_sendq_slot(RoceSendq *sq)
+{
+    assert(!roce_sendq_full(sq));
+    return roce_sendq_at(sq, sq->pi);
+}
+
+void roce_sendq_push(RoceSendq *sq)
+{
+    RoceSend *send = roce_sendq_at(sq, sq->pi);
+
+    send->length = 0;
+    send->psn = 0;
+    send->psn_count = 0;
+    send->started = false;
+    send->done = false;
+    send->answered = false;
+    send->status = FAKERNIC_WC_SUCCESS;
+    send->vendor_err = FAKERNIC_VENDOR_NONE;
+    sq->pi++;
+}
+
+void roce_sendq_pop(RoceSendq *sq)
+{
+    RoceSend *send = roce_sendq_at(sq, sq->ci);
+
+    assert(!roce_sendq_empty(sq));
+    if (send->answered && send->started) {
+        sq->answers--;
+    }
+    roce_send_release(send);
+    if (sq->tx == sq->ci) {
+        sq->tx++;
+    }
+    sq->ci++;
+}
+
+bool roce_sendq_start(RoceSendq *sq)
+{
+    RoceSend *send = roce_sendq_at(sq, sq->tx);
+    uint32_t outstanding = roce_sendq_outstanding(sq);
+
+    assert(!send->started && sq->tx_psn == sq->next_psn);
+    if (outstanding > 0 && outstanding + send->psn_count > ROCE_PSN_WINDOW) {
+        return false;
+    }
+    send->psn = sq->next_psn;
+    send->started = true;
+    sq->next_psn = roce_psn_add(sq->next_psn, send->psn_count);
+    if (send->answered) {
+        sq->answers++;
+    }
+    return true;
+}
+
+void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count)
+{
+    RoceSend *send = roce_sendq_at(sq, sq->tx);
+
+    sq->tx_psn = roce_psn_add(sq->tx_psn, psn_count);
+    if (roce_psn_sub(sq->tx_psn, sq->una) > roce_psn_sub(sq->high, sq->una)) {
+        sq->high = sq->tx_psn;
+    }
+    if (sq->tx_psn == roce_send_end(send)) {
+        sq->tx++;
+    }
+}
+
+void roce_sendq_skip(RoceSendq *sq)
+{
+    assert(sq->tx != sq->pi);
+    sq->tx++;
+}
+
+void roce_sendq_rewind(RoceSendq *sq)
+{
+    sq->tx = sq->ci;
+    sq->tx_psn = sq->una;
+}
+
+/* An answer has overtaken a retransmission: what it covers is not sent. */
+static void roce_sendq_catch_up(RoceSendq *sq, uint32_t old_una)
+{
+    if (roce_psn_sub(sq->tx_psn, old_una) >= roce_psn_sub(sq->una, old_una)) {
+        return;
+    }
+    sq->tx_psn = sq->una;
+    while (sq->tx != sq->pi) {
+        RoceSend *send = roce_sendq_at(sq, sq->tx);
+
+        /* A PSN window is shorter than half of the numbers: no ambiguity. */
+        if (!send->done &&
+            (!send->started ||
+             roce_psn_sub(roce_send_end(send), old_una) >
+             roce_psn_sub(sq->una, old_una))) {
+            break;
+        }
+        sq->tx++;
+    }
+}
+
+bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress)
+{
+    uint32_t old = sq->una;
+    uint32_t span = roce_psn_sub(psn, old) + 1;     /* PSNs now answered */
+    bool complete = true;
+    uint32_t i;
+
+    for (i = sq->ci; i != sq->pi; i++) {
+        RoceSend *send = roce_sendq_at(sq, i);
+        uint32_t end;
+
+        if (!send->started) {
+            if (send->done) {
+                continue;
+            }
+            break;
+        }
+        end = roce_psn_sub(roce_send_end(send), old);
+        if (end == 0 || roce_psn_sub(sq->una, old) >= end) {
+            continue;
+        }
+        if (send->answered) {
+            /* Only packets before it, or its own answers, move past here. */
+            complete = roce_psn_sub(sq->una, old) >= span;
+            break;
+        }
+        if (span < end) {
+            sq->una = roce_psn_add(old, span);
+            break;
+        }
+        sq->una = roce_send_end(send);
+        if (span == end) {
+            break;
+        }
+    }
+    *progress = sq->una != old;
+    if (*progress) {
+        sq->gap = false;
+        roce_sendq_catch_up(sq, old);
+    }
+    return complete;
+}
+
+void roce_sendq_expect_nothing(RoceSendq *sq)
+{
+    sq->una = sq->tx_psn;
+    sq->high = sq->tx_psn;
+}
+
+void roce_sendq_datagram(RoceSendq *sq)
+{
+    sq->next_psn = roce_psn_next(sq->next_psn);
+    sq->una = sq->tx_psn = sq->high = sq->next_psn;
+}
+
+void roce_sendq_answer(RoceSendq *sq)
+{
+    uint32_t old = sq->una;
+
+    sq->una = roce_psn_next(old);
+    sq->gap = false;
+    roce_sendq_catch_up(sq, old);
+}
+
+bool roce_sendq_head_complete(const RoceSendq *sq)
+{
+    const RoceSend *head = roce_sendq_at(sq, sq->ci);
+
+    if (head->done) {
+        return true;
+    }
+    /* una is never before the head's first PSN. */
+    return head->started &&
+           roce_psn_sub(sq->una, head->psn) >= head->psn_count;
+}
+
+bool roce_sendq_drained(const RoceSendq *sq)
+{
+    return roce_sendq_empty(sq) || !roce_sendq_at(sq, sq->ci)->started;
+}

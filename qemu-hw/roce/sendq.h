@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The send side of one QP: work requests in flight and the PSN window.
+ *
+ *      ci                tx               pi          (entries, free running)
+ *      | sent, not acked | being sent ... |
+ *      una ............. tx_psn .. high .. next_psn   (PSNs)
+ *
+ * una is the oldest PSN without an answer, tx_psn the next to put on the wire,
+ * high one beyond the highest ever sent, next_psn the next to give out. A
+ * request gets its PSNs when its first packet is due; a READ takes one for each
+ * of its response packets. Going back N is tx = ci, tx_psn = una.
+ *
+ * Only the functions below write these fields; requester and completer both
+ * work through them.
+ */
+#ifndef ROCE_SENDQ_H
+#define ROCE_SENDQ_H
+
+#include "roce.h"
+#include "psn.h"
+
+/* PSNs that may be outstanding (IBTA 9.7.7.1, C9-139). */
+#define ROCE_PSN_WINDOW 0x800000u
+
+/* One send work request in flight. */
+typedef struct RoceSend {
+    RoceSendWr wr;
+    uint32_t length;        /* of the message, bytes */
+    uint32_t psn;           /* first */
+    uint32_t psn_count;
+    bool started;           /* has its PSNs */
+    bool done;              /* needs no answer (any more) */
+    bool answered;          /* READ or atomic: data comes with the answer */
+    uint8_t status;         /* enum fakernic_cqe_status; not 0: to be failed
+                             * when all before it have completed */
+    uint16_t vendor_err;
+} RoceSend;
+
+typedef enum RoceSendMode {
+    ROCE_SEND_SENDING,
+    ROCE_SEND_WAIT_RNR,     /* until the deadline */
+} RoceSendMode;
+
+typedef struct RoceSendq {
+    RoceSend *ring;
+    uint32_t size;          /* power of two; 0: no send queue */
+    uint32_t ci, tx, pi;
+    uint32_t una, tx_psn, high, next_psn;
+    uint32_t answers;       /* READs and atomics started, not complete */
+    RoceSendMode mode;
+    RoceTime deadline;      /* of the mode; NEVER: no timer runs */
+    bool gap;               /* an implied NAK was acted on since progress */
+    bool broken;            /* the host's ring is not to be read again */
+    uint8_t retry_left;
+    uint8_t rnr_left;
+} RoceSendq;
+
+bool roce_sendq_init(RoceSendq *sq, uint32_t size);
+void roce_sendq_free(RoceSendq *sq);
+/* Forgets all entries. */
+void roce_sendq_reset(RoceSendq *sq, uint32_t psn);
+
+static inline RoceSend *roce_sendq_at(const RoceSendq *sq, uint32_t i)
+{
+    return &sq->ring[i & (sq->size - 1)];
+}
+
+static inline bool roce_sendq_empty(const RoceSendq *sq)
+{
+    return sq->ci == sq->pi;
+}
+
+static inline bool roce_sendq_full(const RoceSendq *sq)
+{
+    return sq->pi - sq->ci == sq->size;
+}
+
+/* PSNs given out or sent, and not answered. */
+static inline uint32_t roce_sendq_outstanding(const RoceSendq *sq)
+{
+    return roce_psn_sub(sq->next_psn, sq->una);
+}
+
+/* Is an answer with this PSN possible? */
+static inline bool roce_sendq_awaits(const RoceSendq *sq, uint32_t psn)
+{
+    return roce_psn_sub(psn, sq->una) < roce_psn_sub(sq->high, sq->una);
+}
+
+static inline uint32_t roce_send_end(const RoceSend *send)
+{
+    return roce_psn_add(send->psn, send->psn_count);
+}
+
+/* Where the host's next WQE goes; the queue must not be full. */
+RoceSend *roce_sendq_slot(RoceSendq *sq);
+void roce_sendq_push(RoceSendq *sq);
+/* Drops the oldest entry. */
+void roce_sendq_pop(RoceSendq *sq);
+
+/* Gives the entry at tx its PSNs; false: the PSN window is full. */
+bool roce_sendq_start(RoceSendq *sq);
+/* The packets of the entry at tx up to psn_count PSNs are on the wire. */
+void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count);
+/* The entry at tx needs no packets (any more). */
+void roce_sendq_skip(RoceSendq *sq);
+/* Goes back to the oldest packet without an answer. */
+void roce_sendq_rewind(RoceSendq *sq);
+
+/*
+ * Everything up to 'psn' was received by the peer. A READ or atomic among it
+ * whose data did not come stops the progress: false then.
+ */
+bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress);
+/* Unreliable service: what was sent gets no answer. */
+void roce_sendq_expect_nothing(RoceSendq *sq);
+/* One datagram was sent: the next has the next PSN. */
+void roce_sendq_datagram(RoceSendq *sq);
+/* The answer packet with PSN una came, with its data. */
+void roce_sendq_answer(RoceSendq *sq);
+
+/* Has the entry at ci (there is one) all its answers? */
+bool roce_sendq_head_complete(const RoceSendq *sq);
+/* Has no entry been started that is not complete? */
+bool roce_sendq_drained(const RoceSendq *sq);
+
+#endif
