@@ -24,7 +24,8 @@ RDMA = Path("/cache/build/rdma-core-install")
 GUEST = SRC / "tests/vm/guest"
 
 # What the initrd needs to reach its root, in any order: depmod knows better.
-BOOT_MODULES = ("virtio_pci", "virtio_blk", "erofs", "overlay",
+# crc32c_generic: erofs asks for it by its crypto name, which depmod cannot see.
+BOOT_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "erofs", "overlay",
                 "virtio_console")
 
 # Module folders a guest may need, whole; and folders without their subfolders.

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What on a guest's console means that the guest is not well."""
+
+import re
+
+# One expression per kind of complaint the kernel has.
+TROUBLE = re.compile(
+    r"WARNING: |BUG: |kernel BUG at|Oops: |Oops\[|general protection fault|"
+    r"Kernel panic|Call Trace:|possible recursive locking|"
+    r"possible circular locking|inconsistent lock state|"
+    r"blocked for more than \d+ seconds|soft lockup|hard LOCKUP|"
+    r"self-detected stall|detected stalls|detected expedited stalls|"
+    r"KASAN|UBSAN|refcount_t: |list_(add|del) corruption|"
+    r"DMA-API: |unable to handle|segfault at|traps: |Out of memory|"
+    r"unreferenced object|page allocation failure|^init: ", re.M)
+
+
+class Console:
+    """A console log that grows: what of it was not judged yet."""
+
+    def __init__(self, path):
+        self.path = path
+        self.judged = 0
+
+    def text(self, start=0):
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(start)
+                return file.read().decode("utf-8", "replace").replace("\r", "")
+        except FileNotFoundError:
+            return ""
+
+    def size(self):
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def trouble(self):
+        """The first complaint since the last call with its surroundings."""
+        start = self.judged
+        text = self.text(start)
+        self.judged = start + len(text.encode())
+        found = TROUBLE.search(text)
+        if not found:
+            return None
+        begin = text.rfind("\n", 0, max(0, found.start() - 300)) + 1
+        return text[begin:found.end() + 3000]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sets of wired guests, booted once and reused between tests.
+
+Booting is most of what a short test costs, so a set stays up for the next
+test that wants the same one, as long as it is healthy. Never more than one
+set is up: two guests already fill the two cores this project is made for.
+"""
+
+from pathlib import Path
+
+from .vm import VM, Nic
+
+RUNS = Path("/cache/log/vm")
+
+
+def wires(directory, count):
+    """-netdev options that join COUNT guests (one or two) by a unix stream."""
+    if count == 1:
+        return ["hubport,hubid=0"]
+    wire = f"stream,addr.type=unix,addr.path={directory}/wire"
+    return [f"{wire},server=on", f"{wire},server=off"]
+
+
+class Lab:
+    """Hands out booted sets of guests."""
+
+    def __init__(self, directory=RUNS):
+        self.directory = Path(directory)
+        self.current = None
+        self.vms = []
+        self.serial = 0
+
+    def get(self, count=2, kernel="6.12", model="fakernic", options=None,
+            **properties):
+        """COUNT wired guests, already running ones if they are the same.
+
+        OPTIONS go to VM, PROPERTIES to the network device. KERNEL may be a
+        tuple with one version per guest.
+        """
+        wanted = (count, kernel, model, repr(options), repr(properties))
+        if wanted != self.current or not self.healthy():
+            self.stop()
+            self.start(count, kernel, model, options or {}, properties)
+            self.current = wanted
+        return self.vms
+
+    def start(self, count, kernel, model, options, properties):
+        kernels = (kernel,) * count if isinstance(kernel, str) else kernel
+        self.serial += 1
+        directory = self.directory / f"set{self.serial}"
+        directory.mkdir(parents=True, exist_ok=True)
+        wire = directory / "wire"
+        wire.unlink(missing_ok=True)
+        for index, netdev in enumerate(wires(directory, count)):
+            name = "ab"[index]
+            nic = Nic(model, netdev, mac=f"52:54:00:fa:ce:0{index + 1}",
+                      **properties)
+            self.vms.append(VM(name, directory / name, [nic],
+                               kernel=kernels[index], **options))
+        try:
+            for vm in self.vms:
+                vm.launch()
+            for vm in self.vms:
+                vm.wait_booted()
+        except BaseException:
+            self.stop()
+            raise
+
+    def healthy(self):
+        """Whether the running set can serve another test."""
+        return all(vm.machine.is_running() and not vm.console.trouble()
+                   for vm in self.vms)
+
+    def stop(self):
+        self.current = None
+        while self.vms:
+            self.vms.pop().stop()
