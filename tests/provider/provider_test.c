@@ -343,6 +343,30 @@ static uint32_t wqe_bytes(const struct fakernic_sq_hdr *hdr, bool ud)
 	return bytes + hdr->sge_count * 16 + le16toh(hdr->inline_length);
 }
 
+/* Data segments or inline data are those of the request. */
+static void check_wqe_data(const struct fakernic_sq_hdr *hdr,
+			   const struct ibv_send_wr *wr, bool ud)
+{
+	const uint8_t *at = (const uint8_t *)hdr + wqe_bytes(hdr, ud) -
+			    hdr->sge_count * 16 - le16toh(hdr->inline_length);
+	const struct fakernic_sge *sge;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		if (wr->send_flags & IBV_SEND_INLINE) {
+			CHECK(!memcmp(at, (void *)wr->sg_list[i].addr,
+				      wr->sg_list[i].length));
+			at += wr->sg_list[i].length;
+			continue;
+		}
+		sge = (const void *)at;
+		CHECK(sge->address == htole64(wr->sg_list[i].addr) &&
+		      sge->length == htole32(wr->sg_list[i].length) &&
+		      sge->lkey == htole32(wr->sg_list[i].lkey));
+		at += sizeof(*sge);
+	}
+}
+
 /*
  * Two QPs, one posted to by ibv_post_send, one by the builders: the device
  * finds the same WQEs, and each is exactly as long as the specification says.
@@ -364,7 +388,7 @@ static void both_interfaces_write_the_same_wqes(void)
 				    type == IBV_QPT_UD ? 3 << 2 : 0x3ff, NULL);
 		ex = &fakernic_to_qp(other.qp)->vqp.qp_ex;
 		for (round = 0; round < 400; round++) {
-			uint8_t one[576], two[576];
+			uint64_t one[72], two[72];
 			struct fakernic_sq_hdr *hdr = (void *)one;
 			struct ibv_sge sge[FAKERNIC_SGE_MAX];
 			uint32_t index, index2, bytes;
@@ -383,6 +407,7 @@ static void both_interfaces_write_the_same_wqes(void)
 			CHECK(index == index2);
 			CHECK(hdr->bb_count == (bytes + 63) / 64);
 			CHECK(!memcmp(one, two, bytes));
+			check_wqe_data(hdr, &wr, type == IBV_QPT_UD);
 			complete_send(&world, world.qp, index);
 			complete_send(&world, other.qp, index2);
 			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
