@@ -305,6 +305,7 @@ static void mark_unknown(const SimMr *mr, uint32_t offset, uint32_t length)
 static void unknown_effect(World *w, SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
+    unsigned there = qp->peer->host->number;
     bool one_sided = s->opcode != FAKERNIC_SQ_SEND &&
                      s->opcode != FAKERNIC_SQ_SEND_IMM;
     bool to_arena = one_sided && s->opcode != FAKERNIC_SQ_RDMA_WRITE &&
@@ -315,13 +316,16 @@ static void unknown_effect(World *w, SimQp *qp, uint32_t index)
             mark_unknown(s->sge[i].mr, s->sge[i].offset, s->sge[i].length);
         }
     }
+    if (s->shared && s->executed) {
+        w->shared_adds[there]++;
+    }
     /* Nothing at or behind a planned error is executed, ever. */
     if (s->executed || !one_sided || s->opcode == FAKERNIC_SQ_RDMA_READ ||
         (qp->planned >= 0 && index >= (uint32_t)qp->planned)) {
         return;
     }
     if (s->shared) {
-        w->shared_maybe[qp->peer->host->number]++;
+        w->shared_maybe[there]++;
     } else {
         mark_unknown(qp->zone, s->zone_offset, s->length);
     }
@@ -334,7 +338,7 @@ static void settle_sends(World *w, SimQp *qp)
 
         if (s->done != SIM_OK) {
             unknown_effect(w, qp, i);
-        } else if (qp->type == FAKERNIC_QP_UC && qp->zone->alive &&
+        } else if (qp->type == FAKERNIC_QP_UC &&
                    (s->opcode == FAKERNIC_SQ_RDMA_WRITE ||
                     s->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM)) {
             mr_put(qp->zone, qp->peer->host->expected, s->zone_offset, s->data,
@@ -375,6 +379,26 @@ static void settle_shared(World *w, Host *h)
     mr_put(h->counter, h->expected, offset, &value, 8);
 }
 
+/* Which region an image offset belongs to, for the report. */
+static uint64_t find_region(const Host *h, size_t at, uint32_t *key)
+{
+    for (uint32_t i = 0; i < h->mr_count; i++) {
+        const SimMr *mr = &h->mr[i];
+        uint64_t size = 1ull << mr->page_shift;
+
+        for (uint32_t k = 0; k < mr->page_count; k++) {
+            uint64_t page = mr->pages[k] - SIM_DMA_BASE(h->number);
+
+            if (at >= page && at < page + size) {
+                *key = mr->key;
+                return k * size + (at - page) - (mr->iova & (size - 1));
+            }
+        }
+    }
+    *key = 0;
+    return 0;
+}
+
 static void compare_memory(World *w, const Host *h)
 {
     size_t size = (size_t)h->block_count * SIM_BLOCK;
@@ -385,9 +409,13 @@ static void compare_memory(World *w, const Host *h)
         }
         for (size_t i = at; i < at + SIM_BLOCK; i++) {
             if (h->memory[i] != h->expected[i] && !h->unknown[i]) {
+                uint32_t key;
+                uint64_t offset = find_region(h, i, &key);
+
                 world_fail(w, "host %u: memory at %zx is %02x, not %02x: a "
-                           "byte that nobody may have written", h->number, i,
-                           h->memory[i], h->expected[i]);
+                           "byte that nobody may have written (key %08x, "
+                           "offset %lld)", h->number, i, h->memory[i],
+                           h->expected[i], key, (long long)offset);
                 return;
             }
         }

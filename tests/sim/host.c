@@ -267,6 +267,12 @@ static RoceSge host_sge(const SimSge *s, bool beyond)
     return sge;
 }
 
+static bool opcode_is_atomic(uint8_t opcode)
+{
+    return opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
+           opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
+}
+
 static void host_build_remote(const SimQp *qp, const SimSend *s,
                               uint64_t *address, uint32_t *rkey)
 {
@@ -281,6 +287,9 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     }
     *address = mr->iova + s->zone_offset;
     *rkey = mr->key;
+    if (mr != qp->zone && opcode_is_atomic(s->opcode)) {
+        *address &= ~7ull;
+    }
     if (s->error == SIM_ERR_RKEY_INDEX) {
         *rkey = 0x7fee0000 | (mr->key & 0xff);
     } else if (s->error == SIM_ERR_RKEY_TAG) {
@@ -336,8 +345,7 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
         wr->ud.dest_qpn = s->ud_dest->qpn;
         wr->ud.qkey = s->ud_dest->type == FAKERNIC_QP_GSI ? 0x80010000u
                                                           : SIM_QKEY;
-    } else if (s->opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
-               s->opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD) {
+    } else if (opcode_is_atomic(s->opcode)) {
         host_build_remote(qp, s, &wr->atomic.remote_address,
                           &wr->atomic.rkey);
         wr->atomic.swap_or_add = s->operand;

@@ -52,7 +52,9 @@ static uint32_t planned_status(SimError e)
     case SIM_ERR_BOUNDS:
     case SIM_ERR_ACCESS:
         return BIT(FAKERNIC_WC_REM_ACCESS_ERR);
-    case SIM_ERR_ALIGN:
+    case SIM_ERR_ALIGN:         /* the requester may see it first */
+        return BIT(FAKERNIC_WC_REM_INV_REQ_ERR) |
+               BIT(FAKERNIC_WC_LOC_QP_OP_ERR);
     case SIM_ERR_RECV_SMALL:
         return BIT(FAKERNIC_WC_REM_INV_REQ_ERR);
     case SIM_ERR_LKEY:
@@ -546,6 +548,7 @@ static SimSend *find_datagram(const SimQp *qp, SimQp *src, const uint8_t *data,
     RoceCompletion without = *c;
 
     without.byte_count -= SIM_GRH;
+    without.flags &= (uint8_t)~FAKERNIC_CQE_VLAN;
     for (uint32_t i = 0; i < src->fetched; i++) {
         SimSend *s = &src->send[i];
 
@@ -591,6 +594,13 @@ static void model_recv_datagram(SimQp *qp, const SimRecv *r,
     if (c->network_type != qp->host->gid_type[qp->gid_index] ||
         memcmp(c->smac, from->mac, 6) != 0) {
         world_fail(w, "QP %u: datagram's network type or source MAC", qp->qpn);
+    }
+    if (qp->host->gid_vlan[qp->gid_index] == FAKERNIC_VLAN_NONE
+        ? c->flags & FAKERNIC_CQE_VLAN
+        : !(c->flags & FAKERNIC_CQE_VLAN) ||
+          (c->vlan & 0xfff) != qp->host->gid_vlan[qp->gid_index]) {
+        world_fail(w, "QP %u: datagram with VLAN %u, flags %x", qp->qpn,
+                   c->vlan, c->flags);
     }
     s = find_datagram(qp, src, buf + SIM_GRH, c);
     if (!s) {

@@ -328,6 +328,19 @@ SimRecv *workload_add_recv(SimRq *rq, uint32_t length)
     return r;
 }
 
+/* UC loses messages: a receive has to do for any of them. */
+static uint32_t longest_message(const SimQp *qp)
+{
+    uint32_t longest = 0;
+
+    for (uint32_t k = 0; k < qp->message_count; k++) {
+        uint32_t length = qp->send[qp->message[k]].length;
+
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
 static void build_recvs(World *w, SimQp *qp)
 {
     SimQp *peer = qp->peer;
@@ -339,6 +352,9 @@ static void build_recvs(World *w, SimQp *qp)
         SimRecv *r;
 
         need += rng_pct(&w->rng, 40) ? 0 : rng_below(&w->rng, 200);
+        if (qp->type == FAKERNIC_QP_UC) {
+            need = longest_message(peer);
+        }
         if (s->error == SIM_ERR_RECV_SMALL) {
             need = rng_below(&w->rng, s->length);
         }
@@ -350,7 +366,9 @@ static void build_recvs(World *w, SimQp *qp)
         }
     }
     for (unsigned i = rng_below(&w->rng, EXTRA_RECVS + 1); i; i--) {
-        workload_add_recv(qp->rq, rng_below(&w->rng, 100));
+        workload_add_recv(qp->rq, qp->type == FAKERNIC_QP_UC
+                                  ? longest_message(peer)
+                                  : rng_below(&w->rng, 100));
     }
 }
 
@@ -361,14 +379,11 @@ static void build_shared_recvs(World *w, SimRq *rq)
     for (uint32_t i = 0; i < w->qp_count; i++) {
         const SimQp *peer = w->qp[i].peer;
 
-        if (w->qp[i].rq != rq || !peer) {
-            continue;
-        }
-        messages += peer->message_count;
-        for (uint32_t k = 0; k < peer->message_count; k++) {
-            const SimSend *s = &peer->send[peer->message[k]];
+        if (w->qp[i].rq == rq && peer) {
+            uint32_t length = longest_message(peer);
 
-            longest = s->length > longest ? s->length : longest;
+            messages += peer->message_count;
+            longest = length > longest ? length : longest;
         }
     }
     /* A QP in error holds one receive; leave enough for the others. */

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Proves that the oracle can fail: plants each bug of mutants.txt in a copy of
+# one engine file, links it with the rest, and expects scenarios or swarm to
+# notice. Usage: mutants.sh SOURCE_DIR BUILD_DIR ENGINE_DIR; TAP on stdout.
+set -u
+here=$1 build=$2 engine=$3
+root=$here/../..
+work=$build/mutants
+number=0
+mkdir -p "$work"
+
+plant() {       # name file command
+    src=$work/$1.c
+    sed "$3" "$engine/$2" >"$src"
+    if cmp -s "$src" "$engine/$2"; then
+        echo "# the sed command changes nothing in $2"
+        return 1
+    fi
+    ${CC:-cc} -std=c11 -O1 -w -I"$engine" -I"$root/firmware-spec/include" \
+        -c -o "$work/$1.o" "$src" || return 1
+    rest=$(ls "$build"/opt/roce/*.o | grep -v "/${2%.c}\.o$")
+    sim=$(ls "$build"/opt/sim/*.o | grep -v -e /swarm.o -e /scenarios.o)
+    for main in scenarios swarm; do
+        ${CC:-cc} -o "$work/$1-$main" "$build/opt/sim/$main.o" \
+            "$work/$1.o" $rest $sim -ldeflate || return 1
+    done
+}
+
+# A crash (assertion) is a find too; a hang is not: timeout gives 124.
+found() {       # name
+    timeout 60 "$work/$1-scenarios" >"$work/$1.log" 2>&1
+    status=$?
+    [ $status -ne 0 ] && [ $status -ne 124 ] && by=scenarios && return 0
+    timeout 120 "$work/$1-swarm" --seconds 20 >>"$work/$1.log" 2>&1
+    status=$?
+    [ $status -ne 0 ] && [ $status -ne 124 ] && by=swarm && return 0
+    return 1
+}
+
+while IFS='|' read -r name file command; do
+    case $name in '' | '#'*) continue ;; esac
+    number=$((number + 1))
+    if plant "$name" "$file" "$command" && found "$name"; then
+        echo "ok $number - sim mutant $name: found by $by"
+    else
+        echo "not ok $number - sim mutant $name: not found"
+    fi
+done <"$here/mutants.txt"
+echo "1..$number"
