@@ -330,7 +330,8 @@ static int fakernic_cq_check(const struct fakernic_context *context,
 	if (!attr->cqe ||
 	    attr->cqe > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
 		return EINVAL;
-	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |
+					      IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    !check_comp_mask(attr->wc_flags, wc_flags))
 		return EOPNOTSUPP;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
@@ -343,6 +344,15 @@ static int fakernic_cq_check(const struct fakernic_context *context,
 static uint8_t fakernic_cq_log_depth(uint32_t cqe)
 {
 	return fakernic_log2_ceil(cqe < 2 ? 2 : cqe);
+}
+
+static bool fakernic_cq_needs_lock(const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+	    attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		return false;
+	return !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) ||
+	       fakernic_pd_needs_locks(attr->parent_domain);
 }
 
 static struct fakernic_cq *
@@ -376,9 +386,7 @@ fakernic_new_cq(struct ibv_context *ibctx,
 		goto err_queue;
 	cq->cqn = resp.cqn;
 	cq->vcq.cq.cqe = cq->queue.depth;
-	fakernic_lock_init(&cq->lock,
-			   !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
-			     attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED));
+	fakernic_lock_init(&cq->lock, fakernic_cq_needs_lock(attr));
 	return cq;
 
 err_queue:

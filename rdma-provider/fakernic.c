@@ -85,13 +85,16 @@ static void fakernic_free_context(struct ibv_context *ibctx)
 }
 
 static const struct verbs_context_ops fakernic_ops = {
+	.alloc_parent_domain = fakernic_alloc_parent_domain,
 	.alloc_pd = fakernic_alloc_pd,
+	.alloc_td = fakernic_alloc_td,
 	.create_ah = fakernic_create_ah,
 	.create_cq = fakernic_create_cq,
 	.create_cq_ex = fakernic_create_cq_ex,
 	.create_qp = fakernic_create_qp,
 	.create_qp_ex = fakernic_create_qp_ex,
 	.dealloc_pd = fakernic_dealloc_pd,
+	.dealloc_td = fakernic_dealloc_td,
 	.dereg_mr = fakernic_dereg_mr,
 	.destroy_ah = fakernic_destroy_ah,
 	.destroy_cq = fakernic_destroy_cq,

@@ -67,9 +67,14 @@ struct fakernic_context {
 	struct fakernic_table srq_table;
 };
 
+struct fakernic_td;
+
 struct fakernic_pd {
 	struct ibv_pd pd;
 	uint32_t pdn;
+	atomic_int parents;		/* parent domains that stand for it */
+	struct fakernic_pd *protection;	/* NULL: not a parent domain */
+	struct fakernic_td *td;		/* of a parent domain, or NULL */
 };
 
 struct fakernic_ah {
@@ -173,6 +178,14 @@ static inline struct fakernic_ah *fakernic_to_ah(struct ibv_ah *ah)
 /* pd.c */
 struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context);
 int fakernic_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *
+fakernic_alloc_parent_domain(struct ibv_context *context,
+			     struct ibv_parent_domain_init_attr *attr);
+struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
+				 struct ibv_td_init_attr *attr);
+int fakernic_dealloc_td(struct ibv_td *td);
+/* False: the thread domain of this parent domain serialises its objects. */
+bool fakernic_pd_needs_locks(struct ibv_pd *pd);
 
 /* mr.c */
 struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,

@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Protection domains (IBTA 10.2.3): the kernel makes them, the provider only
- * keeps their number.
+ * Protection domains (IBTA 10.2.3): the kernel makes them, the provider keeps
+ * their number. Parent and thread domains are the provider's alone: a parent
+ * domain stands for a protection domain and may carry a thread domain, by which
+ * the application promises to serialise what it does with the objects created
+ * from it; their queues then take no locks.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "fakernic.h"
 #include "fakernic-abi.h"
+
+struct fakernic_td {
+	struct ibv_td td;
+	atomic_int parents;		/* parent domains that carry it */
+};
+
+static struct fakernic_pd *fakernic_to_pd(struct ibv_pd *pd)
+{
+	return container_of(pd, struct fakernic_pd, pd);
+}
 
 struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context)
 {
@@ -28,13 +41,90 @@ struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context)
 	return &pd->pd;
 }
 
+static int fakernic_dealloc_parent(struct fakernic_pd *pd)
+{
+	if (pd->td)
+		atomic_fetch_sub(&pd->td->parents, 1);
+	atomic_fetch_sub(&pd->protection->parents, 1);
+	free(pd);
+	return 0;
+}
+
 int fakernic_dealloc_pd(struct ibv_pd *ibpd)
 {
+	struct fakernic_pd *pd = fakernic_to_pd(ibpd);
 	int err;
 
+	if (pd->protection)
+		return fakernic_dealloc_parent(pd);
+	if (atomic_load(&pd->parents))
+		return EBUSY;
 	err = ibv_cmd_dealloc_pd(ibpd);
 	if (err)
 		return err;
-	free(container_of(ibpd, struct fakernic_pd, pd));
+	free(pd);
+	return 0;
+}
+
+struct ibv_pd *
+fakernic_alloc_parent_domain(struct ibv_context *context,
+			     struct ibv_parent_domain_init_attr *attr)
+{
+	struct fakernic_pd *pd;
+
+	if (ibv_check_alloc_parent_domain(attr))
+		return NULL;
+	/* Queues come from fakernic_queue_alloc(), never from the caller. */
+	if (!check_comp_mask(attr->comp_mask,
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (fakernic_to_pd(attr->pd)->protection) {
+		errno = EINVAL;
+		return NULL;
+	}
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	ibv_initialize_parent_domain(&pd->pd, attr->pd);
+	pd->protection = fakernic_to_pd(attr->pd);
+	pd->pdn = pd->protection->pdn;
+	atomic_fetch_add(&pd->protection->parents, 1);
+	if (attr->td) {
+		pd->td = container_of(attr->td, struct fakernic_td, td);
+		atomic_fetch_add(&pd->td->parents, 1);
+	}
+	return &pd->pd;
+}
+
+bool fakernic_pd_needs_locks(struct ibv_pd *pd)
+{
+	return !pd || !fakernic_to_pd(pd)->td;
+}
+
+struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
+				 struct ibv_td_init_attr *attr)
+{
+	struct fakernic_td *td;
+
+	if (attr->comp_mask) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return NULL;
+	td->td.context = context;
+	return &td->td;
+}
+
+int fakernic_dealloc_td(struct ibv_td *ibtd)
+{
+	struct fakernic_td *td = container_of(ibtd, struct fakernic_td, td);
+
+	if (atomic_load(&td->parents))
+		return EBUSY;
+	free(td);
 	return 0;
 }

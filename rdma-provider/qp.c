@@ -31,6 +31,8 @@ static int fakernic_check_qp(const struct fakernic_context *context,
 			     IBV_QP_INIT_ATTR_PD |
 			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return EINVAL;
 	switch (attr->qp_type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UD:
@@ -131,8 +133,8 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 		free(qp);
 		return NULL;
 	}
-	fakernic_lock_init(&qp->sq.lock, true);
-	fakernic_lock_init(&qp->rq.lock, true);
+	fakernic_lock_init(&qp->sq.lock, fakernic_pd_needs_locks(attr->pd));
+	fakernic_lock_init(&qp->rq.lock, fakernic_pd_needs_locks(attr->pd));
 	errno = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
 				     sizeof(cmd), &resp.ibv_resp,
 				     sizeof(resp));

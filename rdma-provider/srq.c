@@ -11,7 +11,7 @@
 #include "fakernic-abi.h"
 
 static int fakernic_srq_alloc(struct fakernic_srq *srq, uint8_t log_depth,
-			      uint8_t log_stride)
+			      uint8_t log_stride, bool needs_lock)
 {
 	uint32_t i;
 	int err;
@@ -30,7 +30,7 @@ static int fakernic_srq_alloc(struct fakernic_srq *srq, uint8_t log_depth,
 	for (i = 0; i < srq->queue.depth; i++)
 		srq->free_tag[i] = srq->queue.depth - 1 - i;
 	srq->free_count = srq->queue.depth;
-	fakernic_lock_init(&srq->lock, true);
+	fakernic_lock_init(&srq->lock, needs_lock);
 	return 0;
 }
 
@@ -62,7 +62,8 @@ struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return NULL;
-	errno = fakernic_srq_alloc(srq, log_depth, log_stride);
+	errno = fakernic_srq_alloc(srq, log_depth, log_stride,
+				   fakernic_pd_needs_locks(pd));
 	if (errno) {
 		free(srq);
 		return NULL;

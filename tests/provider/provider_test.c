@@ -27,7 +27,7 @@ static uint8_t data[8192];		/* what is sent inline */
 
 struct world {
 	struct fakernic_context *context;
-	struct ibv_pd pd;
+	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_qp_cap cap;
@@ -45,7 +45,7 @@ static struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = world->cq, .recv_cq = world->cq, .srq = srq,
-		.cap = *cap, .qp_type = type, .pd = &world->pd,
+		.cap = *cap, .qp_type = type, .pd = world->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD |
 			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = send_ops,
@@ -72,8 +72,8 @@ static struct world world_with(enum ibv_qp_type type, struct ibv_qp_cap cap)
 		       IBV_QP_EX_WITH_SEND_WITH_INV |
 		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 	world.context = model_context();
-	world.pd.context = &world.context->vctx.context;
-	world.cq = fakernic_create_cq(world.pd.context, 500, NULL, 0);
+	world.pd = fakernic_alloc_pd(&world.context->vctx.context);
+	world.cq = fakernic_create_cq(world.pd->context, 500, NULL, 0);
 	CHECK(world.cq && world.cq->cqe == 512);
 	memset(&world.ah.av, 0x5a, sizeof(world.ah.av));
 	world.qp = world_qp(&world, type, &world.cap, ops, NULL);
@@ -91,6 +91,7 @@ static void world_end(struct world *world)
 {
 	CHECK(!fakernic_destroy_qp(world->qp));
 	CHECK(!fakernic_destroy_cq(world->cq));
+	CHECK(!fakernic_dealloc_pd(world->pd));
 	model_free_context(world->context);
 }
 
@@ -134,12 +135,12 @@ static void too_large_capabilities_are_refused(void)
 		.send_cq = world.cq, .recv_cq = world.cq,
 		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 16385 } };
 
-	CHECK(!fakernic_create_qp(&world.pd, &attr) && errno == EINVAL);
+	CHECK(!fakernic_create_qp(world.pd, &attr) && errno == EINVAL);
 	attr.cap = (struct ibv_qp_cap) { .max_send_wr = 1, .max_send_sge = 31 };
-	CHECK(!fakernic_create_qp(&world.pd, &attr) && errno == EINVAL);
+	CHECK(!fakernic_create_qp(world.pd, &attr) && errno == EINVAL);
 	attr.cap = (struct ibv_qp_cap) { .max_send_wr = 1,
 					 .max_inline_data = 513 };
-	CHECK(!fakernic_create_qp(&world.pd, &attr) && errno == EINVAL);
+	CHECK(!fakernic_create_qp(world.pd, &attr) && errno == EINVAL);
 	world_end(&world);
 }
 
@@ -550,7 +551,7 @@ static void srq_tags_are_kept(void)
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 20 } };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_srq *srq = fakernic_create_srq(&world.pd, &init);
+	struct ibv_srq *srq = fakernic_create_srq(world.pd, &init);
 	struct ibv_qp_cap cap = { .max_send_wr = 1 };
 	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
 	struct fakernic_rq_wqe wqe[32];
@@ -631,7 +632,7 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 		.cqe = 4, .wc_flags = IBV_WC_STANDARD_FLAGS |
 				      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_cq_ex *ex = fakernic_create_cq_ex(world.pd.context, &init);
+	struct ibv_cq_ex *ex = fakernic_create_cq_ex(world.pd->context, &init);
 	struct model_ring *ring = model_cq(ibv_cq_ex_to_cq(ex));
 	struct ibv_poll_cq_attr attr = {};
 	uint32_t i;
@@ -656,6 +657,29 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 	ex->end_poll(ex);
 	CHECK(model_record(ring) == 4);
 	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	world_end(&world);
+}
+
+/* A parent domain with a thread domain takes the locks off its objects. */
+static void thread_domains_do_without_locks(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_td_init_attr td_attr = {};
+	struct ibv_td *td = fakernic_alloc_td(world.pd->context, &td_attr);
+	struct ibv_parent_domain_init_attr attr = { .pd = world.pd, .td = td };
+	struct ibv_pd *parent =
+		fakernic_alloc_parent_domain(world.pd->context, &attr);
+	struct ibv_qp_init_attr init = {
+		.send_cq = world.cq, .recv_cq = world.cq,
+		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
+	struct ibv_qp *qp = fakernic_create_qp(parent, &init);
+
+	CHECK(qp && !fakernic_to_qp(qp)->sq.lock.needed);
+	CHECK(fakernic_to_qp(world.qp)->sq.lock.needed);
+	CHECK(fakernic_dealloc_td(td) == EBUSY);
+	CHECK(fakernic_dealloc_pd(world.pd) == EBUSY);
+	CHECK(!fakernic_destroy_qp(qp) && !fakernic_dealloc_pd(parent));
+	CHECK(!fakernic_dealloc_td(td));
 	world_end(&world);
 }
 
@@ -731,6 +755,7 @@ static const struct {
 	CASE(resize_keeps_what_was_not_polled),
 	CASE(completion_of_an_unknown_qp_is_an_error_once),
 	CASE(extended_cq_gives_room_back_entry_by_entry),
+	CASE(thread_domains_do_without_locks),
 	CASE(swarm_of_sends),
 };
 
