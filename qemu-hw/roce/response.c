@@ -273,6 +273,7 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     size_t at;
 
     packet->opcode = ROCE_BTH_ACK;
+    packet->payload_len = 0;    /* an answer may have been tried before */
     packet->psn = rs->owed_psn;
     packet->aeth.syndrome = rs->syndrome;
     packet->aeth.msn = rs->msn;

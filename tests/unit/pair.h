@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Two engines on a wire, for the tests of the transport: hosts with a MiB of
+ * memory under one key, and a connected QP pair whose PSNs are about to wrap.
+ * Frames can be lost by their number, or looked at and made by the test.
+ */
+#ifndef PAIR_H
+#define PAIR_H
+
+#include "fake_host.h"
+#include "harness.h"
+#include "wire.h"
+
+#define PAIR_MEMORY 0x40000000u
+#define PAIR_SIZE 0x100000u
+#define PAIR_PSN 0xfffffeu
+#define PAIR_MTU 256u
+#define PAIR_FRAMES 4096
+
+typedef struct PairHost {
+    FakeHost *host;
+    Roce *r;
+    uint32_t qpn;
+    uint32_t key;               /* all of the memory, all rights */
+    uint8_t *memory;
+    RoceGid gid;
+    unsigned sent;              /* frames pulled so far */
+    unsigned lose[8];           /* numbers of those lost, from 1 */
+    unsigned lose_count;
+    bool mute;                  /* all its frames are lost */
+} PairHost;
+
+typedef struct Pair {
+    PairHost a, b;
+    RoceTime now;
+    uint8_t type;
+} Pair;
+
+static const RoceLimits pair_limits = {
+    .max_qp = 16,
+    .max_mr = 64,
+    .max_mcast_groups = 4,
+    .gid_count = 4,
+    .max_sends = 16,
+    .max_rd_atomic = 4,
+};
+
+static inline void pair_host_init(PairHost *h, uint8_t last)
+{
+    RoceMrInit mr = {
+        .type = FAKERNIC_MR_MEMORY,
+        .tag = 7,
+        .page_shift = 20,
+        .pdn = 1,
+        .access = FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |
+                  FAKERNIC_ACCESS_REMOTE_READ |
+                  FAKERNIC_ACCESS_REMOTE_ATOMIC | FAKERNIC_ACCESS_MW_BIND,
+        .page_count = 1,
+        .iova = PAIR_MEMORY,
+        .length = PAIR_SIZE,
+        .pages = malloc(sizeof(uint64_t)),
+    };
+
+    memset(h, 0, sizeof(*h));
+    h->host = fake_host_new();
+    h->r = roce_new(&pair_limits, &fake_host_ops, h->host);
+    h->memory = fake_memory_add(h->host, PAIR_MEMORY, PAIR_SIZE);
+    mr.pages[0] = PAIR_MEMORY;
+    CHECK_EQ(roce_mr_create(h->r, &mr, &h->key), FAKERNIC_CMD_OK);
+    h->gid = (RoceGid){
+        .type = FAKERNIC_GID_IPV4,
+        .vlan = FAKERNIC_VLAN_NONE,
+        .mac = { 2, 0, 0, 0, 0, last },
+        .gid = { [10] = 0xff, 0xff, 10, 0, 0, last },
+    };
+    CHECK_EQ(roce_gid_set(h->r, 0, &h->gid), FAKERNIC_CMD_OK);
+}
+
+static inline RoceAv pair_av(const PairHost *to)
+{
+    RoceAv av = { .sgid_index = 0 };
+
+    memcpy(av.dgid, to->gid.gid, 16);
+    memcpy(av.dmac, to->gid.mac, 6);
+    return av;
+}
+
+#define PAIR_INIT_MASK (FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |  \
+                        FAKERNIC_QP_ATTR_PKEY_INDEX |                     \
+                        FAKERNIC_QP_ATTR_ACCESS_FLAGS)
+#define PAIR_UC_RTR_MASK (FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_AV |   \
+                          FAKERNIC_QP_ATTR_PATH_MTU |                      \
+                          FAKERNIC_QP_ATTR_DEST_QPN |                      \
+                          FAKERNIC_QP_ATTR_RQ_PSN)
+#define PAIR_RTR_MASK (PAIR_UC_RTR_MASK |                         \
+                       FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC |      \
+                       FAKERNIC_QP_ATTR_MIN_RNR_TIMER)
+#define PAIR_UC_RTS_MASK (FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN)
+#define PAIR_RTS_MASK (PAIR_UC_RTS_MASK | FAKERNIC_QP_ATTR_TIMEOUT |      \
+                       FAKERNIC_QP_ATTR_RETRY_CNT |                       \
+                       FAKERNIC_QP_ATTR_RNR_RETRY |                       \
+                       FAKERNIC_QP_ATTR_MAX_RD_ATOMIC)
+
+static inline int pair_modify(PairHost *h, RoceTime now, uint32_t mask,
+                              const RoceQpAttr *attr)
+{
+    uint32_t bad;
+
+    return roce_qp_modify(h->r, now, h->qpn, mask, attr, &bad);
+}
+
+static inline RoceQpAttr pair_attr(const PairHost *peer)
+{
+    return (RoceQpAttr){
+        .port = 1,
+        .access_flags = FAKERNIC_ACCESS_REMOTE_WRITE |
+                        FAKERNIC_ACCESS_REMOTE_READ |
+                        FAKERNIC_ACCESS_REMOTE_ATOMIC,
+        .av = pair_av(peer),
+        .path_mtu = FAKERNIC_MTU_256,
+        .dest_qpn = peer->qpn,
+        .rq_psn = PAIR_PSN,
+        .sq_psn = PAIR_PSN,
+        .max_rd_atomic = 4,
+        .max_dest_rd_atomic = 4,
+        .min_rnr_timer = 12,    /* 0.64 ms */
+        .timeout = 14,
+        .retry_cnt = 3,
+        .rnr_retry = 3,
+    };
+}
+
+static inline void pair_connect(PairHost *h, PairHost *peer, uint8_t type)
+{
+    RoceQpAttr attr = pair_attr(peer);
+    bool uc = type == FAKERNIC_QP_UC;
+
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(pair_modify(h, 0, PAIR_INIT_MASK, &attr), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(h, 0, uc ? PAIR_UC_RTR_MASK : PAIR_RTR_MASK, &attr),
+             FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(h, 0, uc ? PAIR_UC_RTS_MASK : PAIR_RTS_MASK, &attr),
+             FAKERNIC_CMD_OK);
+}
+
+static inline void pair_create(PairHost *h, uint8_t type)
+{
+    RoceQpInit init = {
+        .type = type,
+        .has_sq = true,
+        .has_rq = true,
+        .pdn = 1,
+        .send_cqn = 10,
+        .recv_cqn = 11,
+    };
+
+    CHECK_EQ(roce_qp_create(h->r, &init, &h->qpn), FAKERNIC_CMD_OK);
+}
+
+/* A connected pair of RC or UC QPs in RTS. */
+static inline void pair_init(Pair *p, uint8_t type)
+{
+    memset(p, 0, sizeof(*p));
+    p->type = type;
+    pair_host_init(&p->a, 1);
+    pair_host_init(&p->b, 2);
+    pair_create(&p->a, type);
+    pair_create(&p->b, type);
+    pair_connect(&p->a, &p->b, type);
+    pair_connect(&p->b, &p->a, type);
+}
+
+static inline void pair_free(Pair *p)
+{
+    roce_free(p->a.r);
+    roce_free(p->b.r);
+    fake_host_free(p->a.host);
+    fake_host_free(p->b.host);
+}
+
+static inline bool pair_lost(const PairHost *h)
+{
+    unsigned i;
+
+    for (i = 0; i < h->lose_count; i++) {
+        if (h->lose[i] == h->sent) {
+            return true;
+        }
+    }
+    return h->mute;
+}
+
+/* Loses a host's n-th frame from now (from 1). */
+static inline void pair_lose(PairHost *h, unsigned n)
+{
+    h->lose[h->lose_count++] = h->sent + n;
+}
+
+/* One frame from one host to the other; false: it has none. */
+static inline bool pair_step(Pair *p, PairHost *from, PairHost *to)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback = true;
+    size_t len = roce_output(from->r, p->now, buf, &loopback);
+
+    if (len == 0) {
+        return false;
+    }
+    CHECK(!loopback);
+    from->sent++;
+    if (!pair_lost(from)) {
+        CHECK_EQ(roce_input(to->r, p->now, buf, len), ROCE_INPUT_TAKEN);
+    }
+    return true;
+}
+
+/* Moves frames until both are silent. */
+static inline void pair_run(Pair *p)
+{
+    unsigned frames = 0;
+
+    while (pair_step(p, &p->a, &p->b) | pair_step(p, &p->b, &p->a)) {
+        REQUIRE(++frames < PAIR_FRAMES);
+    }
+}
+
+/* Moves frames and time until no deadline is left, or 'until'. */
+static inline void pair_run_until(Pair *p, RoceTime until)
+{
+    for (;;) {
+        RoceTime a, b, next;
+
+        pair_run(p);
+        a = roce_deadline(p->a.r);
+        b = roce_deadline(p->b.r);
+        next = a < b ? a : b;
+        if (next > until) {
+            return;
+        }
+        p->now = next > p->now ? next : p->now;
+        roce_tick(p->a.r, p->now);
+        roce_tick(p->b.r, p->now);
+    }
+}
+
+static inline RoceSge pair_sge(const PairHost *h, uint32_t offset,
+                               uint32_t length)
+{
+    return (RoceSge){
+        .address = PAIR_MEMORY + offset, .length = length, .lkey = h->key,
+    };
+}
+
+static inline void pair_send(Pair *p, PairHost *h, const RoceSendWr *wr)
+{
+    fake_post_send(h->host, h->qpn, wr);
+    roce_post_send(h->r, p->now, h->qpn);
+}
+
+static inline RoceSendWr pair_wr(const PairHost *h, uint32_t index,
+                                 uint8_t opcode, uint32_t offset,
+                                 uint32_t length)
+{
+    return (RoceSendWr){
+        .index = index,
+        .opcode = opcode,
+        .flags = FAKERNIC_SQ_SIGNALED,
+        .sge_count = 1,
+        .sge = { pair_sge(h, offset, length) },
+    };
+}
+
+/* A WRITE or READ between the same offsets of both hosts' memory. */
+static inline RoceSendWr pair_rdma_wr(const PairHost *h, const PairHost *peer,
+                                      uint32_t index, uint8_t opcode,
+                                      uint32_t offset, uint32_t length)
+{
+    RoceSendWr wr = pair_wr(h, index, opcode, offset, length);
+
+    wr.rdma.remote_address = PAIR_MEMORY + offset;
+    wr.rdma.rkey = peer->key;
+    return wr;
+}
+
+static inline void pair_recv(PairHost *h, uint32_t tag, uint32_t offset,
+                             uint32_t length)
+{
+    RoceRecvWr wr = {
+        .tag = tag, .sge_count = 1, .sge = { pair_sge(h, offset, length) },
+    };
+
+    fake_post_recv(h->host, h->qpn, &wr);
+}
+
+/* The host's next completion is this one. */
+static inline void pair_expect(PairHost *h, uint8_t opcode, uint32_t index,
+                               uint8_t status)
+{
+    const RoceCompletion *c = fake_next_completion(h->host);
+
+    REQUIRE(c != NULL);
+    CHECK_EQ(c->opcode, opcode);
+    CHECK_EQ(c->wqe_index, index);
+    CHECK_EQ(c->status, status);
+}
+
+static inline void pair_expect_none(PairHost *h)
+{
+    CHECK(fake_next_completion(h->host) == NULL);
+}
+
+static inline void pair_expect_event(PairHost *h, uint8_t type)
+{
+    const FakeEvent *e = fake_next_event(h->host);
+
+    REQUIRE(e != NULL);
+    CHECK_EQ(e->type, type);
+    CHECK_EQ(e->id, h->qpn);
+}
+
+static inline void pair_fill(uint8_t *at, size_t len, uint8_t seed)
+{
+    size_t i;
+
+    for (i = 0; i < len; i++) {
+        at[i] = (uint8_t)(seed + i * 7 + (i >> 8));
+    }
+}
+
+static inline uint8_t pair_state(const PairHost *h)
+{
+    RoceQpAttr attr;
+
+    CHECK_EQ(roce_qp_query(h->r, h->qpn, &attr), FAKERNIC_CMD_OK);
+    return attr.state;
+}
+
+static inline uint64_t pair_stat(const PairHost *h, enum fakernic_stat stat)
+{
+    return roce_stats(h->r)[stat];
+}
+
+/* A packet as host 'from' would make it for its peer's QP. */
+static inline RocePacket pair_packet(const PairHost *from, const PairHost *to,
+                                     uint8_t opcode, uint32_t psn)
+{
+    RocePacket packet = {
+        .network_type = FAKERNIC_GID_IPV4,
+        .hop_limit = 64,
+        .udp_sport = 0xc000,
+        .opcode = opcode,
+        .mig_req = true,
+        .ack_req = true,
+        .pkey = 0xffff,
+        .dest_qpn = to->qpn,
+        .psn = psn & 0xffffff,
+    };
+
+    memcpy(packet.sgid, from->gid.gid, 16);
+    memcpy(packet.dgid, to->gid.gid, 16);
+    memcpy(packet.smac, from->gid.mac, 6);
+    memcpy(packet.dmac, to->gid.mac, 6);
+    return packet;
+}
+
+static inline void pair_inject(Pair *p, PairHost *to, RocePacket *packet,
+                               const void *payload, size_t len)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    size_t at;
+
+    packet->payload_len = len;
+    at = roce_wire_encode(buf, packet);
+    if (len > 0) {
+        memcpy(buf + at, payload, len);
+    }
+    len = roce_wire_finish(buf, at, len);
+    CHECK_EQ(roce_input(to->r, p->now, buf, len), ROCE_INPUT_TAKEN);
+}
+
+/* Takes the host's next frame off the wire; false: it has none. */
+static inline bool pair_take(Pair *p, PairHost *from, uint8_t *buf,
+                             RocePacket *packet)
+{
+    enum fakernic_stat drop;
+    bool loopback;
+    size_t len = roce_output(from->r, p->now, buf, &loopback);
+
+    if (len == 0) {
+        return false;
+    }
+    from->sent++;
+    CHECK_EQ(roce_wire_decode(buf, len, packet, &drop), ROCE_DECODE_OK);
+    return true;
+}
+
+#endif

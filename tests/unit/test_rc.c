@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* RC between two engines: data, completions, loss, duplicates, NAKs, errors. */
+#include "pair.h"
+
+#include "engine.h"
+
+static void send_arrives(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, 1000, 3);
+    pair_recv(&p.b, 77, 4096, 2000);
+    wr = pair_wr(&p.a, 5, FAKERNIC_SQ_SEND_IMM, 0, 1000);
+    wr.imm_or_key = 0x12345678;
+    wr.flags |= FAKERNIC_SQ_SOLICITED;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.b.memory + 4096, p.a.memory, 1000);
+    CHECK_EQ(p.b.memory[4096 + 1000], 0);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 5, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.host->completions[0].byte_count, 1000);
+    CHECK_EQ(p.b.host->completions[0].imm_or_key, 0x12345678);
+    CHECK_EQ(p.b.host->completions[0].flags,
+             FAKERNIC_CQE_IMM | FAKERNIC_CQE_SOLICITED);
+    CHECK_EQ(p.b.host->completions[0].cqn, 11);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 77, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+    pair_free(&p);
+}
+
+static void write_arrives(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, 100000, 9);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 100000);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.b.memory, p.a.memory, 100000);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect_none(&p.b);
+    pair_free(&p);
+}
+
+static void read_arrives(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.b.memory, 100000, 11);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 100000);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.a.memory, p.b.memory, 100000);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.a.host->completions[0].byte_count, 100000);
+    pair_free(&p);
+}
+
+/* Whole packets, one more, one less, none: the edges of segmentation. */
+static void lengths_at_the_edges(void)
+{
+    static const uint32_t lengths[] = { 0, 1, 255, 256, 257, 511, 512, 513 };
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, PAIR_SIZE, 5);
+    for (i = 0; i < TEST_COUNT(lengths); i++) {
+        uint32_t len = lengths[i];
+        RoceSendWr wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_WRITE,
+                                     0, len);
+
+        memset(p.b.memory, 0, 4096);
+        pair_send(&p, &p.a, &wr);
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, len);
+        wr.sge[0].address += 8192;
+        pair_send(&p, &p.a, &wr);
+        pair_recv(&p.b, i, 16384, len);
+        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, len);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_MEM(p.b.memory, p.a.memory, len);
+        CHECK_MEM(p.a.memory + 8192, p.a.memory, len);
+        CHECK_MEM(p.b.memory + 16384, p.a.memory, len);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, i, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, i, FAKERNIC_WC_SUCCESS);
+    }
+    pair_free(&p);
+}
+
+static void inline_and_unsignaled(void)
+{
+    RoceSendWr wr = {
+        .index = 1, .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_INLINE,
+        .inline_length = 300,
+    };
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(wr.inline_data, 300, 1);
+    pair_recv(&p.b, 1, 0, 300);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.b.memory, wr.inline_data, 300);
+    pair_expect_none(&p.a);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* Every single frame lost, one after the other, in a mixed workload. */
+static void any_frame_lost_is_recovered(void)
+{
+    unsigned direction, n, limit = 1;
+
+    for (n = 1; n <= limit; n++) {
+        for (direction = 0; direction < 2; direction++) {
+            Pair p;
+            RoceSendWr wr;
+            uint32_t i;
+
+            pair_init(&p, FAKERNIC_QP_RC);
+            pair_fill(p.a.memory, 8192, (uint8_t)n);
+            pair_fill(p.b.memory + 65536, 8192, (uint8_t)(n + 1));
+            pair_lose(direction ? &p.b : &p.a, n);
+            for (i = 0; i < 3; i++) {
+                pair_recv(&p.b, i, 32768, 2000);
+                wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 2000);
+                pair_send(&p, &p.a, &wr);
+                wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ,
+                                  65536 + i * 1300, 1300);
+                pair_send(&p, &p.a, &wr);
+                wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_WRITE,
+                                  i * 1000, 1000);
+                pair_send(&p, &p.a, &wr);
+            }
+            pair_run_until(&p, 20000000000);
+            CHECK_MEM(p.b.memory, p.a.memory, 3000);
+            CHECK_MEM(p.b.memory + 32768, p.a.memory, 2000);
+            CHECK_MEM(p.a.memory + 65536, p.b.memory + 65536, 3900);
+            for (i = 0; i < 3; i++) {
+                pair_expect(&p.a, FAKERNIC_CQE_SEND, i, 0);
+                pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, 0);
+                pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, i, 0);
+                pair_expect(&p.b, FAKERNIC_CQE_RECV, i, 0);
+            }
+            pair_expect_none(&p.a);
+            pair_expect_none(&p.b);
+            limit = p.a.sent > p.b.sent ? p.a.sent : p.b.sent;
+            REQUIRE(limit < 200);
+            pair_free(&p);
+        }
+    }
+}
+
+/* > w0  > w1 lost  > w2  < NAK w1  > w1  > w2  < ACK w2 */
+static void gap_is_nacked_once_without_a_timeout(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_lose(&p.a, 2);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 256 * 6);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, 0);
+    CHECK_EQ(p.now, 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_SEQ_NAK), 1);
+    CHECK(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS) > 0);
+    pair_free(&p);
+}
+
+static void lost_ack_is_asked_for_again(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_lose(&p.b, 1);
+    pair_recv(&p.b, 1, 0, 64);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    CHECK_EQ(roce_deadline(p.a.r), roce_retry_ack_ns(14));
+    pair_run_until(&p, 1000000000);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, 0);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, 0);
+    pair_expect_none(&p.b);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 1);
+    pair_free(&p);
+}
+
+static void silence_exceeds_retries(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    p.a.mute = true;
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
+    wr.flags = 0;
+    pair_send(&p, &p.a, &wr);
+    pair_send(&p, &p.a, &wr);
+    pair_recv(&p.a, 9, 0, 64);
+    pair_run_until(&p, 3 * roce_retry_ack_ns(14));
+    pair_expect_none(&p.a);
+    pair_run_until(&p, 4 * roce_retry_ack_ns(14));
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_RETRY_EXC_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_WR_FLUSH_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 9, FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK_EQ(p.a.sent, 2 * 4);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    CHECK_EQ(p.a.host->completions[0].vendor_err,
+             FAKERNIC_VENDOR_RETRY_EXCEEDED);
+    pair_free(&p);
+}
+
+/* > SEND  < RNR NAK  (0.64 ms)  > SEND  < ACK */
+static void rnr_waits_for_a_receive(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, 600, 8);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 600);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(roce_deadline(p.a.r), 640000);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 0);
+    pair_recv(&p.b, 4, 4096, 600);
+    pair_run_until(&p, 1000000);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, 0);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 4, 0);
+    CHECK_MEM(p.b.memory + 4096, p.a.memory, 600);
+    pair_free(&p);
+}
+
+static void rnr_retries_are_limited(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, 1000000000);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_RNR_RETRY_EXC_ERR);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 4);
+    pair_free(&p);
+}
+
+/* Only the packet with the immediate needs the receive; its data waits too. */
+static void write_imm_waits_for_a_receive(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, 600, 8);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE_IMM, 0, 600);
+    wr.imm_or_key = 42;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.b.memory, p.a.memory, 512);
+    CHECK_EQ(p.b.memory[512], 0);
+    pair_recv(&p.b, 4, 4096, 0);
+    pair_run_until(&p, 1000000);
+    CHECK_MEM(p.b.memory, p.a.memory, 600);
+    CHECK_EQ(p.b.host->completions[0].imm_or_key, 42);
+    CHECK_EQ(p.b.host->completions[0].byte_count, 600);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV_RDMA_IMM, 4, 0);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, 0);
+    pair_free(&p);
+}
+
+static void wrong_key_fails_both_sides(void)
+{
+    static const uint8_t opcodes[] = {
+        FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_READ,
+    };
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        Pair p;
+        RoceSendWr wr;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        pair_recv(&p.b, 3, 0, 64);
+        wr = pair_rdma_wr(&p.a, &p.b, 0, opcodes[i], 0, 64);
+        pair_send(&p, &p.a, &wr);
+        wr.rdma.rkey ^= 1;
+        wr.index = 1;
+        pair_send(&p, &p.a, &wr);
+        wr.index = 2;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, i ? FAKERNIC_CQE_RDMA_READ : FAKERNIC_CQE_RDMA_WRITE,
+                    0, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, i ? FAKERNIC_CQE_RDMA_READ : FAKERNIC_CQE_RDMA_WRITE,
+                    1, FAKERNIC_WC_REM_ACCESS_ERR);
+        pair_expect(&p.a, i ? FAKERNIC_CQE_RDMA_READ : FAKERNIC_CQE_RDMA_WRITE,
+                    2, FAKERNIC_WC_WR_FLUSH_ERR);
+        pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+        CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_KEY_TAG);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_WR_FLUSH_ERR);
+        CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+        CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+        pair_free(&p);
+    }
+}
+
+static void short_receive_fails_both_sides(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_recv(&p.b, 3, 4096, 500);
+    pair_fill(p.a.memory, 600, 1);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 600);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_LOC_LEN_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_REM_INV_REQ_ERR);
+    CHECK_EQ(p.b.memory[4096 + 500], 0);
+    CHECK(fake_next_event(p.b.host) == NULL);
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+    pair_free(&p);
+}
+
+static void receive_without_memory_is_a_remote_operation_error(void)
+{
+    Pair p;
+    RoceSendWr wr;
+    RoceRecvWr recv;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    recv = (RoceRecvWr){ .tag = 3, .sge_count = 1,
+                         .sge = { pair_sge(&p.b, 0, 64) } };
+    recv.sge[0].lkey += 0x100;
+    fake_post_recv(p.b.host, p.b.qpn, &recv);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_LOC_PROT_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_REM_OP_ERR);
+    pair_free(&p);
+}
+
+/* What was sent before completes; what comes after is flushed. */
+static void local_error_waits_for_its_turn(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 3000);
+    pair_send(&p, &p.a, &wr);
+    wr.index = 1;
+    wr.sge[0].length = PAIR_SIZE + 1;
+    wr.flags = 0;
+    pair_send(&p, &p.a, &wr);
+    wr.index = 2;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, 0);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_LOC_PROT_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+    pair_free(&p);
+}
+
+static void refused_work_requests(void)
+{
+    static const struct {
+        uint8_t opcode;
+        uint8_t flags;
+        uint16_t format_error;
+        uint32_t length;
+        uint8_t status;
+    } cases[] = {
+        { 99, 0, 0, 8, FAKERNIC_WC_LOC_QP_OP_ERR },
+        { FAKERNIC_SQ_FLUSH, 0, 0, 8, FAKERNIC_WC_LOC_QP_OP_ERR },
+        { FAKERNIC_SQ_SEND, 0, FAKERNIC_VENDOR_SQ_RSVD, 8,
+          FAKERNIC_WC_LOC_QP_OP_ERR },
+        { FAKERNIC_SQ_RDMA_READ, FAKERNIC_SQ_INLINE, 0, 8,
+          FAKERNIC_WC_LOC_QP_OP_ERR },
+        { FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 0, 16, FAKERNIC_WC_LOC_LEN_ERR },
+        { FAKERNIC_SQ_SEND, 0, 0, 0x80000001, FAKERNIC_WC_LOC_LEN_ERR },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        Pair p;
+        RoceSendWr wr;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        wr = pair_wr(&p.a, i, cases[i].opcode, 0, cases[i].length);
+        wr.flags = cases[i].flags;
+        wr.format_error = cases[i].format_error;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(p.a.host->completion_count, 1);
+        CHECK_EQ(p.a.host->completions[0].status, cases[i].status);
+        CHECK_EQ(p.a.host->completions[0].wqe_index, i);
+        CHECK_EQ(p.a.sent, 0);
+        pair_free(&p);
+    }
+}
+
+static void atomics_return_the_value_before(void)
+{
+    Pair p;
+    RoceSendWr wr;
+    uint64_t value = 40;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    memcpy(p.b.memory + 64, &value, 8);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
+    wr.atomic.remote_address = PAIR_MEMORY + 64;
+    wr.atomic.rkey = p.b.key;
+    wr.atomic.swap_or_add = 2;
+    pair_send(&p, &p.a, &wr);
+    wr.opcode = FAKERNIC_SQ_ATOMIC_CMP_SWAP;
+    wr.index = 1;
+    wr.sge[0].address += 8;
+    wr.atomic.compare = 42;
+    wr.atomic.swap_or_add = 7;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    memcpy(&value, p.a.memory, 8);
+    CHECK_EQ(value, 40);
+    memcpy(&value, p.a.memory + 8, 8);
+    CHECK_EQ(value, 42);
+    memcpy(&value, p.b.memory + 64, 8);
+    CHECK_EQ(value, 7);
+    pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
+    pair_expect(&p.a, FAKERNIC_CQE_CMP_SWAP, 1, 0);
+    pair_free(&p);
+}
+
+/* The answer is lost: the peer tells it again, and adds once. */
+static void atomic_is_executed_once(void)
+{
+    Pair p;
+    RoceSendWr wr;
+    uint64_t value = 40;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    memcpy(p.b.memory + 64, &value, 8);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
+    wr.atomic.remote_address = PAIR_MEMORY + 64;
+    wr.atomic.rkey = p.b.key;
+    wr.atomic.swap_or_add = 2;
+    pair_lose(&p.b, 1);
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, 1000000000);
+    memcpy(&value, p.a.memory, 8);
+    CHECK_EQ(value, 40);
+    memcpy(&value, p.b.memory + 64, 8);
+    CHECK_EQ(value, 42);
+    pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
+    pair_free(&p);
+}
+
+/* The middle of a READ's answer is lost: only the rest is asked for. */
+static void read_resumes_where_it_broke(void)
+{
+    Pair p;
+    RoceSendWr wr;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.b.memory, 2560, 2);
+    pair_lose(&p.b, 4);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 2560);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.a.memory, p.b.memory, 2560);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, 0);
+    CHECK_EQ(p.now, 0);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 1);
+    pair_free(&p);
+}
+
+static void reads_are_limited_to_max_rd_atomic(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 6; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
+        pair_send(&p, &p.a, &wr);
+    }
+    for (i = 0; pair_take(&p, &p.a, buf, &packet); i++) {
+        CHECK_EQ(packet.opcode, ROCE_BTH_READ_REQUEST);
+    }
+    CHECK_EQ(i, 4);
+    pair_free(&p);
+}
+
+/* A peer with more READs than it was granted is refused. */
+static void responder_enforces_max_dest_rd_atomic(void)
+{
+    RocePacket packet;
+    Pair p;
+    unsigned i;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 5; i++) {
+        packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN + i);
+        packet.reth.address = PAIR_MEMORY;
+        packet.reth.rkey = p.b.key;
+        packet.reth.length = 64;
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+    }
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_FATAL_NAK), 1);
+    pair_run(&p);
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+    CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_REQUEST_READS);
+    pair_free(&p);
+}
+
+static void fence_waits_for_reads(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    wr.flags |= FAKERNIC_SQ_FENCE;
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_take(&p, &p.a, buf, &packet));
+    CHECK(!pair_take(&p, &p.a, buf, &packet));
+    packet = pair_packet(&p.b, &p.a, ROCE_BTH_READ_RESPONSE_ONLY, PAIR_PSN);
+    packet.aeth.syndrome = ROCE_AETH_ACK;
+    memset(buf, 1, 64);
+    pair_inject(&p, &p.a, &packet, buf, 64);
+    CHECK(pair_take(&p, &p.a, buf, &packet));
+    CHECK_EQ(packet.opcode, ROCE_BTH_WRITE_ONLY);
+    pair_free(&p);
+}
+
+static void packets_in_flight_are_bounded(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned asked = 0;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_SIZE);
+    pair_send(&p, &p.a, &wr);
+    for (i = 0; pair_take(&p, &p.a, buf, &packet); i++) {
+        asked += packet.ack_req;
+        CHECK(packet.mig_req);
+    }
+    CHECK_EQ(i, ROCE_PACKETS_IN_FLIGHT);
+    CHECK_EQ(asked, ROCE_PACKETS_IN_FLIGHT / ROCE_ACK_EVERY);
+    pair_free(&p);
+}
+
+/* Bad sequences of opcodes and lengths from a peer: NAK, event, ERR. */
+static void malformed_requests_are_refused(void)
+{
+    static const struct {
+        uint8_t first, second;
+        size_t len;
+        uint32_t reth_length;
+        uint16_t vendor_err;
+    } cases[] = {
+        { 0xff, ROCE_BTH_WRITE_MIDDLE, 256, 0,
+          FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { ROCE_BTH_WRITE_FIRST, ROCE_BTH_SEND_LAST, 256, 600,
+          FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { ROCE_BTH_WRITE_FIRST, ROCE_BTH_WRITE_ONLY, 256, 600,
+          FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { ROCE_BTH_WRITE_FIRST, ROCE_BTH_WRITE_MIDDLE, 255, 600,
+          FAKERNIC_VENDOR_REQUEST_LENGTH },
+        { ROCE_BTH_WRITE_FIRST, ROCE_BTH_WRITE_LAST, 100, 600,
+          FAKERNIC_VENDOR_REQUEST_LENGTH },
+        { ROCE_BTH_WRITE_FIRST, ROCE_BTH_WRITE_LAST, 0, 256,
+          FAKERNIC_VENDOR_REQUEST_LENGTH },
+        { 0xff, ROCE_BTH_WRITE_ONLY, 300, 300,
+          FAKERNIC_VENDOR_REQUEST_LENGTH },
+        { 0xff, ROCE_BTH_WRITE_ONLY, 20, 0x80000001,
+          FAKERNIC_VENDOR_REQUEST_LENGTH },
+    };
+    uint8_t data[512] = { 1 };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        RocePacket packet;
+        uint32_t psn = PAIR_PSN;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        if (cases[i].first != 0xff) {
+            packet = pair_packet(&p.a, &p.b, cases[i].first, psn++);
+            packet.reth.address = PAIR_MEMORY;
+            packet.reth.rkey = p.b.key;
+            packet.reth.length = cases[i].reth_length;
+            pair_inject(&p, &p.b, &packet, data, 256);
+        }
+        packet = pair_packet(&p.a, &p.b, cases[i].second, psn);
+        packet.reth.address = PAIR_MEMORY;
+        packet.reth.rkey = p.b.key;
+        packet.reth.length = cases[i].reth_length;
+        pair_inject(&p, &p.b, &packet, data, cases[i].len);
+        pair_run(&p);
+        CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+        CHECK_EQ(p.b.host->event_count, 1);
+        CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
+        pair_free(&p);
+    }
+}
+
+/* Answers nobody asked for change nothing. */
+static void stray_responses_are_dropped(void)
+{
+    static const uint8_t opcodes[] = {
+        ROCE_BTH_ACK, ROCE_BTH_READ_RESPONSE_ONLY, ROCE_BTH_ATOMIC_ACK,
+    };
+    RoceSendWr wr;
+    RocePacket packet;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    p.a.mute = true;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    for (i = 0; i < TEST_COUNT(opcodes); i++) {
+        uint8_t data[16] = { 0 };
+
+        packet = pair_packet(&p.b, &p.a, opcodes[i], PAIR_PSN + 1);
+        packet.aeth.syndrome = ROCE_AETH_ACK;
+        pair_inject(&p, &p.a, &packet, data, opcodes[i] ==
+                    ROCE_BTH_READ_RESPONSE_ONLY ? 16 : 0);
+        packet = pair_packet(&p.b, &p.a, opcodes[i], PAIR_PSN - 1);
+        packet.aeth.syndrome = ROCE_AETH_NAK | ROCE_NAK_REMOTE_ACCESS;
+        pair_inject(&p, &p.a, &packet, data, opcodes[i] ==
+                    ROCE_BTH_READ_RESPONSE_ONLY ? 16 : 0);
+    }
+    pair_expect_none(&p.a);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_RESPONSE), 6);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    pair_free(&p);
+}
+
+static void strangers_are_dropped(void)
+{
+    RocePacket packet;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    packet.sgid[15] = 9;
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_ADDRESS), 1);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    packet.pkey = 0x1234;
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_PKEY), 1);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    packet.dest_qpn = 0xabcdef;
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QPN), 1);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_UC | ROCE_BTH_SEND_ONLY,
+                         PAIR_PSN);
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_OPCODE), 1);
+    pair_free(&p);
+}
+
+/* A region goes away while a READ of it is being answered. */
+static void region_gone_during_read(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 1000);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK(pair_step(&p, &p.b, &p.a));
+    CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+    CHECK(!pair_take(&p, &p.b, buf, &packet));
+    pair_free(&p);
+}
+
+/* A gigabyte on one QP does not delay a small message on another. */
+static void qps_share_the_wire(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    uint32_t big;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    big = p.a.qpn;
+    pair_create(&p.a, FAKERNIC_QP_RC);
+    pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_SIZE);
+    fake_post_send(p.a.host, big, &wr);
+    roce_post_send(p.a.r, 0, big);
+    CHECK(pair_take(&p, &p.a, buf, &packet));
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_take(&p, &p.a, buf, &packet));
+    if (packet.opcode != ROCE_BTH_WRITE_ONLY) {
+        CHECK(pair_take(&p, &p.a, buf, &packet));
+    }
+    CHECK_EQ(packet.opcode, ROCE_BTH_WRITE_ONLY);
+    pair_free(&p);
+}
+
+static const Test tests[] = {
+    TEST(send_arrives),
+    TEST(write_arrives),
+    TEST(read_arrives),
+    TEST(lengths_at_the_edges),
+    TEST(inline_and_unsignaled),
+    TEST(any_frame_lost_is_recovered),
+    TEST(gap_is_nacked_once_without_a_timeout),
+    TEST(lost_ack_is_asked_for_again),
+    TEST(silence_exceeds_retries),
+    TEST(rnr_waits_for_a_receive),
+    TEST(rnr_retries_are_limited),
+    TEST(write_imm_waits_for_a_receive),
+    TEST(wrong_key_fails_both_sides),
+    TEST(short_receive_fails_both_sides),
+    TEST(receive_without_memory_is_a_remote_operation_error),
+    TEST(local_error_waits_for_its_turn),
+    TEST(refused_work_requests),
+    TEST(atomics_return_the_value_before),
+    TEST(atomic_is_executed_once),
+    TEST(read_resumes_where_it_broke),
+    TEST(reads_are_limited_to_max_rd_atomic),
+    TEST(responder_enforces_max_dest_rd_atomic),
+    TEST(fence_waits_for_reads),
+    TEST(packets_in_flight_are_bounded),
+    TEST(malformed_requests_are_refused),
+    TEST(stray_responses_are_dropped),
+    TEST(strangers_are_dropped),
+    TEST(region_gone_during_read),
+    TEST(qps_share_the_wire),
+};
+
+TEST_MAIN(tests)
