@@ -21,7 +21,7 @@
 
 #define BIT(status) (1u << (status))
 #define ANY_STATUS 0xffffffffu
-#define STACK_BYTES 65536u
+#define STACK_BYTES 65537u       /* one more than the longest message */
 
 /* ---- what may happen ------------------------------------------------------------ */
 
@@ -447,6 +447,47 @@ static bool recv_matches(const SimSend *s, const RoceCompletion *c)
            && (!imm || c->imm_or_key == s->imm);
 }
 
+static void read_recv(const SimQp *qp, const SimRecv *r, uint8_t *buf,
+                      uint32_t len)
+{
+    uint32_t at = 0;
+
+    for (unsigned i = 0; i < r->sge_count && at < len; i++) {
+        uint32_t n = r->sge[i].length < len - at ? r->sge[i].length : len - at;
+
+        if (n) {
+            mr_get(r->sge[i].mr, qp->host->memory, r->sge[i].offset, buf + at,
+                   n);
+            at += n;
+        }
+    }
+}
+
+/*
+ * UC loses messages, and on a link that repeats or reorders packets it takes
+ * any first packet for a new message (IBTA 9.8.2.2). What arrives must be one
+ * that was sent: a later one if there is one that fits.
+ */
+static uint32_t find_unreliable(const SimQp *qp, const SimRecv *r,
+                                const RoceCompletion *c)
+{
+    const SimQp *peer = qp->peer;
+    uint32_t count = peer->message_count;
+    uint8_t got[STACK_BYTES];
+
+    read_recv(qp, r, got, c->byte_count < STACK_BYTES ? c->byte_count : 0);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t k = (qp->received + i) % count;
+        const SimSend *s = &peer->send[peer->message[k]];
+
+        if ((uint32_t)peer->message[k] < peer->fetched && recv_matches(s, c) &&
+            (is_write(s) || memcmp(s->data, got, s->length) == 0)) {
+            return k;
+        }
+    }
+    return count;
+}
+
 static void model_recv_message(SimQp *qp, const SimRecv *r,
                                const RoceCompletion *c)
 {
@@ -455,11 +496,8 @@ static void model_recv_message(SimQp *qp, const SimRecv *r,
     uint32_t index;
     const SimSend *s;
 
-    /* UC loses messages; what arrives must be a later one. */
-    while (peer->type == FAKERNIC_QP_UC && w->link.faults &&
-           qp->received < peer->message_count &&
-           !recv_matches(&peer->send[peer->message[qp->received]], c)) {
-        qp->received++;
+    if (peer->type == FAKERNIC_QP_UC && w->link.faults) {
+        qp->received = find_unreliable(qp, r, c);
     }
     if (qp->received >= peer->message_count) {
         world_fail(w, "QP %u: a receive completed without a message", qp->qpn);
@@ -521,22 +559,6 @@ static Host *check_grh(SimQp *qp, const uint8_t *grh, const RoceCompletion *c)
     }
     world_fail(w, "QP %u: GRH from an unknown GID", qp->qpn);
     return NULL;
-}
-
-static void read_recv(const SimQp *qp, const SimRecv *r, uint8_t *buf,
-                      uint32_t len)
-{
-    uint32_t at = 0;
-
-    for (unsigned i = 0; i < r->sge_count && at < len; i++) {
-        uint32_t n = r->sge[i].length < len - at ? r->sge[i].length : len - at;
-
-        if (n) {
-            mr_get(r->sge[i].mr, qp->host->memory, r->sge[i].offset, buf + at,
-                   n);
-            at += n;
-        }
-    }
 }
 
 /* Finds the datagram that arrived; each arrives once, plus duplicates. */
@@ -652,8 +674,9 @@ static void recv_failed(SimQp *qp, SimRecv *r, const RoceCompletion *c)
     }
     /* Only the first one can have been begun, by a message on its way. */
     if (!qp->rq_failed && qp->peer &&
-        qp->received < qp->peer->message_count &&
-        (uint32_t)qp->peer->message[qp->received] < qp->peer->fetched) {
+        ((qp->type == FAKERNIC_QP_UC && qp->world->link.faults) ||
+         (qp->received < qp->peer->message_count &&
+          (uint32_t)qp->peer->message[qp->received] < qp->peer->fetched))) {
         recv_unknown(r);
     }
     qp->rq_failed = true;

@@ -28,15 +28,20 @@ plant() {       # name file command
     done
 }
 
-# A crash (assertion) is a find too; a hang is not: timeout gives 124.
+# Does a program notice? A crash (assertion) is a find too; a hang is none:
+# timeout gives 124.
+notices() {     # program arguments
+    timeout 120 "$@" >>"$log" 2>&1
+    status=$?
+    [ $status -ne 0 ] && [ $status -ne 124 ]
+}
+
 found() {       # name
-    timeout 60 "$work/$1-scenarios" >"$work/$1.log" 2>&1
-    status=$?
-    [ $status -ne 0 ] && [ $status -ne 124 ] && by=scenarios && return 0
-    timeout 120 "$work/$1-swarm" --seconds 20 >>"$work/$1.log" 2>&1
-    status=$?
-    [ $status -ne 0 ] && [ $status -ne 124 ] && by=swarm && return 0
-    return 1
+    log=$work/$1.log by=
+    : >"$log"
+    notices "$work/$1-scenarios" && by=scenarios
+    notices "$work/$1-swarm" --seconds 10 && by="$by${by:+ and }swarm"
+    [ -n "$by" ]
 }
 
 while IFS='|' read -r name file command; do
