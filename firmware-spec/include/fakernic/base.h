@@ -73,8 +73,9 @@ FAKERNIC_SIZE(struct fakernic_page_list, 16);
 struct fakernic_queue_record {
 	__le32 index;		/* host writes. SQ, RQ, SRQ: producer index,
 				 * stored after the entries it covers.
-				 * CQ, EQ: consumer index, stored after the
+				 * CQ: consumer index, stored after the
 				 * last read of the entries it frees.
+				 * EQ: not used, its doorbell carries it.
 				 */
 	__le32 rsvd[7];
 	__le32 device_index;	/* device writes; reserved in version 1 (event

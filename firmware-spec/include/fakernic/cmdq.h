@@ -57,11 +57,16 @@ enum fakernic_cmd_status {
 	FAKERNIC_CMD_BAD_PARAM		= 3,	/* a value out of its range */
 	FAKERNIC_CMD_BAD_ID		= 4,	/* no such object */
 	FAKERNIC_CMD_BAD_STATE		= 5,	/* not in the object's state */
-	FAKERNIC_CMD_BUSY		= 6,	/* others still refer to it */
+	FAKERNIC_CMD_BUSY		= 6,	/* others still refer to it, or
+						 * the only one there may be
+						 * exists already
+						 */
 	FAKERNIC_CMD_NO_RESOURCE	= 7,	/* the limit of objects is reached */
 	FAKERNIC_CMD_BAD_PAGE_LIST	= 8,	/* malformed, or too short */
-	FAKERNIC_CMD_DMA_ERROR		= 9,	/* a page table cannot be read */
-	FAKERNIC_CMD_UNSUPPORTED	= 10,	/* a feature not offered */
+	FAKERNIC_CMD_DMA_ERROR		= 9,	/* page tables, counters */
+	FAKERNIC_CMD_UNSUPPORTED	= 10,	/* feature not offered, or not taken
+						 * by the driver
+						 */
 };
 
 enum fakernic_cmd_opcode {
@@ -135,10 +140,7 @@ struct fakernic_query_device_resp {
 	__le32 max_uar;
 	__le32 max_mcast_groups;
 	__le32 max_mcast_qps;	/* per group */
-	__le32 max_qp_wr;	/* work requests; also basic blocks and slots:
-				 * the largest SQ has this many WQEs of the
-				 * largest size or 1 << 16 blocks
-				 */
+	__le32 max_qp_wr;	/* work requests in an SQ, of any size, or RQ */
 	__le32 max_cqe;
 	__le32 max_srq_wr;
 	__le32 max_message_size;	/* bytes */
@@ -298,6 +300,8 @@ struct fakernic_create_mr_req {
 	__le32 max_pages;	/* FAST_REG: 1..max_fast_reg_pages, else 0 */
 };
 FAKERNIC_SIZE(struct fakernic_create_mr_req, 48);
+
+/* DESTROY_MR, DESTROY_MW, REREG_MR look at the index of the key only. */
 
 /* REREG_MR -> struct fakernic_id: the key (FEATURE_REREG_MR). HW DATA */
 struct fakernic_rereg_mr_req {

@@ -16,14 +16,18 @@
 
 #include "base.h"
 
-/* HW DATA: a completion queue entry. IBTA 11.4.2.1. */
+/*
+ * HW DATA: a completion queue entry. IBTA 11.4.2.1. With another status than
+ * SUCCESS only timestamp, qpn, wqe_index, srqn, vendor_err, opcode and status
+ * are valid. An opcode of FAKERNIC_CQE_RECV or above always means a receive.
+ */
 struct fakernic_cqe {
 	__le64 timestamp;	/* device clock, ns */
 	__le32 qpn;		/* of the local QP */
-	__le32 wqe_index;	/* SQ: index of the WQE's first basic block;
+	__le32 wqe_index;	/* SQ: free-running index of its first block;
 				 * RQ, SRQ: tag of the receive WQE
 				 */
-	__le32 byte_count;	/* receives, reads, atomics */
+	__le32 byte_count;	/* UD, GSI receives: with the 40 GRH bytes */
 	__le32 imm_or_key;	/* with IMM or INV */
 	__le32 src_qpn;		/* UD, GSI receives */
 	__le32 srqn;		/* receives from an SRQ, else 0 */

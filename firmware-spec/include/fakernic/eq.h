@@ -5,7 +5,8 @@
  * An entry belongs to the driver when its owner byte's bit 0 differs from that
  * of the previous pass: the ring is zeroed at creation, the device writes
  * owner = 1 in its first pass, 0 in its second, and so on. The driver frees
- * entries with the EQ doorbell. Delivery is lossless: an event that finds its
+ * entries with the EQ doorbell, whose ARM bit asks for an interrupt; a new EQ
+ * is not armed. Delivery is lossless: an event that finds its
  * EQ full stays latched in the device (one per object and type) and is written
  * when the consumer index moves.
  */
@@ -19,7 +20,9 @@ struct fakernic_eqe {
 	__u8 type;		/* enum fakernic_event */
 	__u8 rsvd[3];
 	__le32 id;		/* cqn, qpn, srqn, or 0 for port and device */
-	__le32 data;		/* FAKERNIC_EVENT_QP_*: vendor_err (cq.h) */
+	__le32 data;		/* QP_*, SRQ_ERROR: vendor_err (cq.h);
+				 * DEVICE_FATAL: fatal code (regs.h); else 0
+				 */
 	__u8 rsvd2[3];
 	__u8 owner;		/* bit 0: pass */
 };

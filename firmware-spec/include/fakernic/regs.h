@@ -64,7 +64,7 @@
 #define FAKERNIC_FEATURE_FLOW		FAKERNIC_BITS(18, 18)
 #define FAKERNIC_FEATURE_WQ_RSS		FAKERNIC_BITS(19, 19)
 #define FAKERNIC_FEATURE_CSUM		FAKERNIC_BITS(20, 20)
-#define FAKERNIC_FEATURE_VLAN		FAKERNIC_BITS(21, 21)
+#define FAKERNIC_FEATURE_VLAN		FAKERNIC_BITS(21, 21)	/* offload */
 #define FAKERNIC_FEATURE_CNP		FAKERNIC_BITS(22, 22)
 #define FAKERNIC_FEATURE_DCQCN		FAKERNIC_BITS(23, 23)
 #define FAKERNIC_FEATURE_RATE_LIMIT	FAKERNIC_BITS(24, 24)
@@ -81,8 +81,8 @@
  * for PCI configuration space; it reads back as 0.
  */
 #define FAKERNIC_CONTROL_RESET		FAKERNIC_BITS(0, 0)
-/* 0 -> 1 brings the command queue up from the CMDQ registers; clearing it is a
- * guest error, only RESET ends operation.
+/* 0 -> 1 brings the command queue up from the CMDQ registers, which cannot be
+ * written from then on; clearing it is a guest error, only RESET ends operation.
  */
 #define FAKERNIC_CONTROL_ENABLE		FAKERNIC_BITS(1, 1)
 
@@ -113,7 +113,7 @@ enum fakernic_fatal_code {
 
 /*
  * The command queue (cmdq.h). Addresses are DMA addresses of physically
- * contiguous rings, FAKERNIC_PAGE_SIZE aligned. Writable while not ENABLED.
+ * contiguous rings, FAKERNIC_PAGE_SIZE aligned. Writable until ENABLE.
  */
 #define FAKERNIC_REG_CMDQ_SQ_LO		0x040	/* RW */
 #define FAKERNIC_REG_CMDQ_SQ_HI		0x044	/* RW */
