@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One function per command: structures of the hardware interface in, plain
+ * values out. Those that free an object succeed on a dead device, which has
+ * forgotten all its objects: otherwise nothing could be torn down any more.
+ */
+#include "fakernic.h"
+
+int fakernic_cmd_nop(struct fakernic_dev *dev)
+{
+	u8 sent[FAKERNIC_CMD_PAYLOAD], received[FAKERNIC_CMD_PAYLOAD];
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < sizeof(sent); i++)
+		sent[i] = i ^ 0xa5;
+	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_NOP, sent, sizeof(sent),
+				 received, sizeof(received));
+	if (ret)
+		return ret;
+	return memcmp(sent, received, sizeof(sent)) ? -EIO : 0;
+}
+
+int fakernic_cmd_query_device(struct fakernic_dev *dev,
+			      struct fakernic_query_device_resp *resp)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0,
+				  resp, sizeof(*resp));
+}
+
+int fakernic_cmd_query_port(struct fakernic_dev *dev,
+			    struct fakernic_query_port_resp *resp)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_PORT, NULL, 0,
+				  resp, sizeof(*resp));
+}
+
+int fakernic_cmd_set_port(struct fakernic_dev *dev,
+			  const struct fakernic_set_port_req *req)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_SET_PORT, req,
+				  sizeof(*req), NULL, 0);
+}
+
+/* Returns how many counters the device has, or an error. */
+int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
+			     u32 length)
+{
+	struct fakernic_query_stats_req req = {
+		.address = cpu_to_le64(dma),
+		.length = cpu_to_le32(length),
+	};
+	struct fakernic_query_stats_resp resp = {};
+	int ret;
+
+	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_STATS, &req,
+				 sizeof(req), &resp, sizeof(resp));
+	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
+}
+
+/* A gid of type FAKERNIC_GID_NONE clears the entry. */
+int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
+			 const struct fakernic_gid *gid)
+{
+	struct fakernic_set_gid_req req = {
+		.index = cpu_to_le16(index),
+		.type = gid->type,
+	};
+
+	if (gid->type != FAKERNIC_GID_NONE) {
+		req.vlan = cpu_to_le16(gid->vlan);
+		memcpy(req.mac, gid->mac, sizeof(req.mac));
+		memcpy(req.gid, gid->gid, sizeof(req.gid));
+	}
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_SET_GID, &req,
+				  sizeof(req), NULL, 0);
+}
+
+/* A command whose response is the id of the object it made. */
+static int fakernic_cmd_make(struct fakernic_dev *dev, u16 opcode,
+			     const void *req, u32 req_size, u32 *id)
+{
+	struct fakernic_id resp = {};
+	int ret;
+
+	ret = fakernic_cmdq_exec(dev, opcode, req, req_size, &resp,
+				 sizeof(resp));
+	if (!ret)
+		*id = le32_to_cpu(resp.id);
+	return ret;
+}
+
+int fakernic_cmd_create_eq(struct fakernic_dev *dev,
+			   const struct fakernic_create_eq_req *req, u32 *eqn)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_EQ, req,
+				 sizeof(*req), eqn);
+}
+
+int fakernic_cmd_create_cq(struct fakernic_dev *dev,
+			   const struct fakernic_create_cq_req *req, u32 *cqn)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_CQ, req,
+				 sizeof(*req), cqn);
+}
+
+int fakernic_cmd_resize_cq(struct fakernic_dev *dev,
+			   const struct fakernic_resize_cq_req *req)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_RESIZE_CQ, req,
+				  sizeof(*req), NULL, 0);
+}
+
+int fakernic_cmd_create_mr(struct fakernic_dev *dev,
+			   const struct fakernic_create_mr_req *req, u32 *key)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_MR, req,
+				 sizeof(*req), key);
+}
+
+int fakernic_cmd_create_qp(struct fakernic_dev *dev,
+			   const struct fakernic_create_qp_req *req, u32 *qpn)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_QP, req,
+				 sizeof(*req), qpn);
+}
+
+int fakernic_cmd_modify_qp(struct fakernic_dev *dev,
+			   const struct fakernic_modify_qp_req *req)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_MODIFY_QP, req,
+				  sizeof(*req), NULL, 0);
+}
+
+int fakernic_cmd_query_qp(struct fakernic_dev *dev, u32 qpn,
+			  struct fakernic_qp_attr *attr)
+{
+	struct fakernic_id req = { .id = cpu_to_le32(qpn) };
+
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_QP, &req,
+				  sizeof(req), attr, sizeof(*attr));
+}
+
+int fakernic_cmd_create_srq(struct fakernic_dev *dev,
+			    const struct fakernic_create_srq_req *req,
+			    u32 *srqn)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_SRQ, req,
+				 sizeof(*req), srqn);
+}
+
+int fakernic_cmd_modify_srq(struct fakernic_dev *dev,
+			    const struct fakernic_modify_srq_req *req)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_MODIFY_SRQ, req,
+				  sizeof(*req), NULL, 0);
+}
+
+int fakernic_cmd_query_srq(struct fakernic_dev *dev, u32 srqn,
+			   struct fakernic_query_srq_resp *resp)
+{
+	struct fakernic_id req = { .id = cpu_to_le32(srqn) };
+
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_SRQ, &req,
+				  sizeof(req), resp, sizeof(*resp));
+}
+
+/* ATTACH_MCAST and DETACH_MCAST. */
+int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
+		       const union ib_gid *gid, u32 qpn)
+{
+	struct fakernic_mcast_req req = { .qpn = cpu_to_le32(qpn) };
+	int ret;
+
+	memcpy(req.gid, gid->raw, sizeof(req.gid));
+	ret = fakernic_cmdq_exec(dev, opcode, &req, sizeof(req), NULL, 0);
+	if (opcode == FAKERNIC_CMD_DETACH_MCAST && READ_ONCE(dev->dead))
+		return 0;
+	return ret;
+}
+
+/* ALLOC_*: no request structure, the response is an id. */
+int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id)
+{
+	return fakernic_cmd_make(dev, opcode, NULL, 0, id);
+}
+
+/* DEALLOC_*, DESTROY_*: the request is an id, there is no response. */
+int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
+{
+	struct fakernic_id req = { .id = cpu_to_le32(id) };
+	int ret;
+
+	ret = fakernic_cmdq_exec(dev, opcode, &req, sizeof(req), NULL, 0);
+	if (!ret || READ_ONCE(dev->dead))
+		return 0;
+	dev_err_ratelimited(&dev->pdev->dev,
+			    "object %#x cannot be freed by command %#x: %d\n",
+			    id, opcode, ret);
+	return ret;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The command queue: takes a request, puts it on the ring, sleeps until vector
+ * 0 says that completions are there, hands the response back. As many commands
+ * as the ring has entries may be in flight.
+ *
+ * A command that is not answered in time, and a device that reports FATAL or
+ * answers nonsense, end the queue for good: it is "dead", whoever waits is
+ * woken with -EIO, and later commands fail at once. So nothing ever hangs on a
+ * broken device. A command's buffers are its caller's; the interrupt touches
+ * them only while the caller is listed in cmdq.waiting, under the lock.
+ */
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/iopoll.h>
+#include <linux/jiffies.h>
+#include <linux/slab.h>
+#include "fakernic.h"
+
+/* An emulated device may stand still for long while its host is busy. */
+#define FAKERNIC_CMD_TIMEOUT_MS		30000
+#define FAKERNIC_CMD_POLL_MS		500
+#define FAKERNIC_CMDQ_LOG_DEPTH		6
+#define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
+
+static const char *fakernic_cmd_status_name(u8 status)
+{
+	static const char * const names[] = {
+		[FAKERNIC_CMD_OK] = "ok",
+		[FAKERNIC_CMD_BAD_OPCODE] = "bad opcode",
+		[FAKERNIC_CMD_BAD_RESERVED] = "reserved field not zero",
+		[FAKERNIC_CMD_BAD_PARAM] = "bad parameter",
+		[FAKERNIC_CMD_BAD_ID] = "no such object",
+		[FAKERNIC_CMD_BAD_STATE] = "bad state",
+		[FAKERNIC_CMD_BUSY] = "busy",
+		[FAKERNIC_CMD_NO_RESOURCE] = "no resource left",
+		[FAKERNIC_CMD_BAD_PAGE_LIST] = "bad page list",
+		[FAKERNIC_CMD_DMA_ERROR] = "DMA error",
+		[FAKERNIC_CMD_UNSUPPORTED] = "unsupported",
+	};
+
+	return status < ARRAY_SIZE(names) ? names[status] : "unknown status";
+}
+
+static int fakernic_cmd_status_errno(u8 status)
+{
+	switch (status) {
+	case FAKERNIC_CMD_OK:
+		return 0;
+	case FAKERNIC_CMD_BAD_OPCODE:
+	case FAKERNIC_CMD_UNSUPPORTED:
+		return -EOPNOTSUPP;
+	case FAKERNIC_CMD_BUSY:
+		return -EBUSY;
+	case FAKERNIC_CMD_NO_RESOURCE:
+		return -ENOMEM;
+	case FAKERNIC_CMD_DMA_ERROR:
+		return -EFAULT;
+	default:
+		return -EINVAL;
+	}
+}
+
+int fakernic_cmdq_init(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	size_t depth = 1UL << FAKERNIC_CMDQ_LOG_DEPTH;
+	struct device *device = &dev->pdev->dev;
+
+	cmdq->log_depth = FAKERNIC_CMDQ_LOG_DEPTH;
+	spin_lock_init(&cmdq->lock);
+	sema_init(&cmdq->free, depth);
+
+	cmdq->waiting = kcalloc(depth, sizeof(*cmdq->waiting), GFP_KERNEL);
+	if (!cmdq->waiting)
+		return -ENOMEM;
+	cmdq->sq = dma_alloc_coherent(device, depth * sizeof(*cmdq->sq),
+				      &cmdq->sq_dma, GFP_KERNEL);
+	if (!cmdq->sq)
+		goto err_free_waiting;
+	cmdq->cq = dma_alloc_coherent(device, depth * sizeof(*cmdq->cq),
+				      &cmdq->cq_dma, GFP_KERNEL);
+	if (!cmdq->cq)
+		goto err_free_sq;
+	return 0;
+
+err_free_sq:
+	dma_free_coherent(device, depth * sizeof(*cmdq->sq), cmdq->sq,
+			  cmdq->sq_dma);
+err_free_waiting:
+	kfree(cmdq->waiting);
+	return -ENOMEM;
+}
+
+/* The device must have been stopped. */
+void fakernic_cmdq_cleanup(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	size_t depth = 1UL << cmdq->log_depth;
+	struct device *device = &dev->pdev->dev;
+
+	dma_free_coherent(device, depth * sizeof(*cmdq->cq), cmdq->cq,
+			  cmdq->cq_dma);
+	dma_free_coherent(device, depth * sizeof(*cmdq->sq), cmdq->sq,
+			  cmdq->sq_dma);
+	kfree(cmdq->waiting);
+}
+
+/* Tells the reset device where the rings are and starts it. */
+int fakernic_cmdq_enable(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	u32 status;
+	int ret;
+
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_LO,
+		       lower_32_bits(cmdq->sq_dma));
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_HI,
+		       upper_32_bits(cmdq->sq_dma));
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_CQ_LO,
+		       lower_32_bits(cmdq->cq_dma));
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_CQ_HI,
+		       upper_32_bits(cmdq->cq_dma));
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_LOG_DEPTH, cmdq->log_depth);
+	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+	ret = readl_poll_timeout(dev->regs + FAKERNIC_REG_STATUS, status,
+				 status & (FAKERNIC_STATUS_ENABLED |
+					   FAKERNIC_STATUS_FATAL),
+				 1000, FAKERNIC_ENABLE_TIMEOUT_US);
+	if (!ret && status & FAKERNIC_STATUS_FATAL)
+		ret = -EIO;
+	if (ret)
+		dev_err(&dev->pdev->dev,
+			"device cannot be enabled: status %#x, fatal code: %s\n",
+			status,
+			fakernic_fatal_name(fakernic_read(dev, FAKERNIC_REG_FATAL_CODE)));
+	return ret;
+}
+
+/* Wakes all who wait: they will not be answered. */
+static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
+{
+	u32 mask = (1U << cmdq->log_depth) - 1;
+	unsigned long flags;
+
+	spin_lock_irqsave(&cmdq->lock, flags);
+	for (; cmdq->ci != cmdq->pi; cmdq->ci++) {
+		struct fakernic_cmd_wait *wait = cmdq->waiting[cmdq->ci & mask];
+
+		if (wait) {
+			cmdq->waiting[cmdq->ci & mask] = NULL;
+			wait->error = -EIO;
+			complete(&wait->done);
+		}
+		up(&cmdq->free);
+	}
+	spin_unlock_irqrestore(&cmdq->lock, flags);
+}
+
+/*
+ * Makes the device dead: once, from any context. It is stopped before anyone
+ * hears of it, who might free what it still writes to.
+ */
+void fakernic_cmdq_kill(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	unsigned long flags;
+	bool first;
+
+	spin_lock_irqsave(&cmdq->lock, flags);
+	first = !cmdq->dead;
+	cmdq->dead = true;
+	WRITE_ONCE(dev->dead, true);
+	spin_unlock_irqrestore(&cmdq->lock, flags);
+	if (!first)
+		return;
+	fakernic_stop_device(dev);
+	fakernic_cmdq_abandon(cmdq);
+	schedule_work(&dev->fatal_work);
+}
+
+/* Copies one completion to who waits for it. False: it is nonsense. */
+static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
+				       const struct fakernic_cmd_completion *cqe)
+{
+	u32 slot = cmdq->ci & ((1U << cmdq->log_depth) - 1);
+	struct fakernic_cmd_wait *wait = cmdq->waiting[slot];
+
+	if (cmdq->ci == cmdq->pi || le32_to_cpu(cqe->cookie) != cmdq->ci)
+		return false;
+	if (wait) {
+		if (le16_to_cpu(cqe->opcode) != wait->opcode)
+			return false;
+		wait->status = cqe->status;
+		wait->detail = le32_to_cpu(cqe->detail);
+		if (wait->resp_size)
+			memcpy(wait->resp, cqe->payload, wait->resp_size);
+		cmdq->waiting[slot] = NULL;
+		complete(&wait->done);
+	}
+	cmdq->ci++;
+	up(&cmdq->free);
+	return true;
+}
+
+/* Takes the completions that are there; from vector 0, or when polling. */
+void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	u32 mask = (1U << cmdq->log_depth) - 1;
+	unsigned long flags;
+	bool good = true;
+
+	spin_lock_irqsave(&cmdq->lock, flags);
+	while (good && !cmdq->dead) {
+		struct fakernic_cmd_completion *cqe = &cmdq->cq[cmdq->ci & mask];
+		u8 pass = ~(cmdq->ci >> cmdq->log_depth) & 1;
+
+		if ((READ_ONCE(cqe->owner) & 1) != pass)
+			break;
+		/* The rest of the entry was written before its owner bit. */
+		dma_rmb();
+		good = fakernic_cmdq_complete_one(cmdq, cqe);
+	}
+	spin_unlock_irqrestore(&cmdq->lock, flags);
+
+	if (!good) {
+		dev_err(&dev->pdev->dev,
+			"device completed a command that was not given\n");
+		fakernic_cmdq_kill(dev);
+	}
+}
+
+/* Puts a request on the ring; an entry has been reserved for it. */
+static int fakernic_cmdq_submit(struct fakernic_dev *dev,
+				struct fakernic_cmd_wait *wait,
+				const void *req, u32 req_size)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	struct fakernic_cmd *cmd;
+	unsigned long flags;
+	u32 slot;
+
+	spin_lock_irqsave(&cmdq->lock, flags);
+	if (cmdq->dead) {
+		spin_unlock_irqrestore(&cmdq->lock, flags);
+		up(&cmdq->free);
+		return -EIO;
+	}
+	slot = cmdq->pi & ((1U << cmdq->log_depth) - 1);
+	cmd = &cmdq->sq[slot];
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->opcode = cpu_to_le16(wait->opcode);
+	cmd->cookie = cpu_to_le32(cmdq->pi);
+	if (req_size)
+		memcpy(cmd->payload, req, req_size);
+	cmdq->waiting[slot] = wait;
+	cmdq->pi++;
+	/* writel() orders the request before the doorbell. */
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, cmdq->pi);
+	spin_unlock_irqrestore(&cmdq->lock, flags);
+	return 0;
+}
+
+/* True when the device has stopped or is not there any more. */
+static bool fakernic_cmdq_is_broken(struct fakernic_dev *dev, u16 opcode)
+{
+	struct device *device = &dev->pdev->dev;
+
+	if (fakernic_is_gone(dev)) {
+		dev_err(device, "device does not answer any more\n");
+		return true;
+	}
+	if (fakernic_read(dev, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL) {
+		dev_err(device, "device has stopped at command %#x: %s\n",
+			opcode, fakernic_fatal_name(fakernic_read(dev,
+						FAKERNIC_REG_FATAL_CODE)));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Sleeps until the command is answered or the queue is dead; on return nobody
+ * refers to wait any more. Looks at the ring itself now and then, should an
+ * interrupt have been lost.
+ */
+static int fakernic_cmdq_wait(struct fakernic_dev *dev,
+			      struct fakernic_cmd_wait *wait)
+{
+	unsigned long deadline =
+		jiffies + msecs_to_jiffies(FAKERNIC_CMD_TIMEOUT_MS);
+
+	while (!wait_for_completion_timeout(&wait->done,
+					    msecs_to_jiffies(FAKERNIC_CMD_POLL_MS))) {
+		fakernic_cmdq_interrupt(dev);
+		if (try_wait_for_completion(&wait->done)) {
+			dev_warn_once(&dev->pdev->dev,
+				      "command %#x was answered without an interrupt\n",
+				      wait->opcode);
+			break;
+		}
+		if (time_after(jiffies, deadline)) {
+			dev_err(&dev->pdev->dev,
+				"no answer to command %#x within %d s\n",
+				wait->opcode, FAKERNIC_CMD_TIMEOUT_MS / 1000);
+		} else if (!fakernic_cmdq_is_broken(dev, wait->opcode)) {
+			continue;
+		}
+		/* Completes all that wait, this command too. */
+		fakernic_cmdq_kill(dev);
+		wait_for_completion(&wait->done);
+		break;
+	}
+	return wait->error;
+}
+
+/*
+ * Executes one command and copies its response to resp. May sleep. Returns
+ * -EIO when the device is dead, or what its status means.
+ */
+int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
+		       const void *req, u32 req_size,
+		       void *resp, u32 resp_size)
+{
+	struct fakernic_cmd_wait wait = {
+		.resp = resp,
+		.resp_size = resp_size,
+		.opcode = opcode,
+	};
+	struct device *device = &dev->pdev->dev;
+	int ret;
+
+	if (WARN_ON_ONCE(req_size > FAKERNIC_CMD_PAYLOAD ||
+			 resp_size > FAKERNIC_CMD_PAYLOAD))
+		return -EINVAL;
+	init_completion(&wait.done);
+
+	/* Each command in flight ends within its timeout, so this ends too. */
+	down(&dev->cmdq.free);
+	ret = fakernic_cmdq_submit(dev, &wait, req, req_size);
+	if (ret)
+		return ret;
+	ret = fakernic_cmdq_wait(dev, &wait);
+	if (ret)
+		return ret;
+	if (wait.status != FAKERNIC_CMD_OK)
+		dev_dbg(device, "command %#x refused: %s, at byte %u\n",
+			opcode, fakernic_cmd_status_name(wait.status),
+			wait.detail);
+	return fakernic_cmd_status_errno(wait.status);
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Completion queues. The first part is the hardware queue, which the net_device
+ * uses too; the second part are the verbs. Entries become work completions here
+ * only for kernel CQs; a user's CQ is read by its provider and costs the kernel
+ * no more than its events.
+ *
+ * Kernel CQs hold entries of several QPs. The entry names its QP by number; the
+ * QP is there as long as such an entry can be, since destroying it (or taking
+ * it back to RESET) first ends its completions, then removes what is left of
+ * them (fakernic_cq_clean()).
+ */
+#include <linux/if_vlan.h>
+#include <linux/slab.h>
+#include "fakernic.h"
+
+#define FAKERNIC_CQE_LOG_SIZE	6
+#define FAKERNIC_CQ_LOG_DEPTH_MIN	1
+
+/* Creates it on the device; hw names its callbacks and, if it has, its ring. */
+int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
+			  const struct fakernic_page_list *pages, u8 log_depth,
+			  u32 uar, u32 comp_vector)
+{
+	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
+	struct fakernic_create_cq_req req = {
+		.pages = *pages,
+		.log_depth = log_depth,
+		.uar = cpu_to_le32(uar),
+	};
+	int ret;
+
+	hw->dev = dev;
+	hw->ci = 0;
+	hw->eq = &dev->eqs[FAKERNIC_EQ_COMPLETION + comp_vector % vectors];
+	req.eqn = cpu_to_le32(hw->eq->eqn);
+	ret = fakernic_cmd_create_cq(dev, &req, &hw->cqn);
+	if (ret)
+		return ret;
+	/* Events for a former CQ of this number go to nobody. */
+	fakernic_eq_sync(hw->eq);
+	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
+	ret = xa_insert(&dev->cqs, hw->cqn, hw, GFP_KERNEL);
+	if (ret)
+		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_CQ, hw->cqn);
+	return ret;
+}
+
+/* After it, neither the device nor an interrupt touches the CQ. */
+int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_dev *dev = hw->dev;
+	int ret;
+
+	xa_erase(&dev->cqs, hw->cqn);
+	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_CQ, hw->cqn);
+	if (ret) {
+		xa_store(&dev->cqs, hw->cqn, hw, GFP_KERNEL);
+		return ret;
+	}
+	fakernic_eq_sync(hw->eq);
+	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
+	return 0;
+}
+
+static struct fakernic_cqe *fakernic_cq_hw_peek(struct fakernic_cq_hw *hw,
+						u32 ci)
+{
+	struct fakernic_cqe *cqe = fakernic_queue_entry(&hw->queue, ci);
+	u8 pass = ~(ci >> hw->queue.log_depth) & 1;
+
+	if ((READ_ONCE(cqe->owner) & 1) != pass)
+		return NULL;
+	/* The rest of the entry was written before its owner bit. */
+	dma_rmb();
+	return cqe;
+}
+
+/* The entry at the consumer index, or NULL; the caller advances the index. */
+struct fakernic_cqe *fakernic_cq_hw_next(struct fakernic_cq_hw *hw)
+{
+	return fakernic_cq_hw_peek(hw, hw->ci);
+}
+
+void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited)
+{
+	fakernic_doorbell(hw->dev, FAKERNIC_DOORBELL_CQ_ARM,
+			  solicited ? FAKERNIC_DOORBELL_SOLICITED : 0,
+			  hw->cqn, hw->ci);
+}
+
+static void fakernic_cq_complete(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
+
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+static void fakernic_cq_fail(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
+	struct ib_event event = {
+		.device = cq->ibcq.device,
+		.event = IB_EVENT_CQ_ERR,
+		.element.cq = &cq->ibcq,
+	};
+
+	ibdev_dbg(cq->ibcq.device, "CQ %#x is in error: overrun, or its memory cannot be reached\n",
+		  hw->cqn);
+	if (cq->ibcq.event_handler)
+		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
+}
+
+static int fakernic_create_user_cq(struct fakernic_dev *dev,
+				   struct fakernic_cq *cq,
+				   const struct ib_cq_init_attr *attr,
+				   struct ib_udata *udata)
+{
+	struct fakernic_ureq_create_cq ureq = {};
+	struct fakernic_uresp_create_cq uresp = {};
+	struct fakernic_page_table table;
+	struct fakernic_page_list pages;
+	int ret;
+
+	ret = fakernic_copy_ureq(dev, &ureq, sizeof(ureq), udata);
+	if (ret)
+		return ret;
+	if (memchr_inv(ureq.reserved, 0, sizeof(ureq.reserved)) ||
+	    ureq.log_depth < FAKERNIC_CQ_LOG_DEPTH_MIN ||
+	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
+	    attr->cqe > 1U << ureq.log_depth) {
+		ibdev_dbg(&dev->ibdev,
+			  "create CQ: log depth %u for %u entries\n",
+			  ureq.log_depth, attr->cqe);
+		return -EINVAL;
+	}
+	cq->umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
+				       FAKERNIC_CQE_LOG_SIZE, &table, &pages);
+	if (IS_ERR(cq->umem))
+		return PTR_ERR(cq->umem);
+	ret = fakernic_cq_hw_create(dev, &cq->hw, &pages, ureq.log_depth,
+				    fakernic_udata_uar(udata),
+				    attr->comp_vector);
+	fakernic_page_table_free(dev, &table);
+	if (ret)
+		goto err_release;
+
+	cq->ibcq.cqe = 1 << ureq.log_depth;
+	uresp.cqn = cq->hw.cqn;
+	ret = ib_copy_to_udata(udata, &uresp,
+			       min(sizeof(uresp), udata->outlen));
+	if (ret)
+		goto err_destroy;
+	return 0;
+
+err_destroy:
+	fakernic_cq_hw_destroy(&cq->hw);
+err_release:
+	ib_umem_release(cq->umem);
+	return ret;
+}
+
+static int fakernic_create_kernel_cq(struct fakernic_dev *dev,
+				     struct fakernic_cq *cq,
+				     const struct ib_cq_init_attr *attr)
+{
+	struct fakernic_page_list pages;
+	u8 log_depth = max_t(u8, order_base_2(attr->cqe),
+			     FAKERNIC_CQ_LOG_DEPTH_MIN);
+	int ret;
+
+	ret = fakernic_queue_alloc(dev, &cq->hw.queue, log_depth,
+				   FAKERNIC_CQE_LOG_SIZE);
+	if (ret)
+		return ret;
+	fakernic_queue_pages(&cq->hw.queue, &pages);
+	ret = fakernic_cq_hw_create(dev, &cq->hw, &pages, log_depth,
+				    FAKERNIC_KERNEL_UAR, attr->comp_vector);
+	if (ret) {
+		fakernic_queue_free(dev, &cq->hw.queue);
+		return ret;
+	}
+	cq->ibcq.cqe = 1 << log_depth;
+	return 0;
+}
+
+int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		       FAKERNIC_CREATE_CQ_ARG *arg)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
+	struct ib_udata *udata = fakernic_create_cq_udata(arg);
+	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+
+	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > dev->ibdev.attrs.max_cqe) {
+		ibdev_dbg(&dev->ibdev, "create CQ: %u entries, limit %d\n",
+			  attr->cqe, dev->ibdev.attrs.max_cqe);
+		return -EINVAL;
+	}
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->send_qps);
+	INIT_LIST_HEAD(&cq->recv_qps);
+	cq->hw.complete = fakernic_cq_complete;
+	cq->hw.fail = fakernic_cq_fail;
+	if (udata)
+		return fakernic_create_user_cq(dev, cq, attr, udata);
+	return fakernic_create_kernel_cq(dev, cq, attr);
+}
+
+int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+	int ret;
+
+	ret = fakernic_cq_hw_destroy(&cq->hw);
+	if (ret)
+		return ret;
+	fakernic_queue_free(cq->hw.dev, &cq->hw.queue);
+	ib_umem_release(cq->umem);
+	return 0;
+}
+
+/* User CQs only: no kernel consumer resizes, and it would have to poll both. */
+int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
+	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+	struct fakernic_resize_cq_req req = {};
+	struct fakernic_ureq_resize_cq ureq = {};
+	struct fakernic_page_table table;
+	struct ib_umem *umem;
+	int ret;
+
+	if (!udata || !cq->umem)
+		return -EOPNOTSUPP;
+	ret = fakernic_copy_ureq(dev, &ureq, sizeof(ureq), udata);
+	if (ret)
+		return ret;
+	if (memchr_inv(ureq.reserved, 0, sizeof(ureq.reserved)) ||
+	    ureq.log_depth < FAKERNIC_CQ_LOG_DEPTH_MIN ||
+	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || cqe < 1 ||
+	    cqe > dev->ibdev.attrs.max_cqe || cqe > 1 << ureq.log_depth) {
+		ibdev_dbg(&dev->ibdev,
+			  "resize CQ %#x: log depth %u for %d entries\n",
+			  cq->hw.cqn, ureq.log_depth, cqe);
+		return -EINVAL;
+	}
+	umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
+				   FAKERNIC_CQE_LOG_SIZE, &table, &req.pages);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	req.cqn = cpu_to_le32(cq->hw.cqn);
+	req.log_depth = ureq.log_depth;
+	ret = fakernic_cmd_resize_cq(dev, &req);
+	fakernic_page_table_free(dev, &table);
+	if (ret) {
+		ib_umem_release(umem);
+		return ret;
+	}
+	ib_umem_release(cq->umem);
+	cq->umem = umem;
+	ibcq->cqe = 1 << ureq.log_depth;
+	return 0;
+}
+
+static enum ib_wc_status fakernic_wc_status(u8 status)
+{
+	/* The interface uses the numbers of ibv_wc_status, which are these. */
+	BUILD_BUG_ON((int)FAKERNIC_WC_GENERAL_ERR != (int)IB_WC_GENERAL_ERR);
+	BUILD_BUG_ON((int)FAKERNIC_WC_RETRY_EXC_ERR !=
+		     (int)IB_WC_RETRY_EXC_ERR);
+
+	return status <= FAKERNIC_WC_GENERAL_ERR ? status : IB_WC_GENERAL_ERR;
+}
+
+static enum ib_wc_opcode fakernic_wc_opcode(u8 opcode)
+{
+	switch (opcode) {
+	case FAKERNIC_CQE_RDMA_WRITE:
+		return IB_WC_RDMA_WRITE;
+	case FAKERNIC_CQE_RDMA_READ:
+		return IB_WC_RDMA_READ;
+	case FAKERNIC_CQE_CMP_SWAP:
+		return IB_WC_COMP_SWAP;
+	case FAKERNIC_CQE_FETCH_ADD:
+		return IB_WC_FETCH_ADD;
+	case FAKERNIC_CQE_MASKED_CMP_SWAP:
+		return IB_WC_MASKED_COMP_SWAP;
+	case FAKERNIC_CQE_MASKED_FETCH_ADD:
+		return IB_WC_MASKED_FETCH_ADD;
+	case FAKERNIC_CQE_LOCAL_INV:
+		return IB_WC_LOCAL_INV;
+	case FAKERNIC_CQE_REG_MR:
+		return IB_WC_REG_MR;
+	case FAKERNIC_CQE_RECV:
+		return IB_WC_RECV;
+	case FAKERNIC_CQE_RECV_RDMA_IMM:
+		return IB_WC_RECV_RDMA_WITH_IMM;
+	default:
+		return IB_WC_SEND;
+	}
+}
+
+/* Datagram receives: who sent it, over which network. */
+static void fakernic_wc_datagram(struct ib_wc *wc,
+				 const struct fakernic_cqe *cqe)
+{
+	wc->src_qp = le32_to_cpu(cqe->src_qpn);
+	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
+	wc->sl = cqe->sl;
+	wc->port_num = FAKERNIC_PORT;
+	if (cqe->flags & FAKERNIC_CQE_GRH)
+		wc->wc_flags |= IB_WC_GRH;
+	if (cqe->network_type == FAKERNIC_GID_IPV4 ||
+	    cqe->network_type == FAKERNIC_GID_IPV6) {
+		wc->network_hdr_type = cqe->network_type;
+		wc->wc_flags |= IB_WC_WITH_NETWORK_HDR_TYPE;
+	}
+	memcpy(wc->smac, cqe->smac, ETH_ALEN);
+	wc->wc_flags |= IB_WC_WITH_SMAC;
+	if (cqe->flags & FAKERNIC_CQE_VLAN) {
+		wc->vlan_id = le16_to_cpu(cqe->vlan) & VLAN_VID_MASK;
+		wc->wc_flags |= IB_WC_WITH_VLAN;
+	}
+}
+
+static void fakernic_wc_recv(struct fakernic_qp *qp, struct ib_wc *wc,
+			     const struct fakernic_cqe *cqe)
+{
+	u32 tag = le32_to_cpu(cqe->wqe_index);
+
+	if (qp->ibqp.srq) {
+		wc->wr_id = fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
+						  tag);
+	} else {
+		wc->wr_id = qp->rq.wr_id[tag & qp->rq.queue.mask];
+		WRITE_ONCE(qp->rq.ci, qp->rq.ci + 1);
+	}
+	wc->byte_len = le32_to_cpu(cqe->byte_count);
+	if (cqe->flags & FAKERNIC_CQE_IMM) {
+		wc->ex.imm_data = cpu_to_be32(le32_to_cpu(cqe->imm_or_key));
+		wc->wc_flags |= IB_WC_WITH_IMM;
+	} else if (cqe->flags & FAKERNIC_CQE_INV) {
+		wc->ex.invalidate_rkey = le32_to_cpu(cqe->imm_or_key);
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
+	}
+	if (qp->type == FAKERNIC_QP_UD || qp->type == FAKERNIC_QP_GSI)
+		fakernic_wc_datagram(wc, cqe);
+}
+
+static void fakernic_wc_send(struct fakernic_qp *qp, struct ib_wc *wc,
+			     const struct fakernic_cqe *cqe)
+{
+	struct fakernic_sq *sq = &qp->sq;
+	u32 place = le32_to_cpu(cqe->wqe_index) & sq->queue.mask;
+	u32 skipped = (place - sq->ci) & sq->queue.mask;
+
+	/* WQEs without a completion of their own are done as well. */
+	wc->wr_id = sq->wr_id[place];
+	wc->byte_len = le32_to_cpu(cqe->byte_count);
+	WRITE_ONCE(sq->ci, sq->ci + skipped + sq->bb_count[place]);
+}
+
+/* False: the entry is of a QP that is not there any more. */
+static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
+			     const struct fakernic_cqe *cqe)
+{
+	struct fakernic_qp *qp = fakernic_qp_of(cq->hw.dev,
+						le32_to_cpu(cqe->qpn));
+	bool recv = cqe->opcode >= FAKERNIC_CQE_RECV;
+
+	if (!qp || (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq)
+		return false;
+	memset(wc, 0, sizeof(*wc));
+	wc->qp = &qp->ibqp;
+	wc->status = fakernic_wc_status(cqe->status);
+	wc->opcode = fakernic_wc_opcode(cqe->opcode);
+	wc->vendor_err = le16_to_cpu(cqe->vendor_err);
+	if (recv)
+		fakernic_wc_recv(qp, wc, cqe);
+	else
+		fakernic_wc_send(qp, wc, cqe);
+	return true;
+}
+
+/*
+ * What a dead device will not complete any more is completed here, so that
+ * kernel users that wait for their QPs to drain come to an end.
+ */
+static int fakernic_flush_dead(struct fakernic_cq *cq, int count,
+			       struct ib_wc *wc)
+{
+	struct fakernic_qp *qp;
+	int n = 0;
+
+	list_for_each_entry(qp, &cq->send_qps, send_node)
+		while (n < count && fakernic_sq_flush_one(qp, &wc[n]))
+			n++;
+	list_for_each_entry(qp, &cq->recv_qps, recv_node)
+		while (n < count && fakernic_rq_flush_one(qp, &wc[n]))
+			n++;
+	return n;
+}
+
+int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
+{
+	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+	struct fakernic_cqe *cqe;
+	unsigned long flags;
+	u32 start;
+	int n = 0;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	start = cq->hw.ci;
+	while (n < count) {
+		cqe = fakernic_cq_hw_next(&cq->hw);
+		if (!cqe)
+			break;
+		if (fakernic_wc_fill(cq, &wc[n], cqe))
+			n++;
+		cq->hw.ci++;
+	}
+	if (cq->hw.ci != start)
+		fakernic_queue_publish(&cq->hw.queue, cq->hw.ci);
+	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
+		n += fakernic_flush_dead(cq, count - n, &wc[n]);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return n;
+}
+
+/*
+ * The device raises the event at once when there already is an entry, so that
+ * no event is ever missed (IB_CQ_REPORT_MISSED_EVENTS).
+ */
+int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+{
+	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+	unsigned long irq_flags;
+
+	spin_lock_irqsave(&cq->lock, irq_flags);
+	fakernic_cq_hw_arm(&cq->hw, (flags & IB_CQ_SOLICITED_MASK) ==
+			   IB_CQ_SOLICITED);
+	spin_unlock_irqrestore(&cq->lock, irq_flags);
+	return 0;
+}
+
+/*
+ * Removes the entries of a QP that will not produce any more: they are given
+ * to QP 0, which is nobody, and poll passes over them. Receives of a shared
+ * queue go back to it.
+ */
+void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
+{
+	struct fakernic_cqe *cqe;
+	unsigned long flags;
+	u32 ci;
+
+	if (!cq->hw.queue.ring)
+		return;
+	spin_lock_irqsave(&cq->lock, flags);
+	for (ci = cq->hw.ci; ci - cq->hw.ci <= cq->hw.queue.mask; ci++) {
+		cqe = fakernic_cq_hw_peek(&cq->hw, ci);
+		if (!cqe)
+			break;
+		if (le32_to_cpu(cqe->qpn) != qp->hw.qpn)
+			continue;
+		if (qp->ibqp.srq && cqe->opcode >= FAKERNIC_CQE_RECV)
+			fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
+					      le32_to_cpu(cqe->wqe_index));
+		cqe->qpn = 0;
+	}
+	spin_unlock_irqrestore(&cq->lock, flags);
+}
+
+/*
+ * The device is dead: lets all kernel consumers poll, to find what
+ * fakernic_flush_dead() has for them. The EQ's lock keeps the CQs from being
+ * destroyed meanwhile, as it does for events.
+ */
+void fakernic_cqs_kick(struct fakernic_dev *dev)
+{
+	struct fakernic_cq_hw *hw;
+	unsigned long flags, cqn;
+	u32 i;
+
+	for (i = FAKERNIC_EQ_COMPLETION; i < dev->eq_count; i++) {
+		spin_lock_irqsave(&dev->eqs[i].lock, flags);
+		xa_for_each(&dev->cqs, cqn, hw)
+			if (hw->eq == &dev->eqs[i] && hw->queue.ring)
+				hw->complete(hw);
+		spin_unlock_irqrestore(&dev->eqs[i].lock, flags);
+	}
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ib_device: what it is and can do, its port, its events. The objects'
+ * verbs are in files of their own.
+ */
+#include <rdma/ib_addr.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_mad.h>
+#include "fakernic.h"
+
+/* Counts of the interface are unsigned, those of the core are int. */
+static int fakernic_limit(__le32 value)
+{
+	return min_t(u32, le32_to_cpu(value), INT_MAX);
+}
+
+static void fakernic_device_flags(struct fakernic_dev *dev,
+				  struct ib_device_attr *attr)
+{
+	u64 features = dev->features;
+
+	attr->device_cap_flags = IB_DEVICE_CURR_QP_STATE_MOD |
+				 IB_DEVICE_RC_RNR_NAK_GEN |
+				 IB_DEVICE_SYS_IMAGE_GUID |
+				 IB_DEVICE_PORT_ACTIVE_EVENT;
+	if (features & FAKERNIC_FEATURE_FAST_REG)
+		attr->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
+	if (features & FAKERNIC_FEATURE_ATOMIC)
+		attr->atomic_cap = IB_ATOMIC_GLOB;
+	if (features & FAKERNIC_FEATURE_ATOMIC_MASKED)
+		attr->masked_atomic_cap = IB_ATOMIC_GLOB;
+}
+
+static void fakernic_fill_device_attr(struct fakernic_dev *dev,
+				      struct ib_device_attr *attr)
+{
+	const struct fakernic_query_device_resp *caps = &dev->caps;
+
+	memset(attr, 0, sizeof(*attr));
+	fakernic_device_flags(dev, attr);
+	attr->fw_ver = dev->fw_version;
+	attr->sys_image_guid = dev->ibdev.node_guid;
+	attr->vendor_id = dev->pdev->vendor;
+	attr->vendor_part_id = dev->pdev->device;
+	attr->hw_ver = dev->pdev->revision;
+	attr->max_mr_size = le64_to_cpu(caps->max_mr_size);
+	attr->page_size_cap = le64_to_cpu(caps->page_sizes);
+	attr->max_qp = fakernic_limit(caps->max_qp);
+	attr->max_qp_wr = fakernic_limit(caps->max_qp_wr);
+	attr->max_send_sge = le16_to_cpu(caps->max_send_sge);
+	attr->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
+	attr->max_sge_rd = le16_to_cpu(caps->max_read_sge);
+	attr->max_cq = fakernic_limit(caps->max_cq);
+	attr->max_cqe = fakernic_limit(caps->max_cqe);
+	attr->max_mr = fakernic_limit(caps->max_mr);
+	attr->max_pd = fakernic_limit(caps->max_pd);
+	attr->max_ah = INT_MAX;
+	attr->max_qp_rd_atom = caps->max_dest_rd_atomic;
+	attr->max_qp_init_rd_atom = caps->max_rd_atomic;
+	attr->max_res_rd_atom = min_t(u64, INT_MAX, (u64)attr->max_qp *
+				      caps->max_dest_rd_atomic);
+	attr->max_pkeys = le16_to_cpu(caps->pkey_count);
+	attr->local_ca_ack_delay = caps->ack_delay;
+	if (dev->features & FAKERNIC_FEATURE_SRQ) {
+		attr->max_srq = fakernic_limit(caps->max_srq);
+		attr->max_srq_wr = fakernic_limit(caps->max_srq_wr);
+		attr->max_srq_sge = le16_to_cpu(caps->max_recv_sge);
+	}
+	if (dev->features & FAKERNIC_FEATURE_MCAST) {
+		attr->max_mcast_grp = fakernic_limit(caps->max_mcast_groups);
+		attr->max_mcast_qp_attach =
+			fakernic_limit(caps->max_mcast_qps);
+		attr->max_total_mcast_qp_attach =
+			min_t(u64, INT_MAX, (u64)attr->max_mcast_grp *
+			      attr->max_mcast_qp_attach);
+	}
+	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
+		attr->max_fast_reg_page_list_len =
+			fakernic_limit(caps->max_fast_reg_pages);
+	/* Completion timestamps are nanoseconds. */
+	attr->timestamp_mask = U64_MAX;
+	attr->hca_core_clock = 1000000;
+}
+
+static int fakernic_query_device(struct ib_device *ibdev,
+				 struct ib_device_attr *attr,
+				 struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
+
+	if (udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
+		return -EINVAL;
+	fakernic_fill_device_attr(dev, attr);
+	return 0;
+}
+
+static int fakernic_query_port(struct ib_device *ibdev, u32 port,
+			       struct ib_port_attr *attr)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
+	struct fakernic_query_port_resp resp;
+	int ret;
+
+	ret = fakernic_cmd_query_port(dev, &resp);
+	if (ret)
+		return ret;
+	attr->gid_tbl_len = le16_to_cpu(dev->caps.gid_count);
+	attr->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_count);
+	attr->port_cap_flags = IB_PORT_CM_SUP;
+	attr->max_msg_sz = le32_to_cpu(dev->caps.max_message_size);
+	attr->bad_pkey_cntr = le32_to_cpu(resp.bad_pkeys);
+	attr->max_mtu = dev->caps.max_mtu;
+	attr->active_mtu = resp.active_mtu;
+	attr->max_vl_num = 1;
+	if (READ_ONCE(dev->port_active)) {
+		attr->state = IB_PORT_ACTIVE;
+		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
+	} else {
+		attr->state = IB_PORT_DOWN;
+		attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
+	}
+	return ib_get_eth_speed(ibdev, port, &attr->active_speed,
+				&attr->active_width);
+}
+
+static int fakernic_query_pkey(struct ib_device *ibdev, u32 port, u16 index,
+			       u16 *pkey)
+{
+	if (index >= le16_to_cpu(to_fakernic_dev(ibdev)->caps.pkey_count))
+		return -EINVAL;
+	*pkey = IB_DEFAULT_PKEY_FULL;
+	return 0;
+}
+
+static enum rdma_link_layer fakernic_get_link_layer(struct ib_device *ibdev,
+						    u32 port)
+{
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+static int fakernic_get_port_immutable(struct ib_device *ibdev, u32 port,
+				       struct ib_port_immutable *immutable)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
+
+	immutable->gid_tbl_len = le16_to_cpu(dev->caps.gid_count);
+	immutable->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_count);
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
+	return 0;
+}
+
+static void fakernic_get_dev_fw_str(struct ib_device *ibdev, char *str)
+{
+	u32 version = to_fakernic_dev(ibdev)->fw_version;
+
+	snprintf(str, IB_FW_VERSION_NAME_MAX, "%u.%u.%u", version >> 24,
+		 version >> 16 & 0xff, version & 0xffff);
+}
+
+/* Caller holds port_lock. */
+void fakernic_dispatch_port(struct fakernic_dev *dev, bool active)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = active ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR,
+		.element.port_num = FAKERNIC_PORT,
+	};
+
+	if (dev->ib_registered)
+		ib_dispatch_event(&event);
+}
+
+static const struct ib_device_ops fakernic_device_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.uverbs_abi_ver = FAKERNIC_ABI_VERSION,
+	.uverbs_no_driver_id_binding = 1,
+
+	.query_device = fakernic_query_device,
+	.query_port = fakernic_query_port,
+	.query_pkey = fakernic_query_pkey,
+	.get_link_layer = fakernic_get_link_layer,
+	.get_port_immutable = fakernic_get_port_immutable,
+	.get_dev_fw_str = fakernic_get_dev_fw_str,
+	.alloc_hw_port_stats = fakernic_alloc_hw_port_stats,
+	.get_hw_stats = fakernic_get_hw_stats,
+	.add_gid = fakernic_add_gid,
+	.del_gid = fakernic_del_gid,
+
+	.alloc_ucontext = fakernic_alloc_ucontext,
+	.dealloc_ucontext = fakernic_dealloc_ucontext,
+	.disassociate_ucontext = fakernic_disassociate_ucontext,
+	.mmap = fakernic_mmap,
+	.mmap_free = fakernic_mmap_free,
+
+	.alloc_pd = fakernic_alloc_pd,
+	.dealloc_pd = fakernic_dealloc_pd,
+	.create_ah = fakernic_create_ah,
+	.create_user_ah = fakernic_create_ah,
+	.query_ah = fakernic_query_ah,
+	.destroy_ah = fakernic_destroy_ah,
+
+	.get_dma_mr = fakernic_get_dma_mr,
+	.reg_user_mr = fakernic_reg_user_mr,
+	.dereg_mr = fakernic_dereg_mr,
+
+	.create_cq = fakernic_create_cq,
+	.destroy_cq = fakernic_destroy_cq,
+	.poll_cq = fakernic_poll_cq,
+	.req_notify_cq = fakernic_req_notify_cq,
+
+	.create_qp = fakernic_create_qp,
+	.modify_qp = fakernic_modify_qp,
+	.query_qp = fakernic_query_qp,
+	.destroy_qp = fakernic_destroy_qp,
+	.post_send = fakernic_post_send,
+	.post_recv = fakernic_post_recv,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, fakernic_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, fakernic_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, fakernic_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, fakernic_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, fakernic_ucontext, ibucontext),
+};
+
+static const struct ib_device_ops fakernic_srq_ops = {
+	.create_srq = fakernic_create_srq,
+	.modify_srq = fakernic_modify_srq,
+	.query_srq = fakernic_query_srq,
+	.destroy_srq = fakernic_destroy_srq,
+	.post_srq_recv = fakernic_post_srq_recv,
+
+	INIT_RDMA_OBJ_SIZE(ib_srq, fakernic_srq, ibsrq),
+};
+
+static const struct ib_device_ops fakernic_mcast_ops = {
+	.attach_mcast = fakernic_attach_mcast,
+	.detach_mcast = fakernic_detach_mcast,
+};
+
+static const struct ib_device_ops fakernic_fast_reg_ops = {
+	.alloc_mr = fakernic_alloc_mr,
+	.map_mr_sg = fakernic_map_mr_sg,
+};
+
+static const struct ib_device_ops fakernic_resize_cq_ops = {
+	.resize_cq = fakernic_resize_cq,
+};
+
+static void fakernic_set_ops(struct fakernic_dev *dev)
+{
+	struct ib_device *ibdev = &dev->ibdev;
+
+	ib_set_device_ops(ibdev, &fakernic_device_ops);
+	if (dev->features & FAKERNIC_FEATURE_SRQ)
+		ib_set_device_ops(ibdev, &fakernic_srq_ops);
+	if (dev->features & FAKERNIC_FEATURE_MCAST)
+		ib_set_device_ops(ibdev, &fakernic_mcast_ops);
+	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
+		ib_set_device_ops(ibdev, &fakernic_fast_reg_ops);
+	if (dev->features & FAKERNIC_FEATURE_RESIZE_CQ)
+		ib_set_device_ops(ibdev, &fakernic_resize_cq_ops);
+}
+
+int fakernic_ib_add(struct fakernic_dev *dev)
+{
+	struct ib_device *ibdev = &dev->ibdev;
+	int ret;
+
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->node_guid = cpu_to_be64(le64_to_cpu(dev->caps.node_guid));
+	strscpy(ibdev->node_desc, FAKERNIC_NAME, sizeof(ibdev->node_desc));
+	ibdev->phys_port_cnt = 1;
+	ibdev->num_comp_vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
+	ibdev->dev.parent = &dev->pdev->dev;
+	fakernic_set_ops(dev);
+
+	ret = ib_device_set_netdev(ibdev, dev->netdev, FAKERNIC_PORT);
+	if (ret)
+		return ret;
+	ret = ib_register_device(ibdev, "fakernic%d", &dev->pdev->dev);
+	if (ret) {
+		dev_err(&dev->pdev->dev,
+			"RDMA device cannot be registered: %d\n", ret);
+		return ret;
+	}
+	mutex_lock(&dev->port_lock);
+	dev->ib_registered = true;
+	mutex_unlock(&dev->port_lock);
+	/* The port may have changed before anyone could be told. */
+	fakernic_port_changed(dev);
+	return 0;
+}
+
+void fakernic_ib_remove(struct fakernic_dev *dev)
+{
+	mutex_lock(&dev->port_lock);
+	dev->ib_registered = false;
+	mutex_unlock(&dev->port_lock);
+	ib_unregister_device(&dev->ibdev);
+}

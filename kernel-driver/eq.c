@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Event queues and interrupts: EQ 0 on vector 0, which it shares with the
+ * command queue, takes the asynchronous events; each further EQ and its vector
+ * take completion events.
+ *
+ * An event names its object by number, and the device gives numbers out again.
+ * Two rules keep events away from the wrong object and from freed memory: all
+ * events are told under the lock of their EQ, and who creates or destroys an
+ * object runs fakernic_eq_sync() once the device has executed the command. What
+ * the device wrote for a former owner of the number has then been consumed, and
+ * nobody is telling any more.
+ */
+#include <linux/interrupt.h>
+#include <linux/slab.h>
+#include "fakernic.h"
+
+#define FAKERNIC_EQ_LOG_DEPTH	9
+
+static void fakernic_tell_cq(struct fakernic_dev *dev, u32 cqn, u8 type)
+{
+	struct fakernic_cq_hw *cq = xa_load(&dev->cqs, cqn);
+
+	if (!cq)
+		return;
+	if (type == FAKERNIC_EVENT_COMPLETION)
+		cq->complete(cq);
+	else
+		cq->fail(cq);
+}
+
+static void fakernic_tell_qp(struct fakernic_dev *dev, u32 qpn, u8 type,
+			     u32 data)
+{
+	struct fakernic_qp_hw *qp = xa_load(&dev->qps, qpn);
+
+	if (qp)
+		qp->event(qp, type, data);
+}
+
+static void fakernic_tell_srq(struct fakernic_dev *dev, u32 srqn, u8 type)
+{
+	struct fakernic_srq *srq = xa_load(&dev->srqs, srqn);
+
+	if (srq)
+		fakernic_srq_event(srq, type);
+}
+
+static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
+{
+	switch (type) {
+	case FAKERNIC_EVENT_COMPLETION:
+	case FAKERNIC_EVENT_CQ_ERROR:
+		fakernic_tell_cq(dev, id, type);
+		break;
+	case FAKERNIC_EVENT_QP_FATAL:
+	case FAKERNIC_EVENT_QP_REQUEST_ERROR:
+	case FAKERNIC_EVENT_QP_ACCESS_ERROR:
+	case FAKERNIC_EVENT_COMM_ESTABLISHED:
+	case FAKERNIC_EVENT_SQ_DRAINED:
+	case FAKERNIC_EVENT_PATH_MIGRATED:
+	case FAKERNIC_EVENT_PATH_MIGRATION_ERROR:
+	case FAKERNIC_EVENT_LAST_WQE_REACHED:
+		fakernic_tell_qp(dev, id, type, data);
+		break;
+	case FAKERNIC_EVENT_SRQ_ERROR:
+	case FAKERNIC_EVENT_SRQ_LIMIT:
+		fakernic_tell_srq(dev, id, type);
+		break;
+	case FAKERNIC_EVENT_PORT_ACTIVE:
+	case FAKERNIC_EVENT_PORT_ERROR:
+		schedule_work(&dev->port_work);
+		break;
+	case FAKERNIC_EVENT_DEVICE_FATAL:
+		dev_err(&dev->pdev->dev, "device reports a fatal error: %s\n",
+			fakernic_fatal_name(fakernic_read(dev,
+						FAKERNIC_REG_FATAL_CODE)));
+		fakernic_cmdq_kill(dev);
+		break;
+	default:
+		dev_warn_ratelimited(&dev->pdev->dev,
+				     "unknown event %u for object %#x\n",
+				     type, id);
+	}
+}
+
+/* Takes what is there, at most one ring full. Caller holds the lock. */
+static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
+{
+	u32 start = eq->ci;
+
+	while (eq->ci - start <= eq->queue.mask) {
+		struct fakernic_eqe *eqe =
+			fakernic_queue_entry(&eq->queue, eq->ci);
+		u8 pass = ~(eq->ci >> eq->queue.log_depth) & 1;
+
+		if ((READ_ONCE(eqe->owner) & 1) != pass)
+			break;
+		/* The rest of the entry was written before its owner bit. */
+		dma_rmb();
+		fakernic_tell(eq->dev, eqe->type, le32_to_cpu(eqe->id),
+			      le32_to_cpu(eqe->data));
+		eq->ci++;
+	}
+	return eq->ci != start;
+}
+
+/* Frees the consumed entries and asks for an interrupt when there are more. */
+static void fakernic_eq_arm_locked(struct fakernic_eq *eq)
+{
+	fakernic_doorbell(eq->dev, FAKERNIC_DOORBELL_EQ, FAKERNIC_DOORBELL_ARM,
+			  eq->eqn, eq->ci);
+}
+
+static irqreturn_t fakernic_eq_interrupt(int irq, void *data)
+{
+	struct fakernic_eq *eq = data;
+	unsigned long flags;
+
+	spin_lock_irqsave(&eq->lock, flags);
+	if (eq->live) {
+		fakernic_eq_consume_locked(eq);
+		fakernic_eq_arm_locked(eq);
+	}
+	spin_unlock_irqrestore(&eq->lock, flags);
+	if (eq->vector == FAKERNIC_VECTOR_CMDQ)
+		fakernic_cmdq_interrupt(eq->dev);
+	return IRQ_HANDLED;
+}
+
+/* After it, all events written before it have been told. May be called late. */
+void fakernic_eq_sync(struct fakernic_eq *eq)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&eq->lock, flags);
+	if (eq->live && fakernic_eq_consume_locked(eq))
+		fakernic_eq_arm_locked(eq);
+	spin_unlock_irqrestore(&eq->lock, flags);
+}
+
+static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)
+{
+	struct fakernic_eq *eq = &dev->eqs[index];
+	int ret;
+
+	eq->dev = dev;
+	eq->vector = index;
+	spin_lock_init(&eq->lock);
+	ret = fakernic_queue_alloc(dev, &eq->queue, FAKERNIC_EQ_LOG_DEPTH,
+				   ilog2(sizeof(struct fakernic_eqe)));
+	if (ret)
+		return ret;
+	snprintf(eq->name, sizeof(eq->name), "fakernic-%s@%s",
+		 index == FAKERNIC_EQ_ASYNC ? "async" : "comp",
+		 pci_name(dev->pdev));
+	ret = request_irq(pci_irq_vector(dev->pdev, index),
+			  fakernic_eq_interrupt, 0, eq->name, eq);
+	if (ret)
+		fakernic_queue_free(dev, &eq->queue);
+	return ret;
+}
+
+static void fakernic_eq_cleanup(struct fakernic_dev *dev, u32 index)
+{
+	free_irq(pci_irq_vector(dev->pdev, index), &dev->eqs[index]);
+	fakernic_queue_free(dev, &dev->eqs[index].queue);
+}
+
+/* Vectors, handlers and memory; the device does not know of them yet. */
+int fakernic_eqs_init(struct fakernic_dev *dev)
+{
+	u32 wanted = min_t(u32, num_online_cpus() + FAKERNIC_VECTOR_COMPLETION,
+			   fakernic_read(dev, FAKERNIC_REG_VECTOR_COUNT));
+	u32 i;
+	int ret;
+
+	if (wanted <= FAKERNIC_VECTOR_COMPLETION ||
+	    wanted > FAKERNIC_VECTOR_COUNT) {
+		dev_err(&dev->pdev->dev, "device has %u interrupt vectors\n",
+			wanted);
+		return -ENODEV;
+	}
+	ret = pci_alloc_irq_vectors(dev->pdev, FAKERNIC_VECTOR_COMPLETION + 1,
+				    wanted, PCI_IRQ_MSIX);
+	if (ret < 0) {
+		dev_err(&dev->pdev->dev, "no MSI-X vectors: %d\n", ret);
+		return ret;
+	}
+	dev->eq_count = ret;
+	dev->eqs = kcalloc(dev->eq_count, sizeof(*dev->eqs), GFP_KERNEL);
+	if (!dev->eqs) {
+		ret = -ENOMEM;
+		goto err_free_vectors;
+	}
+	for (i = 0; i < dev->eq_count; i++) {
+		ret = fakernic_eq_init(dev, i);
+		if (ret)
+			goto err_cleanup;
+	}
+	return 0;
+
+err_cleanup:
+	while (i--)
+		fakernic_eq_cleanup(dev, i);
+	kfree(dev->eqs);
+err_free_vectors:
+	pci_free_irq_vectors(dev->pdev);
+	return ret;
+}
+
+/* The device must have been stopped. */
+void fakernic_eqs_cleanup(struct fakernic_dev *dev)
+{
+	u32 i;
+
+	for (i = 0; i < dev->eq_count; i++)
+		fakernic_eq_cleanup(dev, i);
+	kfree(dev->eqs);
+	pci_free_irq_vectors(dev->pdev);
+}
+
+static int fakernic_eq_create(struct fakernic_dev *dev, struct fakernic_eq *eq)
+{
+	struct fakernic_create_eq_req req = {
+		.log_depth = eq->queue.log_depth,
+		.vector = cpu_to_le16(eq->vector),
+		.async = eq->vector == FAKERNIC_EQ_ASYNC,
+	};
+	unsigned long flags;
+	int ret;
+
+	fakernic_queue_pages(&eq->queue, &req.pages);
+	ret = fakernic_cmd_create_eq(dev, &req, &eq->eqn);
+	if (ret)
+		return ret;
+	spin_lock_irqsave(&eq->lock, flags);
+	eq->live = true;
+	fakernic_eq_arm_locked(eq);
+	spin_unlock_irqrestore(&eq->lock, flags);
+	return 0;
+}
+
+/* Brings them up on the device, which forgets them when it is reset. */
+int fakernic_eqs_create(struct fakernic_dev *dev)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < dev->eq_count; i++) {
+		ret = fakernic_eq_create(dev, &dev->eqs[i]);
+		if (ret) {
+			dev_err(&dev->pdev->dev,
+				"event queue %u cannot be created: %d\n", i,
+				ret);
+			return ret;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ethtool on the Ethernet port: -i, -S, -g and the link settings.
+ */
+#include <linux/ethtool.h>
+#include "netdev.h"
+
+static void fakernic_get_drvinfo(struct net_device *netdev,
+				 struct ethtool_drvinfo *info)
+{
+	struct fakernic_port *port = netdev_priv(netdev);
+	u32 version = port->dev->fw_version;
+
+	strscpy(info->driver, FAKERNIC_NAME, sizeof(info->driver));
+	strscpy(info->bus_info, pci_name(port->dev->pdev),
+		sizeof(info->bus_info));
+	snprintf(info->fw_version, sizeof(info->fw_version), "%u.%u.%u",
+		 version >> 24, version >> 16 & 0xff, version & 0xffff);
+}
+
+static int fakernic_get_link_ksettings(struct net_device *netdev,
+				       struct ethtool_link_ksettings *settings)
+{
+	struct fakernic_port *port = netdev_priv(netdev);
+	bool link = netif_carrier_ok(netdev);
+
+	ethtool_link_ksettings_zero_link_mode(settings, supported);
+	ethtool_link_ksettings_zero_link_mode(settings, advertising);
+	settings->base.port = PORT_OTHER;
+	settings->base.autoneg = AUTONEG_DISABLE;
+	settings->base.speed = link ? le32_to_cpu(port->info.speed_mbps) :
+				      SPEED_UNKNOWN;
+	settings->base.duplex = link ? DUPLEX_FULL : DUPLEX_UNKNOWN;
+	return 0;
+}
+
+static void
+fakernic_get_ringparam(struct net_device *netdev,
+		       struct ethtool_ringparam *param,
+		       struct kernel_ethtool_ringparam *kernel_param,
+		       struct netlink_ext_ack *extack)
+{
+	param->rx_max_pending = 1U << FAKERNIC_RX_LOG_DEPTH;
+	param->rx_pending = param->rx_max_pending;
+	param->tx_max_pending = 1U << FAKERNIC_TX_LOG_DEPTH;
+	param->tx_pending = param->tx_max_pending;
+}
+
+static int fakernic_get_sset_count(struct net_device *netdev, int set)
+{
+	return set == ETH_SS_STATS ? FAKERNIC_STAT_COUNT : -EOPNOTSUPP;
+}
+
+static void fakernic_get_strings(struct net_device *netdev, u32 set, u8 *data)
+{
+	int i;
+
+	if (set != ETH_SS_STATS)
+		return;
+	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
+		ethtool_sprintf(&data, "%s", fakernic_stat_names[i]);
+}
+
+static void fakernic_get_ethtool_stats(struct net_device *netdev,
+				       struct ethtool_stats *stats, u64 *data)
+{
+	struct fakernic_port *port = netdev_priv(netdev);
+
+	if (fakernic_read_stats(port->dev, data))
+		memset(data, 0, FAKERNIC_STAT_COUNT * sizeof(*data));
+}
+
+const struct ethtool_ops fakernic_ethtool_ops = {
+	.get_drvinfo = fakernic_get_drvinfo,
+	.get_link = ethtool_op_get_link,
+	.get_link_ksettings = fakernic_get_link_ksettings,
+	.get_ringparam = fakernic_get_ringparam,
+	.get_sset_count = fakernic_get_sset_count,
+	.get_strings = fakernic_get_strings,
+	.get_ethtool_stats = fakernic_get_ethtool_stats,
+	.get_ts_info = ethtool_op_get_ts_info,
+};

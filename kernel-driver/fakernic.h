@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of the driver share: struct fakernic_dev, the verbs objects,
+ * and the functions, grouped by the file that defines them.
+ *
+ * Layers, each of which calls only those above it:
+ *
+ *	regs		BAR0, reset, version handshake
+ *	cmdq, cmd	commands
+ *	pages		queue memory, page lists
+ *	eq		interrupts, events
+ *	cq, qp		hardware queues, used by the netdev and by verbs
+ *	netdev, tx, rx	the Ethernet port
+ *	device, ...	verbs
+ *	main		probe and remove
+ */
+#ifndef FAKERNIC_H
+#define FAKERNIC_H
+
+#include <linux/bitfield.h>
+#include <linux/dma-mapping.h>
+#include <linux/etherdevice.h>
+#include <linux/io.h>
+#include <linux/mutex.h>
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <linux/semaphore.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/cq.h>
+#include <fakernic/doorbell.h>
+#include <fakernic/eq.h>
+#include <fakernic/mr.h>
+#include <fakernic/qp.h>
+#include <fakernic/regs.h>
+#include <fakernic/rq.h>
+#include <fakernic/sq.h>
+#include <fakernic/stats.h>
+#include <rdma/fakernic-abi.h>
+#include "compat.h"
+
+#if !defined(CONFIG_64BIT)
+#error "fakernic needs 64-bit stores to its doorbells, hence a 64-bit kernel"
+#endif
+
+#define FAKERNIC_NAME		"fakernic"
+
+/* The features of the interface that this driver makes use of. */
+#define FAKERNIC_DRIVER_FEATURES					\
+	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
+	 FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_RAW_PACKET |		\
+	 FAKERNIC_FEATURE_ATOMIC | FAKERNIC_FEATURE_ATOMIC_MASKED |	\
+	 FAKERNIC_FEATURE_ATOMIC_WRITE | FAKERNIC_FEATURE_FLUSH |	\
+	 FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_FAST_REG |		\
+	 FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |		\
+	 FAKERNIC_FEATURE_CLOCK_PAGE)
+
+/* Without these the Ethernet port and rdma_cm cannot work. */
+#define FAKERNIC_NEEDED_FEATURES					\
+	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
+	 FAKERNIC_FEATURE_RAW_PACKET)
+
+#define FAKERNIC_PORT		1
+#define FAKERNIC_KERNEL_UAR	0
+#define FAKERNIC_EQ_ASYNC	0
+#define FAKERNIC_EQ_COMPLETION	1	/* the first of them */
+
+/*
+ * A ring and, behind it, its doorbell record, in memory of the kernel: one
+ * physically contiguous piece, zeroed.
+ */
+struct fakernic_queue {
+	void *ring;
+	struct fakernic_queue_record *record;
+	dma_addr_t dma;
+	size_t size;			/* of all, in bytes */
+	u32 mask;			/* entries - 1 */
+	u8 log_depth;
+	u8 log_stride;
+};
+
+/* A page list with the tables it needs, in memory the device can read. */
+struct fakernic_page_table {
+	void **page;			/* leaves first, then their parents */
+	dma_addr_t *dma;
+	u32 count;
+	u32 leaf_count;
+	u8 levels;
+};
+
+/* A command that waits for its completion; on the stack of who issued it. */
+struct fakernic_cmd_wait {
+	struct completion done;
+	void *resp;
+	u32 resp_size;
+	u16 opcode;
+	u8 status;
+	u32 detail;
+	int error;			/* the device died meanwhile */
+};
+
+struct fakernic_cmdq {
+	struct fakernic_cmd *sq;
+	struct fakernic_cmd_completion *cq;
+	dma_addr_t sq_dma;
+	dma_addr_t cq_dma;
+	struct fakernic_cmd_wait **waiting;	/* by ring position */
+	struct semaphore free;		/* entries not in flight */
+	spinlock_t lock;		/* all below, both rings */
+	u32 pi;
+	u32 ci;
+	u8 log_depth;
+	bool dead;
+};
+
+struct fakernic_eq {
+	struct fakernic_dev *dev;
+	struct fakernic_queue queue;
+	spinlock_t lock;		/* ci, and held while events are told */
+	u32 eqn;
+	u32 ci;
+	u16 vector;
+	bool live;			/* the device has it */
+	char name[48];
+};
+
+struct fakernic_cq_hw;
+struct fakernic_qp_hw;
+
+/* A completion queue as the hardware knows it: of a net_device or an ib_cq. */
+struct fakernic_cq_hw {
+	struct fakernic_dev *dev;
+	struct fakernic_eq *eq;
+	struct fakernic_queue queue;	/* ring is NULL when it is a user's */
+	u32 cqn;
+	u32 ci;
+	void (*complete)(struct fakernic_cq_hw *hw);	/* event: entries */
+	void (*fail)(struct fakernic_cq_hw *hw);	/* event: CQ error */
+};
+
+struct fakernic_qp_hw {
+	u32 qpn;
+	void (*event)(struct fakernic_qp_hw *hw, u8 type, u32 data);
+};
+
+struct fakernic_ucontext {
+	struct ib_ucontext ibucontext;
+	struct rdma_user_mmap_entry *uar_entry;
+	struct rdma_user_mmap_entry *clock_entry;
+	u32 uar;
+};
+
+struct fakernic_mmap_entry {
+	struct rdma_user_mmap_entry rdma_entry;
+	phys_addr_t address;
+	bool read_only;
+};
+
+struct fakernic_pd {
+	struct ib_pd ibpd;
+	u32 pdn;
+};
+
+struct fakernic_ah {
+	struct ib_ah ibah;
+	struct fakernic_av av;
+};
+
+struct fakernic_mr {
+	struct ib_mr ibmr;
+	struct ib_umem *umem;		/* a user's */
+	struct fakernic_page_table table;	/* of a fast-registration MR */
+	u32 page_count;			/* mapped by map_mr_sg */
+	u32 max_pages;
+};
+
+struct fakernic_cq {
+	struct ib_cq ibcq;
+	struct fakernic_cq_hw hw;
+	struct ib_umem *umem;		/* a user's */
+	spinlock_t lock;		/* a kernel's: hw.ci, the lists */
+	struct list_head send_qps;	/* kernel QPs that complete here */
+	struct list_head recv_qps;
+};
+
+/* The kernel's side of a send queue. Positions are in basic blocks. */
+struct fakernic_sq {
+	struct fakernic_queue queue;
+	spinlock_t lock;		/* pi and the ring */
+	u32 pi;
+	u32 ci;				/* writer: the holder of the CQ's lock */
+	u64 *wr_id;			/* by position of the first block */
+	u8 *bb_count;			/* likewise */
+	u32 max_sge;
+	u32 max_inline;
+	bool signal_all;
+};
+
+/* The kernel's side of a receive queue; slots complete in order. */
+struct fakernic_rq {
+	struct fakernic_queue queue;
+	spinlock_t lock;		/* pi and the ring */
+	u32 pi;
+	u32 ci;				/* writer: the holder of the CQ's lock */
+	u64 *wr_id;
+	u32 max_sge;
+};
+
+struct fakernic_qp {
+	struct ib_qp ibqp;
+	struct fakernic_qp_hw hw;
+	struct fakernic_sq sq;
+	struct fakernic_rq rq;
+	struct ib_umem *sq_umem;	/* a user's */
+	struct ib_umem *rq_umem;
+	struct list_head send_node;	/* a kernel's: in fakernic_cq.send_qps */
+	struct list_head recv_node;
+	struct mutex lock;		/* state */
+	enum ib_qp_state state;
+	u8 type;			/* enum fakernic_qp_type */
+};
+
+struct fakernic_srq {
+	struct ib_srq ibsrq;
+	struct fakernic_queue queue;
+	struct ib_umem *umem;		/* a user's */
+	spinlock_t lock;		/* a kernel's: all below */
+	u32 srqn;
+	u32 pi;
+	u32 free_count;
+	u16 *free;			/* stack of tags not in use */
+	u64 *wr_id;			/* by tag */
+	u32 max_sge;
+};
+
+/* What the driver keeps of the GID table, to follow a change of the MAC. */
+struct fakernic_gid {
+	u8 gid[16];
+	u8 type;			/* enum fakernic_gid_type */
+	u8 mac[ETH_ALEN];
+	u16 vlan;
+};
+
+struct fakernic_dev {
+	struct ib_device ibdev;
+	struct pci_dev *pdev;
+	struct net_device *netdev;
+	void __iomem *regs;
+	void __iomem *uar;		/* page 0 */
+	phys_addr_t uar_address;	/* of page 0 */
+	u64 features;
+	u32 interface_version;
+	u32 fw_version;
+	u32 vector_count;		/* those we got */
+
+	struct fakernic_cmdq cmdq;
+	bool dead;			/* no answer is to be expected */
+	bool fatal_told;		/* only fatal_work uses it */
+	struct work_struct fatal_work;
+
+	struct fakernic_eq *eqs;
+	u32 eq_count;
+	struct xarray cqs;		/* cqn -> struct fakernic_cq_hw */
+	struct xarray qps;		/* qpn -> struct fakernic_qp_hw */
+	struct xarray srqs;		/* srqn -> struct fakernic_srq */
+	atomic_t key_tag;		/* of the next memory key */
+
+	struct fakernic_query_device_resp caps;
+	struct mutex gid_lock;		/* gids */
+	struct fakernic_gid *gids;
+	struct mutex port_lock;		/* port_active, dispatch of its events */
+	bool port_active;
+	bool ib_registered;
+	struct work_struct port_work;	/* the link changed */
+};
+
+static inline struct fakernic_dev *to_fakernic_dev(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct fakernic_dev, ibdev);
+}
+
+static inline struct fakernic_ucontext *
+to_fakernic_ucontext(struct ib_ucontext *ibucontext)
+{
+	return container_of(ibucontext, struct fakernic_ucontext, ibucontext);
+}
+
+static inline struct fakernic_pd *to_fakernic_pd(struct ib_pd *ibpd)
+{
+	return container_of(ibpd, struct fakernic_pd, ibpd);
+}
+
+static inline struct fakernic_ah *to_fakernic_ah(struct ib_ah *ibah)
+{
+	return container_of(ibah, struct fakernic_ah, ibah);
+}
+
+static inline struct fakernic_mr *to_fakernic_mr(struct ib_mr *ibmr)
+{
+	return container_of(ibmr, struct fakernic_mr, ibmr);
+}
+
+static inline struct fakernic_cq *to_fakernic_cq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct fakernic_cq, ibcq);
+}
+
+static inline struct fakernic_qp *to_fakernic_qp(struct ib_qp *ibqp)
+{
+	return container_of(ibqp, struct fakernic_qp, ibqp);
+}
+
+static inline struct fakernic_srq *to_fakernic_srq(struct ib_srq *ibsrq)
+{
+	return container_of(ibsrq, struct fakernic_srq, ibsrq);
+}
+
+/* The UAR of a user object, or the kernel's. */
+static inline u32 fakernic_udata_uar(struct ib_udata *udata)
+{
+	struct fakernic_ucontext *context =
+		rdma_udata_to_drv_context(udata, struct fakernic_ucontext,
+					  ibucontext);
+
+	return context ? context->uar : FAKERNIC_KERNEL_UAR;
+}
+
+/* Entry number index, which runs freely, of a ring. */
+static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
+					 u32 index)
+{
+	return queue->ring + ((size_t)(index & queue->mask)
+			      << queue->log_stride);
+}
+
+/*
+ * Hands the entries before index to the device (SQ, RQ, SRQ), or the entries
+ * before index back to it (CQ).
+ */
+static inline void fakernic_queue_publish(struct fakernic_queue *queue,
+					  u32 index)
+{
+	/* The entries, or the reads of them, come before the index. */
+	dma_mb();
+	WRITE_ONCE(queue->record->index, cpu_to_le32(index));
+}
+
+/* writeq() orders it behind all stores to memory the device reads. */
+static inline void fakernic_doorbell(struct fakernic_dev *dev, u32 doorbell,
+				     u64 flags, u32 id, u32 index)
+{
+	writeq(flags | FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, id) | index,
+	       dev->uar + doorbell);
+}
+
+/* regs.c */
+u32 fakernic_read(struct fakernic_dev *dev, u32 reg);
+void fakernic_write(struct fakernic_dev *dev, u32 reg, u32 value);
+int fakernic_check_device(struct fakernic_dev *dev);
+int fakernic_negotiate(struct fakernic_dev *dev);
+int fakernic_reset_device(struct fakernic_dev *dev);
+void fakernic_stop_device(struct fakernic_dev *dev);
+bool fakernic_is_gone(struct fakernic_dev *dev);
+const char *fakernic_fatal_name(u32 code);
+
+/* cmdq.c */
+int fakernic_cmdq_init(struct fakernic_dev *dev);
+void fakernic_cmdq_cleanup(struct fakernic_dev *dev);
+int fakernic_cmdq_enable(struct fakernic_dev *dev);
+void fakernic_cmdq_interrupt(struct fakernic_dev *dev);
+void fakernic_cmdq_kill(struct fakernic_dev *dev);
+int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
+		       const void *req, u32 req_size,
+		       void *resp, u32 resp_size);
+
+/* cmd.c */
+int fakernic_cmd_nop(struct fakernic_dev *dev);
+int fakernic_cmd_query_device(struct fakernic_dev *dev,
+			      struct fakernic_query_device_resp *resp);
+int fakernic_cmd_query_port(struct fakernic_dev *dev,
+			    struct fakernic_query_port_resp *resp);
+int fakernic_cmd_set_port(struct fakernic_dev *dev,
+			  const struct fakernic_set_port_req *req);
+int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
+			     u32 length);
+int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
+			 const struct fakernic_gid *gid);
+int fakernic_cmd_create_eq(struct fakernic_dev *dev,
+			   const struct fakernic_create_eq_req *req, u32 *eqn);
+int fakernic_cmd_create_cq(struct fakernic_dev *dev,
+			   const struct fakernic_create_cq_req *req, u32 *cqn);
+int fakernic_cmd_resize_cq(struct fakernic_dev *dev,
+			   const struct fakernic_resize_cq_req *req);
+int fakernic_cmd_create_mr(struct fakernic_dev *dev,
+			   const struct fakernic_create_mr_req *req, u32 *key);
+int fakernic_cmd_create_qp(struct fakernic_dev *dev,
+			   const struct fakernic_create_qp_req *req, u32 *qpn);
+int fakernic_cmd_modify_qp(struct fakernic_dev *dev,
+			   const struct fakernic_modify_qp_req *req);
+int fakernic_cmd_query_qp(struct fakernic_dev *dev, u32 qpn,
+			  struct fakernic_qp_attr *attr);
+int fakernic_cmd_create_srq(struct fakernic_dev *dev,
+			    const struct fakernic_create_srq_req *req,
+			    u32 *srqn);
+int fakernic_cmd_modify_srq(struct fakernic_dev *dev,
+			    const struct fakernic_modify_srq_req *req);
+int fakernic_cmd_query_srq(struct fakernic_dev *dev, u32 srqn,
+			   struct fakernic_query_srq_resp *resp);
+int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
+		       const union ib_gid *gid, u32 qpn);
+int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
+int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id);
+
+/* pages.c */
+int fakernic_queue_alloc(struct fakernic_dev *dev,
+			 struct fakernic_queue *queue, u8 log_depth,
+			 u8 log_stride);
+void fakernic_queue_free(struct fakernic_dev *dev,
+			 struct fakernic_queue *queue);
+void fakernic_queue_reset(struct fakernic_queue *queue);
+void fakernic_queue_pages(const struct fakernic_queue *queue,
+			  struct fakernic_page_list *list);
+int fakernic_page_table_alloc(struct fakernic_dev *dev,
+			      struct fakernic_page_table *table,
+			      size_t page_count);
+void fakernic_page_table_free(struct fakernic_dev *dev,
+			      struct fakernic_page_table *table);
+void fakernic_page_table_set(struct fakernic_page_table *table, u32 index,
+			     dma_addr_t page);
+void fakernic_page_table_list(const struct fakernic_page_table *table,
+			      u32 page_count, u8 page_shift,
+			      struct fakernic_page_list *list);
+int fakernic_umem_pages(struct fakernic_dev *dev, struct ib_umem *umem,
+			unsigned long page_size,
+			struct fakernic_page_table *table,
+			struct fakernic_page_list *list);
+struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
+				    u8 log_depth, u8 log_stride,
+				    struct fakernic_page_table *table,
+				    struct fakernic_page_list *list);
+
+/* eq.c */
+int fakernic_eqs_init(struct fakernic_dev *dev);
+void fakernic_eqs_cleanup(struct fakernic_dev *dev);
+int fakernic_eqs_create(struct fakernic_dev *dev);
+void fakernic_eq_sync(struct fakernic_eq *eq);
+
+/* netdev.c */
+int fakernic_netdev_add(struct fakernic_dev *dev);
+void fakernic_netdev_remove(struct fakernic_dev *dev);
+void fakernic_netdev_free(struct fakernic_dev *dev);
+void fakernic_port_changed(struct fakernic_dev *dev);
+
+/* device.c */
+int fakernic_ib_add(struct fakernic_dev *dev);
+void fakernic_ib_remove(struct fakernic_dev *dev);
+void fakernic_dispatch_port(struct fakernic_dev *dev, bool active);
+
+/* gid.c */
+int fakernic_add_gid(const struct ib_gid_attr *attr, void **context);
+int fakernic_del_gid(const struct ib_gid_attr *attr, void **context);
+void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
+			      const u8 *mac);
+
+/* stats.c */
+extern const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT];
+int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
+struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
+						   u32 port);
+int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
+			  u32 port, int index);
+
+/* ucontext.c */
+int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
+			    struct ib_udata *udata);
+void fakernic_dealloc_ucontext(struct ib_ucontext *ibucontext);
+int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
+void fakernic_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
+void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext);
+int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
+		       struct ib_udata *udata);
+
+/* pd.c */
+int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int fakernic_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* ah.c */
+void fakernic_fill_av(struct fakernic_av *av, const struct rdma_ah_attr *attr);
+void fakernic_read_av(struct fakernic_dev *dev, const struct fakernic_av *av,
+		      struct rdma_ah_attr *attr);
+int fakernic_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
+		       struct ib_udata *udata);
+int fakernic_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr);
+int fakernic_destroy_ah(struct ib_ah *ibah, u32 flags);
+
+/* mr.c */
+struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access);
+struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
+				   u64 iova, int access,
+				   struct ib_udata *udata);
+struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
+				u32 max_num_sg);
+int fakernic_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int count,
+		       unsigned int *offset);
+int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* cq.c */
+void fakernic_cqs_kick(struct fakernic_dev *dev);
+int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
+			  const struct fakernic_page_list *pages, u8 log_depth,
+			  u32 uar, u32 comp_vector);
+int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw);
+struct fakernic_cqe *fakernic_cq_hw_next(struct fakernic_cq_hw *hw);
+void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited);
+void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp);
+int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		       FAKERNIC_CREATE_CQ_ARG *arg);
+int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc);
+int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+
+/* qp.c */
+int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			  const struct fakernic_create_qp_req *req);
+int fakernic_qp_hw_destroy(struct fakernic_dev *dev,
+			   struct fakernic_qp_hw *hw);
+int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
+			     struct fakernic_qp_hw *hw,
+			     enum fakernic_qp_state state);
+struct fakernic_qp *fakernic_qp_of(struct fakernic_dev *dev, u32 qpn);
+int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
+		       struct ib_udata *udata);
+int fakernic_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		       struct ib_udata *udata);
+int fakernic_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
+		      struct ib_qp_init_attr *init);
+int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+
+/* srq.c */
+int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
+			struct ib_udata *udata);
+int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+			enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int fakernic_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+			   const struct ib_recv_wr **bad_wr);
+u64 fakernic_srq_complete(struct fakernic_srq *srq, u32 tag);
+void fakernic_srq_event(struct fakernic_srq *srq, u8 type);
+
+/* sq.c */
+void fakernic_sq_write(struct fakernic_queue *queue, u32 pi, const void *wqe,
+		       u32 bb_count);
+u32 fakernic_sq_wqe_size(u8 type, u32 max_sge, u32 max_inline);
+int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		       const struct ib_send_wr **bad_wr);
+bool fakernic_sq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc);
+
+/* rq.c */
+void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
+		       const struct ib_sge *sge, u32 count);
+int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		       const struct ib_recv_wr **bad_wr);
+bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc);
+
+/* mcast.c */
+int fakernic_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+int fakernic_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The GID table: the core decides what is in it (the addresses of the
+ * net_device and of what lies upon it), the device has the same table, with the
+ * source MAC and VLAN of each entry.
+ */
+#include <rdma/ib_cache.h>
+#include "fakernic.h"
+
+static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
+			    const struct fakernic_gid *gid)
+{
+	int ret;
+
+	if (index >= le16_to_cpu(dev->caps.gid_count))
+		return -EINVAL;
+	mutex_lock(&dev->gid_lock);
+	ret = fakernic_cmd_set_gid(dev, index, gid);
+	if (!ret)
+		dev->gids[index] = *gid;
+	mutex_unlock(&dev->gid_lock);
+	return ret;
+}
+
+int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
+{
+	enum rdma_network_type type = rdma_gid_attr_network_type(attr);
+	struct fakernic_gid gid = {};
+	int ret;
+
+	BUILD_BUG_ON((int)FAKERNIC_GID_IPV4 != (int)RDMA_NETWORK_IPV4);
+	BUILD_BUG_ON((int)FAKERNIC_GID_IPV6 != (int)RDMA_NETWORK_IPV6);
+
+	if (type != RDMA_NETWORK_IPV4 && type != RDMA_NETWORK_IPV6)
+		return -EOPNOTSUPP;
+	ret = rdma_read_gid_l2_fields(attr, &gid.vlan, gid.mac);
+	if (ret)
+		return ret;
+	gid.type = type;
+	memcpy(gid.gid, attr->gid.raw, sizeof(gid.gid));
+	return fakernic_set_gid(to_fakernic_dev(attr->device), attr->index,
+				&gid);
+}
+
+int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(attr->device);
+	struct fakernic_gid none = {};
+	int ret;
+
+	ret = fakernic_set_gid(dev, attr->index, &none);
+	return READ_ONCE(dev->dead) ? 0 : ret;
+}
+
+/*
+ * The net_device has a new MAC. The core renews the entries it makes from the
+ * MAC itself, but not the source MAC of the others.
+ */
+void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
+			      const u8 *mac)
+{
+	u16 i;
+
+	mutex_lock(&dev->gid_lock);
+	for (i = 0; i < le16_to_cpu(dev->caps.gid_count); i++) {
+		struct fakernic_gid *gid = &dev->gids[i];
+
+		if (gid->type == FAKERNIC_GID_NONE ||
+		    !ether_addr_equal(gid->mac, old))
+			continue;
+		ether_addr_copy(gid->mac, mac);
+		fakernic_cmd_set_gid(dev, i, gid);
+	}
+	mutex_unlock(&dev->gid_lock);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Multicast groups of UD QPs; the Ethernet side of joining (IGMP, MLD) is done
+ * by rdma_cm on the net_device.
+ */
+#include "fakernic.h"
+
+int fakernic_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	return fakernic_cmd_mcast(to_fakernic_dev(ibqp->device),
+				  FAKERNIC_CMD_ATTACH_MCAST, gid,
+				  to_fakernic_qp(ibqp)->hw.qpn);
+}
+
+int fakernic_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	return fakernic_cmd_mcast(to_fakernic_dev(ibqp->device),
+				  FAKERNIC_CMD_DETACH_MCAST, gid,
+				  to_fakernic_qp(ibqp)->hw.qpn);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory regions: all of DMA space for the kernel, pinned user memory, and
+ * regions whose pages a REG_MR work request tells (IBTA 10.6.3, 10.6.4). lkey
+ * and rkey are one number; its low byte changes from one region to the next so
+ * that a stale key is found out.
+ */
+#include <linux/slab.h>
+#include "fakernic.h"
+
+/* What a region may be asked to allow; hints are left to the device to drop. */
+static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
+{
+	int known = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
+		    IB_ACCESS_REMOTE_READ | IB_ACCESS_HUGETLB |
+		    IB_ZERO_BASED | IB_ACCESS_OPTIONAL;
+
+	BUILD_BUG_ON(FAKERNIC_ACCESS_LOCAL_WRITE != IB_ACCESS_LOCAL_WRITE);
+	BUILD_BUG_ON(FAKERNIC_ACCESS_REMOTE_READ != IB_ACCESS_REMOTE_READ);
+
+	if (dev->features & FAKERNIC_FEATURE_ATOMIC)
+		known |= IB_ACCESS_REMOTE_ATOMIC;
+	if (dev->features & FAKERNIC_FEATURE_MW)
+		known |= IB_ACCESS_MW_BIND;
+	if (dev->features & FAKERNIC_FEATURE_FLUSH)
+		known |= FAKERNIC_ACCESS_FLUSH_GLOBAL |
+			 FAKERNIC_ACCESS_FLUSH_PERSISTENT;
+	if (access & ~known) {
+		ibdev_dbg(&dev->ibdev, "MR: access %#x is not supported\n",
+			  access & ~known);
+		return -EOPNOTSUPP;
+	}
+	/* The core hands zero-based regions over with the iova they want. */
+	access &= ~(IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB | IB_ZERO_BASED);
+	*to = cpu_to_le32(access);
+	return 0;
+}
+
+static int fakernic_create_mr(struct fakernic_dev *dev, struct fakernic_mr *mr,
+			      struct ib_pd *ibpd,
+			      struct fakernic_create_mr_req *req)
+{
+	u32 key;
+	int ret;
+
+	req->pdn = cpu_to_le32(to_fakernic_pd(ibpd)->pdn);
+	req->tag = atomic_inc_return(&dev->key_tag);
+	ret = fakernic_cmd_create_mr(dev, req, &key);
+	if (ret)
+		return ret;
+	mr->ibmr.lkey = key;
+	mr->ibmr.rkey = key;
+	return 0;
+}
+
+struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	struct fakernic_create_mr_req req = { .type = FAKERNIC_MR_DMA };
+	struct fakernic_mr *mr;
+	int ret;
+
+	ret = fakernic_mr_access(dev, access, &req.access);
+	if (ret)
+		return ERR_PTR(ret);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = fakernic_create_mr(dev, mr, ibpd, &req);
+	if (ret) {
+		kfree(mr);
+		return ERR_PTR(ret);
+	}
+	return &mr->ibmr;
+}
+
+static int fakernic_create_user_mr(struct fakernic_dev *dev,
+				   struct fakernic_mr *mr, struct ib_pd *ibpd,
+				   u64 iova, u64 length,
+				   struct fakernic_create_mr_req *req)
+{
+	unsigned long page_sizes = le64_to_cpu(dev->caps.page_sizes) &
+		GENMASK(FAKERNIC_PAGE_SHIFT_MAX, FAKERNIC_PAGE_SHIFT);
+	struct fakernic_page_table table;
+	unsigned long page_size;
+	int ret;
+
+	page_size = ib_umem_find_best_pgsz(mr->umem, page_sizes, iova);
+	if (!page_size) {
+		ibdev_dbg(&dev->ibdev,
+			  "MR: address and iova %#llx do not share their offset in a page\n",
+			  iova);
+		return -EINVAL;
+	}
+	req->type = FAKERNIC_MR_MEMORY;
+	req->iova = cpu_to_le64(iova);
+	req->length = cpu_to_le64(length);
+	ret = fakernic_umem_pages(dev, mr->umem, page_size, &table,
+				  &req->pages);
+	if (ret)
+		return ret;
+	ret = fakernic_create_mr(dev, mr, ibpd, req);
+	fakernic_page_table_free(dev, &table);
+	return ret;
+}
+
+struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
+				   u64 iova, int access,
+				   struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	struct fakernic_create_mr_req req = {};
+	struct fakernic_mr *mr;
+	int ret;
+
+	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0,
+							  udata->inlen))
+		return ERR_PTR(-EINVAL);
+	ret = fakernic_mr_access(dev, access, &req.access);
+	if (ret)
+		return ERR_PTR(ret);
+	if (!length || length > dev->ibdev.attrs.max_mr_size) {
+		ibdev_dbg(&dev->ibdev, "MR: length %#llx\n", length);
+		return ERR_PTR(-EINVAL);
+	}
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->umem = ib_umem_get(&dev->ibdev, start, length, access);
+	if (IS_ERR(mr->umem)) {
+		ret = PTR_ERR(mr->umem);
+		ibdev_dbg(&dev->ibdev, "MR: %#llx, %#llx bytes: %d\n", start,
+			  length, ret);
+		goto err_free;
+	}
+	ret = fakernic_create_user_mr(dev, mr, ibpd, iova, length, &req);
+	if (ret)
+		goto err_release;
+	mr->ibmr.length = length;
+	mr->ibmr.iova = iova;
+	return &mr->ibmr;
+
+err_release:
+	ib_umem_release(mr->umem);
+err_free:
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+/* A region for REG_MR; its page table is the driver's for as long as it is. */
+struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
+				u32 max_num_sg)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	struct fakernic_create_mr_req req = {
+		.type = FAKERNIC_MR_FAST_REG,
+		.max_pages = cpu_to_le32(max_num_sg),
+	};
+	struct fakernic_mr *mr;
+	int ret;
+
+	if (type != IB_MR_TYPE_MEM_REG)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!max_num_sg ||
+	    max_num_sg > dev->ibdev.attrs.max_fast_reg_page_list_len)
+		return ERR_PTR(-EINVAL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->max_pages = max_num_sg;
+	ret = fakernic_page_table_alloc(dev, &mr->table, max_num_sg);
+	if (ret)
+		goto err_free;
+	ret = fakernic_create_mr(dev, mr, ibpd, &req);
+	if (ret)
+		goto err_free_table;
+	return &mr->ibmr;
+
+err_free_table:
+	fakernic_page_table_free(dev, &mr->table);
+err_free:
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+static int fakernic_set_page(struct ib_mr *ibmr, u64 address)
+{
+	struct fakernic_mr *mr = to_fakernic_mr(ibmr);
+
+	if (mr->page_count == mr->max_pages)
+		return -ENOMEM;
+	fakernic_page_table_set(&mr->table, mr->page_count++, address);
+	return 0;
+}
+
+int fakernic_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int count,
+		       unsigned int *offset)
+{
+	struct fakernic_mr *mr = to_fakernic_mr(ibmr);
+
+	mr->page_count = 0;
+	return ib_sg_to_pages(ibmr, sg, count, offset, fakernic_set_page);
+}
+
+int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibmr->device);
+	struct fakernic_mr *mr = to_fakernic_mr(ibmr);
+	int ret;
+
+	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MR, ibmr->lkey);
+	if (ret)
+		return ret;
+	fakernic_page_table_free(dev, &mr->table);
+	ib_umem_release(mr->umem);
+	kfree(mr);
+	return 0;
+}

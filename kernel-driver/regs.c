@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * BAR0: register access, the proof that the device is one we know, the choice
+ * of features, and reset. All reads that decide about life and death of the
+ * device take all ones for "it is gone" (surprise removal).
+ */
+#include <linux/delay.h>
+#include <linux/iopoll.h>
+#include "fakernic.h"
+
+#define FAKERNIC_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
+#define FAKERNIC_RESET_POLL_US		1000
+#define FAKERNIC_REG_GONE		0xffffffffU
+#define FAKERNIC_TEST_PATTERN		0x5aa50f3cU
+
+u32 fakernic_read(struct fakernic_dev *dev, u32 reg)
+{
+	return readl(dev->regs + reg);
+}
+
+void fakernic_write(struct fakernic_dev *dev, u32 reg, u32 value)
+{
+	writel(value, dev->regs + reg);
+}
+
+/* True when the device no longer answers on the bus. */
+bool fakernic_is_gone(struct fakernic_dev *dev)
+{
+	return fakernic_read(dev, FAKERNIC_REG_MAGIC) == FAKERNIC_REG_GONE;
+}
+
+/* Is this a fakernic, of an interface version that we speak? */
+int fakernic_check_device(struct fakernic_dev *dev)
+{
+	struct device *device = &dev->pdev->dev;
+	u32 magic, version, inverted;
+
+	magic = fakernic_read(dev, FAKERNIC_REG_MAGIC);
+	if (magic != FAKERNIC_MAGIC) {
+		dev_err(device, "no fakernic: magic is %#x, not %#x\n",
+			magic, FAKERNIC_MAGIC);
+		return -ENODEV;
+	}
+
+	version = fakernic_read(dev, FAKERNIC_REG_INTERFACE_VERSION);
+	if (FIELD_GET(FAKERNIC_VERSION_MAJOR, version) !=
+	    FAKERNIC_INTERFACE_MAJOR) {
+		dev_err(device,
+			"device has interface version %llu.%llu, this driver speaks %d.x; use matching versions\n",
+			FIELD_GET(FAKERNIC_VERSION_MAJOR, version),
+			FIELD_GET(FAKERNIC_VERSION_MINOR, version),
+			FAKERNIC_INTERFACE_MAJOR);
+		return -ENODEV;
+	}
+	dev->interface_version = version;
+	dev->fw_version = fakernic_read(dev, FAKERNIC_REG_FW_VERSION);
+
+	fakernic_write(dev, FAKERNIC_REG_TEST, FAKERNIC_TEST_PATTERN);
+	inverted = fakernic_read(dev, FAKERNIC_REG_TEST_INVERTED);
+	fakernic_write(dev, FAKERNIC_REG_TEST, 0);
+	if (inverted != ~FAKERNIC_TEST_PATTERN) {
+		dev_err(device, "register test failed: read %#x, not %#x\n",
+			inverted, ~FAKERNIC_TEST_PATTERN);
+		return -EIO;
+	}
+	return 0;
+}
+
+/* Takes those of the offered features that this driver knows. After reset. */
+int fakernic_negotiate(struct fakernic_dev *dev)
+{
+	u64 offered = fakernic_read(dev, FAKERNIC_REG_FEATURES_LO) |
+		(u64)fakernic_read(dev, FAKERNIC_REG_FEATURES_HI) << 32;
+	u64 missing = FAKERNIC_NEEDED_FEATURES & ~offered;
+
+	if (missing) {
+		dev_err(&dev->pdev->dev,
+			"device lacks needed features %#llx (offers %#llx)\n",
+			missing, offered);
+		return -ENODEV;
+	}
+	dev->features = offered & FAKERNIC_DRIVER_FEATURES;
+	fakernic_write(dev, FAKERNIC_REG_DRIVER_FEATURES_LO,
+		       lower_32_bits(dev->features));
+	fakernic_write(dev, FAKERNIC_REG_DRIVER_FEATURES_HI,
+		       upper_32_bits(dev->features));
+	return 0;
+}
+
+/* Resets the device and waits until it is ready. */
+int fakernic_reset_device(struct fakernic_dev *dev)
+{
+	u32 status;
+	int ret;
+
+	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+	ret = readl_poll_timeout(dev->regs + FAKERNIC_REG_STATUS, status,
+				 status == FAKERNIC_STATUS_READY,
+				 FAKERNIC_RESET_POLL_US,
+				 FAKERNIC_RESET_TIMEOUT_US);
+	if (ret)
+		dev_err(&dev->pdev->dev,
+			"device does not come out of reset, status %#x\n",
+			status);
+	return ret;
+}
+
+/*
+ * Ends all DMA and all interrupts of the device, in any context. Resetting is
+ * the only way to end operation; a device that is gone does not mind.
+ */
+void fakernic_stop_device(struct fakernic_dev *dev)
+{
+	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+	/* The read pushes the posted write to the device. */
+	fakernic_read(dev, FAKERNIC_REG_STATUS);
+}
+
+const char *fakernic_fatal_name(u32 code)
+{
+	switch (code) {
+	case FAKERNIC_FATAL_NONE:
+		return "none";
+	case FAKERNIC_FATAL_CMDQ_ADDRESS:
+		return "command queue address";
+	case FAKERNIC_FATAL_CMDQ_DEPTH:
+		return "command queue depth";
+	case FAKERNIC_FATAL_FEATURES:
+		return "features not offered";
+	case FAKERNIC_FATAL_CMDQ_OVERRUN:
+		return "command queue overrun";
+	case FAKERNIC_FATAL_CMDQ_DMA:
+		return "command queue DMA";
+	default:
+		return "unknown";
+	}
+}

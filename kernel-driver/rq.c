@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Kernel post_recv: a receive is a slot and a new producer index in the
+ * doorbell record; no register is touched. Receives of a QP complete in order,
+ * so the count of completions tells which slots are free again.
+ */
+#include "fakernic.h"
+
+/* Writes a slot; it is published later. */
+void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
+		       const struct ib_sge *sge, u32 count)
+{
+	struct fakernic_rq_wqe *wqe = fakernic_queue_entry(queue, pi);
+	u32 i;
+
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->tag = cpu_to_le32(tag);
+	wqe->sge_count = count;
+	for (i = 0; i < count; i++) {
+		wqe->sge[i].address = cpu_to_le64(sge[i].addr);
+		wqe->sge[i].length = cpu_to_le32(sge[i].length);
+		wqe->sge[i].lkey = cpu_to_le32(sge[i].lkey);
+	}
+}
+
+static int fakernic_post_recv_one(struct fakernic_rq *rq,
+				  const struct ib_recv_wr *wr)
+{
+	u32 place = rq->pi & rq->queue.mask;
+
+	if (wr->num_sge > rq->max_sge)
+		return -EINVAL;
+	if (rq->pi - READ_ONCE(rq->ci) > rq->queue.mask)
+		return -ENOMEM;
+	rq->wr_id[place] = wr->wr_id;
+	fakernic_rq_write(&rq->queue, rq->pi, place, wr->sg_list, wr->num_sge);
+	/* For fakernic_rq_flush_one(): what it says is there, is there. */
+	smp_store_release(&rq->pi, rq->pi + 1);
+	return 0;
+}
+
+int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		       const struct ib_recv_wr **bad_wr)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
+	struct fakernic_qp *qp = to_fakernic_qp(ibqp);
+	struct fakernic_rq *rq = &qp->rq;
+	unsigned long flags;
+	u32 start;
+	int ret = 0;
+
+	if (READ_ONCE(qp->state) == IB_QPS_RESET || !rq->queue.ring) {
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&rq->lock, flags);
+	start = rq->pi;
+	for (; wr; wr = wr->next) {
+		ret = fakernic_post_recv_one(rq, wr);
+		if (ret) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (rq->pi != start)
+		fakernic_queue_publish(&rq->queue, rq->pi);
+	spin_unlock_irqrestore(&rq->lock, flags);
+	if (unlikely(READ_ONCE(dev->dead)))
+		schedule_work(&dev->fatal_work);
+	return ret;
+}
+
+/* The device is dead: completes the oldest slot. Caller holds the CQ's lock. */
+bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
+{
+	struct fakernic_rq *rq = &qp->rq;
+
+	/* Pairs with the release in fakernic_post_recv_one(). */
+	if (!rq->queue.ring || rq->ci == smp_load_acquire(&rq->pi))
+		return false;
+	memset(wc, 0, sizeof(*wc));
+	wc->qp = &qp->ibqp;
+	wc->status = IB_WC_WR_FLUSH_ERR;
+	wc->opcode = IB_WC_RECV;
+	wc->vendor_err = FAKERNIC_VENDOR_FLUSHED;
+	wc->wr_id = rq->wr_id[rq->ci & rq->queue.mask];
+	WRITE_ONCE(rq->ci, rq->ci + 1);
+	return true;
+}

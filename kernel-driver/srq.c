@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shared receive queues. Receives complete out of order here, so each carries a
+ * tag taken from a stack; a slot of the ring is free again when the device has
+ * copied it, which it has when fewer receives than slots are outstanding.
+ */
+#include <linux/slab.h>
+#include "fakernic.h"
+
+static int fakernic_check_srq(struct fakernic_dev *dev,
+			      const struct ib_srq_init_attr *attr)
+{
+	const struct ib_device_attr *limit = &dev->ibdev.attrs;
+
+	if (attr->srq_type != IB_SRQT_BASIC)
+		return -EOPNOTSUPP;
+	if (!attr->attr.max_wr || attr->attr.max_wr > limit->max_srq_wr ||
+	    attr->attr.max_sge > limit->max_srq_sge ||
+	    attr->attr.srq_limit > attr->attr.max_wr) {
+		ibdev_dbg(&dev->ibdev,
+			  "create SRQ: %u WRs, %u SGEs, limit %u\n",
+			  attr->attr.max_wr, attr->attr.max_sge,
+			  attr->attr.srq_limit);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int fakernic_srq_create_hw(struct fakernic_dev *dev,
+				  struct fakernic_srq *srq,
+				  struct fakernic_create_srq_req *req)
+{
+	int ret;
+
+	ret = fakernic_cmd_create_srq(dev, req, &srq->srqn);
+	if (ret)
+		return ret;
+	/* Events for a former SRQ of this number go to nobody. */
+	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
+	ret = xa_insert(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
+	if (ret)
+		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_SRQ, srq->srqn);
+	return ret;
+}
+
+static int fakernic_srq_destroy_hw(struct fakernic_dev *dev,
+				   struct fakernic_srq *srq)
+{
+	int ret;
+
+	xa_erase(&dev->srqs, srq->srqn);
+	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_SRQ, srq->srqn);
+	if (ret) {
+		xa_store(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
+		return ret;
+	}
+	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
+	return 0;
+}
+
+static int fakernic_create_user_srq(struct fakernic_dev *dev,
+				    struct fakernic_srq *srq,
+				    struct fakernic_create_srq_req *req,
+				    const struct ib_srq_init_attr *attr,
+				    struct ib_udata *udata)
+{
+	struct fakernic_ureq_create_srq ureq = {};
+	struct fakernic_uresp_create_srq uresp = {};
+	struct fakernic_page_table table;
+	int ret;
+
+	ret = fakernic_copy_ureq(dev, &ureq, sizeof(ureq), udata);
+	if (ret)
+		return ret;
+	if (memchr_inv(ureq.reserved, 0, sizeof(ureq.reserved)) ||
+	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
+	    attr->attr.max_wr > 1U << ureq.log_depth ||
+	    ureq.log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
+	    ureq.log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX) {
+		ibdev_dbg(&dev->ibdev,
+			  "create SRQ: log depth %u, log stride %u\n",
+			  ureq.log_depth, ureq.log_stride);
+		return -EINVAL;
+	}
+	req->log_depth = ureq.log_depth;
+	req->log_stride = ureq.log_stride;
+	srq->umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
+					ureq.log_stride, &table, &req->pages);
+	if (IS_ERR(srq->umem))
+		return PTR_ERR(srq->umem);
+	ret = fakernic_srq_create_hw(dev, srq, req);
+	fakernic_page_table_free(dev, &table);
+	if (ret)
+		goto err_release;
+	uresp.srqn = srq->srqn;
+	ret = ib_copy_to_udata(udata, &uresp,
+			       min(sizeof(uresp), udata->outlen));
+	if (ret)
+		goto err_destroy;
+	return 0;
+
+err_destroy:
+	fakernic_srq_destroy_hw(dev, srq);
+err_release:
+	ib_umem_release(srq->umem);
+	return ret;
+}
+
+static int fakernic_create_kernel_srq(struct fakernic_dev *dev,
+				      struct fakernic_srq *srq,
+				      struct fakernic_create_srq_req *req,
+				      struct ib_srq_init_attr *attr)
+{
+	u8 log_depth = order_base_2(attr->attr.max_wr);
+	u32 i, depth = 1U << log_depth;
+	int ret;
+
+	req->log_depth = log_depth;
+	req->log_stride =
+		max_t(u8, order_base_2(sizeof(struct fakernic_rq_wqe) +
+				       attr->attr.max_sge *
+				       sizeof(struct fakernic_sge)),
+		      FAKERNIC_RQ_LOG_STRIDE_MIN);
+	ret = fakernic_queue_alloc(dev, &srq->queue, log_depth,
+				   req->log_stride);
+	if (ret)
+		return ret;
+	fakernic_queue_pages(&srq->queue, &req->pages);
+	ret = -ENOMEM;
+	srq->wr_id = kvcalloc(depth, sizeof(*srq->wr_id), GFP_KERNEL);
+	srq->free = kvcalloc(depth, sizeof(*srq->free), GFP_KERNEL);
+	if (!srq->wr_id || !srq->free)
+		goto err_free;
+	for (i = 0; i < depth; i++)
+		srq->free[i] = i;
+	srq->free_count = depth;
+	srq->max_sge = attr->attr.max_sge;
+	ret = fakernic_srq_create_hw(dev, srq, req);
+	if (ret)
+		goto err_free;
+	attr->attr.max_wr = depth;
+	return 0;
+
+err_free:
+	kvfree(srq->free);
+	kvfree(srq->wr_id);
+	fakernic_queue_free(dev, &srq->queue);
+	return ret;
+}
+
+int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
+			struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibsrq->device);
+	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
+	struct fakernic_create_srq_req req = {
+		.pdn = cpu_to_le32(to_fakernic_pd(ibsrq->pd)->pdn),
+		.limit = cpu_to_le32(attr->attr.srq_limit),
+	};
+	int ret;
+
+	ret = fakernic_check_srq(dev, attr);
+	if (ret)
+		return ret;
+	spin_lock_init(&srq->lock);
+	if (udata)
+		return fakernic_create_user_srq(dev, srq, &req, attr, udata);
+	return fakernic_create_kernel_srq(dev, srq, &req, attr);
+}
+
+int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+			enum ib_srq_attr_mask mask, struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibsrq->device);
+	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
+	struct fakernic_modify_srq_req req = {
+		.srqn = cpu_to_le32(srq->srqn),
+	};
+
+	/* IB_DEVICE_SRQ_RESIZE is not claimed. */
+	if (mask & ~IB_SRQ_LIMIT)
+		return -EOPNOTSUPP;
+	req.mask = FAKERNIC_SRQ_LIMIT;
+	req.limit = cpu_to_le32(attr->srq_limit);
+	return fakernic_cmd_modify_srq(dev, &req);
+}
+
+int fakernic_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibsrq->device);
+	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
+	struct fakernic_query_srq_resp resp;
+	int ret;
+
+	ret = fakernic_cmd_query_srq(dev, srq->srqn, &resp);
+	if (ret)
+		return ret;
+	memset(attr, 0, sizeof(*attr));
+	attr->max_wr = le32_to_cpu(resp.depth);
+	attr->max_sge = srq->max_sge;
+	attr->srq_limit = le32_to_cpu(resp.limit);
+	return 0;
+}
+
+int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibsrq->device);
+	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
+	int ret;
+
+	ret = fakernic_srq_destroy_hw(dev, srq);
+	if (ret)
+		return ret;
+	fakernic_queue_free(dev, &srq->queue);
+	kvfree(srq->free);
+	kvfree(srq->wr_id);
+	ib_umem_release(srq->umem);
+	return 0;
+}
+
+void fakernic_srq_event(struct fakernic_srq *srq, u8 type)
+{
+	struct ib_event event = {
+		.device = srq->ibsrq.device,
+		.event = type == FAKERNIC_EVENT_SRQ_LIMIT ?
+			 IB_EVENT_SRQ_LIMIT_REACHED : IB_EVENT_SRQ_ERR,
+		.element.srq = &srq->ibsrq,
+	};
+
+	if (srq->ibsrq.event_handler)
+		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
+}
+
+static int fakernic_post_srq_one(struct fakernic_srq *srq,
+				 const struct ib_recv_wr *wr)
+{
+	u16 tag;
+
+	if (wr->num_sge > srq->max_sge)
+		return -EINVAL;
+	if (!srq->free_count)
+		return -ENOMEM;
+	tag = srq->free[--srq->free_count];
+	srq->wr_id[tag] = wr->wr_id;
+	fakernic_rq_write(&srq->queue, srq->pi, tag, wr->sg_list,
+			  wr->num_sge);
+	srq->pi++;
+	return 0;
+}
+
+int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+			   const struct ib_recv_wr **bad_wr)
+{
+	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
+	unsigned long flags;
+	u32 start;
+	int ret = 0;
+
+	spin_lock_irqsave(&srq->lock, flags);
+	start = srq->pi;
+	for (; wr; wr = wr->next) {
+		ret = fakernic_post_srq_one(srq, wr);
+		if (ret) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (srq->pi != start)
+		fakernic_queue_publish(&srq->queue, srq->pi);
+	spin_unlock_irqrestore(&srq->lock, flags);
+	return ret;
+}
+
+/* A receive of a kernel SRQ is done: its wr_id, and the tag is free again. */
+u64 fakernic_srq_complete(struct fakernic_srq *srq, u32 tag)
+{
+	unsigned long flags;
+	u64 wr_id;
+
+	spin_lock_irqsave(&srq->lock, flags);
+	tag &= srq->queue.mask;
+	wr_id = srq->wr_id[tag];
+	/* Only a device that completes a receive twice could overflow it. */
+	if (!WARN_ON_ONCE(srq->free_count > srq->queue.mask))
+		srq->free[srq->free_count++] = tag;
+	spin_unlock_irqrestore(&srq->lock, flags);
+	return wr_id;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device's counters, by their names in fakernic/stats.h: for ethtool -S
+ * and, as hardware counters of the port, for "rdma statistic" and sysfs.
+ */
+#include <linux/slab.h>
+#include "fakernic.h"
+
+const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
+	[FAKERNIC_STAT_TX_FRAMES] = "tx_frames",
+	[FAKERNIC_STAT_TX_BYTES] = "tx_bytes",
+	[FAKERNIC_STAT_RX_FRAMES] = "rx_frames",
+	[FAKERNIC_STAT_RX_BYTES] = "rx_bytes",
+	[FAKERNIC_STAT_RX_NO_BUFFER] = "rx_no_buffer",
+	[FAKERNIC_STAT_RX_FILTERED] = "rx_filtered",
+	[FAKERNIC_STAT_RX_OVERSIZE] = "rx_oversize",
+	[FAKERNIC_STAT_TX_DROPPED] = "tx_dropped",
+	[FAKERNIC_STAT_TX_ROCE] = "tx_roce",
+	[FAKERNIC_STAT_RX_ROCE] = "rx_roce",
+	[FAKERNIC_STAT_RX_LOOPBACK] = "rx_loopback",
+	[FAKERNIC_STAT_DROP_SHORT] = "drop_short",
+	[FAKERNIC_STAT_DROP_IP_CSUM] = "drop_ip_csum",
+	[FAKERNIC_STAT_DROP_FRAGMENT] = "drop_fragment",
+	[FAKERNIC_STAT_DROP_ICRC] = "drop_icrc",
+	[FAKERNIC_STAT_DROP_BTH_VERSION] = "drop_bth_version",
+	[FAKERNIC_STAT_DROP_OPCODE] = "drop_opcode",
+	[FAKERNIC_STAT_DROP_QPN] = "drop_qpn",
+	[FAKERNIC_STAT_DROP_QP_STATE] = "drop_qp_state",
+	[FAKERNIC_STAT_DROP_PKEY] = "drop_pkey",
+	[FAKERNIC_STAT_DROP_QKEY] = "drop_qkey",
+	[FAKERNIC_STAT_DROP_ADDRESS] = "drop_address",
+	[FAKERNIC_STAT_DROP_UD_LENGTH] = "drop_ud_length",
+	[FAKERNIC_STAT_DROP_UD_NO_BUFFER] = "drop_ud_no_buffer",
+	[FAKERNIC_STAT_DROP_RESPONSE] = "drop_response",
+	[FAKERNIC_STAT_DROP_MCAST] = "drop_mcast",
+	[FAKERNIC_STAT_RETRANSMITS] = "retransmits",
+	[FAKERNIC_STAT_TIMEOUTS] = "timeouts",
+	[FAKERNIC_STAT_RETRY_EXCEEDED] = "retry_exceeded",
+	[FAKERNIC_STAT_RNR_RETRY_EXCEEDED] = "rnr_retry_exceeded",
+	[FAKERNIC_STAT_RX_RNR_NAK] = "rx_rnr_nak",
+	[FAKERNIC_STAT_RX_SEQ_NAK] = "rx_seq_nak",
+	[FAKERNIC_STAT_RX_FATAL_NAK] = "rx_fatal_nak",
+	[FAKERNIC_STAT_IMPLIED_NAK] = "implied_nak",
+	[FAKERNIC_STAT_LOCAL_ERRORS] = "local_errors",
+	[FAKERNIC_STAT_TX_RNR_NAK] = "tx_rnr_nak",
+	[FAKERNIC_STAT_TX_SEQ_NAK] = "tx_seq_nak",
+	[FAKERNIC_STAT_TX_FATAL_NAK] = "tx_fatal_nak",
+	[FAKERNIC_STAT_DUPLICATES] = "duplicates",
+	[FAKERNIC_STAT_OUT_OF_SEQUENCE] = "out_of_sequence",
+	[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS] = "remote_access_errors",
+	[FAKERNIC_STAT_RX_ECN_MARKED] = "rx_ecn_marked",
+	[FAKERNIC_STAT_TX_CNP] = "tx_cnp",
+	[FAKERNIC_STAT_RX_CNP] = "rx_cnp",
+	[FAKERNIC_STAT_DOORBELL_DROPPED] = "doorbell_dropped",
+	[FAKERNIC_STAT_CQ_OVERRUNS] = "cq_overruns",
+	[FAKERNIC_STAT_EQ_DELAYED] = "eq_delayed",
+	[FAKERNIC_STAT_DMA_ERRORS] = "dma_errors",
+	[FAKERNIC_STAT_COMMANDS] = "commands",
+	[FAKERNIC_STAT_COMMANDS_FAILED] = "commands_failed",
+};
+
+/* Reads all of them; those an older device does not have are 0. */
+int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
+{
+	size_t size = FAKERNIC_STAT_COUNT * sizeof(__le64);
+	struct device *device = &dev->pdev->dev;
+	__le64 *counters;
+	dma_addr_t dma;
+	int i, count;
+
+	counters = dma_alloc_coherent(device, size, &dma, GFP_KERNEL);
+	if (!counters)
+		return -ENOMEM;
+	count = fakernic_cmd_query_stats(dev, dma, size);
+	for (i = 0; count >= 0 && i < FAKERNIC_STAT_COUNT; i++)
+		values[i] = i < count ? le64_to_cpu(counters[i]) : 0;
+	dma_free_coherent(device, size, counters, dma);
+	return count < 0 ? count : 0;
+}
+
+static struct rdma_stat_desc fakernic_stat_descs[FAKERNIC_STAT_COUNT];
+
+struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
+						   u32 port)
+{
+	int i;
+
+	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
+		fakernic_stat_descs[i].name = fakernic_stat_names[i];
+	return rdma_alloc_hw_stats_struct(fakernic_stat_descs,
+					  FAKERNIC_STAT_COUNT,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
+			  u32 port, int index)
+{
+	int ret;
+
+	ret = fakernic_read_stats(to_fakernic_dev(ibdev), stats->value);
+	return ret ? ret : FAKERNIC_STAT_COUNT;
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Frames out: an skb becomes a SEND WQE with an SGE for its head and each of
+ * its fragments. Each WQE is completed. The queue is stopped before it could
+ * meet an skb that does not fit, and woken by the completions.
+ */
+#include <linux/slab.h>
+#include "netdev.h"
+
+/* Stop below the largest WQE; wake when a few of them fit. */
+#define FAKERNIC_TX_STOP	FAKERNIC_SQ_WQE_BB_MAX
+#define FAKERNIC_TX_WAKE	(4 * FAKERNIC_SQ_WQE_BB_MAX)
+
+struct fakernic_tx_wqe {
+	union {
+		struct {
+			struct fakernic_sq_hdr hdr;
+			struct fakernic_sge sge[FAKERNIC_SGE_MAX];
+		};
+		u8 bytes[FAKERNIC_SQ_WQE_SIZE_MAX];
+	};
+};
+
+int fakernic_tx_init(struct fakernic_port *port)
+{
+	size_t depth = 1UL << FAKERNIC_TX_LOG_DEPTH;
+	int ret;
+
+	ret = fakernic_queue_alloc(port->dev, &port->sq, FAKERNIC_TX_LOG_DEPTH,
+				   FAKERNIC_SQ_BB_SHIFT);
+	if (ret)
+		return ret;
+	port->tx_frames = kvcalloc(depth, sizeof(*port->tx_frames),
+				   GFP_KERNEL);
+	port->tx_maps = kvcalloc(depth * FAKERNIC_TX_MAPS_PER_BB,
+				 sizeof(*port->tx_maps), GFP_KERNEL);
+	port->tx_pi = 0;
+	port->tx_ci = 0;
+	if (port->tx_frames && port->tx_maps)
+		return 0;
+	fakernic_tx_cleanup(port);
+	return -ENOMEM;
+}
+
+static struct fakernic_tx_map *fakernic_tx_map_at(struct fakernic_port *port,
+						  u32 pi, u32 index)
+{
+	u32 place = pi * FAKERNIC_TX_MAPS_PER_BB + index;
+
+	return &port->tx_maps[place & ((port->sq.mask + 1) *
+				       FAKERNIC_TX_MAPS_PER_BB - 1)];
+}
+
+/* The first is the head, mapped as such; the others are pages. */
+static void fakernic_tx_unmap(struct fakernic_port *port, u32 pi, u32 count)
+{
+	struct device *device = &port->dev->pdev->dev;
+	struct fakernic_tx_map *map;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		map = fakernic_tx_map_at(port, pi, i);
+		if (i)
+			dma_unmap_page(device, map->dma, map->length,
+				       DMA_TO_DEVICE);
+		else
+			dma_unmap_single(device, map->dma, map->length,
+					 DMA_TO_DEVICE);
+	}
+}
+
+/* Returns the number of SGEs, 0 when the skb cannot be mapped. */
+static u32 fakernic_tx_map(struct fakernic_port *port, struct sk_buff *skb,
+			   struct fakernic_tx_wqe *wqe)
+{
+	struct device *device = &port->dev->pdev->dev;
+	u32 count = skb_shinfo(skb)->nr_frags + 1;
+	struct fakernic_tx_map *map;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		map = fakernic_tx_map_at(port, port->tx_pi, i);
+		if (i) {
+			skb_frag_t *frag = &skb_shinfo(skb)->frags[i - 1];
+
+			map->length = skb_frag_size(frag);
+			map->dma = skb_frag_dma_map(device, frag, 0,
+						    map->length,
+						    DMA_TO_DEVICE);
+		} else {
+			map->length = skb_headlen(skb);
+			map->dma = dma_map_single(device, skb->data,
+						  map->length, DMA_TO_DEVICE);
+		}
+		if (dma_mapping_error(device, map->dma)) {
+			fakernic_tx_unmap(port, port->tx_pi, i);
+			return 0;
+		}
+		wqe->sge[i].address = cpu_to_le64(map->dma);
+		wqe->sge[i].length = cpu_to_le32(map->length);
+		wqe->sge[i].lkey = cpu_to_le32(port->lkey);
+	}
+	return count;
+}
+
+static u32 fakernic_tx_free(const struct fakernic_port *port)
+{
+	return port->sq.mask + 1 - (port->tx_pi - READ_ONCE(port->tx_ci));
+}
+
+static void fakernic_tx_maybe_stop(struct fakernic_port *port)
+{
+	if (fakernic_tx_free(port) >= FAKERNIC_TX_STOP)
+		return;
+	netif_stop_queue(port->netdev);
+	/* Pairs with fakernic_tx_wake(): one of the two sees the other. */
+	smp_mb();
+	if (fakernic_tx_free(port) >= FAKERNIC_TX_WAKE)
+		netif_start_queue(port->netdev);
+}
+
+static void fakernic_tx_ring(struct fakernic_port *port)
+{
+	fakernic_queue_publish(&port->sq, port->tx_pi);
+	fakernic_doorbell(port->dev, FAKERNIC_DOORBELL_SQ, 0, port->qp.qpn,
+			  port->tx_pi);
+}
+
+netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
+				struct net_device *netdev)
+{
+	struct fakernic_port *port = netdev_priv(netdev);
+	struct fakernic_tx_frame *frame;
+	struct fakernic_tx_wqe wqe;
+	u32 count, bb_count, size;
+	bool ring;
+
+	/* On failure it has freed the skb. */
+	if (skb_put_padto(skb, ETH_ZLEN))
+		goto dropped;
+	if (skb_shinfo(skb)->nr_frags + 1 > FAKERNIC_SGE_MAX &&
+	    skb_linearize(skb))
+		goto drop;
+
+	count = fakernic_tx_map(port, skb, &wqe);
+	if (!count)
+		goto drop;
+	size = sizeof(wqe.hdr) + count * sizeof(wqe.sge[0]);
+	bb_count = DIV_ROUND_UP(size, FAKERNIC_SQ_BB_SIZE);
+	memset(&wqe.hdr, 0, sizeof(wqe.hdr));
+	memset(wqe.bytes + size, 0, bb_count * FAKERNIC_SQ_BB_SIZE - size);
+	wqe.hdr.opcode = FAKERNIC_SQ_SEND;
+	wqe.hdr.flags = FAKERNIC_SQ_SIGNALED;
+	wqe.hdr.sge_count = count;
+	wqe.hdr.bb_count = bb_count;
+
+	frame = &port->tx_frames[port->tx_pi & port->sq.mask];
+	frame->skb = skb;
+	frame->bb_count = bb_count;
+	frame->sge_count = count;
+	fakernic_sq_write(&port->sq, port->tx_pi, &wqe, bb_count);
+	skb_tx_timestamp(skb);
+	ring = __netdev_sent_queue(netdev, skb->len, netdev_xmit_more());
+	port->tx_pi += bb_count;
+	fakernic_tx_maybe_stop(port);
+	if (ring || netif_queue_stopped(netdev))
+		fakernic_tx_ring(port);
+	return NETDEV_TX_OK;
+
+drop:
+	dev_kfree_skb_any(skb);
+dropped:
+	dev_core_stats_tx_dropped_inc(netdev);
+	/* Frames before it may count on being rung along. */
+	if (!netdev_xmit_more())
+		fakernic_tx_ring(port);
+	return NETDEV_TX_OK;
+}
+
+/* One send is done; sends complete in order. From NAPI. */
+void fakernic_tx_complete(struct fakernic_port *port,
+			  const struct fakernic_cqe *cqe, int budget)
+{
+	u32 place = port->tx_ci & port->sq.mask;
+	struct fakernic_tx_frame *frame = &port->tx_frames[place];
+	struct sk_buff *skb = frame->skb;
+
+	if (!skb || (le32_to_cpu(cqe->wqe_index) & port->sq.mask) != place) {
+		if (net_ratelimit())
+			netdev_err(port->netdev,
+				   "completion of send %u, expected %u\n",
+				   le32_to_cpu(cqe->wqe_index), port->tx_ci);
+		return;
+	}
+	fakernic_tx_unmap(port, port->tx_ci, frame->sge_count);
+	if (cqe->status == FAKERNIC_WC_SUCCESS)
+		dev_sw_netstats_tx_add(port->netdev, 1, skb->len);
+	else
+		DEV_STATS_INC(port->netdev, tx_errors);
+	netdev_completed_queue(port->netdev, 1, skb->len);
+	frame->skb = NULL;
+	napi_consume_skb(skb, budget);
+	WRITE_ONCE(port->tx_ci, port->tx_ci + frame->bb_count);
+}
+
+/* After completions: is there room again? */
+void fakernic_tx_wake(struct fakernic_port *port)
+{
+	/* Pairs with fakernic_tx_maybe_stop(). */
+	smp_mb();
+	if (unlikely(netif_queue_stopped(port->netdev)) &&
+	    fakernic_tx_free(port) >= FAKERNIC_TX_WAKE)
+		netif_wake_queue(port->netdev);
+}
+
+/* The device has let go of the queue. */
+void fakernic_tx_cleanup(struct fakernic_port *port)
+{
+	while (port->tx_frames && port->tx_ci != port->tx_pi) {
+		struct fakernic_tx_frame *frame =
+			&port->tx_frames[port->tx_ci & port->sq.mask];
+
+		fakernic_tx_unmap(port, port->tx_ci, frame->sge_count);
+		dev_kfree_skb(frame->skb);
+		port->tx_ci += frame->bb_count;
+	}
+	netdev_reset_queue(port->netdev);
+	kvfree(port->tx_frames);
+	kvfree(port->tx_maps);
+	port->tx_frames = NULL;
+	port->tx_maps = NULL;
+	fakernic_queue_free(port->dev, &port->sq);
+}

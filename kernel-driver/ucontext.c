@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * User contexts: each gets a doorbell page of its own, which rings only what it
+ * created, and may map the device's clock page, read-only.
+ */
+#include <linux/slab.h>
+#include "fakernic.h"
+
+/*
+ * Copies a request of the uverbs ABI: all of what this driver knows must be
+ * there, and what it does not know must be zero.
+ */
+int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
+		       struct ib_udata *udata)
+{
+	if (udata->inlen < size) {
+		ibdev_dbg(&dev->ibdev, "request of %zu bytes, %zu needed\n",
+			  udata->inlen, size);
+		return -EINVAL;
+	}
+	if (udata->inlen > size &&
+	    !ib_is_udata_cleared(udata, size, udata->inlen - size)) {
+		ibdev_dbg(&dev->ibdev,
+			  "request of %zu bytes is not zero behind %zu\n",
+			  udata->inlen, size);
+		return -EOPNOTSUPP;
+	}
+	return ib_copy_from_udata(ureq, udata, size);
+}
+
+static struct rdma_user_mmap_entry *
+fakernic_insert_page(struct fakernic_ucontext *context, phys_addr_t address,
+		     bool read_only, u64 *offset)
+{
+	struct fakernic_mmap_entry *entry;
+	int ret;
+
+	entry = kzalloc(sizeof(*entry), GFP_KERNEL);
+	if (!entry)
+		return ERR_PTR(-ENOMEM);
+	entry->address = address;
+	entry->read_only = read_only;
+	ret = rdma_user_mmap_entry_insert(&context->ibucontext,
+					  &entry->rdma_entry,
+					  FAKERNIC_PAGE_SIZE);
+	if (ret) {
+		kfree(entry);
+		return ERR_PTR(ret);
+	}
+	*offset = rdma_user_mmap_get_offset(&entry->rdma_entry);
+	return &entry->rdma_entry;
+}
+
+static void fakernic_remove_pages(struct fakernic_ucontext *context)
+{
+	rdma_user_mmap_entry_remove(context->clock_entry);
+	rdma_user_mmap_entry_remove(context->uar_entry);
+}
+
+static int fakernic_insert_pages(struct fakernic_dev *dev,
+				 struct fakernic_ucontext *context,
+				 struct fakernic_uresp_alloc_ucontext *uresp)
+{
+	struct rdma_user_mmap_entry *entry;
+	u64 clock;
+
+	entry = fakernic_insert_page(context, dev->uar_address +
+				     (u64)context->uar * FAKERNIC_PAGE_SIZE,
+				     false, &uresp->uar_offset);
+	if (IS_ERR(entry))
+		return PTR_ERR(entry);
+	context->uar_entry = entry;
+
+	if (!(dev->features & FAKERNIC_FEATURE_CLOCK_PAGE) ||
+	    !fakernic_read(dev, FAKERNIC_REG_CLOCK_PAGE_COUNT))
+		return 0;
+	clock = fakernic_read(dev, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
+	if ((clock + 1) * FAKERNIC_PAGE_SIZE >
+	    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR))
+		return 0;
+	entry = fakernic_insert_page(context, dev->uar_address +
+				     clock * FAKERNIC_PAGE_SIZE,
+				     true, &uresp->clock_offset);
+	if (IS_ERR(entry)) {
+		fakernic_remove_pages(context);
+		return PTR_ERR(entry);
+	}
+	context->clock_entry = entry;
+	return 0;
+}
+
+int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
+			    struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibucontext->device);
+	struct fakernic_ucontext *context = to_fakernic_ucontext(ibucontext);
+	struct fakernic_uresp_alloc_ucontext uresp = {
+		.features = dev->features,
+		.interface_version = dev->interface_version,
+		.max_qp_wr = le32_to_cpu(dev->caps.max_qp_wr),
+		.max_inline = le32_to_cpu(dev->caps.max_inline),
+		.max_send_sge = le16_to_cpu(dev->caps.max_send_sge),
+		.max_recv_sge = le16_to_cpu(dev->caps.max_recv_sge),
+	};
+	int ret;
+
+	/* A larger page would give a user the doorbells of others. */
+	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE)
+		return -EOPNOTSUPP;
+	if (udata->outlen < sizeof(uresp)) {
+		ibdev_dbg(&dev->ibdev,
+			  "alloc context: response of %zu bytes, %zu needed\n",
+			  udata->outlen, sizeof(uresp));
+		return -EINVAL;
+	}
+	ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, &context->uar);
+	if (ret)
+		return ret;
+	ret = fakernic_insert_pages(dev, context, &uresp);
+	if (ret)
+		goto err_dealloc;
+	ret = ib_copy_to_udata(udata, &uresp, sizeof(uresp));
+	if (ret)
+		goto err_remove;
+	return 0;
+
+err_remove:
+	fakernic_remove_pages(context);
+err_dealloc:
+	fakernic_cmd_free(dev, FAKERNIC_CMD_DEALLOC_UAR, context->uar);
+	return ret;
+}
+
+void fakernic_dealloc_ucontext(struct ib_ucontext *ibucontext)
+{
+	struct fakernic_ucontext *context = to_fakernic_ucontext(ibucontext);
+
+	fakernic_remove_pages(context);
+	fakernic_cmd_free(to_fakernic_dev(ibucontext->device),
+			  FAKERNIC_CMD_DEALLOC_UAR, context->uar);
+}
+
+int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
+{
+	struct rdma_user_mmap_entry *rdma_entry;
+	struct fakernic_mmap_entry *entry;
+	int ret;
+
+	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
+	if (!rdma_entry) {
+		ibdev_dbg(ibucontext->device, "mmap: nothing at page %#lx\n",
+			  vma->vm_pgoff);
+		return -EINVAL;
+	}
+	entry = container_of(rdma_entry, struct fakernic_mmap_entry,
+			     rdma_entry);
+	if (entry->read_only && vma->vm_flags & VM_WRITE) {
+		ret = -EPERM;
+		goto out;
+	}
+	if (entry->read_only)
+		vm_flags_clear(vma, VM_MAYWRITE);
+	ret = rdma_user_mmap_io(ibucontext, vma, entry->address >> PAGE_SHIFT,
+				FAKERNIC_PAGE_SIZE,
+				pgprot_noncached(vma->vm_page_prot),
+				rdma_entry);
+out:
+	rdma_user_mmap_entry_put(rdma_entry);
+	return ret;
+}
+
+void fakernic_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
+{
+	kfree(container_of(rdma_entry, struct fakernic_mmap_entry,
+			   rdma_entry));
+}
+
+/* The core zaps the mappings; there is nothing else a user could reach. */
+void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext)
+{
+}
