@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, fakernic/doorbell.h):
+ * MMIO comes in, calls of the queue it names go out.
+ *
+ * A register is one row of a table: how it is read, how it is written. What is
+ * not in the table does not exist. Any access the interface does not define has
+ * no effect, reads zero and is logged as a guest error.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bitops.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+typedef struct FakernicReg {
+    const char *name;           /* NULL: there is no such register */
+    uint32_t (*read)(FakernicState *s);         /* NULL: reads zero (WO) */
+    void (*write)(FakernicState *s, uint32_t value);    /* NULL: RO */
+    bool bringup;               /* writable only while not ENABLED */
+} FakernicReg;
+
+static uint32_t fakernic_reg_magic(FakernicState *s)
+{
+    return FAKERNIC_MAGIC;
+}
+
+static uint32_t fakernic_reg_interface_version(FakernicState *s)
+{
+    return s->interface_version;
+}
+
+static uint32_t fakernic_reg_features_lo(FakernicState *s)
+{
+    return extract64(s->features, 0, 32);
+}
+
+static uint32_t fakernic_reg_features_hi(FakernicState *s)
+{
+    return extract64(s->features, 32, 32);
+}
+
+static uint32_t fakernic_reg_driver_features_lo(FakernicState *s)
+{
+    return extract64(s->driver_features, 0, 32);
+}
+
+static void fakernic_set_driver_features_lo(FakernicState *s, uint32_t value)
+{
+    s->driver_features = deposit64(s->driver_features, 0, 32, value);
+}
+
+static uint32_t fakernic_reg_driver_features_hi(FakernicState *s)
+{
+    return extract64(s->driver_features, 32, 32);
+}
+
+static void fakernic_set_driver_features_hi(FakernicState *s, uint32_t value)
+{
+    s->driver_features = deposit64(s->driver_features, 32, 32, value);
+}
+
+static uint32_t fakernic_reg_fw_version(FakernicState *s)
+{
+    return 1U << 24;
+}
+
+static uint32_t fakernic_reg_control(FakernicState *s)
+{
+    return s->control;
+}
+
+static void fakernic_enable(FakernicState *s)
+{
+    s->control |= FAKERNIC_CONTROL_ENABLE;
+    if (s->driver_features & ~s->features) {
+        fakernic_fatal(s, FAKERNIC_FATAL_FEATURES);
+        return;
+    }
+    if (fakernic_cmdq_enable(s)) {
+        s->status |= FAKERNIC_STATUS_ENABLED;
+        trace_fakernic_enabled(s->driver_features, s->cmdq.sq_address,
+                               s->cmdq.cq_address, s->cmdq.log_depth);
+    }
+}
+
+static void fakernic_set_control(FakernicState *s, uint32_t value)
+{
+    if (value & ~(FAKERNIC_CONTROL_RESET | FAKERNIC_CONTROL_ENABLE)) {
+        FAKERNIC_GUEST_ERR("CONTROL: reserved bits set in 0x%08x", value);
+        return;
+    }
+    if (value & FAKERNIC_CONTROL_RESET) {
+        fakernic_reset(s);
+        return;
+    }
+    if (!(value & FAKERNIC_CONTROL_ENABLE)) {
+        if (s->control & FAKERNIC_CONTROL_ENABLE) {
+            FAKERNIC_GUEST_ERR("CONTROL: ENABLE cannot be cleared");
+        }
+        return;
+    }
+    if (!(s->control & FAKERNIC_CONTROL_ENABLE)) {
+        fakernic_enable(s);
+    }
+}
+
+static uint32_t fakernic_reg_status(FakernicState *s)
+{
+    return s->status;
+}
+
+static uint32_t fakernic_reg_fatal_code(FakernicState *s)
+{
+    return s->fatal_code;
+}
+
+static uint32_t fakernic_reg_test(FakernicState *s)
+{
+    return s->test;
+}
+
+static void fakernic_set_test(FakernicState *s, uint32_t value)
+{
+    s->test = value;
+}
+
+static uint32_t fakernic_reg_test_inverted(FakernicState *s)
+{
+    return ~s->test;
+}
+
+static uint32_t fakernic_reg_mac_lo(FakernicState *s)
+{
+    return ldl_le_p(s->conf.macaddr.a);
+}
+
+static uint32_t fakernic_reg_mac_hi(FakernicState *s)
+{
+    return lduw_le_p(s->conf.macaddr.a + 4);
+}
+
+static uint32_t fakernic_reg_uar_count(FakernicState *s)
+{
+    return s->uars;
+}
+
+static uint32_t fakernic_reg_vector_count(FakernicState *s)
+{
+    return FAKERNIC_VECTOR_COUNT;
+}
+
+static uint32_t fakernic_reg_cmdq_sq_lo(FakernicState *s)
+{
+    return extract64(s->cmdq.sq_address, 0, 32);
+}
+
+static void fakernic_set_cmdq_sq_lo(FakernicState *s, uint32_t value)
+{
+    s->cmdq.sq_address = deposit64(s->cmdq.sq_address, 0, 32, value);
+}
+
+static uint32_t fakernic_reg_cmdq_sq_hi(FakernicState *s)
+{
+    return extract64(s->cmdq.sq_address, 32, 32);
+}
+
+static void fakernic_set_cmdq_sq_hi(FakernicState *s, uint32_t value)
+{
+    s->cmdq.sq_address = deposit64(s->cmdq.sq_address, 32, 32, value);
+}
+
+static uint32_t fakernic_reg_cmdq_cq_lo(FakernicState *s)
+{
+    return extract64(s->cmdq.cq_address, 0, 32);
+}
+
+static void fakernic_set_cmdq_cq_lo(FakernicState *s, uint32_t value)
+{
+    s->cmdq.cq_address = deposit64(s->cmdq.cq_address, 0, 32, value);
+}
+
+static uint32_t fakernic_reg_cmdq_cq_hi(FakernicState *s)
+{
+    return extract64(s->cmdq.cq_address, 32, 32);
+}
+
+static void fakernic_set_cmdq_cq_hi(FakernicState *s, uint32_t value)
+{
+    s->cmdq.cq_address = deposit64(s->cmdq.cq_address, 32, 32, value);
+}
+
+static uint32_t fakernic_reg_cmdq_log_depth(FakernicState *s)
+{
+    return s->cmdq.log_depth;
+}
+
+static void fakernic_set_cmdq_log_depth(FakernicState *s, uint32_t value)
+{
+    s->cmdq.log_depth = value;
+}
+
+static bool fakernic_has_clock_page(const FakernicState *s)
+{
+    return s->features & FAKERNIC_FEATURE_CLOCK_PAGE;
+}
+
+static uint32_t fakernic_reg_clock_page_offset(FakernicState *s)
+{
+    return fakernic_has_clock_page(s) ? s->uars : 0;
+}
+
+static uint32_t fakernic_reg_clock_page_count(FakernicState *s)
+{
+    return fakernic_has_clock_page(s);
+}
+
+static uint32_t fakernic_reg_zero(FakernicState *s)
+{
+    return 0;
+}
+
+static uint32_t fakernic_reg_clock_lo(FakernicState *s)
+{
+    uint64_t now = fakernic_now();
+
+    s->clock_high = extract64(now, 32, 32);
+    return extract64(now, 0, 32);
+}
+
+static uint32_t fakernic_reg_clock_hi(FakernicState *s)
+{
+    return s->clock_high;
+}
+
+#define RO(reg, fn) [FAKERNIC_REG_ ## reg / 4] = { #reg, fakernic_reg_ ## fn }
+#define RW(reg, fn) [FAKERNIC_REG_ ## reg / 4] =                             \
+    { #reg, fakernic_reg_ ## fn, fakernic_set_ ## fn }
+#define BRINGUP(reg, fn) [FAKERNIC_REG_ ## reg / 4] =                        \
+    { #reg, fakernic_reg_ ## fn, fakernic_set_ ## fn, true }
+
+static const FakernicReg fakernic_regs[FAKERNIC_REG_END / 4] = {
+    RO(MAGIC, magic),
+    RO(INTERFACE_VERSION, interface_version),
+    RO(FEATURES_LO, features_lo),
+    RO(FEATURES_HI, features_hi),
+    BRINGUP(DRIVER_FEATURES_LO, driver_features_lo),
+    BRINGUP(DRIVER_FEATURES_HI, driver_features_hi),
+    RO(FW_VERSION, fw_version),
+    RW(CONTROL, control),
+    RO(STATUS, status),
+    RO(FATAL_CODE, fatal_code),
+    RW(TEST, test),
+    RO(TEST_INVERTED, test_inverted),
+    RO(MAC_LO, mac_lo),
+    RO(MAC_HI, mac_hi),
+    RO(UAR_COUNT, uar_count),
+    RO(VECTOR_COUNT, vector_count),
+    BRINGUP(CMDQ_SQ_LO, cmdq_sq_lo),
+    BRINGUP(CMDQ_SQ_HI, cmdq_sq_hi),
+    BRINGUP(CMDQ_CQ_LO, cmdq_cq_lo),
+    BRINGUP(CMDQ_CQ_HI, cmdq_cq_hi),
+    BRINGUP(CMDQ_LOG_DEPTH, cmdq_log_depth),
+    [FAKERNIC_REG_CMDQ_DOORBELL / 4] = {
+        "CMDQ_DOORBELL", NULL, fakernic_cmdq_doorbell },
+    RO(CLOCK_PAGE_OFFSET, clock_page_offset),
+    RO(CLOCK_PAGE_COUNT, clock_page_count),
+    RO(DM_OFFSET, zero),
+    RO(DM_PAGES, zero),
+    RO(CLOCK_LO, clock_lo),
+    RO(CLOCK_HI, clock_hi),
+};
+
+#undef RO
+#undef RW
+#undef BRINGUP
+
+/* NULL, and logged, when the access is not an aligned one of a register. */
+static const FakernicReg *fakernic_reg(hwaddr offset, unsigned size,
+                                       const char *what)
+{
+    const FakernicReg *reg = NULL;
+
+    if (size == 4 && offset % 4 == 0 && offset < FAKERNIC_REG_END) {
+        reg = &fakernic_regs[offset / 4];
+    }
+    if (!reg || !reg->name) {
+        FAKERNIC_GUEST_ERR("%s of %u bytes at BAR0 offset 0x%" HWADDR_PRIx,
+                           what, size, offset);
+        return NULL;
+    }
+    return reg;
+}
+
+static uint64_t fakernic_regs_read(void *opaque, hwaddr offset, unsigned size)
+{
+    FakernicState *s = opaque;
+    const FakernicReg *reg = fakernic_reg(offset, size, "read");
+    uint32_t value = reg && reg->read ? reg->read(s) : 0;
+
+    if (reg) {
+        trace_fakernic_reg_read(reg->name, value);
+    }
+    return value;
+}
+
+static void fakernic_regs_write(void *opaque, hwaddr offset, uint64_t value,
+                                unsigned size)
+{
+    FakernicState *s = opaque;
+    const FakernicReg *reg = fakernic_reg(offset, size, "write");
+
+    if (!reg) {
+        return;
+    }
+    trace_fakernic_reg_write(reg->name, value);
+    if (!reg->write) {
+        FAKERNIC_GUEST_ERR("write of read-only register %s", reg->name);
+    } else if (reg->bringup && (s->control & FAKERNIC_CONTROL_ENABLE)) {
+        FAKERNIC_GUEST_ERR("write of %s while enabled", reg->name);
+    } else {
+        reg->write(s, value);
+    }
+}
+
+const MemoryRegionOps fakernic_regs_ops = {
+    .read = fakernic_regs_read,
+    .write = fakernic_regs_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+    .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+};
+
+void fakernic_regs_reset(FakernicState *s)
+{
+    s->control = 0;
+    s->status = FAKERNIC_STATUS_READY;
+    s->fatal_code = FAKERNIC_FATAL_NONE;
+    s->test = 0;
+    s->driver_features = 0;
+    s->clock_high = 0;
+    memset(&s->cmdq, 0, sizeof(s->cmdq));
+}
+
+static void fakernic_doorbell_drop(FakernicState *s, hwaddr offset,
+                                   uint64_t word, const char *why)
+{
+    trace_fakernic_ub_doorbell(offset, word, why);
+    FAKERNIC_GUEST_ERR("doorbell 0x%016" PRIx64 " at BAR2 offset 0x%"
+                       HWADDR_PRIx ": %s", word, offset, why);
+    s->stats[FAKERNIC_STAT_DOORBELL_DROPPED]++;
+}
+
+/* Rings what the word names; NULL, or why it rings nothing. */
+static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
+                                          unsigned place, uint64_t word)
+{
+    uint32_t id = FAKERNIC_GET(FAKERNIC_DOORBELL_ID, word);
+    uint32_t index = FAKERNIC_GET(FAKERNIC_DOORBELL_INDEX, word);
+    bool solicited = word & FAKERNIC_DOORBELL_SOLICITED;
+    bool arm = word & FAKERNIC_DOORBELL_ARM;
+    FakernicQp *qp;
+    FakernicCq *cq;
+    FakernicEq *eq;
+
+    if (word & FAKERNIC_DOORBELL_RSVD) {
+        return "reserved bits set";
+    }
+    switch (place) {
+    case FAKERNIC_DOORBELL_SQ:
+        qp = fakernic_qp(s, id);
+        if (!qp || !qp->sq.pages || qp->uar != uar || solicited || arm) {
+            return "no such send queue on this page";
+        }
+        fakernic_sq_doorbell(s, qp, index);
+        return NULL;
+    case FAKERNIC_DOORBELL_CQ_ARM:
+        cq = fakernic_table_get(&s->cqs, id);
+        if (!cq || cq->uar != uar || arm) {
+            return "no such completion queue on this page";
+        }
+        fakernic_cq_arm(s, cq, index, solicited);
+        return NULL;
+    case FAKERNIC_DOORBELL_EQ:
+        eq = fakernic_table_get(&s->eqs, id);
+        if (!eq || uar != 0 || solicited) {
+            return "no such event queue on this page";
+        }
+        fakernic_eq_doorbell(s, eq, index, arm);
+        return NULL;
+    default:
+        return "no doorbell there";
+    }
+}
+
+static void fakernic_uar_write(void *opaque, hwaddr offset, uint64_t word,
+                               unsigned size)
+{
+    FakernicState *s = opaque;
+    uint32_t uar = offset >> FAKERNIC_PAGE_SHIFT;
+    const char *why;
+
+    if (size != 8 || uar >= s->uars) {
+        why = "not a 64-bit store into a doorbell page";
+    } else if (!fakernic_is_running(s)) {
+        why = "the device is not enabled";
+    } else if (!fakernic_uar_exists(s, uar)) {
+        why = "the page is not allocated";
+    } else {
+        why = fakernic_doorbell_ring(s, uar, offset % FAKERNIC_PAGE_SIZE, word);
+    }
+    if (why) {
+        fakernic_doorbell_drop(s, offset, word, why);
+    } else {
+        fakernic_pump(s);
+    }
+}
+
+/* Doorbell pages read zero; the clock page reads the time. */
+static uint64_t fakernic_uar_read(void *opaque, hwaddr offset, unsigned size)
+{
+    FakernicState *s = opaque;
+    uint8_t page[sizeof(struct fakernic_clock_page)] = { 0 };
+    hwaddr place = offset % FAKERNIC_PAGE_SIZE;
+
+    if (offset >> FAKERNIC_PAGE_SHIFT != s->uars ||
+        !fakernic_has_clock_page(s) || place + size > sizeof(page)) {
+        return 0;
+    }
+    stq_le_p(page + offsetof(struct fakernic_clock_page, time_ns),
+             fakernic_now());
+    return ldn_le_p(page + place, size);
+}
+
+const MemoryRegionOps fakernic_uar_ops = {
+    .read = fakernic_uar_read,
+    .write = fakernic_uar_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 1, .max_access_size = 8 },
+    .impl = { .min_access_size = 1, .max_access_size = 8 },
+};

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * CREATE_MR, DESTROY_MR, REREG_MR, CREATE_MW, DESTROY_MW (fakernic/cmdq.h,
+ * fakernic/mr.h; IBTA 10.6, 11.2.8). Keys live in the engine; here the request
+ * is judged and its page list copied. The number of page list entries a guest
+ * can make the device hold is bounded by the property max-mr-pages.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+
+#define FAKERNIC_ACCESS_REMOTE_CHANGES \
+    (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_ATOMIC)
+
+static bool fakernic_access_is_sane(const FakernicState *s, uint32_t access)
+{
+    uint64_t allowed = FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_READ |
+                       FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                       FAKERNIC_ACCESS_MW_BIND | FAKERNIC_ACCESS_ZERO_BASED |
+                       FAKERNIC_ACCESS_HUGETLB |
+                       FAKERNIC_ACCESS_RELAXED_ORDERING;
+
+    if (s->driver_features & FAKERNIC_FEATURE_FLUSH) {
+        allowed |= FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                   FAKERNIC_ACCESS_FLUSH_PERSISTENT;
+    }
+    if (access & ~allowed) {
+        return false;
+    }
+    /* IBTA 11.2.8.2: remote write and atomic need local write. */
+    return !(access & FAKERNIC_ACCESS_REMOTE_CHANGES) ||
+           (access & FAKERNIC_ACCESS_LOCAL_WRITE);
+}
+
+/* A range to register; its page list goes with it. */
+typedef struct FakernicRange {
+    uint64_t iova;
+    uint64_t length;
+    const struct fakernic_page_list *list;
+} FakernicRange;
+
+static bool fakernic_range_is_sane(const FakernicRange *range)
+{
+    return range->length >= 1 && range->length <= FAKERNIC_MAX_MR_SIZE &&
+           range->iova <= UINT64_MAX - (range->length - 1);
+}
+
+/* Fills in the translation of init; enum fakernic_cmd_status. */
+static uint8_t fakernic_range_pages(FakernicState *s,
+                                    const FakernicRange *range,
+                                    uint32_t held, RoceMrInit *init)
+{
+    const unsigned shift = range->list->page_shift;
+    uint64_t offset, needed;
+
+    if (shift < FAKERNIC_PAGE_SHIFT || shift > FAKERNIC_PAGE_SHIFT_MAX) {
+        return FAKERNIC_CMD_BAD_PAGE_LIST;
+    }
+    offset = range->iova & ((1ULL << shift) - 1);
+    needed = DIV_ROUND_UP(offset + range->length, 1ULL << shift);
+    if (s->mr_pages - held + needed > s->max_mr_pages) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    init->iova = range->iova;
+    init->length = range->length;
+    init->page_shift = shift;
+    init->page_count = needed;
+    return fakernic_page_list_read(s, range->list, needed, &init->pages);
+}
+
+static void fakernic_key_hold(FakernicState *s, uint32_t key, uint32_t pages)
+{
+    uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, key);
+
+    assert(index < s->max_mr);
+    s->mr_pages += pages;
+    s->mr_pages -= s->key_pages[index];
+    s->key_pages[index] = pages;
+}
+
+static FakernicVerdict
+fakernic_check_create_mr(FakernicState *s,
+                         const struct fakernic_create_mr_req *req)
+{
+    const FakernicRange range = { le64_to_cpu(req->iova),
+                                  le64_to_cpu(req->length), &req->pages };
+    const uint32_t max_pages = le32_to_cpu(req->max_pages);
+
+    switch (req->type) {
+    case FAKERNIC_MR_MEMORY:
+        if (!fakernic_range_is_sane(&range)) {
+            return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                                   length);
+        }
+        break;
+    case FAKERNIC_MR_FAST_REG:
+        if (!(s->driver_features & FAKERNIC_FEATURE_FAST_REG)) {
+            return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+        }
+        break;
+    case FAKERNIC_MR_DMA:
+    case FAKERNIC_MR_NULL:
+        break;
+    case FAKERNIC_MR_DM:
+    case FAKERNIC_MR_ON_DEMAND:
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    default:
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req, type);
+    }
+    if (req->type != FAKERNIC_MR_MEMORY) {
+        if (range.iova) {
+            return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                                   iova);
+        }
+        if (range.length) {
+            return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                                   length);
+        }
+        if (!fakernic_page_list_is_zero(&req->pages)) {
+            return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                                   pages);
+        }
+    }
+    if (req->type == FAKERNIC_MR_FAST_REG ?
+        max_pages < 1 || max_pages > FAKERNIC_MAX_FAST_REG_PAGES : max_pages) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                               max_pages);
+    }
+    if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_create_mr_req, pdn);
+    }
+    if (!fakernic_access_is_sane(s, le32_to_cpu(req->access))) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                               access);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const struct fakernic_create_mr_req *req = request;
+    struct fakernic_id *resp = response;
+    FakernicVerdict v = fakernic_check_create_mr(s, req);
+    RoceMrInit init = {
+        .type = req->type,
+        .tag = req->tag,
+        .pdn = le32_to_cpu(req->pdn),
+        .access = le32_to_cpu(req->access),
+        .page_count = le32_to_cpu(req->max_pages),
+    };
+    uint32_t key;
+    uint8_t status;
+
+    if (!fakernic_accepts(&v)) {
+        return v;
+    }
+    if (req->type == FAKERNIC_MR_MEMORY) {
+        const FakernicRange range = { le64_to_cpu(req->iova),
+                                      le64_to_cpu(req->length), &req->pages };
+
+        status = fakernic_range_pages(s, &range, 0, &init);
+        if (status != FAKERNIC_CMD_OK) {
+            return fakernic_page_list_verdict(status,
+                offsetof(struct fakernic_create_mr_req, pages));
+        }
+    } else if (s->mr_pages + init.page_count > s->max_mr_pages) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
+    }
+    status = roce_mr_create(s->roce, &init, &key);
+    if (status != FAKERNIC_CMD_OK) {
+        free(init.pages);
+        return FAKERNIC_VERDICT(status);
+    }
+    fakernic_key_hold(s, key, init.page_count);
+    resp->id = cpu_to_le32(key);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_destroy_mr(FakernicState *s, const void *request,
+                                        void *response)
+{
+    const struct fakernic_id *req = request;
+    const uint32_t key = le32_to_cpu(req->id);
+    uint8_t status = roce_mr_destroy(s->roce, key);
+
+    if (status == FAKERNIC_CMD_BAD_ID) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    if (status == FAKERNIC_CMD_OK) {
+        fakernic_key_hold(s, key, 0);
+    }
+    return FAKERNIC_VERDICT(status);
+}
+
+static FakernicVerdict
+fakernic_check_rereg_mr(FakernicState *s,
+                        const struct fakernic_rereg_mr_req *req)
+{
+    const uint32_t mask = le32_to_cpu(req->mask);
+    const FakernicRange range = { le64_to_cpu(req->iova),
+                                  le64_to_cpu(req->length), &req->pages };
+
+    if (!mask || (mask & ~(FAKERNIC_REREG_TRANSLATION | FAKERNIC_REREG_PD |
+                           FAKERNIC_REREG_ACCESS))) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, mask);
+    }
+    if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, le32_to_cpu(req->key)) >= s->max_mr) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_rereg_mr_req, key);
+    }
+    if ((mask & FAKERNIC_REREG_TRANSLATION) &&
+        !fakernic_range_is_sane(&range)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, length);
+    }
+    if ((mask & FAKERNIC_REREG_PD) && !fakernic_pd(s, le32_to_cpu(req->pdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_rereg_mr_req, pdn);
+    }
+    if ((mask & FAKERNIC_REREG_ACCESS) &&
+        !fakernic_access_is_sane(s, le32_to_cpu(req->access))) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, access);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
+                                      void *response)
+{
+    const struct fakernic_rereg_mr_req *req = request;
+    struct fakernic_id *resp = response;
+    const uint32_t mask = le32_to_cpu(req->mask);
+    FakernicVerdict v = fakernic_check_rereg_mr(s, req);
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_MEMORY,
+        .pdn = le32_to_cpu(req->pdn),
+        .access = le32_to_cpu(req->access),
+    };
+    uint32_t key = le32_to_cpu(req->key);
+    uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, key);
+    uint8_t status;
+
+    if (!fakernic_accepts(&v)) {
+        return v;
+    }
+    if (mask & FAKERNIC_REREG_TRANSLATION) {
+        const FakernicRange range = { le64_to_cpu(req->iova),
+                                      le64_to_cpu(req->length), &req->pages };
+
+        status = fakernic_range_pages(s, &range, s->key_pages[index], &init);
+        if (status != FAKERNIC_CMD_OK) {
+            return fakernic_page_list_verdict(status,
+                offsetof(struct fakernic_rereg_mr_req, pages));
+        }
+    }
+    status = roce_mr_rereg(s->roce, mask, &init, &key);
+    if (status != FAKERNIC_CMD_OK) {
+        free(init.pages);
+        if (status == FAKERNIC_CMD_BAD_ID) {
+            return FAKERNIC_REFUSE(BAD_ID, struct fakernic_rereg_mr_req, key);
+        }
+        return FAKERNIC_VERDICT(status);
+    }
+    if (mask & FAKERNIC_REREG_TRANSLATION) {
+        fakernic_key_hold(s, key, init.page_count);
+    }
+    resp->id = cpu_to_le32(key);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const struct fakernic_create_mw_req *req = request;
+    struct fakernic_id *resp = response;
+    uint32_t key;
+    uint8_t status;
+
+    if (req->type != FAKERNIC_MW_TYPE_1 && req->type != FAKERNIC_MW_TYPE_2B) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mw_req, type);
+    }
+    if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_create_mw_req, pdn);
+    }
+    status = roce_mw_create(s->roce, req->type, req->tag,
+                            le32_to_cpu(req->pdn), &key);
+    if (status == FAKERNIC_CMD_OK) {
+        resp->id = cpu_to_le32(key);
+    }
+    return FAKERNIC_VERDICT(status);
+}
+
+FakernicVerdict fakernic_cmd_destroy_mw(FakernicState *s, const void *request,
+                                        void *response)
+{
+    return fakernic_cmd_destroy_mr(s, request, response);
+}

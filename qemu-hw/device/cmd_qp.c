@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Commands on queue pairs, shared receive queues and multicast groups
+ * (fakernic/cmdq.h, fakernic/qp.h; IBTA 10.3, 11.2.4, 11.2.5). Here numbers and
+ * formats are judged and rings are set up; whether a QP may change from one
+ * state to another with these attributes is the engine's to say.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+typedef struct fakernic_create_qp_req CreateQpReq;
+
+/* The feature bit of a QP type; 0: unknown type. */
+static uint64_t fakernic_qp_type_feature(uint8_t type)
+{
+    switch (type) {
+    case FAKERNIC_QP_RC:
+        return FAKERNIC_FEATURE_RC;
+    case FAKERNIC_QP_UC:
+        return FAKERNIC_FEATURE_UC;
+    case FAKERNIC_QP_UD:
+    case FAKERNIC_QP_GSI:
+        return FAKERNIC_FEATURE_UD;
+    case FAKERNIC_QP_RAW_PACKET:
+        return FAKERNIC_FEATURE_RAW_PACKET;
+    case FAKERNIC_QP_XRC_INI:
+    case FAKERNIC_QP_XRC_TGT:
+        return FAKERNIC_FEATURE_XRC;
+    default:
+        return 0;
+    }
+}
+
+/* Depths, strides, and that what is not there is zero. */
+static FakernicVerdict fakernic_check_qp_queues(const CreateQpReq *req)
+{
+    const bool has_sq = req->sq_log_depth != FAKERNIC_QUEUE_NONE;
+    const bool has_rq = req->rq_log_depth != FAKERNIC_QUEUE_NONE;
+
+    if (has_sq && req->sq_log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, sq_log_depth);
+    }
+    if (has_rq && req->rq_log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, rq_log_depth);
+    }
+    if (has_rq ? req->rq_log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
+                 req->rq_log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX :
+                 req->rq_log_stride) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, rq_log_stride);
+    }
+    if (!has_sq && !fakernic_page_list_is_zero(&req->sq_pages)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, sq_pages);
+    }
+    if (!has_rq && !fakernic_page_list_is_zero(&req->rq_pages)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, rq_pages);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static FakernicVerdict fakernic_check_qp_ids(FakernicState *s,
+                                             const CreateQpReq *req)
+{
+    const uint32_t srqn = le32_to_cpu(req->srqn);
+
+    if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, pdn);
+    }
+    if (!fakernic_table_get(&s->cqs, le32_to_cpu(req->send_cqn))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, send_cqn);
+    }
+    if (!fakernic_table_get(&s->cqs, le32_to_cpu(req->recv_cqn))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, recv_cqn);
+    }
+    if (srqn && !fakernic_table_get(&s->srqs, srqn)) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, srqn);
+    }
+    if (srqn && req->rq_log_depth != FAKERNIC_QUEUE_NONE) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, srqn);
+    }
+    if (srqn && req->type == FAKERNIC_QP_RAW_PACKET) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, srqn);
+    }
+    if (req->xrcdn) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, xrcdn);
+    }
+    if (!fakernic_uar_exists(s, le32_to_cpu(req->uar))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, uar);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static void fakernic_qp_free(FakernicQp *qp)
+{
+    fakernic_ring_free(&qp->sq);
+    fakernic_ring_free(&qp->rq);
+    g_free(qp);
+}
+
+static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
+                                         const CreateQpReq *req)
+{
+    uint8_t status;
+
+    if (req->sq_log_depth != FAKERNIC_QUEUE_NONE) {
+        status = fakernic_ring_init(s, &qp->sq, &req->sq_pages,
+                                    req->sq_log_depth, FAKERNIC_SQ_BB_SHIFT);
+        if (status != FAKERNIC_CMD_OK) {
+            return fakernic_page_list_verdict(status,
+                                              offsetof(CreateQpReq, sq_pages));
+        }
+    }
+    if (req->rq_log_depth != FAKERNIC_QUEUE_NONE) {
+        status = fakernic_ring_init(s, &qp->rq, &req->rq_pages,
+                                    req->rq_log_depth, req->rq_log_stride);
+        if (status != FAKERNIC_CMD_OK) {
+            return fakernic_page_list_verdict(status,
+                                              offsetof(CreateQpReq, rq_pages));
+        }
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+/* Takes (1) or gives back (-1) what the QP refers to. */
+static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
+{
+    fakernic_pd(s, qp->pdn)->users += users;
+    qp->send_cq->users += users;
+    qp->recv_cq->users += users;
+    if (qp->srq) {
+        qp->srq->users += users;
+    }
+    fakernic_uar_use(s, qp->uar, users);
+}
+
+FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const CreateQpReq *req = request;
+    struct fakernic_id *resp = response;
+    const uint64_t feature = fakernic_qp_type_feature(req->type);
+    FakernicVerdict v;
+    FakernicQp *qp;
+    RoceQpInit init;
+    uint8_t status;
+
+    if (!feature) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, type);
+    }
+    if (!(s->driver_features & feature) ||
+        (req->srqn && !(s->driver_features & FAKERNIC_FEATURE_SRQ))) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    }
+    v = fakernic_check_qp_queues(req);
+    if (fakernic_accepts(&v)) {
+        v = fakernic_check_qp_ids(s, req);
+    }
+    if (!fakernic_accepts(&v)) {
+        return v;
+    }
+    qp = g_new0(FakernicQp, 1);
+    qp->type = req->type;
+    qp->pdn = le32_to_cpu(req->pdn);
+    qp->uar = le32_to_cpu(req->uar);
+    qp->send_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->send_cqn));
+    qp->recv_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->recv_cqn));
+    qp->srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->srqn));
+    v = fakernic_qp_rings(s, qp, req);
+    if (!fakernic_accepts(&v)) {
+        fakernic_qp_free(qp);
+        return v;
+    }
+    init = (RoceQpInit) {
+        .type = qp->type,
+        .has_sq = qp->sq.pages,
+        .has_rq = qp->rq.pages,
+        .pdn = qp->pdn,
+        .send_cqn = qp->send_cq->id,
+        .recv_cqn = qp->recv_cq->id,
+        .srqn = qp->srq ? qp->srq->id : 0,
+    };
+    status = roce_qp_create(s->roce, &init, &qp->qpn);
+    if (status != FAKERNIC_CMD_OK) {
+        fakernic_qp_free(qp);
+        return FAKERNIC_VERDICT(status);
+    }
+    assert(qp->qpn < s->max_qp && !s->qps[qp->qpn]);
+    qp->async.id = qp->qpn;
+    s->qps[qp->qpn] = qp;
+    fakernic_qp_refer(s, qp, 1);
+    resp->id = cpu_to_le32(qp->qpn);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
+                                        void *response)
+{
+    const struct fakernic_id *req = request;
+    FakernicQp *qp = fakernic_qp(s, le32_to_cpu(req->id));
+    uint8_t status;
+
+    if (!qp) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    status = roce_qp_destroy(s->roce, qp->qpn);
+    if (status != FAKERNIC_CMD_OK) {
+        return FAKERNIC_VERDICT(status);
+    }
+    if (s->port_qpn == qp->qpn) {
+        s->port_qpn = 0;
+    }
+    fakernic_event_forget(s, NULL, &qp->async);
+    fakernic_qp_refer(s, qp, -1);
+    s->qps[qp->qpn] = NULL;
+    fakernic_qp_free(qp);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static void fakernic_av_decode(RoceAv *av, const struct fakernic_av *from)
+{
+    *av = (RoceAv) {
+        .sgid_index = le16_to_cpu(from->sgid_index),
+        .flow_label = le32_to_cpu(from->flow_label),
+        .traffic_class = from->traffic_class,
+        .hop_limit = from->hop_limit,
+        .sl = from->sl,
+        .static_rate = from->static_rate,
+        .udp_sport = le16_to_cpu(from->udp_sport),
+    };
+    memcpy(av->dgid, from->dgid, sizeof(av->dgid));
+    memcpy(av->dmac, from->dmac, sizeof(av->dmac));
+}
+
+static void fakernic_av_encode(struct fakernic_av *to, const RoceAv *av)
+{
+    *to = (struct fakernic_av) {
+        .sgid_index = cpu_to_le16(av->sgid_index),
+        .flow_label = cpu_to_le32(av->flow_label),
+        .traffic_class = av->traffic_class,
+        .hop_limit = av->hop_limit,
+        .sl = av->sl,
+        .static_rate = av->static_rate,
+        .udp_sport = cpu_to_le16(av->udp_sport),
+    };
+    memcpy(to->dgid, av->dgid, sizeof(to->dgid));
+    memcpy(to->dmac, av->dmac, sizeof(to->dmac));
+}
+
+static void fakernic_qp_attr_decode(RoceQpAttr *attr,
+                                    const struct fakernic_qp_attr *from)
+{
+    *attr = (RoceQpAttr) {
+        .state = from->state,
+        .cur_state = from->cur_state,
+        .path_mtu = from->path_mtu,
+        .path_mig_state = from->path_mig_state,
+        .qkey = le32_to_cpu(from->qkey),
+        .rq_psn = le32_to_cpu(from->rq_psn),
+        .sq_psn = le32_to_cpu(from->sq_psn),
+        .dest_qpn = le32_to_cpu(from->dest_qpn),
+        .access_flags = le32_to_cpu(from->access_flags),
+        .pkey_index = le16_to_cpu(from->pkey_index),
+        .alt_pkey_index = le16_to_cpu(from->alt_pkey_index),
+        .port = from->port,
+        .alt_port = from->alt_port,
+        .max_rd_atomic = from->max_rd_atomic,
+        .max_dest_rd_atomic = from->max_dest_rd_atomic,
+        .min_rnr_timer = from->min_rnr_timer,
+        .timeout = from->timeout,
+        .retry_cnt = from->retry_cnt,
+        .rnr_retry = from->rnr_retry,
+        .alt_timeout = from->alt_timeout,
+        .sqd_async_notify = from->sqd_async_notify,
+        .rate_limit_kbps = le32_to_cpu(from->rate_limit_kbps),
+    };
+    fakernic_av_decode(&attr->av, &from->av);
+    fakernic_av_decode(&attr->alt_av, &from->alt_av);
+}
+
+static void fakernic_qp_attr_encode(struct fakernic_qp_attr *to,
+                                    const RoceQpAttr *attr)
+{
+    *to = (struct fakernic_qp_attr) {
+        .state = attr->state,
+        .cur_state = attr->cur_state,
+        .path_mtu = attr->path_mtu,
+        .path_mig_state = attr->path_mig_state,
+        .qkey = cpu_to_le32(attr->qkey),
+        .rq_psn = cpu_to_le32(attr->rq_psn),
+        .sq_psn = cpu_to_le32(attr->sq_psn),
+        .dest_qpn = cpu_to_le32(attr->dest_qpn),
+        .access_flags = cpu_to_le32(attr->access_flags),
+        .pkey_index = cpu_to_le16(attr->pkey_index),
+        .alt_pkey_index = cpu_to_le16(attr->alt_pkey_index),
+        .port = attr->port,
+        .alt_port = attr->alt_port,
+        .max_rd_atomic = attr->max_rd_atomic,
+        .max_dest_rd_atomic = attr->max_dest_rd_atomic,
+        .min_rnr_timer = attr->min_rnr_timer,
+        .timeout = attr->timeout,
+        .retry_cnt = attr->retry_cnt,
+        .rnr_retry = attr->rnr_retry,
+        .alt_timeout = attr->alt_timeout,
+        .sqd_async_notify = attr->sqd_async_notify,
+        .sq_draining = attr->sq_draining,
+        .rate_limit_kbps = cpu_to_le32(attr->rate_limit_kbps),
+    };
+    fakernic_av_encode(&to->av, &attr->av);
+    fakernic_av_encode(&to->alt_av, &attr->alt_av);
+}
+
+/* Where in the request the attribute of a FAKERNIC_QP_ATTR_* bit lies. */
+static uint32_t fakernic_qp_attr_offset(uint32_t bit)
+{
+    static const struct {
+        uint32_t bit;
+        uint32_t offset;
+    } places[] = {
+#define PLACE(name, field) \
+        { FAKERNIC_QP_ATTR_ ## name, \
+          offsetof(struct fakernic_modify_qp_req, attr.field) }
+        PLACE(STATE, state),
+        PLACE(CUR_STATE, cur_state),
+        PLACE(SQD_ASYNC_NOTIFY, sqd_async_notify),
+        PLACE(ACCESS_FLAGS, access_flags),
+        PLACE(PKEY_INDEX, pkey_index),
+        PLACE(PORT, port),
+        PLACE(QKEY, qkey),
+        PLACE(AV, av),
+        PLACE(PATH_MTU, path_mtu),
+        PLACE(TIMEOUT, timeout),
+        PLACE(RETRY_CNT, retry_cnt),
+        PLACE(RNR_RETRY, rnr_retry),
+        PLACE(RQ_PSN, rq_psn),
+        PLACE(MAX_RD_ATOMIC, max_rd_atomic),
+        PLACE(ALT_PATH, alt_av),
+        PLACE(MIN_RNR_TIMER, min_rnr_timer),
+        PLACE(SQ_PSN, sq_psn),
+        PLACE(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
+        PLACE(PATH_MIG_STATE, path_mig_state),
+        PLACE(DEST_QPN, dest_qpn),
+        PLACE(RATE_LIMIT, rate_limit_kbps),
+#undef PLACE
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(places); i++) {
+        if (places[i].bit & bit) {
+            return places[i].offset;
+        }
+    }
+    return offsetof(struct fakernic_modify_qp_req, mask);
+}
+
+FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const struct fakernic_modify_qp_req *req = request;
+    const uint32_t mask = le32_to_cpu(req->mask);
+    FakernicQp *qp = fakernic_qp(s, le32_to_cpu(req->qpn));
+    uint32_t bad_field = 0;
+    RoceQpAttr attr;
+    uint8_t status;
+
+    if (!qp) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_modify_qp_req, qpn);
+    }
+    fakernic_qp_attr_decode(&attr, &req->attr);
+    status = roce_qp_modify(s->roce, fakernic_now(), qp->qpn, mask, &attr,
+                            &bad_field);
+    trace_fakernic_modify_qp(qp->qpn, mask, attr.state, status, bad_field);
+    if (status != FAKERNIC_CMD_OK) {
+        bool is_bad = status == FAKERNIC_CMD_BAD_PARAM ||
+                      status == FAKERNIC_CMD_BAD_STATE ||
+                      status == FAKERNIC_CMD_BAD_ID;
+
+        return (FakernicVerdict) {
+            .status = status,
+            .detail = is_bad ? offsetof(struct fakernic_cmd, payload) +
+                               fakernic_qp_attr_offset(bad_field) : 0,
+        };
+    }
+    if ((mask & FAKERNIC_QP_ATTR_STATE) && attr.state == FAKERNIC_QPS_RESET) {
+        /* All work requests are forgotten; the rings start anew at 0. */
+        qp->sq_pi = qp->sq_ci = 0;
+        qp->rq_pi = qp->rq_ci = 0;
+    } else if (qp->sq_pi != qp->sq_ci) {
+        roce_post_send(s->roce, fakernic_now(), qp->qpn);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_query_qp(FakernicState *s, const void *request,
+                                      void *response)
+{
+    const struct fakernic_id *req = request;
+    const uint32_t qpn = le32_to_cpu(req->id);
+    RoceQpAttr attr;
+
+    if (!fakernic_qp(s, qpn)) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    memset(&attr, 0, sizeof(attr));
+    if (roce_qp_query(s->roce, qpn, &attr) != FAKERNIC_CMD_OK) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    fakernic_qp_attr_encode(response, &attr);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
+                                        void *response)
+{
+    typedef struct fakernic_create_srq_req Req;
+    const Req *req = request;
+    struct fakernic_id *resp = response;
+    const uint32_t pdn = le32_to_cpu(req->pdn);
+    FakernicRing ring;
+    FakernicSrq *srq;
+    uint8_t status;
+
+    if (req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
+        return FAKERNIC_REFUSE(BAD_PARAM, Req, log_depth);
+    }
+    if (req->log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
+        req->log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX) {
+        return FAKERNIC_REFUSE(BAD_PARAM, Req, log_stride);
+    }
+    if (!fakernic_pd(s, pdn)) {
+        return FAKERNIC_REFUSE(BAD_ID, Req, pdn);
+    }
+    if (req->xrcdn || req->cqn) {
+        /* An XRC SRQ. */
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    }
+    if (le32_to_cpu(req->limit) > 1U << req->log_depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, Req, limit);
+    }
+    if (fakernic_table_is_full(&s->srqs)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
+    }
+    status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
+                                req->log_stride);
+    if (status != FAKERNIC_CMD_OK) {
+        return fakernic_page_list_verdict(status, offsetof(Req, pages));
+    }
+    srq = g_new0(FakernicSrq, 1);
+    srq->ring = ring;
+    srq->pdn = pdn;
+    srq->limit = le32_to_cpu(req->limit);
+    srq->id = fakernic_table_add(&s->srqs, srq);
+    srq->async.id = srq->id;
+    fakernic_pd(s, pdn)->users++;
+    resp->id = cpu_to_le32(srq->id);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_destroy_srq(FakernicState *s, const void *request,
+                                         void *response)
+{
+    const struct fakernic_id *req = request;
+    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->id));
+
+    if (!srq) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    if (srq->users) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
+    }
+    fakernic_event_forget(s, NULL, &srq->async);
+    fakernic_pd(s, srq->pdn)->users--;
+    fakernic_table_remove(&s->srqs, srq->id);
+    fakernic_ring_free(&srq->ring);
+    g_free(srq);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_modify_srq(FakernicState *s, const void *request,
+                                        void *response)
+{
+    typedef struct fakernic_modify_srq_req Req;
+    const Req *req = request;
+    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->srqn));
+
+    if (!srq) {
+        return FAKERNIC_REFUSE(BAD_ID, Req, srqn);
+    }
+    if (req->mask & ~(FAKERNIC_SRQ_LIMIT | FAKERNIC_SRQ_RESIZE)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, Req, mask);
+    }
+    if (req->mask & FAKERNIC_SRQ_RESIZE) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    }
+    if (!fakernic_page_list_is_zero(&req->pages)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, Req, pages);
+    }
+    if (req->log_depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, Req, log_depth);
+    }
+    if (req->mask & FAKERNIC_SRQ_LIMIT) {
+        if (le32_to_cpu(req->limit) > srq->ring.depth) {
+            return FAKERNIC_REFUSE(BAD_PARAM, Req, limit);
+        }
+        fakernic_srq_set_limit(s, srq, le32_to_cpu(req->limit));
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_query_srq(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const struct fakernic_id *req = request;
+    struct fakernic_query_srq_resp *resp = response;
+    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->id));
+
+    if (!srq) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    resp->limit = cpu_to_le32(srq->limit);
+    resp->depth = cpu_to_le32(srq->ring.depth);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static FakernicVerdict
+fakernic_check_mcast(FakernicState *s, const struct fakernic_mcast_req *req)
+{
+    FakernicQp *qp = fakernic_qp(s, le32_to_cpu(req->qpn));
+
+    if (!qp) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_mcast_req, qpn);
+    }
+    if (qp->type != FAKERNIC_QP_UD) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_mcast_req, qpn);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_attach_mcast(FakernicState *s,
+                                          const void *request, void *response)
+{
+    const struct fakernic_mcast_req *req = request;
+    FakernicVerdict v = fakernic_check_mcast(s, req);
+
+    if (fakernic_accepts(&v)) {
+        v.status = roce_mcast_attach(s->roce, req->gid, le32_to_cpu(req->qpn));
+    }
+    if (v.status == FAKERNIC_CMD_BAD_PARAM && !v.detail) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_mcast_req, gid);
+    }
+    return v;
+}
+
+FakernicVerdict fakernic_cmd_detach_mcast(FakernicState *s,
+                                          const void *request, void *response)
+{
+    const struct fakernic_mcast_req *req = request;
+    FakernicVerdict v = fakernic_check_mcast(s, req);
+
+    if (fakernic_accepts(&v)) {
+        v.status = roce_mcast_detach(s->roce, req->gid, le32_to_cpu(req->qpn));
+    }
+    return v;
+}

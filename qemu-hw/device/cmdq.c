@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The command queue (fakernic/cmdq.h): requests in from the submission ring,
+ * one completion each out to the completion ring, then vector 0.
+ *
+ * A request is copied once and judged from the copy. What is common to all
+ * commands is judged here: opcode, feature, reserved fields, and that nothing
+ * follows the request; the rest in cmd_*.c.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qemu/cutils.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+#define FAKERNIC_CMD_RSVD_FIELDS 5
+
+/* A reserved field: where it lies in the payload. */
+typedef struct FakernicField {
+    uint8_t offset;
+    uint8_t size;
+} FakernicField;
+
+typedef struct FakernicCmd {
+    const char *name;           /* NULL: no such opcode */
+    FakernicCmdFn *execute;     /* NULL: not in this version */
+    uint64_t feature;           /* 0: always there */
+    uint8_t request_size;
+    FakernicField rsvd[FAKERNIC_CMD_RSVD_FIELDS];
+} FakernicCmd;
+
+#define RSVD(request, field) \
+    { offsetof(request, field), sizeof_field(request, field) }
+#define ID_REQUEST \
+    .request_size = sizeof(struct fakernic_id), \
+    .rsvd = { RSVD(struct fakernic_id, rsvd) }
+
+static const FakernicCmd fakernic_commands[] = {
+    [FAKERNIC_CMD_NOP] = {
+        "NOP", fakernic_cmd_nop, .request_size = FAKERNIC_CMD_PAYLOAD,
+    },
+    [FAKERNIC_CMD_QUERY_DEVICE] = {
+        "QUERY_DEVICE", fakernic_cmd_query_device,
+    },
+    [FAKERNIC_CMD_QUERY_PORT] = {
+        "QUERY_PORT", fakernic_cmd_query_port,
+    },
+    [FAKERNIC_CMD_SET_PORT] = {
+        "SET_PORT", fakernic_cmd_set_port,
+        .request_size = sizeof(struct fakernic_set_port_req),
+        .rsvd = { RSVD(struct fakernic_set_port_req, rsvd),
+                  RSVD(struct fakernic_set_port_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_QUERY_STATS] = {
+        "QUERY_STATS", fakernic_cmd_query_stats,
+        .request_size = sizeof(struct fakernic_query_stats_req),
+        .rsvd = { RSVD(struct fakernic_query_stats_req, rsvd) },
+    },
+    [FAKERNIC_CMD_SET_GID] = {
+        "SET_GID", fakernic_cmd_set_gid,
+        .request_size = sizeof(struct fakernic_set_gid_req),
+        .rsvd = { RSVD(struct fakernic_set_gid_req, rsvd),
+                  RSVD(struct fakernic_set_gid_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_SET_PKEY] = { "SET_PKEY" },
+    [FAKERNIC_CMD_CREATE_EQ] = {
+        "CREATE_EQ", fakernic_cmd_create_eq,
+        .request_size = sizeof(struct fakernic_create_eq_req),
+        .rsvd = { RSVD(struct fakernic_create_eq_req, rsvd),
+                  RSVD(struct fakernic_create_eq_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_DESTROY_EQ] = {
+        "DESTROY_EQ", fakernic_cmd_destroy_eq, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_CREATE_CQ] = {
+        "CREATE_CQ", fakernic_cmd_create_cq,
+        .request_size = sizeof(struct fakernic_create_cq_req),
+        .rsvd = { RSVD(struct fakernic_create_cq_req, rsvd),
+                  RSVD(struct fakernic_create_cq_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_DESTROY_CQ] = {
+        "DESTROY_CQ", fakernic_cmd_destroy_cq, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_RESIZE_CQ] = {
+        "RESIZE_CQ", fakernic_cmd_resize_cq, FAKERNIC_FEATURE_RESIZE_CQ,
+        .request_size = sizeof(struct fakernic_resize_cq_req),
+        .rsvd = { RSVD(struct fakernic_resize_cq_req, rsvd) },
+    },
+    [FAKERNIC_CMD_MODIFY_CQ] = { "MODIFY_CQ" },
+    [FAKERNIC_CMD_ALLOC_PD] = { "ALLOC_PD", fakernic_cmd_alloc_pd },
+    [FAKERNIC_CMD_DEALLOC_PD] = {
+        "DEALLOC_PD", fakernic_cmd_dealloc_pd, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_ALLOC_XRCD] = { "ALLOC_XRCD" },
+    [FAKERNIC_CMD_DEALLOC_XRCD] = { "DEALLOC_XRCD" },
+    [FAKERNIC_CMD_ALLOC_UAR] = { "ALLOC_UAR", fakernic_cmd_alloc_uar },
+    [FAKERNIC_CMD_DEALLOC_UAR] = {
+        "DEALLOC_UAR", fakernic_cmd_dealloc_uar, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_CREATE_MR] = {
+        "CREATE_MR", fakernic_cmd_create_mr,
+        .request_size = sizeof(struct fakernic_create_mr_req),
+        .rsvd = { RSVD(struct fakernic_create_mr_req, rsvd) },
+    },
+    [FAKERNIC_CMD_DESTROY_MR] = {
+        "DESTROY_MR", fakernic_cmd_destroy_mr, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_REREG_MR] = {
+        "REREG_MR", fakernic_cmd_rereg_mr, FAKERNIC_FEATURE_REREG_MR,
+        .request_size = sizeof(struct fakernic_rereg_mr_req),
+    },
+    [FAKERNIC_CMD_CREATE_MW] = {
+        "CREATE_MW", fakernic_cmd_create_mw, FAKERNIC_FEATURE_MW,
+        .request_size = sizeof(struct fakernic_create_mw_req),
+        .rsvd = { RSVD(struct fakernic_create_mw_req, rsvd) },
+    },
+    [FAKERNIC_CMD_DESTROY_MW] = {
+        "DESTROY_MW", fakernic_cmd_destroy_mw, FAKERNIC_FEATURE_MW, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_CREATE_QP] = {
+        "CREATE_QP", fakernic_cmd_create_qp,
+        .request_size = sizeof(struct fakernic_create_qp_req),
+        .rsvd = { RSVD(struct fakernic_create_qp_req, rsvd) },
+    },
+    [FAKERNIC_CMD_DESTROY_QP] = {
+        "DESTROY_QP", fakernic_cmd_destroy_qp, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_MODIFY_QP] = {
+        "MODIFY_QP", fakernic_cmd_modify_qp,
+        .request_size = sizeof(struct fakernic_modify_qp_req),
+        .rsvd = { RSVD(struct fakernic_modify_qp_req, attr.rsvd),
+                  /* two fields in a row */
+                  { offsetof(struct fakernic_modify_qp_req, attr.av.rsvd), 6 },
+                  { offsetof(struct fakernic_modify_qp_req, attr.alt_av.rsvd),
+                    6 },
+                  RSVD(struct fakernic_modify_qp_req, attr.rsvd2) },
+    },
+    [FAKERNIC_CMD_QUERY_QP] = {
+        "QUERY_QP", fakernic_cmd_query_qp, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_CREATE_SRQ] = {
+        "CREATE_SRQ", fakernic_cmd_create_srq, FAKERNIC_FEATURE_SRQ,
+        .request_size = sizeof(struct fakernic_create_srq_req),
+        .rsvd = { RSVD(struct fakernic_create_srq_req, rsvd),
+                  RSVD(struct fakernic_create_srq_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_DESTROY_SRQ] = {
+        "DESTROY_SRQ", fakernic_cmd_destroy_srq, FAKERNIC_FEATURE_SRQ,
+        ID_REQUEST,
+    },
+    [FAKERNIC_CMD_MODIFY_SRQ] = {
+        "MODIFY_SRQ", fakernic_cmd_modify_srq, FAKERNIC_FEATURE_SRQ,
+        .request_size = sizeof(struct fakernic_modify_srq_req),
+        .rsvd = { RSVD(struct fakernic_modify_srq_req, rsvd),
+                  RSVD(struct fakernic_modify_srq_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_QUERY_SRQ] = {
+        "QUERY_SRQ", fakernic_cmd_query_srq, FAKERNIC_FEATURE_SRQ, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_ATTACH_MCAST] = {
+        "ATTACH_MCAST", fakernic_cmd_attach_mcast, FAKERNIC_FEATURE_MCAST,
+        .request_size = sizeof(struct fakernic_mcast_req),
+        .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
+    },
+    [FAKERNIC_CMD_DETACH_MCAST] = {
+        "DETACH_MCAST", fakernic_cmd_detach_mcast, FAKERNIC_FEATURE_MCAST,
+        .request_size = sizeof(struct fakernic_mcast_req),
+        .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
+    },
+    [FAKERNIC_CMD_RSVD_FLOW] = { "FLOW" },
+    [FAKERNIC_CMD_RSVD_WQ] = { "WQ" },
+    [FAKERNIC_CMD_RSVD_DM] = { "DM" },
+    [FAKERNIC_CMD_RSVD_ODP] = { "ODP" },
+    [FAKERNIC_CMD_RSVD_COUNTER] = { "COUNTER" },
+    [FAKERNIC_CMD_RSVD_FAULT] = { "FAULT" },
+};
+
+#undef RSVD
+#undef ID_REQUEST
+
+#define FAKERNIC_CMD_OFFSET_PAYLOAD offsetof(struct fakernic_cmd, payload)
+
+static FakernicVerdict fakernic_cmd_bad_reserved(size_t offset)
+{
+    return (FakernicVerdict) { .status = FAKERNIC_CMD_BAD_RESERVED,
+                               .detail = offset };
+}
+
+static FakernicVerdict fakernic_cmd_check_reserved(const FakernicCmd *cmd,
+                                                   const struct fakernic_cmd *r)
+{
+    if (r->rsvd) {
+        return fakernic_cmd_bad_reserved(offsetof(struct fakernic_cmd, rsvd));
+    }
+    if (r->rsvd2) {
+        return fakernic_cmd_bad_reserved(offsetof(struct fakernic_cmd, rsvd2));
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(cmd->rsvd) && cmd->rsvd[i].size; i++) {
+        if (!buffer_is_zero(r->payload + cmd->rsvd[i].offset,
+                            cmd->rsvd[i].size)) {
+            return fakernic_cmd_bad_reserved(FAKERNIC_CMD_OFFSET_PAYLOAD +
+                                             cmd->rsvd[i].offset);
+        }
+    }
+    for (unsigned i = cmd->request_size; i < FAKERNIC_CMD_PAYLOAD; i++) {
+        if (r->payload[i]) {
+            return fakernic_cmd_bad_reserved(FAKERNIC_CMD_OFFSET_PAYLOAD + i);
+        }
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static FakernicVerdict fakernic_cmd_execute(FakernicState *s,
+                                            const struct fakernic_cmd *request,
+                                            void *response)
+{
+    uint16_t opcode = le16_to_cpu(request->opcode);
+    const FakernicCmd *cmd = NULL;
+    FakernicVerdict v;
+
+    if (opcode < ARRAY_SIZE(fakernic_commands)) {
+        cmd = &fakernic_commands[opcode];
+    }
+    if (!cmd || !cmd->name) {
+        return (FakernicVerdict) {
+            .status = FAKERNIC_CMD_BAD_OPCODE,
+            .detail = offsetof(struct fakernic_cmd, opcode),
+        };
+    }
+    trace_fakernic_cmd(cmd->name, le32_to_cpu(request->cookie));
+    if (!cmd->execute || (cmd->feature & ~s->driver_features)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    }
+    v = fakernic_cmd_check_reserved(cmd, request);
+    if (!fakernic_accepts(&v)) {
+        return v;
+    }
+    v = cmd->execute(s, request->payload, response);
+    if (!fakernic_accepts(&v)) {
+        memset(response, 0, FAKERNIC_CMD_PAYLOAD);
+    }
+    return v;
+}
+
+static uint64_t fakernic_cmdq_offset(const FakernicCmdq *q)
+{
+    return (q->ci & ((1U << q->log_depth) - 1)) * sizeof(struct fakernic_cmd);
+}
+
+static bool fakernic_cmdq_complete(FakernicState *s,
+                                   struct fakernic_cmd_completion *completion)
+{
+    FakernicCmdq *q = &s->cmdq;
+    uint64_t address = q->cq_address + fakernic_cmdq_offset(q);
+    const size_t head = offsetof(struct fakernic_cmd_completion, payload);
+
+    completion->owner = !(q->ci & (1U << q->log_depth));
+    /* The owner byte ends the first 16 bytes: they are written last. */
+    return fakernic_dma_write(s, address + head, completion->payload,
+                              sizeof(completion->payload)) &&
+           fakernic_dma_write(s, address, completion, head);
+}
+
+bool fakernic_cmdq_run(FakernicState *s, unsigned budget)
+{
+    FakernicCmdq *q = &s->cmdq;
+    bool any = false;
+
+    while (fakernic_is_running(s) && q->ci != q->pi && budget--) {
+        struct fakernic_cmd request;
+        struct fakernic_cmd_completion completion = { 0 };
+        FakernicVerdict v;
+
+        if (!fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
+                               &request, sizeof(request))) {
+            fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
+            return false;
+        }
+        v = fakernic_cmd_execute(s, &request, completion.payload);
+        trace_fakernic_cmd_done(le32_to_cpu(request.cookie), v.status,
+                                v.detail);
+        s->stats[FAKERNIC_STAT_COMMANDS]++;
+        if (!fakernic_accepts(&v)) {
+            s->stats[FAKERNIC_STAT_COMMANDS_FAILED]++;
+        }
+        completion.cookie = request.cookie;
+        completion.opcode = request.opcode;
+        completion.status = v.status;
+        completion.detail = cpu_to_le32(v.detail);
+        if (!fakernic_cmdq_complete(s, &completion)) {
+            fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
+            return false;
+        }
+        q->ci++;
+        any = true;
+    }
+    if (any) {
+        fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
+    }
+    return fakernic_is_running(s) && q->ci != q->pi;
+}
+
+void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
+{
+    FakernicCmdq *q = &s->cmdq;
+
+    if (!fakernic_is_running(s)) {
+        FAKERNIC_GUEST_ERR("command doorbell while not enabled");
+        return;
+    }
+    if (pi - q->ci > 1U << q->log_depth) {
+        fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_OVERRUN);
+        return;
+    }
+    q->pi = pi;
+    fakernic_pump(s);
+}
+
+/* Both ends of both rings can be reached by DMA. */
+static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
+{
+    uint64_t last = address + ((1ULL << s->cmdq.log_depth) - 1) *
+                    sizeof(struct fakernic_cmd);
+    struct fakernic_cmd entry;
+
+    return fakernic_dma_read(s, address, &entry, sizeof(entry)) &&
+           fakernic_dma_read(s, last, &entry, sizeof(entry));
+}
+
+bool fakernic_cmdq_enable(FakernicState *s)
+{
+    FakernicCmdq *q = &s->cmdq;
+
+    if (q->log_depth < FAKERNIC_CMDQ_LOG_DEPTH_MIN ||
+        q->log_depth > FAKERNIC_CMDQ_LOG_DEPTH_MAX) {
+        fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DEPTH);
+        return false;
+    }
+    if ((q->sq_address | q->cq_address) % FAKERNIC_PAGE_SIZE) {
+        fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_ADDRESS);
+        return false;
+    }
+    if (!fakernic_cmdq_reach(s, q->sq_address) ||
+        !fakernic_cmdq_reach(s, q->cq_address)) {
+        fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
+        return false;
+    }
+    q->pi = 0;
+    q->ci = 0;
+    return true;
+}

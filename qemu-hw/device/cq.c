@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Completion queues: the engine's completions become CQEs in guest memory, and
+ * events when the CQ is armed (fakernic/cq.h; IBTA 11.4.2).
+ *
+ * The consumer index is read only when the ring looks full. A CQ that really
+ * is, or whose memory is gone, is in error: an event, nothing written any more,
+ * and its QPs fail. The engine is in the middle of a call then, so telling the
+ * QPs is left to pump.c.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
+{
+    trace_fakernic_err_cq(cq->id, cq->pi, cq->ci);
+    s->stats[FAKERNIC_STAT_CQ_OVERRUNS]++;
+    cq->error = true;
+    cq->error_pending = true;
+    s->cq_error_pending = true;
+    fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
+}
+
+/* Is there room for one more? Looks at the doorbell record if need be. */
+static bool fakernic_cq_has_room(FakernicState *s, FakernicCq *cq)
+{
+    uint32_t ci;
+
+    if (cq->pi - cq->ci < cq->ring.depth || cq->ignore_overrun) {
+        return true;
+    }
+    if (!fakernic_ring_record(s, &cq->ring, &ci) ||
+        cq->pi - ci > cq->ring.depth) {
+        return false;
+    }
+    cq->ci = ci;
+    return cq->pi - ci < cq->ring.depth;
+}
+
+static void fakernic_cqe_encode(struct fakernic_cqe *cqe,
+                                const RoceCompletion *c)
+{
+    *cqe = (struct fakernic_cqe) {
+        .timestamp = cpu_to_le64(fakernic_now()),
+        .qpn = cpu_to_le32(c->qpn),
+        .wqe_index = cpu_to_le32(c->wqe_index),
+        .byte_count = cpu_to_le32(c->byte_count),
+        .imm_or_key = cpu_to_le32(c->imm_or_key),
+        .src_qpn = cpu_to_le32(c->src_qpn),
+        .srqn = cpu_to_le32(c->srqn),
+        .vendor_err = cpu_to_le16(c->vendor_err),
+        .pkey_index = cpu_to_le16(c->pkey_index),
+        .vlan = cpu_to_le16(c->vlan),
+        .opcode = c->opcode,
+        .status = c->status,
+        .flags = c->flags,
+        .sl = c->sl,
+        .network_type = c->network_type,
+    };
+    memcpy(cqe->smac, c->smac, sizeof(cqe->smac));
+}
+
+static void fakernic_cq_raise(FakernicState *s, FakernicCq *cq)
+{
+    cq->arm = FAKERNIC_ARM_NONE;
+    fakernic_event(s, cq->eq, &cq->completion, FAKERNIC_EVENT_COMPLETION, 0);
+}
+
+void fakernic_complete(void *host, const RoceCompletion *completion)
+{
+    FakernicState *s = host;
+    FakernicCq *cq = fakernic_table_get(&s->cqs, completion->cqn);
+    struct fakernic_cqe cqe;
+    bool solicited;
+
+    if (!cq || cq->error) {
+        return;
+    }
+    if (!fakernic_cq_has_room(s, cq)) {
+        fakernic_cq_fail(s, cq);
+        return;
+    }
+    fakernic_cqe_encode(&cqe, completion);
+    cqe.owner = !(cq->pi & cq->ring.depth);
+    trace_fakernic_cqe(cq->id, cq->pi, completion->qpn, completion->wqe_index,
+                       completion->opcode, completion->status,
+                       completion->vendor_err);
+    if (!fakernic_ring_write(s, &cq->ring, cq->pi, &cqe, sizeof(cqe))) {
+        fakernic_cq_fail(s, cq);
+        return;
+    }
+    cq->pi++;
+    solicited = (completion->flags & FAKERNIC_CQE_SOLICITED) ||
+                completion->status != FAKERNIC_WC_SUCCESS;
+    if (solicited) {
+        cq->solicited_pi = cq->pi;
+    }
+    if (cq->arm == FAKERNIC_ARM_ANY ||
+        (cq->arm == FAKERNIC_ARM_SOLICITED && solicited)) {
+        fakernic_cq_raise(s, cq);
+    }
+}
+
+void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
+                     bool solicited)
+{
+    const uint32_t pi = solicited ? cq->solicited_pi : cq->pi;
+
+    trace_fakernic_doorbell_cq_arm(cq->id, ci, cq->pi, solicited);
+    /* IBTA 11.4.2.2: a request for any completion outranks one for solicited. */
+    if (!solicited) {
+        cq->arm = FAKERNIC_ARM_ANY;
+    } else if (cq->arm == FAKERNIC_ARM_NONE) {
+        cq->arm = FAKERNIC_ARM_SOLICITED;
+    }
+    if ((int32_t)(pi - ci) > 0) {
+        fakernic_cq_raise(s, cq);
+    }
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Guest memory, through the PCI bus and whatever IOMMU is on it.
+ *
+ * The only user of the PCI DMA interface. Mappings live as long as one access.
+ * Only RAM is reached: a DMA into some device's registers could re-enter this
+ * one. Writes land in ascending address order, the last bytes last, because
+ * applications poll the last byte of an RDMA WRITE; and they are visible before
+ * whatever the device writes next.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+static bool fakernic_dma_failed(FakernicState *s, uint64_t address, size_t len,
+                                bool is_write)
+{
+    trace_fakernic_err_dma(address, len, is_write);
+    s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
+    return false;
+}
+
+bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
+{
+    FakernicState *s = host;
+    const MemTxAttrs ram_only = { .memory = true };
+
+    if (pci_dma_rw(PCI_DEVICE(s), address, buf, len, DMA_DIRECTION_TO_DEVICE,
+                   ram_only) != MEMTX_OK) {
+        return fakernic_dma_failed(s, address, len, false);
+    }
+    return true;
+}
+
+/*
+ * Maps what can be mapped in one piece. A bounce buffer, which is what an
+ * address without RAM behind it gives, is refused.
+ */
+static void *fakernic_dma_map(FakernicState *s, uint64_t address, size_t *len)
+{
+    dma_addr_t mapped = *len;
+    ram_addr_t offset;
+    void *p = pci_dma_map(PCI_DEVICE(s), address, &mapped,
+                          DMA_DIRECTION_FROM_DEVICE);
+
+    if (!p) {
+        return NULL;
+    }
+    if (!memory_region_from_host(p, &offset)) {
+        pci_dma_unmap(PCI_DEVICE(s), p, mapped, DMA_DIRECTION_FROM_DEVICE, 0);
+        return NULL;
+    }
+    *len = mapped;
+    return p;
+}
+
+static void fakernic_dma_unmap(FakernicState *s, void *p, size_t len)
+{
+    pci_dma_unmap(PCI_DEVICE(s), p, len, DMA_DIRECTION_FROM_DEVICE, len);
+}
+
+/* Not memcpy(): that may store the tail first. */
+static void fakernic_copy_ascending(uint8_t *to, const uint8_t *from,
+                                    size_t len)
+{
+    while (len && !QEMU_PTR_IS_ALIGNED(to, 8)) {
+        qatomic_set(to, *from);
+        to++, from++, len--;
+    }
+    while (len > 8) {
+        qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
+        to += 8, from += 8, len -= 8;
+    }
+    smp_wmb();
+    if (len == 8) {
+        qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
+        len = 0;
+    }
+    while (len) {
+        qatomic_set(to, *from);
+        to++, from++, len--;
+    }
+}
+
+bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
+                        size_t len)
+{
+    FakernicState *s = host;
+    const uint8_t *from = buf;
+
+    while (len) {
+        size_t piece = len;
+        void *p = fakernic_dma_map(s, address, &piece);
+
+        if (!p) {
+            return fakernic_dma_failed(s, address, len, true);
+        }
+        fakernic_copy_ascending(p, from, piece);
+        fakernic_dma_unmap(s, p, piece);
+        address += piece;
+        from += piece;
+        len -= piece;
+    }
+    smp_wmb();
+    return true;
+}
+
+static uint64_t fakernic_fetch_add_masked(uint64_t value, uint64_t add,
+                                          uint64_t boundary)
+{
+    /*
+     * The boundary mask marks the most significant bit of each field: a carry
+     * out of such a bit is dropped.
+     */
+    uint64_t sum = (value & ~boundary) + (add & ~boundary);
+
+    return sum ^ ((value ^ add) & boundary);
+}
+
+static uint64_t fakernic_atomic_result(const RoceAtomic *op, uint64_t value)
+{
+    switch (op->opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+        return value == op->compare ? op->swap_or_add : value;
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        return value + op->swap_or_add;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+        if ((value ^ op->compare) & op->compare_mask) {
+            return value;
+        }
+        return (value & ~op->swap_mask_or_boundary) |
+               (op->swap_or_add & op->swap_mask_or_boundary);
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return fakernic_fetch_add_masked(value, op->swap_or_add,
+                                         op->swap_mask_or_boundary);
+    default:
+        g_assert_not_reached();
+    }
+}
+
+/* By a host atomic on the mapped word: atomic against the guest's CPUs too. */
+bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
+{
+    FakernicState *s = host;
+    size_t len = 8;
+    uint64_t *word = fakernic_dma_map(s, address, &len);
+    uint64_t old, seen;
+
+    if (!word) {
+        return fakernic_dma_failed(s, address, 8, true);
+    }
+    if (len < 8 || !QEMU_PTR_IS_ALIGNED(word, 8)) {
+        fakernic_dma_unmap(s, word, len);
+        return fakernic_dma_failed(s, address, 8, true);
+    }
+    seen = qatomic_read__nocheck(word);
+    do {
+        old = seen;
+        op->original = le64_to_cpu(old);
+        seen = qatomic_cmpxchg__nocheck(word, old,
+                   cpu_to_le64(fakernic_atomic_result(op, op->original)));
+    } while (seen != old);
+    fakernic_dma_unmap(s, word, len);
+    return true;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Event queues: events of CQs, QPs, SRQs, the port and the device become EQEs
+ * in guest memory and MSI-X messages (fakernic/eq.h, IBTA 11.6.3).
+ *
+ * Nothing is lost and nothing grows: an event that finds its EQ full sets a bit
+ * in its object, and the object waits in a list until the consumer index moves.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bitops.h"
+#include "qemu/bswap.h"
+#include "hw/pci/msix.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+void fakernic_interrupt(FakernicState *s, unsigned vector)
+{
+    PCIDevice *pci = PCI_DEVICE(s);
+
+    if (msix_enabled(pci)) {
+        trace_fakernic_interrupt(vector);
+        msix_notify(pci, vector);
+    }
+}
+
+static bool fakernic_eq_is_full(const FakernicEq *eq)
+{
+    return eq->pi - eq->ci == eq->ring.depth;
+}
+
+static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
+                               uint32_t id, uint32_t data)
+{
+    struct fakernic_eqe eqe = {
+        .type = type,
+        .id = cpu_to_le32(id),
+        .data = cpu_to_le32(data),
+        .owner = !(eq->pi & eq->ring.depth),
+    };
+
+    trace_fakernic_eqe(eq->id, eq->pi, type, id, data);
+    if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
+        /* The memory is gone; the slot stays ours, the event is lost. */
+        trace_fakernic_err_eqe(eq->id, type, id);
+        return;
+    }
+    eq->pi++;
+    if (eq->armed) {
+        eq->armed = false;
+        fakernic_interrupt(s, eq->vector);
+    }
+}
+
+static void fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
+                                      FakernicEventList *list)
+{
+    FakernicEventSource *src;
+
+    while ((src = QTAILQ_FIRST(list))) {
+        while (src->latched) {
+            unsigned type = ctz32(src->latched);
+
+            if (fakernic_eq_is_full(eq)) {
+                return;
+            }
+            src->latched &= ~BIT(type);
+            fakernic_eqe_write(s, eq, type, src->id, src->data);
+        }
+        QTAILQ_REMOVE(list, src, next);
+        src->waiting = false;
+    }
+}
+
+void fakernic_eq_flush(FakernicState *s, FakernicEq *eq)
+{
+    fakernic_event_list_flush(s, eq, &eq->waiting);
+    if (eq == s->async_eq) {
+        fakernic_event_list_flush(s, eq, &s->async_waiting);
+    }
+}
+
+void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
+                    enum fakernic_event type, uint32_t data)
+{
+    FakernicEventList *list = eq ? &eq->waiting : &s->async_waiting;
+
+    src->latched |= BIT(type);
+    src->data = data;
+    if (!src->waiting) {
+        src->waiting = true;
+        QTAILQ_INSERT_TAIL(list, src, next);
+    }
+    eq = eq ?: s->async_eq;
+    if (eq) {
+        fakernic_eq_flush(s, eq);
+    }
+    if (src->latched & BIT(type)) {
+        trace_fakernic_eq_full(eq ? eq->id : 0, type, src->id);
+        s->stats[FAKERNIC_STAT_EQ_DELAYED]++;
+    }
+}
+
+void fakernic_event_forget(FakernicState *s, FakernicEq *eq,
+                           FakernicEventSource *src)
+{
+    if (src->waiting) {
+        QTAILQ_REMOVE(eq ? &eq->waiting : &s->async_waiting, src, next);
+        src->waiting = false;
+    }
+    src->latched = 0;
+}
+
+void fakernic_eq_doorbell(FakernicState *s, FakernicEq *eq, uint32_t ci,
+                          bool arm)
+{
+    trace_fakernic_doorbell_eq(eq->id, ci, arm);
+    if (ci - eq->ci > eq->pi - eq->ci) {
+        FAKERNIC_GUEST_ERR("EQ %u: consumer index %u is not within %u..%u",
+                           eq->id, ci, eq->ci, eq->pi);
+        s->stats[FAKERNIC_STAT_DOORBELL_DROPPED]++;
+        return;
+    }
+    eq->ci = ci;
+    eq->armed |= arm;
+    fakernic_eq_flush(s, eq);
+    if (eq->armed && eq->pi != eq->ci) {
+        eq->armed = false;
+        fakernic_interrupt(s, eq->vector);
+    }
+}
+
+void fakernic_engine_event(void *host, uint8_t type, uint32_t id,
+                           uint16_t vendor_err)
+{
+    FakernicState *s = host;
+    FakernicEventSource *src = NULL;
+
+    if (type == FAKERNIC_EVENT_SRQ_ERROR || type == FAKERNIC_EVENT_SRQ_LIMIT) {
+        FakernicSrq *srq = fakernic_table_get(&s->srqs, id);
+
+        src = srq ? &srq->async : NULL;
+    } else {
+        FakernicQp *qp = fakernic_qp(s, id);
+
+        src = qp ? &qp->async : NULL;
+    }
+    if (src) {
+        fakernic_event(s, NULL, src, type, vendor_err);
+    }
+}

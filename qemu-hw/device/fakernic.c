@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fakernic: a PCI Express RoCEv2 network interface. The wiring: QOM type,
+ * properties, PCI capabilities, realize, reset, teardown. What it looks like to
+ * a driver is in firmware-spec/; what moves on the wire is in ../roce/.
+ */
+#include "qemu/osdep.h"
+#include "qemu/host-utils.h"
+#include "qemu/main-loop.h"
+#include "qemu/module.h"
+#include "qapi/error.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pcie.h"
+#include "hw/qdev-properties.h"
+#include "migration/vmstate.h"
+#include "net/eth.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+/* Capabilities in configuration space. */
+#define FAKERNIC_PM_OFFSET      0x50
+#define FAKERNIC_EXP_OFFSET     0x60
+#define FAKERNIC_AER_OFFSET     0x100
+#define FAKERNIC_DSN_OFFSET     0x150
+
+static void fakernic_engine_trace(void *host, RoceTracePoint point,
+                                  uint32_t qpn, uint32_t a, uint32_t b)
+{
+    switch (point) {
+    case ROCE_TRACE_SEND_WR:
+        trace_fakernic_send_wr(qpn, a, b);
+        break;
+    case ROCE_TRACE_TX:
+        trace_fakernic_tx(qpn, a, b);
+        break;
+    case ROCE_TRACE_RX:
+        trace_fakernic_rx(qpn, a, b);
+        break;
+    case ROCE_TRACE_DROP:
+        trace_fakernic_ub_drop(qpn, a, b);
+        break;
+    case ROCE_TRACE_NAK_TX:
+        trace_fakernic_err_nak_tx(qpn, a, b);
+        break;
+    case ROCE_TRACE_NAK_RX:
+        trace_fakernic_err_nak_rx(qpn, a, b);
+        break;
+    case ROCE_TRACE_RETRY:
+        trace_fakernic_err_retry(qpn, a, b);
+        break;
+    case ROCE_TRACE_TIMEOUT:
+        trace_fakernic_err_timeout(qpn, a, b);
+        break;
+    case ROCE_TRACE_QP_STATE:
+        trace_fakernic_qp_state(qpn, a, b);
+        break;
+    case ROCE_TRACE_QP_ERROR:
+        trace_fakernic_err_qp(qpn, a);
+        break;
+    }
+}
+
+static const RoceHostOps fakernic_host_ops = {
+    .dma_read = fakernic_dma_read,
+    .dma_write = fakernic_dma_write,
+    .dma_atomic = fakernic_dma_atomic,
+    .next_send = fakernic_next_send,
+    .next_recv = fakernic_next_recv,
+    .complete = fakernic_complete,
+    .event = fakernic_engine_event,
+    .trace = fakernic_engine_trace,
+};
+
+void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
+{
+    trace_fakernic_err_fatal(code);
+    FAKERNIC_GUEST_ERR("fatal error %u, reset needed", code);
+    s->fatal_code = code;
+    if (s->status & FAKERNIC_STATUS_ENABLED) {
+        fakernic_event(s, NULL, &s->device_events,
+                       FAKERNIC_EVENT_DEVICE_FATAL, code);
+    }
+    s->status |= FAKERNIC_STATUS_FATAL;
+    fakernic_clock_set(s, ROCE_TIME_NEVER);
+    fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
+}
+
+/* ---- objects --------------------------------------------------------------- */
+
+static void fakernic_objects_init(FakernicState *s)
+{
+    fakernic_table_init(&s->eqs, 1, FAKERNIC_MAX_EQ + 1);
+    fakernic_table_init(&s->cqs, 1, s->max_cq + 1);
+    fakernic_table_init(&s->srqs, 1, s->max_srq + 1);
+    fakernic_table_init(&s->pds, 1, s->max_pd + 1);
+    fakernic_table_init(&s->uar_table, 1, s->uars);
+    s->qps = g_new0(FakernicQp *, s->max_qp);
+    s->key_pages = g_new0(uint32_t, s->max_mr);
+    s->mr_pages = 0;
+    s->async_eq = NULL;
+    s->cq_error_pending = false;
+    QTAILQ_INIT(&s->async_waiting);
+    memset(&s->port_events, 0, sizeof(s->port_events));
+    memset(&s->device_events, 0, sizeof(s->device_events));
+}
+
+/* Nobody will see a completion or an event of these any more. */
+static void fakernic_objects_free(FakernicState *s)
+{
+    for (uint32_t i = 0; i < s->max_qp; i++) {
+        if (s->qps[i]) {
+            fakernic_ring_free(&s->qps[i]->sq);
+            fakernic_ring_free(&s->qps[i]->rq);
+            g_free(s->qps[i]);
+        }
+    }
+    g_free(s->qps);
+    for (uint32_t i = 0; i < s->srqs.size; i++) {
+        FakernicSrq *srq = fakernic_table_get(&s->srqs, i);
+
+        if (srq) {
+            fakernic_ring_free(&srq->ring);
+            g_free(srq);
+        }
+    }
+    for (uint32_t i = 0; i < s->cqs.size; i++) {
+        FakernicCq *cq = fakernic_table_get(&s->cqs, i);
+
+        if (cq) {
+            fakernic_ring_free(&cq->ring);
+            g_free(cq);
+        }
+    }
+    for (uint32_t i = 0; i < s->eqs.size; i++) {
+        FakernicEq *eq = fakernic_table_get(&s->eqs, i);
+
+        if (eq) {
+            fakernic_ring_free(&eq->ring);
+            g_free(eq);
+        }
+    }
+    for (uint32_t i = 0; i < s->pds.size; i++) {
+        g_free(fakernic_table_get(&s->pds, i));
+    }
+    for (uint32_t i = 0; i < s->uar_table.size; i++) {
+        g_free(fakernic_table_get(&s->uar_table, i));
+    }
+    fakernic_table_free(&s->srqs);
+    fakernic_table_free(&s->cqs);
+    fakernic_table_free(&s->eqs);
+    fakernic_table_free(&s->pds);
+    fakernic_table_free(&s->uar_table);
+    g_free(s->key_pages);
+}
+
+/* ---- reset ----------------------------------------------------------------- */
+
+/* Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. */
+void fakernic_reset(FakernicState *s)
+{
+    trace_fakernic_reset();
+    fakernic_clock_set(s, ROCE_TIME_NEVER);
+    roce_reset(s->roce);
+    fakernic_objects_free(s);
+    fakernic_objects_init(s);
+    fakernic_regs_reset(s);
+    fakernic_port_reset(s);
+    qemu_bh_cancel(s->bh);
+}
+
+static void fakernic_reset_hold(Object *obj, ResetType type)
+{
+    fakernic_reset(FAKERNIC(obj));
+}
+
+static void fakernic_write_config(PCIDevice *pci, uint32_t address,
+                                  uint32_t value, int len)
+{
+    pci_default_write_config(pci, address, value, len);
+    pcie_cap_flr_write_config(pci, address, value, len);
+    pcie_aer_write_config(pci, address, value, len);
+}
+
+/* ---- realize --------------------------------------------------------------- */
+
+static bool fakernic_check_limit(const char *name, uint64_t value, uint64_t min,
+                                 uint64_t max, bool power_of_two, Error **errp)
+{
+    if (value < min || value > max || (power_of_two && !is_power_of_2(value))) {
+        error_setg(errp, "property '%s' must be %s%" PRIu64 " to %" PRIu64
+                   ", not %" PRIu64, name,
+                   power_of_two ? "a power of two, " : "", min, max, value);
+        return false;
+    }
+    return true;
+}
+
+static bool fakernic_check_properties(FakernicState *s, Error **errp)
+{
+    if (is_multicast_ether_addr(s->conf.macaddr.a)) {
+        error_setg(errp, "property 'mac' must be a unicast address");
+        return false;
+    }
+    return fakernic_check_limit("uars", s->uars, 2, 65536, false, errp) &&
+           fakernic_check_limit("max-qp", s->max_qp, 16, 65536, true, errp) &&
+           fakernic_check_limit("max-cq", s->max_cq, 1, 65536, false, errp) &&
+           fakernic_check_limit("max-srq", s->max_srq, 1, 65536, false, errp) &&
+           fakernic_check_limit("max-pd", s->max_pd, 1, 65536, false, errp) &&
+           fakernic_check_limit("max-mr", s->max_mr, 16, 1U << 20, true,
+                                errp) &&
+           fakernic_check_limit("max-mr-pages", s->max_mr_pages, 16, 1U << 30,
+                                false, errp) &&
+           fakernic_check_limit("gids", s->gids, 1, 4096, false, errp) &&
+           fakernic_check_limit("mtu-max", s->mtu_max, 576, 9000, false, errp);
+}
+
+static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+    const uint8_t *mac = s->conf.macaddr.a;
+    uint64_t serial = (uint64_t)ldl_be_p(mac) << 32 | 0xfffe0000 |
+                      lduw_be_p(mac + 4);
+
+    if (pci_pm_init(pci, FAKERNIC_PM_OFFSET, errp) < 0) {
+        return false;
+    }
+    /* Version 3; what the device holds survives D3hot. */
+    pci_set_word(pci->config + FAKERNIC_PM_OFFSET + PCI_PM_PMC, 3);
+    pci_set_word(pci->config + FAKERNIC_PM_OFFSET + PCI_PM_CTRL,
+                 PCI_PM_CTRL_NO_SOFT_RESET);
+    pci_set_word(pci->wmask + FAKERNIC_PM_OFFSET + PCI_PM_CTRL,
+                 PCI_PM_CTRL_STATE_MASK);
+    if (pcie_endpoint_cap_init(pci, FAKERNIC_EXP_OFFSET) < 0) {
+        error_setg(errp, "cannot add the PCI Express capability");
+        return false;
+    }
+    pcie_cap_deverr_init(pci);
+    pcie_cap_flr_init(pci);
+    if (pcie_cap_get_type(pci) == PCI_EXP_TYPE_ENDPOINT) {
+        pcie_cap_fill_link_ep_usp(pci, QEMU_PCI_EXP_LNK_X16,
+                                  QEMU_PCI_EXP_LNK_16GT);
+    }
+    if (pcie_aer_init(pci, PCI_ERR_VER, FAKERNIC_AER_OFFSET, PCI_ERR_SIZEOF,
+                      errp) < 0) {
+        return false;
+    }
+    pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, serial);
+    return true;
+}
+
+static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+    /* Doorbell pages, then the clock page. */
+    uint64_t uar_size = pow2ceil((uint64_t)(s->uars + 1) *
+                                 FAKERNIC_PAGE_SIZE);
+
+    memory_region_init_io(&s->regs_bar, OBJECT(s), &fakernic_regs_ops, s,
+                          "fakernic-regs", FAKERNIC_BAR_REGS_SIZE);
+    pci_register_bar(pci, FAKERNIC_BAR_REGS, PCI_BASE_ADDRESS_SPACE_MEMORY,
+                     &s->regs_bar);
+    memory_region_init_io(&s->uar_bar, OBJECT(s), &fakernic_uar_ops, s,
+                          "fakernic-uar", uar_size);
+    pci_register_bar(pci, FAKERNIC_BAR_UAR,
+                     PCI_BASE_ADDRESS_SPACE_MEMORY |
+                     PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->uar_bar);
+    if (msix_init_exclusive_bar(pci, FAKERNIC_VECTOR_COUNT, FAKERNIC_BAR_MSIX,
+                                errp) < 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < FAKERNIC_VECTOR_COUNT; i++) {
+        msix_vector_use(pci, i);
+    }
+    return true;
+}
+
+static void fakernic_realize(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+    DeviceState *dev = DEVICE(pci);
+    RoceLimits limits;
+
+    if (!fakernic_check_properties(s, errp)) {
+        return;
+    }
+    limits = (RoceLimits) {
+        .max_qp = s->max_qp,
+        .max_mr = s->max_mr,
+        .max_mcast_groups = FAKERNIC_MAX_MCAST_GROUPS,
+        .gid_count = s->gids,
+        .max_sends = FAKERNIC_MAX_SENDS,
+        .max_rd_atomic = FAKERNIC_MAX_RD_ATOMIC,
+    };
+    s->roce = roce_new(&limits, &fakernic_host_ops, s);
+    if (!s->roce) {
+        error_setg(errp, "out of memory for %u queue pairs and %u keys",
+                   s->max_qp, s->max_mr);
+        return;
+    }
+    s->stats = roce_stats(s->roce);
+    s->features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
+    qemu_macaddr_default_if_unset(&s->conf.macaddr);
+    if (!fakernic_init_bars(pci, errp)) {
+        goto err_free_roce;
+    }
+    if (!fakernic_init_capabilities(pci, errp)) {
+        goto err_uninit_msix;
+    }
+    fakernic_objects_init(s);
+    fakernic_clock_init(s);
+    s->bh = qemu_bh_new_guarded(fakernic_pump_bh, s,
+                                &dev->mem_reentrancy_guard);
+    fakernic_port_init(s);
+    fakernic_regs_reset(s);
+    fakernic_port_reset(s);
+    return;
+
+err_uninit_msix:
+    msix_unuse_all_vectors(pci);
+    msix_uninit_exclusive_bar(pci);
+err_free_roce:
+    roce_free(s->roce);
+    s->roce = NULL;
+}
+
+static void fakernic_exit(PCIDevice *pci)
+{
+    FakernicState *s = FAKERNIC(pci);
+
+    fakernic_port_cleanup(s);
+    qemu_bh_delete(s->bh);
+    fakernic_clock_cleanup(s);
+    fakernic_objects_free(s);
+    roce_free(s->roce);
+    pcie_aer_exit(pci);
+    pcie_cap_exit(pci);
+    msix_unuse_all_vectors(pci);
+    msix_uninit_exclusive_bar(pci);
+}
+
+/* ---- type ------------------------------------------------------------------ */
+
+/* The engine's state is not saved yet: migration and snapshots are refused. */
+static const VMStateDescription fakernic_vmstate = {
+    .name = TYPE_FAKERNIC,
+    .unmigratable = 1,
+};
+
+static const Property fakernic_properties[] = {
+    DEFINE_NIC_PROPERTIES(FakernicState, conf),
+    DEFINE_PROP_UINT32("uars", FakernicState, uars, 1024),
+    DEFINE_PROP_UINT32("max-qp", FakernicState, max_qp, 4096),
+    DEFINE_PROP_UINT32("max-cq", FakernicState, max_cq, 4096),
+    DEFINE_PROP_UINT32("max-srq", FakernicState, max_srq, 1024),
+    DEFINE_PROP_UINT32("max-pd", FakernicState, max_pd, 4096),
+    DEFINE_PROP_UINT32("max-mr", FakernicState, max_mr, 65536),
+    DEFINE_PROP_UINT64("max-mr-pages", FakernicState, max_mr_pages, 1U << 24),
+    DEFINE_PROP_UINT32("gids", FakernicState, gids, 256),
+    DEFINE_PROP_UINT32("mtu-max", FakernicState, mtu_max, 9000),
+    /* For tests of drivers: claim another version, hide features. */
+    DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
+                       FAKERNIC_PUT(FAKERNIC_VERSION_MAJOR,
+                                    FAKERNIC_INTERFACE_MAJOR) |
+                       FAKERNIC_PUT(FAKERNIC_VERSION_MINOR,
+                                    FAKERNIC_INTERFACE_MINOR)),
+    DEFINE_PROP_UINT64("x-feature-mask", FakernicState, feature_mask,
+                       UINT64_MAX),
+};
+
+static void fakernic_describe_properties(ObjectClass *class)
+{
+    static const struct {
+        const char *name;
+        const char *text;
+    } descriptions[] = {
+        { "uars", "doorbell pages, one per user context (2 to 65536)" },
+        { "max-qp", "queue pairs (power of two, 16 to 65536)" },
+        { "max-cq", "completion queues (1 to 65536)" },
+        { "max-srq", "shared receive queues (1 to 65536)" },
+        { "max-pd", "protection domains (1 to 65536)" },
+        { "max-mr", "memory keys (power of two, 16 to 1048576)" },
+        { "max-mr-pages", "pages in all memory regions together" },
+        { "gids", "entries of the GID table (1 to 4096)" },
+        { "mtu-max", "largest Ethernet MTU (576 to 9000)" },
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(descriptions); i++) {
+        object_class_property_set_description(class, descriptions[i].name,
+                                              descriptions[i].text);
+    }
+}
+
+static void fakernic_class_init(ObjectClass *class, void *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(class);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
+    ResettableClass *rc = RESETTABLE_CLASS(class);
+
+    pc->realize = fakernic_realize;
+    pc->exit = fakernic_exit;
+    pc->config_write = fakernic_write_config;
+    pc->vendor_id = FAKERNIC_PCI_VENDOR_ID;
+    pc->device_id = FAKERNIC_PCI_DEVICE_ID;
+    pc->subsystem_vendor_id = FAKERNIC_PCI_VENDOR_ID;
+    pc->subsystem_id = FAKERNIC_PCI_DEVICE_ID;
+    pc->revision = FAKERNIC_PCI_REVISION;
+    pc->class_id = PCI_CLASS_NETWORK_ETHERNET;
+    rc->phases.hold = fakernic_reset_hold;
+    dc->desc = "fakernic RoCEv2 network interface";
+    dc->vmsd = &fakernic_vmstate;
+    device_class_set_props(dc, fakernic_properties);
+    fakernic_describe_properties(class);
+    set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
+}
+
+static const TypeInfo fakernic_info = {
+    .name = TYPE_FAKERNIC,
+    .parent = TYPE_PCI_DEVICE,
+    .instance_size = sizeof(FakernicState),
+    .class_init = fakernic_class_init,
+    .interfaces = (InterfaceInfo[]) {
+        { INTERFACE_PCIE_DEVICE },
+        { }
+    },
+};
+
+static void fakernic_register_types(void)
+{
+    type_register_static(&fakernic_info);
+}
+
+type_init(fakernic_register_types)

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The Ethernet port: frames to and from the netdev, the receive filter, link
+ * state. The only user of the net layer.
+ *
+ * RoCEv2 frames for one of the port's GIDs are the engine's; the rest goes,
+ * through the filter, to the raw-packet QP that SET_PORT named.
+ */
+#include "qemu/osdep.h"
+#include "net/eth.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+static size_t fakernic_frame_limit(const FakernicState *s, const uint8_t *frame)
+{
+    bool tagged = eth_get_l2_hdr_length(frame) > sizeof(struct eth_header);
+
+    return s->port_mtu + sizeof(struct eth_header) + (tagged ? 4 : 0);
+}
+
+static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
+{
+    if (s->port_filter & FAKERNIC_FILTER_PROMISCUOUS) {
+        return true;
+    }
+    if (is_broadcast_ether_addr(frame)) {
+        return s->port_filter & FAKERNIC_FILTER_BROADCAST;
+    }
+    if (is_multicast_ether_addr(frame)) {
+        return s->port_filter & FAKERNIC_FILTER_MULTICAST;
+    }
+    return !memcmp(frame, s->port_mac, sizeof(s->port_mac));
+}
+
+static void fakernic_port_input(FakernicState *s, const uint8_t *frame,
+                                size_t len)
+{
+    RoceTime now = fakernic_now();
+
+    s->stats[FAKERNIC_STAT_RX_FRAMES]++;
+    s->stats[FAKERNIC_STAT_RX_BYTES] += len;
+    if (len < sizeof(struct eth_header)) {
+        s->stats[FAKERNIC_STAT_DROP_SHORT]++;
+        return;
+    }
+    if (len > fakernic_frame_limit(s, frame)) {
+        s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
+        return;
+    }
+    if (roce_input(s->roce, now, frame, len) == ROCE_INPUT_TAKEN) {
+        return;
+    }
+    if (!fakernic_port_accepts(s, frame)) {
+        s->stats[FAKERNIC_STAT_RX_FILTERED]++;
+    } else if (!s->port_qpn) {
+        s->stats[FAKERNIC_STAT_RX_NO_BUFFER]++;
+    } else {
+        roce_input_ethernet(s->roce, now, s->port_qpn, frame, len);
+    }
+}
+
+static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
+                                size_t len)
+{
+    FakernicState *s = qemu_get_nic_opaque(nc);
+
+    trace_fakernic_rx_frame(len, fakernic_is_running(s));
+    if (fakernic_is_running(s)) {
+        fakernic_port_input(s, frame, len);
+        fakernic_pump(s);
+    }
+    return len;
+}
+
+/* The wire takes frames again. */
+static void fakernic_sent(NetClientState *nc, ssize_t len)
+{
+    FakernicState *s = qemu_get_nic_opaque(nc);
+
+    s->tx_blocked = false;
+    qemu_bh_schedule(s->bh);
+}
+
+void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
+{
+    NetClientState *nc = qemu_get_queue(s->nic);
+
+    if (nc->link_down || len > fakernic_frame_limit(s, frame)) {
+        trace_fakernic_err_tx_frame(len, nc->link_down);
+        s->stats[FAKERNIC_STAT_TX_DROPPED]++;
+        return;
+    }
+    trace_fakernic_tx_frame(len);
+    s->stats[FAKERNIC_STAT_TX_FRAMES]++;
+    s->stats[FAKERNIC_STAT_TX_BYTES] += len;
+    /* 0: queued, and fakernic_sent() will be called. */
+    s->tx_blocked = qemu_send_packet_async(nc, frame, len, fakernic_sent) == 0;
+}
+
+bool fakernic_port_link_up(FakernicState *s)
+{
+    return !qemu_get_queue(s->nic)->link_down;
+}
+
+static void fakernic_link_status_changed(NetClientState *nc)
+{
+    FakernicState *s = qemu_get_nic_opaque(nc);
+
+    trace_fakernic_link(!nc->link_down);
+    if (fakernic_is_running(s)) {
+        /* Only the latest state matters: an older event is overtaken. */
+        fakernic_event_forget(s, NULL, &s->port_events);
+        fakernic_event(s, NULL, &s->port_events,
+                       nc->link_down ? FAKERNIC_EVENT_PORT_ERROR :
+                       FAKERNIC_EVENT_PORT_ACTIVE, 0);
+    }
+}
+
+static NetClientInfo fakernic_net_info = {
+    .type = NET_CLIENT_DRIVER_NIC,
+    .size = sizeof(NICState),
+    .receive = fakernic_receive,
+    .link_status_changed = fakernic_link_status_changed,
+};
+
+void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu)
+{
+    s->port_mtu = mtu;
+    roce_set_port_mtu(s->roce, mtu);
+}
+
+void fakernic_port_reset(FakernicState *s)
+{
+    /* Calls fakernic_sent() for what it throws away. */
+    qemu_purge_queued_packets(qemu_get_queue(s->nic));
+    s->tx_blocked = false;
+    s->port_qpn = 0;
+    s->port_filter = 0;
+    memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
+    fakernic_port_set_mtu(s, MIN(FAKERNIC_DEFAULT_MTU, s->mtu_max));
+}
+
+void fakernic_port_init(FakernicState *s)
+{
+    DeviceState *dev = DEVICE(s);
+
+    qemu_macaddr_default_if_unset(&s->conf.macaddr);
+    s->nic = qemu_new_nic(&fakernic_net_info, &s->conf, TYPE_FAKERNIC, dev->id,
+                          &dev->mem_reentrancy_guard, s);
+    qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
+}
+
+void fakernic_port_cleanup(FakernicState *s)
+{
+    qemu_del_nic(s->nic);
+    s->nic = NULL;
+}

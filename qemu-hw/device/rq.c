@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Receive queues and shared receive queues: host-order receive work requests go
+ * out to the engine when a message needs one (fakernic/rq.h).
+ *
+ * Posting a receive rings no doorbell: the producer index is read from the
+ * doorbell record when the one read last is used up.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qemu/cutils.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+typedef struct FakernicRqWqe {
+    struct fakernic_rq_wqe wqe;
+    struct fakernic_sge sge[FAKERNIC_SGE_MAX + 1];
+} FakernicRqWqe;
+QEMU_BUILD_BUG_ON(sizeof(FakernicRqWqe) != 1 << FAKERNIC_RQ_LOG_STRIDE_MAX);
+
+/* A consumer's view of a ring: the RQ of a QP, or an SRQ. */
+typedef struct FakernicConsumer {
+    const FakernicRing *ring;
+    uint32_t *pi;
+    uint32_t *ci;
+} FakernicConsumer;
+
+static uint16_t fakernic_decode_recv(const FakernicRqWqe *slot,
+                                     unsigned log_stride, RoceRecvWr *wr)
+{
+    const unsigned room = (1U << log_stride) / sizeof(struct fakernic_sge) - 1;
+
+    wr->tag = le32_to_cpu(slot->wqe.tag);
+    wr->sge_count = 0;
+    if (!buffer_is_zero(slot->wqe.rsvd, sizeof(slot->wqe.rsvd)) ||
+        slot->wqe.sge_count > MIN(room, FAKERNIC_SGE_MAX)) {
+        return FAKERNIC_VENDOR_RQ_FORMAT;
+    }
+    wr->sge_count = slot->wqe.sge_count;
+    for (unsigned i = 0; i < wr->sge_count; i++) {
+        wr->sge[i] = (RoceSge) {
+            .address = le64_to_cpu(slot->sge[i].address),
+            .length = le32_to_cpu(slot->sge[i].length),
+            .lkey = le32_to_cpu(slot->sge[i].lkey),
+        };
+    }
+    return 0;
+}
+
+static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
+                                   RoceRecvWr *wr)
+{
+    FakernicRqWqe slot;
+
+    wr->tag = 0;
+    wr->sge_count = 0;
+    wr->format_error = 0;
+    if (*c->pi == *c->ci) {
+        uint32_t pi;
+
+        if (!fakernic_ring_record(s, c->ring, &pi)) {
+            wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
+            return ROCE_FETCH_ERROR;
+        }
+        if (pi - *c->ci > c->ring->depth) {
+            wr->format_error = FAKERNIC_VENDOR_RQ_OVERRUN;
+            return ROCE_FETCH_ERROR;
+        }
+        if (pi == *c->ci) {
+            return ROCE_FETCH_NONE;
+        }
+        *c->pi = pi;
+        /* The index is read before the entries it covers. */
+        smp_rmb();
+    }
+    if (!fakernic_ring_read(s, c->ring, *c->ci, &slot,
+                            1U << c->ring->log_entry)) {
+        wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
+        return ROCE_FETCH_ERROR;
+    }
+    wr->format_error = fakernic_decode_recv(&slot, c->ring->log_entry, wr);
+    (*c->ci)++;
+    return ROCE_FETCH_OK;
+}
+
+/* Raises SRQ_LIMIT, once, when fewer receives are left than the limit. */
+static void fakernic_srq_check_limit(FakernicState *s, FakernicSrq *srq)
+{
+    uint32_t pi;
+
+    if (!srq->limit || srq->pi - srq->ci >= srq->limit) {
+        return;
+    }
+    /* Perhaps more have been posted than were known. */
+    if (fakernic_ring_record(s, &srq->ring, &pi) &&
+        pi - srq->ci <= srq->ring.depth) {
+        srq->pi = pi;
+    }
+    if (srq->pi - srq->ci < srq->limit) {
+        srq->limit = 0;
+        fakernic_event(s, NULL, &srq->async, FAKERNIC_EVENT_SRQ_LIMIT, 0);
+    }
+}
+
+void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq, uint32_t limit)
+{
+    srq->limit = limit;
+    fakernic_srq_check_limit(s, srq);
+}
+
+static RoceFetch fakernic_next_srq(FakernicState *s, FakernicSrq *srq,
+                                   RoceRecvWr *wr)
+{
+    const FakernicConsumer consumer = { &srq->ring, &srq->pi, &srq->ci };
+    RoceFetch fetch = fakernic_rq_fetch(s, &consumer, wr);
+
+    if (fetch == ROCE_FETCH_OK) {
+        fakernic_srq_check_limit(s, srq);
+    } else if (fetch == ROCE_FETCH_ERROR && !srq->error) {
+        srq->error = true;
+        fakernic_event(s, NULL, &srq->async, FAKERNIC_EVENT_SRQ_ERROR,
+                       wr->format_error);
+    }
+    return fetch;
+}
+
+RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
+                             RoceRecvWr *wr)
+{
+    FakernicState *s = host;
+    FakernicQp *qp = fakernic_qp(s, qpn);
+    FakernicSrq *srq = srqn ? fakernic_table_get(&s->srqs, srqn) : NULL;
+    RoceFetch fetch = ROCE_FETCH_NONE;
+
+    if (srq) {
+        fetch = fakernic_next_srq(s, srq, wr);
+    } else if (!srqn && qp && qp->rq.pages) {
+        const FakernicConsumer consumer = { &qp->rq, &qp->rq_pi, &qp->rq_ci };
+
+        fetch = fakernic_rq_fetch(s, &consumer, wr);
+    }
+    if (fetch == ROCE_FETCH_OK) {
+        trace_fakernic_rq_wqe(qpn, srqn, wr->tag, wr->sge_count,
+                              wr->format_error);
+    } else if (fetch == ROCE_FETCH_ERROR) {
+        trace_fakernic_err_rq(qpn, srqn, wr->format_error);
+    }
+    return fetch;
+}

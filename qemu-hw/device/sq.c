@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Send queues: a doorbell comes in, host-order work requests go out to the
+ * engine when it asks for them (fakernic/sq.h).
+ *
+ * A WQE is copied once and decoded from the copy: opcode, counts, lengths and
+ * reserved fields are judged here (its format), whether the QP may execute it
+ * by the engine. A WQE that is refused is handed on with its format_error, so
+ * that it completes in its place with the right index.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qemu/cutils.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn)
+{
+    return qpn < s->max_qp ? s->qps[qpn] : NULL;
+}
+
+void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
+{
+    trace_fakernic_doorbell_sq(qp->qpn, pi, qp->sq_ci);
+    if ((int32_t)(pi - qp->sq_pi) < 0) {
+        /* Overtaken by a later doorbell, which covers these entries. */
+        return;
+    }
+    qp->sq_pi = pi;
+    roce_post_send(s->roce, fakernic_now(), qp->qpn);
+}
+
+/* How the WQE of an opcode is laid out behind its header. */
+typedef enum FakernicSegment {
+    FAKERNIC_SEGMENT_UNKNOWN,
+    FAKERNIC_SEGMENT_NONE,
+    FAKERNIC_SEGMENT_UD,
+    FAKERNIC_SEGMENT_RDMA,
+    FAKERNIC_SEGMENT_ATOMIC,
+    FAKERNIC_SEGMENT_REG_MR,
+    FAKERNIC_SEGMENT_BIND_MW,
+} FakernicSegment;
+
+static FakernicSegment fakernic_sq_segment(uint8_t opcode, uint8_t qp_type)
+{
+    switch (opcode) {
+    case FAKERNIC_SQ_SEND:
+    case FAKERNIC_SQ_SEND_IMM:
+    case FAKERNIC_SQ_SEND_INV:
+        return qp_type == FAKERNIC_QP_UD || qp_type == FAKERNIC_QP_GSI ?
+               FAKERNIC_SEGMENT_UD : FAKERNIC_SEGMENT_NONE;
+    case FAKERNIC_SQ_RDMA_WRITE:
+    case FAKERNIC_SQ_RDMA_WRITE_IMM:
+    case FAKERNIC_SQ_RDMA_READ:
+    case FAKERNIC_SQ_RDMA_READ_INV:
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+    case FAKERNIC_SQ_FLUSH:
+        return FAKERNIC_SEGMENT_RDMA;
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return FAKERNIC_SEGMENT_ATOMIC;
+    case FAKERNIC_SQ_LOCAL_INV:
+    case FAKERNIC_SQ_NOP:
+        return FAKERNIC_SEGMENT_NONE;
+    case FAKERNIC_SQ_REG_MR:
+        return FAKERNIC_SEGMENT_REG_MR;
+    case FAKERNIC_SQ_BIND_MW:
+        return FAKERNIC_SEGMENT_BIND_MW;
+    default:
+        return FAKERNIC_SEGMENT_UNKNOWN;
+    }
+}
+
+static unsigned fakernic_sq_data_offset(FakernicSegment segment)
+{
+    switch (segment) {
+    case FAKERNIC_SEGMENT_NONE:
+        return FAKERNIC_SQ_DATA_OFFSET_SEND;
+    case FAKERNIC_SEGMENT_RDMA:
+        return FAKERNIC_SQ_DATA_OFFSET_RDMA;
+    default:
+        return FAKERNIC_SQ_DATA_OFFSET_UD;
+    }
+}
+
+static bool fakernic_sq_takes_data(uint8_t opcode)
+{
+    return opcode <= FAKERNIC_SQ_FLUSH;
+}
+
+static bool fakernic_sq_takes_inline(uint8_t opcode)
+{
+    switch (opcode) {
+    case FAKERNIC_SQ_SEND:
+    case FAKERNIC_SQ_SEND_IMM:
+    case FAKERNIC_SQ_SEND_INV:
+    case FAKERNIC_SQ_RDMA_WRITE:
+    case FAKERNIC_SQ_RDMA_WRITE_IMM:
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint16_t fakernic_decode_ud(RoceSendWr *wr,
+                                   const struct fakernic_sq_ud *ud)
+{
+    const struct fakernic_av *av = &ud->av;
+
+    if (av->rsvd || av->rsvd2) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->ud.av = (RoceAv) {
+        .sgid_index = le16_to_cpu(av->sgid_index),
+        .flow_label = le32_to_cpu(av->flow_label),
+        .traffic_class = av->traffic_class,
+        .hop_limit = av->hop_limit,
+        .sl = av->sl,
+        .static_rate = av->static_rate,
+        .udp_sport = le16_to_cpu(av->udp_sport),
+    };
+    memcpy(wr->ud.av.dgid, av->dgid, sizeof(av->dgid));
+    memcpy(wr->ud.av.dmac, av->dmac, sizeof(av->dmac));
+    wr->ud.dest_qpn = le32_to_cpu(ud->dest_qpn);
+    wr->ud.qkey = le32_to_cpu(ud->qkey);
+    return wr->ud.dest_qpn > FAKERNIC_QPN_MAX ? FAKERNIC_VENDOR_SQ_FORMAT : 0;
+}
+
+static uint16_t fakernic_decode_rdma(RoceSendWr *wr,
+                                     const struct fakernic_sq_rdma *rdma)
+{
+    const uint64_t known = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT |
+                           FAKERNIC_FLUSH_LEVEL_MR;
+
+    wr->rdma.remote_address = le64_to_cpu(rdma->remote_address);
+    wr->rdma.rkey = le32_to_cpu(rdma->rkey);
+    wr->rdma.flush = le32_to_cpu(rdma->flush);
+    if (wr->rdma.flush & ~(wr->opcode == FAKERNIC_SQ_FLUSH ? known : 0)) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    return 0;
+}
+
+static uint16_t fakernic_decode_atomic(RoceSendWr *wr,
+                                       const struct fakernic_sq_atomic *atomic)
+{
+    const bool cmp_swap = wr->opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP ||
+                          wr->opcode == FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP;
+    const bool masked = wr->opcode == FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP ||
+                        wr->opcode == FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
+
+    if (atomic->rsvd || (!cmp_swap && atomic->compare) ||
+        (!masked && atomic->swap_mask_or_boundary) ||
+        (!(masked && cmp_swap) && atomic->compare_mask)) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->atomic.remote_address = le64_to_cpu(atomic->remote_address);
+    wr->atomic.rkey = le32_to_cpu(atomic->rkey);
+    wr->atomic.swap_or_add = le64_to_cpu(atomic->swap_or_add);
+    wr->atomic.compare = le64_to_cpu(atomic->compare);
+    wr->atomic.swap_mask_or_boundary =
+        le64_to_cpu(atomic->swap_mask_or_boundary);
+    wr->atomic.compare_mask = le64_to_cpu(atomic->compare_mask);
+    return 0;
+}
+
+/* Copies the page list: the guest may free its tables once this completes. */
+static uint16_t fakernic_decode_reg_mr(FakernicState *s, RoceSendWr *wr,
+                                       const struct fakernic_sq_reg_mr *reg)
+{
+    const unsigned shift = reg->pages.page_shift;
+    uint64_t needed;
+
+    if (reg->rsvd) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->reg_mr.iova = le64_to_cpu(reg->iova);
+    wr->reg_mr.length = le64_to_cpu(reg->length);
+    wr->reg_mr.key = le32_to_cpu(reg->key);
+    wr->reg_mr.access = le32_to_cpu(reg->access);
+    if (shift < FAKERNIC_PAGE_SHIFT || shift > FAKERNIC_PAGE_SHIFT_MAX ||
+        wr->reg_mr.length < 1 || wr->reg_mr.length > FAKERNIC_MAX_MR_SIZE ||
+        wr->reg_mr.iova > UINT64_MAX - (wr->reg_mr.length - 1)) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    needed = DIV_ROUND_UP((wr->reg_mr.iova & ((1ULL << shift) - 1)) +
+                          wr->reg_mr.length, 1ULL << shift);
+    if (needed > FAKERNIC_MAX_FAST_REG_PAGES) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    wr->reg_mr.page_count = needed;
+    wr->reg_mr.page_shift = shift;
+    switch (fakernic_page_list_read(s, &reg->pages, needed,
+                                    &wr->reg_mr.pages)) {
+    case FAKERNIC_CMD_OK:
+        return 0;
+    case FAKERNIC_CMD_DMA_ERROR:
+        return FAKERNIC_VENDOR_SQ_DMA;
+    default:
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+}
+
+static uint16_t fakernic_decode_bind_mw(RoceSendWr *wr,
+                                        const struct fakernic_sq_bind_mw *bind)
+{
+    if (!buffer_is_zero(bind->rsvd, sizeof(bind->rsvd))) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->bind_mw.address = le64_to_cpu(bind->address);
+    wr->bind_mw.length = le64_to_cpu(bind->length);
+    wr->bind_mw.mw_key = le32_to_cpu(bind->mw_key);
+    wr->bind_mw.new_key = le32_to_cpu(bind->new_key);
+    wr->bind_mw.mr_key = le32_to_cpu(bind->mr_key);
+    wr->bind_mw.access = le32_to_cpu(bind->access);
+    return 0;
+}
+
+static uint16_t fakernic_decode_segment(FakernicState *s, RoceSendWr *wr,
+                                        FakernicSegment segment,
+                                        const void *from)
+{
+    switch (segment) {
+    case FAKERNIC_SEGMENT_UD:
+        return fakernic_decode_ud(wr, from);
+    case FAKERNIC_SEGMENT_RDMA:
+        return fakernic_decode_rdma(wr, from);
+    case FAKERNIC_SEGMENT_ATOMIC:
+        return fakernic_decode_atomic(wr, from);
+    case FAKERNIC_SEGMENT_REG_MR:
+        return fakernic_decode_reg_mr(s, wr, from);
+    case FAKERNIC_SEGMENT_BIND_MW:
+        return fakernic_decode_bind_mw(wr, from);
+    default:
+        return 0;
+    }
+}
+
+/* Flags, counts and lengths against the opcode and the size of the WQE. */
+static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
+                                   const struct fakernic_sq_hdr *hdr,
+                                   FakernicSegment segment)
+{
+    const bool is_inline = hdr->flags & FAKERNIC_SQ_INLINE;
+    const unsigned inline_length = le16_to_cpu(hdr->inline_length);
+    uint64_t flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_SOLICITED |
+                     FAKERNIC_SQ_FENCE | FAKERNIC_SQ_INLINE;
+    unsigned end = fakernic_sq_data_offset(segment);
+
+    if (qp->type == FAKERNIC_QP_RAW_PACKET &&
+        (s->driver_features & FAKERNIC_FEATURE_CSUM)) {
+        flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
+    }
+    if (hdr->rsvd || (hdr->flags & ~flags) ||
+        (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    if (is_inline ? hdr->sge_count || !fakernic_sq_takes_inline(hdr->opcode) ||
+                    inline_length > FAKERNIC_INLINE_MAX :
+                    inline_length || hdr->sge_count > FAKERNIC_SGE_MAX) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    if (hdr->sge_count && !fakernic_sq_takes_data(hdr->opcode)) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    end += inline_length + hdr->sge_count * sizeof(struct fakernic_sge);
+    return end > hdr->bb_count * FAKERNIC_SQ_BB_SIZE ?
+           FAKERNIC_VENDOR_SQ_FORMAT : 0;
+}
+
+/* Decodes a whole WQE; 0 or enum fakernic_vendor_err. */
+static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
+                                    const uint8_t *wqe, RoceSendWr *wr)
+{
+    const struct fakernic_sq_hdr *hdr = (const void *)wqe;
+    const FakernicSegment segment = fakernic_sq_segment(hdr->opcode, qp->type);
+    const uint8_t *data = wqe + fakernic_sq_data_offset(segment);
+    uint16_t err;
+
+    if (segment == FAKERNIC_SEGMENT_UNKNOWN) {
+        return FAKERNIC_VENDOR_SQ_OPCODE;
+    }
+    err = fakernic_check_hdr(s, qp, hdr, segment);
+    if (err) {
+        return err;
+    }
+    wr->opcode = hdr->opcode;
+    wr->sge_count = hdr->sge_count;
+    wr->inline_length = le16_to_cpu(hdr->inline_length);
+    wr->imm_or_key = le32_to_cpu(hdr->imm_or_key);
+    wr->xrc_srqn = le32_to_cpu(hdr->xrc_srqn);
+    if (wr->inline_length) {
+        memcpy(wr->inline_data, data, wr->inline_length);
+    }
+    for (unsigned i = 0; i < wr->sge_count; i++) {
+        const struct fakernic_sge *sge = (const struct fakernic_sge *)data + i;
+
+        wr->sge[i] = (RoceSge) {
+            .address = le64_to_cpu(sge->address),
+            .length = le32_to_cpu(sge->length),
+            .lkey = le32_to_cpu(sge->lkey),
+        };
+    }
+    /* Last: only this can leave something behind that is to be freed. */
+    return fakernic_decode_segment(s, wr, segment, wqe + sizeof(*hdr));
+}
+
+static RoceFetch fakernic_sq_broken(FakernicQp *qp, RoceSendWr *wr,
+                                    enum fakernic_vendor_err err)
+{
+    trace_fakernic_err_sq(qp->qpn, qp->sq_ci, qp->sq_pi, err);
+    wr->format_error = err;
+    qp->sq_ci = qp->sq_pi;
+    return ROCE_FETCH_ERROR;
+}
+
+RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
+{
+    FakernicState *s = host;
+    FakernicQp *qp = fakernic_qp(s, qpn);
+    QEMU_ALIGNED(8) uint8_t wqe[FAKERNIC_SQ_WQE_SIZE_MAX];
+    struct fakernic_sq_hdr *hdr = (void *)wqe;
+    uint32_t available;
+    unsigned count;
+
+    if (!qp || !qp->sq.pages || qp->sq_ci == qp->sq_pi) {
+        return ROCE_FETCH_NONE;
+    }
+    available = qp->sq_pi - qp->sq_ci;
+    wr->index = qp->sq_ci;
+    if (available > qp->sq.depth) {
+        return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
+    }
+    if (!fakernic_ring_read(s, &qp->sq, qp->sq_ci, wqe, FAKERNIC_SQ_BB_SIZE)) {
+        return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
+    }
+    wr->flags = hdr->flags;
+    count = hdr->bb_count;
+    if (count < 1 || count > FAKERNIC_SQ_WQE_BB_MAX || count > available) {
+        /* Where the next WQE starts is anybody's guess: one block on. */
+        wr->format_error = FAKERNIC_VENDOR_SQ_FORMAT;
+        count = 1;
+    } else if (count > 1 &&
+               !fakernic_ring_read(s, &qp->sq, qp->sq_ci + 1,
+                                   wqe + FAKERNIC_SQ_BB_SIZE,
+                                   (count - 1) * FAKERNIC_SQ_BB_SIZE)) {
+        return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
+    } else {
+        wr->format_error = fakernic_decode_wqe(s, qp, wqe, wr);
+    }
+    trace_fakernic_sq_wqe(qpn, wr->index, hdr->opcode, count,
+                          wr->format_error);
+    qp->sq_ci += count;
+    return ROCE_FETCH_OK;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Objects by number, and the two kinds that are little more than a number:
+ * protection domains and doorbell pages.
+ */
+#include "qemu/osdep.h"
+#include "fakernic.h"
+
+void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size)
+{
+    t->slots = g_new0(void *, size);
+    t->first = first;
+    t->size = size;
+    t->next = first;
+    t->used = 0;
+}
+
+void fakernic_table_free(FakernicTable *t)
+{
+    g_free(t->slots);
+    t->slots = NULL;
+}
+
+bool fakernic_table_is_full(const FakernicTable *t)
+{
+    return t->used == t->size - t->first;
+}
+
+uint32_t fakernic_table_add(FakernicTable *t, void *object)
+{
+    uint32_t id = t->next;
+
+    assert(!fakernic_table_is_full(t));
+    while (t->slots[id]) {
+        id = id + 1 < t->size ? id + 1 : t->first;
+    }
+    t->slots[id] = object;
+    t->used++;
+    t->next = id + 1 < t->size ? id + 1 : t->first;
+    return id;
+}
+
+void *fakernic_table_get(const FakernicTable *t, uint32_t id)
+{
+    return id < t->size ? t->slots[id] : NULL;
+}
+
+void fakernic_table_remove(FakernicTable *t, uint32_t id)
+{
+    assert(fakernic_table_get(t, id));
+    t->slots[id] = NULL;
+    t->used--;
+}
+
+FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn)
+{
+    return fakernic_table_get(&s->pds, pdn);
+}
+
+/* Page 0 is the kernel's and always there. */
+bool fakernic_uar_exists(FakernicState *s, uint32_t uar)
+{
+    return uar == 0 || fakernic_table_get(&s->uar_table, uar);
+}
+
+void fakernic_uar_use(FakernicState *s, uint32_t uar, int users)
+{
+    if (uar) {
+        FakernicUar *page = fakernic_table_get(&s->uar_table, uar);
+
+        page->users += users;
+    }
+}

@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# overlay.sh QEMU_SRC: puts the fakernic device into a QEMU 10.0 source tree.
+#
+# Copies the device, the engine, the hardware interface headers and the qtest,
+# and adds the lines that make QEMU's build find them. May be run again after
+# any change: only files that differ are written, so that the next build
+# compiles only what changed.
+set -eu
+
+if [ $# -ne 1 ]; then
+    echo "usage: overlay.sh QEMU_SRC" >&2
+    exit 2
+fi
+qemu=$1
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(dirname "$here")
+
+if [ ! -f "$qemu/hw/net/meson.build" ] || [ ! -f "$qemu/VERSION" ]; then
+    echo "overlay.sh: $qemu is not a QEMU source tree" >&2
+    exit 1
+fi
+case $(cat "$qemu/VERSION") in
+10.0.*) ;;
+*)
+    echo "overlay.sh: warning: made for QEMU 10.0, this is" \
+        "$(cat "$qemu/VERSION")" >&2
+    ;;
+esac
+
+# Makes a folder hold exactly these files: mirror FROM TO NAME...
+mirror() {
+    from=$1
+    to=$2
+    shift 2
+    mkdir -p "$to"
+    for name; do
+        cmp -s "$from/$name" "$to/$name" || cp "$from/$name" "$to/$name"
+    done
+    for old in "$to"/*.[ch]; do
+        [ -e "$old" ] || continue
+        [ -e "$from/$(basename "$old")" ] || rm "$old"
+    done
+}
+
+# The names of a folder's C files and headers.
+sources() {
+    (cd "$1" && ls ./*.c ./*.h 2>/dev/null | sed 's,^\./,,' | sort)
+}
+
+# Adds a line behind the first one that matches, once: hook FILE MATCH LINE
+hook() {
+    grep -qF -- "$3" "$1" && return
+    if ! grep -q -- "$2" "$1"; then
+        echo "overlay.sh: no place for '$3' in $1" >&2
+        exit 1
+    fi
+    awk -v match_re="$2" -v line="$3" '
+        { print }
+        !done && $0 ~ match_re { print line; done = 1 }' "$1" >"$1.new"
+    cat "$1.new" >"$1"
+    rm "$1.new"
+}
+
+target=$qemu/hw/net/fakernic
+for part in device roce; do
+    mirror "$here/$part" "$target/$part" $(sources "$here/$part")
+done
+mirror "$here" "$target" meson.build Kconfig trace-events trace.h
+include=$top/firmware-spec/include/fakernic
+mirror "$include" "$qemu/include/fakernic" $(sources "$include")
+for name in $(sources "$top/tests/qtest"); do
+    cmp -s "$top/tests/qtest/$name" "$qemu/tests/qtest/$name" ||
+        cp "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
+done
+
+hook "$qemu/meson.build" "^    'hw/net/can'," "    'hw/net/fakernic',"
+hook "$qemu/hw/net/meson.build" "^subdir..can..$" "subdir('fakernic')"
+grep -qF 'source fakernic/Kconfig' "$qemu/hw/net/Kconfig" ||
+    printf '\nsource fakernic/Kconfig\n' >>"$qemu/hw/net/Kconfig"
+[ ! -e "$top/tests/qtest/fakernic-test.c" ] ||
+    hook "$qemu/tests/qtest/meson.build" \
+        "CONFIG_E1000E_PCI_EXPRESS.. . .'fuzz-e1000e-test'" \
+        "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\\\"
