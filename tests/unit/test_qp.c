@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* QP states and attributes: IBTA 11.2.5.2, 10.3.1. */
+#include "pair.h"
+
+#include "engine.h"
+
+#define STATE FAKERNIC_QP_ATTR_STATE
+
+static int modify(PairHost *h, uint32_t mask, const RoceQpAttr *attr,
+                  uint32_t *bad)
+{
+    return roce_qp_modify(h->r, 0, h->qpn, mask, attr, bad);
+}
+
+static int to_state(PairHost *h, uint8_t state)
+{
+    RoceQpAttr attr = { .state = state };
+    uint32_t bad;
+
+    return modify(h, STATE, &attr, &bad);
+}
+
+static void required_attributes_are_required(void)
+{
+    RoceQpAttr attr;
+    uint32_t bad;
+    uint32_t bit;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    attr = pair_attr(&p.b);
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(modify(&p.a, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    for (bit = 2; bit <= PAIR_RTR_MASK; bit <<= 1) {
+        if (PAIR_RTR_MASK & bit) {
+            CHECK_EQ(modify(&p.a, PAIR_RTR_MASK & ~bit, &attr, &bad),
+                     FAKERNIC_CMD_BAD_PARAM);
+            CHECK_EQ(bad, bit);
+            CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_INIT);
+        }
+    }
+    CHECK_EQ(modify(&p.a, PAIR_RTR_MASK | FAKERNIC_QP_ATTR_SQ_PSN, &attr,
+                    &bad), FAKERNIC_CMD_BAD_PARAM);
+    CHECK_EQ(bad, FAKERNIC_QP_ATTR_SQ_PSN);
+    CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    pair_free(&p);
+}
+
+static void forbidden_transitions_are_refused(void)
+{
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_INIT), FAKERNIC_CMD_BAD_STATE);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTR), FAKERNIC_CMD_BAD_STATE);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_SQE), FAKERNIC_CMD_BAD_PARAM);
+    CHECK_EQ(to_state(&p.a, 7), FAKERNIC_CMD_BAD_PARAM);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTS), FAKERNIC_CMD_BAD_STATE);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    pair_free(&p);
+}
+
+static void bad_values_are_refused(void)
+{
+    static const struct {
+        uint32_t bit;
+        size_t offset;
+        uint8_t value;
+    } cases[] = {
+        { FAKERNIC_QP_ATTR_PATH_MTU, offsetof(RoceQpAttr, path_mtu), 6 },
+        { FAKERNIC_QP_ATTR_PATH_MTU, offsetof(RoceQpAttr, path_mtu), 0 },
+        { FAKERNIC_QP_ATTR_MIN_RNR_TIMER,
+          offsetof(RoceQpAttr, min_rnr_timer), 32 },
+        { FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC,
+          offsetof(RoceQpAttr, max_dest_rd_atomic), 5 },
+        { FAKERNIC_QP_ATTR_RQ_PSN, offsetof(RoceQpAttr, rq_psn) + 3, 1 },
+        { FAKERNIC_QP_ATTR_AV, offsetof(RoceQpAttr, av.sgid_index), 3 },
+    };
+    RoceQpAttr attr;
+    uint32_t bad;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    attr = pair_attr(&p.b);
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(modify(&p.a, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        attr = pair_attr(&p.b);
+        attr.state = FAKERNIC_QPS_RTR;
+        ((uint8_t *)&attr)[cases[i].offset] = cases[i].value;
+        CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad),
+                 FAKERNIC_CMD_BAD_PARAM);
+        CHECK_EQ(bad, cases[i].bit);
+    }
+    /* 4096 + headers do not fit a port of 1500. */
+    roce_set_port_mtu(p.a.r, 1500);
+    attr = pair_attr(&p.b);
+    attr.state = FAKERNIC_QPS_RTR;
+    attr.path_mtu = FAKERNIC_MTU_4096;
+    CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_BAD_PARAM);
+    attr.path_mtu = FAKERNIC_MTU_1024;
+    CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    pair_free(&p);
+}
+
+static void query_tells_what_was_set(void)
+{
+    RoceQpAttr attr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_OK);
+    CHECK_EQ(attr.state, FAKERNIC_QPS_RTS);
+    CHECK_EQ(attr.dest_qpn, p.b.qpn);
+    CHECK_EQ(attr.sq_psn, PAIR_PSN);
+    CHECK_EQ(attr.rq_psn, PAIR_PSN);
+    CHECK_EQ(attr.retry_cnt, 3);
+    CHECK_EQ(attr.av.dgid[15], 2);
+    CHECK_EQ(roce_qp_query(p.a.r, 14, &attr), FAKERNIC_CMD_BAD_ID);
+    pair_free(&p);
+}
+
+static void err_flushes_both_queues_in_order(void)
+{
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    p.a.mute = true;
+    for (i = 0; i < 40; i++) {
+        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 64);
+        wr.flags = 0;
+        pair_send(&p, &p.a, &wr);
+        pair_recv(&p.a, i, 0, 64);
+    }
+    pair_run(&p);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    for (i = 0; i < 40; i++) {
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_WR_FLUSH_ERR);
+    }
+    for (i = 0; i < 40; i++) {
+        pair_expect(&p.a, FAKERNIC_CQE_RECV, i, FAKERNIC_WC_WR_FLUSH_ERR);
+    }
+    pair_expect_none(&p.a);
+    CHECK(fake_next_event(p.a.host) == NULL);
+    pair_free(&p);
+}
+
+/* Receives ring no doorbell: a QP in error looks for them itself. */
+static void err_flushes_what_is_posted_later(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_WR_FLUSH_ERR);
+    pair_recv(&p.a, 2, 0, 64);
+    CHECK(roce_deadline(p.a.r) <= FAKERNIC_RQ_FLUSH_INTERVAL_NS);
+    roce_tick(p.a.r, FAKERNIC_RQ_FLUSH_INTERVAL_NS);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_WR_FLUSH_ERR);
+    pair_free(&p);
+}
+
+static void reset_forgets_without_completions(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_QP_STATE), 1);
+    pair_free(&p);
+}
+
+static void sends_wait_for_rts(void)
+{
+    RoceSendWr wr;
+    RoceQpAttr attr;
+    uint32_t bad;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    attr = pair_attr(&p.b);
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(modify(&p.a, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(modify(&p.a, PAIR_RTS_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* RTR: the first request is reported, once. */
+static void first_request_establishes_communication(void)
+{
+    RoceSendWr wr;
+    RoceQpAttr attr;
+    uint32_t bad;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.b, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    attr = pair_attr(&p.a);
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(modify(&p.b, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(modify(&p.b, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
+    CHECK(fake_next_event(p.b.host) == NULL);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* SQD finishes what was begun, starts nothing, and says when. */
+static void sqd_drains_and_resumes(void)
+{
+    RoceSendWr wr;
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_SQD, .sqd_async_notify = 1 };
+    uint32_t bad;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    wr.index = 2;
+    pair_send(&p, &p.a, &wr);
+    CHECK_EQ(modify(&p.a, STATE | FAKERNIC_QP_ATTR_SQD_ASYNC_NOTIFY, &attr,
+                    &bad), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_OK);
+    CHECK_EQ(attr.sq_draining, 1);
+    CHECK(fake_next_event(p.a.host) == NULL);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect_none(&p.a);
+    pair_expect_event(&p.a, FAKERNIC_EVENT_SQ_DRAINED);
+    CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_OK);
+    CHECK_EQ(attr.sq_draining, 0);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTS), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+static void srq_receives_are_not_flushed(void)
+{
+    RoceQpInit init = {
+        .type = FAKERNIC_QP_RC, .has_sq = true, .srqn = 5, .pdn = 1,
+        .send_cqn = 10, .recv_cqn = 11,
+    };
+    RoceRecvWr recv = { .tag = 8 };
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_qp_create(p.b.r, &init, &p.b.qpn), FAKERNIC_CMD_OK);
+    pair_connect(&p.b, &p.a, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
+    recv.sge[0] = pair_sge(&p.b, 0, 64);
+    recv.sge_count = 1;
+    fake_post_srq(p.b.host, 5, &recv);
+    fake_post_srq(p.b.host, 5, &recv);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.host->completions[0].srqn, 5);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(to_state(&p.b, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    pair_expect_none(&p.b);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_LAST_WQE_REACHED);
+    CHECK_EQ(fake_queue_left(p.b.host, FAKE_SRQ, 5), 1);
+    CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
+    pair_free(&p);
+}
+
+static void broken_queues_are_fatal(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    fake_queue_break(p.a.host, FAKE_SQ, p.a.qpn, FAKERNIC_VENDOR_SQ_OVERRUN);
+    pair_run(&p);
+    pair_expect_event(&p.a, FAKERNIC_EVENT_QP_FATAL);
+    CHECK_EQ(p.a.host->events[0].vendor_err, FAKERNIC_VENDOR_SQ_OVERRUN);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    pair_free(&p);
+    pair_init(&p, FAKERNIC_QP_RC);
+    fake_queue_break(p.b.host, FAKE_RQ, p.b.qpn, FAKERNIC_VENDOR_RQ_DMA);
+    pair_send(&p, &p.a, &wr);
+    wr.sge[0].lkey = p.a.key;
+    pair_run(&p);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_FATAL);
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_REM_OP_ERR);
+    pair_free(&p);
+}
+
+static void host_errors_are_reported_once(void)
+{
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_recv(&p.a, 1, 0, 64);
+    roce_qp_error(p.a.r, 0, p.a.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
+    roce_qp_error(p.a.r, 0, p.a.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
+    roce_qp_error(p.a.r, 0, 9999, FAKERNIC_VENDOR_CQ_OVERRUN);
+    pair_expect_event(&p.a, FAKERNIC_EVENT_QP_FATAL);
+    CHECK(fake_next_event(p.a.host) == NULL);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_WR_FLUSH_ERR);
+    pair_free(&p);
+}
+
+static void numbers_are_reused_late(void)
+{
+    RoceQpInit init = { .type = FAKERNIC_QP_UD };
+    uint32_t first, qpn;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &first), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_qp_destroy(p.a.r, first), FAKERNIC_CMD_OK);
+    for (i = 0; i < 12; i++) {
+        CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_OK);
+        CHECK(qpn != first && qpn > 1);
+    }
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(qpn, first);
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_NO_RESOURCE);
+    init.type = FAKERNIC_QP_GSI;
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(qpn, 1);
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_BUSY);
+    pair_free(&p);
+}
+
+static void engine_reset_destroys_everything(void)
+{
+    RoceQpAttr attr;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    roce_reset(p.a.r);
+    CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+    CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_BAD_ID);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TX_ROCE), 0);
+    pair_expect_none(&p.a);
+    pair_free(&p);
+}
+
+static const Test tests[] = {
+    TEST(required_attributes_are_required),
+    TEST(forbidden_transitions_are_refused),
+    TEST(bad_values_are_refused),
+    TEST(query_tells_what_was_set),
+    TEST(err_flushes_both_queues_in_order),
+    TEST(err_flushes_what_is_posted_later),
+    TEST(reset_forgets_without_completions),
+    TEST(sends_wait_for_rts),
+    TEST(first_request_establishes_communication),
+    TEST(sqd_drains_and_resumes),
+    TEST(srq_receives_are_not_flushed),
+    TEST(broken_queues_are_fatal),
+    TEST(host_errors_are_reported_once),
+    TEST(numbers_are_reused_late),
+    TEST(engine_reset_destroys_everything),
+};
+
+TEST_MAIN(tests)

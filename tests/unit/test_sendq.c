@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The send window: PSNs given out, sent, answered, gone back over. */
+#include "harness.h"
+
+#include "sendq.h"
+
+#define FIRST 0xfffffdu
+
+static void add(RoceSendq *sq, uint32_t packets, bool answered)
+{
+    RoceSend *send = roce_sendq_slot(sq);
+
+    send->wr = (RoceSendWr){ .opcode = FAKERNIC_SQ_SEND };
+    roce_sendq_push(sq);
+    send->psn_count = packets;
+    send->answered = answered;
+}
+
+/* Sends the entry at tx whole. */
+static void transmit(RoceSendq *sq)
+{
+    RoceSend *send = roce_sendq_at(sq, sq->tx);
+    uint32_t left;
+
+    if (!send->started) {
+        CHECK(roce_sendq_start(sq));
+    }
+    left = roce_psn_sub(roce_send_end(send), sq->tx_psn);
+    while (left > 0) {
+        roce_sendq_sent(sq, send->answered ? left : 1);
+        left = send->answered ? 0 : left - 1;
+    }
+}
+
+static void setup(RoceSendq *sq)
+{
+    memset(sq, 0, sizeof(*sq));
+    REQUIRE(roce_sendq_init(sq, 8));
+    roce_sendq_reset(sq, FIRST);
+}
+
+static void psns_are_given_out_in_order(void)
+{
+    RoceSendq sq;
+
+    setup(&sq);
+    add(&sq, 2, false);
+    add(&sq, 5, true);
+    add(&sq, 1, false);
+    transmit(&sq);
+    transmit(&sq);
+    transmit(&sq);
+    CHECK_EQ(roce_sendq_at(&sq, 0)->psn, FIRST);
+    CHECK_EQ(roce_sendq_at(&sq, 1)->psn, 0xffffff);
+    CHECK_EQ(roce_sendq_at(&sq, 2)->psn, 4);
+    CHECK_EQ(sq.next_psn, 5);
+    CHECK_EQ(sq.high, 5);
+    CHECK_EQ(sq.answers, 1);
+    CHECK_EQ(roce_sendq_outstanding(&sq), 8);
+    roce_sendq_free(&sq);
+}
+
+static void only_what_was_sent_is_awaited(void)
+{
+    RoceSendq sq;
+
+    setup(&sq);
+    add(&sq, 4, false);
+    CHECK(!roce_sendq_awaits(&sq, FIRST));
+    CHECK(roce_sendq_start(&sq));
+    roce_sendq_sent(&sq, 1);
+    CHECK(roce_sendq_awaits(&sq, FIRST));
+    CHECK(!roce_sendq_awaits(&sq, FIRST + 1));
+    CHECK(!roce_sendq_awaits(&sq, FIRST - 1));
+    roce_sendq_free(&sq);
+}
+
+static void ack_may_end_inside_a_message(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, 4, false);
+    transmit(&sq);
+    CHECK(roce_sendq_ack(&sq, FIRST + 1, &progress));
+    CHECK(progress);
+    CHECK_EQ(sq.una, FIRST + 2);
+    CHECK(!roce_sendq_head_complete(&sq));
+    CHECK(roce_sendq_ack(&sq, 0, &progress));
+    CHECK(progress && roce_sendq_head_complete(&sq));
+    roce_sendq_pop(&sq);
+    CHECK(roce_sendq_empty(&sq));
+    roce_sendq_free(&sq);
+}
+
+/* An ACK beyond a READ without data: the sends before it count, not more. */
+static void ack_stops_at_a_read(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, 2, false);
+    add(&sq, 2, true);
+    add(&sq, 1, false);
+    transmit(&sq);
+    transmit(&sq);
+    transmit(&sq);
+    CHECK(!roce_sendq_ack(&sq, 1, &progress));
+    CHECK(progress);
+    CHECK_EQ(sq.una, 0xffffff);
+    CHECK(roce_sendq_head_complete(&sq));
+    roce_sendq_pop(&sq);
+    CHECK(!roce_sendq_ack(&sq, 1, &progress));
+    CHECK(!progress);
+    roce_sendq_answer(&sq);
+    roce_sendq_answer(&sq);
+    CHECK(roce_sendq_head_complete(&sq));
+    roce_sendq_pop(&sq);
+    CHECK_EQ(sq.answers, 0);
+    CHECK(roce_sendq_ack(&sq, 1, &progress));
+    CHECK(progress);
+    roce_sendq_free(&sq);
+}
+
+static void rewind_starts_at_the_oldest_unanswered(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, 4, false);
+    add(&sq, 1, false);
+    transmit(&sq);
+    transmit(&sq);
+    CHECK(roce_sendq_ack(&sq, FIRST, &progress));
+    roce_sendq_rewind(&sq);
+    CHECK_EQ(sq.tx, 0);
+    CHECK_EQ(sq.tx_psn, FIRST + 1);
+    CHECK_EQ(sq.high, 2);
+    transmit(&sq);
+    CHECK_EQ(sq.tx, 1);
+    CHECK_EQ(sq.tx_psn, 1);
+    roce_sendq_free(&sq);
+}
+
+/* The first transmission's ACK comes while the second is under way. */
+static void late_ack_overtakes_a_retransmission(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, 2, false);
+    add(&sq, 2, false);
+    add(&sq, 2, false);
+    transmit(&sq);
+    transmit(&sq);
+    roce_sendq_rewind(&sq);
+    CHECK(roce_sendq_ack(&sq, 0, &progress));
+    CHECK_EQ(sq.una, 1);
+    CHECK_EQ(sq.tx_psn, 1);
+    CHECK_EQ(sq.tx, 2);
+    roce_sendq_pop(&sq);
+    roce_sendq_pop(&sq);
+    transmit(&sq);
+    CHECK_EQ(sq.tx_psn, 3);
+    roce_sendq_free(&sq);
+}
+
+/* C9-139: at most half the PSNs outstanding; the longest READ fills them. */
+static void psn_window_is_bounded(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, ROCE_PSN_WINDOW, true);
+    add(&sq, 1, false);
+    transmit(&sq);
+    CHECK(!roce_sendq_start(&sq));
+    CHECK(!roce_sendq_ack(&sq, FIRST, &progress));
+    CHECK(!progress);
+    CHECK(roce_sendq_awaits(&sq, roce_psn_add(FIRST, ROCE_PSN_WINDOW - 1)));
+    CHECK(!roce_sendq_awaits(&sq, roce_psn_add(FIRST, ROCE_PSN_WINDOW)));
+    roce_sendq_answer(&sq);
+    CHECK(roce_sendq_start(&sq));
+    roce_sendq_free(&sq);
+}
+
+/* A page list that was never used is not leaked (LeakSanitizer tells). */
+static void reset_releases_page_lists(void)
+{
+    RoceSendq sq;
+    RoceSend *send;
+
+    setup(&sq);
+    send = roce_sendq_slot(&sq);
+    send->wr = (RoceSendWr){ .opcode = FAKERNIC_SQ_REG_MR };
+    send->wr.reg_mr.pages = malloc(64);
+    roce_sendq_push(&sq);
+    roce_sendq_reset(&sq, 0);
+    CHECK(roce_sendq_empty(&sq));
+    roce_sendq_free(&sq);
+}
+
+static const Test tests[] = {
+    TEST(psns_are_given_out_in_order),
+    TEST(only_what_was_sent_is_awaited),
+    TEST(ack_may_end_inside_a_message),
+    TEST(ack_stops_at_a_read),
+    TEST(rewind_starts_at_the_oldest_unanswered),
+    TEST(late_ack_overtakes_a_retransmission),
+    TEST(psn_window_is_bounded),
+    TEST(reset_releases_page_lists),
+};
+
+TEST_MAIN(tests)
