@@ -72,9 +72,7 @@ static size_t encode(uint8_t *buf, const RocePacket *packet,
 {
     size_t offset = roce_wire_encode(buf, packet);
 
-    if (packet->payload_len != 0) {
-        memcpy(buf + offset, payload, packet->payload_len);
-    }
+    memcpy(buf + offset, payload, packet->payload_len);
     return roce_wire_finish(buf, offset, packet->payload_len);
 }
 
@@ -693,7 +691,7 @@ static void pad_count_must_fit(void)
     size_t len;
 
     /* no payload, but three bytes of pad announced */
-    len = encode(buf, &p, NULL);
+    len = encode(buf, &p, (const uint8_t *)"");
     buf[BTH + 1] |= 0x30;
     seal(buf, len);
     check_drop(buf, len, FAKERNIC_STAT_DROP_SHORT);
@@ -768,7 +766,7 @@ static void dropped_frame_tells_its_destination(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
     RocePacket p = chance_packet(ROCE_BTH_SEND_ONLY, FAKERNIC_GID_IPV6), back;
-    size_t len = encode(buf, &p, NULL);
+    size_t len = encode(buf, &p, (const uint8_t *)"");
     enum fakernic_stat drop;
 
     buf[len - 1] ^= 1;
