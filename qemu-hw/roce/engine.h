@@ -27,7 +27,7 @@
 #define ROCE_FLUSH_BATCH 1024
 /* Turns of QPs in one roce_output() call. */
 #define ROCE_TURNS_PER_OUTPUT 64
-#define ROCE_MCAST_QPS_PER_GROUP 32
+#define ROCE_MCAST_QPS_PER_GROUP 64
 
 #define ROCE_QKEY_GSI 0x80010000u
 #define ROCE_PKEY_DEFAULT 0xffffu

@@ -123,6 +123,11 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
     case ROCE_DECODE_NOT_ROCE:
         return ROCE_INPUT_ETHERNET;
     case ROCE_DECODE_DROP:
+        /* Another's frame is not this port's to judge. */
+        if (!roce_path_gid_ours(r, packet.dgid) &&
+            !roce_gid_is_multicast(packet.dgid)) {
+            return ROCE_INPUT_ETHERNET;
+        }
         r->stats[FAKERNIC_STAT_RX_ROCE]++;
         roce_drop(r, drop, 0, 0);
         return ROCE_INPUT_TAKEN;

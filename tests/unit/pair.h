@@ -220,10 +220,13 @@ static inline bool pair_step(Pair *p, PairHost *from, PairHost *to)
 static inline void pair_run(Pair *p)
 {
     unsigned frames = 0;
+    bool a, b;
 
-    while (pair_step(p, &p->a, &p->b) | pair_step(p, &p->b, &p->a)) {
+    do {
+        a = pair_step(p, &p->a, &p->b);
+        b = pair_step(p, &p->b, &p->a);
         REQUIRE(++frames < PAIR_FRAMES);
-    }
+    } while (a || b);
 }
 
 /* Moves frames and time until no deadline is left, or 'until'. */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Raw-packet QPs: the Ethernet port. */
+#include "pair.h"
+
+#include "engine.h"
+
+static void raw_rts(PairHost *h)
+{
+    RoceQpAttr attr = { .port = 1, .state = FAKERNIC_QPS_INIT };
+
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT,
+                         &attr), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+}
+
+static void raw_init(PairHost *h)
+{
+    pair_host_init(h, 1);
+    pair_create(h, FAKERNIC_QP_RAW_PACKET);
+    raw_rts(h);
+}
+
+static void raw_free(PairHost *h)
+{
+    roce_free(h->r);
+    fake_host_free(h->host);
+}
+
+static void raw_send(PairHost *h, uint32_t index, uint32_t length)
+{
+    RoceSendWr wr = pair_wr(h, index, FAKERNIC_SQ_SEND, 0, length);
+
+    fake_post_send(h->host, h->qpn, &wr);
+    roce_post_send(h->r, 0, h->qpn);
+}
+
+static void frames_leave_as_they_are(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback = true;
+    PairHost h;
+
+    raw_init(&h);
+    pair_fill(h.memory, 60, 1);
+    raw_send(&h, 3, 42);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 42);
+    CHECK(!loopback);
+    CHECK_MEM(buf, h.memory, 42);
+    pair_expect(&h, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
+    raw_free(&h);
+}
+
+static void frames_arrive_as_they_are(void)
+{
+    uint8_t frame[1514];
+    PairHost h;
+
+    raw_init(&h);
+    pair_fill(frame, sizeof(frame), 5);
+    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, frame, 60));
+    CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_NO_BUFFER], 1);
+    pair_recv(&h, 8, 4096, 1514);
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, sizeof(frame)));
+    CHECK_MEM(h.memory + 4096, frame, sizeof(frame));
+    CHECK_EQ(h.host->completions[0].byte_count, sizeof(frame));
+    pair_expect(&h, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
+    raw_free(&h);
+}
+
+static void long_frames_are_dropped_not_failed(void)
+{
+    uint8_t frame[1514] = { 0 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    PairHost h;
+
+    raw_init(&h);
+    roce_set_port_mtu(h.r, 1500);
+    raw_send(&h, 1, 1519);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
+    pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_TX_DROPPED], 1);
+    pair_recv(&h, 8, 4096, 100);
+    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, frame, sizeof(frame)));
+    CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_OVERSIZE], 1);
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, 100));
+    pair_expect(&h, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
+    raw_free(&h);
+}
+
+static void impossible_frames_enter_sqe(void)
+{
+    static const uint32_t lengths[] = { 0, 13, ROCE_FRAME_MAX + 1 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    PairHost h;
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(lengths); i++) {
+        raw_init(&h);
+        raw_send(&h, 1, lengths[i]);
+        CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
+        pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_LOC_LEN_ERR);
+        CHECK_EQ(pair_state(&h), FAKERNIC_QPS_SQE);
+        raw_free(&h);
+    }
+}
+
+static void only_raw_qps_take_frames(void)
+{
+    uint8_t frame[60] = { 0 };
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_recv(&p.a, 1, 0, 100);
+    CHECK(!roce_input_ethernet(p.a.r, 0, p.a.qpn, frame, sizeof(frame)));
+    CHECK(!roce_input_ethernet(p.a.r, 0, 12345, frame, sizeof(frame)));
+    pair_expect_none(&p.a);
+    pair_free(&p);
+}
+
+/* Ethernet for this host, and RoCEv2 for another's address. */
+static void what_is_not_ours_goes_to_the_port(void)
+{
+    uint8_t frame[ROCE_FRAME_MAX] = { [12] = 0x08, 0x06 };
+    RocePacket packet;
+    size_t at;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_input(p.b.r, 0, frame, 60), ROCE_INPUT_ETHERNET);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    packet.dgid[15] = 77;
+    at = roce_wire_encode(frame, &packet);
+    CHECK_EQ(roce_input(p.b.r, 0, frame, roce_wire_finish(frame, at, 0)),
+             ROCE_INPUT_ETHERNET);
+    CHECK_EQ(roce_stats(p.b.r)[FAKERNIC_STAT_RX_ROCE], 0);
+    pair_free(&p);
+}
+
+static const Test tests[] = {
+    TEST(frames_leave_as_they_are),
+    TEST(frames_arrive_as_they_are),
+    TEST(long_frames_are_dropped_not_failed),
+    TEST(impossible_frames_enter_sqe),
+    TEST(only_raw_qps_take_frames),
+    TEST(what_is_not_ours_goes_to_the_port),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* UD, GSI, multicast and UC: what arrives, what is dropped, what fails. */
+#include "pair.h"
+
+#include "engine.h"
+
+#define QKEY 0x11111111u
+
+static void datagram_rts(PairHost *h, uint32_t qkey)
+{
+    RoceQpAttr attr = { .port = 1, .qkey = qkey, .sq_psn = PAIR_PSN };
+
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE |
+                         FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY |
+                         FAKERNIC_QP_ATTR_PKEY_INDEX, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(h, 0, PAIR_UC_RTS_MASK, &attr), 0);
+}
+
+static void datagram_init(Pair *p, uint8_t type, uint32_t qkey)
+{
+    memset(p, 0, sizeof(*p));
+    pair_host_init(&p->a, 1);
+    pair_host_init(&p->b, 2);
+    pair_create(&p->a, type);
+    pair_create(&p->b, type);
+    datagram_rts(&p->a, qkey);
+    datagram_rts(&p->b, qkey);
+}
+
+static RoceSendWr datagram_wr(const PairHost *from, const PairHost *to,
+                              uint32_t index, uint32_t length)
+{
+    RoceSendWr wr = pair_wr(from, index, FAKERNIC_SQ_SEND, 0, length);
+
+    wr.ud.av = pair_av(to);
+    wr.ud.dest_qpn = to->qpn;
+    wr.ud.qkey = QKEY;
+    return wr;
+}
+
+static void datagram_arrives_behind_its_header(void)
+{
+    const RoceCompletion *c;
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    pair_fill(p.a.memory, 500, 3);
+    pair_recv(&p.b, 6, 4096, 600);
+    wr = datagram_wr(&p.a, &p.b, 1, 500);
+    wr.opcode = FAKERNIC_SQ_SEND_IMM;
+    wr.imm_or_key = 99;
+    wr.flags |= FAKERNIC_SQ_SOLICITED;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    c = fake_next_completion(p.b.host);
+    REQUIRE(c != NULL);
+    CHECK_EQ(c->status, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(c->wqe_index, 6);
+    CHECK_EQ(c->byte_count, 540);
+    CHECK_EQ(c->src_qpn, p.a.qpn);
+    CHECK_EQ(c->imm_or_key, 99);
+    CHECK_EQ(c->network_type, FAKERNIC_GID_IPV4);
+    CHECK_EQ(c->flags, FAKERNIC_CQE_GRH | FAKERNIC_CQE_IMM |
+                       FAKERNIC_CQE_SOLICITED);
+    CHECK_MEM(c->smac, p.a.gid.mac, 6);
+    CHECK_MEM(p.b.memory + 4096 + 40, p.a.memory, 500);
+    CHECK_EQ(p.b.memory[4096 + 20], 0x45);
+    CHECK_EQ(p.b.memory[4096], 0);
+    pair_free(&p);
+}
+
+static void datagrams_that_do_not_fit_are_dropped(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    wr = datagram_wr(&p.a, &p.b, 1, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_NO_BUFFER), 1);
+    pair_recv(&p.b, 1, 4096, 103);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_LENGTH), 1);
+    pair_expect_none(&p.b);
+    /* The receive is still there for one that fits. */
+    wr.sge[0].length = 63;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+static void wrong_qkey_is_dropped(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    pair_recv(&p.b, 1, 4096, 200);
+    wr = datagram_wr(&p.a, &p.b, 1, 64);
+    wr.ud.qkey++;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QKEY), 1);
+    /* Bit 31 selects the QP's own. */
+    wr.ud.qkey = 0x80000000u;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* A refused datagram fails the send queue only: SQE, and back to RTS. */
+static void refused_datagram_enters_sqe(void)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    wr = datagram_wr(&p.a, &p.b, 1, 4097);
+    pair_send(&p, &p.a, &wr);
+    wr = datagram_wr(&p.a, &p.b, 2, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_LOC_LEN_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_SQE);
+    pair_send(&p, &p.a, &wr);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_WR_FLUSH_ERR);
+    /* It still receives. */
+    pair_recv(&p.a, 5, 4096, 200);
+    wr = datagram_wr(&p.b, &p.a, 3, 64);
+    wr.sge[0].lkey = p.b.key;
+    pair_send(&p, &p.b, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 5, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    pair_recv(&p.b, 6, 4096, 200);
+    wr = datagram_wr(&p.a, &p.b, 4, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 4, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 6, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+static void bad_address_vector_is_refused(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    wr = datagram_wr(&p.a, &p.b, 1, 64);
+    wr.ud.av.sgid_index = 2;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_LOC_QP_OP_ERR);
+    CHECK_EQ(p.a.host->completions[0].vendor_err, FAKERNIC_VENDOR_GID_INDEX);
+    pair_free(&p);
+}
+
+static void gsi_is_qp_1_with_its_own_qkey(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_GSI, 0);
+    CHECK_EQ(p.a.qpn, 1);
+    pair_recv(&p.b, 1, 4096, 296);
+    wr = datagram_wr(&p.a, &p.b, 1, 256);
+    wr.ud.qkey = 0x80010000u;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.host->completions[0].src_qpn, 1);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+static void own_gid_is_looped_back(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback = false;
+    RoceSendWr wr;
+    size_t len;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    pair_recv(&p.a, 2, 4096, 200);
+    wr = datagram_wr(&p.a, &p.a, 1, 64);
+    pair_send(&p, &p.a, &wr);
+    len = roce_output(p.a.r, 0, buf, &loopback);
+    CHECK(len > 0 && loopback);
+    CHECK_EQ(roce_input(p.a.r, 0, buf, len), ROCE_INPUT_TAKEN);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+static void groups_reach_their_members(void)
+{
+    static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 1, 2, 3 };
+    RoceSendWr wr;
+    uint32_t first;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    first = p.b.qpn;
+    pair_create(&p.b, FAKERNIC_QP_UD);
+    datagram_rts(&p.b, QKEY);
+    wr = datagram_wr(&p.a, &p.b, 1, 64);
+    memcpy(wr.ud.av.dgid, group, 16);
+    wr.ud.dest_qpn = FAKERNIC_QPN_MULTICAST;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_MCAST), 1);
+    CHECK_EQ(roce_mcast_attach(p.b.r, group, p.b.qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mcast_attach(p.b.r, group, first), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mcast_attach(p.b.r, group, 15), FAKERNIC_CMD_BAD_ID);
+    CHECK_EQ(roce_mcast_attach(p.b.r, p.a.gid.gid, first),
+             FAKERNIC_CMD_BAD_PARAM);
+    pair_recv(&p.b, 1, 4096, 200);
+    p.b.qpn = first;
+    pair_recv(&p.b, 2, 8192, 200);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.host->completion_count, 2);
+    CHECK_EQ(roce_mcast_detach(p.b.r, group, first), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mcast_detach(p.b.r, group, first), FAKERNIC_CMD_BAD_ID);
+    pair_free(&p);
+}
+
+static void uc_delivers_and_completes_at_once(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_UC);
+    pair_fill(p.a.memory, 2000, 3);
+    pair_recv(&p.b, 6, 4096, 2000);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2000);
+    pair_send(&p, &p.a, &wr);
+    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.b.memory + 4096, p.a.memory, 2000);
+    CHECK_MEM(p.b.memory, p.a.memory, 2000);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 6, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.sent, 0);
+    pair_free(&p);
+}
+
+/* A message with a hole is lost; its receive serves the next. */
+static void uc_loses_whole_messages(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_UC);
+    pair_recv(&p.b, 6, 4096, 2000);
+    pair_lose(&p.a, 2);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 1000);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_none(&p.b);
+    wr.sge[0].length = 700;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.host->completion_count, 1);
+    CHECK_EQ(p.b.host->completions[0].byte_count, 700);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_OUT_OF_SEQUENCE), 1);
+    pair_free(&p);
+}
+
+static const Test tests[] = {
+    TEST(datagram_arrives_behind_its_header),
+    TEST(datagrams_that_do_not_fit_are_dropped),
+    TEST(wrong_qkey_is_dropped),
+    TEST(refused_datagram_enters_sqe),
+    TEST(bad_address_vector_is_refused),
+    TEST(gsi_is_qp_1_with_its_own_qkey),
+    TEST(own_gid_is_looped_back),
+    TEST(groups_reach_their_members),
+    TEST(uc_delivers_and_completes_at_once),
+    TEST(uc_loses_whole_messages),
+};
+
+TEST_MAIN(tests)
