@@ -18,6 +18,7 @@ SimCapInfo sim_caps[SIM_CAP_COUNT] = {
     [SIM_CAP_ATOMIC] = { "ATOMIC", false, false },
     [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", false, false },
     [SIM_CAP_ATOMIC_WRITE] = { "ATOMIC_WRITE", false, false },
+    [SIM_CAP_NOP] = { "NOP", false, false },
 };
 
 static void options_plain(SimOptions *o)
@@ -77,6 +78,7 @@ bool sim_caps_probe(void)
         sim_caps[SIM_CAP_ATOMIC].present =
             can_send(FAKERNIC_SQ_ATOMIC_CMP_SWAP) &&
             can_send(FAKERNIC_SQ_ATOMIC_FETCH_ADD);
+        sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_SQ_NOP);
     }
     for (unsigned i = 0; i < SIM_CAP_COUNT; i++) {
         if (!sim_caps[i].present) {

@@ -75,6 +75,37 @@ static uint32_t frame_icrc(const uint8_t *ip, bool v6, size_t covered)
     return libdeflate_crc32(crc, ip + head_len - 8, covered - (head_len - 8));
 }
 
+void frame_seal(uint8_t *frame, size_t len)
+{
+    uint8_t *ip = frame + (frame[12] == 0x81 ? 18 : 14), *udp;
+    bool v6 = ip[0] >> 4 == 6;
+    size_t total = len - (size_t)(ip - frame), udp_len;
+    uint32_t sum = 0, icrc;
+
+    udp = ip + (v6 ? 40 : 20);
+    udp_len = total - (size_t)(udp - ip);
+    udp[4] = (uint8_t)(udp_len >> 8);
+    udp[5] = (uint8_t)udp_len;
+    if (v6) {
+        ip[4] = udp[4];
+        ip[5] = udp[5];
+    } else {
+        ip[2] = (uint8_t)(total >> 8);
+        ip[3] = (uint8_t)total;
+        ip[10] = ip[11] = 0;
+        for (unsigned i = 0; i < 20; i += 2) {
+            sum += be16(ip + i);
+        }
+        sum = ~((sum & 0xffff) + (sum >> 16));
+        ip[10] = (uint8_t)(sum >> 8);
+        ip[11] = (uint8_t)sum;
+    }
+    icrc = frame_icrc(ip, v6, total - 4);
+    for (unsigned i = 0; i < 4; i++) {
+        ip[total - 4 + i] = (uint8_t)(icrc >> 8 * i);
+    }
+}
+
 static const char *frame_ip(const uint8_t *ip, size_t len, bool v6,
                             size_t *ip_len)
 {
@@ -227,10 +258,19 @@ void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
         world_fail(w, "host %u sent from a foreign MAC", from);
     }
     qp = host_find_qp(w->host[to], f.dest_qpn);
+    if (w->options.hostile_ppm && !qp) {
+        return;                 /* an answer to who never asked */
+    }
     if (!qp) {
         world_fail(w, "host %u sent to QP %u, which never was", from,
                    f.dest_qpn);
         return;
+    }
+    if (qp->peer && qp->peer->drained &&
+        qp->peer->drained_step != w->steps && (f.opcode & 0x1f) != 0x11 &&
+        ((f.opcode & 0x1f) < 0x0d || (f.opcode & 0x1f) > 0x12)) {
+        world_fail(w, "host %u: a request from QP %u, which is drained", from,
+                   qp->peer->qpn);
     }
     mtu = mtu_bytes(qp->mtu);
     switch (frame_payload_rule(f.opcode)) {

@@ -20,12 +20,29 @@ static const uint32_t rnr_10us[32] = {
 
 /* ---- phases ----------------------------------------------------------------------- */
 
+/* How many sends must have completed. A broken ring ends where the engine
+ * stopped reading it, and unsignaled successes before that are silent. */
+static uint32_t sends_owed(const SimQp *qp)
+{
+    uint32_t owed = qp->fetched;
+
+    if (qp->silent) {
+        return 0;
+    }
+    if (!qp->sq_broken) {
+        return qp->send_count;
+    }
+    while (!qp->sq_failed && owed &&
+           !(qp->send[owed - 1].flags & FAKERNIC_SQ_SIGNALED)) {
+        owed--;
+    }
+    return owed;
+}
+
 bool model_all_done(World *w)
 {
     for (uint32_t i = 0; i < w->qp_count; i++) {
-        const SimQp *qp = &w->qp[i];
-
-        if (!qp->silent && qp->done < qp->send_count) {
+        if (w->qp[i].done < sends_owed(&w->qp[i])) {
             return false;
         }
     }
@@ -94,6 +111,10 @@ static RoceTime liveness_bound(World *w)
     }
     bound += (RoceTime)messages * (rnr_10us[o->rnr_timer & 31] * 20 * US +
                                    (RoceTime)o->delay_ns * 20);
+    /* A forged RNR NAK may name the longest wait there is. */
+    if (o->hostile_ppm) {
+        bound += 120 * SEC;
+    }
     /* One run of retries, each up to four times the timeout (C9-140). */
     bound += (4096ll << o->timeout) * 4 * 10;
     return bound;
@@ -104,7 +125,7 @@ static void report_stuck(World *w)
     for (uint32_t i = 0; i < w->qp_count; i++) {
         const SimQp *qp = &w->qp[i];
 
-        if (!qp->silent && qp->done < qp->send_count) {
+        if (qp->done < sends_owed(qp)) {
             world_fail(w, "liveness: host %u QP %u: send %u of %u is not done "
                        "(posted %u, fetched %u), %lld us after the last fault",
                        qp->host->number, qp->qpn, qp->done, qp->send_count,
@@ -138,10 +159,15 @@ static void final_qp(World *w, SimQp *qp)
     bool failed = qp->sq_failed || qp->rq_failed || qp->error;
     uint32_t delivered = 0;
 
-    if (qp->silent) {
+    if (qp->silent || w->options.hostile_ppm) {
         return;
     }
-    if (failed ? state != FAKERNIC_QPS_ERR
+    /* Datagram services fail their send queue only (IBTA 10.3.1.6). */
+    if (!qp->conn && qp->sq_failed) {
+        if (state != FAKERNIC_QPS_SQE) {
+            world_fail(w, "QP %u is in state %u, not in SQE", qp->qpn, state);
+        }
+    } else if (failed ? state != FAKERNIC_QPS_ERR
                : state != FAKERNIC_QPS_RTS && !model_may_break(qp)) {
         world_fail(w, "QP %u is in state %u, failed %d", qp->qpn, state,
                    failed);
@@ -151,13 +177,15 @@ static void final_qp(World *w, SimQp *qp)
     }
     if (qp->type == FAKERNIC_QP_RC &&
         (qp->peer->received < delivered ||
-         (qp->peer->received > delivered && !qp->sq_failed))) {
+         (qp->peer->received > delivered && !qp->sq_failed &&
+          !qp->sq_broken))) {
         world_fail(w, "QP %u: %u messages delivered, %u received", qp->qpn,
                    delivered, qp->peer->received);
     }
     if (!qp->conn && !w->link.faults && !w->options.ud_no_recv_pct) {
         for (uint32_t k = 0; k < qp->send_count; k++) {
-            if (!qp->send[k].ud_copies) {
+            if (!qp->send[k].ud_copies && qp->send[k].done == SIM_OK &&
+                qp->send[k].error == SIM_ERR_NONE) {
                 world_fail(w, "QP %u: datagram %u was lost on a good link",
                            qp->qpn, k);
             }
@@ -187,7 +215,7 @@ static void final_counters(World *w)
     };
     const SimOptions *o = &w->options;
 
-    if (w->link.faults || o->error_pct || o->inject_pct || o->harsh ||
+    if (w->link.faults || o->error_pct || o->hostile_ppm || o->inject_pct || o->harsh ||
         o->timeout < 16) {
         return;
     }
@@ -255,8 +283,10 @@ static void teardown_flush(World *w)
         if (qp->silent || !qp->error) {
             continue;
         }
-        if (qp->done < qp->posted ||
-            (!qp->rq->srqn && qp->rq->done < qp->rq->posted)) {
+        if (qp->done < sends_owed(qp) ||
+            (!qp->rq->srqn && qp->rq->done < (qp->rq_broken
+                                              ? qp->rq->fetched
+                                              : qp->rq->posted))) {
             world_fail(w, "QP %u in ERR: flushed sends %u of %u, receives %u "
                        "of %u", qp->qpn, qp->done, qp->posted, qp->rq->done,
                        qp->rq->posted);
@@ -362,7 +392,7 @@ static void settle_shared(World *w, Host *h)
     uint64_t start, value;
     uint32_t offset;
 
-    if (!h->counter) {
+    if (!h->counter || w->options.hostile_ppm) {
         return;
     }
     offset = (uint32_t)(-h->counter->iova & 7);
@@ -422,6 +452,20 @@ static void compare_memory(World *w, const Host *h)
     }
 }
 
+/* A hostile peer may write where it was given the right to, not elsewhere. */
+static void forget_writable(World *w)
+{
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
+        for (uint32_t k = 0; k < w->host[i]->mr_count; k++) {
+            const SimMr *mr = &w->host[i]->mr[k];
+
+            if (mr->access & FAKERNIC_ACCESS_LOCAL_WRITE) {
+                mark_unknown(mr, 0, (uint32_t)mr->length);
+            }
+        }
+    }
+}
+
 void model_teardown(World *w)
 {
     if (!w->failed) {
@@ -432,6 +476,9 @@ void model_teardown(World *w)
     }
     for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
         settle_sends(w, &w->qp[i]);
+    }
+    if (w->options.hostile_ppm) {
+        forget_writable(w);
     }
     for (unsigned i = 0; i < SIM_HOSTS && w->host[i] && !w->failed; i++) {
         settle_shared(w, w->host[i]);

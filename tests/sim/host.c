@@ -267,7 +267,7 @@ static RoceSge host_sge(const SimSge *s, bool beyond)
     return sge;
 }
 
-static bool opcode_is_atomic(uint8_t opcode)
+bool opcode_is_atomic(uint8_t opcode)
 {
     return opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
            opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
@@ -345,6 +345,7 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
         wr->ud.dest_qpn = s->ud_dest->qpn;
         wr->ud.qkey = s->ud_dest->type == FAKERNIC_QP_GSI ? 0x80010000u
                                                           : SIM_QKEY;
+        wr->ud.qkey ^= s->error == SIM_ERR_QKEY ? 1 : 0;
     } else if (opcode_is_atomic(s->opcode)) {
         host_build_remote(qp, s, &wr->atomic.remote_address,
                           &wr->atomic.rkey);
@@ -353,7 +354,8 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
         wr->atomic.swap_mask_or_boundary = s->mask;
         wr->atomic.compare_mask = s->compare_mask;
     } else if (s->opcode != FAKERNIC_SQ_SEND &&
-               s->opcode != FAKERNIC_SQ_SEND_IMM) {
+               s->opcode != FAKERNIC_SQ_SEND_IMM &&
+               s->opcode != FAKERNIC_SQ_NOP) {
         host_build_remote(qp, s, &wr->rdma.remote_address, &wr->rdma.rkey);
     }
 }
@@ -366,6 +368,10 @@ static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     if (!qp || qp->silent) {
         world_fail(h->world, "next_send of QP %u, which has none", qpn);
         return ROCE_FETCH_NONE;
+    }
+    if (qp->sq_broken) {
+        wr->format_error = FAKERNIC_VENDOR_SQ_DMA;
+        return ROCE_FETCH_ERROR;
     }
     if (qp->fetched == qp->posted) {
         return ROCE_FETCH_NONE;
@@ -390,6 +396,10 @@ static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
         return ROCE_FETCH_NONE;
     }
     rq = qp->rq;
+    if (qp->rq_broken) {
+        wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
+        return ROCE_FETCH_ERROR;
+    }
     if (rq->fetched == rq->posted) {
         return ROCE_FETCH_NONE;
     }

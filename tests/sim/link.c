@@ -161,6 +161,22 @@ static RoceTime link_arrival(World *w, unsigned from, unsigned to, size_t len)
     return arrival;
 }
 
+/* A stranger sends something like it, before or after. */
+static void link_forge(World *w, unsigned from, unsigned to,
+                       const uint8_t *frame, size_t len, RoceTime arrival)
+{
+    uint8_t copy[ROCE_FRAME_MAX + 1024];
+    SimFrame f;
+
+    memcpy(copy, frame, len);
+    len = forge_frame(w, copy, len);
+    frame_parse(copy, len, &f);
+    world_log(w, from, LOG_FORGED, f.dest_qpn, f.psn, f.payload, f.opcode,
+              f.syndrome);
+    w->link.faults++;
+    link_deliver(w, to, arrival + rng_below(&w->rng, 3) * 100, copy, len);
+}
+
 void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
                bool loopback)
 {
@@ -180,6 +196,9 @@ void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
               f.syndrome);
     w->link.sent[from]++;
     arrival = link_arrival(w, from, (unsigned)to, len);
+    if (link_faulty(w) && rng_ppm(&w->rng, w->options.hostile_ppm)) {
+        link_forge(w, from, (unsigned)to, frame, len, arrival);
+    }
     memcpy(copy, frame, len);
     if (!link_script(w, from, (unsigned)to, copy, len, &arrival)) {
         return;

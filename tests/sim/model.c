@@ -119,6 +119,8 @@ static uint8_t send_cqe_opcode(uint8_t opcode)
         return FAKERNIC_CQE_MASKED_CMP_SWAP;
     case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
         return FAKERNIC_CQE_MASKED_FETCH_ADD;
+    case FAKERNIC_SQ_NOP:
+        return FAKERNIC_CQE_NOP;
     default:
         return 0;
     }
@@ -303,7 +305,11 @@ static void send_succeeded(SimQp *qp, uint32_t index)
     SimSend *s = &qp->send[index];
 
     s->done = SIM_OK;
-    if (s->error != SIM_ERR_NONE && !qp->conn->injected) {
+    if (qp->world->options.hostile_ppm) {
+        return;
+    }
+    if (s->error != SIM_ERR_NONE && s->error != SIM_ERR_QKEY &&
+        !(qp->conn && qp->conn->injected)) {
         world_fail(qp->world, "QP %u send %u succeeded in spite of error %d",
                    qp->qpn, index, s->error);
         return;
@@ -333,12 +339,15 @@ static void send_failed(SimQp *qp, uint32_t index, uint8_t status)
 
     s->done = SIM_FAILED;
     s->status = status;
+    qp->sq_failed = true;
+    if (qp->world->options.hostile_ppm) {
+        return;
+    }
     if (status >= 32 || !(allowed & BIT(status))) {
         world_fail(qp->world, "QP %u send %u (error %d) completed with status "
                    "%u; allowed: %x", qp->qpn, index, s->error, status,
                    allowed);
     }
-    qp->sq_failed = true;
 }
 
 static void model_send(SimQp *qp, const RoceCompletion *c)
@@ -373,6 +382,10 @@ static void model_send(SimQp *qp, const RoceCompletion *c)
     if (qp->sq_failed || !(s->flags & FAKERNIC_SQ_SIGNALED)) {
         world_fail(w, "QP %u send %u: success after a failure, or unsignaled",
                    qp->qpn, index);
+        return;
+    }
+    if (w->options.hostile_ppm) {
+        send_succeeded(qp, index);
         return;
     }
     if (c->opcode != send_cqe_opcode(s->opcode) || c->vendor_err) {
@@ -574,6 +587,9 @@ static SimSend *find_datagram(const SimQp *qp, SimQp *src, const uint8_t *data,
     for (uint32_t i = 0; i < src->fetched; i++) {
         SimSend *s = &src->send[i];
 
+        if (s->error != SIM_ERR_NONE) {
+            continue;
+        }
         if (s->ud_dest != qp || !recv_matches(s, &without) ||
             memcmp(s->data, data, s->length) != 0) {
             if (s->ud_dest == qp && !s->ud_copies && !w->link.faults &&
@@ -639,6 +655,9 @@ static uint32_t recv_statuses(const SimQp *qp)
     const SimQp *peer = qp->peer;
     uint32_t set = 0;
 
+    if (qp->world->options.hostile_ppm) {
+        return ANY_STATUS;
+    }
     if (qp->error || qp->rq_failed) {
         return BIT(FAKERNIC_WC_WR_FLUSH_ERR);
     }
@@ -709,6 +728,8 @@ static void model_recv(SimQp *qp, const RoceCompletion *c)
     r->done = SIM_OK;
     if (qp->rq_failed || c->vendor_err) {
         world_fail(w, "QP %u: a receive succeeds after a failed one", qp->qpn);
+    } else if (w->options.hostile_ppm) {
+        recv_unknown(r);
     } else if (qp->peer) {
         model_recv_message(qp, r, c);
     } else {
@@ -747,6 +768,14 @@ void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err)
     }
     switch (type) {
     case FAKERNIC_EVENT_COMM_ESTABLISHED:
+        break;
+    case FAKERNIC_EVENT_SQ_DRAINED:
+        if (!qp->paused || qp->drained) {
+            world_fail(h->world, "SQ_DRAINED for QP %u, which is not in SQD",
+                       id);
+        }
+        qp->drained = true;
+        qp->drained_step = h->world->steps;
         break;
     case FAKERNIC_EVENT_QP_FATAL:
     case FAKERNIC_EVENT_QP_REQUEST_ERROR:

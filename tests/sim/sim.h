@@ -6,11 +6,18 @@
  * guest, joined by one switch. Time is virtual, chance comes from one generator
  * of our own, so that one (class, seed) is one history, always. Files:
  *
- *   rng.h       the generator           link.c      the switch and its faults
- *   frame.c     an independent parser   host.c      fake guest: RoceHostOps
- *   world.c     time, events, the log   workload.c  random programs
- *   model.c     the oracle              swarm.c     histories by seed
- *   scenarios.c named histories
+ *   rng.h        the generator
+ *   link.c       the switch and its faults
+ *   frame.c      an independent parser of frames
+ *   forge.c      a hostile peer
+ *   host.c       the fake guest: RoceHostOps
+ *   world.c      virtual time, events, the log
+ *   workload.c   random programs
+ *   model.c      the oracle
+ *   history.c    phases, checks at rest
+ *   caps.c       what the engine can do
+ *   swarm.c      histories by seed
+ *   scenarios.c  named histories
  *
  * The oracle shares no code with the engine but its public header.
  */
@@ -51,7 +58,7 @@
     X(late_recv_us, 500) X(srq_pct, 0) X(datagrams, 0) X(gsi_pct, 0) \
     X(ud_no_recv_pct, 0) X(error_pct, 0) X(inject_pct, 0) X(harsh, 0) \
     X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
-    X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
+    X(nop_pct, 0) X(pause_pct, 0) X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
 
 typedef struct SimOptions {
@@ -74,6 +81,7 @@ typedef enum SimCap {
     SIM_CAP_ATOMIC,
     SIM_CAP_ATOMIC_MASKED,
     SIM_CAP_ATOMIC_WRITE,
+    SIM_CAP_NOP,
     SIM_CAP_COUNT
 } SimCap;
 
@@ -124,6 +132,7 @@ typedef enum SimError {
     SIM_ERR_FORMAT,             /* the host refused the WQE */
     SIM_ERR_RECV_SMALL,         /* the peer's receive is too small */
     SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
+    SIM_ERR_QKEY,               /* datagram that nobody may receive */
     SIM_ERR_COUNT
 } SimError;
 
@@ -191,6 +200,10 @@ struct SimQp {
     bool alive;                 /* not destroyed */
     bool silent;                /* RESET or destroyed: nothing may complete */
     bool error;                 /* the host moved it to ERR, or saw it fail */
+    bool sq_broken, rq_broken;  /* next_send, next_recv fail from now on */
+    bool paused;                /* in SQD */
+    bool drained;               /* SQ_DRAINED came, */
+    uint64_t drained_step;      /* then: that step's frame may still go */
     /* send side */
     SimSend *send;
     uint32_t send_count;
@@ -275,6 +288,11 @@ const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out);
 void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
                  size_t len);
 const char *frame_opcode_name(uint8_t opcode);
+/* Makes lengths, checksum and ICRC of a forged frame fit. */
+void frame_seal(uint8_t *frame, size_t len);
+
+/* forge.c */
+size_t forge_frame(World *w, uint8_t *out, size_t len);
 
 typedef struct LinkState {
     uint64_t sent[SIM_HOSTS];   /* frames offered */
@@ -295,7 +313,7 @@ void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
 typedef enum SimLogKind {
     LOG_TRACE, LOG_TX, LOG_RX, LOG_LOST, LOG_DUPLICATED, LOG_CORRUPTED,
     LOG_TRUNCATED, LOG_DELAYED, LOG_POST_SEND, LOG_POST_RECV, LOG_FETCH_SEND,
-    LOG_FETCH_RECV, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
+    LOG_FETCH_RECV, LOG_FORGED, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
 } SimLogKind;
 
 typedef struct SimLogEntry {
@@ -310,6 +328,8 @@ typedef enum SimEventKind {
     EV_POST_SEND,               /* an application posts */
     EV_POST_RECV,
     EV_INJECT,
+    EV_PAUSE,                   /* SQD, and back */
+    EV_RESUME,
 } SimEventKind;
 
 typedef struct SimEvent {
@@ -387,6 +407,7 @@ void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
              size_t len);
 SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
 SimRq *host_rq_new(Host *h, bool shared);
+bool opcode_is_atomic(uint8_t opcode);
 /* RESET -> INIT -> RTR -> RTS. */
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
 int host_modify_state(SimQp *qp, uint8_t state);

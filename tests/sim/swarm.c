@@ -108,6 +108,8 @@ static void draw_shape(SimOptions *o, Rng *r)
         o->write_weight = rng_range(r, 0, 4);
         o->atomic_weight = rng_range(r, 0, 8);
     }
+    o->nop_pct = rng_pct(r, 20) ? rng_range(r, 1, 40) : 0;
+    o->pause_pct = rng_pct(r, 20) ? 60 : 0;
     o->timeout = 18;
 }
 
@@ -171,6 +173,7 @@ static void draw_datagram(SimOptions *o, Rng *r)
         draw_faults(o, r);
         o->ud_no_recv_pct = rng_pct(r, 50) ? rng_below(r, 60) : 0;
     }
+    o->error_pct = rng_pct(r, 30) ? 50 : 0;
 }
 
 static void draw_errors(SimOptions *o, Rng *r)
@@ -226,6 +229,24 @@ static void draw_uc(SimOptions *o, Rng *r)
     }
 }
 
+static void draw_hostile(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    if (rng_pct(r, 50)) {
+        draw_faults(o, r);
+    }
+    if (rng_pct(r, 30)) {
+        draw_rnr(o, r);
+    }
+    o->faults_ms = rng_range(r, 1, 200);
+    o->timeout = rng_range(r, 7, 12);
+    o->datagrams = rng_below(r, 10);
+    o->uc_pct = 20;
+    o->harsh = 1;
+    o->retry_cnt = rng_range(r, 0, 7);
+    o->hostile_ppm = rng_range(r, 1000, 300000);
+}
+
 static const SwarmClass classes[] = {
     { "clean", draw_clean },
     { "lossy", draw_lossy },
@@ -237,6 +258,7 @@ static const SwarmClass classes[] = {
     { "teardown", draw_teardown },
     { "harsh", draw_harsh },
     { "uc", draw_uc },
+    { "hostile", draw_hostile },
 };
 #define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
 

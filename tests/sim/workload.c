@@ -20,7 +20,8 @@
 static SimMr arena_marker;
 
 enum { INJECT_ERR, INJECT_RESET, INJECT_DESTROY, INJECT_MR, INJECT_DMA_ZONE,
-       INJECT_DMA_RECV, INJECT_COUNT };
+       INJECT_DMA_RECV, INJECT_SQ_BROKEN, INJECT_RQ_BROKEN, INJECT_CQ_ERROR,
+       INJECT_COUNT };
 
 /* ---- sizes and pieces --------------------------------------------------------- */
 
@@ -101,12 +102,6 @@ static void place_in_arena(World *w, uint32_t *used, SimSge *sge, unsigned n)
 
 /* ---- sends ---------------------------------------------------------------------- */
 
-static bool opcode_is_atomic(uint8_t opcode)
-{
-    return opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
-           opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
-}
-
 static uint8_t pick_opcode(World *w, const SimQp *qp)
 {
     const SimOptions *o = &w->options;
@@ -118,6 +113,9 @@ static uint8_t pick_opcode(World *w, const SimQp *qp)
                                        reads + atomics);
     bool imm = rng_pct(&w->rng, 30);
 
+    if (sim_caps[SIM_CAP_NOP].present && rng_pct(&w->rng, o->nop_pct)) {
+        return FAKERNIC_SQ_NOP;
+    }
     if (roll < o->send_weight) {
         return imm ? FAKERNIC_SQ_SEND_IMM : FAKERNIC_SQ_SEND;
     }
@@ -181,6 +179,9 @@ static void build_data(World *w, SimQp *qp, SimSend *s)
     uint32_t at = 0;
 
     s->data = world_alloc(w, s->length + 1);
+    if (s->opcode == FAKERNIC_SQ_NOP) {
+        return;
+    }
     s->sge_count = split(w, s->length, &s->sge);
     if (s->opcode == FAKERNIC_SQ_RDMA_READ || opcode_is_atomic(s->opcode)) {
         place_in_arena(w, &qp->arena_used, s->sge, s->sge_count);
@@ -210,7 +211,8 @@ SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
     s = &qp->send[qp->send_count];
     s->opcode = opcode;
     s->flags = flags;
-    s->length = opcode_is_atomic(opcode) ? 8 : length;
+    s->length = opcode_is_atomic(opcode) ? 8
+                : opcode == FAKERNIC_SQ_NOP ? 0 : length;
     s->message = -1;
     if (opcode == FAKERNIC_SQ_SEND_IMM ||
         opcode == FAKERNIC_SQ_RDMA_WRITE_IMM) {
@@ -222,7 +224,8 @@ SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
         s->message = (int32_t)qp->message_count;
         qp->message[qp->message_count++] = (int32_t)qp->send_count;
     }
-    if (opcode != FAKERNIC_SQ_SEND && opcode != FAKERNIC_SQ_SEND_IMM) {
+    if (opcode != FAKERNIC_SQ_SEND && opcode != FAKERNIC_SQ_SEND_IMM &&
+        opcode != FAKERNIC_SQ_NOP) {
         build_one_sided(w, qp, s);
     }
     qp->send_count++;
@@ -288,7 +291,7 @@ static void plan_error(World *w, SimConn *conn)
 
     for (unsigned tries = 0; tries < 20 && qp->send_count; tries++) {
         uint32_t i = rng_below(&w->rng, qp->send_count);
-        SimError e = (SimError)rng_range(&w->rng, 1, SIM_ERR_COUNT - 1);
+        SimError e = (SimError)rng_range(&w->rng, 1, SIM_ERR_RECV_LKEY);
         SimSend *s = &qp->send[i];
 
         if (!error_fits(qp, s, e)) {
@@ -501,6 +504,35 @@ static void build_program(World *w, SimQp *qp)
     }
 }
 
+/* A local error ends in SQE; a wrong Q_Key is the receiver's to see. */
+static void plan_datagram_error(World *w, SimQp *qp)
+{
+    static const SimError errors[] = {
+        SIM_ERR_LKEY, SIM_ERR_LBOUNDS, SIM_ERR_FORMAT, SIM_ERR_QKEY,
+    };
+
+    for (unsigned tries = 0; tries < 20 && qp->send_count; tries++) {
+        uint32_t i = rng_below(&w->rng, qp->send_count);
+        SimError e = errors[rng_below(&w->rng, 4)];
+        SimSend *s = &qp->send[i];
+
+        if (e == SIM_ERR_QKEY) {
+            if (s->ud_dest->type == FAKERNIC_QP_UD) {
+                s->error = e;
+            }
+            continue;
+        }
+        if (error_fits(qp, s, e)) {
+            s->error = e;
+            qp->planned = (int32_t)i;
+            if (e == SIM_ERR_LKEY) {
+                s->sge[s->sge_count - 1].mr = NULL;
+            }
+            return;
+        }
+    }
+}
+
 static void build_datagrams(World *w)
 {
     SimQp *ud[SIM_HOSTS * 2];
@@ -534,8 +566,17 @@ static void build_datagrams(World *w)
                                   pick_flags(w, opcode, size, k == 1));
             s->ud_dest = to;
             if (rng_pct(&w->rng, 100 - w->options.ud_no_recv_pct)) {
-                workload_add_recv(to->rq, SIM_GRH + 4096);
+                uint32_t room = SIM_GRH + 4096;
+
+                /* Too small ones: the datagram is dropped. */
+                if (rng_pct(&w->rng, w->options.ud_no_recv_pct)) {
+                    room = rng_below(&w->rng, 300);
+                }
+                workload_add_recv(to->rq, room);
             }
+        }
+        if (rng_pct(&w->rng, w->options.error_pct)) {
+            plan_datagram_error(w, ud[i]);
         }
     }
 }
@@ -669,9 +710,58 @@ static void inject(World *w, SimConn *conn, uint32_t roll)
             fail_dma(qp->rq->arena, &w->rng);
         }
         break;
+    case INJECT_SQ_BROKEN:
+        qp->sq_broken = true;
+        break;
+    case INJECT_RQ_BROKEN:
+        qp->rq_broken = true;
+        break;
+    case INJECT_CQ_ERROR:
+        qp->error = true;
+        roce_qp_error(qp->host->roce, w->now, qp->qpn,
+                      FAKERNIC_VENDOR_CQ_OVERRUN);
+        break;
     }
     world_pump(w, qp->host);
     world_pump(w, qp->zone->host);
+}
+
+static void change_pause(World *w, SimQp *qp, bool pause)
+{
+    RoceQpAttr attr = { .state = 0 };
+    uint32_t bad;
+
+    if (!qp->alive || qp->silent ||
+        roce_qp_query(qp->host->roce, qp->qpn, &attr) ||
+        attr.state != (pause ? FAKERNIC_QPS_RTS : FAKERNIC_QPS_SQD)) {
+        return;
+    }
+    qp->paused = pause;
+    qp->drained = false;
+    attr = (RoceQpAttr){ .state = pause ? FAKERNIC_QPS_SQD : FAKERNIC_QPS_RTS,
+                         .sqd_async_notify = 1 };
+    world_log(w, qp->host->number, LOG_MODIFY, qp->qpn, attr.state, 0, 0, 0);
+    if (roce_qp_modify(qp->host->roce, w->now, qp->qpn,
+                       (uint32_t)(FAKERNIC_QP_ATTR_STATE |
+                       (pause ? FAKERNIC_QP_ATTR_SQD_ASYNC_NOTIFY : 0)),
+                       &attr, &bad) != FAKERNIC_CMD_OK) {
+        world_fail(w, "QP %u: modify to state %u was refused", qp->qpn,
+                   attr.state);
+    }
+    world_pump(w, qp->host);
+}
+
+static void schedule_pauses(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        RoceTime at = w->now + rng_below(&w->rng, 1000000);
+
+        if (w->qp[i].conn && rng_pct(&w->rng, w->options.pause_pct)) {
+            world_schedule(w, at, EV_PAUSE, 0)->a = i;
+            at += rng_below(&w->rng, rng_pct(&w->rng, 50) ? 3000000 : 50000);
+            world_schedule(w, at + 1, EV_RESUME, 0)->a = i;
+        }
+    }
 }
 
 void workload_event(World *w, const SimEvent *ev)
@@ -696,6 +786,10 @@ void workload_event(World *w, const SimEvent *ev)
         break;
     case EV_INJECT:
         inject(w, &w->conn[ev->a], ev->b);
+        break;
+    case EV_PAUSE:
+    case EV_RESUME:
+        change_pause(w, &w->qp[ev->a], ev->kind == EV_PAUSE);
         break;
     default:
         break;
@@ -738,4 +832,5 @@ void workload_build(World *w)
     workload_finish(w);
     schedule_posts(w);
     schedule_injections(w);
+    schedule_pauses(w);
 }

@@ -98,7 +98,8 @@ static const char *const log_name[] = {
     [LOG_CORRUPTED] = "CORRUPTED", [LOG_TRUNCATED] = "TRUNCATED",
     [LOG_DELAYED] = "DELAYED", [LOG_POST_SEND] = "post_send",
     [LOG_POST_RECV] = "post_recv", [LOG_FETCH_SEND] = "fetch_send",
-    [LOG_FETCH_RECV] = "fetch_recv", [LOG_COMPLETE] = "complete",
+    [LOG_FETCH_RECV] = "fetch_recv", [LOG_FORGED] = "FORGED",
+    [LOG_COMPLETE] = "complete",
     [LOG_EVENT] = "event", [LOG_INJECT] = "INJECT", [LOG_TICK] = "tick",
     [LOG_MODIFY] = "modify",
 };
@@ -109,6 +110,7 @@ static void log_print(const SimLogEntry *e)
            log_name[e->kind]);
     switch (e->kind) {
     case LOG_TX:
+    case LOG_FORGED:
     case LOG_RX:
         printf("%-15s qpn %u psn %06x len %u syndrome %02x\n",
                frame_opcode_name(e->d), e->a, e->b, e->c, e->e);
@@ -283,7 +285,8 @@ static void world_frame(World *w, SimEvent *ev)
     world_log(w, ev->host, LOG_RX, f.dest_qpn, f.psn, f.payload, f.opcode,
               f.syndrome);
     result = roce_input(h->roce, w->now, ev->frame, ev->frame_len);
-    if (result == ROCE_INPUT_ETHERNET && !w->options.corrupt_ppm &&
+    if (result == ROCE_INPUT_ETHERNET && !w->options.hostile_ppm &&
+        !w->options.corrupt_ppm &&
         !w->options.truncate_ppm) {
         world_fail(w, "host %u took a RoCEv2 frame for plain Ethernet",
                    ev->host);
