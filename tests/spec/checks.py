@@ -332,6 +332,16 @@ def one_definition(tree):
     return problems
 
 
+def requests_reserved(tree):
+    """the device's command table names every reserved field of a request"""
+    table = tree.read('qemu-hw/device/cmdq.c')
+    return [f'cmdq.c does not check {s.name}.{f.name}'
+            for s in tree.hw_structs() for f in s.fields
+            if (s.name.endswith('_req') or s.name == 'fakernic_id')
+            and f.name.startswith('rsvd')
+            and f'RSVD(struct {s.name}, {f.name})' not in table]
+
+
 def readme_links(tree):
     """every file README.md points to exists"""
     text = tree.read('README.md')
@@ -343,7 +353,8 @@ def readme_links(tree):
 CHECKS = (headers_alone, uapi_alone, header_includes, hw_data_rules,
           uapi_rules, layout_golden, changes_version, document_syntax,
           document_names, document_values, document_structs, spdx_lines,
-          licence_texts, engine_includes, one_definition, readme_links)
+          licence_texts, engine_includes, one_definition, requests_reserved,
+          readme_links)
 
 
 def run(check, tree):

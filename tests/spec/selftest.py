@@ -71,6 +71,9 @@ MUTATIONS = (
     (checks.one_definition, 'qemu-hw/roce/roce.h', '#include <stdint.h>',
      '#include <stdint.h>\n#define FAKERNIC_EVENT_NONE 0',
      'FAKERNIC_EVENT_NONE again'),
+    (checks.requests_reserved, 'qemu-hw/device/cmdq.c',
+     'RSVD(struct fakernic_create_eq_req, rsvd2)', '{ 0, 0 }',
+     'fakernic_create_eq_req.rsvd2'),
     (checks.readme_links, 'README.md', '(firmware-spec/fakernic.rst)',
      '(firmware-spec/nothing.rst)', 'nothing.rst'),
 )
