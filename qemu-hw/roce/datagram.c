@@ -117,6 +117,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
             len = roce_datagram_packet(r, qp, send, buf);
             if (len > 0) {
                 *loopback = roce_path_gid_ours(r, send->wr.ud.av.dgid);
+                roce_mcast_copy(r, send->wr.ud.av.dgid, buf, len);
                 roce_sendq_datagram(&qp->sq);
             }
         }

@@ -142,6 +142,8 @@ struct Roce {
     uint16_t gid_hint;
     uint32_t gid_epoch;
     RoceMcast *mcast;
+    size_t mcast_copy_len;      /* of a frame to a group with members here */
+    uint8_t mcast_copy[ROCE_FRAME_MAX];
     uint32_t port_mtu;
     uint16_t ip_id;
     RoceQp *ready_head, *ready_tail;
@@ -244,6 +246,17 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
 size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                     size_t len);
+
+/* ---- mcast.c ---------------------------------------------------------------- */
+
+RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16]);
+/* Detaches a QP from all groups. */
+void roce_mcast_leave(Roce *r, uint32_t qpn);
+/* Keeps a copy of a frame sent to a group that has members here. */
+void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
+                     size_t len);
+/* The copy, once; 0: there is none. */
+size_t roce_mcast_output(Roce *r, uint8_t *buf);
 
 /* ---- input.c ----------------------------------------------------------------- */
 

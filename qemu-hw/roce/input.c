@@ -7,8 +7,6 @@
  */
 #include "engine.h"
 
-#include <string.h>
-
 /* IBTA 10.3.1: states in which a QP takes packets. */
 static bool roce_input_state_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
 {
@@ -90,25 +88,20 @@ static void roce_input_multicast(Roce *r, RoceTime now,
                                  const RocePacket *packet,
                                  const RoceOpcodeInfo *info)
 {
+    const RoceMcast *group = roce_mcast_find(r, packet->dgid);
     uint32_t i;
-    uint32_t k;
 
-    for (i = 0; i < r->limits.max_mcast_groups; i++) {
-        RoceMcast *group = &r->mcast[i];
-
-        if (group->count == 0 || memcmp(group->gid, packet->dgid, 16) != 0) {
-            continue;
-        }
-        for (k = 0; k < group->count; k++) {
-            RoceQp *qp = roce_qp_find(r, group->qpn[k]);
-
-            if (qp) {
-                roce_input_qp(r, now, qp, packet, info);
-            }
-        }
+    if (!group) {
+        roce_drop(r, FAKERNIC_STAT_DROP_MCAST, packet->dest_qpn, packet->psn);
         return;
     }
-    roce_drop(r, FAKERNIC_STAT_DROP_MCAST, packet->dest_qpn, packet->psn);
+    for (i = 0; i < group->count; i++) {
+        RoceQp *qp = roce_qp_find(r, group->qpn[i]);
+
+        if (qp) {
+            roce_input_qp(r, now, qp, packet, info);
+        }
+    }
 }
 
 RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,

@@ -211,7 +211,7 @@ static bool roce_send_may_go(RoceQp *qp, RoceSend *send)
     }
     /* Data is limited so that a loss costs little; a READ request has none. */
     return send->answered || qp->init.type != FAKERNIC_QP_RC ||
-           roce_psn_sub(sq->tx_psn, sq->una) < ROCE_PACKETS_IN_FLIGHT;
+           roce_sendq_data_in_flight(sq) < ROCE_PACKETS_IN_FLIGHT;
 }
 
 /* BTH operation of packet k of a SEND or WRITE. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The engine's entry points: its life, the data plane's push and pull, and the
- * tables of GIDs and multicast groups. Frames are pulled in turn from the QPs
+ * table of GIDs. Frames are pulled in turn from the QPs
  * that have something to send; one call makes at most one frame, and visits a
  * bounded number of QPs for it.
  */
@@ -79,6 +79,7 @@ void roce_reset(Roce *r)
     memset(r->gids, 0, r->limits.gid_count * sizeof(*r->gids));
     memset(r->mcast, 0, r->limits.max_mcast_groups * sizeof(*r->mcast));
     memset(r->stats, 0, sizeof(r->stats));
+    r->mcast_copy_len = 0;
     r->gid_hint = 0;
     r->gid_epoch = 1;
     r->qpn_cursor = 0;
@@ -205,11 +206,16 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
 {
     unsigned turns = ROCE_TURNS_PER_OUTPUT;
+    size_t len;
 
     r->stalled = false;
+    len = roce_mcast_output(r, buf);
+    if (len > 0) {
+        *loopback = true;
+        return len;
+    }
     while (turns-- > 0) {
         RoceQp *qp = roce_sched_next(r);
-        size_t len;
 
         if (!qp) {
             return 0;
@@ -226,30 +232,14 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
 
 /* ---- control plane ------------------------------------------------------- */
 
-static void roce_mcast_remove(RoceMcast *group, uint32_t qpn)
-{
-    uint32_t i;
-
-    for (i = 0; i < group->count; i++) {
-        if (group->qpn[i] == qpn) {
-            group->qpn[i] = group->qpn[--group->count];
-            return;
-        }
-    }
-}
-
 int roce_qp_destroy(Roce *r, uint32_t qpn)
 {
     RoceQp *qp = roce_qp_find(r, qpn);
-    uint32_t i;
 
     if (!qp) {
         return FAKERNIC_CMD_BAD_ID;
     }
-    /* The number will name another QP one day. */
-    for (i = 0; i < r->limits.max_mcast_groups; i++) {
-        roce_mcast_remove(&r->mcast[i], qpn);
-    }
+    roce_mcast_leave(r, qpn);
     roce_qp_free(r, qp);
     return FAKERNIC_CMD_OK;
 }
@@ -304,63 +294,4 @@ int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid)
 void roce_set_port_mtu(Roce *r, uint32_t mtu)
 {
     r->port_mtu = mtu;
-}
-
-static RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16])
-{
-    uint32_t i;
-
-    for (i = 0; i < r->limits.max_mcast_groups; i++) {
-        if (r->mcast[i].count > 0 && memcmp(r->mcast[i].gid, gid, 16) == 0) {
-            return &r->mcast[i];
-        }
-    }
-    return NULL;
-}
-
-int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn)
-{
-    RoceMcast *group = roce_mcast_find(r, gid);
-    RoceQp *qp = roce_qp_find(r, qpn);
-    uint32_t i;
-
-    if (!qp) {
-        return FAKERNIC_CMD_BAD_ID;
-    }
-    if (qp->init.type != FAKERNIC_QP_UD || !roce_gid_is_multicast(gid)) {
-        return FAKERNIC_CMD_BAD_PARAM;
-    }
-    for (i = 0; !group && i < r->limits.max_mcast_groups; i++) {
-        if (r->mcast[i].count == 0) {
-            group = &r->mcast[i];
-            memcpy(group->gid, gid, 16);
-        }
-    }
-    if (!group) {
-        return FAKERNIC_CMD_NO_RESOURCE;
-    }
-    for (i = 0; i < group->count; i++) {
-        if (group->qpn[i] == qpn) {
-            return FAKERNIC_CMD_OK;     /* attached already: no change */
-        }
-    }
-    if (group->count == ROCE_MCAST_QPS_PER_GROUP) {
-        return FAKERNIC_CMD_NO_RESOURCE;
-    }
-    group->qpn[group->count++] = qpn;
-    return FAKERNIC_CMD_OK;
-}
-
-int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
-{
-    RoceMcast *group = roce_mcast_find(r, gid);
-    uint32_t i;
-
-    for (i = 0; group && i < group->count; i++) {
-        if (group->qpn[i] == qpn) {
-            group->qpn[i] = group->qpn[--group->count];
-            return FAKERNIC_CMD_OK;
-        }
-    }
-    return FAKERNIC_CMD_BAD_ID;
 }

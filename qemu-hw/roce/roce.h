@@ -264,7 +264,8 @@ RoceTime roce_deadline(const Roce *r);
  * round robin between QPs. 'buf' holds ROCE_FRAME_MAX bytes. Returns its length,
  * or 0 when there is nothing to send now. *loopback is set when the destination
  * is one of this engine's own GIDs: such a frame goes back into roce_input(),
- * not on the wire. Guest memory is read here, once per frame.
+ * not on the wire. (A frame to a multicast group with members here comes twice:
+ * once for the wire, once with *loopback.) Guest memory is read here, once per frame.
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
 

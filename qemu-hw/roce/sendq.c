@@ -44,6 +44,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->ci = sq->tx = sq->pi = 0;
     sq->una = sq->tx_psn = sq->high = sq->next_psn = psn;
     sq->answers = 0;
+    sq->answer_psns = 0;
     sq->mode = ROCE_SEND_SENDING;
     sq->deadline = ROCE_TIME_NEVER;
     sq->gap = false;
@@ -78,12 +79,17 @@ void roce_sendq_pop(RoceSendq *sq)
     assert(!roce_sendq_empty(sq));
     if (send->answered && send->started) {
         sq->answers--;
+        sq->answer_psns -= send->psn_count;
     }
     roce_send_release(send);
     if (sq->tx == sq->ci) {
         sq->tx++;
     }
     sq->ci++;
+    /* A queue that is never deep stays within few, warm entries. */
+    if (sq->ci == sq->pi) {
+        sq->ci = sq->tx = sq->pi = 0;
+    }
 }
 
 bool roce_sendq_start(RoceSendq *sq)
@@ -100,6 +106,7 @@ bool roce_sendq_start(RoceSendq *sq)
     sq->next_psn = roce_psn_add(sq->next_psn, send->psn_count);
     if (send->answered) {
         sq->answers++;
+        sq->answer_psns += send->psn_count;
     }
     return true;
 }
@@ -121,6 +128,23 @@ void roce_sendq_skip(RoceSendq *sq)
 {
     assert(sq->tx != sq->pi);
     sq->tx++;
+}
+
+/*
+ * The PSNs of READs are not packets of ours. Those of the oldest that have been
+ * answered are before una already; those of READs still to be sent again are
+ * beyond tx_psn, so that the difference may be negative.
+ */
+uint32_t roce_sendq_data_in_flight(const RoceSendq *sq)
+{
+    uint32_t reads = sq->answer_psns;
+    uint32_t sent = roce_psn_sub(sq->tx_psn, sq->una);
+    const RoceSend *head = roce_sendq_at(sq, sq->ci);
+
+    if (!roce_sendq_empty(sq) && head->started && head->answered) {
+        reads -= roce_psn_sub(sq->una, head->psn);
+    }
+    return sent > reads ? sent - reads : 0;
 }
 
 void roce_sendq_rewind(RoceSendq *sq)

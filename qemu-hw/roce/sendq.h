@@ -48,6 +48,7 @@ typedef struct RoceSendq {
     uint32_t ci, tx, pi;
     uint32_t una, tx_psn, high, next_psn;
     uint32_t answers;       /* READs and atomics started, not complete */
+    uint32_t answer_psns;   /* and all their PSNs */
     RoceSendMode mode;
     RoceTime deadline;      /* of the mode; NEVER: no timer runs */
     bool gap;               /* an implied NAK was acted on since progress */
@@ -81,6 +82,9 @@ static inline uint32_t roce_sendq_outstanding(const RoceSendq *sq)
 {
     return roce_psn_sub(sq->next_psn, sq->una);
 }
+
+/* SEND and WRITE packets on the wire without an answer, at most. */
+uint32_t roce_sendq_data_in_flight(const RoceSendq *sq);
 
 /* Is an answer with this PSN possible? */
 static inline bool roce_sendq_awaits(const RoceSendq *sq, uint32_t psn)

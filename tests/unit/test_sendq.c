@@ -169,6 +169,31 @@ static void late_ack_overtakes_a_retransmission(void)
     roce_sendq_free(&sq);
 }
 
+/* A READ's PSNs do not count against data; answered ones are gone anyway. */
+static void data_in_flight_leaves_reads_out(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, 3, false);
+    add(&sq, 100, true);
+    add(&sq, 2, false);
+    transmit(&sq);
+    transmit(&sq);
+    CHECK_EQ(roce_sendq_data_in_flight(&sq), 3);
+    transmit(&sq);
+    CHECK_EQ(roce_sendq_data_in_flight(&sq), 5);
+    CHECK(roce_sendq_ack(&sq, FIRST + 2, &progress));
+    roce_sendq_pop(&sq);
+    CHECK_EQ(roce_sendq_data_in_flight(&sq), 2);
+    roce_sendq_answer(&sq);
+    CHECK_EQ(roce_sendq_data_in_flight(&sq), 2);
+    roce_sendq_rewind(&sq);
+    CHECK_EQ(roce_sendq_data_in_flight(&sq), 0);
+    roce_sendq_free(&sq);
+}
+
 /* C9-139: at most half the PSNs outstanding; the longest READ fills them. */
 static void psn_window_is_bounded(void)
 {
@@ -212,6 +237,7 @@ static const Test tests[] = {
     TEST(ack_stops_at_a_read),
     TEST(rewind_starts_at_the_oldest_unanswered),
     TEST(late_ack_overtakes_a_retransmission),
+    TEST(data_in_flight_leaves_reads_out),
     TEST(psn_window_is_bounded),
     TEST(reset_releases_page_lists),
 };

@@ -240,6 +240,38 @@ static void groups_reach_their_members(void)
     pair_free(&p);
 }
 
+/* The wire gets the frame, and so do members on the same port. */
+static void groups_reach_members_on_the_same_port(void)
+{
+    static const uint8_t group[16] = { [0] = 0xff, 0x0e, [15] = 1 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback = true;
+    RoceSendWr wr;
+    size_t len;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    p.a.gid.type = FAKERNIC_GID_IPV6;
+    p.a.gid.gid[0] = 0xfd;
+    CHECK_EQ(roce_gid_set(p.a.r, 1, &p.a.gid), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mcast_attach(p.a.r, group, p.a.qpn), FAKERNIC_CMD_OK);
+    pair_recv(&p.a, 1, 4096, 200);
+    wr = datagram_wr(&p.a, &p.b, 1, 64);
+    wr.ud.av.sgid_index = 1;
+    memcpy(wr.ud.av.dgid, group, 16);
+    wr.ud.dest_qpn = FAKERNIC_QPN_MULTICAST;
+    pair_send(&p, &p.a, &wr);
+    CHECK(roce_output(p.a.r, 0, buf, &loopback) > 0);
+    CHECK(!loopback);
+    len = roce_output(p.a.r, 0, buf, &loopback);
+    CHECK(len > 0 && loopback);
+    CHECK_EQ(roce_input(p.a.r, 0, buf, len), ROCE_INPUT_TAKEN);
+    CHECK_EQ(roce_output(p.a.r, 0, buf, &loopback), 0);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
 static void uc_delivers_and_completes_at_once(void)
 {
     RoceSendWr wr;
@@ -293,6 +325,7 @@ static const Test tests[] = {
     TEST(gsi_is_qp_1_with_its_own_qkey),
     TEST(own_gid_is_looped_back),
     TEST(groups_reach_their_members),
+    TEST(groups_reach_members_on_the_same_port),
     TEST(uc_delivers_and_completes_at_once),
     TEST(uc_loses_whole_messages),
 };

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Multicast groups: which datagram QPs are attached to which group GID (IBTA
+ * 10.5). A datagram to a group with members here goes on the wire and, as a
+ * second frame, back in. The tables are bounded; nothing is allocated.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16])
+{
+    uint32_t i;
+
+    for (i = 0; i < r->limits.max_mcast_groups; i++) {
+        if (r->mcast[i].count > 0 && memcmp(r->mcast[i].gid, gid, 16) == 0) {
+            return &r->mcast[i];
+        }
+    }
+    return NULL;
+}
+
+static bool roce_mcast_remove(RoceMcast *group, uint32_t qpn)
+{
+    uint32_t i;
+
+    for (i = 0; i < group->count; i++) {
+        if (group->qpn[i] == qpn) {
+            group->qpn[i] = group->qpn[--group->count];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The number will name another QP one day. */
+void roce_mcast_leave(Roce *r, uint32_t qpn)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->limits.max_mcast_groups; i++) {
+        roce_mcast_remove(&r->mcast[i], qpn);
+    }
+}
+
+void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
+                     size_t len)
+{
+    if (roce_gid_is_multicast(gid) && roce_mcast_find(r, gid)) {
+        memcpy(r->mcast_copy, frame, len);
+        r->mcast_copy_len = len;
+    }
+}
+
+size_t roce_mcast_output(Roce *r, uint8_t *buf)
+{
+    size_t len = r->mcast_copy_len;
+
+    if (len > 0) {
+        memcpy(buf, r->mcast_copy, len);
+        r->mcast_copy_len = 0;
+    }
+    return len;
+}
+
+int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn)
+{
+    RoceMcast *group = roce_mcast_find(r, gid);
+    RoceQp *qp = roce_qp_find(r, qpn);
+    uint32_t i;
+
+    if (!qp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    if (qp->init.type != FAKERNIC_QP_UD || !roce_gid_is_multicast(gid)) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    for (i = 0; !group && i < r->limits.max_mcast_groups; i++) {
+        if (r->mcast[i].count == 0) {
+            group = &r->mcast[i];
+            memcpy(group->gid, gid, 16);
+        }
+    }
+    if (!group) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    for (i = 0; i < group->count; i++) {
+        if (group->qpn[i] == qpn) {
+            return FAKERNIC_CMD_OK;     /* attached already: no change */
+        }
+    }
+    if (group->count == ROCE_MCAST_QPS_PER_GROUP) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    group->qpn[group->count++] = qpn;
+    return FAKERNIC_CMD_OK;
+}
+
+int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
+{
+    RoceMcast *group = roce_mcast_find(r, gid);
+
+    return group && roce_mcast_remove(group, qpn) ? FAKERNIC_CMD_OK
+                                                  : FAKERNIC_CMD_BAD_ID;
+}
