@@ -30,7 +30,7 @@ static uint32_t sends_owed(const SimQp *qp)
         return 0;
     }
     if (!qp->sq_broken) {
-        return qp->send_count;
+        return qp->life_end;
     }
     while (!qp->sq_failed && owed &&
            !(qp->send[owed - 1].flags & FAKERNIC_SQ_SIGNALED)) {
@@ -128,7 +128,7 @@ static void report_stuck(World *w)
         if (qp->done < sends_owed(qp)) {
             world_fail(w, "liveness: host %u QP %u: send %u of %u is not done "
                        "(posted %u, fetched %u), %lld us after the last fault",
-                       qp->host->number, qp->qpn, qp->done, qp->send_count,
+                       qp->host->number, qp->qpn, qp->done, qp->life_end,
                        qp->posted, qp->fetched,
                        (long long)((w->now - w->faults_end) / US));
         }
@@ -272,7 +272,7 @@ static void teardown_flush(World *w)
         qp->rq->count += qp->rq->spare;
         qp->rq->spare = 0;
         host_post_recv(qp->rq, qp->rq->srqn ? 0 : UINT32_MAX);
-        qp->send_count++;
+        qp->life_end = ++qp->send_count;
         host_post_send(qp, 1);
     }
     world_run(w, w->now + FAKERNIC_RQ_FLUSH_INTERVAL_NS +
@@ -486,15 +486,26 @@ void model_teardown(World *w)
     }
 }
 
-bool world_history(World *w)
+/* Faults, then none; all work done; silence. */
+static void history_life(World *w)
 {
     RoceTime bound = w->now + w->options.faults_ms * MS + liveness_bound(w);
 
+    w->faults_end = w->now + w->options.faults_ms * MS;
     if (!w->failed && !world_run(w, bound, model_all_done) && !w->failed) {
         report_stuck(w);
     }
     if (!w->failed) {
         history_settle(w);
+    }
+}
+
+bool world_history(World *w)
+{
+    history_life(w);
+    for (uint32_t i = 1; i < w->options.lives && !w->failed; i++) {
+        workload_next_life(w);
+        history_life(w);
     }
     if (!w->failed) {
         model_final(w);

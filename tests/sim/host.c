@@ -701,7 +701,7 @@ void host_post_send(SimQp *qp, uint32_t count)
 {
     World *w = qp->world;
 
-    for (uint32_t i = 0; i < count && qp->posted < qp->send_count; i++) {
+    for (uint32_t i = 0; i < count && qp->posted < qp->life_end; i++) {
         const SimSend *s = &qp->send[qp->posted];
 
         world_log(w, qp->host->number, LOG_POST_SEND, qp->qpn, qp->posted,

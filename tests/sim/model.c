@@ -21,7 +21,6 @@
 
 #define BIT(status) (1u << (status))
 #define ANY_STATUS 0xffffffffu
-#define STACK_BYTES 65537u       /* one more than the longest message */
 
 /* ---- what may happen ------------------------------------------------------------ */
 
@@ -171,7 +170,7 @@ static void check_zone(SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
     Host *h = qp->peer->host;
-    uint8_t is[STACK_BYTES], should[STACK_BYTES];
+    uint8_t *is = qp->world->scratch[0], *should = qp->world->scratch[1];
 
     mr_get(qp->zone, h->memory, s->zone_offset, is, s->length);
     mr_get(qp->zone, h->expected, s->zone_offset, should, s->length);
@@ -228,7 +227,7 @@ static void mark_executed(SimQp *qp, uint32_t end)
 static void check_read(SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
-    uint8_t got[STACK_BYTES];
+    uint8_t *got = qp->world->scratch[0];
     uint32_t at = 0;
 
     for (unsigned i = 0; i < s->sge_count; i++) {
@@ -406,7 +405,7 @@ static void model_send(SimQp *qp, const RoceCompletion *c)
 static void expect_recv(SimQp *qp, const SimRecv *r, uint32_t skip,
                         const uint8_t *data, uint32_t len)
 {
-    uint8_t is[STACK_BYTES];
+    uint8_t *is = qp->world->scratch[0];
     uint32_t at = 0, done = 0;
 
     for (unsigned i = 0; i < r->sge_count && done < len; i++) {
@@ -486,9 +485,10 @@ static uint32_t find_unreliable(const SimQp *qp, const SimRecv *r,
 {
     const SimQp *peer = qp->peer;
     uint32_t count = peer->message_count;
-    uint8_t got[STACK_BYTES];
+    uint8_t *got = qp->world->scratch[0];
 
-    read_recv(qp, r, got, c->byte_count < STACK_BYTES ? c->byte_count : 0);
+    read_recv(qp, r, got, c->byte_count < qp->world->options.max_size
+                          ? c->byte_count : qp->world->options.max_size);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t k = (qp->received + i) % count;
         const SimSend *s = &peer->send[peer->message[k]];

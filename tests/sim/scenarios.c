@@ -271,7 +271,8 @@ static void read_response_lost(unsigned frame)
     add(FAKERNIC_SQ_RDMA_READ, 1024);
     w->script.lose[1] = FRAME(frame);
     run();
-    CHECK(sent(1) < 4 + 4 + 1);
+    /* Asked for again from the missing packet on, no earlier. */
+    CHECK(sent(1) == 4 + 4 - frame);
 }
 
 static void read_response_first_lost(void)

@@ -28,11 +28,11 @@
 #include "rng.h"
 
 #define SIM_HOSTS 4
-#define SIM_CONNS 8
+#define SIM_CONNS 24
 #define SIM_QPS (2 * SIM_CONNS + 2 * SIM_HOSTS)
 #define SIM_MRS 256
 #define SIM_BLOCK 65536u                /* unit of guest memory */
-#define SIM_BLOCKS 384u                 /* most of them per host */
+#define SIM_BLOCKS 1024u                /* most of them per host */
 #define SIM_DMA_BASE(h) (((uint64_t)(h) + 1) << 36)
 #define SIM_LOG 4096u                   /* log entries kept, power of two */
 #define SIM_GRH 40u
@@ -58,7 +58,8 @@
     X(late_recv_us, 500) X(srq_pct, 0) X(datagrams, 0) X(gsi_pct, 0) \
     X(ud_no_recv_pct, 0) X(error_pct, 0) X(inject_pct, 0) X(harsh, 0) \
     X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
-    X(nop_pct, 0) X(pause_pct, 0) X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
+    X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) \
+    X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
 
 typedef struct SimOptions {
@@ -207,6 +208,7 @@ struct SimQp {
     /* send side */
     SimSend *send;
     uint32_t send_count;
+    uint32_t life_end;          /* sends before the next RESET */
     uint32_t posted;
     uint32_t fetched;
     uint32_t done;
@@ -371,6 +373,7 @@ struct World {
     bool verbose;
     bool failed;
     char failure[512];
+    uint8_t *scratch[2];        /* for one message each */
     struct SimChunk *chunks;    /* world_alloc() */
 };
 
@@ -427,6 +430,8 @@ SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
                            uint8_t flags);
 SimRecv *workload_add_recv(SimRq *rq, uint32_t length);
 void workload_finish(World *w); /* creates the regions programs need */
+/* RESET and a new connection for each that is intact; work goes on. */
+void workload_next_life(World *w);
 
 /* ---- model.c ---------------------------------------------------------------- */
 

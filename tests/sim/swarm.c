@@ -108,6 +108,7 @@ static void draw_shape(SimOptions *o, Rng *r)
         o->write_weight = rng_range(r, 0, 4);
         o->atomic_weight = rng_range(r, 0, 8);
     }
+    o->lives = rng_pct(r, 15) ? 2 : 1;
     o->nop_pct = rng_pct(r, 20) ? rng_range(r, 1, 40) : 0;
     o->pause_pct = rng_pct(r, 20) ? 60 : 0;
     o->timeout = 18;
@@ -220,6 +221,33 @@ static void draw_harsh(SimOptions *o, Rng *r)
     }
 }
 
+/* Long messages: windows full, ACKs asked for in their middle. */
+static void draw_bulk(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->conns = rng_range(r, 1, 2);
+    o->sends = rng_range(r, 1, 4);
+    o->max_size = rng_range(r, 100000, 1000000);
+    if (rng_pct(r, 60)) {
+        draw_faults(o, r);
+        o->loss_ppm /= 10;
+        o->reorder_ppm /= 10;
+        o->burst_ppm /= 10;
+    }
+}
+
+/* Many QPs share the wire. */
+static void draw_crowd(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->conns = rng_range(r, 10, SIM_CONNS);
+    o->sends = rng_range(r, 1, 8);
+    o->max_size = 4096;
+    if (rng_pct(r, 50)) {
+        draw_faults(o, r);
+    }
+}
+
 static void draw_uc(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -257,6 +285,8 @@ static const SwarmClass classes[] = {
     { "errors-lossy", draw_errors_lossy },
     { "teardown", draw_teardown },
     { "harsh", draw_harsh },
+    { "bulk", draw_bulk },
+    { "crowd", draw_crowd },
     { "uc", draw_uc },
     { "hostile", draw_hostile },
 };

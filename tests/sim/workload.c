@@ -602,6 +602,7 @@ void workload_finish(World *w)
 {
     for (uint32_t i = 0; i < w->qp_count; i++) {
         build_spares(w, &w->qp[i]);
+        w->qp[i].life_end = w->qp[i].send_count;
     }
     for (uint32_t i = 0; i < w->qp_count; i++) {
         SimQp *qp = &w->qp[i];
@@ -623,16 +624,35 @@ void workload_finish(World *w)
 
 /* ---- time --------------------------------------------------------------------------------- */
 
+/* Where the first life of a QP ends; receives are posted for all of them. */
+static void set_lives(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        SimQp *qp = &w->qp[i];
+
+        qp->life_end = qp->send_count;
+        if (w->options.lives > 1 && qp->type == FAKERNIC_QP_RC) {
+            qp->life_end = rng_below(&w->rng, qp->send_count + 1);
+        }
+        /* What is silent cannot be waited for. */
+        if (qp->life_end) {
+            qp->send[qp->life_end - 1].flags |= FAKERNIC_SQ_SIGNALED;
+        }
+    }
+}
+
+static void schedule_sends(World *w, uint32_t i)
+{
+    world_schedule(w, w->now + rng_below(&w->rng,
+                   w->options.post_gap_us * 1000 + 1), EV_POST_SEND, 0)->a = i;
+}
+
 static void schedule_posts(World *w)
 {
     const SimOptions *o = &w->options;
 
     for (uint32_t i = 0; i < w->qp_count; i++) {
-        SimEvent *ev = world_schedule(w, w->now + rng_below(&w->rng,
-                                      o->post_gap_us * 1000 + 1),
-                                      EV_POST_SEND, 0);
-
-        ev->a = i;
+        schedule_sends(w, i);
     }
     for (uint32_t i = 0; i < w->rq_count; i++) {
         SimRq *rq = &w->rq[i];
@@ -772,13 +792,8 @@ void workload_event(World *w, const SimEvent *ev)
     case EV_POST_SEND:
         qp = &w->qp[ev->a];
         host_post_send(qp, rng_range(&w->rng, 1, 8));
-        if (qp->posted < qp->send_count) {
-            uint32_t a = ev->a;
-            SimEvent *next = world_schedule(w, w->now + rng_below(&w->rng,
-                                            w->options.post_gap_us * 1000 + 1),
-                                            EV_POST_SEND, 0);
-
-            next->a = a;
+        if (qp->posted < qp->life_end) {
+            schedule_sends(w, ev->a);
         }
         break;
     case EV_POST_RECV:
@@ -793,6 +808,47 @@ void workload_event(World *w, const SimEvent *ev)
         break;
     default:
         break;
+    }
+}
+
+static bool conn_intact(const SimConn *conn)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        const SimQp *qp = conn->side[i];
+
+        if (qp->silent || qp->sq_failed || qp->rq_failed || qp->error ||
+            qp->sq_broken || qp->rq_broken || qp->paused ||
+            qp->type != FAKERNIC_QP_RC) {
+            return false;
+        }
+    }
+    return !conn->injected && !model_may_break(conn->side[0]);
+}
+
+void workload_next_life(World *w)
+{
+    for (uint32_t i = 0; i < w->conn_count; i++) {
+        SimQp **side = w->conn[i].side;
+
+        if (conn_intact(&w->conn[i])) {
+            for (unsigned k = 0; k < 2; k++) {
+                if (host_modify_state(side[k], FAKERNIC_QPS_RESET)) {
+                    world_fail(w, "QP %u: RESET was refused", side[k]->qpn);
+                }
+                side[k]->sq_psn = (uint32_t)rng_next(&w->rng) & 0xffffff;
+            }
+            for (unsigned k = 0; k < 2; k++) {
+                host_connect(side[k], side[!k], side[!k]->sq_psn);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        SimQp *qp = &w->qp[i];
+
+        if (qp->life_end < qp->send_count) {
+            qp->life_end = qp->send_count;
+            schedule_sends(w, i);
+        }
     }
 }
 
@@ -830,6 +886,7 @@ void workload_build(World *w)
         build_datagrams(w);
     }
     workload_finish(w);
+    set_lives(w);
     schedule_posts(w);
     schedule_injections(w);
     schedule_pauses(w);

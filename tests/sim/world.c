@@ -59,6 +59,11 @@ World *world_new(const SimOptions *options, uint64_t seed)
     w->digest = 0xcbf29ce484222325ull;
     w->faults_end = options->faults_ms * MS;
     rng_seed(&w->rng, seed ^ 0x5deece66dull);
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t size = options->max_size > 9000 ? options->max_size : 9000;
+
+        w->scratch[i] = malloc(size + 1);
+    }
     w->heap_size = 256;
     w->heap = calloc(w->heap_size, sizeof(*w->heap));
     for (unsigned i = 0; i < options->hosts && i < SIM_HOSTS; i++) {
@@ -81,6 +86,8 @@ void world_free(World *w)
         next = c->next;
         free(c);
     }
+    free(w->scratch[0]);
+    free(w->scratch[1]);
     free(w->heap);
     free(w);
 }
