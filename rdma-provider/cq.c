@@ -15,7 +15,8 @@
 #include "fakernic-abi.h"
 #include "doorbell.h"
 
-#define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV	/* the bit of receives */
+/* The bit that all opcodes of receives have. */
+#define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV
 
 static const uint8_t fakernic_wc_opcodes[] = {
 	[FAKERNIC_CQE_SEND] = IBV_WC_SEND,
@@ -473,7 +474,7 @@ int fakernic_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* ---- for QPs that go ------------------------------------------------------ */
+/* ---- for QPs that go ----------------------------------------------------- */
 
 /* By number, so that two threads cannot hold one each and want the other. */
 static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,

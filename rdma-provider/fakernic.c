@@ -3,7 +3,7 @@
  * The provider's front door: which PCI devices it serves, the user context, and
  * which verbs a context offers. A verb is offered only when the features that
  * driver and device agreed on have it; libibverbs answers EOPNOTSUPP for the
- * rest. Only control verbs enter the kernel; posting, polling and arming do not.
+ * rest. Control verbs enter the kernel; posting, polling and arming do not.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +46,8 @@ static int fakernic_query_port(struct ibv_context *context, uint8_t port,
 	return ibv_cmd_query_port(context, port, attr, &cmd, sizeof(cmd));
 }
 
-static int fakernic_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+static int fakernic_modify_cq(struct ibv_cq *cq,
+			      struct ibv_modify_cq_attr *attr)
 {
 	struct ibv_modify_cq cmd = {};
 

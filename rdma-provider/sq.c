@@ -82,7 +82,7 @@ static const struct {
 
 #define FAKERNIC_WR_BIT(opcode)		(1U << (opcode))
 
-/* ---- size, room, life ----------------------------------------------------- */
+/* ---- size, room, life ---------------------------------------------------- */
 
 /* The verbs opcodes of a transport service (IBTA table 71) and the features. */
 static uint32_t fakernic_sq_opcodes(enum ibv_qp_type type, uint64_t features)
@@ -219,7 +219,7 @@ uint64_t fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index)
 	return wr_id;
 }
 
-/* ---- the steps of building a WQE; the SQ is locked ------------------------ */
+/* ---- the steps of building a WQE; the SQ is locked ----------------------- */
 
 static void *fakernic_sq_at(struct fakernic_sq *sq, uint32_t offset)
 {
@@ -394,7 +394,7 @@ static bool fakernic_may_send(const struct ibv_qp *qp)
 	       qp->state != IBV_QPS_RTR;
 }
 
-/* ---- ibv_post_send -------------------------------------------------------- */
+/* ---- ibv_post_send ------------------------------------------------------- */
 
 static int fakernic_put_wr_data(struct fakernic_sq *sq,
 				const struct ibv_send_wr *wr)
@@ -554,7 +554,7 @@ int fakernic_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 	return err;
 }
 
-/* ---- the ibv_wr_* interface ----------------------------------------------- */
+/* ---- the ibv_wr_* interface ---------------------------------------------- */
 
 /*
  * wr_start takes the lock, wr_complete or wr_abort gives it back. A WQE stays

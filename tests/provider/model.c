@@ -103,7 +103,7 @@ bool model_complete(struct model_ring *cq, struct fakernic_cqe cqe)
 	return true;
 }
 
-/* ---- in libibverbs' and the kernel's place -------------------------------- */
+/* ---- in libibverbs' and the kernel's place ------------------------------- */
 
 int ibv_dontfork_range(void *base, size_t size)
 {

@@ -110,7 +110,7 @@ static bool complete_send(struct world *world, struct ibv_qp *qp,
 		.opcode = FAKERNIC_CQE_SEND });
 }
 
-/* ---- cases ---------------------------------------------------------------- */
+/* ---- cases --------------------------------------------------------------- */
 
 /* 10 requests of 132 bytes take 3 blocks each: 32 blocks hold 10. */
 static void capabilities_are_rounded_up_and_told(void)
@@ -463,7 +463,8 @@ static void receives_and_polls_are_memory_only(void)
 	CHECK(model_record(&qp->rq) == 1);
 	CHECK(model_take_recv(&qp->rq, &slot));
 	CHECK(slot.wqe.sge_count == 2 && slot.sge[1].address == htole64(4) &&
-	      slot.sge[1].length == htole32(5) && slot.sge[1].lkey == htole32(6));
+	      slot.sge[1].length == htole32(5) &&
+	      slot.sge[1].lkey == htole32(6));
 	model_complete(model_cq(world.cq), (struct fakernic_cqe) {
 		.qpn = htole32(qp->qpn), .wqe_index = slot.wqe.tag,
 		.opcode = FAKERNIC_CQE_RECV_RDMA_IMM,
