@@ -107,7 +107,7 @@ struct fakernic_sq {
 	uint32_t wr_max;		/* work requests outstanding */
 	uint32_t sge_max;
 	uint32_t inline_max;		/* bytes */
-	uint32_t opcodes;		/* bit n: enum ibv_wr_opcode n is posted */
+	uint32_t opcodes;		/* bit n: may post ibv_wr_opcode n */
 	uint8_t bb_max;			/* basic blocks of the largest WQE */
 	uint8_t data_offset;		/* of a SEND: 16, UD 64 */
 	uint8_t csum_flags;		/* what IBV_SEND_IP_CSUM becomes */
