@@ -238,6 +238,10 @@ static void roce_qp_enter(Roce *r, RoceTime now, RoceQp *qp, uint8_t from,
         qp->drain_reported = false;
         roce_retire(r, now, qp);
     }
+    if (from == FAKERNIC_QPS_SQE) {
+        qp->flush_at = ROCE_TIME_NEVER;
+        roce_sched_timer(r, qp);
+    }
     if (to == FAKERNIC_QPS_RTS || to == FAKERNIC_QPS_SQD) {
         roce_sched_ready(r, qp);
     }

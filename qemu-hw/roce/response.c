@@ -297,6 +297,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     RoceResponder *rs = &qp->rs;
     RoceResource *res = roce_resource_pending(qp);
     RocePacket packet;
+    uint32_t at;
     size_t len = 0;
 
     if (!res && rs->owed == ROCE_OWED_NOTHING) {
@@ -314,13 +315,14 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         roce_sched_ready(r, qp);
         return 0;
     }
+    /* Compared where the answer stands: one may take half of all PSNs. */
+    at = res ? roce_psn_add(res->psn, res->next) : 0;
     if (res && rs->owed == ROCE_OWED_ACK &&
-        roce_psn_before(rs->owed_psn, res->psn)) {
+        roce_psn_before(rs->owed_psn, at)) {
         rs->owed = ROCE_OWED_NOTHING;   /* the answer implies it (C9-119) */
     }
     if (res && (rs->owed == ROCE_OWED_NOTHING ||
-                roce_psn_before(res->psn, rs->owed_psn) ||
-                rs->owed_psn == res->psn)) {
+                !roce_psn_before(rs->owed_psn, at))) {
         len = roce_response_answer(r, qp, res, &packet, buf);
     }
     if (len == 0) {
