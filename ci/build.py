@@ -274,6 +274,9 @@ def build_driver(kernel):
 
 
 def build_image():
+    build_rdma_core()
+    for kernel in KERNELS:
+        build_driver(kernel)
     image.build(step, digest, KERNELS)
 
 
@@ -282,7 +285,7 @@ STEPS = {
     "rdma-core": build_rdma_core,
     "driver-6.12": lambda: build_driver("6.12"),
     "driver-6.1": lambda: build_driver("6.1"),
-    "image": build_image,
+    "image": build_image,       # and what the payload is made of
 }
 
 

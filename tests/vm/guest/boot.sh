@@ -26,9 +26,15 @@ echo "127.0.0.1 localhost $host" >/etc/hosts
 ip link set lo up
 ip -6 addr add ::1/128 dev lo 2>/dev/null
 
-for port in /sys/class/virtio-ports/*; do
-    read -r name <"$port/name" || continue
-    if [ "$name" = org.qemu.guest_agent.0 ]; then
-        qemu-ga -m virtio-serial -p "/dev/${port##*/}" -d
-    fi
+# The port's name comes in a message from the host, a little after the port.
+# The agent takes this process's place: a session leader that ends would take
+# its children with it.
+while :; do
+    for port in /sys/class/virtio-ports/*; do
+        read -r name <"$port/name" || continue
+        if [ "$name" = org.qemu.guest_agent.0 ]; then
+            exec qemu-ga -m virtio-serial -p "/dev/${port##*/}"
+        fi
+    done 2>/dev/null
+    sleep 0.05
 done

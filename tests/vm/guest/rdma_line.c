@@ -1,159 +1,166 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A line of text across RDMA.
+ * rdma_line -s | rdma_line SERVER-ADDRESS TEXT
  *
- *   rdma_line [-6]                 the server: shows its memory, then only polls
- *                                  that memory until a line has appeared in it
- *   rdma_line [-6] ADDRESS TEXT    the client: writes TEXT into the server's
- *                                  memory with RDMA WRITE, reads it back with
- *                                  RDMA READ and compares
- *
- * The two exchange addresses over TCP (port 18600); no byte of TEXT goes there.
+ * The client writes a line of text into the server's memory with RDMA WRITE
+ * and reads it back with RDMA READ. The server makes no call at all while
+ * that happens: it only looks at its own memory. Where the memory is, they
+ * tell each other over TCP on the same device's Ethernet port.
  */
+#include "verbs_pair.h"
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "rdma_common.h"
-
-#define PORT 18600
+#define TCP_PORT "18600"
 #define LINE_SIZE 4096
+#define SERVER_WAIT_S 60
 
-static int listen_for_peer(bool ipv6)
+/* The text, then, written last because highest, a byte that says "done". */
+struct line {
+    char text[LINE_SIZE - 1];
+    volatile char done;
+};
+
+static int listen_once(void)
 {
-	struct sockaddr_in6 address6 = {
-		.sin6_family = AF_INET6, .sin6_port = htons(PORT) };
-	struct sockaddr_in address4 = {
-		.sin_family = AF_INET, .sin_port = htons(PORT) };
-	int one = 1;
-	int listener = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
-	int peer;
+    int one = 1, sock = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 any = {
+        .sin6_family = AF_INET6, .sin6_port = htons(atoi(TCP_PORT)),
+    };
 
-	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(listener, ipv6 ? (void *)&address6 : (void *)&address4,
-		 ipv6 ? sizeof(address6) : sizeof(address4)) ||
-	    listen(listener, 1))
-		DIE("listen on port %d", PORT);
-	puts("server: waiting for a client");
-	fflush(stdout);
-	peer = accept(listener, NULL, NULL);
-	if (peer < 0)
-		DIE("accept");
-	close(listener);
-	return peer;
+    setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (sock < 0 || bind(sock, (void *)&any, sizeof(any)) || listen(sock, 1)) {
+        die("listen");
+    }
+    return accept(sock, NULL, NULL);
 }
 
 static int connect_to(const char *host)
 {
-	struct addrinfo *found, hints = { .ai_socktype = SOCK_STREAM };
-	double deadline = seconds_now() + 20;
-	char port[8];
+    struct addrinfo *found, hints = { .ai_socktype = SOCK_STREAM };
+    int sock;
 
-	snprintf(port, sizeof(port), "%d", PORT);
-	if (getaddrinfo(host, port, &hints, &found))
-		DIE("no address for %s", host);
-	while (seconds_now() < deadline) {
-		int fd = socket(found->ai_family, SOCK_STREAM, 0);
-
-		if (!connect(fd, found->ai_addr, found->ai_addrlen)) {
-			freeaddrinfo(found);
-			return fd;
-		}
-		close(fd);
-		usleep(100000);
-	}
-	DIE("connect to %s", host);
+    if (getaddrinfo(host, TCP_PORT, &hints, &found)) {
+        die("%s", host);
+    }
+    sock = socket(found->ai_family, SOCK_STREAM, 0);
+    if (sock < 0 || connect(sock, found->ai_addr, found->ai_addrlen)) {
+        die("connect to %s", host);
+    }
+    freeaddrinfo(found);
+    return sock;
 }
 
-static void swap(int fd, const struct peer *mine, struct peer *theirs)
+static void swap_addresses(int sock, const struct address *own,
+                           struct address *peer)
 {
-	size_t got = 0;
-
-	if (write(fd, mine, sizeof(*mine)) != sizeof(*mine))
-		DIE("write to the peer");
-	while (got < sizeof(*theirs)) {
-		ssize_t n = read(fd, (char *)theirs + got,
-				 sizeof(*theirs) - got);
-
-		if (n <= 0)
-			DIE("read from the peer");
-		got += n;
-	}
+    if (write(sock, own, sizeof(*own)) != sizeof(*own) ||
+        recv(sock, peer, sizeof(*peer), MSG_WAITALL) != sizeof(*peer)) {
+        die("swap addresses");
+    }
 }
 
-static void serve(struct endpoint *e)
+static void barrier(int sock)
 {
-	volatile char *last = e->buffer + LINE_SIZE - 1;
-	double deadline = seconds_now() + 30;
+    char byte = 'x';
 
-	/* RDMA WRITE places ascending addresses: the last byte comes last. */
-	while (!*last)
-		if (seconds_now() > deadline) {
-			errno = ETIMEDOUT;
-			DIE("server: no line appeared in memory");
-		}
-	printf("server: in my memory, put there by the client: \"%s\"\n",
-	       e->buffer);
+    if (write(sock, &byte, 1) != 1 || recv(sock, &byte, 1, MSG_WAITALL) != 1) {
+        die("the peer went away");
+    }
 }
 
-static void run_client(struct endpoint *e, const struct peer *server,
-		       const char *text)
+static void serve(struct line *line)
 {
-	struct ibv_wc wc;
-	char *back = e->buffer + LINE_SIZE;
+    double deadline = seconds_now() + SERVER_WAIT_S;
 
-	snprintf(e->buffer, LINE_SIZE - 1, "%s", text);
-	e->buffer[LINE_SIZE - 1] = 1;
-	if (post(e, IBV_WR_RDMA_WRITE, 0, LINE_SIZE, e->mr->lkey,
-		 server->address, server->rkey))
-		DIE("ibv_post_send of the WRITE");
-	wc = wait_completion(e->cq);
-	printf("client: RDMA WRITE of %d bytes: %s\n", LINE_SIZE,
-	       ibv_wc_status_str(wc.status));
-	if (wc.status)
-		exit(1);
-	if (post(e, IBV_WR_RDMA_READ, LINE_SIZE, LINE_SIZE, e->mr->lkey,
-		 server->address, server->rkey))
-		DIE("ibv_post_send of the READ");
-	wc = wait_completion(e->cq);
-	printf("client: RDMA READ of %d bytes: %s: \"%s\"\n", LINE_SIZE,
-	       ibv_wc_status_str(wc.status), back);
-	if (wc.status || memcmp(e->buffer, back, LINE_SIZE)) {
-		fprintf(stderr, "client: read back something else\n");
-		exit(1);
-	}
+    while (!line->done) {
+        if (seconds_now() > deadline) {
+            errno = ETIMEDOUT;
+            die("nothing was written");
+        }
+    }
+    printf("server: found in my memory: \"%s\"\n", line->text);
+}
+
+static void one_operation(struct ibv_qp *qp, struct ibv_cq *cq,
+                          enum ibv_wr_opcode opcode, struct ibv_mr *mr,
+                          const struct address *peer)
+{
+    struct ibv_sge sge = { (uintptr_t)mr->addr, LINE_SIZE, mr->lkey };
+    struct ibv_wc wc;
+
+    post(qp, opcode, &sge, peer->buffer, peer->rkey, opcode);
+    wc = next_completion(cq);
+    if (wc.status != IBV_WC_SUCCESS) {
+        errno = EIO;
+        die("completion: %s", ibv_wc_status_str(wc.status));
+    }
+}
+
+static void write_and_read_back(struct ibv_qp *qp, struct ibv_cq *cq,
+                                struct ibv_mr *mr, const struct address *peer,
+                                const char *text)
+{
+    struct line *line = mr->addr;
+
+    snprintf(line->text, sizeof(line->text), "%s", text);
+    line->done = 1;
+    one_operation(qp, cq, IBV_WR_RDMA_WRITE, mr, peer);
+    printf("client: RDMA WRITE of \"%s\" complete\n", text);
+    memset(line, 0, sizeof(*line));
+    one_operation(qp, cq, IBV_WR_RDMA_READ, mr, peer);
+    printf("client: RDMA READ brought back \"%s\"\n", line->text);
+    if (strcmp(line->text, text)) {
+        errno = EIO;
+        die("what came back differs");
+    }
 }
 
 int main(int argc, char **argv)
 {
-	bool ipv6 = argc > 1 && !strcmp(argv[1], "-6");
-	int args = argc - ipv6;
-	struct endpoint e;
-	struct peer mine, theirs;
-	char byte;
-	int fd;
+    bool server = argc == 2 && !strcmp(argv[1], "-s");
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                       IBV_ACCESS_REMOTE_READ;
+    struct endpoint end = { 0 };
+    struct line *line = aligned_alloc(LINE_SIZE, sizeof(*line));
+    struct address own, peer;
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    struct ibv_qp *qp;
+    int sock;
 
-	if (args != 1 && args != 3) {
-		fprintf(stderr, "usage: rdma_line [-6] [ADDRESS TEXT]\n");
-		return 2;
-	}
-	endpoint_open(&e, open_device(), 2 * LINE_SIZE,
-		      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		      IBV_ACCESS_REMOTE_READ, ipv6);
-	fd = args == 1 ? listen_for_peer(ipv6) : connect_to(argv[1 + ipv6]);
-	mine = self_as_peer(&e);
-	swap(fd, &mine, &theirs);
-	connect_qp(&e, &theirs, 14, 7, 7);
-	swap(fd, &mine, &theirs);	/* both are ready to receive */
-	if (args == 1) {
-		serve(&e);
-		/* stay until the client has read it back */
-		if (read(fd, &byte, 1) < 0)
-			DIE("read from the client");
-	} else {
-		run_client(&e, &theirs, argv[2 + ipv6]);
-	}
-	close(fd);
-	endpoint_close(&e);
-	ibv_close_device(e.context);
-	return 0;
+    if (!server && argc != 3) {
+        fprintf(stderr, "usage: rdma_line -s | rdma_line SERVER TEXT\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    memset(line, 0, sizeof(*line));
+    open_endpoint(&end);
+    cq = ibv_create_cq(end.context, 16, NULL, NULL, 0);
+    mr = ibv_reg_mr(end.pd, line, sizeof(*line), access);
+    if (!cq || !mr) {
+        die("ibv_create_cq or ibv_reg_mr");
+    }
+    qp = create_rc(&end, cq);
+    own = (struct address) {
+        .gid = end.gid, .qpn = qp->qp_num, .psn = 0x123456,
+        .buffer = (uintptr_t)line, .rkey = mr->rkey, .length = sizeof(*line),
+    };
+    sock = server ? listen_once() : connect_to(argv[1]);
+    swap_addresses(sock, &own, &peer);
+    connect_rc(&end, qp, &peer, own.psn, access, 18, 7);
+    barrier(sock);
+    if (server) {
+        serve(line);
+    } else {
+        write_and_read_back(qp, cq, mr, &peer, argv[2]);
+    }
+    barrier(sock);
+    ibv_destroy_qp(qp);
+    ibv_dereg_mr(mr);
+    ibv_destroy_cq(cq);
+    ibv_dealloc_pd(end.pd);
+    ibv_close_device(end.context);
+    return 0;
 }
