@@ -171,6 +171,8 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
         }
         data = original;
         len = expect = sizeof(original);
+    } else if (wr->opcode == FAKERNIC_SQ_ATOMIC_WRITE) {
+        expect = 0;
     }
     if (len != expect) {
         *vendor_err = FAKERNIC_VENDOR_BAD_RESPONSE;

@@ -2,8 +2,8 @@
 /*
  * The engine from inside: what its files share, grouped by the file that owns
  * it. Calls go downwards only, in the order of the sections from last to first:
- * roce.c -> input.c -> responder, completer, requester, datagram, raw -> flush.c
- * -> sched.c, path.c -> sendq, retry, mr, wire, opcode.
+ * roce.c -> input.c -> responder, completer, requester, datagram, raw, mcast ->
+ * flush.c -> sched.c, path.c -> sendq, retry, mr, wire, opcode.
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
@@ -51,6 +51,12 @@ typedef struct RoceReceive {
     uint64_t capacity;
 } RoceReceive;
 
+typedef enum RoceAnswer {
+    ROCE_ANSWER_READ,           /* data, read anew each time */
+    ROCE_ANSWER_ATOMIC,         /* the value before */
+    ROCE_ANSWER_DONE,           /* an empty READ response: ATOMIC WRITE */
+} RoceAnswer;
+
 /*
  * A READ or atomic whose answer is owed, or may be asked for again (IBTA
  * 9.7.5.1.4, "responder resources").
@@ -59,7 +65,7 @@ typedef struct RoceResource {
     bool valid;
     bool pending;               /* (the rest of) the answer is to be sent */
     bool replay;                /* it was sent in full before */
-    bool atomic;
+    RoceAnswer kind;
     uint32_t psn, psn_count;
     uint32_t start, next;       /* packets: first of this answer, next */
     uint32_t msn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Paths: the GID table and address vectors become packet addresses, and packet
- * addresses are found in the table (IBTA annex A17.4). Addresses come from the
- * guest; an entry may vanish while QPs use it, so it is looked up for each frame.
+ * addresses are found in the table (IBTA annex A17.4). An entry may vanish
+ * while QPs use it, so it is looked up for each frame.
  */
 #include "engine.h"
 
@@ -10,7 +10,8 @@
 
 uint32_t roce_mtu_bytes(uint8_t mtu)
 {
-    return mtu >= FAKERNIC_MTU_256 && mtu <= FAKERNIC_MTU_4096 ? 128u << mtu : 0;
+    return mtu >= FAKERNIC_MTU_256 && mtu <= FAKERNIC_MTU_4096 ? 128u << mtu
+                                                               : 0;
 }
 
 /* IPv6, UDP, BTH, the longest extended headers of a packet with data, ICRC:

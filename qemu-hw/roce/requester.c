@@ -16,6 +16,7 @@ typedef enum RoceKind {
     ROCE_KIND_WRITE,
     ROCE_KIND_READ,
     ROCE_KIND_ATOMIC,
+    ROCE_KIND_ATOMIC_WRITE,
     ROCE_KIND_LOCAL,
 } RoceKind;
 
@@ -38,6 +39,8 @@ static RoceKind roce_send_kind(const RoceQp *qp, uint8_t opcode)
     case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
     case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
         return rc ? ROCE_KIND_ATOMIC : ROCE_KIND_REFUSED;
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        return rc ? ROCE_KIND_ATOMIC_WRITE : ROCE_KIND_REFUSED;
     case FAKERNIC_SQ_LOCAL_INV:
     case FAKERNIC_SQ_REG_MR:
     case FAKERNIC_SQ_BIND_MW:
@@ -59,33 +62,33 @@ static void roce_send_judge_data(Roce *r, RoceQp *qp, RoceSend *send,
                                  RoceKind kind)
 {
     const RoceSendWr *wr = &send->wr;
+    bool in_line = wr->flags & FAKERNIC_SQ_INLINE;
     bool into = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC;
-    uint64_t length;
-    uint16_t error;
+    uint64_t length = in_line ? wr->inline_length
+                              : roce_sge_total(wr->sge, wr->sge_count);
+    uint16_t error = 0;
 
-    if (wr->flags & FAKERNIC_SQ_INLINE) {
-        if (into || wr->inline_length > FAKERNIC_INLINE_MAX) {
-            roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                             FAKERNIC_VENDOR_SQ_FORMAT);
-            return;
-        }
-        send->length = wr->inline_length;
+    if (in_line && (into || length > FAKERNIC_INLINE_MAX)) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_SQ_FORMAT);
         return;
     }
-    length = roce_sge_total(wr->sge, wr->sge_count);
     if (length > ROCE_MESSAGE_MAX) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
                          FAKERNIC_VENDOR_LENGTH);
         return;
     }
-    if (kind == ROCE_KIND_ATOMIC && length != 8) {
+    if ((kind == ROCE_KIND_ATOMIC || kind == ROCE_KIND_ATOMIC_WRITE) &&
+        length != 8) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
                          FAKERNIC_VENDOR_ATOMIC_LENGTH);
         return;
     }
     send->length = (uint32_t)length;
-    error = roce_sge_check(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
-                           into ? FAKERNIC_ACCESS_LOCAL_WRITE : 0);
+    if (!in_line) {
+        error = roce_sge_check(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+                               into ? FAKERNIC_ACCESS_LOCAL_WRITE : 0);
+    }
     if (error) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
     }
@@ -109,7 +112,8 @@ static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
     if (kind == ROCE_KIND_LOCAL) {
         return;
     }
-    send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC;
+    send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC ||
+                     kind == ROCE_KIND_ATOMIC_WRITE;
     /* A READ on a QP that may have none outstanding would wait for ever. */
     if (kind == ROCE_KIND_REFUSED ||
         (send->answered && qp->attr.max_rd_atomic == 0)) {
@@ -117,7 +121,8 @@ static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
                          FAKERNIC_VENDOR_SQ_OPCODE);
         return;
     }
-    if (kind == ROCE_KIND_ATOMIC && wr->atomic.remote_address % 8 != 0) {
+    if ((kind == ROCE_KIND_ATOMIC && wr->atomic.remote_address % 8 != 0) ||
+        (kind == ROCE_KIND_ATOMIC_WRITE && wr->rdma.remote_address % 8 != 0)) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
                          FAKERNIC_VENDOR_ALIGNMENT);
         return;
@@ -155,8 +160,8 @@ bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
 }
 
 /*
- * Executes a work request on keys. LOCAL_INV waits for everything before it, as
- * a retransmission may still need the key; the others act when it is their turn.
+ * Executes a work request on keys. LOCAL_INV waits for everything before it,
+ * as a retransmission may still need the key; the others act at their turn.
  * False: it has to wait.
  */
 static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
@@ -262,6 +267,14 @@ static bool roce_send_headers(const RoceQp *qp, const RoceSend *send,
         packet->atomic_eth.swap_or_add = wr->atomic.swap_or_add;
         packet->atomic_eth.compare = wr->atomic.compare;
         return false;
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        packet->opcode = ROCE_BTH_ATOMIC_WRITE;
+        packet->ack_req = true;
+        packet->reth.address = wr->rdma.remote_address;
+        packet->reth.rkey = wr->rdma.rkey;
+        packet->reth.length = send->length;
+        packet->payload_len = send->length;
+        return true;
     default:
         break;
     }

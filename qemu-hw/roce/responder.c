@@ -326,7 +326,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_READS);
     }
-    res->atomic = true;
+    res->kind = ROCE_ANSWER_ATOMIC;
     res->psn = qp->rs.epsn;
     res->psn_count = 1;
     if (!roce_mr_atomic(mr, address, &op, r->ops, r->host)) {
@@ -336,6 +336,45 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_access(r, now, qp, FAKERNIC_VENDOR_KEY_DMA);
     }
     res->original = op.original;
+    return ROCE_VERDICT_DONE;
+}
+
+/*
+ * ATOMIC WRITE (IBTA annex A19.4): 8 aligned bytes, stored once; the answer, an
+ * empty READ response, stays for duplicates as an atomic's does.
+ */
+static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
+                                               RoceQp *qp,
+                                               const RocePacket *packet)
+{
+    RoceResource *res;
+    uint16_t error;
+
+    if (!(qp->attr.access_flags & FAKERNIC_ACCESS_REMOTE_WRITE)) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_QP_ACCESS);
+    }
+    if (packet->reth.length != 8 || packet->payload_len != 8) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_LENGTH);
+    }
+    if (packet->reth.address % 8 != 0) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
+    }
+    res = roce_response_take(qp);
+    if (!res) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_READS);
+    }
+    error = roce_responder_store(r, qp, packet, packet->reth.address,
+                                 packet->reth.rkey);
+    if (error) {
+        res->valid = false;
+        roce_response_cancel(qp, res);
+        return roce_responder_access(r, now, qp, error);
+    }
+    res->kind = ROCE_ANSWER_DONE;
+    res->psn = qp->rs.epsn;
+    res->psn_count = 1;
     return ROCE_VERDICT_DONE;
 }
 
@@ -370,6 +409,8 @@ static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
     case ROCE_OP_CMP_SWAP:
     case ROCE_OP_FETCH_ADD:
         return roce_responder_atomic(r, now, qp, packet, info);
+    case ROCE_OP_ATOMIC_WRITE:
+        return roce_responder_atomic_write(r, now, qp, packet);
     default:
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_OPCODE);

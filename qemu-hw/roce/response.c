@@ -132,7 +132,7 @@ static RoceResource *roce_resource_pending(const RoceQp *qp)
  * answer that was under way starts over, as the peer sees a gap in it.
  */
 static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
-                                 bool atomic)
+                                 RoceAnswer kind)
 {
     RoceResponder *rs = &qp->rs;
     uint32_t count = roce_resource_count(qp);
@@ -151,11 +151,11 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
             found = res;
         }
     }
-    if (!found || found->atomic != atomic) {
+    if (!found || found->kind != kind) {
         return;
     }
     i = roce_psn_sub(packet->psn, found->psn);
-    if (!atomic &&
+    if (kind == ROCE_ANSWER_READ &&
         (packet->reth.address != found->address + (uint64_t)i * qp->mtu ||
          packet->reth.length != found->length - i * qp->mtu)) {
         return;
@@ -164,7 +164,7 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
         found->replay = true;
         roce_resource_pend(rs, found, true);
     }
-    if (!atomic) {
+    if (kind == ROCE_ANSWER_READ) {
         found->rkey = packet->reth.rkey;
     }
     found->start = found->next = i;
@@ -172,8 +172,8 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
 }
 
 /*
- * Other requests that come again are acknowledged again (C9-105), but not beyond
- * the next READ or atomic: the peer would take its answer for lost.
+ * Other requests that come again are acknowledged again (C9-105), but not
+ * beyond the next READ or atomic: the peer would take its answer for lost.
  */
 static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
 {
@@ -202,11 +202,14 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
     r->stats[FAKERNIC_STAT_DUPLICATES]++;
     switch (operation) {
     case ROCE_OP_READ_REQUEST:
-        roce_response_replay(r, qp, packet, false);
+        roce_response_replay(r, qp, packet, ROCE_ANSWER_READ);
         break;
     case ROCE_OP_CMP_SWAP:
     case ROCE_OP_FETCH_ADD:
-        roce_response_replay(r, qp, packet, true);
+        roce_response_replay(r, qp, packet, ROCE_ANSWER_ATOMIC);
+        break;
+    case ROCE_OP_ATOMIC_WRITE:
+        roce_response_replay(r, qp, packet, ROCE_ANSWER_DONE);
         break;
     default:
         roce_response_again(r, qp, packet->psn);
@@ -229,7 +232,7 @@ static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
     packet->psn = roce_psn_add(res->psn, k);
     packet->aeth.syndrome = ROCE_AETH_ACK;
     packet->aeth.msn = res->msn;
-    if (res->atomic) {
+    if (res->kind == ROCE_ANSWER_ATOMIC) {
         packet->opcode = ROCE_BTH_ATOMIC_ACK;
         packet->atomic_ack = res->original;
         at = roce_wire_encode(buf, packet);

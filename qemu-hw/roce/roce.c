@@ -163,7 +163,7 @@ RoceTime roce_deadline(const Roce *r)
     return qp ? qp->deadline : ROCE_TIME_NEVER;
 }
 
-/* Requests and answers of a QP take turns, so that neither starves the other. */
+/* Requests and answers of a QP take turns: neither starves the other. */
 static size_t roce_output_connected(Roce *r, RoceTime now, RoceQp *qp,
                                     uint8_t *buf)
 {

@@ -399,6 +399,7 @@ static void refused_work_requests(void)
           FAKERNIC_WC_LOC_QP_OP_ERR },
         { FAKERNIC_SQ_RDMA_READ, FAKERNIC_SQ_INLINE, 0, 8,
           FAKERNIC_WC_LOC_QP_OP_ERR },
+        { FAKERNIC_SQ_ATOMIC_WRITE, 0, 0, 16, FAKERNIC_WC_LOC_LEN_ERR },
         { FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 0, 16, FAKERNIC_WC_LOC_LEN_ERR },
         { FAKERNIC_SQ_SEND, 0, 0, 0x80000001, FAKERNIC_WC_LOC_LEN_ERR },
     };
@@ -475,6 +476,33 @@ static void atomic_is_executed_once(void)
     CHECK_EQ(value, 42);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
+    pair_free(&p);
+}
+
+/* Stored once, even when the answer is lost and it comes again. */
+static void atomic_write_is_executed_once(void)
+{
+    Pair p;
+    RoceSendWr wr;
+    unsigned frames;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, 8, 9);
+    pair_lose(&p.b, 1);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_ATOMIC_WRITE, 0, 8);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_MEM(p.b.memory, p.a.memory, 8);
+    memset(p.b.memory, 0, 8);
+    frames = p.b.sent;
+    pair_run_until(&p, 1000000000);
+    CHECK_EQ(p.b.memory[0], 0);
+    CHECK_EQ(p.b.sent, frames + 1);
+    pair_expect(&p.a, FAKERNIC_CQE_ATOMIC_WRITE, 0, 0);
+    wr.rdma.remote_address += 4;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_ATOMIC_WRITE, 0, FAKERNIC_WC_LOC_QP_OP_ERR);
     pair_free(&p);
 }
 
@@ -767,6 +795,7 @@ static const Test tests[] = {
     TEST(refused_work_requests),
     TEST(atomics_return_the_value_before),
     TEST(atomic_is_executed_once),
+    TEST(atomic_write_is_executed_once),
     TEST(read_resumes_where_it_broke),
     TEST(reads_are_limited_to_max_rd_atomic),
     TEST(responder_enforces_max_dest_rd_atomic),
