@@ -103,6 +103,7 @@ FakernicVerdict fakernic_cmd_query_port(FakernicState *s, const void *request,
     resp->mtu = cpu_to_le32(s->port_mtu);
     resp->max_mtu = cpu_to_le32(s->mtu_max);
     resp->min_mtu = cpu_to_le32(FAKERNIC_MIN_MTU);
+    resp->bad_pkeys = cpu_to_le32(s->stats[FAKERNIC_STAT_DROP_PKEY]);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

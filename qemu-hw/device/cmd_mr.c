@@ -207,6 +207,16 @@ fakernic_check_rereg_mr(FakernicState *s,
                            FAKERNIC_REREG_ACCESS))) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, mask);
     }
+    if (!(mask & FAKERNIC_REREG_TRANSLATION) &&
+        (req->iova || req->length || !fakernic_page_list_is_zero(&req->pages))) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, iova);
+    }
+    if (!(mask & FAKERNIC_REREG_PD) && req->pdn) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, pdn);
+    }
+    if (!(mask & FAKERNIC_REREG_ACCESS) && req->access) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, access);
+    }
     if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, le32_to_cpu(req->key)) >= s->max_mr) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_rereg_mr_req, key);
     }

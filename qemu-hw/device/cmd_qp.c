@@ -349,7 +349,7 @@ static uint32_t fakernic_qp_attr_offset(uint32_t bit)
             return places[i].offset;
         }
     }
-    return offsetof(struct fakernic_modify_qp_req, mask);
+    return offsetof(struct fakernic_modify_qp_req, attr.state);
 }
 
 FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,

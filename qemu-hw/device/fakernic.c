@@ -5,6 +5,7 @@
  * a driver is in firmware-spec/; what moves on the wire is in ../roce/.
  */
 #include "qemu/osdep.h"
+#include "qemu/bswap.h"
 #include "qemu/host-utils.h"
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
@@ -218,8 +219,8 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
     const uint8_t *mac = s->conf.macaddr.a;
-    uint64_t serial = (uint64_t)ldl_be_p(mac) << 32 | 0xfffe0000 |
-                      lduw_be_p(mac + 4);
+    const uint8_t serial[8] = { mac[0], mac[1], mac[2], 0xff, 0xfe,
+                                mac[3], mac[4], mac[5] };
 
     if (pci_pm_init(pci, FAKERNIC_PM_OFFSET, errp) < 0) {
         return false;
@@ -244,7 +245,7 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
                       errp) < 0) {
         return false;
     }
-    pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, serial);
+    pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, ldq_be_p(serial));
     return true;
 }
 

@@ -42,15 +42,18 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
  * What the device offers: exactly what the engine and this shell implement end
  * to end. The one place to touch when a feature is done.
  */
-#define FAKERNIC_FEATURES_IMPLEMENTED                                        \
-    (FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD | FAKERNIC_FEATURE_RAW_PACKET | \
-     FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_RESIZE_CQ |                     \
+#define FAKERNIC_FEATURES_IMPLEMENTED                                       \
+    (FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_UD |      \
+     FAKERNIC_FEATURE_RAW_PACKET | FAKERNIC_FEATURE_ATOMIC |                \
+     FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_MW |                           \
+     FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |                \
+     FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |                  \
      FAKERNIC_FEATURE_CLOCK_PAGE)
 
 /* Limits that are not properties. */
 #define FAKERNIC_MAX_EQ             64
 #define FAKERNIC_MAX_MCAST_GROUPS   256
-#define FAKERNIC_MAX_MCAST_QPS      64
+#define FAKERNIC_MAX_MCAST_QPS      32     /* the engine's */
 #define FAKERNIC_MAX_MR_SIZE        (1ULL << 40)
 #define FAKERNIC_MAX_MESSAGE        (1U << 31)
 #define FAKERNIC_MAX_FAST_REG_PAGES 512

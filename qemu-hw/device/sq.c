@@ -73,6 +73,31 @@ static FakernicSegment fakernic_sq_segment(uint8_t opcode, uint8_t qp_type)
     }
 }
 
+/* Features of which an opcode needs at least one; 0: none. */
+static uint64_t fakernic_sq_features(uint8_t opcode)
+{
+    switch (opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        return FAKERNIC_FEATURE_ATOMIC;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return FAKERNIC_FEATURE_ATOMIC_MASKED;
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        return FAKERNIC_FEATURE_ATOMIC_WRITE;
+    case FAKERNIC_SQ_FLUSH:
+        return FAKERNIC_FEATURE_FLUSH;
+    case FAKERNIC_SQ_LOCAL_INV:
+        return FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_MW;
+    case FAKERNIC_SQ_REG_MR:
+        return FAKERNIC_FEATURE_FAST_REG;
+    case FAKERNIC_SQ_BIND_MW:
+        return FAKERNIC_FEATURE_MW;
+    default:
+        return 0;
+    }
+}
+
 static unsigned fakernic_sq_data_offset(FakernicSegment segment)
 {
     switch (segment) {
@@ -277,10 +302,12 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
 {
     const struct fakernic_sq_hdr *hdr = (const void *)wqe;
     const FakernicSegment segment = fakernic_sq_segment(hdr->opcode, qp->type);
+    const uint64_t features = fakernic_sq_features(hdr->opcode);
     const uint8_t *data = wqe + fakernic_sq_data_offset(segment);
     uint16_t err;
 
-    if (segment == FAKERNIC_SEGMENT_UNKNOWN) {
+    if (segment == FAKERNIC_SEGMENT_UNKNOWN ||
+        (features && !(features & s->driver_features))) {
         return FAKERNIC_VENDOR_SQ_OPCODE;
     }
     err = fakernic_check_hdr(s, qp, hdr, segment);
