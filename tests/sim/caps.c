@@ -19,6 +19,8 @@ SimCapInfo sim_caps[SIM_CAP_COUNT] = {
     [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", false, false },
     [SIM_CAP_ATOMIC_WRITE] = { "ATOMIC_WRITE", false, false },
     [SIM_CAP_NOP] = { "NOP", false, false },
+    [SIM_CAP_FAST_REG] = { "FAST_REG", false, false },
+    [SIM_CAP_MW] = { "MW", false, false },
 };
 
 static void options_plain(SimOptions *o)
@@ -42,6 +44,26 @@ static bool can_create(uint8_t type)
     options_plain(&o);
     w = world_new(&o, 1);
     ok = roce_qp_create(w->host[0]->roce, &init, &qpn) == FAKERNIC_CMD_OK;
+    world_free(w);
+    return ok;
+}
+
+/* Creates a key of either kind. */
+static bool can_have_key(bool window)
+{
+    SimOptions o;
+    World *w;
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = 7,
+                        .page_count = 4 };
+    uint32_t key;
+    bool ok;
+
+    options_plain(&o);
+    w = world_new(&o, 1);
+    ok = (window ? roce_mw_create(w->host[0]->roce, FAKERNIC_MW_TYPE_2B, 1, 7,
+                                  &key)
+                 : roce_mr_create(w->host[0]->roce, &init, &key)) ==
+         FAKERNIC_CMD_OK;
     world_free(w);
     return ok;
 }
@@ -74,6 +96,8 @@ bool sim_caps_probe(void)
     sim_caps[SIM_CAP_UD].present = can_create(FAKERNIC_QP_UD);
     sim_caps[SIM_CAP_GSI].present = can_create(FAKERNIC_QP_GSI);
     sim_caps[SIM_CAP_UC].present = can_create(FAKERNIC_QP_UC);
+    sim_caps[SIM_CAP_FAST_REG].present = can_have_key(false);
+    sim_caps[SIM_CAP_MW].present = can_have_key(true);
     if (sim_caps[SIM_CAP_RC].present) {
         sim_caps[SIM_CAP_ATOMIC].present =
             can_send(FAKERNIC_SQ_ATOMIC_CMP_SWAP) &&

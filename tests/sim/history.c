@@ -336,8 +336,7 @@ static void unknown_effect(World *w, SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
     unsigned there = qp->peer->host->number;
-    bool one_sided = s->opcode != FAKERNIC_SQ_SEND &&
-                     s->opcode != FAKERNIC_SQ_SEND_IMM;
+    bool one_sided = !opcode_is_send(s->opcode);
     bool to_arena = one_sided && s->opcode != FAKERNIC_SQ_RDMA_WRITE &&
                     s->opcode != FAKERNIC_SQ_RDMA_WRITE_IMM;
 

@@ -110,6 +110,71 @@ SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
     return mr;
 }
 
+SimMr *host_fast_mr_new(Host *h, uint32_t pages)
+{
+    SimMr *mr = &h->mr[h->mr_count++];
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = 7,
+                        .page_count = pages, .tag = 0x77 };
+    int status = roce_mr_create(h->roce, &init, &mr->key);
+
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(h->world, "roce_mr_create of FAST_REG: %d", status);
+    }
+    mr->host = h;
+    mr->pdn = 7;
+    mr->alive = true;
+    return mr;
+}
+
+SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access)
+{
+    World *w = base->host->world;
+    SimMr *mr = world_alloc(w, sizeof(*mr));
+
+    *mr = (SimMr){ .host = base->host, .pdn = 7, .page_shift = 12,
+                   .length = length, .access = access };
+    mr->key = (base->key & ~0xffu) | (uint8_t)rng_next(&w->rng);
+    mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
+    mr->page_count = (uint32_t)(((mr->iova & 4095) + length - 1) >> 12) + 1;
+    mr->pages = world_alloc(w, mr->page_count * sizeof(uint64_t));
+    for (uint32_t i = 0; i < mr->page_count; i++) {
+        mr->pages[i] = SIM_DMA_BASE(base->host->number) +
+                       host_small_page(base->host);
+    }
+    return mr;
+}
+
+SimMr *host_mw_new(Host *h, uint8_t type)
+{
+    SimMr *mw = &h->mr[h->mr_count++];
+    int status = roce_mw_create(h->roce, type, 0x42, 7, &mw->key);
+
+    if (status != FAKERNIC_CMD_OK) {
+        world_fail(h->world, "roce_mw_create: %d", status);
+    }
+    mw->host = h;
+    mw->pdn = 7;
+    mw->alive = true;
+    return mw;
+}
+
+SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
+                    uint64_t length, uint32_t access)
+{
+    SimMr *next = world_alloc(mw->host->world, sizeof(*next));
+    uint64_t skip = ((mr->iova & ((1ull << mr->page_shift) - 1)) + offset) >>
+                    mr->page_shift;
+
+    *next = *mr;
+    next->key = (mw->key & ~0xffu) | (uint8_t)(mw->key + 1);
+    next->iova = mr->iova + offset;
+    next->length = length;
+    next->access = access;
+    next->pages = mr->pages + skip;
+    next->page_count = mr->page_count - (uint32_t)skip;
+    return next;
+}
+
 void host_mr_destroy(SimMr *mr)
 {
     int status = roce_mr_destroy(mr->host->roce, mr->key);
@@ -267,6 +332,11 @@ static RoceSge host_sge(const SimSge *s, bool beyond)
     return sge;
 }
 
+bool opcode_is_send(uint8_t opcode)
+{
+    return opcode >= FAKERNIC_SQ_SEND && opcode <= FAKERNIC_SQ_SEND_INV;
+}
+
 bool opcode_is_atomic(uint8_t opcode)
 {
     return opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
@@ -316,6 +386,30 @@ static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
     }
 }
 
+static void host_build_key(const SimQp *qp, const SimSend *s, RoceSendWr *wr)
+{
+    if (s->opcode == FAKERNIC_SQ_REG_MR) {
+        wr->reg_mr.iova = s->mr->iova;
+        wr->reg_mr.length = s->mr->length;
+        wr->reg_mr.key = s->mr->key;
+        wr->reg_mr.access = s->mr->access;
+        wr->reg_mr.page_count = s->mr->page_count;
+        wr->reg_mr.page_shift = s->mr->page_shift;
+        wr->reg_mr.pages = malloc(s->mr->page_count * sizeof(uint64_t));
+        memcpy(wr->reg_mr.pages, s->mr->pages,
+               s->mr->page_count * sizeof(uint64_t));
+    } else if (s->opcode == FAKERNIC_SQ_BIND_MW) {
+        wr->bind_mw.address = s->mr->iova;
+        wr->bind_mw.length = s->mr->length;
+        wr->bind_mw.mw_key = s->imm;
+        wr->bind_mw.new_key = s->mr->key;
+        wr->bind_mw.mr_key = s->parent->key;
+        wr->bind_mw.access = s->mr->access;
+        wr->imm_or_key = 0;
+    }
+    (void)qp;
+}
+
 static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
 {
     const SimSend *s = &qp->send[index];
@@ -353,9 +447,9 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
         wr->atomic.compare = s->compare;
         wr->atomic.swap_mask_or_boundary = s->mask;
         wr->atomic.compare_mask = s->compare_mask;
-    } else if (s->opcode != FAKERNIC_SQ_SEND &&
-               s->opcode != FAKERNIC_SQ_SEND_IMM &&
-               s->opcode != FAKERNIC_SQ_NOP) {
+    } else if (s->opcode >= FAKERNIC_SQ_LOCAL_INV) {
+        host_build_key(qp, s, wr);
+    } else if (!opcode_is_send(s->opcode)) {
         host_build_remote(qp, s, &wr->rdma.remote_address, &wr->rdma.rkey);
     }
 }

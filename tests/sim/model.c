@@ -58,6 +58,7 @@ static uint32_t planned_status(SimError e)
         return BIT(FAKERNIC_WC_REM_INV_REQ_ERR);
     case SIM_ERR_LKEY:
     case SIM_ERR_LBOUNDS:
+    case SIM_ERR_STALE:
         return BIT(FAKERNIC_WC_LOC_PROT_ERR);
     case SIM_ERR_FORMAT:
         return BIT(FAKERNIC_WC_LOC_QP_OP_ERR);
@@ -104,7 +105,14 @@ static uint8_t send_cqe_opcode(uint8_t opcode)
     switch (opcode) {
     case FAKERNIC_SQ_SEND:
     case FAKERNIC_SQ_SEND_IMM:
+    case FAKERNIC_SQ_SEND_INV:
         return FAKERNIC_CQE_SEND;
+    case FAKERNIC_SQ_LOCAL_INV:
+        return FAKERNIC_CQE_LOCAL_INV;
+    case FAKERNIC_SQ_REG_MR:
+        return FAKERNIC_CQE_REG_MR;
+    case FAKERNIC_SQ_BIND_MW:
+        return FAKERNIC_CQE_BIND_MW;
     case FAKERNIC_SQ_RDMA_WRITE:
     case FAKERNIC_SQ_RDMA_WRITE_IMM:
         return FAKERNIC_CQE_RDMA_WRITE;
@@ -449,14 +457,16 @@ static bool recv_matches(const SimSend *s, const RoceCompletion *c)
 {
     bool write = is_write(s);
     bool imm = s->opcode == FAKERNIC_SQ_SEND_IMM || write;
+    bool inv = s->opcode == FAKERNIC_SQ_SEND_INV;
     uint8_t flags = (imm ? FAKERNIC_CQE_IMM : 0) |
+                    (inv ? FAKERNIC_CQE_INV : 0) |
                     (s->flags & FAKERNIC_SQ_SOLICITED ? FAKERNIC_CQE_SOLICITED
                                                       : 0);
 
     return c->opcode == (write ? FAKERNIC_CQE_RECV_RDMA_IMM
                                : FAKERNIC_CQE_RECV) &&
            c->byte_count == s->length && (c->flags & ~FAKERNIC_CQE_GRH) == flags
-           && (!imm || c->imm_or_key == s->imm);
+           && (!(imm || inv) || c->imm_or_key == s->imm);
 }
 
 static void read_recv(const SimQp *qp, const SimRecv *r, uint8_t *buf,

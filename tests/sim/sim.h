@@ -58,7 +58,7 @@
     X(late_recv_us, 500) X(srq_pct, 0) X(datagrams, 0) X(gsi_pct, 0) \
     X(ud_no_recv_pct, 0) X(error_pct, 0) X(inject_pct, 0) X(harsh, 0) \
     X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
-    X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) \
+    X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) X(lease_pct, 0) \
     X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
 
@@ -83,6 +83,8 @@ typedef enum SimCap {
     SIM_CAP_ATOMIC_MASKED,
     SIM_CAP_ATOMIC_WRITE,
     SIM_CAP_NOP,
+    SIM_CAP_FAST_REG,
+    SIM_CAP_MW,
     SIM_CAP_COUNT
 } SimCap;
 
@@ -133,6 +135,7 @@ typedef enum SimError {
     SIM_ERR_FORMAT,             /* the host refused the WQE */
     SIM_ERR_RECV_SMALL,         /* the peer's receive is too small */
     SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
+    SIM_ERR_STALE,              /* a local key that was invalidated */
     SIM_ERR_QKEY,               /* datagram that nobody may receive */
     SIM_ERR_COUNT
 } SimError;
@@ -149,6 +152,8 @@ typedef struct SimSend {
     bool executed;              /* known to have taken effect at the peer */
     bool shared;                /* atomic on the word all QPs add to */
     SimSge *sge;
+    SimMr *mr;                  /* REG_MR, BIND_MW: what comes of it */
+    SimMr *parent;              /* BIND_MW: the region below */
     uint32_t length;            /* of the message, or of the READ */
     uint32_t imm;
     uint32_t zone_offset;       /* remote address, relative to the zone */
@@ -221,6 +226,9 @@ struct SimQp {
     SimMr *zone_ro;             /* the same without rights, another PD */
     SimMr *zone_pd;
     uint8_t *shadow;            /* zone after the whole program so far */
+    SimMr *fast;                /* FAST_REG key, used from time to time */
+    SimMr *lease;               /* its present registration */
+    bool lease_into;            /* for reads, not for messages */
     uint32_t arena_used;
     SimMr *arena;               /* destinations of reads and atomics */
     /* receive side */
@@ -400,6 +408,13 @@ bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
 Host *host_new(World *w, unsigned number);
 void host_free(Host *h);
 SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn);
+/* A FAST_REG key, and what one REG_MR makes of it (with a new tag). */
+SimMr *host_fast_mr_new(Host *h, uint32_t pages);
+SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access);
+/* A window's key and what it may show of a region. */
+SimMr *host_mw_new(Host *h, uint8_t type);
+SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
+                    uint64_t length, uint32_t access);
 void host_mr_destroy(SimMr *mr);
 /* Moves bytes between a buffer and an image (memory, expected, unknown). */
 void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
@@ -410,6 +425,7 @@ void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
              size_t len);
 SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
 SimRq *host_rq_new(Host *h, bool shared);
+bool opcode_is_send(uint8_t opcode);
 bool opcode_is_atomic(uint8_t opcode);
 /* RESET -> INIT -> RTR -> RTS. */
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
@@ -429,6 +445,9 @@ SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type);
 SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
                            uint8_t flags);
 SimRecv *workload_add_recv(SimRq *rq, uint32_t length);
+/* REG_MR, BIND_MW (parent set), LOCAL_INV of a key. */
+SimSend *workload_add_key(SimQp *qp, uint8_t opcode, SimMr *mr, SimMr *parent,
+                          uint8_t flags);
 void workload_finish(World *w); /* creates the regions programs need */
 /* RESET and a new connection for each that is intact; work goes on. */
 void workload_next_life(World *w);

@@ -108,6 +108,7 @@ static void draw_shape(SimOptions *o, Rng *r)
         o->write_weight = rng_range(r, 0, 4);
         o->atomic_weight = rng_range(r, 0, 8);
     }
+    o->lease_pct = rng_pct(r, 20) ? rng_range(r, 5, 50) : 0;
     o->lives = rng_pct(r, 15) ? 2 : 1;
     o->nop_pct = rng_pct(r, 20) ? rng_range(r, 1, 40) : 0;
     o->pause_pct = rng_pct(r, 20) ? 60 : 0;
@@ -233,6 +234,9 @@ static void draw_bulk(SimOptions *o, Rng *r)
         o->loss_ppm /= 10;
         o->reorder_ppm /= 10;
         o->burst_ppm /= 10;
+        /* Longer than a message takes on the slowest wire here, or the
+         * requester repeats what is merely on its way. */
+        o->timeout = rng_range(r, 13, 16);
     }
 }
 
@@ -243,6 +247,7 @@ static void draw_crowd(SimOptions *o, Rng *r)
     o->conns = rng_range(r, 10, SIM_CONNS);
     o->sends = rng_range(r, 1, 8);
     o->max_size = 4096;
+    o->lease_pct = 0;
     if (rng_pct(r, 50)) {
         draw_faults(o, r);
     }
@@ -272,6 +277,7 @@ static void draw_hostile(SimOptions *o, Rng *r)
     o->uc_pct = 20;
     o->harsh = 1;
     o->retry_cnt = rng_range(r, 0, 7);
+    o->lease_pct = 0;
     o->hostile_ppm = rng_range(r, 1000, 300000);
 }
 

@@ -77,11 +77,11 @@ static uint8_t split(World *w, uint32_t length, SimSge **out)
     return (uint8_t)n;
 }
 
-static void place_in_source(World *w, Host *h, SimSge *sge, unsigned n)
+static void place_in_source(World *w, SimMr *from, SimSge *sge, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        sge[i].mr = h->source;
-        sge[i].offset = rng_below(&w->rng, (uint32_t)h->source->length -
+        sge[i].mr = from;
+        sge[i].offset = rng_below(&w->rng, (uint32_t)from->length -
                                            sge[i].length + 1);
         /* IBTA C9-88: the key of an empty piece is not looked at. */
         if (!sge[i].length && rng_pct(&w->rng, 20)) {
@@ -97,6 +97,18 @@ static void place_in_arena(World *w, uint32_t *used, SimSge *sge, unsigned n)
         sge[i].mr = &arena_marker;
         sge[i].offset = *used;
         *used += sge[i].length;
+    }
+}
+
+/* One request per lease: there is room for it, behind some first bytes. */
+static void place_in_lease(World *w, SimQp *qp, SimSge *sge, unsigned n)
+{
+    uint32_t at = rng_below(&w->rng, 16);
+
+    for (unsigned i = 0; i < n; i++) {
+        sge[i].mr = qp->lease;
+        sge[i].offset = at;
+        at += sge[i].length;
     }
 }
 
@@ -179,15 +191,21 @@ static void build_data(World *w, SimQp *qp, SimSend *s)
     uint32_t at = 0;
 
     s->data = world_alloc(w, s->length + 1);
-    if (s->opcode == FAKERNIC_SQ_NOP) {
+    if (s->opcode >= FAKERNIC_SQ_LOCAL_INV) {
         return;
     }
     s->sge_count = split(w, s->length, &s->sge);
     if (s->opcode == FAKERNIC_SQ_RDMA_READ || opcode_is_atomic(s->opcode)) {
-        place_in_arena(w, &qp->arena_used, s->sge, s->sge_count);
+        if (qp->lease && qp->lease_into) {
+            place_in_lease(w, qp, s->sge, s->sge_count);
+        } else {
+            place_in_arena(w, &qp->arena_used, s->sge, s->sge_count);
+        }
         return;
     }
-    place_in_source(w, qp->host, s->sge, s->sge_count);
+    place_in_source(w, qp->lease && !qp->lease_into ? qp->lease
+                                                    : qp->host->source,
+                    s->sge, s->sge_count);
     for (unsigned i = 0; i < s->sge_count; i++) {
         if (s->sge[i].length) {
             mr_get(s->sge[i].mr, qp->host->expected, s->sge[i].offset,
@@ -220,12 +238,12 @@ SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
     }
     build_data(w, qp, s);
     if (opcode == FAKERNIC_SQ_SEND || opcode == FAKERNIC_SQ_SEND_IMM ||
+        opcode == FAKERNIC_SQ_SEND_INV ||
         opcode == FAKERNIC_SQ_RDMA_WRITE_IMM) {
         s->message = (int32_t)qp->message_count;
         qp->message[qp->message_count++] = (int32_t)qp->send_count;
     }
-    if (opcode != FAKERNIC_SQ_SEND && opcode != FAKERNIC_SQ_SEND_IMM &&
-        opcode != FAKERNIC_SQ_NOP) {
+    if (!opcode_is_send(opcode) && opcode < FAKERNIC_SQ_LOCAL_INV) {
         build_one_sided(w, qp, s);
     }
     qp->send_count++;
@@ -257,8 +275,7 @@ static uint8_t pick_flags(World *w, uint8_t opcode, uint32_t length, bool last)
 
 static bool error_fits(const SimQp *qp, const SimSend *s, SimError e)
 {
-    bool one_sided = s->opcode != FAKERNIC_SQ_SEND &&
-                     s->opcode != FAKERNIC_SQ_SEND_IMM;
+    bool one_sided = !opcode_is_send(s->opcode);
 
     switch (e) {
     case SIM_ERR_RKEY_INDEX:
@@ -481,19 +498,74 @@ SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type)
     return conn;
 }
 
+SimSend *workload_add_key(SimQp *qp, uint8_t opcode, SimMr *mr, SimMr *parent,
+                          uint8_t flags)
+{
+    SimSend *s = workload_add_send(qp, opcode, 0, flags);
+
+    s->mr = mr;
+    s->parent = parent;
+    s->imm = opcode == FAKERNIC_SQ_LOCAL_INV ? mr->key : 0;
+    return s;
+}
+
+/* REG_MR, requests that use it, LOCAL_INV: as kernel clients do. */
+static void build_lease(World *w, SimQp *qp)
+{
+    static const uint8_t opcodes[] = {
+        FAKERNIC_SQ_SEND, FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_WRITE_IMM,
+        FAKERNIC_SQ_RDMA_READ,
+    };
+    uint8_t opcode = opcodes[rng_below(&w->rng, 4)];
+    uint32_t size = pick_size(w, mtu_bytes(qp->mtu)), used = 1;
+
+    qp->lease_into = opcode == FAKERNIC_SQ_RDMA_READ;
+    qp->lease = host_fast_mr_next(qp->fast, w->options.max_size + 64,
+                                  FAKERNIC_ACCESS_LOCAL_WRITE);
+    workload_add_key(qp, FAKERNIC_SQ_REG_MR, qp->lease, NULL,
+                     pick_flags(w, FAKERNIC_SQ_REG_MR, 0, false));
+    if (!qp->lease_into) {
+        used = rng_range(&w->rng, 1, 3);
+    }
+    while (used--) {
+        workload_add_send(qp, opcode, size, pick_flags(w, opcode, size, false));
+    }
+    workload_add_key(qp, FAKERNIC_SQ_LOCAL_INV, qp->lease, NULL,
+                     pick_flags(w, FAKERNIC_SQ_LOCAL_INV, 0, false));
+    if (qp->planned < 0 && qp->peer->planned < 0 && size &&
+        rng_pct(&w->rng, w->options.error_pct / 8)) {
+        SimSend *s = workload_add_send(qp, opcode, size, FAKERNIC_SQ_SIGNALED);
+
+        s->error = SIM_ERR_STALE;
+        qp->planned = (int32_t)qp->send_count - 1;
+    }
+    qp->lease = NULL;
+}
+
 static void build_program(World *w, SimQp *qp)
 {
     uint32_t count = rng_range(&w->rng, 0, w->options.sends);
 
+    if (sim_caps[SIM_CAP_FAST_REG].present && qp->type == FAKERNIC_QP_RC &&
+        w->options.lease_pct) {
+        qp->fast = host_fast_mr_new(qp->host, w->options.max_size / 4096 + 3);
+    }
+
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t opcode = pick_opcode(w, qp);
-        uint32_t size = pick_size(w, mtu_bytes(qp->mtu));
-        bool shared = opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD &&
-                      rng_pct(&w->rng, 40);
-        SimSend *s = workload_add_send(qp, shared ? FAKERNIC_SQ_ATOMIC_FETCH_ADD
-                                                  : opcode, size,
-                                       pick_flags(w, opcode, size,
-                                                  i == count - 1));
+        uint8_t opcode;
+        uint32_t size;
+        bool shared;
+        SimSend *s;
+
+        if (qp->fast && rng_pct(&w->rng, w->options.lease_pct)) {
+            build_lease(w, qp);
+        }
+        opcode = pick_opcode(w, qp);
+        size = pick_size(w, mtu_bytes(qp->mtu));
+        shared = opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD &&
+                 rng_pct(&w->rng, 40);
+        s = workload_add_send(qp, opcode, size,
+                              pick_flags(w, opcode, size, i == count - 1));
 
         /* It moves to the word shared by all; the zone forgets it. */
         if (shared) {
@@ -868,7 +940,8 @@ void workload_build(World *w)
         for (unsigned side = 0; side < 2; side++) {
             build_program(w, w->conn[i].side[side]);
         }
-        if (rng_pct(&w->rng, o->error_pct)) {
+        if (w->conn[i].side[0]->planned < 0 &&
+            w->conn[i].side[1]->planned < 0 && rng_pct(&w->rng, o->error_pct)) {
             plan_error(w, &w->conn[i]);
         }
     }
