@@ -50,6 +50,7 @@ static uint32_t planned_status(SimError e)
     case SIM_ERR_RKEY_PD:
     case SIM_ERR_BOUNDS:
     case SIM_ERR_ACCESS:
+    case SIM_ERR_INVALIDATED:
         return BIT(FAKERNIC_WC_REM_ACCESS_ERR);
     case SIM_ERR_ALIGN:         /* the requester may see it first */
         return BIT(FAKERNIC_WC_REM_INV_REQ_ERR) |

@@ -65,6 +65,12 @@ static unsigned succeeded(void)
     return count;
 }
 
+static bool never_stop(World *world)
+{
+    (void)world;
+    return false;
+}
+
 /* Frames so far, counted by the switch. */
 static uint64_t sent(unsigned host)
 {
@@ -650,6 +656,118 @@ static void error_state_flushes_late_receives(void)
     world_history(w);
 }
 
+/* ---- keys -------------------------------------------------------------------------------------- */
+
+#define REMOTE (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_READ)
+
+/* What 'a' addresses from now on. */
+static void aim_at(SimMr *mr)
+{
+    a->zone = mr;
+    a->shadow = world_alloc(w, mr->length);
+    mr_get(mr, mr->host->expected, 0, a->shadow, mr->length);
+}
+
+static bool b_is_done(World *world)
+{
+    (void)world;
+    return b->done == b->posted;
+}
+
+static void post_b_and_wait(uint32_t count)
+{
+    host_post_send(b, count);
+    world_run(w, w->now + 100 * MS, b_is_done);
+    CHECK(b->done == b->posted);
+}
+
+static void peer_invalidates_with_its_send(void)
+{
+    SimMr *fast, *mr;
+
+    open_world(NULL);
+    fast = host_fast_mr_new(b->host, 8);
+    mr = host_fast_mr_next(fast, 20000, FAKERNIC_ACCESS_LOCAL_WRITE | REMOTE);
+    workload_add_key(b, FAKERNIC_SQ_REG_MR, mr, NULL, SIGNALED);
+    aim_at(mr);
+    add(FAKERNIC_SQ_RDMA_WRITE, 1000);
+    add(FAKERNIC_SQ_RDMA_READ, 600);
+    workload_add_send(a, FAKERNIC_SQ_SEND_INV, 700, SIGNALED)->imm = mr->key;
+    workload_add_recv(b->rq, 700);
+    add(FAKERNIC_SQ_RDMA_WRITE, 10);
+    plan(3, SIM_ERR_INVALIDATED);
+    w->script.lose[0] = FRAME(1) | FRAME(6);
+    workload_finish(w);
+    host_post_recv(b->rq, 1);
+    post_b_and_wait(1);
+    host_post_send(a, UINT32_MAX);
+    world_history(w);
+    CHECK(succeeded() == 3);
+    CHECK(a->send[3].status == FAKERNIC_WC_REM_ACCESS_ERR);
+}
+
+static void window_opens_and_closes(void)
+{
+    SimMr *mw, *mr, *window;
+
+    open_world(NULL);
+    mw = host_mw_new(b->host, FAKERNIC_MW_TYPE_2B);
+    mr = host_mr_new(b->host, 30000, FAKERNIC_ACCESS_LOCAL_WRITE |
+                                     FAKERNIC_ACCESS_MW_BIND, 7);
+    window = host_mw_next(mw, mr, 4321, 20000, REMOTE);
+    workload_add_key(b, FAKERNIC_SQ_BIND_MW, window, mr, SIGNALED)->imm =
+        mw->key;
+    workload_add_key(b, FAKERNIC_SQ_LOCAL_INV, window, NULL, SIGNALED);
+    aim_at(window);
+    add(FAKERNIC_SQ_RDMA_WRITE, 8000);
+    add(FAKERNIC_SQ_RDMA_READ, 2000);
+    add(FAKERNIC_SQ_RDMA_WRITE, 10);
+    plan(2, SIM_ERR_INVALIDATED);
+    workload_finish(w);
+    post_b_and_wait(1);
+    host_post_send(a, 2);
+    world_run(w, w->now + 100 * MS, never_stop);
+    CHECK(succeeded() == 2);
+    post_b_and_wait(1);
+    host_post_send(a, 1);
+    world_history(w);
+    CHECK(a->send[2].status == FAKERNIC_WC_REM_ACCESS_ERR);
+}
+
+/* ---- shares of the wire -------------------------------------------------------------------------- */
+
+static void slow_wire(SimOptions *o)
+{
+    o->max_size = 400000;
+    o->mtu = FAKERNIC_MTU_4096;
+    o->rate_mbps = 1000;
+    o->tx_burst = 1;
+    o->timeout = 16;
+}
+
+static void bulk_does_not_starve_others(void)
+{
+    SimQp *small;
+    uint64_t before;
+
+    open_world(slow_wire);
+    small = workload_connect(w, 0, 1, FAKERNIC_QP_RC)->side[0];
+    add(FAKERNIC_SQ_RDMA_WRITE, 400000);
+    workload_add_send(small, FAKERNIC_SQ_RDMA_WRITE, 64, SIGNALED);
+    workload_finish(w);
+    host_post_send(a, 1);
+    world_run(w, 200 * US, never_stop);
+    before = sent(0);
+    host_post_send(small, 1);
+    world_run(w, w->now + 300 * US, never_stop);
+    /* Nine frames go in that time; the small one is among the first two. */
+    CHECK(small->send[0].done == SIM_OK);
+    CHECK(sent(0) - before < 12);
+    CHECK(a->send[0].done == SIM_OPEN);
+    world_history(w);
+    CHECK(STAT(0, RETRANSMITS) == 0);
+}
+
 /* ---- the list ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -680,6 +798,10 @@ static const struct {
     S(bad_rkey_ends_the_connection), S(read_before_bad_rkey_is_answered),
     S(local_error_waits_for_those_before), S(fatal_nak_lost),
     S(receive_too_small), S(error_state_flushes_late_receives),
+    { "peer_invalidates_with_its_send", peer_invalidates_with_its_send,
+      SIM_CAP_FAST_REG },
+    { "window_opens_and_closes", window_opens_and_closes, SIM_CAP_MW },
+    S(bulk_does_not_starve_others),
 };
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
 

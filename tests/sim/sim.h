@@ -136,6 +136,7 @@ typedef enum SimError {
     SIM_ERR_RECV_SMALL,         /* the peer's receive is too small */
     SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
     SIM_ERR_STALE,              /* a local key that was invalidated */
+    SIM_ERR_INVALIDATED,        /* a remote key that was invalidated */
     SIM_ERR_QKEY,               /* datagram that nobody may receive */
     SIM_ERR_COUNT
 } SimError;
