@@ -14,13 +14,12 @@ SimCapInfo sim_caps[SIM_CAP_COUNT] = {
     [SIM_CAP_RC] = { "RC", true, false },
     [SIM_CAP_UD] = { "UD", true, false },
     [SIM_CAP_GSI] = { "GSI", true, false },
-    [SIM_CAP_UC] = { "UC", false, false },
-    [SIM_CAP_ATOMIC] = { "ATOMIC", false, false },
+    [SIM_CAP_UC] = { "UC", true, false },
+    [SIM_CAP_ATOMIC] = { "ATOMIC", true, false },
     [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", false, false },
-    [SIM_CAP_ATOMIC_WRITE] = { "ATOMIC_WRITE", false, false },
-    [SIM_CAP_NOP] = { "NOP", false, false },
-    [SIM_CAP_FAST_REG] = { "FAST_REG", false, false },
-    [SIM_CAP_MW] = { "MW", false, false },
+    [SIM_CAP_NOP] = { "NOP", true, false },
+    [SIM_CAP_FAST_REG] = { "FAST_REG", true, false },
+    [SIM_CAP_MW] = { "MW", true, false },
 };
 
 static void options_plain(SimOptions *o)
@@ -102,6 +101,9 @@ bool sim_caps_probe(void)
         sim_caps[SIM_CAP_ATOMIC].present =
             can_send(FAKERNIC_SQ_ATOMIC_CMP_SWAP) &&
             can_send(FAKERNIC_SQ_ATOMIC_FETCH_ADD);
+        sim_caps[SIM_CAP_ATOMIC_MASKED].present =
+            can_send(FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP) &&
+            can_send(FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
         sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_SQ_NOP);
     }
     for (unsigned i = 0; i < SIM_CAP_COUNT; i++) {

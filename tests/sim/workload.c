@@ -146,6 +146,26 @@ static uint8_t pick_opcode(World *w, const SimQp *qp)
     return imm ? FAKERNIC_SQ_ATOMIC_CMP_SWAP : FAKERNIC_SQ_ATOMIC_FETCH_ADD;
 }
 
+/* What an atomic leaves behind (IBTA 9.4.5). */
+static uint64_t atomic_result(const SimSend *s, uint64_t value)
+{
+    uint64_t top = s->mask;
+
+    switch (s->opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+        return value == s->compare ? s->operand : value;
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        return value + s->operand;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+        return (value ^ s->compare) & s->compare_mask
+               ? value : (value & ~s->mask) | (s->operand & s->mask);
+    default:
+        /* No carry leaves a field; a mask bit is the top bit of one. */
+        return ((value & ~top) + (s->operand & ~top)) ^
+               ((value ^ s->operand) & top);
+    }
+}
+
 static void build_atomic(World *w, SimQp *qp, SimSend *s)
 {
     const SimMr *mr = s->shared ? qp->peer->host->counter : qp->zone;
@@ -162,11 +182,11 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
     memcpy(&value, qp->shadow + s->zone_offset, 8);
     s->original = value;
     s->compare = rng_pct(&w->rng, 60) ? value : rng_next(&w->rng);
-    if (s->opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP) {
-        value = value == s->compare ? s->operand : value;
-    } else if (s->opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD) {
-        value += s->operand;
+    if (s->opcode > FAKERNIC_SQ_ATOMIC_FETCH_ADD) {
+        s->mask = rng_next(&w->rng);
+        s->compare_mask = rng_next(&w->rng);
     }
+    value = atomic_result(s, value);
     s->result = value;
     memcpy(qp->shadow + s->zone_offset, &value, 8);
 }
