@@ -69,6 +69,7 @@ class Port:
         self.number = number
         self.ibdev = ibdev
         self.netdev = netdev
+        self.indexes = {}
         self.ip4 = f"{NETWORK4}.{number}"
         self.ip6 = f"{NETWORK6}:{number}"
 
@@ -80,6 +81,11 @@ class Port:
 
     def gid_index(self, family=4):
         """The index of the RoCEv2 GID of this port's address."""
+        if family not in self.indexes:
+            self.indexes[family] = self.find_gid_index(family)
+        return self.indexes[family]
+
+    def find_gid_index(self, family):
         if family == 4:
             end = "".join(f"{int(part):02x}" for part in self.ip4.split("."))
             wanted = f"0000:0000:0000:0000:0000:ffff:{end[:4]}:{end[4:]}"
@@ -157,14 +163,16 @@ def run_pair(server, client, server_command, client_command, listen=18515,
 # ---- the usual tools -----------------------------------------------------
 
 def pingpong(kind, server, client, options="", family=4, timeout=90):
-    """ibv_{rc,ud,…}_pingpong between two ports (or one with itself)."""
-    address = server.ip4 if family == 4 else server.ip6
+    """ibv_{rc,ud,…}_pingpong between two ports (or one with itself).
+
+    FAMILY is that of the GIDs; its server listens for TCP on IPv4 only.
+    """
     return run_pair(
         server, client,
         f"ibv_{kind}_pingpong -d {server.ibdev} -g {server.gid_index(family)} "
         f"{options}",
         f"ibv_{kind}_pingpong -d {client.ibdev} -g {client.gid_index(family)} "
-        f"{options} {address}", 18515, timeout)
+        f"{options} {server.ip4}", 18515, timeout)
 
 
 def rping(server, client, count=10, size=64, family=4, timeout=90):
@@ -177,18 +185,17 @@ def rping(server, client, count=10, size=64, family=4, timeout=90):
 
 def perftest(tool, server, client, options="", family=4, timeout=90):
     """One of perftest's ib_{write,read,send}_{bw,lat} programs."""
-    address = server.ip4 if family == 4 else server.ip6
-    common = "-F " + ("--ipv6-addr " if family == 6 else "") + options
+    common = f"-F {options}"
     return run_pair(
         server, client,
         f"{tool} -d {server.ibdev} -x {server.gid_index(family)} {common}",
         f"{tool} -d {client.ibdev} -x {client.gid_index(family)} {common} "
-        f"{address}", 18515, timeout)
+        f"{server.ip4}", 18515, timeout)
 
 
 def perftest_numbers(output):
     """The columns of perftest's last result line, as floats."""
-    rows = re.findall(r"^ *(\d+ +\d[\d .]*)$", output, re.M)
+    rows = re.findall(r"^ *(\d+ +\d[\d .\t]*)$", output, re.M)
     return [float(column) for column in rows[-1].split()] if rows else []
 
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fixtures of the VM tests: booted guests, reused while they are healthy."""
+
+import pytest
+
+from fakernic_test import rdma
+from fakernic_test.lab import Lab
+
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "guests(count, kernel, driver, **properties): what the "
+        "test's guests are; two with Linux 6.12 and fakernic without it")
+
+
+def wanted_guests(node):
+    """The arguments of the guests mark, with what it leaves out."""
+    mark = node.get_closest_marker("guests")
+    wanted = {"count": 2, "kernel": "6.12", "driver": "fakernic"}
+    if mark:
+        wanted.update(mark.kwargs)
+    return wanted
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that share a set of guests run one after the other."""
+    order = {}
+    for item in items:
+        key = repr(sorted(wanted_guests(item).items(), key=str))
+        item.set_key = order.setdefault(key, len(order))
+    items.sort(key=lambda item: item.set_key)
+
+
+@pytest.fixture(scope="session")
+def lab():
+    lab = Lab()
+    yield lab
+    lab.stop()
+
+
+@pytest.fixture
+def vms(lab, request):
+    """The booted guests of the test; healthy before and after it."""
+    wanted = wanted_guests(request.node)
+    driver = wanted.pop("driver")
+    model = "virtio-net-pci" if driver == "rxe" else "fakernic"
+    vms = lab.get(model=model, **wanted)
+    start = [vm.console.size() for vm in vms]
+    yield vms
+    try:
+        for vm in vms:
+            vm.assert_healthy()
+    except BaseException:
+        for vm, begin in zip(vms, start):
+            print(f"--- console of {vm.name} during this test\n"
+                  f"{vm.console.text(begin)[-4000:]}")
+        lab.stop()
+        raise
+
+
+@pytest.fixture
+def ports(lab, vms, request):
+    """The guests' RDMA ports, up and with addresses, at the default MTU."""
+    driver = wanted_guests(request.node)["driver"]
+    if getattr(lab, "ports_of", None) != lab.serial:
+        lab.ports = rdma.bring_up_all(vms, driver)
+        lab.ports_of = lab.serial
+    return lab.ports
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """After a failure the guests are in an unknown state: boot afresh."""
+    outcome = yield
+    if call.when == "call" and outcome.get_result().failed:
+        lab = item.funcargs.get("lab")
+        if lab:
+            lab.current = None

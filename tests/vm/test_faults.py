@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Wrong requests, killed applications and reloads leave nothing behind."""
+
+import re
+import time
+
+from fakernic_test import rdma
+
+
+def resources(port):
+    """The counts of `rdma resource`, without those of the kernel's own."""
+    text = port.guest.check(f"rdma resource show {port.ibdev}")
+    return dict(re.findall(r"\b(pd|cq|qp|cm_id|mr|ctx|srq) (\d+)", text))
+
+
+def wait_for_resources(port, wanted):
+    """Until they are as WANTED: the kernel cleans up after an exit."""
+    deadline = time.monotonic() + 20
+    while (found := resources(port)) != wanted:
+        assert time.monotonic() < deadline, f"{found} is left of {wanted}"
+        time.sleep(0.2)
+
+
+def test_bad_requests_get_the_right_completion(ports):
+    """Wrong keys, bounds, rights and peers: rdma_faults judges each."""
+    result = ports[0].guest.run("rdma_faults", 200)
+    assert result.ok, result
+    assert len(re.findall(r"^ok ", result.out, re.M)) >= 13, result
+
+
+def test_killed_application_leaves_nothing(ports):
+    a, b = ports
+    before = [resources(port) for port in ports]
+    server = a.guest.start(
+        f"ib_write_bw -d {a.ibdev} -x {a.gid_index()} -F -D 60", 100)
+    a.guest.check("until ss -Hltn 'sport = :18515' | grep -q .; "
+                  "do sleep 0.05; done")
+    client = b.guest.start(
+        f"ib_write_bw -d {b.ibdev} -x {b.gid_index()} -F -D 60 {a.ip4}", 100)
+    b.guest.check(f"until rdma resource show qp dev {b.ibdev} | "
+                  "grep -q 'type RC.*state RTS'; do sleep 0.1; done; sleep 1")
+    b.guest.check("pkill -9 ib_write_bw")
+    assert not client.wait().ok
+    a.guest.check("pkill -9 ib_write_bw")
+    assert not server.wait().ok
+    for port, counts in zip(ports, before):
+        wait_for_resources(port, counts)
+    rdma.pingpong("rc", a, b, "-n 100").check()
+
+
+def test_peer_killed_while_receiving_ends_the_sender(ports):
+    """The sender of a vanished peer gets an error, and does not hang."""
+    a, b = ports
+    before = [resources(port) for port in ports]
+    server = a.guest.start(f"rping -s -a {a.ip4} -C 1000000 -S 4000", 100)
+    a.guest.check(f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
+    client = b.guest.start(f"rping -c -a {a.ip4} -C 1000000 -S 4000", 100)
+    b.guest.check(f"until rdma resource show qp dev {b.ibdev} | "
+                  "grep -q 'type RC.*state RTS'; do sleep 0.1; done; sleep 1")
+    a.guest.check("pkill -9 rping")
+    server.wait()
+    assert not client.wait().timed_out
+    for port, counts in zip(ports, before):
+        wait_for_resources(port, counts)
+
+
+def test_twenty_reloads(ports, lab):
+    """The driver goes and comes back 20 times, then works."""
+    a, b = ports
+    script = """
+        set -e
+        for i in $(seq 20); do
+            modprobe -r fakernic
+            [ -z "$(ls /sys/class/infiniband)" ]
+            modprobe fakernic
+            for try in $(seq 100); do
+                [ -n "$(ls /sys/class/infiniband)" ] && break
+                sleep 0.05
+            done
+            [ -n "$(ls /sys/class/infiniband)" ]
+        done
+        """
+    try:
+        a.guest.check(script, 200)
+        lab.ports[0] = rdma.bring_up(a.vm, 1)
+        rdma.pingpong("rc", lab.ports[0], b, "-c").check()
+        assert resources(lab.ports[0]).get("mr", "0") == "0"
+    except BaseException:
+        lab.current = None
+        raise
+
+
+def test_reload_in_the_middle_of_ping(ports, lab):
+    """Unloading under Ethernet traffic is no different."""
+    a, b = ports
+    job = b.guest.start(f"ping -i 0.05 -w 5 {a.ip4}", 30)
+    time.sleep(1)
+    a.guest.check("modprobe -r fakernic && modprobe fakernic")
+    job.wait()
+    lab.ports[0] = rdma.bring_up(a.vm, 1)
+    rdma.pingpong("rc", lab.ports[0], b, "-n 100").check()

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Debian 12's kernel, on both sides and against Debian 13's."""
+
+import pytest
+
+from fakernic_test import rdma
+
+OLD = pytest.mark.guests(kernel="6.1")
+MIXED = pytest.mark.guests(kernel=("6.1", "6.12"))
+
+
+@MIXED
+def test_kernels_are_what_they_should_be(ports):
+    versions = [port.guest.check("uname -r") for port in ports]
+    assert versions[0].startswith("6.1.") and versions[1].startswith("6.12.")
+
+
+@MIXED
+@pytest.mark.parametrize("options", ("-c", "-e"), ids=("polling", "events"))
+def test_rc_pingpong_between_kernels(ports, options):
+    rdma.pingpong("rc", *ports, options).check()
+
+
+@MIXED
+def test_ud_pingpong_between_kernels(ports):
+    rdma.pingpong("ud", *ports).check()
+
+
+@MIXED
+def test_rping_both_ways(ports):
+    a, b = ports
+    rdma.rping(a, b, family=6).check()
+    rdma.rping(b, a, family=4).check()
+
+
+@MIXED
+@pytest.mark.parametrize("tool", ("ib_write_bw", "ib_read_lat", "ib_send_bw"))
+def test_perftest_between_kernels(ports, tool):
+    rdma.perftest(tool, *ports, "-n 200").check()
+
+
+@MIXED
+def test_line_of_text_between_kernels(ports):
+    rdma.line_of_text(*ports, "from new to old").check()
+
+
+@MIXED
+def test_bad_requests_on_the_old_kernel(ports):
+    result = ports[0].guest.run("rdma_faults", 200)
+    assert result.ok, result
+
+
+@MIXED
+def test_reloads_on_the_old_kernel(ports, lab):
+    a, b = ports
+    a.guest.check("set -e; for i in $(seq 5); do modprobe -r fakernic; "
+                  "modprobe fakernic; done", 120)
+    lab.ports[0] = rdma.bring_up(a.vm, 1)
+    rdma.pingpong("rc", lab.ports[0], b, "-n 100").check()

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One guest by itself, and what QEMU says to wrong properties."""
+
+import subprocess
+
+import pytest
+
+from fakernic_test import rdma
+from fakernic_test.vm import QEMU
+
+FUTURE = 0x7fff0000
+
+
+@pytest.mark.guests(count=1)
+def test_one_guest_alone_talks_to_itself(ports):
+    (port,) = ports
+    rdma.pingpong("rc", port, port, "-c").check()
+    rdma.rping(port, port, count=5).check()
+    rdma.line_of_text(port, port, "to myself").check()
+
+
+@pytest.mark.guests(count=1, x_interface_version=FUTURE)
+def test_unknown_interface_version_is_refused(vms):
+    """One clear line in dmesg, no device, no complaint, no crash."""
+    (vm,) = vms
+    vm.guest.check("modprobe fakernic")
+    lines = [line for line in vm.guest.check("dmesg").splitlines()
+             if "fakernic" in line and "interface version" in line]
+    assert len(lines) == 1, lines
+    assert vm.guest.check("ls /sys/class/infiniband 2>/dev/null || :") == ""
+    vm.guest.check("modprobe -r fakernic")
+
+
+@pytest.mark.parametrize("properties", (
+    "mac=nonsense", "max-qp=0", "max-qp=-1", "mtu-max=100000", "uars=3000000000",
+    "nosuchproperty=1", "netdev=nothere"))
+def test_wrong_properties_are_refused(properties):
+    """QEMU's own error style and exit code 1, never a crash."""
+    result = subprocess.run(
+        [QEMU, "-machine", "q35", "-nodefaults", "-display", "none",
+         "-L", "/usr/share/seabios", "-L", "/usr/share/qemu", "-S",
+         "-device", f"fakernic,{properties}"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+        check=False)
+    assert result.returncode == 1, result
+    assert f"-device fakernic,{properties}: " in result.stderr, result

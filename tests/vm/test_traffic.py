@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RDMA between two guests and within one, by the tools everyone knows."""
+
+import pytest
+
+from fakernic_test import rdma
+
+FAMILIES = pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
+
+
+@FAMILIES
+def test_ping(ports, family):
+    a, b = ports
+    out = b.guest.check(
+        f"ping -c 5 -i 0.2 {a.ip4 if family == 4 else a.ip6}")
+    assert " 0% packet loss" in out
+
+
+@FAMILIES
+@pytest.mark.parametrize("options", ("", "-e"), ids=("polling", "events"))
+def test_rc_pingpong(ports, options, family):
+    """1000 SENDs each way; -c has every byte compared."""
+    rdma.pingpong("rc", *ports, f"-c {options}", family).check()
+
+
+@FAMILIES
+@pytest.mark.parametrize("options", ("", "-e"), ids=("polling", "events"))
+def test_ud_pingpong(ports, options, family):
+    rdma.pingpong("ud", *ports, options, family).check()
+
+
+@FAMILIES
+def test_rping_compares_every_byte(ports, family):
+    pair = rdma.rping(*ports, count=10, size=4000, family=family).check()
+    assert "rdma-ping-9" in pair.client.out
+
+
+@pytest.mark.parametrize("tool", ("ib_write_bw", "ib_read_bw", "ib_send_bw"))
+def test_bandwidth(ports, tool):
+    pair = rdma.perftest(tool, *ports, "-n 300 -s 65536").check()
+    assert rdma.perftest_numbers(pair.client.out)[3] > 0
+
+
+@pytest.mark.parametrize("tool", ("ib_write_lat", "ib_read_lat", "ib_send_lat"))
+def test_latency(ports, tool):
+    pair = rdma.perftest(tool, *ports, "-n 200").check()
+    assert rdma.perftest_numbers(pair.client.out)[4] > 0
+
+
+def test_bandwidth_over_ud(ports):
+    rdma.perftest("ib_send_bw", *ports, "-c UD -n 200 -s 1024").check()
+
+
+def test_bandwidth_by_events(ports):
+    rdma.perftest("ib_send_bw", *ports, "-e -n 200 -s 4096").check()
+
+
+def test_many_queue_pairs(ports):
+    rdma.perftest("ib_write_bw", *ports, "-q 8 -n 100 -s 8192").check()
+
+
+@FAMILIES
+def test_line_of_text(ports, family):
+    pair = rdma.line_of_text(*ports, "written from afar", family).check()
+    assert 'in my memory: "written from afar"' in pair.server.out
+    assert 'brought back "written from afar"' in pair.client.out
+
+
+@pytest.mark.parametrize("mtu, path_mtu", ((1500, 1024), (9000, 4096)))
+def test_mtu(ports, mtu, path_mtu):
+    """The path MTU follows the interface's, and full frames pass."""
+    for port in ports:
+        port.set_mtu(mtu)
+    try:
+        devinfo = ports[0].guest.check("ibv_devinfo")
+        assert f"active_mtu:\t\t{path_mtu}" in devinfo, devinfo
+        out = ports[1].guest.check(
+            f"ping -c 3 -i 0.2 -M do -s {mtu - 28} {ports[0].ip4}")
+        assert " 0% packet loss" in out
+        rdma.pingpong("rc", *ports, f"-c -s 20000 -m {path_mtu} -n 200").check()
+    finally:
+        for port in ports:
+            port.set_mtu(1500)
+
+
+@FAMILIES
+def test_one_guest_in_loopback(ports, family):
+    """Both ends in one guest: the frames never leave the device."""
+    a = ports[0]
+    rdma.pingpong("rc", a, a, "-c", family).check()
+    rdma.pingpong("ud", a, a, "", family).check()
+
+
+def test_loopback_leaves_the_wire_alone(ports):
+    a = ports[0]
+    with a.vm.capture() as path:
+        rdma.pingpong("rc", a, a, "-n 100").check()
+    assert b"\x12\xb7" not in path.read_bytes()[24:]     # UDP port 4791
+
+
+def test_wire_carries_rocev2(ports):
+    a, b = ports
+    with a.vm.capture() as path:
+        rdma.pingpong("rc", a, b, "-n 100").check()
+    assert path.read_bytes().count(b"\x12\xb7") >= 200
+
+
+def test_link_down_and_up(ports):
+    """Pulling the cable takes carrier and port down, and back."""
+    a, b = ports
+    wait = ("for i in $(seq 100); do {} && exit 0; sleep 0.1; done; "
+            "rdma link; exit 1")
+    a.vm.set_link(False)
+    try:
+        a.guest.check(wait.format("rdma link | grep -q 'state DOWN'"))
+        assert a.guest.check(f"cat /sys/class/net/{a.netdev}/carrier") == "0\n"
+    finally:
+        a.vm.set_link(True)
+    a.guest.check(wait.format("rdma link | grep -q 'state ACTIVE'"))
+    rdma.pingpong("rc", a, b, "-n 100").check()
