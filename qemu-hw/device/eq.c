@@ -16,10 +16,15 @@
 void fakernic_interrupt(FakernicState *s, unsigned vector)
 {
     PCIDevice *pci = PCI_DEVICE(s);
+    MemReentrancyGuard *guard = &DEVICE(s)->mem_reentrancy_guard;
+    bool engaged = guard->engaged_in_io;
 
     if (msix_enabled(pci)) {
         trace_fakernic_interrupt(vector);
+        /* The guest may have pointed the message at this device's own BARs. */
+        guard->engaged_in_io = true;
         msix_notify(pci, vector);
+        guard->engaged_in_io = engaged;
     }
 }
 

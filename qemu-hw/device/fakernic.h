@@ -45,6 +45,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 #define FAKERNIC_FEATURES_IMPLEMENTED                                       \
     (FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_UD |      \
      FAKERNIC_FEATURE_RAW_PACKET | FAKERNIC_FEATURE_ATOMIC |                \
+     FAKERNIC_FEATURE_ATOMIC_WRITE |                                        \
      FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_MW |                           \
      FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |                \
      FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |                  \
@@ -393,6 +394,8 @@ void fakernic_port_reset(FakernicState *s);
 void fakernic_port_cleanup(FakernicState *s);
 bool fakernic_port_link_up(FakernicState *s);
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu);
+/* Looks whether a wire that took no frames has gone. */
+void fakernic_port_unblock(FakernicState *s);
 /* Sends one frame; sets tx_blocked when the wire takes no more for now. */
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len);
 

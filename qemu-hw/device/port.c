@@ -97,6 +97,21 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
     s->tx_blocked = qemu_send_packet_async(nc, frame, len, fakernic_sent) == 0;
 }
 
+void fakernic_port_unblock(FakernicState *s)
+{
+    NetClientState *peer = qemu_get_queue(s->nic)->peer;
+
+    /*
+     * A netdev that lost its connection never calls fakernic_sent() for the
+     * frame it could not send. Handing it out again drops it.
+     */
+    if (!peer) {
+        s->tx_blocked = false;
+    } else if (peer->link_down) {
+        qemu_flush_queued_packets(peer);
+    }
+}
+
 bool fakernic_port_link_up(FakernicState *s)
 {
     return !qemu_get_queue(s->nic)->link_down;
@@ -131,9 +146,10 @@ void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu)
 
 void fakernic_port_reset(FakernicState *s)
 {
-    /* Calls fakernic_sent() for what it throws away. */
-    qemu_purge_queued_packets(qemu_get_queue(s->nic));
-    s->tx_blocked = false;
+    /*
+     * A frame the netdev has begun to send stays with it (tx_blocked): taking
+     * it back would break the framing of stream sockets.
+     */
     s->port_qpn = 0;
     s->port_filter = 0;
     memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));

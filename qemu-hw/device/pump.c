@@ -14,8 +14,10 @@
 #include "fakernic.h"
 #include "../trace.h"
 
-#define FAKERNIC_PUMP_COMMANDS  32
+#define FAKERNIC_PUMP_COMMANDS  8
 #define FAKERNIC_PUMP_FRAMES    256
+/* How often a wire that takes no frames is looked at. */
+#define FAKERNIC_TX_BLOCKED_NS  100000000
 
 /* The QPs of a CQ that failed go to the error state (IBTA C10-76). */
 static void fakernic_pump_cq_errors(FakernicState *s)
@@ -71,6 +73,9 @@ static bool fakernic_pump_once(FakernicState *s)
     bool more = fakernic_cmdq_run(s, FAKERNIC_PUMP_COMMANDS);
     RoceTime now = fakernic_now();
 
+    if (s->tx_blocked) {
+        fakernic_port_unblock(s);
+    }
     if (roce_deadline(s->roce) <= now) {
         roce_tick(s->roce, now);
     }
@@ -79,6 +84,7 @@ static bool fakernic_pump_once(FakernicState *s)
 
 void fakernic_pump(FakernicState *s)
 {
+    RoceTime deadline;
     bool more;
 
     if (s->pumping) {
@@ -98,7 +104,11 @@ void fakernic_pump(FakernicState *s)
     if (more) {
         qemu_bh_schedule(s->bh);
     }
-    fakernic_clock_set(s, roce_deadline(s->roce));
+    deadline = roce_deadline(s->roce);
+    if (s->tx_blocked) {
+        deadline = MIN(deadline, fakernic_now() + FAKERNIC_TX_BLOCKED_NS);
+    }
+    fakernic_clock_set(s, deadline);
 }
 
 void fakernic_pump_bh(void *opaque)

@@ -1543,6 +1543,263 @@ static void test_rc_atomic(void)
     machine_stop(&m);
 }
 
+/* 8 bytes, inline, stored as one. */
+static void test_rc_atomic_write(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_ATOMIC_WRITE, 0, 4096, 0);
+    wqe.hdr.sge_count = 0;
+    wqe.hdr.inline_length = LE16(8);
+    wqe.hdr.flags |= FAKERNIC_SQ_INLINE;
+    memcpy(wqe.bytes + FAKERNIC_SQ_DATA_OFFSET_RDMA, "atomic-w", 8);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_ATOMIC_WRITE, FAKERNIC_WC_SUCCESS);
+    g_assert_cmphex(qtest_readq(m.qts, s.data + 4096), ==,
+                    ldq_le_p("atomic-w"));
+    machine_stop(&m);
+}
+
+/* Posts a WQE that consists of a header and a 48-byte segment. */
+static void post_segment(Nic *n, Qp *qp, uint8_t opcode, const void *segment)
+{
+    Wqe wqe = { .hdr = { .opcode = opcode, .flags = FAKERNIC_SQ_SIGNALED,
+                         .bb_count = 1 } };
+
+    memcpy(wqe.bytes + sizeof(wqe.hdr), segment, 48);
+    sq_put(n, qp, &wqe, sizeof(wqe));
+    sq_ring(n, qp);
+}
+
+static uint32_t fast_reg_key(Nic *n, uint32_t pd, uint32_t max_pages)
+{
+    struct fakernic_create_mr_req req = {
+        .pdn = LE32(pd), .type = FAKERNIC_MR_FAST_REG, .tag = 1,
+        .max_pages = LE32(max_pages),
+    };
+
+    return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+}
+
+/* Registered by a work request from a table, used, invalidated, refused. */
+static void test_fast_reg(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    struct fakernic_sq_reg_mr reg;
+    uint32_t key;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    key = (fast_reg_key(&n, s.pd, 4) & ~0xffu) | 0x42;
+    /* Pages 3, 2, 1, 0 of the buffer, from address 0x10000 on. */
+    reg = (struct fakernic_sq_reg_mr) {
+        .iova = LE64(0x10000), .length = LE64(4 * 4096), .key = LE32(key),
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_WRITE),
+        .pages = { .address = LE64(build_tables(&m, 1, s.data + 3 * 4096,
+                                                -4096ull, 4)),
+                   .page_count = LE32(4), .page_shift = 12, .levels = 1 },
+    };
+    post_segment(&n, &a, FAKERNIC_SQ_REG_MR, &reg);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_REG_MR, FAKERNIC_WC_SUCCESS);
+    fill(&n, &s, 32768, 8192);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 32768, 0, 8192);
+    wqe.rdma.rdma.remote_address = LE64(0x10000);
+    wqe.rdma.rdma.rkey = LE32(key);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 32768, 3 * 4096, 4096);
+    assert_same(&n, &s, 32768 + 4096, 2 * 4096, 4096);
+    wqe = (Wqe) { .hdr = { .opcode = FAKERNIC_SQ_LOCAL_INV, .bb_count = 1,
+                           .flags = FAKERNIC_SQ_SIGNALED,
+                           .imm_or_key = LE32(key) } };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_LOCAL_INV, FAKERNIC_WC_SUCCESS);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 32768, 0, 8);
+    wqe.rdma.rdma.rkey = LE32(key);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    machine_stop(&m);
+}
+
+/* Malformed page lists and reserved fields in REG_MR and BIND_MW. */
+static void test_segment_malformed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct {
+        struct fakernic_sq_reg_mr reg;
+        uint16_t vendor_err;
+    } cases[6];
+    struct fakernic_sq_bind_mw bind = { .rsvd = { 0, LE64(1) } };
+    struct fakernic_cqe cqe;
+    Qp a, b;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        cases[i].reg = (struct fakernic_sq_reg_mr) {
+            .length = LE64(4096), .key = LE32(fast_reg_key(&n, s.pd, 512)),
+            .pages = contiguous(s.data, 4096),
+        };
+        cases[i].vendor_err = FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    cases[0].reg.length = 0;
+    cases[1].reg.length = LE64(513 * 4096);
+    cases[2].reg.pages.page_count = 0;
+    cases[3].reg.pages.levels = 7;
+    cases[4].reg.pages.levels = 1;
+    cases[4].reg.pages.address = LE64(1ull << 55);
+    cases[4].vendor_err = FAKERNIC_VENDOR_SQ_DMA;
+    cases[5].reg.rsvd = LE64(1);
+    cases[5].vendor_err = FAKERNIC_VENDOR_SQ_RSVD;
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        rc_pair(&n, &s, &a, &b);
+        post_segment(&n, &a, FAKERNIC_SQ_REG_MR, &cases[i].reg);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND,
+                  FAKERNIC_WC_LOC_QP_OP_ERR);
+        g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, cases[i].vendor_err);
+    }
+    rc_pair(&n, &s, &a, &b);
+    post_segment(&n, &a, FAKERNIC_SQ_BIND_MW, &bind);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
+    machine_stop(&m);
+}
+
+static void ud_up(Nic *n, Setup *s, Qp *qp, uint32_t qkey)
+{
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1, .qkey = LE32(qkey) },
+    };
+
+    qp_create(n, qp, FAKERNIC_QP_UD, s->pd, &s->cq, 0);
+    req.qpn = LE32(qp->qpn);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    assert_status(qp_to(n, qp->qpn, FAKERNIC_QPS_RTR), OK);
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+/* A datagram, then one with a reserved field set: the SQ alone fails. */
+static void test_ud(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_ud ud;
+        struct fakernic_sge sge;
+        uint8_t rest[48];
+    } wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_SIGNALED,
+                 .sge_count = 1, .bb_count = 2 },
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    ud_up(&n, &s, &a, 0x1111);
+    ud_up(&n, &s, &b, 0x2222);
+    fill(&n, &s, 0, 500);
+    rq_post(&n, &b.rq, 9, s.data + 4096, 4096, s.key);
+    memcpy(wqe.ud.av.dgid, own_gid, 16);
+    memcpy(wqe.ud.av.dmac, nic_mac, 6);
+    wqe.ud.dest_qpn = LE32(b.qpn);
+    wqe.ud.qkey = LE32(0x2222);
+    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(500), LE32(s.key) };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    for (unsigned i = 0; i < 2; i++) {
+        while (!cq_poll(&n, &s.cq, &cqe)) {
+            g_usleep(1000);
+        }
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        if (cqe.opcode == FAKERNIC_CQE_RECV) {
+            g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 540);
+            g_assert_cmpuint(le32_to_cpu(cqe.src_qpn), ==, a.qpn);
+            g_assert_cmpuint(cqe.network_type, ==, FAKERNIC_GID_IPV4);
+            g_assert_true(cqe.flags & FAKERNIC_CQE_GRH);
+        }
+    }
+    assert_same(&n, &s, 0, 4096 + 40, 500);
+    wqe.ud.av.rsvd = LE16(1);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_SQE);
+    machine_stop(&m);
+}
+
+/* Receives: too many SGEs, a reserved field, an index no queue can have. */
+static void test_recv_malformed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    for (unsigned i = 0; i < 3; i++) {
+        Qp a, b;
+
+        rc_pair(&n, &s, &a, &b);
+        rq_post(&n, &b.rq, 77, s.data + 4096, 4096, s.key);
+        switch (i) {
+        case 0:
+            qtest_writeb(m.qts, b.rq.address + 4, 4);   /* slots hold 3 */
+            break;
+        case 1:
+            qtest_writeb(m.qts, b.rq.address + 15, 1);
+            break;
+        default:
+            queue_record(&n, &b.rq, b.rq.depth + 1);
+            break;
+        }
+        wqe = wqe_send(&s, 0, 8);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        if (i < 2) {
+            cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV,
+                      FAKERNIC_WC_LOC_QP_OP_ERR);
+            g_assert_cmphex(le32_to_cpu(cqe.wqe_index), ==, 77);
+            g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
+                             FAKERNIC_VENDOR_RQ_FORMAT);
+        }
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
+        g_assert_cmpuint(qp_state(&n, b.qpn), ==, FAKERNIC_QPS_ERR);
+    }
+    machine_stop(&m);
+}
+
 /* A WQE that wraps around the end of the ring, with inline data. */
 static void test_rc_inline_wrap(void)
 {
@@ -2153,6 +2410,75 @@ static void test_bus_master_off(void)
     machine_stop(&m);
 }
 
+/* A message that the guest points at the device's own RESET bit is blocked. */
+static void test_msix_into_own_bar(void)
+{
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    qtest_writel(m.qts, msix_entry(&n, 0) + PCI_MSIX_ENTRY_LOWER_ADDR,
+                 n.regs.addr + FAKERNIC_REG_CONTROL);
+    qtest_writel(m.qts, msix_entry(&n, 0) + PCI_MSIX_ENTRY_DATA,
+                 FAKERNIC_CONTROL_RESET);
+    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY | FAKERNIC_STATUS_ENABLED);
+    machine_stop(&m);
+}
+
+/* Nor does DMA reach registers: neither its own nor another device's. */
+static void test_dma_into_bar(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    uint32_t key;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    key = mr_create(&n, s.pd, n.regs.addr, 4096, FAKERNIC_ACCESS_LOCAL_WRITE |
+                    FAKERNIC_ACCESS_REMOTE_WRITE);
+    qtest_memset(m.qts, s.data, 0xff, 64);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 4);
+    wqe.rdma.rdma.remote_address = LE64(n.regs.addr + FAKERNIC_REG_TEST);
+    wqe.rdma.rdma.rkey = LE32(key);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_TEST), ==, 0);
+    machine_stop(&m);
+}
+
+/* Plugged in, brought up and pulled out with live objects, more than once. */
+static void test_hotplug(void)
+{
+    Machine m;
+
+    /* The later machine type wins; this one has ACPI hotplug on its root. */
+    machine_start(&m, "-machine pc");
+    for (unsigned i = 0; i < 3; i++) {
+        Nic n;
+        Setup s;
+        Qp a, b;
+
+        qtest_qmp_device_add(m.qts, "fakernic", "nic", "{'addr': '06'}");
+        nic_find(&n, &m, 6);
+        nic_bringup(&n);
+        setup(&n, &s);
+        rc_pair(&n, &s, &a, &b);
+        qpci_unplug_acpi_device_test(m.qts, "nic", 6);
+        g_free(n.pci);
+    }
+    machine_stop(&m);
+}
+
 /* ---- the port ---------------------------------------------------------------------------------- */
 
 /* A raw-packet QP as the Ethernet port. */
@@ -2542,11 +2868,16 @@ int main(int argc, char **argv)
         { "rc/send", test_rc_send },
         { "rc/rdma", test_rc_rdma },
         { "rc/atomic", test_rc_atomic },
+        { "rc/atomic-write", test_rc_atomic_write },
+        { "rc/fast-reg", test_fast_reg },
         { "rc/inline-wrap", test_rc_inline_wrap },
         { "rc/rnr", test_rc_rnr },
         { "rc/srq", test_srq_receive },
         { "rc/key-errors", test_key_errors },
         { "sq/malformed", test_wqe_malformed },
+        { "sq/segment-malformed", test_segment_malformed },
+        { "rq/malformed", test_recv_malformed },
+        { "ud/send", test_ud },
         { "sq/overrun", test_sq_overrun },
         { "cq/event", test_event_and_interrupt },
         { "cq/solicited", test_event_solicited },
@@ -2554,6 +2885,9 @@ int main(int argc, char **argv)
         { "cq/resize", test_cq_resize },
         { "eq/full", test_eq_full },
         { "msix/masked", test_msix_masked },
+        { "msix/into-own-bar", test_msix_into_own_bar },
+        { "dma/into-bar", test_dma_into_bar },
+        { "hotplug", test_hotplug },
         { "doorbell/rules", test_doorbell_rules },
         { "reset/control", test_reset },
         { "reset/flr", test_flr },
