@@ -17,6 +17,7 @@ SimCapInfo sim_caps[SIM_CAP_COUNT] = {
     [SIM_CAP_UC] = { "UC", true, false },
     [SIM_CAP_ATOMIC] = { "ATOMIC", true, false },
     [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", false, false },
+    [SIM_CAP_ATOMIC_WRITE] = { "ATOMIC_WRITE", true, false },
     [SIM_CAP_NOP] = { "NOP", true, false },
     [SIM_CAP_FAST_REG] = { "FAST_REG", true, false },
     [SIM_CAP_MW] = { "MW", true, false },
@@ -104,6 +105,8 @@ bool sim_caps_probe(void)
         sim_caps[SIM_CAP_ATOMIC_MASKED].present =
             can_send(FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP) &&
             can_send(FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
+        sim_caps[SIM_CAP_ATOMIC_WRITE].present =
+            can_send(FAKERNIC_SQ_ATOMIC_WRITE);
         sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_SQ_NOP);
     }
     for (unsigned i = 0; i < SIM_CAP_COUNT; i++) {

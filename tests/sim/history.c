@@ -338,7 +338,8 @@ static void unknown_effect(World *w, SimQp *qp, uint32_t index)
     unsigned there = qp->peer->host->number;
     bool one_sided = !opcode_is_send(s->opcode);
     bool to_arena = one_sided && s->opcode != FAKERNIC_SQ_RDMA_WRITE &&
-                    s->opcode != FAKERNIC_SQ_RDMA_WRITE_IMM;
+                    s->opcode != FAKERNIC_SQ_RDMA_WRITE_IMM &&
+                    s->opcode != FAKERNIC_SQ_ATOMIC_WRITE;
 
     if (to_arena) {
         for (unsigned i = 0; i < s->sge_count; i++) {

@@ -357,7 +357,8 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     }
     *address = mr->iova + s->zone_offset;
     *rkey = mr->key;
-    if (mr != qp->zone && opcode_is_atomic(s->opcode)) {
+    if (mr != qp->zone && (opcode_is_atomic(s->opcode) ||
+                           s->opcode == FAKERNIC_SQ_ATOMIC_WRITE)) {
         *address &= ~7ull;
     }
     if (s->error == SIM_ERR_RKEY_INDEX) {

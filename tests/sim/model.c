@@ -127,6 +127,8 @@ static uint8_t send_cqe_opcode(uint8_t opcode)
         return FAKERNIC_CQE_MASKED_CMP_SWAP;
     case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
         return FAKERNIC_CQE_MASKED_FETCH_ADD;
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        return FAKERNIC_CQE_ATOMIC_WRITE;
     case FAKERNIC_SQ_NOP:
         return FAKERNIC_CQE_NOP;
     default:
@@ -143,7 +145,8 @@ static bool is_atomic(const SimSend *s)
 static bool is_write(const SimSend *s)
 {
     return s->opcode == FAKERNIC_SQ_RDMA_WRITE ||
-           s->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
+           s->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM ||
+           s->opcode == FAKERNIC_SQ_ATOMIC_WRITE;
 }
 
 /* ---- effects at the responder ------------------------------------------------------ */

@@ -81,6 +81,7 @@ typedef enum SimCap {
     SIM_CAP_UC,
     SIM_CAP_ATOMIC,
     SIM_CAP_ATOMIC_MASKED,
+    SIM_CAP_ATOMIC_WRITE,
     SIM_CAP_NOP,
     SIM_CAP_FAST_REG,
     SIM_CAP_MW,

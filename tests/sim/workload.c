@@ -139,6 +139,9 @@ static uint8_t pick_opcode(World *w, const SimQp *qp)
     if (roll < reads) {
         return FAKERNIC_SQ_RDMA_READ;
     }
+    if (sim_caps[SIM_CAP_ATOMIC_WRITE].present && rng_pct(&w->rng, 20)) {
+        return FAKERNIC_SQ_ATOMIC_WRITE;
+    }
     if (sim_caps[SIM_CAP_ATOMIC_MASKED].present && rng_pct(&w->rng, 30)) {
         return imm ? FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP
                    : FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
@@ -199,6 +202,10 @@ static void build_one_sided(World *w, SimQp *qp, SimSend *s)
     }
     s->zone_offset = rng_below(&w->rng,
                                (uint32_t)qp->zone->length - s->length + 1);
+    if (s->opcode == FAKERNIC_SQ_ATOMIC_WRITE) {
+        s->zone_offset = (uint32_t)(-qp->zone->iova & 7) +
+                         8 * rng_below(&w->rng, 4);
+    }
     if (s->opcode == FAKERNIC_SQ_RDMA_READ) {
         memcpy(s->data, qp->shadow + s->zone_offset, s->length);
     } else {
@@ -214,7 +221,13 @@ static void build_data(World *w, SimQp *qp, SimSend *s)
     if (s->opcode >= FAKERNIC_SQ_LOCAL_INV) {
         return;
     }
-    s->sge_count = split(w, s->length, &s->sge);
+    if (s->opcode == FAKERNIC_SQ_ATOMIC_WRITE) {
+        s->sge = world_alloc(w, sizeof(*s->sge));
+        s->sge->length = 8;
+        s->sge_count = 1;
+    } else {
+        s->sge_count = split(w, s->length, &s->sge);
+    }
     if (s->opcode == FAKERNIC_SQ_RDMA_READ || opcode_is_atomic(s->opcode)) {
         if (qp->lease && qp->lease_into) {
             place_in_lease(w, qp, s->sge, s->sge_count);
@@ -249,8 +262,8 @@ SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
     s = &qp->send[qp->send_count];
     s->opcode = opcode;
     s->flags = flags;
-    s->length = opcode_is_atomic(opcode) ? 8
-                : opcode == FAKERNIC_SQ_NOP ? 0 : length;
+    s->length = opcode_is_atomic(opcode) || opcode == FAKERNIC_SQ_ATOMIC_WRITE
+                ? 8 : opcode == FAKERNIC_SQ_NOP ? 0 : length;
     s->message = -1;
     if (opcode == FAKERNIC_SQ_SEND_IMM ||
         opcode == FAKERNIC_SQ_RDMA_WRITE_IMM) {
@@ -284,7 +297,9 @@ static uint8_t pick_flags(World *w, uint8_t opcode, uint32_t length, bool last)
     if (rng_pct(&w->rng, o->fence_pct)) {
         flags |= FAKERNIC_SQ_FENCE;
     }
-    if (length <= FAKERNIC_INLINE_MAX && opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM &&
+    if (length <= FAKERNIC_INLINE_MAX &&
+        (opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM ||
+         opcode == FAKERNIC_SQ_ATOMIC_WRITE) &&
         rng_pct(&w->rng, o->inline_pct)) {
         flags |= FAKERNIC_SQ_INLINE;
     }
@@ -305,7 +320,8 @@ static bool error_fits(const SimQp *qp, const SimSend *s, SimError e)
         return one_sided && s->length && !s->shared;
     case SIM_ERR_BOUNDS:
         return one_sided && s->length && !s->shared &&
-               !opcode_is_atomic(s->opcode);
+               !opcode_is_atomic(s->opcode) &&
+               s->opcode != FAKERNIC_SQ_ATOMIC_WRITE;
     case SIM_ERR_ALIGN:
         return opcode_is_atomic(s->opcode) && !s->shared;
     case SIM_ERR_LKEY:
