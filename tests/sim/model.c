@@ -601,7 +601,7 @@ static SimSend *find_datagram(const SimQp *qp, SimQp *src, const uint8_t *data,
     for (uint32_t i = 0; i < src->fetched; i++) {
         SimSend *s = &src->send[i];
 
-        if (s->error != SIM_ERR_NONE) {
+        if (s->error != SIM_ERR_NONE || s->done == SIM_FAILED) {
             continue;
         }
         if (s->ud_dest != qp || !recv_matches(s, &without) ||

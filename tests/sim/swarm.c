@@ -176,6 +176,7 @@ static void draw_datagram(SimOptions *o, Rng *r)
         o->ud_no_recv_pct = rng_pct(r, 50) ? rng_below(r, 60) : 0;
     }
     o->error_pct = rng_pct(r, 30) ? 50 : 0;
+    o->lives = rng_range(r, 1, 2);
 }
 
 static void draw_errors(SimOptions *o, Rng *r)

@@ -739,7 +739,7 @@ static void set_lives(World *w)
         SimQp *qp = &w->qp[i];
 
         qp->life_end = qp->send_count;
-        if (w->options.lives > 1 && qp->type == FAKERNIC_QP_RC) {
+        if (w->options.lives > 1 && qp->type != FAKERNIC_QP_UC) {
             qp->life_end = rng_below(&w->rng, qp->send_count + 1);
         }
         /* What is silent cannot be waited for. */
@@ -933,8 +933,24 @@ static bool conn_intact(const SimConn *conn)
     return !conn->injected && !model_may_break(conn->side[0]);
 }
 
+/* SQE is left by the host's word; what was flushed stays so (10.3.1.6). */
+static void recover_datagrams(World *w)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        SimQp *qp = &w->qp[i];
+
+        if (!qp->conn && qp->sq_failed) {
+            qp->sq_failed = false;
+            if (host_modify_state(qp, FAKERNIC_QPS_RTS) != FAKERNIC_CMD_OK) {
+                world_fail(w, "QP %u: SQE to RTS was refused", qp->qpn);
+            }
+        }
+    }
+}
+
 void workload_next_life(World *w)
 {
+    recover_datagrams(w);
     for (uint32_t i = 0; i < w->conn_count; i++) {
         SimQp **side = w->conn[i].side;
 
