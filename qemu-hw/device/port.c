@@ -7,15 +7,17 @@
  * through the filter, to the raw-packet QP that SET_PORT named.
  */
 #include "qemu/osdep.h"
+#include "qemu/bswap.h"
 #include "net/eth.h"
 #include "fakernic.h"
 #include "../trace.h"
 
+/* Frames of 14 bytes and more; they may lie at any address. */
 static size_t fakernic_frame_limit(const FakernicState *s, const uint8_t *frame)
 {
-    bool tagged = eth_get_l2_hdr_length(frame) > sizeof(struct eth_header);
+    bool tagged = lduw_be_p(frame + 2 * ETH_ALEN) == ETH_P_VLAN;
 
-    return s->port_mtu + sizeof(struct eth_header) + (tagged ? 4 : 0);
+    return s->port_mtu + ETH_HLEN + (tagged ? 4 : 0);
 }
 
 static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
@@ -39,7 +41,7 @@ static void fakernic_port_input(FakernicState *s, const uint8_t *frame,
 
     s->stats[FAKERNIC_STAT_RX_FRAMES]++;
     s->stats[FAKERNIC_STAT_RX_BYTES] += len;
-    if (len < sizeof(struct eth_header)) {
+    if (len < ETH_HLEN) {
         s->stats[FAKERNIC_STAT_DROP_SHORT]++;
         return;
     }
