@@ -12,6 +12,14 @@ FUTURE = 0x7fff0000
 
 
 @pytest.mark.guests(count=1)
+@pytest.mark.parametrize("family", (4, 6))
+@pytest.mark.parametrize("kind", ("rc", "uc", "ud", "srq"))
+def test_every_service_in_loopback(ports, kind, family):
+    (port,) = ports
+    rdma.pingpong(kind, port, port, "-n 100", family).check()
+
+
+@pytest.mark.guests(count=1)
 def test_one_guest_alone_talks_to_itself(ports):
     (port,) = ports
     rdma.pingpong("rc", port, port, "-c").check()
