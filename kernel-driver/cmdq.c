@@ -110,7 +110,7 @@ void fakernic_cmdq_cleanup(struct fakernic_dev *dev)
 int fakernic_cmdq_enable(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
-	u32 status;
+	u32 status, code;
 	int ret;
 
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_LO,
@@ -129,11 +129,12 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 				 1000, FAKERNIC_ENABLE_TIMEOUT_US);
 	if (!ret && status & FAKERNIC_STATUS_FATAL)
 		ret = -EIO;
-	if (ret)
+	if (ret) {
+		code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
 		dev_err(&dev->pdev->dev,
 			"device cannot be enabled: status %#x, fatal code: %s\n",
-			status,
-			fakernic_fatal_name(fakernic_read(dev, FAKERNIC_REG_FATAL_CODE)));
+			status, fakernic_fatal_name(code));
+	}
 	return ret;
 }
 
@@ -266,15 +267,16 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 static bool fakernic_cmdq_is_broken(struct fakernic_dev *dev, u16 opcode)
 {
 	struct device *device = &dev->pdev->dev;
+	u32 code;
 
 	if (fakernic_is_gone(dev)) {
 		dev_err(device, "device does not answer any more\n");
 		return true;
 	}
 	if (fakernic_read(dev, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL) {
+		code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
 		dev_err(device, "device has stopped at command %#x: %s\n",
-			opcode, fakernic_fatal_name(fakernic_read(dev,
-						FAKERNIC_REG_FATAL_CODE)));
+			opcode, fakernic_fatal_name(code));
 		return true;
 	}
 	return false;

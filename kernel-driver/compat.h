@@ -10,8 +10,8 @@
 #include <linux/version.h>
 #include <rdma/uverbs_ioctl.h>
 
-/* Block iterators moved out of ib_verbs.h and ib_umem.h, also in stable. */
-#if __has_include(<rdma/iter.h>)
+/* Block iterators moved out of ib_umem.h, in stable kernels too (see Kbuild). */
+#ifdef FAKERNIC_HAVE_RDMA_ITER
 #include <rdma/iter.h>
 #endif
 
@@ -25,11 +25,21 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 
 /* Since 6.11 create_cq is handed the attribute bundle the udata lies in. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define FAKERNIC_CREATE_CQ_ARG		struct ib_udata
-#define fakernic_create_cq_udata(arg)	(arg)
+#define FAKERNIC_CREATE_CQ_ARG	struct ib_udata
+
+static inline struct ib_udata *
+fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG *udata)
+{
+	return udata;
+}
 #else
-#define FAKERNIC_CREATE_CQ_ARG		struct uverbs_attr_bundle
-#define fakernic_create_cq_udata(arg)	((arg) ? &(arg)->driver_udata : NULL)
+#define FAKERNIC_CREATE_CQ_ARG	struct uverbs_attr_bundle
+
+static inline struct ib_udata *
+fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG *attrs)
+{
+	return attrs ? &attrs->driver_udata : NULL;
+}
 #endif
 
 #endif

@@ -485,6 +485,7 @@ void fakernic_cqs_kick(struct fakernic_dev *dev)
 	unsigned long flags, cqn;
 	u32 i;
 
+	local_bh_disable();
 	for (i = FAKERNIC_EQ_COMPLETION; i < dev->eq_count; i++) {
 		spin_lock_irqsave(&dev->eqs[i].lock, flags);
 		xa_for_each(&dev->cqs, cqn, hw)
@@ -492,4 +493,5 @@ void fakernic_cqs_kick(struct fakernic_dev *dev)
 				hw->complete(hw);
 		spin_unlock_irqrestore(&dev->eqs[i].lock, flags);
 	}
+	local_bh_enable();
 }

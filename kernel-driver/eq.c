@@ -73,8 +73,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 		break;
 	case FAKERNIC_EVENT_DEVICE_FATAL:
 		dev_err(&dev->pdev->dev, "device reports a fatal error: %s\n",
-			fakernic_fatal_name(fakernic_read(dev,
-						FAKERNIC_REG_FATAL_CODE)));
+			fakernic_fatal_name(data));
 		fakernic_cmdq_kill(dev);
 		break;
 	default:
@@ -133,10 +132,13 @@ void fakernic_eq_sync(struct fakernic_eq *eq)
 {
 	unsigned long flags;
 
+	/* NAPI may be scheduled: its softirq runs when bottom halves may. */
+	local_bh_disable();
 	spin_lock_irqsave(&eq->lock, flags);
 	if (eq->live && fakernic_eq_consume_locked(eq))
 		fakernic_eq_arm_locked(eq);
 	spin_unlock_irqrestore(&eq->lock, flags);
+	local_bh_enable();
 }
 
 static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)

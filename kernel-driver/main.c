@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The PCI driver: probe brings the device up in stages, each of which a failure
- * of a later one undoes; remove undoes them all. Also: what is done about a
- * device that died (fatal_work), and shutdown.
+ * The PCI driver: the device is brought up in stages, each of which a failure
+ * of a later one undoes, and torn down in reverse. So it goes at probe and
+ * remove, and around resets and sleep. Also: what is done about a device that
+ * died (fatal_work), and shutdown.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -67,6 +68,7 @@ static void fakernic_free(struct fakernic_dev *dev)
 	WARN_ON(!xa_empty(&dev->cqs));
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->srqs));
+	pci_set_drvdata(dev->pdev, NULL);
 	ib_dealloc_device(&dev->ibdev);
 }
 
@@ -93,6 +95,8 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 	}
 	/* Blocks of registered memory may be as large as they come. */
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	/* What slot_reset goes back to. */
+	pci_save_state(pdev);
 
 	ret = -ENODEV;
 	if (pci_resource_len(pdev, FAKERNIC_BAR_REGS) <
@@ -189,8 +193,7 @@ static void fakernic_end_device(struct fakernic_dev *dev)
 	fakernic_cmdq_cleanup(dev);
 }
 
-static int fakernic_probe(struct pci_dev *pdev,
-			  const struct pci_device_id *id)
+static int fakernic_bring_up(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = fakernic_alloc(pdev);
 	int ret;
@@ -210,7 +213,7 @@ static int fakernic_probe(struct pci_dev *pdev,
 		goto err_end;
 	ret = fakernic_netdev_add(dev);
 	if (ret)
-		goto err_free_gids;
+		goto err_end;
 	ret = fakernic_ib_add(dev);
 	if (ret)
 		goto err_remove_netdev;
@@ -225,14 +228,10 @@ static int fakernic_probe(struct pci_dev *pdev,
 
 err_remove_netdev:
 	fakernic_netdev_remove(dev);
+err_end:
 	fakernic_end_device(dev);
 	fakernic_netdev_free(dev);
 	kvfree(dev->gids);
-	goto err_unmap;
-err_free_gids:
-	kvfree(dev->gids);
-err_end:
-	fakernic_end_device(dev);
 err_unmap:
 	fakernic_unmap_device(dev);
 err_free:
@@ -240,10 +239,13 @@ err_free:
 	return ret;
 }
 
-static void fakernic_remove(struct pci_dev *pdev)
+/* Undoes all of it, unless it has been undone and not done again. */
+static void fakernic_tear_down(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
+	if (!dev)
+		return;
 	/* Gone by surprise: nobody shall wait for answers. */
 	if (fakernic_is_gone(dev))
 		fakernic_cmdq_kill(dev);
@@ -256,15 +258,89 @@ static void fakernic_remove(struct pci_dev *pdev)
 	fakernic_free(dev);
 }
 
+static int fakernic_probe(struct pci_dev *pdev,
+			  const struct pci_device_id *id)
+{
+	return fakernic_bring_up(pdev);
+}
+
+static void fakernic_remove(struct pci_dev *pdev)
+{
+	fakernic_tear_down(pdev);
+}
+
 /* Before a reboot or kexec: no DMA into what comes next. */
 static void fakernic_shutdown(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
+	if (!dev)
+		return;
 	netif_device_detach(dev->netdev);
 	fakernic_cmdq_kill(dev);
 	pci_clear_master(pdev);
 }
+
+/*
+ * A reset of the function, a bus error, and sleep all make the device forget
+ * everything. Applications are told as if it had been unplugged; afterwards it
+ * is brought up anew.
+ */
+static void fakernic_reset_prepare(struct pci_dev *pdev)
+{
+	dev_info(&pdev->dev, "device is about to be reset\n");
+	fakernic_tear_down(pdev);
+}
+
+static void fakernic_reset_done(struct pci_dev *pdev)
+{
+	int ret = fakernic_bring_up(pdev);
+
+	if (ret)
+		dev_err(&pdev->dev, "device did not survive a reset: %d\n",
+			ret);
+}
+
+static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
+						pci_channel_state_t state)
+{
+	struct fakernic_dev *dev = pci_get_drvdata(pdev);
+
+	if (dev)
+		fakernic_cmdq_kill(dev);
+	fakernic_tear_down(pdev);
+	return state == pci_channel_io_perm_failure ?
+		PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	pci_save_state(pdev);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers fakernic_error_handlers = {
+	.error_detected = fakernic_error_detected,
+	.slot_reset = fakernic_slot_reset,
+	.resume = fakernic_reset_done,
+	.reset_prepare = fakernic_reset_prepare,
+	.reset_done = fakernic_reset_done,
+};
+
+static int fakernic_suspend(struct device *device)
+{
+	fakernic_tear_down(to_pci_dev(device));
+	return 0;
+}
+
+static int fakernic_resume(struct device *device)
+{
+	return fakernic_bring_up(to_pci_dev(device));
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(fakernic_pm_ops, fakernic_suspend,
+				fakernic_resume);
 
 static const struct pci_device_id fakernic_pci_ids[] = {
 	{ PCI_DEVICE(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_DEVICE_ID) },
@@ -278,6 +354,8 @@ static struct pci_driver fakernic_pci_driver = {
 	.probe = fakernic_probe,
 	.remove = fakernic_remove,
 	.shutdown = fakernic_shutdown,
+	.err_handler = &fakernic_error_handlers,
+	.driver.pm = pm_sleep_ptr(&fakernic_pm_ops),
 };
 module_pci_driver(fakernic_pci_driver);
 

@@ -88,6 +88,26 @@ static void fakernic_port_restart(struct fakernic_port *port)
 	schedule_delayed_work(&port->restart_work, FAKERNIC_RESTART_DELAY);
 }
 
+/*
+ * A send or receive failed. That completion is all the device says about it:
+ * the QP then is in an error state and only flushes what follows.
+ */
+void fakernic_port_error(struct fakernic_port *port, const char *what,
+			 const struct fakernic_cqe *cqe)
+{
+	struct net_device *netdev = port->netdev;
+
+	if (cqe->opcode >= FAKERNIC_CQE_RECV)
+		DEV_STATS_INC(netdev, rx_errors);
+	else
+		DEV_STATS_INC(netdev, tx_errors);
+	if (cqe->status == FAKERNIC_WC_WR_FLUSH_ERR)
+		return;
+	netdev_err(netdev, "%s failed: status %u, vendor error %u\n", what,
+		   cqe->status, le16_to_cpu(cqe->vendor_err));
+	fakernic_port_restart(port);
+}
+
 static void fakernic_port_cq_fail(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_port *port =
@@ -478,12 +498,10 @@ err_free_key:
 	fakernic_port_free_key(port);
 err_free:
 	dev_err(&dev->pdev->dev, "Ethernet port cannot be set up: %d\n", ret);
-	free_netdev(netdev);
-	dev->netdev = NULL;
 	return ret;
 }
 
-/* Memory remains until fakernic_netdev_free(): port_work may still look. */
+/* Its memory is freed by fakernic_netdev_free(), when no work looks at it. */
 void fakernic_netdev_remove(struct fakernic_dev *dev)
 {
 	struct fakernic_port *port = fakernic_port_of(dev);
@@ -496,6 +514,7 @@ void fakernic_netdev_remove(struct fakernic_dev *dev)
 
 void fakernic_netdev_free(struct fakernic_dev *dev)
 {
-	free_netdev(dev->netdev);
+	if (dev->netdev)
+		free_netdev(dev->netdev);
 	dev->netdev = NULL;
 }

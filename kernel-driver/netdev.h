@@ -65,6 +65,10 @@ struct fakernic_port {
 	u32 rx_ci;
 };
 
+/* netdev.c */
+void fakernic_port_error(struct fakernic_port *port, const char *what,
+			 const struct fakernic_cqe *cqe);
+
 /* tx.c */
 int fakernic_tx_init(struct fakernic_port *port);
 void fakernic_tx_cleanup(struct fakernic_port *port);

@@ -194,11 +194,12 @@ void fakernic_rx_complete(struct fakernic_port *port,
 		return;
 	}
 	port->rx_ci++;
-	/* A flushed receive: the queue is going down and is not refilled. */
-	if (cqe->status == FAKERNIC_WC_WR_FLUSH_ERR)
+	if (cqe->status != FAKERNIC_WC_SUCCESS) {
+		/* The queue is going down and is not refilled. */
+		fakernic_port_error(port, "receive", cqe);
 		return;
-	if (cqe->status != FAKERNIC_WC_SUCCESS || length < ETH_HLEN ||
-	    length > port->rx_pages * PAGE_SIZE) {
+	}
+	if (length < ETH_HLEN || length > port->rx_pages * PAGE_SIZE) {
 		DEV_STATS_INC(netdev, rx_errors);
 		goto post;
 	}

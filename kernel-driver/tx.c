@@ -196,7 +196,7 @@ void fakernic_tx_complete(struct fakernic_port *port,
 	if (cqe->status == FAKERNIC_WC_SUCCESS)
 		dev_sw_netstats_tx_add(port->netdev, 1, skb->len);
 	else
-		DEV_STATS_INC(port->netdev, tx_errors);
+		fakernic_port_error(port, "send", cqe);
 	netdev_completed_queue(port->netdev, 1, skb->len);
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);
