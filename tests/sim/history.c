@@ -18,7 +18,7 @@ static const uint32_t rnr_10us[32] = {
     32768, 49152,
 };
 
-/* ---- phases ----------------------------------------------------------------------- */
+/* ---- phases -------------------------------------------------------------- */
 
 /* How many sends must have completed. A broken ring ends where the engine
  * stopped reading it, and unsignaled successes before that are silent. */
@@ -151,7 +151,7 @@ static void history_settle(World *w)
     world_fail(w, "frames still fly long after all work is done");
 }
 
-/* ---- checks at rest ------------------------------------------------------------------ */
+/* ---- checks at rest ------------------------------------------------------ */
 
 static void final_qp(World *w, SimQp *qp)
 {
@@ -250,7 +250,7 @@ void model_final(World *w)
     final_counters(w);
 }
 
-/* ---- teardown: flush, destroy, compare ------------------------------------------------- */
+/* ---- teardown: flush, destroy, compare ----------------------------------- */
 
 /* Some go through ERR and get work posted there, which must be flushed. */
 static void teardown_flush(World *w)

@@ -20,7 +20,7 @@
 /* Images are reused from world to world: one world exists at a time. */
 static uint8_t *host_images[SIM_HOSTS][3];
 
-/* ---- memory ----------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static uint64_t host_block_new(Host *h)
 {
@@ -234,7 +234,7 @@ void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
     }
 }
 
-/* ---- RoceHostOps: memory ------------------------------------------------------ */
+/* ---- RoceHostOps: memory ------------------------------------------------- */
 
 static uint8_t *host_dma(Host *h, uint64_t address, size_t len)
 {
@@ -313,7 +313,7 @@ static bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     return true;
 }
 
-/* ---- RoceHostOps: work requests ------------------------------------------------- */
+/* ---- RoceHostOps: work requests ------------------------------------------ */
 
 static RoceSge host_sge(const SimSge *s, bool beyond)
 {
@@ -513,7 +513,7 @@ static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     return ROCE_FETCH_OK;
 }
 
-/* ---- RoceHostOps: reports --------------------------------------------------------- */
+/* ---- RoceHostOps: reports ------------------------------------------------ */
 
 static void host_complete(void *host, const RoceCompletion *c)
 {
@@ -562,7 +562,7 @@ static const RoceHostOps host_ops = {
     .trace = host_trace,
 };
 
-/* ---- the host itself ---------------------------------------------------------------- */
+/* ---- the host itself ----------------------------------------------------- */
 
 static void host_set_gids(Host *h)
 {
@@ -625,7 +625,7 @@ void host_free(Host *h)
     free(h);
 }
 
-/* ---- queue pairs ---------------------------------------------------------------------- */
+/* ---- queue pairs --------------------------------------------------------- */
 
 uint32_t mtu_bytes(uint8_t mtu)
 {

@@ -22,7 +22,7 @@
 #define BIT(status) (1u << (status))
 #define ANY_STATUS 0xffffffffu
 
-/* ---- what may happen ------------------------------------------------------------ */
+/* ---- what may happen ----------------------------------------------------- */
 
 static bool link_may_lose(const World *w)
 {
@@ -149,7 +149,7 @@ static bool is_write(const SimSend *s)
            s->opcode == FAKERNIC_SQ_ATOMIC_WRITE;
 }
 
-/* ---- effects at the responder ------------------------------------------------------ */
+/* ---- effects at the responder -------------------------------------------- */
 
 /* May a send after 'index' have put this byte at that place of the zone? */
 static bool later_byte(const SimQp *qp, uint32_t index, uint32_t offset,
@@ -234,7 +234,7 @@ static void mark_executed(SimQp *qp, uint32_t end)
     }
 }
 
-/* ---- completions of sends ------------------------------------------------------------- */
+/* ---- completions of sends ------------------------------------------------ */
 
 static void check_read(SimQp *qp, uint32_t index)
 {
@@ -411,7 +411,7 @@ static void model_send(SimQp *qp, const RoceCompletion *c)
     send_succeeded(qp, index);
 }
 
-/* ---- completions of receives -------------------------------------------------------------- */
+/* ---- completions of receives --------------------------------------------- */
 
 /* Expects data in a receive buffer, after 'skip' bytes of it. */
 static void expect_recv(SimQp *qp, const SimRecv *r, uint32_t skip,
@@ -751,7 +751,7 @@ static void model_recv(SimQp *qp, const RoceCompletion *c)
     }
 }
 
-/* ---- reports ---------------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------- */
 
 void model_complete(Host *h, const RoceCompletion *c)
 {

@@ -18,7 +18,7 @@
 static World *w;                /* the current scenario's */
 static SimQp *a, *b;            /* requester on host 0, responder on host 1 */
 
-/* ---- setting up ------------------------------------------------------------------- */
+/* ---- setting up ---------------------------------------------------------- */
 
 static void open_world(void (*change)(SimOptions *o))
 {
@@ -106,7 +106,7 @@ static void add(uint8_t opcode, uint32_t length)
     }
 }
 
-/* ---- a good link: exact counts ----------------------------------------------------- */
+/* ---- a good link: exact counts ------------------------------------------- */
 
 static void good_send_takes_one_ack(void)
 {
@@ -153,7 +153,7 @@ static void good_loopback(void)
     CHECK(STAT(0, RETRANSMITS) == 0);
 }
 
-/* ---- requests lost ------------------------------------------------------------------- */
+/* ---- requests lost ------------------------------------------------------- */
 
 static void send_first_lost(void)
 {
@@ -235,7 +235,7 @@ static void psn_wraps_within_lost_message(void)
     CHECK(STAT(1, TX_SEQ_NAK) == 1);
 }
 
-/* ---- answers lost ---------------------------------------------------------------------- */
+/* ---- answers lost -------------------------------------------------------- */
 
 static void ack_lost(void)
 {
@@ -321,7 +321,7 @@ static void ack_in_place_of_read_response(void)
     CHECK(succeeded() == 2);
 }
 
-/* ---- duplicates ------------------------------------------------------------------------- */
+/* ---- duplicates ---------------------------------------------------------- */
 
 static void duplicate_send_received_once(void)
 {
@@ -412,7 +412,7 @@ static void atomics_and_reads_one_at_a_time(void)
     CHECK(STAT(1, TX_FATAL_NAK) == 0);
 }
 
-/* ---- reordering --------------------------------------------------------------------------- */
+/* ---- reordering ---------------------------------------------------------- */
 
 static void first_overtaken(void)
 {
@@ -435,7 +435,7 @@ static void old_duplicate_after_completion(void)
     CHECK(STAT(1, DUPLICATES) >= 1);
 }
 
-/* ---- receiver not ready ---------------------------------------------------------------------- */
+/* ---- receiver not ready -------------------------------------------------- */
 
 static void rnr_then_ok(void)
 {
@@ -522,7 +522,7 @@ static void rnr_exhaustion(void)
     CHECK(STAT(0, RNR_RETRY_EXCEEDED) == 1);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------ */
+/* ---- errors -------------------------------------------------------------- */
 
 static void few_retries(SimOptions *o)
 {
@@ -656,7 +656,7 @@ static void error_state_flushes_late_receives(void)
     world_history(w);
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 #define REMOTE (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_READ)
 
@@ -734,7 +734,7 @@ static void window_opens_and_closes(void)
     CHECK(a->send[2].status == FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* ---- shares of the wire -------------------------------------------------------------------------- */
+/* ---- shares of the wire -------------------------------------------------- */
 
 static void slow_wire(SimOptions *o)
 {
@@ -768,7 +768,7 @@ static void bulk_does_not_starve_others(void)
     CHECK(STAT(0, RETRANSMITS) == 0);
 }
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- the list ------------------------------------------------------------ */
 
 static const struct {
     const char *name;

@@ -97,7 +97,7 @@ extern SimCapInfo sim_caps[SIM_CAP_COUNT];
 /* Asks the engine by trying; false when a required one is missing. */
 bool sim_caps_probe(void);
 
-/* ---- guest memory ------------------------------------------------------ */
+/* ---- guest memory -------------------------------------------------------- */
 
 typedef struct SimMr {
     Host *host;
@@ -119,7 +119,7 @@ typedef struct SimSge {
     uint32_t length;
 } SimSge;
 
-/* ---- work requests ------------------------------------------------------ */
+/* ---- work requests ------------------------------------------------------- */
 
 /* A fault written into a program; what it must lead to is in model.c. */
 typedef enum SimError {
@@ -404,7 +404,7 @@ bool world_run(World *w, RoceTime until, bool (*stop)(World *w));
 void world_pump(World *w, Host *host);
 bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
 
-/* ---- host.c --------------------------------------------------------------- */
+/* ---- host.c -------------------------------------------------------------- */
 
 Host *host_new(World *w, unsigned number);
 void host_free(Host *h);
@@ -437,7 +437,7 @@ void host_post_recv(SimRq *rq, uint32_t count);
 SimQp *host_find_qp(Host *h, uint32_t qpn);
 uint32_t mtu_bytes(uint8_t mtu);
 
-/* ---- workload.c ------------------------------------------------------------ */
+/* ---- workload.c ---------------------------------------------------------- */
 
 void workload_build(World *w);
 void workload_event(World *w, const SimEvent *ev);
@@ -453,7 +453,7 @@ void workload_finish(World *w); /* creates the regions programs need */
 /* RESET and a new connection for each that is intact; work goes on. */
 void workload_next_life(World *w);
 
-/* ---- model.c ---------------------------------------------------------------- */
+/* ---- model.c ------------------------------------------------------------- */
 
 void model_complete(Host *h, const RoceCompletion *c);
 void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err);

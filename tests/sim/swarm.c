@@ -31,7 +31,7 @@ typedef struct SwarmArgs {
     unsigned set_count;
 } SwarmArgs;
 
-/* ---- options -------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -79,7 +79,7 @@ static bool options_set(SimOptions *o, const char *text)
     return false;
 }
 
-/* ---- classes ---------------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------- */
 
 static void draw_shape(SimOptions *o, Rng *r)
 {
@@ -299,7 +299,7 @@ static const SwarmClass classes[] = {
 };
 #define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
 
-/* ---- one history --------------------------------------------------------------------- */
+/* ---- one history --------------------------------------------------------- */
 
 static void history_options(const SwarmArgs *a, const SwarmClass *class,
                             uint64_t seed, SimOptions *o)
@@ -360,7 +360,7 @@ static bool run_history(const SwarmArgs *a, const SwarmClass *class,
     return ok;
 }
 
-/* ---- many --------------------------------------------------------------------------------- */
+/* ---- many ---------------------------------------------------------------- */
 
 static double seconds_now(void)
 {

@@ -23,7 +23,7 @@ enum { INJECT_ERR, INJECT_RESET, INJECT_DESTROY, INJECT_MR, INJECT_DMA_ZONE,
        INJECT_DMA_RECV, INJECT_SQ_BROKEN, INJECT_RQ_BROKEN, INJECT_CQ_ERROR,
        INJECT_COUNT };
 
-/* ---- sizes and pieces --------------------------------------------------------- */
+/* ---- sizes and pieces ---------------------------------------------------- */
 
 static uint32_t pick_size(World *w, uint32_t mtu)
 {
@@ -112,7 +112,7 @@ static void place_in_lease(World *w, SimQp *qp, SimSge *sge, unsigned n)
     }
 }
 
-/* ---- sends ---------------------------------------------------------------------- */
+/* ---- sends --------------------------------------------------------------- */
 
 static uint8_t pick_opcode(World *w, const SimQp *qp)
 {
@@ -306,7 +306,7 @@ static uint8_t pick_flags(World *w, uint8_t opcode, uint32_t length, bool last)
     return flags;
 }
 
-/* ---- planned errors --------------------------------------------------------------- */
+/* ---- planned errors ------------------------------------------------------ */
 
 static bool error_fits(const SimQp *qp, const SimSend *s, SimError e)
 {
@@ -362,7 +362,7 @@ static void plan_error(World *w, SimConn *conn)
     }
 }
 
-/* ---- receives ------------------------------------------------------------------------ */
+/* ---- receives ------------------------------------------------------------ */
 
 SimRecv *workload_add_recv(SimRq *rq, uint32_t length)
 {
@@ -465,7 +465,7 @@ static void build_spares(World *w, SimQp *qp)
     }
 }
 
-/* ---- topology -------------------------------------------------------------------------- */
+/* ---- topology ------------------------------------------------------------ */
 
 static SimRq *pick_rq(World *w, Host *h)
 {
@@ -730,7 +730,7 @@ void workload_finish(World *w)
     }
 }
 
-/* ---- time --------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------- */
 
 /* Where the first life of a QP ends; receives are posted for all of them. */
 static void set_lives(World *w)

@@ -92,7 +92,7 @@ void world_free(World *w)
     free(w);
 }
 
-/* ---- the log --------------------------------------------------------------- */
+/* ---- the log ------------------------------------------------------------- */
 
 static const char *const trace_name[] = {
     "SEND_WR", "TX", "RX", "DROP", "NAK_TX", "NAK_RX", "RETRY", "TIMEOUT",
@@ -185,7 +185,7 @@ void world_fail(World *w, const char *format, ...)
     va_end(args);
 }
 
-/* ---- events: a binary heap by (time, order) -------------------------------- */
+/* ---- events: a binary heap by (time, order) ------------------------------ */
 
 static bool event_before(const SimEvent *a, const SimEvent *b)
 {
@@ -234,7 +234,7 @@ static SimEvent event_pop(World *w)
     return top;
 }
 
-/* ---- engines ---------------------------------------------------------------- */
+/* ---- engines ------------------------------------------------------------- */
 
 /* The host's timer is set to the engine's deadline, and fires late. */
 static void world_set_wake(World *w, Host *h)
