@@ -54,7 +54,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 /* Limits that are not properties. */
 #define FAKERNIC_MAX_EQ             64
 #define FAKERNIC_MAX_MCAST_GROUPS   256
-#define FAKERNIC_MAX_MCAST_QPS      32     /* the engine's */
+#define FAKERNIC_MAX_MCAST_QPS      64     /* the engine's */
 #define FAKERNIC_MAX_MR_SIZE        (1ULL << 40)
 #define FAKERNIC_MAX_MESSAGE        (1U << 31)
 #define FAKERNIC_MAX_FAST_REG_PAGES 512
@@ -209,7 +209,8 @@ struct FakernicState {
     RoceTime timer_deadline;
     bool pumping;
     bool pump_again;
-    bool tx_blocked;
+    bool tx_blocked;            /* a frame waits in the netdev's queue */
+    RoceTime tx_blocked_until;  /* then the wire counts as dead */
 
     /* registers */
     uint32_t control;
@@ -394,9 +395,9 @@ void fakernic_port_reset(FakernicState *s);
 void fakernic_port_cleanup(FakernicState *s);
 bool fakernic_port_link_up(FakernicState *s);
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu);
-/* Looks whether a wire that took no frames has gone. */
-void fakernic_port_unblock(FakernicState *s);
-/* Sends one frame; sets tx_blocked when the wire takes no more for now. */
+/* True while frames should wait for the wire: it will take them again soon. */
+bool fakernic_port_must_wait(FakernicState *s);
+/* Sends one frame, or drops and counts it when the wire cannot take it. */
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len);
 
 /* pump.c */

@@ -12,6 +12,9 @@
 #include "fakernic.h"
 #include "../trace.h"
 
+/* How long a wire may take no frames before it counts as dead. */
+#define FAKERNIC_TX_BLOCKED_NS 100000000
+
 /* Frames of 14 bytes and more; they may lie at any address. */
 static size_t fakernic_frame_limit(const FakernicState *s, const uint8_t *frame)
 {
@@ -87,7 +90,7 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
 
-    if (nc->link_down || len > fakernic_frame_limit(s, frame)) {
+    if (nc->link_down || s->tx_blocked || len > fakernic_frame_limit(s, frame)) {
         trace_fakernic_err_tx_frame(len, nc->link_down);
         s->stats[FAKERNIC_STAT_TX_DROPPED]++;
         return;
@@ -96,22 +99,31 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
     s->stats[FAKERNIC_STAT_TX_FRAMES]++;
     s->stats[FAKERNIC_STAT_TX_BYTES] += len;
     /* 0: queued, and fakernic_sent() will be called. */
-    s->tx_blocked = qemu_send_packet_async(nc, frame, len, fakernic_sent) == 0;
+    if (qemu_send_packet_async(nc, frame, len, fakernic_sent) == 0) {
+        s->tx_blocked = true;
+        s->tx_blocked_until = fakernic_now() + FAKERNIC_TX_BLOCKED_NS;
+    }
 }
 
-void fakernic_port_unblock(FakernicState *s)
+bool fakernic_port_must_wait(FakernicState *s)
 {
     NetClientState *peer = qemu_get_queue(s->nic)->peer;
 
+    if (!s->tx_blocked) {
+        return false;
+    }
     /*
      * A netdev that lost its connection never calls fakernic_sent() for the
      * frame it could not send. Handing it out again drops it.
      */
-    if (!peer) {
-        s->tx_blocked = false;
-    } else if (peer->link_down) {
+    if (peer && peer->link_down) {
         qemu_flush_queued_packets(peer);
     }
+    /*
+     * A hub without another port takes nothing, for ever: after a while the
+     * wire counts as dead, so that loopback and completions go on.
+     */
+    return s->tx_blocked && fakernic_now() < s->tx_blocked_until;
 }
 
 bool fakernic_port_link_up(FakernicState *s)

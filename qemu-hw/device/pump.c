@@ -16,8 +16,6 @@
 
 #define FAKERNIC_PUMP_COMMANDS  8
 #define FAKERNIC_PUMP_FRAMES    256
-/* How often a wire that takes no frames is looked at. */
-#define FAKERNIC_TX_BLOCKED_NS  100000000
 
 /* The QPs of a CQ that failed go to the error state (IBTA C10-76). */
 static void fakernic_pump_cq_errors(FakernicState *s)
@@ -43,7 +41,7 @@ static void fakernic_pump_cq_errors(FakernicState *s)
 /* True when the budget is used up with work left. */
 static bool fakernic_pump_frames(FakernicState *s, unsigned budget)
 {
-    while (!s->tx_blocked) {
+    while (!fakernic_port_must_wait(s)) {
         bool loopback = false;
         size_t len;
 
@@ -73,9 +71,6 @@ static bool fakernic_pump_once(FakernicState *s)
     bool more = fakernic_cmdq_run(s, FAKERNIC_PUMP_COMMANDS);
     RoceTime now = fakernic_now();
 
-    if (s->tx_blocked) {
-        fakernic_port_unblock(s);
-    }
     if (roce_deadline(s->roce) <= now) {
         roce_tick(s->roce, now);
     }
@@ -105,8 +100,8 @@ void fakernic_pump(FakernicState *s)
         qemu_bh_schedule(s->bh);
     }
     deadline = roce_deadline(s->roce);
-    if (s->tx_blocked) {
-        deadline = MIN(deadline, fakernic_now() + FAKERNIC_TX_BLOCKED_NS);
+    if (fakernic_port_must_wait(s)) {
+        deadline = MIN(deadline, s->tx_blocked_until);
     }
     fakernic_clock_set(s, deadline);
 }

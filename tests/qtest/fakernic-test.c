@@ -2479,6 +2479,98 @@ static void test_hotplug(void)
     machine_stop(&m);
 }
 
+/* ---- hostile guests ------------------------------------------------------------------ */
+
+/* A number as a careless or hostile driver would write it. */
+static uint32_t any_number(const Setup *s)
+{
+    const uint32_t numbers[] = {
+        0, 1, 2, 3, 4, 12, 16, 17, 0xff, 0x1000, 0xffff, 0x80000000, ~0u,
+        s->pd, s->cq.id, s->eq.id, s->key, s->data, s->data + 4,
+    };
+
+    return g_test_rand_int_range(0, 8) ?
+           numbers[g_test_rand_int_range(0, ARRAY_SIZE(numbers))] :
+           (uint32_t)g_test_rand_int();
+}
+
+static void any_commands(Nic *n, const Setup *s)
+{
+    struct fakernic_cmd_completion completion;
+
+    for (unsigned i = 0; i < 16; i++) {
+        struct fakernic_cmd request = {
+            .opcode = LE16(g_test_rand_int_range(0, 0x48)),
+        };
+        unsigned count = g_test_rand_int_range(0, 40);
+
+        /* Nothing that reset does not undo: QUERY_STATS writes memory. */
+        if (le16_to_cpu(request.opcode) == FAKERNIC_CMD_QUERY_STATS) {
+            continue;
+        }
+        while (count--) {
+            /* Mostly in the requests, which are short. */
+            unsigned place = g_test_rand_int_range(0, 16) *
+                             (g_test_rand_int_range(0, 4) ? 1 : 3);
+            uint32_t number = LE32(any_number(s));
+
+            memcpy(request.payload + 4 * place, &number,
+                   g_test_rand_int_range(1, 5));
+        }
+        cmd_submit(n, &request);
+    }
+    cmd_ring(n);
+    cmd_wait(n, n->cmd_pi - 1, &completion);
+}
+
+static void any_work(Nic *n, const Setup *s, Qp *qp)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        Wqe wqe;
+
+        for (unsigned j = 0; j < sizeof(wqe); j += 4) {
+            stl_he_p(wqe.bytes + j, LE32(any_number(s)));
+        }
+        wqe.hdr.opcode = g_test_rand_int_range(0, 20);
+        wqe.hdr.bb_count = g_test_rand_int_range(0, 4);
+        wqe.hdr.sge_count = g_test_rand_int_range(0, 4);
+        sq_put(n, qp, &wqe, sizeof(wqe));
+    }
+    ring(n, 0, FAKERNIC_DOORBELL_SQ,
+         doorbell(qp->qpn, qp->sq.index + g_test_rand_int_range(0, 4)));
+    ring(n, g_test_rand_int_range(0, 4), 8 * g_test_rand_int_range(0, 4),
+         (uint64_t)any_number(s) << 32 | any_number(s));
+}
+
+/* Nonsense in every place a guest can write, then a reset, then all is well. */
+static void test_hostile(void)
+{
+    Machine m;
+    Nic n;
+
+    start(&m, &n);
+    for (unsigned life = 0; life < 8; life++) {
+        Setup s;
+        Qp a, b;
+
+        nic_bringup(&n);
+        setup(&n, &s);
+        rc_pair(&n, &s, &a, &b);
+        for (unsigned round = 0; round < 30; round++) {
+            any_work(&n, &s, &a);
+            any_commands(&n, &s);
+            queue_record(&n, &b.rq, any_number(&s));
+            queue_record(&n, &s.cq, any_number(&s));
+            qtest_clock_step(m.qts, 1000000);
+            /* Not the command doorbell: that is fatal, as it should be. */
+            reg_write(&n, 4 * g_test_rand_int_range(8, 0x15), any_number(&s));
+        }
+    }
+    nic_bringup(&n);
+    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    machine_stop(&m);
+}
+
 /* ---- the port ---------------------------------------------------------------------------------- */
 
 /* A raw-packet QP as the Ethernet port. */
@@ -2763,6 +2855,44 @@ static void test_two_devices(void)
     machine_stop(&m);
 }
 
+/* A hub without another port takes no frames, ever. */
+static void test_dead_wire(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw, a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    machine_start(&m, "-netdev hubport,id=h0,hubid=0 %s,netdev=h0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_send(&s, 0, 60);
+    for (unsigned i = 0; i < 8; i++) {
+        sq_put(&n, &raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &raw);
+    /* The clock steps in here: all complete, one waits, the rest is dropped. */
+    for (unsigned i = 0; i < 8; i++) {
+        for (unsigned tries = 0; !cq_poll(&n, &s.cq, &cqe); tries++) {
+            g_assert_cmpuint(tries, <, 100);
+            qtest_clock_step(m.qts, 10000000);
+        }
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 7);
+    /* Loopback is not held up. */
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 3000);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
 /* ---- the command line ---------------------------------------------------------------------------- */
 
 static void test_properties(void)
@@ -2888,6 +3018,7 @@ int main(int argc, char **argv)
         { "msix/into-own-bar", test_msix_into_own_bar },
         { "dma/into-bar", test_dma_into_bar },
         { "hotplug", test_hotplug },
+        { "hostile", test_hostile },
         { "doorbell/rules", test_doorbell_rules },
         { "reset/control", test_reset },
         { "reset/flr", test_flr },
@@ -2897,6 +3028,7 @@ int main(int argc, char **argv)
         { "port/garbage", test_wire_garbage },
         { "port/link", test_link },
         { "port/two-devices", test_two_devices },
+        { "port/dead-wire", test_dead_wire },
         { "command-line/bad-properties", test_properties },
         { "command-line/property-values", test_property_values },
         { "migration/blocked", test_migration_blocked },
