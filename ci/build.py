@@ -270,7 +270,8 @@ def build_driver(kernel):
                 if gone and path.suffix in (".c", ".h"):
                     path.unlink()
         this.run("make", "-C", target / "kernel-driver", f"-j{JOBS}",
-                 f"KDIR=/opt/kernels/{kernel}.headers", "W=1")
+                 f"KDIR=/opt/kernels/{kernel}.headers", "W=1",
+                 "KCFLAGS=-Werror")
 
 
 def build_image():

@@ -37,7 +37,7 @@ def test_killed_application_leaves_nothing(ports):
                   "do sleep 0.05; done")
     client = b.guest.start(
         f"ib_write_bw -d {b.ibdev} -x {b.gid_index()} -F -D 60 {a.ip4}", 100)
-    b.guest.check(f"until rdma resource show qp dev {b.ibdev} | "
+    b.guest.check("until rdma resource show qp | "
                   "grep -q 'type RC.*state RTS'; do sleep 0.1; done; sleep 1")
     b.guest.check("pkill -9 ib_write_bw")
     assert not client.wait().ok
@@ -55,7 +55,7 @@ def test_peer_killed_while_receiving_ends_the_sender(ports):
     server = a.guest.start(f"rping -s -a {a.ip4} -C 1000000 -S 4000", 100)
     a.guest.check(f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
     client = b.guest.start(f"rping -c -a {a.ip4} -C 1000000 -S 4000", 100)
-    b.guest.check(f"until rdma resource show qp dev {b.ibdev} | "
+    b.guest.check("until rdma resource show qp | "
                   "grep -q 'type RC.*state RTS'; do sleep 0.1; done; sleep 1")
     a.guest.check("pkill -9 rping")
     server.wait()

@@ -22,7 +22,7 @@ def test_every_service_in_loopback(ports, kind, family):
 @pytest.mark.guests(count=1)
 def test_one_guest_alone_talks_to_itself(ports):
     (port,) = ports
-    rdma.pingpong("rc", port, port, "-c").check()
+    rdma.pingpong("rc", port, port, "-c -e").check()
     rdma.rping(port, port, count=5).check()
     rdma.line_of_text(port, port, "to myself").check()
 

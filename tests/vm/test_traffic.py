@@ -85,10 +85,13 @@ def test_mtu(ports, mtu, path_mtu):
 
 @FAMILIES
 def test_one_guest_in_loopback(ports, family):
-    """Both ends in one guest: the frames never leave the device."""
+    """Both ends in one guest: the frames never leave the device. Mostly by
+    events: two polling programs on one processor wait for their time slice.
+    """
     a = ports[0]
-    rdma.pingpong("rc", a, a, "-c", family).check()
-    rdma.pingpong("ud", a, a, "", family).check()
+    rdma.pingpong("rc", a, a, "-c -n 50", family).check()
+    rdma.pingpong("rc", a, a, "-c -e", family).check()
+    rdma.pingpong("ud", a, a, "-e", family).check()
 
 
 def test_loopback_leaves_the_wire_alone(ports):

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs every test and adds up: run_tests.py [--quick] [SUITE...]
+
+A suite is a command that prints TAP (the C tests), or pytest (the VM tests).
+Each suite's own output goes to /cache/log/test-SUITE.log; what failed and a
+closing line per suite are shown, and at the very end "N passed, N failed, N
+skipped". A test that is skipped, a suite that runs nothing, and a suite whose
+exit code disagrees with its lines count as failures.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SRC = Path("/src")
+LOG = Path("/cache/log")
+BUILD = Path("/cache/build")
+HOST_LOG = os.environ.get("FAKERNIC_HOST_CACHE", "/cache") + "/log"
+QUICK_SIM_SECONDS = 20
+SIM_SECONDS = 60
+
+
+def make_check(name, *variables):
+    return ["make", "-s", "-C", str(SRC / "tests" / name), "check",
+            f"BUILD={BUILD / ('test-' + name)}", *variables]
+
+
+def suites(quick):
+    """Name -> (command, time limit in seconds, environment)."""
+    seconds = QUICK_SIM_SECONDS if quick else SIM_SECONDS
+    found = {
+        "spec": (make_check("spec"), 300, {}),
+        "unit": (make_check("unit"), 600, {}),
+        "provider": (make_check("provider"), 600, {}),
+        "sim": (make_check("sim", f"SECONDS={seconds}"), 1200, {}),
+        "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
+        "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
+                  {"QTEST_QEMU_BINARY":
+                   str(BUILD / "qemu/qemu-system-x86_64") +
+                   " -L /usr/share/seabios -L /usr/share/qemu"}),
+        "vm": ([sys.executable, "-m", "pytest", "-c",
+                str(SRC / "tests/vm/pytest.ini"), str(SRC / "tests/vm"),
+                "--color=no"], 3600, {}),
+    }
+    if quick:
+        del found["vm"]
+    return found
+
+
+class Score:
+    """How many tests of a suite passed, failed and were skipped."""
+
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed = passed
+        self.failed = failed
+        self.skipped = skipped
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self):
+        return (f"{self.passed} passed, {self.failed} failed, "
+                f"{self.skipped} skipped")
+
+
+def judge_tap(text):
+    """The score of TAP, and whether its plan was kept."""
+    score = Score()
+    for verdict, rest in re.findall(r"^(ok|not ok)\b(.*)$", text, re.M):
+        if re.search(r"# *skip", rest, re.I):
+            score.skipped += 1
+        elif verdict == "ok":
+            score.passed += 1
+        else:
+            score.failed += 1
+    plans = re.findall(r"^1\.\.(\d+)", text, re.M)
+    total = score.passed + score.failed + score.skipped
+    return score, bool(plans) and sum(map(int, plans)) == total
+
+
+def judge_pytest(text):
+    """The score of pytest's closing line."""
+    lines = re.findall(r"^=* ?(.*\b(?:passed|failed|error|skipped)\b.*) in [\d.]+s",
+                       text, re.M)
+    counts = dict((word, int(number)) for number, word in re.findall(
+        r"(\d+) (passed|failed|errors?|skipped)", lines[-1] if lines else ""))
+    failed = sum(count for word, count in counts.items()
+                 if word.startswith(("failed", "error")))
+    return (Score(counts.get("passed", 0), failed, counts.get("skipped", 0)),
+            bool(lines))
+
+
+def run_suite(name, command, limit, environment):
+    """Run one suite into its log; its output and its exit code."""
+    path = LOG / f"test-{name}.log"
+    with open(path, "w", encoding="utf-8") as log:
+        try:
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, check=False, timeout=limit,
+                env=dict(os.environ, **environment)).returncode
+        except subprocess.TimeoutExpired:
+            log.write(f"\nnot ended after {limit} s\n")
+            code = 124
+        except OSError as error:
+            log.write(f"\n{error}\n")
+            code = 127
+    return path.read_text(encoding="utf-8", errors="replace"), code
+
+
+def show_failures(name, text):
+    """What a reader needs of a failed suite's output."""
+    lines = text.splitlines()
+    if name == "vm":
+        shown = lines[-120:]
+    else:
+        # Each failed test and the remarks behind it.
+        shown, telling = [], False
+        for line in lines:
+            telling = line.startswith("not ok") or (
+                telling and line.startswith("#"))
+            if telling or line.startswith(("ERROR", "Bail out!")):
+                shown.append(line)
+        shown = shown[:60] or lines[-40:]
+    for line in shown:
+        print(f"    {line}")
+
+
+def main(arguments):
+    quick = "--quick" in arguments
+    wanted = [name for name in arguments if not name.startswith("-")]
+    known = suites(quick)
+    unknown = set(wanted) - set(known)
+    if unknown:
+        print(f"fakernic: no suite '{unknown.pop()}': one of {', '.join(known)}",
+              file=sys.stderr)
+        return 2
+    LOG.mkdir(parents=True, exist_ok=True)
+    total = Score()
+    for name in wanted or known:
+        start = time.monotonic()
+        command, limit, environment = known[name]
+        text, code = run_suite(name, command, limit, environment)
+        judge = judge_pytest if name == "vm" else judge_tap
+        score, whole = judge(text)
+        ran = score.passed + score.failed
+        if (code != 0 or not whole or not ran) and not score.failed:
+            score.failed += 1
+            print(f"  {name}: ended with {code} "
+                  f"{'' if whole else 'before its closing line'}")
+        if score.failed or score.skipped:
+            show_failures(name, text)
+        total.add(score)
+        print(f"  {name:<10} {score}  ({time.monotonic() - start:.0f}s, "
+              f"{HOST_LOG}/test-{name}.log)", flush=True)
+    if total.skipped:
+        print("fakernic: no test may be skipped")
+    print(total, flush=True)
+    return 1 if total.failed or total.skipped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
