@@ -47,6 +47,8 @@ QEMU_OPTIONS = [
     "--enable-trace-backends=log",
 ]
 
+FIRMWARE = ["/usr/share/seabios", "/usr/share/qemu"]
+
 RDMA_OPTIONS = [
     "-GNinja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DENABLE_STATIC=0",
     "-DNO_MAN_PAGES=1", "-DNO_PYVERBS=0", "-DPYTHON_EXECUTABLE=/usr/bin/python3",
@@ -182,6 +184,19 @@ def source_name(name):
     return [tar.name for tar in Path(f"/opt/sources/{name}").glob("*.orig.tar.*")]
 
 
+def link_firmware(target):
+    """SeaBIOS and the option ROMs of Debian's packages, where a QEMU that was
+    not installed looks for them."""
+    bundle = target / "qemu-bundle/usr/local/share/qemu"
+    bundle.mkdir(parents=True, exist_ok=True)
+    for folder in FIRMWARE:
+        for path in sorted(Path(folder).glob("*.bin")):
+            link = bundle / path.name
+            if not link.exists():
+                link.unlink(missing_ok=True)
+                link.symlink_to(path)
+
+
 def overlay(this, script, target):
     if script.exists():
         this.run("sh", script, target)
@@ -201,7 +216,7 @@ def stand_in_blobs(source):
 # ---- steps -----------------------------------------------------------------
 
 def build_qemu():
-    own = digest([source_name("qemu"), QEMU_OPTIONS],
+    own = digest([source_name("qemu"), QEMU_OPTIONS, FIRMWARE],
                  [SRC / "qemu-hw", SRC / "firmware-spec/include"])
     with step("qemu", own, "QEMU with fakernic") as this:
         if this is None:
@@ -224,6 +239,7 @@ def build_qemu():
         if "build tests/qtest/fakernic-test:" in ninja:
             targets.append("tests/qtest/fakernic-test")
         this.run("ninja", "-C", target, *targets)
+        link_firmware(target)
 
 
 def build_rdma_core():

@@ -40,8 +40,7 @@ def suites(quick):
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
-                   str(BUILD / "qemu/qemu-system-x86_64") +
-                   " -L /usr/share/seabios -L /usr/share/qemu"}),
+                   str(BUILD / "qemu/qemu-system-x86_64")}),
         "vm": ([sys.executable, "-m", "pytest", "-c",
                 str(SRC / "tests/vm/pytest.ini"), str(SRC / "tests/vm"),
                 "--color=no"], 3600, {}),

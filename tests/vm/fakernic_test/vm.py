@@ -89,7 +89,6 @@ class VM:
         self.expected = []
         accel = accelerator()
         arguments = [
-            "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
             "-nodefaults", "-no-user-config", "-no-reboot",
             "-machine", f"q35,accel={accel}",
             "-cpu", "host" if accel == "kvm" else "max",
