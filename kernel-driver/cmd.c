@@ -118,6 +118,26 @@ int fakernic_cmd_create_mr(struct fakernic_dev *dev,
 				 sizeof(*req), key);
 }
 
+int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
+			  const struct fakernic_rereg_mr_req *req, u32 *key)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_REREG_MR, req,
+				 sizeof(*req), key);
+}
+
+int fakernic_cmd_create_mw(struct fakernic_dev *dev, u32 pdn, u8 type, u8 tag,
+			   u32 *key)
+{
+	struct fakernic_create_mw_req req = {
+		.pdn = cpu_to_le32(pdn),
+		.type = type,
+		.tag = tag,
+	};
+
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_MW, &req,
+				 sizeof(req), key);
+}
+
 int fakernic_cmd_create_qp(struct fakernic_dev *dev,
 			   const struct fakernic_create_qp_req *req, u32 *qpn)
 {

@@ -25,6 +25,9 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 				 IB_DEVICE_PORT_ACTIVE_EVENT;
 	if (features & FAKERNIC_FEATURE_FAST_REG)
 		attr->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
+	if (features & FAKERNIC_FEATURE_MW)
+		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW |
+					  IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	if (features & FAKERNIC_FEATURE_ATOMIC)
 		attr->atomic_cap = IB_ATOMIC_GLOB;
 	if (features & FAKERNIC_FEATURE_ATOMIC_MASKED)
@@ -74,6 +77,8 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 			min_t(u64, INT_MAX, (u64)attr->max_mcast_grp *
 			      attr->max_mcast_qp_attach);
 	}
+	if (dev->features & FAKERNIC_FEATURE_MW)
+		attr->max_mw = fakernic_limit(caps->max_mw);
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
 		attr->max_fast_reg_page_list_len =
 			fakernic_limit(caps->max_fast_reg_pages);
@@ -248,6 +253,17 @@ static const struct ib_device_ops fakernic_resize_cq_ops = {
 	.resize_cq = fakernic_resize_cq,
 };
 
+static const struct ib_device_ops fakernic_rereg_mr_ops = {
+	.rereg_user_mr = fakernic_rereg_user_mr,
+};
+
+static const struct ib_device_ops fakernic_mw_ops = {
+	.alloc_mw = fakernic_alloc_mw,
+	.dealloc_mw = fakernic_dealloc_mw,
+
+	INIT_RDMA_OBJ_SIZE(ib_mw, fakernic_mw, ibmw),
+};
+
 static void fakernic_set_ops(struct fakernic_dev *dev)
 {
 	struct ib_device *ibdev = &dev->ibdev;
@@ -261,6 +277,10 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_fast_reg_ops);
 	if (dev->features & FAKERNIC_FEATURE_RESIZE_CQ)
 		ib_set_device_ops(ibdev, &fakernic_resize_cq_ops);
+	if (dev->features & FAKERNIC_FEATURE_REREG_MR)
+		ib_set_device_ops(ibdev, &fakernic_rereg_mr_ops);
+	if (dev->features & FAKERNIC_FEATURE_MW)
+		ib_set_device_ops(ibdev, &fakernic_mw_ops);
 }
 
 int fakernic_ib_add(struct fakernic_dev *dev)

@@ -55,7 +55,8 @@
 	 FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_RAW_PACKET |		\
 	 FAKERNIC_FEATURE_ATOMIC | FAKERNIC_FEATURE_ATOMIC_MASKED |	\
 	 FAKERNIC_FEATURE_ATOMIC_WRITE | FAKERNIC_FEATURE_FLUSH |	\
-	 FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_FAST_REG |		\
+	 FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_MW |			\
+	 FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |	\
 	 FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |		\
 	 FAKERNIC_FEATURE_CLOCK_PAGE)
 
@@ -173,9 +174,15 @@ struct fakernic_ah {
 struct fakernic_mr {
 	struct ib_mr ibmr;
 	struct ib_umem *umem;		/* a user's */
+	int access;			/* likewise, as asked for */
 	struct fakernic_page_table table;	/* of a fast-registration MR */
 	u32 page_count;			/* mapped by map_mr_sg */
 	u32 max_pages;
+};
+
+/* All there is to it is its rkey. */
+struct fakernic_mw {
+	struct ib_mw ibmw;
 };
 
 struct fakernic_cq {
@@ -221,6 +228,7 @@ struct fakernic_qp {
 	struct list_head recv_node;
 	struct mutex lock;		/* state */
 	enum ib_qp_state state;
+	struct ib_qp_cap cap;		/* as asked for */
 	u8 type;			/* enum fakernic_qp_type */
 };
 
@@ -397,6 +405,10 @@ int fakernic_cmd_resize_cq(struct fakernic_dev *dev,
 			   const struct fakernic_resize_cq_req *req);
 int fakernic_cmd_create_mr(struct fakernic_dev *dev,
 			   const struct fakernic_create_mr_req *req, u32 *key);
+int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
+			  const struct fakernic_rereg_mr_req *req, u32 *key);
+int fakernic_cmd_create_mw(struct fakernic_dev *dev, u32 pdn, u8 type, u8 tag,
+			   u32 *key);
 int fakernic_cmd_create_qp(struct fakernic_dev *dev,
 			   const struct fakernic_create_qp_req *req, u32 *qpn);
 int fakernic_cmd_modify_qp(struct fakernic_dev *dev,
@@ -507,6 +519,14 @@ struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 int fakernic_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int count,
 		       unsigned int *offset);
 int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
+				     u64 length, u64 iova, int access,
+				     struct ib_pd *ibpd,
+				     struct ib_udata *udata);
+
+/* mw.c */
+int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int fakernic_dealloc_mw(struct ib_mw *ibmw);
 
 /* cq.c */
 void fakernic_cqs_kick(struct fakernic_dev *dev);

@@ -74,34 +74,45 @@ struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access)
 	return &mr->ibmr;
 }
 
-static int fakernic_create_user_mr(struct fakernic_dev *dev,
-				   struct fakernic_mr *mr, struct ib_pd *ibpd,
-				   u64 iova, u64 length,
-				   struct fakernic_create_mr_req *req)
+/* Pins user memory and lists its pages; the table is for the command only. */
+static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
+					    u64 start, u64 length, u64 iova,
+					    int access,
+					    struct fakernic_page_table *table,
+					    struct fakernic_page_list *list)
 {
 	unsigned long page_sizes = le64_to_cpu(dev->caps.page_sizes) &
 		GENMASK(FAKERNIC_PAGE_SHIFT_MAX, FAKERNIC_PAGE_SHIFT);
-	struct fakernic_page_table table;
 	unsigned long page_size;
+	struct ib_umem *umem;
 	int ret;
 
-	page_size = ib_umem_find_best_pgsz(mr->umem, page_sizes, iova);
+	if (!length || length > dev->ibdev.attrs.max_mr_size) {
+		ibdev_dbg(&dev->ibdev, "MR: length %#llx\n", length);
+		return ERR_PTR(-EINVAL);
+	}
+	umem = ib_umem_get(&dev->ibdev, start, length, access);
+	if (IS_ERR(umem)) {
+		ibdev_dbg(&dev->ibdev, "MR: %#llx, %#llx bytes: %ld\n", start,
+			  length, PTR_ERR(umem));
+		return umem;
+	}
+	ret = -EINVAL;
+	page_size = ib_umem_find_best_pgsz(umem, page_sizes, iova);
 	if (!page_size) {
 		ibdev_dbg(&dev->ibdev,
 			  "MR: address and iova %#llx do not share their offset in a page\n",
 			  iova);
-		return -EINVAL;
+		goto err_release;
 	}
-	req->type = FAKERNIC_MR_MEMORY;
-	req->iova = cpu_to_le64(iova);
-	req->length = cpu_to_le64(length);
-	ret = fakernic_umem_pages(dev, mr->umem, page_size, &table,
-				  &req->pages);
+	ret = fakernic_umem_pages(dev, umem, page_size, table, list);
 	if (ret)
-		return ret;
-	ret = fakernic_create_mr(dev, mr, ibpd, req);
-	fakernic_page_table_free(dev, &table);
-	return ret;
+		goto err_release;
+	return umem;
+
+err_release:
+	ib_umem_release(umem);
+	return ERR_PTR(ret);
 }
 
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
@@ -109,7 +120,12 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 				   struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
-	struct fakernic_create_mr_req req = {};
+	struct fakernic_create_mr_req req = {
+		.type = FAKERNIC_MR_MEMORY,
+		.iova = cpu_to_le64(iova),
+		.length = cpu_to_le64(length),
+	};
+	struct fakernic_page_table table;
 	struct fakernic_mr *mr;
 	int ret;
 
@@ -119,23 +135,20 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	ret = fakernic_mr_access(dev, access, &req.access);
 	if (ret)
 		return ERR_PTR(ret);
-	if (!length || length > dev->ibdev.attrs.max_mr_size) {
-		ibdev_dbg(&dev->ibdev, "MR: length %#llx\n", length);
-		return ERR_PTR(-EINVAL);
-	}
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	mr->umem = ib_umem_get(&dev->ibdev, start, length, access);
+	mr->umem = fakernic_pin_user_mr(dev, start, length, iova, access,
+					&table, &req.pages);
 	if (IS_ERR(mr->umem)) {
 		ret = PTR_ERR(mr->umem);
-		ibdev_dbg(&dev->ibdev, "MR: %#llx, %#llx bytes: %d\n", start,
-			  length, ret);
 		goto err_free;
 	}
-	ret = fakernic_create_user_mr(dev, mr, ibpd, iova, length, &req);
+	ret = fakernic_create_mr(dev, mr, ibpd, &req);
+	fakernic_page_table_free(dev, &table);
 	if (ret)
 		goto err_release;
+	mr->access = access;
 	mr->ibmr.length = length;
 	mr->ibmr.iova = iova;
 	return &mr->ibmr;
@@ -145,6 +158,86 @@ err_release:
 err_free:
 	kfree(mr);
 	return ERR_PTR(ret);
+}
+
+/* Executes it, and takes over the newly pinned memory, if there is any. */
+static int fakernic_rereg(struct fakernic_dev *dev, struct fakernic_mr *mr,
+			  const struct fakernic_rereg_mr_req *req,
+			  struct ib_umem *umem)
+{
+	u32 key;
+	int ret;
+
+	ret = fakernic_cmd_rereg_mr(dev, req, &key);
+	if (ret) {
+		ib_umem_release(umem);
+		return ret;
+	}
+	mr->ibmr.lkey = key;
+	mr->ibmr.rkey = key;
+	if (umem) {
+		ib_umem_release(mr->umem);
+		mr->umem = umem;
+	}
+	return 0;
+}
+
+struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
+				     u64 length, u64 iova, int access,
+				     struct ib_pd *ibpd,
+				     struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibmr->device);
+	struct fakernic_mr *mr = to_fakernic_mr(ibmr);
+	struct fakernic_rereg_mr_req req = {
+		.key = cpu_to_le32(ibmr->lkey),
+	};
+	struct fakernic_page_table table = {};
+	struct ib_umem *umem = NULL;
+	int ret;
+
+	if (flags & ~IB_MR_REREG_SUPPORTED || !mr->umem)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	/* Memory pinned for reading must be pinned again to be written. */
+	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) &&
+	    !mr->umem->writable) {
+		flags |= IB_MR_REREG_TRANS;
+		start = mr->umem->address;
+		length = mr->umem->length;
+		iova = ibmr->iova;
+	}
+	if (flags & IB_MR_REREG_PD) {
+		req.mask |= cpu_to_le32(FAKERNIC_REREG_PD);
+		req.pdn = cpu_to_le32(to_fakernic_pd(ibpd)->pdn);
+	}
+	if (flags & IB_MR_REREG_ACCESS) {
+		req.mask |= cpu_to_le32(FAKERNIC_REREG_ACCESS);
+		ret = fakernic_mr_access(dev, access, &req.access);
+		if (ret)
+			return ERR_PTR(ret);
+	}
+	if (flags & IB_MR_REREG_TRANS) {
+		req.mask |= cpu_to_le32(FAKERNIC_REREG_TRANSLATION);
+		req.iova = cpu_to_le64(iova);
+		req.length = cpu_to_le64(length);
+		umem = fakernic_pin_user_mr(dev, start, length, iova, access,
+					    &table, &req.pages);
+		if (IS_ERR(umem))
+			return ERR_CAST(umem);
+	}
+	ret = fakernic_rereg(dev, mr, &req, umem);
+	fakernic_page_table_free(dev, &table);
+	if (ret)
+		return ERR_PTR(ret);
+	mr->access = access;
+	if (umem) {
+		ibmr->length = length;
+		ibmr->iova = iova;
+	}
+	/* The same region, changed. */
+	return NULL;
 }
 
 /* A region for REG_MR; its page table is the driver's for as long as it is. */

@@ -299,7 +299,6 @@ static int fakernic_alloc_kernel_sq(struct fakernic_dev *dev,
 		return -ENOMEM;
 	sq->max_sge = attr->cap.max_send_sge;
 	sq->max_inline = attr->cap.max_inline_data;
-	sq->signal_all = attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	return 0;
 }
 
@@ -403,6 +402,8 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	spin_lock_init(&qp->sq.lock);
 	spin_lock_init(&qp->rq.lock);
 	qp->state = IB_QPS_RESET;
+	qp->cap = attr->cap;
+	qp->sq.signal_all = attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->hw.event = fakernic_qp_event;
 	fakernic_fill_create_qp(&req, qp, attr, udata);
 	if (udata) {
@@ -570,16 +571,7 @@ int fakernic_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	memset(init, 0, sizeof(*init));
 	fakernic_read_qp_attr(dev, &from, attr);
 
-	/* A user's capabilities are its provider's: it made the queues. */
-	if (qp->sq.queue.ring) {
-		attr->cap.max_send_wr = qp->sq.queue.mask + 1;
-		attr->cap.max_send_sge = qp->sq.max_sge;
-		attr->cap.max_inline_data = qp->sq.max_inline;
-	}
-	if (qp->rq.queue.ring) {
-		attr->cap.max_recv_wr = qp->rq.queue.mask + 1;
-		attr->cap.max_recv_sge = qp->rq.max_sge;
-	}
+	attr->cap = qp->cap;
 	init->event_handler = ibqp->event_handler;
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;

@@ -134,7 +134,6 @@ static int fakernic_create_kernel_srq(struct fakernic_dev *dev,
 	for (i = 0; i < depth; i++)
 		srq->free[i] = i;
 	srq->free_count = depth;
-	srq->max_sge = attr->attr.max_sge;
 	ret = fakernic_srq_create_hw(dev, srq, req);
 	if (ret)
 		goto err_free;
@@ -163,6 +162,7 @@ int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 	if (ret)
 		return ret;
 	spin_lock_init(&srq->lock);
+	srq->max_sge = attr->attr.max_sge;
 	if (udata)
 		return fakernic_create_user_srq(dev, srq, &req, attr, udata);
 	return fakernic_create_kernel_srq(dev, srq, &req, attr);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory windows: the kernel only has the device make and forget them. Binding
+ * is a send work request (IBTA 10.6.7), which the provider posts; with it the
+ * low byte of the rkey changes.
+ */
+#include "fakernic.h"
+
+int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibmw->device);
+	u8 type = ibmw->type == IB_MW_TYPE_1 ? FAKERNIC_MW_TYPE_1 :
+					       FAKERNIC_MW_TYPE_2B;
+
+	return fakernic_cmd_create_mw(dev, to_fakernic_pd(ibmw->pd)->pdn, type,
+				      atomic_inc_return(&dev->key_tag),
+				      &ibmw->rkey);
+}
+
+int fakernic_dealloc_mw(struct ib_mw *ibmw)
+{
+	return fakernic_cmd_free(to_fakernic_dev(ibmw->device),
+				 FAKERNIC_CMD_DESTROY_MW, ibmw->rkey);
+}
