@@ -30,6 +30,13 @@ static void start_enabled(Machine *m, Nic *n)
     nic_bringup(n);
 }
 
+static void set_link(Machine *m, bool up)
+{
+    qtest_qmp_assert_success(m->qts,
+        "{ 'execute': 'set_link', 'arguments': { 'name': 'n0', 'up': %i } }",
+        up);
+}
+
 /* ---- PCI ----------------------------------------------------------------------- */
 
 static void test_pci_identity(void)
@@ -2321,6 +2328,10 @@ static void test_reset(void)
 {
     Machine m;
     Nic n;
+    struct fakernic_query_port_resp query;
+    struct fakernic_set_port_req port = {
+        .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
+    };
 
     start(&m, &n);
     for (unsigned life = 0; life < 4; life++) {
@@ -2331,6 +2342,10 @@ static void test_reset(void)
 
         nic_bringup(&n);
         g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_COMMANDS), ==, 0);
+        assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &query,
+                          sizeof(query)), OK);
+        g_assert_cmpuint(le32_to_cpu(query.mtu), ==, 1500);
+        assert_status(CMD(&n, SET_PORT, port), OK);
         setup(&n, &s);
         rc_pair(&n, &s, &a, &b);
         reg_write(&n, FAKERNIC_REG_TEST, 77);
@@ -2415,13 +2430,21 @@ static void test_msix_into_own_bar(void)
 {
     Machine m;
     Nic n;
+    Setup s;
 
-    start_enabled(&m, &n);
+    machine_start(&m, "-netdev hubport,id=n0,hubid=0 %s,netdev=n0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    eq_ring(&n, &s.async, true);
     qtest_writel(m.qts, msix_entry(&n, 0) + PCI_MSIX_ENTRY_LOWER_ADDR,
                  n.regs.addr + FAKERNIC_REG_CONTROL);
     qtest_writel(m.qts, msix_entry(&n, 0) + PCI_MSIX_ENTRY_DATA,
                  FAKERNIC_CONTROL_RESET);
+    /* Raised from within a register write, then from outside. */
     assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    set_link(&m, false);
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PORT_ERROR);
     g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS), ==,
                     FAKERNIC_STATUS_READY | FAKERNIC_STATUS_ENABLED);
     machine_stop(&m);
@@ -2760,13 +2783,6 @@ static void test_wire_garbage(void)
     g_rand_free(rand);
     close(fd);
     machine_stop(&m);
-}
-
-static void set_link(Machine *m, bool up)
-{
-    qtest_qmp_assert_success(m->qts,
-        "{ 'execute': 'set_link', 'arguments': { 'name': 'n0', 'up': %i } }",
-        up);
 }
 
 static void test_link(void)
