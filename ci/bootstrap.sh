@@ -178,6 +178,7 @@ if [ ! -e "$root/.fakernic-packages" ]; then
         --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' \
+        --dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
         --skip=cleanup/reproducible
     fail="could not make the Debian root: check network and mirror ($mirror), see $log"
     if am_root; then

@@ -41,7 +41,7 @@ def test_killed_application_leaves_nothing(ports):
                   "grep -q 'type RC.*state RTS'; do sleep 0.1; done; sleep 1")
     b.guest.check("pkill -9 ib_write_bw")
     assert not client.wait().ok
-    a.guest.check("pkill -9 ib_write_bw")
+    a.guest.run("pkill -9 ib_write_bw")     # it may have noticed already
     assert not server.wait().ok
     for port, counts in zip(ports, before):
         wait_for_resources(port, counts)
