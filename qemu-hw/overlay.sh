@@ -49,16 +49,18 @@ sources() {
     (cd "$1" && ls ./*.c ./*.h 2>/dev/null | sed 's,^\./,,' | sort)
 }
 
-# Adds a line behind the first one that matches, once: hook FILE MATCH LINE
+# Adds a line behind the first one that matches, unless the file mentions the
+# key already: hook FILE KEY MATCH LINE
 hook() {
-    grep -qF -- "$3" "$1" && return
-    if ! grep -q -- "$2" "$1"; then
-        echo "overlay.sh: no place for '$3' in $1" >&2
+    grep -qF -- "$2" "$1" && return
+    if ! grep -q -- "$3" "$1"; then
+        echo "overlay.sh: no place for '$4' in $1" >&2
         exit 1
     fi
-    awk -v match_re="$2" -v line="$3" '
+    match_re=$3 new_line=$4 awk '
         { print }
-        !done && $0 ~ match_re { print line; done = 1 }' "$1" >"$1.new"
+        !done && $0 ~ ENVIRON["match_re"] { print ENVIRON["new_line"]; done = 1 }
+        ' "$1" >"$1.new"
     cat "$1.new" >"$1"
     rm "$1.new"
 }
@@ -75,11 +77,12 @@ for name in $(sources "$top/tests/qtest"); do
         cp "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
 done
 
-hook "$qemu/meson.build" "^    'hw/net/can'," "    'hw/net/fakernic',"
-hook "$qemu/hw/net/meson.build" "^subdir..can..$" "subdir('fakernic')"
+hook "$qemu/meson.build" "'hw/net/fakernic'" "^    'hw/net/can'," \
+    "    'hw/net/fakernic',"
+hook "$qemu/hw/net/meson.build" "'fakernic'" "^subdir..can..$" \
+    "subdir('fakernic')"
 grep -qF 'source fakernic/Kconfig' "$qemu/hw/net/Kconfig" ||
     printf '\nsource fakernic/Kconfig\n' >>"$qemu/hw/net/Kconfig"
-[ ! -e "$top/tests/qtest/fakernic-test.c" ] ||
-    hook "$qemu/tests/qtest/meson.build" \
-        "CONFIG_E1000E_PCI_EXPRESS.. . .'fuzz-e1000e-test'" \
-        "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\\\"
+hook "$qemu/tests/qtest/meson.build" "'fakernic-test'" \
+    "CONFIG_E1000E_PCI_EXPRESS.*'fuzz-e1000e-test'" \
+    "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, fakernic/doorbell.h):
- * MMIO comes in, calls of the queue it names go out.
+ * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, doorbell.h): MMIO
+ * comes in, calls of the queue it names go out.
  *
  * A register is one row of a table: how it is read, how it is written. What is
  * not in the table does not exist. Any access the interface does not define has

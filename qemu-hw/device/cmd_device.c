@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands on the device and its port: NOP, QUERY_DEVICE, QUERY_PORT, SET_PORT,
- * QUERY_STATS, SET_GID (fakernic/cmdq.h). Doorbell pages and protection domains,
- * which are only numbers, are allocated here too.
+ * QUERY_STATS, SET_GID (fakernic/cmdq.h). Protection domains and doorbell
+ * pages, which are only numbers, are allocated here too.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -18,8 +18,10 @@ FakernicVerdict fakernic_cmd_nop(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* The EUI-64 of the MAC as a number, first byte on top (IEEE EUI-64, RFC 4291
- * appendix A: universal/local bit inverted). */
+/*
+ * The EUI-64 of the MAC as a number, first byte on top (RFC 4291 appendix A:
+ * universal/local bit inverted).
+ */
 static uint64_t fakernic_node_guid(const FakernicState *s)
 {
     const uint8_t *mac = s->conf.macaddr.a;
@@ -124,7 +126,8 @@ fakernic_check_set_port(FakernicState *s,
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req, mtu);
     }
     if ((mask & FAKERNIC_PORT_MAC) &&
-        (is_multicast_ether_addr(req->mac) || buffer_is_zero(req->mac, sizeof(req->mac)))) {
+        (is_multicast_ether_addr(req->mac) ||
+         buffer_is_zero(req->mac, sizeof(req->mac)))) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req, mac);
     }
     if ((mask & FAKERNIC_PORT_FILTER) &&

@@ -208,7 +208,8 @@ fakernic_check_rereg_mr(FakernicState *s,
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, mask);
     }
     if (!(mask & FAKERNIC_REREG_TRANSLATION) &&
-        (req->iova || req->length || !fakernic_page_list_is_zero(&req->pages))) {
+        (req->iova || req->length ||
+         !fakernic_page_list_is_zero(&req->pages))) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, iova);
     }
     if (!(mask & FAKERNIC_REREG_PD) && req->pdn) {

@@ -109,7 +109,7 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
     const uint32_t pi = solicited ? cq->solicited_pi : cq->pi;
 
     trace_fakernic_doorbell_cq_arm(cq->id, ci, cq->pi, solicited);
-    /* IBTA 11.4.2.2: a request for any completion outranks one for solicited. */
+    /* IBTA 11.4.2.2: a request for any completion is not weakened. */
     if (!solicited) {
         cq->arm = FAKERNIC_ARM_ANY;
     } else if (cq->arm == FAKERNIC_ARM_NONE) {

@@ -73,6 +73,7 @@ static void fakernic_copy_ascending(uint8_t *to, const uint8_t *from,
         qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
         to += 8, from += 8, len -= 8;
     }
+    /* The last bytes are seen last. */
     smp_wmb();
     if (len == 8) {
         qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
@@ -103,6 +104,7 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
         from += piece;
         len -= piece;
     }
+    /* Data before its CQE, a CQE before its EQE. */
     smp_wmb();
     return true;
 }

@@ -86,7 +86,7 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
     fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
 }
 
-/* ---- objects --------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------- */
 
 static void fakernic_objects_init(FakernicState *s)
 {
@@ -154,7 +154,7 @@ static void fakernic_objects_free(FakernicState *s)
     g_free(s->key_pages);
 }
 
-/* ---- reset ----------------------------------------------------------------- */
+/* ---- reset ----------------------------------------------------------- */
 
 /* Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. */
 void fakernic_reset(FakernicState *s)
@@ -182,7 +182,7 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
     pcie_aer_write_config(pci, address, value, len);
 }
 
-/* ---- realize --------------------------------------------------------------- */
+/* ---- realize --------------------------------------------------------- */
 
 static bool fakernic_check_limit(const char *name, uint64_t value, uint64_t min,
                                  uint64_t max, bool power_of_two, Error **errp)
@@ -340,7 +340,7 @@ static void fakernic_exit(PCIDevice *pci)
     msix_uninit_exclusive_bar(pci);
 }
 
-/* ---- type ------------------------------------------------------------------ */
+/* ---- type ------------------------------------------------------------ */
 
 /* The engine's state is not saved yet: migration and snapshots are refused. */
 static const VMStateDescription fakernic_vmstate = {

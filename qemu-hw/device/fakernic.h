@@ -2,10 +2,10 @@
 /*
  * The fakernic device: its state, and the prototypes of its files.
  *
- * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows PCI,
- * guest memory, queues and interrupts, and nothing of packets: it fetches work
- * requests for the engine, places the completions, and moves frames between the
- * engine and the netdev. Everything in guest-visible format comes from the
+ * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows
+ * PCI, guest memory, queues and interrupts, and nothing of packets: it fetches
+ * work requests for the engine, places the completions, and moves frames
+ * between the engine and the netdev. Everything in guest-visible format comes from the
  * hardware interface headers, is copied once and decoded from the copy.
  *
  * Files call forward along the journey of a work request: bar -> sq, cmdq ->
@@ -163,8 +163,10 @@ typedef struct FakernicQp {
     FakernicEventSource async;
 } FakernicQp;
 
-/* Objects by number. Numbers are handed out round robin, so that one comes
- * back as late as possible. */
+/*
+ * Objects by number. Numbers are handed out round robin, so that one comes back
+ * as late as possible.
+ */
 typedef struct FakernicTable {
     void **slots;
     uint32_t first;
@@ -401,7 +403,7 @@ bool fakernic_port_must_wait(FakernicState *s);
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len);
 
 /* pump.c */
-/* Something happened: do what is ready now, leave the rest to the bottom half. */
+/* Something happened: do what is ready, leave the rest to the bottom half. */
 void fakernic_pump(FakernicState *s);
 void fakernic_pump_bh(void *opaque);
 

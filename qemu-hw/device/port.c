@@ -90,7 +90,8 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
 
-    if (nc->link_down || s->tx_blocked || len > fakernic_frame_limit(s, frame)) {
+    if (nc->link_down || s->tx_blocked ||
+        len > fakernic_frame_limit(s, frame)) {
         trace_fakernic_err_tx_frame(len, nc->link_down);
         s->stats[FAKERNIC_STAT_TX_DROPPED]++;
         return;

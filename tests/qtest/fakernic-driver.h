@@ -65,7 +65,7 @@ typedef struct Qp {
     uint32_t uar;
 } Qp;
 
-/* ---- machine ----------------------------------------------------------------- */
+/* ---- machine --------------------------------------------------------- */
 
 /* No firmware runs in a qtest, but the machine wants some. */
 static inline char *machine_bios(void)
@@ -113,7 +113,7 @@ static inline uint64_t mem_alloc(Machine *m, size_t size)
     return address;
 }
 
-/* ---- registers and doorbells -------------------------------------------------- */
+/* ---- registers and doorbells ----------------------------------------- */
 
 static inline uint32_t reg_read(Nic *n, uint32_t reg)
 {
@@ -147,7 +147,7 @@ static inline void nic_find(Nic *n, Machine *m, unsigned slot)
     n->uar = qpci_iomap(n->pci, FAKERNIC_BAR_UAR, NULL);
 }
 
-/* ---- interrupts ---------------------------------------------------------------- */
+/* ---- interrupts ------------------------------------------------------ */
 
 #define MSI_DATA(vector) (0x5a00 + (vector))
 
@@ -188,7 +188,7 @@ static inline bool msix_fired(Nic *n, unsigned vector)
     return fired;
 }
 
-/* ---- bring-up and commands ----------------------------------------------------- */
+/* ---- bring-up and commands ------------------------------------------- */
 
 static inline void nic_reset(Nic *n)
 {
@@ -349,7 +349,7 @@ static inline uint64_t nic_stat(Nic *n, enum fakernic_stat which)
     return value;
 }
 
-/* ---- queues ---------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------- */
 
 static inline struct fakernic_page_list contiguous(uint64_t address,
                                                    size_t bytes)

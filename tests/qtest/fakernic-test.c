@@ -37,7 +37,7 @@ static void set_link(Machine *m, bool up)
         up);
 }
 
-/* ---- PCI ----------------------------------------------------------------------- */
+/* ---- PCI ------------------------------------------------------------- */
 
 static void test_pci_identity(void)
 {
@@ -177,7 +177,7 @@ static void test_pci_root_port(void)
     machine_stop(&m);
 }
 
-/* ---- registers ------------------------------------------------------------------ */
+/* ---- registers ------------------------------------------------------- */
 
 static void test_regs_reset_values(void)
 {
@@ -292,7 +292,7 @@ static void test_regs_clock(void)
     machine_stop(&m);
 }
 
-/* ---- bring-up and fatal errors -------------------------------------------------- */
+/* ---- bring-up and fatal errors --------------------------------------- */
 
 static void expect_fatal(Nic *n, enum fakernic_fatal_code code)
 {
@@ -391,7 +391,7 @@ static void test_enable_rules(void)
     machine_stop(&m);
 }
 
-/* ---- command queue ---------------------------------------------------------------- */
+/* ---- command queue --------------------------------------------------- */
 
 static void test_cmdq_wrap(void)
 {
@@ -486,7 +486,7 @@ static void test_cmd_feature_not_taken(void)
     machine_stop(&m);
 }
 
-/* Each command that has a request: every reserved byte, and each byte behind. */
+/* Each command: reserved bytes, and bytes behind the request. */
 static void test_cmd_reserved(void)
 {
     static const struct {
@@ -576,7 +576,7 @@ static void test_cmd_header_reserved(void)
     machine_stop(&m);
 }
 
-/* ---- device and port ---------------------------------------------------------------- */
+/* ---- device and port ------------------------------------------------- */
 
 static void test_query_device(void)
 {
@@ -739,7 +739,7 @@ static void test_gid(void)
     machine_stop(&m);
 }
 
-/* ---- objects ------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------- */
 
 static void test_pd_uar(void)
 {
@@ -850,7 +850,7 @@ static void test_cq(void)
     machine_stop(&m);
 }
 
-/* ---- page lists and memory regions ---------------------------------------------------- */
+/* ---- page lists and memory regions ----------------------------------- */
 
 /* Tables of a list of 'levels' for page i at pages + i * step; the root. */
 static uint64_t build_tables(Machine *m, unsigned levels, uint64_t pages,
@@ -1088,7 +1088,7 @@ static void test_rereg_mw(void)
     machine_stop(&m);
 }
 
-/* ---- queue pairs ---------------------------------------------------------------------- */
+/* ---- queue pairs ----------------------------------------------------- */
 
 /* What a data path test needs: EQs, a CQ, a PD, a buffer with its key. */
 typedef struct Setup {
@@ -1444,7 +1444,7 @@ static void test_mcast(void)
     machine_stop(&m);
 }
 
-/* ---- the data path in loopback -------------------------------------------------------- */
+/* ---- the data path in loopback --------------------------------------- */
 
 static void test_rc_send(void)
 {
@@ -2029,7 +2029,7 @@ static void test_srq_receive(void)
     machine_stop(&m);
 }
 
-/* ---- completion queues, events, interrupts ---------------------------------------------- */
+/* ---- completion queues, events, interrupts --------------------------- */
 
 /* A NOP completes without a peer: CQEs made to order. */
 static void complete_nops(Nic *n, Qp *qp, unsigned count)
@@ -2255,7 +2255,7 @@ static void test_cq_resize(void)
     machine_stop(&m);
 }
 
-/* ---- doorbells --------------------------------------------------------------------------- */
+/* ---- doorbells ------------------------------------------------------- */
 
 static void test_doorbell_rules(void)
 {
@@ -2311,7 +2311,7 @@ static void test_doorbell_rules(void)
     machine_stop(&m);
 }
 
-/* ---- resets --------------------------------------------------------------------------------- */
+/* ---- resets ---------------------------------------------------------- */
 
 static void assert_power_on(Nic *n)
 {
@@ -2502,7 +2502,7 @@ static void test_hotplug(void)
     machine_stop(&m);
 }
 
-/* ---- hostile guests ------------------------------------------------------------------ */
+/* ---- hostile guests -------------------------------------------------- */
 
 /* A number as a careless or hostile driver would write it. */
 static uint32_t any_number(const Setup *s)
@@ -2594,7 +2594,7 @@ static void test_hostile(void)
     machine_stop(&m);
 }
 
-/* ---- the port ---------------------------------------------------------------------------------- */
+/* ---- the port -------------------------------------------------------- */
 
 /* A raw-packet QP as the Ethernet port. */
 static void port_up(Nic *n, Setup *s, Qp *raw, uint8_t filter)
@@ -2909,7 +2909,7 @@ static void test_dead_wire(void)
     machine_stop(&m);
 }
 
-/* ---- the command line ---------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------ */
 
 static void test_properties(void)
 {
