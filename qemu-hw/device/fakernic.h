@@ -5,8 +5,8 @@
  * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows
  * PCI, guest memory, queues and interrupts, and nothing of packets: it fetches
  * work requests for the engine, places the completions, and moves frames
- * between the engine and the netdev. Everything in guest-visible format comes from the
- * hardware interface headers, is copied once and decoded from the copy.
+ * between the engine and the netdev. Everything in guest-visible format comes
+ * from the hardware interface headers, is copied once and decoded from the copy.
  *
  * Files call forward along the journey of a work request: bar -> sq, cmdq ->
  * cmd_* -> ring -> dma; engine -> sq, rq, cq -> eq; pump -> port. The engine's
@@ -59,7 +59,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 #define FAKERNIC_MAX_MESSAGE        (1U << 31)
 #define FAKERNIC_MAX_FAST_REG_PAGES 512
 #define FAKERNIC_MAX_RD_ATOMIC      16
-#define FAKERNIC_MAX_SENDS          256
+#define FAKERNIC_MAX_SENDS          64      /* in flight, per QP */
 #define FAKERNIC_MIN_MTU            68
 #define FAKERNIC_DEFAULT_MTU        1500
 #define FAKERNIC_SPEED_MBPS         100000
