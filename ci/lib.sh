@@ -5,6 +5,10 @@
 # Debian root. Sourced with $top set to the checkout; POSIX sh.
 
 cache=${FAKERNIC_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/fakernic}
+case $cache in
+/*) ;;
+*) cache=$PWD/$cache ;;
+esac
 suite=trixie
 old_suite=bookworm
 
