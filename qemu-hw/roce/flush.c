@@ -251,6 +251,7 @@ void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
         return;
     }
     /* Unreliable services fail their send queue only (IBTA 10.3.1.6). */
+    roce_sendq_give_up(&qp->sq);
     roce_qp_set_state(r, qp, FAKERNIC_QPS_SQE);
     roce_flush(r, now, qp);
 }

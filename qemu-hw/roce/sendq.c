@@ -223,6 +223,12 @@ void roce_sendq_expect_nothing(RoceSendq *sq)
     sq->high = sq->tx_psn;
 }
 
+void roce_sendq_give_up(RoceSendq *sq)
+{
+    sq->next_psn = sq->tx_psn;
+    roce_sendq_expect_nothing(sq);
+}
+
 void roce_sendq_datagram(RoceSendq *sq)
 {
     sq->next_psn = roce_psn_next(sq->next_psn);

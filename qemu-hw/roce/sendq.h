@@ -119,6 +119,8 @@ void roce_sendq_rewind(RoceSendq *sq);
 bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress);
 /* Unreliable service: what was sent gets no answer. */
 void roce_sendq_expect_nothing(RoceSendq *sq);
+/* Unreliable service: a message given up half way keeps no PSN not yet sent. */
+void roce_sendq_give_up(RoceSendq *sq);
 /* One datagram was sent: the next has the next PSN. */
 void roce_sendq_datagram(RoceSendq *sq);
 /* The answer packet with PSN una came, with its data. */

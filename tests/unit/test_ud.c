@@ -316,6 +316,33 @@ static void uc_loses_whole_messages(void)
     pair_free(&p);
 }
 
+/* A message given up half way leaves a send queue that can go on. */
+static void uc_goes_on_after_half_a_message(void)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_UC);
+    pair_fill(p.a.memory, 2000, 3);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    fake_memory_unreachable(p.a.host, PAIR_MEMORY, true);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_LOC_PROT_ERR);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_SQE);
+    fake_memory_unreachable(p.a.host, PAIR_MEMORY, false);
+    CHECK_EQ(pair_modify(&p.a, p.now, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    wr.index = 2;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.b.memory, p.a.memory, 2000);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(datagram_arrives_behind_its_header),
     TEST(datagrams_that_do_not_fit_are_dropped),
@@ -328,6 +355,7 @@ static const Test tests[] = {
     TEST(groups_reach_members_on_the_same_port),
     TEST(uc_delivers_and_completes_at_once),
     TEST(uc_loses_whole_messages),
+    TEST(uc_goes_on_after_half_a_message),
 };
 
 TEST_MAIN(tests)
