@@ -114,9 +114,7 @@ static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
     }
     send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC ||
                      kind == ROCE_KIND_ATOMIC_WRITE;
-    /* A READ on a QP that may have none outstanding would wait for ever. */
-    if (kind == ROCE_KIND_REFUSED ||
-        (send->answered && qp->attr.max_rd_atomic == 0)) {
+    if (kind == ROCE_KIND_REFUSED) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
                          FAKERNIC_VENDOR_SQ_OPCODE);
         return;
@@ -195,6 +193,20 @@ static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
         send->done = true;
         roce_sendq_skip(sq);
     }
+    return true;
+}
+
+/*
+ * A READ on a QP that may have none outstanding would wait for ever. Asked when
+ * its turn comes: SQD may have taken the last from one that was fetched before.
+ */
+static bool roce_send_refuse_read(const RoceQp *qp, RoceSend *send)
+{
+    if (send->started || !send->answered || qp->attr.max_rd_atomic > 0) {
+        return false;
+    }
+    roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                     FAKERNIC_VENDOR_SQ_OPCODE);
     return true;
 }
 
@@ -387,6 +399,9 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
                 return 0;
             }
             roce_retire(r, now, qp);
+            continue;
+        }
+        if (roce_send_refuse_read(qp, send)) {
             continue;
         }
         if (!roce_send_may_go(qp, send)) {

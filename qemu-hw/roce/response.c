@@ -7,8 +7,6 @@
  */
 #include "engine.h"
 
-#include <assert.h>
-
 void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
 {
     RoceResponder *rs = &qp->rs;
@@ -55,12 +53,14 @@ static RoceResource *roce_resource_at(const RoceResponder *rs, uint32_t i)
     return &rs->ring[i % rs->ring_size];
 }
 
-/* Resources the peer was granted; those of the ring may be more. */
+/*
+ * Resources that may be in use: all of the ring, as the peer may have been
+ * granted more before (SQD changes that). Those beyond the grant are not valid.
+ */
 static uint32_t roce_resource_count(const RoceQp *qp)
 {
-    uint32_t count = qp->attr.max_dest_rd_atomic;
-
-    return count < qp->rs.res_pi ? count : qp->rs.res_pi;
+    return qp->rs.ring_size < qp->rs.res_pi ? qp->rs.ring_size
+                                            : qp->rs.res_pi;
 }
 
 static void roce_resource_pend(RoceResponder *rs, RoceResource *res, bool on)
@@ -90,7 +90,11 @@ RoceResource *roce_response_take(RoceQp *qp)
         res->valid = false;
     }
     res = roce_resource_at(rs, rs->res_pi);
-    assert(!res->pending);
+    /* Of a larger grant. */
+    if (res->pending && !res->replay) {
+        return NULL;
+    }
+    roce_resource_pend(rs, res, false);
     rs->res_pi++;
     /* Keeps the free-running index clear of its wrap; the ring has no more. */
     if (rs->res_pi >= 0x40000000u) {
@@ -139,20 +143,24 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
     RoceResource *found = NULL;
     uint32_t i;
 
-    for (i = rs->res_pi - count; i != rs->res_pi; i++) {
-        RoceResource *res = roce_resource_at(rs, i);
+    /* Newest first: the PSNs of an old one may have come round again. */
+    for (i = rs->res_pi; i != rs->res_pi - count && !found; i--) {
+        RoceResource *res = roce_resource_at(rs, i - 1);
 
-        if (found) {
-            if (res->pending) {
-                res->next = res->start = 0;
-            }
-        } else if (res->valid && roce_psn_sub(packet->psn, res->psn) <
-                                 res->psn_count) {
+        if (res->valid && roce_psn_sub(packet->psn, res->psn) <
+                          res->psn_count) {
             found = res;
         }
     }
     if (!found || found->kind != kind) {
         return;
+    }
+    for (i++; i != rs->res_pi; i++) {
+        RoceResource *res = roce_resource_at(rs, i);
+
+        if (res->pending) {
+            res->next = res->start = 0;
+        }
     }
     i = roce_psn_sub(packet->psn, found->psn);
     if (kind == ROCE_ANSWER_READ &&
@@ -188,7 +196,9 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
     for (i = rs->res_pi - count; i != rs->res_pi; i++) {
         RoceResource *res = roce_resource_at(rs, i);
 
-        if (res->valid && roce_psn_before(psn, res->psn)) {
+        /* Counted back from epsn: an old one is before any duplicate. */
+        if (res->valid && roce_psn_sub(rs->epsn, res->psn) <
+                          roce_psn_sub(rs->epsn, psn)) {
             ack = roce_psn_sub(res->psn, 1);
             break;
         }

@@ -385,6 +385,71 @@ static void engine_reset_destroys_everything(void)
     pair_free(&p);
 }
 
+/* SQD lets max_dest_rd_atomic shrink under READs that are still to answer. */
+static void shrunk_grant_still_answers(void)
+{
+    RoceQpAttr attr = { .max_dest_rd_atomic = 1 };
+    RoceSendWr wr;
+    uint32_t bad;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.b.memory, 4000, 3);
+    for (i = 0; i < 4; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, i * 1000,
+                          1000);
+        pair_send(&p, &p.a, &wr);
+        CHECK(pair_step(&p, &p.a, &p.b));
+    }
+    CHECK_EQ(to_state(&p.b, FAKERNIC_QPS_SQD), FAKERNIC_CMD_OK);
+    CHECK_EQ(modify(&p.b, FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC, &attr, &bad),
+             FAKERNIC_CMD_OK);
+    pair_run(&p);
+    for (i = 0; i < 4; i++) {
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
+    }
+    CHECK_MEM(p.a.memory, p.b.memory, 4000);
+    for (i = 0; i < 6; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 1000);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
+    }
+    pair_free(&p);
+}
+
+/* A READ that waited for its turn can have none once there are to be none. */
+static void waiting_read_is_refused_without_resources(void)
+{
+    RoceQpAttr attr = { .max_rd_atomic = 0 };
+    RoceSendWr wr;
+    uint32_t bad;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 5; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
+        pair_send(&p, &p.a, &wr);
+    }
+    while (pair_step(&p, &p.a, &p.b)) {
+        continue;
+    }
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_SQD), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    CHECK_EQ(modify(&p.a, FAKERNIC_QP_ATTR_MAX_RD_ATOMIC, &attr, &bad),
+             FAKERNIC_CMD_OK);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTS), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    for (i = 0; i < 4; i++) {
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
+    }
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 4, FAKERNIC_WC_LOC_QP_OP_ERR);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(required_attributes_are_required),
     TEST(forbidden_transitions_are_refused),
@@ -401,6 +466,8 @@ static const Test tests[] = {
     TEST(host_errors_are_reported_once),
     TEST(numbers_are_reused_late),
     TEST(engine_reset_destroys_everything),
+    TEST(shrunk_grant_still_answers),
+    TEST(waiting_read_is_refused_without_resources),
 };
 
 TEST_MAIN(tests)

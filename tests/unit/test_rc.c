@@ -775,6 +775,66 @@ static void qps_share_the_wire(void)
     pair_free(&p);
 }
 
+/* As if so many packets had been exchanged. */
+static void skip_psns(Pair *p, uint32_t count)
+{
+    RoceSendq *sq = &roce_qp_find(p->a.r, p->a.qpn)->sq;
+    RoceResponder *rs = &roce_qp_find(p->b.r, p->b.qpn)->rs;
+
+    CHECK_EQ(sq->una, sq->next_psn);
+    CHECK_EQ(sq->una, rs->epsn);
+    rs->epsn = roce_psn_add(rs->epsn, count);
+    sq->una = sq->tx_psn = sq->high = sq->next_psn = rs->epsn;
+}
+
+/* A READ of long ago, half of all PSNs away and more, is not the next one. */
+static void old_reads_do_not_confuse_acks(void)
+{
+    static const uint32_t distances[] = { 0x7fff00, 0x900000, 0xfff000 };
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    for (i = 0; i < TEST_COUNT(distances); i++) {
+        pair_init(&p, FAKERNIC_QP_RC);
+        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+        skip_psns(&p, distances[i]);
+        pair_lose(&p.b, 1);
+        wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, 10000000000);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+        pair_free(&p);
+    }
+}
+
+/* Nor is an old READ's range of PSNs, gone round once, that of a new atomic. */
+static void old_reads_do_not_hide_new_atomics(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 2560);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+    skip_psns(&p, 0x1000000 - 5);
+    pair_lose(&p.b, 1);
+    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
+    wr.atomic.remote_address = PAIR_MEMORY;
+    wr.atomic.rkey = p.b.key;
+    wr.atomic.swap_or_add = 1;
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, 10000000000);
+    pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.memory[0], 1);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(send_arrives),
     TEST(write_arrives),
@@ -806,6 +866,8 @@ static const Test tests[] = {
     TEST(strangers_are_dropped),
     TEST(region_gone_during_read),
     TEST(qps_share_the_wire),
+    TEST(old_reads_do_not_confuse_acks),
+    TEST(old_reads_do_not_hide_new_atomics),
 };
 
 TEST_MAIN(tests)
