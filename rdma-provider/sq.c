@@ -787,20 +787,32 @@ static void fakernic_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t srqn)
 		sq->wqe->xrc_srqn = htole32(srqn);
 }
 
+/* How many entries the open WQE may have; its room is for no more. */
+static uint32_t fakernic_wqe_sge_max(const struct fakernic_sq *sq)
+{
+	uint8_t opcode = sq->wqe->opcode;
+
+	/* BIND_MW, LOCAL_INV: no data. */
+	if (opcode > FAKERNIC_SQ_FLUSH)
+		return 0;
+	/* An atomic's segment leaves room for one entry only. */
+	if (opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
+	    opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD)
+		return 1;
+	return sq->sge_max;
+}
+
 static void fakernic_wr_set_sge_list(struct ibv_qp_ex *qp, size_t count,
 				     const struct ibv_sge *list)
 {
 	struct fakernic_sq *sq = fakernic_open_sq(qp);
-	bool atomic;
-	size_t i;
+	size_t i, max;
 
 	if (!sq)
 		return;
-	/* An atomic's segment leaves room for one entry only. */
-	atomic = sq->wqe->opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
-		 sq->wqe->opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
-	if (sq->wqe->inline_length ||
-	    count > (atomic ? 1 : sq->sge_max) - sq->wqe->sge_count) {
+	max = fakernic_wqe_sge_max(sq);
+	if (sq->wqe->inline_length || count > max ||
+	    count + sq->wqe->sge_count > max) {
 		sq->batch_err = EINVAL;
 		return;
 	}

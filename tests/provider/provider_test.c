@@ -423,6 +423,8 @@ static void aborted_and_failed_batches_leave_nothing(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_ex *ex = &fakernic_to_qp(world.qp)->vqp.qp_ex;
+	struct ibv_mw mw = { .rkey = 7 };
+	struct ibv_mw_bind_info info = {};
 	int i;
 
 	ex->wr_start(ex);
@@ -436,6 +438,14 @@ static void aborted_and_failed_batches_leave_nothing(void)
 	ex->wr_send(ex);
 	ex->wr_set_inline_data(ex, data, world.cap.max_inline_data + 1);
 	ex->wr_send(ex);
+	CHECK(ex->wr_complete(ex) == EINVAL);
+	ex->wr_start(ex);
+	ex->wr_bind_mw(ex, &mw, 8, &info);
+	ex->wr_set_sge(ex, 1, 2, 3);
+	CHECK(ex->wr_complete(ex) == EINVAL);
+	ex->wr_start(ex);
+	ex->wr_local_inv(ex, 8);
+	ex->wr_set_sge(ex, 1, 2, 3);
 	CHECK(ex->wr_complete(ex) == EINVAL);
 	CHECK(model_record(&model_qp(world.qp)->sq) == 0);
 	ex->wr_start(ex);
