@@ -17,24 +17,21 @@
 #define FAKERNIC_CQE_LOG_SIZE	6
 #define FAKERNIC_CQ_LOG_DEPTH_MIN	1
 
-/* Creates it on the device; hw names its callbacks and, if it has, its ring. */
+/*
+ * Creates it on the device, with the EQ of comp_vector; hw names its callbacks
+ * and, if it has, its ring.
+ */
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
-			  const struct fakernic_page_list *pages, u8 log_depth,
-			  u32 uar, u32 comp_vector)
+			  struct fakernic_create_cq_req *req, u32 comp_vector)
 {
 	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
-	struct fakernic_create_cq_req req = {
-		.pages = *pages,
-		.log_depth = log_depth,
-		.uar = cpu_to_le32(uar),
-	};
 	int ret;
 
 	hw->dev = dev;
 	hw->ci = 0;
 	hw->eq = &dev->eqs[FAKERNIC_EQ_COMPLETION + comp_vector % vectors];
-	req.eqn = cpu_to_le32(hw->eq->eqn);
-	ret = fakernic_cmd_create_cq(dev, &req, &hw->cqn);
+	req->eqn = cpu_to_le32(hw->eq->eqn);
+	ret = fakernic_cmd_create_cq(dev, req, &hw->cqn);
 	if (ret)
 		return ret;
 	/* Events for a former CQ of this number go to nobody. */
@@ -119,8 +116,10 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 {
 	struct fakernic_ureq_create_cq ureq = {};
 	struct fakernic_uresp_create_cq uresp = {};
+	struct fakernic_create_cq_req req = {
+		.uar = cpu_to_le32(fakernic_udata_uar(udata)),
+	};
 	struct fakernic_page_table table;
-	struct fakernic_page_list pages;
 	int ret;
 
 	ret = fakernic_copy_ureq(dev, &ureq, sizeof(ureq), udata);
@@ -136,12 +135,14 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 		return -EINVAL;
 	}
 	cq->umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
-				       FAKERNIC_CQE_LOG_SIZE, &table, &pages);
+				       FAKERNIC_CQE_LOG_SIZE, &table,
+				       &req.pages);
 	if (IS_ERR(cq->umem))
 		return PTR_ERR(cq->umem);
-	ret = fakernic_cq_hw_create(dev, &cq->hw, &pages, ureq.log_depth,
-				    fakernic_udata_uar(udata),
-				    attr->comp_vector);
+	req.log_depth = ureq.log_depth;
+	if (attr->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
+		req.flags |= FAKERNIC_CQ_IGNORE_OVERRUN;
+	ret = fakernic_cq_hw_create(dev, &cq->hw, &req, attr->comp_vector);
 	fakernic_page_table_free(dev, &table);
 	if (ret)
 		goto err_release;
@@ -165,18 +166,20 @@ static int fakernic_create_kernel_cq(struct fakernic_dev *dev,
 				     struct fakernic_cq *cq,
 				     const struct ib_cq_init_attr *attr)
 {
-	struct fakernic_page_list pages;
 	u8 log_depth = max_t(u8, order_base_2(attr->cqe),
 			     FAKERNIC_CQ_LOG_DEPTH_MIN);
+	struct fakernic_create_cq_req req = {
+		.log_depth = log_depth,
+		.uar = cpu_to_le32(FAKERNIC_KERNEL_UAR),
+	};
 	int ret;
 
 	ret = fakernic_queue_alloc(dev, &cq->hw.queue, log_depth,
 				   FAKERNIC_CQE_LOG_SIZE);
 	if (ret)
 		return ret;
-	fakernic_queue_pages(&cq->hw.queue, &pages);
-	ret = fakernic_cq_hw_create(dev, &cq->hw, &pages, log_depth,
-				    FAKERNIC_KERNEL_UAR, attr->comp_vector);
+	fakernic_queue_pages(&cq->hw.queue, &req.pages);
+	ret = fakernic_cq_hw_create(dev, &cq->hw, &req, attr->comp_vector);
 	if (ret) {
 		fakernic_queue_free(dev, &cq->hw.queue);
 		return ret;
@@ -192,7 +195,8 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	struct ib_udata *udata = fakernic_create_cq_udata(arg);
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
 
-	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION)
+	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION |
+			    IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN))
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > dev->ibdev.attrs.max_cqe) {
 		ibdev_dbg(&dev->ibdev, "create CQ: %u entries, limit %d\n",

@@ -22,15 +22,14 @@ static int fakernic_get_link_ksettings(struct net_device *netdev,
 				       struct ethtool_link_ksettings *settings)
 {
 	struct fakernic_port *port = netdev_priv(netdev);
-	bool link = netif_carrier_ok(netdev);
 
 	ethtool_link_ksettings_zero_link_mode(settings, supported);
 	ethtool_link_ksettings_zero_link_mode(settings, advertising);
 	settings->base.port = PORT_OTHER;
 	settings->base.autoneg = AUTONEG_DISABLE;
-	settings->base.speed = link ? le32_to_cpu(port->info.speed_mbps) :
-				      SPEED_UNKNOWN;
-	settings->base.duplex = link ? DUPLEX_FULL : DUPLEX_UNKNOWN;
+	/* Also without a link: that of the RDMA port is derived from it. */
+	settings->base.speed = le32_to_cpu(port->info.speed_mbps);
+	settings->base.duplex = DUPLEX_FULL;
 	return 0;
 }
 

@@ -531,8 +531,7 @@ int fakernic_dealloc_mw(struct ib_mw *ibmw);
 /* cq.c */
 void fakernic_cqs_kick(struct fakernic_dev *dev);
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
-			  const struct fakernic_page_list *pages, u8 log_depth,
-			  u32 uar, u32 comp_vector);
+			  struct fakernic_create_cq_req *req, u32 comp_vector);
 int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw);
 struct fakernic_cqe *fakernic_cq_hw_next(struct fakernic_cq_hw *hw);
 void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited);

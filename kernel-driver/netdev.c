@@ -159,7 +159,10 @@ static int fakernic_poll(struct napi_struct *napi, int budget)
 
 static int fakernic_port_create_cq(struct fakernic_port *port)
 {
-	struct fakernic_page_list pages;
+	struct fakernic_create_cq_req req = {
+		.log_depth = FAKERNIC_PORT_CQ_LOG_DEPTH,
+		.uar = cpu_to_le32(FAKERNIC_KERNEL_UAR),
+	};
 	int ret;
 
 	ret = fakernic_queue_alloc(port->dev, &port->cq.queue,
@@ -169,10 +172,8 @@ static int fakernic_port_create_cq(struct fakernic_port *port)
 		return ret;
 	port->cq.complete = fakernic_port_cq_complete;
 	port->cq.fail = fakernic_port_cq_fail;
-	fakernic_queue_pages(&port->cq.queue, &pages);
-	ret = fakernic_cq_hw_create(port->dev, &port->cq, &pages,
-				    FAKERNIC_PORT_CQ_LOG_DEPTH,
-				    FAKERNIC_KERNEL_UAR, 0);
+	fakernic_queue_pages(&port->cq.queue, &req.pages);
+	ret = fakernic_cq_hw_create(port->dev, &port->cq, &req, 0);
 	if (ret)
 		fakernic_queue_free(port->dev, &port->cq.queue);
 	return ret;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * BAR0: register access, the proof that the device is one we know, the choice
- * of features, and reset. All reads that decide about life and death of the
- * device take all ones for "it is gone" (surprise removal).
+ * of features, reset, and whether it still is there (surprise removal).
  */
 #include <linux/delay.h>
 #include <linux/iopoll.h>
@@ -10,7 +9,6 @@
 
 #define FAKERNIC_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
 #define FAKERNIC_RESET_POLL_US		1000
-#define FAKERNIC_REG_GONE		0xffffffffU
 #define FAKERNIC_TEST_PATTERN		0x5aa50f3cU
 
 u32 fakernic_read(struct fakernic_dev *dev, u32 reg)
@@ -23,10 +21,10 @@ void fakernic_write(struct fakernic_dev *dev, u32 reg, u32 value)
 	writel(value, dev->regs + reg);
 }
 
-/* True when the device no longer answers on the bus. */
+/* True when the device no longer answers on the bus, or as somebody else. */
 bool fakernic_is_gone(struct fakernic_dev *dev)
 {
-	return fakernic_read(dev, FAKERNIC_REG_MAGIC) == FAKERNIC_REG_GONE;
+	return fakernic_read(dev, FAKERNIC_REG_MAGIC) != FAKERNIC_MAGIC;
 }
 
 /* Is this a fakernic, of an interface version that we speak? */
