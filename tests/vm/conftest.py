@@ -7,6 +7,9 @@ from fakernic_test import rdma
 from fakernic_test.lab import Lab
 
 
+# The network device behind each RDMA driver.
+MODELS = {"fakernic": "fakernic", "rxe": "virtio-net-pci"}
+
 
 def pytest_configure(config):
     config.addinivalue_line(
@@ -44,8 +47,9 @@ def vms(lab, request):
     """The booted guests of the test; healthy before and after it."""
     wanted = wanted_guests(request.node)
     driver = wanted.pop("driver")
-    model = "virtio-net-pci" if driver == "rxe" else "fakernic"
-    vms = lab.get(model=model, **wanted)
+    models = (MODELS[driver] if isinstance(driver, str) else
+              tuple(MODELS[name] for name in driver))
+    vms = lab.get(model=models, **wanted)
     start = [vm.console.size() for vm in vms]
     yield vms
     try:

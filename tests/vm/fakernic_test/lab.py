@@ -34,26 +34,27 @@ class Lab:
             **properties):
         """COUNT wired guests, already running ones if they are the same.
 
-        OPTIONS go to VM, PROPERTIES to the network device. KERNEL may be a
-        tuple with one version per guest.
+        OPTIONS go to VM, PROPERTIES to the network device. KERNEL and MODEL
+        may be tuples with one item per guest.
         """
-        wanted = (count, kernel, model, repr(options), repr(properties))
+        kernels = (kernel,) * count if isinstance(kernel, str) else kernel
+        models = (model,) * count if isinstance(model, str) else model
+        wanted = (kernels, models, repr(options), repr(properties))
         if wanted != self.current or not self.healthy():
             self.stop()
-            self.start(count, kernel, model, options or {}, properties)
+            self.start(kernels, models, options or {}, properties)
             self.current = wanted
         return self.vms
 
-    def start(self, count, kernel, model, options, properties):
-        kernels = (kernel,) * count if isinstance(kernel, str) else kernel
+    def start(self, kernels, models, options, properties):
         self.serial += 1
         directory = self.directory / f"set{self.serial}"
         directory.mkdir(parents=True, exist_ok=True)
         wire = directory / "wire"
         wire.unlink(missing_ok=True)
-        for index, netdev in enumerate(wires(directory, count)):
+        for index, netdev in enumerate(wires(directory, len(kernels))):
             name = "ab"[index]
-            nic = Nic(model, netdev, mac=f"52:54:00:fa:ce:0{index + 1}",
+            nic = Nic(models[index], netdev, mac=f"52:54:00:fa:ce:0{index + 1}",
                       **properties)
             self.vms.append(VM(name, directory / name, [nic],
                                kernel=kernels[index], **options))

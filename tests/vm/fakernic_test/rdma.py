@@ -113,7 +113,9 @@ def bring_up(vm, number, driver="fakernic"):
 
 
 def bring_up_all(vms, driver="fakernic"):
-    return [bring_up(vm, number, driver)
+    """The ports of all guests; DRIVER may be a tuple, one per guest."""
+    drivers = (driver,) * len(vms) if isinstance(driver, str) else driver
+    return [bring_up(vm, number, drivers[number - 1])
             for number, vm in enumerate(vms, start=1)]
 
 
