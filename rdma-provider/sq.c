@@ -308,6 +308,7 @@ static void fakernic_sq_put_send(struct fakernic_sq *sq)
 	sq->wqe_bytes = sq->data_offset;
 }
 
+/* A window has remote rights only (IBTA 10.6.7); a local one says nothing. */
 static void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
 				 uint32_t new_key,
 				 const struct ibv_mw_bind_info *info)
@@ -321,7 +322,8 @@ static void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
 		.mw_key = htole32(mw_key),
 		.new_key = htole32(new_key),
 		.mr_key = htole32(info->mr ? info->mr->lkey : 0),
-		.access = htole32(info->mw_access_flags),
+		.access = htole32(info->mw_access_flags &
+				  ~(unsigned int)IBV_ACCESS_LOCAL_WRITE),
 	};
 	sq->wqe_bytes += sizeof(*bind);
 }

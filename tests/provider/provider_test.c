@@ -11,6 +11,7 @@
 
 #include "model.h"
 #include "doorbell.h"
+#include "fakernic/mr.h"
 
 #define CHECK(condition)						\
 	do {								\
@@ -419,6 +420,32 @@ static void both_interfaces_write_the_same_wqes(void)
 	}
 }
 
+/* Type 1 counts the tag up; a local right is not a window's to have. */
+static void windows_are_bound_with_remote_rights(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_mr mr = { .lkey = 0x305 };
+	struct ibv_mw mw = { .rkey = 0x2ff };
+	struct ibv_mw_bind bind = {
+		.bind_info = { .mr = &mr, .addr = 1, .length = 2,
+			       .mw_access_flags = IBV_ACCESS_LOCAL_WRITE |
+						  IBV_ACCESS_REMOTE_READ } };
+	struct { struct fakernic_sq_hdr hdr; struct fakernic_sq_bind_mw bind;
+		 uint8_t rest[512]; } wqe;
+	uint32_t index;
+
+	CHECK(!fakernic_bind_mw(world.qp, &mw, &bind));
+	CHECK(mw.rkey == 0x200);
+	CHECK(model_take_send(model_qp(world.qp), &wqe, &index));
+	CHECK(wqe.hdr.opcode == FAKERNIC_SQ_BIND_MW && wqe.hdr.bb_count == 1);
+	CHECK(wqe.bind.address == htole64(1) && wqe.bind.length == htole64(2));
+	CHECK(wqe.bind.mw_key == htole32(0x2ff));
+	CHECK(wqe.bind.new_key == htole32(0x200));
+	CHECK(wqe.bind.mr_key == htole32(0x305));
+	CHECK(wqe.bind.access == htole32(FAKERNIC_ACCESS_REMOTE_READ));
+	world_end(&world);
+}
+
 static void aborted_and_failed_batches_leave_nothing(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -757,6 +784,7 @@ static const struct {
 	CASE(bad_request_ends_the_list),
 	CASE(ud_knows_only_sends),
 	CASE(both_interfaces_write_the_same_wqes),
+	CASE(windows_are_bound_with_remote_rights),
 	CASE(aborted_and_failed_batches_leave_nothing),
 	CASE(receives_and_polls_are_memory_only),
 	CASE(arming_tells_the_consumer_index),
