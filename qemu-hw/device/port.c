@@ -183,6 +183,8 @@ void fakernic_port_init(FakernicState *s)
 
 void fakernic_port_cleanup(FakernicState *s)
 {
+    /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
+    qemu_purge_queued_packets(qemu_get_queue(s->nic));
     qemu_del_nic(s->nic);
     s->nic = NULL;
 }
