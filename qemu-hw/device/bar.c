@@ -320,6 +320,7 @@ static void fakernic_regs_write(void *opaque, hwaddr offset, uint64_t value,
         FAKERNIC_GUEST_ERR("write of %s while enabled", reg->name);
     } else {
         reg->write(s, value);
+        fakernic_interrupts_send(s);
     }
 }
 

@@ -161,6 +161,7 @@ void fakernic_reset(FakernicState *s)
 {
     trace_fakernic_reset();
     fakernic_clock_set(s, ROCE_TIME_NEVER);
+    s->interrupts = 0;
     roce_reset(s->roce);
     fakernic_objects_free(s);
     fakernic_objects_init(s);

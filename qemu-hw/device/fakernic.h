@@ -244,6 +244,7 @@ struct FakernicState {
     FakernicEventSource port_events;
     FakernicEventSource device_events;
     bool cq_error_pending;
+    uint64_t interrupts;        /* vectors raised and not yet sent */
 
     uint8_t frame[ROCE_FRAME_MAX];
 };
@@ -370,7 +371,10 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
                      bool solicited);
 
 /* eq.c */
+/* Raises a vector as soon as no call of the engine is under way. */
 void fakernic_interrupt(FakernicState *s, unsigned vector);
+/* Sends the vectors raised; frames, doorbells and a reset may come of it. */
+void fakernic_interrupts_send(FakernicState *s);
 /* eq NULL: the asynchronous event queue. */
 void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
                     enum fakernic_event type, uint32_t data);

@@ -143,6 +143,7 @@ static void fakernic_link_status_changed(NetClientState *nc)
         fakernic_event(s, NULL, &s->port_events,
                        nc->link_down ? FAKERNIC_EVENT_PORT_ERROR :
                        FAKERNIC_EVENT_PORT_ACTIVE, 0);
+        fakernic_pump(s);
     }
 }
 

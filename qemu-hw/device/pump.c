@@ -41,12 +41,16 @@ static void fakernic_pump_cq_errors(FakernicState *s)
 /* True when the budget is used up with work left. */
 static bool fakernic_pump_frames(FakernicState *s, unsigned budget)
 {
-    while (!fakernic_port_must_wait(s)) {
+    for (;;) {
         bool loopback = false;
         size_t len;
 
         if (s->cq_error_pending) {
             fakernic_pump_cq_errors(s);
+        }
+        fakernic_interrupts_send(s);
+        if (!fakernic_is_running(s) || fakernic_port_must_wait(s)) {
+            return false;
         }
         if (!budget--) {
             return true;
@@ -63,7 +67,6 @@ static bool fakernic_pump_frames(FakernicState *s, unsigned budget)
             fakernic_port_send(s, s->frame, len);
         }
     }
-    return false;
 }
 
 static bool fakernic_pump_once(FakernicState *s)
@@ -71,6 +74,9 @@ static bool fakernic_pump_once(FakernicState *s)
     bool more = fakernic_cmdq_run(s, FAKERNIC_PUMP_COMMANDS);
     RoceTime now = fakernic_now();
 
+    if (!fakernic_is_running(s)) {
+        return false;           /* a command ring was out of reach */
+    }
     if (roce_deadline(s->roce) <= now) {
         roce_tick(s->roce, now);
     }
@@ -91,7 +97,9 @@ void fakernic_pump(FakernicState *s)
     }
     s->pumping = true;
     s->pump_again = false;
-    more = fakernic_pump_once(s) || s->pump_again;
+    more = fakernic_pump_once(s);
+    fakernic_interrupts_send(s);
+    more |= s->pump_again || s->interrupts;
     s->pumping = false;
     if (!fakernic_is_running(s)) {
         return;
