@@ -159,10 +159,10 @@ static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
 }
 
 /*
- * Makes the device dead: once, from any context. It is stopped before anyone
- * hears of it, who might free what it still writes to.
+ * Ends operation: once, from any context; true for who did it. The device is
+ * stopped before anyone hears of it, who might free what it still writes to.
  */
-void fakernic_cmdq_kill(struct fakernic_dev *dev)
+bool fakernic_cmdq_end(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	unsigned long flags;
@@ -170,14 +170,20 @@ void fakernic_cmdq_kill(struct fakernic_dev *dev)
 
 	spin_lock_irqsave(&cmdq->lock, flags);
 	first = !cmdq->dead;
+	if (first)
+		fakernic_stop_device(dev);
 	cmdq->dead = true;
 	WRITE_ONCE(dev->dead, true);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
-	if (!first)
-		return;
-	fakernic_stop_device(dev);
 	fakernic_cmdq_abandon(cmdq);
-	schedule_work(&dev->fatal_work);
+	return first;
+}
+
+/* The same, against everybody's expectation: they will be told. */
+void fakernic_cmdq_kill(struct fakernic_dev *dev)
+{
+	if (fakernic_cmdq_end(dev))
+		schedule_work(&dev->fatal_work);
 }
 
 /* Copies one completion to who waits for it. False: it is nonsense. */

@@ -23,6 +23,11 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 }
 #endif
 
+/* Since 6.2 there are atomic writes; before, nobody asks for the flag. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define IB_DEVICE_ATOMIC_WRITE	0
+#endif
+
 /* Since 6.11 create_cq is handed the attribute bundle the udata lies in. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 #define FAKERNIC_CREATE_CQ_ARG	struct ib_udata

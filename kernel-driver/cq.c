@@ -203,6 +203,7 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 			  attr->cqe, dev->ibdev.attrs.max_cqe);
 		return -EINVAL;
 	}
+	mutex_init(&cq->resize_lock);
 	spin_lock_init(&cq->lock);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
@@ -257,16 +258,17 @@ int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 		return PTR_ERR(umem);
 	req.cqn = cpu_to_le32(cq->hw.cqn);
 	req.log_depth = ureq.log_depth;
+	mutex_lock(&cq->resize_lock);
 	ret = fakernic_cmd_resize_cq(dev, &req);
-	fakernic_page_table_free(dev, &table);
-	if (ret) {
-		ib_umem_release(umem);
-		return ret;
+	if (!ret) {
+		swap(cq->umem, umem);
+		ibcq->cqe = 1 << ureq.log_depth;
 	}
-	ib_umem_release(cq->umem);
-	cq->umem = umem;
-	ibcq->cqe = 1 << ureq.log_depth;
-	return 0;
+	mutex_unlock(&cq->resize_lock);
+	fakernic_page_table_free(dev, &table);
+	/* The memory that is not used any more, or not at all. */
+	ib_umem_release(umem);
+	return ret;
 }
 
 static enum ib_wc_status fakernic_wc_status(u8 status)
@@ -340,7 +342,8 @@ static void fakernic_wc_recv(struct fakernic_qp *qp, struct ib_wc *wc,
 						  tag);
 	} else {
 		wc->wr_id = qp->rq.wr_id[tag & qp->rq.queue.mask];
-		WRITE_ONCE(qp->rq.ci, qp->rq.ci + 1);
+		/* Not before the wr_id has been read. */
+		smp_store_release(&qp->rq.ci, qp->rq.ci + 1);
 	}
 	wc->byte_len = le32_to_cpu(cqe->byte_count);
 	if (cqe->flags & FAKERNIC_CQE_IMM) {
@@ -364,7 +367,8 @@ static void fakernic_wc_send(struct fakernic_qp *qp, struct ib_wc *wc,
 	/* WQEs without a completion of their own are done as well. */
 	wc->wr_id = sq->wr_id[place];
 	wc->byte_len = le32_to_cpu(cqe->byte_count);
-	WRITE_ONCE(sq->ci, sq->ci + skipped + sq->bb_count[place]);
+	/* Not before these have been read. */
+	smp_store_release(&sq->ci, sq->ci + skipped + sq->bb_count[place]);
 }
 
 /* False: the entry is of a QP that is not there any more. */
@@ -478,6 +482,18 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 	spin_unlock_irqrestore(&cq->lock, flags);
 }
 
+/* A kernel's CQ without QPs may be about to go, and has nothing to flush. */
+static bool fakernic_cq_has_qps(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
+	bool has;
+
+	spin_lock(&cq->lock);
+	has = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
+	spin_unlock(&cq->lock);
+	return has;
+}
+
 /*
  * The device is dead: lets all kernel consumers poll, to find what
  * fakernic_flush_dead() has for them. The EQ's lock keeps the CQs from being
@@ -493,7 +509,9 @@ void fakernic_cqs_kick(struct fakernic_dev *dev)
 	for (i = FAKERNIC_EQ_COMPLETION; i < dev->eq_count; i++) {
 		spin_lock_irqsave(&dev->eqs[i].lock, flags);
 		xa_for_each(&dev->cqs, cqn, hw)
-			if (hw->eq == &dev->eqs[i] && hw->queue.ring)
+			if (hw->eq == &dev->eqs[i] &&
+			    hw->complete == fakernic_cq_complete &&
+			    fakernic_cq_has_qps(hw))
 				hw->complete(hw);
 		spin_unlock_irqrestore(&dev->eqs[i].lock, flags);
 	}

@@ -28,6 +28,8 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 	if (features & FAKERNIC_FEATURE_MW)
 		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW |
 					  IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (features & FAKERNIC_FEATURE_ATOMIC_WRITE)
+		attr->device_cap_flags |= IB_DEVICE_ATOMIC_WRITE;
 	if (features & FAKERNIC_FEATURE_ATOMIC)
 		attr->atomic_cap = IB_ATOMIC_GLOB;
 	if (features & FAKERNIC_FEATURE_ATOMIC_MASKED)
@@ -303,6 +305,8 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 	if (ret) {
 		dev_err(&dev->pdev->dev,
 			"RDMA device cannot be registered: %d\n", ret);
+		/* It holds a reference, for which the netdev would wait. */
+		ib_device_set_netdev(ibdev, NULL, FAKERNIC_PORT);
 		return ret;
 	}
 	mutex_lock(&dev->port_lock);

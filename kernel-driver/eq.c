@@ -163,12 +163,6 @@ static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)
 	return ret;
 }
 
-static void fakernic_eq_cleanup(struct fakernic_dev *dev, u32 index)
-{
-	free_irq(pci_irq_vector(dev->pdev, index), &dev->eqs[index]);
-	fakernic_queue_free(dev, &dev->eqs[index].queue);
-}
-
 /* Vectors, handlers and memory; the device does not know of them yet. */
 int fakernic_eqs_init(struct fakernic_dev *dev)
 {
@@ -203,21 +197,34 @@ int fakernic_eqs_init(struct fakernic_dev *dev)
 	return 0;
 
 err_cleanup:
-	while (i--)
-		fakernic_eq_cleanup(dev, i);
-	kfree(dev->eqs);
+	dev->eq_count = i;
+	fakernic_eqs_silence(dev);
+	fakernic_eqs_cleanup(dev);
+	return ret;
+
 err_free_vectors:
+	dev->eq_count = 0;
 	pci_free_irq_vectors(dev->pdev);
 	return ret;
 }
 
-/* The device must have been stopped. */
+/* The device has been stopped: no interrupt from here on. */
+void fakernic_eqs_silence(struct fakernic_dev *dev)
+{
+	u32 i;
+
+	for (i = 0; i < dev->eq_count; i++)
+		free_irq(pci_irq_vector(dev->pdev, i), &dev->eqs[i]);
+}
+
+/* And nobody kicks or syncs any more. */
 void fakernic_eqs_cleanup(struct fakernic_dev *dev)
 {
 	u32 i;
 
 	for (i = 0; i < dev->eq_count; i++)
-		fakernic_eq_cleanup(dev, i);
+		fakernic_queue_free(dev, &dev->eqs[i].queue);
+	dev->eq_count = 0;
 	kfree(dev->eqs);
 	pci_free_irq_vectors(dev->pdev);
 }

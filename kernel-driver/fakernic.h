@@ -189,6 +189,7 @@ struct fakernic_cq {
 	struct ib_cq ibcq;
 	struct fakernic_cq_hw hw;
 	struct ib_umem *umem;		/* a user's */
+	struct mutex resize_lock;	/* umem, a user's: calls may be many */
 	spinlock_t lock;		/* a kernel's: hw.ci, the lists */
 	struct list_head send_qps;	/* kernel QPs that complete here */
 	struct list_head recv_qps;
@@ -280,7 +281,8 @@ struct fakernic_dev {
 	struct fakernic_query_device_resp caps;
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;
-	struct mutex port_lock;		/* port_active, dispatch of its events */
+	struct mutex port_lock;		/* all below, carrier, port events */
+	bool netdev_registered;
 	bool port_active;
 	bool ib_registered;
 	struct work_struct port_work;	/* the link changed */
@@ -380,6 +382,7 @@ int fakernic_cmdq_init(struct fakernic_dev *dev);
 void fakernic_cmdq_cleanup(struct fakernic_dev *dev);
 int fakernic_cmdq_enable(struct fakernic_dev *dev);
 void fakernic_cmdq_interrupt(struct fakernic_dev *dev);
+bool fakernic_cmdq_end(struct fakernic_dev *dev);
 void fakernic_cmdq_kill(struct fakernic_dev *dev);
 int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		       const void *req, u32 req_size,
@@ -457,6 +460,7 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 
 /* eq.c */
 int fakernic_eqs_init(struct fakernic_dev *dev);
+void fakernic_eqs_silence(struct fakernic_dev *dev);
 void fakernic_eqs_cleanup(struct fakernic_dev *dev);
 int fakernic_eqs_create(struct fakernic_dev *dev);
 void fakernic_eq_sync(struct fakernic_eq *eq);

@@ -28,11 +28,11 @@ static void fakernic_fatal_work(struct work_struct *work)
 	dev->fatal_told = true;
 	dev_err(&dev->pdev->dev,
 		"device is out of operation; reload the driver to reset it\n");
-	if (dev->netdev)
-		netif_device_detach(dev->netdev);
 	mutex_lock(&dev->port_lock);
-	if (dev->netdev)
+	if (dev->netdev_registered) {
+		netif_device_detach(dev->netdev);
 		netif_carrier_off(dev->netdev);
+	}
 	WRITE_ONCE(dev->port_active, false);
 	if (dev->ib_registered)
 		ib_dispatch_event(&event);
@@ -134,6 +134,19 @@ static void fakernic_unmap_device(struct fakernic_dev *dev)
 	pci_disable_device(dev->pdev);
 }
 
+/* Undoes stage 2. Whoever still waits for a command is let go. */
+static void fakernic_end_device(struct fakernic_dev *dev)
+{
+	fakernic_cmdq_end(dev);
+	pci_clear_master(dev->pdev);
+	/* The interrupts schedule the works, which use the event queues. */
+	fakernic_eqs_silence(dev);
+	cancel_work_sync(&dev->port_work);
+	cancel_work_sync(&dev->fatal_work);
+	fakernic_eqs_cleanup(dev);
+	fakernic_cmdq_cleanup(dev);
+}
+
 /* Stage 2: it is a fakernic we understand, and it executes commands. */
 static int fakernic_start_device(struct fakernic_dev *dev)
 {
@@ -152,45 +165,31 @@ static int fakernic_start_device(struct fakernic_dev *dev)
 	if (ret)
 		return ret;
 	ret = fakernic_eqs_init(dev);
-	if (ret)
-		goto err_cmdq_cleanup;
+	if (ret) {
+		fakernic_cmdq_cleanup(dev);
+		return ret;
+	}
 	pci_set_master(dev->pdev);
 	ret = fakernic_cmdq_enable(dev);
 	if (ret)
-		goto err_stop;
+		goto err_end;
 	ret = fakernic_cmd_nop(dev);
 	if (ret) {
 		dev_err(&dev->pdev->dev, "command queue does not work: %d\n",
 			ret);
-		goto err_stop;
+		goto err_end;
 	}
 	ret = fakernic_cmd_query_device(dev, &dev->caps);
 	if (ret)
-		goto err_stop;
+		goto err_end;
 	ret = fakernic_eqs_create(dev);
 	if (ret)
-		goto err_stop;
+		goto err_end;
 	return 0;
 
-err_stop:
-	fakernic_stop_device(dev);
-	pci_clear_master(dev->pdev);
-	fakernic_eqs_cleanup(dev);
-err_cmdq_cleanup:
-	cancel_work_sync(&dev->fatal_work);
-	fakernic_cmdq_cleanup(dev);
+err_end:
+	fakernic_end_device(dev);
 	return ret;
-}
-
-/* Nobody issues commands any more. */
-static void fakernic_end_device(struct fakernic_dev *dev)
-{
-	fakernic_stop_device(dev);
-	pci_clear_master(dev->pdev);
-	fakernic_eqs_cleanup(dev);
-	cancel_work_sync(&dev->port_work);
-	cancel_work_sync(&dev->fatal_work);
-	fakernic_cmdq_cleanup(dev);
 }
 
 static int fakernic_bring_up(struct pci_dev *pdev)
@@ -277,7 +276,7 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 	if (!dev)
 		return;
 	netif_device_detach(dev->netdev);
-	fakernic_cmdq_kill(dev);
+	fakernic_cmdq_end(dev);
 	pci_clear_master(pdev);
 }
 

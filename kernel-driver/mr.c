@@ -30,8 +30,9 @@ static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
 			  access & ~known);
 		return -EOPNOTSUPP;
 	}
-	/* The core hands zero-based regions over with the iova they want. */
-	access &= ~(IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB | IB_ZERO_BASED);
+	BUILD_BUG_ON(FAKERNIC_ACCESS_ZERO_BASED != IB_ZERO_BASED);
+
+	access &= ~(IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB);
 	*to = cpu_to_le32(access);
 	return 0;
 }

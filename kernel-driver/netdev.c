@@ -20,12 +20,14 @@ static struct fakernic_port *fakernic_port_of(struct fakernic_dev *dev)
 /* Asks for the link's state and tells all who care. May sleep. */
 void fakernic_port_changed(struct fakernic_dev *dev)
 {
-	struct fakernic_port *port = fakernic_port_of(dev);
 	struct fakernic_query_port_resp info;
-	bool link, active;
+	struct fakernic_port *port;
+	bool link = false, active;
 
 	mutex_lock(&dev->port_lock);
-	link = false;
+	if (!dev->netdev_registered)
+		goto unlock;
+	port = fakernic_port_of(dev);
 	if (!READ_ONCE(dev->dead) && !fakernic_cmd_query_port(dev, &info)) {
 		port->info = info;
 		link = info.link_up;
@@ -39,6 +41,7 @@ void fakernic_port_changed(struct fakernic_dev *dev)
 		WRITE_ONCE(dev->port_active, active);
 		fakernic_dispatch_port(dev, active);
 	}
+unlock:
 	mutex_unlock(&dev->port_lock);
 }
 
@@ -253,7 +256,8 @@ static int fakernic_port_up(struct fakernic_port *port)
 		goto err_destroy_qp;
 	port->up = true;
 	fakernic_cq_hw_arm(&port->cq, false);
-	netif_start_queue(port->netdev);
+	/* After a restart there may be frames that wait for it. */
+	netif_wake_queue(port->netdev);
 	return 0;
 
 err_destroy_qp:
@@ -277,11 +281,12 @@ static void fakernic_port_down(struct fakernic_port *port)
 	if (!port->up)
 		return;
 	port->up = false;
+	/* First NAPI, which would wake the queue again. */
+	napi_disable(&port->napi);
 	netif_tx_disable(port->netdev);
 	fakernic_port_attach(port, 0);
 	fakernic_qp_hw_destroy(dev, &port->qp);
 	fakernic_cq_hw_destroy(&port->cq);
-	napi_disable(&port->napi);
 	fakernic_queue_free(dev, &port->cq.queue);
 	fakernic_rx_cleanup(port);
 	fakernic_tx_cleanup(port);
@@ -304,7 +309,10 @@ static int fakernic_stop(struct net_device *netdev)
 	struct fakernic_port *port = netdev_priv(netdev);
 
 	fakernic_port_down(port);
+	/* Not while fakernic_port_changed() is about to say otherwise. */
+	mutex_lock(&port->dev->port_lock);
 	netif_carrier_off(netdev);
+	mutex_unlock(&port->dev->port_lock);
 	schedule_work(&port->dev->port_work);
 	return 0;
 }
@@ -464,6 +472,15 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 			      netdev->min_mtu, netdev->max_mtu);
 }
 
+/* While it is, and only then, the carrier may change. */
+static void fakernic_set_netdev_registered(struct fakernic_dev *dev,
+					   bool registered)
+{
+	mutex_lock(&dev->port_lock);
+	dev->netdev_registered = registered;
+	mutex_unlock(&dev->port_lock);
+}
+
 int fakernic_netdev_add(struct fakernic_dev *dev)
 {
 	struct net_device *netdev;
@@ -492,6 +509,7 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	ret = register_netdev(netdev);
 	if (ret)
 		goto err_free_key;
+	fakernic_set_netdev_registered(dev, true);
 	return 0;
 
 err_free_key:
@@ -507,6 +525,7 @@ void fakernic_netdev_remove(struct fakernic_dev *dev)
 {
 	struct fakernic_port *port = fakernic_port_of(dev);
 
+	fakernic_set_netdev_registered(dev, false);
 	unregister_netdev(dev->netdev);
 	cancel_delayed_work_sync(&port->restart_work);
 	cancel_work_sync(&port->rx_mode_work);

@@ -422,24 +422,31 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 /* A kernel QP went back to RESET: nothing of its past may show up later. */
 static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 {
+	struct fakernic_cq *send_cq = to_fakernic_cq(qp->ibqp.send_cq);
+	struct fakernic_cq *recv_cq = to_fakernic_cq(qp->ibqp.recv_cq);
 	unsigned long flags;
 
-	fakernic_cq_clean(to_fakernic_cq(qp->ibqp.send_cq), qp);
-	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
-		fakernic_cq_clean(to_fakernic_cq(qp->ibqp.recv_cq), qp);
+	fakernic_cq_clean(send_cq, qp);
+	if (recv_cq != send_cq)
+		fakernic_cq_clean(recv_cq, qp);
 
-	spin_lock_irqsave(&qp->sq.lock, flags);
+	/* The CQs' locks as well: for who flushes on behalf of a dead device. */
+	spin_lock_irqsave(&send_cq->lock, flags);
+	spin_lock(&qp->sq.lock);
 	fakernic_queue_reset(&qp->sq.queue);
 	qp->sq.pi = 0;
 	qp->sq.ci = 0;
-	spin_unlock_irqrestore(&qp->sq.lock, flags);
+	spin_unlock(&qp->sq.lock);
+	spin_unlock_irqrestore(&send_cq->lock, flags);
 	if (!qp->rq.queue.ring)
 		return;
-	spin_lock_irqsave(&qp->rq.lock, flags);
+	spin_lock_irqsave(&recv_cq->lock, flags);
+	spin_lock(&qp->rq.lock);
 	fakernic_queue_reset(&qp->rq.queue);
 	qp->rq.pi = 0;
 	qp->rq.ci = 0;
-	spin_unlock_irqrestore(&qp->rq.lock, flags);
+	spin_unlock(&qp->rq.lock);
+	spin_unlock_irqrestore(&recv_cq->lock, flags);
 }
 
 static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,

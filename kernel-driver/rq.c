@@ -30,7 +30,8 @@ static int fakernic_post_recv_one(struct fakernic_rq *rq,
 
 	if (wr->num_sge > rq->max_sge)
 		return -EINVAL;
-	if (rq->pi - READ_ONCE(rq->ci) > rq->queue.mask)
+	/* Pairs with the release in fakernic_wc_recv(). */
+	if (rq->pi - smp_load_acquire(&rq->ci) > rq->queue.mask)
 		return -ENOMEM;
 	rq->wr_id[place] = wr->wr_id;
 	fakernic_rq_write(&rq->queue, rq->pi, place, wr->sg_list, wr->num_sge);
@@ -84,6 +85,7 @@ bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 	wc->opcode = IB_WC_RECV;
 	wc->vendor_err = FAKERNIC_VENDOR_FLUSHED;
 	wc->wr_id = rq->wr_id[rq->ci & rq->queue.mask];
-	WRITE_ONCE(rq->ci, rq->ci + 1);
+	/* Pairs with the acquire in fakernic_post_recv_one(). */
+	smp_store_release(&rq->ci, rq->ci + 1);
 	return true;
 }

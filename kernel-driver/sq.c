@@ -257,7 +257,8 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 	ret = fakernic_build_wqe(qp, &wqe, wr);
 	if (ret)
 		return ret;
-	if (sq->pi - READ_ONCE(sq->ci) + wqe.hdr.bb_count > sq->queue.mask + 1)
+	/* Pairs with the release in fakernic_wc_send(). */
+	if (sq->pi - smp_load_acquire(&sq->ci) + wqe.hdr.bb_count > sq->queue.mask + 1)
 		return -ENOMEM;
 	place = sq->pi & sq->queue.mask;
 	sq->wr_id[place] = wr->wr_id;
@@ -319,6 +320,7 @@ bool fakernic_sq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 	wc->status = IB_WC_WR_FLUSH_ERR;
 	wc->vendor_err = FAKERNIC_VENDOR_FLUSHED;
 	wc->wr_id = sq->wr_id[place];
-	WRITE_ONCE(sq->ci, sq->ci + sq->bb_count[place]);
+	/* Pairs with the acquire in fakernic_post_send_one(). */
+	smp_store_release(&sq->ci, sq->ci + sq->bb_count[place]);
 	return true;
 }
