@@ -23,6 +23,9 @@
 #include <unistd.h>
 
 #define DEVICE_WAIT_MS 20000
+/* The prompt shows the host name, which boot.sh sets meanwhile. */
+#define SHELL_SCRIPT "while [ \"$(hostname)\" = \"(none)\" ]; do sleep 0.1; done; " \
+                     "exec /bin/bash -l"
 
 static void fail(const char *what)
 {
@@ -142,7 +145,7 @@ static int on_command_line(const char *word)
 int main(void)
 {
     char *const boot[] = { "/bin/sh", "/usr/share/fakernic/boot.sh", NULL };
-    char *const shell[] = { "/bin/bash", "-l", NULL };
+    char *const shell[] = { "/bin/sh", "-c", SHELL_SCRIPT, NULL };
     pid_t shell_pid = -1;
     int keep_shell;
 
