@@ -304,5 +304,10 @@ FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
 FakernicVerdict fakernic_cmd_destroy_mw(FakernicState *s, const void *request,
                                         void *response)
 {
-    return fakernic_cmd_destroy_mr(s, request, response);
+    const struct fakernic_id *req = request;
+
+    if (roce_mw_destroy(s->roce, le32_to_cpu(req->id)) != FAKERNIC_CMD_OK) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }

@@ -371,16 +371,25 @@ int roce_mr_table_destroy(RoceMrTable *t, uint32_t key)
 {
     RoceMr *mr = mr_by_index(t, key);
 
-    if (!mr) {
+    if (!mr || mr->kind == ROCE_MR_WINDOW) {
         return FAKERNIC_CMD_BAD_ID;
     }
     if (mr->windows != 0) {
         return FAKERNIC_CMD_BUSY;
     }
-    if (mr->kind == ROCE_MR_WINDOW) {
-        mr_unbind(t, mr);
-    }
     mr_release(t, mr);
+    return FAKERNIC_CMD_OK;
+}
+
+int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key)
+{
+    RoceMr *mw = mr_by_index(t, key);
+
+    if (!mw || mw->kind != ROCE_MR_WINDOW) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    mr_unbind(t, mw);
+    mr_release(t, mw);
     return FAKERNIC_CMD_OK;
 }
 

@@ -30,6 +30,7 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
 int roce_mr_table_destroy(RoceMrTable *t, uint32_t key);
 int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
                             uint32_t pdn, uint32_t *key);
+int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn);
 
 /*

@@ -136,7 +136,7 @@ bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
 
 void roce_tick(Roce *r, RoceTime now)
 {
-    uint32_t budget = r->heap_count;
+    uint32_t budget = ROCE_QPS_PER_TICK;
 
     r->stalled = false;
     while (budget-- > 0) {
@@ -264,6 +264,11 @@ int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
                    uint32_t *key)
 {
     return roce_mr_table_mw_create(r->mrs, type, tag, pdn, key);
+}
+
+int roce_mw_destroy(Roce *r, uint32_t key)
+{
+    return roce_mr_table_mw_destroy(r->mrs, key);
 }
 
 uint32_t roce_pd_users(const Roce *r, uint32_t pdn)

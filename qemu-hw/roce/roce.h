@@ -253,7 +253,10 @@ RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len);
 bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
                          const uint8_t *frame, size_t len);
 
-/* Runs what is due at 'now': retransmission, RNR waits, delayed ACKs. */
+/*
+ * Runs what is due at 'now': retransmission, RNR waits, flushes; a bounded
+ * number of QPs per call. With more due roce_deadline() is not after 'now'.
+ */
 void roce_tick(Roce *r, RoceTime now);
 
 /* When roce_tick() is next needed; ROCE_TIME_NEVER: only on other input. */
@@ -335,6 +338,7 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
 int roce_mr_destroy(Roce *r, uint32_t key);
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
                    uint32_t *key);
+int roce_mw_destroy(Roce *r, uint32_t key);
 /* How many keys belong to a PD (for DEALLOC_PD's BUSY). */
 uint32_t roce_pd_users(const Roce *r, uint32_t pdn);
 

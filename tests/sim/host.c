@@ -153,6 +153,7 @@ SimMr *host_mw_new(Host *h, uint8_t type)
         world_fail(h->world, "roce_mw_create: %d", status);
     }
     mw->host = h;
+    mw->window = true;
     mw->pdn = 7;
     mw->alive = true;
     return mw;
@@ -177,7 +178,8 @@ SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
 
 void host_mr_destroy(SimMr *mr)
 {
-    int status = roce_mr_destroy(mr->host->roce, mr->key);
+    int status = mr->window ? roce_mw_destroy(mr->host->roce, mr->key)
+                            : roce_mr_destroy(mr->host->roce, mr->key);
 
     if (status != FAKERNIC_CMD_OK) {
         world_fail(mr->host->world, "roce_mr_destroy: %d", status);

@@ -108,6 +108,7 @@ typedef struct SimMr {
     uint64_t length;
     uint8_t page_shift;
     bool alive;
+    bool window;
     uint32_t page_count;
     uint64_t *pages;            /* DMA addresses */
 } SimMr;

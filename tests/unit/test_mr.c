@@ -1091,8 +1091,11 @@ static void bound_region_stays(void)
              FAKERNIC_CMD_BUSY);
     CHECK_EQ(roce_mr_table_rereg(table, FAKERNIC_REREG_ACCESS, &init, &mw),
              FAKERNIC_CMD_BAD_ID);
+    /* neither command takes the other's keys */
+    CHECK_EQ(roce_mr_table_destroy(table, mw), FAKERNIC_CMD_BAD_ID);
+    CHECK_EQ(roce_mr_table_mw_destroy(table, mr), FAKERNIC_CMD_BAD_ID);
     /* a window may go while it is bound; that frees its region */
-    CHECK_EQ(roce_mr_table_destroy(table, mw), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_table_mw_destroy(table, mw), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_table_destroy(table, mr), FAKERNIC_CMD_OK);
     teardown();
 }
