@@ -63,15 +63,24 @@ static FakernicVerdict fakernic_check_qp_ids(FakernicState *s,
                                              const CreateQpReq *req)
 {
     const uint32_t srqn = le32_to_cpu(req->srqn);
+    const FakernicCq *send_cq, *recv_cq;
 
     if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
         return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, pdn);
     }
-    if (!fakernic_table_get(&s->cqs, le32_to_cpu(req->send_cqn))) {
+    send_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->send_cqn));
+    if (!send_cq) {
         return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, send_cqn);
     }
-    if (!fakernic_table_get(&s->cqs, le32_to_cpu(req->recv_cqn))) {
+    recv_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->recv_cqn));
+    if (!recv_cq) {
         return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, recv_cqn);
+    }
+    if (send_cq->error) {
+        return FAKERNIC_REFUSE(BAD_STATE, CreateQpReq, send_cqn);
+    }
+    if (recv_cq->error) {
+        return FAKERNIC_REFUSE(BAD_STATE, CreateQpReq, recv_cqn);
     }
     if (srqn && !fakernic_table_get(&s->srqs, srqn)) {
         return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, srqn);

@@ -72,6 +72,15 @@ static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     }
 }
 
+/* QP and device fail once: one of these types at a time is latched in them. */
+static bool fakernic_event_has_data(unsigned type)
+{
+    return type == FAKERNIC_EVENT_DEVICE_FATAL ||
+           type == FAKERNIC_EVENT_QP_FATAL ||
+           type == FAKERNIC_EVENT_QP_REQUEST_ERROR ||
+           type == FAKERNIC_EVENT_QP_ACCESS_ERROR;
+}
+
 static void fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
                                       FakernicEventList *list)
 {
@@ -85,7 +94,8 @@ static void fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
                 return;
             }
             src->latched &= ~BIT(type);
-            fakernic_eqe_write(s, eq, type, src->id, src->data);
+            fakernic_eqe_write(s, eq, type, src->id,
+                               fakernic_event_has_data(type) ? src->data : 0);
         }
         QTAILQ_REMOVE(list, src, next);
         src->waiting = false;
@@ -106,7 +116,9 @@ void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
     FakernicEventList *list = eq ? &eq->waiting : &s->async_waiting;
 
     src->latched |= BIT(type);
-    src->data = data;
+    if (fakernic_event_has_data(type)) {
+        src->data = data;
+    }
     if (!src->waiting) {
         src->waiting = true;
         QTAILQ_INSERT_TAIL(list, src, next);

@@ -2450,6 +2450,43 @@ static void test_msix_into_own_bar(void)
     machine_stop(&m);
 }
 
+/*
+ * A message may also hit the device's own configuration space: a reset in the
+ * middle of a completion, which the device has to survive.
+ */
+static void test_msix_into_own_config(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    uint8_t exp;
+    uint16_t control;
+
+    start_enabled(&m, &n);
+    ecam_enable(&m);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
+    control = qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL);
+    qtest_writel(m.qts, msix_entry(&n, 1) + PCI_MSIX_ENTRY_LOWER_ADDR,
+                 ecam(SLOT) + exp + PCI_EXP_DEVCTL);
+    qtest_writel(m.qts, msix_entry(&n, 1) + PCI_MSIX_ENTRY_DATA,
+                 control | PCI_EXP_DEVCTL_BCR_FLR);
+    cq_arm(&n, &s.cq, 0, false);
+    complete_nops(&n, &a, 1);
+    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) & PCI_COMMAND_MASTER,
+                    ==, 0);
+    qpci_config_writel(n.pci, PCI_BASE_ADDRESS_0, n.regs.addr);
+    qpci_config_writel(n.pci, PCI_BASE_ADDRESS_2, n.uar.addr);
+    qpci_device_enable(n.pci);
+    assert_power_on(&n);
+    n.pci->msix_enabled = false;
+    nic_bringup(&n);
+    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    machine_stop(&m);
+}
+
 /* Nor does DMA reach registers: neither its own nor another device's. */
 static void test_dma_into_bar(void)
 {
@@ -3032,6 +3069,7 @@ int main(int argc, char **argv)
         { "eq/full", test_eq_full },
         { "msix/masked", test_msix_masked },
         { "msix/into-own-bar", test_msix_into_own_bar },
+        { "msix/into-own-config", test_msix_into_own_config },
         { "dma/into-bar", test_dma_into_bar },
         { "hotplug", test_hotplug },
         { "hostile", test_hostile },
