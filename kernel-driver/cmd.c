@@ -214,8 +214,10 @@ int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 	ret = fakernic_cmdq_exec(dev, opcode, &req, sizeof(req), NULL, 0);
 	if (!ret || READ_ONCE(dev->dead))
 		return 0;
-	dev_err_ratelimited(&dev->pdev->dev,
-			    "object %#x cannot be freed by command %#x: %d\n",
-			    id, opcode, ret);
+	/* A user may well free a region before the windows on it. */
+	if (ret != -EBUSY)
+		dev_err_ratelimited(&dev->pdev->dev,
+				    "object %#x cannot be freed by command %#x: %d\n",
+				    id, opcode, ret);
 	return ret;
 }

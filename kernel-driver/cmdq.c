@@ -220,7 +220,8 @@ void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 
 	spin_lock_irqsave(&cmdq->lock, flags);
 	while (good && !cmdq->dead) {
-		struct fakernic_cmd_completion *cqe = &cmdq->cq[cmdq->ci & mask];
+		struct fakernic_cmd_completion *cqe =
+			&cmdq->cq[cmdq->ci & mask];
 		u8 pass = ~(cmdq->ci >> cmdq->log_depth) & 1;
 
 		if ((READ_ONCE(cqe->owner) & 1) != pass)
@@ -298,9 +299,9 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 {
 	unsigned long deadline =
 		jiffies + msecs_to_jiffies(FAKERNIC_CMD_TIMEOUT_MS);
+	unsigned long poll = msecs_to_jiffies(FAKERNIC_CMD_POLL_MS);
 
-	while (!wait_for_completion_timeout(&wait->done,
-					    msecs_to_jiffies(FAKERNIC_CMD_POLL_MS))) {
+	while (!wait_for_completion_timeout(&wait->done, poll)) {
 		fakernic_cmdq_interrupt(dev);
 		if (try_wait_for_completion(&wait->done)) {
 			dev_warn_once(&dev->pdev->dev,

@@ -103,7 +103,8 @@ static void fakernic_cq_fail(struct fakernic_cq_hw *hw)
 		.element.cq = &cq->ibcq,
 	};
 
-	ibdev_dbg(cq->ibcq.device, "CQ %#x is in error: overrun, or its memory cannot be reached\n",
+	ibdev_dbg(cq->ibcq.device,
+		  "CQ %#x: overrun, or its memory cannot be reached\n",
 		  hw->cqn);
 	if (cq->ibcq.event_handler)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);

@@ -169,9 +169,11 @@ int fakernic_umem_pages(struct fakernic_dev *dev, struct ib_umem *umem,
 	memset(table, 0, sizeof(*table));
 	if (count == 1) {
 		memset(list, 0, sizeof(*list));
-		rdma_umem_for_each_dma_block(umem, &block, page_size)
-			list->address =
-				cpu_to_le64(rdma_block_iter_dma_address(&block));
+		rdma_umem_for_each_dma_block(umem, &block, page_size) {
+			dma_addr_t page = rdma_block_iter_dma_address(&block);
+
+			list->address = cpu_to_le64(page);
+		}
 		list->page_count = cpu_to_le32(1);
 		list->page_shift = page_shift;
 		return 0;

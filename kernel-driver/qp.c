@@ -308,12 +308,13 @@ static int fakernic_alloc_kernel_rq(struct fakernic_dev *dev,
 {
 	struct fakernic_rq *rq = &qp->rq;
 	u32 log_depth = order_base_2(max_t(u32, attr->cap.max_recv_wr, 1));
+	u8 log_stride;
 	int ret;
 
 	if (log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX)
 		return -EINVAL;
-	ret = fakernic_queue_alloc(dev, &rq->queue, log_depth,
-				   FAKERNIC_RQ_LOG_STRIDE(attr->cap.max_recv_sge));
+	log_stride = FAKERNIC_RQ_LOG_STRIDE(attr->cap.max_recv_sge);
+	ret = fakernic_queue_alloc(dev, &rq->queue, log_depth, log_stride);
 	if (ret)
 		return ret;
 	rq->wr_id = kvcalloc(1UL << log_depth, sizeof(*rq->wr_id), GFP_KERNEL);
@@ -430,7 +431,7 @@ static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 	if (recv_cq != send_cq)
 		fakernic_cq_clean(recv_cq, qp);
 
-	/* The CQs' locks as well: for who flushes on behalf of a dead device. */
+	/* The CQs' locks as well: for who flushes for a dead device. */
 	spin_lock_irqsave(&send_cq->lock, flags);
 	spin_lock(&qp->sq.lock);
 	fakernic_queue_reset(&qp->sq.queue);
@@ -452,7 +453,7 @@ static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 				  const struct ib_qp_attr *attr, int mask)
 {
-	/* The mask has the bits of ib_qp_attr_mask, so it needs no translation. */
+	/* The mask has the bits of ib_qp_attr_mask: it is used as it is. */
 	BUILD_BUG_ON(FAKERNIC_QP_ATTR_AV != IB_QP_AV);
 	BUILD_BUG_ON(FAKERNIC_QP_ATTR_DEST_QPN != IB_QP_DEST_QPN);
 

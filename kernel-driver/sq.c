@@ -251,14 +251,15 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 {
 	struct fakernic_sq *sq = &qp->sq;
 	struct fakernic_wqe wqe;
-	u32 place;
+	u32 place, used;
 	int ret;
 
 	ret = fakernic_build_wqe(qp, &wqe, wr);
 	if (ret)
 		return ret;
 	/* Pairs with the release in fakernic_wc_send(). */
-	if (sq->pi - smp_load_acquire(&sq->ci) + wqe.hdr.bb_count > sq->queue.mask + 1)
+	used = sq->pi - smp_load_acquire(&sq->ci);
+	if (used + wqe.hdr.bb_count > sq->queue.mask + 1)
 		return -ENOMEM;
 	place = sq->pi & sq->queue.mask;
 	sq->wr_id[place] = wr->wr_id;
