@@ -6,7 +6,8 @@ A suite is a command that prints TAP (the C tests), or pytest (the VM tests).
 Each suite's own output goes to /cache/log/test-SUITE.log; what failed and a
 closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
-exit code disagrees with its lines count as failures.
+exit code disagrees with its lines count as failures. The runner's own closing
+line stands above the suite's.
 """
 
 import os
@@ -95,6 +96,12 @@ def judge_pytest(text):
             bool(lines))
 
 
+def closing_line(text):
+    """The runner's own last word: pytest's summary, or the TAP plan."""
+    lines = re.findall(r"^(?:=+ .* in [\d.]+s.*|1\.\.\d+)$", text, re.M)
+    return lines[-1] if lines else "no closing line"
+
+
 def run_suite(name, command, limit, environment):
     """Run one suite into its log; its output and its exit code."""
     path = LOG / f"test-{name}.log"
@@ -156,6 +163,7 @@ def main(arguments):
         if score.failed or score.skipped:
             show_failures(name, text)
         total.add(score)
+        print(closing_line(text))
         print(f"  {name:<10} {score}  ({time.monotonic() - start:.0f}s, "
               f"{HOST_LOG}/test-{name}.log)", flush=True)
     if total.skipped:
