@@ -93,6 +93,7 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
 {
     uint8_t status;
     uint16_t vendor_err;
+    enum fakernic_stat stat;
 
     switch (code) {
     case ROCE_NAK_SEQUENCE:
@@ -105,20 +106,23 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
     case ROCE_NAK_INVALID_REQUEST:
         status = FAKERNIC_WC_REM_INV_REQ_ERR;
         vendor_err = FAKERNIC_VENDOR_NAK_INVALID_REQUEST;
+        stat = FAKERNIC_STAT_RX_NAK_INVALID_REQUEST;
         break;
     case ROCE_NAK_REMOTE_ACCESS:
         status = FAKERNIC_WC_REM_ACCESS_ERR;
         vendor_err = FAKERNIC_VENDOR_NAK_REMOTE_ACCESS;
+        stat = FAKERNIC_STAT_RX_NAK_REMOTE_ACCESS;
         break;
     case ROCE_NAK_REMOTE_OPERATION:
         status = FAKERNIC_WC_REM_OP_ERR;
         vendor_err = FAKERNIC_VENDOR_NAK_REMOTE_OPERATION;
+        stat = FAKERNIC_STAT_RX_NAK_REMOTE_OPERATION;
         break;
     default:
         roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, qp->sq.una);
         return;
     }
-    r->stats[FAKERNIC_STAT_RX_FATAL_NAK]++;
+    r->stats[stat]++;
     roce_fail_send(r, now, qp, status, vendor_err);
 }
 

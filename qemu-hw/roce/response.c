@@ -39,7 +39,9 @@ void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
 {
     RoceResponder *rs = &qp->rs;
 
-    r->stats[FAKERNIC_STAT_TX_FATAL_NAK]++;
+    /* The counters stand in the order of the NAK codes. */
+    r->stats[FAKERNIC_STAT_TX_NAK_INVALID_REQUEST + nak -
+             ROCE_NAK_INVALID_REQUEST]++;
     rs->owed = ROCE_OWED_FATAL;
     rs->owed_psn = psn;
     rs->syndrome = ROCE_AETH_NAK | nak;

@@ -300,3 +300,31 @@ void roce_set_port_mtu(Roce *r, uint32_t mtu)
 {
     r->port_mtu = mtu;
 }
+
+/*
+ * Adds field by field: without the tops the fields cannot reach one another,
+ * and a top is the sum of its bits and the carry that came into it.
+ */
+static uint64_t roce_masked_add(uint64_t a, uint64_t b, uint64_t boundary)
+{
+    return ((a & ~boundary) + (b & ~boundary)) ^ ((a ^ b) & boundary);
+}
+
+uint64_t roce_atomic_result(const RoceAtomic *op, uint64_t value)
+{
+    uint64_t mask = op->swap_mask_or_boundary;
+
+    switch (op->opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+        return value == op->compare ? op->swap_or_add : value;
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+        return value + op->swap_or_add;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+        return (value ^ op->compare) & op->compare_mask
+            ? value : (value & ~mask) | (op->swap_or_add & mask);
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return roce_masked_add(value, op->swap_or_add, mask);
+    default:
+        return value;
+    }
+}

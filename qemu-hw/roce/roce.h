@@ -162,6 +162,19 @@ typedef struct RoceAtomic {
     uint64_t original;          /* out: the value before */
 } RoceAtomic;
 
+/*
+ * The value an atomic leaves behind where 'value' was: the one place that knows
+ * the arithmetic. Masked fetch and add: a set bit of the boundary is the most
+ * significant bit of a field, out of which no carry goes.
+ */
+uint64_t roce_atomic_result(const RoceAtomic *op, uint64_t value);
+
+/* What an XRC target needs of a shared receive queue. */
+typedef struct RoceXrcSrq {
+    uint32_t pdn;               /* rkeys and lkeys of its messages */
+    uint32_t cqn;               /* its receives complete here */
+} RoceXrcSrq;
+
 /* Points on a work request's way, for traces only. */
 typedef enum RoceTracePoint {
     ROCE_TRACE_SEND_WR,         /* qpn, a = index, b = opcode */
@@ -195,11 +208,22 @@ typedef struct RoceHostOps {
     bool (*dma_write)(void *host, uint64_t address, const void *buf,
                       size_t len);
     bool (*dma_atomic)(void *host, uint64_t address, RoceAtomic *op);
+    /* FLUSH: what was written there is visible to all, and, with 'persistent',
+     * on its medium. len >= 1. */
+    bool (*dma_flush)(void *host, uint64_t address, uint64_t len,
+                      bool persistent);
     /* The next WQE of a QP's send queue: copied, decoded, consumed. */
     RoceFetch (*next_send)(void *host, uint32_t qpn, RoceSendWr *wr);
     /* The next WQE of a QP's receive queue, or of its SRQ (srqn != 0). */
     RoceFetch (*next_recv)(void *host, uint32_t qpn, uint32_t srqn,
                            RoceRecvWr *wr);
+    /* Receives posted to a QP's own RQ and not fetched: for end-to-end credits.
+     * A broken queue has none. */
+    uint32_t (*recv_count)(void *host, uint32_t qpn);
+    /* Finds an XRC SRQ; false: there is none of this number in the domain, or
+     * it is in error. */
+    bool (*xrc_srq)(void *host, uint32_t srqn, uint32_t xrcdn,
+                    RoceXrcSrq *srq);
     /* A work request has completed. Called in completion order per queue. */
     void (*complete)(void *host, const RoceCompletion *completion);
     /* An asynchronous event: enum fakernic_event with the object's number. */
@@ -219,6 +243,9 @@ typedef struct RoceLimits {
     uint16_t max_sends;         /* sends in flight per QP: fetched and not yet
                                  * completed; power of two */
     uint8_t max_rd_atomic;      /* initiator and responder resources per QP */
+    bool dcqcn;                 /* received CNPs slow a QP down; data packets
+                                 * are sent as ECN-capable, ECT(0) */
+    uint32_t link_kbps;         /* where DCQCN starts; 0: 100 Gbit/s */
 } RoceLimits;
 
 /* Returns NULL only when out of memory. 'host' is handed to every operation. */

@@ -409,7 +409,7 @@ static void atomics_and_reads_one_at_a_time(void)
     }
     w->script.lose[1] = FRAME(0) | FRAME(3) | FRAME(4);
     run();
-    CHECK(STAT(1, TX_FATAL_NAK) == 0);
+    CHECK(STAT(1, TX_NAK_INVALID_REQUEST) == 0);
 }
 
 /* ---- reordering ---------------------------------------------------------- */
@@ -590,9 +590,9 @@ static void bad_rkey_ends_the_connection(void)
     CHECK(a->send[0].done == SIM_OK);
     CHECK(a->send[1].status == FAKERNIC_WC_REM_ACCESS_ERR);
     CHECK(a->send[2].status == FAKERNIC_WC_WR_FLUSH_ERR);
-    CHECK(STAT(1, TX_FATAL_NAK) == 1);
+    CHECK(STAT(1, TX_NAK_REMOTE_ACCESS) == 1);
     CHECK(STAT(1, REMOTE_ACCESS_ERRORS) == 1);
-    CHECK(STAT(0, RX_FATAL_NAK) == 1);
+    CHECK(STAT(0, RX_NAK_REMOTE_ACCESS) == 1);
 }
 
 static void read_before_bad_rkey_is_answered(void)

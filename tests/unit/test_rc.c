@@ -560,7 +560,7 @@ static void responder_enforces_max_dest_rd_atomic(void)
         packet.reth.length = 64;
         pair_inject(&p, &p.b, &packet, NULL, 0);
     }
-    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_FATAL_NAK), 1);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_NAK_INVALID_REQUEST), 1);
     pair_run(&p);
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);

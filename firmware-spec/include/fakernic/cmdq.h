@@ -336,9 +336,9 @@ struct fakernic_create_qp_req {
 	__u8 rq_log_depth;	/* in slots, 0..16; NONE: no RQ, or an SRQ */
 #define FAKERNIC_QUEUE_NONE	0xff
 	__u8 rq_log_stride;	/* RQ_LOG_STRIDE_MIN..MAX; without RQ 0 */
-	__le32 pdn;
-	__le32 send_cqn;	/* also without an SQ */
-	__le32 recv_cqn;
+	__le32 pdn;		/* XRC_TGT: 0, the SRQ's counts */
+	__le32 send_cqn;	/* also without an SQ; XRC_TGT: 0 */
+	__le32 recv_cqn;	/* XRC_INI, XRC_TGT: 0 */
 	__le32 srqn;		/* 0: none */
 	__le32 xrcdn;		/* XRC_TGT, else 0 */
 	__le32 uar;		/* doorbell page that rings its SQ */

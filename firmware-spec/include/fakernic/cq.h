@@ -137,6 +137,12 @@ enum fakernic_vendor_err {
 	FAKERNIC_VENDOR_REQUEST_OPCODE	= 55,	/* as responder: bad sequence */
 	FAKERNIC_VENDOR_REQUEST_LENGTH	= 56,	/* as responder: bad length */
 	FAKERNIC_VENDOR_REQUEST_READS	= 57,	/* as responder: too many reads */
+	FAKERNIC_VENDOR_REQUEST_SRQ		= 58,	/* XRC target: no such XRC
+							 * SRQ in its domain
+							 */
+	FAKERNIC_VENDOR_MIGRATION		= 59,	/* peer migrated to a path that
+							 * is not the alternate one
+							 */
 	/* the rest */
 	FAKERNIC_VENDOR_FLUSHED		= 64,	/* QP was in error already */
 	FAKERNIC_VENDOR_CQ_OVERRUN	= 65,
