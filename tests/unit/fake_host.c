@@ -154,43 +154,6 @@ static bool fake_dma_write(void *host, uint64_t address, const void *buf,
     return fake_access(host, 'w', address, NULL, buf, len);
 }
 
-/* Adds field by field; the boundary has a bit at each field's top. */
-static uint64_t fake_masked_add(uint64_t a, uint64_t b, uint64_t boundary)
-{
-    uint64_t sum = 0;
-    unsigned carry = 0;
-
-    for (unsigned i = 0; i < 64; i++) {
-        unsigned bits = (unsigned)(a >> i & 1) + (unsigned)(b >> i & 1) + carry;
-
-        sum |= (uint64_t)(bits & 1) << i;
-        carry = boundary >> i & 1 ? 0 : bits >> 1;
-    }
-    return sum;
-}
-
-uint64_t fake_atomic_result(const RoceAtomic *op, uint64_t value)
-{
-    switch (op->opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-        return value == op->compare ? op->swap_or_add : value;
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        return value + op->swap_or_add;
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-        if ((value ^ op->compare) & op->compare_mask) {
-            return value;
-        }
-        return (value & ~op->swap_mask_or_boundary) |
-               (op->swap_or_add & op->swap_mask_or_boundary);
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return fake_masked_add(value, op->swap_or_add,
-                               op->swap_mask_or_boundary);
-    default:
-        fake_die("not an atomic");
-        return 0;
-    }
-}
-
 static bool fake_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
     uint64_t value;
@@ -202,8 +165,36 @@ static bool fake_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
         return false;
     }
     op->original = value;
-    value = fake_atomic_result(op, value);
+    value = roce_atomic_result(op, value);
     memcpy(fake_memory(host, address, 8), &value, 8);
+    return true;
+}
+
+/* Every byte must be there; memory here is visible and persistent at once. */
+static bool fake_dma_flush(void *host, uint64_t address, uint64_t len,
+                           bool persistent)
+{
+    FakeHost *h = host;
+
+    fake_log_dma(h, persistent ? 'p' : 'f', address, len);
+    if (len == 0) {
+        fake_die("DMA of no bytes");
+    }
+    if (h->fail_dma_in != 0 && --h->fail_dma_in == 0) {
+        return false;
+    }
+    while (len != 0) {
+        FakeSegment *s = fake_segment(h, address);
+        uint64_t piece;
+
+        if (!s || s->unreachable) {
+            return false;
+        }
+        piece = s->size - (address - s->dma);
+        piece = piece < len ? piece : len;
+        address += piece;
+        len -= piece;
+    }
     return true;
 }
 
@@ -261,6 +252,15 @@ void fake_post_srq(FakeHost *h, uint32_t srqn, const RoceRecvWr *wr)
     q->recvs[fake_queue_slot(q)] = *wr;
 }
 
+void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, uint32_t pdn,
+                  uint32_t cqn)
+{
+    FakeQueue *q = fake_queue(h, FAKE_SRQ, srqn);
+
+    q->xrcdn = xrcdn;
+    q->xrc = (RoceXrcSrq){ .pdn = pdn, .cqn = cqn };
+}
+
 void fake_queue_break(FakeHost *h, FakeQueueKind kind, uint32_t id,
                       uint16_t vendor_err)
 {
@@ -313,6 +313,31 @@ static RoceFetch fake_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     }
     *wr = q->recvs[q->ci++ % FAKE_QUEUE_DEPTH];
     return ROCE_FETCH_OK;
+}
+
+static uint32_t fake_recv_count(void *host, uint32_t qpn)
+{
+    const FakeQueue *q = fake_queue(host, FAKE_RQ, qpn);
+
+    return q->broken ? 0 : q->pi - q->ci;
+}
+
+static bool fake_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
+                         RoceXrcSrq *srq)
+{
+    FakeHost *h = host;
+
+    /* Not fake_queue(): a number off the wire must not make a queue. */
+    for (unsigned i = 0; i < h->queue_count; i++) {
+        const FakeQueue *q = &h->queues[i];
+
+        if (q->kind == FAKE_SRQ && q->id == srqn && q->xrcdn != 0 &&
+            q->xrcdn == xrcdn && !q->broken) {
+            *srq = q->xrc;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- logs -------------------------------------------------------------------- */
@@ -383,8 +408,11 @@ const RoceHostOps fake_host_ops = {
     .dma_read = fake_dma_read,
     .dma_write = fake_dma_write,
     .dma_atomic = fake_dma_atomic,
+    .dma_flush = fake_dma_flush,
     .next_send = fake_next_send,
     .next_recv = fake_next_recv,
+    .recv_count = fake_recv_count,
+    .xrc_srq = fake_xrc_srq,
     .complete = fake_complete,
     .event = fake_event,
     .trace = fake_trace,

@@ -32,6 +32,8 @@ typedef struct FakeQueue {
     uint32_t id;                /* QPN, or SRQN */
     uint32_t pi, ci;
     uint16_t broken;            /* vendor_err of ROCE_FETCH_ERROR, or 0 */
+    uint32_t xrcdn;             /* XRC SRQ: its domain, else 0 */
+    RoceXrcSrq xrc;
     RoceSendWr *sends;
     RoceRecvWr *recvs;
 } FakeQueue;
@@ -43,7 +45,7 @@ typedef struct FakeEvent {
 } FakeEvent;
 
 typedef struct FakeDma {
-    char kind;                  /* 'r', 'w', 'a' */
+    char kind;                  /* 'r', 'w', 'a'; FLUSH: 'f', persistent 'p' */
     uint64_t address;
     size_t len;
 } FakeDma;
@@ -79,6 +81,9 @@ void fake_memory_unreachable(FakeHost *h, uint64_t dma, bool unreachable);
 void fake_post_send(FakeHost *h, uint32_t qpn, const RoceSendWr *wr);
 void fake_post_recv(FakeHost *h, uint32_t qpn, const RoceRecvWr *wr);
 void fake_post_srq(FakeHost *h, uint32_t srqn, const RoceRecvWr *wr);
+/* Makes an SRQ one of an XRC domain; xrcdn 0: no longer. */
+void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, uint32_t pdn,
+                  uint32_t cqn);
 /* The queue itself fails from now on; 0: works again. */
 void fake_queue_break(FakeHost *h, FakeQueueKind kind, uint32_t id,
                       uint16_t vendor_err);
@@ -91,8 +96,5 @@ void fake_queue_reset(FakeHost *h, FakeQueueKind kind, uint32_t id);
 const RoceCompletion *fake_next_completion(FakeHost *h);
 const FakeEvent *fake_next_event(FakeHost *h);
 void fake_clear_logs(FakeHost *h);
-
-/* What an atomic makes of a value (IBTA 9.4.5; masked: vendor extension). */
-uint64_t fake_atomic_result(const RoceAtomic *op, uint64_t value);
 
 #endif
