@@ -12,6 +12,7 @@
 #define FAKERNIC_ABI_H
 
 #include <linux/types.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 
 #define FAKERNIC_ABI_VERSION	1
 
@@ -24,6 +25,36 @@ struct fakernic_uresp_alloc_ucontext {
 	__u32 max_inline;		/* bytes */
 	__u16 max_send_sge;
 	__u16 max_recv_sge;
+};
+
+/* With UVERBS_METHOD_QUERY_CONTEXT, for a context imported by its fd. */
+enum fakernic_query_context_attrs {
+	/* out: struct fakernic_uresp_alloc_ucontext, as at the allocation */
+	FAKERNIC_ATTR_QUERY_CONTEXT_RESP = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+struct fakernic_uresp_query_device {
+	__u32 rate_limit_min_kbps;	/* both 0: no rate limits */
+	__u32 rate_limit_max_kbps;
+};
+
+/*
+ * Device memory is mapped from its first byte on, rounded up to whole pages,
+ * at the offset that its allocation or query tells.
+ */
+enum fakernic_alloc_dm_attrs {
+	FAKERNIC_ATTR_ALLOC_DM_RESP_OFFSET = (1U << UVERBS_ID_NS_SHIFT),
+						/* out: u64 */
+};
+
+enum fakernic_dm_methods {
+	FAKERNIC_METHOD_DM_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+};
+
+enum fakernic_query_dm_attrs {
+	FAKERNIC_ATTR_QUERY_DM_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	FAKERNIC_ATTR_QUERY_DM_RESP_OFFSET,	/* out: u64 */
+	FAKERNIC_ATTR_QUERY_DM_RESP_LENGTH,	/* out: u64, bytes */
 };
 
 struct fakernic_uresp_alloc_pd {
