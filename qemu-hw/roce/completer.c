@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The completer of RC: ACKs, NAKs, READ and atomic responses in, finished work
+ * The completer of RC and XRC: ACKs, NAKs, READ and atomic responses in, finished work
  * requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An answer is judged
  * against the send window before it changes anything: whatever the window does
  * not await is stale, or an attack, and dropped.
@@ -175,7 +175,8 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
         }
         data = original;
         len = expect = sizeof(original);
-    } else if (wr->opcode == FAKERNIC_SQ_ATOMIC_WRITE) {
+    } else if (wr->opcode == FAKERNIC_SQ_ATOMIC_WRITE ||
+               wr->opcode == FAKERNIC_SQ_FLUSH) {
         expect = 0;
     }
     if (len != expect) {
@@ -203,8 +204,8 @@ static bool roce_completer_fits(const RoceSend *send, uint32_t k,
                                 const RoceOpcodeInfo *info)
 {
     bool last = k + 1 == send->psn_count;
-    bool atomic = send->wr.opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP ||
-                  send->wr.opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD;
+    bool atomic = send->wr.opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
+                  send->wr.opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
 
     if (atomic) {
         return info->operation == ROCE_OP_ATOMIC_ACK;

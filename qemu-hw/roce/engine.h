@@ -49,6 +49,8 @@ enum {
 /* A receive work request being filled. */
 typedef struct RoceReceive {
     RoceRecvWr wr;
+    uint32_t srqn;              /* where it is from; 0: the QP's own RQ */
+    uint32_t cqn;               /* where it completes */
     bool held;                  /* fetched, not yet completed */
     uint64_t capacity;
 } RoceReceive;
@@ -56,7 +58,8 @@ typedef struct RoceReceive {
 typedef enum RoceAnswer {
     ROCE_ANSWER_READ,           /* data, read anew each time */
     ROCE_ANSWER_ATOMIC,         /* the value before */
-    ROCE_ANSWER_DONE,           /* an empty READ response: ATOMIC WRITE */
+    ROCE_ANSWER_DONE,           /* an empty READ response: ATOMIC WRITE,
+                                 * FLUSH */
 } RoceAnswer;
 
 /*
@@ -73,6 +76,7 @@ typedef struct RoceResource {
     uint32_t msn;
     uint64_t address;           /* READ */
     uint32_t rkey, length;
+    uint32_t pdn;
     uint64_t original;          /* atomic: value before */
 } RoceResource;
 
@@ -95,6 +99,7 @@ typedef enum RoceMessage {
 typedef struct RoceResponder {
     uint32_t epsn;              /* expected PSN */
     uint32_t msn;
+    uint32_t pdn;               /* of the peer's keys; XRC: of the message */
     RoceMessage message;
     bool nak_sent;              /* nothing ahead of epsn is answered now */
     RoceOwed owed;
@@ -276,9 +281,29 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
 void roce_qp_free(Roce *r, RoceQp *qp);
 
+/* The two halves of an XRC connection (IBTA annex A14). */
+static inline bool roce_qp_xrc(const RoceQp *qp)
+{
+    return qp->init.type == FAKERNIC_QP_XRC_INI ||
+           qp->init.type == FAKERNIC_QP_XRC_TGT;
+}
+
+/* Requests are acknowledged and sent again. */
+static inline bool roce_qp_reliable(const RoceQp *qp)
+{
+    return qp->init.type == FAKERNIC_QP_RC || roce_qp_xrc(qp);
+}
+
 static inline bool roce_qp_connected(const RoceQp *qp)
 {
-    return qp->init.type == FAKERNIC_QP_RC || qp->init.type == FAKERNIC_QP_UC;
+    return qp->init.type == FAKERNIC_QP_UC || roce_qp_reliable(qp);
+}
+
+/* What makes a BTH opcode of an operation on a connected QP. */
+static inline uint8_t roce_qp_bth(const RoceQp *qp)
+{
+    return roce_qp_xrc(qp) ? ROCE_BTH_XRC
+           : qp->init.type == FAKERNIC_QP_UC ? ROCE_BTH_UC : ROCE_BTH_RC;
 }
 
 static inline bool roce_qp_datagram(const RoceQp *qp)

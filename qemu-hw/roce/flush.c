@@ -85,13 +85,19 @@ void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
 
 void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion)
 {
+    RoceXrcSrq srq;
+
     assert(qp->rx.held);
-    completion->cqn = qp->init.recv_cqn;
+    completion->cqn = qp->rx.cqn;
     completion->qpn = qp->qpn;
     completion->wqe_index = qp->rx.wr.tag;
-    completion->srqn = qp->init.srqn;
+    completion->srqn = qp->rx.srqn;
     qp->rx.held = false;
-    r->ops->complete(r->host, completion);
+    /* A target does not keep its SRQs alive: one may be gone by now. */
+    if (qp->init.type != FAKERNIC_QP_XRC_TGT ||
+        r->ops->xrc_srq(r->host, qp->rx.srqn, qp->init.xrcdn, &srq)) {
+        r->ops->complete(r->host, completion);
+    }
 }
 
 void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err)
@@ -112,10 +118,10 @@ RoceFetch roce_take_recv(Roce *r, RoceQp *qp)
     if (qp->rx.held) {
         return ROCE_FETCH_OK;
     }
-    if (qp->rq_broken || !(qp->init.has_rq || qp->init.srqn)) {
+    if (qp->rq_broken || !(qp->init.has_rq || qp->rx.srqn)) {
         return ROCE_FETCH_NONE;
     }
-    fetch = r->ops->next_recv(r->host, qp->qpn, qp->init.srqn, &qp->rx.wr);
+    fetch = r->ops->next_recv(r->host, qp->qpn, qp->rx.srqn, &qp->rx.wr);
     if (fetch == ROCE_FETCH_OK) {
         RoceRecvWr *wr = &qp->rx.wr;
 
@@ -246,7 +252,7 @@ void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
 {
     roce_trace(r, ROCE_TRACE_QP_ERROR, qp->qpn, vendor_err, 0);
     roce_complete_send(r, qp, status, vendor_err);
-    if (qp->init.type == FAKERNIC_QP_RC) {
+    if (roce_qp_reliable(qp)) {
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, 0);
         return;
     }

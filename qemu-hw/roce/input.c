@@ -29,6 +29,12 @@ static bool roce_input_service_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
         return info->service == ROCE_SERVICE_RC;
     case FAKERNIC_QP_UC:
         return info->service == ROCE_SERVICE_UC;
+    case FAKERNIC_QP_XRC_INI:
+        return info->service == ROCE_SERVICE_XRC &&
+               info->flags & ROCE_RESPONSE;
+    case FAKERNIC_QP_XRC_TGT:
+        return info->service == ROCE_SERVICE_XRC &&
+               info->flags & ROCE_REQUEST;
     case FAKERNIC_QP_UD:
     case FAKERNIC_QP_GSI:
         return info->service == ROCE_SERVICE_UD;

@@ -443,18 +443,13 @@ static bool mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len)
            len <= mr->length - offset;
 }
 
-uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
-                       uint32_t qpn, uint64_t address, uint64_t length,
-                       uint32_t access, const RoceMr **mr)
+uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+                           uint32_t qpn, uint32_t access, const RoceMr **mr)
 {
     RoceMr *found;
-    uint16_t error;
+    uint16_t error = mr_find(t, key, &found);
 
     *mr = NULL;
-    if (length == 0) {
-        return FAKERNIC_VENDOR_NONE;
-    }
-    error = mr_find(t, key, &found);
     if (error) {
         return error;
     }
@@ -476,11 +471,26 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
     if (access & ~found->access) {
         return FAKERNIC_VENDOR_KEY_ACCESS;
     }
-    if (!mr_in_bounds(found, address, length)) {
-        return FAKERNIC_VENDOR_KEY_BOUNDS;
-    }
     *mr = found;
     return FAKERNIC_VENDOR_NONE;
+}
+
+uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+                       uint32_t qpn, uint64_t address, uint64_t length,
+                       uint32_t access, const RoceMr **mr)
+{
+    uint16_t error;
+
+    *mr = NULL;
+    if (length == 0) {
+        return FAKERNIC_VENDOR_NONE;
+    }
+    error = roce_mr_check_key(t, key, pdn, qpn, access, mr);
+    if (!error && !mr_in_bounds(*mr, address, length)) {
+        *mr = NULL;
+        error = FAKERNIC_VENDOR_KEY_BOUNDS;
+    }
+    return error;
 }
 
 /*
@@ -575,6 +585,37 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
         return false;
     }
     return ops->dma_atomic(host, dma, op);
+}
+
+/* Pieces of at most this, as a length need not fit a size_t. */
+#define MR_FLUSH_MAX (1u << 30)
+
+bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
+                   bool persistent, const RoceHostOps *ops, void *host)
+{
+    size_t piece;
+
+    if (mr_is_null(mr)) {
+        return true;
+    }
+    for (; len != 0; len -= piece, address += piece) {
+        size_t want = len < MR_FLUSH_MAX ? (size_t)len : MR_FLUSH_MAX;
+        uint64_t dma = mr_translate(mr, address, want, &piece);
+
+        if (!ops->dma_flush(host, dma, piece, persistent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All of the address space is no memory that could be flushed. */
+bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
+                       const RoceHostOps *ops, void *host)
+{
+    return mr_is_null(mr) ||
+           (!mr_is_everything(mr) &&
+            roce_mr_flush(mr, mr->start, mr->length, persistent, ops, host));
 }
 
 /* ---- scatter and gather --------------------------------------------------------- */

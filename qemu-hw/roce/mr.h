@@ -43,6 +43,11 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
                        uint32_t access, const RoceMr **mr)
     __attribute__((warn_unused_result));
 
+/* The same for a key as a whole: all but the bounds. */
+uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+                           uint32_t qpn, uint32_t access, const RoceMr **mr)
+    __attribute__((warn_unused_result));
+
 /*
  * Moves bytes of a range that roce_mr_check() granted, page by page, ascending.
  * False: the host could not reach the memory (KEY_DMA).
@@ -56,6 +61,14 @@ bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
 /* 8 bytes, address 8-byte aligned within a granted range. */
 bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
                     const RoceHostOps *ops, void *host)
+    __attribute__((warn_unused_result));
+
+/* FLUSH of a granted range, or of all that a granted key names. */
+bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
+                   bool persistent, const RoceHostOps *ops, void *host)
+    __attribute__((warn_unused_result));
+bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
+                       const RoceHostOps *ops, void *host)
     __attribute__((warn_unused_result));
 
 /* Sum of the lengths; may exceed 32 bits. */

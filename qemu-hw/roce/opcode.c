@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The table of BTH opcodes: IBTA 9.2.1 table 38 (RC, UC, UD, XRC), annex A17.9
- * (CNP) and annex A19 (FLUSH, ATOMIC WRITE). RD is not supported by RoCE
+ * (CNP) and annex A19 (FLUSH, ATOMIC WRITE); masked atomics have no opcode there
+ * and take one that is left to manufacturers. RD is not supported by RoCE
  * implementations and stays reserved, as does everything not listed.
  *
  * Rows are built from the headers they carry, so that a row's size cannot
@@ -14,6 +15,7 @@
 #define FETH    ROCE_HAS_FETH
 #define RETH    ROCE_HAS_RETH
 #define ATOMIC  ROCE_HAS_ATOMICETH
+#define MASKS   ROCE_HAS_MASKETH
 #define AETH    ROCE_HAS_AETH
 #define ATACK   ROCE_HAS_ATOMICACK
 #define IMM     ROCE_HAS_IMM
@@ -23,7 +25,8 @@
 /* Bytes of the extended headers (IBTA 9.3; FETH: A19). */
 #define HEADER_SIZE(f)                                                        \
     (((f) & XRCETH ? 4 : 0) + ((f) & DETH ? 8 : 0) + ((f) & FETH ? 4 : 0) +   \
-     ((f) & RETH ? 16 : 0) + ((f) & ATOMIC ? 28 : 0) + ((f) & AETH ? 4 : 0) + \
+     ((f) & RETH ? 16 : 0) + ((f) & ATOMIC ? 28 : 0) +                        \
+     ((f) & MASKS ? 16 : 0) + ((f) & AETH ? 4 : 0) +                          \
      ((f) & ATACK ? 8 : 0) + ((f) & IMM ? 4 : 0) + ((f) & IETH ? 4 : 0))
 
 #define ROW(code, srv, op, text, f)                                       \
@@ -82,6 +85,10 @@
         REQ(ROCE_ONLY) | (x) | ATOMIC),                                      \
     ROW((base) | ROCE_BTH_FETCH_ADD, srv, FETCH_ADD, #srv " FETCH ADD",      \
         REQ(ROCE_ONLY) | (x) | ATOMIC),                                      \
+    ROW((base) | ROCE_BTH_MASKED_CMP_SWAP, srv, MASKED_CMP_SWAP,             \
+        #srv " masked CMP SWAP", REQ(ROCE_ONLY) | (x) | ATOMIC | MASKS),     \
+    ROW((base) | ROCE_BTH_MASKED_FETCH_ADD, srv, MASKED_FETCH_ADD,           \
+        #srv " masked FETCH ADD", REQ(ROCE_ONLY) | (x) | ATOMIC | MASKS),    \
     ROW((base) | ROCE_BTH_SEND_LAST_INV, srv, SEND, #srv " SEND last inv",   \
         REQ(ROCE_LAST) | (x) | IETH | DATA),                                 \
     ROW((base) | ROCE_BTH_SEND_ONLY_INV, srv, SEND, #srv " SEND only inv",   \

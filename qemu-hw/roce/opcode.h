@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One row per BTH opcode (IBTA 9.2.1 table 38, and the RoCEv2, ATOMIC WRITE and
- * FLUSH additions): its service, what it is, where it stands in its message, and
- * the headers behind the BTH.
+ * One row per BTH opcode (IBTA 9.2.1 table 38, the RoCEv2, ATOMIC WRITE and FLUSH
+ * additions, and the masked atomics, which are fakernic's own): its service, what
+ * it is, where it stands in its message, and the headers behind the BTH.
  */
 #ifndef ROCE_OPCODE_H
 #define ROCE_OPCODE_H
@@ -28,6 +28,8 @@ typedef enum RoceOperation {
     ROCE_OP_ATOMIC_ACK,
     ROCE_OP_CMP_SWAP,
     ROCE_OP_FETCH_ADD,
+    ROCE_OP_MASKED_CMP_SWAP,
+    ROCE_OP_MASKED_FETCH_ADD,
     ROCE_OP_ATOMIC_WRITE,
     ROCE_OP_FLUSH,
     ROCE_OP_CNP,
@@ -51,6 +53,8 @@ typedef enum RoceOperation {
 #define ROCE_HAS_IMM        (1u << 11)
 #define ROCE_HAS_IETH       (1u << 12)
 #define ROCE_HAS_PAYLOAD    (1u << 13)
+/* Behind the AtomicETH: two masks, fakernic's own. */
+#define ROCE_HAS_MASKETH    (1u << 14)
 
 typedef struct RoceOpcodeInfo {
     const char *name;           /* NULL: reserved */
@@ -96,6 +100,9 @@ enum {
     ROCE_BTH_SEND_ONLY_INV = 0x17,
     ROCE_BTH_FLUSH = 0x1c,
     ROCE_BTH_ATOMIC_WRITE = 0x1d,
+    /* Manufacturer specific opcodes are 0xc0 to 0xff, XRC's with its bit 5. */
+    ROCE_BTH_MASKED_CMP_SWAP = 0xd3,
+    ROCE_BTH_MASKED_FETCH_ADD = 0xd4,
 };
 
 #endif

@@ -38,6 +38,13 @@ typedef struct RoceTransition {
 #define RC_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(RETRY_CNT) |        \
                 A(RNR_RETRY) | A(MAX_RD_ATOMIC) | A(MIN_RNR_TIMER) |  \
                 A(MAX_DEST_RD_ATOMIC))
+/* Each half of XRC has the attributes of its half of RC (IBTA annex A14); Linux
+ * gives a target two of a requester's, which mean nothing. */
+#define XRC_INI_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(RETRY_CNT) |   \
+                     A(RNR_RETRY) | A(MAX_RD_ATOMIC))
+#define XRC_TGT_RTS (A(TIMEOUT) | A(SQ_PSN))
+#define XRC_TGT_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(MIN_RNR_TIMER) | \
+                     A(MAX_DEST_RD_ATOMIC))
 
 /* IBTA 11.2.5.2, tables 91 to 97. Any state may go to RESET and ERR. */
 static const RoceTransition roce_transitions[] = {
@@ -59,6 +66,24 @@ static const RoceTransition roce_transitions[] = {
     T(UC, SQD, RTS, 0, UC_RTS_OPTIONAL),
     T(UC, SQD, SQD, 0, UC_SQD),
     T(UC, SQE, RTS, 0, A(CUR_STATE) | A(ACCESS_FLAGS)),
+
+    T(XRC_INI, RESET, INIT, CONNECTED_INIT, 0),
+    T(XRC_INI, INIT, INIT, 0, CONNECTED_INIT),
+    T(XRC_INI, INIT, RTR, UC_RTR, RTR_OPTIONAL),
+    T(XRC_INI, RTR, RTS, RC_RTS, UC_RTS_OPTIONAL),
+    T(XRC_INI, RTS, RTS, 0, UC_RTS_OPTIONAL),
+    T(XRC_INI, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(XRC_INI, SQD, RTS, 0, UC_RTS_OPTIONAL),
+    T(XRC_INI, SQD, SQD, 0, XRC_INI_SQD),
+
+    T(XRC_TGT, RESET, INIT, CONNECTED_INIT, 0),
+    T(XRC_TGT, INIT, INIT, 0, CONNECTED_INIT),
+    T(XRC_TGT, INIT, RTR, RC_RTR, RTR_OPTIONAL),
+    T(XRC_TGT, RTR, RTS, 0, XRC_TGT_RTS | RC_RTS_OPTIONAL),
+    T(XRC_TGT, RTS, RTS, 0, RC_RTS_OPTIONAL),
+    T(XRC_TGT, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
+    T(XRC_TGT, SQD, RTS, 0, RC_RTS_OPTIONAL),
+    T(XRC_TGT, SQD, SQD, 0, XRC_TGT_SQD),
 
     T(UD, RESET, INIT, A(PKEY_INDEX) | A(PORT) | A(QKEY), 0),
     T(UD, INIT, INIT, 0, A(PKEY_INDEX) | A(PORT) | A(QKEY)),
@@ -341,13 +366,14 @@ static uint32_t roce_qp_number(Roce *r, uint8_t type)
 /* Sends of a service without answers are complete when they are made. */
 static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
 {
-    bool rc = qp->init.type == FAKERNIC_QP_RC;
+    bool responder = qp->init.type == FAKERNIC_QP_RC ||
+                     qp->init.type == FAKERNIC_QP_XRC_TGT;
+    uint32_t sends = roce_qp_reliable(qp) ? r->limits.max_sends : 1;
 
-    if (qp->init.has_sq &&
-        !roce_sendq_init(&qp->sq, rc ? r->limits.max_sends : 1)) {
+    if (qp->init.has_sq && !roce_sendq_init(&qp->sq, sends)) {
         return false;
     }
-    if (rc && r->limits.max_rd_atomic > 0) {
+    if (responder && r->limits.max_rd_atomic > 0) {
         qp->rs.ring_size = r->limits.max_rd_atomic;
         qp->rs.ring = calloc(qp->rs.ring_size, sizeof(*qp->rs.ring));
         return qp->rs.ring != NULL;
@@ -355,17 +381,30 @@ static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
     return true;
 }
 
+/* Which queues a type has; other types are free to have any. */
+static bool roce_qp_init_ok(const RoceQpInit *init)
+{
+    bool receives = init->has_rq || init->srqn;
+
+    switch (init->type) {
+    case FAKERNIC_QP_XRC_INI:
+        return !receives && init->xrcdn == 0;
+    case FAKERNIC_QP_XRC_TGT:
+        return !init->has_sq && !receives && init->xrcdn != 0;
+    default:
+        return init->type >= FAKERNIC_QP_RC &&
+               init->type < FAKERNIC_QP_XRC_INI && init->xrcdn == 0 &&
+               !(init->has_rq && init->srqn);
+    }
+}
+
 int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
 {
     RoceQp *qp;
     uint32_t number;
 
-    if (init->type < FAKERNIC_QP_RC || init->type > FAKERNIC_QP_XRC_TGT ||
-        (init->has_rq && init->srqn)) {
+    if (!roce_qp_init_ok(init)) {
         return FAKERNIC_CMD_BAD_PARAM;
-    }
-    if (init->type >= FAKERNIC_QP_XRC_INI) {
-        return FAKERNIC_CMD_UNSUPPORTED;
     }
     number = roce_qp_number(r, init->type);
     if (number == 0) {
@@ -381,6 +420,9 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
     qp->deadline = qp->flush_at = ROCE_TIME_NEVER;
     qp->sq.deadline = ROCE_TIME_NEVER;
     qp->heap_index = UINT32_MAX;
+    qp->rs.pdn = init->pdn;
+    qp->rx.srqn = init->srqn;
+    qp->rx.cqn = init->recv_cqn;
     if (!roce_qp_allocate(r, qp)) {
         roce_sendq_free(&qp->sq);
         free(qp);

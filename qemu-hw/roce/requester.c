@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The requester of RC and UC: send work requests in, request packets out, one
+ * The requester of RC, XRC and UC: send work requests in, request packets out, one
  * per call (IBTA 9.7.2, 9.7.7, 9.8). A WQE is fetched when its first packet is
  * due, judged, and given its PSNs; what it may not do becomes its status, which
  * its turn to complete brings out. Guest memory is read once per packet.
@@ -17,30 +17,35 @@ typedef enum RoceKind {
     ROCE_KIND_READ,
     ROCE_KIND_ATOMIC,
     ROCE_KIND_ATOMIC_WRITE,
+    ROCE_KIND_FLUSH,
     ROCE_KIND_LOCAL,
 } RoceKind;
 
 static RoceKind roce_send_kind(const RoceQp *qp, uint8_t opcode)
 {
-    bool rc = qp->init.type == FAKERNIC_QP_RC;
+    bool reliable = roce_qp_reliable(qp);
 
     switch (opcode) {
     case FAKERNIC_SQ_SEND:
     case FAKERNIC_SQ_SEND_IMM:
         return ROCE_KIND_SEND;
     case FAKERNIC_SQ_SEND_INV:
-        return rc ? ROCE_KIND_SEND : ROCE_KIND_REFUSED;
+        return reliable ? ROCE_KIND_SEND : ROCE_KIND_REFUSED;
     case FAKERNIC_SQ_RDMA_WRITE:
     case FAKERNIC_SQ_RDMA_WRITE_IMM:
         return ROCE_KIND_WRITE;
     case FAKERNIC_SQ_RDMA_READ:
     case FAKERNIC_SQ_RDMA_READ_INV:
-        return rc ? ROCE_KIND_READ : ROCE_KIND_REFUSED;
+        return reliable ? ROCE_KIND_READ : ROCE_KIND_REFUSED;
     case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
     case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        return rc ? ROCE_KIND_ATOMIC : ROCE_KIND_REFUSED;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return reliable ? ROCE_KIND_ATOMIC : ROCE_KIND_REFUSED;
     case FAKERNIC_SQ_ATOMIC_WRITE:
-        return rc ? ROCE_KIND_ATOMIC_WRITE : ROCE_KIND_REFUSED;
+        return reliable ? ROCE_KIND_ATOMIC_WRITE : ROCE_KIND_REFUSED;
+    case FAKERNIC_SQ_FLUSH:
+        return reliable ? ROCE_KIND_FLUSH : ROCE_KIND_REFUSED;
     case FAKERNIC_SQ_LOCAL_INV:
     case FAKERNIC_SQ_REG_MR:
     case FAKERNIC_SQ_BIND_MW:
@@ -94,6 +99,22 @@ static void roce_send_judge_data(Roce *r, RoceQp *qp, RoceSend *send,
     }
 }
 
+/* A FLUSH has no data; its SGE tells the length of the range, nothing else. */
+static void roce_send_judge_flush(RoceSend *send)
+{
+    const RoceSendWr *wr = &send->wr;
+    const uint32_t types = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT;
+
+    if (wr->flags & FAKERNIC_SQ_INLINE || !(wr->rdma.flush & types) ||
+        wr->rdma.flush & ~(types | FAKERNIC_FLUSH_LEVEL_MR)) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_SQ_FORMAT);
+    } else if (roce_sge_total(wr->sge, wr->sge_count) > ROCE_MESSAGE_MAX) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                         FAKERNIC_VENDOR_LENGTH);
+    }
+}
+
 static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
 {
     const RoceSendWr *wr = &send->wr;
@@ -113,7 +134,7 @@ static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
         return;
     }
     send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC ||
-                     kind == ROCE_KIND_ATOMIC_WRITE;
+                     kind == ROCE_KIND_ATOMIC_WRITE || kind == ROCE_KIND_FLUSH;
     if (kind == ROCE_KIND_REFUSED) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
                          FAKERNIC_VENDOR_SQ_OPCODE);
@@ -125,7 +146,11 @@ static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
                          FAKERNIC_VENDOR_ALIGNMENT);
         return;
     }
-    roce_send_judge_data(r, qp, send, kind);
+    if (kind == ROCE_KIND_FLUSH) {
+        roce_send_judge_flush(send);
+    } else {
+        roce_send_judge_data(r, qp, send, kind);
+    }
     send->psn_count = send->length == 0 || kind == ROCE_KIND_ATOMIC
                           ? 1
                           : (send->length - 1) / qp->mtu + 1;
@@ -216,7 +241,7 @@ static bool roce_send_may_go(RoceQp *qp, RoceSend *send)
     RoceSendq *sq = &qp->sq;
 
     if (!send->started) {
-        if (qp->init.type != FAKERNIC_QP_RC) {
+        if (!roce_qp_reliable(qp)) {
             roce_sendq_expect_nothing(sq);
         }
         if (qp->attr.state != FAKERNIC_QPS_RTS ||
@@ -227,7 +252,7 @@ static bool roce_send_may_go(RoceQp *qp, RoceSend *send)
         }
     }
     /* Data is limited so that a loss costs little; a READ request has none. */
-    return send->answered || qp->init.type != FAKERNIC_QP_RC ||
+    return send->answered || !roce_qp_reliable(qp) ||
            roce_sendq_data_in_flight(sq) < ROCE_PACKETS_IN_FLIGHT;
 }
 
@@ -250,57 +275,85 @@ static uint8_t roce_send_operation(const RoceSend *send, bool first, bool last)
     return base + (first ? 4 : 2) + (imm ? 1 : 0);
 }
 
-/* Fills in opcode and extended headers of packet k; true: it carries data. */
-static bool roce_send_headers(const RoceQp *qp, const RoceSend *send,
-                              uint32_t k, RocePacket *packet)
+static void roce_send_reth(const RoceSend *send, RocePacket *packet,
+                           uint32_t offset, uint32_t length)
+{
+    packet->reth.address = send->wr.rdma.remote_address + offset;
+    packet->reth.rkey = send->wr.rdma.rkey;
+    packet->reth.length = length;
+}
+
+static uint8_t roce_send_atomic_operation(uint8_t opcode)
+{
+    switch (opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+        return ROCE_BTH_CMP_SWAP;
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+        return ROCE_BTH_MASKED_CMP_SWAP;
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return ROCE_BTH_MASKED_FETCH_ADD;
+    default:
+        return ROCE_BTH_FETCH_ADD;
+    }
+}
+
+/* Operation and headers of a request that has an answer; its packet k. */
+static uint8_t roce_send_answered_headers(const RoceQp *qp,
+                                          const RoceSend *send, uint32_t k,
+                                          RocePacket *packet)
 {
     const RoceSendWr *wr = &send->wr;
-    bool last = k + 1 == send->psn_count;
-    uint8_t service = qp->init.type == FAKERNIC_QP_UC ? ROCE_BTH_UC
-                                                      : ROCE_BTH_RC;
 
+    packet->ack_req = true;
     switch (wr->opcode) {
     case FAKERNIC_SQ_RDMA_READ:
     case FAKERNIC_SQ_RDMA_READ_INV:
-        packet->opcode = ROCE_BTH_READ_REQUEST;
-        packet->ack_req = true;
-        packet->reth.address = wr->rdma.remote_address +
-                               (uint64_t)k * qp->mtu;
-        packet->reth.rkey = wr->rdma.rkey;
-        packet->reth.length = send->length - k * qp->mtu;
-        return false;
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        packet->opcode = wr->opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP
-                             ? ROCE_BTH_CMP_SWAP : ROCE_BTH_FETCH_ADD;
-        packet->ack_req = true;
+        roce_send_reth(send, packet, k * qp->mtu, send->length - k * qp->mtu);
+        return ROCE_BTH_READ_REQUEST;
+    case FAKERNIC_SQ_FLUSH:
+        /* Sums up to what fits: it was judged. */
+        roce_send_reth(send, packet, 0,
+                       (uint32_t)roce_sge_total(wr->sge, wr->sge_count));
+        packet->feth = wr->rdma.flush;
+        return ROCE_BTH_FLUSH;
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        roce_send_reth(send, packet, 0, send->length);
+        packet->payload_len = send->length;
+        return ROCE_BTH_ATOMIC_WRITE;
+    default:
         packet->atomic_eth.address = wr->atomic.remote_address;
         packet->atomic_eth.rkey = wr->atomic.rkey;
         packet->atomic_eth.swap_or_add = wr->atomic.swap_or_add;
         packet->atomic_eth.compare = wr->atomic.compare;
-        return false;
-    case FAKERNIC_SQ_ATOMIC_WRITE:
-        packet->opcode = ROCE_BTH_ATOMIC_WRITE;
-        packet->ack_req = true;
-        packet->reth.address = wr->rdma.remote_address;
-        packet->reth.rkey = wr->rdma.rkey;
-        packet->reth.length = send->length;
-        packet->payload_len = send->length;
-        return true;
-    default:
-        break;
+        packet->atomic_eth.swap_mask_or_boundary =
+            wr->atomic.swap_mask_or_boundary;
+        packet->atomic_eth.compare_mask = wr->atomic.compare_mask;
+        return roce_send_atomic_operation(wr->opcode);
     }
-    packet->opcode = service | roce_send_operation(send, k == 0, last);
-    packet->solicited = last && wr->flags & FAKERNIC_SQ_SOLICITED;
-    packet->ack_req = service == ROCE_BTH_RC &&
-                      (last || k % ROCE_ACK_EVERY == ROCE_ACK_EVERY - 1);
-    packet->imm = wr->imm_or_key;
-    packet->ieth_rkey = wr->imm_or_key;
-    packet->reth.address = wr->rdma.remote_address;
-    packet->reth.rkey = wr->rdma.rkey;
-    packet->reth.length = send->length;
-    packet->payload_len = last ? send->length - k * qp->mtu : qp->mtu;
-    return true;
+}
+
+/* Fills in opcode, extended headers and payload length of packet k. */
+static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
+                              uint32_t k, RocePacket *packet)
+{
+    const RoceSendWr *wr = &send->wr;
+    bool last = k + 1 == send->psn_count;
+    uint8_t operation;
+
+    packet->xrceth.srqn = wr->xrc_srqn;
+    if (send->answered) {
+        operation = roce_send_answered_headers(qp, send, k, packet);
+    } else {
+        operation = roce_send_operation(send, k == 0, last);
+        packet->solicited = last && wr->flags & FAKERNIC_SQ_SOLICITED;
+        packet->ack_req = roce_qp_reliable(qp) &&
+                          (last || k % ROCE_ACK_EVERY == ROCE_ACK_EVERY - 1);
+        packet->imm = wr->imm_or_key;
+        packet->ieth_rkey = wr->imm_or_key;
+        roce_send_reth(send, packet, 0, send->length);
+        packet->payload_len = last ? send->length - k * qp->mtu : qp->mtu;
+    }
+    packet->opcode = roce_qp_bth(qp) | operation;
 }
 
 /* Makes the next packet of the entry at tx; 0: it failed, with a status. */
@@ -311,7 +364,6 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     const RoceSendWr *wr = &send->wr;
     RocePacket packet;
     size_t at;
-    bool data;
 
     if (!roce_path_packet(r, qp, &qp->attr.av, qp->attr.dest_qpn, &packet)) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
@@ -319,11 +371,11 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
         return 0;
     }
     packet.psn = qp->sq.tx_psn;
-    data = roce_send_headers(qp, send, k, &packet);
+    roce_send_headers(qp, send, k, &packet);
     at = roce_wire_encode(buf, &packet);
-    if (data && wr->flags & FAKERNIC_SQ_INLINE) {
+    if (packet.payload_len > 0 && wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data + k * qp->mtu, packet.payload_len);
-    } else if (data && packet.payload_len > 0) {
+    } else if (packet.payload_len > 0) {
         uint16_t error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge,
                                          wr->sge_count,
                                          (uint64_t)k * qp->mtu, buf + at,
@@ -349,7 +401,7 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
         r->stats[FAKERNIC_STAT_RETRANSMITS]++;
     }
     roce_sendq_sent(sq, send->answered ? left : 1);
-    if (qp->init.type != FAKERNIC_QP_RC) {
+    if (!roce_qp_reliable(qp)) {
         send->done = left == 1;
         roce_retire(r, now, qp);
         return;

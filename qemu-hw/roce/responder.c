@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The responder of RC and UC: request packets in, effects on memory, receive
+ * The responder of RC, XRC and UC: request packets in, effects on memory, receive
  * completions and debts to the peer out (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3). A
  * packet is judged whole before it changes anything, so that one that has to be
  * sent again finds everything as it was. Everything in it is the peer's word.
@@ -145,7 +145,7 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
                                    FAKERNIC_VENDOR_RQ_TOO_SMALL);
     }
     if (packet->payload_len > 0) {
-        error = roce_sge_scatter(r->mrs, qp->init.pdn, rx->wr.sge,
+        error = roce_sge_scatter(r->mrs, rs->pdn, rx->wr.sge,
                                  rx->wr.sge_count, offset, packet->payload,
                                  packet->payload_len, r->ops, r->host);
         if (error) {
@@ -156,7 +156,7 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
     rs->message = ROCE_MESSAGE_SEND;
     rs->offset = offset + packet->payload_len;
     if (info->flags & ROCE_HAS_IETH) {
-        error = roce_mr_invalidate(r->mrs, packet->ieth_rkey, qp->init.pdn,
+        error = roce_mr_invalidate(r->mrs, packet->ieth_rkey, rs->pdn,
                                    qp->qpn, true);
         if (error) {
             return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_ACCESS,
@@ -179,7 +179,7 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
     if (packet->reth.length > ROCE_MESSAGE_MAX) {
         return FAKERNIC_VENDOR_REQUEST_LENGTH;
     }
-    return roce_mr_check(r->mrs, packet->reth.rkey, qp->init.pdn, qp->qpn,
+    return roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pdn, qp->qpn,
                          packet->reth.address, packet->reth.length,
                          FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
 }
@@ -195,7 +195,7 @@ static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
     if (packet->payload_len == 0) {
         return 0;
     }
-    error = roce_mr_check(r->mrs, rkey, qp->init.pdn, qp->qpn, address,
+    error = roce_mr_check(r->mrs, rkey, qp->rs.pdn, qp->qpn, address,
                           packet->payload_len, FAKERNIC_ACCESS_REMOTE_WRITE,
                           &mr);
     if (error) {
@@ -273,7 +273,7 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_LENGTH);
     }
-    error = roce_mr_check(r->mrs, packet->reth.rkey, qp->init.pdn, qp->qpn,
+    error = roce_mr_check(r->mrs, packet->reth.rkey, rs->pdn, qp->qpn,
                           packet->reth.address, length,
                           FAKERNIC_ACCESS_REMOTE_READ, &mr);
     if (error) {
@@ -292,17 +292,31 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
     return ROCE_VERDICT_DONE;
 }
 
+static uint8_t roce_responder_atomic_opcode(RoceOperation operation)
+{
+    switch (operation) {
+    case ROCE_OP_CMP_SWAP:
+        return FAKERNIC_SQ_ATOMIC_CMP_SWAP;
+    case ROCE_OP_MASKED_CMP_SWAP:
+        return FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP;
+    case ROCE_OP_MASKED_FETCH_ADD:
+        return FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
+    default:
+        return FAKERNIC_SQ_ATOMIC_FETCH_ADD;
+    }
+}
+
 /* Executes an atomic, once; its answer stays for duplicates. */
 static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
                                          const RocePacket *packet,
                                          const RoceOpcodeInfo *info)
 {
     RoceAtomic op = {
-        .opcode = info->operation == ROCE_OP_CMP_SWAP
-                      ? FAKERNIC_SQ_ATOMIC_CMP_SWAP
-                      : FAKERNIC_SQ_ATOMIC_FETCH_ADD,
+        .opcode = roce_responder_atomic_opcode(info->operation),
         .swap_or_add = packet->atomic_eth.swap_or_add,
         .compare = packet->atomic_eth.compare,
+        .swap_mask_or_boundary = packet->atomic_eth.swap_mask_or_boundary,
+        .compare_mask = packet->atomic_eth.compare_mask,
     };
     uint64_t address = packet->atomic_eth.address;
     const RoceMr *mr;
@@ -315,7 +329,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
     if (address % 8 != 0) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
     }
-    error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->init.pdn,
+    error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->rs.pdn,
                           qp->qpn, address, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
                           &mr);
     if (error) {
@@ -378,6 +392,101 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     return ROCE_VERDICT_DONE;
 }
 
+/* Flushes what a FLUSH names: a range, or all of a key's memory. */
+static uint16_t roce_responder_flush_memory(Roce *r, RoceQp *qp,
+                                            const RocePacket *packet,
+                                            uint32_t access)
+{
+    bool persistent = packet->feth & FAKERNIC_FLUSH_PERSISTENT;
+    const RoceMr *mr;
+    uint16_t error;
+    bool flushed;
+
+    if (packet->feth & FAKERNIC_FLUSH_LEVEL_MR) {
+        error = roce_mr_check_key(r->mrs, packet->reth.rkey, qp->rs.pdn,
+                                  qp->qpn, access, &mr);
+        flushed = !error && roce_mr_flush_all(mr, persistent, r->ops,
+                                              r->host);
+    } else {
+        error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pdn, qp->qpn,
+                              packet->reth.address, packet->reth.length,
+                              access, &mr);
+        /* No bytes: granted, and nothing to do. */
+        flushed = !error && (!mr || roce_mr_flush(mr, packet->reth.address,
+                                                  packet->reth.length,
+                                                  persistent, r->ops,
+                                                  r->host));
+    }
+    return error || flushed ? error : FAKERNIC_VENDOR_KEY_DMA;
+}
+
+/*
+ * FLUSH (IBTA annex A19): all earlier requests of the QP have taken effect, as
+ * packets are executed in order. Answered as ATOMIC WRITE is.
+ */
+static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
+                                        const RocePacket *packet)
+{
+    const uint32_t types = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT;
+    uint32_t access = 0;
+    RoceResource *res;
+    uint16_t error;
+
+    if (packet->feth & FAKERNIC_FLUSH_GLOBAL) {
+        access |= FAKERNIC_ACCESS_FLUSH_GLOBAL;
+    }
+    if (packet->feth & FAKERNIC_FLUSH_PERSISTENT) {
+        access |= FAKERNIC_ACCESS_FLUSH_PERSISTENT;
+    }
+    if (access == 0 || packet->feth & ~(types | FAKERNIC_FLUSH_LEVEL_MR)) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_OPCODE);
+    }
+    if (access & ~qp->attr.access_flags) {
+        return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_QP_ACCESS);
+    }
+    if (packet->reth.length > ROCE_MESSAGE_MAX) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_LENGTH);
+    }
+    res = roce_response_take(qp);
+    if (!res) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_READS);
+    }
+    error = roce_responder_flush_memory(r, qp, packet, access);
+    if (error) {
+        res->valid = false;
+        roce_response_cancel(qp, res);
+        return roce_responder_access(r, now, qp, error);
+    }
+    res->kind = ROCE_ANSWER_DONE;
+    res->psn = qp->rs.epsn;
+    res->psn_count = 1;
+    return ROCE_VERDICT_DONE;
+}
+
+/*
+ * The SRQ that a request to an XRC target names (IBTA annex A14): receives come
+ * from it, and keys belong to its PD. It stays the same throughout a message.
+ */
+static bool roce_responder_srq(Roce *r, RoceQp *qp, const RocePacket *packet)
+{
+    RoceXrcSrq srq;
+
+    if (qp->rs.message != ROCE_MESSAGE_NONE &&
+        packet->xrceth.srqn != qp->rx.srqn) {
+        return false;
+    }
+    if (!r->ops->xrc_srq(r->host, packet->xrceth.srqn, qp->init.xrcdn, &srq)) {
+        return false;
+    }
+    qp->rx.srqn = packet->xrceth.srqn;
+    qp->rx.cqn = srq.cqn;
+    qp->rs.pdn = srq.pdn;
+    return true;
+}
+
 /* Opcode sequence (C9-68 to C9-71): does it follow the packet before? */
 static bool roce_responder_follows(const RoceQp *qp,
                                    const RoceOpcodeInfo *info)
@@ -399,6 +508,10 @@ static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_OPCODE);
     }
+    if (info->flags & ROCE_HAS_XRCETH && !roce_responder_srq(r, qp, packet)) {
+        return roce_responder_invalid(r, now, qp,
+                                      FAKERNIC_VENDOR_REQUEST_SRQ);
+    }
     switch (info->operation) {
     case ROCE_OP_SEND:
         return roce_responder_send(r, now, qp, packet, info);
@@ -408,9 +521,13 @@ static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_read(r, now, qp, packet);
     case ROCE_OP_CMP_SWAP:
     case ROCE_OP_FETCH_ADD:
+    case ROCE_OP_MASKED_CMP_SWAP:
+    case ROCE_OP_MASKED_FETCH_ADD:
         return roce_responder_atomic(r, now, qp, packet, info);
     case ROCE_OP_ATOMIC_WRITE:
         return roce_responder_atomic_write(r, now, qp, packet);
+    case ROCE_OP_FLUSH:
+        return roce_responder_flush(r, now, qp, packet);
     default:
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_OPCODE);

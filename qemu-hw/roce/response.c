@@ -103,7 +103,7 @@ RoceResource *roce_response_take(RoceQp *qp)
         rs->res_pi -= 0x40000000u / rs->ring_size * rs->ring_size -
                       rs->ring_size;
     }
-    *res = (RoceResource){ .valid = true };
+    *res = (RoceResource){ .valid = true, .pdn = rs->pdn };
     roce_resource_pend(rs, res, true);
     return res;
 }
@@ -218,9 +218,12 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
         break;
     case ROCE_OP_CMP_SWAP:
     case ROCE_OP_FETCH_ADD:
+    case ROCE_OP_MASKED_CMP_SWAP:
+    case ROCE_OP_MASKED_FETCH_ADD:
         roce_response_replay(r, qp, packet, ROCE_ANSWER_ATOMIC);
         break;
     case ROCE_OP_ATOMIC_WRITE:
+    case ROCE_OP_FLUSH:
         roce_response_replay(r, qp, packet, ROCE_ANSWER_DONE);
         break;
     default:
@@ -233,6 +236,7 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
 static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
                                    RocePacket *packet, uint8_t *buf)
 {
+    uint8_t service = roce_qp_bth(qp);
     uint32_t k = res->next;
     bool first = k == res->start;
     bool last = k + 1 == res->psn_count;
@@ -245,18 +249,19 @@ static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
     packet->aeth.syndrome = ROCE_AETH_ACK;
     packet->aeth.msn = res->msn;
     if (res->kind == ROCE_ANSWER_ATOMIC) {
-        packet->opcode = ROCE_BTH_ATOMIC_ACK;
+        packet->opcode = service | ROCE_BTH_ATOMIC_ACK;
         packet->atomic_ack = res->original;
         at = roce_wire_encode(buf, packet);
     } else {
-        packet->opcode = first ? (last ? ROCE_BTH_READ_RESPONSE_ONLY
-                                       : ROCE_BTH_READ_RESPONSE_FIRST)
-                               : (last ? ROCE_BTH_READ_RESPONSE_LAST
-                                       : ROCE_BTH_READ_RESPONSE_MIDDLE);
+        packet->opcode = service |
+                         (first ? (last ? ROCE_BTH_READ_RESPONSE_ONLY
+                                        : ROCE_BTH_READ_RESPONSE_FIRST)
+                                : (last ? ROCE_BTH_READ_RESPONSE_LAST
+                                        : ROCE_BTH_READ_RESPONSE_MIDDLE));
         packet->payload_len = last ? res->length - k * qp->mtu : qp->mtu;
         at = roce_wire_encode(buf, packet);
         if (packet->payload_len > 0) {
-            error = roce_mr_check(r->mrs, res->rkey, qp->init.pdn, qp->qpn,
+            error = roce_mr_check(r->mrs, res->rkey, res->pdn, qp->qpn,
                                   address, packet->payload_len,
                                   FAKERNIC_ACCESS_REMOTE_READ, &mr);
             if (!error && !roce_mr_read(mr, address, buf + at,
@@ -287,7 +292,7 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     RoceOwed owed = rs->owed;
     size_t at;
 
-    packet->opcode = ROCE_BTH_ACK;
+    packet->opcode = roce_qp_bth(qp) | ROCE_BTH_ACK;
     packet->payload_len = 0;    /* an answer may have been tried before */
     packet->psn = rs->owed_psn;
     packet->aeth.syndrome = rs->syndrome;

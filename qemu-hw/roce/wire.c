@@ -267,6 +267,11 @@ static void wire_decode_headers(const uint8_t *h, unsigned flags, RocePacket *p)
         p->atomic_eth.compare = wire_get64(h + 20);
         h += 28;
     }
+    if (flags & ROCE_HAS_MASKETH) {
+        p->atomic_eth.swap_mask_or_boundary = wire_get64(h);
+        p->atomic_eth.compare_mask = wire_get64(h + 8);
+        h += 16;
+    }
     if (flags & ROCE_HAS_AETH) {
         p->aeth.syndrome = h[0];
         p->aeth.msn = wire_get24(h + 1);
@@ -469,6 +474,11 @@ static void wire_encode_headers(uint8_t *h, unsigned flags, const RocePacket *p)
         wire_put64(h + 12, p->atomic_eth.swap_or_add);
         wire_put64(h + 20, p->atomic_eth.compare);
         h += 28;
+    }
+    if (flags & ROCE_HAS_MASKETH) {
+        wire_put64(h, p->atomic_eth.swap_mask_or_boundary);
+        wire_put64(h + 8, p->atomic_eth.compare_mask);
+        h += 16;
     }
     if (flags & ROCE_HAS_AETH) {
         h[0] = p->aeth.syndrome;

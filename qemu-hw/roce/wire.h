@@ -63,6 +63,8 @@ typedef struct RocePacket {
         uint32_t rkey;
         uint64_t swap_or_add;
         uint64_t compare;
+        uint64_t swap_mask_or_boundary;     /* masked atomics, with the next */
+        uint64_t compare_mask;
     } atomic_eth;
     struct {
         uint8_t syndrome;

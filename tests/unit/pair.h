@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Two engines on a wire, for the tests of the transport: hosts with a MiB of
- * memory under one key, and a connected QP pair whose PSNs are about to wrap.
- * Frames can be lost by their number, or looked at and made by the test.
+ * memory under one key, and a connected QP pair whose PSNs are about to wrap; of
+ * XRC it is an initiator (a) and a target (b). Frames can be lost by their number, or looked at and made by the test.
  */
 #ifndef PAIR_H
 #define PAIR_H
 
 #include "fake_host.h"
 #include "harness.h"
+#include "opcode.h"
 #include "wire.h"
 
 #define PAIR_MEMORY 0x40000000u
@@ -16,12 +17,15 @@
 #define PAIR_PSN 0xfffffeu
 #define PAIR_MTU 256u
 #define PAIR_FRAMES 4096
+#define PAIR_SRQN 5u
+#define PAIR_XRCDN 3u
 
 typedef struct PairHost {
     FakeHost *host;
     Roce *r;
     uint32_t qpn;
     uint32_t key;               /* all of the memory, all rights */
+    uint32_t srqn;              /* XRC: where receives are posted; else 0 */
     uint8_t *memory;
     RoceGid gid;
     unsigned sent;              /* frames pulled so far */
@@ -54,7 +58,9 @@ static inline void pair_host_init(PairHost *h, uint8_t last)
         .pdn = 1,
         .access = FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |
                   FAKERNIC_ACCESS_REMOTE_READ |
-                  FAKERNIC_ACCESS_REMOTE_ATOMIC | FAKERNIC_ACCESS_MW_BIND,
+                  FAKERNIC_ACCESS_REMOTE_ATOMIC | FAKERNIC_ACCESS_MW_BIND |
+                  FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                  FAKERNIC_ACCESS_FLUSH_PERSISTENT,
         .page_count = 1,
         .iova = PAIR_MEMORY,
         .length = PAIR_SIZE,
@@ -115,7 +121,9 @@ static inline RoceQpAttr pair_attr(const PairHost *peer)
         .port = 1,
         .access_flags = FAKERNIC_ACCESS_REMOTE_WRITE |
                         FAKERNIC_ACCESS_REMOTE_READ |
-                        FAKERNIC_ACCESS_REMOTE_ATOMIC,
+                        FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                        FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                        FAKERNIC_ACCESS_FLUSH_PERSISTENT,
         .av = pair_av(peer),
         .path_mtu = FAKERNIC_MTU_256,
         .dest_qpn = peer->qpn,
@@ -133,43 +141,56 @@ static inline RoceQpAttr pair_attr(const PairHost *peer)
 static inline void pair_connect(PairHost *h, PairHost *peer, uint8_t type)
 {
     RoceQpAttr attr = pair_attr(peer);
-    bool uc = type == FAKERNIC_QP_UC;
+    uint32_t rtr = type == FAKERNIC_QP_UC || type == FAKERNIC_QP_XRC_INI
+                       ? PAIR_UC_RTR_MASK : PAIR_RTR_MASK;
+    uint32_t rts = type == FAKERNIC_QP_UC ? PAIR_UC_RTS_MASK
+                   : type == FAKERNIC_QP_XRC_TGT ? FAKERNIC_QP_ATTR_STATE
+                                                 : PAIR_RTS_MASK;
 
     attr.state = FAKERNIC_QPS_INIT;
     CHECK_EQ(pair_modify(h, 0, PAIR_INIT_MASK, &attr), FAKERNIC_CMD_OK);
     attr.state = FAKERNIC_QPS_RTR;
-    CHECK_EQ(pair_modify(h, 0, uc ? PAIR_UC_RTR_MASK : PAIR_RTR_MASK, &attr),
-             FAKERNIC_CMD_OK);
+    CHECK_EQ(pair_modify(h, 0, rtr, &attr), FAKERNIC_CMD_OK);
     attr.state = FAKERNIC_QPS_RTS;
-    CHECK_EQ(pair_modify(h, 0, uc ? PAIR_UC_RTS_MASK : PAIR_RTS_MASK, &attr),
-             FAKERNIC_CMD_OK);
+    CHECK_EQ(pair_modify(h, 0, rts, &attr), FAKERNIC_CMD_OK);
 }
 
 static inline void pair_create(PairHost *h, uint8_t type)
 {
     RoceQpInit init = {
         .type = type,
-        .has_sq = true,
-        .has_rq = true,
+        .has_sq = type != FAKERNIC_QP_XRC_TGT,
+        .has_rq = type != FAKERNIC_QP_XRC_TGT && type != FAKERNIC_QP_XRC_INI,
         .pdn = 1,
         .send_cqn = 10,
         .recv_cqn = 11,
     };
 
+    if (type == FAKERNIC_QP_XRC_TGT) {
+        init.pdn = init.send_cqn = init.recv_cqn = 0;
+        init.xrcdn = PAIR_XRCDN;
+    }
     CHECK_EQ(roce_qp_create(h->r, &init, &h->qpn), FAKERNIC_CMD_OK);
 }
 
-/* A connected pair of RC or UC QPs in RTS. */
+/* A connected pair of RC or UC QPs in RTS; for XRC_INI the target is b. */
 static inline void pair_init(Pair *p, uint8_t type)
 {
+    bool xrc = type == FAKERNIC_QP_XRC_INI;
+    uint8_t type_b = xrc ? FAKERNIC_QP_XRC_TGT : type;
+
     memset(p, 0, sizeof(*p));
     p->type = type;
     pair_host_init(&p->a, 1);
     pair_host_init(&p->b, 2);
     pair_create(&p->a, type);
-    pair_create(&p->b, type);
+    pair_create(&p->b, type_b);
     pair_connect(&p->a, &p->b, type);
-    pair_connect(&p->b, &p->a, type);
+    pair_connect(&p->b, &p->a, type_b);
+    if (xrc) {
+        fake_srq_xrc(p->b.host, PAIR_SRQN, PAIR_XRCDN, 1, 11);
+        p->a.srqn = p->b.srqn = PAIR_SRQN;
+    }
 }
 
 static inline void pair_free(Pair *p)
@@ -272,6 +293,7 @@ static inline RoceSendWr pair_wr(const PairHost *h, uint32_t index,
         .flags = FAKERNIC_SQ_SIGNALED,
         .sge_count = 1,
         .sge = { pair_sge(h, offset, length) },
+        .xrc_srqn = h->srqn,
     };
 }
 
@@ -287,6 +309,15 @@ static inline RoceSendWr pair_rdma_wr(const PairHost *h, const PairHost *peer,
     return wr;
 }
 
+static inline void pair_post_recv(PairHost *h, const RoceRecvWr *wr)
+{
+    if (h->srqn) {
+        fake_post_srq(h->host, h->srqn, wr);
+    } else {
+        fake_post_recv(h->host, h->qpn, wr);
+    }
+}
+
 static inline void pair_recv(PairHost *h, uint32_t tag, uint32_t offset,
                              uint32_t length)
 {
@@ -294,7 +325,7 @@ static inline void pair_recv(PairHost *h, uint32_t tag, uint32_t offset,
         .tag = tag, .sge_count = 1, .sge = { pair_sge(h, offset, length) },
     };
 
-    fake_post_recv(h->host, h->qpn, &wr);
+    pair_post_recv(h, &wr);
 }
 
 /* The host's next completion is this one. */
@@ -345,7 +376,7 @@ static inline uint64_t pair_stat(const PairHost *h, enum fakernic_stat stat)
     return roce_stats(h->r)[stat];
 }
 
-/* A packet as host 'from' would make it for its peer's QP. */
+/* A packet as host 'from' would make it for its peer's QP; opcode as of RC. */
 static inline RocePacket pair_packet(const PairHost *from, const PairHost *to,
                                      uint8_t opcode, uint32_t psn)
 {
@@ -365,7 +396,17 @@ static inline RocePacket pair_packet(const PairHost *from, const PairHost *to,
     memcpy(packet.dgid, to->gid.gid, 16);
     memcpy(packet.smac, from->gid.mac, 6);
     memcpy(packet.dmac, to->gid.mac, 6);
+    if (to->srqn) {
+        packet.opcode |= ROCE_BTH_XRC;
+        packet.xrceth.srqn = to->srqn;
+    }
     return packet;
+}
+
+/* A packet's opcode as it would be on RC. */
+static inline uint8_t pair_opcode(const RocePacket *packet)
+{
+    return packet->opcode & ~ROCE_BTH_XRC;
 }
 
 static inline void pair_inject(Pair *p, PairHost *to, RocePacket *packet,

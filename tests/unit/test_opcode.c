@@ -24,8 +24,9 @@ static const struct {
     { 0x60, ROCE_SERVICE_UD, UD_CODES },
     { 0x80, ROCE_SERVICE_CNP, BIT(0x01) },
     { 0xa0, ROCE_SERVICE_XRC, RC_CODES },
-    { 0xc0, ROCE_SERVICE_NONE, 0 },     /* manufacturers' */
-    { 0xe0, ROCE_SERVICE_NONE, 0 },
+    /* Manufacturers': masked atomics where plain ones are. */
+    { 0xc0, ROCE_SERVICE_RC, BIT(0x13) | BIT(0x14) },
+    { 0xe0, ROCE_SERVICE_XRC, BIT(0x13) | BIT(0x14) },
 };
 
 static void services_have_their_opcodes(void)
@@ -67,6 +68,10 @@ static void header_sizes_are_those_of_the_table(void)
                      rc_sizes[code] + (response ? 0 : 4));
         }
     }
+    CHECK_EQ(roce_opcode_info(0xd3)->header_size, 44);
+    CHECK_EQ(roce_opcode_info(0xd4)->header_size, 44);
+    CHECK_EQ(roce_opcode_info(0xf3)->header_size, 48);
+    CHECK_EQ(roce_opcode_info(0xf4)->header_size, 48);
     CHECK_EQ(roce_opcode_info(0x64)->header_size, 8);
     CHECK_EQ(roce_opcode_info(0x65)->header_size, 12);
     CHECK_EQ(roce_opcode_info(0x81)->header_size, 0);
@@ -122,6 +127,8 @@ static void places_in_the_message(void)
     for (unsigned i = 0; i < TEST_COUNT(only); i++) {
         check_place(only[i], ROCE_ONLY);
     }
+    CHECK_EQ(roce_opcode_info(0xd3)->flags & ROCE_ONLY, ROCE_ONLY);
+    CHECK_EQ(roce_opcode_info(0xf4)->flags & ROCE_ONLY, ROCE_ONLY);
     CHECK_EQ(roce_opcode_info(0x64)->flags & ROCE_ONLY, ROCE_ONLY);
     CHECK_EQ(roce_opcode_info(0x81)->flags & ROCE_ONLY, ROCE_ONLY);
 }
@@ -159,6 +166,10 @@ static void operations(void)
         CHECK_EQ(roce_opcode_info((uint8_t)(0xa0 | code))->operation,
                  want[code]);
     }
+    CHECK_EQ(roce_opcode_info(0xd3)->operation, ROCE_OP_MASKED_CMP_SWAP);
+    CHECK_EQ(roce_opcode_info(0xd4)->operation, ROCE_OP_MASKED_FETCH_ADD);
+    CHECK_EQ(roce_opcode_info(0xf3)->operation, ROCE_OP_MASKED_CMP_SWAP);
+    CHECK_EQ(roce_opcode_info(0xf4)->operation, ROCE_OP_MASKED_FETCH_ADD);
     CHECK_EQ(roce_opcode_info(0x81)->operation, ROCE_OP_CNP);
     CHECK_EQ(roce_opcode_info(0x64)->operation, ROCE_OP_SEND);
 }

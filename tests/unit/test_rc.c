@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* RC between two engines: data, completions, loss, duplicates, NAKs, errors. */
+/*
+ * RC between two engines: data, completions, loss, duplicates, NAKs, errors. What
+ * needs requests in one direction only runs over XRC too.
+ */
 #include "pair.h"
 
 #include "engine.h"
+
+static uint8_t rc_service = FAKERNIC_QP_RC;
 
 static void send_arrives(void)
 {
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 1000, 3);
     pair_recv(&p.b, 77, 4096, 2000);
     wr = pair_wr(&p.a, 5, FAKERNIC_SQ_SEND_IMM, 0, 1000);
@@ -35,7 +40,7 @@ static void write_arrives(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 100000, 9);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 100000);
     pair_send(&p, &p.a, &wr);
@@ -51,7 +56,7 @@ static void read_arrives(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.b.memory, 100000, 11);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 100000);
     pair_send(&p, &p.a, &wr);
@@ -69,7 +74,7 @@ static void lengths_at_the_edges(void)
     unsigned i;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.a.memory, PAIR_SIZE, 5);
     for (i = 0; i < TEST_COUNT(lengths); i++) {
         uint32_t len = lengths[i];
@@ -104,8 +109,9 @@ static void inline_and_unsignaled(void)
     };
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(wr.inline_data, 300, 1);
+    wr.xrc_srqn = p.a.srqn;
     pair_recv(&p.b, 1, 0, 300);
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
@@ -126,7 +132,7 @@ static void any_frame_lost_is_recovered(void)
             RoceSendWr wr;
             uint32_t i;
 
-            pair_init(&p, FAKERNIC_QP_RC);
+            pair_init(&p, rc_service);
             pair_fill(p.a.memory, 8192, (uint8_t)n);
             pair_fill(p.b.memory + 65536, 8192, (uint8_t)(n + 1));
             pair_lose(direction ? &p.b : &p.a, n);
@@ -166,7 +172,7 @@ static void gap_is_nacked_once_without_a_timeout(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_lose(&p.a, 2);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 256 * 6);
     pair_send(&p, &p.a, &wr);
@@ -184,7 +190,7 @@ static void lost_ack_is_asked_for_again(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_lose(&p.b, 1);
     pair_recv(&p.b, 1, 0, 64);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
@@ -206,7 +212,7 @@ static void silence_exceeds_retries(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     p.a.mute = true;
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
     wr.flags = 0;
@@ -232,7 +238,7 @@ static void rnr_waits_for_a_receive(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 600, 8);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 600);
     pair_send(&p, &p.a, &wr);
@@ -253,7 +259,7 @@ static void rnr_retries_are_limited(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
     pair_send(&p, &p.a, &wr);
     pair_run_until(&p, 1000000000);
@@ -268,7 +274,7 @@ static void write_imm_waits_for_a_receive(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 600, 8);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE_IMM, 0, 600);
     wr.imm_or_key = 42;
@@ -297,7 +303,7 @@ static void wrong_key_fails_both_sides(void)
         Pair p;
         RoceSendWr wr;
 
-        pair_init(&p, FAKERNIC_QP_RC);
+        pair_init(&p, rc_service);
         pair_recv(&p.b, 3, 0, 64);
         wr = pair_rdma_wr(&p.a, &p.b, 0, opcodes[i], 0, 64);
         pair_send(&p, &p.a, &wr);
@@ -327,7 +333,7 @@ static void short_receive_fails_both_sides(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_recv(&p.b, 3, 4096, 500);
     pair_fill(p.a.memory, 600, 1);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 600);
@@ -347,11 +353,11 @@ static void receive_without_memory_is_a_remote_operation_error(void)
     RoceSendWr wr;
     RoceRecvWr recv;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     recv = (RoceRecvWr){ .tag = 3, .sge_count = 1,
                          .sge = { pair_sge(&p.b, 0, 64) } };
     recv.sge[0].lkey += 0x100;
-    fake_post_recv(p.b.host, p.b.qpn, &recv);
+    pair_post_recv(&p.b, &recv);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
@@ -366,7 +372,7 @@ static void local_error_waits_for_its_turn(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 3000);
     pair_send(&p, &p.a, &wr);
     wr.index = 1;
@@ -409,7 +415,7 @@ static void refused_work_requests(void)
         Pair p;
         RoceSendWr wr;
 
-        pair_init(&p, FAKERNIC_QP_RC);
+        pair_init(&p, rc_service);
         wr = pair_wr(&p.a, i, cases[i].opcode, 0, cases[i].length);
         wr.flags = cases[i].flags;
         wr.format_error = cases[i].format_error;
@@ -429,7 +435,7 @@ static void atomics_return_the_value_before(void)
     RoceSendWr wr;
     uint64_t value = 40;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     memcpy(p.b.memory + 64, &value, 8);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
     wr.atomic.remote_address = PAIR_MEMORY + 64;
@@ -461,7 +467,7 @@ static void atomic_is_executed_once(void)
     RoceSendWr wr;
     uint64_t value = 40;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     memcpy(p.b.memory + 64, &value, 8);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
     wr.atomic.remote_address = PAIR_MEMORY + 64;
@@ -486,7 +492,7 @@ static void atomic_write_is_executed_once(void)
     RoceSendWr wr;
     unsigned frames;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 8, 9);
     pair_lose(&p.b, 1);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_ATOMIC_WRITE, 0, 8);
@@ -512,7 +518,7 @@ static void read_resumes_where_it_broke(void)
     Pair p;
     RoceSendWr wr;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     pair_fill(p.b.memory, 2560, 2);
     pair_lose(&p.b, 4);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 2560);
@@ -533,13 +539,13 @@ static void reads_are_limited_to_max_rd_atomic(void)
     unsigned i;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     for (i = 0; i < 6; i++) {
         wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
         pair_send(&p, &p.a, &wr);
     }
     for (i = 0; pair_take(&p, &p.a, buf, &packet); i++) {
-        CHECK_EQ(packet.opcode, ROCE_BTH_READ_REQUEST);
+        CHECK_EQ(pair_opcode(&packet), ROCE_BTH_READ_REQUEST);
     }
     CHECK_EQ(i, 4);
     pair_free(&p);
@@ -552,7 +558,7 @@ static void responder_enforces_max_dest_rd_atomic(void)
     Pair p;
     unsigned i;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     for (i = 0; i < 5; i++) {
         packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN + i);
         packet.reth.address = PAIR_MEMORY;
@@ -575,7 +581,7 @@ static void fence_waits_for_reads(void)
     RoceSendWr wr;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
     pair_send(&p, &p.a, &wr);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
@@ -588,7 +594,7 @@ static void fence_waits_for_reads(void)
     memset(buf, 1, 64);
     pair_inject(&p, &p.a, &packet, buf, 64);
     CHECK(pair_take(&p, &p.a, buf, &packet));
-    CHECK_EQ(packet.opcode, ROCE_BTH_WRITE_ONLY);
+    CHECK_EQ(pair_opcode(&packet), ROCE_BTH_WRITE_ONLY);
     pair_free(&p);
 }
 
@@ -601,7 +607,7 @@ static void packets_in_flight_are_bounded(void)
     unsigned i;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_SIZE);
     pair_send(&p, &p.a, &wr);
     for (i = 0; pair_take(&p, &p.a, buf, &packet); i++) {
@@ -647,7 +653,7 @@ static void malformed_requests_are_refused(void)
         uint32_t psn = PAIR_PSN;
         Pair p;
 
-        pair_init(&p, FAKERNIC_QP_RC);
+        pair_init(&p, rc_service);
         if (cases[i].first != 0xff) {
             packet = pair_packet(&p.a, &p.b, cases[i].first, psn++);
             packet.reth.address = PAIR_MEMORY;
@@ -679,7 +685,7 @@ static void stray_responses_are_dropped(void)
     unsigned i;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     p.a.mute = true;
     pair_send(&p, &p.a, &wr);
@@ -707,7 +713,7 @@ static void strangers_are_dropped(void)
     RocePacket packet;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     packet.sgid[15] = 9;
     pair_inject(&p, &p.b, &packet, NULL, 0);
@@ -720,8 +726,8 @@ static void strangers_are_dropped(void)
     packet.dest_qpn = 0xabcdef;
     pair_inject(&p, &p.b, &packet, NULL, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QPN), 1);
-    packet = pair_packet(&p.a, &p.b, ROCE_BTH_UC | ROCE_BTH_SEND_ONLY,
-                         PAIR_PSN);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    packet.opcode = ROCE_BTH_UC | ROCE_BTH_SEND_ONLY;
     pair_inject(&p, &p.b, &packet, NULL, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_OPCODE), 1);
     pair_free(&p);
@@ -735,7 +741,7 @@ static void region_gone_during_read(void)
     RoceSendWr wr;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 1000);
     pair_send(&p, &p.a, &wr);
     CHECK(pair_step(&p, &p.a, &p.b));
@@ -757,7 +763,7 @@ static void qps_share_the_wire(void)
     uint32_t big;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     big = p.a.qpn;
     pair_create(&p.a, FAKERNIC_QP_RC);
     pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
@@ -768,10 +774,10 @@ static void qps_share_the_wire(void)
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
     pair_send(&p, &p.a, &wr);
     CHECK(pair_take(&p, &p.a, buf, &packet));
-    if (packet.opcode != ROCE_BTH_WRITE_ONLY) {
+    if (pair_opcode(&packet) != ROCE_BTH_WRITE_ONLY) {
         CHECK(pair_take(&p, &p.a, buf, &packet));
     }
-    CHECK_EQ(packet.opcode, ROCE_BTH_WRITE_ONLY);
+    CHECK_EQ(pair_opcode(&packet), ROCE_BTH_WRITE_ONLY);
     pair_free(&p);
 }
 
@@ -796,7 +802,7 @@ static void old_reads_do_not_confuse_acks(void)
     Pair p;
 
     for (i = 0; i < TEST_COUNT(distances); i++) {
-        pair_init(&p, FAKERNIC_QP_RC);
+        pair_init(&p, rc_service);
         wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
         pair_send(&p, &p.a, &wr);
         pair_run(&p);
@@ -817,7 +823,7 @@ static void old_reads_do_not_hide_new_atomics(void)
     RoceSendWr wr;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
+    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 2560);
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
@@ -834,6 +840,44 @@ static void old_reads_do_not_hide_new_atomics(void)
     CHECK_EQ(p.b.memory[0], 1);
     pair_free(&p);
 }
+
+#define OVER_XRC(name)                     \
+    static void name##_over_xrc(void)      \
+    {                                      \
+        rc_service = FAKERNIC_QP_XRC_INI;  \
+        name();                            \
+    }
+
+OVER_XRC(send_arrives)
+OVER_XRC(write_arrives)
+OVER_XRC(read_arrives)
+OVER_XRC(lengths_at_the_edges)
+OVER_XRC(inline_and_unsignaled)
+OVER_XRC(any_frame_lost_is_recovered)
+OVER_XRC(gap_is_nacked_once_without_a_timeout)
+OVER_XRC(lost_ack_is_asked_for_again)
+OVER_XRC(rnr_waits_for_a_receive)
+OVER_XRC(rnr_retries_are_limited)
+OVER_XRC(write_imm_waits_for_a_receive)
+OVER_XRC(short_receive_fails_both_sides)
+OVER_XRC(receive_without_memory_is_a_remote_operation_error)
+OVER_XRC(local_error_waits_for_its_turn)
+OVER_XRC(refused_work_requests)
+OVER_XRC(atomics_return_the_value_before)
+OVER_XRC(atomic_is_executed_once)
+OVER_XRC(atomic_write_is_executed_once)
+OVER_XRC(read_resumes_where_it_broke)
+OVER_XRC(reads_are_limited_to_max_rd_atomic)
+OVER_XRC(responder_enforces_max_dest_rd_atomic)
+OVER_XRC(fence_waits_for_reads)
+OVER_XRC(packets_in_flight_are_bounded)
+OVER_XRC(malformed_requests_are_refused)
+OVER_XRC(stray_responses_are_dropped)
+OVER_XRC(strangers_are_dropped)
+OVER_XRC(region_gone_during_read)
+OVER_XRC(qps_share_the_wire)
+OVER_XRC(old_reads_do_not_confuse_acks)
+OVER_XRC(old_reads_do_not_hide_new_atomics)
 
 static const Test tests[] = {
     TEST(send_arrives),
@@ -868,6 +912,37 @@ static const Test tests[] = {
     TEST(qps_share_the_wire),
     TEST(old_reads_do_not_confuse_acks),
     TEST(old_reads_do_not_hide_new_atomics),
+    /* From here on rc_service stays XRC. */
+    TEST(send_arrives_over_xrc),
+    TEST(write_arrives_over_xrc),
+    TEST(read_arrives_over_xrc),
+    TEST(lengths_at_the_edges_over_xrc),
+    TEST(inline_and_unsignaled_over_xrc),
+    TEST(any_frame_lost_is_recovered_over_xrc),
+    TEST(gap_is_nacked_once_without_a_timeout_over_xrc),
+    TEST(lost_ack_is_asked_for_again_over_xrc),
+    TEST(rnr_waits_for_a_receive_over_xrc),
+    TEST(rnr_retries_are_limited_over_xrc),
+    TEST(write_imm_waits_for_a_receive_over_xrc),
+    TEST(short_receive_fails_both_sides_over_xrc),
+    TEST(receive_without_memory_is_a_remote_operation_error_over_xrc),
+    TEST(local_error_waits_for_its_turn_over_xrc),
+    TEST(refused_work_requests_over_xrc),
+    TEST(atomics_return_the_value_before_over_xrc),
+    TEST(atomic_is_executed_once_over_xrc),
+    TEST(atomic_write_is_executed_once_over_xrc),
+    TEST(read_resumes_where_it_broke_over_xrc),
+    TEST(reads_are_limited_to_max_rd_atomic_over_xrc),
+    TEST(responder_enforces_max_dest_rd_atomic_over_xrc),
+    TEST(fence_waits_for_reads_over_xrc),
+    TEST(packets_in_flight_are_bounded_over_xrc),
+    TEST(malformed_requests_are_refused_over_xrc),
+    TEST(stray_responses_are_dropped_over_xrc),
+    TEST(strangers_are_dropped_over_xrc),
+    TEST(region_gone_during_read_over_xrc),
+    TEST(qps_share_the_wire_over_xrc),
+    TEST(old_reads_do_not_confuse_acks_over_xrc),
+    TEST(old_reads_do_not_hide_new_atomics_over_xrc),
 };
 
 TEST_MAIN(tests)

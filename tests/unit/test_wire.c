@@ -368,6 +368,10 @@ static void chance_headers(RocePacket *p, unsigned flags)
         p->atomic_eth.swap_or_add = chance();
         p->atomic_eth.compare = chance();
     }
+    if (flags & ROCE_HAS_MASKETH) {
+        p->atomic_eth.swap_mask_or_boundary = chance();
+        p->atomic_eth.compare_mask = chance();
+    }
     if (flags & ROCE_HAS_AETH) {
         p->aeth.syndrome = (uint8_t)chance();
         p->aeth.msn = chance() & 0xffffff;
@@ -431,6 +435,9 @@ static void check_same_packet(const RocePacket *a, const RocePacket *b)
     CHECK_EQ(a->atomic_eth.rkey, b->atomic_eth.rkey);
     CHECK_EQ(a->atomic_eth.swap_or_add, b->atomic_eth.swap_or_add);
     CHECK_EQ(a->atomic_eth.compare, b->atomic_eth.compare);
+    CHECK_EQ(a->atomic_eth.swap_mask_or_boundary,
+             b->atomic_eth.swap_mask_or_boundary);
+    CHECK_EQ(a->atomic_eth.compare_mask, b->atomic_eth.compare_mask);
     CHECK_EQ(a->aeth.syndrome, b->aeth.syndrome);
     CHECK_EQ(a->aeth.msn, b->aeth.msn);
     CHECK_EQ(a->atomic_ack, b->atomic_ack);
@@ -481,7 +488,7 @@ static void every_opcode_round_trips(void)
             round_trip(&p, info->flags & ROCE_HAS_PAYLOAD ? sizes[n / 2] : 0);
         }
     }
-    CHECK_EQ(opcodes, 25 + 12 + 2 + 1 + 25);
+    CHECK_EQ(opcodes, 27 + 12 + 2 + 1 + 27);
 }
 
 static void pad_bytes_are_zero_and_counted(void)
