@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the target "frames" fuzzes: two engines on a wire, each with a QP of
+ * every service in RTS, connected to the same slot of the other side (two RC
+ * QPs to each other, through loopback), shared receive queues, memory keys of
+ * every kind, and multicast groups. IPv4, IPv6 and VLAN GIDs are in use.
+ */
+#ifndef FUZZ_WORLD_H
+#define FUZZ_WORLD_H
+
+#include "host.h"
+#include "records.h"
+#include "wire.h"
+
+#define WORLD_SIDES 2u
+#define WORLD_KEYS 12u
+#define WORLD_GIDS 3u
+#define WORLD_SRQ 1u            /* SRQNs */
+#define WORLD_XRC_SRQ 2u
+#define WORLD_XRCD 1u
+#define WORLD_QKEY 0x11223344u
+
+typedef enum Slot {
+    SLOT_GSI,
+    SLOT_RC,
+    SLOT_RC_SRQ,
+    SLOT_RC_SELF_A,
+    SLOT_RC_SELF_B,
+    SLOT_UC,
+    SLOT_UC_VLAN,
+    SLOT_UD,
+    SLOT_UD_SRQ,
+    SLOT_RAW,
+    SLOT_XRC_INI,
+    SLOT_XRC_TGT,
+    SLOTS,
+} Slot;
+
+/* What the first record of an input decides. */
+typedef struct WorldConfig {
+    uint32_t psn;
+    uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic;
+    bool dcqcn;
+} WorldConfig;
+
+typedef struct WorldKey {
+    uint32_t key;               /* 0: none */
+    uint64_t iova;
+} WorldKey;
+
+typedef struct Side {
+    Host host;
+    Roce *r;
+    uint32_t qpn[SLOTS];        /* 0: there is none */
+    RoceGid gid[WORLD_GIDS];
+    WorldKey key[WORLD_KEYS];
+} Side;
+
+typedef struct World {
+    Side side[WORLD_SIDES];
+    WorldConfig config;
+    RoceTime now;
+} World;
+
+extern const uint8_t world_group[2][16];        /* IPv6, IPv4 */
+
+void world_init(World *w, const FuzzRecord *first);
+void world_free(World *w);
+
+uint8_t world_type(Slot slot);
+uint16_t world_gid_index(Slot slot);
+/* The side and slot a slot is connected to. */
+Side *world_peer(World *w, Side *side, Slot *slot);
+RoceAv world_av(World *w, Side *side, Slot slot);
+bool world_create(World *w, Side *side, Slot slot);
+void world_destroy(World *w, Side *side, Slot slot);
+/* The QP's next state on its way to RTS; false: refused. */
+bool world_advance(World *w, Side *side, Slot slot);
+/* MODIFY_QP with no other attribute. */
+int world_to_state(World *w, Side *side, Slot slot, uint8_t state);
+/* Page addresses of writable memory from a page on, malloc'ed. */
+uint64_t *world_pages(const Side *side, uint32_t first, uint32_t count);
+
+#endif
