@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The arithmetic of atomics: roce_atomic_result() against a masked add that goes
- * bit by bit, for all boundaries of 4 bits and for many of 64.
+ * bit by bit, for all boundaries of 4 bits and for many of 64; and the masked
+ * ones on their way over RC and XRC.
  */
-#include "harness.h"
-#include "roce.h"
+#include "pair.h"
+
+#include "engine.h"
 
 static uint64_t atomic_seed = 1;
 
@@ -105,11 +107,186 @@ static void plain(void)
     CHECK_EQ(roce_atomic_result(&op, UINT64_MAX), 6);
 }
 
+/* ---- on the wire ------------------------------------------------------------ */
+
+static const uint8_t services[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
+
+static RoceSendWr atomic_wr(const Pair *p, uint32_t index, uint8_t opcode)
+{
+    RoceSendWr wr = pair_wr(&p->a, index, opcode, 8 * index, 8);
+
+    wr.atomic.remote_address = PAIR_MEMORY + 0x1000;
+    wr.atomic.rkey = p->b.key;
+    wr.atomic.swap_or_add = 0x0101010101010101;
+    wr.atomic.compare = 0x00000000000000ff;
+    wr.atomic.swap_mask_or_boundary = 0x8080808080808080;
+    wr.atomic.compare_mask = 0x00000000000000ff;
+    return wr;
+}
+
+static uint64_t atomic_value(const PairHost *h, uint32_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, h->memory + offset, sizeof(value));
+    return value;
+}
+
+static void masked_ones_arrive(void)
+{
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(services); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, services[i]);
+        memset(p.b.memory + 0x1000, 0xff, 8);
+        wr = atomic_wr(&p, 0, FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
+        wr.atomic.swap_or_add = 0x0f;
+        wr.atomic.swap_mask_or_boundary = 0xf0;
+        pair_send(&p, &p.a, &wr);
+        wr = atomic_wr(&p, 1, FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
+        pair_send(&p, &p.a, &wr);           /* no longer equal */
+        wr = atomic_wr(&p, 2, FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_MASKED_CMP_SWAP, 0,
+                    FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(p.a.host->completions[0].byte_count, 8);
+        pair_expect(&p.a, FAKERNIC_CQE_MASKED_CMP_SWAP, 1,
+                    FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_MASKED_FETCH_ADD, 2,
+                    FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(atomic_value(&p.a, 0), 0xffffffffffffffff);
+        CHECK_EQ(atomic_value(&p.a, 8), 0xffffffffffffff0f);
+        CHECK_EQ(atomic_value(&p.a, 16), 0xffffffffffffff0f);
+        CHECK_EQ(atomic_value(&p.b, 0x1000), 0x0000000000000010);
+        pair_free(&p);
+    }
+}
+
+static void masked_packets(void)
+{
+    static const uint8_t want[2][2] = { { 0xd3, 0xd4 }, { 0xf3, 0xf4 } };
+    unsigned i;
+
+    for (i = 0; i < 4; i++) {
+        uint8_t buf[ROCE_FRAME_MAX];
+        RocePacket packet;
+        RoceSendWr wr;
+        uint8_t *eth;
+        Pair p;
+
+        pair_init(&p, services[i / 2]);
+        wr = atomic_wr(&p, 0, i % 2 ? FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD
+                                    : FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
+        wr.atomic.compare_mask = 0x1122334455667788;
+        pair_send(&p, &p.a, &wr);
+        REQUIRE(pair_take(&p, &p.a, buf, &packet));
+        CHECK_EQ(packet.opcode, want[i / 2][i % 2]);
+        CHECK(packet.ack_req);
+        /* Behind Ethernet, IPv4, UDP, BTH (and XRCETH), big-endian. */
+        eth = buf + 14 + 20 + 8 + 12 + (i / 2 ? 4 : 0);
+        CHECK_EQ(eth[12], 0x01);                        /* swap or add */
+        CHECK_EQ(eth[27], 0xff);                        /* compare */
+        CHECK_EQ(eth[28], 0x80);                        /* mask or boundary */
+        CHECK_EQ(eth[36], 0x11);                        /* compare mask */
+        CHECK_EQ(eth[43], 0x88);
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+        REQUIRE(pair_take(&p, &p.b, buf, &packet));
+        CHECK_EQ(pair_opcode(&packet), ROCE_BTH_ATOMIC_ACK);
+        CHECK_EQ(packet.opcode >> 5, i / 2 ? 5 : 0);
+        CHECK_EQ(packet.atomic_ack, 0);
+        pair_free(&p);
+    }
+}
+
+/* A lost answer is told again; the addition is done once. */
+static void masked_ones_are_executed_once(void)
+{
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(services); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, services[i]);
+        pair_lose(&p.b, 1);
+        pair_lose(&p.b, 2);
+        wr = atomic_wr(&p, 0, FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
+        pair_send(&p, &p.a, &wr);
+        wr.index = 1;
+        wr.sge[0].address += 8;
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, 1000000000);
+        pair_expect(&p.a, FAKERNIC_CQE_MASKED_FETCH_ADD, 0,
+                    FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_MASKED_FETCH_ADD, 1,
+                    FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(atomic_value(&p.a, 0), 0);
+        CHECK_EQ(atomic_value(&p.a, 8), 0x0101010101010101);
+        CHECK_EQ(atomic_value(&p.b, 0x1000), 0x0202020202020202);
+        CHECK(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES) >= 2);
+        pair_free(&p);
+    }
+}
+
+static void masked_ones_are_refused(void)
+{
+    static const struct {
+        uint8_t type;
+        uint32_t misalign, key, length, access;
+        uint8_t status;
+        uint16_t local, remote;
+    } cases[] = {
+        { FAKERNIC_QP_UC, 0, 0, 8, 0, FAKERNIC_WC_LOC_QP_OP_ERR,
+          FAKERNIC_VENDOR_SQ_OPCODE, 0 },
+        { FAKERNIC_QP_RC, 4, 0, 8, 0, FAKERNIC_WC_LOC_QP_OP_ERR,
+          FAKERNIC_VENDOR_ALIGNMENT, 0 },
+        { FAKERNIC_QP_RC, 0, 0, 16, 0, FAKERNIC_WC_LOC_LEN_ERR,
+          FAKERNIC_VENDOR_ATOMIC_LENGTH, 0 },
+        { FAKERNIC_QP_RC, 0, 1, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
+          FAKERNIC_WC_REM_ACCESS_ERR, FAKERNIC_VENDOR_NAK_REMOTE_ACCESS,
+          FAKERNIC_VENDOR_KEY_TAG },
+        { FAKERNIC_QP_RC, 0, 0, 8, FAKERNIC_ACCESS_REMOTE_WRITE,
+          FAKERNIC_WC_REM_INV_REQ_ERR, FAKERNIC_VENDOR_NAK_INVALID_REQUEST,
+          FAKERNIC_VENDOR_QP_ACCESS },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        RoceQpAttr attr = { .access_flags = cases[i].access };
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, cases[i].type);
+        CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS, &attr),
+                 FAKERNIC_CMD_OK);
+        wr = atomic_wr(&p, 0, FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
+        wr.atomic.remote_address += cases[i].misalign;
+        wr.atomic.rkey ^= cases[i].key;
+        wr.sge[0].length = cases[i].length;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_MASKED_CMP_SWAP, 0, cases[i].status);
+        CHECK_EQ(p.a.host->completions[0].vendor_err, cases[i].local);
+        CHECK_EQ(p.b.host->event_count, cases[i].remote != 0);
+        CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].remote);
+        CHECK_EQ(atomic_value(&p.b, 0x1000), 0);
+        pair_free(&p);
+    }
+}
+
 static const Test tests[] = {
     TEST(plain),
     TEST(masked_swap),
     TEST(masked_add_of_four_bits),
     TEST(masked_add_of_64_bits),
+    TEST(masked_ones_arrive),
+    TEST(masked_packets),
+    TEST(masked_ones_are_executed_once),
+    TEST(masked_ones_are_refused),
 };
 
 TEST_MAIN(tests)

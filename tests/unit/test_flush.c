@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * FLUSH (IBTA annex A19), over RC and XRC: what the host is asked to flush, and
+ * when, which rights it takes, loss, duplicates, malformed requests; and the same
+ * on the memory of a key.
+ */
+#include "pair.h"
+
+#include "engine.h"
+
+static const uint8_t services[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
+
+static RoceSendWr flush_wr(const Pair *p, uint32_t index, uint32_t flush,
+                           uint32_t offset, uint32_t length)
+{
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, index, FAKERNIC_SQ_FLUSH,
+                                 offset, length);
+
+    wr.rdma.flush = flush;
+    /* Only the length of the SGE counts. */
+    wr.sge[0].lkey = 0xbad;
+    wr.sge[0].address = 0;
+    if (flush & FAKERNIC_FLUSH_LEVEL_MR) {
+        wr.sge_count = 0;
+        wr.rdma.remote_address = 0;
+    }
+    return wr;
+}
+
+/* How often the host was asked for this kind of access. */
+static unsigned flush_count(const PairHost *h, char kind)
+{
+    unsigned count = 0, i;
+
+    for (i = 0; i < h->host->dma_count; i++) {
+        count += h->host->dma[i].kind == kind;
+    }
+    return count;
+}
+
+static void check_flush(const PairHost *h, unsigned at, char kind,
+                        uint64_t address, size_t len)
+{
+    REQUIRE(at < h->host->dma_count);
+    CHECK_EQ(h->host->dma[at].kind, kind);
+    CHECK_EQ(h->host->dma[at].address, address);
+    CHECK_EQ(h->host->dma[at].len, len);
+}
+
+static void ranges_and_regions(void)
+{
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(services); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, services[i]);
+        wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0x100, 5000);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(p.b.host->dma_count, 1);
+        check_flush(&p.b, 0, 'f', PAIR_MEMORY + 0x100, 5000);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
+
+        wr = flush_wr(&p, 1, FAKERNIC_FLUSH_PERSISTENT, 0, 1);
+        pair_send(&p, &p.a, &wr);
+        wr = flush_wr(&p, 2, FAKERNIC_FLUSH_PERSISTENT | FAKERNIC_FLUSH_GLOBAL |
+                             FAKERNIC_FLUSH_LEVEL_MR, 0, 0);
+        pair_send(&p, &p.a, &wr);
+        wr = flush_wr(&p, 3, FAKERNIC_FLUSH_GLOBAL, 0, 0);
+        wr.rdma.rkey = 0;               /* of no bytes: never looked at */
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(p.b.host->dma_count, 3);
+        check_flush(&p.b, 1, 'p', PAIR_MEMORY, 1);
+        check_flush(&p.b, 2, 'p', PAIR_MEMORY, PAIR_SIZE);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 2, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 3, FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(p.a.host->dma_count, 0);       /* its SGEs name no memory */
+        pair_free(&p);
+    }
+}
+
+static void packets_on_the_wire(void)
+{
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(services); i++) {
+        uint8_t base = i ? ROCE_BTH_XRC : ROCE_BTH_RC;
+        uint8_t buf[ROCE_FRAME_MAX];
+        RocePacket packet;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, services[i]);
+        wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 16, 0x7fffffff);
+        pair_send(&p, &p.a, &wr);
+        REQUIRE(pair_take(&p, &p.a, buf, &packet));
+        CHECK_EQ(packet.opcode, base | ROCE_BTH_FLUSH);
+        CHECK_EQ(packet.feth, 2);
+        CHECK_EQ(packet.reth.address, PAIR_MEMORY + 16);
+        CHECK_EQ(packet.reth.rkey, p.b.key);
+        CHECK_EQ(packet.reth.length, 0x7fffffff);
+        CHECK(packet.ack_req);
+        packet.reth.length = 8;
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+        REQUIRE(pair_take(&p, &p.b, buf, &packet));
+        CHECK_EQ(packet.opcode, base | ROCE_BTH_READ_RESPONSE_ONLY);
+        CHECK_EQ(packet.payload_len, 0);
+        CHECK_EQ(packet.psn, PAIR_PSN);
+        CHECK_EQ(packet.aeth.msn, 1);
+        CHECK(!pair_take(&p, &p.b, buf, &packet));
+        pair_free(&p);
+    }
+}
+
+/* The flush comes behind all bytes of the WRITE before, also after a loss. */
+static void comes_after_earlier_writes(void)
+{
+    unsigned lost, i;
+
+    for (lost = 0; lost < 5; lost++) {
+        unsigned last_write = 0, flush = 0;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        pair_fill(p.a.memory, 900, 5);
+        if (lost > 0) {
+            pair_lose(&p.a, lost);
+        }
+        wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 900);
+        pair_send(&p, &p.a, &wr);
+        wr = flush_wr(&p, 1, FAKERNIC_FLUSH_GLOBAL, 0, 900);
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, 1000000000);
+        for (i = 0; i < p.b.host->dma_count; i++) {
+            if (p.b.host->dma[i].kind == 'w') {
+                last_write = i;
+            } else if (p.b.host->dma[i].kind == 'f') {
+                flush = i;
+            }
+        }
+        CHECK(flush > last_write);
+        CHECK_EQ(flush_count(&p.b, 'f'), 1);
+        CHECK_MEM(p.b.memory, p.a.memory, 900);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_SUCCESS);
+        pair_free(&p);
+    }
+}
+
+/* An answer lost is given again; nothing is flushed a second time. */
+static void duplicates_are_answered_only(void)
+{
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(services); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, services[i]);
+        pair_lose(&p.b, 1);
+        wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0, 4096);
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, 1000000000);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(flush_count(&p.b, 'f'), 1);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
+        CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 1);
+        pair_free(&p);
+    }
+}
+
+/* Each type needs its right of the region, and of the QP. */
+static void rights(void)
+{
+    static const struct {
+        uint32_t qp, mr, flush;
+        uint16_t vendor_err;
+    } cases[] = {
+        { FAKERNIC_ACCESS_FLUSH_GLOBAL, FAKERNIC_ACCESS_FLUSH_GLOBAL,
+          FAKERNIC_FLUSH_GLOBAL, 0 },
+        { FAKERNIC_ACCESS_FLUSH_GLOBAL, FAKERNIC_ACCESS_FLUSH_GLOBAL,
+          FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_LEVEL_MR, 0 },
+        { FAKERNIC_ACCESS_FLUSH_PERSISTENT, FAKERNIC_ACCESS_FLUSH_PERSISTENT,
+          FAKERNIC_FLUSH_PERSISTENT, 0 },
+        { FAKERNIC_ACCESS_FLUSH_PERSISTENT, FAKERNIC_ACCESS_FLUSH_GLOBAL,
+          FAKERNIC_FLUSH_PERSISTENT, FAKERNIC_VENDOR_KEY_ACCESS },
+        { FAKERNIC_ACCESS_FLUSH_PERSISTENT, FAKERNIC_ACCESS_FLUSH_GLOBAL,
+          FAKERNIC_FLUSH_PERSISTENT | FAKERNIC_FLUSH_LEVEL_MR,
+          FAKERNIC_VENDOR_KEY_ACCESS },
+        { FAKERNIC_ACCESS_FLUSH_GLOBAL, FAKERNIC_ACCESS_FLUSH_PERSISTENT,
+          FAKERNIC_FLUSH_GLOBAL, FAKERNIC_VENDOR_KEY_ACCESS },
+        { FAKERNIC_ACCESS_FLUSH_GLOBAL, FAKERNIC_ACCESS_FLUSH_PERSISTENT,
+          FAKERNIC_FLUSH_PERSISTENT, FAKERNIC_VENDOR_QP_ACCESS },
+        { 0, FAKERNIC_ACCESS_FLUSH_GLOBAL, FAKERNIC_FLUSH_GLOBAL,
+          FAKERNIC_VENDOR_QP_ACCESS },
+        { FAKERNIC_ACCESS_FLUSH_GLOBAL | FAKERNIC_ACCESS_FLUSH_PERSISTENT,
+          FAKERNIC_ACCESS_FLUSH_GLOBAL,
+          FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT,
+          FAKERNIC_VENDOR_KEY_ACCESS },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        bool key = cases[i].vendor_err == FAKERNIC_VENDOR_KEY_ACCESS;
+        RoceMrInit mr = { .access = cases[i].mr };
+        RoceQpAttr attr = { .access_flags = cases[i].qp };
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        CHECK_EQ(roce_mr_rereg(p.b.r, FAKERNIC_REREG_ACCESS, &mr, &p.b.key),
+                 FAKERNIC_CMD_OK);
+        CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS, &attr),
+                 FAKERNIC_CMD_OK);
+        wr = flush_wr(&p, 0, cases[i].flush, 0, 64);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        if (cases[i].vendor_err) {
+            pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0,
+                        key ? FAKERNIC_WC_REM_ACCESS_ERR
+                            : FAKERNIC_WC_REM_INV_REQ_ERR);
+            pair_expect_event(&p.b, key ? FAKERNIC_EVENT_QP_ACCESS_ERROR
+                                        : FAKERNIC_EVENT_QP_REQUEST_ERROR);
+            CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
+            CHECK_EQ(p.b.host->dma_count, 0);
+        } else {
+            pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
+            CHECK_EQ(p.b.host->dma_count, 1);
+        }
+        pair_free(&p);
+    }
+}
+
+/* Bounds, keys that do not exist, memory that cannot be reached. */
+static void memory_that_is_not_there(void)
+{
+    static const struct {
+        uint32_t offset, length, key, flush;
+        bool unreachable;
+        uint16_t vendor_err;
+    } cases[] = {
+        { PAIR_SIZE - 8, 9, 0, FAKERNIC_FLUSH_GLOBAL, false,
+          FAKERNIC_VENDOR_KEY_BOUNDS },
+        { 0, 8, 1, FAKERNIC_FLUSH_GLOBAL, false, FAKERNIC_VENDOR_KEY_TAG },
+        { 0, 0, 1, FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_LEVEL_MR, false,
+          FAKERNIC_VENDOR_KEY_TAG },
+        { 0, 0, 0x500, FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_LEVEL_MR, false,
+          FAKERNIC_VENDOR_KEY_INDEX },
+        { 0, 8, 0, FAKERNIC_FLUSH_GLOBAL, true, FAKERNIC_VENDOR_KEY_DMA },
+        { 0, 8, 0, FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_LEVEL_MR, true,
+          FAKERNIC_VENDOR_KEY_DMA },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        fake_memory_unreachable(p.b.host, PAIR_MEMORY, cases[i].unreachable);
+        wr = flush_wr(&p, 0, cases[i].flush, cases[i].offset,
+                      cases[i].length);
+        wr.rdma.rkey ^= cases[i].key;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_REM_ACCESS_ERR);
+        pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+        CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
+        pair_free(&p);
+    }
+}
+
+static void malformed_work_requests(void)
+{
+    static const struct {
+        uint8_t type, flags, status;
+        uint32_t flush, length;
+        uint16_t vendor_err;
+    } cases[] = {
+        { FAKERNIC_QP_RC, 0, FAKERNIC_WC_LOC_QP_OP_ERR, 0, 8,
+          FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_QP_RC, 0, FAKERNIC_WC_LOC_QP_OP_ERR,
+          FAKERNIC_FLUSH_LEVEL_MR, 8, FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_QP_RC, 0, FAKERNIC_WC_LOC_QP_OP_ERR,
+          FAKERNIC_FLUSH_GLOBAL | 4, 8, FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_QP_RC, 0, FAKERNIC_WC_LOC_QP_OP_ERR,
+          FAKERNIC_FLUSH_GLOBAL | 32, 8, FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_QP_RC, FAKERNIC_SQ_INLINE, FAKERNIC_WC_LOC_QP_OP_ERR,
+          FAKERNIC_FLUSH_GLOBAL, 8, FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_QP_RC, 0, FAKERNIC_WC_LOC_LEN_ERR, FAKERNIC_FLUSH_GLOBAL,
+          0x80000001, FAKERNIC_VENDOR_LENGTH },
+        { FAKERNIC_QP_UC, 0, FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_FLUSH_GLOBAL,
+          8, FAKERNIC_VENDOR_SQ_OPCODE },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, cases[i].type);
+        wr = flush_wr(&p, 7, cases[i].flush, 0, cases[i].length);
+        wr.sge_count = 1;
+        wr.flags |= cases[i].flags;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 7, cases[i].status);
+        CHECK_EQ(p.a.host->completions[0].vendor_err, cases[i].vendor_err);
+        CHECK_EQ(p.a.sent, 0);
+        pair_free(&p);
+    }
+}
+
+static void malformed_packets(void)
+{
+    static const struct {
+        uint32_t feth, length;
+        uint16_t vendor_err;
+    } cases[] = {
+        { 0, 8, FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { 0x10, 8, FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { 0x21, 8, FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { 0x80000001, 8, FAKERNIC_VENDOR_REQUEST_OPCODE },
+        { 1, 0x80000001, FAKERNIC_VENDOR_REQUEST_LENGTH },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        RocePacket packet;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
+        packet.feth = cases[i].feth;
+        packet.reth.address = PAIR_MEMORY;
+        packet.reth.rkey = p.b.key;
+        packet.reth.length = cases[i].length;
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+        pair_run(&p);
+        pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+        CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
+        CHECK_EQ(p.b.host->dma_count, 0);
+        pair_free(&p);
+    }
+}
+
+/* It takes one of the resources that READs and atomics take. */
+static void outstanding_ones_are_limited(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceQpAttr attr = { .max_rd_atomic = 0 };
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 6; i++) {
+        wr = flush_wr(&p, i, FAKERNIC_FLUSH_GLOBAL, 0, 8);
+        pair_send(&p, &p.a, &wr);
+    }
+    for (i = 0; i < 4; i++) {
+        CHECK(pair_take(&p, &p.a, buf, &packet));
+    }
+    CHECK(!pair_take(&p, &p.a, buf, &packet));
+    pair_free(&p);
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 5; i++) {
+        packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN + i);
+        packet.feth = FAKERNIC_FLUSH_GLOBAL;
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+    }
+    pair_run(&p);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+    CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_REQUEST_READS);
+    pair_free(&p);
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    attr.state = FAKERNIC_QPS_SQD;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_MAX_RD_ATOMIC, &attr),
+             FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0, 8);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_LOC_QP_OP_ERR);
+    pair_free(&p);
+}
+
+/* ---- memory ---------------------------------------------------------------- */
+
+/* Scattered pages are flushed one by one, neighbours in one go. */
+static void pages_of_a_region(void)
+{
+    static const uint64_t pages[] = { 0x10000, 0x30000, 0x31000, 0x20000 };
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_MEMORY, .page_shift = 12, .pdn = 1,
+        .access = FAKERNIC_ACCESS_FLUSH_GLOBAL, .page_count = 4,
+        .iova = 0x500800, .length = 0x3000,
+    };
+    const RoceMr *mr;
+    uint32_t key;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    fake_memory_add(h.host, 0x10000, 0x30000);
+    init.pages = malloc(sizeof(pages));
+    memcpy(init.pages, pages, sizeof(pages));
+    CHECK_EQ(roce_mr_create(h.r, &init, &key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, key, 1, 0,
+                               FAKERNIC_ACCESS_FLUSH_GLOBAL, &mr), 0);
+    CHECK(roce_mr_flush_all(mr, false, &fake_host_ops, h.host));
+    CHECK_EQ(h.host->dma_count, 3);
+    check_flush(&h, 0, 'f', 0x10800, 0x800);
+    check_flush(&h, 1, 'f', 0x30000, 0x2000);
+    check_flush(&h, 2, 'f', 0x20000, 0x800);
+    CHECK(roce_mr_flush(mr, 0x500fff, 2, true, &fake_host_ops, h.host));
+    check_flush(&h, 3, 'p', 0x10fff, 1);
+    check_flush(&h, 4, 'p', 0x30000, 1);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+/* The null region has nothing to flush; all of memory is too much at once. */
+static void regions_without_bounds(void)
+{
+    RoceMrInit init = {
+        .pdn = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL,
+    };
+    uint32_t null_key, dma_key;
+    const RoceMr *mr;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    init.type = FAKERNIC_MR_NULL;
+    CHECK_EQ(roce_mr_create(h.r, &init, &null_key), FAKERNIC_CMD_OK);
+    init.type = FAKERNIC_MR_DMA;
+    CHECK_EQ(roce_mr_create(h.r, &init, &dma_key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, null_key, 1, 0, 0, &mr), 0);
+    CHECK(roce_mr_flush_all(mr, false, &fake_host_ops, h.host));
+    CHECK(roce_mr_flush(mr, 1, 100, false, &fake_host_ops, h.host));
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, dma_key, 1, 0, 0, &mr), 0);
+    CHECK(!roce_mr_flush_all(mr, false, &fake_host_ops, h.host));
+    CHECK_EQ(h.host->dma_count, 0);
+    CHECK(roce_mr_flush(mr, PAIR_MEMORY + 3, 100, false, &fake_host_ops,
+                        h.host));
+    check_flush(&h, 0, 'f', PAIR_MEMORY + 3, 100);
+    /* Longer than one call may be: in pieces, until memory ends. */
+    CHECK(!roce_mr_flush(mr, PAIR_MEMORY, 0x80000000u, false, &fake_host_ops,
+                         h.host));
+    check_flush(&h, 1, 'f', PAIR_MEMORY, 0x40000000);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+static const Test tests[] = {
+    TEST(ranges_and_regions),
+    TEST(packets_on_the_wire),
+    TEST(comes_after_earlier_writes),
+    TEST(duplicates_are_answered_only),
+    TEST(rights),
+    TEST(memory_that_is_not_there),
+    TEST(malformed_work_requests),
+    TEST(malformed_packets),
+    TEST(outstanding_ones_are_limited),
+    TEST(pages_of_a_region),
+    TEST(regions_without_bounds),
+};
+
+TEST_MAIN(tests)
