@@ -84,6 +84,7 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                                  : wr->ud.qkey;
     packet.deth.src_qpn = qp->qpn;
     packet.payload_len = send->length;
+    packet.traffic_class = roce_congestion_class(r, packet.traffic_class);
     at = roce_wire_encode(buf, &packet);
     if (wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data, send->length);
@@ -108,7 +109,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         RoceSend *send;
         size_t len = 0;
 
-        if (!roce_requester_fetch(r, now, qp)) {
+        if (roce_pacer_wait(r, now, qp) || !roce_requester_fetch(r, now, qp)) {
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
@@ -118,6 +119,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
             if (len > 0) {
                 *loopback = roce_path_gid_ours(r, send->wr.ud.av.dgid);
                 roce_mcast_copy(r, send->wr.ud.av.dgid, buf, len);
+                roce_pacer_charge(r, now, qp, send->wr.ud.av.static_rate, len);
                 roce_sendq_datagram(&qp->sq);
             }
         }

@@ -3,7 +3,8 @@
  * The engine from inside: what its files share, grouped by the file that owns
  * it. Calls go downwards only, in the order of the sections from last to first:
  * roce.c -> input.c -> responder, completer, requester, datagram, raw, mcast ->
- * flush.c -> sched.c, path.c -> sendq, retry, mr, wire, opcode.
+ * flush.c -> congestion.c -> pacer.c -> sched.c, path.c -> sendq, retry, rate,
+ * mr, wire, opcode.
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
@@ -12,6 +13,7 @@
 #include "mr.h"
 #include "opcode.h"
 #include "psn.h"
+#include "rate.h"
 #include "retry.h"
 #include "sendq.h"
 #include "wire.h"
@@ -116,6 +118,21 @@ typedef struct RoceResponder {
     uint32_t res_pending;
 } RoceResponder;
 
+/* When the next frame may go. */
+typedef struct RocePace {
+    RoceTime next;
+    RoceTime wake;              /* the QP waits for it; NEVER: it does not */
+    RoceDcqcn dcqcn;
+} RocePace;
+
+/* A congestion notification to be sent. */
+typedef struct RoceCnp {
+    bool owed;
+    RoceTime next;              /* none before this */
+    RoceAv av;
+    uint32_t dest_qpn;
+} RoceCnp;
+
 typedef struct RoceQp {
     uint32_t qpn;
     RoceQpInit init;
@@ -124,6 +141,8 @@ typedef struct RoceQp {
     RoceSendq sq;
     RoceResponder rs;
     RoceReceive rx;
+    RocePace pace;
+    RoceCnp cnp;
     bool rq_broken;
     bool established;           /* COMM_ESTABLISHED was reported */
     bool drain_reported;
@@ -171,7 +190,7 @@ struct Roce {
 void roce_sched_ready(Roce *r, RoceQp *qp);
 RoceQp *roce_sched_next(Roce *r);
 void roce_sched_remove(Roce *r, RoceQp *qp);
-/* To be called after sq.deadline or flush_at has changed. */
+/* To be called after sq.deadline, flush_at or pace.wake has changed. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
 /* The QP of the earliest deadline, NULL when there is none. */
 RoceQp *roce_sched_first(const Roce *r);
@@ -191,6 +210,33 @@ bool roce_path_loopback(Roce *r, RoceQp *qp);
 /* Is the packet from the QP's peer, to the QP's address? */
 bool roce_path_from_peer(const Roce *r, const RoceQp *qp,
                          const RocePacket *packet);
+
+/* ---- pacer.c: rates ---------------------------------------------------------- */
+
+void roce_pacer_init(RoceQp *qp);
+/* Is it not the QP's turn yet? It is woken when it is. */
+bool roce_pacer_wait(Roce *r, RoceTime now, RoceQp *qp);
+/* Its turn has come. */
+void roce_pacer_turn(Roce *r, RoceQp *qp);
+/* The rate limit has changed: the wait for the old one ends. */
+void roce_pacer_restart(Roce *r, RoceQp *qp);
+/* A frame of 'len' bytes goes out; true: the QP's rate is limited. */
+bool roce_pacer_charge(Roce *r, RoceTime now, RoceQp *qp, uint8_t static_rate,
+                       size_t len);
+uint32_t roce_pacer_link_kbps(const Roce *r);
+
+/* ---- congestion.c: CE marks and CNPs ------------------------------------------ */
+
+bool roce_congestion_marked(const RocePacket *packet);
+/* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
+uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
+/* A packet for the QP has passed all checks: it may owe a CNP now. */
+void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
+                            const RocePacket *packet);
+size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
+                              bool *loopback);
+/* A CNP came for the QP. */
+void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);
 
 /* ---- flush.c: completions and the ways into error -------------------------- */
 

@@ -188,6 +188,7 @@ void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
 
     qp->flush_at = ROCE_TIME_NEVER;
     qp->sq.deadline = ROCE_TIME_NEVER;
+    qp->pace.wake = ROCE_TIME_NEVER;
     more = roce_flush_sends(r, qp);
     if (qp->attr.state == FAKERNIC_QPS_ERR) {
         more |= roce_flush_recvs(r, qp);
@@ -225,6 +226,7 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
     }
     roce_qp_set_state(r, qp, FAKERNIC_QPS_ERR);
     roce_responder_forget(qp);
+    qp->cnp.owed = false;
     if (event != FAKERNIC_EVENT_NONE) {
         roce_trace(r, ROCE_TRACE_QP_ERROR, qp->qpn, vendor_err, 0);
         r->ops->event(r->host, event, qp->qpn, vendor_err);
@@ -241,6 +243,8 @@ void roce_forget(Roce *r, RoceQp *qp)
     roce_responder_forget(qp);
     roce_sendq_reset(&qp->sq, 0);
     roce_sched_remove(r, qp);
+    roce_pacer_init(qp);
+    qp->cnp.owed = false;
     qp->rx.held = false;
     qp->rq_broken = false;
     qp->established = false;

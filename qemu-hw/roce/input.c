@@ -43,6 +43,12 @@ static bool roce_input_service_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
     }
 }
 
+/* C9-42: the low 15 bits match, and not both are limited members. */
+static bool roce_input_pkey_ok(const RocePacket *packet)
+{
+    return (packet->pkey & 0x7fff) == (ROCE_PKEY_DEFAULT & 0x7fff);
+}
+
 /* The checks of one packet against one QP; true: it passes. */
 static bool roce_input_check(Roce *r, const RoceQp *qp,
                              const RocePacket *packet,
@@ -57,8 +63,7 @@ static bool roce_input_check(Roce *r, const RoceQp *qp,
         *drop = FAKERNIC_STAT_DROP_QP_STATE;
         return false;
     }
-    /* C9-42: the low 15 bits match, and not both are limited members. */
-    if ((packet->pkey & 0x7fff) != (ROCE_PKEY_DEFAULT & 0x7fff)) {
+    if (!roce_input_pkey_ok(packet)) {
         *drop = FAKERNIC_STAT_DROP_PKEY;
         return false;
     }
@@ -80,12 +85,31 @@ static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
         roce_drop(r, drop, packet->dest_qpn, packet->psn);
         return;
     }
+    roce_congestion_notice(r, now, qp, packet);
     if (roce_qp_datagram(qp)) {
         roce_datagram_input(r, now, qp, packet);
     } else if (info->flags & ROCE_RESPONSE) {
         roce_completer_input(r, now, qp, packet);
     } else {
         roce_responder_input(r, now, qp, packet);
+    }
+}
+
+/* A CNP belongs to no service; who may send one is judged as for requests. */
+static void roce_input_cnp(Roce *r, RoceTime now, RoceQp *qp,
+                           const RocePacket *packet)
+{
+    if (qp->init.type == FAKERNIC_QP_RAW_PACKET) {
+        roce_drop(r, FAKERNIC_STAT_DROP_OPCODE, qp->qpn, packet->psn);
+    } else if (qp->attr.state < FAKERNIC_QPS_RTR ||
+               qp->attr.state == FAKERNIC_QPS_ERR) {
+        roce_drop(r, FAKERNIC_STAT_DROP_QP_STATE, qp->qpn, packet->psn);
+    } else if (!roce_input_pkey_ok(packet)) {
+        roce_drop(r, FAKERNIC_STAT_DROP_PKEY, qp->qpn, packet->psn);
+    } else if (!roce_qp_datagram(qp) && !roce_path_from_peer(r, qp, packet)) {
+        roce_drop(r, FAKERNIC_STAT_DROP_ADDRESS, qp->qpn, packet->psn);
+    } else {
+        roce_congestion_input(r, now, qp);
     }
 }
 
@@ -151,18 +175,16 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
     }
     r->stats[FAKERNIC_STAT_RX_ROCE]++;
     roce_trace(r, ROCE_TRACE_RX, packet.dest_qpn, packet.psn, packet.opcode);
-    if ((packet.traffic_class & 3) == 3) {
+    if (roce_congestion_marked(&packet)) {
         r->stats[FAKERNIC_STAT_RX_ECN_MARKED]++;
-    }
-    if (info->service == ROCE_SERVICE_CNP) {
-        r->stats[FAKERNIC_STAT_RX_CNP]++;
-        return ROCE_INPUT_TAKEN;
     }
     qp = roce_qp_find(r, packet.dest_qpn);
     if (!qp) {
         roce_drop(r, FAKERNIC_STAT_DROP_QPN, packet.dest_qpn, packet.psn);
-        return ROCE_INPUT_TAKEN;
+    } else if (info->service == ROCE_SERVICE_CNP) {
+        roce_input_cnp(r, now, qp, &packet);
+    } else {
+        roce_input_qp(r, now, qp, &packet, info);
     }
-    roce_input_qp(r, now, qp, &packet, info);
     return ROCE_INPUT_TAKEN;
 }

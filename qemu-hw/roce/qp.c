@@ -32,7 +32,8 @@ typedef struct RoceTransition {
                 A(MAX_RD_ATOMIC))
 #define PATHS (A(ALT_PATH) | A(PATH_MIG_STATE))
 #define RTR_OPTIONAL (A(ALT_PATH) | A(ACCESS_FLAGS) | A(PKEY_INDEX))
-#define UC_RTS_OPTIONAL (A(CUR_STATE) | A(ACCESS_FLAGS) | PATHS)
+#define UC_RTS_OPTIONAL (A(CUR_STATE) | A(ACCESS_FLAGS) | PATHS | \
+                         A(RATE_LIMIT))
 #define RC_RTS_OPTIONAL (UC_RTS_OPTIONAL | A(MIN_RNR_TIMER))
 #define UC_SQD (A(AV) | A(ACCESS_FLAGS) | A(PKEY_INDEX) | PATHS)
 #define RC_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(RETRY_CNT) |        \
@@ -88,10 +89,10 @@ static const RoceTransition roce_transitions[] = {
     T(UD, RESET, INIT, A(PKEY_INDEX) | A(PORT) | A(QKEY), 0),
     T(UD, INIT, INIT, 0, A(PKEY_INDEX) | A(PORT) | A(QKEY)),
     T(UD, INIT, RTR, 0, A(PKEY_INDEX) | A(QKEY)),
-    T(UD, RTR, RTS, A(SQ_PSN), A(CUR_STATE) | A(QKEY)),
-    T(UD, RTS, RTS, 0, A(CUR_STATE) | A(QKEY)),
+    T(UD, RTR, RTS, A(SQ_PSN), A(CUR_STATE) | A(QKEY) | A(RATE_LIMIT)),
+    T(UD, RTS, RTS, 0, A(CUR_STATE) | A(QKEY) | A(RATE_LIMIT)),
     T(UD, RTS, SQD, 0, A(SQD_ASYNC_NOTIFY)),
-    T(UD, SQD, RTS, 0, A(CUR_STATE) | A(QKEY)),
+    T(UD, SQD, RTS, 0, A(CUR_STATE) | A(QKEY) | A(RATE_LIMIT)),
     T(UD, SQD, SQD, 0, A(PKEY_INDEX) | A(QKEY)),
     T(UD, SQE, RTS, 0, A(CUR_STATE) | A(QKEY)),
 
@@ -188,7 +189,6 @@ static uint32_t roce_qp_bad_value(const Roce *r, const RoceQp *qp,
           attr->max_dest_rd_atomic > r->limits.max_rd_atomic },
         { A(PATH_MIG_STATE), attr->path_mig_state != FAKERNIC_MIG_MIGRATED },
         { A(DEST_QPN), attr->dest_qpn > FAKERNIC_QPN_MAX },
-        { A(RATE_LIMIT), attr->rate_limit_kbps != 0 },
         { A(ALT_PATH), true },      /* FEATURE_APM is not offered */
     };
     size_t i;
@@ -227,6 +227,7 @@ static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
     SET(SQ_PSN, sq_psn);
     SET(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
     SET(DEST_QPN, dest_qpn);
+    SET(RATE_LIMIT, rate_limit_kbps);
 #undef SET
     if (qp->init.type == FAKERNIC_QP_GSI) {
         own->qkey = ROCE_QKEY_GSI;
@@ -305,6 +306,9 @@ int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, 0);
     } else {
         roce_qp_assign(qp, mask, attr);
+        if (mask & (A(RATE_LIMIT) | A(AV))) {
+            roce_pacer_restart(r, qp);
+        }
         roce_qp_enter(r, now, qp, from, to);
     }
     return FAKERNIC_CMD_OK;
@@ -419,6 +423,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
     qp->init = *init;
     qp->deadline = qp->flush_at = ROCE_TIME_NEVER;
     qp->sq.deadline = ROCE_TIME_NEVER;
+    roce_pacer_init(qp);
     qp->heap_index = UINT32_MAX;
     qp->rs.pdn = init->pdn;
     qp->rx.srqn = init->srqn;

@@ -73,7 +73,7 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         RoceSend *send;
         size_t len;
 
-        if (!roce_requester_fetch(r, now, qp)) {
+        if (roce_pacer_wait(r, now, qp) || !roce_requester_fetch(r, now, qp)) {
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
@@ -81,6 +81,7 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         send->done = send->status == FAKERNIC_WC_SUCCESS;
         roce_retire(r, now, qp);
         if (len > 0) {
+            roce_pacer_charge(r, now, qp, 0, len);
             return len;
         }
     }

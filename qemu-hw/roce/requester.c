@@ -372,6 +372,9 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     }
     packet.psn = qp->sq.tx_psn;
     roce_send_headers(qp, send, k, &packet);
+    if (packet.payload_len > 0) {
+        packet.traffic_class = roce_congestion_class(r, packet.traffic_class);
+    }
     at = roce_wire_encode(buf, &packet);
     if (packet.payload_len > 0 && wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data + k * qp->mtu, packet.payload_len);
@@ -392,10 +395,11 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
 
 /* The packet is on its way: marks, timer, and what UC completes at once. */
 static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
-                              RoceSend *send)
+                              RoceSend *send, size_t len)
 {
     RoceSendq *sq = &qp->sq;
     uint32_t left = roce_psn_sub(roce_send_end(send), sq->tx_psn);
+    bool limited = roce_pacer_charge(r, now, qp, qp->attr.av.static_rate, len);
 
     if (roce_psn_sub(sq->tx_psn, sq->una) < roce_psn_sub(sq->high, sq->una)) {
         r->stats[FAKERNIC_STAT_RETRANSMITS]++;
@@ -406,7 +410,8 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
         roce_retire(r, now, qp);
         return;
     }
-    if (sq->deadline == ROCE_TIME_NEVER) {
+    /* A slow QP may take long to the packet that asks for an ACK. */
+    if (sq->deadline == ROCE_TIME_NEVER || limited) {
         RoceTime wait = roce_retry_ack_ns(qp->attr.timeout);
 
         if (wait != ROCE_TIME_NEVER) {
@@ -459,9 +464,13 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (!roce_send_may_go(qp, send)) {
             return 0;
         }
+        sq->paced = roce_pacer_wait(r, now, qp);
+        if (sq->paced) {
+            return 0;
+        }
         len = roce_send_packet(r, qp, send, buf);
         if (len > 0) {
-            roce_send_account(r, now, qp, send);
+            roce_send_account(r, now, qp, send, len);
             return len;
         }
     }
@@ -491,6 +500,12 @@ void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
     RoceSendq *sq = &qp->sq;
 
     sq->deadline = ROCE_TIME_NEVER;
+    if (sq->mode == ROCE_SEND_SENDING && sq->paced) {
+        /* The silence is our own: the packet that asks for an ACK waits for
+         * its turn, and starts the timer again. */
+        roce_sched_timer(r, qp);
+        return;
+    }
     roce_sched_timer(r, qp);
     if (sq->mode == ROCE_SEND_WAIT_RNR) {
         sq->mode = ROCE_SEND_SENDING;

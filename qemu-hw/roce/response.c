@@ -233,8 +233,9 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
 }
 
 /* Makes the packet of an answer; packet has its address. 0: READ failed. */
-static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
-                                   RocePacket *packet, uint8_t *buf)
+static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
+                                   RoceResource *res, RocePacket *packet,
+                                   uint8_t *buf)
 {
     uint8_t service = roce_qp_bth(qp);
     uint32_t k = res->next;
@@ -259,6 +260,8 @@ static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
                                 : (last ? ROCE_BTH_READ_RESPONSE_LAST
                                         : ROCE_BTH_READ_RESPONSE_MIDDLE));
         packet->payload_len = last ? res->length - k * qp->mtu : qp->mtu;
+        packet->traffic_class = roce_congestion_class(r,
+                                                      packet->traffic_class);
         at = roce_wire_encode(buf, packet);
         if (packet->payload_len > 0) {
             error = roce_mr_check(r->mrs, res->rkey, res->pdn, qp->qpn,
@@ -282,7 +285,11 @@ static size_t roce_response_answer(Roce *r, RoceQp *qp, RoceResource *res,
         res->start = res->next = 0;
         roce_resource_pend(&qp->rs, res, false);
     }
-    return roce_wire_finish(buf, at, packet->payload_len);
+    at = roce_wire_finish(buf, at, packet->payload_len);
+    if (packet->payload_len > 0) {
+        roce_pacer_charge(r, now, qp, qp->attr.av.static_rate, at);
+    }
+    return at;
 }
 
 static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
@@ -319,6 +326,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     RocePacket packet;
     uint32_t at;
     size_t len = 0;
+    bool waits;
 
     if (!res && rs->owed == ROCE_OWED_NOTHING) {
         return 0;
@@ -337,13 +345,18 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     }
     /* Compared where the answer stands: one may take half of all PSNs. */
     at = res ? roce_psn_add(res->psn, res->next) : 0;
-    if (res && rs->owed == ROCE_OWED_ACK &&
+    waits = res && res->kind == ROCE_ANSWER_READ && res->length > 0 &&
+            roce_pacer_wait(r, now, qp);
+    if (res && rs->owed == ROCE_OWED_ACK && !waits &&
         roce_psn_before(rs->owed_psn, at)) {
         rs->owed = ROCE_OWED_NOTHING;   /* the answer implies it (C9-119) */
     }
     if (res && (rs->owed == ROCE_OWED_NOTHING ||
                 !roce_psn_before(rs->owed_psn, at))) {
-        len = roce_response_answer(r, qp, res, &packet, buf);
+        if (waits) {
+            return 0;
+        }
+        len = roce_response_answer(r, now, qp, res, &packet, buf);
     }
     if (len == 0) {
         len = roce_response_owed(r, now, qp, &packet, buf);

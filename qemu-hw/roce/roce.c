@@ -147,6 +147,8 @@ void roce_tick(Roce *r, RoceTime now)
         }
         if (qp->flush_at <= now) {
             roce_flush(r, now, qp);
+        } else if (qp->pace.wake <= now) {
+            roce_pacer_turn(r, qp);
         } else {
             roce_requester_timer(r, now, qp);
         }
@@ -191,7 +193,10 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     if (qp->init.type == FAKERNIC_QP_RAW_PACKET) {
         return roce_raw_output(r, now, qp, buf);
     }
-    if (roce_qp_datagram(qp)) {
+    len = roce_congestion_output(r, qp, buf, loopback);
+    if (len > 0) {
+        /* It is late already by the time it took to come here. */
+    } else if (roce_qp_datagram(qp)) {
         len = roce_datagram_output(r, now, qp, buf, loopback);
     } else {
         len = roce_output_connected(r, now, qp, buf);

@@ -95,6 +95,9 @@ void roce_sched_timer(Roce *r, RoceQp *qp)
     RoceTime deadline = qp->sq.deadline < qp->flush_at ? qp->sq.deadline
                                                        : qp->flush_at;
 
+    if (qp->pace.wake < deadline) {
+        deadline = qp->pace.wake;
+    }
     if (deadline == qp->deadline) {
         return;
     }
@@ -123,6 +126,7 @@ void roce_sched_remove(Roce *r, RoceQp *qp)
 
     qp->sq.deadline = ROCE_TIME_NEVER;
     qp->flush_at = ROCE_TIME_NEVER;
+    qp->pace.wake = ROCE_TIME_NEVER;
     roce_sched_timer(r, qp);
     for (at = r->ready_head; at && at != qp; at = at->ready_next) {
         prev = at;

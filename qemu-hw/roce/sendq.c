@@ -49,6 +49,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->deadline = ROCE_TIME_NEVER;
     sq->gap = false;
     sq->broken = false;
+    sq->paced = false;
 }
 
 RoceSend *roce_sendq_slot(RoceSendq *sq)

@@ -53,6 +53,7 @@ typedef struct RoceSendq {
     RoceTime deadline;      /* of the mode; NEVER: no timer runs */
     bool gap;               /* an implied NAK was acted on since progress */
     bool broken;            /* the host's ring is not to be read again */
+    bool paced;             /* has a packet that waits for the pacer */
     uint8_t retry_left;
     uint8_t rnr_left;
 } RoceSendq;

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Rates: the table, static rate, rate limit, who waits and who does not. */
+#include "engine.h"
+#include "pair.h"
+
+#define MBIT 1000u
+#define GBIT 1000000u
+
+static RoceQp *qp_of(const PairHost *h)
+{
+    return roce_qp_find(h->r, h->qpn);
+}
+
+static void limit(Pair *p, PairHost *h, uint32_t kbps)
+{
+    RoceQpAttr attr = { .rate_limit_kbps = kbps };
+
+    CHECK_EQ(pair_modify(h, p->now, FAKERNIC_QP_ATTR_RATE_LIMIT, &attr),
+             FAKERNIC_CMD_OK);
+}
+
+/* Moves frames and time until nothing moves; the bytes that 'from' sent. */
+static uint64_t run_counting(Pair *p, PairHost *from, PairHost *to)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    uint64_t bytes = 0;
+    unsigned rounds = 0;
+
+    for (;;) {
+        RoceTime next;
+        bool loopback;
+        size_t len = roce_output(from->r, p->now, buf, &loopback);
+
+        REQUIRE(++rounds < 100000);
+        if (len > 0) {
+            bytes += len;
+            roce_input(to->r, p->now, buf, len);
+            continue;
+        }
+        if (pair_step(p, to, from)) {
+            continue;
+        }
+        next = roce_deadline(from->r);
+        if (next == ROCE_TIME_NEVER) {
+            return bytes;
+        }
+        CHECK(next > p->now);
+        p->now = next;
+        roce_tick(from->r, p->now);
+    }
+}
+
+static void static_rates_are_those_of_ibv_rate(void)
+{
+    CHECK_EQ(roce_rate_static_kbps(0), 0);
+    CHECK_EQ(roce_rate_static_kbps(1), 0);
+    CHECK_EQ(roce_rate_static_kbps(2), 2500 * MBIT);
+    CHECK_EQ(roce_rate_static_kbps(5), 5 * GBIT);
+    CHECK_EQ(roce_rate_static_kbps(10), 120 * GBIT);
+    CHECK_EQ(roce_rate_static_kbps(16), 103125 * MBIT);
+    CHECK_EQ(roce_rate_static_kbps(24), 1275 * GBIT);
+    CHECK_EQ(roce_rate_static_kbps(25), 0);
+    CHECK_EQ(roce_rate_static_kbps(255), 0);
+    CHECK_EQ(roce_rate_cost_ns(1250, 10 * GBIT), 1000);
+    CHECK_EQ(roce_rate_cost_ns(1, 3 * GBIT), 3);
+    CHECK_EQ(roce_rate_cost_ns(ROCE_FRAME_MAX, 1), 72176000000);
+}
+
+/* The mean is exact, but for the first millisecond's worth. */
+static void check_duration(RoceTime took, uint64_t bytes, uint32_t kbps)
+{
+    RoceTime ideal = (RoceTime)(bytes * 8000000 / kbps);
+
+    CHECK(took >= ideal - 2000000);
+    CHECK(took <= ideal + 2000000);
+}
+
+static void rate_limit_is_kept(void)
+{
+    RoceSendWr wr;
+    uint64_t bytes;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    limit(&p, &p.a, 100 * MBIT);
+    pair_fill(p.a.memory, 500000, 3);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 500000);
+    pair_send(&p, &p.a, &wr);
+    bytes = run_counting(&p, &p.a, &p.b);
+    check_duration(p.now, bytes, 100 * MBIT);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.b.memory, p.a.memory, 500000);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
+    pair_free(&p);
+}
+
+static void lifting_the_limit_ends_the_wait(void)
+{
+    RoceSendWr wr;
+    RoceQpAttr attr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    limit(&p, &p.a, 1);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_OK);
+    CHECK_EQ(attr.rate_limit_kbps, 1);
+    limit(&p, &p.a, 0);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* 2.5 Gbit/s, on the requester's side and on that of who answers a READ. */
+static void static_rate_paces_requests_and_read_data(void)
+{
+    static const uint8_t opcodes[] = {
+        FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_READ,
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(opcodes); i++) {
+        bool read = opcodes[i] == FAKERNIC_SQ_RDMA_READ;
+        PairHost *slow;
+        RoceSendWr wr;
+        uint64_t bytes;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        slow = read ? &p.b : &p.a;
+        qp_of(slow)->attr.av.static_rate = 2;
+        wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, PAIR_SIZE);
+        pair_send(&p, &p.a, &wr);
+        /* The slow side's timers move the time; the other's ACK timer waits
+         * a quarter of a second and never comes to run. */
+        bytes = run_counting(&p, slow, read ? &p.a : &p.b);
+        check_duration(p.now, bytes, 2500 * MBIT);
+        pair_expect(&p.a, read ? FAKERNIC_CQE_RDMA_READ
+                               : FAKERNIC_CQE_RDMA_WRITE,
+                    1, FAKERNIC_WC_SUCCESS);
+        pair_free(&p);
+    }
+}
+
+/* 32 packets until one asks for an ACK take longer than the ACK timer. */
+static void own_slowness_is_no_timeout(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    qp_of(&p.a)->attr.timeout = 1;
+    qp_of(&p.a)->attr.retry_cnt = qp_of(&p.a)->sq.retry_left = 0;
+    limit(&p, &p.a, 1 * MBIT);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    run_counting(&p, &p.a, &p.b);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* But a peer that says nothing when asked is found out. */
+static void slow_sender_still_finds_silence(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    qp_of(&p.a)->attr.timeout = 1;
+    limit(&p, &p.a, 1 * MBIT);
+    p.b.mute = true;
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, 10000000000);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_RETRY_EXC_ERR);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 4);
+    pair_free(&p);
+}
+
+/* A QP that waits costs the others nothing, nor its own answers. */
+static void nobody_waits_for_a_slow_qp(void)
+{
+    uint32_t slow;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    limit(&p, &p.a, 1);
+    slow = p.a.qpn;
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    /* The slow QP acknowledges the other direction at once. */
+    wr = pair_rdma_wr(&p.b, &p.a, 2, FAKERNIC_SQ_RDMA_WRITE, 8192, 4096);
+    pair_send(&p, &p.b, &wr);
+    pair_run(&p);
+    pair_expect(&p.b, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    /* Another QP of the same host is as fast as ever. */
+    pair_create(&p.a, FAKERNIC_QP_RC);
+    pair_create(&p.b, FAKERNIC_QP_RC);
+    pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
+    pair_connect(&p.b, &p.a, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 3, FAKERNIC_SQ_RDMA_WRITE, 0, 65536);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.now, 0);
+    /* The slow one is woken by its timer only, and not before its turn. */
+    CHECK(!roce_qp_find(p.a.r, slow)->ready);
+    CHECK(roce_deadline(p.a.r) > 0);
+    CHECK(roce_deadline(p.a.r) < ROCE_TIME_NEVER);
+    pair_free(&p);
+}
+
+/* An ACK that stands before a READ answer does not wait with it. */
+static void ack_passes_a_waiting_read_answer(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    limit(&p, &p.b, 1);
+    qp_of(&p.b)->pace.next = 1000000;
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_READ, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    wr = pair_rdma_wr(&p.a, &p.b, 3, FAKERNIC_SQ_RDMA_WRITE, 128, 64);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK(pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(packet.opcode, ROCE_BTH_ACK);
+    CHECK_EQ(packet.psn, PAIR_PSN);
+    /* One behind it does: it would tell of a gap. */
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK(!pair_take(&p, &p.b, buf, &packet));
+    p.now = 1000000;
+    roce_tick(p.b.r, p.now);
+    CHECK(pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(packet.opcode, ROCE_BTH_READ_RESPONSE_ONLY);
+    CHECK(pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(packet.opcode, ROCE_BTH_ACK);
+    pair_free(&p);
+}
+
+static void raw_packets_are_paced(void)
+{
+    RoceQpInit init = {
+        .type = FAKERNIC_QP_RAW_PACKET, .has_sq = true, .pdn = 1,
+        .send_cqn = 10,
+    };
+    RoceQpAttr attr = {
+        .port = 1, .rate_limit_kbps = 8 * MBIT, .state = FAKERNIC_QPS_INIT,
+    };
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceSendWr wr;
+    bool loopback;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &p.a.qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE |
+                         FAKERNIC_QP_ATTR_PORT, &attr), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE |
+                         FAKERNIC_QP_ATTR_RATE_LIMIT, &attr),
+             FAKERNIC_CMD_OK);
+    for (i = 0; i < 4; i++) {
+        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 1000);
+        pair_send(&p, &p.a, &wr);
+    }
+    /* A thousand bytes at 8 Mbit/s are a millisecond: one at once, one each. */
+    p.now = 5000000;
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 1000);
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 1000);
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 0);
+    CHECK_EQ(roce_deadline(p.a.r), 6000000);
+    roce_tick(p.a.r, 5999999);
+    CHECK_EQ(roce_output(p.a.r, 5999999, buf, &loopback), 0);
+    roce_tick(p.a.r, 6000000);
+    CHECK_EQ(roce_output(p.a.r, 6000000, buf, &loopback), 1000);
+    CHECK_EQ(roce_output(p.a.r, 6000000, buf, &loopback), 0);
+    /* Woken late: what was missed is caught up with, not more. */
+    roce_tick(p.a.r, 90000000);
+    CHECK_EQ(roce_output(p.a.r, 90000000, buf, &loopback), 1000);
+    CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+    CHECK_EQ(fake_queue_left(p.a.host, FAKE_SQ, p.a.qpn), 0);
+    pair_free(&p);
+}
+
+/* A QP that waits for its turn can be destroyed, and reset, and fail. */
+static void waiting_qp_can_go(void)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_RESET };
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    for (i = 0; i < 3; i++) {
+        pair_init(&p, FAKERNIC_QP_UC);
+        limit(&p, &p.a, 1);
+        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK(roce_deadline(p.a.r) < ROCE_TIME_NEVER);
+        if (i == 0) {
+            CHECK_EQ(roce_qp_destroy(p.a.r, p.a.qpn), FAKERNIC_CMD_OK);
+        } else if (i == 1) {
+            CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+                     FAKERNIC_CMD_OK);
+        } else {
+            roce_qp_error(p.a.r, 0, p.a.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
+            pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1,
+                        FAKERNIC_WC_WR_FLUSH_ERR);
+            roce_qp_destroy(p.a.r, p.a.qpn);
+        }
+        CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+        pair_free(&p);
+    }
+}
+
+static const Test tests[] = {
+    TEST(static_rates_are_those_of_ibv_rate),
+    TEST(rate_limit_is_kept),
+    TEST(lifting_the_limit_ends_the_wait),
+    TEST(static_rate_paces_requests_and_read_data),
+    TEST(own_slowness_is_no_timeout),
+    TEST(slow_sender_still_finds_silence),
+    TEST(nobody_waits_for_a_slow_qp),
+    TEST(ack_passes_a_waiting_read_answer),
+    TEST(raw_packets_are_paced),
+    TEST(waiting_qp_can_go),
+};
+
+TEST_MAIN(tests)
