@@ -232,7 +232,7 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
     }
 }
 
-/* Makes the packet of an answer; packet has its address. 0: READ failed. */
+/* Makes the packet of an answer; packet has its address. 0: no data for it. */
 static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                    RoceResource *res, RocePacket *packet,
                                    uint8_t *buf)
@@ -273,6 +273,12 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                 error = FAKERNIC_VENDOR_KEY_DMA;
             }
         }
+    }
+    if (error && res->replay) {
+        /* Asked for late: who had the answer may have taken the key back. */
+        roce_resource_pend(&qp->rs, res, false);
+        roce_sched_ready(r, qp);
+        return 0;
     }
     if (error) {
         r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
@@ -357,6 +363,9 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
         len = roce_response_answer(r, now, qp, res, &packet, buf);
+    }
+    if (len == 0 && rs->owed == ROCE_OWED_NOTHING) {
+        return 0;
     }
     if (len == 0) {
         len = roce_response_owed(r, now, qp, &packet, buf);

@@ -754,6 +754,35 @@ static void region_gone_during_read(void)
     pair_free(&p);
 }
 
+/*
+ * A READ request that comes late, when its answer was used and the key taken
+ * back, is nobody's any more: it must not cost the connection.
+ */
+static void late_duplicate_read_of_a_lost_key_is_dropped(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, FAKERNIC_WC_SUCCESS);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN);
+    packet.reth.address = PAIR_MEMORY;
+    packet.reth.rkey = p.b.key;
+    packet.reth.length = 64;
+    CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK(!pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
+    CHECK_EQ(p.b.host->event_count, 0);
+    pair_free(&p);
+}
+
 /* A gigabyte on one QP does not delay a small message on another. */
 static void qps_share_the_wire(void)
 {
@@ -909,6 +938,7 @@ static const Test tests[] = {
     TEST(stray_responses_are_dropped),
     TEST(strangers_are_dropped),
     TEST(region_gone_during_read),
+    TEST(late_duplicate_read_of_a_lost_key_is_dropped),
     TEST(qps_share_the_wire),
     TEST(old_reads_do_not_confuse_acks),
     TEST(old_reads_do_not_hide_new_atomics),
