@@ -140,6 +140,17 @@ static const char *frame_ip(const uint8_t *ip, size_t len, bool v6,
     return ip[8] ? NULL : "TTL 0";
 }
 
+/* A congestion notification: nothing but BECN and 16 zero bytes. */
+static const char *frame_cnp(const uint8_t *bth, size_t len, SimFrame *out)
+{
+    static const uint8_t zeros[16];
+
+    out->payload = sizeof(zeros);
+    return len != 12 + sizeof(zeros) || bth[1] || be16(bth + 2) != 0xffff ||
+           bth[4] != 0x40 || bth[8] || be24(bth + 9) ||
+           memcmp(bth + 12, zeros, sizeof(zeros)) ? "CNP" : NULL;
+}
+
 static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
 {
     uint8_t service = bth[0] >> 5, operation = bth[0] & 0x1f;
@@ -150,6 +161,9 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     out->dest_qpn = be24(bth + 5);
     out->ack_req = bth[8] >> 7;
     out->psn = be24(bth + 9);
+    if (bth[0] == 0x81) {
+        return frame_cnp(bth, len, out);
+    }
     if (service == 3) {
         header = operation == 4 ? 8 : operation == 5 ? 12 : 0xff;
     } else if (service != 0 && service != 1) {
@@ -229,6 +243,9 @@ const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out)
 /* 0: any payload up to the MTU; 1: a full one; 2: none; 3: at least 1 byte. */
 static unsigned frame_payload_rule(uint8_t opcode)
 {
+    if (opcode == 0x81) {
+        return 0;
+    }
     switch (opcode & 0x1f) {
     case 0x00: case 0x01: case 0x06: case 0x07: case 0x0d: case 0x0e:
         return 1;
