@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The completer of RC and XRC: ACKs, NAKs, READ and atomic responses in, finished work
- * requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An answer is judged
+ * The completer of RC and XRC: ACKs, NAKs, READ and atomic responses in, finished
+ * work requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An answer is judged
  * against the send window before it changes anything: whatever the window does
  * not await is stale, or an attack, and dropped.
  */
@@ -15,11 +15,12 @@ static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
 
     sq->retry_left = qp->attr.retry_cnt;
     sq->rnr_left = qp->attr.rnr_retry;
-    if (sq->mode == ROCE_SEND_SENDING) {
-        sq->deadline = wait != ROCE_TIME_NEVER && sq->tx_psn != sq->una
-                           ? now + wait : ROCE_TIME_NEVER;
-        roce_sched_timer(r, qp);
-    }
+    /* The packet that found no receive is the oldest: one was there after all,
+     * for a copy of it, and there is nothing left to wait for. */
+    sq->mode = ROCE_SEND_SENDING;
+    sq->deadline = wait != ROCE_TIME_NEVER && sq->tx_psn != sq->una
+                       ? now + wait : ROCE_TIME_NEVER;
+    roce_sched_timer(r, qp);
 }
 
 /*

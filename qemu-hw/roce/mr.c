@@ -64,6 +64,7 @@ struct RoceMrTable {
     uint32_t used_end;          /* entries from here on were never used */
     uint32_t free_first;        /* FIFO of used and freed entries, 0: none */
     uint32_t free_last;
+    uint32_t bound_to_qps;      /* windows of type 2B */
     RoceMr entries[];
 };
 
@@ -92,6 +93,7 @@ void roce_mr_table_reset(RoceMrTable *t)
     t->used_end = 1;
     t->free_first = 0;
     t->free_last = 0;
+    t->bound_to_qps = 0;
 }
 
 void roce_mr_table_free(RoceMrTable *t)
@@ -361,9 +363,23 @@ static void mr_unbind(RoceMrTable *t, RoceMr *mw)
 {
     if (mw->valid) {
         t->entries[mw->region].windows--;
+        t->bound_to_qps -= mw->type == FAKERNIC_MW_TYPE_2B;
         mw->valid = false;
         mw->region = 0;
         mw->region_pages = NULL;
+    }
+}
+
+/* Its number may go to another QP, which is not to inherit the windows. */
+void roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn)
+{
+    for (uint32_t i = 1; i < t->used_end && t->bound_to_qps > 0; i++) {
+        RoceMr *mw = &t->entries[i];
+
+        if (mw->kind == ROCE_MR_WINDOW && mw->type == FAKERNIC_MW_TYPE_2B &&
+            mw->valid && mw->qpn == qpn) {
+            mr_unbind(t, mw);
+        }
     }
 }
 
@@ -846,7 +862,8 @@ static uint16_t mr_check_window_region(const RoceMr *mr, uint32_t pdn,
                ? FAKERNIC_VENDOR_NONE : FAKERNIC_VENDOR_KEY_BOUNDS;
 }
 
-static void mr_bind(RoceMr *mw, RoceMr *mr, uint32_t qpn, const RoceSendWr *wr)
+static void mr_bind(RoceMrTable *t, RoceMr *mw, RoceMr *mr, uint32_t qpn,
+                    const RoceSendWr *wr)
 {
     mw->access = wr->bind_mw.access;
     mw->start = mw->access & FAKERNIC_ACCESS_ZERO_BASED ? 0
@@ -859,6 +876,7 @@ static void mr_bind(RoceMr *mw, RoceMr *mr, uint32_t qpn, const RoceSendWr *wr)
     mw->qpn = qpn;
     mw->valid = true;
     mr->windows++;
+    t->bound_to_qps += mw->type == FAKERNIC_MW_TYPE_2B;
 }
 
 uint16_t roce_mr_bind_mw(RoceMrTable *t, uint32_t pdn, uint32_t qpn,
@@ -882,7 +900,7 @@ uint16_t roce_mr_bind_mw(RoceMrTable *t, uint32_t pdn, uint32_t qpn,
     mr_unbind(t, mw);
     mw->key = wr->bind_mw.new_key;
     if (mr) {
-        mr_bind(mw, mr, qpn, wr);
+        mr_bind(t, mw, mr, qpn, wr);
     }
     return FAKERNIC_VENDOR_NONE;
 }

@@ -31,6 +31,8 @@ int roce_mr_table_destroy(RoceMrTable *t, uint32_t key);
 int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
                             uint32_t pdn, uint32_t *key);
 int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
+/* A QP is destroyed: its type 2 windows are bound no longer. */
+void roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn);
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn);
 
 /*

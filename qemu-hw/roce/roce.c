@@ -245,6 +245,7 @@ int roce_qp_destroy(Roce *r, uint32_t qpn)
         return FAKERNIC_CMD_BAD_ID;
     }
     roce_mcast_leave(r, qpn);
+    roce_mr_table_qp_gone(r->mrs, qpn);
     roce_qp_free(r, qp);
     return FAKERNIC_CMD_OK;
 }

@@ -207,6 +207,52 @@ static void bound_window_grants_its_range(void)
     pair_free(&p);
 }
 
+/* A type 2 window is its QP's, and ends with it; a type 1 window stays. */
+static void windows_of_a_destroyed_qp(void)
+{
+    uint32_t keys[2], other = 0;
+    RoceQpInit init = {
+        .type = FAKERNIC_QP_RC, .has_sq = true, .has_rq = true, .pdn = 1,
+    };
+    const RoceMr *mr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_create(p.b.r, &init, &other), FAKERNIC_CMD_OK);
+    for (i = 0; i < 2; i++) {
+        RoceSendWr wr = {
+            .opcode = FAKERNIC_SQ_BIND_MW, .flags = FAKERNIC_SQ_SIGNALED,
+            .bind_mw = {
+                .address = PAIR_MEMORY, .length = 256, .mr_key = p.b.key,
+                .access = FAKERNIC_ACCESS_REMOTE_READ,
+            },
+        };
+
+        CHECK_EQ(roce_mw_create(p.b.r, i ? FAKERNIC_MW_TYPE_1
+                                         : FAKERNIC_MW_TYPE_2B, 3, 1,
+                                &keys[i]), FAKERNIC_CMD_OK);
+        wr.bind_mw.mw_key = keys[i]++;
+        wr.bind_mw.new_key = keys[i];
+        pair_send(&p, &p.b, &wr);
+        pair_run(&p);
+        pair_expect(&p.b, FAKERNIC_CQE_BIND_MW, 0, FAKERNIC_WC_SUCCESS);
+    }
+    CHECK_EQ(roce_qp_destroy(p.b.r, other), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, keys[0], 1, p.b.qpn, PAIR_MEMORY, 1,
+                           FAKERNIC_ACCESS_REMOTE_READ, &mr), 0);
+    CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, keys[0], 1, p.b.qpn, PAIR_MEMORY, 1,
+                           FAKERNIC_ACCESS_REMOTE_READ, &mr),
+             FAKERNIC_VENDOR_KEY_STATE);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, keys[1], 1, 0, PAIR_MEMORY, 1,
+                           FAKERNIC_ACCESS_REMOTE_READ, &mr), 0);
+    CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_BUSY);
+    CHECK_EQ(roce_mw_destroy(p.b.r, keys[1]), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
+    pair_free(&p);
+}
+
 static void read_with_invalidate_ends_the_local_key(void)
 {
     RoceSendWr wr;
@@ -240,6 +286,7 @@ static const Test tests[] = {
     TEST(send_with_invalidate_ends_a_key),
     TEST(invalidating_a_plain_region_is_refused),
     TEST(bound_window_grants_its_range),
+    TEST(windows_of_a_destroyed_qp),
     TEST(read_with_invalidate_ends_the_local_key),
 };
 

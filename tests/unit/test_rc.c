@@ -254,6 +254,36 @@ static void rnr_waits_for_a_receive(void)
     pair_free(&p);
 }
 
+/* A copy of the packet found a receive: its ACK ends the wait. */
+static void ack_ends_an_rnr_wait(void)
+{
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, rc_service);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 0);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(roce_deadline(p.a.r), 640000);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 0);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.a.sent, 1);
+    pair_recv(&p.b, 4, 0, 0);
+    pair_recv(&p.b, 5, 0, 0);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 4, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 5, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.now, 0);
+    CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+    pair_free(&p);
+}
+
 static void rnr_retries_are_limited(void)
 {
     Pair p;
@@ -675,6 +705,59 @@ static void malformed_requests_are_refused(void)
 }
 
 /* Answers nobody asked for change nothing. */
+/* Ends with different path MTUs: no packet longer than one's own is taken. */
+static void path_mtus_that_differ(void)
+{
+    static const struct {
+        uint8_t opcode, status;
+        uint16_t vendor_err;
+        bool recv;
+    } cases[] = {
+        { FAKERNIC_SQ_SEND, FAKERNIC_WC_REM_INV_REQ_ERR,
+          FAKERNIC_VENDOR_NAK_INVALID_REQUEST, true },
+        { FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_WC_REM_INV_REQ_ERR,
+          FAKERNIC_VENDOR_NAK_INVALID_REQUEST, false },
+        { FAKERNIC_SQ_RDMA_READ, FAKERNIC_WC_BAD_RESP_ERR,
+          FAKERNIC_VENDOR_BAD_RESPONSE, false },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        RoceQpAttr attr = { .state = FAKERNIC_QPS_RESET };
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+        attr = pair_attr(&p.b);
+        attr.path_mtu = FAKERNIC_MTU_512;
+        attr.state = FAKERNIC_QPS_INIT;
+        CHECK_EQ(pair_modify(&p.a, 0, PAIR_INIT_MASK, &attr), 0);
+        attr.state = FAKERNIC_QPS_RTR;
+        CHECK_EQ(pair_modify(&p.a, 0, PAIR_RTR_MASK, &attr), 0);
+        attr.state = FAKERNIC_QPS_RTS;
+        CHECK_EQ(pair_modify(&p.a, 0, PAIR_RTS_MASK, &attr), 0);
+        pair_recv(&p.b, 4, 0, 1000);
+        wr = pair_rdma_wr(&p.a, &p.b, 0, cases[i].opcode, 4096, 1000);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(p.a.host->completions[0].status, cases[i].status);
+        CHECK_EQ(p.a.host->completions[0].vendor_err, cases[i].vendor_err);
+        CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+        if (cases[i].recv) {
+            pair_expect(&p.b, FAKERNIC_CQE_RECV, 4,
+                        FAKERNIC_WC_REM_INV_REQ_ERR);
+            CHECK_EQ(p.b.host->completions[0].vendor_err,
+                     FAKERNIC_VENDOR_REQUEST_LENGTH);
+        } else if (cases[i].status == FAKERNIC_WC_REM_INV_REQ_ERR) {
+            pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+            CHECK_EQ(p.b.host->events[0].vendor_err,
+                     FAKERNIC_VENDOR_REQUEST_LENGTH);
+        }
+        pair_free(&p);
+    }
+}
+
 static void stray_responses_are_dropped(void)
 {
     static const uint8_t opcodes[] = {
@@ -886,6 +969,7 @@ OVER_XRC(any_frame_lost_is_recovered)
 OVER_XRC(gap_is_nacked_once_without_a_timeout)
 OVER_XRC(lost_ack_is_asked_for_again)
 OVER_XRC(rnr_waits_for_a_receive)
+OVER_XRC(ack_ends_an_rnr_wait)
 OVER_XRC(rnr_retries_are_limited)
 OVER_XRC(write_imm_waits_for_a_receive)
 OVER_XRC(short_receive_fails_both_sides)
@@ -919,6 +1003,7 @@ static const Test tests[] = {
     TEST(lost_ack_is_asked_for_again),
     TEST(silence_exceeds_retries),
     TEST(rnr_waits_for_a_receive),
+    TEST(ack_ends_an_rnr_wait),
     TEST(rnr_retries_are_limited),
     TEST(write_imm_waits_for_a_receive),
     TEST(wrong_key_fails_both_sides),
@@ -935,6 +1020,7 @@ static const Test tests[] = {
     TEST(fence_waits_for_reads),
     TEST(packets_in_flight_are_bounded),
     TEST(malformed_requests_are_refused),
+    TEST(path_mtus_that_differ),
     TEST(stray_responses_are_dropped),
     TEST(strangers_are_dropped),
     TEST(region_gone_during_read),
@@ -952,6 +1038,7 @@ static const Test tests[] = {
     TEST(gap_is_nacked_once_without_a_timeout_over_xrc),
     TEST(lost_ack_is_asked_for_again_over_xrc),
     TEST(rnr_waits_for_a_receive_over_xrc),
+    TEST(ack_ends_an_rnr_wait_over_xrc),
     TEST(rnr_retries_are_limited_over_xrc),
     TEST(write_imm_waits_for_a_receive_over_xrc),
     TEST(short_receive_fails_both_sides_over_xrc),
