@@ -341,7 +341,9 @@ struct fakernic_create_qp_req {
 	__le32 recv_cqn;	/* XRC_INI, XRC_TGT: 0 */
 	__le32 srqn;		/* 0: none */
 	__le32 xrcdn;		/* XRC_TGT, else 0 */
-	__le32 uar;		/* doorbell page that rings its SQ */
+	__le32 uar;		/* doorbell page that rings its SQ;
+				 * XRC_TGT: 0
+				 */
 	__le32 rsvd;
 };
 FAKERNIC_SIZE(struct fakernic_create_qp_req, 64);
@@ -370,7 +372,12 @@ struct fakernic_create_srq_req {
 };
 FAKERNIC_SIZE(struct fakernic_create_srq_req, 40);
 
-/* MODIFY_SRQ. HW DATA */
+/*
+ * MODIFY_SRQ. RESIZE (FEATURE_RESIZE_SRQ): the host stops posting, stores its
+ * producer index into the new ring's record as well, and goes on posting there
+ * from that index on; the device copies what it has not taken to the same
+ * indices of the new ring. HW DATA
+ */
 struct fakernic_modify_srq_req {
 	struct fakernic_page_list pages;	/* with RESIZE, else zero */
 	__le32 srqn;
