@@ -111,6 +111,19 @@ int fakernic_cmd_resize_cq(struct fakernic_dev *dev,
 				  sizeof(*req), NULL, 0);
 }
 
+int fakernic_cmd_modify_cq(struct fakernic_dev *dev, u32 cqn, u16 count,
+			   u16 period_us)
+{
+	struct fakernic_modify_cq_req req = {
+		.cqn = cpu_to_le32(cqn),
+		.count = cpu_to_le16(count),
+		.period_us = cpu_to_le16(period_us),
+	};
+
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_MODIFY_CQ, &req,
+				  sizeof(req), NULL, 0);
+}
+
 int fakernic_cmd_create_mr(struct fakernic_dev *dev,
 			   const struct fakernic_create_mr_req *req, u32 *key)
 {

@@ -23,9 +23,17 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 }
 #endif
 
-/* Since 6.2 there are atomic writes; before, nobody asks for the flag. */
+/*
+ * Since 6.2 the core knows ATOMIC WRITE and FLUSH. Before, it hands the bit of
+ * the former on to users, who need no more; but it refuses to register memory
+ * for the latter.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-#define IB_DEVICE_ATOMIC_WRITE	0
+#define IB_DEVICE_ATOMIC_WRITE		BIT_ULL(40)
+#define FAKERNIC_DEVICE_FLUSH		0
+#else
+#define FAKERNIC_DEVICE_FLUSH						\
+	(IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT)
 #endif
 
 /* Since 6.11 create_cq is handed the attribute bundle the udata lies in. */
@@ -45,6 +53,15 @@ fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG *attrs)
 {
 	return attrs ? &attrs->driver_udata : NULL;
 }
+#endif
+
+/* Likewise reg_user_mr_dmabuf; and SRQs can tell of themselves. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define FAKERNIC_DMABUF_ARG		struct ib_udata
+#define FAKERNIC_FILL_RES_SRQ_OP(op)
+#else
+#define FAKERNIC_DMABUF_ARG		struct uverbs_attr_bundle
+#define FAKERNIC_FILL_RES_SRQ_OP(op)	.fill_res_srq_entry = (op),
 #endif
 
 #endif

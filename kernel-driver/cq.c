@@ -228,6 +228,21 @@ int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	return 0;
 }
 
+/* Fewer events: one for count entries, or period_us after the first. */
+int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
+	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+	int ret;
+
+	ret = fakernic_cmd_modify_cq(dev, cq->hw.cqn, count, period_us);
+	if (ret)
+		return ret;
+	cq->count = count;
+	cq->period_us = period_us;
+	return 0;
+}
+
 /* User CQs only: no kernel consumer resizes, and it would have to poll both. */
 int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 {

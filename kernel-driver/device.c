@@ -28,6 +28,12 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 	if (features & FAKERNIC_FEATURE_MW)
 		attr->device_cap_flags |= IB_DEVICE_MEM_WINDOW |
 					  IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (features & FAKERNIC_FEATURE_XRC)
+		attr->device_cap_flags |= IB_DEVICE_XRC;
+	if (features & FAKERNIC_FEATURE_RESIZE_SRQ)
+		attr->device_cap_flags |= IB_DEVICE_SRQ_RESIZE;
+	if (features & FAKERNIC_FEATURE_FLUSH)
+		attr->device_cap_flags |= FAKERNIC_DEVICE_FLUSH;
 	if (features & FAKERNIC_FEATURE_ATOMIC_WRITE)
 		attr->device_cap_flags |= IB_DEVICE_ATOMIC_WRITE;
 	if (features & FAKERNIC_FEATURE_ATOMIC)
@@ -55,6 +61,8 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	attr->max_send_sge = le16_to_cpu(caps->max_send_sge);
 	attr->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
 	attr->max_sge_rd = le16_to_cpu(caps->max_read_sge);
+	if (dev->features & FAKERNIC_FEATURE_RAW_PACKET)
+		attr->max_raw_ethy_qp = attr->max_qp;
 	attr->max_cq = fakernic_limit(caps->max_cq);
 	attr->max_cqe = fakernic_limit(caps->max_cqe);
 	attr->max_mr = fakernic_limit(caps->max_mr);
@@ -84,9 +92,34 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
 		attr->max_fast_reg_page_list_len =
 			fakernic_limit(caps->max_fast_reg_pages);
+	if (dev->dm.page_count)
+		attr->max_dm_size = (u64)dev->dm.page_count *
+				    FAKERNIC_PAGE_SIZE;
+	if (dev->features & FAKERNIC_FEATURE_CQ_MODERATION) {
+		attr->cq_caps.max_cq_moderation_count = U16_MAX;
+		attr->cq_caps.max_cq_moderation_period = U16_MAX;
+	}
 	/* Completion timestamps are nanoseconds. */
 	attr->timestamp_mask = U64_MAX;
 	attr->hca_core_clock = 1000000;
+}
+
+/* A QP may be paced at any rate that the port has. */
+static int fakernic_fill_rate_limits(struct fakernic_dev *dev,
+				     struct fakernic_uresp_query_device *uresp)
+{
+	struct fakernic_query_port_resp port;
+	int ret;
+
+	if (!(dev->features & FAKERNIC_FEATURE_RATE_LIMIT))
+		return 0;
+	ret = fakernic_cmd_query_port(dev, &port);
+	if (ret)
+		return ret;
+	uresp->rate_limit_min_kbps = 1;
+	uresp->rate_limit_max_kbps = min_t(u64, U32_MAX,
+		le32_to_cpu(port.speed_mbps) * 1000ULL);
+	return 0;
 }
 
 static int fakernic_query_device(struct ib_device *ibdev,
@@ -94,11 +127,19 @@ static int fakernic_query_device(struct ib_device *ibdev,
 				 struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
+	struct fakernic_uresp_query_device uresp = {};
+	int ret;
 
 	if (udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
 		return -EINVAL;
 	fakernic_fill_device_attr(dev, attr);
-	return 0;
+	if (!udata->outlen)
+		return 0;
+	ret = fakernic_fill_rate_limits(dev, &uresp);
+	if (ret)
+		return ret;
+	return ib_copy_to_udata(udata, &uresp,
+				min(sizeof(uresp), udata->outlen));
 }
 
 static int fakernic_query_port(struct ib_device *ibdev, u32 port,
@@ -191,12 +232,14 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.get_port_immutable = fakernic_get_port_immutable,
 	.get_dev_fw_str = fakernic_get_dev_fw_str,
 	.alloc_hw_port_stats = fakernic_alloc_hw_port_stats,
+	.alloc_hw_device_stats = fakernic_alloc_hw_device_stats,
 	.get_hw_stats = fakernic_get_hw_stats,
 	.add_gid = fakernic_add_gid,
 	.del_gid = fakernic_del_gid,
 
 	.alloc_ucontext = fakernic_alloc_ucontext,
 	.dealloc_ucontext = fakernic_dealloc_ucontext,
+	.query_ucontext = fakernic_query_ucontext,
 	.disassociate_ucontext = fakernic_disassociate_ucontext,
 	.mmap = fakernic_mmap,
 	.mmap_free = fakernic_mmap_free,
@@ -210,6 +253,7 @@ static const struct ib_device_ops fakernic_device_ops = {
 
 	.get_dma_mr = fakernic_get_dma_mr,
 	.reg_user_mr = fakernic_reg_user_mr,
+	.reg_user_mr_dmabuf = fakernic_reg_user_mr_dmabuf,
 	.dereg_mr = fakernic_dereg_mr,
 
 	.create_cq = fakernic_create_cq,
@@ -223,6 +267,11 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.destroy_qp = fakernic_destroy_qp,
 	.post_send = fakernic_post_send,
 	.post_recv = fakernic_post_recv,
+
+	.fill_res_cq_entry = fakernic_fill_res_cq,
+	.fill_res_mr_entry = fakernic_fill_res_mr,
+	.fill_res_qp_entry = fakernic_fill_res_qp,
+	FAKERNIC_FILL_RES_SRQ_OP(fakernic_fill_res_srq)
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, fakernic_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, fakernic_cq, ibcq),
@@ -241,6 +290,13 @@ static const struct ib_device_ops fakernic_srq_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_srq, fakernic_srq, ibsrq),
 };
 
+static const struct ib_device_ops fakernic_xrc_ops = {
+	.alloc_xrcd = fakernic_alloc_xrcd,
+	.dealloc_xrcd = fakernic_dealloc_xrcd,
+
+	INIT_RDMA_OBJ_SIZE(ib_xrcd, fakernic_xrcd, ibxrcd),
+};
+
 static const struct ib_device_ops fakernic_mcast_ops = {
 	.attach_mcast = fakernic_attach_mcast,
 	.detach_mcast = fakernic_detach_mcast,
@@ -253,6 +309,16 @@ static const struct ib_device_ops fakernic_fast_reg_ops = {
 
 static const struct ib_device_ops fakernic_resize_cq_ops = {
 	.resize_cq = fakernic_resize_cq,
+};
+
+static const struct ib_device_ops fakernic_modify_cq_ops = {
+	.modify_cq = fakernic_modify_cq,
+};
+
+static const struct ib_device_ops fakernic_dm_ops = {
+	.alloc_dm = fakernic_alloc_dm,
+	.dealloc_dm = fakernic_dealloc_dm,
+	.reg_dm_mr = fakernic_reg_dm_mr,
 };
 
 static const struct ib_device_ops fakernic_rereg_mr_ops = {
@@ -273,12 +339,18 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 	ib_set_device_ops(ibdev, &fakernic_device_ops);
 	if (dev->features & FAKERNIC_FEATURE_SRQ)
 		ib_set_device_ops(ibdev, &fakernic_srq_ops);
+	if (dev->features & FAKERNIC_FEATURE_XRC)
+		ib_set_device_ops(ibdev, &fakernic_xrc_ops);
 	if (dev->features & FAKERNIC_FEATURE_MCAST)
 		ib_set_device_ops(ibdev, &fakernic_mcast_ops);
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
 		ib_set_device_ops(ibdev, &fakernic_fast_reg_ops);
 	if (dev->features & FAKERNIC_FEATURE_RESIZE_CQ)
 		ib_set_device_ops(ibdev, &fakernic_resize_cq_ops);
+	if (dev->features & FAKERNIC_FEATURE_CQ_MODERATION)
+		ib_set_device_ops(ibdev, &fakernic_modify_cq_ops);
+	if (dev->dm.page_count)
+		ib_set_device_ops(ibdev, &fakernic_dm_ops);
 	if (dev->features & FAKERNIC_FEATURE_REREG_MR)
 		ib_set_device_ops(ibdev, &fakernic_rereg_mr_ops);
 	if (dev->features & FAKERNIC_FEATURE_MW)
@@ -295,19 +367,23 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 	strscpy(ibdev->node_desc, FAKERNIC_NAME, sizeof(ibdev->node_desc));
 	ibdev->phys_port_cnt = 1;
 	ibdev->num_comp_vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
+	ibdev->driver_def = fakernic_uapi_defs;
 	ibdev->dev.parent = &dev->pdev->dev;
+	ret = fakernic_dm_init(dev);
+	if (ret)
+		return ret;
 	fakernic_set_ops(dev);
 
 	ret = ib_device_set_netdev(ibdev, dev->netdev, FAKERNIC_PORT);
 	if (ret)
-		return ret;
+		goto err_cleanup_dm;
 	ret = ib_register_device(ibdev, "fakernic%d", &dev->pdev->dev);
 	if (ret) {
 		dev_err(&dev->pdev->dev,
 			"RDMA device cannot be registered: %d\n", ret);
 		/* It holds a reference, for which the netdev would wait. */
 		ib_device_set_netdev(ibdev, NULL, FAKERNIC_PORT);
-		return ret;
+		goto err_cleanup_dm;
 	}
 	mutex_lock(&dev->port_lock);
 	dev->ib_registered = true;
@@ -315,6 +391,10 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 	/* The port may have changed before anyone could be told. */
 	fakernic_port_changed(dev);
 	return 0;
+
+err_cleanup_dm:
+	fakernic_dm_cleanup(dev);
+	return ret;
 }
 
 void fakernic_ib_remove(struct fakernic_dev *dev)
@@ -323,4 +403,5 @@ void fakernic_ib_remove(struct fakernic_dev *dev)
 	dev->ib_registered = false;
 	mutex_unlock(&dev->port_lock);
 	ib_unregister_device(&dev->ibdev);
+	fakernic_dm_cleanup(dev);
 }

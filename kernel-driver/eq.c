@@ -38,12 +38,13 @@ static void fakernic_tell_qp(struct fakernic_dev *dev, u32 qpn, u8 type,
 		qp->event(qp, type, data);
 }
 
-static void fakernic_tell_srq(struct fakernic_dev *dev, u32 srqn, u8 type)
+static void fakernic_tell_srq(struct fakernic_dev *dev, u32 srqn, u8 type,
+			      u32 data)
 {
 	struct fakernic_srq *srq = xa_load(&dev->srqs, srqn);
 
 	if (srq)
-		fakernic_srq_event(srq, type);
+		fakernic_srq_event(srq, type, data);
 }
 
 static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
@@ -65,7 +66,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 		break;
 	case FAKERNIC_EVENT_SRQ_ERROR:
 	case FAKERNIC_EVENT_SRQ_LIMIT:
-		fakernic_tell_srq(dev, id, type);
+		fakernic_tell_srq(dev, id, type, data);
 		break;
 	case FAKERNIC_EVENT_PORT_ACTIVE:
 	case FAKERNIC_EVENT_PORT_ERROR:

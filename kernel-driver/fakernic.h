@@ -52,13 +52,17 @@
 /* The features of the interface that this driver makes use of. */
 #define FAKERNIC_DRIVER_FEATURES					\
 	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
-	 FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_RAW_PACKET |		\
+	 FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_XRC |			\
+	 FAKERNIC_FEATURE_RAW_PACKET |					\
 	 FAKERNIC_FEATURE_ATOMIC | FAKERNIC_FEATURE_ATOMIC_MASKED |	\
 	 FAKERNIC_FEATURE_ATOMIC_WRITE | FAKERNIC_FEATURE_FLUSH |	\
 	 FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_MW |			\
 	 FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |	\
 	 FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |		\
-	 FAKERNIC_FEATURE_CLOCK_PAGE)
+	 FAKERNIC_FEATURE_CNP | FAKERNIC_FEATURE_DCQCN |		\
+	 FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CLOCK_PAGE |	\
+	 FAKERNIC_FEATURE_RESIZE_SRQ | FAKERNIC_FEATURE_CQ_MODERATION |	\
+	 FAKERNIC_FEATURE_DM)
 
 /* Without these the Ethernet port and rdma_cm cannot work. */
 #define FAKERNIC_NEEDED_FEATURES					\
@@ -155,15 +159,32 @@ struct fakernic_ucontext {
 	u32 uar;
 };
 
+enum fakernic_mmap_type {
+	FAKERNIC_MMAP_UAR,
+	FAKERNIC_MMAP_CLOCK,		/* read-only */
+	FAKERNIC_MMAP_DM,
+};
+
 struct fakernic_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	phys_addr_t address;
-	bool read_only;
+	enum fakernic_mmap_type type;
+};
+
+struct fakernic_dm {
+	struct ib_dm ibdm;
+	struct rdma_user_mmap_entry *entry;	/* holds the pages */
+	u32 page;			/* the first, from that of all DM on */
 };
 
 struct fakernic_pd {
 	struct ib_pd ibpd;
 	u32 pdn;
+};
+
+struct fakernic_xrcd {
+	struct ib_xrcd ibxrcd;
+	u32 xrcdn;
 };
 
 struct fakernic_ah {
@@ -174,7 +195,8 @@ struct fakernic_ah {
 struct fakernic_mr {
 	struct ib_mr ibmr;
 	struct ib_umem *umem;		/* a user's */
-	int access;			/* likewise, as asked for */
+	int access;			/* as asked for */
+	u8 type;			/* enum fakernic_mr_type */
 	struct fakernic_page_table table;	/* of a fast-registration MR */
 	u32 page_count;			/* mapped by map_mr_sg */
 	u32 max_pages;
@@ -190,6 +212,8 @@ struct fakernic_cq {
 	struct fakernic_cq_hw hw;
 	struct ib_umem *umem;		/* a user's */
 	struct mutex resize_lock;	/* umem, a user's: calls may be many */
+	u16 count;			/* moderation: entries for an event */
+	u16 period_us;
 	spinlock_t lock;		/* a kernel's: hw.ci, the lists */
 	struct list_head send_qps;	/* kernel QPs that complete here */
 	struct list_head recv_qps;
@@ -237,13 +261,23 @@ struct fakernic_srq {
 	struct ib_srq ibsrq;
 	struct fakernic_queue queue;
 	struct ib_umem *umem;		/* a user's */
-	spinlock_t lock;		/* a kernel's: all below */
+	struct mutex resize_lock;	/* umem, a user's: calls may be many */
 	u32 srqn;
+	u8 log_stride;			/* a user's */
+	spinlock_t lock;		/* a kernel's: all below */
 	u32 pi;
 	u32 free_count;
 	u16 *free;			/* stack of tags not in use */
 	u64 *wr_id;			/* by tag */
 	u32 max_sge;
+};
+
+/* Device memory: BAR2 from first_page on, whole pages to users. */
+struct fakernic_dm_pool {
+	spinlock_t lock;		/* used */
+	unsigned long *used;		/* a bit for each page */
+	u32 first_page;			/* of BAR2 */
+	u32 page_count;
 };
 
 /* What the driver keeps of the GID table, to follow a change of the MAC. */
@@ -279,6 +313,7 @@ struct fakernic_dev {
 	atomic_t key_tag;		/* of the next memory key */
 
 	struct fakernic_query_device_resp caps;
+	struct fakernic_dm_pool dm;
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;
 	struct mutex port_lock;		/* all below, carrier, port events */
@@ -304,6 +339,11 @@ static inline struct fakernic_pd *to_fakernic_pd(struct ib_pd *ibpd)
 	return container_of(ibpd, struct fakernic_pd, ibpd);
 }
 
+static inline struct fakernic_xrcd *to_fakernic_xrcd(struct ib_xrcd *ibxrcd)
+{
+	return container_of(ibxrcd, struct fakernic_xrcd, ibxrcd);
+}
+
 static inline struct fakernic_ah *to_fakernic_ah(struct ib_ah *ibah)
 {
 	return container_of(ibah, struct fakernic_ah, ibah);
@@ -322,6 +362,11 @@ static inline struct fakernic_cq *to_fakernic_cq(struct ib_cq *ibcq)
 static inline struct fakernic_qp *to_fakernic_qp(struct ib_qp *ibqp)
 {
 	return container_of(ibqp, struct fakernic_qp, ibqp);
+}
+
+static inline struct fakernic_dm *to_fakernic_dm(struct ib_dm *ibdm)
+{
+	return container_of(ibdm, struct fakernic_dm, ibdm);
 }
 
 static inline struct fakernic_srq *to_fakernic_srq(struct ib_srq *ibsrq)
@@ -406,6 +451,8 @@ int fakernic_cmd_create_cq(struct fakernic_dev *dev,
 			   const struct fakernic_create_cq_req *req, u32 *cqn);
 int fakernic_cmd_resize_cq(struct fakernic_dev *dev,
 			   const struct fakernic_resize_cq_req *req);
+int fakernic_cmd_modify_cq(struct fakernic_dev *dev, u32 cqn, u16 count,
+			   u16 period_us);
 int fakernic_cmd_create_mr(struct fakernic_dev *dev,
 			   const struct fakernic_create_mr_req *req, u32 *key);
 int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
@@ -487,6 +534,7 @@ extern const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT];
 int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
 struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 						   u32 port);
+struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev);
 int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			  u32 port, int index);
 
@@ -494,6 +542,13 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 			    struct ib_udata *udata);
 void fakernic_dealloc_ucontext(struct ib_ucontext *ibucontext);
+int fakernic_query_ucontext(struct ib_ucontext *ibucontext,
+			    struct uverbs_attr_bundle *attrs);
+extern const struct uapi_definition fakernic_uapi_defs[];
+struct rdma_user_mmap_entry *
+fakernic_mmap_insert(struct fakernic_ucontext *context,
+		     enum fakernic_mmap_type type, phys_addr_t address,
+		     u32 page_count);
 int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
 void fakernic_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
 void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext);
@@ -503,6 +558,8 @@ int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
 /* pd.c */
 int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int fakernic_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int fakernic_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
+int fakernic_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
 
 /* ah.c */
 void fakernic_fill_av(struct fakernic_av *av, const struct rdma_ah_attr *attr);
@@ -513,7 +570,28 @@ int fakernic_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 int fakernic_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr);
 int fakernic_destroy_ah(struct ib_ah *ibah, u32 flags);
 
+/* dm.c */
+int fakernic_dm_init(struct fakernic_dev *dev);
+void fakernic_dm_cleanup(struct fakernic_dev *dev);
+void fakernic_dm_give_back(struct fakernic_dev *dev, phys_addr_t address,
+			   u32 count);
+struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
+				struct ib_ucontext *ibucontext,
+				struct ib_dm_alloc_attr *attr,
+				struct uverbs_attr_bundle *attrs);
+int fakernic_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+struct ib_mr *fakernic_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
+				 struct ib_dm_mr_attr *attr,
+				 struct uverbs_attr_bundle *attrs);
+extern const struct uapi_definition fakernic_dm_defs[];
+
 /* mr.c */
+struct ib_mr *fakernic_make_mr(struct ib_pd *ibpd,
+			       struct fakernic_create_mr_req *req, int access);
+struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
+					  u64 length, u64 iova, int fd,
+					  int access,
+					  FAKERNIC_DMABUF_ARG *arg);
 struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 				   u64 iova, int access,
@@ -543,6 +621,7 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp);
 int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		       FAKERNIC_CREATE_CQ_ARG *arg);
 int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
 int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc);
 int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
@@ -574,7 +653,7 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			   const struct ib_recv_wr **bad_wr);
 u64 fakernic_srq_complete(struct fakernic_srq *srq, u32 tag);
-void fakernic_srq_event(struct fakernic_srq *srq, u8 type);
+void fakernic_srq_event(struct fakernic_srq *srq, u8 type, u32 data);
 
 /* sq.c */
 void fakernic_sq_write(struct fakernic_queue *queue, u32 pi, const void *wqe,
@@ -590,6 +669,12 @@ void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
 int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
 bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc);
+
+/* res.c */
+int fakernic_fill_res_qp(struct sk_buff *msg, struct ib_qp *ibqp);
+int fakernic_fill_res_cq(struct sk_buff *msg, struct ib_cq *ibcq);
+int fakernic_fill_res_mr(struct sk_buff *msg, struct ib_mr *ibmr);
+int fakernic_fill_res_srq(struct sk_buff *msg, struct ib_srq *ibsrq);
 
 /* mcast.c */
 int fakernic_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory regions: all of DMA space for the kernel, pinned user memory, and
- * regions whose pages a REG_MR work request tells (IBTA 10.6.3, 10.6.4). lkey
- * and rkey are one number; its low byte changes from one region to the next so
- * that a stale key is found out.
+ * Memory regions: all of DMA space for the kernel, pinned user memory, dma-bufs,
+ * and regions whose pages a REG_MR work request tells (IBTA 10.6.3, 10.6.4).
+ * lkey and rkey are one number; its low byte changes from one region to the
+ * next so that a stale key is found out.
  */
+#include <linux/ioport.h>
 #include <linux/slab.h>
 #include "fakernic.h"
 
@@ -49,71 +50,138 @@ static int fakernic_create_mr(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	ret = fakernic_cmd_create_mr(dev, req, &key);
 	if (ret)
 		return ret;
+	mr->type = req->type;
 	mr->ibmr.lkey = key;
 	mr->ibmr.rkey = key;
 	return 0;
 }
 
-struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access)
+/* A region that needs nothing but its key. */
+struct ib_mr *fakernic_make_mr(struct ib_pd *ibpd,
+			       struct fakernic_create_mr_req *req, int access)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
-	struct fakernic_create_mr_req req = { .type = FAKERNIC_MR_DMA };
 	struct fakernic_mr *mr;
 	int ret;
 
-	ret = fakernic_mr_access(dev, access, &req.access);
+	ret = fakernic_mr_access(dev, access, &req->access);
 	if (ret)
 		return ERR_PTR(ret);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	ret = fakernic_create_mr(dev, mr, ibpd, &req);
+	ret = fakernic_create_mr(dev, mr, ibpd, req);
 	if (ret) {
 		kfree(mr);
 		return ERR_PTR(ret);
 	}
+	mr->access = access;
+	mr->ibmr.length = le64_to_cpu(req->length);
 	return &mr->ibmr;
 }
 
-/* Pins user memory and lists its pages; the table is for the command only. */
+struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access)
+{
+	struct fakernic_create_mr_req req = { .type = FAKERNIC_MR_DMA };
+
+	return fakernic_make_mr(ibpd, &req, access);
+}
+
+/* FLUSH to persistence is granted only where persistence is (IBTA A19). */
+static int fakernic_check_persistent(struct fakernic_dev *dev,
+				     struct ib_umem *umem, int access)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+
+	if (!(access & FAKERNIC_ACCESS_FLUSH_PERSISTENT))
+		return 0;
+	for_each_sgtable_sg(&umem->sgt_append.sgt, sg, i) {
+		if (region_intersects(sg_phys(sg), sg->length, IORESOURCE_MEM,
+				      IORES_DESC_PERSISTENT_MEMORY) ==
+		    REGION_INTERSECTS)
+			continue;
+		ibdev_dbg(&dev->ibdev,
+			  "MR: %#lx is not all persistent memory\n",
+			  umem->address);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int fakernic_check_length(struct fakernic_dev *dev, u64 length)
+{
+	if (length && length <= dev->ibdev.attrs.max_mr_size)
+		return 0;
+	ibdev_dbg(&dev->ibdev, "MR: length %#llx\n", length);
+	return -EINVAL;
+}
+
+/* The page list of pinned memory; the table is for the command only. */
+static int fakernic_list_mr(struct fakernic_dev *dev, struct ib_umem *umem,
+			    u64 iova, struct fakernic_page_table *table,
+			    struct fakernic_page_list *list)
+{
+	unsigned long page_sizes = le64_to_cpu(dev->caps.page_sizes) &
+		GENMASK(FAKERNIC_PAGE_SHIFT_MAX, FAKERNIC_PAGE_SHIFT);
+	unsigned long page_size;
+
+	page_size = ib_umem_find_best_pgsz(umem, page_sizes, iova);
+	if (!page_size) {
+		ibdev_dbg(&dev->ibdev,
+			  "MR: address and iova %#llx do not share their offset in a page\n",
+			  iova);
+		return -EINVAL;
+	}
+	return fakernic_umem_pages(dev, umem, page_size, table, list);
+}
+
+/* Pins user memory and lists its pages. */
 static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
 					    u64 start, u64 length, u64 iova,
 					    int access,
 					    struct fakernic_page_table *table,
 					    struct fakernic_page_list *list)
 {
-	unsigned long page_sizes = le64_to_cpu(dev->caps.page_sizes) &
-		GENMASK(FAKERNIC_PAGE_SHIFT_MAX, FAKERNIC_PAGE_SHIFT);
-	unsigned long page_size;
 	struct ib_umem *umem;
 	int ret;
 
-	if (!length || length > dev->ibdev.attrs.max_mr_size) {
-		ibdev_dbg(&dev->ibdev, "MR: length %#llx\n", length);
-		return ERR_PTR(-EINVAL);
-	}
+	ret = fakernic_check_length(dev, length);
+	if (ret)
+		return ERR_PTR(ret);
 	umem = ib_umem_get(&dev->ibdev, start, length, access);
 	if (IS_ERR(umem)) {
 		ibdev_dbg(&dev->ibdev, "MR: %#llx, %#llx bytes: %ld\n", start,
 			  length, PTR_ERR(umem));
 		return umem;
 	}
-	ret = -EINVAL;
-	page_size = ib_umem_find_best_pgsz(umem, page_sizes, iova);
-	if (!page_size) {
-		ibdev_dbg(&dev->ibdev,
-			  "MR: address and iova %#llx do not share their offset in a page\n",
-			  iova);
-		goto err_release;
+	ret = fakernic_check_persistent(dev, umem, access);
+	if (!ret)
+		ret = fakernic_list_mr(dev, umem, iova, table, list);
+	if (ret) {
+		ib_umem_release(umem);
+		return ERR_PTR(ret);
 	}
-	ret = fakernic_umem_pages(dev, umem, page_size, table, list);
-	if (ret)
-		goto err_release;
 	return umem;
+}
 
-err_release:
-	ib_umem_release(umem);
-	return ERR_PTR(ret);
+/* Makes the region of pinned and listed memory; failing, it lets go of it. */
+static struct ib_mr *fakernic_make_umem_mr(struct ib_pd *ibpd,
+					   struct ib_umem *umem,
+					   struct fakernic_page_table *table,
+					   struct fakernic_create_mr_req *req,
+					   int access)
+{
+	struct ib_mr *ibmr = fakernic_make_mr(ibpd, req, access);
+
+	fakernic_page_table_free(to_fakernic_dev(ibpd->device), table);
+	if (IS_ERR(ibmr)) {
+		ib_umem_release(umem);
+		return ibmr;
+	}
+	to_fakernic_mr(ibmr)->umem = umem;
+	ibmr->iova = le64_to_cpu(req->iova);
+	return ibmr;
 }
 
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
@@ -127,38 +195,56 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 		.length = cpu_to_le64(length),
 	};
 	struct fakernic_page_table table;
-	struct fakernic_mr *mr;
-	int ret;
+	struct ib_umem *umem;
 
 	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0,
 							  udata->inlen))
 		return ERR_PTR(-EINVAL);
-	ret = fakernic_mr_access(dev, access, &req.access);
+	umem = fakernic_pin_user_mr(dev, start, length, iova, access, &table,
+				    &req.pages);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+	return fakernic_make_umem_mr(ibpd, umem, &table, &req, access);
+}
+
+/*
+ * Memory of another device, or of nobody, shared as a dma-buf. It stays where
+ * it is: the device has no way to be told that it moves.
+ */
+struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
+					  u64 length, u64 iova, int fd,
+					  int access, FAKERNIC_DMABUF_ARG *arg)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	struct fakernic_create_mr_req req = {
+		.type = FAKERNIC_MR_MEMORY,
+		.iova = cpu_to_le64(iova),
+		.length = cpu_to_le64(length),
+	};
+	struct fakernic_page_table table;
+	struct ib_umem_dmabuf *dmabuf;
+	int ret;
+
+	ret = fakernic_check_length(dev, length);
 	if (ret)
 		return ERR_PTR(ret);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
-	if (!mr)
-		return ERR_PTR(-ENOMEM);
-	mr->umem = fakernic_pin_user_mr(dev, start, length, iova, access,
-					&table, &req.pages);
-	if (IS_ERR(mr->umem)) {
-		ret = PTR_ERR(mr->umem);
-		goto err_free;
+	/* Nothing tells whether a dma-buf is persistent. */
+	if (access & FAKERNIC_ACCESS_FLUSH_PERSISTENT)
+		return ERR_PTR(-EOPNOTSUPP);
+	dmabuf = ib_umem_dmabuf_get_pinned(&dev->ibdev, offset, length, fd,
+					   access);
+	if (IS_ERR(dmabuf)) {
+		ibdev_dbg(&dev->ibdev, "MR: dma-buf %d, %#llx, %#llx: %ld\n",
+			  fd, offset, length, PTR_ERR(dmabuf));
+		return ERR_CAST(dmabuf);
 	}
-	ret = fakernic_create_mr(dev, mr, ibpd, &req);
-	fakernic_page_table_free(dev, &table);
-	if (ret)
-		goto err_release;
-	mr->access = access;
-	mr->ibmr.length = length;
-	mr->ibmr.iova = iova;
-	return &mr->ibmr;
-
-err_release:
-	ib_umem_release(mr->umem);
-err_free:
-	kfree(mr);
-	return ERR_PTR(ret);
+	ret = fakernic_list_mr(dev, &dmabuf->umem, iova, &table, &req.pages);
+	if (ret) {
+		ib_umem_release(&dmabuf->umem);
+		return ERR_PTR(ret);
+	}
+	return fakernic_make_umem_mr(ibpd, &dmabuf->umem, &table, &req,
+				     access);
 }
 
 /* Executes it, and takes over the newly pinned memory, if there is any. */
@@ -197,8 +283,12 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	struct ib_umem *umem = NULL;
 	int ret;
 
-	if (flags & ~IB_MR_REREG_SUPPORTED || !mr->umem)
+	if (flags & ~IB_MR_REREG_SUPPORTED || !mr->umem ||
+	    mr->umem->is_dmabuf) {
+		ibdev_dbg(&dev->ibdev, "rereg MR %#x: flags %#x\n",
+			  ibmr->lkey, flags);
 		return ERR_PTR(-EOPNOTSUPP);
+	}
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
 	/* Memory pinned for reading must be pinned again to be written. */
@@ -216,6 +306,8 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (flags & IB_MR_REREG_ACCESS) {
 		req.mask |= cpu_to_le32(FAKERNIC_REREG_ACCESS);
 		ret = fakernic_mr_access(dev, access, &req.access);
+		if (!ret && !(flags & IB_MR_REREG_TRANS))
+			ret = fakernic_check_persistent(dev, mr->umem, access);
 		if (ret)
 			return ERR_PTR(ret);
 	}
@@ -253,6 +345,7 @@ struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 	struct fakernic_mr *mr;
 	int ret;
 
+	/* What IB_MR_TYPE_SG_GAPS maps need not be whole pages. */
 	if (type != IB_MR_TYPE_MEM_REG)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Protection domains: a number from the device, told to the provider.
+ * Protection domains and XRC domains (IBTA 10.2.3, annex A14): numbers from
+ * the device. The provider is told of the former and need not know the latter.
  */
 #include "fakernic.h"
 
@@ -27,4 +28,18 @@ int fakernic_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	return fakernic_cmd_free(to_fakernic_dev(ibpd->device),
 				 FAKERNIC_CMD_DEALLOC_PD,
 				 to_fakernic_pd(ibpd)->pdn);
+}
+
+int fakernic_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
+{
+	return fakernic_cmd_alloc(to_fakernic_dev(ibxrcd->device),
+				  FAKERNIC_CMD_ALLOC_XRCD,
+				  &to_fakernic_xrcd(ibxrcd)->xrcdn);
+}
+
+int fakernic_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
+{
+	return fakernic_cmd_free(to_fakernic_dev(ibxrcd->device),
+				 FAKERNIC_CMD_DEALLOC_XRCD,
+				 to_fakernic_xrcd(ibxrcd)->xrcdn);
 }

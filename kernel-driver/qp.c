@@ -133,6 +133,17 @@ static int fakernic_qp_type(struct fakernic_dev *dev,
 			FAKERNIC_QP_UC : -EOPNOTSUPP;
 	case IB_QPT_GSI:
 		return user ? -EOPNOTSUPP : FAKERNIC_QP_GSI;
+	case IB_QPT_RAW_PACKET:
+		/* The core has checked CAP_NET_RAW. */
+		return user ? FAKERNIC_QP_RAW_PACKET : -EOPNOTSUPP;
+	case IB_QPT_XRC_INI:
+		/* Kernel work requests have no room for the peer's SRQ. */
+		return user && dev->features & FAKERNIC_FEATURE_XRC ?
+			FAKERNIC_QP_XRC_INI : -EOPNOTSUPP;
+	case IB_QPT_XRC_TGT:
+		/* Belongs to no process: the core never names a user. */
+		return dev->features & FAKERNIC_FEATURE_XRC ?
+			FAKERNIC_QP_XRC_TGT : -EOPNOTSUPP;
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -159,6 +170,18 @@ static int fakernic_check_cap(struct fakernic_dev *dev,
 	return 0;
 }
 
+/* Queues that a QP of its type does not have, whatever was asked for. */
+static void fakernic_drop_unused_caps(const struct fakernic_qp *qp,
+				      struct ib_qp_init_attr *attr)
+{
+	if (qp->type == FAKERNIC_QP_XRC_TGT) {
+		memset(&attr->cap, 0, sizeof(attr->cap));
+	} else if (qp->type == FAKERNIC_QP_XRC_INI) {
+		attr->cap.max_recv_wr = 0;
+		attr->cap.max_recv_sge = 0;
+	}
+}
+
 /* What does not depend on where the queues' memory comes from. */
 static void fakernic_fill_create_qp(struct fakernic_create_qp_req *req,
 				    const struct fakernic_qp *qp,
@@ -169,9 +192,15 @@ static void fakernic_fill_create_qp(struct fakernic_create_qp_req *req,
 	req->type = qp->type;
 	req->sq_log_depth = FAKERNIC_QUEUE_NONE;
 	req->rq_log_depth = FAKERNIC_QUEUE_NONE;
+	if (qp->type == FAKERNIC_QP_XRC_TGT) {
+		req->xrcdn = cpu_to_le32(to_fakernic_xrcd(attr->xrcd)->xrcdn);
+		return;
+	}
 	req->pdn = cpu_to_le32(to_fakernic_pd(qp->ibqp.pd)->pdn);
 	req->send_cqn = cpu_to_le32(to_fakernic_cq(attr->send_cq)->hw.cqn);
-	req->recv_cqn = cpu_to_le32(to_fakernic_cq(attr->recv_cq)->hw.cqn);
+	if (qp->type != FAKERNIC_QP_XRC_INI)
+		req->recv_cqn =
+			cpu_to_le32(to_fakernic_cq(attr->recv_cq)->hw.cqn);
 	if (attr->srq)
 		req->srqn = cpu_to_le32(to_fakernic_srq(attr->srq)->srqn);
 	req->uar = cpu_to_le32(fakernic_udata_uar(udata));
@@ -389,12 +418,18 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	struct fakernic_create_qp_req req;
 	int ret;
 
-	if (attr->create_flags)
+	if (attr->create_flags) {
+		ibdev_dbg(&dev->ibdev, "create QP: flags %#x\n",
+			  attr->create_flags);
 		return -EOPNOTSUPP;
+	}
 	ret = fakernic_qp_type(dev, attr, udata);
-	if (ret < 0)
+	if (ret < 0) {
+		ibdev_dbg(&dev->ibdev, "create QP: type %d\n", attr->qp_type);
 		return ret;
+	}
 	qp->type = ret;
+	fakernic_drop_unused_caps(qp, attr);
 	ret = fakernic_check_cap(dev, attr);
 	if (ret)
 		return ret;
@@ -407,7 +442,9 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	qp->sq.signal_all = attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->hw.event = fakernic_qp_event;
 	fakernic_fill_create_qp(&req, qp, attr, udata);
-	if (udata) {
+	if (qp->type == FAKERNIC_QP_XRC_TGT) {
+		ret = fakernic_qp_hw_create(dev, &qp->hw, &req);
+	} else if (udata) {
 		ret = fakernic_create_user_qp(dev, qp, &req, attr, udata);
 	} else {
 		ret = fakernic_create_kernel_qp(dev, qp, &req, attr);
@@ -475,6 +512,10 @@ static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 	to->retry_cnt = attr->retry_cnt;
 	to->rnr_retry = attr->rnr_retry;
 	to->sqd_async_notify = attr->en_sqd_async_notify;
+	to->path_mig_state = mask & IB_QP_PATH_MIG_STATE ?
+			     attr->path_mig_state : FAKERNIC_MIG_MIGRATED;
+	to->rate_limit_kbps = mask & IB_QP_RATE_LIMIT ?
+			      cpu_to_le32(attr->rate_limit) : 0;
 	if (mask & IB_QP_AV)
 		fakernic_fill_av(&to->av, &attr->ah_attr);
 }
@@ -485,7 +526,14 @@ static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 	 IB_QP_QKEY | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_TIMEOUT |	\
 	 IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_RQ_PSN |		\
 	 IB_QP_MAX_QP_RD_ATOMIC | IB_QP_MIN_RNR_TIMER | IB_QP_SQ_PSN |	\
-	 IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_DEST_QPN)
+	 IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_PATH_MIG_STATE |		\
+	 IB_QP_DEST_QPN | IB_QP_RATE_LIMIT)
+
+/* The core's table knows rate limits of raw-packet QPs only. */
+static int fakernic_core_mask(int mask, enum ib_qp_state new)
+{
+	return new == IB_QPS_RTS ? mask & ~IB_QP_RATE_LIMIT : mask;
+}
 
 static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 				     struct fakernic_qp *qp,
@@ -500,7 +548,8 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	};
 	int ret;
 
-	if (!ib_modify_qp_is_ok(old, new, qp->ibqp.qp_type, mask)) {
+	if (!ib_modify_qp_is_ok(old, new, qp->ibqp.qp_type,
+				fakernic_core_mask(mask, new))) {
 		ibdev_dbg(&dev->ibdev,
 			  "modify QP %#x: state %d to %d with mask %#x\n",
 			  qp->hw.qpn, old, new, mask);
@@ -561,6 +610,7 @@ static void fakernic_read_qp_attr(struct fakernic_dev *dev,
 	attr->rnr_retry = from->rnr_retry;
 	attr->en_sqd_async_notify = from->sqd_async_notify;
 	attr->sq_draining = from->sq_draining;
+	attr->rate_limit = le32_to_cpu(from->rate_limit_kbps);
 	fakernic_read_av(dev, &from->av, &attr->ah_attr);
 }
 
@@ -585,6 +635,7 @@ int fakernic_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;
 	init->srq = ibqp->srq;
+	init->xrcd = ibqp->xrcd;
 	init->qp_type = ibqp->qp_type;
 	init->cap = attr->cap;
 	init->sq_sig_type = qp->sq.signal_all ? IB_SIGNAL_ALL_WR :

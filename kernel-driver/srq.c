@@ -8,12 +8,23 @@
 #include "fakernic.h"
 
 static int fakernic_check_srq(struct fakernic_dev *dev,
-			      const struct ib_srq_init_attr *attr)
+			      const struct ib_srq_init_attr *attr, bool user)
 {
 	const struct ib_device_attr *limit = &dev->ibdev.attrs;
 
-	if (attr->srq_type != IB_SRQT_BASIC)
+	switch (attr->srq_type) {
+	case IB_SRQT_BASIC:
+		break;
+	case IB_SRQT_XRC:
+		/* A kernel's receives could not be told apart in its CQ. */
+		if (user && dev->features & FAKERNIC_FEATURE_XRC)
+			break;
+		fallthrough;
+	default:
+		ibdev_dbg(&dev->ibdev, "create SRQ: type %d\n",
+			  attr->srq_type);
 		return -EOPNOTSUPP;
+	}
 	if (!attr->attr.max_wr || attr->attr.max_wr > limit->max_srq_wr ||
 	    attr->attr.max_sge > limit->max_srq_sge ||
 	    attr->attr.srq_limit > attr->attr.max_wr) {
@@ -84,6 +95,7 @@ static int fakernic_create_user_srq(struct fakernic_dev *dev,
 	}
 	req->log_depth = ureq.log_depth;
 	req->log_stride = ureq.log_stride;
+	srq->log_stride = ureq.log_stride;
 	srq->umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
 					ureq.log_stride, &table, &req->pages);
 	if (IS_ERR(srq->umem))
@@ -92,6 +104,8 @@ static int fakernic_create_user_srq(struct fakernic_dev *dev,
 	fakernic_page_table_free(dev, &table);
 	if (ret)
 		goto err_release;
+	if (srq->ibsrq.srq_type == IB_SRQT_XRC)
+		srq->ibsrq.ext.xrc.srq_num = srq->srqn;
 	uresp.srqn = srq->srqn;
 	ret = ib_copy_to_udata(udata, &uresp,
 			       min(sizeof(uresp), udata->outlen));
@@ -158,14 +172,79 @@ int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 	};
 	int ret;
 
-	ret = fakernic_check_srq(dev, attr);
+	ret = fakernic_check_srq(dev, attr, udata);
 	if (ret)
 		return ret;
+	if (attr->srq_type == IB_SRQT_XRC) {
+		struct fakernic_xrcd *xrcd =
+			to_fakernic_xrcd(attr->ext.xrc.xrcd);
+
+		req.xrcdn = cpu_to_le32(xrcd->xrcdn);
+		req.cqn = cpu_to_le32(to_fakernic_cq(attr->ext.cq)->hw.cqn);
+	}
+	mutex_init(&srq->resize_lock);
 	spin_lock_init(&srq->lock);
 	srq->max_sge = attr->attr.max_sge;
 	if (udata)
 		return fakernic_create_user_srq(dev, srq, &req, attr, udata);
 	return fakernic_create_kernel_srq(dev, srq, &req, attr);
+}
+
+/* Copies and checks what a user says of the ring it wants to go on in. */
+static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
+				    const struct fakernic_srq *srq,
+				    struct fakernic_ureq_modify_srq *ureq,
+				    u32 max_wr, struct ib_udata *udata)
+{
+	int ret;
+
+	/* No kernel consumer resizes; it would have to tell its receives. */
+	if (!udata || !srq->umem ||
+	    !(dev->features & FAKERNIC_FEATURE_RESIZE_SRQ))
+		return -EOPNOTSUPP;
+	ret = fakernic_copy_ureq(dev, ureq, sizeof(*ureq), udata);
+	if (ret)
+		return ret;
+	if (memchr_inv(ureq->reserved, 0, sizeof(ureq->reserved)) ||
+	    ureq->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || !max_wr ||
+	    max_wr > dev->ibdev.attrs.max_srq_wr ||
+	    max_wr > 1U << ureq->log_depth) {
+		ibdev_dbg(&dev->ibdev,
+			  "resize SRQ %#x: log depth %u for %u receives\n",
+			  srq->srqn, ureq->log_depth, max_wr);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int fakernic_resize_srq(struct fakernic_dev *dev,
+			       struct fakernic_srq *srq,
+			       struct fakernic_modify_srq_req *req,
+			       u32 max_wr, struct ib_udata *udata)
+{
+	struct fakernic_ureq_modify_srq ureq = {};
+	struct fakernic_page_table table;
+	struct ib_umem *umem;
+	int ret;
+
+	ret = fakernic_copy_resize_srq(dev, srq, &ureq, max_wr, udata);
+	if (ret)
+		return ret;
+	umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
+				   srq->log_stride, &table, &req->pages);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	req->mask |= FAKERNIC_SRQ_RESIZE;
+	req->log_depth = ureq.log_depth;
+	mutex_lock(&srq->resize_lock);
+	ret = fakernic_cmd_modify_srq(dev, req);
+	if (!ret)
+		swap(srq->umem, umem);
+	mutex_unlock(&srq->resize_lock);
+	fakernic_page_table_free(dev, &table);
+	/* The memory that is not used any more, or not at all. */
+	ib_umem_release(umem);
+	return ret;
 }
 
 int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
@@ -177,12 +256,19 @@ int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 		.srqn = cpu_to_le32(srq->srqn),
 	};
 
-	/* IB_DEVICE_SRQ_RESIZE is not claimed. */
-	if (mask & ~IB_SRQ_LIMIT)
-		return -EOPNOTSUPP;
-	req.mask = FAKERNIC_SRQ_LIMIT;
-	req.limit = cpu_to_le32(attr->srq_limit);
-	return fakernic_cmd_modify_srq(dev, &req);
+	if (mask & ~(IB_SRQ_LIMIT | IB_SRQ_MAX_WR)) {
+		ibdev_dbg(&dev->ibdev, "modify SRQ %#x: attributes %#x\n",
+			  srq->srqn, mask);
+		return -EINVAL;
+	}
+	if (mask & IB_SRQ_LIMIT) {
+		req.mask |= FAKERNIC_SRQ_LIMIT;
+		req.limit = cpu_to_le32(attr->srq_limit);
+	}
+	if (mask & IB_SRQ_MAX_WR)
+		return fakernic_resize_srq(dev, srq, &req, attr->max_wr,
+					   udata);
+	return mask ? fakernic_cmd_modify_srq(dev, &req) : 0;
 }
 
 int fakernic_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
@@ -218,7 +304,7 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	return 0;
 }
 
-void fakernic_srq_event(struct fakernic_srq *srq, u8 type)
+void fakernic_srq_event(struct fakernic_srq *srq, u8 type, u32 data)
 {
 	struct ib_event event = {
 		.device = srq->ibsrq.device,
@@ -227,6 +313,8 @@ void fakernic_srq_event(struct fakernic_srq *srq, u8 type)
 		.element.srq = &srq->ibsrq,
 	};
 
+	ibdev_dbg(srq->ibsrq.device, "SRQ %#x: %s, vendor error %u\n",
+		  srq->srqn, ib_event_msg(event.event), data);
 	if (srq->ibsrq.event_handler)
 		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's counters, by their names in fakernic/stats.h: for ethtool -S
- * and, as hardware counters of the port, for "rdma statistic" and sysfs.
+ * The device's counters, by their names in fakernic/stats.h: all of them for
+ * ethtool -S; for "rdma statistic" and sysfs as hardware counters of the port or
+ * of the device, whichever they tell about.
  */
 #include <linux/slab.h>
 #include "fakernic.h"
@@ -85,25 +86,61 @@ int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
 	return count < 0 ? count : 0;
 }
 
-static struct rdma_stat_desc fakernic_stat_descs[FAKERNIC_STAT_COUNT];
+/* The device's own counters are these; all others are the port's. */
+#define FAKERNIC_DEVICE_STAT_FIRST	FAKERNIC_STAT_DOORBELL_DROPPED
+#define FAKERNIC_DEVICE_STAT_LAST	FAKERNIC_STAT_COMMANDS_FAILED
+#define FAKERNIC_DEVICE_STAT_COUNT					\
+	(FAKERNIC_DEVICE_STAT_LAST - FAKERNIC_DEVICE_STAT_FIRST + 1)
+#define FAKERNIC_PORT_STAT_COUNT					\
+	(FAKERNIC_STAT_COUNT - FAKERNIC_DEVICE_STAT_COUNT)
+
+static bool fakernic_stat_is_devices(int stat)
+{
+	return stat >= FAKERNIC_DEVICE_STAT_FIRST &&
+	       stat <= FAKERNIC_DEVICE_STAT_LAST;
+}
+
+static struct rdma_stat_desc fakernic_port_stats[FAKERNIC_PORT_STAT_COUNT];
+static struct rdma_stat_desc fakernic_device_stats[FAKERNIC_DEVICE_STAT_COUNT];
 
 struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 						   u32 port)
 {
-	int i;
+	int i, n = 0;
 
 	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
-		fakernic_stat_descs[i].name = fakernic_stat_names[i];
-	return rdma_alloc_hw_stats_struct(fakernic_stat_descs,
-					  FAKERNIC_STAT_COUNT,
+		if (!fakernic_stat_is_devices(i))
+			fakernic_port_stats[n++].name = fakernic_stat_names[i];
+	return rdma_alloc_hw_stats_struct(fakernic_port_stats, n,
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
+struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev)
+{
+	int i;
+
+	for (i = 0; i < FAKERNIC_DEVICE_STAT_COUNT; i++)
+		fakernic_device_stats[i].name =
+			fakernic_stat_names[FAKERNIC_DEVICE_STAT_FIRST + i];
+	return rdma_alloc_hw_stats_struct(fakernic_device_stats,
+					  FAKERNIC_DEVICE_STAT_COUNT,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+/* port: 0 stands for the device. */
 int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			  u32 port, int index)
 {
-	int ret;
+	u64 *values;
+	int i, ret, n = 0;
 
-	ret = fakernic_read_stats(to_fakernic_dev(ibdev), stats->value);
-	return ret ? ret : FAKERNIC_STAT_COUNT;
+	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
+	if (!values)
+		return -ENOMEM;
+	ret = fakernic_read_stats(to_fakernic_dev(ibdev), values);
+	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
+		if (fakernic_stat_is_devices(i) == !port)
+			stats->value[n++] = values[i];
+	kfree(values);
+	return ret ? ret : n;
 }

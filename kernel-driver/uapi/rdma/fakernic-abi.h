@@ -90,6 +90,7 @@ struct fakernic_ureq_create_qp {
 	__u8 reserved[5];
 };
 
+/* Not for XRC_TGT: the core creates it without any driver data. */
 struct fakernic_uresp_create_qp {
 	__u32 qpn;
 	__u32 reserved;
@@ -108,7 +109,10 @@ struct fakernic_uresp_create_srq {
 };
 
 struct fakernic_ureq_modify_srq {
-	__aligned_u64 buf_va;		/* with a resize, else 0 */
+	__aligned_u64 buf_va;		/* with a resize, else 0; its record
+					 * holds the producer index, which
+					 * goes on
+					 */
 	__u8 log_depth;
 	__u8 reserved[7];
 };
