@@ -13,6 +13,7 @@
 #include "sim.h"
 
 #define RC_NAMES 24
+#define FRAME_CNP 0x81
 
 /* Extended header bytes by the low five bits of the opcode; 0xff: reserved. */
 static const uint8_t rc_header[32] = {
@@ -35,6 +36,9 @@ const char *frame_opcode_name(uint8_t opcode)
 {
     unsigned operation = opcode & 0x1f;
 
+    if (opcode == FRAME_CNP) {
+        return "CNP";
+    }
     return operation < RC_NAMES ? rc_name[operation]
            : operation == 0x1c ? "FLUSH"
            : operation == 0x1d ? "ATOMIC_WRITE" : "?";
@@ -75,12 +79,66 @@ static uint32_t frame_icrc(const uint8_t *ip, bool v6, size_t covered)
     return libdeflate_crc32(crc, ip + head_len - 8, covered - (head_len - 8));
 }
 
+bool frame_is_raw(const uint8_t *frame)
+{
+    return be16(frame + 12) == 0x88b5;
+}
+
+void frame_group_mac(const uint8_t gid[16], uint8_t mac[6])
+{
+    if (gid[0] == 0xff) {
+        mac[0] = mac[1] = 0x33;
+        memcpy(mac + 2, gid + 12, 4);
+        return;
+    }
+    mac[0] = 0x01;
+    mac[1] = 0x00;
+    mac[2] = 0x5e;
+    mac[3] = gid[13] & 0x7f;
+    memcpy(mac + 4, gid + 14, 2);
+}
+
+static void ip_checksum(uint8_t *ip)
+{
+    uint32_t sum = 0;
+
+    ip[10] = ip[11] = 0;
+    for (unsigned i = 0; i < 20; i += 2) {
+        sum += be16(ip + i);
+    }
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    ip[10] = (uint8_t)(sum >> 8);
+    ip[11] = (uint8_t)sum;
+}
+
+bool frame_mark(uint8_t *frame)
+{
+    uint8_t *ip = frame + (frame[12] == 0x81 ? 18 : 14);
+
+    if (frame_is_raw(frame)) {
+        return false;
+    }
+    if (ip[0] >> 4 == 6) {
+        if (!(ip[1] & 0x30)) {
+            return false;
+        }
+        ip[1] |= 0x30;
+        return true;
+    }
+    if (!(ip[1] & 3)) {
+        return false;
+    }
+    ip[1] |= 3;
+    ip_checksum(ip);
+    return true;
+}
+
 void frame_seal(uint8_t *frame, size_t len)
 {
     uint8_t *ip = frame + (frame[12] == 0x81 ? 18 : 14), *udp;
     bool v6 = ip[0] >> 4 == 6;
     size_t total = len - (size_t)(ip - frame), udp_len;
-    uint32_t sum = 0, icrc;
+    uint32_t icrc;
 
     udp = ip + (v6 ? 40 : 20);
     udp_len = total - (size_t)(udp - ip);
@@ -92,13 +150,7 @@ void frame_seal(uint8_t *frame, size_t len)
     } else {
         ip[2] = (uint8_t)(total >> 8);
         ip[3] = (uint8_t)total;
-        ip[10] = ip[11] = 0;
-        for (unsigned i = 0; i < 20; i += 2) {
-            sum += be16(ip + i);
-        }
-        sum = ~((sum & 0xffff) + (sum >> 16));
-        ip[10] = (uint8_t)(sum >> 8);
-        ip[11] = (uint8_t)sum;
+        ip_checksum(ip);
     }
     icrc = frame_icrc(ip, v6, total - 4);
     for (unsigned i = 0; i < 4; i++) {
@@ -140,6 +192,14 @@ static const char *frame_ip(const uint8_t *ip, size_t len, bool v6,
     return ip[8] ? NULL : "TTL 0";
 }
 
+/* READ and atomic responses, ACKs. */
+static bool frame_is_answer(uint8_t opcode)
+{
+    uint8_t operation = opcode & 0x1f;
+
+    return operation >= 0x0d && operation <= 0x12 && opcode != FRAME_CNP;
+}
+
 /* A congestion notification: nothing but BECN and 16 zero bytes. */
 static const char *frame_cnp(const uint8_t *bth, size_t len, SimFrame *out)
 {
@@ -161,12 +221,25 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     out->dest_qpn = be24(bth + 5);
     out->ack_req = bth[8] >> 7;
     out->psn = be24(bth + 9);
-    if (bth[0] == 0x81) {
+    if (bth[0] == FRAME_CNP) {
         return frame_cnp(bth, len, out);
     }
-    if (service == 3) {
+    switch (service) {
+    case 0:                     /* RC */
+    case 1:                     /* UC */
+        break;
+    case 3:                     /* UD */
         header = operation == 4 ? 8 : operation == 5 ? 12 : 0xff;
-    } else if (service != 0 && service != 1) {
+        break;
+    case 5:                     /* XRC: XRCETH in requests (IBTA A14) */
+        header += header == 0xff || frame_is_answer(out->opcode) ? 0 : 4;
+        break;
+    case 6:                     /* masked atomics, RC and XRC */
+    case 7:
+        header = operation == 0x13 || operation == 0x14
+                 ? 44 + 4 * (service == 7) : 0xff;
+        break;
+    default:
         return "service";
     }
     if (header == 0xff) {
@@ -243,7 +316,7 @@ const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out)
 /* 0: any payload up to the MTU; 1: a full one; 2: none; 3: at least 1 byte. */
 static unsigned frame_payload_rule(uint8_t opcode)
 {
-    if (opcode == 0x81) {
+    if (opcode == FRAME_CNP) {
         return 0;
     }
     switch (opcode & 0x1f) {
@@ -258,21 +331,89 @@ static unsigned frame_payload_rule(uint8_t opcode)
     }
 }
 
-void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
+/* A raw frame is what its QP was told to send, next in turn. */
+static void frame_check_raw(World *w, unsigned from, const uint8_t *frame,
+                            size_t len)
+{
+    const SimQp *qp = from < w->everybody.count ? w->everybody.member[from]
+                                                : NULL;
+
+    if (!qp || !qp->fetched ||
+        qp->send[qp->fetched - 1].length != len ||
+        memcmp(qp->send[qp->fetched - 1].data, frame, len) != 0) {
+        world_fail(w, "host %u sent a raw frame nobody asked for", from);
+    }
+}
+
+static void frame_check_datagram(World *w, unsigned from, int to,
+                                 const SimFrame *f)
+{
+    if (to < 0 && (f->opcode >> 5 != 3 || f->dest_qpn != 0xffffff)) {
+        world_fail(w, "host %u sent %s for QP %x to a group", from,
+                   frame_opcode_name(f->opcode), f->dest_qpn);
+    }
+    if (f->payload > 4096) {
+        world_fail(w, "host %u sent a datagram of %u bytes", from, f->payload);
+    }
+}
+
+static void frame_check_connected(World *w, unsigned from, const SimQp *qp,
+                                  const SimFrame *f)
+{
+    const char *wrong = NULL;
+    uint32_t mtu = mtu_bytes(qp->mtu);
+
+    if (qp->peer && qp->peer->drained &&
+        qp->peer->drained_step != w->steps && !frame_is_answer(f->opcode) &&
+        f->opcode != FRAME_CNP) {
+        world_fail(w, "host %u: a request from QP %u, which is drained", from,
+                   qp->peer->qpn);
+    }
+    switch (frame_payload_rule(f->opcode)) {
+    case 0:
+        wrong = f->payload > mtu ? "more than the path MTU" : NULL;
+        break;
+    case 1:
+        wrong = f->payload != mtu ? "first or middle not of MTU size" : NULL;
+        break;
+    case 2:
+        wrong = f->payload ? "payload where none belongs" : NULL;
+        break;
+    case 3:
+        wrong = !f->payload || f->payload > mtu ? "last not 1..MTU" : NULL;
+        break;
+    }
+    if (wrong) {
+        world_fail(w, "host %u sent %s with %u bytes, path MTU %u: %s", from,
+                   frame_opcode_name(f->opcode), f->payload, mtu, wrong);
+    }
+}
+
+void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
                  size_t len)
 {
-    SimFrame f;
-    const char *wrong = frame_parse(frame, len, &f);
+    const char *wrong;
     SimQp *qp;
-    uint32_t mtu;
+    SimFrame f;
 
+    if (memcmp(frame + 6, w->host[from]->mac, 6) != 0) {
+        world_fail(w, "host %u sent from a foreign MAC", from);
+    }
+    if (frame_is_raw(frame)) {
+        frame_check_raw(w, from, frame, len);
+        return;
+    }
+    wrong = frame_parse(frame, len, &f);
     if (wrong) {
         world_fail(w, "host %u made a bad frame of %zu bytes: %s", from, len,
                    wrong);
         return;
     }
-    if (memcmp(frame + 6, w->host[from]->mac, 6) != 0) {
-        world_fail(w, "host %u sent from a foreign MAC", from);
+    w->wraps += f.psn == 0 && !frame_is_answer(f.opcode) &&
+                f.opcode != FRAME_CNP;
+    if (f.opcode >> 5 == 3 || to < 0) {
+        frame_check_datagram(w, from, to, &f);
+        return;
     }
     qp = host_find_qp(w->host[to], f.dest_qpn);
     if (w->options.hostile_ppm && !qp) {
@@ -283,29 +424,5 @@ void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
                    f.dest_qpn);
         return;
     }
-    if (qp->peer && qp->peer->drained &&
-        qp->peer->drained_step != w->steps && (f.opcode & 0x1f) != 0x11 &&
-        ((f.opcode & 0x1f) < 0x0d || (f.opcode & 0x1f) > 0x12)) {
-        world_fail(w, "host %u: a request from QP %u, which is drained", from,
-                   qp->peer->qpn);
-    }
-    mtu = mtu_bytes(qp->mtu);
-    switch (frame_payload_rule(f.opcode)) {
-    case 0:
-        wrong = f.payload > mtu ? "more than the path MTU" : NULL;
-        break;
-    case 1:
-        wrong = f.payload != mtu ? "first or middle not of MTU size" : NULL;
-        break;
-    case 2:
-        wrong = f.payload ? "payload where none belongs" : NULL;
-        break;
-    case 3:
-        wrong = !f.payload || f.payload > mtu ? "last not 1..MTU" : NULL;
-        break;
-    }
-    if (wrong) {
-        world_fail(w, "host %u sent %s with %u bytes, path MTU %u: %s", from,
-                   frame_opcode_name(f.opcode), f.payload, mtu, wrong);
-    }
+    frame_check_connected(w, from, qp, &f);
 }

@@ -41,6 +41,9 @@ static uint32_t sends_owed(const SimQp *qp)
 
 bool model_all_done(World *w)
 {
+    if (w->births) {
+        return false;
+    }
     for (uint32_t i = 0; i < w->qp_count; i++) {
         if (w->qp[i].done < sends_owed(&w->qp[i])) {
             return false;
@@ -153,6 +156,22 @@ static void history_settle(World *w)
 
 /* ---- checks at rest ------------------------------------------------------ */
 
+/* A frame to all hosts does not come back to the one that sent it. */
+static void final_datagram(World *w, const SimQp *qp, uint32_t index)
+{
+    const SimSend *s = &qp->send[index];
+    uint32_t count = s->group ? s->group->count : 1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool own = s->group == &w->everybody && s->group->member[i] == qp;
+
+        if (s->copies[i] != !own) {
+            world_fail(w, "QP %u: datagram %u arrived %u times on a good link",
+                       qp->qpn, index, s->copies[i]);
+        }
+    }
+}
+
 static void final_qp(World *w, SimQp *qp)
 {
     uint8_t state = qp_state(qp);
@@ -182,12 +201,11 @@ static void final_qp(World *w, SimQp *qp)
         world_fail(w, "QP %u: %u messages delivered, %u received", qp->qpn,
                    delivered, qp->peer->received);
     }
-    if (!qp->conn && !w->link.faults && !w->options.ud_no_recv_pct) {
+    if (!qp->conn && !model_may_drop(w)) {
         for (uint32_t k = 0; k < qp->send_count; k++) {
-            if (!qp->send[k].ud_copies && qp->send[k].done == SIM_OK &&
+            if (qp->send[k].done == SIM_OK &&
                 qp->send[k].error == SIM_ERR_NONE) {
-                world_fail(w, "QP %u: datagram %u was lost on a good link",
-                           qp->qpn, k);
+                final_datagram(w, qp, k);
             }
         }
     }
@@ -253,6 +271,11 @@ void model_final(World *w)
         }
     }
     final_counters(w);
+    if (w->options.wrap && !w->wraps && !w->link.faults &&
+        !w->options.inject_pct && !w->options.error_pct &&
+        !w->options.reborn_pct && !w->options.harsh) {
+        world_fail(w, "no PSN wrapped in this history");
+    }
 }
 
 /* ---- teardown: flush, destroy, compare ----------------------------------- */
@@ -315,9 +338,12 @@ static void teardown_destroy(World *w)
         Host *h = w->host[i];
 
         world_pump(w, h);
-        for (uint32_t k = 0; k < h->mr_count; k++) {
-            if (h->mr[k].alive) {
-                host_mr_destroy(&h->mr[k]);
+        /* A region is busy while a window is bound to it. */
+        for (unsigned windows = 2; windows--;) {
+            for (uint32_t k = 0; k < h->mr_count; k++) {
+                if (h->mr[k].alive && h->mr[k].window == windows) {
+                    host_mr_destroy(&h->mr[k]);
+                }
             }
         }
         if (roce_pd_users(h->roce, 7) || roce_pd_users(h->roce, 8)) {
@@ -342,9 +368,7 @@ static void unknown_effect(World *w, SimQp *qp, uint32_t index)
     const SimSend *s = &qp->send[index];
     unsigned there = qp->peer->host->number;
     bool one_sided = !opcode_is_send(s->opcode);
-    bool to_arena = one_sided && s->opcode != FAKERNIC_SQ_RDMA_WRITE &&
-                    s->opcode != FAKERNIC_SQ_RDMA_WRITE_IMM &&
-                    s->opcode != FAKERNIC_SQ_ATOMIC_WRITE;
+    bool to_arena = one_sided && !opcode_is_write(s->opcode);
 
     if (to_arena) {
         for (unsigned i = 0; i < s->sge_count; i++) {
@@ -355,14 +379,14 @@ static void unknown_effect(World *w, SimQp *qp, uint32_t index)
         w->shared_adds[there]++;
     }
     /* Nothing at or behind a planned error is executed, ever. */
-    if (s->executed || !one_sided || s->opcode == FAKERNIC_SQ_RDMA_READ ||
+    if (s->executed || !s->zone || opcode_is_read(s->opcode) ||
         (qp->planned >= 0 && index >= (uint32_t)qp->planned)) {
         return;
     }
     if (s->shared) {
         w->shared_maybe[there]++;
     } else {
-        mark_unknown(qp->zone, s->zone_offset, s->length);
+        mark_unknown(s->zone, s->zone_offset, s->length);
     }
 }
 
@@ -376,10 +400,10 @@ static void settle_sends(World *w, SimQp *qp)
         } else if (qp->type == FAKERNIC_QP_UC &&
                    (s->opcode == FAKERNIC_SQ_RDMA_WRITE ||
                     s->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM)) {
-            mr_put(qp->zone, qp->peer->host->expected, s->zone_offset, s->data,
+            mr_put(s->zone, qp->peer->host->expected, s->zone_offset, s->data,
                    s->length);
-            if (w->link.faults || model_may_break(qp)) {
-                mark_unknown(qp->zone, s->zone_offset, s->length);
+            if (model_unreliable(qp)) {
+                mark_unknown(s->zone, s->zone_offset, s->length);
             }
         }
     }
@@ -509,7 +533,7 @@ bool world_history(World *w)
 {
     history_life(w);
     for (uint32_t i = 1; i < w->options.lives && !w->failed; i++) {
-        workload_next_life(w);
+        inject_next_life(w);
         history_life(w);
     }
     if (!w->failed) {

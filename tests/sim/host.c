@@ -1,319 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fake host: guest memory, queues, and the operations an engine asks for.
- *
- * Guest memory comes in three images of the same layout: what is there, what
- * the model expects there, and which bytes it cannot know. Regions are made of
- * pages in random order with unused pages between them, so that a byte written
- * to the wrong place changes something that nobody expects to change. Every DMA
- * outside of memory is a failure; inside of [dma_fail_lo, dma_fail_hi) it fails
- * on command.
+ * A fake host: queues, work requests, queue pairs, and what an engine reports.
+ * Its memory is in memory.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
-
-#define SMALL_PAGE 4096u
-#define HOST_IMAGE ((size_t)SIM_BLOCKS * SIM_BLOCK)
-
-/* Images are reused from world to world: one world exists at a time. */
-static uint8_t *host_images[SIM_HOSTS][3];
-
-/* ---- memory -------------------------------------------------------------- */
-
-static uint64_t host_block_new(Host *h)
-{
-    uint64_t base = (uint64_t)h->block_count * SIM_BLOCK;
-    uint64_t fill = h->world->seed ^ (base << 8) ^ h->number;
-    uint64_t *word = (uint64_t *)(void *)(h->memory + base);
-
-    if (h->block_count >= SIM_BLOCKS) {
-        world_fail(h->world, "the simulator's guest memory is exhausted");
-        return 0;
-    }
-    h->block_count++;
-    for (unsigned i = 0; i < SIM_BLOCK / 8; i++) {
-        word[i] = (fill += 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
-    }
-    memcpy(h->expected + base, h->memory + base, SIM_BLOCK);
-    memset(h->unknown + base, 0, SIM_BLOCK);
-    return base;
-}
-
-/* Opens two blocks, leaves every fifth page as a guard, shuffles the rest. */
-static uint64_t host_small_page(Host *h)
-{
-    if (!h->small_page_count) {
-        for (unsigned block = 0; block < 2; block++) {
-            uint64_t base = host_block_new(h);
-
-            for (unsigned i = 0; i < SIM_BLOCK / SMALL_PAGE; i++) {
-                if (i % 5) {
-                    h->small_page[h->small_page_count++] =
-                        base + i * SMALL_PAGE;
-                }
-            }
-        }
-        for (uint32_t i = h->small_page_count - 1; i; i--) {
-            uint32_t j = rng_below(&h->world->rng, i + 1);
-            uint64_t swap = h->small_page[i];
-
-            h->small_page[i] = h->small_page[j];
-            h->small_page[j] = swap;
-        }
-    }
-    return h->small_page[--h->small_page_count];
-}
-
-SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
-{
-    World *w = h->world;
-    SimMr *mr = &h->mr[h->mr_count++];
-    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pdn = pdn,
-                        .access = access, .length = length };
-    int status;
-
-    if (h->mr_count >= SIM_MRS) {
-        world_fail(w, "the simulator's region table is full");
-        h->mr_count--;
-    }
-    mr->host = h;
-    mr->pdn = pdn;
-    mr->access = access;
-    mr->length = length;
-    mr->page_shift = rng_pct(&w->rng, 25) ? 16 : 12;
-    mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
-    mr->page_count = (uint32_t)(((mr->iova & ((1u << mr->page_shift) - 1)) +
-                                 length - 1) >> mr->page_shift) + 1;
-    mr->pages = world_alloc(w, mr->page_count * sizeof(uint64_t));
-    for (uint32_t i = 0; i < mr->page_count; i++) {
-        mr->pages[i] = SIM_DMA_BASE(h->number) +
-                       (mr->page_shift == 16 ? host_block_new(h)
-                                             : host_small_page(h));
-    }
-    init.tag = (uint8_t)rng_next(&w->rng);
-    init.page_shift = mr->page_shift;
-    init.iova = mr->iova;
-    init.page_count = mr->page_count;
-    init.pages = malloc(mr->page_count * sizeof(uint64_t));
-    memcpy(init.pages, mr->pages, mr->page_count * sizeof(uint64_t));
-    status = roce_mr_create(h->roce, &init, &mr->key);
-    if (status != FAKERNIC_CMD_OK) {
-        free(init.pages);
-        world_fail(w, "roce_mr_create: %d", status);
-    } else if ((mr->key & 0xff) != init.tag || mr->key < 256) {
-        world_fail(w, "roce_mr_create returned key %08x for tag %02x",
-                   mr->key, init.tag);
-    }
-    mr->alive = true;
-    return mr;
-}
-
-SimMr *host_fast_mr_new(Host *h, uint32_t pages)
-{
-    SimMr *mr = &h->mr[h->mr_count++];
-    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = 7,
-                        .page_count = pages, .tag = 0x77 };
-    int status = roce_mr_create(h->roce, &init, &mr->key);
-
-    if (status != FAKERNIC_CMD_OK) {
-        world_fail(h->world, "roce_mr_create of FAST_REG: %d", status);
-    }
-    mr->host = h;
-    mr->pdn = 7;
-    mr->alive = true;
-    return mr;
-}
-
-SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access)
-{
-    World *w = base->host->world;
-    SimMr *mr = world_alloc(w, sizeof(*mr));
-
-    *mr = (SimMr){ .host = base->host, .pdn = 7, .page_shift = 12,
-                   .length = length, .access = access };
-    mr->key = (base->key & ~0xffu) | (uint8_t)rng_next(&w->rng);
-    mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
-    mr->page_count = (uint32_t)(((mr->iova & 4095) + length - 1) >> 12) + 1;
-    mr->pages = world_alloc(w, mr->page_count * sizeof(uint64_t));
-    for (uint32_t i = 0; i < mr->page_count; i++) {
-        mr->pages[i] = SIM_DMA_BASE(base->host->number) +
-                       host_small_page(base->host);
-    }
-    return mr;
-}
-
-SimMr *host_mw_new(Host *h, uint8_t type)
-{
-    SimMr *mw = &h->mr[h->mr_count++];
-    int status = roce_mw_create(h->roce, type, 0x42, 7, &mw->key);
-
-    if (status != FAKERNIC_CMD_OK) {
-        world_fail(h->world, "roce_mw_create: %d", status);
-    }
-    mw->host = h;
-    mw->window = true;
-    mw->pdn = 7;
-    mw->alive = true;
-    return mw;
-}
-
-SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
-                    uint64_t length, uint32_t access)
-{
-    SimMr *next = world_alloc(mw->host->world, sizeof(*next));
-    uint64_t skip = ((mr->iova & ((1ull << mr->page_shift) - 1)) + offset) >>
-                    mr->page_shift;
-
-    *next = *mr;
-    next->key = (mw->key & ~0xffu) | (uint8_t)(mw->key + 1);
-    next->iova = mr->iova + offset;
-    next->length = length;
-    next->access = access;
-    next->pages = mr->pages + skip;
-    next->page_count = mr->page_count - (uint32_t)skip;
-    return next;
-}
-
-void host_mr_destroy(SimMr *mr)
-{
-    int status = mr->window ? roce_mw_destroy(mr->host->roce, mr->key)
-                            : roce_mr_destroy(mr->host->roce, mr->key);
-
-    if (status != FAKERNIC_CMD_OK) {
-        world_fail(mr->host->world, "roce_mr_destroy: %d", status);
-    }
-    mr->alive = false;
-}
-
-/* Finds the image offset of a region's byte, and how many follow it there. */
-static size_t mr_locate(const SimMr *mr, uint64_t offset, size_t *run)
-{
-    uint64_t size = 1ull << mr->page_shift;
-    uint64_t at = (mr->iova & (size - 1)) + offset;
-
-    *run = (size_t)(size - (at & (size - 1)));
-    return (size_t)(mr->pages[at >> mr->page_shift] -
-                    SIM_DMA_BASE(mr->host->number) + (at & (size - 1)));
-}
-
-void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
-            size_t len)
-{
-    uint8_t *out = buf;
-    size_t run, at;
-
-    for (; len; len -= run, offset += run, out += run) {
-        at = mr_locate(mr, offset, &run);
-        run = run < len ? run : len;
-        memcpy(out, image + at, run);
-    }
-}
-
-void mr_put(const SimMr *mr, uint8_t *image, uint64_t offset, const void *buf,
-            size_t len)
-{
-    const uint8_t *in = buf;
-    size_t run, at;
-
-    for (; len; len -= run, offset += run, in += run) {
-        at = mr_locate(mr, offset, &run);
-        run = run < len ? run : len;
-        memcpy(image + at, in, run);
-    }
-}
-
-void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
-             size_t len)
-{
-    size_t run, at;
-
-    for (; len; len -= run, offset += run) {
-        at = mr_locate(mr, offset, &run);
-        run = run < len ? run : len;
-        memset(image + at, byte, run);
-    }
-}
-
-/* ---- RoceHostOps: memory ------------------------------------------------- */
-
-static uint8_t *host_dma(Host *h, uint64_t address, size_t len)
-{
-    uint64_t base = SIM_DMA_BASE(h->number);
-    uint64_t size = (uint64_t)h->block_count * SIM_BLOCK;
-
-    if (len == 0 || address < base || address - base >= size ||
-        len > size - (address - base)) {
-        world_fail(h->world, "host %u: DMA of %zu bytes at %llx is outside "
-                   "of memory", h->number, len, (unsigned long long)address);
-        return NULL;
-    }
-    if (address < h->dma_fail_hi && address + len > h->dma_fail_lo) {
-        return NULL;
-    }
-    return h->memory + (address - base);
-}
-
-static bool host_dma_read(void *host, uint64_t address, void *buf, size_t len)
-{
-    uint8_t *p = host_dma(host, address, len);
-
-    if (p) {
-        memcpy(buf, p, len);
-    }
-    return p != NULL;
-}
-
-static bool host_dma_write(void *host, uint64_t address, const void *buf,
-                           size_t len)
-{
-    uint8_t *p = host_dma(host, address, len);
-
-    if (p) {
-        memcpy(p, buf, len);
-    }
-    return p != NULL;
-}
-
-static bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
-{
-    uint8_t *p = host_dma(host, address, 8);
-    uint64_t value, boundary = op->swap_mask_or_boundary, a, b;
-
-    if (!p) {
-        return false;
-    }
-    if (address % 8) {
-        world_fail(((Host *)host)->world, "unaligned atomic");
-    }
-    memcpy(&value, p, 8);
-    op->original = value;
-    switch (op->opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-        value = value == op->compare ? op->swap_or_add : value;
-        break;
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        value += op->swap_or_add;
-        break;
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-        if (!((value ^ op->compare) & op->compare_mask)) {
-            value = (value & ~op->swap_mask_or_boundary) |
-                    (op->swap_or_add & op->swap_mask_or_boundary);
-        }
-        break;
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        /* No carry crosses a boundary bit (each the top of a field). */
-        a = value & ~boundary;
-        b = op->swap_or_add & ~boundary;
-        value = (a + b) ^ ((value ^ op->swap_or_add) & boundary);
-        break;
-    default:
-        world_fail(((Host *)host)->world, "atomic opcode %u", op->opcode);
-    }
-    memcpy(p, &value, 8);
-    return true;
-}
 
 /* ---- RoceHostOps: work requests ------------------------------------------ */
 
@@ -345,10 +38,23 @@ bool opcode_is_atomic(uint8_t opcode)
            opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
 }
 
+bool opcode_is_read(uint8_t opcode)
+{
+    return opcode == FAKERNIC_SQ_RDMA_READ ||
+           opcode == FAKERNIC_SQ_RDMA_READ_INV;
+}
+
+bool opcode_is_write(uint8_t opcode)
+{
+    return opcode == FAKERNIC_SQ_RDMA_WRITE ||
+           opcode == FAKERNIC_SQ_RDMA_WRITE_IMM ||
+           opcode == FAKERNIC_SQ_ATOMIC_WRITE;
+}
+
 static void host_build_remote(const SimQp *qp, const SimSend *s,
                               uint64_t *address, uint32_t *rkey)
 {
-    const SimMr *mr = qp->zone;
+    const SimMr *mr = s->zone;
 
     if (s->shared) {
         mr = qp->peer->host->counter;
@@ -359,7 +65,7 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     }
     *address = mr->iova + s->zone_offset;
     *rkey = mr->key;
-    if (mr != qp->zone && (opcode_is_atomic(s->opcode) ||
+    if (mr != s->zone && (opcode_is_atomic(s->opcode) ||
                            s->opcode == FAKERNIC_SQ_ATOMIC_WRITE)) {
         *address &= ~7ull;
     }
@@ -381,7 +87,8 @@ static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
     const Host *peer = to->host;
 
     *av = (RoceAv){ .sgid_index = qp->gid_index, .hop_limit = 64,
-                    .traffic_class = 0, .sl = qp->gid_index & 3 };
+                    .traffic_class = qp->traffic_class,
+                    .sl = qp->gid_index & 3 };
     memcpy(av->dgid, peer->gid[qp->gid_index], 16);
     memcpy(av->dmac, peer->mac, 6);
     if (qp->qpn & 1) {
@@ -413,6 +120,24 @@ static void host_build_key(const SimQp *qp, const SimSend *s, RoceSendWr *wr)
     (void)qp;
 }
 
+static void host_build_datagram(const SimQp *qp, const SimSend *s,
+                                RoceSendWr *wr)
+{
+    bool gsi = s->ud_dest && s->ud_dest->type == FAKERNIC_QP_GSI;
+
+    if (s->ud_dest) {
+        host_build_av(qp, s->ud_dest, &wr->ud.av);
+        wr->ud.dest_qpn = s->ud_dest->qpn;
+    } else if (s->group) {
+        host_build_av(qp, qp, &wr->ud.av);
+        memcpy(wr->ud.av.dgid, s->group->gid[qp->gid_index & 1], 16);
+        frame_group_mac(wr->ud.av.dgid, wr->ud.av.dmac);
+        wr->ud.dest_qpn = 0xffffff;
+    }
+    wr->ud.qkey = gsi ? 0x80010000u : SIM_QKEY;
+    wr->ud.qkey ^= s->error == SIM_ERR_QKEY ? 1 : 0;
+}
+
 static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
 {
     const SimSend *s = &qp->send[index];
@@ -437,12 +162,11 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
                                               i == s->sge_count - 1u);
         }
     }
-    if (s->ud_dest) {
-        host_build_av(qp, s->ud_dest, &wr->ud.av);
-        wr->ud.dest_qpn = s->ud_dest->qpn;
-        wr->ud.qkey = s->ud_dest->type == FAKERNIC_QP_GSI ? 0x80010000u
-                                                          : SIM_QKEY;
-        wr->ud.qkey ^= s->error == SIM_ERR_QKEY ? 1 : 0;
+    if (qp->type == FAKERNIC_QP_RAW_PACKET) {
+        return;
+    }
+    if (!qp->conn) {
+        host_build_datagram(qp, s, wr);
     } else if (opcode_is_atomic(s->opcode)) {
         host_build_remote(qp, s, &wr->atomic.remote_address,
                           &wr->atomic.rkey);
@@ -596,21 +320,14 @@ static void host_set_gids(Host *h)
 
 Host *host_new(World *w, unsigned number)
 {
-    RoceLimits limits = { .max_qp = 64, .max_mr = 512, .max_mcast_groups = 4,
+    RoceLimits limits = { .max_qp = 64, .max_mr = 1024, .max_mcast_groups = 4,
                           .gid_count = 4, .max_rd_atomic = 16,
                           .max_sends = (uint16_t)w->options.max_sends };
     Host *h = calloc(1, sizeof(*h));
 
     h->world = w;
     h->number = number;
-    for (unsigned i = 0; i < 3; i++) {
-        if (!host_images[number][i]) {
-            host_images[number][i] = calloc(1, HOST_IMAGE);
-        }
-    }
-    h->memory = host_images[number][0];
-    h->expected = host_images[number][1];
-    h->unknown = host_images[number][2];
+    host_memory_open(h);
     memcpy(h->mac, (uint8_t[]){ 0x52, 0x54, 0, 0, 0, (uint8_t)(number + 1) },
            6);
     h->wake = ROCE_TIME_NEVER;
@@ -638,9 +355,12 @@ SimQp *host_find_qp(Host *h, uint32_t qpn)
 {
     World *w = h->world;
 
-    for (uint32_t i = 0; i < w->qp_count; i++) {
-        if (w->qp[i].host == h && w->qp[i].qpn == qpn) {
-            return &w->qp[i];
+    /* The newest first: it may have taken over the number of an older one. */
+    for (uint32_t i = w->qp_count; i; i--) {
+        SimQp *qp = &w->qp[i - 1];
+
+        if (qp->qpn == qpn && qp->host == h && !qp->unborn) {
+            return qp;
         }
     }
     return NULL;
@@ -657,36 +377,56 @@ SimRq *host_rq_new(Host *h, bool shared)
     return rq;
 }
 
-SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
+SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
 {
     World *w = h->world;
-    SimQp *qp = &w->qp[w->qp_count];
-    RoceQpInit init = { .type = type, .has_sq = true, .has_rq = !rq->srqn,
-                        .srqn = rq->srqn, .pdn = 7 };
-    int status;
+    SimQp *qp = &w->qp[w->qp_count++];
 
     *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pdn = 7,
-                   .alive = true };
-    qp->send_cqn = init.send_cqn = h->next_cqn++;
-    qp->recv_cqn = init.recv_cqn =
-        rng_pct(&w->rng, 50) ? h->next_cqn++ : init.send_cqn;
+                   .unborn = true, .silent = true };
     qp->mtu = (uint8_t)(w->options.mtu ? w->options.mtu
                                        : rng_range(&w->rng, 1, 5));
     qp->gid_index = (uint16_t)rng_below(&w->rng, 2) +
                     (rng_pct(&w->rng, w->options.vlan_pct) ? 2 : 0);
-    /* Near the wrap more often than not. */
-    qp->sq_psn = rng_pct(&w->rng, 70)
-                 ? 0xfffff0 + rng_below(&w->rng, 16)
-                 : (uint32_t)rng_next(&w->rng) & 0xffffff;
-    if (w->options.psn) {
-        qp->sq_psn = w->options.psn;
+    /* ECN-capable, by the application's word. */
+    if (rng_pct(&w->rng, w->options.ect_pct)) {
+        qp->traffic_class = (uint8_t)(rng_below(&w->rng, 64) << 2 |
+                                      rng_range(&w->rng, 1, 2));
     }
+    return qp;
+}
+
+/* Just before the wrap more often than not. */
+static uint32_t first_psn(World *w)
+{
+    if (w->options.psn) {
+        return w->options.psn;
+    }
+    if (w->options.wrap && w->qp_count == 1) {
+        return 0xffffff;
+    }
+    return rng_pct(&w->rng, 80) ? 0xffffff - rng_below(&w->rng, 12)
+                                : (uint32_t)rng_next(&w->rng) & 0xffffff;
+}
+
+SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
+{
+    World *w = h->world;
+    SimQp *qp = host_qp_unborn(h, type, rq);
+    RoceQpInit init = { .type = type, .has_sq = true, .has_rq = !rq->srqn,
+                        .srqn = rq->srqn, .pdn = 7 };
+    int status;
+
+    qp->send_cqn = init.send_cqn = h->next_cqn++;
+    qp->recv_cqn = init.recv_cqn =
+        rng_pct(&w->rng, 50) ? h->next_cqn++ : init.send_cqn;
+    qp->sq_psn = first_psn(w);
+    qp->unborn = qp->silent = false;
+    qp->alive = true;
     status = roce_qp_create(h->roce, &init, &qp->qpn);
     if (status != FAKERNIC_CMD_OK) {
         world_fail(w, "roce_qp_create type %u: %d", type, status);
-        return qp;
     }
-    w->qp_count++;
     return qp;
 }
 
@@ -716,6 +456,18 @@ int host_modify_state(SimQp *qp, uint8_t state)
     return status;
 }
 
+static void host_connect_raw(SimQp *qp)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_INIT, .port = 1 };
+
+    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT),
+                &attr);
+    attr.state = FAKERNIC_QPS_RTR;
+    host_modify(qp, FAKERNIC_QP_ATTR_STATE, &attr);
+    attr.state = FAKERNIC_QPS_RTS;
+    host_modify(qp, FAKERNIC_QP_ATTR_STATE, &attr);
+}
+
 static void host_connect_datagram(SimQp *qp)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_INIT, .port = 1,
@@ -723,6 +475,10 @@ static void host_connect_datagram(SimQp *qp)
                         .qkey = qp->type == FAKERNIC_QP_GSI ? 0x80010000u
                                                             : SIM_QKEY };
 
+    if (qp->type == FAKERNIC_QP_RAW_PACKET) {
+        host_connect_raw(qp);
+        return;
+    }
     qp->mtu = FAKERNIC_MTU_4096;
     host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
                                FAKERNIC_QP_ATTR_PKEY_INDEX |
@@ -794,13 +550,25 @@ void host_qp_destroy(SimQp *qp)
     qp->silent = true;
 }
 
+/* What waits for a queue that will not go on waits no longer. */
+static bool host_gate_open(const SimSend *s)
+{
+    return !s->after || s->after->done > s->after_index || s->after->silent ||
+           s->after->sq_broken;
+}
+
 void host_post_send(SimQp *qp, uint32_t count)
 {
     World *w = qp->world;
 
+    qp->gated = false;
     for (uint32_t i = 0; i < count && qp->posted < qp->life_end; i++) {
         const SimSend *s = &qp->send[qp->posted];
 
+        if (!host_gate_open(s)) {
+            qp->gated = true;
+            break;
+        }
         world_log(w, qp->host->number, LOG_POST_SEND, qp->qpn, qp->posted,
                   s->length, s->opcode, s->flags);
         qp->posted++;

@@ -29,16 +29,17 @@ static void link_deliver(World *w, unsigned to, RoceTime time,
 }
 
 /* Flips one to three bits, or damages up to 32 bits in a row: what a CRC32
- * finds for certain. The MAC addresses are spared: FCS guards them. */
+ * finds for certain. The Ethernet header is spared: FCS guards it. */
 static void link_corrupt(World *w, uint8_t *frame, size_t len)
 {
-    uint32_t bits = (uint32_t)(len - 14) * 8;
-    uint32_t at = 14 * 8 + rng_below(&w->rng, bits);
+    uint32_t head = frame[12] == 0x81 ? 18 : 14;
+    uint32_t bits = (uint32_t)(len - head) * 8;
+    uint32_t at = head * 8 + rng_below(&w->rng, bits);
 
     if (rng_pct(&w->rng, 50)) {
         for (unsigned i = rng_range(&w->rng, 1, 3); i; i--) {
             frame[at / 8] ^= (uint8_t)(1u << (at % 8));
-            at = 14 * 8 + rng_below(&w->rng, bits);
+            at = head * 8 + rng_below(&w->rng, bits);
         }
         return;
     }
@@ -62,6 +63,27 @@ static bool link_loses(World *w, unsigned from)
     return rng_ppm(&w->rng, w->options.loss_ppm);
 }
 
+/* A port flaps: for a while its host neither sends nor receives. */
+static bool link_down(World *w, unsigned from, unsigned to)
+{
+    LinkState *l = &w->link;
+
+    if (rng_ppm(&w->rng, w->options.flap_ppm)) {
+        unsigned port = rng_pct(&w->rng, 50) ? from : to;
+        RoceTime length = (RoceTime)rng_range(&w->rng, 1,
+                                              w->options.flap_us) * US;
+
+        l->down_until[port] = w->now + length;
+        world_log(w, port, LOG_FLAP, (uint32_t)(length / US), 0, 0, 0, 0);
+    }
+    return w->now < l->down_until[from] || w->now < l->down_until[to];
+}
+
+bool link_takes(World *w, unsigned to)
+{
+    return !link_faulty(w) || w->now >= w->link.down_until[to];
+}
+
 /* Chance's share; may change the frame. False: it is lost. */
 static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
                         size_t *len, RoceTime *arrival)
@@ -69,7 +91,7 @@ static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
     const SimOptions *o = &w->options;
     RoceTime late = (RoceTime)(o->reorder_us + 1) * US;
 
-    if (link_loses(w, from)) {
+    if (link_loses(w, from) || link_down(w, from, to)) {
         world_log(w, from, LOG_LOST, to, 0, (uint32_t)*len, 0, 0);
         w->link.faults++;
         return false;
@@ -87,6 +109,16 @@ static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
         w->link.faults++;
         w->link.duplicates++;
         link_deliver(w, to, *arrival + again, frame, *len);
+    }
+    /* FCS finds what happens to frames without an ICRC: they are lost. */
+    if (frame_is_raw(frame) &&
+        (rng_ppm(&w->rng, o->corrupt_ppm) || rng_ppm(&w->rng, o->truncate_ppm))) {
+        world_log(w, from, LOG_LOST, to, 2, (uint32_t)*len, 0, 0);
+        w->link.faults++;
+        return false;
+    }
+    if (frame_is_raw(frame)) {
+        return true;
     }
     if (rng_ppm(&w->rng, o->corrupt_ppm)) {
         link_corrupt(w, frame, *len);
@@ -177,42 +209,63 @@ static void link_forge(World *w, unsigned from, unsigned to,
     link_deliver(w, to, arrival + rng_below(&w->rng, 3) * 100, copy, len);
 }
 
-void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
-               bool loopback)
+/* One copy of a frame, to one host. */
+static void link_forward(World *w, unsigned from, unsigned to,
+                         const uint8_t *frame, size_t len)
 {
     uint8_t copy[ROCE_FRAME_MAX + 64];
-    int to = link_lookup(w, frame);
-    RoceTime arrival;
-    SimFrame f;
+    RoceTime arrival = link_arrival(w, from, to, len);
 
-    if (to < 0 || loopback != (to == (int)from)) {
-        world_fail(w, "host %u: frame to an unknown MAC, or loopback=%d wrong",
-                   from, loopback);
-        return;
-    }
-    frame_check(w, from, (unsigned)to, frame, len);
-    frame_parse(frame, len, &f);
-    world_log(w, from, LOG_TX, f.dest_qpn, f.psn, f.payload, f.opcode,
-              f.syndrome);
-    w->link.sent[from]++;
-    arrival = link_arrival(w, from, (unsigned)to, len);
-    if (link_faulty(w) && rng_ppm(&w->rng, w->options.hostile_ppm)) {
-        link_forge(w, from, (unsigned)to, frame, len, arrival);
+    if (link_faulty(w) && !frame_is_raw(frame) &&
+        rng_ppm(&w->rng, w->options.hostile_ppm)) {
+        link_forge(w, from, to, frame, len, arrival);
     }
     memcpy(copy, frame, len);
-    if (!link_script(w, from, (unsigned)to, copy, len, &arrival)) {
+    if (!link_script(w, from, to, copy, len, &arrival)) {
         return;
     }
-    if (link_faulty(w) &&
-        !link_impair(w, from, (unsigned)to, copy, &len, &arrival)) {
+    if (rng_ppm(&w->rng, w->options.ecn_ppm) && frame_mark(copy)) {
+        world_log(w, from, LOG_MARKED, to, 0, 0, 0, 0);
+        w->marks++;
+    }
+    if (link_faulty(w) && !link_impair(w, from, to, copy, &len, &arrival)) {
         return;
     }
     /* Ethernet pads short frames, and receivers must not mind. */
-    if (rng_ppm(&w->rng, w->options.pad_ppm)) {
+    if (!frame_is_raw(frame) && rng_ppm(&w->rng, w->options.pad_ppm)) {
         size_t pad = rng_range(&w->rng, 1, 46);
 
         memset(copy + len, rng_pct(&w->rng, 50) ? 0 : 0xa5, pad);
         len += pad;
     }
-    link_deliver(w, (unsigned)to, arrival, copy, len);
+    link_deliver(w, to, arrival, copy, len);
+}
+
+void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
+               bool loopback)
+{
+    int to = link_lookup(w, frame);
+    SimFrame f;
+
+    if (frame[0] & 1 ? to >= 0
+                     : to < 0 || loopback != (to == (int)from)) {
+        world_fail(w, "host %u: frame to an unknown MAC, or loopback=%d wrong",
+                   from, loopback);
+        return;
+    }
+    frame_check(w, from, to, frame, len);
+    frame_parse(frame, len, &f);
+    world_log(w, from, LOG_TX, f.dest_qpn, f.psn, f.payload, f.opcode,
+              f.syndrome);
+    w->link.sent[from]++;
+    if (to >= 0) {
+        link_forward(w, from, (unsigned)to, frame, len);
+        return;
+    }
+    /* To a group: the wire's copy to all others, or the engine's own. */
+    for (unsigned i = 0; i < SIM_HOSTS && w->host[i] && !w->failed; i++) {
+        if ((i == from) == loopback) {
+            link_forward(w, from, i, frame, len);
+        }
+    }
 }

@@ -664,8 +664,7 @@ static void error_state_flushes_late_receives(void)
 static void aim_at(SimMr *mr)
 {
     a->zone = mr;
-    a->shadow = world_alloc(w, mr->length);
-    mr_get(mr, mr->host->expected, 0, a->shadow, mr->length);
+    mr_shadow(mr);
 }
 
 static bool b_is_done(World *world)

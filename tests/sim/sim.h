@@ -7,15 +7,21 @@
  * of our own, so that one (class, seed) is one history, always. Files:
  *
  *   rng.h        the generator
+ *   world.c      virtual time, events, the log
  *   link.c       the switch and its faults
  *   frame.c      an independent parser of frames
  *   forge.c      a hostile peer
- *   host.c       the fake guest: RoceHostOps
- *   world.c      virtual time, events, the log
- *   workload.c   random programs
- *   model.c      the oracle
+ *   memory.c     the fake guest: memory and keys
+ *   host.c       the fake guest: queues, RoceHostOps
+ *   program.c    one request, one receive, and what they do to memory
+ *   keys.c       registrations and windows that come and go
+ *   datagrams.c  UD, GSI, multicast and raw packets
+ *   workload.c   random programs for all queue pairs
+ *   inject.c     when work is posted, and what is pulled away
+ *   model*.c     the oracle
  *   history.c    phases, checks at rest
  *   caps.c       what the engine can do
+ *   classes.c    kinds of histories
  *   swarm.c      histories by seed
  *   scenarios.c  named histories
  *
@@ -27,16 +33,18 @@
 #include "roce.h"
 #include "rng.h"
 
-#define SIM_HOSTS 4
-#define SIM_CONNS 24
-#define SIM_QPS (2 * SIM_CONNS + 2 * SIM_HOSTS)
-#define SIM_MRS 256
+#define SIM_HOSTS 8
+#define SIM_CONNS 48
+#define SIM_GROUPS 4                    /* multicast */
+#define SIM_QPS (2 * SIM_CONNS + 4 * SIM_HOSTS)
+#define SIM_MRS 512
 #define SIM_BLOCK 65536u                /* unit of guest memory */
 #define SIM_BLOCKS 1024u                /* most of them per host */
 #define SIM_DMA_BASE(h) (((uint64_t)(h) + 1) << 36)
 #define SIM_LOG 4096u                   /* log entries kept, power of two */
 #define SIM_GRH 40u
 #define SIM_QKEY 0x11111111u
+#define SIM_GRANTS 3                     /* FAST_REG, window of type 1, 2B */
 
 #define US 1000ll
 #define MS 1000000ll
@@ -59,6 +67,8 @@
     X(ud_no_recv_pct, 0) X(error_pct, 0) X(inject_pct, 0) X(harsh, 0) \
     X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
     X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) X(lease_pct, 0) \
+    X(ecn_ppm, 0) X(ect_pct, 0) X(flap_ppm, 0) X(flap_us, 0) \
+    X(grant_pct, 0) X(reborn_pct, 0) X(groups, 0) X(raw, 0) X(wrap, 0) \
     X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
 
@@ -68,10 +78,19 @@ typedef struct SimOptions {
 #undef SIM_OPTION_FIELD
 } SimOptions;
 
+/* A kind of histories (classes.c). */
+typedef struct SimClass {
+    const char *name;
+    void (*draw)(SimOptions *o, Rng *r);
+} SimClass;
+extern const SimClass sim_classes[];
+extern const unsigned sim_class_count;
+
 typedef struct World World;
 typedef struct Host Host;
 typedef struct SimQp SimQp;
 typedef struct SimConn SimConn;
+typedef struct SimGroup SimGroup;
 
 /* What the engine under test can do beyond the required services. */
 typedef enum SimCap {
@@ -111,6 +130,7 @@ typedef struct SimMr {
     bool window;
     uint32_t page_count;
     uint64_t *pages;            /* DMA addresses */
+    uint8_t *shadow;            /* as the programs so far leave it */
 } SimMr;
 
 /* A piece of a region; mr == NULL stands for a key that does not exist. */
@@ -158,15 +178,19 @@ typedef struct SimSend {
     SimMr *parent;              /* BIND_MW: the region below */
     uint32_t length;            /* of the message, or of the READ */
     uint32_t imm;
-    uint32_t zone_offset;       /* remote address, relative to the zone */
+    SimMr *zone;                /* one-sided: what it addresses there */
+    uint32_t zone_offset;       /* and where in it */
+    SimQp *after;               /* not posted before that send of this QP */
+    uint32_t after_index;       /* (the peer, or itself) has completed */
     uint64_t operand, compare, mask, compare_mask;      /* atomics */
     uint8_t *data;              /* message; READ: snapshot in program order */
     uint64_t original;          /* atomics: value before, in program order */
     uint64_t result;            /* atomics: value after */
     int32_t message;            /* number among those that consume a receive,
                                  * or -1 */
-    SimQp *ud_dest;             /* datagrams */
-    uint32_t ud_copies;         /* how often it arrived */
+    SimQp *ud_dest;             /* datagrams; NULL: */
+    SimGroup *group;            /* to all members */
+    uint8_t *copies;            /* how often it arrived, by member */
 } SimSend;
 
 typedef struct SimRecv {
@@ -201,6 +225,7 @@ struct SimQp {
     uint32_t qpn;
     uint8_t type;
     uint8_t mtu;                /* enum fakernic_mtu */
+    uint8_t traffic_class;
     uint16_t gid_index;
     uint32_t sq_psn;
     uint32_t send_cqn, recv_cqn;
@@ -227,23 +252,38 @@ struct SimQp {
     SimMr *zone;                /* in the peer's memory: what it may touch */
     SimMr *zone_ro;             /* the same without rights, another PD */
     SimMr *zone_pd;
-    uint8_t *shadow;            /* zone after the whole program so far */
+    SimMr *target;              /* one-sided requests go there for now */
     SimMr *fast;                /* FAST_REG key, used from time to time */
     SimMr *lease;               /* its present registration */
+    uint32_t lease_pending;     /* behind the READ that takes it back */
     bool lease_into;            /* for reads, not for messages */
+    SimMr *granted[SIM_GRANTS]; /* keys for the peer: FAST_REG, windows */
+    SimMr *granted_last[SIM_GRANTS];    /* their present registration */
+    SimMr *window_region;
+    bool gated;                 /* waits for SimSend.after */
+    bool unborn;                /* takes over its ancestor's number one day */
     uint32_t arena_used;
     SimMr *arena;               /* destinations of reads and atomics */
     /* receive side */
     SimRq *rq;
     uint32_t received;          /* messages that arrived */
     bool rq_failed;
+    uint32_t fault_send, fault_recv;    /* statuses by injections */
     bool planned_responder;     /* the peer's planned error ends this QP too */
+};
+
+/* A multicast group; a member is in it from the start to its end. */
+struct SimGroup {
+    uint8_t gid[2][16];         /* IPv6, IPv4 */
+    SimQp *member[2 * SIM_HOSTS];
+    uint32_t count;
 };
 
 struct SimConn {
     uint32_t number;
     SimQp *side[2];
     bool injected;              /* the host pulled something away */
+    SimConn *heir;              /* takes its QPs over after a RESET */
 };
 
 /* ---- host ---------------------------------------------------------------- */
@@ -296,10 +336,15 @@ typedef struct SimFrame {       /* as frame.c understands it */
 
 /* NULL, or what is wrong with a frame an engine made. */
 const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out);
-/* The same, against the QP it goes to. */
-void frame_check(World *w, unsigned from, unsigned to, const uint8_t *frame,
+/* The same, against the QP it goes to; to < 0: a group. */
+void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
                  size_t len);
+/* Congestion experienced, if the frame is ECN-capable (RFC 3168). */
+bool frame_mark(uint8_t *frame);
 const char *frame_opcode_name(uint8_t opcode);
+/* The MAC address of a group (RFC 1112, RFC 2464). */
+void frame_group_mac(const uint8_t gid[16], uint8_t mac[6]);
+bool frame_is_raw(const uint8_t *frame);  /* datagrams.c made it */
 /* Makes lengths, checksum and ICRC of a forged frame fit. */
 void frame_seal(uint8_t *frame, size_t len);
 
@@ -311,12 +356,14 @@ typedef struct LinkState {
     RoceTime wire_free[SIM_HOSTS];
     RoceTime last_arrival[SIM_HOSTS][SIM_HOSTS];
     uint32_t burst_left[SIM_HOSTS];
+    RoceTime down_until[SIM_HOSTS];     /* port flap */
     uint32_t in_flight;
     uint64_t faults;            /* how many were made */
     uint64_t duplicates;
     RoceTime mercy_until;
 } LinkState;
 
+bool link_takes(World *w, unsigned to);     /* its port is not down */
 void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
                bool loopback);
 
@@ -325,7 +372,7 @@ void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
 typedef enum SimLogKind {
     LOG_TRACE, LOG_TX, LOG_RX, LOG_LOST, LOG_DUPLICATED, LOG_CORRUPTED,
     LOG_TRUNCATED, LOG_DELAYED, LOG_POST_SEND, LOG_POST_RECV, LOG_FETCH_SEND,
-    LOG_FETCH_RECV, LOG_FORGED, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
+    LOG_FETCH_RECV, LOG_FORGED, LOG_MARKED, LOG_FLAP, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
 } SimLogKind;
 
 typedef struct SimLogEntry {
@@ -340,6 +387,7 @@ typedef enum SimEventKind {
     EV_POST_SEND,               /* an application posts */
     EV_POST_RECV,
     EV_INJECT,
+    EV_RECONNECT,               /* RESET in mid-flight, and a new life */
     EV_PAUSE,                   /* SQD, and back */
     EV_RESUME,
 } SimEventKind;
@@ -365,6 +413,12 @@ struct World {
     Host *host[SIM_HOSTS];
     SimConn conn[SIM_CONNS];
     uint32_t conn_count;
+    SimGroup group[SIM_GROUPS];
+    uint32_t group_count;
+    SimGroup everybody;         /* raw-packet QPs: broadcast */
+    uint32_t births;            /* heirs yet to come */
+    uint64_t wraps;             /* PSN 0 on the wire, behind ffffff */
+    uint64_t marks;             /* ECN */
     SimQp qp[SIM_QPS];
     uint32_t qp_count;
     SimRq rq[SIM_QPS + SIM_HOSTS];
@@ -405,10 +459,9 @@ bool world_run(World *w, RoceTime until, bool (*stop)(World *w));
 void world_pump(World *w, Host *host);
 bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
 
-/* ---- host.c -------------------------------------------------------------- */
+/* ---- memory.c ------------------------------------------------------------ */
 
-Host *host_new(World *w, unsigned number);
-void host_free(Host *h);
+void host_memory_open(Host *h);
 SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn);
 /* A FAST_REG key, and what one REG_MR makes of it (with a new tag). */
 SimMr *host_fast_mr_new(Host *h, uint32_t pages);
@@ -418,6 +471,8 @@ SimMr *host_mw_new(Host *h, uint8_t type);
 SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
                     uint64_t length, uint32_t access);
 void host_mr_destroy(SimMr *mr);
+/* Begins to keep in mind what programs do to a region. */
+void mr_shadow(SimMr *mr);
 /* Moves bytes between a buffer and an image (memory, expected, unknown). */
 void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
             size_t len);
@@ -425,10 +480,22 @@ void mr_put(const SimMr *mr, uint8_t *image, uint64_t offset, const void *buf,
             size_t len);
 void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
              size_t len);
+bool host_dma_read(void *host, uint64_t address, void *buf, size_t len);
+bool host_dma_write(void *host, uint64_t address, const void *buf, size_t len);
+bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
+
+/* ---- host.c -------------------------------------------------------------- */
+
+Host *host_new(World *w, unsigned number);
+void host_free(Host *h);
+/* With its number; without, for an heir. */
 SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
+SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq);
 SimRq *host_rq_new(Host *h, bool shared);
 bool opcode_is_send(uint8_t opcode);
 bool opcode_is_atomic(uint8_t opcode);
+bool opcode_is_read(uint8_t opcode);
+bool opcode_is_write(uint8_t opcode);   /* ATOMIC_WRITE too */
 /* RESET -> INIT -> RTR -> RTS. */
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
 int host_modify_state(SimQp *qp, uint8_t state);
@@ -438,30 +505,66 @@ void host_post_recv(SimRq *rq, uint32_t count);
 SimQp *host_find_qp(Host *h, uint32_t qpn);
 uint32_t mtu_bytes(uint8_t mtu);
 
-/* ---- workload.c ---------------------------------------------------------- */
+/* ---- program.c ----------------------------------------------------------- */
 
-void workload_build(World *w);
-void workload_event(World *w, const SimEvent *ev);
-/* For scenarios: hand-made programs. */
-SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type);
+extern SimMr arena_marker;      /* stands for an arena that is not made yet */
+uint32_t program_size(World *w, uint32_t mtu);
+uint8_t program_opcode(World *w, const SimQp *qp);
+uint8_t program_flags(World *w, uint8_t opcode, uint32_t length, bool last);
 SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
                            uint8_t flags);
+void program_share(SimQp *qp);
 SimRecv *workload_add_recv(SimRq *rq, uint32_t length);
+
+/* ---- keys.c -------------------------------------------------------------- */
+
 /* REG_MR, BIND_MW (parent set), LOCAL_INV of a key. */
 SimSend *workload_add_key(SimQp *qp, uint8_t opcode, SimMr *mr, SimMr *parent,
                           uint8_t flags);
-void workload_finish(World *w); /* creates the regions programs need */
-/* RESET and a new connection for each that is intact; work goes on. */
-void workload_next_life(World *w);
+void keys_prepare(SimQp *qp);
+/* REG_MR, requests that use it, and its invalidation. */
+void keys_lease(World *w, SimQp *qp);
+/* The peer opens a piece of its memory, the QP uses it, one of them closes. */
+void keys_grant(World *w, SimQp *qp);
 
-/* ---- model.c ------------------------------------------------------------- */
+/* ---- datagrams.c --------------------------------------------------------- */
+
+void datagrams_build(World *w);
+void raw_build(World *w);
+
+/* ---- workload.c ---------------------------------------------------------- */
+
+void workload_build(World *w);
+void workload_host(Host *h);            /* its regions for all */
+bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e);
+SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type);
+void workload_finish(World *w); /* creates the regions programs need */
+
+/* ---- inject.c ------------------------------------------------------------ */
+
+void inject_schedule(World *w);
+void inject_event(World *w, const SimEvent *ev);
+/* A completion: what waited for it is posted now. */
+void inject_completed(SimQp *qp);
+/* RESET and a new connection for each that is intact; work goes on. */
+void inject_next_life(World *w);
+
+/* ---- model.c, model_recv.c, history.c ------------------------------------ */
+
+#define BIT(status) (1u << (status))
+#define ANY_STATUS 0xffffffffu
 
 void model_complete(Host *h, const RoceCompletion *c);
+void model_send(SimQp *qp, const RoceCompletion *c);
+/* Sends before 'end' are known to have been executed. */
+void model_executed(SimQp *qp, uint32_t end);
 void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err);
 bool model_all_done(World *w);
 void model_final(World *w);     /* after quiescence */
 void model_teardown(World *w);  /* flush, destroy, compare memory */
 bool model_may_break(const SimQp *qp);
+bool model_may_drop(const World *w);    /* datagrams */
+bool model_unreliable(const SimQp *qp);
 /* The whole life of a history: run, faults, liveness, final checks. */
 bool world_history(World *w);
 

@@ -17,11 +17,6 @@
 
 #include "sim.h"
 
-typedef struct SwarmClass {
-    const char *name;
-    void (*draw)(SimOptions *o, Rng *r);
-} SwarmClass;
-
 typedef struct SwarmArgs {
     const char *class_name, *seeds_file, *program;
     uint64_t seed, first;
@@ -79,229 +74,9 @@ static bool options_set(SimOptions *o, const char *text)
     return false;
 }
 
-/* ---- classes ------------------------------------------------------------- */
-
-static void draw_shape(SimOptions *o, Rng *r)
-{
-    o->hosts = rng_pct(r, 75) ? 2 : rng_range(r, 1, 4);
-    o->conns = rng_range(r, 1, rng_pct(r, 70) ? 2 : 5);
-    o->loopback_pct = rng_pct(r, 20) ? 50 : 0;
-    o->sends = rng_range(r, 1, 24);
-    o->max_size = rng_pct(r, 6) ? 65536 : rng_pct(r, 50) ? 8192 : 2048;
-    o->max_sends = 1u << rng_range(r, 0, 6);
-    o->vlan_pct = rng_pct(r, 20) ? 50 : 0;
-    o->delay_ns = rng_range(r, 0, 20000);
-    o->jitter_ns = rng_pct(r, 30) ? rng_range(r, 0, 20000) : 0;
-    o->rate_mbps = rng_pct(r, 40) ? rng_range(r, 1000, 40000) : 0;
-    o->tx_burst = rng_pct(r, 50) ? rng_range(r, 1, 4) : 0;
-    o->tick_late_ns = rng_pct(r, 30) ? rng_range(r, 0, 500000) : 0;
-    o->post_gap_us = rng_pct(r, 50) ? rng_range(r, 0, 5)
-                                    : rng_range(r, 5, 200);
-    o->rd_atomic = rng_pct(r, 40) ? 1 : rng_range(r, 1, 16);
-    o->unsignaled_pct = rng_pct(r, 60) ? rng_range(r, 0, 90) : 0;
-    o->fence_pct = rng_pct(r, 40) ? rng_range(r, 0, 60) : 0;
-    o->srq_pct = rng_pct(r, 15) ? 60 : 0;
-    o->pad_ppm = rng_pct(r, 20) ? 300000 : 0;
-    if (rng_pct(r, 20)) {
-        o->send_weight = rng_range(r, 0, 4) + 1;
-        o->read_weight = rng_range(r, 0, 8);
-        o->write_weight = rng_range(r, 0, 4);
-        o->atomic_weight = rng_range(r, 0, 8);
-    }
-    o->lease_pct = rng_pct(r, 20) ? rng_range(r, 5, 50) : 0;
-    o->lives = rng_pct(r, 15) ? 2 : 1;
-    o->nop_pct = rng_pct(r, 20) ? rng_range(r, 1, 40) : 0;
-    o->pause_pct = rng_pct(r, 20) ? 60 : 0;
-    o->timeout = 18;
-}
-
-static void draw_faults(SimOptions *o, Rng *r)
-{
-    o->faults_ms = rng_range(r, 1, 200);
-    o->timeout = rng_range(r, 7, 12);
-    o->loss_ppm = rng_pct(r, 70) ? rng_range(r, 0, rng_pct(r, 20) ? 300000
-                                                                  : 80000) : 0;
-    if (rng_pct(r, 20)) {
-        o->burst_ppm = rng_range(r, 1000, 20000);
-        o->burst_len = rng_range(r, 1, 20);
-    }
-    o->dup_ppm = rng_pct(r, 50) ? rng_range(r, 0, 200000) : 0;
-    if (rng_pct(r, 50)) {
-        o->reorder_ppm = rng_range(r, 0, 200000);
-        o->reorder_us = rng_range(r, 1, rng_pct(r, 20) ? 2000 : 100);
-    }
-    o->corrupt_ppm = rng_pct(r, 40) ? rng_range(r, 0, 60000) : 0;
-    o->truncate_ppm = rng_pct(r, 30) ? rng_range(r, 0, 40000) : 0;
-}
-
-static void draw_rnr(SimOptions *o, Rng *r)
-{
-    o->late_recv_pct = rng_range(r, 30, 100);
-    o->late_recv_us = rng_range(r, 10, 5000);
-    o->rnr_timer = rng_range(r, 1, 12);
-}
-
-static void draw_clean(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-}
-
-static void draw_lossy(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    draw_faults(o, r);
-}
-
-static void draw_rnr_clean(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    draw_rnr(o, r);
-}
-
-static void draw_rnr_lossy(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    draw_faults(o, r);
-    draw_rnr(o, r);
-}
-
-static void draw_datagram(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    o->conns = rng_below(r, 2);
-    o->datagrams = rng_range(r, 1, 60);
-    o->gsi_pct = rng_pct(r, 30) ? 60 : 0;
-    if (rng_pct(r, 60)) {
-        draw_faults(o, r);
-        o->ud_no_recv_pct = rng_pct(r, 50) ? rng_below(r, 60) : 0;
-    }
-    o->error_pct = rng_pct(r, 30) ? 50 : 0;
-    o->lives = rng_range(r, 1, 2);
-}
-
-static void draw_errors(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    o->error_pct = 90;
-    o->timeout = 12;
-}
-
-static void draw_errors_lossy(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    draw_faults(o, r);
-    if (rng_pct(r, 30)) {
-        draw_rnr(o, r);
-    }
-    o->error_pct = 90;
-}
-
-static void draw_teardown(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    if (rng_pct(r, 60)) {
-        draw_faults(o, r);
-    }
-    if (rng_pct(r, 30)) {
-        draw_rnr(o, r);
-    }
-    o->timeout = rng_range(r, 7, 12);
-    o->inject_pct = 80;
-}
-
-static void draw_harsh(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    draw_faults(o, r);
-    draw_rnr(o, r);
-    o->harsh = 1;
-    o->mercy = 0;
-    o->retry_cnt = rng_range(r, 0, 3);
-    o->rnr_retry = rng_range(r, 0, 6);
-    if (rng_pct(r, 30)) {
-        o->error_pct = 50;
-    }
-}
-
-/* Long messages: windows full, ACKs asked for in their middle. */
-static void draw_bulk(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    o->conns = rng_range(r, 1, 2);
-    o->sends = rng_range(r, 1, 4);
-    o->max_size = rng_range(r, 100000, 1000000);
-    if (rng_pct(r, 60)) {
-        draw_faults(o, r);
-        o->loss_ppm /= 10;
-        o->reorder_ppm /= 10;
-        o->burst_ppm /= 10;
-        /* Longer than a message takes on the slowest wire here, or the
-         * requester repeats what is merely on its way. */
-        o->timeout = rng_range(r, 13, 16);
-    }
-}
-
-/* Many QPs share the wire. */
-static void draw_crowd(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    o->conns = rng_range(r, 10, SIM_CONNS);
-    o->sends = rng_range(r, 1, 8);
-    o->max_size = 4096;
-    o->lease_pct = 0;
-    if (rng_pct(r, 50)) {
-        draw_faults(o, r);
-    }
-}
-
-static void draw_uc(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    o->uc_pct = 80;
-    if (rng_pct(r, 60)) {
-        draw_faults(o, r);
-    }
-}
-
-static void draw_hostile(SimOptions *o, Rng *r)
-{
-    draw_shape(o, r);
-    if (rng_pct(r, 50)) {
-        draw_faults(o, r);
-    }
-    if (rng_pct(r, 30)) {
-        draw_rnr(o, r);
-    }
-    o->faults_ms = rng_range(r, 1, 200);
-    o->timeout = rng_range(r, 7, 12);
-    o->datagrams = rng_below(r, 10);
-    o->uc_pct = 20;
-    o->harsh = 1;
-    o->retry_cnt = rng_range(r, 0, 7);
-    o->lease_pct = 0;
-    o->hostile_ppm = rng_range(r, 1000, 300000);
-}
-
-static const SwarmClass classes[] = {
-    { "clean", draw_clean },
-    { "lossy", draw_lossy },
-    { "rnr", draw_rnr_clean },
-    { "rnr-lossy", draw_rnr_lossy },
-    { "datagram", draw_datagram },
-    { "errors", draw_errors },
-    { "errors-lossy", draw_errors_lossy },
-    { "teardown", draw_teardown },
-    { "harsh", draw_harsh },
-    { "bulk", draw_bulk },
-    { "crowd", draw_crowd },
-    { "uc", draw_uc },
-    { "hostile", draw_hostile },
-};
-#define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
-
 /* ---- one history --------------------------------------------------------- */
 
-static void history_options(const SwarmArgs *a, const SwarmClass *class,
+static void history_options(const SwarmArgs *a, const SimClass *class,
                             uint64_t seed, SimOptions *o)
 {
     uint64_t mixed = seed;
@@ -322,7 +97,7 @@ static void history_options(const SwarmArgs *a, const SwarmClass *class,
     }
 }
 
-static void print_failure(const SwarmArgs *a, const SwarmClass *class,
+static void print_failure(const SwarmArgs *a, const SimClass *class,
                           uint64_t seed, World *w)
 {
     printf("# FAILED: class %s seed %llu at %.3f us: %s\n", class->name,
@@ -339,7 +114,7 @@ static void print_failure(const SwarmArgs *a, const SwarmClass *class,
     printf(" --verbose\n");
 }
 
-static bool run_history(const SwarmArgs *a, const SwarmClass *class,
+static bool run_history(const SwarmArgs *a, const SimClass *class,
                         uint64_t seed, uint64_t *digest, uint64_t *done)
 {
     SimOptions o;
@@ -370,11 +145,11 @@ static double seconds_now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-static const SwarmClass *find_class(const char *name)
+static const SimClass *find_class(const char *name)
 {
-    for (unsigned i = 0; i < CLASS_COUNT; i++) {
-        if (strcmp(classes[i].name, name) == 0) {
-            return &classes[i];
+    for (unsigned i = 0; i < sim_class_count; i++) {
+        if (strcmp(sim_classes[i].name, name) == 0) {
+            return &sim_classes[i];
         }
     }
     fprintf(stderr, "swarm: no class %s\n", name);
@@ -382,7 +157,7 @@ static const SwarmClass *find_class(const char *name)
 }
 
 /* Wall-clock time decides how many histories run, never what one does. */
-static unsigned run_class(const SwarmArgs *a, const SwarmClass *class,
+static unsigned run_class(const SwarmArgs *a, const SimClass *class,
                           unsigned number, double budget)
 {
     double end = seconds_now() + budget;
@@ -443,9 +218,9 @@ static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
 
 static int run_one(const SwarmArgs *a)
 {
-    const SwarmClass *class = a->class_name
+    const SimClass *class = a->class_name
                               ? find_class(a->class_name)
-                              : &classes[a->seed % CLASS_COUNT];
+                              : &sim_classes[a->seed % sim_class_count];
     uint64_t digest, done = 0;
     bool ok = run_history(a, class, a->seed, &digest, &done);
 
@@ -469,8 +244,8 @@ static void parse_args(SwarmArgs *a, int argc, char **argv)
             a->twice = true;
             continue;
         } else if (!strcmp(argv[i], "--list")) {
-            for (unsigned k = 0; k < CLASS_COUNT; k++) {
-                printf("%s\n", classes[k].name);
+            for (unsigned k = 0; k < sim_class_count; k++) {
+                printf("%s\n", sim_classes[k].name);
             }
             exit(0);
         } else if (!strcmp(argv[i], "--class")) {
@@ -502,12 +277,12 @@ static void parse_args(SwarmArgs *a, int argc, char **argv)
     }
 }
 
-static bool class_runs(const SwarmArgs *a, const SwarmClass *class)
+static bool class_runs(const SwarmArgs *a, const SimClass *class)
 {
     if (a->class_name) {
         return strcmp(a->class_name, class->name) == 0;
     }
-    return class->draw != draw_uc || sim_caps[SIM_CAP_UC].present;
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -523,12 +298,12 @@ int main(int argc, char **argv)
     if (a.one) {
         return run_one(&a);
     }
-    for (unsigned i = 0; i < CLASS_COUNT; i++) {
-        runs += class_runs(&a, &classes[i]);
+    for (unsigned i = 0; i < sim_class_count; i++) {
+        runs += class_runs(&a, &sim_classes[i]);
     }
-    for (unsigned i = 0; i < CLASS_COUNT; i++) {
-        if (class_runs(&a, &classes[i])) {
-            failed += run_class(&a, &classes[i], ++number,
+    for (unsigned i = 0; i < sim_class_count; i++) {
+        if (class_runs(&a, &sim_classes[i])) {
+            failed += run_class(&a, &sim_classes[i], ++number,
                                 (double)a.seconds / runs);
         }
     }

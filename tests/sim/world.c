@@ -105,7 +105,8 @@ static const char *const log_name[] = {
     [LOG_CORRUPTED] = "CORRUPTED", [LOG_TRUNCATED] = "TRUNCATED",
     [LOG_DELAYED] = "DELAYED", [LOG_POST_SEND] = "post_send",
     [LOG_POST_RECV] = "post_recv", [LOG_FETCH_SEND] = "fetch_send",
-    [LOG_FETCH_RECV] = "fetch_recv", [LOG_FORGED] = "FORGED",
+    [LOG_FETCH_RECV] = "fetch_recv", [LOG_FORGED] = "FORGED", [LOG_MARKED] = "MARKED",
+    [LOG_FLAP] = "FLAP",
     [LOG_COMPLETE] = "complete",
     [LOG_EVENT] = "event", [LOG_INJECT] = "INJECT", [LOG_TICK] = "tick",
     [LOG_MODIFY] = "modify",
@@ -288,11 +289,21 @@ static void world_frame(World *w, SimEvent *ev)
     RoceInput result;
 
     w->link.in_flight--;
+    if (!link_takes(w, ev->host)) {
+        world_log(w, ev->host, LOG_LOST, ev->host, 3, 0, 0, 0);
+        free(ev->frame);
+        return;
+    }
     frame_parse(ev->frame, ev->frame_len, &f);
     world_log(w, ev->host, LOG_RX, f.dest_qpn, f.psn, f.payload, f.opcode,
               f.syndrome);
     result = roce_input(h->roce, w->now, ev->frame, ev->frame_len);
-    if (result == ROCE_INPUT_ETHERNET && !w->options.hostile_ppm &&
+    if (result == ROCE_INPUT_ETHERNET && frame_is_raw(ev->frame) &&
+        w->everybody.count) {
+        roce_input_ethernet(h->roce, w->now,
+                            w->everybody.member[ev->host]->qpn, ev->frame,
+                            ev->frame_len);
+    } else if (result == ROCE_INPUT_ETHERNET && !w->options.hostile_ppm &&
         !w->options.corrupt_ppm &&
         !w->options.truncate_ppm) {
         world_fail(w, "host %u took a RoCEv2 frame for plain Ethernet",
@@ -328,7 +339,7 @@ static void world_handle(World *w, SimEvent *ev)
         world_pump(w, w->host[ev->host]);
         break;
     default:
-        workload_event(w, ev);
+        inject_event(w, ev);
     }
 }
 

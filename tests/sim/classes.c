@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Kinds of histories: each draws its options from the seed. What a class is for
+ * stands in README.md.
+ */
+#include "sim.h"
+
+static void draw_shape(SimOptions *o, Rng *r)
+{
+    o->hosts = rng_pct(r, 70) ? 2 : rng_pct(r, 10) ? 1 : rng_range(r, 3, 8);
+    o->wrap = 1;
+    o->conns = rng_range(r, 1, rng_pct(r, 70) ? 2 : 5);
+    o->loopback_pct = rng_pct(r, 20) ? 50 : 0;
+    o->sends = rng_range(r, 1, 24);
+    o->max_size = rng_pct(r, 6) ? 65536 : rng_pct(r, 50) ? 8192 : 2048;
+    o->max_sends = 1u << rng_range(r, 0, 6);
+    o->vlan_pct = rng_pct(r, 20) ? 50 : 0;
+    o->delay_ns = rng_range(r, 0, 20000);
+    o->jitter_ns = rng_pct(r, 30) ? rng_range(r, 0, 20000) : 0;
+    o->rate_mbps = rng_pct(r, 40) ? rng_range(r, 1000, 40000) : 0;
+    o->tx_burst = rng_pct(r, 50) ? rng_range(r, 1, 4) : 0;
+    o->tick_late_ns = rng_pct(r, 30) ? rng_range(r, 0, 500000) : 0;
+    o->post_gap_us = rng_pct(r, 50) ? rng_range(r, 0, 5)
+                                    : rng_range(r, 5, 200);
+    o->rd_atomic = rng_pct(r, 40) ? 1 : rng_range(r, 1, 16);
+    o->unsignaled_pct = rng_pct(r, 60) ? rng_range(r, 0, 90) : 0;
+    o->fence_pct = rng_pct(r, 40) ? rng_range(r, 0, 60) : 0;
+    o->srq_pct = rng_pct(r, 15) ? 60 : 0;
+    o->pad_ppm = rng_pct(r, 20) ? 300000 : 0;
+    if (rng_pct(r, 20)) {
+        o->send_weight = rng_range(r, 0, 4) + 1;
+        o->read_weight = rng_range(r, 0, 8);
+        o->write_weight = rng_range(r, 0, 4);
+        o->atomic_weight = rng_range(r, 0, 8);
+    }
+    o->lease_pct = rng_pct(r, 20) ? rng_range(r, 5, 50) : 0;
+    o->grant_pct = rng_pct(r, 20) ? rng_range(r, 5, 40) : 0;
+    o->lives = rng_pct(r, 15) ? 2 : 1;
+    o->ect_pct = rng_pct(r, 30) ? rng_range(r, 20, 100) : 0;
+    o->ecn_ppm = o->ect_pct ? rng_range(r, 0, 300000) : 0;
+    o->nop_pct = rng_pct(r, 20) ? rng_range(r, 1, 40) : 0;
+    o->pause_pct = rng_pct(r, 20) ? 60 : 0;
+    o->timeout = 18;
+}
+
+static void draw_faults(SimOptions *o, Rng *r)
+{
+    o->faults_ms = rng_range(r, 1, 200);
+    o->timeout = rng_range(r, 7, 12);
+    o->loss_ppm = rng_pct(r, 70) ? rng_range(r, 0, rng_pct(r, 20) ? 300000
+                                                                  : 80000) : 0;
+    if (rng_pct(r, 20)) {
+        o->burst_ppm = rng_range(r, 1000, 20000);
+        o->burst_len = rng_range(r, 1, 20);
+    }
+    o->dup_ppm = rng_pct(r, 50) ? rng_range(r, 0, 200000) : 0;
+    if (rng_pct(r, 50)) {
+        o->reorder_ppm = rng_range(r, 0, 200000);
+        o->reorder_us = rng_range(r, 1, rng_pct(r, 20) ? 2000 : 100);
+    }
+    o->corrupt_ppm = rng_pct(r, 40) ? rng_range(r, 0, 60000) : 0;
+    o->truncate_ppm = rng_pct(r, 30) ? rng_range(r, 0, 40000) : 0;
+    if (rng_pct(r, 15)) {
+        o->flap_ppm = rng_range(r, 1000, 20000);
+        o->flap_us = rng_range(r, 10, 20000);
+    }
+}
+
+static void draw_rnr(SimOptions *o, Rng *r)
+{
+    o->late_recv_pct = rng_range(r, 30, 100);
+    o->late_recv_us = rng_range(r, 10, 5000);
+    o->rnr_timer = rng_range(r, 1, 12);
+}
+
+static void draw_clean(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+}
+
+static void draw_lossy(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    draw_faults(o, r);
+}
+
+static void draw_rnr_clean(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    draw_rnr(o, r);
+}
+
+static void draw_rnr_lossy(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    draw_faults(o, r);
+    draw_rnr(o, r);
+}
+
+static void draw_datagram(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->conns = rng_below(r, 2);
+    o->datagrams = rng_range(r, 1, 60);
+    o->gsi_pct = rng_pct(r, 30) ? 60 : 0;
+    o->groups = rng_pct(r, 50) ? rng_range(r, 1, SIM_GROUPS) : 0;
+    o->raw = rng_pct(r, 30) ? rng_range(r, 1, 30) : 0;
+    if (rng_pct(r, 60)) {
+        draw_faults(o, r);
+        o->ud_no_recv_pct = rng_pct(r, 50) ? rng_below(r, 60) : 0;
+    }
+    o->error_pct = rng_pct(r, 30) ? 50 : 0;
+    o->lives = rng_range(r, 1, 2);
+}
+
+static void draw_errors(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->error_pct = 90;
+    o->timeout = 12;
+}
+
+static void draw_errors_lossy(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    draw_faults(o, r);
+    if (rng_pct(r, 30)) {
+        draw_rnr(o, r);
+    }
+    o->error_pct = 90;
+}
+
+static void draw_teardown(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    if (rng_pct(r, 60)) {
+        draw_faults(o, r);
+    }
+    if (rng_pct(r, 30)) {
+        draw_rnr(o, r);
+    }
+    o->timeout = rng_range(r, 7, 12);
+    o->inject_pct = 80;
+    o->reborn_pct = rng_pct(r, 40) ? 60 : 0;
+}
+
+static void draw_harsh(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    draw_faults(o, r);
+    draw_rnr(o, r);
+    o->harsh = 1;
+    o->mercy = 0;
+    o->retry_cnt = rng_range(r, 0, 3);
+    o->rnr_retry = rng_range(r, 0, 6);
+    if (rng_pct(r, 30)) {
+        o->error_pct = 50;
+    }
+}
+
+/* Long messages: windows full, ACKs asked for in their middle. */
+static void draw_bulk(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->conns = rng_range(r, 1, 2);
+    o->sends = rng_range(r, 1, 4);
+    o->max_size = rng_range(r, 100000, 1000000);
+    if (rng_pct(r, 60)) {
+        draw_faults(o, r);
+        o->loss_ppm /= 10;
+        o->reorder_ppm /= 10;
+        o->burst_ppm /= 10;
+        /* Longer than a message takes on the slowest wire here, or the
+         * requester repeats what is merely on its way. */
+        o->timeout = rng_range(r, 13, 16);
+    }
+}
+
+/* Many QPs share the wire. */
+static void draw_crowd(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->conns = rng_range(r, 10, SIM_CONNS / 2);
+    o->sends = rng_range(r, 1, 8);
+    o->max_size = 4096;
+    o->lease_pct = o->grant_pct = 0;
+    if (rng_pct(r, 50)) {
+        draw_faults(o, r);
+    }
+}
+
+static void draw_uc(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->uc_pct = 80;
+    if (rng_pct(r, 60)) {
+        draw_faults(o, r);
+    }
+}
+
+/* Frames of the life before are on their way when the next one begins. */
+static void draw_reborn(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    if (rng_pct(r, 70)) {
+        draw_faults(o, r);
+    }
+    if (rng_pct(r, 20)) {
+        draw_rnr(o, r);
+    }
+    o->timeout = rng_range(r, 7, 12);
+    o->reborn_pct = 80;
+}
+
+/* Everything at once: services, operations, hosts, and what may go wrong. */
+static void draw_mixed(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->hosts = rng_range(r, 2, 8);
+    o->conns = rng_range(r, 1, 8);
+    o->sends = rng_range(r, 1, 16);
+    o->uc_pct = rng_range(r, 0, 40);
+    o->srq_pct = rng_range(r, 0, 60);
+    o->datagrams = rng_range(r, 1, 20);
+    o->gsi_pct = rng_range(r, 0, 40);
+    o->groups = rng_below(r, SIM_GROUPS + 1);
+    o->raw = rng_below(r, 20);
+    o->lease_pct = rng_range(r, 0, 30);
+    o->grant_pct = rng_range(r, 0, 30);
+    o->loopback_pct = rng_range(r, 0, 30);
+    o->pause_pct = rng_range(r, 0, 40);
+    o->ect_pct = rng_range(r, 0, 100);
+    o->ecn_ppm = rng_range(r, 0, 300000);
+    if (rng_pct(r, 60)) {
+        draw_faults(o, r);
+        o->ud_no_recv_pct = rng_pct(r, 30) ? rng_below(r, 60) : 0;
+    }
+    if (rng_pct(r, 20)) {
+        draw_rnr(o, r);
+    }
+    if (rng_pct(r, 30)) {
+        o->timeout = rng_range(r, 7, 12);
+        o->inject_pct = rng_range(r, 0, 60);
+        o->reborn_pct = rng_range(r, 0, 60);
+    } else if (rng_pct(r, 30)) {
+        o->error_pct = rng_range(r, 0, 90);
+    }
+}
+
+static void draw_hostile(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    if (rng_pct(r, 50)) {
+        draw_faults(o, r);
+    }
+    if (rng_pct(r, 30)) {
+        draw_rnr(o, r);
+    }
+    o->faults_ms = rng_range(r, 1, 200);
+    o->timeout = rng_range(r, 7, 12);
+    o->datagrams = rng_below(r, 10);
+    o->uc_pct = 20;
+    o->harsh = 1;
+    o->retry_cnt = rng_range(r, 0, 7);
+    o->lease_pct = o->grant_pct = 0;
+    o->hostile_ppm = rng_range(r, 1000, 300000);
+}
+
+const SimClass sim_classes[] = {
+    { "clean", draw_clean },
+    { "lossy", draw_lossy },
+    { "rnr", draw_rnr_clean },
+    { "rnr-lossy", draw_rnr_lossy },
+    { "datagram", draw_datagram },
+    { "errors", draw_errors },
+    { "errors-lossy", draw_errors_lossy },
+    { "teardown", draw_teardown },
+    { "reborn", draw_reborn },
+    { "harsh", draw_harsh },
+    { "bulk", draw_bulk },
+    { "crowd", draw_crowd },
+    { "uc", draw_uc },
+    { "mixed", draw_mixed },
+    { "hostile", draw_hostile },
+};
+const unsigned sim_class_count = sizeof(sim_classes) / sizeof(sim_classes[0]);
