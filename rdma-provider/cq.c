@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fakernic.h"
 #include "fakernic-abi.h"
@@ -194,6 +195,24 @@ static int fakernic_ex_take_locked(struct fakernic_cq *cq)
 	return err;
 }
 
+/*
+ * Both clocks run in nanoseconds, so one look at both tells the difference for
+ * all entries of a batch. The middle of two looks at real time is nearer to the
+ * moment at which the device answered.
+ */
+static void fakernic_learn_wallclock_locked(struct fakernic_cq *cq)
+{
+	struct timespec before, after;
+	uint64_t clock_ns, real_ns;
+
+	clock_gettime(CLOCK_REALTIME, &before);
+	clock_ns = fakernic_clock_ns(fakernic_to_context(cq->vcq.cq.context));
+	clock_gettime(CLOCK_REALTIME, &after);
+	real_ns = (before.tv_sec + after.tv_sec) * 500000000ULL +
+		  (before.tv_nsec + after.tv_nsec) / 2;
+	cq->wallclock_offset_ns = real_ns - clock_ns;
+}
+
 static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 			       struct ibv_poll_cq_attr *attr)
 {
@@ -209,6 +228,8 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 		if (err != ENOENT)
 			fakernic_queue_release(&cq->queue, cq->ci);
 		fakernic_unlock(&cq->lock);
+	} else if (cq->wants_wallclock) {
+		fakernic_learn_wallclock_locked(cq);
 	}
 	return err;
 }
@@ -285,6 +306,12 @@ static uint64_t fakernic_read_completion_ts(struct ibv_cq_ex *cq)
 	return le64toh(fakernic_ex_to_cq(cq)->cqe->timestamp);
 }
 
+static uint64_t fakernic_read_wallclock(struct ibv_cq_ex *cq)
+{
+	return fakernic_read_completion_ts(cq) +
+	       fakernic_ex_to_cq(cq)->wallclock_offset_ns;
+}
+
 static uint16_t fakernic_read_cvlan(struct ibv_cq_ex *cq)
 {
 	return le16toh(fakernic_ex_to_cq(cq)->cqe->vlan);
@@ -314,6 +341,8 @@ static void fakernic_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags)
 		cq->read_dlid_path_bits = fakernic_read_dlid_path_bits;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		cq->read_completion_ts = fakernic_read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		cq->read_completion_wallclock_ns = fakernic_read_wallclock;
 	if (wc_flags & IBV_WC_EX_WITH_CVLAN)
 		cq->read_cvlan = fakernic_read_cvlan;
 }
@@ -328,6 +357,8 @@ static int fakernic_cq_check(const struct fakernic_context *context,
 
 	if (context->features & FAKERNIC_FEATURE_VLAN)
 		wc_flags |= IBV_WC_EX_WITH_CVLAN;
+	if (context->clock_page)
+		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	if (!attr->cqe ||
 	    attr->cqe > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
 		return EINVAL;
@@ -339,7 +370,16 @@ static int fakernic_cq_check(const struct fakernic_context *context,
 	    !check_comp_mask(attr->flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 					  IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    !fakernic_to_parent_domain(attr->parent_domain))
+		return EINVAL;
 	return 0;
+}
+
+static struct ibv_pd *fakernic_cq_pd(const struct ibv_cq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ?
+		attr->parent_domain : NULL;
 }
 
 static uint8_t fakernic_cq_log_depth(uint32_t cqe)
@@ -352,8 +392,7 @@ static bool fakernic_cq_needs_lock(const struct ibv_cq_init_attr_ex *attr)
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 	    attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		return false;
-	return !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) ||
-	       fakernic_pd_needs_locks(attr->parent_domain);
+	return fakernic_pd_needs_locks(fakernic_cq_pd(attr));
 }
 
 static struct fakernic_cq *
@@ -371,7 +410,8 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return NULL;
-	errno = fakernic_queue_alloc(&cq->queue,
+	errno = fakernic_queue_alloc(&cq->queue, fakernic_cq_pd(attr),
+				     FAKERNIC_RESOURCE_CQ,
 				     fakernic_cq_log_depth(attr->cqe),
 				     fakernic_log2_ceil(sizeof(*cq->cqe)));
 	if (errno)
@@ -379,7 +419,7 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	cmd.buf_va = (uintptr_t)cq->queue.ring;
 	cmd.log_depth = cq->queue.log_depth;
 	/* Every CQE has its time: the kernel need not know who reads it. */
-	kernel_attr.wc_flags &= ~(uint64_t)IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	kernel_attr.wc_flags &= IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_CVLAN;
 	errno = ibv_cmd_create_cq_ex(ibctx, &kernel_attr, &cq->vcq,
 				     &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
 				     sizeof(resp), 0);
@@ -421,6 +461,8 @@ struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
 	if (!cq)
 		return NULL;
 	fakernic_set_readers(&cq->vcq.cq_ex, attr->wc_flags);
+	cq->wants_wallclock = attr->wc_flags &
+		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	return &cq->vcq.cq_ex;
 }
 
@@ -439,7 +481,9 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1 || cqe > 1 << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
 		return EINVAL;
-	err = fakernic_queue_alloc(&queue, fakernic_cq_log_depth(cqe),
+	err = fakernic_queue_alloc(&queue, cq->queue.domain,
+				   FAKERNIC_RESOURCE_CQ,
+				   fakernic_cq_log_depth(cqe),
 				   cq->queue.log_stride);
 	if (err)
 		return err;
@@ -474,7 +518,7 @@ int fakernic_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* ---- for QPs that go ----------------------------------------------------- */
+/* ---- for queues that go -------------------------------------------------- */
 
 /* By number, so that two threads cannot hold one each and want the other. */
 static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,
@@ -512,7 +556,33 @@ void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 			fakernic_unlock(&order[i]->lock);
 }
 
-/* An entry of the QP leaves the CQ unread: an SRQ must get its tag back. */
+/*
+ * The receives of an XRC SRQ stay when the target QP goes, through which they
+ * came: the target belongs to its domain, perhaps to another process.
+ */
+static bool fakernic_cqe_is_of_qp(struct fakernic_context *context,
+				  const struct fakernic_cqe *cqe, uint32_t qpn)
+{
+	uint32_t srqn = le32toh(cqe->srqn);
+	struct fakernic_srq *srq;
+
+	if (le32toh(cqe->qpn) != qpn)
+		return false;
+	if (!(cqe->opcode & FAKERNIC_CQE_RECEIVE) || !srqn)
+		return true;
+	srq = fakernic_table_find(&context->srq_table, srqn);
+	return !srq || srq->vsrq.srq_type != IBV_SRQT_XRC;
+}
+
+static bool fakernic_cqe_is_of_srq(struct fakernic_context *context,
+				   const struct fakernic_cqe *cqe,
+				   uint32_t srqn)
+{
+	return cqe->opcode & FAKERNIC_CQE_RECEIVE &&
+	       le32toh(cqe->srqn) == srqn;
+}
+
+/* An entry leaves the CQ unread: an SRQ must get its tag back. */
 static void fakernic_drop_cqe(struct fakernic_context *context,
 			      const struct fakernic_cqe *cqe)
 {
@@ -527,13 +597,18 @@ static void fakernic_drop_cqe(struct fakernic_context *context,
 }
 
 /*
- * The device writes no more entries of this QP, but goes on writing those of
+ * The device writes no more entries of this queue, but goes on writing those of
  * others behind pi. What stays is moved up to pi, owner bytes excepted (they
  * belong to the places), and the places that become free are given back.
  */
-void fakernic_clean_cq_locked(struct ibv_cq *ibcq, uint32_t qpn)
+static void
+fakernic_clean_cq_locked(struct fakernic_cq *cq, uint32_t number,
+			 bool (*is_of)(struct fakernic_context *context,
+				       const struct fakernic_cqe *cqe,
+				       uint32_t number))
 {
-	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	struct fakernic_context *context =
+		fakernic_to_context(cq->vcq.cq.context);
 	struct fakernic_cqe *cqe;
 	uint32_t removed = 0;
 	uint32_t pi = cq->ci;
@@ -542,9 +617,8 @@ void fakernic_clean_cq_locked(struct ibv_cq *ibcq, uint32_t qpn)
 		pi++;
 	while (pi-- != cq->ci) {
 		cqe = fakernic_queue_entry(&cq->queue, pi);
-		if (le32toh(cqe->qpn) == qpn) {
-			fakernic_drop_cqe(fakernic_to_context(ibcq->context),
-					  cqe);
+		if (is_of(context, cqe, number)) {
+			fakernic_drop_cqe(context, cqe);
 			removed++;
 		} else if (removed) {
 			memcpy(fakernic_queue_entry(&cq->queue, pi + removed),
@@ -555,4 +629,16 @@ void fakernic_clean_cq_locked(struct ibv_cq *ibcq, uint32_t qpn)
 		return;
 	cq->ci += removed;
 	fakernic_queue_release(&cq->queue, cq->ci);
+}
+
+void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn)
+{
+	fakernic_clean_cq_locked(fakernic_to_cq(cq), qpn,
+				 fakernic_cqe_is_of_qp);
+}
+
+void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn)
+{
+	fakernic_clean_cq_locked(fakernic_to_cq(cq), srqn,
+				 fakernic_cqe_is_of_srq);
 }

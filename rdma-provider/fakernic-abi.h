@@ -12,15 +12,17 @@
 
 DECLARE_DRV_CMD(fakernic_cmd_get_context, IB_USER_VERBS_CMD_GET_CONTEXT,
 		empty, fakernic_uresp_alloc_ucontext);
+DECLARE_DRV_CMD(fakernic_cmd_query_device, IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
+		empty, fakernic_uresp_query_device);
 DECLARE_DRV_CMD(fakernic_cmd_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD,
 		empty, fakernic_uresp_alloc_pd);
 DECLARE_DRV_CMD(fakernic_cmd_create_cq, IB_USER_VERBS_EX_CMD_CREATE_CQ,
 		fakernic_ureq_create_cq, fakernic_uresp_create_cq);
 DECLARE_DRV_CMD(fakernic_cmd_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
 		fakernic_ureq_resize_cq, empty);
-DECLARE_DRV_CMD(fakernic_cmd_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
+DECLARE_DRV_CMD(fakernic_cmd_create_qp, IB_USER_VERBS_EX_CMD_CREATE_QP,
 		fakernic_ureq_create_qp, fakernic_uresp_create_qp);
-DECLARE_DRV_CMD(fakernic_cmd_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
+DECLARE_DRV_CMD(fakernic_cmd_create_srq, IB_USER_VERBS_CMD_CREATE_XSRQ,
 		fakernic_ureq_create_srq, fakernic_uresp_create_srq);
 DECLARE_DRV_CMD(fakernic_cmd_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,
 		fakernic_ureq_modify_srq, empty);

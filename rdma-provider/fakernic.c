@@ -10,27 +10,51 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <infiniband/cmd_ioctl.h>
+#include <util/util.h>
 
 #include "fakernic.h"
 #include "fakernic-abi.h"
-#include "fakernic/doorbell.h"
+
+/* The services whose QPs may have a rate limit. */
+static uint32_t fakernic_pacing_qpts(struct ibv_context *context)
+{
+	uint64_t features = fakernic_to_context(context)->features;
+	uint32_t qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UD;
+
+	if (features & FAKERNIC_FEATURE_UC)
+		qpts |= 1 << IBV_QPT_UC;
+	if (features & FAKERNIC_FEATURE_XRC)
+		qpts |= 1 << IBV_QPT_XRC_SEND;
+	if (features & FAKERNIC_FEATURE_RAW_PACKET)
+		qpts |= 1 << IBV_QPT_RAW_PACKET;
+	return qpts;
+}
 
 static int fakernic_query_device_ex(struct ibv_context *context,
 				    const struct ibv_query_device_ex_input *in,
 				    struct ibv_device_attr_ex *attr,
 				    size_t attr_size)
 {
-	struct ib_uverbs_ex_query_device_resp resp;
+	struct fakernic_cmd_query_device_resp resp = {};
 	size_t resp_size = sizeof(resp);
 	uint64_t fw_ver;
 	int err;
 
-	err = ibv_cmd_query_device_any(context, in, attr, attr_size, &resp,
-				       &resp_size);
+	err = ibv_cmd_query_device_any(context, in, attr, attr_size,
+				       &resp.ibv_resp, &resp_size);
 	if (err)
 		return err;
+	if (attr_size >= offsetofend(struct ibv_device_attr_ex,
+				     packet_pacing_caps) &&
+	    resp.rate_limit_max_kbps)
+		attr->packet_pacing_caps = (struct ibv_packet_pacing_caps) {
+			.qp_rate_limit_min = resp.rate_limit_min_kbps,
+			.qp_rate_limit_max = resp.rate_limit_max_kbps,
+			.supported_qpts = fakernic_pacing_qpts(context),
+		};
 	/* FAKERNIC_REG_FW_VERSION: 8.8.16 bits. */
-	fw_ver = resp.base.fw_ver;
+	fw_ver = resp.ibv_resp.base.fw_ver;
 	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
 		 "%u.%u.%u", (unsigned int)(fw_ver >> 24) & 0xff,
 		 (unsigned int)(fw_ver >> 16) & 0xff,
@@ -57,14 +81,12 @@ static int fakernic_modify_cq(struct ibv_cq *cq,
 static int fakernic_query_rt_values(struct ibv_context *context,
 				    struct ibv_values_ex *values)
 {
-	const struct fakernic_clock_page *page =
-		fakernic_to_context(context)->clock_page;
 	uint64_t now_ns;
 
 	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
 		return EINVAL;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
-		now_ns = le64toh(*(const volatile __le64 *)&page->time_ns);
+		now_ns = fakernic_clock_ns(fakernic_to_context(context));
 		/* Nanoseconds in tv_nsec alone would overflow 32-bit longs. */
 		values->raw_clock.tv_sec = now_ns / 1000000000;
 		values->raw_clock.tv_nsec = now_ns % 1000000000;
@@ -101,16 +123,22 @@ static const struct verbs_context_ops fakernic_ops = {
 	.destroy_cq = fakernic_destroy_cq,
 	.destroy_qp = fakernic_destroy_qp,
 	.free_context = fakernic_free_context,
+	.import_mr = fakernic_import_mr,
+	.import_pd = fakernic_import_pd,
 	.modify_qp = fakernic_modify_qp,
 	.poll_cq = fakernic_poll_cq,
 	.post_recv = fakernic_post_recv,
 	.post_send = fakernic_post_send,
 	.query_device_ex = fakernic_query_device_ex,
+	.query_ece = fakernic_query_ece,
 	.query_port = fakernic_query_port,
 	.query_qp = fakernic_query_qp,
 	.reg_dmabuf_mr = fakernic_reg_dmabuf_mr,
 	.reg_mr = fakernic_reg_mr,
 	.req_notify_cq = fakernic_req_notify_cq,
+	.set_ece = fakernic_set_ece,
+	.unimport_mr = fakernic_unimport_mr,
+	.unimport_pd = fakernic_unimport_pd,
 };
 
 /* Verbs that depend on a feature. */
@@ -120,11 +148,32 @@ static const struct {
 } fakernic_feature_ops[] = {
 	{ FAKERNIC_FEATURE_SRQ, {
 		.create_srq = fakernic_create_srq,
+		.create_srq_ex = fakernic_create_srq_ex,
 		.destroy_srq = fakernic_destroy_srq,
 		.get_srq_num = fakernic_get_srq_num,
 		.modify_srq = fakernic_modify_srq,
 		.post_srq_recv = fakernic_post_srq_recv,
 		.query_srq = fakernic_query_srq,
+	} },
+	{ FAKERNIC_FEATURE_XRC, {
+		.close_xrcd = fakernic_close_xrcd,
+		.open_qp = fakernic_open_qp,
+		.open_xrcd = fakernic_open_xrcd,
+	} },
+	{ FAKERNIC_FEATURE_DM, {
+		.alloc_dm = fakernic_alloc_dm,
+		.free_dm = fakernic_free_dm,
+		.import_dm = fakernic_import_dm,
+		.reg_dm_mr = fakernic_reg_dm_mr,
+		.unimport_dm = fakernic_unimport_dm,
+	} },
+	{ FAKERNIC_FEATURE_FLOW, {
+		.create_flow = fakernic_create_flow,
+		.destroy_flow = fakernic_destroy_flow,
+	} },
+	{ FAKERNIC_FEATURE_ODP, { .advise_mr = ibv_cmd_advise_mr } },
+	{ FAKERNIC_FEATURE_RATE_LIMIT, {
+		.modify_qp_rate_limit = fakernic_modify_qp_rate_limit,
 	} },
 	{ FAKERNIC_FEATURE_MW, {
 		.alloc_mw = fakernic_alloc_mw,
@@ -158,20 +207,22 @@ static void fakernic_set_ops(struct fakernic_context *context)
 }
 
 /* Maps the doorbell page and, if there is one, the clock page. */
-static int fakernic_map_pages(struct fakernic_context *context, int cmd_fd,
-			      const struct fakernic_cmd_get_context_resp *resp)
+static int
+fakernic_map_pages(struct fakernic_context *context,
+		   const struct fakernic_uresp_alloc_ucontext *uresp)
 {
+	int cmd_fd = context->vctx.context.cmd_fd;
 	void *page;
 
 	page = mmap(NULL, FAKERNIC_PAGE_SIZE, PROT_WRITE, MAP_SHARED, cmd_fd,
-		    resp->uar_offset);
+		    uresp->uar_offset);
 	if (page == MAP_FAILED)
 		return errno;
 	context->uar = page;
-	if (!resp->clock_offset)
+	if (!uresp->clock_offset)
 		return 0;
 	page = mmap(NULL, FAKERNIC_PAGE_SIZE, PROT_READ, MAP_SHARED, cmd_fd,
-		    resp->clock_offset);
+		    uresp->clock_offset);
 	if (page == MAP_FAILED) {
 		int err = errno;
 
@@ -182,6 +233,49 @@ static int fakernic_map_pages(struct fakernic_context *context, int cmd_fd,
 	return 0;
 }
 
+/* Makes a context of what the kernel told. 0 or an errno value. */
+static int
+fakernic_init_context(struct fakernic_context *context,
+		      const struct fakernic_uresp_alloc_ucontext *uresp)
+{
+	unsigned int major;
+	int err;
+
+	major = FAKERNIC_GET(FAKERNIC_VERSION_MAJOR, uresp->interface_version);
+	if (major != FAKERNIC_INTERFACE_MAJOR) {
+		verbs_err(&context->vctx,
+			  "device interface version %u, this provider knows %u\n",
+			  major, FAKERNIC_INTERFACE_MAJOR);
+		return ENOTSUP;
+	}
+	context->features = uresp->features;
+	context->max_qp_wr = uresp->max_qp_wr;
+	/* What a WQE can hold bounds what the driver may promise. */
+	context->max_inline = min_t(uint32_t, uresp->max_inline,
+				    FAKERNIC_INLINE_MAX);
+	context->max_send_sge = min_t(uint32_t, uresp->max_send_sge,
+				      FAKERNIC_SGE_MAX);
+	context->max_recv_sge = min_t(uint32_t, uresp->max_recv_sge,
+				      FAKERNIC_SGE_MAX);
+	err = fakernic_map_pages(context, uresp);
+	if (err)
+		return err;
+	fakernic_table_init(&context->qp_table);
+	fakernic_table_init(&context->srq_table);
+	fakernic_set_ops(context);
+	return 0;
+}
+
+/* Ends a context of which nothing but vctx is set up. */
+static struct verbs_context *
+fakernic_drop_context(struct fakernic_context *context, int err)
+{
+	verbs_uninit_context(&context->vctx);
+	free(context);
+	errno = err;
+	return NULL;
+}
+
 static struct verbs_context *fakernic_alloc_context(struct ibv_device *device,
 						    int cmd_fd,
 						    void *private_data)
@@ -189,45 +283,38 @@ static struct verbs_context *fakernic_alloc_context(struct ibv_device *device,
 	struct fakernic_cmd_get_context_resp resp = {};
 	struct fakernic_context *context;
 	struct ibv_get_context cmd = {};
-	unsigned int major;
+	int err;
 
 	context = verbs_init_and_alloc_context(device, cmd_fd, context, vctx,
 					       RDMA_DRIVER_UNKNOWN);
 	if (!context)
 		return NULL;
-	errno = ibv_cmd_get_context(&context->vctx, &cmd, sizeof(cmd),
-				    &resp.ibv_resp, sizeof(resp));
-	if (errno)
-		goto err_context;
-	major = FAKERNIC_GET(FAKERNIC_VERSION_MAJOR, resp.interface_version);
-	if (major != FAKERNIC_INTERFACE_MAJOR) {
-		verbs_err(&context->vctx,
-			  "device interface version %u, this provider knows %u\n",
-			  major, FAKERNIC_INTERFACE_MAJOR);
-		errno = ENOTSUP;
-		goto err_context;
-	}
-	context->features = resp.features;
-	context->max_qp_wr = resp.max_qp_wr;
-	/* What a WQE can hold bounds what the driver may promise. */
-	context->max_inline = min_t(uint32_t, resp.max_inline,
-				    FAKERNIC_INLINE_MAX);
-	context->max_send_sge = min_t(uint32_t, resp.max_send_sge,
-				      FAKERNIC_SGE_MAX);
-	context->max_recv_sge = min_t(uint32_t, resp.max_recv_sge,
-				      FAKERNIC_SGE_MAX);
-	errno = fakernic_map_pages(context, cmd_fd, &resp);
-	if (errno)
-		goto err_context;
-	fakernic_table_init(&context->qp_table);
-	fakernic_table_init(&context->srq_table);
-	fakernic_set_ops(context);
-	return &context->vctx;
+	err = ibv_cmd_get_context(&context->vctx, &cmd, sizeof(cmd),
+				  &resp.ibv_resp, sizeof(resp));
+	if (!err)
+		err = fakernic_init_context(context, &resp.drv_payload);
+	return err ? fakernic_drop_context(context, err) : &context->vctx;
+}
 
-err_context:
-	verbs_uninit_context(&context->vctx);
-	free(context);
-	return NULL;
+/* ibv_import_device(3): the kernel's context exists already behind the fd. */
+static struct verbs_context *fakernic_import_context(struct ibv_device *device,
+						     int cmd_fd)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DEVICE,
+			       UVERBS_METHOD_QUERY_CONTEXT, 1);
+	struct fakernic_uresp_alloc_ucontext uresp = {};
+	struct fakernic_context *context;
+	int err;
+
+	context = verbs_init_and_alloc_context(device, cmd_fd, context, vctx,
+					       RDMA_DRIVER_UNKNOWN);
+	if (!context)
+		return NULL;
+	fill_attr_out_ptr(cmd, FAKERNIC_ATTR_QUERY_CONTEXT_RESP, &uresp);
+	err = ibv_cmd_query_context(&context->vctx.context, cmd);
+	if (!err)
+		err = fakernic_init_context(context, &uresp);
+	return err ? fakernic_drop_context(context, err) : &context->vctx;
 }
 
 static struct verbs_device *
@@ -254,6 +341,7 @@ static const struct verbs_device_ops fakernic_dev_ops = {
 	.alloc_device = fakernic_alloc_device,
 	.uninit_device = fakernic_uninit_device,
 	.alloc_context = fakernic_alloc_context,
+	.import_context = fakernic_import_context,
 };
 
 PROVIDER_DRIVER(fakernic, fakernic_dev_ops);

@@ -19,6 +19,7 @@
 
 #include "fakernic/base.h"
 #include "fakernic/cq.h"
+#include "fakernic/doorbell.h"
 #include "fakernic/qp.h"
 #include "fakernic/regs.h"
 #include "fakernic/sq.h"
@@ -71,10 +72,24 @@ struct fakernic_td;
 
 struct fakernic_pd {
 	struct ibv_pd pd;
-	uint32_t pdn;
-	atomic_int parents;		/* parent domains that stand for it */
+	atomic_int users;		/* parent domains that stand for it;
+					 * of a parent domain: its queues
+					 */
 	struct fakernic_pd *protection;	/* NULL: not a parent domain */
-	struct fakernic_td *td;		/* of a parent domain, or NULL */
+	/* Of a parent domain, each may be NULL. */
+	struct fakernic_td *td;
+	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size,
+		       size_t alignment, uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *context, void *memory,
+		     uint64_t resource_type);
+	void *alloc_context;
+};
+
+struct fakernic_dm {
+	struct verbs_dm vdm;
+	uint8_t *map;
+	size_t length;
+	size_t map_bytes;
 };
 
 struct fakernic_ah {
@@ -89,6 +104,8 @@ struct fakernic_cq {
 	uint32_t ci;
 	uint32_t cqn;
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
+	bool wants_wallclock;
+	uint64_t wallclock_offset_ns;	/* real time - device clock */
 };
 
 /* What the provider remembers of a posted send, at its first block's place. */
@@ -138,6 +155,7 @@ struct fakernic_srq {
 	uint64_t *wr_id;		/* by tag */
 	uint32_t *free_tag;		/* stack of the tags not in use */
 	uint32_t free_count;
+	uint32_t tag_count;		/* the largest depth it ever had */
 	uint32_t pi;
 	uint32_t sge_max;
 	uint32_t srqn;
@@ -170,20 +188,38 @@ static inline struct fakernic_srq *fakernic_to_srq(struct ibv_srq *srq)
 	return container_of(srq, struct fakernic_srq, vsrq.srq);
 }
 
+static inline struct fakernic_dm *fakernic_to_dm(struct ibv_dm *dm)
+{
+	return container_of(dm, struct fakernic_dm, vdm.dm);
+}
+
 static inline struct fakernic_ah *fakernic_to_ah(struct ibv_ah *ah)
 {
 	return container_of(ah, struct fakernic_ah, ah);
 }
 
+/* The context has a clock page. */
+static inline uint64_t
+fakernic_clock_ns(const struct fakernic_context *context)
+{
+	const struct fakernic_clock_page *page = context->clock_page;
+
+	return le64toh(*(const volatile __le64 *)&page->time_ns);
+}
+
 /* pd.c */
 struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context);
 int fakernic_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle);
+void fakernic_unimport_pd(struct ibv_pd *pd);
 struct ibv_pd *
 fakernic_alloc_parent_domain(struct ibv_context *context,
 			     struct ibv_parent_domain_init_attr *attr);
 struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
 				 struct ibv_td_init_attr *attr);
 int fakernic_dealloc_td(struct ibv_td *td);
+/* NULL when pd is none (or NULL). */
+struct fakernic_pd *fakernic_to_parent_domain(struct ibv_pd *pd);
 /* False: the thread domain of this parent domain serialises its objects. */
 bool fakernic_pd_needs_locks(struct ibv_pd *pd);
 
@@ -196,8 +232,32 @@ struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		      void *addr, size_t length, int access);
 int fakernic_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle);
+void fakernic_unimport_mr(struct ibv_mr *mr);
 struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int fakernic_dealloc_mw(struct ibv_mw *mw);
+
+/* dm.c */
+struct ibv_dm *fakernic_alloc_dm(struct ibv_context *context,
+				 struct ibv_alloc_dm_attr *attr);
+int fakernic_free_dm(struct ibv_dm *dm);
+struct ibv_dm *fakernic_import_dm(struct ibv_context *context, uint32_t handle);
+void fakernic_unimport_dm(struct ibv_dm *dm);
+struct ibv_mr *fakernic_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
+				  uint64_t offset, size_t length,
+				  unsigned int access);
+
+/* flow.c */
+struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
+				      struct ibv_flow_attr *attr);
+int fakernic_destroy_flow(struct ibv_flow *flow);
+
+/* xrc.c */
+struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
+				    struct ibv_xrcd_init_attr *attr);
+int fakernic_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
+				struct ibv_qp_open_attr *attr);
 
 /* ah.c */
 struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
@@ -216,8 +276,9 @@ int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* Locks both CQs of a QP (which may be one, or NULL). */
 void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other);
 void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other);
-/* Takes a QP's entries out of a locked CQ. */
-void fakernic_clean_cq_locked(struct ibv_cq *cq, uint32_t qpn);
+/* Take the entries of a QP, or those of an XRC SRQ, out of a locked CQ. */
+void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn);
+void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn);
 
 /* qp.c */
 struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
@@ -225,8 +286,12 @@ struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
 struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *context,
 				     struct ibv_qp_init_attr_ex *attr);
 int fakernic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
+				  struct ibv_qp_rate_limit_attr *attr);
 int fakernic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		      struct ibv_qp_init_attr *init_attr);
+int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int fakernic_destroy_qp(struct ibv_qp *qp);
 
 /*
@@ -237,21 +302,26 @@ int fakernic_sq_size(struct fakernic_sq *sq,
 		     const struct fakernic_context *context,
 		     const struct ibv_qp_init_attr_ex *attr,
 		     uint8_t *log_depth);
-int fakernic_sq_alloc(struct fakernic_sq *sq, uint8_t log_depth);
+int fakernic_sq_alloc(struct fakernic_sq *sq, struct ibv_pd *pd,
+		      uint8_t log_depth);
 void fakernic_sq_free(struct fakernic_sq *sq);
 void fakernic_sq_reset(struct fakernic_sq *sq);
-/* Sets the ibv_wr_* functions; EOPNOTSUPP for one the QP cannot have. */
-int fakernic_sq_set_builders(struct fakernic_qp *qp, uint64_t send_ops_flags);
 /* A send's CQE was taken from its CQ: its wr_id; frees its room. */
 uint64_t fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index);
+
+/* post_send.c */
 int fakernic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		       struct ibv_send_wr **bad_wr);
 int fakernic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 		     struct ibv_mw_bind *bind);
 
+/* wr.c: sets the ibv_wr_* functions; EOPNOTSUPP for one this QP cannot have. */
+int fakernic_set_builders(struct fakernic_qp *qp, enum ibv_qp_type type,
+			  uint64_t send_ops_flags);
+
 /* rq.c */
-int fakernic_rq_alloc(struct fakernic_rq *rq, uint8_t log_depth,
-		      uint8_t log_stride);
+int fakernic_rq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
+		      uint8_t log_depth, uint8_t log_stride);
 void fakernic_rq_free(struct fakernic_rq *rq);
 void fakernic_rq_reset(struct fakernic_rq *rq);
 uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag);
@@ -268,6 +338,8 @@ int fakernic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 /* srq.c */
 struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 				    struct ibv_srq_init_attr *attr);
+struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *context,
+				       struct ibv_srq_init_attr_ex *attr);
 int fakernic_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
 			int mask);
 int fakernic_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);

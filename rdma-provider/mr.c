@@ -2,7 +2,7 @@
 /*
  * Memory regions and windows (IBTA 10.6): the kernel pins the memory and the
  * device checks keys, so there is nothing to remember here. Windows are bound
- * by send WQEs: see sq.c.
+ * by send WQEs: see post_send.c. Regions of device memory: see dm.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,6 +66,27 @@ int fakernic_dereg_mr(struct verbs_mr *vmr)
 		return err;
 	free(vmr);
 	return 0;
+}
+
+/* A region of another process with the same context; it stays that one's. */
+struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct verbs_mr *vmr;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	errno = ibv_cmd_query_mr(pd, vmr, handle);
+	if (errno) {
+		free(vmr);
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+void fakernic_unimport_mr(struct ibv_mr *mr)
+{
+	free(verbs_get_mr(mr));
 }
 
 struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Protection domains (IBTA 10.2.3): the kernel makes them, the provider keeps
- * their number. Parent and thread domains are the provider's alone: a parent
+ * their handle. Parent and thread domains are the provider's alone: a parent
  * domain stands for a protection domain and may carry a thread domain, by which
  * the application promises to serialise what it does with the objects created
- * from it; their queues then take no locks.
+ * from it; their queues then take no locks. It may also bring allocators for
+ * the memory of those queues (queue.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,15 +38,35 @@ struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context)
 		free(pd);
 		return NULL;
 	}
-	pd->pdn = resp.pdn;
 	return &pd->pd;
+}
+
+/*
+ * The handle is of the process that made it; the kernel judges it whenever it
+ * is used (there is no command that would do so now).
+ */
+struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	struct fakernic_pd *pd;
+
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	pd->pd.context = context;
+	pd->pd.handle = handle;
+	return &pd->pd;
+}
+
+void fakernic_unimport_pd(struct ibv_pd *pd)
+{
+	free(fakernic_to_pd(pd));
 }
 
 static int fakernic_dealloc_parent(struct fakernic_pd *pd)
 {
 	if (pd->td)
 		atomic_fetch_sub(&pd->td->parents, 1);
-	atomic_fetch_sub(&pd->protection->parents, 1);
+	atomic_fetch_sub(&pd->protection->users, 1);
 	free(pd);
 	return 0;
 }
@@ -55,14 +76,29 @@ int fakernic_dealloc_pd(struct ibv_pd *ibpd)
 	struct fakernic_pd *pd = fakernic_to_pd(ibpd);
 	int err;
 
+	if (atomic_load(&pd->users))
+		return EBUSY;
 	if (pd->protection)
 		return fakernic_dealloc_parent(pd);
-	if (atomic_load(&pd->parents))
-		return EBUSY;
 	err = ibv_cmd_dealloc_pd(ibpd);
 	if (err)
 		return err;
 	free(pd);
+	return 0;
+}
+
+static int
+fakernic_check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
+{
+	if (!check_comp_mask(attr->comp_mask,
+			     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
+		return EOPNOTSUPP;
+	if (fakernic_to_pd(attr->pd)->protection)
+		return EINVAL;
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS &&
+	    (!attr->alloc || !attr->free))
+		return EINVAL;
 	return 0;
 }
 
@@ -74,28 +110,31 @@ fakernic_alloc_parent_domain(struct ibv_context *context,
 
 	if (ibv_check_alloc_parent_domain(attr))
 		return NULL;
-	/* Queues come from fakernic_queue_alloc(), never from the caller. */
-	if (!check_comp_mask(attr->comp_mask,
-			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) {
-		errno = EOPNOTSUPP;
+	errno = fakernic_check_parent_domain(attr);
+	if (errno)
 		return NULL;
-	}
-	if (fakernic_to_pd(attr->pd)->protection) {
-		errno = EINVAL;
-		return NULL;
-	}
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
 	ibv_initialize_parent_domain(&pd->pd, attr->pd);
 	pd->protection = fakernic_to_pd(attr->pd);
-	pd->pdn = pd->protection->pdn;
-	atomic_fetch_add(&pd->protection->parents, 1);
+	atomic_fetch_add(&pd->protection->users, 1);
 	if (attr->td) {
 		pd->td = container_of(attr->td, struct fakernic_td, td);
 		atomic_fetch_add(&pd->td->parents, 1);
 	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->alloc = attr->alloc;
+		pd->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->alloc_context = attr->pd_context;
 	return &pd->pd;
+}
+
+struct fakernic_pd *fakernic_to_parent_domain(struct ibv_pd *pd)
+{
+	return pd && fakernic_to_pd(pd)->protection ? fakernic_to_pd(pd) : NULL;
 }
 
 bool fakernic_pd_needs_locks(struct ibv_pd *pd)

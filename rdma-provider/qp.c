@@ -11,6 +11,11 @@
 #include "fakernic.h"
 #include "fakernic-abi.h"
 
+static bool fakernic_has_recv_queue(const struct ibv_qp_init_attr_ex *attr)
+{
+	return !attr->srq && attr->qp_type != IBV_QPT_XRC_SEND;
+}
+
 static bool fakernic_caps_fit(const struct fakernic_context *context,
 			      const struct ibv_qp_init_attr_ex *attr)
 {
@@ -19,39 +24,56 @@ static bool fakernic_caps_fit(const struct fakernic_context *context,
 	return cap->max_send_wr <= context->max_qp_wr &&
 	       cap->max_send_sge <= context->max_send_sge &&
 	       cap->max_inline_data <= context->max_inline &&
-	       (attr->srq ||
+	       (!fakernic_has_recv_queue(attr) ||
 		(cap->max_recv_wr <= context->max_qp_wr &&
 		 cap->max_recv_sge <= context->max_recv_sge));
+}
+
+/* The feature without which there is no QP of that type; 0: unknown type. */
+static uint64_t fakernic_qp_feature(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return FAKERNIC_FEATURE_RC;
+	case IBV_QPT_UC:
+		return FAKERNIC_FEATURE_UC;
+	case IBV_QPT_UD:
+		return FAKERNIC_FEATURE_UD;
+	case IBV_QPT_RAW_PACKET:
+		return FAKERNIC_FEATURE_RAW_PACKET;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return FAKERNIC_FEATURE_XRC;
+	default:
+		return 0;
+	}
 }
 
 static int fakernic_check_qp(const struct fakernic_context *context,
 			     const struct ibv_qp_init_attr_ex *attr)
 {
-	if (!check_comp_mask(attr->comp_mask,
-			     IBV_QP_INIT_ATTR_PD |
-			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+	const uint32_t mask = attr->comp_mask;
+
+	if (!check_comp_mask(mask, IBV_QP_INIT_ATTR_PD |
+				   IBV_QP_INIT_ATTR_XRCD |
+				   IBV_QP_INIT_ATTR_CREATE_FLAGS |
+				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
+	    !(context->features & fakernic_qp_feature(attr->qp_type)))
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+	if (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+		return EOPNOTSUPP;
+	/* An XRC target has a domain, and neither queues nor CQs. */
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd ? 0 : EINVAL;
+	if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
+	    mask & IBV_QP_INIT_ATTR_XRCD || !attr->send_cq)
 		return EINVAL;
-	switch (attr->qp_type) {
-	case IBV_QPT_RC:
-	case IBV_QPT_UD:
-		break;
-	case IBV_QPT_UC:
-		if (!(context->features & FAKERNIC_FEATURE_UC))
-			return EOPNOTSUPP;
-		break;
-	case IBV_QPT_RAW_PACKET:
-		if (!(context->features & FAKERNIC_FEATURE_RAW_PACKET))
-			return EOPNOTSUPP;
-		break;
-	default:
-		return EOPNOTSUPP;
-	}
+	if (attr->qp_type == IBV_QPT_XRC_SEND ? !!attr->srq : !attr->recv_cq)
+		return EINVAL;
 	return fakernic_caps_fit(context, attr) ? 0 : EINVAL;
 }
 
-/* Makes both queues and describes them to the kernel. */
+/* Makes the queues it has and describes them to the kernel. */
 static int fakernic_alloc_queues(struct fakernic_qp *qp,
 				 struct fakernic_context *context,
 				 const struct ibv_qp_init_attr_ex *attr,
@@ -62,11 +84,13 @@ static int fakernic_alloc_queues(struct fakernic_qp *qp,
 
 	cmd->sq_log_depth = FAKERNIC_ABI_QUEUE_NONE;
 	cmd->rq_log_depth = FAKERNIC_ABI_QUEUE_NONE;
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return 0;
 	err = fakernic_sq_size(&qp->sq, context, attr, &log_depth);
 	if (err)
 		return err;
 	if (attr->cap.max_send_wr) {
-		err = fakernic_sq_alloc(&qp->sq, log_depth);
+		err = fakernic_sq_alloc(&qp->sq, attr->pd, log_depth);
 		if (err)
 			return err;
 		cmd->sq_va = (uintptr_t)qp->sq.queue.ring;
@@ -76,12 +100,13 @@ static int fakernic_alloc_queues(struct fakernic_qp *qp,
 		qp->sq.sge_max = 0;
 		qp->sq.inline_max = 0;
 	}
-	if (attr->srq || !attr->cap.max_recv_wr)
+	if (!fakernic_has_recv_queue(attr) || !attr->cap.max_recv_wr)
 		return 0;
 	log_depth = fakernic_log2_ceil(attr->cap.max_recv_wr);
 	log_stride = fakernic_recv_log_stride(attr->cap.max_recv_sge);
 	err = log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ? EINVAL :
-		fakernic_rq_alloc(&qp->rq, log_depth, log_stride);
+		fakernic_rq_alloc(&qp->rq, attr->pd, log_depth,
+				  log_stride);
 	if (err) {
 		fakernic_sq_free(&qp->sq);
 		return err;
@@ -114,11 +139,56 @@ static void fakernic_get_caps(const struct fakernic_qp *qp,
 	};
 }
 
+/* What the kernel shall know of the capabilities: those of queues we made. */
+static struct ibv_qp_init_attr_ex
+fakernic_kernel_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr_ex kernel_attr = *attr;
+
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		kernel_attr.cap = (struct ibv_qp_cap) {};
+	} else if (attr->qp_type == IBV_QPT_XRC_SEND) {
+		kernel_attr.cap.max_recv_wr = 0;
+		kernel_attr.cap.max_recv_sge = 0;
+	}
+	return kernel_attr;
+}
+
+/*
+ * The table is for those that complete work requests of their own. An XRC
+ * target does not, and may be opened several times under one number.
+ */
+static bool fakernic_qp_in_table(const struct ibv_qp *qp)
+{
+	return qp->qp_type != IBV_QPT_XRC_RECV;
+}
+
+static int fakernic_create_qp_hw(struct fakernic_qp *qp,
+				 struct ibv_context *ibctx,
+				 const struct ibv_qp_init_attr_ex *attr,
+				 struct fakernic_cmd_create_qp *cmd)
+{
+	struct fakernic_context *context = fakernic_to_context(ibctx);
+	struct ibv_qp_init_attr_ex kernel_attr = fakernic_kernel_attr(attr);
+	struct fakernic_cmd_create_qp_resp resp = {};
+	int err;
+
+	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, &kernel_attr,
+				    &cmd->ibv_cmd, sizeof(*cmd),
+				    &resp.ibv_resp, sizeof(resp));
+	if (err || !fakernic_qp_in_table(&qp->vqp.qp))
+		return err;
+	err = fakernic_table_put(&context->qp_table, qp->vqp.qp.qp_num, qp);
+	if (err)
+		ibv_cmd_destroy_qp(&qp->vqp.qp);
+	return err;
+}
+
 struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 				     struct ibv_qp_init_attr_ex *attr)
 {
+	bool has_builders = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct fakernic_context *context = fakernic_to_context(ibctx);
-	struct fakernic_cmd_create_qp_resp resp = {};
 	struct fakernic_cmd_create_qp cmd = {};
 	struct fakernic_qp *qp;
 
@@ -135,31 +205,26 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 	}
 	fakernic_lock_init(&qp->sq.lock, fakernic_pd_needs_locks(attr->pd));
 	fakernic_lock_init(&qp->rq.lock, fakernic_pd_needs_locks(attr->pd));
-	errno = ibv_cmd_create_qp_ex(ibctx, &qp->vqp, attr, &cmd.ibv_cmd,
-				     sizeof(cmd), &resp.ibv_resp,
-				     sizeof(resp));
+	if (has_builders) {
+		errno = fakernic_set_builders(qp, attr->qp_type,
+					      attr->send_ops_flags);
+		if (errno)
+			goto err_free;
+	}
+	errno = fakernic_create_qp_hw(qp, ibctx, attr, &cmd);
 	if (errno)
 		goto err_free;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-		errno = fakernic_sq_set_builders(qp, attr->send_ops_flags);
-		if (errno)
-			goto err_destroy;
+	if (has_builders)
 		qp->vqp.comp_mask |= VERBS_QP_EX;
-	}
-	errno = fakernic_table_put(&context->qp_table, qp->vqp.qp.qp_num, qp);
-	if (errno)
-		goto err_destroy;
 	fakernic_get_caps(qp, &attr->cap);
 	return &qp->vqp.qp;
 
-err_destroy: {
+err_free: {
 		int err = errno;
 
-		ibv_cmd_destroy_qp(&qp->vqp.qp);
+		fakernic_free_qp(qp);
 		errno = err;
 	}
-err_free:
-	fakernic_free_qp(qp);
 	return NULL;
 }
 
@@ -185,6 +250,14 @@ struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
 	return qp;
 }
 
+static void fakernic_clean_cqs_locked(struct ibv_qp *qp)
+{
+	if (qp->recv_cq)
+		fakernic_clean_cq_of_qp_locked(qp->recv_cq, qp->qp_num);
+	if (qp->send_cq && qp->send_cq != qp->recv_cq)
+		fakernic_clean_cq_of_qp_locked(qp->send_cq, qp->qp_num);
+}
+
 int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct ib_uverbs_ex_modify_qp_resp resp_ex = {};
@@ -203,14 +276,24 @@ int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return err;
 	/* The device has let go of the QP and starts again at index 0. */
 	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
-	if (ibqp->recv_cq)
-		fakernic_clean_cq_locked(ibqp->recv_cq, ibqp->qp_num);
-	if (ibqp->send_cq && ibqp->send_cq != ibqp->recv_cq)
-		fakernic_clean_cq_locked(ibqp->send_cq, ibqp->qp_num);
+	fakernic_clean_cqs_locked(ibqp);
 	fakernic_sq_reset(&qp->sq);
 	fakernic_rq_reset(&qp->rq);
 	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	return 0;
+}
+
+/* Bursts are not shaped; a QP's packets are spaced evenly. */
+int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
+				  struct ibv_qp_rate_limit_attr *limit)
+{
+	struct ibv_qp_attr attr = { .rate_limit = limit->rate_limit };
+
+	if (limit->comp_mask)
+		return EINVAL;
+	if (limit->max_burst_sz || limit->typical_pkt_sz)
+		return EOPNOTSUPP;
+	return fakernic_modify_qp(qp, &attr, IBV_QP_RATE_LIMIT);
 }
 
 int fakernic_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
@@ -241,13 +324,26 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 		return err;
 	}
 	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
-	if (ibqp->recv_cq)
-		fakernic_clean_cq_locked(ibqp->recv_cq, ibqp->qp_num);
-	if (ibqp->send_cq && ibqp->send_cq != ibqp->recv_cq)
-		fakernic_clean_cq_locked(ibqp->send_cq, ibqp->qp_num);
-	fakernic_table_remove_locked(&context->qp_table, ibqp->qp_num);
+	fakernic_clean_cqs_locked(ibqp);
+	if (fakernic_qp_in_table(ibqp))
+		fakernic_table_remove_locked(&context->qp_table, ibqp->qp_num);
 	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	pthread_mutex_unlock(&context->qp_table.mutex);
 	fakernic_free_qp(qp);
+	return 0;
+}
+
+/* Enhanced connection establishment: this vendor has no options to agree on. */
+int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	*ece = (struct ibv_ece) { .vendor_id = FAKERNIC_PCI_VENDOR_ID };
+	return 0;
+}
+
+int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (ece->vendor_id != FAKERNIC_PCI_VENDOR_ID || ece->comp_mask)
+		return EINVAL;
+	ece->options = 0;	/* what was accepted of them */
 	return 0;
 }

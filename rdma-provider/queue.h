@@ -8,25 +8,36 @@
 #ifndef FAKERNIC_QUEUE_H
 #define FAKERNIC_QUEUE_H
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <infiniband/driver.h>
 #include <util/udma_barrier.h>
-#include <util/util.h>
 
 #include "fakernic/base.h"
+
+/*
+ * What a queue's memory is for: the low half of the resource type that the
+ * allocators of a parent domain are told (its high half is the driver id).
+ */
+enum fakernic_resource {
+	FAKERNIC_RESOURCE_SQ	= 1,
+	FAKERNIC_RESOURCE_RQ	= 2,
+	FAKERNIC_RESOURCE_SRQ	= 3,
+	FAKERNIC_RESOURCE_CQ	= 4,
+};
 
 struct fakernic_queue {
 	uint8_t *ring;
 	struct fakernic_queue_record *record;
-	size_t size_bytes;	/* of the mapping: ring, record, rest of page */
+	size_t size_bytes;	/* ring, record, rest of page */
 	uint32_t depth;		/* entries, a power of two */
 	uint8_t log_depth;
 	uint8_t log_stride;
+	uint8_t resource;	/* enum fakernic_resource */
+	bool custom;		/* memory of domain's allocator */
+	struct ibv_pd *domain;	/* the parent domain it is from, or NULL */
 };
 
 static inline uint8_t fakernic_log2_ceil(uint64_t count)
@@ -34,43 +45,14 @@ static inline uint8_t fakernic_log2_ceil(uint64_t count)
 	return count <= 1 ? 0 : 64 - __builtin_clzll(count - 1);
 }
 
-/* Maps a zeroed ring with its record; 0 or an errno value. */
-static inline int fakernic_queue_alloc(struct fakernic_queue *queue,
-				       uint8_t log_depth, uint8_t log_stride)
-{
-	size_t ring_bytes = (size_t)1 << (log_depth + log_stride);
-	size_t size = align(ring_bytes + sizeof(*queue->record),
-			    sysconf(_SC_PAGESIZE));
-	void *map;
-	int err;
-
-	map = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (map == MAP_FAILED)
-		return ENOMEM;
-	/* The device keeps writing to the parent's pages after a fork. */
-	err = ibv_dontfork_range(map, size);
-	if (err) {
-		munmap(map, size);
-		return err;
-	}
-	queue->ring = map;
-	queue->record = (void *)(queue->ring + ring_bytes);
-	queue->size_bytes = size;
-	queue->depth = 1U << log_depth;
-	queue->log_depth = log_depth;
-	queue->log_stride = log_stride;
-	return 0;
-}
-
-static inline void fakernic_queue_free(struct fakernic_queue *queue)
-{
-	if (!queue->ring)
-		return;
-	ibv_dofork_range(queue->ring, queue->size_bytes);
-	munmap(queue->ring, queue->size_bytes);
-	queue->ring = NULL;
-}
+/*
+ * queue.c. Makes a zeroed ring with its record; pd (which may be NULL) tells
+ * from where the memory comes. 0 or an errno value.
+ */
+int fakernic_queue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
+			 enum fakernic_resource resource, uint8_t log_depth,
+			 uint8_t log_stride);
+void fakernic_queue_free(struct fakernic_queue *queue);
 
 static inline uint32_t fakernic_queue_slot(const struct fakernic_queue *queue,
 					   uint32_t index)

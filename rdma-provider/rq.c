@@ -29,12 +29,13 @@ uint32_t fakernic_recv_sge_max(const struct fakernic_context *context,
 	return min_t(uint32_t, fits, context->max_recv_sge);
 }
 
-int fakernic_rq_alloc(struct fakernic_rq *rq, uint8_t log_depth,
-		      uint8_t log_stride)
+int fakernic_rq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
+		      uint8_t log_depth, uint8_t log_stride)
 {
 	int err;
 
-	err = fakernic_queue_alloc(&rq->queue, log_depth, log_stride);
+	err = fakernic_queue_alloc(&rq->queue, pd, FAKERNIC_RESOURCE_RQ,
+				   log_depth, log_stride);
 	if (err)
 		return err;
 	rq->wr_id = calloc(rq->queue.depth, sizeof(*rq->wr_id));

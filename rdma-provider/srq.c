@@ -3,6 +3,7 @@
  * Shared receive queues (IBTA 10.2.9): as rq.c, but the QPs that share one
  * complete its receives in any order. So a receive carries a tag from a stack
  * of free ones, under which its wr_id is kept until its CQE returns the tag.
+ * An XRC SRQ (IBTA 14.5) differs only in having a domain and a CQ of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,27 +11,24 @@
 #include "fakernic.h"
 #include "fakernic-abi.h"
 
-static int fakernic_srq_alloc(struct fakernic_srq *srq, uint8_t log_depth,
-			      uint8_t log_stride, bool needs_lock)
+/* Makes room for the tags up to count, and the new ones free. */
+static int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
 {
-	uint32_t i;
-	int err;
+	uint32_t *free_tag;
+	uint64_t *wr_id;
 
-	err = fakernic_queue_alloc(&srq->queue, log_depth, log_stride);
-	if (err)
-		return err;
-	srq->wr_id = calloc(srq->queue.depth, sizeof(*srq->wr_id));
-	srq->free_tag = calloc(srq->queue.depth, sizeof(*srq->free_tag));
-	if (!srq->wr_id || !srq->free_tag) {
-		free(srq->wr_id);
-		free(srq->free_tag);
-		fakernic_queue_free(&srq->queue);
+	if (count <= srq->tag_count)
+		return 0;
+	wr_id = realloc(srq->wr_id, count * sizeof(*wr_id));
+	if (!wr_id)
 		return ENOMEM;
-	}
-	for (i = 0; i < srq->queue.depth; i++)
-		srq->free_tag[i] = srq->queue.depth - 1 - i;
-	srq->free_count = srq->queue.depth;
-	fakernic_lock_init(&srq->lock, needs_lock);
+	srq->wr_id = wr_id;
+	free_tag = realloc(srq->free_tag, count * sizeof(*free_tag));
+	if (!free_tag)
+		return ENOMEM;
+	srq->free_tag = free_tag;
+	while (srq->tag_count < count)
+		srq->free_tag[srq->free_count++] = srq->tag_count++;
 	return 0;
 }
 
@@ -43,64 +41,193 @@ static void fakernic_srq_free(struct fakernic_srq *srq)
 	free(srq);
 }
 
-struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
-				    struct ibv_srq_init_attr *attr)
+static int fakernic_check_xrc_srq(const struct fakernic_context *context,
+				  const struct ibv_srq_init_attr_ex *attr)
 {
-	struct fakernic_context *context = fakernic_to_context(pd->context);
-	struct fakernic_cmd_create_srq_resp resp = {};
-	struct fakernic_cmd_create_srq cmd = {};
-	uint8_t log_depth = fakernic_log2_ceil(attr->attr.max_wr);
-	struct fakernic_srq *srq;
-	uint8_t log_stride;
+	if (attr->srq_type != IBV_SRQT_XRC ||
+	    !(context->features & FAKERNIC_FEATURE_XRC))
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd ||
+	    !(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)
+		return EINVAL;
+	return 0;
+}
 
-	if (!attr->attr.max_wr || log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
-	    attr->attr.max_sge > context->max_recv_sge) {
-		errno = EINVAL;
-		return NULL;
+static int fakernic_check_srq(const struct fakernic_context *context,
+			      const struct ibv_srq_init_attr_ex *attr)
+{
+	int err;
+
+	if (!check_comp_mask(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE |
+					      IBV_SRQ_INIT_ATTR_PD |
+					      IBV_SRQ_INIT_ATTR_XRCD |
+					      IBV_SRQ_INIT_ATTR_CQ))
+		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+	    attr->srq_type != IBV_SRQT_BASIC) {
+		err = fakernic_check_xrc_srq(context, attr);
+		if (err)
+			return err;
 	}
-	log_stride = fakernic_recv_log_stride(attr->attr.max_sge);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
+	    !attr->attr.max_wr ||
+	    attr->attr.max_wr > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
+	    attr->attr.max_sge > context->max_recv_sge)
+		return EINVAL;
+	return 0;
+}
+
+static struct fakernic_srq *
+fakernic_new_srq(const struct fakernic_context *context,
+		 const struct ibv_srq_init_attr_ex *attr)
+{
+	uint8_t log_stride = fakernic_recv_log_stride(attr->attr.max_sge);
+	struct fakernic_srq *srq;
+	int err;
+
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return NULL;
-	errno = fakernic_srq_alloc(srq, log_depth, log_stride,
-				   fakernic_pd_needs_locks(pd));
-	if (errno) {
-		free(srq);
+	fakernic_lock_init(&srq->lock, fakernic_pd_needs_locks(attr->pd));
+	err = fakernic_queue_alloc(&srq->queue, attr->pd,
+				   FAKERNIC_RESOURCE_SRQ,
+				   fakernic_log2_ceil(attr->attr.max_wr),
+				   log_stride);
+	if (!err)
+		err = fakernic_srq_add_tags(srq, srq->queue.depth);
+	if (err) {
+		fakernic_srq_free(srq);
+		errno = err;
 		return NULL;
 	}
-	cmd.buf_va = (uintptr_t)srq->queue.ring;
-	cmd.log_depth = log_depth;
-	cmd.log_stride = log_stride;
-	errno = ibv_cmd_create_srq(pd, &srq->vsrq.srq, attr, &cmd.ibv_cmd,
-				   sizeof(cmd), &resp.ibv_resp, sizeof(resp));
-	if (errno)
-		goto err_free;
-	srq->srqn = resp.srqn;
 	srq->sge_max = fakernic_recv_sge_max(context, log_stride);
-	errno = fakernic_table_put(&context->srq_table, srq->srqn, srq);
-	if (errno) {
-		ibv_cmd_destroy_srq(&srq->vsrq.srq);
-		errno = ENOMEM;
+	return srq;
+}
+
+struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *ibctx,
+				       struct ibv_srq_init_attr_ex *attr)
+{
+	struct fakernic_context *context = fakernic_to_context(ibctx);
+	struct ibv_srq_init_attr_ex kernel_attr = *attr;
+	struct fakernic_cmd_create_srq_resp resp = {};
+	struct fakernic_cmd_create_srq cmd = {};
+	struct fakernic_srq *srq;
+	int err;
+
+	errno = fakernic_check_srq(context, attr);
+	if (errno)
+		return NULL;
+	srq = fakernic_new_srq(context, attr);
+	if (!srq)
+		return NULL;
+	cmd.buf_va = (uintptr_t)srq->queue.ring;
+	cmd.log_depth = srq->queue.log_depth;
+	cmd.log_stride = srq->queue.log_stride;
+	err = ibv_cmd_create_srq_ex(ibctx, &srq->vsrq, &kernel_attr,
+				    &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				    sizeof(resp));
+	if (err)
 		goto err_free;
-	}
+	srq->srqn = srq->vsrq.srq_type == IBV_SRQT_XRC ? srq->vsrq.srq_num :
+							 resp.srqn;
+	err = fakernic_table_put(&context->srq_table, srq->srqn, srq);
+	if (err)
+		goto err_destroy;
 	attr->attr.max_wr = srq->queue.depth;
 	attr->attr.max_sge = srq->sge_max;
 	return &srq->vsrq.srq;
 
+err_destroy:
+	ibv_cmd_destroy_srq(&srq->vsrq.srq);
 err_free:
 	fakernic_srq_free(srq);
+	errno = err;
 	return NULL;
+}
+
+struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
+				    struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex attr_ex = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+	struct ibv_srq *srq;
+
+	srq = fakernic_create_srq_ex(pd->context, &attr_ex);
+	if (srq)
+		attr->attr = attr_ex.attr;
+	return srq;
+}
+
+static uint32_t fakernic_srq_outstanding(const struct fakernic_srq *srq)
+{
+	return srq->tag_count - srq->free_count;
+}
+
+/*
+ * The device copies the receives that it has not taken yet to the same indices
+ * of the new ring, up to the producer index in the new record (MODIFY_SRQ).
+ * Tags outlive a smaller ring: those of receives on their way may be any.
+ */
+static int fakernic_resize_srq_locked(struct fakernic_srq *srq,
+				      struct ibv_srq_attr *attr, int mask,
+				      struct fakernic_queue *queue)
+{
+	struct fakernic_cmd_modify_srq cmd = {};
+	struct fakernic_queue old = srq->queue;
+	int err;
+
+	if (fakernic_srq_outstanding(srq) > queue->depth)
+		return EINVAL;
+	err = fakernic_srq_add_tags(srq, queue->depth);
+	if (err)
+		return err;
+	fakernic_queue_publish(queue, srq->pi);
+	cmd.buf_va = (uintptr_t)queue->ring;
+	cmd.log_depth = queue->log_depth;
+	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, mask, &cmd.ibv_cmd,
+				 sizeof(cmd));
+	if (err)
+		return err;
+	srq->queue = *queue;
+	*queue = old;
+	return 0;
 }
 
 int fakernic_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 			int mask)
 {
+	struct fakernic_context *context = fakernic_to_context(ibsrq->context);
+	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	struct fakernic_cmd_modify_srq cmd = {};
+	struct fakernic_queue queue = {};
+	int err;
 
-	/* Not announced: IBV_DEVICE_SRQ_RESIZE. */
-	if (mask & IBV_SRQ_MAX_WR)
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return EINVAL;
+	if (!(mask & IBV_SRQ_MAX_WR))
+		return ibv_cmd_modify_srq(ibsrq, attr, mask, &cmd.ibv_cmd,
+					  sizeof(cmd));
+	if (!(context->features & FAKERNIC_FEATURE_RESIZE_SRQ))
 		return EOPNOTSUPP;
-	return ibv_cmd_modify_srq(ibsrq, attr, mask, &cmd.ibv_cmd, sizeof(cmd));
+	if (!attr->max_wr || attr->max_wr > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
+		return EINVAL;
+	err = fakernic_queue_alloc(&queue, srq->queue.domain,
+				   FAKERNIC_RESOURCE_SRQ,
+				   fakernic_log2_ceil(attr->max_wr),
+				   srq->queue.log_stride);
+	if (err)
+		return err;
+	fakernic_lock(&srq->lock);
+	err = fakernic_resize_srq_locked(srq, attr, mask, &queue);
+	fakernic_unlock(&srq->lock);
+	/* The old one, or the new one that was refused. */
+	fakernic_queue_free(&queue);
+	return err;
 }
 
 int fakernic_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
@@ -129,27 +256,33 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	int err;
 
-	/* Held over both, so that a new SRQ of this number waits to be put. */
+	/* Held over all, so that a new SRQ of this number waits to be put. */
 	pthread_mutex_lock(&context->srq_table.mutex);
 	err = ibv_cmd_destroy_srq(ibsrq);
-	if (!err)
-		fakernic_table_remove_locked(&context->srq_table, srq->srqn);
-	pthread_mutex_unlock(&context->srq_table.mutex);
-	if (err)
+	if (err) {
+		pthread_mutex_unlock(&context->srq_table.mutex);
 		return err;
+	}
+	/* The QPs of a basic one are gone, and their entries with them. */
+	fakernic_lock_cqs(srq->vsrq.cq, NULL);
+	if (srq->vsrq.cq)
+		fakernic_clean_cq_of_srq_locked(srq->vsrq.cq, srq->srqn);
+	fakernic_table_remove_locked(&context->srq_table, srq->srqn);
+	fakernic_unlock_cqs(srq->vsrq.cq, NULL);
+	pthread_mutex_unlock(&context->srq_table.mutex);
 	fakernic_srq_free(srq);
 	return 0;
 }
 
 uint64_t fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag)
 {
-	uint64_t wr_id;
+	uint64_t wr_id = 0;
 
-	tag = fakernic_queue_slot(&srq->queue, tag);
 	fakernic_lock(&srq->lock);
-	wr_id = srq->wr_id[tag];
-	if (srq->free_count < srq->queue.depth)
+	if (tag < srq->tag_count && srq->free_count < srq->tag_count) {
+		wr_id = srq->wr_id[tag];
 		srq->free_tag[srq->free_count++] = tag;
+	}
 	fakernic_unlock(&srq->lock);
 	return wr_id;
 }
@@ -162,7 +295,7 @@ static int fakernic_post_one_srq_recv(struct fakernic_srq *srq,
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->sge_max)
 		return EINVAL;
 	/* No more than depth are outstanding, so the next slot is free too. */
-	if (!srq->free_count)
+	if (fakernic_srq_outstanding(srq) >= srq->queue.depth)
 		return ENOMEM;
 	tag = srq->free_tag[--srq->free_count];
 	srq->wr_id[tag] = wr->wr_id;

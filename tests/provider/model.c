@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* See model.h. The ibv_cmd_* functions stand where the kernel would be. */
+#define _GNU_SOURCE	/* memfd_create() */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <infiniband/cmd_ioctl.h>
 
 #include "model.h"
 #include "fakernic-abi.h"
@@ -12,6 +16,9 @@ static struct model_ring model_cqs[MODEL_COUNT];
 static struct model_qp model_qps[MODEL_COUNT];
 static struct model_ring model_the_srq;
 static unsigned int model_cq_count, model_qp_count;
+static size_t model_dm_length;
+int model_live;
+int model_failure;
 static struct ibv_device model_device = { .name = "model" };
 
 struct fakernic_context *model_context(void)
@@ -21,6 +28,11 @@ struct fakernic_context *model_context(void)
 	model_cq_count = 0;
 	model_qp_count = 0;
 	context->uar = calloc(1, FAKERNIC_PAGE_SIZE);
+	context->clock_page = calloc(1, FAKERNIC_PAGE_SIZE);
+	context->vctx.context.cmd_fd = memfd_create("model", 0);
+	if (ftruncate(context->vctx.context.cmd_fd,
+		      MODEL_DM_OFFSET + MODEL_DM_MAX))
+		abort();
 	context->vctx.context.device = &model_device;
 	context->features = ~0ULL;
 	context->max_qp_wr = 16384;
@@ -36,8 +48,16 @@ void model_free_context(struct fakernic_context *context)
 {
 	fakernic_table_free(&context->qp_table);
 	fakernic_table_free(&context->srq_table);
+	close(context->vctx.context.cmd_fd);
+	free((void *)context->clock_page);
 	free(context->uar);
 	free(context);
+}
+
+void model_set_clock(struct fakernic_context *context, uint64_t time_ns)
+{
+	((struct fakernic_clock_page *)context->clock_page)->time_ns =
+		htole64(time_ns);
 }
 
 struct model_qp *model_qp(struct ibv_qp *qp)
@@ -120,6 +140,33 @@ void __verbs_log(struct verbs_context *context, uint32_t level,
 {
 }
 
+/* The verdict on the next command, the failure asked for or 0. */
+static int model_verdict(void)
+{
+	int err = model_failure;
+
+	model_failure = 0;
+	return err;
+}
+
+static int model_create(void)
+{
+	int err = model_verdict();
+
+	if (!err)
+		model_live++;
+	return err;
+}
+
+static int model_destroy(void)
+{
+	int err = model_verdict();
+
+	if (!err)
+		model_live--;
+	return err;
+}
+
 int ibv_cmd_create_cq_ex(struct ibv_context *context,
 			 const struct ibv_cq_init_attr_ex *attr,
 			 struct verbs_cq *cq, struct ibv_create_cq_ex *ibv_cmd,
@@ -131,7 +178,10 @@ int ibv_cmd_create_cq_ex(struct ibv_context *context,
 		container_of(ibv_cmd, struct fakernic_cmd_create_cq, ibv_cmd);
 	struct fakernic_cmd_create_cq_resp *resp = container_of(
 		ibv_resp, struct fakernic_cmd_create_cq_resp, ibv_resp);
+	int err = model_create();
 
+	if (err)
+		return err;
 	model_cqs[model_cq_count++] = (struct model_ring) {
 		.bytes = (void *)(uintptr_t)cmd->buf_va,
 		.log_depth = cmd->log_depth,
@@ -155,8 +205,11 @@ int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *ibv_cmd,
 		.log_depth = cmd->log_depth,
 		.log_stride = 6,
 	};
+	int err = model_verdict();
 	uint32_t i;
 
+	if (err)
+		return err;
 	for (i = model_record(&old); i != old.index; i++)
 		if (!model_complete(&new, *(struct fakernic_cqe *)
 				    model_entry(&old, i)))
@@ -165,15 +218,18 @@ int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *ibv_cmd,
 	return 0;
 }
 
-int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *vqp,
-			 struct ibv_qp_init_attr_ex *attr,
-			 struct ibv_create_qp *ibv_cmd, size_t cmd_size,
-			 struct ib_uverbs_create_qp_resp *ibv_resp,
-			 size_t resp_size)
+int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *vqp,
+			  struct ibv_qp_init_attr_ex *attr,
+			  struct ibv_create_qp_ex *ibv_cmd, size_t cmd_size,
+			  struct ib_uverbs_ex_create_qp_resp *ibv_resp,
+			  size_t resp_size)
 {
 	struct fakernic_cmd_create_qp *cmd =
 		container_of(ibv_cmd, struct fakernic_cmd_create_qp, ibv_cmd);
+	int err = model_create();
 
+	if (err)
+		return err;
 	vqp->qp.context = context;
 	vqp->qp.qp_num = 0x100 + model_qp_count;
 	vqp->qp.send_cq = attr->send_cq;
@@ -185,28 +241,67 @@ int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *vqp,
 		.rq = { (void *)(uintptr_t)cmd->rq_va, cmd->rq_log_depth,
 			cmd->rq_log_stride },
 		.qpn = vqp->qp.qp_num,
+		.cap = attr->cap,
 	};
 	return 0;
 }
 
-int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq,
-		       struct ibv_srq_init_attr *attr,
-		       struct ibv_create_srq *ibv_cmd, size_t cmd_size,
-		       struct ib_uverbs_create_srq_resp *ibv_resp,
-		       size_t resp_size)
+int ibv_cmd_open_qp(struct ibv_context *context, struct verbs_qp *vqp,
+		    int vqp_size, struct ibv_qp_open_attr *attr,
+		    struct ibv_open_qp *cmd, size_t cmd_size,
+		    struct ib_uverbs_create_qp_resp *resp, size_t resp_size)
+{
+	int err = model_create();
+
+	if (err)
+		return err;
+	vqp->qp.context = context;
+	vqp->qp.qp_num = attr->qp_num;
+	vqp->qp.qp_type = attr->qp_type;
+	vqp->qp.state = IBV_QPS_UNKNOWN;
+	return 0;
+}
+
+int ibv_cmd_open_xrcd(struct ibv_context *context, struct verbs_xrcd *xrcd,
+		      int xrcd_size, struct ibv_xrcd_init_attr *attr,
+		      struct ibv_open_xrcd *cmd, size_t cmd_size,
+		      struct ib_uverbs_open_xrcd_resp *resp, size_t resp_size)
+{
+	return model_create();
+}
+
+int ibv_cmd_close_xrcd(struct verbs_xrcd *xrcd)
+{
+	return model_destroy();
+}
+
+int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *vsrq,
+			  struct ibv_srq_init_attr_ex *attr,
+			  struct ibv_create_xsrq *ibv_cmd, size_t cmd_size,
+			  struct ib_uverbs_create_srq_resp *ibv_resp,
+			  size_t resp_size)
 {
 	struct fakernic_cmd_create_srq *cmd =
 		container_of(ibv_cmd, struct fakernic_cmd_create_srq, ibv_cmd);
 	struct fakernic_cmd_create_srq_resp *resp = container_of(
 		ibv_resp, struct fakernic_cmd_create_srq_resp, ibv_resp);
+	int err = model_create();
 
+	if (err)
+		return err;
 	model_the_srq = (struct model_ring) {
 		.bytes = (void *)(uintptr_t)cmd->buf_va,
 		.log_depth = cmd->log_depth,
 		.log_stride = cmd->log_stride,
 	};
-	resp->srqn = MODEL_SRQN;
-	srq->context = pd->context;
+	vsrq->srq.context = context;
+	vsrq->srq_type = attr->srq_type;
+	if (attr->srq_type == IBV_SRQT_XRC) {
+		vsrq->srq_num = MODEL_XRC_SRQN;
+		vsrq->cq = attr->cq;
+	} else {
+		resp->srqn = MODEL_SRQN;
+	}
 	return 0;
 }
 
@@ -214,6 +309,10 @@ int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq,
 int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		      struct ibv_modify_qp *cmd, size_t cmd_size)
 {
+	int err = model_verdict();
+
+	if (err)
+		return err;
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET) {
 		model_qp(qp)->sq.index = 0;
 		model_qp(qp)->rq.index = 0;
@@ -227,7 +326,11 @@ int ibv_cmd_modify_qp_ex(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			 struct ib_uverbs_ex_modify_qp_resp *resp,
 			 size_t resp_size)
 {
-	return 0;
+	int err = model_verdict();
+
+	if (!err && mask & IBV_QP_RATE_LIMIT)
+		model_qp(qp)->rate_limit = attr->rate_limit;
+	return err;
 }
 
 int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -237,31 +340,52 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
+/* A resize: the device copies what it has not taken, index by index. */
 int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
-		       int mask, struct ibv_modify_srq *cmd, size_t cmd_size)
+		       int mask, struct ibv_modify_srq *ibv_cmd,
+		       size_t cmd_size)
 {
+	struct fakernic_cmd_modify_srq *cmd =
+		container_of(ibv_cmd, struct fakernic_cmd_modify_srq, ibv_cmd);
+	struct model_ring *old = &model_the_srq;
+	struct model_ring new = *old;
+	int err = model_verdict();
+
+	if (err || !(mask & IBV_SRQ_MAX_WR))
+		return err;
+	new.bytes = (void *)(uintptr_t)cmd->buf_va;
+	new.log_depth = cmd->log_depth;
+	if (model_record(&new) - old->index > 1U << new.log_depth)
+		return EINVAL;
+	while (new.index != model_record(&new)) {
+		memcpy(model_entry(&new, new.index),
+		       model_entry(old, new.index), 1U << old->log_stride);
+		new.index++;
+	}
+	new.index = old->index;
+	*old = new;
 	return 0;
 }
 
 int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
 		      struct ibv_query_srq *cmd, size_t cmd_size)
 {
-	return 0;
+	return model_verdict();
 }
 
 int ibv_cmd_destroy_cq(struct ibv_cq *cq)
 {
-	return 0;
+	return model_destroy();
 }
 
 int ibv_cmd_destroy_qp(struct ibv_qp *qp)
 {
-	return 0;
+	return model_destroy();
 }
 
 int ibv_cmd_destroy_srq(struct ibv_srq *srq)
 {
-	return 0;
+	return model_destroy();
 }
 
 int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd,
@@ -269,10 +393,139 @@ int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd,
 		     struct ib_uverbs_alloc_pd_resp *ibv_resp, size_t resp_size)
 {
 	pd->context = context;
-	return 0;
+	return model_create();
 }
 
 int ibv_cmd_dealloc_pd(struct ibv_pd *pd)
 {
+	return model_destroy();
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
+		   uint64_t hca_va, int access, struct verbs_mr *vmr,
+		   struct ibv_reg_mr *cmd, size_t cmd_size,
+		   struct ib_uverbs_reg_mr_resp *resp, size_t resp_size)
+{
+	return model_create();
+}
+
+int ibv_cmd_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+			  uint64_t iova, int fd, int access,
+			  struct verbs_mr *vmr,
+			  struct ibv_command_buffer *driver)
+{
+	return model_create();
+}
+
+int ibv_cmd_reg_dm_mr(struct ibv_pd *pd, struct verbs_dm *dm, uint64_t offset,
+		      size_t length, unsigned int access, struct verbs_mr *vmr,
+		      struct ibv_command_buffer *link)
+{
+	return access & IBV_ACCESS_ZERO_BASED ? model_create() : EINVAL;
+}
+
+int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr,
+		     size_t length, uint64_t hca_va, int access,
+		     struct ibv_pd *pd, struct ibv_rereg_mr *cmd,
+		     size_t cmd_size, struct ib_uverbs_rereg_mr_resp *resp,
+		     size_t resp_size)
+{
+	return model_verdict();
+}
+
+int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t handle)
+{
+	vmr->ibv_mr.handle = handle;
+	vmr->ibv_mr.lkey = 0x1234;
+	return model_verdict();
+}
+
+int ibv_cmd_dereg_mr(struct verbs_mr *vmr)
+{
+	return model_destroy();
+}
+
+int ibv_cmd_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,
+		     struct ibv_mw *mw, struct ibv_alloc_mw *cmd,
+		     size_t cmd_size, struct ib_uverbs_alloc_mw_resp *resp,
+		     size_t resp_size)
+{
+	return model_create();
+}
+
+int ibv_cmd_dealloc_mw(struct ibv_mw *mw)
+{
+	return model_destroy();
+}
+
+static void *model_attr_ptr(struct ibv_command_buffer *cmd, unsigned int n)
+{
+	return (void *)(uintptr_t)cmd->hdr.attrs[n].data;
+}
+
+/* The driver's part of the command is where it wants the offset. */
+int ibv_cmd_alloc_dm(struct ibv_context *context,
+		     const struct ibv_alloc_dm_attr *attr, struct verbs_dm *dm,
+		     struct ibv_command_buffer *link)
+{
+	int err = attr->length && attr->length <= MODEL_DM_MAX ?
+		model_create() : EINVAL;
+
+	if (err)
+		return err;
+	*(uint64_t *)model_attr_ptr(link, 0) = MODEL_DM_OFFSET;
+	model_dm_length = attr->length;
+	dm->handle = MODEL_DM_HANDLE;
+	dm->dm.handle = dm->handle;
+	dm->dm.context = context;
 	return 0;
+}
+
+int ibv_cmd_free_dm(struct verbs_dm *dm)
+{
+	return model_destroy();
+}
+
+/* Of driver methods there is one: FAKERNIC_METHOD_DM_QUERY. */
+int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
+{
+	if (cmd->hdr.object_id != UVERBS_OBJECT_DM ||
+	    cmd->hdr.method_id != FAKERNIC_METHOD_DM_QUERY)
+		return EPROTONOSUPPORT;
+	if (cmd->hdr.attrs[0].data != MODEL_DM_HANDLE)
+		return ENOENT;
+	*(uint64_t *)model_attr_ptr(cmd, 1) = MODEL_DM_OFFSET;
+	*(uint64_t *)model_attr_ptr(cmd, 2) = model_dm_length;
+	return 0;
+}
+
+int ibv_cmd_create_flow(struct ibv_qp *qp, struct ibv_flow *flow,
+			struct ibv_flow_attr *attr, void *ucmd,
+			size_t ucmd_size)
+{
+	return model_create();
+}
+
+int ibv_cmd_destroy_flow(struct ibv_flow *flow)
+{
+	return model_destroy();
+}
+
+int ibv_cmd_create_ah(struct ibv_pd *pd, struct ibv_ah *ah,
+		      struct ibv_ah_attr *attr,
+		      struct ib_uverbs_create_ah_resp *ibv_resp,
+		      size_t resp_size)
+{
+	struct fakernic_cmd_create_ah_resp *resp = container_of(
+		ibv_resp, struct fakernic_cmd_create_ah_resp, ibv_resp);
+
+	memset(resp->dmac, 0xdd, sizeof(resp->dmac));
+	return model_create();
+}
+
+int ibv_cmd_destroy_ah(struct ibv_ah *ah)
+{
+	return model_destroy();
 }

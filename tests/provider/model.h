@@ -13,7 +13,11 @@
 
 #include "fakernic.h"
 
-#define MODEL_SRQN	7
+#define MODEL_SRQN	7	/* of the SRQ; there is one at a time */
+#define MODEL_XRC_SRQN	9
+#define MODEL_DM_OFFSET	FAKERNIC_PAGE_SIZE
+#define MODEL_DM_HANDLE	5
+#define MODEL_DM_MAX	(2 * FAKERNIC_PAGE_SIZE)
 
 struct model_ring {
 	uint8_t *bytes;
@@ -26,10 +30,21 @@ struct model_qp {
 	struct model_ring sq;
 	struct model_ring rq;
 	uint32_t qpn;
+	struct ibv_qp_cap cap;	/* what the kernel was asked for */
+	uint32_t rate_limit;
 };
 
-/* A context with all features; its doorbell page is ordinary memory. */
+/* Objects that the kernel has. */
+extern int model_live;
+/* When not 0, the next command fails with it, once. */
+extern int model_failure;
+
+/*
+ * A context with all features; its doorbell page, clock page and device memory
+ * are ordinary memory.
+ */
 struct fakernic_context *model_context(void);
+void model_set_clock(struct fakernic_context *context, uint64_t time_ns);
 void model_free_context(struct fakernic_context *context);
 
 struct model_qp *model_qp(struct ibv_qp *qp);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * ibv_post_send: a list of struct ibv_send_wr -> WQEs, then one doorbell. A bad
+ * request ends the list; those before it are posted (IBTA 11.4.1.1).
+ */
+#include <errno.h>
+
+#include "fakernic.h"
+#include "sq.h"
+
+enum fakernic_segment {
+	FAKERNIC_SEGMENT_NONE,		/* ibv_post_send does not know it */
+	FAKERNIC_SEGMENT_SEND,
+	FAKERNIC_SEGMENT_RDMA,
+	FAKERNIC_SEGMENT_ATOMIC,
+	FAKERNIC_SEGMENT_INVALIDATE,
+	FAKERNIC_SEGMENT_BIND,
+};
+
+/* One row per verbs opcode: how its WQE looks. */
+static const struct {
+	uint8_t opcode;			/* enum fakernic_sq_opcode */
+	uint8_t segment;		/* enum fakernic_segment */
+	bool has_imm;
+	bool has_key;
+	bool may_inline;
+} fakernic_send_forms[] = {
+	[IBV_WR_RDMA_WRITE] = {
+		FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SEGMENT_RDMA,
+		.may_inline = true },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {
+		FAKERNIC_SQ_RDMA_WRITE_IMM, FAKERNIC_SEGMENT_RDMA,
+		.has_imm = true, .may_inline = true },
+	[IBV_WR_SEND] = {
+		FAKERNIC_SQ_SEND, FAKERNIC_SEGMENT_SEND, .may_inline = true },
+	[IBV_WR_SEND_WITH_IMM] = {
+		FAKERNIC_SQ_SEND_IMM, FAKERNIC_SEGMENT_SEND,
+		.has_imm = true, .may_inline = true },
+	[IBV_WR_SEND_WITH_INV] = {
+		FAKERNIC_SQ_SEND_INV, FAKERNIC_SEGMENT_SEND,
+		.has_key = true, .may_inline = true },
+	[IBV_WR_RDMA_READ] = {
+		FAKERNIC_SQ_RDMA_READ, FAKERNIC_SEGMENT_RDMA },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {
+		FAKERNIC_SQ_ATOMIC_CMP_SWAP, FAKERNIC_SEGMENT_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {
+		FAKERNIC_SQ_ATOMIC_FETCH_ADD, FAKERNIC_SEGMENT_ATOMIC },
+	[IBV_WR_ATOMIC_WRITE] = {
+		FAKERNIC_SQ_ATOMIC_WRITE, FAKERNIC_SEGMENT_RDMA,
+		.may_inline = true },
+	[IBV_WR_LOCAL_INV] = {
+		FAKERNIC_SQ_LOCAL_INV, FAKERNIC_SEGMENT_INVALIDATE,
+		.has_key = true },
+	[IBV_WR_BIND_MW] = { FAKERNIC_SQ_BIND_MW, FAKERNIC_SEGMENT_BIND },
+};
+
+static int fakernic_put_wr_data(struct fakernic_sq *sq,
+				const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge;
+	int err;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		sge = &wr->sg_list[i];
+		if (!(wr->send_flags & IBV_SEND_INLINE)) {
+			fakernic_sq_put_sge(sq, sge->addr, sge->length,
+					    sge->lkey);
+			continue;
+		}
+		err = fakernic_sq_put_inline(sq, (void *)(uintptr_t)sge->addr,
+					     sge->length);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* What can be refused before a WQE is begun. */
+static int fakernic_check_wr(const struct fakernic_sq *sq,
+			     const struct ibv_send_wr *wr)
+{
+	uint32_t opcode = wr->opcode;
+
+	if (opcode >= ARRAY_SIZE(fakernic_send_forms) ||
+	    !(sq->opcodes & FAKERNIC_WR_BIT(opcode)) ||
+	    fakernic_send_forms[opcode].segment == FAKERNIC_SEGMENT_NONE)
+		return EINVAL;
+	switch (fakernic_send_forms[opcode].segment) {
+	case FAKERNIC_SEGMENT_INVALIDATE:
+	case FAKERNIC_SEGMENT_BIND:
+		return 0;
+	case FAKERNIC_SEGMENT_ATOMIC:
+		if (wr->num_sge != 1)
+			return EINVAL;
+		break;
+	case FAKERNIC_SEGMENT_SEND:
+		if (sq->data_offset == FAKERNIC_SQ_DATA_OFFSET_UD &&
+		    !wr->wr.ud.ah)
+			return EINVAL;
+		break;
+	}
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return wr->num_sge >= 0 &&
+		       fakernic_send_forms[opcode].may_inline ? 0 : EINVAL;
+	return wr->num_sge >= 0 && (uint32_t)wr->num_sge <= sq->sge_max ?
+		0 : EINVAL;
+}
+
+static uint32_t fakernic_wr_imm_or_key(const struct ibv_send_wr *wr)
+{
+	if (fakernic_send_forms[wr->opcode].has_imm)
+		return be32toh(wr->imm_data);
+	if (fakernic_send_forms[wr->opcode].has_key)
+		return wr->invalidate_rkey;
+	return 0;
+}
+
+static int fakernic_post_one_send(struct fakernic_qp *qp,
+				  const struct ibv_send_wr *wr)
+{
+	struct fakernic_sq *sq = &qp->sq;
+	int err;
+
+	err = fakernic_check_wr(sq, wr);
+	if (err)
+		return err;
+	err = fakernic_sq_begin(sq, wr->wr_id,
+				fakernic_send_forms[wr->opcode].opcode,
+				wr->send_flags, fakernic_wr_imm_or_key(wr));
+	if (err)
+		return err;
+	switch (fakernic_send_forms[wr->opcode].segment) {
+	case FAKERNIC_SEGMENT_SEND:
+		fakernic_sq_put_send(sq);
+		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+			fakernic_sq_put_ud(sq, wr->wr.ud.ah,
+					   wr->wr.ud.remote_qpn,
+					   wr->wr.ud.remote_qkey);
+		break;
+	case FAKERNIC_SEGMENT_RDMA:
+		fakernic_sq_put_rdma(sq, wr->wr.rdma.remote_addr,
+				     wr->wr.rdma.rkey, 0);
+		break;
+	case FAKERNIC_SEGMENT_ATOMIC:
+		fakernic_sq_put_atomic(sq, wr->wr.atomic.remote_addr,
+				       wr->wr.atomic.rkey,
+				       wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ?
+				       wr->wr.atomic.swap :
+				       wr->wr.atomic.compare_add,
+				       wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ?
+				       wr->wr.atomic.compare_add : 0);
+		break;
+	case FAKERNIC_SEGMENT_INVALIDATE:
+		fakernic_sq_end(sq);
+		return 0;
+	case FAKERNIC_SEGMENT_BIND:
+		fakernic_sq_put_bind(sq, wr->bind_mw.mw->rkey,
+				     wr->bind_mw.rkey,
+				     &wr->bind_mw.bind_info);
+		fakernic_sq_end(sq);
+		return 0;
+	}
+	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
+		sq->wqe->xrc_srqn = htole32(wr->qp_type.xrc.remote_srqn);
+	err = fakernic_put_wr_data(sq, wr);
+	if (!err)
+		fakernic_sq_end(sq);
+	return err;
+}
+
+int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad_wr)
+{
+	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
+	struct fakernic_sq *sq = &qp->sq;
+	uint32_t first;
+	int err = 0;
+
+	if (!fakernic_may_send(ibqp) || !sq->queue.ring) {
+		*bad_wr = wr;
+		return sq->queue.ring ? EINVAL : ENOMEM;
+	}
+	fakernic_lock(&sq->lock);
+	first = sq->pi;
+	for (; wr; wr = wr->next) {
+		err = fakernic_post_one_send(qp, wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (sq->pi != first)
+		fakernic_sq_ring(qp);
+	fakernic_unlock(&sq->lock);
+	return err;
+}
+
+/* Type 1 windows (IBTA 10.6.7.2.2): the next tag is the old one plus one. */
+int fakernic_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
+		     struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+	};
+	struct ibv_send_wr *bad_wr;
+	int err;
+
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = bind->bind_info;
+	err = fakernic_post_send(ibqp, &wr, &bad_wr);
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
+}

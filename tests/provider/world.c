@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* See world.h; and main(), which runs all cases. */
+#include "world.h"
+
+unsigned int seed;
+
+unsigned int below(unsigned int limit)
+{
+	return random() % limit;
+}
+
+struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
+			struct ibv_qp_cap *cap, uint64_t send_ops,
+			struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = world->cq, .recv_cq = world->cq, .srq = srq,
+		.cap = *cap, .qp_type = type, .pd = world->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = send_ops,
+	};
+	struct ibv_qp *qp;
+
+	qp = fakernic_create_qp_ex(&world->context->vctx.context, &attr);
+	CHECK(qp);
+	*cap = attr.cap;
+	qp->state = IBV_QPS_RTS;
+	return qp;
+}
+
+struct world world_with(enum ibv_qp_type type, struct ibv_qp_cap cap)
+{
+	struct world world = { .cap = cap };
+	uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+
+	if (type == IBV_QPT_RC)
+		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+		       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+		       IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+		       IBV_QP_EX_WITH_SEND_WITH_INV |
+		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	world.context = model_context();
+	world.pd = fakernic_alloc_pd(&world.context->vctx.context);
+	world.cq = fakernic_create_cq(world.pd->context, 500, NULL, 0);
+	CHECK(world.cq && world.cq->cqe == 512);
+	memset(&world.ah.av, 0x5a, sizeof(world.ah.av));
+	world.qp = world_qp(&world, type, &world.cap, ops, NULL);
+	return world;
+}
+
+struct world world_of(enum ibv_qp_type type)
+{
+	return world_with(type, (struct ibv_qp_cap) {
+		.max_send_wr = 10, .max_recv_wr = 10, .max_send_sge = 4,
+		.max_recv_sge = 2, .max_inline_data = 100 });
+}
+
+void world_end(struct world *world)
+{
+	CHECK(!fakernic_destroy_qp(world->qp));
+	CHECK(!fakernic_destroy_cq(world->cq));
+	CHECK(!fakernic_dealloc_pd(world->pd));
+	CHECK(!model_live);
+	model_free_context(world->context);
+}
+
+int post(struct world *world, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return fakernic_post_send(world->qp, wr, &bad);
+}
+
+bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index)
+{
+	return model_complete(model_cq(world->cq), (struct fakernic_cqe) {
+		.qpn = htole32(qp->qp_num), .wqe_index = htole32(index),
+		.opcode = FAKERNIC_CQE_SEND });
+}
+
+static int run(const struct test_case *cases, unsigned int count, int number)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		cases[i].run();
+		printf("ok %u - %s\n", ++number, cases[i].name);
+	}
+	return number;
+}
+
+int main(int argc, char **argv)
+{
+	int number;
+
+	seed = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
+	srandom(seed);
+	printf("TAP version 13\n1..%u\n", data_case_count + verbs_case_count);
+	number = run(data_cases, data_case_count, 0);
+	run(verbs_cases, verbs_case_count, number);
+	return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the cases share: a small world (context, PD, CQ, QP) above the model, and
+ * an assertion that prints its line and ends the program: no "ok" then.
+ */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+#define CHECK(condition)						\
+	do {								\
+		if (!(condition)) {					\
+			printf("# %s:%d: %s\n", __FILE__, __LINE__,	\
+			       #condition);				\
+			printf("not ok - seed %u\n", seed);		\
+			exit(1);					\
+		}							\
+	} while (0)
+
+struct world {
+	struct fakernic_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_qp_cap cap;
+	struct fakernic_ah ah;
+};
+
+struct test_case {
+	const char *name;
+	void (*run)(void);
+};
+#define CASE(name)	{ #name, name }
+
+extern const struct test_case data_cases[], verbs_cases[];
+extern const unsigned int data_case_count, verbs_case_count;
+
+extern unsigned int seed;
+
+/* A random number below limit. */
+unsigned int below(unsigned int limit);
+
+struct world world_with(enum ibv_qp_type type, struct ibv_qp_cap cap);
+struct world world_of(enum ibv_qp_type type);
+void world_end(struct world *world);
+/* Another QP of the world, ready to send. */
+struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
+			struct ibv_qp_cap *cap, uint64_t send_ops,
+			struct ibv_srq *srq);
+
+int post(struct world *world, struct ibv_send_wr *wr);
+bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index);
+
+#endif
