@@ -83,6 +83,18 @@ hook "$qemu/hw/net/meson.build" "'fakernic'" "^subdir..can..$" \
     "subdir('fakernic')"
 grep -qF 'source fakernic/Kconfig' "$qemu/hw/net/Kconfig" ||
     printf '\nsource fakernic/Kconfig\n' >>"$qemu/hw/net/Kconfig"
-hook "$qemu/tests/qtest/meson.build" "'fakernic-test'" \
+hook "$qemu/tests/qtest/meson.build" "['fakernic-test']" \
     "CONFIG_E1000E_PCI_EXPRESS.*'fuzz-e1000e-test'" \
     "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\"
+# The qtest's other files: all that are there, so the line is written anew.
+chapters=$(for name in $(sources "$top/tests/qtest"); do
+    case $name in
+    fakernic-test.c) ;;
+    *.c) printf "'%s', " "$name" ;;
+    esac
+done)
+line="  'fakernic-test': files(${chapters%, }),"
+if ! grep -qxF -- "$line" "$qemu/tests/qtest/meson.build"; then
+    sed -i "/^  'fakernic-test': files(/d" "$qemu/tests/qtest/meson.build"
+    hook "$qemu/tests/qtest/meson.build" "$line" "^qtests = .$" "$line"
+fi

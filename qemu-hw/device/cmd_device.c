@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands on the device and its port: NOP, QUERY_DEVICE, QUERY_PORT, SET_PORT,
- * QUERY_STATS, SET_GID (fakernic/cmdq.h). Protection domains and doorbell
- * pages, which are only numbers, are allocated here too.
+ * QUERY_STATS, SET_GID (fakernic/cmdq.h). Protection domains, XRC domains and
+ * doorbell pages, which are only numbers, are allocated here too.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -53,6 +53,7 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
     const bool has_srq = features & FAKERNIC_FEATURE_SRQ;
     const bool has_mw = features & FAKERNIC_FEATURE_MW;
     const bool has_fast_reg = features & FAKERNIC_FEATURE_FAST_REG;
+    const bool has_xrc = features & FAKERNIC_FEATURE_XRC;
     const bool has_mcast = features & FAKERNIC_FEATURE_MCAST;
 
     resp->node_guid = cpu_to_le64(fakernic_node_guid(s));
@@ -64,6 +65,7 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
     resp->max_eq = cpu_to_le32(FAKERNIC_MAX_EQ);
     resp->max_srq = cpu_to_le32(has_srq ? s->max_srq : 0);
     resp->max_pd = cpu_to_le32(s->max_pd);
+    resp->max_xrcd = cpu_to_le32(has_xrc ? FAKERNIC_MAX_XRCD : 0);
     resp->max_mr = cpu_to_le32(s->max_mr - 1);
     resp->max_mw = cpu_to_le32(has_mw ? s->max_mr - 1 : 0);
     resp->max_uar = cpu_to_le32(s->uars);
@@ -101,7 +103,7 @@ FakernicVerdict fakernic_cmd_query_port(FakernicState *s, const void *request,
     resp->link_up = fakernic_port_link_up(s);
     resp->active_mtu = fakernic_path_mtu(s->port_mtu);
     memcpy(resp->mac, s->conf.macaddr.a, sizeof(resp->mac));
-    resp->speed_mbps = cpu_to_le32(FAKERNIC_SPEED_MBPS);
+    resp->speed_mbps = cpu_to_le32(s->speed_mbps);
     resp->mtu = cpu_to_le32(s->port_mtu);
     resp->max_mtu = cpu_to_le32(s->mtu_max);
     resp->min_mtu = cpu_to_le32(FAKERNIC_MIN_MTU);
@@ -274,6 +276,37 @@ FakernicVerdict fakernic_cmd_dealloc_pd(FakernicState *s, const void *request,
     }
     fakernic_table_remove(&s->pds, pdn);
     g_free(pd);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_alloc_xrcd(FakernicState *s, const void *request,
+                                        void *response)
+{
+    struct fakernic_id *resp = response;
+
+    if (fakernic_table_is_full(&s->xrcds)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
+    }
+    resp->id = cpu_to_le32(fakernic_table_add(&s->xrcds,
+                                              g_new0(FakernicXrcd, 1)));
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_dealloc_xrcd(FakernicState *s,
+                                          const void *request, void *response)
+{
+    const struct fakernic_id *req = request;
+    const uint32_t xrcdn = le32_to_cpu(req->id);
+    FakernicXrcd *xrcd = fakernic_xrcd(s, xrcdn);
+
+    if (!xrcd) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    if (xrcd->users) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
+    }
+    fakernic_table_remove(&s->xrcds, xrcdn);
+    g_free(xrcd);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

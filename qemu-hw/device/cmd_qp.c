@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Commands on queue pairs, shared receive queues and multicast groups
- * (fakernic/cmdq.h, fakernic/qp.h; IBTA 10.3, 11.2.4, 11.2.5). Here numbers and
- * formats are judged and rings are set up; whether a QP may change from one
- * state to another with these attributes is the engine's to say.
+ * Commands on queue pairs and multicast groups (fakernic/cmdq.h, fakernic/qp.h;
+ * IBTA 10.3, 11.2.4, 11.2.5). Here numbers and formats are judged and rings are
+ * set up; whether a QP may change from one state to another with these
+ * attributes is the engine's to say.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "qemu/cutils.h"
 #include "fakernic.h"
 #include "../trace.h"
 
@@ -59,45 +60,89 @@ static FakernicVerdict fakernic_check_qp_queues(const CreateQpReq *req)
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
+/* A target has no queues, and takes PD and CQ from the SRQ of each message. */
+static FakernicVerdict fakernic_check_xrc_target(FakernicState *s,
+                                                 const CreateQpReq *req)
+{
+    static const size_t zero[] = {
+        offsetof(CreateQpReq, pdn), offsetof(CreateQpReq, send_cqn),
+        offsetof(CreateQpReq, recv_cqn), offsetof(CreateQpReq, srqn),
+        offsetof(CreateQpReq, uar),
+    };
+
+    if (req->sq_log_depth != FAKERNIC_QUEUE_NONE) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, sq_log_depth);
+    }
+    if (req->rq_log_depth != FAKERNIC_QUEUE_NONE) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, rq_log_depth);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(zero); i++) {
+        if (!buffer_is_zero((const uint8_t *)req + zero[i], sizeof(uint32_t))) {
+            return fakernic_refuse_at(FAKERNIC_CMD_BAD_PARAM, zero[i]);
+        }
+    }
+    if (!fakernic_xrcd(s, le32_to_cpu(req->xrcdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, xrcdn);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+/* RQ or SRQ, and the CQ of receives. */
+static FakernicVerdict fakernic_check_qp_receive(FakernicState *s,
+                                                 const CreateQpReq *req)
+{
+    const uint32_t srqn = le32_to_cpu(req->srqn);
+    const bool has_rq = req->rq_log_depth != FAKERNIC_QUEUE_NONE;
+    const FakernicSrq *srq = fakernic_table_get(&s->srqs, srqn);
+    uint8_t status;
+
+    if (req->type == FAKERNIC_QP_XRC_INI) {
+        if (has_rq) {
+            return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, rq_log_depth);
+        }
+        if (req->recv_cqn) {
+            return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, recv_cqn);
+        }
+        if (srqn) {
+            return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, srqn);
+        }
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+    }
+    status = fakernic_cq_check(s, le32_to_cpu(req->recv_cqn));
+    if (status != FAKERNIC_CMD_OK) {
+        return fakernic_refuse_at(status, offsetof(CreateQpReq, recv_cqn));
+    }
+    if (srqn && !srq) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, srqn);
+    }
+    if (srqn && (has_rq || srq->cq || req->type == FAKERNIC_QP_RAW_PACKET)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, srqn);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
 static FakernicVerdict fakernic_check_qp_ids(FakernicState *s,
                                              const CreateQpReq *req)
 {
-    const uint32_t srqn = le32_to_cpu(req->srqn);
-    const FakernicCq *send_cq, *recv_cq;
+    uint8_t status;
 
+    if (req->type == FAKERNIC_QP_XRC_TGT) {
+        return fakernic_check_xrc_target(s, req);
+    }
     if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
         return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, pdn);
     }
-    send_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->send_cqn));
-    if (!send_cq) {
-        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, send_cqn);
-    }
-    recv_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->recv_cqn));
-    if (!recv_cq) {
-        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, recv_cqn);
-    }
-    if (send_cq->error) {
-        return FAKERNIC_REFUSE(BAD_STATE, CreateQpReq, send_cqn);
-    }
-    if (recv_cq->error) {
-        return FAKERNIC_REFUSE(BAD_STATE, CreateQpReq, recv_cqn);
-    }
-    if (srqn && !fakernic_table_get(&s->srqs, srqn)) {
-        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, srqn);
-    }
-    if (srqn && req->rq_log_depth != FAKERNIC_QUEUE_NONE) {
-        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, srqn);
-    }
-    if (srqn && req->type == FAKERNIC_QP_RAW_PACKET) {
-        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, srqn);
+    status = fakernic_cq_check(s, le32_to_cpu(req->send_cqn));
+    if (status != FAKERNIC_CMD_OK) {
+        return fakernic_refuse_at(status, offsetof(CreateQpReq, send_cqn));
     }
     if (req->xrcdn) {
-        return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, xrcdn);
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, xrcdn);
     }
     if (!fakernic_uar_exists(s, le32_to_cpu(req->uar))) {
         return FAKERNIC_REFUSE(BAD_ID, CreateQpReq, uar);
     }
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+    return fakernic_check_qp_receive(s, req);
 }
 
 static void fakernic_qp_free(FakernicQp *qp)
@@ -134,9 +179,15 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
 /* Takes (1) or gives back (-1) what the QP refers to. */
 static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
 {
+    if (qp->xrcdn) {
+        fakernic_xrcd(s, qp->xrcdn)->users += users;
+        return;
+    }
     fakernic_pd(s, qp->pdn)->users += users;
     qp->send_cq->users += users;
-    qp->recv_cq->users += users;
+    if (qp->recv_cq) {
+        qp->recv_cq->users += users;
+    }
     if (qp->srq) {
         qp->srq->users += users;
     }
@@ -171,6 +222,7 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
     qp = g_new0(FakernicQp, 1);
     qp->type = req->type;
     qp->pdn = le32_to_cpu(req->pdn);
+    qp->xrcdn = le32_to_cpu(req->xrcdn);
     qp->uar = le32_to_cpu(req->uar);
     qp->send_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->send_cqn));
     qp->recv_cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->recv_cqn));
@@ -185,9 +237,10 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
         .has_sq = qp->sq.pages,
         .has_rq = qp->rq.pages,
         .pdn = qp->pdn,
-        .send_cqn = qp->send_cq->id,
-        .recv_cqn = qp->recv_cq->id,
-        .srqn = qp->srq ? qp->srq->id : 0,
+        .send_cqn = le32_to_cpu(req->send_cqn),
+        .recv_cqn = le32_to_cpu(req->recv_cqn),
+        .srqn = le32_to_cpu(req->srqn),
+        .xrcdn = qp->xrcdn,
     };
     status = roce_qp_create(s->roce, &init, &qp->qpn);
     if (status != FAKERNIC_CMD_OK) {
@@ -361,6 +414,26 @@ static uint32_t fakernic_qp_attr_offset(uint32_t bit)
     return offsetof(struct fakernic_modify_qp_req, attr.state);
 }
 
+/* An attribute that needs a feature the driver has not taken; 0: none. */
+static uint32_t fakernic_qp_attr_untaken(FakernicState *s, uint32_t mask,
+                                         const RoceQpAttr *attr)
+{
+    if (!(s->driver_features & FAKERNIC_FEATURE_APM)) {
+        if (mask & FAKERNIC_QP_ATTR_ALT_PATH) {
+            return FAKERNIC_QP_ATTR_ALT_PATH;
+        }
+        if ((mask & FAKERNIC_QP_ATTR_PATH_MIG_STATE) &&
+            attr->path_mig_state != FAKERNIC_MIG_MIGRATED) {
+            return FAKERNIC_QP_ATTR_PATH_MIG_STATE;
+        }
+    }
+    if ((mask & FAKERNIC_QP_ATTR_RATE_LIMIT) &&
+        !(s->driver_features & FAKERNIC_FEATURE_RATE_LIMIT)) {
+        return FAKERNIC_QP_ATTR_RATE_LIMIT;
+    }
+    return 0;
+}
+
 FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
                                        void *response)
 {
@@ -375,7 +448,9 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_modify_qp_req, qpn);
     }
     fakernic_qp_attr_decode(&attr, &req->attr);
-    status = roce_qp_modify(s->roce, fakernic_now(), qp->qpn, mask, &attr,
+    bad_field = fakernic_qp_attr_untaken(s, mask, &attr);
+    status = bad_field ? FAKERNIC_CMD_BAD_PARAM :
+             roce_qp_modify(s->roce, fakernic_now(), qp->qpn, mask, &attr,
                             &bad_field);
     trace_fakernic_modify_qp(qp->qpn, mask, attr.state, status, bad_field);
     if (status != FAKERNIC_CMD_OK) {
@@ -414,119 +489,6 @@ FakernicVerdict fakernic_cmd_query_qp(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
     fakernic_qp_attr_encode(response, &attr);
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
-}
-
-FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
-                                        void *response)
-{
-    typedef struct fakernic_create_srq_req Req;
-    const Req *req = request;
-    struct fakernic_id *resp = response;
-    const uint32_t pdn = le32_to_cpu(req->pdn);
-    FakernicRing ring;
-    FakernicSrq *srq;
-    uint8_t status;
-
-    if (req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
-        return FAKERNIC_REFUSE(BAD_PARAM, Req, log_depth);
-    }
-    if (req->log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
-        req->log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX) {
-        return FAKERNIC_REFUSE(BAD_PARAM, Req, log_stride);
-    }
-    if (!fakernic_pd(s, pdn)) {
-        return FAKERNIC_REFUSE(BAD_ID, Req, pdn);
-    }
-    if (req->xrcdn || req->cqn) {
-        /* An XRC SRQ. */
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
-    }
-    if (le32_to_cpu(req->limit) > 1U << req->log_depth) {
-        return FAKERNIC_REFUSE(BAD_PARAM, Req, limit);
-    }
-    if (fakernic_table_is_full(&s->srqs)) {
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
-    }
-    status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
-                                req->log_stride);
-    if (status != FAKERNIC_CMD_OK) {
-        return fakernic_page_list_verdict(status, offsetof(Req, pages));
-    }
-    srq = g_new0(FakernicSrq, 1);
-    srq->ring = ring;
-    srq->pdn = pdn;
-    srq->limit = le32_to_cpu(req->limit);
-    srq->id = fakernic_table_add(&s->srqs, srq);
-    srq->async.id = srq->id;
-    fakernic_pd(s, pdn)->users++;
-    resp->id = cpu_to_le32(srq->id);
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
-}
-
-FakernicVerdict fakernic_cmd_destroy_srq(FakernicState *s, const void *request,
-                                         void *response)
-{
-    const struct fakernic_id *req = request;
-    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->id));
-
-    if (!srq) {
-        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
-    }
-    if (srq->users) {
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
-    }
-    fakernic_event_forget(s, NULL, &srq->async);
-    fakernic_pd(s, srq->pdn)->users--;
-    fakernic_table_remove(&s->srqs, srq->id);
-    fakernic_ring_free(&srq->ring);
-    g_free(srq);
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
-}
-
-FakernicVerdict fakernic_cmd_modify_srq(FakernicState *s, const void *request,
-                                        void *response)
-{
-    typedef struct fakernic_modify_srq_req Req;
-    const Req *req = request;
-    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->srqn));
-
-    if (!srq) {
-        return FAKERNIC_REFUSE(BAD_ID, Req, srqn);
-    }
-    if (req->mask & ~(FAKERNIC_SRQ_LIMIT | FAKERNIC_SRQ_RESIZE)) {
-        return FAKERNIC_REFUSE(BAD_PARAM, Req, mask);
-    }
-    if (req->mask & FAKERNIC_SRQ_RESIZE) {
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
-    }
-    if (!fakernic_page_list_is_zero(&req->pages)) {
-        return FAKERNIC_REFUSE(BAD_PARAM, Req, pages);
-    }
-    if (req->log_depth) {
-        return FAKERNIC_REFUSE(BAD_PARAM, Req, log_depth);
-    }
-    if (req->mask & FAKERNIC_SRQ_LIMIT) {
-        if (le32_to_cpu(req->limit) > srq->ring.depth) {
-            return FAKERNIC_REFUSE(BAD_PARAM, Req, limit);
-        }
-        fakernic_srq_set_limit(s, srq, le32_to_cpu(req->limit));
-    }
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
-}
-
-FakernicVerdict fakernic_cmd_query_srq(FakernicState *s, const void *request,
-                                       void *response)
-{
-    const struct fakernic_id *req = request;
-    struct fakernic_query_srq_resp *resp = response;
-    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->id));
-
-    if (!srq) {
-        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
-    }
-    resp->limit = cpu_to_le32(srq->limit);
-    resp->depth = cpu_to_le32(srq->ring.depth);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

@@ -91,8 +91,13 @@ static const FakernicCmd fakernic_commands[] = {
     [FAKERNIC_CMD_DEALLOC_PD] = {
         "DEALLOC_PD", fakernic_cmd_dealloc_pd, ID_REQUEST,
     },
-    [FAKERNIC_CMD_ALLOC_XRCD] = { "ALLOC_XRCD" },
-    [FAKERNIC_CMD_DEALLOC_XRCD] = { "DEALLOC_XRCD" },
+    [FAKERNIC_CMD_ALLOC_XRCD] = {
+        "ALLOC_XRCD", fakernic_cmd_alloc_xrcd, FAKERNIC_FEATURE_XRC,
+    },
+    [FAKERNIC_CMD_DEALLOC_XRCD] = {
+        "DEALLOC_XRCD", fakernic_cmd_dealloc_xrcd, FAKERNIC_FEATURE_XRC,
+        ID_REQUEST,
+    },
     [FAKERNIC_CMD_ALLOC_UAR] = { "ALLOC_UAR", fakernic_cmd_alloc_uar },
     [FAKERNIC_CMD_DEALLOC_UAR] = {
         "DEALLOC_UAR", fakernic_cmd_dealloc_uar, ID_REQUEST,

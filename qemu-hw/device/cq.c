@@ -78,6 +78,11 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
     if (!cq || cq->error) {
         return;
     }
+    if (completion->srqn &&
+        !fakernic_table_get(&s->srqs, completion->srqn)) {
+        /* An XRC SRQ was destroyed while a message was on its way into it. */
+        return;
+    }
     if (!fakernic_cq_has_room(s, cq)) {
         fakernic_cq_fail(s, cq);
         return;

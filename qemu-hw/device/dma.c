@@ -11,6 +11,8 @@
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
 #include "qemu/bswap.h"
+#include "exec/cpu-common.h"
+#include "exec/ramblock.h"
 #include "fakernic.h"
 #include "../trace.h"
 
@@ -109,39 +111,6 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
     return true;
 }
 
-static uint64_t fakernic_fetch_add_masked(uint64_t value, uint64_t add,
-                                          uint64_t boundary)
-{
-    /*
-     * The boundary mask marks the most significant bit of each field: a carry
-     * out of such a bit is dropped.
-     */
-    uint64_t sum = (value & ~boundary) + (add & ~boundary);
-
-    return sum ^ ((value ^ add) & boundary);
-}
-
-static uint64_t fakernic_atomic_result(const RoceAtomic *op, uint64_t value)
-{
-    switch (op->opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-        return value == op->compare ? op->swap_or_add : value;
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        return value + op->swap_or_add;
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-        if ((value ^ op->compare) & op->compare_mask) {
-            return value;
-        }
-        return (value & ~op->swap_mask_or_boundary) |
-               (op->swap_or_add & op->swap_mask_or_boundary);
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return fakernic_fetch_add_masked(value, op->swap_or_add,
-                                         op->swap_mask_or_boundary);
-    default:
-        g_assert_not_reached();
-    }
-}
-
 /* By a host atomic on the mapped word: atomic against the guest's CPUs too. */
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
@@ -162,8 +131,53 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
         old = seen;
         op->original = le64_to_cpu(old);
         seen = qatomic_cmpxchg__nocheck(word, old,
-                   cpu_to_le64(fakernic_atomic_result(op, op->original)));
+                   cpu_to_le64(roce_atomic_result(op, op->original)));
     } while (seen != old);
     fakernic_dma_unmap(s, word, len);
+    return true;
+}
+
+/*
+ * Brings what was written to 'len' bytes at p to their medium: a file that is
+ * shared with the guest, or persistent memory. Other RAM has none.
+ */
+static bool fakernic_dma_persist(void *p, size_t len)
+{
+    ram_addr_t offset;
+    MemoryRegion *mr = memory_region_from_host(p, &offset);
+    RAMBlock *block = mr->ram_block;
+    int fd = memory_region_get_fd(mr);
+
+    if (block && (block->flags & RAM_PMEM)) {
+        memory_region_writeback(mr, offset, len);
+        return true;
+    }
+    if (block && fd >= 0 && qemu_ram_is_shared(block)) {
+        return qemu_msync(p, len, fd) == 0;
+    }
+    return false;
+}
+
+bool fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
+                        bool persistent)
+{
+    FakernicState *s = host;
+
+    /* All writes were stores to guest memory: visible, and now in order. */
+    smp_mb();
+    while (persistent && len) {
+        size_t piece = MIN(len, SIZE_MAX);
+        void *p = fakernic_dma_map(s, address, &piece);
+        bool done = p && fakernic_dma_persist(p, piece);
+
+        if (p) {
+            fakernic_dma_unmap(s, p, piece);
+        }
+        if (!done) {
+            return fakernic_dma_failed(s, address, len, true);
+        }
+        address += piece;
+        len -= piece;
+    }
     return true;
 }

@@ -72,13 +72,14 @@ static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     }
 }
 
-/* QP and device fail once: one of these types at a time is latched in them. */
+/* QP, SRQ and device fail once: one of these at a time is latched in them. */
 static bool fakernic_event_has_data(unsigned type)
 {
     return type == FAKERNIC_EVENT_DEVICE_FATAL ||
            type == FAKERNIC_EVENT_QP_FATAL ||
            type == FAKERNIC_EVENT_QP_REQUEST_ERROR ||
-           type == FAKERNIC_EVENT_QP_ACCESS_ERROR;
+           type == FAKERNIC_EVENT_QP_ACCESS_ERROR ||
+           type == FAKERNIC_EVENT_SRQ_ERROR;
 }
 
 static void fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,

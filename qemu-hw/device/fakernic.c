@@ -65,8 +65,11 @@ static const RoceHostOps fakernic_host_ops = {
     .dma_read = fakernic_dma_read,
     .dma_write = fakernic_dma_write,
     .dma_atomic = fakernic_dma_atomic,
+    .dma_flush = fakernic_dma_flush,
     .next_send = fakernic_next_send,
     .next_recv = fakernic_next_recv,
+    .recv_count = fakernic_recv_count,
+    .xrc_srq = fakernic_xrc_srq,
     .complete = fakernic_complete,
     .event = fakernic_engine_event,
     .trace = fakernic_engine_trace,
@@ -94,6 +97,7 @@ static void fakernic_objects_init(FakernicState *s)
     fakernic_table_init(&s->cqs, 1, s->max_cq + 1);
     fakernic_table_init(&s->srqs, 1, s->max_srq + 1);
     fakernic_table_init(&s->pds, 1, s->max_pd + 1);
+    fakernic_table_init(&s->xrcds, 1, FAKERNIC_MAX_XRCD + 1);
     fakernic_table_init(&s->uar_table, 1, s->uars);
     s->qps = g_new0(FakernicQp *, s->max_qp);
     s->key_pages = g_new0(uint32_t, s->max_mr);
@@ -103,6 +107,35 @@ static void fakernic_objects_init(FakernicState *s)
     QTAILQ_INIT(&s->async_waiting);
     memset(&s->port_events, 0, sizeof(s->port_events));
     memset(&s->device_events, 0, sizeof(s->device_events));
+}
+
+/* Frees what a table holds, after 'release' of each (may be NULL). */
+static void fakernic_table_clear(FakernicTable *t, void (*release)(void *))
+{
+    for (uint32_t i = 0; i < t->size; i++) {
+        void *object = fakernic_table_get(t, i);
+
+        if (object && release) {
+            release(object);
+        }
+        g_free(object);
+    }
+    fakernic_table_free(t);
+}
+
+static void fakernic_release_srq(void *srq)
+{
+    fakernic_ring_free(&((FakernicSrq *)srq)->ring);
+}
+
+static void fakernic_release_cq(void *cq)
+{
+    fakernic_ring_free(&((FakernicCq *)cq)->ring);
+}
+
+static void fakernic_release_eq(void *eq)
+{
+    fakernic_ring_free(&((FakernicEq *)eq)->ring);
 }
 
 /* Nobody will see a completion or an event of these any more. */
@@ -116,41 +149,12 @@ static void fakernic_objects_free(FakernicState *s)
         }
     }
     g_free(s->qps);
-    for (uint32_t i = 0; i < s->srqs.size; i++) {
-        FakernicSrq *srq = fakernic_table_get(&s->srqs, i);
-
-        if (srq) {
-            fakernic_ring_free(&srq->ring);
-            g_free(srq);
-        }
-    }
-    for (uint32_t i = 0; i < s->cqs.size; i++) {
-        FakernicCq *cq = fakernic_table_get(&s->cqs, i);
-
-        if (cq) {
-            fakernic_ring_free(&cq->ring);
-            g_free(cq);
-        }
-    }
-    for (uint32_t i = 0; i < s->eqs.size; i++) {
-        FakernicEq *eq = fakernic_table_get(&s->eqs, i);
-
-        if (eq) {
-            fakernic_ring_free(&eq->ring);
-            g_free(eq);
-        }
-    }
-    for (uint32_t i = 0; i < s->pds.size; i++) {
-        g_free(fakernic_table_get(&s->pds, i));
-    }
-    for (uint32_t i = 0; i < s->uar_table.size; i++) {
-        g_free(fakernic_table_get(&s->uar_table, i));
-    }
-    fakernic_table_free(&s->srqs);
-    fakernic_table_free(&s->cqs);
-    fakernic_table_free(&s->eqs);
-    fakernic_table_free(&s->pds);
-    fakernic_table_free(&s->uar_table);
+    fakernic_table_clear(&s->srqs, fakernic_release_srq);
+    fakernic_table_clear(&s->cqs, fakernic_release_cq);
+    fakernic_table_clear(&s->eqs, fakernic_release_eq);
+    fakernic_table_clear(&s->pds, NULL);
+    fakernic_table_clear(&s->xrcds, NULL);
+    fakernic_table_clear(&s->uar_table, NULL);
     g_free(s->key_pages);
 }
 
@@ -213,7 +217,10 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
            fakernic_check_limit("max-mr-pages", s->max_mr_pages, 16, 1U << 30,
                                 false, errp) &&
            fakernic_check_limit("gids", s->gids, 1, 4096, false, errp) &&
-           fakernic_check_limit("mtu-max", s->mtu_max, 576, 9000, false, errp);
+           fakernic_check_limit("mtu-max", s->mtu_max, 576, 9000, false,
+                                errp) &&
+           fakernic_check_limit("speed-mbps", s->speed_mbps, 1, 4000000, false,
+                                errp);
 }
 
 static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
@@ -293,6 +300,8 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
         .gid_count = s->gids,
         .max_sends = FAKERNIC_MAX_SENDS,
         .max_rd_atomic = FAKERNIC_MAX_RD_ATOMIC,
+        .dcqcn = s->dcqcn,
+        .link_kbps = s->speed_mbps * 1000,
     };
     s->roce = roce_new(&limits, &fakernic_host_ops, s);
     if (!s->roce) {
@@ -302,6 +311,9 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     }
     s->stats = roce_stats(s->roce);
     s->features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
+    if (!s->dcqcn) {
+        s->features &= ~FAKERNIC_FEATURE_DCQCN;
+    }
     qemu_macaddr_default_if_unset(&s->conf.macaddr);
     if (!fakernic_init_bars(pci, errp)) {
         goto err_free_roce;
@@ -360,6 +372,8 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT64("max-mr-pages", FakernicState, max_mr_pages, 1U << 24),
     DEFINE_PROP_UINT32("gids", FakernicState, gids, 256),
     DEFINE_PROP_UINT32("mtu-max", FakernicState, mtu_max, 9000),
+    DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
+    DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     /* For tests of drivers: claim another version, hide features. */
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
                        FAKERNIC_PUT(FAKERNIC_VERSION_MAJOR,
@@ -385,6 +399,9 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "max-mr-pages", "pages in all memory regions together" },
         { "gids", "entries of the GID table (1 to 4096)" },
         { "mtu-max", "largest Ethernet MTU (576 to 9000)" },
+        { "speed-mbps", "speed of the port in Mbit/s (1 to 4000000): what it "
+                        "reports, and where DCQCN starts" },
+        { "dcqcn", "slow QPs down when congestion is notified (on or off)" },
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(descriptions); i++) {

@@ -44,15 +44,19 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
  */
 #define FAKERNIC_FEATURES_IMPLEMENTED                                       \
     (FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_UD |      \
-     FAKERNIC_FEATURE_RAW_PACKET | FAKERNIC_FEATURE_ATOMIC |                \
-     FAKERNIC_FEATURE_ATOMIC_WRITE |                                        \
+     FAKERNIC_FEATURE_XRC | FAKERNIC_FEATURE_RAW_PACKET |                   \
+     FAKERNIC_FEATURE_ATOMIC | FAKERNIC_FEATURE_ATOMIC_MASKED |             \
+     FAKERNIC_FEATURE_ATOMIC_WRITE | FAKERNIC_FEATURE_FLUSH |               \
      FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_MW |                           \
      FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |                \
      FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |                  \
-     FAKERNIC_FEATURE_CLOCK_PAGE)
+     FAKERNIC_FEATURE_CNP | FAKERNIC_FEATURE_DCQCN |                        \
+     FAKERNIC_FEATURE_RATE_LIMIT |                                          \
+     FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ)
 
 /* Limits that are not properties. */
 #define FAKERNIC_MAX_EQ             64
+#define FAKERNIC_MAX_XRCD           1024
 #define FAKERNIC_MAX_MCAST_GROUPS   256
 #define FAKERNIC_MAX_MCAST_QPS      64     /* the engine's */
 #define FAKERNIC_MAX_MR_SIZE        (1ULL << 40)
@@ -62,7 +66,6 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 #define FAKERNIC_MAX_SENDS          64      /* in flight, per QP */
 #define FAKERNIC_MIN_MTU            68
 #define FAKERNIC_DEFAULT_MTU        1500
-#define FAKERNIC_SPEED_MBPS         100000
 
 /* A misuse by the guest: logged with -d guest_errors, never fatal to QEMU. */
 #define FAKERNIC_GUEST_ERR(fmt, ...) \
@@ -130,6 +133,10 @@ typedef struct FakernicPd {
     uint32_t users;             /* QPs and SRQs; keys: roce_pd_users() */
 } FakernicPd;
 
+typedef struct FakernicXrcd {
+    uint32_t users;             /* XRC SRQs and XRC target QPs */
+} FakernicXrcd;
+
 typedef struct FakernicUar {
     uint32_t users;             /* QPs and CQs */
 } FakernicUar;
@@ -141,6 +148,8 @@ typedef struct FakernicSrq {
     uint32_t ci;
     uint32_t limit;
     uint32_t pdn;
+    uint32_t xrcdn;             /* 0: no XRC SRQ */
+    FakernicCq *cq;             /* XRC SRQ: of its receives */
     uint32_t users;             /* QPs */
     bool error;
     FakernicEventSource async;
@@ -149,10 +158,11 @@ typedef struct FakernicSrq {
 typedef struct FakernicQp {
     uint32_t qpn;
     uint8_t type;
-    uint32_t pdn;
+    uint32_t pdn;               /* XRC target: 0 */
+    uint32_t xrcdn;             /* XRC target, else 0 */
     uint32_t uar;
-    FakernicCq *send_cq;
-    FakernicCq *recv_cq;
+    FakernicCq *send_cq;        /* XRC target: NULL */
+    FakernicCq *recv_cq;        /* XRC initiator and target: NULL */
     FakernicSrq *srq;
     FakernicRing sq;
     uint32_t sq_pi;             /* basic blocks, from the doorbell */
@@ -197,6 +207,8 @@ struct FakernicState {
     uint64_t max_mr_pages;
     uint32_t gids;
     uint32_t mtu_max;
+    uint32_t speed_mbps;
+    bool dcqcn;
     uint32_t interface_version;
     uint64_t feature_mask;
 
@@ -235,6 +247,7 @@ struct FakernicState {
     FakernicTable cqs;
     FakernicTable srqs;
     FakernicTable pds;
+    FakernicTable xrcds;
     FakernicTable uar_table;
     FakernicQp **qps;           /* by QPN */
     uint32_t *key_pages;        /* page list entries held, by key index */
@@ -265,6 +278,15 @@ typedef struct FakernicVerdict {
 static inline bool fakernic_accepts(const FakernicVerdict *v)
 {
     return v->status == FAKERNIC_CMD_OK;
+}
+
+/* Refuses a field of the payload that is known by its offset only. */
+static inline FakernicVerdict fakernic_refuse_at(uint8_t status, size_t offset)
+{
+    return (FakernicVerdict) {
+        .status = status,
+        .detail = offsetof(struct fakernic_cmd, payload) + offset,
+    };
 }
 
 /* The verdict of fakernic_page_list_read() on the list at 'offset'. */
@@ -311,7 +333,8 @@ FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
     fakernic_cmd_query_port, fakernic_cmd_set_port, fakernic_cmd_query_stats,
     fakernic_cmd_set_gid, fakernic_cmd_create_eq, fakernic_cmd_destroy_eq,
     fakernic_cmd_create_cq, fakernic_cmd_destroy_cq, fakernic_cmd_resize_cq,
-    fakernic_cmd_alloc_pd, fakernic_cmd_dealloc_pd, fakernic_cmd_alloc_uar,
+    fakernic_cmd_alloc_pd, fakernic_cmd_dealloc_pd, fakernic_cmd_alloc_xrcd,
+    fakernic_cmd_dealloc_xrcd, fakernic_cmd_alloc_uar,
     fakernic_cmd_dealloc_uar, fakernic_cmd_create_mr, fakernic_cmd_destroy_mr,
     fakernic_cmd_rereg_mr, fakernic_cmd_create_mw, fakernic_cmd_destroy_mw,
     fakernic_cmd_create_qp, fakernic_cmd_destroy_qp, fakernic_cmd_modify_qp,
@@ -327,6 +350,9 @@ uint32_t fakernic_table_add(FakernicTable *t, void *object);
 void *fakernic_table_get(const FakernicTable *t, uint32_t id);
 void fakernic_table_remove(FakernicTable *t, uint32_t id);
 FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn);
+FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn);
+/* May a new object use this CQ? OK, BAD_ID or BAD_STATE. */
+uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn);
 bool fakernic_uar_exists(FakernicState *s, uint32_t uar);
 void fakernic_uar_use(FakernicState *s, uint32_t uar, int users);
 
@@ -361,6 +387,12 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi);
 RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr);
 RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
                              RoceRecvWr *wr);
+uint32_t fakernic_recv_count(void *host, uint32_t qpn);
+bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
+                      RoceXrcSrq *found);
+/* One SRQ_ERROR event; it cannot be used any more. */
+void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
+                       enum fakernic_vendor_err err);
 /* Arms one SRQ_LIMIT event; raises it at once when fewer are left. */
 void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq,
                             uint32_t limit);
@@ -394,6 +426,8 @@ bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len);
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
                         size_t len);
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
+bool fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
+                        bool persistent);
 
 /* port.c: the only user of the net layer */
 void fakernic_port_init(FakernicState *s);

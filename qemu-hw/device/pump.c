@@ -17,16 +17,27 @@
 #define FAKERNIC_PUMP_COMMANDS  8
 #define FAKERNIC_PUMP_FRAMES    256
 
-/* The QPs of a CQ that failed go to the error state (IBTA C10-76). */
+/*
+ * The QPs of a CQ that failed go to the error state (IBTA C10-76); an XRC SRQ
+ * can no longer be used.
+ */
 static void fakernic_pump_cq_errors(FakernicState *s)
 {
     s->cq_error_pending = false;
     for (uint32_t qpn = 0; qpn < s->max_qp; qpn++) {
         FakernicQp *qp = s->qps[qpn];
 
-        if (qp && (qp->send_cq->error_pending || qp->recv_cq->error_pending)) {
+        if (qp && ((qp->send_cq && qp->send_cq->error_pending) ||
+                   (qp->recv_cq && qp->recv_cq->error_pending))) {
             roce_qp_error(s->roce, fakernic_now(), qpn,
                           FAKERNIC_VENDOR_CQ_OVERRUN);
+        }
+    }
+    for (uint32_t srqn = 0; srqn < s->srqs.size; srqn++) {
+        FakernicSrq *srq = fakernic_table_get(&s->srqs, srqn);
+
+        if (srq && srq->cq && srq->cq->error_pending) {
+            fakernic_srq_fail(s, srq, FAKERNIC_VENDOR_CQ_OVERRUN);
         }
     }
     for (uint32_t cqn = 0; cqn < s->cqs.size; cqn++) {

@@ -108,6 +108,15 @@ void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq, uint32_t limit)
     fakernic_srq_check_limit(s, srq);
 }
 
+void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
+                       enum fakernic_vendor_err err)
+{
+    if (!srq->error) {
+        srq->error = true;
+        fakernic_event(s, NULL, &srq->async, FAKERNIC_EVENT_SRQ_ERROR, err);
+    }
+}
+
 static RoceFetch fakernic_next_srq(FakernicState *s, FakernicSrq *srq,
                                    RoceRecvWr *wr)
 {
@@ -116,10 +125,8 @@ static RoceFetch fakernic_next_srq(FakernicState *s, FakernicSrq *srq,
 
     if (fetch == ROCE_FETCH_OK) {
         fakernic_srq_check_limit(s, srq);
-    } else if (fetch == ROCE_FETCH_ERROR && !srq->error) {
-        srq->error = true;
-        fakernic_event(s, NULL, &srq->async, FAKERNIC_EVENT_SRQ_ERROR,
-                       wr->format_error);
+    } else if (fetch == ROCE_FETCH_ERROR) {
+        fakernic_srq_fail(s, srq, wr->format_error);
     }
     return fetch;
 }
@@ -146,4 +153,30 @@ RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
         trace_fakernic_err_rq(qpn, srqn, wr->format_error);
     }
     return fetch;
+}
+
+uint32_t fakernic_recv_count(void *host, uint32_t qpn)
+{
+    FakernicState *s = host;
+    FakernicQp *qp = fakernic_qp(s, qpn);
+    uint32_t pi;
+
+    if (!qp || !qp->rq.pages || !fakernic_ring_record(s, &qp->rq, &pi) ||
+        pi - qp->rq_ci > qp->rq.depth) {
+        return 0;
+    }
+    return pi - qp->rq_ci;
+}
+
+bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
+                      RoceXrcSrq *found)
+{
+    FakernicState *s = host;
+    const FakernicSrq *srq = fakernic_table_get(&s->srqs, srqn);
+
+    if (!srq || !srq->cq || srq->xrcdn != xrcdn || srq->error) {
+        return false;
+    }
+    *found = (RoceXrcSrq) { .pdn = srq->pdn, .cqn = srq->cq->id };
+    return true;
 }

@@ -115,6 +115,40 @@ static bool fakernic_sq_takes_data(uint8_t opcode)
     return opcode <= FAKERNIC_SQ_FLUSH;
 }
 
+static bool fakernic_sq_takes_imm_or_key(uint8_t opcode)
+{
+    switch (opcode) {
+    case FAKERNIC_SQ_SEND_IMM:
+    case FAKERNIC_SQ_SEND_INV:
+    case FAKERNIC_SQ_RDMA_WRITE_IMM:
+    case FAKERNIC_SQ_RDMA_READ_INV:
+    case FAKERNIC_SQ_LOCAL_INV:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Is this a number of data segments that the opcode takes? */
+static bool fakernic_sq_takes_sges(uint8_t opcode, bool is_inline,
+                                   unsigned count)
+{
+    switch (opcode) {
+    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
+    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
+    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
+        return count == 1;
+    case FAKERNIC_SQ_ATOMIC_WRITE:
+        return count == !is_inline;
+    case FAKERNIC_SQ_FLUSH:
+        return count <= 1;
+    default:
+        return fakernic_sq_takes_data(opcode) ? count <= FAKERNIC_SGE_MAX :
+               !count;
+    }
+}
+
 static bool fakernic_sq_takes_inline(uint8_t opcode)
 {
     switch (opcode) {
@@ -165,6 +199,12 @@ static uint16_t fakernic_decode_rdma(RoceSendWr *wr,
     wr->rdma.flush = le32_to_cpu(rdma->flush);
     if (wr->rdma.flush & ~(wr->opcode == FAKERNIC_SQ_FLUSH ? known : 0)) {
         return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    if (wr->opcode == FAKERNIC_SQ_FLUSH &&
+        (!(wr->rdma.flush & (FAKERNIC_FLUSH_GLOBAL |
+                             FAKERNIC_FLUSH_PERSISTENT)) ||
+         wr->sge_count != !(wr->rdma.flush & FAKERNIC_FLUSH_LEVEL_MR))) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
     }
     return 0;
 }
@@ -280,15 +320,16 @@ static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
         flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
     }
     if (hdr->rsvd || (hdr->flags & ~flags) ||
+        (hdr->imm_or_key && !fakernic_sq_takes_imm_or_key(hdr->opcode)) ||
         (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
         return FAKERNIC_VENDOR_SQ_RSVD;
     }
     if (is_inline ? hdr->sge_count || !fakernic_sq_takes_inline(hdr->opcode) ||
                     inline_length > FAKERNIC_INLINE_MAX :
-                    inline_length || hdr->sge_count > FAKERNIC_SGE_MAX) {
+                    inline_length) {
         return FAKERNIC_VENDOR_SQ_FORMAT;
     }
-    if (hdr->sge_count && !fakernic_sq_takes_data(hdr->opcode)) {
+    if (!fakernic_sq_takes_sges(hdr->opcode, is_inline, hdr->sge_count)) {
         return FAKERNIC_VENDOR_SQ_FORMAT;
     }
     end += inline_length + hdr->sge_count * sizeof(struct fakernic_sge);

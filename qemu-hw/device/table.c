@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Objects by number, and the two kinds that are little more than a number:
- * protection domains and doorbell pages.
+ * Objects by number, and the kinds that are little more than a number:
+ * protection domains, XRC domains and doorbell pages.
  */
 #include "qemu/osdep.h"
 #include "fakernic.h"
@@ -55,6 +55,21 @@ void fakernic_table_remove(FakernicTable *t, uint32_t id)
 FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn)
 {
     return fakernic_table_get(&s->pds, pdn);
+}
+
+FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn)
+{
+    return fakernic_table_get(&s->xrcds, xrcdn);
+}
+
+uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn)
+{
+    const FakernicCq *cq = fakernic_table_get(&s->cqs, cqn);
+
+    if (!cq) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    return cq->error ? FAKERNIC_CMD_BAD_STATE : FAKERNIC_CMD_OK;
 }
 
 /* Page 0 is the kernel's and always there. */

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Commands on shared receive queues (fakernic/cmdq.h; IBTA 10.2.9, 11.2.3). An
+ * XRC SRQ belongs to an XRC domain and has a CQ of its own: XRC target QPs of
+ * that domain find it by the number in each message.
+ *
+ * A resize moves the receives that the device has not taken yet to a new ring.
+ * The host promises to post none meanwhile; the producer index it has written
+ * into both records proves it.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+
+typedef struct fakernic_create_srq_req CreateSrqReq;
+typedef struct fakernic_modify_srq_req ModifySrqReq;
+
+/* Both or neither of XRC domain and CQ. */
+static FakernicVerdict fakernic_check_srq_xrc(FakernicState *s,
+                                              const CreateSrqReq *req)
+{
+    uint8_t status;
+
+    if (!req->xrcdn) {
+        return req->cqn ? FAKERNIC_REFUSE(BAD_PARAM, CreateSrqReq, cqn) :
+               FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+    }
+    if (!(s->driver_features & FAKERNIC_FEATURE_XRC)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    }
+    if (!fakernic_xrcd(s, le32_to_cpu(req->xrcdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateSrqReq, xrcdn);
+    }
+    status = fakernic_cq_check(s, le32_to_cpu(req->cqn));
+    return status == FAKERNIC_CMD_OK ? FAKERNIC_VERDICT(FAKERNIC_CMD_OK) :
+           fakernic_refuse_at(status, offsetof(CreateSrqReq, cqn));
+}
+
+static FakernicVerdict fakernic_check_create_srq(FakernicState *s,
+                                                 const CreateSrqReq *req)
+{
+    if (req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateSrqReq, log_depth);
+    }
+    if (req->log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
+        req->log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateSrqReq, log_stride);
+    }
+    if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
+        return FAKERNIC_REFUSE(BAD_ID, CreateSrqReq, pdn);
+    }
+    if (le32_to_cpu(req->limit) > 1U << req->log_depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateSrqReq, limit);
+    }
+    return fakernic_check_srq_xrc(s, req);
+}
+
+/* Takes (1) or gives back (-1) what the SRQ refers to. */
+static void fakernic_srq_refer(FakernicState *s, FakernicSrq *srq, int users)
+{
+    fakernic_pd(s, srq->pdn)->users += users;
+    if (srq->cq) {
+        srq->cq->users += users;
+        fakernic_xrcd(s, srq->xrcdn)->users += users;
+    }
+}
+
+FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
+                                        void *response)
+{
+    const CreateSrqReq *req = request;
+    struct fakernic_id *resp = response;
+    FakernicVerdict v = fakernic_check_create_srq(s, req);
+    FakernicRing ring;
+    FakernicSrq *srq;
+    uint8_t status;
+
+    if (!fakernic_accepts(&v)) {
+        return v;
+    }
+    if (fakernic_table_is_full(&s->srqs)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
+    }
+    status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
+                                req->log_stride);
+    if (status != FAKERNIC_CMD_OK) {
+        return fakernic_page_list_verdict(status,
+                                          offsetof(CreateSrqReq, pages));
+    }
+    srq = g_new0(FakernicSrq, 1);
+    srq->ring = ring;
+    srq->pdn = le32_to_cpu(req->pdn);
+    srq->xrcdn = le32_to_cpu(req->xrcdn);
+    srq->cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->cqn));
+    srq->limit = le32_to_cpu(req->limit);
+    srq->id = fakernic_table_add(&s->srqs, srq);
+    srq->async.id = srq->id;
+    fakernic_srq_refer(s, srq, 1);
+    resp->id = cpu_to_le32(srq->id);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_destroy_srq(FakernicState *s, const void *request,
+                                         void *response)
+{
+    const struct fakernic_id *req = request;
+    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->id));
+
+    if (!srq) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    if (srq->users) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
+    }
+    fakernic_event_forget(s, NULL, &srq->async);
+    fakernic_srq_refer(s, srq, -1);
+    fakernic_table_remove(&s->srqs, srq->id);
+    fakernic_ring_free(&srq->ring);
+    g_free(srq);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static FakernicVerdict fakernic_check_modify_srq(FakernicState *s,
+                                                 const FakernicSrq *srq,
+                                                 const ModifySrqReq *req)
+{
+    const bool resize = req->mask & FAKERNIC_SRQ_RESIZE;
+    const bool limit = req->mask & FAKERNIC_SRQ_LIMIT;
+    const uint32_t wanted = le32_to_cpu(req->limit);
+    uint32_t depth = srq->ring.depth;
+
+    if (req->mask & ~(FAKERNIC_SRQ_LIMIT | FAKERNIC_SRQ_RESIZE)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, mask);
+    }
+    if (resize && !(s->driver_features & FAKERNIC_FEATURE_RESIZE_SRQ)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+    }
+    if (resize ? req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX :
+                 req->log_depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, log_depth);
+    }
+    if (!resize && !fakernic_page_list_is_zero(&req->pages)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, pages);
+    }
+    if (resize) {
+        depth = 1U << req->log_depth;
+    }
+    if (limit ? wanted > depth : wanted) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, limit);
+    }
+    if (!limit && srq->limit > depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, log_depth);
+    }
+    if (srq->error) {
+        return FAKERNIC_REFUSE(BAD_STATE, ModifySrqReq, srqn);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+/* Copies the slots first..last - 1 to the same indices of another ring. */
+static bool fakernic_srq_copy(FakernicState *s, const FakernicRing *from,
+                              const FakernicRing *to, uint32_t first,
+                              uint32_t last)
+{
+    uint8_t slot[1 << FAKERNIC_RQ_LOG_STRIDE_MAX];
+    const size_t size = 1U << from->log_entry;
+
+    for (uint32_t i = first; i != last; i++) {
+        if (!fakernic_ring_read(s, from, i, slot, size) ||
+            !fakernic_ring_write(s, to, i, slot, size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The receives behind ci move; *pi is the producer index of both records. */
+static FakernicVerdict fakernic_srq_move(FakernicState *s,
+                                         const FakernicSrq *srq,
+                                         const FakernicRing *to, uint32_t *pi)
+{
+    uint32_t promised;
+
+    if (!fakernic_ring_record(s, &srq->ring, pi) ||
+        !fakernic_ring_record(s, to, &promised)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
+    }
+    if (*pi - srq->ci > srq->ring.depth) {
+        return FAKERNIC_REFUSE(BAD_STATE, ModifySrqReq, srqn);
+    }
+    if (*pi - srq->ci > to->depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, log_depth);
+    }
+    if (*pi != promised) {
+        return FAKERNIC_REFUSE(BAD_STATE, ModifySrqReq, srqn);
+    }
+    if (!fakernic_srq_copy(s, &srq->ring, to, srq->ci, *pi)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static FakernicVerdict fakernic_srq_resize(FakernicState *s, FakernicSrq *srq,
+                                           const ModifySrqReq *req)
+{
+    FakernicRing ring;
+    FakernicVerdict v;
+    uint32_t pi;
+    uint8_t status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
+                                        srq->ring.log_entry);
+
+    if (status != FAKERNIC_CMD_OK) {
+        return fakernic_page_list_verdict(status,
+                                          offsetof(ModifySrqReq, pages));
+    }
+    v = fakernic_srq_move(s, srq, &ring, &pi);
+    if (!fakernic_accepts(&v)) {
+        fakernic_ring_free(&ring);
+        return v;
+    }
+    fakernic_ring_free(&srq->ring);
+    srq->ring = ring;
+    srq->pi = pi;
+    return v;
+}
+
+FakernicVerdict fakernic_cmd_modify_srq(FakernicState *s, const void *request,
+                                        void *response)
+{
+    const ModifySrqReq *req = request;
+    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->srqn));
+    FakernicVerdict v;
+
+    if (!srq) {
+        return FAKERNIC_REFUSE(BAD_ID, ModifySrqReq, srqn);
+    }
+    v = fakernic_check_modify_srq(s, srq, req);
+    if (fakernic_accepts(&v) && (req->mask & FAKERNIC_SRQ_RESIZE)) {
+        v = fakernic_srq_resize(s, srq, req);
+    }
+    if (fakernic_accepts(&v) && (req->mask & FAKERNIC_SRQ_LIMIT)) {
+        fakernic_srq_set_limit(s, srq, le32_to_cpu(req->limit));
+    }
+    return v;
+}
+
+FakernicVerdict fakernic_cmd_query_srq(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const struct fakernic_id *req = request;
+    struct fakernic_query_srq_resp *resp = response;
+    FakernicSrq *srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->id));
+
+    if (!srq) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+    }
+    resp->limit = cpu_to_le32(srq->limit);
+    resp->depth = cpu_to_le32(srq->ring.depth);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}

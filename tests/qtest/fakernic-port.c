@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The Ethernet port and the wire: frames through a netdev, two devices, links that
+ * go down or die.
+ */
+#include "qemu/osdep.h"
+#include <poll.h>
+#include "fakernic-setup.h"
+
+/* ---- the port -------------------------------------------------------- */
+
+static void test_ethernet(void)
+{
+    static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
+    static const uint8_t broadcast[6] = { 255, 255, 255, 255, 255, 255 };
+    static const uint8_t group[6] = { 0x33, 0x33, 0, 0, 0, 1 };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    uint8_t frame[2000], seen[2000];
+    int fd = start_wired(&m, &n);
+    Wqe wqe;
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_BROADCAST);
+    /* out: 1514 bytes pass, 1515 are dropped, both complete */
+    frame_make(frame, peer, 1515);
+    qtest_memwrite(m.qts, s.data, frame, 1515);
+    wqe = wqe_send(&s, 0, 1515);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    wqe = wqe_send(&s, 0, 1514);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 1514);
+    g_assert_cmpmem(seen, 1514, frame, 1514);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_BYTES), ==, 1514);
+    /* in: filtered, oversize, broadcast, own */
+    for (unsigned i = 0; i < 4; i++) {
+        rq_post(&n, &raw.rq, i, s.data + 4096 + i * 4096, 2048, s.key);
+    }
+    frame_make(frame, group, 60);
+    g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
+    frame_make(frame, peer, 60);
+    g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
+    frame_make(frame, nic_mac, 1515);
+    g_assert_cmpint(send(fd, frame, 1515, 0), ==, 1515);
+    frame_make(frame, broadcast, 60);
+    g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
+    frame_make(frame, nic_mac, 1514);
+    g_assert_cmpint(send(fd, frame, 1514, 0), ==, 1514);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 60);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 0);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 1514);
+    qtest_memread(m.qts, s.data + 8192, seen, 1514);
+    g_assert_cmpmem(seen, 1514, frame, 1514);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FILTERED), ==, 2);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_OVERSIZE), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), ==, 5);
+    close(fd);
+    machine_stop(&m);
+}
+
+static void test_ethernet_no_buffer(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    uint8_t frame[100];
+    int fd = start_wired(&m, &n);
+
+    setup(&n, &s);
+    frame_make(frame, nic_mac, sizeof(frame));
+    /* Before the port has a QP, and with one that has no receive. */
+    g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
+    while (nic_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER) < 1) {
+        g_usleep(1000);
+    }
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_PROMISCUOUS);
+    g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
+    while (nic_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER) < 2) {
+        g_usleep(1000);
+    }
+    /* The port's QP goes away: so do the port's frames, and nothing crashes. */
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), OK);
+    g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
+    while (nic_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER) < 3) {
+        g_usleep(1000);
+    }
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    close(fd);
+    machine_stop(&m);
+}
+
+/* Frames of all sizes full of nothing sensible do no harm. */
+static void test_wire_garbage(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    uint8_t frame[1600];
+    int fd = start_wired(&m, &n);
+    GRand *rand = g_rand_new_with_seed(4791);
+    unsigned sent = 0;
+
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    for (size_t len = 1; len < sizeof(frame); len += 13) {
+        for (size_t i = 0; i < len; i++) {
+            frame[i] = g_rand_int(rand);
+        }
+        /* Often enough an IPv4 packet to UDP port 4791. */
+        if (len > 46 && len % 2) {
+            frame[12] = 8;
+            frame[13] = 0;
+            frame[14] = 0x45;
+            frame[23] = 17;
+            frame[36] = 4791 >> 8;
+            frame[37] = 4791 & 0xff;
+        }
+        g_assert_cmpint(send(fd, frame, len, 0), ==, len);
+        sent++;
+    }
+    while (nic_stat(&n, FAKERNIC_STAT_RX_FRAMES) < sent) {
+        g_usleep(1000);
+    }
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_RTS);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DROP_SHORT) +
+                     nic_stat(&n, FAKERNIC_STAT_DROP_IP_CSUM), >, 0);
+    g_rand_free(rand);
+    close(fd);
+    machine_stop(&m);
+}
+
+static void test_link(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_query_port_resp resp;
+    struct fakernic_cqe cqe;
+    int fd = start_wired(&m, &n);
+    Wqe wqe;
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    eq_ring(&n, &s.async, true);
+    msix_fired(&n, 0);
+    set_link(&m, false);
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PORT_ERROR);
+    g_assert_true(msix_fired(&n, 0));
+    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    g_assert_cmpuint(resp.link_up, ==, 0);
+    wqe = wqe_send(&s, 0, 60);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 1);
+    set_link(&m, true);
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PORT_ACTIVE);
+    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    g_assert_cmpuint(resp.link_up, ==, 1);
+    close(fd);
+    machine_stop(&m);
+}
+
+/* Two devices on a hub in one process: frames arrive while others leave. */
+static void test_two_devices(void)
+{
+    static const uint8_t gids[2][16] = {
+        { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+    };
+    static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
+                                        { 2, 0, 0, 0, 0, 2 } };
+    Machine m;
+    Nic nics[2];
+    Setup s[2];
+    Qp qp[2];
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+    uint8_t x[20000], y[20000];
+
+    machine_start(&m, "-netdev hubport,id=h0,hubid=0 "
+                  "-netdev hubport,id=h1,hubid=0 "
+                  "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,netdev=h0 "
+                  "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,netdev=h1");
+    for (unsigned i = 0; i < 2; i++) {
+        struct fakernic_set_gid_req gid = gid_req(0, gids[i]);
+
+        nic_find(&nics[i], &m, 4 + i);
+        nic_bringup(&nics[i]);
+        setup(&nics[i], &s[i]);
+        memcpy(gid.mac, macs[i], 6);
+        assert_status(CMD(&nics[i], SET_GID, gid), OK);
+        qp_create(&nics[i], &qp[i], FAKERNIC_QP_RC, s[i].pd, &s[i].cq, 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        rc_connect(&nics[i], qp[i].qpn, qp[!i].qpn, gids[!i], macs[!i]);
+    }
+    for (unsigned round = 0; round < 5; round++) {
+        fill(&nics[0], &s[0], 0, sizeof(x));
+        qtest_memset(m.qts, s[0].data, round, 100);
+        wqe = wqe_rdma(&s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, sizeof(x));
+        wqe.rdma.rdma.remote_address = LE64(s[1].data);
+        wqe.rdma.rdma.rkey = LE32(s[1].key);
+        sq_put(&nics[0], &qp[0], &wqe, sizeof(wqe));
+        sq_ring(&nics[0], &qp[0]);
+        cq_expect(&nics[0], &s[0].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_SUCCESS);
+        qtest_memread(m.qts, s[0].data, x, sizeof(x));
+        qtest_memread(m.qts, s[1].data, y, sizeof(y));
+        g_assert_cmpmem(x, sizeof(x), y, sizeof(y));
+    }
+    g_assert_cmpuint(nic_stat(&nics[0], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+    machine_stop(&m);
+}
+
+/* A hub without another port takes no frames, ever. */
+static void test_dead_wire(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw, a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    machine_start(&m, "-netdev hubport,id=h0,hubid=0 %s,netdev=h0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_send(&s, 0, 60);
+    for (unsigned i = 0; i < 8; i++) {
+        sq_put(&n, &raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &raw);
+    /* The clock steps in here: all complete, one waits, the rest is dropped. */
+    for (unsigned i = 0; i < 8; i++) {
+        for (unsigned tries = 0; !cq_poll(&n, &s.cq, &cqe); tries++) {
+            g_assert_cmpuint(tries, <, 100);
+            qtest_clock_step(m.qts, 10000000);
+        }
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 7);
+    /* Loopback is not held up. */
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 3000);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_port_tests[] = {
+    { "port/ethernet", test_ethernet },
+    { "port/no-buffer", test_ethernet_no_buffer },
+    { "port/garbage", test_wire_garbage },
+    { "port/link", test_link },
+    { "port/two-devices", test_two_devices },
+    { "port/dead-wire", test_dead_wire },
+    { NULL }
+};

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Completion and event queues, interrupts, doorbells.
+ */
+#include "qemu/osdep.h"
+#include <poll.h>
+#include "fakernic-setup.h"
+
+/* ---- completion queues, events, interrupts --------------------------- */
+
+static void test_event_and_interrupt(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_eqe eqe;
+    struct fakernic_cqe cqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    /* Not armed: a completion, no event. */
+    complete_nops(&n, &a, 1);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    g_assert_false(msix_fired(&n, 1));
+    /* Armed: one event for two completions, one interrupt. */
+    cq_arm(&n, &s.cq, 0, false);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    complete_nops(&n, &a, 2);
+    g_assert_cmpuint(eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     s.cq.id);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    g_assert_true(msix_fired(&n, 1));
+    /* Armed behind the device's back: at once. The EQ itself is not armed. */
+    cq_arm(&n, &s.cq, 0, false);
+    g_assert_cmpuint(eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     s.cq.id);
+    g_assert_false(msix_fired(&n, 1));
+    s.eq.index--;
+    eq_ring(&n, &s.eq, true);       /* something lies beyond: at once */
+    g_assert_true(msix_fired(&n, 1));
+    s.eq.index++;
+    eq_ring(&n, &s.eq, true);
+    g_assert_false(msix_fired(&n, 1));
+    machine_stop(&m);
+}
+
+static void test_event_solicited(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_eqe eqe;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    cq_arm(&n, &s.cq, 0, true);
+    complete_nops(&n, &a, 1);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    rq_post(&n, &b.rq, 1, s.data + 4096, 4096, s.key);
+    wqe = wqe_send(&s, 0, 8);
+    wqe.hdr.flags |= FAKERNIC_SQ_SOLICITED;
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    g_assert_cmpuint(eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     s.cq.id);
+    /* Solicited entries from ci on count when arming; those before do not. */
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    cq_arm(&n, &s.cq, 0, true);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    s.cq.index--;
+    cq_arm(&n, &s.cq, 0, true);
+    g_assert_true(eq_poll(&n, &s.eq, &eqe));
+    machine_stop(&m);
+}
+
+static void test_msix_masked(void)
+{
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    msix_mask(&n, 0, true);
+    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_false(msix_fired(&n, 0));
+    g_assert_true(qpci_msix_pending(n.pci, 0));
+    msix_mask(&n, 0, false);
+    g_assert_true(msix_fired(&n, 0));
+    g_assert_false(qpci_msix_pending(n.pci, 0));
+    machine_stop(&m);
+}
+
+/* Many objects raise events, the EQ holds 16: none is lost. */
+static void test_eq_full(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp[20];
+    struct fakernic_eqe eqe;
+    bool seen[20] = { false };
+    unsigned count = 0;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    for (unsigned i = 0; i < 20; i++) {
+        qp_create(&n, &qp[i], FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+        rc_connect(&n, qp[i].qpn, qp[i].qpn, own_gid, nic_mac);
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qp[i].qpn, 1000));
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_EQ_DELAYED), >=, 4);
+    while (eq_poll(&n, &s.async, &eqe)) {
+        count++;
+        g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_QP_FATAL);
+        g_assert_cmpuint(le32_to_cpu(eqe.data), ==, FAKERNIC_VENDOR_SQ_OVERRUN);
+        for (unsigned i = 0; i < 20; i++) {
+            seen[i] |= le32_to_cpu(eqe.id) == qp[i].qpn;
+        }
+        if (count % 5 == 0) {
+            eq_ring(&n, &s.async, true);
+        }
+    }
+    g_assert_cmpuint(count, ==, 20);
+    for (unsigned i = 0; i < 20; i++) {
+        g_assert_true(seen[i]);
+    }
+    /* An index the queue cannot have. */
+    s.async.index += 100;
+    eq_ring(&n, &s.async, false);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 1);
+    machine_stop(&m);
+}
+
+static void test_cq_overrun(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue small;
+    Qp a;
+    struct fakernic_cqe cqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    cq_create(&n, &small, 2, &s.eq, 0, 0);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &small, 0);
+    rc_connect(&n, a.qpn, a.qpn, own_gid, nic_mac);
+    /* Consumed in time: the device looks at the record. */
+    complete_nops(&n, &a, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        cq_expect(&n, &small, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    }
+    queue_record(&n, &small, small.index);
+    complete_nops(&n, &a, 4);
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_RTS);
+    complete_nops(&n, &a, 1);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     small.id);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     a.qpn);
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_ERR);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_CQ_OVERRUNS), ==, 1);
+    /* The four that were written are intact; a fifth is not. */
+    for (unsigned i = 0; i < 4; i++) {
+        g_assert_true(cq_poll(&n, &small, &cqe));
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 4 + i);
+    }
+    g_assert_false(cq_poll(&n, &small, &cqe));
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, small.id), OK);
+    machine_stop(&m);
+}
+
+static void test_cq_resize(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq, wide;
+    Qp a;
+    struct fakernic_cqe cqe;
+    struct fakernic_resize_cq_req req;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    cq_create(&n, &cq, 2, &s.eq, 0, 0);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &cq, 0);
+    rc_connect(&n, a.qpn, a.qpn, own_gid, nic_mac);
+    complete_nops(&n, &a, 4);
+    cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    queue_record(&n, &cq, cq.index);
+    complete_nops(&n, &a, 1);       /* ring positions 1, 2, 3, 0 */
+    req = (struct fakernic_resize_cq_req) {
+        .pages = queue_alloc(&n, &wide, 4, 6), .cqn = LE32(cq.id),
+        .log_depth = 1,
+    };
+    assert_refused(&n, CMD(&n, RESIZE_CQ, req), BAD_PARAM,
+                   fakernic_resize_cq_req, log_depth);
+    req.log_depth = 4;
+    req.cqn = LE32(cq.id + 1);
+    assert_refused(&n, CMD(&n, RESIZE_CQ, req), BAD_ID,
+                   fakernic_resize_cq_req, cqn);
+    req.cqn = LE32(cq.id);
+    assert_status(CMD(&n, RESIZE_CQ, req), OK);
+    complete_nops(&n, &a, 2);
+    for (unsigned i = 0; i < 6; i++) {
+        g_assert_true(cq_poll(&n, &wide, &cqe));
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 1 + i);
+    }
+    g_assert_false(cq_poll(&n, &wide, &cqe));
+    machine_stop(&m);
+}
+
+/* ---- doorbells ------------------------------------------------------- */
+
+static void test_doorbell_rules(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    uint32_t uar, other;
+    uint64_t page, word;
+    unsigned dropped = 0;
+    Wqe nop = { .hdr = { .opcode = FAKERNIC_SQ_NOP, .bb_count = 1,
+                         .flags = FAKERNIC_SQ_SIGNALED } };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    uar = cmd_create(&n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
+    other = cmd_create(&n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &s.cq, uar);
+    qp_create(&n, &b, FAKERNIC_QP_RC, s.pd, &s.cq, uar);
+    rc_connect(&n, a.qpn, b.qpn, own_gid, nic_mac);
+    sq_put(&n, &a, &nop, sizeof(nop));
+    word = doorbell(a.qpn, 1);
+    page = n.uar.addr + uar * FAKERNIC_PAGE_SIZE;
+
+    ring(&n, other, FAKERNIC_DOORBELL_SQ, word);
+    ring(&n, 0, FAKERNIC_DOORBELL_SQ, word);
+    ring(&n, other + 1, FAKERNIC_DOORBELL_SQ, word);
+    ring(&n, 1024, FAKERNIC_DOORBELL_SQ, word);
+    ring(&n, uar, 0x18, word);
+    ring(&n, uar, 0xff8, word);
+    ring(&n, uar, FAKERNIC_DOORBELL_SQ, word | 1ull << 58);
+    ring(&n, uar, FAKERNIC_DOORBELL_SQ, word | FAKERNIC_DOORBELL_ARM);
+    ring(&n, uar, FAKERNIC_DOORBELL_SQ, doorbell(0xffffff, 1));
+    ring(&n, uar, FAKERNIC_DOORBELL_CQ_ARM, doorbell(s.cq.id, 0));
+    ring(&n, uar, FAKERNIC_DOORBELL_EQ, doorbell(s.eq.id, 0));
+    dropped += 11;
+    qtest_writel(m.qts, page, 1);
+    qtest_writel(m.qts, page + 4, a.qpn);
+    qtest_writew(m.qts, page, 1);
+    qtest_writeb(m.qts, page, 1);
+    dropped += 4;
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, dropped);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    g_assert_cmphex(qtest_readq(m.qts, page), ==, 0);
+
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    /* Overtaken: ignored. */
+    ring(&n, uar, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_RTS);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_UAR, uar), BUSY);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_queues_tests[] = {
+    { "cq/event", test_event_and_interrupt },
+    { "cq/solicited", test_event_solicited },
+    { "cq/overrun", test_cq_overrun },
+    { "cq/resize", test_cq_resize },
+    { "eq/full", test_eq_full },
+    { "msix/masked", test_msix_masked },
+    { "doorbell/rules", test_doorbell_rules },
+    { NULL }
+};

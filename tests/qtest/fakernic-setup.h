@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the chapters of the fakernic qtest share: a machine with an enabled
+ * device, two connected QPs with a buffer and its key, work requests to post on
+ * them, and a wire with the test at its other end.
+ */
+#ifndef FAKERNIC_SETUP_H
+#define FAKERNIC_SETUP_H
+
+#include <poll.h>
+#include <sys/socket.h>
+#include "fakernic-driver.h"
+
+/* One test, and a chapter's list of them, which ends with a NULL name. */
+typedef struct FakernicTest {
+    const char *name;
+    void (*run)(void);
+} FakernicTest;
+
+extern const FakernicTest fakernic_registers_tests[],
+    fakernic_commands_tests[],
+    fakernic_queues_tests[],
+    fakernic_traffic_tests[],
+    fakernic_srq_tests[],
+    fakernic_xrc_tests[],
+    fakernic_port_tests[],
+    fakernic_resets_tests[];
+
+#define SLOT 4
+#define MAC_STRING "52:54:00:0a:0b:0c"
+static const uint8_t nic_mac[6] = { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0c };
+#define DEVICE "-device fakernic,addr=04.0,mac=" MAC_STRING
+
+static inline void start(Machine *m, Nic *n)
+{
+    machine_start(m, "%s", DEVICE);
+    nic_find(n, m, SLOT);
+}
+
+/* One device, enabled, with all features. */
+static inline void start_enabled(Machine *m, Nic *n)
+{
+    start(m, n);
+    nic_bringup(n);
+}
+
+static inline void set_link(Machine *m, bool up)
+{
+    qtest_qmp_assert_success(m->qts,
+        "{ 'execute': 'set_link', 'arguments': { 'name': 'n0', 'up': %i } }",
+        up);
+}
+
+/* Extended configuration space is reached through q35's MMCONFIG window. */
+#define ECAM 0xb0000000u
+
+static inline uint64_t ecam(unsigned slot)
+{
+    return ECAM + (slot << 15);
+}
+
+static inline void ecam_enable(Machine *m)
+{
+    QPCIDevice *mch = qpci_device_find(m->bus, 0);
+
+    qpci_config_writel(mch, 0x64, 0);
+    qpci_config_writel(mch, 0x60, ECAM | 1);
+    g_free(mch);
+}
+
+static inline unsigned extended_capability(Machine *m, uint64_t config, uint16_t id)
+{
+    unsigned offset = 0x100;
+
+    while (offset) {
+        uint32_t header = qtest_readl(m->qts, config + offset);
+
+        if ((header & 0xffff) == id) {
+            return offset;
+        }
+        offset = header >> 20;
+    }
+    return 0;
+}
+
+static const uint8_t own_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+
+static inline struct fakernic_set_gid_req gid_req(uint16_t index, const uint8_t *gid)
+{
+    struct fakernic_set_gid_req req = {
+        .index = LE16(index),
+        .type = FAKERNIC_GID_IPV4,
+        .vlan = LE16(FAKERNIC_VLAN_NONE),
+    };
+
+    memcpy(req.gid, gid, 16);
+    memcpy(req.mac, nic_mac, 6);
+    return req;
+}
+
+/* Tables of a list of 'levels' for page i at pages + i * step; the root. */
+static inline uint64_t build_tables(Machine *m, unsigned levels, uint64_t pages,
+                             uint64_t step, uint32_t count)
+{
+    uint32_t tables = DIV_ROUND_UP(count, FAKERNIC_PAGE_TABLE_ENTRIES);
+    uint64_t address = mem_alloc(m, (uint64_t)tables * FAKERNIC_PAGE_SIZE);
+
+    for (uint32_t i = 0; i < count; i++) {
+        qtest_writeq(m->qts, address + i * 8, pages + i * step);
+    }
+    return levels == 1 ? address :
+           build_tables(m, levels - 1, address, FAKERNIC_PAGE_SIZE, tables);
+}
+
+/* What a data path test needs: EQs, a CQ, a PD, a buffer with its key. */
+typedef struct Setup {
+    Queue async, eq, cq;
+    uint32_t pd, key, other_key;
+    uint64_t data;
+} Setup;
+
+#define DATA_SIZE 65536
+
+static inline void setup(Nic *n, Setup *s)
+{
+    struct fakernic_set_gid_req gid = gid_req(0, own_gid);
+
+    eq_create(n, &s->async, 4, 0, true);
+    eq_create(n, &s->eq, 4, 1, false);
+    eq_ring(n, &s->eq, true);
+    cq_create(n, &s->cq, 6, &s->eq, 0, 0);
+    s->pd = pd_alloc(n);
+    s->data = mem_alloc(n->m, DATA_SIZE);
+    s->key = mr_create(n, s->pd, s->data, DATA_SIZE,
+                       FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_READ |
+                       FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                       FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                       FAKERNIC_ACCESS_FLUSH_PERSISTENT);
+    assert_status(CMD(n, SET_GID, gid), OK);
+}
+
+/* Halves of a connection: what each takes on the way to RTS. */
+#define RTR_MASK                                                             \
+    (FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_AV |                          \
+     FAKERNIC_QP_ATTR_PATH_MTU | FAKERNIC_QP_ATTR_DEST_QPN |                 \
+     FAKERNIC_QP_ATTR_RQ_PSN)
+#define RTR_RESPONDER_MASK                                                   \
+    (FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC | FAKERNIC_QP_ATTR_MIN_RNR_TIMER)
+#define RTS_REQUESTER_MASK                                                   \
+    (FAKERNIC_QP_ATTR_TIMEOUT | FAKERNIC_QP_ATTR_RETRY_CNT |                 \
+     FAKERNIC_QP_ATTR_RNR_RETRY | FAKERNIC_QP_ATTR_SQ_PSN |                  \
+     FAKERNIC_QP_ATTR_MAX_RD_ATOMIC)
+
+/* Brings an RC QP or half of an XRC connection to RTS. */
+static inline void connect_qp(Nic *n, uint8_t type, uint32_t qpn,
+                              uint32_t dest, const uint8_t *dgid,
+                              const uint8_t *dmac)
+{
+    struct fakernic_modify_qp_req req = {
+        .qpn = LE32(qpn),
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = {
+            .state = FAKERNIC_QPS_INIT,
+            .port = 1,
+            .access_flags = LE32(FAKERNIC_ACCESS_REMOTE_WRITE |
+                                 FAKERNIC_ACCESS_REMOTE_READ |
+                                 FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                                 FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                                 FAKERNIC_ACCESS_FLUSH_PERSISTENT),
+            .path_mtu = FAKERNIC_MTU_1024,
+            .dest_qpn = LE32(dest),
+            .rq_psn = LE32(0xfffffe),
+            .sq_psn = LE32(0xfffffe),
+            .max_rd_atomic = 4,
+            .max_dest_rd_atomic = 4,
+            .min_rnr_timer = 12,
+            .timeout = 14,
+            .retry_cnt = 7,
+            .rnr_retry = 7,
+        },
+    };
+
+    memcpy(req.attr.av.dgid, dgid, 16);
+    memcpy(req.attr.av.dmac, dmac, 6);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTR;
+    req.mask = LE32(RTR_MASK |
+                    (type == FAKERNIC_QP_XRC_INI ? 0 : RTR_RESPONDER_MASK));
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE |
+                    (type == FAKERNIC_QP_XRC_TGT ? 0 : RTS_REQUESTER_MASK));
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+static inline void rc_connect(Nic *n, uint32_t qpn, uint32_t dest,
+                              const uint8_t *dgid, const uint8_t *dmac)
+{
+    connect_qp(n, FAKERNIC_QP_RC, qpn, dest, dgid, dmac);
+}
+
+static inline void rc_pair(Nic *n, Setup *s, Qp *a, Qp *b)
+{
+    qp_create(n, a, FAKERNIC_QP_RC, s->pd, &s->cq, 0);
+    qp_create(n, b, FAKERNIC_QP_RC, s->pd, &s->cq, 0);
+    rc_connect(n, a->qpn, b->qpn, own_gid, nic_mac);
+    rc_connect(n, b->qpn, a->qpn, own_gid, nic_mac);
+}
+
+/* A WQE of one block with one data segment. */
+typedef union Wqe {
+    uint8_t bytes[FAKERNIC_SQ_BB_SIZE];
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sge sge[3];
+    } send;
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_rdma rdma;
+        struct fakernic_sge sge[2];
+    } rdma;
+    struct fakernic_sq_hdr hdr;
+} Wqe;
+
+static inline Wqe wqe_send(const Setup *s, uint64_t offset, uint32_t length)
+{
+    return (Wqe) {
+        .send = {
+            .hdr = { .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_SIGNALED,
+                     .sge_count = 1, .bb_count = 1 },
+            .sge = { { LE64(s->data + offset), LE32(length), LE32(s->key) } },
+        },
+    };
+}
+
+static inline Wqe wqe_rdma(const Setup *s, uint8_t opcode, uint64_t local,
+                    uint64_t remote, uint32_t length)
+{
+    return (Wqe) {
+        .rdma = {
+            .hdr = { .opcode = opcode, .flags = FAKERNIC_SQ_SIGNALED,
+                     .sge_count = 1, .bb_count = 1 },
+            .rdma = { LE64(s->data + remote), LE32(s->key) },
+            .sge = { { LE64(s->data + local), LE32(length), LE32(s->key) } },
+        },
+    };
+}
+
+static inline void fill(Nic *n, const Setup *s, uint64_t offset, size_t len)
+{
+    g_autofree uint8_t *bytes = g_malloc(len);
+
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] = i * 7 + (i >> 8) + 1;
+    }
+    qtest_memwrite(n->m->qts, s->data + offset, bytes, len);
+}
+
+static inline void assert_same(Nic *n, const Setup *s, uint64_t a, uint64_t b,
+                        size_t len)
+{
+    g_autofree uint8_t *x = g_malloc(len), *y = g_malloc(len);
+
+    qtest_memread(n->m->qts, s->data + a, x, len);
+    qtest_memread(n->m->qts, s->data + b, y, len);
+    g_assert_cmpmem(x, len, y, len);
+}
+
+/* A NOP completes without a peer: CQEs made to order. */
+static inline void complete_nops(Nic *n, Qp *qp, unsigned count)
+{
+    Wqe wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
+                 .bb_count = 1 },
+    };
+
+    while (count--) {
+        sq_put(n, qp, &wqe, sizeof(wqe));
+        sq_ring(n, qp);
+    }
+}
+
+/* A raw-packet QP as the Ethernet port. */
+static inline void port_up(Nic *n, Setup *s, Qp *raw, uint8_t filter)
+{
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+    struct fakernic_set_port_req port = {
+        .mask = LE32(FAKERNIC_PORT_QPN | FAKERNIC_PORT_FILTER),
+        .filter = filter,
+    };
+
+    qp_create(n, raw, FAKERNIC_QP_RAW_PACKET, s->pd, &s->cq, 0);
+    req.qpn = LE32(raw->qpn);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    assert_status(qp_to(n, raw->qpn, FAKERNIC_QPS_RTR), OK);
+    assert_status(qp_to(n, raw->qpn, FAKERNIC_QPS_RTS), OK);
+    port.qpn = LE32(raw->qpn);
+    assert_status(CMD(n, SET_PORT, port), OK);
+}
+
+/* A device on one end of a datagram socket pair; the other end. */
+static inline int start_wired(Machine *m, Nic *n)
+{
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    machine_start(m, "-netdev dgram,id=n0,local.type=fd,local.str=%d "
+                  "%s,netdev=n0", fds[1], DEVICE);
+    close(fds[1]);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+    return fds[0];
+}
+
+static inline ssize_t wire_receive(int fd, void *buf, size_t size)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+    if (poll(&ready, 1, 5000) != 1) {
+        return -1;
+    }
+    return recv(fd, buf, size, 0);
+}
+
+static inline void frame_make(uint8_t *frame, const uint8_t *dst, size_t len)
+{
+    static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
+
+    memset(frame, 0x3c, len);
+    memcpy(frame, dst, 6);
+    memcpy(frame + 6, peer, 6);
+    frame[12] = 0x88;
+    frame[13] = 0xb5;           /* local experimental ethertype */
+}
+#endif

@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The data path in loopback: work requests of every kind, good and malformed, from
+ * the ring to the completion.
+ */
+#include "qemu/osdep.h"
+#include <poll.h>
+#include "fakernic-setup.h"
+
+/* ---- the data path in loopback --------------------------------------- */
+
+static void test_rc_send(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    /* Three packets at a path MTU of 1024; PSNs wrap. */
+    fill(&n, &s, 0, 3000);
+    rq_post(&n, &b.rq, 0xdead0001, s.data + 8192, 4096, s.key);
+    Wqe wqe = wqe_send(&s, 0, 3000);
+    wqe.hdr.opcode = FAKERNIC_SQ_SEND_IMM;
+    wqe.hdr.imm_or_key = LE32(0x11223344);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, b.qpn);
+    g_assert_cmphex(le32_to_cpu(cqe.wqe_index), ==, 0xdead0001);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 3000);
+    g_assert_cmphex(le32_to_cpu(cqe.imm_or_key), ==, 0x11223344);
+    g_assert_true(cqe.flags & FAKERNIC_CQE_IMM);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, a.qpn);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 0);
+    assert_same(&n, &s, 0, 8192, 3000);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_LOOPBACK), >=, 4);
+    machine_stop(&m);
+}
+
+static void test_rc_rdma(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    fill(&n, &s, 0, 10000);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 10000);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_READ, 32768, 16384, 10000);
+    wqe.hdr.flags |= FAKERNIC_SQ_FENCE;
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 1);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 10000);
+    assert_same(&n, &s, 0, 16384, 10000);
+    assert_same(&n, &s, 0, 32768, 10000);
+    machine_stop(&m);
+}
+
+static void test_rc_atomic(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_atomic atomic;
+        struct fakernic_sge sge;
+        uint8_t rest[48];
+    } wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    qtest_writeq(m.qts, s.data + 64, 40);
+    memset(&wqe, 0, sizeof(wqe));
+    wqe.hdr = (struct fakernic_sq_hdr) {
+        .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD, .flags = FAKERNIC_SQ_SIGNALED,
+        .sge_count = 1, .bb_count = 2,
+    };
+    wqe.atomic.remote_address = LE64(s.data + 64);
+    wqe.atomic.rkey = LE32(s.key);
+    wqe.atomic.swap_or_add = LE64(2);
+    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe.hdr.opcode = FAKERNIC_SQ_ATOMIC_CMP_SWAP;
+    wqe.atomic.compare = LE64(42);
+    wqe.atomic.swap_or_add = LE64(0x123456789abcdef0ull);
+    wqe.sge.address = LE64(s.data + 8);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_CMP_SWAP, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 2);
+    g_assert_cmpuint(qtest_readq(m.qts, s.data), ==, 40);
+    g_assert_cmpuint(qtest_readq(m.qts, s.data + 8), ==, 42);
+    g_assert_cmphex(qtest_readq(m.qts, s.data + 64), ==, 0x123456789abcdef0ull);
+    machine_stop(&m);
+}
+
+/* Fields of 16 bits: no carry goes out of one; a swap of some bits only. */
+static void test_rc_atomic_masked(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_atomic atomic;
+        struct fakernic_sge sge[2];
+        uint8_t rest[32];
+    } wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD,
+                 .flags = FAKERNIC_SQ_SIGNALED, .sge_count = 1, .bb_count = 2 },
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    qtest_writeq(m.qts, s.data + 64, 0x0001ffff0002ffffull);
+    wqe.atomic.remote_address = LE64(s.data + 64);
+    wqe.atomic.rkey = LE32(s.key);
+    wqe.atomic.swap_or_add = LE64(0x0001000100010001ull);
+    wqe.atomic.swap_mask_or_boundary = LE64(0x8000800080008000ull);
+    wqe.sge[0] = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_MASKED_FETCH_ADD,
+              FAKERNIC_WC_SUCCESS);
+    g_assert_cmphex(qtest_readq(m.qts, s.data), ==, 0x0001ffff0002ffffull);
+    g_assert_cmphex(qtest_readq(m.qts, s.data + 64), ==, 0x0002000000030000ull);
+    wqe.hdr.opcode = FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP;
+    wqe.atomic.compare = LE64(0x2000000000000ull);
+    wqe.atomic.compare_mask = LE64(0xffff000000000000ull);
+    wqe.atomic.swap_or_add = LE64(~0ull);
+    wqe.atomic.swap_mask_or_boundary = LE64(0xff);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_MASKED_CMP_SWAP,
+              FAKERNIC_WC_SUCCESS);
+    g_assert_cmphex(qtest_readq(m.qts, s.data + 64), ==, 0x00020000000300ffull);
+    /* An atomic has one data segment, whatever it is. */
+    wqe.hdr.sge_count = 2;
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
+                     FAKERNIC_VENDOR_SQ_FORMAT);
+    machine_stop(&m);
+}
+
+static Wqe wqe_flush(const Setup *s, uint32_t flush)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_FLUSH, 0, 4096, 512);
+
+    wqe.rdma.rdma.flush = LE32(flush);
+    wqe.hdr.sge_count = !(flush & FAKERNIC_FLUSH_LEVEL_MR);
+    return wqe;
+}
+
+/* Guest RAM without a file behind it is visible, but has no medium. */
+static void test_rc_flush(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 512);
+    fill(&n, &s, 0, 512);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe = wqe_flush(&s, FAKERNIC_FLUSH_GLOBAL);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe = wqe_flush(&s, FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_LEVEL_MR);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe = wqe_flush(&s, FAKERNIC_FLUSH_PERSISTENT);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 0, 4096, 512);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DMA_ERRORS), >=, 1);
+    machine_stop(&m);
+}
+
+/* With a shared file as RAM the bytes are in the file afterwards. */
+static void test_rc_flush_persistent(void)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-qtest-XXXXXX");
+    int fd = g_mkstemp(path);
+    uint8_t want[512], got[512];
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    g_assert_cmpint(fd, >=, 0);
+    machine_start(&m, "-m 128M -object memory-backend-file,id=ram,share=on,"
+                  "size=128M,mem-path=%s -machine memory-backend=ram " DEVICE,
+                  path);
+    unlink(path);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    fill(&n, &s, 0, 512);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 512);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe = wqe_flush(&s, FAKERNIC_FLUSH_PERSISTENT);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    qtest_memread(m.qts, s.data, want, sizeof(want));
+    g_assert_cmpint(pread(fd, got, sizeof(got), s.data + 4096), ==,
+                    sizeof(got));
+    g_assert_cmpmem(got, sizeof(got), want, sizeof(want));
+    close(fd);
+    machine_stop(&m);
+}
+
+/* 8 bytes, inline, stored as one. */
+static void test_rc_atomic_write(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_ATOMIC_WRITE, 0, 4096, 0);
+    wqe.hdr.sge_count = 0;
+    wqe.hdr.inline_length = LE16(8);
+    wqe.hdr.flags |= FAKERNIC_SQ_INLINE;
+    memcpy(wqe.bytes + FAKERNIC_SQ_DATA_OFFSET_RDMA, "atomic-w", 8);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_ATOMIC_WRITE, FAKERNIC_WC_SUCCESS);
+    g_assert_cmphex(qtest_readq(m.qts, s.data + 4096), ==,
+                    ldq_le_p("atomic-w"));
+    machine_stop(&m);
+}
+
+/* Posts a WQE that consists of a header and a 48-byte segment. */
+static void post_segment(Nic *n, Qp *qp, uint8_t opcode, const void *segment)
+{
+    Wqe wqe = { .hdr = { .opcode = opcode, .flags = FAKERNIC_SQ_SIGNALED,
+                         .bb_count = 1 } };
+
+    memcpy(wqe.bytes + sizeof(wqe.hdr), segment, 48);
+    sq_put(n, qp, &wqe, sizeof(wqe));
+    sq_ring(n, qp);
+}
+
+static uint32_t fast_reg_key(Nic *n, uint32_t pd, uint32_t max_pages)
+{
+    struct fakernic_create_mr_req req = {
+        .pdn = LE32(pd), .type = FAKERNIC_MR_FAST_REG, .tag = 1,
+        .max_pages = LE32(max_pages),
+    };
+
+    return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+}
+
+/* Registered by a work request from a table, used, invalidated, refused. */
+static void test_fast_reg(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    struct fakernic_sq_reg_mr reg;
+    uint32_t key;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    key = (fast_reg_key(&n, s.pd, 4) & ~0xffu) | 0x42;
+    /* Pages 3, 2, 1, 0 of the buffer, from address 0x10000 on. */
+    reg = (struct fakernic_sq_reg_mr) {
+        .iova = LE64(0x10000), .length = LE64(4 * 4096), .key = LE32(key),
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_WRITE),
+        .pages = { .address = LE64(build_tables(&m, 1, s.data + 3 * 4096,
+                                                -4096ull, 4)),
+                   .page_count = LE32(4), .page_shift = 12, .levels = 1 },
+    };
+    post_segment(&n, &a, FAKERNIC_SQ_REG_MR, &reg);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_REG_MR, FAKERNIC_WC_SUCCESS);
+    fill(&n, &s, 32768, 8192);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 32768, 0, 8192);
+    wqe.rdma.rdma.remote_address = LE64(0x10000);
+    wqe.rdma.rdma.rkey = LE32(key);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 32768, 3 * 4096, 4096);
+    assert_same(&n, &s, 32768 + 4096, 2 * 4096, 4096);
+    wqe = (Wqe) { .hdr = { .opcode = FAKERNIC_SQ_LOCAL_INV, .bb_count = 1,
+                           .flags = FAKERNIC_SQ_SIGNALED,
+                           .imm_or_key = LE32(key) } };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_LOCAL_INV, FAKERNIC_WC_SUCCESS);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 32768, 0, 8);
+    wqe.rdma.rdma.rkey = LE32(key);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    machine_stop(&m);
+}
+
+/* Malformed page lists and reserved fields in REG_MR and BIND_MW. */
+static void test_segment_malformed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct {
+        struct fakernic_sq_reg_mr reg;
+        uint16_t vendor_err;
+    } cases[6];
+    struct fakernic_sq_bind_mw bind = { .rsvd = { 0, LE64(1) } };
+    struct fakernic_cqe cqe;
+    Qp a, b;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        cases[i].reg = (struct fakernic_sq_reg_mr) {
+            .length = LE64(4096), .key = LE32(fast_reg_key(&n, s.pd, 512)),
+            .pages = contiguous(s.data, 4096),
+        };
+        cases[i].vendor_err = FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    cases[0].reg.length = 0;
+    cases[1].reg.length = LE64(513 * 4096);
+    cases[2].reg.pages.page_count = 0;
+    cases[3].reg.pages.levels = 7;
+    cases[4].reg.pages.levels = 1;
+    cases[4].reg.pages.address = LE64(1ull << 55);
+    cases[4].vendor_err = FAKERNIC_VENDOR_SQ_DMA;
+    cases[5].reg.rsvd = LE64(1);
+    cases[5].vendor_err = FAKERNIC_VENDOR_SQ_RSVD;
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        rc_pair(&n, &s, &a, &b);
+        post_segment(&n, &a, FAKERNIC_SQ_REG_MR, &cases[i].reg);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND,
+                  FAKERNIC_WC_LOC_QP_OP_ERR);
+        g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, cases[i].vendor_err);
+    }
+    rc_pair(&n, &s, &a, &b);
+    post_segment(&n, &a, FAKERNIC_SQ_BIND_MW, &bind);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
+    machine_stop(&m);
+}
+
+static void ud_up(Nic *n, Setup *s, Qp *qp, uint32_t qkey)
+{
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1, .qkey = LE32(qkey) },
+    };
+
+    qp_create(n, qp, FAKERNIC_QP_UD, s->pd, &s->cq, 0);
+    req.qpn = LE32(qp->qpn);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    assert_status(qp_to(n, qp->qpn, FAKERNIC_QPS_RTR), OK);
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+/* A datagram, then one with a reserved field set: the SQ alone fails. */
+static void test_ud(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_ud ud;
+        struct fakernic_sge sge;
+        uint8_t rest[48];
+    } wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_SIGNALED,
+                 .sge_count = 1, .bb_count = 2 },
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    ud_up(&n, &s, &a, 0x1111);
+    ud_up(&n, &s, &b, 0x2222);
+    fill(&n, &s, 0, 500);
+    rq_post(&n, &b.rq, 9, s.data + 4096, 4096, s.key);
+    memcpy(wqe.ud.av.dgid, own_gid, 16);
+    memcpy(wqe.ud.av.dmac, nic_mac, 6);
+    wqe.ud.dest_qpn = LE32(b.qpn);
+    wqe.ud.qkey = LE32(0x2222);
+    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(500), LE32(s.key) };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    for (unsigned i = 0; i < 2; i++) {
+        while (!cq_poll(&n, &s.cq, &cqe)) {
+            g_usleep(1000);
+        }
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        if (cqe.opcode == FAKERNIC_CQE_RECV) {
+            g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 540);
+            g_assert_cmpuint(le32_to_cpu(cqe.src_qpn), ==, a.qpn);
+            g_assert_cmpuint(cqe.network_type, ==, FAKERNIC_GID_IPV4);
+            g_assert_true(cqe.flags & FAKERNIC_CQE_GRH);
+        }
+    }
+    assert_same(&n, &s, 0, 4096 + 40, 500);
+    wqe.ud.av.rsvd = LE16(1);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_SQE);
+    machine_stop(&m);
+}
+
+/* Receives: too many SGEs, a reserved field, an index no queue can have. */
+static void test_recv_malformed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    for (unsigned i = 0; i < 3; i++) {
+        Qp a, b;
+
+        rc_pair(&n, &s, &a, &b);
+        rq_post(&n, &b.rq, 77, s.data + 4096, 4096, s.key);
+        switch (i) {
+        case 0:
+            qtest_writeb(m.qts, b.rq.address + 4, 4);   /* slots hold 3 */
+            break;
+        case 1:
+            qtest_writeb(m.qts, b.rq.address + 15, 1);
+            break;
+        default:
+            queue_record(&n, &b.rq, b.rq.depth + 1);
+            break;
+        }
+        wqe = wqe_send(&s, 0, 8);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        if (i < 2) {
+            cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV,
+                      FAKERNIC_WC_LOC_QP_OP_ERR);
+            g_assert_cmphex(le32_to_cpu(cqe.wqe_index), ==, 77);
+            g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
+                             FAKERNIC_VENDOR_RQ_FORMAT);
+        }
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
+        g_assert_cmpuint(qp_state(&n, b.qpn), ==, FAKERNIC_QPS_ERR);
+    }
+    machine_stop(&m);
+}
+
+/* A WQE that wraps around the end of the ring, with inline data. */
+static void test_rc_inline_wrap(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    QEMU_ALIGNED(8) uint8_t wqe[FAKERNIC_SQ_WQE_SIZE_MAX] = { 0 };
+    uint8_t seen[FAKERNIC_INLINE_MAX];
+    struct fakernic_sq_hdr *hdr = (void *)wqe;
+    struct fakernic_sq_rdma *rdma = (void *)(wqe + sizeof(*hdr));
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    *hdr = (struct fakernic_sq_hdr) {
+        .opcode = FAKERNIC_SQ_RDMA_WRITE,
+        .flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_INLINE,
+        .bb_count = 9, .inline_length = LE16(FAKERNIC_INLINE_MAX),
+    };
+    rdma->rkey = LE32(s.key);
+    for (unsigned round = 0; round < 8; round++) {
+        rdma->remote_address = LE64(s.data + round * 1024);
+        memset(wqe + FAKERNIC_SQ_DATA_OFFSET_RDMA, round + 1,
+               FAKERNIC_INLINE_MAX);
+        sq_put(&n, &a, wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_SUCCESS);
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, round * 9);
+        qtest_memread(m.qts, s.data + round * 1024, seen, sizeof(seen));
+        g_assert_cmpmem(seen, sizeof(seen), wqe + FAKERNIC_SQ_DATA_OFFSET_RDMA,
+                        sizeof(seen));
+    }
+    machine_stop(&m);
+}
+
+/* A receive posted only after the message came: RNR NAK, wait, retry. */
+static void test_rc_rnr(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_send(&s, 0, 100);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_RNR_NAK), ==, 1);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    rq_post(&n, &b.rq, 5, s.data + 4096, 4096, s.key);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
+/* Each malformed WQE: its vendor error, and the QP in the error state. */
+static void test_wqe_malformed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct {
+        Wqe wqe;
+        uint16_t vendor_err;
+    } cases[19];
+    unsigned count = 0;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+#define CASE(err, change) do {                                               \
+        Wqe *w = &cases[count].wqe;                                          \
+        *w = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 16);              \
+        change;                                                              \
+        cases[count++].vendor_err = FAKERNIC_VENDOR_ ## err;                 \
+    } while (0)
+    CASE(SQ_OPCODE, w->hdr.opcode = 0);
+    CASE(SQ_OPCODE, w->hdr.opcode = 18);
+    CASE(SQ_FORMAT, w->hdr.opcode = FAKERNIC_SQ_FLUSH);
+    CASE(SQ_FORMAT, w->hdr.opcode = FAKERNIC_SQ_FLUSH;
+         w->rdma.rdma.flush = LE32(FAKERNIC_FLUSH_GLOBAL |
+                                   FAKERNIC_FLUSH_LEVEL_MR));
+    CASE(SQ_FORMAT, w->hdr.opcode = FAKERNIC_SQ_FLUSH; w->hdr.sge_count = 0;
+         w->rdma.rdma.flush = LE32(FAKERNIC_FLUSH_GLOBAL));
+    CASE(SQ_RSVD, w->hdr.opcode = FAKERNIC_SQ_FLUSH;
+         w->rdma.rdma.flush = LE32(0x20 | FAKERNIC_FLUSH_GLOBAL));
+    CASE(SQ_FORMAT, w->hdr.opcode = FAKERNIC_SQ_ATOMIC_WRITE;
+         w->hdr.sge_count = 2);
+    CASE(SQ_FORMAT, w->hdr.opcode = FAKERNIC_SQ_ATOMIC_WRITE;
+         w->hdr.sge_count = 0);
+    CASE(SQ_RSVD, w->hdr.imm_or_key = LE32(1));
+    CASE(SQ_RSVD, w->hdr.xrc_srqn = LE32(1));
+    CASE(SQ_FORMAT, w->hdr.bb_count = 0);
+    CASE(SQ_FORMAT, w->hdr.bb_count = 10);
+    CASE(SQ_FORMAT, w->hdr.sge_count = 3);
+    CASE(SQ_FORMAT, w->hdr.sge_count = 31);
+    CASE(SQ_FORMAT, w->hdr.inline_length = LE16(1));
+    CASE(SQ_FORMAT, w->hdr.flags |= FAKERNIC_SQ_INLINE);
+    CASE(SQ_RSVD, w->hdr.rsvd = LE16(1));
+    CASE(SQ_RSVD, w->hdr.flags |= 0x80);
+    CASE(SQ_RSVD, w->rdma.rdma.flush = LE32(1));
+#undef CASE
+    g_assert_cmpuint(count, ==, ARRAY_SIZE(cases));
+    for (unsigned i = 0; i < count; i++) {
+        struct fakernic_cqe cqe;
+        Qp a, b;
+        Wqe next = wqe_send(&s, 0, 1);
+
+        rc_pair(&n, &s, &a, &b);
+        sq_put(&n, &a, &cases[i].wqe, sizeof(Wqe));
+        a.sq.index = 1;
+        sq_put(&n, &a, &next, sizeof(next));
+        sq_ring(&n, &a);
+        /* What it was meant to be is not known: it completes as a send. */
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND,
+                  FAKERNIC_WC_LOC_QP_OP_ERR);
+        g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, cases[i].vendor_err);
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 0);
+        g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, a.qpn);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_WR_FLUSH_ERR);
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 1);
+        g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_ERR);
+        queue_record(&n, &s.cq, s.cq.index);
+        assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+        assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
+    }
+    machine_stop(&m);
+}
+
+/* An index no queue can have breaks the QP, with an event. */
+static void test_sq_overrun(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, a.sq.depth + 1));
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     a.qpn);
+    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_ERR);
+    machine_stop(&m);
+}
+
+static void test_key_errors(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    /* The local key's tag is wrong. */
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 16);
+    wqe.rdma.sge[0].lkey ^= LE32(1);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_LOC_PROT_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_KEY_TAG);
+    /* The remote range ends one byte behind the region. */
+    rc_pair(&n, &s, &a, &b);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, DATA_SIZE - 15, 16);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
+                     FAKERNIC_VENDOR_NAK_REMOTE_ACCESS);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_ACCESS_ERROR),
+                     ==, b.qpn);
+    g_assert_cmpuint(qp_state(&n, b.qpn), ==, FAKERNIC_QPS_ERR);
+    machine_stop(&m);
+}
+
+static void test_srq_receive(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Queue srq, sq;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+    struct fakernic_create_srq_req srq_req = {
+        .log_depth = 2, .log_stride = 6, .limit = LE32(1),
+    };
+    struct fakernic_create_qp_req qp_req = {
+        .type = FAKERNIC_QP_RC, .sq_log_depth = 2,
+        .rq_log_depth = FAKERNIC_QUEUE_NONE,
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    srq_req.pages = queue_alloc(&n, &srq, 2, 6);
+    srq_req.pdn = LE32(s.pd);
+    srq.id = cmd_create(&n, FAKERNIC_CMD_CREATE_SRQ, &srq_req,
+                        sizeof(srq_req));
+    qp_req.sq_pages = queue_alloc(&n, &sq, 2, 6);
+    qp_req.pdn = LE32(s.pd);
+    qp_req.send_cqn = qp_req.recv_cqn = LE32(s.cq.id);
+    qp_req.srqn = LE32(srq.id);
+    b.qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &qp_req, sizeof(qp_req));
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_SRQ, srq.id), BUSY);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    rc_connect(&n, a.qpn, b.qpn, own_gid, nic_mac);
+    rc_connect(&n, b.qpn, a.qpn, own_gid, nic_mac);
+    fill(&n, &s, 0, 500);
+    rq_post(&n, &srq, 0xabc, s.data + 4096, 4096, s.key);
+    wqe = wqe_send(&s, 0, 500);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.srqn), ==, srq.id);
+    g_assert_cmphex(le32_to_cpu(cqe.wqe_index), ==, 0xabc);
+    assert_same(&n, &s, 0, 4096, 500);
+    /* None is left: the limit of 1 is passed. */
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_LIMIT), ==,
+                     srq.id);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_traffic_tests[] = {
+    { "rc/send", test_rc_send },
+    { "rc/rdma", test_rc_rdma },
+    { "rc/atomic", test_rc_atomic },
+    { "rc/atomic-masked", test_rc_atomic_masked },
+    { "rc/atomic-write", test_rc_atomic_write },
+    { "rc/flush", test_rc_flush },
+    { "rc/flush-persistent", test_rc_flush_persistent },
+    { "rc/fast-reg", test_fast_reg },
+    { "rc/inline-wrap", test_rc_inline_wrap },
+    { "rc/rnr", test_rc_rnr },
+    { "rc/srq", test_srq_receive },
+    { "rc/key-errors", test_key_errors },
+    { "sq/malformed", test_wqe_malformed },
+    { "sq/segment-malformed", test_segment_malformed },
+    { "rq/malformed", test_recv_malformed },
+    { "ud/send", test_ud },
+    { "sq/overrun", test_sq_overrun },
+    { NULL }
+};
