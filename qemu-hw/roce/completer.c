@@ -133,7 +133,7 @@ static void roce_completer_aeth(Roce *r, RoceTime now, RoceQp *qp,
     uint8_t syndrome = packet->aeth.syndrome;
     uint8_t type = syndrome & ROCE_AETH_TYPE;
 
-    if (type == 0) {
+    if (type == ROCE_AETH_ACK) {
         roce_completer_ack(r, now, qp, packet->psn);
         return;
     }
@@ -256,13 +256,41 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
     roce_retire(r, now, qp);
 }
 
+/*
+ * An answer also tells how many receives the peer has (IBTA 9.7.7.2). It may
+ * repeat the last ACK for this alone: true, when that brought something new.
+ */
+static bool roce_completer_credits(RoceQp *qp, const RocePacket *packet,
+                                   const RoceOpcodeInfo *info, bool awaited)
+{
+    RoceSendq *sq = &qp->sq;
+    uint8_t code = packet->aeth.syndrome & ROCE_CREDIT_NONE;
+
+    if (!(info->flags & ROCE_HAS_AETH) ||
+        (packet->aeth.syndrome & ROCE_AETH_TYPE) != ROCE_AETH_ACK ||
+        (!awaited && packet->psn != roce_psn_sub(sq->una, 1))) {
+        return false;
+    }
+    if (code == ROCE_CREDIT_NONE) {
+        sq->unlimited = true;
+        return false;
+    }
+    return roce_sendq_credit(sq, packet->aeth.msn, roce_credit_decode(code));
+}
+
 void roce_completer_input(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet)
 {
     const RoceOpcodeInfo *info = roce_opcode_info(packet->opcode);
+    bool awaited = !roce_sendq_empty(&qp->sq) &&
+                   roce_sendq_awaits(&qp->sq, packet->psn);
+    bool credits = roce_completer_credits(qp, packet, info, awaited);
 
-    if (roce_sendq_empty(&qp->sq) ||
-        !roce_sendq_awaits(&qp->sq, packet->psn)) {
+    if (!awaited && credits) {
+        roce_sched_ready(r, qp);
+        return;
+    }
+    if (!awaited) {
         roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, packet->psn);
         return;
     }

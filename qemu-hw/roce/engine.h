@@ -3,13 +3,14 @@
  * The engine from inside: what its files share, grouped by the file that owns
  * it. Calls go downwards only, in the order of the sections from last to first:
  * roce.c -> input.c -> responder, completer, requester, datagram, raw, mcast ->
- * flush.c -> congestion.c -> pacer.c -> sched.c, path.c -> sendq, retry, rate,
- * mr, wire, opcode.
+ * flush.c -> congestion.c -> pacer.c -> sched.c, path.c -> sendq, credit,
+ * rate, retry, mr, wire, opcode.
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
 
 #include "roce.h"
+#include "credit.h"
 #include "mr.h"
 #include "opcode.h"
 #include "psn.h"
@@ -37,7 +38,7 @@
 #define ROCE_PKEY_DEFAULT 0xffffu
 
 /* AETH syndromes (IBTA 9.7.5.2, table 44). */
-#define ROCE_AETH_ACK 0x1f              /* with "no credit count" */
+#define ROCE_AETH_ACK 0x00              /* with a credit code */
 #define ROCE_AETH_RNR 0x20
 #define ROCE_AETH_NAK 0x60
 #define ROCE_AETH_TYPE 0x60

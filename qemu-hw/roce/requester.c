@@ -133,6 +133,8 @@ static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
     if (kind == ROCE_KIND_LOCAL) {
         return;
     }
+    send->consumes = kind == ROCE_KIND_SEND ||
+                     wr->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
     send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC ||
                      kind == ROCE_KIND_ATOMIC_WRITE || kind == ROCE_KIND_FLUSH;
     if (kind == ROCE_KIND_REFUSED) {
@@ -235,11 +237,28 @@ static bool roce_send_refuse_read(const RoceQp *qp, RoceSend *send)
     return true;
 }
 
+/* Is the entry at tx, or the rest of it, to wait for a receive at the peer? */
+static bool roce_send_lacks_credit(Roce *r, RoceQp *qp, RoceSend *send)
+{
+    /* Only RC counts receives: an XRC target takes from any SRQ (A14). */
+    if (qp->init.type != FAKERNIC_QP_RC || roce_sendq_has_credit(&qp->sq)) {
+        return false;
+    }
+    if (!send->held) {
+        send->held = true;
+        r->stats[FAKERNIC_STAT_CREDIT_WAITS]++;
+    }
+    return true;
+}
+
 /* May the entry at tx put a packet on the wire now? Starts it if so. */
-static bool roce_send_may_go(RoceQp *qp, RoceSend *send)
+static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
 {
     RoceSendq *sq = &qp->sq;
 
+    if (roce_send_lacks_credit(r, qp, send)) {
+        return false;
+    }
     if (!send->started) {
         if (!roce_qp_reliable(qp)) {
             roce_sendq_expect_nothing(sq);
@@ -347,7 +366,8 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
         operation = roce_send_operation(send, k == 0, last);
         packet->solicited = last && wr->flags & FAKERNIC_SQ_SOLICITED;
         packet->ack_req = roce_qp_reliable(qp) &&
-                          (last || k % ROCE_ACK_EVERY == ROCE_ACK_EVERY - 1);
+                          (last || (send->probe && k == 0) ||
+                           k % ROCE_ACK_EVERY == ROCE_ACK_EVERY - 1);
         packet->imm = wr->imm_or_key;
         packet->ieth_rkey = wr->imm_or_key;
         roce_send_reth(send, packet, 0, send->length);
@@ -461,7 +481,7 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (roce_send_refuse_read(qp, send)) {
             continue;
         }
-        if (!roce_send_may_go(qp, send)) {
+        if (!roce_send_may_go(r, qp, send)) {
             return 0;
         }
         sq->paced = roce_pacer_wait(r, now, qp);

@@ -16,7 +16,6 @@ void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
     }
     rs->owed = ROCE_OWED_ACK;
     rs->owed_psn = psn;
-    rs->syndrome = ROCE_AETH_ACK;
     roce_sched_ready(r, qp);
 }
 
@@ -232,6 +231,23 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
     }
 }
 
+/*
+ * The syndrome of an ACK: how many receives there are (IBTA 9.7.7.2). One that
+ * is held is of a message not yet counted in the MSN. Those of an SRQ are
+ * nobody's in particular: such a QP does not tell (C9-150).
+ */
+static uint8_t roce_response_syndrome(Roce *r, const RoceQp *qp)
+{
+    if (!r->ops->recv_count || !qp->init.has_rq) {
+        return ROCE_AETH_ACK | ROCE_CREDIT_NONE;
+    }
+    return ROCE_AETH_ACK |
+           roce_credit_encode((qp->rq_broken
+                                   ? 0
+                                   : r->ops->recv_count(r->host, qp->qpn)) +
+                              (qp->rx.held ? 1 : 0));
+}
+
 /* Makes the packet of an answer; packet has its address. 0: no data for it. */
 static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                    RoceResource *res, RocePacket *packet,
@@ -247,8 +263,10 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
     size_t at;
 
     packet->psn = roce_psn_add(res->psn, k);
-    packet->aeth.syndrome = ROCE_AETH_ACK;
     packet->aeth.msn = res->msn;
+    if (first || last) {
+        packet->aeth.syndrome = roce_response_syndrome(r, qp);
+    }
     if (res->kind == ROCE_ANSWER_ATOMIC) {
         packet->opcode = service | ROCE_BTH_ATOMIC_ACK;
         packet->atomic_ack = res->original;
@@ -308,7 +326,9 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     packet->opcode = roce_qp_bth(qp) | ROCE_BTH_ACK;
     packet->payload_len = 0;    /* an answer may have been tried before */
     packet->psn = rs->owed_psn;
-    packet->aeth.syndrome = rs->syndrome;
+    packet->aeth.syndrome = owed == ROCE_OWED_ACK
+                                ? roce_response_syndrome(r, qp)
+                                : rs->syndrome;
     packet->aeth.msn = rs->msn;
     at = roce_wire_encode(buf, packet);
     rs->owed = ROCE_OWED_NOTHING;

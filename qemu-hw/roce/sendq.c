@@ -43,6 +43,9 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     }
     sq->ci = sq->tx = sq->pi = 0;
     sq->una = sq->tx_psn = sq->high = sq->next_psn = psn;
+    sq->ssn = sq->lsn = 0;
+    sq->told = false;
+    sq->unlimited = false;
     sq->answers = 0;
     sq->answer_psns = 0;
     sq->mode = ROCE_SEND_SENDING;
@@ -65,6 +68,9 @@ void roce_sendq_push(RoceSendq *sq)
     send->length = 0;
     send->psn = 0;
     send->psn_count = 0;
+    send->consumes = false;
+    send->probe = false;
+    send->held = false;
     send->started = false;
     send->done = false;
     send->answered = false;
@@ -93,6 +99,40 @@ void roce_sendq_pop(RoceSendq *sq)
     }
 }
 
+static bool roce_sendq_below_limit(const RoceSendq *sq, uint32_t ssn)
+{
+    return sq->unlimited || !roce_psn_before(sq->lsn, ssn);
+}
+
+bool roce_sendq_has_credit(const RoceSendq *sq)
+{
+    const RoceSend *send = roce_sendq_at(sq, sq->tx);
+
+    if (!send->consumes) {
+        return true;
+    }
+    if (!send->started) {
+        return roce_sendq_below_limit(sq, roce_psn_next(sq->ssn)) ||
+               roce_sendq_outstanding(sq) == 0;
+    }
+    /* Nothing was outstanding before a probe: una is in it, or behind it. */
+    return !send->probe || sq->tx_psn == send->psn || sq->una != send->psn ||
+           roce_sendq_below_limit(sq, send->ssn);
+}
+
+bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits)
+{
+    uint32_t lsn = roce_psn_add(msn, credits);
+
+    sq->told = true;
+    /* Receives are never taken back: an older word does not lower it. */
+    if (!roce_psn_before(sq->lsn, lsn)) {
+        return false;
+    }
+    sq->lsn = lsn;
+    return true;
+}
+
 bool roce_sendq_start(RoceSendq *sq)
 {
     RoceSend *send = roce_sendq_at(sq, sq->tx);
@@ -104,6 +144,9 @@ bool roce_sendq_start(RoceSendq *sq)
     }
     send->psn = sq->next_psn;
     send->started = true;
+    sq->ssn = send->ssn = roce_psn_next(sq->ssn);
+    send->probe = send->consumes && sq->told &&
+                  !roce_sendq_below_limit(sq, send->ssn);
     sq->next_psn = roce_psn_add(sq->next_psn, send->psn_count);
     if (send->answered) {
         sq->answers++;

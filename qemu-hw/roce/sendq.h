@@ -11,6 +11,12 @@
  * request gets its PSNs when its first packet is due; a READ takes one for each
  * of its response packets. Going back N is tx = ci, tx_psn = una.
  *
+ * Messages have numbers too, SSNs; those up to the limit lsn have a receive at
+ * the peer, as far as it has told (IBTA 9.7.7.2). One that needs a receive and
+ * is beyond the limit goes alone, as a probe, and its first packet before the
+ * others: so there is always a packet whose answer tells the limit anew. Of a
+ * peer that has said nothing yet one message is hoped to be welcome.
+ *
  * Only the functions below write these fields; requester and completer both
  * work through them.
  */
@@ -29,6 +35,10 @@ typedef struct RoceSend {
     uint32_t length;        /* of the message, bytes */
     uint32_t psn;           /* first */
     uint32_t psn_count;
+    uint32_t ssn;
+    bool consumes;          /* a receive at the peer */
+    bool probe;             /* started beyond the limit */
+    bool held;              /* was held back for it once */
     bool started;           /* has its PSNs */
     bool done;              /* needs no answer (any more) */
     bool answered;          /* READ or atomic: data comes with the answer */
@@ -47,6 +57,10 @@ typedef struct RoceSendq {
     uint32_t size;          /* power of two; 0: no send queue */
     uint32_t ci, tx, pi;
     uint32_t una, tx_psn, high, next_psn;
+    uint32_t ssn;           /* of the message started last */
+    uint32_t lsn;
+    bool told;              /* the peer has told its credits */
+    bool unlimited;         /* the peer tells no credits */
     uint32_t answers;       /* READs and atomics started, not complete */
     uint32_t answer_psns;   /* and all their PSNs */
     RoceSendMode mode;
@@ -103,6 +117,14 @@ RoceSend *roce_sendq_slot(RoceSendq *sq);
 void roce_sendq_push(RoceSendq *sq);
 /* Drops the oldest entry. */
 void roce_sendq_pop(RoceSendq *sq);
+
+/*
+ * May the entry at tx send its next packet, started or not, as far as the
+ * peer's receives go?
+ */
+bool roce_sendq_has_credit(const RoceSendq *sq);
+/* The peer, 'msn' messages on, has 'credits' receives; true: the limit grew. */
+bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits);
 
 /* Gives the entry at tx its PSNs; false: the PSN window is full. */
 bool roce_sendq_start(RoceSendq *sq);

@@ -214,7 +214,7 @@ static void silence_exceeds_retries(void)
 
     pair_init(&p, rc_service);
     p.a.mute = true;
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     wr.flags = 0;
     pair_send(&p, &p.a, &wr);
     pair_send(&p, &p.a, &wr);
@@ -222,8 +222,8 @@ static void silence_exceeds_retries(void)
     pair_run_until(&p, 3 * roce_retry_ack_ns(14));
     pair_expect_none(&p.a);
     pair_run_until(&p, 4 * roce_retry_ack_ns(14));
-    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_RETRY_EXC_ERR);
-    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_WR_FLUSH_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, FAKERNIC_WC_RETRY_EXC_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, FAKERNIC_WC_WR_FLUSH_ERR);
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 9, FAKERNIC_WC_WR_FLUSH_ERR);
     CHECK_EQ(p.a.sent, 2 * 4);
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * End-to-end credits (IBTA 9.7.7.2): the five bits of an ACK's syndrome that
+ * tell how many receives its sender has.
+ */
+#ifndef ROCE_CREDIT_H
+#define ROCE_CREDIT_H
+
+#include <stdint.h>
+
+/* The sender does not tell: whoever hears it is not limited. */
+#define ROCE_CREDIT_NONE 0x1f
+
+/* The code of the largest number in the table that is not above 'count'. */
+uint8_t roce_credit_encode(uint32_t count);
+/* A code below ROCE_CREDIT_NONE to its number. */
+uint32_t roce_credit_decode(uint8_t code);
+
+#endif
