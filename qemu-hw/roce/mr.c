@@ -244,6 +244,11 @@ static int mr_check_init(const RoceMrInit *init)
     case FAKERNIC_MR_MEMORY:
         return mr_check_translation(init->iova, init->length, init->page_shift,
                                     init->page_count, init->pages);
+    case FAKERNIC_MR_DM:
+        /* A part of no bytes is a region as well: it grants nothing. */
+        return mr_check_translation(init->iova, init->length ? init->length : 1,
+                                    init->page_shift, init->page_count,
+                                    init->pages);
     case FAKERNIC_MR_FAST_REG:
         return init->pages || init->iova != 0 || init->length != 0 ||
                init->page_count == 0
@@ -253,7 +258,6 @@ static int mr_check_init(const RoceMrInit *init)
         return init->pages || init->iova != 0 || init->length != 0 ||
                init->page_count != 0
                    ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
-    case FAKERNIC_MR_DM:
     case FAKERNIC_MR_ON_DEMAND:
         return FAKERNIC_CMD_UNSUPPORTED;
     default:
@@ -278,6 +282,7 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
     mr->access = init->access;
     switch (init->type) {
     case FAKERNIC_MR_MEMORY:
+    case FAKERNIC_MR_DM:
         mr_set_translation(mr, init->iova, init->length, init->page_shift,
                            init->page_count, init->pages);
         mr->valid = true;
@@ -287,7 +292,7 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
         mr->page_max = init->page_count;
         break;
     default:
-        /* All of the address space; mr_in_bounds() knows. */
+        /* All there is; mr_in_bounds() knows. */
         mr->length = UINT64_MAX;
         mr->valid = true;
     }
@@ -452,8 +457,10 @@ static bool mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len)
     uint64_t offset = address - mr->start;
 
     if (mr_is_everything(mr)) {
-        /* Only the end of the address space bounds it. */
-        return len - 1 <= UINT64_MAX - address;
+        uint64_t last = mr->type == FAKERNIC_MR_DMA ? ROCE_ADDRESS_DM - 1
+                                                    : UINT64_MAX;
+
+        return address <= last && len - 1 <= last - address;
     }
     return address >= mr->start && offset <= mr->length &&
            len <= mr->length - offset;
@@ -625,7 +632,7 @@ bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
     return true;
 }
 
-/* All of the address space is no memory that could be flushed. */
+/* All DMA addresses are no memory that could be flushed. */
 bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
                        const RoceHostOps *ops, void *host)
 {

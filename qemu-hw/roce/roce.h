@@ -200,7 +200,13 @@ typedef enum RoceFetch {
  * Synchronous; may fail where they return bool; must not call the engine.
  * Addresses are DMA addresses, translated from keys by the engine; ranges do
  * not wrap and have been checked against the region.
+ *
+ * An address with this bit lies in device memory. It comes from the page list of
+ * a FAKERNIC_MR_DM region only: the region of all DMA addresses ends below it,
+ * and the host takes it from no other page list.
  */
+#define ROCE_ADDRESS_DM (1ULL << 63)
+
 typedef struct RoceHostOps {
     /* Reads or writes len >= 1 bytes. Writes land in ascending order and are
      * visible before any later operation of this interface. */
@@ -351,7 +357,8 @@ typedef struct RoceMrInit {
     uint8_t page_shift;
     uint32_t pdn;
     uint32_t access;
-    uint32_t page_count;        /* MEMORY: entries of pages; FAST_REG: maximum */
+    uint32_t page_count;        /* MEMORY, DM: entries of pages; FAST_REG:
+                                 * maximum */
     uint64_t iova;
     uint64_t length;
     uint64_t *pages;            /* malloc'ed page addresses; the engine owns

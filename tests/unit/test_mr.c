@@ -276,8 +276,11 @@ static void bad_registrations_are_refused(void)
     init.type = 0;
     check_create(init, FAKERNIC_CMD_BAD_PARAM);
     init = memory_init(0, 1, 1, ALL);
-    init.type = FAKERNIC_MR_DM;
+    init.type = FAKERNIC_MR_ON_DEMAND;
     check_create(init, FAKERNIC_CMD_UNSUPPORTED);
+    init = memory_init(0, KIB4 + 1, 1, ALL);
+    init.type = FAKERNIC_MR_DM;
+    check_create(init, FAKERNIC_CMD_BAD_PAGE_LIST);
     init = memory_init(0, 0, 1, ALL);
     init.type = FAKERNIC_MR_DMA;
     check_create(init, FAKERNIC_CMD_BAD_PARAM);
@@ -298,6 +301,36 @@ static void good_registrations_at_the_edges(void)
                              FAKERNIC_ACCESS_FLUSH_GLOBAL |
                              FAKERNIC_ACCESS_FLUSH_PERSISTENT),
                  FAKERNIC_CMD_OK);
+    teardown();
+}
+
+/* Device memory: its pages are the host's to tell; no bytes grant nothing. */
+static void device_memory(void)
+{
+    RoceMrInit init = memory_init(0, 100, 1, ALL);
+    uint8_t bytes[100];
+    const RoceMr *mr;
+    uint32_t key = 0;
+
+    setup();
+    add_pages(1, 0);
+    init.type = FAKERNIC_MR_DM;
+    REQUIRE(roce_mr_table_create(table, &init, &key) == FAKERNIC_CMD_OK);
+    mr = grant(key, 0, 100, RD);
+    CHECK(roce_mr_read(mr, 0, bytes, 100, &fake_host_ops, host));
+    check_pattern(bytes, 0, 100);
+    CHECK_EQ(check(key, 99, 2, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
+    init = memory_init(0, 0, 1, ALL);
+    init.type = FAKERNIC_MR_DM;
+    REQUIRE(roce_mr_table_create(table, &init, &key) == FAKERNIC_CMD_OK);
+    CHECK_EQ(check(key, 0, 1, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(check(key, 0, 0, RD), 0);
+    CHECK_EQ(roce_mr_check_key(table, key, PD, 0, A(FAKERNIC_ACCESS_FLUSH_GLOBAL),
+                               &mr), FAKERNIC_VENDOR_KEY_ACCESS);
+    CHECK_EQ(roce_mr_check_key(table, key, PD, 0, 0, &mr), 0);
+    CHECK(roce_mr_flush_all(mr, false, &fake_host_ops, host));
+    CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
     teardown();
 }
 
@@ -570,7 +603,7 @@ static void zero_based_counts_from_the_first_byte(void)
     teardown();
 }
 
-static void dma_region_is_all_of_memory(void)
+static void dma_region_is_all_dma_addresses(void)
 {
     RoceMrInit init = { .type = FAKERNIC_MR_DMA, .pdn = PD,
                         .access = A(LOCAL | WR) };
@@ -583,10 +616,15 @@ static void dma_region_is_all_of_memory(void)
     CHECK(roce_mr_write(grant(key, page_at(0) + 77, 1, LOCAL), page_at(0) + 77,
                         &byte, 1, &fake_host_ops, host));
     CHECK_EQ(*fake_memory(host, page_at(0) + 77, 1), 9);
-    CHECK_EQ(check(key, 0, UINT64_MAX, 0), 0);
-    CHECK_EQ(check(key, 1, UINT64_MAX, 0), 0);
-    CHECK_EQ(check(key, 2, UINT64_MAX, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
-    CHECK_EQ(check(key, UINT64_MAX, 1, WR), 0);
+    /* Where device memory begins it ends. */
+    CHECK_EQ(check(key, 0, ROCE_ADDRESS_DM, 0), 0);
+    CHECK_EQ(check(key, 1, ROCE_ADDRESS_DM, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(check(key, 0, UINT64_MAX, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(check(key, ROCE_ADDRESS_DM - 1, 1, WR), 0);
+    CHECK_EQ(check(key, ROCE_ADDRESS_DM - 1, 2, WR),
+             FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(check(key, ROCE_ADDRESS_DM, 1, WR), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(check(key, UINT64_MAX, 1, WR), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(key, UINT64_MAX, 2, WR), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(key, 0, 1, RD), FAKERNIC_VENDOR_KEY_ACCESS);
     teardown();
@@ -1145,6 +1183,7 @@ static const Test tests[] = {
     TEST(pd_users_are_counted),
     TEST(bad_registrations_are_refused),
     TEST(good_registrations_at_the_edges),
+    TEST(device_memory),
     TEST(rereg_changes_what_it_names),
     TEST(refused_rereg_changes_nothing),
     TEST(bounds_do_not_wrap),
@@ -1157,7 +1196,7 @@ static const Test tests[] = {
     TEST(neighbouring_pages_are_one_access),
     TEST(huge_pages),
     TEST(zero_based_counts_from_the_first_byte),
-    TEST(dma_region_is_all_of_memory),
+    TEST(dma_region_is_all_dma_addresses),
     TEST(null_region_reads_zero_and_takes_writes),
     TEST(atomic_reaches_its_eight_bytes),
     TEST(unreachable_memory_is_reported),
