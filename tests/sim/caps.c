@@ -16,11 +16,13 @@ SimCapInfo sim_caps[SIM_CAP_COUNT] = {
     [SIM_CAP_GSI] = { "GSI", true, false },
     [SIM_CAP_UC] = { "UC", true, false },
     [SIM_CAP_ATOMIC] = { "ATOMIC", true, false },
-    [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", false, false },
+    [SIM_CAP_ATOMIC_MASKED] = { "ATOMIC_MASKED", true, false },
     [SIM_CAP_ATOMIC_WRITE] = { "ATOMIC_WRITE", true, false },
     [SIM_CAP_NOP] = { "NOP", true, false },
     [SIM_CAP_FAST_REG] = { "FAST_REG", true, false },
     [SIM_CAP_MW] = { "MW", true, false },
+    [SIM_CAP_XRC] = { "XRC", true, false },
+    [SIM_CAP_FLUSH] = { "FLUSH", true, false },
 };
 
 static void options_plain(SimOptions *o)
@@ -37,7 +39,7 @@ static bool can_create(uint8_t type)
     SimOptions o;
     World *w;
     RoceQpInit init = { .type = type, .has_sq = true, .has_rq = true,
-                        .pdn = 7, .send_cqn = 1, .recv_cqn = 1 };
+                        .pdn = SIM_PD, .send_cqn = 1, .recv_cqn = 1 };
     uint32_t qpn;
     bool ok;
 
@@ -53,14 +55,14 @@ static bool can_have_key(bool window)
 {
     SimOptions o;
     World *w;
-    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = 7,
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = SIM_PD,
                         .page_count = 4 };
     uint32_t key;
     bool ok;
 
     options_plain(&o);
     w = world_new(&o, 1);
-    ok = (window ? roce_mw_create(w->host[0]->roce, FAKERNIC_MW_TYPE_2B, 1, 7,
+    ok = (window ? roce_mw_create(w->host[0]->roce, FAKERNIC_MW_TYPE_2B, 1, SIM_PD,
                                   &key)
                  : roce_mr_create(w->host[0]->roce, &init, &key)) ==
          FAKERNIC_CMD_OK;
@@ -69,7 +71,7 @@ static bool can_have_key(bool window)
 }
 
 /* Sends one request between two good hosts and sees whether it succeeds. */
-static bool can_send(uint8_t opcode)
+static bool can_send(uint8_t type, uint8_t opcode)
 {
     SimOptions o;
     World *w;
@@ -78,7 +80,7 @@ static bool can_send(uint8_t opcode)
 
     options_plain(&o);
     w = world_new(&o, 1);
-    conn = workload_connect(w, 0, 1, FAKERNIC_QP_RC);
+    conn = workload_connect(w, 0, 1, type);
     workload_add_send(conn->side[0], opcode, 8, FAKERNIC_SQ_SIGNALED);
     workload_finish(w);
     host_post_send(conn->side[0], 1);
@@ -100,14 +102,18 @@ bool sim_caps_probe(void)
     sim_caps[SIM_CAP_MW].present = can_have_key(true);
     if (sim_caps[SIM_CAP_RC].present) {
         sim_caps[SIM_CAP_ATOMIC].present =
-            can_send(FAKERNIC_SQ_ATOMIC_CMP_SWAP) &&
-            can_send(FAKERNIC_SQ_ATOMIC_FETCH_ADD);
+            can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_ATOMIC_CMP_SWAP) &&
+            can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_ATOMIC_FETCH_ADD);
         sim_caps[SIM_CAP_ATOMIC_MASKED].present =
-            can_send(FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP) &&
-            can_send(FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
+            can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP) &&
+            can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
         sim_caps[SIM_CAP_ATOMIC_WRITE].present =
-            can_send(FAKERNIC_SQ_ATOMIC_WRITE);
-        sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_SQ_NOP);
+            can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_ATOMIC_WRITE);
+        sim_caps[SIM_CAP_FLUSH].present = can_send(FAKERNIC_QP_RC,
+                                                   FAKERNIC_SQ_FLUSH);
+        sim_caps[SIM_CAP_XRC].present = can_send(FAKERNIC_QP_XRC_INI,
+                                                 FAKERNIC_SQ_RDMA_WRITE);
+        sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_NOP);
     }
     for (unsigned i = 0; i < SIM_CAP_COUNT; i++) {
         if (!sim_caps[i].present) {

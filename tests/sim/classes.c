@@ -35,6 +35,8 @@ static void draw_shape(SimOptions *o, Rng *r)
     }
     o->lease_pct = rng_pct(r, 20) ? rng_range(r, 5, 50) : 0;
     o->grant_pct = rng_pct(r, 20) ? rng_range(r, 5, 40) : 0;
+    o->xrc_pct = rng_pct(r, 20) ? rng_range(r, 20, 100) : 0;
+    o->flush_pct = rng_pct(r, 30) ? rng_range(r, 10, 60) : 0;
     o->lives = rng_pct(r, 15) ? 2 : 1;
     o->ect_pct = rng_pct(r, 30) ? rng_range(r, 20, 100) : 0;
     o->ecn_ppm = o->ect_pct ? rng_range(r, 0, 300000) : 0;
@@ -220,6 +222,8 @@ static void draw_mixed(SimOptions *o, Rng *r)
     o->conns = rng_range(r, 1, 8);
     o->sends = rng_range(r, 1, 16);
     o->uc_pct = rng_range(r, 0, 40);
+    o->xrc_pct = rng_range(r, 0, 40);
+    o->flush_pct = rng_range(r, 0, 30);
     o->srq_pct = rng_range(r, 0, 60);
     o->datagrams = rng_range(r, 1, 20);
     o->gsi_pct = rng_range(r, 0, 40);

@@ -213,7 +213,7 @@ void raw_build(World *w)
     }
     for (uint32_t i = 0; i < all->count && !w->failed; i++) {
         uint32_t frames = rng_below(&w->rng, w->options.raw + 1);
-        SimMr *source = host_mr_new(w->host[i], frames * 1600 + 1, 0, 7);
+        SimMr *source = host_mr_new(w->host[i], frames * 1600 + 1, 0, SIM_PD);
 
         for (uint32_t k = 0; k < frames; k++) {
             build_raw_frame(w, all->member[i], source, k * 1600,

@@ -194,7 +194,7 @@ static void final_qp(World *w, SimQp *qp)
     for (uint32_t k = 0; k < qp->message_count; k++) {
         delivered += qp->send[qp->message[k]].done == SIM_OK;
     }
-    if (qp->type == FAKERNIC_QP_RC &&
+    if (qp_is_reliable(qp) &&
         (qp->peer->received < delivered ||
          (qp->peer->received > delivered && !qp->sq_failed &&
           !qp->sq_broken))) {
@@ -280,6 +280,15 @@ void model_final(World *w)
 
 /* ---- teardown: flush, destroy, compare ----------------------------------- */
 
+static void teardown_held(World *w, const SimQp *qp, const SimRq *rq)
+{
+    for (uint32_t i = 0; i < rq->fetched; i++) {
+        if (rq->recv[i].qp == qp && rq->recv[i].done == SIM_OPEN) {
+            world_fail(w, "QP %u in ERR keeps receive %u", qp->qpn, i);
+        }
+    }
+}
+
 /* Some go through ERR and get work posted there, which must be flushed. */
 static void teardown_flush(World *w)
 {
@@ -300,8 +309,10 @@ static void teardown_flush(World *w)
         qp->rq->count += qp->rq->spare;
         qp->rq->spare = 0;
         host_post_recv(qp->rq, qp->rq->srqn ? 0 : UINT32_MAX);
-        qp->life_end = ++qp->send_count;
-        host_post_send(qp, 1);
+        if (qp->type != FAKERNIC_QP_XRC_TGT) {
+            qp->life_end = ++qp->send_count;
+            host_post_send(qp, 1);
+        }
     }
     world_run(w, w->now + FAKERNIC_RQ_FLUSH_INTERVAL_NS +
                  w->options.tick_late_ns + MS, never);
@@ -319,10 +330,8 @@ static void teardown_flush(World *w)
                        "of %u", qp->qpn, qp->done, qp->posted, qp->rq->done,
                        qp->rq->posted);
         }
-        for (uint32_t k = 0; k < qp->rq->fetched; k++) {
-            if (qp->rq->recv[k].qp == qp && qp->rq->recv[k].done == SIM_OPEN) {
-                world_fail(w, "QP %u in ERR keeps receive %u", qp->qpn, k);
-            }
+        for (uint32_t k = 0; k < w->rq_count; k++) {
+            teardown_held(w, qp, &w->rq[k]);
         }
     }
 }
@@ -346,7 +355,9 @@ static void teardown_destroy(World *w)
                 }
             }
         }
-        if (roce_pd_users(h->roce, 7) || roce_pd_users(h->roce, 8)) {
+        if (roce_pd_users(h->roce, SIM_PD) ||
+            roce_pd_users(h->roce, SIM_PD_OTHER) ||
+            roce_pd_users(h->roce, SIM_PD_XRC)) {
             world_fail(w, "host %u: keys are left in a PD", i);
         }
         if (roce_deadline(h->roce) != ROCE_TIME_NEVER) {
@@ -407,8 +418,12 @@ static void settle_sends(World *w, SimQp *qp)
             }
         }
     }
-    for (uint32_t i = 0; i < qp->rq->fetched; i++) {
-        SimRecv *r = &qp->rq->recv[i];
+}
+
+static void settle_recvs(const SimRq *rq)
+{
+    for (uint32_t i = 0; i < rq->fetched; i++) {
+        const SimRecv *r = &rq->recv[i];
 
         for (unsigned k = 0; r->done == SIM_OPEN && k < r->sge_count; k++) {
             mark_unknown(r->sge[k].mr, r->sge[k].offset, r->sge[k].length);
@@ -505,6 +520,9 @@ void model_teardown(World *w)
     }
     for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
         settle_sends(w, &w->qp[i]);
+    }
+    for (uint32_t i = 0; i < w->rq_count && !w->failed; i++) {
+        settle_recvs(&w->rq[i]);
     }
     if (w->options.hostile_ppm) {
         forget_writable(w);

@@ -51,6 +51,11 @@ bool opcode_is_write(uint8_t opcode)
            opcode == FAKERNIC_SQ_ATOMIC_WRITE;
 }
 
+bool qp_is_reliable(const SimQp *qp)
+{
+    return qp->type == FAKERNIC_QP_RC || qp->type == FAKERNIC_QP_XRC_INI;
+}
+
 static void host_build_remote(const SimQp *qp, const SimSend *s,
                               uint64_t *address, uint32_t *rkey)
 {
@@ -162,6 +167,9 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
                                               i == s->sge_count - 1u);
         }
     }
+    if (s->xrc) {
+        wr->xrc_srqn = s->error == SIM_ERR_XRC_SRQ ? 9999 : s->xrc->srqn;
+    }
     if (qp->type == FAKERNIC_QP_RAW_PACKET) {
         return;
     }
@@ -178,6 +186,7 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
         host_build_key(qp, s, wr);
     } else if (!opcode_is_send(s->opcode)) {
         host_build_remote(qp, s, &wr->rdma.remote_address, &wr->rdma.rkey);
+        wr->rdma.flush = s->flush;
     }
 }
 
@@ -204,6 +213,36 @@ static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     return ROCE_FETCH_OK;
 }
 
+static SimRq *host_find_xrc(const Host *h, uint32_t srqn)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (h->xrc[i] && h->xrc[i]->srqn == srqn) {
+            return h->xrc[i];
+        }
+    }
+    return NULL;
+}
+
+static bool host_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
+                         RoceXrcSrq *srq)
+{
+    const SimRq *rq = host_find_xrc(host, srqn);
+
+    if (!rq || xrcdn != SIM_XRCD) {
+        return false;
+    }
+    *srq = (RoceXrcSrq){ .pdn = rq->pdn, .cqn = rq->cqn };
+    return true;
+}
+
+static uint32_t host_recv_count(void *host, uint32_t qpn)
+{
+    const SimQp *qp = host_find_qp(host, qpn);
+
+    return !qp || qp->silent || qp->rq_broken || qp->rq->srqn
+           ? 0 : qp->rq->posted - qp->rq->fetched;
+}
+
 static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
                                 RoceRecvWr *wr)
 {
@@ -212,11 +251,12 @@ static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     SimRecv *r;
     SimRq *rq;
 
-    if (!qp || qp->silent || qp->rq->srqn != srqn) {
+    rq = qp && qp->type == FAKERNIC_QP_XRC_TGT ? host_find_xrc(h, srqn)
+         : qp && qp->rq->srqn == srqn ? qp->rq : NULL;
+    if (!rq || qp->silent) {
         world_fail(h->world, "next_recv of QP %u, SRQ %u: no such", qpn, srqn);
         return ROCE_FETCH_NONE;
     }
-    rq = qp->rq;
     if (qp->rq_broken) {
         wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
         return ROCE_FETCH_ERROR;
@@ -281,8 +321,11 @@ static const RoceHostOps host_ops = {
     .dma_read = host_dma_read,
     .dma_write = host_dma_write,
     .dma_atomic = host_dma_atomic,
+    .dma_flush = host_dma_flush,
     .next_send = host_next_send,
     .next_recv = host_next_recv,
+    .recv_count = host_recv_count,
+    .xrc_srq = host_xrc_srq,
     .complete = host_complete,
     .event = host_event,
     .trace = host_trace,
@@ -374,7 +417,21 @@ SimRq *host_rq_new(Host *h, bool shared)
     rq->host = h;
     rq->srqn = shared ? 70 + w->rq_count : 0;
     rq->tag_base = (uint32_t)rng_next(&w->rng);
+    rq->pdn = SIM_PD;
     return rq;
+}
+
+SimRq *host_rq_xrc(Host *h, unsigned number)
+{
+    if (!h->xrc[number]) {
+        SimRq *rq = host_rq_new(h, true);
+
+        rq->xrc = true;
+        rq->pdn = number ? SIM_PD_XRC : SIM_PD;
+        rq->cqn = h->next_cqn++;
+        h->xrc[number] = rq;
+    }
+    return h->xrc[number];
 }
 
 SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
@@ -382,7 +439,7 @@ SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
     World *w = h->world;
     SimQp *qp = &w->qp[w->qp_count++];
 
-    *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pdn = 7,
+    *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pdn = SIM_PD,
                    .unborn = true, .silent = true };
     qp->mtu = (uint8_t)(w->options.mtu ? w->options.mtu
                                        : rng_range(&w->rng, 1, 5));
@@ -413,9 +470,17 @@ SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
 {
     World *w = h->world;
     SimQp *qp = host_qp_unborn(h, type, rq);
-    RoceQpInit init = { .type = type, .has_sq = true, .has_rq = !rq->srqn,
-                        .srqn = rq->srqn, .pdn = 7 };
+    bool xrc = type >= FAKERNIC_QP_XRC_INI, target = type == FAKERNIC_QP_XRC_TGT;
+    RoceQpInit init = { .type = type, .has_sq = !target,
+                        .has_rq = !rq->srqn && !xrc,
+                        .srqn = xrc ? 0 : rq->srqn, .pdn = SIM_PD };
     int status;
+
+    /* A target's own PD is none of its keys' (IBTA A14: the SRQ's counts). */
+    if (target) {
+        init.pdn = SIM_PD_OTHER;
+        init.xrcdn = SIM_XRCD;
+    }
 
     qp->send_cqn = init.send_cqn = h->next_cqn++;
     qp->recv_cqn = init.recv_cqn =
@@ -493,7 +558,9 @@ static void host_connect_datagram(SimQp *qp)
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
 {
     const SimOptions *o = &qp->world->options;
-    bool rc = qp->type == FAKERNIC_QP_RC;
+    bool target = qp->type == FAKERNIC_QP_XRC_TGT;
+    bool asks = qp_is_reliable(qp), answers = qp->type == FAKERNIC_QP_RC ||
+                                              qp->type == FAKERNIC_QP_XRC_TGT;
     RoceQpAttr attr = {
         .state = FAKERNIC_QPS_INIT, .port = 1, .path_mtu = qp->mtu,
         .rq_psn = rq_psn, .sq_psn = qp->sq_psn,
@@ -504,14 +571,16 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
         .rnr_retry = (uint8_t)o->rnr_retry,
         .access_flags = (uint32_t)(FAKERNIC_ACCESS_REMOTE_WRITE |
                                    FAKERNIC_ACCESS_REMOTE_READ |
-                                   FAKERNIC_ACCESS_REMOTE_ATOMIC),
+                                   FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                                   FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                                   FAKERNIC_ACCESS_FLUSH_PERSISTENT),
     };
 
     if (!peer) {
         host_connect_datagram(qp);
         return;
     }
-    if (!rc) {
+    if (qp->type == FAKERNIC_QP_UC) {
         attr.access_flags = (uint32_t)FAKERNIC_ACCESS_REMOTE_WRITE;
     }
     attr.dest_qpn = peer->qpn;
@@ -524,13 +593,13 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
                                FAKERNIC_QP_ATTR_PATH_MTU |
                                FAKERNIC_QP_ATTR_DEST_QPN |
                                FAKERNIC_QP_ATTR_RQ_PSN |
-                               (rc ? FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC |
+                               (answers ? FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC |
                                      FAKERNIC_QP_ATTR_MIN_RNR_TIMER : 0)),
                 &attr);
     attr.state = FAKERNIC_QPS_RTS;
     host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
-                               FAKERNIC_QP_ATTR_SQ_PSN |
-                               (rc ? FAKERNIC_QP_ATTR_TIMEOUT |
+                               (target ? 0 : FAKERNIC_QP_ATTR_SQ_PSN) |
+                               (asks ? FAKERNIC_QP_ATTR_TIMEOUT |
                                      FAKERNIC_QP_ATTR_RETRY_CNT |
                                      FAKERNIC_QP_ATTR_RNR_RETRY |
                                      FAKERNIC_QP_ATTR_MAX_RD_ATOMIC : 0)),

@@ -186,10 +186,10 @@ static void inject_state(World *w, SimQp *qp, uint32_t kind)
 static void inject_memory(World *w, SimQp *qp, uint32_t kind)
 {
     if (kind == INJECT_MR) {
-        may_fail(qp, REFUSED | FLUSHED, FLUSHED, FLUSHED);
+        may_fail(qp, REFUSED | FLUSHED, FLUSHED | UNANSWERED, FLUSHED);
         host_mr_destroy(qp->zone);
     } else if (kind == INJECT_DMA_ZONE) {
-        may_fail(qp, REFUSED | FLUSHED, FLUSHED, FLUSHED);
+        may_fail(qp, REFUSED | FLUSHED, FLUSHED | UNANSWERED, FLUSHED);
         fail_dma(qp->zone, &w->rng);
     } else if (kind == INJECT_DMA_RECV && qp->rq->arena && !qp->rq->srqn) {
         may_fail(qp, FLUSHED, REFUSED,
@@ -296,7 +296,8 @@ static void schedule_pauses(World *w)
     for (uint32_t i = 0; i < w->qp_count; i++) {
         RoceTime at = w->now + rng_below(&w->rng, 1000000);
 
-        if (w->qp[i].conn && rng_pct(&w->rng, w->options.pause_pct)) {
+        if (w->qp[i].conn && w->qp[i].type != FAKERNIC_QP_XRC_TGT &&
+            rng_pct(&w->rng, w->options.pause_pct)) {
             world_schedule(w, at, EV_PAUSE, 0)->a = i;
             at += rng_below(&w->rng, rng_pct(&w->rng, 50) ? 3000000 : 50000);
             world_schedule(w, at + 1, EV_RESUME, 0)->a = i;
@@ -341,7 +342,7 @@ static bool conn_intact(const SimConn *conn)
 
         if (qp->silent || qp->sq_failed || qp->rq_failed || qp->error ||
             qp->sq_broken || qp->rq_broken || qp->paused ||
-            qp->type != FAKERNIC_QP_RC) {
+            (!qp_is_reliable(qp) && qp->type != FAKERNIC_QP_XRC_TGT)) {
             return false;
         }
     }

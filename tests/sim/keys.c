@@ -8,9 +8,6 @@
  */
 #include "sim.h"
 
-#define REMOTE_ALL (FAKERNIC_ACCESS_REMOTE_WRITE | \
-                    FAKERNIC_ACCESS_REMOTE_READ | \
-                    FAKERNIC_ACCESS_REMOTE_ATOMIC)
 
 enum { GRANT_REGION, GRANT_WINDOW_1, GRANT_WINDOW_2B };
 
@@ -42,16 +39,13 @@ void keys_prepare(SimQp *qp)
 {
     const SimOptions *o = &qp->world->options;
 
-    if (qp->type != FAKERNIC_QP_RC) {
-        return;
-    }
-    if (o->lease_pct) {
+    if (qp_is_reliable(qp) && o->lease_pct) {
         qp->fast = host_fast_mr_new(qp->host, o->max_size / 4096 + 3);
     }
-    if (o->grant_pct) {
+    if (qp->type == FAKERNIC_QP_RC && o->grant_pct) {
         qp->window_region = host_mr_new(qp->host, 2 * o->max_size + 4096,
                                         FAKERNIC_ACCESS_LOCAL_WRITE |
-                                        FAKERNIC_ACCESS_MW_BIND, 7);
+                                        FAKERNIC_ACCESS_MW_BIND, SIM_PD);
         mr_shadow(qp->window_region);
     }
 }
@@ -118,7 +112,7 @@ void keys_lease(World *w, SimQp *qp)
 static SimSend *open_grant(World *w, SimQp *owner, unsigned kind, SimMr **next)
 {
     uint32_t length = w->options.max_size + 64;
-    uint32_t access = (uint32_t)REMOTE_ALL;
+    uint32_t access = (uint32_t)SIM_REMOTE;
     SimMr *key = owner->granted[kind], *before = owner->granted_last[kind];
     SimSend *s;
 

@@ -125,7 +125,7 @@ SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
 SimMr *host_fast_mr_new(Host *h, uint32_t pages)
 {
     SimMr *mr = &h->mr[h->mr_count++];
-    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = 7,
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = SIM_PD,
                         .page_count = pages, .tag = 0x77 };
     int status = roce_mr_create(h->roce, &init, &mr->key);
 
@@ -133,7 +133,7 @@ SimMr *host_fast_mr_new(Host *h, uint32_t pages)
         world_fail(h->world, "roce_mr_create of FAST_REG: %d", status);
     }
     mr->host = h;
-    mr->pdn = 7;
+    mr->pdn = SIM_PD;
     mr->alive = true;
     return mr;
 }
@@ -143,7 +143,7 @@ SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access)
     World *w = base->host->world;
     SimMr *mr = world_alloc(w, sizeof(*mr));
 
-    *mr = (SimMr){ .host = base->host, .pdn = 7, .page_shift = 12,
+    *mr = (SimMr){ .host = base->host, .pdn = SIM_PD, .page_shift = 12,
                    .length = length, .access = access };
     mr->key = (base->key & ~0xffu) | (uint8_t)rng_next(&w->rng);
     mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
@@ -159,14 +159,14 @@ SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access)
 SimMr *host_mw_new(Host *h, uint8_t type)
 {
     SimMr *mw = &h->mr[h->mr_count++];
-    int status = roce_mw_create(h->roce, type, 0x42, 7, &mw->key);
+    int status = roce_mw_create(h->roce, type, 0x42, SIM_PD, &mw->key);
 
     if (status != FAKERNIC_CMD_OK) {
         world_fail(h->world, "roce_mw_create: %d", status);
     }
     mw->host = h;
     mw->window = true;
-    mw->pdn = 7;
+    mw->pdn = SIM_PD;
     mw->alive = true;
     return mw;
 }
@@ -297,7 +297,7 @@ bool host_dma_write(void *host, uint64_t address, const void *buf,
 
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
-    uint8_t *p = host_dma(host, address, 8);
+    uint8_t *p = host_dma(host, address, SIM_PD_OTHER);
     uint64_t value, boundary = op->swap_mask_or_boundary, a, b;
 
     if (!p) {
@@ -306,7 +306,7 @@ bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     if (address % 8) {
         world_fail(((Host *)host)->world, "unaligned atomic");
     }
-    memcpy(&value, p, 8);
+    memcpy(&value, p, SIM_PD_OTHER);
     op->original = value;
     switch (op->opcode) {
     case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
@@ -330,6 +330,30 @@ bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     default:
         world_fail(((Host *)host)->world, "atomic opcode %u", op->opcode);
     }
-    memcpy(p, &value, 8);
+    memcpy(p, &value, SIM_PD_OTHER);
+    return true;
+}
+
+bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset)
+{
+    uint64_t size = 1ull << mr->page_shift;
+
+    for (uint32_t i = 0; i < mr->page_count; i++) {
+        if (address - mr->pages[i] < size) {
+            *offset = i * size + (address - mr->pages[i]) -
+                      (mr->iova & (size - 1));
+            return *offset < mr->length;
+        }
+    }
+    return false;
+}
+
+bool host_dma_flush(void *host, uint64_t address, uint64_t len,
+                    bool persistent)
+{
+    if (!host_dma(host, address, len)) {
+        return false;
+    }
+    model_flush(host, address, len, persistent);
     return true;
 }

@@ -82,6 +82,7 @@ static uint32_t planned_status(SimError e)
         return BIT(FAKERNIC_WC_REM_INV_REQ_ERR) |
                BIT(FAKERNIC_WC_LOC_QP_OP_ERR);
     case SIM_ERR_RECV_SMALL:
+    case SIM_ERR_XRC_SRQ:
         return BIT(FAKERNIC_WC_REM_INV_REQ_ERR);
     case SIM_ERR_LKEY:
     case SIM_ERR_LBOUNDS:
@@ -160,6 +161,8 @@ static uint8_t send_cqe_opcode(uint8_t opcode)
         return FAKERNIC_CQE_MASKED_FETCH_ADD;
     case FAKERNIC_SQ_ATOMIC_WRITE:
         return FAKERNIC_CQE_ATOMIC_WRITE;
+    case FAKERNIC_SQ_FLUSH:
+        return FAKERNIC_CQE_FLUSH;
     case FAKERNIC_SQ_NOP:
         return FAKERNIC_CQE_NOP;
     default:
@@ -242,7 +245,7 @@ void model_executed(SimQp *qp, uint32_t end)
 {
     uint32_t from = qp->executed;
 
-    if (qp->type != FAKERNIC_QP_RC || end <= from) {
+    if (!qp_is_reliable(qp) || end <= from) {
         return;
     }
     for (uint32_t i = from; i < end; i++) {
@@ -333,6 +336,85 @@ static void check_atomic(SimQp *qp, uint32_t index)
     }
 }
 
+static uint64_t flush_length(const SimSend *s)
+{
+    return s->flush & FAKERNIC_FLUSH_LEVEL_MR ? s->zone->length : s->length;
+}
+
+/*
+ * The oldest FLUSH that covers this and has not had it. What is flushed must be
+ * there: all that was written before, in program order (IBTA A19.4).
+ */
+static bool flush_meets(SimQp *qp, uint64_t offset, uint64_t len,
+                        const SimMr *zone, bool persistent)
+{
+    uint8_t *is = qp->world->scratch[0];
+
+    for (uint32_t i = qp->executed; i < qp->fetched; i++) {
+        SimSend *s = &qp->send[i];
+        uint64_t from = s->flush & FAKERNIC_FLUSH_LEVEL_MR ? 0
+                                                           : s->zone_offset;
+
+        if (s->opcode != FAKERNIC_SQ_FLUSH || s->zone != zone ||
+            s->flushed >= flush_length(s) || offset < from ||
+            offset + len > from + flush_length(s) ||
+            persistent != !!(s->flush & FAKERNIC_FLUSH_PERSISTENT)) {
+            continue;
+        }
+        s->flushed += len;
+        for (uint64_t k = 0; !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) && k < len;
+             k++) {
+            uint32_t at = (uint32_t)(offset + k);
+
+            mr_get(zone, qp->peer->host->memory, at, is, 1);
+            if (*is != s->data[at - s->zone_offset] &&
+                !qp->world->options.hostile_ppm) {
+                world_fail(qp->world, "QP %u: FLUSH %u before byte %u of the "
+                           "zone was written", qp->qpn, i, at);
+                return true;
+            }
+        }
+        return true;
+    }
+    return false;
+}
+
+void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent)
+{
+    World *w = h->world;
+
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        SimQp *qp = &w->qp[i];
+
+        for (uint32_t k = 0; k < qp->fetched; k++) {
+            const SimSend *s = &qp->send[k];
+            uint64_t offset;
+
+            if (s->opcode == FAKERNIC_SQ_FLUSH && qp->peer->host == h &&
+                mr_find(s->zone, address, &offset)) {
+                if (flush_meets(qp, offset, len, s->zone, persistent)) {
+                    return;
+                }
+            }
+        }
+    }
+    if (!w->options.hostile_ppm) {
+        world_fail(w, "host %u: a flush of %llu bytes nobody asked for",
+                   h->number, (unsigned long long)len);
+    }
+}
+
+static void check_flush(SimQp *qp, uint32_t index)
+{
+    const SimSend *s = &qp->send[index];
+
+    if (s->flushed < flush_length(s)) {
+        world_fail(qp->world, "QP %u: FLUSH %u is done, %llu of %llu bytes are "
+                   "flushed", qp->qpn, index, (unsigned long long)s->flushed,
+                   (unsigned long long)flush_length(s));
+    }
+}
+
 static void send_succeeded(SimQp *qp, uint32_t index)
 {
     SimSend *s = &qp->send[index];
@@ -347,7 +429,7 @@ static void send_succeeded(SimQp *qp, uint32_t index)
                    qp->qpn, index, s->error);
         return;
     }
-    if (qp->type != FAKERNIC_QP_RC) {
+    if (!qp_is_reliable(qp)) {
         return;
     }
     if (s->message >= 0 && qp->peer->received <= (uint32_t)s->message) {
@@ -358,6 +440,8 @@ static void send_succeeded(SimQp *qp, uint32_t index)
     model_executed(qp, index + 1);
     if (opcode_is_read(s->opcode)) {
         check_read(qp, index);
+    } else if (s->opcode == FAKERNIC_SQ_FLUSH) {
+        check_flush(qp, index);
     } else if (opcode_is_atomic(s->opcode)) {
         check_atomic(qp, index);
     }

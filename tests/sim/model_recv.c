@@ -133,6 +133,11 @@ static void model_recv_message(SimQp *qp, const SimRecv *r,
                    qp->qpn, index);
         return;
     }
+    if (s->xrc && s->xrc->srqn != c->srqn) {
+        world_fail(w, "QP %u: send %u for SRQ %u received from SRQ %u",
+                   qp->qpn, index, s->xrc->srqn, c->srqn);
+        return;
+    }
     if (!recv_matches(s, c)) {
         world_fail(w, "QP %u: message %u (send %u, opcode %u, %u bytes, imm "
                    "%08x) received as opcode %u, %u bytes, imm %08x, flags %x",
@@ -371,7 +376,9 @@ static void recv_failed(SimQp *qp, SimRecv *r, const RoceCompletion *c)
 static void model_recv(SimQp *qp, const RoceCompletion *c)
 {
     World *w = qp->world;
-    SimRq *rq = qp->rq;
+    bool target = qp->type == FAKERNIC_QP_XRC_TGT;
+    SimRq *rq = target && qp->host->xrc[1]->srqn == c->srqn
+                ? qp->host->xrc[1] : qp->rq;
     uint32_t index = c->wqe_index - rq->tag_base;
     SimRecv *r;
 
@@ -381,7 +388,7 @@ static void model_recv(SimQp *qp, const RoceCompletion *c)
                    "not the next", qp->qpn, index);
         return;
     }
-    if (c->cqn != qp->recv_cqn || c->srqn != rq->srqn) {
+    if (c->cqn != (target ? rq->cqn : qp->recv_cqn) || c->srqn != rq->srqn) {
         world_fail(w, "QP %u: receive completion for CQ %u, SRQ %u", qp->qpn,
                    c->cqn, c->srqn);
     }

@@ -111,7 +111,7 @@ static void place_in_lease(World *w, SimQp *qp, SimSge *sge, unsigned n)
 uint8_t program_opcode(World *w, const SimQp *qp)
 {
     const SimOptions *o = &w->options;
-    bool rc = qp->type == FAKERNIC_QP_RC;
+    bool rc = qp_is_reliable(qp);
     uint32_t reads = rc ? o->read_weight : 0;
     uint32_t atomics = rc && sim_caps[SIM_CAP_ATOMIC].present
                        ? o->atomic_weight : 0;
@@ -131,7 +131,8 @@ uint8_t program_opcode(World *w, const SimQp *qp)
     }
     roll -= o->write_weight;
     if (roll < reads) {
-        return FAKERNIC_SQ_RDMA_READ;
+        return rng_pct(&w->rng, o->flush_pct) ? FAKERNIC_SQ_FLUSH
+                                              : FAKERNIC_SQ_RDMA_READ;
     }
     if (sim_caps[SIM_CAP_ATOMIC_WRITE].present && rng_pct(&w->rng, 20)) {
         return FAKERNIC_SQ_ATOMIC_WRITE;
@@ -190,7 +191,8 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
 
 static void build_one_sided(World *w, SimQp *qp, SimSend *s)
 {
-    s->zone = qp->target ? qp->target : qp->zone;
+    s->zone = qp->target ? qp->target
+              : s->xrc && s->xrc->pdn == SIM_PD_XRC ? qp->zone_xrc : qp->zone;
     if (opcode_is_atomic(s->opcode)) {
         build_atomic(w, qp, s);
         return;
@@ -201,7 +203,12 @@ static void build_one_sided(World *w, SimQp *qp, SimSend *s)
         s->zone_offset = (uint32_t)(-s->zone->iova & 7) +
                          8 * rng_below(&w->rng, 4);
     }
-    if (opcode_is_read(s->opcode)) {
+    if (s->opcode == FAKERNIC_SQ_FLUSH) {
+        s->flush = (uint8_t)(rng_range(&w->rng, 1, 3) |
+                             (rng_pct(&w->rng, 20) ? FAKERNIC_FLUSH_LEVEL_MR
+                                                   : 0));
+    }
+    if (opcode_is_read(s->opcode) || s->opcode == FAKERNIC_SQ_FLUSH) {
         memcpy(s->data, s->zone->shadow + s->zone_offset, s->length);
     } else {
         memcpy(s->zone->shadow + s->zone_offset, s->data, s->length);
@@ -216,12 +223,16 @@ static void build_data(World *w, SimQp *qp, SimSend *s)
     if (s->opcode >= FAKERNIC_SQ_LOCAL_INV) {
         return;
     }
-    if (s->opcode == FAKERNIC_SQ_ATOMIC_WRITE) {
+    if (s->opcode == FAKERNIC_SQ_ATOMIC_WRITE ||
+        s->opcode == FAKERNIC_SQ_FLUSH) {
         s->sge = world_alloc(w, sizeof(*s->sge));
-        s->sge->length = 8;
+        s->sge->length = s->length;
         s->sge_count = 1;
     } else {
         s->sge_count = split(w, s->length, &s->sge);
+    }
+    if (s->opcode == FAKERNIC_SQ_FLUSH) {
+        return;                 /* its SGE tells a length, nothing else */
     }
     if (opcode_is_read(s->opcode) || opcode_is_atomic(s->opcode)) {
         if (qp->lease && qp->lease_into) {
@@ -274,6 +285,9 @@ SimSend *workload_add_send(SimQp *qp, uint8_t opcode, uint32_t length,
     s->length = opcode_is_atomic(opcode) || opcode == FAKERNIC_SQ_ATOMIC_WRITE
                 ? 8 : opcode == FAKERNIC_SQ_NOP ? 0 : length;
     s->message = -1;
+    if (qp->type == FAKERNIC_QP_XRC_INI) {
+        s->xrc = qp->xrc[rng_pct(&w->rng, 40)];
+    }
     if (opcode == FAKERNIC_SQ_SEND_IMM ||
         opcode == FAKERNIC_SQ_RDMA_WRITE_IMM) {
         s->imm = (uint32_t)rng_next(&w->rng);

@@ -44,6 +44,15 @@
 #define SIM_LOG 4096u                   /* log entries kept, power of two */
 #define SIM_GRH 40u
 #define SIM_QKEY 0x11111111u
+#define SIM_PD 7u                       /* most things are in this PD */
+#define SIM_PD_OTHER 8u
+#define SIM_PD_XRC 10u                  /* the second XRC SRQ of a host */
+#define SIM_XRCD 3u
+#define SIM_REMOTE ((uint32_t)(FAKERNIC_ACCESS_REMOTE_WRITE | \
+                               FAKERNIC_ACCESS_REMOTE_READ | \
+                               FAKERNIC_ACCESS_REMOTE_ATOMIC | \
+                               FAKERNIC_ACCESS_FLUSH_GLOBAL | \
+                               FAKERNIC_ACCESS_FLUSH_PERSISTENT))
 #define SIM_GRANTS 3                     /* FAST_REG, window of type 1, 2B */
 
 #define US 1000ll
@@ -68,7 +77,7 @@
     X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
     X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) X(lease_pct, 0) \
     X(ecn_ppm, 0) X(ect_pct, 0) X(flap_ppm, 0) X(flap_us, 0) \
-    X(grant_pct, 0) X(reborn_pct, 0) X(groups, 0) X(raw, 0) X(wrap, 0) \
+    X(grant_pct, 0) X(reborn_pct, 0) X(groups, 0) X(raw, 0) X(wrap, 0) X(xrc_pct, 0) X(flush_pct, 0) \
     X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
 
@@ -91,6 +100,7 @@ typedef struct Host Host;
 typedef struct SimQp SimQp;
 typedef struct SimConn SimConn;
 typedef struct SimGroup SimGroup;
+typedef struct SimRq SimRq;
 
 /* What the engine under test can do beyond the required services. */
 typedef enum SimCap {
@@ -104,6 +114,8 @@ typedef enum SimCap {
     SIM_CAP_NOP,
     SIM_CAP_FAST_REG,
     SIM_CAP_MW,
+    SIM_CAP_XRC,
+    SIM_CAP_FLUSH,
     SIM_CAP_COUNT
 } SimCap;
 
@@ -156,6 +168,7 @@ typedef enum SimError {
     SIM_ERR_FORMAT,             /* the host refused the WQE */
     SIM_ERR_RECV_SMALL,         /* the peer's receive is too small */
     SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
+    SIM_ERR_XRC_SRQ,            /* an SRQ that does not exist */
     SIM_ERR_STALE,              /* a local key that was invalidated */
     SIM_ERR_INVALIDATED,        /* a remote key that was invalidated */
     SIM_ERR_QKEY,               /* datagram that nobody may receive */
@@ -183,6 +196,9 @@ typedef struct SimSend {
     SimQp *after;               /* not posted before that send of this QP */
     uint32_t after_index;       /* (the peer, or itself) has completed */
     uint64_t operand, compare, mask, compare_mask;      /* atomics */
+    uint8_t flush;              /* FAKERNIC_FLUSH_* */
+    uint64_t flushed;           /* bytes the host was told to flush for it */
+    SimRq *xrc;                 /* XRC: the SRQ it names */
     uint8_t *data;              /* message; READ: snapshot in program order */
     uint64_t original;          /* atomics: value before, in program order */
     uint64_t result;            /* atomics: value after */
@@ -202,9 +218,11 @@ typedef struct SimRecv {
 } SimRecv;
 
 /* A receive queue: of a QP, or shared. */
-typedef struct SimRq {
+struct SimRq {
     Host *host;
     uint32_t srqn;              /* 0: the QP's own */
+    bool xrc;
+    uint32_t pdn, cqn;          /* XRC: where keys are, completions go */
     SimRecv *recv;
     uint32_t count;             /* in the program */
     uint32_t spare;             /* behind it: posted to a QP in error */
@@ -215,7 +233,7 @@ typedef struct SimRq {
     SimMr *arena;
     uint32_t arena_used;
     uint32_t tag_base;
-} SimRq;
+};
 
 struct SimQp {
     World *world;
@@ -250,6 +268,7 @@ struct SimQp {
     uint32_t message_count;
     uint32_t executed;          /* sends before this one took effect */
     SimMr *zone;                /* in the peer's memory: what it may touch */
+    SimMr *zone_xrc;            /* the same for the other XRC SRQ */
     SimMr *zone_ro;             /* the same without rights, another PD */
     SimMr *zone_pd;
     SimMr *target;              /* one-sided requests go there for now */
@@ -266,6 +285,7 @@ struct SimQp {
     SimMr *arena;               /* destinations of reads and atomics */
     /* receive side */
     SimRq *rq;
+    SimRq *xrc[2];              /* XRC initiator: the SRQs of its peer's host */
     uint32_t received;          /* messages that arrived */
     bool rq_failed;
     uint32_t fault_send, fault_recv;    /* statuses by injections */
@@ -305,6 +325,7 @@ struct Host {
     SimMr mr[SIM_MRS];
     uint32_t mr_count;
     SimMr *source;              /* never written: what messages are made of */
+    SimRq *xrc[2];
     SimMr *counter;             /* the word all QPs add to */
     uint64_t dma_fail_lo, dma_fail_hi;  /* DMA fails in [lo, hi) */
     RoceTime tx_free;           /* the wire takes the next frame */
@@ -483,6 +504,10 @@ void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
 bool host_dma_read(void *host, uint64_t address, void *buf, size_t len);
 bool host_dma_write(void *host, uint64_t address, const void *buf, size_t len);
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
+bool host_dma_flush(void *host, uint64_t address, uint64_t len,
+                    bool persistent);
+/* Where in a region a DMA address is; false: elsewhere. */
+bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset);
 
 /* ---- host.c -------------------------------------------------------------- */
 
@@ -492,10 +517,14 @@ void host_free(Host *h);
 SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
 SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq);
 SimRq *host_rq_new(Host *h, bool shared);
+/* One of the two XRC SRQs of a host. */
+SimRq *host_rq_xrc(Host *h, unsigned number);
 bool opcode_is_send(uint8_t opcode);
 bool opcode_is_atomic(uint8_t opcode);
 bool opcode_is_read(uint8_t opcode);
 bool opcode_is_write(uint8_t opcode);   /* ATOMIC_WRITE too */
+/* RC, or the side of XRC that sends. */
+bool qp_is_reliable(const SimQp *qp);
 /* RESET -> INIT -> RTR -> RTS. */
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
 int host_modify_state(SimQp *qp, uint8_t state);
@@ -556,6 +585,8 @@ void inject_next_life(World *w);
 
 void model_complete(Host *h, const RoceCompletion *c);
 void model_send(SimQp *qp, const RoceCompletion *c);
+/* The host is told to flush. */
+void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent);
 /* Sends before 'end' are known to have been executed. */
 void model_executed(SimQp *qp, uint32_t end);
 void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err);

@@ -22,14 +22,16 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
     case SIM_ERR_ACCESS:
         return one_sided && s->length && !s->shared;
     case SIM_ERR_BOUNDS:
-        return one_sided && s->length && !s->shared &&
+        return one_sided && !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) && s->length && !s->shared &&
                !opcode_is_atomic(s->opcode) &&
                s->opcode != FAKERNIC_SQ_ATOMIC_WRITE;
     case SIM_ERR_ALIGN:
         return opcode_is_atomic(s->opcode) && !s->shared;
+    case SIM_ERR_XRC_SRQ:
+        return s->xrc && (one_sided || opcode_is_send(s->opcode));
     case SIM_ERR_LKEY:
     case SIM_ERR_LBOUNDS:
-        return s->length && !(s->flags & FAKERNIC_SQ_INLINE) &&
+        return s->length && s->opcode != FAKERNIC_SQ_FLUSH && !(s->flags & FAKERNIC_SQ_INLINE) &&
                s->sge[s->sge_count - 1].length;
     case SIM_ERR_FORMAT:
         return true;
@@ -48,7 +50,7 @@ static void plan_error(World *w, SimConn *conn)
 
     for (unsigned tries = 0; tries < 20 && qp->send_count; tries++) {
         uint32_t i = rng_below(&w->rng, qp->send_count);
-        SimError e = (SimError)rng_range(&w->rng, 1, SIM_ERR_RECV_LKEY);
+        SimError e = (SimError)rng_range(&w->rng, 1, SIM_ERR_XRC_SRQ);
         SimSend *s = &qp->send[i];
 
         if (!workload_error_fits(qp, s, e)) {
@@ -119,7 +121,9 @@ static void build_shared_recvs(World *w, SimRq *rq)
     for (uint32_t i = 0; i < w->qp_count; i++) {
         const SimQp *peer = w->qp[i].peer;
 
-        if (w->qp[i].rq == rq && peer) {
+        if (peer && (rq->xrc ? w->qp[i].type == FAKERNIC_QP_XRC_TGT &&
+                               w->qp[i].host == rq->host
+                             : w->qp[i].rq == rq)) {
             uint32_t length = longest_message(peer);
 
             messages += peer->message_count;
@@ -134,11 +138,14 @@ static void build_shared_recvs(World *w, SimRq *rq)
 
 static void build_spares(World *w, SimQp *qp)
 {
+    if (qp->type == FAKERNIC_QP_XRC_TGT) {
+        return;
+    }
     workload_add_send(qp, FAKERNIC_SQ_SEND, 0, 0);
     qp->send_count--;
     qp->message_count--;
     qp->send[qp->send_count].message = -1;
-    if (!qp->rq->srqn && !qp->rq->spare) {
+    if (!qp->rq->srqn && !qp->rq->spare && qp->type != FAKERNIC_QP_XRC_INI) {
         for (unsigned i = 0; i < SPARE; i++) {
             workload_add_recv(qp->rq, rng_below(&w->rng, 64));
             if (!i) {
@@ -157,7 +164,7 @@ static SimRq *pick_rq(World *w, Host *h)
         return host_rq_new(h, false);
     }
     for (uint32_t i = 0; i < w->rq_count; i++) {
-        if (w->rq[i].host == h && w->rq[i].srqn) {
+        if (w->rq[i].host == h && w->rq[i].srqn && !w->rq[i].xrc) {
             return &w->rq[i];
         }
     }
@@ -169,9 +176,9 @@ void workload_host(Host *h)
     const SimOptions *o = &h->world->options;
 
     if (!h->source) {
-        h->source = host_mr_new(h, o->max_size * 2 + 32768, 0, 7);
+        h->source = host_mr_new(h, o->max_size * 2 + 32768, 0, SIM_PD);
         h->counter = host_mr_new(h, 16, FAKERNIC_ACCESS_LOCAL_WRITE |
-                                        FAKERNIC_ACCESS_REMOTE_ATOMIC, 7);
+                                        FAKERNIC_ACCESS_REMOTE_ATOMIC, SIM_PD);
         h->world->shared_seen[h->number] = world_alloc(h->world, 4096);
     }
 }
@@ -180,17 +187,20 @@ static void build_zone(World *w, SimQp *qp)
 {
     Host *there = qp->peer->host;
     uint32_t size = w->options.max_size + rng_below(&w->rng, 2048) + 64;
-    uint32_t all = (uint32_t)(FAKERNIC_ACCESS_LOCAL_WRITE |
-                              FAKERNIC_ACCESS_REMOTE_WRITE |
-                              FAKERNIC_ACCESS_REMOTE_READ |
-                              FAKERNIC_ACCESS_REMOTE_ATOMIC);
+    uint32_t all = FAKERNIC_ACCESS_LOCAL_WRITE | SIM_REMOTE;
 
-    qp->zone = host_mr_new(there, size, all, 7);
+    qp->zone = host_mr_new(there, size, all, SIM_PD);
     if (w->options.error_pct) {
-        qp->zone_ro = host_mr_new(there, size, FAKERNIC_ACCESS_LOCAL_WRITE, 7);
-        qp->zone_pd = host_mr_new(there, size, all, 8);
+        qp->zone_ro = host_mr_new(there, size, FAKERNIC_ACCESS_LOCAL_WRITE, SIM_PD);
+        qp->zone_pd = host_mr_new(there, size, all, SIM_PD_OTHER);
     }
     mr_shadow(qp->zone);
+    if (qp->type == FAKERNIC_QP_XRC_INI) {
+        qp->zone_xrc = host_mr_new(there, size, all, SIM_PD_XRC);
+        mr_shadow(qp->zone_xrc);
+        qp->xrc[0] = host_rq_xrc(there, 0);
+        qp->xrc[1] = host_rq_xrc(there, 1);
+    }
 }
 
 static SimConn *conn_new(World *w, SimQp *a, SimQp *b)
@@ -217,8 +227,13 @@ SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type)
     SimConn *conn;
 
     for (unsigned i = 0; i < 2; i++) {
+        bool xrc = type == FAKERNIC_QP_XRC_INI;
+
         workload_host(host[i]);
-        qp[i] = host_qp_new(host[i], type, pick_rq(w, host[i]));
+        qp[i] = host_qp_new(host[i], xrc && i ? FAKERNIC_QP_XRC_TGT : type,
+                            !xrc ? pick_rq(w, host[i])
+                            : i ? host_rq_xrc(host[i], 0)
+                                : host_rq_new(host[i], false));
     }
     conn = conn_new(w, qp[0], qp[1]);
     for (unsigned i = 0; i < 2; i++) {
@@ -264,7 +279,9 @@ static void build_step(World *w, SimQp *qp, bool last)
     opcode = program_opcode(w, qp);
     size = program_size(w, mtu_bytes(qp->mtu));
     workload_add_send(qp, opcode, size, program_flags(w, opcode, size, last));
-    if (opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD && rng_pct(&w->rng, 40)) {
+    /* The common word is in the PD of most. */
+    if (opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD && rng_pct(&w->rng, 40) &&
+        qp->send[qp->send_count - 1].zone == qp->zone) {
         program_share(qp);
     }
 }
@@ -275,7 +292,8 @@ static void build_conn(World *w, SimConn *conn)
     uint32_t left[2];
 
     for (unsigned i = 0; i < 2; i++) {
-        left[i] = rng_range(&w->rng, 0, w->options.sends);
+        left[i] = conn->side[i]->type == FAKERNIC_QP_XRC_TGT
+                  ? 0 : rng_range(&w->rng, 0, w->options.sends);
     }
     /* PSN ffffff and 0 at least, in every history. */
     if (conn == &w->conn[0] && w->options.wrap) {
@@ -290,17 +308,18 @@ static void build_conn(World *w, SimConn *conn)
         build_step(w, conn->side[i], left[i] == 0);
     }
     if (conn->side[0]->planned < 0 && conn->side[1]->planned < 0 &&
-        conn->side[0]->type == FAKERNIC_QP_RC &&
+        qp_is_reliable(conn->side[0]) &&
         rng_pct(&w->rng, w->options.error_pct)) {
         plan_error(w, conn);
     }
 }
 
-static void finish_arena(World *w, Host *h, SimMr **arena, uint32_t used)
+static void finish_arena(World *w, Host *h, SimMr **arena, uint32_t used,
+                         uint32_t pdn)
 {
     if (used) {
         *arena = host_mr_new(h, used + rng_below(&w->rng, 16) + 1,
-                             FAKERNIC_ACCESS_LOCAL_WRITE, 7);
+                             FAKERNIC_ACCESS_LOCAL_WRITE, pdn);
     }
 }
 
@@ -322,7 +341,7 @@ void workload_finish(World *w)
     for (uint32_t i = 0; i < w->qp_count; i++) {
         SimQp *qp = &w->qp[i];
 
-        finish_arena(w, qp->host, &qp->arena, qp->arena_used);
+        finish_arena(w, qp->host, &qp->arena, qp->arena_used, SIM_PD);
         for (uint32_t k = 0; k < qp->send_count; k++) {
             patch_sges(qp->send[k].sge, qp->send[k].sge_count, qp->arena);
         }
@@ -330,7 +349,7 @@ void workload_finish(World *w)
     for (uint32_t i = 0; i < w->rq_count; i++) {
         SimRq *rq = &w->rq[i];
 
-        finish_arena(w, rq->host, &rq->arena, rq->arena_used);
+        finish_arena(w, rq->host, &rq->arena, rq->arena_used, rq->pdn);
         for (uint32_t k = 0; k < rq->count + rq->spare; k++) {
             patch_sges(rq->recv[k].sge, rq->recv[k].sge_count, rq->arena);
         }
@@ -346,8 +365,10 @@ static void build_conns(World *w)
         unsigned b = rng_pct(&w->rng, o->loopback_pct) || o->hosts == 1
                      ? a : (a + rng_range(&w->rng, 1, o->hosts - 1)) % o->hosts;
         bool uc = rng_pct(&w->rng, o->uc_pct);
+        bool xrc = !uc && rng_pct(&w->rng, o->xrc_pct);
         SimConn *conn = workload_connect(w, a, b, uc ? FAKERNIC_QP_UC
-                                                     : FAKERNIC_QP_RC);
+                                              : xrc ? FAKERNIC_QP_XRC_INI
+                                                    : FAKERNIC_QP_RC);
 
         if (!uc && rng_pct(&w->rng, o->reborn_pct)) {
             conn_heir(w, conn);
@@ -364,7 +385,7 @@ void workload_build(World *w)
         build_conn(w, &w->conn[i]);
     }
     for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
-        if (!w->qp[i].rq->srqn) {
+        if (!w->qp[i].rq->srqn && w->qp[i].type != FAKERNIC_QP_XRC_INI) {
             build_recvs(w, &w->qp[i]);
         }
     }
