@@ -8,11 +8,12 @@ is incremental where its build system is. One progress line per step that
 works, with its time; the full log is /cache/log/STEP.log.
 
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
+  qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   rdma-core    rdma-core with rdma-provider/       /cache/build/rdma-core
   driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
   image        guest kernels, initrds, base, payload   /cache/images
-  all          all of these
+  all          all of these but qemu-fuzz
 """
 
 import contextlib
@@ -45,6 +46,18 @@ QEMU_OPTIONS = [
     "--enable-tcg", "--enable-kvm", "--enable-slirp", "--enable-virtfs",
     "--enable-attr", "--enable-pixman", "--enable-fdt=system",
     "--enable-trace-backends=log",
+]
+
+# Few devices and no code generator: it boots nothing.
+FUZZ_OPTIONS = [
+    "--cc=clang", "--cxx=clang++", "--target-list=x86_64-softmmu",
+    "--with-devices-x86_64=fakernic-fuzz", "--without-default-devices",
+    "--without-default-features", "--disable-install-blobs", "--disable-docs",
+    "--disable-user", "--disable-guest-agent", "--disable-download",
+    "--disable-tools", "--disable-tcg", "--enable-kvm", "--enable-fdt=system",
+    "--enable-trace-backends=nop", "--enable-fuzzing", "--enable-asan",
+    "--enable-ubsan", "--disable-werror", "-Doptimization=1",
+    "--extra-cflags=-gline-tables-only",
 ]
 
 FIRMWARE = ["/usr/share/seabios", "/usr/share/qemu"]
@@ -160,21 +173,22 @@ def step(name, key, title):
         print(f"  {title:<44} {time.monotonic() - start:5.0f}s", flush=True)
 
 
-def unpack(this, name):
-    """The upstream tar of a source package, unpacked once: its folder."""
+def unpack(this, name, copy=""):
+    """The upstream tar of a source package, unpacked once: its folder. A copy
+    of its own for builds whose overlays differ."""
     tars = sorted(Path(f"/opt/sources/{name}").glob("*.orig.tar.*"))
     if not tars:
         raise StepFailed(f"no source of {name} in the root: run 'make distclean'")
     version = tars[-1].name.split("_")[1].split(".orig")[0]
-    target = SOURCES / f"{name}-{version}"
+    target = SOURCES / f"{name}{copy}-{version}"
     if not target.exists():
-        partial = SOURCES / f"{name}.partial"
+        partial = SOURCES / f"{name}{copy}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         this.run("tar", "-xf", tars[-1], "-C", partial, "--strip-components=1",
                  "--no-same-owner")
         partial.rename(target)
-    link = SOURCES / name
+    link = SOURCES / f"{name}{copy}"
     link.unlink(missing_ok=True)
     link.symlink_to(target.name)
     return target
@@ -215,9 +229,22 @@ def stand_in_blobs(source):
 
 # ---- steps -----------------------------------------------------------------
 
+def configure_qemu(this, source, target, wanted):
+    configured = target / "fakernic.configured"
+    options = digest([source, wanted])
+    if not configured.exists() or configured.read_text() != options:
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        this.run(source / "configure", *wanted, cwd=target)
+        configured.write_text(options)
+    # First bring build.ninja up to date with the overlaid meson files.
+    this.run("ninja", "-C", target, "build.ninja")
+
+
 def build_qemu():
     own = digest([source_name("qemu"), QEMU_OPTIONS, FIRMWARE],
-                 [SRC / "qemu-hw", SRC / "firmware-spec/include"])
+                 [SRC / "qemu-hw", SRC / "firmware-spec/include",
+                  SRC / "tests/qtest"])
     with step("qemu", own, "QEMU with fakernic") as this:
         if this is None:
             return
@@ -225,20 +252,31 @@ def build_qemu():
         stand_in_blobs(source)
         overlay(this, SRC / "qemu-hw/overlay.sh", source)
         target = BUILD / "qemu"
-        configured = target / "fakernic.configured"
-        options = digest([source, QEMU_OPTIONS])
-        if not configured.exists() or configured.read_text() != options:
-            shutil.rmtree(target, ignore_errors=True)
-            target.mkdir(parents=True)
-            this.run(source / "configure", *QEMU_OPTIONS, cwd=target)
-            configured.write_text(options)
-        # First bring build.ninja up to date with the overlaid meson files.
-        this.run("ninja", "-C", target, "build.ninja")
+        configure_qemu(this, source, target, QEMU_OPTIONS)
         targets = ["qemu-system-x86_64"]
         ninja = (target / "build.ninja").read_text(encoding="utf-8")
         if "build tests/qtest/fakernic-test:" in ninja:
             targets.append("tests/qtest/fakernic-test")
         this.run("ninja", "-C", target, *targets)
+        link_firmware(target)
+
+
+def build_qemu_fuzz():
+    fuzz = SRC / "tests/fuzz"
+    own = digest([source_name("qemu"), FUZZ_OPTIONS, FIRMWARE],
+                 [SRC / "qemu-hw", SRC / "firmware-spec/include",
+                  fuzz / "guest", fuzz / "overlay.sh", fuzz / "records.c",
+                  fuzz / "records.h"])
+    with step("qemu-fuzz", own, "QEMU's fuzzing build") as this:
+        if this is None:
+            return
+        source = unpack(this, "qemu", "-fuzz")
+        stand_in_blobs(source)
+        overlay(this, SRC / "qemu-hw/overlay.sh", source)
+        overlay(this, fuzz / "overlay.sh", source)
+        target = BUILD / "qemu-fuzz"
+        configure_qemu(this, source, target, FUZZ_OPTIONS)
+        this.run("ninja", "-C", target, "qemu-fuzz-x86_64")
         link_firmware(target)
 
 
@@ -299,6 +337,7 @@ def build_image():
 
 STEPS = {
     "qemu": build_qemu,
+    "qemu-fuzz": build_qemu_fuzz,
     "rdma-core": build_rdma_core,
     "driver-6.12": lambda: build_driver("6.12"),
     "driver-6.1": lambda: build_driver("6.1"),
@@ -308,7 +347,7 @@ STEPS = {
 
 def main(names):
     if "all" in names or not names:
-        names = list(STEPS)
+        names = [name for name in STEPS if name != "qemu-fuzz"]
     for name in names:
         if name not in STEPS:
             print(f"fakernic: no build step '{name}': one of "

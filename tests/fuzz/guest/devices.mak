@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What the fuzz target "guest" needs of QEMU's devices.
+CONFIG_Q35=y
+CONFIG_FAKERNIC=y

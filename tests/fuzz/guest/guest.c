@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The fuzz target "guest": what software in a guest can write, into the real
+ * device in the real QEMU (its fuzzing build; overlay.sh puts these files into
+ * tests/qtest/fuzz). Two devices share a hub, so that what one sends the other
+ * receives; an input plays both guests and strangers on the wire, as a list of
+ * records (records.h). The first record says how far the driver's part goes
+ * before: nothing, enabled, or a world of connected QPs.
+ *
+ * What counts as an error: what the sanitizers and QEMU's assertions find; a
+ * reset that does not lead back to READY; memory that a reset does not give
+ * back; and, by the options of the fuzzer, time and allocations out of bounds.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qemu/main-loop.h"
+#include "qemu/timer.h"
+#include "exec/address-spaces.h"
+#include "exec/memory.h"
+#include "hw/boards.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pci_bus.h"
+#include "hw/qdev-core.h"
+#include "hw/sysbus.h"
+#include "net/net.h"
+#include "tests/qtest/libqtest.h"
+#include "tests/qtest/fuzz/fuzz.h"
+#include "guest.h"
+
+#include <sanitizer/allocator_interface.h>
+
+#define BAR_REGS_AT 0xe0000000u
+#define BAR_MSIX_AT 0xe0400000u
+#define BAR_UAR_AT 0xe0800000u
+#define BAR_STRIDE 0x1000000u
+#define RAM_AT 0x200000u
+/* What two resets may leave allocated beyond the first ones' measure. */
+#define LEAK_LIMIT (512 * 1024)
+
+static Guest guest;
+static size_t allocated_before;
+
+void guest_broken(const char *file, int line, const char *rule)
+{
+    fprintf(stderr, "%s:%d: broken rule: %s\n", file, line, rule);
+    abort();
+}
+
+/* Flips the bits that the last step_patch() named. */
+void guest_patch(Guest *g, void *bytes, size_t len)
+{
+    uint8_t *at = bytes;
+
+    if (g->patch.armed) {
+        g->patch.armed = false;
+        for (unsigned i = 0; i < 8; i++) {
+            at[(g->patch.offset + i) % len] ^= g->patch.bits >> 8 * i;
+        }
+    }
+}
+
+/* Bottom halves: bounded, because some schedule themselves again. */
+void guest_settle(void)
+{
+    unsigned tries = 16;
+
+    while (tries-- && aio_poll(qemu_get_aio_context(), false)) {
+        continue;
+    }
+}
+
+/* ---- steps --------------------------------------------------------------------- */
+
+static void step_reg(Nic *n, const FuzzRecord *r)
+{
+    uint32_t offset = r->c & 0x8000 ? r->c % FAKERNIC_BAR_REGS_SIZE
+                                    : r->c % (FAKERNIC_REG_END / 4) * 4;
+    unsigned size = 1U << (r->b & 128 ? r->b & 3 : 2);
+    uint64_t value = r->g;
+
+    if (r->b & 64) {
+        address_space_read(&address_space_memory, n->regs + offset,
+                           MEMTXATTRS_UNSPECIFIED, &value, size);
+    } else {
+        address_space_write(&address_space_memory, n->regs + offset,
+                            MEMTXATTRS_UNSPECIFIED, &value, size);
+    }
+}
+
+/* Doorbells for anything that exists, with any index; and other words. */
+static void step_doorbell(Nic *n, const FuzzRecord *r)
+{
+    static const struct {
+        uint8_t place;
+        Kind kind;
+    } bells[] = {
+        { FAKERNIC_DOORBELL_SQ, KIND_QP },
+        { FAKERNIC_DOORBELL_CQ_ARM, KIND_CQ },
+        { FAKERNIC_DOORBELL_EQ, KIND_EQ },
+    };
+    unsigned i = r->a % (ARRAY_SIZE(bells) + 1);
+    uint32_t uar = r->b & 32 ? nic_pick(n, KIND_UAR, r->b) : 0;
+    uint64_t word;
+
+    if (i == ARRAY_SIZE(bells)) {
+        nic_ring(n, r->b % 6, r->c & 0xff8, r->g);
+        return;
+    }
+    word = FAKERNIC_PUT(FAKERNIC_DOORBELL_ID,
+                        nic_pick(n, bells[i].kind, r->where & 0x7f)) | r->e;
+    if (r->b & 128 && bells[i].kind == KIND_EQ) {
+        word |= FAKERNIC_DOORBELL_ARM;
+    }
+    if (r->b & 128 && bells[i].kind == KIND_CQ) {
+        word |= FAKERNIC_DOORBELL_SOLICITED;
+    }
+    nic_ring(n, uar, bells[i].place, word);
+}
+
+/* Page tables that lead to data pages or anywhere, records, ring entries. */
+static void step_memory(Nic *n, const FuzzRecord *r)
+{
+    uint64_t at = nic_page(n, r->b % NIC_PAGES) + (r->c & 0xff8);
+
+    if (r->a & 1) {
+        for (unsigned i = 0; i < 1 + r->d % 32; i++) {
+            uint64_t entry = nic_page(n, r->a & 2 ? PAGE_TABLES + i % 4
+                                                  : PAGE_DATA + i);
+
+            at = nic_page(n, PAGE_TABLES + r->b % 4) + i * 8;
+            stq_le_p(nic_bytes(n, at, 8), entry ^ (i == 7 ? r->g : 0));
+        }
+        return;
+    }
+    stq_le_p(nic_bytes(n, at, 8), r->g);
+    stq_le_p(nic_bytes(n, nic_page(n, r->b % NIC_PAGES) + (r->d & 0xff8), 8),
+             r->h);
+}
+
+/* The following records as a frame from a stranger. */
+static void step_frame(Guest *g, Nic *n, const FuzzRecord *r)
+{
+    uint8_t frame[8 * sizeof(FuzzRecord)];
+    NetClientState *port = qemu_find_netdev(n == &g->nic[0] ? "h0" : "h1");
+    size_t len = 0;
+    FuzzRecord next;
+
+    for (unsigned i = 0; i <= r->a % 8 && fuzz_next(&g->input, &next); i++) {
+        memcpy(frame + len, &next, sizeof(next));
+        len += sizeof(next);
+    }
+    len -= MIN(r->b % 32, len);
+    if (r->c & 1 && len > 14) {
+        memset(frame, r->c & 2 ? 0xff : 0, 6);
+        frame[5] ^= n->number;
+        frame[0] |= 2;
+    }
+    qemu_send_packet(port, frame, len);
+}
+
+/* MSI-X entries; PCI configuration beside the BARs, and power and FLR. */
+static void step_pci(Nic *n, const FuzzRecord *r)
+{
+    static const uint8_t offsets[] = { PCI_COMMAND, PCI_STATUS,
+                                       PCI_INTERRUPT_LINE };
+    uint64_t entry = n->regs + (BAR_MSIX_AT - BAR_REGS_AT) + r->c % 0x400;
+    uint32_t value = r->e;
+    uint32_t at;
+
+    switch (r->a % 4) {
+    case 0:
+        n->pci->config_write(n->pci, offsets[r->b % ARRAY_SIZE(offsets)],
+                             value, 2);
+        break;
+    case 1:
+        at = n->pci->msix_cap ? n->pci->msix_cap + PCI_MSIX_FLAGS : 0x40;
+        n->pci->config_write(n->pci, at, value, 2);
+        break;
+    case 2:
+        at = pci_find_capability(n->pci, PCI_CAP_ID_EXP);
+        n->pci->config_write(n->pci, at + (r->c & 0x3e), value, 2);
+        break;
+    default:
+        address_space_write(&address_space_memory, entry & ~3ULL,
+                            MEMTXATTRS_UNSPECIFIED, &value, sizeof(value));
+        break;
+    }
+}
+
+static void step_time(const FuzzRecord *r)
+{
+    int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+    int64_t deadline = qemu_clock_deadline_ns_all(QEMU_CLOCK_VIRTUAL,
+                                                  QEMU_TIMER_ATTR_ALL);
+
+    if (!(r->a & 1)) {
+        qemu_clock_advance_virtual_time(now + (1LL << r->b % 32));
+    } else if (deadline >= 0 && deadline < 1LL << 34) {
+        qemu_clock_advance_virtual_time(now + deadline);
+    }
+}
+
+static void guest_step(Guest *g, const FuzzRecord *r)
+{
+    Nic *n = &g->nic[r->where >> 7];
+
+    switch (r->op % 16) {
+    case 0:
+        step_reg(n, r);
+        break;
+    case 1:
+        step_doorbell(n, r);
+        break;
+    case 2:
+        step_memory(n, r);
+        break;
+    case 3:
+        step_frame(g, n, r);
+        break;
+    case 4:
+        g->patch = (GuestPatch) { true, r->c, r->g };
+        break;
+    case 5:
+        step_time(r);
+        break;
+    case 6:
+        if (r->a < 32) {
+            step_pci(n, r);
+        } else if (r->a < 48) {
+            nic_restart(n);
+        } else if (r->a < 64) {
+            nic_enable(n, 0);
+        } else {
+            guest_advance(g, n, r->where % IDS);
+        }
+        break;
+    case 7 ... 10:
+        step_send(g, n, r);
+        break;
+    case 11:
+        step_recv(g, n, r);
+        break;
+    default:
+        step_command(g, n, r);
+        break;
+    }
+    guest_settle();
+}
+
+/* ---- one input -------------------------------------------------------------------- */
+
+/* What steps of the kind step_pci() may have changed. */
+static void nic_restore_pci(Nic *n)
+{
+    uint32_t bars = BAR_STRIDE * (n->number - 1);
+    uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+
+    if (pci_get_word(n->pci->config + PCI_COMMAND) == command &&
+        pci_get_long(n->pci->config + PCI_BASE_ADDRESS_0) ==
+        BAR_REGS_AT + bars && msix_enabled(n->pci)) {
+        return;
+    }
+    n->pci->config_write(n->pci, PCI_COMMAND, 0, 2);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_0, BAR_REGS_AT + bars, 4);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_2, BAR_UAR_AT + bars, 4);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_3, 0, 4);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_4, BAR_MSIX_AT + bars, 4);
+    n->pci->config_write(n->pci, PCI_COMMAND, command, 2);
+    n->pci->config_write(n->pci, n->pci->msix_cap + PCI_MSIX_FLAGS,
+                         PCI_MSIX_FLAGS_ENABLE, 2);
+}
+
+static void nic_restore_msix(Nic *n)
+{
+    const struct {
+        uint64_t address;
+        uint32_t data, control;
+    } entry = { cpu_to_le64(nic_page(n, PAGE_MSI)), cpu_to_le32(1), 0 };
+
+    for (unsigned i = 0; i < 4; i++) {
+        address_space_write(&address_space_memory,
+                            n->regs + (BAR_MSIX_AT - BAR_REGS_AT) + 16 * i,
+                            MEMTXATTRS_UNSPECIFIED, &entry, sizeof(entry));
+    }
+}
+
+static void guest_begin(Guest *g, const FuzzRecord *first)
+{
+    g->patch.armed = false;
+    for (unsigned i = 0; i < NICS; i++) {
+        Nic *n = &g->nic[i];
+
+        nic_restore_pci(n);
+        nic_restart(n);
+        nic_restore_msix(n);
+        memset(n->ram, 0, PAGE_DATA * FAKERNIC_PAGE_SIZE);
+        memset(n->qp, 0, sizeof(n->qp));
+        memset(n->srq, 0, sizeof(n->srq));
+    }
+    if (first->a % 8 == 7) {
+        return;
+    }
+    for (unsigned i = 0; i < NICS; i++) {
+        nic_enable(&g->nic[i], first->b < 192 ? 0 : first->b);
+    }
+    if (first->a % 8 != 6) {
+        guest_populate(g);
+    }
+}
+
+/* Everything the devices hold is given back by a reset. */
+static void guest_end(Guest *g)
+{
+    size_t now;
+
+    for (unsigned i = 0; i < NICS; i++) {
+        nic_restore_pci(&g->nic[i]);
+        nic_restart(&g->nic[i]);
+    }
+    guest_settle();
+    now = __sanitizer_get_current_allocated_bytes();
+    if (!allocated_before) {
+        allocated_before = now;
+    }
+    GUEST_CHECK(now < allocated_before + LEAK_LIMIT);
+}
+
+static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
+{
+    Guest *g = &guest;
+    unsigned steps = 0;
+    FuzzRecord r;
+
+    g->input = (FuzzInput) { data, size, 0 };
+    fuzz_next(&g->input, &r);
+    guest_begin(g, &r);
+    while (steps++ < FUZZ_RECORDS_MAX && fuzz_next(&g->input, &r)) {
+        guest_step(g, &r);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        step_time(&(FuzzRecord) { .a = 1 });
+        guest_settle();
+    }
+    guest_end(g);
+}
+
+/* ---- machine ---------------------------------------------------------------------- */
+
+static GString *guest_command_line(FuzzTarget *t)
+{
+    return g_string_new(
+        TARGET_NAME " -display none -nodefaults -machine q35 -accel qtest"
+        " -m 8M"
+        " -netdev hubport,id=h0,hubid=0 -netdev hubport,id=h1,hubid=0"
+#define FUZZ_NIC ",uars=4,max-qp=32,max-cq=16,max-srq=8,max-pd=8,max-mr=64," \
+                 "max-mr-pages=4096,gids=4"
+        " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
+        " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC
+        ",dcqcn=on");
+}
+
+static void guest_prepare(QTestState *qts)
+{
+    uint8_t *ram = memory_region_get_ram_ptr(current_machine->ram);
+
+    for (unsigned i = 0; i < NICS; i++) {
+        Nic *n = &guest.nic[i];
+        g_autofree char *id = g_strdup_printf("nic%u", i);
+
+        n->pci = PCI_DEVICE(qdev_find_recursive(sysbus_get_default(), id));
+        GUEST_CHECK(n->pci);
+        n->number = i + 1;
+        n->regs = BAR_REGS_AT + i * BAR_STRIDE;
+        n->uar = BAR_UAR_AT + i * BAR_STRIDE;
+        n->memory = RAM_AT + i * NIC_MEMORY;
+        n->ram = ram + n->memory;
+    }
+}
+
+static void guest_register(void)
+{
+    fuzz_add_target(&(FuzzTarget) {
+        .name = "fakernic",
+        .description = "what guests and the wire do to two fakernics",
+        .get_init_cmdline = guest_command_line,
+        .pre_fuzz = guest_prepare,
+        .fuzz = guest_fuzz,
+        .crossover = fuzz_crossover,
+    });
+}
+
+fuzz_target_init(guest_register);
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
+                               unsigned int seed);
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
+                               unsigned int seed)
+{
+    return fuzz_mutate(data, size, max_size, seed);
+}

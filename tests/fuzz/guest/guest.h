@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files of the fuzz target "guest" share: two fakernic devices on a hub
+ * in a QEMU without a guest; the fuzzer is both guests' software and the wire.
+ *
+ *   guest.c    machine, steps of an input
+ *   driver.c   what a driver does: bring-up, command ring, a world of objects
+ *   command.c  one command with a valid frame and fields the record chooses
+ *   wqe.c      work requests in the rings
+ */
+#ifndef FUZZ_GUEST_H
+#define FUZZ_GUEST_H
+
+#include "hw/pci/pci_device.h"
+#include "fakernic/cmdq.h"
+#include "fakernic/cq.h"
+#include "fakernic/doorbell.h"
+#include "fakernic/eq.h"
+#include "fakernic/mr.h"
+#include "fakernic/qp.h"
+#include "fakernic/regs.h"
+#include "fakernic/rq.h"
+#include "fakernic/sq.h"
+#include "records.h"
+
+#define LE16(x) cpu_to_le16(x)
+#define LE32(x) cpu_to_le32(x)
+#define LE64(x) cpu_to_le64(x)
+
+#define NICS 2
+/* Each NIC's part of the machine's memory, by pages; the driver's use of it: */
+#define NIC_MEMORY 0x100000
+#define NIC_PAGES (NIC_MEMORY / FAKERNIC_PAGE_SIZE)
+#define PAGE_CMD_SQ 0
+#define PAGE_CMD_CQ 1
+#define PAGE_MSI 2
+#define PAGE_TABLES 4           /* page tables: any contents */
+#define PAGE_QUEUES 16          /* EQs, CQs, SQs, RQs, SRQs */
+#define PAGE_DATA 128           /* behind: what regions map */
+
+#define CMD_LOG_DEPTH 4
+#define IDS 12                  /* known numbers of each kind */
+#define QUEUE_LOG_DEPTH 4
+#define RQ_LOG_STRIDE 6
+#define NIC_QKEY 0x11223344
+
+typedef enum Kind {
+    KIND_EQ,
+    KIND_CQ,
+    KIND_PD,
+    KIND_UAR,
+    KIND_XRCD,
+    KIND_SRQ,
+    KIND_QP,
+    KIND_KEY,
+    KIND_OTHER,
+    KINDS,
+} Kind;
+
+/* A ring as the driver sees it. */
+typedef struct Queue {
+    uint64_t address;
+    uint32_t depth, entry, index;
+} Queue;
+
+typedef struct NicQp {
+    uint8_t type;
+    Queue sq, rq;
+    uint32_t cq, uar;
+} NicQp;
+
+typedef struct Nic {
+    PCIDevice *pci;
+    uint64_t regs, uar;         /* where the BARs are mapped */
+    uint64_t memory;            /* its part of RAM: address */
+    uint8_t *ram;               /* and bytes */
+    uint8_t number;
+    uint64_t features;
+    uint32_t cmd_pi;
+    uint32_t id[KINDS][IDS];    /* the newest numbers of each kind */
+    uint32_t ids[KINDS];        /* created so far */
+    NicQp qp[IDS];              /* beside id[KIND_QP] */
+    Queue srq[IDS];
+    uint8_t gid_type[4];
+} Nic;
+
+/* Flips bits of the next structure that goes to a device. */
+typedef struct GuestPatch {
+    bool armed;
+    uint16_t offset;
+    uint64_t bits;
+} GuestPatch;
+
+typedef struct Guest {
+    Nic nic[NICS];
+    FuzzInput input;
+    GuestPatch patch;
+    uint8_t features_choice;
+} Guest;
+
+#define GUEST_CHECK(condition)                                              \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            guest_broken(__FILE__, __LINE__, #condition);                   \
+        }                                                                   \
+    } while (0)
+
+G_NORETURN void guest_broken(const char *file, int line, const char *rule);
+
+/* guest.c */
+void guest_patch(Guest *g, void *bytes, size_t len);
+void guest_settle(void);
+
+static inline uint64_t nic_page(const Nic *n, unsigned page)
+{
+    return n->memory + (uint64_t)page * FAKERNIC_PAGE_SIZE;
+}
+
+static inline void *nic_bytes(Nic *n, uint64_t address, size_t len)
+{
+    GUEST_CHECK(address >= n->memory && address - n->memory < NIC_MEMORY &&
+                len <= NIC_MEMORY - (address - n->memory));
+    return n->ram + (address - n->memory);
+}
+
+/* driver.c */
+uint32_t reg_read(Nic *n, uint32_t reg);
+void reg_write(Nic *n, uint32_t reg, uint32_t value);
+void nic_ring(Nic *n, uint32_t uar, unsigned place, uint64_t word);
+/* To the state after power-on, and bus mastering. */
+void nic_restart(Nic *n);
+void nic_enable(Nic *n, uint8_t features_choice);
+/* Executes one command; its status, or -1 when the device has stopped. */
+int nic_command(Guest *g, Nic *n, uint16_t opcode, const void *request,
+                size_t len, void *response, size_t response_len);
+/* The same for commands that create; the number is noted. 0: refused. */
+uint32_t nic_create(Guest *g, Nic *n, Kind kind, uint16_t opcode,
+                    const void *request, size_t len);
+/* A number of a kind: one of those known, or any. */
+uint32_t nic_pick(const Nic *n, Kind kind, uint32_t choice);
+struct fakernic_page_list nic_queue(Nic *n, Queue *q, unsigned page,
+                                    unsigned log_depth, unsigned log_entry);
+/* Objects of every kind on both NICs, QPs connected in RTS. */
+void guest_populate(Guest *g);
+/* The QP's next state on the way to RTS. */
+void guest_advance(Guest *g, Nic *n, unsigned at);
+
+/* command.c */
+void step_command(Guest *g, Nic *n, const FuzzRecord *r);
+
+/* wqe.c */
+void step_send(Guest *g, Nic *n, const FuzzRecord *r);
+void step_recv(Guest *g, Nic *n, const FuzzRecord *r);
+
+#endif
