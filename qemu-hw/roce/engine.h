@@ -3,7 +3,7 @@
  * The engine from inside: what its files share, grouped by the file that owns
  * it. Calls go downwards only, in the order of the sections from last to first:
  * roce.c -> input.c -> responder, completer, requester, datagram, raw, mcast ->
- * flush.c -> congestion.c -> pacer.c -> sched.c, path.c -> sendq, credit,
+ * flush.c -> congestion.c, migration.c -> pacer.c -> sched.c, path.c -> sendq, credit,
  * rate, retry, mr, wire, opcode.
  */
 #ifndef ROCE_ENGINE_H
@@ -148,6 +148,8 @@ typedef struct RoceQp {
     bool established;           /* COMM_ESTABLISHED was reported */
     bool drain_reported;
     bool responder_first;       /* whose turn it is */
+    bool alt_path;              /* one was loaded */
+    bool migration_refused;     /* reported since the QP was armed */
     bool loopback;              /* of attr.av; valid for gid_epoch */
     uint32_t gid_epoch;
     /* sched.c */
@@ -208,9 +210,21 @@ bool roce_path_av_valid(const Roce *r, const RoceAv *av);
 bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
                       uint32_t dest_qpn, RocePacket *packet);
 bool roce_path_loopback(Roce *r, RoceQp *qp);
-/* Is the packet from the QP's peer, to the QP's address? */
-bool roce_path_from_peer(const Roce *r, const RoceQp *qp,
-                         const RocePacket *packet);
+/* Did the packet come over this path, from its other end? */
+bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet);
+
+/* ---- migration.c: the alternate path ----------------------------------------- */
+
+/* Goes over to the alternate path; false: the QP is not armed. */
+bool roce_migration_switch(Roce *r, RoceQp *qp);
+/* May this packet be the peer's? What it says of the path takes effect. */
+bool roce_migration_input(Roce *r, RoceQp *qp, const RocePacket *packet);
+/* The attribute of the two that is bad, or 0. */
+uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
+                                 uint32_t mask, const RoceQpAttr *attr);
+/* Takes the two over; the primary path's attributes come after. */
+void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
+                           const RoceQpAttr *attr);
 
 /* ---- pacer.c: rates ---------------------------------------------------------- */
 

@@ -49,8 +49,11 @@ static bool roce_input_pkey_ok(const RocePacket *packet)
     return (packet->pkey & 0x7fff) == (ROCE_PKEY_DEFAULT & 0x7fff);
 }
 
-/* The checks of one packet against one QP; true: it passes. */
-static bool roce_input_check(Roce *r, const RoceQp *qp,
+/*
+ * The checks of one packet against one QP; true: it passes. The last, that of
+ * the path, may move the QP to another.
+ */
+static bool roce_input_check(Roce *r, RoceQp *qp,
                              const RocePacket *packet,
                              const RoceOpcodeInfo *info,
                              enum fakernic_stat *drop)
@@ -72,7 +75,7 @@ static bool roce_input_check(Roce *r, const RoceQp *qp,
         return packet->deth.qkey == qp->attr.qkey;
     }
     *drop = FAKERNIC_STAT_DROP_ADDRESS;
-    return roce_path_from_peer(r, qp, packet);
+    return roce_migration_input(r, qp, packet);
 }
 
 static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
@@ -106,7 +109,7 @@ static void roce_input_cnp(Roce *r, RoceTime now, RoceQp *qp,
         roce_drop(r, FAKERNIC_STAT_DROP_QP_STATE, qp->qpn, packet->psn);
     } else if (!roce_input_pkey_ok(packet)) {
         roce_drop(r, FAKERNIC_STAT_DROP_PKEY, qp->qpn, packet->psn);
-    } else if (!roce_qp_datagram(qp) && !roce_path_from_peer(r, qp, packet)) {
+    } else if (!roce_qp_datagram(qp) && !roce_path_is(r, &qp->attr.av, packet)) {
         roce_drop(r, FAKERNIC_STAT_DROP_ADDRESS, qp->qpn, packet->psn);
     } else {
         roce_congestion_input(r, now, qp);

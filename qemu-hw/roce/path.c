@@ -126,7 +126,8 @@ bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
     packet->flow_label = av->flow_label & 0xfffff;
     packet->udp_sport = roce_path_udp_sport(av, qp->qpn, dest_qpn);
     packet->ip_id = r->ip_id++;
-    packet->mig_req = true;     /* "migrated": real NICs drop packets without */
+    /* IBTA 17.2.8.1: a QP that never rearms says "migrated" all its life. */
+    packet->mig_req = qp->attr.path_mig_state == FAKERNIC_MIG_MIGRATED;
     packet->pkey = ROCE_PKEY_DEFAULT;
     packet->dest_qpn = dest_qpn;
     return true;
@@ -141,11 +142,8 @@ bool roce_path_loopback(Roce *r, RoceQp *qp)
     return qp->loopback;
 }
 
-bool roce_path_from_peer(const Roce *r, const RoceQp *qp,
-                         const RocePacket *packet)
+bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet)
 {
-    const RoceAv *av = &qp->attr.av;
-
     return roce_path_av_valid(r, av) &&
            memcmp(packet->sgid, av->dgid, 16) == 0 &&
            memcmp(packet->dgid, r->gids[av->sgid_index].gid, 16) == 0;

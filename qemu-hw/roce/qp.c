@@ -187,9 +187,7 @@ static uint32_t roce_qp_bad_value(const Roce *r, const RoceQp *qp,
         { A(SQ_PSN), attr->sq_psn > ROCE_PSN_MASK },
         { A(MAX_DEST_RD_ATOMIC),
           attr->max_dest_rd_atomic > r->limits.max_rd_atomic },
-        { A(PATH_MIG_STATE), attr->path_mig_state != FAKERNIC_MIG_MIGRATED },
         { A(DEST_QPN), attr->dest_qpn > FAKERNIC_QPN_MAX },
-        { A(ALT_PATH), true },      /* FEATURE_APM is not offered */
     };
     size_t i;
 
@@ -198,7 +196,7 @@ static uint32_t roce_qp_bad_value(const Roce *r, const RoceQp *qp,
             return checks[i].bit;
         }
     }
-    return 0;
+    return roce_migration_bad_attr(r, qp, mask, attr);
 }
 
 static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
@@ -252,6 +250,7 @@ static void roce_qp_reset(Roce *r, RoceQp *qp)
     roce_forget(r, qp);
     roce_qp_set_state(r, qp, FAKERNIC_QPS_RESET);
     memset(&qp->attr, 0, sizeof(qp->attr));
+    qp->alt_path = false;
     qp->rs.epsn = 0;
     qp->rs.msn = 0;
 }
@@ -305,6 +304,7 @@ int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
     } else if (to == FAKERNIC_QPS_ERR) {
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, 0);
     } else {
+        roce_migration_assign(r, qp, mask, attr);
         roce_qp_assign(qp, mask, attr);
         if (mask & (A(RATE_LIMIT) | A(AV))) {
             roce_pacer_restart(r, qp);

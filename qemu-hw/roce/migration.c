@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Automatic path migration (IBTA 17.2.8). A QP whose software has loaded an
+ * alternate path and asked to rearm says so with MigReq 0; once the peer says it
+ * too, both are armed. An armed QP goes over when its retries on the primary
+ * path are used up, when its software wants it, or when the peer's packets come
+ * with MigReq 1 over the alternate path: it has gone over then. A QP that is
+ * migrated, as all are at first, takes MigReq as it comes: not all peers set it.
+ */
+#include "engine.h"
+
+bool roce_migration_switch(Roce *r, RoceQp *qp)
+{
+    RoceQpAttr *attr = &qp->attr;
+    RoceQpAttr old = *attr;
+
+    if (attr->path_mig_state != FAKERNIC_MIG_ARMED) {
+        return false;
+    }
+    attr->path_mig_state = FAKERNIC_MIG_MIGRATED;
+    attr->av = old.alt_av;
+    attr->alt_av = old.av;
+    attr->pkey_index = old.alt_pkey_index;
+    attr->alt_pkey_index = old.pkey_index;
+    attr->port = old.alt_port;
+    attr->alt_port = old.port;
+    attr->timeout = old.alt_timeout;
+    attr->alt_timeout = old.timeout;
+    qp->gid_epoch--;        /* the cached loopback is the other path's */
+    r->stats[FAKERNIC_STAT_PATH_MIGRATIONS]++;
+    r->ops->event(r->host, FAKERNIC_EVENT_PATH_MIGRATED, qp->qpn, 0);
+    return true;
+}
+
+/* One event tells it, however long the peer goes on. */
+static void roce_migration_refuse(Roce *r, RoceQp *qp)
+{
+    if (!qp->migration_refused) {
+        qp->migration_refused = true;
+        r->ops->event(r->host, FAKERNIC_EVENT_PATH_MIGRATION_ERROR, qp->qpn,
+                      FAKERNIC_VENDOR_MIGRATION);
+    }
+}
+
+bool roce_migration_input(Roce *r, RoceQp *qp, const RocePacket *packet)
+{
+    bool primary = roce_path_is(r, &qp->attr.av, packet);
+
+    switch (qp->attr.path_mig_state) {
+    case FAKERNIC_MIG_REARM:
+        if (primary && !packet->mig_req) {
+            qp->attr.path_mig_state = FAKERNIC_MIG_ARMED;
+            qp->migration_refused = false;
+        }
+        return primary;
+    case FAKERNIC_MIG_ARMED:
+        if (!packet->mig_req) {
+            return primary;
+        }
+        if (roce_path_is(r, &qp->attr.alt_av, packet)) {
+            return roce_migration_switch(r, qp);
+        }
+        roce_migration_refuse(r, qp);
+        return false;
+    default:
+        return primary;
+    }
+}
+
+uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
+                                 uint32_t mask, const RoceQpAttr *attr)
+{
+    if (mask & FAKERNIC_QP_ATTR_ALT_PATH &&
+        (!roce_path_av_valid(r, &attr->alt_av) || attr->alt_port != 1 ||
+         attr->alt_pkey_index != 0 || attr->alt_timeout > 31)) {
+        return FAKERNIC_QP_ATTR_ALT_PATH;
+    }
+    if (!(mask & FAKERNIC_QP_ATTR_PATH_MIG_STATE)) {
+        return 0;
+    }
+    /* Only the peer's word arms a QP. */
+    switch (attr->path_mig_state) {
+    case FAKERNIC_MIG_MIGRATED:
+        return 0;
+    case FAKERNIC_MIG_REARM:
+        return qp->alt_path || mask & FAKERNIC_QP_ATTR_ALT_PATH
+                   ? 0 : FAKERNIC_QP_ATTR_PATH_MIG_STATE;
+    default:
+        return FAKERNIC_QP_ATTR_PATH_MIG_STATE;
+    }
+}
+
+void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
+                           const RoceQpAttr *attr)
+{
+    RoceQpAttr *own = &qp->attr;
+
+    if (mask & FAKERNIC_QP_ATTR_PATH_MIG_STATE) {
+        /* An armed QP told to be migrated migrates, to the path loaded. */
+        if (attr->path_mig_state == FAKERNIC_MIG_MIGRATED) {
+            roce_migration_switch(r, qp);
+        }
+        own->path_mig_state = attr->path_mig_state;
+    }
+    if (mask & FAKERNIC_QP_ATTR_ALT_PATH) {
+        own->alt_av = attr->alt_av;
+        own->alt_pkey_index = attr->alt_pkey_index;
+        own->alt_port = attr->alt_port;
+        own->alt_timeout = attr->alt_timeout;
+        qp->alt_path = true;
+    }
+}
