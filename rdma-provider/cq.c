@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "compat.h"
 #include "fakernic.h"
 #include "fakernic-abi.h"
 #include "doorbell.h"
@@ -420,7 +421,8 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	cmd.log_depth = cq->queue.log_depth;
 	/* Every CQE has its time: the kernel need not know who reads it. */
 	kernel_attr.wc_flags &= IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_CVLAN;
-	errno = ibv_cmd_create_cq_ex(ibctx, &kernel_attr, &cq->vcq,
+	errno = ibv_cmd_create_cq_ex(ibctx, &kernel_attr,
+				     FAKERNIC_NO_PROV_ATTR &cq->vcq,
 				     &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
 				     sizeof(resp), 0);
 	if (errno)

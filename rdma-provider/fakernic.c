@@ -13,6 +13,7 @@
 #include <infiniband/cmd_ioctl.h>
 #include <util/util.h>
 
+#include "compat.h"
 #include "fakernic.h"
 #include "fakernic-abi.h"
 
@@ -135,6 +136,9 @@ static const struct verbs_context_ops fakernic_ops = {
 	.query_qp = fakernic_query_qp,
 	.reg_dmabuf_mr = fakernic_reg_dmabuf_mr,
 	.reg_mr = fakernic_reg_mr,
+#ifdef FAKERNIC_HAVE_REG_MR_EX
+	.reg_mr_ex = fakernic_reg_mr_ex,
+#endif
 	.req_notify_cq = fakernic_req_notify_cq,
 	.set_ece = fakernic_set_ece,
 	.unimport_mr = fakernic_unimport_mr,
@@ -290,7 +294,8 @@ static struct verbs_context *fakernic_alloc_context(struct ibv_device *device,
 	if (!context)
 		return NULL;
 	err = ibv_cmd_get_context(&context->vctx, &cmd, sizeof(cmd),
-				  &resp.ibv_resp, sizeof(resp));
+				  FAKERNIC_NO_FDS &resp.ibv_resp,
+				  sizeof(resp));
 	if (!err)
 		err = fakernic_init_context(context, &resp.drv_payload);
 	return err ? fakernic_drop_context(context, err) : &context->vctx;

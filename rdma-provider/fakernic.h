@@ -229,6 +229,9 @@ struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 				      size_t length, uint64_t iova, int fd,
 				      int access);
+struct ibv_mr_init_attr;
+struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
+				  struct ibv_mr_init_attr *attr);
 int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		      void *addr, size_t length, int access);
 int fakernic_dereg_mr(struct verbs_mr *vmr);

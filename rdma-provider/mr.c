@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compat.h"
 #include "fakernic.h"
 
 struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
@@ -45,6 +46,37 @@ struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	}
 	return &vmr->ibv_mr;
 }
+
+#ifdef FAKERNIC_HAVE_REG_MR_EX
+/*
+ * One verb for both. The core's own command for it came long after Linux 6.12,
+ * so these are the two commands that there always were.
+ */
+struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
+				  struct ibv_mr_init_attr *attr)
+{
+	const uint64_t memory = IBV_REG_MR_MASK_ADDR;
+	const uint64_t dmabuf = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
+	const uint64_t mask = attr->comp_mask & ~(uint64_t)IBV_REG_MR_MASK_IOVA;
+	bool has_iova = attr->comp_mask & IBV_REG_MR_MASK_IOVA;
+
+	if (mask & ~(memory | dmabuf)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (mask == memory)
+		return fakernic_reg_mr(pd, attr->addr, attr->length,
+				       has_iova ? attr->iova :
+						  (uintptr_t)attr->addr,
+				       attr->access);
+	if (mask == dmabuf && has_iova)
+		return fakernic_reg_dmabuf_mr(pd, attr->fd_offset,
+					      attr->length, attr->iova,
+					      attr->fd, attr->access);
+	errno = EINVAL;
+	return NULL;
+}
+#endif
 
 int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		      void *addr, size_t length, int access)

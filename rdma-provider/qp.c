@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compat.h"
 #include "fakernic.h"
 #include "fakernic-abi.h"
 
@@ -175,7 +176,8 @@ static int fakernic_create_qp_hw(struct fakernic_qp *qp,
 
 	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, &kernel_attr,
 				    &cmd->ibv_cmd, sizeof(*cmd),
-				    &resp.ibv_resp, sizeof(resp));
+				    &resp.ibv_resp, sizeof(resp)
+				    FAKERNIC_NO_DRIVER_ATTR);
 	if (err || !fakernic_qp_in_table(&qp->vqp.qp))
 		return err;
 	err = fakernic_table_put(&context->qp_table, qp->vqp.qp.qp_num, qp);

@@ -57,9 +57,9 @@ static void *fakernic_alloc_pages(size_t size, int *err)
 		*err = ENOMEM;
 		return NULL;
 	}
-	*err = ibv_dontfork_range(memory, size);
-	if (*err) {
+	if (ibv_dontfork_range(memory, size)) {
 		munmap(memory, size);
+		*err = ENOMEM;
 		return NULL;
 	}
 	return memory;
