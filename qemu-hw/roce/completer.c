@@ -33,7 +33,7 @@ static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
     if (qp->sq.gap || qp->sq.mode != ROCE_SEND_SENDING) {
         return;
     }
-    r->stats[FAKERNIC_STAT_IMPLIED_NAK]++;
+    roce_count(r, qp, FAKERNIC_STAT_IMPLIED_NAK);
     qp->sq.gap = true;
     roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
 }
@@ -74,12 +74,12 @@ static void roce_completer_rnr(Roce *r, RoceTime now, RoceQp *qp,
 {
     RoceSendq *sq = &qp->sq;
 
-    r->stats[FAKERNIC_STAT_RX_RNR_NAK]++;
+    roce_count(r, qp, FAKERNIC_STAT_RX_RNR_NAK);
     if (sq->mode == ROCE_SEND_WAIT_RNR) {
         return;
     }
     if (!roce_retry_take_rnr(&sq->rnr_left, qp->attr.rnr_retry)) {
-        r->stats[FAKERNIC_STAT_RNR_RETRY_EXCEEDED]++;
+        roce_count(r, qp, FAKERNIC_STAT_RNR_RETRY_EXCEEDED);
         roce_fail_send(r, now, qp, FAKERNIC_WC_RNR_RETRY_EXC_ERR,
                        FAKERNIC_VENDOR_RNR_RETRY_EXCEEDED);
         return;
@@ -98,7 +98,7 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
 
     switch (code) {
     case ROCE_NAK_SEQUENCE:
-        r->stats[FAKERNIC_STAT_RX_SEQ_NAK]++;
+        roce_count(r, qp, FAKERNIC_STAT_RX_SEQ_NAK);
         if (qp->sq.mode == ROCE_SEND_SENDING) {
             roce_requester_retry(r, now, qp,
                                  FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
@@ -123,7 +123,7 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
         roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, qp->sq.una);
         return;
     }
-    r->stats[stat]++;
+    roce_count(r, qp, stat);
     roce_fail_send(r, now, qp, status, vendor_err);
 }
 

@@ -61,6 +61,9 @@ void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
 {
     RoceCnp *cnp = &qp->cnp;
 
+    if (roce_congestion_marked(packet) && qp->counters) {
+        qp->counters[FAKERNIC_STAT_RX_ECN_MARKED]++;
+    }
     /* Management datagrams have no flow to slow down. */
     if (!roce_congestion_marked(packet) || cnp->owed || now < cnp->next ||
         qp->init.type == FAKERNIC_QP_GSI ||
@@ -95,16 +98,16 @@ size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
     at = roce_wire_encode(buf, &packet);
     memset(buf + at, 0, ROCE_CNP_PAYLOAD);
     *loopback = roce_path_gid_ours(r, cnp->av.dgid);
-    r->stats[FAKERNIC_STAT_TX_CNP]++;
+    roce_count(r, qp, FAKERNIC_STAT_TX_CNP);
     roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
     return roce_wire_finish(buf, at, ROCE_CNP_PAYLOAD);
 }
 
 void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp)
 {
-    r->stats[FAKERNIC_STAT_RX_CNP]++;
+    roce_count(r, qp, FAKERNIC_STAT_RX_CNP);
     if (r->limits.dcqcn && !roce_qp_datagram(qp) &&
         roce_dcqcn_notified(&qp->pace.dcqcn, now, roce_pacer_link_kbps(r))) {
-        r->stats[FAKERNIC_STAT_RATE_CUTS]++;
+        roce_count(r, qp, FAKERNIC_STAT_RATE_CUTS);
     }
 }

@@ -144,6 +144,7 @@ typedef struct RoceQp {
     RoceReceive rx;
     RocePace pace;
     RoceCnp cnp;
+    uint64_t *counters;         /* the host's; NULL: none */
     bool rq_broken;
     bool established;           /* COMM_ESTABLISHED was reported */
     bool drain_reported;
@@ -341,6 +342,16 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
 
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
 void roce_qp_free(Roce *r, RoceQp *qp);
+
+/* One more of those the QP's own set has, too. */
+static inline void roce_count(Roce *r, const RoceQp *qp,
+                              enum fakernic_stat stat)
+{
+    r->stats[stat]++;
+    if (qp->counters) {
+        qp->counters[stat]++;
+    }
+}
 
 /* The two halves of an XRC connection (IBTA annex A14). */
 static inline bool roce_qp_xrc(const RoceQp *qp)

@@ -21,7 +21,12 @@ void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
 
 void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn)
 {
+    RoceQp *qp = qpn < r->limits.max_qp ? r->qps[qpn] : NULL;
+
     r->stats[stat]++;
+    if (qp && qp->counters) {
+        qp->counters[stat]++;
+    }
     roce_trace(r, ROCE_TRACE_DROP, qpn, stat, psn);
 }
 
@@ -287,7 +292,7 @@ void roce_retire(Roce *r, RoceTime now, RoceQp *qp)
         RoceSend *head = roce_sendq_at(sq, sq->ci);
 
         if (head->status != FAKERNIC_WC_SUCCESS) {
-            r->stats[FAKERNIC_STAT_LOCAL_ERRORS]++;
+            roce_count(r, qp, FAKERNIC_STAT_LOCAL_ERRORS);
             roce_fail_send(r, now, qp, head->status, head->vendor_err);
             return;
         }

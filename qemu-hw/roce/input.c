@@ -84,6 +84,9 @@ static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
 {
     enum fakernic_stat drop = FAKERNIC_STAT_DROP_OPCODE;
 
+    if (qp->counters) {
+        qp->counters[FAKERNIC_STAT_RX_ROCE]++;
+    }
     if (!roce_input_check(r, qp, packet, info, &drop)) {
         roce_drop(r, drop, packet->dest_qpn, packet->psn);
         return;

@@ -27,7 +27,7 @@ bool roce_migration_switch(Roce *r, RoceQp *qp)
     attr->timeout = old.alt_timeout;
     attr->alt_timeout = old.timeout;
     qp->gid_epoch--;        /* the cached loopback is the other path's */
-    r->stats[FAKERNIC_STAT_PATH_MIGRATIONS]++;
+    roce_count(r, qp, FAKERNIC_STAT_PATH_MIGRATIONS);
     r->ops->event(r->host, FAKERNIC_EVENT_PATH_MIGRATED, qp->qpn, 0);
     return true;
 }

@@ -334,6 +334,17 @@ int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr)
     return FAKERNIC_CMD_OK;
 }
 
+int roce_qp_set_counters(Roce *r, uint32_t qpn, uint64_t *counters)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (!qp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    qp->counters = counters;
+    return FAKERNIC_CMD_OK;
+}
+
 void roce_qp_error(Roce *r, RoceTime now, uint32_t qpn, uint16_t vendor_err)
 {
     RoceQp *qp = roce_qp_find(r, qpn);

@@ -59,7 +59,7 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
         }
     }
     if (length > r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHERNET_VLAN_TAG) {
-        r->stats[FAKERNIC_STAT_TX_DROPPED]++;
+        roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
         return 0;
     }
     return length;
@@ -101,7 +101,7 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
     uint16_t error;
 
     if (fetch != ROCE_FETCH_OK) {
-        r->stats[FAKERNIC_STAT_RX_NO_BUFFER]++;
+        roce_count(r, qp, FAKERNIC_STAT_RX_NO_BUFFER);
         if (fetch == ROCE_FETCH_ERROR) {
             roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
                              qp->rx.wr.format_error);
@@ -115,7 +115,7 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
         return false;
     }
     if (len > qp->rx.capacity || len > ROCE_FRAME_MAX) {
-        r->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
+        roce_count(r, qp, FAKERNIC_STAT_RX_OVERSIZE);
         return false;
     }
     error = roce_sge_scatter(r->mrs, qp->init.pdn, qp->rx.wr.sge,

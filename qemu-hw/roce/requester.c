@@ -246,7 +246,7 @@ static bool roce_send_lacks_credit(Roce *r, RoceQp *qp, RoceSend *send)
     }
     if (!send->held) {
         send->held = true;
-        r->stats[FAKERNIC_STAT_CREDIT_WAITS]++;
+        roce_count(r, qp, FAKERNIC_STAT_CREDIT_WAITS);
     }
     return true;
 }
@@ -422,7 +422,7 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
     bool limited = roce_pacer_charge(r, now, qp, qp->attr.av.static_rate, len);
 
     if (roce_psn_sub(sq->tx_psn, sq->una) < roce_psn_sub(sq->high, sq->una)) {
-        r->stats[FAKERNIC_STAT_RETRANSMITS]++;
+        roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
     }
     roce_sendq_sent(sq, send->answered ? left : 1);
     if (!roce_qp_reliable(qp)) {
@@ -507,7 +507,7 @@ void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
         /* The path may be at fault: the other one gets all its tries. */
         sq->retry_left = qp->attr.retry_cnt;
     } else if (!roce_retry_take(&sq->retry_left)) {
-        r->stats[FAKERNIC_STAT_RETRY_EXCEEDED]++;
+        roce_count(r, qp, FAKERNIC_STAT_RETRY_EXCEEDED);
         roce_fail_send(r, now, qp, FAKERNIC_WC_RETRY_EXC_ERR, vendor_err);
         return;
     }
@@ -536,7 +536,7 @@ void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
         roce_sched_ready(r, qp);
         return;
     }
-    r->stats[FAKERNIC_STAT_TIMEOUTS]++;
+    roce_count(r, qp, FAKERNIC_STAT_TIMEOUTS);
     roce_trace(r, ROCE_TRACE_TIMEOUT, qp->qpn, sq->una, sq->retry_left);
     /* What looked like a gap may have been lost: the next one counts again. */
     sq->gap = false;

@@ -27,7 +27,7 @@ static RoceVerdict roce_responder_fail(Roce *r, RoceTime now, RoceQp *qp,
                         : FAKERNIC_EVENT_QP_REQUEST_ERROR;
 
     if (nak == ROCE_NAK_REMOTE_ACCESS) {
-        r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
+        roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
     }
     if (qp->rx.held) {
         roce_fail_recv(r, qp, recv_status, vendor_err);
@@ -59,7 +59,7 @@ static RoceVerdict roce_responder_access(Roce *r, RoceTime now, RoceQp *qp,
                                          uint16_t vendor_err)
 {
     if (qp->init.type == FAKERNIC_QP_UC) {
-        r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
+        roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
         qp->rs.message = ROCE_MESSAGE_SKIP;
         return ROCE_VERDICT_DONE;
     }
@@ -574,7 +574,7 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     if (ahead > 0) {
-        r->stats[FAKERNIC_STAT_OUT_OF_SEQUENCE]++;
+        roce_count(r, qp, FAKERNIC_STAT_OUT_OF_SEQUENCE);
         /* One NAK per gap (C9-115), none while an RNR NAK stands. */
         if (!rs->nak_sent) {
             roce_response_nak(r, qp, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE,
@@ -611,7 +611,7 @@ static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
     bool first = info->flags & ROCE_FIRST;
 
     if (packet->psn != rs->epsn) {
-        r->stats[FAKERNIC_STAT_OUT_OF_SEQUENCE]++;
+        roce_count(r, qp, FAKERNIC_STAT_OUT_OF_SEQUENCE);
     }
     if (first) {
         rs->message = ROCE_MESSAGE_NONE;

@@ -39,8 +39,8 @@ void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
     RoceResponder *rs = &qp->rs;
 
     /* The counters stand in the order of the NAK codes. */
-    r->stats[FAKERNIC_STAT_TX_NAK_INVALID_REQUEST + nak -
-             ROCE_NAK_INVALID_REQUEST]++;
+    roce_count(r, qp, FAKERNIC_STAT_TX_NAK_INVALID_REQUEST + nak -
+                      ROCE_NAK_INVALID_REQUEST);
     rs->owed = ROCE_OWED_FATAL;
     rs->owed_psn = psn;
     rs->syndrome = ROCE_AETH_NAK | nak;
@@ -210,7 +210,7 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
 void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
                              RoceOperation operation)
 {
-    r->stats[FAKERNIC_STAT_DUPLICATES]++;
+    roce_count(r, qp, FAKERNIC_STAT_DUPLICATES);
     switch (operation) {
     case ROCE_OP_READ_REQUEST:
         roce_response_replay(r, qp, packet, ROCE_ANSWER_READ);
@@ -299,7 +299,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
         return 0;
     }
     if (error) {
-        r->stats[FAKERNIC_STAT_REMOTE_ACCESS_ERRORS]++;
+        roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
         roce_response_fatal(r, qp, ROCE_NAK_REMOTE_ACCESS, packet->psn,
                             FAKERNIC_EVENT_QP_ACCESS_ERROR, error);
         return 0;
@@ -336,9 +336,9 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
         roce_trace(r, ROCE_TRACE_NAK_TX, qp->qpn, packet->psn, rs->syndrome);
     }
     if (owed == ROCE_OWED_NAK) {
-        r->stats[rs->syndrome == (ROCE_AETH_NAK | ROCE_NAK_SEQUENCE)
-                     ? FAKERNIC_STAT_TX_SEQ_NAK
-                     : FAKERNIC_STAT_TX_RNR_NAK]++;
+        roce_count(r, qp, rs->syndrome == (ROCE_AETH_NAK | ROCE_NAK_SEQUENCE)
+                              ? FAKERNIC_STAT_TX_SEQ_NAK
+                              : FAKERNIC_STAT_TX_RNR_NAK);
     } else if (owed == ROCE_OWED_FATAL) {
         roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
     }

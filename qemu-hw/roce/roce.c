@@ -203,7 +203,7 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         *loopback = len > 0 && roce_path_loopback(r, qp);
     }
     if (len > 0) {
-        r->stats[FAKERNIC_STAT_TX_ROCE]++;
+        roce_count(r, qp, FAKERNIC_STAT_TX_ROCE);
     }
     return len;
 }

@@ -348,6 +348,13 @@ int roce_qp_destroy(Roce *r, uint32_t qpn);
 int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
                    const RoceQpAttr *attr, uint32_t *bad_field);
 int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
+/*
+ * A QP counts beside roce_stats() in this array, too: FAKERNIC_STAT_COUNT
+ * entries by enum fakernic_stat, of which what happens to one QP are used. It is
+ * the host's, may be shared between QPs, and is used until another (or NULL) is
+ * set or the QP is destroyed.
+ */
+int roce_qp_set_counters(Roce *r, uint32_t qpn, uint64_t *counters);
 /* The host found the QP's CQ or ring broken: to ERR, flush, QP_FATAL event. */
 void roce_qp_error(Roce *r, RoceTime now, uint32_t qpn, uint16_t vendor_err);
 

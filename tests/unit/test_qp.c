@@ -450,6 +450,48 @@ static void waiting_read_is_refused_without_resources(void)
     pair_free(&p);
 }
 
+/* What happens to a QP counts in its own set as in the engine's. */
+static void counters_of_one_qp(void)
+{
+    uint64_t mine[FAKERNIC_STAT_COUNT] = { 0 };
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn + 1, mine),
+             FAKERNIC_CMD_BAD_ID);
+    CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn, mine), FAKERNIC_CMD_OK);
+    pair_lose(&p.b, 1);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, 1000000000);
+    packet = pair_packet(&p.b, &p.a, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    packet.sgid[15] = 99;
+    packet.traffic_class = 3;
+    pair_inject(&p, &p.a, &packet, NULL, 0);
+    packet.sgid[15] = 2;
+    pair_inject(&p, &p.a, &packet, NULL, 0);
+    pair_run(&p);
+    CHECK_EQ(mine[FAKERNIC_STAT_TIMEOUTS], 1);
+    CHECK_EQ(mine[FAKERNIC_STAT_RETRANSMITS], 1);
+    CHECK_EQ(mine[FAKERNIC_STAT_DROP_ADDRESS], 1);
+    CHECK_EQ(mine[FAKERNIC_STAT_TX_RNR_NAK], 1);
+    CHECK_EQ(mine[FAKERNIC_STAT_TX_CNP], 1);
+    CHECK_EQ(mine[FAKERNIC_STAT_RX_ECN_MARKED], 1);
+    for (i = 0; i < FAKERNIC_STAT_COUNT; i++) {
+        if (i != FAKERNIC_STAT_RX_ECN_MARKED) {
+            CHECK_EQ(mine[i], pair_stat(&p.a, i));
+        }
+    }
+    /* None any more, and nothing is written after that. */
+    CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn, NULL), FAKERNIC_CMD_OK);
+    pair_inject(&p, &p.a, &packet, NULL, 0);
+    CHECK_EQ(mine[FAKERNIC_STAT_TX_RNR_NAK], 1);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(required_attributes_are_required),
     TEST(forbidden_transitions_are_refused),
@@ -468,6 +510,7 @@ static const Test tests[] = {
     TEST(engine_reset_destroys_everything),
     TEST(shrunk_grant_still_answers),
     TEST(waiting_read_is_refused_without_resources),
+    TEST(counters_of_one_qp),
 };
 
 TEST_MAIN(tests)
