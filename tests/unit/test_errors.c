@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One case per refusal: which status, vendor_err, NAK and event each gives, on
+ * the side that asks and on the side that answers, for datagrams, raw frames and
+ * the responder of RC and UC.
+ */
+#include "pair.h"
+
+#include "engine.h"
+
+#define QKEY 0x11111111u
+
+static void errors_rts(PairHost *h, uint8_t type)
+{
+    uint32_t init = FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT;
+    uint32_t rts = FAKERNIC_QP_ATTR_STATE;
+    RoceQpAttr attr = { .port = 1, .qkey = QKEY };
+
+    if (type == FAKERNIC_QP_UD) {
+        init |= FAKERNIC_QP_ATTR_QKEY | FAKERNIC_QP_ATTR_PKEY_INDEX;
+        rts |= FAKERNIC_QP_ATTR_SQ_PSN;
+    }
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(pair_modify(h, 0, init, &attr), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(h, 0, rts, &attr), 0);
+}
+
+static void errors_init(Pair *p, uint8_t type)
+{
+    memset(p, 0, sizeof(*p));
+    pair_host_init(&p->a, 1);
+    pair_host_init(&p->b, 2);
+    pair_create(&p->a, type);
+    pair_create(&p->b, type);
+    errors_rts(&p->a, type);
+    errors_rts(&p->b, type);
+}
+
+static RoceSendWr errors_wr(const Pair *p, uint8_t type)
+{
+    RoceSendWr wr = pair_wr(&p->a, 1, FAKERNIC_SQ_SEND, 0, 64);
+
+    if (type == FAKERNIC_QP_UD) {
+        wr.ud.av = pair_av(&p->b);
+        wr.ud.dest_qpn = p->b.qpn;
+        wr.ud.qkey = QKEY;
+    }
+    return wr;
+}
+
+typedef enum ErrorsCause {
+    BAD_FORMAT, BAD_OPCODE, BAD_SGE_COUNT, BAD_INLINE, BAD_KEY, CAUSES,
+} ErrorsCause;
+
+/* What UD and RAW_PACKET refuse: its status, then SQE, and the rest flushed. */
+static void refused_datagrams_and_frames(void)
+{
+    static const struct {
+        uint8_t status;
+        uint16_t vendor_err;
+    } want[CAUSES] = {
+        { FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_RSVD },
+        { FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_OPCODE },
+        { FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT },
+        { FAKERNIC_WC_LOC_PROT_ERR, FAKERNIC_VENDOR_KEY_TAG },
+    };
+    static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET };
+    unsigned i;
+
+    for (i = 0; i < CAUSES * TEST_COUNT(types); i++) {
+        uint8_t type = types[i / CAUSES];
+        ErrorsCause cause = i % CAUSES;
+        RoceSendWr wr;
+        Pair p;
+
+        errors_init(&p, type);
+        wr = errors_wr(&p, type);
+        wr.format_error = cause == BAD_FORMAT ? FAKERNIC_VENDOR_SQ_RSVD : 0;
+        wr.opcode = cause == BAD_OPCODE ? FAKERNIC_SQ_RDMA_WRITE : wr.opcode;
+        wr.sge_count = cause == BAD_SGE_COUNT ? FAKERNIC_SGE_MAX + 1 : 1;
+        if (cause == BAD_INLINE) {
+            wr.flags |= FAKERNIC_SQ_INLINE;
+            wr.inline_length = FAKERNIC_INLINE_MAX + 1;
+        }
+        wr.sge[0].lkey ^= cause == BAD_KEY;
+        pair_send(&p, &p.a, &wr);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        REQUIRE(p.a.host->completion_count == 2);
+        CHECK_EQ(p.a.host->completions[0].status, want[cause].status);
+        CHECK_EQ(p.a.host->completions[0].vendor_err, want[cause].vendor_err);
+        CHECK_EQ(p.a.host->completions[1].status, FAKERNIC_WC_WR_FLUSH_ERR);
+        CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_SQE);
+        CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_LOCAL_ERRORS), 1);
+        CHECK_EQ(p.a.sent, 0);
+        pair_free(&p);
+    }
+}
+
+/* A receive that is at fault itself fails the QP. */
+static void receives_at_fault(void)
+{
+    static const uint8_t types[] = {
+        FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET, FAKERNIC_QP_UC,
+    };
+    unsigned i;
+
+    for (i = 0; i < 3 * TEST_COUNT(types); i++) {
+        uint8_t type = types[i / 3];
+        uint8_t frame[64] = { 0 };
+        RoceRecvWr recv;
+        RoceSendWr wr;
+        Pair p;
+
+        if (type == FAKERNIC_QP_UC) {
+            pair_init(&p, type);
+        } else {
+            errors_init(&p, type);
+        }
+        recv = (RoceRecvWr){
+            .tag = 9, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 200) },
+        };
+        if (i % 3 == 0) {
+            recv.sge_count = FAKERNIC_SGE_MAX + 1;
+        } else if (i % 3 == 1) {
+            recv.sge[0].lkey ^= 1;
+        } else {
+            fake_queue_break(p.b.host, FAKE_RQ, p.b.qpn,
+                             FAKERNIC_VENDOR_RQ_DMA);
+        }
+        if (i % 3 != 2) {
+            fake_post_recv(p.b.host, p.b.qpn, &recv);
+        }
+        if (type == FAKERNIC_QP_RAW_PACKET) {
+            CHECK(!roce_input_ethernet(p.b.r, 0, p.b.qpn, frame, 64));
+        } else {
+            wr = errors_wr(&p, type);
+            pair_send(&p, &p.a, &wr);
+            pair_run(&p);
+        }
+        CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+        if (i % 3 == 2) {
+            pair_expect_event(&p.b, FAKERNIC_EVENT_QP_FATAL);
+            CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_RQ_DMA);
+            CHECK_EQ(p.b.host->completion_count, 0);
+        } else {
+            pair_expect(&p.b, FAKERNIC_CQE_RECV, 9,
+                        i % 3 ? FAKERNIC_WC_LOC_PROT_ERR
+                              : FAKERNIC_WC_LOC_QP_OP_ERR);
+            CHECK_EQ(p.b.host->completions[0].vendor_err,
+                     i % 3 ? FAKERNIC_VENDOR_KEY_TAG
+                           : FAKERNIC_VENDOR_RQ_FORMAT);
+            CHECK_EQ(p.b.host->event_count, 0);
+        }
+        pair_free(&p);
+    }
+}
+
+/* NOPs and inline data go through; more NOPs than one turn takes, too. */
+static void nops_and_inline(void)
+{
+    static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET,
+                                     FAKERNIC_QP_RC };
+    unsigned i, n;
+
+    for (i = 0; i < TEST_COUNT(types); i++) {
+        uint8_t buf[ROCE_FRAME_MAX];
+        RoceSendWr wr;
+        bool loopback;
+        size_t len;
+        Pair p;
+
+        if (types[i] == FAKERNIC_QP_RC) {
+            pair_init(&p, types[i]);
+        } else {
+            errors_init(&p, types[i]);
+        }
+        wr = errors_wr(&p, types[i]);
+        wr.opcode = FAKERNIC_SQ_NOP;
+        for (n = 0; n < 2 * ROCE_WQES_PER_TURN; n++) {
+            pair_send(&p, &p.a, &wr);
+        }
+        wr = errors_wr(&p, types[i]);
+        wr.flags |= FAKERNIC_SQ_INLINE;
+        wr.sge_count = 0;
+        wr.inline_length = 100;
+        memset(wr.inline_data, 0xa5, 100);
+        pair_send(&p, &p.a, &wr);
+        len = roce_output(p.a.r, 0, buf, &loopback);
+        REQUIRE(len >= 100);
+        CHECK_MEM(types[i] == FAKERNIC_QP_RAW_PACKET ? buf : buf + len - 104,
+                  wr.inline_data, 100);
+        for (n = 0; n < 2 * ROCE_WQES_PER_TURN; n++) {
+            pair_expect(&p.a, FAKERNIC_CQE_NOP, 1, FAKERNIC_WC_SUCCESS);
+        }
+        pair_free(&p);
+    }
+}
+
+/* A datagram longer than any the port takes: dropped, the receive stays. */
+static void datagram_beyond_the_port(void)
+{
+    uint8_t data[2048] = { 0 };
+    RocePacket packet;
+    Pair p;
+
+    errors_init(&p, FAKERNIC_QP_UD);
+    roce_set_port_mtu(p.b.r, 1500);
+    pair_recv(&p.b, 1, 0, 4096);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, 0);
+    packet.deth.qkey = QKEY;
+    pair_inject(&p, &p.b, &packet, data, 1025);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_LENGTH), 1);
+    pair_inject(&p, &p.b, &packet, data, 1024);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* ---- the responder of RC ------------------------------------------------------ */
+
+static const struct {
+    uint8_t opcode;
+    uint32_t right;
+} errors_operations[] = {
+    { ROCE_BTH_WRITE_ONLY, FAKERNIC_ACCESS_REMOTE_WRITE },
+    { ROCE_BTH_READ_REQUEST, FAKERNIC_ACCESS_REMOTE_READ },
+    { ROCE_BTH_CMP_SWAP, FAKERNIC_ACCESS_REMOTE_ATOMIC },
+    { ROCE_BTH_MASKED_FETCH_ADD, FAKERNIC_ACCESS_REMOTE_ATOMIC },
+    { ROCE_BTH_ATOMIC_WRITE, FAKERNIC_ACCESS_REMOTE_WRITE },
+};
+
+static void errors_inject(Pair *p, uint8_t opcode, uint32_t address,
+                          uint32_t length, uint32_t rkey, uint32_t psn)
+{
+    RocePacket packet = pair_packet(&p->a, &p->b, opcode, psn);
+    uint8_t data[8] = { 0 };
+    bool write = (opcode & 31) == ROCE_BTH_WRITE_ONLY ||
+                 opcode == ROCE_BTH_ATOMIC_WRITE;
+
+    packet.reth.address = packet.atomic_eth.address = address;
+    packet.reth.rkey = packet.atomic_eth.rkey = rkey;
+    packet.reth.length = length;
+    pair_inject(p, &p->b, &packet, data, write ? 8 : 0);
+}
+
+static void errors_expect(Pair *p, uint8_t event, uint16_t vendor_err)
+{
+    pair_run(p);
+    REQUIRE(p->b.host->event_count == 1);
+    CHECK_EQ(p->b.host->events[0].type, event);
+    CHECK_EQ(p->b.host->events[0].vendor_err, vendor_err);
+    CHECK_EQ(pair_state(&p->b), FAKERNIC_QPS_ERR);
+    CHECK_EQ(p->b.sent, 1);
+}
+
+/* Rights of the QP, of the key, and memory that cannot be reached. */
+static void requests_refused(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 4 * TEST_COUNT(errors_operations); i++) {
+        uint8_t opcode = errors_operations[i / 4].opcode;
+        RoceQpAttr attr = {
+            .access_flags = ~errors_operations[i / 4].right & 0xe,
+        };
+        RoceMrInit mr = { .access = FAKERNIC_ACCESS_LOCAL_WRITE };
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        switch (i % 4) {
+        case 0:
+            CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS,
+                                 &attr), 0);
+            break;
+        case 1:
+            CHECK_EQ(roce_mr_rereg(p.b.r, FAKERNIC_REREG_ACCESS, &mr,
+                                   &p.b.key), 0);
+            break;
+        case 2:
+            fake_memory_unreachable(p.b.host, PAIR_MEMORY, true);
+            break;
+        }
+        errors_inject(&p, opcode, PAIR_MEMORY + (i % 4 == 3 ? PAIR_SIZE : 0),
+                      8, p.b.key, PAIR_PSN);
+        errors_expect(&p, i % 4 ? FAKERNIC_EVENT_QP_ACCESS_ERROR
+                                : FAKERNIC_EVENT_QP_REQUEST_ERROR,
+                      i % 4 == 0 ? FAKERNIC_VENDOR_QP_ACCESS
+                      : i % 4 == 1 ? FAKERNIC_VENDOR_KEY_ACCESS
+                      : i % 4 == 2 ? FAKERNIC_VENDOR_KEY_DMA
+                                   : FAKERNIC_VENDOR_KEY_BOUNDS);
+        CHECK_EQ(pair_stat(&p.b, i % 4 ? FAKERNIC_STAT_TX_NAK_REMOTE_ACCESS
+                                       : FAKERNIC_STAT_TX_NAK_INVALID_REQUEST),
+                 1);
+        pair_free(&p);
+    }
+}
+
+static void requests_malformed(void)
+{
+    static const struct {
+        uint8_t opcode;
+        uint32_t offset, length;
+        uint16_t vendor_err;
+    } cases[] = {
+        { ROCE_BTH_READ_REQUEST, 0, 0x80000001,
+          FAKERNIC_VENDOR_REQUEST_LENGTH },
+        { ROCE_BTH_CMP_SWAP, 4, 0, FAKERNIC_VENDOR_ALIGNMENT },
+        { ROCE_BTH_MASKED_CMP_SWAP, 1, 0, FAKERNIC_VENDOR_ALIGNMENT },
+        { ROCE_BTH_ATOMIC_WRITE, 4, 8, FAKERNIC_VENDOR_ALIGNMENT },
+        { ROCE_BTH_ATOMIC_WRITE, 0, 7, FAKERNIC_VENDOR_REQUEST_LENGTH },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        errors_inject(&p, cases[i].opcode, PAIR_MEMORY + cases[i].offset,
+                      cases[i].length, p.b.key, PAIR_PSN);
+        errors_expect(&p, FAKERNIC_EVENT_QP_REQUEST_ERROR,
+                      cases[i].vendor_err);
+        /* Nothing more is heard: the QP has failed. */
+        errors_inject(&p, ROCE_BTH_WRITE_ONLY, PAIR_MEMORY, 8, p.b.key,
+                      PAIR_PSN);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QP_STATE), 1);
+        pair_free(&p);
+    }
+}
+
+/* More than max_dest_rd_atomic of each kind that has an answer. */
+static void too_many_outstanding(void)
+{
+    unsigned i, n;
+
+    for (i = 1; i < TEST_COUNT(errors_operations); i++) {
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        for (n = 0; n < 5; n++) {
+            errors_inject(&p, errors_operations[i].opcode, PAIR_MEMORY, 8,
+                          p.b.key, PAIR_PSN + n);
+        }
+        pair_run(&p);
+        pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+        CHECK_EQ(p.b.host->events[0].vendor_err,
+                 FAKERNIC_VENDOR_REQUEST_READS);
+        pair_free(&p);
+    }
+}
+
+/* UC has no NAK: a bad message is lost, and the next one taken. */
+static void uc_loses_bad_messages(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 3; i++) {
+        RoceQpAttr attr = { .access_flags = 0 };
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_UC);
+        if (i == 0) {
+            CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS,
+                                 &attr), 0);
+        }
+        errors_inject(&p, ROCE_BTH_UC | ROCE_BTH_WRITE_ONLY, PAIR_MEMORY, 8,
+                      i == 1 ? 0x77 : p.b.key, PAIR_PSN);
+        pair_recv(&p.b, 3, 0, 64);
+        errors_inject(&p, ROCE_BTH_UC | ROCE_BTH_SEND_ONLY, 0, 0, 0,
+                      PAIR_PSN + 1);
+        pair_run(&p);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(p.b.host->event_count, 0);
+        CHECK_EQ(p.b.sent, 0);
+        CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS), i == 1);
+        pair_free(&p);
+    }
+}
+
+/* ---- the completer ------------------------------------------------------------ */
+
+/* Answers that no responder would give. */
+static void impossible_answers(void)
+{
+    static const struct {
+        uint8_t request, response, syndrome;
+        size_t length;
+        uint8_t status;         /* SUCCESS: dropped, the request goes on */
+    } cases[] = {
+        { FAKERNIC_SQ_RDMA_READ, ROCE_BTH_ATOMIC_ACK, 0x1f, 0,
+          FAKERNIC_WC_BAD_RESP_ERR },
+        { FAKERNIC_SQ_RDMA_READ, ROCE_BTH_READ_RESPONSE_ONLY, 0x1f, 7,
+          FAKERNIC_WC_BAD_RESP_ERR },
+        { FAKERNIC_SQ_RDMA_READ, ROCE_BTH_READ_RESPONSE_FIRST, 0x1f, 8,
+          FAKERNIC_WC_BAD_RESP_ERR },
+        { FAKERNIC_SQ_RDMA_WRITE, ROCE_BTH_READ_RESPONSE_ONLY, 0x1f, 8,
+          FAKERNIC_WC_SUCCESS },
+        { FAKERNIC_SQ_RDMA_WRITE, ROCE_BTH_ACK, 0x40, 0,
+          FAKERNIC_WC_SUCCESS },        /* reserved type */
+        { FAKERNIC_SQ_RDMA_WRITE, ROCE_BTH_ACK, 0x7f, 0,
+          FAKERNIC_WC_SUCCESS },        /* reserved NAK code */
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        uint8_t data[8] = { 0 };
+        RocePacket packet;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        p.a.mute = true;
+        wr = pair_rdma_wr(&p.a, &p.b, 1, cases[i].request, 0, 8);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        packet = pair_packet(&p.b, &p.a, cases[i].response, PAIR_PSN);
+        packet.aeth.syndrome = cases[i].syndrome;
+        pair_inject(&p, &p.a, &packet, data, cases[i].length);
+        if (cases[i].status == FAKERNIC_WC_SUCCESS) {
+            CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_RESPONSE), 1);
+            CHECK_EQ(p.a.host->completion_count, 0);
+            p.a.mute = false;
+            pair_run_until(&p, 1000000000);
+            pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1,
+                        FAKERNIC_WC_SUCCESS);
+        } else {
+            pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, cases[i].status);
+            CHECK_EQ(p.a.host->completions[0].vendor_err,
+                     FAKERNIC_VENDOR_BAD_RESPONSE);
+            CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+        }
+        pair_free(&p);
+    }
+}
+
+/* The memory for a READ's data goes away while the READ is under way. */
+static void answer_without_a_place(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 8);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    fake_memory_unreachable(p.a.host, PAIR_MEMORY, true);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_LOC_PROT_ERR);
+    CHECK_EQ(p.a.host->completions[0].vendor_err, FAKERNIC_VENDOR_KEY_DMA);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    pair_free(&p);
+}
+
+static const Test tests[] = {
+    TEST(refused_datagrams_and_frames),
+    TEST(receives_at_fault),
+    TEST(nops_and_inline),
+    TEST(datagram_beyond_the_port),
+    TEST(requests_refused),
+    TEST(requests_malformed),
+    TEST(too_many_outstanding),
+    TEST(uc_loses_bad_messages),
+    TEST(impossible_answers),
+    TEST(answer_without_a_place),
+};
+
+TEST_MAIN(tests)
