@@ -42,7 +42,27 @@ static void draw_shape(SimOptions *o, Rng *r)
     o->ecn_ppm = o->ect_pct ? rng_range(r, 0, 300000) : 0;
     o->nop_pct = rng_pct(r, 20) ? rng_range(r, 1, 40) : 0;
     o->pause_pct = rng_pct(r, 20) ? 60 : 0;
+    if (rng_pct(r, 15)) {
+        o->static_rate_pct = rng_range(r, 0, 100);
+        o->limit_pct = rng_range(r, 0, 100);
+        o->limit_mbps = rng_range(r, 100, 2000);
+    }
     o->timeout = 18;
+}
+
+/* Switches mark, and QPs slow down. */
+static void draw_congested(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->dcqcn = 1;
+    o->ecn_ppm = rng_range(r, 1000, rng_pct(r, 30) ? 900000 : 100000);
+    o->rate_mbps = rng_range(r, 1000, 40000);
+    o->timeout = rng_range(r, 18, 20);
+    if (rng_pct(r, 40)) {
+        o->conns = rng_range(r, 1, 3);
+        o->sends = rng_range(r, 1, 4);
+        o->max_size = rng_range(r, 50000, 300000);
+    }
 }
 
 static void draw_faults(SimOptions *o, Rng *r)
@@ -235,6 +255,7 @@ static void draw_mixed(SimOptions *o, Rng *r)
     o->pause_pct = rng_range(r, 0, 40);
     o->ect_pct = rng_range(r, 0, 100);
     o->ecn_ppm = rng_range(r, 0, 300000);
+    o->dcqcn = rng_pct(r, 30);
     if (rng_pct(r, 60)) {
         draw_faults(o, r);
         o->ud_no_recv_pct = rng_pct(r, 30) ? rng_below(r, 60) : 0;
@@ -284,6 +305,7 @@ const SimClass sim_classes[] = {
     { "bulk", draw_bulk },
     { "crowd", draw_crowd },
     { "uc", draw_uc },
+    { "congested", draw_congested },
     { "mixed", draw_mixed },
     { "hostile", draw_hostile },
 };

@@ -262,7 +262,9 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     }
     if (operation == 0x11 || operation == 0x12 ||
         (operation >= 0x0d && operation <= 0x10 && operation != 0x0e)) {
+        out->has_aeth = true;
         out->syndrome = bth[12];
+        out->msn = be24(bth + 13);
     }
     out->payload = (uint32_t)(len - 12 - header - pad);
     if (out->payload == 0 && pad) {
@@ -389,6 +391,29 @@ static void frame_check_connected(World *w, unsigned from, const SimQp *qp,
     }
 }
 
+/* A frame of a connection, to this QP. */
+static void frame_account(SimQp *qp, const SimFrame *f, size_t len)
+{
+    bool answer = frame_is_answer(f->opcode);
+
+    if (f->opcode == FRAME_CNP) {
+        ledger_cnp(qp->peer);
+        return;
+    }
+    /* ACKs and atomic answers are not held back. */
+    if (!answer || f->payload) {
+        ledger_rate(qp->peer, len);
+    }
+    if (f->opcode >> 5 == 1) {
+        return;                 /* UC */
+    }
+    if (answer) {
+        ledger_answer(qp, f);
+    } else {
+        ledger_request(qp->peer, f);
+    }
+}
+
 void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
                  size_t len)
 {
@@ -425,4 +450,7 @@ void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
         return;
     }
     frame_check_connected(w, from, qp, &f);
+    if (qp->peer && !w->options.hostile_ppm) {
+        frame_account(qp, &f, len);
+    }
 }

@@ -112,6 +112,13 @@ static RoceTime liveness_bound(World *w)
     if (o->rate_mbps) {
         bound += (RoceTime)(bytes * 8000 / o->rate_mbps) * 20;
     }
+    /* DCQCN may go down to 10 Mbit/s. */
+    if (o->dcqcn) {
+        bound += (RoceTime)(bytes * 800);
+    }
+    if (o->limit_mbps) {
+        bound += (RoceTime)(bytes * 8000 / o->limit_mbps);
+    }
     bound += (RoceTime)messages * (rnr_10us[o->rnr_timer & 31] * 20 * US +
                                    (RoceTime)o->delay_ns * 20);
     /* A forged RNR NAK may name the longest wait there is. */

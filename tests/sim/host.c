@@ -93,6 +93,7 @@ static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
 
     *av = (RoceAv){ .sgid_index = qp->gid_index, .hop_limit = 64,
                     .traffic_class = qp->traffic_class,
+                    .static_rate = qp->static_rate,
                     .sl = qp->gid_index & 3 };
     memcpy(av->dgid, peer->gid[qp->gid_index], 16);
     memcpy(av->dmac, peer->mac, 6);
@@ -365,7 +366,9 @@ Host *host_new(World *w, unsigned number)
 {
     RoceLimits limits = { .max_qp = 64, .max_mr = 1024, .max_mcast_groups = 4,
                           .gid_count = 4, .max_rd_atomic = 16,
-                          .max_sends = (uint16_t)w->options.max_sends };
+                          .max_sends = (uint16_t)w->options.max_sends,
+                          .dcqcn = w->options.dcqcn,
+                          .link_kbps = w->options.rate_mbps * 1000 };
     Host *h = calloc(1, sizeof(*h));
 
     h->world = w;
@@ -449,6 +452,13 @@ SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
     if (rng_pct(&w->rng, w->options.ect_pct)) {
         qp->traffic_class = (uint8_t)(rng_below(&w->rng, 64) << 2 |
                                       rng_range(&w->rng, 1, 2));
+    }
+    if (rng_pct(&w->rng, w->options.static_rate_pct)) {
+        qp->static_rate = (uint8_t)rng_range(&w->rng, 2, 7);
+    }
+    if (rng_pct(&w->rng, w->options.limit_pct)) {
+        qp->limit_kbps = rng_range(&w->rng, w->options.limit_mbps,
+                                   w->options.limit_mbps * 20) * 1000;
     }
     return qp;
 }
@@ -566,6 +576,7 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
         .rq_psn = rq_psn, .sq_psn = qp->sq_psn,
         .max_rd_atomic = (uint8_t)o->rd_atomic,
         .max_dest_rd_atomic = (uint8_t)o->rd_atomic,
+        .rate_limit_kbps = qp->limit_kbps,
         .min_rnr_timer = (uint8_t)o->rnr_timer,
         .timeout = (uint8_t)o->timeout, .retry_cnt = (uint8_t)o->retry_cnt,
         .rnr_retry = (uint8_t)o->rnr_retry,
@@ -583,6 +594,7 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
     if (qp->type == FAKERNIC_QP_UC) {
         attr.access_flags = (uint32_t)FAKERNIC_ACCESS_REMOTE_WRITE;
     }
+    ledger_open(qp);
     attr.dest_qpn = peer->qpn;
     host_build_av(qp, peer, &attr.av);
     host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
@@ -599,6 +611,8 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
     attr.state = FAKERNIC_QPS_RTS;
     host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
                                (target ? 0 : FAKERNIC_QP_ATTR_SQ_PSN) |
+                               (qp->limit_kbps && !target
+                                ? FAKERNIC_QP_ATTR_RATE_LIMIT : 0) |
                                (asks ? FAKERNIC_QP_ATTR_TIMEOUT |
                                      FAKERNIC_QP_ATTR_RETRY_CNT |
                                      FAKERNIC_QP_ATTR_RNR_RETRY |

@@ -295,10 +295,11 @@ bool host_dma_write(void *host, uint64_t address, const void *buf,
     return p != NULL;
 }
 
+/* As a device does it: with the engine's arithmetic, which program.c checks. */
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
-    uint8_t *p = host_dma(host, address, SIM_PD_OTHER);
-    uint64_t value, boundary = op->swap_mask_or_boundary, a, b;
+    uint8_t *p = host_dma(host, address, 8);
+    uint64_t value;
 
     if (!p) {
         return false;
@@ -306,31 +307,10 @@ bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     if (address % 8) {
         world_fail(((Host *)host)->world, "unaligned atomic");
     }
-    memcpy(&value, p, SIM_PD_OTHER);
+    memcpy(&value, p, 8);
     op->original = value;
-    switch (op->opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-        value = value == op->compare ? op->swap_or_add : value;
-        break;
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        value += op->swap_or_add;
-        break;
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-        if (!((value ^ op->compare) & op->compare_mask)) {
-            value = (value & ~op->swap_mask_or_boundary) |
-                    (op->swap_or_add & op->swap_mask_or_boundary);
-        }
-        break;
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        /* No carry crosses a boundary bit (each the top of a field). */
-        a = value & ~boundary;
-        b = op->swap_or_add & ~boundary;
-        value = (a + b) ^ ((value ^ op->swap_or_add) & boundary);
-        break;
-    default:
-        world_fail(((Host *)host)->world, "atomic opcode %u", op->opcode);
-    }
-    memcpy(p, &value, SIM_PD_OTHER);
+    value = roce_atomic_result(op, value);
+    memcpy(p, &value, 8);
     return true;
 }
 

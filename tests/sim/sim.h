@@ -10,6 +10,7 @@
  *   world.c      virtual time, events, the log
  *   link.c       the switch and its faults
  *   frame.c      an independent parser of frames
+ *   ledger.c     messages, PSNs and credits on the wire
  *   forge.c      a hostile peer
  *   memory.c     the fake guest: memory and keys
  *   host.c       the fake guest: queues, RoceHostOps
@@ -78,6 +79,7 @@
     X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) X(lease_pct, 0) \
     X(ecn_ppm, 0) X(ect_pct, 0) X(flap_ppm, 0) X(flap_us, 0) \
     X(grant_pct, 0) X(reborn_pct, 0) X(groups, 0) X(raw, 0) X(wrap, 0) X(xrc_pct, 0) X(flush_pct, 0) \
+    X(dcqcn, 0) X(static_rate_pct, 0) X(limit_pct, 0) X(limit_mbps, 0) \
     X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
 
@@ -235,6 +237,21 @@ struct SimRq {
     uint32_t tag_base;
 };
 
+/* What a QP has on the wire (ledger.c). */
+typedef struct SimLedger {
+    uint64_t burst;             /* bits above its rate, at: */
+    RoceTime burst_at;
+    RoceTime cnp_at[2];         /* the last congestion notifications */
+    uint32_t cnps;
+    /* of a reliable requester: */
+    uint32_t psn, send;         /* the next new request has, is */
+    uint32_t base;              /* first send since RESET */
+    uint32_t ssn;               /* messages begun since then */
+    uint32_t acked;             /* one beyond the highest PSN answered */
+    uint32_t limit;             /* SSN promised to find a receive */
+    bool unlimited;             /* no promises are made */
+} SimLedger;
+
 struct SimQp {
     World *world;
     Host *host;
@@ -244,6 +261,8 @@ struct SimQp {
     uint8_t type;
     uint8_t mtu;                /* enum fakernic_mtu */
     uint8_t traffic_class;
+    uint8_t static_rate;        /* enum ibv_rate */
+    uint32_t limit_kbps;        /* as the application wishes; 0: none */
     uint16_t gid_index;
     uint32_t sq_psn;
     uint32_t send_cqn, recv_cqn;
@@ -266,6 +285,7 @@ struct SimQp {
     int32_t planned;            /* send that is to fail, or -1 */
     int32_t *message;           /* send index by message number */
     uint32_t message_count;
+    SimLedger ledger;
     uint32_t executed;          /* sends before this one took effect */
     SimMr *zone;                /* in the peer's memory: what it may touch */
     SimMr *zone_xrc;            /* the same for the other XRC SRQ */
@@ -351,7 +371,9 @@ typedef struct SimFrame {       /* as frame.c understands it */
     bool solicited;
     uint32_t dest_qpn;
     uint32_t psn;
-    uint8_t syndrome;           /* with an AETH */
+    bool has_aeth;
+    uint8_t syndrome;
+    uint32_t msn;
     uint32_t payload;
 } SimFrame;
 
@@ -368,6 +390,14 @@ void frame_group_mac(const uint8_t gid[16], uint8_t mac[6]);
 bool frame_is_raw(const uint8_t *frame);  /* datagrams.c made it */
 /* Makes lengths, checksum and ICRC of a forged frame fit. */
 void frame_seal(uint8_t *frame, size_t len);
+
+/* ledger.c: a request of this QP, an answer to it, goes on the wire. */
+void ledger_open(SimQp *qp);
+/* Counts a frame with data against the rates the QP was given. */
+void ledger_rate(SimQp *qp, size_t len);
+void ledger_cnp(SimQp *qp);
+void ledger_request(SimQp *qp, const SimFrame *f);
+void ledger_answer(SimQp *qp, const SimFrame *f);
 
 /* forge.c */
 size_t forge_frame(World *w, uint8_t *out, size_t len);
