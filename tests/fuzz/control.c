@@ -233,6 +233,27 @@ static void control_attributes(Frames *f, Side *side, Slot slot,
     }
 }
 
+/* Loads the IPv6 path as the alternate one and asks to rearm; or migrates. */
+static void control_migration(Frames *f, Side *side, Slot slot, bool rearm)
+{
+    Slot to = slot;
+    Side *peer = world_peer(&f->w, side, &to);
+    RoceQpAttr attr = {
+        .alt_av = world_av(&f->w, side, slot),
+        .alt_port = 1,
+        .alt_timeout = f->w.config.timeout,
+        .path_mig_state = rearm ? FAKERNIC_MIG_REARM : FAKERNIC_MIG_MIGRATED,
+    };
+    uint32_t mask = FAKERNIC_QP_ATTR_PATH_MIG_STATE, bad;
+
+    attr.alt_av.sgid_index = 1;
+    memcpy(attr.alt_av.dgid, peer->gid[1].gid, sizeof(attr.alt_av.dgid));
+    if (rearm) {
+        mask |= FAKERNIC_QP_ATTR_ALT_PATH;
+    }
+    roce_qp_modify(side->r, f->w.now, side->qpn[slot], mask, &attr, &bad);
+}
+
 static void step_qp(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
 {
     switch (r->a % 16u) {
@@ -266,6 +287,20 @@ static void step_qp(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
     case 9:
         world_advance(&f->w, side, slot);
         break;
+    case 10:
+    case 11:
+        control_migration(f, side, slot, true);
+        if (r->b & 1) {
+            control_migration(f, world_peer(&f->w, side, &slot), slot, true);
+        }
+        break;
+    case 12:
+        control_migration(f, side, slot, false);
+        break;
+    case 13:
+        roce_qp_set_counters(side->r, side->qpn[slot],
+                             r->b & 1 ? side->host.counters : NULL);
+        break;
     default:
         control_attributes(f, side, slot, r);
         break;
@@ -284,7 +319,15 @@ static void control_create_mr(Side *side, WorldKey *key, const FuzzRecord *r)
         .access = r->e,
     };
 
-    if (init.type == FAKERNIC_MR_MEMORY) {
+    if (init.type == FAKERNIC_MR_DM) {
+        init.page_shift = FAKERNIC_PAGE_SHIFT;
+        init.page_count = 1 + r->d % 2;
+        init.iova = r->g & 0xffff;
+        init.length = r->h % (2 * HOST_PAGE + 2);
+        init.pages = world_pages(side, 0, 2);
+        init.pages[0] = ROCE_ADDRESS_DM;
+        init.pages[1] = ROCE_ADDRESS_DM | HOST_PAGE;
+    } else if (init.type == FAKERNIC_MR_MEMORY) {
         init.page_count = 1 + r->d % 8;
         init.iova = r->g;
         init.length = 1 + r->h % (init.page_count * HOST_PAGE + 1);

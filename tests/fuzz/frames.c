@@ -223,9 +223,11 @@ static uint8_t packet_opcode(uint8_t type, uint8_t choice, uint8_t any)
     return (uint8_t)(services[type] | (choice & 0x1f));
 }
 
-static void packet_addresses(Frames *f, Side *to, Slot slot, RocePacket *p)
+static void packet_addresses(Frames *f, Side *to, Slot slot,
+                             const FuzzRecord *r, RocePacket *p)
 {
-    uint16_t gid = world_gid_index(slot);
+    /* Over the QP's path, or what may be its alternate one. */
+    uint16_t gid = (r->b & 64) && (r->f >> 27 & 1) ? 1 : world_gid_index(slot);
     Slot peer_slot = slot;
     Side *peer = world_peer(&f->w, to, &peer_slot);
 
@@ -260,7 +262,7 @@ static void packet_flags(RocePacket *p, const FuzzRecord *r)
     p->traffic_class = r->b & 32 ? 3 : 0;
     if (r->b & 64) {
         /* Rarely wanted; which, the number tells. */
-        switch (r->f >> 24 & 7) {
+        switch (r->f >> 24 & 15) {
         case 0:
             p->pkey = (uint16_t)r->f;
             break;
@@ -362,7 +364,7 @@ static void step_packet(Frames *f, Side *to, Slot slot, const FuzzRecord *r)
     if (roce_opcode_info(opcode)->service == ROCE_SERVICE_NONE) {
         p.opcode = ROCE_BTH_RC | ROCE_BTH_SEND_ONLY;
     }
-    packet_addresses(f, to, slot, &p);
+    packet_addresses(f, to, slot, r, &p);
     p.psn = packet_psn(to, slot, p.opcode, (int8_t)r->c);
     p.payload_len = packet_length(f, r);
     p.reth.address = p.atomic_eth.address = key->iova + r->g % HOST_MEMORY;

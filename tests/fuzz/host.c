@@ -25,6 +25,11 @@ static uint8_t *host_dma(Host *h, uint64_t address, uint64_t len, bool write)
     if (h->fail_dma_in != 0 && --h->fail_dma_in == 0) {
         return NULL;
     }
+    if (address & ROCE_ADDRESS_DM) {
+        offset = address & ~ROCE_ADDRESS_DM;
+        FUZZ_CHECK(offset < HOST_DM && len <= HOST_DM - offset);
+        return h->dm + offset;
+    }
     if (h->unguarded) {
         limit = HOST_MEMORY;
         if (offset >= limit || len > limit - offset) {
@@ -264,6 +269,7 @@ void host_init(Host *h, uint64_t base)
 
     /* Not all of it: what the rings hold is behind their indices. */
     memset(h->memory, 0, sizeof(h->memory));
+    memset(h->dm, 0, sizeof(h->dm));
     h->base = base;
     h->unguarded = false;
     h->fail_dma_in = 0;

@@ -22,6 +22,7 @@
 /* Pages by what keys may map them for; behind these no key leads anywhere. */
 #define HOST_WRITABLE 10u
 #define HOST_READABLE 13u
+#define HOST_DM (2 * HOST_PAGE)
 #define HOST_RING 8u
 #define HOST_FETCHED 32u         /* more than the engine has in flight */
 #define HOST_QPS 32u
@@ -63,6 +64,8 @@ typedef struct HostQp {
 typedef struct Host {
     uint64_t base;              /* DMA address of the memory */
     uint8_t memory[HOST_MEMORY];
+    uint8_t dm[HOST_DM];        /* device memory: ROCE_ADDRESS_DM */
+    uint64_t counters[FAKERNIC_STAT_COUNT];     /* of any QPs */
     bool unguarded;             /* a key for all of DMA space exists */
     uint32_t fail_dma_in;       /* n: the n-th DMA from now fails */
     HostQp qp[HOST_QPS];        /* by QPN */
