@@ -18,7 +18,8 @@ struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	/* RoCE always has a GRH (IBTA A16.5.1). */
 	if (!attr->is_global) {
-		errno = EINVAL;
+		errno = fakernic_refuse(fakernic_to_context(pd->context),
+					EINVAL, "address handle without GRH\n");
 		return NULL;
 	}
 	ah = calloc(1, sizeof(*ah));

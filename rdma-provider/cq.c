@@ -8,6 +8,7 @@
  * the device: the consumer index goes into the doorbell record.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -350,7 +351,7 @@ static void fakernic_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags)
 
 /* ---- create, resize, destroy --------------------------------------------- */
 
-static int fakernic_cq_check(const struct fakernic_context *context,
+static int fakernic_cq_check(struct fakernic_context *context,
 			     const struct ibv_cq_init_attr_ex *attr)
 {
 	uint64_t wc_flags = IBV_WC_STANDARD_FLAGS |
@@ -362,18 +363,23 @@ static int fakernic_cq_check(const struct fakernic_context *context,
 		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	if (!attr->cqe ||
 	    attr->cqe > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
-		return EINVAL;
+		return fakernic_refuse(context, EINVAL, "CQ of %u entries\n",
+				       attr->cqe);
 	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |
 					      IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    !check_comp_mask(attr->wc_flags, wc_flags))
-		return EOPNOTSUPP;
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "CQ attributes %#x, fields %#" PRIx64
+				       "\n", attr->comp_mask, attr->wc_flags);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 	    !check_comp_mask(attr->flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 					  IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
-		return EOPNOTSUPP;
+		return fakernic_refuse(context, EOPNOTSUPP, "CQ flags %#x\n",
+				       attr->flags);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
 	    !fakernic_to_parent_domain(attr->parent_domain))
-		return EINVAL;
+		return fakernic_refuse(context, EINVAL,
+				       "CQ with a PD that is no parent domain\n");
 	return 0;
 }
 

@@ -136,6 +136,7 @@ struct fakernic_sq {
 	uint32_t batch_pi;
 	uint32_t batch_wr_pi;
 	int batch_err;
+	const char *why;		/* the last EINVAL */
 	uint64_t staging[FAKERNIC_SQ_WQE_SIZE_MAX / 8];	/* for one that wraps */
 };
 
@@ -197,6 +198,16 @@ static inline struct fakernic_ah *fakernic_to_ah(struct ibv_ah *ah)
 {
 	return container_of(ah, struct fakernic_ah, ah);
 }
+
+/*
+ * The errno value err, for what never reaches the kernel; VERBS_LOG_LEVEL=4
+ * tells a user why.
+ */
+#define fakernic_refuse(context, err, ...)				\
+	({								\
+		verbs_debug(&(context)->vctx, __VA_ARGS__);		\
+		(err);							\
+	})
 
 /* The context has a clock page. */
 static inline uint64_t
@@ -335,6 +346,9 @@ uint32_t fakernic_recv_sge_max(const struct fakernic_context *context,
 /* Writes one receive into a slot. */
 void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
 			 const struct ibv_recv_wr *wr);
+/* Says which check failed, for a receive with too many entries. */
+void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
+			   const struct ibv_recv_wr *wr, uint32_t sge_max);
 int fakernic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr);
 

@@ -77,7 +77,7 @@ static int fakernic_put_wr_data(struct fakernic_sq *sq,
 }
 
 /* What can be refused before a WQE is begun. */
-static int fakernic_check_wr(const struct fakernic_sq *sq,
+static int fakernic_check_wr(struct fakernic_sq *sq,
 			     const struct ibv_send_wr *wr)
 {
 	uint32_t opcode = wr->opcode;
@@ -85,26 +85,28 @@ static int fakernic_check_wr(const struct fakernic_sq *sq,
 	if (opcode >= ARRAY_SIZE(fakernic_send_forms) ||
 	    !(sq->opcodes & FAKERNIC_WR_BIT(opcode)) ||
 	    fakernic_send_forms[opcode].segment == FAKERNIC_SEGMENT_NONE)
-		return EINVAL;
+		return fakernic_sq_bad(sq, "opcode not for this QP");
 	switch (fakernic_send_forms[opcode].segment) {
 	case FAKERNIC_SEGMENT_INVALIDATE:
 	case FAKERNIC_SEGMENT_BIND:
 		return 0;
 	case FAKERNIC_SEGMENT_ATOMIC:
 		if (wr->num_sge != 1)
-			return EINVAL;
+			return fakernic_sq_bad(sq, "an atomic takes one SGE");
 		break;
 	case FAKERNIC_SEGMENT_SEND:
 		if (sq->data_offset == FAKERNIC_SQ_DATA_OFFSET_UD &&
 		    !wr->wr.ud.ah)
-			return EINVAL;
+			return fakernic_sq_bad(sq, "no address handle");
 		break;
 	}
+	if (wr->num_sge < 0)
+		return fakernic_sq_bad(sq, "num_sge is negative");
 	if (wr->send_flags & IBV_SEND_INLINE)
-		return wr->num_sge >= 0 &&
-		       fakernic_send_forms[opcode].may_inline ? 0 : EINVAL;
-	return wr->num_sge >= 0 && (uint32_t)wr->num_sge <= sq->sge_max ?
-		0 : EINVAL;
+		return fakernic_send_forms[opcode].may_inline ? 0 :
+			fakernic_sq_bad(sq, "opcode cannot be inline");
+	return (uint32_t)wr->num_sge <= sq->sge_max ? 0 :
+		fakernic_sq_bad(sq, "more SGEs than max_send_sge");
 }
 
 static uint32_t fakernic_wr_imm_or_key(const struct ibv_send_wr *wr)
@@ -175,17 +177,19 @@ int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
 	struct fakernic_sq *sq = &qp->sq;
 	uint32_t first;
-	int err = 0;
+	int err;
 
-	if (!fakernic_may_send(ibqp) || !sq->queue.ring) {
+	err = fakernic_check_sender(ibqp, sq);
+	if (err) {
 		*bad_wr = wr;
-		return sq->queue.ring ? EINVAL : ENOMEM;
+		return fakernic_sq_explain(ibqp, err, sq);
 	}
 	fakernic_lock(&sq->lock);
 	first = sq->pi;
 	for (; wr; wr = wr->next) {
 		err = fakernic_post_one_send(qp, wr);
 		if (err) {
+			fakernic_sq_explain(ibqp, err, sq);
 			*bad_wr = wr;
 			break;
 		}

@@ -6,6 +6,7 @@
  * to Reset or away: its CQEs leave their CQs, its indices return to 0.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "compat.h"
@@ -17,17 +18,25 @@ static bool fakernic_has_recv_queue(const struct ibv_qp_init_attr_ex *attr)
 	return !attr->srq && attr->qp_type != IBV_QPT_XRC_SEND;
 }
 
-static bool fakernic_caps_fit(const struct fakernic_context *context,
-			      const struct ibv_qp_init_attr_ex *attr)
+static int fakernic_check_caps(struct fakernic_context *context,
+			       const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	return cap->max_send_wr <= context->max_qp_wr &&
-	       cap->max_send_sge <= context->max_send_sge &&
-	       cap->max_inline_data <= context->max_inline &&
-	       (!fakernic_has_recv_queue(attr) ||
-		(cap->max_recv_wr <= context->max_qp_wr &&
-		 cap->max_recv_sge <= context->max_recv_sge));
+	if (cap->max_send_wr > context->max_qp_wr ||
+	    cap->max_send_sge > context->max_send_sge ||
+	    cap->max_inline_data > context->max_inline)
+		return fakernic_refuse(context, EINVAL,
+				       "QP of %u sends, %u SGEs, %u bytes inline\n",
+				       cap->max_send_wr, cap->max_send_sge,
+				       cap->max_inline_data);
+	if (fakernic_has_recv_queue(attr) &&
+	    (cap->max_recv_wr > context->max_qp_wr ||
+	     cap->max_recv_sge > context->max_recv_sge))
+		return fakernic_refuse(context, EINVAL,
+				       "QP of %u receives, %u SGEs\n",
+				       cap->max_recv_wr, cap->max_recv_sge);
+	return 0;
 }
 
 /* The feature without which there is no QP of that type; 0: unknown type. */
@@ -50,28 +59,43 @@ static uint64_t fakernic_qp_feature(enum ibv_qp_type type)
 	}
 }
 
-static int fakernic_check_qp(const struct fakernic_context *context,
-			     const struct ibv_qp_init_attr_ex *attr)
+/* The objects that a QP of its type needs. */
+static bool fakernic_has_objects(const struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t mask = attr->comp_mask;
-
-	if (!check_comp_mask(mask, IBV_QP_INIT_ATTR_PD |
-				   IBV_QP_INIT_ATTR_XRCD |
-				   IBV_QP_INIT_ATTR_CREATE_FLAGS |
-				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ||
-	    !(context->features & fakernic_qp_feature(attr->qp_type)))
-		return EOPNOTSUPP;
-	if (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
-		return EOPNOTSUPP;
 	/* An XRC target has a domain, and neither queues nor CQs. */
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
-		return mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd ? 0 : EINVAL;
-	if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
-	    mask & IBV_QP_INIT_ATTR_XRCD || !attr->send_cq)
-		return EINVAL;
-	if (attr->qp_type == IBV_QPT_XRC_SEND ? !!attr->srq : !attr->recv_cq)
-		return EINVAL;
-	return fakernic_caps_fit(context, attr) ? 0 : EINVAL;
+		return attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
+	    attr->comp_mask & IBV_QP_INIT_ATTR_XRCD || !attr->send_cq)
+		return false;
+	return attr->qp_type == IBV_QPT_XRC_SEND ? !attr->srq :
+						   !!attr->recv_cq;
+}
+
+static int fakernic_check_qp(struct fakernic_context *context,
+			     const struct ibv_qp_init_attr_ex *attr)
+{
+	if (!check_comp_mask(attr->comp_mask,
+			     IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			     IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "unknown QP attributes %#x\n",
+				       attr->comp_mask);
+	if (!(context->features & fakernic_qp_feature(attr->qp_type)))
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "no QPs of type %u\n", attr->qp_type);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	    attr->create_flags)
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "QP creation flags %#x\n",
+				       attr->create_flags);
+	if (!fakernic_has_objects(attr))
+		return fakernic_refuse(context, EINVAL,
+				       "QP of type %u: wrong PD, XRCD, CQ or SRQ\n",
+				       attr->qp_type);
+	return attr->qp_type == IBV_QPT_XRC_RECV ? 0 :
+		fakernic_check_caps(context, attr);
 }
 
 /* Makes the queues it has and describes them to the kernel. */
@@ -210,8 +234,12 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 	if (has_builders) {
 		errno = fakernic_set_builders(qp, attr->qp_type,
 					      attr->send_ops_flags);
-		if (errno)
+		if (errno) {
+			verbs_debug(&context->vctx,
+				    "QP of type %u: send operations %#" PRIx64
+				    "\n", attr->qp_type, attr->send_ops_flags);
 			goto err_free;
+		}
 	}
 	errno = fakernic_create_qp_hw(qp, ibctx, attr, &cmd);
 	if (errno)

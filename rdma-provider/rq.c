@@ -105,6 +105,14 @@ static int fakernic_post_one_recv(struct fakernic_rq *rq,
 	return 0;
 }
 
+void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
+			   const struct ibv_recv_wr *wr, uint32_t sge_max)
+{
+	fakernic_refuse(fakernic_to_context(context), EINVAL,
+			"queue %u: receive refused: %d SGEs, at most %u\n",
+			number, wr->num_sge, sge_max);
+}
+
 int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr)
 {
@@ -115,13 +123,21 @@ int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	/* IBTA 10.8.3.1: not in Reset; nor on a QP with an SRQ or no RQ. */
 	if (ibqp->state == IBV_QPS_RESET || !rq->queue.ring) {
 		*bad_wr = wr;
-		return !rq->queue.ring && !ibqp->srq ? ENOMEM : EINVAL;
+		return !rq->queue.ring && !ibqp->srq ? ENOMEM :
+			fakernic_refuse(fakernic_to_context(ibqp->context),
+					EINVAL, "QP %u: receive refused: %s\n",
+					ibqp->qp_num, ibqp->srq ?
+					"it has an SRQ" : "it is in RESET");
 	}
 	fakernic_lock(&rq->lock);
 	first = rq->pi;
 	for (; wr; wr = wr->next) {
 		err = fakernic_post_one_recv(rq, wr);
 		if (err) {
+			if (err == EINVAL)
+				fakernic_explain_recv(ibqp->context,
+						      ibqp->qp_num, wr,
+						      rq->sge_max);
 			*bad_wr = wr;
 			break;
 		}

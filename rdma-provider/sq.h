@@ -22,6 +22,23 @@ static inline void *fakernic_sq_at(struct fakernic_sq *sq, uint32_t offset)
 	return (uint8_t *)sq->wqe + offset;
 }
 
+/* EINVAL, and why. */
+static inline int fakernic_sq_bad(struct fakernic_sq *sq, const char *why)
+{
+	sq->why = why;
+	return EINVAL;
+}
+
+/* A full queue is no mistake; the rest is. */
+static inline int fakernic_sq_explain(const struct ibv_qp *qp, int err,
+				      const struct fakernic_sq *sq)
+{
+	return err != EINVAL ? err :
+		fakernic_refuse(fakernic_to_context(qp->context), err,
+				"QP %u: send refused: %s\n", qp->qp_num,
+				sq->why);
+}
+
 /* Starts a WQE: finds room and writes its header. 0 or an errno value. */
 static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 			     uint8_t opcode, unsigned int send_flags,
@@ -31,7 +48,7 @@ static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	uint8_t flags = 0;
 
 	if (send_flags & IBV_SEND_IP_CSUM && !sq->csum_flags)
-		return EINVAL;
+		return fakernic_sq_bad(sq, "no checksums for this QP");
 	if (sq->wr_pi - atomic_load_explicit(&sq->wr_ci,
 					     memory_order_acquire) >=
 	    sq->wr_max)
@@ -145,7 +162,7 @@ static inline int fakernic_sq_put_inline(struct fakernic_sq *sq, const void *dat
 	uint32_t before = le16toh(sq->wqe->inline_length);
 
 	if (length > sq->inline_max - before)
-		return EINVAL;
+		return fakernic_sq_bad(sq, "more data than max_inline_data");
 	memcpy(fakernic_sq_at(sq, sq->wqe_bytes), data, length);
 	sq->wqe->flags |= FAKERNIC_SQ_INLINE;
 	sq->wqe->inline_length = htole16(before + length);
@@ -185,11 +202,16 @@ static inline void fakernic_sq_ring(struct fakernic_qp *qp)
 			 ibqp->qp_num, qp->sq.pi);
 }
 
-/* IBTA 10.8.2: work requests are refused before RTS. */
-static inline bool fakernic_may_send(const struct ibv_qp *qp)
+/* IBTA 10.8.2: work requests are refused before RTS. 0 or an errno value. */
+static inline int fakernic_check_sender(const struct ibv_qp *qp,
+					struct fakernic_sq *sq)
 {
-	return qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT &&
-	       qp->state != IBV_QPS_RTR;
+	if (!sq->queue.ring)
+		return ENOMEM;
+	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ||
+	    qp->state == IBV_QPS_RTR)
+		return fakernic_sq_bad(sq, "the QP is not in RTS yet");
+	return 0;
 }
 
 #endif

@@ -41,19 +41,21 @@ static void fakernic_srq_free(struct fakernic_srq *srq)
 	free(srq);
 }
 
-static int fakernic_check_xrc_srq(const struct fakernic_context *context,
+static int fakernic_check_xrc_srq(struct fakernic_context *context,
 				  const struct ibv_srq_init_attr_ex *attr)
 {
 	if (attr->srq_type != IBV_SRQT_XRC ||
 	    !(context->features & FAKERNIC_FEATURE_XRC))
-		return EOPNOTSUPP;
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "no SRQs of type %u\n", attr->srq_type);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd ||
 	    !(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)
-		return EINVAL;
+		return fakernic_refuse(context, EINVAL,
+				       "an XRC SRQ needs a domain and a CQ\n");
 	return 0;
 }
 
-static int fakernic_check_srq(const struct fakernic_context *context,
+static int fakernic_check_srq(struct fakernic_context *context,
 			      const struct ibv_srq_init_attr_ex *attr)
 {
 	int err;
@@ -62,18 +64,23 @@ static int fakernic_check_srq(const struct fakernic_context *context,
 					      IBV_SRQ_INIT_ATTR_PD |
 					      IBV_SRQ_INIT_ATTR_XRCD |
 					      IBV_SRQ_INIT_ATTR_CQ))
-		return EOPNOTSUPP;
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "unknown SRQ attributes %#x\n",
+				       attr->comp_mask);
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
 	    attr->srq_type != IBV_SRQT_BASIC) {
 		err = fakernic_check_xrc_srq(context, attr);
 		if (err)
 			return err;
 	}
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
-	    !attr->attr.max_wr ||
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
+		return fakernic_refuse(context, EINVAL, "SRQ without PD\n");
+	if (!attr->attr.max_wr ||
 	    attr->attr.max_wr > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
 	    attr->attr.max_sge > context->max_recv_sge)
-		return EINVAL;
+		return fakernic_refuse(context, EINVAL,
+				       "SRQ of %u receives of %u SGEs\n",
+				       attr->attr.max_wr, attr->attr.max_sge);
 	return 0;
 }
 
@@ -182,7 +189,10 @@ static int fakernic_resize_srq_locked(struct fakernic_srq *srq,
 	int err;
 
 	if (fakernic_srq_outstanding(srq) > queue->depth)
-		return EINVAL;
+		return fakernic_refuse(
+			fakernic_to_context(srq->vsrq.srq.context), EINVAL,
+			"SRQ %u: %u receives do not fit into %u\n", srq->srqn,
+			fakernic_srq_outstanding(srq), queue->depth);
 	err = fakernic_srq_add_tags(srq, queue->depth);
 	if (err)
 		return err;
@@ -215,7 +225,9 @@ int fakernic_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 	if (!(context->features & FAKERNIC_FEATURE_RESIZE_SRQ))
 		return EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
-		return EINVAL;
+		return fakernic_refuse(context, EINVAL,
+				       "SRQ %u: resize to %u\n", srq->srqn,
+				       attr->max_wr);
 	err = fakernic_queue_alloc(&queue, srq->queue.domain,
 				   FAKERNIC_RESOURCE_SRQ,
 				   fakernic_log2_ceil(attr->max_wr),
@@ -317,6 +329,10 @@ int fakernic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	for (; wr; wr = wr->next) {
 		err = fakernic_post_one_srq_recv(srq, wr);
 		if (err) {
+			if (err == EINVAL)
+				fakernic_explain_recv(ibsrq->context,
+						      srq->srqn, wr,
+						      srq->sge_max);
 			*bad_wr = wr;
 			break;
 		}

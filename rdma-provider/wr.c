@@ -52,11 +52,7 @@ static void fakernic_wr_start(struct ibv_qp_ex *ibqp)
 	sq->batch_pi = sq->pi;
 	sq->batch_wr_pi = sq->wr_pi;
 	sq->wqe = NULL;
-	sq->batch_err = 0;
-	if (!sq->queue.ring)
-		sq->batch_err = ENOMEM;
-	else if (!fakernic_may_send(&qp->vqp.qp))
-		sq->batch_err = EINVAL;
+	sq->batch_err = fakernic_check_sender(&qp->vqp.qp, sq);
 }
 
 static void fakernic_wr_roll_back(struct fakernic_sq *sq)
@@ -73,6 +69,7 @@ static int fakernic_wr_complete(struct ibv_qp_ex *ibqp)
 	int err = sq->batch_err;
 
 	if (err) {
+		fakernic_sq_explain(&qp->vqp.qp, err, sq);
 		fakernic_wr_roll_back(sq);
 	} else {
 		if (sq->wqe)
@@ -210,7 +207,7 @@ static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
 		return;
 	if (type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) ||
 	    level > IBV_FLUSH_MR || length > UINT32_MAX) {
-		sq->batch_err = EINVAL;
+		sq->batch_err = fakernic_sq_bad(sq, "bad flush");
 		return;
 	}
 	if (type & IBV_FLUSH_GLOBAL)
@@ -244,7 +241,9 @@ static void fakernic_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah,
 {
 	struct fakernic_sq *sq = fakernic_open_sq(qp);
 
-	if (sq)
+	if (sq && !ah)
+		sq->batch_err = fakernic_sq_bad(sq, "no address handle");
+	else if (sq)
 		fakernic_sq_put_ud(sq, ah, remote_qpn, remote_qkey);
 }
 
@@ -282,7 +281,7 @@ static void fakernic_wr_set_sge_list(struct ibv_qp_ex *qp, size_t count,
 	max = fakernic_wqe_sge_max(sq);
 	if (sq->wqe->inline_length || count > max ||
 	    count + sq->wqe->sge_count > max) {
-		sq->batch_err = EINVAL;
+		sq->batch_err = fakernic_sq_bad(sq, "too many SGEs");
 		return;
 	}
 	for (i = 0; i < count; i++)
@@ -314,7 +313,7 @@ static void fakernic_wr_set_inline_data_list(struct ibv_qp_ex *qp,
 	/* Only what sends its data away can have it inline. */
 	if (sq->wqe->sge_count ||
 	    !(sq->wqe->opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM)) {
-		sq->batch_err = EINVAL;
+		sq->batch_err = fakernic_sq_bad(sq, "no room for inline data");
 		return;
 	}
 	for (i = 0; i < count && !sq->batch_err; i++)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* See model.h. The ibv_cmd_* functions stand where the kernel would be. */
 #define _GNU_SOURCE	/* memfd_create() */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +21,7 @@ static unsigned int model_cq_count, model_qp_count;
 static size_t model_dm_length;
 int model_live;
 int model_failure;
+char model_log[256];
 static struct ibv_device model_device = { .name = "model" };
 
 struct fakernic_context *model_context(void)
@@ -138,6 +141,11 @@ int ibv_dofork_range(void *base, size_t size)
 void __verbs_log(struct verbs_context *context, uint32_t level,
 		 const char *format, ...)
 {
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(model_log, sizeof(model_log), format, list);
+	va_end(list);
 }
 
 /* The verdict on the next command, the failure asked for or 0. */

@@ -36,6 +36,8 @@ struct model_qp {
 
 /* Objects that the kernel has. */
 extern int model_live;
+/* What the provider said last of why; "" before. */
+extern char model_log[256];
 /* When not 0, the next command fails with it, once. */
 extern int model_failure;
 

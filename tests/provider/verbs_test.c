@@ -682,8 +682,11 @@ static void check_bad_qp(struct world *world,
 {
 	struct ibv_qp_init_attr_ex copy = *attr;
 
+	model_log[0] = '\0';
 	CHECK(!fakernic_create_qp_ex(world->pd->context, &copy));
 	CHECK(errno == err);
+	/* The kernel speaks for itself. */
+	CHECK(err == ENOSPC || model_log[0]);
 }
 
 static void bad_qps_are_refused(void)
@@ -739,8 +742,10 @@ static void check_bad_srq(struct world *world,
 {
 	struct ibv_srq_init_attr_ex copy = *attr;
 
+	model_log[0] = '\0';
 	CHECK(!fakernic_create_srq_ex(world->pd->context, &copy));
 	CHECK(errno == err);
+	CHECK(err == ENOSPC || model_log[0]);
 }
 
 static void bad_srqs_are_refused(void)
@@ -810,8 +815,9 @@ static void bad_cqs_are_refused(void)
 
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		attr = bad[i].attr;
+		model_log[0] = '\0';
 		CHECK(!fakernic_create_cq_ex(context, &attr) &&
-		      errno == bad[i].err);
+		      errno == bad[i].err && model_log[0]);
 	}
 	/* A protection domain is no parent domain. */
 	attr.parent_domain = world.pd;
@@ -881,6 +887,44 @@ static void a_busy_object_stays(void)
 	CHECK(!fakernic_post_srq_recv(srq, &recv, &bad));
 	CHECK(!fakernic_destroy_srq(srq) &&
 	      !fakernic_dereg_mr(verbs_get_mr(mr)));
+	world_end(&world);
+}
+
+/* Who asks is told which check refused a work request. */
+static void refused_requests_say_why(void)
+{
+	struct world world = world_of(IBV_QPT_UD);
+	struct ibv_qp_ex *ex = ex_of(world.qp);
+	struct ibv_sge sge[31] = {};
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = sge };
+	struct ibv_recv_wr recv = { .sg_list = sge, .num_sge = 31 }, *bad;
+
+#define SAYS(call, text)						\
+	do {								\
+		model_log[0] = '\0';					\
+		CHECK((call) == EINVAL && strstr(model_log, text));	\
+	} while (0)
+	SAYS(post(&world, &wr), "no address handle");
+	wr.wr.ud.ah = &world.ah.ah;
+	wr.num_sge = 31;
+	SAYS(post(&world, &wr), "more SGEs than max_send_sge");
+	wr.num_sge = 1;
+	sge[0].length = 1000;
+	wr.send_flags = IBV_SEND_INLINE;
+	SAYS(post(&world, &wr), "max_inline_data");
+	wr.opcode = IBV_WR_RDMA_READ;
+	SAYS(post(&world, &wr), "opcode not for this QP");
+	SAYS(fakernic_post_recv(world.qp, &recv, &bad), "31 SGEs");
+	ex->wr_start(ex);
+	ex->wr_send(ex);
+	ex->wr_set_ud_addr(ex, NULL, 1, 2);
+	SAYS(ex->wr_complete(ex), "no address handle");
+	world.qp->state = IBV_QPS_RTR;
+	SAYS(post(&world, &wr), "not in RTS");
+	ex->wr_start(ex);
+	SAYS(ex->wr_complete(ex), "not in RTS");
+	world.qp->state = IBV_QPS_RESET;
+	SAYS(fakernic_post_recv(world.qp, &recv, &bad), "RESET");
 	world_end(&world);
 }
 
@@ -984,6 +1028,7 @@ const struct test_case verbs_cases[] = {
 	CASE(bad_cqs_are_refused),
 	CASE(a_refusing_kernel_leaves_nothing),
 	CASE(a_busy_object_stays),
+	CASE(refused_requests_say_why),
 	CASE(threads_share_a_qp_and_a_cq),
 };
 const unsigned int verbs_case_count = ARRAY_SIZE(verbs_cases);
