@@ -65,6 +65,7 @@ const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
 	[FAKERNIC_STAT_DMA_ERRORS] = "dma_errors",
 	[FAKERNIC_STAT_COMMANDS] = "commands",
 	[FAKERNIC_STAT_COMMANDS_FAILED] = "commands_failed",
+	[FAKERNIC_STAT_DROP_UC] = "drop_uc",
 };
 
 /* Reads all of them; those an older device does not have are 0. */

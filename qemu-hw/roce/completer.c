@@ -31,6 +31,7 @@ static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
 static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
 {
     if (qp->sq.gap || qp->sq.mode != ROCE_SEND_SENDING) {
+        roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, qp->sq.una);
         return;
     }
     roce_count(r, qp, FAKERNIC_STAT_IMPLIED_NAK);

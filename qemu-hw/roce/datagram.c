@@ -200,6 +200,7 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
         roce_drop(r, FAKERNIC_STAT_DROP_UD_NO_BUFFER, qp->qpn, packet->psn);
         return;
     case ROCE_FETCH_ERROR:
+        roce_drop(r, FAKERNIC_STAT_DROP_UD_NO_BUFFER, qp->qpn, packet->psn);
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
                          qp->rx.wr.format_error);
         return;

@@ -619,13 +619,16 @@ static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
         rs->message = ROCE_MESSAGE_SKIP;
     }
     rs->epsn = roce_psn_next(packet->psn);
-    if (!first && (rs->message == ROCE_MESSAGE_NONE ||
-                   rs->message == ROCE_MESSAGE_SKIP)) {
-        return;
+    if (!first && rs->message == ROCE_MESSAGE_NONE) {
+        rs->message = ROCE_MESSAGE_SKIP;
     }
-    if (roce_responder_execute(r, now, qp, packet, info) ==
+    if (rs->message != ROCE_MESSAGE_SKIP &&
+        roce_responder_execute(r, now, qp, packet, info) ==
         ROCE_VERDICT_WAIT) {
         rs->message = ROCE_MESSAGE_SKIP;
+    }
+    if (rs->message == ROCE_MESSAGE_SKIP) {
+        roce_drop(r, FAKERNIC_STAT_DROP_UC, qp->qpn, packet->psn);
     }
 }
 

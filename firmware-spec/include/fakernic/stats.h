@@ -75,6 +75,10 @@ enum fakernic_stat {
 	FAKERNIC_STAT_DMA_ERRORS,
 	FAKERNIC_STAT_COMMANDS,
 	FAKERNIC_STAT_COMMANDS_FAILED,
+	/* appended */
+	FAKERNIC_STAT_DROP_UC,		/* UC packet of a message that is lost: a
+					 * gap, no receive, or a broken rule
+					 */
 	FAKERNIC_STAT_COUNT
 };
 
