@@ -37,6 +37,7 @@ static void draw_shape(SimOptions *o, Rng *r)
     o->grant_pct = rng_pct(r, 20) ? rng_range(r, 5, 40) : 0;
     o->xrc_pct = rng_pct(r, 20) ? rng_range(r, 20, 100) : 0;
     o->flush_pct = rng_pct(r, 30) ? rng_range(r, 10, 60) : 0;
+    o->apm_pct = rng_pct(r, 15) ? rng_range(r, 30, 100) : 0;
     o->lives = rng_pct(r, 15) ? 2 : 1;
     o->ect_pct = rng_pct(r, 30) ? rng_range(r, 20, 100) : 0;
     o->ecn_ppm = o->ect_pct ? rng_range(r, 0, 300000) : 0;
@@ -86,6 +87,17 @@ static void draw_faults(SimOptions *o, Rng *r)
         o->flap_ppm = rng_range(r, 1000, 20000);
         o->flap_us = rng_range(r, 10, 20000);
     }
+}
+
+/* Paths fail, and connections go over to the other one. */
+static void draw_migration(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->timeout = rng_range(r, 10, 14);
+    if (rng_pct(r, 50)) {
+        draw_faults(o, r);
+    }
+    o->apm_pct = rng_range(r, 50, 100);
 }
 
 static void draw_rnr(SimOptions *o, Rng *r)
@@ -306,6 +318,7 @@ const SimClass sim_classes[] = {
     { "crowd", draw_crowd },
     { "uc", draw_uc },
     { "congested", draw_congested },
+    { "migration", draw_migration },
     { "mixed", draw_mixed },
     { "hostile", draw_hostile },
 };

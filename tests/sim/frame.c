@@ -218,6 +218,7 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
 
     out->opcode = bth[0];
     out->solicited = bth[1] >> 7;
+    out->mig_req = bth[1] >> 6 & 1;
     out->dest_qpn = be24(bth + 5);
     out->ack_req = bth[8] >> 7;
     out->psn = be24(bth + 9);
@@ -247,9 +248,6 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     }
     if (bth[1] & 0x0f) {
         return "BTH version";
-    }
-    if (!(bth[1] & 0x40)) {
-        return "MigReq clear";
     }
     if (be16(bth + 2) != 0xffff) {
         return "P_Key";
@@ -286,6 +284,7 @@ const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out)
     }
     if (be16(frame + offset) == 0x8100) {
         offset += 4;
+        out->tagged = true;
     }
     if (be16(frame + offset) != 0x0800 && be16(frame + offset) != 0x86dd) {
         return "EtherType";
@@ -396,6 +395,12 @@ static void frame_account(SimQp *qp, const SimFrame *f, size_t len)
 {
     bool answer = frame_is_answer(f->opcode);
 
+    /* IBTA 17.2.8.1: 0 from those that wait to be armed, or are. */
+    if (f->mig_req != !(qp->peer->apm && !qp->peer->migrated) &&
+        f->opcode != FRAME_CNP) {
+        world_fail(qp->world, "QP %u sent MigReq %u", qp->peer->qpn,
+                   f->mig_req);
+    }
     if (f->opcode == FRAME_CNP) {
         ledger_cnp(qp->peer);
         return;
@@ -436,6 +441,9 @@ void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
     }
     w->wraps += f.psn == 0 && !frame_is_answer(f.opcode) &&
                 f.opcode != FRAME_CNP;
+    if (!f.mig_req && f.opcode >> 5 == 3) {
+        world_fail(w, "host %u: a datagram with MigReq 0", from);
+    }
     if (f.opcode >> 5 == 3 || to < 0) {
         frame_check_datagram(w, from, to, &f);
         return;

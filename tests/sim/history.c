@@ -125,8 +125,9 @@ static RoceTime liveness_bound(World *w)
     if (o->hostile_ppm) {
         bound += 120 * SEC;
     }
-    /* One run of retries, each up to four times the timeout (C9-140). */
-    bound += (4096ll << o->timeout) * 4 * 10;
+    /* One run of retries, each up to four times the timeout (C9-140); two of
+     * them where a path has to fail before the other one is tried. */
+    bound += (4096ll << o->timeout) * 4 * 10 * (o->apm_pct ? 3 : 1);
     return bound;
 }
 
@@ -197,6 +198,10 @@ static void final_qp(World *w, SimQp *qp)
                : state != FAKERNIC_QPS_RTS && !model_may_break(qp)) {
         world_fail(w, "QP %u is in state %u, failed %d", qp->qpn, state,
                    failed);
+    }
+    /* Only the peer's word arms (IBTA 17.2.8.1). */
+    if (qp->apm && !qp->peer->apm && host_qp_armed(qp)) {
+        world_fail(w, "QP %u is armed by itself", qp->qpn);
     }
     for (uint32_t k = 0; k < qp->message_count; k++) {
         delivered += qp->send[qp->message[k]].done == SIM_OK;

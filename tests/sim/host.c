@@ -87,19 +87,25 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     }
 }
 
-static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
+static void host_build_path(const SimQp *qp, const SimQp *to, uint16_t index,
+                            RoceAv *av)
 {
     const Host *peer = to->host;
 
-    *av = (RoceAv){ .sgid_index = qp->gid_index, .hop_limit = 64,
+    *av = (RoceAv){ .sgid_index = index, .hop_limit = 64,
                     .traffic_class = qp->traffic_class,
                     .static_rate = qp->static_rate,
-                    .sl = qp->gid_index & 3 };
-    memcpy(av->dgid, peer->gid[qp->gid_index], 16);
+                    .sl = index & 3 };
+    memcpy(av->dgid, peer->gid[index], 16);
     memcpy(av->dmac, peer->mac, 6);
     if (qp->qpn & 1) {
         av->flow_label = (qp->qpn * 2654435761u) & 0xfffff;
     }
+}
+
+static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
+{
+    host_build_path(qp, to, qp->gid_index, av);
 }
 
 static void host_build_key(const SimQp *qp, const SimSend *s, RoceSendWr *wr)
@@ -531,6 +537,16 @@ int host_modify_state(SimQp *qp, uint8_t state)
     return status;
 }
 
+bool host_qp_armed(SimQp *qp)
+{
+    RoceQpAttr attr = { .state = 0 };
+
+    return qp->alive && !qp->silent &&
+           !roce_qp_query(qp->host->roce, qp->qpn, &attr) &&
+           attr.state == FAKERNIC_QPS_RTS &&
+           attr.path_mig_state == FAKERNIC_MIG_ARMED;
+}
+
 static void host_connect_raw(SimQp *qp)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_INIT, .port = 1 };
@@ -595,6 +611,11 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
         attr.access_flags = (uint32_t)FAKERNIC_ACCESS_REMOTE_WRITE;
     }
     ledger_open(qp);
+    qp->migrated = qp->conn->cut[0] = qp->conn->cut[1] = false;
+    attr.alt_port = 1;
+    attr.alt_timeout = (uint8_t)o->timeout;
+    attr.path_mig_state = FAKERNIC_MIG_REARM;
+    host_build_path(qp, peer, qp->gid_index ^ 2, &attr.alt_av);
     attr.dest_qpn = peer->qpn;
     host_build_av(qp, peer, &attr.av);
     host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
@@ -611,6 +632,9 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
     attr.state = FAKERNIC_QPS_RTS;
     host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
                                (target ? 0 : FAKERNIC_QP_ATTR_SQ_PSN) |
+                               (qp->apm ? FAKERNIC_QP_ATTR_ALT_PATH |
+                                          FAKERNIC_QP_ATTR_PATH_MIG_STATE
+                                        : 0) |
                                (qp->limit_kbps && !target
                                 ? FAKERNIC_QP_ATTR_RATE_LIMIT : 0) |
                                (asks ? FAKERNIC_QP_ATTR_TIMEOUT |

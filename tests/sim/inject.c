@@ -124,6 +124,12 @@ static void schedule_injections(World *w)
             ev->a = i;
             ev->b = (uint32_t)rng_next(&w->rng);
         }
+        if (rng_pct(&w->rng, w->options.migrate_pct)) {
+            SimEvent *ev = world_schedule(w, in_mid_flight(w), EV_MIGRATE, 0);
+
+            ev->a = i;
+            ev->b = (uint32_t)rng_next(&w->rng);
+        }
         if (w->conn[i].heir) {
             world_schedule(w, in_mid_flight(w), EV_RECONNECT, 0)->a = i;
             w->births++;
@@ -266,6 +272,34 @@ static void reconnect(World *w, SimConn *conn)
     }
 }
 
+/*
+ * What an armed connection survives: its primary path is cut, both ways or one,
+ * or software gives it up.
+ */
+static void migrate(World *w, SimConn *conn, uint32_t roll)
+{
+    SimQp *qp = conn->side[roll & 1];
+    RoceQpAttr attr = { .path_mig_state = FAKERNIC_MIG_MIGRATED };
+    uint32_t bad;
+
+    if (!host_qp_armed(qp) || !host_qp_armed(qp->peer)) {
+        return;
+    }
+    world_log(w, qp->host->number, LOG_MIGRATE, qp->qpn, roll >> 1 & 3, 0, 0,
+              0);
+    w->link.faults++;           /* packets on the old path are lost */
+    if (roll & 2) {
+        conn->cut[0] = roll & 4 || roll & 1;
+        conn->cut[1] = roll & 4 || !(roll & 1);
+        return;
+    }
+    if (roce_qp_modify(qp->host->roce, w->now, qp->qpn,
+                       FAKERNIC_QP_ATTR_PATH_MIG_STATE, &attr, &bad)) {
+        world_fail(w, "QP %u: migration by software was refused", qp->qpn);
+    }
+    world_pump(w, qp->host);
+}
+
 static void change_pause(World *w, SimQp *qp, bool pause)
 {
     RoceQpAttr attr = { .state = 0 };
@@ -322,6 +356,9 @@ void inject_event(World *w, const SimEvent *ev)
         break;
     case EV_INJECT:
         inject(w, &w->conn[ev->a], ev->b);
+        break;
+    case EV_MIGRATE:
+        migrate(w, &w->conn[ev->a], ev->b);
         break;
     case EV_RECONNECT:
         reconnect(w, &w->conn[ev->a]);

@@ -209,6 +209,19 @@ static void link_forge(World *w, unsigned from, unsigned to,
     link_deliver(w, to, arrival + rng_below(&w->rng, 3) * 100, copy, len);
 }
 
+/* Is it on a path that was cut? The second path of a connection is tagged. */
+static bool link_cut(World *w, unsigned to, const uint8_t *frame, size_t len)
+{
+    const SimQp *qp;
+    SimFrame f;
+
+    if (frame_is_raw(frame) || frame_parse(frame, len, &f) || f.tagged) {
+        return false;
+    }
+    qp = host_find_qp(w->host[to], f.dest_qpn);
+    return qp && qp->conn && qp->conn->cut[qp == qp->conn->side[0]];
+}
+
 /* One copy of a frame, to one host. */
 static void link_forward(World *w, unsigned from, unsigned to,
                          const uint8_t *frame, size_t len)
@@ -222,6 +235,11 @@ static void link_forward(World *w, unsigned from, unsigned to,
     }
     memcpy(copy, frame, len);
     if (!link_script(w, from, to, copy, len, &arrival)) {
+        return;
+    }
+    if (w->options.migrate_pct && link_cut(w, to, frame, len)) {
+        world_log(w, from, LOG_LOST, to, 4, (uint32_t)len, 0, 0);
+        w->link.faults++;
         return;
     }
     if (rng_ppm(&w->rng, w->options.ecn_ppm) && frame_mark(copy)) {

@@ -435,7 +435,8 @@ void model_complete(Host *h, const RoceCompletion *c)
 void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err)
 {
     SimQp *qp = host_find_qp(h, id);
-    bool broken = qp && (qp->error || model_may_break(qp));
+    bool broken = qp && (qp->error || model_may_break(qp) ||
+                         h->world->options.hostile_ppm);
 
     (void)vendor_err;
     if (!qp || !qp->alive) {
@@ -459,6 +460,22 @@ void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err)
         if (!broken) {
             world_fail(h->world, "event %u for QP %u without a reason", type,
                        id);
+        }
+        break;
+    case FAKERNIC_EVENT_PATH_MIGRATED:
+        if ((!qp->apm || !qp->peer->apm || qp->migrated ||
+             !(h->world->link.faults || broken)) &&
+            !h->world->options.hostile_ppm) {
+            world_fail(h->world, "QP %u has migrated", id);
+        }
+        qp->migrated = true;
+        break;
+    case FAKERNIC_EVENT_PATH_MIGRATION_ERROR:
+        /* Frames of a life before, or from strangers. */
+        if (!qp->apm || (!h->world->options.reborn_pct &&
+                         h->world->options.lives == 1 &&
+                         !h->world->options.hostile_ppm)) {
+            world_fail(h->world, "QP %u refused a migration", id);
         }
         break;
     case FAKERNIC_EVENT_LAST_WQE_REACHED:

@@ -40,7 +40,7 @@
 #define SIM_QPS (2 * SIM_CONNS + 4 * SIM_HOSTS)
 #define SIM_MRS 512
 #define SIM_BLOCK 65536u                /* unit of guest memory */
-#define SIM_BLOCKS 1024u                /* most of them per host */
+#define SIM_BLOCKS 2048u                /* most of them per host */
 #define SIM_DMA_BASE(h) (((uint64_t)(h) + 1) << 36)
 #define SIM_LOG 4096u                   /* log entries kept, power of two */
 #define SIM_GRH 40u
@@ -79,6 +79,7 @@
     X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) X(lease_pct, 0) \
     X(ecn_ppm, 0) X(ect_pct, 0) X(flap_ppm, 0) X(flap_us, 0) \
     X(grant_pct, 0) X(reborn_pct, 0) X(groups, 0) X(raw, 0) X(wrap, 0) X(xrc_pct, 0) X(flush_pct, 0) \
+    X(apm_pct, 0) X(migrate_pct, 0) \
     X(dcqcn, 0) X(static_rate_pct, 0) X(limit_pct, 0) X(limit_mbps, 0) \
     X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
     X(send_weight, 4) X(atomic_weight, 2)
@@ -268,6 +269,8 @@ struct SimQp {
     uint32_t send_cqn, recv_cqn;
     uint32_t pdn;
     bool alive;                 /* not destroyed */
+    bool apm;                   /* has an alternate path, and asks to rearm */
+    bool migrated;              /* went over to it */
     bool silent;                /* RESET or destroyed: nothing may complete */
     bool error;                 /* the host moved it to ERR, or saw it fail */
     bool sq_broken, rq_broken;  /* next_send, next_recv fail from now on */
@@ -323,6 +326,7 @@ struct SimConn {
     uint32_t number;
     SimQp *side[2];
     bool injected;              /* the host pulled something away */
+    bool cut[2];                /* no way on the primary path, from that side */
     SimConn *heir;              /* takes its QPs over after a RESET */
 };
 
@@ -369,6 +373,8 @@ typedef struct SimFrame {       /* as frame.c understands it */
     uint8_t opcode;
     bool ack_req;
     bool solicited;
+    bool mig_req;
+    bool tagged;                /* VLAN: the second path */
     uint32_t dest_qpn;
     uint32_t psn;
     bool has_aeth;
@@ -423,7 +429,7 @@ void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
 typedef enum SimLogKind {
     LOG_TRACE, LOG_TX, LOG_RX, LOG_LOST, LOG_DUPLICATED, LOG_CORRUPTED,
     LOG_TRUNCATED, LOG_DELAYED, LOG_POST_SEND, LOG_POST_RECV, LOG_FETCH_SEND,
-    LOG_FETCH_RECV, LOG_FORGED, LOG_MARKED, LOG_FLAP, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
+    LOG_FETCH_RECV, LOG_FORGED, LOG_MARKED, LOG_FLAP, LOG_MIGRATE, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
 } SimLogKind;
 
 typedef struct SimLogEntry {
@@ -438,6 +444,7 @@ typedef enum SimEventKind {
     EV_POST_SEND,               /* an application posts */
     EV_POST_RECV,
     EV_INJECT,
+    EV_MIGRATE,                 /* a path is cut, or given up by software */
     EV_RECONNECT,               /* RESET in mid-flight, and a new life */
     EV_PAUSE,                   /* SQD, and back */
     EV_RESUME,
@@ -558,6 +565,7 @@ bool qp_is_reliable(const SimQp *qp);
 /* RESET -> INIT -> RTR -> RTS. */
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
 int host_modify_state(SimQp *qp, uint8_t state);
+bool host_qp_armed(SimQp *qp);          /* to migrate, and in RTS */
 void host_qp_destroy(SimQp *qp);
 void host_post_send(SimQp *qp, uint32_t count); /* and rings the doorbell */
 void host_post_recv(SimRq *rq, uint32_t count);

@@ -203,13 +203,31 @@ static void build_zone(World *w, SimQp *qp)
     }
 }
 
-static SimConn *conn_new(World *w, SimQp *a, SimQp *b)
+/* One path is untagged, the other one tagged; armed when both ask for it. Heirs
+ * do as those before them: frames of theirs may arm. */
+static void conn_paths(World *w, SimQp *a, SimQp *b, const SimConn *before)
+{
+    if (before) {
+        a->apm = before->side[0]->apm;
+        b->apm = before->side[1]->apm;
+    } else if (rng_pct(&w->rng, w->options.apm_pct) &&
+               a->type != FAKERNIC_QP_UC) {
+        a->apm = rng_pct(&w->rng, 90);
+        b->apm = rng_pct(&w->rng, 90);
+    }
+    if (a->apm || b->apm) {
+        a->gid_index &= 1;
+    }
+    b->gid_index = a->gid_index;
+}
+
+static SimConn *conn_new(World *w, SimQp *a, SimQp *b, const SimConn *before)
 {
     SimConn *conn = &w->conn[w->conn_count];
 
     *conn = (SimConn){ .number = w->conn_count++, .side = { a, b } };
     b->mtu = a->mtu;
-    b->gid_index = a->gid_index;
+    conn_paths(w, a, b, before);
     for (unsigned i = 0; i < 2; i++) {
         conn->side[i]->conn = conn;
         conn->side[i]->planned = -1;
@@ -235,7 +253,7 @@ SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type)
                             : i ? host_rq_xrc(host[i], 0)
                                 : host_rq_new(host[i], false));
     }
-    conn = conn_new(w, qp[0], qp[1]);
+    conn = conn_new(w, qp[0], qp[1], NULL);
     for (unsigned i = 0; i < 2; i++) {
         host_connect(qp[i], qp[!i], qp[!i]->sq_psn);
     }
@@ -260,7 +278,7 @@ static void conn_heir(World *w, SimConn *conn)
         qp[i]->sq_psn = (old->sq_psn + 0x300000 +
                          rng_below(&w->rng, 0x100000)) & 0xffffff;
     }
-    conn->heir = conn_new(w, qp[0], qp[1]);
+    conn->heir = conn_new(w, qp[0], qp[1], conn);
 }
 
 /* ---- programs ------------------------------------------------------------ */

@@ -106,7 +106,7 @@ static const char *const log_name[] = {
     [LOG_DELAYED] = "DELAYED", [LOG_POST_SEND] = "post_send",
     [LOG_POST_RECV] = "post_recv", [LOG_FETCH_SEND] = "fetch_send",
     [LOG_FETCH_RECV] = "fetch_recv", [LOG_FORGED] = "FORGED", [LOG_MARKED] = "MARKED",
-    [LOG_FLAP] = "FLAP",
+    [LOG_FLAP] = "FLAP", [LOG_MIGRATE] = "MIGRATE",
     [LOG_COMPLETE] = "complete",
     [LOG_EVENT] = "event", [LOG_INJECT] = "INJECT", [LOG_TICK] = "tick",
     [LOG_MODIFY] = "modify",
