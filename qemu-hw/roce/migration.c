@@ -9,6 +9,24 @@
  */
 #include "engine.h"
 
+/*
+ * What is unanswered went into a path that may be dead: it is sent again at
+ * once, and the new path gets all the tries.
+ */
+static void roce_migration_resend(Roce *r, RoceQp *qp)
+{
+    RoceSendq *sq = &qp->sq;
+
+    sq->retry_left = qp->attr.retry_cnt;
+    sq->gap = false;
+    if (roce_qp_reliable(qp) && sq->mode == ROCE_SEND_SENDING) {
+        roce_sendq_rewind(sq);
+        sq->deadline = ROCE_TIME_NEVER;
+        roce_sched_timer(r, qp);
+        roce_sched_ready(r, qp);
+    }
+}
+
 bool roce_migration_switch(Roce *r, RoceQp *qp)
 {
     RoceQpAttr *attr = &qp->attr;
@@ -29,6 +47,7 @@ bool roce_migration_switch(Roce *r, RoceQp *qp)
     qp->gid_epoch--;        /* the cached loopback is the other path's */
     roce_count(r, qp, FAKERNIC_STAT_PATH_MIGRATIONS);
     r->ops->event(r->host, FAKERNIC_EVENT_PATH_MIGRATED, qp->qpn, 0);
+    roce_migration_resend(r, qp);
     return true;
 }
 

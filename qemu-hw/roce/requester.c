@@ -504,9 +504,9 @@ void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
     RoceSendq *sq = &qp->sq;
 
     if (sq->retry_left == 0 && roce_migration_switch(r, qp)) {
-        /* The path may be at fault: the other one gets all its tries. */
-        sq->retry_left = qp->attr.retry_cnt;
-    } else if (!roce_retry_take(&sq->retry_left)) {
+        return;
+    }
+    if (!roce_retry_take(&sq->retry_left)) {
         roce_count(r, qp, FAKERNIC_STAT_RETRY_EXCEEDED);
         roce_fail_send(r, now, qp, FAKERNIC_WC_RETRY_EXC_ERR, vendor_err);
         return;

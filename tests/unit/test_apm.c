@@ -186,6 +186,26 @@ static void exhausted_retries_migrate(void)
     pair_free(&p);
 }
 
+/* Both send when the path dies: who follows has all tries on the new one. */
+static void follower_gets_its_tries_anew(void)
+{
+    Pair p;
+
+    armed_init(&p);
+    qp_of(&p.b)->sq.retry_left = 0;
+    qp_of(&p.b)->attr.timeout = 18;     /* its timer runs later, once */
+    write_one(&p, &p.b, &p.a, 2);
+    pair_lose(&p.b, 1);
+    pair_run(&p);
+    write_one(&p, &p.a, &p.b, 1);
+    run_primary_dead(&p, 100000000000);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TIMEOUTS), 0);
+    CHECK_EQ(qp_of(&p.b)->sq.retry_left, 3);
+    pair_free(&p);
+}
+
 /* Both paths dead: the alternate gets all its tries, with its own timeout. */
 static void second_path_fails_like_an_only_one(void)
 {
@@ -410,6 +430,7 @@ static void path_is_loaded_while_connecting(void)
 static const Test tests[] = {
     TEST(rearm_is_answered_by_armed),
     TEST(exhausted_retries_migrate),
+    TEST(follower_gets_its_tries_anew),
     TEST(second_path_fails_like_an_only_one),
     TEST(rearm_alone_does_not_migrate),
     TEST(software_migrates),
