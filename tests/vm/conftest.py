@@ -13,8 +13,15 @@ MODELS = {"fakernic": "fakernic", "rxe": "virtio-net-pci"}
 
 def pytest_configure(config):
     config.addinivalue_line(
-        "markers", "guests(count, kernel, driver, **properties): what the "
-        "test's guests are; two with Linux 6.12 and fakernic without it")
+        "markers", "guests(count, kernel, driver, relay, **properties): what "
+        "the test's guests are; two with Linux 6.12 and fakernic without it")
+    config.addinivalue_line(
+        "markers", "long: not part of make test; make test-long runs these")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true",
+                     help="run the long tests, and only those")
 
 
 def wanted_guests(node):
@@ -26,8 +33,10 @@ def wanted_guests(node):
     return wanted
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Tests that share a set of guests run one after the other."""
+    items[:] = [item for item in items if config.getoption("--long") ==
+                bool(item.get_closest_marker("long"))]
     order = {}
     for item in items:
         key = repr(sorted(wanted_guests(item).items(), key=str))

@@ -8,17 +8,20 @@ set is up: two guests already fill the two cores this project is made for.
 
 from pathlib import Path
 
+from .relay import Relay
 from .vm import VM, Nic
 
 RUNS = Path("/cache/log/vm")
 
 
-def wires(directory, count):
-    """-netdev options that join COUNT guests (one or two) by a unix stream."""
+def wires(paths, count, relayed):
+    """-netdev options that join COUNT guests (one or two) by unix streams."""
     if count == 1:
         return ["hubport,hubid=0"]
-    wire = f"stream,addr.type=unix,addr.path={directory}/wire"
-    return [f"{wire},server=on", f"{wire},server=off"]
+    wire = "stream,addr.type=unix,addr.path="
+    if relayed:
+        return [f"{wire}{path},server=off" for path in paths]
+    return [f"{wire}{paths[0]},server=on", f"{wire}{paths[0]},server=off"]
 
 
 class Lab:
@@ -28,31 +31,36 @@ class Lab:
         self.directory = Path(directory)
         self.current = None
         self.vms = []
+        self.relay = None
         self.serial = 0
 
     def get(self, count=2, kernel="6.12", model="fakernic", options=None,
-            **properties):
+            relay=False, **properties):
         """COUNT wired guests, already running ones if they are the same.
 
         OPTIONS go to VM, PROPERTIES to the network device. KERNEL and MODEL
-        may be tuples with one item per guest.
+        may be tuples with one item per guest. With RELAY the wire is one that
+        can lose frames: self.relay.
         """
         kernels = (kernel,) * count if isinstance(kernel, str) else kernel
         models = (model,) * count if isinstance(model, str) else model
-        wanted = (kernels, models, repr(options), repr(properties))
+        wanted = (kernels, models, relay, repr(options), repr(properties))
         if wanted != self.current or not self.healthy():
             self.stop()
-            self.start(kernels, models, options or {}, properties)
+            self.start(kernels, models, relay, options or {}, properties)
             self.current = wanted
         return self.vms
 
-    def start(self, kernels, models, options, properties):
+    def start(self, kernels, models, relayed, options, properties):
         self.serial += 1
         directory = self.directory / f"set{self.serial}"
         directory.mkdir(parents=True, exist_ok=True)
-        wire = directory / "wire"
-        wire.unlink(missing_ok=True)
-        for index, netdev in enumerate(wires(directory, len(kernels))):
+        paths = [directory / f"wire{end}" for end in "ab"]
+        for path in paths:
+            path.unlink(missing_ok=True)
+        if relayed:
+            self.relay = Relay(paths)
+        for index, netdev in enumerate(wires(paths, len(kernels), relayed)):
             name = "ab"[index]
             nic = Nic(models[index], netdev, mac=f"52:54:00:fa:ce:0{index + 1}",
                       **properties)
@@ -76,3 +84,6 @@ class Lab:
         self.current = None
         while self.vms:
             self.vms.pop().stop()
+        if self.relay:
+            self.relay.stop()
+            self.relay = None

@@ -5,6 +5,7 @@ The same for fakernic and for Soft-RoCE over virtio-net (rxe), so that a test
 can be tried against, or run between, the two.
 """
 
+import ipaddress
 import re
 import time
 
@@ -70,6 +71,7 @@ class Port:
         self.ibdev = ibdev
         self.netdev = netdev
         self.indexes = {}
+        self.mtu = 1500
         self.ip4 = f"{NETWORK4}.{number}"
         self.ip6 = f"{NETWORK6}:{number}"
 
@@ -86,18 +88,35 @@ class Port:
         return self.indexes[family]
 
     def find_gid_index(self, family):
-        if family == 4:
-            end = "".join(f"{int(part):02x}" for part in self.ip4.split("."))
-            wanted = f"0000:0000:0000:0000:0000:ffff:{end[:4]}:{end[4:]}"
-        else:
-            wanted = f"fd00:0077:0000:0000:0000:0000:0000:{self.number:04x}"
+        return self.index_of(self.ip(family))
+
+    def index_of(self, address):
+        """The index of the RoCEv2 GID of an IP address of this guest."""
+        wanted = ipaddress.ip_address(address)
+        if wanted.version == 4:
+            wanted = ipaddress.ip_address(f"::ffff:{address}")
         for index, gid, kind in self.gids():
-            if gid == wanted and "v2" in kind:
+            if ipaddress.ip_address(gid) == wanted and "v2" in kind:
                 return index
         raise LookupError(f"no RoCEv2 GID {wanted} in {self.gids()}")
 
+    def ip(self, family=4):
+        return self.ip4 if family == 4 else self.ip6
+
     def set_mtu(self, mtu):
-        self.guest.check(f"ip link set {self.netdev} mtu {mtu}")
+        """The interface's MTU; the path MTU that goes with it is smaller."""
+        if mtu != self.mtu:
+            self.guest.check(f"ip link set {self.netdev} mtu {mtu}")
+            self.mtu = mtu
+
+    def counters(self):
+        """The RDMA port's hardware counters."""
+        text = self.guest.check(
+            f"cd /sys/class/infiniband/{self.ibdev}/ports/1/hw_counters && "
+            "grep -H . *")
+        return {name: int(value) for name, value in
+                (line.split(":") for line in text.splitlines())
+                if value.isdigit()}
 
 
 def bring_up(vm, number, driver="fakernic"):
@@ -143,13 +162,15 @@ def run_pair(server, client, server_command, client_command, listen=18515,
              timeout=60):
     """Run a server in one guest, then its client in another; a Pair.
 
-    LISTEN is the server's TCP port, or "cm" for an rdma_cm listener.
+    LISTEN is the server's TCP port, or "cm" for an rdma_cm listener, or a
+    shell command that succeeds once the server is ready.
     """
-    test = LISTENS_CM if listen == "cm" else LISTENS_TCP.format(port=listen)
+    test = (LISTENS_TCP.format(port=listen) if isinstance(listen, int) else
+            LISTENS_CM if listen == "cm" else listen)
     job = server.guest.start(server_command, timeout)
     ready = server.guest.run(
-        f"for i in $(seq 200); do {test} && exit 0; sleep 0.05; done; exit 1",
-        timeout)
+        f"for i in $(seq 300); do {test} && exit 0; kill -0 {job.pid} || exit 1;"
+        " sleep 0.05; done; exit 1", timeout)
     if not ready.ok:
         return Pair(job.wait() if job.poll() else job.poll() or ready, ready)
     answer = client.guest.run(client_command, timeout)
@@ -164,7 +185,7 @@ def run_pair(server, client, server_command, client_command, listen=18515,
 
 # ---- the usual tools -----------------------------------------------------
 
-def pingpong(kind, server, client, options="", family=4, timeout=90):
+def pingpong(kind, server, client, options="", family=4, timeout=45):
     """ibv_{rc,ud,…}_pingpong between two ports (or one with itself).
 
     FAMILY is that of the GIDs; its server listens for TCP on IPv4 only.
@@ -177,15 +198,77 @@ def pingpong(kind, server, client, options="", family=4, timeout=90):
         f"{options} {server.ip4}", 18515, timeout)
 
 
-def rping(server, client, count=10, size=64, family=4, timeout=90):
+def rping(server, client, count=10, size=64, family=4, timeout=45):
     """rping, which connects by rdma_cm and checks the bytes with -V."""
-    address = server.ip4 if family == 4 else server.ip6
-    common = f"-C {count} -S {size} -V -v -a {address}"
+    common = f"-C {count} -S {size} -V -v -a {server.ip(family)}"
     return run_pair(server, client, f"rping -s {common}", f"rping -c {common}",
                     "cm", timeout)
 
 
-def perftest(tool, server, client, options="", family=4, timeout=90):
+def udaddy(server, client, count=100, size=100, family=4, timeout=60):
+    """Datagrams there and back between two rdma_cm ids."""
+    common = f"udaddy -C {count} -S {size}"
+    return run_pair(
+        server, client, f"{common} -b {server.ip(family)}",
+        f"{common} -b {client.ip(family)} -s {server.ip(family)}", "cm",
+        timeout)
+
+
+GROUPS = {4: "239.7.7.7", 6: "ff12::7:7"}
+
+
+def mckey(receiver, sender, count=100, size=100, family=4, timeout=60):
+    """Datagrams to a multicast group; the receiver waits for all of them."""
+    common = f"mckey -m {GROUPS[family]} -C {count} -S {size}"
+    receiver.guest.check("rm -f /tmp/mckey.out")
+    return run_pair(
+        receiver, sender,
+        f"stdbuf -oL {common} -b {receiver.ip(family)} | tee /tmp/mckey.out; "
+        "exit ${PIPESTATUS[0]}",
+        f"{common} -s -b {sender.ip(family)}; code=$?; "
+        "sleep 0.3; exit $code",
+        "grep -q receiving /tmp/mckey.out", timeout)
+
+
+JOIN = """
+import ipaddress, socket, struct, sys, time
+group = ipaddress.ip_address(sys.argv[1])
+six = group.version == 6
+sock = socket.socket(socket.AF_INET6 if six else socket.AF_INET,
+                     socket.SOCK_DGRAM)
+index = struct.pack("@I" if six else "@4xI", socket.if_nametoindex(sys.argv[2]))
+sock.setsockopt(socket.IPPROTO_IPV6 if six else socket.IPPROTO_IP,
+                socket.IPV6_JOIN_GROUP if six else socket.IP_ADD_MEMBERSHIP,
+                group.packed + index)
+open("/tmp/joined", "w").close()
+time.sleep(1000)
+"""
+
+
+def join_group(port, group):
+    """A job that keeps a guest's IP layer in a multicast group."""
+    port.guest.write("/tmp/join.py", JOIN)
+    job = port.guest.start(
+        f"rm -f /tmp/joined; exec python3 /tmp/join.py {group} {port.netdev}",
+        1000)
+    port.guest.check("until [ -e /tmp/joined ]; do sleep 0.05; done")
+    return job
+
+
+def verify(kind, server, client, options="", family=4, timeout=45,
+           indexes=None):
+    """Every operation of a service with every byte compared: rdma_verify.
+
+    KIND is rc, uc, ud, or srq for RC whose receives are shared. INDEXES are
+    those of other GIDs than FAMILY's.
+    """
+    common = f"rdma_verify -t {kind} {options} -g "
+    indexes = indexes or [port.gid_index(family) for port in (server, client)]
+    return run_pair(server, client, f"{common}{indexes[0]}",
+                    f"{common}{indexes[1]} {server.ip4}", 18601, timeout)
+
+
+def perftest(tool, server, client, options="", family=4, timeout=45):
     """One of perftest's ib_{write,read,send}_{bw,lat} programs."""
     common = f"-F {options}"
     return run_pair(
@@ -203,6 +286,5 @@ def perftest_numbers(output):
 
 def line_of_text(server, client, text, family=4):
     """The program that writes a line into the server's memory."""
-    address = server.ip4 if family == 4 else server.ip6
     return run_pair(server, client, "rdma_line -s",
-                    f"rdma_line {address} '{text}'", 18600)
+                    f"rdma_line {server.ip(family)} '{text}'", 18600)
