@@ -42,11 +42,15 @@ int fakernic_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	struct fakernic_dev *dev = to_fakernic_dev(ibah->device);
 	struct fakernic_uresp_create_ah uresp = {};
 	struct fakernic_ah *ah = to_fakernic_ah(ibah);
+	int ret;
 
 	if (!(rdma_ah_get_ah_flags(init->ah_attr) & IB_AH_GRH)) {
-		ibdev_dbg(&dev->ibdev, "create AH: RoCE needs a GRH\n");
+		fakernic_dbg(dev, "create AH: RoCE needs a GRH\n");
 		return -EINVAL;
 	}
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	fakernic_fill_av(&ah->av, init->ah_attr);
 	if (!udata)
 		return 0;

@@ -230,7 +230,7 @@ int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 	/* A user may well free a region before the windows on it. */
 	if (ret != -EBUSY)
 		dev_err_ratelimited(&dev->pdev->dev,
-				    "object %#x cannot be freed by command %#x: %d\n",
-				    id, opcode, ret);
+				    "%s of object %#x fails: %d\n",
+				    fakernic_cmd_name(opcode), id, ret);
 	return ret;
 }

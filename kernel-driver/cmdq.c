@@ -23,25 +23,6 @@
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
 
-static const char *fakernic_cmd_status_name(u8 status)
-{
-	static const char * const names[] = {
-		[FAKERNIC_CMD_OK] = "ok",
-		[FAKERNIC_CMD_BAD_OPCODE] = "bad opcode",
-		[FAKERNIC_CMD_BAD_RESERVED] = "reserved field not zero",
-		[FAKERNIC_CMD_BAD_PARAM] = "bad parameter",
-		[FAKERNIC_CMD_BAD_ID] = "no such object",
-		[FAKERNIC_CMD_BAD_STATE] = "bad state",
-		[FAKERNIC_CMD_BUSY] = "busy",
-		[FAKERNIC_CMD_NO_RESOURCE] = "no resource left",
-		[FAKERNIC_CMD_BAD_PAGE_LIST] = "bad page list",
-		[FAKERNIC_CMD_DMA_ERROR] = "DMA error",
-		[FAKERNIC_CMD_UNSUPPORTED] = "unsupported",
-	};
-
-	return status < ARRAY_SIZE(names) ? names[status] : "unknown status";
-}
-
 static int fakernic_cmd_status_errno(u8 status)
 {
 	switch (status) {
@@ -282,8 +263,8 @@ static bool fakernic_cmdq_is_broken(struct fakernic_dev *dev, u16 opcode)
 	}
 	if (fakernic_read(dev, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL) {
 		code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
-		dev_err(device, "device has stopped at command %#x: %s\n",
-			opcode, fakernic_fatal_name(code));
+		dev_err(device, "device has stopped at command %s: %s\n",
+			fakernic_cmd_name(opcode), fakernic_fatal_name(code));
 		return true;
 	}
 	return false;
@@ -305,14 +286,15 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 		fakernic_cmdq_interrupt(dev);
 		if (try_wait_for_completion(&wait->done)) {
 			dev_warn_once(&dev->pdev->dev,
-				      "command %#x was answered without an interrupt\n",
-				      wait->opcode);
+				      "command %s was answered without an interrupt\n",
+				      fakernic_cmd_name(wait->opcode));
 			break;
 		}
 		if (time_after(jiffies, deadline)) {
 			dev_err(&dev->pdev->dev,
-				"no answer to command %#x within %d s\n",
-				wait->opcode, FAKERNIC_CMD_TIMEOUT_MS / 1000);
+				"no answer to command %s within %d s\n",
+				fakernic_cmd_name(wait->opcode),
+				FAKERNIC_CMD_TIMEOUT_MS / 1000);
 		} else if (!fakernic_cmdq_is_broken(dev, wait->opcode)) {
 			continue;
 		}
@@ -354,8 +336,10 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 	if (ret)
 		return ret;
 	if (wait.status != FAKERNIC_CMD_OK)
-		dev_dbg(device, "command %#x refused: %s, at byte %u\n",
-			opcode, fakernic_cmd_status_name(wait.status),
-			wait.detail);
+		dev_dbg_ratelimited(device, "%s refused: %s, at byte %u %s\n",
+				    fakernic_cmd_name(opcode),
+				    fakernic_cmd_status_name(wait.status),
+				    wait.detail,
+				    fakernic_cmd_field(opcode, wait.detail));
 	return fakernic_cmd_status_errno(wait.status);
 }

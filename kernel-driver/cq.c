@@ -103,9 +103,9 @@ static void fakernic_cq_fail(struct fakernic_cq_hw *hw)
 		.element.cq = &cq->ibcq,
 	};
 
-	ibdev_dbg(cq->ibcq.device,
-		  "CQ %#x: overrun, or its memory cannot be reached\n",
-		  hw->cqn);
+	fakernic_dbg(hw->dev,
+		     "CQ %#x: overrun, or its memory cannot be reached\n",
+		     hw->cqn);
 	if (cq->ibcq.event_handler)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
 }
@@ -130,8 +130,7 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 	    ureq.log_depth < FAKERNIC_CQ_LOG_DEPTH_MIN ||
 	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
 	    attr->cqe > 1U << ureq.log_depth) {
-		ibdev_dbg(&dev->ibdev,
-			  "create CQ: log depth %u for %u entries\n",
+		fakernic_dbg(dev, "create CQ: log depth %u for %u entries\n",
 			  ureq.log_depth, attr->cqe);
 		return -EINVAL;
 	}
@@ -200,7 +199,7 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 			    IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN))
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > dev->ibdev.attrs.max_cqe) {
-		ibdev_dbg(&dev->ibdev, "create CQ: %u entries, limit %d\n",
+		fakernic_dbg(dev, "create CQ: %u entries, limit %d\n",
 			  attr->cqe, dev->ibdev.attrs.max_cqe);
 		return -EINVAL;
 	}
@@ -263,8 +262,8 @@ int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	    ureq.log_depth < FAKERNIC_CQ_LOG_DEPTH_MIN ||
 	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || cqe < 1 ||
 	    cqe > dev->ibdev.attrs.max_cqe || cqe > 1 << ureq.log_depth) {
-		ibdev_dbg(&dev->ibdev,
-			  "resize CQ %#x: log depth %u for %d entries\n",
+		fakernic_dbg(dev,
+			     "resize CQ %#x: log depth %u for %d entries\n",
 			  cq->hw.cqn, ureq.log_depth, cqe);
 		return -EINVAL;
 	}
@@ -402,6 +401,10 @@ static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 	wc->status = fakernic_wc_status(cqe->status);
 	wc->opcode = fakernic_wc_opcode(cqe->opcode);
 	wc->vendor_err = le16_to_cpu(cqe->vendor_err);
+	if (wc->status && wc->status != IB_WC_WR_FLUSH_ERR)
+		fakernic_dbg(cq->hw.dev, "QP %#x: %s: %s\n", qp->hw.qpn,
+			     ib_wc_status_msg(wc->status),
+			     fakernic_vendor_name(wc->vendor_err));
 	if (recv)
 		fakernic_wc_recv(qp, wc, cqe);
 	else

@@ -130,8 +130,9 @@ static int fakernic_query_device(struct ib_device *ibdev,
 	struct fakernic_uresp_query_device uresp = {};
 	int ret;
 
-	if (udata->inlen && !ib_is_udata_cleared(udata, 0, udata->inlen))
-		return -EINVAL;
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	fakernic_fill_device_attr(dev, attr);
 	if (!udata->outlen)
 		return 0;

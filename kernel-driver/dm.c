@@ -104,13 +104,13 @@ static int fakernic_check_dm(struct fakernic_dev *dev,
 {
 	if (!attr->length || attr->alignment > FAKERNIC_DM_LOG_ALIGN_MAX ||
 	    attr->flags) {
-		ibdev_dbg(&dev->ibdev,
-			  "alloc DM: %llu bytes, log alignment %u, flags %#x\n",
+		fakernic_dbg(dev,
+			     "alloc DM: %llu bytes, log alignment %u, flags %#x\n",
 			  attr->length, attr->alignment, attr->flags);
 		return -EINVAL;
 	}
 	if (attr->length > dev->ibdev.attrs.max_dm_size) {
-		ibdev_dbg(&dev->ibdev, "alloc DM: %llu bytes of %llu\n",
+		fakernic_dbg(dev, "alloc DM: %llu bytes of %llu\n",
 			  attr->length, dev->ibdev.attrs.max_dm_size);
 		return -ENOMEM;
 	}

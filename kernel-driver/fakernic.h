@@ -5,6 +5,7 @@
  *
  * Layers, each of which calls only those above it:
  *
+ *	explain		the device's numbers in words
  *	regs		BAR0, reset, version handshake
  *	cmdq, cmd	commands
  *	pages		queue memory, page lists
@@ -73,6 +74,20 @@
 #define FAKERNIC_KERNEL_UAR	0
 #define FAKERNIC_EQ_ASYNC	0
 #define FAKERNIC_EQ_COMPLETION	1	/* the first of them */
+
+/* These counters are the device's own; all others are the port's. */
+#define FAKERNIC_DEVICE_STAT_FIRST	FAKERNIC_STAT_DOORBELL_DROPPED
+#define FAKERNIC_DEVICE_STAT_LAST	FAKERNIC_STAT_COMMANDS_FAILED
+#define FAKERNIC_DEVICE_STAT_COUNT					\
+	(FAKERNIC_DEVICE_STAT_LAST - FAKERNIC_DEVICE_STAT_FIRST + 1)
+#define FAKERNIC_PORT_STAT_COUNT					\
+	(FAKERNIC_STAT_COUNT - FAKERNIC_DEVICE_STAT_COUNT)
+
+static inline bool fakernic_stat_is_devices(int stat)
+{
+	return stat >= FAKERNIC_DEVICE_STAT_FIRST &&
+	       stat <= FAKERNIC_DEVICE_STAT_LAST;
+}
 
 /*
  * A ring and, behind it, its doorbell record, in memory of the kernel: one
@@ -323,6 +338,10 @@ struct fakernic_dev {
 	struct work_struct port_work;	/* the link changed */
 };
 
+/* What a user did wrong: told on request, and not without end. */
+#define fakernic_dbg(dev, ...)						\
+	ibdev_dbg_ratelimited(&(dev)->ibdev, __VA_ARGS__)
+
 static inline struct fakernic_dev *to_fakernic_dev(struct ib_device *ibdev)
 {
 	return container_of(ibdev, struct fakernic_dev, ibdev);
@@ -420,7 +439,13 @@ int fakernic_negotiate(struct fakernic_dev *dev);
 int fakernic_reset_device(struct fakernic_dev *dev);
 void fakernic_stop_device(struct fakernic_dev *dev);
 bool fakernic_is_gone(struct fakernic_dev *dev);
+
+/* explain.c */
 const char *fakernic_fatal_name(u32 code);
+const char *fakernic_cmd_status_name(u8 status);
+const char *fakernic_cmd_name(u16 opcode);
+const char *fakernic_cmd_field(u16 opcode, u32 offset);
+const char *fakernic_vendor_name(u32 code);
 
 /* cmdq.c */
 int fakernic_cmdq_init(struct fakernic_dev *dev);
@@ -554,6 +579,7 @@ void fakernic_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
 void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext);
 int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
 		       struct ib_udata *udata);
+int fakernic_check_no_ureq(struct fakernic_dev *dev, struct ib_udata *udata);
 
 /* pd.c */
 int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory regions: all of DMA space for the kernel, pinned user memory, dma-bufs,
- * and regions whose pages a REG_MR work request tells (IBTA 10.6.3, 10.6.4).
+ * Memory regions: all of DMA space for the kernel, pinned user memory and
+ * dma-bufs, and regions whose pages a REG_MR work request tells (IBTA 10.6.3, 10.6.4).
  * lkey and rkey are one number; its low byte changes from one region to the
  * next so that a stale key is found out.
  */
@@ -27,7 +27,7 @@ static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
 		known |= FAKERNIC_ACCESS_FLUSH_GLOBAL |
 			 FAKERNIC_ACCESS_FLUSH_PERSISTENT;
 	if (access & ~known) {
-		ibdev_dbg(&dev->ibdev, "MR: access %#x is not supported\n",
+		fakernic_dbg(dev, "MR: access %#x is not supported\n",
 			  access & ~known);
 		return -EOPNOTSUPP;
 	}
@@ -101,8 +101,7 @@ static int fakernic_check_persistent(struct fakernic_dev *dev,
 				      IORES_DESC_PERSISTENT_MEMORY) ==
 		    REGION_INTERSECTS)
 			continue;
-		ibdev_dbg(&dev->ibdev,
-			  "MR: %#lx is not all persistent memory\n",
+		fakernic_dbg(dev, "MR: %#lx is not all persistent memory\n",
 			  umem->address);
 		return -EINVAL;
 	}
@@ -113,7 +112,7 @@ static int fakernic_check_length(struct fakernic_dev *dev, u64 length)
 {
 	if (length && length <= dev->ibdev.attrs.max_mr_size)
 		return 0;
-	ibdev_dbg(&dev->ibdev, "MR: length %#llx\n", length);
+	fakernic_dbg(dev, "MR: length %#llx\n", length);
 	return -EINVAL;
 }
 
@@ -128,8 +127,8 @@ static int fakernic_list_mr(struct fakernic_dev *dev, struct ib_umem *umem,
 
 	page_size = ib_umem_find_best_pgsz(umem, page_sizes, iova);
 	if (!page_size) {
-		ibdev_dbg(&dev->ibdev,
-			  "MR: address and iova %#llx do not share their offset in a page\n",
+		fakernic_dbg(dev,
+			     "MR: address and iova %#llx do not share their offset in a page\n",
 			  iova);
 		return -EINVAL;
 	}
@@ -151,7 +150,7 @@ static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
 		return ERR_PTR(ret);
 	umem = ib_umem_get(&dev->ibdev, start, length, access);
 	if (IS_ERR(umem)) {
-		ibdev_dbg(&dev->ibdev, "MR: %#llx, %#llx bytes: %ld\n", start,
+		fakernic_dbg(dev, "MR: %#llx, %#llx bytes: %ld\n", start,
 			  length, PTR_ERR(umem));
 		return umem;
 	}
@@ -196,10 +195,11 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	};
 	struct fakernic_page_table table;
 	struct ib_umem *umem;
+	int ret;
 
-	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0,
-							  udata->inlen))
-		return ERR_PTR(-EINVAL);
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ERR_PTR(ret);
 	umem = fakernic_pin_user_mr(dev, start, length, iova, access, &table,
 				    &req.pages);
 	if (IS_ERR(umem))
@@ -234,7 +234,7 @@ struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 	dmabuf = ib_umem_dmabuf_get_pinned(&dev->ibdev, offset, length, fd,
 					   access);
 	if (IS_ERR(dmabuf)) {
-		ibdev_dbg(&dev->ibdev, "MR: dma-buf %d, %#llx, %#llx: %ld\n",
+		fakernic_dbg(dev, "MR: dma-buf %d, %#llx, %#llx: %ld\n",
 			  fd, offset, length, PTR_ERR(dmabuf));
 		return ERR_CAST(dmabuf);
 	}
@@ -285,10 +285,13 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 
 	if (flags & ~IB_MR_REREG_SUPPORTED || !mr->umem ||
 	    mr->umem->is_dmabuf) {
-		ibdev_dbg(&dev->ibdev, "rereg MR %#x: flags %#x\n",
+		fakernic_dbg(dev, "rereg MR %#x: flags %#x\n",
 			  ibmr->lkey, flags);
 		return ERR_PTR(-EOPNOTSUPP);
 	}
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ERR_PTR(ret);
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
 	/* Memory pinned for reading must be pinned again to be written. */

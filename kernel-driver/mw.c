@@ -11,7 +11,11 @@ int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	struct fakernic_dev *dev = to_fakernic_dev(ibmw->device);
 	u8 type = ibmw->type == IB_MW_TYPE_1 ? FAKERNIC_MW_TYPE_1 :
 					       FAKERNIC_MW_TYPE_2B;
+	int ret;
 
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	return fakernic_cmd_create_mw(dev, to_fakernic_pd(ibmw->pd)->pdn, type,
 				      atomic_inc_return(&dev->key_tag),
 				      &ibmw->rkey);

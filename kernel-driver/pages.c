@@ -203,14 +203,14 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 	int ret;
 
 	if (!va || va & (FAKERNIC_PAGE_SIZE - 1)) {
-		ibdev_dbg(&dev->ibdev,
-			  "queue memory at %#llx is not page aligned\n", va);
+		fakernic_dbg(dev,
+			     "queue memory at %#llx is not page aligned\n", va);
 		return ERR_PTR(-EINVAL);
 	}
 	umem = ib_umem_get(&dev->ibdev, va, size, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(umem)) {
-		ibdev_dbg(&dev->ibdev,
-			  "queue memory at %#llx, %zu bytes, cannot be pinned: %ld\n",
+		fakernic_dbg(dev,
+			     "queue memory at %#llx, %zu bytes, cannot be pinned: %ld\n",
 			  va, size, PTR_ERR(umem));
 		return umem;
 	}

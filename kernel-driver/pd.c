@@ -12,6 +12,9 @@ int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	struct fakernic_pd *pd = to_fakernic_pd(ibpd);
 	int ret;
 
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_PD, &pd->pdn);
 	if (ret || !udata)
 		return ret;
@@ -32,8 +35,13 @@ int fakernic_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 
 int fakernic_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 {
-	return fakernic_cmd_alloc(to_fakernic_dev(ibxrcd->device),
-				  FAKERNIC_CMD_ALLOC_XRCD,
+	struct fakernic_dev *dev = to_fakernic_dev(ibxrcd->device);
+	int ret;
+
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
+	return fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_XRCD,
 				  &to_fakernic_xrcd(ibxrcd)->xrcdn);
 }
 

@@ -104,8 +104,11 @@ static void fakernic_qp_event(struct fakernic_qp_hw *hw, u8 type, u32 data)
 
 	if (fakernic_qp_ib_event(type, &event.event))
 		return;
-	ibdev_dbg(qp->ibqp.device, "QP %#x: %s, vendor error %u\n", hw->qpn,
-		  ib_event_msg(event.event), data);
+	if (data)
+		fakernic_dbg(to_fakernic_dev(qp->ibqp.device),
+			     "QP %#x: %s: %s\n", hw->qpn,
+			     ib_event_msg(event.event),
+			     fakernic_vendor_name(data));
 	if (qp->ibqp.event_handler)
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 }
@@ -160,8 +163,8 @@ static int fakernic_check_cap(struct fakernic_dev *dev,
 	    cap->max_send_sge > limit->max_send_sge ||
 	    cap->max_recv_sge > limit->max_recv_sge ||
 	    cap->max_inline_data > le32_to_cpu(dev->caps.max_inline)) {
-		ibdev_dbg(&dev->ibdev,
-			  "create QP: %u/%u WRs, %u/%u SGEs, %u bytes inline are beyond the limits\n",
+		fakernic_dbg(dev,
+			     "create QP: %u/%u WRs, %u/%u SGEs, %u bytes inline are beyond the limits\n",
 			  cap->max_send_wr, cap->max_recv_wr,
 			  cap->max_send_sge, cap->max_recv_sge,
 			  cap->max_inline_data);
@@ -222,8 +225,8 @@ static int fakernic_check_create_qp(struct fakernic_dev *dev,
 		  attr->srq :
 		  ureq->rq_va || ureq->rq_log_stride ||
 		  (attr->cap.max_recv_wr && !attr->srq))) {
-		ibdev_dbg(&dev->ibdev,
-			  "create QP: log depths %u, %u, log stride %u, or a reserved field\n",
+		fakernic_dbg(dev,
+			     "create QP: log depths %u, %u, log stride %u, or a reserved field\n",
 			  ureq->sq_log_depth, ureq->rq_log_depth,
 			  ureq->rq_log_stride);
 		return -EINVAL;
@@ -419,13 +422,13 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	int ret;
 
 	if (attr->create_flags) {
-		ibdev_dbg(&dev->ibdev, "create QP: flags %#x\n",
+		fakernic_dbg(dev, "create QP: flags %#x\n",
 			  attr->create_flags);
 		return -EOPNOTSUPP;
 	}
 	ret = fakernic_qp_type(dev, attr, udata);
 	if (ret < 0) {
-		ibdev_dbg(&dev->ibdev, "create QP: type %d\n", attr->qp_type);
+		fakernic_dbg(dev, "create QP: type %d\n", attr->qp_type);
 		return ret;
 	}
 	qp->type = ret;
@@ -550,8 +553,8 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 
 	if (!ib_modify_qp_is_ok(old, new, qp->ibqp.qp_type,
 				fakernic_core_mask(mask, new))) {
-		ibdev_dbg(&dev->ibdev,
-			  "modify QP %#x: state %d to %d with mask %#x\n",
+		fakernic_dbg(dev,
+			     "modify QP %#x: state %d to %d with mask %#x\n",
 			  qp->hw.qpn, old, new, mask);
 		return -EINVAL;
 	}
@@ -559,8 +562,13 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	ret = fakernic_cmd_modify_qp(dev, &req);
 	/* A dead device has stopped all QPs; let their users end, too. */
 	if (ret && READ_ONCE(dev->dead) &&
-	    (new == IB_QPS_ERR || new == IB_QPS_RESET))
+	    (new == IB_QPS_ERR || new == IB_QPS_RESET)) {
 		ret = 0;
+		/* Who drains a QP with an SRQ waits for this. */
+		if (new == IB_QPS_ERR && qp->ibqp.srq)
+			fakernic_qp_event(&qp->hw,
+					  FAKERNIC_EVENT_LAST_WQE_REACHED, 0);
+	}
 	if (ret)
 		return ret;
 	if (new == IB_QPS_RESET && qp->sq.queue.ring)
@@ -576,8 +584,11 @@ int fakernic_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	struct fakernic_qp *qp = to_fakernic_qp(ibqp);
 	int ret;
 
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	if (mask & ~FAKERNIC_QP_MASK) {
-		ibdev_dbg(&dev->ibdev, "modify QP %#x: attributes %#x\n",
+		fakernic_dbg(dev, "modify QP %#x: attributes %#x\n",
 			  qp->hw.qpn, mask & ~FAKERNIC_QP_MASK);
 		return -EOPNOTSUPP;
 	}

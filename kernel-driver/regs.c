@@ -113,23 +113,3 @@ void fakernic_stop_device(struct fakernic_dev *dev)
 	/* The read pushes the posted write to the device. */
 	fakernic_read(dev, FAKERNIC_REG_STATUS);
 }
-
-const char *fakernic_fatal_name(u32 code)
-{
-	switch (code) {
-	case FAKERNIC_FATAL_NONE:
-		return "none";
-	case FAKERNIC_FATAL_CMDQ_ADDRESS:
-		return "command queue address";
-	case FAKERNIC_FATAL_CMDQ_DEPTH:
-		return "command queue depth";
-	case FAKERNIC_FATAL_FEATURES:
-		return "features not offered";
-	case FAKERNIC_FATAL_CMDQ_OVERRUN:
-		return "command queue overrun";
-	case FAKERNIC_FATAL_CMDQ_DMA:
-		return "command queue DMA";
-	default:
-		return "unknown";
-	}
-}

@@ -59,6 +59,9 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	for (; wr; wr = wr->next) {
 		ret = fakernic_post_recv_one(rq, wr);
 		if (ret) {
+			fakernic_dbg(dev, "QP %#x: receive of %d SGEs: %s\n",
+				     qp->hw.qpn, wr->num_sge,
+				     ret == -ENOMEM ? "queue full" : "refused");
 			*bad_wr = wr;
 			break;
 		}

@@ -118,8 +118,13 @@ static int fakernic_put_segment(const struct fakernic_qp *qp,
 	struct fakernic_sq_hdr *hdr = &wqe->hdr;
 
 	if (datagram && wr->opcode != IB_WR_SEND &&
-	    wr->opcode != IB_WR_SEND_WITH_IMM)
-		return -EINVAL;
+	    wr->opcode != IB_WR_SEND_WITH_IMM) {
+		/* ib_drain_sq() posts a WRITE to any QP, to be flushed. */
+		if (READ_ONCE(qp->state) != IB_QPS_ERR)
+			return -EINVAL;
+		hdr->opcode = FAKERNIC_SQ_NOP;
+		return sizeof(*hdr);
+	}
 	switch (wr->opcode) {
 	case IB_WR_SEND_WITH_IMM:
 		hdr->opcode = FAKERNIC_SQ_SEND_IMM;
@@ -234,7 +239,8 @@ static int fakernic_build_wqe(const struct fakernic_qp *qp,
 	if (size < 0)
 		return size;
 	if (wqe->hdr.opcode != FAKERNIC_SQ_REG_MR &&
-	    wqe->hdr.opcode != FAKERNIC_SQ_LOCAL_INV) {
+	    wqe->hdr.opcode != FAKERNIC_SQ_LOCAL_INV &&
+	    wqe->hdr.opcode != FAKERNIC_SQ_NOP) {
 		if (wr->send_flags & IB_SEND_INLINE)
 			size = fakernic_put_inline(qp, wqe, size, wr);
 		else
@@ -292,6 +298,9 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	for (; wr; wr = wr->next) {
 		ret = fakernic_post_send_one(qp, wr);
 		if (ret) {
+			fakernic_dbg(dev, "QP %#x: send of opcode %d, %d SGEs: %s\n",
+				     qp->hw.qpn, wr->opcode, wr->num_sge,
+				     ret == -ENOMEM ? "queue full" : "refused");
 			*bad_wr = wr;
 			break;
 		}

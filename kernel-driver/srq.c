@@ -21,15 +21,14 @@ static int fakernic_check_srq(struct fakernic_dev *dev,
 			break;
 		fallthrough;
 	default:
-		ibdev_dbg(&dev->ibdev, "create SRQ: type %d\n",
+		fakernic_dbg(dev, "create SRQ: type %d\n",
 			  attr->srq_type);
 		return -EOPNOTSUPP;
 	}
 	if (!attr->attr.max_wr || attr->attr.max_wr > limit->max_srq_wr ||
 	    attr->attr.max_sge > limit->max_srq_sge ||
 	    attr->attr.srq_limit > attr->attr.max_wr) {
-		ibdev_dbg(&dev->ibdev,
-			  "create SRQ: %u WRs, %u SGEs, limit %u\n",
+		fakernic_dbg(dev, "create SRQ: %u WRs, %u SGEs, limit %u\n",
 			  attr->attr.max_wr, attr->attr.max_sge,
 			  attr->attr.srq_limit);
 		return -EINVAL;
@@ -88,8 +87,7 @@ static int fakernic_create_user_srq(struct fakernic_dev *dev,
 	    attr->attr.max_wr > 1U << ureq.log_depth ||
 	    ureq.log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
 	    ureq.log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX) {
-		ibdev_dbg(&dev->ibdev,
-			  "create SRQ: log depth %u, log stride %u\n",
+		fakernic_dbg(dev, "create SRQ: log depth %u, log stride %u\n",
 			  ureq.log_depth, ureq.log_stride);
 		return -EINVAL;
 	}
@@ -209,8 +207,8 @@ static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
 	    ureq->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || !max_wr ||
 	    max_wr > dev->ibdev.attrs.max_srq_wr ||
 	    max_wr > 1U << ureq->log_depth) {
-		ibdev_dbg(&dev->ibdev,
-			  "resize SRQ %#x: log depth %u for %u receives\n",
+		fakernic_dbg(dev,
+			     "resize SRQ %#x: log depth %u for %u receives\n",
 			  srq->srqn, ureq->log_depth, max_wr);
 		return -EINVAL;
 	}
@@ -257,7 +255,7 @@ int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	};
 
 	if (mask & ~(IB_SRQ_LIMIT | IB_SRQ_MAX_WR)) {
-		ibdev_dbg(&dev->ibdev, "modify SRQ %#x: attributes %#x\n",
+		fakernic_dbg(dev, "modify SRQ %#x: attributes %#x\n",
 			  srq->srqn, mask);
 		return -EINVAL;
 	}
@@ -313,8 +311,11 @@ void fakernic_srq_event(struct fakernic_srq *srq, u8 type, u32 data)
 		.element.srq = &srq->ibsrq,
 	};
 
-	ibdev_dbg(srq->ibsrq.device, "SRQ %#x: %s, vendor error %u\n",
-		  srq->srqn, ib_event_msg(event.event), data);
+	if (event.event == IB_EVENT_SRQ_ERR)
+		fakernic_dbg(to_fakernic_dev(srq->ibsrq.device),
+			     "SRQ %#x: %s: %s\n", srq->srqn,
+			     ib_event_msg(event.event),
+			     fakernic_vendor_name(data));
 	if (srq->ibsrq.event_handler)
 		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
 }

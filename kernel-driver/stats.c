@@ -87,20 +87,6 @@ int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
 	return count < 0 ? count : 0;
 }
 
-/* The device's own counters are these; all others are the port's. */
-#define FAKERNIC_DEVICE_STAT_FIRST	FAKERNIC_STAT_DOORBELL_DROPPED
-#define FAKERNIC_DEVICE_STAT_LAST	FAKERNIC_STAT_COMMANDS_FAILED
-#define FAKERNIC_DEVICE_STAT_COUNT					\
-	(FAKERNIC_DEVICE_STAT_LAST - FAKERNIC_DEVICE_STAT_FIRST + 1)
-#define FAKERNIC_PORT_STAT_COUNT					\
-	(FAKERNIC_STAT_COUNT - FAKERNIC_DEVICE_STAT_COUNT)
-
-static bool fakernic_stat_is_devices(int stat)
-{
-	return stat >= FAKERNIC_DEVICE_STAT_FIRST &&
-	       stat <= FAKERNIC_DEVICE_STAT_LAST;
-}
-
 static struct rdma_stat_desc fakernic_port_stats[FAKERNIC_PORT_STAT_COUNT];
 static struct rdma_stat_desc fakernic_device_stats[FAKERNIC_DEVICE_STAT_COUNT];
 
@@ -132,13 +118,14 @@ struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev)
 int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			  u32 port, int index)
 {
+	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
 	u64 *values;
 	int i, ret, n = 0;
 
 	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
 	if (!values)
 		return -ENOMEM;
-	ret = fakernic_read_stats(to_fakernic_dev(ibdev), values);
+	ret = fakernic_read_stats(dev, values);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (fakernic_stat_is_devices(i) == !port)
 			stats->value[n++] = values[i];

@@ -20,18 +20,29 @@ int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
 		       struct ib_udata *udata)
 {
 	if (udata->inlen < size) {
-		ibdev_dbg(&dev->ibdev, "request of %zu bytes, %zu needed\n",
+		fakernic_dbg(dev, "request of %zu bytes, %zu needed\n",
 			  udata->inlen, size);
 		return -EINVAL;
 	}
 	if (udata->inlen > size &&
 	    !ib_is_udata_cleared(udata, size, udata->inlen - size)) {
-		ibdev_dbg(&dev->ibdev,
-			  "request of %zu bytes is not zero behind %zu\n",
+		fakernic_dbg(dev,
+			     "request of %zu bytes is not zero behind %zu\n",
 			  udata->inlen, size);
 		return -EOPNOTSUPP;
 	}
 	return ib_copy_from_udata(ureq, udata, size);
+}
+
+/* For verbs that have no request of their own in the ABI. */
+int fakernic_check_no_ureq(struct fakernic_dev *dev, struct ib_udata *udata)
+{
+	if (!udata || !udata->inlen ||
+	    ib_is_udata_cleared(udata, 0, udata->inlen))
+		return 0;
+	fakernic_dbg(dev, "request of %zu bytes, none known\n",
+		     udata->inlen);
+	return -EOPNOTSUPP;
 }
 
 /* Lets a context map pages of BAR2. Ends with rdma_user_mmap_entry_remove(). */
@@ -126,8 +137,8 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE)
 		return -EOPNOTSUPP;
 	if (udata->outlen < sizeof(uresp)) {
-		ibdev_dbg(&dev->ibdev,
-			  "alloc context: response of %zu bytes, %zu needed\n",
+		fakernic_dbg(dev,
+			     "alloc context: response of %zu bytes, %zu needed\n",
 			  udata->outlen, sizeof(uresp));
 		return -EINVAL;
 	}
@@ -194,8 +205,9 @@ int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 
 	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
 	if (!rdma_entry) {
-		ibdev_dbg(ibucontext->device, "mmap: nothing at page %#lx\n",
-			  vma->vm_pgoff);
+		fakernic_dbg(to_fakernic_dev(ibucontext->device),
+			     "mmap: nothing of that size at page %#lx\n",
+			     vma->vm_pgoff);
 		return -EINVAL;
 	}
 	entry = container_of(rdma_entry, struct fakernic_mmap_entry,
