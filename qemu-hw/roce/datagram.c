@@ -52,10 +52,6 @@ static uint16_t roce_datagram_judge(Roce *r, RoceSend *send)
                                     FAKERNIC_VENDOR_LENGTH);
     }
     send->length = (uint32_t)length;
-    if (!roce_path_av_valid(r, &wr->ud.av)) {
-        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                                    FAKERNIC_VENDOR_GID_INDEX);
-    }
     return 0;
 }
 

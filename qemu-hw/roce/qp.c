@@ -386,6 +386,7 @@ static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
     uint32_t sends = roce_qp_reliable(qp) ? r->limits.max_sends : 1;
 
     if (qp->init.has_sq && !roce_sendq_init(&qp->sq, sends)) {
+        /* Not reached by tests: out of memory. */
         return false;
     }
     if (responder && r->limits.max_rd_atomic > 0) {
@@ -428,6 +429,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
     }
     qp = calloc(1, sizeof(*qp));
     if (!qp) {
+        /* Not reached by tests: out of memory. */
         return FAKERNIC_CMD_NO_RESOURCE;
     }
     qp->qpn = number;
@@ -440,6 +442,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
     qp->rx.srqn = init->srqn;
     qp->rx.cqn = init->recv_cqn;
     if (!roce_qp_allocate(r, qp)) {
+        /* Not reached by tests: out of memory. */
         roce_sendq_free(&qp->sq);
         free(qp);
         return FAKERNIC_CMD_NO_RESOURCE;

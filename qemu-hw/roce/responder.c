@@ -529,6 +529,7 @@ static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
     case ROCE_OP_FLUSH:
         return roce_responder_flush(r, now, qp, packet);
     default:
+        /* Not reached: a connected QP is given no other requests. */
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_OPCODE);
     }

@@ -7,13 +7,11 @@
  */
 #include "engine.h"
 
+/* These two are not called behind a fatal NAK: the responder hears no more. */
 void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
 {
     RoceResponder *rs = &qp->rs;
 
-    if (rs->owed == ROCE_OWED_FATAL) {
-        return;
-    }
     rs->owed = ROCE_OWED_ACK;
     rs->owed_psn = psn;
     roce_sched_ready(r, qp);
@@ -23,9 +21,6 @@ void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn)
 {
     RoceResponder *rs = &qp->rs;
 
-    if (rs->owed == ROCE_OWED_FATAL) {
-        return;
-    }
     rs->owed = ROCE_OWED_NAK;
     rs->owed_psn = psn;
     rs->syndrome = syndrome;

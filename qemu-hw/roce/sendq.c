@@ -237,6 +237,7 @@ bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress)
         }
         end = roce_psn_sub(roce_send_end(send), old);
         if (end == 0 || roce_psn_sub(sq->una, old) >= end) {
+            /* Not reached: who completes an entry takes it off at once. */
             continue;
         }
         if (send->answered) {

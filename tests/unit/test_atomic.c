@@ -105,6 +105,8 @@ static void plain(void)
     CHECK_EQ(roce_atomic_result(&op, 3), 3);
     op.opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD;
     CHECK_EQ(roce_atomic_result(&op, UINT64_MAX), 6);
+    op.opcode = FAKERNIC_SQ_SEND;       /* not an atomic: changes nothing */
+    CHECK_EQ(roce_atomic_result(&op, 77), 77);
 }
 
 /* ---- on the wire ------------------------------------------------------------ */

@@ -101,6 +101,32 @@ static void refused_datagrams_and_frames(void)
     }
 }
 
+/* Of connected QPs, where the host let a bad WQE pass. */
+static void refused_requests(void)
+{
+    static const uint8_t types[] = {
+        FAKERNIC_QP_RC, FAKERNIC_QP_UC, FAKERNIC_QP_XRC_INI,
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(types); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, types[i]);
+        wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+        wr.sge_count = FAKERNIC_SGE_MAX + 1;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_LOC_QP_OP_ERR);
+        CHECK_EQ(p.a.host->completions[0].vendor_err,
+                 FAKERNIC_VENDOR_SQ_FORMAT);
+        CHECK_EQ(pair_state(&p.a), types[i] == FAKERNIC_QP_UC
+                                       ? FAKERNIC_QPS_SQE : FAKERNIC_QPS_ERR);
+        pair_free(&p);
+    }
+}
+
 /* A receive that is at fault itself fails the QP. */
 static void receives_at_fault(void)
 {
@@ -457,6 +483,7 @@ static void answer_without_a_place(void)
 
 static const Test tests[] = {
     TEST(refused_datagrams_and_frames),
+    TEST(refused_requests),
     TEST(receives_at_fault),
     TEST(nops_and_inline),
     TEST(datagram_beyond_the_port),

@@ -604,6 +604,30 @@ static void responder_enforces_max_dest_rd_atomic(void)
     pair_free(&p);
 }
 
+/* The count of resources ever taken starts over, without losing any. */
+static void resources_are_counted_for_ever(void)
+{
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, rc_service);
+    p.b.r->qps[p.b.qpn]->rs.res_pi = 0x3ffffffe;
+    pair_fill(p.b.memory, 1000, 4);
+    pair_lose(&p.b, 3);
+    for (i = 0; i < 6; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 8 * i, 8);
+        pair_send(&p, &p.a, &wr);
+    }
+    pair_run_until(&p, 1000000000);
+    for (i = 0; i < 6; i++) {
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
+    }
+    CHECK_MEM(p.a.memory, p.b.memory, 48);
+    CHECK(p.b.r->qps[p.b.qpn]->rs.res_pi < 100);
+    pair_free(&p);
+}
+
 static void fence_waits_for_reads(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -1017,6 +1041,7 @@ static const Test tests[] = {
     TEST(read_resumes_where_it_broke),
     TEST(reads_are_limited_to_max_rd_atomic),
     TEST(responder_enforces_max_dest_rd_atomic),
+    TEST(resources_are_counted_for_ever),
     TEST(fence_waits_for_reads),
     TEST(packets_in_flight_are_bounded),
     TEST(malformed_requests_are_refused),
