@@ -7,20 +7,6 @@ import time
 from fakernic_test import rdma
 
 
-def resources(port):
-    """The counts of `rdma resource`, without those of the kernel's own."""
-    text = port.guest.check(f"rdma resource show {port.ibdev}")
-    return dict(re.findall(r"\b(pd|cq|qp|cm_id|mr|ctx|srq) (\d+)", text))
-
-
-def wait_for_resources(port, wanted):
-    """Until they are as WANTED: the kernel cleans up after an exit."""
-    deadline = time.monotonic() + 20
-    while (found := resources(port)) != wanted:
-        assert time.monotonic() < deadline, f"{found} is left of {wanted}"
-        time.sleep(0.2)
-
-
 def test_bad_requests_get_the_right_completion(ports):
     """Wrong keys, bounds, rights and peers: rdma_faults judges each."""
     result = ports[0].guest.run("rdma_faults", 200)
@@ -30,7 +16,7 @@ def test_bad_requests_get_the_right_completion(ports):
 
 def test_killed_application_leaves_nothing(ports):
     a, b = ports
-    before = [resources(port) for port in ports]
+    before = [rdma.resources(port) for port in ports]
     server = a.guest.start(
         f"ib_write_bw -d {a.ibdev} -x {a.gid_index()} -F -D 60", 100)
     a.guest.check("until ss -Hltn 'sport = :18515' | grep -q .; "
@@ -44,14 +30,14 @@ def test_killed_application_leaves_nothing(ports):
     a.guest.run("pkill -9 ib_write_bw")     # it may have noticed already
     assert not server.wait().ok
     for port, counts in zip(ports, before):
-        wait_for_resources(port, counts)
+        rdma.wait_for_resources(port, counts)
     rdma.pingpong("rc", a, b, "-n 100").check()
 
 
 def test_peer_killed_while_receiving_ends_the_sender(ports):
     """The sender of a vanished peer gets an error, and does not hang."""
     a, b = ports
-    before = [resources(port) for port in ports]
+    before = [rdma.resources(port) for port in ports]
     server = a.guest.start(f"rping -s -a {a.ip4} -C 1000000 -S 4000", 100)
     a.guest.check(f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
     client = b.guest.start(f"rping -c -a {a.ip4} -C 1000000 -S 4000", 100)
@@ -61,7 +47,7 @@ def test_peer_killed_while_receiving_ends_the_sender(ports):
     server.wait()
     assert not client.wait().timed_out
     for port, counts in zip(ports, before):
-        wait_for_resources(port, counts)
+        rdma.wait_for_resources(port, counts)
 
 
 def test_twenty_reloads(ports, lab):
@@ -84,7 +70,7 @@ def test_twenty_reloads(ports, lab):
         a.guest.check(script, 200)
         lab.ports[0] = rdma.bring_up(a.vm, 1)
         rdma.pingpong("rc", lab.ports[0], b, "-c").check()
-        assert resources(lab.ports[0]).get("mr", "0") == "0"
+        assert rdma.resources(lab.ports[0]).get("mr", "0") == "0"
     except BaseException:
         lab.current = None
         raise

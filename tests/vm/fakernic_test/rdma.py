@@ -183,6 +183,22 @@ def run_pair(server, client, server_command, client_command, listen=18515,
     return Pair(job.wait(), answer)
 
 
+# ---- what is left behind ------------------------------------------------
+
+def resources(port):
+    """The counts of `rdma resource`, without those of the kernel's own."""
+    text = port.guest.check(f"rdma resource show {port.ibdev}")
+    return dict(re.findall(r"\b(pd|cq|qp|cm_id|mr|ctx|srq) (\d+)", text))
+
+
+def wait_for_resources(port, wanted):
+    """Until they are as WANTED: the kernel cleans up after an exit."""
+    deadline = time.monotonic() + 20
+    while (found := resources(port)) != wanted:
+        assert time.monotonic() < deadline, f"{found} is left of {wanted}"
+        time.sleep(0.2)
+
+
 # ---- the usual tools -----------------------------------------------------
 
 def pingpong(kind, server, client, options="", family=4, timeout=45):

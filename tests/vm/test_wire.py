@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""fakernic's own frames before two judges that know nothing of its code:
+Wireshark's dissectors, and an ICRC computed in Python (fakernic_test/wire.py).
+
+Each row runs traffic between two guests while QEMU captures it, then has every
+RoCEv2 frame of the capture judged, and says which opcodes and header fields
+must have been there.
+"""
+
+import ipaddress
+import re
+from pathlib import Path
+
+import pytest
+
+from fakernic_test import rdma, wire
+
+RXE_FRAMES = Path("/src/tests/wire/rxe.txt")
+VLAN_ID = 7
+VLAN_NETWORK = "192.168.78"
+
+# BTH opcodes that the two directions of a row must show (IBTA 9.2.1).
+RC = {*range(0x15)}
+UC = {*range(0x20, 0x2c)}
+UD = {0x64, 0x65}
+
+
+@pytest.fixture
+def judged(vms):
+    """Runs a function under capture; its RoCEv2 frames, all of them good."""
+    def run(function):
+        with vms[0].capture() as path:
+            function().check()
+        found = wire.roce_frames(path)
+        assert found
+        for frame in found:
+            assert frame.length_is_consistent(), frame.data.hex()
+            assert frame.icrc == frame.right_icrc(), frame.data.hex()
+            assert frame.migreq == 1, frame.data.hex()
+        assert wire.tshark_count(path) == len(found)
+        assert wire.tshark_complaints(path) == []
+        return found
+    return run
+
+
+def opcodes(frames):
+    return {frame.opcode for frame in frames if frame.dest_qp != 1}
+
+
+FAMILIES = pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
+
+
+@FAMILIES
+@pytest.mark.parametrize("kind, wanted", (
+    ("rc", RC), ("srq", RC), ("uc", UC), ("ud", UD)),
+    ids=("rc", "srq", "uc", "ud"))
+def test_every_operation(ports, judged, kind, wanted, family):
+    frames = judged(lambda: rdma.verify(kind, *ports, "-n 6", family))
+    assert opcodes(frames) == wanted
+    assert {frame.family for frame in frames} == {family}
+
+
+@FAMILIES
+def test_connection_manager(ports, judged, family):
+    """The MADs of rdma_cm, UD on QP 1, and the RC traffic of rping."""
+    frames = judged(lambda: rdma.rping(*ports, 3, 3000, family))
+    assert sum(frame.dest_qp == 1 for frame in frames) >= 3
+
+
+@pytest.fixture
+def hop_limit(ports):
+    """Linux puts the route's hop limit in place of the application's."""
+    def set_all(limit):
+        for port in ports:
+            port.guest.check(
+                f"echo {limit} >/proc/sys/net/ipv4/ip_default_ttl; "
+                f"echo {limit} >/proc/sys/net/ipv6/conf/{port.netdev}/hop_limit")
+    set_all(17)
+    yield 17
+    set_all(64)
+
+
+@FAMILIES
+@pytest.mark.parametrize("kind", ("rc", "ud"))
+def test_traffic_class_hop_limit_and_flow_label(ports, judged, hop_limit, kind,
+                                                family):
+    """On the wire, and (rdma_verify looks) in the GRH of a UD receive."""
+    label = 0xabcde
+    frames = judged(lambda: rdma.verify(
+        kind, *ports, f"-n 2 -T {0x68} -H {hop_limit} -F {label}", family))
+    assert {frame.tclass for frame in frames} == {0x68}
+    assert {frame.hop_limit for frame in frames} == {hop_limit}
+    assert {frame.sport for frame in frames} == {wire.flow_label_to_port(label)}
+    assert {frame.flow_label for frame in frames} == {
+        None if family == 4 else label}
+
+
+@FAMILIES
+def test_multicast(ports, judged, family):
+    """To the Ethernet address that goes with the group, and heard there."""
+    group = ipaddress.ip_address(rdma.GROUPS[family])
+    frames = judged(lambda: rdma.verify("ud", *ports, f"-n 2 -M {group}",
+                                        family))
+    mac = (b"\x01\x00\x5e" + (int(group) & 0x7fffff).to_bytes(3, "big")
+           if family == 4 else b"\x33\x33" + group.packed[-4:])
+    assert {frame.mac for frame in frames} == {mac}
+    assert {frame.target for frame in frames} == {group.packed}
+    assert {frame.dest_qp for frame in frames} == {0xffffff}
+
+
+@pytest.fixture
+def vlan_indexes(ports):
+    """GIDs of a VLAN interface in each guest."""
+    for port in ports:
+        port.guest.check(f"""
+            modprobe 8021q
+            ip link add link {port.netdev} name vlan7 type vlan id {VLAN_ID} \
+                egress-qos-map 0:5
+            ip addr add {VLAN_NETWORK}.{port.number}/24 dev vlan7
+            ip link set vlan7 up""")
+    ports[1].guest.check(f"ping -c 2 -i 0.2 -w 10 {VLAN_NETWORK}.1")
+    yield [port.index_of(f"{VLAN_NETWORK}.{port.number}") for port in ports]
+    for port in ports:
+        port.guest.check("ip link del vlan7")
+
+
+@pytest.mark.parametrize("kind", ("rc", "ud"))
+def test_vlan(ports, judged, vlan_indexes, kind):
+    """The GID of a VLAN interface has its frames tagged."""
+    frames = judged(lambda: rdma.verify(kind, *ports, "-n 2",
+                                        indexes=vlan_indexes))
+    assert {frame.vlan for frame in frames} == {VLAN_ID}
+
+
+def test_other_gids_stay_untagged(ports, judged, vlan_indexes):
+    frames = judged(lambda: rdma.verify("rc", *ports, "-n 1"))
+    assert {frame.vlan for frame in frames} == {None}
+
+
+def test_the_judges_can_say_no(ports, vms, tmp_path):
+    """A wrong bit, and a frame whose end is missing."""
+    with vms[0].capture() as path:
+        rdma.pingpong("rc", *ports, "-n 5").check()
+    frame = wire.roce_frames(path)[0]
+    wrong = bytearray(frame.data)
+    wrong[frame.end - 9] ^= 1
+    wrong = wire.RoceFrame(bytes(wrong))
+    assert frame.icrc == frame.right_icrc() and wrong.icrc != wrong.right_icrc()
+    data = path.read_bytes()
+    where = data.index(frame.data)
+    short = tmp_path / "short.pcap"
+    cut = frame.udp_at + 8 + 6
+    short.write_bytes(data[:24] + data[where - 16:where - 8] +
+                      2 * cut.to_bytes(4, "little") +
+                      data[where:where + cut])
+    assert wire.tshark_complaints(short)
+
+
+def test_icrc_agrees_with_rxe():
+    """The same judge finds no fault with frames that Linux made."""
+    frames = [bytes.fromhex("".join(re.findall(r"^ ([0-9a-f]+)$", part, re.M)))
+              for part in re.split(r"^frame \d+$", RXE_FRAMES.read_text(
+                  encoding="utf-8"), flags=re.M)[1:]]
+    assert len(frames) >= 20
+    for data in frames:
+        frame = wire.RoceFrame(data)
+        assert frame.icrc == frame.right_icrc(), data.hex()
