@@ -266,8 +266,15 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibsrq->context);
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
+	struct ibv_cq *cq = NULL;
 	int err;
 
+	/*
+	 * The QPs of a basic one are gone, and their entries with them; libibverbs
+	 * may remember a CQ for it all the same, which it does not hold.
+	 */
+	if (srq->vsrq.srq_type == IBV_SRQT_XRC)
+		cq = srq->vsrq.cq;
 	/* Held over all, so that a new SRQ of this number waits to be put. */
 	pthread_mutex_lock(&context->srq_table.mutex);
 	err = ibv_cmd_destroy_srq(ibsrq);
@@ -275,12 +282,11 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 		pthread_mutex_unlock(&context->srq_table.mutex);
 		return err;
 	}
-	/* The QPs of a basic one are gone, and their entries with them. */
-	fakernic_lock_cqs(srq->vsrq.cq, NULL);
-	if (srq->vsrq.cq)
-		fakernic_clean_cq_of_srq_locked(srq->vsrq.cq, srq->srqn);
+	fakernic_lock_cqs(cq, NULL);
+	if (cq)
+		fakernic_clean_cq_of_srq_locked(cq, srq->srqn);
 	fakernic_table_remove_locked(&context->srq_table, srq->srqn);
-	fakernic_unlock_cqs(srq->vsrq.cq, NULL);
+	fakernic_unlock_cqs(cq, NULL);
 	pthread_mutex_unlock(&context->srq_table.mutex);
 	fakernic_srq_free(srq);
 	return 0;

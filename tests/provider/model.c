@@ -306,10 +306,12 @@ int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *vsrq,
 	vsrq->srq_type = attr->srq_type;
 	if (attr->srq_type == IBV_SRQT_XRC) {
 		vsrq->srq_num = MODEL_XRC_SRQN;
-		vsrq->cq = attr->cq;
 	} else {
 		resp->srqn = MODEL_SRQN;
 	}
+	/* As libibverbs does, whatever the type. */
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ)
+		vsrq->cq = attr->cq;
 	return 0;
 }
 

@@ -177,6 +177,23 @@ static void xrc_receives_belong_to_the_srq(void)
 	world_end(&world);
 }
 
+/* A CQ named for a basic SRQ has nothing to do with it, and may go first. */
+static void basic_srq_holds_no_cq(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_cq *cq = fakernic_create_cq(world.pd->context, 4, NULL, 0);
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = { .max_wr = 8 }, .srq_type = IBV_SRQT_BASIC,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_CQ,
+		.pd = world.pd, .cq = cq };
+	struct ibv_srq *srq =
+		fakernic_create_srq_ex(world.pd->context, &attr);
+
+	CHECK(srq && !fakernic_destroy_cq(cq) && !fakernic_destroy_srq(srq));
+	world_end(&world);
+}
+
 /* ---- operations ---------------------------------------------------------- */
 
 static void flush_and_atomic_write_are_built(void)
@@ -1010,6 +1027,7 @@ const struct test_case verbs_cases[] = {
 	CASE(xrc_initiator_names_the_srq),
 	CASE(xrc_target_is_but_a_handle),
 	CASE(xrc_receives_belong_to_the_srq),
+	CASE(basic_srq_holds_no_cq),
 	CASE(flush_and_atomic_write_are_built),
 	CASE(atomic_write_can_be_posted),
 	CASE(raw_packets_are_sent_with_checksums),
