@@ -38,6 +38,7 @@ static void draw_shape(SimOptions *o, Rng *r)
     o->xrc_pct = rng_pct(r, 20) ? rng_range(r, 20, 100) : 0;
     o->flush_pct = rng_pct(r, 30) ? rng_range(r, 10, 60) : 0;
     o->apm_pct = rng_pct(r, 15) ? rng_range(r, 30, 100) : 0;
+    o->migrate_pct = o->apm_pct && rng_pct(r, 70) ? 70 : 0;
     o->lives = rng_pct(r, 15) ? 2 : 1;
     o->ect_pct = rng_pct(r, 30) ? rng_range(r, 20, 100) : 0;
     o->ecn_ppm = o->ect_pct ? rng_range(r, 0, 300000) : 0;
@@ -98,6 +99,7 @@ static void draw_migration(SimOptions *o, Rng *r)
         draw_faults(o, r);
     }
     o->apm_pct = rng_range(r, 50, 100);
+    o->migrate_pct = rng_range(r, 50, 100);
 }
 
 static void draw_rnr(SimOptions *o, Rng *r)

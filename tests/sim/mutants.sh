@@ -3,9 +3,12 @@
 #
 # Proves that the oracle can fail: plants each bug of mutants.txt in a copy of
 # one engine file, links it with the rest, and expects scenarios or swarm to
-# notice. Usage: mutants.sh SOURCE_DIR BUILD_DIR ENGINE_DIR; TAP on stdout.
+# notice. A bug is looked for where it lives first: its line names a scenario or
+# a class of histories; then everywhere, for a while.
+# Usage: mutants.sh SOURCE_DIR BUILD_DIR ENGINE_DIR [--full]; TAP on stdout.
+# --full: tells also what of scenarios and swarm alone would have found it.
 set -u
-here=$1 build=$2 engine=$3
+here=$1 build=$2 engine=$3 full=${4:-}
 root=$here/../..
 work=$build/mutants
 number=0
@@ -21,11 +24,11 @@ plant() {       # name file command
     ${CC:-cc} -std=c11 -O1 -w -I"$engine" -I"$root/firmware-spec/include" \
         -c -o "$work/$1.o" "$src" || return 1
     rest=$(ls "$build"/opt/roce/*.o | grep -v "/${2%.c}\.o$")
-    sim=$(ls "$build"/opt/sim/*.o | grep -v -e /swarm.o -e /scenarios.o)
-    for main in scenarios swarm; do
-        ${CC:-cc} -o "$work/$1-$main" "$build/opt/sim/$main.o" \
-            "$work/$1.o" $rest $sim -ldeflate || return 1
-    done
+    sim=$(ls "$build"/opt/sim/*.o | grep -v -e /swarm.o -e /scenarios)
+    ${CC:-cc} -o "$work/$1-swarm" "$build/opt/sim/swarm.o" \
+        "$work/$1.o" $rest $sim -ldeflate &&
+        ${CC:-cc} -o "$work/$1-scenarios" "$build"/opt/sim/scenarios*.o \
+            "$work/$1.o" $rest $sim -ldeflate
 }
 
 # Does a program notice? A crash (assertion) is a find too; a hang is none:
@@ -36,18 +39,27 @@ notices() {     # program arguments
     [ $status -ne 0 ] && [ $status -ne 124 ]
 }
 
-found() {       # name
+found() {       # name class
     log=$work/$1.log by=
     : >"$log"
-    notices "$work/$1-scenarios" && by=scenarios
-    notices "$work/$1-swarm" --seconds 10 && by="$by${by:+ and }swarm"
+    if [ -n "$full" ]; then
+        notices "$work/$1-scenarios" && by=scenarios
+        notices "$work/$1-swarm" --seconds 20 && by="$by${by:+ and }swarm"
+    elif notices "$work/$1-swarm" --class "$2" --histories 400; then
+        by="class $2"
+    elif notices "$work/$1-scenarios"; then
+        by=scenarios
+    elif notices "$work/$1-swarm" --seconds 20; then
+        by=swarm
+    fi
+    rm -f "$work/$1-swarm" "$work/$1-scenarios"
     [ -n "$by" ]
 }
 
-while IFS='|' read -r name file command; do
+while IFS='|' read -r name file class command; do
     case $name in '' | '#'*) continue ;; esac
     number=$((number + 1))
-    if plant "$name" "$file" "$command" && found "$name"; then
+    if plant "$name" "$file" "$command" && found "$name" "$class"; then
         echo "ok $number - sim mutant $name: found by $by"
     else
         echo "not ok $number - sim mutant $name: not found"

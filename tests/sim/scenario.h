@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What named histories share. Host 0 has the requester a, the last host the
+ * responder b; a bit of a fault mask is a frame of that host, counted from its
+ * first: with a path MTU of 256 bytes a message of 1024 is frames 0..3, and the
+ * responder's first frame is its first answer. The oracle checks completions,
+ * bytes and silence as in any history; a scenario adds what it alone knows.
+ */
+#ifndef SIM_SCENARIO_H
+#define SIM_SCENARIO_H
+
+#include "sim.h"
+
+#define SIGNALED FAKERNIC_SQ_SIGNALED
+#define FRAME(n) (1ull << (n))
+#define REMOTE (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_READ)
+
+typedef struct Scenario {
+    const char *name;
+    void (*run)(void);
+} Scenario;
+#define S(name) { #name, name }
+
+/* scenarios_link.c, scenarios_queue.c, scenarios_path.c; ends with NULL. */
+extern const Scenario scenarios_link[], scenarios_queue[], scenarios_path[];
+
+extern World *w;                /* the current scenario's */
+extern SimQp *a, *b;
+
+void open_world(void (*change)(SimOptions *o));
+void check(bool ok, const char *what);
+#define CHECK(condition) check(condition, #condition)
+uint64_t stat(unsigned host, unsigned number);
+#define STAT(host, name) stat(host, FAKERNIC_STAT_##name)
+unsigned succeeded(void);       /* of a's sends */
+bool never_stop(World *world);
+uint64_t sent(unsigned host);   /* frames so far, counted by the switch */
+void post_all(void);
+void run(void);                 /* posts all, and a whole history */
+void add_send(uint32_t length); /* and its receive */
+void add(uint8_t opcode, uint32_t length);
+void plan(uint32_t index, SimError e);
+/* What 'a' addresses from now on. */
+void aim_at(SimMr *mr);
+void post_b_and_wait(uint32_t count);
+
+#endif
