@@ -6,14 +6,21 @@
 ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
-.PHONY: help run test test-quick soak shell root build-qemu build-rdma-core \
-	build-driver build-image build clean distclean
+.PHONY: help run test test-quick test-long soak fuzz coverage shell root build-qemu \
+	build-rdma-core build-driver build-image build clean distclean
+
+# Of make fuzz: seconds per target, and parallel jobs.
+SECONDS := 600
+JOBS := 1
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them'
 	@echo 'make test            run every test'
 	@echo 'make test-quick      run the tests that need no VM'
+	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
+	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
+	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
@@ -48,14 +55,26 @@ shell: build
 	@$(ENTER) tests/vm/demo --shell
 
 test: build
+	@$(BUILD) qemu-fuzz
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
 	@$(BUILD) qemu rdma-core driver-6.12 driver-6.1
 	@$(ENTER) ci/run_tests.py --quick
 
+test-long: build
+	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
+
 soak: build
 	@$(ENTER) tests/vm/soak
+
+fuzz: root
+	@$(BUILD) qemu-fuzz
+	@$(ENTER) make -s -C tests/fuzz fuzz BUILD=/cache/build/test-fuzz \
+		SECONDS=$(SECONDS) JOBS=$(JOBS)
+
+coverage: root
+	@$(ENTER) ci/coverage.py
 
 clean:
 	@ci/clean.sh

@@ -38,6 +38,8 @@ def suites(quick):
         "unit": (make_check("unit"), 600, {}),
         "provider": (make_check("provider"), 600, {}),
         "sim": (make_check("sim", f"SECONDS={seconds}"), 1200, {}),
+        "fuzz": (make_check("fuzz", *(["TARGETS=frames"] if quick else [])),
+                 900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":

@@ -289,6 +289,15 @@ static void populate_qp(Guest *g, Nic *n, unsigned i)
     nic_create(g, n, KIND_QP, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
 }
 
+static int qp_state(Guest *g, Nic *n, unsigned at)
+{
+    struct fakernic_id id = { .id = LE32(n->id[KIND_QP][at]) };
+    struct fakernic_qp_attr attr;
+
+    return nic_command(g, n, FAKERNIC_CMD_QUERY_QP, &id, sizeof(id), &attr,
+                       sizeof(attr)) == FAKERNIC_CMD_OK ? attr.state : -1;
+}
+
 void guest_populate(Guest *g)
 {
     for (unsigned i = 0; i < NICS; i++) {
@@ -304,6 +313,8 @@ void guest_populate(Guest *g)
         for (unsigned q = 0; q < ARRAY_SIZE(populate_types); q++) {
             populate_qp(g, n, q);
         }
+        GUEST_CHECK(g->features_choice ||
+                    n->ids[KIND_QP] == ARRAY_SIZE(populate_types));
     }
     for (unsigned i = 0; i < NICS; i++) {
         Nic *n = &g->nic[i];
@@ -312,6 +323,9 @@ void guest_populate(Guest *g)
             for (unsigned state = 0; state < 3; state++) {
                 guest_advance(g, n, at);
             }
+            /* Or the fuzzer would not be where it is thought to be. */
+            GUEST_CHECK(g->features_choice ||
+                        qp_state(g, n, at) == FAKERNIC_QPS_RTS);
         }
     }
 }

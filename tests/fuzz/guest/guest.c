@@ -307,8 +307,9 @@ static void guest_begin(Guest *g, const FuzzRecord *first)
     if (first->a % 8 == 7) {
         return;
     }
+    g->features_choice = first->b < 192 ? 0 : first->b;
     for (unsigned i = 0; i < NICS; i++) {
-        nic_enable(&g->nic[i], first->b < 192 ? 0 : first->b);
+        nic_enable(&g->nic[i], g->features_choice);
     }
     if (first->a % 8 != 6) {
         guest_populate(g);
