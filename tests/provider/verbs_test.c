@@ -368,6 +368,23 @@ static void wallclock_is_the_device_clock_moved(void)
 
 /* ---- SRQ resizing -------------------------------------------------------- */
 
+/* True: refused, by the kernel or for what is outstanding; *depth stays. */
+static bool resize_at_random(struct ibv_srq *srq, uint32_t *depth)
+{
+	struct ibv_srq_attr attr = { .max_wr = 1 + below(200) };
+	int err;
+
+	if (!below(4))
+		model_failure = ENOSPC;
+	err = fakernic_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
+	model_failure = 0;
+	CHECK(!err || err == ENOSPC || err == EINVAL);
+	CHECK(!fakernic_query_srq(srq, &attr));
+	CHECK(!err || attr.max_wr == *depth);
+	*depth = attr.max_wr;
+	return err;
+}
+
 /*
  * Posted, taken, completed in any order, and resized in between: each receive
  * comes back once with its wr_id; never more than the depth are outstanding.
@@ -383,7 +400,6 @@ static void srq_resize_loses_no_receive(void)
 	struct { uint32_t tag; uint64_t wr_id; } taken[512];
 	uint32_t out = 0, took = 0, pick, resized = 0, refused = 0;
 	static bool done[100000];
-	struct ibv_srq_attr attr = {};
 	struct ibv_recv_wr wr = {}, *bad;
 	struct ibv_sge sge = {};
 	struct ibv_wc wc;
@@ -429,21 +445,11 @@ static void srq_resize_loses_no_receive(void)
 		case 3:
 			if (below(20))
 				break;
-			attr.max_wr = 1 + below(200);
-			if (!below(4))
-				model_failure = ENOSPC;
-			err = fakernic_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
-			model_failure = 0;
-			CHECK(!fakernic_query_srq(srq, &attr));
-			if (err) {
-				CHECK(err == ENOSPC || err == EINVAL);
+			if (resize_at_random(srq, &init.attr.max_wr))
 				refused++;
-				CHECK(attr.max_wr == init.attr.max_wr);
-			} else {
+			else
 				resized++;
-				init.attr.max_wr = attr.max_wr;
-			}
-			CHECK(out <= attr.max_wr);
+			CHECK(out <= init.attr.max_wr);
 			break;
 		}
 	}
