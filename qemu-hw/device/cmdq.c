@@ -172,11 +172,15 @@ static const FakernicCmd fakernic_commands[] = {
         .request_size = sizeof(struct fakernic_mcast_req),
         .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
     },
-    [FAKERNIC_CMD_RSVD_FLOW] = { "FLOW" },
+    [FAKERNIC_CMD_CREATE_FLOW] = { "CREATE_FLOW" },
+    [FAKERNIC_CMD_DESTROY_FLOW] = { "DESTROY_FLOW" },
     [FAKERNIC_CMD_RSVD_WQ] = { "WQ" },
     [FAKERNIC_CMD_RSVD_DM] = { "DM" },
     [FAKERNIC_CMD_RSVD_ODP] = { "ODP" },
-    [FAKERNIC_CMD_RSVD_COUNTER] = { "COUNTER" },
+    [FAKERNIC_CMD_CREATE_COUNTER] = { "CREATE_COUNTER" },
+    [FAKERNIC_CMD_DESTROY_COUNTER] = { "DESTROY_COUNTER" },
+    [FAKERNIC_CMD_SET_QP_COUNTER] = { "SET_QP_COUNTER" },
+    [FAKERNIC_CMD_QUERY_COUNTER] = { "QUERY_COUNTER" },
     [FAKERNIC_CMD_RSVD_FAULT] = { "FAULT" },
 };
 

@@ -58,12 +58,12 @@ static void test_cmdq_many(void)
 static void test_cmd_opcodes(void)
 {
     static const uint16_t unknown[] = {
-        0, 0x08, 0x0f, 0x12, 0x1c, 0x26, 0x34, 0x42, 0x49, 0x71, 0xff, 0xffff,
+        0, 0x08, 0x0f, 0x12, 0x1c, 0x26, 0x34, 0x42, 0x4a, 0x6c, 0x71, 0xff, 0xffff,
     };
     static const uint16_t set_aside[] = {
         FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_MODIFY_CQ,
-        FAKERNIC_CMD_RSVD_FLOW, FAKERNIC_CMD_RSVD_WQ, FAKERNIC_CMD_RSVD_DM,
-        FAKERNIC_CMD_RSVD_ODP, FAKERNIC_CMD_RSVD_COUNTER,
+        FAKERNIC_CMD_CREATE_FLOW, FAKERNIC_CMD_RSVD_WQ, FAKERNIC_CMD_RSVD_DM,
+        FAKERNIC_CMD_RSVD_ODP, FAKERNIC_CMD_CREATE_COUNTER,
         FAKERNIC_CMD_RSVD_FAULT,
     };
     Machine m;

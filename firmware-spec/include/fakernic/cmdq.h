@@ -111,14 +111,20 @@ enum fakernic_cmd_opcode {
 	/* multicast */
 	FAKERNIC_CMD_ATTACH_MCAST	= 0x40,
 	FAKERNIC_CMD_DETACH_MCAST	= 0x41,
-	/* numbers set aside: flow rules, work queues and RSS, device memory,
-	 * on-demand paging, counters, fault injection
+	/* flow rules */
+	FAKERNIC_CMD_CREATE_FLOW	= 0x48,
+	FAKERNIC_CMD_DESTROY_FLOW	= 0x49,
+	/* counters bound to QPs */
+	FAKERNIC_CMD_CREATE_COUNTER	= 0x68,
+	FAKERNIC_CMD_DESTROY_COUNTER	= 0x69,
+	FAKERNIC_CMD_SET_QP_COUNTER	= 0x6a,
+	FAKERNIC_CMD_QUERY_COUNTER	= 0x6b,
+	/* numbers set aside: work queues and RSS, device memory, on-demand
+	 * paging, fault injection
 	 */
-	FAKERNIC_CMD_RSVD_FLOW		= 0x48,
 	FAKERNIC_CMD_RSVD_WQ		= 0x50,
 	FAKERNIC_CMD_RSVD_DM		= 0x58,
 	FAKERNIC_CMD_RSVD_ODP		= 0x60,
-	FAKERNIC_CMD_RSVD_COUNTER	= 0x68,
 	FAKERNIC_CMD_RSVD_FAULT		= 0x70,
 };
 
@@ -157,9 +163,11 @@ struct fakernic_query_device_resp {
 	__u8 port_count;	/* 1 */
 	__u8 max_mtu;		/* enum fakernic_mtu */
 	__u8 vector_count;
-	__le32 rsvd;
+	__le32 max_flow;	/* flow rules */
 	__le32 dm_size;		/* bytes of device memory */
-	__le32 rsvd2[3];
+	__le32 rate_limit_min_kbps;	/* of a QP; 0: no limits */
+	__le32 rate_limit_max_kbps;
+	__le32 max_counter;	/* sets of counters bound to QPs */
 };
 FAKERNIC_SIZE(struct fakernic_query_device_resp, 128);
 
@@ -212,6 +220,24 @@ struct fakernic_query_stats_resp {
 	__le32 rsvd;
 };
 FAKERNIC_SIZE(struct fakernic_query_stats_resp, 8);
+
+/*
+ * CREATE_COUNTER: no request structure -> struct fakernic_id; DESTROY_COUNTER:
+ * struct fakernic_id (FEATURE_COUNTERS). SET_QP_COUNTER. HW DATA
+ */
+struct fakernic_set_qp_counter_req {
+	__le32 qpn;
+	__le32 id;		/* 0: none */
+};
+FAKERNIC_SIZE(struct fakernic_set_qp_counter_req, 8);
+
+/* QUERY_COUNTER -> struct fakernic_query_stats_resp, as QUERY_STATS. HW DATA */
+struct fakernic_query_counter_req {
+	__le64 address;		/* DMA address, 8-byte aligned */
+	__le32 length;		/* bytes, multiple of 8 */
+	__le32 id;
+};
+FAKERNIC_SIZE(struct fakernic_query_counter_req, 16);
 
 /* The numbers are those of enum rdma_network_type. */
 enum fakernic_gid_type {
@@ -280,8 +306,8 @@ FAKERNIC_SIZE(struct fakernic_resize_cq_req, 24);
 /* MODIFY_CQ (FEATURE_CQ_MODERATION): an event per count entries or period. HW DATA */
 struct fakernic_modify_cq_req {
 	__le32 cqn;
-	__le16 count;
-	__le16 period_us;
+	__le16 count;		/* entries; 0, 1: an event for each */
+	__le16 period_us;	/* that the first waits at most; 0: no limit */
 };
 FAKERNIC_SIZE(struct fakernic_modify_cq_req, 8);
 
@@ -290,8 +316,13 @@ struct fakernic_create_mr_req {
 	__le64 iova;		/* first address; low page_shift bits are the
 				 * offset into the first page
 				 */
-	__le64 length;		/* bytes, 1..max_mr_size; DMA, NULL: 0 */
-	struct fakernic_page_list pages;	/* MEMORY only, else zero */
+	__le64 length;		/* bytes, 1..max_mr_size, DM: 0..;
+				 * DMA, NULL: 0
+				 */
+	struct fakernic_page_list pages;	/* MEMORY; DM: levels 0, 4 KiB
+						 * pages, address is a byte
+						 * offset; else zero
+						 */
 	__le32 pdn;
 	__le32 access;		/* FAKERNIC_ACCESS_* */
 	__u8 type;		/* enum fakernic_mr_type */
@@ -405,5 +436,59 @@ struct fakernic_mcast_req {
 	__le32 rsvd;
 };
 FAKERNIC_SIZE(struct fakernic_mcast_req, 24);
+
+/* The numbers are those of enum ibv_flow_attr_type. */
+enum fakernic_flow_type {
+	FAKERNIC_FLOW_NORMAL		= 0,	/* frames that match */
+	FAKERNIC_FLOW_ALL_DEFAULT	= 1,	/* frames nobody else takes */
+	FAKERNIC_FLOW_MC_DEFAULT	= 2,	/* the multicast ones of these */
+	FAKERNIC_FLOW_SNIFFER		= 3,	/* a copy of every frame */
+};
+
+/* Headers that a frame must have to match a rule. */
+#define FAKERNIC_FLOW_VLAN	FAKERNIC_BITS(0, 0)	/* one 802.1Q tag */
+#define FAKERNIC_FLOW_IPV4	FAKERNIC_BITS(1, 1)
+#define FAKERNIC_FLOW_IPV6	FAKERNIC_BITS(2, 2)
+#define FAKERNIC_FLOW_TCP	FAKERNIC_BITS(3, 3)	/* with IPV4 or IPV6 */
+#define FAKERNIC_FLOW_UDP	FAKERNIC_BITS(4, 4)	/* with IPV4 or IPV6 */
+
+/* HW DATA: fields of a frame, or a mask for them; numbers in host order. */
+struct fakernic_flow_match {
+	__u8 dmac[6];
+	__u8 smac[6];
+	__le16 ethertype;	/* behind a VLAN tag */
+	__le16 vlan;		/* TCI; VLAN */
+	__u8 src_ip[16];	/* IPV4: in the last 4 bytes; IPV6 */
+	__u8 dst_ip[16];
+	__le32 flow_label;	/* IPV6 */
+	__le16 src_port;	/* TCP, UDP */
+	__le16 dst_port;
+	__u8 protocol;		/* IPv4 protocol, IPv6 next header */
+	__u8 tos;		/* IPv4 TOS, IPv6 traffic class */
+	__u8 ttl;		/* IPv4 TTL, IPv6 hop limit */
+	__u8 rsvd[5];
+};
+FAKERNIC_SIZE(struct fakernic_flow_match, 64);
+
+/* CREATE_FLOW -> struct fakernic_id (FEATURE_FLOW). HW DATA */
+struct fakernic_create_flow_req {
+	__le32 qpn;		/* RAW_PACKET; with DROP 0 */
+	__le16 priority;	/* NORMAL: 0 is asked first; else 0 */
+	__u8 type;		/* enum fakernic_flow_type */
+	__u8 flags;		/* NORMAL, else 0 */
+#define FAKERNIC_FLOW_DROP	FAKERNIC_BITS(0, 0)
+#define FAKERNIC_FLOW_DONT_TRAP	FAKERNIC_BITS(1, 1)	/* a copy: the frame
+							 * goes on
+							 */
+	__le32 layers;		/* NORMAL: FAKERNIC_FLOW_VLAN..UDP, else 0 */
+	__le32 rsvd;
+	struct fakernic_flow_match value;	/* NORMAL, else zero; no bit
+						 * outside mask
+						 */
+	struct fakernic_flow_match mask;
+};
+FAKERNIC_SIZE(struct fakernic_create_flow_req, 144);
+
+/* DESTROY_FLOW: struct fakernic_id (FEATURE_FLOW). */
 
 #endif
