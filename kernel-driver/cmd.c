@@ -58,6 +58,35 @@ int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 
+/* The same, of a set of counters bound to QPs. */
+int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
+			       dma_addr_t dma, u32 length)
+{
+	struct fakernic_query_counter_req req = {
+		.address = cpu_to_le64(dma),
+		.length = cpu_to_le32(length),
+		.id = cpu_to_le32(id),
+	};
+	struct fakernic_query_stats_resp resp = {};
+	int ret;
+
+	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_COUNTER, &req,
+				 sizeof(req), &resp, sizeof(resp));
+	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
+}
+
+/* id 0: none. */
+int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id)
+{
+	struct fakernic_set_qp_counter_req req = {
+		.qpn = cpu_to_le32(qpn),
+		.id = cpu_to_le32(id),
+	};
+
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_SET_QP_COUNTER, &req,
+				  sizeof(req), NULL, 0);
+}
+
 /* A gid of type FAKERNIC_GID_NONE clears the entry. */
 int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 			 const struct fakernic_gid *gid)
@@ -210,6 +239,14 @@ int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
 	if (opcode == FAKERNIC_CMD_DETACH_MCAST && READ_ONCE(dev->dead))
 		return 0;
 	return ret;
+}
+
+int fakernic_cmd_create_flow(struct fakernic_dev *dev,
+			     const struct fakernic_create_flow_req *req,
+			     u32 *id)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_FLOW, req,
+				 sizeof(*req), id);
 }
 
 /* ALLOC_*: no request structure, the response is an id. */

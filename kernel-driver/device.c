@@ -30,6 +30,8 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 					  IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	if (features & FAKERNIC_FEATURE_XRC)
 		attr->device_cap_flags |= IB_DEVICE_XRC;
+	if (features & FAKERNIC_FEATURE_FLOW)
+		attr->device_cap_flags |= IB_DEVICE_MANAGED_FLOW_STEERING;
 	if (features & FAKERNIC_FEATURE_RESIZE_SRQ)
 		attr->device_cap_flags |= IB_DEVICE_SRQ_RESIZE;
 	if (features & FAKERNIC_FEATURE_FLUSH)
@@ -104,24 +106,6 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	attr->hca_core_clock = 1000000;
 }
 
-/* A QP may be paced at any rate that the port has. */
-static int fakernic_fill_rate_limits(struct fakernic_dev *dev,
-				     struct fakernic_uresp_query_device *uresp)
-{
-	struct fakernic_query_port_resp port;
-	int ret;
-
-	if (!(dev->features & FAKERNIC_FEATURE_RATE_LIMIT))
-		return 0;
-	ret = fakernic_cmd_query_port(dev, &port);
-	if (ret)
-		return ret;
-	uresp->rate_limit_min_kbps = 1;
-	uresp->rate_limit_max_kbps = min_t(u64, U32_MAX,
-		le32_to_cpu(port.speed_mbps) * 1000ULL);
-	return 0;
-}
-
 static int fakernic_query_device(struct ib_device *ibdev,
 				 struct ib_device_attr *attr,
 				 struct ib_udata *udata)
@@ -136,9 +120,12 @@ static int fakernic_query_device(struct ib_device *ibdev,
 	fakernic_fill_device_attr(dev, attr);
 	if (!udata->outlen)
 		return 0;
-	ret = fakernic_fill_rate_limits(dev, &uresp);
-	if (ret)
-		return ret;
+	if (dev->features & FAKERNIC_FEATURE_RATE_LIMIT) {
+		uresp.rate_limit_min_kbps =
+			le32_to_cpu(dev->caps.rate_limit_min_kbps);
+		uresp.rate_limit_max_kbps =
+			le32_to_cpu(dev->caps.rate_limit_max_kbps);
+	}
 	return ib_copy_to_udata(udata, &uresp,
 				min(sizeof(uresp), udata->outlen));
 }
@@ -303,6 +290,19 @@ static const struct ib_device_ops fakernic_mcast_ops = {
 	.detach_mcast = fakernic_detach_mcast,
 };
 
+static const struct ib_device_ops fakernic_flow_ops = {
+	.create_flow = fakernic_create_flow,
+	.destroy_flow = fakernic_destroy_flow,
+};
+
+static const struct ib_device_ops fakernic_counter_ops = {
+	.counter_alloc_stats = fakernic_counter_alloc_stats,
+	.counter_bind_qp = fakernic_counter_bind_qp,
+	.counter_unbind_qp = fakernic_counter_unbind_qp,
+	.counter_update_stats = fakernic_counter_update_stats,
+	.counter_dealloc = fakernic_counter_dealloc,
+};
+
 static const struct ib_device_ops fakernic_fast_reg_ops = {
 	.alloc_mr = fakernic_alloc_mr,
 	.map_mr_sg = fakernic_map_mr_sg,
@@ -344,6 +344,10 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_xrc_ops);
 	if (dev->features & FAKERNIC_FEATURE_MCAST)
 		ib_set_device_ops(ibdev, &fakernic_mcast_ops);
+	if (dev->features & FAKERNIC_FEATURE_FLOW)
+		ib_set_device_ops(ibdev, &fakernic_flow_ops);
+	if (dev->features & FAKERNIC_FEATURE_COUNTERS)
+		ib_set_device_ops(ibdev, &fakernic_counter_ops);
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
 		ib_set_device_ops(ibdev, &fakernic_fast_reg_ops);
 	if (dev->features & FAKERNIC_FEATURE_RESIZE_CQ)

@@ -65,7 +65,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 {
 	struct fakernic_port *port = netdev_priv(netdev);
 
-	if (fakernic_read_stats(port->dev, data))
+	if (fakernic_read_stats(port->dev, 0, data))
 		memset(data, 0, FAKERNIC_STAT_COUNT * sizeof(*data));
 }
 

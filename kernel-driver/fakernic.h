@@ -63,7 +63,8 @@
 	 FAKERNIC_FEATURE_CNP | FAKERNIC_FEATURE_DCQCN |		\
 	 FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CLOCK_PAGE |	\
 	 FAKERNIC_FEATURE_RESIZE_SRQ | FAKERNIC_FEATURE_CQ_MODERATION |	\
-	 FAKERNIC_FEATURE_DM)
+	 FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_FLOW |			\
+	 FAKERNIC_FEATURE_COUNTERS)
 
 /* Without these the Ethernet port and rdma_cm cannot work. */
 #define FAKERNIC_NEEDED_FEATURES					\
@@ -325,6 +326,9 @@ struct fakernic_dev {
 	struct xarray cqs;		/* cqn -> struct fakernic_cq_hw */
 	struct xarray qps;		/* qpn -> struct fakernic_qp_hw */
 	struct xarray srqs;		/* srqn -> struct fakernic_srq */
+	struct xarray counters;		/* id -> struct rdma_counter */
+	struct mutex past_lock;		/* past, counters that go there */
+	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* of counters that were */
 	atomic_t key_tag;		/* of the next memory key */
 
 	struct fakernic_query_device_resp caps;
@@ -468,6 +472,9 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 			  const struct fakernic_set_port_req *req);
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
 			     u32 length);
+int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
+			       dma_addr_t dma, u32 length);
+int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id);
 int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 			 const struct fakernic_gid *gid);
 int fakernic_cmd_create_eq(struct fakernic_dev *dev,
@@ -499,6 +506,9 @@ int fakernic_cmd_query_srq(struct fakernic_dev *dev, u32 srqn,
 			   struct fakernic_query_srq_resp *resp);
 int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
 		       const union ib_gid *gid, u32 qpn);
+int fakernic_cmd_create_flow(struct fakernic_dev *dev,
+			     const struct fakernic_create_flow_req *req,
+			     u32 *id);
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
 int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id);
 
@@ -556,12 +566,21 @@ void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
 
 /* stats.c */
 extern const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT];
-int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
+int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 						   u32 port);
 struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev);
 int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			  u32 port, int index);
+
+/* counter.c */
+struct rdma_hw_stats *
+fakernic_counter_alloc_stats(struct rdma_counter *counter);
+int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp);
+int fakernic_counter_unbind_qp(struct ib_qp *ibqp);
+int fakernic_counter_update_stats(struct rdma_counter *counter);
+int fakernic_counter_dealloc(struct rdma_counter *counter);
+int fakernic_subtract_counters(struct fakernic_dev *dev, u64 *values);
 
 /* ucontext.c */
 int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
@@ -695,6 +714,12 @@ void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
 int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
 bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc);
+
+/* flow.c */
+struct ib_flow *fakernic_create_flow(struct ib_qp *ibqp,
+				     struct ib_flow_attr *attr,
+				     struct ib_udata *udata);
+int fakernic_destroy_flow(struct ib_flow *ibflow);
 
 /* res.c */
 int fakernic_fill_res_qp(struct sk_buff *msg, struct ib_qp *ibqp);

@@ -60,6 +60,8 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 	xa_init(&dev->cqs);
 	xa_init(&dev->qps);
 	xa_init(&dev->srqs);
+	xa_init(&dev->counters);
+	mutex_init(&dev->past_lock);
 	return dev;
 }
 
@@ -68,6 +70,7 @@ static void fakernic_free(struct fakernic_dev *dev)
 	WARN_ON(!xa_empty(&dev->cqs));
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->srqs));
+	WARN_ON(!xa_empty(&dev->counters));
 	pci_set_drvdata(dev->pdev, NULL);
 	ib_dealloc_device(&dev->ibdev);
 }

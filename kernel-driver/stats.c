@@ -68,8 +68,11 @@ const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
 	[FAKERNIC_STAT_DROP_UC] = "drop_uc",
 };
 
-/* Reads all of them; those an older device does not have are 0. */
-int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
+/*
+ * Reads all of the device's, or all of a set bound to QPs. Those an older device
+ * does not have are 0.
+ */
+int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 {
 	size_t size = FAKERNIC_STAT_COUNT * sizeof(__le64);
 	struct device *device = &dev->pdev->dev;
@@ -80,7 +83,10 @@ int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
 	counters = dma_alloc_coherent(device, size, &dma, GFP_KERNEL);
 	if (!counters)
 		return -ENOMEM;
-	count = fakernic_cmd_query_stats(dev, dma, size);
+	if (counter_id)
+		count = fakernic_cmd_query_counter(dev, counter_id, dma, size);
+	else
+		count = fakernic_cmd_query_stats(dev, dma, size);
 	for (i = 0; count >= 0 && i < FAKERNIC_STAT_COUNT; i++)
 		values[i] = i < count ? le64_to_cpu(counters[i]) : 0;
 	dma_free_coherent(device, size, counters, dma);
@@ -125,10 +131,12 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
 	if (!values)
 		return -ENOMEM;
-	ret = fakernic_read_stats(dev, values);
+	ret = fakernic_read_stats(dev, 0, values);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (fakernic_stat_is_devices(i) == !port)
 			stats->value[n++] = values[i];
 	kfree(values);
+	if (!ret && port && dev->features & FAKERNIC_FEATURE_COUNTERS)
+		ret = fakernic_subtract_counters(dev, stats->value);
 	return ret ? ret : n;
 }

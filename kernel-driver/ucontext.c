@@ -12,6 +12,8 @@
 #define UVERBS_MODULE_NAME fakernic
 #include <rdma/uverbs_named_ioctl.h>
 
+static_assert(FAKERNIC_UVERBS_BASE == 1U << UVERBS_ID_NS_SHIFT);
+
 /*
  * Copies a request of the uverbs ABI: all of what this driver knows must be
  * there, and what it does not know must be zero.

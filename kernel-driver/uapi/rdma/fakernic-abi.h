@@ -12,9 +12,11 @@
 #define FAKERNIC_ABI_H
 
 #include <linux/types.h>
-#include <rdma/ib_user_ioctl_cmds.h>
 
 #define FAKERNIC_ABI_VERSION	1
+
+/* Methods and attributes of drivers start here: 1 << UVERBS_ID_NS_SHIFT. */
+#define FAKERNIC_UVERBS_BASE	0x1000
 
 struct fakernic_uresp_alloc_ucontext {
 	__aligned_u64 uar_offset;	/* mmap offset of the doorbell page */
@@ -30,7 +32,7 @@ struct fakernic_uresp_alloc_ucontext {
 /* With UVERBS_METHOD_QUERY_CONTEXT, for a context imported by its fd. */
 enum fakernic_query_context_attrs {
 	/* out: struct fakernic_uresp_alloc_ucontext, as at the allocation */
-	FAKERNIC_ATTR_QUERY_CONTEXT_RESP = (1U << UVERBS_ID_NS_SHIFT),
+	FAKERNIC_ATTR_QUERY_CONTEXT_RESP = FAKERNIC_UVERBS_BASE,
 };
 
 struct fakernic_uresp_query_device {
@@ -43,16 +45,16 @@ struct fakernic_uresp_query_device {
  * at the offset that its allocation or query tells.
  */
 enum fakernic_alloc_dm_attrs {
-	FAKERNIC_ATTR_ALLOC_DM_RESP_OFFSET = (1U << UVERBS_ID_NS_SHIFT),
+	FAKERNIC_ATTR_ALLOC_DM_RESP_OFFSET = FAKERNIC_UVERBS_BASE,
 						/* out: u64 */
 };
 
 enum fakernic_dm_methods {
-	FAKERNIC_METHOD_DM_QUERY = (1U << UVERBS_ID_NS_SHIFT),
+	FAKERNIC_METHOD_DM_QUERY = FAKERNIC_UVERBS_BASE,
 };
 
 enum fakernic_query_dm_attrs {
-	FAKERNIC_ATTR_QUERY_DM_HANDLE = (1U << UVERBS_ID_NS_SHIFT),
+	FAKERNIC_ATTR_QUERY_DM_HANDLE = FAKERNIC_UVERBS_BASE,
 	FAKERNIC_ATTR_QUERY_DM_RESP_OFFSET,	/* out: u64 */
 	FAKERNIC_ATTR_QUERY_DM_RESP_LENGTH,	/* out: u64, bytes */
 };

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counters bound to QPs, for "rdma statistic qp": a set of the port's counters
+ * that counts what happens to the QPs bound to it.
+ *
+ * The core tells as the port's value the sum of what the driver tells and of all
+ * sets, those of the past included; so the driver tells of the port only what
+ * no set has counted. The device's counters of the port count everything.
+ */
+#include <linux/slab.h>
+#include <rdma/rdma_counter.h>
+#include "fakernic.h"
+
+struct rdma_hw_stats *
+fakernic_counter_alloc_stats(struct rdma_counter *counter)
+{
+	return fakernic_alloc_hw_port_stats(counter->device, counter->port);
+}
+
+/* A new set gets its number with its first QP. */
+int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
+	bool new = !counter->id;
+	u32 id = counter->id;
+	int ret;
+
+	if (new) {
+		ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_CREATE_COUNTER, &id);
+		if (ret)
+			return ret;
+		ret = xa_insert(&dev->counters, id, counter, GFP_KERNEL);
+		if (ret)
+			goto err_destroy;
+	}
+	ret = fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, id);
+	if (ret)
+		goto err_erase;
+	counter->id = id;
+	ibqp->counter = counter;
+	return 0;
+
+err_erase:
+	if (new)
+		xa_erase(&dev->counters, id);
+err_destroy:
+	if (new)
+		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_COUNTER, id);
+	return ret;
+}
+
+int fakernic_counter_unbind_qp(struct ib_qp *ibqp)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
+	int ret;
+
+	ret = fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0);
+	if (ret && !READ_ONCE(dev->dead))
+		return ret;
+	ibqp->counter = NULL;
+	return 0;
+}
+
+/* What a set has counted, in the order of the port's statistics. */
+static int fakernic_read_counter(struct fakernic_dev *dev, u32 id, u64 *values)
+{
+	u64 *all;
+	int i, ret, n = 0;
+
+	all = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*all), GFP_KERNEL);
+	if (!all)
+		return -ENOMEM;
+	ret = fakernic_read_stats(dev, id, all);
+	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
+		if (!fakernic_stat_is_devices(i))
+			values[n++] = all[i];
+	kfree(all);
+	return ret;
+}
+
+int fakernic_counter_update_stats(struct rdma_counter *counter)
+{
+	return fakernic_read_counter(to_fakernic_dev(counter->device),
+				     counter->id, counter->stats->value);
+}
+
+/* The core has just updated it, and added it to what it knows of the past. */
+int fakernic_counter_dealloc(struct rdma_counter *counter)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(counter->device);
+	int i;
+
+	if (!counter->id)
+		return 0;
+	mutex_lock(&dev->past_lock);
+	for (i = 0; i < counter->stats->num_counters; i++)
+		dev->past[i] += counter->stats->value[i];
+	xa_erase(&dev->counters, counter->id);
+	mutex_unlock(&dev->past_lock);
+	return fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_COUNTER,
+				 counter->id);
+}
+
+/* Takes from the port's values what sets have counted or are counting. */
+int fakernic_subtract_counters(struct fakernic_dev *dev, u64 *values)
+{
+	struct rdma_counter *counter;
+	unsigned long id;
+	u64 *set;
+	int i, ret = 0;
+
+	set = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*set), GFP_KERNEL);
+	if (!set)
+		return -ENOMEM;
+	mutex_lock(&dev->past_lock);
+	for (i = 0; i < FAKERNIC_PORT_STAT_COUNT; i++)
+		values[i] -= dev->past[i];
+	xa_for_each(&dev->counters, id, counter) {
+		ret = fakernic_read_counter(dev, id, set);
+		if (ret)
+			break;
+		for (i = 0; i < FAKERNIC_PORT_STAT_COUNT; i++)
+			values[i] -= set[i];
+	}
+	mutex_unlock(&dev->past_lock);
+	kfree(set);
+	return ret;
+}
