@@ -8,7 +8,7 @@ simulator (which then runs for SECONDS, 60 by default) and the fuzz target
 qemu-hw/roce. The lines that nothing reached go to /cache/log/uncovered.txt.
 
 A line that no test can reach says why in the source, with the words "Not
-reached" in a comment on it or in the few lines above; it counts as explained.
+reached" in a comment beside it or in the few lines above; it counts as explained.
 Exits 1 when a test failed or a line is unexplained.
 """
 
@@ -49,7 +49,7 @@ def run_suite(name, arguments, pattern):
     log_path = LOG / f"coverage-{name}.log"
     with open(log_path, "w", encoding="utf-8") as log:
         code = subprocess.run(
-            ["make", "-s", "-C", str(SRC / "tests" / name),
+            ["make", "-s", f"-j{os.cpu_count()}", "-C", str(SRC / "tests" / name),
              f"BUILD={build}", *arguments],
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             check=False, env=dict(os.environ, LLVM_PROFILE_FILE=str(
@@ -119,8 +119,8 @@ def report(files):
             missing = 0
             for number in unreached_lines(entry):
                 text = source[number - 1]
-                above = source[max(0, number - 1 - EXPLANATION):number]
-                explained = any("Not reached" in line for line in above)
+                near = source[max(0, number - 1 - EXPLANATION):number + 1]
+                explained = any("Not reached" in line for line in near)
                 if is_code(text):
                     out.write(f"{path.name}:{number}:"
                               f"{' (explained)' if explained else ''} {text}\n")
