@@ -215,9 +215,15 @@ static uint32_t fakernic_reg_clock_page_count(FakernicState *s)
     return fakernic_has_clock_page(s);
 }
 
-static uint32_t fakernic_reg_zero(FakernicState *s)
+static uint32_t fakernic_reg_dm_offset(FakernicState *s)
 {
-    return 0;
+    return s->features & FAKERNIC_FEATURE_DM ? fakernic_dm_page(s) : 0;
+}
+
+static uint32_t fakernic_reg_dm_pages(FakernicState *s)
+{
+    return s->features & FAKERNIC_FEATURE_DM ?
+           s->dm_size / FAKERNIC_PAGE_SIZE : 0;
 }
 
 static uint32_t fakernic_reg_clock_lo(FakernicState *s)
@@ -265,8 +271,8 @@ static const FakernicReg fakernic_regs[FAKERNIC_REG_END / 4] = {
         "CMDQ_DOORBELL", NULL, fakernic_cmdq_doorbell },
     RO(CLOCK_PAGE_OFFSET, clock_page_offset),
     RO(CLOCK_PAGE_COUNT, clock_page_count),
-    RO(DM_OFFSET, zero),
-    RO(DM_PAGES, zero),
+    RO(DM_OFFSET, dm_offset),
+    RO(DM_PAGES, dm_pages),
     RO(CLOCK_LO, clock_lo),
     RO(CLOCK_HI, clock_hi),
 };

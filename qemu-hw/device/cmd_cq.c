@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * CREATE_CQ, DESTROY_CQ, RESIZE_CQ (fakernic/cmdq.h, fakernic/cq.h).
+ * CREATE_CQ, DESTROY_CQ, RESIZE_CQ, MODIFY_CQ (fakernic/cmdq.h, fakernic/cq.h).
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -65,6 +65,7 @@ FakernicVerdict fakernic_cmd_destroy_cq(FakernicState *s, const void *request,
     if (cq->users) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
     }
+    fakernic_cq_forget(s, cq);
     fakernic_event_forget(s, cq->eq, &cq->completion);
     fakernic_event_forget(s, NULL, &cq->async);
     cq->eq->users--;
@@ -137,5 +138,19 @@ FakernicVerdict fakernic_cmd_resize_cq(FakernicState *s, const void *request,
     cq->solicited_pi -= ci;
     cq->pi -= ci;
     cq->ci = 0;
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_modify_cq(FakernicState *s, const void *request,
+                                       void *response)
+{
+    const struct fakernic_modify_cq_req *req = request;
+    FakernicCq *cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->cqn));
+
+    if (!cq) {
+        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_modify_cq_req, cqn);
+    }
+    fakernic_cq_moderate(s, cq, le16_to_cpu(req->count),
+                         le16_to_cpu(req->period_us));
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }

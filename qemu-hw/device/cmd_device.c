@@ -92,6 +92,13 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
     resp->port_count = 1;
     resp->max_mtu = fakernic_path_mtu(s->mtu_max);
     resp->vector_count = FAKERNIC_VECTOR_COUNT;
+    if (features & FAKERNIC_FEATURE_DM) {
+        resp->dm_size = cpu_to_le32(s->dm_size);
+    }
+    if (features & FAKERNIC_FEATURE_RATE_LIMIT) {
+        resp->rate_limit_min_kbps = cpu_to_le32(1);
+        resp->rate_limit_max_kbps = cpu_to_le32(s->speed_mbps * 1000);
+    }
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

@@ -70,6 +70,40 @@ static uint8_t fakernic_range_pages(FakernicState *s,
     return fakernic_page_list_read(s, range->list, needed, &init->pages);
 }
 
+/* As above for device memory: 'address' is the offset of its first page. */
+static uint8_t fakernic_range_dm_pages(FakernicState *s,
+                                       const FakernicRange *range,
+                                       RoceMrInit *init)
+{
+    const struct fakernic_page_list *list = range->list;
+    const uint64_t start = le64_to_cpu(list->address);
+    const uint64_t offset = range->iova % FAKERNIC_PAGE_SIZE;
+    /* Also a region of 0 bytes lies somewhere. */
+    const uint64_t needed = DIV_ROUND_UP(MAX(offset + range->length, 1),
+                                         FAKERNIC_PAGE_SIZE);
+
+    if (list->levels || list->rsvd || list->page_shift != FAKERNIC_PAGE_SHIFT ||
+        start % FAKERNIC_PAGE_SIZE || le32_to_cpu(list->page_count) < needed ||
+        !fakernic_dm_contains(s, start, needed * FAKERNIC_PAGE_SIZE)) {
+        return FAKERNIC_CMD_BAD_PAGE_LIST;
+    }
+    if (s->mr_pages + needed > s->max_mr_pages) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    init->pages = malloc(needed * sizeof(*init->pages));
+    if (!init->pages) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    for (uint64_t i = 0; i < needed; i++) {
+        init->pages[i] = ROCE_ADDRESS_DM | (start + i * FAKERNIC_PAGE_SIZE);
+    }
+    init->iova = range->iova;
+    init->length = range->length;
+    init->page_shift = FAKERNIC_PAGE_SHIFT;
+    init->page_count = needed;
+    return FAKERNIC_CMD_OK;
+}
+
 static void fakernic_key_hold(FakernicState *s, uint32_t key, uint32_t pages)
 {
     uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, key);
@@ -78,6 +112,11 @@ static void fakernic_key_hold(FakernicState *s, uint32_t key, uint32_t pages)
     s->mr_pages += pages;
     s->mr_pages -= s->key_pages[index];
     s->key_pages[index] = pages;
+}
+
+static bool fakernic_mr_has_pages(uint8_t type)
+{
+    return type == FAKERNIC_MR_MEMORY || type == FAKERNIC_MR_DM;
 }
 
 static FakernicVerdict
@@ -100,16 +139,24 @@ fakernic_check_create_mr(FakernicState *s,
             return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
         }
         break;
+    case FAKERNIC_MR_DM:
+        if (!(s->driver_features & FAKERNIC_FEATURE_DM)) {
+            return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+        }
+        if (range.length && !fakernic_range_is_sane(&range)) {
+            return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                                   length);
+        }
+        break;
     case FAKERNIC_MR_DMA:
     case FAKERNIC_MR_NULL:
         break;
-    case FAKERNIC_MR_DM:
     case FAKERNIC_MR_ON_DEMAND:
         return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
     default:
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req, type);
     }
-    if (req->type != FAKERNIC_MR_MEMORY) {
+    if (!fakernic_mr_has_pages(req->type)) {
         if (range.iova) {
             return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
                                    iova);
@@ -157,11 +204,13 @@ FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
     if (!fakernic_accepts(&v)) {
         return v;
     }
-    if (req->type == FAKERNIC_MR_MEMORY) {
+    if (fakernic_mr_has_pages(req->type)) {
         const FakernicRange range = { le64_to_cpu(req->iova),
                                       le64_to_cpu(req->length), &req->pages };
 
-        status = fakernic_range_pages(s, &range, 0, &init);
+        status = req->type == FAKERNIC_MR_DM ?
+                 fakernic_range_dm_pages(s, &range, &init) :
+                 fakernic_range_pages(s, &range, 0, &init);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                 offsetof(struct fakernic_create_mr_req, pages));

@@ -86,7 +86,10 @@ static const FakernicCmd fakernic_commands[] = {
         .request_size = sizeof(struct fakernic_resize_cq_req),
         .rsvd = { RSVD(struct fakernic_resize_cq_req, rsvd) },
     },
-    [FAKERNIC_CMD_MODIFY_CQ] = { "MODIFY_CQ" },
+    [FAKERNIC_CMD_MODIFY_CQ] = {
+        "MODIFY_CQ", fakernic_cmd_modify_cq, FAKERNIC_FEATURE_CQ_MODERATION,
+        .request_size = sizeof(struct fakernic_modify_cq_req),
+    },
     [FAKERNIC_CMD_ALLOC_PD] = { "ALLOC_PD", fakernic_cmd_alloc_pd },
     [FAKERNIC_CMD_DEALLOC_PD] = {
         "DEALLOC_PD", fakernic_cmd_dealloc_pd, ID_REQUEST,
@@ -172,8 +175,16 @@ static const FakernicCmd fakernic_commands[] = {
         .request_size = sizeof(struct fakernic_mcast_req),
         .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
     },
-    [FAKERNIC_CMD_CREATE_FLOW] = { "CREATE_FLOW" },
-    [FAKERNIC_CMD_DESTROY_FLOW] = { "DESTROY_FLOW" },
+    [FAKERNIC_CMD_CREATE_FLOW] = {
+        "CREATE_FLOW", NULL, FAKERNIC_FEATURE_FLOW,
+        .request_size = sizeof(struct fakernic_create_flow_req),
+        .rsvd = { RSVD(struct fakernic_create_flow_req, rsvd),
+                  RSVD(struct fakernic_create_flow_req, value.rsvd),
+                  RSVD(struct fakernic_create_flow_req, mask.rsvd) },
+    },
+    [FAKERNIC_CMD_DESTROY_FLOW] = {
+        "DESTROY_FLOW", NULL, FAKERNIC_FEATURE_FLOW, ID_REQUEST,
+    },
     [FAKERNIC_CMD_RSVD_WQ] = { "WQ" },
     [FAKERNIC_CMD_RSVD_DM] = { "DM" },
     [FAKERNIC_CMD_RSVD_ODP] = { "ODP" },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Completion queues: the engine's completions become CQEs in guest memory, and
- * events when the CQ is armed (fakernic/cq.h; IBTA 11.4.2).
+ * events when the CQ is armed (fakernic/cq.h; IBTA 11.4.2). A moderated CQ holds
+ * its event back until there are enough entries or the first has waited.
  *
  * The consumer index is read only when the ring looks full. A CQ that really
  * is, or whose memory is gone, is in error: an event, nothing written any more,
@@ -12,16 +13,6 @@
 #include "qemu/bswap.h"
 #include "fakernic.h"
 #include "../trace.h"
-
-static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
-{
-    trace_fakernic_err_cq(cq->id, cq->pi, cq->ci);
-    s->stats[FAKERNIC_STAT_CQ_OVERRUNS]++;
-    cq->error = true;
-    cq->error_pending = true;
-    s->cq_error_pending = true;
-    fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
-}
 
 /* Is there room for one more? Looks at the doorbell record if need be. */
 static bool fakernic_cq_has_room(FakernicState *s, FakernicCq *cq)
@@ -62,10 +53,79 @@ static void fakernic_cqe_encode(struct fakernic_cqe *cqe,
     memcpy(cqe->smac, c->smac, sizeof(cqe->smac));
 }
 
+/* ---- events, and their moderation ------------------------------------ */
+
 static void fakernic_cq_raise(FakernicState *s, FakernicCq *cq)
 {
     cq->arm = FAKERNIC_ARM_NONE;
+    fakernic_cq_forget(s, cq);
     fakernic_event(s, cq->eq, &cq->completion, FAKERNIC_EVENT_COMPLETION, 0);
+}
+
+void fakernic_cq_forget(FakernicState *s, FakernicCq *cq)
+{
+    cq->held = 0;
+    if (cq->is_held) {
+        QTAILQ_REMOVE(&s->held_cqs, cq, next);
+        cq->is_held = false;
+    }
+}
+
+/* An event is due now, or waits for more entries, or for its period. */
+static void fakernic_cq_hold(FakernicState *s, FakernicCq *cq)
+{
+    if (cq->held >= cq->count) {
+        fakernic_cq_raise(s, cq);
+    } else if (cq->period_us && !cq->is_held) {
+        cq->deadline = fakernic_now() + cq->period_us * 1000LL;
+        cq->is_held = true;
+        QTAILQ_INSERT_TAIL(&s->held_cqs, cq, next);
+    }
+}
+
+void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
+                          uint16_t period_us)
+{
+    const uint32_t held = cq->held;
+
+    fakernic_cq_forget(s, cq);
+    cq->count = count;
+    cq->period_us = period_us;
+    if (held) {
+        cq->held = held;
+        fakernic_cq_hold(s, cq);
+    }
+}
+
+RoceTime fakernic_cq_run(FakernicState *s, RoceTime now)
+{
+    RoceTime deadline = ROCE_TIME_NEVER;
+    FakernicCq *cq, *after;
+
+    QTAILQ_FOREACH_SAFE(cq, &s->held_cqs, next, after) {
+        if (cq->deadline <= now) {
+            fakernic_cq_raise(s, cq);
+        } else {
+            deadline = MIN(deadline, cq->deadline);
+        }
+    }
+    return deadline;
+}
+
+/* ---- entries --------------------------------------------------------- */
+
+static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
+{
+    trace_fakernic_err_cq(cq->id, cq->pi, cq->ci);
+    s->stats[FAKERNIC_STAT_CQ_OVERRUNS]++;
+    cq->error = true;
+    cq->error_pending = true;
+    s->cq_error_pending = true;
+    if (cq->held) {
+        /* There will be no more entries to wait for. */
+        fakernic_cq_raise(s, cq);
+    }
+    fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
 }
 
 void fakernic_complete(void *host, const RoceCompletion *completion)
@@ -104,7 +164,8 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
     }
     if (cq->arm == FAKERNIC_ARM_ANY ||
         (cq->arm == FAKERNIC_ARM_SOLICITED && solicited)) {
-        fakernic_cq_raise(s, cq);
+        cq->held++;
+        fakernic_cq_hold(s, cq);
     }
 }
 

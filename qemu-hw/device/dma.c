@@ -63,9 +63,7 @@ static void fakernic_dma_unmap(FakernicState *s, void *p, size_t len)
     pci_dma_unmap(PCI_DEVICE(s), p, len, DMA_DIRECTION_FROM_DEVICE, len);
 }
 
-/* Not memcpy(): that may store the tail first. */
-static void fakernic_copy_ascending(uint8_t *to, const uint8_t *from,
-                                    size_t len)
+void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len)
 {
     while (len && !QEMU_PTR_IS_ALIGNED(to, 8)) {
         qatomic_set(to, *from);
@@ -111,13 +109,23 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
     return true;
 }
 
-/* By a host atomic on the mapped word: atomic against the guest's CPUs too. */
+void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op)
+{
+    uint64_t old, seen = qatomic_read__nocheck(word);
+
+    do {
+        old = seen;
+        op->original = le64_to_cpu(old);
+        seen = qatomic_cmpxchg__nocheck(word, old,
+                   cpu_to_le64(roce_atomic_result(op, op->original)));
+    } while (seen != old);
+}
+
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
     FakernicState *s = host;
     size_t len = 8;
     uint64_t *word = fakernic_dma_map(s, address, &len);
-    uint64_t old, seen;
 
     if (!word) {
         return fakernic_dma_failed(s, address, 8, true);
@@ -126,13 +134,7 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
         fakernic_dma_unmap(s, word, len);
         return fakernic_dma_failed(s, address, 8, true);
     }
-    seen = qatomic_read__nocheck(word);
-    do {
-        old = seen;
-        op->original = le64_to_cpu(old);
-        seen = qatomic_cmpxchg__nocheck(word, old,
-                   cpu_to_le64(roce_atomic_result(op, op->original)));
-    } while (seen != old);
+    fakernic_atomic_execute(word, op);
     fakernic_dma_unmap(s, word, len);
     return true;
 }

@@ -62,10 +62,10 @@ static void fakernic_engine_trace(void *host, RoceTracePoint point,
 }
 
 static const RoceHostOps fakernic_host_ops = {
-    .dma_read = fakernic_dma_read,
-    .dma_write = fakernic_dma_write,
-    .dma_atomic = fakernic_dma_atomic,
-    .dma_flush = fakernic_dma_flush,
+    .dma_read = fakernic_memory_read,
+    .dma_write = fakernic_memory_write,
+    .dma_atomic = fakernic_memory_atomic,
+    .dma_flush = fakernic_memory_flush,
     .next_send = fakernic_next_send,
     .next_recv = fakernic_next_recv,
     .recv_count = fakernic_recv_count,
@@ -105,6 +105,7 @@ static void fakernic_objects_init(FakernicState *s)
     s->async_eq = NULL;
     s->cq_error_pending = false;
     QTAILQ_INIT(&s->async_waiting);
+    QTAILQ_INIT(&s->held_cqs);
     memset(&s->port_events, 0, sizeof(s->port_events));
     memset(&s->device_events, 0, sizeof(s->device_events));
 }
@@ -171,6 +172,7 @@ void fakernic_reset(FakernicState *s)
     fakernic_objects_init(s);
     fakernic_regs_reset(s);
     fakernic_port_reset(s);
+    fakernic_dm_reset(s);
     qemu_bh_cancel(s->bh);
 }
 
@@ -201,6 +203,17 @@ static bool fakernic_check_limit(const char *name, uint64_t value, uint64_t min,
     return true;
 }
 
+static bool fakernic_check_dm_size(FakernicState *s, Error **errp)
+{
+    if (s->dm_size % FAKERNIC_PAGE_SIZE) {
+        error_setg(errp, "property 'dm-size' must be a multiple of %u, not %"
+                   PRIu64, FAKERNIC_PAGE_SIZE, s->dm_size);
+        return false;
+    }
+    return fakernic_check_limit("dm-size", s->dm_size, 0, FAKERNIC_DM_MAX,
+                                false, errp);
+}
+
 static bool fakernic_check_properties(FakernicState *s, Error **errp)
 {
     if (is_multicast_ether_addr(s->conf.macaddr.a)) {
@@ -220,7 +233,8 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
            fakernic_check_limit("mtu-max", s->mtu_max, 576, 9000, false,
                                 errp) &&
            fakernic_check_limit("speed-mbps", s->speed_mbps, 1, 4000000, false,
-                                errp);
+                                errp) &&
+           fakernic_check_dm_size(s, errp);
 }
 
 static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
@@ -260,9 +274,9 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
 static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
-    /* Doorbell pages, then the clock page. */
-    uint64_t uar_size = pow2ceil((uint64_t)(s->uars + 1) *
-                                 FAKERNIC_PAGE_SIZE);
+    /* Doorbell pages, the clock page, device memory. */
+    uint64_t dm_offset = (uint64_t)fakernic_dm_page(s) * FAKERNIC_PAGE_SIZE;
+    uint64_t uar_size = pow2ceil(dm_offset + s->dm_size);
 
     memory_region_init_io(&s->regs_bar, OBJECT(s), &fakernic_regs_ops, s,
                           "fakernic-regs", FAKERNIC_BAR_REGS_SIZE);
@@ -270,18 +284,40 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
                      &s->regs_bar);
     memory_region_init_io(&s->uar_bar, OBJECT(s), &fakernic_uar_ops, s,
                           "fakernic-uar", uar_size);
+    if (s->dm_size) {
+        if (!memory_region_init_ram(&s->dm, OBJECT(s), "fakernic-dm",
+                                    s->dm_size, errp)) {
+            return false;
+        }
+        memory_region_add_subregion_overlap(&s->uar_bar, dm_offset, &s->dm, 1);
+    }
     pci_register_bar(pci, FAKERNIC_BAR_UAR,
                      PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->uar_bar);
     if (msix_init_exclusive_bar(pci, FAKERNIC_VECTOR_COUNT, FAKERNIC_BAR_MSIX,
                                 errp) < 0) {
+        if (s->dm_size) {
+            memory_region_del_subregion(&s->uar_bar, &s->dm);
+        }
         return false;
     }
     for (unsigned i = 0; i < FAKERNIC_VECTOR_COUNT; i++) {
         msix_vector_use(pci, i);
     }
     return true;
+}
+
+/* The BAR's hold on device memory is one on the device itself. */
+static void fakernic_cleanup_bars(PCIDevice *pci)
+{
+    FakernicState *s = FAKERNIC(pci);
+
+    if (s->dm_size) {
+        memory_region_del_subregion(&s->uar_bar, &s->dm);
+    }
+    msix_unuse_all_vectors(pci);
+    msix_uninit_exclusive_bar(pci);
 }
 
 static void fakernic_realize(PCIDevice *pci, Error **errp)
@@ -314,12 +350,15 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     if (!s->dcqcn) {
         s->features &= ~FAKERNIC_FEATURE_DCQCN;
     }
+    if (!s->dm_size) {
+        s->features &= ~FAKERNIC_FEATURE_DM;
+    }
     qemu_macaddr_default_if_unset(&s->conf.macaddr);
     if (!fakernic_init_bars(pci, errp)) {
         goto err_free_roce;
     }
     if (!fakernic_init_capabilities(pci, errp)) {
-        goto err_uninit_msix;
+        goto err_cleanup_bars;
     }
     fakernic_objects_init(s);
     fakernic_clock_init(s);
@@ -330,9 +369,8 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     fakernic_port_reset(s);
     return;
 
-err_uninit_msix:
-    msix_unuse_all_vectors(pci);
-    msix_uninit_exclusive_bar(pci);
+err_cleanup_bars:
+    fakernic_cleanup_bars(pci);
 err_free_roce:
     roce_free(s->roce);
     s->roce = NULL;
@@ -349,8 +387,7 @@ static void fakernic_exit(PCIDevice *pci)
     roce_free(s->roce);
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
-    msix_unuse_all_vectors(pci);
-    msix_uninit_exclusive_bar(pci);
+    fakernic_cleanup_bars(pci);
 }
 
 /* ---- type ------------------------------------------------------------ */
@@ -373,6 +410,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("gids", FakernicState, gids, 256),
     DEFINE_PROP_UINT32("mtu-max", FakernicState, mtu_max, 9000),
     DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
+    DEFINE_PROP_SIZE("dm-size", FakernicState, dm_size, 1 * MiB),
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     /* For tests of drivers: claim another version, hide features. */
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
@@ -401,6 +439,7 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "mtu-max", "largest Ethernet MTU (576 to 9000)" },
         { "speed-mbps", "speed of the port in Mbit/s (1 to 4000000): what it "
                         "reports, and where DCQCN starts" },
+        { "dm-size", "device memory in bytes (0 to 256M, multiple of 4K)" },
         { "dcqcn", "slow QPs down when congestion is notified (on or off)" },
     };
 

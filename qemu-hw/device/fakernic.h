@@ -16,6 +16,7 @@
 #define FAKERNIC_DEVICE_H
 
 #include "qemu/queue.h"
+#include "qemu/units.h"
 #include "qemu/timer.h"
 #include "qemu/log.h"
 #include "hw/pci/pci_device.h"
@@ -51,7 +52,8 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
      FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |                \
      FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |                  \
      FAKERNIC_FEATURE_CNP | FAKERNIC_FEATURE_DCQCN |                        \
-     FAKERNIC_FEATURE_RATE_LIMIT |                                          \
+     FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CQ_MODERATION |         \
+     FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_APM |                           \
      FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ)
 
 /* Limits that are not properties. */
@@ -125,6 +127,12 @@ typedef struct FakernicCq {
     bool ignore_overrun;
     bool error;
     bool error_pending;         /* its QPs are still to be told */
+    uint16_t count;             /* moderation: entries per event */
+    uint16_t period_us;         /* and how long the first one waits, or 0 */
+    uint32_t held;              /* entries that wait for their event */
+    RoceTime deadline;          /* of that event, while in s->held_cqs */
+    bool is_held;
+    QTAILQ_ENTRY(FakernicCq) next;
     FakernicEventSource completion;
     FakernicEventSource async;
 } FakernicCq;
@@ -208,6 +216,7 @@ struct FakernicState {
     uint32_t gids;
     uint32_t mtu_max;
     uint32_t speed_mbps;
+    uint64_t dm_size;
     bool dcqcn;
     uint32_t interface_version;
     uint64_t feature_mask;
@@ -216,6 +225,7 @@ struct FakernicState {
     NICState *nic;
     MemoryRegion regs_bar;
     MemoryRegion uar_bar;
+    MemoryRegion dm;            /* device memory, within uar_bar */
     Roce *roce;
     uint64_t *stats;            /* the engine's array */
     QEMUBH *bh;
@@ -257,6 +267,7 @@ struct FakernicState {
     FakernicEventSource port_events;
     FakernicEventSource device_events;
     bool cq_error_pending;
+    QTAILQ_HEAD(, FakernicCq) held_cqs;     /* whose event has a deadline */
     uint64_t interrupts;        /* vectors raised and not yet sent */
 
     uint8_t frame[ROCE_FRAME_MAX];
@@ -333,6 +344,7 @@ FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
     fakernic_cmd_query_port, fakernic_cmd_set_port, fakernic_cmd_query_stats,
     fakernic_cmd_set_gid, fakernic_cmd_create_eq, fakernic_cmd_destroy_eq,
     fakernic_cmd_create_cq, fakernic_cmd_destroy_cq, fakernic_cmd_resize_cq,
+    fakernic_cmd_modify_cq,
     fakernic_cmd_alloc_pd, fakernic_cmd_dealloc_pd, fakernic_cmd_alloc_xrcd,
     fakernic_cmd_dealloc_xrcd, fakernic_cmd_alloc_uar,
     fakernic_cmd_dealloc_uar, fakernic_cmd_create_mr, fakernic_cmd_destroy_mr,
@@ -401,6 +413,12 @@ void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq,
 void fakernic_complete(void *host, const RoceCompletion *completion);
 void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
                      bool solicited);
+void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
+                          uint16_t period_us);
+/* The CQ goes away: no event waits any more. */
+void fakernic_cq_forget(FakernicState *s, FakernicCq *cq);
+/* Raises the events whose period has passed; when the next one will have. */
+RoceTime fakernic_cq_run(FakernicState *s, RoceTime now);
 
 /* eq.c */
 /* Raises a vector as soon as no call of the engine is under way. */
@@ -426,8 +444,26 @@ bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len);
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
                         size_t len);
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
+/* Not memcpy(): that may store the tail first. */
+void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len);
+/* By a host atomic: atomic against the guest's CPUs too. */
+void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op);
 bool fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
                         bool persistent);
+
+/* dm.c: the engine's memory: device memory, or guest memory by DMA */
+#define FAKERNIC_DM_MAX (256 * MiB)
+/* False: it does not lie within device memory. */
+bool fakernic_dm_contains(const FakernicState *s, uint64_t offset,
+                          uint64_t len);
+uint32_t fakernic_dm_page(const FakernicState *s);  /* of BAR2 */
+void fakernic_dm_reset(FakernicState *s);
+bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len);
+bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
+                           size_t len);
+bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op);
+bool fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
+                           bool persistent);
 
 /* port.c: the only user of the net layer */
 void fakernic_port_init(FakernicState *s);

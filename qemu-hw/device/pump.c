@@ -91,6 +91,7 @@ static bool fakernic_pump_once(FakernicState *s)
     if (roce_deadline(s->roce) <= now) {
         roce_tick(s->roce, now);
     }
+    fakernic_cq_run(s, now);
     return fakernic_pump_frames(s, FAKERNIC_PUMP_FRAMES) || more;
 }
 
@@ -118,7 +119,8 @@ void fakernic_pump(FakernicState *s)
     if (more) {
         qemu_bh_schedule(s->bh);
     }
-    deadline = roce_deadline(s->roce);
+    deadline = MIN(roce_deadline(s->roce),
+                   fakernic_cq_run(s, fakernic_now()));
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }

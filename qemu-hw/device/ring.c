@@ -43,9 +43,12 @@ static bool fakernic_page_list_is_sane(const struct fakernic_page_list *list,
     if (address & ((1ULL << shift) - 1)) {
         return false;
     }
-    /* Contiguous pages must not wrap around the end of DMA space. */
+    if (address & ROCE_ADDRESS_DM) {
+        return false;
+    }
+    /* Contiguous pages must not run over the end of DMA space. */
     return list->levels ||
-           address <= UINT64_MAX - (((uint64_t)count << shift) - 1);
+           ((uint64_t)count << shift) <= ROCE_ADDRESS_DM - address;
 }
 
 /*
@@ -67,7 +70,7 @@ static uint8_t fakernic_page_tables_read(FakernicState *s,
         }
         for (uint64_t i = done; i < done + n; i++) {
             le64_to_cpus(&to[i]);
-            if (to[i] & ((1ULL << shift) - 1)) {
+            if (to[i] & (ROCE_ADDRESS_DM | ((1ULL << shift) - 1))) {
                 return FAKERNIC_CMD_BAD_PAGE_LIST;
             }
         }

@@ -138,6 +138,128 @@ static void test_eq_full(void)
     machine_stop(&m);
 }
 
+static void cq_moderate(Nic *n, const Queue *cq, uint16_t count,
+                        uint16_t period_us)
+{
+    struct fakernic_modify_cq_req req = {
+        .cqn = LE32(cq->id), .count = LE16(count), .period_us = LE16(period_us),
+    };
+
+    assert_status(CMD(n, MODIFY_CQ, req), OK);
+}
+
+/* Consumes what is in the CQ, then arms it. */
+static void cq_drain_arm(Nic *n, Queue *cq, bool solicited)
+{
+    struct fakernic_cqe cqe;
+
+    while (cq_poll(n, cq, &cqe)) {
+    }
+    queue_record(n, cq, cq->index);
+    cq_arm(n, cq, 0, solicited);
+}
+
+static void test_cq_moderation(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_eqe eqe;
+    struct fakernic_modify_cq_req bad = { .cqn = LE32(99) };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    assert_refused(&n, CMD(&n, MODIFY_CQ, bad), BAD_ID, fakernic_modify_cq_req,
+                   cqn);
+    /* By count alone: however long it takes. */
+    cq_moderate(&n, &s.cq, 3, 0);
+    cq_drain_arm(&n, &s.cq, false);
+    complete_nops(&n, &a, 2);
+    qtest_clock_step(m.qts, 1000000000);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    complete_nops(&n, &a, 1);
+    g_assert_cmpuint(eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     s.cq.id);
+    /* By time: 50 us after the first entry. */
+    cq_moderate(&n, &s.cq, 3, 50);
+    cq_drain_arm(&n, &s.cq, false);
+    qtest_clock_step(m.qts, 1000000);
+    complete_nops(&n, &a, 1);
+    qtest_clock_step(m.qts, 30000);
+    complete_nops(&n, &a, 1);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    qtest_clock_step(m.qts, 30000);
+    eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION);
+    /* One event, not another at the count. */
+    complete_nops(&n, &a, 3);
+    qtest_clock_step(m.qts, 1000000);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    /* Armed behind entries not consumed: at once. */
+    cq_arm(&n, &s.cq, 0, false);
+    eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION);
+    /* An entry that does not count holds nothing back and starts nothing. */
+    cq_drain_arm(&n, &s.cq, true);
+    complete_nops(&n, &a, 5);
+    qtest_clock_step(m.qts, 1000000);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    machine_stop(&m);
+}
+
+/* An event held back is not lost: new values, an error, the CQ's end. */
+static void test_cq_moderation_changes(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Queue small;
+    struct fakernic_eqe eqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    cq_moderate(&n, &s.cq, 100, 0);
+    cq_drain_arm(&n, &s.cq, false);
+    complete_nops(&n, &a, 2);
+    cq_moderate(&n, &s.cq, 5, 0);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    cq_moderate(&n, &s.cq, 2, 0);
+    eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION);
+    cq_drain_arm(&n, &s.cq, false);
+    complete_nops(&n, &a, 1);
+    cq_moderate(&n, &s.cq, 5, 10);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    qtest_clock_step(m.qts, 20000);
+    eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION);
+    /* A CQ of two entries never gets to its three. */
+    cq_create(&n, &small, 1, &s.eq, 0, 0);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &small, 0);
+    rc_connect(&n, a.qpn, b.qpn, own_gid, nic_mac);
+    cq_moderate(&n, &small, 3, 0);
+    cq_drain_arm(&n, &small, false);
+    complete_nops(&n, &a, 2);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    complete_nops(&n, &a, 1);
+    g_assert_cmpuint(eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     small.id);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     small.id);
+    /* Destroyed with an event pending in the future. */
+    cq_create(&n, &small, 4, &s.eq, 0, 0);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &small, 0);
+    rc_connect(&n, a.qpn, b.qpn, own_gid, nic_mac);
+    cq_moderate(&n, &small, 9, 100);
+    cq_drain_arm(&n, &small, false);
+    complete_nops(&n, &a, 1);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, small.id), OK);
+    qtest_clock_step(m.qts, 1000000);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    machine_stop(&m);
+}
+
 static void test_cq_overrun(void)
 {
     Machine m;
@@ -277,6 +399,8 @@ static void test_doorbell_rules(void)
 const FakernicTest fakernic_queues_tests[] = {
     { "cq/event", test_event_and_interrupt },
     { "cq/solicited", test_event_solicited },
+    { "cq/moderation", test_cq_moderation },
+    { "cq/moderation-changes", test_cq_moderation_changes },
     { "cq/overrun", test_cq_overrun },
     { "cq/resize", test_cq_resize },
     { "eq/full", test_eq_full },

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The memory the engine reads and writes: device memory when the address has
+ * ROCE_ADDRESS_DM set (only the page list of a DM region can), else guest
+ * memory by DMA.
+ *
+ * Device memory is RAM behind the clock page in BAR2. The driver divides it, the
+ * guest's CPUs reach it through the BAR, the device without any DMA. The same
+ * rules hold as for guest memory: ascending stores, atomics against CPUs.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "fakernic.h"
+#include "../trace.h"
+
+bool fakernic_dm_contains(const FakernicState *s, uint64_t offset, uint64_t len)
+{
+    return len <= s->dm_size && offset <= s->dm_size - len;
+}
+
+/* Behind the doorbell pages and the clock page. */
+uint32_t fakernic_dm_page(const FakernicState *s)
+{
+    return s->uars + 1;
+}
+
+void fakernic_dm_reset(FakernicState *s)
+{
+    if (s->dm_size) {
+        memset(memory_region_get_ram_ptr(&s->dm), 0, s->dm_size);
+        memory_region_set_dirty(&s->dm, 0, s->dm_size);
+    }
+}
+
+/* NULL, and counted, when the range is not all device memory. */
+static uint8_t *fakernic_dm(FakernicState *s, uint64_t address, uint64_t len)
+{
+    const uint64_t offset = address & ~ROCE_ADDRESS_DM;
+
+    if (!fakernic_dm_contains(s, offset, len)) {
+        trace_fakernic_err_dma(address, len, true);
+        s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
+        return NULL;
+    }
+    return (uint8_t *)memory_region_get_ram_ptr(&s->dm) + offset;
+}
+
+bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len)
+{
+    const uint8_t *from;
+
+    if (!(address & ROCE_ADDRESS_DM)) {
+        return fakernic_dma_read(host, address, buf, len);
+    }
+    from = fakernic_dm(host, address, len);
+    if (from) {
+        memcpy(buf, from, len);
+    }
+    return from;
+}
+
+bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
+                           size_t len)
+{
+    FakernicState *s = host;
+    uint8_t *to;
+
+    if (!(address & ROCE_ADDRESS_DM)) {
+        return fakernic_dma_write(host, address, buf, len);
+    }
+    to = fakernic_dm(s, address, len);
+    if (to) {
+        fakernic_copy_ascending(to, buf, len);
+        memory_region_set_dirty(&s->dm, address & ~ROCE_ADDRESS_DM, len);
+        smp_wmb();
+    }
+    return to;
+}
+
+bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
+{
+    FakernicState *s = host;
+    uint8_t *word;
+
+    if (!(address & ROCE_ADDRESS_DM)) {
+        return fakernic_dma_atomic(host, address, op);
+    }
+    word = fakernic_dm(s, address, 8);
+    if (word) {
+        /* Aligned: the address is, and so is the RAM. */
+        fakernic_atomic_execute((uint64_t *)word, op);
+        memory_region_set_dirty(&s->dm, address & ~ROCE_ADDRESS_DM, 8);
+    }
+    return word;
+}
+
+/* Device memory is visible to all, and gone with a reset. */
+bool fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
+                           bool persistent)
+{
+    if (!(address & ROCE_ADDRESS_DM)) {
+        return fakernic_dma_flush(host, address, len, persistent);
+    }
+    smp_mb();
+    return !persistent && fakernic_dm(host, address, len);
+}
