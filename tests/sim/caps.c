@@ -62,8 +62,8 @@ static bool can_have_key(bool window)
 
     options_plain(&o);
     w = world_new(&o, 1);
-    ok = (window ? roce_mw_create(w->host[0]->roce, FAKERNIC_MW_TYPE_2B, 1, SIM_PD,
-                                  &key)
+    ok = (window ? roce_mw_create(w->host[0]->roce, FAKERNIC_MW_TYPE_2B, 1,
+                                  SIM_PD, &key)
                  : roce_mr_create(w->host[0]->roce, &init, &key)) ==
          FAKERNIC_CMD_OK;
     world_free(w);
@@ -113,7 +113,8 @@ bool sim_caps_probe(void)
                                                    FAKERNIC_SQ_FLUSH);
         sim_caps[SIM_CAP_XRC].present = can_send(FAKERNIC_QP_XRC_INI,
                                                  FAKERNIC_SQ_RDMA_WRITE);
-        sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_QP_RC, FAKERNIC_SQ_NOP);
+        sim_caps[SIM_CAP_NOP].present = can_send(FAKERNIC_QP_RC,
+                                                 FAKERNIC_SQ_NOP);
     }
     for (unsigned i = 0; i < SIM_CAP_COUNT; i++) {
         if (!sim_caps[i].present) {

@@ -230,6 +230,7 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     case 1:                     /* UC */
         break;
     case 3:                     /* UD */
+        out->src_qpn = be24(bth + 17);
         header = operation == 4 ? 8 : operation == 5 ? 12 : 0xff;
         break;
     case 5:                     /* XRC: XRCETH in requests (IBTA A14) */
@@ -336,22 +337,31 @@ static unsigned frame_payload_rule(uint8_t opcode)
 static void frame_check_raw(World *w, unsigned from, const uint8_t *frame,
                             size_t len)
 {
-    const SimQp *qp = from < w->everybody.count ? w->everybody.member[from]
-                                                : NULL;
+    SimQp *qp = from < w->everybody.count ? w->everybody.member[from] : NULL;
 
     if (!qp || !qp->fetched ||
         qp->send[qp->fetched - 1].length != len ||
         memcmp(qp->send[qp->fetched - 1].data, frame, len) != 0) {
         world_fail(w, "host %u sent a raw frame nobody asked for", from);
+    } else {
+        ledger_rate(qp, len);
     }
 }
 
 static void frame_check_datagram(World *w, unsigned from, int to,
-                                 const SimFrame *f)
+                                 const SimFrame *f, size_t len)
 {
+    SimQp *src;
+
     if (to < 0 && (f->opcode >> 5 != 3 || f->dest_qpn != 0xffffff)) {
         world_fail(w, "host %u sent %s for QP %x to a group", from,
                    frame_opcode_name(f->opcode), f->dest_qpn);
+    }
+    src = host_find_qp(w->host[from], f->src_qpn);
+    if (!src || src->conn) {
+        world_fail(w, "host %u sent a datagram of QP %u", from, f->src_qpn);
+    } else if (to >= 0) {
+        ledger_rate(src, len);
     }
     if (f->payload > 4096) {
         world_fail(w, "host %u sent a datagram of %u bytes", from, f->payload);
@@ -445,7 +455,7 @@ void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
         world_fail(w, "host %u: a datagram with MigReq 0", from);
     }
     if (f.opcode >> 5 == 3 || to < 0) {
-        frame_check_datagram(w, from, to, &f);
+        frame_check_datagram(w, from, to, &f, len);
         return;
     }
     qp = host_find_qp(w->host[to], f.dest_qpn);

@@ -125,9 +125,11 @@ static RoceTime liveness_bound(World *w)
     if (o->hostile_ppm) {
         bound += 120 * SEC;
     }
-    /* One run of retries, each up to four times the timeout (C9-140); two of
-     * them where a path has to fail before the other one is tried. */
-    bound += (4096ll << o->timeout) * 4 * 10 * (o->apm_pct ? 3 : 1);
+    /* One run of retries, each up to four times the timeout (C9-140); more of
+     * them where a path has to fail before the other one is tried, or one side
+     * waits for the other to fail. */
+    bound += (4096ll << o->timeout) * 4 * 10 *
+             (1 + 2 * (o->apm_pct > 0) + 2 * (o->grant_pct > 0));
     return bound;
 }
 
@@ -189,8 +191,9 @@ static void final_qp(World *w, SimQp *qp)
     if (qp->silent || w->options.hostile_ppm) {
         return;
     }
-    /* Datagram services fail their send queue only (IBTA 10.3.1.6). */
-    if (!qp->conn && qp->sq_failed) {
+    /* Unreliable services fail their send queue only (IBTA 10.3.1.6). */
+    if ((!qp->conn || (qp->type == FAKERNIC_QP_UC && !qp->rq_failed)) &&
+        qp->sq_failed && !qp->error && !qp->sq_broken) {
         if (state != FAKERNIC_QPS_SQE) {
             world_fail(w, "QP %u is in state %u, not in SQE", qp->qpn, state);
         }
@@ -250,8 +253,8 @@ static void final_counters(World *w)
     };
     const SimOptions *o = &w->options;
 
-    if (w->link.faults || o->error_pct || o->hostile_ppm || o->inject_pct || o->harsh ||
-        o->timeout < 16) {
+    if (w->link.faults || o->error_pct || o->hostile_ppm || o->inject_pct ||
+        o->harsh || o->timeout < 16) {
         return;
     }
     for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fake host: queues, work requests, queue pairs, and what an engine reports.
- * Its memory is in memory.c.
+ * A fake host: work requests, and what an engine asks and reports. Its memory is
+ * in memory.c, its queue pairs are in qp.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +51,6 @@ bool opcode_is_write(uint8_t opcode)
            opcode == FAKERNIC_SQ_ATOMIC_WRITE;
 }
 
-bool qp_is_reliable(const SimQp *qp)
-{
-    return qp->type == FAKERNIC_QP_RC || qp->type == FAKERNIC_QP_XRC_INI;
-}
-
 static void host_build_remote(const SimQp *qp, const SimSend *s,
                               uint64_t *address, uint32_t *rkey)
 {
@@ -87,8 +82,8 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     }
 }
 
-static void host_build_path(const SimQp *qp, const SimQp *to, uint16_t index,
-                            RoceAv *av)
+void host_build_path(const SimQp *qp, const SimQp *to, uint16_t index,
+                     RoceAv *av)
 {
     const Host *peer = to->host;
 
@@ -101,11 +96,6 @@ static void host_build_path(const SimQp *qp, const SimQp *to, uint16_t index,
     if (qp->qpn & 1) {
         av->flow_label = (qp->qpn * 2654435761u) & 0xfffff;
     }
-}
-
-static void host_build_av(const SimQp *qp, const SimQp *to, RoceAv *av)
-{
-    host_build_path(qp, to, qp->gid_index, av);
 }
 
 static void host_build_key(const SimQp *qp, const SimSend *s, RoceSendWr *wr)
@@ -138,10 +128,10 @@ static void host_build_datagram(const SimQp *qp, const SimSend *s,
     bool gsi = s->ud_dest && s->ud_dest->type == FAKERNIC_QP_GSI;
 
     if (s->ud_dest) {
-        host_build_av(qp, s->ud_dest, &wr->ud.av);
+        host_build_path(qp, s->ud_dest, qp->gid_index, &wr->ud.av);
         wr->ud.dest_qpn = s->ud_dest->qpn;
     } else if (s->group) {
-        host_build_av(qp, qp, &wr->ud.av);
+        host_build_path(qp, qp, qp->gid_index, &wr->ud.av);
         memcpy(wr->ud.av.dgid, s->group->gid[qp->gid_index & 1], 16);
         frame_group_mac(wr->ud.av.dgid, wr->ud.av.dmac);
         wr->ud.dest_qpn = 0xffffff;
@@ -197,6 +187,15 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
     }
 }
 
+/* Where every success is told, none can be hidden (RoceLimits.max_sends). */
+static bool send_has_room(const SimQp *qp)
+{
+    const SimOptions *o = &qp->world->options;
+
+    return o->unsignaled_pct || qp->type == FAKERNIC_QP_RAW_PACKET ||
+           qp->fetched - qp->done < o->max_sends;
+}
+
 static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
 {
     Host *h = host;
@@ -212,6 +211,10 @@ static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     }
     if (qp->fetched == qp->posted) {
         return ROCE_FETCH_NONE;
+    }
+    if (!send_has_room(qp)) {
+        world_fail(h->world, "QP %u: more sends in flight than there may be",
+                   qpn);
     }
     host_build_send(qp, qp->fetched, wr);
     world_log(h->world, h->number, LOG_FETCH_SEND, qpn, qp->fetched,
@@ -394,304 +397,4 @@ void host_free(Host *h)
 {
     roce_free(h->roce);
     free(h);
-}
-
-/* ---- queue pairs --------------------------------------------------------- */
-
-uint32_t mtu_bytes(uint8_t mtu)
-{
-    return 128u << mtu;
-}
-
-SimQp *host_find_qp(Host *h, uint32_t qpn)
-{
-    World *w = h->world;
-
-    /* The newest first: it may have taken over the number of an older one. */
-    for (uint32_t i = w->qp_count; i; i--) {
-        SimQp *qp = &w->qp[i - 1];
-
-        if (qp->qpn == qpn && qp->host == h && !qp->unborn) {
-            return qp;
-        }
-    }
-    return NULL;
-}
-
-SimRq *host_rq_new(Host *h, bool shared)
-{
-    World *w = h->world;
-    SimRq *rq = &w->rq[w->rq_count++];
-
-    rq->host = h;
-    rq->srqn = shared ? 70 + w->rq_count : 0;
-    rq->tag_base = (uint32_t)rng_next(&w->rng);
-    rq->pdn = SIM_PD;
-    return rq;
-}
-
-SimRq *host_rq_xrc(Host *h, unsigned number)
-{
-    if (!h->xrc[number]) {
-        SimRq *rq = host_rq_new(h, true);
-
-        rq->xrc = true;
-        rq->pdn = number ? SIM_PD_XRC : SIM_PD;
-        rq->cqn = h->next_cqn++;
-        h->xrc[number] = rq;
-    }
-    return h->xrc[number];
-}
-
-SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
-{
-    World *w = h->world;
-    SimQp *qp = &w->qp[w->qp_count++];
-
-    *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pdn = SIM_PD,
-                   .unborn = true, .silent = true };
-    qp->mtu = (uint8_t)(w->options.mtu ? w->options.mtu
-                                       : rng_range(&w->rng, 1, 5));
-    qp->gid_index = (uint16_t)rng_below(&w->rng, 2) +
-                    (rng_pct(&w->rng, w->options.vlan_pct) ? 2 : 0);
-    /* ECN-capable, by the application's word. */
-    if (rng_pct(&w->rng, w->options.ect_pct)) {
-        qp->traffic_class = (uint8_t)(rng_below(&w->rng, 64) << 2 |
-                                      rng_range(&w->rng, 1, 2));
-    }
-    if (rng_pct(&w->rng, w->options.static_rate_pct)) {
-        qp->static_rate = (uint8_t)rng_range(&w->rng, 2, 7);
-    }
-    if (rng_pct(&w->rng, w->options.limit_pct)) {
-        qp->limit_kbps = rng_range(&w->rng, w->options.limit_mbps,
-                                   w->options.limit_mbps * 20) * 1000;
-    }
-    return qp;
-}
-
-/* Just before the wrap more often than not. */
-static uint32_t first_psn(World *w)
-{
-    if (w->options.psn) {
-        return w->options.psn;
-    }
-    if (w->options.wrap && w->qp_count == 1) {
-        return 0xffffff;
-    }
-    return rng_pct(&w->rng, 80) ? 0xffffff - rng_below(&w->rng, 12)
-                                : (uint32_t)rng_next(&w->rng) & 0xffffff;
-}
-
-SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
-{
-    World *w = h->world;
-    SimQp *qp = host_qp_unborn(h, type, rq);
-    bool xrc = type >= FAKERNIC_QP_XRC_INI, target = type == FAKERNIC_QP_XRC_TGT;
-    RoceQpInit init = { .type = type, .has_sq = !target,
-                        .has_rq = !rq->srqn && !xrc,
-                        .srqn = xrc ? 0 : rq->srqn, .pdn = SIM_PD };
-    int status;
-
-    /* A target's own PD is none of its keys' (IBTA A14: the SRQ's counts). */
-    if (target) {
-        init.pdn = SIM_PD_OTHER;
-        init.xrcdn = SIM_XRCD;
-    }
-
-    qp->send_cqn = init.send_cqn = h->next_cqn++;
-    qp->recv_cqn = init.recv_cqn =
-        rng_pct(&w->rng, 50) ? h->next_cqn++ : init.send_cqn;
-    qp->sq_psn = first_psn(w);
-    qp->unborn = qp->silent = false;
-    qp->alive = true;
-    status = roce_qp_create(h->roce, &init, &qp->qpn);
-    if (status != FAKERNIC_CMD_OK) {
-        world_fail(w, "roce_qp_create type %u: %d", type, status);
-    }
-    return qp;
-}
-
-static void host_modify(SimQp *qp, uint32_t mask, const RoceQpAttr *attr)
-{
-    World *w = qp->world;
-    uint32_t bad = 0;
-    int status = roce_qp_modify(qp->host->roce, w->now, qp->qpn, mask, attr,
-                                &bad);
-
-    if (status != FAKERNIC_CMD_OK) {
-        world_fail(w, "roce_qp_modify to %u: status %d, bad field %x",
-                   attr->state, status, bad);
-    }
-    world_pump(w, qp->host);
-}
-
-int host_modify_state(SimQp *qp, uint8_t state)
-{
-    RoceQpAttr attr = { .state = state };
-    uint32_t bad = 0;
-    int status = roce_qp_modify(qp->host->roce, qp->world->now, qp->qpn,
-                                FAKERNIC_QP_ATTR_STATE, &attr, &bad);
-
-    world_log(qp->world, qp->host->number, LOG_MODIFY, qp->qpn, state,
-              (uint32_t)status, 0, 0);
-    return status;
-}
-
-bool host_qp_armed(SimQp *qp)
-{
-    RoceQpAttr attr = { .state = 0 };
-
-    return qp->alive && !qp->silent &&
-           !roce_qp_query(qp->host->roce, qp->qpn, &attr) &&
-           attr.state == FAKERNIC_QPS_RTS &&
-           attr.path_mig_state == FAKERNIC_MIG_ARMED;
-}
-
-static void host_connect_raw(SimQp *qp)
-{
-    RoceQpAttr attr = { .state = FAKERNIC_QPS_INIT, .port = 1 };
-
-    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT),
-                &attr);
-    attr.state = FAKERNIC_QPS_RTR;
-    host_modify(qp, FAKERNIC_QP_ATTR_STATE, &attr);
-    attr.state = FAKERNIC_QPS_RTS;
-    host_modify(qp, FAKERNIC_QP_ATTR_STATE, &attr);
-}
-
-static void host_connect_datagram(SimQp *qp)
-{
-    RoceQpAttr attr = { .state = FAKERNIC_QPS_INIT, .port = 1,
-                        .sq_psn = qp->sq_psn,
-                        .qkey = qp->type == FAKERNIC_QP_GSI ? 0x80010000u
-                                                            : SIM_QKEY };
-
-    if (qp->type == FAKERNIC_QP_RAW_PACKET) {
-        host_connect_raw(qp);
-        return;
-    }
-    qp->mtu = FAKERNIC_MTU_4096;
-    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
-                               FAKERNIC_QP_ATTR_PKEY_INDEX |
-                               FAKERNIC_QP_ATTR_QKEY), &attr);
-    attr.state = FAKERNIC_QPS_RTR;
-    host_modify(qp, FAKERNIC_QP_ATTR_STATE, &attr);
-    attr.state = FAKERNIC_QPS_RTS;
-    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
-                               FAKERNIC_QP_ATTR_SQ_PSN), &attr);
-}
-
-void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
-{
-    const SimOptions *o = &qp->world->options;
-    bool target = qp->type == FAKERNIC_QP_XRC_TGT;
-    bool asks = qp_is_reliable(qp), answers = qp->type == FAKERNIC_QP_RC ||
-                                              qp->type == FAKERNIC_QP_XRC_TGT;
-    RoceQpAttr attr = {
-        .state = FAKERNIC_QPS_INIT, .port = 1, .path_mtu = qp->mtu,
-        .rq_psn = rq_psn, .sq_psn = qp->sq_psn,
-        .max_rd_atomic = (uint8_t)o->rd_atomic,
-        .max_dest_rd_atomic = (uint8_t)o->rd_atomic,
-        .rate_limit_kbps = qp->limit_kbps,
-        .min_rnr_timer = (uint8_t)o->rnr_timer,
-        .timeout = (uint8_t)o->timeout, .retry_cnt = (uint8_t)o->retry_cnt,
-        .rnr_retry = (uint8_t)o->rnr_retry,
-        .access_flags = (uint32_t)(FAKERNIC_ACCESS_REMOTE_WRITE |
-                                   FAKERNIC_ACCESS_REMOTE_READ |
-                                   FAKERNIC_ACCESS_REMOTE_ATOMIC |
-                                   FAKERNIC_ACCESS_FLUSH_GLOBAL |
-                                   FAKERNIC_ACCESS_FLUSH_PERSISTENT),
-    };
-
-    if (!peer) {
-        host_connect_datagram(qp);
-        return;
-    }
-    if (qp->type == FAKERNIC_QP_UC) {
-        attr.access_flags = (uint32_t)FAKERNIC_ACCESS_REMOTE_WRITE;
-    }
-    ledger_open(qp);
-    qp->migrated = qp->conn->cut[0] = qp->conn->cut[1] = false;
-    attr.alt_port = 1;
-    attr.alt_timeout = (uint8_t)o->timeout;
-    attr.path_mig_state = FAKERNIC_MIG_REARM;
-    host_build_path(qp, peer, qp->gid_index ^ 2, &attr.alt_av);
-    attr.dest_qpn = peer->qpn;
-    host_build_av(qp, peer, &attr.av);
-    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
-                               FAKERNIC_QP_ATTR_PKEY_INDEX |
-                               FAKERNIC_QP_ATTR_ACCESS_FLAGS), &attr);
-    attr.state = FAKERNIC_QPS_RTR;
-    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_AV |
-                               FAKERNIC_QP_ATTR_PATH_MTU |
-                               FAKERNIC_QP_ATTR_DEST_QPN |
-                               FAKERNIC_QP_ATTR_RQ_PSN |
-                               (answers ? FAKERNIC_QP_ATTR_MAX_DEST_RD_ATOMIC |
-                                     FAKERNIC_QP_ATTR_MIN_RNR_TIMER : 0)),
-                &attr);
-    attr.state = FAKERNIC_QPS_RTS;
-    host_modify(qp, (uint32_t)(FAKERNIC_QP_ATTR_STATE |
-                               (target ? 0 : FAKERNIC_QP_ATTR_SQ_PSN) |
-                               (qp->apm ? FAKERNIC_QP_ATTR_ALT_PATH |
-                                          FAKERNIC_QP_ATTR_PATH_MIG_STATE
-                                        : 0) |
-                               (qp->limit_kbps && !target
-                                ? FAKERNIC_QP_ATTR_RATE_LIMIT : 0) |
-                               (asks ? FAKERNIC_QP_ATTR_TIMEOUT |
-                                     FAKERNIC_QP_ATTR_RETRY_CNT |
-                                     FAKERNIC_QP_ATTR_RNR_RETRY |
-                                     FAKERNIC_QP_ATTR_MAX_RD_ATOMIC : 0)),
-                &attr);
-}
-
-void host_qp_destroy(SimQp *qp)
-{
-    int status = roce_qp_destroy(qp->host->roce, qp->qpn);
-
-    world_log(qp->world, qp->host->number, LOG_MODIFY, qp->qpn, 99,
-              (uint32_t)status, 0, 0);
-    if (status != FAKERNIC_CMD_OK) {
-        world_fail(qp->world, "roce_qp_destroy: %d", status);
-    }
-    qp->alive = false;
-    qp->silent = true;
-}
-
-/* What waits for a queue that will not go on waits no longer. */
-static bool host_gate_open(const SimSend *s)
-{
-    return !s->after || s->after->done > s->after_index || s->after->silent ||
-           s->after->sq_broken;
-}
-
-void host_post_send(SimQp *qp, uint32_t count)
-{
-    World *w = qp->world;
-
-    qp->gated = false;
-    for (uint32_t i = 0; i < count && qp->posted < qp->life_end; i++) {
-        const SimSend *s = &qp->send[qp->posted];
-
-        if (!host_gate_open(s)) {
-            qp->gated = true;
-            break;
-        }
-        world_log(w, qp->host->number, LOG_POST_SEND, qp->qpn, qp->posted,
-                  s->length, s->opcode, s->flags);
-        qp->posted++;
-    }
-    if (qp->alive && !qp->silent) {
-        roce_post_send(qp->host->roce, w->now, qp->qpn);
-        world_pump(w, qp->host);
-    }
-}
-
-void host_post_recv(SimRq *rq, uint32_t count)
-{
-    if (count > rq->count - rq->posted) {
-        count = rq->count - rq->posted;
-    }
-    rq->posted += count;
-    world_log(rq->host->world, rq->host->number, LOG_POST_RECV, rq->srqn,
-              rq->posted, count, 0, 0);
 }

@@ -71,6 +71,34 @@ static bool begins_with(const SimSend *s, uint8_t opcode)
     }
 }
 
+/* READs, atomics and the like take responder resources (IBTA 9.7.5.1.4). */
+static bool is_answered(const SimSend *s)
+{
+    return opcode_is_read(s->opcode) || opcode_is_atomic(s->opcode) ||
+           s->opcode == FAKERNIC_SQ_FLUSH ||
+           s->opcode == FAKERNIC_SQ_ATOMIC_WRITE;
+}
+
+/* Those on the wire of which the last answer has not been made. */
+static uint32_t unanswered(const SimQp *qp)
+{
+    const SimLedger *l = &qp->ledger;
+    uint32_t count = 0;
+
+    for (uint32_t i = l->send + 1; i > l->base; i--) {
+        const SimSend *s = &qp->send[i - 1];
+
+        if (!on_wire(s)) {
+            continue;
+        }
+        if (before(s->last_psn, l->acked)) {
+            break;
+        }
+        count += is_answered(s);
+    }
+    return count;
+}
+
 void ledger_request(SimQp *qp, const SimFrame *f)
 {
     SimLedger *l = &qp->ledger;
@@ -100,6 +128,11 @@ void ledger_request(SimQp *qp, const SimFrame *f)
                    "%u, and not alone", qp->qpn, l->ssn, l->send, l->limit);
     }
     l->psn = (l->psn + psn_span(qp, s)) & 0xffffff;
+    qp->send[l->send].last_psn = (l->psn - 1) & 0xffffff;
+    if (is_answered(s) && unanswered(qp) > w->options.rd_atomic) {
+        world_fail(w, "QP %u: more READs and atomics outstanding than the %u "
+                   "granted", qp->qpn, w->options.rd_atomic);
+    }
     l->send++;
 }
 

@@ -112,7 +112,8 @@ static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
     }
     /* FCS finds what happens to frames without an ICRC: they are lost. */
     if (frame_is_raw(frame) &&
-        (rng_ppm(&w->rng, o->corrupt_ppm) || rng_ppm(&w->rng, o->truncate_ppm))) {
+        (rng_ppm(&w->rng, o->corrupt_ppm) ||
+         rng_ppm(&w->rng, o->truncate_ppm))) {
         world_log(w, from, LOG_LOST, to, 2, (uint32_t)*len, 0, 0);
         w->link.faults++;
         return false;

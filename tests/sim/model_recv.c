@@ -103,7 +103,8 @@ static uint32_t find_unreliable(const SimQp *qp, const SimRecv *r,
         const SimSend *s = &peer->send[peer->message[k]];
 
         if ((uint32_t)peer->message[k] < peer->fetched && recv_matches(s, c) &&
-            (opcode_is_write(s->opcode) || memcmp(s->data, got, s->length) == 0)) {
+            (opcode_is_write(s->opcode) ||
+             memcmp(s->data, got, s->length) == 0)) {
             return k;
         }
     }

@@ -7,13 +7,15 @@
  * of our own, so that one (class, seed) is one history, always. Files:
  *
  *   rng.h        the generator
+ *   options.h    what shapes a history
  *   world.c      virtual time, events, the log
  *   link.c       the switch and its faults
  *   frame.c      an independent parser of frames
  *   ledger.c     messages, PSNs and credits on the wire
  *   forge.c      a hostile peer
  *   memory.c     the fake guest: memory and keys
- *   host.c       the fake guest: queues, RoceHostOps
+ *   host.c       the fake guest: work requests, RoceHostOps
+ *   qp.c         the fake guest: queue pairs
  *   program.c    one request, one receive, and what they do to memory
  *   keys.c       registrations and windows that come and go
  *   datagrams.c  UD, GSI, multicast and raw packets
@@ -32,7 +34,7 @@
 #define SIM_H
 
 #include "roce.h"
-#include "rng.h"
+#include "options.h"
 
 #define SIM_HOSTS 8
 #define SIM_CONNS 48
@@ -59,44 +61,6 @@
 #define US 1000ll
 #define MS 1000000ll
 #define SEC 1000000000ll
-
-/*
- * Everything that shapes a history, beside the seed. Units in the names:
- * ppm = per million, pct = per cent. X(name, default).
- */
-#define SIM_OPTIONS(X) \
-    X(hosts, 2) X(conns, 1) X(loopback_pct, 0) X(uc_pct, 0) \
-    X(sends, 12) X(max_size, 8192) X(max_sends, 16) X(mtu, 0) X(psn, 0) X(vlan_pct, 0) \
-    X(loss_ppm, 0) X(burst_ppm, 0) X(burst_len, 0) X(dup_ppm, 0) \
-    X(reorder_ppm, 0) X(reorder_us, 0) X(corrupt_ppm, 0) X(truncate_ppm, 0) \
-    X(pad_ppm, 0) X(delay_ns, 2000) X(jitter_ns, 0) X(rate_mbps, 0) \
-    X(faults_ms, 0) X(tick_late_ns, 0) X(tx_burst, 0) \
-    X(timeout, 14) X(retry_cnt, 7) X(rnr_retry, 7) X(rnr_timer, 6) \
-    X(rd_atomic, 4) X(mercy, 1) X(post_gap_us, 20) X(late_recv_pct, 0) \
-    X(late_recv_us, 500) X(srq_pct, 0) X(datagrams, 0) X(gsi_pct, 0) \
-    X(ud_no_recv_pct, 0) X(error_pct, 0) X(inject_pct, 0) X(harsh, 0) \
-    X(unsignaled_pct, 30) X(inline_pct, 20) X(fence_pct, 15) \
-    X(nop_pct, 0) X(pause_pct, 0) X(lives, 1) X(lease_pct, 0) \
-    X(ecn_ppm, 0) X(ect_pct, 0) X(flap_ppm, 0) X(flap_us, 0) \
-    X(grant_pct, 0) X(reborn_pct, 0) X(groups, 0) X(raw, 0) X(wrap, 0) X(xrc_pct, 0) X(flush_pct, 0) \
-    X(apm_pct, 0) X(migrate_pct, 0) \
-    X(dcqcn, 0) X(static_rate_pct, 0) X(limit_pct, 0) X(limit_mbps, 0) \
-    X(hostile_ppm, 0) X(solicited_pct, 20) X(read_weight, 3) X(write_weight, 3) \
-    X(send_weight, 4) X(atomic_weight, 2)
-
-typedef struct SimOptions {
-#define SIM_OPTION_FIELD(name, value) uint32_t name;
-    SIM_OPTIONS(SIM_OPTION_FIELD)
-#undef SIM_OPTION_FIELD
-} SimOptions;
-
-/* A kind of histories (classes.c). */
-typedef struct SimClass {
-    const char *name;
-    void (*draw)(SimOptions *o, Rng *r);
-} SimClass;
-extern const SimClass sim_classes[];
-extern const unsigned sim_class_count;
 
 typedef struct World World;
 typedef struct Host Host;
@@ -205,6 +169,7 @@ typedef struct SimSend {
     uint8_t *data;              /* message; READ: snapshot in program order */
     uint64_t original;          /* atomics: value before, in program order */
     uint64_t result;            /* atomics: value after */
+    uint32_t last_psn;          /* once it is on the wire (ledger.c) */
     int32_t message;            /* number among those that consume a receive,
                                  * or -1 */
     SimQp *ud_dest;             /* datagrams; NULL: */
@@ -373,6 +338,7 @@ typedef struct SimFrame {       /* as frame.c understands it */
     uint8_t opcode;
     bool ack_req;
     bool solicited;
+    uint32_t src_qpn;           /* UD */
     bool mig_req;
     bool tagged;                /* VLAN: the second path */
     uint32_t dest_qpn;
@@ -429,7 +395,8 @@ void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
 typedef enum SimLogKind {
     LOG_TRACE, LOG_TX, LOG_RX, LOG_LOST, LOG_DUPLICATED, LOG_CORRUPTED,
     LOG_TRUNCATED, LOG_DELAYED, LOG_POST_SEND, LOG_POST_RECV, LOG_FETCH_SEND,
-    LOG_FETCH_RECV, LOG_FORGED, LOG_MARKED, LOG_FLAP, LOG_MIGRATE, LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
+    LOG_FETCH_RECV, LOG_FORGED, LOG_MARKED, LOG_FLAP, LOG_MIGRATE,
+    LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
 } SimLogKind;
 
 typedef struct SimLogEntry {
@@ -550,16 +517,22 @@ bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset);
 
 Host *host_new(World *w, unsigned number);
 void host_free(Host *h);
+bool opcode_is_send(uint8_t opcode);
+bool opcode_is_atomic(uint8_t opcode);
+bool opcode_is_read(uint8_t opcode);
+bool opcode_is_write(uint8_t opcode);   /* ATOMIC_WRITE too */
+/* An address vector between two QPs, by GID index (both have the same). */
+void host_build_path(const SimQp *qp, const SimQp *to, uint16_t index,
+                     RoceAv *av);
+
+/* ---- qp.c ---------------------------------------------------------------- */
+
 /* With its number; without, for an heir. */
 SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
 SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq);
 SimRq *host_rq_new(Host *h, bool shared);
 /* One of the two XRC SRQs of a host. */
 SimRq *host_rq_xrc(Host *h, unsigned number);
-bool opcode_is_send(uint8_t opcode);
-bool opcode_is_atomic(uint8_t opcode);
-bool opcode_is_read(uint8_t opcode);
-bool opcode_is_write(uint8_t opcode);   /* ATOMIC_WRITE too */
 /* RC, or the side of XRC that sends. */
 bool qp_is_reliable(const SimQp *qp);
 /* RESET -> INIT -> RTR -> RTS. */

@@ -22,7 +22,8 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
     case SIM_ERR_ACCESS:
         return one_sided && s->length && !s->shared;
     case SIM_ERR_BOUNDS:
-        return one_sided && !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) && s->length && !s->shared &&
+        return one_sided && !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) &&
+               s->length && !s->shared &&
                !opcode_is_atomic(s->opcode) &&
                s->opcode != FAKERNIC_SQ_ATOMIC_WRITE;
     case SIM_ERR_ALIGN:
@@ -31,7 +32,8 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
         return s->xrc && (one_sided || opcode_is_send(s->opcode));
     case SIM_ERR_LKEY:
     case SIM_ERR_LBOUNDS:
-        return s->length && s->opcode != FAKERNIC_SQ_FLUSH && !(s->flags & FAKERNIC_SQ_INLINE) &&
+        return s->length && s->opcode != FAKERNIC_SQ_FLUSH &&
+               !(s->flags & FAKERNIC_SQ_INLINE) &&
                s->sge[s->sge_count - 1].length;
     case SIM_ERR_FORMAT:
         return true;
@@ -53,14 +55,17 @@ static void plan_error(World *w, SimConn *conn)
         SimError e = (SimError)rng_range(&w->rng, 1, SIM_ERR_XRC_SRQ);
         SimSend *s = &qp->send[i];
 
-        if (!workload_error_fits(qp, s, e)) {
+        bool local = e == SIM_ERR_LKEY || e == SIM_ERR_LBOUNDS ||
+                     e == SIM_ERR_FORMAT;
+
+        /* UC tells nobody what goes wrong on the other side. */
+        if (!workload_error_fits(qp, s, e) ||
+            (qp->type == FAKERNIC_QP_UC && !local)) {
             continue;
         }
         s->error = e;
         qp->planned = (int32_t)i;
-        qp->peer->planned_responder = e != SIM_ERR_LKEY &&
-                                      e != SIM_ERR_LBOUNDS &&
-                                      e != SIM_ERR_FORMAT;
+        qp->peer->planned_responder = !local;
         if (e == SIM_ERR_LKEY) {
             s->sge[s->sge_count - 1].mr = NULL;
         }
@@ -191,7 +196,8 @@ static void build_zone(World *w, SimQp *qp)
 
     qp->zone = host_mr_new(there, size, all, SIM_PD);
     if (w->options.error_pct) {
-        qp->zone_ro = host_mr_new(there, size, FAKERNIC_ACCESS_LOCAL_WRITE, SIM_PD);
+        qp->zone_ro = host_mr_new(there, size, FAKERNIC_ACCESS_LOCAL_WRITE,
+                                  SIM_PD);
         qp->zone_pd = host_mr_new(there, size, all, SIM_PD_OTHER);
     }
     mr_shadow(qp->zone);
@@ -315,7 +321,8 @@ static void build_conn(World *w, SimConn *conn)
     }
     /* PSN ffffff and 0 at least, in every history. */
     if (conn == &w->conn[0] && w->options.wrap) {
-        workload_add_send(conn->side[0], FAKERNIC_SQ_SEND, 1, 0);
+        workload_add_send(conn->side[0], FAKERNIC_SQ_SEND, 1,
+                          FAKERNIC_SQ_SIGNALED);
         workload_add_send(conn->side[0], FAKERNIC_SQ_RDMA_WRITE, 1,
                           FAKERNIC_SQ_SIGNALED);
     }
@@ -326,7 +333,6 @@ static void build_conn(World *w, SimConn *conn)
         build_step(w, conn->side[i], left[i] == 0);
     }
     if (conn->side[0]->planned < 0 && conn->side[1]->planned < 0 &&
-        qp_is_reliable(conn->side[0]) &&
         rng_pct(&w->rng, w->options.error_pct)) {
         plan_error(w, conn);
     }
