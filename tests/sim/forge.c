@@ -19,13 +19,19 @@ static uint8_t *find_bth(uint8_t *frame)
 /* Opcodes that exist, mostly; else anything. */
 static uint8_t forge_opcode(Rng *r, uint8_t was)
 {
-    switch (rng_below(r, 8)) {
+    switch (rng_below(r, 10)) {
     case 0:
         return (uint8_t)rng_next(r);
     case 1:
         return 0x81;            /* CNP */
     case 2:
         return (uint8_t)(0x64 + rng_below(r, 2));       /* UD */
+    case 3:                     /* masked atomics, RC and XRC */
+        return (uint8_t)(0xd3 + rng_below(r, 2) + 0x20 * rng_below(r, 2));
+    case 4:                     /* the same of another service */
+        return (was & 0x1f) | (uint8_t)(rng_below(r, 8) << 5);
+    case 5:                     /* FLUSH, ATOMIC WRITE */
+        return (was & 0xe0) | (uint8_t)(0x1c + rng_below(r, 2));
     default:
         return (was & 0xe0) | (uint8_t)rng_below(r, 0x18);
     }

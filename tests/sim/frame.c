@@ -230,7 +230,6 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     case 1:                     /* UC */
         break;
     case 3:                     /* UD */
-        out->src_qpn = be24(bth + 17);
         header = operation == 4 ? 8 : operation == 5 ? 12 : 0xff;
         break;
     case 5:                     /* XRC: XRCETH in requests (IBTA A14) */
@@ -258,6 +257,9 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
     }
     if (len < 12u + header + pad || (len - 12) % 4) {
         return "length or pad";
+    }
+    if (service == 3) {
+        out->src_qpn = be24(bth + 17);
     }
     if (operation == 0x11 || operation == 0x12 ||
         (operation >= 0x0d && operation <= 0x10 && operation != 0x0e)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fake host: work requests, and what an engine asks and reports. Its memory is
- * in memory.c, its queue pairs are in qp.c.
+ * A fake host: work requests, and what an engine asks and reports. Its memory
+ * is in memory.c, its queue pairs are in qp.c.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Time: when work is posted, and what the host pulls away while it is under way.
+ * Time: when work is posted, and what the host pulls away in mid-flight.
  * Programs are fixed before; what happens when is drawn here. An injection says
  * which statuses it may lead to, on which side (SimQp.fault_send, fault_recv).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keys that come and go with work requests: leases, which a QP makes for its own
- * use (as kernel clients do), and grants, which it makes for its peer.
+ * Keys that come and go with work requests: leases, which a QP makes for its
+ * own use (as kernel clients do), and grants, which it makes for its peer.
  *
  * What one side may do only after something at the other is done is not posted
  * before (SimSend.after): the part a real application plays with a message.

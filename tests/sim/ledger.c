@@ -7,10 +7,11 @@
  * Credits are kept twice, from what answers say and from what is posted: nobody
  * promises more than there is, a message that needs a receive goes beyond the
  * promise only alone, and RNR NAKs come only where nothing was promised (IBTA
- * 9.7.7.2). Answers count when they are made, not when they arrive: the requester
- * never knows more than that.
+ * 9.7.7.2). Answers count when they are made, not when they arrive: the
+ * requester never knows more than that.
  *
- * Rates are leaky buckets; congestion notifications have a cause and a distance.
+ * Rates are leaky buckets; congestion notifications have a cause and a
+ * distance.
  */
 #include "sim.h"
 

@@ -5,9 +5,9 @@
  * It comes in three images of the same layout: what is there, what the model
  * expects there, and which bytes it cannot know. Regions are made of pages in
  * random order with unused pages between them, so that a byte written to the
- * wrong place changes something that nobody expects to change. Every DMA outside
- * of memory is a failure; inside of [dma_fail_lo, dma_fail_hi) it fails on
- * command.
+ * wrong place changes something that nobody expects to change. Every DMA
+ * outside of memory is a failure; inside of [dma_fail_lo, dma_fail_hi) it fails
+ * on command.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * Programs, piece by piece: sizes, scatter/gather lists, one request, one
  * receive, and what a request does to the memory it addresses.
  *
- * All is known before the first frame. Each direction of a connection has a zone
- * of the peer's memory to itself, and RC executes in order; so the zone after
- * every request and what each READ and atomic returns can be computed here, once,
- * without running anything.
+ * All is known before the first frame. Each direction of a connection has a
+ * zone of the peer's memory to itself, and RC executes in order; so the zone
+ * after every request and what each READ and atomic returns can be computed
+ * here, once, without running anything.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Named histories: receivers that are not ready, errors, keys, shares of the wire.
+ * Named histories: receivers that are not ready, errors, keys, shares of the
+ * wire.
  */
 #include "scenario.h"
 
