@@ -195,12 +195,11 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     if (qp->init.type == FAKERNIC_QP_RAW_PACKET) {
         return roce_raw_output(r, now, qp, buf);
     }
+    /* A CNP before all else: it is about what goes on now. */
     len = roce_congestion_output(r, qp, buf, loopback);
-    if (len > 0) {
-        /* It is late already by the time it took to come here. */
-    } else if (roce_qp_datagram(qp)) {
+    if (len == 0 && roce_qp_datagram(qp)) {
         len = roce_datagram_output(r, now, qp, buf, loopback);
-    } else {
+    } else if (len == 0) {
         len = roce_output_connected(r, now, qp, buf);
         *loopback = len > 0 && roce_path_loopback(r, qp);
     }

@@ -287,8 +287,8 @@ bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
                          const uint8_t *frame, size_t len);
 
 /*
- * Runs what is due at 'now': retransmission, RNR waits, flushes; a bounded
- * number of QPs per call. With more due roce_deadline() is not after 'now'.
+ * Runs what is due at 'now': retransmission, RNR waits, flushes, QPs whose turn
+ * to send has come; a bounded number of QPs per call. With more due roce_deadline() is not after 'now'.
  */
 void roce_tick(Roce *r, RoceTime now);
 
