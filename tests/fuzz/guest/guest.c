@@ -105,7 +105,8 @@ static void step_doorbell(Nic *n, const FuzzRecord *r)
     uint64_t word;
 
     if (i == ARRAY_SIZE(bells)) {
-        nic_ring(n, r->b % 6, r->c & 0xff8, r->g);
+        /* Any place of BAR2: doorbell pages, clock page, device memory. */
+        nic_ring(n, r->b % 16, r->c & 0xff8, r->g);
         return;
     }
     word = FAKERNIC_PUT(FAKERNIC_DOORBELL_ID,
@@ -139,6 +140,38 @@ static void step_memory(Nic *n, const FuzzRecord *r)
              r->h);
 }
 
+/* A header that flow rules can look into. */
+static void frame_header(Nic *n, uint8_t *frame, size_t len,
+                         const FuzzRecord *r)
+{
+    size_t ip = r->c & 8 ? 18 : 14;
+
+    memset(frame, r->c & 2 ? 0xff : 0, 6);
+    frame[5] ^= n->number;
+    frame[0] |= 2;
+    if (!(r->c & 4) || len < ip + 60) {
+        return;
+    }
+    stw_be_p(frame + 12, ip == 18 ? 0x8100 : r->c & 16 ? 0x86dd : 0x0800);
+    if (ip == 18) {
+        stw_be_p(frame + 14, r->g);
+        stw_be_p(frame + 16, r->c & 16 ? 0x86dd : 0x0800);
+    }
+    if (r->c & 16) {
+        frame[ip] = 0x60;
+        stw_be_p(frame + ip + 4, len - ip - 40);
+        frame[ip + 6] = r->c & 32 ? 6 : 17;
+        stw_be_p(frame + ip + 42, r->g);
+    } else {
+        frame[ip] = 0x45;
+        stw_be_p(frame + ip + 2, len - ip);
+        stw_be_p(frame + ip + 6, r->c & 64 ? 0x2001 : 0);
+        frame[ip + 9] = r->c & 32 ? 6 : 17;
+        stl_be_p(frame + ip + 12, r->h);
+        stw_be_p(frame + ip + 22, r->g);
+    }
+}
+
 /* The following records as a frame from a stranger. */
 static void step_frame(Guest *g, Nic *n, const FuzzRecord *r)
 {
@@ -153,9 +186,7 @@ static void step_frame(Guest *g, Nic *n, const FuzzRecord *r)
     }
     len -= MIN(r->b % 32, len);
     if (r->c & 1 && len > 14) {
-        memset(frame, r->c & 2 ? 0xff : 0, 6);
-        frame[5] ^= n->number;
-        frame[0] |= 2;
+        frame_header(n, frame, len, r);
     }
     qemu_send_packet(port, frame, len);
 }

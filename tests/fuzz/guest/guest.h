@@ -53,6 +53,8 @@ typedef enum Kind {
     KIND_SRQ,
     KIND_QP,
     KIND_KEY,
+    KIND_FLOW,
+    KIND_COUNTER,
     KIND_OTHER,
     KINDS,
 } Kind;
