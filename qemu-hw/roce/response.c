@@ -86,8 +86,9 @@ RoceResource *roce_response_take(RoceQp *qp)
         res->valid = false;
     }
     res = roce_resource_at(rs, rs->res_pi);
-    /* Of a larger grant. */
     if (res->pending && !res->replay) {
+        /* Not reached: of a larger grant it is older than the one above, and
+         * answers go out oldest first. */
         return NULL;
     }
     roce_resource_pend(rs, res, false);
