@@ -279,10 +279,7 @@ static void parse_args(SwarmArgs *a, int argc, char **argv)
 
 static bool class_runs(const SwarmArgs *a, const SimClass *class)
 {
-    if (a->class_name) {
-        return strcmp(a->class_name, class->name) == 0;
-    }
-    return true;
+    return !a->class_name || strcmp(a->class_name, class->name) == 0;
 }
 
 int main(int argc, char **argv)
