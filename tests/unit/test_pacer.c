@@ -163,6 +163,31 @@ static void own_slowness_is_no_timeout(void)
     pair_free(&p);
 }
 
+/* The peer has its time from the packet that asks, however late that went. */
+static void ack_timer_starts_with_the_last_packet(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    qp_of(&p.a)->attr.timeout = 1;
+    limit(&p, &p.a, 82500);     /* 32 us for the first frame of 330 bytes */
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_take(&p, &p.a, buf, &packet));
+    CHECK(!pair_take(&p, &p.a, buf, &packet));
+    p.now = 32000;
+    roce_tick(p.a.r, p.now);
+    CHECK(pair_take(&p, &p.a, buf, &packet));
+    CHECK(packet.ack_req);
+    CHECK_EQ(roce_deadline(p.a.r), p.now + roce_retry_ack_ns(1));
+    roce_tick(p.a.r, roce_retry_ack_ns(1));
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    pair_free(&p);
+}
+
 /* But a peer that says nothing when asked is found out. */
 static void slow_sender_still_finds_silence(void)
 {
@@ -336,6 +361,7 @@ static const Test tests[] = {
     TEST(lifting_the_limit_ends_the_wait),
     TEST(static_rate_paces_requests_and_read_data),
     TEST(own_slowness_is_no_timeout),
+    TEST(ack_timer_starts_with_the_last_packet),
     TEST(slow_sender_still_finds_silence),
     TEST(nobody_waits_for_a_slow_qp),
     TEST(ack_passes_a_waiting_read_answer),
