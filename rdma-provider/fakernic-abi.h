@@ -7,6 +7,7 @@
 #define FAKERNIC_PROVIDER_ABI_H
 
 #include <infiniband/kern-abi.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/fakernic-abi.h>
 #include <kernel-abi/fakernic-abi.h>
 
