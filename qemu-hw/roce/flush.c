@@ -98,9 +98,11 @@ void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion)
     completion->wqe_index = qp->rx.wr.tag;
     completion->srqn = qp->rx.srqn;
     qp->rx.held = false;
-    /* A target does not keep its SRQs alive: one may be gone by now. */
+    /* A target does not keep its SRQs alive: one may be gone by now, and its
+     * number another's. */
     if (qp->init.type != FAKERNIC_QP_XRC_TGT ||
-        r->ops->xrc_srq(r->host, qp->rx.srqn, qp->init.xrcdn, &srq)) {
+        (r->ops->xrc_srq(r->host, qp->rx.srqn, qp->init.xrcdn, &srq) &&
+         srq.cqn == qp->rx.cqn)) {
         r->ops->complete(r->host, completion);
     }
 }

@@ -279,6 +279,25 @@ static void srq_gone_takes_its_receive_along(void)
     }
 }
 
+/* Nor does it belong to another SRQ that has got the number since. */
+static void srq_number_given_to_another(void)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
+    uint8_t data[PAIR_MTU] = { 0 };
+    RocePacket packet;
+    Pair p;
+
+    xrc_init(&p);
+    pair_recv(&p.b, 1, 0, 600);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_FIRST, PAIR_PSN);
+    pair_inject(&p, &p.b, &packet, data, sizeof(data));
+    fake_srq_xrc(p.b.host, PAIR_SRQN, PAIR_XRCDN, OTHER_PD, OTHER_CQN);
+    CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    pair_expect_none(&p.b);
+    pair_free(&p);
+}
+
 /* A READ asked for again uses the PD of its own SRQ, not of the last. */
 static void read_again_after_another_srq(void)
 {
@@ -571,6 +590,7 @@ static const Test tests[] = {
     TEST(send_with_invalidate),
     TEST(srq_stays_the_same_in_a_message),
     TEST(srq_gone_takes_its_receive_along),
+    TEST(srq_number_given_to_another),
     TEST(read_again_after_another_srq),
     TEST(each_half_has_its_direction),
     TEST(packets_on_the_wire),
