@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands on the device and its port: NOP, QUERY_DEVICE, QUERY_PORT, SET_PORT,
- * QUERY_STATS, SET_GID (fakernic/cmdq.h). Protection domains, XRC domains and
+ * SET_GID (fakernic/cmdq.h). Protection domains, XRC domains and
  * doorbell pages, which are only numbers, are allocated here too.
  */
 #include "qemu/osdep.h"
@@ -92,6 +92,12 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
     resp->port_count = 1;
     resp->max_mtu = fakernic_path_mtu(s->mtu_max);
     resp->vector_count = FAKERNIC_VECTOR_COUNT;
+    if (features & FAKERNIC_FEATURE_FLOW) {
+        resp->max_flow = cpu_to_le32(FAKERNIC_MAX_FLOW);
+    }
+    if (features & FAKERNIC_FEATURE_COUNTERS) {
+        resp->max_counter = cpu_to_le32(FAKERNIC_MAX_COUNTER);
+    }
     if (features & FAKERNIC_FEATURE_DM) {
         resp->dm_size = cpu_to_le32(s->dm_size);
     }
@@ -181,34 +187,6 @@ FakernicVerdict fakernic_cmd_set_port(FakernicState *s, const void *request,
         s->port_qpn = le32_to_cpu(req->qpn);
     }
     return v;
-}
-
-FakernicVerdict fakernic_cmd_query_stats(FakernicState *s, const void *request,
-                                         void *response)
-{
-    const struct fakernic_query_stats_req *req = request;
-    struct fakernic_query_stats_resp *resp = response;
-    const uint64_t address = le64_to_cpu(req->address);
-    const uint32_t length = le32_to_cpu(req->length);
-    uint32_t count = MIN(length / 8, FAKERNIC_STAT_COUNT);
-    uint64_t copy[FAKERNIC_STAT_COUNT];
-
-    if (address % 8 || address > UINT64_MAX - length) {
-        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_query_stats_req,
-                               address);
-    }
-    if (length % 8) {
-        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_query_stats_req,
-                               length);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        copy[i] = cpu_to_le64(s->stats[i]);
-    }
-    if (count && !fakernic_dma_write(s, address, copy, count * 8)) {
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
-    }
-    resp->count = cpu_to_le32(FAKERNIC_STAT_COUNT);
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
 static bool fakernic_gid_is_v4_mapped(const uint8_t gid[16])

@@ -265,12 +265,18 @@ FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
     if (!qp) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
+    if (qp->flows) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
+    }
     status = roce_qp_destroy(s->roce, qp->qpn);
     if (status != FAKERNIC_CMD_OK) {
         return FAKERNIC_VERDICT(status);
     }
     if (s->port_qpn == qp->qpn) {
         s->port_qpn = 0;
+    }
+    if (qp->counter) {
+        qp->counter->users--;
     }
     fakernic_event_forget(s, NULL, &qp->async);
     fakernic_qp_refer(s, qp, -1);

@@ -176,22 +176,36 @@ static const FakernicCmd fakernic_commands[] = {
         .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
     },
     [FAKERNIC_CMD_CREATE_FLOW] = {
-        "CREATE_FLOW", NULL, FAKERNIC_FEATURE_FLOW,
+        "CREATE_FLOW", fakernic_cmd_create_flow, FAKERNIC_FEATURE_FLOW,
         .request_size = sizeof(struct fakernic_create_flow_req),
         .rsvd = { RSVD(struct fakernic_create_flow_req, rsvd),
                   RSVD(struct fakernic_create_flow_req, value.rsvd),
                   RSVD(struct fakernic_create_flow_req, mask.rsvd) },
     },
     [FAKERNIC_CMD_DESTROY_FLOW] = {
-        "DESTROY_FLOW", NULL, FAKERNIC_FEATURE_FLOW, ID_REQUEST,
+        "DESTROY_FLOW", fakernic_cmd_destroy_flow, FAKERNIC_FEATURE_FLOW,
+        ID_REQUEST,
     },
     [FAKERNIC_CMD_RSVD_WQ] = { "WQ" },
     [FAKERNIC_CMD_RSVD_DM] = { "DM" },
     [FAKERNIC_CMD_RSVD_ODP] = { "ODP" },
-    [FAKERNIC_CMD_CREATE_COUNTER] = { "CREATE_COUNTER" },
-    [FAKERNIC_CMD_DESTROY_COUNTER] = { "DESTROY_COUNTER" },
-    [FAKERNIC_CMD_SET_QP_COUNTER] = { "SET_QP_COUNTER" },
-    [FAKERNIC_CMD_QUERY_COUNTER] = { "QUERY_COUNTER" },
+    [FAKERNIC_CMD_CREATE_COUNTER] = {
+        "CREATE_COUNTER", fakernic_cmd_create_counter,
+        FAKERNIC_FEATURE_COUNTERS,
+    },
+    [FAKERNIC_CMD_DESTROY_COUNTER] = {
+        "DESTROY_COUNTER", fakernic_cmd_destroy_counter,
+        FAKERNIC_FEATURE_COUNTERS, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_SET_QP_COUNTER] = {
+        "SET_QP_COUNTER", fakernic_cmd_set_qp_counter,
+        FAKERNIC_FEATURE_COUNTERS,
+        .request_size = sizeof(struct fakernic_set_qp_counter_req),
+    },
+    [FAKERNIC_CMD_QUERY_COUNTER] = {
+        "QUERY_COUNTER", fakernic_cmd_query_counter, FAKERNIC_FEATURE_COUNTERS,
+        .request_size = sizeof(struct fakernic_query_counter_req),
+    },
     [FAKERNIC_CMD_RSVD_FAULT] = { "FAULT" },
 };
 

@@ -98,6 +98,11 @@ static void fakernic_objects_init(FakernicState *s)
     fakernic_table_init(&s->srqs, 1, s->max_srq + 1);
     fakernic_table_init(&s->pds, 1, s->max_pd + 1);
     fakernic_table_init(&s->xrcds, 1, FAKERNIC_MAX_XRCD + 1);
+    fakernic_table_init(&s->counters, 1, FAKERNIC_MAX_COUNTER + 1);
+    fakernic_table_init(&s->flow_table, 1, FAKERNIC_MAX_FLOW + 1);
+    for (unsigned type = 0; type < ARRAY_SIZE(s->flows); type++) {
+        QTAILQ_INIT(&s->flows[type]);
+    }
     fakernic_table_init(&s->uar_table, 1, s->uars);
     s->qps = g_new0(FakernicQp *, s->max_qp);
     s->key_pages = g_new0(uint32_t, s->max_mr);
@@ -156,6 +161,8 @@ static void fakernic_objects_free(FakernicState *s)
     fakernic_table_clear(&s->pds, NULL);
     fakernic_table_clear(&s->xrcds, NULL);
     fakernic_table_clear(&s->uar_table, NULL);
+    fakernic_table_clear(&s->counters, NULL);
+    fakernic_table_clear(&s->flow_table, NULL);
     g_free(s->key_pages);
 }
 

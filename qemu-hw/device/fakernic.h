@@ -54,11 +54,14 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
      FAKERNIC_FEATURE_CNP | FAKERNIC_FEATURE_DCQCN |                        \
      FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CQ_MODERATION |         \
      FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_APM |                           \
+     FAKERNIC_FEATURE_FLOW | FAKERNIC_FEATURE_COUNTERS |                    \
      FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ)
 
 /* Limits that are not properties. */
 #define FAKERNIC_MAX_EQ             64
 #define FAKERNIC_MAX_XRCD           1024
+#define FAKERNIC_MAX_FLOW           1024
+#define FAKERNIC_MAX_COUNTER        1024
 #define FAKERNIC_MAX_MCAST_GROUPS   256
 #define FAKERNIC_MAX_MCAST_QPS      64     /* the engine's */
 #define FAKERNIC_MAX_MR_SIZE        (1ULL << 40)
@@ -145,6 +148,11 @@ typedef struct FakernicXrcd {
     uint32_t users;             /* XRC SRQs and XRC target QPs */
 } FakernicXrcd;
 
+typedef struct FakernicCounter {
+    uint32_t users;             /* QPs */
+    uint64_t values[FAKERNIC_STAT_COUNT];
+} FakernicCounter;
+
 typedef struct FakernicUar {
     uint32_t users;             /* QPs and CQs */
 } FakernicUar;
@@ -178,8 +186,23 @@ typedef struct FakernicQp {
     FakernicRing rq;
     uint32_t rq_pi;             /* slots, as last read from the record */
     uint32_t rq_ci;             /* slots fetched */
+    uint32_t flows;             /* rules that name it */
+    FakernicCounter *counter;   /* or NULL */
     FakernicEventSource async;
 } FakernicQp;
+
+/* A flow rule; value and mask stay as they came: they are compared bytewise. */
+typedef struct FakernicFlow {
+    uint32_t id;
+    uint32_t qpn;               /* 0: drops */
+    uint32_t layers;
+    uint16_t priority;
+    uint8_t type;
+    uint8_t flags;
+    struct fakernic_flow_match value;
+    struct fakernic_flow_match mask;
+    QTAILQ_ENTRY(FakernicFlow) next;
+} FakernicFlow;
 
 /*
  * Objects by number. Numbers are handed out round robin, so that one comes back
@@ -258,6 +281,10 @@ struct FakernicState {
     FakernicTable srqs;
     FakernicTable pds;
     FakernicTable xrcds;
+    FakernicTable counters;
+    FakernicTable flow_table;
+    /* by type, in the order they are asked in */
+    QTAILQ_HEAD(, FakernicFlow) flows[FAKERNIC_FLOW_SNIFFER + 1];
     FakernicTable uar_table;
     FakernicQp **qps;           /* by QPN */
     uint32_t *key_pages;        /* page list entries held, by key index */
@@ -352,7 +379,10 @@ FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
     fakernic_cmd_create_qp, fakernic_cmd_destroy_qp, fakernic_cmd_modify_qp,
     fakernic_cmd_query_qp, fakernic_cmd_create_srq, fakernic_cmd_destroy_srq,
     fakernic_cmd_modify_srq, fakernic_cmd_query_srq,
-    fakernic_cmd_attach_mcast, fakernic_cmd_detach_mcast;
+    fakernic_cmd_attach_mcast, fakernic_cmd_detach_mcast,
+    fakernic_cmd_create_flow, fakernic_cmd_destroy_flow,
+    fakernic_cmd_create_counter, fakernic_cmd_destroy_counter,
+    fakernic_cmd_set_qp_counter, fakernic_cmd_query_counter;
 
 /* table.c */
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size);
@@ -464,6 +494,18 @@ bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
 bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op);
 bool fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
                            bool persistent);
+
+/* flow.c: frames are of 14 bytes and more */
+void fakernic_flow_add(FakernicState *s, FakernicFlow *flow);
+void fakernic_flow_remove(FakernicState *s, FakernicFlow *flow);
+/* A copy to every sniffer. */
+void fakernic_flow_sniff(FakernicState *s, const uint8_t *frame, size_t len);
+/* By the NORMAL rules; true: one of them has taken the frame. */
+bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len);
+/* To those who take what nobody wants; false: there is none. */
+bool fakernic_flow_default(FakernicState *s, const uint8_t *frame, size_t len);
+/* Is this address one of the device's own, because a rule names all of it? */
+bool fakernic_flow_owns(const FakernicState *s, const uint8_t *dmac);
 
 /* port.c: the only user of the net layer */
 void fakernic_port_init(FakernicState *s);

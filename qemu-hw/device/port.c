@@ -3,8 +3,9 @@
  * The Ethernet port: frames to and from the netdev, the receive filter, link
  * state. The only user of the net layer.
  *
- * RoCEv2 frames for one of the port's GIDs are the engine's; the rest goes,
- * through the filter, to the raw-packet QP that SET_PORT named.
+ * RoCEv2 frames for one of the port's GIDs are the engine's; the rest goes to
+ * the raw-packet QPs of flow rules or, through the filter, to the one that
+ * SET_PORT named.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -37,11 +38,26 @@ static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
     return !memcmp(frame, s->port_mac, sizeof(s->port_mac));
 }
 
+/* A frame that is not the engine's: who gets it? */
+static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
+                               size_t len)
+{
+    const bool accepts = fakernic_port_accepts(s, frame);
+
+    if (fakernic_flow_input(s, frame, len)) {
+        return;
+    }
+    if (accepts && s->port_qpn) {
+        roce_input_ethernet(s->roce, fakernic_now(), s->port_qpn, frame, len);
+    } else if (!fakernic_flow_default(s, frame, len)) {
+        s->stats[accepts ? FAKERNIC_STAT_RX_NO_BUFFER :
+                           FAKERNIC_STAT_RX_FILTERED]++;
+    }
+}
+
 static void fakernic_port_input(FakernicState *s, const uint8_t *frame,
                                 size_t len)
 {
-    RoceTime now = fakernic_now();
-
     s->stats[FAKERNIC_STAT_RX_FRAMES]++;
     s->stats[FAKERNIC_STAT_RX_BYTES] += len;
     if (len < ETH_HLEN) {
@@ -52,15 +68,9 @@ static void fakernic_port_input(FakernicState *s, const uint8_t *frame,
         s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
         return;
     }
-    if (roce_input(s->roce, now, frame, len) == ROCE_INPUT_TAKEN) {
-        return;
-    }
-    if (!fakernic_port_accepts(s, frame)) {
-        s->stats[FAKERNIC_STAT_RX_FILTERED]++;
-    } else if (!s->port_qpn) {
-        s->stats[FAKERNIC_STAT_RX_NO_BUFFER]++;
-    } else {
-        roce_input_ethernet(s->roce, now, s->port_qpn, frame, len);
+    fakernic_flow_sniff(s, frame, len);
+    if (roce_input(s->roce, fakernic_now(), frame, len) != ROCE_INPUT_TAKEN) {
+        fakernic_port_sort(s, frame, len);
     }
 }
 
@@ -90,6 +100,15 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
 
+    if (len <= fakernic_frame_limit(s, frame)) {
+        fakernic_flow_sniff(s, frame, len);
+        if (fakernic_flow_owns(s, frame)) {
+            fakernic_port_sort(s, frame, len);
+            if (!is_multicast_ether_addr(frame)) {
+                return;
+            }
+        }
+    }
     if (nc->link_down || s->tx_blocked ||
         len > fakernic_frame_limit(s, frame)) {
         trace_fakernic_err_tx_frame(len, nc->link_down);

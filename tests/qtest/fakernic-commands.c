@@ -62,8 +62,7 @@ static void test_cmd_opcodes(void)
     };
     static const uint16_t set_aside[] = {
         FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_WQ, FAKERNIC_CMD_RSVD_DM,
-        FAKERNIC_CMD_RSVD_ODP, FAKERNIC_CMD_CREATE_COUNTER,
-        FAKERNIC_CMD_RSVD_FAULT,
+        FAKERNIC_CMD_RSVD_ODP, FAKERNIC_CMD_RSVD_FAULT,
     };
     Machine m;
     Nic n;
@@ -145,6 +144,12 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_QUERY_SRQ, 8, { 4, 7 } },
         { FAKERNIC_CMD_ATTACH_MCAST, 24, { 20, 23 } },
         { FAKERNIC_CMD_DETACH_MCAST, 24, { 20, 23 } },
+        { FAKERNIC_CMD_CREATE_FLOW, 144, { 12, 15, 75, 79, 139, 143 } },
+        { FAKERNIC_CMD_DESTROY_FLOW, 8, { 4, 7 } },
+        { FAKERNIC_CMD_CREATE_COUNTER, 0 },
+        { FAKERNIC_CMD_DESTROY_COUNTER, 8, { 4, 7 } },
+        { FAKERNIC_CMD_SET_QP_COUNTER, 8 },
+        { FAKERNIC_CMD_QUERY_COUNTER, 16 },
     };
     Machine m;
     Nic n;

@@ -24,6 +24,7 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_srq_tests[],
     fakernic_xrc_tests[],
     fakernic_dm_tests[],
+    fakernic_flow_tests[],
     fakernic_port_tests[],
     fakernic_resets_tests[];
 

@@ -16,6 +16,7 @@ int main(int argc, char **argv)
         fakernic_srq_tests,
         fakernic_xrc_tests,
         fakernic_dm_tests,
+        fakernic_flow_tests,
         fakernic_port_tests,
         fakernic_resets_tests,
     };
