@@ -16,7 +16,6 @@
 #include <ccan/array_size.h>
 #include <ccan/minmax.h>
 #include <infiniband/driver.h>
-#include <rdma/ib_user_ioctl_cmds.h>
 
 #include "fakernic/base.h"
 #include "fakernic/cq.h"
