@@ -192,8 +192,10 @@ static void final_qp(World *w, SimQp *qp)
         return;
     }
     /* Unreliable services fail their send queue only (IBTA 10.3.1.6). */
-    if ((!qp->conn || (qp->type == FAKERNIC_QP_UC && !qp->rq_failed)) &&
-        qp->sq_failed && !qp->error && !qp->sq_broken) {
+    if (qp->type == FAKERNIC_QP_UC && qp->conn->injected) {
+        failed = false;         /* or all of it, by what was pulled away */
+    } else if ((!qp->conn || (qp->type == FAKERNIC_QP_UC && !qp->rq_failed)) &&
+               qp->sq_failed && !qp->error) {
         if (state != FAKERNIC_QPS_SQE) {
             world_fail(w, "QP %u is in state %u, not in SQE", qp->qpn, state);
         }

@@ -56,9 +56,9 @@ bool model_unreliable(const SimQp *qp)
 
 /* Did something that one of these sends waited for fail? Keys may then not be
  * what the programs of both sides take them for. */
-static bool waited_in_vain(const SimQp *qp, uint32_t end)
+bool model_waited_in_vain(const SimQp *qp)
 {
-    for (uint32_t i = 0; i < end; i++) {
+    for (uint32_t i = 0; i < qp->fetched; i++) {
         const SimSend *s = &qp->send[i];
 
         if (s->after && s->after->send[s->after_index].done != SIM_OK) {
@@ -107,8 +107,7 @@ static uint32_t send_statuses(const SimQp *qp, uint32_t index)
         return set;
     }
     set |= qp->fault_send;
-    if (waited_in_vain(qp, qp->fetched) ||
-        waited_in_vain(qp->peer, qp->peer->fetched)) {
+    if (model_waited_in_vain(qp) || model_waited_in_vain(qp->peer)) {
         set |= BIT(FAKERNIC_WC_MW_BIND_ERR) | BIT(FAKERNIC_WC_LOC_PROT_ERR) |
                BIT(FAKERNIC_WC_REM_ACCESS_ERR) |
                BIT(FAKERNIC_WC_RETRY_EXC_ERR) | BIT(FAKERNIC_WC_WR_FLUSH_ERR);

@@ -340,6 +340,10 @@ static uint32_t recv_statuses(const SimQp *qp)
         return 0;
     }
     set = qp->fault_recv;
+    /* SEND with Invalidate of a key that is in another state. */
+    if (model_waited_in_vain(qp) || model_waited_in_vain(peer)) {
+        set |= BIT(FAKERNIC_WC_MW_BIND_ERR) | BIT(FAKERNIC_WC_LOC_ACCESS_ERR);
+    }
     if (model_may_break(qp)) {
         set |= BIT(FAKERNIC_WC_WR_FLUSH_ERR);
     }

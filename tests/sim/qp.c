@@ -73,7 +73,8 @@ SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
     if (rng_pct(&w->rng, w->options.static_rate_pct)) {
         qp->static_rate = (uint8_t)rng_range(&w->rng, 2, 7);
     }
-    if (type != FAKERNIC_QP_GSI && rng_pct(&w->rng, w->options.limit_pct)) {
+    if (type != FAKERNIC_QP_GSI && type != FAKERNIC_QP_XRC_TGT &&
+        rng_pct(&w->rng, w->options.limit_pct)) {
         qp->limit_kbps = rng_range(&w->rng, w->options.limit_mbps,
                                    w->options.limit_mbps * 20) * 1000;
     }

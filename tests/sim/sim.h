@@ -607,6 +607,7 @@ void model_teardown(World *w);  /* flush, destroy, compare memory */
 bool model_may_break(const SimQp *qp);
 bool model_may_drop(const World *w);    /* datagrams */
 bool model_unreliable(const SimQp *qp);
+bool model_waited_in_vain(const SimQp *qp);
 /* The whole life of a history: run, faults, liveness, final checks. */
 bool world_history(World *w);
 
