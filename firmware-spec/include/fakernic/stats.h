@@ -50,8 +50,8 @@ enum fakernic_stat {
 	FAKERNIC_STAT_RX_NAK_REMOTE_OPERATION,
 	FAKERNIC_STAT_IMPLIED_NAK,	/* a gap seen in read responses or ACKs */
 	FAKERNIC_STAT_LOCAL_ERRORS,	/* send WRs refused locally */
-	FAKERNIC_STAT_CREDIT_WAITS,	/* sends held back: the peer said it has
-					 * no receive
+	FAKERNIC_STAT_CREDIT_WAITS,	/* sends held back: the peer has told of
+					 * no receive for them (yet)
 					 */
 	FAKERNIC_STAT_PATH_MIGRATIONS,	/* QPs that went to their alternate path */
 	/* responder */
