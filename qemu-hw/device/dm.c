@@ -86,12 +86,13 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
         return fakernic_dma_atomic(host, address, op);
     }
     word = fakernic_dm(s, address, 8);
-    if (word) {
-        /* Aligned: the address is, and so is the RAM. */
-        fakernic_atomic_execute((uint64_t *)word, op);
-        memory_region_set_dirty(&s->dm, address & ~ROCE_ADDRESS_DM, 8);
+    /* A zero-based region may begin anywhere. */
+    if (!word || !QEMU_PTR_IS_ALIGNED(word, 8)) {
+        return false;
     }
-    return word;
+    fakernic_atomic_execute((uint64_t *)word, op);
+    memory_region_set_dirty(&s->dm, address & ~ROCE_ADDRESS_DM, 8);
+    return true;
 }
 
 /* Device memory is visible to all, and gone with a reset. */

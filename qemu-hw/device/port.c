@@ -84,7 +84,8 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
         fakernic_port_input(s, frame, len);
         fakernic_pump(s);
     }
-    return len;
+    /* 0, for an empty frame, would say "not now", and stop the wire for ever. */
+    return len ? len : -1;
 }
 
 /* The wire takes frames again. */

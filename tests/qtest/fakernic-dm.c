@@ -191,6 +191,16 @@ static void test_dm_traffic(void)
     sq_ring(&n, &a);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
               FAKERNIC_WC_REM_ACCESS_ERR);
+    /* An address 0 that lies between two words: no atomic there. */
+    req = dm_req(&s, 4, 64);
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    rc_pair(&n, &s, &a, &b);
+    atomic.atomic.remote_address = 0;
+    atomic.atomic.rkey = LE32(key);
+    sq_put(&n, &a, &atomic, sizeof(atomic));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD,
+              FAKERNIC_WC_REM_ACCESS_ERR);
     machine_stop(&m);
 }
 

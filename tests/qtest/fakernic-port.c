@@ -142,6 +142,37 @@ static void test_wire_garbage(void)
     machine_stop(&m);
 }
 
+/* A stream can carry a frame of no bytes. It is dropped; the next one comes. */
+static void test_empty_frame(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    uint8_t wire[4 + 4 + 60];
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev socket,id=n0,fd=%d %s,netdev=n0", fds[1],
+                  DEVICE);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    rq_post(&n, &raw.rq, 7, s.data, 2048, s.key);
+    stl_be_p(wire, 0);
+    stl_be_p(wire + 4, 60);
+    frame_make(wire + 8, nic_mac, 60);
+    g_assert_cmpint(write(fds[0], wire, sizeof(wire)), ==, sizeof(wire));
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 60);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DROP_SHORT), ==, 1);
+    close(fds[0]);
+    machine_stop(&m);
+}
+
 static void test_link(void)
 {
     Machine m;
@@ -270,6 +301,7 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/ethernet", test_ethernet },
     { "port/no-buffer", test_ethernet_no_buffer },
     { "port/garbage", test_wire_garbage },
+    { "port/empty-frame", test_empty_frame },
     { "port/link", test_link },
     { "port/two-devices", test_two_devices },
     { "port/dead-wire", test_dead_wire },
