@@ -172,7 +172,9 @@ def run_pair(server, client, server_command, client_command, listen=18515,
         f"for i in $(seq 300); do {test} && exit 0; kill -0 {job.pid} || exit 1;"
         " sleep 0.05; done; exit 1", timeout)
     if not ready.ok:
-        return Pair(job.wait() if job.poll() else job.poll() or ready, ready)
+        if job.poll() is None:
+            server.guest.run(f"kill {job.pid}; sleep 0.5")
+        return Pair(job.wait(), ready)
     answer = client.guest.run(client_command, timeout)
     deadline = time.monotonic() + (10 if not answer.ok else timeout)
     while job.poll() is None and time.monotonic() < deadline:
@@ -201,7 +203,7 @@ def wait_for_resources(port, wanted):
 
 # ---- the usual tools -----------------------------------------------------
 
-def pingpong(kind, server, client, options="", family=4, timeout=45):
+def pingpong(kind, server, client, options="", family=4, timeout=60):
     """ibv_{rc,ud,…}_pingpong between two ports (or one with itself).
 
     FAMILY is that of the GIDs; its server listens for TCP on IPv4 only.
@@ -214,7 +216,7 @@ def pingpong(kind, server, client, options="", family=4, timeout=45):
         f"{options} {server.ip4}", 18515, timeout)
 
 
-def rping(server, client, count=10, size=64, family=4, timeout=45):
+def rping(server, client, count=10, size=64, family=4, timeout=60):
     """rping, which connects by rdma_cm and checks the bytes with -V."""
     common = f"-C {count} -S {size} -V -v -a {server.ip(family)}"
     return run_pair(server, client, f"rping -s {common}", f"rping -c {common}",
@@ -271,7 +273,7 @@ def join_group(port, group):
     return job
 
 
-def verify(kind, server, client, options="", family=4, timeout=45,
+def verify(kind, server, client, options="", family=4, timeout=60,
            indexes=None):
     """Every operation of a service with every byte compared: rdma_verify.
 
@@ -284,7 +286,7 @@ def verify(kind, server, client, options="", family=4, timeout=45,
                     f"{common}{indexes[1]} {server.ip4}", 18601, timeout)
 
 
-def perftest(tool, server, client, options="", family=4, timeout=45):
+def perftest(tool, server, client, options="", family=4, timeout=60):
     """One of perftest's ib_{write,read,send}_{bw,lat} programs."""
     common = f"-F {options}"
     return run_pair(
