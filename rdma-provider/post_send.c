@@ -179,20 +179,17 @@ int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	uint32_t first;
 	int err;
 
-	err = fakernic_check_sender(ibqp, sq);
-	if (err) {
-		*bad_wr = wr;
-		return fakernic_sq_explain(ibqp, err, sq);
-	}
 	fakernic_lock(&sq->lock);
 	first = sq->pi;
-	for (; wr; wr = wr->next) {
+	err = fakernic_check_sender(ibqp, sq);
+	while (!err && wr) {
 		err = fakernic_post_one_send(qp, wr);
-		if (err) {
-			fakernic_sq_explain(ibqp, err, sq);
-			*bad_wr = wr;
-			break;
-		}
+		if (!err)
+			wr = wr->next;
+	}
+	if (err) {
+		fakernic_sq_explain(ibqp, err, sq);
+		*bad_wr = wr;
 	}
 	if (sq->pi != first)
 		fakernic_sq_ring(qp);
