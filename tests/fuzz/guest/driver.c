@@ -371,7 +371,7 @@ void guest_advance(Guest *g, Nic *n, unsigned at)
     /* An XRC initiator's peer is the target behind it, and the reverse. */
     unsigned other = type == FAKERNIC_QP_XRC_INI ? at + 1 :
                      type == FAKERNIC_QP_XRC_TGT && at ? at - 1 : at;
-    bool ipv6 = at & 1;
+    bool ipv6 = qp_is_ipv6(at);
     struct fakernic_id id = { .id = LE32(n->id[KIND_QP][at]) };
     struct fakernic_modify_qp_req req = { .qpn = id.id };
     struct fakernic_qp_attr now;

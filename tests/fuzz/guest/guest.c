@@ -24,6 +24,7 @@
 #include "hw/qdev-core.h"
 #include "hw/sysbus.h"
 #include "net/net.h"
+#include "system/runstate.h"
 #include "tests/qtest/libqtest.h"
 #include "tests/qtest/fuzz/fuzz.h"
 #include "guest.h"
@@ -69,6 +70,12 @@ void guest_settle(void)
     while (tries-- && aio_poll(qemu_get_aio_context(), false)) {
         continue;
     }
+}
+
+/* The hub's port of a NIC. */
+static NetClientState *guest_netdev(unsigned i)
+{
+    return qemu_find_netdev(i ? "h1" : "h0");
 }
 
 /* ---- steps --------------------------------------------------------------------- */
@@ -176,7 +183,7 @@ static void frame_header(Nic *n, uint8_t *frame, size_t len,
 static void step_frame(Guest *g, Nic *n, const FuzzRecord *r)
 {
     uint8_t frame[8 * sizeof(FuzzRecord)];
-    NetClientState *port = qemu_find_netdev(n == &g->nic[0] ? "h0" : "h1");
+    NetClientState *port = guest_netdev(n->number - 1);
     size_t len = 0;
     FuzzRecord next;
 
@@ -354,6 +361,11 @@ static void guest_end(Guest *g)
         nic_restart(&g->nic[i]);
     }
     guest_settle();
+    GUEST_CHECK(runstate_is_running());
+    for (unsigned i = 0; i < NICS; i++) {
+        /* A device that refuses a frame gets no other until it asks. */
+        GUEST_CHECK(!guest_netdev(i)->peer->receive_disabled);
+    }
     if (topology_changed) {
         topology_changed = false;
         drain_call_rcu();

@@ -125,6 +125,12 @@ static inline void *nic_bytes(Nic *n, uint64_t address, size_t len)
     return n->ram + (address - n->memory);
 }
 
+/* Which GIDs a QP uses: an XRC initiator and its target the same. */
+static inline bool qp_is_ipv6(unsigned at)
+{
+    return at / 2 & 1;
+}
+
 /* driver.c */
 uint32_t reg_read(Nic *n, uint32_t reg);
 void reg_write(Nic *n, uint32_t reg, uint32_t value);

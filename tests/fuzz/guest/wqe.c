@@ -36,7 +36,7 @@ static void make_sges(Nic *n, struct fakernic_sge *sge, unsigned count,
 static void make_av(Nic *peer, unsigned at, struct fakernic_sq_ud *ud,
                     const FuzzRecord *r)
 {
-    bool ipv6 = at & 1;
+    bool ipv6 = qp_is_ipv6(at);
 
     ud->av.sgid_index = LE16(ipv6);
     ud->av.dmac[0] = 2;
