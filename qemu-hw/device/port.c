@@ -97,18 +97,35 @@ static void fakernic_sent(NetClientState *nc, ssize_t len)
     qemu_bh_schedule(s->bh);
 }
 
+/*
+ * Flow rules look at what is sent, too; true: the frame does not leave. One that
+ * was sent in another's name may be meant for a rule without an address: it gets
+ * a copy. Traffic of the port's own address does not, or every rule would see
+ * what the operating system sends to other machines.
+ */
+static bool fakernic_port_loop(FakernicState *s, const uint8_t *frame,
+                               size_t len)
+{
+    const bool multicast = is_multicast_ether_addr(frame);
+
+    fakernic_flow_sniff(s, frame, len);
+    if (fakernic_flow_owns(s, frame)) {
+        fakernic_port_sort(s, frame, len);
+        return !multicast;
+    }
+    if (!multicast && memcmp(frame + ETH_ALEN, s->port_mac, ETH_ALEN)) {
+        fakernic_flow_input(s, frame, len);
+    }
+    return false;
+}
+
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
 
-    if (len <= fakernic_frame_limit(s, frame)) {
-        fakernic_flow_sniff(s, frame, len);
-        if (fakernic_flow_owns(s, frame)) {
-            fakernic_port_sort(s, frame, len);
-            if (!is_multicast_ether_addr(frame)) {
-                return;
-            }
-        }
+    if (len <= fakernic_frame_limit(s, frame) &&
+        fakernic_port_loop(s, frame, len)) {
+        return;
     }
     if (nc->link_down || s->tx_blocked ||
         len > fakernic_frame_limit(s, frame)) {

@@ -332,6 +332,48 @@ static void test_flow_loopback(void)
     machine_stop(&m);
 }
 
+/* A rule without an address sees what is sent in another's name, as a copy. */
+static void test_flow_copy_of_sent(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    FlowReq req;
+    uint8_t frame[100], seen[200];
+    int fd = start_wired(&m, &n);
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    setup(&n, &s);
+    raw_create(&n, &s, &a, 0);
+    raw_create(&n, &s, &b, 0);
+    req = (FlowReq) {
+        .qpn = LE32(b.qpn),
+        .layers = LE32(FAKERNIC_FLOW_IPV4 | FAKERNIC_FLOW_UDP),
+        .value.dst_port = LE16(7777), .mask.dst_port = LE16(0xffff),
+    };
+    flow_create(&n, req);
+    for (unsigned own = 0; own < 2; own++) {
+        frame_ip(frame, mine, 0, 17, 7777);
+        if (own) {
+            memcpy(frame + 6, nic_mac, 6);
+        }
+        qtest_memwrite(m.qts, s.data, frame, 100);
+        wqe = wqe_send(&s, 0, 100);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+        if (!own) {
+            expect_at(&n, &s, &b);
+        }
+        g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 100);
+        expect_nobody(&n, &s);
+    }
+    close(fd);
+    machine_stop(&m);
+}
+
 /* ---- counters -------------------------------------------------------- */
 
 static uint64_t counter_read(Nic *n, uint32_t id, enum fakernic_stat which)
@@ -420,6 +462,7 @@ const FakernicTest fakernic_flow_tests[] = {
     { "flow/order", test_flow_order },
     { "flow/headers", test_flow_headers },
     { "flow/loopback", test_flow_loopback },
+    { "flow/copy-of-sent", test_flow_copy_of_sent },
     { "counters", test_counters },
     { NULL }
 };
