@@ -228,6 +228,27 @@ static void step_pci(Nic *n, const FuzzRecord *r)
     }
 }
 
+/* What steps of the kind step_pci() may have changed. */
+static void nic_restore_pci(Nic *n)
+{
+    uint32_t bars = BAR_STRIDE * (n->number - 1);
+    uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+
+    if (pci_get_word(n->pci->config + PCI_COMMAND) == command &&
+        pci_get_long(n->pci->config + PCI_BASE_ADDRESS_0) ==
+        BAR_REGS_AT + bars && msix_enabled(n->pci)) {
+        return;
+    }
+    n->pci->config_write(n->pci, PCI_COMMAND, 0, 2);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_0, BAR_REGS_AT + bars, 4);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_2, BAR_UAR_AT + bars, 4);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_3, 0, 4);
+    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_4, BAR_MSIX_AT + bars, 4);
+    n->pci->config_write(n->pci, PCI_COMMAND, command, 2);
+    n->pci->config_write(n->pci, n->pci->msix_cap + PCI_MSIX_FLAGS,
+                         PCI_MSIX_FLAGS_ENABLE, 2);
+}
+
 static void step_time(const FuzzRecord *r)
 {
     int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
@@ -268,6 +289,8 @@ static void guest_step(Guest *g, const FuzzRecord *r)
         if (r->a < 32) {
             step_pci(n, r);
         } else if (r->a < 48) {
+            /* Registers answer only where the BARs are enabled. */
+            nic_restore_pci(n);
             nic_restart(n);
         } else if (r->a < 64) {
             nic_enable(n, 0);
@@ -289,27 +312,6 @@ static void guest_step(Guest *g, const FuzzRecord *r)
 }
 
 /* ---- one input -------------------------------------------------------------------- */
-
-/* What steps of the kind step_pci() may have changed. */
-static void nic_restore_pci(Nic *n)
-{
-    uint32_t bars = BAR_STRIDE * (n->number - 1);
-    uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
-
-    if (pci_get_word(n->pci->config + PCI_COMMAND) == command &&
-        pci_get_long(n->pci->config + PCI_BASE_ADDRESS_0) ==
-        BAR_REGS_AT + bars && msix_enabled(n->pci)) {
-        return;
-    }
-    n->pci->config_write(n->pci, PCI_COMMAND, 0, 2);
-    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_0, BAR_REGS_AT + bars, 4);
-    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_2, BAR_UAR_AT + bars, 4);
-    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_3, 0, 4);
-    n->pci->config_write(n->pci, PCI_BASE_ADDRESS_4, BAR_MSIX_AT + bars, 4);
-    n->pci->config_write(n->pci, PCI_COMMAND, command, 2);
-    n->pci->config_write(n->pci, n->pci->msix_cap + PCI_MSIX_FLAGS,
-                         PCI_MSIX_FLAGS_ENABLE, 2);
-}
 
 static void nic_restore_msix(Nic *n)
 {
