@@ -106,14 +106,12 @@ static void fakernic_sent(NetClientState *nc, ssize_t len)
 static bool fakernic_port_loop(FakernicState *s, const uint8_t *frame,
                                size_t len)
 {
-    const bool multicast = is_multicast_ether_addr(frame);
-
     fakernic_flow_sniff(s, frame, len);
     if (fakernic_flow_owns(s, frame)) {
         fakernic_port_sort(s, frame, len);
-        return !multicast;
+        return !is_multicast_ether_addr(frame);
     }
-    if (!multicast && memcmp(frame + ETH_ALEN, s->port_mac, ETH_ALEN)) {
+    if (memcmp(frame + ETH_ALEN, s->port_mac, ETH_ALEN)) {
         fakernic_flow_input(s, frame, len);
     }
     return false;

@@ -354,8 +354,10 @@ static void test_flow_copy_of_sent(void)
         .value.dst_port = LE16(7777), .mask.dst_port = LE16(0xffff),
     };
     flow_create(&n, req);
-    for (unsigned own = 0; own < 2; own++) {
-        frame_ip(frame, mine, 0, 17, 7777);
+    for (unsigned i = 0; i < 4; i++) {
+        const bool own = i & 1;
+
+        frame_ip(frame, i & 2 ? group : mine, 0, 17, 7777);
         if (own) {
             memcpy(frame + 6, nic_mac, 6);
         }
