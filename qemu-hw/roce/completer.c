@@ -17,7 +17,12 @@ static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
     sq->rnr_left = qp->attr.rnr_retry;
     /* The packet that found no receive is the oldest: one was there after all,
      * for a copy of it, and there is nothing left to wait for. */
-    sq->mode = ROCE_SEND_SENDING;
+    if (sq->mode == ROCE_SEND_WAIT_RNR) {
+        sq->mode = ROCE_SEND_SENDING;
+    }
+    if (sq->mode != ROCE_SEND_SENDING) {
+        return;
+    }
     sq->deadline = wait != ROCE_TIME_NEVER && sq->tx_psn != sq->una
                        ? now + wait : ROCE_TIME_NEVER;
     roce_sched_timer(r, qp);
@@ -248,6 +253,11 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     status = roce_completer_store(r, qp, head, k, packet, &vendor_err);
+    if (vendor_err == ROCE_VENDOR_FAULT) {
+        /* Asked for again when there is a place for it. */
+        roce_requester_wait_pages(r, qp);
+        return;
+    }
     if (status != FAKERNIC_WC_SUCCESS) {
         roce_fail_send(r, now, qp, status, vendor_err);
         return;

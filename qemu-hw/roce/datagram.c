@@ -88,6 +88,10 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
         error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
                                 0, buf + at, send->length, r->ops, r->host);
     }
+    if (error == ROCE_VENDOR_FAULT) {
+        roce_requester_wait_pages(r, qp);
+        return 0;
+    }
     if (error) {
         roce_datagram_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
         return 0;
@@ -105,13 +109,16 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         RoceSend *send;
         size_t len = 0;
 
-        if (roce_pacer_wait(r, now, qp) || !roce_requester_fetch(r, now, qp)) {
+        if (roce_pacer_wait(r, now, qp) || !roce_requester_next(r, now, qp)) {
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
         if (!roce_datagram_judge(r, send) &&
             send->wr.opcode != FAKERNIC_SQ_NOP) {
             len = roce_datagram_packet(r, qp, send, buf);
+            if (qp->sq.mode == ROCE_SEND_WAIT_PAGES) {
+                return 0;
+            }
             if (len > 0) {
                 *loopback = roce_path_gid_ours(r, send->wr.ud.av.dgid);
                 roce_mcast_copy(r, send->wr.ud.av.dgid, buf, len);
@@ -214,6 +221,10 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     error = roce_datagram_store(r, qp, packet);
+    if (error == ROCE_VENDOR_FAULT) {
+        roce_drop(r, FAKERNIC_STAT_DROP_UD_NO_BUFFER, qp->qpn, packet->psn);
+        return;
+    }
     if (error) {
         roce_datagram_fail(r, now, qp, FAKERNIC_WC_LOC_PROT_ERR, error);
         return;

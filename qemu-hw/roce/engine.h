@@ -117,6 +117,7 @@ typedef struct RoceResponder {
     uint32_t ring_size;
     uint32_t res_pi;            /* resources taken, free running */
     uint32_t res_pending;
+    bool pages_awaited;         /* by the oldest answer */
 } RoceResponder;
 
 /* When the next frame may go. */
@@ -186,6 +187,7 @@ struct Roce {
     RoceQp **heap;
     uint32_t heap_count;
     bool stalled;               /* roce_output() ran out of turns */
+    bool pages_awaited;         /* by QPs in WAIT_PAGES, or by READ answers */
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
 
@@ -285,8 +287,12 @@ void roce_retire(Roce *r, RoceTime now, RoceQp *qp);
 
 /* Fetches the next WQE into the send queue; false: there is none now. */
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
+/* Is there an oldest request to be worked on? Fetches it unless it is there. */
+bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp);
 size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp);
+/* The oldest request, or the next packet, needs pages that are not there. */
+void roce_requester_wait_pages(Roce *r, RoceQp *qp);
 /* Judges and starts going back N; fails the oldest send without tries left. */
 void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
                           uint16_t vendor_err);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "mr.h"
+#include "odp.h"
 
 #define ACCESS_REMOTE                                                   \
     (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_READ |       \
@@ -51,6 +52,7 @@ struct RoceMr {
     uint32_t page_count;        /* in pages; FAST_REG: of this registration */
     uint32_t page_max;          /* FAST_REG */
     uint32_t windows;           /* bound to this region */
+    RoceOdp *odp;               /* ON_DEMAND: where its pages are found */
     /* windows, while bound */
     uint32_t qpn;               /* type 2B */
     uint32_t region;            /* index */
@@ -65,6 +67,7 @@ struct RoceMrTable {
     uint32_t free_first;        /* FIFO of used and freed entries, 0: none */
     uint32_t free_last;
     uint32_t bound_to_qps;      /* windows of type 2B */
+    RoceOdp *odp;               /* NULL: no on-demand paging */
     RoceMr entries[];
 };
 
@@ -94,12 +97,22 @@ void roce_mr_table_reset(RoceMrTable *t)
     t->free_first = 0;
     t->free_last = 0;
     t->bound_to_qps = 0;
+    if (t->odp) {
+        roce_odp_reset(t->odp);
+    }
+}
+
+bool roce_mr_table_on_demand(RoceMrTable *t, uint32_t max_chunks)
+{
+    t->odp = roce_odp_new(max_chunks);
+    return t->odp != NULL;
 }
 
 void roce_mr_table_free(RoceMrTable *t)
 {
     if (t) {
         roce_mr_table_reset(t);
+        roce_odp_free(t->odp);
         free(t);
     }
 }
@@ -137,6 +150,9 @@ static void mr_release(RoceMrTable *t, RoceMr *mr)
 {
     uint32_t index = (uint32_t)(mr - t->entries);
 
+    if (mr->odp) {
+        roce_odp_clear(mr->odp, index, 0, UINT64_MAX);
+    }
     free(mr->pages);
     memset(mr, 0, sizeof(*mr));
     if (t->free_last != 0) {
@@ -233,9 +249,27 @@ static void mr_set_translation(RoceMr *mr, uint64_t iova, uint64_t length,
     mr->start = mr->access & FAKERNIC_ACCESS_ZERO_BASED ? 0 : iova;
 }
 
-static int mr_check_init(const RoceMrInit *init)
+/* Pages come later; the region must lie in an address space of pages. */
+static int mr_check_on_demand(const RoceMrTable *t, const RoceMrInit *init)
 {
-    int status = mr_check_access(init->access);
+    if (!t->odp) {
+        return FAKERNIC_CMD_UNSUPPORTED;
+    }
+    return !(init->access & FAKERNIC_ACCESS_ON_DEMAND) ||
+           init->access & FAKERNIC_ACCESS_ZERO_BASED ||
+           init->pages || init->page_count != 0 || init->length == 0 ||
+           init->length - 1 > UINT64_MAX - init->iova ||
+           init->page_shift < FAKERNIC_PAGE_SHIFT ||
+           init->page_shift > FAKERNIC_PAGE_SHIFT_MAX
+               ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
+}
+
+static int mr_check_init(const RoceMrTable *t, const RoceMrInit *init)
+{
+    bool on_demand = init->type == FAKERNIC_MR_ON_DEMAND;
+    uint32_t access = init->access & ~(on_demand ? FAKERNIC_ACCESS_ON_DEMAND
+                                                 : 0);
+    int status = mr_check_access(access);
 
     if (status != FAKERNIC_CMD_OK) {
         return status;
@@ -259,7 +293,7 @@ static int mr_check_init(const RoceMrInit *init)
                init->page_count != 0
                    ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
     case FAKERNIC_MR_ON_DEMAND:
-        return FAKERNIC_CMD_UNSUPPORTED;
+        return mr_check_on_demand(t, init);
     default:
         return FAKERNIC_CMD_BAD_PARAM;
     }
@@ -267,7 +301,7 @@ static int mr_check_init(const RoceMrInit *init)
 
 int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
 {
-    int status = mr_check_init(init);
+    int status = mr_check_init(t, init);
     RoceMr *mr;
 
     if (status != FAKERNIC_CMD_OK) {
@@ -285,6 +319,13 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
     case FAKERNIC_MR_DM:
         mr_set_translation(mr, init->iova, init->length, init->page_shift,
                            init->page_count, init->pages);
+        mr->valid = true;
+        break;
+    case FAKERNIC_MR_ON_DEMAND:
+        mr->odp = t->odp;
+        mr->start = init->iova;
+        mr->length = init->length;
+        mr->page_shift = init->page_shift;
         mr->valid = true;
         break;
     case FAKERNIC_MR_FAST_REG:
@@ -360,6 +401,61 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
                            init->page_count, init->pages);
     }
     *key = mr->key;
+    return FAKERNIC_CMD_OK;
+}
+
+static int mr_check_update(const RoceMr *mr, const RocePageUpdate *update)
+{
+    uint64_t mask = mr_page_mask(mr->page_shift);
+    uint64_t first = update->address >> mr->page_shift;
+    uint64_t last = (mr->start + (mr->length - 1)) >> mr->page_shift;
+    bool listed = update->state == ROCE_PAGES_READABLE ||
+                  update->state == ROCE_PAGES_WRITABLE;
+
+    if (update->address & mask || update->page_count == 0 ||
+        first < mr->start >> mr->page_shift || first > last ||
+        update->page_count - 1 > last - first) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    if (listed && update->page_shift != mr->page_shift) {
+        return FAKERNIC_CMD_BAD_PAGE_LIST;
+    }
+    for (uint32_t i = 0; listed && i < update->page_count; i++) {
+        if (update->pages[i] & mask) {
+            return FAKERNIC_CMD_BAD_PAGE_LIST;
+        }
+    }
+    return FAKERNIC_CMD_OK;
+}
+
+int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update)
+{
+    RoceMr *mr;
+    int status;
+
+    if (mr_find(t, update->key, &mr) || !mr->odp) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    status = mr_check_update(mr, update);
+    if (status != FAKERNIC_CMD_OK) {
+        return status;
+    }
+    if (update->state == ROCE_PAGES_ABSENT) {
+        roce_odp_clear(mr->odp, mr_index(mr->key),
+                       update->address >> mr->page_shift, update->page_count);
+        return FAKERNIC_CMD_OK;
+    }
+    for (uint32_t i = 0; i < update->page_count; i++) {
+        uint64_t entry = ROCE_ODP_REFUSED;
+
+        if (update->state != ROCE_PAGES_REFUSED) {
+            entry = update->pages[i] | ROCE_ODP_PRESENT |
+                    (update->state == ROCE_PAGES_WRITABLE ? ROCE_ODP_WRITABLE
+                                                          : 0);
+        }
+        roce_odp_set(mr->odp, mr_index(mr->key),
+                     (update->address >> mr->page_shift) + i, entry);
+    }
     return FAKERNIC_CMD_OK;
 }
 
@@ -516,22 +612,75 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
     return error;
 }
 
+/* A request for more than this is made in steps. */
+#define MR_AHEAD_MAX (1u << 20)
+
+uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
+                       uint64_t ahead, bool write, const RoceHostOps *ops,
+                       void *host)
+{
+    uint64_t wanted = write ? ROCE_ODP_WRITABLE : ROCE_ODP_PRESENT;
+    uint64_t left = mr->length - (address - mr->start);
+    uint64_t page, last;
+
+    if (!mr->odp || len == 0) {
+        return FAKERNIC_VENDOR_NONE;
+    }
+    last = (address + (len - 1)) >> mr->page_shift;
+    for (page = address >> mr->page_shift; page <= last; page++) {
+        uint64_t entry = roce_odp_get(mr->odp, mr_index(mr->key), page);
+
+        if (entry & wanted) {
+            continue;
+        }
+        if (entry & ROCE_ODP_REFUSED) {
+            /* Told once: another access may find that it is there by now. */
+            roce_odp_set(mr->odp, mr_index(mr->key), page, 0);
+            return FAKERNIC_VENDOR_KEY_DMA;
+        }
+        ahead = ahead > len ? ahead : len;
+        ahead = ahead < MR_AHEAD_MAX ? ahead : MR_AHEAD_MAX;
+        ops->page_request(host, mr->key, address, ahead < left ? ahead : left,
+                          write);
+        return ROCE_VENDOR_FAULT;
+    }
+    return FAKERNIC_VENDOR_NONE;
+}
+
+/* With on-demand paging a page at a time; false: it is not there. */
+static bool mr_translate_on_demand(const RoceMr *mr, uint64_t address,
+                                   size_t len, uint64_t *dma, size_t *piece)
+{
+    uint64_t entry = roce_odp_get(mr->odp, mr_index(mr->key),
+                                  address >> mr->page_shift);
+    uint64_t in_page = address & mr_page_mask(mr->page_shift);
+    uint64_t there = (1ULL << mr->page_shift) - in_page;
+
+    *dma = (entry & ~(uint64_t)ROCE_ODP_BITS) + in_page;
+    *piece = there < len ? (size_t)there : len;
+    return entry & ROCE_ODP_PRESENT;
+}
+
 /*
  * The DMA address of a granted address, and how many of len bytes follow it
  * without a gap: pages that happen to be neighbours are one piece.
  */
-static uint64_t mr_translate(const RoceMr *mr, uint64_t address, size_t len,
-                             size_t *piece)
+static bool mr_translate(const RoceMr *mr, uint64_t address, size_t len,
+                         uint64_t *dma, size_t *piece)
 {
     const uint64_t *pages = mr->kind == ROCE_MR_WINDOW ? mr->region_pages
                                                        : mr->pages;
     uint64_t offset, page_size, index, in_page, there;
 
-    if (!pages) {               /* the DMA region, or a window on it */
-        *piece = len;
-        return address - mr->start + mr->first_offset;
+    if (mr->odp) {
+        return mr_translate_on_demand(mr, address, len, dma, piece);
     }
     offset = address - mr->start + mr->first_offset;
+    if (!pages) {               /* the DMA region, or a window on it */
+        *piece = len;
+        *dma = offset;
+        return true;
+    }
     page_size = 1ULL << mr->page_shift;
     index = offset >> mr->page_shift;
     in_page = offset & (page_size - 1);
@@ -544,7 +693,8 @@ static uint64_t mr_translate(const RoceMr *mr, uint64_t address, size_t len,
         there += page_size;
     }
     *piece = there < len ? (size_t)there : len;
-    return pages[index] + in_page;
+    *dma = pages[index] + in_page;
+    return true;
 }
 
 static bool mr_is_null(const RoceMr *mr)
@@ -556,6 +706,7 @@ bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
                   const RoceHostOps *ops, void *host)
 {
     uint8_t *to = buf;
+    uint64_t dma;
     size_t piece;
 
     if (len != 0 && mr_is_null(mr)) {
@@ -563,9 +714,8 @@ bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
         return true;
     }
     for (; len != 0; len -= piece, to += piece, address += piece) {
-        uint64_t dma = mr_translate(mr, address, len, &piece);
-
-        if (!ops->dma_read(host, dma, to, piece)) {
+        if (!mr_translate(mr, address, len, &dma, &piece) ||
+            !ops->dma_read(host, dma, to, piece)) {
             return false;
         }
     }
@@ -576,15 +726,15 @@ bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
                    size_t len, const RoceHostOps *ops, void *host)
 {
     const uint8_t *from = buf;
+    uint64_t dma;
     size_t piece;
 
     if (len != 0 && mr_is_null(mr)) {
         return true;
     }
     for (; len != 0; len -= piece, from += piece, address += piece) {
-        uint64_t dma = mr_translate(mr, address, len, &piece);
-
-        if (!ops->dma_write(host, dma, from, piece)) {
+        if (!mr_translate(mr, address, len, &dma, &piece) ||
+            !ops->dma_write(host, dma, from, piece)) {
             return false;
         }
     }
@@ -601,7 +751,9 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
         op->original = 0;
         return true;
     }
-    dma = mr_translate(mr, address, 8, &piece);
+    if (!mr_translate(mr, address, 8, &dma, &piece)) {
+        return false;
+    }
     /* Where addresses count from 0 an aligned one need not be so in memory,
      * and there is no atomic access across what may be two pages. */
     if (dma % 8 != 0) {
@@ -616,6 +768,7 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
 bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
                    bool persistent, const RoceHostOps *ops, void *host)
 {
+    uint64_t dma;
     size_t piece;
 
     if (mr_is_null(mr)) {
@@ -623,21 +776,22 @@ bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
     }
     for (; len != 0; len -= piece, address += piece) {
         size_t want = len < MR_FLUSH_MAX ? (size_t)len : MR_FLUSH_MAX;
-        uint64_t dma = mr_translate(mr, address, want, &piece);
 
-        if (!ops->dma_flush(host, dma, piece, persistent)) {
+        /* A page that is not there holds nothing that was written here. */
+        if (mr_translate(mr, address, want, &dma, &piece) &&
+            !ops->dma_flush(host, dma, piece, persistent)) {
             return false;
         }
     }
     return true;
 }
 
-/* All DMA addresses are no memory that could be flushed. */
+/* All DMA addresses, or what may be a whole address space, are too much. */
 bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
                        const RoceHostOps *ops, void *host)
 {
     return mr_is_null(mr) ||
-           (!mr_is_everything(mr) &&
+           (!mr_is_everything(mr) && !mr->odp &&
             roce_mr_flush(mr, mr->start, mr->length, persistent, ops, host));
 }
 
@@ -681,6 +835,11 @@ static uint16_t mr_sge_copy(const RoceMrTable *t, uint32_t pdn,
         }
         there = sge[i].length - offset;
         piece = there < len ? (size_t)there : len;
+        error = roce_mr_reach(mr, sge[i].address + offset, piece, there,
+                              out != NULL, ops, host);
+        if (error) {
+            return error;
+        }
         done = out ? roce_mr_write(mr, sge[i].address + offset, out, piece,
                                    ops, host)
                    : roce_mr_read(mr, sge[i].address + offset, in, piece,
@@ -861,7 +1020,7 @@ static uint16_t mr_check_window_region(const RoceMr *mr, uint32_t pdn,
          !(mr->access & FAKERNIC_ACCESS_LOCAL_WRITE))) {
         return FAKERNIC_VENDOR_KEY_ACCESS;
     }
-    if (mr->type == FAKERNIC_MR_NULL ||
+    if (mr->type == FAKERNIC_MR_NULL || mr->odp ||
         (mr->access & FAKERNIC_ACCESS_ZERO_BASED)) {
         return FAKERNIC_VENDOR_BIND;
     }

@@ -14,12 +14,20 @@
 
 #include "roce.h"
 
+/*
+ * Not an error, and no number of the hardware interface: a page of the range is
+ * not there. The host has been asked for it; the access is to be tried again.
+ */
+#define ROCE_VENDOR_FAULT 0xffffu
+
 typedef struct RoceMr RoceMr;
 typedef struct RoceMrTable RoceMrTable;
 
 /* max: power of two. NULL when out of memory. */
 RoceMrTable *roce_mr_table_new(uint32_t max);
 void roce_mr_table_free(RoceMrTable *table);
+/* Lets it have regions with on-demand paging; false: out of memory. */
+bool roce_mr_table_on_demand(RoceMrTable *table, uint32_t max_chunks);
 /* Destroys all keys. */
 void roce_mr_table_reset(RoceMrTable *table);
 
@@ -33,6 +41,7 @@ int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
 int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
 /* A QP is destroyed: its type 2 windows are bound no longer. */
 void roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn);
+int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update);
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn);
 
 /*
@@ -49,6 +58,16 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
 uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
                            uint32_t qpn, uint32_t access, const RoceMr **mr)
     __attribute__((warn_unused_result));
+
+/*
+ * Are the pages of a granted range there, for writing with 'write'? Asked before
+ * any of the functions below; only with on-demand paging may they not be. Then
+ * ROCE_VENDOR_FAULT, or KEY_DMA when the host has refused them. 'ahead': bytes
+ * from 'address' on that will be needed soon, at least len.
+ */
+uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
+                       uint64_t ahead, bool write, const RoceHostOps *ops,
+                       void *host) __attribute__((warn_unused_result));
 
 /*
  * Moves bytes of a range that roce_mr_check() granted, page by page, ascending.
@@ -79,7 +98,8 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
 /*
  * Copies len bytes at 'offset' into a gather list to buf, or from buf into a
  * scatter list. The list holds offset + len bytes (the caller made sure).
- * Checks each entry it touches; returns enum fakernic_vendor_err.
+ * Checks each entry it touches; returns enum fakernic_vendor_err, or FAULT: some
+ * of the bytes may have been copied.
  */
 uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,
                          const RoceSge *sge, unsigned count, uint64_t offset,

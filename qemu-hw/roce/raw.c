@@ -53,6 +53,10 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
                                          wr->sge_count, 0, buf, length,
                                          r->ops, r->host);
 
+        if (error == ROCE_VENDOR_FAULT) {
+            roce_requester_wait_pages(r, qp);
+            return 0;
+        }
         if (error) {
             roce_raw_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
             return 0;
@@ -73,11 +77,14 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         RoceSend *send;
         size_t len;
 
-        if (roce_pacer_wait(r, now, qp) || !roce_requester_fetch(r, now, qp)) {
+        if (roce_pacer_wait(r, now, qp) || !roce_requester_next(r, now, qp)) {
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
         len = roce_raw_frame(r, qp, send, buf);
+        if (qp->sq.mode == ROCE_SEND_WAIT_PAGES) {
+            return 0;
+        }
         send->done = send->status == FAKERNIC_WC_SUCCESS;
         roce_retire(r, now, qp);
         if (len > 0) {
@@ -121,6 +128,10 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
     error = roce_sge_scatter(r->mrs, qp->init.pdn, qp->rx.wr.sge,
                              qp->rx.wr.sge_count, 0, frame, len, r->ops,
                              r->host);
+    if (error == ROCE_VENDOR_FAULT) {
+        roce_count(r, qp, FAKERNIC_STAT_RX_NO_BUFFER);
+        return false;
+    }
     if (error) {
         roce_fail_recv(r, qp, FAKERNIC_WC_LOC_PROT_ERR, error);
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, error);

@@ -184,6 +184,15 @@ bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
     return false;
 }
 
+bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp)
+{
+    if (qp->sq.mode != ROCE_SEND_SENDING ||
+        qp->attr.state != FAKERNIC_QPS_RTS) {
+        return false;
+    }
+    return !roce_sendq_empty(&qp->sq) || roce_requester_fetch(r, now, qp);
+}
+
 /*
  * Executes a work request on keys. LOCAL_INV waits for everything before it,
  * as a retransmission may still need the key; the others act at their turn.
@@ -376,7 +385,8 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
     packet->opcode = roce_qp_bth(qp) | operation;
 }
 
-/* Makes the next packet of the entry at tx; 0: it failed, with a status. */
+/* Makes the next packet of the entry at tx; 0: it failed, with a status, or
+ * waits for pages. */
 static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                uint8_t *buf)
 {
@@ -404,6 +414,10 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                          (uint64_t)k * qp->mtu, buf + at,
                                          packet.payload_len, r->ops, r->host);
 
+        if (error == ROCE_VENDOR_FAULT) {
+            roce_requester_wait_pages(r, qp);
+            return 0;
+        }
         if (error) {
             roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
             return 0;
@@ -516,6 +530,18 @@ void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
     sq->deadline = ROCE_TIME_NEVER;
     roce_sched_timer(r, qp);
     roce_sched_ready(r, qp);
+}
+
+/*
+ * Like an RNR wait, but for the host and not for the peer: no retry is counted,
+ * and no timer runs that would count one.
+ */
+void roce_requester_wait_pages(Roce *r, RoceQp *qp)
+{
+    qp->sq.mode = ROCE_SEND_WAIT_PAGES;
+    qp->sq.deadline = ROCE_TIME_NEVER;
+    roce_sched_timer(r, qp);
+    r->pages_awaited = true;
 }
 
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)

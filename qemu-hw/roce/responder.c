@@ -10,7 +10,7 @@
 /* Verdict about a request packet. */
 typedef enum RoceVerdict {
     ROCE_VERDICT_DONE,
-    ROCE_VERDICT_WAIT,          /* no receive posted */
+    ROCE_VERDICT_WAIT,          /* no receive posted, or no page there */
     ROCE_VERDICT_FAILED,        /* the QP fails; all is said and done */
 } RoceVerdict;
 
@@ -55,9 +55,13 @@ static RoceVerdict roce_responder_invalid(Roce *r, RoceTime now, RoceQp *qp,
                                FAKERNIC_WC_REM_INV_REQ_ERR, vendor_err);
 }
 
+/* A refused access; one that only has to wait for pages is not one. */
 static RoceVerdict roce_responder_access(Roce *r, RoceTime now, RoceQp *qp,
                                          uint16_t vendor_err)
 {
+    if (vendor_err == ROCE_VENDOR_FAULT) {
+        return ROCE_VERDICT_WAIT;
+    }
     if (qp->init.type == FAKERNIC_QP_UC) {
         roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
         qp->rs.message = ROCE_MESSAGE_SKIP;
@@ -148,6 +152,9 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
         error = roce_sge_scatter(r->mrs, rs->pdn, rx->wr.sge,
                                  rx->wr.sge_count, offset, packet->payload,
                                  packet->payload_len, r->ops, r->host);
+        if (error == ROCE_VENDOR_FAULT) {
+            return ROCE_VERDICT_WAIT;
+        }
         if (error) {
             return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_OPERATION,
                                        FAKERNIC_WC_LOC_PROT_ERR, error);
@@ -184,10 +191,14 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
                          FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
 }
 
-/* Puts one packet's data in place, under a fresh check of the key. */
+/*
+ * Puts one packet's data in place, under a fresh check of the key. 'left': bytes
+ * of the message from there on.
+ */
 static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
                                      const RocePacket *packet,
-                                     uint64_t address, uint32_t rkey)
+                                     uint64_t address, uint32_t rkey,
+                                     uint64_t left)
 {
     const RoceMr *mr;
     uint16_t error;
@@ -198,6 +209,10 @@ static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
     error = roce_mr_check(r->mrs, rkey, qp->rs.pdn, qp->qpn, address,
                           packet->payload_len, FAKERNIC_ACCESS_REMOTE_WRITE,
                           &mr);
+    if (!error) {
+        error = roce_mr_reach(mr, address, packet->payload_len, left, true,
+                              r->ops, r->host);
+    }
     if (error) {
         return error;
     }
@@ -238,7 +253,8 @@ static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
             return verdict;
         }
     }
-    error = roce_responder_store(r, qp, packet, address + offset, rkey);
+    error = roce_responder_store(r, qp, packet, address + offset, rkey,
+                                 length - offset);
     if (error) {
         return roce_responder_access(r, now, qp, error);
     }
@@ -276,6 +292,12 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
     error = roce_mr_check(r->mrs, packet->reth.rkey, rs->pdn, qp->qpn,
                           packet->reth.address, length,
                           FAKERNIC_ACCESS_REMOTE_READ, &mr);
+    if (!error && mr) {
+        /* The beginning; the rest may be asked for as it comes to be sent. */
+        error = roce_mr_reach(mr, packet->reth.address,
+                              length < qp->mtu ? length : qp->mtu, length,
+                              false, r->ops, r->host);
+    }
     if (error) {
         return roce_responder_access(r, now, qp, error);
     }
@@ -332,6 +354,9 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
     error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->rs.pdn,
                           qp->qpn, address, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
                           &mr);
+    if (!error) {
+        error = roce_mr_reach(mr, address, 8, 8, true, r->ops, r->host);
+    }
     if (error) {
         return roce_responder_access(r, now, qp, error);
     }
@@ -361,6 +386,7 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
                                                RoceQp *qp,
                                                const RocePacket *packet)
 {
+    const RoceMr *mr;
     RoceResource *res;
     uint16_t error;
 
@@ -374,21 +400,30 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     if (packet->reth.address % 8 != 0) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
     }
+    error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pdn, qp->qpn,
+                          packet->reth.address, 8,
+                          FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
+    if (!error) {
+        error = roce_mr_reach(mr, packet->reth.address, 8, 8, true, r->ops,
+                              r->host);
+    }
+    if (error) {
+        return roce_responder_access(r, now, qp, error);
+    }
     res = roce_response_take(qp);
     if (!res) {
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_READS);
     }
-    error = roce_responder_store(r, qp, packet, packet->reth.address,
-                                 packet->reth.rkey);
-    if (error) {
-        res->valid = false;
-        roce_response_cancel(qp, res);
-        return roce_responder_access(r, now, qp, error);
-    }
     res->kind = ROCE_ANSWER_DONE;
     res->psn = qp->rs.epsn;
     res->psn_count = 1;
+    if (!roce_mr_write(mr, packet->reth.address, packet->payload, 8, r->ops,
+                       r->host)) {
+        res->valid = false;
+        roce_response_cancel(qp, res);
+        return roce_responder_access(r, now, qp, FAKERNIC_VENDOR_KEY_DMA);
+    }
     return ROCE_VERDICT_DONE;
 }
 
@@ -474,7 +509,7 @@ static bool roce_responder_srq(Roce *r, RoceQp *qp, const RocePacket *packet)
 {
     RoceXrcSrq srq;
 
-    if (qp->rs.message != ROCE_MESSAGE_NONE &&
+    if ((qp->rs.message != ROCE_MESSAGE_NONE || qp->rx.held) &&
         packet->xrceth.srqn != qp->rx.srqn) {
         return false;
     }

@@ -281,12 +281,23 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
             error = roce_mr_check(r->mrs, res->rkey, res->pdn, qp->qpn,
                                   address, packet->payload_len,
                                   FAKERNIC_ACCESS_REMOTE_READ, &mr);
+            if (!error) {
+                error = roce_mr_reach(mr, address, packet->payload_len,
+                                      res->length - (uint64_t)k * qp->mtu,
+                                      false, r->ops, r->host);
+            }
             if (!error && !roce_mr_read(mr, address, buf + at,
                                         packet->payload_len, r->ops,
                                         r->host)) {
                 error = FAKERNIC_VENDOR_KEY_DMA;
             }
         }
+    }
+    if (error == ROCE_VENDOR_FAULT) {
+        /* The rest of the answer waits, and all that is behind it. */
+        qp->rs.pages_awaited = true;
+        r->pages_awaited = true;
+        return 0;
     }
     if (error && res->replay) {
         /* Asked for late: who had the answer may have taken the key back. */
@@ -368,7 +379,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     /* Compared where the answer stands: one may take half of all PSNs. */
     at = res ? roce_psn_add(res->psn, res->next) : 0;
     waits = res && res->kind == ROCE_ANSWER_READ && res->length > 0 &&
-            roce_pacer_wait(r, now, qp);
+            (rs->pages_awaited || roce_pacer_wait(r, now, qp));
     if (res && rs->owed == ROCE_OWED_ACK && !waits &&
         roce_psn_before(rs->owed_psn, at)) {
         rs->owed = ROCE_OWED_NOTHING;   /* the answer implies it (C9-119) */
@@ -379,6 +390,9 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
         len = roce_response_answer(r, now, qp, res, &packet, buf);
+        if (rs->pages_awaited) {
+            return 0;
+        }
     }
     if (len == 0 && rs->owed == ROCE_OWED_NOTHING) {
         return 0;

@@ -42,6 +42,11 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
         roce_free(r);
         return NULL;
     }
+    if (limits->max_odp_chunks > 0 && ops->page_request &&
+        !roce_mr_table_on_demand(r->mrs, limits->max_odp_chunks)) {
+        roce_free(r);
+        return NULL;
+    }
     roce_reset(r);
     return r;
 }
@@ -87,6 +92,7 @@ void roce_reset(Roce *r)
     r->qpn_cursor = 0;
     r->ip_id = 0;
     r->stalled = false;
+    r->pages_awaited = false;
     r->port_mtu = ROCE_PORT_MTU_DEFAULT;
 }
 
@@ -262,9 +268,54 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
     return roce_mr_table_rereg(r->mrs, mask, init, key);
 }
 
+/*
+ * Something about pages has changed. Who waits for others asks for them again:
+ * there are few that wait, and an update is for most of them.
+ */
+static void roce_wake_page_waiters(Roce *r)
+{
+    uint32_t i;
+
+    if (!r->pages_awaited) {
+        return;
+    }
+    r->pages_awaited = false;
+    for (i = 0; i < r->limits.max_qp; i++) {
+        RoceQp *qp = r->qps[i];
+
+        if (!qp) {
+            continue;
+        }
+        if (qp->sq.mode == ROCE_SEND_WAIT_PAGES) {
+            qp->sq.mode = ROCE_SEND_SENDING;
+            if (roce_qp_reliable(qp)) {
+                roce_sendq_rewind(&qp->sq);
+            }
+            roce_sched_ready(r, qp);
+        }
+        if (qp->rs.pages_awaited) {
+            qp->rs.pages_awaited = false;
+            roce_sched_ready(r, qp);
+        }
+    }
+}
+
 int roce_mr_destroy(Roce *r, uint32_t key)
 {
-    return roce_mr_table_destroy(r->mrs, key);
+    int status = roce_mr_table_destroy(r->mrs, key);
+
+    roce_wake_page_waiters(r);
+    return status;
+}
+
+int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
+{
+    int status = roce_mr_table_update(r->mrs, update);
+
+    if (status == FAKERNIC_CMD_OK && update->state != ROCE_PAGES_ABSENT) {
+        roce_wake_page_waiters(r);
+    }
+    return status;
 }
 
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,

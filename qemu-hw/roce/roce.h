@@ -230,6 +230,11 @@ typedef struct RoceHostOps {
      * it is in error. */
     bool (*xrc_srq)(void *host, uint32_t srqn, uint32_t xrcdn,
                     RoceXrcSrq *srq);
+    /* Optional (NULL: no on-demand paging). These bytes of a region are wanted,
+     * to be written to with 'write', and not all of them are there: the answer
+     * is roce_mr_update_pages(), later. The same may be asked for often. */
+    void (*page_request)(void *host, uint32_t key, uint64_t address,
+                         uint64_t length, bool write);
     /* A work request has completed. Called in completion order per queue. */
     void (*complete)(void *host, const RoceCompletion *completion);
     /* An asynchronous event: enum fakernic_event with the object's number. */
@@ -245,6 +250,8 @@ typedef struct RoceLimits {
     uint32_t max_qp;            /* power of two, <= 65536 */
     uint32_t max_mr;            /* regions and windows; power of two */
     uint32_t max_mcast_groups;
+    uint32_t max_odp_chunks;    /* of 512 pages, for all regions with on-demand
+                                 * paging together; 0: there are no such */
     uint16_t gid_count;
     uint16_t max_sends;         /* sends in flight per QP: fetched and not yet
                                  * completed; power of two */
@@ -365,7 +372,7 @@ typedef struct RoceMrInit {
     uint32_t pdn;
     uint32_t access;
     uint32_t page_count;        /* MEMORY, DM: entries of pages; FAST_REG:
-                                 * maximum */
+                                 * maximum; else 0 */
     uint64_t iova;
     uint64_t length;
     uint64_t *pages;            /* malloc'ed page addresses; the engine owns
@@ -382,6 +389,25 @@ int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
 int roce_mw_destroy(Roce *r, uint32_t key);
 /* How many keys belong to a PD (for DEALLOC_PD's BUSY). */
 uint32_t roce_pd_users(const Roce *r, uint32_t pdn);
+
+typedef enum RocePages {
+    ROCE_PAGES_ABSENT,          /* no longer touched once the call returns */
+    ROCE_PAGES_READABLE,
+    ROCE_PAGES_WRITABLE,        /* and readable */
+    ROCE_PAGES_REFUSED,         /* not to be had: who waits for them fails */
+} RocePages;
+
+/* What has become of some pages of a region with on-demand paging. */
+typedef struct RocePageUpdate {
+    uint32_t key;
+    RocePages state;
+    uint64_t address;           /* of the first, in the region's addresses */
+    uint32_t page_count;
+    uint8_t page_shift;         /* READABLE, WRITABLE: the region's */
+    const uint64_t *pages;      /* and DMA addresses */
+} RocePageUpdate;
+
+int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
 
 typedef struct RoceGid {
     uint8_t type;               /* enum fakernic_gid_type */

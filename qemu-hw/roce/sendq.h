@@ -50,6 +50,7 @@ typedef struct RoceSend {
 typedef enum RoceSendMode {
     ROCE_SEND_SENDING,
     ROCE_SEND_WAIT_RNR,     /* until the deadline */
+    ROCE_SEND_WAIT_PAGES,   /* until the host tells of any */
 } RoceSendMode;
 
 typedef struct RoceSendq {

@@ -377,8 +377,28 @@ const FakeEvent *fake_next_event(FakeHost *h)
                                            : NULL;
 }
 
+static void fake_page_request(void *host, uint32_t key, uint64_t address,
+                              uint64_t length, bool write)
+{
+    FakeHost *h = host;
+
+    if (h->page_count == FAKE_LOG) {
+        fake_die("too many page requests");
+    }
+    h->pages[h->page_count++] = (FakePageRequest){
+        .key = key, .address = address, .length = length, .write = write,
+    };
+}
+
+const FakePageRequest *fake_next_page_request(FakeHost *h)
+{
+    return h->page_taken < h->page_count ? &h->pages[h->page_taken++] : NULL;
+}
+
 void fake_clear_logs(FakeHost *h)
 {
+    h->page_count = 0;
+    h->page_taken = 0;
     h->completion_count = 0;
     h->completion_taken = 0;
     h->event_count = 0;
@@ -413,6 +433,7 @@ const RoceHostOps fake_host_ops = {
     .next_recv = fake_next_recv,
     .recv_count = fake_recv_count,
     .xrc_srq = fake_xrc_srq,
+    .page_request = fake_page_request,
     .complete = fake_complete,
     .event = fake_event,
     .trace = fake_trace,

@@ -50,6 +50,12 @@ typedef struct FakeDma {
     size_t len;
 } FakeDma;
 
+typedef struct FakePageRequest {
+    uint32_t key;
+    uint64_t address, length;
+    bool write;
+} FakePageRequest;
+
 typedef struct FakeHost {
     FakeSegment segments[FAKE_SEGMENTS];
     unsigned segment_count;
@@ -61,6 +67,8 @@ typedef struct FakeHost {
     unsigned event_count, event_taken;
     FakeDma dma[FAKE_LOG];      /* the newest ones, as a ring */
     unsigned dma_count;
+    FakePageRequest pages[FAKE_LOG];
+    unsigned page_count, page_taken;
     unsigned fail_dma_in;       /* n: the n-th DMA from now fails; 0: none */
     bool print_trace;
 } FakeHost;
@@ -95,6 +103,7 @@ void fake_queue_reset(FakeHost *h, FakeQueueKind kind, uint32_t id);
 /* The oldest completion or event not taken yet; NULL: none. */
 const RoceCompletion *fake_next_completion(FakeHost *h);
 const FakeEvent *fake_next_event(FakeHost *h);
+const FakePageRequest *fake_next_page_request(FakeHost *h);
 void fake_clear_logs(FakeHost *h);
 
 #endif

@@ -44,6 +44,7 @@ static const RoceLimits pair_limits = {
     .max_qp = 16,
     .max_mr = 64,
     .max_mcast_groups = 4,
+    .max_odp_chunks = 2,
     .gid_count = 4,
     .max_sends = 16,
     .max_rd_atomic = 4,

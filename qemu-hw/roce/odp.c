@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * See odp.h. Chunks are found by a hash of region and chunk number, with chains
+ * in an array beside it; a hand goes round them to choose the one to drop.
+ */
+#include "odp.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ODP_NONE UINT32_MAX
+
+typedef struct OdpChunk {
+    bool used;
+    uint32_t region;
+    uint64_t number;            /* page / ROCE_ODP_CHUNK */
+    uint32_t next;              /* in the hash chain, or ODP_NONE */
+    uint64_t *entries;          /* kept when the chunk is dropped */
+} OdpChunk;
+
+struct RoceOdp {
+    uint32_t max;
+    uint32_t hand;              /* the next to be dropped, or used */
+    uint32_t bucket_mask;
+    uint32_t *buckets;
+    OdpChunk chunks[];
+};
+
+RoceOdp *roce_odp_new(uint32_t max_chunks)
+{
+    RoceOdp *odp = calloc(1, sizeof(*odp) + max_chunks *
+                             sizeof(odp->chunks[0]));
+    uint32_t buckets = 1;
+
+    assert(max_chunks >= 1 && max_chunks <= 1u << 24);
+    if (!odp) {
+        return NULL;
+    }
+    while (buckets < max_chunks) {
+        buckets *= 2;
+    }
+    odp->max = max_chunks;
+    odp->bucket_mask = buckets - 1;
+    odp->buckets = malloc(buckets * sizeof(odp->buckets[0]));
+    if (!odp->buckets) {
+        free(odp);
+        return NULL;
+    }
+    roce_odp_reset(odp);
+    return odp;
+}
+
+void roce_odp_free(RoceOdp *odp)
+{
+    if (odp) {
+        roce_odp_reset(odp);
+        free(odp->buckets);
+        free(odp);
+    }
+}
+
+void roce_odp_reset(RoceOdp *odp)
+{
+    for (uint32_t i = 0; i < odp->max; i++) {
+        free(odp->chunks[i].entries);
+    }
+    memset(odp->chunks, 0, odp->max * sizeof(odp->chunks[0]));
+    for (uint32_t i = 0; i <= odp->bucket_mask; i++) {
+        odp->buckets[i] = ODP_NONE;
+    }
+    odp->hand = 0;
+}
+
+static uint32_t *odp_bucket(RoceOdp *odp, uint32_t region, uint64_t number)
+{
+    uint64_t mix = (number + 1) * 0x9e3779b97f4a7c15u ^
+                   region * 0xc2b2ae3d27d4eb4fu;
+
+    return &odp->buckets[(mix ^ mix >> 32) & odp->bucket_mask];
+}
+
+static OdpChunk *odp_find(const RoceOdp *odp, uint32_t region, uint64_t number)
+{
+    uint32_t i = *odp_bucket((RoceOdp *)odp, region, number);
+
+    while (i != ODP_NONE) {
+        const OdpChunk *chunk = &odp->chunks[i];
+
+        if (chunk->region == region && chunk->number == number) {
+            return (OdpChunk *)chunk;
+        }
+        i = chunk->next;
+    }
+    return NULL;
+}
+
+static void odp_drop(RoceOdp *odp, OdpChunk *chunk)
+{
+    uint32_t index = (uint32_t)(chunk - odp->chunks);
+    uint32_t *link = odp_bucket(odp, chunk->region, chunk->number);
+
+    while (*link != index) {
+        link = &odp->chunks[*link].next;
+    }
+    *link = chunk->next;
+    chunk->used = false;
+}
+
+/* A chunk with all pages absent; NULL without memory. */
+static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint64_t number)
+{
+    OdpChunk *chunk = &odp->chunks[odp->hand];
+    uint32_t *bucket;
+
+    if (!chunk->entries) {
+        chunk->entries = malloc(ROCE_ODP_CHUNK * sizeof(chunk->entries[0]));
+        if (!chunk->entries) {
+            return NULL;
+        }
+    }
+    odp->hand = (odp->hand + 1) % odp->max;
+    if (chunk->used) {
+        odp_drop(odp, chunk);
+    }
+    memset(chunk->entries, 0, ROCE_ODP_CHUNK * sizeof(chunk->entries[0]));
+    chunk->used = true;
+    chunk->region = region;
+    chunk->number = number;
+    bucket = odp_bucket(odp, region, number);
+    chunk->next = *bucket;
+    *bucket = (uint32_t)(chunk - odp->chunks);
+    return chunk;
+}
+
+uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page)
+{
+    const OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
+
+    return chunk ? chunk->entries[page % ROCE_ODP_CHUNK] : 0;
+}
+
+void roce_odp_set(RoceOdp *odp, uint32_t region, uint64_t page, uint64_t entry)
+{
+    OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
+
+    if (!chunk) {
+        chunk = odp_take(odp, region, page / ROCE_ODP_CHUNK);
+    }
+    if (chunk) {
+        chunk->entries[page % ROCE_ODP_CHUNK] = entry;
+    }
+}
+
+/* The part of a chunk that lies in the range of pages. */
+static void odp_clear_part(OdpChunk *chunk, uint64_t first, uint64_t count)
+{
+    uint64_t start = chunk->number * ROCE_ODP_CHUNK;
+
+    for (uint32_t i = 0; i < ROCE_ODP_CHUNK; i++) {
+        /* One comparison for both ends: pages before 'first' wrap far up. */
+        if (start + i - first < count) {
+            chunk->entries[i] = 0;
+        }
+    }
+}
+
+void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
+                    uint64_t count)
+{
+    uint64_t chunks = count / ROCE_ODP_CHUNK + 2;
+    uint64_t number = first / ROCE_ODP_CHUNK;
+
+    if (chunks > odp->max) {
+        for (uint32_t i = 0; i < odp->max; i++) {
+            if (odp->chunks[i].used && odp->chunks[i].region == region) {
+                odp_clear_part(&odp->chunks[i], first, count);
+            }
+        }
+        return;
+    }
+    for (; chunks > 0; chunks--, number++) {
+        OdpChunk *chunk = odp_find(odp, region, number);
+
+        if (chunk) {
+            odp_clear_part(chunk, first, count);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The pages that regions with on-demand paging have at the moment: for all such
+ * regions together a sparse table of chunks of 512 pages, bounded in number. Over
+ * the bound a chunk is dropped: its pages are absent again and fault anew, so
+ * that neither a guest nor a peer can make the table grow or fail.
+ *
+ * A region is known here by the index of its key, a page by its address divided
+ * by the region's page size.
+ */
+#ifndef ROCE_ODP_H
+#define ROCE_ODP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is known of a page: its DMA address and these bits; 0: it is absent. */
+#define ROCE_ODP_PRESENT  1u
+#define ROCE_ODP_WRITABLE 2u
+#define ROCE_ODP_REFUSED  4u    /* asked for and not to be had */
+#define ROCE_ODP_BITS     0xfffu
+
+#define ROCE_ODP_CHUNK 512u     /* pages */
+
+typedef struct RoceOdp RoceOdp;
+
+/* max_chunks >= 1. NULL when out of memory. */
+RoceOdp *roce_odp_new(uint32_t max_chunks);
+void roce_odp_free(RoceOdp *odp);
+void roce_odp_reset(RoceOdp *odp);
+
+uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page);
+/* Without memory for it the page stays absent. */
+void roce_odp_set(RoceOdp *odp, uint32_t region, uint64_t page,
+                  uint64_t entry);
+/* Makes pages absent; takes no longer for many than for all there are. */
+void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
+                    uint64_t count);
+
+#endif

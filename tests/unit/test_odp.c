@@ -1,0 +1,899 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * On-demand paging: the bounded table of pages, what a region of them may be,
+ * and how requester and responder wait for pages that are not there. The pages
+ * of these tests are those of the hosts' memory, under other addresses.
+ */
+#include "pair.h"
+
+#include "engine.h"
+#include "odp.h"
+
+#define BASE 0x7f0000000000u    /* of the regions */
+#define PAGE 4096u
+#define ALL (FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |  \
+             FAKERNIC_ACCESS_REMOTE_READ | FAKERNIC_ACCESS_REMOTE_ATOMIC | \
+             FAKERNIC_ACCESS_FLUSH_GLOBAL | FAKERNIC_ACCESS_ON_DEMAND)
+#define LATE 1000000000         /* a second */
+
+/* ---- the table --------------------------------------------------------------- */
+
+static void table_finds_what_was_set(void)
+{
+    RoceOdp *odp = roce_odp_new(4);
+    uint64_t page;
+
+    REQUIRE(odp);
+    CHECK_EQ(roce_odp_get(odp, 1, 0), 0);
+    for (page = 0; page < 4 * ROCE_ODP_CHUNK; page += 100) {
+        roce_odp_set(odp, 1, page, page << 12 | 1);
+    }
+    for (page = 0; page < 4 * ROCE_ODP_CHUNK; page++) {
+        CHECK_EQ(roce_odp_get(odp, 1, page),
+                 page % 100 ? 0 : page << 12 | 1);
+        CHECK_EQ(roce_odp_get(odp, 2, page), 0);
+    }
+    roce_odp_set(odp, 1, 100, 0);
+    CHECK_EQ(roce_odp_get(odp, 1, 100), 0);
+    roce_odp_reset(odp);
+    CHECK_EQ(roce_odp_get(odp, 1, 200), 0);
+    roce_odp_free(odp);
+    roce_odp_free(NULL);
+}
+
+static uint32_t odp_seed;
+
+static uint32_t odp_random(uint32_t below)
+{
+    odp_seed = odp_seed * 1664525 + 1013904223;
+    return (odp_seed >> 8) % below;
+}
+
+#define MODEL_CHUNKS 5u
+#define MODEL_KEYS 23u
+
+/* The oldest chunk goes, exactly that; against a queue of what there is. */
+static void table_is_bounded(void)
+{
+    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS);
+    uint32_t queue[MODEL_CHUNKS], oldest = 0, step, i, key;
+
+    REQUIRE(odp);
+    memset(queue, 0xff, sizeof(queue));
+    odp_seed = 1;
+    for (step = 0; step < 5000; step++) {
+        uint32_t set = odp_random(MODEL_KEYS);
+        bool known = false;
+
+        roce_odp_set(odp, set % 3, (uint64_t)set << 40, 0x1001 + (set << 12));
+        for (i = 0; i < MODEL_CHUNKS; i++) {
+            known = known || queue[i] == set;
+        }
+        if (!known) {
+            queue[oldest++ % MODEL_CHUNKS] = set;
+        }
+        for (key = 0; key < MODEL_KEYS; key++) {
+            uint64_t want = 0;
+
+            for (i = 0; i < MODEL_CHUNKS; i++) {
+                want = queue[i] == key ? 0x1001 + (key << 12) : want;
+            }
+            REQUIRE(roce_odp_get(odp, key % 3, (uint64_t)key << 40) == want);
+        }
+    }
+    roce_odp_free(odp);
+}
+
+static void table_clears_ranges(void)
+{
+    static const struct {
+        uint64_t first, count;
+    } ranges[] = {
+        { 0, 1 }, { 511, 2 }, { 3, 600 }, { 1500, 36 }, { 0, UINT64_MAX },
+        { 700, UINT64_MAX - 700 }, { UINT64_MAX / 2, 100 },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(ranges); i++) {
+        RoceOdp *odp = roce_odp_new(8);
+        uint64_t page;
+
+        REQUIRE(odp);
+        for (page = 0; page < 3 * ROCE_ODP_CHUNK; page++) {
+            roce_odp_set(odp, 5, page, 0x1001);
+            roce_odp_set(odp, 6, page, 0x2001);
+        }
+        roce_odp_clear(odp, 5, ranges[i].first, ranges[i].count);
+        for (page = 0; page < 3 * ROCE_ODP_CHUNK; page++) {
+            bool gone = page >= ranges[i].first &&
+                        page - ranges[i].first < ranges[i].count;
+
+            CHECK_EQ(roce_odp_get(odp, 5, page), gone ? 0 : 0x1001);
+            CHECK_EQ(roce_odp_get(odp, 6, page), 0x2001);
+        }
+        roce_odp_free(odp);
+    }
+}
+
+/* ---- regions ----------------------------------------------------------------- */
+
+static RoceMrInit odp_init(uint64_t iova, uint64_t length, uint32_t access)
+{
+    return (RoceMrInit){
+        .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pdn = 1,
+        .access = access, .iova = iova, .length = length,
+    };
+}
+
+/* All of a host's memory at BASE, no page of it there; replaces its key. */
+static void odp_region(PairHost *h)
+{
+    RoceMrInit init = odp_init(BASE, PAIR_SIZE, ALL);
+
+    CHECK_EQ(roce_mr_create(h->r, &init, &h->key), FAKERNIC_CMD_OK);
+}
+
+static int odp_update(PairHost *h, RocePages state, uint64_t address,
+                      uint32_t count)
+{
+    uint64_t pages[256];
+    RocePageUpdate update = {
+        .key = h->key, .state = state, .address = address,
+        .page_count = count, .page_shift = 12, .pages = pages,
+    };
+    uint32_t i;
+
+    REQUIRE(count <= TEST_COUNT(pages));
+    for (i = 0; i < count; i++) {
+        pages[i] = PAIR_MEMORY + (address - BASE) + i * PAGE;
+    }
+    return roce_mr_update_pages(h->r, &update);
+}
+
+/* Answers a host's page requests; false: it has none. */
+static bool odp_serve(PairHost *h, RocePages state)
+{
+    const FakePageRequest *request = fake_next_page_request(h->host);
+    uint64_t first, last;
+
+    if (!request) {
+        return false;
+    }
+    CHECK_EQ(request->key, h->key);
+    CHECK(request->length > 0);
+    first = request->address & ~(uint64_t)(PAGE - 1);
+    last = request->address + (request->length - 1);
+    if (request->write && state == ROCE_PAGES_READABLE) {
+        state = ROCE_PAGES_WRITABLE;
+    }
+    CHECK_EQ(odp_update(h, state, first,
+                        (uint32_t)((last - first) / PAGE + 1)),
+             FAKERNIC_CMD_OK);
+    return true;
+}
+
+/* Moves frames and time, and serves both hosts at each standstill. */
+static void odp_run(Pair *p)
+{
+    bool again = true;
+
+    while (again) {
+        pair_run_until(p, p->now + 1000000);
+        again = odp_serve(&p->a, ROCE_PAGES_READABLE);
+        again = odp_serve(&p->b, ROCE_PAGES_READABLE) || again;
+    }
+    pair_run_until(p, p->now + LATE);
+}
+
+static RoceSendWr odp_wr(const Pair *p, uint32_t index, uint8_t opcode,
+                         uint32_t offset, uint32_t length)
+{
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, index, opcode, offset, length);
+
+    wr.sge[0].address = BASE + offset;
+    if (opcode != FAKERNIC_SQ_SEND) {
+        wr.rdma.remote_address = BASE + offset;
+    }
+    return wr;
+}
+
+static void bad_regions_are_refused(void)
+{
+    uint64_t *pages = malloc(sizeof(uint64_t));
+    RoceMrInit cases[] = {
+        odp_init(BASE, 0, ALL),
+        odp_init(UINT64_MAX - 10, 12, ALL),
+        odp_init(BASE, 1, ALL & ~FAKERNIC_ACCESS_ON_DEMAND),
+        odp_init(BASE, 1, ALL | FAKERNIC_ACCESS_ZERO_BASED),
+        odp_init(BASE, 1, ALL & ~FAKERNIC_ACCESS_LOCAL_WRITE),
+        odp_init(BASE, 1, ALL),
+        odp_init(BASE, 1, ALL),
+        odp_init(BASE, 1, ALL),
+        odp_init(BASE, 1, ALL),
+    };
+    RoceMrInit good = odp_init(0, UINT64_MAX, ALL);
+    uint32_t key;
+    PairHost h;
+    unsigned i;
+
+    pair_host_init(&h, 1);
+    cases[5].page_shift = 11;
+    cases[6].page_shift = 31;
+    cases[7].pages = pages;
+    cases[8].page_count = 1;
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        CHECK_EQ(roce_mr_create(h.r, &cases[i], &key), FAKERNIC_CMD_BAD_PARAM);
+    }
+    CHECK_EQ(roce_mr_create(h.r, &good, &key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_rereg(h.r, FAKERNIC_REREG_PD, &good, &key),
+             FAKERNIC_CMD_BAD_STATE);
+    CHECK_EQ(roce_mr_destroy(h.r, key), FAKERNIC_CMD_OK);
+    free(pages);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+static void bad_updates_are_refused(void)
+{
+    uint64_t pages[2] = { 0x1000, 0x2000 };
+    RocePageUpdate good = {
+        .state = ROCE_PAGES_WRITABLE, .address = BASE + PAGE, .page_count = 2,
+        .page_shift = 12, .pages = pages,
+    };
+    RocePageUpdate bad;
+    RoceMrInit init = odp_init(BASE + 100, 2 * PAGE, ALL);
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    good.key = h.key;                   /* not such a region */
+    CHECK_EQ(roce_mr_update_pages(h.r, &good), FAKERNIC_CMD_BAD_ID);
+    CHECK_EQ(roce_mr_create(h.r, &init, &good.key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_update_pages(h.r, &good), FAKERNIC_CMD_OK);
+    bad = good;
+    bad.key ^= 1;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_ID);
+    bad = good;
+    bad.page_count = 0;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_PARAM);
+    bad.page_count = 3;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_PARAM);
+    bad = good;
+    bad.address += 8;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_PARAM);
+    bad.address = BASE - PAGE;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_PARAM);
+    bad.address = BASE + 3 * PAGE;
+    bad.page_count = UINT32_MAX;
+    bad.state = ROCE_PAGES_ABSENT;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_PARAM);
+    bad = good;
+    bad.page_shift = 13;
+    CHECK_EQ(roce_mr_update_pages(h.r, &bad), FAKERNIC_CMD_BAD_PAGE_LIST);
+    pages[1] += 8;
+    CHECK_EQ(roce_mr_update_pages(h.r, &good), FAKERNIC_CMD_BAD_PAGE_LIST);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+/* A window keeps a region's pages in mind: there are none to keep. */
+static void windows_are_refused(void)
+{
+    uint32_t key;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.a);
+    CHECK_EQ(roce_mw_create(p.a.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
+             FAKERNIC_CMD_OK);
+    wr = (RoceSendWr){
+        .opcode = FAKERNIC_SQ_BIND_MW,
+        .bind_mw = {
+            .address = BASE, .length = 256, .mw_key = key, .new_key = key,
+            .mr_key = p.a.key, .access = FAKERNIC_ACCESS_REMOTE_READ,
+        },
+    };
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_BIND_MW, 0, FAKERNIC_WC_MW_BIND_ERR);
+    pair_free(&p);
+}
+
+/* ---- the requester ------------------------------------------------------------ */
+
+/* No page, no packet, and no retry counted, however long it takes. */
+static void sends_wait_for_their_data(void)
+{
+    static const uint8_t types[] = {
+        FAKERNIC_QP_RC, FAKERNIC_QP_UC, FAKERNIC_QP_XRC_INI,
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(types); i++) {
+        const FakePageRequest *request;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, types[i]);
+        pair_fill(p.a.memory + 4000, 700, 7);
+        pair_recv(&p.b, 3, 0, 700);
+        odp_region(&p.a);
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, BASE, 1), 0);
+        /* The first packet is on the first page only in part. */
+        wr = odp_wr(&p, 1, FAKERNIC_SQ_SEND, 4000, 700);
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, 100 * (RoceTime)LATE);
+        CHECK_EQ(p.a.sent, 0);
+        CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+        CHECK_EQ(p.a.host->page_count, 1);
+        request = &p.a.host->pages[0];
+        CHECK_EQ(request->address, BASE + 4000);
+        CHECK_EQ(request->length, 700);
+        CHECK(!request->write);
+        odp_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+        CHECK_MEM(p.b.memory, p.a.memory + 4000, 700);
+        CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
+        pair_free(&p);
+    }
+}
+
+/* A page goes away in the middle of a message. */
+static void page_gone_in_a_message(void)
+{
+    static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(types); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, types[i]);
+        pair_fill(p.a.memory, 3 * PAGE, 7);
+        pair_recv(&p.b, 3, 0, 3 * PAGE);
+        odp_region(&p.a);
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, BASE, 3), 0);
+        wr = odp_wr(&p, 1, FAKERNIC_SQ_SEND, 0, 3 * PAGE);
+        pair_send(&p, &p.a, &wr);
+        CHECK(pair_step(&p, &p.a, &p.b));
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_ABSENT, BASE + PAGE, 1), 0);
+        pair_run_until(&p, LATE);
+        CHECK_EQ(p.a.host->page_count, 1);
+        CHECK_EQ(p.a.sent, PAGE / PAIR_MTU);
+        odp_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+        CHECK_MEM(p.b.memory, p.a.memory, 3 * PAGE);
+        pair_free(&p);
+    }
+}
+
+/* READ and atomic answers wait for their place, and are asked for again. */
+static void answers_wait_for_their_place(void)
+{
+    uint64_t before = 5, after;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.b.memory, 3 * PAGE, 9);
+    memcpy(p.b.memory + 0x8000, &before, 8);
+    odp_region(&p.a);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 3 * PAGE);
+    wr.sge[0].address = BASE;
+    pair_send(&p, &p.a, &wr);
+    wr = pair_wr(&p.a, 2, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
+    wr.sge[0].address = BASE + 0x8000;
+    wr.atomic.remote_address = PAIR_MEMORY + 0x8000;
+    wr.atomic.rkey = p.b.key;
+    wr.atomic.swap_or_add = 3;
+    wr.atomic.compare = 0;
+    wr.atomic.swap_mask_or_boundary = wr.atomic.compare_mask = 0;
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, 100 * (RoceTime)LATE);
+    CHECK_EQ(p.a.host->page_count, 1);
+    CHECK(p.a.host->pages[0].write);
+    CHECK_EQ(p.a.host->pages[0].length, 3 * PAGE);
+    CHECK_EQ(p.a.host->completion_count, 0);
+    odp_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.a.memory, p.b.memory, 3 * PAGE);
+    memcpy(&after, p.a.memory + 0x8000, 8);
+    CHECK_EQ(after, before);
+    memcpy(&after, p.b.memory + 0x8000, 8);
+    CHECK_EQ(after, before + 3);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 0);
+    pair_free(&p);
+}
+
+/* Refused pages, and a key that goes away, end the wait with an error. */
+static void waiting_sends_may_fail(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        odp_region(&p.a);
+        wr = odp_wr(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        if (i == 0) {
+            CHECK(odp_serve(&p.a, ROCE_PAGES_REFUSED));
+        } else {
+            CHECK_EQ(roce_mr_destroy(p.a.r, p.a.key), FAKERNIC_CMD_OK);
+        }
+        pair_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_LOC_PROT_ERR);
+        CHECK_EQ(p.a.host->completions[0].vendor_err,
+                 i ? FAKERNIC_VENDOR_KEY_INDEX : FAKERNIC_VENDOR_KEY_DMA);
+        CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+        pair_free(&p);
+    }
+}
+
+/* ERR flushes what waits; RESET forgets that it did. */
+static void waiting_qps_change_their_state(void)
+{
+    RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.a);
+    wr = odp_wr(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_WR_FLUSH_ERR);
+    attr.state = FAKERNIC_QPS_RESET;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
+    pair_recv(&p.b, 3, 0, 64);
+    CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, BASE, 1), 0);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* ---- the responder ------------------------------------------------------------ */
+
+static void receives_wait_for_their_pages(void)
+{
+    static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(types); i++) {
+        RoceRecvWr recv;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, types[i]);
+        pair_fill(p.a.memory, 2 * PAGE, 7);
+        odp_region(&p.b);
+        recv = (RoceRecvWr){
+            .tag = 3, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 2 * PAGE) },
+        };
+        recv.sge[0].address = BASE;
+        pair_post_recv(&p.b, &recv);
+        wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2 * PAGE);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
+        CHECK_EQ(p.b.host->page_count, 1);
+        CHECK(p.b.host->pages[0].write);
+        CHECK_EQ(p.b.host->pages[0].length, 2 * PAGE);
+        CHECK_EQ(p.b.host->completion_count, 0);
+        odp_run(&p);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+        CHECK_MEM(p.b.memory, p.a.memory, 2 * PAGE);
+        pair_free(&p);
+    }
+}
+
+/* All that a peer may do with memory that is not there; atomics once. */
+static void requests_wait_for_their_pages(void)
+{
+    static const uint8_t opcodes[] = {
+        FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_WRITE_IMM,
+        FAKERNIC_SQ_RDMA_READ, FAKERNIC_SQ_ATOMIC_FETCH_ADD,
+        FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD, FAKERNIC_SQ_ATOMIC_WRITE,
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(opcodes); i++) {
+        bool atomic = opcodes[i] >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
+                      opcodes[i] <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
+        uint32_t length = i < 3 ? 10000 : 8;
+        uint64_t value = 40;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        odp_region(&p.b);
+        pair_recv(&p.b, 3, 0, 0);
+        pair_fill(opcodes[i] == FAKERNIC_SQ_RDMA_READ ? p.b.memory
+                                                      : p.a.memory, length, 7);
+        wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, length);
+        if (atomic) {
+            memcpy(p.b.memory, &value, 8);
+            wr.atomic.rkey = p.b.key;
+            wr.atomic.swap_or_add = 2;
+            wr.atomic.compare = 0;
+            wr.atomic.swap_mask_or_boundary = wr.atomic.compare_mask = 0;
+        }
+        /* The same place in both unions. */
+        wr.rdma.remote_address = BASE;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
+        REQUIRE(p.b.host->page_count == 1);
+        CHECK_EQ(p.b.host->pages[0].address, BASE);
+        CHECK_EQ(p.b.host->pages[0].length, length);
+        CHECK_EQ(p.b.host->pages[0].write,
+                 opcodes[i] != FAKERNIC_SQ_RDMA_READ);
+        odp_run(&p);
+        CHECK_EQ(p.a.host->completion_count, 1);
+        CHECK_EQ(p.a.host->completions[0].status, FAKERNIC_WC_SUCCESS);
+        if (atomic) {
+            CHECK_MEM(p.a.memory, &value, 8);
+            value += 2;
+            CHECK_MEM(p.b.memory, &value, 8);
+        } else {
+            CHECK_MEM(p.a.memory, p.b.memory, length);
+        }
+        pair_free(&p);
+    }
+}
+
+/* The rest of an answer waits, and so does the ACK of what came behind it. */
+static void answer_waits_in_the_middle(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.b);
+    pair_fill(p.b.memory, 3 * PAGE, 7);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), 0);
+    pair_recv(&p.b, 3, 0, 0);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 3 * PAGE);
+    wr.rdma.remote_address = BASE;
+    pair_send(&p, &p.a, &wr);
+    wr = pair_wr(&p.a, 2, FAKERNIC_SQ_SEND, 0, 0);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.sent, PAGE / PAIR_MTU);
+    CHECK_EQ(p.b.host->page_count, 1);
+    CHECK_EQ(p.b.host->pages[0].address, BASE + PAGE);
+    CHECK_EQ(p.b.host->pages[0].length, 2 * PAGE);
+    CHECK_EQ(p.b.host->completion_count, 1);
+    CHECK_EQ(p.a.host->completion_count, 0);
+    CHECK(odp_serve(&p.b, ROCE_PAGES_READABLE));
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.a.memory, p.b.memory, 3 * PAGE);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
+    pair_free(&p);
+}
+
+static void refused_pages_are_an_access_error(void)
+{
+    static const uint8_t opcodes[] = {
+        FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_READ, FAKERNIC_SQ_SEND,
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(opcodes); i++) {
+        bool send = opcodes[i] == FAKERNIC_SQ_SEND;
+        RoceRecvWr recv;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        odp_region(&p.b);
+        if (send) {
+            recv = (RoceRecvWr){
+                .tag = 3, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 64) },
+            };
+            recv.sge[0].address = BASE;
+            pair_post_recv(&p.b, &recv);
+        }
+        wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, 64);
+        wr.rdma.remote_address = BASE;
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK(odp_serve(&p.b, ROCE_PAGES_REFUSED));
+        pair_run_until(&p, LATE);
+        CHECK_EQ(p.a.host->completions[0].status,
+                 send ? FAKERNIC_WC_REM_OP_ERR : FAKERNIC_WC_REM_ACCESS_ERR);
+        if (send) {
+            pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_LOC_PROT_ERR);
+            CHECK_EQ(p.b.host->completions[0].vendor_err,
+                     FAKERNIC_VENDOR_KEY_DMA);
+        } else {
+            pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+            CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_KEY_DMA);
+        }
+        pair_free(&p);
+    }
+}
+
+/* A page that may be read only is asked for once more to be written to. */
+static void writing_needs_a_writable_page(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.b);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), 0);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
+    wr.rdma.remote_address = BASE;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.host->page_count, 0);
+    wr.opcode = FAKERNIC_SQ_RDMA_WRITE;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.host->page_count, 1);
+    CHECK(p.b.host->pages[0].write);
+    odp_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
+/* A flush has nothing to do where nothing is. */
+static void flush_takes_the_pages_there_are(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.b);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE + PAGE, 1), 0);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_FLUSH, 0, 3 * PAGE);
+    wr.rdma.remote_address = BASE;
+    wr.rdma.flush = FAKERNIC_FLUSH_GLOBAL;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.host->page_count, 0);
+    CHECK_EQ(p.b.host->dma_count, 1);
+    CHECK_EQ(p.b.host->dma[0].address, PAIR_MEMORY + PAGE);
+    wr.rdma.flush |= FAKERNIC_FLUSH_LEVEL_MR;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_free(&p);
+}
+
+/* ---- datagrams and frames ------------------------------------------------------ */
+
+static void datagrams(void)
+{
+    RoceQpAttr attr = { .port = 1, .qkey = 5 };
+    PairHost *hosts[2];
+    RoceRecvWr recv;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    memset(&p, 0, sizeof(p));
+    pair_host_init(&p.a, 1);
+    pair_host_init(&p.b, 2);
+    hosts[0] = &p.a;
+    hosts[1] = &p.b;
+    for (i = 0; i < 2; i++) {
+        pair_create(hosts[i], FAKERNIC_QP_UD);
+        attr.state = FAKERNIC_QPS_INIT;
+        CHECK_EQ(pair_modify(hosts[i], 0, FAKERNIC_QP_ATTR_STATE |
+                             FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY |
+                             FAKERNIC_QP_ATTR_PKEY_INDEX, &attr), 0);
+        attr.state = FAKERNIC_QPS_RTR;
+        CHECK_EQ(pair_modify(hosts[i], 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+        attr.state = FAKERNIC_QPS_RTS;
+        CHECK_EQ(pair_modify(hosts[i], 0, PAIR_UC_RTS_MASK, &attr), 0);
+        odp_region(hosts[i]);
+    }
+    pair_fill(p.a.memory, 100, 6);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 100);
+    wr.sge[0].address = BASE;
+    wr.ud.av = pair_av(&p.b);
+    wr.ud.dest_qpn = p.b.qpn;
+    wr.ud.qkey = 5;
+    recv = (RoceRecvWr){
+        .tag = 3, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 200) },
+    };
+    recv.sge[0].address = BASE;
+    pair_post_recv(&p.b, &recv);
+    for (i = 0; i < 2; i++) {
+        pair_send(&p, &p.a, &wr);
+    }
+    pair_run(&p);
+    CHECK_EQ(p.a.sent, 0);
+    CHECK_EQ(p.a.host->page_count, 1);
+    CHECK(odp_serve(&p.a, ROCE_PAGES_READABLE));
+    /* Nobody waits for a datagram's receiver: it is lost, its receive is not. */
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_NO_BUFFER), 1);
+    CHECK(odp_serve(&p.b, ROCE_PAGES_READABLE));
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.b.memory + 40, p.a.memory, 100);
+    pair_free(&p);
+}
+
+static void frames(void)
+{
+    RoceQpAttr attr = { .port = 1, .state = FAKERNIC_QPS_INIT };
+    uint8_t buf[ROCE_FRAME_MAX] = { 0 };
+    RoceRecvWr recv;
+    RoceSendWr wr;
+    bool loopback;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    pair_create(&h, FAKERNIC_QP_RAW_PACKET);
+    CHECK_EQ(pair_modify(&h, 0, FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT,
+                         &attr), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(&h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(&h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    odp_region(&h);
+    wr = pair_wr(&h, 1, FAKERNIC_SQ_SEND, 0, 60);
+    wr.sge[0].address = BASE;
+    fake_post_send(h.host, h.qpn, &wr);
+    roce_post_send(h.r, 0, h.qpn);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
+    CHECK(odp_serve(&h, ROCE_PAGES_READABLE));
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 60);
+    pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    recv = (RoceRecvWr){
+        .tag = 3, .sge_count = 1, .sge = { pair_sge(&h, 0, 200) },
+    };
+    recv.sge[0].address = BASE + PAGE;
+    pair_post_recv(&h, &recv);
+    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, buf, 60));
+    CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_NO_BUFFER], 1);
+    CHECK(odp_serve(&h, ROCE_PAGES_READABLE));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, buf, 60));
+    pair_expect(&h, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+/* ---- all together ---------------------------------------------------------------- */
+
+/* The whole address space as one region, its pages where the test says. */
+static void implicit_region(void)
+{
+    RoceMrInit init = odp_init(0, UINT64_MAX, ALL);
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_mr_create(p.a.r, &init, &p.a.key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_create(p.b.r, &init, &p.b.key), FAKERNIC_CMD_OK);
+    pair_fill(p.a.memory, 3 * PAGE, 7);
+    wr = odp_wr(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 100, 2 * PAGE);
+    pair_send(&p, &p.a, &wr);
+    odp_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.b.memory + 100, p.a.memory + 100, 2 * PAGE);
+    /* The last byte there is is not in it. */
+    wr.rdma.remote_address = UINT64_MAX;
+    wr.sge[0].length = 1;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_free(&p);
+}
+
+/* Takes a few pages of a host away, as memory pressure does. */
+static void odp_evict(PairHost *h)
+{
+    CHECK_EQ(odp_update(h, ROCE_PAGES_ABSENT,
+                        BASE + odp_random(240) * PAGE, 1 + odp_random(16)),
+             FAKERNIC_CMD_OK);
+}
+
+/*
+ * WRITEs and READs under losses, with pages that come and go and a page table of
+ * two chunks for two regions: all complete, in order, with the right bytes.
+ */
+static void pages_come_and_go(void)
+{
+    static const uint32_t half = PAIR_SIZE / 2;
+    unsigned round;
+
+    for (round = 0; round < 20; round++) {
+        unsigned steps = 0, i;
+        Pair p;
+
+        odp_seed = round;
+        pair_init(&p, FAKERNIC_QP_RC);
+        odp_region(&p.a);
+        odp_region(&p.b);
+        pair_fill(p.a.memory, half, (uint8_t)round);
+        pair_fill(p.b.memory + half, half, (uint8_t)(round + 1));
+        for (i = 0; i < 8; i++) {
+            bool read = i % 2;
+            uint32_t length = 1 + odp_random(60000);
+            uint32_t offset = i / 2 * 65536;
+            RoceSendWr wr = odp_wr(&p, i, read ? FAKERNIC_SQ_RDMA_READ
+                                               : FAKERNIC_SQ_RDMA_WRITE,
+                                   offset + (read ? half : 0), length);
+
+            pair_send(&p, &p.a, &wr);
+        }
+        while (p.a.host->completion_count < 8) {
+            REQUIRE(++steps < 5000);
+            for (i = odp_random(40); i > 0; i--) {
+                pair_step(&p, &p.a, &p.b);
+                pair_step(&p, &p.b, &p.a);
+            }
+            if (steps < 500 && odp_random(3) == 0) {
+                odp_evict(odp_random(2) ? &p.a : &p.b);
+            }
+            p.now += 200000;
+            roce_tick(p.a.r, p.now);
+            roce_tick(p.b.r, p.now);
+            while (odp_serve(&p.a, ROCE_PAGES_READABLE)) {
+            }
+            while (odp_serve(&p.b, ROCE_PAGES_READABLE)) {
+            }
+            p.a.host->page_count = p.a.host->page_taken = 0;
+            p.b.host->page_count = p.b.host->page_taken = 0;
+        }
+        for (i = 0; i < 8; i++) {
+            pair_expect(&p.a, i % 2 ? FAKERNIC_CQE_RDMA_READ
+                                    : FAKERNIC_CQE_RDMA_WRITE, i,
+                        FAKERNIC_WC_SUCCESS);
+            CHECK_MEM(p.b.memory + i / 2 * 65536, p.a.memory + i / 2 * 65536,
+                      p.a.host->completions[i & ~1u].byte_count);
+            CHECK_MEM(p.a.memory + half + i / 2 * 65536,
+                      p.b.memory + half + i / 2 * 65536,
+                      p.a.host->completions[i | 1].byte_count);
+        }
+        pair_free(&p);
+    }
+}
+
+static const Test tests[] = {
+    TEST(table_finds_what_was_set),
+    TEST(table_is_bounded),
+    TEST(table_clears_ranges),
+    TEST(bad_regions_are_refused),
+    TEST(bad_updates_are_refused),
+    TEST(windows_are_refused),
+    TEST(sends_wait_for_their_data),
+    TEST(page_gone_in_a_message),
+    TEST(answers_wait_for_their_place),
+    TEST(waiting_sends_may_fail),
+    TEST(waiting_qps_change_their_state),
+    TEST(receives_wait_for_their_pages),
+    TEST(requests_wait_for_their_pages),
+    TEST(answer_waits_in_the_middle),
+    TEST(refused_pages_are_an_access_error),
+    TEST(writing_needs_a_writable_page),
+    TEST(flush_takes_the_pages_there_are),
+    TEST(datagrams),
+    TEST(frames),
+    TEST(implicit_region),
+    TEST(pages_come_and_go),
+};
+
+TEST_MAIN(tests)
