@@ -12,7 +12,8 @@
 #define FAKERNIC_ACCESS_REMOTE_CHANGES \
     (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_ATOMIC)
 
-static bool fakernic_access_is_sane(const FakernicState *s, uint32_t access)
+static bool fakernic_access_is_sane(const FakernicState *s, uint8_t type,
+                                    uint32_t access)
 {
     uint64_t allowed = FAKERNIC_ACCESS_LOCAL_WRITE |
                        FAKERNIC_ACCESS_REMOTE_WRITE |
@@ -22,6 +23,14 @@ static bool fakernic_access_is_sane(const FakernicState *s, uint32_t access)
                        FAKERNIC_ACCESS_HUGETLB |
                        FAKERNIC_ACCESS_RELAXED_ORDERING;
 
+    if (type == FAKERNIC_MR_ON_DEMAND) {
+        /* Its addresses are those of a process, and it says so itself. */
+        allowed &= ~FAKERNIC_ACCESS_ZERO_BASED;
+        allowed |= FAKERNIC_ACCESS_ON_DEMAND;
+        if (!(access & FAKERNIC_ACCESS_ON_DEMAND)) {
+            return false;
+        }
+    }
     if (s->driver_features & FAKERNIC_FEATURE_FLUSH) {
         allowed |= FAKERNIC_ACCESS_FLUSH_GLOBAL |
                    FAKERNIC_ACCESS_FLUSH_PERSISTENT;
@@ -119,6 +128,19 @@ static bool fakernic_mr_has_pages(uint8_t type)
     return type == FAKERNIC_MR_MEMORY || type == FAKERNIC_MR_DM;
 }
 
+static bool fakernic_mr_has_range(uint8_t type)
+{
+    return fakernic_mr_has_pages(type) || type == FAKERNIC_MR_ON_DEMAND;
+}
+
+/* A page list that names no pages but tells their size. */
+static bool fakernic_page_list_is_size(const struct fakernic_page_list *list)
+{
+    return !list->address && !list->page_count && !list->levels &&
+           !list->rsvd && list->page_shift >= FAKERNIC_PAGE_SHIFT &&
+           list->page_shift <= FAKERNIC_PAGE_SHIFT_MAX;
+}
+
 static FakernicVerdict
 fakernic_check_create_mr(FakernicState *s,
                          const struct fakernic_create_mr_req *req)
@@ -152,11 +174,22 @@ fakernic_check_create_mr(FakernicState *s,
     case FAKERNIC_MR_NULL:
         break;
     case FAKERNIC_MR_ON_DEMAND:
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+        if (!(s->driver_features & FAKERNIC_FEATURE_ODP)) {
+            return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
+        }
+        if (!range.length || range.iova > UINT64_MAX - (range.length - 1)) {
+            return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
+                                   length);
+        }
+        if (!fakernic_page_list_is_size(&req->pages)) {
+            return FAKERNIC_REFUSE(BAD_PAGE_LIST,
+                                   struct fakernic_create_mr_req, pages);
+        }
+        break;
     default:
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req, type);
     }
-    if (!fakernic_mr_has_pages(req->type)) {
+    if (!fakernic_mr_has_range(req->type)) {
         if (range.iova) {
             return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
                                    iova);
@@ -178,7 +211,7 @@ fakernic_check_create_mr(FakernicState *s,
     if (!fakernic_pd(s, le32_to_cpu(req->pdn))) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_create_mr_req, pdn);
     }
-    if (!fakernic_access_is_sane(s, le32_to_cpu(req->access))) {
+    if (!fakernic_access_is_sane(s, req->type, le32_to_cpu(req->access))) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
                                access);
     }
@@ -215,6 +248,10 @@ FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
             return fakernic_page_list_verdict(status,
                 offsetof(struct fakernic_create_mr_req, pages));
         }
+    } else if (req->type == FAKERNIC_MR_ON_DEMAND) {
+        init.iova = le64_to_cpu(req->iova);
+        init.length = le64_to_cpu(req->length);
+        init.page_shift = req->pages.page_shift;
     } else if (s->mr_pages + init.page_count > s->max_mr_pages) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
     }
@@ -240,6 +277,7 @@ FakernicVerdict fakernic_cmd_destroy_mr(FakernicState *s, const void *request,
     }
     if (status == FAKERNIC_CMD_OK) {
         fakernic_key_hold(s, key, 0);
+        fakernic_page_requests_forget(s, key);
     }
     return FAKERNIC_VERDICT(status);
 }
@@ -278,7 +316,8 @@ fakernic_check_rereg_mr(FakernicState *s,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_rereg_mr_req, pdn);
     }
     if ((mask & FAKERNIC_REREG_ACCESS) &&
-        !fakernic_access_is_sane(s, le32_to_cpu(req->access))) {
+        !fakernic_access_is_sane(s, FAKERNIC_MR_MEMORY,
+                                 le32_to_cpu(req->access))) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_rereg_mr_req, access);
     }
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);

@@ -188,7 +188,14 @@ static const FakernicCmd fakernic_commands[] = {
     },
     [FAKERNIC_CMD_RSVD_WQ] = { "WQ" },
     [FAKERNIC_CMD_RSVD_DM] = { "DM" },
-    [FAKERNIC_CMD_RSVD_ODP] = { "ODP" },
+    [FAKERNIC_CMD_QUERY_PAGE_REQUESTS] = {
+        "QUERY_PAGE_REQUESTS", fakernic_cmd_query_page_requests,
+        FAKERNIC_FEATURE_ODP,
+    },
+    [FAKERNIC_CMD_UPDATE_PAGES] = {
+        "UPDATE_PAGES", fakernic_cmd_update_pages, FAKERNIC_FEATURE_ODP,
+        .request_size = sizeof(struct fakernic_update_pages_req),
+    },
     [FAKERNIC_CMD_CREATE_COUNTER] = {
         "CREATE_COUNTER", fakernic_cmd_create_counter,
         FAKERNIC_FEATURE_COUNTERS,

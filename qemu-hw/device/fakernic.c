@@ -70,6 +70,7 @@ static const RoceHostOps fakernic_host_ops = {
     .next_recv = fakernic_next_recv,
     .recv_count = fakernic_recv_count,
     .xrc_srq = fakernic_xrc_srq,
+    .page_request = fakernic_page_request,
     .complete = fakernic_complete,
     .event = fakernic_engine_event,
     .trace = fakernic_engine_trace,
@@ -107,6 +108,7 @@ static void fakernic_objects_init(FakernicState *s)
     s->qps = g_new0(FakernicQp *, s->max_qp);
     s->key_pages = g_new0(uint32_t, s->max_mr);
     s->mr_pages = 0;
+    s->page_request_count = 0;
     s->async_eq = NULL;
     s->cq_error_pending = false;
     QTAILQ_INIT(&s->async_waiting);
@@ -340,6 +342,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
         .max_qp = s->max_qp,
         .max_mr = s->max_mr,
         .max_mcast_groups = FAKERNIC_MAX_MCAST_GROUPS,
+        .max_odp_chunks = FAKERNIC_MAX_ODP_CHUNKS,
         .gid_count = s->gids,
         .max_sends = FAKERNIC_MAX_SENDS,
         .max_rd_atomic = FAKERNIC_MAX_RD_ATOMIC,

@@ -55,6 +55,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
      FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CQ_MODERATION |         \
      FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_APM |                           \
      FAKERNIC_FEATURE_FLOW | FAKERNIC_FEATURE_COUNTERS |                    \
+     FAKERNIC_FEATURE_ODP |                                                 \
      FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ)
 
 /* Limits that are not properties. */
@@ -69,6 +70,8 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 #define FAKERNIC_MAX_FAST_REG_PAGES 512
 #define FAKERNIC_MAX_RD_ATOMIC      16
 #define FAKERNIC_MAX_SENDS          64      /* in flight, per QP */
+#define FAKERNIC_MAX_ODP_CHUNKS     4096    /* of 512 pages: 16 MiB of tables */
+#define FAKERNIC_PAGE_REQUEST_LIST  64
 #define FAKERNIC_MIN_MTU            68
 #define FAKERNIC_DEFAULT_MTU        1500
 
@@ -204,6 +207,14 @@ typedef struct FakernicFlow {
     QTAILQ_ENTRY(FakernicFlow) next;
 } FakernicFlow;
 
+/* Pages the engine wants, until the driver asks for the list. */
+typedef struct FakernicPageRequest {
+    uint32_t key;
+    bool write;
+    uint64_t address;
+    uint64_t last;              /* of its bytes */
+} FakernicPageRequest;
+
 /*
  * Objects by number. Numbers are handed out round robin, so that one comes back
  * as late as possible.
@@ -289,6 +300,8 @@ struct FakernicState {
     FakernicQp **qps;           /* by QPN */
     uint32_t *key_pages;        /* page list entries held, by key index */
     uint64_t mr_pages;          /* their sum */
+    FakernicPageRequest page_requests[FAKERNIC_PAGE_REQUEST_LIST];
+    uint32_t page_request_count;
     FakernicEq *async_eq;
     FakernicEventList async_waiting;
     FakernicEventSource port_events;
@@ -382,7 +395,8 @@ FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
     fakernic_cmd_attach_mcast, fakernic_cmd_detach_mcast,
     fakernic_cmd_create_flow, fakernic_cmd_destroy_flow,
     fakernic_cmd_create_counter, fakernic_cmd_destroy_counter,
-    fakernic_cmd_set_qp_counter, fakernic_cmd_query_counter;
+    fakernic_cmd_set_qp_counter, fakernic_cmd_query_counter,
+    fakernic_cmd_query_page_requests, fakernic_cmd_update_pages;
 
 /* table.c */
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size);
@@ -506,6 +520,13 @@ bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len);
 bool fakernic_flow_default(FakernicState *s, const uint8_t *frame, size_t len);
 /* Is this address one of the device's own, because a rule names all of it? */
 bool fakernic_flow_owns(const FakernicState *s, const uint8_t *dmac);
+
+/* cmd_odp.c */
+/* The engine wants pages; see RoceHostOps. */
+void fakernic_page_request(void *host, uint32_t key, uint64_t address,
+                           uint64_t length, bool write);
+/* The region goes away: nothing is wanted of it any more. */
+void fakernic_page_requests_forget(FakernicState *s, uint32_t key);
 
 /* port.c: the only user of the net layer */
 void fakernic_port_init(FakernicState *s);

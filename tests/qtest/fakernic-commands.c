@@ -62,7 +62,7 @@ static void test_cmd_opcodes(void)
     };
     static const uint16_t set_aside[] = {
         FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_WQ, FAKERNIC_CMD_RSVD_DM,
-        FAKERNIC_CMD_RSVD_ODP, FAKERNIC_CMD_RSVD_FAULT,
+        FAKERNIC_CMD_RSVD_FAULT,
     };
     Machine m;
     Nic n;
@@ -573,8 +573,6 @@ static void test_mr(void)
     assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PARAM,
                    fakernic_create_mr_req, length);
     req = good;
-    req.type = FAKERNIC_MR_ON_DEMAND;
-    assert_status(CMD(&n, CREATE_MR, req), UNSUPPORTED);
     req.type = FAKERNIC_MR_DMA;
     assert_status(CMD(&n, CREATE_MR, req), BAD_PARAM);
     req.iova = req.length = 0;

@@ -114,17 +114,19 @@ enum fakernic_cmd_opcode {
 	/* flow rules */
 	FAKERNIC_CMD_CREATE_FLOW	= 0x48,
 	FAKERNIC_CMD_DESTROY_FLOW	= 0x49,
+	/* on-demand paging */
+	FAKERNIC_CMD_QUERY_PAGE_REQUESTS	= 0x60,
+	FAKERNIC_CMD_UPDATE_PAGES	= 0x61,
 	/* counters bound to QPs */
 	FAKERNIC_CMD_CREATE_COUNTER	= 0x68,
 	FAKERNIC_CMD_DESTROY_COUNTER	= 0x69,
 	FAKERNIC_CMD_SET_QP_COUNTER	= 0x6a,
 	FAKERNIC_CMD_QUERY_COUNTER	= 0x6b,
-	/* numbers set aside: work queues and RSS, device memory, on-demand
-	 * paging, fault injection
+	/* numbers set aside: work queues and RSS, device memory, fault
+	 * injection
 	 */
 	FAKERNIC_CMD_RSVD_WQ		= 0x50,
 	FAKERNIC_CMD_RSVD_DM		= 0x58,
-	FAKERNIC_CMD_RSVD_ODP		= 0x60,
 	FAKERNIC_CMD_RSVD_FAULT		= 0x70,
 };
 
@@ -317,11 +319,13 @@ struct fakernic_create_mr_req {
 				 * offset into the first page
 				 */
 	__le64 length;		/* bytes, 1..max_mr_size, DM: 0..;
-				 * DMA, NULL: 0
+				 * ON_DEMAND: 1..2^64 - 1; DMA, NULL: 0
 				 */
 	struct fakernic_page_list pages;	/* MEMORY; DM: levels 0, 4 KiB
 						 * pages, address is a byte
-						 * offset; else zero
+						 * offset; ON_DEMAND:
+						 * page_shift only;
+						 * else zero
 						 */
 	__le32 pdn;
 	__le32 access;		/* FAKERNIC_ACCESS_* */
@@ -333,6 +337,45 @@ struct fakernic_create_mr_req {
 FAKERNIC_SIZE(struct fakernic_create_mr_req, 48);
 
 /* DESTROY_MR, DESTROY_MW, REREG_MR look at the index of the key only. */
+
+/* HW DATA: pages that the device wants, of an ON_DEMAND region. */
+struct fakernic_page_request {
+	__le64 address;		/* in the region's addresses, any */
+	__le64 length;		/* bytes */
+	__le32 key;
+	__le32 flags;
+#define FAKERNIC_PAGE_REQUEST_WRITE	FAKERNIC_BITS(0, 0)
+};
+FAKERNIC_SIZE(struct fakernic_page_request, 24);
+
+#define FAKERNIC_PAGE_REQUESTS_MAX	9	/* in one answer */
+
+/* QUERY_PAGE_REQUESTS, no request structure (FEATURE_ODP): takes requests off
+ * the device's list. HW DATA
+ */
+struct fakernic_query_page_requests_resp {
+	__le32 count;		/* 0: there are no more */
+	__le32 rsvd;
+	struct fakernic_page_request request[FAKERNIC_PAGE_REQUESTS_MAX];
+};
+FAKERNIC_SIZE(struct fakernic_query_page_requests_resp, 224);
+
+/* UPDATE_PAGES (FEATURE_ODP). HW DATA */
+struct fakernic_update_pages_req {
+	struct fakernic_page_list pages;	/* PRESENT: of the region's page
+						 * size; else page_count only
+						 */
+	__le64 address;		/* of the first page, in the region's addresses */
+	__le32 key;
+	__le32 flags;		/* one of PRESENT, ABSENT, REFUSED */
+#define FAKERNIC_PAGES_PRESENT		FAKERNIC_BITS(0, 0)
+#define FAKERNIC_PAGES_WRITABLE		FAKERNIC_BITS(1, 1)	/* with PRESENT */
+#define FAKERNIC_PAGES_ABSENT		FAKERNIC_BITS(2, 2)
+#define FAKERNIC_PAGES_REFUSED		FAKERNIC_BITS(3, 3)
+};
+FAKERNIC_SIZE(struct fakernic_update_pages_req, 32);
+
+#define FAKERNIC_UPDATE_PAGES_MAX	65536	/* PRESENT, REFUSED */
 
 /* REREG_MR -> struct fakernic_id: the key (FEATURE_REREG_MR). HW DATA */
 struct fakernic_rereg_mr_req {

@@ -79,6 +79,10 @@ enum fakernic_stat {
 	FAKERNIC_STAT_DROP_UC,		/* UC packet of a message that is lost: a
 					 * gap, no receive, or a broken rule
 					 */
+	/* on-demand paging */
+	FAKERNIC_STAT_PAGE_REQUESTS,	/* pages asked for that were not there */
+	FAKERNIC_STAT_PAGE_UPDATES,	/* UPDATE_PAGES commands */
+	FAKERNIC_STAT_PAGES_REFUSED,	/* of these, with REFUSED */
 	FAKERNIC_STAT_COUNT
 };
 

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * On-demand paging (fakernic/cmdq.h, FAKERNIC_FEATURE_ODP): what the engine wants
+ * of regions without pages goes into a bounded list, one event tells that there
+ * is something in it, QUERY_PAGE_REQUESTS takes it off, and UPDATE_PAGES says
+ * what has become of pages. A request that finds the list full is dropped: who
+ * made it asks again after the next update, and there will be one.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "fakernic.h"
+
+typedef struct fakernic_update_pages_req UpdatePagesReq;
+
+static void fakernic_page_requests_announce(FakernicState *s)
+{
+    fakernic_event(s, NULL, &s->device_events, FAKERNIC_EVENT_PAGE_REQUEST, 0);
+}
+
+/* Makes one request of two that overlap or meet. */
+static bool fakernic_page_request_merge(FakernicPageRequest *into,
+                                        const FakernicPageRequest *other)
+{
+    if (into->key != other->key || into->write != other->write ||
+        (into->last < other->address && other->address - into->last > 1) ||
+        (other->last < into->address && into->address - other->last > 1)) {
+        return false;
+    }
+    into->address = MIN(into->address, other->address);
+    into->last = MAX(into->last, other->last);
+    return true;
+}
+
+void fakernic_page_request(void *host, uint32_t key, uint64_t address,
+                           uint64_t length, bool write)
+{
+    FakernicState *s = host;
+    const FakernicPageRequest request = {
+        .key = key, .write = write, .address = address,
+        .last = address + (length - 1),
+    };
+
+    s->stats[FAKERNIC_STAT_PAGE_REQUESTS]++;
+    for (uint32_t i = 0; i < s->page_request_count; i++) {
+        if (fakernic_page_request_merge(&s->page_requests[i], &request)) {
+            return;
+        }
+    }
+    if (s->page_request_count == FAKERNIC_PAGE_REQUEST_LIST) {
+        return;
+    }
+    s->page_requests[s->page_request_count++] = request;
+    if (s->page_request_count == 1) {
+        fakernic_page_requests_announce(s);
+    }
+}
+
+static void fakernic_page_requests_drop(FakernicState *s, uint32_t first,
+                                        uint32_t count)
+{
+    s->page_request_count -= count;
+    memmove(s->page_requests + first, s->page_requests + first + count,
+            (s->page_request_count - first) * sizeof(s->page_requests[0]));
+}
+
+void fakernic_page_requests_forget(FakernicState *s, uint32_t key)
+{
+    for (uint32_t i = s->page_request_count; i-- > 0; ) {
+        if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, s->page_requests[i].key) ==
+            FAKERNIC_GET(FAKERNIC_KEY_INDEX, key)) {
+            fakernic_page_requests_drop(s, i, 1);
+        }
+    }
+}
+
+FakernicVerdict fakernic_cmd_query_page_requests(FakernicState *s,
+                                                 const void *request,
+                                                 void *response)
+{
+    struct fakernic_query_page_requests_resp *resp = response;
+    uint32_t count = MIN(s->page_request_count, FAKERNIC_PAGE_REQUESTS_MAX);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const FakernicPageRequest *from = &s->page_requests[i];
+
+        resp->request[i] = (struct fakernic_page_request) {
+            .address = cpu_to_le64(from->address),
+            .length = cpu_to_le64(from->last - from->address + 1),
+            .key = cpu_to_le32(from->key),
+            .flags = cpu_to_le32(from->write ? FAKERNIC_PAGE_REQUEST_WRITE
+                                             : 0),
+        };
+    }
+    resp->count = cpu_to_le32(count);
+    fakernic_page_requests_drop(s, 0, count);
+    if (s->page_request_count) {
+        fakernic_page_requests_announce(s);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+/* False: none of the combinations of flags that mean something. */
+static bool fakernic_pages_state(uint32_t flags, RocePages *state)
+{
+    switch (flags) {
+    case FAKERNIC_PAGES_PRESENT:
+        *state = ROCE_PAGES_READABLE;
+        return true;
+    case FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE:
+        *state = ROCE_PAGES_WRITABLE;
+        return true;
+    case FAKERNIC_PAGES_ABSENT:
+        *state = ROCE_PAGES_ABSENT;
+        return true;
+    case FAKERNIC_PAGES_REFUSED:
+        *state = ROCE_PAGES_REFUSED;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static FakernicVerdict fakernic_check_update_pages(const UpdatePagesReq *req,
+                                                   RocePages *state)
+{
+    const struct fakernic_page_list *list = &req->pages;
+    uint32_t count = le32_to_cpu(list->page_count);
+
+    if (!fakernic_pages_state(le32_to_cpu(req->flags), state)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, UpdatePagesReq, flags);
+    }
+    if (*state != ROCE_PAGES_ABSENT && count > FAKERNIC_UPDATE_PAGES_MAX) {
+        return FAKERNIC_REFUSE(BAD_PAGE_LIST, UpdatePagesReq, pages);
+    }
+    if ((*state == ROCE_PAGES_ABSENT || *state == ROCE_PAGES_REFUSED) &&
+        (list->address || list->page_shift || list->levels || list->rsvd)) {
+        return FAKERNIC_REFUSE(BAD_PAGE_LIST, UpdatePagesReq, pages);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,
+                                          void *response)
+{
+    const UpdatePagesReq *req = request;
+    uint64_t *pages = NULL;
+    RocePageUpdate update = {
+        .key = le32_to_cpu(req->key),
+        .address = le64_to_cpu(req->address),
+        .page_count = le32_to_cpu(req->pages.page_count),
+        .page_shift = req->pages.page_shift,
+    };
+    FakernicVerdict v = fakernic_check_update_pages(req, &update.state);
+    uint8_t status;
+
+    if (!fakernic_accepts(&v)) {
+        return v;
+    }
+    if (update.state == ROCE_PAGES_READABLE ||
+        update.state == ROCE_PAGES_WRITABLE) {
+        status = fakernic_page_list_read(s, &req->pages, update.page_count,
+                                         &pages);
+        if (status != FAKERNIC_CMD_OK) {
+            return fakernic_page_list_verdict(status,
+                                              offsetof(UpdatePagesReq, pages));
+        }
+    }
+    update.pages = pages;
+    status = roce_mr_update_pages(s->roce, &update);
+    free(pages);
+    switch (status) {
+    case FAKERNIC_CMD_OK:
+        s->stats[FAKERNIC_STAT_PAGE_UPDATES]++;
+        s->stats[FAKERNIC_STAT_PAGES_REFUSED] +=
+            update.state == ROCE_PAGES_REFUSED;
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+    case FAKERNIC_CMD_BAD_ID:
+        return FAKERNIC_REFUSE(BAD_ID, UpdatePagesReq, key);
+    case FAKERNIC_CMD_BAD_PAGE_LIST:
+        return FAKERNIC_REFUSE(BAD_PAGE_LIST, UpdatePagesReq, pages);
+    default:
+        return FAKERNIC_REFUSE(BAD_PARAM, UpdatePagesReq, address);
+    }
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * On-demand paging: regions without pages, the list of requests for them, and
+ * what UPDATE_PAGES makes of the work requests that wait.
+ */
+#include "qemu/osdep.h"
+#include "fakernic-setup.h"
+
+#define ODP_BASE 0x7f0000000000ull
+
+static struct fakernic_create_mr_req odp_req(const Setup *s)
+{
+    return (struct fakernic_create_mr_req) {
+        .iova = LE64(ODP_BASE),
+        .length = LE64(DATA_SIZE),
+        .pages = { .page_shift = FAKERNIC_PAGE_SHIFT },
+        .pdn = LE32(s->pd),
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_READ |
+                       FAKERNIC_ACCESS_ON_DEMAND),
+        .type = FAKERNIC_MR_ON_DEMAND,
+    };
+}
+
+/* Pages of the setup's data for the region from an offset on. */
+static struct fakernic_update_pages_req
+odp_update(const Setup *s, uint32_t key, uint64_t offset, uint32_t count,
+           uint32_t flags)
+{
+    struct fakernic_update_pages_req req = {
+        .pages = { .page_count = LE32(count) },
+        .address = LE64(ODP_BASE + offset),
+        .key = LE32(key),
+        .flags = LE32(flags),
+    };
+
+    if (flags & FAKERNIC_PAGES_PRESENT) {
+        req.pages.address = LE64(s->data + offset);
+        req.pages.page_shift = FAKERNIC_PAGE_SHIFT;
+    }
+    return req;
+}
+
+static uint32_t odp_query(Nic *n,
+                          struct fakernic_query_page_requests_resp *resp)
+{
+    assert_status(cmd(n, FAKERNIC_CMD_QUERY_PAGE_REQUESTS, NULL, 0, resp,
+                      sizeof(*resp)), OK);
+    return le32_to_cpu(resp->count);
+}
+
+static void test_odp_mr(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_create_mr_req req, good;
+    uint32_t key;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    good = odp_req(&s);
+#define BAD(change, code, field) do {                                        \
+        req = good; change;                                                  \
+        assert_refused(&n, CMD(&n, CREATE_MR, req), code,                    \
+                       fakernic_create_mr_req, field);                       \
+    } while (0)
+    BAD(req.length = 0, BAD_PARAM, length);
+    BAD(req.iova = LE64(-4ull), BAD_PARAM, length);
+    BAD(req.pages.page_shift = 11, BAD_PAGE_LIST, pages);
+    BAD(req.pages.page_shift = 31, BAD_PAGE_LIST, pages);
+    BAD(req.pages.page_count = LE32(1), BAD_PAGE_LIST, pages);
+    BAD(req.pages.address = LE64(4096), BAD_PAGE_LIST, pages);
+    BAD(req.max_pages = LE32(1), BAD_PARAM, max_pages);
+    BAD(req.pdn = LE32(77), BAD_ID, pdn);
+    BAD(req.access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE), BAD_PARAM, access);
+    BAD(req.access |= LE32(FAKERNIC_ACCESS_ZERO_BASED), BAD_PARAM, access);
+#undef BAD
+    /* The whole address space. */
+    req = good;
+    req.iova = 0;
+    req.length = ~0ull;
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
+    machine_stop(&m);
+}
+
+static void test_odp_update(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_create_mr_req mr;
+    struct fakernic_update_pages_req req, good;
+    uint32_t key;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    mr = odp_req(&s);
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    good = odp_update(&s, key, 0, 2, FAKERNIC_PAGES_PRESENT);
+#define BAD(change, code, field) do {                                        \
+        req = good; change;                                                  \
+        assert_refused(&n, CMD(&n, UPDATE_PAGES, req), code,                 \
+                       fakernic_update_pages_req, field);                    \
+    } while (0)
+    BAD(req.flags = 0, BAD_PARAM, flags);
+    BAD(req.flags = LE32(FAKERNIC_PAGES_WRITABLE), BAD_PARAM, flags);
+    BAD(req.flags = LE32(FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_ABSENT),
+        BAD_PARAM, flags);
+    BAD(req.flags = LE32(16), BAD_PARAM, flags);
+    BAD(req.key = LE32(key ^ 1), BAD_ID, key);
+    BAD(req.key = LE32(s.key), BAD_ID, key);
+    BAD(req.address = LE64(ODP_BASE - 4096), BAD_PARAM, address);
+    BAD(req.address = LE64(ODP_BASE + 8), BAD_PARAM, address);
+    BAD(req.address = LE64(ODP_BASE + DATA_SIZE - 4096), BAD_PARAM, address);
+    BAD(req.pages.page_count = 0, BAD_PAGE_LIST, pages);
+    BAD(req.pages.page_count = LE32(FAKERNIC_UPDATE_PAGES_MAX + 1),
+        BAD_PAGE_LIST, pages);
+    BAD(req.pages.page_shift = 13, BAD_PAGE_LIST, pages);
+    BAD(req.pages.address = LE64(1ull << 63), BAD_PAGE_LIST, pages);
+    BAD(req.flags = LE32(FAKERNIC_PAGES_ABSENT), BAD_PAGE_LIST, pages);
+    BAD(req.flags = LE32(FAKERNIC_PAGES_REFUSED), BAD_PAGE_LIST, pages);
+#undef BAD
+    assert_status(CMD(&n, UPDATE_PAGES, good), OK);
+    req = odp_update(&s, key, 0, DATA_SIZE / 4096, FAKERNIC_PAGES_ABSENT);
+    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_PAGE_UPDATES), ==, 2);
+    machine_stop(&m);
+}
+
+/* A WRITE from pages, and a READ into pages, that come late or not at all. */
+static void test_odp_traffic(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_query_page_requests_resp resp;
+    struct fakernic_create_mr_req mr;
+    struct fakernic_update_pages_req req;
+    struct fakernic_cqe cqe;
+    uint32_t key;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    mr = odp_req(&s);
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    fill(&n, &s, 4000, 5000);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 5000);
+    wqe.rdma.sge[0].address = LE64(ODP_BASE + 4000);
+    wqe.rdma.sge[0].lkey = LE32(key);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST), ==,
+                     0);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    g_assert_cmpuint(odp_query(&n, &resp), ==, 1);
+    g_assert_cmphex(le64_to_cpu(resp.request[0].address), ==, ODP_BASE + 4000);
+    g_assert_cmpuint(le64_to_cpu(resp.request[0].length), ==, 5000);
+    g_assert_cmphex(le32_to_cpu(resp.request[0].key), ==, key);
+    g_assert_cmpuint(resp.request[0].flags, ==, 0);
+    g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
+    req = odp_update(&s, key, 0, 3, FAKERNIC_PAGES_PRESENT);
+    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 4000, 32768, 5000);
+
+    /* To be written to, read-only pages are not enough. */
+    wqe.hdr.opcode = FAKERNIC_SQ_RDMA_READ;
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    g_assert_cmpuint(odp_query(&n, &resp), ==, 1);
+    g_assert_cmpuint(le32_to_cpu(resp.request[0].flags), ==,
+                     FAKERNIC_PAGE_REQUEST_WRITE);
+    req = odp_update(&s, key, 0, 3, FAKERNIC_PAGES_REFUSED);
+    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+              FAKERNIC_WC_LOC_PROT_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_KEY_DMA);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_PAGES_REFUSED), ==, 1);
+    machine_stop(&m);
+}
+
+/* More requests than one answer holds, and a region that goes away. */
+static void test_odp_list(void)
+{
+    const unsigned count = FAKERNIC_PAGE_REQUESTS_MAX + 1;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    struct fakernic_query_page_requests_resp resp;
+    struct fakernic_create_mr_req mr;
+    struct fakernic_cqe cqe;
+    uint32_t key;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    mr = odp_req(&s);
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    for (unsigned i = 0; i < count; i++) {
+        qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+        rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
+        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
+        wqe.rdma.sge[0].address = LE64(ODP_BASE + i * 64);
+        wqe.rdma.sge[0].lkey = LE32(key);
+        sq_put(&n, &qp, &wqe, sizeof(wqe));
+        sq_ring(&n, &qp);
+    }
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    g_assert_cmpuint(odp_query(&n, &resp), ==, FAKERNIC_PAGE_REQUESTS_MAX);
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    /* The last one is forgotten with its region, and nobody waits for ever. */
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
+    g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
+    for (unsigned i = 0; i < count; i++) {
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_LOC_PROT_ERR);
+        g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
+                         FAKERNIC_VENDOR_KEY_INDEX);
+    }
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_odp_tests[] = {
+    { "odp/mr", test_odp_mr },
+    { "odp/update", test_odp_update },
+    { "odp/traffic", test_odp_traffic },
+    { "odp/list", test_odp_list },
+    { NULL }
+};
