@@ -375,6 +375,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     s->bh = qemu_bh_new_guarded(fakernic_pump_bh, s,
                                 &dev->mem_reentrancy_guard);
     fakernic_port_init(s);
+    fakernic_cpus_init();
     fakernic_regs_reset(s);
     fakernic_port_reset(s);
     return;

@@ -495,6 +495,9 @@ void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op);
 bool fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
                         bool persistent);
 
+/* cpus.c: RDMA atomics are atomic against those of the CPUs */
+void fakernic_cpus_init(void);
+
 /* dm.c: the engine's memory: device memory, or guest memory by DMA */
 #define FAKERNIC_DM_MAX (256 * MiB)
 /* False: it does not lie within device memory. */

@@ -10,10 +10,8 @@
  * in order. UD also has its GRH judged; with -M it goes to a multicast group.
  * They meet over TCP.
  */
+#include "meet.h"
 #include "verbs_pair.h"
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #define TCP_PORT "18601"
 #define SLOTS 16
@@ -222,43 +220,6 @@ static void compare_slot(const struct step *step, const char *what,
 
 /* ---- meeting the peer -------------------------------------------------- */
 
-static int meet(const char *host)
-{
-    struct addrinfo *found, hints = { .ai_socktype = SOCK_STREAM };
-    struct sockaddr_in6 any = {
-        .sin6_family = AF_INET6, .sin6_port = htons(atoi(TCP_PORT)),
-    };
-    int one = 1, sock;
-
-    if (!host) {
-        sock = socket(AF_INET6, SOCK_STREAM, 0);
-        setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        if (sock < 0 || bind(sock, (void *)&any, sizeof(any)) ||
-            listen(sock, 1)) {
-            die("listen");
-        }
-        return accept(sock, NULL, NULL);
-    }
-    if (getaddrinfo(host, TCP_PORT, &hints, &found)) {
-        die("%s", host);
-    }
-    sock = socket(found->ai_family, SOCK_STREAM, 0);
-    if (sock < 0 || connect(sock, found->ai_addr, found->ai_addrlen)) {
-        die("connect to %s", host);
-    }
-    freeaddrinfo(found);
-    return sock;
-}
-
-static void swap(int sock, const void *own, void *peer, size_t size)
-{
-    if (write(sock, own, size) != (ssize_t)size ||
-        recv(sock, peer, size, MSG_WAITALL) != (ssize_t)size) {
-        errno = ECONNRESET;
-        die("the peer went away");
-    }
-}
-
 static void barrier(struct side *side)
 {
     char byte = 'x';
@@ -381,7 +342,7 @@ static void meet_and_connect(struct side *side)
         .buffer = (uintptr_t)side->area, .rkey = side->area_mr->rkey,
     };
 
-    side->sock = meet(side->opt.server);
+    side->sock = meet(side->opt.server, TCP_PORT);
     if (side->sock < 0) {
         die("accept");
     }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the device needs of the guest's CPUs: that their locked instructions are
+ * atomic to it.
+ *
+ * With KVM they are. TCG translates them to atomic host instructions only where
+ * it runs CPUs in parallel; with one CPU, or all of them in one thread, they become
+ * a load and a store, between which an RDMA atomic of a peer would be lost. But
+ * the device is one more thread beside them.
+ */
+#include "qemu/osdep.h"
+#include "exec/translation-block.h"
+#include "hw/core/cpu.h"
+#include "system/tcg.h"
+#include "fakernic.h"
+
+/* On the CPU itself, between two translation blocks; the next one is looked up
+ * by its flags and finds none of the old ones. */
+static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
+{
+    cpu->tcg_cflags |= CF_PARALLEL;
+}
+
+void fakernic_cpus_init(void)
+{
+    CPUState *cpu;
+
+    if (!tcg_enabled()) {
+        return;
+    }
+    /* One that is plugged in later is one of several, and parallel already. */
+    CPU_FOREACH(cpu) {
+        async_run_on_cpu(cpu, fakernic_cpu_parallel, RUN_ON_CPU_NULL);
+    }
+}

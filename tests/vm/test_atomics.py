@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RDMA atomics and those of the guest's CPUs exclude one another."""
+
+import pytest
+
+from fakernic_test import rdma
+
+
+def additions(server, client, count):
+    rdma.run_pair(server, client, "rdma_atomics",
+                  f"rdma_atomics -n {count} {server.ip4}", 18602).check()
+
+
+def test_no_addition_is_lost(ports):
+    """With one CPU, an emulator need not make its locked instructions atomic
+    to any other thread, unless a device asks for it."""
+    additions(*ports, 10000)
+
+
+@pytest.mark.long
+@pytest.mark.guests(options={"cpus": 2})
+def test_no_addition_is_lost_with_two_cpus(ports):
+    additions(*ports, 10000)
