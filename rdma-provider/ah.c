@@ -4,12 +4,52 @@
  * the destination GID; the provider keeps the finished address vector, which
  * every UD send copies into its WQE.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fakernic.h"
 #include "fakernic-abi.h"
+
+static bool fakernic_is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	return !memcmp(gid->raw, mapped, sizeof(mapped));
+}
+
+/*
+ * The errno value err, for an address that the kernel refused. Its core does so
+ * before the driver sees it, and for many reasons with one number.
+ */
+int fakernic_refuse_address(struct ibv_context *ibctx,
+			    const struct ibv_ah_attr *attr, int err)
+{
+	struct fakernic_context *context = fakernic_to_context(ibctx);
+	char dgid[INET6_ADDRSTRLEN];
+	struct ibv_gid_entry entry;
+
+	if (!attr->is_global)
+		return fakernic_refuse(context, err,
+				       "address without GRH: RoCE needs one (is_global)\n");
+	if (ibv_query_gid_ex(ibctx, attr->port_num, attr->grh.sgid_index,
+			     &entry, 0))
+		return fakernic_refuse(context, err,
+				       "port %u has no GID of index %u\n",
+				       attr->port_num, attr->grh.sgid_index);
+	inet_ntop(AF_INET6, attr->grh.dgid.raw, dgid, sizeof(dgid));
+	if (fakernic_is_ipv4(&entry.gid) != fakernic_is_ipv4(&attr->grh.dgid))
+		return fakernic_refuse(context, err,
+				       "GID index %u is %s, the destination %s is not\n",
+				       attr->grh.sgid_index,
+				       fakernic_is_ipv4(&entry.gid) ? "IPv4" :
+								      "IPv6",
+				       dgid);
+	return fakernic_refuse(context, err,
+			       "destination %s from GID index %u: %s\n", dgid,
+			       attr->grh.sgid_index, strerror(err));
+}
 
 struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -18,8 +58,7 @@ struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	/* RoCE always has a GRH (IBTA A16.5.1). */
 	if (!attr->is_global) {
-		errno = fakernic_refuse(fakernic_to_context(pd->context),
-					EINVAL, "address handle without GRH\n");
+		errno = fakernic_refuse_address(pd->context, attr, EINVAL);
 		return NULL;
 	}
 	ah = calloc(1, sizeof(*ah));
@@ -28,6 +67,7 @@ struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	errno = ibv_cmd_create_ah(pd, &ah->ah, attr, &resp.ibv_resp,
 				  sizeof(resp));
 	if (errno) {
+		errno = fakernic_refuse_address(pd->context, attr, errno);
 		free(ah);
 		return NULL;
 	}

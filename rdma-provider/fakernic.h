@@ -276,6 +276,8 @@ struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
 /* ah.c */
 struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int fakernic_destroy_ah(struct ibv_ah *ah);
+int fakernic_refuse_address(struct ibv_context *context,
+			    const struct ibv_ah_attr *attr, int err);
 
 /* cq.c */
 struct ibv_cq *fakernic_create_cq(struct ibv_context *context, int cqe,

@@ -302,6 +302,9 @@ int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 					   sizeof(resp_ex));
 	else
 		err = ibv_cmd_modify_qp(ibqp, attr, mask, &cmd, sizeof(cmd));
+	if (err && mask & IBV_QP_AV)
+		return fakernic_refuse_address(ibqp->context, &attr->ah_attr,
+					       err);
 	if (err || !(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
 		return err;
 	/* The device has let go of the QP and starts again at index 0. */

@@ -913,6 +913,38 @@ static void a_busy_object_stays(void)
 	world_end(&world);
 }
 
+/* Which of the usual mistakes with addresses it was. */
+static void refused_addresses_say_why(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_attr attr = { .ah_attr = { .port_num = 1 } };
+	struct ibv_ah_attr *ah_attr = &attr.ah_attr;
+
+#define SAYS(error, text)						\
+	do {								\
+		model_log[0] = '\0';					\
+		model_failure = error;					\
+		CHECK(!fakernic_create_ah(world.pd, ah_attr) &&		\
+		      errno == error && strstr(model_log, text));	\
+		model_log[0] = '\0';					\
+		model_failure = error;					\
+		CHECK(fakernic_modify_qp(world.qp, &attr, IBV_QP_AV) == error && \
+		      strstr(model_log, text));				\
+	} while (0)
+	SAYS(EINVAL, "without GRH");
+	model_failure = 0;
+	ah_attr->is_global = 1;
+	ah_attr->grh.sgid_index = 2;
+	SAYS(EINVAL, "no GID of index 2");
+	ah_attr->grh.sgid_index = 0;
+	ah_attr->grh.dgid.raw[0] = 0xfe;
+	SAYS(EINVAL, "GID index 0 is IPv4, the destination fe00:: is not");
+	ah_attr->grh.sgid_index = 1;
+	SAYS(ETIMEDOUT, "destination fe00:: from GID index 1: ");
+#undef SAYS
+	world_end(&world);
+}
+
 /* Who asks is told which check refused a work request. */
 static void refused_requests_say_why(void)
 {
@@ -1052,6 +1084,7 @@ const struct test_case verbs_cases[] = {
 	CASE(bad_cqs_are_refused),
 	CASE(a_refusing_kernel_leaves_nothing),
 	CASE(a_busy_object_stays),
+	CASE(refused_addresses_say_why),
 	CASE(refused_requests_say_why),
 	CASE(threads_share_a_qp_and_a_cq),
 };
