@@ -344,6 +344,10 @@ static void control_create_mr(Side *side, WorldKey *key, const FuzzRecord *r)
         init.page_count = r->d % 8;
     } else if (init.type == FAKERNIC_MR_DMA) {
         side->host.unguarded = true;
+    } else if (init.type == FAKERNIC_MR_ON_DEMAND) {
+        init.access |= FAKERNIC_ACCESS_ON_DEMAND;
+        init.iova = r->g;
+        init.length = r->h;
     }
     if (roce_mr_create(side->r, &init, &key->key) == FAKERNIC_CMD_OK) {
         key->iova = init.access & FAKERNIC_ACCESS_ZERO_BASED ? 0 : init.iova;
@@ -377,6 +381,42 @@ static void control_rereg(Side *side, WorldKey *key, const FuzzRecord *r)
     }
 }
 
+/* What the host says of pages, asked for or not. */
+static void control_pages(Side *side, const FuzzRecord *r)
+{
+    static const RocePages states[] = {
+        ROCE_PAGES_WRITABLE, ROCE_PAGES_READABLE, ROCE_PAGES_ABSENT,
+        ROCE_PAGES_REFUSED,
+    };
+    const RocePages state = states[r->b & 3];
+    const WorldKey *key = r->b & 128 ? &side->key[r->where % WORLD_KEYS]
+                                     : &side->key[8 + (r->b >> 6 & 1)];
+    uint64_t address = (key->iova & -(uint64_t)HOST_PAGE) +
+                       (r->f % 16) * HOST_PAGE;
+    uint32_t count = 1 + r->d % 12u;
+
+    switch (r->b >> 2 & 7) {
+    case 0:
+    case 1:
+        world_answer(side, state, false);
+        return;
+    case 2:
+        world_answer(side, state, true);
+        return;
+    case 3:
+        /* Other chunks of the whole address space, or anything. */
+        address += (uint64_t)(r->e & 7) << 21;
+        break;
+    case 4:
+        address += r->g;
+        count = (uint32_t)r->h;
+        break;
+    default:
+        break;
+    }
+    host_update_pages(&side->host, side->r, key->key, address, count, state);
+}
+
 static void step_key(Side *side, const FuzzRecord *r)
 {
     WorldKey *key = &side->key[r->where % WORLD_KEYS];
@@ -385,7 +425,9 @@ static void step_key(Side *side, const FuzzRecord *r)
     switch (r->a % 8u) {
     case 0:
     case 1:
-        roce_mr_destroy(side->r, key->key);
+        if (roce_mr_destroy(side->r, key->key) == FAKERNIC_CMD_OK) {
+            host_key_forget(&side->host, key->key);
+        }
         break;
     case 2:
         roce_mw_destroy(side->r, key->key);
@@ -401,7 +443,11 @@ static void step_key(Side *side, const FuzzRecord *r)
         }
         break;
     case 5:
-        roce_pd_users(side->r, r->b % 4u);
+        if (r->a & 8) {
+            roce_pd_users(side->r, r->b % 4u);
+        } else {
+            control_pages(side, r);
+        }
         break;
     default:
         control_create_mr(side, key, r);
@@ -464,6 +510,10 @@ static void step_fault(Side *side, Slot slot, const FuzzRecord *r)
         break;
     case 3:
         side->host.srq_xrcdn[WORLD_XRC_SRQ] = 0;
+        break;
+    case 4:
+    case 5:
+        control_pages(side, r);
         break;
     default:
         side->host.fail_dma_in = 1 + r->b % 16u;

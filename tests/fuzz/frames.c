@@ -443,6 +443,24 @@ static void step_time(Frames *f, const FuzzRecord *r)
     }
 }
 
+/* The hosts do what is theirs in on-demand paging. */
+static void frames_page(Frames *f, const FuzzRecord *r)
+{
+    const WorldPaging paging = f->w.config.paging;
+    RocePages state = ROCE_PAGES_WRITABLE;
+    unsigned i;
+
+    if (paging == PAGING_NEVER || (paging == PAGING_LATE && r->op % 16u != 8)) {
+        return;
+    }
+    if (paging == PAGING_WRONG) {
+        state = r->where & 32 ? ROCE_PAGES_REFUSED : ROCE_PAGES_READABLE;
+    }
+    for (i = 0; i < WORLD_SIDES; i++) {
+        world_answer(&f->w.side[i], state, true);
+    }
+}
+
 void frames_step(Frames *f, const FuzzRecord *r)
 {
     Side *side = &f->w.side[r->where >> 7];
@@ -474,6 +492,7 @@ void frames_step(Frames *f, const FuzzRecord *r)
         frames_control(f, side, slot, r);
         break;
     }
+    frames_page(f, r);
 }
 
 /* The wire gets quiet and time goes on: nothing hangs, nothing grows. */
@@ -485,6 +504,7 @@ static void frames_drain(Frames *f)
         RoceTime deadline;
 
         frames_run(f, FRAMES_IN_DRAIN / DEADLINES_IN_DRAIN, 0);
+        frames_page(f, &(FuzzRecord) { .op = 8 });
         deadline = frames_deadline(f);
         if (deadline >= f->w.now + (1ll << 54)) {
             return;

@@ -15,6 +15,30 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *rule)
 
 /* ---- memory ---------------------------------------------------------------- */
 
+/* Pages of keys and of memory correspond in a fixed way. */
+static uint64_t host_demand_page(uint64_t page)
+{
+    return page % HOST_DEMAND;
+}
+
+static uint8_t *host_demand(Host *h, uint64_t offset, uint64_t len, bool write)
+{
+    uint64_t page = offset / HOST_PAGE;
+    bool granted = h->unguarded;
+    uint32_t i;
+
+    for (i = 0; i < h->grants; i++) {
+        granted |= host_demand_page(h->grant[i].page) == page &&
+                   (!write || h->grant[i].writable);
+    }
+    FUZZ_CHECK(granted);
+    if (h->unguarded && len > sizeof(h->demand) - offset) {
+        return NULL;
+    }
+    FUZZ_CHECK(h->unguarded || len <= HOST_PAGE - offset % HOST_PAGE);
+    return h->demand + offset;
+}
+
 /* The byte at an address; NULL: this access fails. */
 static uint8_t *host_dma(Host *h, uint64_t address, uint64_t len, bool write)
 {
@@ -29,6 +53,9 @@ static uint8_t *host_dma(Host *h, uint64_t address, uint64_t len, bool write)
         offset = address & ~ROCE_ADDRESS_DM;
         FUZZ_CHECK(offset < HOST_DM && len <= HOST_DM - offset);
         return h->dm + offset;
+    }
+    if (offset - HOST_DEMAND_AT < sizeof(h->demand)) {
+        return host_demand(h, offset - HOST_DEMAND_AT, len, write);
     }
     if (h->unguarded) {
         limit = HOST_MEMORY;
@@ -82,6 +109,76 @@ static bool host_dma_flush(void *host, uint64_t address, uint64_t len,
 {
     (void)persistent;
     return host_dma(host, address, len, false) != NULL;
+}
+
+/* ---- on-demand paging ------------------------------------------------------ */
+
+static void host_page_request(void *host, uint32_t key, uint64_t address,
+                              uint64_t length, bool write)
+{
+    Host *h = host;
+
+    FUZZ_CHECK(length > 0 && length <= 1u << 20);
+    FUZZ_CHECK(address + (length - 1) >= address);
+    if (h->wants < HOST_WANTS) {
+        h->want[h->wants++] = (HostWant) { key, address, length, write };
+    }
+}
+
+static void host_revoke(Host *h, uint32_t key, uint64_t first, uint64_t count)
+{
+    uint32_t i;
+
+    for (i = h->grants; i-- > 0; ) {
+        /* Where keys are destroyed, their index tells. */
+        if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, h->grant[i].key ^ key) == 0 &&
+            h->grant[i].page - first < count) {
+            h->grant[i] = h->grant[--h->grants];
+        }
+    }
+}
+
+int host_update_pages(Host *h, Roce *r, uint32_t key, uint64_t address,
+                      uint32_t count, RocePages state)
+{
+    bool present = state == ROCE_PAGES_READABLE || state == ROCE_PAGES_WRITABLE;
+    RocePageUpdate update = { .key = key, .state = state, .address = address };
+    uint64_t pages[HOST_DEMAND], first = address / HOST_PAGE;
+    uint32_t i;
+    int status;
+
+    if (present) {
+        count = count < HOST_DEMAND ? count : HOST_DEMAND;
+        if (count > HOST_GRANTS - h->grants) {
+            return FAKERNIC_CMD_NO_RESOURCE;
+        }
+        update.page_shift = FAKERNIC_PAGE_SHIFT;
+        update.pages = pages;
+    } else if (state == ROCE_PAGES_REFUSED &&
+               count > FAKERNIC_UPDATE_PAGES_MAX) {
+        count = FAKERNIC_UPDATE_PAGES_MAX;
+    }
+    for (i = 0; present && i < count; i++) {
+        pages[i] = h->base + HOST_DEMAND_AT +
+                   host_demand_page(first + i) * HOST_PAGE;
+    }
+    update.page_count = count;
+    status = roce_mr_update_pages(r, &update);
+    if (status != FAKERNIC_CMD_OK) {
+        return status;
+    }
+    host_revoke(h, key, first, count);
+    for (i = 0; present && i < count; i++) {
+        h->grant[h->grants++] = (HostGrant) {
+            key, first + i, state == ROCE_PAGES_WRITABLE,
+        };
+    }
+    return FAKERNIC_CMD_OK;
+}
+
+void host_key_forget(Host *h, uint32_t key)
+{
+    host_revoke(h, key, 0, UINT64_MAX);
 }
 
 /* ---- work requests ----------------------------------------------------------- */
@@ -270,6 +367,8 @@ void host_init(Host *h, uint64_t base)
     /* Not all of it: what the rings hold is behind their indices. */
     memset(h->memory, 0, sizeof(h->memory));
     memset(h->dm, 0, sizeof(h->dm));
+    memset(h->demand, 0, sizeof(h->demand));
+    h->grants = h->wants = 0;
     h->base = base;
     h->unguarded = false;
     h->fail_dma_in = 0;
@@ -334,6 +433,7 @@ const RoceHostOps fuzz_host_ops = {
     .next_recv = host_next_recv,
     .recv_count = host_recv_count,
     .xrc_srq = host_xrc_srq,
+    .page_request = host_page_request,
     .complete = host_complete,
     .event = host_event,
 };

@@ -5,7 +5,8 @@
  * aborts, so that the fuzzer keeps the input. The rules:
  *
  *  - DMA stays within pages that some key maps, writes within those that a key
- *    makes writable, and no access has length 0 or an unaligned atomic;
+ *    makes writable, and no access has length 0 or an unaligned atomic; a page
+ *    that is paged on demand is touched only while it is there;
  *  - a completion is for a work request fetched and not yet completed, in
  *    order; successes name the right CQ and no more bytes than the buffer has;
  *  - one receive per QP is held at a time;
@@ -23,6 +24,11 @@
 #define HOST_WRITABLE 10u
 #define HOST_READABLE 13u
 #define HOST_DM (2 * HOST_PAGE)
+/* Pages of regions with on-demand paging, a MiB behind the others. */
+#define HOST_DEMAND 8u
+#define HOST_DEMAND_AT 0x100000u
+#define HOST_GRANTS 64u
+#define HOST_WANTS 8u
 #define HOST_RING 8u
 #define HOST_FETCHED 32u         /* more than the engine has in flight */
 #define HOST_QPS 32u
@@ -61,10 +67,29 @@ typedef struct HostQp {
     uint64_t held_bytes;
 } HostQp;
 
+/* A page that a key with on-demand paging has. */
+typedef struct HostGrant {
+    uint32_t key;
+    uint64_t page;              /* its address / HOST_PAGE */
+    bool writable;
+} HostGrant;
+
+/* What the engine wants of such a key. */
+typedef struct HostWant {
+    uint32_t key;
+    uint64_t address, length;
+    bool write;
+} HostWant;
+
 typedef struct Host {
     uint64_t base;              /* DMA address of the memory */
     uint8_t memory[HOST_MEMORY];
     uint8_t dm[HOST_DM];        /* device memory: ROCE_ADDRESS_DM */
+    uint8_t demand[HOST_DEMAND * HOST_PAGE];
+    HostGrant grant[HOST_GRANTS];
+    uint32_t grants;
+    HostWant want[HOST_WANTS];  /* oldest first; others are forgotten */
+    uint32_t wants;
     uint64_t counters[FAKERNIC_STAT_COUNT];     /* of any QPs */
     bool unguarded;             /* a key for all of DMA space exists */
     uint32_t fail_dma_in;       /* n: the n-th DMA from now fails */
@@ -87,5 +112,11 @@ void host_qp_forget(Host *host, uint32_t qpn, bool destroyed);
 bool host_post_send(Host *host, uint32_t qpn, RoceSendWr *wr);
 bool host_post_recv(Host *host, uint32_t qpn, RoceRecvWr *wr);
 bool host_post_srq(Host *host, uint32_t srqn, RoceRecvWr *wr);
+/* Tells the engine of pages of a key: enum of fakernic_cmd_status. Only a part
+ * of many: as many as the host keeps account of. */
+int host_update_pages(Host *host, Roce *r, uint32_t key, uint64_t address,
+                      uint32_t count, RocePages state);
+/* The key is no more. */
+void host_key_forget(Host *host, uint32_t key);
 
 #endif

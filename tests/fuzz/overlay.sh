@@ -32,11 +32,15 @@ put "$here/guest/devices.mak" \
 put "$here/guest/instrumentation-filter" \
     "$qemu/scripts/oss-fuzz/instrumentation-filter-template"
 
+# The last statement of the file, however often this runs.
 meson=$qemu/tests/qtest/fuzz/meson.build
-grep -qF "'fakernic/guest.c'" "$meson" ||
-    cat >>"$meson" <<EOF
-
-specific_fuzz_ss.add(when: 'CONFIG_FAKERNIC', if_true: files(
-  'fakernic/command.c', 'fakernic/driver.c', 'fakernic/guest.c',
-  'fakernic/records.c', 'fakernic/wqe.c'))
-EOF
+{
+    sed '/^specific_fuzz_ss.add(when: .CONFIG_FAKERNIC/,$d' "$meson"
+    echo "specific_fuzz_ss.add(when: 'CONFIG_FAKERNIC', if_true: files("
+    for file in "$target"/*.c; do
+        echo "  'fakernic/$(basename "$file")',"
+    done
+    echo "))"
+} >"$meson.new"
+put "$meson.new" "$meson"
+rm "$meson.new"

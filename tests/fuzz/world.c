@@ -225,6 +225,30 @@ static void world_add_mr(Side *side, unsigned at, uint8_t type, uint32_t pdn,
     side->key[at].iova = access & FAKERNIC_ACCESS_ZERO_BASED ? 0 : init.iova;
 }
 
+/* One that begins and ends within pages, and the whole address space. */
+static void world_add_on_demand(Side *side, uint32_t flush)
+{
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_ON_DEMAND,
+        .tag = 0x18,
+        .pdn = 1,
+        .access = (WORLD_ALL_RIGHTS & ~FAKERNIC_ACCESS_MW_BIND) | flush |
+                  FAKERNIC_ACCESS_ON_DEMAND,
+        .page_shift = FAKERNIC_PAGE_SHIFT,
+        .iova = side->host.base + HOST_DEMAND_AT + 0x80,
+        .length = HOST_DEMAND * HOST_PAGE - 0x100,
+    };
+
+    FUZZ_CHECK(roce_mr_create(side->r, &init, &side->key[8].key) ==
+               FAKERNIC_CMD_OK);
+    side->key[8].iova = init.iova;
+    init.iova = 0;
+    init.length = UINT64_MAX;
+    FUZZ_CHECK(roce_mr_create(side->r, &init, &side->key[9].key) ==
+               FAKERNIC_CMD_OK);
+    side->key[9].iova = 0x7ffff0000000;
+}
+
 static void world_add_keys(Side *side)
 {
     const uint32_t flush = FAKERNIC_ACCESS_FLUSH_GLOBAL |
@@ -241,6 +265,7 @@ static void world_add_keys(Side *side)
                  WORLD_ALL_RIGHTS | FAKERNIC_ACCESS_ZERO_BASED, 2, 3);
     world_add_mr(side, 4, FAKERNIC_MR_MEMORY, 2, WORLD_ALL_RIGHTS, 0, 2);
     world_add_mr(side, 5, FAKERNIC_MR_NULL, 1, WORLD_ALL_RIGHTS, 0, 0);
+    world_add_on_demand(side, flush);
     side->key[6].iova = side->key[7].iova = side->host.base;
     FUZZ_CHECK(roce_mw_create(side->r, FAKERNIC_MW_TYPE_1, 1, 1,
                               &side->key[6].key) == FAKERNIC_CMD_OK);
@@ -282,6 +307,7 @@ static void world_configure(WorldConfig *config, const FuzzRecord *first)
     config->min_rnr_timer = first->c >> 3 & 31;
     config->max_rd_atomic = 1 + (first->c >> 8 & 3);
     config->dcqcn = first->b >> 7;
+    config->paging = first->c >> 10 & 3;
 }
 
 static void world_init_side(World *w, Side *side, uint8_t number)
@@ -290,6 +316,7 @@ static void world_init_side(World *w, Side *side, uint8_t number)
         .max_qp = HOST_QPS,
         .max_mr = 32,
         .max_mcast_groups = 4,
+        .max_odp_chunks = 2,
         .gid_count = WORLD_GIDS + 1,
         .max_sends = 8,
         .max_rd_atomic = 4,
@@ -331,6 +358,35 @@ void world_init(World *w, const FuzzRecord *first)
         }
         roce_mcast_attach(side->r, world_group[0], side->qpn[SLOT_UD_SRQ]);
         roce_mcast_attach(side->r, world_group[1], side->qpn[SLOT_UD]);
+    }
+}
+
+void world_answer(Side *side, RocePages state, bool all)
+{
+    HostWant wants[HOST_WANTS];
+    uint32_t count = side->host.wants, i;
+
+    if (count == 0) {
+        return;
+    }
+    /* Each answer may make the engine want more. */
+    memcpy(wants, side->host.want, sizeof(wants));
+    side->host.wants = 0;
+    for (i = 0; i < count; i++) {
+        uint64_t in_page = wants[i].address % HOST_PAGE;
+
+        if (i > 0 && !all) {
+            if (side->host.wants < HOST_WANTS) {
+                side->host.want[side->host.wants++] = wants[i];
+            }
+            continue;
+        }
+        host_update_pages(&side->host, side->r, wants[i].key,
+                          wants[i].address - in_page,
+                          (uint32_t)((in_page + wants[i].length - 1) /
+                                     HOST_PAGE + 1),
+                          state == ROCE_PAGES_WRITABLE && !wants[i].write
+                              ? ROCE_PAGES_READABLE : state);
     }
 }
 

@@ -36,11 +36,21 @@ typedef enum Slot {
     SLOTS,
 } Slot;
 
+/* How a host answers what the engine wants of keys with on-demand paging,
+ * beside the steps that do. */
+typedef enum WorldPaging {
+    PAGING_NEVER,
+    PAGING_PROMPT,              /* after each step */
+    PAGING_LATE,                /* when time has passed */
+    PAGING_WRONG,               /* refuses some, does not let write others */
+} WorldPaging;
+
 /* What the first record of an input decides. */
 typedef struct WorldConfig {
     uint32_t psn;
     uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic;
     bool dcqcn;
+    WorldPaging paging;
 } WorldConfig;
 
 typedef struct WorldKey {
@@ -78,6 +88,8 @@ void world_destroy(World *w, Side *side, Slot slot);
 bool world_advance(World *w, Side *side, Slot slot);
 /* MODIFY_QP with no other attribute. */
 int world_to_state(World *w, Side *side, Slot slot, uint8_t state);
+/* Answers all that a side's engine wants, or only the oldest. */
+void world_answer(Side *side, RocePages state, bool all);
 /* Page addresses of writable memory from a page on, malloc'ed. */
 uint64_t *world_pages(const Side *side, uint32_t first, uint32_t count);
 

@@ -112,6 +112,16 @@ static void command_mr(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r)
         create.iova = create.length = 0;
         memset(&create.pages, 0, sizeof(create.pages));
     }
+    if (create.type == FAKERNIC_MR_ON_DEMAND) {
+        create.access |= LE32(FAKERNIC_ACCESS_ON_DEMAND);
+        create.pages = (struct fakernic_page_list) {
+            .page_shift = create.pages.page_shift,
+        };
+        if (r->f & 1) {
+            create.iova = 0;
+            create.length = LE64(UINT64_MAX);
+        }
+    }
     if (create.type == FAKERNIC_MR_DM) {
         /* Of device memory, page_list.address is the offset. */
         create.pages.address = LE64((r->f >> 1 & 7) * FAKERNIC_PAGE_SIZE);
@@ -491,6 +501,10 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r)
         break;
     case FAKERNIC_CMD_CREATE_FLOW:
         command_flow(g, n, opcode, r);
+        break;
+    case FAKERNIC_CMD_QUERY_PAGE_REQUESTS:
+    case FAKERNIC_CMD_UPDATE_PAGES:
+        command_paging(g, n, opcode, r);
         break;
     case FAKERNIC_CMD_CREATE_COUNTER:
     case FAKERNIC_CMD_SET_QP_COUNTER:

@@ -197,6 +197,16 @@ static void populate_keys(Guest *g, Nic *n)
     nic_create(g, n, KIND_KEY, FAKERNIC_CMD_CREATE_MW, &mw, sizeof(mw));
     mw.type = FAKERNIC_MW_TYPE_1;
     nic_create(g, n, KIND_KEY, FAKERNIC_CMD_CREATE_MW, &mw, sizeof(mw));
+    mr = (struct fakernic_create_mr_req) {
+        .iova = LE64(nic_page(n, PAGE_DATA)),
+        .length = LE64(32 * FAKERNIC_PAGE_SIZE),
+        .pages.page_shift = FAKERNIC_PAGE_SHIFT,
+        .pdn = mr.pdn,
+        .access = LE32((rights & ~FAKERNIC_ACCESS_MW_BIND) |
+                       FAKERNIC_ACCESS_ON_DEMAND),
+        .type = FAKERNIC_MR_ON_DEMAND,
+    };
+    nic_create(g, n, KIND_KEY, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
 }
 
 static void populate_port(Guest *g, Nic *n)

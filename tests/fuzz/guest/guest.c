@@ -339,15 +339,18 @@ static void guest_restart(Guest *g)
         memset(n->ram, 0, PAGE_DATA * FAKERNIC_PAGE_SIZE);
         memset(n->qp, 0, sizeof(n->qp));
         memset(n->srq, 0, sizeof(n->srq));
+        n->wants = 0;
     }
 }
 
 static void guest_begin(Guest *g, const FuzzRecord *first)
 {
+    g->paging = PAGING_NEVER;
     if (first->a % 8 == 7) {
         return;
     }
     g->features_choice = first->b < 192 ? 0 : first->b;
+    g->paging = first->c % PAGINGS;
     for (unsigned i = 0; i < NICS; i++) {
         nic_enable(&g->nic[i], g->features_choice);
     }
@@ -387,6 +390,12 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
     guest_begin(g, &r);
     while (steps++ < FUZZ_RECORDS_MAX && fuzz_next(&g->input, &r)) {
         guest_step(g, &r);
+        /* Rarely: it is two commands, and a driver is slower than that. */
+        for (unsigned i = 0; steps % 4 == 0 && i < NICS; i++) {
+            if (g->paging != PAGING_NEVER) {
+                guest_page(g, &g->nic[i], g->paging == PAGING_REFUSE);
+            }
+        }
     }
     for (unsigned i = 0; i < 8; i++) {
         step_time(&(FuzzRecord) { .a = 1 });

@@ -6,6 +6,7 @@
  *   guest.c    machine, steps of an input
  *   driver.c   what a driver does: bring-up, command ring, a world of objects
  *   command.c  one command with a valid frame and fields the record chooses
+ *   paging.c   what a driver answers to page requests
  *   wqe.c      work requests in the rings
  */
 #ifndef FUZZ_GUEST_H
@@ -83,8 +84,17 @@ typedef struct Nic {
     uint32_t ids[KINDS];        /* created so far */
     NicQp qp[IDS];              /* beside id[KIND_QP] */
     Queue srq[IDS];
-    uint8_t gid_type[4];
+    struct fakernic_page_request want[FAKERNIC_PAGE_REQUESTS_MAX];
+    unsigned wants;             /* of these, not yet answered */
 } Nic;
+
+/* How a driver answers page requests, beside the steps that do. */
+typedef enum Paging {
+    PAGING_NEVER,
+    PAGING_RIGHT,
+    PAGING_REFUSE,              /* some */
+    PAGINGS,
+} Paging;
 
 /* Flips bits of the next structure that goes to a device. */
 typedef struct GuestPatch {
@@ -98,6 +108,7 @@ typedef struct Guest {
     FuzzInput input;
     GuestPatch patch;
     uint8_t features_choice;
+    Paging paging;
 } Guest;
 
 #define GUEST_CHECK(condition)                                              \
@@ -155,6 +166,11 @@ void guest_advance(Guest *g, Nic *n, unsigned at);
 
 /* command.c */
 void step_command(Guest *g, Nic *n, const FuzzRecord *r);
+
+/* paging.c */
+void command_paging(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
+/* Answers all that is wanted now. */
+void guest_page(Guest *g, Nic *n, bool refuse);
 
 /* wqe.c */
 void step_send(Guest *g, Nic *n, const FuzzRecord *r);
