@@ -66,6 +66,12 @@ const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
 	[FAKERNIC_STAT_COMMANDS] = "commands",
 	[FAKERNIC_STAT_COMMANDS_FAILED] = "commands_failed",
 	[FAKERNIC_STAT_DROP_UC] = "drop_uc",
+	[FAKERNIC_STAT_PAGE_REQUESTS] = "page_requests",
+	[FAKERNIC_STAT_PAGE_UPDATES] = "page_updates",
+	[FAKERNIC_STAT_PAGES_REFUSED] = "pages_refused",
+	[FAKERNIC_STAT_PAGE_REQUESTS] = "page_requests",
+	[FAKERNIC_STAT_PAGE_UPDATES] = "page_updates",
+	[FAKERNIC_STAT_PAGES_REFUSED] = "pages_refused",
 };
 
 /*
@@ -110,13 +116,13 @@ struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 
 struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev)
 {
-	int i;
+	int i, n = 0;
 
-	for (i = 0; i < FAKERNIC_DEVICE_STAT_COUNT; i++)
-		fakernic_device_stats[i].name =
-			fakernic_stat_names[FAKERNIC_DEVICE_STAT_FIRST + i];
-	return rdma_alloc_hw_stats_struct(fakernic_device_stats,
-					  FAKERNIC_DEVICE_STAT_COUNT,
+	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
+		if (fakernic_stat_is_devices(i))
+			fakernic_device_stats[n++].name =
+				fakernic_stat_names[i];
+	return rdma_alloc_hw_stats_struct(fakernic_device_stats, n,
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
