@@ -167,6 +167,22 @@ int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
 				 sizeof(*req), key);
 }
 
+int fakernic_cmd_query_page_requests(
+	struct fakernic_dev *dev,
+	struct fakernic_query_page_requests_resp *resp)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_PAGE_REQUESTS, NULL,
+				  0, resp, sizeof(*resp));
+}
+
+/* Runs in the reclaim of memory, too. */
+int fakernic_cmd_update_pages(struct fakernic_dev *dev,
+			      const struct fakernic_update_pages_req *req)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_UPDATE_PAGES, req,
+				  sizeof(*req), NULL, 0);
+}
+
 int fakernic_cmd_create_mw(struct fakernic_dev *dev, u32 pdn, u8 type, u8 tag,
 			   u32 *key)
 {

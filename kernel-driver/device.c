@@ -44,6 +44,29 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 		attr->masked_atomic_cap = IB_ATOMIC_GLOB;
 }
 
+/*
+ * What each service may do with pages that are not there. A datagram or an
+ * unreliable connection cannot have a packet sent again, so they only send.
+ */
+static void fakernic_odp_caps(struct fakernic_dev *dev,
+			      struct ib_odp_caps *caps)
+{
+	u32 all = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
+		  IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ;
+
+	if (dev->features & FAKERNIC_FEATURE_ATOMIC)
+		all |= IB_ODP_SUPPORT_ATOMIC;
+	if (dev->features & FAKERNIC_FEATURE_SRQ)
+		all |= IB_ODP_SUPPORT_SRQ_RECV;
+	caps->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+	caps->per_transport_caps.rc_odp_caps = all;
+	caps->per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
+	if (dev->features & FAKERNIC_FEATURE_UC)
+		caps->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND;
+	if (dev->features & FAKERNIC_FEATURE_XRC)
+		caps->per_transport_caps.xrc_odp_caps = all;
+}
+
 static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 				      struct ib_device_attr *attr)
 {
@@ -97,6 +120,10 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	if (dev->dm.page_count)
 		attr->max_dm_size = (u64)dev->dm.page_count *
 				    FAKERNIC_PAGE_SIZE;
+	if (dev->features & FAKERNIC_FEATURE_ODP) {
+		attr->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
+		fakernic_odp_caps(dev, &attr->odp_caps);
+	}
 	if (dev->features & FAKERNIC_FEATURE_CQ_MODERATION) {
 		attr->cq_caps.max_cq_moderation_count = U16_MAX;
 		attr->cq_caps.max_cq_moderation_period = U16_MAX;
@@ -356,6 +383,10 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_modify_cq_ops);
 	if (dev->dm.page_count)
 		ib_set_device_ops(ibdev, &fakernic_dm_ops);
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+	if (dev->features & FAKERNIC_FEATURE_ODP)
+		ib_set_device_ops(ibdev, &fakernic_odp_ops);
+#endif
 	if (dev->features & FAKERNIC_FEATURE_REREG_MR)
 		ib_set_device_ops(ibdev, &fakernic_rereg_mr_ops);
 	if (dev->features & FAKERNIC_FEATURE_MW)

@@ -72,6 +72,9 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 	case FAKERNIC_EVENT_PORT_ERROR:
 		schedule_work(&dev->port_work);
 		break;
+	case FAKERNIC_EVENT_PAGE_REQUEST:
+		schedule_work(&dev->page_request_work);
+		break;
 	case FAKERNIC_EVENT_DEVICE_FATAL:
 		dev_err(&dev->pdev->dev, "device reports a fatal error: %s\n",
 			fakernic_fatal_name(data));

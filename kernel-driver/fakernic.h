@@ -12,6 +12,7 @@
  *	eq		interrupts, events
  *	cq, qp		hardware queues, used by the netdev and by verbs
  *	netdev, tx, rx	the Ethernet port
+ *	odp		regions that are paged on demand
  *	device, ...	verbs
  *	main		probe and remove
  */
@@ -50,6 +51,12 @@
 
 #define FAKERNIC_NAME		"fakernic"
 
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+#define FAKERNIC_ODP_FEATURE	FAKERNIC_FEATURE_ODP
+#else
+#define FAKERNIC_ODP_FEATURE	0
+#endif
+
 /* The features of the interface that this driver makes use of. */
 #define FAKERNIC_DRIVER_FEATURES					\
 	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
@@ -64,7 +71,7 @@
 	 FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CLOCK_PAGE |	\
 	 FAKERNIC_FEATURE_RESIZE_SRQ | FAKERNIC_FEATURE_CQ_MODERATION |	\
 	 FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_FLOW |			\
-	 FAKERNIC_FEATURE_COUNTERS)
+	 FAKERNIC_FEATURE_COUNTERS | FAKERNIC_ODP_FEATURE)
 
 /* Without these the Ethernet port and rdma_cm cannot work. */
 #define FAKERNIC_NEEDED_FEATURES					\
@@ -209,9 +216,12 @@ struct fakernic_ah {
 	struct fakernic_av av;
 };
 
+struct fakernic_odp;
+
 struct fakernic_mr {
 	struct ib_mr ibmr;
-	struct ib_umem *umem;		/* a user's */
+	struct ib_umem *umem;		/* a user's, pinned */
+	struct fakernic_odp *odp;	/* a user's, on demand */
 	int access;			/* as asked for */
 	u8 type;			/* enum fakernic_mr_type */
 	struct fakernic_page_table table;	/* of a fast-registration MR */
@@ -328,6 +338,7 @@ struct fakernic_dev {
 	struct xarray qps;		/* qpn -> struct fakernic_qp_hw */
 	struct xarray srqs;		/* srqn -> struct fakernic_srq */
 	struct xarray counters;		/* id -> struct rdma_counter */
+	struct xarray odps;		/* key -> struct fakernic_odp */
 	struct mutex past_lock;		/* past, counters that go there */
 	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* of counters that were */
 	atomic_t key_tag;		/* of the next memory key */
@@ -341,6 +352,7 @@ struct fakernic_dev {
 	bool port_active;
 	bool ib_registered;
 	struct work_struct port_work;	/* the link changed */
+	struct work_struct page_request_work;	/* the device wants pages */
 };
 
 /* What a user did wrong: told on request, and not without end. */
@@ -490,6 +502,11 @@ int fakernic_cmd_create_mr(struct fakernic_dev *dev,
 			   const struct fakernic_create_mr_req *req, u32 *key);
 int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
 			  const struct fakernic_rereg_mr_req *req, u32 *key);
+int fakernic_cmd_query_page_requests(
+	struct fakernic_dev *dev,
+	struct fakernic_query_page_requests_resp *resp);
+int fakernic_cmd_update_pages(struct fakernic_dev *dev,
+			      const struct fakernic_update_pages_req *req);
 int fakernic_cmd_create_mw(struct fakernic_dev *dev, u32 pdn, u8 type, u8 tag,
 			   u32 *key);
 int fakernic_cmd_create_qp(struct fakernic_dev *dev,
@@ -651,6 +668,46 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 				     u64 length, u64 iova, int access,
 				     struct ib_pd *ibpd,
 				     struct ib_udata *udata);
+
+/* odp.c */
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+void fakernic_page_request_work(struct work_struct *work);
+struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length,
+				  u64 iova, int access);
+void fakernic_odp_stop(struct fakernic_odp *odp);
+void fakernic_odp_resume(struct fakernic_odp *odp);
+void fakernic_odp_free(struct fakernic_odp *odp);
+u64 fakernic_odp_start(const struct fakernic_odp *odp);
+extern const struct ib_device_ops fakernic_odp_ops;
+#else
+static inline void fakernic_page_request_work(struct work_struct *work)
+{
+}
+
+static inline struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
+						u64 length, u64 iova,
+						int access)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static inline void fakernic_odp_stop(struct fakernic_odp *odp)
+{
+}
+
+static inline void fakernic_odp_resume(struct fakernic_odp *odp)
+{
+}
+
+static inline void fakernic_odp_free(struct fakernic_odp *odp)
+{
+}
+
+static inline u64 fakernic_odp_start(const struct fakernic_odp *odp)
+{
+	return 0;
+}
+#endif
 
 /* mw.c */
 int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);

@@ -55,12 +55,14 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 	pci_set_drvdata(pdev, dev);
 	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
 	INIT_WORK(&dev->port_work, fakernic_port_work);
+	INIT_WORK(&dev->page_request_work, fakernic_page_request_work);
 	mutex_init(&dev->gid_lock);
 	mutex_init(&dev->port_lock);
 	xa_init(&dev->cqs);
 	xa_init(&dev->qps);
 	xa_init(&dev->srqs);
 	xa_init(&dev->counters);
+	xa_init(&dev->odps);
 	mutex_init(&dev->past_lock);
 	return dev;
 }
@@ -71,6 +73,7 @@ static void fakernic_free(struct fakernic_dev *dev)
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->srqs));
 	WARN_ON(!xa_empty(&dev->counters));
+	WARN_ON(!xa_empty(&dev->odps));
 	pci_set_drvdata(dev->pdev, NULL);
 	ib_dealloc_device(&dev->ibdev);
 }
@@ -145,6 +148,7 @@ static void fakernic_end_device(struct fakernic_dev *dev)
 	/* The interrupts schedule the works, which use the event queues. */
 	fakernic_eqs_silence(dev);
 	cancel_work_sync(&dev->port_work);
+	cancel_work_sync(&dev->page_request_work);
 	cancel_work_sync(&dev->fatal_work);
 	fakernic_eqs_cleanup(dev);
 	fakernic_cmdq_cleanup(dev);

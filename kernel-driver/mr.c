@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Memory regions: all of DMA space for the kernel, pinned user memory and
- * dma-bufs, and regions whose pages a REG_MR work request tells (IBTA 10.6.3, 10.6.4).
+ * dma-bufs, and regions whose pages a REG_MR work request tells (IBTA 10.6.3,
+ * 10.6.4); of what all regions have in common. Paged on demand: see odp.c.
  * lkey and rkey are one number; its low byte changes from one region to the
  * next so that a stale key is found out.
  */
@@ -26,12 +27,20 @@ static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
 	if (dev->features & FAKERNIC_FEATURE_FLUSH)
 		known |= FAKERNIC_ACCESS_FLUSH_GLOBAL |
 			 FAKERNIC_ACCESS_FLUSH_PERSISTENT;
+	/* Pages that come and go: no windows, and of no known persistence. */
+	if (dev->features & FAKERNIC_FEATURE_ODP &&
+	    access & IB_ACCESS_ON_DEMAND) {
+		known &= ~(IB_ACCESS_MW_BIND | IB_ZERO_BASED |
+			   FAKERNIC_ACCESS_FLUSH_PERSISTENT);
+		known |= IB_ACCESS_ON_DEMAND;
+	}
 	if (access & ~known) {
 		fakernic_dbg(dev, "MR: access %#x is not supported\n",
 			  access & ~known);
 		return -EOPNOTSUPP;
 	}
 	BUILD_BUG_ON(FAKERNIC_ACCESS_ZERO_BASED != IB_ZERO_BASED);
+	BUILD_BUG_ON(FAKERNIC_ACCESS_ON_DEMAND != IB_ACCESS_ON_DEMAND);
 
 	access &= ~(IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB);
 	*to = cpu_to_le32(access);
@@ -200,6 +209,8 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ERR_PTR(ret);
+	if (access & IB_ACCESS_ON_DEMAND)
+		return fakernic_reg_odp_mr(ibpd, start, length, iova, access);
 	umem = fakernic_pin_user_mr(dev, start, length, iova, access, &table,
 				    &req.pages);
 	if (IS_ERR(umem))
@@ -269,6 +280,27 @@ static int fakernic_rereg(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	return 0;
 }
 
+/* On-demand, from now on or no longer: the core replaces the region. */
+static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
+					  u64 start, u64 length, u64 iova,
+					  int access, struct ib_pd *ibpd,
+					  struct ib_udata *udata)
+{
+	/* Windows may be bound to it, which the core would leave without. */
+	if (mr->access & IB_ACCESS_MW_BIND)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		start = mr->odp ? fakernic_odp_start(mr->odp) :
+				  mr->umem->address;
+		length = mr->ibmr.length;
+		iova = mr->ibmr.iova;
+	}
+	return fakernic_reg_user_mr(ibpd, start, length, iova,
+				    flags & IB_MR_REREG_ACCESS ? access :
+								 mr->access,
+				    udata);
+}
+
 struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 				     u64 length, u64 iova, int access,
 				     struct ib_pd *ibpd,
@@ -283,12 +315,16 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	struct ib_umem *umem = NULL;
 	int ret;
 
-	if (flags & ~IB_MR_REREG_SUPPORTED || !mr->umem ||
-	    mr->umem->is_dmabuf) {
+	if (flags & ~IB_MR_REREG_SUPPORTED || (!mr->umem && !mr->odp) ||
+	    (mr->umem && mr->umem->is_dmabuf)) {
 		fakernic_dbg(dev, "rereg MR %#x: flags %#x\n",
 			  ibmr->lkey, flags);
 		return ERR_PTR(-EOPNOTSUPP);
 	}
+	if (mr->odp || (flags & IB_MR_REREG_ACCESS &&
+			access & IB_ACCESS_ON_DEMAND))
+		return fakernic_recreate_mr(mr, flags, start, length, iova,
+					    access, ibpd, udata);
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ERR_PTR(ret);
@@ -398,9 +434,16 @@ int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct fakernic_mr *mr = to_fakernic_mr(ibmr);
 	int ret;
 
+	if (mr->odp)
+		fakernic_odp_stop(mr->odp);
 	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MR, ibmr->lkey);
-	if (ret)
+	if (ret) {
+		if (mr->odp)
+			fakernic_odp_resume(mr->odp);
 		return ret;
+	}
+	if (mr->odp)
+		fakernic_odp_free(mr->odp);
 	fakernic_page_table_free(dev, &mr->table);
 	ib_umem_release(mr->umem);
 	kfree(mr);

@@ -504,8 +504,10 @@ static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 	to->rq_psn = cpu_to_le32(attr->rq_psn & 0xffffff);
 	to->sq_psn = cpu_to_le32(attr->sq_psn & 0xffffff);
 	to->dest_qpn = cpu_to_le32(attr->dest_qp_num);
+	/* Programs pass what they register memory with; paging is not a right. */
 	to->access_flags = cpu_to_le32(attr->qp_access_flags &
-				       ~IB_ACCESS_OPTIONAL);
+				       ~(IB_ACCESS_OPTIONAL |
+					 IB_ACCESS_ON_DEMAND));
 	to->pkey_index = cpu_to_le16(attr->pkey_index);
 	to->port = attr->port_num;
 	to->max_rd_atomic = attr->max_rd_atomic;

@@ -74,6 +74,8 @@ static const char *fakernic_mr_type_name(u8 type)
 		return "fast_reg";
 	case FAKERNIC_MR_DM:
 		return "device_memory";
+	case FAKERNIC_MR_ON_DEMAND:
+		return "on_demand";
 	default:
 		return "other";
 	}
@@ -90,7 +92,8 @@ int fakernic_fill_res_mr(struct sk_buff *msg, struct ib_mr *ibmr)
 	full = rdma_nl_put_driver_string(msg, "type",
 					 fakernic_mr_type_name(mr->type)) ||
 	       rdma_nl_put_driver_u32_hex(msg, "access", mr->access);
-	if (!full && mr->type == FAKERNIC_MR_MEMORY)
+	if (!full && (mr->type == FAKERNIC_MR_MEMORY ||
+		      mr->type == FAKERNIC_MR_ON_DEMAND))
 		full = rdma_nl_put_driver_u64_hex(msg, "iova", ibmr->iova);
 	if (!full && mr->type == FAKERNIC_MR_FAST_REG)
 		full = rdma_nl_put_driver_u32(msg, "max_pages", mr->max_pages);

@@ -69,9 +69,6 @@ const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
 	[FAKERNIC_STAT_PAGE_REQUESTS] = "page_requests",
 	[FAKERNIC_STAT_PAGE_UPDATES] = "page_updates",
 	[FAKERNIC_STAT_PAGES_REFUSED] = "pages_refused",
-	[FAKERNIC_STAT_PAGE_REQUESTS] = "page_requests",
-	[FAKERNIC_STAT_PAGE_UPDATES] = "page_updates",
-	[FAKERNIC_STAT_PAGES_REFUSED] = "pages_refused",
 };
 
 /*

@@ -1,0 +1,778 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * On-demand paging (FAKERNIC_FEATURE_ODP): regions of user memory that is not
+ * pinned. The device knows of the pages what UPDATE_PAGES told it. For one that
+ * it lacks it sends PAGE_REQUEST: page_request_work asks what it wants, and a
+ * work item of the region faults the pages in and says that they are PRESENT, or
+ * REFUSED. When the kernel takes pages away it calls invalidate(), which says
+ * that they are ABSENT; once the device has answered it does not touch them.
+ *
+ * An implicit region is all of an address space: of one key, with a child for
+ * each 2 MiB that was used. Children of which nothing is mapped go when there
+ * are many.
+ *
+ * Locks, outer first: fault_lock, mmap_lock (in the core's functions), the
+ * umem_mutex of a umem. invalidate() runs in the reclaim of memory, too, and
+ * takes umem_mutex: nothing may be allocated under that one. So the page table
+ * for PRESENT is there from the start, and a command is for as many pages as
+ * fit: a block.
+ */
+#include <linux/completion.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <rdma/ib_umem_odp.h>
+#include <rdma/rdma_netlink.h>
+#include "fakernic.h"
+
+#define FAKERNIC_ODP_BLOCK_PAGES	FAKERNIC_PAGE_TABLE_ENTRIES
+#define FAKERNIC_ODP_CHILD_SIZE						\
+	((u64)FAKERNIC_ODP_BLOCK_PAGES * PAGE_SIZE)
+#define FAKERNIC_ODP_CHILDREN_MIN	64
+#define FAKERNIC_ODP_WANTED_MAX		16
+/* What the caller does not wait for is advice, and need not be all taken. */
+#define FAKERNIC_ODP_ASYNC_MAX		(1ULL << 30)
+
+/* What is to be done about a range of pages. */
+#define FAKERNIC_ODP_WRITE		BIT(0)	/* they must be writable */
+#define FAKERNIC_ODP_READ_ONLY		BIT(1)	/* they need not be */
+#define FAKERNIC_ODP_NO_FAULT		BIT(2)	/* only those in memory */
+#define FAKERNIC_ODP_PREFETCH		BIT(3)	/* nobody waits for them */
+
+/* In the region's addresses, which are those of the keys' users. */
+struct fakernic_odp_range {
+	u64 first;
+	u64 last;
+	u32 flags;
+};
+
+struct fakernic_odp {
+	struct fakernic_dev *dev;
+	struct ib_pd *ibpd;
+	struct ib_umem_odp *umem;	/* implicit: parent of the children */
+	struct mm_struct *mm;
+	u64 first;			/* of the region */
+	u64 last;
+	u64 to_user;			/* from its addresses to the process' */
+	u32 key;
+	refcount_t users;
+	struct completion unused;
+	bool stopping;
+
+	struct mutex fault_lock;	/* all below: one fault at a time */
+	struct fakernic_page_table table;
+	struct xarray children;		/* address / size -> ib_umem_odp */
+	u32 child_count;
+	u32 child_limit;		/* then look for those without pages */
+
+	spinlock_t lock;		/* all below */
+	struct fakernic_odp_range wanted[FAKERNIC_ODP_WANTED_MAX];
+	u32 wanted_count;
+	struct work_struct work;	/* for what is wanted; is a user */
+
+	atomic64_t faults;		/* pages, all three */
+	atomic64_t invalidations;
+	atomic64_t prefetched;
+};
+
+/* The user of a region keeps it from going. NULL: no such region, or it goes. */
+static struct fakernic_odp *fakernic_odp_get(struct fakernic_dev *dev, u32 key)
+{
+	struct fakernic_odp *odp;
+
+	xa_lock(&dev->odps);
+	odp = xa_load(&dev->odps, key);
+	if (odp && !refcount_inc_not_zero(&odp->users))
+		odp = NULL;
+	xa_unlock(&dev->odps);
+	return odp;
+}
+
+static void fakernic_odp_put(struct fakernic_odp *odp)
+{
+	if (refcount_dec_and_test(&odp->users))
+		complete(&odp->unused);
+}
+
+/* PRESENT is for pages entered in the table. address: the process'. */
+static int fakernic_odp_update(struct fakernic_odp *odp, u64 address,
+			       u32 count, u32 flags)
+{
+	struct fakernic_update_pages_req req = {
+		.address = cpu_to_le64(address - odp->to_user),
+		.key = cpu_to_le32(odp->key),
+		.flags = cpu_to_le32(flags),
+	};
+
+	if (flags & FAKERNIC_PAGES_PRESENT)
+		fakernic_page_table_list(&odp->table, count,
+					 odp->umem->page_shift, &req.pages);
+	else
+		req.pages.page_count = cpu_to_le32(count);
+	return fakernic_cmd_update_pages(odp->dev, &req);
+}
+
+/* The address of a page of a umem by its index. */
+static u64 fakernic_odp_page_address(struct ib_umem_odp *umem, size_t index)
+{
+	return ib_umem_start(umem) + ((u64)index << umem->page_shift);
+}
+
+/*
+ * Tells the device of mapped pages among those from first on, of which there is
+ * at most a block: neighbours with the same rights in one command. Returns how
+ * many there were, or an error. Caller holds fault_lock and umem_mutex.
+ */
+static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
+			     size_t first, u32 count)
+{
+	const dma_addr_t *pages = &umem->dma_list[first];
+	u32 start, flags, n, i = 0;
+	int ret, told = 0;
+
+	while (i < count) {
+		if (!pages[i]) {
+			i++;
+			continue;
+		}
+		start = i;
+		flags = FAKERNIC_PAGES_PRESENT;
+		if (pages[i] & ODP_WRITE_ALLOWED_BIT)
+			flags |= FAKERNIC_PAGES_WRITABLE;
+		for (n = 0; i < count && pages[i] &&
+		     !((pages[i] ^ pages[start]) & ODP_WRITE_ALLOWED_BIT); i++)
+			fakernic_page_table_set(&odp->table, n++,
+						pages[i] & ODP_DMA_ADDR_MASK);
+		ret = fakernic_odp_update(odp, fakernic_odp_page_address(
+						  umem, first + start),
+					  n, flags);
+		if (ret)
+			return ret;
+		told += n;
+	}
+	return told;
+}
+
+/* The device lets go of what it has of these pages. Caller holds umem_mutex. */
+static void fakernic_odp_take_away(struct fakernic_odp *odp,
+				   struct ib_umem_odp *umem, u64 start, u64 end)
+{
+	size_t i = (start - ib_umem_start(umem)) >> umem->page_shift;
+	size_t past = (end - ib_umem_start(umem)) >> umem->page_shift;
+	size_t first = past, last = 0;
+	u32 count = 0;
+	int ret;
+
+	for (; i < past; i++) {
+		if (!umem->dma_list[i])
+			continue;
+		first = min(first, i);
+		last = i;
+		count++;
+	}
+	if (!count)
+		return;
+	atomic64_add(count, &odp->invalidations);
+	ret = fakernic_odp_update(odp, fakernic_odp_page_address(umem, first),
+				  last - first + 1, FAKERNIC_PAGES_ABSENT);
+	if (!ret || READ_ONCE(odp->stopping) || READ_ONCE(odp->dev->dead))
+		return;
+	dev_err(&odp->dev->pdev->dev,
+		"device does not let go of pages of MR %#x: %d\n", odp->key,
+		ret);
+	fakernic_cmdq_kill(odp->dev);
+}
+
+/* The kernel takes pages away, or changes the rights to them. */
+static bool fakernic_odp_invalidate(struct mmu_interval_notifier *notifier,
+				    const struct mmu_notifier_range *range,
+				    unsigned long seq)
+{
+	struct ib_umem_odp *umem =
+		container_of(notifier, struct ib_umem_odp, notifier);
+	u64 start, end;
+
+	if (!mmu_notifier_range_blockable(range))
+		return false;
+	mutex_lock(&umem->umem_mutex);
+	mmu_interval_set_seq(notifier, seq);
+	/* It has no owner before it has pages. */
+	if (umem->npages) {
+		start = max_t(u64, ib_umem_start(umem), range->start);
+		end = min_t(u64, ib_umem_end(umem), range->end);
+		start = round_down(start, BIT_ULL(umem->page_shift));
+		end = round_up(end, BIT_ULL(umem->page_shift));
+		fakernic_odp_take_away(umem->private, umem, start, end);
+		ib_umem_odp_unmap_dma_pages(umem, start, end);
+	}
+	mutex_unlock(&umem->umem_mutex);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops fakernic_odp_notifier_ops = {
+	.invalidate = fakernic_odp_invalidate,
+};
+
+/* Children all of whose pages have been taken away. Caller holds fault_lock. */
+static void fakernic_odp_drop_children(struct fakernic_odp *odp)
+{
+	struct ib_umem_odp *child;
+	unsigned long index;
+
+	xa_for_each(&odp->children, index, child) {
+		if (READ_ONCE(child->npages))
+			continue;
+		xa_erase(&odp->children, index);
+		ib_umem_odp_release(child);
+		odp->child_count--;
+	}
+	odp->child_limit = max_t(u32, FAKERNIC_ODP_CHILDREN_MIN,
+				 2 * odp->child_count);
+}
+
+/* The umem that has a page of the process. Caller holds fault_lock. */
+static struct ib_umem_odp *fakernic_odp_umem(struct fakernic_odp *odp,
+					     u64 address)
+{
+	u64 index = address / FAKERNIC_ODP_CHILD_SIZE;
+	struct ib_umem_odp *child;
+	int ret;
+
+	if (!odp->umem->is_implicit_odp)
+		return odp->umem;
+	child = xa_load(&odp->children, index);
+	if (child)
+		return child;
+	if (odp->child_count >= odp->child_limit)
+		fakernic_odp_drop_children(odp);
+	child = ib_umem_odp_alloc_child(odp->umem,
+					index * FAKERNIC_ODP_CHILD_SIZE,
+					FAKERNIC_ODP_CHILD_SIZE,
+					&fakernic_odp_notifier_ops);
+	if (IS_ERR(child))
+		return child;
+	child->private = odp;
+	ret = xa_err(xa_store(&odp->children, index, child, GFP_KERNEL));
+	if (ret) {
+		ib_umem_odp_release(child);
+		return ERR_PTR(ret);
+	}
+	odp->child_count++;
+	return child;
+}
+
+/*
+ * Has pages mapped for the device and locks umem_mutex. Returns how many, or
+ * an error. Pages are made writable when the region is: what is read today is
+ * written to tomorrow. Unless that is not wanted, or not allowed.
+ */
+static int fakernic_odp_map(struct ib_umem_odp *umem, u64 address, u64 length,
+			    u32 flags)
+{
+	bool fault = !(flags & FAKERNIC_ODP_NO_FAULT);
+	u64 rights = ODP_READ_ALLOWED_BIT;
+	int ret;
+
+	if (flags & FAKERNIC_ODP_WRITE && !umem->umem.writable)
+		return -EPERM;
+	if (umem->umem.writable && !(flags & FAKERNIC_ODP_READ_ONLY))
+		rights |= ODP_WRITE_ALLOWED_BIT;
+	ret = ib_umem_odp_map_dma_and_lock(umem, address, length, rights,
+					   fault);
+	if (ret != -EPERM || flags & FAKERNIC_ODP_WRITE ||
+	    !(rights & ODP_WRITE_ALLOWED_BIT))
+		return ret;
+	return ib_umem_odp_map_dma_and_lock(umem, address, length,
+					    ODP_READ_ALLOWED_BIT, fault);
+}
+
+/* Makes pages of one block present. Caller holds fault_lock. */
+static int fakernic_odp_fault(struct fakernic_odp *odp, u64 address,
+			      u64 length, u32 flags)
+{
+	struct ib_umem_odp *umem = fakernic_odp_umem(odp, address);
+	int count;
+
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	/* Busy: pages are taken away as fast as they come. */
+	do
+		count = fakernic_odp_map(umem, address, length, flags);
+	while (count == -EBUSY && !READ_ONCE(odp->stopping) &&
+	       !fatal_signal_pending(current));
+	if (count < 0)
+		return count;
+	count = fakernic_odp_tell(odp, umem, (address - ib_umem_start(umem)) >>
+				  umem->page_shift, count);
+	mutex_unlock(&umem->umem_mutex);
+	if (count < 0)
+		return count;
+	atomic64_add(count, flags & FAKERNIC_ODP_PREFETCH ? &odp->prefetched :
+							     &odp->faults);
+	return 0;
+}
+
+static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
+				u32 count)
+{
+	if (!count)
+		return;
+	fakernic_dbg(odp->dev, "MR %#x: %u pages at %#llx cannot be had\n",
+		     odp->key, count, address);
+	fakernic_odp_update(odp, address, count, FAKERNIC_PAGES_REFUSED);
+}
+
+/*
+ * The device waits for these pages of one block and must have an answer for
+ * each: what is wrong with one is not the fault of others. Caller holds
+ * fault_lock.
+ */
+static void fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
+				u64 length, u32 flags)
+{
+	u8 shift = odp->umem->page_shift;
+	u64 last = address + (length - 1);
+	u64 page = address >> shift;
+	u32 refused = 0;
+
+	if (!fakernic_odp_fault(odp, address, length, flags))
+		return;
+	for (; page <= last >> shift; page++) {
+		if (READ_ONCE(odp->stopping) || READ_ONCE(odp->dev->dead))
+			return;
+		if (fakernic_odp_fault(odp, page << shift, 1, flags)) {
+			refused++;
+			continue;
+		}
+		fakernic_odp_refuse(odp, (page - refused) << shift, refused);
+		refused = 0;
+	}
+	fakernic_odp_refuse(odp, (page - refused) << shift, refused);
+}
+
+/* A range, block by block. Errors are told of those that nobody waits for. */
+static int fakernic_odp_serve(struct fakernic_odp *odp,
+			      const struct fakernic_odp_range *range)
+{
+	u64 block = (u64)FAKERNIC_ODP_BLOCK_PAGES << odp->umem->page_shift;
+	u64 address = range->first + odp->to_user;
+	u64 left = range->last - range->first;	/* and one more */
+	u64 part;
+	int ret = 0;
+
+	for (;; address += part, left -= part) {
+		part = min(left, block - 1 - (address & (block - 1))) + 1;
+		mutex_lock(&odp->fault_lock);
+		if (range->flags & FAKERNIC_ODP_PREFETCH)
+			ret = fakernic_odp_fault(odp, address, part,
+						 range->flags);
+		else
+			fakernic_odp_answer(odp, address, part, range->flags);
+		mutex_unlock(&odp->fault_lock);
+		if (ret || part > left)
+			return ret;
+		if (READ_ONCE(odp->stopping) || READ_ONCE(odp->dev->dead))
+			return -EIO;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+}
+
+static bool fakernic_odp_next(struct fakernic_odp *odp,
+			      struct fakernic_odp_range *range)
+{
+	bool found;
+
+	spin_lock(&odp->lock);
+	found = odp->wanted_count;
+	if (found) {
+		*range = odp->wanted[0];
+		odp->wanted_count--;
+		memmove(odp->wanted, odp->wanted + 1,
+			odp->wanted_count * sizeof(*range));
+	}
+	spin_unlock(&odp->lock);
+	return found;
+}
+
+static void fakernic_odp_work(struct work_struct *work)
+{
+	struct fakernic_odp *odp =
+		container_of(work, struct fakernic_odp, work);
+	struct fakernic_odp_range range;
+
+	while (fakernic_odp_next(odp, &range))
+		fakernic_odp_serve(odp, &range);
+	fakernic_odp_put(odp);
+}
+
+/* Where a range goes among those that are wanted, or NULL. */
+static struct fakernic_odp_range *
+fakernic_odp_place(struct fakernic_odp *odp,
+		   const struct fakernic_odp_range *range)
+{
+	struct fakernic_odp_range *there;
+	u32 i;
+
+	for (i = 0; i < odp->wanted_count; i++) {
+		there = &odp->wanted[i];
+		if (there->flags == range->flags &&
+		    there->first <= range->last && range->first <= there->last)
+			return there;
+	}
+	if (odp->wanted_count < FAKERNIC_ODP_WANTED_MAX) {
+		there = &odp->wanted[odp->wanted_count++];
+		*there = *range;
+		return there;
+	}
+	for (i = 0; i < odp->wanted_count; i++) {
+		there = &odp->wanted[i];
+		if (there->flags & FAKERNIC_ODP_PREFETCH) {
+			*there = *range;
+			return there;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Leaves a range to the work item. With too much to do, advice is forgotten
+ * first, then requests: after any answer about the region the device asks again
+ * for what it still lacks.
+ */
+static void fakernic_odp_want(struct fakernic_odp *odp,
+			      const struct fakernic_odp_range *range)
+{
+	struct fakernic_odp_range *place;
+
+	spin_lock(&odp->lock);
+	place = fakernic_odp_place(odp, range);
+	if (place) {
+		place->first = min(place->first, range->first);
+		place->last = max(place->last, range->last);
+	}
+	spin_unlock(&odp->lock);
+
+	refcount_inc(&odp->users);
+	/* Pages may take their time; regions need not wait for each other. */
+	if (!queue_work(system_unbound_wq, &odp->work))
+		fakernic_odp_put(odp);
+}
+
+/* False: nothing of it is in the region. */
+static bool fakernic_odp_range_init(const struct fakernic_odp *odp,
+				    struct fakernic_odp_range *range,
+				    u64 address, u64 length, u32 flags)
+{
+	if (!length || address < odp->first || address > odp->last)
+		return false;
+	range->first = address;
+	range->last = address + min(length - 1, odp->last - address);
+	range->flags = flags;
+	return true;
+}
+
+static void fakernic_odp_request(struct fakernic_dev *dev,
+				 const struct fakernic_page_request *request)
+{
+	struct fakernic_odp *odp =
+		fakernic_odp_get(dev, le32_to_cpu(request->key));
+	struct fakernic_odp_range range;
+	u32 flags = 0;
+
+	/* Who waits for a region that is gone learns it from the device. */
+	if (!odp)
+		return;
+	if (le32_to_cpu(request->flags) & FAKERNIC_PAGE_REQUEST_WRITE)
+		flags = FAKERNIC_ODP_WRITE;
+	if (fakernic_odp_range_init(odp, &range, le64_to_cpu(request->address),
+				    le64_to_cpu(request->length), flags))
+		fakernic_odp_want(odp, &range);
+	fakernic_odp_put(odp);
+}
+
+void fakernic_page_request_work(struct work_struct *work)
+{
+	struct fakernic_dev *dev =
+		container_of(work, struct fakernic_dev, page_request_work);
+	struct fakernic_query_page_requests_resp resp;
+	u32 count, i;
+
+	do {
+		if (fakernic_cmd_query_page_requests(dev, &resp))
+			return;
+		count = min_t(u32, le32_to_cpu(resp.count),
+			      FAKERNIC_PAGE_REQUESTS_MAX);
+		for (i = 0; i < count; i++)
+			fakernic_odp_request(dev, &resp.request[i]);
+	} while (count);
+}
+
+static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
+						 u64 start, u64 length,
+						 u64 iova, int access)
+{
+	struct ib_umem_odp *umem;
+
+	if (!start && length == U64_MAX)
+		return iova ? ERR_PTR(-EINVAL) :
+			      ib_umem_odp_alloc_implicit(&dev->ibdev, access);
+	if (length > dev->ibdev.attrs.max_mr_size)
+		return ERR_PTR(-EINVAL);
+	/* The core's arrays would be larger than any allocation may be. */
+	if (length >> PAGE_SHIFT > INT_MAX / sizeof(dma_addr_t) - 2)
+		return ERR_PTR(-ENOMEM);
+	umem = ib_umem_odp_get(&dev->ibdev, start, length, access,
+			       &fakernic_odp_notifier_ops);
+	if (!IS_ERR(umem) && (start ^ iova) & (BIT_ULL(umem->page_shift) - 1)) {
+		ib_umem_odp_release(umem);
+		return ERR_PTR(-EINVAL);
+	}
+	return umem;
+}
+
+/* The region without its key. */
+static struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
+					       u64 length, u64 iova, int access)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	struct fakernic_odp *odp;
+	int ret;
+
+	odp = kzalloc(sizeof(*odp), GFP_KERNEL);
+	if (!odp)
+		return ERR_PTR(-ENOMEM);
+	odp->dev = dev;
+	odp->ibpd = ibpd;
+	odp->first = iova;
+	odp->last = iova + (length - 1);
+	odp->to_user = start - iova;
+	odp->child_limit = FAKERNIC_ODP_CHILDREN_MIN;
+	refcount_set(&odp->users, 1);
+	init_completion(&odp->unused);
+	mutex_init(&odp->fault_lock);
+	xa_init(&odp->children);
+	spin_lock_init(&odp->lock);
+	INIT_WORK(&odp->work, fakernic_odp_work);
+	ret = fakernic_page_table_alloc(dev, &odp->table,
+					FAKERNIC_ODP_BLOCK_PAGES);
+	if (ret)
+		goto err_free;
+	odp->umem = fakernic_odp_get_umem(dev, start, length, iova, access);
+	if (IS_ERR(odp->umem)) {
+		ret = PTR_ERR(odp->umem);
+		fakernic_dbg(dev, "on-demand MR: %#llx, %#llx bytes: %d\n",
+			     start, length, ret);
+		goto err_free_table;
+	}
+	odp->umem->private = odp;
+	/* Children may come when the process has gone. */
+	odp->mm = current->mm;
+	mmgrab(odp->mm);
+	return odp;
+
+err_free_table:
+	fakernic_page_table_free(dev, &odp->table);
+err_free:
+	kfree(odp);
+	return ERR_PTR(ret);
+}
+
+/* The device has forgotten the region. */
+void fakernic_odp_free(struct fakernic_odp *odp)
+{
+	struct ib_umem_odp *child;
+	unsigned long index;
+
+	/* Not there if it has never got a key. */
+	xa_cmpxchg(&odp->dev->odps, odp->key, odp, NULL, 0);
+	xa_for_each(&odp->children, index, child)
+		ib_umem_odp_release(child);
+	xa_destroy(&odp->children);
+	ib_umem_odp_release(odp->umem);
+	mmdrop(odp->mm);
+	fakernic_page_table_free(odp->dev, &odp->table);
+	kfree(odp);
+}
+
+struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length,
+				  u64 iova, int access)
+{
+	struct fakernic_create_mr_req req = {
+		.type = FAKERNIC_MR_ON_DEMAND,
+		.iova = cpu_to_le64(iova),
+		.length = cpu_to_le64(length),
+	};
+	struct fakernic_odp *odp;
+	struct ib_mr *ibmr;
+	int ret;
+
+	if (!length)
+		return ERR_PTR(-EINVAL);
+	odp = fakernic_odp_alloc(ibpd, start, length, iova, access);
+	if (IS_ERR(odp))
+		return ERR_CAST(odp);
+	req.pages.page_shift = odp->umem->page_shift;
+	ibmr = fakernic_make_mr(ibpd, &req, access);
+	if (IS_ERR(ibmr)) {
+		fakernic_odp_free(odp);
+		return ibmr;
+	}
+	ibmr->iova = iova;
+	odp->key = ibmr->lkey;
+	to_fakernic_mr(ibmr)->odp = odp;
+	ret = xa_err(xa_store(&odp->dev->odps, odp->key, odp, GFP_KERNEL));
+	if (ret) {
+		fakernic_dereg_mr(ibmr, NULL);
+		return ERR_PTR(ret);
+	}
+	return ibmr;
+}
+
+/* Returns when nobody uses it any more, and nobody will. */
+void fakernic_odp_stop(struct fakernic_odp *odp)
+{
+	WRITE_ONCE(odp->stopping, true);
+	fakernic_odp_put(odp);
+	wait_for_completion(&odp->unused);
+	/* Its last user may not have returned yet. */
+	cancel_work_sync(&odp->work);
+}
+
+/* It stays, after all. */
+void fakernic_odp_resume(struct fakernic_odp *odp)
+{
+	WRITE_ONCE(odp->stopping, false);
+	reinit_completion(&odp->unused);
+	refcount_set(&odp->users, 1);
+}
+
+/* Where it is in the process' memory. */
+u64 fakernic_odp_start(const struct fakernic_odp *odp)
+{
+	return odp->first + odp->to_user;
+}
+
+/* May this be fetched for that key? On success the caller is a user. */
+static struct fakernic_odp *fakernic_odp_check_sge(struct ib_pd *ibpd,
+						   const struct ib_sge *sge,
+						   u32 flags)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	struct fakernic_odp *odp = fakernic_odp_get(dev, sge->lkey);
+	int ret = 0;
+
+	if (!odp)
+		ret = -ENOENT;
+	else if (odp->ibpd != ibpd)
+		ret = -EPERM;
+	else if (flags & FAKERNIC_ODP_WRITE && !odp->umem->umem.writable)
+		ret = -EPERM;
+	else if (sge->addr < odp->first || sge->addr > odp->last ||
+		 (sge->length && sge->length - 1 > odp->last - sge->addr))
+		ret = -EFAULT;
+	if (!ret)
+		return odp;
+	fakernic_dbg(dev, "prefetch of %#llx, %#x bytes, key %#x: %d\n",
+		     sge->addr, sge->length, sge->lkey, ret);
+	if (odp)
+		fakernic_odp_put(odp);
+	return ERR_PTR(ret);
+}
+
+static int fakernic_odp_prefetch(struct ib_pd *ibpd, const struct ib_sge *sge,
+				 u32 flags, bool wait)
+{
+	struct fakernic_odp *odp = fakernic_odp_check_sge(ibpd, sge, flags);
+	struct fakernic_odp_range range;
+	u64 length = sge->length;
+	int ret = 0;
+
+	if (IS_ERR(odp))
+		return PTR_ERR(odp);
+	if (!wait)
+		length = min(length, FAKERNIC_ODP_ASYNC_MAX);
+	if (fakernic_odp_range_init(odp, &range, sge->addr, length, flags)) {
+		if (wait)
+			ret = fakernic_odp_serve(odp, &range);
+		else
+			fakernic_odp_want(odp, &range);
+	}
+	fakernic_odp_put(odp);
+	/* What faults say is of more kinds than ibv_advise_mr(3) knows. */
+	return ret && ret != -ENOMEM && ret != -EINTR && ret != -EIO ? -EFAULT :
+								       ret;
+}
+
+static int fakernic_odp_advice_flags(enum ib_uverbs_advise_mr_advice advice,
+				     u32 *flags)
+{
+	switch (advice) {
+	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH:
+		*flags = FAKERNIC_ODP_PREFETCH | FAKERNIC_ODP_READ_ONLY;
+		return 0;
+	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE:
+		*flags = FAKERNIC_ODP_PREFETCH | FAKERNIC_ODP_WRITE;
+		return 0;
+	case IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT:
+		*flags = FAKERNIC_ODP_PREFETCH | FAKERNIC_ODP_NO_FAULT;
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static int fakernic_advise_mr(struct ib_pd *ibpd,
+		       enum ib_uverbs_advise_mr_advice advice, u32 advise_flags,
+		       struct ib_sge *sg_list, u32 num_sge,
+		       struct uverbs_attr_bundle *attrs)
+{
+	bool wait = advise_flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
+	struct fakernic_odp *odp;
+	u32 flags, i;
+	int ret;
+
+	ret = fakernic_odp_advice_flags(advice, &flags);
+	if (ret)
+		return ret;
+	/* All of it, or nothing. */
+	for (i = 0; i < num_sge; i++) {
+		odp = fakernic_odp_check_sge(ibpd, &sg_list[i], flags);
+		if (IS_ERR(odp))
+			return PTR_ERR(odp);
+		fakernic_odp_put(odp);
+	}
+	for (i = 0; i < num_sge && !ret; i++)
+		ret = fakernic_odp_prefetch(ibpd, &sg_list[i], flags, wait);
+	return ret;
+}
+
+/* "rdma statistic show mr". */
+static int fakernic_fill_stat_mr(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	struct fakernic_odp *odp = to_fakernic_mr(ibmr)->odp;
+	struct nlattr *nest;
+
+	if (!odp)
+		return 0;
+	nest = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	if (!nest)
+		return -EMSGSIZE;
+	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults",
+					 atomic64_read(&odp->faults)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
+					 atomic64_read(&odp->invalidations)) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch",
+					 atomic64_read(&odp->prefetched))) {
+		nla_nest_cancel(msg, nest);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, nest);
+	return 0;
+}
+
+const struct ib_device_ops fakernic_odp_ops = {
+	.advise_mr = fakernic_advise_mr,
+	.fill_stat_mr_entry = fakernic_fill_stat_mr,
+};
