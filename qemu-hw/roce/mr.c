@@ -752,6 +752,7 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
         return true;
     }
     if (!mr_translate(mr, address, 8, &dma, &piece)) {
+        /* Not reached: who asks for it has found the page there. */
         return false;
     }
     /* Where addresses count from 0 an aligned one need not be so in memory,

@@ -44,6 +44,7 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
     }
     if (limits->max_odp_chunks > 0 && ops->page_request &&
         !roce_mr_table_on_demand(r->mrs, limits->max_odp_chunks)) {
+        /* Not reached by tests: out of memory. */
         roce_free(r);
         return NULL;
     }
