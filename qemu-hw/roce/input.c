@@ -147,6 +147,7 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
     const RoceOpcodeInfo *info;
     RocePacket packet;
     RoceQp *qp;
+    bool group;
 
     switch (roce_wire_decode(frame, len, &packet, &drop)) {
     case ROCE_DECODE_NOT_ROCE:
@@ -164,8 +165,16 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
         break;
     }
     info = roce_opcode_info(packet.opcode);
-    if (roce_gid_is_multicast(packet.dgid)) {
-        r->stats[FAKERNIC_STAT_RX_ROCE]++;
+    group = roce_gid_is_multicast(packet.dgid);
+    if (!group && roce_path_gid_find(r, &packet) < 0) {
+        return ROCE_INPUT_ETHERNET;
+    }
+    r->stats[FAKERNIC_STAT_RX_ROCE]++;
+    roce_trace(r, ROCE_TRACE_RX, packet.dest_qpn, packet.psn, packet.opcode);
+    if (roce_congestion_marked(&packet)) {
+        r->stats[FAKERNIC_STAT_RX_ECN_MARKED]++;
+    }
+    if (group) {
         if (info->service != ROCE_SERVICE_UD) {
             roce_drop(r, FAKERNIC_STAT_DROP_OPCODE, packet.dest_qpn,
                       packet.psn);
@@ -175,14 +184,6 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
             roce_input_multicast(r, now, &packet, info);
         }
         return ROCE_INPUT_TAKEN;
-    }
-    if (roce_path_gid_find(r, &packet) < 0) {
-        return ROCE_INPUT_ETHERNET;
-    }
-    r->stats[FAKERNIC_STAT_RX_ROCE]++;
-    roce_trace(r, ROCE_TRACE_RX, packet.dest_qpn, packet.psn, packet.opcode);
-    if (roce_congestion_marked(&packet)) {
-        r->stats[FAKERNIC_STAT_RX_ECN_MARKED]++;
     }
     qp = roce_qp_find(r, packet.dest_qpn);
     if (!qp) {

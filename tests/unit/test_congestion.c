@@ -178,6 +178,29 @@ static void marked_datagram_is_answered(void)
     pair_free(&p);
 }
 
+/* Counted as any other. Who sent it to a group is not told: every member would. */
+static void marked_datagrams_to_groups_are_counted(void)
+{
+    static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 1, 2, 3 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    p.b.qpn = datagram_qp(&p.b);
+    CHECK_EQ(roce_mcast_attach(p.b.r, group, p.b.qpn), FAKERNIC_CMD_OK);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, 7);
+    packet.traffic_class = 8 | CE;
+    packet.deth.qkey = 5;
+    packet.dest_qpn = FAKERNIC_QPN_MULTICAST;
+    memcpy(packet.dgid, group, 16);
+    pair_inject(&p, &p.b, &packet, "x", 1);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ROCE), 1);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 1);
+    CHECK(!pair_take(&p, &p.b, buf, &packet));
+    pair_free(&p);
+}
+
 static void cnps_are_judged_like_requests(void)
 {
     static const uint8_t zeros[16];
@@ -405,6 +428,7 @@ static const Test tests[] = {
     TEST(only_ce_is_a_mark),
     TEST(no_cnp_for_strangers_and_cnps),
     TEST(marked_datagram_is_answered),
+    TEST(marked_datagrams_to_groups_are_counted),
     TEST(cnps_are_judged_like_requests),
     TEST(failed_qp_sends_no_cnp),
     TEST(first_cnp_halves_the_rate),
