@@ -118,6 +118,7 @@ typedef struct RoceResponder {
     uint32_t res_pi;            /* resources taken, free running */
     uint32_t res_pending;
     bool pages_awaited;         /* by the oldest answer */
+    uint8_t faults;             /* of the expected packet, so far */
 } RoceResponder;
 
 /* When the next frame may go. */

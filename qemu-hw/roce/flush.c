@@ -220,6 +220,7 @@ static void roce_responder_forget(RoceQp *qp)
     qp->rs.res_pi = 0;
     qp->rs.res_pending = 0;
     qp->rs.pages_awaited = false;
+    qp->rs.faults = 0;
     for (i = 0; i < qp->rs.ring_size; i++) {
         qp->rs.ring[i].valid = false;
         qp->rs.ring[i].pending = false;

@@ -10,7 +10,8 @@
 /* Verdict about a request packet. */
 typedef enum RoceVerdict {
     ROCE_VERDICT_DONE,
-    ROCE_VERDICT_WAIT,          /* no receive posted, or no page there */
+    ROCE_VERDICT_WAIT,          /* no receive posted */
+    ROCE_VERDICT_FAULT,         /* a page is not there */
     ROCE_VERDICT_FAILED,        /* the QP fails; all is said and done */
 } RoceVerdict;
 
@@ -60,7 +61,7 @@ static RoceVerdict roce_responder_access(Roce *r, RoceTime now, RoceQp *qp,
                                          uint16_t vendor_err)
 {
     if (vendor_err == ROCE_VENDOR_FAULT) {
-        return ROCE_VERDICT_WAIT;
+        return ROCE_VERDICT_FAULT;
     }
     if (qp->init.type == FAKERNIC_QP_UC) {
         roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
@@ -153,7 +154,7 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
                                  rx->wr.sge_count, offset, packet->payload,
                                  packet->payload_len, r->ops, r->host);
         if (error == ROCE_VENDOR_FAULT) {
-            return ROCE_VERDICT_WAIT;
+            return ROCE_VERDICT_FAULT;
         }
         if (error) {
             return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_OPERATION,
@@ -596,6 +597,30 @@ static void roce_responder_advance(Roce *r, RoceQp *qp,
         roce_response_ack(r, qp, packet->psn);
     }
     rs->nak_sent = false;
+    rs->faults = 0;
+}
+
+/* Waits that the peer is told to make grow up to 40.96 ms (IBTA table 45). */
+#define ROCE_FAULT_TIMER_MAX 24
+
+/*
+ * The attribute is the least wait that may be asked for (IBTA 9.7.5.2.8). How
+ * long the host takes to bring a page nobody knows, and the peer's tries may be
+ * few: each that fails doubles the wait, which is what two steps of the table do.
+ */
+static uint8_t roce_responder_fault_timer(RoceQp *qp)
+{
+    uint8_t least = qp->attr.min_rnr_timer;
+    uint8_t timer = least + 2 * qp->rs.faults;
+
+    if (least == 0 || least >= ROCE_FAULT_TIMER_MAX) {
+        return least;           /* 0 is the longest of all */
+    }
+    if (timer >= ROCE_FAULT_TIMER_MAX) {
+        return ROCE_FAULT_TIMER_MAX;
+    }
+    qp->rs.faults++;
+    return timer;
 }
 
 static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
@@ -630,6 +655,11 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
         roce_response_nak(r, qp, ROCE_AETH_RNR | qp->attr.min_rnr_timer,
                           rs->epsn);
         break;
+    case ROCE_VERDICT_FAULT:
+        roce_response_nak(r, qp,
+                          ROCE_AETH_RNR | roce_responder_fault_timer(qp),
+                          rs->epsn);
+        break;
     case ROCE_VERDICT_FAILED:
         break;
     }
@@ -658,10 +688,12 @@ static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
     if (!first && rs->message == ROCE_MESSAGE_NONE) {
         rs->message = ROCE_MESSAGE_SKIP;
     }
-    if (rs->message != ROCE_MESSAGE_SKIP &&
-        roce_responder_execute(r, now, qp, packet, info) ==
-        ROCE_VERDICT_WAIT) {
-        rs->message = ROCE_MESSAGE_SKIP;
+    if (rs->message != ROCE_MESSAGE_SKIP) {
+        RoceVerdict verdict = roce_responder_execute(r, now, qp, packet, info);
+
+        if (verdict == ROCE_VERDICT_WAIT || verdict == ROCE_VERDICT_FAULT) {
+            rs->message = ROCE_MESSAGE_SKIP;
+        }
     }
     if (rs->message == ROCE_MESSAGE_SKIP) {
         roce_drop(r, FAKERNIC_STAT_DROP_UC, qp->qpn, packet->psn);

@@ -498,6 +498,57 @@ static void receives_wait_for_their_pages(void)
     }
 }
 
+/* A peer with few tries waits longer each time, so that they last. */
+static void waits_grow_while_a_page_is_missing(void)
+{
+    /* Table 45 from the attribute on, every second entry, in us. */
+    static const unsigned waits[] = { 640, 1280, 2560, 5120, 10240, 20480,
+                                      40960, 40960 };
+    static const uint8_t fixed[] = { 0, 24, 25, 31 };
+    static const unsigned fixed_waits[] = { 655360, 40960, 61440, 491520 };
+    RoceSendWr wr;
+    unsigned i, k;
+    RoceQp *qp;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    qp = roce_qp_find(p.a.r, p.a.qpn);
+    qp->attr.rnr_retry = qp->sq.rnr_left = 7;
+    qp = roce_qp_find(p.b.r, p.b.qpn);
+    odp_region(&p.b);
+    for (k = 0; k < 2; k++) {
+        wr = odp_wr(&p, 1, FAKERNIC_SQ_RDMA_WRITE, k * PAGE, 8);
+        wr.sge[0].lkey = p.a.key;
+        wr.sge[0].address = PAIR_MEMORY;
+        wr.rdma.rkey = p.b.key;
+        pair_send(&p, &p.a, &wr);
+        for (i = 0; i < TEST_COUNT(waits); i++) {
+            pair_run(&p);
+            CHECK_EQ(roce_deadline(p.a.r), p.now + waits[i] * 1000ull);
+            p.now = roce_deadline(p.a.r);
+            roce_tick(p.a.r, p.now);
+        }
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK),
+                 (k + 1) * TEST_COUNT(waits));
+        CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE + k * PAGE, 1), 0);
+        /* The next packet that finds no page begins anew. */
+        pair_run_until(&p, p.now + LATE);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    }
+    wr.rdma.remote_address = BASE + 2 * PAGE;
+    pair_send(&p, &p.a, &wr);
+    for (i = 0; i < TEST_COUNT(fixed); i++) {
+        qp->attr.min_rnr_timer = fixed[i];
+        for (k = 0; k < 2; k++) {
+            pair_run(&p);
+            CHECK_EQ(roce_deadline(p.a.r), p.now + fixed_waits[i] * 1000ull);
+            p.now = roce_deadline(p.a.r);
+            roce_tick(p.a.r, p.now);
+        }
+    }
+    pair_free(&p);
+}
+
 /* All that a peer may do with memory that is not there; atomics once. */
 static void requests_wait_for_their_pages(void)
 {
@@ -885,6 +936,7 @@ static const Test tests[] = {
     TEST(waiting_sends_may_fail),
     TEST(waiting_qps_change_their_state),
     TEST(receives_wait_for_their_pages),
+    TEST(waits_grow_while_a_page_is_missing),
     TEST(requests_wait_for_their_pages),
     TEST(answer_waits_in_the_middle),
     TEST(refused_pages_are_an_access_error),
