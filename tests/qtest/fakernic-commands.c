@@ -86,7 +86,15 @@ static void test_cmd_feature_not_taken(void)
         FAKERNIC_CMD_CREATE_SRQ, FAKERNIC_CMD_MODIFY_SRQ, FAKERNIC_CMD_CREATE_MW,
         FAKERNIC_CMD_ALLOC_XRCD, FAKERNIC_CMD_DEALLOC_XRCD,
         FAKERNIC_CMD_RESIZE_CQ, FAKERNIC_CMD_MODIFY_CQ, FAKERNIC_CMD_REREG_MR,
-        FAKERNIC_CMD_ATTACH_MCAST,
+        FAKERNIC_CMD_ATTACH_MCAST, FAKERNIC_CMD_CREATE_FLOW,
+        FAKERNIC_CMD_CREATE_COUNTER, FAKERNIC_CMD_QUERY_PAGE_REQUESTS,
+        FAKERNIC_CMD_UPDATE_PAGES,
+    };
+    struct fakernic_create_mr_req mr = {
+        .length = LE64(4096),
+        .pages.page_shift = FAKERNIC_PAGE_SHIFT,
+        .access = LE32(FAKERNIC_ACCESS_ON_DEMAND),
+        .type = FAKERNIC_MR_ON_DEMAND,
     };
     Machine m;
     Nic n;
@@ -101,6 +109,7 @@ static void test_cmd_feature_not_taken(void)
     for (unsigned i = 0; i < ARRAY_SIZE(opcodes); i++) {
         assert_status(cmd(&n, opcodes[i], NULL, 0, NULL, 0), UNSUPPORTED);
     }
+    assert_status(CMD(&n, CREATE_MR, mr), UNSUPPORTED);
     machine_stop(&m);
 }
 
@@ -146,6 +155,8 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_DETACH_MCAST, 24, { 20, 23 } },
         { FAKERNIC_CMD_CREATE_FLOW, 144, { 12, 15, 75, 79, 139, 143 } },
         { FAKERNIC_CMD_DESTROY_FLOW, 8, { 4, 7 } },
+        { FAKERNIC_CMD_QUERY_PAGE_REQUESTS, 0 },
+        { FAKERNIC_CMD_UPDATE_PAGES, 32 },
         { FAKERNIC_CMD_CREATE_COUNTER, 0 },
         { FAKERNIC_CMD_DESTROY_COUNTER, 8, { 4, 7 } },
         { FAKERNIC_CMD_SET_QP_COUNTER, 8 },

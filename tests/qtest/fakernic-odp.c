@@ -228,10 +228,73 @@ static void test_odp_list(void)
     machine_stop(&m);
 }
 
+/* A host that does not answer gets rid of who waits all the same. */
+static void test_odp_teardown(void)
+{
+    Machine m;
+    Nic n;
+
+    start(&m, &n);
+    for (unsigned life = 0; life < 3; life++) {
+        Setup s;
+        Qp a, b;
+        struct fakernic_query_page_requests_resp resp;
+        struct fakernic_create_mr_req mr;
+        struct fakernic_update_pages_req req;
+        struct fakernic_cqe cqe;
+        struct fakernic_eqe eqe;
+        uint32_t key;
+        Wqe wqe;
+
+        nic_bringup(&n);
+        g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
+        setup(&n, &s);
+        rc_pair(&n, &s, &a, &b);
+        mr = odp_req(&s);
+        key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+        /* Life 2: the other side waits, in the middle of an answer. */
+        wqe = wqe_rdma(&s, life == 2 ? FAKERNIC_SQ_RDMA_READ
+                                     : FAKERNIC_SQ_RDMA_WRITE, 0, 0, 8192);
+        if (life == 2) {
+            req = odp_update(&s, key, 0, 1, FAKERNIC_PAGES_PRESENT);
+            assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+            wqe.rdma.rdma.remote_address = LE64(ODP_BASE);
+            wqe.rdma.rdma.rkey = LE32(key);
+        } else {
+            wqe.rdma.sge[0].address = LE64(ODP_BASE);
+            wqe.rdma.sge[0].lkey = LE32(key);
+        }
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+        if (life == 0) {
+            nic_reset(&n);
+            qtest_clock_step(m.qts, 10000000000);
+            g_assert_false(eq_poll(&n, &s.async, &eqe));
+            continue;
+        }
+        assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP,
+                             life == 2 ? b.qpn : a.qpn), OK);
+        g_assert_cmpuint(odp_query(&n, &resp), ==, 1);
+        g_assert_cmphex(le32_to_cpu(resp.request[0].key), ==, key);
+        req = odp_update(&s, key, 0, 2, FAKERNIC_PAGES_PRESENT);
+        assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+        if (life == 1) {
+            g_assert_false(cq_poll(&n, &s.cq, &cqe));
+        } else {
+            cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+                      FAKERNIC_WC_RETRY_EXC_ERR);
+        }
+        nic_reset(&n);
+    }
+    machine_stop(&m);
+}
+
 const FakernicTest fakernic_odp_tests[] = {
     { "odp/mr", test_odp_mr },
     { "odp/update", test_odp_update },
     { "odp/traffic", test_odp_traffic },
     { "odp/list", test_odp_list },
+    { "odp/teardown", test_odp_teardown },
     { NULL }
 };
