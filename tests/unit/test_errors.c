@@ -481,6 +481,151 @@ static void answer_without_a_place(void)
     pair_free(&p);
 }
 
+/* ---- both ends of a failed connection --------------------------------------------- */
+
+typedef enum ErrorsEnd {
+    NOBODY_ANSWERS, SEQUENCE_NAKS, NO_RECEIVE, RECEIVE_TOO_SMALL,
+    RECEIVE_BAD_KEY, BAD_RKEY, BAD_RIGHTS,
+} ErrorsEnd;
+
+/* Fails the connection in one way; two requests are posted, the first fails. */
+static void errors_fail(Pair *p, ErrorsEnd end)
+{
+    bool write = end == BAD_RKEY || end == BAD_RIGHTS;
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, 1,
+                                 write ? FAKERNIC_SQ_RDMA_WRITE
+                                       : FAKERNIC_SQ_SEND, 0, 600);
+    RoceQpAttr attr = { .access_flags = 0 };
+    RocePacket packet;
+    unsigned i;
+
+    if (end == RECEIVE_BAD_KEY) {
+        RoceRecvWr recv = {
+            .tag = 3, .sge_count = 1, .sge = { pair_sge(&p->b, 0, 600) },
+        };
+
+        recv.sge[0].lkey ^= 1;
+        pair_post_recv(&p->b, &recv);
+    } else if (end != NO_RECEIVE) {
+        pair_recv(&p->b, 3, 0, end == RECEIVE_TOO_SMALL ? 599 : 600);
+    }
+    if (end != NO_RECEIVE) {
+        pair_recv(&p->b, 4, 0, 600);
+    }
+    if (end == BAD_RIGHTS) {
+        CHECK_EQ(pair_modify(&p->b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS, &attr),
+                 0);
+    }
+    wr.rdma.rkey ^= end == BAD_RKEY;
+    p->a.mute = end == NOBODY_ANSWERS || end == SEQUENCE_NAKS;
+    pair_send(p, &p->a, &wr);
+    wr.index = 2;
+    pair_send(p, &p->a, &wr);
+    for (i = 0; end == SEQUENCE_NAKS && i < 4; i++) {
+        pair_run(p);
+        packet = pair_packet(&p->b, &p->a, ROCE_BTH_ACK, PAIR_PSN);
+        packet.aeth.syndrome = ROCE_AETH_NAK | ROCE_NAK_SEQUENCE;
+        pair_inject(p, &p->a, &packet, NULL, 0);
+    }
+    pair_run_until(p, 10000000000);
+}
+
+/* The first of two receives was at fault, or an event tells, or all is well. */
+static void errors_responder(Pair *p, uint8_t recv_status,
+                             uint16_t recv_vendor_err, uint8_t event)
+{
+    const RoceCompletion *c = p->b.host->completions;
+
+    if (recv_status == FAKERNIC_WC_SUCCESS && event == FAKERNIC_EVENT_NONE) {
+        CHECK_EQ(p->b.host->completion_count, 0);
+        CHECK_EQ(p->b.host->event_count, 0);
+        CHECK_EQ(pair_state(&p->b), FAKERNIC_QPS_RTS);
+        return;
+    }
+    CHECK_EQ(pair_state(&p->b), FAKERNIC_QPS_ERR);
+    REQUIRE(p->b.host->completion_count == 2);
+    CHECK_EQ(c[0].status, event ? FAKERNIC_WC_WR_FLUSH_ERR : recv_status);
+    CHECK_EQ(c[0].vendor_err, event ? FAKERNIC_VENDOR_FLUSHED
+                                    : recv_vendor_err);
+    CHECK_EQ(c[1].wqe_index, 4);
+    CHECK_EQ(c[1].status, FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK_EQ(c[1].vendor_err, FAKERNIC_VENDOR_FLUSHED);
+    CHECK_EQ(p->b.host->event_count, event ? 1 : 0);
+    if (event) {
+        CHECK_EQ(p->b.host->events[0].type, event);
+    }
+}
+
+/* IBTA 9.9.2, 9.9.3, 11.6.2: what each end is told, and what each counts. */
+static void both_ends_are_told(void)
+{
+    static const struct {
+        ErrorsEnd end;
+        uint8_t status;         /* of the request */
+        uint16_t vendor_err;
+        uint8_t recv_status;    /* of the receive that was at fault */
+        uint16_t recv_vendor_err;
+        uint8_t event;          /* at a responder without one */
+        uint8_t stat_a, count_a, stat_b, count_b;
+    } cases[] = {
+        { NOBODY_ANSWERS, FAKERNIC_WC_RETRY_EXC_ERR,
+          FAKERNIC_VENDOR_RETRY_EXCEEDED, .stat_a = FAKERNIC_STAT_TIMEOUTS,
+          .count_a = 4, .stat_b = FAKERNIC_STAT_TX_SEQ_NAK },
+        { SEQUENCE_NAKS, FAKERNIC_WC_RETRY_EXC_ERR,
+          FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED,
+          .stat_a = FAKERNIC_STAT_RX_SEQ_NAK, .count_a = 4,
+          .stat_b = FAKERNIC_STAT_TX_SEQ_NAK },
+        { NO_RECEIVE, FAKERNIC_WC_RNR_RETRY_EXC_ERR,
+          FAKERNIC_VENDOR_RNR_RETRY_EXCEEDED,
+          .stat_a = FAKERNIC_STAT_RNR_RETRY_EXCEEDED, .count_a = 1,
+          .stat_b = FAKERNIC_STAT_TX_RNR_NAK, .count_b = 4 },
+        { RECEIVE_TOO_SMALL, FAKERNIC_WC_REM_INV_REQ_ERR,
+          FAKERNIC_VENDOR_NAK_INVALID_REQUEST, FAKERNIC_WC_LOC_LEN_ERR,
+          FAKERNIC_VENDOR_RQ_TOO_SMALL,
+          .stat_a = FAKERNIC_STAT_RX_NAK_INVALID_REQUEST, .count_a = 1,
+          .stat_b = FAKERNIC_STAT_TX_NAK_INVALID_REQUEST, .count_b = 1 },
+        { RECEIVE_BAD_KEY, FAKERNIC_WC_REM_OP_ERR,
+          FAKERNIC_VENDOR_NAK_REMOTE_OPERATION, FAKERNIC_WC_LOC_PROT_ERR,
+          FAKERNIC_VENDOR_KEY_TAG,
+          .stat_a = FAKERNIC_STAT_RX_NAK_REMOTE_OPERATION, .count_a = 1,
+          .stat_b = FAKERNIC_STAT_TX_NAK_REMOTE_OPERATION, .count_b = 1 },
+        { BAD_RKEY, FAKERNIC_WC_REM_ACCESS_ERR,
+          FAKERNIC_VENDOR_NAK_REMOTE_ACCESS,
+          .event = FAKERNIC_EVENT_QP_ACCESS_ERROR,
+          .stat_a = FAKERNIC_STAT_RX_NAK_REMOTE_ACCESS, .count_a = 1,
+          .stat_b = FAKERNIC_STAT_TX_NAK_REMOTE_ACCESS, .count_b = 1 },
+        { BAD_RIGHTS, FAKERNIC_WC_REM_INV_REQ_ERR,
+          FAKERNIC_VENDOR_NAK_INVALID_REQUEST,
+          .event = FAKERNIC_EVENT_QP_REQUEST_ERROR,
+          .stat_a = FAKERNIC_STAT_RX_NAK_INVALID_REQUEST, .count_a = 1,
+          .stat_b = FAKERNIC_STAT_TX_NAK_INVALID_REQUEST, .count_b = 1 },
+    };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(cases); i++) {
+        const RoceCompletion *c;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        errors_fail(&p, cases[i].end);
+        c = p.a.host->completions;
+        REQUIRE(p.a.host->completion_count == 2);
+        CHECK_EQ(c[0].wqe_index, 1);
+        CHECK_EQ(c[0].status, cases[i].status);
+        CHECK_EQ(c[0].vendor_err, cases[i].vendor_err);
+        CHECK_EQ(c[1].wqe_index, 2);
+        CHECK_EQ(c[1].status, FAKERNIC_WC_WR_FLUSH_ERR);
+        CHECK_EQ(c[1].vendor_err, FAKERNIC_VENDOR_FLUSHED);
+        CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+        CHECK_EQ(p.a.host->event_count, 0);
+        CHECK_EQ(pair_stat(&p.a, cases[i].stat_a), cases[i].count_a);
+        CHECK_EQ(pair_stat(&p.b, cases[i].stat_b), cases[i].count_b);
+        errors_responder(&p, cases[i].recv_status, cases[i].recv_vendor_err,
+                         cases[i].event);
+        pair_free(&p);
+    }
+}
+
 static const Test tests[] = {
     TEST(refused_datagrams_and_frames),
     TEST(refused_requests),
@@ -493,6 +638,7 @@ static const Test tests[] = {
     TEST(uc_loses_bad_messages),
     TEST(impossible_answers),
     TEST(answer_without_a_place),
+    TEST(both_ends_are_told),
 };
 
 TEST_MAIN(tests)
