@@ -187,7 +187,7 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
     uint32_t ack = roce_psn_sub(rs->epsn, 1);
     uint32_t i;
 
-    if (rs->owed != ROCE_OWED_NOTHING) {
+    if (rs->owed != ROCE_OWED_NOTHING && rs->owed != ROCE_OWED_ACK) {
         return;
     }
     for (i = rs->res_pi - count; i != rs->res_pi; i++) {
@@ -200,7 +200,10 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
             break;
         }
     }
-    roce_response_ack(r, qp, ack);
+    /* An ACK that is owed already may be for a duplicate before that READ. */
+    if (rs->owed == ROCE_OWED_NOTHING || roce_psn_before(rs->owed_psn, ack)) {
+        roce_response_ack(r, qp, ack);
+    }
 }
 
 void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
