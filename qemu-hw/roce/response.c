@@ -393,7 +393,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
         len = roce_response_answer(r, now, qp, res, &packet, buf);
-        if (rs->pages_awaited) {
+        if (len == 0 && rs->pages_awaited) {
             return 0;
         }
     }
