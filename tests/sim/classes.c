@@ -52,6 +52,23 @@ static void draw_shape(SimOptions *o, Rng *r)
     o->timeout = 18;
 }
 
+/* Pages come when they are asked for; not so late that a READ times out. */
+void class_paging(SimOptions *o, Rng *r)
+{
+    uint32_t timeout_us = 4u << o->timeout;
+
+    o->odp_pct = rng_range(r, 20, 100);
+    o->implicit_pct = rng_pct(r, 50) ? rng_range(r, 10, 100) : 0;
+    o->odp_wait_us = rng_range(r, 0, rng_pct(r, 30) ? 2000 : 100);
+    if (o->odp_wait_us > timeout_us / 3) {
+        o->odp_wait_us = timeout_us / 3;
+    }
+    o->odp_churn = rng_pct(r, 70) ? rng_range(r, 1, 60) : 0;
+    o->odp_chunks = rng_pct(r, 30) ? 8 * o->conns + rng_range(r, 8, 16)
+                                   : 0;
+    o->odp_list = rng_pct(r, 30) ? rng_range(r, 1, 4) : 0;
+}
+
 /* Switches mark, and QPs slow down. */
 static void draw_congested(SimOptions *o, Rng *r)
 {
@@ -286,6 +303,23 @@ static void draw_mixed(SimOptions *o, Rng *r)
     }
 }
 
+static void draw_paged(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    if (rng_pct(r, 50)) {
+        draw_faults(o, r);
+    }
+    if (rng_pct(r, 20)) {
+        draw_rnr(o, r);
+    }
+    if (rng_pct(r, 20)) {
+        o->uc_pct = rng_range(r, 0, 50);
+        o->datagrams = rng_range(r, 1, 20);
+    }
+    o->error_pct = rng_pct(r, 20) ? 50 : 0;
+    class_paging(o, r);
+}
+
 static void draw_hostile(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -323,5 +357,6 @@ const SimClass sim_classes[] = {
     { "migration", draw_migration },
     { "mixed", draw_mixed },
     { "hostile", draw_hostile },
+    { "paged", draw_paged },
 };
 const unsigned sim_class_count = sizeof(sim_classes) / sizeof(sim_classes[0]);

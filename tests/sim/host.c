@@ -8,7 +8,21 @@
 
 #include "sim.h"
 
+#define ODP_CHUNKS 4096u                /* more than a history needs */
+
 /* ---- RoceHostOps: work requests ------------------------------------------ */
+
+/*
+ * Where 'length' bytes reach out of a region, by one; out of a piece of all
+ * addresses only what is on another page is not there.
+ */
+static uint64_t host_beyond(const SimMr *mr, uint64_t length)
+{
+    uint64_t end = mr->iova + mr->length;
+
+    return mr->implicit ? ((end - 1) | ((1ull << mr->page_shift) - 1)) + 1
+                        : end - length + 1;
+}
 
 static RoceSge host_sge(const SimSge *s, bool beyond)
 {
@@ -22,7 +36,7 @@ static RoceSge host_sge(const SimSge *s, bool beyond)
     sge.address = s->mr->iova + s->offset;
     sge.lkey = s->mr->key;
     if (beyond) {
-        sge.address = s->mr->iova + s->mr->length - s->length + 1;
+        sge.address = host_beyond(s->mr, s->length);
     }
     return sge;
 }
@@ -62,6 +76,8 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
         mr = qp->zone_ro;
     } else if (s->error == SIM_ERR_RKEY_PD) {
         mr = qp->zone_pd;
+    } else if (s->error == SIM_ERR_PAGES) {
+        mr = qp->zone_gone;
     }
     *address = mr->iova + s->zone_offset;
     *rkey = mr->key;
@@ -74,9 +90,7 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     } else if (s->error == SIM_ERR_RKEY_TAG) {
         *rkey = mr->key ^ 0x40;
     } else if (s->error == SIM_ERR_BOUNDS) {
-        uint64_t length = s->length ? s->length : 1;
-
-        *address = mr->iova + mr->length - length + 1;
+        *address = host_beyond(mr, s->length ? s->length : 1);
     } else if (s->error == SIM_ERR_ALIGN) {
         *address += 4;
     }
@@ -219,6 +233,9 @@ static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     host_build_send(qp, qp->fetched, wr);
     world_log(h->world, h->number, LOG_FETCH_SEND, qpn, qp->fetched,
               qp->send[qp->fetched].length, wr->opcode, wr->flags);
+    if (qp->peer) {
+        qp->send[qp->fetched].fetched_at = qp->peer->host->page_changes;
+    }
     qp->fetched++;
     return ROCE_FETCH_OK;
 }
@@ -336,6 +353,7 @@ static const RoceHostOps host_ops = {
     .next_recv = host_next_recv,
     .recv_count = host_recv_count,
     .xrc_srq = host_xrc_srq,
+    .page_request = host_page_request,
     .complete = host_complete,
     .event = host_event,
     .trace = host_trace,
@@ -380,6 +398,10 @@ Host *host_new(World *w, unsigned number)
                           .link_kbps = w->options.rate_mbps * 1000 };
     Host *h = calloc(1, sizeof(*h));
 
+    if (w->options.odp_pct) {
+        limits.max_odp_chunks = w->options.odp_chunks ? w->options.odp_chunks
+                                                      : ODP_CHUNKS;
+    }
     h->world = w;
     h->number = number;
     host_memory_open(h);

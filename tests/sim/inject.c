@@ -367,6 +367,12 @@ void inject_event(World *w, const SimEvent *ev)
     case EV_RESUME:
         change_pause(w, &w->qp[ev->a], ev->kind == EV_PAUSE);
         break;
+    case EV_PAGES:
+        paging_answer(w->host[ev->host], ev->a);
+        break;
+    case EV_PAGER:
+        paging_churn(w->host[ev->host]);
+        break;
     default:
         break;
     }
@@ -427,6 +433,7 @@ void inject_next_life(World *w)
             schedule_sends(w, i);
         }
     }
+    paging_schedule(w);
 }
 
 void inject_schedule(World *w)
@@ -435,4 +442,5 @@ void inject_schedule(World *w)
     schedule_posts(w);
     schedule_injections(w);
     schedule_pauses(w);
+    paging_schedule(w);
 }

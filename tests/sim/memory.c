@@ -6,15 +6,15 @@
  * expects there, and which bytes it cannot know. Regions are made of pages in
  * random order with unused pages between them, so that a byte written to the
  * wrong place changes something that nobody expects to change. Every DMA
- * outside of memory is a failure; inside of [dma_fail_lo, dma_fail_hi) it fails
- * on command.
+ * outside of what is registered at that moment, or beyond the rights to it, is a
+ * failure; inside of [dma_fail_lo, dma_fail_hi) it fails on command.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-#define SMALL_PAGE 4096u
+#define POISON 0xdb
 #define HOST_IMAGE ((size_t)SIM_BLOCKS * SIM_BLOCK)
 
 /* Images are reused from world to world: one world exists at a time. */
@@ -60,10 +60,10 @@ static uint64_t host_small_page(Host *h)
         for (unsigned block = 0; block < 2; block++) {
             uint64_t base = host_block_new(h);
 
-            for (unsigned i = 0; i < SIM_BLOCK / SMALL_PAGE; i++) {
+            for (unsigned i = 0; i < SIM_BLOCK / SIM_PAGE; i++) {
                 if (i % 5) {
                     h->small_page[h->small_page_count++] =
-                        base + i * SMALL_PAGE;
+                        base + i * SIM_PAGE;
                 }
             }
         }
@@ -78,23 +78,81 @@ static uint64_t host_small_page(Host *h)
     return h->small_page[--h->small_page_count];
 }
 
-SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
+static SimMr *mr_new(Host *h, uint32_t access, uint32_t pdn)
 {
-    World *w = h->world;
     SimMr *mr = &h->mr[h->mr_count++];
-    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pdn = pdn,
-                        .access = access, .length = length };
-    int status;
 
     if (h->mr_count >= SIM_MRS) {
-        world_fail(w, "the simulator's region table is full");
+        world_fail(h->world, "the simulator's region table is full");
         h->mr_count--;
     }
     mr->host = h;
     mr->pdn = pdn;
     mr->access = access;
+    mr->alive = true;
+    return mr;
+}
+
+/* Registers a region with the engine; its pages are listed, or come later. */
+static void mr_register(SimMr *mr)
+{
+    World *w = mr->host->world;
+    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pdn = mr->pdn,
+                        .access = mr->access, .length = mr->length,
+                        .iova = mr->iova, .page_shift = mr->page_shift };
+    int status;
+
+    init.tag = (uint8_t)rng_next(&w->rng);
+    if (mr->on_demand) {
+        init.type = FAKERNIC_MR_ON_DEMAND;
+        init.access |= FAKERNIC_ACCESS_ON_DEMAND;
+    } else {
+        init.page_count = mr->page_count;
+        init.pages = malloc(mr->page_count * sizeof(uint64_t));
+        memcpy(init.pages, mr->pages, mr->page_count * sizeof(uint64_t));
+    }
+    status = roce_mr_create(mr->host->roce, &init, &mr->key);
+    if (status != FAKERNIC_CMD_OK) {
+        free(init.pages);
+        world_fail(w, "roce_mr_create: %d", status);
+    } else if ((mr->key & 0xff) != init.tag || mr->key < 256) {
+        world_fail(w, "roce_mr_create returned key %08x for tag %02x",
+                   mr->key, init.tag);
+    }
+}
+
+/* All addresses there are, for these rights in this PD: one per host. */
+static SimMr *mr_implicit(Host *h, uint32_t access, uint32_t pdn)
+{
+    SimMr *mr;
+
+    for (uint32_t i = 0; i < h->mr_count; i++) {
+        mr = &h->mr[i];
+        if (mr->on_demand && mr->length == UINT64_MAX && mr->pdn == pdn &&
+            mr->access == access) {
+            return mr;
+        }
+    }
+    mr = mr_new(h, access, pdn);
+    mr->on_demand = true;
+    mr->length = UINT64_MAX;
+    mr->page_shift = 12;
+    mr_register(mr);
+    return mr;
+}
+
+static SimMr *mr_choose(Host *h, uint64_t length, uint32_t access,
+                        uint32_t pdn, bool on_demand)
+{
+    World *w = h->world;
+    SimMr *whole = on_demand && rng_pct(&w->rng, w->options.implicit_pct)
+                   ? mr_implicit(h, access, pdn) : NULL;
+    SimMr *mr = mr_new(h, access, pdn);
+
+    mr->on_demand = on_demand;
+    mr->implicit = whole;
     mr->length = length;
-    mr->page_shift = rng_pct(&w->rng, 25) ? 16 : 12;
+    mr->page_shift = !whole && rng_pct(&w->rng, 25) ? 16 : 12;
     mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
     mr->page_count = (uint32_t)(((mr->iova & ((1u << mr->page_shift) - 1)) +
                                  length - 1) >> mr->page_shift) + 1;
@@ -104,21 +162,33 @@ SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
                        (mr->page_shift == 16 ? host_block_new(h)
                                              : host_small_page(h));
     }
-    init.tag = (uint8_t)rng_next(&w->rng);
-    init.page_shift = mr->page_shift;
-    init.iova = mr->iova;
-    init.page_count = mr->page_count;
-    init.pages = malloc(mr->page_count * sizeof(uint64_t));
-    memcpy(init.pages, mr->pages, mr->page_count * sizeof(uint64_t));
-    status = roce_mr_create(h->roce, &init, &mr->key);
-    if (status != FAKERNIC_CMD_OK) {
-        free(init.pages);
-        world_fail(w, "roce_mr_create: %d", status);
-    } else if ((mr->key & 0xff) != init.tag || mr->key < 256) {
-        world_fail(w, "roce_mr_create returned key %08x for tag %02x",
-                   mr->key, init.tag);
+    if (whole) {
+        mr->key = whole->key;
+    } else {
+        mr_register(mr);
     }
-    mr->alive = true;
+    if (on_demand) {
+        mr->changed = world_alloc(w, mr->page_count * sizeof(uint64_t));
+    } else {
+        mr_rights(mr);
+    }
+    return mr;
+}
+
+SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
+{
+    /* There are no windows on regions with on-demand paging. */
+    bool on_demand = !(access & FAKERNIC_ACCESS_MW_BIND) &&
+                     rng_pct(&h->world->rng, h->world->options.odp_pct);
+
+    return mr_choose(h, length, access, pdn, on_demand);
+}
+
+SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access)
+{
+    SimMr *mr = mr_choose(h, length, access, SIM_PD, true);
+
+    mr->refused = true;
     return mr;
 }
 
@@ -153,6 +223,7 @@ SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access)
         mr->pages[i] = SIM_DMA_BASE(base->host->number) +
                        host_small_page(base->host);
     }
+    mr_rights(mr);
     return mr;
 }
 
@@ -191,13 +262,22 @@ SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
 
 void host_mr_destroy(SimMr *mr)
 {
-    int status = mr->window ? roce_mw_destroy(mr->host->roce, mr->key)
-                            : roce_mr_destroy(mr->host->roce, mr->key);
+    int status = FAKERNIC_CMD_OK;
 
+    mr->alive = false;
+    if (mr->implicit) {
+        paging_take_back(mr);
+    } else if (mr->window) {
+        status = roce_mw_destroy(mr->host->roce, mr->key);
+    } else {
+        status = roce_mr_destroy(mr->host->roce, mr->key);
+    }
     if (status != FAKERNIC_CMD_OK) {
         world_fail(mr->host->world, "roce_mr_destroy: %d", status);
     }
-    mr->alive = false;
+    for (uint32_t i = 0; i < mr->page_count; i++) {
+        mr_page_rights(mr, i, SIM_NO_RIGHTS);
+    }
 }
 
 /* Finds the image offset of a region's byte, and how many follow it there. */
@@ -249,6 +329,63 @@ void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
     }
 }
 
+void mr_page_rights(const SimMr *mr, uint32_t page, SimRights rights)
+{
+    uint64_t at = (mr->pages[page] - SIM_DMA_BASE(mr->host->number)) /
+                  SIM_PAGE;
+
+    memset(mr->host->rights + at, (int)rights, (1u << mr->page_shift) /
+                                               SIM_PAGE);
+}
+
+SimRights mr_page_has(const SimMr *mr, uint32_t page)
+{
+    uint64_t at = mr->pages[page] - SIM_DMA_BASE(mr->host->number);
+
+    return (SimRights)mr->host->rights[at / SIM_PAGE];
+}
+
+void mr_rights(const SimMr *mr)
+{
+    for (uint32_t i = 0; i < mr->page_count; i++) {
+        mr_page_rights(mr, i, mr->access & FAKERNIC_ACCESS_LOCAL_WRITE
+                              ? SIM_WRITABLE : SIM_READABLE);
+    }
+}
+
+/* A page nobody has used for a while, or a new one; the old one retires. */
+static uint64_t page_exchange(Host *h, uint64_t old, bool small)
+{
+    SimRetired *retired = &h->retired[!small];
+    uint64_t page;
+
+    if (retired->count == SIM_PAGE_REQUESTS) {
+        page = retired->page[retired->first];
+        retired->page[retired->first] = old;
+        retired->first = (retired->first + 1) % SIM_PAGE_REQUESTS;
+        return page;
+    }
+    retired->page[retired->count++] = old;
+    return small ? host_small_page(h) : host_block_new(h);
+}
+
+void mr_move_page(SimMr *mr, uint32_t page)
+{
+    Host *h = mr->host;
+    uint8_t *images[] = { h->memory, h->expected, h->unknown };
+    uint64_t old = mr->pages[page] - SIM_DMA_BASE(h->number);
+    uint64_t to = page_exchange(h, old, mr->page_shift == 12);
+
+    for (unsigned i = 0; i < 3; i++) {
+        memcpy(images[i] + to, images[i] + old, 1u << mr->page_shift);
+        memset(images[i] + old, i < 2 ? POISON : 0, 1u << mr->page_shift);
+    }
+    memcpy(h->rights + to / SIM_PAGE, h->rights + old / SIM_PAGE,
+           (1u << mr->page_shift) / SIM_PAGE);
+    mr_page_rights(mr, page, SIM_NO_RIGHTS);
+    mr->pages[page] = SIM_DMA_BASE(h->number) + to;
+}
+
 void mr_shadow(SimMr *mr)
 {
     mr->shadow = world_alloc(mr->host->world, mr->length);
@@ -257,7 +394,8 @@ void mr_shadow(SimMr *mr)
 
 /* ---- RoceHostOps: memory ------------------------------------------------- */
 
-static uint8_t *host_dma(Host *h, uint64_t address, size_t len)
+static uint8_t *host_dma(Host *h, uint64_t address, size_t len,
+                         SimRights wanted)
 {
     uint64_t base = SIM_DMA_BASE(h->number);
     uint64_t size = (uint64_t)h->block_count * SIM_BLOCK;
@@ -268,6 +406,16 @@ static uint8_t *host_dma(Host *h, uint64_t address, size_t len)
                    "of memory", h->number, len, (unsigned long long)address);
         return NULL;
     }
+    for (uint64_t at = (address - base) / SIM_PAGE;
+         at <= (address - base + len - 1) / SIM_PAGE; at++) {
+        if (h->rights[at] < wanted) {
+            world_fail(h->world, "host %u: DMA %s %zu bytes at %llx, where it "
+                       "has no right to", h->number,
+                       wanted == SIM_WRITABLE ? "writes" : "reads", len,
+                       (unsigned long long)address);
+            return NULL;
+        }
+    }
     if (address < h->dma_fail_hi && address + len > h->dma_fail_lo) {
         return NULL;
     }
@@ -276,7 +424,7 @@ static uint8_t *host_dma(Host *h, uint64_t address, size_t len)
 
 bool host_dma_read(void *host, uint64_t address, void *buf, size_t len)
 {
-    uint8_t *p = host_dma(host, address, len);
+    uint8_t *p = host_dma(host, address, len, SIM_READABLE);
 
     if (p) {
         memcpy(buf, p, len);
@@ -287,7 +435,7 @@ bool host_dma_read(void *host, uint64_t address, void *buf, size_t len)
 bool host_dma_write(void *host, uint64_t address, const void *buf,
                            size_t len)
 {
-    uint8_t *p = host_dma(host, address, len);
+    uint8_t *p = host_dma(host, address, len, SIM_WRITABLE);
 
     if (p) {
         memcpy(p, buf, len);
@@ -298,7 +446,7 @@ bool host_dma_write(void *host, uint64_t address, const void *buf,
 /* As a device does it: with the engine's arithmetic, which program.c checks. */
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
-    uint8_t *p = host_dma(host, address, 8);
+    uint8_t *p = host_dma(host, address, 8, SIM_WRITABLE);
     uint64_t value;
 
     if (!p) {
@@ -331,7 +479,7 @@ bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset)
 bool host_dma_flush(void *host, uint64_t address, uint64_t len,
                     bool persistent)
 {
-    if (!host_dma(host, address, len)) {
+    if (!host_dma(host, address, len, SIM_READABLE)) {
         return false;
     }
     model_flush(host, address, len, persistent);

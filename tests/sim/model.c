@@ -22,9 +22,10 @@
 
 /* ---- what may happen ----------------------------------------------------- */
 
+/* An answer without a place is lost as well. */
 static bool link_may_lose(const World *w)
 {
-    return w->link.faults || w->options.harsh;
+    return w->link.faults || w->options.harsh || w->options.odp_pct;
 }
 
 /* Is there, by now, a reason for this connection to end in an error? */
@@ -44,7 +45,7 @@ bool model_may_break(const SimQp *qp)
 bool model_may_drop(const World *w)
 {
     return w->link.faults || w->options.ud_no_recv_pct ||
-           w->options.late_recv_pct;
+           w->options.late_recv_pct || w->options.odp_pct;
 }
 
 /* UC loses messages with packets, receives, or rights that are missing. */
@@ -77,6 +78,7 @@ static uint32_t planned_status(SimError e)
     case SIM_ERR_BOUNDS:
     case SIM_ERR_ACCESS:
     case SIM_ERR_INVALIDATED:
+    case SIM_ERR_PAGES:
         return BIT(FAKERNIC_WC_REM_ACCESS_ERR);
     case SIM_ERR_ALIGN:         /* the requester may see it first */
         return BIT(FAKERNIC_WC_REM_INV_REQ_ERR) |
@@ -87,10 +89,12 @@ static uint32_t planned_status(SimError e)
     case SIM_ERR_LKEY:
     case SIM_ERR_LBOUNDS:
     case SIM_ERR_STALE:
+    case SIM_ERR_LPAGES:
         return BIT(FAKERNIC_WC_LOC_PROT_ERR);
     case SIM_ERR_FORMAT:
         return BIT(FAKERNIC_WC_LOC_QP_OP_ERR);
     case SIM_ERR_RECV_LKEY:
+    case SIM_ERR_RECV_PAGES:
         return BIT(FAKERNIC_WC_REM_OP_ERR);
     default:
         return BIT(FAKERNIC_WC_SUCCESS);
@@ -340,42 +344,63 @@ static uint64_t flush_length(const SimSend *s)
     return s->flush & FAKERNIC_FLUSH_LEVEL_MR ? s->zone->length : s->length;
 }
 
-/*
- * The oldest FLUSH that covers this and has not had it. What is flushed must be
- * there: all that was written before, in program order (IBTA A19.4).
- */
+/* Does a FLUSH wait for these bytes? With pages that are not there it may not
+ * have had all of them: it takes what comes. */
+static bool flush_covers(const SimSend *s, uint64_t offset, uint64_t len,
+                         const SimMr *zone, bool persistent)
+{
+    uint64_t from = s->flush & FAKERNIC_FLUSH_LEVEL_MR ? 0 : s->zone_offset;
+
+    return s->opcode == FAKERNIC_SQ_FLUSH && s->zone == zone &&
+           (s->flushed < flush_length(s) || zone->on_demand) &&
+           offset >= from && offset + len <= from + flush_length(s) &&
+           persistent == !!(s->flush & FAKERNIC_FLUSH_PERSISTENT);
+}
+
+/* What is flushed must be there: all that was written before, in program order
+ * (IBTA A19.4). */
+static void check_flushed(SimQp *qp, uint32_t index, uint64_t offset,
+                          uint64_t len)
+{
+    const SimSend *s = &qp->send[index];
+    uint8_t is;
+
+    for (uint64_t k = 0; !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) && k < len;
+         k++) {
+        mr_get(s->zone, qp->peer->host->memory, offset + k, &is, 1);
+        if (is != s->data[offset + k - s->zone_offset] &&
+            !qp->world->options.hostile_ppm) {
+            world_fail(qp->world, "QP %u: FLUSH %u before byte %u of the "
+                       "zone was written", qp->qpn, index,
+                       (uint32_t)(offset + k));
+            return;
+        }
+    }
+}
+
+/* The oldest FLUSH that covers this has it; any that does, if pages may have
+ * been missing: then it takes one alone to tell what has to be there. */
 static bool flush_meets(SimQp *qp, uint64_t offset, uint64_t len,
                         const SimMr *zone, bool persistent)
 {
-    uint8_t *is = qp->world->scratch[0];
+    uint32_t met = 0, oldest = 0;
 
     for (uint32_t i = qp->executed; i < qp->fetched; i++) {
-        SimSend *s = &qp->send[i];
-        uint64_t from = s->flush & FAKERNIC_FLUSH_LEVEL_MR ? 0
-                                                           : s->zone_offset;
-
-        if (s->opcode != FAKERNIC_SQ_FLUSH || s->zone != zone ||
-            s->flushed >= flush_length(s) || offset < from ||
-            offset + len > from + flush_length(s) ||
-            persistent != !!(s->flush & FAKERNIC_FLUSH_PERSISTENT)) {
+        if (!flush_covers(&qp->send[i], offset, len, zone, persistent)) {
             continue;
         }
-        s->flushed += len;
-        for (uint64_t k = 0; !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) && k < len;
-             k++) {
-            uint32_t at = (uint32_t)(offset + k);
-
-            mr_get(zone, qp->peer->host->memory, at, is, 1);
-            if (*is != s->data[at - s->zone_offset] &&
-                !qp->world->options.hostile_ppm) {
-                world_fail(qp->world, "QP %u: FLUSH %u before byte %u of the "
-                           "zone was written", qp->qpn, i, at);
-                return true;
-            }
+        qp->send[i].flushed += len;
+        if (met++ == 0) {
+            oldest = i;
         }
-        return true;
+        if (!zone->on_demand) {
+            break;
+        }
     }
-    return false;
+    if (met == 1) {
+        check_flushed(qp, oldest, offset, len);
+    }
+    return met > 0;
 }
 
 void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent)
@@ -407,10 +432,14 @@ static void check_flush(SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
 
-    if (s->flushed < flush_length(s)) {
+    uint64_t owed = s->zone->on_demand
+                    ? paging_constant(s->zone, s->zone_offset, s->length,
+                                      s->fetched_at) : flush_length(s);
+
+    if (s->flushed < owed) {
         world_fail(qp->world, "QP %u: FLUSH %u is done, %llu of %llu bytes are "
                    "flushed", qp->qpn, index, (unsigned long long)s->flushed,
-                   (unsigned long long)flush_length(s));
+                   (unsigned long long)owed);
     }
 }
 

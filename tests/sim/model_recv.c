@@ -52,6 +52,14 @@ static void recv_unknown(const SimRecv *r)
     }
 }
 
+/* A longer datagram may have been there before, and met an absent page. */
+static void recv_leftovers(const World *w, const SimRecv *r)
+{
+    if (w->options.odp_pct) {
+        recv_unknown(r);
+    }
+}
+
 static bool recv_matches(const SimSend *s, const RoceCompletion *c)
 {
     bool write = opcode_is_write(s->opcode);
@@ -295,6 +303,7 @@ static void model_recv_datagram(SimQp *qp, const SimRecv *r,
         return;
     }
     *copies += *copies < 255;
+    recv_leftovers(w, r);
     expect_recv(qp, r, 0, buf, c->byte_count);
 }
 
@@ -322,6 +331,7 @@ static void model_recv_raw(SimQp *qp, const SimRecv *r,
         return;
     }
     *copies += *copies < 255;
+    recv_leftovers(w, r);
     expect_recv(qp, r, 0, buf, c->byte_count);
 }
 
@@ -352,8 +362,12 @@ static uint32_t recv_statuses(const SimQp *qp)
 
         if (e == SIM_ERR_RECV_SMALL) {
             set |= BIT(FAKERNIC_WC_LOC_LEN_ERR);
-        } else if (e == SIM_ERR_RECV_LKEY) {
+        } else if (e == SIM_ERR_RECV_LKEY || e == SIM_ERR_RECV_PAGES) {
             set |= BIT(FAKERNIC_WC_LOC_PROT_ERR);
+        } else if (e == SIM_ERR_PAGES ||
+                   (e == SIM_ERR_BOUNDS && qp->world->options.odp_pct)) {
+            /* WRITE with immediate: it had a receive when it met the page. */
+            set |= BIT(FAKERNIC_WC_LOC_ACCESS_ERR);
         }
     }
     return set;
@@ -374,6 +388,9 @@ static void recv_failed(SimQp *qp, SimRecv *r, const RoceCompletion *c)
          (qp->received < qp->peer->message_count &&
           (uint32_t)qp->peer->message[qp->received] < qp->peer->fetched))) {
         recv_unknown(r);
+    }
+    if (!qp->conn) {
+        recv_leftovers(qp->world, r);
     }
     qp->rq_failed = true;
 }

@@ -35,7 +35,10 @@
     /* when things happen */ \
     X(post_gap_us, 20) X(late_recv_pct, 0) X(late_recv_us, 500) \
     X(ud_no_recv_pct, 0) X(pause_pct, 0) X(inject_pct, 0) X(reborn_pct, 0) \
-    X(migrate_pct, 0)
+    X(migrate_pct, 0) \
+    /* regions with on-demand paging; zero limits: none that matter */ \
+    X(odp_pct, 0) X(implicit_pct, 0) X(odp_wait_us, 20) X(odp_chunks, 0) \
+    X(odp_list, 0) X(odp_churn, 0)
 
 typedef struct SimOptions {
 #define SIM_OPTION_FIELD(name, value) uint32_t name;
@@ -48,6 +51,8 @@ typedef struct SimClass {
     const char *name;
     void (*draw)(SimOptions *o, Rng *r);
 } SimClass;
+/* Draws the options of on-demand paging, behind the others. */
+void class_paging(SimOptions *o, Rng *r);
 extern const SimClass sim_classes[];
 extern const unsigned sim_class_count;
 

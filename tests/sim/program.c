@@ -207,6 +207,10 @@ static void build_one_sided(World *w, SimQp *qp, SimSend *s)
         s->flush = (uint8_t)(rng_range(&w->rng, 1, 3) |
                              (rng_pct(&w->rng, 20) ? FAKERNIC_FLUSH_LEVEL_MR
                                                    : 0));
+        /* What may be a whole address space is not flushed at once. */
+        if (s->zone->on_demand) {
+            s->flush &= (uint8_t)~FAKERNIC_FLUSH_LEVEL_MR;
+        }
     }
     if (opcode_is_read(s->opcode) || s->opcode == FAKERNIC_SQ_FLUSH) {
         memcpy(s->data, s->zone->shadow + s->zone_offset, s->length);

@@ -21,8 +21,9 @@ typedef struct Scenario {
 } Scenario;
 #define S(name) { #name, name }
 
-/* scenarios_link.c, scenarios_queue.c, scenarios_path.c; ends with NULL. */
-extern const Scenario scenarios_link[], scenarios_queue[], scenarios_path[];
+/* scenarios_link.c and so on; each ends with NULL. */
+extern const Scenario scenarios_link[], scenarios_queue[], scenarios_path[],
+                      scenarios_paging[];
 
 extern World *w;                /* the current scenario's */
 extern SimQp *a, *b;

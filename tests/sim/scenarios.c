@@ -144,7 +144,7 @@ static bool run_scenario(const Scenario *scenario, const char *program)
 int main(int argc, char **argv)
 {
     const Scenario *lists[] = { scenarios_link, scenarios_queue,
-                                scenarios_path };
+                                scenarios_path, scenarios_paging };
     unsigned number = 0, failed = 0;
 
     if (argc > 2 && strcmp(argv[2], "--verbose") == 0) {
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         printf("not ok 1 - sim: a required capability is missing\n1..1\n");
         return 1;
     }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (const Scenario *s = lists[i]; s->name; s++) {
             bool ok;
 

@@ -333,6 +333,33 @@ static void old_duplicate_after_completion(void)
     CHECK(STAT(1, DUPLICATES) >= 1);
 }
 
+/* The responder is not to send while WRITE, READ, and WRITE come again: it
+ * owes the ACK of the last one all the same, not of the first one alone. */
+static bool all_came_again(World *world)
+{
+    (void)world;
+    return STAT(1, DUPLICATES) == 3;
+}
+
+static void ack_of_the_last_duplicate(void)
+{
+    open_world(NULL);
+    add(FAKERNIC_SQ_RDMA_WRITE, 10);
+    add(FAKERNIC_SQ_RDMA_READ, 10);
+    add(FAKERNIC_SQ_RDMA_WRITE, 10);
+    w->script.cut[1] = true;
+    post_all();
+    world_run(w, 500 * US, never_stop);
+    w->script.cut[1] = false;
+    w->host[1]->tx_scheduled = true;
+    world_run(w, 100 * MS, all_came_again);
+    CHECK(STAT(1, DUPLICATES) == 3);
+    world_schedule(w, w->now + US, EV_TX, 1);
+    world_history(w);
+    CHECK(succeeded() == 3);
+    CHECK(STAT(0, TIMEOUTS) == 1);
+}
+
 /* ---- the list ------------------------------------------------------------ */
 
 const Scenario scenarios_link[] = {
@@ -366,5 +393,6 @@ const Scenario scenarios_link[] = {
     S(atomics_and_reads_one_at_a_time),
     S(first_overtaken),
     S(old_duplicate_after_completion),
+    S(ack_of_the_last_duplicate),
     { NULL, NULL },
 };

@@ -99,6 +99,8 @@ bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
 
 void host_memory_open(Host *h);
 SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn);
+/* The same, whose pages the host will refuse. */
+SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access);
 /* A FAST_REG key, and what one REG_MR makes of it (with a new tag). */
 SimMr *host_fast_mr_new(Host *h, uint32_t pages);
 SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access);
@@ -123,6 +125,30 @@ bool host_dma_flush(void *host, uint64_t address, uint64_t len,
                     bool persistent);
 /* Where in a region a DMA address is; false: elsewhere. */
 bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset);
+/* What the engine may do to one page of a region, to all of them. */
+void mr_page_rights(const SimMr *mr, uint32_t page, SimRights rights);
+SimRights mr_page_has(const SimMr *mr, uint32_t page);
+void mr_rights(const SimMr *mr);
+/* Moves a page elsewhere; what was there is overwritten. */
+void mr_move_page(SimMr *mr, uint32_t page);
+
+/* ---- paging.c ------------------------------------------------------------ */
+
+void host_page_request(void *host, uint32_t key, uint64_t address,
+                       uint64_t length, bool write);
+void paging_answer(Host *h, uint32_t request);
+/* All pages of a region are absent from now on. */
+void paging_take_back(SimMr *mr);
+/* The same, and what they hold is elsewhere. */
+void paging_move(SimMr *mr);
+/* The same, and they do not come back. */
+void paging_refuse(SimMr *mr);
+/* Something a host does with its pages without being asked. */
+void paging_churn(Host *h);
+void paging_schedule(World *w);
+/* Bytes of a range that were there all the time since a FLUSH was fetched. */
+uint64_t paging_constant(const SimMr *mr, uint64_t offset, uint64_t length,
+                         uint64_t since);
 
 /* ---- host.c -------------------------------------------------------------- */
 

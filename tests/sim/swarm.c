@@ -89,6 +89,11 @@ static void history_options(const SwarmArgs *a, const SimClass *class,
     rng_seed(&r, mixed);
     options_default(o);
     class->draw(o, &r);
+    /* By another generator: without these, a history is what it was. */
+    rng_seed(&r, mixed ^ 0x0dd9a9edull);
+    if (!o->odp_pct && rng_pct(&r, 25)) {
+        class_paging(o, &r);
+    }
     for (unsigned i = 0; i < a->set_count; i++) {
         if (!options_set(o, a->set[i])) {
             fprintf(stderr, "swarm: no option %s\n", a->set[i]);
@@ -186,14 +191,31 @@ static unsigned run_class(const SwarmArgs *a, const SimClass *class,
     return !ok;
 }
 
-/* Lines "CLASS SEED"; # begins a comment. */
+/* "CLASS SEED [OPTION=VALUE]...": true if it went well. */
+static bool run_seed(const SwarmArgs *a, char *line)
+{
+    SwarmArgs one = *a;
+    const char *name = strtok(line, " \n"), *seed = strtok(NULL, " \n");
+    const char *word;
+    uint64_t digest, done = 0;
+
+    if (!name || !seed || !strtoull(seed, NULL, 0)) {
+        fprintf(stderr, "swarm: bad line in %s: %s\n", a->seeds_file, line);
+        exit(2);
+    }
+    while ((word = strtok(NULL, " \n")) && one.set_count < 32) {
+        one.set[one.set_count++] = word;
+    }
+    return run_history(&one, find_class(name), strtoull(seed, NULL, 0),
+                       &digest, &done);
+}
+
+/* A line a history; # begins a comment. */
 static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
 {
     FILE *file = fopen(a->seeds_file, "r");
-    uint64_t digest, done = 0;
     unsigned failed = 0, run = 0;
-    char line[128], name[32];
-    unsigned long long seed;
+    char line[256];
 
     if (!file) {
         perror(a->seeds_file);
@@ -203,11 +225,7 @@ static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
         if (line[0] == '#' || line[0] == '\n') {
             continue;
         }
-        if (sscanf(line, "%31s %llu", name, &seed) != 2) {
-            fprintf(stderr, "swarm: bad line in %s: %s", a->seeds_file, line);
-            exit(2);
-        }
-        failed += !run_history(a, find_class(name), seed, &digest, &done);
+        failed += !run_seed(a, line);
         run++;
     }
     fclose(file);

@@ -17,6 +17,9 @@
 #define SIM_MRS 512
 #define SIM_BLOCK 65536u                /* unit of guest memory */
 #define SIM_BLOCKS 2048u                /* most of them per host */
+#define SIM_PAGE 4096u
+#define SIM_PAGES (SIM_BLOCKS * (SIM_BLOCK / SIM_PAGE))
+#define SIM_PAGE_REQUESTS 64u           /* on the list of a host */
 #define SIM_DMA_BASE(h) (((uint64_t)(h) + 1) << 36)
 #define SIM_LOG 4096u                   /* log entries kept, power of two */
 #define SIM_GRH 40u
@@ -79,7 +82,13 @@ typedef struct SimMr {
     bool alive;
     bool window;
     uint32_t page_count;
-    uint64_t *pages;            /* DMA addresses */
+    uint64_t *pages;            /* DMA addresses; what they hold is here even
+                                 * when the engine may not touch it */
+    bool on_demand;
+    bool refused;               /* the host does not give its pages */
+    struct SimMr *implicit;     /* part of that one, and of its key */
+    uint64_t *changed;          /* by page: Host.page_changes when it came or
+                                 * went */
     uint8_t *shadow;            /* as the programs so far leave it */
 } SimMr;
 
@@ -107,6 +116,9 @@ typedef enum SimError {
     SIM_ERR_RECV_SMALL,         /* the peer's receive is too small */
     SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
     SIM_ERR_XRC_SRQ,            /* an SRQ that does not exist */
+    SIM_ERR_PAGES,              /* the remote host refuses the pages */
+    SIM_ERR_LPAGES,             /* the own host refuses the last SGE's */
+    SIM_ERR_RECV_PAGES,         /* the pages of the peer's receive */
     SIM_ERR_STALE,              /* a local key that was invalidated */
     SIM_ERR_INVALIDATED,        /* a remote key that was invalidated */
     SIM_ERR_QKEY,               /* datagram that nobody may receive */
@@ -136,6 +148,7 @@ typedef struct SimSend {
     uint64_t operand, compare, mask, compare_mask;      /* atomics */
     uint8_t flush;              /* FAKERNIC_FLUSH_* */
     uint64_t flushed;           /* bytes the host was told to flush for it */
+    uint64_t fetched_at;        /* FLUSH: page_changes of that host */
     SimRq *xrc;                 /* XRC: the SRQ it names */
     uint8_t *data;              /* message; READ: snapshot in program order */
     uint64_t original;          /* atomics: value before, in program order */
@@ -230,6 +243,7 @@ struct SimQp {
     SimMr *zone_xrc;            /* the same for the other XRC SRQ */
     SimMr *zone_ro;             /* the same without rights, another PD */
     SimMr *zone_pd;
+    SimMr *zone_gone;           /* the same, its pages refused */
     SimMr *target;              /* one-sided requests go there for now */
     SimMr *fast;                /* FAST_REG key, used from time to time */
     SimMr *lease;               /* its present registration */
@@ -268,6 +282,22 @@ struct SimConn {
 
 /* ---- host ---------------------------------------------------------------- */
 
+/* What an engine may do to a page of memory at this moment. */
+typedef enum SimRights { SIM_NO_RIGHTS, SIM_READABLE, SIM_WRITABLE } SimRights;
+
+typedef struct SimPageRequest {
+    bool pending;
+    bool write;
+    uint32_t key;
+    uint64_t address, length;
+} SimPageRequest;
+
+/* Pages that the host has taken another one for, the oldest first. */
+typedef struct SimRetired {
+    uint64_t page[SIM_PAGE_REQUESTS];
+    uint32_t first, count;
+} SimRetired;
+
 struct Host {
     World *world;
     unsigned number;
@@ -279,11 +309,16 @@ struct Host {
     uint8_t *memory;            /* what the guest has */
     uint8_t *expected;          /* what the model says it has */
     uint8_t *unknown;           /* 1: the model does not know this byte */
+    uint8_t rights[SIM_PAGES];  /* SimRights */
     uint32_t block_count;
     uint64_t small_page[64];    /* 4 KiB pages of opened blocks, shuffled */
     uint32_t small_page_count;
     SimMr mr[SIM_MRS];
     uint32_t mr_count;
+    SimPageRequest request[SIM_PAGE_REQUESTS];
+    SimRetired retired[2];      /* of 4 KiB, of 64 KiB */
+    uint64_t page_changes;
+    SimMr *gone;                /* its pages are refused */
     SimMr *source;              /* never written: what messages are made of */
     SimRq *xrc[2];
     SimMr *counter;             /* the word all QPs add to */
@@ -339,6 +374,7 @@ typedef enum SimLogKind {
     LOG_TRUNCATED, LOG_DELAYED, LOG_POST_SEND, LOG_POST_RECV, LOG_FETCH_SEND,
     LOG_FETCH_RECV, LOG_FORGED, LOG_MARKED, LOG_FLAP, LOG_MIGRATE,
     LOG_COMPLETE, LOG_EVENT, LOG_INJECT, LOG_TICK, LOG_MODIFY,
+    LOG_WANTED, LOG_PAGES, LOG_MOVED,
 } SimLogKind;
 
 typedef struct SimLogEntry {
@@ -357,6 +393,8 @@ typedef enum SimEventKind {
     EV_RECONNECT,               /* RESET in mid-flight, and a new life */
     EV_PAUSE,                   /* SQD, and back */
     EV_RESUME,
+    EV_PAGES,                   /* a host answers a page request */
+    EV_PAGER,                   /* a host does as it likes with pages */
 } SimEventKind;
 
 typedef struct SimEvent {

@@ -25,7 +25,8 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
         return one_sided && !(s->flush & FAKERNIC_FLUSH_LEVEL_MR) &&
                s->length && !s->shared &&
                !opcode_is_atomic(s->opcode) &&
-               s->opcode != FAKERNIC_SQ_ATOMIC_WRITE;
+               s->opcode != FAKERNIC_SQ_ATOMIC_WRITE &&
+               !(s->opcode == FAKERNIC_SQ_FLUSH && s->zone->implicit);
     case SIM_ERR_ALIGN:
         return opcode_is_atomic(s->opcode) && !s->shared;
     case SIM_ERR_XRC_SRQ:
@@ -41,6 +42,14 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
     case SIM_ERR_RECV_LKEY:
         return opcode_is_send(s->opcode) && s->length &&
                !qp->peer->rq->srqn;
+    /* FLUSH is content with the pages there are. */
+    case SIM_ERR_PAGES:
+        return one_sided && s->length && !s->shared &&
+               s->opcode != FAKERNIC_SQ_FLUSH;
+    case SIM_ERR_LPAGES:
+        return workload_error_fits(qp, s, SIM_ERR_LKEY);
+    case SIM_ERR_RECV_PAGES:
+        return workload_error_fits(qp, s, SIM_ERR_RECV_LKEY);
     default:
         return false;
     }
@@ -52,11 +61,13 @@ static void plan_error(World *w, SimConn *conn)
 
     for (unsigned tries = 0; tries < 20 && qp->send_count; tries++) {
         uint32_t i = rng_below(&w->rng, qp->send_count);
-        SimError e = (SimError)rng_range(&w->rng, 1, SIM_ERR_XRC_SRQ);
+        SimError e = (SimError)rng_range(&w->rng, 1, w->options.odp_pct
+                                         ? SIM_ERR_RECV_PAGES
+                                         : SIM_ERR_XRC_SRQ);
         SimSend *s = &qp->send[i];
 
         bool local = e == SIM_ERR_LKEY || e == SIM_ERR_LBOUNDS ||
-                     e == SIM_ERR_FORMAT;
+                     e == SIM_ERR_FORMAT || e == SIM_ERR_LPAGES;
 
         /* UC tells nobody what goes wrong on the other side. */
         if (!workload_error_fits(qp, s, e) ||
@@ -68,6 +79,9 @@ static void plan_error(World *w, SimConn *conn)
         qp->peer->planned_responder = !local;
         if (e == SIM_ERR_LKEY) {
             s->sge[s->sge_count - 1].mr = NULL;
+        } else if (e == SIM_ERR_LPAGES) {
+            s->sge[s->sge_count - 1].mr = qp->host->gone;
+            s->sge[s->sge_count - 1].offset = 0;
         }
         return;
     }
@@ -109,6 +123,11 @@ static void build_recvs(World *w, SimQp *qp)
         if (s->error == SIM_ERR_RECV_LKEY) {
             for (unsigned i = 0; i < r->sge_count; i++) {
                 r->sge[i].mr = NULL;
+            }
+        } else if (s->error == SIM_ERR_RECV_PAGES) {
+            for (unsigned i = 0; i < r->sge_count; i++) {
+                r->sge[i].mr = qp->host->gone;
+                r->sge[i].offset = 0;
             }
         }
     }
@@ -185,6 +204,10 @@ void workload_host(Host *h)
         h->counter = host_mr_new(h, 16, FAKERNIC_ACCESS_LOCAL_WRITE |
                                         FAKERNIC_ACCESS_REMOTE_ATOMIC, SIM_PD);
         h->world->shared_seen[h->number] = world_alloc(h->world, 4096);
+        if (o->odp_pct && o->error_pct) {
+            h->gone = host_mr_refused(h, o->max_size + 4096,
+                                      FAKERNIC_ACCESS_LOCAL_WRITE);
+        }
     }
 }
 
@@ -199,6 +222,9 @@ static void build_zone(World *w, SimQp *qp)
         qp->zone_ro = host_mr_new(there, size, FAKERNIC_ACCESS_LOCAL_WRITE,
                                   SIM_PD);
         qp->zone_pd = host_mr_new(there, size, all, SIM_PD_OTHER);
+        if (w->options.odp_pct) {
+            qp->zone_gone = host_mr_refused(there, size, all);
+        }
     }
     mr_shadow(qp->zone);
     if (qp->type == FAKERNIC_QP_XRC_INI) {

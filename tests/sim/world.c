@@ -110,7 +110,8 @@ static const char *const log_name[] = {
     [LOG_FLAP] = "FLAP", [LOG_MIGRATE] = "MIGRATE",
     [LOG_COMPLETE] = "complete",
     [LOG_EVENT] = "event", [LOG_INJECT] = "INJECT", [LOG_TICK] = "tick",
-    [LOG_MODIFY] = "modify",
+    [LOG_MODIFY] = "modify", [LOG_WANTED] = "WANTED", [LOG_PAGES] = "pages",
+    [LOG_MOVED] = "MOVED",
 };
 
 static void log_print(const SimLogEntry *e)
