@@ -423,6 +423,7 @@ static void arming_tells_the_consumer_index(void)
 				    FAKERNIC_DOORBELL_CQ_ARM);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 	struct ibv_wc wc;
+	unsigned int i;
 
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
 	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
@@ -430,6 +431,15 @@ static void arming_tells_the_consumer_index(void)
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
 	CHECK(!fakernic_req_notify_cq(world.cq, 1));
 	CHECK(*doorbell == htole64(1ULL << 56 | 1ULL << 32 | 1));
+	/* What has come already makes no event, a full CQ's neither. */
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
+	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(*doorbell == htole64(1ULL << 32 | 2));
+	for (i = 2; i < 1U + world.cq->cqe; i++)
+		CHECK(complete_send(&world, world.qp, i));
+	CHECK(!complete_send(&world, world.qp, i));
+	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(*doorbell == htole64(1ULL << 32 | i));
 	world_end(&world);
 }
 
