@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine.h"
 #include "icrc.h"
 
 #define FRAMES_PER_STEP 32u
@@ -513,6 +514,28 @@ static void frames_drain(Frames *f)
     }
 }
 
+/* Nobody waits for pages when there is no request for any. */
+static void frames_check_waits(Frames *f)
+{
+    unsigned i;
+    uint32_t qpn;
+
+    for (i = 0; i < WORLD_SIDES; i++) {
+        const Side *side = &f->w.side[i];
+
+        if (side->host.wants > 0 || side->host.want_lost) {
+            continue;
+        }
+        for (qpn = 0; qpn < HOST_QPS; qpn++) {
+            const RoceQp *qp = side->r->qps[qpn];
+
+            FUZZ_CHECK(!qp || qp->attr.state != FAKERNIC_QPS_RTS ||
+                       (qp->sq.mode != ROCE_SEND_WAIT_PAGES &&
+                        !qp->rs.pages_awaited));
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
                                unsigned int seed);
@@ -537,6 +560,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         frames_step(&f, &r);
     }
     frames_drain(&f);
+    frames_check_waits(&f);
     world_free(&f.w);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* See host.h. */
 #include "host.h"
+#include "mr.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,6 +123,8 @@ static void host_page_request(void *host, uint32_t key, uint64_t address,
     FUZZ_CHECK(address + (length - 1) >= address);
     if (h->wants < HOST_WANTS) {
         h->want[h->wants++] = (HostWant) { key, address, length, write };
+    } else {
+        h->want_lost = true;
     }
 }
 
@@ -341,6 +344,7 @@ static void host_complete(void *host, const RoceCompletion *c)
 
     FUZZ_CHECK(c->status <= FAKERNIC_WC_GENERAL_ERR);
     FUZZ_CHECK((c->status == FAKERNIC_WC_SUCCESS) == (c->vendor_err == 0));
+    FUZZ_CHECK(c->vendor_err != ROCE_VENDOR_FAULT);
     if (c->opcode >= FAKERNIC_CQE_RECV) {
         FUZZ_CHECK(c->opcode <= FAKERNIC_CQE_RECV_RDMA_IMM);
         host_complete_recv(host, qp, c);
@@ -352,7 +356,7 @@ static void host_complete(void *host, const RoceCompletion *c)
 static void host_event(void *host, uint8_t type, uint32_t id,
                        uint16_t vendor_err)
 {
-    (void)vendor_err;
+    FUZZ_CHECK(vendor_err != ROCE_VENDOR_FAULT);
     FUZZ_CHECK(type > FAKERNIC_EVENT_CQ_ERROR &&
                type <= FAKERNIC_EVENT_LAST_WQE_REACHED);
     host_qp(host, id);
@@ -369,6 +373,7 @@ void host_init(Host *h, uint64_t base)
     memset(h->dm, 0, sizeof(h->dm));
     memset(h->demand, 0, sizeof(h->demand));
     h->grants = h->wants = 0;
+    h->want_lost = false;
     h->base = base;
     h->unguarded = false;
     h->fail_dma_in = 0;

@@ -7,6 +7,8 @@
  *  - DMA stays within pages that some key maps, writes within those that a key
  *    makes writable, and no access has length 0 or an unaligned atomic; a page
  *    that is paged on demand is touched only while it is there;
+ *  - who waits for a page has asked for it, and waits no longer than until all
+ *    requests have been answered (frames_check_waits());
  *  - a completion is for a work request fetched and not yet completed, in
  *    order; successes name the right CQ and no more bytes than the buffer has;
  *  - one receive per QP is held at a time;
@@ -90,6 +92,7 @@ typedef struct Host {
     uint32_t grants;
     HostWant want[HOST_WANTS];  /* oldest first; others are forgotten */
     uint32_t wants;
+    bool want_lost;             /* one got no answer that ends a wait */
     uint64_t counters[FAKERNIC_STAT_COUNT];     /* of any QPs */
     bool unguarded;             /* a key for all of DMA space exists */
     uint32_t fail_dma_in;       /* n: the n-th DMA from now fails */

@@ -374,6 +374,7 @@ void world_answer(Side *side, RocePages state, bool all)
     side->host.wants = 0;
     for (i = 0; i < count; i++) {
         uint64_t in_page = wants[i].address % HOST_PAGE;
+        int status;
 
         if (i > 0 && !all) {
             if (side->host.wants < HOST_WANTS) {
@@ -381,12 +382,15 @@ void world_answer(Side *side, RocePages state, bool all)
             }
             continue;
         }
-        host_update_pages(&side->host, side->r, wants[i].key,
-                          wants[i].address - in_page,
-                          (uint32_t)((in_page + wants[i].length - 1) /
-                                     HOST_PAGE + 1),
-                          state == ROCE_PAGES_WRITABLE && !wants[i].write
-                              ? ROCE_PAGES_READABLE : state);
+        status = host_update_pages(
+            &side->host, side->r, wants[i].key, wants[i].address - in_page,
+            (uint32_t)((in_page + wants[i].length - 1) / HOST_PAGE + 1),
+            state == ROCE_PAGES_WRITABLE && !wants[i].write
+                ? ROCE_PAGES_READABLE : state);
+        /* With its key nobody waits any more. */
+        side->host.want_lost |= state == ROCE_PAGES_ABSENT ||
+                                (status != FAKERNIC_CMD_OK &&
+                                 status != FAKERNIC_CMD_BAD_ID);
     }
 }
 
