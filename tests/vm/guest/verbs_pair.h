@@ -131,10 +131,9 @@ static inline struct ibv_qp *create_rc(struct endpoint *end, struct ibv_cq *cq)
     return qp;
 }
 
-/* Brings a queue pair to RTS, connected to PEER. */
-static inline void connect_rc(struct endpoint *end, struct ibv_qp *qp,
-                              const struct address *peer, uint32_t psn,
-                              int access, uint8_t timeout, uint8_t retries)
+/* Brings a queue pair to RTR, connected to PEER. */
+static inline void receive_rc(struct endpoint *end, struct ibv_qp *qp,
+                              const struct address *peer, int access)
 {
     struct ibv_qp_attr init = {
         .qp_state = IBV_QPS_INIT, .port_num = PORT_NUMBER,
@@ -150,10 +149,6 @@ static inline void connect_rc(struct endpoint *end, struct ibv_qp *qp,
                      .hop_limit = 64 },
         },
     };
-    struct ibv_qp_attr rts = {
-        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = timeout,
-        .retry_cnt = retries, .rnr_retry = retries, .max_rd_atomic = 1,
-    };
 
     if (ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
                       IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
@@ -164,6 +159,19 @@ static inline void connect_rc(struct endpoint *end, struct ibv_qp *qp,
                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) {
         die("modify to RTR");
     }
+}
+
+/* Brings a queue pair to RTS, connected to PEER. */
+static inline void connect_rc(struct endpoint *end, struct ibv_qp *qp,
+                              const struct address *peer, uint32_t psn,
+                              int access, uint8_t timeout, uint8_t retries)
+{
+    struct ibv_qp_attr rts = {
+        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = timeout,
+        .retry_cnt = retries, .rnr_retry = retries, .max_rd_atomic = 1,
+    };
+
+    receive_rc(end, qp, peer, access);
     if (ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN |
                       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                       IBV_QP_MAX_QP_RD_ATOMIC)) {

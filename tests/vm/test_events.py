@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Asynchronous events (IBTA 11.6.3) as programs see them.
+
+Of the others, IBV_EVENT_PATH_MIG and PATH_MIG_ERR cannot come, as Linux
+refuses alternate paths on RoCE; the engine's are in tests/unit/test_apm.c. SRQ_ERR
+needs a broken ring, which no program can make: tests/qtest/fakernic-srq.c.
+"""
+
+import re
+
+import pytest
+
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1)
+
+
+def test_queues_and_queue_pairs(ports):
+    (port,) = ports
+    result = port.guest.run("rdma_events")
+    assert result.ok and len(re.findall(r"^ok ", result.out, re.M)) == 7, result
+
+
+@pytest.fixture
+def told(ports):
+    """A function that waits until ibv_asyncwatch has told of an event."""
+    (port,) = ports
+    job = port.guest.start(
+        f"exec ibv_asyncwatch -d {port.ibdev} >/tmp/events 2>&1", 100)
+    wait = "for i in $(seq 100); do {} && exit; sleep 0.1; done; cat {}; exit 1"
+    port.guest.check(wait.format("[ -s /tmp/events ]", "/tmp/events"))
+
+    def until(event):
+        port.guest.check(wait.format(
+            f"grep -q IBV_EVENT_{event} /tmp/events", "/tmp/events"))
+
+    yield until
+    port.guest.run(f"kill {job.pid}")
+    job.wait()
+
+
+def test_port(ports, told):
+    (port,) = ports
+    try:
+        port.vm.set_link(False)
+        told("PORT_ERR")
+    finally:
+        port.vm.set_link(True)
+    told("PORT_ACTIVE")
+
+
+def test_gid_change(ports, told):
+    (port,) = ports
+    port.guest.check(f"ip addr add 192.168.78.9/24 dev {port.netdev}")
+    try:
+        told("GID_CHANGE")
+    finally:
+        port.guest.check(f"ip addr del 192.168.78.9/24 dev {port.netdev}")
+
+
+def test_device_fatal(ports, lab, told):
+    """The driver goes; who holds the device is told, and the driver is not
+    held up."""
+    (port,) = ports
+    port.guest.check("modprobe -r fakernic", 30)
+    told("DEVICE_FATAL")
+    lab.ports = [rdma.bring_up(port.vm, 1)]
+    rdma.pingpong("rc", *lab.ports, *lab.ports, "-n 50").check()
