@@ -23,6 +23,7 @@ help:
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
+	@echo '                     root (the Debian 13 tree that all happens in)'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
 	@echo 'make clean           remove what was built, keep what was downloaded'
 	@echo 'make distclean       remove the cache'
