@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The usual mistakes leave a trace that says which check failed.
+
+Each is made as a beginner makes it; the words are those of the README's
+troubleshooting table: in the kernel's log where the device found it, from the
+provider where the kernel's RDMA core refused it before the driver saw it.
+"""
+
+import re
+
+import pytest
+
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1)
+
+TURN = "echo 'module fakernic {}p' >/proc/dynamic_debug/control"
+
+
+@pytest.fixture
+def explained(ports):
+    """A function: what a command left in the kernel's log, told on request."""
+    (port,) = ports
+
+    def run(command):
+        port.guest.check("dmesg -C")
+        result = port.guest.run(command)
+        return result, port.guest.check("dmesg")
+
+    port.guest.check(TURN.format("+"))
+    yield run
+    port.guest.check(TURN.format("-"))
+
+
+def test_wrong_keys_addresses_and_rights(explained):
+    result, log = explained("rdma_faults")
+    assert result.ok, result
+    for words in ("no such key", "address or length outside the region",
+                  "region does not grant the access"):
+        assert re.search(rf"fakernic0: QP 0x\w+: \S.*: {words}\n", log), (
+            words, log)
+
+
+def test_path_mtu_that_does_not_fit(ports, explained):
+    (port,) = ports
+    tool = f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()} -m 4096"
+    listens = rdma.LISTENS_TCP.format(port=18515)
+    _, log = explained(f"timeout 20 {tool} & until {listens}; do "
+                       f"sleep 0.05; done; {tool} localhost; wait")
+    assert re.search(r"MODIFY_QP refused: bad parameter, at byte \d+ path_mtu\n",
+                     log), log
+
+
+def test_nothing_is_said_unasked(ports):
+    (port,) = ports
+    port.guest.check("dmesg -C; rdma_faults")
+    assert "fakernic" not in port.guest.check("dmesg")
+
+
+@pytest.mark.parametrize("mistake, error, words", (
+    pytest.param(mistake, error, words, id=mistake)
+    for mistake, error, words in (
+        ("missing-grh", "Invalid argument",
+         "address without GRH: RoCE needs one (is_global)"),
+        ("gid-index", "No data available", "port 1 has no GID of index 200"),
+        ("family", "Invalid argument",
+         "is IPv4, the destination fd00:77::2 is not"),
+        ("nobody-there", "Connection timed out",
+         "destination ::ffff:192.168.77.99 from GID index "))))
+def test_wrong_addresses(ports, mistake, error, words):
+    """The errno is the kernel's; the words come with VERBS_LOG_LEVEL=4."""
+    (port,) = ports
+    result = port.guest.run(f"VERBS_LOG_LEVEL=4 rdma_refused {mistake}")
+    assert result.out == f"modify: {error}\naddress handle: {error}\n", result
+    assert result.err.count(words) == 2, result
+    quiet = port.guest.run(f"rdma_refused {mistake}")
+    assert quiet.out == result.out and quiet.err == "", quiet
