@@ -134,6 +134,7 @@ static const struct verbs_context_ops fakernic_ops = {
 	.query_ece = fakernic_query_ece,
 	.query_port = fakernic_query_port,
 	.query_qp = fakernic_query_qp,
+	.query_qp_data_in_order = fakernic_query_qp_data_in_order,
 	.reg_dmabuf_mr = fakernic_reg_dmabuf_mr,
 	.reg_mr = fakernic_reg_mr,
 #ifdef FAKERNIC_HAVE_REG_MR_EX

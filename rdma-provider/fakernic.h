@@ -306,6 +306,8 @@ int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
 				  struct ibv_qp_rate_limit_attr *attr);
 int fakernic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		      struct ibv_qp_init_attr *init_attr);
+int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				    uint32_t flags);
 int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int fakernic_destroy_qp(struct ibv_qp *qp);

@@ -366,6 +366,13 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 	return 0;
 }
 
+/* Whatever the operation (data sheet, "Memory ordering"). */
+int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				    uint32_t flags)
+{
+	return IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG;
+}
+
 /* Enhanced connection establishment: this vendor has no options to agree on. */
 int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

@@ -913,6 +913,16 @@ static void a_busy_object_stays(void)
 	world_end(&world);
 }
 
+/* The device stores data in ascending order. */
+static void data_comes_in_order(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+
+	CHECK(fakernic_query_qp_data_in_order(world.qp, IBV_WR_RDMA_WRITE, 0) ==
+	      IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG);
+	world_end(&world);
+}
+
 /* Which of the usual mistakes with addresses it was. */
 static void refused_addresses_say_why(void)
 {
@@ -1079,6 +1089,7 @@ const struct test_case verbs_cases[] = {
 	CASE(imported_objects_stay_the_others),
 	CASE(rate_limits_reach_the_kernel),
 	CASE(connections_have_no_options),
+	CASE(data_comes_in_order),
 	CASE(bad_qps_are_refused),
 	CASE(bad_srqs_are_refused),
 	CASE(bad_cqs_are_refused),
