@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mr.c: keys, rights, bounds, translation, windows, fast registration, scatter
+ * mr*.c: keys, rights, bounds, translation, windows, fast registration, scatter
  * and gather. Regions' pages are scattered over the fake host's memory, so that
  * a wrong translation finds wrong bytes or none.
  */

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory keys used: the only way from a key and an address to DMA addresses,
+ * and from there to the bytes (IBTA 10.6.3, 10.7.2.6).
+ *
+ * Bounds are compared as offset <= length and len <= length - offset: nothing a
+ * guest or a peer chooses is added before it has been compared. No function
+ * here keeps a host pointer or reads the same guest memory twice.
+ */
+#include "mr_table.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool mr_is_everything(const RoceMr *mr)
+{
+    return mr->kind == ROCE_MR_REGION &&
+           (mr->type == FAKERNIC_MR_DMA || mr->type == FAKERNIC_MR_NULL);
+}
+
+bool roce_mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len)
+{
+    uint64_t offset = address - mr->start;
+
+    if (mr_is_everything(mr)) {
+        uint64_t last = mr->type == FAKERNIC_MR_DMA ? ROCE_ADDRESS_DM - 1
+                                                    : UINT64_MAX;
+
+        return address <= last && len - 1 <= last - address;
+    }
+    return address >= mr->start && offset <= mr->length &&
+           len <= mr->length - offset;
+}
+
+uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+                           uint32_t qpn, uint32_t access, const RoceMr **mr)
+{
+    RoceMr *found;
+    uint16_t error = mr_find(t, key, &found);
+
+    *mr = NULL;
+    if (error) {
+        return error;
+    }
+    if (!found->valid) {
+        return FAKERNIC_VENDOR_KEY_STATE;
+    }
+    if (found->pdn != pdn) {
+        return FAKERNIC_VENDOR_KEY_PD;
+    }
+    if (found->kind == ROCE_MR_WINDOW) {
+        /* A window's key is an R_Key: no local access (IBTA 10.6.7.1). */
+        if (!(access & ACCESS_REMOTE)) {
+            return FAKERNIC_VENDOR_KEY_ACCESS;
+        }
+        if (found->type == FAKERNIC_MW_TYPE_2B && found->qpn != qpn) {
+            return FAKERNIC_VENDOR_KEY_QP;
+        }
+    }
+    if (access & ~found->access) {
+        return FAKERNIC_VENDOR_KEY_ACCESS;
+    }
+    *mr = found;
+    return FAKERNIC_VENDOR_NONE;
+}
+
+uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+                       uint32_t qpn, uint64_t address, uint64_t length,
+                       uint32_t access, const RoceMr **mr)
+{
+    uint16_t error;
+
+    *mr = NULL;
+    if (length == 0) {
+        return FAKERNIC_VENDOR_NONE;
+    }
+    error = roce_mr_check_key(t, key, pdn, qpn, access, mr);
+    if (!error && !roce_mr_in_bounds(*mr, address, length)) {
+        *mr = NULL;
+        error = FAKERNIC_VENDOR_KEY_BOUNDS;
+    }
+    return error;
+}
+
+/* A request for more than this is made in steps. */
+#define MR_AHEAD_MAX (1u << 20)
+
+uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
+                       uint64_t ahead, bool write, const RoceHostOps *ops,
+                       void *host)
+{
+    uint64_t wanted = write ? ROCE_ODP_WRITABLE : ROCE_ODP_PRESENT;
+    uint64_t left = mr->length - (address - mr->start);
+    uint64_t page, last;
+
+    if (!mr->odp || len == 0) {
+        return FAKERNIC_VENDOR_NONE;
+    }
+    last = (address + (len - 1)) >> mr->page_shift;
+    for (page = address >> mr->page_shift; page <= last; page++) {
+        uint64_t entry = roce_odp_get(mr->odp, mr_index(mr->key), page);
+
+        if (entry & wanted) {
+            continue;
+        }
+        if (entry & ROCE_ODP_REFUSED) {
+            /* Told once: another access may find that it is there by now. */
+            roce_odp_set(mr->odp, mr_index(mr->key), page, 0);
+            return FAKERNIC_VENDOR_KEY_DMA;
+        }
+        ahead = ahead > len ? ahead : len;
+        ahead = ahead < MR_AHEAD_MAX ? ahead : MR_AHEAD_MAX;
+        ops->page_request(host, mr->key, address, ahead < left ? ahead : left,
+                          write);
+        return ROCE_VENDOR_FAULT;
+    }
+    return FAKERNIC_VENDOR_NONE;
+}
+
+/* With on-demand paging a page at a time; false: it is not there. */
+static bool mr_translate_on_demand(const RoceMr *mr, uint64_t address,
+                                   size_t len, uint64_t *dma, size_t *piece)
+{
+    uint64_t entry = roce_odp_get(mr->odp, mr_index(mr->key),
+                                  address >> mr->page_shift);
+    uint64_t in_page = address & mr_page_mask(mr->page_shift);
+    uint64_t there = (1ULL << mr->page_shift) - in_page;
+
+    *dma = (entry & ~(uint64_t)ROCE_ODP_BITS) + in_page;
+    *piece = there < len ? (size_t)there : len;
+    return entry & ROCE_ODP_PRESENT;
+}
+
+/*
+ * The DMA address of a granted address, and how many of len bytes follow it
+ * without a gap: pages that happen to be neighbours are one piece.
+ */
+static bool mr_translate(const RoceMr *mr, uint64_t address, size_t len,
+                         uint64_t *dma, size_t *piece)
+{
+    const uint64_t *pages = mr->kind == ROCE_MR_WINDOW ? mr->region_pages
+                                                       : mr->pages;
+    uint64_t offset, page_size, index, in_page, there;
+
+    if (mr->odp) {
+        return mr_translate_on_demand(mr, address, len, dma, piece);
+    }
+    offset = address - mr->start + mr->first_offset;
+    if (!pages) {               /* the DMA region, or a window on it */
+        *piece = len;
+        *dma = offset;
+        return true;
+    }
+    page_size = 1ULL << mr->page_shift;
+    index = offset >> mr->page_shift;
+    in_page = offset & (page_size - 1);
+    there = page_size - in_page;
+    for (uint64_t i = index; there < len; i++) {
+        /* Granted, so there is a page i + 1. */
+        if (pages[i + 1] != pages[i] + page_size) {
+            break;
+        }
+        there += page_size;
+    }
+    *piece = there < len ? (size_t)there : len;
+    *dma = pages[index] + in_page;
+    return true;
+}
+
+static bool mr_is_null(const RoceMr *mr)
+{
+    return mr->kind == ROCE_MR_REGION && mr->type == FAKERNIC_MR_NULL;
+}
+
+bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
+                  const RoceHostOps *ops, void *host)
+{
+    uint8_t *to = buf;
+    uint64_t dma;
+    size_t piece;
+
+    if (len != 0 && mr_is_null(mr)) {
+        memset(buf, 0, len);
+        return true;
+    }
+    for (; len != 0; len -= piece, to += piece, address += piece) {
+        if (!mr_translate(mr, address, len, &dma, &piece) ||
+            !ops->dma_read(host, dma, to, piece)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
+                   size_t len, const RoceHostOps *ops, void *host)
+{
+    const uint8_t *from = buf;
+    uint64_t dma;
+    size_t piece;
+
+    if (len != 0 && mr_is_null(mr)) {
+        return true;
+    }
+    for (; len != 0; len -= piece, from += piece, address += piece) {
+        if (!mr_translate(mr, address, len, &dma, &piece) ||
+            !ops->dma_write(host, dma, from, piece)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
+                    const RoceHostOps *ops, void *host)
+{
+    size_t piece;
+    uint64_t dma;
+
+    if (mr_is_null(mr)) {
+        op->original = 0;
+        return true;
+    }
+    if (!mr_translate(mr, address, 8, &dma, &piece)) {
+        /* Not reached: who asks for it has found the page there. */
+        return false;
+    }
+    /* Where addresses count from 0 an aligned one need not be so in memory,
+     * and there is no atomic access across what may be two pages. */
+    if (dma % 8 != 0) {
+        return false;
+    }
+    return ops->dma_atomic(host, dma, op);
+}
+
+/* Pieces of at most this, as a length need not fit a size_t. */
+#define MR_FLUSH_MAX (1u << 30)
+
+bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
+                   bool persistent, const RoceHostOps *ops, void *host)
+{
+    uint64_t dma;
+    size_t piece;
+
+    if (mr_is_null(mr)) {
+        return true;
+    }
+    for (; len != 0; len -= piece, address += piece) {
+        size_t want = len < MR_FLUSH_MAX ? (size_t)len : MR_FLUSH_MAX;
+
+        /* A page that is not there holds nothing that was written here. */
+        if (mr_translate(mr, address, want, &dma, &piece) &&
+            !ops->dma_flush(host, dma, piece, persistent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All DMA addresses, or what may be a whole address space, are too much. */
+bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
+                       const RoceHostOps *ops, void *host)
+{
+    return mr_is_null(mr) ||
+           (!mr_is_everything(mr) && !mr->odp &&
+            roce_mr_flush(mr, mr->start, mr->length, persistent, ops, host));
+}
+
+/* ---- scatter and gather ------------------------------------------------- */
+
+uint64_t roce_sge_total(const RoceSge *sge, unsigned count)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        total += sge[i].length;
+    }
+    return total;
+}
+
+/* Exactly one of 'in' and 'out' is there. */
+static uint16_t mr_sge_copy(const RoceMrTable *t, uint32_t pdn,
+                            const RoceSge *sge, unsigned count, uint64_t offset,
+                            uint8_t *in, const uint8_t *out, size_t len,
+                            const RoceHostOps *ops, void *host)
+{
+    uint32_t access = out ? FAKERNIC_ACCESS_LOCAL_WRITE : 0;
+
+    for (unsigned i = 0; len != 0; i++) {
+        uint64_t there;
+        const RoceMr *mr;
+        uint16_t error;
+        size_t piece;
+        bool done;
+
+        assert(i < count);
+        if (offset >= sge[i].length) {
+            offset -= sge[i].length;
+            continue;
+        }
+        /* All of the entry, not the part at hand: a bad one fails early. */
+        error = roce_mr_check(t, sge[i].lkey, pdn, 0, sge[i].address,
+                              sge[i].length, access, &mr);
+        if (error) {
+            return error;
+        }
+        there = sge[i].length - offset;
+        piece = there < len ? (size_t)there : len;
+        error = roce_mr_reach(mr, sge[i].address + offset, piece, there,
+                              out != NULL, ops, host);
+        if (error) {
+            return error;
+        }
+        done = out ? roce_mr_write(mr, sge[i].address + offset, out, piece,
+                                   ops, host)
+                   : roce_mr_read(mr, sge[i].address + offset, in, piece,
+                                  ops, host);
+        if (!done) {
+            return FAKERNIC_VENDOR_KEY_DMA;
+        }
+        if (out) {
+            out += piece;
+        } else {
+            in += piece;
+        }
+        len -= piece;
+        offset = 0;
+    }
+    return FAKERNIC_VENDOR_NONE;
+}
+
+uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,
+                         const RoceSge *sge, unsigned count, uint64_t offset,
+                         void *buf, size_t len, const RoceHostOps *ops,
+                         void *host)
+{
+    return mr_sge_copy(t, pdn, sge, count, offset, buf, NULL, len, ops, host);
+}
+
+uint16_t roce_sge_scatter(const RoceMrTable *t, uint32_t pdn,
+                          const RoceSge *sge, unsigned count, uint64_t offset,
+                          const void *buf, size_t len, const RoceHostOps *ops,
+                          void *host)
+{
+    return mr_sge_copy(t, pdn, sge, count, offset, NULL, buf, len, ops, host);
+}
+
+uint16_t roce_sge_check(const RoceMrTable *t, uint32_t pdn, const RoceSge *sge,
+                        unsigned count, uint32_t access)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const RoceMr *mr;
+        uint16_t error = roce_mr_check(t, sge[i].lkey, pdn, 0, sge[i].address,
+                                       sge[i].length, access, &mr);
+
+        if (error) {
+            return error;
+        }
+    }
+    return FAKERNIC_VENDOR_NONE;
+}
