@@ -135,7 +135,8 @@ static RoceTime liveness_bound(World *w)
      * them where a path has to fail before the other one is tried, or one side
      * waits for the other to fail. */
     bound += (4096ll << o->timeout) * 4 * 10 *
-             (1 + 2 * (o->apm_pct > 0) + 2 * (o->grant_pct > 0));
+             (1 + 2 * (o->apm_pct > 0) + 2 * (o->grant_pct > 0)) *
+             (1 + (o->change_pct > 0));
     return bound;
 }
 

@@ -10,7 +10,11 @@
 
 enum { INJECT_ERR, INJECT_RESET, INJECT_DESTROY, INJECT_MR, INJECT_DMA_ZONE,
        INJECT_DMA_RECV, INJECT_DMA_ARENA, INJECT_SQ_BROKEN, INJECT_RQ_BROKEN,
-       INJECT_CQ_ERROR, INJECT_COUNT };
+       INJECT_CQ_ERROR, INJECT_FIRST,
+       /* the same of what came later (SimOptions.change_pct, odp_pct) */
+       INJECT_DMA_SOURCE = INJECT_FIRST, INJECT_REREG, INJECT_LATER,
+       INJECT_REFUSE_ZONE = INJECT_LATER, INJECT_REFUSE_RECV,
+       INJECT_REFUSE_ARENA, INJECT_REFUSE_SOURCE, INJECT_COUNT };
 
 #define FLUSHED BIT(FAKERNIC_WC_WR_FLUSH_ERR)
 #define UNANSWERED BIT(FAKERNIC_WC_RETRY_EXC_ERR)
@@ -189,6 +193,66 @@ static void inject_state(World *w, SimQp *qp, uint32_t kind)
     }
 }
 
+/* What all QPs of the host send is made of it. */
+static void inject_source(World *w, Host *h, bool refused)
+{
+    for (uint32_t i = 0; i < w->qp_count; i++) {
+        SimQp *qp = &w->qp[i];
+
+        if (qp->host != h || (refused && !h->source->on_demand)) {
+            continue;
+        }
+        if (qp->conn) {
+            may_fail(qp, FLUSHED | BIT(FAKERNIC_WC_LOC_PROT_ERR), UNANSWERED,
+                     FLUSHED);
+        } else {
+            qp->fault_send |= BIT(FAKERNIC_WC_LOC_PROT_ERR);
+        }
+    }
+    if (!refused) {
+        fail_dma(h->source, &w->rng);
+    } else if (h->source->on_demand) {
+        paging_refuse(h->source);
+    }
+}
+
+/* The owner takes rights away, or moves the region to another PD. */
+static void inject_rereg(World *w, SimQp *qp)
+{
+    SimMr *mr = qp->zone;
+    RoceMrInit init = { .pdn = SIM_PD_OTHER,
+                        .access = FAKERNIC_ACCESS_LOCAL_WRITE };
+    uint32_t key = mr->key;
+
+    if (mr->on_demand) {
+        return;
+    }
+    may_fail(qp, REFUSED | FLUSHED, FLUSHED | UNANSWERED, FLUSHED);
+    if (roce_mr_rereg(mr->host->roce, rng_pct(&w->rng, 50)
+                      ? FAKERNIC_REREG_PD : FAKERNIC_REREG_ACCESS, &init,
+                      &key) != FAKERNIC_CMD_OK || key != mr->key) {
+        world_fail(w, "roce_mr_rereg in mid-flight was refused");
+    }
+}
+
+static void inject_refusal(SimQp *qp, uint32_t kind)
+{
+    if (kind == INJECT_REFUSE_ZONE && qp->zone->on_demand) {
+        may_fail(qp, REFUSED | FLUSHED, FLUSHED | UNANSWERED, FLUSHED);
+        paging_refuse(qp->zone);
+    } else if (kind == INJECT_REFUSE_RECV && qp->rq->arena &&
+               !qp->rq->srqn && qp->rq->arena->on_demand) {
+        may_fail(qp, FLUSHED, REFUSED,
+                 FLUSHED | BIT(FAKERNIC_WC_LOC_PROT_ERR));
+        paging_refuse(qp->rq->arena);
+    } else if (kind == INJECT_REFUSE_ARENA && qp->arena &&
+               qp->arena->on_demand) {
+        may_fail(qp, FLUSHED | BIT(FAKERNIC_WC_LOC_PROT_ERR), UNANSWERED,
+                 FLUSHED);
+        paging_refuse(qp->arena);
+    }
+}
+
 static void inject_memory(World *w, SimQp *qp, uint32_t kind)
 {
     if (kind == INJECT_MR) {
@@ -211,7 +275,10 @@ static void inject_memory(World *w, SimQp *qp, uint32_t kind)
 static void inject(World *w, SimConn *conn, uint32_t roll)
 {
     SimQp *qp = conn->side[roll & 1];
-    uint32_t kind = (roll >> 1) % INJECT_COUNT;
+    const SimOptions *o = &w->options;
+    uint32_t kind = (roll >> 1) % (!o->change_pct ? INJECT_FIRST
+                                   : !o->odp_pct ? INJECT_LATER
+                                                 : INJECT_COUNT);
 
     if (qp->silent || qp->peer->silent) {
         return;                 /* it has a new life, or none yet */
@@ -223,6 +290,18 @@ static void inject(World *w, SimConn *conn, uint32_t roll)
     case INJECT_DMA_RECV:
     case INJECT_DMA_ARENA:
         inject_memory(w, qp, kind);
+        break;
+    case INJECT_DMA_SOURCE:
+    case INJECT_REFUSE_SOURCE:
+        inject_source(w, qp->host, kind == INJECT_REFUSE_SOURCE);
+        break;
+    case INJECT_REREG:
+        inject_rereg(w, qp);
+        break;
+    case INJECT_REFUSE_ZONE:
+    case INJECT_REFUSE_RECV:
+    case INJECT_REFUSE_ARENA:
+        inject_refusal(qp, kind);
         break;
     case INJECT_SQ_BROKEN:
         may_fail(qp, FLUSHED, UNANSWERED, FLUSHED);
@@ -310,6 +389,9 @@ static void change_pause(World *w, SimQp *qp, bool pause)
         attr.state != (pause ? FAKERNIC_QPS_RTS : FAKERNIC_QPS_SQD)) {
         return;
     }
+    if (!pause) {
+        change_drained(qp);
+    }
     qp->paused = pause;
     qp->drained = false;
     attr = (RoceQpAttr){ .state = pause ? FAKERNIC_QPS_SQD : FAKERNIC_QPS_RTS,
@@ -373,6 +455,9 @@ void inject_event(World *w, const SimEvent *ev)
     case EV_PAGER:
         paging_churn(w->host[ev->host]);
         break;
+    case EV_CHANGE:
+        change_event(w->host[ev->host], ev->a);
+        break;
     default:
         break;
     }
@@ -434,6 +519,7 @@ void inject_next_life(World *w)
         }
     }
     paging_schedule(w);
+    change_schedule(w);
 }
 
 void inject_schedule(World *w)
@@ -443,4 +529,5 @@ void inject_schedule(World *w)
     schedule_injections(w);
     schedule_pauses(w);
     paging_schedule(w);
+    change_schedule(w);
 }

@@ -130,9 +130,9 @@ void ledger_request(SimQp *qp, const SimFrame *f)
     }
     l->psn = (l->psn + psn_span(qp, s)) & 0xffffff;
     qp->send[l->send].last_psn = (l->psn - 1) & 0xffffff;
-    if (is_answered(s) && unanswered(qp) > w->options.rd_atomic) {
+    if (is_answered(s) && unanswered(qp) > qp->rd_atomic) {
         world_fail(w, "QP %u: more READs and atomics outstanding than the %u "
-                   "granted", qp->qpn, w->options.rd_atomic);
+                   "granted", qp->qpn, qp->rd_atomic);
     }
     l->send++;
 }

@@ -107,10 +107,10 @@ static uint32_t send_statuses(const SimQp *qp, uint32_t index)
     const World *w = qp->world;
     uint32_t set = planned_status(qp->send[index].error);
 
+    set |= qp->fault_send;
     if (qp->conn == NULL) {
         return set;
     }
-    set |= qp->fault_send;
     if (model_waited_in_vain(qp) || model_waited_in_vain(qp->peer)) {
         set |= BIT(FAKERNIC_WC_MW_BIND_ERR) | BIT(FAKERNIC_WC_LOC_PROT_ERR) |
                BIT(FAKERNIC_WC_REM_ACCESS_ERR) |

@@ -35,7 +35,7 @@
     /* when things happen */ \
     X(post_gap_us, 20) X(late_recv_pct, 0) X(late_recv_us, 500) \
     X(ud_no_recv_pct, 0) X(pause_pct, 0) X(inject_pct, 0) X(reborn_pct, 0) \
-    X(migrate_pct, 0) \
+    X(migrate_pct, 0)     X(change_pct, 0) \
     /* regions with on-demand paging; zero limits: none that matter */ \
     X(odp_pct, 0) X(implicit_pct, 0) X(odp_wait_us, 20) X(odp_chunks, 0) \
     X(odp_list, 0) X(odp_churn, 0)

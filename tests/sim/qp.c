@@ -230,6 +230,7 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
         attr.access_flags = (uint32_t)FAKERNIC_ACCESS_REMOTE_WRITE;
     }
     ledger_open(qp);
+    qp->rd_atomic = o->rd_atomic;
     qp->migrated = qp->conn->cut[0] = qp->conn->cut[1] = false;
     attr.alt_port = 1;
     attr.alt_timeout = (uint8_t)o->timeout;

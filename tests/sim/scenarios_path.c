@@ -239,6 +239,63 @@ static void late_duplicate_of_a_read_whose_key_is_gone(void)
     world_history(w);
 }
 
+/* ---- memory that moves or fails ------------------------------------------ */
+
+static void one_frame(SimOptions *o)
+{
+    o->tx_burst = 1;
+    o->rate_mbps = 1000;
+}
+
+static uint64_t frames_wanted;
+
+static bool has_sent(World *world)
+{
+    return world->link.sent[0] >= frames_wanted;
+}
+
+static void regions_are_registered_anew_in_mid_message(void)
+{
+    open_world(one_frame);
+    add_send(8000);
+    add(FAKERNIC_SQ_RDMA_WRITE, 8000);
+    post_all();
+    for (frames_wanted = 4; frames_wanted < 60; frames_wanted += 7) {
+        world_run(w, SEC, has_sent);
+        for (unsigned i = 0; i < 2; i++) {
+            for (uint32_t k = 0; k < w->host[i]->mr_count; k++) {
+                change_event(w->host[i], k << 1 | 1);
+            }
+        }
+    }
+    world_history(w);
+    CHECK(succeeded() == 2);
+    CHECK(STAT(0, RETRANSMITS) == 0);
+}
+
+/* The message is torn; what was behind it is flushed, and the peer not told. */
+static void source_fails_in_mid_message(void)
+{
+    Host *h;
+
+    open_world(one_frame);
+    a->conn->injected = true;
+    a->fault_send = ANY_STATUS;
+    b->fault_recv = ANY_STATUS;
+    add_send(8000);
+    add(FAKERNIC_SQ_RDMA_WRITE, 100);
+    post_all();
+    frames_wanted = 5;
+    world_run(w, SEC, has_sent);
+    h = w->host[0];
+    h->dma_fail_lo = SIM_DMA_BASE(0);
+    h->dma_fail_hi = h->dma_fail_lo + (uint64_t)SIM_BLOCKS * SIM_BLOCK;
+    world_history(w);
+    CHECK(a->send[0].status == FAKERNIC_WC_LOC_PROT_ERR);
+    CHECK(a->send[1].status == FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK(b->received == 0);
+}
+
 /* ---- the list ------------------------------------------------------------ */
 
 const Scenario scenarios_path[] = {
@@ -247,5 +304,7 @@ const Scenario scenarios_path[] = {
     S(one_notification_in_50_us), S(primary_path_dies_both_ways),
     S(primary_path_dies_one_way), S(follower_starts_its_retries_anew),
     S(credits_prevent_rnr), S(late_duplicate_of_a_read_whose_key_is_gone),
+    S(regions_are_registered_anew_in_mid_message),
+    S(source_fails_in_mid_message),
     { NULL, NULL },
 };

@@ -22,6 +22,7 @@
  *   keys.c       registrations and windows that come and go
  *   datagrams.c  UD, GSI, multicast and raw packets
  *   workload.c   random programs for all queue pairs
+ *   changes.c    attributes and registrations that change
  *   inject.c     when work is posted, and what is pulled away
  *   model*.c     the oracle
  *   history.c    phases, checks at rest
@@ -225,6 +226,13 @@ void inject_event(World *w, const SimEvent *ev);
 void inject_completed(SimQp *qp);
 /* RESET and a new connection for each that is intact; work goes on. */
 void inject_next_life(World *w);
+
+/* ---- changes.c ----------------------------------------------------------- */
+
+void change_schedule(World *w);
+void change_event(Host *h, uint32_t roll);
+/* In SQD, before it is left. */
+void change_drained(SimQp *qp);
 
 /* ---- model.c, model_recv.c, history.c ------------------------------------ */
 

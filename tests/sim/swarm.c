@@ -94,6 +94,7 @@ static void history_options(const SwarmArgs *a, const SimClass *class,
     if (!o->odp_pct && rng_pct(&r, 25)) {
         class_paging(o, &r);
     }
+    o->change_pct = rng_pct(&r, 30) ? rng_range(&r, 10, 100) : 0;
     for (unsigned i = 0; i < a->set_count; i++) {
         if (!options_set(o, a->set[i])) {
             fprintf(stderr, "swarm: no option %s\n", a->set[i]);

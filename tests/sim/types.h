@@ -213,6 +213,7 @@ struct SimQp {
     uint8_t traffic_class;
     uint8_t static_rate;        /* enum ibv_rate */
     uint32_t limit_kbps;        /* as the application wishes; 0: none */
+    uint32_t rd_atomic;         /* of its own, in flight at once */
     uint16_t gid_index;
     uint32_t sq_psn;
     uint32_t send_cqn, recv_cqn;
@@ -395,6 +396,7 @@ typedef enum SimEventKind {
     EV_RESUME,
     EV_PAGES,                   /* a host answers a page request */
     EV_PAGER,                   /* a host does as it likes with pages */
+    EV_CHANGE,                  /* attributes, memory behind a region */
 } SimEventKind;
 
 typedef struct SimEvent {
