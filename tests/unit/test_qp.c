@@ -269,24 +269,32 @@ static void sqd_drains_and_resumes(void)
     pair_free(&p);
 }
 
-static void srq_receives_are_not_flushed(void)
+/* B receives from SRQ 5, with what it takes to post to it. */
+static RoceRecvWr srq_init(Pair *p)
 {
     RoceQpInit init = {
         .type = FAKERNIC_QP_RC, .has_sq = true, .srqn = 5, .pdn = 1,
         .send_cqn = 10, .recv_cqn = 11,
     };
-    RoceRecvWr recv = { .tag = 8 };
+    RoceRecvWr recv = { .tag = 8, .sge_count = 1 };
+
+    pair_init(p, FAKERNIC_QP_RC);
+    CHECK_EQ(roce_qp_destroy(p->b.r, p->b.qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_qp_create(p->b.r, &init, &p->b.qpn), FAKERNIC_CMD_OK);
+    pair_connect(&p->b, &p->a, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p->a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    pair_connect(&p->a, &p->b, FAKERNIC_QP_RC);
+    recv.sge[0] = pair_sge(&p->b, 0, 64);
+    return recv;
+}
+
+static void srq_receives_are_not_flushed(void)
+{
+    RoceRecvWr recv;
     RoceSendWr wr;
     Pair p;
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_qp_create(p.b.r, &init, &p.b.qpn), FAKERNIC_CMD_OK);
-    pair_connect(&p.b, &p.a, FAKERNIC_QP_RC);
-    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
-    pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
-    recv.sge[0] = pair_sge(&p.b, 0, 64);
-    recv.sge_count = 1;
+    recv = srq_init(&p);
     fake_post_srq(p.b.host, 5, &recv);
     fake_post_srq(p.b.host, 5, &recv);
     wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
@@ -299,6 +307,28 @@ static void srq_receives_are_not_flushed(void)
     pair_expect_event(&p.b, FAKERNIC_EVENT_LAST_WQE_REACHED);
     CHECK_EQ(fake_queue_left(p.b.host, FAKE_SRQ, 5), 1);
     CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
+    pair_free(&p);
+}
+
+static void empty_srq_is_not_ready(void)
+{
+    RoceRecvWr recv;
+    RoceSendWr wr;
+    Pair p;
+
+    recv = srq_init(&p);
+    fake_post_srq(p.b.host, 5, &recv);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
+    pair_expect_none(&p.b);
+    fake_post_srq(p.b.host, 5, &recv);
+    pair_run_until(&p, 10000000);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
     pair_free(&p);
 }
 
@@ -504,6 +534,7 @@ static const Test tests[] = {
     TEST(first_request_establishes_communication),
     TEST(sqd_drains_and_resumes),
     TEST(srq_receives_are_not_flushed),
+    TEST(empty_srq_is_not_ready),
     TEST(broken_queues_are_fatal),
     TEST(host_errors_are_reported_once),
     TEST(numbers_are_reused_late),
