@@ -14,10 +14,10 @@ def additions(server, client, count):
 def test_no_addition_is_lost(ports):
     """With one CPU, an emulator need not make its locked instructions atomic
     to any other thread, unless a device asks for it."""
-    additions(*ports, 10000)
+    additions(*ports, 4000)
 
 
 @pytest.mark.long
 @pytest.mark.guests(options={"cpus": 2})
 def test_no_addition_is_lost_with_two_cpus(ports):
-    additions(*ports, 10000)
+    additions(*ports, 4000)

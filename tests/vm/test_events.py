@@ -25,6 +25,7 @@ def test_queues_and_queue_pairs(ports):
 def told(ports):
     """A function that waits until ibv_asyncwatch has told of an event."""
     (port,) = ports
+    port.guest.check("rm -f /tmp/events")
     job = port.guest.start(
         f"exec ibv_asyncwatch -d {port.ibdev} >/tmp/events 2>&1", 100)
     wait = "for i in $(seq 100); do {} && exit; sleep 0.1; done; cat {}; exit 1"
