@@ -295,7 +295,8 @@ bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
 
 /*
  * Runs what is due at 'now': retransmission, RNR waits, flushes, QPs whose turn
- * to send has come; a bounded number of QPs per call. With more due roce_deadline() is not after 'now'.
+ * to send has come; a bounded number of QPs per call. With more due
+ * roce_deadline() is not after 'now'.
  */
 void roce_tick(Roce *r, RoceTime now);
 
@@ -308,7 +309,8 @@ RoceTime roce_deadline(const Roce *r);
  * or 0 when there is nothing to send now. *loopback is set when the destination
  * is one of this engine's own GIDs: such a frame goes back into roce_input(),
  * not on the wire. (A frame to a multicast group with members here comes twice:
- * once for the wire, once with *loopback.) Guest memory is read here, once per frame.
+ * once for the wire, once with *loopback.) Guest memory is read here, once per
+ * frame.
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Two engines on a wire, for the tests of the transport: hosts with a MiB of
- * memory under one key, and a connected QP pair whose PSNs are about to wrap; of
- * XRC it is an initiator (a) and a target (b). Frames can be lost by their number, or looked at and made by the test.
+ * memory under one key, and a connected QP pair whose PSNs are about to wrap;
+ * of XRC it is an initiator (a) and a target (b). Frames can be lost by their
+ * number, or looked at and made by the test.
  */
 #ifndef PAIR_H
 #define PAIR_H
