@@ -9,6 +9,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "fakernic.h"
+#include "../trace.h"
 
 typedef struct fakernic_update_pages_req UpdatePagesReq;
 
@@ -40,6 +41,7 @@ void fakernic_page_request(void *host, uint32_t key, uint64_t address,
         .last = address + (length - 1),
     };
 
+    trace_fakernic_page_request(key, address, length, write);
     s->stats[FAKERNIC_STAT_PAGE_REQUESTS]++;
     for (uint32_t i = 0; i < s->page_request_count; i++) {
         if (fakernic_page_request_merge(&s->page_requests[i], &request)) {
@@ -47,6 +49,7 @@ void fakernic_page_request(void *host, uint32_t key, uint64_t address,
         }
     }
     if (s->page_request_count == FAKERNIC_PAGE_REQUEST_LIST) {
+        trace_fakernic_ub_page_request_lost(key, address);
         return;
     }
     s->page_requests[s->page_request_count++] = request;
@@ -168,6 +171,8 @@ FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,
     update.pages = pages;
     status = roce_mr_update_pages(s->roce, &update);
     free(pages);
+    trace_fakernic_update_pages(update.key, update.address, update.page_count,
+                                le32_to_cpu(req->flags), status);
     switch (status) {
     case FAKERNIC_CMD_OK:
         s->stats[FAKERNIC_STAT_PAGE_UPDATES]++;
