@@ -363,9 +363,15 @@ static uint64_t page_exchange(Host *h, uint64_t old, bool small)
         page = retired->page[retired->first];
         retired->page[retired->first] = old;
         retired->first = (retired->first + 1) % SIM_PAGE_REQUESTS;
-        return page;
+        /* Memory that fails is not used for something else. */
+        if (SIM_DMA_BASE(h->number) + page >= h->dma_fail_hi ||
+            SIM_DMA_BASE(h->number) + page + (small ? SIM_PAGE : SIM_BLOCK) <=
+            h->dma_fail_lo) {
+            return page;
+        }
+    } else {
+        retired->page[retired->count++] = old;
     }
-    retired->page[retired->count++] = old;
     return small ? host_small_page(h) : host_block_new(h);
 }
 
