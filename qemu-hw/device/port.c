@@ -13,8 +13,14 @@
 #include "fakernic.h"
 #include "../trace.h"
 
-/* How long a wire may take no frames before it counts as dead. */
-#define FAKERNIC_TX_BLOCKED_NS 100000000
+/*
+ * How long a wire may take no frames before it counts as dead. A hub may be one
+ * that never takes any. Other netdevs wait for somebody who may be scheduled
+ * late: no frame is lost for that, up to just below the five seconds after which
+ * Linux calls a transmit queue stuck.
+ */
+#define FAKERNIC_HUB_BLOCKED_NS  100000000
+#define FAKERNIC_WIRE_BLOCKED_NS 4000000000
 
 /* Frames of 14 bytes and more; they may lie at any address. */
 static size_t fakernic_frame_limit(const FakernicState *s, const uint8_t *frame)
@@ -117,6 +123,12 @@ static bool fakernic_port_loop(FakernicState *s, const uint8_t *frame,
     return false;
 }
 
+static RoceTime fakernic_port_patience(const NetClientState *nc)
+{
+    return nc->peer && nc->peer->info->type == NET_CLIENT_DRIVER_HUBPORT ?
+           FAKERNIC_HUB_BLOCKED_NS : FAKERNIC_WIRE_BLOCKED_NS;
+}
+
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
@@ -137,7 +149,7 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
     /* 0: queued, and fakernic_sent() will be called. */
     if (qemu_send_packet_async(nc, frame, len, fakernic_sent) == 0) {
         s->tx_blocked = true;
-        s->tx_blocked_until = fakernic_now() + FAKERNIC_TX_BLOCKED_NS;
+        s->tx_blocked_until = fakernic_now() + fakernic_port_patience(nc);
     }
 }
 
@@ -156,8 +168,8 @@ bool fakernic_port_must_wait(FakernicState *s)
         qemu_flush_queued_packets(peer);
     }
     /*
-     * A hub without another port takes nothing, for ever: after a while the
-     * wire counts as dead, so that loopback and completions go on.
+     * A wire that takes nothing (a hub without another port, for ever) counts as
+     * dead after a while, so that loopback and completions go on.
      */
     return s->tx_blocked && fakernic_now() < s->tx_blocked_until;
 }
