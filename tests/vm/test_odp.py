@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""On-demand paging: regions of memory that is not pinned.
+
+rdma_odp takes pages away before and while the device uses them and compares
+every byte; perftest's tools do their transfers with --odp between two guests.
+"""
+
+import re
+
+import pytest
+
+from fakernic_test import rdma
+
+CASES = ("given_back", "stolen", "atomics", "forked", "unmapped_locally",
+         "unmapped_remotely", "implicit", "read_only", "scattered", "advice",
+         "registration")
+
+
+def device_counters(port):
+    """The device's own hardware counters."""
+    text = port.guest.check(
+        f"cd /sys/class/infiniband/{port.ibdev}/hw_counters && grep -H . *")
+    return {name: int(value) for name, value in
+            (line.split(":") for line in text.splitlines())}
+
+
+def judge(result, names):
+    assert result.ok, result
+    assert re.findall(r"^ok \d+ - (\w+)", result.out, re.M) == list(names), \
+        result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_memory_that_is_not_pinned(ports, case):
+    port = ports[0]
+    before = rdma.resources(port)
+    judge(port.guest.run(f"rdma_odp {case}", 100), [case])
+    rdma.wait_for_resources(port, before)
+
+
+@pytest.mark.parametrize("tool", ("ib_send_bw", "ib_write_bw", "ib_read_bw",
+                                  "ib_send_lat", "ib_atomic_bw"))
+def test_perftest_on_demand(ports, tool):
+    a, b = ports
+    before = [device_counters(port) for port in ports]
+    size = "" if tool == "ib_atomic_bw" else "-s 65536"
+    rdma.perftest(tool, a, b, f"--odp -n 20 {size}").check()
+    after = [device_counters(port) for port in ports]
+    assert any(now["page_requests"] > then["page_requests"]
+               for now, then in zip(after, before)), "no page was asked for"
+
+
+# Until a region of rdma_odp has had pages and lost some.
+BUSY = """
+for i in $(seq 50); do
+    rdma statistic show mr >/tmp/mr
+    grep -Eqz 'page_faults [1-9][^p]*page_invalidations [1-9]' /tmp/mr && exit 0
+    kill -0 {pid} || break
+    sleep 0.1
+done
+cat /tmp/mr
+exit 1
+"""
+
+
+@pytest.mark.parametrize("case", ("given_back", "implicit"))
+def test_killed_in_the_middle(ports, case):
+    """Regions tell of their pages; killed, a program leaves nothing."""
+    port = ports[0]
+    before = rdma.resources(port)
+    job = port.guest.start(f"exec rdma_odp {case} {case} stolen", 100)
+    port.guest.check(BUSY.format(pid=job.pid), 60)
+    kinds = port.guest.check("rdma -dd resource show mr")
+    port.guest.check(f"kill -9 {job.pid}")
+    assert not job.wait().ok
+    assert "on_demand" in kinds, kinds
+    rdma.wait_for_resources(port, before)
+    judge(port.guest.run("rdma_odp atomics", 100), ["atomics"])
