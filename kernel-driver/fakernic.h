@@ -583,7 +583,7 @@ void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
 			      const u8 *mac);
 
 /* stats.c */
-extern const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT];
+extern const char *const fakernic_stat_names[];
 int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 						   u32 port);

@@ -7,7 +7,7 @@
 #include <linux/slab.h>
 #include "fakernic.h"
 
-const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
+const char *const fakernic_stat_names[] = {
 	[FAKERNIC_STAT_TX_FRAMES] = "tx_frames",
 	[FAKERNIC_STAT_TX_BYTES] = "tx_bytes",
 	[FAKERNIC_STAT_RX_FRAMES] = "rx_frames",
@@ -70,6 +70,9 @@ const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
 	[FAKERNIC_STAT_PAGE_UPDATES] = "page_updates",
 	[FAKERNIC_STAT_PAGES_REFUSED] = "pages_refused",
 };
+
+/* A counter that the interface gets at its end has a name here, too. */
+static_assert(ARRAY_SIZE(fakernic_stat_names) == FAKERNIC_STAT_COUNT);
 
 /*
  * Reads all of the device's, or all of a set bound to QPs. Those an older device
