@@ -98,6 +98,10 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
     if (features & FAKERNIC_FEATURE_COUNTERS) {
         resp->max_counter = cpu_to_le32(FAKERNIC_MAX_COUNTER);
     }
+    if (features & FAKERNIC_FEATURE_WQ_RSS) {
+        resp->max_ind_table = cpu_to_le32(FAKERNIC_MAX_IND_TABLE);
+        resp->max_ind_table_size = cpu_to_le32(FAKERNIC_MAX_IND_TABLE_SIZE);
+    }
     if (features & FAKERNIC_FEATURE_DM) {
         resp->dm_size = cpu_to_le32(s->dm_size);
     }

@@ -145,10 +145,11 @@ static FakernicVerdict fakernic_check_qp_ids(FakernicState *s,
     return fakernic_check_qp_receive(s, req);
 }
 
-static void fakernic_qp_free(FakernicQp *qp)
+void fakernic_qp_free(FakernicQp *qp)
 {
     fakernic_ring_free(&qp->sq);
     fakernic_ring_free(&qp->rq);
+    g_free(qp->rss);
     g_free(qp);
 }
 
@@ -184,14 +185,44 @@ static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
         return;
     }
     fakernic_pd(s, qp->pdn)->users += users;
-    qp->send_cq->users += users;
+    if (qp->send_cq) {
+        qp->send_cq->users += users;
+    }
     if (qp->recv_cq) {
         qp->recv_cq->users += users;
     }
     if (qp->srq) {
         qp->srq->users += users;
     }
+    if (qp->rss) {
+        qp->rss->table->users += users;
+    }
     fakernic_uar_use(s, qp->uar, users);
+}
+
+uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
+                        const RoceQpInit *init)
+{
+    uint8_t status = roce_qp_create(s->roce, init, &qp->qpn);
+
+    if (status != FAKERNIC_CMD_OK) {
+        fakernic_qp_free(qp);
+        return status;
+    }
+    assert(qp->qpn < s->max_qp && !s->qps[qp->qpn]);
+    qp->async.id = qp->qpn;
+    s->qps[qp->qpn] = qp;
+    fakernic_qp_refer(s, qp, 1);
+    return FAKERNIC_CMD_OK;
+}
+
+void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
+{
+    roce_qp_destroy(s->roce, qp->qpn);
+    fakernic_event_forget(s, NULL, &qp->async);
+    fakernic_qp_refer(s, qp, -1);
+    s->qps[qp->qpn] = NULL;
+    fakernic_qp_free(qp);
 }
 
 FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
@@ -242,15 +273,10 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
         .srqn = le32_to_cpu(req->srqn),
         .xrcdn = qp->xrcdn,
     };
-    status = roce_qp_create(s->roce, &init, &qp->qpn);
+    status = fakernic_qp_add(s, qp, &init);
     if (status != FAKERNIC_CMD_OK) {
-        fakernic_qp_free(qp);
         return FAKERNIC_VERDICT(status);
     }
-    assert(qp->qpn < s->max_qp && !s->qps[qp->qpn]);
-    qp->async.id = qp->qpn;
-    s->qps[qp->qpn] = qp;
-    fakernic_qp_refer(s, qp, 1);
     resp->id = cpu_to_le32(qp->qpn);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -260,7 +286,6 @@ FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
 {
     const struct fakernic_id *req = request;
     FakernicQp *qp = fakernic_qp(s, le32_to_cpu(req->id));
-    uint8_t status;
 
     if (!qp) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
@@ -268,20 +293,13 @@ FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
     if (qp->flows) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
     }
-    status = roce_qp_destroy(s->roce, qp->qpn);
-    if (status != FAKERNIC_CMD_OK) {
-        return FAKERNIC_VERDICT(status);
-    }
     if (s->port_qpn == qp->qpn) {
         s->port_qpn = 0;
     }
     if (qp->counter) {
         qp->counter->users--;
     }
-    fakernic_event_forget(s, NULL, &qp->async);
-    fakernic_qp_refer(s, qp, -1);
-    s->qps[qp->qpn] = NULL;
-    fakernic_qp_free(qp);
+    fakernic_qp_remove(s, qp);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

@@ -186,7 +186,37 @@ static const FakernicCmd fakernic_commands[] = {
         "DESTROY_FLOW", fakernic_cmd_destroy_flow, FAKERNIC_FEATURE_FLOW,
         ID_REQUEST,
     },
-    [FAKERNIC_CMD_RSVD_WQ] = { "WQ" },
+    [FAKERNIC_CMD_CREATE_WQ] = {
+        "CREATE_WQ", fakernic_cmd_create_wq, FAKERNIC_FEATURE_WQ_RSS,
+        .request_size = sizeof(struct fakernic_create_wq_req),
+        .rsvd = { RSVD(struct fakernic_create_wq_req, rsvd),
+                  RSVD(struct fakernic_create_wq_req, rsvd2) },
+    },
+    [FAKERNIC_CMD_DESTROY_WQ] = {
+        "DESTROY_WQ", fakernic_cmd_destroy_wq, FAKERNIC_FEATURE_WQ_RSS,
+        ID_REQUEST,
+    },
+    [FAKERNIC_CMD_MODIFY_WQ] = {
+        "MODIFY_WQ", fakernic_cmd_modify_wq, FAKERNIC_FEATURE_WQ_RSS,
+        .request_size = sizeof(struct fakernic_modify_wq_req),
+        .rsvd = { RSVD(struct fakernic_modify_wq_req, rsvd) },
+    },
+    [FAKERNIC_CMD_CREATE_IND_TABLE] = {
+        "CREATE_IND_TABLE", fakernic_cmd_create_ind_table,
+        FAKERNIC_FEATURE_WQ_RSS,
+        .request_size = sizeof(struct fakernic_create_ind_table_req),
+        .rsvd = { RSVD(struct fakernic_create_ind_table_req, rsvd) },
+    },
+    [FAKERNIC_CMD_DESTROY_IND_TABLE] = {
+        "DESTROY_IND_TABLE", fakernic_cmd_destroy_ind_table,
+        FAKERNIC_FEATURE_WQ_RSS, ID_REQUEST,
+    },
+    [FAKERNIC_CMD_CREATE_RSS_QP] = {
+        "CREATE_RSS_QP", fakernic_cmd_create_rss_qp,
+        FAKERNIC_FEATURE_WQ_RSS | FAKERNIC_FEATURE_RAW_PACKET,
+        .request_size = sizeof(struct fakernic_create_rss_qp_req),
+        .rsvd = { RSVD(struct fakernic_create_rss_qp_req, rsvd) },
+    },
     [FAKERNIC_CMD_RSVD_DM] = { "DM" },
     [FAKERNIC_CMD_QUERY_PAGE_REQUESTS] = {
         "QUERY_PAGE_REQUESTS", fakernic_cmd_query_page_requests,

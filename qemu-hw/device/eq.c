@@ -174,7 +174,7 @@ void fakernic_engine_event(void *host, uint8_t type, uint32_t id,
 
         src = srq ? &srq->async : NULL;
     } else {
-        FakernicQp *qp = fakernic_qp(s, id);
+        FakernicQp *qp = fakernic_qp_or_wq(s, id);
 
         src = qp ? &qp->async : NULL;
     }

@@ -100,6 +100,7 @@ static void fakernic_objects_init(FakernicState *s)
     fakernic_table_init(&s->pds, 1, s->max_pd + 1);
     fakernic_table_init(&s->xrcds, 1, FAKERNIC_MAX_XRCD + 1);
     fakernic_table_init(&s->counters, 1, FAKERNIC_MAX_COUNTER + 1);
+    fakernic_table_init(&s->ind_tables, 1, FAKERNIC_MAX_IND_TABLE + 1);
     fakernic_table_init(&s->flow_table, 1, FAKERNIC_MAX_FLOW + 1);
     for (unsigned type = 0; type < ARRAY_SIZE(s->flows); type++) {
         QTAILQ_INIT(&s->flows[type]);
@@ -151,9 +152,7 @@ static void fakernic_objects_free(FakernicState *s)
 {
     for (uint32_t i = 0; i < s->max_qp; i++) {
         if (s->qps[i]) {
-            fakernic_ring_free(&s->qps[i]->sq);
-            fakernic_ring_free(&s->qps[i]->rq);
-            g_free(s->qps[i]);
+            fakernic_qp_free(s->qps[i]);
         }
     }
     g_free(s->qps);
@@ -164,6 +163,7 @@ static void fakernic_objects_free(FakernicState *s)
     fakernic_table_clear(&s->xrcds, NULL);
     fakernic_table_clear(&s->uar_table, NULL);
     fakernic_table_clear(&s->counters, NULL);
+    fakernic_table_clear(&s->ind_tables, NULL);
     fakernic_table_clear(&s->flow_table, NULL);
     g_free(s->key_pages);
 }

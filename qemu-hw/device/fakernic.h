@@ -34,6 +34,7 @@
 #include "fakernic/rq.h"
 #include "fakernic/sq.h"
 #include "fakernic/stats.h"
+#include "fakernic/wq.h"
 #include "../roce/roce.h"
 
 #define TYPE_FAKERNIC "fakernic"
@@ -55,7 +56,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
      FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CQ_MODERATION |         \
      FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_APM |                           \
      FAKERNIC_FEATURE_FLOW | FAKERNIC_FEATURE_COUNTERS |                    \
-     FAKERNIC_FEATURE_ODP |                                                 \
+     FAKERNIC_FEATURE_ODP | FAKERNIC_FEATURE_WQ_RSS |                       \
      FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ)
 
 /* Limits that are not properties. */
@@ -63,6 +64,8 @@ OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 #define FAKERNIC_MAX_XRCD           1024
 #define FAKERNIC_MAX_FLOW           1024
 #define FAKERNIC_MAX_COUNTER        1024
+#define FAKERNIC_MAX_IND_TABLE      1024
+#define FAKERNIC_MAX_IND_TABLE_SIZE 128
 #define FAKERNIC_MAX_MCAST_GROUPS   256
 #define FAKERNIC_MAX_MCAST_QPS      64     /* the engine's */
 #define FAKERNIC_MAX_MR_SIZE        (1ULL << 40)
@@ -174,15 +177,35 @@ typedef struct FakernicSrq {
     FakernicEventSource async;
 } FakernicSrq;
 
+/* An indirection table: the WQs that frames are spread over. */
+typedef struct FakernicIndTable {
+    uint32_t users;             /* RSS QPs */
+    uint32_t size;              /* a power of two */
+    uint32_t wqns[FAKERNIC_MAX_IND_TABLE_SIZE];
+} FakernicIndTable;
+
+/* What makes a raw-packet QP an RSS QP. */
+typedef struct FakernicRss {
+    FakernicIndTable *table;
+    uint32_t fields;            /* FAKERNIC_HASH_* */
+    uint8_t key[FAKERNIC_HASH_KEY_SIZE];
+} FakernicRss;
+
+/*
+ * Also a WQ: to the engine it is a raw-packet QP with an RQ only, and its number
+ * is one of theirs.
+ */
 typedef struct FakernicQp {
     uint32_t qpn;
     uint8_t type;
+    bool is_wq;
     uint32_t pdn;               /* XRC target: 0 */
     uint32_t xrcdn;             /* XRC target, else 0 */
     uint32_t uar;
-    FakernicCq *send_cq;        /* XRC target: NULL */
-    FakernicCq *recv_cq;        /* XRC initiator and target: NULL */
+    FakernicCq *send_cq;        /* XRC target, WQ, RSS QP: NULL */
+    FakernicCq *recv_cq;        /* XRC initiator and target, RSS QP: NULL */
     FakernicSrq *srq;
+    FakernicRss *rss;           /* or NULL */
     FakernicRing sq;
     uint32_t sq_pi;             /* basic blocks, from the doorbell */
     uint32_t sq_ci;             /* basic blocks fetched */
@@ -190,9 +213,16 @@ typedef struct FakernicQp {
     uint32_t rq_pi;             /* slots, as last read from the record */
     uint32_t rq_ci;             /* slots fetched */
     uint32_t flows;             /* rules that name it */
+    uint32_t entries;           /* WQ: of tables that name it */
     FakernicCounter *counter;   /* or NULL */
     FakernicEventSource async;
 } FakernicQp;
+
+/* What can be said of a frame by looking at it once. */
+typedef struct FakernicParsed {
+    struct fakernic_flow_match match;
+    uint32_t layers;            /* FAKERNIC_FLOW_VLAN..UDP */
+} FakernicParsed;
 
 /* A flow rule; value and mask stay as they came: they are compared bytewise. */
 typedef struct FakernicFlow {
@@ -293,11 +323,12 @@ struct FakernicState {
     FakernicTable pds;
     FakernicTable xrcds;
     FakernicTable counters;
+    FakernicTable ind_tables;
     FakernicTable flow_table;
     /* by type, in the order they are asked in */
     QTAILQ_HEAD(, FakernicFlow) flows[FAKERNIC_FLOW_SNIFFER + 1];
     FakernicTable uar_table;
-    FakernicQp **qps;           /* by QPN */
+    FakernicQp **qps;           /* by number, QPs and WQs */
     uint32_t *key_pages;        /* page list entries held, by key index */
     uint64_t mr_pages;          /* their sum */
     FakernicPageRequest page_requests[FAKERNIC_PAGE_REQUEST_LIST];
@@ -394,9 +425,23 @@ FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
     fakernic_cmd_modify_srq, fakernic_cmd_query_srq,
     fakernic_cmd_attach_mcast, fakernic_cmd_detach_mcast,
     fakernic_cmd_create_flow, fakernic_cmd_destroy_flow,
+    fakernic_cmd_create_wq, fakernic_cmd_destroy_wq, fakernic_cmd_modify_wq,
+    fakernic_cmd_create_ind_table, fakernic_cmd_destroy_ind_table,
+    fakernic_cmd_create_rss_qp,
     fakernic_cmd_create_counter, fakernic_cmd_destroy_counter,
     fakernic_cmd_set_qp_counter, fakernic_cmd_query_counter,
     fakernic_cmd_query_page_requests, fakernic_cmd_update_pages;
+
+/* cmd_qp.c: for WQs, too */
+/*
+ * Makes a QP known to the engine and the device, with all that it refers to. It
+ * is freed when that fails.
+ */
+uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
+                        const RoceQpInit *init) G_GNUC_WARN_UNUSED_RESULT;
+/* The reverse; nobody may refer to it. */
+void fakernic_qp_remove(FakernicState *s, FakernicQp *qp);
+void fakernic_qp_free(FakernicQp *qp);
 
 /* table.c */
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size);
@@ -438,7 +483,10 @@ bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
                           uint32_t *index);
 
 /* sq.c, rq.c */
+/* A QP, not a WQ; a WQ; or either. */
 FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn);
+FakernicQp *fakernic_wq(FakernicState *s, uint32_t wqn);
+FakernicQp *fakernic_qp_or_wq(FakernicState *s, uint32_t number);
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi);
 RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr);
 RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
@@ -512,7 +560,13 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op);
 bool fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
                            bool persistent);
 
-/* flow.c: frames are of 14 bytes and more */
+/* rss.c: frames are of 14 bytes and more */
+/* Gives a frame to a raw-packet QP, or to the WQ that its RSS QP selects. */
+void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
+                        size_t len);
+
+/* flow.c: likewise */
+void fakernic_parse(FakernicParsed *p, const uint8_t *frame, size_t len);
 void fakernic_flow_add(FakernicState *s, FakernicFlow *flow);
 void fakernic_flow_remove(FakernicState *s, FakernicFlow *flow);
 /* A copy to every sniffer. */

@@ -14,11 +14,6 @@
 #include "fakernic.h"
 #include "../trace.h"
 
-typedef struct FakernicParsed {
-    struct fakernic_flow_match match;
-    uint32_t layers;
-} FakernicParsed;
-
 static void fakernic_parse_l4(FakernicParsed *p, const uint8_t *at, size_t room)
 {
     /* The ports are all that rules look at. */
@@ -72,8 +67,7 @@ static void fakernic_parse_ipv6(FakernicParsed *p, const uint8_t *at,
     fakernic_parse_l4(p, at + 40, room - 40);
 }
 
-/* A frame of at least 14 bytes. */
-static void fakernic_parse(FakernicParsed *p, const uint8_t *frame, size_t len)
+void fakernic_parse(FakernicParsed *p, const uint8_t *frame, size_t len)
 {
     uint16_t type = lduw_be_p(frame + 12);
     size_t offset = ETH_HLEN;
@@ -119,7 +113,7 @@ static void fakernic_flow_deliver(FakernicState *s, const FakernicFlow *flow,
                                   const uint8_t *frame, size_t len)
 {
     trace_fakernic_flow(flow->id, flow->qpn, len);
-    roce_input_ethernet(s->roce, fakernic_now(), flow->qpn, frame, len);
+    fakernic_raw_input(s, flow->qpn, frame, len);
 }
 
 void fakernic_flow_sniff(FakernicState *s, const uint8_t *frame, size_t len)

@@ -54,7 +54,7 @@ static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
         return;
     }
     if (accepts && s->port_qpn) {
-        roce_input_ethernet(s->roce, fakernic_now(), s->port_qpn, frame, len);
+        fakernic_raw_input(s, s->port_qpn, frame, len);
     } else if (!fakernic_flow_default(s, frame, len)) {
         s->stats[accepts ? FAKERNIC_STAT_RX_NO_BUFFER :
                            FAKERNIC_STAT_RX_FILTERED]++;

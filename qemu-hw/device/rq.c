@@ -135,7 +135,7 @@ RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
                              RoceRecvWr *wr)
 {
     FakernicState *s = host;
-    FakernicQp *qp = fakernic_qp(s, qpn);
+    FakernicQp *qp = fakernic_qp_or_wq(s, qpn);
     FakernicSrq *srq = srqn ? fakernic_table_get(&s->srqs, srqn) : NULL;
     RoceFetch fetch = ROCE_FETCH_NONE;
 

@@ -61,8 +61,7 @@ static void test_cmd_opcodes(void)
         0, 0x08, 0x0f, 0x12, 0x1c, 0x26, 0x34, 0x42, 0x4a, 0x71, 0xff, 0xffff,
     };
     static const uint16_t set_aside[] = {
-        FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_WQ, FAKERNIC_CMD_RSVD_DM,
-        FAKERNIC_CMD_RSVD_FAULT,
+        FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_DM, FAKERNIC_CMD_RSVD_FAULT,
     };
     Machine m;
     Nic n;
@@ -88,7 +87,10 @@ static void test_cmd_feature_not_taken(void)
         FAKERNIC_CMD_RESIZE_CQ, FAKERNIC_CMD_MODIFY_CQ, FAKERNIC_CMD_REREG_MR,
         FAKERNIC_CMD_ATTACH_MCAST, FAKERNIC_CMD_CREATE_FLOW,
         FAKERNIC_CMD_CREATE_COUNTER, FAKERNIC_CMD_QUERY_PAGE_REQUESTS,
-        FAKERNIC_CMD_UPDATE_PAGES,
+        FAKERNIC_CMD_UPDATE_PAGES, FAKERNIC_CMD_CREATE_WQ,
+        FAKERNIC_CMD_DESTROY_WQ, FAKERNIC_CMD_MODIFY_WQ,
+        FAKERNIC_CMD_CREATE_IND_TABLE, FAKERNIC_CMD_DESTROY_IND_TABLE,
+        FAKERNIC_CMD_CREATE_RSS_QP,
     };
     struct fakernic_create_mr_req mr = {
         .length = LE64(4096),

@@ -24,6 +24,7 @@
 #include "fakernic/rq.h"
 #include "fakernic/sq.h"
 #include "fakernic/stats.h"
+#include "fakernic/wq.h"
 
 #define LE16 cpu_to_le16
 #define LE32 cpu_to_le32

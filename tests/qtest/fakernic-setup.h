@@ -26,6 +26,7 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_dm_tests[],
     fakernic_flow_tests[],
     fakernic_odp_tests[],
+    fakernic_rss_tests[],
     fakernic_port_tests[],
     fakernic_resets_tests[];
 

@@ -18,6 +18,7 @@ int main(int argc, char **argv)
         fakernic_dm_tests,
         fakernic_flow_tests,
         fakernic_odp_tests,
+        fakernic_rss_tests,
         fakernic_port_tests,
         fakernic_resets_tests,
     };

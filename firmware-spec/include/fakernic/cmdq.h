@@ -114,6 +114,13 @@ enum fakernic_cmd_opcode {
 	/* flow rules */
 	FAKERNIC_CMD_CREATE_FLOW	= 0x48,
 	FAKERNIC_CMD_DESTROY_FLOW	= 0x49,
+	/* work queues and RSS (wq.h) */
+	FAKERNIC_CMD_CREATE_WQ		= 0x50,
+	FAKERNIC_CMD_DESTROY_WQ		= 0x51,
+	FAKERNIC_CMD_MODIFY_WQ		= 0x52,
+	FAKERNIC_CMD_CREATE_IND_TABLE	= 0x53,
+	FAKERNIC_CMD_DESTROY_IND_TABLE	= 0x54,
+	FAKERNIC_CMD_CREATE_RSS_QP	= 0x55,
 	/* on-demand paging */
 	FAKERNIC_CMD_QUERY_PAGE_REQUESTS	= 0x60,
 	FAKERNIC_CMD_UPDATE_PAGES	= 0x61,
@@ -122,10 +129,7 @@ enum fakernic_cmd_opcode {
 	FAKERNIC_CMD_DESTROY_COUNTER	= 0x69,
 	FAKERNIC_CMD_SET_QP_COUNTER	= 0x6a,
 	FAKERNIC_CMD_QUERY_COUNTER	= 0x6b,
-	/* numbers set aside: work queues and RSS, device memory, fault
-	 * injection
-	 */
-	FAKERNIC_CMD_RSVD_WQ		= 0x50,
+	/* numbers set aside: device memory, fault injection */
 	FAKERNIC_CMD_RSVD_DM		= 0x58,
 	FAKERNIC_CMD_RSVD_FAULT		= 0x70,
 };
@@ -170,8 +174,10 @@ struct fakernic_query_device_resp {
 	__le32 rate_limit_min_kbps;	/* of a QP; 0: no limits */
 	__le32 rate_limit_max_kbps;
 	__le32 max_counter;	/* sets of counters bound to QPs */
+	__le32 max_ind_table;	/* indirection tables */
+	__le32 max_ind_table_size;	/* entries of one */
 };
-FAKERNIC_SIZE(struct fakernic_query_device_resp, 128);
+FAKERNIC_SIZE(struct fakernic_query_device_resp, 136);
 
 /* QUERY_PORT: no request structure. HW DATA */
 struct fakernic_query_port_resp {
