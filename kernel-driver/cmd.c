@@ -265,6 +265,45 @@ int fakernic_cmd_create_flow(struct fakernic_dev *dev,
 				 sizeof(*req), id);
 }
 
+int fakernic_cmd_create_wq(struct fakernic_dev *dev,
+			   const struct fakernic_create_wq_req *req, u32 *wqn)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_WQ, req,
+				 sizeof(*req), wqn);
+}
+
+int fakernic_cmd_modify_wq(struct fakernic_dev *dev, u32 wqn, u8 state)
+{
+	struct fakernic_modify_wq_req req = {
+		.wqn = cpu_to_le32(wqn),
+		.state = state,
+	};
+
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_MODIFY_WQ, &req,
+				  sizeof(req), NULL, 0);
+}
+
+/* The table: 1 << log_size WQNs at a DMA address. */
+int fakernic_cmd_create_ind_table(struct fakernic_dev *dev, dma_addr_t dma,
+				  u8 log_size, u32 *id)
+{
+	struct fakernic_create_ind_table_req req = {
+		.address = cpu_to_le64(dma),
+		.log_size = log_size,
+	};
+
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_IND_TABLE, &req,
+				 sizeof(req), id);
+}
+
+int fakernic_cmd_create_rss_qp(struct fakernic_dev *dev,
+			       const struct fakernic_create_rss_qp_req *req,
+			       u32 *qpn)
+{
+	return fakernic_cmd_make(dev, FAKERNIC_CMD_CREATE_RSS_QP, req,
+				 sizeof(*req), qpn);
+}
+
 /* ALLOC_*: no request structure, the response is an id. */
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id)
 {

@@ -67,6 +67,17 @@ static void fakernic_odp_caps(struct fakernic_dev *dev,
 		caps->per_transport_caps.xrc_odp_caps = all;
 }
 
+static void fakernic_fill_rss_caps(struct fakernic_dev *dev,
+				   struct ib_device_attr *attr)
+{
+	attr->rss_caps.supported_qpts = BIT(IB_QPT_RAW_PACKET);
+	attr->rss_caps.max_rwq_indirection_tables =
+		le32_to_cpu(dev->caps.max_ind_table);
+	attr->rss_caps.max_rwq_indirection_table_size =
+		le32_to_cpu(dev->caps.max_ind_table_size);
+	attr->max_wq_type_rq = attr->max_qp;
+}
+
 static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 				      struct ib_device_attr *attr)
 {
@@ -124,6 +135,8 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 		attr->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
 		fakernic_odp_caps(dev, &attr->odp_caps);
 	}
+	if (dev->features & FAKERNIC_FEATURE_WQ_RSS)
+		fakernic_fill_rss_caps(dev, attr);
 	if (dev->features & FAKERNIC_FEATURE_CQ_MODERATION) {
 		attr->cq_caps.max_cq_moderation_count = U16_MAX;
 		attr->cq_caps.max_cq_moderation_period = U16_MAX;
@@ -152,6 +165,10 @@ static int fakernic_query_device(struct ib_device *ibdev,
 			le32_to_cpu(dev->caps.rate_limit_min_kbps);
 		uresp.rate_limit_max_kbps =
 			le32_to_cpu(dev->caps.rate_limit_max_kbps);
+	}
+	if (dev->features & FAKERNIC_FEATURE_WQ_RSS) {
+		uresp.rx_hash_fields = FAKERNIC_HASH_FIELDS;
+		uresp.rx_hash_functions = FAKERNIC_HASH_TOEPLITZ;
 	}
 	return ib_copy_to_udata(udata, &uresp,
 				min(sizeof(uresp), udata->outlen));
@@ -322,6 +339,16 @@ static const struct ib_device_ops fakernic_flow_ops = {
 	.destroy_flow = fakernic_destroy_flow,
 };
 
+static const struct ib_device_ops fakernic_wq_ops = {
+	.create_wq = fakernic_create_wq,
+	.modify_wq = fakernic_modify_wq,
+	.destroy_wq = fakernic_destroy_wq,
+	.create_rwq_ind_table = fakernic_create_ind_table,
+	.destroy_rwq_ind_table = fakernic_destroy_ind_table,
+
+	INIT_RDMA_OBJ_SIZE(ib_rwq_ind_table, fakernic_ind_table, ibtable),
+};
+
 static const struct ib_device_ops fakernic_counter_ops = {
 	.counter_alloc_stats = fakernic_counter_alloc_stats,
 	.counter_bind_qp = fakernic_counter_bind_qp,
@@ -373,6 +400,8 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_mcast_ops);
 	if (dev->features & FAKERNIC_FEATURE_FLOW)
 		ib_set_device_ops(ibdev, &fakernic_flow_ops);
+	if (dev->features & FAKERNIC_FEATURE_WQ_RSS)
+		ib_set_device_ops(ibdev, &fakernic_wq_ops);
 	if (dev->features & FAKERNIC_FEATURE_COUNTERS)
 		ib_set_device_ops(ibdev, &fakernic_counter_ops);
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)

@@ -42,6 +42,7 @@
 #include <fakernic/rq.h>
 #include <fakernic/sq.h>
 #include <fakernic/stats.h>
+#include <fakernic/wq.h>
 #include <rdma/fakernic-abi.h>
 #include "compat.h"
 
@@ -71,7 +72,8 @@
 	 FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CLOCK_PAGE |	\
 	 FAKERNIC_FEATURE_RESIZE_SRQ | FAKERNIC_FEATURE_CQ_MODERATION |	\
 	 FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_FLOW |			\
-	 FAKERNIC_FEATURE_COUNTERS | FAKERNIC_ODP_FEATURE)
+	 FAKERNIC_FEATURE_COUNTERS | FAKERNIC_FEATURE_WQ_RSS |		\
+	 FAKERNIC_ODP_FEATURE)
 
 /* Without these the Ethernet port and rdma_cm cannot work. */
 #define FAKERNIC_NEEDED_FEATURES					\
@@ -171,6 +173,7 @@ struct fakernic_cq_hw {
 	void (*fail)(struct fakernic_cq_hw *hw);	/* event: CQ error */
 };
 
+/* A queue pair, or a work queue, whose number is one of theirs. */
 struct fakernic_qp_hw {
 	u32 qpn;
 	void (*event)(struct fakernic_qp_hw *hw, u8 type, u32 data);
@@ -299,6 +302,19 @@ struct fakernic_srq {
 	u32 max_sge;
 };
 
+/* A receive queue of a user, without a QP. */
+struct fakernic_wq {
+	struct ib_wq ibwq;
+	struct fakernic_qp_hw hw;
+	struct ib_umem *umem;
+	struct mutex lock;		/* ibwq.state */
+};
+
+struct fakernic_ind_table {
+	struct ib_rwq_ind_table ibtable;
+	u32 id;
+};
+
 /* Device memory: BAR2 from first_page on, whole pages to users. */
 struct fakernic_dm_pool {
 	spinlock_t lock;		/* used */
@@ -335,7 +351,7 @@ struct fakernic_dev {
 	struct fakernic_eq *eqs;
 	u32 eq_count;
 	struct xarray cqs;		/* cqn -> struct fakernic_cq_hw */
-	struct xarray qps;		/* qpn -> struct fakernic_qp_hw */
+	struct xarray qps;		/* qpn, wqn -> struct fakernic_qp_hw */
 	struct xarray srqs;		/* srqn -> struct fakernic_srq */
 	struct xarray counters;		/* id -> struct rdma_counter */
 	struct xarray odps;		/* key -> struct fakernic_odp */
@@ -403,6 +419,17 @@ static inline struct fakernic_qp *to_fakernic_qp(struct ib_qp *ibqp)
 static inline struct fakernic_dm *to_fakernic_dm(struct ib_dm *ibdm)
 {
 	return container_of(ibdm, struct fakernic_dm, ibdm);
+}
+
+static inline struct fakernic_wq *to_fakernic_wq(struct ib_wq *ibwq)
+{
+	return container_of(ibwq, struct fakernic_wq, ibwq);
+}
+
+static inline struct fakernic_ind_table *
+to_fakernic_ind_table(struct ib_rwq_ind_table *ibtable)
+{
+	return container_of(ibtable, struct fakernic_ind_table, ibtable);
 }
 
 static inline struct fakernic_srq *to_fakernic_srq(struct ib_srq *ibsrq)
@@ -527,6 +554,14 @@ int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
 int fakernic_cmd_create_flow(struct fakernic_dev *dev,
 			     const struct fakernic_create_flow_req *req,
 			     u32 *id);
+int fakernic_cmd_create_wq(struct fakernic_dev *dev,
+			   const struct fakernic_create_wq_req *req, u32 *wqn);
+int fakernic_cmd_modify_wq(struct fakernic_dev *dev, u32 wqn, u8 state);
+int fakernic_cmd_create_ind_table(struct fakernic_dev *dev, dma_addr_t dma,
+				  u8 log_size, u32 *id);
+int fakernic_cmd_create_rss_qp(struct fakernic_dev *dev,
+			       const struct fakernic_create_rss_qp_req *req,
+			       u32 *qpn);
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
 int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id);
 
@@ -734,6 +769,10 @@ int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 			  const struct fakernic_create_qp_req *req);
 int fakernic_qp_hw_destroy(struct fakernic_dev *dev,
 			   struct fakernic_qp_hw *hw);
+int fakernic_qp_hw_enter(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			 u16 destroy_opcode);
+int fakernic_qp_hw_leave(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			 u16 destroy_opcode);
 int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
 			     struct fakernic_qp_hw *hw,
 			     enum fakernic_qp_state state);
@@ -772,6 +811,21 @@ void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
 int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
 bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc);
+
+/* wq.c */
+struct ib_wq *fakernic_create_wq(struct ib_pd *ibpd,
+				 struct ib_wq_init_attr *attr,
+				 struct ib_udata *udata);
+int fakernic_modify_wq(struct ib_wq *ibwq, struct ib_wq_attr *attr, u32 mask,
+		       struct ib_udata *udata);
+int fakernic_destroy_wq(struct ib_wq *ibwq, struct ib_udata *udata);
+int fakernic_create_ind_table(struct ib_rwq_ind_table *ibtable,
+			      struct ib_rwq_ind_table_init_attr *attr,
+			      struct ib_udata *udata);
+int fakernic_destroy_ind_table(struct ib_rwq_ind_table *ibtable);
+int fakernic_create_rss_qp(struct fakernic_dev *dev, struct fakernic_qp *qp,
+			   const struct ib_qp_init_attr *attr,
+			   struct ib_udata *udata);
 
 /* flow.c */
 struct ib_flow *fakernic_create_flow(struct ib_qp *ibqp,

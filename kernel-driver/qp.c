@@ -13,36 +13,50 @@
 			       (sge) * sizeof(struct fakernic_sge)),	\
 	      FAKERNIC_RQ_LOG_STRIDE_MIN)
 
-int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
-			  const struct fakernic_create_qp_req *req)
+/* The device has made it: its events find it from now on, or it is destroyed. */
+int fakernic_qp_hw_enter(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			 u16 destroy_opcode)
 {
 	int ret;
 
-	ret = fakernic_cmd_create_qp(dev, req, &hw->qpn);
-	if (ret)
-		return ret;
-	/* Events for a former QP of this number go to nobody. */
+	/* Events for a former one of this number go to nobody. */
 	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 	ret = xa_insert(&dev->qps, hw->qpn, hw, GFP_KERNEL);
 	if (ret)
-		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_QP, hw->qpn);
+		fakernic_cmd_free(dev, destroy_opcode, hw->qpn);
 	return ret;
 }
 
-/* After it, neither the device nor an interrupt touches the QP. */
-int fakernic_qp_hw_destroy(struct fakernic_dev *dev,
-			   struct fakernic_qp_hw *hw)
+/* After it, neither the device nor an interrupt touches it. */
+int fakernic_qp_hw_leave(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			 u16 destroy_opcode)
 {
 	int ret;
 
 	xa_erase(&dev->qps, hw->qpn);
-	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_QP, hw->qpn);
+	ret = fakernic_cmd_free(dev, destroy_opcode, hw->qpn);
 	if (ret) {
 		xa_store(&dev->qps, hw->qpn, hw, GFP_KERNEL);
 		return ret;
 	}
 	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 	return 0;
+}
+
+int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			  const struct fakernic_create_qp_req *req)
+{
+	int ret;
+
+	ret = fakernic_cmd_create_qp(dev, req, &hw->qpn);
+	return ret ? ret : fakernic_qp_hw_enter(dev, hw,
+						FAKERNIC_CMD_DESTROY_QP);
+}
+
+int fakernic_qp_hw_destroy(struct fakernic_dev *dev,
+			   struct fakernic_qp_hw *hw)
+{
+	return fakernic_qp_hw_leave(dev, hw, FAKERNIC_CMD_DESTROY_QP);
 }
 
 int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
@@ -444,6 +458,10 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	qp->cap = attr->cap;
 	qp->sq.signal_all = attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->hw.event = fakernic_qp_event;
+	if (attr->rwq_ind_tbl) {
+		ret = fakernic_create_rss_qp(dev, qp, attr, udata);
+		goto out;
+	}
 	fakernic_fill_create_qp(&req, qp, attr, udata);
 	if (qp->type == FAKERNIC_QP_XRC_TGT) {
 		ret = fakernic_qp_hw_create(dev, &qp->hw, &req);
@@ -454,6 +472,7 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		if (!ret)
 			fakernic_list_qp(qp);
 	}
+out:
 	if (ret)
 		return ret;
 	ibqp->qp_num = qp->hw.qpn;

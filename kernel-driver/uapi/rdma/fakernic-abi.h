@@ -38,6 +38,9 @@ enum fakernic_query_context_attrs {
 struct fakernic_uresp_query_device {
 	__u32 rate_limit_min_kbps;	/* both 0: no rate limits */
 	__u32 rate_limit_max_kbps;
+	__u32 rx_hash_fields;		/* FAKERNIC_HASH_*; 0: no RSS */
+	__u8 rx_hash_functions;		/* bits of enum fakernic_hash_function */
+	__u8 reserved[3];
 };
 
 /*
@@ -96,6 +99,24 @@ struct fakernic_ureq_create_qp {
 struct fakernic_uresp_create_qp {
 	__u32 qpn;
 	__u32 reserved;
+};
+
+struct fakernic_ureq_create_wq {
+	__aligned_u64 buf_va;
+	__u8 log_depth;
+	__u8 log_stride;
+	__u8 reserved[6];
+};
+
+#define FAKERNIC_ABI_HASH_KEY_SIZE	40
+
+/* In place of fakernic_ureq_create_qp for a QP with an indirection table. */
+struct fakernic_ureq_create_rss_qp {
+	__u32 rx_hash_fields;		/* FAKERNIC_HASH_* */
+	__u8 rx_hash_function;		/* enum fakernic_hash_function */
+	__u8 rx_hash_key_len;		/* HASH_KEY_SIZE */
+	__u8 reserved[2];
+	__u8 rx_hash_key[FAKERNIC_ABI_HASH_KEY_SIZE];
 };
 
 struct fakernic_ureq_create_srq {
