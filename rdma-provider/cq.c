@@ -82,6 +82,19 @@ static struct fakernic_cqe *fakernic_cq_peek(struct fakernic_cq *cq,
 	return cqe;
 }
 
+/* The receive queue of a QP, or the WQ of that number; NULL: there is none. */
+static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,
+					    struct fakernic_qp *qp,
+					    uint32_t number)
+{
+	struct fakernic_wq *wq;
+
+	if (qp)
+		return qp->rq.queue.ring ? &qp->rq : NULL;
+	wq = fakernic_table_find(&context->wq_table, number);
+	return wq ? &wq->rq : NULL;
+}
+
 /* Gives the room of the completed WR back; its wr_id; false: no such queue. */
 static bool fakernic_cqe_retire(struct fakernic_context *context,
 				const struct fakernic_cqe *cqe,
@@ -92,6 +105,7 @@ static bool fakernic_cqe_retire(struct fakernic_context *context,
 	uint32_t srqn = le32toh(cqe->srqn);
 	struct fakernic_srq *srq;
 	struct fakernic_qp *qp;
+	struct fakernic_rq *rq;
 
 	if (receive && srqn) {
 		srq = fakernic_table_find(&context->srq_table, srqn);
@@ -101,10 +115,16 @@ static bool fakernic_cqe_retire(struct fakernic_context *context,
 		return true;
 	}
 	qp = fakernic_table_find(&context->qp_table, le32toh(cqe->qpn));
-	if (!qp || !(receive ? qp->rq.queue.ring : qp->sq.queue.ring))
+	if (receive) {
+		rq = fakernic_find_rq(context, qp, le32toh(cqe->qpn));
+		if (!rq)
+			return false;
+		*wr_id = fakernic_rq_complete(rq, index);
+		return true;
+	}
+	if (!qp || !qp->sq.queue.ring)
 		return false;
-	*wr_id = receive ? fakernic_rq_complete(&qp->rq, index) :
-			   fakernic_sq_complete(&qp->sq, index);
+	*wr_id = fakernic_sq_complete(&qp->sq, index);
 	return true;
 }
 

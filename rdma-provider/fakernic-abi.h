@@ -23,6 +23,10 @@ DECLARE_DRV_CMD(fakernic_cmd_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
 		fakernic_ureq_resize_cq, empty);
 DECLARE_DRV_CMD(fakernic_cmd_create_qp, IB_USER_VERBS_EX_CMD_CREATE_QP,
 		fakernic_ureq_create_qp, fakernic_uresp_create_qp);
+DECLARE_DRV_CMD(fakernic_cmd_create_rss_qp, IB_USER_VERBS_EX_CMD_CREATE_QP,
+		fakernic_ureq_create_rss_qp, fakernic_uresp_create_qp);
+DECLARE_DRV_CMD(fakernic_cmd_create_wq, IB_USER_VERBS_EX_CMD_CREATE_WQ,
+		fakernic_ureq_create_wq, empty);
 DECLARE_DRV_CMD(fakernic_cmd_create_srq, IB_USER_VERBS_CMD_CREATE_XSRQ,
 		fakernic_ureq_create_srq, fakernic_uresp_create_srq);
 DECLARE_DRV_CMD(fakernic_cmd_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,

@@ -54,6 +54,10 @@ static int fakernic_query_device_ex(struct ibv_context *context,
 			.qp_rate_limit_max = resp.rate_limit_max_kbps,
 			.supported_qpts = fakernic_pacing_qpts(context),
 		};
+	if (attr_size >= offsetofend(struct ibv_device_attr_ex, rss_caps)) {
+		attr->rss_caps.rx_hash_fields_mask = resp.rx_hash_fields;
+		attr->rss_caps.rx_hash_function = resp.rx_hash_functions;
+	}
 	/* FAKERNIC_REG_FW_VERSION: 8.8.16 bits. */
 	fw_ver = resp.ibv_resp.base.fw_ver;
 	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver),
@@ -103,6 +107,7 @@ static void fakernic_free_context(struct ibv_context *ibctx)
 		munmap((void *)context->clock_page, FAKERNIC_PAGE_SIZE);
 	munmap(context->uar, FAKERNIC_PAGE_SIZE);
 	fakernic_table_free(&context->srq_table);
+	fakernic_table_free(&context->wq_table);
 	fakernic_table_free(&context->qp_table);
 	verbs_uninit_context(&context->vctx);
 	free(context);
@@ -175,6 +180,13 @@ static const struct {
 	{ FAKERNIC_FEATURE_FLOW, {
 		.create_flow = fakernic_create_flow,
 		.destroy_flow = fakernic_destroy_flow,
+	} },
+	{ FAKERNIC_FEATURE_WQ_RSS, {
+		.create_rwq_ind_table = fakernic_create_rwq_ind_table,
+		.create_wq = fakernic_create_wq,
+		.destroy_rwq_ind_table = fakernic_destroy_rwq_ind_table,
+		.destroy_wq = fakernic_destroy_wq,
+		.modify_wq = fakernic_modify_wq,
 	} },
 	{ FAKERNIC_FEATURE_ODP, { .advise_mr = ibv_cmd_advise_mr } },
 	{ FAKERNIC_FEATURE_RATE_LIMIT, {
@@ -266,6 +278,7 @@ fakernic_init_context(struct fakernic_context *context,
 	if (err)
 		return err;
 	fakernic_table_init(&context->qp_table);
+	fakernic_table_init(&context->wq_table);
 	fakernic_table_init(&context->srq_table);
 	fakernic_set_ops(context);
 	return 0;

@@ -23,6 +23,7 @@
 #include "fakernic/qp.h"
 #include "fakernic/regs.h"
 #include "fakernic/sq.h"
+#include "fakernic/wq.h"
 #include "queue.h"
 #include "table.h"
 
@@ -65,6 +66,9 @@ struct fakernic_context {
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
 	struct fakernic_table qp_table;
+	struct fakernic_table wq_table;	/* numbers not in qp_table; changed
+					 * under the mutex of that
+					 */
 	struct fakernic_table srq_table;
 };
 
@@ -168,6 +172,12 @@ struct fakernic_qp {
 	struct fakernic_rq rq;
 };
 
+/* A receive queue that is not of a QP; its number is like a QP's. */
+struct fakernic_wq {
+	struct ibv_wq wq;
+	struct fakernic_rq rq;
+};
+
 static inline struct fakernic_context *
 fakernic_to_context(struct ibv_context *context)
 {
@@ -182,6 +192,11 @@ static inline struct fakernic_cq *fakernic_to_cq(struct ibv_cq *cq)
 static inline struct fakernic_qp *fakernic_to_qp(struct ibv_qp *qp)
 {
 	return container_of(qp, struct fakernic_qp, vqp.qp);
+}
+
+static inline struct fakernic_wq *fakernic_to_wq(struct ibv_wq *wq)
+{
+	return container_of(wq, struct fakernic_wq, wq);
 }
 
 static inline struct fakernic_srq *fakernic_to_srq(struct ibv_srq *srq)
@@ -292,7 +307,7 @@ int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* Locks both CQs of a QP (which may be one, or NULL). */
 void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other);
 void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other);
-/* Take the entries of a QP, or those of an XRC SRQ, out of a locked CQ. */
+/* Take the entries of a QP or WQ, or those of an XRC SRQ, out of a locked CQ. */
 void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn);
 void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn);
 
@@ -353,8 +368,25 @@ void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
 /* Says which check failed, for a receive with too many entries. */
 void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
 			   const struct ibv_recv_wr *wr, uint32_t sge_max);
+/* Posts a list; 'number' is that of the QP or WQ. */
+int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
+		     uint32_t number, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad_wr);
 int fakernic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr);
+
+/* wq.c */
+struct ibv_wq *fakernic_create_wq(struct ibv_context *context,
+				  struct ibv_wq_init_attr *attr);
+int fakernic_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int fakernic_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *
+fakernic_create_rwq_ind_table(struct ibv_context *context,
+			      struct ibv_rwq_ind_table_init_attr *attr);
+int fakernic_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+/* The QP of an indirection table: create_qp_ex() when attr has one. */
+struct ibv_qp *fakernic_create_rss_qp(struct ibv_context *context,
+				      struct ibv_qp_init_attr_ex *attr);
 
 /* srq.c */
 struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,

@@ -218,6 +218,9 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 	struct fakernic_cmd_create_qp cmd = {};
 	struct fakernic_qp *qp;
 
+	if (attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE |
+			       IBV_QP_INIT_ATTR_RX_HASH))
+		return fakernic_create_rss_qp(ibctx, attr);
 	errno = fakernic_check_qp(context, attr);
 	if (errno)
 		return NULL;

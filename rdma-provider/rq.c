@@ -113,12 +113,35 @@ void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
 			number, wr->num_sge, sge_max);
 }
 
+int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
+		     uint32_t number, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad_wr)
+{
+	uint32_t first;
+	int err = 0;
+
+	fakernic_lock(&rq->lock);
+	first = rq->pi;
+	for (; wr; wr = wr->next) {
+		err = fakernic_post_one_recv(rq, wr);
+		if (err) {
+			if (err == EINVAL)
+				fakernic_explain_recv(context, number, wr,
+						      rq->sge_max);
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (rq->pi != first)
+		fakernic_queue_publish(&rq->queue, rq->pi);
+	fakernic_unlock(&rq->lock);
+	return err;
+}
+
 int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad_wr)
 {
 	struct fakernic_rq *rq = &fakernic_to_qp(ibqp)->rq;
-	uint32_t first;
-	int err = 0;
 
 	/* IBTA 10.8.3.1: not in Reset; nor on a QP with an SRQ or no RQ. */
 	if (ibqp->state == IBV_QPS_RESET || !rq->queue.ring) {
@@ -129,21 +152,5 @@ int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 					ibqp->qp_num, ibqp->srq ?
 					"it has an SRQ" : "it is in RESET");
 	}
-	fakernic_lock(&rq->lock);
-	first = rq->pi;
-	for (; wr; wr = wr->next) {
-		err = fakernic_post_one_recv(rq, wr);
-		if (err) {
-			if (err == EINVAL)
-				fakernic_explain_recv(ibqp->context,
-						      ibqp->qp_num, wr,
-						      rq->sge_max);
-			*bad_wr = wr;
-			break;
-		}
-	}
-	if (rq->pi != first)
-		fakernic_queue_publish(&rq->queue, rq->pi);
-	fakernic_unlock(&rq->lock);
-	return err;
+	return fakernic_rq_post(rq, ibqp->context, ibqp->qp_num, wr, bad_wr);
 }

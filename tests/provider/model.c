@@ -17,7 +17,9 @@
 static struct model_ring model_cqs[MODEL_COUNT];
 static struct model_qp model_qps[MODEL_COUNT];
 static struct model_ring model_the_srq;
-static unsigned int model_cq_count, model_qp_count;
+static struct model_ring model_wqs[MODEL_COUNT];
+struct fakernic_ureq_create_rss_qp model_rss;
+static unsigned int model_cq_count, model_qp_count, model_wq_count;
 static size_t model_dm_length;
 int model_live;
 int model_failure;
@@ -30,6 +32,7 @@ struct fakernic_context *model_context(void)
 
 	model_cq_count = 0;
 	model_qp_count = 0;
+	model_wq_count = 0;
 	context->uar = calloc(1, FAKERNIC_PAGE_SIZE);
 	context->clock_page = calloc(1, FAKERNIC_PAGE_SIZE);
 	context->vctx.context.cmd_fd = memfd_create("model", 0);
@@ -43,6 +46,7 @@ struct fakernic_context *model_context(void)
 	context->max_send_sge = FAKERNIC_SGE_MAX;
 	context->max_recv_sge = FAKERNIC_SGE_MAX;
 	fakernic_table_init(&context->qp_table);
+	fakernic_table_init(&context->wq_table);
 	fakernic_table_init(&context->srq_table);
 	return context;
 }
@@ -50,6 +54,7 @@ struct fakernic_context *model_context(void)
 void model_free_context(struct fakernic_context *context)
 {
 	fakernic_table_free(&context->qp_table);
+	fakernic_table_free(&context->wq_table);
 	fakernic_table_free(&context->srq_table);
 	close(context->vctx.context.cmd_fd);
 	free((void *)context->clock_page);
@@ -76,6 +81,11 @@ struct model_ring *model_cq(struct ibv_cq *cq)
 struct model_ring *model_srq(void)
 {
 	return &model_the_srq;
+}
+
+struct model_ring *model_wq(struct ibv_wq *wq)
+{
+	return &model_wqs[wq->wq_num - MODEL_WQN];
 }
 
 static void *model_entry(const struct model_ring *ring, uint32_t index)
@@ -244,6 +254,13 @@ int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *vqp,
 	vqp->qp.recv_cq = attr->recv_cq;
 	vqp->qp.srq = attr->srq;
 	vqp->qp.qp_type = attr->qp_type;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE) {
+		model_rss = container_of(ibv_cmd,
+					 struct fakernic_cmd_create_rss_qp,
+					 ibv_cmd)->drv_payload;
+		model_qps[model_qp_count++] = (struct model_qp) {};
+		return 0;
+	}
 	model_qps[model_qp_count++] = (struct model_qp) {
 		.sq = { (void *)(uintptr_t)cmd->sq_va, cmd->sq_log_depth, 6 },
 		.rq = { (void *)(uintptr_t)cmd->rq_va, cmd->rq_log_depth,
@@ -509,6 +526,62 @@ int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 	*(uint64_t *)model_attr_ptr(cmd, 1) = MODEL_DM_OFFSET;
 	*(uint64_t *)model_attr_ptr(cmd, 2) = model_dm_length;
 	return 0;
+}
+
+int ibv_cmd_create_wq(struct ibv_context *context,
+		      struct ibv_wq_init_attr *attr, struct ibv_wq *wq,
+		      struct ibv_create_wq *ibv_cmd, size_t cmd_size,
+		      struct ib_uverbs_ex_create_wq_resp *resp,
+		      size_t resp_size)
+{
+	struct fakernic_cmd_create_wq *cmd =
+		container_of(ibv_cmd, struct fakernic_cmd_create_wq, ibv_cmd);
+	int err = model_create();
+
+	if (err)
+		return err;
+	wq->context = context;
+	wq->cq = attr->cq;
+	wq->pd = attr->pd;
+	wq->wq_num = MODEL_WQN + model_wq_count;
+	model_wqs[model_wq_count++] = (struct model_ring) {
+		.bytes = (void *)(uintptr_t)cmd->buf_va,
+		.log_depth = cmd->log_depth,
+		.log_stride = cmd->log_stride,
+	};
+	return 0;
+}
+
+int ibv_cmd_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr,
+		      struct ibv_modify_wq *cmd, size_t cmd_size)
+{
+	int err = model_verdict();
+
+	if (!err && attr->attr_mask & IBV_WQ_ATTR_STATE) {
+		wq->state = attr->wq_state;
+		if (wq->state == IBV_WQS_RESET)
+			model_wq(wq)->index = 0;
+	}
+	return err;
+}
+
+int ibv_cmd_destroy_wq(struct ibv_wq *wq)
+{
+	return model_destroy();
+}
+
+int ibv_cmd_create_rwq_ind_table(
+	struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr,
+	struct ibv_rwq_ind_table *table,
+	struct ib_uverbs_ex_create_rwq_ind_table_resp *resp, size_t resp_size)
+{
+	table->context = context;
+	return model_create();
+}
+
+int ibv_cmd_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
+{
+	return model_destroy();
 }
 
 int ibv_cmd_create_flow(struct ibv_qp *qp, struct ibv_flow *flow,

@@ -12,9 +12,11 @@
 #include <stdint.h>
 
 #include "fakernic.h"
+#include "fakernic-abi.h"
 
 #define MODEL_SRQN	7	/* of the SRQ; there is one at a time */
 #define MODEL_XRC_SRQN	9
+#define MODEL_WQN	0x80	/* of the first WQ */
 #define MODEL_DM_OFFSET	FAKERNIC_PAGE_SIZE
 #define MODEL_DM_HANDLE	5
 #define MODEL_DM_MAX	(2 * FAKERNIC_PAGE_SIZE)
@@ -52,6 +54,9 @@ void model_free_context(struct fakernic_context *context);
 struct model_qp *model_qp(struct ibv_qp *qp);
 struct model_ring *model_cq(struct ibv_cq *cq);
 struct model_ring *model_srq(void);
+struct model_ring *model_wq(struct ibv_wq *wq);
+/* What the kernel was told of the last RSS QP. */
+extern struct fakernic_ureq_create_rss_qp model_rss;
 
 /* What the host last stored into the ring's doorbell record. */
 uint32_t model_record(const struct model_ring *ring);

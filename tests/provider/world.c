@@ -97,8 +97,10 @@ int main(int argc, char **argv)
 
 	seed = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
 	srandom(seed);
-	printf("TAP version 13\n1..%u\n", data_case_count + verbs_case_count);
+	printf("TAP version 13\n1..%u\n", data_case_count + verbs_case_count +
+	       wq_case_count);
 	number = run(data_cases, data_case_count, 0);
-	run(verbs_cases, verbs_case_count, number);
+	number = run(verbs_cases, verbs_case_count, number);
+	run(wq_cases, wq_case_count, number);
 	return 0;
 }

@@ -38,8 +38,8 @@ struct test_case {
 };
 #define CASE(name)	{ #name, name }
 
-extern const struct test_case data_cases[], verbs_cases[];
-extern const unsigned int data_case_count, verbs_case_count;
+extern const struct test_case data_cases[], verbs_cases[], wq_cases[];
+extern const unsigned int data_case_count, verbs_case_count, wq_case_count;
 
 extern unsigned int seed;
 
