@@ -360,15 +360,20 @@ int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update)
         return FAKERNIC_CMD_OK;
     }
     for (uint32_t i = 0; i < update->page_count; i++) {
+        uint64_t page = (update->address >> mr->page_shift) + i;
         uint64_t entry = ROCE_ODP_REFUSED;
 
         if (update->state != ROCE_PAGES_REFUSED) {
             entry = update->pages[i] | ROCE_ODP_PRESENT |
                     (update->state == ROCE_PAGES_WRITABLE ? ROCE_ODP_WRITABLE
                                                           : 0);
+        } else if (!(roce_odp_get(mr->odp, mr_index(mr->key), page) &
+                     ROCE_ODP_ASKED)) {
+            /* The answer to a request that was answered before: a page may be
+             * asked for twice. Nobody shall find it later. */
+            continue;
         }
-        roce_odp_set(mr->odp, mr_index(mr->key),
-                     (update->address >> mr->page_shift) + i, entry);
+        roce_odp_set(mr->odp, mr_index(mr->key), page, entry);
     }
     return FAKERNIC_CMD_OK;
 }

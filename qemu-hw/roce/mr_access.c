@@ -110,6 +110,8 @@ uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
         }
         ahead = ahead > len ? ahead : len;
         ahead = ahead < MR_AHEAD_MAX ? ahead : MR_AHEAD_MAX;
+        roce_odp_set(mr->odp, mr_index(mr->key), page,
+                     entry | ROCE_ODP_ASKED);
         ops->page_request(host, mr->key, address, ahead < left ? ahead : left,
                           write);
         return ROCE_VENDOR_FAULT;

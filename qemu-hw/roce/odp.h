@@ -18,6 +18,7 @@
 #define ROCE_ODP_PRESENT  1u
 #define ROCE_ODP_WRITABLE 2u
 #define ROCE_ODP_REFUSED  4u    /* asked for and not to be had */
+#define ROCE_ODP_ASKED    8u    /* the host has not answered yet */
 #define ROCE_ODP_BITS     0xfffu
 
 #define ROCE_ODP_CHUNK 512u     /* pages */

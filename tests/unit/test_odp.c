@@ -437,6 +437,34 @@ static void waiting_sends_may_fail(void)
     }
 }
 
+/*
+ * A page may be asked for twice before the host answers. When the second answer
+ * comes, the page has been used and is gone: it must spoil nothing later.
+ */
+static void late_refusals_harm_nobody(void)
+{
+    RoceSendWr wr;
+    uint32_t i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.a);
+    pair_fill(p.a.memory, 64, 9);
+    for (i = 0; i < 3; i++) {
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_REFUSED, BASE, 4), 0);
+        pair_recv(&p.b, i, 0, 64);
+        wr = odp_wr(&p, i, FAKERNIC_SQ_SEND, 0, 64);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        CHECK_EQ(p.a.host->page_count, i + 1);
+        odp_run(&p);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, i, FAKERNIC_WC_SUCCESS);
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_ABSENT, BASE, 4), 0);
+    }
+    pair_free(&p);
+}
+
 /* ERR flushes what waits; RESET forgets that it did. */
 static void waiting_qps_change_their_state(void)
 {
@@ -934,6 +962,7 @@ static const Test tests[] = {
     TEST(page_gone_in_a_message),
     TEST(answers_wait_for_their_place),
     TEST(waiting_sends_may_fail),
+    TEST(late_refusals_harm_nobody),
     TEST(waiting_qps_change_their_state),
     TEST(receives_wait_for_their_pages),
     TEST(waits_grow_while_a_page_is_missing),
