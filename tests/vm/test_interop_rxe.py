@@ -35,10 +35,24 @@ def perftest(tool, options):
     return run
 
 
+# rxe's responder loses its way when a READ is asked for again after an RDMA
+# operation of another kind of length: read_reply() (6.12, rxe_resp.c) decides
+# by qp->resp.length, which is that of the latest RETH and not of the READ it
+# answers, whether there is a memory region. A READ with data repeated after a
+# zero-length READ or WRITE finds none ("WARNING ... rxe_mr_copy"), a READ of
+# no data repeated after one with data looks up the key 0; both end with a
+# remote access NAK and a QP in error. Two rxe lose each other the same way
+# under 1 % loss. Nor does it take loss: after an RNR NAK rxe sends a sequence
+# NAK for each run of packets behind, and so gets everything twice. With -z
+# both kinds of length are tried, but never in one batch.
+RXE_SERVES = "-z"
+
+
 def verify(kind, options=""):
     def run(server, client, family, mtu, **limit):
-        return rdma.verify(kind, server, client, f"-n 16 -m {mtu} {options}",
-                           family, **limit)
+        apart = RXE_SERVES if server.ibdev.startswith("rxe") else ""
+        return rdma.verify(kind, server, client,
+                           f"-n 16 -m {mtu} {apart} {options}", family, **limit)
     return run
 
 
@@ -51,7 +65,7 @@ def udaddy(server, client, family, mtu, **limit):
 
 
 def mckey(server, client, family, mtu, **limit):
-    return rdma.mckey(server, client, 100, mtu, family, **limit)
+    return rdma.mckey(server, client, 10, mtu, family, **limit)
 
 
 def multicast(server, client, family, mtu, **limit):

@@ -8,6 +8,7 @@
  * around the data included. RC must do everything exactly once and in order;
  * UC and UD may lose messages if -l allows, but what arrives must be whole and
  * in order. UD also has its GRH judged; with -M it goes to a multicast group.
+ * -z keeps RDMA operations of zero length apart from the others.
  * They meet over TCP.
  */
 #include "meet.h"
@@ -30,6 +31,7 @@ struct options {
     enum ibv_qp_type type;
     bool srq;
     bool lossy;
+    bool apart;                 /* zero-length READs and WRITEs */
     int batches;
     int gid_index;
     int mtu;
@@ -160,6 +162,13 @@ static bool takes_receive(const struct step *step)
     return is_send(step) || has_imm(step);
 }
 
+/* For peers that mistake the length of one operation for that of another: a
+ * batch has RDMA operations without data or with data, never both. */
+static uint32_t keep_apart(uint32_t length, int batch)
+{
+    return batch % 4 == 1 ? 0 : length ? length : 1;
+}
+
 static struct step plan(const struct options *opt, int batch, int slot)
 {
     uint64_t state = opt->seed * 1000003 + batch * SLOTS + slot;
@@ -171,6 +180,8 @@ static struct step plan(const struct options *opt, int batch, int slot)
     step.imm = draw(&state);
     if (is_atomic(&step)) {
         step.offset &= ~7u;
+    } else if (opt->apart && !is_send(&step)) {
+        step.length = keep_apart(step.length, batch);
     }
     return step;
 }
@@ -681,7 +692,7 @@ static struct options parse(int argc, char **argv)
                            .hop_limit = 64, .seed = 1 };
     int letter;
 
-    while ((letter = getopt(argc, argv, "t:n:g:m:T:F:H:S:lM:")) != -1) {
+    while ((letter = getopt(argc, argv, "t:n:g:m:T:F:H:S:lzM:")) != -1) {
         switch (letter) {
         case 't':
             opt.srq = !strcmp(optarg, "srq");
@@ -696,6 +707,7 @@ static struct options parse(int argc, char **argv)
         case 'H': opt.hop_limit = atoi(optarg); break;
         case 'S': opt.seed = atoi(optarg); break;
         case 'l': opt.lossy = true; break;
+        case 'z': opt.apart = true; break;
         case 'M':
             opt.multicast = true;
             parse_group(optarg, &opt.group);
@@ -704,7 +716,7 @@ static struct options parse(int argc, char **argv)
             fprintf(stderr, "usage: rdma_verify [-t rc|uc|ud|srq] [-n BATCHES] "
                     "[-g GID-INDEX] [-m MTU] [-T TRAFFIC-CLASS] "
                     "[-F FLOW-LABEL] [-H HOP-LIMIT] [-S SEED] [-l] "
-                    "[-M GROUP] [SERVER]\n");
+                    "[-z] [-M GROUP] [SERVER]\n");
             exit(2);
         }
     }
