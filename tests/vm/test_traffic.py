@@ -30,6 +30,12 @@ def test_ud_pingpong(ports, options, family):
 
 
 @FAMILIES
+def test_xrc_pingpong(ports, family):
+    """Receives of a shared queue, by its number, over XRC."""
+    rdma.pingpong("xsrq", *ports, "-n 200 -s 3000", family).check()
+
+
+@FAMILIES
 def test_rping_compares_every_byte(ports, family):
     pair = rdma.rping(*ports, count=10, size=4000, family=family).check()
     assert "rdma-ping-9" in pair.client.out
