@@ -6,6 +6,7 @@
   console.py  what on a console means that the guest is not well
   lab.py      sets of wired guests, booted once and reused between tests
   rdma.py     bringing a device up and running the usual client/server pairs
+  pairs.py    many short pairs of programs in one go
 
 Built on QEMU's own qemu.machine and qemu.qmp packages, taken from the same
 source tree as the emulator. Every wait has a time limit.

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs many short client/server pairs between two guests, one after the other.
+
+pairs_runner.py server ADDRESS PORT <JOBS in one guest and pairs_runner.py
+client ADDRESS PORT <JOBS in the other keep step over one TCP connection: the
+client's program starts when the server's listens. JOBS has a line of JSON per
+pair, [NAME, COMMAND LINE, LISTEN], LISTEN being the server's TCP port or "cm"
+for an rdma_cm listener; only the server looks at it. Each side prints a line
+of JSON per pair: name, code (null: did not end in time), output, seconds.
+Starting every program by itself through the guest agent costs more than the
+programs do.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+PAIR_LIMIT_S = 30
+START_LIMIT_S = 15
+LISTENING = "0A"        # of /proc/net/tcp
+
+
+def listens_tcp(port):
+    """Whether a TCP socket of this guest listens on PORT."""
+    for family in ("tcp", "tcp6"):
+        with open(f"/proc/net/{family}", encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                if (words[3] == LISTENING and
+                        int(words[1].rpartition(":")[2], 16) == port):
+                    return True
+    return False
+
+
+def listens_cm():
+    text = subprocess.run(["rdma", "resource", "show", "cm_id"], text=True,
+                          capture_output=True, check=False).stdout
+    return "state LISTEN" in text
+
+
+class Program:
+    """One side of a pair: started, awaited, and ended if it must be."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.start = time.monotonic()
+        self.process = subprocess.Popen(
+            ["/bin/bash", "-c", command], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", start_new_session=True)
+
+    def wait_listening(self, listen):
+        """True once it listens, False when it ended or takes too long."""
+        while time.monotonic() < self.start + START_LIMIT_S:
+            if listens_cm() if listen == "cm" else listens_tcp(listen):
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.01)
+        return False
+
+    def finish(self, limit):
+        """Print its line; what still runs after LIMIT seconds is killed."""
+        code = None
+        try:
+            output, _ = self.process.communicate(timeout=limit)
+            code = self.process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            output, _ = self.process.communicate()
+        print(json.dumps({
+            "name": self.name, "code": code, "output": output,
+            "seconds": round(time.monotonic() - self.start, 2)}), flush=True)
+        return code
+
+
+def serve(wire, name, command, listen):
+    program = Program(name, command)
+    ready = program.wait_listening(listen)
+    wire.write("go\n" if ready else "no\n")
+    wire.flush()
+    if not ready:
+        program.finish(1)
+        return
+    # Once the client has ended, the server has little left to do; with a
+    # client that failed it may wait for ever.
+    code = int(wire.readline())
+    program.finish(PAIR_LIMIT_S if code == 0 else 2)
+
+
+def ask(wire, name, command, _):
+    if wire.readline() != "go\n":
+        return
+    code = Program(name, command).finish(PAIR_LIMIT_S)
+    wire.write(f"{255 if code is None else code}\n")
+    wire.flush()
+
+
+def connect(role, address, port):
+    if role == "server":
+        with socket.create_server((address, port)) as listener:
+            listener.settimeout(60)
+            return listener.accept()[0]
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection((address, port), 5)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def main():
+    role, address, port = sys.argv[1:]
+    jobs = [json.loads(line) for line in sys.stdin]
+    with connect(role, address, int(port)) as sock:
+        sock.settimeout(2 * PAIR_LIMIT_S)
+        wire = sock.makefile("rw", encoding="ascii")
+        for job in jobs:
+            (serve if role == "server" else ask)(wire, *job)
+
+
+main()

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""librdmacm between two guests: every program of rdmacm-utils, IPv4 and IPv6,
+and connections that are refused, that go nowhere, and that come by thousands.
+"""
+
+import re
+
+import pytest
+
+from fakernic_test import rdma
+
+FAMILIES = pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
+CMTIME_PORT = 7471      # TCP: where the two sides of cmtime keep step
+UDPONG_LISTENS = "ss -Hlun 'sport = :7174' | grep -q ."
+
+
+def both(program, server_words, client_words, ready="cm"):
+    """A row: the two command lines, {s} and {c} being the addresses."""
+    def run(server, client, family, timeout=60):
+        where = {"s": server.ip(family), "c": client.ip(family),
+                 "f": "ip" if family == 4 else "ipv6"}
+        return rdma.run_pair(server, client,
+                             f"{program[0]} {server_words}".format(**where),
+                             f"{program[-1]} {client_words}".format(**where),
+                             ready, timeout)
+    return run
+
+
+PROGRAMS = {
+    "rping": lambda s, c, family: rdma.rping(s, c, 10, 2000, family),
+    "ucmatose": both(["ucmatose"], "-b {s} -c 4 -C 20 -S 1000",
+                     "-s {s} -b {c} -c 4 -C 20 -S 1000"),
+    "udaddy": lambda s, c, family: rdma.udaddy(s, c, 50, 500, family),
+    "mckey": lambda s, c, family: rdma.mckey(s, c, 50, 500, family),
+    "rstream": both(["rstream"], "-b {s} -S 5000 -C 50 -I 2 -T v",
+                    "-s {s} -S 5000 -C 50 -I 2 -T v"),
+    "riostream": both(["riostream"], "-b {s} -S 5000 -C 50 -I 2 -T v",
+                      "-s {s} -S 5000 -C 50 -I 2 -T v"),
+    "udpong": both(["udpong"], "-b {s} -S 500 -C 50 -T e",
+                   "-s {s} -S 500 -C 50 -T e", UDPONG_LISTENS),
+    "cmtime": both(["cmtime"], "-b {s} -c 20", "-s {s} -b {c} -c 20",
+                   CMTIME_PORT),
+    "rdma_server": both(["rdma_server", "rdma_client"], "-s {s}", "-s {s}"),
+    "rdma_xserver_rc": both(["rdma_xserver", "rdma_xclient"], "-c r",
+                            "-s {s} -c r"),
+    "rdma_xserver_xrc": both(["rdma_xserver", "rdma_xclient"], "-c x",
+                             "-s {s} -c x"),
+}
+# What these programs cannot do whatever the device, with what they then say.
+# udpong: librdmacm's datagram rsockets make address handles without a GRH
+# (ds_add_qp_dest()), which no RoCE device has; cleaning up then overwrites
+# errno. mckey: see test_interop_rxe.py. The others know IPv4 alone.
+CANNOT = {
+    ("udpong", 4): "rconnect: No such file or directory",
+    ("udpong", 6): "rconnect: No such file or directory",
+    ("mckey", 6): "Unknown error 524",
+    ("cmtime", 6): "Address family for hostname not supported",
+    ("rdma_xserver_rc", 6): "Connection refused",
+    ("rdma_xserver_xrc", 6): "Connection refused",
+}
+
+
+@FAMILIES
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program(ports, program, family):
+    pair = PROGRAMS[program](*ports, family)
+    words = CANNOT.get((program, family))
+    if words:
+        said = (pair.server.out + pair.server.err +
+                pair.client.out + pair.client.err)
+        assert words in said, f"{pair.server}\n{pair.client}"
+    else:
+        pair.check()
+
+
+@FAMILIES
+def test_rcopy(ports, family):
+    """A file goes over rsockets and arrives whole.
+
+    By a name: a colon ends the address on rcopy's command line. Its server
+    listens at the first address of none, which is IPv4's.
+    """
+    a, b = ports
+    pair = rdma.run_pair(
+        a, b, "cd /tmp; timeout 15 rcopy",
+        "head -c 3M /dev/urandom >/tmp/sent; "
+        f"echo {a.ip(family)} peer{family} >>/etc/hosts; "
+        f"rcopy /tmp/sent peer{family}:/tmp/received; code=$?; "
+        "sha256sum </tmp/sent; exit $code", "cm")
+    if family == 6:
+        assert "Connection refused" in pair.client.err, f"{pair.client}"
+        return
+    assert pair.client.ok, f"{pair.client}"
+    assert a.guest.check("sha256sum </tmp/received").strip() in pair.client.out
+
+
+def rejected_or_not(result, event):
+    assert not result.ok and not result.timed_out, result
+    assert re.search(event, result.err), result
+
+
+@FAMILIES
+def test_nobody_listens(ports, family):
+    """The peer's CM rejects: invalid service ID (IBTA 12.6.7.2, reason 8)."""
+    a, b = ports
+    rejected_or_not(b.guest.run(
+        f"rping -c -v -C 1 -a {a.ip(family)} -p 9999", 30),
+        "RDMA_CM_EVENT_REJECTED, error 8")
+
+
+def test_nobody_there(ports):
+    """An address without a host: address resolution ends with an error."""
+    rejected_or_not(ports[1].guest.run(
+        f"rping -c -v -C 1 -a {rdma.NETWORK4}.99", 60),
+        r"RDMA_CM_EVENT_ADDR_ERROR, error -\d+")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_peer_does_not_answer(ports):
+    """A host whose link is down: the CM repeats its request, then gives up."""
+    a, b = ports
+    mac = a.guest.check(f"cat /sys/class/net/{a.netdev}/address").strip()
+    b.guest.check(f"ip neigh replace {a.ip4} lladdr {mac} nud permanent "
+                  f"dev {b.netdev}")
+    a.vm.set_link(False)
+    try:
+        rejected_or_not(b.guest.run(f"rping -c -v -C 1 -a {a.ip4}", 300),
+                        "RDMA_CM_EVENT_UNREACHABLE, error -110")
+    finally:
+        a.vm.set_link(True)
+        b.guest.check(f"ip neigh del {a.ip4} dev {b.netdev}")
+
+
+class Endless:
+    """An rping that goes on and on, and what is left when it has ended."""
+
+    def __init__(self, server, client):
+        self.ports = (server, client)
+        self.before = [rdma.resources(port) for port in self.ports]
+        common = f"-v -a {server.ip4} >/tmp/out"
+        self.server = server.guest.start(f"exec rping -s {common}")
+        server.guest.check(f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
+        self.client = client.guest.start(f"exec rping -c {common}")
+        client.guest.check(
+            "until grep -q 'ping data' /tmp/out; do sleep 0.05; done")
+
+    def nothing_left(self):
+        for port, counts in zip(self.ports, self.before):
+            rdma.wait_for_resources(port, counts)
+
+
+@pytest.mark.parametrize("victim", ("server", "client"))
+def test_killed_peer_disconnects(ports, victim):
+    """The kernel of the killed side disconnects; the other one sees it."""
+    endless = Endless(*ports)
+    index = ("server", "client").index(victim)
+    ports[index].guest.check("kill -9 $(pidof rping)")
+    jobs = [endless.server, endless.client]
+    assert not jobs[index].wait().ok
+    other = jobs[1 - index].wait()
+    assert "DISCONNECT EVENT" in other.err and not other.timed_out, other
+    endless.nothing_left()
+
+
+def test_lost_peer_ends_the_connection(ports):
+    """Without a DREQ: retries run out, the WR fails, later ones are flushed."""
+    endless = Endless(*ports)
+    ports[0].vm.set_link(False)
+    try:
+        client = endless.client.wait()
+    finally:
+        ports[0].vm.set_link(True)
+    assert not client.timed_out, client
+    assert "cq completion failed status 12" in client.err, client
+    ports[0].guest.check("kill -9 $(pidof rping) || true")
+    endless.server.wait()
+    endless.nothing_left()
+
+
+def many(ports, connections, times=1, timeout=100):
+    """cmtime opens CONNECTIONS, all open at once, then closes them."""
+    before = [rdma.resources(port) for port in ports]
+    for _ in range(times):
+        both(["cmtime"], f"-b {{s}} -c {connections}",
+             f"-s {{s}} -b {{c}} -c {connections}", CMTIME_PORT)(
+                 *ports, 4, timeout=timeout).check()
+    for port, counts in zip(ports, before):
+        rdma.wait_for_resources(port, counts)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_connections_leave_nothing(ports):
+    """A thousand connections, a hundred open at a time."""
+    many(ports, 100, times=10)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+def test_ten_thousand_connections(ports):
+    """1,000 open at once, ten times over."""
+    many(ports, 1000, times=10, timeout=280)
