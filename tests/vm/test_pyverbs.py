@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from fakernic_test import rdma
+from fakernic_test import CACHE, rdma
 
 LIST = Path(__file__).parent / "rdma_core_tests.txt"
 RUNNER = "/usr/share/fakernic/rdma_core_runner.py"
 LIMIT_S = 420
+TABLE = CACHE / "log/rdma-core-tests.md"
 
 
 def expected():
@@ -62,38 +63,46 @@ def test_rdma_core_tests(ports):
 
 
 def by_file(results):
-    """File -> verdict -> count."""
+    """File -> [passed, skipped, failed]; the process may have died of one."""
     table = {}
     for name, (verdict, _) in results.items():
-        row = table.setdefault(name.split(".")[0], {})
-        row[verdict] = row.get(verdict, 0) + 1
+        row = table.setdefault(name.split(".")[0], [0, 0, 0])
+        row[{"pass": 0, "skip": 1}.get(verdict, 2)] += 1
     return table
 
 
-def print_table(ours, theirs):
-    """For the README: what of each file passes."""
-    print("\n| test file | tests | fakernic | Soft-RoCE |\n|---|---|---|---|")
-    total = [0, 0, 0]
+def markdown(ours, theirs):
+    """For the README: what of each file passes, is skipped, fails."""
+    lines = ["| test file | fakernic | Soft-RoCE |",
+             "|---|---|---|"]
+    total = [[0, 0, 0], [0, 0, 0]]
     for file in sorted(ours):
-        row = [sum(ours[file].values()), ours[file].get("pass", 0),
-               theirs.get(file, {}).get("pass", 0)]
-        total = [a + b for a, b in zip(total, row)]
-        print(f"| {file} | {row[0]} | {row[1]} | {row[2]} |")
-    print(f"| all | {total[0]} | {total[1]} | {total[2]} |")
+        rows = [table.get(file, [0, 0, 0]) for table in (ours, theirs)]
+        total = [[a + b for a, b in zip(*pair)] for pair in zip(total, rows)]
+        lines.append(f"| `{file}` | " + " | ".join(
+            " / ".join(map(str, row)) for row in rows) + " |")
+    lines.append("| all (pass / skip / fail) | " + " | ".join(
+        " / ".join(map(str, row)) for row in total) + " |")
+    return "\n".join(lines) + "\n", total
+
+
+# Of the guest of the table: a NIC for Soft-RoCE. Its hub has a second port, for
+# nobody: Linux takes virtio-net for dead when its frames go nowhere at all.
+SECOND_NIC = ("-netdev", "hubport,hubid=1,id=soft",
+              "-netdev", "hubport,hubid=1,id=nobody",
+              "-device", "virtio-net-pci,netdev=soft,romfile=")
 
 
 @pytest.mark.long
 @pytest.mark.timeout(2 * LIMIT_S + 200)
-def test_table_with_soft_roce(lab):
-    """The same tests on Soft-RoCE in the same kind of guest, side by side."""
-    tables = []
-    for driver, model in (("fakernic", "fakernic"), ("rxe", "virtio-net-pci")):
-        vms = lab.get(1, model=model, options={"memory": 1536})
-        (port,) = rdma.bring_up_all(vms, driver)
-        results, _ = run_all(port)
-        tables.append(by_file(results))
-    lab.current = None
-    print_table(*tables)
-    passed = [sum(row.get("pass", 0) for row in table.values())
-              for table in tables]
-    assert passed[0] > passed[1]
+@pytest.mark.guests(count=1, options={"memory": 1536, "extra": SECOND_NIC})
+def test_table_with_soft_roce(vms):
+    """The same tests on Soft-RoCE in the same guest, side by side."""
+    (vm,) = vms
+    ours, _ = run_all(rdma.bring_up(vm, 1, "fakernic"))
+    vm.guest.check("modprobe -r fakernic")
+    theirs, _ = run_all(rdma.bring_up(vm, 2, "rxe"))
+    text, (mine, soft) = markdown(by_file(ours), by_file(theirs))
+    TABLE.write_text(text, encoding="utf-8")
+    print(f"\n{text}")
+    assert mine[0] > soft[0] and mine[2] <= soft[2]
