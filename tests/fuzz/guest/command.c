@@ -446,6 +446,10 @@ static Kind command_kind(uint16_t opcode)
         return KIND_FLOW;
     case FAKERNIC_CMD_DESTROY_COUNTER:
         return KIND_COUNTER;
+    case FAKERNIC_CMD_DESTROY_WQ:
+        return KIND_WQ;
+    case FAKERNIC_CMD_DESTROY_IND_TABLE:
+        return KIND_TABLE;
     default:
         return KIND_OTHER;
     }
@@ -501,6 +505,12 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r)
         break;
     case FAKERNIC_CMD_CREATE_FLOW:
         command_flow(g, n, opcode, r);
+        break;
+    case FAKERNIC_CMD_CREATE_WQ:
+    case FAKERNIC_CMD_MODIFY_WQ:
+    case FAKERNIC_CMD_CREATE_IND_TABLE:
+    case FAKERNIC_CMD_CREATE_RSS_QP:
+        command_wq(g, n, opcode, r);
         break;
     case FAKERNIC_CMD_QUERY_PAGE_REQUESTS:
     case FAKERNIC_CMD_UPDATE_PAGES:

@@ -337,6 +337,7 @@ void guest_populate(Guest *g)
             GUEST_CHECK(g->features_choice ||
                         qp_state(g, n, at) == FAKERNIC_QPS_RTS);
         }
+        populate_rss(g, n);
     }
 }
 

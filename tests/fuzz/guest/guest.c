@@ -339,6 +339,7 @@ static void guest_restart(Guest *g)
         memset(n->ram, 0, PAGE_DATA * FAKERNIC_PAGE_SIZE);
         memset(n->qp, 0, sizeof(n->qp));
         memset(n->srq, 0, sizeof(n->srq));
+        memset(n->wq, 0, sizeof(n->wq));
         n->wants = 0;
     }
 }

@@ -7,6 +7,7 @@
  *   driver.c   what a driver does: bring-up, command ring, a world of objects
  *   command.c  one command with a valid frame and fields the record chooses
  *   paging.c   what a driver answers to page requests
+ *   wq.c       work queues and RSS
  *   wqe.c      work requests in the rings
  */
 #ifndef FUZZ_GUEST_H
@@ -56,6 +57,8 @@ typedef enum Kind {
     KIND_KEY,
     KIND_FLOW,
     KIND_COUNTER,
+    KIND_WQ,
+    KIND_TABLE,
     KIND_OTHER,
     KINDS,
 } Kind;
@@ -83,7 +86,7 @@ typedef struct Nic {
     uint32_t id[KINDS][IDS];    /* the newest numbers of each kind */
     uint32_t ids[KINDS];        /* created so far */
     NicQp qp[IDS];              /* beside id[KIND_QP] */
-    Queue srq[IDS];
+    Queue srq[IDS], wq[IDS];
     struct fakernic_page_request want[FAKERNIC_PAGE_REQUESTS_MAX];
     unsigned wants;             /* of these, not yet answered */
 } Nic;
@@ -171,6 +174,11 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r);
 void command_paging(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
 /* Answers all that is wanted now. */
 void guest_page(Guest *g, Nic *n, bool refuse);
+
+/* wq.c */
+void command_wq(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
+/* WQs, and an RSS QP for frames that nobody else takes. */
+void populate_rss(Guest *g, Nic *n);
 
 /* wqe.c */
 void step_send(Guest *g, Nic *n, const FuzzRecord *r);

@@ -188,8 +188,9 @@ void step_recv(Guest *g, Nic *n, const FuzzRecord *r)
         struct fakernic_rq_wqe wqe;
         struct fakernic_sge sge[3];
     } slot = { .wqe = { .tag = LE32(r->f), .sge_count = r->c % 4 } };
-    Queue *q = r->where & 64 ? &n->srq[r->where % IDS]
-                             : &n->qp[r->where % IDS].rq;
+    Queue *q = r->b >= 192 ? &n->wq[r->where % IDS]
+               : r->where & 64 ? &n->srq[r->where % IDS]
+                               : &n->qp[r->where % IDS].rq;
 
     make_sges(n, slot.sge, slot.wqe.sge_count, r);
     guest_patch(g, &slot, sizeof(slot));
