@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rdma_raw [UID]: what a user may do with the port's frames.
+ *
+ * Becomes user UID, without capabilities unless that is 0, and prints what
+ * becomes of a raw-packet QP and of a flow rule: "made", or why not. An RC QP
+ * and a memory region any user may have.
+ */
+#define _GNU_SOURCE
+#include <grp.h>
+
+#include "verbs_pair.h"
+
+static const char *outcome(const void *object)
+{
+    return object ? "made" : strerror(errno);
+}
+
+int main(int argc, char **argv)
+{
+    struct {
+        struct ibv_flow_attr attr;
+        struct ibv_flow_spec_eth eth;
+    } rule = {
+        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule),
+                  .num_of_specs = 1, .port = PORT_NUMBER },
+        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth),
+                 .val.dst_mac = "\x02\x00\x00\x00\x00\x07",
+                 .mask.dst_mac = "\xff\xff\xff\xff\xff\xff" },
+    };
+    struct ibv_qp_init_attr init = {
+        .qp_type = IBV_QPT_RAW_PACKET,
+        .cap = { 16, 16, 1, 1, 0 },
+    };
+    uid_t user = argc > 1 ? atoi(argv[1]) : 0;
+    static uint8_t buffer[4096];
+    struct endpoint end;
+    struct ibv_qp *raw, *rc;
+    struct ibv_flow *flow;
+
+    if (user && (setgroups(0, NULL) || setgid(user) || setuid(user))) {
+        die("setuid");
+    }
+    open_endpoint(&end);
+    init.send_cq = init.recv_cq = ibv_create_cq(end.context, 64, NULL, NULL, 0);
+    raw = ibv_create_qp(end.pd, &init);
+    printf("raw: %s\n", outcome(raw));
+    rc = create_rc(&end, init.send_cq);
+    flow = ibv_create_flow(raw ? raw : rc, &rule.attr);
+    printf("flow: %s\n", outcome(flow));
+    printf("mr: %s\n", outcome(ibv_reg_mr(end.pd, buffer, sizeof(buffer),
+                                          IBV_ACCESS_LOCAL_WRITE)));
+    return 0;
+}

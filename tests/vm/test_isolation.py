@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who may see the device and what he may do: namespaces, capabilities."""
+
+import pytest
+
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1)
+
+NOBODY = 65534
+
+
+def test_exclusive_network_namespaces(ports, lab):
+    """The device is of one namespace, works there, and comes back at its end."""
+    (port,) = ports
+    inside = "ip netns exec red"
+    port.guest.check(f"""
+        set -e
+        rdma system set netns exclusive
+        ip netns add red
+        ip link set {port.netdev} netns red
+        rdma dev set {port.ibdev} netns red
+        [ -z "$(rdma dev)" ]
+        [ -z "$(ls /sys/class/infiniband)" ]
+        if rdma_odp atomics; then exit 1; fi
+        {inside} ip link set lo up
+        {inside} ip link set {port.netdev} up
+        {inside} ip addr add {port.ip4}/24 dev {port.netdev}
+        """, 60)
+    port.guest.write("/tmp/wait_gids", rdma.WAIT_GIDS.format(
+        dev=port.ibdev, count=2))
+    port.guest.check(f"{inside} bash /tmp/wait_gids", 60)
+    port.guest.check(f"{inside} rdma_odp atomics", 60)
+    port.guest.check(f"""
+        {inside} rping -s -C 5 -a {port.ip4} &
+        until {inside} rdma resource show cm_id | grep -q LISTEN; do
+            sleep 0.1
+        done
+        {inside} rping -c -C 5 -V -a {port.ip4} && wait $!
+        """, 60)
+    port.guest.check(f"""
+        ip netns del red
+        for i in $(seq 100); do
+            [ -e /sys/class/infiniband/{port.ibdev} ] &&
+            [ -e /sys/class/net/{port.netdev} ] && break
+            sleep 0.1
+        done
+        rdma system set netns shared
+        """, 60)
+    lab.ports = [rdma.bring_up(port.vm, 1)]
+    rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()
+
+
+def outcomes(port, user):
+    lines = port.guest.check(f"rdma_raw {user}").splitlines()
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def test_raw_packets_are_for_the_privileged(ports):
+    """CAP_NET_RAW: raw-packet QPs and flow rules; the rest is anybody's."""
+    (port,) = ports
+    port.guest.check("chmod 666 /dev/infiniband/uverbs*")
+    before = rdma.resources(port)
+    assert outcomes(port, 0) == {"raw": "made", "flow": "made", "mr": "made"}
+    refused = "Operation not permitted"
+    assert outcomes(port, NOBODY) == {"raw": refused, "flow": refused,
+                                      "mr": "made"}
+    rdma.wait_for_resources(port, before)
