@@ -170,7 +170,11 @@ int host_update_pages(Host *h, Roce *r, uint32_t key, uint64_t address,
     if (status != FAKERNIC_CMD_OK) {
         return status;
     }
-    host_revoke(h, key, first, count);
+    /* A refusal is an answer, not a revocation: what was granted stays so
+     * unless the page was asked for once more. */
+    if (state != ROCE_PAGES_REFUSED) {
+        host_revoke(h, key, first, count);
+    }
     for (i = 0; present && i < count; i++) {
         h->grant[h->grants++] = (HostGrant) {
             key, first + i, state == ROCE_PAGES_WRITABLE,
