@@ -64,3 +64,16 @@ def test_device_is_replaced_under_a_program(ports, lab):
     port.guest.check("pkill -x ibv_rc_pingpong")
     job.wait()
     works_again(port, lab)
+
+
+def test_program_hears_of_the_removal(ports, lab):
+    """Told by an event, it finds every verb failing and lets go of all."""
+    (port,) = ports
+    job = port.guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
+                           ">/tmp/unplug", 100)
+    port.guest.check("until grep -q running /tmp/unplug; do sleep 0.1; done")
+    replug(port)
+    result = job.wait()
+    said = port.guest.check("cat /tmp/unplug").splitlines()
+    assert result.ok and said == ["running", "done"], f"{said} {result}"
+    works_again(port, lab)

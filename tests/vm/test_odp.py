@@ -38,6 +38,11 @@ def test_memory_that_is_not_pinned(ports, case):
     rdma.wait_for_resources(port, before)
 
 
+@pytest.mark.guests(kernel=("6.1", "6.12"))
+def test_old_kernel_pages_on_demand(ports):
+    judge(ports[0].guest.run("rdma_odp", 200), CASES)
+
+
 @pytest.mark.parametrize("tool", ("ib_send_bw", "ib_write_bw", "ib_read_bw",
                                   "ib_send_lat", "ib_atomic_bw"))
 def test_perftest_on_demand(ports, tool):

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rdma_unplug: a program whose device is taken away while it uses it.
+ *
+ * Says "running" once it writes to itself over an RC QP, into pinned memory and
+ * into memory paged on demand, and polls. When it is told of the end
+ * (IBV_EVENT_DEVICE_FATAL) every further verb must fail with EIO, and everything
+ * must let itself be destroyed: run it with RDMAV_ALLOW_DISASSOC_DESTROY=1.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include "verbs_pair.h"
+
+#define SIZE (256u * 1024)
+#define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+static void expect(const char *what, int error, int wanted)
+{
+    if (error != wanted) {
+        printf("wrong: %s: errno %d, not %d\n", what, error, wanted);
+        exit(1);
+    }
+}
+
+static bool is_told(struct ibv_context *context)
+{
+    struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
+    struct ibv_async_event event;
+
+    if (poll(&fd, 1, 0) < 1 || ibv_get_async_event(context, &event)) {
+        return false;
+    }
+    ibv_ack_async_event(&event);
+    return event.event_type == IBV_EVENT_DEVICE_FATAL;
+}
+
+static struct ibv_mr *reg(struct endpoint *end, int access)
+{
+    void *area = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ibv_mr *mr = ibv_reg_mr(end->pd, area, SIZE, RIGHTS | access);
+
+    if (!mr) {
+        die("ibv_reg_mr");
+    }
+    return mr;
+}
+
+/* Writes until the end is told, once; true if it was. Errors belong to it. */
+static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
+                     struct ibv_mr *from, struct ibv_mr *to)
+{
+    struct ibv_sge sge = { (uintptr_t)from->addr, SIZE, from->lkey };
+    struct ibv_send_wr *bad, wr = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+        .send_flags = IBV_SEND_SIGNALED,
+        .wr.rdma = { (uintptr_t)to->addr, to->rkey },
+    };
+    double limit = seconds_now() + 60;
+    unsigned long done = 0;
+    bool told = false;
+    struct ibv_wc wc;
+
+    while (!told && seconds_now() < limit) {
+        madvise(to->addr, SIZE, MADV_DONTNEED);
+        if (ibv_post_send(qp, &wr, &bad)) {
+            told = is_told(end->context);
+            continue;
+        }
+        while (!(told = is_told(end->context)) && seconds_now() < limit) {
+            if (ibv_poll_cq(cq, 1, &wc) == 1) {
+                if (wc.status == IBV_WC_SUCCESS && ++done == 1) {
+                    printf("running\n");
+                }
+                break;
+            }
+        }
+    }
+    return told && done > 0;
+}
+
+int main(void)
+{
+    struct ibv_port_attr port;
+    struct endpoint end;
+    struct address self;
+    struct ibv_mr *pinned, *paged;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    open_endpoint(&end);
+    fcntl(end.context->async_fd, F_SETFL, O_NONBLOCK);
+    cq = ibv_create_cq(end.context, 32, NULL, NULL, 0);
+    qp = create_rc(&end, cq);
+    self = (struct address) { .gid = end.gid, .qpn = qp->qp_num, .psn = 1 };
+    connect_rc(&end, qp, &self, 1, RIGHTS, 14, 7);
+    pinned = reg(&end, 0);
+    paged = reg(&end, IBV_ACCESS_ON_DEMAND);
+    if (!write_on(&end, qp, cq, pinned, paged)) {
+        printf("wrong: not told of the end\n");
+        return 1;
+    }
+    expect("ibv_query_port", ibv_query_port(end.context, 1, &port), EIO);
+    errno = 0;
+    expect("ibv_alloc_pd", ibv_alloc_pd(end.context) ? 0 : errno, EIO);
+    errno = 0;
+    expect("ibv_reg_mr", ibv_reg_mr(end.pd, paged->addr, SIZE, 0) ? 0 : errno,
+           EIO);
+    errno = 0;
+    expect("ibv_create_cq",
+           ibv_create_cq(end.context, 8, NULL, NULL, 0) ? 0 : errno, EIO);
+    expect("ibv_destroy_qp", ibv_destroy_qp(qp), 0);
+    expect("ibv_destroy_cq", ibv_destroy_cq(cq), 0);
+    expect("ibv_dereg_mr", ibv_dereg_mr(pinned), 0);
+    expect("ibv_dereg_mr on demand", ibv_dereg_mr(paged), 0);
+    expect("ibv_dealloc_pd", ibv_dealloc_pd(end.pd), 0);
+    expect("ibv_close_device", ibv_close_device(end.context), 0);
+    printf("done\n");
+    return 0;
+}
