@@ -92,6 +92,7 @@ static void roce_completer_rnr(Roce *r, RoceTime now, RoceQp *qp,
     }
     roce_sendq_rewind(sq);
     sq->mode = ROCE_SEND_WAIT_RNR;
+    sq->refused = true;
     sq->deadline = now + roce_retry_rnr_ns(timer);
     roce_sched_timer(r, qp);
 }
@@ -105,7 +106,9 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
     switch (code) {
     case ROCE_NAK_SEQUENCE:
         roce_count(r, qp, FAKERNIC_STAT_RX_SEQ_NAK);
-        if (qp->sq.mode == ROCE_SEND_SENDING) {
+        /* The packet that found no receive has arrived: what the peer missed
+         * are the ones behind it (rxe tells so, C9-115 would not). */
+        if (qp->sq.mode == ROCE_SEND_SENDING && !qp->sq.refused) {
             roce_requester_retry(r, now, qp,
                                  FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
         }

@@ -51,6 +51,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->mode = ROCE_SEND_SENDING;
     sq->deadline = ROCE_TIME_NEVER;
     sq->gap = false;
+    sq->refused = false;
     sq->broken = false;
     sq->paced = false;
 }
@@ -257,6 +258,7 @@ bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress)
     *progress = sq->una != old;
     if (*progress) {
         sq->gap = false;
+        sq->refused = false;
         roce_sendq_catch_up(sq, old);
     }
     return complete;
@@ -286,6 +288,7 @@ void roce_sendq_answer(RoceSendq *sq)
 
     sq->una = roce_psn_next(old);
     sq->gap = false;
+    sq->refused = false;
     roce_sendq_catch_up(sq, old);
 }
 

@@ -67,6 +67,7 @@ typedef struct RoceSendq {
     RoceSendMode mode;
     RoceTime deadline;      /* of the mode; NEVER: no timer runs */
     bool gap;               /* an implied NAK was acted on since progress */
+    bool refused;           /* so was an RNR NAK */
     bool broken;            /* the host's ring is not to be read again */
     bool paced;             /* has a packet that waits for the pacer */
     uint8_t retry_left;

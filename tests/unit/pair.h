@@ -8,6 +8,7 @@
 #ifndef PAIR_H
 #define PAIR_H
 
+#include "engine.h"
 #include "fake_host.h"
 #include "harness.h"
 #include "opcode.h"
@@ -363,6 +364,12 @@ static inline void pair_fill(uint8_t *at, size_t len, uint8_t seed)
     for (i = 0; i < len; i++) {
         at[i] = (uint8_t)(seed + i * 7 + (i >> 8));
     }
+}
+
+/* The QP itself, for what no call of the engine shows. */
+static inline RoceQp *pair_qp(const PairHost *h)
+{
+    return roce_qp_find(h->r, h->qpn);
 }
 
 static inline uint8_t pair_state(const PairHost *h)

@@ -6,14 +6,9 @@
 #define ALT FAKERNIC_QP_ATTR_ALT_PATH
 #define MIG FAKERNIC_QP_ATTR_PATH_MIG_STATE
 
-static RoceQp *qp_of(const PairHost *h)
-{
-    return roce_qp_find(h->r, h->qpn);
-}
-
 static uint8_t mig_state(const PairHost *h)
 {
-    return qp_of(h)->attr.path_mig_state;
+    return pair_qp(h)->attr.path_mig_state;
 }
 
 static RoceGid second_gid(const PairHost *h)
@@ -161,7 +156,7 @@ static void exhausted_retries_migrate(void)
     Pair p;
 
     armed_init(&p);
-    old = qp_of(&p.a)->attr.av;
+    old = pair_qp(&p.a)->attr.av;
     pair_fill(p.a.memory, 64, 5);
     write_one(&p, &p.a, &p.b, 1);
     run_primary_dead(&p, 100000000000);
@@ -192,8 +187,8 @@ static void follower_gets_its_tries_anew(void)
     Pair p;
 
     armed_init(&p);
-    qp_of(&p.b)->sq.retry_left = 0;
-    qp_of(&p.b)->attr.timeout = 18;     /* its timer runs later, once */
+    pair_qp(&p.b)->sq.retry_left = 0;
+    pair_qp(&p.b)->attr.timeout = 18;     /* its timer runs later, once */
     write_one(&p, &p.b, &p.a, 2);
     pair_lose(&p.b, 1);
     pair_run(&p);
@@ -202,7 +197,7 @@ static void follower_gets_its_tries_anew(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.b, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TIMEOUTS), 0);
-    CHECK_EQ(qp_of(&p.b)->sq.retry_left, 3);
+    CHECK_EQ(pair_qp(&p.b)->sq.retry_left, 3);
     pair_free(&p);
 }
 
@@ -248,7 +243,7 @@ static void software_migrates(void)
     armed_init(&p);
     CHECK_EQ(pair_modify(&p.a, 0, MIG, &attr), FAKERNIC_CMD_OK);
     pair_expect_event(&p.a, FAKERNIC_EVENT_PATH_MIGRATED);
-    CHECK_EQ(qp_of(&p.a)->attr.av.sgid_index, 1);
+    CHECK_EQ(pair_qp(&p.a)->attr.av.sgid_index, 1);
     write_one(&p, &p.a, &p.b, 1);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
@@ -265,8 +260,8 @@ static void software_migrates(void)
     write_one(&p, &p.b, &p.a, 3);
     pair_run(&p);
     pair_expect(&p.b, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_SUCCESS);
-    CHECK_EQ(qp_of(&p.a)->attr.av.sgid_index, 0);
-    CHECK_EQ(qp_of(&p.b)->attr.av.sgid_index, 0);
+    CHECK_EQ(pair_qp(&p.a)->attr.av.sgid_index, 0);
+    CHECK_EQ(pair_qp(&p.b)->attr.av.sgid_index, 0);
     pair_free(&p);
 }
 
@@ -280,7 +275,7 @@ static void rearm_can_be_called_off(void)
     rearm(&p, &p.a, &p.b);
     CHECK_EQ(pair_modify(&p.a, 0, MIG, &attr), FAKERNIC_CMD_OK);
     CHECK_EQ(mig_state(&p.a), FAKERNIC_MIG_MIGRATED);
-    CHECK_EQ(qp_of(&p.a)->attr.av.sgid_index, 0);
+    CHECK_EQ(pair_qp(&p.a)->attr.av.sgid_index, 0);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_PATH_MIGRATIONS), 0);
     pair_free(&p);
 }
@@ -358,7 +353,7 @@ static void uc_follows(void)
     write_one(&p, &p.a, &p.b, 2);
     pair_run(&p);
     CHECK_MEM(p.b.memory, p.a.memory, 64);
-    CHECK_EQ(qp_of(&p.b)->attr.av.sgid_index, 1);
+    CHECK_EQ(pair_qp(&p.b)->attr.av.sgid_index, 1);
     pair_expect_event(&p.b, FAKERNIC_EVENT_PATH_MIGRATED);
     pair_free(&p);
 }
@@ -391,13 +386,13 @@ static void bad_attributes_are_refused(void)
                  FAKERNIC_CMD_BAD_PARAM);
         CHECK_EQ(bad, want);
     }
-    CHECK(!qp_of(&p.a)->alt_path);
+    CHECK(!pair_qp(&p.a)->alt_path);
     /* RESET forgets the path. */
     rearm(&p, &p.a, &p.b);
     attr.state = FAKERNIC_QPS_RESET;
     CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
              FAKERNIC_CMD_OK);
-    CHECK(!qp_of(&p.a)->alt_path);
+    CHECK(!pair_qp(&p.a)->alt_path);
     CHECK_EQ(mig_state(&p.a), FAKERNIC_MIG_MIGRATED);
     pair_free(&p);
 }

@@ -6,16 +6,11 @@
 #define LINK 100000000u
 #define CE 3
 
-static RoceQp *qp_of(const PairHost *h)
-{
-    return roce_qp_find(h->r, h->qpn);
-}
-
 /* A marked SEND of the next PSN arrives at b. */
 static void mark(Pair *p)
 {
     RocePacket packet = pair_packet(&p->a, &p->b, ROCE_BTH_WRITE_ONLY,
-                                    qp_of(&p->b)->rs.epsn);
+                                    pair_qp(&p->b)->rs.epsn);
 
     if (p->type == FAKERNIC_QP_UC) {
         packet.opcode |= ROCE_BTH_UC;
@@ -354,9 +349,9 @@ static void congested_sender_slows_down_and_recovers(void)
     CHECK(pair_step(&p, &p.b, &p.a));
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_CNP), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RATE_CUTS), 1);
-    CHECK_EQ(qp_of(&p.a)->pace.dcqcn.rate_kbps, 500000);
-    qp_of(&p.b)->rs.epsn = PAIR_PSN;
-    qp_of(&p.a)->pace.next = p.now + 1000;
+    CHECK_EQ(pair_qp(&p.a)->pace.dcqcn.rate_kbps, 500000);
+    pair_qp(&p.b)->rs.epsn = PAIR_PSN;
+    pair_qp(&p.a)->pace.next = p.now + 1000;
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 65536);
     pair_send(&p, &p.a, &wr);
     CHECK(!pair_take(&p, &p.a, buf, &packet));
@@ -368,7 +363,7 @@ static void congested_sender_slows_down_and_recovers(void)
     pair_run_until(&p, p.now + 1000000000);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     p.now += 1000000000;
-    CHECK_EQ(roce_dcqcn_rate(&qp_of(&p.a)->pace.dcqcn, p.now, 1000000), 0);
+    CHECK_EQ(roce_dcqcn_rate(&pair_qp(&p.a)->pace.dcqcn, p.now, 1000000), 0);
     pair_free(&p);
 }
 
@@ -383,7 +378,7 @@ static void without_dcqcn_a_cnp_is_only_counted(void)
     cnp(&p, &p.b, &p.a);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_CNP), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RATE_CUTS), 0);
-    CHECK_EQ(qp_of(&p.a)->pace.dcqcn.rate_kbps, 0);
+    CHECK_EQ(pair_qp(&p.a)->pace.dcqcn.rate_kbps, 0);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     pair_send(&p, &p.a, &wr);
     CHECK(pair_take(&p, &p.a, buf, &packet));

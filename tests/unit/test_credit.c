@@ -3,11 +3,6 @@
 #include "engine.h"
 #include "pair.h"
 
-static RoceQp *qp_of(const PairHost *h)
-{
-    return roce_qp_find(h->r, h->qpn);
-}
-
 static void send_small(Pair *p, uint32_t index)
 {
     RoceSendWr wr = pair_wr(&p->a, index, FAKERNIC_SQ_SEND, 0, 64);
@@ -90,8 +85,8 @@ static void srq_and_broken_rq(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    qp_of(&p.b)->init.has_rq = false;
-    qp_of(&p.b)->init.srqn = qp_of(&p.b)->rx.srqn = 5;
+    pair_qp(&p.b)->init.has_rq = false;
+    pair_qp(&p.b)->init.srqn = pair_qp(&p.b)->rx.srqn = 5;
     CHECK_EQ(told(&p, FAKERNIC_SQ_RDMA_WRITE), 0x1f);
     CHECK_EQ(told(&p, FAKERNIC_SQ_RDMA_READ), 0x1f);
     pair_free(&p);
@@ -159,7 +154,7 @@ static void late_receives_are_found(void)
 
     for (late = 0; late < 3000000; late += 500000) {
         pair_init(&p, FAKERNIC_QP_RC);
-        qp_of(&p.a)->attr.rnr_retry = qp_of(&p.a)->sq.rnr_left = 7;
+        pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->sq.rnr_left = 7;
         for (i = 0; i < 8; i++) {
             send_small(&p, i);
         }
@@ -334,17 +329,17 @@ static void unsolicited_ack_lifts_the_limit(void)
     post(&p, 1);
     send_small(&p, 0);
     pair_run(&p);
-    CHECK_EQ(qp_of(&p.a)->sq.lsn, 1);
+    CHECK_EQ(pair_qp(&p.a)->sq.lsn, 1);
     packet = pair_packet(&p.b, &p.a, ROCE_BTH_ACK, PAIR_PSN);
     packet.aeth.msn = 1;
     packet.aeth.syndrome = 4;
     pair_inject(&p, &p.a, &packet, NULL, 0);
-    CHECK_EQ(qp_of(&p.a)->sq.lsn, 5);
+    CHECK_EQ(pair_qp(&p.a)->sq.lsn, 5);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_RESPONSE), 0);
     /* An older one does not lower it, and is as stale as ever. */
     packet.aeth.syndrome = 2;
     pair_inject(&p, &p.a, &packet, NULL, 0);
-    CHECK_EQ(qp_of(&p.a)->sq.lsn, 5);
+    CHECK_EQ(pair_qp(&p.a)->sq.lsn, 5);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_RESPONSE), 1);
     p.a.sent = 0;
     p.a.mute = true;
@@ -375,7 +370,7 @@ static void wrong_msn_does_not_hang(void)
         packet = pair_packet(&p.b, &p.a, ROCE_BTH_ACK, PAIR_PSN + i);
         packet.aeth.msn = i % 2 ? 0x800000 : 0xfffff0;
         packet.aeth.syndrome = 3;
-        qp_of(&p.a)->sq.lsn = 0xfffff0;
+        pair_qp(&p.a)->sq.lsn = 0xfffff0;
         pair_inject(&p, &p.a, &packet, NULL, 0);
         pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_SUCCESS);
     }
@@ -387,10 +382,10 @@ static void wrong_msn_does_not_hang(void)
 /* SSN, LSN and MSN as after so many messages. */
 static void skip_messages(Pair *p, uint32_t count)
 {
-    RoceSendq *sq = &qp_of(&p->a)->sq;
+    RoceSendq *sq = &pair_qp(&p->a)->sq;
 
     sq->ssn = sq->lsn = count;
-    qp_of(&p->b)->rs.msn = count;
+    pair_qp(&p->b)->rs.msn = count;
 }
 
 static void numbers_wrap(void)
@@ -408,8 +403,8 @@ static void numbers_wrap(void)
     for (i = 0; i < 12; i++) {
         pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_SUCCESS);
     }
-    CHECK_EQ(qp_of(&p.a)->sq.ssn, 6);
-    CHECK_EQ(qp_of(&p.a)->sq.lsn, 6);
+    CHECK_EQ(pair_qp(&p.a)->sq.ssn, 6);
+    CHECK_EQ(pair_qp(&p.a)->sq.lsn, 6);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 0);
     pair_free(&p);
 }
@@ -426,8 +421,8 @@ static void mix_under_loss(unsigned lose_a, unsigned lose_b)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    qp_of(&p.a)->attr.rnr_retry = qp_of(&p.a)->sq.rnr_left = 7;
-    qp_of(&p.a)->attr.retry_cnt = qp_of(&p.a)->sq.retry_left = 7;
+    pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->sq.rnr_left = 7;
+    pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->sq.retry_left = 7;
     skip_messages(&p, 0xfffffc);
     pair_lose(&p.a, lose_a);
     pair_lose(&p.a, lose_a + 3);
@@ -459,8 +454,8 @@ static void mix_under_loss(unsigned lose_a, unsigned lose_b)
         CHECK_EQ(c->status, FAKERNIC_WC_SUCCESS);
     }
     CHECK_EQ(p.b.host->completion_count, 9);
-    CHECK_EQ(qp_of(&p.b)->rs.msn, 8);
-    CHECK(!roce_psn_before(roce_psn_add(8, posted - 9), qp_of(&p.a)->sq.lsn));
+    CHECK_EQ(pair_qp(&p.b)->rs.msn, 8);
+    CHECK(!roce_psn_before(roce_psn_add(8, posted - 9), pair_qp(&p.a)->sq.lsn));
     pair_free(&p);
 }
 
@@ -507,7 +502,7 @@ static void duplicates_do_not_break_the_limit(void)
     }
     CHECK_EQ(p.a.host->completion_count, 8);
     CHECK_EQ(p.b.host->completion_count, 8);
-    CHECK_EQ(qp_of(&p.a)->sq.lsn, 8);
+    CHECK_EQ(pair_qp(&p.a)->sq.lsn, 8);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 0);
     pair_free(&p);
 }

@@ -6,11 +6,6 @@
 #define MBIT 1000u
 #define GBIT 1000000u
 
-static RoceQp *qp_of(const PairHost *h)
-{
-    return roce_qp_find(h->r, h->qpn);
-}
-
 static void limit(Pair *p, PairHost *h, uint32_t kbps)
 {
     RoceQpAttr attr = { .rate_limit_kbps = kbps };
@@ -131,7 +126,7 @@ static void static_rate_paces_requests_and_read_data(void)
 
         pair_init(&p, FAKERNIC_QP_RC);
         slow = read ? &p.b : &p.a;
-        qp_of(slow)->attr.av.static_rate = 2;
+        pair_qp(slow)->attr.av.static_rate = 2;
         wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, PAIR_SIZE);
         pair_send(&p, &p.a, &wr);
         /* The slow side's timers move the time; the other's ACK timer waits
@@ -152,8 +147,8 @@ static void own_slowness_is_no_timeout(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    qp_of(&p.a)->attr.timeout = 1;
-    qp_of(&p.a)->attr.retry_cnt = qp_of(&p.a)->sq.retry_left = 0;
+    pair_qp(&p.a)->attr.timeout = 1;
+    pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->sq.retry_left = 0;
     limit(&p, &p.a, 1 * MBIT);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
     pair_send(&p, &p.a, &wr);
@@ -172,7 +167,7 @@ static void ack_timer_starts_with_the_last_packet(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    qp_of(&p.a)->attr.timeout = 1;
+    pair_qp(&p.a)->attr.timeout = 1;
     limit(&p, &p.a, 82500);     /* 32 us for the first frame of 330 bytes */
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2 * PAIR_MTU);
     pair_send(&p, &p.a, &wr);
@@ -195,7 +190,7 @@ static void slow_sender_still_finds_silence(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    qp_of(&p.a)->attr.timeout = 1;
+    pair_qp(&p.a)->attr.timeout = 1;
     limit(&p, &p.a, 1 * MBIT);
     p.b.mute = true;
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
@@ -251,7 +246,7 @@ static void ack_passes_a_waiting_read_answer(void)
 
     pair_init(&p, FAKERNIC_QP_RC);
     limit(&p, &p.b, 1);
-    qp_of(&p.b)->pace.next = 1000000;
+    pair_qp(&p.b)->pace.next = 1000000;
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     pair_send(&p, &p.a, &wr);
     wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_READ, 0, 64);

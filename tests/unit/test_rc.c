@@ -284,6 +284,49 @@ static void ack_ends_an_rnr_wait(void)
     pair_free(&p);
 }
 
+/* rxe also NAKs the packets behind the one that found no receive. */
+static void sequence_nak_behind_an_rnr_nak_is_stale(void)
+{
+    static const uint8_t nak = ROCE_AETH_NAK | ROCE_NAK_SEQUENCE;
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, rc_service);
+    pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->sq.rnr_left = 7;
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 0);
+    pair_send(&p, &p.a, &wr);
+    for (i = 0; i < 20; i++) {
+        pair_run(&p);
+        /* The peer is slow: its NAK comes when the wait is over. */
+        p.now = roce_deadline(p.a.r);
+        roce_tick(p.a.r, p.now);
+        packet = pair_packet(&p.b, &p.a, ROCE_BTH_ACK, PAIR_PSN);
+        packet.aeth.syndrome = nak;
+        pair_inject(&p, &p.a, &packet, NULL, 0);
+    }
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_SEQ_NAK), 20);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    for (i = 0; i < 3; i++) {
+        pair_recv(&p.b, 4 + i, 0, 0);
+    }
+    pair_run_until(&p, p.now + 640000);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_SUCCESS);
+
+    /* The next packet is another one: a NAK of it is about a lost one. */
+    pair_lose(&p.a, 1);
+    for (i = 1; i < 3; i++) {
+        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 0);
+        pair_send(&p, &p.a, &wr);
+    }
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_SEQ_NAK), 21);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
 static void rnr_retries_are_limited(void)
 {
     Pair p;
@@ -1028,6 +1071,7 @@ static const Test tests[] = {
     TEST(silence_exceeds_retries),
     TEST(rnr_waits_for_a_receive),
     TEST(ack_ends_an_rnr_wait),
+    TEST(sequence_nak_behind_an_rnr_nak_is_stale),
     TEST(rnr_retries_are_limited),
     TEST(write_imm_waits_for_a_receive),
     TEST(wrong_key_fails_both_sides),
