@@ -36,6 +36,13 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 	(IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT)
 #endif
 
+/* Since 6.11 what ethtool -T tells has a name of the kernel's own. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define FAKERNIC_TS_INFO	struct ethtool_ts_info
+#else
+#define FAKERNIC_TS_INFO	struct kernel_ethtool_ts_info
+#endif
+
 /* Since 6.11 create_cq is handed the attribute bundle the udata lies in. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
 #define FAKERNIC_CREATE_CQ_ARG	struct ib_udata

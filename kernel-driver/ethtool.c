@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ethtool on the Ethernet port: -i, -S, -g and the link settings.
+ * ethtool on the Ethernet port: -i, -S, -g, -T and the link settings.
  */
 #include <linux/ethtool.h>
 #include "netdev.h"
@@ -69,6 +69,18 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 		memset(data, 0, FAKERNIC_STAT_COUNT * sizeof(*data));
 }
 
+/* The stack's own time stamps of frames, and which clock is the device's. */
+static int fakernic_get_ts_info(struct net_device *netdev,
+				FAKERNIC_TS_INFO *info)
+{
+	struct fakernic_port *port = netdev_priv(netdev);
+	int ret = ethtool_op_get_ts_info(netdev, info);
+
+	if (!ret && port->dev->ptp)
+		info->phc_index = ptp_clock_index(port->dev->ptp);
+	return ret;
+}
+
 const struct ethtool_ops fakernic_ethtool_ops = {
 	.get_drvinfo = fakernic_get_drvinfo,
 	.get_link = ethtool_op_get_link,
@@ -77,5 +89,5 @@ const struct ethtool_ops fakernic_ethtool_ops = {
 	.get_sset_count = fakernic_get_sset_count,
 	.get_strings = fakernic_get_strings,
 	.get_ethtool_stats = fakernic_get_ethtool_stats,
-	.get_ts_info = ethtool_op_get_ts_info,
+	.get_ts_info = fakernic_get_ts_info,
 };

@@ -26,6 +26,7 @@
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <linux/ptp_clock_kernel.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
@@ -361,6 +362,9 @@ struct fakernic_dev {
 
 	struct fakernic_query_device_resp caps;
 	struct fakernic_dm_pool dm;
+	struct ptp_clock *ptp;		/* NULL: none */
+	struct ptp_clock_info ptp_info;
+	spinlock_t ptp_lock;		/* both halves of the clock */
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;
 	struct mutex port_lock;		/* all below, carrier, port events */
@@ -605,6 +609,10 @@ int fakernic_netdev_add(struct fakernic_dev *dev);
 void fakernic_netdev_remove(struct fakernic_dev *dev);
 void fakernic_netdev_free(struct fakernic_dev *dev);
 void fakernic_port_changed(struct fakernic_dev *dev);
+
+/* ptp.c */
+void fakernic_ptp_add(struct fakernic_dev *dev);
+void fakernic_ptp_remove(struct fakernic_dev *dev);
 
 /* device.c */
 int fakernic_ib_add(struct fakernic_dev *dev);

@@ -217,9 +217,10 @@ static int fakernic_bring_up(struct pci_dev *pdev)
 			     sizeof(*dev->gids), GFP_KERNEL);
 	if (!dev->gids)
 		goto err_end;
+	fakernic_ptp_add(dev);
 	ret = fakernic_netdev_add(dev);
 	if (ret)
-		goto err_end;
+		goto err_remove_ptp;
 	ret = fakernic_ib_add(dev);
 	if (ret)
 		goto err_remove_netdev;
@@ -234,6 +235,8 @@ static int fakernic_bring_up(struct pci_dev *pdev)
 
 err_remove_netdev:
 	fakernic_netdev_remove(dev);
+err_remove_ptp:
+	fakernic_ptp_remove(dev);
 err_end:
 	fakernic_end_device(dev);
 	fakernic_netdev_free(dev);
@@ -257,6 +260,7 @@ static void fakernic_tear_down(struct pci_dev *pdev)
 		fakernic_cmdq_kill(dev);
 	fakernic_ib_remove(dev);
 	fakernic_netdev_remove(dev);
+	fakernic_ptp_remove(dev);
 	fakernic_end_device(dev);
 	fakernic_netdev_free(dev);
 	kvfree(dev->gids);
