@@ -8,10 +8,27 @@
 #include <rdma/ib_mad.h>
 #include "fakernic.h"
 
+/*
+ * What the Ethernet port takes of the device (a QP; a CQ, a PD, a key), and the
+ * core's management (the same but for the QP, whose number is not counted):
+ * nobody else can have these.
+ */
+enum {
+	FAKERNIC_OWN_QPS = 1,
+	FAKERNIC_OWN_CQS = 2,
+	FAKERNIC_OWN_PDS = 2,
+	FAKERNIC_OWN_KEYS = 2,
+};
+
 /* Counts of the interface are unsigned, those of the core are int. */
 static int fakernic_limit(__le32 value)
 {
 	return min_t(u32, le32_to_cpu(value), INT_MAX);
+}
+
+static int fakernic_limit_without(__le32 value, int own)
+{
+	return max(fakernic_limit(value) - own, 0);
 }
 
 static void fakernic_device_flags(struct fakernic_dev *dev,
@@ -92,17 +109,17 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	attr->hw_ver = dev->pdev->revision;
 	attr->max_mr_size = le64_to_cpu(caps->max_mr_size);
 	attr->page_size_cap = le64_to_cpu(caps->page_sizes);
-	attr->max_qp = fakernic_limit(caps->max_qp);
+	attr->max_qp = fakernic_limit_without(caps->max_qp, FAKERNIC_OWN_QPS);
 	attr->max_qp_wr = fakernic_limit(caps->max_qp_wr);
 	attr->max_send_sge = le16_to_cpu(caps->max_send_sge);
 	attr->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
 	attr->max_sge_rd = le16_to_cpu(caps->max_read_sge);
 	if (dev->features & FAKERNIC_FEATURE_RAW_PACKET)
 		attr->max_raw_ethy_qp = attr->max_qp;
-	attr->max_cq = fakernic_limit(caps->max_cq);
+	attr->max_cq = fakernic_limit_without(caps->max_cq, FAKERNIC_OWN_CQS);
 	attr->max_cqe = fakernic_limit(caps->max_cqe);
-	attr->max_mr = fakernic_limit(caps->max_mr);
-	attr->max_pd = fakernic_limit(caps->max_pd);
+	attr->max_mr = fakernic_limit_without(caps->max_mr, FAKERNIC_OWN_KEYS);
+	attr->max_pd = fakernic_limit_without(caps->max_pd, FAKERNIC_OWN_PDS);
 	attr->max_ah = INT_MAX;
 	attr->max_qp_rd_atom = caps->max_dest_rd_atomic;
 	attr->max_qp_init_rd_atom = caps->max_rd_atomic;
@@ -124,7 +141,8 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 			      attr->max_mcast_qp_attach);
 	}
 	if (dev->features & FAKERNIC_FEATURE_MW)
-		attr->max_mw = fakernic_limit(caps->max_mw);
+		attr->max_mw = fakernic_limit_without(caps->max_mw,
+						      FAKERNIC_OWN_KEYS);
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
 		attr->max_fast_reg_page_list_len =
 			fakernic_limit(caps->max_fast_reg_pages);

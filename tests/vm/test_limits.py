@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The limits that ibv_query_device_ex() reports are the true ones.
+
+As many objects as it says can be made, and not one more; queues can be as large
+as it says, and no larger. Small limits, by properties of the device: QEMU's
+property max-qp counts the numbers 0 and 1, max-mr number 0; the Ethernet port
+has a QP, and it and the kernel's management a CQ, a PD and a key each.
+"""
+
+import errno
+
+import pytest
+
+from fakernic_test import rdma
+
+SMALL = {"max_qp": 128, "max_cq": 48, "max_srq": 16, "max_pd": 24, "max_mr": 64,
+         "dm_size": 65536}
+# What is reported for these properties; None: what does not depend on them.
+COUNTS = {
+    "max_qp": 125, "max_raw_qp": 125, "max_wq": 125, "max_cq": 46, "max_srq": 16,
+    "max_pd": 22, "max_mr": 61, "max_mw": 61, "max_tables": None,
+    "max_mcast_grp": None, "max_mcast_qp_attach": None, "max_dm_size": 65536,
+}
+SIZES = {
+    "max_cqe", "max_cqe_resized", "max_qp_wr_send", "max_qp_wr_recv",
+    "max_sge_send", "max_sge_recv", "max_srq_wr", "max_srq_sge",
+    "max_qp_rd_atom", "max_qp_init_rd_atom", "max_table_size",
+}
+
+
+@pytest.mark.guests(count=1, **SMALL)
+def test_limits_are_the_true_ones(ports):
+    (port,) = ports
+    before = rdma.resources(port)
+    lines = port.guest.check("rdma_limits", 100).splitlines()
+    rows = {name: tuple(map(int, numbers)) for name, *numbers in
+            map(str.split, lines)}
+    assert set(rows) == {*COUNTS, *SIZES, "max_pkeys"}
+    for name, (reported, reached, error) in rows.items():
+        assert reported == reached > 0, (name, rows[name])
+        assert COUNTS.get(name) in (None, reported), (name, rows[name])
+        assert error == (errno.ENOMEM if name in COUNTS else errno.ENOENT
+                         if name == "max_pkeys" else errno.EINVAL), name
+    rdma.wait_for_resources(port, before)
+    rdma.pingpong("rc", port, port, "-n 50").check()
