@@ -136,12 +136,28 @@ err_free:
 	return NULL;
 }
 
+/*
+ * The kernel's core refuses unknown states as well, but keeps a reference to
+ * the WQ, which then cannot be destroyed (Linux 6.1 and 6.12).
+ */
+static bool fakernic_wq_states_exist(const struct ibv_wq_attr *attr)
+{
+	return (!(attr->attr_mask & IBV_WQ_ATTR_STATE) ||
+		attr->wq_state <= IBV_WQS_ERR) &&
+	       (!(attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) ||
+		attr->curr_wq_state <= IBV_WQS_ERR);
+}
+
 int fakernic_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 {
 	struct fakernic_wq *wq = fakernic_to_wq(ibwq);
 	struct ibv_modify_wq cmd = {};
 	int err;
 
+	if (!fakernic_wq_states_exist(attr))
+		return fakernic_refuse(fakernic_to_context(ibwq->context),
+				       EINVAL, "WQ %u: no such state\n",
+				       ibwq->wq_num);
 	err = ibv_cmd_modify_wq(ibwq, attr, &cmd, sizeof(cmd));
 	if (err || !(attr->attr_mask & IBV_WQ_ATTR_STATE) ||
 	    attr->wq_state != IBV_WQS_RESET)

@@ -100,8 +100,13 @@ static void a_reset_work_queue_forgets(void)
 	CHECK(!wq_to(wq, IBV_WQS_RDY));
 	CHECK(!post_wq(wq, 1, 1) && !post_wq(wq, 2, 1));
 	receive(&world, wq);
-	/* Refused: it stays as it is. */
+	/* Refused, without asking a kernel that would not let go of it. */
 	model_failure = EPERM;
+	CHECK(wq_to(wq, IBV_WQS_UNKNOWN) == EINVAL);
+	CHECK(fakernic_modify_wq(wq, &(struct ibv_wq_attr) {
+		.attr_mask = IBV_WQ_ATTR_CURR_STATE,
+		.curr_wq_state = IBV_WQS_UNKNOWN }) == EINVAL);
+	/* Refused by the kernel: it stays as it is. */
 	CHECK(wq_to(wq, IBV_WQS_RESET) == EPERM);
 	CHECK(model_record(model_wq(wq)) == 2);
 	CHECK(!wq_to(wq, IBV_WQS_RESET));
