@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What verbs, and the driver below them, say to what they cannot take.
+
+Two programs do everything wrong: rdma_badargs through libibverbs, rdma_badabi
+by requests of the uverbs ABI made by hand. They judge each errno, whether
+objects or pinned memory are left, and whether the device counts what it
+refused.
+"""
+
+import re
+import time
+
+import pytest
+
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1)
+
+TURN = "echo 'module fakernic {}p' >/proc/dynamic_debug/control"
+
+# Rows of the README's troubleshooting table that these programs walk into.
+FROM_THE_PROVIDER = (
+    r"address without GRH: RoCE needs one \(is_global\)",
+    r"port 1 has no GID of index 255", r"QP of \d+ sends, \d+ SGEs",
+    r"send refused: the QP is not in RTS yet",
+    r"send refused: more SGEs than max_send_sge")
+FROM_THE_DRIVER = (
+    r"modify QP 0x\w+: state 0 to 1 with mask 0x19", r"MR: length 0x0\n",
+    r"MR: 0x\w+, 0x1000 bytes: -14",
+    r"MODIFY_QP refused: bad parameter, at byte \d+ min_rnr_timer")
+
+
+@pytest.mark.parametrize("program, least", (("rdma_badargs", 250),
+                                            ("rdma_badabi", 250)),
+                         ids=("verbs", "uverbs-abi"))
+def test_refusals(ports, program, least):
+    (port,) = ports
+    before = rdma.resources(port)
+    port.guest.check("dmesg -C")
+    result = port.guest.run(program, 100)
+    assert result.ok, result
+    assert len(re.findall(r"^ok ", result.out, re.M)) >= least, result
+    assert "fakernic" not in port.guest.check("dmesg"), "said unasked"
+    rdma.wait_for_resources(port, before)
+    rdma.pingpong("rc", port, port, "-n 50").check()
+
+
+def test_refusals_are_explained_on_request(ports):
+    (port,) = ports
+    port.guest.check("dmesg -C; " + TURN.format("+"))
+    result = port.guest.run("VERBS_LOG_LEVEL=4 rdma_badargs >/dev/null", 100)
+    log = port.guest.check("dmesg; " + TURN.format("-"))
+    for text, wanted in ((result.err, FROM_THE_PROVIDER),
+                         (log, FROM_THE_DRIVER)):
+        for words in wanted:
+            assert re.search(words, text), (words, text)
+
+
+def test_messages_do_not_flood(ports):
+    """Told on request why: ten times in five seconds, then no more."""
+    (port,) = ports
+    start = time.monotonic()
+    port.guest.check("dmesg -C; " + TURN.format("+"))
+    port.guest.check("rdma_badabi && rdma_badabi && rdma_badabi", 200)
+    log = port.guest.check("dmesg; " + TURN.format("-"))
+    told = len(re.findall(r"request of \d+ bytes, \d+ needed", log))
+    assert 10 <= told <= 10 * (2 + (time.monotonic() - start) // 5), log
