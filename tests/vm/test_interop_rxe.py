@@ -43,8 +43,8 @@ def perftest(tool, options):
 # no data repeated after one with data looks up the key 0; both end with a
 # remote access NAK and a QP in error. Two rxe lose each other the same way
 # under 1 % loss. Nor does it take loss: after an RNR NAK rxe sends a sequence
-# NAK for each run of packets behind, and so gets everything twice. With -z
-# both kinds of length are tried, but never in one batch.
+# NAK for each run of packets behind, and so gets everything twice. Without
+# operations of zero length (-z) it keeps to the key of the READ it repeats.
 RXE_SERVES = "-z"
 
 
@@ -70,12 +70,15 @@ def mckey(server, client, family, mtu, **limit):
 
 def multicast(server, client, family, mtu, **limit):
     """ibv_attach_mcast() alone is not enough for rxe: Linux's IP layer hands
-    it a group's datagrams only while some socket is a member."""
+    it a group's datagrams only while some socket is a member. What comes
+    is judged: under load a datagram has been seen not to come, as UD may."""
     group = rdma.GROUPS[family]
+    lossy = "-l" if server.ibdev.startswith("rxe") else ""
     member = rdma.join_group(server, group)
     try:
         return rdma.verify("ud", server, client,
-                           f"-n 8 -m {mtu} -M {group}", family, **limit)
+                           f"-n 8 -m {mtu} -M {group} {lossy}", family,
+                           **limit)
     finally:
         server.guest.check(f"kill {member.pid}")
 
@@ -186,7 +189,9 @@ def test_linux_joins_no_ipv6_group(ports):
 def test_unreliable_tool_waits_for_ever(ports, lab, tool):
     """The rows that the table under loss leaves out, with their reason."""
     with lab.relay.impaired(loss=0.5, seed=SEED) as relay:
-        pair = run(TOOLS, tool, ports, 4, 1024, 0, timeout=5)
+        # mckey's sender alone pauses for 3 s before its first datagram.
+        pair = run(TOOLS, tool, ports, 4, 1024, 0,
+                   timeout=12 if tool == "mckey" else 5)
         counts = relay.counts()
     assert counts["ab"]["loss"] + counts["ba"]["loss"], counts
     assert pair.server.timed_out or pair.client.timed_out, (

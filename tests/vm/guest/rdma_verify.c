@@ -8,7 +8,7 @@
  * around the data included. RC must do everything exactly once and in order;
  * UC and UD may lose messages if -l allows, but what arrives must be whole and
  * in order. UD also has its GRH judged; with -M it goes to a multicast group.
- * -z keeps RDMA operations of zero length apart from the others.
+ * -z leaves out RDMA READs and WRITEs of zero length.
  * They meet over TCP.
  */
 #include "meet.h"
@@ -31,7 +31,7 @@ struct options {
     enum ibv_qp_type type;
     bool srq;
     bool lossy;
-    bool apart;                 /* zero-length READs and WRITEs */
+    bool never_empty;           /* RDMA READs and WRITEs */
     int batches;
     int gid_index;
     int mtu;
@@ -162,13 +162,6 @@ static bool takes_receive(const struct step *step)
     return is_send(step) || has_imm(step);
 }
 
-/* For peers that mistake the length of one operation for that of another: a
- * batch has RDMA operations without data or with data, never both. */
-static uint32_t keep_apart(uint32_t length, int batch)
-{
-    return batch % 4 == 1 ? 0 : length ? length : 1;
-}
-
 static struct step plan(const struct options *opt, int batch, int slot)
 {
     uint64_t state = opt->seed * 1000003 + batch * SLOTS + slot;
@@ -180,8 +173,8 @@ static struct step plan(const struct options *opt, int batch, int slot)
     step.imm = draw(&state);
     if (is_atomic(&step)) {
         step.offset &= ~7u;
-    } else if (opt->apart && !is_send(&step)) {
-        step.length = keep_apart(step.length, batch);
+    } else if (opt->never_empty && !is_send(&step) && step.length == 0) {
+        step.length = 1;
     }
     return step;
 }
@@ -707,7 +700,7 @@ static struct options parse(int argc, char **argv)
         case 'H': opt.hop_limit = atoi(optarg); break;
         case 'S': opt.seed = atoi(optarg); break;
         case 'l': opt.lossy = true; break;
-        case 'z': opt.apart = true; break;
+        case 'z': opt.never_empty = true; break;
         case 'M':
             opt.multicast = true;
             parse_group(optarg, &opt.group);
@@ -765,6 +758,9 @@ int main(int argc, char **argv)
     if (side.opt.server) {
         printf("client: %u operations, %lu bytes, path MTU %d, all as planned\n",
                side.done, (unsigned long)side.bytes, side.opt.mtu);
+    } else if (side.arrived == 0) {
+        printf("wrong: none of %u messages arrived\n", side.done);
+        return 1;
     } else {
         printf("server: %u of %u messages arrived, all as planned\n",
                side.arrived, side.done);
