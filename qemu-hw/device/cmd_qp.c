@@ -438,8 +438,9 @@ static uint32_t fakernic_qp_attr_offset(uint32_t bit)
     return offsetof(struct fakernic_modify_qp_req, attr.state);
 }
 
-/* An attribute that needs a feature the driver has not taken; 0: none. */
-static uint32_t fakernic_qp_attr_untaken(FakernicState *s, uint32_t mask,
+/* An attribute that needs a feature the driver has not taken, or is beyond the
+ * limit the device reports; 0: none. */
+static uint32_t fakernic_qp_attr_beyond(FakernicState *s, uint32_t mask,
                                          const RoceQpAttr *attr)
 {
     if (!(s->driver_features & FAKERNIC_FEATURE_APM)) {
@@ -452,7 +453,8 @@ static uint32_t fakernic_qp_attr_untaken(FakernicState *s, uint32_t mask,
         }
     }
     if ((mask & FAKERNIC_QP_ATTR_RATE_LIMIT) &&
-        !(s->driver_features & FAKERNIC_FEATURE_RATE_LIMIT)) {
+        (!(s->driver_features & FAKERNIC_FEATURE_RATE_LIMIT) ||
+         attr->rate_limit_kbps > s->speed_mbps * 1000)) {
         return FAKERNIC_QP_ATTR_RATE_LIMIT;
     }
     return 0;
@@ -472,7 +474,7 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_modify_qp_req, qpn);
     }
     fakernic_qp_attr_decode(&attr, &req->attr);
-    bad_field = fakernic_qp_attr_untaken(s, mask, &attr);
+    bad_field = fakernic_qp_attr_beyond(s, mask, &attr);
     status = bad_field ? FAKERNIC_CMD_BAD_PARAM :
              roce_qp_modify(s->roce, fakernic_now(), qp->qpn, mask, &attr,
                             &bad_field);
