@@ -441,7 +441,7 @@ static uint32_t fakernic_qp_attr_offset(uint32_t bit)
 /* An attribute that needs a feature the driver has not taken, or is beyond the
  * limit the device reports; 0: none. */
 static uint32_t fakernic_qp_attr_beyond(FakernicState *s, uint32_t mask,
-                                         const RoceQpAttr *attr)
+                                        const RoceQpAttr *attr)
 {
     if (!(s->driver_features & FAKERNIC_FEATURE_APM)) {
         if (mask & FAKERNIC_QP_ATTR_ALT_PATH) {
