@@ -769,6 +769,26 @@ static void test_qp_create(void)
     machine_stop(&m);
 }
 
+/* As much as the device says it can, and no more. */
+static void check_rate_limit(Nic *n, uint32_t qpn)
+{
+    struct fakernic_query_device_resp dev;
+    struct fakernic_modify_qp_req req = {
+        .qpn = LE32(qpn),
+        .mask = LE32(FAKERNIC_QP_ATTR_RATE_LIMIT),
+    };
+    uint32_t most;
+
+    assert_status(cmd(n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &dev,
+                      sizeof(dev)), OK);
+    most = le32_to_cpu(dev.rate_limit_max_kbps);
+    req.attr.rate_limit_kbps = LE32(most + 1);
+    assert_refused(n, CMD(n, MODIFY_QP, req), BAD_PARAM,
+                   fakernic_modify_qp_req, attr.rate_limit_kbps);
+    req.attr.rate_limit_kbps = LE32(most);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
 static void test_qp_modify(void)
 {
     Machine m;
@@ -815,6 +835,7 @@ static void test_qp_modify(void)
     g_assert_cmpuint(attr.timeout, ==, 14);
     g_assert_cmpmem(attr.av.dgid, 16, own_gid, 16);
     g_assert_cmpmem(attr.av.dmac, 6, nic_mac, 6);
+    check_rate_limit(&n, a.qpn);
     assert_status(qp_to(&n, a.qpn, FAKERNIC_QPS_ERR), OK);
     g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_ERR);
     assert_status(qp_to(&n, a.qpn, FAKERNIC_QPS_RESET), OK);

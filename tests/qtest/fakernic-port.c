@@ -297,6 +297,131 @@ static void test_dead_wire(void)
     machine_stop(&m);
 }
 
+/* ---- a wire that somebody reads late --------------------------------- */
+
+#define LATE_SIZE 1514
+#define LATE_COUNT 16
+
+/* A stream that holds a few frames; the other end is the test's to read. */
+static int start_streamed(Machine *m, Nic *n)
+{
+    const int few = 2 * LATE_SIZE;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    g_assert_cmpint(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &few,
+                               sizeof(few)), ==, 0);
+    machine_start(m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d,server=off "
+                  "%s,netdev=n0", fds[1], DEVICE);
+    close(fds[1]);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+    return fds[0];
+}
+
+/* Frames that carry their number. */
+static void late_post(Nic *n, Setup *s, Qp *raw, uint8_t first, uint8_t count)
+{
+    static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
+
+    for (uint8_t i = 0; i < count; i++) {
+        uint32_t offset = (first + i) % LATE_COUNT * 2048;
+        Wqe wqe = wqe_send(s, offset, LATE_SIZE);
+        uint8_t frame[LATE_SIZE];
+
+        frame_make(frame, peer, sizeof(frame));
+        frame[14] = frame[LATE_SIZE - 1] = first + i;
+        qtest_memwrite(n->m->qts, s->data + offset, frame, sizeof(frame));
+        sq_put(n, raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(n, raw);
+}
+
+static void late_read_bytes(int fd, uint8_t *to, size_t size)
+{
+    for (size_t done = 0; done < size; ) {
+        ssize_t got = wire_receive(fd, to + done, size - done);
+
+        g_assert_cmpint(got, >, 0);
+        done += got;
+    }
+}
+
+static void late_read(int fd, uint8_t first, uint8_t count)
+{
+    uint8_t frame[4 + LATE_SIZE];
+
+    for (uint8_t i = 0; i < count; i++) {
+        late_read_bytes(fd, frame, sizeof(frame));
+        g_assert_cmpuint(ldl_be_p(frame), ==, LATE_SIZE);
+        g_assert_cmpuint(frame[4 + 14], ==, first + i);
+        g_assert_cmpuint(frame[sizeof(frame) - 1], ==, first + i);
+    }
+}
+
+static unsigned completions(Nic *n, Setup *s)
+{
+    struct fakernic_cqe cqe;
+    unsigned count = 0;
+
+    while (cq_poll(n, &s->cq, &cqe)) {
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        count++;
+    }
+    return count;
+}
+
+static void step_tenths(Machine *m, unsigned count)
+{
+    while (count--) {
+        qtest_clock_step(m->qts, 100000000);
+    }
+}
+
+/* Nothing is lost to a reader who comes late; to one who never comes, all. */
+static void test_late_reader(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    int fd = start_streamed(&m, &n);
+    unsigned sent, done;
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    /* He sleeps for a second. */
+    late_post(&n, &s, &raw, 0, LATE_COUNT);
+    step_tenths(&m, 10);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), <, LATE_COUNT);
+    late_read(fd, 0, LATE_COUNT);
+    for (unsigned i = 0; i < LATE_COUNT; i++) {
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, LATE_COUNT);
+    /* For 3.9 seconds: what was not sent waits; for 4.1: it is dropped. */
+    late_post(&n, &s, &raw, LATE_COUNT, LATE_COUNT);
+    step_tenths(&m, 39);
+    done = completions(&n, &s);
+    g_assert_cmpuint(done, <, LATE_COUNT);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 0);
+    step_tenths(&m, 2);
+    g_assert_cmpuint(done + completions(&n, &s), ==, LATE_COUNT);
+    sent = nic_stat(&n, FAKERNIC_STAT_TX_FRAMES) - LATE_COUNT;
+    g_assert_cmpuint(sent, <, LATE_COUNT);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==,
+                     LATE_COUNT - sent);
+    /* He finds whole frames, and the wire in order. */
+    late_read(fd, LATE_COUNT, sent);
+    late_post(&n, &s, &raw, 2 * LATE_COUNT, 1);
+    late_read(fd, 2 * LATE_COUNT, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==,
+                     LATE_COUNT - sent);
+    close(fd);
+    machine_stop(&m);
+}
+
 const FakernicTest fakernic_port_tests[] = {
     { "port/ethernet", test_ethernet },
     { "port/no-buffer", test_ethernet_no_buffer },
@@ -305,5 +430,6 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/link", test_link },
     { "port/two-devices", test_two_devices },
     { "port/dead-wire", test_dead_wire },
+    { "port/late-reader", test_late_reader },
     { NULL }
 };
