@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs rdma-core's own tests, one file in one process each.
+"""Runs rdma-core's own tests, each file in a process of its own.
 
-rdma_core_runner.py RESULTS FILE... -- ARGUMENTS-OF-THE-TESTS writes a line per
-test to RESULTS: its name without "tests.", a tab, "pass", "skip", "fail" or
-"crash", a tab, the reason. Tracebacks go to the standard error output. A file
-that takes its process down, or does not end, makes its other tests "crash".
+rdma_core_runner.py TESTS RESULTS [FILE...] -- ARGUMENTS-OF-THE-TESTS runs these
+test files of the folder TESTS; without any, all but those of other vendors'
+devices. It writes a line per test to RESULTS: its name without "tests.", a tab,
+"pass", "skip", "fail" or "crash", a tab, the reason. Tracebacks and the time
+that each file took go to the standard error output. When a process dies or does
+not end, each test that it still had to run gets a process of its own: the one
+before may have left the crash behind (on devices that skip a lot, pyverbs trips
+over its half-made objects). A test that dies there is a "crash". The exit code
+is 1 if any process died.
 """
 
 import importlib
 import os
+import re
 import signal
 import sys
+import time
 import types
 import unittest
+from pathlib import Path
 
-TESTS = "/usr/share/rdma-core-tests"
-FILE_LIMIT_S = 150
+TEST_LIMIT_S = 100
+OTHER_VENDORS = re.compile("test_(mlx5|efa)")
 
 
 class Recorder(unittest.TextTestResult):
@@ -24,6 +32,10 @@ class Recorder(unittest.TextTestResult):
     def __init__(self, file):
         super().__init__(unittest.runner._WritelnDecorator(sys.stderr), True, 0)
         self.file = file
+
+    def startTest(self, test):
+        super().startTest(test)
+        signal.alarm(TEST_LIMIT_S)
 
     def write(self, test, verdict, reason=""):
         name = test.id().removeprefix("tests.")
@@ -45,53 +57,79 @@ class Recorder(unittest.TextTestResult):
         self.write(test, "fail", str(err[1]))
 
 
-def run(module, suite, path):
-    """One file's tests, in a process that may die."""
+def run(tests, path):
+    """Some tests, in a process that may die: how, in words, if it did."""
     child = os.fork()
     if child == 0:
-        signal.alarm(FILE_LIMIT_S)
         with open(path, "a", encoding="utf-8") as file:
             recorder = Recorder(file)
-            suite.run(recorder)
+            unittest.TestSuite(tests).run(recorder)
             recorder.printErrors()
         sys.stderr.flush()
         os._exit(0)
     _, status = os.waitpid(child, 0)
-    if status:
-        print(f"{module} ended with status {status:#x}", file=sys.stderr)
-    return status
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGALRM:
+        return f"not ended after {TEST_LIMIT_S} s"
+    return signal.Signals(-code).name if code < 0 else f"{code or ''}"
 
 
-def names(suite):
+def flat(suite):
     for test in suite:
         if isinstance(test, unittest.TestSuite):
-            yield from names(test)
+            yield from flat(test)
         else:
-            yield test.id().removeprefix("tests.")
+            yield test
+
+
+def untold(tests, path):
+    """Those of the tests that have no verdict yet."""
+    with open(path, encoding="utf-8") as file:
+        told = {line.split("\t")[0] for line in file}
+    return [test for test in tests
+            if test.id().removeprefix("tests.") not in told]
+
+
+def run_file(module, tests, path):
+    """All tests of a file; whether no process died of them."""
+    died = run(tests, path)
+    if died:
+        print(f"{module}: {died}", file=sys.stderr)
+    for test in untold(tests, path):
+        ending = run([test], path) if died else ""
+        if untold([test], path):
+            name = test.id().removeprefix("tests.")
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"{name}\tcrash\t{ending or 'no verdict'}\n")
+    return not died
+
+
+def neutral_files(folder):
+    return sorted(file.stem for file in Path(folder).glob("test_*.py")
+                  if not OTHER_VENDORS.match(file.name))
 
 
 def main():
     split = sys.argv.index("--")
-    path, *files = sys.argv[1:split]
+    folder, path, *files = sys.argv[1:split]
     sys.argv[1:] = sys.argv[split + 1:]
-    sys.path.insert(0, TESTS)
+    sys.path.insert(0, folder)
     package = types.ModuleType("tests")     # without importing all of it
-    package.__path__ = [TESTS]
+    package.__path__ = [folder]
     sys.modules["tests"] = package
     from args_parser import parser
     parser.parse_args()
     loader = unittest.TestLoader()
     suites = {module: loader.loadTestsFromModule(
-        importlib.import_module(f"tests.{module}")) for module in files}
+        importlib.import_module(f"tests.{module}"))
+        for module in files or neutral_files(folder)}
     open(path, "w", encoding="utf-8").close()
+    whole = True
     for module, suite in suites.items():
-        wanted = list(names(suite))
-        status = run(module, suite, path)
-        with open(path, "r+", encoding="utf-8") as file:
-            told = {line.split("\t")[0] for line in file}
-            for name in wanted:
-                if name not in told:
-                    file.write(f"{name}\tcrash\tstatus {status:#x}\n")
+        start = time.monotonic()
+        whole &= run_file(module, list(flat(suite)), path)
+        print(f"{module}: {time.monotonic() - start:.1f} s", file=sys.stderr)
+    return 0 if whole else 1
 
 
-main()
+sys.exit(main())
