@@ -539,6 +539,8 @@ static void other_requests(struct ibv_qp *qp)
     FAILS(EINVAL, ibv_modify_qp_rate_limit(qp, &rate));
     rate = (struct ibv_qp_rate_limit_attr) { .max_burst_sz = 1 };
     FAILS(EOPNOTSUPP, ibv_modify_qp_rate_limit(qp, &rate));
+    rate = (struct ibv_qp_rate_limit_attr) { .rate_limit = -1 };
+    FAILS(EINVAL, ibv_modify_qp_rate_limit(qp, &rate));     /* too fast */
     FAILS(EINVAL, ibv_set_ece(qp, &ece));
     FAILS(0, ibv_dealloc_mw(mw2));
     FAILS(0, ibv_dealloc_mw(mw));
