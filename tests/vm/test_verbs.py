@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verbs whose effect only time, load or the loss of the device shows."""
+
+import re
+
+import pytest
+
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1)
+
+
+def run(port, command, count):
+    """All of the program's tests pass, and it leaves nothing behind."""
+    before = rdma.resources(port)
+    result = port.guest.run(command, 100)
+    assert result.ok, result
+    assert len(re.findall(r"^ok ", result.out, re.M)) == count, result
+    rdma.wait_for_resources(port, before)
+
+
+def test_clocks(ports):
+    """Time stamps of completions, the mapped clock page and the PTP clock."""
+    (port,) = ports
+    clock = port.guest.check(
+        f"ethtool -T {port.netdev} | sed -n 's/.*Clock: //p'").strip()
+    assert clock.isdigit(), clock
+    run(port, f"rdma_clock /dev/ptp{clock}", 8)
+
+
+def test_moderated_and_resized_cqs(ports):
+    run(ports[0], "rdma_cqs", 7)
+
+
+@pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
+def test_children(ports, how):
+    run(ports[0], f"rdma_forks {how}", 1)
+
+
+def test_driver_lets_go(ports, lab):
+    """Doorbells, clock and device memory are zapped; verbs answer EIO."""
+    (port,) = ports
+    result = port.guest.run("rdma_gone 0000:01:00.0", 60)
+    port.guest.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/bind")
+    lab.ports = [rdma.bring_up(port.vm, 1)]
+    assert result.ok, result
+    assert len(re.findall(r"^ok ", result.out, re.M)) == 10, result
+    rdma.pingpong("rc", *lab.ports, *lab.ports, "-n 50").check()
