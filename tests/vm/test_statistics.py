@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the device tells of itself and its objects: versions, counters of the
+port, of the device and of single queue pairs, `rdma resource` in detail.
+"""
+
+import re
+
+import pytest
+
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1)
+
+
+def numbers(text):
+    """Name -> value of "name value" pairs, as `rdma statistic` prints them."""
+    return {name: int(value)
+            for name, value in re.findall(r"\b([a-z_]+) (\d+)", text)}
+
+
+def ethtool(port):
+    text = port.guest.check(f"ethtool -S {port.netdev}")
+    return {name: int(value)
+            for name, value in re.findall(r"(\w+): (\d+)", text)}
+
+
+def wait_for(port, condition):
+    """The output of a command once it matches (words, from the command)."""
+    command, words = condition
+    return port.guest.check(
+        f"for i in $(seq 100); do {command} >/tmp/seen; "
+        f"grep -Eqz '{words}' /tmp/seen && break; sleep 0.1; done; "
+        "cat /tmp/seen")
+
+
+class Endless:
+    """A pingpong of this guest with itself that goes on until it is ended."""
+
+    def __init__(self, port, kind="rc"):
+        self.port = port
+        self.kind = kind
+        self.tool = (f"exec ibv_{kind}_pingpong -d {port.ibdev} "
+                     f"-g {port.gid_index()} -n 100000000")
+        self.jobs = [port.guest.start(self.tool, 100)]
+        listens = rdma.LISTENS_TCP.format(port=18515)
+        port.guest.check(f"until {listens}; do sleep 0.05; done")
+
+    def connect(self):
+        self.jobs.append(self.port.guest.start(f"{self.tool} localhost", 100))
+
+    def end(self):
+        self.port.guest.check(f"pkill -f '^ibv_{self.kind}_pingpong'; "
+                              f"while pidof ibv_{self.kind}_pingpong; do "
+                              "sleep 0.05; done")
+        for job in self.jobs:
+            job.wait()
+
+
+def test_firmware_version(ports):
+    (port,) = ports
+    told = [port.guest.check(command).strip() for command in (
+        f"cat /sys/class/infiniband/{port.ibdev}/fw_ver",
+        "ibv_devinfo | sed -n 's/.*fw_ver:[[:space:]]*//p'",
+        f"ethtool -i {port.netdev} | sed -n 's/^firmware-version: //p'",
+        "rdma dev show -d | grep -o 'fw [0-9.]*' | sed 's/fw //'")]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", told[0]) and set(told) == {told[0]}
+
+
+def test_counters_of_port_and_device(ports):
+    """Together they are what ethtool -S tells, each in one place."""
+    (port,) = ports
+    rdma.pingpong("rc", port, port, "-n 100").check()
+    listing = port.guest.check(
+        f"ls /sys/class/infiniband/{port.ibdev}/hw_counters; echo; "
+        f"ls /sys/class/infiniband/{port.ibdev}/ports/1/hw_counters")
+    device, of_port = (set(part.split()) - {"lifespan"}
+                       for part in listing.split("\n\n"))
+    counters = ethtool(port)
+    assert device | of_port == set(counters) and not device & of_port
+    shown = numbers(port.guest.check(
+        f"rdma statistic show link {port.ibdev}/1"))
+    assert shown["tx_roce"] == port.counters()["tx_roce"]
+    assert shown["tx_roce"] == ethtool(port)["tx_roce"] >= 200
+
+
+def test_counters_of_queue_pairs_by_type(ports):
+    (port,) = ports
+    link = f"{port.ibdev}/1"
+    port.guest.check(f"rdma statistic qp set link {link} auto type on")
+    pair = Endless(port)
+    try:
+        pair.connect()
+        text = wait_for(port, ("rdma statistic qp show",
+                               "tx_roce [0-9]{3}.*LQPN: <[0-9]+,[0-9]+>"))
+        assert "qp-type RC" in text, text
+        counted = numbers(text)
+        assert counted["tx_roce"] > 99 and counted["rx_roce"] > 99, text
+        assert not any(value for name, value in counted.items()
+                       if name.startswith("drop_")), text
+    finally:
+        pair.end()
+        port.guest.check(f"rdma statistic qp set link {link} auto off")
+    assert "cntn" not in port.guest.check("rdma statistic qp show")
+    # What the set has counted stays part of the port's sum.
+    shown = numbers(port.guest.check(f"rdma statistic show link {link}"))
+    assert shown["tx_roce"] == ethtool(port)["tx_roce"] >= counted["tx_roce"]
+
+
+def test_counter_bound_to_one_queue_pair(ports):
+    """By hand: it counts from then on, and the port counts as before."""
+    (port,) = ports
+    link = f"{port.ibdev}/1"
+    pair = Endless(port)
+    try:
+        (qpn,) = re.findall(r"lqpn (\d+) .*type RC",
+                            port.guest.check("rdma resource show qp"))
+        port.guest.check(f"rdma statistic qp bind link {link} lqpn {qpn}")
+        text = port.guest.check("rdma statistic qp show")
+        (counter,) = re.findall(r"cntn (\d+)", text)
+        assert f"LQPN: <{qpn}>" in text and numbers(text)["tx_roce"] == 0, text
+        pair.connect()
+        text = wait_for(port, ("rdma statistic qp show", "tx_roce [0-9]{3}"))
+        assert numbers(text)["tx_roce"] > 99, text
+        port.guest.check(f"rdma statistic qp unbind link {link} "
+                         f"cntn {counter} lqpn {qpn}")
+        assert "cntn" not in port.guest.check("rdma statistic qp show")
+    finally:
+        pair.end()
+    assert (numbers(port.guest.check(f"rdma statistic show link {link}"))
+            ["tx_roce"] == ethtool(port)["tx_roce"])
+
+
+def test_resources_in_detail(ports):
+    """rdma -dd: QPs, CQs, regions and shared receive queues as the device
+    knows them.
+    """
+    (port,) = ports
+    pair = Endless(port, "srq")
+    try:
+        pair.connect()
+        show = "rdma -dd resource show {} | grep -A1 ibv_srq_pingpon"
+        qps = wait_for(port, (show.format("qp"), "state RTS"))
+        cqs = port.guest.check(show.format("cq"))
+        mrs = port.guest.check(show.format("mr"))
+        srqs = port.guest.check(show.format("srq"))
+    finally:
+        pair.end()
+    assert re.search(r"drv_max_send_wr \d+ drv_max_recv_wr \d+ "
+                     r"drv_max_inline \d+", qps), qps
+    assert re.search(r"drv_cqn 0x\w+ drv_vector 1 drv_moderation_count 0 "
+                     r"drv_moderation_us 0", cqs), cqs
+    assert re.search(r"drv_type memory drv_access 0x1 drv_iova 0x\w+", mrs), mrs
+    assert re.search(r"type BASIC .*\n *drv_srqn 0x\w+ drv_max_sge 1",
+                     srqs), srqs
