@@ -110,7 +110,10 @@ static uint32_t find_unreliable(const SimQp *qp, const SimRecv *r,
         uint32_t k = (qp->received + i) % count;
         const SimSend *s = &peer->send[peer->message[k]];
 
-        if ((uint32_t)peer->message[k] < peer->fetched && recv_matches(s, c) &&
+        /* An empty one may look like another that fails. */
+        if ((uint32_t)peer->message[k] < peer->fetched &&
+            (s->error == SIM_ERR_NONE || qp->conn->injected) &&
+            recv_matches(s, c) &&
             (opcode_is_write(s->opcode) ||
              memcmp(s->data, got, s->length) == 0)) {
             return k;
