@@ -18,6 +18,8 @@ from fakernic_test import rdma, wire
 RXE_FRAMES = Path("/src/tests/wire/rxe.txt")
 VLAN_ID = 7
 VLAN_NETWORK = "192.168.78"
+VLAN_PCP = 5            # of Linux's priority 0 there
+DEFAULT_PKEY = 0xffff   # of full members (IBTA 10.9.2)
 
 # BTH opcodes that the two directions of a row must show (IBTA 9.2.1).
 RC = {*range(0x15)}
@@ -37,7 +39,9 @@ def judged(vms):
             assert frame.length_is_consistent(), frame.data.hex()
             assert frame.icrc == frame.right_icrc(), frame.data.hex()
             assert frame.migreq == 1, frame.data.hex()
-        assert wire.tshark_count(path) == len(found)
+            assert frame.pkey == DEFAULT_PKEY, frame.data.hex()
+            assert frame.sport >= 0xc000, frame.data.hex()
+        assert wire.tshark_headers(path) == [frame.headers() for frame in found]
         assert wire.tshark_complaints(path) == []
         return found
     return run
@@ -115,7 +119,7 @@ def vlan_indexes(ports):
         port.guest.check(f"""
             modprobe 8021q
             ip link add link {port.netdev} name vlan7 type vlan id {VLAN_ID} \
-                egress-qos-map 0:5
+                egress-qos-map 0:{VLAN_PCP}
             ip addr add {VLAN_NETWORK}.{port.number}/24 dev vlan7
             ip link set vlan7 up""")
     ports[1].guest.check(f"ping -c 2 -i 0.2 -w 10 {VLAN_NETWORK}.1")
@@ -130,6 +134,51 @@ def test_vlan(ports, judged, vlan_indexes, kind):
     frames = judged(lambda: rdma.verify(kind, *ports, "-n 2",
                                         indexes=vlan_indexes))
     assert {frame.vlan for frame in frames} == {VLAN_ID}
+
+
+@pytest.fixture
+def one_frame(ports, judged):
+    """A function: the one frame of a rdma_headers, and its QP's number."""
+    def run(options, target, index):
+        command = f"rdma_headers {options} -g {index} ::ffff:{target}"
+        answers = []
+        (frame,) = judged(
+            lambda: answers.append(ports[0].guest.run(command)) or answers[0])
+        return frame, int(answers[0].out, 16)
+    return run
+
+
+@pytest.mark.parametrize("asked, own, sent", (
+    (0x7fffffff, 0x11111111, 0x7fffffff),
+    (0x80000000, 0x22222222, 0x22222222),
+    (0xffffffff, 0x80012345, 0x80012345)),
+    ids=("as-asked", "own", "own-and-privileged"))
+def test_queue_key(ports, one_frame, asked, own, sent):
+    """The work request's, or the QP's if its top bit is set (IBTA 10.2.5)."""
+    frame, qpn = one_frame(f"-q {asked} -Q {own}", ports[1].ip4,
+                           ports[0].gid_index())
+    assert (frame.qkey, frame.source_qp) == (sent, qpn), frame.data.hex()
+
+
+@pytest.mark.parametrize("kind", ("ud", "uc"))
+@pytest.mark.parametrize("level", (0, 3, 7))
+def test_service_level(ports, one_frame, vlan_indexes, kind, level):
+    """It is the tag's priority (IBTA A16.4.1.4); without a tag it is lost."""
+    options = f"-t {kind} -L {level} -T 0xb8"
+    frame, _ = one_frame(options, f"{VLAN_NETWORK}.2", vlan_indexes[0])
+    assert (frame.vlan, frame.pcp) == (VLAN_ID, level), frame.data.hex()
+    assert frame.tclass == 0xb8, frame.data.hex()
+    frame, _ = one_frame(options, ports[1].ip4, ports[0].gid_index())
+    assert frame.vlan is None and frame.tclass == 0xb8, frame.data.hex()
+
+
+def test_priority_of_a_vlan_interface(ports, judged, vlan_indexes):
+    """rdma_cm takes the service level from the interface's egress map."""
+    a, b = ports
+    rping = f"rping -C 3 -S 3000 -V -v -a {VLAN_NETWORK}.1"
+    frames = judged(lambda: rdma.run_pair(a, b, f"{rping} -s", f"{rping} -c",
+                                          "cm"))
+    assert {frame.pcp for frame in frames if frame.dest_qp != 1} == {VLAN_PCP}
 
 
 def test_other_gids_stay_untagged(ports, judged, vlan_indexes):

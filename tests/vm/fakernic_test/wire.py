@@ -12,6 +12,12 @@ import subprocess
 import zlib
 
 ROCE_PORT = 4791
+UD = 3                  # the service in the upper bits of a BTH opcode
+
+# What RoceFrame.headers() has, as Wireshark names it.
+HEADERS = ("infiniband.bth.p_key", "infiniband.deth.q_key",
+           "infiniband.deth.srcqp", "vlan.priority",
+           "ip.dsfield.dscp", "ipv6.tclass.dscp", "udp.srcport")
 
 # Guesses at what an InfiniBand payload could be: here it is random bytes.
 GUESSERS = ("smcr_infiniband", "smb_direct_infiniband", "rpcrdma_infiniband",
@@ -39,7 +45,7 @@ class RoceFrame:
     def __init__(self, data):
         self.data = data
         self.mac = data[:6]
-        self.vlan = None
+        self.vlan = self.pcp = None
         offset = 12
         if data[12:14] == b"\x81\x00":
             tag = int.from_bytes(data[14:16], "big")
@@ -57,7 +63,12 @@ class RoceFrame:
         self.opcode = data[bth]
         self.pad = data[bth + 1] >> 4 & 3
         self.migreq = data[bth + 1] >> 6 & 1
+        self.pkey = int.from_bytes(data[bth + 2:bth + 4], "big")
         self.dest_qp = int.from_bytes(data[bth + 5:bth + 8], "big")
+        self.qkey = self.source_qp = None
+        if self.opcode >> 5 == UD:
+            self.qkey, self.source_qp = struct.unpack_from("!2I", data,
+                                                           bth + 12)
         # The IP packet's own length: a short frame is padded behind it.
         self.end = self.udp_at + self.udp_length
         self.icrc = int.from_bytes(data[self.end - 4:self.end], "little")
@@ -76,6 +87,13 @@ class RoceFrame:
         self.hop_limit = header[7]
         self.total_length = 40 + int.from_bytes(header[4:6], "big")
         self.source, self.target = header[8:24], header[24:40]
+
+    def headers(self):
+        """Fields that somebody asked for: see HEADERS."""
+        dscp = self.tclass >> 2
+        return (self.pkey, self.qkey, self.source_qp, self.pcp,
+                dscp if self.family == 4 else None,
+                dscp if self.family == 6 else None, self.sport)
 
     def length_is_consistent(self):
         return self.end == self.ip_at + self.total_length <= len(self.data)
@@ -135,6 +153,10 @@ def tshark_complaints(path):
                   "(_ws.malformed || _ws.expert.severity >= warning)")
 
 
-def tshark_count(path):
-    """How many frames Wireshark takes for InfiniBand."""
-    return len(tshark(path, "-Y", "infiniband.bth"))
+def tshark_headers(path):
+    """What Wireshark reads in all it takes for InfiniBand: see HEADERS."""
+    options = ["-Y", "infiniband.bth", "-T", "fields"]
+    for name in HEADERS:
+        options += ["-e", name]
+    return [tuple(int(word, 0) if word else None for word in line.split("\t"))
+            for line in tshark(path, *options)]
