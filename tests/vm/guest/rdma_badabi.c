@@ -44,12 +44,13 @@ struct command {
     int addresses;                  /* so many __u64 in front */
     union {
         __u64 answer_at;            /* but for extended ones */
-        uint8_t bytes[128];
+        uint8_t bytes[192];
         struct ib_uverbs_create_cq cq;
         struct ib_uverbs_resize_cq resize_cq;
         struct ib_uverbs_create_srq srq;
         struct ib_uverbs_modify_srq modify_srq;
         struct ib_uverbs_create_qp qp;
+        struct ib_uverbs_modify_qp modify_qp;
         struct ib_uverbs_create_ah ah;
         struct ib_uverbs_alloc_mw mw;
         struct ib_uverbs_reg_mr mr;
@@ -478,6 +479,11 @@ static void plain_requests(void)
         .destroy = IB_USER_VERBS_CMD_DEALLOC_MW, .shape = HANDLE,
         .core.mw = { .pd_handle = end.pd->handle, .mw_type = IBV_MW_TYPE_1 },
     };
+    struct command modify_qp = {
+        .name = "MODIFY_QP", .number = IB_USER_VERBS_CMD_MODIFY_QP,
+        .core_size = sizeof(modify_qp.core.modify_qp),
+    };
+    struct ibv_qp *qp = create_rc(&end, cq);
     struct command mr = {
         .name = "REG_MR", .number = IB_USER_VERBS_CMD_REG_MR,
         .core_size = sizeof(mr.core.mr), .core_answer = 12,
@@ -493,7 +499,10 @@ static void plain_requests(void)
     };
 
     memcpy(ah.core.ah.attr.grh.dgid, &end.gid, 16);
+    modify_qp.core.modify_qp.qp_handle = qp->handle;
     abuse(&ah, NULL);
+    abuse(&modify_qp, NULL);
+    FAILS(0, ibv_destroy_qp(qp));
     abuse(&mw, NULL);
     abuse(&mr, NULL);
     abuse(&xrcd, NULL);
@@ -612,9 +621,9 @@ static void contexts(void)
     void *page;
 
     FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));
-    c.driver_answer = sizeof(context->driver) - 8;
+    c.driver_answer = offsetof(struct fakernic_uresp_alloc_ucontext, features);
     FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));
-    c.driver_answer += 8;
+    c.driver_answer = sizeof(context->driver);
     FAILS(EFAULT, write_request(fd, &c, answer_end - c.core_answer));
     FAILS(0, write_request(fd, &c, answer_of(&c)));
     close(context->core.async_fd);
