@@ -56,7 +56,7 @@ shell: build
 	@$(ENTER) tests/vm/demo --shell
 
 test: build
-	@$(BUILD) qemu-fuzz
+	@$(BUILD) qemu-fuzz rdma-core-65
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root

@@ -10,10 +10,11 @@ works, with its time; the full log is /cache/log/STEP.log.
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   rdma-core    rdma-core with rdma-provider/       /cache/build/rdma-core
+  rdma-core-65 a newer one, for its own tests    /cache/images/rdma-core-65.erofs
   driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
   image        guest kernels, initrds, base, payload   /cache/images
-  all          all of these but qemu-fuzz
+  all          all of these but qemu-fuzz and rdma-core-65, which only tests need
 """
 
 import contextlib
@@ -71,6 +72,20 @@ RDMA_OPTIONS = [
     "-DCMAKE_INSTALL_LIBEXECDIR=lib", "-DCMAKE_INSTALL_UDEV_RULESDIR=/usr/lib/udev/rules.d",
     "-DCMAKE_INSTALL_SYSTEMD_SERVICEDIR=/usr/lib/systemd/system",
 ]
+
+# Of the newer rdma-core its tests are wanted and what they import, mlx5 and efa
+# among it; fast to compile rather than fast.
+NEW_RDMA = "65.0"
+NEW_RDMA_PREFIX = "/opt/rdma-core-65"
+NEW_RDMA_OPTIONS = [
+    "-GNinja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O1",
+    "-DENABLE_STATIC=0", "-DNO_MAN_PAGES=1", "-DNO_PYVERBS=0",
+    "-DPYTHON_EXECUTABLE=/usr/bin/python3",
+    f"-DCMAKE_INSTALL_PREFIX={NEW_RDMA_PREFIX}", "-DCMAKE_INSTALL_LIBDIR=lib",
+    f"-DCMAKE_INSTALL_SYSCONFDIR={NEW_RDMA_PREFIX}/etc",
+]
+NEW_RDMA_TARGETS = ["libibverbs.so", "librdmacm.so", "libmlx5.so", "libefa.so",
+                    "libfakernic-rdmav65.so", "librxe-rdmav65.so"]
 
 
 class StepFailed(Exception):
@@ -280,6 +295,16 @@ def build_qemu_fuzz():
         link_firmware(target)
 
 
+def configure_rdma_core(this, source, target, wanted):
+    configured = target / "fakernic.configured"
+    options = digest([source, wanted])
+    if not configured.exists() or configured.read_text() != options:
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        this.run("cmake", "-S", source, "-B", target, *wanted)
+        configured.write_text(options)
+
+
 def build_rdma_core():
     own = digest([source_name("rdma-core"), RDMA_OPTIONS],
                  [SRC / "rdma-provider", SRC / "firmware-spec/include",
@@ -290,18 +315,51 @@ def build_rdma_core():
         source = unpack(this, "rdma-core")
         overlay(this, SRC / "rdma-provider/overlay.sh", source)
         target = BUILD / "rdma-core"
-        configured = target / "fakernic.configured"
-        options = digest([source, RDMA_OPTIONS])
-        if not configured.exists() or configured.read_text() != options:
-            shutil.rmtree(target, ignore_errors=True)
-            target.mkdir(parents=True)
-            this.run("cmake", "-S", source, "-B", target, *RDMA_OPTIONS)
-            configured.write_text(options)
+        configure_rdma_core(this, source, target, RDMA_OPTIONS)
         this.run("ninja", "-C", target)
         install = BUILD / "rdma-core-install"
         shutil.rmtree(install, ignore_errors=True)
         this.run("ninja", "-C", target, "install", env={"DESTDIR": str(install)})
         shutil.copytree(source / "tests", install / "usr/share/rdma-core-tests")
+
+
+def stage_new_rdma_core(source, target, root):
+    """What stands in NEW_RDMA_PREFIX in a guest: libraries, two providers, pyverbs
+    and the tests, as far as they were built."""
+    shutil.rmtree(root, ignore_errors=True)
+    library = root / "lib"
+    (library / "libibverbs").mkdir(parents=True)
+    (root / "etc/libibverbs.d").mkdir(parents=True)
+    for path in sorted((target / "lib").glob("*.so.*")):
+        if path.exists():
+            shutil.copy(path, library, follow_symlinks=False)
+    for name in ("fakernic", "rxe"):
+        shutil.copy(target / f"lib/lib{name}-rdmav65.so", library / "libibverbs")
+        (root / f"etc/libibverbs.d/{name}.driver").write_text(f"driver {name}\n")
+    shutil.copytree(target / "python/pyverbs", root / "python/pyverbs")
+    shutil.copytree(source / "tests", root / "tests")
+
+
+def build_new_rdma_core():
+    fetch = SRC / "ci/fetch-source.sh"
+    own = digest([NEW_RDMA, NEW_RDMA_OPTIONS, NEW_RDMA_TARGETS],
+                 [SRC / "rdma-provider", SRC / "firmware-spec/include",
+                  SRC / "kernel-driver/uapi", fetch])
+    with step("rdma-core-65", own, f"rdma-core {NEW_RDMA} for its tests") as this:
+        if this is None:
+            return
+        this.run(fetch, "rdma-core", NEW_RDMA)
+        source = unpack(this, "rdma-core-65")
+        overlay(this, SRC / "rdma-provider/overlay.sh", source)
+        target = BUILD / "rdma-core-65"
+        configure_rdma_core(this, source, target, NEW_RDMA_OPTIONS)
+        ninja = (target / "build.ninja").read_text(encoding="utf-8")
+        modules = re.findall(r"^build (python/pyverbs/\S+\.so):", ninja, re.M)
+        this.run("ninja", "-C", target, *NEW_RDMA_TARGETS, *modules)
+        root = BUILD / "image/rdma-core-65"
+        stage_new_rdma_core(source, target, root)
+        image.IMAGES.mkdir(parents=True, exist_ok=True)
+        image.erofs(this, root, "rdma-core-65.erofs")
 
 
 def build_driver(kernel):
@@ -339,6 +397,7 @@ STEPS = {
     "qemu": build_qemu,
     "qemu-fuzz": build_qemu_fuzz,
     "rdma-core": build_rdma_core,
+    "rdma-core-65": build_new_rdma_core,
     "driver-6.12": lambda: build_driver("6.12"),
     "driver-6.1": lambda: build_driver("6.1"),
     "image": build_image,       # and what the payload is made of
@@ -347,7 +406,8 @@ STEPS = {
 
 def main(names):
     if "all" in names or not names:
-        names = [name for name in STEPS if name != "qemu-fuzz"]
+        names = [name for name in STEPS
+                 if name not in ("qemu-fuzz", "rdma-core-65")]
     for name in names:
         if name not in STEPS:
             print(f"fakernic: no build step '{name}': one of "

@@ -95,14 +95,16 @@ class VM:
             "-smp", str(cpus), "-m", str(memory),
             "-kernel", IMAGES / f"vmlinuz-{kernel}",
             "-initrd", IMAGES / f"initrd-{kernel}",
+            # no_timer_check: on a busy host an emulated timer may not tick in
+            # the moment in which Linux looks whether it does, and panics.
             "-append", " ".join((
                 "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr",
-                "random.trust_cpu=on",
+                "random.trust_cpu=on no_timer_check",
                 f"fakernic.host={name}", "fakernic.shell" if shell else "",
                 append)),
             "-chardev", f"file,id=console,path={self.console.path}",
             "-serial", "chardev:console",
-            *self._disk("base.erofs"), *self._disk("payload.erofs"),
+            *self.disk("base.erofs"), *self.disk("payload.erofs"),
             "-device", "virtio-serial-pci",
             "-chardev", "socket,id=agent,server=on,wait=off,path="
                         f"{self.directory / 'agent'}",
@@ -126,11 +128,13 @@ class VM:
                                    base_temp_dir="/tmp")
 
     @staticmethod
-    def _disk(image):
+    def disk(image):
+        """The arguments of a read-only disk, which has its serial number from
+        the image's name."""
         node = image.partition(".")[0]
         return ["-blockdev", f"driver=file,node-name={node},read-only=on,"
                 f"locking=off,filename={IMAGES / image}",
-                "-device", f"virtio-blk-pci,drive={node},romfile="]
+                "-device", f"virtio-blk-pci,drive={node},serial={node},romfile="]
 
     # ---- life ------------------------------------------------------------
 

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tests of a newer rdma-core, 65.0, with the same provider built into it.
+
+It is on a disk of its own, beside Debian's release in the guest. pyverbs_65.txt
+says what must come of each test with Linux 6.12.
+"""
+
+import pytest
+
+from fakernic_test import pyverbs, rdma
+from fakernic_test.vm import IMAGES, VM
+
+IMAGE = "rdma-core-65.erofs"
+PREFIX = "/opt/rdma-core-65"
+SUITE = pyverbs.Suite("65", f"{PREFIX}/tests",
+                      f"LD_LIBRARY_PATH={PREFIX}/lib PYTHONPATH={PREFIX}/python")
+
+MOUNT = f"""
+disk=$(grep -lx rdma-core-65 /sys/block/*/serial)
+disk=${{disk#/sys/block/}}
+mkdir -p {PREFIX}
+mount -t erofs -o ro /dev/${{disk%/serial}} {PREFIX}
+"""
+
+
+@pytest.fixture(autouse=True)
+def image():
+    assert (IMAGES / IMAGE).exists(), (
+        f"{IMAGE} is not there: ci/enter.sh ci/build.py rdma-core-65")
+
+
+@pytest.mark.timeout(pyverbs.LIMIT_S + 120)
+@pytest.mark.guests(count=1, options={"memory": 1536,
+                                      "extra": tuple(VM.disk(IMAGE))})
+def test_rdma_core_65_tests(vms):
+    (vm,) = vms
+    vm.guest.check(MOUNT)
+    port = rdma.bring_up(vm, 1, "fakernic")
+    used = vm.guest.check(f"{SUITE.environment} python3 -c 'import pyverbs.device;"
+                          "print(open(\"/proc/self/maps\").read())'")
+    assert f"{PREFIX}/lib/libibverbs.so" in used, used
+    SUITE.check(*SUITE.run(port))
