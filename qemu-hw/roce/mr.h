@@ -98,7 +98,7 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
 /*
  * Copies len bytes at 'offset' into a gather list to buf, or from buf into a
  * scatter list. The list holds offset + len bytes (the caller made sure).
- * Checks each entry it touches; returns enum fakernic_vendor_err, or FAULT: some
+ * Checks what it touches of each entry; returns enum fakernic_vendor_err, or FAULT: some
  * of the bytes may have been copied.
  */
 uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,

@@ -300,14 +300,15 @@ static uint16_t mr_sge_copy(const RoceMrTable *t, uint32_t pdn,
             offset -= sge[i].length;
             continue;
         }
-        /* All of the entry, not the part at hand: a bad one fails early. */
-        error = roce_mr_check(t, sge[i].lkey, pdn, 0, sge[i].address,
-                              sge[i].length, access, &mr);
+        there = sge[i].length - offset;
+        piece = there < len ? (size_t)there : len;
+        /* The part at hand: a receive may be longer than its region as long
+         * as no message is. */
+        error = roce_mr_check(t, sge[i].lkey, pdn, 0, sge[i].address + offset,
+                              piece, access, &mr);
         if (error) {
             return error;
         }
-        there = sge[i].length - offset;
-        piece = there < len ? (size_t)there : len;
         error = roce_mr_reach(mr, sge[i].address + offset, piece, there,
                               out != NULL, ops, host);
         if (error) {

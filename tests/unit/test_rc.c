@@ -439,6 +439,37 @@ static void receive_without_memory_is_a_remote_operation_error(void)
     pair_free(&p);
 }
 
+/* perftest posts such receives; only what is written is judged. */
+static void receive_may_be_longer_than_its_region(void)
+{
+    static const struct {
+        uint32_t length;
+        uint8_t recv, send;
+    } cases[] = {
+        { 64, FAKERNIC_WC_SUCCESS, FAKERNIC_WC_SUCCESS },
+        { 65, FAKERNIC_WC_LOC_PROT_ERR, FAKERNIC_WC_REM_OP_ERR },
+    };
+    unsigned i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, rc_service);
+        pair_fill(p.a.memory, 65, 3);
+        pair_recv(&p.b, 3, PAIR_SIZE - 64, 1000);
+        wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, cases[i].length);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, cases[i].recv);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, cases[i].send);
+        if (cases[i].recv == FAKERNIC_WC_SUCCESS) {
+            CHECK_MEM(p.b.memory + PAIR_SIZE - 64, p.a.memory, 64);
+        }
+        pair_free(&p);
+    }
+}
+
 /* What was sent before completes; what comes after is flushed. */
 static void local_error_waits_for_its_turn(void)
 {
@@ -1041,6 +1072,7 @@ OVER_XRC(rnr_retries_are_limited)
 OVER_XRC(write_imm_waits_for_a_receive)
 OVER_XRC(short_receive_fails_both_sides)
 OVER_XRC(receive_without_memory_is_a_remote_operation_error)
+OVER_XRC(receive_may_be_longer_than_its_region)
 OVER_XRC(local_error_waits_for_its_turn)
 OVER_XRC(refused_work_requests)
 OVER_XRC(atomics_return_the_value_before)
@@ -1077,6 +1109,7 @@ static const Test tests[] = {
     TEST(wrong_key_fails_both_sides),
     TEST(short_receive_fails_both_sides),
     TEST(receive_without_memory_is_a_remote_operation_error),
+    TEST(receive_may_be_longer_than_its_region),
     TEST(local_error_waits_for_its_turn),
     TEST(refused_work_requests),
     TEST(atomics_return_the_value_before),
@@ -1112,6 +1145,7 @@ static const Test tests[] = {
     TEST(write_imm_waits_for_a_receive_over_xrc),
     TEST(short_receive_fails_both_sides_over_xrc),
     TEST(receive_without_memory_is_a_remote_operation_error_over_xrc),
+    TEST(receive_may_be_longer_than_its_region_over_xrc),
     TEST(local_error_waits_for_its_turn_over_xrc),
     TEST(refused_work_requests_over_xrc),
     TEST(atomics_return_the_value_before_over_xrc),
