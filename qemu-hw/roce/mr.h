@@ -98,8 +98,8 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
 /*
  * Copies len bytes at 'offset' into a gather list to buf, or from buf into a
  * scatter list. The list holds offset + len bytes (the caller made sure).
- * Checks what it touches of each entry; returns enum fakernic_vendor_err, or FAULT: some
- * of the bytes may have been copied.
+ * Checks what it touches of each entry; returns enum fakernic_vendor_err, or
+ * FAULT: some of the bytes may have been copied.
  */
 uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,
                          const RoceSge *sge, unsigned count, uint64_t offset,
