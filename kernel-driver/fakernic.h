@@ -362,6 +362,7 @@ struct fakernic_dev {
 
 	struct fakernic_query_device_resp caps;
 	struct fakernic_dm_pool dm;
+	u64 wall_offset_ns;		/* Unix time - device clock */
 	struct ptp_clock *ptp;		/* NULL: none */
 	struct ptp_clock_info ptp_info;
 	spinlock_t ptp_lock;		/* both halves of the clock */

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device clock as a PTP hardware clock (/dev/ptpN): by it, programs and
- * phc2sys(8) learn how the clock of completion timestamps and the system's
- * clocks compare. It counts nanoseconds from the VM's start and cannot be set:
- * applications read it in a mapped page. Frames get no hardware timestamps.
+ * The device's clocks. The one of completion timestamps counts nanoseconds from
+ * the VM's start; applications read it in a mapped page. The PTP hardware clock
+ * (/dev/ptpN) is the same one moved to Unix time, by what the system's clock said
+ * when the driver was loaded; completions' wall-clock times are of this clock.
+ * It cannot be set, so the difference is the same for all who know it. Frames
+ * get no hardware timestamps.
  */
 #include "fakernic.h"
+
+/* The system's time is taken beside the read that latches the device's. */
+static u64 fakernic_read_clock(struct fakernic_dev *dev,
+			       struct ptp_system_timestamp *system)
+{
+	unsigned long flags;
+	u32 low, high;
+
+	spin_lock_irqsave(&dev->ptp_lock, flags);
+	ptp_read_system_prets(system);
+	low = fakernic_read(dev, FAKERNIC_REG_CLOCK_LO);
+	ptp_read_system_postts(system);
+	high = fakernic_read(dev, FAKERNIC_REG_CLOCK_HI);
+	spin_unlock_irqrestore(&dev->ptp_lock, flags);
+	return (u64)high << 32 | low;
+}
 
 static int fakernic_ptp_gettime(struct ptp_clock_info *info,
 				struct timespec64 *now,
@@ -13,18 +31,11 @@ static int fakernic_ptp_gettime(struct ptp_clock_info *info,
 {
 	struct fakernic_dev *dev =
 		container_of(info, struct fakernic_dev, ptp_info);
-	unsigned long flags;
-	u32 low, high;
 
 	if (READ_ONCE(dev->dead))
 		return -ENODEV;
-	spin_lock_irqsave(&dev->ptp_lock, flags);
-	ptp_read_system_prets(system);
-	low = fakernic_read(dev, FAKERNIC_REG_CLOCK_LO);
-	ptp_read_system_postts(system);
-	high = fakernic_read(dev, FAKERNIC_REG_CLOCK_HI);
-	spin_unlock_irqrestore(&dev->ptp_lock, flags);
-	*now = ns_to_timespec64((u64)high << 32 | low);
+	*now = ns_to_timespec64(fakernic_read_clock(dev, system) +
+				dev->wall_offset_ns);
 	return 0;
 }
 
@@ -56,6 +67,8 @@ void fakernic_ptp_add(struct fakernic_dev *dev)
 	struct ptp_clock *clock;
 
 	spin_lock_init(&dev->ptp_lock);
+	dev->wall_offset_ns = ktime_get_real_ns() -
+			      fakernic_read_clock(dev, NULL);
 	dev->ptp_info = (struct ptp_clock_info) {
 		.owner = THIS_MODULE,
 		.name = FAKERNIC_NAME,

@@ -121,6 +121,7 @@ fakernic_describe_ucontext(struct fakernic_dev *dev,
 	uresp->max_inline = le32_to_cpu(dev->caps.max_inline);
 	uresp->max_send_sge = le16_to_cpu(dev->caps.max_send_sge);
 	uresp->max_recv_sge = le16_to_cpu(dev->caps.max_recv_sge);
+	uresp->wall_offset_ns = dev->wall_offset_ns;
 	uresp->uar_offset = rdma_user_mmap_get_offset(context->uar_entry);
 	if (context->clock_entry)
 		uresp->clock_offset =

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "compat.h"
 #include "fakernic.h"
@@ -226,24 +225,6 @@ static int fakernic_ex_take_locked(struct fakernic_cq *cq)
 	return err;
 }
 
-/*
- * Both clocks run in nanoseconds, so one look at both tells the difference for
- * all entries of a batch. The middle of two looks at real time is nearer to the
- * moment at which the device answered.
- */
-static void fakernic_learn_wallclock_locked(struct fakernic_cq *cq)
-{
-	struct timespec before, after;
-	uint64_t clock_ns, real_ns;
-
-	clock_gettime(CLOCK_REALTIME, &before);
-	clock_ns = fakernic_clock_ns(fakernic_to_context(cq->vcq.cq.context));
-	clock_gettime(CLOCK_REALTIME, &after);
-	real_ns = (before.tv_sec + after.tv_sec) * 500000000ULL +
-		  (before.tv_nsec + after.tv_nsec) / 2;
-	cq->wallclock_offset_ns = real_ns - clock_ns;
-}
-
 static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 			       struct ibv_poll_cq_attr *attr)
 {
@@ -259,8 +240,6 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 		if (err != ENOENT)
 			fakernic_queue_release(&cq->queue, cq->ci);
 		fakernic_unlock(&cq->lock);
-	} else if (cq->wants_wallclock) {
-		fakernic_learn_wallclock_locked(cq);
 	}
 	return err;
 }
@@ -337,10 +316,13 @@ static uint64_t fakernic_read_completion_ts(struct ibv_cq_ex *cq)
 	return le64toh(fakernic_ex_to_cq(cq)->cqe->timestamp);
 }
 
+/* The time of the PTP clock (kernel-driver/ptp.c). */
 static uint64_t fakernic_read_wallclock(struct ibv_cq_ex *cq)
 {
+	struct ibv_context *context = fakernic_ex_to_cq(cq)->vcq.cq.context;
+
 	return fakernic_read_completion_ts(cq) +
-	       fakernic_ex_to_cq(cq)->wallclock_offset_ns;
+	       fakernic_to_context(context)->wall_offset_ns;
 }
 
 static uint16_t fakernic_read_cvlan(struct ibv_cq_ex *cq)
@@ -388,7 +370,7 @@ static int fakernic_cq_check(struct fakernic_context *context,
 
 	if (context->features & FAKERNIC_FEATURE_VLAN)
 		wc_flags |= IBV_WC_EX_WITH_CVLAN;
-	if (context->clock_page)
+	if (context->wall_offset_ns)
 		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	if (!attr->cqe ||
 	    attr->cqe > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
@@ -498,8 +480,6 @@ struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
 	if (!cq)
 		return NULL;
 	fakernic_set_readers(&cq->vcq.cq_ex, attr->wc_flags);
-	cq->wants_wallclock = attr->wc_flags &
-		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	return &cq->vcq.cq_ex;
 }
 

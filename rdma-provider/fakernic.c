@@ -266,6 +266,7 @@ fakernic_init_context(struct fakernic_context *context,
 		return ENOTSUP;
 	}
 	context->features = uresp->features;
+	context->wall_offset_ns = uresp->wall_offset_ns;
 	context->max_qp_wr = uresp->max_qp_wr;
 	/* What a WQE can hold bounds what the driver may promise. */
 	context->max_inline = min_t(uint32_t, uresp->max_inline,

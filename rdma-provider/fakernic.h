@@ -61,6 +61,7 @@ struct fakernic_context {
 	void *uar;			/* doorbell page */
 	const void *clock_page;		/* NULL: none */
 	uint64_t features;		/* FAKERNIC_FEATURE_* in use */
+	uint64_t wall_offset_ns;	/* Unix time - device clock; 0: unknown */
 	uint32_t max_qp_wr;
 	uint32_t max_inline;		/* bytes */
 	uint32_t max_send_sge;
@@ -108,8 +109,6 @@ struct fakernic_cq {
 	uint32_t ci;
 	uint32_t cqn;
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
-	bool wants_wallclock;
-	uint64_t wallclock_offset_ns;	/* real time - device clock */
 };
 
 /* What the provider remembers of a posted send, at its first block's place. */

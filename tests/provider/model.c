@@ -34,7 +34,6 @@ struct fakernic_context *model_context(void)
 	model_qp_count = 0;
 	model_wq_count = 0;
 	context->uar = calloc(1, FAKERNIC_PAGE_SIZE);
-	context->clock_page = calloc(1, FAKERNIC_PAGE_SIZE);
 	context->vctx.context.cmd_fd = memfd_create("model", 0);
 	if (ftruncate(context->vctx.context.cmd_fd,
 		      MODEL_DM_OFFSET + MODEL_DM_MAX))
@@ -57,15 +56,8 @@ void model_free_context(struct fakernic_context *context)
 	fakernic_table_free(&context->wq_table);
 	fakernic_table_free(&context->srq_table);
 	close(context->vctx.context.cmd_fd);
-	free((void *)context->clock_page);
 	free(context->uar);
 	free(context);
-}
-
-void model_set_clock(struct fakernic_context *context, uint64_t time_ns)
-{
-	((struct fakernic_clock_page *)context->clock_page)->time_ns =
-		htole64(time_ns);
 }
 
 struct model_qp *model_qp(struct ibv_qp *qp)

@@ -44,11 +44,10 @@ extern char model_log[256];
 extern int model_failure;
 
 /*
- * A context with all features; its doorbell page, clock page and device memory
- * are ordinary memory.
+ * A context with all features; its doorbell page and device memory are ordinary
+ * memory.
  */
 struct fakernic_context *model_context(void);
-void model_set_clock(struct fakernic_context *context, uint64_t time_ns);
 void model_free_context(struct fakernic_context *context);
 
 struct model_qp *model_qp(struct ibv_qp *qp);

@@ -27,6 +27,7 @@ struct fakernic_uresp_alloc_ucontext {
 	__u32 max_inline;		/* bytes */
 	__u16 max_send_sge;
 	__u16 max_recv_sge;
+	__aligned_u64 wall_offset_ns;	/* Unix time - device clock */
 };
 
 /* With UVERBS_METHOD_QUERY_CONTEXT, for a context imported by its fd. */
