@@ -11,6 +11,7 @@
 
 #if IBVERBS_PABI_VERSION >= 65
 #define FAKERNIC_HAVE_REG_MR_EX
+#define FAKERNIC_HAVE_PORT_SPEED
 /* New arguments, of which nothing is wanted. */
 #define FAKERNIC_NO_FDS		NULL,
 #define FAKERNIC_NO_PROV_ATTR	NULL,

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <infiniband/cmd_ioctl.h>
 #include <util/util.h>
@@ -75,6 +76,33 @@ static int fakernic_query_port(struct ibv_context *context, uint8_t port,
 	return ibv_cmd_query_port(context, port, attr, &cmd, sizeof(cmd));
 }
 
+#ifdef FAKERNIC_HAVE_PORT_SPEED
+/*
+ * In units of 100 Mb/s: the speed of a lane times the lanes, by the codes that
+ * IBTA 14.2.5.6 (PortInfo) has for both.
+ */
+static int fakernic_query_port_speed(struct ibv_context *context,
+				     uint32_t port, uint64_t *speed)
+{
+	static const uint16_t lane[] = { 25, 50, 100, 100, 140, 250, 500, 1000 };
+	static const uint8_t lanes[] = { 1, 4, 8, 12, 2 };
+	struct ibv_port_attr attr = {};
+	int err, speed_bit, width_bit;
+
+	if (port > UINT8_MAX)
+		return EINVAL;
+	err = fakernic_query_port(context, port, &attr);
+	if (err)
+		return err;
+	speed_bit = ffs(attr.active_speed) - 1;
+	width_bit = ffs(attr.active_width) - 1;
+	if (speed_bit < 0 || width_bit < 0 || width_bit >= ARRAY_SIZE(lanes))
+		return EOPNOTSUPP;
+	*speed = (uint64_t)lane[speed_bit] * lanes[width_bit];
+	return 0;
+}
+#endif
+
 static int fakernic_modify_cq(struct ibv_cq *cq,
 			      struct ibv_modify_cq_attr *attr)
 {
@@ -138,6 +166,9 @@ static const struct verbs_context_ops fakernic_ops = {
 	.query_device_ex = fakernic_query_device_ex,
 	.query_ece = fakernic_query_ece,
 	.query_port = fakernic_query_port,
+#ifdef FAKERNIC_HAVE_PORT_SPEED
+	.query_port_speed = fakernic_query_port_speed,
+#endif
 	.query_qp = fakernic_query_qp,
 	.query_qp_data_in_order = fakernic_query_qp_data_in_order,
 	.reg_dmabuf_mr = fakernic_reg_dmabuf_mr,
