@@ -55,8 +55,11 @@ run: build
 shell: build
 	@$(ENTER) tests/vm/demo --shell
 
+# Whether a mirror still has rdma-core 65's source is not ours to decide: without
+# it, the one test that wants it fails.
 test: build
-	@$(BUILD) qemu-fuzz rdma-core-65
+	@$(BUILD) qemu-fuzz
+	-@$(BUILD) rdma-core-65
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
