@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-PAIR_LIMIT_S = 30
+PAIR_LIMIT_S = 60
 START_LIMIT_S = 15
 LISTENING = "0A"        # of /proc/net/tcp
 
