@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """librdmacm between two guests: every program of rdmacm-utils, IPv4 and IPv6,
-and connections that are refused, that go nowhere, and that come by thousands.
+and connections that are refused, go nowhere, or lose their peer. Connections by
+the thousand: test_connections.py.
 """
 
 import re
@@ -115,23 +116,6 @@ def test_nobody_there(ports):
         r"RDMA_CM_EVENT_ADDR_ERROR, error -\d+")
 
 
-@pytest.mark.long
-@pytest.mark.timeout(400)
-def test_peer_does_not_answer(ports):
-    """A host whose link is down: the CM repeats its request, then gives up."""
-    a, b = ports
-    mac = a.guest.check(f"cat /sys/class/net/{a.netdev}/address").strip()
-    b.guest.check(f"ip neigh replace {a.ip4} lladdr {mac} nud permanent "
-                  f"dev {b.netdev}")
-    a.vm.set_link(False)
-    try:
-        rejected_or_not(b.guest.run(f"rping -c -v -C 1 -a {a.ip4}", 300),
-                        "RDMA_CM_EVENT_UNREACHABLE, error -110")
-    finally:
-        a.vm.set_link(True)
-        b.guest.check(f"ip neigh del {a.ip4} dev {b.netdev}")
-
-
 class Endless:
     """An rping that goes on and on, and what is left when it has ended."""
 
@@ -176,28 +160,3 @@ def test_lost_peer_ends_the_connection(ports):
     ports[0].guest.check("kill -9 $(pidof rping) || true")
     endless.server.wait()
     endless.nothing_left()
-
-
-def many(ports, connections, times=1, timeout=100):
-    """cmtime opens CONNECTIONS, all open at once, then closes them."""
-    before = [rdma.resources(port) for port in ports]
-    for _ in range(times):
-        both(["cmtime"], f"-b {{s}} -c {connections}",
-             f"-s {{s}} -b {{c}} -c {connections}", CMTIME_PORT)(
-                 *ports, 4, timeout=timeout).check()
-    for port, counts in zip(ports, before):
-        rdma.wait_for_resources(port, counts)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_connections_leave_nothing(ports):
-    """A thousand connections, a hundred open at a time."""
-    many(ports, 100, times=10)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3000)
-def test_ten_thousand_connections(ports):
-    """1,000 open at once, ten times over."""
-    many(ports, 1000, times=10, timeout=280)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""librdmacm by the thousand, and peers that keep silent: nothing may be left.
+
+guest/rdma_connect.c makes the connections, half of them with IPv4, half with
+IPv6. Each has a CQ, a memory region and a QP of its own, and moves bytes that
+are compared. What was there before is there afterwards: the kernel's objects
+(`rdma resource`) and its messages.
+"""
+
+import re
+import time
+
+import pytest
+
+from fakernic_test import rdma
+
+PROGRAM = "rdma_connect"
+HOLD = "/tmp/go"                # what -k waits for
+SERVER, CLIENT = 0, 1
+
+
+class Report:
+    """What rdma_connect says in the end."""
+
+    def __init__(self, result):
+        self.result = result.check()
+        numbers = dict(re.findall(
+            r"(connections|verified|given_up|too_late) (\d+)", result.out))
+        self.counts = {name: int(number) for name, number in numbers.items()}
+        self.events = {name: (int(count), int(status))
+                       for name, count, status in re.findall(
+                           r"RDMA_CM_EVENT_(\w+) (\d+) status (-?\d+)",
+                           result.out)}
+
+    def expect(self, connections, verified=0, given_up=0, too_late=0, **events):
+        """These events and no others: a count, or a count and a status."""
+        assert self.counts == {
+            "connections": connections, "verified": verified,
+            "given_up": given_up, "too_late": too_late}, self.result
+        assert self.events == {
+            name: what if isinstance(what, tuple) else (what, 0)
+            for name, what in events.items()}, self.result
+
+
+class Connections:
+    """Both sides of COUNT connections, and what there was before them."""
+
+    def __init__(self, ports, count, window=32, server="", client="",
+                 limit=200):
+        self.ports = ports
+        self.count = count
+        for port in ports:
+            port.guest.check(f"rm -f {HOLD}")
+        self.before = [self.state(port) for port in ports]
+        common = f"exec {PROGRAM} -n {count} -w {window}"
+        listening, asking = ports
+        self.jobs = [listening.guest.start(f"{common} {server} -s", limit)]
+        listening.guest.check(
+            f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
+        self.jobs.append(asking.guest.start(
+            f"{common} {client} {listening.ip4} {listening.ip6}", limit))
+
+    @staticmethod
+    def state(port):
+        return {**rdma.resources(port), "messages": port.guest.check(
+            "dmesg | grep -cE 'fakernic|infiniband|rdma|ib_' || true").strip()}
+
+    def wait_for(self, side, kind, count, limit=100):
+        """Until there are COUNT more objects of a kind than before."""
+        wanted = int(self.before[side][kind]) + count
+        deadline = time.monotonic() + limit
+        while int(rdma.resources(self.ports[side])[kind]) != wanted:
+            assert self.jobs[side].poll() is None, self.jobs[side].result
+            assert time.monotonic() < deadline, rdma.resources(self.ports[side])
+            time.sleep(0.2)
+
+    def wait_until_open(self):
+        for side in (SERVER, CLIENT):
+            for kind in ("qp", "cq", "mr"):
+                self.wait_for(side, kind, self.count)
+
+    def go_on(self, side):
+        self.ports[side].guest.check(f"touch {HOLD}")
+
+    def kill(self, side):
+        self.ports[side].guest.check(f"kill -9 $(pidof {PROGRAM})")
+        assert not self.jobs[side].wait().ok
+
+    def report(self, side):
+        return Report(self.jobs[side].wait())
+
+    def succeed(self):
+        """Every connection was made, used and closed, and nothing else."""
+        n = self.count
+        self.report(SERVER).expect(n, n, CONNECT_REQUEST=n, ESTABLISHED=n,
+                                   DISCONNECTED=n)
+        self.report(CLIENT).expect(n, n, ADDR_RESOLVED=n, ROUTE_RESOLVED=n,
+                                   ESTABLISHED=n, DISCONNECTED=n)
+        self.nothing_left()
+
+    def nothing_left(self):
+        for port, before in zip(self.ports, self.before):
+            deadline = time.monotonic() + 20
+            while (found := self.state(port)) != before:
+                assert time.monotonic() < deadline, f"{found}, not {before}"
+                time.sleep(0.2)
+
+
+@pytest.mark.timeout(900)
+def test_thousand_open(ports):
+    """1,000 connections open at once, of which each has moved data."""
+    many = Connections(ports, 1000, client=f"-k {HOLD}", limit=800)
+    many.wait_until_open()
+    many.go_on(CLIENT)
+    many.succeed()
+
+
+@pytest.mark.parametrize("victim", (SERVER, CLIENT), ids=("server", "client"))
+def test_killed_with_connections(ports, victim):
+    """The kernel hangs up for the killed side; the other one sees it."""
+    n = 100
+    some = Connections(ports, n, client=f"-k {HOLD}")
+    some.wait_until_open()
+    some.kill(victim)
+    left = some.report(1 - victim)
+    assert left.counts["connections"] == left.counts["verified"] == n
+    assert left.events["DISCONNECTED"] == (n, 0), left.result
+    some.nothing_left()
+
+
+def test_unanswered(ports):
+    """A listener takes the REQ and does not answer: the client gives up.
+
+    After more than the CM's first timeout, that is: by then the listener's
+    kernel has asked for patience (MRA). It comes too late to accept, and is
+    told so.
+    """
+    n = 20
+    silent = Connections(ports, n, server=f"-k {HOLD}", client="-g 7")
+    silent.report(CLIENT).expect(n, given_up=n, ADDR_RESOLVED=n,
+                                 ROUTE_RESOLVED=n)
+    silent.go_on(SERVER)
+    silent.report(SERVER).expect(n, too_late=n, CONNECT_REQUEST=n)
+    silent.nothing_left()
+
+
+def test_unanswered_and_killed(ports):
+    """The silent listener dies: its kernel rejects (reason 28, consumer)."""
+    n = 20
+    silent = Connections(ports, n, server="-k /tmp/never")
+    silent.wait_for(SERVER, "cm_id", n + 1)
+    silent.kill(SERVER)
+    silent.report(CLIENT).expect(n, ADDR_RESOLVED=n, ROUTE_RESOLVED=n,
+                                 REJECTED=(n, 28))
+    silent.nothing_left()
+
+
+def test_lost_link(ports):
+    """The link goes down between REQ and REP: either side gives up.
+
+    Both have repeated what they sent 15 times by then, which takes 77 s. The
+    server knows its neighbour by heart: without a link nobody would answer it
+    who that is, and it would have no address to reply to.
+    """
+    n = 10
+    server, client = ports
+    mac = client.guest.check(f"cat /sys/class/net/{client.netdev}/address")
+    for address in (client.ip4, client.ip6):
+        server.guest.check(f"ip neigh replace {address} lladdr {mac.strip()} "
+                           f"nud permanent dev {server.netdev}")
+    lost = Connections(ports, n, server=f"-k {HOLD}")
+    lost.wait_for(SERVER, "cm_id", n + 1)
+    server.vm.set_link(False)
+    try:
+        lost.go_on(SERVER)
+        lost.report(CLIENT).expect(n, ADDR_RESOLVED=n, ROUTE_RESOLVED=n,
+                                   UNREACHABLE=(n, -110))
+        lost.report(SERVER).expect(n, CONNECT_REQUEST=n,
+                                   UNREACHABLE=(n, -110))
+        lost.nothing_left()
+    finally:
+        server.vm.set_link(True)
+        for address in (client.ip4, client.ip6):
+            server.guest.check(f"ip neigh del {address} dev {server.netdev}")
