@@ -176,7 +176,8 @@ class Wire:
             self.selector.register(end.listener, selectors.EVENT_READ, number)
 
     def control(self):
-        """A line from the tests: new plans, by direction; answers counters."""
+        """A line from the tests: new plans by direction, and frames to add
+        ("inject", in hexadecimal); answers counters."""
         line = sys.stdin.buffer.readline()
         if not line:
             return False
@@ -185,6 +186,9 @@ class Wire:
         for way in self.ways:
             if way.name in plans:
                 way.impair(plans[way.name])
+        for number, frames in enumerate(plans.get("inject", ())):
+            for frame in frames:
+                self.ends[1 - number].queue(bytes.fromhex(frame))
         print(json.dumps(answer), flush=True)
         return True
 
@@ -280,6 +284,10 @@ class Relay:
     def counts(self):
         """Direction ("ab", "ba") -> counter -> value, since the last plan."""
         return self.ask({})
+
+    def inject(self, frames):
+        """Sends frames of the tests' own to the second end."""
+        self.ask({"inject": [[frame.hex() for frame in frames]]})
 
     @contextmanager
     def impaired(self, **plan):

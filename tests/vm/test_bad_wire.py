@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two fakernics on a bad wire: it loses, repeats, exchanges and spoils frames,
+and carries frames that nobody should have sent. Applications notice nothing,
+and the device's counters tell what happened.
+"""
+
+import threading
+import time
+
+import pytest
+
+from fakernic_test import rdma, wire
+
+pytestmark = pytest.mark.guests(relay=True)
+
+# Fault -> the counters of either port of which one must move.
+TRACES = {
+    "loss": {"retransmits"},
+    "duplicate": {"duplicates", "drop_response"},
+    "reorder": {"out_of_sequence", "drop_response", "implied_nak"},
+    "corrupt": {"drop_icrc"},
+}
+
+
+def moved(before, ports):
+    """The counters that are higher than BEFORE, of all ports."""
+    return {name for old, port in zip(before, ports)
+            for name, value in port.counters().items() if value > old[name]}
+
+
+@pytest.mark.parametrize("fault", TRACES)
+def test_reliable_service(ports, lab, fault):
+    """Three frames in a hundred are hit, both ways; every byte is compared."""
+    before = [port.counters() for port in ports]
+    with lab.relay.impaired(seed=5, **{fault: 0.03}) as relay:
+        rdma.verify("rc", *ports, "-n 12").check()
+        counts = relay.counts()
+    assert counts["ab"][fault] and counts["ba"][fault], counts
+    assert moved(before, ports) & TRACES[fault]
+
+
+@pytest.mark.parametrize("kind", ("uc", "ud"))
+def test_unreliable_service_loses_whole_messages(ports, lab, kind):
+    """What arrives is whole and in order, and not everything arrives."""
+    with lab.relay.impaired(seed=5, loss=0.05) as relay:
+        pair = rdma.verify(kind, *ports, "-l -n 12").check()
+        counts = relay.counts()
+    arrived, sent = (int(word) for word in pair.server.out.split()
+                     if word.isdigit())
+    lost = counts["ab"]["loss"] + counts["ba"]["loss"]
+    assert 0 < sent - arrived <= lost
+    if kind == "ud":
+        assert sent - arrived == lost
+
+
+# ---- frames that nobody should have sent -----------------------------------
+
+ROUNDS = 20
+
+
+def with_right_sums(data):
+    """A frame of which something was changed, with IP checksum and ICRC."""
+    frame = wire.RoceFrame(bytes(data))
+    at = frame.ip_at
+    data[at + 10:at + 12] = b"\0\0"
+    total = sum(int.from_bytes(data[at + i:at + i + 2], "big")
+                for i in range(0, 20, 2))
+    total = (total & 0xffff) + (total >> 16)
+    total = (total & 0xffff) + (total >> 16)
+    data[at + 10:at + 12] = (total ^ 0xffff).to_bytes(2, "big")
+    frame = wire.RoceFrame(bytes(data))
+    data[frame.end - 4:frame.end] = frame.right_icrc().to_bytes(4, "little")
+    return bytes(data)
+
+
+def changed(frame, offset, value, sums=True):
+    """FRAME with other bytes at an offset from its BTH."""
+    data = bytearray(frame.data)
+    at = frame.udp_at + 8 + offset
+    data[at:at + len(value)] = value
+    return with_right_sums(data) if sums else bytes(data)
+
+
+def bad_frames(request, datagram):
+    """The counter that must tell of it -> a frame; both were good ones."""
+    to_gsi = wire.RoceFrame(changed(datagram, 5, b"\0\0\1"))
+    return {
+        "drop_short": request.data[:request.udp_at + 8 + 6],
+        "drop_ip_csum": changed(request, -18, b"\xba\xad", False),
+        "drop_fragment": changed(request, -22, b"\x20\0"),
+        "drop_icrc": changed(request, 12, b"\xba\xad\xba\xad", False),
+        "drop_bth_version": changed(request, 1, bytes([0x41])),
+        "drop_opcode": changed(request, 0, b"\xff"),
+        "drop_qpn": changed(request, 5, b"\xfe\xdc\xba"),
+        "drop_pkey": changed(to_gsi, 2, b"\x12\x34"),
+        "drop_qkey": changed(to_gsi, 12, b"\x12\x34\x56\x78"),
+        "rx_oversize": request.data.ljust(1519, b"\0"),
+    }
+
+
+def captured(vm, kind, ports, opcode):
+    """A frame of an opcode that the first port sent to the second."""
+    with vm.capture() as path:
+        rdma.pingpong(kind, ports[1], ports[0], "-n 5").check()
+    target = ports[1].vm
+    mac = bytes.fromhex(target.guest.check(
+        f"cat /sys/class/net/{ports[1].netdev}/address").replace(":", ""))
+    return next(frame for frame in wire.roce_frames(path)
+                if frame.opcode == opcode and frame.mac == mac)
+
+
+def test_frames_nobody_should_have_sent(ports, vms, lab):
+    """Each is counted for what it is, and work goes on between them."""
+    request = captured(vms[0], "rc", ports, 0x00)
+    datagram = captured(vms[0], "ud", ports, 0x64)
+    bad = bad_frames(request, datagram)
+    before = port_counters(ports[1])
+    sent = []
+
+    def send():
+        for _ in range(ROUNDS):
+            lab.relay.inject(bad.values())
+            sent.append(1)
+            time.sleep(0.05)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    rdma.verify("rc", *ports, "-n 8").check()
+    sender.join()
+    after = port_counters(ports[1])
+    assert len(sent) == ROUNDS
+    assert {name: after[name] - before[name] for name in bad} == dict.fromkeys(
+        bad, ROUNDS)
+
+
+def port_counters(port):
+    """All of the device's counters, those of its Ethernet side as well."""
+    lines = port.guest.check(f"ethtool -S {port.netdev}").splitlines()
+    pairs = (line.split(":") for line in lines if line.count(":") == 1)
+    return {name.strip(): int(value) for name, value in pairs if value.strip()}
