@@ -36,8 +36,7 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 	(IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT)
 #endif
 
-/* Newer kernels have names for these; these only hand them on to users. */
-#define FAKERNIC_ODP_SUPPORT_FLUSH		BIT(6)
+/* Newer kernels have a name for it; these only hand it on to users. */
 #define FAKERNIC_ODP_SUPPORT_ATOMIC_WRITE	BIT(7)
 
 /* Since 6.11 what ethtool -T tells has a name of the kernel's own. */

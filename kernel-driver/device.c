@@ -75,8 +75,6 @@ static void fakernic_odp_caps(struct fakernic_dev *dev,
 		all |= IB_ODP_SUPPORT_ATOMIC;
 	if (dev->features & FAKERNIC_FEATURE_SRQ)
 		all |= IB_ODP_SUPPORT_SRQ_RECV;
-	if (dev->features & FAKERNIC_FEATURE_FLUSH && FAKERNIC_DEVICE_FLUSH)
-		all |= FAKERNIC_ODP_SUPPORT_FLUSH;
 	if (dev->features & FAKERNIC_FEATURE_ATOMIC_WRITE)
 		all |= FAKERNIC_ODP_SUPPORT_ATOMIC_WRITE;
 	caps->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
