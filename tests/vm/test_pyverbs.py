@@ -22,6 +22,11 @@ SECOND_NIC = ("-netdev", "hubport,hubid=1,id=soft",
               "-netdev", "hubport,hubid=1,id=nobody",
               "-device", "virtio-net-pci,netdev=soft,romfile=")
 
+# Soft-RoCE sends later than the program posts. When it is not done as this test
+# makes the CQ smaller, it grants a size that loses completions: the test passes
+# in some runs only, which counts as a failure.
+UNSTABLE_THERE = "test_cq.CQTest.test_resize_cq"
+
 pytestmark = [
     pytest.mark.timeout(2 * pyverbs.LIMIT_S),
     pytest.mark.guests(count=1, options={"memory": 1536, "extra": SECOND_NIC})]
@@ -45,6 +50,13 @@ def table_of_readme():
             if re.match(r"\| (test_\w+|all) \| \d", line)]
 
 
+def run_on_soft_roce(port, files=()):
+    found, log = SUITE.run(port, files)
+    if UNSTABLE_THERE in found:
+        found[UNSTABLE_THERE] = ("fail", "not in every run")
+    return found, log
+
+
 def test_table_with_soft_roce(vms, ours):
     """The same tests on Soft-RoCE. It is not what is tested here: a file of
     which it makes something else than the README says gets a second chance."""
@@ -52,12 +64,12 @@ def test_table_with_soft_roce(vms, ours):
     (vm,) = vms
     vm.guest.check("modprobe -r fakernic")
     port = rdma.bring_up(vm, 2, "rxe")
-    theirs, log = SUITE.run(port)
+    theirs, log = run_on_soft_roce(port)
     wanted = table_of_readme()
     again = [file for file, line in pyverbs.table(ours, theirs).items()
              if line not in wanted and file != "all"]
     if again:
-        theirs.update(SUITE.run(port, again)[0])
+        theirs.update(run_on_soft_roce(port, again)[0])
     measured = list(pyverbs.table(ours, theirs).values())
     assert measured == wanted, (
         "the README's table is not what was measured:\n" + "\n".join(measured) +
