@@ -64,8 +64,15 @@ def udaddy(server, client, family, mtu, **limit):
     return rdma.udaddy(server, client, 100, mtu, family, **limit)
 
 
-def mckey(server, client, family, mtu, **limit):
-    return rdma.mckey(server, client, 10, mtu, family, **limit)
+def mckey(server, client, family, mtu, timeout=12):
+    """rxe sends from a kernel worker, and mckey destroys its QP at once: what
+    the worker has not come to by then is never sent, 3 to 10 of 10 datagrams in
+    one run of four. So rxe has some tries; one of them must be whole."""
+    for _ in range(6 if client.ibdev.startswith("rxe") else 1):
+        pair = rdma.mckey(server, client, 10, mtu, family, timeout)
+        if pair.server.ok and pair.client.ok:
+            break
+    return pair
 
 
 def multicast(server, client, family, mtu, **limit):
@@ -188,10 +195,10 @@ def test_linux_joins_no_ipv6_group(ports):
                                   if tool != "verify_multicast"])
 def test_unreliable_tool_waits_for_ever(ports, lab, tool):
     """The rows that the table under loss leaves out, with their reason."""
+    # mckey's sender pauses for 3 s before its first datagram.
+    server, timeout = (1, 12) if tool == "mckey" else (0, 5)
     with lab.relay.impaired(loss=0.5, seed=SEED) as relay:
-        # mckey's sender alone pauses for 3 s before its first datagram.
-        pair = run(TOOLS, tool, ports, 4, 1024, 0,
-                   timeout=12 if tool == "mckey" else 5)
+        pair = run(TOOLS, tool, ports, 4, 1024, server, timeout=timeout)
         counts = relay.counts()
     assert counts["ab"]["loss"] + counts["ba"]["loss"], counts
     assert pair.server.timed_out or pair.client.timed_out, (
