@@ -18,8 +18,7 @@ static void roce_migration_resend(Roce *r, RoceQp *qp)
     RoceSendq *sq = &qp->sq;
 
     sq->retry_left = qp->attr.retry_cnt;
-    sq->gap = false;
-    sq->refused = false;
+    roce_sendq_forget_naks(sq);
     if (roce_qp_reliable(qp) && sq->mode == ROCE_SEND_SENDING) {
         roce_sendq_rewind(sq);
         sq->deadline = ROCE_TIME_NEVER;

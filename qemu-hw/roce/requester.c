@@ -565,7 +565,6 @@ void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
     roce_count(r, qp, FAKERNIC_STAT_TIMEOUTS);
     roce_trace(r, ROCE_TRACE_TIMEOUT, qp->qpn, sq->una, sq->retry_left);
     /* What was sent again may have been lost: the next sign of it counts. */
-    sq->gap = false;
-    sq->refused = false;
+    roce_sendq_forget_naks(sq);
     roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_RETRY_EXCEEDED);
 }

@@ -50,8 +50,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->answer_psns = 0;
     sq->mode = ROCE_SEND_SENDING;
     sq->deadline = ROCE_TIME_NEVER;
-    sq->gap = false;
-    sq->refused = false;
+    roce_sendq_forget_naks(sq);
     sq->broken = false;
     sq->paced = false;
 }
@@ -257,8 +256,7 @@ bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress)
     }
     *progress = sq->una != old;
     if (*progress) {
-        sq->gap = false;
-        sq->refused = false;
+        roce_sendq_forget_naks(sq);
         roce_sendq_catch_up(sq, old);
     }
     return complete;
@@ -287,8 +285,7 @@ void roce_sendq_answer(RoceSendq *sq)
     uint32_t old = sq->una;
 
     sq->una = roce_psn_next(old);
-    sq->gap = false;
-    sq->refused = false;
+    roce_sendq_forget_naks(sq);
     roce_sendq_catch_up(sq, old);
 }
 

@@ -84,6 +84,13 @@ static inline RoceSend *roce_sendq_at(const RoceSendq *sq, uint32_t i)
     return &sq->ring[i & (sq->size - 1)];
 }
 
+/* There was progress, or what was sent again may be lost: a NAK counts anew. */
+static inline void roce_sendq_forget_naks(RoceSendq *sq)
+{
+    sq->gap = false;
+    sq->refused = false;
+}
+
 static inline bool roce_sendq_empty(const RoceSendq *sq)
 {
     return sq->ci == sq->pi;
