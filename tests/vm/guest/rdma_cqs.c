@@ -4,6 +4,7 @@
  * resized while a queue pair, connected to itself, goes on. Prints TAP.
  */
 #define _GNU_SOURCE
+#include "report.h"
 #include "verbs_pair.h"
 
 #include <poll.h>
@@ -22,18 +23,9 @@ struct bench {
     struct ibv_mr *mr;
 };
 
-static int tests, failures;
-
-static void report(bool fine, const char *what)
-{
-    printf("%sok %d - %s\n", fine ? "" : "not ", ++tests, what);
-    failures += !fine;
-}
-
 static void set_up(struct bench *bench)
 {
     static uint8_t memory[4096];
-    struct address self;
 
     open_endpoint(&bench->end);
     bench->channel = ibv_create_comp_channel(bench->end.context);
@@ -44,10 +36,7 @@ static void set_up(struct bench *bench)
         die("channel, CQ and region");
     }
     bench->qp = create_rc(&bench->end, bench->cq);
-    self = (struct address){ .gid = bench->end.gid, .psn = 1,
-                             .qpn = bench->qp->qp_num };
-    connect_rc(&bench->end, bench->qp, &self, 1, IBV_ACCESS_REMOTE_WRITE, 14,
-               7);
+    connect_to_itself(&bench->end, bench->qp, IBV_ACCESS_REMOTE_WRITE);
 }
 
 static void write_one(struct bench *bench, uint64_t wr_id)
@@ -208,6 +197,5 @@ int main(void)
     not_moderated(&bench);
     not_smaller_than_full(&bench);
     resized_under_load(&bench);
-    printf("1..%d\n", tests);
-    return failures != 0;
+    return end_report();
 }

@@ -242,7 +242,6 @@ static void run(struct bench *bench, const char *name, int (*export)(void))
 int main(void)
 {
     struct bench bench = { 0 };
-    struct address self;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     open_endpoint(&bench.end);
@@ -254,9 +253,7 @@ int main(void)
         die("region and CQ");
     }
     bench.qp = create_rc(&bench.end, bench.cq);
-    self = (struct address){ .gid = bench.end.gid, .psn = 1,
-                             .qpn = bench.qp->qp_num };
-    connect_rc(&bench.end, bench.qp, &self, 1, ACCESS, 14, 7);
+    connect_to_itself(&bench.end, bench.qp, ACCESS);
     for (size_t i = 0; i < sizeof(exporters) / sizeof(exporters[0]); i++) {
         run(&bench, exporters[i].name, exporters[i].export);
     }

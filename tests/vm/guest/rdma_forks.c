@@ -28,8 +28,6 @@ struct bench {
 
 static void set_up(struct bench *bench)
 {
-    struct address self;
-
     open_endpoint(&bench->end);
     bench->memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -43,10 +41,7 @@ static void set_up(struct bench *bench)
         die("region and CQ");
     }
     bench->qp = create_rc(&bench->end, bench->cq);
-    self = (struct address){ .gid = bench->end.gid, .psn = 1,
-                             .qpn = bench->qp->qp_num };
-    connect_rc(&bench->end, bench->qp, &self, 1, IBV_ACCESS_REMOTE_WRITE, 14,
-               7);
+    connect_to_itself(&bench->end, bench->qp, IBV_ACCESS_REMOTE_WRITE);
 }
 
 /* Writes to what it inherited, then lives until its pipe is closed. */

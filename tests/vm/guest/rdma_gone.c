@@ -7,6 +7,7 @@
  * zeros instead of a device, and be refused whatever it asks the kernel for;
  * it neither dies nor hangs, and can put away all it has. Prints TAP.
  */
+#include "report.h"
 #include "verbs_pair.h"
 
 #include <fcntl.h>
@@ -26,19 +27,10 @@ static struct bench {
     atomic_bool stop;
 } bench;
 
-static int tests, failures;
-
-static void report(bool fine, const char *what)
-{
-    printf("%sok %d - %s\n", fine ? "" : "not ", ++tests, what);
-    failures += !fine;
-}
-
 static void set_up(void)
 {
     struct ibv_alloc_dm_attr dm_attr = { .length = DM_SIZE };
     static uint8_t memory[4096];
-    struct address self;
 
     open_endpoint(&bench.end);
     bench.cq = ibv_create_cq(bench.end.context, 64, NULL, NULL, 0);
@@ -49,9 +41,7 @@ static void set_up(void)
         die("CQ, region and device memory");
     }
     bench.qp = create_rc(&bench.end, bench.cq);
-    self = (struct address){ .gid = bench.end.gid, .psn = 1,
-                             .qpn = bench.qp->qp_num };
-    connect_rc(&bench.end, bench.qp, &self, 1, IBV_ACCESS_REMOTE_WRITE, 14, 7);
+    connect_to_itself(&bench.end, bench.qp, IBV_ACCESS_REMOTE_WRITE);
 }
 
 static uint64_t device_ns(void)
@@ -159,6 +149,5 @@ int main(int argc, char **argv)
            !ibv_dereg_mr(bench.mr) && !ibv_free_dm(bench.dm) &&
            !ibv_dealloc_pd(bench.end.pd) &&
            !ibv_close_device(bench.end.context), "everything is put away");
-    printf("1..%d\n", tests);
-    return failures != 0;
+    return end_report();
 }

@@ -18,16 +18,7 @@ static const char *outcome(const void *object)
 
 int main(int argc, char **argv)
 {
-    struct {
-        struct ibv_flow_attr attr;
-        struct ibv_flow_spec_eth eth;
-    } rule = {
-        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule),
-                  .num_of_specs = 1, .port = PORT_NUMBER },
-        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth),
-                 .val.dst_mac = "\x02\x00\x00\x00\x00\x07",
-                 .mask.dst_mac = "\xff\xff\xff\xff\xff\xff" },
-    };
+    static const uint8_t mac[] = { 2, 0, 0, 0, 0, 7 };
     struct ibv_qp_init_attr init = {
         .qp_type = IBV_QPT_RAW_PACKET,
         .cap = { 16, 16, 1, 1, 0 },
@@ -46,7 +37,7 @@ int main(int argc, char **argv)
     raw = ibv_create_qp(end.pd, &init);
     printf("raw: %s\n", outcome(raw));
     rc = create_rc(&end, init.send_cq);
-    flow = ibv_create_flow(raw ? raw : rc, &rule.attr);
+    flow = steer_frames(raw ? raw : rc, mac);
     printf("flow: %s\n", outcome(flow));
     printf("mr: %s\n", outcome(ibv_reg_mr(end.pd, buffer, sizeof(buffer),
                                           IBV_ACCESS_LOCAL_WRITE)));

@@ -124,19 +124,8 @@ static struct ibv_qp_init_attr_ex rss_attr(struct bench *b)
 /* Frames to 'destination' go to a QP. */
 static struct ibv_flow *steer(struct ibv_qp *qp)
 {
-    struct {
-        struct ibv_flow_attr attr;
-        struct ibv_flow_spec_eth eth;
-    } rule = {
-        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule),
-                  .num_of_specs = 1, .port = PORT_NUMBER },
-        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth) },
-    };
-    struct ibv_flow *flow;
+    struct ibv_flow *flow = steer_frames(qp, destination);
 
-    memcpy(rule.eth.val.dst_mac, destination, 6);
-    memset(rule.eth.mask.dst_mac, 0xff, 6);
-    flow = ibv_create_flow(qp, &rule.attr);
     if (!flow) {
         die("ibv_create_flow");
     }

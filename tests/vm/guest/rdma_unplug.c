@@ -85,7 +85,6 @@ int main(void)
 {
     struct ibv_port_attr port;
     struct endpoint end;
-    struct address self;
     struct ibv_mr *pinned, *paged;
     struct ibv_cq *cq;
     struct ibv_qp *qp;
@@ -95,8 +94,7 @@ int main(void)
     fcntl(end.context->async_fd, F_SETFL, O_NONBLOCK);
     cq = ibv_create_cq(end.context, 32, NULL, NULL, 0);
     qp = create_rc(&end, cq);
-    self = (struct address) { .gid = end.gid, .qpn = qp->qp_num, .psn = 1 };
-    connect_rc(&end, qp, &self, 1, RIGHTS, 14, 7);
+    connect_to_itself(&end, qp, RIGHTS);
     pinned = reg(&end, 0);
     paged = reg(&end, IBV_ACCESS_ON_DEMAND);
     if (!write_on(&end, qp, cq, pinned, paged)) {

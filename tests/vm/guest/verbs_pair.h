@@ -179,6 +179,34 @@ static inline void connect_rc(struct endpoint *end, struct ibv_qp *qp,
     }
 }
 
+/* A queue pair whose peer it is itself. */
+static inline void connect_to_itself(struct endpoint *end, struct ibv_qp *qp,
+                                     int access)
+{
+    const struct address self = { .gid = end->gid, .psn = 1,
+                                  .qpn = qp->qp_num };
+
+    connect_rc(end, qp, &self, 1, access, 14, 7);
+}
+
+/* Frames to a MAC address go to a queue pair; NULL: errno says why not. */
+static inline struct ibv_flow *steer_frames(struct ibv_qp *qp,
+                                            const uint8_t mac[6])
+{
+    struct {
+        struct ibv_flow_attr attr;
+        struct ibv_flow_spec_eth eth;
+    } rule = {
+        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule),
+                  .num_of_specs = 1, .port = PORT_NUMBER },
+        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth) },
+    };
+
+    memcpy(rule.eth.val.dst_mac, mac, 6);
+    memset(rule.eth.mask.dst_mac, 0xff, 6);
+    return ibv_create_flow(qp, &rule.attr);
+}
+
 /* The next completion; a lost one ends the program. */
 static inline struct ibv_wc next_completion(struct ibv_cq *cq)
 {
