@@ -244,14 +244,19 @@ def stand_in_blobs(source):
 
 # ---- steps -----------------------------------------------------------------
 
-def configure_qemu(this, source, target, wanted):
+def configure(this, source, target, wanted, command, cwd=None):
+    """Runs a source's configuration, unless it ran with these options."""
     configured = target / "fakernic.configured"
     options = digest([source, wanted])
     if not configured.exists() or configured.read_text() != options:
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        this.run(source / "configure", *wanted, cwd=target)
+        this.run(*command, *wanted, cwd=cwd)
         configured.write_text(options)
+
+
+def configure_qemu(this, source, target, wanted):
+    configure(this, source, target, wanted, [source / "configure"], cwd=target)
     # First bring build.ninja up to date with the overlaid meson files.
     this.run("ninja", "-C", target, "build.ninja")
 
@@ -296,13 +301,8 @@ def build_qemu_fuzz():
 
 
 def configure_rdma_core(this, source, target, wanted):
-    configured = target / "fakernic.configured"
-    options = digest([source, wanted])
-    if not configured.exists() or configured.read_text() != options:
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir(parents=True)
-        this.run("cmake", "-S", source, "-B", target, *wanted)
-        configured.write_text(options)
+    configure(this, source, target, wanted,
+              ["cmake", "-S", source, "-B", target])
 
 
 def build_rdma_core():
