@@ -5,6 +5,7 @@ the thousand: test_connections.py.
 """
 
 import re
+import time
 
 import pytest
 
@@ -147,16 +148,35 @@ def test_killed_peer_disconnects(ports, victim):
     endless.nothing_left()
 
 
-def test_lost_peer_ends_the_connection(ports):
-    """Without a DREQ: retries run out, the WR fails, later ones are flushed."""
+def wait_until_silent(port):
+    """Until the port sends no RoCE packet any more."""
+    before = None
+    while (now := port.counters()["tx_roce"]) != before:
+        before = now
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("turn", ("server", "client"))
+def test_lost_peer_ends_the_connection(ports, turn):
+    """Without a DREQ: retries run out, the WR fails, later ones are flushed.
+
+    It is so for the side whose turn it is to send. The other one has nothing
+    that could time out and waits: RC knows no keepalive. Which side that is
+    must not be left to chance, so one stops until the other waits for it.
+    """
     endless = Endless(*ports)
+    sides = [(ports[0], endless.server), (ports[1], endless.client)]
+    sender, waiting = sides if turn == "server" else sides[::-1]
+    sender[0].guest.check("kill -STOP $(pidof rping)")
+    wait_until_silent(waiting[0])
     ports[0].vm.set_link(False)
     try:
-        client = endless.client.wait()
+        sender[0].guest.check("kill -CONT $(pidof rping)")
+        failed = sender[1].wait()
     finally:
         ports[0].vm.set_link(True)
-    assert not client.timed_out, client
-    assert "cq completion failed status 12" in client.err, client
-    ports[0].guest.check("kill -9 $(pidof rping) || true")
-    endless.server.wait()
+    assert not failed.timed_out, failed
+    assert "cq completion failed status 12" in failed.err, failed
+    waiting[0].guest.check("kill -9 $(pidof rping) || true")
+    waiting[1].wait()
     endless.nothing_left()
