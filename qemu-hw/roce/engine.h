@@ -350,14 +350,20 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
 void roce_qp_free(Roce *r, RoceQp *qp);
 
-/* One more of those the QP's own set has, too. */
+/* COUNT more of those the QP's own set has, too. */
+static inline void roce_count_by(Roce *r, const RoceQp *qp,
+                                 enum fakernic_stat stat, uint64_t count)
+{
+    r->stats[stat] += count;
+    if (qp->counters) {
+        qp->counters[stat] += count;
+    }
+}
+
 static inline void roce_count(Roce *r, const RoceQp *qp,
                               enum fakernic_stat stat)
 {
-    r->stats[stat]++;
-    if (qp->counters) {
-        qp->counters[stat]++;
-    }
+    roce_count_by(r, qp, stat, 1);
 }
 
 /* The two halves of an XRC connection (IBTA annex A14). */

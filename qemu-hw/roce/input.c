@@ -78,6 +78,12 @@ static bool roce_input_check(Roce *r, RoceQp *qp,
     return roce_migration_input(r, qp, packet);
 }
 
+static void roce_input_count(uint64_t *counters, const RocePacket *packet)
+{
+    counters[FAKERNIC_STAT_RX_ROCE]++;
+    counters[FAKERNIC_STAT_RX_ROCE_BYTES] += packet->frame_len;
+}
+
 static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet,
                           const RoceOpcodeInfo *info)
@@ -85,7 +91,7 @@ static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
     enum fakernic_stat drop = FAKERNIC_STAT_DROP_OPCODE;
 
     if (qp->counters) {
-        qp->counters[FAKERNIC_STAT_RX_ROCE]++;
+        roce_input_count(qp->counters, packet);
     }
     if (!roce_input_check(r, qp, packet, info, &drop)) {
         roce_drop(r, drop, packet->dest_qpn, packet->psn);
@@ -158,7 +164,7 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
             !roce_gid_is_multicast(packet.dgid)) {
             return ROCE_INPUT_ETHERNET;
         }
-        r->stats[FAKERNIC_STAT_RX_ROCE]++;
+        roce_input_count(r->stats, &packet);
         roce_drop(r, drop, 0, 0);
         return ROCE_INPUT_TAKEN;
     case ROCE_DECODE_OK:
@@ -169,7 +175,7 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
     if (!group && roce_path_gid_find(r, &packet) < 0) {
         return ROCE_INPUT_ETHERNET;
     }
-    r->stats[FAKERNIC_STAT_RX_ROCE]++;
+    roce_input_count(r->stats, &packet);
     roce_trace(r, ROCE_TRACE_RX, packet.dest_qpn, packet.psn, packet.opcode);
     if (roce_congestion_marked(&packet)) {
         r->stats[FAKERNIC_STAT_RX_ECN_MARKED]++;

@@ -212,6 +212,7 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     }
     if (len > 0) {
         roce_count(r, qp, FAKERNIC_STAT_TX_ROCE);
+        roce_count_by(r, qp, FAKERNIC_STAT_TX_ROCE_BYTES, len);
     }
     return len;
 }

@@ -333,6 +333,7 @@ RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
     RoceDecode decoded;
 
     memset(packet, 0, sizeof(*packet));
+    packet->frame_len = len;
     ip_offset = wire_decode_eth(frame, len, packet);
     if (ip_offset == 0) {
         return ROCE_DECODE_NOT_ROCE;

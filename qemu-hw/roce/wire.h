@@ -21,6 +21,7 @@
  * there follows from the opcode (opcode.h); the others are zero.
  */
 typedef struct RocePacket {
+    size_t frame_len;           /* decode: all of the frame, without FCS */
     /* Ethernet and IP */
     uint8_t dmac[6];
     uint8_t smac[6];

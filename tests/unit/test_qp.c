@@ -522,6 +522,26 @@ static void counters_of_one_qp(void)
     pair_free(&p);
 }
 
+/* From the Ethernet header to the ICRC, in IPv4. */
+static void bytes_of_frames(void)
+{
+    const uint64_t write = 14 + 20 + 8 + 12 + 16 + 64 + 4;
+    const uint64_t ack = 14 + 20 + 8 + 12 + 4 + 4;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TX_ROCE_BYTES), write);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ROCE_BYTES), write);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_ROCE_BYTES), ack);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_ROCE_BYTES), ack);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(required_attributes_are_required),
     TEST(forbidden_transitions_are_refused),
@@ -542,6 +562,7 @@ static const Test tests[] = {
     TEST(shrunk_grant_still_answers),
     TEST(waiting_read_is_refused_without_resources),
     TEST(counters_of_one_qp),
+    TEST(bytes_of_frames),
 };
 
 TEST_MAIN(tests)

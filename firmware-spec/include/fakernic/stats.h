@@ -83,6 +83,9 @@ enum fakernic_stat {
 	FAKERNIC_STAT_PAGE_REQUESTS,	/* pages asked for that were not there */
 	FAKERNIC_STAT_PAGE_UPDATES,	/* UPDATE_PAGES commands */
 	FAKERNIC_STAT_PAGES_REFUSED,	/* of these, with REFUSED */
+	/* of the frames in TX_ROCE and RX_ROCE, without FCS */
+	FAKERNIC_STAT_TX_ROCE_BYTES,
+	FAKERNIC_STAT_RX_ROCE_BYTES,
 	FAKERNIC_STAT_COUNT
 };
 
