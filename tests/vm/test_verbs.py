@@ -10,31 +10,22 @@ from fakernic_test import rdma
 pytestmark = pytest.mark.guests(count=1)
 
 
-def run(port, command, count):
-    """All of the program's tests pass, and it leaves nothing behind."""
-    before = rdma.resources(port)
-    result = port.guest.run(command, 100)
-    assert result.ok, result
-    assert len(re.findall(r"^ok ", result.out, re.M)) == count, result
-    rdma.wait_for_resources(port, before)
-
-
 def test_clocks(ports):
     """Time stamps of completions, the mapped clock page and the PTP clock."""
     (port,) = ports
     clock = port.guest.check(
         f"ethtool -T {port.netdev} | sed -n 's/.*Clock: //p'").strip()
     assert clock.isdigit(), clock
-    run(port, f"rdma_clock /dev/ptp{clock}", 8)
+    rdma.judged(port, f"rdma_clock /dev/ptp{clock}", 8)
 
 
 def test_moderated_and_resized_cqs(ports):
-    run(ports[0], "rdma_cqs", 7)
+    rdma.judged(ports[0], "rdma_cqs", 7)
 
 
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
 def test_children(ports, how):
-    run(ports[0], f"rdma_forks {how}", 1)
+    rdma.judged(ports[0], f"rdma_forks {how}", 1)
 
 
 def test_driver_lets_go(ports, lab):

@@ -6,6 +6,7 @@ can be tried against, or run between, the two.
 """
 
 import ipaddress
+import itertools
 import re
 import time
 
@@ -132,10 +133,15 @@ def bring_up(vm, number, driver="fakernic"):
 
 
 def bring_up_all(vms, driver="fakernic"):
-    """The ports of all guests; DRIVER may be a tuple, one per guest."""
+    """The ports of all guests, which know each other; DRIVER may be a tuple,
+    one per guest."""
     drivers = (driver,) * len(vms) if isinstance(driver, str) else driver
-    return [bring_up(vm, number, drivers[number - 1])
-            for number, vm in enumerate(vms, start=1)]
+    ports = [bring_up(vm, number, drivers[number - 1])
+             for number, vm in enumerate(vms, start=1)]
+    for port, peer in itertools.permutations(ports, 2):
+        for family in (4, 6):
+            port.guest.check(f"ping -c 1 -w 20 {peer.ip(family)}")
+    return ports
 
 
 # How a server shows that it listens: on a TCP port, or as an rdma_cm id.
@@ -199,6 +205,17 @@ def wait_for_resources(port, wanted):
     while (found := resources(port)) != wanted:
         assert time.monotonic() < deadline, f"{found} is left of {wanted}"
         time.sleep(0.2)
+
+
+def judged(port, command, tests, timeout=100):
+    """Runs a guest program that judges for itself, in TAP: it passes all of so
+    many tests and leaves nothing behind."""
+    before = resources(port)
+    result = port.guest.run(command, timeout)
+    passed = len(re.findall(r"^ok ", result.out, re.M))
+    assert result.ok and passed == tests, f"{passed} passed: {result}"
+    wait_for_resources(port, before)
+    return result
 
 
 # ---- the usual tools -----------------------------------------------------
@@ -271,9 +288,9 @@ time.sleep(1000)
 def join_group(port, group):
     """A job that keeps a guest's IP layer in a multicast group."""
     port.guest.write("/tmp/join.py", JOIN)
+    port.guest.check("rm -f /tmp/joined")
     job = port.guest.start(
-        f"rm -f /tmp/joined; exec python3 /tmp/join.py {group} {port.netdev}",
-        1000)
+        f"exec python3 /tmp/join.py {group} {port.netdev}", 1000)
     port.guest.check("until [ -e /tmp/joined ]; do sleep 0.05; done")
     return job
 
@@ -289,6 +306,12 @@ def verify(kind, server, client, options="", family=4, timeout=60,
     indexes = indexes or [port.gid_index(family) for port in (server, client)]
     return run_pair(server, client, f"{common}{indexes[0]}",
                     f"{common}{indexes[1]} {server.ip4}", 18601, timeout)
+
+
+def arrived(pair):
+    """The share of the messages sent to verify()'s server that it has got."""
+    words = re.search(r"(\d+) of (\d+) messages arrived", pair.server.out)
+    return int(words[1]) / int(words[2])
 
 
 def perftest(tool, server, client, options="", family=4, timeout=60):
