@@ -286,6 +286,7 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.alloc_hw_port_stats = fakernic_alloc_hw_port_stats,
 	.alloc_hw_device_stats = fakernic_alloc_hw_device_stats,
 	.get_hw_stats = fakernic_get_hw_stats,
+	.process_mad = fakernic_process_mad,
 	.add_gid = fakernic_add_gid,
 	.del_gid = fakernic_del_gid,
 

@@ -635,6 +635,12 @@ struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev);
 int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			  u32 port, int index);
 
+/* pma.c */
+int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
+			 const struct ib_wc *wc, const struct ib_grh *grh,
+			 const struct ib_mad *in, struct ib_mad *out,
+			 size_t *out_size, u16 *out_pkey_index);
+
 /* counter.c */
 struct rdma_hw_stats *
 fakernic_counter_alloc_stats(struct rdma_counter *counter);

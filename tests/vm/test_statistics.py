@@ -83,6 +83,41 @@ def test_counters_of_port_and_device(ports):
     assert shown["tx_roce"] == ethtool(port)["tx_roce"] >= 200
 
 
+def management(port):
+    """The port's "counters", as InfiniBand's performance management has them."""
+    text = port.guest.check(
+        f"cd /sys/class/infiniband/{port.ibdev}/ports/1/counters && grep . *")
+    return {name: int(value)
+            for name, value in re.findall(r"(\w+):(\d+)", text)}
+
+
+def test_counters_as_monitoring_tools_read_them(ports):
+    """They tell of RoCE alone, and how often the link went down."""
+    (port,) = ports
+    before = management(port)
+    rdma.pingpong("rc", port, port, "-n 100 -s 4096").check()
+    after = management(port)
+    counters = ethtool(port)
+    for mine, its in (("xmit", "tx"), ("rcv", "rx")):
+        assert after[f"port_{mine}_packets"] == counters[f"{its}_roce"]
+        assert (after[f"port_{mine}_data"] ==
+                counters[f"{its}_roce_bytes"] // 4)
+        assert (after[f"port_{mine}_data"] - before[f"port_{mine}_data"] >
+                200 * 4096 // 4)
+    assert after["port_xmit_discards"] == min(counters["tx_dropped"], 65535)
+    assert after["link_downed"] == before["link_downed"]
+    carrier = f"/sys/class/net/{port.netdev}/carrier"
+    for up in (False, True):
+        port.vm.set_link(up)
+        port.guest.check(
+            f"until [ $(cat {carrier}) = {int(up)} ]; do sleep 0.05; done")
+    assert management(port)["link_downed"] == before["link_downed"] + 1
+
+
+def test_performance_management_by_mad(ports):
+    rdma.judged(ports[0], f"rdma_pma {ports[0].ibdev}", 5)
+
+
 def test_counters_of_queue_pairs_by_type(ports):
     (port,) = ports
     link = f"{port.ibdev}/1"
@@ -91,7 +126,7 @@ def test_counters_of_queue_pairs_by_type(ports):
     try:
         pair.connect()
         text = wait_for(port, ("rdma statistic qp show",
-                               "tx_roce [0-9]{3}.*LQPN: <[0-9]+,[0-9]+>"))
+                               "tx_roce [0-9]{4}.*LQPN: <[0-9]+,[0-9]+>"))
         assert "qp-type RC" in text, text
         counted = numbers(text)
         assert counted["tx_roce"] > 99 and counted["rx_roce"] > 99, text
