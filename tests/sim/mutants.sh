@@ -14,6 +14,14 @@ work=$build/mutants
 number=0
 mkdir -p "$work"
 
+objects() {     # folder source...
+    folder=$1
+    shift
+    for source in "$@"; do
+        echo "$build/opt/$folder/$(basename "$source" .c).o"
+    done
+}
+
 plant() {       # name file command
     src=$work/$1.c
     sed "$3" "$engine/$2" >"$src"
@@ -23,20 +31,23 @@ plant() {       # name file command
     fi
     ${CC:-cc} -std=c11 -O1 -w -I"$engine" -I"$root/firmware-spec/include" \
         -c -o "$work/$1.o" "$src" || return 1
-    rest=$(ls "$build"/opt/roce/*.o | grep -v "/${2%.c}\.o$")
-    sim=$(ls "$build"/opt/sim/*.o | grep -v -e /swarm.o -e /scenarios)
+    # By the sources: an object may be older than the end of its source.
+    rest=$(objects roce "$engine"/*.c | grep -v "/${2%.c}\.o$")
+    sim=$(objects sim "$here"/*.c | grep -v -e /swarm.o -e /scenarios)
     ${CC:-cc} -o "$work/$1-swarm" "$build/opt/sim/swarm.o" \
         "$work/$1.o" $rest $sim -ldeflate &&
-        ${CC:-cc} -o "$work/$1-scenarios" "$build"/opt/sim/scenarios*.o \
-            "$work/$1.o" $rest $sim -ldeflate
+        ${CC:-cc} -o "$work/$1-scenarios" \
+            $(objects sim "$here"/scenarios*.c) "$work/$1.o" $rest $sim -ldeflate
 }
 
-# Does a program notice? A crash (assertion) is a find too; a hang is none:
-# timeout gives 124.
+# Does a program notice? Crashes (SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS) are
+# finds, too. A hang is none, nor a program that could not run or was killed.
 notices() {     # program arguments
     timeout 120 "$@" >>"$log" 2>&1
-    status=$?
-    [ $status -ne 0 ] && [ $status -ne 124 ]
+    case $? in
+    1 | 132 | 134 | 135 | 136 | 139) true ;;
+    *) false ;;
+    esac
 }
 
 found() {       # name class
