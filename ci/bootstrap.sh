@@ -146,12 +146,14 @@ write_sources "deb deb-src" >"$work/root.sources"
     fi
 } >"$work/old.sources"
 
-# The proxy and the Acquire options that decide whether a mirror is accepted.
+# The proxy and the Acquire options that decide whether a mirror is accepted;
+# and a mirror may fail now and then.
+echo 'Acquire::Retries "3";' >"$work/host.conf"
 apt-config dump | awk '
     /^Acquire::(http|https|ftp)::/ ||
     /^Acquire::(Check-Valid-Until|Check-Date|Retries|Languages|ForceIPv4|ForceIPv6|Max-ValidTime)/ {
         if ($2 != "\"\";") print
-    }' >"$work/host.conf"
+    }' >>"$work/host.conf"
 proxy_env() { # variable apt-scheme
     eval "value=\${$1:-}"
     [ -z "$value" ] || echo "Acquire::$2::Proxy \"$value\";" >>"$work/host.conf"

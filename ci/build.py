@@ -3,9 +3,9 @@
 """Build steps, run inside the Debian 13 root: build.py STEP...
 
 Each step is keyed by a hash of what goes into it (versions, overlay files,
-options, this program) and does nothing when that is unchanged; otherwise it
-is incremental where its build system is. One progress line per step that
-works, with its time; the full log is /cache/log/STEP.log.
+options, this program, the root's packages) and does nothing when that is
+unchanged; otherwise it is incremental where its build system is. One progress
+line per step that works, with its time; the full log is /cache/log/STEP.log.
 
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
@@ -36,6 +36,7 @@ CACHE = Path("/cache")
 SOURCES = CACHE / "src"
 BUILD = CACHE / "build"
 LOG = CACHE / "log"
+PACKAGES = "/var/lib/dpkg/status"
 KERNELS = ("6.12", "6.1")
 JOBS = str(os.cpu_count() or 1)
 HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
@@ -164,8 +165,9 @@ class Step:
 
 @contextlib.contextmanager
 def step(name, key, title):
-    """Yields a Step to fill, or None when its result is up to date."""
-    this = Step(name, key)
+    """Yields a Step to fill, or None when its result is up to date. KEY is of
+    its own inputs."""
+    this = Step(name, digest([key], [__file__, PACKAGES]))
     BUILD.mkdir(parents=True, exist_ok=True)
     LOG.mkdir(parents=True, exist_ok=True)
     with open(BUILD / f"{name}.lock", "w", encoding="utf-8") as lock:
@@ -184,7 +186,7 @@ def step(name, key, title):
             if sys.stdout.isatty():
                 print()
             raise
-        this.stamp.write_text(key)
+        this.stamp.write_text(this.key)
         print(f"  {title:<44} {time.monotonic() - start:5.0f}s", flush=True)
 
 

@@ -63,8 +63,11 @@ mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 mount --bind "$top" "$root/src"
 mount --bind "$cache" "$root/cache"
 if [ -e /etc/resolv.conf ]; then
-    rm -f "$root/etc/resolv.conf"
-    : >"$root/etc/resolv.conf"
+    # Only once: removing it would unmount it under who is inside already.
+    if [ -L "$root/etc/resolv.conf" ] || [ ! -e "$root/etc/resolv.conf" ]; then
+        rm -f "$root/etc/resolv.conf"
+        : >"$root/etc/resolv.conf"
+    fi
     mount --bind "$(readlink -f /etc/resolv.conf)" "$root/etc/resolv.conf"
     mount --bind /etc/hosts "$root/etc/hosts" 2>/dev/null || :
 fi

@@ -23,7 +23,7 @@ for suite in testing unstable; do
     printf 'Types: deb-src\nURIs: %s\nSuites: %s\nComponents: main\n\n' \
         "$mirror" "$suite"
 done >"$work/new.sources"
-mkdir -p "$work/lists/partial" "$target"
+mkdir -p "$work/lists/partial" "$work/tar"
 cat >"$work/apt.conf" <<EOT
 Dir::Etc::sourcelist "$work/new.sources";
 Dir::Etc::sourceparts "-";
@@ -31,7 +31,7 @@ Dir::State::lists "$work/lists";
 EOT
 export APT_CONFIG="$work/apt.conf"
 
-apt-get update
+apt-get update --error-on=any
 found=$(apt-cache showsrc "$source" | sed -n 's/^Version: //p' |
     grep "^\([0-9]*:\)\?$version-" | tail -n 1 || :)
 if [ -z "$found" ]; then
@@ -39,5 +39,8 @@ if [ -z "$found" ]; then
     apt-cache showsrc "$source" | grep '^Version: ' >&2 || :
     exit 1
 fi
-cd "$target"
+# Half a file must never have the name of a whole one.
+cd "$work/tar"
 apt-get source --download-only --tar-only "$source=$found"
+mkdir -p "$target"
+mv ./*.orig.tar.* "$target"

@@ -21,7 +21,7 @@ Package: *
 Pin: release n=bookworm*
 Pin-Priority: 100
 EOF
-apt-get update
+apt-get update --error-on=any
 
 # Only the upstream tar of each: Debian's patches are not needed, and mirrors
 # have been seen without the .dsc that a plain "apt-get source" insists on.

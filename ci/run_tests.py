@@ -10,12 +10,17 @@ exit code disagrees with its lines count as failures. The runner's own closing
 line stands above the suite's.
 """
 
+import contextlib
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import build
 
 SRC = Path("/src")
 LOG = Path("/cache/log")
@@ -23,6 +28,15 @@ BUILD = Path("/cache/build")
 HOST_LOG = os.environ.get("FAKERNIC_HOST_CACHE", "/cache") + "/log"
 QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
+# Of a failed test, so many remarks before it are shown at most; and these lines
+# wherever they are (GLib's seed repeats what qtest drew).
+REMARKS = 30
+TELLING = ("ERROR", "Bail out!", "# random seed", "# reproduce:")
+
+
+# What the suites that make builds are made of, beside their own folders.
+MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
+           "kernel-driver/uapi")
 
 
 def make_check(name, *variables):
@@ -46,7 +60,7 @@ def suites(quick):
                    str(BUILD / "qemu/qemu-system-x86_64")}),
         "vm": ([sys.executable, "-m", "pytest", "-c",
                 str(SRC / "tests/vm/pytest.ini"), str(SRC / "tests/vm"),
-                "--color=no"], 3600, {}),
+                "--color=no"], 4200, {}),
     }
     if quick:
         del found["vm"]
@@ -104,8 +118,35 @@ def closing_line(text):
     return lines[-1] if lines else "no closing line"
 
 
+def drop_stale(name):
+    """make judges by time stamps, which say nothing of objects that another
+    checkout has left in the cache."""
+    folder = BUILD / f"test-{name}"
+    key = folder / "fakernic.key"
+    own = build.digest(paths=[SRC / part for part in
+                              (f"tests/{name}", *MADE_OF)])
+    if not key.exists() or key.read_text() != own:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        key.write_text(own)
+
+
+@contextlib.contextmanager
+def only_one():
+    """Two runs on one cache would take each other's objects and logs."""
+    with open(LOG / "run_tests.lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("fakernic: waiting for another run of the tests", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def run_suite(name, command, limit, environment):
     """Run one suite into its log; its output and its exit code."""
+    if command[0] == "make":
+        drop_stale(name)
     path = LOG / f"test-{name}.log"
     with open(path, "w", encoding="utf-8") as log:
         try:
@@ -128,14 +169,18 @@ def show_failures(name, text):
     if name == "vm":
         shown = lines[-120:]
     else:
-        # Each failed test and the remarks behind it.
-        shown, telling = [], False
+        # Each failed test with the remarks before and behind it.
+        shown, remarks, telling = [], [], False
         for line in lines:
-            telling = line.startswith("not ok") or (
-                telling and line.startswith("#"))
-            if telling or line.startswith(("ERROR", "Bail out!")):
+            failed = line.startswith("not ok")
+            if failed:
+                shown += remarks[-REMARKS:]
+            telling = failed or (telling and line.startswith("#"))
+            if telling or line.startswith(TELLING):
                 shown.append(line)
-        shown = shown[:60] or lines[-40:]
+            remarks = (remarks + [line]
+                       if line.startswith("#") and not telling else [])
+        shown = shown[:120] or lines[-40:]
     for line in shown:
         print(f"    {line}")
 
@@ -150,8 +195,14 @@ def main(arguments):
               file=sys.stderr)
         return 2
     LOG.mkdir(parents=True, exist_ok=True)
+    with only_one():
+        return run(wanted or known, known)
+
+
+def run(names, known):
+    """Runs these suites, shows what failed and adds up; the exit code."""
     total = Score()
-    for name in wanted or known:
+    for name in names:
         start = time.monotonic()
         command, limit, environment = known[name]
         text, code = run_suite(name, command, limit, environment)
