@@ -48,7 +48,10 @@ def pytest_collection_modifyitems(config, items):
 def lab():
     lab = Lab()
     yield lab
-    lab.stop()
+    try:
+        lab.judge()
+    finally:
+        lab.stop()
 
 
 @pytest.fixture

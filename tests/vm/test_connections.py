@@ -16,6 +16,7 @@ from fakernic_test import rdma
 
 PROGRAM = "rdma_connect"
 HOLD = "/tmp/go"                # what -k waits for
+SAID = "/tmp/connected"         # what the program has said so far
 SERVER, CLIENT = 0, 1
 
 # What QEMU's heap may grow by in 10,000 connections: 300 bytes each. A QP alone
@@ -72,15 +73,17 @@ class Connections:
         self.ports = ports
         self.count = count
         for port in ports:
-            port.guest.check(f"rm -f {HOLD}")
+            port.guest.check(f"rm -f {HOLD} {SAID}")
         self.before = [self.state(port) for port in ports]
-        common = f"exec {PROGRAM} -n {count} -w {window}"
+        common = f"{PROGRAM} -n {count} -w {window}"
+        said = f"| tee {SAID}; exit ${{PIPESTATUS[0]}}"
         listening, asking = ports
-        self.jobs = [listening.guest.start(f"{common} {server} -s", limit)]
+        self.jobs = [listening.guest.start(f"{common} {server} -s {said}",
+                                           limit)]
         listening.guest.check(
             f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
         self.jobs.append(asking.guest.start(
-            f"{common} {client} {listening.ip4} {listening.ip6}", limit))
+            f"{common} {client} {listening.ip4} {listening.ip6} {said}", limit))
 
     @staticmethod
     def state(port):
@@ -97,7 +100,11 @@ class Connections:
             time.sleep(0.2)
 
     def wait_until_open(self):
+        """Until both sides have had data on each connection."""
         for side in (SERVER, CLIENT):
+            self.ports[side].guest.check(
+                f"until grep -q '^all {self.count} open' {SAID}; do "
+                f"pidof {PROGRAM} >/dev/null; sleep 0.2; done", 400)
             for kind in ("qp", "cq", "mr"):
                 self.wait_for(side, kind, self.count)
 

@@ -48,7 +48,8 @@ def test_ssh_with_checksummed_data(ports):
         "ssh-keygen -q -t ed25519 -N '' -f /tmp/hostkey; "
         f"echo '{key}' >/root/.ssh/authorized_keys; "
         "/usr/sbin/sshd -f /dev/null -h /tmp/hostkey -o UsePAM=no -o Port=7022 "
-        "-o PidFile=/tmp/sshd.pid", 120)
+        "-o PidFile=/tmp/sshd.pid; until ss -Hltn 'sport = :7022' | grep -q .; "
+        "do sleep 0.05; done", 120)
     try:
         out = b.guest.check(
             "head -c 2M /dev/urandom >/tmp/data; sha256sum </tmp/data; "

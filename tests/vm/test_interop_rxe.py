@@ -28,10 +28,16 @@ def pingpong(kind):
     return run
 
 
+# rxe answers from a worker of its kernel, which a busy machine holds up for
+# longer than the usual local ACK timeout times retries. 16: 268 ms, as in
+# rdma_verify.
+TIMEOUT = "-u 16"
+
+
 def perftest(tool, options):
     def run(server, client, family, mtu, **limit):
-        return rdma.perftest(tool, server, client, f"-m {mtu} {options}",
-                             family, **limit)
+        return rdma.perftest(tool, server, client,
+                             f"-m {mtu} {TIMEOUT} {options}", family, **limit)
     return run
 
 
@@ -56,8 +62,10 @@ def verify(kind, options=""):
     return run
 
 
-def rping(server, client, family, mtu, **limit):
-    return rdma.rping(server, client, 20, 10000, family, **limit)
+def rping(rounds):
+    def run(server, client, family, mtu, **limit):
+        return rdma.rping(server, client, rounds, 10000, family, **limit)
+    return run
 
 
 def udaddy(server, client, family, mtu, **limit):
@@ -77,17 +85,15 @@ def mckey(server, client, family, mtu, timeout=12):
 
 def multicast(server, client, family, mtu, **limit):
     """ibv_attach_mcast() alone is not enough for rxe: Linux's IP layer hands
-    it a group's datagrams only while some socket is a member. What comes
-    is judged: under load a datagram has been seen not to come, as UD may."""
+    it a group's datagrams only while some socket is a member."""
     group = rdma.GROUPS[family]
-    lossy = "-l" if server.ibdev.startswith("rxe") else ""
     member = rdma.join_group(server, group)
     try:
-        return rdma.verify("ud", server, client,
-                           f"-n 8 -m {mtu} -M {group} {lossy}", family,
-                           **limit)
+        return rdma.verify("ud", server, client, f"-n 8 -m {mtu} -M {group}",
+                           family, **limit)
     finally:
         server.guest.check(f"kill {member.pid}")
+        member.wait()
 
 
 # READs and atomics: perftest asks for as many outstanding ones as its own
@@ -97,7 +103,7 @@ TOOLS = {
     "uc_pingpong": pingpong("uc"),
     "ud_pingpong": pingpong("ud"),
     "srq_pingpong": pingpong("srq"),
-    "rping": rping,
+    "rping": rping(20),
     "udaddy": udaddy,
     "mckey": mckey,
     "ib_write_bw": perftest("ib_write_bw", "-n 100 -s 16384"),
@@ -132,8 +138,12 @@ WAIT_FOR_EVER = {
     "mckey": "waits for all datagrams",
     "verify_multicast": "is verify_ud to another address",
 }
-# Its client ends when it has sent all; the receiver notices what is missing.
+# Its client ends when it has sent all; the receiver notices what is missing. A
+# message of UC has up to 16 frames and is lost with any of them.
 LOSSY_VERIFY = {"verify_uc": verify("uc", "-l"), "verify_ud": verify("ud", "-l")}
+ARRIVES = {"verify_uc": 0.6, "verify_ud": 0.9}
+# Enough frames for some of the lost ones to matter to RC: ACKs often do not.
+LOSSY = {**LOSSY_VERIFY, "rping": rping(60)}
 
 COMBINATIONS = [(family, mtu, server, lossy) for mtu in (1024, 4096)
                 for family in (4, 6) for server in (0, 1)
@@ -175,14 +185,15 @@ def test_clean(ports, tool, family, mtu, server):
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=True))
 def test_with_one_percent_loss(ports, lab, tool, family, mtu, server):
     """Frames are lost, are sent again, and the tool notices nothing."""
-    tools = {**TOOLS, **LOSSY_VERIFY}
     with lab.relay.impaired(loss=0.01, seed=SEED) as relay:
-        run(tools, tool, ports, family, mtu, server).check()
+        pair = run({**TOOLS, **LOSSY}, tool, ports, family, mtu, server).check()
         counts = relay.counts()
     total = {name: counts["ab"][name] + counts["ba"][name]
              for name in counts["ab"]}
     assert total["loss"] >= 1, counts
-    if tool not in LOSSY_VERIFY:
+    if tool in LOSSY_VERIFY:
+        assert rdma.arrived(pair) >= ARRIVES[tool], pair.server
+    else:
         assert total["repeated"] >= 1, counts
 
 
@@ -195,10 +206,9 @@ def test_linux_joins_no_ipv6_group(ports):
                                   if tool != "verify_multicast"])
 def test_unreliable_tool_waits_for_ever(ports, lab, tool):
     """The rows that the table under loss leaves out, with their reason."""
-    # mckey's sender pauses for 3 s before its first datagram.
-    server, timeout = (1, 12) if tool == "mckey" else (0, 5)
+    server = 1 if tool == "mckey" else 0
     with lab.relay.impaired(loss=0.5, seed=SEED) as relay:
-        pair = run(TOOLS, tool, ports, 4, 1024, server, timeout=timeout)
+        pair = run(TOOLS, tool, ports, 4, 1024, server, timeout=12)
         counts = relay.counts()
     assert counts["ab"]["loss"] + counts["ba"]["loss"], counts
     assert pair.server.timed_out or pair.client.timed_out, (

@@ -18,7 +18,7 @@ CONFIG = "/sys/kernel/config/nvmet"
 # A RAM disk of 64 MB is what the target offers.
 TARGET = f"""
     set -e
-    modprobe nvmet-rdma
+    modprobe nvmet-rdma use_srq={{srq}}
     modprobe brd rd_nr=1 rd_size=65536
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
     mkdir {CONFIG}/subsystems/{NQN}
@@ -87,15 +87,22 @@ def counts(port):
 class Storage:
     """A namespace of the first guest as a disk of the second."""
 
-    def __init__(self, ports, family=4, patience=600):
+    def __init__(self, ports, family=4, patience=600, srq="N"):
         self.target, self.host = ports
         self.before = [counts(port) for port in ports]
         address = self.target.ip(family)
-        self.target.guest.check(TARGET.format(family=family, address=address),
-                                60)
+        self.target.guest.check(
+            TARGET.format(family=family, address=address, srq=srq), 60)
         self.disk = self.host.guest.check(
             HOST.format(address=address, patience=patience), 60).strip()
         assert self.disk.startswith("/dev/nvme"), self.disk
+
+    def wait_until_written(self):
+        """Until some writes to the disk have come to their end."""
+        done = f"$(awk '{{print $5}}' /sys/class/block/{self.disk[5:]}/stat)"
+        self.host.guest.check(f"begin={done}; "
+                              f"until [ {done} -gt $((begin + 3)) ]; do "
+                              "sleep 0.05; done")
 
     def end(self):
         """Disconnects; nothing may be left of it on either side."""
@@ -120,11 +127,14 @@ def storage(ports):
         one.end()
 
 
-@pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
-def test_disk_keeps_what_is_written(storage, family):
+@pytest.mark.parametrize("family, srq", ((4, "N"), (6, "N"), (4, "Y")),
+                         ids=("ipv4", "ipv6", "srq"))
+def test_disk_keeps_what_is_written(storage, family, srq):
     """8 MB in blocks of 4 KB to 1 MB, compared at both ends."""
-    it = storage(family=family)
+    it = storage(family=family, srq=srq)
     host, target = it.host.guest, it.target.guest
+    shared = rdma.resources(it.target).get("srq", "0") != "0"
+    assert shared == (srq == "Y")
     written = host.check(f"""
         set -e
         head -c 8M /dev/urandom >/tmp/data
@@ -149,6 +159,7 @@ def test_link_is_lost_under_load(storage):
     """The host recovers: it drains its queue pairs, connects again, repeats."""
     it = storage()
     host = it.host.guest
+    host.check("dmesg -C")
     job = host.start(f"""
         set -e
         head -c 4M /dev/urandom >/tmp/data
@@ -159,8 +170,7 @@ def test_link_is_lost_under_load(storage):
         dd if={it.disk} bs=32k count=128 iflag=direct status=none | sha256sum
         sha256sum </tmp/data
         """, 200)
-    host.check("for i in $(seq 100); do ls /tmp/data && break; sleep 0.1; done; "
-               "sleep 1")
+    it.wait_until_written()
     it.host.vm.set_link(False)
     try:
         host.check(f"for i in $(seq 600); do dmesg | grep -q 'nvme.*[Rr]econnect'"
@@ -177,11 +187,13 @@ def test_driver_goes_under_load(storage, lab):
     """Unloaded from below a connected disk; then loaded again, it works."""
     it = storage(patience=2)
     host = it.host.guest
-    job = host.start(f"dd if=/dev/zero of={it.disk} bs=32k count=2000 "
-                     "oflag=direct", 100)
-    host.check("sleep 1; echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/unbind; "
+    job = host.start(f"while dd if=/dev/zero of={it.disk} bs=32k count=2000 "
+                     "oflag=direct; do :; done; exit 1", 100)
+    it.wait_until_written()
+    host.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/unbind; "
                "! ls /sys/class/infiniband/fakernic0 2>/dev/null", 60)
     host.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/bind")
-    assert not job.wait().timed_out
+    result = job.wait()
+    assert not result.ok and not result.timed_out, result
     lab.ports[1] = it.host = rdma.bring_up(it.host.vm, 2)
     rdma.pingpong("rc", it.target, it.host, "-c -n 50").check()

@@ -83,17 +83,22 @@ def test_rcopy(ports, family):
     listens at the first address of none, which is IPv4's.
     """
     a, b = ports
-    pair = rdma.run_pair(
-        a, b, "cd /tmp; timeout 15 rcopy",
-        "head -c 3M /dev/urandom >/tmp/sent; "
-        f"echo {a.ip(family)} peer{family} >>/etc/hosts; "
-        f"rcopy /tmp/sent peer{family}:/tmp/received; code=$?; "
-        "sha256sum </tmp/sent; exit $code", "cm")
+    server = a.guest.start("cd /tmp; exec rcopy")
+    try:
+        a.guest.check(f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
+        client = b.guest.run(
+            "head -c 3M /dev/urandom >/tmp/sent; "
+            f"echo {a.ip(family)} peer{family} >>/etc/hosts; "
+            f"rcopy /tmp/sent peer{family}:/tmp/received; code=$?; "
+            "sha256sum </tmp/sent; exit $code")
+    finally:
+        a.guest.run("pkill -x rcopy")
+        server.wait()
     if family == 6:
-        assert "Connection refused" in pair.client.err, f"{pair.client}"
+        assert "Connection refused" in client.err, client
         return
-    assert pair.client.ok, f"{pair.client}"
-    assert a.guest.check("sha256sum </tmp/received").strip() in pair.client.out
+    assert client.ok, client
+    assert a.guest.check("sha256sum </tmp/received").strip() in client.out
 
 
 def rejected_or_not(result, event):
@@ -117,6 +122,14 @@ def test_nobody_there(ports):
         r"RDMA_CM_EVENT_ADDR_ERROR, error -\d+")
 
 
+def wait_until_silent(port):
+    """Until the port sends no RoCE packet any more."""
+    before = None
+    while (now := port.counters()["tx_roce"]) != before:
+        before = now
+        time.sleep(0.5)
+
+
 class Endless:
     """An rping that goes on and on, and what is left when it has ended."""
 
@@ -124,11 +137,13 @@ class Endless:
         self.ports = (server, client)
         self.before = [rdma.resources(port) for port in self.ports]
         common = f"-v -a {server.ip4} >/tmp/out"
+        for port in self.ports:
+            port.guest.check("rm -f /tmp/out")
         self.server = server.guest.start(f"exec rping -s {common}")
         server.guest.check(f"until {rdma.LISTENS_CM}; do sleep 0.05; done")
         self.client = client.guest.start(f"exec rping -c {common}")
         client.guest.check(
-            "until grep -q 'ping data' /tmp/out; do sleep 0.05; done")
+            "until grep -qs 'ping data' /tmp/out; do sleep 0.05; done")
 
     def nothing_left(self):
         for port, counts in zip(self.ports, self.before):
@@ -137,23 +152,23 @@ class Endless:
 
 @pytest.mark.parametrize("victim", ("server", "client"))
 def test_killed_peer_disconnects(ports, victim):
-    """The kernel of the killed side disconnects; the other one sees it."""
+    """The kernel of the killed side disconnects; the other one sees it.
+
+    It stands still meanwhile: the victim's regions go before its QP, and what
+    the other one sent in between would be refused.
+    """
     endless = Endless(*ports)
     index = ("server", "client").index(victim)
-    ports[index].guest.check("kill -9 $(pidof rping)")
     jobs = [endless.server, endless.client]
+    ports[1 - index].guest.check("kill -STOP $(pidof rping)")
+    wait_until_silent(ports[index])
+    ports[index].guest.check("kill -9 $(pidof rping)")
     assert not jobs[index].wait().ok
+    rdma.wait_for_resources(ports[index], endless.before[index])
+    ports[1 - index].guest.check("kill -CONT $(pidof rping)")
     other = jobs[1 - index].wait()
     assert "DISCONNECT EVENT" in other.err and not other.timed_out, other
     endless.nothing_left()
-
-
-def wait_until_silent(port):
-    """Until the port sends no RoCE packet any more."""
-    before = None
-    while (now := port.counters()["tx_roce"]) != before:
-        before = now
-        time.sleep(0.5)
 
 
 @pytest.mark.parametrize("turn", ("server", "client"))

@@ -11,7 +11,7 @@ TROUBLE = re.compile(
     r"blocked for more than \d+ seconds|soft lockup|hard LOCKUP|"
     r"self-detected stall|detected stalls|detected expedited stalls|"
     r"KASAN|UBSAN|refcount_t: |list_(add|del) corruption|"
-    r"DMA-API: |unable to handle|segfault at|traps: |Out of memory|"
+    r"DMA-API: |unable to handle|Out of memory|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
 
 

@@ -45,7 +45,8 @@ class Lab:
         kernels = (kernel,) * count if isinstance(kernel, str) else kernel
         models = (model,) * count if isinstance(model, str) else model
         wanted = (kernels, models, relay, repr(options), repr(properties))
-        if wanted != self.current or not self.healthy():
+        self.judge()
+        if wanted != self.current:
             self.stop()
             self.start(kernels, models, relay, options or {}, properties)
             self.current = wanted
@@ -75,10 +76,15 @@ class Lab:
             self.stop()
             raise
 
-    def healthy(self):
-        """Whether the running set can serve another test."""
-        return all(vm.machine.is_running() and not vm.console.trouble()
-                   for vm in self.vms)
+    def judge(self):
+        """Raises what a guest has complained of since the last test ended, of
+        which nobody else would hear. After a failure it may complain."""
+        for vm in self.vms if self.current else ():
+            try:
+                vm.assert_healthy()
+            except BaseException:
+                self.current = None
+                raise
 
     def stop(self):
         self.current = None

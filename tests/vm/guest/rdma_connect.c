@@ -237,7 +237,7 @@ static void arrived(struct connection *c, const struct ibv_wc *wc)
     run.open++;
     if (run.server) {
         send_number(c);
-    } else if (!run.hold) {
+    } else if (!run.held) {
         hang_up(c);
     }
 }

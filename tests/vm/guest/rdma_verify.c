@@ -23,7 +23,9 @@
 #define UNTOUCHED 0xee
 #define IDLE_S 0.25
 #define LATE_US 3000
+#define LAST_LOOK_US 20000
 #define UC_SETTLE_US 20000
+#define UC_PATIENCE_S 5
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -331,7 +333,7 @@ static void connect_pair(struct side *side, uint32_t psn)
              IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC |
                                    IBV_QP_MIN_RNR_TIMER : 0));
     to_state(side, (struct ibv_qp_attr) {
-        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = 14,
+        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = 16,
         .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4,
     }, IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
@@ -586,17 +588,24 @@ static void take_messages(struct side *side, const struct step *steps,
                           bool *came)
 {
     double quiet = seconds_now() + COMPLETION_WAIT_S;
-    bool last_word = false;
+    bool last_word = false, last_look = false;
     struct ibv_wc wc;
     int next = 0, last = SLOTS;
 
     while (last && !takes_receive(&steps[last - 1])) {
         last--;
     }
-    while (next < last && seconds_now() < quiet) {
+    while (next < last) {
         if (!ibv_poll_cq(side->cq, 1, &wc)) {
             char byte;
 
+            if (seconds_now() > quiet) {
+                if (last_look) {
+                    break;
+                }
+                last_look = true;           /* we may have slept, not they */
+                usleep(LAST_LOOK_US);
+            }
             if (side->opt.lossy && !last_word &&
                 recv(side->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1) {
                 last_word = true;           /* the client has sent all */
@@ -625,6 +634,21 @@ static void take_messages(struct side *side, const struct step *steps,
     }
 }
 
+/* A WRITE's end is the sender's knowledge; over UC that is when it has left. */
+static bool settles(struct side *side, size_t at)
+{
+    double patience = side->opt.type == IBV_QPT_UC ? UC_PATIENCE_S : 0;
+    double end = seconds_now() + patience;
+
+    while (memcmp(side->area + at, side->model + at, SLOT_SIZE)) {
+        if (seconds_now() > end) {
+            return false;
+        }
+        usleep(UC_SETTLE_US);
+    }
+    return true;
+}
+
 static void server_batch(struct side *side, int batch)
 {
     bool late = side->opt.type == IBV_QPT_RC && batch % 4 == 3;
@@ -649,7 +673,7 @@ static void server_batch(struct side *side, int batch)
     take_messages(side, steps, came);
     barrier(side);
     if (side->opt.type == IBV_QPT_UC) {
-        usleep(UC_SETTLE_US);   /* a WRITE's end is the sender's knowledge */
+        usleep(UC_SETTLE_US);
     }
     for (int i = 0; i < SLOTS; i++) {
         size_t at = i * SLOT_SIZE;
@@ -658,7 +682,7 @@ static void server_batch(struct side *side, int batch)
         if (side->opt.lossy && !came[i]) {
             memcpy(side->model + at, side->area + at, SLOT_SIZE);
         }
-        if (memcmp(side->area + at, side->model + at, SLOT_SIZE)) {
+        if (!settles(side, at)) {
             compare(&steps[i], "the server's memory", side->area + at,
                     side->model + at, SLOT_SIZE);
         }
