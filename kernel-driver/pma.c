@@ -2,8 +2,10 @@
 /*
  * The performance management agent (IBTA 16.1): what sysfs shows as "counters"
  * of the port, under the names monitoring tools know from InfiniBand, and what
- * it answers who asks by MAD. They tell of RoCE alone, as on other RNICs; all that
- * the device counts is in "hw_counters". They cannot be set or cleared.
+ * it answers who asks by MAD. Data and packets are those of RoCE alone, loopback
+ * included, as on other RNICs; discards, errors and how often the link went down
+ * are all of the port's. They cannot be set or cleared. All that the device
+ * counts is in "hw_counters".
  */
 #include <linux/netdevice.h>
 #include <linux/slab.h>
@@ -112,7 +114,9 @@ static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 
 /*
  * Every MAD that comes in passes here before the kernel's agents see it. Only
- * questions about performance are this one's; sysfs asks with its own.
+ * questions about performance are this one's; sysfs asks with its own. FAILURE
+ * says that it was another's; SUCCESS alone would have the core answer whatever
+ * no agent takes, while the resolution of a stranger's address holds up all MADs.
  */
 int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
 			 const struct ib_wc *wc, const struct ib_grh *grh,
@@ -123,8 +127,10 @@ int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
 	const u8 *asked = in->data + FAKERNIC_PMA_DATA;
 	u8 *data = out->data + FAKERNIC_PMA_DATA;
 
-	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT ||
-	    in->mad_hdr.method != IB_MGMT_METHOD_GET)
+	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT)
+		return IB_MAD_RESULT_FAILURE;
+	/* The core refuses what is not offered. */
+	if (in->mad_hdr.method != IB_MGMT_METHOD_GET)
 		return IB_MAD_RESULT_SUCCESS;
 	memset(out, 0, sizeof(*out));
 	out->mad_hdr = in->mad_hdr;

@@ -15,6 +15,7 @@
 #define GRH_SIZE 40
 #define CLASS_PERFORMANCE 4
 #define METHOD_GET 0x01
+#define METHOD_SET 0x02
 #define METHOD_GET_RESP 0x81
 #define ATTRIBUTE_CLASS_INFO 0x01
 #define ATTRIBUTE_SAMPLES 0x10
@@ -94,8 +95,8 @@ static void set_up(struct asker *asker)
 }
 
 /* The answer, of which the header is that of an answer to this question. */
-static const struct mad *ask(struct asker *asker, uint16_t attribute,
-                             uint8_t port)
+static const struct mad *ask(struct asker *asker, uint8_t method,
+                             uint16_t attribute, uint8_t port)
 {
     struct mad *question = &asker->memory.question;
     const struct mad *answer = &asker->memory.answer;
@@ -113,7 +114,7 @@ static const struct mad *ask(struct asker *asker, uint16_t attribute,
 
     *question = (struct mad){
         .base_version = 1, .class = CLASS_PERFORMANCE, .class_version = 1,
-        .method = METHOD_GET, .tid = htobe64(++tid),
+        .method = method, .tid = htobe64(++tid),
         .attribute = htobe16(attribute), .data[1] = port,
     };
     if (ibv_post_recv(asker->qp, &recv, &bad_recv) ||
@@ -154,7 +155,7 @@ static void judge_packets(struct asker *asker, uint16_t attribute,
                           size_t offset, size_t size, const char *what)
 {
     uint64_t before = shown(asker, "port_rcv_packets"), told = 0;
-    const struct mad *answer = ask(asker, attribute, PORT_NUMBER);
+    const struct mad *answer = ask(asker, METHOD_GET, attribute, PORT_NUMBER);
 
     for (size_t i = 0; i < size; i++) {
         told = told << 8 | answer->data[offset + i];
@@ -169,17 +170,20 @@ int main(int argc, char **argv)
     const struct mad *answer;
 
     set_up(&asker);
-    answer = ask(&asker, ATTRIBUTE_CLASS_INFO, 0);
+    answer = ask(&asker, METHOD_GET, ATTRIBUTE_CLASS_INFO, 0);
     report(answer->status == 0 && answer->data[0] == 1 && answer->data[1] == 1 &&
            (answer->data[2] << 8 | answer->data[3]) == EXT_WIDTH_NOIETF,
            "ClassPortInfo tells of counters of 64 bits");
     judge_packets(&asker, ATTRIBUTE_COUNTERS, 36, 4, "PortCounters");
     judge_packets(&asker, ATTRIBUTE_COUNTERS_EXT, 32, 8,
                   "PortCountersExtended");
-    answer = ask(&asker, ATTRIBUTE_COUNTERS, 2);
+    answer = ask(&asker, METHOD_GET, ATTRIBUTE_COUNTERS, 2);
     report(be16toh(answer->status) == STATUS_BAD_VALUE, "there is no port 2");
-    answer = ask(&asker, ATTRIBUTE_SAMPLES, PORT_NUMBER);
+    answer = ask(&asker, METHOD_GET, ATTRIBUTE_SAMPLES, PORT_NUMBER);
     report(be16toh(answer->status) == STATUS_NO_ATTRIBUTE,
            "there are no samples");
+    answer = ask(&asker, METHOD_SET, ATTRIBUTE_COUNTERS, PORT_NUMBER);
+    report(be16toh(answer->status) == STATUS_NO_ATTRIBUTE,
+           "the counters cannot be set");
     return end_report();
 }
