@@ -16,14 +16,14 @@ if ls "$target"/*_"$version".orig.tar.* >/dev/null 2>&1; then
 fi
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$target.partial"' EXIT
 chmod 755 "$work"
 mirror=$(awk '/^URIs:/ { print $2; exit }' /etc/apt/sources.list.d/debian.sources)
 for suite in testing unstable; do
     printf 'Types: deb-src\nURIs: %s\nSuites: %s\nComponents: main\n\n' \
         "$mirror" "$suite"
 done >"$work/new.sources"
-mkdir -p "$work/lists/partial" "$work/tar"
+mkdir -p "$work/lists/partial"
 cat >"$work/apt.conf" <<EOT
 Dir::Etc::sourcelist "$work/new.sources";
 Dir::Etc::sourceparts "-";
@@ -40,7 +40,8 @@ if [ -z "$found" ]; then
     exit 1
 fi
 # Half a file must never have the name of a whole one.
-cd "$work/tar"
+rm -rf "$target.partial"
+mkdir -p "$target.partial" "$target"
+cd "$target.partial"
 apt-get source --download-only --tar-only "$source=$found"
-mkdir -p "$target"
 mv ./*.orig.tar.* "$target"

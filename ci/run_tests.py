@@ -28,20 +28,23 @@ BUILD = Path("/cache/build")
 HOST_LOG = os.environ.get("FAKERNIC_HOST_CACHE", "/cache") + "/log"
 QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
+# What the suites that make builds are made of, beside their own folders.
+MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
+           "kernel-driver/uapi")
 # Of a failed test, so many remarks before it are shown at most; and these lines
 # wherever they are (GLib's seed repeats what qtest drew).
 REMARKS = 30
 TELLING = ("ERROR", "Bail out!", "# random seed", "# reproduce:")
 
 
-# What the suites that make builds are made of, beside their own folders.
-MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
-           "kernel-driver/uapi")
+def suite_folder(name):
+    """Where make builds a suite; nobody else does."""
+    return BUILD / f"suite-{name}"
 
 
 def make_check(name, *variables):
     return ["make", "-s", "-C", str(SRC / "tests" / name), "check",
-            f"BUILD={BUILD / ('test-' + name)}", *variables]
+            f"BUILD={suite_folder(name)}", *variables]
 
 
 def suites(quick):
@@ -121,10 +124,10 @@ def closing_line(text):
 def drop_stale(name):
     """make judges by time stamps, which say nothing of objects that another
     checkout has left in the cache."""
-    folder = BUILD / f"test-{name}"
+    folder = suite_folder(name)
     key = folder / "fakernic.key"
-    own = build.digest(paths=[SRC / part for part in
-                              (f"tests/{name}", *MADE_OF)])
+    own = build.digest(paths=[build.PACKAGES, *(
+        SRC / part for part in (f"tests/{name}", *MADE_OF))])
     if not key.exists() or key.read_text() != own:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

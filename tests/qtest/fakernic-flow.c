@@ -281,16 +281,16 @@ static void test_flow_headers(void)
     /* A fragment; a header longer than the frame; a frame that ends early. */
     frame_ip(frame, mine, 0x64, 17, 7777);
     frame[18 + 6] = 0x20;
-    wire_send(fd, frame, 100);
+    deliver(&n, fd, frame, 100);
     frame_ip(frame, mine, 0x64, 17, 7777);
     frame[18] = 0x4f;
-    wire_send(fd, frame, 18 + 40);
+    deliver(&n, fd, frame, 18 + 40);
     frame_ip(frame, mine, 0x64, 17, 7777);
     deliver(&n, fd, frame, 18 + 23);
     deliver(&n, fd, frame, 18);
     deliver(&n, fd, frame, 14);
     expect_nobody(&n, &s);
-    wire_send(fd, frame, 18 + 24);
+    deliver(&n, fd, frame, 18 + 24);
     expect_at(&n, &s, &a);
     close(fd);
     machine_stop(&m);
