@@ -101,10 +101,11 @@ class Connections:
 
     def wait_until_open(self):
         """Until both sides have had data on each connection."""
-        for side in (SERVER, CLIENT):
-            self.ports[side].guest.check(
-                f"until grep -q '^all {self.count} open' {SAID}; do "
-                f"pidof {PROGRAM} >/dev/null; sleep 0.2; done", 400)
+        for side, port in enumerate(self.ports):
+            while not port.guest.run(
+                    f"grep -q '^all {self.count} open' {SAID}").ok:
+                assert self.jobs[side].poll() is None, self.jobs[side].result
+                time.sleep(0.2)
             for kind in ("qp", "cq", "mr"):
                 self.wait_for(side, kind, self.count)
 

@@ -159,13 +159,12 @@ def test_link_is_lost_under_load(storage):
     """The host recovers: it drains its queue pairs, connects again, repeats."""
     it = storage()
     host = it.host.guest
-    host.check("dmesg -C")
+    host.check("dmesg -C; rm -f /tmp/enough")
     job = host.start(f"""
         set -e
         head -c 4M /dev/urandom >/tmp/data
-        for i in $(seq 6); do
+        until [ -e /tmp/enough ]; do
             dd if=/tmp/data of={it.disk} bs=32k oflag=direct status=none
-            echo round
         done
         dd if={it.disk} bs=32k count=128 iflag=direct status=none | sha256sum
         sha256sum </tmp/data
@@ -177,6 +176,8 @@ def test_link_is_lost_under_load(storage):
                    " && exit; sleep 0.1; done; dmesg | tail; exit 1", 100)
     finally:
         it.host.vm.set_link(True)
+    it.wait_until_written()
+    host.check("touch /tmp/enough")
     result = job.wait()
     assert result.ok, result
     sums = result.out.splitlines()[-2:]

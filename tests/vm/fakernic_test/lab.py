@@ -2,14 +2,15 @@
 """Sets of wired guests, booted once and reused between tests.
 
 Booting is most of what a short test costs, so a set stays up for the next
-test that wants the same one, as long as it is healthy. Never more than one
-set is up: two guests already fill the two cores this project is made for.
+test that wants the same one, unless a test has failed. What a guest complains of
+between two tests fails the later one. Never more than one set is up: two guests
+already fill the two cores this project is made for.
 """
 
 from pathlib import Path
 
 from .relay import Relay
-from .vm import VM, Nic
+from .vm import VM, GuestCrashed, Nic
 
 RUNS = Path("/cache/log/vm")
 
@@ -77,14 +78,18 @@ class Lab:
             raise
 
     def judge(self):
-        """Raises what a guest has complained of since the last test ended, of
-        which nobody else would hear. After a failure it may complain."""
+        """Raises what guests have complained of since the last test ended, of
+        which nobody else would hear. After a failure they may complain."""
+        complaints = []
         for vm in self.vms if self.current else ():
             try:
                 vm.assert_healthy()
-            except BaseException:
-                self.current = None
-                raise
+            except GuestCrashed as error:
+                complaints.append(str(error))
+        if complaints:
+            self.current = None
+            raise GuestCrashed("since the test before this one ended:\n" +
+                               "\n".join(complaints))
 
     def stop(self):
         self.current = None
