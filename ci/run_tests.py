@@ -18,14 +18,11 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import build
+from build import BUILD, HOST_CACHE, LOG, SRC
 
-SRC = Path("/src")
-LOG = Path("/cache/log")
-BUILD = Path("/cache/build")
-HOST_LOG = os.environ.get("FAKERNIC_HOST_CACHE", "/cache") + "/log"
+HOST_LOG = f"{HOST_CACHE}/log"
 QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
 # What the suites that make builds are made of, beside their own folders.
