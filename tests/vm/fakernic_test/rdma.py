@@ -309,9 +309,9 @@ def verify(kind, server, client, options="", family=4, timeout=60,
 
 
 def arrived(pair):
-    """The share of the messages sent to verify()'s server that it has got."""
+    """How many messages verify()'s server has got, and of how many."""
     words = re.search(r"(\d+) of (\d+) messages arrived", pair.server.out)
-    return int(words[1]) / int(words[2])
+    return int(words[1]), int(words[2])
 
 
 def perftest(tool, server, client, options="", family=4, timeout=60):
