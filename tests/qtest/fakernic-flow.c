@@ -58,11 +58,6 @@ static void expect_at(Nic *n, Setup *s, const Qp *qp)
     g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, qp->qpn);
 }
 
-static void wire_send(int fd, const uint8_t *frame, size_t len)
-{
-    g_assert_cmpint(send(fd, frame, len, 0), ==, len);
-}
-
 /* Sends a frame and waits until the device has had it. */
 static void deliver(Nic *n, int fd, const uint8_t *frame, size_t len)
 {

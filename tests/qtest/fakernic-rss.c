@@ -113,11 +113,6 @@ static uint32_t steer(Nic *n, uint32_t qpn)
     return cmd_create(n, FAKERNIC_CMD_CREATE_FLOW, &req, sizeof(req));
 }
 
-static void wire_send(int fd, const uint8_t *frame, size_t len)
-{
-    g_assert_cmpint(send(fd, frame, len, 0), ==, len);
-}
-
 static void expect_at(Nic *n, Setup *s, uint32_t wqn, uint32_t tag)
 {
     struct fakernic_cqe cqe;

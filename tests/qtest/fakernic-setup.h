@@ -322,6 +322,11 @@ static inline int start_wired(Machine *m, Nic *n)
     return fds[0];
 }
 
+static inline void wire_send(int fd, const uint8_t *frame, size_t len)
+{
+    g_assert_cmpint(send(fd, frame, len, 0), ==, len);
+}
+
 static inline ssize_t wire_receive(int fd, void *buf, size_t size)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
