@@ -177,8 +177,9 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
 }
 
 /*
- * Other requests that come again are acknowledged again (C9-105), but not
- * beyond the next READ or atomic: the peer would take its answer for lost.
+ * Other requests that come again, and ask for it, are acknowledged again
+ * (C9-105), but not beyond the next READ or atomic: the peer would take its
+ * answer for lost.
  */
 static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
 {
@@ -225,7 +226,14 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
         roce_response_replay(r, qp, packet, ROCE_ANSWER_DONE);
         break;
     default:
-        roce_response_again(r, qp, packet->psn);
+        /*
+         * Without AckReq it is one of several, as it is when it is new. An ACK
+         * of the whole message while Soft-RoCE (6.12) is still repeating it
+         * takes away its timer: if the next one is lost it waits for ever.
+         */
+        if (packet->ack_req) {
+            roce_response_again(r, qp, packet->psn);
+        }
         break;
     }
 }

@@ -207,6 +207,33 @@ static void lost_ack_is_asked_for_again(void)
     pair_free(&p);
 }
 
+/* An ACK of the whole message behind its first packet would be a surprise. */
+static void duplicate_is_acknowledged_if_it_asks(void)
+{
+    static const uint8_t data[2 * PAIR_MTU];
+    RocePacket packet;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, rc_service);
+    pair_recv(&p.b, 1, 0, 2 * PAIR_MTU);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 2 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.sent, 1);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_FIRST, PAIR_PSN);
+    packet.ack_req = false;
+    pair_inject(&p, &p.b, &packet, data, PAIR_MTU);
+    pair_run(&p);
+    CHECK_EQ(p.b.sent, 1);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_LAST, PAIR_PSN + 1);
+    pair_inject(&p, &p.b, &packet, data, PAIR_MTU);
+    pair_run(&p);
+    CHECK_EQ(p.b.sent, 2);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 2);
+    pair_free(&p);
+}
+
 static void silence_exceeds_retries(void)
 {
     Pair p;
@@ -1066,6 +1093,7 @@ OVER_XRC(inline_and_unsignaled)
 OVER_XRC(any_frame_lost_is_recovered)
 OVER_XRC(gap_is_nacked_once_without_a_timeout)
 OVER_XRC(lost_ack_is_asked_for_again)
+OVER_XRC(duplicate_is_acknowledged_if_it_asks)
 OVER_XRC(rnr_waits_for_a_receive)
 OVER_XRC(ack_ends_an_rnr_wait)
 OVER_XRC(rnr_retries_are_limited)
@@ -1100,6 +1128,7 @@ static const Test tests[] = {
     TEST(any_frame_lost_is_recovered),
     TEST(gap_is_nacked_once_without_a_timeout),
     TEST(lost_ack_is_asked_for_again),
+    TEST(duplicate_is_acknowledged_if_it_asks),
     TEST(silence_exceeds_retries),
     TEST(rnr_waits_for_a_receive),
     TEST(ack_ends_an_rnr_wait),
@@ -1139,6 +1168,7 @@ static const Test tests[] = {
     TEST(any_frame_lost_is_recovered_over_xrc),
     TEST(gap_is_nacked_once_without_a_timeout_over_xrc),
     TEST(lost_ack_is_asked_for_again_over_xrc),
+    TEST(duplicate_is_acknowledged_if_it_asks_over_xrc),
     TEST(rnr_waits_for_a_receive_over_xrc),
     TEST(ack_ends_an_rnr_wait_over_xrc),
     TEST(rnr_retries_are_limited_over_xrc),
