@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* See model.h. The ibv_cmd_* functions stand where the kernel would be. */
-#define _GNU_SOURCE	/* memfd_create() */
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "model.h"
 #include "fakernic-abi.h"
 
-#define MODEL_COUNT	16
+#define MODEL_COUNT	64
 
 static struct model_ring model_cqs[MODEL_COUNT];
 static struct model_qp model_qps[MODEL_COUNT];
@@ -24,6 +25,9 @@ static size_t model_dm_length;
 int model_live;
 int model_failure;
 char model_log[256];
+#ifdef __SANITIZE_THREAD__
+char model_bus;
+#endif
 static struct ibv_device model_device = { .name = "model" };
 
 struct fakernic_context *model_context(void)
@@ -86,12 +90,15 @@ static void *model_entry(const struct model_ring *ring, uint32_t index)
 			      << ring->log_stride);
 }
 
-uint32_t model_record(const struct model_ring *ring)
+MODEL_SHARED uint32_t model_record(const struct model_ring *ring)
 {
-	const struct fakernic_queue_record *record = (void *)(ring->bytes +
-		((size_t)1 << (ring->log_depth + ring->log_stride)));
+	const volatile struct fakernic_queue_record *record =
+		(void *)(ring->bytes +
+			 ((size_t)1 << (ring->log_depth + ring->log_stride)));
+	uint32_t index = le32toh(record->index);
 
-	return le32toh(record->index);
+	MODEL_ACQUIRE();
+	return index;
 }
 
 bool model_take_send(struct model_qp *qp, void *wqe, uint32_t *index)
@@ -118,13 +125,25 @@ bool model_take_recv(struct model_ring *ring, void *wqe)
 	return true;
 }
 
+/* Nobody may see the owner before the rest. */
+MODEL_SHARED static void model_store_owner(volatile uint8_t *owner, bool pass)
+{
+	MODEL_RELEASE();
+	atomic_thread_fence(memory_order_release);
+	*owner = pass;
+}
+
 bool model_complete(struct model_ring *cq, struct fakernic_cqe cqe)
 {
+	struct fakernic_cqe *entry = model_entry(cq, cq->index);
+
 	if (cq->index - model_record(cq) >= 1U << cq->log_depth)
 		return false;
+	memcpy(entry, &cqe, offsetof(struct fakernic_cqe, owner));
 	/* First pass 1, second 0, ... */
-	cqe.owner = (cq->index / (1U << cq->log_depth) + 1) % 2;
-	memcpy(model_entry(cq, cq->index++), &cqe, sizeof(cqe));
+	model_store_owner(&entry->owner,
+			  (cq->index / (1U << cq->log_depth) + 1) % 2);
+	cq->index++;
 	return true;
 }
 

@@ -13,6 +13,7 @@
 
 #include "fakernic.h"
 #include "fakernic-abi.h"
+#include "tsan.h"
 
 #define MODEL_SRQN	7	/* of the SRQ; there is one at a time */
 #define MODEL_XRC_SRQN	9

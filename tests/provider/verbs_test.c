@@ -4,7 +4,6 @@
  * queue memory comes from, and what bad input and a refusing kernel leave behind
  * (nothing: world_end() counts the kernel's objects, the sanitizer the memory).
  */
-#include <pthread.h>
 #include <unistd.h>
 
 #include "world.h"
@@ -989,84 +988,6 @@ static void refused_requests_say_why(void)
 	world_end(&world);
 }
 
-/* ---- threads ------------------------------------------------------------- */
-
-#define THREADS		3
-#define THREAD_SENDS	5000
-
-struct crowd {
-	struct world *world;
-	atomic_uint sent, polled;
-	atomic_ullong sum;
-};
-
-static void *crowd_post(void *argument)
-{
-	struct crowd *crowd = argument;
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED };
-	int i, err;
-
-	for (i = 0; i < THREAD_SENDS; i++) {
-		wr.wr_id = i;
-		while ((err = post(crowd->world, &wr))) {
-			CHECK(err == ENOMEM);
-			sched_yield();
-		}
-		atomic_fetch_add(&crowd->sent, 1);
-	}
-	return NULL;
-}
-
-static void *crowd_poll(void *argument)
-{
-	struct crowd *crowd = argument;
-	struct ibv_wc wc[4];
-	int i, count;
-
-	while (atomic_load(&crowd->polled) < THREADS * THREAD_SENDS) {
-		count = fakernic_poll_cq(crowd->world->cq, 4, wc);
-		CHECK(count >= 0);
-		if (!count)
-			sched_yield();
-		for (i = 0; i < count; i++)
-			atomic_fetch_add(&crowd->sum, wc[i].wr_id);
-		atomic_fetch_add(&crowd->polled, count);
-	}
-	return NULL;
-}
-
-/* Many post to one QP, many poll one CQ: nothing is lost, nothing doubled. */
-static void threads_share_a_qp_and_a_cq(void)
-{
-	struct world world = world_of(IBV_QPT_RC);
-	struct crowd crowd = { .world = &world };
-	pthread_t posters[THREADS], pollers[2];
-	uint32_t index, executed = 0;
-	struct wqe wqe;
-	int i;
-
-	for (i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&posters[i], NULL, crowd_post, &crowd));
-	for (i = 0; i < 2; i++)
-		CHECK(!pthread_create(&pollers[i], NULL, crowd_poll, &crowd));
-	while (executed < THREADS * THREAD_SENDS) {
-		if (!model_take_send(model_qp(world.qp), &wqe, &index)) {
-			sched_yield();
-			continue;
-		}
-		CHECK(complete_send(&world, world.qp, index));
-		executed++;
-	}
-	for (i = 0; i < THREADS; i++)
-		pthread_join(posters[i], NULL);
-	for (i = 0; i < 2; i++)
-		pthread_join(pollers[i], NULL);
-	CHECK(crowd.polled == THREADS * THREAD_SENDS);
-	CHECK(crowd.sum == THREADS * (THREAD_SENDS * (THREAD_SENDS - 1ULL) / 2));
-	world_end(&world);
-}
-
 const struct test_case verbs_cases[] = {
 	CASE(xrc_initiator_names_the_srq),
 	CASE(xrc_target_is_but_a_handle),
@@ -1093,6 +1014,5 @@ const struct test_case verbs_cases[] = {
 	CASE(a_busy_object_stays),
 	CASE(refused_addresses_say_why),
 	CASE(refused_requests_say_why),
-	CASE(threads_share_a_qp_and_a_cq),
 };
 const unsigned int verbs_case_count = ARRAY_SIZE(verbs_cases);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* See world.h; and main(), which runs all cases. */
+/* See world.h. */
 #include "world.h"
 
 unsigned int seed;
@@ -80,27 +80,14 @@ bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index)
 		.opcode = FAKERNIC_CQE_SEND });
 }
 
-static int run(const struct test_case *cases, unsigned int count, int number)
+int run_cases(const struct test_case *cases, unsigned int count, int number)
 {
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
 		cases[i].run();
 		printf("ok %u - %s\n", ++number, cases[i].name);
+		fflush(stdout);
 	}
 	return number;
-}
-
-int main(int argc, char **argv)
-{
-	int number;
-
-	seed = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
-	srandom(seed);
-	printf("TAP version 13\n1..%u\n", data_case_count + verbs_case_count +
-	       wq_case_count);
-	number = run(data_cases, data_case_count, 0);
-	number = run(verbs_cases, verbs_case_count, number);
-	run(wq_cases, wq_case_count, number);
-	return 0;
 }

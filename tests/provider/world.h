@@ -41,6 +41,9 @@ struct test_case {
 extern const struct test_case data_cases[], verbs_cases[], wq_cases[];
 extern const unsigned int data_case_count, verbs_case_count, wq_case_count;
 
+/* Runs them all, numbered from number + 1 on; the last number. */
+int run_cases(const struct test_case *cases, unsigned int count, int number);
+
 extern unsigned int seed;
 
 /* A random number below limit. */

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * threads_test: many threads at the same queues, built with ThreadSanitizer. What
+ * one thread posts and another polls is counted; what they touch at the same time
+ * without a lock ends the program. Main plays the device; a command and a step
+ * of the device exclude one another, as in the kernel and on the bus.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "world.h"
+
+#define POSTERS		3
+#define POLLERS		2
+#define POSTS		4000	/* by each */
+#define TOTAL		(POSTERS * POSTS)
+#define COMMANDS	20
+
+struct wqe {
+	uint8_t bytes[FAKERNIC_SQ_WQE_BB_MAX * FAKERNIC_SQ_BB_SIZE];
+};
+
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER;
+
+/* What they share; sends, unless ring is where receives go. */
+struct crowd {
+	struct world *world;
+	struct ibv_srq *srq;
+	struct model_ring *ring;
+	struct ibv_cq_ex *ex;
+	void *(*command)(void *crowd);
+	atomic_uint polled;
+	atomic_ullong sum;
+};
+
+static void *crowd_post(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+	int err;
+
+	for (wr.wr_id = 0; wr.wr_id < POSTS; wr.wr_id++)
+		while ((err = post(crowd->world, &wr))) {
+			CHECK(err == ENOMEM);
+			sched_yield();
+		}
+	return NULL;
+}
+
+static void *crowd_build(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_qp_ex *ex =
+		&fakernic_to_qp(crowd->world->qp)->vqp.qp_ex;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < POSTS; i++)
+		do {
+			ex->wr_start(ex);
+			ex->wr_id = i;
+			ex->wr_flags = IBV_SEND_SIGNALED;
+			ex->wr_send(ex);
+			err = ex->wr_complete(ex);
+			CHECK(!err || err == ENOMEM);
+			if (err)
+				sched_yield();
+		} while (err);
+	return NULL;
+}
+
+static void *crowd_receive(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_recv_wr wr = {}, *bad;
+	int err;
+
+	for (wr.wr_id = 0; wr.wr_id < POSTS; wr.wr_id++)
+		do {
+			err = crowd->srq ?
+				fakernic_post_srq_recv(crowd->srq, &wr, &bad) :
+				fakernic_post_recv(crowd->world->qp, &wr,
+						   &bad);
+			CHECK(!err || err == ENOMEM);
+			if (err)
+				sched_yield();
+		} while (err);
+	return NULL;
+}
+
+static void *crowd_poll(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_wc wc[4];
+	int i, count;
+
+	while (atomic_load(&crowd->polled) < TOTAL) {
+		count = fakernic_poll_cq(crowd->world->cq, 4, wc);
+		CHECK(count >= 0);
+		for (i = 0; i < count; i++)
+			atomic_fetch_add(&crowd->sum, wc[i].wr_id);
+		atomic_fetch_add(&crowd->polled, count);
+		if (!count) {
+			CHECK(!fakernic_req_notify_cq(crowd->world->cq, 0));
+			sched_yield();
+		}
+	}
+	return NULL;
+}
+
+static void *crowd_poll_ex(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_poll_cq_attr attr = {};
+	struct ibv_cq_ex *ex = crowd->ex;
+	int err;
+
+	while (atomic_load(&crowd->polled) < TOTAL) {
+		err = ex->start_poll(ex, &attr);
+		CHECK(!err || err == ENOENT);
+		if (err) {
+			sched_yield();
+			continue;
+		}
+		do {
+			CHECK(ex->status == IBV_WC_SUCCESS);
+			CHECK(ex->read_opcode(ex) == IBV_WC_SEND);
+			atomic_fetch_add(&crowd->sum, ex->wr_id);
+			atomic_fetch_add(&crowd->polled, 1);
+			err = ex->next_poll(ex);
+		} while (!err);
+		CHECK(err == ENOENT);
+		ex->end_poll(ex);
+	}
+	return NULL;
+}
+
+/* One step of the device: takes what is posted and completes it. */
+static bool crowd_serve(struct crowd *crowd)
+{
+	struct {
+		struct fakernic_rq_wqe wqe;
+		struct fakernic_sge sge[3];
+	} slot;
+	struct ibv_qp *qp = crowd->world->qp;
+	struct fakernic_cqe cqe = { .qpn = htole32(qp->qp_num),
+				    .opcode = FAKERNIC_CQE_SEND };
+	struct wqe wqe;
+	uint32_t index;
+	bool took;
+
+	pthread_mutex_lock(&device);
+	if (crowd->ring) {
+		index = crowd->ring->index;
+		took = model_take_recv(crowd->ring, &slot);
+		cqe.opcode = FAKERNIC_CQE_RECV;
+	} else {
+		took = model_take_send(model_qp(qp), &wqe, &index);
+	}
+	cqe.wqe_index = htole32(index);
+	if (crowd->srq) {
+		cqe.srqn = htole32(MODEL_SRQN);
+		cqe.wqe_index = slot.wqe.tag;
+	}
+	if (took)
+		CHECK(model_complete(model_cq(crowd->world->cq), cqe));
+	pthread_mutex_unlock(&device);
+	return took;
+}
+
+/* Nothing is lost, nothing doubled. */
+static void crowd_run(struct crowd *crowd, void *(*poster)(void *),
+		      void *(*poller)(void *))
+{
+	pthread_t posters[POSTERS], pollers[POLLERS], other;
+	unsigned int served = 0;
+	int i;
+
+	for (i = 0; i < POSTERS; i++)
+		CHECK(!pthread_create(&posters[i], NULL, poster, crowd));
+	for (i = 0; i < POLLERS; i++)
+		CHECK(!pthread_create(&pollers[i], NULL, poller, crowd));
+	if (crowd->command)
+		CHECK(!pthread_create(&other, NULL, crowd->command, crowd));
+	while (served < TOTAL) {
+		if (crowd_serve(crowd))
+			served++;
+		else
+			sched_yield();
+	}
+	for (i = 0; i < POSTERS; i++)
+		pthread_join(posters[i], NULL);
+	for (i = 0; i < POLLERS; i++)
+		pthread_join(pollers[i], NULL);
+	if (crowd->command)
+		pthread_join(other, NULL);
+	CHECK(crowd->polled == TOTAL);
+	CHECK(crowd->sum == POSTERS * (POSTS * (POSTS - 1ULL) / 2));
+}
+
+static void posts_to_a_qp_and_polls_of_a_cq(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world };
+
+	crowd_run(&crowd, crowd_post, crowd_poll);
+	world_end(&world);
+}
+
+static void receives_of_a_qp(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world };
+
+	crowd.ring = &model_qp(world.qp)->rq;
+	crowd_run(&crowd, crowd_receive, crowd_poll);
+	world_end(&world);
+}
+
+static void extended_posts_and_polls(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world };
+
+	crowd.ex = fakernic_create_cq_ex(world.pd->context, &attr);
+	CHECK(crowd.ex && !fakernic_destroy_qp(world.qp) &&
+	      !fakernic_destroy_cq(world.cq));
+	world.cq = ibv_cq_ex_to_cq(crowd.ex);
+	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap,
+			    IBV_QP_EX_WITH_SEND, NULL);
+	crowd_run(&crowd, crowd_build, crowd_poll_ex);
+	world_end(&world);
+}
+
+/* The CQ is resized under its pollers. */
+static void *resize_cq(void *argument)
+{
+	struct crowd *crowd = argument;
+	int i;
+
+	for (i = 0; i < COMMANDS; i++) {
+		pthread_mutex_lock(&device);
+		CHECK(!fakernic_resize_cq(crowd->world->cq, i % 2 ? 20 : 600));
+		pthread_mutex_unlock(&device);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void polls_of_a_cq_that_is_resized(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world, .command = resize_cq };
+
+	crowd_run(&crowd, crowd_post, crowd_poll);
+	world_end(&world);
+}
+
+/* The SRQ is resized under its posters; refused while too many are out. */
+static void *resize_srq(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_srq_attr attr = {};
+	int i, err;
+
+	for (i = 0; i < COMMANDS; i++) {
+		attr.max_wr = i % 2 ? 16 : 100;
+		pthread_mutex_lock(&device);
+		err = fakernic_modify_srq(crowd->srq, &attr, IBV_SRQ_MAX_WR);
+		pthread_mutex_unlock(&device);
+		CHECK(!err || err == EINVAL);
+		CHECK(!fakernic_query_srq(crowd->srq, &attr));
+		CHECK(attr.max_wr == 16 || attr.max_wr == 128);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void posts_to_an_srq_that_is_resized(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16 } };
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world, .command = resize_srq };
+
+	crowd.srq = fakernic_create_srq(world.pd, &init);
+	crowd.ring = model_srq();
+	CHECK(crowd.srq);
+	crowd_run(&crowd, crowd_receive, crowd_poll);
+	CHECK(!fakernic_destroy_srq(crowd.srq));
+	world_end(&world);
+}
+
+/* Others come to the CQ and the table that it is polled by, and go. */
+static void *create_and_destroy(void *argument)
+{
+	struct crowd *crowd = argument;
+	struct ibv_qp_cap cap = { .max_send_wr = 4 };
+	struct ibv_qp *qp;
+	int i;
+
+	for (i = 0; i < COMMANDS; i++) {
+		pthread_mutex_lock(&device);
+		qp = world_qp(crowd->world, IBV_QPT_RC, &cap, 0, NULL);
+		pthread_mutex_unlock(&device);
+		sched_yield();
+		pthread_mutex_lock(&device);
+		CHECK(!fakernic_destroy_qp(qp));
+		pthread_mutex_unlock(&device);
+	}
+	return NULL;
+}
+
+static void polls_of_a_cq_whose_qps_come_and_go(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world, .command = create_and_destroy };
+
+	crowd_run(&crowd, crowd_post, crowd_poll);
+	world_end(&world);
+}
+
+static const struct test_case cases[] = {
+	CASE(posts_to_a_qp_and_polls_of_a_cq),
+	CASE(receives_of_a_qp),
+	CASE(extended_posts_and_polls),
+	CASE(polls_of_a_cq_that_is_resized),
+	CASE(posts_to_an_srq_that_is_resized),
+	CASE(polls_of_a_cq_whose_qps_come_and_go),
+};
+
+int main(void)
+{
+	printf("1..%d\n", run_cases(cases, ARRAY_SIZE(cases), 0));
+	return 0;
+}
