@@ -149,12 +149,18 @@ ARRIVES = {"verify_uc": (0.6, 0.0), "verify_ud": (0.9, 0.9)}
 LOSSY = {**LOSSY_VERIFY, "rping": rping(60)}
 
 # These end, and their QP with them, as soon as they have all they wait for
-# (ib_write_lat is the one of perftest's tools without a last handshake). When
-# the ACK they have sent last is lost, the peer repeats in vain, whoever made the
-# two implementations: one run in a hundred. With another seed other frames are
-# lost.
+# (ib_write_lat is the one of perftest's tools without a last handshake). Then the
+# peer repeats its last message in vain if the ACK of it is lost, or if rxe (6.12)
+# never sends it: rxe's responder delivers a message before it acknowledges it,
+# and the destroyed QP takes the ACK along: one run in eight on a busy machine.
 LEAVES_AT_ONCE = {"rc_pingpong", "srq_pingpong", "ib_write_lat"}
-SEEDS = 3
+
+# So some rows have more than one try, under loss each with a seed of its own;
+# with data that is wrong there is none. All tries beyond the first are counted.
+TRIES = 3
+WRONG_DATA = ("wrong: ", "invalid data", "data mismatch")
+AGAIN_MOST = 6
+again = []
 
 COMBINATIONS = [(family, mtu, server, lossy) for mtu in (1024, 4096)
                 for family in (4, 6) for server in (0, 1)
@@ -188,19 +194,31 @@ def run(tools, tool, ports, family, mtu, server, **limit):
     return tools[tool](ports[server], ports[1 - server], family, mtu, **limit)
 
 
+def wants_another(pair, request):
+    """Whether a pair failed as chance can make it fail; counts that."""
+    if pair.server.ok and pair.client.ok:
+        return False
+    text = f"{pair.server} {pair.client}"
+    again.append(f"{request.node.name}: {text}")
+    return not any(words in text for words in WRONG_DATA)
+
+
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=False))
-def test_clean(ports, tool, family, mtu, server):
-    run(TOOLS, tool, ports, family, mtu, server).check()
+def test_clean(ports, request, tool, family, mtu, server):
+    pair = run(TOOLS, tool, ports, family, mtu, server)
+    if tool in LEAVES_AT_ONCE and wants_another(pair, request):
+        pair = run(TOOLS, tool, ports, family, mtu, server)
+    pair.check()
 
 
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=True))
-def test_with_one_percent_loss(ports, lab, tool, family, mtu, server):
+def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
     """Frames are lost, are sent again, and the tool notices nothing."""
-    for seed in range(SEED, SEED + (SEEDS if tool in LEAVES_AT_ONCE else 1)):
+    for seed in range(SEED, SEED + TRIES):
         with lab.relay.impaired(loss=0.01, seed=seed) as relay:
             pair = run({**TOOLS, **LOSSY}, tool, ports, family, mtu, server)
             counts = relay.counts()
-        if pair.server.ok == pair.client.ok:
+        if not wants_another(pair, request):
             break
     pair.check()
     total = {name: counts["ab"][name] + counts["ba"][name]
@@ -211,6 +229,12 @@ def test_with_one_percent_loss(ports, lab, tool, family, mtu, server):
         assert arrived / sent >= ARRIVES[tool][server], pair.server
     else:
         assert total["repeated"] >= 1, counts
+
+
+def test_second_tries_are_few():
+    """Of the rows above; what needs more is not chance."""
+    print("\n".join(again))
+    assert len(again) <= AGAIN_MOST
 
 
 def test_linux_joins_no_ipv6_group(ports):
