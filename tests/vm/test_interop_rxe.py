@@ -231,7 +231,9 @@ def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
         assert total["repeated"] >= 1, counts
 
 
-def test_second_tries_are_few():
+@pytest.mark.parametrize("half", ["quick", pytest.param(
+    "long", marks=pytest.mark.long)])
+def test_second_tries_are_few(half):
     """Of the rows above; what needs more is not chance."""
     print("\n".join(again))
     assert len(again) <= AGAIN_MOST
