@@ -545,15 +545,26 @@ static void compare_memory(World *w, const Host *h)
     }
 }
 
-/* A hostile peer may write where it was given the right to, not elsewhere. */
+/*
+ * A hostile peer may write where it was given the right to, not elsewhere: in all
+ * of the pages, where the key is one of the whole address space.
+ */
 static void forget_writable(World *w)
 {
     for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
-        for (uint32_t k = 0; k < w->host[i]->mr_count; k++) {
-            const SimMr *mr = &w->host[i]->mr[k];
+        Host *h = w->host[i];
 
-            if (mr->page_count && mr->access & FAKERNIC_ACCESS_LOCAL_WRITE) {
-                mark_unknown(mr, 0, (uint32_t)mr->length);
+        for (uint32_t k = 0; k < h->mr_count; k++) {
+            const SimMr *mr = &h->mr[k];
+
+            if (!mr->page_count || !(mr->access & FAKERNIC_ACCESS_LOCAL_WRITE)) {
+                continue;
+            }
+            mark_unknown(mr, 0, (uint32_t)mr->length);
+            for (uint32_t page = 0; mr->implicit && page < mr->page_count;
+                 page++) {
+                memset(h->unknown + (mr->pages[page] - SIM_DMA_BASE(i)), 1,
+                       1u << mr->page_shift);
             }
         }
     }
