@@ -31,7 +31,7 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 # Of a failed test, so many remarks before it are shown at most; and these lines
 # wherever they are (GLib's seed repeats what qtest drew).
 REMARKS = 30
-TELLING = ("ERROR", "Bail out!", "# random seed", "# reproduce:")
+TELLING = ("ERROR", "Bail out!", "SUMMARY:", "# random seed", "# reproduce:")
 
 
 def suite_folder(name):

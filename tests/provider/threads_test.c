@@ -153,16 +153,17 @@ static bool crowd_serve(struct crowd *crowd)
 
 	pthread_mutex_lock(&device);
 	if (crowd->ring) {
+		cqe.opcode = FAKERNIC_CQE_RECV;
 		index = crowd->ring->index;
 		took = model_take_recv(crowd->ring, &slot);
-		cqe.opcode = FAKERNIC_CQE_RECV;
 	} else {
 		took = model_take_send(model_qp(qp), &wqe, &index);
 	}
-	cqe.wqe_index = htole32(index);
-	if (crowd->srq) {
+	if (took && crowd->srq) {
 		cqe.srqn = htole32(MODEL_SRQN);
 		cqe.wqe_index = slot.wqe.tag;
+	} else if (took) {
+		cqe.wqe_index = htole32(index);
 	}
 	if (took)
 		CHECK(model_complete(model_cq(crowd->world->cq), cqe));

@@ -7,6 +7,9 @@ in a hundred both ways. `make test` takes half of the eight combinations for
 each tool and direction, `make test-long` the other half.
 """
 
+import re
+import warnings
+
 import pytest
 
 from fakernic_test import rdma
@@ -19,7 +22,7 @@ SEED = 11
 
 
 def pingpong(kind):
-    """With -c the programs compare every byte themselves."""
+    """With -c the server compares a byte of every page; see rdma.WRONG_DATA."""
     def run(server, client, family, mtu, **limit):
         size = mtu if kind == "ud" else 3 * mtu + 100
         path = "" if kind == "ud" else f"-m {mtu}"
@@ -155,12 +158,13 @@ LOSSY = {**LOSSY_VERIFY, "rping": rping(60)}
 # and the destroyed QP takes the ACK along: one run in eight on a busy machine.
 LEAVES_AT_ONCE = {"rc_pingpong", "srq_pingpong", "ib_write_lat"}
 
-# So some rows have more than one try, under loss each with a seed of its own;
-# with data that is wrong there is none. All tries beyond the first are counted.
+# So these rows have more than one try, and all rows under loss, each with a seed
+# of its own: when a side waited for ever or repeated to nobody, and never with
+# data that is wrong. What failed so is counted, and must not be much.
 TRIES = 3
-WRONG_DATA = ("wrong: ", "invalid data", "data mismatch")
-AGAIN_MOST = 6
-again = []
+CHANCE = re.compile(r"status 12\b|retry counter exceeded")
+FAILURES_MOST = 6
+failures = []
 
 COMBINATIONS = [(family, mtu, server, lossy) for mtu in (1024, 4096)
                 for family in (4, 6) for server in (0, 1)
@@ -195,20 +199,29 @@ def run(tools, tool, ports, family, mtu, server, **limit):
 
 
 def wants_another(pair, request):
-    """Whether a pair failed as chance can make it fail; counts that."""
-    if pair.server.ok and pair.client.ok:
+    """Whether a pair failed as chance can make it fail."""
+    if pair.server.ok and pair.client.ok or pair.wrong_data():
         return False
-    text = f"{pair.server} {pair.client}"
-    again.append(f"{request.node.name}: {text}")
-    return not any(words in text for words in WRONG_DATA)
+    text = f"{request.node.name}: {pair.server} {pair.client}"
+    if not (pair.server.timed_out or pair.client.timed_out or
+            CHANCE.search(text)):
+        return False
+    failures.append(request.node.name)
+    warnings.warn(text)
+    return len(failures) <= FAILURES_MOST
 
 
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=False))
 def test_clean(ports, request, tool, family, mtu, server):
-    pair = run(TOOLS, tool, ports, family, mtu, server)
-    if tool in LEAVES_AT_ONCE and wants_another(pair, request):
+    for _ in range(TRIES if tool in LEAVES_AT_ONCE else 1):
         pair = run(TOOLS, tool, ports, family, mtu, server)
+        if not wants_another(pair, request):
+            break
     pair.check()
+
+
+# Three tries that wait for ever have to fit into a test's time limit.
+LOSSY_LIMIT_S = 45
 
 
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=True))
@@ -216,7 +229,8 @@ def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
     """Frames are lost, are sent again, and the tool notices nothing."""
     for seed in range(SEED, SEED + TRIES):
         with lab.relay.impaired(loss=0.01, seed=seed) as relay:
-            pair = run({**TOOLS, **LOSSY}, tool, ports, family, mtu, server)
+            pair = run({**TOOLS, **LOSSY}, tool, ports, family, mtu, server,
+                       timeout=LOSSY_LIMIT_S)
             counts = relay.counts()
         if not wants_another(pair, request):
             break
@@ -233,10 +247,9 @@ def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
 
 @pytest.mark.parametrize("half", ["quick", pytest.param(
     "long", marks=pytest.mark.long)])
-def test_second_tries_are_few(half):
-    """Of the rows above; what needs more is not chance."""
-    print("\n".join(again))
-    assert len(again) <= AGAIN_MOST
+def test_failures_by_chance_are_few(half):
+    """Of the rows above; what fails more often is not chance."""
+    assert len(failures) <= FAILURES_MOST, failures
 
 
 def test_linux_joins_no_ipv6_group(ports):

@@ -149,6 +149,10 @@ LISTENS_TCP = "ss -Hltn 'sport = :{port}' | grep -q ."
 LISTENS_CM = "rdma resource show cm_id | grep -q 'state LISTEN'"
 
 
+# What programs say of it; some (ibv_*_pingpong -c) end well all the same.
+WRONG_DATA = re.compile(r"byte \d+ is \w\w and not|invalid data|data mismatch")
+
+
 class Pair:
     """What a server and its client printed."""
 
@@ -156,9 +160,14 @@ class Pair:
         self.server = server
         self.client = client
 
+    def wrong_data(self):
+        """Whether a side has found other bytes than it was to find."""
+        return any(WRONG_DATA.search(side.out + side.err)
+                   for side in (self.server, self.client))
+
     def check(self):
         """Itself, or the failure of whichever failed, with both outputs."""
-        if not (self.server.ok and self.client.ok):
+        if not (self.server.ok and self.client.ok) or self.wrong_data():
             raise AssertionError(f"server: {self.server}\n"
                                  f"client: {self.client}")
         return self
