@@ -29,64 +29,51 @@ struct crowd {
 	struct ibv_srq *srq;
 	struct model_ring *ring;
 	struct ibv_cq_ex *ex;
+	int (*post)(struct crowd *crowd, uint64_t wr_id);
 	void *(*command)(void *crowd);
 	atomic_uint polled;
 	atomic_ullong sum;
 };
 
+static int send_one(struct crowd *crowd, uint64_t wr_id)
+{
+	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	return post(crowd->world, &wr);
+}
+
+static int build_one(struct crowd *crowd, uint64_t wr_id)
+{
+	struct ibv_qp_ex *ex = &fakernic_to_qp(crowd->world->qp)->vqp.qp_ex;
+
+	ex->wr_start(ex);
+	ex->wr_id = wr_id;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ex->wr_send(ex);
+	return ex->wr_complete(ex);
+}
+
+static int receive_one(struct crowd *crowd, uint64_t wr_id)
+{
+	struct ibv_recv_wr wr = { .wr_id = wr_id }, *bad;
+
+	return crowd->srq ?
+		fakernic_post_srq_recv(crowd->srq, &wr, &bad) :
+		fakernic_post_recv(crowd->world->qp, &wr, &bad);
+}
+
 static void *crowd_post(void *argument)
 {
 	struct crowd *crowd = argument;
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED };
-	int err;
-
-	for (wr.wr_id = 0; wr.wr_id < POSTS; wr.wr_id++)
-		while ((err = post(crowd->world, &wr))) {
-			CHECK(err == ENOMEM);
-			sched_yield();
-		}
-	return NULL;
-}
-
-static void *crowd_build(void *argument)
-{
-	struct crowd *crowd = argument;
-	struct ibv_qp_ex *ex =
-		&fakernic_to_qp(crowd->world->qp)->vqp.qp_ex;
-	unsigned int i;
+	uint64_t i;
 	int err;
 
 	for (i = 0; i < POSTS; i++)
-		do {
-			ex->wr_start(ex);
-			ex->wr_id = i;
-			ex->wr_flags = IBV_SEND_SIGNALED;
-			ex->wr_send(ex);
-			err = ex->wr_complete(ex);
-			CHECK(!err || err == ENOMEM);
-			if (err)
-				sched_yield();
-		} while (err);
-	return NULL;
-}
-
-static void *crowd_receive(void *argument)
-{
-	struct crowd *crowd = argument;
-	struct ibv_recv_wr wr = {}, *bad;
-	int err;
-
-	for (wr.wr_id = 0; wr.wr_id < POSTS; wr.wr_id++)
-		do {
-			err = crowd->srq ?
-				fakernic_post_srq_recv(crowd->srq, &wr, &bad) :
-				fakernic_post_recv(crowd->world->qp, &wr,
-						   &bad);
-			CHECK(!err || err == ENOMEM);
-			if (err)
-				sched_yield();
-		} while (err);
+		while ((err = crowd->post(crowd, i))) {
+			CHECK(err == ENOMEM);
+			sched_yield();
+		}
 	return NULL;
 }
 
@@ -172,15 +159,17 @@ static bool crowd_serve(struct crowd *crowd)
 }
 
 /* Nothing is lost, nothing doubled. */
-static void crowd_run(struct crowd *crowd, void *(*poster)(void *),
+static void crowd_run(struct crowd *crowd,
+		      int (*post)(struct crowd *crowd, uint64_t wr_id),
 		      void *(*poller)(void *))
 {
 	pthread_t posters[POSTERS], pollers[POLLERS], other;
 	unsigned int served = 0;
 	int i;
 
+	crowd->post = post;
 	for (i = 0; i < POSTERS; i++)
-		CHECK(!pthread_create(&posters[i], NULL, poster, crowd));
+		CHECK(!pthread_create(&posters[i], NULL, crowd_post, crowd));
 	for (i = 0; i < POLLERS; i++)
 		CHECK(!pthread_create(&pollers[i], NULL, poller, crowd));
 	if (crowd->command)
@@ -206,7 +195,7 @@ static void posts_to_a_qp_and_polls_of_a_cq(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world };
 
-	crowd_run(&crowd, crowd_post, crowd_poll);
+	crowd_run(&crowd, send_one, crowd_poll);
 	world_end(&world);
 }
 
@@ -216,7 +205,7 @@ static void receives_of_a_qp(void)
 	struct crowd crowd = { .world = &world };
 
 	crowd.ring = &model_qp(world.qp)->rq;
-	crowd_run(&crowd, crowd_receive, crowd_poll);
+	crowd_run(&crowd, receive_one, crowd_poll);
 	world_end(&world);
 }
 
@@ -232,7 +221,7 @@ static void extended_posts_and_polls(void)
 	world.cq = ibv_cq_ex_to_cq(crowd.ex);
 	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap,
 			    IBV_QP_EX_WITH_SEND, NULL);
-	crowd_run(&crowd, crowd_build, crowd_poll_ex);
+	crowd_run(&crowd, build_one, crowd_poll_ex);
 	world_end(&world);
 }
 
@@ -256,7 +245,7 @@ static void polls_of_a_cq_that_is_resized(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world, .command = resize_cq };
 
-	crowd_run(&crowd, crowd_post, crowd_poll);
+	crowd_run(&crowd, send_one, crowd_poll);
 	world_end(&world);
 }
 
@@ -289,7 +278,7 @@ static void posts_to_an_srq_that_is_resized(void)
 	crowd.srq = fakernic_create_srq(world.pd, &init);
 	crowd.ring = model_srq();
 	CHECK(crowd.srq);
-	crowd_run(&crowd, crowd_receive, crowd_poll);
+	crowd_run(&crowd, receive_one, crowd_poll);
 	CHECK(!fakernic_destroy_srq(crowd.srq));
 	world_end(&world);
 }
@@ -319,7 +308,7 @@ static void polls_of_a_cq_whose_qps_come_and_go(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world, .command = create_and_destroy };
 
-	crowd_run(&crowd, crowd_post, crowd_poll);
+	crowd_run(&crowd, send_one, crowd_poll);
 	world_end(&world);
 }
 

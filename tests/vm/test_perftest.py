@@ -158,7 +158,7 @@ def trouble(pair, tool, service, option):
     Bandwidth and latency are not looked at: on a busy machine perftest does not
     find out how fast its clock runs, and prints inf or 0.
     """
-    if not (pair.server.ok and pair.client.ok):
+    if not pair.ok:
         return f"{pair.server}\n{pair.client}"
     count = iterations(tool, service, option)
     count *= 64 if option == "64_qps" else 1

@@ -165,9 +165,14 @@ class Pair:
         return any(WRONG_DATA.search(side.out + side.err)
                    for side in (self.server, self.client))
 
+    @property
+    def ok(self):
+        """Both have ended well, and neither has found wrong data."""
+        return self.server.ok and self.client.ok and not self.wrong_data()
+
     def check(self):
         """Itself, or the failure of whichever failed, with both outputs."""
-        if not (self.server.ok and self.client.ok) or self.wrong_data():
+        if not self.ok:
             raise AssertionError(f"server: {self.server}\n"
                                  f"client: {self.client}")
         return self
