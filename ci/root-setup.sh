@@ -7,6 +7,7 @@
 #   /opt/sources/{qemu,rdma-core}   Debian's source packages, as downloaded
 #   /opt/kernels/{6.12,6.1}         kernel image and modules, unpacked
 #   /opt/kernels/{6.12,6.1}.headers a link to the headers in /usr/src
+#   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
 set -eux
 
 config=$1
@@ -56,6 +57,17 @@ kernel() { # version-prefix
 
 kernel 6.12
 kernel 6.1
+
+# Header packages do not ship checkpatch.pl; the kernel's source package does.
+tmp=$(mktemp -d)
+chmod 755 "$tmp"
+(cd "$tmp" && apt-get download linux-source-6.12 && dpkg-deb -x ./*.deb .)
+mkdir -p /opt/checkpatch
+tar -xf "$tmp"/usr/src/linux-source-6.12.tar.xz -C /opt/checkpatch \
+    --strip-components=2 --wildcards --occurrence=1 \
+    '*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
+    '*/scripts/const_structs.checkpatch'
+rm -rf "$tmp"
 
 apt-get clean
 touch /.fakernic-ready
