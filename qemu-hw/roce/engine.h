@@ -147,6 +147,7 @@ typedef struct RoceQp {
     RocePace pace;
     RoceCnp cnp;
     uint64_t *counters;         /* the host's; NULL: none */
+    uint32_t groups;            /* multicast, that it is attached to */
     bool rq_broken;
     bool established;           /* COMM_ESTABLISHED was reported */
     bool drain_reported;
@@ -157,7 +158,7 @@ typedef struct RoceQp {
     uint32_t gid_epoch;
     /* sched.c */
     bool ready;
-    struct RoceQp *ready_next;
+    struct RoceQp *ready_next, *ready_prev;
     RoceTime deadline;
     RoceTime flush_at;          /* ERR: next look at the queues */
     uint32_t heap_index;
@@ -175,7 +176,8 @@ struct Roce {
     void *host;
     RoceMrTable *mrs;
     RoceQp **qps;               /* by QPN, max_qp */
-    uint32_t qpn_cursor;
+    uint16_t *free_qpns;        /* FIFO: the one freed longest ago goes first */
+    uint32_t free_head, free_count;
     RoceGid *gids;
     uint16_t gid_hint;
     uint32_t gid_epoch;
@@ -349,6 +351,8 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
 
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
 void roce_qp_free(Roce *r, RoceQp *qp);
+/* There are no QPs: all numbers are free. */
+void roce_qp_numbers_reset(Roce *r);
 
 /* COUNT more of those the QP's own set has, too. */
 static inline void roce_count_by(Roce *r, const RoceQp *qp,

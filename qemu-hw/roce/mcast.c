@@ -20,13 +20,14 @@ RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16])
     return NULL;
 }
 
-static bool roce_mcast_remove(RoceMcast *group, uint32_t qpn)
+static bool roce_mcast_remove(Roce *r, RoceMcast *group, uint32_t qpn)
 {
     uint32_t i;
 
     for (i = 0; i < group->count; i++) {
         if (group->qpn[i] == qpn) {
             group->qpn[i] = group->qpn[--group->count];
+            r->qps[qpn]->groups--;
             return true;
         }
     }
@@ -38,8 +39,8 @@ void roce_mcast_leave(Roce *r, uint32_t qpn)
 {
     uint32_t i;
 
-    for (i = 0; i < r->limits.max_mcast_groups; i++) {
-        roce_mcast_remove(&r->mcast[i], qpn);
+    for (i = 0; r->qps[qpn]->groups > 0; i++) {
+        roce_mcast_remove(r, &r->mcast[i], qpn);
     }
 }
 
@@ -93,6 +94,7 @@ int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn)
         return FAKERNIC_CMD_NO_RESOURCE;
     }
     group->qpn[group->count++] = qpn;
+    qp->groups++;
     return FAKERNIC_CMD_OK;
 }
 
@@ -100,6 +102,6 @@ int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
 {
     RoceMcast *group = roce_mcast_find(r, gid);
 
-    return group && roce_mcast_remove(group, qpn) ? FAKERNIC_CMD_OK
+    return group && roce_mcast_remove(r, group, qpn) ? FAKERNIC_CMD_OK
                                                   : FAKERNIC_CMD_BAD_ID;
 }

@@ -25,6 +25,12 @@ RoceMrTable *roce_mr_table_new(uint32_t max)
     if (t) {
         t->max = max;
         t->used_end = 1;
+        t->qp_windows = calloc(ROCE_QPNS, sizeof(*t->qp_windows));
+    }
+    if (t && !t->qp_windows) {
+        /* Not reached by tests: out of memory. */
+        free(t);
+        return NULL;
     }
     return t;
 }
@@ -38,7 +44,7 @@ void roce_mr_table_reset(RoceMrTable *t)
     t->used_end = 1;
     t->free_first = 0;
     t->free_last = 0;
-    t->bound_to_qps = 0;
+    memset(t->qp_windows, 0, ROCE_QPNS * sizeof(*t->qp_windows));
     if (t->odp) {
         roce_odp_reset(t->odp);
     }
@@ -55,6 +61,7 @@ void roce_mr_table_free(RoceMrTable *t)
     if (t) {
         roce_mr_table_reset(t);
         roce_odp_free(t->odp);
+        free(t->qp_windows);
         free(t);
     }
 }
@@ -378,12 +385,42 @@ int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update)
     return FAKERNIC_CMD_OK;
 }
 
+static uint32_t *mr_window_link(RoceMrTable *t, const RoceMr *mw)
+{
+    return mw->qp_prev ? &t->entries[mw->qp_prev].qp_next
+                       : &t->qp_windows[mw->qpn];
+}
+
+void roce_mr_link_window(RoceMrTable *t, RoceMr *mw)
+{
+    uint32_t index = mr_index(mw->key);
+
+    assert(mw->qpn < ROCE_QPNS);
+    mw->qp_prev = 0;
+    mw->qp_next = t->qp_windows[mw->qpn];
+    if (mw->qp_next) {
+        t->entries[mw->qp_next].qp_prev = index;
+    }
+    t->qp_windows[mw->qpn] = index;
+}
+
+static void mr_unlink_window(RoceMrTable *t, RoceMr *mw)
+{
+    *mr_window_link(t, mw) = mw->qp_next;
+    if (mw->qp_next) {
+        t->entries[mw->qp_next].qp_prev = mw->qp_prev;
+    }
+    mw->qp_next = mw->qp_prev = 0;
+}
+
 /* Takes a window's hold on its region away. */
 void roce_mr_unbind(RoceMrTable *t, RoceMr *mw)
 {
     if (mw->valid) {
         t->entries[mw->region].windows--;
-        t->bound_to_qps -= mw->type == FAKERNIC_MW_TYPE_2B;
+        if (mw->type == FAKERNIC_MW_TYPE_2B) {
+            mr_unlink_window(t, mw);
+        }
         mw->valid = false;
         mw->region = 0;
         mw->region_pages = NULL;
@@ -391,16 +428,12 @@ void roce_mr_unbind(RoceMrTable *t, RoceMr *mw)
 }
 
 /* Its number may go to another QP, which is not to inherit the windows. */
-void roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn)
+bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max)
 {
-    for (uint32_t i = 1; i < t->used_end && t->bound_to_qps > 0; i++) {
-        RoceMr *mw = &t->entries[i];
-
-        if (mw->kind == ROCE_MR_WINDOW && mw->type == FAKERNIC_MW_TYPE_2B &&
-            mw->valid && mw->qpn == qpn) {
-            roce_mr_unbind(t, mw);
-        }
+    while (t->qp_windows[qpn] && max-- > 0) {
+        roce_mr_unbind(t, &t->entries[t->qp_windows[qpn]]);
     }
+    return t->qp_windows[qpn] == 0;
 }
 
 int roce_mr_table_destroy(RoceMrTable *t, uint32_t key)

@@ -20,6 +20,9 @@
  */
 #define ROCE_VENDOR_FAULT 0xffffu
 
+/* QPNs are below this. */
+#define ROCE_QPNS 65536u
+
 typedef struct RoceMr RoceMr;
 typedef struct RoceMrTable RoceMrTable;
 
@@ -39,8 +42,11 @@ int roce_mr_table_destroy(RoceMrTable *t, uint32_t key);
 int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
                             uint32_t pdn, uint32_t *key);
 int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
-/* A QP is destroyed: its type 2 windows are bound no longer. */
-void roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn);
+/*
+ * A QP is going away: unbinds up to 'max' of its type 2 windows. True: all of
+ * them are unbound.
+ */
+bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max);
 int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update);
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn);
 

@@ -50,6 +50,7 @@ struct RoceMr {
     uint32_t qpn;               /* type 2B */
     uint32_t region;            /* index */
     const uint64_t *region_pages;
+    uint32_t qp_next, qp_prev;  /* type 2B: windows of the same QP, 0: none */
     /* free entries: the next one, 0 at the end */
     uint32_t next_free;
 };
@@ -59,7 +60,7 @@ struct RoceMrTable {
     uint32_t used_end;          /* entries from here on were never used */
     uint32_t free_first;        /* FIFO of used and freed entries, 0: none */
     uint32_t free_last;
-    uint32_t bound_to_qps;      /* windows of type 2B */
+    uint32_t *qp_windows;       /* by QPN: the first of type 2B, 0: none */
     RoceOdp *odp;               /* NULL: no on-demand paging */
     RoceMr entries[];
 };
@@ -108,6 +109,8 @@ void roce_mr_set_translation(RoceMr *mr, uint64_t iova, uint64_t length,
                              uint64_t *pages);
 /* Does the region have these bytes? len >= 1. */
 bool roce_mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len);
+/* Puts a window of type 2B that is being bound on its QP's list. */
+void roce_mr_link_window(RoceMrTable *t, RoceMr *mw);
 /* Takes a window's hold on its region away. */
 void roce_mr_unbind(RoceMrTable *t, RoceMr *mw);
 

@@ -161,7 +161,9 @@ static void mr_bind(RoceMrTable *t, RoceMr *mw, RoceMr *mr, uint32_t qpn,
     mw->qpn = qpn;
     mw->valid = true;
     mr->windows++;
-    t->bound_to_qps += mw->type == FAKERNIC_MW_TYPE_2B;
+    if (mw->type == FAKERNIC_MW_TYPE_2B) {
+        roce_mr_link_window(t, mw);
+    }
 }
 
 uint16_t roce_mr_bind_mw(RoceMrTable *t, uint32_t pdn, uint32_t qpn,

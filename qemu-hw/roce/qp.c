@@ -359,23 +359,44 @@ RoceQp *roce_qp_find(const Roce *r, uint32_t qpn)
     return qpn < r->limits.max_qp ? r->qps[qpn] : NULL;
 }
 
-/* The number unused for longest: it goes round (QPN 0 is never used). */
+/* All but 0, which is never used, and the one that names the GSI. */
+void roce_qp_numbers_reset(Roce *r)
+{
+    uint32_t qpn;
+
+    r->free_head = 0;
+    r->free_count = 0;
+    for (qpn = FAKERNIC_QPN_GSI + 1; qpn < r->limits.max_qp; qpn++) {
+        r->free_qpns[r->free_count++] = (uint16_t)qpn;
+    }
+}
+
+/* The number unused for longest; 0: all are in use. */
 static uint32_t roce_qp_number(Roce *r, uint8_t type)
 {
-    uint32_t tries;
-
     if (type == FAKERNIC_QP_GSI) {
         return FAKERNIC_QPN_GSI < r->limits.max_qp &&
                !r->qps[FAKERNIC_QPN_GSI] ? FAKERNIC_QPN_GSI : 0;
     }
-    for (tries = 0; tries < r->limits.max_qp; tries++) {
-        uint32_t qpn = r->qpn_cursor++ & (r->limits.max_qp - 1);
+    return r->free_count > 0 ? r->free_qpns[r->free_head] : 0;
+}
 
-        if (qpn > FAKERNIC_QPN_GSI && !r->qps[qpn]) {
-            return qpn;
-        }
+static void roce_qp_number_take(Roce *r, uint32_t qpn)
+{
+    if (qpn != FAKERNIC_QPN_GSI) {
+        r->free_head = (r->free_head + 1) & (r->limits.max_qp - 1);
+        r->free_count--;
     }
-    return 0;
+}
+
+static void roce_qp_number_give(Roce *r, uint32_t qpn)
+{
+    uint32_t tail = r->free_head + r->free_count;
+
+    if (qpn != FAKERNIC_QPN_GSI) {
+        r->free_qpns[tail & (r->limits.max_qp - 1)] = (uint16_t)qpn;
+        r->free_count++;
+    }
 }
 
 /* Sends of a service without answers are complete when they are made. */
@@ -447,6 +468,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
         free(qp);
         return FAKERNIC_CMD_NO_RESOURCE;
     }
+    roce_qp_number_take(r, number);
     r->qps[number] = qp;
     *qpn = number;
     return FAKERNIC_CMD_OK;
@@ -456,6 +478,7 @@ void roce_qp_free(Roce *r, RoceQp *qp)
 {
     roce_sched_remove(r, qp);
     r->qps[qp->qpn] = NULL;
+    roce_qp_number_give(r, qp->qpn);
     roce_sendq_free(&qp->sq);
     free(qp->rs.ring);
     free(qp);

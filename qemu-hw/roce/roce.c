@@ -22,7 +22,7 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
 {
     Roce *r = calloc(1, sizeof(*r));
 
-    assert(roce_power_of_two(limits->max_qp) && limits->max_qp <= 65536);
+    assert(roce_power_of_two(limits->max_qp) && limits->max_qp <= ROCE_QPNS);
     assert(roce_power_of_two(limits->max_sends) && limits->gid_count > 0);
     /* Not reached by tests, as below: out of memory. */
     if (!r) {
@@ -33,11 +33,13 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
     r->host = host;
     r->mrs = roce_mr_table_new(limits->max_mr);
     r->qps = calloc(limits->max_qp, sizeof(*r->qps));
+    r->free_qpns = calloc(limits->max_qp, sizeof(*r->free_qpns));
     r->heap = calloc(limits->max_qp, sizeof(*r->heap));
     r->gids = calloc(limits->gid_count, sizeof(*r->gids));
     r->mcast = calloc(limits->max_mcast_groups ? limits->max_mcast_groups : 1,
                       sizeof(*r->mcast));
-    if (!r->mrs || !r->qps || !r->heap || !r->gids || !r->mcast) {
+    if (!r->mrs || !r->qps || !r->free_qpns || !r->heap || !r->gids ||
+        !r->mcast) {
         /* Not reached by tests. */
         roce_free(r);
         return NULL;
@@ -70,6 +72,7 @@ void roce_free(Roce *r)
     free(r->mcast);
     free(r->gids);
     free(r->heap);
+    free(r->free_qpns);
     free(r->qps);
     free(r);
 }
@@ -90,7 +93,7 @@ void roce_reset(Roce *r)
     r->mcast_copy_len = 0;
     r->gid_hint = 0;
     r->gid_epoch = 1;
-    r->qpn_cursor = 0;
+    roce_qp_numbers_reset(r);
     r->ip_id = 0;
     r->stalled = false;
     r->pages_awaited = false;
@@ -254,9 +257,14 @@ int roce_qp_destroy(Roce *r, uint32_t qpn)
         return FAKERNIC_CMD_BAD_ID;
     }
     roce_mcast_leave(r, qpn);
-    roce_mr_table_qp_gone(r->mrs, qpn);
+    roce_mr_table_qp_gone(r->mrs, qpn, UINT32_MAX);
     roce_qp_free(r, qp);
     return FAKERNIC_CMD_OK;
+}
+
+bool roce_qp_unbind(Roce *r, uint32_t qpn, uint32_t max)
+{
+    return !roce_qp_find(r, qpn) || roce_mr_table_qp_gone(r->mrs, qpn, max);
 }
 
 int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key)

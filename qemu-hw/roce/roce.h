@@ -346,8 +346,13 @@ typedef struct RoceQpAttr {
 
 /* GSI gets QPN 1; others a QPN not used for as long as possible before. */
 int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn);
-/* No further completion or event names the QP once this returns. */
+/*
+ * No further completion or event names the QP once this returns. It takes time
+ * by the windows of type 2 that are bound to the QP and nothing else.
+ */
 int roce_qp_destroy(Roce *r, uint32_t qpn);
+/* Unbinds up to 'max' of these windows; true: none is left. */
+bool roce_qp_unbind(Roce *r, uint32_t qpn, uint32_t max);
 /*
  * IBTA 11.2.5.2. *bad_field is set to the FAKERNIC_QP_ATTR_* bit of the
  * attribute refused, or 0. A transition to RESET forgets all work requests; to

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Scheduling: a list of QPs that may have frames to send, served in turn, and a
- * binary heap of QPs by deadline. Work per frame never depends on how many QPs
- * exist, only the heap's logarithm on how many have a timer.
+ * binary heap of QPs by deadline. Nothing here depends on how many QPs exist or
+ * are ready, only the heap's logarithm on how many have a timer.
  */
 #include "engine.h"
 
@@ -17,6 +17,7 @@ void roce_sched_ready(Roce *r, RoceQp *qp)
     }
     qp->ready = true;
     qp->ready_next = NULL;
+    qp->ready_prev = r->ready_tail;
     if (r->ready_tail) {
         r->ready_tail->ready_next = qp;
     } else {
@@ -25,17 +26,25 @@ void roce_sched_ready(Roce *r, RoceQp *qp)
     r->ready_tail = qp;
 }
 
+static void roce_ready_remove(Roce *r, RoceQp *qp)
+{
+    if (!qp->ready) {
+        return;
+    }
+    *(qp->ready_prev ? &qp->ready_prev->ready_next : &r->ready_head) =
+        qp->ready_next;
+    *(qp->ready_next ? &qp->ready_next->ready_prev : &r->ready_tail) =
+        qp->ready_prev;
+    qp->ready_next = qp->ready_prev = NULL;
+    qp->ready = false;
+}
+
 RoceQp *roce_sched_next(Roce *r)
 {
     RoceQp *qp = r->ready_head;
 
     if (qp) {
-        r->ready_head = qp->ready_next;
-        if (!r->ready_head) {
-            r->ready_tail = NULL;
-        }
-        qp->ready = false;
-        qp->ready_next = NULL;
+        roce_ready_remove(r, qp);
     }
     return qp;
 }
@@ -121,26 +130,9 @@ RoceQp *roce_sched_first(const Roce *r)
 
 void roce_sched_remove(Roce *r, RoceQp *qp)
 {
-    RoceQp *prev = NULL;
-    RoceQp *at;
-
     qp->sq.deadline = ROCE_TIME_NEVER;
     qp->flush_at = ROCE_TIME_NEVER;
     qp->pace.wake = ROCE_TIME_NEVER;
     roce_sched_timer(r, qp);
-    for (at = r->ready_head; at && at != qp; at = at->ready_next) {
-        prev = at;
-    }
-    if (!at) {
-        return;
-    }
-    if (prev) {
-        prev->ready_next = qp->ready_next;
-    } else {
-        r->ready_head = qp->ready_next;
-    }
-    if (r->ready_tail == qp) {
-        r->ready_tail = prev;
-    }
-    qp->ready = false;
+    roce_ready_remove(r, qp);
 }

@@ -1047,6 +1047,43 @@ static void type_2_window_belongs_to_its_qp(void)
     teardown();
 }
 
+/* Bounded work for a QP that goes away: so many windows at a time. */
+static void windows_of_a_qp_go_bit_by_bit(void)
+{
+    uint32_t mr, other, mw[5];
+
+    setup();
+    mr = create_memory(0x1000, KIB4, 1, ALL);
+    for (unsigned i = 0; i < 5; i++) {
+        mw[i] = create_mw(FAKERNIC_MW_TYPE_2B);
+        CHECK_EQ(bind(bind_wr(mw[i], mw[i], mr, 0x1000, 8, RD)), 0);
+    }
+    other = create_mw(FAKERNIC_MW_TYPE_2B);
+    {
+        RoceSendWr wr = bind_wr(other, other, mr, 0x1000, 8, RD);
+
+        CHECK_EQ(roce_mr_bind_mw(table, PD, 4, &wr), 0);
+    }
+    /* one from the middle, the first and the last by other ways */
+    CHECK_EQ(roce_mr_invalidate(table, mw[2], PD, 3, false), 0);
+    CHECK_EQ(roce_mr_table_mw_destroy(table, mw[4]), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_table_mw_destroy(table, mw[0]), FAKERNIC_CMD_OK);
+    CHECK(!roce_mr_table_qp_gone(table, 3, 1));
+    CHECK(roce_mr_table_qp_gone(table, 3, 1));
+    CHECK(roce_mr_table_qp_gone(table, 3, 1));
+    for (unsigned i = 1; i < 4; i++) {
+        const RoceMr *found;
+
+        CHECK_EQ(roce_mr_check(table, mw[i], PD, 3, 0x1000, 1, A(RD), &found),
+                 FAKERNIC_VENDOR_KEY_STATE);
+    }
+    grant_qp(other, 4, 0x1000, 8, RD);
+    CHECK_EQ(roce_mr_table_destroy(table, mr), FAKERNIC_CMD_BUSY);
+    CHECK(roce_mr_table_qp_gone(table, 4, 1));
+    CHECK_EQ(roce_mr_table_destroy(table, mr), FAKERNIC_CMD_OK);
+    teardown();
+}
+
 static void zero_based_window(void)
 {
     uint8_t buf[50];
@@ -1213,6 +1250,7 @@ static const Test tests[] = {
     TEST(type_1_window_binds_and_rebinds),
     TEST(type_1_window_unbinds_with_length_0),
     TEST(type_2_window_belongs_to_its_qp),
+    TEST(windows_of_a_qp_go_bit_by_bit),
     TEST(zero_based_window),
     TEST(bad_bindings_are_refused),
     TEST(bound_region_stays),
