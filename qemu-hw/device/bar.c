@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, doorbell.h): MMIO
- * comes in, calls of the queue it names go out.
+ * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, doorbell.h): a load
+ * or store comes in, a call of the queue it names goes out.
  *
  * A register is one row of a table: how it is read, how it is written. What is
  * not in the table does not exist. Any access the interface does not define has
@@ -10,7 +10,12 @@
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "bar.h"
+#include "budget.h"
+#include "clock.h"
+#include "dm.h"
+#include "life.h"
+#include "sq.h"
 #include "../trace.h"
 
 typedef struct FakernicReg {
@@ -298,9 +303,8 @@ static const FakernicReg *fakernic_reg(hwaddr offset, unsigned size,
     return reg;
 }
 
-static uint64_t fakernic_regs_read(void *opaque, hwaddr offset, unsigned size)
+uint64_t fakernic_register_load(FakernicState *s, hwaddr offset, unsigned size)
 {
-    FakernicState *s = opaque;
     const FakernicReg *reg = fakernic_reg(offset, size, "read");
     uint32_t value = reg && reg->read ? reg->read(s) : 0;
 
@@ -310,10 +314,9 @@ static uint64_t fakernic_regs_read(void *opaque, hwaddr offset, unsigned size)
     return value;
 }
 
-static void fakernic_regs_write(void *opaque, hwaddr offset, uint64_t value,
-                                unsigned size)
+void fakernic_register_store(FakernicState *s, hwaddr offset, uint64_t value,
+                             unsigned size)
 {
-    FakernicState *s = opaque;
     const FakernicReg *reg = fakernic_reg(offset, size, "write");
 
     if (!reg) {
@@ -326,27 +329,7 @@ static void fakernic_regs_write(void *opaque, hwaddr offset, uint64_t value,
         FAKERNIC_GUEST_ERR("write of %s while enabled", reg->name);
     } else {
         reg->write(s, value);
-        fakernic_interrupts_send(s);
     }
-}
-
-const MemoryRegionOps fakernic_regs_ops = {
-    .read = fakernic_regs_read,
-    .write = fakernic_regs_write,
-    .endianness = DEVICE_LITTLE_ENDIAN,
-    .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
-    .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
-};
-
-void fakernic_regs_reset(FakernicState *s)
-{
-    s->control = 0;
-    s->status = FAKERNIC_STATUS_READY;
-    s->fatal_code = FAKERNIC_FATAL_NONE;
-    s->test = 0;
-    s->driver_features = 0;
-    s->clock_high = 0;
-    memset(&s->cmdq, 0, sizeof(s->cmdq));
 }
 
 static void fakernic_doorbell_drop(FakernicState *s, hwaddr offset,
@@ -400,10 +383,9 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
     }
 }
 
-static void fakernic_uar_write(void *opaque, hwaddr offset, uint64_t word,
-                               unsigned size)
+void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
+                             unsigned size)
 {
-    FakernicState *s = opaque;
     uint32_t uar = offset >> FAKERNIC_PAGE_SHIFT;
     const char *why;
 
@@ -419,14 +401,13 @@ static void fakernic_uar_write(void *opaque, hwaddr offset, uint64_t word,
     if (why) {
         fakernic_doorbell_drop(s, offset, word, why);
     } else {
-        fakernic_pump(s);
+        fakernic_kick(s);
     }
 }
 
 /* Doorbell pages read zero; the clock page reads the time. */
-static uint64_t fakernic_uar_read(void *opaque, hwaddr offset, unsigned size)
+uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset, unsigned size)
 {
-    FakernicState *s = opaque;
     uint8_t page[sizeof(struct fakernic_clock_page)] = { 0 };
     hwaddr place = offset % FAKERNIC_PAGE_SIZE;
 
@@ -438,11 +419,3 @@ static uint64_t fakernic_uar_read(void *opaque, hwaddr offset, unsigned size)
              fakernic_now());
     return ldn_le_p(page + place, size);
 }
-
-const MemoryRegionOps fakernic_uar_ops = {
-    .read = fakernic_uar_read,
-    .write = fakernic_uar_write,
-    .endianness = DEVICE_LITTLE_ENDIAN,
-    .valid = { .min_access_size = 1, .max_access_size = 8 },
-    .impl = { .min_access_size = 1, .max_access_size = 8 },
-};

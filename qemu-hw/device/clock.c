@@ -7,24 +7,22 @@
  * than moving it at every packet.
  */
 #include "qemu/osdep.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "state.h"
 
 RoceTime fakernic_now(void)
 {
     return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
 }
 
-static void fakernic_timer(void *opaque)
+void fakernic_clock_init(FakernicState *s, QEMUTimerCB *fire)
 {
-    FakernicState *s = opaque;
-
+    s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, fire, s);
     s->timer_deadline = ROCE_TIME_NEVER;
-    fakernic_pump(s);
 }
 
-void fakernic_clock_init(FakernicState *s)
+void fakernic_clock_fired(FakernicState *s)
 {
-    s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, fakernic_timer, s);
     s->timer_deadline = ROCE_TIME_NEVER;
 }
 

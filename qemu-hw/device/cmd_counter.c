@@ -6,7 +6,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "dma.h"
+#include "state.h"
 
 typedef struct fakernic_query_stats_req QueryStatsReq;
 typedef struct fakernic_query_counter_req QueryCounterReq;

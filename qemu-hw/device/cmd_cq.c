@@ -4,7 +4,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "cq.h"
+#include "state.h"
 
 FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,
                                        void *response)

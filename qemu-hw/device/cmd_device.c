@@ -9,7 +9,9 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "net/eth.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "port.h"
+#include "state.h"
 
 FakernicVerdict fakernic_cmd_nop(FakernicState *s, const void *request,
                                  void *response)

@@ -4,7 +4,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "eq.h"
+#include "state.h"
 
 #define FAKERNIC_EQ_LOG_DEPTH_MIN 4
 

@@ -6,7 +6,9 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "flow.h"
+#include "state.h"
 
 typedef struct fakernic_create_flow_req CreateFlowReq;
 typedef struct fakernic_flow_match FlowMatch;

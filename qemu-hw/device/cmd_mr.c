@@ -7,7 +7,10 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "dm.h"
+#include "odp.h"
+#include "state.h"
 
 #define FAKERNIC_ACCESS_REMOTE_CHANGES \
     (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_ATOMIC)

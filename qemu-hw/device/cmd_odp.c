@@ -8,7 +8,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "odp.h"
+#include "state.h"
 #include "../trace.h"
 
 typedef struct fakernic_update_pages_req UpdatePagesReq;

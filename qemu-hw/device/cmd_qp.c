@@ -8,7 +8,10 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "cmd.h"
+#include "qp.h"
+#include "state.h"
 #include "../trace.h"
 
 typedef struct fakernic_create_qp_req CreateQpReq;

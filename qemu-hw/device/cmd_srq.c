@@ -10,7 +10,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "cmd.h"
+#include "rq.h"
+#include "state.h"
 
 typedef struct fakernic_create_srq_req CreateSrqReq;
 typedef struct fakernic_modify_srq_req ModifySrqReq;

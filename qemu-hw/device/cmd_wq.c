@@ -6,7 +6,11 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "cmd.h"
+#include "dma.h"
+#include "qp.h"
+#include "state.h"
 
 typedef struct fakernic_create_wq_req CreateWqReq;
 typedef struct fakernic_modify_wq_req ModifyWqReq;

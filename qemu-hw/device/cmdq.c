@@ -10,10 +10,16 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "fakernic.h"
+#include "budget.h"
+#include "cmd.h"
+#include "cmdq.h"
+#include "dma.h"
+#include "interrupt.h"
+#include "life.h"
 #include "../trace.h"
 
 #define FAKERNIC_CMD_RSVD_FIELDS 5
+#define FAKERNIC_COMMANDS_PER_TURN 8
 
 /* A reserved field: where it lies in the payload. */
 typedef struct FakernicField {
@@ -332,40 +338,50 @@ static bool fakernic_cmdq_complete(FakernicState *s,
            fakernic_dma_write(s, address, completion, head);
 }
 
-bool fakernic_cmdq_run(FakernicState *s, unsigned budget)
+/* Executes the next command; false: the rings are out of reach. */
+static bool fakernic_cmdq_step(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
-    bool any = false;
+    struct fakernic_cmd request;
+    struct fakernic_cmd_completion completion = { 0 };
+    FakernicVerdict v;
 
-    while (fakernic_is_running(s) && q->ci != q->pi && budget--) {
-        struct fakernic_cmd request;
-        struct fakernic_cmd_completion completion = { 0 };
-        FakernicVerdict v;
-
-        if (!fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
-                               &request, sizeof(request))) {
-            fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
-            return false;
-        }
-        v = fakernic_cmd_execute(s, &request, completion.payload);
-        trace_fakernic_cmd_done(le32_to_cpu(request.cookie), v.status,
-                                v.detail);
-        s->stats[FAKERNIC_STAT_COMMANDS]++;
-        if (!fakernic_accepts(&v)) {
-            s->stats[FAKERNIC_STAT_COMMANDS_FAILED]++;
-        }
-        completion.cookie = request.cookie;
-        completion.opcode = request.opcode;
-        completion.status = v.status;
-        completion.detail = cpu_to_le32(v.detail);
-        if (!fakernic_cmdq_complete(s, &completion)) {
-            fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
-            return false;
-        }
-        q->ci++;
-        any = true;
+    if (!fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
+                           &request, sizeof(request))) {
+        return false;
     }
-    if (any) {
+    v = fakernic_cmd_execute(s, &request, completion.payload);
+    trace_fakernic_cmd_done(le32_to_cpu(request.cookie), v.status, v.detail);
+    s->stats[FAKERNIC_STAT_COMMANDS]++;
+    if (!fakernic_accepts(&v)) {
+        s->stats[FAKERNIC_STAT_COMMANDS_FAILED]++;
+    }
+    completion.cookie = request.cookie;
+    completion.opcode = request.opcode;
+    completion.status = v.status;
+    completion.detail = cpu_to_le32(v.detail);
+    if (!fakernic_cmdq_complete(s, &completion)) {
+        return false;
+    }
+    q->ci++;
+    return true;
+}
+
+bool fakernic_cmdq_run(FakernicState *s)
+{
+    FakernicCmdq *q = &s->cmdq;
+    bool room = true;
+    unsigned count;
+
+    for (count = 0; count < FAKERNIC_COMMANDS_PER_TURN && room &&
+                    fakernic_is_running(s) && q->ci != q->pi; count++) {
+        if (!fakernic_cmdq_step(s)) {
+            fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
+            return false;
+        }
+        room = fakernic_spend(s, 1);
+    }
+    if (count) {
         fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
     }
     return fakernic_is_running(s) && q->ci != q->pi;
@@ -384,7 +400,7 @@ void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
         return;
     }
     q->pi = pi;
-    fakernic_pump(s);
+    fakernic_kick(s);
 }
 
 /* Both ends of both rings can be reached by DMA. */

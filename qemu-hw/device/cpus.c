@@ -12,7 +12,7 @@
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
 #include "system/tcg.h"
-#include "fakernic.h"
+#include "cpus.h"
 
 /* On the CPU itself, between two translation blocks; the next one is looked up
  * by its flags and finds none of the old ones. */

@@ -7,11 +7,13 @@
  * The consumer index is read only when the ring looks full. A CQ that really
  * is, or whose memory is gone, is in error: an event, nothing written any more,
  * and its QPs fail. The engine is in the middle of a call then, so telling the
- * QPs is left to pump.c.
+ * QPs is left to the turn.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "cq.h"
+#include "state.h"
 #include "../trace.h"
 
 /* Is there room for one more? Looks at the doorbell record if need be. */

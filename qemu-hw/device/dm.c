@@ -10,7 +10,9 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
-#include "fakernic.h"
+#include "dm.h"
+#include "dma.h"
+#include "state.h"
 #include "../trace.h"
 
 bool fakernic_dm_contains(const FakernicState *s, uint64_t offset, uint64_t len)

@@ -13,7 +13,9 @@
 #include "qemu/bswap.h"
 #include "exec/cpu-common.h"
 #include "exec/ramblock.h"
-#include "fakernic.h"
+#include "budget.h"
+#include "dma.h"
+#include "state.h"
 #include "../trace.h"
 
 static bool fakernic_dma_failed(FakernicState *s, uint64_t address, size_t len,

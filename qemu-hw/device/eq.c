@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Event queues: events of CQs, QPs, SRQs, the port and the device become EQEs
- * in guest memory and MSI-X messages (fakernic/eq.h, IBTA 11.6.3).
+ * in guest memory, and raise interrupts (fakernic/eq.h, IBTA 11.6.3).
  *
  * Nothing is lost and nothing grows: an event that finds its EQ full sets a bit
  * in its object, and the object waits in a list until the consumer index moves.
@@ -10,39 +10,10 @@
 #include "qemu/bitops.h"
 #include "qemu/bswap.h"
 #include "qemu/host-utils.h"
-#include "hw/pci/msix.h"
-#include "fakernic.h"
+#include "eq.h"
+#include "interrupt.h"
+#include "state.h"
 #include "../trace.h"
-
-void fakernic_interrupt(FakernicState *s, unsigned vector)
-{
-    s->interrupts |= BIT_ULL(vector);
-}
-
-/*
- * A message is a store to where the guest says. That may be this device's BARs
- * (the guard refuses), its configuration space (a Function Level Reset), or the
- * doorbell of another NIC, which sends a frame that arrives here at once. So
- * this is never called from within the engine.
- */
-void fakernic_interrupts_send(FakernicState *s)
-{
-    PCIDevice *pci = PCI_DEVICE(s);
-    MemReentrancyGuard *guard = &DEVICE(s)->mem_reentrancy_guard;
-    bool engaged = guard->engaged_in_io;
-    uint64_t vectors = s->interrupts;
-
-    s->interrupts = 0;
-    while (vectors && msix_enabled(pci)) {
-        unsigned vector = ctz64(vectors);
-
-        vectors &= vectors - 1;
-        trace_fakernic_interrupt(vector);
-        guard->engaged_in_io = true;
-        msix_notify(pci, vector);
-        guard->engaged_in_io = engaged;
-    }
-}
 
 static bool fakernic_eq_is_full(const FakernicEq *eq)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fakernic: a PCI Express RoCEv2 network interface. The wiring: QOM type,
- * properties, PCI capabilities, realize, reset, teardown. What it looks like to
- * a driver is in firmware-spec/; what moves on the wire is in ../roce/.
+ * properties, PCI capabilities, realize, teardown. What it looks like to a driver
+ * is in firmware-spec/; what moves on the wire is in ../roce/.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/host-utils.h"
-#include "qemu/main-loop.h"
 #include "qemu/module.h"
 #include "qapi/error.h"
 #include "hw/pci/msix.h"
@@ -15,7 +14,13 @@
 #include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
 #include "net/eth.h"
-#include "fakernic.h"
+#include "cpus.h"
+#include "dm.h"
+#include "doors.h"
+#include "life.h"
+#include "objects.h"
+#include "port.h"
+#include "sq.h"
 #include "../trace.h"
 
 /* Capabilities in configuration space. */
@@ -76,115 +81,6 @@ static const RoceHostOps fakernic_host_ops = {
     .trace = fakernic_engine_trace,
 };
 
-void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
-{
-    trace_fakernic_err_fatal(code);
-    FAKERNIC_GUEST_ERR("fatal error %u, reset needed", code);
-    s->fatal_code = code;
-    if (s->status & FAKERNIC_STATUS_ENABLED) {
-        fakernic_event(s, NULL, &s->device_events,
-                       FAKERNIC_EVENT_DEVICE_FATAL, code);
-    }
-    s->status |= FAKERNIC_STATUS_FATAL;
-    fakernic_clock_set(s, ROCE_TIME_NEVER);
-    fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
-}
-
-/* ---- objects --------------------------------------------------------- */
-
-static void fakernic_objects_init(FakernicState *s)
-{
-    fakernic_table_init(&s->eqs, 1, FAKERNIC_MAX_EQ + 1);
-    fakernic_table_init(&s->cqs, 1, s->max_cq + 1);
-    fakernic_table_init(&s->srqs, 1, s->max_srq + 1);
-    fakernic_table_init(&s->pds, 1, s->max_pd + 1);
-    fakernic_table_init(&s->xrcds, 1, FAKERNIC_MAX_XRCD + 1);
-    fakernic_table_init(&s->counters, 1, FAKERNIC_MAX_COUNTER + 1);
-    fakernic_table_init(&s->ind_tables, 1, FAKERNIC_MAX_IND_TABLE + 1);
-    fakernic_table_init(&s->flow_table, 1, FAKERNIC_MAX_FLOW + 1);
-    for (unsigned type = 0; type < ARRAY_SIZE(s->flows); type++) {
-        QTAILQ_INIT(&s->flows[type]);
-    }
-    fakernic_table_init(&s->uar_table, 1, s->uars);
-    s->qps = g_new0(FakernicQp *, s->max_qp);
-    s->key_pages = g_new0(uint32_t, s->max_mr);
-    s->mr_pages = 0;
-    s->page_request_count = 0;
-    s->async_eq = NULL;
-    s->cq_error_pending = false;
-    QTAILQ_INIT(&s->async_waiting);
-    QTAILQ_INIT(&s->held_cqs);
-    memset(&s->port_events, 0, sizeof(s->port_events));
-    memset(&s->device_events, 0, sizeof(s->device_events));
-}
-
-/* Frees what a table holds, after 'release' of each (may be NULL). */
-static void fakernic_table_clear(FakernicTable *t, void (*release)(void *))
-{
-    for (uint32_t i = 0; i < t->size; i++) {
-        void *object = fakernic_table_get(t, i);
-
-        if (object && release) {
-            release(object);
-        }
-        g_free(object);
-    }
-    fakernic_table_free(t);
-}
-
-static void fakernic_release_srq(void *srq)
-{
-    fakernic_ring_free(&((FakernicSrq *)srq)->ring);
-}
-
-static void fakernic_release_cq(void *cq)
-{
-    fakernic_ring_free(&((FakernicCq *)cq)->ring);
-}
-
-static void fakernic_release_eq(void *eq)
-{
-    fakernic_ring_free(&((FakernicEq *)eq)->ring);
-}
-
-/* Nobody will see a completion or an event of these any more. */
-static void fakernic_objects_free(FakernicState *s)
-{
-    for (uint32_t i = 0; i < s->max_qp; i++) {
-        if (s->qps[i]) {
-            fakernic_qp_free(s->qps[i]);
-        }
-    }
-    g_free(s->qps);
-    fakernic_table_clear(&s->srqs, fakernic_release_srq);
-    fakernic_table_clear(&s->cqs, fakernic_release_cq);
-    fakernic_table_clear(&s->eqs, fakernic_release_eq);
-    fakernic_table_clear(&s->pds, NULL);
-    fakernic_table_clear(&s->xrcds, NULL);
-    fakernic_table_clear(&s->uar_table, NULL);
-    fakernic_table_clear(&s->counters, NULL);
-    fakernic_table_clear(&s->ind_tables, NULL);
-    fakernic_table_clear(&s->flow_table, NULL);
-    g_free(s->key_pages);
-}
-
-/* ---- reset ----------------------------------------------------------- */
-
-/* Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. */
-void fakernic_reset(FakernicState *s)
-{
-    trace_fakernic_reset();
-    fakernic_clock_set(s, ROCE_TIME_NEVER);
-    s->interrupts = 0;
-    roce_reset(s->roce);
-    fakernic_objects_free(s);
-    fakernic_objects_init(s);
-    fakernic_regs_reset(s);
-    fakernic_port_reset(s);
-    fakernic_dm_reset(s);
-    qemu_bh_cancel(s->bh);
-}
-
 static void fakernic_reset_hold(Object *obj, ResetType type)
 {
     fakernic_reset(FAKERNIC(obj));
@@ -243,6 +139,8 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
                                 errp) &&
            fakernic_check_limit("speed-mbps", s->speed_mbps, 1, 4000000, false,
                                 errp) &&
+           fakernic_check_limit("turn-work", s->turn_work, 64, 1U << 20, false,
+                                errp) &&
            fakernic_check_dm_size(s, errp);
 }
 
@@ -287,11 +185,11 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
     uint64_t dm_offset = (uint64_t)fakernic_dm_page(s) * FAKERNIC_PAGE_SIZE;
     uint64_t uar_size = pow2ceil(dm_offset + s->dm_size);
 
-    memory_region_init_io(&s->regs_bar, OBJECT(s), &fakernic_regs_ops, s,
+    memory_region_init_io(&s->regs_bar, OBJECT(s), &fakernic_register_door, s,
                           "fakernic-regs", FAKERNIC_BAR_REGS_SIZE);
     pci_register_bar(pci, FAKERNIC_BAR_REGS, PCI_BASE_ADDRESS_SPACE_MEMORY,
                      &s->regs_bar);
-    memory_region_init_io(&s->uar_bar, OBJECT(s), &fakernic_uar_ops, s,
+    memory_region_init_io(&s->uar_bar, OBJECT(s), &fakernic_doorbell_door, s,
                           "fakernic-uar", uar_size);
     if (s->dm_size) {
         if (!memory_region_init_ram(&s->dm, OBJECT(s), "fakernic-dm",
@@ -332,7 +230,6 @@ static void fakernic_cleanup_bars(PCIDevice *pci)
 static void fakernic_realize(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
-    DeviceState *dev = DEVICE(pci);
     RoceLimits limits;
 
     if (!fakernic_check_properties(s, errp)) {
@@ -371,13 +268,9 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
         goto err_cleanup_bars;
     }
     fakernic_objects_init(s);
-    fakernic_clock_init(s);
-    s->bh = qemu_bh_new_guarded(fakernic_pump_bh, s,
-                                &dev->mem_reentrancy_guard);
-    fakernic_port_init(s);
+    fakernic_doors_open(s);
     fakernic_cpus_init();
-    fakernic_regs_reset(s);
-    fakernic_port_reset(s);
+    fakernic_reset(s);
     return;
 
 err_cleanup_bars:
@@ -391,14 +284,20 @@ static void fakernic_exit(PCIDevice *pci)
 {
     FakernicState *s = FAKERNIC(pci);
 
-    fakernic_port_cleanup(s);
-    qemu_bh_delete(s->bh);
-    fakernic_clock_cleanup(s);
+    fakernic_doors_close(s);
     fakernic_objects_free(s);
     roce_free(s->roce);
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
     fakernic_cleanup_bars(pci);
+}
+
+/* For tests: the most work that one turn has done since realize. */
+static void fakernic_instance_init(Object *obj)
+{
+    object_property_add_uint32_ptr(obj, "x-longest-turn",
+                                   &FAKERNIC(obj)->longest_turn,
+                                   OBJ_PROP_FLAG_READ);
 }
 
 /* ---- type ------------------------------------------------------------ */
@@ -423,6 +322,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
     DEFINE_PROP_SIZE("dm-size", FakernicState, dm_size, 1 * MiB),
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
+    DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
     /* For tests of drivers: claim another version, hide features. */
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
                        FAKERNIC_PUT(FAKERNIC_VERSION_MAJOR,
@@ -452,6 +352,8 @@ static void fakernic_describe_properties(ObjectClass *class)
                         "reports, and where DCQCN starts" },
         { "dm-size", "device memory in bytes (0 to 256M, multiple of 4K)" },
         { "dcqcn", "slow QPs down when congestion is notified (on or off)" },
+        { "turn-work", "work the device does before others get the main loop, "
+                       "in units of about a microsecond (64 to 1048576)" },
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(descriptions); i++) {
@@ -487,6 +389,7 @@ static const TypeInfo fakernic_info = {
     .name = TYPE_FAKERNIC,
     .parent = TYPE_PCI_DEVICE,
     .instance_size = sizeof(FakernicState),
+    .instance_init = fakernic_instance_init,
     .class_init = fakernic_class_init,
     .interfaces = (InterfaceInfo[]) {
         { INTERFACE_PCIE_DEVICE },

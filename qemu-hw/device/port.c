@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The Ethernet port: frames to and from the netdev, the receive filter, link
- * state. The only user of the net layer.
+ * state.
  *
  * RoCEv2 frames for one of the port's GIDs are the engine's; the rest goes to
  * the raw-packet QPs of flow rules or, through the filter, to the one that
@@ -10,7 +10,10 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "net/eth.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "port.h"
+#include "rss.h"
+#include "state.h"
 #include "../trace.h"
 
 /*
@@ -61,8 +64,7 @@ static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
     }
 }
 
-static void fakernic_port_input(FakernicState *s, const uint8_t *frame,
-                                size_t len)
+void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
 {
     s->stats[FAKERNIC_STAT_RX_FRAMES]++;
     s->stats[FAKERNIC_STAT_RX_BYTES] += len;
@@ -78,29 +80,6 @@ static void fakernic_port_input(FakernicState *s, const uint8_t *frame,
     if (roce_input(s->roce, fakernic_now(), frame, len) != ROCE_INPUT_TAKEN) {
         fakernic_port_sort(s, frame, len);
     }
-}
-
-static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
-                                size_t len)
-{
-    FakernicState *s = qemu_get_nic_opaque(nc);
-
-    trace_fakernic_rx_frame(len, fakernic_is_running(s));
-    if (fakernic_is_running(s)) {
-        fakernic_port_input(s, frame, len);
-        fakernic_pump(s);
-    }
-    /* 0, for an empty frame, would say "not now", and stop the wire for ever. */
-    return len ? len : -1;
-}
-
-/* The wire takes frames again. */
-static void fakernic_sent(NetClientState *nc, ssize_t len)
-{
-    FakernicState *s = qemu_get_nic_opaque(nc);
-
-    s->tx_blocked = false;
-    qemu_bh_schedule(s->bh);
 }
 
 /*
@@ -146,11 +125,16 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
     trace_fakernic_tx_frame(len);
     s->stats[FAKERNIC_STAT_TX_FRAMES]++;
     s->stats[FAKERNIC_STAT_TX_BYTES] += len;
-    /* 0: queued, and fakernic_sent() will be called. */
-    if (qemu_send_packet_async(nc, frame, len, fakernic_sent) == 0) {
+    /* 0: queued, and s->sent() will be called. */
+    if (qemu_send_packet_async(nc, frame, len, s->sent) == 0) {
         s->tx_blocked = true;
         s->tx_blocked_until = fakernic_now() + fakernic_port_patience(nc);
     }
+}
+
+void fakernic_port_sent(FakernicState *s)
+{
+    s->tx_blocked = false;
 }
 
 bool fakernic_port_must_wait(FakernicState *s)
@@ -161,8 +145,8 @@ bool fakernic_port_must_wait(FakernicState *s)
         return false;
     }
     /*
-     * A netdev that lost its connection never calls fakernic_sent() for the
-     * frame it could not send. Handing it out again drops it.
+     * A netdev that lost its connection never calls s->sent() for the frame it
+     * could not send. Handing it out again drops it.
      */
     if (peer && peer->link_down) {
         qemu_flush_queued_packets(peer);
@@ -179,27 +163,14 @@ bool fakernic_port_link_up(FakernicState *s)
     return !qemu_get_queue(s->nic)->link_down;
 }
 
-static void fakernic_link_status_changed(NetClientState *nc)
+void fakernic_port_link_event(FakernicState *s)
 {
-    FakernicState *s = qemu_get_nic_opaque(nc);
-
-    trace_fakernic_link(!nc->link_down);
-    if (fakernic_is_running(s)) {
-        /* Only the latest state matters: an older event is overtaken. */
-        fakernic_event_forget(s, NULL, &s->port_events);
-        fakernic_event(s, NULL, &s->port_events,
-                       nc->link_down ? FAKERNIC_EVENT_PORT_ERROR :
-                       FAKERNIC_EVENT_PORT_ACTIVE, 0);
-        fakernic_pump(s);
-    }
+    /* Only the latest state matters: an older event is overtaken. */
+    fakernic_event_forget(s, NULL, &s->port_events);
+    fakernic_event(s, NULL, &s->port_events,
+                   fakernic_port_link_up(s) ? FAKERNIC_EVENT_PORT_ACTIVE :
+                   FAKERNIC_EVENT_PORT_ERROR, 0);
 }
-
-static NetClientInfo fakernic_net_info = {
-    .type = NET_CLIENT_DRIVER_NIC,
-    .size = sizeof(NICState),
-    .receive = fakernic_receive,
-    .link_status_changed = fakernic_link_status_changed,
-};
 
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu)
 {
@@ -217,22 +188,4 @@ void fakernic_port_reset(FakernicState *s)
     s->port_filter = 0;
     memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
     fakernic_port_set_mtu(s, MIN(FAKERNIC_DEFAULT_MTU, s->mtu_max));
-}
-
-void fakernic_port_init(FakernicState *s)
-{
-    DeviceState *dev = DEVICE(s);
-
-    qemu_macaddr_default_if_unset(&s->conf.macaddr);
-    s->nic = qemu_new_nic(&fakernic_net_info, &s->conf, TYPE_FAKERNIC, dev->id,
-                          &dev->mem_reentrancy_guard, s);
-    qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
-}
-
-void fakernic_port_cleanup(FakernicState *s)
-{
-    /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
-    qemu_purge_queued_packets(qemu_get_queue(s->nic));
-    qemu_del_nic(s->nic);
-    s->nic = NULL;
 }

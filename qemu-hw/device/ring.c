@@ -10,7 +10,9 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "fakernic.h"
+#include "dma.h"
+#include "ring.h"
+#include "state.h"
 
 bool fakernic_page_list_is_zero(const struct fakernic_page_list *list)
 {

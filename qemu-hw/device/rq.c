@@ -9,7 +9,8 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "fakernic.h"
+#include "rq.h"
+#include "state.h"
 #include "../trace.h"
 
 typedef struct FakernicRqWqe {

@@ -6,7 +6,10 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "parse.h"
+#include "rss.h"
+#include "state.h"
 #include "../roce/toeplitz.h"
 #include "../trace.h"
 

@@ -11,27 +11,10 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "fakernic.h"
+#include "clock.h"
+#include "sq.h"
+#include "state.h"
 #include "../trace.h"
-
-FakernicQp *fakernic_qp_or_wq(FakernicState *s, uint32_t number)
-{
-    return number < s->max_qp ? s->qps[number] : NULL;
-}
-
-FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn)
-{
-    FakernicQp *qp = fakernic_qp_or_wq(s, qpn);
-
-    return qp && !qp->is_wq ? qp : NULL;
-}
-
-FakernicQp *fakernic_wq(FakernicState *s, uint32_t wqn)
-{
-    FakernicQp *wq = fakernic_qp_or_wq(s, wqn);
-
-    return wq && wq->is_wq ? wq : NULL;
-}
 
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
 {

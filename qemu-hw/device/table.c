@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Objects by number, and the kinds that are little more than a number:
- * protection domains, XRC domains and doorbell pages.
+ * protection domains, XRC domains and doorbell pages. Every lookup by a number
+ * that the guest gave is here.
  */
 #include "qemu/osdep.h"
-#include "fakernic.h"
+#include "state.h"
+#include "table.h"
 
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size)
 {
@@ -60,6 +62,25 @@ FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn)
 FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn)
 {
     return fakernic_table_get(&s->xrcds, xrcdn);
+}
+
+FakernicQp *fakernic_qp_or_wq(FakernicState *s, uint32_t number)
+{
+    return number < s->max_qp ? s->qps[number] : NULL;
+}
+
+FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn)
+{
+    FakernicQp *qp = fakernic_qp_or_wq(s, qpn);
+
+    return qp && !qp->is_wq ? qp : NULL;
+}
+
+FakernicQp *fakernic_wq(FakernicState *s, uint32_t wqn)
+{
+    FakernicQp *wq = fakernic_qp_or_wq(s, wqn);
+
+    return wq && wq->is_wq ? wq : NULL;
 }
 
 uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn)

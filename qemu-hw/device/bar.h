@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * BAR0 registers and BAR2 doorbell pages: what a load returns, what a store does.
+ * Offsets and sizes are the guest's: any that the interface does not define read
+ * zero, have no effect, and are logged.
+ */
+#ifndef FAKERNIC_DEVICE_BAR_H
+#define FAKERNIC_DEVICE_BAR_H
+
+#include "common.h"
+#include "exec/hwaddr.h"
+
+uint64_t fakernic_register_load(FakernicState *s, hwaddr offset,
+                                unsigned size);
+void fakernic_register_store(FakernicState *s, hwaddr offset, uint64_t value,
+                             unsigned size);
+uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset,
+                                unsigned size);
+void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
+                             unsigned size);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The budget of a turn (turn.h), for the stations that do its work.
+ */
+#ifndef FAKERNIC_DEVICE_BUDGET_H
+#define FAKERNIC_DEVICE_BUDGET_H
+
+#include "common.h"
+
+/*
+ * Takes 'work' units from the turn's budget (a unit is about a microsecond: one
+ * DMA access, one frame, 64 list or table entries). False: the turn is over;
+ * stop at the next point where stopping is possible, and say that there is more
+ * (fakernic_kick()).
+ */
+bool fakernic_spend(FakernicState *s, unsigned work);
+
+/* Notes that there is work for a turn. Stations call this, never the turn. */
+void fakernic_kick(FakernicState *s);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The command queue: two rings of 2^log_depth entries (fakernic/cmdq.h).
+ */
+#ifndef FAKERNIC_DEVICE_CMDQ_H
+#define FAKERNIC_DEVICE_CMDQ_H
+
+#include "common.h"
+
+typedef struct FakernicCmdq {
+    uint64_t sq_address;
+    uint64_t cq_address;
+    uint32_t log_depth;
+    uint32_t pi;
+    uint32_t ci;
+} FakernicCmdq;
+
+/* Judges the registers that describe it; false: the device is dead. */
+bool fakernic_cmdq_enable(FakernicState *s);
+
+/* A doorbell: there are commands before 'pi'. Too many end the device. */
+void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi);
+
+/*
+ * Executes commands, as many as the turn has room for but at least one. True:
+ * there are more.
+ */
+bool fakernic_cmdq_run(FakernicState *s);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The memory the engine works on: device memory, or guest memory by DMA
+ * (RoceHostOps; ROCE_ADDRESS_DM tells which).
+ */
+#ifndef FAKERNIC_DEVICE_DM_H
+#define FAKERNIC_DEVICE_DM_H
+
+#include "common.h"
+
+#define FAKERNIC_DM_MAX (256 * MiB)
+
+/* False: the range does not lie within device memory. */
+bool fakernic_dm_contains(const FakernicState *s, uint64_t offset,
+                          uint64_t len);
+
+/* The page of BAR2 at which device memory begins. */
+uint32_t fakernic_dm_page(const FakernicState *s);
+
+/* Zeroes it. */
+void fakernic_dm_reset(FakernicState *s);
+
+/* RoceHostOps.dma_*: as those of dma.h. */
+bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len);
+bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
+                           size_t len);
+bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op);
+bool fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
+                           bool persistent);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Guest memory, through the PCI bus and whatever IOMMU is on it. Addresses are
+ * those the driver was given; nothing but RAM is reached. The first argument is
+ * the device, as the engine's host.
+ */
+#ifndef FAKERNIC_DEVICE_DMA_H
+#define FAKERNIC_DEVICE_DMA_H
+
+#include "common.h"
+
+/* False, and counted: some of it is out of reach. */
+bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len);
+
+/*
+ * Likewise. Bytes land in ascending order, and before whatever the device
+ * writes next; those before one that is out of reach have been written.
+ */
+bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
+                        size_t len);
+
+/* On 8 bytes, atomic against the guest's CPUs. False: not one aligned word. */
+bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
+
+/*
+ * FLUSH (IBTA A19): what was written is visible and, with 'persistent', on its
+ * medium. False: there is no such medium.
+ */
+bool fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
+                        bool persistent);
+
+/* Not memcpy(): that may store the tail first. */
+void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len);
+
+/* Works on an aligned word by a host atomic, and fills in op->original. */
+void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op);
+
+#endif

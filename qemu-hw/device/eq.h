@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Event queues, and the objects that raise events (fakernic/eq.h).
+ */
+#ifndef FAKERNIC_DEVICE_EQ_H
+#define FAKERNIC_DEVICE_EQ_H
+
+#include "ring.h"
+
+/*
+ * An object that raises events. An event that finds its EQ full stays in
+ * 'latched', one bit per type, until the consumer index moves.
+ */
+typedef struct FakernicEventSource {
+    uint32_t id;
+    uint32_t latched;
+    uint32_t data;
+    bool waiting;
+    QTAILQ_ENTRY(FakernicEventSource) next;
+} FakernicEventSource;
+
+typedef QTAILQ_HEAD(FakernicEventList, FakernicEventSource) FakernicEventList;
+
+typedef struct FakernicEq {
+    uint32_t id;
+    FakernicRing ring;
+    uint32_t pi;
+    uint32_t ci;
+    uint16_t vector;
+    bool armed;
+    uint32_t users;             /* CQs */
+    FakernicEventList waiting;  /* completion events */
+} FakernicEq;
+
+/*
+ * Raises an event of an object, with 'data' for the types that have any. 'eq'
+ * NULL: on the asynchronous event queue, or, while there is none, on the next
+ * one. An event already latched in the object is not raised twice.
+ */
+void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
+                    enum fakernic_event type, uint32_t data);
+
+/* The object goes away, and its latched events with it. 'eq' as above. */
+void fakernic_event_forget(FakernicState *s, FakernicEq *eq,
+                           FakernicEventSource *src);
+
+/* Writes the events that wait, as far as there is room. */
+void fakernic_eq_flush(FakernicState *s, FakernicEq *eq);
+
+/*
+ * A doorbell: the host has consumed the entries before 'ci', and wants an
+ * interrupt for the next one with 'arm'. One that is not within the entries
+ * written is dropped and counted.
+ */
+void fakernic_eq_doorbell(FakernicState *s, FakernicEq *eq, uint32_t ci,
+                          bool arm);
+
+/* RoceHostOps.event: an asynchronous event of the engine. */
+void fakernic_engine_event(void *host, uint8_t type, uint32_t id,
+                           uint16_t vendor_err);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The life of the device: how it dies, and how it begins anew.
+ */
+#include "qemu/osdep.h"
+#include "qemu/main-loop.h"
+#include "clock.h"
+#include "dm.h"
+#include "interrupt.h"
+#include "life.h"
+#include "objects.h"
+#include "port.h"
+#include "../trace.h"
+
+void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
+{
+    trace_fakernic_err_fatal(code);
+    FAKERNIC_GUEST_ERR("fatal error %u, reset needed", code);
+    s->fatal_code = code;
+    if (s->status & FAKERNIC_STATUS_ENABLED) {
+        fakernic_event(s, NULL, &s->device_events,
+                       FAKERNIC_EVENT_DEVICE_FATAL, code);
+    }
+    s->status |= FAKERNIC_STATUS_FATAL;
+    fakernic_clock_set(s, ROCE_TIME_NEVER);
+    fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
+}
+
+static void fakernic_reset_registers(FakernicState *s)
+{
+    s->control = 0;
+    s->status = FAKERNIC_STATUS_READY;
+    s->fatal_code = FAKERNIC_FATAL_NONE;
+    s->test = 0;
+    s->driver_features = 0;
+    s->clock_high = 0;
+    memset(&s->cmdq, 0, sizeof(s->cmdq));
+}
+
+void fakernic_reset(FakernicState *s)
+{
+    trace_fakernic_reset();
+    fakernic_clock_set(s, ROCE_TIME_NEVER);
+    s->interrupts = 0;
+    roce_reset(s->roce);
+    fakernic_objects_free(s);
+    fakernic_objects_init(s);
+    fakernic_reset_registers(s);
+    fakernic_port_reset(s);
+    fakernic_dm_reset(s);
+    qemu_bh_cancel(s->bh);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * All objects of the device: made empty, freed as a whole.
+ */
+#ifndef FAKERNIC_DEVICE_OBJECTS_H
+#define FAKERNIC_DEVICE_OBJECTS_H
+
+#include "common.h"
+
+void fakernic_objects_init(FakernicState *s);
+
+/* Nobody will see a completion or an event of theirs any more. */
+void fakernic_objects_free(FakernicState *s);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What can be said of an Ethernet frame by looking at it once.
+ */
+#ifndef FAKERNIC_DEVICE_PARSE_H
+#define FAKERNIC_DEVICE_PARSE_H
+
+#include "common.h"
+
+typedef struct FakernicParsed {
+    struct fakernic_flow_match match;
+    uint32_t layers;            /* FAKERNIC_FLOW_VLAN..UDP */
+} FakernicParsed;
+
+/*
+ * Parses a frame of 14 bytes or more, at any address, into the numbers of a
+ * struct fakernic_flow_match. A header that does not fit is a layer the frame
+ * does not have.
+ */
+void fakernic_parse(FakernicParsed *p, const uint8_t *frame, size_t len);
+
+#endif

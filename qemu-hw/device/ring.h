@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Rings: queues in guest memory, named by a page list (fakernic/cmdq.h, struct
+ * fakernic_page_list), with a doorbell record behind the last entry.
+ */
+#ifndef FAKERNIC_DEVICE_RING_H
+#define FAKERNIC_DEVICE_RING_H
+
+#include "common.h"
+
+typedef struct FakernicRing {
+    uint64_t *pages;            /* NULL: there is no such queue */
+    uint8_t page_shift;
+    uint8_t log_entry;          /* bytes of an entry */
+    uint32_t depth;             /* entries, a power of two */
+} FakernicRing;
+
+/*
+ * Copies the first 'needed' page addresses of a list that names at least as
+ * many. On FAKERNIC_CMD_OK *pages is a malloc'ed array of 'needed' addresses,
+ * the caller's to free(); else it is untouched. BAD_PAGE_LIST: the list is not
+ * well-formed; DMA_ERROR: a page table is out of reach; NO_RESOURCE: no memory.
+ */
+uint8_t fakernic_page_list_read(FakernicState *s,
+                                const struct fakernic_page_list *list,
+                                uint64_t needed, uint64_t **pages)
+    G_GNUC_WARN_UNUSED_RESULT;
+
+/* Is the list all zero, as it must be where no queue is wanted? */
+bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
+
+/*
+ * Sets up a ring of 2^log_depth entries of 2^log_entry bytes. Returns what
+ * fakernic_page_list_read() does; on FAKERNIC_CMD_OK the ring owns its page
+ * addresses until fakernic_ring_free(), else it is untouched.
+ */
+uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
+                           const struct fakernic_page_list *list,
+                           unsigned log_depth, unsigned log_entry)
+    G_GNUC_WARN_UNUSED_RESULT;
+
+/* Leaves a ring that is not there; may be called on one, too. */
+void fakernic_ring_free(FakernicRing *ring);
+
+/*
+ * Copies 'len' bytes from the start of entry 'index' on, across entries and
+ * around the end. Any index is valid: it counts modulo the depth. False: out of
+ * the device's reach.
+ */
+bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
+                        uint32_t index, void *buf, size_t len);
+
+/* The reverse, within one entry: 'len' is at most its size. */
+bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
+                         uint32_t index, const void *buf, size_t len);
+
+/*
+ * Reads the index that the host keeps in the doorbell record. The host may
+ * write anything there: the caller judges it. False: out of reach.
+ */
+bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
+                          uint32_t *index);
+
+#endif

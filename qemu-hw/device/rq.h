@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Shared receive queues, and receive work requests for the engine (fakernic/rq.h).
+ */
+#ifndef FAKERNIC_DEVICE_RQ_H
+#define FAKERNIC_DEVICE_RQ_H
+
+#include "cq.h"
+
+typedef struct FakernicSrq {
+    uint32_t id;
+    FakernicRing ring;
+    uint32_t pi;
+    uint32_t ci;
+    uint32_t limit;
+    uint32_t pdn;
+    uint32_t xrcdn;             /* 0: no XRC SRQ */
+    FakernicCq *cq;             /* XRC SRQ: of its receives */
+    uint32_t users;             /* QPs */
+    bool error;
+    FakernicEventSource async;
+} FakernicSrq;
+
+/* RoceHostOps.next_recv, recv_count and xrc_srq. */
+RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
+                             RoceRecvWr *wr);
+uint32_t fakernic_recv_count(void *host, uint32_t qpn);
+bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
+                      RoceXrcSrq *found);
+
+/* One SRQ_ERROR event; the SRQ cannot be used any more. */
+void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
+                       enum fakernic_vendor_err err);
+
+/* Arms one SRQ_LIMIT event; raises it at once when fewer are left; 0: disarms. */
+void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq,
+                            uint32_t limit);
+
+#endif

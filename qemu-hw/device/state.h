@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The fakernic device: its state.
+ *
+ * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows PCI,
+ * guest memory, queues and interrupts, and nothing of packets: it fetches work
+ * requests for the engine, places the completions, and moves frames between the
+ * engine and the netdev. Everything in guest-visible format comes from the
+ * hardware interface headers, is copied once and decoded from the copy.
+ *
+ * Files are a stair: each calls only those below it.
+ *
+ *     fakernic.c                  the wiring
+ *     doors.c                     every way in
+ *     turn.c  bar.c               the work of a turn; registers and doorbells
+ *     cmdq.c  life.c              commands; fatal errors and reset
+ *     cmd_*.c  objects.c          one command each; all objects together
+ *     port.c  flow.c  rss.c       frames
+ *     sq.c  rq.c  cq.c  eq.c      queues
+ *     ring.c  table.c  parse.c    what they are made of
+ *     dm.c  dma.c  interrupt.c  clock.c  budget.c
+ *                                 memory, MSI-X, time, work
+ *
+ * The way back up is a note: fakernic_kick() says that there is work for a turn.
+ * The engine calls sq.c, rq.c, cq.c and eq.c, which never call the engine back:
+ * what they find broken waits for the turn.
+ */
+#ifndef FAKERNIC_DEVICE_STATE_H
+#define FAKERNIC_DEVICE_STATE_H
+
+#include "common.h"
+#include "hw/pci/pci_device.h"
+#include "net/net.h"
+#include "qom/object.h"
+
+#include "cmdq.h"
+#include "cq.h"
+#include "eq.h"
+#include "flow.h"
+#include "odp.h"
+#include "qp.h"
+#include "table.h"
+
+#define TYPE_FAKERNIC "fakernic"
+OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
+
+struct FakernicState {
+    PCIDevice parent_obj;
+
+    /* properties */
+    NICConf conf;
+    uint32_t uars;
+    uint32_t max_qp;
+    uint32_t max_cq;
+    uint32_t max_srq;
+    uint32_t max_pd;
+    uint32_t max_mr;
+    uint64_t max_mr_pages;
+    uint32_t gids;
+    uint32_t mtu_max;
+    uint32_t speed_mbps;
+    uint64_t dm_size;
+    bool dcqcn;
+    uint32_t turn_work;         /* budget of a turn, in units of budget.h */
+    uint32_t interface_version;
+    uint64_t feature_mask;
+
+    /* wiring */
+    NICState *nic;
+    NetPacketSent *sent;        /* the door for the netdev's answer */
+    MemoryRegion regs_bar;
+    MemoryRegion uar_bar;
+    MemoryRegion dm;            /* device memory, within uar_bar */
+    Roce *roce;
+    uint64_t *stats;            /* the engine's array */
+    QEMUBH *bh;
+    QEMUTimer *timer;
+    RoceTime timer_deadline;
+    bool tx_blocked;            /* a frame waits in the netdev's queue */
+    RoceTime tx_blocked_until;  /* then the wire counts as dead */
+
+    /* turns */
+    bool turning;               /* one is on the stack */
+    bool kicked;                /* there is work for another */
+    uint32_t turn_used;         /* of its budget */
+    uint32_t longest_turn;      /* the most that one has used */
+
+    /* registers */
+    uint32_t control;
+    uint32_t status;
+    uint32_t fatal_code;
+    uint32_t test;
+    uint64_t features;
+    uint64_t driver_features;
+    uint32_t clock_high;
+    FakernicCmdq cmdq;
+
+    /* port */
+    uint32_t port_mtu;
+    uint32_t port_qpn;
+    uint8_t port_filter;
+    uint8_t port_mac[6];
+
+    /* objects */
+    FakernicTable eqs;
+    FakernicTable cqs;
+    FakernicTable srqs;
+    FakernicTable pds;
+    FakernicTable xrcds;
+    FakernicTable counters;
+    FakernicTable ind_tables;
+    FakernicTable flow_table;
+    /* by type, in the order they are asked in */
+    QTAILQ_HEAD(, FakernicFlow) flows[FAKERNIC_FLOW_SNIFFER + 1];
+    FakernicTable uar_table;
+    FakernicQp **qps;           /* by number, QPs and WQs */
+    uint32_t *key_pages;        /* page list entries held, by key index */
+    uint64_t mr_pages;          /* their sum */
+    FakernicPageRequest page_requests[FAKERNIC_PAGE_REQUEST_LIST];
+    uint32_t page_request_count;
+    FakernicEq *async_eq;
+    FakernicEventList async_waiting;
+    FakernicEventSource port_events;
+    FakernicEventSource device_events;
+    bool cq_error_pending;
+    QTAILQ_HEAD(, FakernicCq) held_cqs;     /* whose event has a deadline */
+    uint64_t interrupts;        /* vectors raised and not yet sent */
+
+    uint8_t frame[ROCE_FRAME_MAX];
+};
+
+#endif

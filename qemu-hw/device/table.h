@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Objects by number, and the kinds that are little more than a number.
+ */
+#ifndef FAKERNIC_DEVICE_TABLE_H
+#define FAKERNIC_DEVICE_TABLE_H
+
+#include "common.h"
+
+/*
+ * Numbers are handed out round robin, so that one comes back as late as
+ * possible. The objects are the caller's to allocate and to free.
+ */
+typedef struct FakernicTable {
+    void **slots;
+    uint32_t first;
+    uint32_t size;              /* numbers are first..size - 1 */
+    uint32_t next;
+    uint32_t used;
+} FakernicTable;
+
+typedef struct FakernicPd {
+    uint32_t users;             /* QPs and SRQs; keys: roce_pd_users() */
+} FakernicPd;
+
+typedef struct FakernicXrcd {
+    uint32_t users;             /* XRC SRQs and XRC target QPs */
+} FakernicXrcd;
+
+typedef struct FakernicCounter {
+    uint32_t users;             /* QPs */
+    uint64_t values[FAKERNIC_STAT_COUNT];
+} FakernicCounter;
+
+typedef struct FakernicUar {
+    uint32_t users;             /* QPs and CQs */
+} FakernicUar;
+
+void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size);
+/* Frees the table; what it holds is not freed. */
+void fakernic_table_free(FakernicTable *t);
+bool fakernic_table_is_full(const FakernicTable *t);
+/* Returns the object's number. The table must not be full. */
+uint32_t fakernic_table_add(FakernicTable *t, void *object);
+/* NULL: there is none of this number, which may be any. */
+void *fakernic_table_get(const FakernicTable *t, uint32_t id);
+/* There must be an object of this number. */
+void fakernic_table_remove(FakernicTable *t, uint32_t id);
+
+/* Lookups by a number from the guest, which may be any. NULL: there is none. */
+struct FakernicQp;
+FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn);
+FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn);
+/* A QP, not a WQ; a WQ; or either. */
+struct FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn);
+struct FakernicQp *fakernic_wq(FakernicState *s, uint32_t wqn);
+struct FakernicQp *fakernic_qp_or_wq(FakernicState *s, uint32_t number);
+
+/* May a new object use this CQ? OK, BAD_ID, or BAD_STATE: it is in error. */
+uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn);
+
+bool fakernic_uar_exists(FakernicState *s, uint32_t uar);
+/* Counts 'users' more (or, negative, fewer) on a doorbell page that exists. */
+void fakernic_uar_use(FakernicState *s, uint32_t uar, int users);
+
+#endif
