@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The engine from inside: what its files share, grouped by the file that owns
- * it. Calls go downwards only, in the order of the sections from last to first:
- * roce.c -> input.c -> responder, completer, requester, datagram, raw, mcast ->
- * flush.c -> congestion.c, migration.c -> pacer.c -> sched.c, path.c -> sendq, credit,
- * rate, retry, mr, wire, opcode.
+ * it. Calls go one way only, from the last section to the first:
+ * roce -> input -> datagram, raw, completer, responder -> mcast ->
+ * requester, response, qp -> congestion, migration -> complete -> pacer, path ->
+ * sched, sendq, retry, credit, rate, mr, wire, opcode.
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
@@ -191,6 +191,7 @@ struct Roce {
     uint32_t heap_count;
     bool stalled;               /* roce_output() ran out of turns */
     bool pages_awaited;         /* by QPs in WAIT_PAGES, or by READ answers */
+    uint64_t work;              /* steps, see roce_work() */
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
 
@@ -219,19 +220,6 @@ bool roce_path_loopback(Roce *r, RoceQp *qp);
 /* Did the packet come over this path, from its other end? */
 bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet);
 
-/* ---- migration.c: the alternate path ----------------------------------------- */
-
-/* Goes over to the alternate path; false: the QP is not armed. */
-bool roce_migration_switch(Roce *r, RoceQp *qp);
-/* May this packet be the peer's? What it says of the path takes effect. */
-bool roce_migration_input(Roce *r, RoceQp *qp, const RocePacket *packet);
-/* The attribute of the two that is bad, or 0. */
-uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
-                                 uint32_t mask, const RoceQpAttr *attr);
-/* Takes the two over; the primary path's attributes come after. */
-void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
-                           const RoceQpAttr *attr);
-
 /* ---- pacer.c: rates ---------------------------------------------------------- */
 
 void roce_pacer_init(RoceQp *qp);
@@ -246,20 +234,7 @@ bool roce_pacer_charge(Roce *r, RoceTime now, RoceQp *qp, uint8_t static_rate,
                        size_t len);
 uint32_t roce_pacer_link_kbps(const Roce *r);
 
-/* ---- congestion.c: CE marks and CNPs ------------------------------------------ */
-
-bool roce_congestion_marked(const RocePacket *packet);
-/* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
-uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
-/* A packet for the QP has passed all checks: it may owe a CNP now. */
-void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
-                            const RocePacket *packet);
-size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
-                              bool *loopback);
-/* A CNP came for the QP. */
-void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);
-
-/* ---- flush.c: completions and the ways into error -------------------------- */
+/* ---- complete.c: completions, and the ways into error ------------------- */
 
 void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
                 uint32_t b);
@@ -286,6 +261,39 @@ void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
 /* Completes the sends that are done; fails one that is to be failed. */
 void roce_retire(Roce *r, RoceTime now, RoceQp *qp);
 
+/* ---- migration.c: the alternate path ----------------------------------------- */
+
+/* Goes over to the alternate path; false: the QP is not armed. */
+bool roce_migration_switch(Roce *r, RoceQp *qp);
+/* May this packet be the peer's? What it says of the path takes effect. */
+bool roce_migration_input(Roce *r, RoceQp *qp, const RocePacket *packet);
+/* The attribute of the two that is bad, or 0. */
+uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
+                                 uint32_t mask, const RoceQpAttr *attr);
+/* Takes the two over; the primary path's attributes come after. */
+void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
+                           const RoceQpAttr *attr);
+
+/* ---- congestion.c: CE marks and CNPs ------------------------------------------ */
+
+bool roce_congestion_marked(const RocePacket *packet);
+/* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
+uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
+/* A packet for the QP has passed all checks: it may owe a CNP now. */
+void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
+                            const RocePacket *packet);
+size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
+                              bool *loopback);
+/* A CNP came for the QP. */
+void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);
+
+/* ---- qp.c -------------------------------------------------------------------- */
+
+RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
+void roce_qp_free(Roce *r, RoceQp *qp);
+/* There are no QPs: all numbers are free. */
+void roce_qp_numbers_reset(Roce *r);
+
 /* ---- requester.c ----------------------------------------------------------- */
 
 /* Fetches the next WQE into the send queue; false: there is none now. */
@@ -299,6 +307,17 @@ void roce_requester_wait_pages(Roce *r, RoceQp *qp);
 /* Judges and starts going back N; fails the oldest send without tries left. */
 void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
                           uint16_t vendor_err);
+
+/* ---- mcast.c ---------------------------------------------------------------- */
+
+RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16]);
+/* Detaches a QP from all groups. */
+void roce_mcast_leave(Roce *r, uint32_t qpn);
+/* Keeps a copy of a frame sent to a group that has members here. */
+void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
+                     size_t len);
+/* The copy, once; 0: there is none. */
+size_t roce_mcast_output(Roce *r, uint8_t *buf);
 
 /* ---- completer.c, responder.c, response.c ----------------------------------- */
 
@@ -331,28 +350,10 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                     size_t len);
 
-/* ---- mcast.c ---------------------------------------------------------------- */
-
-RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16]);
-/* Detaches a QP from all groups. */
-void roce_mcast_leave(Roce *r, uint32_t qpn);
-/* Keeps a copy of a frame sent to a group that has members here. */
-void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
-                     size_t len);
-/* The copy, once; 0: there is none. */
-size_t roce_mcast_output(Roce *r, uint8_t *buf);
-
 /* ---- input.c ----------------------------------------------------------------- */
 
 RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
                            size_t len);
-
-/* ---- qp.c -------------------------------------------------------------------- */
-
-RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
-void roce_qp_free(Roce *r, RoceQp *qp);
-/* There are no QPs: all numbers are free. */
-void roce_qp_numbers_reset(Roce *r);
 
 /* COUNT more of those the QP's own set has, too. */
 static inline void roce_count_by(Roce *r, const RoceQp *qp,

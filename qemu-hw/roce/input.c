@@ -141,6 +141,7 @@ static void roce_input_multicast(Roce *r, RoceTime now,
         RoceQp *qp = roce_qp_find(r, group->qpn[i]);
 
         if (qp) {
+            r->work++;
             roce_input_qp(r, now, qp, packet, info);
         }
     }

@@ -169,6 +169,7 @@ bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
         return false;
     }
     send = roce_sendq_slot(sq);
+    r->work++;
     fetch = r->ops->next_send(r->host, qp->qpn, &send->wr);
     if (fetch == ROCE_FETCH_OK) {
         roce_sendq_push(sq);

@@ -105,6 +105,11 @@ uint64_t *roce_stats(Roce *r)
     return r->stats;
 }
 
+uint64_t roce_work(const Roce *r)
+{
+    return r->work;
+}
+
 /* ---- data plane ---------------------------------------------------------- */
 
 void roce_post_send(Roce *r, RoceTime now, uint32_t qpn)
@@ -129,6 +134,7 @@ void roce_post_send(Roce *r, RoceTime now, uint32_t qpn)
 
 RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len)
 {
+    r->work++;
     return roce_input_frame(r, now, frame, len);
 }
 
@@ -143,6 +149,7 @@ bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
         r->stats[FAKERNIC_STAT_RX_NO_BUFFER]++;
         return false;
     }
+    r->work++;
     return roce_raw_input(r, now, qp, frame, len);
 }
 
@@ -157,6 +164,7 @@ void roce_tick(Roce *r, RoceTime now)
         if (!qp || qp->deadline > now) {
             return;
         }
+        r->work++;
         if (qp->flush_at <= now) {
             roce_flush(r, now, qp);
         } else if (qp->pace.wake <= now) {
@@ -237,6 +245,7 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
         if (!qp) {
             return 0;
         }
+        r->work++;
         len = roce_output_qp(r, now, qp, buf, loopback);
         if (len > 0) {
             roce_sched_ready(r, qp);

@@ -271,6 +271,14 @@ void roce_reset(Roce *r);
 /* Counters by enum fakernic_stat; the host may add its own to the array. */
 uint64_t *roce_stats(Roce *r);
 
+/*
+ * Steps of work done since roce_new(), free running, kept across roce_reset():
+ * a frame taken by a QP, a turn of a QP, a WQE fetched, a completion, a timer
+ * served. Each call of the data plane makes a bounded number of them; the host
+ * charges the difference to its budget.
+ */
+uint64_t roce_work(const Roce *r);
+
 /* ---- data plane ------------------------------------------------------------ */
 
 /* The send queue of a QP may hold new WQEs (a doorbell). */

@@ -80,6 +80,29 @@ static void output_is_bounded(void)
     }
 }
 
+/* What one call does is counted, and bounded. */
+static void work_is_counted(void)
+{
+    const uint64_t most = ROCE_TURNS_PER_OUTPUT * (1 + 2 * ROCE_WQES_PER_TURN);
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceHostOps ops;
+    uint64_t before;
+    bool loopback;
+    Pair p;
+
+    endless_init(&p, &ops, FAKERNIC_QP_RC);
+    endless_sends = 3000;
+    roce_post_send(p.a.r, p.now, p.a.qpn);
+    before = roce_work(p.a.r);
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 0);
+    CHECK(roce_work(p.a.r) - before >= 3000 - endless_sends);
+    CHECK(roce_work(p.a.r) - before <= most);
+    before = roce_work(p.a.r);
+    roce_input(p.a.r, p.now, buf, 0);
+    CHECK_EQ(roce_work(p.a.r) - before, 1);
+    pair_free(&p);
+}
+
 /* roce_tick() takes the blame for an output that was not asked for again. */
 static void tick_clears_the_stall(void)
 {
@@ -403,6 +426,7 @@ static void answer_to_a_failed_request_is_ignored(void)
 
 static const Test tests[] = {
     TEST(output_is_bounded),
+    TEST(work_is_counted),
     TEST(tick_clears_the_stall),
     TEST(flush_is_bounded),
     TEST(datagram_turns_go_on),

@@ -71,6 +71,7 @@ void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
     const RoceSend *send = roce_sendq_at(&qp->sq, qp->sq.ci);
     const RoceSendWr *wr = &send->wr;
 
+    r->work++;
     if (status != FAKERNIC_WC_SUCCESS || wr->flags & FAKERNIC_SQ_SIGNALED) {
         RoceCompletion completion = {
             .cqn = qp->init.send_cqn,
@@ -93,6 +94,7 @@ void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion)
     RoceXrcSrq srq;
 
     assert(qp->rx.held);
+    r->work++;
     completion->cqn = qp->rx.cqn;
     completion->qpn = qp->qpn;
     completion->wqe_index = qp->rx.wr.tag;
