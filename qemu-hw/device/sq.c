@@ -352,7 +352,6 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     if (err) {
         return err;
     }
-    wr->opcode = hdr->opcode;
     wr->sge_count = hdr->sge_count;
     wr->inline_length = le16_to_cpu(hdr->inline_length);
     wr->imm_or_key = le32_to_cpu(hdr->imm_or_key);
@@ -402,6 +401,7 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     if (!fakernic_ring_read(s, &qp->sq, qp->sq_ci, wqe, FAKERNIC_SQ_BB_SIZE)) {
         return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
     }
+    wr->opcode = hdr->opcode;
     wr->flags = hdr->flags;
     count = hdr->bb_count;
     if (count < 1 || count > FAKERNIC_SQ_WQE_BB_MAX || count > available) {

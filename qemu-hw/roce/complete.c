@@ -61,7 +61,7 @@ static uint8_t roce_cqe_opcode(uint8_t sq_opcode)
     };
     uint8_t opcode = sq_opcode < sizeof(table) ? table[sq_opcode] : 0;
 
-    /* The status of an unknown opcode is an error; any opcode will do. */
+    /* An unknown opcode completes in error, as a SEND. */
     return opcode ? opcode : FAKERNIC_CQE_SEND;
 }
 
@@ -79,8 +79,7 @@ void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
             .wqe_index = wr->index,
             .byte_count = status == FAKERNIC_WC_SUCCESS ? send->length : 0,
             .vendor_err = vendor_err,
-            .opcode = wr->format_error ? FAKERNIC_CQE_SEND
-                                       : roce_cqe_opcode(wr->opcode),
+            .opcode = roce_cqe_opcode(wr->opcode),
             .status = status,
         };
 

@@ -80,8 +80,8 @@ typedef struct RoceSendWr {
     uint16_t inline_length;     /* with FAKERNIC_SQ_INLINE */
     uint16_t format_error;      /* enum fakernic_vendor_err, or 0: the host
                                  * refused the WQE; completes in error with
-                                 * LOC_QP_OP_ERR, other fields but index and
-                                 * flags are not valid */
+                                 * LOC_QP_OP_ERR, other fields but index,
+                                 * opcode and flags are not valid */
     uint32_t imm_or_key;
     uint32_t xrc_srqn;
     union {
