@@ -97,7 +97,7 @@ size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
     packet.payload_len = ROCE_CNP_PAYLOAD;
     at = roce_wire_encode(buf, &packet);
     memset(buf + at, 0, ROCE_CNP_PAYLOAD);
-    *loopback = roce_path_gid_ours(r, cnp->av.dgid);
+    *loopback = roce_path_loops(r, &cnp->av);
     roce_count(r, qp, FAKERNIC_STAT_TX_CNP);
     roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
     return roce_wire_finish(buf, at, ROCE_CNP_PAYLOAD);

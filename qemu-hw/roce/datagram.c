@@ -120,7 +120,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                 return 0;
             }
             if (len > 0) {
-                *loopback = roce_path_gid_ours(r, send->wr.ud.av.dgid);
+                *loopback = roce_path_loops(r, &send->wr.ud.av);
                 roce_mcast_copy(r, send->wr.ud.av.dgid, buf, len);
                 roce_pacer_charge(r, now, qp, send->wr.ud.av.static_rate, len);
                 roce_sendq_datagram(&qp->sq);

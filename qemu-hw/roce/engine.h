@@ -211,7 +211,11 @@ uint32_t roce_mtu_bytes(uint8_t mtu);
 /* The largest enum fakernic_mtu the port takes; 0: none. */
 uint8_t roce_path_port_mtu(const Roce *r);
 int roce_path_gid_find(Roce *r, const RocePacket *packet);
+/* Is this an address of the port, in whatever VLAN? */
 bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16]);
+/* Does a packet made for this path come back in, and never leave? The source GID
+ * must be there: roce_path_packet() has said so. */
+bool roce_path_loops(const Roce *r, const RoceAv *av);
 bool roce_path_av_valid(const Roce *r, const RoceAv *av);
 /* Fills in everything up to the BTH; false: the source GID is gone. */
 bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,

@@ -30,13 +30,17 @@ uint8_t roce_path_port_mtu(const Roce *r)
     return 0;
 }
 
+static uint16_t roce_path_vid(const RoceGid *gid)
+{
+    return gid->vlan == FAKERNIC_VLAN_NONE ? 0 : gid->vlan;
+}
+
 static bool roce_path_gid_matches(const RoceGid *gid, const RocePacket *packet)
 {
     uint16_t vid = packet->has_vlan ? packet->vlan_tci & 0xfff : 0;
-    uint16_t want = gid->vlan == FAKERNIC_VLAN_NONE ? 0 : gid->vlan;
 
     /* VLAN id 0 is a priority tag only. */
-    return gid->type == packet->network_type && vid == want &&
+    return gid->type == packet->network_type && vid == roce_path_vid(gid) &&
            memcmp(gid->gid, packet->dgid, sizeof(gid->gid)) == 0;
 }
 
@@ -63,6 +67,23 @@ bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16])
     for (i = 0; i < r->limits.gid_count; i++) {
         if (r->gids[i].type != FAKERNIC_GID_NONE &&
             memcmp(r->gids[i].gid, gid, 16) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An own address in another VLAN is beyond the wire, if anywhere. */
+bool roce_path_loops(const Roce *r, const RoceAv *av)
+{
+    const RoceGid *from = &r->gids[av->sgid_index];
+
+    for (uint16_t i = 0; i < r->limits.gid_count; i++) {
+        const RoceGid *gid = &r->gids[i];
+
+        if (gid->type == from->type &&
+            roce_path_vid(gid) == roce_path_vid(from) &&
+            memcmp(gid->gid, av->dgid, sizeof(gid->gid)) == 0) {
             return true;
         }
     }
@@ -137,7 +158,7 @@ bool roce_path_loopback(Roce *r, RoceQp *qp)
 {
     if (qp->gid_epoch != r->gid_epoch) {
         qp->gid_epoch = r->gid_epoch;
-        qp->loopback = roce_path_gid_ours(r, qp->attr.av.dgid);
+        qp->loopback = roce_path_loops(r, &qp->attr.av);
     }
     return qp->loopback;
 }

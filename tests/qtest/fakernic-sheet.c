@@ -1,0 +1,930 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Statements of the data sheet (firmware-spec/fakernic.rst) that somebody who
+ * reads it and nothing else relies on: what a reset leaves, what a refused work
+ * request says, which frames leave the device and what counts them.
+ */
+#include "qemu/osdep.h"
+#include "fakernic-setup.h"
+
+/* ---- configuration space --------------------------------------------- */
+
+/* Vectors in BAR4 from offset 0 on, pending bits at half its size. */
+static void test_bars(void)
+{
+    Machine m;
+    Nic n;
+    uint64_t size;
+    uint8_t msix;
+
+    machine_start(&m, "%s,uars=16,dm-size=64K", DEVICE);
+    nic_find(&n, &m, SLOT);
+    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_OFFSET), ==, 16);
+    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_DM_OFFSET), ==, 17);
+    msix = qpci_find_capability(n.pci, PCI_CAP_ID_MSIX, 0);
+    g_assert_cmpuint((qpci_config_readw(n.pci, msix + PCI_MSIX_FLAGS) &
+                      PCI_MSIX_FLAGS_QSIZE) + 1, ==, FAKERNIC_VECTOR_COUNT);
+    g_assert_cmphex(qpci_config_readl(n.pci, msix + PCI_MSIX_TABLE), ==,
+                    FAKERNIC_BAR_MSIX);
+    g_assert_cmphex(qpci_config_readl(n.pci, msix + PCI_MSIX_PBA), ==,
+                    0x800 | FAKERNIC_BAR_MSIX);
+    qpci_iomap(n.pci, FAKERNIC_BAR_MSIX, &size);
+    g_assert_cmpuint(size, ==, 4096);
+    qpci_iomap(n.pci, FAKERNIC_BAR_REGS, &size);
+    g_assert_cmpuint(size, ==, FAKERNIC_BAR_REGS_SIZE);
+    /* 16 doorbell pages, the clock page, 16 pages of memory: 64 pages. */
+    qpci_iomap(n.pci, FAKERNIC_BAR_UAR, &size);
+    g_assert_cmpuint(size, ==, 64 * FAKERNIC_PAGE_SIZE);
+    machine_stop(&m);
+}
+
+static uint16_t msix_control(Nic *n)
+{
+    uint8_t msix = qpci_find_capability(n->pci, PCI_CAP_ID_MSIX, 0);
+
+    return qpci_config_readw(n->pci, msix + PCI_MSIX_FLAGS);
+}
+
+/* After a function level reset a driver has to begin at step 1 of bring-up. */
+static void test_flr_leaves_nothing(void)
+{
+    Machine m;
+    Nic n;
+    uint8_t exp;
+
+    start_enabled(&m, &n);
+    g_assert_cmphex(msix_control(&n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
+    exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
+    qpci_config_writew(n.pci, exp + PCI_EXP_DEVCTL,
+                       qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL) |
+                       PCI_EXP_DEVCTL_BCR_FLR);
+    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) &
+                    (PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER), ==, 0);
+    g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_0) & ~0xfu, ==,
+                    0);
+    g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_2) & ~0xfu, ==,
+                    0);
+    g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_4) & ~0xfu, ==,
+                    0);
+    g_assert_cmphex(msix_control(&n) & PCI_MSIX_FLAGS_ENABLE, ==, 0);
+    machine_stop(&m);
+}
+
+/* The vectors and all of configuration space survive the driver's own reset. */
+static void test_control_reset_leaves_pci(void)
+{
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    nic_reset(&n);
+    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) &
+                    PCI_COMMAND_MASTER, !=, 0);
+    g_assert_cmphex(msix_control(&n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
+    g_assert_cmphex(qtest_readl(m.qts, msix_entry(&n, 3) +
+                                PCI_MSIX_ENTRY_DATA), ==, MSI_DATA(3));
+    machine_stop(&m);
+}
+
+/* No object has the number 0, but for the doorbell page of the kernel. */
+static void test_numbers(void)
+{
+    static const uint16_t destroy[] = {
+        FAKERNIC_CMD_DESTROY_EQ, FAKERNIC_CMD_DESTROY_CQ,
+        FAKERNIC_CMD_DEALLOC_PD, FAKERNIC_CMD_DEALLOC_XRCD,
+        FAKERNIC_CMD_DEALLOC_UAR, FAKERNIC_CMD_DESTROY_MR,
+        FAKERNIC_CMD_DESTROY_MW, FAKERNIC_CMD_DESTROY_QP,
+        FAKERNIC_CMD_DESTROY_SRQ, FAKERNIC_CMD_DESTROY_FLOW,
+        FAKERNIC_CMD_DESTROY_WQ, FAKERNIC_CMD_DESTROY_IND_TABLE,
+        FAKERNIC_CMD_DESTROY_COUNTER,
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    qp_create(&n, &qp, FAKERNIC_QP_UD, s.pd, &s.cq, 0);
+    g_assert_cmpuint(s.async.id, ==, 1);
+    g_assert_cmpuint(s.cq.id, ==, 1);
+    g_assert_cmpuint(s.pd, ==, 1);
+    g_assert_cmphex(s.key, ==, 0x111);
+    g_assert_cmpuint(qp.qpn, ==, 2);
+    for (unsigned i = 0; i < ARRAY_SIZE(destroy); i++) {
+        assert_status(cmd_id(&n, destroy[i], 0), BAD_ID);
+    }
+    machine_stop(&m);
+}
+
+/* 'detail' names the address vector, not the field in it. */
+static void test_detail_of_av(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    req.qpn = LE32(qp.qpn);
+    assert_status(CMD(&n, MODIFY_QP, req), OK);
+    req.mask = LE32(RTR_MASK | RTR_RESPONDER_MASK);
+    req.attr.state = FAKERNIC_QPS_RTR;
+    req.attr.path_mtu = FAKERNIC_MTU_1024;
+    memcpy(req.attr.av.dgid, own_gid, 16);
+    req.attr.av.sl = 8;
+    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_PARAM,
+                   fakernic_modify_qp_req, attr.av);
+    req.attr.av.sl = 0;
+    req.attr.av.rsvd = LE16(1);
+    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_RESERVED,
+                   fakernic_modify_qp_req, attr.av.rsvd);
+    machine_stop(&m);
+}
+
+/* ---- refused work requests ------------------------------------------- */
+
+/* A work request of one block, its header alone filled in. */
+static Wqe wqe_bare(uint8_t opcode)
+{
+    return (Wqe) { .hdr = { .opcode = opcode, .bb_count = 1,
+                            .flags = FAKERNIC_SQ_SIGNALED } };
+}
+
+static Wqe wqe_local_inv(uint32_t key)
+{
+    Wqe wqe = wqe_bare(FAKERNIC_SQ_LOCAL_INV);
+
+    wqe.hdr.imm_or_key = LE32(key);
+    return wqe;
+}
+
+static Wqe wqe_reg_mr(const struct fakernic_sq_reg_mr *reg)
+{
+    Wqe wqe = wqe_bare(FAKERNIC_SQ_REG_MR);
+
+    memcpy(wqe.bytes + sizeof(wqe.hdr), reg, sizeof(*reg));
+    return wqe;
+}
+
+static Wqe wqe_bind_mw(const struct fakernic_sq_bind_mw *bind)
+{
+    Wqe wqe = wqe_bare(FAKERNIC_SQ_BIND_MW);
+
+    memcpy(wqe.bytes + sizeof(wqe.hdr), bind, sizeof(*bind));
+    return wqe;
+}
+
+/* Posts a WQE on one of two new QPs; the completion, its status and reason. */
+static void assert_completes(Nic *n, Setup *s, const Wqe *wqe, uint8_t opcode,
+                             uint8_t status, uint16_t vendor_err)
+{
+    struct fakernic_cqe cqe;
+    Qp a, b;
+
+    rc_pair(n, s, &a, &b);
+    sq_put(n, &a, wqe, sizeof(*wqe));
+    a.sq.index = 1;             /* whatever bb_count says */
+    sq_ring(n, &a);
+    cq_expect(n, &s->cq, &cqe, opcode, status);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, vendor_err);
+    queue_record(n, &s->cq, s->cq.index);
+    assert_status(cmd_id(n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    assert_status(cmd_id(n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
+}
+
+/* A CQE names what was asked for, also when it was asked for wrongly. */
+static void test_opcode_of_malformed(void)
+{
+    static const struct {
+        uint8_t sq, cqe;
+    } opcodes[] = {
+        { 0, FAKERNIC_CQE_SEND },
+        { FAKERNIC_SQ_SEND, FAKERNIC_CQE_SEND },
+        { FAKERNIC_SQ_SEND_IMM, FAKERNIC_CQE_SEND },
+        { FAKERNIC_SQ_SEND_INV, FAKERNIC_CQE_SEND },
+        { FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_CQE_RDMA_WRITE },
+        { FAKERNIC_SQ_RDMA_WRITE_IMM, FAKERNIC_CQE_RDMA_WRITE },
+        { FAKERNIC_SQ_RDMA_READ, FAKERNIC_CQE_RDMA_READ },
+        { FAKERNIC_SQ_RDMA_READ_INV, FAKERNIC_CQE_RDMA_READ },
+        { FAKERNIC_SQ_ATOMIC_CMP_SWAP, FAKERNIC_CQE_CMP_SWAP },
+        { FAKERNIC_SQ_ATOMIC_FETCH_ADD, FAKERNIC_CQE_FETCH_ADD },
+        { FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP, FAKERNIC_CQE_MASKED_CMP_SWAP },
+        { FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD,
+          FAKERNIC_CQE_MASKED_FETCH_ADD },
+        { FAKERNIC_SQ_ATOMIC_WRITE, FAKERNIC_CQE_ATOMIC_WRITE },
+        { FAKERNIC_SQ_FLUSH, FAKERNIC_CQE_FLUSH },
+        { FAKERNIC_SQ_LOCAL_INV, FAKERNIC_CQE_LOCAL_INV },
+        { FAKERNIC_SQ_REG_MR, FAKERNIC_CQE_REG_MR },
+        { FAKERNIC_SQ_BIND_MW, FAKERNIC_CQE_BIND_MW },
+        { FAKERNIC_SQ_NOP, FAKERNIC_CQE_NOP },
+        { FAKERNIC_SQ_NOP + 1, FAKERNIC_CQE_SEND },
+        { 0xff, FAKERNIC_CQE_SEND },
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    for (unsigned i = 0; i < ARRAY_SIZE(opcodes); i++) {
+        bool known = opcodes[i].sq && opcodes[i].sq <= FAKERNIC_SQ_NOP;
+        Wqe wqe = wqe_bare(opcodes[i].sq);
+
+        wqe.hdr.rsvd = LE16(1);
+        assert_completes(&n, &s, &wqe, opcodes[i].cqe,
+                         FAKERNIC_WC_LOC_QP_OP_ERR,
+                         known ? FAKERNIC_VENDOR_SQ_RSVD
+                               : FAKERNIC_VENDOR_SQ_OPCODE);
+        wqe.hdr.bb_count = 0;
+        assert_completes(&n, &s, &wqe, opcodes[i].cqe,
+                         FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT);
+    }
+    machine_stop(&m);
+}
+
+/* Flags: those without a name are reserved, those that do not fit are not. */
+static void test_flags_of_malformed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    wqe = wqe_bare(FAKERNIC_SQ_SEND);
+    wqe.hdr.flags |= FAKERNIC_SQ_IP_CSUM;
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_RSVD);
+    wqe = wqe_bare(FAKERNIC_SQ_NOP);
+    wqe.hdr.flags |= FAKERNIC_SQ_INLINE;
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_NOP,
+                     FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT);
+    wqe = wqe_bare(FAKERNIC_SQ_SEND);
+    wqe.hdr.inline_length = LE16(1);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT);
+    /* "Else 0" is reserved. */
+    wqe = wqe_bare(FAKERNIC_SQ_SEND);
+    wqe.hdr.imm_or_key = LE32(1);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_RSVD);
+    machine_stop(&m);
+}
+
+static uint32_t key_create(Nic *n, uint32_t pd, uint8_t type,
+                           uint32_t max_pages)
+{
+    struct fakernic_create_mr_req req = {
+        .pdn = LE32(pd), .type = type, .tag = 1, .max_pages = LE32(max_pages),
+    };
+
+    return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+}
+
+static uint32_t window_create(Nic *n, uint32_t pd, uint8_t type)
+{
+    struct fakernic_create_mw_req req = {
+        .pdn = LE32(pd), .type = type, .tag = 1,
+    };
+
+    return cmd_create(n, FAKERNIC_CMD_CREATE_MW, &req, sizeof(req));
+}
+
+/* Every refusal of REG_MR that the sheet lists, in its order. */
+static void test_refused_reg_mr(void)
+{
+    const uint8_t malformed = FAKERNIC_WC_LOC_QP_OP_ERR;
+    const uint8_t refused = FAKERNIC_WC_MW_BIND_ERR;
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_sq_reg_mr good;
+    uint32_t other_pd;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    other_pd = pd_alloc(&n);
+    good = (struct fakernic_sq_reg_mr) {
+        .iova = LE64(0x10000), .length = LE64(8192),
+        .key = LE32(key_create(&n, s.pd, FAKERNIC_MR_FAST_REG, 2)),
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE),
+        .pages = contiguous(s.data, 8192),
+    };
+#define CASE(status, vendor, change) do {                                    \
+        struct fakernic_sq_reg_mr reg = good;                                \
+        Wqe wqe;                                                             \
+        change;                                                              \
+        wqe = wqe_reg_mr(&reg);                                              \
+        assert_completes(&n, &s, &wqe, FAKERNIC_CQE_REG_MR, status,          \
+                         FAKERNIC_VENDOR_ ## vendor);                        \
+    } while (0)
+    CASE(malformed, SQ_RSVD, reg.rsvd = LE64(1));
+    CASE(malformed, SQ_FORMAT, reg.length = 0);
+    CASE(malformed, SQ_FORMAT, reg.length = LE64(513 * 4096));
+    CASE(malformed, SQ_FORMAT, reg.iova = LE64(-4096ull));
+    CASE(malformed, SQ_FORMAT, reg.pages.page_shift = 11);
+    CASE(malformed, SQ_FORMAT, reg.pages.page_count = LE32(1));
+    CASE(malformed, SQ_FORMAT, reg.pages.levels = 4);
+    CASE(malformed, SQ_FORMAT, reg.pages.rsvd = LE16(1));
+    CASE(malformed, SQ_FORMAT, reg.pages.address = LE64(s.data + 1));
+    CASE(malformed, SQ_DMA, reg.pages.levels = 1;
+         reg.pages.address = LE64(1ull << 55));
+    CASE(refused, KEY_INDEX, reg.key = LE32(0xffff00));
+    CASE(refused, KEY_STATE, reg.key = LE32(s.key));
+    CASE(refused, KEY_PD, reg.key = LE32(key_create(&n, other_pd,
+                                                    FAKERNIC_MR_FAST_REG, 2)));
+    CASE(refused, KEY_ACCESS,
+         reg.access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE));
+    CASE(refused, KEY_ACCESS, reg.access = LE32(FAKERNIC_ACCESS_ON_DEMAND));
+    CASE(refused, KEY_BOUNDS, reg.length = LE64(3 * 4096);
+         reg.pages.page_count = LE32(3));
+    CASE(FAKERNIC_WC_SUCCESS, NONE, reg.key = good.key);
+    CASE(refused, KEY_STATE, reg.key = good.key);
+#undef CASE
+    machine_stop(&m);
+}
+
+/* Every refusal of LOCAL_INV; of something that is free already, none. */
+static void test_refused_local_inv(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    uint32_t fast, other_pd;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    other_pd = pd_alloc(&n);
+    fast = key_create(&n, s.pd, FAKERNIC_MR_FAST_REG, 2);
+#define CASE(status, vendor, key) do {                                       \
+        Wqe wqe = wqe_local_inv(key);                                        \
+        assert_completes(&n, &s, &wqe, FAKERNIC_CQE_LOCAL_INV, status,       \
+                         FAKERNIC_VENDOR_ ## vendor);                        \
+    } while (0)
+#define REFUSED(vendor, key) CASE(FAKERNIC_WC_MW_BIND_ERR, vendor, key)
+    REFUSED(KEY_INDEX, 0);
+    REFUSED(KEY_INDEX, 0xffff00);
+    REFUSED(KEY_TAG, fast ^ 1);
+    REFUSED(KEY_PD, key_create(&n, other_pd, FAKERNIC_MR_FAST_REG, 2));
+    REFUSED(KEY_STATE, s.key);
+    REFUSED(KEY_STATE, window_create(&n, s.pd, FAKERNIC_MW_TYPE_1));
+    CASE(FAKERNIC_WC_SUCCESS, NONE, fast);
+    CASE(FAKERNIC_WC_SUCCESS, NONE,
+         window_create(&n, s.pd, FAKERNIC_MW_TYPE_2B));
+#undef REFUSED
+#undef CASE
+    machine_stop(&m);
+}
+
+static uint32_t bindable(Nic *n, const Setup *s, uint32_t pd, uint32_t access)
+{
+    return mr_create(n, pd, s->data, 8192, FAKERNIC_ACCESS_MW_BIND | access);
+}
+
+/* Every refusal of BIND_MW that the sheet lists, in its order. */
+static void test_refused_bind_mw(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_sq_bind_mw good;
+    uint32_t mw, other_pd, region;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    other_pd = pd_alloc(&n);
+    region = bindable(&n, &s, s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
+    mw = window_create(&n, s.pd, FAKERNIC_MW_TYPE_1);
+    good = (struct fakernic_sq_bind_mw) {
+        .address = LE64(s.data), .length = LE64(4096), .mw_key = LE32(mw),
+        .new_key = LE32(mw + 1), .mr_key = LE32(region),
+        .access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE),
+    };
+#define CASE(status, vendor, change) do {                                    \
+        struct fakernic_sq_bind_mw bind = good;                              \
+        Wqe wqe;                                                             \
+        change;                                                              \
+        wqe = wqe_bind_mw(&bind);                                            \
+        assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW, status,         \
+                         FAKERNIC_VENDOR_ ## vendor);                        \
+    } while (0)
+#define REFUSED(vendor, change) CASE(FAKERNIC_WC_MW_BIND_ERR, vendor, change)
+    CASE(FAKERNIC_WC_LOC_QP_OP_ERR, SQ_RSVD, bind.rsvd[0] = 1);
+    REFUSED(KEY_INDEX, bind.mw_key = LE32(0xffff00));
+    REFUSED(KEY_TAG, bind.mw_key = LE32(mw ^ 1));
+    REFUSED(KEY_STATE, bind.mw_key = LE32(region));
+    REFUSED(KEY_PD, bind.mw_key = LE32(window_create(&n, other_pd,
+                                                     FAKERNIC_MW_TYPE_1)));
+    REFUSED(BIND, bind.new_key = LE32(mw + 0x100));
+    REFUSED(BIND, bind.access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE));
+    REFUSED(BIND, bind.new_key = LE32(mw + 2));
+    REFUSED(BIND, bind.access = LE32(FAKERNIC_ACCESS_ZERO_BASED));
+    REFUSED(KEY_INDEX, bind.mr_key = LE32(0xffff00));
+    REFUSED(KEY_TAG, bind.mr_key = LE32(region ^ 1));
+    REFUSED(KEY_STATE, bind.mr_key = LE32(key_create(&n, s.pd,
+                                                     FAKERNIC_MR_FAST_REG, 2)));
+    REFUSED(KEY_PD, bind.mr_key = LE32(bindable(&n, &s, other_pd,
+                                                FAKERNIC_ACCESS_LOCAL_WRITE)));
+    REFUSED(KEY_ACCESS, bind.mr_key = LE32(s.key));
+    REFUSED(KEY_ACCESS, bind.mr_key = LE32(bindable(&n, &s, s.pd, 0)));
+    REFUSED(BIND, bind.mr_key = LE32(bindable(&n, &s, s.pd,
+                                              FAKERNIC_ACCESS_LOCAL_WRITE |
+                                              FAKERNIC_ACCESS_ZERO_BASED)));
+    REFUSED(KEY_BOUNDS, bind.length = LE64(8193));
+    CASE(FAKERNIC_WC_SUCCESS, NONE, bind.access = good.access);
+#undef REFUSED
+#undef CASE
+    machine_stop(&m);
+}
+
+/* Length 0 unbinds a window of type 1. Type 2B wants an invalidation. */
+static void test_unbind(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_sq_bind_mw bind;
+    uint32_t region, mw;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    region = bindable(&n, &s, s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
+    mw = window_create(&n, s.pd, FAKERNIC_MW_TYPE_1);
+    bind = (struct fakernic_sq_bind_mw) {
+        .address = LE64(s.data), .length = LE64(4096), .mw_key = LE32(mw),
+        .new_key = LE32(mw + 1), .mr_key = LE32(region),
+    };
+    wqe = wqe_bind_mw(&bind);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW, FAKERNIC_WC_SUCCESS,
+                     FAKERNIC_VENDOR_NONE);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, region), BUSY);
+    /* Neither address nor region are looked at. */
+    bind = (struct fakernic_sq_bind_mw) {
+        .mw_key = LE32(mw + 1), .new_key = LE32(mw + 2), .mr_key = LE32(~0u),
+    };
+    wqe = wqe_bind_mw(&bind);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW, FAKERNIC_WC_SUCCESS,
+                     FAKERNIC_VENDOR_NONE);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, region), OK);
+    mw = window_create(&n, s.pd, FAKERNIC_MW_TYPE_2B);
+    bind.mw_key = LE32(mw);
+    bind.new_key = LE32(mw + 1);
+    wqe = wqe_bind_mw(&bind);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW,
+                     FAKERNIC_WC_MW_BIND_ERR, FAKERNIC_VENDOR_BIND);
+    machine_stop(&m);
+}
+
+/* ---- what leaves the device, and what counts it ----------------------- */
+
+/* Which GIDs the tests below use, and in which VLANs. */
+enum { PLAIN, TAGGED, PRIORITY };
+
+static void set_gid(Nic *n, uint16_t index, uint8_t last, uint16_t vlan)
+{
+    struct fakernic_set_gid_req gid = gid_req(index, own_gid);
+
+    gid.gid[15] = last;
+    gid.vlan = LE16(vlan);
+    assert_status(CMD(n, SET_GID, gid), OK);
+}
+
+static void set_gids(Nic *n)
+{
+    set_gid(n, PLAIN, 1, FAKERNIC_VLAN_NONE);
+    set_gid(n, TAGGED, 2, 5);
+    set_gid(n, PRIORITY, 3, 0);
+}
+
+static void ud_to_rts(Nic *n, Setup *s, Qp *qp)
+{
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1, .qkey = LE32(7) },
+    };
+
+    qp_create(n, qp, FAKERNIC_QP_UD, s->pd, &s->cq, 0);
+    req.qpn = LE32(qp->qpn);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    assert_status(qp_to(n, qp->qpn, FAKERNIC_QPS_RTR), OK);
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+typedef struct UdWqe {
+    struct fakernic_sq_hdr hdr;
+    struct fakernic_sq_ud ud;
+    struct fakernic_sge sge;
+    uint8_t rest[48];
+} UdWqe;
+
+static UdWqe ud_wqe(const Setup *s, uint32_t dest, uint16_t from, uint8_t to)
+{
+    UdWqe wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_SIGNALED,
+                 .sge_count = 1, .bb_count = 2 },
+        .ud = { .av = { .sgid_index = LE16(from) },
+                .dest_qpn = LE32(dest), .qkey = LE32(7) },
+        .sge = { LE64(s->data), LE32(16), LE32(s->key) },
+    };
+
+    memcpy(wqe.ud.av.dgid, own_gid, 16);
+    wqe.ud.av.dgid[15] = to;
+    /* In loopback nobody looks at it. */
+    memset(wqe.ud.av.dmac, 0x22, 6);
+    return wqe;
+}
+
+/* A machine with a wire, a UD QP in RTS that can send to itself. */
+typedef struct Datagrams {
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    int wire;
+} Datagrams;
+
+static void datagrams_start(Datagrams *d)
+{
+    d->wire = start_wired(&d->m, &d->n);
+    setup(&d->n, &d->s);
+    set_gids(&d->n);
+    ud_to_rts(&d->n, &d->s, &d->qp);
+    for (unsigned i = 0; i < 8; i++) {
+        rq_post(&d->n, &d->qp.rq, i, d->s.data + 4096, 4096, d->s.key);
+    }
+}
+
+static void datagrams_stop(Datagrams *d)
+{
+    machine_stop(&d->m);
+    close(d->wire);
+}
+
+static void datagram_send(Datagrams *d, uint16_t from, uint8_t to)
+{
+    UdWqe wqe = ud_wqe(&d->s, d->qp.qpn, from, to);
+
+    sq_put(&d->n, &d->qp, &wqe, sizeof(wqe));
+    sq_ring(&d->n, &d->qp);
+}
+
+static void assert_stat(Nic *n, enum fakernic_stat which, uint64_t value)
+{
+    g_assert_cmpuint(nic_stat(n, which), ==, value);
+}
+
+/* What comes over the wire comes when it comes. */
+static void wait_stat(Nic *n, enum fakernic_stat which, uint64_t value)
+{
+    for (unsigned tries = 0; tries < 5000; tries++) {
+        if (nic_stat(n, which) == value) {
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("counter %u is %" PRIu64 ", not %" PRIu64, which,
+            nic_stat(n, which), value);
+}
+
+/*
+ * Loopback is between GIDs of one VLAN; 0 is none. To a GID in another VLAN a
+ * frame goes on the wire: the device does not route.
+ */
+static void test_loopback_and_vlan(void)
+{
+    static const struct {
+        uint16_t from;
+        uint8_t to;
+        bool loops;
+    } cases[] = {
+        { PLAIN, 1, true }, { PLAIN, 3, true }, { PRIORITY, 1, true },
+        { TAGGED, 2, true }, { TAGGED, 1, false }, { PLAIN, 2, false },
+        { TAGGED, 3, false },
+    };
+    uint64_t loops = 0, leaves = 0;
+    struct fakernic_cqe cqe;
+    uint8_t frame[256];
+    Datagrams d;
+
+    datagrams_start(&d);
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        datagram_send(&d, cases[i].from, cases[i].to);
+        cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+        if (cases[i].loops) {
+            cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_RECV,
+                      FAKERNIC_WC_SUCCESS);
+            loops++;
+        } else {
+            bool tagged = cases[i].from == TAGGED;
+
+            g_assert_cmpint(wire_receive(d.wire, frame, sizeof(frame)), >, 18);
+            g_assert_cmphex(lduw_be_p(frame + 12), ==,
+                            tagged ? 0x8100 : 0x0800);
+            leaves++;
+        }
+        assert_stat(&d.n, FAKERNIC_STAT_RX_LOOPBACK, loops);
+        assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE, loops);
+        assert_stat(&d.n, FAKERNIC_STAT_TX_FRAMES, leaves);
+    }
+    datagrams_stop(&d);
+}
+
+/* A connection between two VLANs of one device is on the wire as well. */
+static void test_rc_between_vlans(void)
+{
+    Datagrams d;
+    Qp a;
+    uint8_t dgid[16], frame[2048];
+    Wqe wqe;
+
+    datagrams_start(&d);
+    set_gid(&d.n, PLAIN, 1, 5);
+    qp_create(&d.n, &a, FAKERNIC_QP_RC, d.s.pd, &d.s.cq, 0);
+    memcpy(dgid, own_gid, 16);
+    dgid[15] = 3;
+    rc_connect(&d.n, a.qpn, a.qpn, dgid, nic_mac);
+    wqe = wqe_send(&d.s, 0, 16);
+    sq_put(&d.n, &a, &wqe, sizeof(wqe));
+    sq_ring(&d.n, &a);
+    g_assert_cmpint(wire_receive(d.wire, frame, sizeof(frame)), >, 18);
+    g_assert_cmphex(lduw_be_p(frame + 14), ==, 5);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_LOOPBACK, 0);
+    datagrams_stop(&d);
+}
+
+/* The port's counters count RoCEv2 frames, and what is dropped after. */
+static void test_port_counters(void)
+{
+    uint8_t frame[256], other[6] = { 2, 0, 0, 0, 0, 7 };
+    struct fakernic_cqe cqe;
+    Datagrams d;
+    ssize_t len;
+
+    datagrams_start(&d);
+    /* Out, to a peer; then its frame as the answer, spoiled. */
+    datagram_send(&d, PLAIN, 9);
+    cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    len = wire_receive(d.wire, frame, sizeof(frame));
+    g_assert_cmpint(len, >, 0);
+    assert_stat(&d.n, FAKERNIC_STAT_TX_FRAMES, 1);
+    assert_stat(&d.n, FAKERNIC_STAT_TX_BYTES, len);
+    assert_stat(&d.n, FAKERNIC_STAT_TX_ROCE, 1);
+    /* Addresses exchanged, which leaves the IPv4 checksum right. */
+    frame[14 + 12 + 3] = 9;
+    frame[14 + 16 + 3] = 1;
+    frame[len - 1] ^= 1;
+    wire_send(d.wire, frame, len);
+    wait_stat(&d.n, FAKERNIC_STAT_DROP_ICRC, 1);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_FRAMES, 1);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE, 1);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE_BYTES, len);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_LOOPBACK, 0);
+    /* For somebody else's MAC address. */
+    frame_make(frame, other, 100);
+    wire_send(d.wire, frame, 100);
+    wait_stat(&d.n, FAKERNIC_STAT_RX_FILTERED, 1);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_FRAMES, 2);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_BYTES, len + 100);
+    assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE, 1);
+    datagrams_stop(&d);
+}
+
+/* The MTU counts what follows the header and one tag. */
+static void test_frame_limit(void)
+{
+    static const struct {
+        uint32_t length;
+        bool tagged, fits;
+    } cases[] = {
+        { 1514, false, true }, { 1515, false, false },
+        { 1518, true, true }, { 1519, true, false },
+    };
+    uint64_t dropped = 0, oversize = 0, passed = 0;
+    uint8_t frame[2048];
+    struct fakernic_cqe cqe;
+    Datagrams d;
+    Qp raw;
+
+    datagrams_start(&d);
+    port_up(&d.n, &d.s, &raw, FAKERNIC_FILTER_PROMISCUOUS);
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        Wqe wqe = wqe_send(&d.s, 0, cases[i].length);
+
+        frame_make(frame, nic_mac, cases[i].length);
+        if (cases[i].tagged) {
+            stw_be_p(frame + 12, 0x8100);
+        }
+        qtest_memwrite(d.m.qts, d.s.data, frame, cases[i].length);
+        sq_put(&d.n, &raw, &wqe, sizeof(wqe));
+        sq_ring(&d.n, &raw);
+        cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+        g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, cases[i].length);
+        dropped += !cases[i].fits;
+        assert_stat(&d.n, FAKERNIC_STAT_TX_DROPPED, dropped);
+        rq_post(&d.n, &raw.rq, i, d.s.data + 8192, 2048, d.s.key);
+        wire_send(d.wire, frame, cases[i].length);
+        if (cases[i].fits) {
+            cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_RECV,
+                      FAKERNIC_WC_SUCCESS);
+            passed++;
+        } else {
+            oversize++;
+            wait_stat(&d.n, FAKERNIC_STAT_RX_OVERSIZE, oversize);
+        }
+        assert_stat(&d.n, FAKERNIC_STAT_RX_FRAMES, passed + oversize);
+    }
+    /* Two receives are left. Then one that is smaller than a frame. */
+    for (unsigned i = 0; i < 2; i++) {
+        wire_send(d.wire, frame, 60);
+        cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    }
+    rq_post(&d.n, &raw.rq, 0, d.s.data + 8192, 59, d.s.key);
+    wire_send(d.wire, frame, 60);
+    wait_stat(&d.n, FAKERNIC_STAT_RX_OVERSIZE, oversize + 1);
+    datagrams_stop(&d);
+}
+
+/* A frame larger than any port takes is no frame at all: 9000 and 22. */
+static void test_frame_too_long(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    wqe = wqe_send(&s, 0, 9022);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_stat(&n, FAKERNIC_STAT_TX_DROPPED, 1);
+    wqe = wqe_send(&s, 0, 9023);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_LEN_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_LENGTH);
+    machine_stop(&m);
+}
+
+/* ---- facts about the data path ----------------------------------------- */
+
+/* What was posted and rung for before RTS goes out when RTS is reached. */
+static void test_doorbell_before_rts(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    struct fakernic_cqe cqe;
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    qp_create(&n, &qp, FAKERNIC_QP_UD, s.pd, &s.cq, 0);
+    complete_nops(&n, &qp, 1);
+    req.qpn = LE32(qp.qpn);
+    assert_status(CMD(&n, MODIFY_QP, req), OK);
+    assert_status(qp_to(&n, qp.qpn, FAKERNIC_QPS_RTR), OK);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    assert_status(CMD(&n, MODIFY_QP, req), OK);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
+/* An atomic works on a little-endian number: a carry goes upwards in memory. */
+static void test_atomic_byte_order(void)
+{
+    static const uint8_t before[8] = { 0xff, 0xff, 0, 0, 0, 0, 0, 0x10 };
+    static const uint8_t after[8] = { 0, 0, 1, 0, 0, 0, 0, 0x10 };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    uint8_t bytes[8];
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_atomic atomic;
+        struct fakernic_sge sge;
+        uint8_t rest[48];
+    } wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD, .sge_count = 1,
+                 .flags = FAKERNIC_SQ_SIGNALED, .bb_count = 2 },
+        .atomic = { .swap_or_add = LE64(1) },
+    };
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    qtest_memwrite(m.qts, s.data + 64, before, sizeof(before));
+    wqe.atomic.remote_address = LE64(s.data + 64);
+    wqe.atomic.rkey = LE32(s.key);
+    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
+    qtest_memread(m.qts, s.data + 64, bytes, sizeof(bytes));
+    g_assert_cmpmem(bytes, 8, after, 8);
+    qtest_memread(m.qts, s.data, bytes, sizeof(bytes));
+    g_assert_cmpmem(bytes, 8, before, 8);
+    machine_stop(&m);
+}
+
+/* Rights given at creation of a FAST_REG key are judged, and then forgotten. */
+static void test_fast_reg_access(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_create_mr_req req = {
+        .type = FAKERNIC_MR_FAST_REG, .max_pages = LE32(1),
+        .access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE),
+    };
+    struct fakernic_sq_reg_mr reg;
+    uint32_t key;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    req.pdn = LE32(s.pd);
+    assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PARAM,
+                   fakernic_create_mr_req, access);
+    req.access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                      FAKERNIC_ACCESS_REMOTE_WRITE);
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    reg = (struct fakernic_sq_reg_mr) {
+        .iova = LE64(s.data), .length = LE64(4096), .key = LE32(key),
+        .pages = contiguous(s.data, 4096),
+    };
+    wqe = wqe_reg_mr(&reg);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_REG_MR, FAKERNIC_WC_SUCCESS,
+                     FAKERNIC_VENDOR_NONE);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 8192, 0, 8);
+    wqe.rdma.rdma.rkey = LE32(key);
+    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_RDMA_WRITE,
+                     FAKERNIC_WC_REM_ACCESS_ERR,
+                     FAKERNIC_VENDOR_NAK_REMOTE_ACCESS);
+    machine_stop(&m);
+}
+
+/* The clock, and with it every timer, stands still while the VM is stopped. */
+static void test_clock_is_virtual(void)
+{
+    Machine m;
+    Nic n;
+    uint32_t before;
+
+    start(&m, &n);
+    before = reg_read(&n, FAKERNIC_REG_CLOCK_LO);
+    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, before);
+    qtest_clock_step(m.qts, 12345);
+    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, before + 12345);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_sheet_tests[] = {
+    { "sheet/bars", test_bars },
+    { "sheet/flr", test_flr_leaves_nothing },
+    { "sheet/control-reset", test_control_reset_leaves_pci },
+    { "sheet/numbers", test_numbers },
+    { "sheet/detail-of-av", test_detail_of_av },
+    { "sheet/malformed-opcode", test_opcode_of_malformed },
+    { "sheet/malformed-flags", test_flags_of_malformed },
+    { "sheet/refused-reg-mr", test_refused_reg_mr },
+    { "sheet/refused-local-inv", test_refused_local_inv },
+    { "sheet/refused-bind-mw", test_refused_bind_mw },
+    { "sheet/unbind", test_unbind },
+    { "sheet/loopback-vlan", test_loopback_and_vlan },
+    { "sheet/rc-between-vlans", test_rc_between_vlans },
+    { "sheet/port-counters", test_port_counters },
+    { "sheet/frame-limit", test_frame_limit },
+    { "sheet/frame-too-long", test_frame_too_long },
+    { "sheet/doorbell-before-rts", test_doorbell_before_rts },
+    { "sheet/atomic-byte-order", test_atomic_byte_order },
+    { "sheet/fast-reg-access", test_fast_reg_access },
+    { "sheet/clock", test_clock_is_virtual },
+    { NULL }
+};
