@@ -244,11 +244,16 @@ FakernicVerdict fakernic_cmd_alloc_pd(FakernicState *s, const void *request,
                                       void *response)
 {
     struct fakernic_id *resp = response;
+    FakernicPd *pd;
+    uint32_t pdn;
 
     if (fakernic_table_is_full(&s->pds)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
     }
-    resp->id = cpu_to_le32(fakernic_table_add(&s->pds, g_new0(FakernicPd, 1)));
+    pd = g_new0(FakernicPd, 1);
+    pdn = fakernic_table_add(&s->pds, pd);
+    pd->handle = ROCE_PD(pdn, ++s->pd_generation);
+    resp->id = cpu_to_le32(pdn);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
@@ -262,7 +267,7 @@ FakernicVerdict fakernic_cmd_dealloc_pd(FakernicState *s, const void *request,
     if (!pd) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
-    if (pd->users || roce_pd_users(s->roce, pdn)) {
+    if (pd->users || roce_pd_users(s->roce, pd->handle)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
     }
     fakernic_table_remove(&s->pds, pdn);

@@ -230,7 +230,7 @@ FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
     RoceMrInit init = {
         .type = req->type,
         .tag = req->tag,
-        .pdn = le32_to_cpu(req->pdn),
+        .pd = fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
         .access = le32_to_cpu(req->access),
         .page_count = le32_to_cpu(req->max_pages),
     };
@@ -335,7 +335,7 @@ FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
     FakernicVerdict v = fakernic_check_rereg_mr(s, req);
     RoceMrInit init = {
         .type = FAKERNIC_MR_MEMORY,
-        .pdn = le32_to_cpu(req->pdn),
+        .pd = fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
         .access = le32_to_cpu(req->access),
     };
     uint32_t key = le32_to_cpu(req->key);
@@ -385,7 +385,8 @@ FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_create_mw_req, pdn);
     }
     status = roce_mw_create(s->roce, req->type, req->tag,
-                            le32_to_cpu(req->pdn), &key);
+                            fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
+                            &key);
     if (status == FAKERNIC_CMD_OK) {
         resp->id = cpu_to_le32(key);
     }

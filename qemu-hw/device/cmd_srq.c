@@ -96,6 +96,7 @@ FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
     srq->cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->cqn));
     srq->limit = le32_to_cpu(req->limit);
     srq->id = fakernic_table_add(&s->srqs, srq);
+    srq->serial = ++s->srq_serial;
     srq->async.id = srq->id;
     fakernic_srq_refer(s, srq, 1);
     resp->id = cpu_to_le32(srq->id);

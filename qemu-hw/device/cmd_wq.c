@@ -73,7 +73,7 @@ FakernicVerdict fakernic_cmd_create_wq(FakernicState *s, const void *request,
     RoceQpInit init = {
         .type = FAKERNIC_QP_RAW_PACKET,
         .has_rq = true,
-        .pdn = le32_to_cpu(req->pdn),
+        .pd = fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
         .recv_cqn = le32_to_cpu(req->cqn),
     };
     FakernicQp *wq;
@@ -85,7 +85,7 @@ FakernicVerdict fakernic_cmd_create_wq(FakernicState *s, const void *request,
     wq = g_new0(FakernicQp, 1);
     wq->type = FAKERNIC_QP_RAW_PACKET;
     wq->is_wq = true;
-    wq->pdn = init.pdn;
+    wq->pdn = le32_to_cpu(req->pdn);
     wq->recv_cq = fakernic_table_get(&s->cqs, init.recv_cqn);
     status = fakernic_ring_init(s, &wq->rq, &req->pages, req->log_depth,
                                 req->log_stride);
@@ -257,7 +257,7 @@ FakernicVerdict fakernic_cmd_create_rss_qp(FakernicState *s,
     FakernicVerdict v = fakernic_check_create_rss_qp(s, req);
     RoceQpInit init = {
         .type = FAKERNIC_QP_RAW_PACKET,
-        .pdn = le32_to_cpu(req->pdn),
+        .pd = fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
     };
     FakernicQp *qp;
     uint8_t status;
@@ -267,7 +267,7 @@ FakernicVerdict fakernic_cmd_create_rss_qp(FakernicState *s,
     }
     qp = g_new0(FakernicQp, 1);
     qp->type = FAKERNIC_QP_RAW_PACKET;
-    qp->pdn = init.pdn;
+    qp->pdn = le32_to_cpu(req->pdn);
     qp->rss = g_new0(FakernicRss, 1);
     qp->rss->table = fakernic_table_get(&s->ind_tables,
                                         le32_to_cpu(req->table));

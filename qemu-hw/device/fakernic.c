@@ -238,6 +238,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     limits = (RoceLimits) {
         .max_qp = s->max_qp,
         .max_mr = s->max_mr,
+        .max_pd = s->max_pd + 1,
         .max_mcast_groups = FAKERNIC_MAX_MCAST_GROUPS,
         .max_odp_chunks = FAKERNIC_MAX_ODP_CHUNKS,
         .gid_count = s->gids,

@@ -178,6 +178,10 @@ bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
     if (!srq || !srq->cq || srq->xrcdn != xrcdn || srq->error) {
         return false;
     }
-    *found = (RoceXrcSrq) { .pdn = srq->pdn, .cqn = srq->cq->id };
+    *found = (RoceXrcSrq) {
+        .id = srq->serial,
+        .pd = fakernic_pd_handle(s, srq->pdn),
+        .cqn = srq->cq->id,
+    };
     return true;
 }

@@ -9,6 +9,7 @@
 
 typedef struct FakernicSrq {
     uint32_t id;
+    uint64_t serial;            /* unlike the number never used again */
     FakernicRing ring;
     uint32_t pi;
     uint32_t ci;

@@ -106,6 +106,8 @@ struct FakernicState {
     FakernicTable cqs;
     FakernicTable srqs;
     FakernicTable pds;
+    uint32_t pd_generation;     /* of the PD made last */
+    uint64_t srq_serial;        /* of the SRQ made last */
     FakernicTable xrcds;
     FakernicTable counters;
     FakernicTable ind_tables;

@@ -59,6 +59,13 @@ FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn)
     return fakernic_table_get(&s->pds, pdn);
 }
 
+RocePd fakernic_pd_handle(FakernicState *s, uint32_t pdn)
+{
+    const FakernicPd *pd = fakernic_pd(s, pdn);
+
+    return pd ? pd->handle : 0;
+}
+
 FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn)
 {
     return fakernic_table_get(&s->xrcds, xrcdn);

@@ -20,6 +20,7 @@ typedef struct FakernicTable {
 } FakernicTable;
 
 typedef struct FakernicPd {
+    RocePd handle;              /* the engine's name of it */
     uint32_t users;             /* QPs and SRQs; keys: roce_pd_users() */
 } FakernicPd;
 
@@ -50,6 +51,8 @@ void fakernic_table_remove(FakernicTable *t, uint32_t id);
 /* Lookups by a number from the guest, which may be any. NULL: there is none. */
 struct FakernicQp;
 FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn);
+/* What the engine knows a PD by; 0 for a number that names none. */
+RocePd fakernic_pd_handle(FakernicState *s, uint32_t pdn);
 FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn);
 /* A QP, not a WQ; a WQ; or either. */
 struct FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn);

@@ -103,7 +103,7 @@ void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion)
      * number another's. */
     if (qp->init.type != FAKERNIC_QP_XRC_TGT ||
         (r->ops->xrc_srq(r->host, qp->rx.srqn, qp->init.xrcdn, &srq) &&
-         srq.cqn == qp->rx.cqn)) {
+         srq.id == qp->rx.srq)) {
         r->ops->complete(r->host, completion);
     }
 }

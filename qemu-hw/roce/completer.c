@@ -194,7 +194,7 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
         return FAKERNIC_WC_BAD_RESP_ERR;
     }
     if (len > 0) {
-        *vendor_err = roce_sge_scatter(r->mrs, qp->init.pdn, wr->sge,
+        *vendor_err = roce_sge_scatter(r->mrs, qp->init.pd, wr->sge,
                                        wr->sge_count, (uint64_t)k * qp->mtu,
                                        data, len, r->ops, r->host);
         if (*vendor_err) {
@@ -202,7 +202,7 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
         }
     }
     if (last && wr->opcode == FAKERNIC_SQ_RDMA_READ_INV) {
-        *vendor_err = roce_mr_invalidate(r->mrs, wr->imm_or_key, qp->init.pdn,
+        *vendor_err = roce_mr_invalidate(r->mrs, wr->imm_or_key, qp->init.pd,
                                          qp->qpn, false);
         return *vendor_err ? FAKERNIC_WC_MW_BIND_ERR : FAKERNIC_WC_SUCCESS;
     }

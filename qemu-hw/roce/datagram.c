@@ -85,7 +85,7 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
     if (wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data, send->length);
     } else if (send->length > 0) {
-        error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+        error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
                                 0, buf + at, send->length, r->ops, r->host);
     }
     if (error == ROCE_VENDOR_FAULT) {
@@ -170,12 +170,12 @@ static uint16_t roce_datagram_store(Roce *r, RoceQp *qp,
     uint16_t error;
 
     roce_wire_grh(packet, grh);
-    error = roce_sge_scatter(r->mrs, qp->init.pdn, wr->sge, wr->sge_count, 0,
+    error = roce_sge_scatter(r->mrs, qp->init.pd, wr->sge, wr->sge_count, 0,
                              grh, sizeof(grh), r->ops, r->host);
     if (error || packet->payload_len == 0) {
         return error;
     }
-    return roce_sge_scatter(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+    return roce_sge_scatter(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
                             sizeof(grh), packet->payload,
                             packet->payload_len, r->ops, r->host);
 }

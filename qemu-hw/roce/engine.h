@@ -53,6 +53,7 @@ enum {
 typedef struct RoceReceive {
     RoceRecvWr wr;
     uint32_t srqn;              /* where it is from; 0: the QP's own RQ */
+    uint64_t srq;               /* XRC: RoceXrcSrq.id of that number then */
     uint32_t cqn;               /* where it completes */
     bool held;                  /* fetched, not yet completed */
     uint64_t capacity;
@@ -79,7 +80,7 @@ typedef struct RoceResource {
     uint32_t msn;
     uint64_t address;           /* READ */
     uint32_t rkey, length;
-    uint32_t pdn;
+    RocePd pd;
     uint64_t original;          /* atomic: value before */
 } RoceResource;
 
@@ -102,7 +103,7 @@ typedef enum RoceMessage {
 typedef struct RoceResponder {
     uint32_t epsn;              /* expected PSN */
     uint32_t msn;
-    uint32_t pdn;               /* of the peer's keys; XRC: of the message */
+    RocePd pd;                  /* of the peer's keys; XRC: of the message */
     RoceMessage message;
     bool nak_sent;              /* nothing ahead of epsn is answered now */
     RoceOwed owed;

@@ -15,21 +15,30 @@
 
 /* ---- the table ---------------------------------------------------------- */
 
-RoceMrTable *roce_mr_table_new(uint32_t max)
+RoceMrTable *roce_mr_table_new(const RoceLimits *limits)
 {
+    uint32_t max = limits->max_mr;
     RoceMrTable *t;
 
     assert(max >= 2 && (max & (max - 1)) == 0 &&
            max - 1 <= FAKERNIC_GET(FAKERNIC_KEY_INDEX, UINT32_MAX));
     t = calloc(1, sizeof(*t) + (size_t)max * sizeof(t->entries[0]));
-    if (t) {
-        t->max = max;
-        t->used_end = 1;
-        t->qp_windows = calloc(ROCE_QPNS, sizeof(*t->qp_windows));
+    /* Not reached by tests, as below: out of memory. */
+    if (!t) {
+        return NULL;
     }
-    if (t && !t->qp_windows) {
-        /* Not reached by tests: out of memory. */
-        free(t);
+    t->max = max;
+    t->used_end = 1;
+    t->max_pd = limits->max_pd;
+    t->qp_windows = calloc(ROCE_QPNS, sizeof(*t->qp_windows));
+    t->pd_keys = calloc(t->max_pd, sizeof(t->pd_keys[0]));
+    if (limits->max_odp_chunks > 0) {
+        t->odp = roce_odp_new(limits->max_odp_chunks);
+    }
+    if (!t->qp_windows || !t->pd_keys ||
+        (limits->max_odp_chunks > 0 && !t->odp)) {
+        /* Not reached by tests. */
+        roce_mr_table_free(t);
         return NULL;
     }
     return t;
@@ -45,29 +54,41 @@ void roce_mr_table_reset(RoceMrTable *t)
     t->free_first = 0;
     t->free_last = 0;
     memset(t->qp_windows, 0, ROCE_QPNS * sizeof(*t->qp_windows));
+    memset(t->pd_keys, 0, t->max_pd * sizeof(t->pd_keys[0]));
     if (t->odp) {
         roce_odp_reset(t->odp);
     }
 }
 
-bool roce_mr_table_on_demand(RoceMrTable *t, uint32_t max_chunks)
-{
-    t->odp = roce_odp_new(max_chunks);
-    return t->odp != NULL;
-}
-
 void roce_mr_table_free(RoceMrTable *t)
 {
     if (t) {
-        roce_mr_table_reset(t);
+        for (uint32_t i = 1; i < t->used_end; i++) {
+            free(t->entries[i].pages);
+        }
         roce_odp_free(t->odp);
         free(t->qp_windows);
+        free(t->pd_keys);
         free(t);
     }
 }
 
+/* The PD has a key more. */
+static void mr_join_pd(RoceMrTable *t, RoceMr *mr, RocePd pd)
+{
+    assert(ROCE_PD_NUMBER(pd) < t->max_pd);
+    mr->pd = pd;
+    t->pd_keys[ROCE_PD_NUMBER(pd)]++;
+}
+
+static void mr_leave_pd(RoceMrTable *t, const RoceMr *mr)
+{
+    t->pd_keys[ROCE_PD_NUMBER(mr->pd)]--;
+}
+
 /* A zeroed entry, or NULL when all are in use. */
-static RoceMr *mr_alloc(RoceMrTable *t, RoceMrKind kind, uint8_t tag)
+static RoceMr *mr_alloc(RoceMrTable *t, RoceMrKind kind, uint8_t tag,
+                        RocePd pd)
 {
     uint32_t index;
     RoceMr *mr;
@@ -87,6 +108,7 @@ static RoceMr *mr_alloc(RoceMrTable *t, RoceMrKind kind, uint8_t tag)
     memset(mr, 0, sizeof(*mr));
     mr->kind = (uint8_t)kind;
     mr->key = index << 8 | tag;
+    mr_join_pd(t, mr, pd);
     return mr;
 }
 
@@ -97,6 +119,7 @@ static void mr_release(RoceMrTable *t, RoceMr *mr)
     if (mr->odp) {
         roce_odp_clear(mr->odp, index, 0, UINT64_MAX);
     }
+    mr_leave_pd(t, mr);
     free(mr->pages);
     memset(mr, 0, sizeof(*mr));
     if (t->free_last != 0) {
@@ -226,12 +249,11 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
     if (status != FAKERNIC_CMD_OK) {
         return status;
     }
-    mr = mr_alloc(t, ROCE_MR_REGION, init->tag);
+    mr = mr_alloc(t, ROCE_MR_REGION, init->tag, init->pd);
     if (!mr) {
         return FAKERNIC_CMD_NO_RESOURCE;
     }
     mr->type = init->type;
-    mr->pdn = init->pdn;
     mr->access = init->access;
     switch (init->type) {
     case FAKERNIC_MR_MEMORY:
@@ -311,7 +333,8 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
         return status;
     }
     if (mask & FAKERNIC_REREG_PD) {
-        mr->pdn = init->pdn;
+        mr_leave_pd(t, mr);
+        mr_join_pd(t, mr, init->pd);
     }
     if (mask & FAKERNIC_REREG_ACCESS) {
         mr->access = init->access;
@@ -463,30 +486,23 @@ int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key)
 }
 
 int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
-                            uint32_t pdn, uint32_t *key)
+                            RocePd pd, uint32_t *key)
 {
     RoceMr *mw;
 
     if (type != FAKERNIC_MW_TYPE_1 && type != FAKERNIC_MW_TYPE_2B) {
         return FAKERNIC_CMD_BAD_PARAM;
     }
-    mw = mr_alloc(t, ROCE_MR_WINDOW, tag);
+    mw = mr_alloc(t, ROCE_MR_WINDOW, tag, pd);
     if (!mw) {
         return FAKERNIC_CMD_NO_RESOURCE;
     }
     mw->type = type;
-    mw->pdn = pdn;
     *key = mw->key;
     return FAKERNIC_CMD_OK;
 }
 
-uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn)
+uint32_t roce_mr_table_pd_users(const RoceMrTable *t, RocePd pd)
 {
-    uint32_t users = 0;
-
-    for (uint32_t i = 1; i < t->used_end; i++) {
-        users += t->entries[i].kind != ROCE_MR_FREE &&
-                 t->entries[i].pdn == pdn;
-    }
-    return users;
+    return t->pd_keys[ROCE_PD_NUMBER(pd)];
 }

@@ -26,11 +26,12 @@
 typedef struct RoceMr RoceMr;
 typedef struct RoceMrTable RoceMrTable;
 
-/* max: power of two. NULL when out of memory. */
-RoceMrTable *roce_mr_table_new(uint32_t max);
+/*
+ * Of 'limits' max_mr and max_pd; max_odp_chunks 0: no on-demand paging.
+ * NULL when out of memory.
+ */
+RoceMrTable *roce_mr_table_new(const RoceLimits *limits);
 void roce_mr_table_free(RoceMrTable *table);
-/* Lets it have regions with on-demand paging; false: out of memory. */
-bool roce_mr_table_on_demand(RoceMrTable *table, uint32_t max_chunks);
 /* Destroys all keys. */
 void roce_mr_table_reset(RoceMrTable *table);
 
@@ -40,7 +41,7 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
                         uint32_t *key);
 int roce_mr_table_destroy(RoceMrTable *t, uint32_t key);
 int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
-                            uint32_t pdn, uint32_t *key);
+                            RocePd pd, uint32_t *key);
 int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
 /*
  * A QP is going away: unbinds up to 'max' of its type 2 windows. True: all of
@@ -48,20 +49,20 @@ int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
  */
 bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max);
 int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update);
-uint32_t roce_mr_table_pd_users(const RoceMrTable *t, uint32_t pdn);
+uint32_t roce_mr_table_pd_users(const RoceMrTable *t, RocePd pd);
 
 /*
  * Checks one access; rights: all of FAKERNIC_ACCESS_* in 'access' (0: local
  * read) must be granted. A length of 0 is granted without looking at the key
  * (IBTA C9-88). qpn matters for type 2 windows only.
  */
-uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, RocePd pd,
                        uint32_t qpn, uint64_t address, uint64_t length,
                        uint32_t access, const RoceMr **mr)
     __attribute__((warn_unused_result));
 
 /* The same for a key as a whole: all but the bounds. */
-uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
                            uint32_t qpn, uint32_t access, const RoceMr **mr)
     __attribute__((warn_unused_result));
 
@@ -107,28 +108,28 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
  * Checks what it touches of each entry; returns enum fakernic_vendor_err, or
  * FAULT: some of the bytes may have been copied.
  */
-uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,
+uint16_t roce_sge_gather(const RoceMrTable *t, RocePd pd,
                          const RoceSge *sge, unsigned count, uint64_t offset,
                          void *buf, size_t len, const RoceHostOps *ops,
                          void *host) __attribute__((warn_unused_result));
-uint16_t roce_sge_scatter(const RoceMrTable *t, uint32_t pdn,
+uint16_t roce_sge_scatter(const RoceMrTable *t, RocePd pd,
                           const RoceSge *sge, unsigned count, uint64_t offset,
                           const void *buf, size_t len, const RoceHostOps *ops,
                           void *host) __attribute__((warn_unused_result));
 /* Checks every entry in full, for the right 'access' (0 or LOCAL_WRITE). */
-uint16_t roce_sge_check(const RoceMrTable *t, uint32_t pdn, const RoceSge *sge,
+uint16_t roce_sge_check(const RoceMrTable *t, RocePd pd, const RoceSge *sge,
                         unsigned count, uint32_t access)
     __attribute__((warn_unused_result));
 
 /* Work requests on keys (LOCAL_INV, SEND_INV from the peer, REG_MR, BIND_MW).
  * Return enum fakernic_vendor_err. 'remote': rights of a peer's SEND_INV. */
-uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, uint32_t pdn,
+uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, RocePd pd,
                             uint32_t qpn, bool remote)
     __attribute__((warn_unused_result));
 /* Takes over wr->reg_mr.pages in any case. */
-uint16_t roce_mr_fast_reg(RoceMrTable *t, uint32_t pdn, RoceSendWr *wr)
+uint16_t roce_mr_fast_reg(RoceMrTable *t, RocePd pd, RoceSendWr *wr)
     __attribute__((warn_unused_result));
-uint16_t roce_mr_bind_mw(RoceMrTable *t, uint32_t pdn, uint32_t qpn,
+uint16_t roce_mr_bind_mw(RoceMrTable *t, RocePd pd, uint32_t qpn,
                          const RoceSendWr *wr)
     __attribute__((warn_unused_result));
 

@@ -32,7 +32,7 @@ bool roce_mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len)
            len <= mr->length - offset;
 }
 
-uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
                            uint32_t qpn, uint32_t access, const RoceMr **mr)
 {
     RoceMr *found;
@@ -45,7 +45,7 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
     if (!found->valid) {
         return FAKERNIC_VENDOR_KEY_STATE;
     }
-    if (found->pdn != pdn) {
+    if (found->pd != pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
     if (found->kind == ROCE_MR_WINDOW) {
@@ -64,7 +64,7 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, uint32_t pdn,
     return FAKERNIC_VENDOR_NONE;
 }
 
-uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
+uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, RocePd pd,
                        uint32_t qpn, uint64_t address, uint64_t length,
                        uint32_t access, const RoceMr **mr)
 {
@@ -74,7 +74,7 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, uint32_t pdn,
     if (length == 0) {
         return FAKERNIC_VENDOR_NONE;
     }
-    error = roce_mr_check_key(t, key, pdn, qpn, access, mr);
+    error = roce_mr_check_key(t, key, pd, qpn, access, mr);
     if (!error && !roce_mr_in_bounds(*mr, address, length)) {
         *mr = NULL;
         error = FAKERNIC_VENDOR_KEY_BOUNDS;
@@ -281,7 +281,7 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count)
 }
 
 /* Exactly one of 'in' and 'out' is there. */
-static uint16_t mr_sge_copy(const RoceMrTable *t, uint32_t pdn,
+static uint16_t mr_sge_copy(const RoceMrTable *t, RocePd pd,
                             const RoceSge *sge, unsigned count, uint64_t offset,
                             uint8_t *in, const uint8_t *out, size_t len,
                             const RoceHostOps *ops, void *host)
@@ -304,7 +304,7 @@ static uint16_t mr_sge_copy(const RoceMrTable *t, uint32_t pdn,
         piece = there < len ? (size_t)there : len;
         /* The part at hand: a receive may be longer than its region as long
          * as no message is. */
-        error = roce_mr_check(t, sge[i].lkey, pdn, 0, sge[i].address + offset,
+        error = roce_mr_check(t, sge[i].lkey, pd, 0, sge[i].address + offset,
                               piece, access, &mr);
         if (error) {
             return error;
@@ -332,28 +332,28 @@ static uint16_t mr_sge_copy(const RoceMrTable *t, uint32_t pdn,
     return FAKERNIC_VENDOR_NONE;
 }
 
-uint16_t roce_sge_gather(const RoceMrTable *t, uint32_t pdn,
+uint16_t roce_sge_gather(const RoceMrTable *t, RocePd pd,
                          const RoceSge *sge, unsigned count, uint64_t offset,
                          void *buf, size_t len, const RoceHostOps *ops,
                          void *host)
 {
-    return mr_sge_copy(t, pdn, sge, count, offset, buf, NULL, len, ops, host);
+    return mr_sge_copy(t, pd, sge, count, offset, buf, NULL, len, ops, host);
 }
 
-uint16_t roce_sge_scatter(const RoceMrTable *t, uint32_t pdn,
+uint16_t roce_sge_scatter(const RoceMrTable *t, RocePd pd,
                           const RoceSge *sge, unsigned count, uint64_t offset,
                           const void *buf, size_t len, const RoceHostOps *ops,
                           void *host)
 {
-    return mr_sge_copy(t, pdn, sge, count, offset, NULL, buf, len, ops, host);
+    return mr_sge_copy(t, pd, sge, count, offset, NULL, buf, len, ops, host);
 }
 
-uint16_t roce_sge_check(const RoceMrTable *t, uint32_t pdn, const RoceSge *sge,
+uint16_t roce_sge_check(const RoceMrTable *t, RocePd pd, const RoceSge *sge,
                         unsigned count, uint32_t access)
 {
     for (unsigned i = 0; i < count; i++) {
         const RoceMr *mr;
-        uint16_t error = roce_mr_check(t, sge[i].lkey, pdn, 0, sge[i].address,
+        uint16_t error = roce_mr_check(t, sge[i].lkey, pd, 0, sge[i].address,
                                        sge[i].length, access, &mr);
 
         if (error) {

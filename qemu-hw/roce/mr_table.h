@@ -35,7 +35,7 @@ struct RoceMr {
     uint8_t page_shift;
     bool valid;                 /* registered, or bound */
     uint32_t key;
-    uint32_t pdn;
+    RocePd pd;
     uint32_t access;
     uint64_t start;             /* address of the first byte as users name it */
     uint64_t length;
@@ -62,6 +62,8 @@ struct RoceMrTable {
     uint32_t free_last;
     uint32_t *qp_windows;       /* by QPN: the first of type 2B, 0: none */
     RoceOdp *odp;               /* NULL: no on-demand paging */
+    uint32_t max_pd;
+    uint32_t *pd_keys;          /* by PD number */
     RoceMr entries[];
 };
 

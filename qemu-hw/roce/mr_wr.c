@@ -12,7 +12,7 @@
  * IBTA 10.6.5, 10.6.7.2.5. A region or window that is free already stays so:
  * the peer's SEND with Invalidate and the owner's LOCAL_INV may both come.
  */
-uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, uint32_t pdn,
+uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, RocePd pd,
                             uint32_t qpn, bool remote)
 {
     RoceMr *mr;
@@ -21,7 +21,7 @@ uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, uint32_t pdn,
     if (error) {
         return error;
     }
-    if (mr->pdn != pdn) {
+    if (mr->pd != pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
     if (mr->type != (mr->kind == ROCE_MR_WINDOW ? FAKERNIC_MW_TYPE_2B
@@ -49,14 +49,14 @@ uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, uint32_t pdn,
     return FAKERNIC_VENDOR_NONE;
 }
 
-static uint16_t mr_check_fast_reg(const RoceMr *mr, uint32_t pdn,
+static uint16_t mr_check_fast_reg(const RoceMr *mr, RocePd pd,
                                   const RoceSendWr *wr)
 {
     if (mr->kind != ROCE_MR_REGION || mr->type != FAKERNIC_MR_FAST_REG ||
         mr->valid) {
         return FAKERNIC_VENDOR_KEY_STATE;
     }
-    if (mr->pdn != pdn) {
+    if (mr->pd != pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
     if (roce_mr_check_rights(wr->reg_mr.access) != FAKERNIC_CMD_OK) {
@@ -73,11 +73,11 @@ static uint16_t mr_check_fast_reg(const RoceMr *mr, uint32_t pdn,
 }
 
 /* IBTA 10.6.4.3, 11.4.1: the index stays, the tag is the consumer's choice. */
-uint16_t roce_mr_fast_reg(RoceMrTable *t, uint32_t pdn, RoceSendWr *wr)
+uint16_t roce_mr_fast_reg(RoceMrTable *t, RocePd pd, RoceSendWr *wr)
 {
     uint64_t *pages = wr->reg_mr.pages;
     RoceMr *mr = mr_by_index(t, wr->reg_mr.key);
-    uint16_t error = mr ? mr_check_fast_reg(mr, pdn, wr)
+    uint16_t error = mr ? mr_check_fast_reg(mr, pd, wr)
                         : FAKERNIC_VENDOR_KEY_INDEX;
 
     wr->reg_mr.pages = NULL;
@@ -95,7 +95,7 @@ uint16_t roce_mr_fast_reg(RoceMrTable *t, uint32_t pdn, RoceSendWr *wr)
 }
 
 /* IBTA 10.6.7.2: what both kinds of window ask of the key change. */
-static uint16_t mr_check_window(const RoceMr *mw, uint32_t pdn,
+static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
                                 const RoceSendWr *wr)
 {
     uint32_t new_key = wr->bind_mw.new_key;
@@ -104,7 +104,7 @@ static uint16_t mr_check_window(const RoceMr *mw, uint32_t pdn,
     if (mw->kind != ROCE_MR_WINDOW) {
         return FAKERNIC_VENDOR_KEY_STATE;
     }
-    if (mw->pdn != pdn) {
+    if (mw->pd != pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
     if (mr_index(new_key) != mr_index(mw->key) ||
@@ -123,7 +123,7 @@ static uint16_t mr_check_window(const RoceMr *mw, uint32_t pdn,
 }
 
 /* IBTA C10-73 to C10-75: may a window be laid on this region? */
-static uint16_t mr_check_window_region(const RoceMr *mr, uint32_t pdn,
+static uint16_t mr_check_window_region(const RoceMr *mr, RocePd pd,
                                        const RoceSendWr *wr)
 {
     uint32_t access = wr->bind_mw.access;
@@ -131,7 +131,7 @@ static uint16_t mr_check_window_region(const RoceMr *mr, uint32_t pdn,
     if (mr->kind != ROCE_MR_REGION || !mr->valid) {
         return FAKERNIC_VENDOR_KEY_STATE;
     }
-    if (mr->pdn != pdn) {
+    if (mr->pd != pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
     if (!(mr->access & FAKERNIC_ACCESS_MW_BIND) ||
@@ -166,19 +166,19 @@ static void mr_bind(RoceMrTable *t, RoceMr *mw, RoceMr *mr, uint32_t qpn,
     }
 }
 
-uint16_t roce_mr_bind_mw(RoceMrTable *t, uint32_t pdn, uint32_t qpn,
+uint16_t roce_mr_bind_mw(RoceMrTable *t, RocePd pd, uint32_t qpn,
                          const RoceSendWr *wr)
 {
     RoceMr *mw, *mr = NULL;
     uint16_t error = mr_find(t, wr->bind_mw.mw_key, &mw);
 
     if (!error) {
-        error = mr_check_window(mw, pdn, wr);
+        error = mr_check_window(mw, pd, wr);
     }
     if (!error && wr->bind_mw.length != 0) {
         error = mr_find(t, wr->bind_mw.mr_key, &mr);
         if (!error) {
-            error = mr_check_window_region(mr, pdn, wr);
+            error = mr_check_window_region(mr, pd, wr);
         }
     }
     if (error) {

@@ -459,7 +459,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
     qp->sq.deadline = ROCE_TIME_NEVER;
     roce_pacer_init(qp);
     qp->heap_index = UINT32_MAX;
-    qp->rs.pdn = init->pdn;
+    qp->rs.pd = init->pd;
     qp->rx.srqn = init->srqn;
     qp->rx.cqn = init->recv_cqn;
     if (!roce_qp_allocate(r, qp)) {

@@ -49,7 +49,7 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     if (in_line) {
         memcpy(buf, wr->inline_data, length);
     } else {
-        uint16_t error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge,
+        uint16_t error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge,
                                          wr->sge_count, 0, buf, length,
                                          r->ops, r->host);
 
@@ -125,7 +125,7 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
         roce_count(r, qp, FAKERNIC_STAT_RX_OVERSIZE);
         return false;
     }
-    error = roce_sge_scatter(r->mrs, qp->init.pdn, qp->rx.wr.sge,
+    error = roce_sge_scatter(r->mrs, qp->init.pd, qp->rx.wr.sge,
                              qp->rx.wr.sge_count, 0, frame, len, r->ops,
                              r->host);
     if (error == ROCE_VENDOR_FAULT) {

@@ -91,7 +91,7 @@ static void roce_send_judge_data(Roce *r, RoceQp *qp, RoceSend *send,
     }
     send->length = (uint32_t)length;
     if (!in_line) {
-        error = roce_sge_check(r->mrs, qp->init.pdn, wr->sge, wr->sge_count,
+        error = roce_sge_check(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
                                into ? FAKERNIC_ACCESS_LOCAL_WRITE : 0);
     }
     if (error) {
@@ -211,15 +211,15 @@ static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
     }
     switch (wr->opcode) {
     case FAKERNIC_SQ_LOCAL_INV:
-        error = roce_mr_invalidate(r->mrs, wr->imm_or_key, qp->init.pdn,
+        error = roce_mr_invalidate(r->mrs, wr->imm_or_key, qp->init.pd,
                                    qp->qpn, false);
         break;
     case FAKERNIC_SQ_REG_MR:
-        error = roce_mr_fast_reg(r->mrs, qp->init.pdn, wr);
+        error = roce_mr_fast_reg(r->mrs, qp->init.pd, wr);
         wr->reg_mr.pages = NULL;
         break;
     case FAKERNIC_SQ_BIND_MW:
-        error = roce_mr_bind_mw(r->mrs, qp->init.pdn, qp->qpn, wr);
+        error = roce_mr_bind_mw(r->mrs, qp->init.pd, qp->qpn, wr);
         break;
     default:
         break;
@@ -410,7 +410,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     if (packet.payload_len > 0 && wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data + k * qp->mtu, packet.payload_len);
     } else if (packet.payload_len > 0) {
-        uint16_t error = roce_sge_gather(r->mrs, qp->init.pdn, wr->sge,
+        uint16_t error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge,
                                          wr->sge_count,
                                          (uint64_t)k * qp->mtu, buf + at,
                                          packet.payload_len, r->ops, r->host);

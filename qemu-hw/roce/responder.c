@@ -150,7 +150,7 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
                                    FAKERNIC_VENDOR_RQ_TOO_SMALL);
     }
     if (packet->payload_len > 0) {
-        error = roce_sge_scatter(r->mrs, rs->pdn, rx->wr.sge,
+        error = roce_sge_scatter(r->mrs, rs->pd, rx->wr.sge,
                                  rx->wr.sge_count, offset, packet->payload,
                                  packet->payload_len, r->ops, r->host);
         if (error == ROCE_VENDOR_FAULT) {
@@ -164,7 +164,7 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
     rs->message = ROCE_MESSAGE_SEND;
     rs->offset = offset + packet->payload_len;
     if (info->flags & ROCE_HAS_IETH) {
-        error = roce_mr_invalidate(r->mrs, packet->ieth_rkey, rs->pdn,
+        error = roce_mr_invalidate(r->mrs, packet->ieth_rkey, rs->pd,
                                    qp->qpn, true);
         if (error) {
             return roce_responder_fail(r, now, qp, ROCE_NAK_REMOTE_ACCESS,
@@ -187,7 +187,7 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
     if (packet->reth.length > ROCE_MESSAGE_MAX) {
         return FAKERNIC_VENDOR_REQUEST_LENGTH;
     }
-    return roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pdn, qp->qpn,
+    return roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pd, qp->qpn,
                          packet->reth.address, packet->reth.length,
                          FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
 }
@@ -207,7 +207,7 @@ static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
     if (packet->payload_len == 0) {
         return 0;
     }
-    error = roce_mr_check(r->mrs, rkey, qp->rs.pdn, qp->qpn, address,
+    error = roce_mr_check(r->mrs, rkey, qp->rs.pd, qp->qpn, address,
                           packet->payload_len, FAKERNIC_ACCESS_REMOTE_WRITE,
                           &mr);
     if (!error) {
@@ -290,7 +290,7 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_LENGTH);
     }
-    error = roce_mr_check(r->mrs, packet->reth.rkey, rs->pdn, qp->qpn,
+    error = roce_mr_check(r->mrs, packet->reth.rkey, rs->pd, qp->qpn,
                           packet->reth.address, length,
                           FAKERNIC_ACCESS_REMOTE_READ, &mr);
     if (!error && mr) {
@@ -352,7 +352,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
     if (address % 8 != 0) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
     }
-    error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->rs.pdn,
+    error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->rs.pd,
                           qp->qpn, address, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
                           &mr);
     if (!error) {
@@ -401,7 +401,7 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     if (packet->reth.address % 8 != 0) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
     }
-    error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pdn, qp->qpn,
+    error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pd, qp->qpn,
                           packet->reth.address, 8,
                           FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
     if (!error) {
@@ -439,12 +439,12 @@ static uint16_t roce_responder_flush_memory(Roce *r, RoceQp *qp,
     bool flushed;
 
     if (packet->feth & FAKERNIC_FLUSH_LEVEL_MR) {
-        error = roce_mr_check_key(r->mrs, packet->reth.rkey, qp->rs.pdn,
+        error = roce_mr_check_key(r->mrs, packet->reth.rkey, qp->rs.pd,
                                   qp->qpn, access, &mr);
         flushed = !error && roce_mr_flush_all(mr, persistent, r->ops,
                                               r->host);
     } else {
-        error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pdn, qp->qpn,
+        error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pd, qp->qpn,
                               packet->reth.address, packet->reth.length,
                               access, &mr);
         /* No bytes: granted, and nothing to do. */
@@ -504,22 +504,31 @@ static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
 
 /*
  * The SRQ that a request to an XRC target names (IBTA annex A14): receives come
- * from it, and keys belong to its PD. It stays the same throughout a message.
+ * from it, and keys belong to its PD. It stays the same throughout a message. A
+ * target does not keep it alive: a receive fetched for a message that has not
+ * begun goes with its SRQ, and the number's next owner gives another.
  */
 static bool roce_responder_srq(Roce *r, RoceQp *qp, const RocePacket *packet)
 {
+    bool begun = qp->rs.message != ROCE_MESSAGE_NONE;
     RoceXrcSrq srq;
+    bool found;
 
-    if ((qp->rs.message != ROCE_MESSAGE_NONE || qp->rx.held) &&
-        packet->xrceth.srqn != qp->rx.srqn) {
+    if ((begun || qp->rx.held) && packet->xrceth.srqn != qp->rx.srqn) {
         return false;
     }
-    if (!r->ops->xrc_srq(r->host, packet->xrceth.srqn, qp->init.xrcdn, &srq)) {
+    found = r->ops->xrc_srq(r->host, packet->xrceth.srqn, qp->init.xrcdn,
+                            &srq);
+    if (!found || srq.id != qp->rx.srq) {
+        qp->rx.held = false;
+    }
+    if (!found || (begun && srq.id != qp->rx.srq)) {
         return false;
     }
+    qp->rx.srq = srq.id;
     qp->rx.srqn = packet->xrceth.srqn;
     qp->rx.cqn = srq.cqn;
-    qp->rs.pdn = srq.pdn;
+    qp->rs.pd = srq.pd;
     return true;
 }
 

@@ -98,7 +98,7 @@ RoceResource *roce_response_take(RoceQp *qp)
         rs->res_pi -= 0x40000000u / rs->ring_size * rs->ring_size -
                       rs->ring_size;
     }
-    *res = (RoceResource){ .valid = true, .pdn = rs->pdn };
+    *res = (RoceResource){ .valid = true, .pd = rs->pd };
     roce_resource_pend(rs, res, true);
     return res;
 }
@@ -289,7 +289,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                                       packet->traffic_class);
         at = roce_wire_encode(buf, packet);
         if (packet->payload_len > 0) {
-            error = roce_mr_check(r->mrs, res->rkey, res->pdn, qp->qpn,
+            error = roce_mr_check(r->mrs, res->rkey, res->pd, qp->qpn,
                                   address, packet->payload_len,
                                   FAKERNIC_ACCESS_REMOTE_READ, &mr);
             if (!error) {

@@ -31,7 +31,10 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
     r->limits = *limits;
     r->ops = ops;
     r->host = host;
-    r->mrs = roce_mr_table_new(limits->max_mr);
+    if (!ops->page_request) {
+        r->limits.max_odp_chunks = 0;
+    }
+    r->mrs = roce_mr_table_new(&r->limits);
     r->qps = calloc(limits->max_qp, sizeof(*r->qps));
     r->free_qpns = calloc(limits->max_qp, sizeof(*r->free_qpns));
     r->heap = calloc(limits->max_qp, sizeof(*r->heap));
@@ -41,12 +44,6 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
     if (!r->mrs || !r->qps || !r->free_qpns || !r->heap || !r->gids ||
         !r->mcast) {
         /* Not reached by tests. */
-        roce_free(r);
-        return NULL;
-    }
-    if (limits->max_odp_chunks > 0 && ops->page_request &&
-        !roce_mr_table_on_demand(r->mrs, limits->max_odp_chunks)) {
-        /* Not reached by tests: out of memory. */
         roce_free(r);
         return NULL;
     }
@@ -337,10 +334,10 @@ int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
     return status;
 }
 
-int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
+int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key)
 {
-    return roce_mr_table_mw_create(r->mrs, type, tag, pdn, key);
+    return roce_mr_table_mw_create(r->mrs, type, tag, pd, key);
 }
 
 int roce_mw_destroy(Roce *r, uint32_t key)
@@ -348,9 +345,9 @@ int roce_mw_destroy(Roce *r, uint32_t key)
     return roce_mr_table_mw_destroy(r->mrs, key);
 }
 
-uint32_t roce_pd_users(const Roce *r, uint32_t pdn)
+uint32_t roce_pd_users(const Roce *r, RocePd pd)
 {
-    return roce_mr_table_pd_users(r->mrs, pdn);
+    return roce_mr_table_pd_users(r->mrs, pd);
 }
 
 int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid)

@@ -45,6 +45,16 @@ typedef int64_t RoceTime;               /* nanoseconds from any origin */
 
 typedef struct Roce Roce;
 
+/*
+ * A protection domain: its number, below RoceLimits.max_pd, and a generation that
+ * the host never repeats for this number. Answers are kept, and may be asked for
+ * again, after the domain is gone: the number's next owner is another RocePd.
+ */
+typedef uint64_t RocePd;
+#define ROCE_PD(number, generation) \
+    ((RocePd)(generation) << 32 | (uint32_t)(number))
+#define ROCE_PD_NUMBER(pd) ((uint32_t)(pd))
+
 /* ---- what the engine asks of its host ---------------------------------- */
 
 /* One scatter/gather entry (IBTA 10.7.2). */
@@ -171,7 +181,8 @@ uint64_t roce_atomic_result(const RoceAtomic *op, uint64_t value);
 
 /* What an XRC target needs of a shared receive queue. */
 typedef struct RoceXrcSrq {
-    uint32_t pdn;               /* rkeys and lkeys of its messages */
+    uint64_t id;                /* never another SRQ's, unlike its number */
+    RocePd pd;                  /* rkeys and lkeys of its messages */
     uint32_t cqn;               /* its receives complete here */
 } RoceXrcSrq;
 
@@ -249,6 +260,7 @@ typedef struct RoceHostOps {
 typedef struct RoceLimits {
     uint32_t max_qp;            /* power of two, <= 65536 */
     uint32_t max_mr;            /* regions and windows; power of two */
+    uint32_t max_pd;            /* numbers of PDs are below this */
     uint32_t max_mcast_groups;
     uint32_t max_odp_chunks;    /* of 512 pages, for all regions with on-demand
                                  * paging together; 0: there are no such */
@@ -333,7 +345,7 @@ typedef struct RoceQpInit {
     uint8_t type;               /* enum fakernic_qp_type */
     bool has_sq;
     bool has_rq;                /* own RQ; exclusive with srqn */
-    uint32_t pdn;
+    RocePd pd;
     uint32_t send_cqn;
     uint32_t recv_cqn;
     uint32_t srqn;
@@ -384,7 +396,7 @@ typedef struct RoceMrInit {
     uint8_t type;               /* enum fakernic_mr_type */
     uint8_t tag;
     uint8_t page_shift;
-    uint32_t pdn;
+    RocePd pd;
     uint32_t access;
     uint32_t page_count;        /* MEMORY, DM: entries of pages; FAST_REG:
                                  * maximum; else 0 */
@@ -399,11 +411,11 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
                   uint32_t *key);
 /* Also for windows. BUSY while a window is bound to the region. */
 int roce_mr_destroy(Roce *r, uint32_t key);
-int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, uint32_t pdn,
+int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key);
 int roce_mw_destroy(Roce *r, uint32_t key);
-/* How many keys belong to a PD (for DEALLOC_PD's BUSY). */
-uint32_t roce_pd_users(const Roce *r, uint32_t pdn);
+/* How many keys belong to a PD (for DEALLOC_PD's BUSY); O(1). */
+uint32_t roce_pd_users(const Roce *r, RocePd pd);
 
 typedef enum RocePages {
     ROCE_PAGES_ABSENT,          /* no longer touched once the call returns */

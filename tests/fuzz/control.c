@@ -315,7 +315,7 @@ static void control_create_mr(Side *side, WorldKey *key, const FuzzRecord *r)
         .type = (uint8_t)(1 + r->b % 7),
         .tag = (uint8_t)r->c,
         .page_shift = r->c & 0x100 ? (uint8_t)r->f : FAKERNIC_PAGE_SHIFT,
-        .pdn = 1 + (r->c >> 9 & 1),
+        .pd = 1 + (r->c >> 9 & 1),
         .access = r->e,
     };
 
@@ -360,7 +360,7 @@ static void control_rereg(Side *side, WorldKey *key, const FuzzRecord *r)
 {
     RoceMrInit init = {
         .page_shift = FAKERNIC_PAGE_SHIFT,
-        .pdn = 1 + (r->c & 1),
+        .pd = 1 + (r->c & 1),
         .access = r->e,
         .page_count = 1 + r->d % 4,
         .iova = r->g,

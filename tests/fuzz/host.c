@@ -303,7 +303,8 @@ static bool host_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
         h->srq_xrcdn[srqn] != xrcdn) {
         return false;
     }
-    srq->pdn = h->xrc_pdn;
+    srq->id = srqn;
+    srq->pd = h->xrc_pd;
     srq->cqn = h->xrc_cqn;
     return true;
 }

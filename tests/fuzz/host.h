@@ -99,7 +99,8 @@ typedef struct Host {
     HostQp qp[HOST_QPS];        /* by QPN */
     HostRecvs srq[HOST_SRQS];   /* by SRQN; 0 is none */
     uint32_t srq_xrcdn[HOST_SRQS];      /* 0: not an XRC SRQ */
-    uint32_t xrc_pdn, xrc_cqn;
+    RocePd xrc_pd;
+    uint32_t xrc_cqn;
     uint32_t tag;               /* of the next work request */
 } Host;
 

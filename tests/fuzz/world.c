@@ -83,7 +83,7 @@ bool world_create(World *w, Side *side, Slot slot)
         .type = slots[slot].type,
         .has_sq = slots[slot].sq,
         .has_rq = slots[slot].rq,
-        .pdn = 1,
+        .pd = 1,
         .send_cqn = 10 + slot,
         .recv_cqn = 30 + slot,
         .srqn = slots[slot].srq ? WORLD_SRQ : 0,
@@ -91,7 +91,7 @@ bool world_create(World *w, Side *side, Slot slot)
 
     (void)w;
     if (init.type == FAKERNIC_QP_XRC_TGT) {
-        init.pdn = init.send_cqn = 0;
+        init.pd = init.send_cqn = 0;
         init.xrcdn = WORLD_XRCD;
     }
     if (init.type >= FAKERNIC_QP_XRC_INI) {
@@ -199,13 +199,13 @@ uint64_t *world_pages(const Side *side, uint32_t first, uint32_t count)
     return pages;
 }
 
-static void world_add_mr(Side *side, unsigned at, uint8_t type, uint32_t pdn,
+static void world_add_mr(Side *side, unsigned at, uint8_t type, RocePd pd,
                          uint32_t access, uint32_t page, uint32_t pages)
 {
     RoceMrInit init = {
         .type = type,
         .tag = (uint8_t)(0x10 + at),
-        .pdn = pdn,
+        .pd = pd,
         .access = access,
         .page_count = pages,
     };
@@ -231,7 +231,7 @@ static void world_add_on_demand(Side *side, uint32_t flush)
     RoceMrInit init = {
         .type = FAKERNIC_MR_ON_DEMAND,
         .tag = 0x18,
-        .pdn = 1,
+        .pd = 1,
         .access = (WORLD_ALL_RIGHTS & ~FAKERNIC_ACCESS_MW_BIND) | flush |
                   FAKERNIC_ACCESS_ON_DEMAND,
         .page_shift = FAKERNIC_PAGE_SHIFT,
@@ -315,6 +315,7 @@ static void world_init_side(World *w, Side *side, uint8_t number)
     const RoceLimits limits = {
         .max_qp = HOST_QPS,
         .max_mr = 32,
+        .max_pd = 4,
         .max_mcast_groups = 4,
         .max_odp_chunks = 2,
         .gid_count = WORLD_GIDS + 1,
@@ -327,7 +328,7 @@ static void world_init_side(World *w, Side *side, uint8_t number)
 
     host_init(&side->host, 0x10000000ull * number);
     side->host.srq_xrcdn[WORLD_XRC_SRQ] = WORLD_XRCD;
-    side->host.xrc_pdn = 1;
+    side->host.xrc_pd = 1;
     side->host.xrc_cqn = 50;
     side->r = roce_new(&limits, &fuzz_host_ops, &side->host);
     FUZZ_CHECK(side->r != NULL);

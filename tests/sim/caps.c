@@ -39,7 +39,7 @@ static bool can_create(uint8_t type)
     SimOptions o;
     World *w;
     RoceQpInit init = { .type = type, .has_sq = true, .has_rq = true,
-                        .pdn = SIM_PD, .send_cqn = 1, .recv_cqn = 1 };
+                        .pd = SIM_PD, .send_cqn = 1, .recv_cqn = 1 };
     uint32_t qpn;
     bool ok;
 
@@ -55,7 +55,7 @@ static bool can_have_key(bool window)
 {
     SimOptions o;
     World *w;
-    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = SIM_PD,
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pd = SIM_PD,
                         .page_count = 4 };
     uint32_t key;
     bool ok;

@@ -93,7 +93,7 @@ void change_drained(SimQp *qp)
 static void change_memory(Host *h, uint32_t roll)
 {
     SimMr *mr = &h->mr[roll % h->mr_count];
-    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pdn = mr->pdn,
+    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pd = mr->pd,
                         .access = mr->access, .iova = mr->iova,
                         .length = mr->length, .page_shift = mr->page_shift,
                         .page_count = mr->page_count };

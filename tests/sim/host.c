@@ -258,7 +258,7 @@ static bool host_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
     if (!rq || xrcdn != SIM_XRCD) {
         return false;
     }
-    *srq = (RoceXrcSrq){ .pdn = rq->pdn, .cqn = rq->cqn };
+    *srq = (RoceXrcSrq){ .id = srqn, .pd = rq->pd, .cqn = rq->cqn };
     return true;
 }
 
@@ -391,7 +391,8 @@ static void host_set_gids(Host *h)
 
 Host *host_new(World *w, unsigned number)
 {
-    RoceLimits limits = { .max_qp = 64, .max_mr = 1024, .max_mcast_groups = 4,
+    RoceLimits limits = { .max_qp = 64, .max_mr = 1024, .max_pd = SIM_PDS,
+                          .max_mcast_groups = 4,
                           .gid_count = 4, .max_rd_atomic = 16,
                           .max_sends = (uint16_t)w->options.max_sends,
                           .dcqcn = w->options.dcqcn,

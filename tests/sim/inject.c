@@ -220,7 +220,7 @@ static void inject_source(World *w, Host *h, bool refused)
 static void inject_rereg(World *w, SimQp *qp)
 {
     SimMr *mr = qp->zone;
-    RoceMrInit init = { .pdn = SIM_PD_OTHER,
+    RoceMrInit init = { .pd = SIM_PD_OTHER,
                         .access = FAKERNIC_ACCESS_LOCAL_WRITE };
     uint32_t key = mr->key;
 

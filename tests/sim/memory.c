@@ -78,7 +78,7 @@ static uint64_t host_small_page(Host *h)
     return h->small_page[--h->small_page_count];
 }
 
-static SimMr *mr_new(Host *h, uint32_t access, uint32_t pdn)
+static SimMr *mr_new(Host *h, uint32_t access, RocePd pd)
 {
     SimMr *mr = &h->mr[h->mr_count++];
 
@@ -87,7 +87,7 @@ static SimMr *mr_new(Host *h, uint32_t access, uint32_t pdn)
         h->mr_count--;
     }
     mr->host = h;
-    mr->pdn = pdn;
+    mr->pd = pd;
     mr->access = access;
     mr->alive = true;
     return mr;
@@ -97,7 +97,7 @@ static SimMr *mr_new(Host *h, uint32_t access, uint32_t pdn)
 static void mr_register(SimMr *mr)
 {
     World *w = mr->host->world;
-    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pdn = mr->pdn,
+    RoceMrInit init = { .type = FAKERNIC_MR_MEMORY, .pd = mr->pd,
                         .access = mr->access, .length = mr->length,
                         .iova = mr->iova, .page_shift = mr->page_shift };
     int status;
@@ -122,18 +122,18 @@ static void mr_register(SimMr *mr)
 }
 
 /* All addresses there are, for these rights in this PD: one per host. */
-static SimMr *mr_implicit(Host *h, uint32_t access, uint32_t pdn)
+static SimMr *mr_implicit(Host *h, uint32_t access, RocePd pd)
 {
     SimMr *mr;
 
     for (uint32_t i = 0; i < h->mr_count; i++) {
         mr = &h->mr[i];
-        if (mr->on_demand && mr->length == UINT64_MAX && mr->pdn == pdn &&
+        if (mr->on_demand && mr->length == UINT64_MAX && mr->pd == pd &&
             mr->access == access) {
             return mr;
         }
     }
-    mr = mr_new(h, access, pdn);
+    mr = mr_new(h, access, pd);
     mr->on_demand = true;
     mr->length = UINT64_MAX;
     mr->page_shift = 12;
@@ -142,12 +142,12 @@ static SimMr *mr_implicit(Host *h, uint32_t access, uint32_t pdn)
 }
 
 static SimMr *mr_choose(Host *h, uint64_t length, uint32_t access,
-                        uint32_t pdn, bool on_demand)
+                        RocePd pd, bool on_demand)
 {
     World *w = h->world;
     SimMr *whole = on_demand && rng_pct(&w->rng, w->options.implicit_pct)
-                   ? mr_implicit(h, access, pdn) : NULL;
-    SimMr *mr = mr_new(h, access, pdn);
+                   ? mr_implicit(h, access, pd) : NULL;
+    SimMr *mr = mr_new(h, access, pd);
 
     mr->on_demand = on_demand;
     mr->implicit = whole;
@@ -175,13 +175,13 @@ static SimMr *mr_choose(Host *h, uint64_t length, uint32_t access,
     return mr;
 }
 
-SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn)
+SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, RocePd pd)
 {
     /* There are no windows on regions with on-demand paging. */
     bool on_demand = !(access & FAKERNIC_ACCESS_MW_BIND) &&
                      rng_pct(&h->world->rng, h->world->options.odp_pct);
 
-    return mr_choose(h, length, access, pdn, on_demand);
+    return mr_choose(h, length, access, pd, on_demand);
 }
 
 SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access)
@@ -195,7 +195,7 @@ SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access)
 SimMr *host_fast_mr_new(Host *h, uint32_t pages)
 {
     SimMr *mr = &h->mr[h->mr_count++];
-    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pdn = SIM_PD,
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .pd = SIM_PD,
                         .page_count = pages, .tag = 0x77 };
     int status = roce_mr_create(h->roce, &init, &mr->key);
 
@@ -203,7 +203,7 @@ SimMr *host_fast_mr_new(Host *h, uint32_t pages)
         world_fail(h->world, "roce_mr_create of FAST_REG: %d", status);
     }
     mr->host = h;
-    mr->pdn = SIM_PD;
+    mr->pd = SIM_PD;
     mr->alive = true;
     return mr;
 }
@@ -213,7 +213,7 @@ SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access)
     World *w = base->host->world;
     SimMr *mr = world_alloc(w, sizeof(*mr));
 
-    *mr = (SimMr){ .host = base->host, .pdn = SIM_PD, .page_shift = 12,
+    *mr = (SimMr){ .host = base->host, .pd = SIM_PD, .page_shift = 12,
                    .length = length, .access = access };
     mr->key = (base->key & ~0xffu) | (uint8_t)rng_next(&w->rng);
     mr->iova = (rng_next(&w->rng) & 0x7fffffffffffull) | 1ull << 46;
@@ -237,7 +237,7 @@ SimMr *host_mw_new(Host *h, uint8_t type)
     }
     mw->host = h;
     mw->window = true;
-    mw->pdn = SIM_PD;
+    mw->pd = SIM_PD;
     mw->alive = true;
     return mw;
 }

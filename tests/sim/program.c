@@ -192,7 +192,7 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
 static void build_one_sided(World *w, SimQp *qp, SimSend *s)
 {
     s->zone = qp->target ? qp->target
-              : s->xrc && s->xrc->pdn == SIM_PD_XRC ? qp->zone_xrc : qp->zone;
+              : s->xrc && s->xrc->pd == SIM_PD_XRC ? qp->zone_xrc : qp->zone;
     if (opcode_is_atomic(s->opcode)) {
         build_atomic(w, qp, s);
         return;

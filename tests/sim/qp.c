@@ -37,7 +37,7 @@ SimRq *host_rq_new(Host *h, bool shared)
     rq->host = h;
     rq->srqn = shared ? 70 + w->rq_count : 0;
     rq->tag_base = (uint32_t)rng_next(&w->rng);
-    rq->pdn = SIM_PD;
+    rq->pd = SIM_PD;
     return rq;
 }
 
@@ -47,7 +47,7 @@ SimRq *host_rq_xrc(Host *h, unsigned number)
         SimRq *rq = host_rq_new(h, true);
 
         rq->xrc = true;
-        rq->pdn = number ? SIM_PD_XRC : SIM_PD;
+        rq->pd = number ? SIM_PD_XRC : SIM_PD;
         rq->cqn = h->next_cqn++;
         h->xrc[number] = rq;
     }
@@ -59,7 +59,7 @@ SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
     World *w = h->world;
     SimQp *qp = &w->qp[w->qp_count++];
 
-    *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pdn = SIM_PD,
+    *qp = (SimQp){ .world = w, .host = h, .type = type, .rq = rq, .pd = SIM_PD,
                    .unborn = true, .silent = true };
     qp->mtu = (uint8_t)(w->options.mtu ? w->options.mtu
                                        : rng_range(&w->rng, 1, 5));
@@ -102,12 +102,12 @@ SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
     bool target = type == FAKERNIC_QP_XRC_TGT;
     RoceQpInit init = { .type = type, .has_sq = !target,
                         .has_rq = !rq->srqn && !xrc,
-                        .srqn = xrc ? 0 : rq->srqn, .pdn = SIM_PD };
+                        .srqn = xrc ? 0 : rq->srqn, .pd = SIM_PD };
     int status;
 
     /* A target's own PD is none of its keys' (IBTA A14: the SRQ's counts). */
     if (target) {
-        init.pdn = SIM_PD_OTHER;
+        init.pd = SIM_PD_OTHER;
         init.xrcdn = SIM_XRCD;
     }
 

@@ -99,7 +99,7 @@ bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
 /* ---- memory.c ------------------------------------------------------------ */
 
 void host_memory_open(Host *h);
-SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, uint32_t pdn);
+SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, RocePd pd);
 /* The same, whose pages the host will refuse. */
 SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access);
 /* A FAST_REG key, and what one REG_MR makes of it (with a new tag). */

@@ -27,6 +27,7 @@
 #define SIM_PD 7u                       /* most things are in this PD */
 #define SIM_PD_OTHER 8u
 #define SIM_PD_XRC 10u                  /* the second XRC SRQ of a host */
+#define SIM_PDS 11u
 #define SIM_XRCD 3u
 #define SIM_REMOTE ((uint32_t)(FAKERNIC_ACCESS_REMOTE_WRITE | \
                                FAKERNIC_ACCESS_REMOTE_READ | \
@@ -75,7 +76,7 @@ typedef struct SimMr {
     Host *host;
     uint32_t key;
     uint32_t access;
-    uint32_t pdn;
+    RocePd pd;
     uint64_t iova;
     uint64_t length;
     uint8_t page_shift;
@@ -174,7 +175,8 @@ struct SimRq {
     Host *host;
     uint32_t srqn;              /* 0: the QP's own */
     bool xrc;
-    uint32_t pdn, cqn;          /* XRC: where keys are, completions go */
+    RocePd pd;                  /* XRC: where keys are */
+    uint32_t cqn;               /* and completions go */
     SimRecv *recv;
     uint32_t count;             /* in the program */
     uint32_t spare;             /* behind it: posted to a QP in error */
@@ -217,7 +219,7 @@ struct SimQp {
     uint16_t gid_index;
     uint32_t sq_psn;
     uint32_t send_cqn, recv_cqn;
-    uint32_t pdn;
+    RocePd pd;
     bool alive;                 /* not destroyed */
     bool apm;                   /* has an alternate path, and asks to rearm */
     bool migrated;              /* went over to it */

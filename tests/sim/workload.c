@@ -365,11 +365,11 @@ static void build_conn(World *w, SimConn *conn)
 }
 
 static void finish_arena(World *w, Host *h, SimMr **arena, uint32_t used,
-                         uint32_t pdn)
+                         RocePd pd)
 {
     if (used) {
         *arena = host_mr_new(h, used + rng_below(&w->rng, 16) + 1,
-                             FAKERNIC_ACCESS_LOCAL_WRITE, pdn);
+                             FAKERNIC_ACCESS_LOCAL_WRITE, pd);
     }
 }
 
@@ -399,7 +399,7 @@ void workload_finish(World *w)
     for (uint32_t i = 0; i < w->rq_count; i++) {
         SimRq *rq = &w->rq[i];
 
-        finish_arena(w, rq->host, &rq->arena, rq->arena_used, rq->pdn);
+        finish_arena(w, rq->host, &rq->arena, rq->arena_used, rq->pd);
         for (uint32_t k = 0; k < rq->count + rq->spare; k++) {
             patch_sges(rq->recv[k].sge, rq->recv[k].sge_count, rq->arena);
         }

@@ -252,13 +252,13 @@ void fake_post_srq(FakeHost *h, uint32_t srqn, const RoceRecvWr *wr)
     q->recvs[fake_queue_slot(q)] = *wr;
 }
 
-void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, uint32_t pdn,
+void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, RocePd pd,
                   uint32_t cqn)
 {
     FakeQueue *q = fake_queue(h, FAKE_SRQ, srqn);
 
     q->xrcdn = xrcdn;
-    q->xrc = (RoceXrcSrq){ .pdn = pdn, .cqn = cqn };
+    q->xrc = (RoceXrcSrq){ .id = ++h->srq_ids, .pd = pd, .cqn = cqn };
 }
 
 void fake_queue_break(FakeHost *h, FakeQueueKind kind, uint32_t id,

@@ -69,6 +69,7 @@ typedef struct FakeHost {
     unsigned dma_count;
     FakePageRequest pages[FAKE_LOG];
     unsigned page_count, page_taken;
+    uint64_t srq_ids;           /* given out so far */
     unsigned fail_dma_in;       /* n: the n-th DMA from now fails; 0: none */
     bool print_trace;
 } FakeHost;
@@ -89,8 +90,8 @@ void fake_memory_unreachable(FakeHost *h, uint64_t dma, bool unreachable);
 void fake_post_send(FakeHost *h, uint32_t qpn, const RoceSendWr *wr);
 void fake_post_recv(FakeHost *h, uint32_t qpn, const RoceRecvWr *wr);
 void fake_post_srq(FakeHost *h, uint32_t srqn, const RoceRecvWr *wr);
-/* Makes an SRQ one of an XRC domain; xrcdn 0: no longer. */
-void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, uint32_t pdn,
+/* Makes a new SRQ of that number in an XRC domain; xrcdn 0: destroys it. */
+void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, RocePd pd,
                   uint32_t cqn);
 /* The queue itself fails from now on; 0: works again. */
 void fake_queue_break(FakeHost *h, FakeQueueKind kind, uint32_t id,

@@ -45,6 +45,7 @@ typedef struct Pair {
 static const RoceLimits pair_limits = {
     .max_qp = 16,
     .max_mr = 64,
+    .max_pd = 8,
     .max_mcast_groups = 4,
     .max_odp_chunks = 2,
     .gid_count = 4,
@@ -58,7 +59,7 @@ static inline void pair_host_init(PairHost *h, uint8_t last)
         .type = FAKERNIC_MR_MEMORY,
         .tag = 7,
         .page_shift = 20,
-        .pdn = 1,
+        .pd = 1,
         .access = FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |
                   FAKERNIC_ACCESS_REMOTE_READ |
                   FAKERNIC_ACCESS_REMOTE_ATOMIC | FAKERNIC_ACCESS_MW_BIND |
@@ -164,13 +165,13 @@ static inline void pair_create(PairHost *h, uint8_t type)
         .type = type,
         .has_sq = type != FAKERNIC_QP_XRC_TGT,
         .has_rq = type != FAKERNIC_QP_XRC_TGT && type != FAKERNIC_QP_XRC_INI,
-        .pdn = 1,
+        .pd = 1,
         .send_cqn = 10,
         .recv_cqn = 11,
     };
 
     if (type == FAKERNIC_QP_XRC_TGT) {
-        init.pdn = init.send_cqn = init.recv_cqn = 0;
+        init.pd = init.send_cqn = init.recv_cqn = 0;
         init.xrcdn = PAIR_XRCDN;
     }
     CHECK_EQ(roce_qp_create(h->r, &init, &h->qpn), FAKERNIC_CMD_OK);

@@ -128,7 +128,7 @@ static void no_cnp_for_strangers_and_cnps(void)
 static uint32_t datagram_qp(PairHost *h)
 {
     RoceQpInit init = {
-        .type = FAKERNIC_QP_UD, .has_sq = true, .has_rq = true, .pdn = 1,
+        .type = FAKERNIC_QP_UD, .has_sq = true, .has_rq = true, .pd = 1,
         .send_cqn = 10, .recv_cqn = 11,
     };
     RoceQpAttr attr = { .port = 1, .qkey = 5, .state = FAKERNIC_QPS_INIT };

@@ -237,7 +237,7 @@ static void uc_messages_that_are_lost(void)
 static void make_datagram_qp(PairHost *h)
 {
     RoceQpInit init = {
-        .type = FAKERNIC_QP_UD, .has_rq = true, .pdn = 1, .recv_cqn = 11,
+        .type = FAKERNIC_QP_UD, .has_rq = true, .pd = 1, .recv_cqn = 11,
     };
     RoceQpAttr attr = { .port = 1, .qkey = 5, .state = FAKERNIC_QPS_INIT };
 

@@ -232,7 +232,7 @@ static void groups_are_limited(void)
 
 static void members_are_limited(void)
 {
-    const RoceLimits limits = { .max_qp = 128, .max_mr = 16, .gid_count = 1,
+    const RoceLimits limits = { .max_qp = 128, .max_mr = 16, .max_pd = 2, .gid_count = 1,
                                 .max_mcast_groups = 1, .max_sends = 1 };
     const RoceQpInit init = { .type = FAKERNIC_QP_UD, .has_sq = true };
     const uint8_t gid[16] = { 0xff, 0x0e };
@@ -324,7 +324,7 @@ static void forbidden_requests_are_refused(void)
 static void windows_stay_in_their_domain(void)
 {
     RoceMrInit init = {
-        .type = FAKERNIC_MR_NULL, .pdn = 2,
+        .type = FAKERNIC_MR_NULL, .pd = 2,
         .access = FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_MW_BIND,
     };
     uint32_t key, region;

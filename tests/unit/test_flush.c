@@ -404,7 +404,7 @@ static void pages_of_a_region(void)
 {
     static const uint64_t pages[] = { 0x10000, 0x30000, 0x31000, 0x20000 };
     RoceMrInit init = {
-        .type = FAKERNIC_MR_MEMORY, .page_shift = 12, .pdn = 1,
+        .type = FAKERNIC_MR_MEMORY, .page_shift = 12, .pd = 1,
         .access = FAKERNIC_ACCESS_FLUSH_GLOBAL, .page_count = 4,
         .iova = 0x500800, .length = 0x3000,
     };
@@ -435,7 +435,7 @@ static void pages_of_a_region(void)
 static void regions_without_bounds(void)
 {
     RoceMrInit init = {
-        .pdn = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL,
+        .pd = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL,
     };
     uint32_t null_key, dma_key;
     const RoceMr *mr;

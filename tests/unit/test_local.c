@@ -7,7 +7,7 @@
 static uint32_t fast_reg_key(PairHost *h)
 {
     RoceMrInit init = {
-        .type = FAKERNIC_MR_FAST_REG, .tag = 1, .pdn = 1, .page_count = 4,
+        .type = FAKERNIC_MR_FAST_REG, .tag = 1, .pd = 1, .page_count = 4,
     };
     uint32_t key = 0;
 
@@ -212,7 +212,7 @@ static void windows_of_a_destroyed_qp(void)
 {
     uint32_t keys[2], other = 0;
     RoceQpInit init = {
-        .type = FAKERNIC_QP_RC, .has_sq = true, .has_rq = true, .pdn = 1,
+        .type = FAKERNIC_QP_RC, .has_sq = true, .has_rq = true, .pd = 1,
     };
     const RoceMr *mr;
     unsigned i;

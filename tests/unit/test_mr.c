@@ -26,8 +26,12 @@ static RoceMrTable *table;
 
 static void setup(void)
 {
+    const RoceLimits limits = {
+        .max_mr = TABLE, .max_pd = 256, .max_qp = 16,
+    };
+
     host = fake_host_new();
-    table = roce_mr_table_new(TABLE);
+    table = roce_mr_table_new(&limits);
     REQUIRE(table);
 }
 
@@ -76,7 +80,7 @@ static RoceMrInit memory_init(uint64_t iova, uint64_t length, unsigned pages,
                               uint64_t access)
 {
     return (RoceMrInit){
-        .type = FAKERNIC_MR_MEMORY, .tag = 0x5a, .page_shift = 12, .pdn = PD,
+        .type = FAKERNIC_MR_MEMORY, .tag = 0x5a, .page_shift = 12, .pd = PD,
         .access = A(access), .page_count = pages, .iova = iova,
         .length = length, .pages = page_list(pages),
     };
@@ -341,7 +345,7 @@ static void rereg_changes_what_it_names(void)
 
     setup();
     key = same = create_memory(0x1000, KIB4, 1, LOCAL);
-    init = (RoceMrInit){ .pdn = PD, .access = A(LOCAL | RD) };
+    init = (RoceMrInit){ .pd = PD, .access = A(LOCAL | RD) };
     CHECK_EQ(roce_mr_table_rereg(table, FAKERNIC_REREG_ACCESS, &init, &key), 0);
     CHECK_EQ(key, same);
     CHECK_EQ(check(key, 0x1000, 1, RD), 0);
@@ -350,7 +354,7 @@ static void rereg_changes_what_it_names(void)
                                  &key), 0);
     CHECK_EQ(check(key, 0x1000, 1, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(key, 0x8000, 2 * KIB4, RD), 0);
-    init.pdn = PD + 1;
+    init.pd = PD + 1;
     CHECK_EQ(roce_mr_table_rereg(table, FAKERNIC_REREG_PD, &init, &key), 0);
     CHECK_EQ(check(key, 0x8000, 1, 0), FAKERNIC_VENDOR_KEY_PD);
     CHECK_EQ(roce_mr_table_pd_users(table, PD + 1), 1);
@@ -605,7 +609,7 @@ static void zero_based_counts_from_the_first_byte(void)
 
 static void dma_region_is_all_dma_addresses(void)
 {
-    RoceMrInit init = { .type = FAKERNIC_MR_DMA, .pdn = PD,
+    RoceMrInit init = { .type = FAKERNIC_MR_DMA, .pd = PD,
                         .access = A(LOCAL | WR) };
     uint8_t byte = 9;
     uint32_t key;
@@ -632,7 +636,7 @@ static void dma_region_is_all_dma_addresses(void)
 
 static void null_region_reads_zero_and_takes_writes(void)
 {
-    RoceMrInit init = { .type = FAKERNIC_MR_NULL, .pdn = PD,
+    RoceMrInit init = { .type = FAKERNIC_MR_NULL, .pd = PD,
                         .access = A(LOCAL) };
     RoceAtomic op = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD, .original = 5 };
     uint8_t buf[64], zero[64] = { 0 };
@@ -831,7 +835,7 @@ static void totals_beyond_32_bits(void)
 
 static uint32_t create_fast_reg(uint32_t pages)
 {
-    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .tag = 1, .pdn = PD,
+    RoceMrInit init = { .type = FAKERNIC_MR_FAST_REG, .tag = 1, .pd = PD,
                         .page_count = pages };
     uint32_t key = 0;
 
@@ -1179,7 +1183,7 @@ static void bound_region_stays(void)
 
 static void window_on_the_dma_region(void)
 {
-    RoceMrInit init = { .type = FAKERNIC_MR_DMA, .pdn = PD,
+    RoceMrInit init = { .type = FAKERNIC_MR_DMA, .pd = PD,
                         .access = A(LOCAL | BIND) };
     uint32_t mr, mw;
     uint8_t buf[4];

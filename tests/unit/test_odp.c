@@ -120,7 +120,7 @@ static void table_clears_ranges(void)
 static RoceMrInit odp_init(uint64_t iova, uint64_t length, uint32_t access)
 {
     return (RoceMrInit){
-        .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pdn = 1,
+        .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
         .access = access, .iova = iova, .length = length,
     };
 }

@@ -273,7 +273,7 @@ static void ack_passes_a_waiting_read_answer(void)
 static void raw_packets_are_paced(void)
 {
     RoceQpInit init = {
-        .type = FAKERNIC_QP_RAW_PACKET, .has_sq = true, .pdn = 1,
+        .type = FAKERNIC_QP_RAW_PACKET, .has_sq = true, .pd = 1,
         .send_cqn = 10,
     };
     RoceQpAttr attr = {

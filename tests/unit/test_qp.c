@@ -273,7 +273,7 @@ static void sqd_drains_and_resumes(void)
 static RoceRecvWr srq_init(Pair *p)
 {
     RoceQpInit init = {
-        .type = FAKERNIC_QP_RC, .has_sq = true, .srqn = 5, .pdn = 1,
+        .type = FAKERNIC_QP_RC, .has_sq = true, .srqn = 5, .pd = 1,
         .send_cqn = 10, .recv_cqn = 11,
     };
     RoceRecvWr recv = { .tag = 8, .sge_count = 1 };

@@ -13,12 +13,12 @@
 #define OTHER_CQN 22u
 #define FOREIGN_SRQN 7u         /* of another domain */
 
-static uint32_t xrc_region(PairHost *h, uint32_t pdn, uint32_t access)
+static uint32_t xrc_region(PairHost *h, RocePd pd, uint32_t access)
 {
     RoceMrInit mr = {
         .type = FAKERNIC_MR_MEMORY,
         .page_shift = 20,
-        .pdn = pdn,
+        .pd = pd,
         .access = access,
         .page_count = 1,
         .iova = PAIR_MEMORY,
@@ -181,7 +181,7 @@ static void keys_belong_to_the_pd_of_the_srq(void)
 static void send_with_invalidate(void)
 {
     RoceMrInit mr = {
-        .type = FAKERNIC_MR_FAST_REG, .page_count = 1, .pdn = OTHER_PD,
+        .type = FAKERNIC_MR_FAST_REG, .page_count = 1, .pd = OTHER_PD,
     };
     RoceRecvWr recv;
     RoceSendWr reg = { .opcode = FAKERNIC_SQ_REG_MR };
@@ -192,7 +192,7 @@ static void send_with_invalidate(void)
 
     xrc_init(&p);
     for (i = 0; i < 2; i++) {
-        mr.pdn = i ? OTHER_PD : 1;
+        mr.pd = i ? OTHER_PD : 1;
         CHECK_EQ(roce_mr_create(p.b.r, &mr, &keys[i]), FAKERNIC_CMD_OK);
         reg.reg_mr.iova = PAIR_MEMORY;
         reg.reg_mr.length = 4096;
@@ -202,7 +202,7 @@ static void send_with_invalidate(void)
         reg.reg_mr.page_shift = 12;
         reg.reg_mr.pages = malloc(sizeof(uint64_t));
         reg.reg_mr.pages[0] = PAIR_MEMORY;
-        CHECK_EQ(roce_mr_fast_reg(p.b.r->mrs, mr.pdn, &reg), 0);
+        CHECK_EQ(roce_mr_fast_reg(p.b.r->mrs, mr.pd, &reg), 0);
     }
     recv = (RoceRecvWr){ .tag = 8 };
     fake_post_srq(p.b.host, OTHER_SRQN, &recv);
@@ -295,6 +295,108 @@ static void srq_number_given_to_another(void)
     CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_STATE, &attr),
              FAKERNIC_CMD_OK);
     pair_expect_none(&p.b);
+    pair_free(&p);
+}
+
+/*
+ * A READ asked for again after its PD is gone: the number is another's by now,
+ * whose keys are not the peer's to read.
+ */
+static void read_again_after_its_pd_is_gone(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    uint32_t key;
+    RoceSendWr wr;
+    Pair p;
+
+    xrc_init(&p);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 600);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, FAKERNIC_WC_SUCCESS);
+    fake_srq_xrc(p.b.host, PAIR_SRQN, 0, 0, 0);
+    CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_pd_users(p.b.r, ROCE_PD(1, 0)), 0);
+    key = xrc_region(&p.b, ROCE_PD(1, 1), XRC_ALL);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN);
+    packet.reth.address = PAIR_MEMORY;
+    packet.reth.length = 600;
+    packet.reth.rkey = key;
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    while (pair_take(&p, &p.b, buf, &packet)) {
+        CHECK_EQ(packet.payload_len, 0);
+    }
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+    pair_free(&p);
+}
+
+/*
+ * A message goes on after its SRQ was destroyed and the number given to an SRQ of
+ * the same CQ: its receive is not filled under the new owner's PD.
+ */
+static void message_does_not_go_on_in_another_srq(void)
+{
+    uint8_t data[PAIR_MTU];
+    RocePacket packet;
+    RoceRecvWr recv;
+    uint32_t key;
+    Pair p;
+
+    xrc_init(&p);
+    key = xrc_region(&p.b, ROCE_PD(1, 1), XRC_ALL);
+    memset(data, 0x5a, sizeof(data));
+    recv = xrc_recv(&p.b, 1, p.b.key, 0);
+    recv.sge[0].length = PAIR_MTU;
+    recv.sge[1] = (RoceSge){ PAIR_MEMORY + 4096, PAIR_MTU, key };
+    recv.sge_count = 2;
+    fake_post_srq(p.b.host, PAIR_SRQN, &recv);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_FIRST, PAIR_PSN);
+    pair_inject(&p, &p.b, &packet, data, sizeof(data));
+    fake_srq_xrc(p.b.host, PAIR_SRQN, PAIR_XRCDN, ROCE_PD(1, 1), 11);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_LAST, PAIR_PSN + 1);
+    pair_inject(&p, &p.b, &packet, data, sizeof(data));
+    CHECK_EQ(p.b.memory[4096], 0);
+    pair_run(&p);
+    pair_expect_none(&p.b);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+    CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_REQUEST_SRQ);
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+    pair_free(&p);
+}
+
+/*
+ * A receive was fetched and its message not begun, as a page was missing, when
+ * its SRQ went: the next SRQ of that number gives the message a receive of its
+ * own.
+ */
+static void waiting_receive_goes_with_its_srq(void)
+{
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
+        .access = FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_ON_DEMAND,
+        .iova = PAIR_MEMORY, .length = PAIR_SIZE,
+    };
+    uint8_t data[8] = { 1 };
+    RocePacket packet;
+    RoceRecvWr recv;
+    uint32_t paged;
+    Pair p;
+
+    xrc_init(&p);
+    CHECK_EQ(roce_mr_create(p.b.r, &init, &paged), FAKERNIC_CMD_OK);
+    recv = xrc_recv(&p.b, 1, paged, 0);
+    fake_post_srq(p.b.host, PAIR_SRQN, &recv);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    pair_inject(&p, &p.b, &packet, data, sizeof(data));
+    CHECK(fake_next_page_request(p.b.host) != NULL);
+    fake_srq_xrc(p.b.host, PAIR_SRQN, PAIR_XRCDN, 1, 11);
+    recv = xrc_recv(&p.b, 2, p.b.key, 64);
+    fake_post_srq(p.b.host, PAIR_SRQN, &recv);
+    pair_inject(&p, &p.b, &packet, data, sizeof(data));
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_SUCCESS);
+    pair_expect_none(&p.b);
+    CHECK_MEM(p.b.memory + 64, data, sizeof(data));
     pair_free(&p);
 }
 
@@ -441,7 +543,7 @@ static void creation(void)
         RoceQpInit init;
         int status;
     } cases[] = {
-        { { .type = FAKERNIC_QP_XRC_INI, .has_sq = true, .pdn = 1,
+        { { .type = FAKERNIC_QP_XRC_INI, .has_sq = true, .pd = 1,
             .send_cqn = 1 }, FAKERNIC_CMD_OK },
         { { .type = FAKERNIC_QP_XRC_INI, .has_sq = true, .has_rq = true },
           FAKERNIC_CMD_BAD_PARAM },
@@ -591,6 +693,9 @@ static const Test tests[] = {
     TEST(srq_stays_the_same_in_a_message),
     TEST(srq_gone_takes_its_receive_along),
     TEST(srq_number_given_to_another),
+    TEST(read_again_after_its_pd_is_gone),
+    TEST(message_does_not_go_on_in_another_srq),
+    TEST(waiting_receive_goes_with_its_srq),
     TEST(read_again_after_another_srq),
     TEST(each_half_has_its_direction),
     TEST(packets_on_the_wire),
