@@ -267,7 +267,7 @@ FakernicVerdict fakernic_cmd_dealloc_pd(FakernicState *s, const void *request,
     if (!pd) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
-    if (pd->users || roce_pd_users(s->roce, pd->handle)) {
+    if (pd->users) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
     }
     fakernic_table_remove(&s->pds, pdn);

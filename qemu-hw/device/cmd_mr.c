@@ -116,14 +116,26 @@ static uint8_t fakernic_range_dm_pages(FakernicState *s,
     return FAKERNIC_CMD_OK;
 }
 
-static void fakernic_key_hold(FakernicState *s, uint32_t key, uint32_t pages)
+/*
+ * Accounts what a key holds from now on: so many page list entries, and its PD;
+ * 0 and 0: it is destroyed.
+ */
+static void fakernic_key_hold(FakernicState *s, uint32_t key, uint32_t pages,
+                              uint32_t pdn)
 {
-    uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, key);
+    const uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, key);
+    FakernicKey *k = &s->keys[index];
 
     assert(index < s->max_mr);
     s->mr_pages += pages;
-    s->mr_pages -= s->key_pages[index];
-    s->key_pages[index] = pages;
+    s->mr_pages -= k->pages;
+    if (pdn) {
+        fakernic_pd(s, pdn)->users++;
+    }
+    if (k->pdn) {
+        fakernic_pd(s, k->pdn)->users--;
+    }
+    *k = (FakernicKey) { .pages = pages, .pdn = pdn };
 }
 
 static bool fakernic_mr_has_pages(uint8_t type)
@@ -263,7 +275,8 @@ FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
         free(init.pages);
         return FAKERNIC_VERDICT(status);
     }
-    fakernic_key_hold(s, key, init.page_count);
+    fakernic_key_hold(s, key, init.page_count,
+                      le32_to_cpu(req->pdn));
     resp->id = cpu_to_le32(key);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -279,7 +292,7 @@ FakernicVerdict fakernic_cmd_destroy_mr(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
     if (status == FAKERNIC_CMD_OK) {
-        fakernic_key_hold(s, key, 0);
+        fakernic_key_hold(s, key, 0, 0);
         fakernic_page_requests_forget(s, key);
     }
     return FAKERNIC_VERDICT(status);
@@ -349,7 +362,7 @@ FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
         const FakernicRange range = { le64_to_cpu(req->iova),
                                       le64_to_cpu(req->length), &req->pages };
 
-        status = fakernic_range_pages(s, &range, s->key_pages[index], &init);
+        status = fakernic_range_pages(s, &range, s->keys[index].pages, &init);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                 offsetof(struct fakernic_rereg_mr_req, pages));
@@ -363,9 +376,10 @@ FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
         }
         return FAKERNIC_VERDICT(status);
     }
-    if (mask & FAKERNIC_REREG_TRANSLATION) {
-        fakernic_key_hold(s, key, init.page_count);
-    }
+    fakernic_key_hold(s, key, mask & FAKERNIC_REREG_TRANSLATION ?
+                      init.page_count : s->keys[index].pages,
+                      mask & FAKERNIC_REREG_PD ? le32_to_cpu(req->pdn) :
+                      s->keys[index].pdn);
     resp->id = cpu_to_le32(key);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -388,6 +402,7 @@ FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
                             fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
                             &key);
     if (status == FAKERNIC_CMD_OK) {
+        fakernic_key_hold(s, key, 0, le32_to_cpu(req->pdn));
         resp->id = cpu_to_le32(key);
     }
     return FAKERNIC_VERDICT(status);
@@ -397,9 +412,11 @@ FakernicVerdict fakernic_cmd_destroy_mw(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;
+    const uint32_t key = le32_to_cpu(req->id);
 
-    if (roce_mw_destroy(s->roce, le32_to_cpu(req->id)) != FAKERNIC_CMD_OK) {
+    if (roce_mw_destroy(s->roce, key) != FAKERNIC_CMD_OK) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
+    fakernic_key_hold(s, key, 0, 0);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }

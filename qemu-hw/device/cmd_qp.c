@@ -188,12 +188,6 @@ static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
         return;
     }
     fakernic_pd(s, qp->pdn)->users += users;
-    if (qp->send_cq) {
-        qp->send_cq->users += users;
-    }
-    if (qp->recv_cq) {
-        qp->recv_cq->users += users;
-    }
     if (qp->srq) {
         qp->srq->users += users;
     }
@@ -216,6 +210,9 @@ uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
     qp->async.id = qp->qpn;
     s->qps[qp->qpn] = qp;
     fakernic_qp_refer(s, qp, 1);
+    qp->send_user.qp = qp->recv_user.qp = qp;
+    fakernic_cq_join(qp->send_cq, &qp->send_user);
+    fakernic_cq_join(qp->recv_cq, &qp->recv_user);
     return FAKERNIC_CMD_OK;
 }
 
@@ -224,6 +221,8 @@ void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
     roce_qp_destroy(s->roce, qp->qpn);
     fakernic_event_forget(s, NULL, &qp->async);
     fakernic_qp_refer(s, qp, -1);
+    fakernic_cq_leave(qp->send_cq, &qp->send_user);
+    fakernic_cq_leave(qp->recv_cq, &qp->recv_user);
     s->qps[qp->qpn] = NULL;
     fakernic_qp_free(qp);
 }

@@ -62,7 +62,6 @@ static void fakernic_srq_refer(FakernicState *s, FakernicSrq *srq, int users)
 {
     fakernic_pd(s, srq->pdn)->users += users;
     if (srq->cq) {
-        srq->cq->users += users;
         fakernic_xrcd(s, srq->xrcdn)->users += users;
     }
 }
@@ -99,6 +98,8 @@ FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
     srq->serial = ++s->srq_serial;
     srq->async.id = srq->id;
     fakernic_srq_refer(s, srq, 1);
+    srq->cq_user.srq = srq;
+    fakernic_cq_join(srq->cq, &srq->cq_user);
     resp->id = cpu_to_le32(srq->id);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -117,6 +118,7 @@ FakernicVerdict fakernic_cmd_destroy_srq(FakernicState *s, const void *request,
     }
     fakernic_event_forget(s, NULL, &srq->async);
     fakernic_srq_refer(s, srq, -1);
+    fakernic_cq_leave(srq->cq, &srq->cq_user);
     fakernic_table_remove(&s->srqs, srq->id);
     fakernic_ring_free(&srq->ring);
     g_free(srq);

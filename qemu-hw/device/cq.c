@@ -6,8 +6,8 @@
  *
  * The consumer index is read only when the ring looks full. A CQ that really
  * is, or whose memory is gone, is in error: an event, nothing written any more,
- * and its QPs fail. The engine is in the middle of a call then, so telling the
- * QPs is left to the turn.
+ * and its QPs fail. The engine is in the middle of a call then, and there may be
+ * thousands of QPs: they are told by the turns that follow, some in each.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -57,20 +57,44 @@ static void fakernic_cqe_encode(struct fakernic_cqe *cqe,
 
 /* ---- events, and their moderation ------------------------------------ */
 
-static void fakernic_cq_raise(FakernicState *s, FakernicCq *cq)
+static gint fakernic_cq_compare(gconstpointer a, gconstpointer b)
 {
-    cq->arm = FAKERNIC_ARM_NONE;
-    fakernic_cq_forget(s, cq);
-    fakernic_event(s, cq->eq, &cq->completion, FAKERNIC_EVENT_COMPLETION, 0);
+    const FakernicCq *x = a, *y = b;
+
+    return x->deadline != y->deadline ? (x->deadline < y->deadline ? -1 : 1) :
+           x->id != y->id ? (x->id < y->id ? -1 : 1) : 0;
 }
 
-void fakernic_cq_forget(FakernicState *s, FakernicCq *cq)
+static gboolean fakernic_cq_take_first(gpointer cq, gpointer value,
+                                       gpointer first)
+{
+    *(FakernicCq **)first = cq;
+    return true;
+}
+
+/* The CQ whose event is due first, or NULL. */
+static FakernicCq *fakernic_cq_first_held(FakernicState *s)
+{
+    FakernicCq *first = NULL;
+
+    g_tree_foreach(s->held_cqs, fakernic_cq_take_first, &first);
+    return first;
+}
+
+static void fakernic_cq_unhold(FakernicState *s, FakernicCq *cq)
 {
     cq->held = 0;
     if (cq->is_held) {
-        QTAILQ_REMOVE(&s->held_cqs, cq, next);
+        g_tree_remove(s->held_cqs, cq);
         cq->is_held = false;
     }
+}
+
+static void fakernic_cq_raise(FakernicState *s, FakernicCq *cq)
+{
+    cq->arm = FAKERNIC_ARM_NONE;
+    fakernic_cq_unhold(s, cq);
+    fakernic_event(s, cq->eq, &cq->completion, FAKERNIC_EVENT_COMPLETION, 0);
 }
 
 /* An event is due now, or waits for more entries, or for its period. */
@@ -81,7 +105,7 @@ static void fakernic_cq_hold(FakernicState *s, FakernicCq *cq)
     } else if (cq->period_us && !cq->is_held) {
         cq->deadline = fakernic_now() + cq->period_us * 1000LL;
         cq->is_held = true;
-        QTAILQ_INSERT_TAIL(&s->held_cqs, cq, next);
+        g_tree_insert(s->held_cqs, cq, cq);
     }
 }
 
@@ -90,7 +114,7 @@ void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
 {
     const uint32_t held = cq->held;
 
-    fakernic_cq_forget(s, cq);
+    fakernic_cq_unhold(s, cq);
     cq->count = count;
     cq->period_us = period_us;
     if (held) {
@@ -101,17 +125,82 @@ void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
 
 RoceTime fakernic_cq_run(FakernicState *s, RoceTime now)
 {
-    RoceTime deadline = ROCE_TIME_NEVER;
-    FakernicCq *cq, *after;
+    FakernicCq *cq;
+    bool lasts = true;
 
-    QTAILQ_FOREACH_SAFE(cq, &s->held_cqs, next, after) {
-        if (cq->deadline <= now) {
-            fakernic_cq_raise(s, cq);
-        } else {
-            deadline = MIN(deadline, cq->deadline);
+    while ((cq = fakernic_cq_first_held(s)) && cq->deadline <= now && lasts) {
+        fakernic_cq_raise(s, cq);
+        lasts = fakernic_spend(s, 1);
+    }
+    return cq ? cq->deadline : ROCE_TIME_NEVER;
+}
+
+/* ---- errors ---------------------------------------------------------- */
+
+void fakernic_cq_join(FakernicCq *cq, FakernicCqUser *user)
+{
+    if (cq) {
+        cq->users++;
+        QLIST_INSERT_HEAD(&cq->fail_with, user, next);
+    }
+}
+
+void fakernic_cq_leave(FakernicCq *cq, FakernicCqUser *user)
+{
+    if (cq) {
+        cq->users--;
+        QLIST_SAFE_REMOVE(user, next);
+    }
+}
+
+/* IBTA C10-76 for a QP; an XRC SRQ can no longer be used. */
+static void fakernic_cq_tell(FakernicState *s, const FakernicCqUser *user)
+{
+    if (user->qp) {
+        roce_qp_error(s->roce, fakernic_now(), user->qp->qpn,
+                      FAKERNIC_VENDOR_CQ_OVERRUN);
+    } else {
+        fakernic_srq_fail(s, user->srq, FAKERNIC_VENDOR_CQ_OVERRUN);
+    }
+}
+
+bool fakernic_cq_errors_run(FakernicState *s)
+{
+    FakernicCq *cq;
+
+    while ((cq = QTAILQ_FIRST(&s->failed_cqs))) {
+        FakernicCqUser *user = QLIST_FIRST(&cq->fail_with);
+
+        if (!user) {
+            QTAILQ_REMOVE(&s->failed_cqs, cq, failed);
+            continue;
+        }
+        QLIST_SAFE_REMOVE(user, next);
+        fakernic_cq_tell(s, user);
+        if (!fakernic_spend(s, 1)) {
+            return true;
         }
     }
-    return deadline;
+    return false;
+}
+
+void fakernic_cq_forget(FakernicState *s, FakernicCq *cq)
+{
+    fakernic_cq_unhold(s, cq);
+    if (QTAILQ_IN_USE(cq, failed)) {
+        QTAILQ_REMOVE(&s->failed_cqs, cq, failed);
+    }
+}
+
+void fakernic_cqs_init(FakernicState *s)
+{
+    QTAILQ_INIT(&s->failed_cqs);
+    s->held_cqs = g_tree_new(fakernic_cq_compare);
+}
+
+void fakernic_cqs_free(FakernicState *s)
+{
+    g_tree_unref(s->held_cqs);
 }
 
 /* ---- entries --------------------------------------------------------- */
@@ -121,8 +210,7 @@ static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
     trace_fakernic_err_cq(cq->id, cq->pi, cq->ci);
     s->stats[FAKERNIC_STAT_CQ_OVERRUNS]++;
     cq->error = true;
-    cq->error_pending = true;
-    s->cq_error_pending = true;
+    QTAILQ_INSERT_TAIL(&s->failed_cqs, cq, failed);
     if (cq->held) {
         /* There will be no more entries to wait for. */
         fakernic_cq_raise(s, cq);

@@ -13,6 +13,13 @@ typedef enum FakernicArm {
     FAKERNIC_ARM_ANY,
 } FakernicArm;
 
+/* One of those that fail with their CQ: a QP, or an XRC SRQ. */
+typedef struct FakernicCqUser {
+    struct FakernicQp *qp;
+    struct FakernicSrq *srq;
+    QLIST_ENTRY(FakernicCqUser) next;
+} FakernicCqUser;
+
 typedef struct FakernicCq {
     uint32_t id;
     FakernicRing ring;
@@ -25,13 +32,13 @@ typedef struct FakernicCq {
     FakernicArm arm;
     bool ignore_overrun;
     bool error;
-    bool error_pending;         /* its QPs are still to be told */
+    QLIST_HEAD(, FakernicCqUser) fail_with;     /* not told of an error yet */
+    QTAILQ_ENTRY(FakernicCq) failed;            /* in s->failed_cqs */
     uint16_t count;             /* moderation: entries per event */
     uint16_t period_us;         /* and how long the first one waits, or 0 */
     uint32_t held;              /* entries that wait for their event */
     RoceTime deadline;          /* of that event, while in s->held_cqs */
     bool is_held;
-    QTAILQ_ENTRY(FakernicCq) next;
     FakernicEventSource completion;
     FakernicEventSource async;
 } FakernicCq;
@@ -50,13 +57,30 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
 void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
                           uint16_t period_us);
 
-/* The CQ goes away: no entry waits for its event any more. */
+/* The CQ goes away: nothing waits any more. */
 void fakernic_cq_forget(FakernicState *s, FakernicCq *cq);
 
 /*
- * Raises the events whose period has passed. Returns when the next one will
- * have, or ROCE_TIME_NEVER.
+ * A QP or SRQ that fails with the CQ begins or ends to use it. 'user' is part of
+ * it, with 'qp' or 'srq' set. cq NULL: nothing is done.
+ */
+void fakernic_cq_join(FakernicCq *cq, FakernicCqUser *user);
+void fakernic_cq_leave(FakernicCq *cq, FakernicCqUser *user);
+
+/*
+ * Moves the QPs and XRC SRQs of CQs in error to the error state as long as the
+ * turn lasts. True: there are more.
+ */
+bool fakernic_cq_errors_run(FakernicState *s);
+
+/*
+ * Raises the events whose period has passed as long as the turn lasts. Returns
+ * when the next one is due, which may be now, or ROCE_TIME_NEVER.
  */
 RoceTime fakernic_cq_run(FakernicState *s, RoceTime now);
+
+/* What the CQs of a device share; there are no CQs. */
+void fakernic_cqs_init(FakernicState *s);
+void fakernic_cqs_free(FakernicState *s);
 
 #endif

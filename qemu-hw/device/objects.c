@@ -22,13 +22,12 @@ void fakernic_objects_init(FakernicState *s)
     }
     fakernic_table_init(&s->uar_table, 1, s->uars);
     s->qps = g_new0(FakernicQp *, s->max_qp);
-    s->key_pages = g_new0(uint32_t, s->max_mr);
+    s->keys = g_new0(FakernicKey, s->max_mr);
     s->mr_pages = 0;
     s->page_request_count = 0;
     s->async_eq = NULL;
-    s->cq_error_pending = false;
     QTAILQ_INIT(&s->async_waiting);
-    QTAILQ_INIT(&s->held_cqs);
+    fakernic_cqs_init(s);
     memset(&s->port_events, 0, sizeof(s->port_events));
     memset(&s->device_events, 0, sizeof(s->device_events));
 }
@@ -79,5 +78,6 @@ void fakernic_objects_free(FakernicState *s)
     fakernic_table_clear(&s->counters, NULL);
     fakernic_table_clear(&s->ind_tables, NULL);
     fakernic_table_clear(&s->flow_table, NULL);
-    g_free(s->key_pages);
+    fakernic_cqs_free(s);
+    g_free(s->keys);
 }

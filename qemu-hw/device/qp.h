@@ -35,6 +35,8 @@ typedef struct FakernicQp {
     uint32_t entries;           /* WQ: of tables that name it */
     FakernicCounter *counter;   /* or NULL */
     FakernicEventSource async;
+    FakernicCqUser send_user;
+    FakernicCqUser recv_user;
 } FakernicQp;
 
 /*

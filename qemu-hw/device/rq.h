@@ -20,6 +20,7 @@ typedef struct FakernicSrq {
     uint32_t users;             /* QPs */
     bool error;
     FakernicEventSource async;
+    FakernicCqUser cq_user;
 } FakernicSrq;
 
 /* RoceHostOps.next_recv, recv_count and xrc_srq. */

@@ -116,16 +116,16 @@ struct FakernicState {
     QTAILQ_HEAD(, FakernicFlow) flows[FAKERNIC_FLOW_SNIFFER + 1];
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
-    uint32_t *key_pages;        /* page list entries held, by key index */
-    uint64_t mr_pages;          /* their sum */
+    FakernicKey *keys;          /* by index */
+    uint64_t mr_pages;          /* their page list entries together */
     FakernicPageRequest page_requests[FAKERNIC_PAGE_REQUEST_LIST];
     uint32_t page_request_count;
     FakernicEq *async_eq;
     FakernicEventList async_waiting;
     FakernicEventSource port_events;
     FakernicEventSource device_events;
-    bool cq_error_pending;
-    QTAILQ_HEAD(, FakernicCq) held_cqs;     /* whose event has a deadline */
+    QTAILQ_HEAD(, FakernicCq) failed_cqs;   /* with QPs still to be told */
+    GTree *held_cqs;            /* whose event has a deadline, by deadline */
     uint64_t interrupts;        /* vectors raised and not yet sent */
 
     uint8_t frame[ROCE_FRAME_MAX];

@@ -10,35 +10,41 @@
 
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size)
 {
-    t->slots = g_new0(void *, size);
-    t->first = first;
-    t->size = size;
-    t->next = first;
-    t->used = 0;
+    *t = (FakernicTable) {
+        .slots = g_new0(void *, size),
+        .freed = g_new(uint32_t, size),
+        .first = first,
+        .size = size,
+        .next = first,
+    };
 }
 
 void fakernic_table_free(FakernicTable *t)
 {
     g_free(t->slots);
+    g_free(t->freed);
     t->slots = NULL;
+    t->freed = NULL;
 }
 
 bool fakernic_table_is_full(const FakernicTable *t)
 {
-    return t->used == t->size - t->first;
+    return t->next == t->size && !t->freed_count;
 }
 
 uint32_t fakernic_table_add(FakernicTable *t, void *object)
 {
-    uint32_t id = t->next;
+    uint32_t id;
 
     assert(!fakernic_table_is_full(t));
-    while (t->slots[id]) {
-        id = id + 1 < t->size ? id + 1 : t->first;
+    if (t->next < t->size) {
+        id = t->next++;
+    } else {
+        id = t->freed[t->freed_head];
+        t->freed_head = (t->freed_head + 1) % t->size;
+        t->freed_count--;
     }
     t->slots[id] = object;
-    t->used++;
-    t->next = id + 1 < t->size ? id + 1 : t->first;
     return id;
 }
 
@@ -51,7 +57,7 @@ void fakernic_table_remove(FakernicTable *t, uint32_t id)
 {
     assert(fakernic_table_get(t, id));
     t->slots[id] = NULL;
-    t->used--;
+    t->freed[(t->freed_head + t->freed_count++) % t->size] = id;
 }
 
 FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn)

@@ -8,21 +8,30 @@
 #include "common.h"
 
 /*
- * Numbers are handed out round robin, so that one comes back as late as
- * possible. The objects are the caller's to allocate and to free.
+ * Numbers not used before go first, then the one freed longest ago, so that one
+ * comes back as late as possible. The objects are the caller's to allocate and
+ * to free.
  */
 typedef struct FakernicTable {
     void **slots;
+    uint32_t *freed;            /* FIFO, 'size' entries */
+    uint32_t freed_head;
+    uint32_t freed_count;
     uint32_t first;
     uint32_t size;              /* numbers are first..size - 1 */
-    uint32_t next;
-    uint32_t used;
+    uint32_t next;              /* the next number not used before */
 } FakernicTable;
 
 typedef struct FakernicPd {
     RocePd handle;              /* the engine's name of it */
-    uint32_t users;             /* QPs and SRQs; keys: roce_pd_users() */
+    uint32_t users;             /* QPs, SRQs, regions and windows */
 } FakernicPd;
+
+/* What the device holds for a memory key, by its index. */
+typedef struct FakernicKey {
+    uint32_t pages;             /* page list entries */
+    uint32_t pdn;               /* 0: there is no such key */
+} FakernicKey;
 
 typedef struct FakernicXrcd {
     uint32_t users;             /* XRC SRQs and XRC target QPs */

@@ -18,38 +18,6 @@
 #include "port.h"
 #include "turn.h"
 
-/*
- * The QPs of a CQ that failed go to the error state (IBTA C10-76); an XRC SRQ
- * can no longer be used.
- */
-static void fakernic_turn_cq_errors(FakernicState *s)
-{
-    s->cq_error_pending = false;
-    for (uint32_t qpn = 0; qpn < s->max_qp; qpn++) {
-        FakernicQp *qp = s->qps[qpn];
-
-        if (qp && ((qp->send_cq && qp->send_cq->error_pending) ||
-                   (qp->recv_cq && qp->recv_cq->error_pending))) {
-            roce_qp_error(s->roce, fakernic_now(), qpn,
-                          FAKERNIC_VENDOR_CQ_OVERRUN);
-        }
-    }
-    for (uint32_t srqn = 0; srqn < s->srqs.size; srqn++) {
-        FakernicSrq *srq = fakernic_table_get(&s->srqs, srqn);
-
-        if (srq && srq->cq && srq->cq->error_pending) {
-            fakernic_srq_fail(s, srq, FAKERNIC_VENDOR_CQ_OVERRUN);
-        }
-    }
-    for (uint32_t cqn = 0; cqn < s->cqs.size; cqn++) {
-        FakernicCq *cq = fakernic_table_get(&s->cqs, cqn);
-
-        if (cq) {
-            cq->error_pending = false;
-        }
-    }
-}
-
 /* One frame, from the engine to where it goes; false: there is none. */
 static bool fakernic_turn_frame(FakernicState *s)
 {
@@ -74,9 +42,7 @@ static bool fakernic_turn_frames(FakernicState *s)
     bool room = true;
 
     for (;;) {
-        if (s->cq_error_pending) {
-            fakernic_turn_cq_errors(s);
-        }
+        room = !fakernic_cq_errors_run(s) && room;
         fakernic_interrupts_send(s);
         if (!fakernic_is_running(s) || fakernic_port_must_wait(s)) {
             return false;
@@ -86,7 +52,7 @@ static bool fakernic_turn_frames(FakernicState *s)
         }
         if (!fakernic_turn_frame(s)) {
             /* A WQE that ended in error makes no frame but completions. */
-            return s->cq_error_pending;
+            return !QTAILQ_EMPTY(&s->failed_cqs);
         }
         room = fakernic_spend(s, 1);
     }
