@@ -5,7 +5,7 @@
 #ifndef FAKERNIC_DEVICE_CMD_H
 #define FAKERNIC_DEVICE_CMD_H
 
-#include "common.h"
+#include "ring.h"
 
 /* How a command ends: enum fakernic_cmd_status, and for BAD_* which byte. */
 typedef struct FakernicVerdict {
@@ -46,7 +46,30 @@ static inline FakernicVerdict fakernic_page_list_verdict(uint8_t status,
 }
 
 /*
- * Executes a command. 'request' is a private copy of FAKERNIC_CMD_PAYLOAD bytes
+ * What a command that goes on over several turns has done so far. It belongs to
+ * the command that is being executed; cmdq.c drops what is left of it at its
+ * end, a reset at once.
+ */
+typedef struct FakernicProgress {
+    FakernicPageReader pages;
+    FakernicRing ring;          /* resizes: the new one */
+    uint32_t first;             /* and the entry the copy began with */
+    uint32_t next;              /* the next one to be copied */
+    uint32_t last;              /* SRQ: behind the last one */
+} FakernicProgress;
+
+static inline void fakernic_progress_drop(FakernicProgress *p)
+{
+    fakernic_page_reader_drop(&p->pages);
+    fakernic_ring_free(&p->ring);
+}
+
+/*
+ * Executes a command, or goes on with one: FAKERNIC_CMD_LATER is the verdict
+ * that it is not done, and the next turn calls again with the same request.
+ * What has changed meanwhile is judged anew; what it has done is in s->progress.
+ *
+ * 'request' is a private copy of FAKERNIC_CMD_PAYLOAD bytes
  * whose reserved fields are zero, 'response' as many bytes of zero to fill in.
  * A command that is refused changes nothing.
  */

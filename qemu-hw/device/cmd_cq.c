@@ -78,69 +78,119 @@ FakernicVerdict fakernic_cmd_destroy_cq(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Copies the entries ci..pi of the old ring to 0.. of the new one. */
-static bool fakernic_cq_move(FakernicState *s, const FakernicCq *cq,
-                             const FakernicRing *to, uint32_t ci)
-{
-    for (uint32_t i = 0; ci + i != cq->pi; i++) {
-        struct fakernic_cqe cqe;
+typedef struct fakernic_resize_cq_req ResizeCqReq;
 
-        if (!fakernic_ring_read(s, &cq->ring, ci + i, &cqe, sizeof(cqe))) {
-            return false;
+/* A page of entries, and so many of them in one turn. */
+#define FAKERNIC_CQES_PER_PIECE  (FAKERNIC_PAGE_SIZE / sizeof(struct fakernic_cqe))
+#define FAKERNIC_PIECES_PER_TURN 16
+
+/* Reads the consumer index, sets up the new ring: the copy can begin. */
+static FakernicVerdict fakernic_resize_begin(FakernicState *s,
+                                             const FakernicCq *cq,
+                                             const ResizeCqReq *req)
+{
+    FakernicProgress *p = &s->progress;
+    uint32_t ci;
+    uint8_t status;
+
+    if (!fakernic_ring_record(s, &cq->ring, &ci)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
+    }
+    if (cq->pi - ci > cq->ring.depth) {
+        return FAKERNIC_REFUSE(BAD_STATE, ResizeCqReq, cqn);
+    }
+    if (cq->pi - ci > 1U << req->log_depth) {
+        return FAKERNIC_REFUSE(BAD_PARAM, ResizeCqReq, log_depth);
+    }
+    p->first = p->next = ci;
+    status = fakernic_ring_init(s, &p->ring, &req->pages, req->log_depth,
+                                ctz32(sizeof(struct fakernic_cqe)));
+    return fakernic_page_list_verdict(status, offsetof(ResizeCqReq, pages));
+}
+
+/* The next entries of the old ring, to where they go in the new one. */
+static bool fakernic_resize_copy(FakernicState *s, const FakernicCq *cq)
+{
+    struct fakernic_cqe cqes[FAKERNIC_CQES_PER_PIECE];
+    FakernicProgress *p = &s->progress;
+    const uint32_t count = MIN(cq->pi - p->next, ARRAY_SIZE(cqes));
+
+    if (!fakernic_ring_read(s, &cq->ring, p->next, cqes,
+                            count * sizeof(cqes[0]))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        cqes[i].owner = 1;
+    }
+    if (!fakernic_ring_write(s, &p->ring, p->next - p->first, cqes,
+                             count * sizeof(cqes[0]))) {
+        return false;
+    }
+    p->next += count;
+    return true;
+}
+
+/*
+ * Copies as much as this turn has room for. Completions go to the old ring until
+ * all of them are copied: they may come to more than the new one holds.
+ */
+static FakernicVerdict fakernic_resize_run(FakernicState *s,
+                                           const FakernicCq *cq)
+{
+    FakernicProgress *p = &s->progress;
+
+    for (unsigned i = 0; i < FAKERNIC_PIECES_PER_TURN; i++) {
+        if (cq->pi - p->first > p->ring.depth) {
+            return FAKERNIC_REFUSE(BAD_PARAM, ResizeCqReq, log_depth);
         }
-        cqe.owner = 1;
-        if (!fakernic_ring_write(s, to, i, &cqe, sizeof(cqe))) {
-            return false;
+        if (p->next == cq->pi) {
+            return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+        }
+        if (!fakernic_resize_copy(s, cq)) {
+            return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
         }
     }
-    return true;
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
+}
+
+static void fakernic_resize_end(FakernicState *s, FakernicCq *cq)
+{
+    FakernicProgress *p = &s->progress;
+
+    fakernic_ring_free(&cq->ring);
+    cq->ring = p->ring;
+    p->ring.pages = NULL;
+    cq->solicited_pi -= p->first;
+    cq->pi -= p->first;
+    cq->ci = 0;
 }
 
 FakernicVerdict fakernic_cmd_resize_cq(FakernicState *s, const void *request,
                                        void *response)
 {
-    const struct fakernic_resize_cq_req *req = request;
+    const ResizeCqReq *req = request;
     FakernicCq *cq = fakernic_table_get(&s->cqs, le32_to_cpu(req->cqn));
-    FakernicRing ring;
-    uint32_t ci;
-    uint8_t status;
+    FakernicVerdict v = FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 
     if (!cq) {
-        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_resize_cq_req, cqn);
+        return FAKERNIC_REFUSE(BAD_ID, ResizeCqReq, cqn);
     }
     if (req->log_depth < 1 || req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
-        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_resize_cq_req,
-                               log_depth);
+        return FAKERNIC_REFUSE(BAD_PARAM, ResizeCqReq, log_depth);
     }
     if (cq->error) {
-        return FAKERNIC_REFUSE(BAD_STATE, struct fakernic_resize_cq_req, cqn);
+        return FAKERNIC_REFUSE(BAD_STATE, ResizeCqReq, cqn);
     }
-    if (!fakernic_ring_record(s, &cq->ring, &ci)) {
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
+    if (!s->progress.ring.pages) {
+        v = fakernic_resize_begin(s, cq, req);
     }
-    if (cq->pi - ci > cq->ring.depth) {
-        return FAKERNIC_REFUSE(BAD_STATE, struct fakernic_resize_cq_req, cqn);
+    if (fakernic_accepts(&v)) {
+        v = fakernic_resize_run(s, cq);
     }
-    if (cq->pi - ci > 1U << req->log_depth) {
-        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_resize_cq_req,
-                               log_depth);
+    if (fakernic_accepts(&v)) {
+        fakernic_resize_end(s, cq);
     }
-    status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
-                                ctz32(sizeof(struct fakernic_cqe)));
-    if (status != FAKERNIC_CMD_OK) {
-        return fakernic_page_list_verdict(status,
-            offsetof(struct fakernic_resize_cq_req, pages));
-    }
-    if (!fakernic_cq_move(s, cq, &ring, ci)) {
-        fakernic_ring_free(&ring);
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
-    }
-    fakernic_ring_free(&cq->ring);
-    cq->ring = ring;
-    cq->solicited_pi -= ci;
-    cq->pi -= ci;
-    cq->ci = 0;
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+    return v;
 }
 
 FakernicVerdict fakernic_cmd_modify_cq(FakernicState *s, const void *request,

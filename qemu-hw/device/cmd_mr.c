@@ -59,6 +59,16 @@ static bool fakernic_range_is_sane(const FakernicRange *range)
            range->iova <= UINT64_MAX - (range->length - 1);
 }
 
+/* Of a page list of millions of entries, in one turn. */
+#define FAKERNIC_TABLES_PER_TURN 32
+
+/* Goes on with the page list that was begun; enum fakernic_cmd_status. */
+static uint8_t fakernic_range_continue(FakernicState *s, RoceMrInit *init)
+{
+    return fakernic_page_reader_run(s, &s->progress.pages,
+                                    FAKERNIC_TABLES_PER_TURN, &init->pages);
+}
+
 /* Fills in the translation of init; enum fakernic_cmd_status. */
 static uint8_t fakernic_range_pages(FakernicState *s,
                                     const FakernicRange *range,
@@ -66,6 +76,7 @@ static uint8_t fakernic_range_pages(FakernicState *s,
 {
     const unsigned shift = range->list->page_shift;
     uint64_t offset, needed;
+    uint8_t status = FAKERNIC_CMD_OK;
 
     if (shift < FAKERNIC_PAGE_SHIFT || shift > FAKERNIC_PAGE_SHIFT_MAX) {
         return FAKERNIC_CMD_BAD_PAGE_LIST;
@@ -79,7 +90,12 @@ static uint8_t fakernic_range_pages(FakernicState *s,
     init->length = range->length;
     init->page_shift = shift;
     init->page_count = needed;
-    return fakernic_page_list_read(s, range->list, needed, &init->pages);
+    if (!s->progress.pages.pages) {
+        status = fakernic_page_reader_begin(&s->progress.pages, range->list,
+                                            needed);
+    }
+    return status == FAKERNIC_CMD_OK ? fakernic_range_continue(s, init)
+                                     : status;
 }
 
 /* As above for device memory: 'address' is the offset of its first page. */
@@ -93,6 +109,7 @@ static uint8_t fakernic_range_dm_pages(FakernicState *s,
     /* Also a region of 0 bytes lies somewhere. */
     const uint64_t needed = DIV_ROUND_UP(MAX(offset + range->length, 1),
                                          FAKERNIC_PAGE_SIZE);
+    uint8_t status = FAKERNIC_CMD_OK;
 
     if (list->levels || list->rsvd || list->page_shift != FAKERNIC_PAGE_SHIFT ||
         start % FAKERNIC_PAGE_SIZE || le32_to_cpu(list->page_count) < needed ||
@@ -102,18 +119,17 @@ static uint8_t fakernic_range_dm_pages(FakernicState *s,
     if (s->mr_pages + needed > s->max_mr_pages) {
         return FAKERNIC_CMD_NO_RESOURCE;
     }
-    init->pages = malloc(needed * sizeof(*init->pages));
-    if (!init->pages) {
-        return FAKERNIC_CMD_NO_RESOURCE;
-    }
-    for (uint64_t i = 0; i < needed; i++) {
-        init->pages[i] = ROCE_ADDRESS_DM | (start + i * FAKERNIC_PAGE_SIZE);
-    }
     init->iova = range->iova;
     init->length = range->length;
     init->page_shift = FAKERNIC_PAGE_SHIFT;
     init->page_count = needed;
-    return FAKERNIC_CMD_OK;
+    if (!s->progress.pages.pages) {
+        status = fakernic_page_reader_begin_at(&s->progress.pages,
+                                               ROCE_ADDRESS_DM | start,
+                                               FAKERNIC_PAGE_SHIFT, needed);
+    }
+    return status == FAKERNIC_CMD_OK ? fakernic_range_continue(s, init)
+                                     : status;
 }
 
 /*

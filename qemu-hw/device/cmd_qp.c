@@ -8,6 +8,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
+#include "budget.h"
 #include "clock.h"
 #include "cmd.h"
 #include "qp.h"
@@ -15,6 +16,9 @@
 #include "../trace.h"
 
 typedef struct fakernic_create_qp_req CreateQpReq;
+
+/* Memory windows of a QP that is destroyed, unbound in one turn. */
+#define FAKERNIC_WINDOWS_PER_TURN 512
 
 /* The feature bit of a QP type; 0: unknown type. */
 static uint64_t fakernic_qp_type_feature(uint8_t type)
@@ -294,6 +298,10 @@ FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
     }
     if (qp->flows) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
+    }
+    if (!roce_qp_unbind(s->roce, qp->qpn, FAKERNIC_WINDOWS_PER_TURN)) {
+        fakernic_spend(s, FAKERNIC_WINDOWS_PER_TURN / 64);
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
     }
     if (s->port_qpn == qp->qpn) {
         s->port_qpn = 0;

@@ -162,70 +162,111 @@ static FakernicVerdict fakernic_check_modify_srq(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Copies the slots first..last - 1 to the same indices of another ring. */
-static bool fakernic_srq_copy(FakernicState *s, const FakernicRing *from,
-                              const FakernicRing *to, uint32_t first,
-                              uint32_t last)
+/* Bytes of slots copied at once, and how often in one turn. */
+#define FAKERNIC_SLOT_PIECE      FAKERNIC_PAGE_SIZE
+#define FAKERNIC_PIECES_PER_TURN 16
+
+/*
+ * The producer index must be the one that the new record promised, and one that
+ * both rings can have.
+ */
+static FakernicVerdict fakernic_srq_check_pi(FakernicState *s,
+                                             const FakernicSrq *srq)
 {
-    uint8_t slot[1 << FAKERNIC_RQ_LOG_STRIDE_MAX];
-    const size_t size = 1U << from->log_entry;
+    const FakernicProgress *p = &s->progress;
+    uint32_t pi;
 
-    for (uint32_t i = first; i != last; i++) {
-        if (!fakernic_ring_read(s, from, i, slot, size) ||
-            !fakernic_ring_write(s, to, i, slot, size)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The receives behind ci move; *pi is the producer index of both records. */
-static FakernicVerdict fakernic_srq_move(FakernicState *s,
-                                         const FakernicSrq *srq,
-                                         const FakernicRing *to, uint32_t *pi)
-{
-    uint32_t promised;
-
-    if (!fakernic_ring_record(s, &srq->ring, pi) ||
-        !fakernic_ring_record(s, to, &promised)) {
+    if (!fakernic_ring_record(s, &srq->ring, &pi)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
-    if (*pi - srq->ci > srq->ring.depth) {
+    if (pi - srq->ci > srq->ring.depth) {
         return FAKERNIC_REFUSE(BAD_STATE, ModifySrqReq, srqn);
     }
-    if (*pi - srq->ci > to->depth) {
+    if (pi - srq->ci > p->ring.depth) {
         return FAKERNIC_REFUSE(BAD_PARAM, ModifySrqReq, log_depth);
     }
-    if (*pi != promised) {
+    if (pi != p->last) {
         return FAKERNIC_REFUSE(BAD_STATE, ModifySrqReq, srqn);
-    }
-    if (!fakernic_srq_copy(s, &srq->ring, to, srq->ci, *pi)) {
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-static FakernicVerdict fakernic_srq_resize(FakernicState *s, FakernicSrq *srq,
-                                           const ModifySrqReq *req)
+/* The receives from ci on are to move, up to what both records name. */
+static FakernicVerdict fakernic_srq_resize_begin(FakernicState *s,
+                                                 const FakernicSrq *srq,
+                                                 const ModifySrqReq *req)
 {
-    FakernicRing ring;
-    FakernicVerdict v;
-    uint32_t pi;
-    uint8_t status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
-                                        srq->ring.log_entry);
+    FakernicProgress *p = &s->progress;
+    uint8_t status = fakernic_ring_init(s, &p->ring, &req->pages,
+                                        req->log_depth, srq->ring.log_entry);
 
     if (status != FAKERNIC_CMD_OK) {
         return fakernic_page_list_verdict(status,
                                           offsetof(ModifySrqReq, pages));
     }
-    v = fakernic_srq_move(s, srq, &ring, &pi);
-    if (!fakernic_accepts(&v)) {
-        fakernic_ring_free(&ring);
-        return v;
+    if (!fakernic_ring_record(s, &p->ring, &p->last)) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
-    fakernic_ring_free(&srq->ring);
-    srq->ring = ring;
-    srq->pi = pi;
+    p->next = srq->ci;
+    return fakernic_srq_check_pi(s, srq);
+}
+
+/* The next slots, to the same indices of the new ring. */
+static bool fakernic_srq_resize_copy(FakernicState *s, const FakernicSrq *srq)
+{
+    uint8_t slots[FAKERNIC_SLOT_PIECE];
+    FakernicProgress *p = &s->progress;
+    const unsigned log_entry = p->ring.log_entry;
+    const uint32_t count = MIN(p->last - p->next, sizeof(slots) >> log_entry);
+
+    if (!fakernic_ring_read(s, &srq->ring, p->next, slots,
+                            count << log_entry) ||
+        !fakernic_ring_write(s, &p->ring, p->next, slots,
+                             count << log_entry)) {
+        return false;
+    }
+    p->next += count;
+    return true;
+}
+
+/*
+ * Copies as much as this turn has room for. Messages go on taking receives from
+ * the old ring: what they take need not be copied, or was in vain.
+ */
+static FakernicVerdict fakernic_srq_resize_run(FakernicState *s,
+                                               const FakernicSrq *srq)
+{
+    FakernicProgress *p = &s->progress;
+
+    for (unsigned i = 0; i < FAKERNIC_PIECES_PER_TURN; i++) {
+        if (p->next == p->last) {
+            return fakernic_srq_check_pi(s, srq);
+        }
+        if (!fakernic_srq_resize_copy(s, srq)) {
+            return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
+        }
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
+}
+
+static FakernicVerdict fakernic_srq_resize(FakernicState *s, FakernicSrq *srq,
+                                           const ModifySrqReq *req)
+{
+    FakernicProgress *p = &s->progress;
+    FakernicVerdict v = FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+
+    if (!p->ring.pages) {
+        v = fakernic_srq_resize_begin(s, srq, req);
+    }
+    if (fakernic_accepts(&v)) {
+        v = fakernic_srq_resize_run(s, srq);
+    }
+    if (fakernic_accepts(&v)) {
+        fakernic_ring_free(&srq->ring);
+        srq->ring = p->ring;
+        srq->pi = p->last;
+        p->ring.pages = NULL;
+    }
     return v;
 }
 

@@ -304,7 +304,9 @@ static FakernicVerdict fakernic_cmd_execute(FakernicState *s,
             .detail = offsetof(struct fakernic_cmd, opcode),
         };
     }
-    trace_fakernic_cmd(cmd->name, le32_to_cpu(request->cookie));
+    if (!s->cmdq.underway) {
+        trace_fakernic_cmd(cmd->name, le32_to_cpu(request->cookie));
+    }
     if (!cmd->execute || (cmd->feature & ~s->driver_features)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
     }
@@ -338,26 +340,42 @@ static bool fakernic_cmdq_complete(FakernicState *s,
            fakernic_dma_write(s, address, completion, head);
 }
 
-/* Executes the next command; false: the rings are out of reach. */
+static bool fakernic_cmdq_fetch(FakernicState *s)
+{
+    FakernicCmdq *q = &s->cmdq;
+
+    return q->underway ||
+           fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
+                             &q->request, sizeof(q->request));
+}
+
+/*
+ * Executes the next command or goes on with it; false: the rings are out of
+ * reach.
+ */
 static bool fakernic_cmdq_step(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
-    struct fakernic_cmd request;
     struct fakernic_cmd_completion completion = { 0 };
     FakernicVerdict v;
 
-    if (!fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
-                           &request, sizeof(request))) {
+    if (!fakernic_cmdq_fetch(s)) {
         return false;
     }
-    v = fakernic_cmd_execute(s, &request, completion.payload);
-    trace_fakernic_cmd_done(le32_to_cpu(request.cookie), v.status, v.detail);
+    v = fakernic_cmd_execute(s, &q->request, completion.payload);
+    q->underway = v.status == FAKERNIC_CMD_LATER;
+    if (q->underway) {
+        return true;
+    }
+    fakernic_progress_drop(&s->progress);
+    trace_fakernic_cmd_done(le32_to_cpu(q->request.cookie), v.status,
+                            v.detail);
     s->stats[FAKERNIC_STAT_COMMANDS]++;
     if (!fakernic_accepts(&v)) {
         s->stats[FAKERNIC_STAT_COMMANDS_FAILED]++;
     }
-    completion.cookie = request.cookie;
-    completion.opcode = request.opcode;
+    completion.cookie = q->request.cookie;
+    completion.opcode = q->request.opcode;
     completion.status = v.status;
     completion.detail = cpu_to_le32(v.detail);
     if (!fakernic_cmdq_complete(s, &completion)) {
@@ -370,18 +388,18 @@ static bool fakernic_cmdq_step(FakernicState *s)
 bool fakernic_cmdq_run(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
+    const uint32_t first = q->ci;
     bool room = true;
-    unsigned count;
 
-    for (count = 0; count < FAKERNIC_COMMANDS_PER_TURN && room &&
-                    fakernic_is_running(s) && q->ci != q->pi; count++) {
+    while (room && fakernic_is_running(s) && q->ci != q->pi) {
         if (!fakernic_cmdq_step(s)) {
             fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
             return false;
         }
-        room = fakernic_spend(s, 1);
+        room = fakernic_spend(s, 1) && !q->underway &&
+               q->ci - first < FAKERNIC_COMMANDS_PER_TURN;
     }
-    if (count) {
+    if (q->ci != first) {
         fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
     }
     return fakernic_is_running(s) && q->ci != q->pi;

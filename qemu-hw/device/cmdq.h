@@ -13,6 +13,8 @@ typedef struct FakernicCmdq {
     uint32_t log_depth;
     uint32_t pi;
     uint32_t ci;
+    bool underway;              /* the command at ci goes on in this turn */
+    struct fakernic_cmd request;        /* its copy */
 } FakernicCmdq;
 
 /* Judges the registers that describe it; false: the device is dead. */
@@ -22,8 +24,8 @@ bool fakernic_cmdq_enable(FakernicState *s);
 void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi);
 
 /*
- * Executes commands, as many as the turn has room for but at least one. True:
- * there are more.
+ * Executes commands, one after the other, as many as the turn has room for but
+ * at least one, or a part of one that takes several turns. True: there are more.
  */
 bool fakernic_cmdq_run(FakernicState *s);
 

@@ -65,6 +65,12 @@ typedef struct FakernicState FakernicState;
 #define FAKERNIC_MIN_MTU            68
 #define FAKERNIC_DEFAULT_MTU        1500
 
+/*
+ * Beside enum fakernic_cmd_status, and never seen by the guest: a command is not
+ * done yet, and is to be executed again in a later turn, to go on.
+ */
+#define FAKERNIC_CMD_LATER          0xff
+
 /* A misuse by the guest: logged with -d guest_errors, never fatal to QEMU. */
 #define FAKERNIC_GUEST_ERR(fmt, ...) \
     qemu_log_mask(LOG_GUEST_ERROR, "fakernic: " fmt "\n", ## __VA_ARGS__)

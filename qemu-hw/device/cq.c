@@ -11,8 +11,10 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "budget.h"
 #include "clock.h"
 #include "cq.h"
+#include "rq.h"
 #include "state.h"
 #include "../trace.h"
 

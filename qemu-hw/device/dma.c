@@ -26,11 +26,18 @@ static bool fakernic_dma_failed(FakernicState *s, uint64_t address, size_t len,
     return false;
 }
 
+/* The one place that counts what the device does with memory. */
+static void fakernic_dma_count(FakernicState *s, size_t len)
+{
+    fakernic_spend(s, 1 + len / FAKERNIC_PAGE_SIZE);
+}
+
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
 {
     FakernicState *s = host;
     const MemTxAttrs ram_only = { .memory = true };
 
+    fakernic_dma_count(s, len);
     if (pci_dma_rw(PCI_DEVICE(s), address, buf, len, DMA_DIRECTION_TO_DEVICE,
                    ram_only) != MEMTX_OK) {
         return fakernic_dma_failed(s, address, len, false);
@@ -93,6 +100,7 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
     FakernicState *s = host;
     const uint8_t *from = buf;
 
+    fakernic_dma_count(s, len);
     while (len) {
         size_t piece = len;
         void *p = fakernic_dma_map(s, address, &piece);
@@ -129,6 +137,7 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     size_t len = 8;
     uint64_t *word = fakernic_dma_map(s, address, &len);
 
+    fakernic_dma_count(s, len);
     if (!word) {
         return fakernic_dma_failed(s, address, 8, true);
     }

@@ -63,6 +63,7 @@ static void fakernic_release_eq(void *eq)
 
 void fakernic_objects_free(FakernicState *s)
 {
+    fakernic_progress_drop(&s->progress);
     for (uint32_t i = 0; i < s->max_qp; i++) {
         if (s->qps[i]) {
             fakernic_qp_free(s->qps[i]);

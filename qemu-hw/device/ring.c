@@ -4,12 +4,14 @@
  *
  * A page list comes in from a command or a work request; its addresses are read
  * once, checked and copied, so that the guest may free or change the tables
- * afterwards. Work and memory are bounded by the number of pages needed, which
- * the caller has bounded, not by what the guest claims to have.
+ * afterwards. Memory is bounded by the number of pages needed, which the caller
+ * has bounded, not by what the guest claims to have. Work is bounded by turns: a
+ * long list is read over several of them.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
+#include "budget.h"
 #include "dma.h"
 #include "ring.h"
 #include "state.h"
@@ -54,88 +56,157 @@ static bool fakernic_page_list_is_sane(const struct fakernic_page_list *list,
 }
 
 /*
- * Replaces the 'tables' table addresses in 'from' by the first 'entries'
- * addresses those tables hold, each aligned to 1 << shift.
+ * Reads and checks the first 'count' entries of a table: addresses aligned to
+ * 1 << shift.
  */
-static uint8_t fakernic_page_tables_read(FakernicState *s,
-                                         const uint64_t *from, uint64_t *to,
-                                         uint64_t entries, unsigned shift)
+static uint8_t fakernic_page_table_read(FakernicState *s, uint64_t table,
+                                        uint64_t *to, uint32_t count,
+                                        unsigned shift)
 {
-    uint64_t done = 0;
-
-    while (done < entries) {
-        uint64_t n = MIN(entries - done, FAKERNIC_PAGE_TABLE_ENTRIES);
-
-        if (!fakernic_dma_read(s, from[done / FAKERNIC_PAGE_TABLE_ENTRIES],
-                               to + done, n * sizeof(*to))) {
-            return FAKERNIC_CMD_DMA_ERROR;
+    if (!fakernic_dma_read(s, table, to, count * sizeof(*to))) {
+        return FAKERNIC_CMD_DMA_ERROR;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        le64_to_cpus(&to[i]);
+        if (to[i] & (ROCE_ADDRESS_DM | ((1ULL << shift) - 1))) {
+            return FAKERNIC_CMD_BAD_PAGE_LIST;
         }
-        for (uint64_t i = done; i < done + n; i++) {
-            le64_to_cpus(&to[i]);
-            if (to[i] & (ROCE_ADDRESS_DM | ((1ULL << shift) - 1))) {
-                return FAKERNIC_CMD_BAD_PAGE_LIST;
-            }
-        }
-        done += n;
     }
     return FAKERNIC_CMD_OK;
 }
 
-/* Walks down from the root table; 'pages' has room for 'needed' addresses. */
-static uint8_t fakernic_page_tables_walk(FakernicState *s, uint64_t root,
-                                         unsigned levels, unsigned page_shift,
-                                         uint64_t needed, uint64_t *pages)
+/*
+ * The address of table 'number' of a level; leaves are level 1. The table above
+ * is kept until the next one is wanted, so that each entry is read once.
+ */
+static uint8_t fakernic_page_table_find(FakernicState *s,
+                                        FakernicPageReader *r, unsigned level,
+                                        uint64_t number, uint64_t *address)
 {
-    uint64_t *from = g_new(uint64_t, 1);
+    const uint64_t above = number / FAKERNIC_PAGE_TABLE_ENTRIES;
+    FakernicUpperTable *upper = &r->upper[level - 1];
     uint8_t status = FAKERNIC_CMD_OK;
 
-    from[0] = root;
-    for (unsigned level = levels; level > 0 && status == FAKERNIC_CMD_OK;
-         level--) {
-        uint64_t below = fakernic_page_list_capacity(level - 1);
-        uint64_t entries = level > 1 ? DIV_ROUND_UP(needed, below) : needed;
-        uint64_t *to = level > 1 ? g_new(uint64_t, entries) : pages;
-
-        status = fakernic_page_tables_read(s, from, to, entries,
-                                           level > 1 ? FAKERNIC_PAGE_SHIFT :
-                                           page_shift);
-        g_free(from);
-        from = level > 1 ? to : NULL;
+    if (level == r->levels) {
+        *address = r->address;
+        return status;
     }
-    g_free(from);
+    if (!upper->valid || upper->number != above) {
+        uint64_t tables = DIV_ROUND_UP(r->needed,
+                                       fakernic_page_list_capacity(level));
+        uint64_t at;
+
+        status = fakernic_page_table_find(s, r, level + 1, above, &at);
+        if (status == FAKERNIC_CMD_OK) {
+            status = fakernic_page_table_read(s, at, upper->entries,
+                MIN(tables - above * FAKERNIC_PAGE_TABLE_ENTRIES,
+                    FAKERNIC_PAGE_TABLE_ENTRIES), FAKERNIC_PAGE_SHIFT);
+        }
+        upper->valid = status == FAKERNIC_CMD_OK;
+        upper->number = above;
+    }
+    *address = upper->entries[number % FAKERNIC_PAGE_TABLE_ENTRIES];
     return status;
+}
+
+/* Adds up to a table's worth of addresses. */
+static uint8_t fakernic_page_reader_step(FakernicState *s,
+                                         FakernicPageReader *r)
+{
+    const uint32_t count = MIN(r->needed - r->done,
+                               FAKERNIC_PAGE_TABLE_ENTRIES);
+    uint64_t *to = r->pages + r->done;
+    uint8_t status = FAKERNIC_CMD_OK;
+    uint64_t table;
+
+    if (r->levels) {
+        status = fakernic_page_table_find(s, r, 1,
+                                          r->done / FAKERNIC_PAGE_TABLE_ENTRIES,
+                                          &table);
+        if (status == FAKERNIC_CMD_OK) {
+            status = fakernic_page_table_read(s, table, to, count,
+                                              r->page_shift);
+        }
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            to[i] = r->address + ((r->done + i) << r->page_shift);
+        }
+    }
+    r->done += count;
+    return status;
+}
+
+uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
+                                      unsigned page_shift, uint64_t needed)
+{
+    memset(r, 0, sizeof(*r));
+    r->address = address;
+    r->page_shift = page_shift;
+    r->needed = needed;
+    /* The engine frees what it is handed with free(). */
+    r->pages = malloc(needed * sizeof(*r->pages));
+    return r->pages ? FAKERNIC_CMD_OK : FAKERNIC_CMD_NO_RESOURCE;
+}
+
+uint8_t fakernic_page_reader_begin(FakernicPageReader *r,
+                                   const struct fakernic_page_list *list,
+                                   uint64_t needed)
+{
+    uint8_t status;
+
+    if (!fakernic_page_list_is_sane(list, needed)) {
+        return FAKERNIC_CMD_BAD_PAGE_LIST;
+    }
+    status = fakernic_page_reader_begin_at(r, le64_to_cpu(list->address),
+                                           list->page_shift, needed);
+    r->levels = list->levels;
+    return status;
+}
+
+uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
+                                 unsigned tables, uint64_t **pages)
+{
+    while (r->done < r->needed) {
+        uint8_t status;
+
+        if (!tables--) {
+            return FAKERNIC_CMD_LATER;
+        }
+        status = fakernic_page_reader_step(s, r);
+        if (status != FAKERNIC_CMD_OK) {
+            fakernic_page_reader_drop(r);
+            return status;
+        }
+        if (!fakernic_spend(s, FAKERNIC_PAGE_TABLE_ENTRIES / 64) &&
+            r->done < r->needed) {
+            tables = 0;
+        }
+    }
+    *pages = r->pages;
+    r->pages = NULL;
+    return FAKERNIC_CMD_OK;
+}
+
+void fakernic_page_reader_drop(FakernicPageReader *r)
+{
+    free(r->pages);
+    r->pages = NULL;
 }
 
 uint8_t fakernic_page_list_read(FakernicState *s,
                                 const struct fakernic_page_list *list,
                                 uint64_t needed, uint64_t **pages)
 {
-    uint64_t address = le64_to_cpu(list->address);
-    uint64_t *copy;
-    uint8_t status = FAKERNIC_CMD_OK;
+    g_autofree FakernicPageReader *r = g_new(FakernicPageReader, 1);
+    uint8_t status = fakernic_page_reader_begin(r, list, needed);
 
-    if (!fakernic_page_list_is_sane(list, needed)) {
-        return FAKERNIC_CMD_BAD_PAGE_LIST;
-    }
-    /* The engine frees what it is handed with free(). */
-    copy = malloc(needed * sizeof(*copy));
-    if (!copy) {
-        return FAKERNIC_CMD_NO_RESOURCE;
-    }
-    if (list->levels) {
-        status = fakernic_page_tables_walk(s, address, list->levels,
-                                           list->page_shift, needed, copy);
-    } else {
-        for (uint64_t i = 0; i < needed; i++) {
-            copy[i] = address + (i << list->page_shift);
+    while (status == FAKERNIC_CMD_OK || status == FAKERNIC_CMD_LATER) {
+        status = fakernic_page_reader_run(s, r, UINT_MAX, pages);
+        if (status == FAKERNIC_CMD_OK) {
+            break;
         }
     }
-    if (status != FAKERNIC_CMD_OK) {
-        free(copy);
-        return status;
-    }
-    *pages = copy;
-    return FAKERNIC_CMD_OK;
+    return status;
 }
 
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
@@ -174,36 +245,55 @@ static uint64_t fakernic_ring_address(const FakernicRing *ring, uint64_t offset)
            (offset & ((1ULL << ring->page_shift) - 1));
 }
 
-bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
-                        uint32_t index, void *buf, size_t len)
+typedef bool FakernicRingMove(FakernicState *s, uint64_t address, uint8_t *at,
+                              size_t len);
+
+static bool fakernic_ring_fetch(FakernicState *s, uint64_t address, uint8_t *at,
+                                size_t len)
+{
+    return fakernic_dma_read(s, address, at, len);
+}
+
+static bool fakernic_ring_store(FakernicState *s, uint64_t address, uint8_t *at,
+                                size_t len)
+{
+    return fakernic_dma_write(s, address, at, len);
+}
+
+/* In pieces that end with a page or with the ring. */
+static bool fakernic_ring_move(FakernicState *s, const FakernicRing *ring,
+                               uint32_t index, uint8_t *at, size_t len,
+                               FakernicRingMove *move)
 {
     uint64_t size = (uint64_t)ring->depth << ring->log_entry;
     uint64_t offset = (uint64_t)(index & (ring->depth - 1)) << ring->log_entry;
-    uint8_t *to = buf;
 
     while (len) {
         uint64_t in_page = (1ULL << ring->page_shift) -
                            (offset & ((1ULL << ring->page_shift) - 1));
         size_t piece = MIN(len, MIN(in_page, size - offset));
 
-        if (!fakernic_dma_read(s, fakernic_ring_address(ring, offset), to,
-                               piece)) {
+        if (!move(s, fakernic_ring_address(ring, offset), at, piece)) {
             return false;
         }
-        to += piece;
+        at += piece;
         len -= piece;
         offset = (offset + piece) & (size - 1);
     }
     return true;
 }
 
+bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
+                        uint32_t index, void *buf, size_t len)
+{
+    return fakernic_ring_move(s, ring, index, buf, len, fakernic_ring_fetch);
+}
+
 bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                          uint32_t index, const void *buf, size_t len)
 {
-    uint64_t offset = (uint64_t)(index & (ring->depth - 1)) << ring->log_entry;
-
-    assert(len <= 1ULL << ring->log_entry);
-    return fakernic_dma_write(s, fakernic_ring_address(ring, offset), buf, len);
+    return fakernic_ring_move(s, ring, index, (uint8_t *)buf, len,
+                              fakernic_ring_store);
 }
 
 bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,

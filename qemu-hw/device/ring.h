@@ -15,9 +15,55 @@ typedef struct FakernicRing {
     uint32_t depth;             /* entries, a power of two */
 } FakernicRing;
 
+/* A table of tables of a page list: the one that was wanted last. */
+typedef struct FakernicUpperTable {
+    bool valid;
+    uint64_t number;
+    uint64_t entries[FAKERNIC_PAGE_TABLE_ENTRIES];
+} FakernicUpperTable;
+
+/* A page list that is being read. */
+typedef struct FakernicPageReader {
+    uint64_t *pages;            /* as far as they are read; NULL: no list is */
+    uint64_t needed;
+    uint64_t done;
+    uint64_t address;           /* of the root table, or of the first page */
+    uint8_t levels;
+    uint8_t page_shift;
+    FakernicUpperTable upper[FAKERNIC_PAGE_LIST_LEVELS_MAX - 1];
+} FakernicPageReader;
+
+/*
+ * Begins to read the first 'needed' addresses of a list. OK; BAD_PAGE_LIST: the
+ * list is not well-formed, or names fewer; NO_RESOURCE: no memory. Only with OK
+ * is there anything to run or to drop.
+ */
+uint8_t fakernic_page_reader_begin(FakernicPageReader *r,
+                                   const struct fakernic_page_list *list,
+                                   uint64_t needed)
+    G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for contiguous pages at any address; OK or NO_RESOURCE. */
+uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
+                                      unsigned page_shift, uint64_t needed)
+    G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * Reads on: as long as the turn lasts, at least one and at most 'tables' tables.
+ * LATER: there are more. Else the reader is done: OK, and *pages is a malloc'ed
+ * array of 'needed' addresses, the caller's to free(); BAD_PAGE_LIST or
+ * DMA_ERROR, and *pages is untouched. Each entry is read from the guest once.
+ */
+uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
+                                 unsigned tables, uint64_t **pages)
+    G_GNUC_WARN_UNUSED_RESULT;
+
+/* Forgets what was read; may be called on one that reads nothing. */
+void fakernic_page_reader_drop(FakernicPageReader *r);
+
 /*
  * Copies the first 'needed' page addresses of a list that names at least as
- * many. On FAKERNIC_CMD_OK *pages is a malloc'ed array of 'needed' addresses,
+ * many, at once: they are few. On FAKERNIC_CMD_OK *pages is a malloc'ed array of 'needed' addresses,
  * the caller's to free(); else it is untouched. BAD_PAGE_LIST: the list is not
  * well-formed; DMA_ERROR: a page table is out of reach; NO_RESOURCE: no memory.
  */
@@ -50,7 +96,7 @@ void fakernic_ring_free(FakernicRing *ring);
 bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
                         uint32_t index, void *buf, size_t len);
 
-/* The reverse, within one entry: 'len' is at most its size. */
+/* The reverse. */
 bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                          uint32_t index, const void *buf, size_t len);
 

@@ -33,6 +33,7 @@
 #include "net/net.h"
 #include "qom/object.h"
 
+#include "cmd.h"
 #include "cmdq.h"
 #include "cq.h"
 #include "eq.h"
@@ -94,6 +95,7 @@ struct FakernicState {
     uint64_t driver_features;
     uint32_t clock_high;
     FakernicCmdq cmdq;
+    FakernicProgress progress;  /* of the command that is being executed */
 
     /* port */
     uint32_t port_mtu;

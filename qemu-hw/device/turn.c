@@ -42,12 +42,16 @@ static bool fakernic_turn_frames(FakernicState *s)
     bool room = true;
 
     for (;;) {
-        room = !fakernic_cq_errors_run(s) && room;
+        const bool failing = fakernic_cq_errors_run(s);
+
         fakernic_interrupts_send(s);
-        if (!fakernic_is_running(s) || fakernic_port_must_wait(s)) {
+        if (!fakernic_is_running(s)) {
             return false;
         }
-        if (!room) {
+        if (fakernic_port_must_wait(s)) {
+            return failing;
+        }
+        if (failing || !room) {
             return true;
         }
         if (!fakernic_turn_frame(s)) {

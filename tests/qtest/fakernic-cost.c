@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Costs: whatever a guest or a peer asks for, the work of one turn stays within
+ * its budget, and what is left is done in later turns. Work is counted by the
+ * device (x-longest-turn), never timed. Each test prints the longest turn that
+ * its input made.
+ */
+#include "qemu/osdep.h"
+#include "qobject/qdict.h"
+#include "fakernic-setup.h"
+
+#define COST_WORK 256           /* the budget of a turn here */
+/* What has been begun is finished: the largest step that cannot be cut. */
+#define COST_STEP 512
+#define COST_DEVICE \
+    "-device fakernic,id=nic,addr=04.0,mac=" MAC_STRING ",turn-work=256"
+
+static uint64_t cost_property(Nic *n, const char *name)
+{
+    QDict *response = qtest_qmp(n->m->qts, "{ 'execute': 'qom-get', "
+        "'arguments': { 'path': '/machine/peripheral/nic', "
+        "'property': %s } }", name);
+    uint64_t value;
+
+    g_assert_true(qdict_haskey(response, "return"));
+    value = qdict_get_int(response, "return");
+    qobject_unref(response);
+    return value;
+}
+
+static void cost_start(Machine *m, Nic *n, const char *options)
+{
+    machine_start(m, "%s%s", COST_DEVICE, options);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+}
+
+static void cost_check(Nic *n, const char *input)
+{
+    uint64_t longest = cost_property(n, "x-longest-turn");
+
+    g_test_message("%s: longest turn %" PRIu64 " of %u units", input, longest,
+                   COST_WORK);
+    g_assert_cmpuint(cost_property(n, "turn-work"), ==, COST_WORK);
+    g_assert_cmpuint(longest, >, 0);
+    g_assert_cmpuint(longest, <=, COST_WORK + COST_STEP);
+}
+
+static void cost_stop(Nic *n, const char *input)
+{
+    cost_check(n, input);
+    machine_stop(n->m);
+}
+
+/* Puts a command into the queue without ringing. */
+static void cost_submit(Nic *n, uint16_t opcode, const void *req, size_t len)
+{
+    struct fakernic_cmd request = {
+        .opcode = LE16(opcode),
+        .cookie = LE32(0xc0de0000 + n->cmd_pi),
+    };
+
+    memcpy(request.payload, req, len);
+    cmd_submit(n, &request);
+}
+
+/* ---- page lists -------------------------------------------------------- */
+
+#define COST_PAGES (1u << 24)
+
+/* Three levels of tables, each full of the same address; 2^27 pages. */
+static struct fakernic_page_list cost_list(Machine *m, uint32_t pages)
+{
+    uint64_t address = mem_alloc(m, FAKERNIC_PAGE_SIZE);
+
+    for (unsigned level = 0; level < 3; level++) {
+        uint64_t table = mem_alloc(m, FAKERNIC_PAGE_SIZE);
+
+        for (unsigned i = 0; i < FAKERNIC_PAGE_TABLE_ENTRIES; i++) {
+            qtest_writeq(m->qts, table + i * 8, address);
+        }
+        address = table;
+    }
+    return (struct fakernic_page_list) {
+        .address = LE64(address),
+        .page_count = LE32(pages),
+        .page_shift = FAKERNIC_PAGE_SHIFT,
+        .levels = 3,
+    };
+}
+
+static struct fakernic_rereg_mr_req
+cost_rereg(uint32_t key, const struct fakernic_page_list *list, uint32_t pages)
+{
+    return (struct fakernic_rereg_mr_req) {
+        .iova = LE64(1ull << 40),
+        .length = LE64((uint64_t)pages * FAKERNIC_PAGE_SIZE),
+        .pages = *list,
+        .key = LE32(key),
+        .mask = LE32(FAKERNIC_REREG_TRANSLATION),
+    };
+}
+
+/* Millions of pages, again and again, and a NOP behind them. */
+static void test_cost_rereg(void)
+{
+    const uint32_t pages = 1u << 22;
+    struct fakernic_cmd_completion completion;
+    struct fakernic_page_list list;
+    struct fakernic_rereg_mr_req req;
+    Machine m;
+    Nic n;
+    Setup s;
+    uint32_t index;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    list = cost_list(&m, pages);
+    req = cost_rereg(s.key, &list, pages);
+    index = n.cmd_pi;
+    for (unsigned i = 0; i < 4; i++) {
+        cost_submit(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
+    }
+    cost_submit(&n, FAKERNIC_CMD_NOP, NULL, 0);
+    cmd_ring(&n);
+    for (unsigned i = 0; i < 5; i++) {
+        cmd_wait(&n, index + i, &completion);
+        g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+    }
+    cost_stop(&n, "REREG_MR of millions of pages");
+}
+
+/* The data path goes on meanwhile, and a reset drops what is under way. */
+static void test_cost_rereg_reset(void)
+{
+    struct fakernic_page_list list;
+    struct fakernic_rereg_mr_req req;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    list = cost_list(&m, COST_PAGES - 64);
+    req = cost_rereg(mr_create(&n, s.pd, s.data, 4096, 0), &list,
+                     COST_PAGES - 64);
+    cost_submit(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
+    cmd_ring(&n);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 64);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    nic_bringup(&n);
+    setup(&n, &s);
+    /* The same again, and the machine ends with it under way. */
+    req.key = LE32(s.key);
+    cost_submit(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
+    cmd_ring(&n);
+    cost_stop(&n, "REREG_MR and a reset");
+}
+
+/* A list whose last entry is bad leaves the region as it was. */
+static void test_cost_rereg_refused(void)
+{
+    const uint32_t pages = 100 * FAKERNIC_PAGE_TABLE_ENTRIES;
+    struct fakernic_rereg_mr_req req;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+    struct fakernic_page_list list = {
+        .page_count = LE32(pages), .page_shift = FAKERNIC_PAGE_SHIFT,
+        .levels = 2,
+    };
+    uint64_t root, leaf, bad;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    leaf = build_tables(&m, 1, s.data, 0, FAKERNIC_PAGE_TABLE_ENTRIES);
+    bad = build_tables(&m, 1, s.data, 0, FAKERNIC_PAGE_TABLE_ENTRIES);
+    qtest_writeq(m.qts, bad + FAKERNIC_PAGE_SIZE - 8, s.data + 1);
+    root = build_tables(&m, 1, leaf, 0, 100);
+    qtest_writeq(m.qts, root + 99 * 8, bad);
+    list.address = LE64(root);
+    req = cost_rereg(s.key, &list, pages);
+    assert_refused(&n, CMD(&n, REREG_MR, req), BAD_PAGE_LIST,
+                   fakernic_rereg_mr_req, pages);
+    /* One page fewer: the bad entry is not part of the region. */
+    req.length = LE64((pages - 1ull) * FAKERNIC_PAGE_SIZE);
+    assert_status(CMD(&n, REREG_MR, req), OK);
+    req = cost_rereg(s.key, &list, pages);
+    assert_refused(&n, CMD(&n, REREG_MR, req), BAD_PAGE_LIST,
+                   fakernic_rereg_mr_req, pages);
+    fill(&n, &s, 0, 64);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 64);
+    wqe.rdma.rdma.remote_address = LE64((1ull << 40) + 51197ull * 4096 + 1024);
+    wqe.rdma.sge[0].address = LE64(1ull << 40);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 0, 1024, 64);
+    cost_stop(&n, "REREG_MR that is refused");
+}
+
+/* ---- completion queues ------------------------------------------------- */
+
+#define COST_QPS 1500
+
+/* Many QPs share the memory of their rings: one that is never used. */
+static struct fakernic_create_qp_req cost_qp_req(Nic *n, const Setup *s,
+                                                 const Queue *cq)
+{
+    Queue ring;
+
+    return (struct fakernic_create_qp_req) {
+        .sq_pages = queue_alloc(n, &ring, 4, FAKERNIC_SQ_BB_SHIFT),
+        .rq_pages = queue_alloc(n, &ring, 4, 6),
+        .type = FAKERNIC_QP_RC,
+        .sq_log_depth = 4,
+        .rq_log_depth = 4,
+        .rq_log_stride = 6,
+        .pdn = LE32(s->pd),
+        .send_cqn = LE32(cq->id),
+        .recv_cqn = LE32(cq->id),
+    };
+}
+
+/* All QPs of a CQ that overruns fail, some in each turn. */
+static void test_cost_cq_overrun(void)
+{
+    struct fakernic_create_qp_req req;
+    struct fakernic_modify_qp_req init = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+    g_autofree uint32_t *qpn = g_new(uint32_t, COST_QPS);
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq;
+    Qp a, b;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    cq_create(&n, &cq, 1, &s.eq, 0, 0);
+    req = cost_qp_req(&n, &s, &cq);
+    for (unsigned i = 0; i < COST_QPS; i++) {
+        qpn[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+        init.qpn = LE32(qpn[i]);
+        assert_status(CMD(&n, MODIFY_QP, init), OK);
+    }
+    s.cq = cq;
+    rc_pair(&n, &s, &a, &b);
+    complete_nops(&n, &a, 3);
+    /* Destroyed while the others are told: one at each end, some between. */
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
+    for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
+        assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn[i]), OK);
+    }
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn[COST_QPS - 1]), OK);
+    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_STATE,
+                   fakernic_create_qp_req, send_cqn);
+    for (unsigned i = 1; i < COST_QPS - 1; i++) {
+        if (i >= COST_QPS / 2 && i < COST_QPS / 2 + 20) {
+            continue;
+        }
+        for (unsigned tries = 0; tries < 1000; tries++) {
+            if (qp_state(&n, qpn[i]) == FAKERNIC_QPS_ERR) {
+                break;
+            }
+        }
+        g_assert_cmpuint(qp_state(&n, qpn[i]), ==, FAKERNIC_QPS_ERR);
+    }
+    cost_stop(&n, "a CQ overrun with many QPs");
+}
+
+#define COST_CQS 1000
+
+/* Many moderated CQs hold an event back: a doorbell costs what it did. */
+static void test_cost_moderation(void)
+{
+    struct fakernic_create_qp_req req;
+    struct fakernic_modify_cq_req moderate = {
+        .count = LE16(0xffff), .period_us = LE16(50000),
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue eq, cq;
+    Wqe nop = {
+        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
+                 .bb_count = 1 },
+    };
+    struct fakernic_eqe eqe;
+    uint64_t before;
+    unsigned events = 0;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    eq_create(&n, &eq, 11, 2, false);
+    cq_create(&n, &cq, 1, &eq, 0, 0);
+    req = cost_qp_req(&n, &s, &cq);
+    qtest_memwrite(m.qts, le64_to_cpu(req.sq_pages.address), &nop,
+                   sizeof(nop));
+    for (unsigned i = 0; i < COST_CQS; i++) {
+        struct fakernic_create_cq_req more = {
+            .pages = contiguous(cq.address, queue_size(1, 6)),
+            .log_depth = 1, .flags = FAKERNIC_CQ_IGNORE_OVERRUN,
+            .eqn = LE32(eq.id),
+        };
+        uint32_t id = cmd_create(&n, FAKERNIC_CMD_CREATE_CQ, &more,
+                                 sizeof(more));
+        uint32_t qpn;
+
+        moderate.cqn = LE32(id);
+        assert_status(CMD(&n, MODIFY_CQ, moderate), OK);
+        ring(&n, 0, FAKERNIC_DOORBELL_CQ_ARM, doorbell(id, 0));
+        req.send_cqn = req.recv_cqn = LE32(id);
+        qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+        rc_connect(&n, qpn, qpn, own_gid, nic_mac);
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn, 1));
+    }
+    before = cost_property(&n, "x-longest-turn");
+    g_assert_false(eq_poll(&n, &eq, &eqe));
+    /* All of them are due at once. */
+    qtest_clock_step(m.qts, 60000000);
+    for (unsigned tries = 0; tries < 1000 && events < COST_CQS; tries++) {
+        while (eq_poll(&n, &eq, &eqe)) {
+            g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_COMPLETION);
+            events++;
+        }
+        qtest_clock_step(m.qts, 1000);
+    }
+    g_assert_cmpuint(events, ==, COST_CQS);
+    g_assert_cmpuint(before, <=, COST_WORK + COST_STEP);
+    cost_stop(&n, "many moderated CQs");
+}
+
+/* ---- resizes ----------------------------------------------------------- */
+
+#define COST_DEPTH 15
+
+/* All entries of a full CQ arrive in the new ring, and more meanwhile. */
+static void test_cost_resize_cq(void)
+{
+    const uint32_t count = 1u << COST_DEPTH;
+    struct fakernic_resize_cq_req req = { .log_depth = COST_DEPTH };
+    struct fakernic_cmd_completion completion;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq, bigger;
+    Qp a, b;
+    uint32_t index;
+    Wqe nop = {
+        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
+                 .bb_count = 1 },
+    };
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    cq_create(&n, &cq, COST_DEPTH, &s.eq, 0, 0);
+    s.cq = cq;
+    rc_pair(&n, &s, &a, &b);
+    for (unsigned i = 0; i < a.sq.depth; i++) {
+        qtest_memwrite(m.qts, queue_entry(&a.sq, i), &nop, sizeof(nop));
+    }
+    for (uint32_t i = 0; i < count - 8; i += 16) {
+        a.sq.index += 16;
+        queue_record(&n, &a.sq, a.sq.index);
+        sq_ring(&n, &a);
+    }
+    req.cqn = LE32(cq.id);
+    req.pages = queue_alloc(&n, &bigger, COST_DEPTH, 6);
+    index = n.cmd_pi;
+    cost_submit(&n, FAKERNIC_CMD_RESIZE_CQ, &req, sizeof(req));
+    cmd_ring(&n);
+    cmd_wait(&n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+    bigger.id = cq.id;
+    for (uint32_t i = 0; i < a.sq.index; i++) {
+        cq_expect(&n, &bigger, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, i);
+    }
+    cost_stop(&n, "RESIZE_CQ of a full ring");
+}
+
+const FakernicTest fakernic_cost_tests[] = {
+    { "cost/rereg", test_cost_rereg },
+    { "cost/rereg_reset", test_cost_rereg_reset },
+    { "cost/rereg_refused", test_cost_rereg_refused },
+    { "cost/cq_overrun", test_cost_cq_overrun },
+    { "cost/moderation", test_cost_moderation },
+    { "cost/resize_cq", test_cost_resize_cq },
+    { NULL }
+};
