@@ -265,8 +265,7 @@ def configure_qemu(this, source, target, wanted):
 
 def build_qemu():
     own = digest([source_name("qemu"), QEMU_OPTIONS, FIRMWARE],
-                 [SRC / "qemu-hw", SRC / "firmware-spec/include",
-                  SRC / "tests/qtest"])
+                 [SRC / "qemu-hw", SRC / "firmware-spec", SRC / "tests/qtest"])
     with step("qemu", own, "QEMU with fakernic") as this:
         if this is None:
             return

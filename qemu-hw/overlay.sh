@@ -3,8 +3,8 @@
 #
 # overlay.sh QEMU_SRC: puts the fakernic device into a QEMU 10.0 source tree.
 #
-# Copies the device, the engine, the hardware interface headers and the qtest,
-# and adds the lines that make QEMU's build find them. May be run again after
+# Copies the device, the engine, the hardware interface headers and the qtest
+# with the data sheet's driver and examples, and adds the lines that make QEMU's build find them. May be run again after
 # any change: only files that differ are written, so that the next build
 # compiles only what changed.
 set -eu
@@ -72,10 +72,28 @@ done
 mirror "$here" "$target" meson.build Kconfig trace-events trace.h
 include=$top/firmware-spec/include/fakernic
 mirror "$include" "$qemu/include/fakernic" $(sources "$include")
+# put FROM TO: copies a file that differs.
+put() {
+    cmp -s "$1" "$2" || cp "$1" "$2"
+}
+
 for name in $(sources "$top/tests/qtest"); do
-    cmp -s "$top/tests/qtest/$name" "$qemu/tests/qtest/$name" ||
-        cp "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
+    put "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
 done
+# The data sheet's driver, and the lines of its examples in hex: name, offset,
+# bytes. An annotation begins with three spaces.
+put "$top/firmware-spec/driver.c" "$qemu/tests/qtest/fakernic-spec-driver.c"
+lines=$qemu/tests/qtest/fakernic-example-lines.h
+awk '/^[^ ]/ && seen { name = "" }
+    /^\.\. example: / { name = $3; seen = 0 }
+    name != "" && /^    [0-9a-f][0-9a-f][0-9a-f][0-9a-f]  / {
+        bytes = substr($0, 11)
+        sub(/   .*/, "", bytes)
+        printf "{ \"%s\", 0x%s, \"%s\" },\n", name, substr($0, 5, 4), bytes
+        seen = 1
+    }' "$top/firmware-spec/fakernic.rst" >"$lines.new"
+put "$lines.new" "$lines"
+rm "$lines.new"
 
 hook "$qemu/meson.build" "'hw/net/fakernic'" "^    'hw/net/can'," \
     "    'hw/net/fakernic',"
@@ -87,7 +105,7 @@ hook "$qemu/tests/qtest/meson.build" "['fakernic-test']" \
     "CONFIG_E1000E_PCI_EXPRESS.*'fuzz-e1000e-test'" \
     "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\"
 # The qtest's other files: all that are there, so the line is written anew.
-chapters=$(for name in $(sources "$top/tests/qtest"); do
+chapters=$(for name in $(sources "$top/tests/qtest") fakernic-spec-driver.c; do
     case $name in
     fakernic-test.c) ;;
     *.c) printf "'%s', " "$name" ;;

@@ -30,7 +30,8 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_port_tests[],
     fakernic_resets_tests[],
     fakernic_sheet_tests[],
-    fakernic_cost_tests[];
+    fakernic_cost_tests[],
+    fakernic_example_tests[];
 
 #define SLOT 4
 #define MAC_STRING "52:54:00:0a:0b:0c"

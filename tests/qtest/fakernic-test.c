@@ -23,6 +23,7 @@ int main(int argc, char **argv)
         fakernic_resets_tests,
         fakernic_sheet_tests,
         fakernic_cost_tests,
+        fakernic_example_tests,
     };
 
     g_test_init(&argc, &argv, NULL);

@@ -19,6 +19,9 @@ from headers import (HW_INCLUDE, LAYOUT, UAPI_HEADER, UAPI_INCLUDE, SpecError,
 COMPILERS = ('gcc', 'clang')
 STANDARDS = ('c11', 'gnu11', 'gnu17')
 WARNINGS = ('-Wall', '-Wextra', '-Wpedantic', '-Wpadded', '-Werror')
+DRIVER = 'firmware-spec/driver.c'
+DRIVER_FLAGS = ('-std=gnu11', '-Wall', '-Wextra', '-Wmissing-prototypes',
+                '-Werror')
 
 AREAS = ('firmware-spec', 'qemu-hw', 'kernel-driver', 'rdma-provider',
          'tests', 'ci')
@@ -171,6 +174,22 @@ def changes_version(tree):
 def document_syntax(tree):
     """the data sheet is valid reStructuredText"""
     return document.doctree(tree)[2]
+
+
+def document_driver(tree):
+    """the data sheet's driver compiles alone, in 150 lines of code"""
+    source = tree.read(DRIVER)
+    problems = [f'{DRIVER}: {compiler}:\n{said}' for compiler in COMPILERS
+                if (said := syntax_check(tree, compiler, DRIVER_FLAGS, source))]
+    minimal = strip_comments(source.split('/* ---- an RDMA WRITE')[0])
+    lines = sum(bool(line.strip()) for line in minimal.splitlines())
+    if lines > 150:
+        problems.append(f'{DRIVER} is a driver in {lines} lines')
+    if not re.search(rf'^``{Path(DRIVER).name}``.* in {lines}\n',
+                     tree.read(document.DOCUMENT), re.M):
+        problems.append(f'the data sheet does not say that {DRIVER} has '
+                        f'{lines} lines')
+    return problems
 
 
 def document_names(tree):
@@ -352,9 +371,9 @@ def readme_links(tree):
 
 CHECKS = (headers_alone, uapi_alone, header_includes, hw_data_rules,
           uapi_rules, layout_golden, changes_version, document_syntax,
-          document_names, document_values, document_structs, spdx_lines,
-          licence_texts, engine_includes, one_definition, requests_reserved,
-          readme_links)
+          document_driver, document_names, document_values, document_structs,
+          spdx_lines, licence_texts, engine_includes, one_definition,
+          requests_reserved, readme_links)
 
 
 def run(check, tree):

@@ -32,10 +32,10 @@ def doctree(tree):
 
     settings = {'report_level': utils.Reporter.WARNING_LEVEL,
                 'halt_level': utils.Reporter.SEVERE_LEVEL + 1,
-                'warning_stream': Reporter(), 'file_insertion_enabled': False,
-                'input_encoding': 'unicode'}
-    tree_nodes = core.publish_doctree(tree.read(DOCUMENT),
-                                      source_path=DOCUMENT,
+                'warning_stream': Reporter(), 'syntax_highlight': 'none',
+                'input_encoding': 'utf-8'}
+    tree_nodes = core.publish_doctree(tree.read(DOCUMENT).encode(),
+                                      source_path=str(tree.path(DOCUMENT)),
                                       settings_overrides=settings)
     return tree_nodes, nodes, problems
 

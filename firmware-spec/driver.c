@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A driver in 150 lines of code, for a bare little-endian machine: from a
+ * device that PCI has set up to a completion and its event. Behind it, an RDMA
+ * WRITE that a QP sends to itself. It polls. The first six functions are the
+ * machine's.
+ */
+#include <stddef.h>
+#include <string.h>
+#include "fakernic/cmdq.h"
+#include "fakernic/cq.h"
+#include "fakernic/doorbell.h"
+#include "fakernic/eq.h"
+#include "fakernic/mr.h"
+#include "fakernic/regs.h"
+#include "fakernic/sq.h"
+
+__u32 bar0_read(__u32 offset);
+void bar0_write(__u32 offset, __u32 value);
+void bar2_write(__u32 offset, __u64 word);
+void *dma_alloc(__u32 size, __u64 *address); /* pages in a row, zeroed */
+void relax(void);			     /* a moment in a loop that waits */
+void give_up(const char *why);		     /* does not return */
+void driver(void);
+
+#define CHECK(ok)  ((ok) ? (void)0 : give_up(#ok))
+#define ATTR(name) FAKERNIC_QP_ATTR_##name
+
+struct queue {
+	__u8 *ring;
+	__u64 address;
+	__u32 log_entry, index, id;
+};
+
+#define LOG_DEPTH 4 /* of all queues here */
+
+static struct queue requests, answers, eq, cq;
+static __u32 pd;
+
+static struct fakernic_page_list make(struct queue *q, __u32 log_entry)
+{
+	__u32 size = (1 << (LOG_DEPTH + log_entry)) + 64; /* and the record */
+	struct fakernic_page_list pages = {.page_shift = 12};
+
+	*q = (struct queue){.log_entry = log_entry};
+	q->ring = dma_alloc(size, &q->address);
+	pages.address = q->address;
+	pages.page_count = (size + 4095) / 4096;
+	return pages;
+}
+
+static void *entry(struct queue *q)
+{
+	return q->ring + (q->index % (1 << LOG_DEPTH) << q->log_entry);
+}
+
+/* The next entry that the device produces, as soon as it is there. */
+static void *take(struct queue *q, size_t owner)
+{
+	volatile __u8 *e = entry(q);
+
+	while ((e[owner] & 1) == (q->index >> LOG_DEPTH & 1))
+		relax();
+	__sync_synchronize();
+	q->index++;
+	return (void *)e;
+}
+
+/* Executes a command, which must succeed: the number in its response. */
+static __u32 command(__u16 opcode, const void *request, size_t len)
+{
+	struct fakernic_cmd *cmd = entry(&requests);
+	struct fakernic_cmd_completion *done;
+
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->opcode = opcode;
+	cmd->cookie = requests.index++;
+	memcpy(cmd->payload, request, len);
+	__sync_synchronize();
+	bar0_write(FAKERNIC_REG_CMDQ_DOORBELL, requests.index);
+	done = take(&answers, offsetof(struct fakernic_cmd_completion, owner));
+	CHECK(done->status == FAKERNIC_CMD_OK);
+	return ((struct fakernic_id *)done->payload)->id;
+}
+
+static void ring(__u32 doorbell, struct queue *q, __u64 flags)
+{
+	__u64 id = FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, q->id);
+
+	__sync_synchronize();
+	bar2_write(doorbell, flags | id | q->index);
+}
+
+/* Executes a work request of one block, which must succeed. */
+static void execute(struct queue *sq, const void *wqe)
+{
+	struct fakernic_cqe *cqe;
+
+	memcpy(entry(sq), wqe, FAKERNIC_SQ_BB_SIZE);
+	sq->index++;
+	__sync_synchronize();
+	memcpy(sq->ring + (FAKERNIC_SQ_BB_SIZE << LOG_DEPTH), &sq->index, 4);
+	ring(FAKERNIC_DOORBELL_SQ, sq, 0);
+	cqe = take(&cq, offsetof(struct fakernic_cqe, owner));
+	CHECK(cqe->status == FAKERNIC_WC_SUCCESS && cqe->qpn == sq->id);
+}
+
+static void bring_up(void)
+{
+	CHECK(bar0_read(FAKERNIC_REG_MAGIC) == FAKERNIC_MAGIC);
+	CHECK(bar0_read(FAKERNIC_REG_INTERFACE_VERSION) >> 16 == 1);
+	bar0_write(FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+	CHECK(bar0_read(FAKERNIC_REG_STATUS) == FAKERNIC_STATUS_READY);
+	bar0_write(FAKERNIC_REG_DRIVER_FEATURES_LO,
+		   FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD);
+	make(&requests, 8);
+	make(&answers, 8);
+	bar0_write(FAKERNIC_REG_CMDQ_SQ_LO, requests.address);
+	bar0_write(FAKERNIC_REG_CMDQ_SQ_HI, requests.address >> 32);
+	bar0_write(FAKERNIC_REG_CMDQ_CQ_LO, answers.address);
+	bar0_write(FAKERNIC_REG_CMDQ_CQ_HI, answers.address >> 32);
+	bar0_write(FAKERNIC_REG_CMDQ_LOG_DEPTH, LOG_DEPTH);
+	bar0_write(FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+	CHECK(bar0_read(FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_ENABLED);
+}
+
+/* A QP without receives, brought to RTS; 'masks' are for INIT, RTR, RTS. */
+static struct queue create_qp(__u8 type, const __u32 *masks,
+			      const struct fakernic_qp_attr *attr)
+{
+	struct queue sq;
+	struct fakernic_create_qp_req req = {
+		.type = type,
+		.pdn = pd,
+		.sq_log_depth = LOG_DEPTH,
+		.rq_log_depth = FAKERNIC_QUEUE_NONE,
+		.send_cqn = cq.id,
+		.recv_cqn = cq.id,
+	};
+	struct fakernic_modify_qp_req modify = {.attr = *attr};
+
+	req.sq_pages = make(&sq, FAKERNIC_SQ_BB_SHIFT);
+	sq.id = command(FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+	modify.qpn = sq.id;
+	modify.attr.dest_qpn = sq.id; /* RC: the QP itself */
+	for (int i = 0; i < 3; i++) {
+		modify.attr.state = FAKERNIC_QPS_INIT + i;
+		modify.mask = ATTR(STATE) | masks[i];
+		command(FAKERNIC_CMD_MODIFY_QP, &modify, sizeof(modify));
+	}
+	return sq;
+}
+
+/* The shortest way to a completion, and to its event. */
+static void nop(void)
+{
+	const __u32 masks[] = {ATTR(PKEY_INDEX) | ATTR(PORT) | ATTR(QKEY), 0,
+			       ATTR(SQ_PSN)};
+	const struct fakernic_qp_attr attr = {.port = 1, .qkey = 0x1234};
+	const struct fakernic_sq_hdr wqe[4] = {
+		{FAKERNIC_SQ_NOP, FAKERNIC_SQ_SIGNALED, .bb_count = 1}};
+	struct queue sq = create_qp(FAKERNIC_QP_UD, masks, &attr);
+	struct fakernic_eqe *eqe;
+
+	ring(FAKERNIC_DOORBELL_EQ, &eq, FAKERNIC_DOORBELL_ARM);
+	ring(FAKERNIC_DOORBELL_CQ_ARM, &cq, 0);
+	execute(&sq, wqe);
+	eqe = take(&eq, offsetof(struct fakernic_eqe, owner));
+	CHECK(eqe->type == FAKERNIC_EVENT_COMPLETION && eqe->id == cq.id);
+}
+
+void driver(void)
+{
+	struct fakernic_create_eq_req e = {.log_depth = LOG_DEPTH, .vector = 1};
+	struct fakernic_create_cq_req c = {.log_depth = LOG_DEPTH};
+
+	bring_up();
+	e.pages = make(&eq, 4);
+	eq.id = command(FAKERNIC_CMD_CREATE_EQ, &e, sizeof(e));
+	c.pages = make(&cq, 6);
+	c.eqn = eq.id;
+	cq.id = command(FAKERNIC_CMD_CREATE_CQ, &c, sizeof(c));
+	pd = command(FAKERNIC_CMD_ALLOC_PD, "", 0);
+	nop();
+}
+
+/* ---- an RDMA WRITE ------------------------------------------------------- */
+
+void driver_write(const __u8 *mac);
+
+/* GID 0 is 10.0.0.1; the path from there to there. */
+static void set_gid(struct fakernic_av *av, const __u8 *mac)
+{
+	struct fakernic_set_gid_req gid = {.type = FAKERNIC_GID_IPV4,
+					   .vlan = FAKERNIC_VLAN_NONE};
+
+	memcpy(gid.mac, mac, 6);
+	memcpy(gid.gid + 10, "\xff\xff\x0a\0\0\1", 6);
+	command(FAKERNIC_CMD_SET_GID, &gid, sizeof(gid));
+	memcpy(av->dmac, mac, 6);
+	memcpy(av->dgid, gid.gid, 16);
+}
+
+void driver_write(const __u8 *mac)
+{
+	const __u32 masks[] = {
+		ATTR(PKEY_INDEX) | ATTR(PORT) | ATTR(ACCESS_FLAGS),
+		ATTR(AV) | ATTR(PATH_MTU) | ATTR(DEST_QPN) | ATTR(RQ_PSN) |
+			ATTR(MAX_DEST_RD_ATOMIC) | ATTR(MIN_RNR_TIMER),
+		ATTR(TIMEOUT) | ATTR(RETRY_CNT) | ATTR(RNR_RETRY) |
+			ATTR(SQ_PSN) | ATTR(MAX_RD_ATOMIC),
+	};
+	struct fakernic_qp_attr attr = {
+		.port = 1,
+		.access_flags = FAKERNIC_ACCESS_REMOTE_WRITE,
+		.path_mtu = FAKERNIC_MTU_1024,
+		.rq_psn = 0x100,
+		.sq_psn = 0x100,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+	};
+	struct fakernic_create_mr_req mr = {
+		.length = 8192,
+		.pages = {.page_count = 2, .page_shift = 12},
+		.pdn = pd,
+		.access = FAKERNIC_ACCESS_LOCAL_WRITE |
+			  FAKERNIC_ACCESS_REMOTE_WRITE,
+		.type = FAKERNIC_MR_MEMORY,
+		.tag = 0x42,
+	};
+	struct {
+		struct fakernic_sq_hdr hdr;
+		struct fakernic_sq_rdma rdma;
+		struct fakernic_sge sge[2];
+	} wqe = {.hdr = {.opcode = FAKERNIC_SQ_RDMA_WRITE,
+			 .flags = FAKERNIC_SQ_SIGNALED,
+			 .sge_count = 1,
+			 .bb_count = 1}};
+	char *data = dma_alloc(8192, &mr.iova);
+	struct queue sq;
+	__u32 key;
+
+	mr.pages.address = mr.iova;
+	key = command(FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+	set_gid(&attr.av, mac);
+	sq = create_qp(FAKERNIC_QP_RC, masks, &attr);
+	strcpy(data, "Hello, world");
+	wqe.rdma.remote_address = mr.iova + 4096;
+	wqe.rdma.rkey = key;
+	wqe.sge[0] = (struct fakernic_sge){mr.iova, 12, key};
+	execute(&sq, &wqe);
+	CHECK(!memcmp(data + 4096, "Hello, world", 13));
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The data sheet's driver (firmware-spec/driver.c) on a machine whose memory
+ * the test maps, as a bare-metal driver would see it; and the examples in hex
+ * of the data sheet, compared with what the device reads, writes and sends.
+ * overlay.sh takes both out of firmware-spec.
+ */
+#include "qemu/osdep.h"
+#include <sys/mman.h>
+#include "qemu/units.h"
+#include "fakernic-setup.h"
+
+/* firmware-spec/driver.c: what it is, and what it wants of a machine. */
+void driver(void);
+void driver_write(const __u8 *mac);
+__u32 bar0_read(__u32 offset);
+void bar0_write(__u32 offset, __u32 value);
+void bar2_write(__u32 offset, __u64 word);
+void *dma_alloc(__u32 size, __u64 *address);
+void relax(void);
+void give_up(const char *why);
+
+#define RAM_SIZE (128 * MiB)
+#define DMA_START (16 * MiB)
+
+static struct {
+    Machine m;
+    Nic n;
+    uint8_t *ram;
+    uint64_t dma_end;
+    uint64_t last_doorbell;
+    unsigned waited;
+} bare;
+
+__u32 bar0_read(__u32 offset)
+{
+    return reg_read(&bare.n, offset);
+}
+
+void bar0_write(__u32 offset, __u32 value)
+{
+    reg_write(&bare.n, offset, value);
+}
+
+void bar2_write(__u32 offset, __u64 word)
+{
+    bare.last_doorbell = word;
+    ring(&bare.n, 0, offset, word);
+}
+
+void *dma_alloc(__u32 size, __u64 *address)
+{
+    *address = bare.dma_end;
+    bare.dma_end += ROUND_UP(size, FAKERNIC_PAGE_SIZE);
+    g_assert_cmpuint(bare.dma_end, <=, RAM_SIZE);
+    return bare.ram + *address;
+}
+
+void relax(void)
+{
+    g_assert_cmpuint(bare.waited++, <, 5000);
+    g_usleep(1000);
+}
+
+void give_up(const char *why)
+{
+    g_error("the data sheet's driver gives up: %s", why);
+}
+
+static void bare_start(void)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-qtest-XXXXXX");
+    int fd = g_mkstemp(path);
+
+    g_assert_cmpint(fd, >=, 0);
+    memset(&bare, 0, sizeof(bare));
+    bare.dma_end = DMA_START;
+    machine_start(&bare.m, "-m 128M -object memory-backend-file,id=ram,"
+                  "share=on,size=128M,mem-path=%s -machine memory-backend=ram "
+                  DEVICE, path);
+    unlink(path);
+    bare.ram = mmap(NULL, RAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    g_assert_true(bare.ram != MAP_FAILED);
+    close(fd);
+    nic_find(&bare.n, &bare.m, SLOT);
+    msix_setup(&bare.n);
+}
+
+static void bare_stop(void)
+{
+    machine_stop(&bare.m);
+    munmap(bare.ram, RAM_SIZE);
+}
+
+static void test_driver(void)
+{
+    bare_start();
+    driver();
+    g_assert_true(msix_fired(&bare.n, 1));
+    driver_write(nic_mac);
+    bare_stop();
+}
+
+/* ---- examples in hex --------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    unsigned offset;
+    const char *bytes;
+} example_lines[] = {
+#include "fakernic-example-lines.h"
+};
+
+/*
+ * The bytes of an example; those that it leaves out are zero. False: the data
+ * sheet has no such example.
+ */
+static bool example_read(const char *name, uint8_t *bytes, size_t size)
+{
+    unsigned found = 0;
+
+    memset(bytes, 0, size);
+    for (unsigned i = 0; i < ARRAY_SIZE(example_lines); i++) {
+        const char *at = example_lines[i].bytes;
+        unsigned offset = example_lines[i].offset;
+        unsigned byte;
+        int len;
+
+        if (strcmp(example_lines[i].name, name)) {
+            continue;
+        }
+        for (; sscanf(at, "%2x%n", &byte, &len) == 1; at += len) {
+            g_assert_cmpuint(offset, <, size);
+            bytes[offset++] = byte;
+        }
+        g_assert_cmpint(*at, ==, '\0');
+        found++;
+    }
+    return found;
+}
+
+static void assert_example(const char *name, const void *bytes, size_t size)
+{
+    g_autofree uint8_t *example = g_malloc(size);
+
+    if (example_read(name, example, size) && !memcmp(example, bytes, size)) {
+        return;
+    }
+    g_test_message("example %s is not what the device does:", name);
+    for (size_t i = 0; i < size; i += 16) {
+        g_autoptr(GString) line = g_string_new(NULL);
+
+        for (size_t j = i; j < MIN(size, i + 16); j++) {
+            g_string_append_printf(line, "%s%02x", j % 8 ? " " : "  ",
+                                   ((const uint8_t *)bytes)[j]);
+        }
+        g_test_message("    %04zx%s", i, line->str);
+    }
+    g_test_fail();
+}
+
+/* Where the driver's queues lie, in the order in which it makes them. */
+#define REQUESTS    (DMA_START + 0x0000)
+#define ANSWERS     (DMA_START + 0x2000)
+#define EVENTS      (DMA_START + 0x4000)
+#define COMPLETIONS (DMA_START + 0x5000)
+#define DATA        (DMA_START + 0x7000)
+#define SENDS       (DMA_START + 0x9000)
+
+static void test_examples(void)
+{
+    bare_start();
+    driver();
+    driver_write(nic_mac);
+    assert_example("request", bare.ram + REQUESTS + sizeof(struct fakernic_cmd),
+                   sizeof(struct fakernic_cmd));
+    assert_example("answer", bare.ram + ANSWERS +
+                   sizeof(struct fakernic_cmd_completion),
+                   sizeof(struct fakernic_cmd_completion));
+    assert_example("event", bare.ram + EVENTS, sizeof(struct fakernic_eqe));
+    assert_example("wqe", bare.ram + SENDS, FAKERNIC_SQ_BB_SIZE);
+    bare.last_doorbell = LE64(bare.last_doorbell);
+    assert_example("doorbell", &bare.last_doorbell, sizeof(uint64_t));
+    assert_example("cqe", bare.ram + COMPLETIONS + sizeof(struct fakernic_cqe),
+                   sizeof(struct fakernic_cqe));
+    g_assert_cmpmem(bare.ram + DATA, 13, "Hello, world", 13);
+    bare_stop();
+}
+
+/* The frame of a WRITE to a peer. */
+static void test_frame(void)
+{
+    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+    uint8_t frame[256], peer_gid[16];
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    Wqe wqe;
+    ssize_t len;
+    int wire = start_wired(&m, &n);
+
+    setup(&n, &s);
+    memcpy(peer_gid, own_gid, 16);
+    peer_gid[15] = 2;
+    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    rc_connect(&n, qp.qpn, 0x11, peer_gid, peer_mac);
+    qtest_memwrite(m.qts, s.data, "Hello, world", 12);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 12);
+    wqe.rdma.rdma.remote_address = LE64(0x123456789000);
+    wqe.rdma.rdma.rkey = LE32(0x2a17);
+    sq_put(&n, &qp, &wqe, sizeof(wqe));
+    sq_ring(&n, &qp);
+    len = wire_receive(wire, frame, sizeof(frame));
+    g_assert_cmpint(len, >, 0);
+    assert_example("frame", frame, len);
+    machine_stop(&m);
+    close(wire);
+}
+
+const FakernicTest fakernic_example_tests[] = {
+    { "example/driver", test_driver },
+    { "example/hex", test_examples },
+    { "example/frame", test_frame },
+    { NULL }
+};
