@@ -8,7 +8,7 @@
  * engine and the netdev. Everything in guest-visible format comes from the
  * hardware interface headers, is copied once and decoded from the copy.
  *
- * Files are a stair: each calls only those below it.
+ * Files are a stair: each calls only those below or beside it (tests/laws).
  *
  *     fakernic.c                  the wiring
  *     doors.c                     every way in
@@ -18,8 +18,9 @@
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
  *     ring.c  table.c  parse.c    what they are made of
- *     dm.c  dma.c  interrupt.c  clock.c  budget.c
- *                                 memory, MSI-X, time, work
+ *     dm.c  dma.c                 memory
+ *     interrupt.c  clock.c  budget.c  cpus.c
+ *                                 MSI-X, time, work
  *
  * The way back up is a note: fakernic_kick() says that there is work for a turn.
  * The engine calls sq.c, rq.c, cq.c and eq.c, which never call the engine back:

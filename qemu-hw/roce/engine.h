@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The engine from inside: what its files share, grouped by the file that owns
- * it. Calls go one way only, from the last section to the first:
- * roce -> input -> datagram, raw, completer, responder -> mcast ->
- * requester, response, qp -> congestion, migration -> complete -> pacer, path ->
- * sched, sendq, retry, credit, rate, mr, wire, opcode.
+ * it. A file calls only those below or beside it (tests/laws):
+ *
+ *      roce
+ *      input
+ *      completer, responder, datagram, raw
+ *      requester, response, mcast
+ *      qp
+ *      congestion, migration
+ *      complete, path, mr_wr
+ *      pacer, wire, mr, mr_access
+ *      sched, sendq, retry, credit, rate, odp, opcode, icrc, toeplitz
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H

@@ -14,16 +14,8 @@ sys.dont_write_bytecode = True
 
 import checks
 import selftest
+from check_tap import tap
 from headers import LAYOUT, SpecError, Tree, render_layout
-
-
-def tap(number, problems, description):
-    print(f'{"not " if problems else ""}ok {number} - {description}',
-          flush=True)
-    for problem in problems:
-        for line in problem.splitlines():
-            print(f'# {line}')
-    return bool(problems)
 
 
 def main():

@@ -361,19 +361,11 @@ def requests_reserved(tree):
             and f'RSVD(struct {s.name}, {f.name})' not in table]
 
 
-def readme_links(tree):
-    """every file README.md points to exists"""
-    text = tree.read('README.md')
-    return [f'README.md: no {target}'
-            for target in re.findall(r'\]\((?!https?:)([^)#\s]+)', text)
-            if not tree.path(target).exists()]
-
-
 CHECKS = (headers_alone, uapi_alone, header_includes, hw_data_rules,
           uapi_rules, layout_golden, changes_version, document_syntax,
           document_driver, document_names, document_values, document_structs,
           spdx_lines, licence_texts, engine_includes, one_definition,
-          requests_reserved, readme_links)
+          requests_reserved)
 
 
 def run(check, tree):

@@ -82,8 +82,6 @@ MUTATIONS = (
     (checks.requests_reserved, 'qemu-hw/device/cmdq.c',
      'RSVD(struct fakernic_create_eq_req, rsvd2)', '{ 0, 0 }',
      'fakernic_create_eq_req.rsvd2'),
-    (checks.readme_links, 'README.md', '(firmware-spec/fakernic.rst)',
-     '(firmware-spec/nothing.rst)', 'nothing.rst'),
 )
 
 

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""
+The laws: how the code is built, proved on the code. Each takes a Tree and
+returns (key, complaint) pairs, none when it holds; its docstring says what it
+proves. known.py has what does not hold yet.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import callgraph
+import layout
+import owners
+from headers import HW_INCLUDE, SpecError, strip_comments
+
+FUNCTION_LINES = 70
+CHECKPATCH = '/opt/checkpatch/checkpatch.pl'
+KERNEL_STYLE = ('kernel-driver',)
+DOCUMENTS = ('.md', '.rst')
+
+
+# ---- who calls whom ----------------------------------------------------------
+
+def no_circle(calls):
+    return [(name, f'{name} is in the circle {", ".join(sorted(circle))}')
+            for circle in callgraph.circles(calls) for name in sorted(circle)]
+
+
+def engine_calls(tree):
+    """the engine's files call downwards, in the order that engine.h lists"""
+    calls = callgraph.engine_calls(tree)
+    return no_circle(calls) + callgraph.order_problems(
+        tree.read(f'{callgraph.ENGINE}/engine.h'), calls)
+
+
+def device_calls(tree):
+    """the device's files call downwards, in the order that state.h lists"""
+    calls = callgraph.built_calls(tree, callgraph.DEVICE)
+    return no_circle(calls) + callgraph.order_problems(
+        tree.read(f'{callgraph.DEVICE}/state.h'), calls)
+
+
+def driver_calls(tree):
+    """the driver's files do not call in a circle"""
+    return no_circle(callgraph.built_calls(tree, callgraph.DRIVER))
+
+
+def provider_calls(tree):
+    """the provider's files do not call in a circle"""
+    return no_circle(callgraph.built_calls(tree, callgraph.PROVIDER))
+
+
+# ---- who writes what ---------------------------------------------------------
+
+def fields_written(tree):
+    """a structure with an owner is written by that file alone"""
+    return [problem for struct in owners.OWNERS
+            for problem in owners.writers(tree, struct)]
+
+
+# ---- what it looks like ------------------------------------------------------
+
+def formatted(tree, names=()):
+    """indentation and blanks are clang-format's ("make format")"""
+    problems = []
+    for name, text in layout.formatted(tree, names).items():
+        own = tree.read(name)
+        if own != text:
+            line = next((number for number, (a, b) in enumerate(
+                zip(own.split('\n'), text.split('\n')), 1) if a != b), 0)
+            problems.append((name, f'{name}: from line {line} on'))
+    return problems
+
+
+def columns(tree):
+    """C files keep to 80 columns, but for texts, which are not broken"""
+    return [(name, f'{name}:{number}: {layout.width(line)} columns')
+            for name in layout.files(tree)
+            for number, line in enumerate(tree.read(name).split('\n'), 1)
+            if layout.width(line) > layout.COLUMNS and '"' not in line]
+
+
+def checkpatch_file(tree, name):
+    """What checkpatch says of a file; remembered by what it depends on."""
+    path = tree.path(name)
+    key = hashlib.sha256(path.read_bytes())
+    for other in (CHECKPATCH, tree.path(f'{KERNEL_STYLE[0]}/.checkpatch.conf')):
+        key.update(Path(other).read_bytes())
+    memory = os.environ.get('LAWS_MEMORY')
+    store = Path(memory, f'checkpatch-{key.hexdigest()}') if memory else None
+    if store and store.exists():
+        return store.read_text(encoding='utf-8')
+    said = subprocess.run(
+        [CHECKPATCH, '--no-summary', '--terse', '--no-color', '-f', path.name],
+        cwd=path.parent, capture_output=True, text=True, check=False).stdout
+    if store:
+        store.write_text(said, encoding='utf-8')
+    return said
+
+
+def checkpatch(tree):
+    """checkpatch.pl --strict has nothing to say of the driver"""
+    if not Path(CHECKPATCH).exists():
+        raise SpecError(f'{CHECKPATCH} is missing: run inside ci/enter.sh')
+    names = [path.relative_to(tree.top) for area in KERNEL_STYLE
+             for path in sorted(tree.path(area).glob('*.[ch]'))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = pool.map(lambda name: checkpatch_file(tree, name), names)
+    return [(line, f'{KERNEL_STYLE[0]}/{line}')
+            for text in said for line in text.splitlines()]
+
+
+def functions(text):
+    """(name, first line, lines) of a file's functions, by their braces."""
+    lines, start = text.split('\n'), None
+    for number, line in enumerate(lines):
+        if line == '{':
+            start = number
+        elif line == '}' and start is not None:
+            head = start - 1
+            while head > 0 and lines[head][:1] in (' ', '\t'):
+                head -= 1
+            name = re.search(r'(\w+)\(', lines[head])
+            if name:
+                yield name.group(1), head + 1, number - head + 1
+            start = None
+
+
+def function_length(tree):
+    """a function has 70 lines at most"""
+    return [(found, f'{name}:{line}: {found} has {count} lines')
+            for name in layout.files(tree)
+            for found, line, count in functions(tree.read(name))
+            if count > FUNCTION_LINES]
+
+
+def no_todo(tree):
+    """what is to be done is no comment"""
+    return [(name, f'{name}:{number}: {line.strip()}')
+            for name in layout.files(tree)
+            for number, line in enumerate(tree.read(name).split('\n'), 1)
+            if re.search(r'\b(TODO|FIXME|XXX|HACK)\b', line)]
+
+
+# ---- what a header says ------------------------------------------------------
+
+PROTOTYPE = re.compile(r'^(?!typedef|return|static|struct \w+ \{|FAKERNIC_SIZE|'
+                       r'OBJECT_|DECLARE_|BUILD_)[A-Za-z_][\w \t*]*'
+                       r'\b(\w+)\((?!\*)')
+
+
+def prototypes(text):
+    """(name, line, has a comment above it) of each prototype."""
+    lines, number = text.split('\n'), 0
+    while number < len(lines):
+        found = PROTOTYPE.match(lines[number])
+        end = number
+        while (found and end + 1 < len(lines)
+               and not re.search(r'[;{]', lines[end])):
+            end += 1
+        if found and lines[end].split('/*')[0].rstrip().endswith(';'):
+            above = lines[number - 1].rstrip() if number else ''
+            yield found.group(1), number + 1, above.endswith('*/')
+        number = end + 1
+
+
+def contracts(folder):
+    def law(tree):
+        return [(name, f'{path.name}:{line}: {name} has no contract')
+                for path in sorted(tree.path(folder).glob('*.h'))
+                for name, line, told in prototypes(
+                    path.read_text(encoding='utf-8')) if not told]
+    law.__name__ = 'contracts_' + folder.split('/')[-1].replace('-', '_')
+    law.__doc__ = f'each prototype in {folder} has a comment above it'
+    return law
+
+
+def engine_headers_alone(tree):
+    """each header of the engine compiles alone"""
+    engine = tree.path(callgraph.ENGINE)
+    problems = []
+    for path in sorted(engine.glob('*.h')):
+        said = subprocess.run(
+            ['gcc', '-std=c11', '-Wall', '-Wextra', '-Werror', '-fsyntax-only',
+             '-I', engine, '-I', tree.path(HW_INCLUDE), '-x', 'c', '-'],
+            input=f'#include "{path.name}"\n', capture_output=True, text=True,
+            check=False)
+        if said.returncode:
+            problems.append((path.name, f'{path.name}: {said.stderr}'))
+    return problems
+
+
+# ---- documents ---------------------------------------------------------------
+
+def anchors(text):
+    """The anchors GitHub makes of a document's headings."""
+    plain = re.sub(r'^```.*?^```', '', text, flags=re.S | re.M)
+    return {re.sub(r'[^\w\- ]', '', re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', title)
+                   ).strip().lower().replace(' ', '-')
+            for title in re.findall(r'^#+ (.*)$', plain, re.M)}
+
+
+def links(text):
+    """The targets of Markdown's and reStructuredText's links."""
+    text = re.sub(r'``[^`]*``', '', text)
+    return (re.findall(r'\]\((?!\w+:)([^)\s]+)\)', text) +
+            re.findall(r'`[^`<]*<(?!\w+:)([^>`\s]+)>`_', text) +
+            re.findall(r'^\.\. (?:figure|image|include|literalinclude):: (\S+)',
+                       text, re.M) +
+            re.findall(r'(?:src|href)="(?!\w+:)([^"]+)"', text))
+
+
+def documents(tree):
+    return sorted(path for path in tree.top.rglob('*')
+                  if path.suffix in DOCUMENTS and '.git' not in path.parts)
+
+
+def document_links(tree):
+    """every link of every document leads somewhere"""
+    problems = []
+    for path in documents(tree):
+        name = path.relative_to(tree.top).as_posix()
+        text = path.read_text(encoding='utf-8')
+        for link in links(text):
+            target, _, anchor = link.partition('#')
+            file = path.parent / target if target else path
+            if not file.exists():
+                problems.append((name, f'{name}: no {target}'))
+            elif (anchor and file.suffix == '.md' and anchor not in
+                  anchors(file.read_text(encoding='utf-8'))):
+                problems.append((name, f'{name}: no {link}'))
+    return problems
+
+
+LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
+        fields_written, engine_headers_alone,
+        *(contracts(folder) for folder in (
+            callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
+            callgraph.PROVIDER)),
+        formatted, columns, checkpatch, function_length, no_todo,
+        document_links)
+
+
+def run(law, tree):
+    try:
+        return law(tree)
+    except SpecError as error:
+        return [('', str(error))]
