@@ -6,8 +6,8 @@
 ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
-.PHONY: help run test test-quick test-long soak fuzz coverage shell root build-qemu \
-	build-rdma-core build-driver build-image build clean distclean
+.PHONY: help run unit laws format test test-quick test-long soak fuzz coverage shell \
+	root build-qemu build-rdma-core build-driver build-image build clean distclean
 
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
@@ -15,6 +15,8 @@ JOBS := 1
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them'
+	@echo 'make unit            the unit tests, in seconds; TESTS=test_mr: one program'
+	@echo 'make laws            prove the laws of the code; make format mends some'
 	@echo 'make test            run every test'
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
@@ -54,6 +56,22 @@ run: build
 
 shell: build
 	@$(ENTER) tests/vm/demo --shell
+
+# On this machine if it has libdeflate beside its compiler, else in the root.
+ifeq ($(shell echo '\#include <libdeflate.h>' | $(CC) -E - >/dev/null 2>&1 && echo 1),1)
+unit:
+	@$(MAKE) -s -j$(shell nproc) -C tests/unit check BUILD=$(CURDIR)/build/unit
+else
+unit: root
+	@$(ENTER) ci/run_tests.py unit
+endif
+
+laws: root
+	@$(BUILD) qemu rdma-core driver-6.12
+	@$(ENTER) ci/run_tests.py laws
+
+format: root
+	@$(ENTER) tests/laws/layout.py
 
 # Whether a mirror still has rdma-core 65's source is not ours to decide: without
 # it, the one test that wants it fails.

@@ -7,7 +7,8 @@ Each suite's own output goes to /cache/log/test-SUITE.log; what failed and a
 closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
 exit code disagrees with its lines count as failures. The runner's own closing
-line stands above the suite's.
+line stands above the suite's. As many suites run side by side as there are
+processors; that of the guests runs by itself.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import build
 from build import BUILD, HOST_CACHE, LOG, SRC
@@ -25,9 +27,12 @@ from build import BUILD, HOST_CACHE, LOG, SRC
 HOST_LOG = f"{HOST_CACHE}/log"
 QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
-# What the suites that make builds are made of, beside their own folders.
+JOBS = os.cpu_count() or 1
+# What the suites that make compiles are made of, beside their own folders.
 MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
-           "kernel-driver/uapi")
+           "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
+# The order in which suites begin, so that they end together.
+BEGIN = ("fuzz", "sim", "qtest", "unit", "laws", "driver", "provider", "spec")
 # Of a failed test, so many remarks before it are shown at most; and these lines
 # wherever they are (GLib's seed repeats what qtest drew).
 REMARKS = 30
@@ -39,9 +44,15 @@ def suite_folder(name):
     return BUILD / f"suite-{name}"
 
 
-def make_check(name, *variables):
-    return ["make", "-s", "-C", str(SRC / "tests" / name), "check",
+def make_check(name, *variables, top=SRC):
+    return ["make", "-s", f"-j{JOBS}", "-C", str(top / "tests" / name), "check",
             f"BUILD={suite_folder(name)}", *variables]
+
+
+def compile_check(name, *variables):
+    """The same of a suite with objects: made of a copy of its sources, whose
+    time stamps tell what has changed."""
+    return make_check(name, *variables, top=suite_folder(name) / "src")
 
 
 def suites(quick):
@@ -49,10 +60,11 @@ def suites(quick):
     seconds = QUICK_SIM_SECONDS if quick else SIM_SECONDS
     found = {
         "spec": (make_check("spec"), 300, {}),
-        "unit": (make_check("unit"), 600, {}),
-        "provider": (make_check("provider"), 600, {}),
-        "sim": (make_check("sim", f"SECONDS={seconds}"), 1200, {}),
-        "fuzz": (make_check("fuzz", *(["TARGETS=frames"] if quick else [])),
+        "laws": (make_check("laws"), 300, {}),
+        "unit": (compile_check("unit"), 600, {}),
+        "provider": (compile_check("provider"), 600, {}),
+        "sim": (compile_check("sim", f"SECONDS={seconds}"), 1200, {}),
+        "fuzz": (compile_check("fuzz", *(["TARGETS=frames"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
@@ -118,17 +130,27 @@ def closing_line(text):
     return lines[-1] if lines else "no closing line"
 
 
-def drop_stale(name):
-    """make judges by time stamps, which say nothing of objects that another
-    checkout has left in the cache."""
+def sync_sources(name):
+    """Bring a suite's copy of its sources up to date, touching only files whose
+    contents differ: time stamps of the checkout say nothing of objects that
+    another checkout has left in the cache. Objects of other tools go, and those
+    that a file which is gone may be in."""
     folder = suite_folder(name)
     key = folder / "fakernic.key"
-    own = build.digest(paths=[build.PACKAGES, *(
-        SRC / part for part in (f"tests/{name}", *MADE_OF))])
-    if not key.exists() or key.read_text() != own:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        key.write_text(own)
+    tools = build.digest(paths=[build.PACKAGES])
+    kept = key.exists() and key.read_text() == tools
+    for part in (f"tests/{name}", *MADE_OF):
+        copy = folder / "src" / part
+        wanted = build.sync_tree(SRC / part, copy)
+        for path in list(build.files_below(copy)):
+            if path.relative_to(copy) not in wanted:
+                path.unlink()
+                kept = kept and path.suffix not in (".c", ".h")
+    if not kept:
+        for path in folder.iterdir():
+            if path.name != "src":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        key.write_text(tools)
 
 
 @contextlib.contextmanager
@@ -145,8 +167,8 @@ def only_one():
 
 def run_suite(name, command, limit, environment):
     """Run one suite into its log; its output and its exit code."""
-    if command[0] == "make":
-        drop_stale(name)
+    if str(suite_folder(name) / "src") in " ".join(command):
+        sync_sources(name)
     path = LOG / f"test-{name}.log"
     with open(path, "w", encoding="utf-8") as log:
         try:
@@ -199,13 +221,28 @@ def main(arguments):
         return run(wanted or known, known)
 
 
+def timed_suite(name, suite):
+    start = time.monotonic()
+    text, code = run_suite(name, *suite)
+    return text, code, time.monotonic() - start
+
+
+def results(names, known):
+    """(name, output, exit code, seconds) of each suite, in the order of names."""
+    side_by_side = [name for name in names if name != "vm"]
+    with ThreadPoolExecutor(JOBS) as pool:
+        running = {name: pool.submit(timed_suite, name, known[name])
+                   for name in sorted(side_by_side, key=BEGIN.index)}
+        for name in side_by_side:
+            yield name, *running[name].result()
+    if "vm" in names:
+        yield "vm", *timed_suite("vm", known["vm"])
+
+
 def run(names, known):
     """Runs these suites, shows what failed and adds up; the exit code."""
     total = Score()
-    for name in names:
-        start = time.monotonic()
-        command, limit, environment = known[name]
-        text, code = run_suite(name, command, limit, environment)
+    for name, text, code, seconds in results(list(names), known):
         judge = judge_pytest if name == "vm" else judge_tap
         score, whole = judge(text)
         ran = score.passed + score.failed
@@ -217,7 +254,7 @@ def run(names, known):
             show_failures(name, text)
         total.add(score)
         print(closing_line(text))
-        print(f"  {name:<10} {score}  ({time.monotonic() - start:.0f}s, "
+        print(f"  {name:<10} {score}  ({seconds:.0f}s, "
               f"{HOST_LOG}/test-{name}.log)", flush=True)
     if total.skipped:
         print("fakernic: no test may be skipped")
