@@ -161,7 +161,9 @@ static bool roce_flush_sends(Roce *r, RoceQp *qp)
         RoceFetch fetch = r->ops->next_send(r->host, qp->qpn, &send->wr);
 
         if (fetch != ROCE_FETCH_OK) {
-            sq->broken = fetch == ROCE_FETCH_ERROR;
+            if (fetch == ROCE_FETCH_ERROR) {
+                roce_sendq_break(sq);
+            }
             return false;
         }
         roce_sendq_push(sq);
@@ -195,7 +197,7 @@ void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
     bool more;
 
     qp->flush_at = ROCE_TIME_NEVER;
-    qp->sq.deadline = ROCE_TIME_NEVER;
+    roce_retry_stop(&qp->retry);
     qp->pace.wake = ROCE_TIME_NEVER;
     more = roce_flush_sends(r, qp);
     if (qp->attr.state == FAKERNIC_QPS_ERR) {
@@ -252,6 +254,7 @@ void roce_forget(Roce *r, RoceQp *qp)
 {
     roce_responder_forget(qp);
     roce_sendq_reset(&qp->sq, 0);
+    roce_retry_init(&qp->retry);
     roce_sched_remove(r, qp);
     roce_pacer_init(qp);
     qp->cnp.owed = false;

@@ -10,37 +10,22 @@
 /* The peer has answered: tries are counted anew, the ACK timer starts anew. */
 static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
 {
-    RoceSendq *sq = &qp->sq;
-    RoceTime wait = roce_retry_ack_ns(qp->attr.timeout);
-
-    sq->retry_left = qp->attr.retry_cnt;
-    sq->rnr_left = qp->attr.rnr_retry;
-    /* The packet that found no receive is the oldest: one was there after all,
-     * for a copy of it, and there is nothing left to wait for. */
-    if (sq->mode == ROCE_SEND_WAIT_RNR) {
-        sq->mode = ROCE_SEND_SENDING;
-    }
-    if (sq->mode != ROCE_SEND_SENDING) {
-        return;
-    }
-    sq->deadline = wait != ROCE_TIME_NEVER && sq->tx_psn != sq->una
-                       ? now + wait : ROCE_TIME_NEVER;
+    roce_retry_progress(&qp->retry, now, &qp->attr,
+                        qp->sq.tx_psn != qp->sq.una);
     roce_sched_timer(r, qp);
 }
 
 /*
  * READ or atomic data is missing before what was answered (IBTA 9.7.5.1.3.2,
- * "implied NAK"). The stale rest of the old answers tells the same again; only
- * the first counts.
+ * "implied NAK").
  */
 static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
 {
-    if (qp->sq.gap || qp->sq.mode != ROCE_SEND_SENDING) {
+    if (!roce_retry_sign(&qp->retry, ROCE_SIGN_GAP)) {
         roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, qp->sq.una);
         return;
     }
     roce_count(r, qp, FAKERNIC_STAT_IMPLIED_NAK);
-    qp->sq.gap = true;
     roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
 }
 
@@ -78,23 +63,20 @@ static void roce_completer_ack(Roce *r, RoceTime now, RoceQp *qp, uint32_t psn)
 static void roce_completer_rnr(Roce *r, RoceTime now, RoceQp *qp,
                                uint8_t timer)
 {
-    RoceSendq *sq = &qp->sq;
-
     roce_count(r, qp, FAKERNIC_STAT_RX_RNR_NAK);
-    if (sq->mode == ROCE_SEND_WAIT_RNR) {
-        return;
-    }
-    if (!roce_retry_take_rnr(&sq->rnr_left, qp->attr.rnr_retry)) {
+    switch (roce_retry_rnr(&qp->retry, now, &qp->attr, timer)) {
+    case ROCE_RNR_KNOWN:
+        break;
+    case ROCE_RNR_WAIT:
+        roce_sendq_rewind(&qp->sq);
+        roce_sched_timer(r, qp);
+        break;
+    case ROCE_RNR_EXCEEDED:
         roce_count(r, qp, FAKERNIC_STAT_RNR_RETRY_EXCEEDED);
         roce_fail_send(r, now, qp, FAKERNIC_WC_RNR_RETRY_EXC_ERR,
                        FAKERNIC_VENDOR_RNR_RETRY_EXCEEDED);
-        return;
+        break;
     }
-    roce_sendq_rewind(sq);
-    sq->mode = ROCE_SEND_WAIT_RNR;
-    sq->refused = true;
-    sq->deadline = now + roce_retry_rnr_ns(timer);
-    roce_sched_timer(r, qp);
 }
 
 static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
@@ -106,9 +88,7 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
     switch (code) {
     case ROCE_NAK_SEQUENCE:
         roce_count(r, qp, FAKERNIC_STAT_RX_SEQ_NAK);
-        /* The packet that found no receive has arrived: what the peer missed
-         * are the ones behind it (rxe tells so, C9-115 would not). */
-        if (qp->sq.mode == ROCE_SEND_SENDING && !qp->sq.refused) {
+        if (roce_retry_sign(&qp->retry, ROCE_SIGN_NAK)) {
             roce_requester_retry(r, now, qp,
                                  FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
         }

@@ -116,7 +116,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         if (!roce_datagram_judge(r, send) &&
             send->wr.opcode != FAKERNIC_SQ_NOP) {
             len = roce_datagram_packet(r, qp, send, buf);
-            if (qp->sq.mode == ROCE_SEND_WAIT_PAGES) {
+            if (qp->retry.mode == ROCE_RETRY_WAIT_PAGES) {
                 return 0;
             }
             if (len > 0) {

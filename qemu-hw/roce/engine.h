@@ -150,6 +150,7 @@ typedef struct RoceQp {
     RoceQpAttr attr;            /* attr.state is the state */
     uint32_t mtu;               /* bytes */
     RoceSendq sq;
+    RoceRetry retry;
     RoceResponder rs;
     RoceReceive rx;
     RocePace pace;
@@ -208,7 +209,7 @@ struct Roce {
 void roce_sched_ready(Roce *r, RoceQp *qp);
 RoceQp *roce_sched_next(Roce *r);
 void roce_sched_remove(Roce *r, RoceQp *qp);
-/* To be called after sq.deadline, flush_at or pace.wake has changed. */
+/* To be called after retry.deadline, flush_at or pace.wake has changed. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
 /* The QP of the earliest deadline, NULL when there is none. */
 RoceQp *roce_sched_first(const Roce *r);

@@ -15,13 +15,9 @@
  */
 static void roce_migration_resend(Roce *r, RoceQp *qp)
 {
-    RoceSendq *sq = &qp->sq;
-
-    sq->retry_left = qp->attr.retry_cnt;
-    roce_sendq_forget_naks(sq);
-    if (roce_qp_reliable(qp) && sq->mode == ROCE_SEND_SENDING) {
-        roce_sendq_rewind(sq);
-        sq->deadline = ROCE_TIME_NEVER;
+    roce_retry_restart(&qp->retry, &qp->attr);
+    if (roce_qp_reliable(qp) && qp->retry.mode == ROCE_RETRY_SENDING) {
+        roce_sendq_rewind(&qp->sq);
         roce_sched_timer(r, qp);
         roce_sched_ready(r, qp);
     }

@@ -238,10 +238,10 @@ static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
     }
     if (mask & A(SQ_PSN)) {
         roce_sendq_reset(&qp->sq, own->sq_psn);
+        roce_retry_init(&qp->retry);
     }
     if (mask & (A(RETRY_CNT) | A(RNR_RETRY))) {
-        qp->sq.retry_left = own->retry_cnt;
-        qp->sq.rnr_left = own->rnr_retry;
+        roce_retry_refill(&qp->retry, own);
     }
 }
 
@@ -456,7 +456,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
     qp->qpn = number;
     qp->init = *init;
     qp->deadline = qp->flush_at = ROCE_TIME_NEVER;
-    qp->sq.deadline = ROCE_TIME_NEVER;
+    roce_retry_init(&qp->retry);
     roce_pacer_init(qp);
     qp->heap_index = UINT32_MAX;
     qp->rs.pd = init->pd;

@@ -82,7 +82,7 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
         len = roce_raw_frame(r, qp, send, buf);
-        if (qp->sq.mode == ROCE_SEND_WAIT_PAGES) {
+        if (qp->retry.mode == ROCE_RETRY_WAIT_PAGES) {
             return 0;
         }
         send->done = send->status == FAKERNIC_WC_SUCCESS;

@@ -178,7 +178,7 @@ bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
         return true;
     }
     if (fetch == ROCE_FETCH_ERROR) {
-        sq->broken = true;
+        roce_sendq_break(sq);
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
                          send->wr.format_error);
     }
@@ -187,7 +187,7 @@ bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
 
 bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp)
 {
-    if (qp->sq.mode != ROCE_SEND_SENDING ||
+    if (qp->retry.mode != ROCE_RETRY_SENDING ||
         qp->attr.state != FAKERNIC_QPS_RTS) {
         return false;
     }
@@ -445,15 +445,8 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
         roce_retire(r, now, qp);
         return;
     }
-    /* A slow QP may take long to the packet that asks for an ACK. */
-    if (sq->deadline == ROCE_TIME_NEVER || limited) {
-        RoceTime wait = roce_retry_ack_ns(qp->attr.timeout);
-
-        if (wait != ROCE_TIME_NEVER) {
-            sq->deadline = now + wait;
-            roce_sched_timer(r, qp);
-        }
-    }
+    roce_retry_sent(&qp->retry, now, &qp->attr, limited);
+    roce_sched_timer(r, qp);
 }
 
 size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
@@ -467,7 +460,7 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
 
         if ((qp->attr.state != FAKERNIC_QPS_RTS &&
              qp->attr.state != FAKERNIC_QPS_SQD) ||
-            sq->mode != ROCE_SEND_SENDING) {
+            qp->retry.mode != ROCE_RETRY_SENDING) {
             return 0;
         }
         if (sq->tx == sq->pi) {
@@ -499,8 +492,8 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (!roce_send_may_go(r, qp, send)) {
             return 0;
         }
-        sq->paced = roce_pacer_wait(r, now, qp);
-        if (sq->paced) {
+        roce_retry_pace(&qp->retry, roce_pacer_wait(r, now, qp));
+        if (qp->retry.paced) {
             return 0;
         }
         len = roce_send_packet(r, qp, send, buf);
@@ -516,56 +509,45 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
 void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
                           uint16_t vendor_err)
 {
-    RoceSendq *sq = &qp->sq;
-
-    if (sq->retry_left == 0 && roce_migration_switch(r, qp)) {
+    if (qp->retry.retry_left == 0 && roce_migration_switch(r, qp)) {
         return;
     }
-    if (!roce_retry_take(&sq->retry_left)) {
+    if (!roce_retry_take(&qp->retry)) {
         roce_count(r, qp, FAKERNIC_STAT_RETRY_EXCEEDED);
         roce_fail_send(r, now, qp, FAKERNIC_WC_RETRY_EXC_ERR, vendor_err);
         return;
     }
-    roce_trace(r, ROCE_TRACE_RETRY, qp->qpn, sq->una, sq->retry_left);
-    roce_sendq_rewind(sq);
-    sq->deadline = ROCE_TIME_NEVER;
+    roce_trace(r, ROCE_TRACE_RETRY, qp->qpn, qp->sq.una,
+               qp->retry.retry_left);
+    roce_sendq_rewind(&qp->sq);
     roce_sched_timer(r, qp);
     roce_sched_ready(r, qp);
 }
 
-/*
- * Like an RNR wait, but for the host and not for the peer: no retry is counted,
- * and no timer runs that would count one.
- */
 void roce_requester_wait_pages(Roce *r, RoceQp *qp)
 {
-    qp->sq.mode = ROCE_SEND_WAIT_PAGES;
-    qp->sq.deadline = ROCE_TIME_NEVER;
+    roce_retry_wait_pages(&qp->retry);
     roce_sched_timer(r, qp);
     r->pages_awaited = true;
 }
 
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
 {
-    RoceSendq *sq = &qp->sq;
+    RoceExpiry expiry = roce_retry_expire(&qp->retry);
 
-    sq->deadline = ROCE_TIME_NEVER;
-    if (sq->mode == ROCE_SEND_SENDING && sq->paced) {
-        /* The silence is our own: the packet that asks for an ACK waits for
-         * its turn, and starts the timer again. */
-        roce_sched_timer(r, qp);
-        return;
-    }
     roce_sched_timer(r, qp);
-    if (sq->mode == ROCE_SEND_WAIT_RNR) {
-        sq->mode = ROCE_SEND_SENDING;
-        roce_sendq_rewind(sq);
+    switch (expiry) {
+    case ROCE_EXPIRY_NOTHING:
+        break;
+    case ROCE_EXPIRY_RNR:
+        roce_sendq_rewind(&qp->sq);
         roce_sched_ready(r, qp);
-        return;
+        break;
+    case ROCE_EXPIRY_TIMEOUT:
+        roce_count(r, qp, FAKERNIC_STAT_TIMEOUTS);
+        roce_trace(r, ROCE_TRACE_TIMEOUT, qp->qpn, qp->sq.una,
+                   qp->retry.retry_left);
+        roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_RETRY_EXCEEDED);
+        break;
     }
-    roce_count(r, qp, FAKERNIC_STAT_TIMEOUTS);
-    roce_trace(r, ROCE_TRACE_TIMEOUT, qp->qpn, sq->una, sq->retry_left);
-    /* What was sent again may have been lost: the next sign of it counts. */
-    roce_sendq_forget_naks(sq);
-    roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_RETRY_EXCEEDED);
 }

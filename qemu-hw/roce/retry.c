@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Retry arithmetic: attribute values in, nanoseconds and decisions out
- * (IBTA 9.7.5.2.8, 9.7.6.1.3). It keeps no state and reads no clock.
+ * Patience: attribute values, answers and time in; waits, tries and decisions
+ * out (IBTA 9.7.5.2.8, 9.7.6.1). It knows neither packets nor queues, and reads
+ * no clock.
  */
 #include "retry.h"
 
@@ -40,16 +41,147 @@ RoceTime roce_retry_ack_ns(uint8_t timeout)
                                              : ROCE_ACK_WAIT_FLOOR_NS;
 }
 
-bool roce_retry_take(uint8_t *left)
+static RoceTime roce_retry_ack_at(RoceTime now, const RoceQpAttr *attr)
 {
-    if (*left == 0) {
+    RoceTime wait = roce_retry_ack_ns(attr->timeout);
+
+    return wait == ROCE_TIME_NEVER ? ROCE_TIME_NEVER : now + wait;
+}
+
+/* There was progress, or what was sent again may be lost: a NAK counts anew. */
+static void roce_retry_forget_signs(RoceRetry *t)
+{
+    t->signs = 0;
+    t->refused = false;
+}
+
+void roce_retry_init(RoceRetry *t)
+{
+    *t = (RoceRetry){ .deadline = ROCE_TIME_NEVER };
+}
+
+void roce_retry_refill(RoceRetry *t, const RoceQpAttr *attr)
+{
+    t->retry_left = attr->retry_cnt;
+    t->rnr_left = attr->rnr_retry;
+}
+
+void roce_retry_restart(RoceRetry *t, const RoceQpAttr *attr)
+{
+    t->retry_left = attr->retry_cnt;
+    roce_retry_forget_signs(t);
+    if (t->mode == ROCE_RETRY_SENDING) {
+        t->deadline = ROCE_TIME_NEVER;
+    }
+}
+
+void roce_retry_stop(RoceRetry *t)
+{
+    t->deadline = ROCE_TIME_NEVER;
+}
+
+void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                     bool slow)
+{
+    if (t->deadline == ROCE_TIME_NEVER || slow) {
+        t->deadline = roce_retry_ack_at(now, attr);
+    }
+}
+
+void roce_retry_pace(RoceRetry *t, bool waits)
+{
+    t->paced = waits;
+}
+
+void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                         bool outstanding)
+{
+    roce_retry_refill(t, attr);
+    roce_retry_forget_signs(t);
+    /* The packet that found no receive is the oldest: one was there after all,
+     * for a copy of it, and there is nothing left to wait for. */
+    if (t->mode == ROCE_RETRY_WAIT_RNR) {
+        t->mode = ROCE_RETRY_SENDING;
+    }
+    if (t->mode == ROCE_RETRY_SENDING) {
+        t->deadline = outstanding ? roce_retry_ack_at(now, attr)
+                                  : ROCE_TIME_NEVER;
+    }
+}
+
+/*
+ * One loss gives one NAK (C9-115), and what the network makes copies of is not
+ * another loss; the stale rest of old answers tells of the same gap again. After
+ * an RNR NAK the packet that found no receive has arrived: what the peer missed
+ * are the ones behind it (rxe tells so, C9-115 would not).
+ */
+bool roce_retry_sign(RoceRetry *t, RoceSign sign)
+{
+    uint8_t bit = (uint8_t)(1u << sign);
+
+    if (t->mode != ROCE_RETRY_SENDING || t->signs & bit ||
+        (sign == ROCE_SIGN_NAK && t->refused)) {
         return false;
     }
-    --*left;
+    t->signs |= bit;
     return true;
 }
 
-bool roce_retry_take_rnr(uint8_t *left, uint8_t limit)
+bool roce_retry_take(RoceRetry *t)
 {
-    return limit == ROCE_RNR_RETRY_FOREVER || roce_retry_take(left);
+    if (t->retry_left == 0) {
+        return false;
+    }
+    t->retry_left--;
+    t->deadline = ROCE_TIME_NEVER;
+    return true;
+}
+
+RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                       uint8_t timer)
+{
+    if (t->mode == ROCE_RETRY_WAIT_RNR) {
+        return ROCE_RNR_KNOWN;
+    }
+    if (attr->rnr_retry != ROCE_RNR_RETRY_FOREVER) {
+        if (t->rnr_left == 0) {
+            return ROCE_RNR_EXCEEDED;
+        }
+        t->rnr_left--;
+    }
+    t->mode = ROCE_RETRY_WAIT_RNR;
+    t->refused = true;
+    t->deadline = now + roce_retry_rnr_ns(timer);
+    return ROCE_RNR_WAIT;
+}
+
+RoceExpiry roce_retry_expire(RoceRetry *t)
+{
+    t->deadline = ROCE_TIME_NEVER;
+    if (t->mode == ROCE_RETRY_WAIT_RNR) {
+        t->mode = ROCE_RETRY_SENDING;
+        return ROCE_EXPIRY_RNR;
+    }
+    if (t->paced) {
+        /* The packet that asks for an ACK waits for its turn, and starts the
+         * timer again. */
+        return ROCE_EXPIRY_NOTHING;
+    }
+    roce_retry_forget_signs(t);
+    return ROCE_EXPIRY_TIMEOUT;
+}
+
+void roce_retry_wait_pages(RoceRetry *t)
+{
+    t->mode = ROCE_RETRY_WAIT_PAGES;
+    t->deadline = ROCE_TIME_NEVER;
+}
+
+bool roce_retry_pages(RoceRetry *t)
+{
+    if (t->mode != ROCE_RETRY_WAIT_PAGES) {
+        return false;
+    }
+    t->mode = ROCE_RETRY_SENDING;
+    return true;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Retry arithmetic of a requester: how long to wait, and how often.
+ * The patience of a requester: what it waits for, until when, and how often it
+ * tries again (IBTA 9.7.5.2.8, 9.7.6.1).
  *
- * Pure functions of their arguments; who calls them acts on the answer.
+ * Time is a number handed in; the timer is the field 'deadline', which the
+ * caller watches. The verbs decide; going back and failing are the caller's.
+ * Only the verbs write these fields. The limits are those of the QP's attributes
+ * timeout, retry_cnt and rnr_retry.
  */
 #ifndef ROCE_RETRY_H
 #define ROCE_RETRY_H
@@ -14,8 +18,44 @@
 
 #define ROCE_RNR_RETRY_FOREVER 7
 
-/* The lowest wait for an ACK where IBTA's range allows it: see retry.c. */
+/* The shortest wait for an ACK where IBTA's range allows it: see retry.c. */
 #define ROCE_ACK_WAIT_FLOOR_NS 250000000
+
+typedef enum RoceRetryMode {
+    ROCE_RETRY_SENDING,
+    ROCE_RETRY_WAIT_RNR,        /* until the deadline */
+    ROCE_RETRY_WAIT_PAGES,      /* until the host tells of any */
+} RoceRetryMode;
+
+/* How an answer tells that something was lost. */
+typedef enum RoceSign {
+    ROCE_SIGN_GAP,              /* implied NAK: answers are missing */
+    ROCE_SIGN_NAK,              /* NAK sequence: requests are missing */
+} RoceSign;
+
+typedef struct RoceRetry {
+    RoceRetryMode mode;
+    RoceTime deadline;          /* of the mode; NEVER: no timer runs */
+    uint8_t retry_left;
+    uint8_t rnr_left;
+    uint8_t signs;              /* acted on since progress: a bit of each */
+    bool refused;               /* so was an RNR NAK */
+    bool paced;                 /* the next packet waits for the pacer */
+} RoceRetry;
+
+/* What came of an RNR NAK. */
+typedef enum RoceRnr {
+    ROCE_RNR_KNOWN,             /* a copy: the wait has begun */
+    ROCE_RNR_WAIT,              /* go back when the deadline comes */
+    ROCE_RNR_EXCEEDED,          /* no try is left */
+} RoceRnr;
+
+/* What the deadline means when it comes. */
+typedef enum RoceExpiry {
+    ROCE_EXPIRY_NOTHING,        /* the silence is our own */
+    ROCE_EXPIRY_RNR,            /* the wait is over: go back */
+    ROCE_EXPIRY_TIMEOUT,        /* no answer: take a try, and go back */
+} RoceExpiry;
 
 /* Requester RNR NAK timer field to nanoseconds (IBTA 9.7.5.2.8, table 45). */
 RoceTime roce_retry_rnr_ns(uint8_t timer);
@@ -26,9 +66,47 @@ RoceTime roce_retry_rnr_ns(uint8_t timer);
  */
 RoceTime roce_retry_ack_ns(uint8_t timeout);
 
-/* Takes one try; false when none is left. */
-bool roce_retry_take(uint8_t *left);
-/* The same for RNR retries, of which 'limit' 7 gives any number. */
-bool roce_retry_take_rnr(uint8_t *left, uint8_t limit);
+/* Sending, no timer, no tries left. */
+void roce_retry_init(RoceRetry *t);
+/* All tries anew, as when the attributes change. */
+void roce_retry_refill(RoceRetry *t, const RoceQpAttr *attr);
+/* A new path: what was heard of the old one is void. Its timer stops. */
+void roce_retry_restart(RoceRetry *t, const RoceQpAttr *attr);
+/* The queue is flushed: nothing is waited for. */
+void roce_retry_stop(RoceRetry *t);
+
+/*
+ * A packet went out: the timer runs from the first one without an answer. That
+ * of a 'slow' QP, which may take long to the packet that asks for an ACK,
+ * starts anew with each.
+ */
+void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                     bool slow);
+/* The next packet waits for the pacer, or no longer. */
+void roce_retry_pace(RoceRetry *t, bool waits);
+/* An answer moved on; 'outstanding': others are still waited for. */
+void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                         bool outstanding);
+
+/*
+ * An answer tells of a loss. True: take a try, and go back. False: it is a copy
+ * of what was acted on, or comes while something else is waited for.
+ */
+bool roce_retry_sign(RoceRetry *t, RoceSign sign);
+/* Takes a try, and stops the timer; false: none is left. */
+bool roce_retry_take(RoceRetry *t);
+/* An RNR NAK with its timer field. */
+RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                       uint8_t timer);
+/* The deadline has come: it is none any more. */
+RoceExpiry roce_retry_expire(RoceRetry *t);
+
+/*
+ * Pages of our own memory are missing. This is like an RNR wait, but for the
+ * host and not for the peer: no try is counted, no timer runs.
+ */
+void roce_retry_wait_pages(RoceRetry *t);
+/* The host tells of pages; true: they were waited for. */
+bool roce_retry_pages(RoceRetry *t);
 
 #endif

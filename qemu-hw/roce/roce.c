@@ -302,8 +302,7 @@ static void roce_wake_page_waiters(Roce *r)
         if (!qp) {
             continue;
         }
-        if (qp->sq.mode == ROCE_SEND_WAIT_PAGES) {
-            qp->sq.mode = ROCE_SEND_SENDING;
+        if (roce_retry_pages(&qp->retry)) {
             if (roce_qp_reliable(qp)) {
                 roce_sendq_rewind(&qp->sq);
             }

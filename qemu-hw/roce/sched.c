@@ -101,8 +101,8 @@ static void roce_heap_remove(Roce *r, RoceQp *qp)
 
 void roce_sched_timer(Roce *r, RoceQp *qp)
 {
-    RoceTime deadline = qp->sq.deadline < qp->flush_at ? qp->sq.deadline
-                                                       : qp->flush_at;
+    RoceTime deadline = qp->retry.deadline < qp->flush_at
+                            ? qp->retry.deadline : qp->flush_at;
 
     if (qp->pace.wake < deadline) {
         deadline = qp->pace.wake;
@@ -130,7 +130,7 @@ RoceQp *roce_sched_first(const Roce *r)
 
 void roce_sched_remove(Roce *r, RoceQp *qp)
 {
-    qp->sq.deadline = ROCE_TIME_NEVER;
+    roce_retry_stop(&qp->retry);
     qp->flush_at = ROCE_TIME_NEVER;
     qp->pace.wake = ROCE_TIME_NEVER;
     roce_sched_timer(r, qp);

@@ -48,11 +48,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->unlimited = false;
     sq->answers = 0;
     sq->answer_psns = 0;
-    sq->mode = ROCE_SEND_SENDING;
-    sq->deadline = ROCE_TIME_NEVER;
-    roce_sendq_forget_naks(sq);
     sq->broken = false;
-    sq->paced = false;
 }
 
 RoceSend *roce_sendq_slot(RoceSendq *sq)
@@ -77,6 +73,11 @@ void roce_sendq_push(RoceSendq *sq)
     send->status = FAKERNIC_WC_SUCCESS;
     send->vendor_err = FAKERNIC_VENDOR_NONE;
     sq->pi++;
+}
+
+void roce_sendq_break(RoceSendq *sq)
+{
+    sq->broken = true;
 }
 
 void roce_sendq_pop(RoceSendq *sq)
@@ -256,7 +257,6 @@ bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress)
     }
     *progress = sq->una != old;
     if (*progress) {
-        roce_sendq_forget_naks(sq);
         roce_sendq_catch_up(sq, old);
     }
     return complete;
@@ -285,7 +285,6 @@ void roce_sendq_answer(RoceSendq *sq)
     uint32_t old = sq->una;
 
     sq->una = roce_psn_next(old);
-    roce_sendq_forget_naks(sq);
     roce_sendq_catch_up(sq, old);
 }
 

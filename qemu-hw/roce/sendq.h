@@ -47,12 +47,6 @@ typedef struct RoceSend {
     uint16_t vendor_err;
 } RoceSend;
 
-typedef enum RoceSendMode {
-    ROCE_SEND_SENDING,
-    ROCE_SEND_WAIT_RNR,     /* until the deadline */
-    ROCE_SEND_WAIT_PAGES,   /* until the host tells of any */
-} RoceSendMode;
-
 typedef struct RoceSendq {
     RoceSend *ring;
     uint32_t size;          /* power of two; 0: no send queue */
@@ -64,14 +58,7 @@ typedef struct RoceSendq {
     bool unlimited;         /* the peer tells no credits */
     uint32_t answers;       /* READs and atomics started, not complete */
     uint32_t answer_psns;   /* and all their PSNs */
-    RoceSendMode mode;
-    RoceTime deadline;      /* of the mode; NEVER: no timer runs */
-    bool gap;               /* an implied NAK was acted on since progress */
-    bool refused;           /* so was an RNR NAK */
     bool broken;            /* the host's ring is not to be read again */
-    bool paced;             /* has a packet that waits for the pacer */
-    uint8_t retry_left;
-    uint8_t rnr_left;
 } RoceSendq;
 
 bool roce_sendq_init(RoceSendq *sq, uint32_t size);
@@ -82,13 +69,6 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn);
 static inline RoceSend *roce_sendq_at(const RoceSendq *sq, uint32_t i)
 {
     return &sq->ring[i & (sq->size - 1)];
-}
-
-/* There was progress, or what was sent again may be lost: a NAK counts anew. */
-static inline void roce_sendq_forget_naks(RoceSendq *sq)
-{
-    sq->gap = false;
-    sq->refused = false;
 }
 
 static inline bool roce_sendq_empty(const RoceSendq *sq)
@@ -124,6 +104,8 @@ static inline uint32_t roce_send_end(const RoceSend *send)
 /* Where the host's next WQE goes; the queue must not be full. */
 RoceSend *roce_sendq_slot(RoceSendq *sq);
 void roce_sendq_push(RoceSendq *sq);
+/* The host's ring failed: nothing more comes from it. */
+void roce_sendq_break(RoceSendq *sq);
 /* Drops the oldest entry. */
 void roce_sendq_pop(RoceSendq *sq);
 

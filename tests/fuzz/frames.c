@@ -530,7 +530,7 @@ static void frames_check_waits(Frames *f)
             const RoceQp *qp = side->r->qps[qpn];
 
             FUZZ_CHECK(!qp || qp->attr.state != FAKERNIC_QPS_RTS ||
-                       (qp->sq.mode != ROCE_SEND_WAIT_PAGES &&
+                       (qp->retry.mode != ROCE_RETRY_WAIT_PAGES &&
                         !qp->rs.pages_awaited));
         }
     }

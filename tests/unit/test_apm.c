@@ -187,7 +187,7 @@ static void follower_gets_its_tries_anew(void)
     Pair p;
 
     armed_init(&p);
-    pair_qp(&p.b)->sq.retry_left = 0;
+    pair_qp(&p.b)->retry.retry_left = 0;
     pair_qp(&p.b)->attr.timeout = 18;     /* its timer runs later, once */
     write_one(&p, &p.b, &p.a, 2);
     pair_lose(&p.b, 1);
@@ -197,7 +197,7 @@ static void follower_gets_its_tries_anew(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.b, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TIMEOUTS), 0);
-    CHECK_EQ(pair_qp(&p.b)->sq.retry_left, 3);
+    CHECK_EQ(pair_qp(&p.b)->retry.retry_left, 3);
     pair_free(&p);
 }
 

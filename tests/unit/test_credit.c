@@ -154,7 +154,7 @@ static void late_receives_are_found(void)
 
     for (late = 0; late < 3000000; late += 500000) {
         pair_init(&p, FAKERNIC_QP_RC);
-        pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->sq.rnr_left = 7;
+        pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->retry.rnr_left = 7;
         for (i = 0; i < 8; i++) {
             send_small(&p, i);
         }
@@ -421,8 +421,8 @@ static void mix_under_loss(unsigned lose_a, unsigned lose_b)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->sq.rnr_left = 7;
-    pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->sq.retry_left = 7;
+    pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->retry.rnr_left = 7;
+    pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->retry.retry_left = 7;
     skip_messages(&p, 0xfffffc);
     pair_lose(&p.a, lose_a);
     pair_lose(&p.a, lose_a + 3);

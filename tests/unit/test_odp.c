@@ -541,7 +541,7 @@ static void waits_grow_while_a_page_is_missing(void)
 
     pair_init(&p, FAKERNIC_QP_RC);
     qp = roce_qp_find(p.a.r, p.a.qpn);
-    qp->attr.rnr_retry = qp->sq.rnr_left = 7;
+    qp->attr.rnr_retry = qp->retry.rnr_left = 7;
     qp = roce_qp_find(p.b.r, p.b.qpn);
     odp_region(&p.b);
     for (k = 0; k < 2; k++) {

@@ -148,7 +148,7 @@ static void own_slowness_is_no_timeout(void)
 
     pair_init(&p, FAKERNIC_QP_RC);
     pair_qp(&p.a)->attr.timeout = 1;
-    pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->sq.retry_left = 0;
+    pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->retry.retry_left = 0;
     limit(&p, &p.a, 1 * MBIT);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
     pair_send(&p, &p.a, &wr);

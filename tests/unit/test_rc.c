@@ -321,7 +321,7 @@ static void sequence_nak_behind_an_rnr_nak_is_stale(void)
     Pair p;
 
     pair_init(&p, rc_service);
-    pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->sq.rnr_left = 7;
+    pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->retry.rnr_left = 7;
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 0);
     pair_send(&p, &p.a, &wr);
     for (i = 0; i < 20; i++) {
@@ -1119,7 +1119,83 @@ OVER_XRC(qps_share_the_wire)
 OVER_XRC(old_reads_do_not_confuse_acks)
 OVER_XRC(old_reads_do_not_hide_new_atomics)
 
+/* The network makes copies of a NAK: one loss costs one try (C9-115). */
+static void copies_of_a_nak_cost_one_try(uint8_t syndrome, uint8_t retry_left,
+                                         uint8_t rnr_left)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 3 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    for (i = 0; i < 3; i++) {
+        REQUIRE(pair_take(&p, &p.a, buf, &packet));
+    }
+    packet = pair_packet(&p.b, &p.a, ROCE_BTH_ACK, PAIR_PSN + 1);
+    packet.aeth.syndrome = syndrome;
+    for (i = 0; i < 5; i++) {
+        pair_inject(&p, &p.a, &packet, NULL, 0);
+        /* It goes back at once, to the packet that is missing. */
+        if (pair_qp(&p.a)->retry.mode == ROCE_RETRY_SENDING) {
+            RocePacket again;
+
+            CHECK_EQ(pair_take(&p, &p.a, buf, &again), i < 2);
+        }
+    }
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    CHECK_EQ(pair_qp(&p.a)->retry.retry_left, retry_left);
+    CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, rnr_left);
+    /* An older one, of what has been acknowledged since, costs none. */
+    packet.psn = PAIR_PSN & 0xffffff;
+    pair_inject(&p, &p.a, &packet, NULL, 0);
+    CHECK_EQ(pair_qp(&p.a)->retry.retry_left, retry_left);
+    CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, rnr_left);
+    pair_free(&p);
+}
+
+static void copies_of_a_sequence_nak_cost_one_try(void)
+{
+    copies_of_a_nak_cost_one_try(ROCE_AETH_NAK | ROCE_NAK_SEQUENCE, 2, 3);
+}
+
+static void copies_of_an_rnr_nak_cost_one_try(void)
+{
+    copies_of_a_nak_cost_one_try(ROCE_AETH_RNR | 12, 3, 2);
+}
+
+/* Answers of a READ that come twice, behind a gap, tell of one gap. */
+static void copies_of_an_implied_nak_cost_one_try(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    uint8_t data[PAIR_MTU] = { 0 };
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 4 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    REQUIRE(pair_take(&p, &p.a, buf, &packet));
+    packet = pair_packet(&p.b, &p.a, ROCE_BTH_READ_RESPONSE_MIDDLE,
+                         PAIR_PSN + 1);
+    for (i = 0; i < 5; i++) {
+        pair_inject(&p, &p.a, &packet, data, sizeof(data));
+    }
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    CHECK_EQ(pair_qp(&p.a)->retry.retry_left, 2);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 1);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
+    TEST(copies_of_a_sequence_nak_cost_one_try),
+    TEST(copies_of_an_rnr_nak_cost_one_try),
+    TEST(copies_of_an_implied_nak_cost_one_try),
     TEST(send_arrives),
     TEST(write_arrives),
     TEST(read_arrives),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Retry arithmetic: IBTA table 45, ACK timeouts, counts. */
+/* Patience: IBTA table 45, ACK timeouts, tries, and what a copy is. */
 #include "harness.h"
 
 #include "retry.h"
@@ -40,30 +40,187 @@ static void ack_timeout_is_in_the_specified_range(void)
     CHECK_EQ(roce_retry_ack_ns(20), (RoceTime)4096 << 20);
 }
 
+static const RoceQpAttr patient = {
+    .timeout = 20, .retry_cnt = 2, .rnr_retry = 1,
+};
+
+#define WAIT ((RoceTime)4096 << 20)
+
+static RoceRetry started(void)
+{
+    RoceRetry t;
+
+    roce_retry_init(&t);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    roce_retry_refill(&t, &patient);
+    roce_retry_sent(&t, 100, &patient, false);
+    return t;
+}
+
+static void timer_runs_from_the_first_packet(void)
+{
+    RoceRetry t = started();
+
+    CHECK_EQ(t.deadline, 100 + WAIT);
+    roce_retry_sent(&t, 200, &patient, false);
+    CHECK_EQ(t.deadline, 100 + WAIT);
+    roce_retry_sent(&t, 300, &patient, true);
+    CHECK_EQ(t.deadline, 300 + WAIT);
+}
+
+static void timeout_zero_sets_no_timer(void)
+{
+    RoceQpAttr attr = patient;
+    RoceRetry t;
+
+    attr.timeout = 0;
+    roce_retry_init(&t);
+    roce_retry_sent(&t, 100, &attr, false);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    roce_retry_progress(&t, 200, &attr, true);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+}
+
+static void progress_restarts_timer_and_tries(void)
+{
+    RoceRetry t = started();
+
+    CHECK(roce_retry_take(&t));
+    CHECK_EQ(t.retry_left, 1);
+    roce_retry_progress(&t, 500, &patient, true);
+    CHECK_EQ(t.deadline, 500 + WAIT);
+    CHECK_EQ(t.retry_left, 2);
+    roce_retry_progress(&t, 600, &patient, false);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+}
+
 static void tries_run_out(void)
 {
-    uint8_t left = 2;
+    RoceRetry t = started();
 
-    CHECK(roce_retry_take(&left));
-    CHECK(roce_retry_take(&left));
-    CHECK(!roce_retry_take(&left));
-    CHECK_EQ(left, 0);
+    CHECK(roce_retry_take(&t));
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    CHECK(roce_retry_take(&t));
+    CHECK(!roce_retry_take(&t));
+    CHECK_EQ(t.retry_left, 0);
+}
+
+/* Each sign counts once, until there is progress or a timeout. */
+static void copies_of_a_sign_do_not_count(void)
+{
+    static const RoceSign signs[] = { ROCE_SIGN_GAP, ROCE_SIGN_NAK };
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(signs); i++) {
+        RoceRetry t = started();
+
+        CHECK(roce_retry_sign(&t, signs[i]));
+        CHECK(!roce_retry_sign(&t, signs[i]));
+        CHECK(roce_retry_sign(&t, signs[!i]));
+        roce_retry_progress(&t, 500, &patient, true);
+        CHECK(roce_retry_sign(&t, signs[i]));
+        CHECK(!roce_retry_sign(&t, signs[i]));
+        CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_TIMEOUT);
+        CHECK(roce_retry_sign(&t, signs[i]));
+    }
+}
+
+static void rnr_waits_once(void)
+{
+    RoceRetry t = started();
+
+    CHECK_EQ(roce_retry_rnr(&t, 100, &patient, 1), ROCE_RNR_WAIT);
+    CHECK_EQ(t.mode, ROCE_RETRY_WAIT_RNR);
+    CHECK_EQ(t.deadline, 100 + 10000);
+    CHECK_EQ(roce_retry_rnr(&t, 200, &patient, 1), ROCE_RNR_KNOWN);
+    CHECK_EQ(t.deadline, 100 + 10000);
+    CHECK(!roce_retry_sign(&t, ROCE_SIGN_GAP));
+    CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_RNR);
+    CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
+    CHECK(!roce_retry_sign(&t, ROCE_SIGN_NAK));
+    CHECK(roce_retry_sign(&t, ROCE_SIGN_GAP));
+    CHECK_EQ(roce_retry_rnr(&t, 300, &patient, 1), ROCE_RNR_EXCEEDED);
+    CHECK_EQ(t.retry_left, 2);
 }
 
 static void rnr_seven_is_for_ever(void)
 {
-    uint8_t left = 0;
+    RoceQpAttr attr = patient;
+    RoceRetry t = started();
+    unsigned i;
 
-    CHECK(roce_retry_take_rnr(&left, 7));
-    CHECK(!roce_retry_take_rnr(&left, 6));
+    attr.rnr_retry = ROCE_RNR_RETRY_FOREVER;
+    for (i = 0; i < 20; i++) {
+        CHECK_EQ(roce_retry_rnr(&t, 100, &attr, 1), ROCE_RNR_WAIT);
+        CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_RNR);
+    }
+}
+
+static void progress_ends_an_rnr_wait(void)
+{
+    RoceRetry t = started();
+
+    CHECK_EQ(roce_retry_rnr(&t, 100, &patient, 1), ROCE_RNR_WAIT);
+    roce_retry_progress(&t, 200, &patient, true);
+    CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
+    CHECK_EQ(t.deadline, 200 + WAIT);
+    CHECK_EQ(t.rnr_left, 1);
+}
+
+static void pages_are_waited_for_without_a_timer(void)
+{
+    RoceRetry t = started();
+
+    CHECK(!roce_retry_pages(&t));
+    roce_retry_wait_pages(&t);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    roce_retry_progress(&t, 200, &patient, true);
+    CHECK_EQ(t.mode, ROCE_RETRY_WAIT_PAGES);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    CHECK(!roce_retry_sign(&t, ROCE_SIGN_NAK));
+    CHECK(roce_retry_pages(&t));
+    CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
+}
+
+static void own_silence_is_no_timeout(void)
+{
+    RoceRetry t = started();
+
+    roce_retry_pace(&t, true);
+    CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_NOTHING);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    roce_retry_pace(&t, false);
+    CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_TIMEOUT);
+}
+
+static void new_path_forgets_the_old(void)
+{
+    RoceRetry t = started();
+
+    CHECK(roce_retry_sign(&t, ROCE_SIGN_NAK));
+    CHECK(roce_retry_take(&t));
+    roce_retry_sent(&t, 200, &patient, false);
+    roce_retry_restart(&t, &patient);
+    CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
+    CHECK_EQ(t.retry_left, 2);
+    CHECK(roce_retry_sign(&t, ROCE_SIGN_NAK));
 }
 
 static const Test tests[] = {
     TEST(rnr_timer_is_table_45),
     TEST(ack_timeout_zero_is_never),
     TEST(ack_timeout_is_in_the_specified_range),
+    TEST(timer_runs_from_the_first_packet),
+    TEST(timeout_zero_sets_no_timer),
+    TEST(progress_restarts_timer_and_tries),
     TEST(tries_run_out),
+    TEST(copies_of_a_sign_do_not_count),
+    TEST(rnr_waits_once),
     TEST(rnr_seven_is_for_ever),
+    TEST(progress_ends_an_rnr_wait),
+    TEST(pages_are_waited_for_without_a_timer),
+    TEST(own_silence_is_no_timeout),
+    TEST(new_path_forgets_the_old),
 };
 
 TEST_MAIN(tests)
