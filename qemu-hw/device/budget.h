@@ -15,7 +15,16 @@
  */
 bool fakernic_spend(FakernicState *s, unsigned work);
 
-/* Notes that there is work for a turn. Stations call this, never the turn. */
+/* Is there any left? */
+bool fakernic_budget_left(const FakernicState *s);
+
+/* A new budget; the work done on the old one is noted if it was the most yet. */
+void fakernic_budget_renew(FakernicState *s);
+
+/*
+ * Notes that there is work for a turn. Stations call this, never the turn. With
+ * nothing of the device on the stack the bottom half gives the turn.
+ */
 void fakernic_kick(FakernicState *s);
 
 #endif

@@ -2,14 +2,23 @@
 /*
  * The doors: every way into the device. A register or a doorbell is stored to, a
  * frame comes in, the link changes, the netdev takes frames again, a deadline
- * has come, the bottom half goes on with what was left.
+ * has come, the bottom half goes on with what was left, the VM stops or goes on,
+ * the device is unplugged.
  *
  * A door lets its station work and then gives the device a turn. No station and
- * no turn calls back up here.
+ * no turn calls back up here. Doors nest: what the device sends may come back to
+ * it at once. Only the outermost gives turns and, with nothing else of the
+ * device on the stack, sends interrupts; an inner one leaves a note.
+ *
+ * Two kinds of work wait. What a turn has no budget for waits for the bottom
+ * half, and other doors give no turn before it: the main loop serves others in
+ * between. And a received frame gives no turn by itself: a netdev hands over all
+ * it has, and one turn at the end of that burst answers it.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
 #include "bar.h"
+#include "budget.h"
 #include "clock.h"
 #include "doors.h"
 #include "interrupt.h"
@@ -18,7 +27,116 @@
 #include "turn.h"
 #include "../trace.h"
 
-/* ---- the guest ---------------------------------------------------------- */
+/* ---- in and out ---------------------------------------------------------- */
+
+static void fakernic_enter(FakernicState *s)
+{
+    s->inside++;
+    s->working++;
+}
+
+/* May a frame come in? Else fakernic_go_on() will ask for it. */
+static bool fakernic_takes_frames(const FakernicState *s)
+{
+    return !s->held && fakernic_budget_left(s);
+}
+
+static void fakernic_give_turn(FakernicState *s)
+{
+    bool more;
+
+    fakernic_budget_renew(s);
+    s->kicked = false;
+    do {
+        s->working++;
+        more = fakernic_turn(s);
+        s->working--;
+        fakernic_life_settle(s);
+        fakernic_interrupts_send(s);
+        fakernic_life_settle(s);
+    } while (more && fakernic_is_running(s));
+    if (fakernic_is_running(s)) {
+        fakernic_turn_end(s);
+    }
+    fakernic_budget_renew(s);
+}
+
+/* The rest waits for the bottom half. */
+static void fakernic_postpone(FakernicState *s)
+{
+    if (s->held) {
+        return;
+    }
+    if (s->kicked && fakernic_is_running(s)) {
+        s->behind = true;
+    }
+    if (s->behind || s->interrupts ||
+        (s->frames_wait && fakernic_takes_frames(s))) {
+        qemu_bh_schedule(s->bh);
+    }
+}
+
+static void fakernic_end(FakernicState *s)
+{
+    /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
+    qemu_purge_queued_packets(qemu_get_queue(s->nic));
+    qemu_del_nic(s->nic);
+    s->nic = NULL;
+    fakernic_life_end(s);
+}
+
+static void fakernic_unref(void *opaque)
+{
+    object_unref(opaque);
+}
+
+/*
+ * Unplugged from within: the last door takes down what the device works on. Its
+ * caller may look at the device once more (at the guard against reentrance), so
+ * the memory goes later.
+ */
+static void fakernic_end_late(FakernicState *s)
+{
+    fakernic_end(s);
+    aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_unref, s);
+}
+
+static void fakernic_leave(FakernicState *s)
+{
+    s->working--;
+    if (s->inside == 1) {
+        fakernic_life_settle(s);
+        if (s->kicked && !s->behind && fakernic_is_running(s)) {
+            fakernic_give_turn(s);
+        }
+        fakernic_interrupts_send(s);
+        fakernic_life_settle(s);
+        fakernic_postpone(s);
+    }
+    s->inside--;
+    if (!s->inside && (s->held & FAKERNIC_HELD_LEAVING)) {
+        fakernic_end_late(s);
+    }
+}
+
+/* What waits goes on: frames at the netdev, then a turn. */
+static void fakernic_go_on(FakernicState *s)
+{
+    s->behind = false;
+    fakernic_enter(s);
+    if (s->frames_wait && fakernic_takes_frames(s)) {
+        s->frames_wait = false;
+        qemu_flush_queued_packets(qemu_get_queue(s->nic));
+    }
+    fakernic_leave(s);
+}
+
+static void fakernic_bottom_half(void *opaque)
+{
+    fakernic_go_on(opaque);
+}
+
+/* ---- the guest ----------------------------------------------------------- */
 
 static uint64_t fakernic_register_read(void *opaque, hwaddr offset,
                                        unsigned size)
@@ -31,9 +149,14 @@ static void fakernic_register_write(void *opaque, hwaddr offset,
 {
     FakernicState *s = opaque;
 
+    if (s->held & FAKERNIC_HELD_STOPPED) {
+        /* Not by a CPU: they stop before the device does. */
+        FAKERNIC_GUEST_ERR("register store while the VM is stopped");
+        return;
+    }
+    fakernic_enter(s);
     fakernic_register_store(s, offset, value, size);
-    fakernic_turn(s);
-    fakernic_interrupts_send(s);
+    fakernic_leave(s);
 }
 
 const MemoryRegionOps fakernic_register_door = {
@@ -55,8 +178,9 @@ static void fakernic_doorbell_write(void *opaque, hwaddr offset, uint64_t word,
 {
     FakernicState *s = opaque;
 
+    fakernic_enter(s);
     fakernic_doorbell_store(s, offset, word, size);
-    fakernic_turn(s);
+    fakernic_leave(s);
 }
 
 const MemoryRegionOps fakernic_doorbell_door = {
@@ -69,26 +193,89 @@ const MemoryRegionOps fakernic_doorbell_door = {
 
 /* ---- the wire ------------------------------------------------------------ */
 
+/*
+ * The devices that took frames in this round of the main loop. Behind its
+ * handlers, and before it sleeps, the main loop tells its notifiers: there they
+ * get their turn, without another round. All under the big QEMU lock.
+ */
+static QTAILQ_HEAD(, FakernicState) fakernic_bursts =
+    QTAILQ_HEAD_INITIALIZER(fakernic_bursts);
+
+static void fakernic_burst_add(FakernicState *s)
+{
+    if (!s->in_burst) {
+        s->in_burst = true;
+        QTAILQ_INSERT_TAIL(&fakernic_bursts, s, burst);
+    }
+}
+
+static void fakernic_burst_remove(FakernicState *s)
+{
+    if (s->in_burst) {
+        s->in_burst = false;
+        QTAILQ_REMOVE(&fakernic_bursts, s, burst);
+    }
+}
+
+static void fakernic_bursts_end(Notifier *notifier, void *data)
+{
+    FakernicState *s;
+    unsigned count = 0;
+
+    QTAILQ_FOREACH(s, &fakernic_bursts, burst) {
+        count++;
+    }
+    /* Those that join meanwhile have their bottom half; any may go away. */
+    while (count-- && (s = QTAILQ_FIRST(&fakernic_bursts))) {
+        fakernic_burst_remove(s);
+        if (!s->behind && s->kicked) {
+            qemu_bh_cancel(s->bh);
+            fakernic_go_on(s);
+        }
+    }
+}
+
+static bool fakernic_can_receive(NetClientState *nc)
+{
+    FakernicState *s = qemu_get_nic_opaque(nc);
+
+    if (!fakernic_takes_frames(s)) {
+        s->frames_wait = true;
+        return false;
+    }
+    return true;
+}
+
 static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
                                 size_t len)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
+    if (!fakernic_can_receive(nc)) {
+        return 0;               /* "not now" */
+    }
     trace_fakernic_rx_frame(len, fakernic_is_running(s));
     if (fakernic_is_running(s)) {
+        s->inside++;
+        s->working++;
         fakernic_port_input(s, frame, len);
-        fakernic_turn(s);
+        fakernic_spend(s, 1);
+        s->working--;
+        s->inside--;
+        fakernic_kick(s);
+        fakernic_burst_add(s);
     }
-    /* 0, for an empty frame, would say "not now", and stop the wire for ever. */
+    /* 0, for an empty frame, would stop the wire for ever. */
     return len ? len : -1;
 }
 
+/* The netdev takes frames again. */
 static void fakernic_sent(NetClientState *nc, ssize_t len)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
     fakernic_port_sent(s);
-    qemu_bh_schedule(s->bh);
+    fakernic_kick(s);
 }
 
 static void fakernic_link_status_changed(NetClientState *nc)
@@ -96,38 +283,55 @@ static void fakernic_link_status_changed(NetClientState *nc)
     FakernicState *s = qemu_get_nic_opaque(nc);
 
     trace_fakernic_link(!nc->link_down);
-    if (fakernic_is_running(s)) {
-        fakernic_port_link_event(s);
-        fakernic_turn(s);
-    }
+    fakernic_enter(s);
+    fakernic_port_link_changed(s);
+    fakernic_leave(s);
 }
 
 static NetClientInfo fakernic_net_info = {
     .type = NET_CLIENT_DRIVER_NIC,
     .size = sizeof(NICState),
+    .can_receive = fakernic_can_receive,
     .receive = fakernic_receive,
     .link_status_changed = fakernic_link_status_changed,
 };
 
-/* ---- time ---------------------------------------------------------------- */
+/* ---- time, and the VM ---------------------------------------------------- */
 
 static void fakernic_timer(void *opaque)
 {
-    fakernic_clock_fired(opaque);
-    fakernic_turn(opaque);
+    FakernicState *s = opaque;
+
+    fakernic_enter(s);
+    fakernic_clock_fired(s);
+    fakernic_kick(s);
+    fakernic_leave(s);
 }
 
-static void fakernic_bottom_half(void *opaque)
+static void fakernic_vm_state(void *opaque, bool running, RunState state)
 {
-    fakernic_turn(opaque);
+    fakernic_hold(opaque, FAKERNIC_HELD_STOPPED, !running);
+}
+
+void fakernic_configured(FakernicState *s)
+{
+    const PCIDevice *pci = PCI_DEVICE(s);
+    const uint8_t *pmcsr = pci->config + pci->pm_cap + PCI_PM_CTRL;
+
+    fakernic_hold(s, FAKERNIC_HELD_FROZEN,
+                  pci_get_word(pmcsr) & PCI_PM_CTRL_STATE_MASK);
 }
 
 /* ---- their life ---------------------------------------------------------- */
 
 void fakernic_doors_open(FakernicState *s)
 {
+    static Notifier bursts_end = { .notify = fakernic_bursts_end };
     DeviceState *dev = DEVICE(s);
 
+    if (!bursts_end.node.le_prev) {
+        main_loop_poll_add_notifier(&bursts_end);
+    }
     fakernic_clock_init(s, fakernic_timer);
     s->bh = qemu_bh_new_guarded(fakernic_bottom_half, s,
                                 &dev->mem_reentrancy_guard);
@@ -135,14 +339,21 @@ void fakernic_doors_open(FakernicState *s)
     s->nic = qemu_new_nic(&fakernic_net_info, &s->conf, TYPE_FAKERNIC, dev->id,
                           &dev->mem_reentrancy_guard, s);
     qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
+    s->held = runstate_is_running() ? 0 : FAKERNIC_HELD_STOPPED;
+    s->vm_state = qemu_add_vm_change_state_handler(fakernic_vm_state, s);
 }
 
 void fakernic_doors_close(FakernicState *s)
 {
-    /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
-    qemu_purge_queued_packets(qemu_get_queue(s->nic));
-    qemu_del_nic(s->nic);
-    s->nic = NULL;
+    fakernic_hold(s, FAKERNIC_HELD_LEAVING, true);
+    qemu_del_vm_change_state_handler(s->vm_state);
+    fakernic_burst_remove(s);
     qemu_bh_delete(s->bh);
+    s->bh = NULL;
     fakernic_clock_cleanup(s);
+    if (s->inside) {
+        object_ref(OBJECT(s));
+    } else {
+        fakernic_end(s);
+    }
 }

@@ -11,10 +11,17 @@
 extern const MemoryRegionOps fakernic_register_door;
 extern const MemoryRegionOps fakernic_doorbell_door;
 
-/* Opens those of the net layer, the timer and the bottom half; realize. */
+/* Configuration space has been written to, or reset. */
+void fakernic_configured(FakernicState *s);
+
+/* Opens those of the net layer, the VM's state, the timer and the bottom half. */
 void fakernic_doors_open(FakernicState *s);
 
-/* The reverse: nothing comes in any more. */
+/*
+ * The reverse: nothing comes in any more, and all that lives in the device is
+ * freed: now, or, when this comes from within the device, by the last door on the
+ * stack.
+ */
 void fakernic_doors_close(FakernicState *s);
 
 #endif

@@ -92,6 +92,7 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
     pci_default_write_config(pci, address, value, len);
     pcie_cap_flr_write_config(pci, address, value, len);
     pcie_aer_write_config(pci, address, value, len);
+    fakernic_configured(FAKERNIC(pci));
 }
 
 /* ---- realize --------------------------------------------------------- */
@@ -140,6 +141,8 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
            fakernic_check_limit("speed-mbps", s->speed_mbps, 1, 4000000, false,
                                 errp) &&
            fakernic_check_limit("turn-work", s->turn_work, 64, 1U << 20, false,
+                                errp) &&
+           fakernic_check_limit("turn-us", s->turn_us, 10, 1000000, false,
                                 errp) &&
            fakernic_check_dm_size(s, errp);
 }
@@ -283,11 +286,7 @@ err_free_roce:
 
 static void fakernic_exit(PCIDevice *pci)
 {
-    FakernicState *s = FAKERNIC(pci);
-
-    fakernic_doors_close(s);
-    fakernic_objects_free(s);
-    roce_free(s->roce);
+    fakernic_doors_close(FAKERNIC(pci));
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
     fakernic_cleanup_bars(pci);
@@ -323,6 +322,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
     DEFINE_PROP_SIZE("dm-size", FakernicState, dm_size, 1 * MiB),
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
+    DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
     /* For tests of drivers: claim another version, hide features. */
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
@@ -353,8 +353,10 @@ static void fakernic_describe_properties(ObjectClass *class)
                         "reports, and where DCQCN starts" },
         { "dm-size", "device memory in bytes (0 to 256M, multiple of 4K)" },
         { "dcqcn", "slow QPs down when congestion is notified (on or off)" },
-        { "turn-work", "work the device does before others get the main loop, "
-                       "in units of about a microsecond (64 to 1048576)" },
+        { "turn-us", "time the device works before others get the main loop, "
+                     "in microseconds (10 to 1000000)" },
+        { "turn-work", "and work, in units of about a microsecond "
+                       "(64 to 1048576)" },
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(descriptions); i++) {

@@ -19,25 +19,34 @@ void fakernic_interrupt(FakernicState *s, unsigned vector)
 
 /*
  * A message is a store to where the guest says. That may be this device's BARs
- * (the guard refuses), its configuration space (a Function Level Reset), or the
- * doorbell of another NIC, which sends a frame that arrives here at once. So
- * this is never called from within the engine.
+ * (the guard refuses), its configuration space (a Function Level Reset), the
+ * slot it sits in (power off: the device is removed), or the doorbell of another
+ * NIC, which sends a frame that arrives here at once. So after each message all
+ * is looked at anew.
  */
-void fakernic_interrupts_send(FakernicState *s)
+static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
 {
-    PCIDevice *pci = PCI_DEVICE(s);
     MemReentrancyGuard *guard = &DEVICE(s)->mem_reentrancy_guard;
     bool engaged = guard->engaged_in_io;
+
+    trace_fakernic_interrupt(vector);
+    guard->engaged_in_io = true;
+    msix_notify(PCI_DEVICE(s), vector);
+    guard->engaged_in_io = engaged;
+}
+
+void fakernic_interrupts_send(FakernicState *s)
+{
     uint64_t vectors = s->interrupts;
 
-    s->interrupts = 0;
-    while (vectors && msix_enabled(pci)) {
+    /* A vector that a reset took back is in 'vectors' only. */
+    for (; vectors && !s->held; vectors &= s->interrupts) {
         unsigned vector = ctz64(vectors);
 
-        vectors &= vectors - 1;
-        trace_fakernic_interrupt(vector);
-        guard->engaged_in_io = true;
-        msix_notify(pci, vector);
-        guard->engaged_in_io = engaged;
+        vectors &= ~BIT_ULL(vector);
+        s->interrupts &= ~BIT_ULL(vector);
+        if (msix_enabled(PCI_DEVICE(s))) {
+            fakernic_interrupt_send(s, vector);
+        }
     }
 }

@@ -11,10 +11,10 @@
 void fakernic_interrupt(FakernicState *s, unsigned vector);
 
 /*
- * Sends the vectors raised. A message is a store to where the guest says, so
- * anything may come of it: a frame received, a doorbell, a reset, even the
- * removal of the device. Call it with nothing of the device on the stack that
- * does not ask afterwards whether it still runs.
+ * Sends the vectors raised, each once; those raised meanwhile are left. A
+ * message is a store to where the guest says, so anything may come of it: a
+ * frame received, a doorbell, a reset, even the removal of the device. For
+ * doors.c only, with nothing else of the device on the stack.
  */
 void fakernic_interrupts_send(FakernicState *s);
 

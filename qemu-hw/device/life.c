@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of the device: how it dies, and how it begins anew.
+ * The life of the device: what holds it, how it dies, how it begins anew, how it
+ * ends.
+ *
+ * A reset and the end free what the device works on. Both may come from the
+ * device's own doing, so a reset waits until no work is on the stack, and the end
+ * until no door is (doors.c).
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
+#include "budget.h"
 #include "clock.h"
 #include "dm.h"
 #include "interrupt.h"
@@ -11,6 +17,19 @@
 #include "objects.h"
 #include "port.h"
 #include "../trace.h"
+
+void fakernic_hold(FakernicState *s, unsigned reason, bool hold)
+{
+    const unsigned was = s->held;
+
+    s->held = hold ? was | reason : was & ~reason;
+    if (s->held != was) {
+        trace_fakernic_held(s->held);
+    }
+    if (was && !s->held) {
+        fakernic_kick(s);
+    }
+}
 
 void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
 {
@@ -37,16 +56,43 @@ static void fakernic_reset_registers(FakernicState *s)
     memset(&s->cmdq, 0, sizeof(s->cmdq));
 }
 
-void fakernic_reset(FakernicState *s)
+static void fakernic_reset_now(FakernicState *s)
 {
     trace_fakernic_reset();
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     s->interrupts = 0;
+    s->kicked = false;
     roce_reset(s->roce);
     fakernic_objects_free(s);
     fakernic_objects_init(s);
     fakernic_reset_registers(s);
     fakernic_port_reset(s);
     fakernic_dm_reset(s);
-    qemu_bh_cancel(s->bh);
+    fakernic_hold(s, FAKERNIC_HELD_RESET, false);
+}
+
+void fakernic_reset(FakernicState *s)
+{
+    if (s->held & FAKERNIC_HELD_LEAVING) {
+        return;
+    }
+    if (s->working) {
+        fakernic_hold(s, FAKERNIC_HELD_RESET, true);
+    } else {
+        fakernic_reset_now(s);
+    }
+}
+
+void fakernic_life_settle(FakernicState *s)
+{
+    if ((s->held & FAKERNIC_HELD_RESET) && !(s->held & FAKERNIC_HELD_LEAVING)) {
+        fakernic_reset_now(s);
+    }
+}
+
+void fakernic_life_end(FakernicState *s)
+{
+    fakernic_objects_free(s);
+    roce_free(s->roce);
+    s->roce = NULL;
 }

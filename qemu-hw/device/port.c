@@ -10,6 +10,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "net/eth.h"
+#include "budget.h"
 #include "clock.h"
 #include "port.h"
 #include "rss.h"
@@ -163,13 +164,22 @@ bool fakernic_port_link_up(FakernicState *s)
     return !qemu_get_queue(s->nic)->link_down;
 }
 
-void fakernic_port_link_event(FakernicState *s)
+void fakernic_port_link_changed(FakernicState *s)
 {
-    /* Only the latest state matters: an older event is overtaken. */
-    fakernic_event_forget(s, NULL, &s->port_events);
-    fakernic_event(s, NULL, &s->port_events,
-                   fakernic_port_link_up(s) ? FAKERNIC_EVENT_PORT_ACTIVE :
-                   FAKERNIC_EVENT_PORT_ERROR, 0);
+    s->link_changed = s->status & FAKERNIC_STATUS_ENABLED;
+    fakernic_kick(s);
+}
+
+void fakernic_port_events(FakernicState *s)
+{
+    if (s->link_changed) {
+        s->link_changed = false;
+        /* Only the latest state matters: an older event is overtaken. */
+        fakernic_event_forget(s, NULL, &s->port_events);
+        fakernic_event(s, NULL, &s->port_events,
+                       fakernic_port_link_up(s) ? FAKERNIC_EVENT_PORT_ACTIVE :
+                       FAKERNIC_EVENT_PORT_ERROR, 0);
+    }
 }
 
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu)
@@ -185,6 +195,7 @@ void fakernic_port_reset(FakernicState *s)
      * it back would break the framing of stream sockets.
      */
     s->port_qpn = 0;
+    s->link_changed = false;
     s->port_filter = 0;
     memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
     fakernic_port_set_mtu(s, MIN(FAKERNIC_DEFAULT_MTU, s->mtu_max));

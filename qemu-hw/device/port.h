@@ -13,8 +13,11 @@ void fakernic_port_reset(FakernicState *s);
 
 bool fakernic_port_link_up(FakernicState *s);
 
-/* The link has changed: PORT_ACTIVE or PORT_ERROR. */
-void fakernic_port_link_event(FakernicState *s);
+/* The link has changed: the next turn tells by PORT_ACTIVE or PORT_ERROR. */
+void fakernic_port_link_changed(FakernicState *s);
+
+/* Raises what is to be told of the port. */
+void fakernic_port_events(FakernicState *s);
 
 /* FAKERNIC_MIN_MTU..mtu_max, in bytes of Ethernet payload. */
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu);

@@ -33,6 +33,7 @@
 #include "hw/pci/pci_device.h"
 #include "net/net.h"
 #include "qom/object.h"
+#include "system/runstate.h"
 
 #include "cmd.h"
 #include "cmdq.h"
@@ -45,6 +46,14 @@
 
 #define TYPE_FAKERNIC "fakernic"
 OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
+
+/* What a turn may use, and has used (budget.h). */
+typedef struct FakernicBudget {
+    uint32_t used;              /* units */
+    uint32_t look;              /* at the clock next, when this much is used */
+    int64_t ends;               /* by the host's clock, in ns */
+    bool over;
+} FakernicBudget;
 
 struct FakernicState {
     PCIDevice parent_obj;
@@ -64,6 +73,7 @@ struct FakernicState {
     uint64_t dm_size;
     bool dcqcn;
     uint32_t turn_work;         /* budget of a turn, in units of budget.h */
+    uint32_t turn_us;           /* and in time */
     uint32_t interface_version;
     uint64_t feature_mask;
 
@@ -81,10 +91,19 @@ struct FakernicState {
     bool tx_blocked;            /* a frame waits in the netdev's queue */
     RoceTime tx_blocked_until;  /* then the wire counts as dead */
 
-    /* turns */
-    bool turning;               /* one is on the stack */
-    bool kicked;                /* there is work for another */
-    uint32_t turn_used;         /* of its budget */
+    /* life: life.h */
+    unsigned held;              /* FAKERNIC_HELD_*: why it does not run */
+    VMChangeStateEntry *vm_state;
+
+    /* doors and turns: doors.h, turn.h, budget.h */
+    unsigned inside;            /* doors whose frames are on the stack */
+    unsigned working;           /* stations and turns that are, too */
+    bool kicked;                /* there is work for a turn */
+    bool behind;                /* which waits for the bottom half */
+    bool frames_wait;           /* at the netdev, until it is told */
+    bool in_burst;              /* linked in the list of those that took frames */
+    QTAILQ_ENTRY(FakernicState) burst;
+    FakernicBudget budget;
     uint32_t longest_turn;      /* the most that one has used */
 
     /* registers */
@@ -101,6 +120,7 @@ struct FakernicState {
     /* port */
     uint32_t port_mtu;
     uint32_t port_qpn;
+    bool link_changed;          /* an event is to tell */
     uint8_t port_filter;
     uint8_t port_mac[6];
 

@@ -6,14 +6,12 @@
  *
  * Nothing else moves the engine's output, so this is also where the engine is
  * told what its downcalls found broken. Sending a frame may deliver another to
- * this very device (a hub, a peer in the same process): a nested call only notes
- * that there is more to do.
+ * this very device (a hub, a peer in the same process), reset it or remove it:
+ * after each frame the turn asks whether the device still runs.
  */
 #include "qemu/osdep.h"
-#include "qemu/main-loop.h"
 #include "budget.h"
 #include "clock.h"
-#include "interrupt.h"
 #include "life.h"
 #include "port.h"
 #include "turn.h"
@@ -36,36 +34,30 @@ static bool fakernic_turn_frame(FakernicState *s)
     return true;
 }
 
-/* True when the budget is used up with work left. */
+/* True: interrupts are to be sent before there is more to do. */
 static bool fakernic_turn_frames(FakernicState *s)
 {
-    bool room = true;
-
-    for (;;) {
-        const bool failing = fakernic_cq_errors_run(s);
-
-        fakernic_interrupts_send(s);
-        if (!fakernic_is_running(s)) {
-            return false;
-        }
+    do {
         if (fakernic_port_must_wait(s)) {
-            return failing;
-        }
-        if (failing || !room) {
-            return true;
+            return false;
         }
         if (!fakernic_turn_frame(s)) {
             /* A WQE that ended in error makes no frame but completions. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
         }
-        room = fakernic_spend(s, 1);
-    }
+        fakernic_cq_errors_run(s);
+        if (s->interrupts) {
+            return fakernic_is_running(s);
+        }
+    } while (fakernic_spend(s, 1) && fakernic_is_running(s));
+    return false;
 }
 
-static bool fakernic_turn_work(FakernicState *s)
+bool fakernic_turn(FakernicState *s)
 {
-    bool more = fakernic_cmdq_run(s);
+    bool commands = fakernic_cmdq_run(s);
     RoceTime now = fakernic_now();
+    bool more;
 
     if (!fakernic_is_running(s)) {
         return false;           /* a command ring was out of reach */
@@ -73,12 +65,17 @@ static bool fakernic_turn_work(FakernicState *s)
     if (roce_deadline(s->roce) <= now) {
         roce_tick(s->roce, now);
     }
+    fakernic_port_events(s);
     fakernic_cq_run(s, now);
-    return fakernic_turn_frames(s) || more;
+    fakernic_cq_errors_run(s);
+    more = fakernic_turn_frames(s);
+    if (commands || !fakernic_budget_left(s)) {
+        fakernic_kick(s);
+    }
+    return more && fakernic_budget_left(s);
 }
 
-/* When there will be work without anybody coming in. */
-static RoceTime fakernic_turn_deadline(FakernicState *s)
+void fakernic_turn_end(FakernicState *s)
 {
     RoceTime deadline = MIN(roce_deadline(s->roce),
                             fakernic_cq_run(s, fakernic_now()));
@@ -86,32 +83,5 @@ static RoceTime fakernic_turn_deadline(FakernicState *s)
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }
-    return deadline;
-}
-
-void fakernic_turn(FakernicState *s)
-{
-    if (s->turning) {
-        fakernic_kick(s);
-        return;
-    }
-    if (!fakernic_is_running(s)) {
-        return;
-    }
-    s->turning = true;
-    s->kicked = false;
-    if (fakernic_turn_work(s)) {
-        fakernic_kick(s);
-    }
-    fakernic_interrupts_send(s);
-    s->turning = false;
-    s->longest_turn = MAX(s->longest_turn, s->turn_used);
-    s->turn_used = 0;
-    if (!fakernic_is_running(s)) {
-        return;
-    }
-    if (s->kicked || s->interrupts) {
-        qemu_bh_schedule(s->bh);
-    }
-    fakernic_clock_set(s, fakernic_turn_deadline(s));
+    fakernic_clock_set(s, deadline);
 }

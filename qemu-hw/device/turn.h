@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A turn: the device does the work that is ready, within a budget.
+ * A turn: the device does the work that is ready, within a budget. For doors.c
+ * only; the device runs.
  */
 #ifndef FAKERNIC_DEVICE_TURN_H
 #define FAKERNIC_DEVICE_TURN_H
@@ -8,9 +9,13 @@
 #include "common.h"
 
 /*
- * Does what is ready, up to the budget; what is left is kicked (budget.h), and
- * the timer is set to the next deadline. For doors.c only.
+ * Does what is ready, until the budget is used or an interrupt is raised. What
+ * is left for another turn is kicked (budget.h). True: the turn goes on; send
+ * the interrupts, and if the device still runs, call this again.
  */
-void fakernic_turn(FakernicState *s);
+bool fakernic_turn(FakernicState *s);
+
+/* The turn is over: sets the timer to the next deadline. */
+void fakernic_turn_end(FakernicState *s);
 
 #endif

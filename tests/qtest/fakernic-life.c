@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The life of the device and its turns: unplugged, reset, stopped or frozen with
+ * work in every stage, also by its own interrupts; work in turns of a bounded
+ * size; bursts of frames.
+ */
+#include "qemu/osdep.h"
+#include "fakernic-setup.h"
+
+/* ---- a slot whose power the guest switches --------------------------------- */
+
+#define PORT_SLOT 3
+#define BEHIND_PORT 32          /* bus 1, device 0 */
+#define NATIVE_HOTPLUG \
+    "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off " \
+    "-device pcie-root-port,id=rp0,chassis=1,addr=03.0 "
+#define SLOT_DEVICE \
+    "-device fakernic,id=nic,bus=rp0,mac=" MAC_STRING
+
+/* What firmware does: the root port forwards bus 1 and all of the PCI hole. */
+static void root_port_setup(Machine *m)
+{
+    QPCIDevice *port = qpci_device_find(m->bus, QPCI_DEVFN(PORT_SLOT, 0));
+
+    qpci_device_enable(port);
+    qpci_config_writel(port, PCI_PRIMARY_BUS, 0x00010100);
+    qpci_config_writel(port, PCI_MEMORY_BASE, 0xfeb0e000);
+    qpci_config_writel(port, PCI_PREF_MEMORY_BASE, 0x0000fff0);
+    g_free(port);
+}
+
+static void start_in_slot(Machine *m, Nic *n, const char *wire)
+{
+    machine_start(m, "%s %s " SLOT_DEVICE "%s", NATIVE_HOTPLUG, wire,
+                  *wire ? ",netdev=n0" : "");
+    ecam_enable(m);
+    root_port_setup(m);
+    nic_find(n, m, BEHIND_PORT);
+    nic_bringup(n);
+}
+
+/* The vector's message switches off the power of the device's own slot. */
+static void aim_at_slot_power(Nic *n, unsigned vector)
+{
+    QPCIDevice *port = qpci_device_find(n->m->bus, QPCI_DEVFN(PORT_SLOT, 0));
+    uint8_t exp = qpci_find_capability(port, PCI_CAP_ID_EXP, 0);
+
+    qtest_writel(n->m->qts, msix_entry(n, vector) + PCI_MSIX_ENTRY_LOWER_ADDR,
+                 ecam(PORT_SLOT) + exp + PCI_EXP_SLTCTL);
+    qtest_writel(n->m->qts, msix_entry(n, vector) + PCI_MSIX_ENTRY_DATA,
+                 PCI_EXP_SLTCTL_PWR_OFF | PCI_EXP_SLTCTL_PWR_IND_OFF);
+    g_free(port);
+}
+
+/* Round trips through the main loop, which runs whatever is ready. */
+static void main_loop_turns(Machine *m, unsigned count)
+{
+    while (count--) {
+        qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
+    }
+}
+
+static void assert_gone(Machine *m)
+{
+    for (unsigned tries = 0; tries < 5000; tries++) {
+        if (qtest_readl(m->qts, ECAM + (1 << 20)) == 0xffffffff) {
+            main_loop_turns(m, 10);
+            qtest_clock_step(m->qts, 10000000000);
+            main_loop_turns(m, 10);
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("the device is still there");
+}
+
+/* By the doorbell that a CPU stores to, with more work behind it. */
+static void test_unplug_from_doorbell(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    start_in_slot(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    aim_at_slot_power(&n, 1);
+    cq_arm(&n, &s.cq, 0, false);
+    for (unsigned i = 0; i < 16; i++) {
+        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 32768);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &a);
+    assert_gone(&m);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* By a command's interrupt, and another raised together with it. */
+static void test_unplug_from_command(void)
+{
+    struct fakernic_cmd nop = { .opcode = LE16(FAKERNIC_CMD_NOP) };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_in_slot(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    cq_arm(&n, &s.cq, 0, false);
+    aim_at_slot_power(&n, 0);
+    for (unsigned i = 0; i < 12; i++) {
+        cmd_submit(&n, &nop);
+    }
+    cmd_ring(&n);
+    assert_gone(&m);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* By a frame: the netdev's handler is on the stack, or was just before. */
+static void test_unplug_from_frame(void)
+{
+    uint8_t frame[64];
+    g_autofree char *wire = NULL;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    wire = g_strdup_printf("-netdev dgram,id=n0,local.type=fd,local.str=%d",
+                           fds[1]);
+    start_in_slot(&m, &n, wire);
+    close(fds[1]);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_BROADCAST);
+    for (unsigned i = 0; i < 4; i++) {
+        rq_post(&n, &raw.rq, i, s.data, 2048, s.key);
+    }
+    aim_at_slot_power(&n, 1);
+    cq_arm(&n, &s.cq, 0, false);
+    frame_make(frame, nic_mac, sizeof(frame));
+    for (unsigned i = 0; i < 4; i++) {
+        wire_send(fds[0], frame, sizeof(frame));
+    }
+    assert_gone(&m);
+    wire_send(fds[0], frame, sizeof(frame));
+    main_loop_turns(&m, 10);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(fds[0]);
+}
+
+/* By a timer: an event that moderation held back. */
+static void test_unplug_from_timer(void)
+{
+    struct fakernic_modify_cq_req moderate = {
+        .count = LE16(100), .period_us = LE16(100),
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_in_slot(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    moderate.cqn = LE32(s.cq.id);
+    assert_status(CMD(&n, MODIFY_CQ, moderate), OK);
+    aim_at_slot_power(&n, 1);
+    cq_arm(&n, &s.cq, 0, false);
+    complete_nops(&n, &a, 1);
+    qtest_clock_step(m.qts, 1000000);
+    assert_gone(&m);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* ---- work that is left when something happens ------------------------------- */
+
+#define PAIRS 8
+#define WRITES 31
+#define SMALL_TURNS "-device fakernic,id=nic,addr=04.0,turn-work=64,mac=" MAC_STRING
+
+/* Loopback writes of 16 MB in turns of a few frames: some are left for long. */
+typedef struct Bulk {
+    Setup s;
+    Queue cq;
+    Qp a[PAIRS], b[PAIRS];
+} Bulk;
+
+static void bulk_start(Nic *n, Bulk *bulk)
+{
+    Setup *s = &bulk->s;
+
+    setup(n, s);
+    cq_create(n, &bulk->cq, 9, &s->eq, 0, 0);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
+
+        qp_create(n, &bulk->a[i], FAKERNIC_QP_RC, s->pd, &bulk->cq, 0);
+        qp_create(n, &bulk->b[i], FAKERNIC_QP_RC, s->pd, &bulk->cq, 0);
+        rc_connect(n, bulk->a[i].qpn, bulk->b[i].qpn, own_gid, nic_mac);
+        rc_connect(n, bulk->b[i].qpn, bulk->a[i].qpn, own_gid, nic_mac);
+        for (unsigned j = 0; j < WRITES; j++) {
+            sq_put(n, &bulk->a[i], &wqe, sizeof(wqe));
+        }
+    }
+    for (unsigned i = 0; i < PAIRS; i++) {
+        sq_ring(n, &bulk->a[i]);
+    }
+}
+
+/* Completions seen since the last call; all are good. */
+static unsigned bulk_poll(Nic *n, Bulk *bulk)
+{
+    struct fakernic_cqe cqe;
+    unsigned count = 0;
+
+    while (cq_poll(n, &bulk->cq, &cqe)) {
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        count++;
+    }
+    return count;
+}
+
+static void bulk_finish(Nic *n, Bulk *bulk, unsigned done)
+{
+    for (unsigned tries = 0; done < PAIRS * WRITES && tries < 20000; tries++) {
+        unsigned more = bulk_poll(n, bulk);
+
+        done += more;
+        if (!more) {
+            g_usleep(1000);
+        }
+    }
+    g_assert_cmpuint(done, ==, PAIRS * WRITES);
+}
+
+/* Nothing moves while the VM is stopped, and all goes on after that. */
+static void test_stop(void)
+{
+    unsigned left = 0;
+
+    for (unsigned tries = 0; !left && tries < 10; tries++) {
+        Machine m;
+        Nic n;
+        Bulk bulk;
+        unsigned done;
+
+        machine_start(&m, "%s", SMALL_TURNS);
+        nic_find(&n, &m, SLOT);
+        nic_bringup(&n);
+        bulk_start(&n, &bulk);
+        qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+        done = bulk_poll(&n, &bulk);
+        left = PAIRS * WRITES - done;
+        main_loop_turns(&m, 1000);
+        g_assert_cmpuint(bulk_poll(&n, &bulk), ==, 0);
+        qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+        bulk_finish(&n, &bulk, done);
+        g_free(n.pci);
+        machine_stop(&m);
+    }
+    /* Else the tries have shown nothing. */
+    g_assert_cmpuint(left, >, 0);
+}
+
+/* A reset with work left over; the next life does not see any of it. */
+static void test_reset_behind(void)
+{
+    Machine m;
+    Nic n;
+
+    machine_start(&m, "%s", SMALL_TURNS);
+    nic_find(&n, &m, SLOT);
+    for (unsigned life = 0; life < 3; life++) {
+        Bulk bulk;
+
+        nic_bringup(&n);
+        bulk_start(&n, &bulk);
+        if (life == 1) {
+            qtest_qmp_assert_success(m.qts, "{ 'execute': 'system_reset' }");
+            qtest_qmp_eventwait(m.qts, "RESET");
+            qpci_config_writel(n.pci, PCI_BASE_ADDRESS_0, n.regs.addr);
+            qpci_config_writel(n.pci, PCI_BASE_ADDRESS_2, n.uar.addr);
+            qpci_device_enable(n.pci);
+            n.pci->msix_enabled = false;
+        } else {
+            nic_reset(&n);
+        }
+        bulk_poll(&n, &bulk);
+        main_loop_turns(&m, 100);
+        g_assert_cmpuint(bulk_poll(&n, &bulk), ==, 0);
+    }
+    nic_bringup(&n);
+    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* A reset while the VM is stopped is one when it goes on, too. */
+static void test_reset_stopped(void)
+{
+    Machine m;
+    Nic n;
+    Bulk bulk;
+
+    machine_start(&m, "%s", SMALL_TURNS);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    bulk_start(&n, &bulk);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'system_reset' }");
+    qtest_qmp_eventwait(m.qts, "RESET");
+    bulk_poll(&n, &bulk);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+    main_loop_turns(&m, 100);
+    g_assert_cmpuint(bulk_poll(&n, &bulk), ==, 0);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* Pulled out with work left over. */
+static void test_unplug_behind(void)
+{
+    Machine m;
+    Nic n;
+    Bulk bulk;
+
+    machine_start(&m, "-machine pc");
+    qtest_qmp_device_add(m.qts, "fakernic", "nic",
+                         "{'addr': '06', 'turn-work': 64}");
+    nic_find(&n, &m, 6);
+    nic_bringup(&n);
+    bulk_start(&n, &bulk);
+    qpci_unplug_acpi_device_test(m.qts, "nic", 6);
+    main_loop_turns(&m, 100);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+static uint64_t longest_turn(Machine *m)
+{
+    QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                              " 'path': '/machine/peripheral/nic',"
+                              " 'property': 'x-longest-turn' } }");
+    uint64_t value = qdict_get_int(answer, "return");
+
+    qobject_unref(answer);
+    return value;
+}
+
+/* Beyond its budget a turn does not go by more than a frame's work. */
+static void test_turn(void)
+{
+    Machine m;
+    Nic n;
+    Bulk bulk;
+
+    machine_start(&m, "%s,turn-us=1000000", SMALL_TURNS);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    bulk_start(&n, &bulk);
+    bulk_finish(&n, &bulk, 0);
+    g_test_message("longest turn: %" PRIu64 " units", longest_turn(&m));
+    g_assert_cmpuint(longest_turn(&m), >=, 64);
+    g_assert_cmpuint(longest_turn(&m), <, 64 + 32);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* ---- frames ------------------------------------------------------------------ */
+
+static void set_power_state(Nic *n, unsigned state)
+{
+    uint8_t pm = qpci_find_capability(n->pci, PCI_CAP_ID_PM, 0);
+
+    qpci_config_writew(n->pci, pm + PCI_PM_CTRL, state);
+}
+
+/* Not in D3hot, nor while the VM is stopped: it waits at the netdev. */
+static void test_frame_waits(void)
+{
+    uint8_t frame[64];
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    int wire = start_wired(&m, &n);
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_BROADCAST);
+    frame_make(frame, nic_mac, sizeof(frame));
+    for (unsigned i = 0; i < 8; i++) {
+        rq_post(&n, &raw.rq, i, s.data, 2048, s.key);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        set_power_state(&n, 3);
+        wire_send(wire, frame, sizeof(frame));
+        main_loop_turns(&m, 100);
+        g_assert_false(cq_poll(&n, &s.cq, &cqe));
+        set_power_state(&n, 0);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+        qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+        wire_send(wire, frame, sizeof(frame));
+        main_loop_turns(&m, 100);
+        g_assert_false(cq_poll(&n, &s.cq, &cqe));
+        qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), ==, 8);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(wire);
+}
+
+/* The link changes while the VM is stopped: one event, of what is now. */
+static void test_link_stopped(void)
+{
+    struct fakernic_eqe eqe;
+    Machine m;
+    Nic n;
+    Setup s;
+
+    machine_start(&m, "-netdev hubport,id=n0,hubid=0 %s,netdev=n0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+    set_link(&m, false);
+    set_link(&m, true);
+    set_link(&m, false);
+    g_assert_false(eq_poll(&n, &s.async, &eqe));
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PORT_ERROR);
+    main_loop_turns(&m, 10);
+    g_assert_false(eq_poll(&n, &s.async, &eqe));
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+/* More frames at once than a turn takes, as a stream hands them over: all come. */
+static void test_flood(void)
+{
+    const unsigned count = 4000;
+    const size_t len = 14;
+    g_autofree uint8_t *bytes = g_malloc(count * (4 + len));
+    uint64_t seen = 0;
+    Machine m;
+    Nic n;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d "
+                  "%s,netdev=n0,turn-us=1000000", fds[1], SMALL_TURNS);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    for (unsigned i = 0; i < count; i++) {
+        stl_be_p(bytes + i * (4 + len), len);
+        frame_make(bytes + i * (4 + len) + 4, nic_mac, len);
+    }
+    g_assert_cmpint(send(fds[0], bytes, count * (4 + len), 0), ==,
+                    count * (4 + len));
+    for (unsigned tries = 0; seen < count && tries < 5000; tries++) {
+        seen = nic_stat(&n, FAKERNIC_STAT_RX_FRAMES);
+        g_usleep(1000);
+    }
+    g_assert_cmpuint(seen, ==, count);
+    g_assert_cmpuint(longest_turn(&m), <, 64 + 32);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(fds[0]);
+}
+
+/* A burst of requests is answered once, not frame by frame. */
+static void test_burst(void)
+{
+    static const uint8_t other_mac[6] = { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0d };
+    static const uint8_t other_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
+    const unsigned writes = 24;
+    struct fakernic_set_gid_req gid = gid_req(0, other_gid);
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n, o;
+    Setup s, t;
+    Qp a, b;
+    Wqe wqe;
+
+    machine_start(&m, "-netdev hubport,id=n0,hubid=0 %s,netdev=n0 "
+                  "-netdev hubport,id=n1,hubid=0 "
+                  "-device fakernic,addr=05.0,netdev=n1,"
+                  "mac=52:54:00:0a:0b:0d", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    nic_find(&o, &m, SLOT + 1);
+    nic_bringup(&o);
+    setup(&n, &s);
+    setup(&o, &t);
+    memcpy(gid.mac, other_mac, 6);
+    assert_status(CMD(&o, SET_GID, gid), OK);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    qp_create(&o, &b, FAKERNIC_QP_RC, t.pd, &t.cq, 0);
+    rc_connect(&n, a.qpn, b.qpn, other_gid, other_mac);
+    rc_connect(&o, b.qpn, a.qpn, own_gid, nic_mac);
+    fill(&n, &s, 0, 1000);
+    for (unsigned i = 0; i < writes; i++) {
+        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 1000);
+        wqe.rdma.rdma.remote_address = LE64(t.data + i * 1024);
+        wqe.rdma.rdma.rkey = LE32(t.key);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &a);
+    for (unsigned i = 0; i < writes; i++) {
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_SUCCESS);
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_ROCE), ==, writes);
+    g_assert_cmpuint(nic_stat(&o, FAKERNIC_STAT_TX_ROCE), <=, writes / 4);
+    g_free(n.pci);
+    g_free(o.pci);
+    machine_stop(&m);
+}
+
+/* ---- snapshots ---------------------------------------------------------------- */
+
+/* Migration and snapshots are refused, and the device goes on. */
+static void test_no_migration(void)
+{
+    QDict *answer;
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    answer = qtest_qmp(m.qts, "{ 'execute': 'migrate',"
+                       " 'arguments': { 'uri': 'exec:cat >/dev/null' } }");
+    g_assert_true(qdict_haskey(answer, "error"));
+    qobject_unref(answer);
+    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_life_tests[] = {
+    { "life/unplug/from-doorbell", test_unplug_from_doorbell },
+    { "life/unplug/from-command", test_unplug_from_command },
+    { "life/unplug/from-frame", test_unplug_from_frame },
+    { "life/unplug/from-timer", test_unplug_from_timer },
+    { "life/unplug/behind", test_unplug_behind },
+    { "life/stop", test_stop },
+    { "life/reset/behind", test_reset_behind },
+    { "life/reset/stopped", test_reset_stopped },
+    { "life/frame-waits", test_frame_waits },
+    { "life/link-stopped", test_link_stopped },
+    { "life/no-migration", test_no_migration },
+    { "turn/bounded", test_turn },
+    { "turn/flood", test_flood },
+    { "turn/burst", test_burst },
+    { NULL }
+};
