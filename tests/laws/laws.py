@@ -237,13 +237,28 @@ def document_links(tree):
     return problems
 
 
+def unit_map(tree):
+    """tests/unit/README.md says which tests cover which file of the engine"""
+    folder = tree.path('tests/unit')
+    rows = dict(re.findall(r'^\| (\w+)\.c \| (.*) \|$',
+                           tree.read('tests/unit/README.md'), re.M))
+    own = set(callgraph.sources(tree, callgraph.ENGINE))
+    return ([(name, f'tests/unit/README.md has no {name}.c')
+             for name in sorted(own - set(rows))] +
+            [(name, f'tests/unit/README.md: {name}.c is no more')
+             for name in sorted(set(rows) - own)] +
+            [(test, f'tests/unit/README.md: no {test}.c')
+             for test in sorted(set(', '.join(rows.values()).split(', ')))
+             if not (folder / f'{test}.c').exists()])
+
+
 LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         fields_written, engine_headers_alone,
         *(contracts(folder) for folder in (
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, checkpatch, function_length, no_todo,
-        document_links)
+        document_links, unit_map)
 
 
 def run(law, tree):

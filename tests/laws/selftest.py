@@ -20,7 +20,8 @@ def copy_of(tree, work):
     for area in AREAS:
         shutil.copytree(tree.path(area), Path(work, area), ignore=ignore,
                         symlinks=True)
-    Path(work, 'tests').mkdir()
+    shutil.copytree(tree.path('tests/unit'), Path(work, 'tests/unit'),
+                    ignore=ignore)
     shutil.copy(tree.path('.clang-format'), work)
     shutil.copy(tree.path('README.md'), work)
     return Tree(work)
@@ -129,6 +130,8 @@ TESTS = (
             '#include "rate.h"\n' + LONG, 'planted'),
     planted(laws.no_todo, 'qemu-hw/roce/rate.c', '#include "rate.h"\n',
             '#include "rate.h"\n/* TODO */\n', 'qemu-hw/roce/rate.c'),
+    planted(laws.unit_map, 'tests/unit/README.md', '| rate.c |', '| ratio.c |',
+            'rate'),
     planted(laws.document_links, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
 )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guests(count=1)
 
 TURN = "echo 'module fakernic {}p' >/proc/dynamic_debug/control"
 
-# Rows of the README's troubleshooting table that these programs walk into.
+# Rows of rdma-provider/TROUBLESHOOTING.md that these programs walk into.
 FROM_THE_PROVIDER = (
     r"address without GRH: RoCE needs one \(is_global\)",
     r"port 1 has no GID of index 255", r"QP of \d+ sends, \d+ SGEs",

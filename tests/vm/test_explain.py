@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The usual mistakes leave a trace that says which check failed.
 
-Each is made as a beginner makes it; the words are those of the README's
-troubleshooting table: in the kernel's log where the device found it, from the
+Each is made as a beginner makes it; the words are those of
+TROUBLESHOOTING.md: in the kernel's log where the device found it, from the
 provider where the kernel's RDMA core refused it before the driver saw it.
 """
 

@@ -3,7 +3,7 @@
 
 pyverbs_56.txt says what must come of each; the tests of other vendors' devices
 (mlx5, efa) are not run. The same tests then run on Soft-RoCE in the same guest,
-and the README's table must say what came of both.
+and the table of tests/STATUS.md must say what came of both.
 """
 
 import re
@@ -14,7 +14,7 @@ import pytest
 from fakernic_test import pyverbs, rdma
 
 SUITE = pyverbs.Suite("56", "/usr/share/rdma-core-tests")
-README = Path(__file__).parents[2] / "README.md"
+STATUS = Path(__file__).parents[1] / "STATUS.md"
 
 # A NIC for Soft-RoCE. Its hub has a second port, for nobody: Linux takes
 # virtio-net for dead when its frames go nowhere at all.
@@ -47,8 +47,8 @@ def test_rdma_core_tests(vms, ours):
     SUITE.check(found, log)
 
 
-def table_of_readme():
-    return [line for line in README.read_text(encoding="utf-8").splitlines()
+def table_of_status():
+    return [line for line in STATUS.read_text(encoding="utf-8").splitlines()
             if re.match(r"\| (test_\w+|all) \| \d", line)]
 
 
@@ -60,7 +60,7 @@ def run_on_soft_roce(port, files=()):
 
 
 def test_table_with_soft_roce(vms, ours):
-    """The same tests on Soft-RoCE. It is not what is tested here: the README
+    """The same tests on Soft-RoCE. It is not what is tested here: the table
     says what it can do, and a file of which it makes something else gets more
     chances; what has passed once can be done."""
     assert ours, "needs the results of test_rdma_core_tests"
@@ -68,7 +68,7 @@ def test_table_with_soft_roce(vms, ours):
     vm.guest.check("modprobe -r fakernic")
     port = rdma.bring_up(vm, 2, "rxe")
     theirs, log = run_on_soft_roce(port)
-    wanted = table_of_readme()
+    wanted = table_of_status()
     for _ in range(CHANCES):
         again = [file for file, line in pyverbs.table(ours, theirs).items()
                  if line not in wanted and file != "all"]
@@ -79,5 +79,5 @@ def test_table_with_soft_roce(vms, ours):
                        if theirs.get(name, ("fail", ""))[0] != "pass"})
     measured = list(pyverbs.table(ours, theirs).values())
     assert measured == wanted, (
-        "the README's table is not what was measured:\n" + "\n".join(measured) +
+        "the table of STATUS.md is not what was measured:\n" + "\n".join(measured) +
         f"\n{pyverbs.as_list(theirs)}\n{log}")

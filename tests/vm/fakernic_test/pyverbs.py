@@ -61,7 +61,7 @@ def as_list(results):
                      for name, (verdict, reason) in sorted(results.items()))
 
 
-# ---- the README's table ---------------------------------------------------
+# ---- the table of STATUS.md ----------------------------------------------
 
 def by_file(results):
     """File -> [passed, skipped, failed]; a crash has failed."""
