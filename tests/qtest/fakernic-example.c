@@ -187,6 +187,20 @@ static void test_examples(void)
     bare_stop();
 }
 
+/* What a device with default properties can. */
+static void test_limits(void)
+{
+    struct fakernic_query_device_resp resp;
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    assert_example("limits", &resp, sizeof(resp));
+    machine_stop(&m);
+}
+
 /* The frame of a WRITE to a peer. */
 static void test_frame(void)
 {
@@ -221,6 +235,7 @@ static void test_frame(void)
 const FakernicTest fakernic_example_tests[] = {
     { "example/driver", test_driver },
     { "example/hex", test_examples },
+    { "example/limits", test_limits },
     { "example/frame", test_frame },
     { NULL }
 };
