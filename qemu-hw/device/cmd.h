@@ -5,6 +5,7 @@
 #ifndef FAKERNIC_DEVICE_CMD_H
 #define FAKERNIC_DEVICE_CMD_H
 
+#include "memory.h"
 #include "ring.h"
 
 /* How a command ends: enum fakernic_cmd_status, and for BAD_* which byte. */
@@ -51,17 +52,20 @@ static inline FakernicVerdict fakernic_page_list_verdict(uint8_t status,
  * end, a reset at once.
  */
 typedef struct FakernicProgress {
-    FakernicPageReader pages;
+    FakernicPageReader pages;   /* of a region; its memory is taken */
     FakernicRing ring;          /* resizes: the new one */
     uint32_t first;             /* and the entry the copy began with */
     uint32_t next;              /* the next one to be copied */
     uint32_t last;              /* SRQ: behind the last one */
 } FakernicProgress;
 
-static inline void fakernic_progress_drop(FakernicProgress *p)
+static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
 {
+    if (p->pages.pages) {
+        fakernic_memory_give(s, p->pages.needed * sizeof(uint64_t));
+    }
     fakernic_page_reader_drop(&p->pages);
-    fakernic_ring_free(&p->ring);
+    fakernic_ring_free(s, &p->ring);
 }
 
 /*

@@ -73,7 +73,7 @@ FakernicVerdict fakernic_cmd_destroy_cq(FakernicState *s, const void *request,
     cq->eq->users--;
     fakernic_uar_use(s, cq->uar, -1);
     fakernic_table_remove(&s->cqs, cq->id);
-    fakernic_ring_free(&cq->ring);
+    fakernic_ring_free(s, &cq->ring);
     g_free(cq);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -157,7 +157,7 @@ static void fakernic_resize_end(FakernicState *s, FakernicCq *cq)
 {
     FakernicProgress *p = &s->progress;
 
-    fakernic_ring_free(&cq->ring);
+    fakernic_ring_free(s, &cq->ring);
     cq->ring = p->ring;
     p->ring.pages = NULL;
     cq->solicited_pi -= p->first;

@@ -74,7 +74,7 @@ FakernicVerdict fakernic_cmd_destroy_eq(FakernicState *s, const void *request,
         s->async_eq = NULL;
     }
     fakernic_table_remove(&s->eqs, eq->id);
-    fakernic_ring_free(&eq->ring);
+    fakernic_ring_free(s, &eq->ring);
     g_free(eq);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }

@@ -59,14 +59,52 @@ static bool fakernic_range_is_sane(const FakernicRange *range)
            range->iova <= UINT64_MAX - (range->length - 1);
 }
 
+/* Memory for page list entries: for those of a region, also while they are read. */
+static bool fakernic_pages_take(FakernicState *s, uint64_t count)
+{
+    return fakernic_memory_take(s, count * sizeof(uint64_t));
+}
+
+static void fakernic_pages_give(FakernicState *s, uint64_t count)
+{
+    fakernic_memory_give(s, count * sizeof(uint64_t));
+}
+
 /* Of a page list of millions of entries, in one turn. */
 #define FAKERNIC_TABLES_PER_TURN 32
 
 /* Goes on with the page list that was begun; enum fakernic_cmd_status. */
 static uint8_t fakernic_range_continue(FakernicState *s, RoceMrInit *init)
 {
-    return fakernic_page_reader_run(s, &s->progress.pages,
-                                    FAKERNIC_TABLES_PER_TURN, &init->pages);
+    uint8_t status = fakernic_page_reader_run(s, &s->progress.pages,
+                                              FAKERNIC_TABLES_PER_TURN,
+                                              &init->pages);
+
+    if (status != FAKERNIC_CMD_OK && status != FAKERNIC_CMD_LATER) {
+        fakernic_pages_give(s, init->page_count);
+    }
+    return status;
+}
+
+/* Begins with one; 'list' NULL: of contiguous pages of device memory. */
+static uint8_t fakernic_range_begin(FakernicState *s, RoceMrInit *init,
+                                    const struct fakernic_page_list *list,
+                                    uint64_t dm_start)
+{
+    uint8_t status;
+
+    if (!fakernic_pages_take(s, init->page_count)) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    status = list ?
+        fakernic_page_reader_begin(&s->progress.pages, list, init->page_count) :
+        fakernic_page_reader_begin_at(&s->progress.pages,
+                                      ROCE_ADDRESS_DM | dm_start,
+                                      init->page_shift, init->page_count);
+    if (status != FAKERNIC_CMD_OK) {
+        fakernic_pages_give(s, init->page_count);
+    }
+    return status;
 }
 
 /* Fills in the translation of init; enum fakernic_cmd_status. */
@@ -91,8 +129,7 @@ static uint8_t fakernic_range_pages(FakernicState *s,
     init->page_shift = shift;
     init->page_count = needed;
     if (!s->progress.pages.pages) {
-        status = fakernic_page_reader_begin(&s->progress.pages, range->list,
-                                            needed);
+        status = fakernic_range_begin(s, init, range->list, 0);
     }
     return status == FAKERNIC_CMD_OK ? fakernic_range_continue(s, init)
                                      : status;
@@ -124,34 +161,44 @@ static uint8_t fakernic_range_dm_pages(FakernicState *s,
     init->page_shift = FAKERNIC_PAGE_SHIFT;
     init->page_count = needed;
     if (!s->progress.pages.pages) {
-        status = fakernic_page_reader_begin_at(&s->progress.pages,
-                                               ROCE_ADDRESS_DM | start,
-                                               FAKERNIC_PAGE_SHIFT, needed);
+        status = fakernic_range_begin(s, init, NULL, start);
     }
     return status == FAKERNIC_CMD_OK ? fakernic_range_continue(s, init)
                                      : status;
 }
 
-/*
- * Accounts what a key holds from now on: so many page list entries, and its PD;
- * 0 and 0: it is destroyed.
- */
-static void fakernic_key_hold(FakernicState *s, uint32_t key, uint32_t pages,
-                              uint32_t pdn)
+static FakernicKey *fakernic_key(FakernicState *s, uint32_t key)
 {
     const uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, key);
-    FakernicKey *k = &s->keys[index];
 
     assert(index < s->max_mr);
-    s->mr_pages += pages;
-    s->mr_pages -= k->pages;
+    return &s->keys[index];
+}
+
+/* The key belongs to this PD now; 0: to none, it is destroyed. */
+static void fakernic_key_set_pd(FakernicState *s, uint32_t key, uint32_t pdn)
+{
+    FakernicKey *k = fakernic_key(s, key);
+
     if (pdn) {
         fakernic_pd(s, pdn)->users++;
     }
     if (k->pdn) {
         fakernic_pd(s, k->pdn)->users--;
     }
-    *k = (FakernicKey) { .pages = pages, .pdn = pdn };
+    k->pdn = pdn;
+}
+
+/* The key has so many page list entries now, whose memory is taken. */
+static void fakernic_key_set_pages(FakernicState *s, uint32_t key,
+                                   uint32_t pages)
+{
+    FakernicKey *k = fakernic_key(s, key);
+
+    s->mr_pages += pages;
+    s->mr_pages -= k->pages;
+    fakernic_pages_give(s, k->pages);
+    k->pages = pages;
 }
 
 static bool fakernic_mr_has_pages(uint8_t type)
@@ -283,16 +330,18 @@ FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
         init.iova = le64_to_cpu(req->iova);
         init.length = le64_to_cpu(req->length);
         init.page_shift = req->pages.page_shift;
-    } else if (s->mr_pages + init.page_count > s->max_mr_pages) {
+    } else if (s->mr_pages + init.page_count > s->max_mr_pages ||
+               !fakernic_pages_take(s, init.page_count)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
     }
     status = roce_mr_create(s->roce, &init, &key);
     if (status != FAKERNIC_CMD_OK) {
         free(init.pages);
+        fakernic_pages_give(s, init.page_count);
         return FAKERNIC_VERDICT(status);
     }
-    fakernic_key_hold(s, key, init.page_count,
-                      le32_to_cpu(req->pdn));
+    fakernic_key_set_pages(s, key, init.page_count);
+    fakernic_key_set_pd(s, key, le32_to_cpu(req->pdn));
     resp->id = cpu_to_le32(key);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -308,7 +357,8 @@ FakernicVerdict fakernic_cmd_destroy_mr(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
     if (status == FAKERNIC_CMD_OK) {
-        fakernic_key_hold(s, key, 0, 0);
+        fakernic_key_set_pages(s, key, 0);
+        fakernic_key_set_pd(s, key, 0);
         fakernic_page_requests_forget(s, key);
     }
     return FAKERNIC_VERDICT(status);
@@ -387,15 +437,18 @@ FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
     status = roce_mr_rereg(s->roce, mask, &init, &key);
     if (status != FAKERNIC_CMD_OK) {
         free(init.pages);
+        fakernic_pages_give(s, init.page_count);
         if (status == FAKERNIC_CMD_BAD_ID) {
             return FAKERNIC_REFUSE(BAD_ID, struct fakernic_rereg_mr_req, key);
         }
         return FAKERNIC_VERDICT(status);
     }
-    fakernic_key_hold(s, key, mask & FAKERNIC_REREG_TRANSLATION ?
-                      init.page_count : s->keys[index].pages,
-                      mask & FAKERNIC_REREG_PD ? le32_to_cpu(req->pdn) :
-                      s->keys[index].pdn);
+    if (mask & FAKERNIC_REREG_TRANSLATION) {
+        fakernic_key_set_pages(s, key, init.page_count);
+    }
+    if (mask & FAKERNIC_REREG_PD) {
+        fakernic_key_set_pd(s, key, le32_to_cpu(req->pdn));
+    }
     resp->id = cpu_to_le32(key);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -418,7 +471,7 @@ FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
                             fakernic_pd_handle(s, le32_to_cpu(req->pdn)),
                             &key);
     if (status == FAKERNIC_CMD_OK) {
-        fakernic_key_hold(s, key, 0, le32_to_cpu(req->pdn));
+        fakernic_key_set_pd(s, key, le32_to_cpu(req->pdn));
         resp->id = cpu_to_le32(key);
     }
     return FAKERNIC_VERDICT(status);
@@ -433,6 +486,6 @@ FakernicVerdict fakernic_cmd_destroy_mw(FakernicState *s, const void *request,
     if (roce_mw_destroy(s->roce, key) != FAKERNIC_CMD_OK) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
     }
-    fakernic_key_hold(s, key, 0, 0);
+    fakernic_key_set_pd(s, key, 0);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }

@@ -11,6 +11,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "cmd.h"
+#include "memory.h"
 #include "qp.h"
 #include "state.h"
 #include "../trace.h"
@@ -152,10 +153,11 @@ static FakernicVerdict fakernic_check_qp_ids(FakernicState *s,
     return fakernic_check_qp_receive(s, req);
 }
 
-void fakernic_qp_free(FakernicQp *qp)
+void fakernic_qp_free(FakernicState *s, FakernicQp *qp)
 {
-    fakernic_ring_free(&qp->sq);
-    fakernic_ring_free(&qp->rq);
+    fakernic_ring_free(s, &qp->sq);
+    fakernic_ring_free(s, &qp->rq);
+    fakernic_memory_give(s, qp->memory);
     g_free(qp->rss);
     g_free(qp);
 }
@@ -201,13 +203,30 @@ static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
     fakernic_uar_use(s, qp->uar, users);
 }
 
+/*
+ * What the device and the engine hold for a QP beside its rings; with an SQ there
+ * may be the page list of a REG_MR that waits for its turn.
+ */
+static uint64_t fakernic_qp_memory(FakernicState *s, const FakernicQp *qp,
+                                   const RoceQpInit *init)
+{
+    return sizeof(*qp) + (qp->rss ? sizeof(*qp->rss) : 0) +
+           roce_qp_memory(s->roce, init) +
+           (qp->sq.pages ? FAKERNIC_MAX_FAST_REG_PAGES * sizeof(uint64_t) : 0);
+}
+
 uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
                         const RoceQpInit *init)
 {
-    uint8_t status = roce_qp_create(s->roce, init, &qp->qpn);
+    const uint64_t memory = fakernic_qp_memory(s, qp, init);
+    uint8_t status = FAKERNIC_CMD_NO_RESOURCE;
 
+    if (fakernic_memory_take(s, memory)) {
+        qp->memory = memory;
+        status = roce_qp_create(s->roce, init, &qp->qpn);
+    }
     if (status != FAKERNIC_CMD_OK) {
-        fakernic_qp_free(qp);
+        fakernic_qp_free(s, qp);
         return status;
     }
     assert(qp->qpn < s->max_qp && !s->qps[qp->qpn]);
@@ -228,7 +247,7 @@ void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
     fakernic_cq_leave(qp->send_cq, &qp->send_user);
     fakernic_cq_leave(qp->recv_cq, &qp->recv_user);
     s->qps[qp->qpn] = NULL;
-    fakernic_qp_free(qp);
+    fakernic_qp_free(s, qp);
 }
 
 FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
@@ -266,7 +285,7 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
     qp->srq = fakernic_table_get(&s->srqs, le32_to_cpu(req->srqn));
     v = fakernic_qp_rings(s, qp, req);
     if (!fakernic_accepts(&v)) {
-        fakernic_qp_free(qp);
+        fakernic_qp_free(s, qp);
         return v;
     }
     init = (RoceQpInit) {

@@ -120,7 +120,7 @@ FakernicVerdict fakernic_cmd_destroy_srq(FakernicState *s, const void *request,
     fakernic_srq_refer(s, srq, -1);
     fakernic_cq_leave(srq->cq, &srq->cq_user);
     fakernic_table_remove(&s->srqs, srq->id);
-    fakernic_ring_free(&srq->ring);
+    fakernic_ring_free(s, &srq->ring);
     g_free(srq);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
@@ -262,7 +262,7 @@ static FakernicVerdict fakernic_srq_resize(FakernicState *s, FakernicSrq *srq,
         v = fakernic_srq_resize_run(s, srq);
     }
     if (fakernic_accepts(&v)) {
-        fakernic_ring_free(&srq->ring);
+        fakernic_ring_free(s, &srq->ring);
         srq->ring = p->ring;
         srq->pi = p->last;
         p->ring.pages = NULL;

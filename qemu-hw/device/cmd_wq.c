@@ -90,7 +90,7 @@ FakernicVerdict fakernic_cmd_create_wq(FakernicState *s, const void *request,
     status = fakernic_ring_init(s, &wq->rq, &req->pages, req->log_depth,
                                 req->log_stride);
     if (status != FAKERNIC_CMD_OK) {
-        fakernic_qp_free(wq);
+        fakernic_qp_free(s, wq);
         return fakernic_page_list_verdict(status, offsetof(CreateWqReq, pages));
     }
     status = fakernic_qp_add(s, wq, &init);

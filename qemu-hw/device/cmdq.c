@@ -367,7 +367,7 @@ static bool fakernic_cmdq_step(FakernicState *s)
     if (q->underway) {
         return true;
     }
-    fakernic_progress_drop(&s->progress);
+    fakernic_progress_drop(s, &s->progress);
     trace_fakernic_cmd_done(le32_to_cpu(q->request.cookie), v.status,
                             v.detail);
     s->stats[FAKERNIC_STAT_COMMANDS]++;

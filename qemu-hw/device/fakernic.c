@@ -135,6 +135,8 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
                                 errp) &&
            fakernic_check_limit("max-mr-pages", s->max_mr_pages, 16, 1U << 30,
                                 false, errp) &&
+           fakernic_check_limit("max-memory", s->max_memory, 16 * MiB,
+                                64 * GiB, false, errp) &&
            fakernic_check_limit("gids", s->gids, 1, 4096, false, errp) &&
            fakernic_check_limit("mtu-max", s->mtu_max, 576, 9000, false,
                                 errp) &&
@@ -317,6 +319,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("max-pd", FakernicState, max_pd, 4096),
     DEFINE_PROP_UINT32("max-mr", FakernicState, max_mr, 65536),
     DEFINE_PROP_UINT64("max-mr-pages", FakernicState, max_mr_pages, 1U << 24),
+    DEFINE_PROP_SIZE("max-memory", FakernicState, max_memory, 512 * MiB),
     DEFINE_PROP_UINT32("gids", FakernicState, gids, 256),
     DEFINE_PROP_UINT32("mtu-max", FakernicState, mtu_max, 9000),
     DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
@@ -347,6 +350,8 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "max-pd", "protection domains (1 to 65536)" },
         { "max-mr", "memory keys (power of two, 16 to 1048576)" },
         { "max-mr-pages", "pages in all memory regions together" },
+        { "max-memory", "host memory that the guest can make the device take, in "
+                        "bytes (16M to 64G)" },
         { "gids", "entries of the GID table (1 to 4096)" },
         { "mtu-max", "largest Ethernet MTU (576 to 9000)" },
         { "speed-mbps", "speed of the port in Mbit/s (1 to 4000000): what it "

@@ -24,6 +24,7 @@ void fakernic_objects_init(FakernicState *s)
     s->qps = g_new0(FakernicQp *, s->max_qp);
     s->keys = g_new0(FakernicKey, s->max_mr);
     s->mr_pages = 0;
+    s->memory = 0;
     s->page_request_count = 0;
     s->async_eq = NULL;
     QTAILQ_INIT(&s->async_waiting);
@@ -33,52 +34,53 @@ void fakernic_objects_init(FakernicState *s)
 }
 
 /* Frees what a table holds, after 'release' of each (may be NULL). */
-static void fakernic_table_clear(FakernicTable *t, void (*release)(void *))
+static void fakernic_table_clear(FakernicState *s, FakernicTable *t,
+                                 void (*release)(FakernicState *s, void *))
 {
     for (uint32_t i = 0; i < t->size; i++) {
         void *object = fakernic_table_get(t, i);
 
         if (object && release) {
-            release(object);
+            release(s, object);
         }
         g_free(object);
     }
     fakernic_table_free(t);
 }
 
-static void fakernic_release_srq(void *srq)
+static void fakernic_release_srq(FakernicState *s, void *srq)
 {
-    fakernic_ring_free(&((FakernicSrq *)srq)->ring);
+    fakernic_ring_free(s, &((FakernicSrq *)srq)->ring);
 }
 
-static void fakernic_release_cq(void *cq)
+static void fakernic_release_cq(FakernicState *s, void *cq)
 {
-    fakernic_ring_free(&((FakernicCq *)cq)->ring);
+    fakernic_ring_free(s, &((FakernicCq *)cq)->ring);
 }
 
-static void fakernic_release_eq(void *eq)
+static void fakernic_release_eq(FakernicState *s, void *eq)
 {
-    fakernic_ring_free(&((FakernicEq *)eq)->ring);
+    fakernic_ring_free(s, &((FakernicEq *)eq)->ring);
 }
 
 void fakernic_objects_free(FakernicState *s)
 {
-    fakernic_progress_drop(&s->progress);
+    fakernic_progress_drop(s, &s->progress);
     for (uint32_t i = 0; i < s->max_qp; i++) {
         if (s->qps[i]) {
-            fakernic_qp_free(s->qps[i]);
+            fakernic_qp_free(s, s->qps[i]);
         }
     }
     g_free(s->qps);
-    fakernic_table_clear(&s->srqs, fakernic_release_srq);
-    fakernic_table_clear(&s->cqs, fakernic_release_cq);
-    fakernic_table_clear(&s->eqs, fakernic_release_eq);
-    fakernic_table_clear(&s->pds, NULL);
-    fakernic_table_clear(&s->xrcds, NULL);
-    fakernic_table_clear(&s->uar_table, NULL);
-    fakernic_table_clear(&s->counters, NULL);
-    fakernic_table_clear(&s->ind_tables, NULL);
-    fakernic_table_clear(&s->flow_table, NULL);
+    fakernic_table_clear(s, &s->srqs, fakernic_release_srq);
+    fakernic_table_clear(s, &s->cqs, fakernic_release_cq);
+    fakernic_table_clear(s, &s->eqs, fakernic_release_eq);
+    fakernic_table_clear(s, &s->pds, NULL);
+    fakernic_table_clear(s, &s->xrcds, NULL);
+    fakernic_table_clear(s, &s->uar_table, NULL);
+    fakernic_table_clear(s, &s->counters, NULL);
+    fakernic_table_clear(s, &s->ind_tables, NULL);
+    fakernic_table_clear(s, &s->flow_table, NULL);
     fakernic_cqs_free(s);
     g_free(s->keys);
 }

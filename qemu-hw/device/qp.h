@@ -33,6 +33,7 @@ typedef struct FakernicQp {
     uint32_t rq_ci;             /* slots fetched */
     uint32_t flows;             /* rules that name it */
     uint32_t entries;           /* WQ: of tables that name it */
+    uint64_t memory;            /* taken for it, without its rings */
     FakernicCounter *counter;   /* or NULL */
     FakernicEventSource async;
     FakernicCqUser send_user;
@@ -51,6 +52,6 @@ uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
 void fakernic_qp_remove(FakernicState *s, FakernicQp *qp);
 
 /* Frees one that is not known, or whose device is being reset. */
-void fakernic_qp_free(FakernicQp *qp);
+void fakernic_qp_free(FakernicState *s, FakernicQp *qp);
 
 #endif

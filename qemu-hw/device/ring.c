@@ -13,6 +13,7 @@
 #include "qemu/cutils.h"
 #include "budget.h"
 #include "dma.h"
+#include "memory.h"
 #include "ring.h"
 #include "state.h"
 
@@ -215,17 +216,22 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
 {
     uint64_t bytes = (1ULL << (log_depth + log_entry)) +
                      sizeof(struct fakernic_queue_record);
+    uint64_t needed;
     uint8_t status;
 
     if (list->page_shift < FAKERNIC_PAGE_SHIFT ||
         list->page_shift > FAKERNIC_PAGE_SHIFT_MAX) {
         return FAKERNIC_CMD_BAD_PAGE_LIST;
     }
-    status = fakernic_page_list_read(s, list,
-                                     DIV_ROUND_UP(bytes,
-                                                  1ULL << list->page_shift),
-                                     &ring->pages);
-    if (status == FAKERNIC_CMD_OK) {
+    needed = DIV_ROUND_UP(bytes, 1ULL << list->page_shift);
+    if (!fakernic_memory_take(s, needed * sizeof(*ring->pages))) {
+        return FAKERNIC_CMD_NO_RESOURCE;
+    }
+    status = fakernic_page_list_read(s, list, needed, &ring->pages);
+    if (status != FAKERNIC_CMD_OK) {
+        fakernic_memory_give(s, needed * sizeof(*ring->pages));
+    } else {
+        ring->page_count = needed;
         ring->page_shift = list->page_shift;
         ring->log_entry = log_entry;
         ring->depth = 1U << log_depth;
@@ -233,9 +239,12 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
     return status;
 }
 
-void fakernic_ring_free(FakernicRing *ring)
+void fakernic_ring_free(FakernicState *s, FakernicRing *ring)
 {
-    free(ring->pages);
+    if (ring->pages) {
+        free(ring->pages);
+        fakernic_memory_give(s, ring->page_count * sizeof(*ring->pages));
+    }
     ring->pages = NULL;
 }
 

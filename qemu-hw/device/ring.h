@@ -10,6 +10,7 @@
 
 typedef struct FakernicRing {
     uint64_t *pages;            /* NULL: there is no such queue */
+    uint32_t page_count;
     uint8_t page_shift;
     uint8_t log_entry;          /* bytes of an entry */
     uint32_t depth;             /* entries, a power of two */
@@ -51,8 +52,8 @@ uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
 /*
  * Reads on: as long as the turn lasts, at least one and at most 'tables' tables.
  * LATER: there are more. Else the reader is done: OK, and *pages is a malloc'ed
- * array of 'needed' addresses, the caller's to free(); BAD_PAGE_LIST or
- * DMA_ERROR, and *pages is untouched. Each entry is read from the guest once.
+ * array of 'needed' addresses, the caller's to free();
+ * BAD_PAGE_LIST or DMA_ERROR, and *pages is untouched. Each entry is read from the guest once.
  */
 uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
                                  unsigned tables, uint64_t **pages)
@@ -77,7 +78,7 @@ bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
 
 /*
  * Sets up a ring of 2^log_depth entries of 2^log_entry bytes. Returns what
- * fakernic_page_list_read() does; on FAKERNIC_CMD_OK the ring owns its page
+ * fakernic_page_list_read() does, or NO_RESOURCE when max-memory is reached; on FAKERNIC_CMD_OK the ring owns its page
  * addresses until fakernic_ring_free(), else it is untouched.
  */
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
@@ -86,7 +87,7 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
     G_GNUC_WARN_UNUSED_RESULT;
 
 /* Leaves a ring that is not there; may be called on one, too. */
-void fakernic_ring_free(FakernicRing *ring);
+void fakernic_ring_free(FakernicState *s, FakernicRing *ring);
 
 /*
  * Copies 'len' bytes from the start of entry 'index' on, across entries and

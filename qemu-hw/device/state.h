@@ -67,6 +67,7 @@ struct FakernicState {
     uint32_t max_pd;
     uint32_t max_mr;
     uint64_t max_mr_pages;
+    uint64_t max_memory;        /* of the host, in bytes: memory.h */
     uint32_t gids;
     uint32_t mtu_max;
     uint32_t speed_mbps;
@@ -141,6 +142,7 @@ struct FakernicState {
     FakernicQp **qps;           /* by number, QPs and WQs */
     FakernicKey *keys;          /* by index */
     uint64_t mr_pages;          /* their page list entries together */
+    uint64_t memory;            /* bytes taken of max_memory */
     FakernicPageRequest page_requests[FAKERNIC_PAGE_REQUEST_LIST];
     uint32_t page_request_count;
     FakernicEq *async_eq;

@@ -400,18 +400,40 @@ static void roce_qp_number_give(Roce *r, uint32_t qpn)
 }
 
 /* Sends of a service without answers are complete when they are made. */
+static uint32_t roce_qp_sends(const Roce *r, const RoceQpInit *init)
+{
+    if (!init->has_sq) {
+        return 0;
+    }
+    return init->type == FAKERNIC_QP_RC || init->type == FAKERNIC_QP_XRC_INI
+               ? r->limits.max_sends : 1;
+}
+
+/* READs and atomics of the peer. */
+static uint32_t roce_qp_resources(const Roce *r, const RoceQpInit *init)
+{
+    return init->type == FAKERNIC_QP_RC || init->type == FAKERNIC_QP_XRC_TGT
+               ? r->limits.max_rd_atomic : 0;
+}
+
+size_t roce_qp_memory(const Roce *r, const RoceQpInit *init)
+{
+    const RoceQp *qp = NULL;
+
+    return sizeof(*qp) + roce_qp_sends(r, init) * sizeof(*qp->sq.ring) +
+           roce_qp_resources(r, init) * sizeof(*qp->rs.ring);
+}
+
 static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
 {
-    bool responder = qp->init.type == FAKERNIC_QP_RC ||
-                     qp->init.type == FAKERNIC_QP_XRC_TGT;
-    uint32_t sends = roce_qp_reliable(qp) ? r->limits.max_sends : 1;
+    uint32_t sends = roce_qp_sends(r, &qp->init);
 
-    if (qp->init.has_sq && !roce_sendq_init(&qp->sq, sends)) {
+    if (sends > 0 && !roce_sendq_init(&qp->sq, sends)) {
         /* Not reached by tests: out of memory. */
         return false;
     }
-    if (responder && r->limits.max_rd_atomic > 0) {
-        qp->rs.ring_size = r->limits.max_rd_atomic;
+    qp->rs.ring_size = roce_qp_resources(r, &qp->init);
+    if (qp->rs.ring_size > 0) {
         qp->rs.ring = calloc(qp->rs.ring_size, sizeof(*qp->rs.ring));
         return qp->rs.ring != NULL;
     }

@@ -364,6 +364,8 @@ typedef struct RoceQpAttr {
     RoceAv av, alt_av;
 } RoceQpAttr;
 
+/* Bytes that the engine allocates for such a QP. */
+size_t roce_qp_memory(const Roce *r, const RoceQpInit *init);
 /* GSI gets QPN 1; others a QPN not used for as long as possible before. */
 int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn);
 /*

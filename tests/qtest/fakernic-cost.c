@@ -394,6 +394,105 @@ static void test_cost_resize_cq(void)
     cost_stop(&n, "RESIZE_CQ of a full ring");
 }
 
+/* ---- memory ------------------------------------------------------------ */
+
+#define COST_MEMORY (64u << 20)
+/* Small objects, and what the allocator cannot put to use. */
+#define COST_MEMORY_SLACK (24u << 20)
+
+/* Anonymous memory of the QEMU process, in bytes. */
+static uint64_t cost_rss(Nic *n)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/status",
+                                            (int)qtest_pid(n->m->qts));
+    g_autofree char *status = NULL;
+    const char *line;
+
+    g_assert_true(g_file_get_contents(path, &status, NULL, NULL));
+    line = strstr(status, "RssAnon:");
+    if (!line) {
+        line = strstr(status, "VmRSS:");
+    }
+    g_assert_nonnull(line);
+    return strtoull(strchr(line, ':') + 1, NULL, 10) * 1024;
+}
+
+/* Creates the same thing until the device refuses; how often it did not. */
+static unsigned cost_create_all(Nic *n, uint16_t opcode, const void *req,
+                                size_t len)
+{
+    unsigned count = 0;
+    uint8_t status;
+
+    while ((status = cmd(n, opcode, req, len, NULL, 0)) == FAKERNIC_CMD_OK) {
+        count++;
+    }
+    g_assert_cmpuint(status, ==, FAKERNIC_CMD_NO_RESOURCE);
+    return count;
+}
+
+/* Largest rings; that there is no memory behind them is seen when used. */
+static struct fakernic_create_qp_req cost_large_qp(const Setup *s)
+{
+    const struct fakernic_page_list pages = {
+        .page_count = LE32(8193), .page_shift = FAKERNIC_PAGE_SHIFT,
+    };
+
+    return (struct fakernic_create_qp_req) {
+        .sq_pages = pages, .rq_pages = pages,
+        .type = FAKERNIC_QP_RC,
+        .sq_log_depth = 16, .rq_log_depth = 16,
+        .rq_log_stride = 9,
+        .pdn = LE32(s->pd),
+        .send_cqn = LE32(s->cq.id),
+        .recv_cqn = LE32(s->cq.id),
+    };
+}
+
+/* A guest takes all it can, twice, with a reset between. */
+static void test_cost_memory(void)
+{
+    struct fakernic_create_mr_req large = {
+        .iova = LE64(1ull << 40),
+        .length = LE64(1ull << 32),
+        .type = FAKERNIC_MR_MEMORY,
+    }, small;
+    struct fakernic_create_qp_req qp;
+    Machine m;
+    Nic n;
+    Setup s;
+    uint64_t before;
+
+    cost_start(&m, &n, ",max-memory=64M");
+    large.pages = cost_list(&m, 1u << 20);
+    before = cost_rss(&n);
+    for (unsigned round = 0; round < 3; round++) {
+        uint64_t taken;
+        unsigned regions, qps;
+
+        setup(&n, &s);
+        qp = cost_large_qp(&s);
+        large.pdn = LE32(s.pd);
+        small = large;
+        small.length = LE64(1ull << 26);
+        /* Regions first, QPs first, and both by turns. */
+        qps = round == 1 ? cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &qp,
+                                           sizeof(qp)) : 0;
+        regions = cost_create_all(&n, FAKERNIC_CMD_CREATE_MR, &large,
+                                  sizeof(large));
+        regions += cost_create_all(&n, FAKERNIC_CMD_CREATE_MR, &small,
+                                   sizeof(small));
+        qps += cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &qp, sizeof(qp));
+        taken = cost_rss(&n) - MIN(before, cost_rss(&n));
+        g_test_message("%u regions, %u QPs: %" PRIu64 " KiB taken of %u",
+                       regions, qps, taken / 1024, COST_MEMORY / 1024);
+        g_assert_cmpuint(regions + qps, >, round == 1 ? 100 : 7);
+        g_assert_cmpuint(taken, <=, COST_MEMORY + COST_MEMORY_SLACK);
+        nic_bringup(&n);
+    }
+    cost_stop(&n, "as much memory as there is");
+}
+
 const FakernicTest fakernic_cost_tests[] = {
     { "cost/rereg", test_cost_rereg },
     { "cost/rereg_reset", test_cost_rereg_reset },
@@ -401,5 +500,6 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/cq_overrun", test_cost_cq_overrun },
     { "cost/moderation", test_cost_moderation },
     { "cost/resize_cq", test_cost_resize_cq },
+    { "cost/memory", test_cost_memory },
     { NULL }
 };
