@@ -266,7 +266,7 @@ static bool roce_completer_credits(RoceQp *qp, const RocePacket *packet,
         return false;
     }
     if (code == ROCE_CREDIT_NONE) {
-        sq->unlimited = true;
+        roce_sendq_uncredited(sq);
         return false;
     }
     return roce_sendq_credit(sq, packet->aeth.msn, roce_credit_decode(code));

@@ -121,6 +121,11 @@ bool roce_sendq_has_credit(const RoceSendq *sq)
            roce_sendq_below_limit(sq, send->ssn);
 }
 
+void roce_sendq_uncredited(RoceSendq *sq)
+{
+    sq->unlimited = true;
+}
+
 bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits)
 {
     uint32_t lsn = roce_psn_add(msn, credits);

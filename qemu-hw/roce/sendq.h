@@ -114,6 +114,8 @@ void roce_sendq_pop(RoceSendq *sq);
  * peer's receives go?
  */
 bool roce_sendq_has_credit(const RoceSendq *sq);
+/* The peer tells no credits: any request may go. */
+void roce_sendq_uncredited(RoceSendq *sq);
 /* The peer, 'msn' messages on, has 'credits' receives; true: the limit grew. */
 bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits);
 

@@ -16,6 +16,7 @@ from headers import HW_INCLUDE, SpecError
 # Structure -> (its header, the file that writes it).
 OWNERS = {
     'RoceSendq': ('sendq.h', 'sendq.c'),
+    'RoceRetry': ('retry.h', 'retry.c'),
 }
 
 
