@@ -98,12 +98,16 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
 }
 
 /* Device memory is visible to all, and gone with a reset. */
-bool fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
-                           bool persistent)
+RoceFlush fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
+                                bool persistent, uint64_t *done)
 {
+    bool flushed;
+
     if (!(address & ROCE_ADDRESS_DM)) {
-        return fakernic_dma_flush(host, address, len, persistent);
+        flushed = fakernic_dma_flush(host, address, len, persistent);
+    } else {
+        smp_mb();
+        flushed = !persistent && fakernic_dm(host, address, len);
     }
-    smp_mb();
-    return !persistent && fakernic_dm(host, address, len);
+    return flushed ? ROCE_FLUSH_DONE : ROCE_FLUSH_FAILED;
 }

@@ -213,7 +213,7 @@ void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
 }
 
 /* The responder owes nothing any more. */
-static void roce_responder_forget(RoceQp *qp)
+static void roce_responder_forget(Roce *r, RoceQp *qp)
 {
     uint32_t i;
 
@@ -223,6 +223,9 @@ static void roce_responder_forget(RoceQp *qp)
     qp->rs.res_pi = 0;
     qp->rs.res_pending = 0;
     qp->rs.pages_awaited = false;
+    qp->rs.flushing = false;
+    qp->rs.flush_gap = false;
+    roce_response_flush_wake(r, qp);
     qp->rs.faults = 0;
     for (i = 0; i < qp->rs.ring_size; i++) {
         qp->rs.ring[i].valid = false;
@@ -237,7 +240,7 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
         return;
     }
     roce_qp_set_state(r, qp, FAKERNIC_QPS_ERR);
-    roce_responder_forget(qp);
+    roce_responder_forget(r, qp);
     qp->cnp.owed = false;
     if (event != FAKERNIC_EVENT_NONE) {
         roce_trace(r, ROCE_TRACE_QP_ERROR, qp->qpn, vendor_err, 0);
@@ -252,7 +255,7 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
 
 void roce_forget(Roce *r, RoceQp *qp)
 {
-    roce_responder_forget(qp);
+    roce_responder_forget(r, qp);
     roce_sendq_reset(&qp->sq, 0);
     roce_retry_init(&qp->retry);
     roce_sched_remove(r, qp);

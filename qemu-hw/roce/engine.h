@@ -71,6 +71,7 @@ typedef enum RoceAnswer {
     ROCE_ANSWER_ATOMIC,         /* the value before */
     ROCE_ANSWER_DONE,           /* an empty READ response: ATOMIC WRITE,
                                  * FLUSH */
+    ROCE_ANSWER_FLUSH,          /* under way; becomes DONE */
 } RoceAnswer;
 
 /*
@@ -88,6 +89,8 @@ typedef struct RoceResource {
     uint64_t address;           /* READ */
     uint32_t rkey, length;
     RocePd pd;
+    RoceFlushRange flush;       /* FLUSH: what is left of it */
+    uint32_t access;            /* and the rights it needs */
     uint64_t original;          /* atomic: value before */
 } RoceResource;
 
@@ -127,6 +130,10 @@ typedef struct RoceResponder {
     uint32_t res_pending;
     bool pages_awaited;         /* by the oldest answer */
     uint8_t faults;             /* of the expected packet, so far */
+    bool flushing;              /* nothing is executed behind a FLUSH */
+    bool flush_gap;             /* something came meanwhile and was dropped */
+    bool flush_waits;           /* for roce_flush_resume(): in the list below */
+    struct RoceQp *flush_next, *flush_prev;
 } RoceResponder;
 
 /* When the next frame may go. */
@@ -200,6 +207,7 @@ struct Roce {
     uint32_t heap_count;
     bool stalled;               /* roce_output() ran out of turns */
     bool pages_awaited;         /* by QPs in WAIT_PAGES, or by READ answers */
+    RoceQp *flush_waiters;
     uint64_t work;              /* steps, see roce_work() */
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
@@ -349,6 +357,13 @@ void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
 RoceResource *roce_response_take(RoceQp *qp);
 /* Its answer is not to be sent. */
 void roce_response_cancel(RoceQp *qp, RoceResource *res);
+/*
+ * Takes a FLUSH one step further: 0, or enum fakernic_vendor_err. It is under way
+ * as long as its kind is FLUSH.
+ */
+uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res);
+/* It waits for the host no longer. */
+void roce_response_flush_wake(Roce *r, RoceQp *qp);
 /* An old READ, atomic, or other request came again. */
 void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
                              RoceOperation operation);

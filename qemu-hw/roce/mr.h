@@ -91,12 +91,26 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
                     const RoceHostOps *ops, void *host)
     __attribute__((warn_unused_result));
 
-/* FLUSH of a granted range, or of all that a granted key names. */
-bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
-                   bool persistent, const RoceHostOps *ops, void *host)
+/* What is left of a FLUSH. */
+typedef struct RoceFlushRange {
+    uint64_t address, left;
+    bool persistent;
+    bool host_waits;            /* until roce_flush_resume() */
+} RoceFlushRange;
+
+/*
+ * Takes a FLUSH of a granted range one step further: one request to the host, or
+ * a bounded number of pages that are absent. LATER: there is more to do, or the
+ * host waits.
+ */
+RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
+                        const RoceHostOps *ops, void *host)
     __attribute__((warn_unused_result));
-bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
-                       const RoceHostOps *ops, void *host)
+/*
+ * The range of all that a granted key names. False: there is no end to it, as
+ * with all DMA addresses, or what may be a whole address space.
+ */
+bool roce_mr_flush_all(const RoceMr *mr, RoceFlushRange *range)
     __attribute__((warn_unused_result));
 
 /* Sum of the lengths; may exceed 32 bits. */

@@ -119,6 +119,11 @@ uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
     return FAKERNIC_VENDOR_NONE;
 }
 
+static const uint64_t *mr_pages(const RoceMr *mr)
+{
+    return mr->kind == ROCE_MR_WINDOW ? mr->region_pages : mr->pages;
+}
+
 /* With on-demand paging a page at a time; false: it is not there. */
 static bool mr_translate_on_demand(const RoceMr *mr, uint64_t address,
                                    size_t len, uint64_t *dma, size_t *piece)
@@ -140,8 +145,7 @@ static bool mr_translate_on_demand(const RoceMr *mr, uint64_t address,
 static bool mr_translate(const RoceMr *mr, uint64_t address, size_t len,
                          uint64_t *dma, size_t *piece)
 {
-    const uint64_t *pages = mr->kind == ROCE_MR_WINDOW ? mr->region_pages
-                                                       : mr->pages;
+    const uint64_t *pages = mr_pages(mr);
     uint64_t offset, page_size, index, in_page, there;
 
     if (mr->odp) {
@@ -235,37 +239,81 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
     return ops->dma_atomic(host, dma, op);
 }
 
-/* Pieces of at most this, as a length need not fit a size_t. */
-#define MR_FLUSH_MAX (1u << 30)
+/* What a step of a FLUSH looks at: pages of a list, chunks of absent ones. */
+#define MR_FLUSH_PAGES 4096u
+#define MR_FLUSH_CHUNKS 64u
+/* Bytes of a step where there is no list. */
+#define MR_FLUSH_BYTES (1u << 30)
+/* A message's most (IBTA C9-54), which bounds a range without a list, too. */
+#define MR_FLUSH_ENDLESS 0x80000000u
 
-bool roce_mr_flush(const RoceMr *mr, uint64_t address, uint64_t len,
-                   bool persistent, const RoceHostOps *ops, void *host)
+static size_t mr_flush_piece(const RoceMr *mr, uint64_t left)
 {
-    uint64_t dma;
+    uint64_t most = MR_FLUSH_BYTES;
+
+    if (mr_pages(mr) && (uint64_t)MR_FLUSH_PAGES << mr->page_shift < most) {
+        most = (uint64_t)MR_FLUSH_PAGES << mr->page_shift;
+    }
+    return left < most ? (size_t)left : (size_t)most;
+}
+
+static void mr_flush_advance(RoceFlushRange *range, uint64_t done)
+{
+    done = done < range->left ? done : range->left;
+    range->address += done;
+    range->left -= done;
+}
+
+/* A page that is not there holds nothing that was written here. */
+static void mr_flush_skip(const RoceMr *mr, RoceFlushRange *range)
+{
+    uint64_t page = range->address >> mr->page_shift;
+    uint64_t next = page + roce_odp_absent(mr->odp, mr_index(mr->key), page);
+    uint64_t bytes = ((next - page) << mr->page_shift) -
+                     (range->address & mr_page_mask(mr->page_shift));
+
+    mr_flush_advance(range, bytes);
+}
+
+RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
+                        const RoceHostOps *ops, void *host)
+{
+    unsigned chunks = MR_FLUSH_CHUNKS;
+    uint64_t dma, done = 0;
+    RoceFlush flush;
     size_t piece;
 
     if (mr_is_null(mr)) {
-        return true;
+        range->left = 0;
     }
-    for (; len != 0; len -= piece, address += piece) {
-        size_t want = len < MR_FLUSH_MAX ? (size_t)len : MR_FLUSH_MAX;
-
-        /* A page that is not there holds nothing that was written here. */
-        if (mr_translate(mr, address, want, &dma, &piece) &&
-            !ops->dma_flush(host, dma, piece, persistent)) {
-            return false;
+    while (range->left != 0 &&
+           !mr_translate(mr, range->address, mr_flush_piece(mr, range->left),
+                         &dma, &piece)) {
+        if (chunks-- == 0) {
+            return ROCE_FLUSH_LATER;
         }
+        mr_flush_skip(mr, range);
     }
-    return true;
+    if (range->left == 0) {
+        return ROCE_FLUSH_DONE;
+    }
+    flush = ops->dma_flush(host, dma, piece, range->persistent, &done);
+    if (flush == ROCE_FLUSH_FAILED) {
+        return flush;
+    }
+    /* One barrier does for all memory. */
+    mr_flush_advance(range, !range->persistent ? range->left
+                            : flush == ROCE_FLUSH_DONE ? piece : done);
+    range->host_waits = flush == ROCE_FLUSH_LATER && range->left != 0;
+    return range->left == 0 ? ROCE_FLUSH_DONE : ROCE_FLUSH_LATER;
 }
 
-/* All DMA addresses, or what may be a whole address space, are too much. */
-bool roce_mr_flush_all(const RoceMr *mr, bool persistent,
-                       const RoceHostOps *ops, void *host)
+bool roce_mr_flush_all(const RoceMr *mr, RoceFlushRange *range)
 {
+    range->address = mr->start;
+    range->left = mr_is_null(mr) ? 0 : mr->length;
     return mr_is_null(mr) ||
-           (!mr_is_everything(mr) && !mr->odp &&
-            roce_mr_flush(mr, mr->start, mr->length, persistent, ops, host));
+           (!mr->odp && (mr_pages(mr) || mr->length <= MR_FLUSH_ENDLESS));
 }
 
 /* ---- scatter and gather ------------------------------------------------- */

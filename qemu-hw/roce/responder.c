@@ -428,37 +428,34 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     return ROCE_VERDICT_DONE;
 }
 
-/* Flushes what a FLUSH names: a range, or all of a key's memory. */
-static uint16_t roce_responder_flush_memory(Roce *r, RoceQp *qp,
-                                            const RocePacket *packet,
-                                            uint32_t access)
+/* Fills in the range that a FLUSH names, or all of a key's memory. */
+static uint16_t roce_responder_flush_range(Roce *r, RoceQp *qp,
+                                           const RocePacket *packet,
+                                           RoceResource *res)
 {
-    bool persistent = packet->feth & FAKERNIC_FLUSH_PERSISTENT;
     const RoceMr *mr;
     uint16_t error;
-    bool flushed;
 
-    if (packet->feth & FAKERNIC_FLUSH_LEVEL_MR) {
-        error = roce_mr_check_key(r->mrs, packet->reth.rkey, qp->rs.pd,
-                                  qp->qpn, access, &mr);
-        flushed = !error && roce_mr_flush_all(mr, persistent, r->ops,
-                                              r->host);
-    } else {
-        error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pd, qp->qpn,
-                              packet->reth.address, packet->reth.length,
-                              access, &mr);
-        /* No bytes: granted, and nothing to do. */
-        flushed = !error && (!mr || roce_mr_flush(mr, packet->reth.address,
-                                                  packet->reth.length,
-                                                  persistent, r->ops,
-                                                  r->host));
+    res->rkey = packet->reth.rkey;
+    res->flush.persistent = packet->feth & FAKERNIC_FLUSH_PERSISTENT;
+    res->flush.address = packet->reth.address;
+    res->flush.left = packet->reth.length;
+    if (!(packet->feth & FAKERNIC_FLUSH_LEVEL_MR)) {
+        return 0;
     }
-    return error || flushed ? error : FAKERNIC_VENDOR_KEY_DMA;
+    error = roce_mr_check_key(r->mrs, res->rkey, qp->rs.pd, qp->qpn,
+                              res->access, &mr);
+    if (!error && !roce_mr_flush_all(mr, &res->flush)) {
+        error = FAKERNIC_VENDOR_KEY_DMA;
+    }
+    return error;
 }
 
 /*
  * FLUSH (IBTA annex A19): all earlier requests of the QP have taken effect, as
- * packets are executed in order. Answered as ATOMIC WRITE is.
+ * packets are executed in order. Answered as ATOMIC WRITE is. What one step does
+ * not finish is continued as a READ's answer is, and nothing later is executed
+ * before it is done.
  */
 static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
                                         const RocePacket *packet)
@@ -490,15 +487,19 @@ static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_READS);
     }
-    error = roce_responder_flush_memory(r, qp, packet, access);
+    res->kind = ROCE_ANSWER_FLUSH;
+    res->access = access;
+    res->psn = qp->rs.epsn;
+    res->psn_count = 1;
+    error = roce_responder_flush_range(r, qp, packet, res);
+    if (!error) {
+        error = roce_response_flush(r, qp, res);
+    }
     if (error) {
         res->valid = false;
         roce_response_cancel(qp, res);
         return roce_responder_access(r, now, qp, error);
     }
-    res->kind = ROCE_ANSWER_DONE;
-    res->psn = qp->rs.epsn;
-    res->psn_count = 1;
     return ROCE_VERDICT_DONE;
 }
 
@@ -641,6 +642,12 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
 
     if (rs->owed == ROCE_OWED_FATAL) {
         roce_drop(r, FAKERNIC_STAT_DROP_QP_STATE, qp->qpn, packet->psn);
+        return;
+    }
+    if (ahead >= 0 && rs->flushing) {
+        /* As if it were lost; a NAK asks for it when the FLUSH is done. */
+        roce_count(r, qp, FAKERNIC_STAT_OUT_OF_SEQUENCE);
+        rs->flush_gap = true;
         return;
     }
     if (ahead > 0) {

@@ -108,6 +108,95 @@ void roce_response_cancel(RoceQp *qp, RoceResource *res)
     roce_resource_pend(&qp->rs, res, false);
 }
 
+static void roce_flush_wait(Roce *r, RoceQp *qp)
+{
+    RoceResponder *rs = &qp->rs;
+
+    if (!rs->flush_waits) {
+        rs->flush_waits = true;
+        rs->flush_prev = NULL;
+        rs->flush_next = r->flush_waiters;
+        if (rs->flush_next) {
+            rs->flush_next->rs.flush_prev = qp;
+        }
+        r->flush_waiters = qp;
+    }
+}
+
+void roce_response_flush_wake(Roce *r, RoceQp *qp)
+{
+    RoceResponder *rs = &qp->rs;
+
+    if (!rs->flush_waits) {
+        return;
+    }
+    rs->flush_waits = false;
+    if (rs->flush_next) {
+        rs->flush_next->rs.flush_prev = rs->flush_prev;
+    }
+    if (rs->flush_prev) {
+        rs->flush_prev->rs.flush_next = rs->flush_next;
+    } else {
+        r->flush_waiters = rs->flush_next;
+    }
+}
+
+uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
+{
+    RoceResponder *rs = &qp->rs;
+    const RoceMr *mr;
+    uint16_t error;
+
+    r->work++;
+    error = roce_mr_check(r->mrs, res->rkey, res->pd, qp->qpn,
+                          res->flush.address, res->flush.left, res->access,
+                          &mr);
+    if (error) {
+        return error;
+    }
+    /* No bytes: granted, and nothing to do. */
+    switch (mr ? roce_mr_flush(mr, &res->flush, r->ops, r->host)
+               : ROCE_FLUSH_DONE) {
+    case ROCE_FLUSH_FAILED:
+        return FAKERNIC_VENDOR_KEY_DMA;
+    case ROCE_FLUSH_LATER:
+        rs->flushing = true;
+        if (res->flush.host_waits) {
+            roce_flush_wait(r, qp);
+        }
+        return 0;
+    default:
+        break;
+    }
+    res->kind = ROCE_ANSWER_DONE;
+    rs->flushing = false;
+    if (rs->flush_gap) {
+        rs->flush_gap = false;
+        roce_response_nak(r, qp, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE, rs->epsn);
+    }
+    return 0;
+}
+
+/* Goes on with the oldest answer, a FLUSH: true: it is done and can be sent. */
+static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
+{
+    uint16_t error;
+
+    if (qp->rs.flush_waits) {
+        return false;
+    }
+    error = roce_response_flush(r, qp, res);
+    if (error) {
+        roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
+        roce_response_fatal(r, qp, ROCE_NAK_REMOTE_ACCESS, res->psn,
+                            FAKERNIC_EVENT_QP_ACCESS_ERROR, error);
+        roce_resource_pend(&qp->rs, res, false);
+        return false;
+    }
+    roce_sched_ready(r, qp);
+    return res->kind == ROCE_ANSWER_DONE;
+}
+
 /* Oldest resource that has an answer to send. */
 static RoceResource *roce_resource_pending(const RoceQp *qp)
 {
@@ -391,6 +480,10 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     at = res ? roce_psn_add(res->psn, res->next) : 0;
     waits = res && res->kind == ROCE_ANSWER_READ && res->length > 0 &&
             (rs->pages_awaited || roce_pacer_wait(r, now, qp));
+    if (res && res->kind == ROCE_ANSWER_FLUSH) {
+        waits = !roce_response_flushed(r, qp, res);
+        res = rs->owed == ROCE_OWED_FATAL ? NULL : res;
+    }
     if (res && rs->owed == ROCE_OWED_ACK && !waits &&
         roce_psn_before(rs->owed_psn, at)) {
         rs->owed = ROCE_OWED_NOTHING;   /* the answer implies it (C9-119) */

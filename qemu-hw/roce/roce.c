@@ -333,6 +333,16 @@ int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
     return status;
 }
 
+void roce_flush_resume(Roce *r)
+{
+    while (r->flush_waiters) {
+        RoceQp *qp = r->flush_waiters;
+
+        roce_response_flush_wake(r, qp);
+        roce_sched_ready(r, qp);
+    }
+}
+
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key)
 {

@@ -207,6 +207,14 @@ typedef enum RoceFetch {
                                  * wr->format_error says why */
 } RoceFetch;
 
+/* How far a FLUSH of a range has come. */
+typedef enum RoceFlush {
+    ROCE_FLUSH_FAILED,          /* out of reach, or no medium to persist on */
+    ROCE_FLUSH_DONE,            /* all of it */
+    ROCE_FLUSH_LATER,           /* a part: the host asks to be asked again, for
+                                 * the rest, after roce_flush_resume() */
+} RoceFlush;
+
 /*
  * Synchronous; may fail where they return bool; must not call the engine.
  * Addresses are DMA addresses, translated from keys by the engine; ranges do
@@ -225,10 +233,16 @@ typedef struct RoceHostOps {
     bool (*dma_write)(void *host, uint64_t address, const void *buf,
                       size_t len);
     bool (*dma_atomic)(void *host, uint64_t address, RoceAtomic *op);
-    /* FLUSH: what was written there is visible to all, and, with 'persistent',
-     * on its medium. len >= 1. */
-    bool (*dma_flush)(void *host, uint64_t address, uint64_t len,
-                      bool persistent);
+    /*
+     * FLUSH (IBTA annex A19), len >= 1. Without 'persistent': all that was
+     * written, anywhere, is visible to all, which takes one barrier; asked for
+     * once per FLUSH, with the beginning of its range, and not answered LATER.
+     * With it: these bytes are on their medium. A host that would have to wait
+     * for that answers LATER and in *done how many of them, 0 to len, are; it
+     * forgets what is not asked for again.
+     */
+    RoceFlush (*dma_flush)(void *host, uint64_t address, uint64_t len,
+                           bool persistent, uint64_t *done);
     /* The next WQE of a QP's send queue: copied, decoded, consumed. */
     RoceFetch (*next_send)(void *host, uint32_t qpn, RoceSendWr *wr);
     /* The next WQE of a QP's receive queue, or of its SRQ (srqn != 0). */
@@ -437,6 +451,9 @@ typedef struct RocePageUpdate {
 } RocePageUpdate;
 
 int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
+
+/* The host can go on with what it has answered ROCE_FLUSH_LATER to. */
+void roce_flush_resume(Roce *r);
 
 typedef struct RoceGid {
     uint8_t type;               /* enum fakernic_gid_type */

@@ -178,6 +178,9 @@ static void frames_time(Frames *f, RoceTime until)
     for (i = 0; i < WORLD_SIDES; i++) {
         Roce *r = f->w.side[i].r;
 
+        if (f->w.side[i].host.flush_later) {
+            roce_flush_resume(r);
+        }
         for (tries = 0; roce_deadline(r) <= f->w.now; tries++) {
             FUZZ_CHECK(tries < FRAMES_IN_DRAIN);
             roce_tick(r, f->w.now);

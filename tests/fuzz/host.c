@@ -105,11 +105,18 @@ static bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     return true;
 }
 
-static bool host_dma_flush(void *host, uint64_t address, uint64_t len,
-                           bool persistent)
+/* One of two persistent ones is not finished at once; the rest is, later. */
+static RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
+                                bool persistent, uint64_t *done)
 {
-    (void)persistent;
-    return host_dma(host, address, len, false) != NULL;
+    Host *h = host;
+
+    if (host_dma(host, address, len, false) == NULL) {
+        return ROCE_FLUSH_FAILED;
+    }
+    h->flush_later = persistent && !h->flush_later;
+    *done = len / 2;
+    return h->flush_later ? ROCE_FLUSH_LATER : ROCE_FLUSH_DONE;
 }
 
 /* ---- on-demand paging ------------------------------------------------------ */

@@ -482,12 +482,25 @@ bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset)
     return false;
 }
 
-bool host_dma_flush(void *host, uint64_t address, uint64_t len,
-                    bool persistent)
+RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
+                         bool persistent, uint64_t *done)
 {
+    Host *h = host;
+
     if (!host_dma(host, address, len, SIM_READABLE)) {
-        return false;
+        return ROCE_FLUSH_FAILED;
+    }
+    /* The medium takes its time for every other one. What comes meanwhile is
+     * sent again, which a history without faults may not do. */
+    if (persistent && h->world->options.loss_ppm && h->flushes++ % 2 == 0) {
+        *done = len / 2;
+        if (*done > 0) {
+            model_flush(host, address, *done, true);
+        }
+        world_schedule(h->world, h->world->now + 1 + h->flushes % 64 * 1000,
+                       EV_FLUSHED, h->number);
+        return ROCE_FLUSH_LATER;
     }
     model_flush(host, address, len, persistent);
-    return true;
+    return ROCE_FLUSH_DONE;
 }

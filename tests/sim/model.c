@@ -344,6 +344,14 @@ static uint64_t flush_length(const SimSend *s)
     return s->flush & FAKERNIC_FLUSH_LEVEL_MR ? s->zone->length : s->length;
 }
 
+/* Bytes the host is to be asked for: one barrier does for global visibility. */
+static uint64_t flush_owes(const SimSend *s)
+{
+    uint64_t length = flush_length(s);
+
+    return s->flush & FAKERNIC_FLUSH_PERSISTENT || length == 0 ? length : 1;
+}
+
 /* Does a FLUSH wait for these bytes? With pages that are not there it may not
  * have had all of them: it takes what comes. */
 static bool flush_covers(const SimSend *s, uint64_t offset, uint64_t len,
@@ -352,7 +360,7 @@ static bool flush_covers(const SimSend *s, uint64_t offset, uint64_t len,
     uint64_t from = s->flush & FAKERNIC_FLUSH_LEVEL_MR ? 0 : s->zone_offset;
 
     return s->opcode == FAKERNIC_SQ_FLUSH && s->zone == zone &&
-           (s->flushed < flush_length(s) || zone->on_demand) &&
+           (s->flushed < flush_owes(s) || zone->on_demand) &&
            offset >= from && offset + len <= from + flush_length(s) &&
            persistent == !!(s->flush & FAKERNIC_FLUSH_PERSISTENT);
 }
@@ -434,8 +442,11 @@ static void check_flush(SimQp *qp, uint32_t index)
 
     uint64_t owed = s->zone->on_demand
                     ? paging_constant(s->zone, s->zone_offset, s->length,
-                                      s->fetched_at) : flush_length(s);
+                                      s->fetched_at) : flush_owes(s);
 
+    if (!(s->flush & FAKERNIC_FLUSH_PERSISTENT) && owed > 1) {
+        owed = 1;
+    }
     if (s->flushed < owed) {
         world_fail(qp->world, "QP %u: FLUSH %u is done, %llu of %llu bytes are "
                    "flushed", qp->qpn, index, (unsigned long long)s->flushed,

@@ -328,6 +328,7 @@ struct Host {
     uint64_t dma_fail_lo, dma_fail_hi;  /* DMA fails in [lo, hi) */
     RoceTime tx_free;           /* the wire takes the next frame */
     bool tx_scheduled;
+    uint32_t flushes;           /* persistent ones begun */
     RoceTime wake;              /* engine deadline as the host's timer has it */
     uint32_t next_cqn;
 };
@@ -389,6 +390,7 @@ typedef struct SimLogEntry {
 typedef enum SimEventKind {
     EV_FRAME,                   /* a frame arrives */
     EV_TX,                      /* the wire takes the next frame */
+    EV_FLUSHED,                 /* the medium has what was to be flushed */
     EV_POST_SEND,               /* an application posts */
     EV_POST_RECV,
     EV_INJECT,

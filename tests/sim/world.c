@@ -340,6 +340,10 @@ static void world_handle(World *w, SimEvent *ev)
         w->host[ev->host]->tx_scheduled = false;
         world_pump(w, w->host[ev->host]);
         break;
+    case EV_FLUSHED:
+        roce_flush_resume(w->host[ev->host]->roce);
+        world_pump(w, w->host[ev->host]);
+        break;
     default:
         inject_event(w, ev);
     }

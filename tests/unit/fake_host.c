@@ -171,18 +171,8 @@ static bool fake_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 }
 
 /* Every byte must be there; memory here is visible and persistent at once. */
-static bool fake_dma_flush(void *host, uint64_t address, uint64_t len,
-                           bool persistent)
+static bool fake_flushable(FakeHost *h, uint64_t address, uint64_t len)
 {
-    FakeHost *h = host;
-
-    fake_log_dma(h, persistent ? 'p' : 'f', address, len);
-    if (len == 0) {
-        fake_die("DMA of no bytes");
-    }
-    if (h->fail_dma_in != 0 && --h->fail_dma_in == 0) {
-        return false;
-    }
     while (len != 0) {
         FakeSegment *s = fake_segment(h, address);
         uint64_t piece;
@@ -196,6 +186,27 @@ static bool fake_dma_flush(void *host, uint64_t address, uint64_t len,
         len -= piece;
     }
     return true;
+}
+
+static RoceFlush fake_dma_flush(void *host, uint64_t address, uint64_t len,
+                                bool persistent, uint64_t *done)
+{
+    FakeHost *h = host;
+
+    fake_log_dma(h, persistent ? 'p' : 'f', address, len);
+    if (len == 0) {
+        fake_die("DMA of no bytes");
+    }
+    if ((h->fail_dma_in != 0 && --h->fail_dma_in == 0) ||
+        !fake_flushable(h, address, len)) {
+        return ROCE_FLUSH_FAILED;
+    }
+    if (persistent && h->flush_later > 0) {
+        h->flush_later--;
+        *done = h->flush_part;
+        return ROCE_FLUSH_LATER;
+    }
+    return ROCE_FLUSH_DONE;
 }
 
 /* ---- queues ---------------------------------------------------------------- */

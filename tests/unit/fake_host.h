@@ -70,6 +70,8 @@ typedef struct FakeHost {
     FakePageRequest pages[FAKE_LOG];
     unsigned page_count, page_taken;
     uint64_t srq_ids;           /* given out so far */
+    unsigned flush_later;       /* so many persistent FLUSHes are not done */
+    uint64_t flush_part;        /* but this part of them */
     unsigned fail_dma_in;       /* n: the n-th DMA from now fails; 0: none */
     bool print_trace;
 } FakeHost;

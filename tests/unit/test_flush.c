@@ -399,6 +399,48 @@ static void outstanding_ones_are_limited(void)
 
 /* ---- memory ---------------------------------------------------------------- */
 
+/* All steps of a FLUSH; false: the host failed. */
+static bool flush_whole(const RoceMr *mr, uint64_t address, uint64_t len,
+                        bool persistent, FakeHost *host)
+{
+    RoceFlushRange range = {
+        .address = address, .left = len, .persistent = persistent,
+    };
+    RoceFlush flush;
+
+    do {
+        unsigned before = host->dma_count;
+
+        flush = roce_mr_flush(mr, &range, &fake_host_ops, host);
+        CHECK(host->dma_count <= before + 1);
+    } while (flush == ROCE_FLUSH_LATER);
+    CHECK(flush == ROCE_FLUSH_FAILED || range.left == 0);
+    return flush == ROCE_FLUSH_DONE;
+}
+
+/* A region of 'count' pages, which lie in two pages of memory by turns. */
+static const RoceMr *scattered(PairHost *h, uint32_t count, uint32_t *key)
+{
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_MEMORY, .page_shift = 12, .pd = 1,
+        .access = FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                  FAKERNIC_ACCESS_FLUSH_PERSISTENT,
+        .page_count = count,
+        .iova = 0x500000, .length = (uint64_t)count << 12,
+    };
+    const RoceMr *mr;
+    uint32_t i;
+
+    fake_memory_add(h->host, 0x10000, 0x30000);
+    init.pages = malloc(count * sizeof(uint64_t));
+    for (i = 0; i < count; i++) {
+        init.pages[i] = i % 2 ? 0x10000 : 0x20000;
+    }
+    CHECK_EQ(roce_mr_create(h->r, &init, key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_check_key(h->r->mrs, *key, 1, 0, 0, &mr), 0);
+    return mr;
+}
+
 /* Scattered pages are flushed one by one, neighbours in one go. */
 static void pages_of_a_region(void)
 {
@@ -408,6 +450,7 @@ static void pages_of_a_region(void)
         .access = FAKERNIC_ACCESS_FLUSH_GLOBAL, .page_count = 4,
         .iova = 0x500800, .length = 0x3000,
     };
+    RoceFlushRange all;
     const RoceMr *mr;
     uint32_t key;
     PairHost h;
@@ -419,14 +462,65 @@ static void pages_of_a_region(void)
     CHECK_EQ(roce_mr_create(h.r, &init, &key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_check_key(h.r->mrs, key, 1, 0,
                                FAKERNIC_ACCESS_FLUSH_GLOBAL, &mr), 0);
-    CHECK(roce_mr_flush_all(mr, false, &fake_host_ops, h.host));
+    CHECK(roce_mr_flush_all(mr, &all));
+    CHECK(flush_whole(mr, all.address, all.left, true, h.host));
     CHECK_EQ(h.host->dma_count, 3);
-    check_flush(&h, 0, 'f', 0x10800, 0x800);
-    check_flush(&h, 1, 'f', 0x30000, 0x2000);
-    check_flush(&h, 2, 'f', 0x20000, 0x800);
-    CHECK(roce_mr_flush(mr, 0x500fff, 2, true, &fake_host_ops, h.host));
+    check_flush(&h, 0, 'p', 0x10800, 0x800);
+    check_flush(&h, 1, 'p', 0x30000, 0x2000);
+    check_flush(&h, 2, 'p', 0x20000, 0x800);
+    CHECK(flush_whole(mr, 0x500fff, 2, true, h.host));
     check_flush(&h, 3, 'p', 0x10fff, 1);
     check_flush(&h, 4, 'p', 0x30000, 1);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+/* Global visibility takes one barrier, whatever the range. */
+static void one_barrier(void)
+{
+    const RoceMr *mr;
+    uint32_t key;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    mr = scattered(&h, 1000, &key);
+    CHECK(flush_whole(mr, 0x500010, 1000 * 4096 - 0x10, false, h.host));
+    CHECK_EQ(h.host->dma_count, 1);
+    check_flush(&h, 0, 'f', 0x20010, 0xff0);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
+/* Pages that are absent take no step each. */
+static void absent_pages(void)
+{
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
+        .access = FAKERNIC_ACCESS_ON_DEMAND | FAKERNIC_ACCESS_FLUSH_GLOBAL,
+        .length = 1ull << 40,
+    };
+    const uint64_t there = PAIR_MEMORY;
+    RocePageUpdate update = {
+        .state = ROCE_PAGES_READABLE, .address = 0x7ffff000,
+        .page_count = 1, .page_shift = 12, .pages = &there,
+    };
+    RoceFlushRange range = { .left = 0x80000000 };
+    unsigned steps = 1;
+    const RoceMr *mr;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    CHECK_EQ(roce_mr_create(h.r, &init, &update.key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, update.key, 1, 0, 0, &mr), 0);
+    while (roce_mr_flush(mr, &range, &fake_host_ops, h.host) ==
+           ROCE_FLUSH_LATER) {
+        CHECK_EQ(h.host->dma_count, 0);
+        steps++;
+    }
+    CHECK(steps < 20);          /* 524,288 pages in 1,024 chunks */
+    CHECK_EQ(h.host->dma_count, 1);
+    check_flush(&h, 0, 'f', PAIR_MEMORY, 4096);
     roce_free(h.r);
     fake_host_free(h.host);
 }
@@ -435,9 +529,12 @@ static void pages_of_a_region(void)
 static void regions_without_bounds(void)
 {
     RoceMrInit init = {
-        .pd = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL,
+        .pd = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                           FAKERNIC_ACCESS_MW_BIND,
     };
-    uint32_t null_key, dma_key;
+    RoceSendWr bind = { .opcode = FAKERNIC_SQ_BIND_MW };
+    uint32_t null_key, dma_key, mw;
+    RoceFlushRange all;
     const RoceMr *mr;
     PairHost h;
 
@@ -447,20 +544,172 @@ static void regions_without_bounds(void)
     init.type = FAKERNIC_MR_DMA;
     CHECK_EQ(roce_mr_create(h.r, &init, &dma_key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_check_key(h.r->mrs, null_key, 1, 0, 0, &mr), 0);
-    CHECK(roce_mr_flush_all(mr, false, &fake_host_ops, h.host));
-    CHECK(roce_mr_flush(mr, 1, 100, false, &fake_host_ops, h.host));
+    CHECK(roce_mr_flush_all(mr, &all));
+    CHECK_EQ(all.left, 0);
+    CHECK(flush_whole(mr, 1, 100, false, h.host));
     CHECK_EQ(roce_mr_check_key(h.r->mrs, dma_key, 1, 0, 0, &mr), 0);
-    CHECK(!roce_mr_flush_all(mr, false, &fake_host_ops, h.host));
+    CHECK(!roce_mr_flush_all(mr, &all));
     CHECK_EQ(h.host->dma_count, 0);
-    CHECK(roce_mr_flush(mr, PAIR_MEMORY + 3, 100, false, &fake_host_ops,
-                        h.host));
+    CHECK(flush_whole(mr, PAIR_MEMORY + 3, 100, false, h.host));
     check_flush(&h, 0, 'f', PAIR_MEMORY + 3, 100);
     /* Longer than one call may be: in pieces, until memory ends. */
-    CHECK(!roce_mr_flush(mr, PAIR_MEMORY, 0x80000000u, false, &fake_host_ops,
-                         h.host));
-    check_flush(&h, 1, 'f', PAIR_MEMORY, 0x40000000);
+    CHECK(!flush_whole(mr, PAIR_MEMORY, 0x80000000u, true, h.host));
+    check_flush(&h, 1, 'p', PAIR_MEMORY, 0x40000000);
+
+    /* A window on it is no better. */
+    CHECK_EQ(roce_mw_create(h.r, FAKERNIC_MW_TYPE_2B, 0, 1, &mw),
+             FAKERNIC_CMD_OK);
+    bind.bind_mw.mw_key = bind.bind_mw.new_key = mw;
+    bind.bind_mw.mr_key = dma_key;
+    bind.bind_mw.length = 1ull << 62;
+    bind.bind_mw.access = FAKERNIC_ACCESS_FLUSH_GLOBAL;
+    CHECK_EQ(roce_mr_bind_mw(h.r->mrs, 1, 3, &bind), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, mw, 1, 3,
+                               FAKERNIC_ACCESS_FLUSH_GLOBAL, &mr), 0);
+    CHECK(!roce_mr_flush_all(mr, &all));
     roce_free(h.r);
     fake_host_free(h.host);
+}
+
+/* ---- a FLUSH that takes its time ---------------------------------------------- */
+
+/* One packet does not make the host flush a thousand times. */
+static void continued_as_answers_are(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceFlushRange range;
+    unsigned before = 1;
+    RocePacket packet;
+    uint32_t key;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK(roce_mr_flush_all(scattered(&p.b, 1000, &key), &range));
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
+    packet.feth = FAKERNIC_FLUSH_PERSISTENT | FAKERNIC_FLUSH_LEVEL_MR;
+    packet.reth.rkey = key;
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK_EQ(p.b.host->dma_count, 1);
+    while (!pair_take(&p, &p.b, buf, &packet)) {
+        CHECK_EQ(roce_deadline(p.b.r), 0);
+        CHECK(p.b.host->dma_count <= before + ROCE_TURNS_PER_OUTPUT);
+        REQUIRE(p.b.host->dma_count > before);
+        before = p.b.host->dma_count;
+    }
+    CHECK(p.b.host->dma_count <= before + ROCE_TURNS_PER_OUTPUT);
+    CHECK_EQ(packet.opcode, ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
+    CHECK_EQ(p.b.host->dma_count, 1000);
+    CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
+    pair_free(&p);
+}
+
+/*
+ * The host waits for its medium: what comes behind the FLUSH is executed after
+ * it, and without waiting for a timer.
+ */
+static void nothing_overtakes(void)
+{
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    p.b.host->flush_later = 2;
+    p.b.host->flush_part = 100;
+    p.a.memory[0] = 9;
+    wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 64, 500);
+    pair_send(&p, &p.a, &wr);
+    for (i = 0; i < 3; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
+        pair_send(&p, &p.a, &wr);
+    }
+    pair_run(&p);
+    for (i = 0; i < 2; i++) {
+        CHECK_EQ(p.b.host->dma_count, i + 1);
+        CHECK_EQ(p.b.memory[0], 0);
+        pair_expect_none(&p.a);
+        CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
+        roce_flush_resume(p.b.r);
+        pair_run(&p);
+    }
+    check_flush(&p.b, 0, 'p', PAIR_MEMORY + 64, 500);
+    check_flush(&p.b, 1, 'p', PAIR_MEMORY + 164, 400);
+    check_flush(&p.b, 2, 'p', PAIR_MEMORY + 264, 300);
+    CHECK_EQ(p.b.host->dma[3].kind, 'w');
+    CHECK_EQ(p.b.memory[0], 9);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    roce_flush_resume(p.b.r);
+    pair_free(&p);
+}
+
+/* Asked for again while it is under way: one answer, when it is done. */
+static void asked_for_again_meanwhile(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    p.b.host->flush_later = 1;
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
+    packet.feth = FAKERNIC_FLUSH_PERSISTENT;
+    packet.reth.address = PAIR_MEMORY;
+    packet.reth.rkey = p.b.key;
+    packet.reth.length = 8;
+    for (i = 0; i < 3; i++) {
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+        CHECK(!pair_take(&p, &p.b, buf, &packet));
+        packet.psn = PAIR_PSN;
+    }
+    CHECK_EQ(p.b.host->dma_count, 1);
+    roce_flush_resume(p.b.r);
+    REQUIRE(pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(packet.opcode, ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
+    CHECK_EQ(p.b.host->dma_count, 2);
+    CHECK(!pair_take(&p, &p.b, buf, &packet));
+    pair_free(&p);
+}
+
+/* What it needs is taken away while it is under way. */
+static void ended_meanwhile(void)
+{
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    for (i = 0; i < 4; i++) {
+        RoceQpAttr attr = {
+            .state = i == 1 ? FAKERNIC_QPS_ERR : FAKERNIC_QPS_RESET,
+        };
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        p.b.host->flush_later = 1;
+        wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 0, 8);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        if (i == 0) {
+            CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
+        } else if (i < 3) {
+            CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+                     FAKERNIC_CMD_OK);
+        } else {
+            CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
+        }
+        roce_flush_resume(p.b.r);
+        pair_run(&p);
+        CHECK_EQ(p.b.host->dma_count, 1);
+        if (i == 0) {
+            pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0,
+                        FAKERNIC_WC_REM_ACCESS_ERR);
+            pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+        } else {
+            pair_expect_none(&p.a);
+        }
+        pair_free(&p);
+    }
 }
 
 static const Test tests[] = {
@@ -474,7 +723,13 @@ static const Test tests[] = {
     TEST(malformed_packets),
     TEST(outstanding_ones_are_limited),
     TEST(pages_of_a_region),
+    TEST(one_barrier),
+    TEST(absent_pages),
     TEST(regions_without_bounds),
+    TEST(continued_as_answers_are),
+    TEST(nothing_overtakes),
+    TEST(asked_for_again_meanwhile),
+    TEST(ended_meanwhile),
 };
 
 TEST_MAIN(tests)

@@ -311,6 +311,7 @@ static void good_registrations_at_the_edges(void)
 /* Device memory: its pages are the host's to tell; no bytes grant nothing. */
 static void device_memory(void)
 {
+    RoceFlushRange all;
     RoceMrInit init = memory_init(0, 100, 1, ALL);
     uint8_t bytes[100];
     const RoceMr *mr;
@@ -333,7 +334,8 @@ static void device_memory(void)
     CHECK_EQ(roce_mr_check_key(table, key, PD, 0, A(FAKERNIC_ACCESS_FLUSH_GLOBAL),
                                &mr), FAKERNIC_VENDOR_KEY_ACCESS);
     CHECK_EQ(roce_mr_check_key(table, key, PD, 0, 0, &mr), 0);
-    CHECK(roce_mr_flush_all(mr, false, &fake_host_ops, host));
+    CHECK(roce_mr_flush_all(mr, &all));
+    CHECK_EQ(all.left, 0);
     CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
     teardown();
 }
