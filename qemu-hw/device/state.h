@@ -105,6 +105,7 @@ struct FakernicState {
     bool in_burst;              /* linked in the list of those that took frames */
     QTAILQ_ENTRY(FakernicState) burst;
     FakernicBudget budget;
+    uint64_t engine_work;       /* of roce_work(), charged so far */
     uint32_t longest_turn;      /* the most that one has used */
 
     /* registers */

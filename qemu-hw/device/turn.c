@@ -16,12 +16,19 @@
 #include "port.h"
 #include "turn.h"
 
-/* One frame, from the engine to where it goes; false: there is none. */
+#define FAKERNIC_STEPS_PER_UNIT 4
+
+/*
+ * One frame, from the engine to where it goes; false: there is none. While the
+ * wire takes none, only those that stay in the device are made.
+ */
 static bool fakernic_turn_frame(FakernicState *s)
 {
     bool loopback = false;
-    size_t len = roce_output(s->roce, fakernic_now(), s->frame, &loopback);
+    size_t len;
 
+    roce_set_wire(s->roce, !fakernic_port_must_wait(s));
+    len = roce_output(s->roce, fakernic_now(), s->frame, &loopback);
     if (!len) {
         return false;
     }
@@ -34,13 +41,19 @@ static bool fakernic_turn_frame(FakernicState *s)
     return true;
 }
 
+/* Charges a frame, and the engine's steps since it was asked last. */
+static bool fakernic_turn_lasts(FakernicState *s)
+{
+    const uint64_t steps = roce_work(s->roce) - s->engine_work;
+
+    s->engine_work += steps;
+    return fakernic_spend(s, 1 + steps / FAKERNIC_STEPS_PER_UNIT);
+}
+
 /* True: interrupts are to be sent before there is more to do. */
 static bool fakernic_turn_frames(FakernicState *s)
 {
     do {
-        if (fakernic_port_must_wait(s)) {
-            return false;
-        }
         if (!fakernic_turn_frame(s)) {
             /* A WQE that ended in error makes no frame but completions. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
@@ -49,7 +62,7 @@ static bool fakernic_turn_frames(FakernicState *s)
         if (s->interrupts) {
             return fakernic_is_running(s);
         }
-    } while (fakernic_spend(s, 1) && fakernic_is_running(s));
+    } while (fakernic_turn_lasts(s) && fakernic_is_running(s));
     return false;
 }
 

@@ -84,7 +84,7 @@ size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
     RocePacket packet;
     size_t at;
 
-    if (!cnp->owed) {
+    if (!cnp->owed || roce_path_av_waits(r, &cnp->av)) {
         return 0;
     }
     cnp->owed = false;

@@ -115,6 +115,9 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
         if (!roce_datagram_judge(r, send) &&
             send->wr.opcode != FAKERNIC_SQ_NOP) {
+            if (roce_path_av_waits(r, &send->wr.ud.av)) {
+                return 0;
+            }
             len = roce_datagram_packet(r, qp, send, buf);
             if (qp->retry.mode == ROCE_RETRY_WAIT_PAGES) {
                 return 0;

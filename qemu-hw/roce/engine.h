@@ -173,12 +173,16 @@ typedef struct RoceQp {
     bool loopback;              /* of attr.av; valid for gid_epoch */
     uint32_t gid_epoch;
     /* sched.c */
-    bool ready;
-    struct RoceQp *ready_next, *ready_prev;
+    struct RoceQpList *listed;  /* in: ready or parked, or NULL */
+    struct RoceQp *next, *prev;
     RoceTime deadline;
     RoceTime flush_at;          /* ERR: next look at the queues */
     uint32_t heap_index;
 } RoceQp;
+
+typedef struct RoceQpList {
+    RoceQp *head, *tail;
+} RoceQpList;
 
 typedef struct RoceMcast {
     uint8_t gid[16];
@@ -202,7 +206,10 @@ struct Roce {
     uint8_t mcast_copy[ROCE_FRAME_MAX];
     uint32_t port_mtu;
     uint16_t ip_id;
-    RoceQp *ready_head, *ready_tail;
+    RoceQpList ready;           /* may have a frame to send */
+    RoceQpList parked;          /* have one for the wire, which takes none */
+    bool wire_blocked;
+    bool wire_wanted;           /* since roce_sched_next() */
     RoceQp **heap;
     uint32_t heap_count;
     bool stalled;               /* roce_output() ran out of turns */
@@ -215,7 +222,11 @@ struct Roce {
 /* ---- sched.c: who has work, who has a deadline ----------------------------- */
 
 void roce_sched_ready(Roce *r, RoceQp *qp);
+/* It has no work but for the wire: it waits until that takes frames. */
+void roce_sched_park(Roce *r, RoceQp *qp);
+/* The QP whose turn it is, no longer listed; NULL: there is none. */
 RoceQp *roce_sched_next(Roce *r);
+bool roce_sched_has_next(const Roce *r);
 void roce_sched_remove(Roce *r, RoceQp *qp);
 /* To be called after retry.deadline, flush_at or pace.wake has changed. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
@@ -238,6 +249,13 @@ bool roce_path_av_valid(const Roce *r, const RoceAv *av);
 bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
                       uint32_t dest_qpn, RocePacket *packet);
 bool roce_path_loopback(Roce *r, RoceQp *qp);
+/*
+ * Must the next packet of a connected QP, or one for this address, wait for the
+ * wire? Nothing has been done for it yet.
+ */
+bool roce_path_waits(Roce *r, RoceQp *qp);
+bool roce_path_av_waits(Roce *r, const RoceAv *av);
+bool roce_path_raw_waits(Roce *r);
 /* Did the packet come over this path, from its other end? */
 bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet);
 

@@ -163,6 +163,30 @@ bool roce_path_loopback(Roce *r, RoceQp *qp)
     return qp->loopback;
 }
 
+static bool roce_path_wants_wire(Roce *r)
+{
+    r->wire_wanted = true;
+    return true;
+}
+
+bool roce_path_waits(Roce *r, RoceQp *qp)
+{
+    return r->wire_blocked && !roce_path_loopback(r, qp) &&
+           roce_path_wants_wire(r);
+}
+
+bool roce_path_raw_waits(Roce *r)
+{
+    return r->wire_blocked && roce_path_wants_wire(r);
+}
+
+/* What is refused needs no wire. */
+bool roce_path_av_waits(Roce *r, const RoceAv *av)
+{
+    return r->wire_blocked && roce_path_av_valid(r, av) &&
+           !roce_path_loops(r, av) && roce_path_wants_wire(r);
+}
+
 bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet)
 {
     return roce_path_av_valid(r, av) &&

@@ -81,6 +81,9 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
+        if (send->wr.opcode != FAKERNIC_SQ_NOP && roce_path_raw_waits(r)) {
+            return 0;
+        }
         len = roce_raw_frame(r, qp, send, buf);
         if (qp->retry.mode == ROCE_RETRY_WAIT_PAGES) {
             return 0;

@@ -489,7 +489,7 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (roce_send_refuse_read(qp, send)) {
             continue;
         }
-        if (!roce_send_may_go(r, qp, send)) {
+        if (!roce_send_may_go(r, qp, send) || roce_path_waits(r, qp)) {
             return 0;
         }
         roce_retry_pace(&qp->retry, roce_pacer_wait(r, now, qp));

@@ -92,6 +92,7 @@ void roce_reset(Roce *r)
     r->gid_epoch = 1;
     roce_qp_numbers_reset(r);
     r->ip_id = 0;
+    r->wire_blocked = false;
     r->stalled = false;
     r->pages_awaited = false;
     r->port_mtu = ROCE_PORT_MTU_DEFAULT;
@@ -150,6 +151,11 @@ bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
     return roce_raw_input(r, now, qp, frame, len);
 }
 
+void roce_set_wire(Roce *r, bool takes_frames)
+{
+    r->wire_blocked = !takes_frames;
+}
+
 void roce_tick(Roce *r, RoceTime now)
 {
     uint32_t budget = ROCE_QPS_PER_TICK;
@@ -191,7 +197,9 @@ static size_t roce_output_connected(Roce *r, RoceTime now, RoceQp *qp,
     int i;
 
     for (i = 0; i < 2 && len == 0; i++, responder = !responder) {
-        if (responder) {
+        if (responder && roce_path_waits(r, qp)) {
+            len = 0;
+        } else if (responder) {
             len = roce_response_output(r, now, qp, buf);
         } else {
             len = roce_requester_output(r, now, qp, buf);
@@ -248,8 +256,11 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
             roce_sched_ready(r, qp);
             return len;
         }
+        if (r->wire_wanted) {
+            roce_sched_park(r, qp);
+        }
     }
-    r->stalled = r->ready_head != NULL;
+    r->stalled = roce_sched_has_next(r);
     return 0;
 }
 

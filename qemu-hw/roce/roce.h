@@ -348,6 +348,13 @@ RoceTime roce_deadline(const Roce *r);
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
 
+/*
+ * Does the wire take frames? While it does not, roce_output() makes those with
+ * *loopback only, and executes what needs no frame; QPs whose next frame is for
+ * the wire wait. After roce_new() and roce_reset() it does.
+ */
+void roce_set_wire(Roce *r, bool takes_frames);
+
 /* ---- control plane ------------------------------------------------------- */
 
 /*

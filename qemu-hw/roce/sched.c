@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Scheduling: a list of QPs that may have frames to send, served in turn, and a
- * binary heap of QPs by deadline. Nothing here depends on how many QPs exist or
+ * Scheduling: a list of QPs that may have frames to send, served in turn, one of
+ * those whose next frame needs a wire that takes none, and a binary heap of QPs
+ * by deadline. Nothing here depends on how many QPs exist or
  * are ready, only the heap's logarithm on how many have a timer.
  */
 #include "engine.h"
@@ -10,42 +11,61 @@
 
 #define ROCE_HEAP_NONE UINT32_MAX
 
-void roce_sched_ready(Roce *r, RoceQp *qp)
+static void roce_list_remove(RoceQp *qp)
 {
-    if (qp->ready) {
+    RoceQpList *list = qp->listed;
+
+    if (!list) {
         return;
     }
-    qp->ready = true;
-    qp->ready_next = NULL;
-    qp->ready_prev = r->ready_tail;
-    if (r->ready_tail) {
-        r->ready_tail->ready_next = qp;
-    } else {
-        r->ready_head = qp;
-    }
-    r->ready_tail = qp;
+    *(qp->prev ? &qp->prev->next : &list->head) = qp->next;
+    *(qp->next ? &qp->next->prev : &list->tail) = qp->prev;
+    qp->next = qp->prev = NULL;
+    qp->listed = NULL;
 }
 
-static void roce_ready_remove(Roce *r, RoceQp *qp)
+static void roce_list_append(RoceQpList *list, RoceQp *qp)
 {
-    if (!qp->ready) {
-        return;
+    roce_list_remove(qp);
+    qp->listed = list;
+    qp->prev = list->tail;
+    *(list->tail ? &list->tail->next : &list->head) = qp;
+    list->tail = qp;
+}
+
+void roce_sched_ready(Roce *r, RoceQp *qp)
+{
+    if (qp->listed != &r->ready) {
+        roce_list_append(&r->ready, qp);
     }
-    *(qp->ready_prev ? &qp->ready_prev->ready_next : &r->ready_head) =
-        qp->ready_next;
-    *(qp->ready_next ? &qp->ready_next->ready_prev : &r->ready_tail) =
-        qp->ready_prev;
-    qp->ready_next = qp->ready_prev = NULL;
-    qp->ready = false;
+}
+
+void roce_sched_park(Roce *r, RoceQp *qp)
+{
+    if (!qp->listed) {
+        roce_list_append(&r->parked, qp);
+    }
+}
+
+/* Those that were parked have waited longer. */
+static RoceQp *roce_sched_peek(const Roce *r)
+{
+    return !r->wire_blocked && r->parked.head ? r->parked.head : r->ready.head;
+}
+
+bool roce_sched_has_next(const Roce *r)
+{
+    return roce_sched_peek(r) != NULL;
 }
 
 RoceQp *roce_sched_next(Roce *r)
 {
-    RoceQp *qp = r->ready_head;
+    RoceQp *qp = roce_sched_peek(r);
 
     if (qp) {
-        roce_ready_remove(r, qp);
+        roce_list_remove(qp);
     }
+    r->wire_wanted = false;
     return qp;
 }
 
@@ -134,5 +154,5 @@ void roce_sched_remove(Roce *r, RoceQp *qp)
     qp->flush_at = ROCE_TIME_NEVER;
     qp->pace.wake = ROCE_TIME_NEVER;
     roce_sched_timer(r, qp);
-    roce_ready_remove(r, qp);
+    roce_list_remove(qp);
 }

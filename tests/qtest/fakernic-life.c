@@ -271,6 +271,37 @@ static void test_stop(void)
     g_assert_cmpuint(left, >, 0);
 }
 
+/* What is stored to the device then has no effect: no CPU can have done it. */
+static void test_stop_doorbell(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+    struct fakernic_cqe cqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    fill(&n, &s, 0, 1000);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 1000);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+    sq_ring(&n, &a);
+    main_loop_turns(&m, 100);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    g_assert_cmpuint(qtest_readq(m.qts, s.data + 32768), ==, 0);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+    main_loop_turns(&m, 100);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 0, 32768, 1000);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
 /* A reset with work left over; the next life does not see any of it. */
 static void test_reset_behind(void)
 {
@@ -529,6 +560,93 @@ static void test_burst(void)
     machine_stop(&m);
 }
 
+/* Brings a UC QP to RTS. */
+static void uc_connect(Nic *n, uint32_t qpn, uint32_t dest, const uint8_t *dgid,
+                       const uint8_t *dmac)
+{
+    struct fakernic_modify_qp_req req = {
+        .qpn = LE32(qpn),
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = {
+            .state = FAKERNIC_QPS_INIT,
+            .port = 1,
+            .path_mtu = FAKERNIC_MTU_1024,
+            .dest_qpn = LE32(dest),
+        },
+    };
+
+    memcpy(req.attr.av.dgid, dgid, 16);
+    memcpy(req.attr.av.dmac, dmac, 6);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTR;
+    req.mask = LE32(RTR_MASK);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+/* Completions there without time passing; all are good. */
+static unsigned cq_count(Nic *n, Queue *cq)
+{
+    struct fakernic_cqe cqe;
+    unsigned count = 0;
+
+    main_loop_turns(n->m, 50);
+    while (cq_poll(n, cq, &cqe)) {
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        count++;
+    }
+    return count;
+}
+
+/* Nobody reads what comes over the wire: what does not need it goes on. */
+static void test_blocked_wire(void)
+{
+    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+    static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+    uint8_t buf[2048];
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq;
+    Qp away, a, b;
+    Wqe wqe;
+    unsigned frames = 0;
+    int wire = start_wired(&m, &n);
+
+    setup(&n, &s);
+    cq_create(&n, &cq, 6, &s.eq, 0, 0);
+    qp_create(&n, &away, FAKERNIC_QP_UC, s.pd, &cq, 0);
+    uc_connect(&n, away.qpn, 77, peer_gid, peer_mac);
+    rc_pair(&n, &s, &a, &b);
+    for (unsigned i = 0; i < 16; i++) {
+        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
+        sq_put(&n, &away, &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &away);
+    g_assert_cmpuint(cq_count(&n, &cq), <, 16);
+    fill(&n, &s, 0, 20000);
+    for (unsigned i = 0; i < 20; i++) {
+        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 20000);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        g_assert_cmpuint(cq_count(&n, &s.cq), ==, 1);
+    }
+    assert_same(&n, &s, 0, 32768, 20000);
+    complete_nops(&n, &a, 1);
+    g_assert_cmpuint(cq_count(&n, &s.cq), ==, 1);
+    while (frames < 16 * DATA_SIZE / 1024) {
+        g_assert_cmpint(wire_receive(wire, buf, sizeof(buf)), >, 0);
+        frames++;
+    }
+    cq_count(&n, &cq);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(wire);
+}
+
 /* ---- snapshots ---------------------------------------------------------------- */
 
 /* Migration and snapshots are refused, and the device goes on. */
@@ -555,6 +673,7 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/unplug/from-timer", test_unplug_from_timer },
     { "life/unplug/behind", test_unplug_behind },
     { "life/stop", test_stop },
+    { "life/stop-doorbell", test_stop_doorbell },
     { "life/reset/behind", test_reset_behind },
     { "life/reset/stopped", test_reset_stopped },
     { "life/frame-waits", test_frame_waits },
@@ -563,5 +682,6 @@ const FakernicTest fakernic_life_tests[] = {
     { "turn/bounded", test_turn },
     { "turn/flood", test_flood },
     { "turn/burst", test_burst },
+    { "turn/blocked-wire", test_blocked_wire },
     { NULL }
 };

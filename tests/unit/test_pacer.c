@@ -230,7 +230,7 @@ static void nobody_waits_for_a_slow_qp(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.now, 0);
     /* The slow one is woken by its timer only, and not before its turn. */
-    CHECK(!roce_qp_find(p.a.r, slow)->ready);
+    CHECK(!roce_qp_find(p.a.r, slow)->listed);
     CHECK(roce_deadline(p.a.r) > 0);
     CHECK(roce_deadline(p.a.r) < ROCE_TIME_NEVER);
     pair_free(&p);
