@@ -53,7 +53,7 @@ FAKERNIC_SIZE(struct fakernic_cmd_completion, 256);
 enum fakernic_cmd_status {
 	FAKERNIC_CMD_OK			= 0,
 	FAKERNIC_CMD_BAD_OPCODE		= 1,	/* unknown */
-	FAKERNIC_CMD_BAD_RESERVED	= 2,	/* a reserved byte is not zero */
+	FAKERNIC_CMD_BAD_RESERVED	= 2,	/* a reserved byte is not 0 */
 	FAKERNIC_CMD_BAD_PARAM		= 3,	/* a value out of its range */
 	FAKERNIC_CMD_BAD_ID		= 4,	/* no such object */
 	FAKERNIC_CMD_BAD_STATE		= 5,	/* not in the object's state */
@@ -61,12 +61,10 @@ enum fakernic_cmd_status {
 						 * the only one there may be
 						 * exists already
 						 */
-	FAKERNIC_CMD_NO_RESOURCE	= 7,	/* the limit of objects is reached */
+	FAKERNIC_CMD_NO_RESOURCE	= 7,	/* limit of objects reached */
 	FAKERNIC_CMD_BAD_PAGE_LIST	= 8,	/* malformed, or too short */
 	FAKERNIC_CMD_DMA_ERROR		= 9,	/* page tables, counters */
-	FAKERNIC_CMD_UNSUPPORTED	= 10,	/* feature not offered, or not taken
-						 * by the driver
-						 */
+	FAKERNIC_CMD_UNSUPPORTED	= 10,	/* needs a feature not taken */
 };
 
 enum fakernic_cmd_opcode {
@@ -273,12 +271,12 @@ struct fakernic_create_eq_req {
 	__u8 log_depth;		/* 4..FAKERNIC_QUEUE_LOG_DEPTH_MAX */
 	__u8 rsvd;
 	__le16 vector;		/* < vector_count */
-	__u8 async;		/* 1: asynchronous events go here; one EQ only */
+	__u8 async;		/* 1: for asynchronous events; one EQ only */
 	__u8 rsvd2[3];
 };
 FAKERNIC_SIZE(struct fakernic_create_eq_req, 24);
 
-/* Responses that carry the new object's id; requests that carry only one. HW DATA */
+/* HW DATA: a new object's number; requests that carry one and nothing else. */
 struct fakernic_id {
 	__le32 id;		/* eqn, cqn, pdn, xrcdn, uar, qpn, srqn, key */
 	__le32 rsvd;
@@ -311,7 +309,7 @@ struct fakernic_resize_cq_req {
 };
 FAKERNIC_SIZE(struct fakernic_resize_cq_req, 24);
 
-/* MODIFY_CQ (FEATURE_CQ_MODERATION): an event per count entries or period. HW DATA */
+/* HW DATA: MODIFY_CQ: an event per count entries or period. */
 struct fakernic_modify_cq_req {
 	__le32 cqn;
 	__le16 count;		/* entries; 0, 1: an event for each */
@@ -371,11 +369,11 @@ struct fakernic_update_pages_req {
 	struct fakernic_page_list pages;	/* PRESENT: of the region's page
 						 * size; else page_count only
 						 */
-	__le64 address;		/* of the first page, in the region's addresses */
+	__le64 address;		/* of the first page, as the region has it */
 	__le32 key;
 	__le32 flags;		/* one of PRESENT, ABSENT, REFUSED */
 #define FAKERNIC_PAGES_PRESENT		FAKERNIC_BITS(0, 0)
-#define FAKERNIC_PAGES_WRITABLE		FAKERNIC_BITS(1, 1)	/* with PRESENT */
+#define FAKERNIC_PAGES_WRITABLE		FAKERNIC_BITS(1, 1) /* with PRESENT */
 #define FAKERNIC_PAGES_ABSENT		FAKERNIC_BITS(2, 2)
 #define FAKERNIC_PAGES_REFUSED		FAKERNIC_BITS(3, 3)
 };
@@ -409,8 +407,8 @@ FAKERNIC_SIZE(struct fakernic_create_mw_req, 8);
 
 /* CREATE_QP -> struct fakernic_id: the QPN. HW DATA */
 struct fakernic_create_qp_req {
-	struct fakernic_page_list sq_pages;	/* zero when sq_log_depth is 0xff */
-	struct fakernic_page_list rq_pages;	/* zero when rq_log_depth is 0xff */
+	struct fakernic_page_list sq_pages;	/* 0: sq_log_depth is 0xff */
+	struct fakernic_page_list rq_pages;	/* 0: rq_log_depth is 0xff */
 	__u8 type;		/* enum fakernic_qp_type */
 	__u8 sq_log_depth;	/* in basic blocks, 0..16; NONE: no SQ */
 	__u8 rq_log_depth;	/* in slots, 0..16; NONE: no RQ, or an SRQ */
@@ -490,7 +488,7 @@ FAKERNIC_SIZE(struct fakernic_mcast_req, 24);
 enum fakernic_flow_type {
 	FAKERNIC_FLOW_NORMAL		= 0,	/* frames that match */
 	FAKERNIC_FLOW_ALL_DEFAULT	= 1,	/* frames nobody else takes */
-	FAKERNIC_FLOW_MC_DEFAULT	= 2,	/* the multicast ones of these */
+	FAKERNIC_FLOW_MC_DEFAULT	= 2,	/* the multicast of these */
 	FAKERNIC_FLOW_SNIFFER		= 3,	/* a copy of every frame */
 };
 

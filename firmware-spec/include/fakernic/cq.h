@@ -46,7 +46,7 @@ struct fakernic_cqe {
 #define FAKERNIC_CQE_L4_CSUM_OK		FAKERNIC_BITS(6, 6)
 	__u8 sl;
 	__u8 smac[6];		/* UD, GSI receives */
-	__u8 network_type;	/* enum fakernic_gid_type, UD and GSI receives */
+	__u8 network_type;	/* enum fakernic_gid_type: UD, GSI receives */
 	__u8 rsvd[14];
 	__u8 owner;		/* bit 0: pass */
 };
@@ -102,23 +102,23 @@ enum fakernic_vendor_err {
 	FAKERNIC_VENDOR_NONE		= 0,
 	/* a send WQE */
 	FAKERNIC_VENDOR_SQ_OPCODE	= 1,	/* unknown or not for this QP */
-	FAKERNIC_VENDOR_SQ_FORMAT	= 2,	/* bb_count, sge_count, inline */
-	FAKERNIC_VENDOR_SQ_RSVD		= 3,	/* a reserved field is not zero */
-	FAKERNIC_VENDOR_SQ_OVERRUN	= 4,	/* producer index beyond depth */
+	FAKERNIC_VENDOR_SQ_FORMAT	= 2,	/* counts, lengths, values */
+	FAKERNIC_VENDOR_SQ_RSVD		= 3,	/* reserved fields, flags */
+	FAKERNIC_VENDOR_SQ_OVERRUN	= 4,	/* index beyond depth */
 	FAKERNIC_VENDOR_SQ_DMA		= 5,	/* the ring cannot be read */
 	FAKERNIC_VENDOR_LENGTH		= 6,	/* message too long */
 	FAKERNIC_VENDOR_GID_INDEX	= 7,	/* sgid_index names no GID */
-	FAKERNIC_VENDOR_ATOMIC_LENGTH	= 8,	/* local buffer is not 8 bytes */
+	FAKERNIC_VENDOR_ATOMIC_LENGTH	= 8,	/* buffer is not 8 bytes */
 	/* a memory key, local or remote (the status tells which) */
 	FAKERNIC_VENDOR_KEY_INDEX	= 16,	/* no such key */
 	FAKERNIC_VENDOR_KEY_TAG		= 17,	/* stale: the tag differs */
-	FAKERNIC_VENDOR_KEY_STATE	= 18,	/* invalidated or not registered */
+	FAKERNIC_VENDOR_KEY_STATE	= 18,	/* invalid, not registered */
 	FAKERNIC_VENDOR_KEY_PD		= 19,	/* another protection domain */
-	FAKERNIC_VENDOR_KEY_QP		= 20,	/* a window bound to another QP */
+	FAKERNIC_VENDOR_KEY_QP		= 20,	/* bound to another QP */
 	FAKERNIC_VENDOR_KEY_BOUNDS	= 21,	/* outside the region */
 	FAKERNIC_VENDOR_KEY_ACCESS	= 22,	/* right not granted */
-	FAKERNIC_VENDOR_KEY_DMA		= 23,	/* the memory cannot be reached */
-	FAKERNIC_VENDOR_QP_ACCESS	= 24,	/* QP does not allow the operation */
+	FAKERNIC_VENDOR_KEY_DMA		= 23,	/* memory out of reach */
+	FAKERNIC_VENDOR_QP_ACCESS	= 24,	/* not allowed by the QP */
 	FAKERNIC_VENDOR_ALIGNMENT	= 25,	/* atomic address */
 	FAKERNIC_VENDOR_BIND		= 26,	/* window binding refused */
 	/* a receive WQE */
@@ -136,13 +136,9 @@ enum fakernic_vendor_err {
 	FAKERNIC_VENDOR_BAD_RESPONSE	= 54,	/* wrong opcode or length */
 	FAKERNIC_VENDOR_REQUEST_OPCODE	= 55,	/* as responder: bad sequence */
 	FAKERNIC_VENDOR_REQUEST_LENGTH	= 56,	/* as responder: bad length */
-	FAKERNIC_VENDOR_REQUEST_READS	= 57,	/* as responder: too many reads */
-	FAKERNIC_VENDOR_REQUEST_SRQ		= 58,	/* XRC target: no such XRC
-							 * SRQ in its domain
-							 */
-	FAKERNIC_VENDOR_MIGRATION		= 59,	/* peer migrated to a path that
-							 * is not the alternate one
-							 */
+	FAKERNIC_VENDOR_REQUEST_READS	= 57,	/* responder: too many */
+	FAKERNIC_VENDOR_REQUEST_SRQ	= 58,	/* XRC target: no such SRQ */
+	FAKERNIC_VENDOR_MIGRATION	= 59,	/* not the alternate path */
 	/* the rest */
 	FAKERNIC_VENDOR_FLUSHED		= 64,	/* QP was in error already */
 	FAKERNIC_VENDOR_CQ_OVERRUN	= 65,
