@@ -86,6 +86,33 @@ static void test_control_reset_leaves_pci(void)
     machine_stop(&m);
 }
 
+/* In D3hot there are no BARs; in D0 the same objects are there again. */
+static void test_d3hot(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    struct fakernic_cqe cqe;
+    uint8_t pm;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
+    pm = qpci_find_capability(n.pci, PCI_CAP_ID_PM, 0);
+    qpci_config_writew(n.pci, pm + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_MAGIC), !=, FAKERNIC_MAGIC);
+    complete_nops(&n, &qp, 1);
+    qpci_config_writew(n.pci, pm + PCI_PM_CTRL, 0);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY | FAKERNIC_STATUS_ENABLED);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    sq_ring(&n, &qp);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
 /* No object has the number 0, but for the doorbell page of the kernel. */
 static void test_numbers(void)
 {
@@ -909,6 +936,7 @@ const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/bars", test_bars },
     { "sheet/flr", test_flr_leaves_nothing },
     { "sheet/control-reset", test_control_reset_leaves_pci },
+    { "sheet/d3hot", test_d3hot },
     { "sheet/numbers", test_numbers },
     { "sheet/detail-of-av", test_detail_of_av },
     { "sheet/malformed-opcode", test_opcode_of_malformed },
