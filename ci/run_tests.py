@@ -8,7 +8,7 @@ closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
 exit code disagrees with its lines count as failures. The runner's own closing
 line stands above the suite's. As many suites run side by side as there are
-processors; that of the guests runs by itself.
+processors; that of two guests runs by itself.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import build
 from build import BUILD, HOST_CACHE, LOG, SRC
@@ -32,7 +33,12 @@ JOBS = os.cpu_count() or 1
 MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # The order in which suites begin, so that they end together.
-BEGIN = ("fuzz", "sim", "qtest", "unit", "laws", "driver", "provider", "spec")
+BEGIN = ("pyverbs", "guest", "fuzz", "sim", "qtest", "unit", "laws", "driver",
+         "provider", "spec")
+# Suites of tests in guests: those of rdma-core in one guest, all others in one,
+# and those in two, which fill two processors.
+VM_SUITES = ("pyverbs", "guest", "vm")
+PYVERBS = ("pyverbs", "pyverbs_65")
 # Of a failed test, so many remarks before it are shown at most; and these lines
 # wherever they are (GLib's seed repeats what qtest drew).
 REMARKS = 30
@@ -55,6 +61,18 @@ def compile_check(name, *variables):
     return make_check(name, *variables, top=suite_folder(name) / "src")
 
 
+def vm_tests(name, *arguments):
+    """A suite of tests in guests, with a folder of its own for their logs."""
+    tests = SRC / "tests/vm"
+    arguments = [tests / word if word.endswith(".py") and word[0] != "-" else
+                 word for word in arguments]
+    if not any(isinstance(word, Path) for word in arguments):
+        arguments.append(tests)
+    return ([sys.executable, "-m", "pytest", "-c", str(tests / "pytest.ini"),
+             "--color=no", *map(str, arguments)], 4200,
+            {"FAKERNIC_VM_LOG": str(LOG / name)})
+
+
 def suites(quick):
     """Name -> (command, time limit in seconds, environment)."""
     seconds = QUICK_SIM_SECONDS if quick else SIM_SECONDS
@@ -70,12 +88,15 @@ def suites(quick):
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
                    str(BUILD / "qemu/qemu-system-x86_64")}),
-        "vm": ([sys.executable, "-m", "pytest", "-c",
-                str(SRC / "tests/vm/pytest.ini"), str(SRC / "tests/vm"),
-                "--color=no"], 4200, {}),
+        "pyverbs": vm_tests("pyverbs", *(
+            f"test_{name}.py" for name in PYVERBS)),
+        "guest": vm_tests("guest", "--guests=one", *(
+            f"--ignore-glob=*/test_{name}.py" for name in PYVERBS)),
+        "vm": vm_tests("vm", "--guests=two"),
     }
     if quick:
-        del found["vm"]
+        for name in VM_SUITES:
+            del found[name]
     return found
 
 
@@ -188,7 +209,7 @@ def run_suite(name, command, limit, environment):
 def show_failures(name, text):
     """What a reader needs of a failed suite's output."""
     lines = text.splitlines()
-    if name == "vm":
+    if name in VM_SUITES:
         shown = lines[-120:]
     else:
         # Each failed test with the remarks before and behind it.
@@ -243,7 +264,7 @@ def run(names, known):
     """Runs these suites, shows what failed and adds up; the exit code."""
     total = Score()
     for name, text, code, seconds in results(list(names), known):
-        judge = judge_pytest if name == "vm" else judge_tap
+        judge = judge_pytest if name in VM_SUITES else judge_tap
         score, whole = judge(text)
         ran = score.passed + score.failed
         if (code != 0 or not whole or not ran) and not score.failed:

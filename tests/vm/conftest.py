@@ -22,6 +22,8 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true",
                      help="run the long tests, and only those")
+    parser.addoption("--guests", choices=("one", "two"),
+                     help="run the tests that want one guest, or the others")
 
 
 def wanted_guests(node):
@@ -35,8 +37,10 @@ def wanted_guests(node):
 
 def pytest_collection_modifyitems(config, items):
     """Tests that share a set of guests run one after the other."""
+    guests = config.getoption("--guests")
     items[:] = [item for item in items if config.getoption("--long") ==
-                bool(item.get_closest_marker("long"))]
+                bool(item.get_closest_marker("long")) and guests in (
+                    None, "one" if wanted_guests(item)["count"] == 1 else "two")]
     order = {}
     for item in items:
         key = repr(sorted(wanted_guests(item).items(), key=str))
