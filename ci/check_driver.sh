@@ -26,7 +26,7 @@ for kernel in 6.12 6.1; do
     report $? "builds for $kernel without warnings at W=1" "no $module"
 
     text=$(make -C "$build/kernel-driver" KDIR="/opt/kernels/$kernel.headers" \
-        W=1 C=2 CHECK=sparse 2>&1)
+        W=1 KCFLAGS=-Werror C=2 CHECK=sparse 2>&1)
     code=$?
     text=$(printf '%s\n' "$text" |
         grep -E '(warning|error):' | grep -F kernel-driver)
