@@ -10,6 +10,7 @@
 /* The peer has answered: tries are counted anew, the ACK timer starts anew. */
 static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
 {
+    roce_retry_timed(&qp->retry, now, qp->sq.una);
     roce_retry_progress(&qp->retry, now, &qp->attr,
                         qp->sq.tx_psn != qp->sq.una);
     roce_sched_timer(r, qp);
@@ -26,35 +27,38 @@ static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
         return;
     }
     roce_count(r, qp, FAKERNIC_STAT_IMPLIED_NAK);
+    roce_window_lost(&qp->answers);
     roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
 }
 
-/* Takes "all before psn arrived"; true: nothing before it is missing. */
-static bool roce_completer_before(Roce *r, RoceTime now, RoceQp *qp,
-                                  uint32_t psn)
+/* Takes "all up to psn arrived"; true: nothing up to it is missing. */
+static bool roce_completer_acked(Roce *r, RoceTime now, RoceQp *qp,
+                                 uint32_t psn)
 {
-    bool complete = true;
-    bool progress = false;
+    uint32_t old = qp->sq.una;
+    bool progress;
+    bool complete = roce_sendq_ack(&qp->sq, psn, &progress);
 
-    if (psn != qp->sq.una) {
-        complete = roce_sendq_ack(&qp->sq, roce_psn_sub(psn, 1), &progress);
-    }
     if (progress) {
+        roce_window_answered(&qp->requests, roce_psn_sub(qp->sq.una, old));
         roce_completer_progress(r, now, qp);
         roce_retire(r, now, qp);
     }
     return complete;
 }
 
+/* Takes "all before psn arrived"; true: nothing before it is missing. */
+static bool roce_completer_before(Roce *r, RoceTime now, RoceQp *qp,
+                                  uint32_t psn)
+{
+    return psn == qp->sq.una ||
+           roce_completer_acked(r, now, qp, roce_psn_sub(psn, 1));
+}
+
 static void roce_completer_ack(Roce *r, RoceTime now, RoceQp *qp, uint32_t psn)
 {
-    bool progress;
-    bool complete = roce_sendq_ack(&qp->sq, psn, &progress);
+    bool complete = roce_completer_acked(r, now, qp, psn);
 
-    if (progress) {
-        roce_completer_progress(r, now, qp);
-        roce_retire(r, now, qp);
-    }
     if (!complete && qp->attr.state != FAKERNIC_QPS_ERR) {
         roce_completer_gap(r, now, qp);
     }
@@ -89,6 +93,7 @@ static void roce_completer_nak(Roce *r, RoceTime now, RoceQp *qp, uint8_t code)
     case ROCE_NAK_SEQUENCE:
         roce_count(r, qp, FAKERNIC_STAT_RX_SEQ_NAK);
         if (roce_retry_sign(&qp->retry, ROCE_SIGN_NAK)) {
+            roce_window_lost(&qp->requests);
             roce_requester_retry(r, now, qp,
                                  FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
         }
@@ -190,10 +195,12 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
 }
 
 /* Does this kind of answer packet stand in the right place of the answer? */
-static bool roce_completer_fits(const RoceSend *send, uint32_t k,
+static bool roce_completer_fits(const RoceSendq *sq, const RoceSend *send,
                                 const RoceOpcodeInfo *info)
 {
-    bool last = k + 1 == send->psn_count;
+    uint32_t next = roce_psn_next(sq->una);
+    /* Of the READ, or of the part of it that was asked for. */
+    bool last = next == roce_send_end(send) || next == sq->high;
     bool atomic = send->wr.opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
                   send->wr.opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
 
@@ -230,7 +237,7 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
         roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, packet->psn);
         return;
     }
-    if (!roce_completer_fits(head, k, info)) {
+    if (!roce_completer_fits(sq, head, info)) {
         roce_fail_send(r, now, qp, FAKERNIC_WC_BAD_RESP_ERR,
                        FAKERNIC_VENDOR_BAD_RESPONSE);
         return;
@@ -246,6 +253,7 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     roce_sendq_answer(sq);
+    roce_window_answered(&qp->answers, 1);
     roce_completer_progress(r, now, qp);
     roce_retire(r, now, qp);
 }

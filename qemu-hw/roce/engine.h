@@ -11,7 +11,7 @@
  *      congestion, migration
  *      complete, path, mr_wr
  *      pacer, wire, mr, mr_access
- *      sched, sendq, retry, credit, rate, odp, opcode, icrc, toeplitz
+ *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, toeplitz
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
@@ -24,12 +24,12 @@
 #include "rate.h"
 #include "retry.h"
 #include "sendq.h"
+#include "window.h"
 #include "wire.h"
 
 /* Largest message (IBTA 9.7.2, C9-54 "2^31 bytes"). */
 #define ROCE_MESSAGE_MAX 0x80000000u
-/* Send packets on the wire without an answer, and how often one is asked for. */
-#define ROCE_PACKETS_IN_FLIGHT 128
+/* An ACK is asked for once in this many packets, or more often. */
 #define ROCE_ACK_EVERY 32
 /* WQEs one QP may consume in one turn without a frame coming of it. */
 #define ROCE_WQES_PER_TURN 16
@@ -158,6 +158,8 @@ typedef struct RoceQp {
     uint32_t mtu;               /* bytes */
     RoceSendq sq;
     RoceRetry retry;
+    RoceWindow requests;        /* SEND and WRITE packets in flight */
+    RoceWindow answers;         /* answer packets asked for */
     RoceResponder rs;
     RoceReceive rx;
     RocePace pace;

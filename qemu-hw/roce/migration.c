@@ -16,6 +16,8 @@
 static void roce_migration_resend(Roce *r, RoceQp *qp)
 {
     roce_retry_restart(&qp->retry, &qp->attr);
+    roce_window_init(&qp->requests, ROCE_WINDOW_REQUESTS);
+    roce_window_init(&qp->answers, ROCE_WINDOW_ANSWERS);
     if (roce_qp_reliable(qp) && qp->retry.mode == ROCE_RETRY_SENDING) {
         roce_sendq_rewind(&qp->sq);
         roce_sched_timer(r, qp);

@@ -239,6 +239,8 @@ static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
     if (mask & A(SQ_PSN)) {
         roce_sendq_reset(&qp->sq, own->sq_psn);
         roce_retry_init(&qp->retry);
+        roce_window_init(&qp->requests, ROCE_WINDOW_REQUESTS);
+        roce_window_init(&qp->answers, ROCE_WINDOW_ANSWERS);
     }
     if (mask & (A(RETRY_CNT) | A(RNR_RETRY))) {
         roce_retry_refill(&qp->retry, own);

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* The probe in a row that asks for answers again. */
+#define ROCE_PROBE_OF_ANSWERS 3
+
 /* What a work request is to the requester. */
 typedef enum RoceKind {
     ROCE_KIND_REFUSED = 0,
@@ -261,12 +264,52 @@ static bool roce_send_lacks_credit(Roce *r, RoceQp *qp, RoceSend *send)
     return true;
 }
 
+/*
+ * How many answers the next request of the entry at tx asks for. A READ longer
+ * than the window is asked for in parts, one after the other; what was asked for
+ * before is asked for again up to the same end, as the peer knows it by that.
+ */
+static uint32_t roce_send_part(const RoceQp *qp, const RoceSend *send)
+{
+    const RoceSendq *sq = &qp->sq;
+    uint32_t left = send->started
+                        ? roce_psn_sub(roce_send_end(send), sq->tx_psn)
+                        : send->psn_count;
+    uint32_t most = sq->tx_psn == sq->high
+                        ? qp->answers.size
+                        : roce_psn_sub(sq->high, sq->tx_psn);
+
+    return left < most ? left : most;
+}
+
+/*
+ * What is in flight is limited, so that a loss costs little. A part of a READ
+ * goes alone, whole READs as many as the window takes.
+ */
+static bool roce_send_fits_window(const RoceQp *qp, const RoceSend *send)
+{
+    const RoceSendq *sq = &qp->sq;
+    uint32_t in_flight = roce_psn_sub(sq->tx_psn, sq->una);
+    bool whole = !send->started || sq->tx_psn == send->psn;
+
+    if (!roce_qp_reliable(qp)) {
+        return true;
+    }
+    if (!send->answered) {
+        return roce_sendq_data_in_flight(sq) < qp->requests.size;
+    }
+    return in_flight == 0 ||
+           (whole && send->psn_count <= qp->answers.size &&
+            in_flight + send->psn_count <= qp->answers.size);
+}
+
 /* May the entry at tx put a packet on the wire now? Starts it if so. */
 static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
 {
     RoceSendq *sq = &qp->sq;
 
-    if (roce_send_lacks_credit(r, qp, send)) {
+    if (roce_send_lacks_credit(r, qp, send) ||
+        !roce_send_fits_window(qp, send)) {
         return false;
     }
     if (!send->started) {
@@ -280,9 +323,7 @@ static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
             return false;
         }
     }
-    /* Data is limited so that a loss costs little; a READ request has none. */
-    return send->answered || !roce_qp_reliable(qp) ||
-           roce_sendq_data_in_flight(sq) < ROCE_PACKETS_IN_FLIGHT;
+    return true;
 }
 
 /* BTH operation of packet k of a SEND or WRITE. */
@@ -332,12 +373,16 @@ static uint8_t roce_send_answered_headers(const RoceQp *qp,
                                           RocePacket *packet)
 {
     const RoceSendWr *wr = &send->wr;
+    uint32_t part = roce_send_part(qp, send);
 
     packet->ack_req = true;
     switch (wr->opcode) {
     case FAKERNIC_SQ_RDMA_READ:
     case FAKERNIC_SQ_RDMA_READ_INV:
-        roce_send_reth(send, packet, k * qp->mtu, send->length - k * qp->mtu);
+        k += part;
+        roce_send_reth(send, packet, (k - part) * qp->mtu,
+                       (k == send->psn_count ? send->length : k * qp->mtu) -
+                       (k - part) * qp->mtu);
         return ROCE_BTH_READ_REQUEST;
     case FAKERNIC_SQ_FLUSH:
         /* Sums up to what fits: it was judged. */
@@ -361,6 +406,23 @@ static uint8_t roce_send_answered_headers(const RoceQp *qp,
     }
 }
 
+/*
+ * Is packet k of a SEND or WRITE to ask for an ACK? The last one does, and some
+ * before it, so that a window that is full is always about to be opened.
+ */
+static bool roce_send_asks(const RoceQp *qp, const RoceSend *send, uint32_t k)
+{
+    uint32_t every = roce_window_ack_every(&qp->requests, ROCE_ACK_EVERY);
+
+    if (!roce_qp_reliable(qp)) {
+        return false;
+    }
+    return k + 1 == send->psn_count || (send->probe && k == 0) ||
+           k % every == every - 1 ||
+           (roce_window_reduced(&qp->requests) &&
+            roce_sendq_data_in_flight(&qp->sq) + 1 >= qp->requests.size);
+}
+
 /* Fills in opcode, extended headers and payload length of packet k. */
 static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
                               uint32_t k, RocePacket *packet)
@@ -375,9 +437,7 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
     } else {
         operation = roce_send_operation(send, k == 0, last);
         packet->solicited = last && wr->flags & FAKERNIC_SQ_SOLICITED;
-        packet->ack_req = roce_qp_reliable(qp) &&
-                          (last || (send->probe && k == 0) ||
-                           k % ROCE_ACK_EVERY == ROCE_ACK_EVERY - 1);
+        packet->ack_req = roce_send_asks(qp, send, k);
         packet->imm = wr->imm_or_key;
         packet->ieth_rkey = wr->imm_or_key;
         roce_send_reth(send, packet, 0, send->length);
@@ -386,12 +446,15 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
     packet->opcode = roce_qp_bth(qp) | operation;
 }
 
-/* Makes the next packet of the entry at tx; 0: it failed, with a status, or
- * waits for pages. */
+/*
+ * Makes the packet of an entry that has this PSN; 0: it failed, with a status,
+ * or waits for pages. *asks: it is to ask for an answer in any case; returns
+ * whether it does.
+ */
 static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
-                               uint8_t *buf)
+                               uint32_t psn, bool *asks, uint8_t *buf)
 {
-    uint32_t k = roce_psn_sub(qp->sq.tx_psn, send->psn);
+    uint32_t k = roce_psn_sub(psn, send->psn);
     const RoceSendWr *wr = &send->wr;
     RocePacket packet;
     size_t at;
@@ -401,8 +464,10 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                          FAKERNIC_VENDOR_GID_INDEX);
         return 0;
     }
-    packet.psn = qp->sq.tx_psn;
+    packet.psn = psn;
     roce_send_headers(qp, send, k, &packet);
+    packet.ack_req |= *asks;
+    *asks = packet.ack_req;
     if (packet.payload_len > 0) {
         packet.traffic_class = roce_congestion_class(r, packet.traffic_class);
     }
@@ -430,16 +495,19 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
 
 /* The packet is on its way: marks, timer, and what UC completes at once. */
 static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
-                              RoceSend *send, size_t len)
+                              RoceSend *send, bool asks, size_t len)
 {
     RoceSendq *sq = &qp->sq;
     uint32_t left = roce_psn_sub(roce_send_end(send), sq->tx_psn);
+    uint32_t part = roce_send_part(qp, send);
     bool limited = roce_pacer_charge(r, now, qp, qp->attr.av.static_rate, len);
 
     if (roce_psn_sub(sq->tx_psn, sq->una) < roce_psn_sub(sq->high, sq->una)) {
         roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
+    } else if (asks) {
+        roce_retry_time(&qp->retry, now, sq->tx_psn);
     }
-    roce_sendq_sent(sq, send->answered ? left : 1);
+    roce_sendq_sent(sq, send->answered ? part : 1);
     if (!roce_qp_reliable(qp)) {
         send->done = left == 1;
         roce_retire(r, now, qp);
@@ -449,12 +517,44 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
     roce_sched_timer(r, qp);
 }
 
+/*
+ * A silence is probed with one packet that asks for an ACK: the last one in
+ * flight, for which the peer tells at once what it misses before it; every other
+ * time the oldest one, as a peer tells that only once.
+ */
+static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
+{
+    RoceSendq *sq = &qp->sq;
+    uint32_t psn = roce_psn_sub(sq->tx_psn, 1);
+    RoceSend *send;
+    bool asks = true;
+
+    if (!qp->retry.probe) {
+        return 0;
+    }
+    roce_retry_probed(&qp->retry);
+    if (sq->tx_psn == sq->una) {
+        return 0;
+    }
+    send = roce_sendq_find(sq, psn);
+    if (send->answered || qp->retry.probes % 2 == 0) {
+        psn = sq->una;
+        send = roce_sendq_find(sq, psn);
+    }
+    if (send->answered) {
+        return 0;
+    }
+    roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
+    return roce_send_packet(r, qp, send, psn, &asks, buf);
+}
+
 size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
 {
     RoceSendq *sq = &qp->sq;
     unsigned budget = ROCE_WQES_PER_TURN;
 
     while (budget-- > 0) {
+        bool asks = false;
         RoceSend *send;
         size_t len;
 
@@ -462,6 +562,10 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
              qp->attr.state != FAKERNIC_QPS_SQD) ||
             qp->retry.mode != ROCE_RETRY_SENDING) {
             return 0;
+        }
+        len = roce_send_probe(r, qp, buf);
+        if (len > 0) {
+            return len;
         }
         if (sq->tx == sq->pi) {
             if (!roce_requester_fetch(r, now, qp)) {
@@ -496,9 +600,9 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (qp->retry.paced) {
             return 0;
         }
-        len = roce_send_packet(r, qp, send, buf);
+        len = roce_send_packet(r, qp, send, sq->tx_psn, &asks, buf);
         if (len > 0) {
-            roce_send_account(r, now, qp, send, len);
+            roce_send_account(r, now, qp, send, asks, len);
             return len;
         }
     }
@@ -531,9 +635,35 @@ void roce_requester_wait_pages(Roce *r, RoceQp *qp)
     r->pages_awaited = true;
 }
 
+/* The window of what is waited for most. */
+static RoceWindow *roce_requester_window(RoceQp *qp)
+{
+    const RoceSend *head = roce_sendq_at(&qp->sq, qp->sq.ci);
+
+    return !roce_sendq_empty(&qp->sq) && head->answered ? &qp->answers
+                                                        : &qp->requests;
+}
+
+/*
+ * It is silent for long. Answers cannot be probed by one packet, and asking for
+ * all again makes a slow peer slower: that is done late, and once.
+ */
+static void roce_requester_probe(Roce *r, RoceQp *qp)
+{
+    if (roce_requester_window(qp) == &qp->answers) {
+        roce_retry_probed(&qp->retry);
+        if (qp->retry.probes != ROCE_PROBE_OF_ANSWERS) {
+            return;
+        }
+        roce_window_lost(&qp->answers);
+        roce_sendq_rewind(&qp->sq);
+    }
+    roce_sched_ready(r, qp);
+}
+
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
 {
-    RoceExpiry expiry = roce_retry_expire(&qp->retry);
+    RoceExpiry expiry = roce_retry_expire(&qp->retry, now);
 
     roce_sched_timer(r, qp);
     switch (expiry) {
@@ -543,7 +673,11 @@ void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
         roce_sendq_rewind(&qp->sq);
         roce_sched_ready(r, qp);
         break;
+    case ROCE_EXPIRY_PROBE:
+        roce_requester_probe(r, qp);
+        break;
     case ROCE_EXPIRY_TIMEOUT:
+        roce_window_lost(roce_requester_window(qp));
         roce_count(r, qp, FAKERNIC_STAT_TIMEOUTS);
         roce_trace(r, ROCE_TRACE_TIMEOUT, qp->qpn, qp->sq.una,
                    qp->retry.retry_left);

@@ -6,6 +6,8 @@
  */
 #include "retry.h"
 
+#include "psn.h"
+
 /* Table 45 in units of 10 us; value 0 is the longest wait. */
 static const uint32_t roce_rnr_10us[32] = {
     65536, 1, 2, 3, 4, 6, 8, 12,
@@ -57,7 +59,9 @@ static void roce_retry_forget_signs(RoceRetry *t)
 
 void roce_retry_init(RoceRetry *t)
 {
-    *t = (RoceRetry){ .deadline = ROCE_TIME_NEVER };
+    *t = (RoceRetry){
+        .deadline = ROCE_TIME_NEVER, .ack_at = ROCE_TIME_NEVER,
+    };
 }
 
 void roce_retry_refill(RoceRetry *t, const RoceQpAttr *attr)
@@ -66,25 +70,94 @@ void roce_retry_refill(RoceRetry *t, const RoceQpAttr *attr)
     t->rnr_left = attr->rnr_retry;
 }
 
+/* What is out goes out again, or is forgotten: no timer, nothing to measure. */
+static void roce_retry_quiet(RoceRetry *t)
+{
+    t->deadline = ROCE_TIME_NEVER;
+    t->timing = false;
+    t->probe = false;
+}
+
+RoceTime roce_retry_probe_ns(const RoceRetry *t)
+{
+    RoceTime wait = t->trip + 4 * t->deviation;
+
+    if (t->trip == 0 || t->probes >= ROCE_PROBES_MAX) {
+        return ROCE_TIME_NEVER;
+    }
+    return (wait > ROCE_PROBE_FLOOR_NS ? wait : ROCE_PROBE_FLOOR_NS)
+           << t->probes;
+}
+
+/* Silence from 'now' on is first probed, then a timeout at ack_at. */
+static void roce_retry_set_timer(RoceRetry *t, RoceTime now)
+{
+    RoceTime wait = roce_retry_probe_ns(t);
+
+    t->deadline = t->ack_at;
+    if (t->ack_at != ROCE_TIME_NEVER && wait < t->ack_at - now) {
+        t->deadline = now + wait;
+    }
+}
+
+void roce_retry_time(RoceRetry *t, RoceTime now, uint32_t psn)
+{
+    if (!t->timing) {
+        t->timing = true;
+        t->timed_psn = psn;
+        t->timed_at = now;
+    }
+}
+
+/* RFC 6298, section 2: gains of an eighth and a quarter. */
+void roce_retry_timed(RoceRetry *t, RoceTime now, uint32_t una)
+{
+    RoceTime trip = now - t->timed_at;
+    RoceTime off;
+
+    if (!t->timing || !roce_psn_before(t->timed_psn, una)) {
+        return;
+    }
+    t->timing = false;
+    if (t->trip == 0) {
+        t->trip = trip > 0 ? trip : 1;
+        t->deviation = trip / 2;
+        return;
+    }
+    off = trip > t->trip ? trip - t->trip : t->trip - trip;
+    t->deviation += (off - t->deviation) / 4;
+    t->trip += (trip - t->trip) / 8;
+    if (t->trip < 1) {
+        t->trip = 1;
+    }
+}
+
+void roce_retry_probed(RoceRetry *t)
+{
+    t->probe = false;
+}
+
 void roce_retry_restart(RoceRetry *t, const RoceQpAttr *attr)
 {
     t->retry_left = attr->retry_cnt;
     roce_retry_forget_signs(t);
+    t->trip = 0;
     if (t->mode == ROCE_RETRY_SENDING) {
-        t->deadline = ROCE_TIME_NEVER;
+        roce_retry_quiet(t);
     }
 }
 
 void roce_retry_stop(RoceRetry *t)
 {
-    t->deadline = ROCE_TIME_NEVER;
+    roce_retry_quiet(t);
 }
 
 void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                      bool slow)
 {
     if (t->deadline == ROCE_TIME_NEVER || slow) {
-        t->deadline = roce_retry_ack_at(now, attr);
+        t->ack_at = roce_retry_ack_at(now, attr);
+        roce_retry_set_timer(t, now);
     }
 }
 
@@ -98,14 +171,17 @@ void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 {
     roce_retry_refill(t, attr);
     roce_retry_forget_signs(t);
+    t->probes = 0;
+    t->probe = false;
     /* The packet that found no receive is the oldest: one was there after all,
      * for a copy of it, and there is nothing left to wait for. */
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
         t->mode = ROCE_RETRY_SENDING;
     }
     if (t->mode == ROCE_RETRY_SENDING) {
-        t->deadline = outstanding ? roce_retry_ack_at(now, attr)
-                                  : ROCE_TIME_NEVER;
+        t->ack_at = outstanding ? roce_retry_ack_at(now, attr)
+                                : ROCE_TIME_NEVER;
+        roce_retry_set_timer(t, now);
     }
 }
 
@@ -133,7 +209,7 @@ bool roce_retry_take(RoceRetry *t)
         return false;
     }
     t->retry_left--;
-    t->deadline = ROCE_TIME_NEVER;
+    roce_retry_quiet(t);
     return true;
 }
 
@@ -149,13 +225,14 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
         }
         t->rnr_left--;
     }
+    roce_retry_quiet(t);
     t->mode = ROCE_RETRY_WAIT_RNR;
     t->refused = true;
     t->deadline = now + roce_retry_rnr_ns(timer);
     return ROCE_RNR_WAIT;
 }
 
-RoceExpiry roce_retry_expire(RoceRetry *t)
+RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
 {
     t->deadline = ROCE_TIME_NEVER;
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
@@ -167,14 +244,21 @@ RoceExpiry roce_retry_expire(RoceRetry *t)
          * timer again. */
         return ROCE_EXPIRY_NOTHING;
     }
+    if (now < t->ack_at) {
+        t->probe = true;
+        t->probes++;
+        t->timing = false;
+        roce_retry_set_timer(t, now);
+        return ROCE_EXPIRY_PROBE;
+    }
     roce_retry_forget_signs(t);
     return ROCE_EXPIRY_TIMEOUT;
 }
 
 void roce_retry_wait_pages(RoceRetry *t)
 {
+    roce_retry_quiet(t);
     t->mode = ROCE_RETRY_WAIT_PAGES;
-    t->deadline = ROCE_TIME_NEVER;
 }
 
 bool roce_retry_pages(RoceRetry *t)

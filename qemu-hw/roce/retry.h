@@ -20,6 +20,10 @@
 
 /* The shortest wait for an ACK where IBTA's range allows it: see retry.c. */
 #define ROCE_ACK_WAIT_FLOOR_NS 250000000
+/* The shortest silence that is probed. */
+#define ROCE_PROBE_FLOOR_NS 5000000
+/* Probes in a row; each waits twice as long as the one before. */
+#define ROCE_PROBES_MAX 5
 
 typedef enum RoceRetryMode {
     ROCE_RETRY_SENDING,
@@ -41,6 +45,14 @@ typedef struct RoceRetry {
     uint8_t signs;              /* acted on since progress: a bit of each */
     bool refused;               /* so was an RNR NAK */
     bool paced;                 /* the next packet waits for the pacer */
+    RoceTime ack_at;            /* SENDING: when silence is a timeout */
+    bool probe;                 /* a probe is to be sent */
+    uint8_t probes;             /* since progress */
+    /* The round trip, as RFC 6298 has it; 0: not known. */
+    RoceTime trip, deviation;
+    bool timing;                /* a packet's answer is awaited to measure it */
+    uint32_t timed_psn;
+    RoceTime timed_at;
 } RoceRetry;
 
 /* What came of an RNR NAK. */
@@ -54,6 +66,7 @@ typedef enum RoceRnr {
 typedef enum RoceExpiry {
     ROCE_EXPIRY_NOTHING,        /* the silence is our own */
     ROCE_EXPIRY_RNR,            /* the wait is over: go back */
+    ROCE_EXPIRY_PROBE,          /* it is long for a round trip: ask */
     ROCE_EXPIRY_TIMEOUT,        /* no answer: take a try, and go back */
 } RoceExpiry;
 
@@ -98,8 +111,21 @@ bool roce_retry_take(RoceRetry *t);
 /* An RNR NAK with its timer field. */
 RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                        uint8_t timer);
-/* The deadline has come: it is none any more. */
-RoceExpiry roce_retry_expire(RoceRetry *t);
+/* The deadline has come. */
+RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now);
+
+/*
+ * The round trip. A packet that asks for an answer is timed when it is first
+ * sent, one at a time; what is sent again is not (Karn's rule). A silence much
+ * longer than that asks for a probe: it costs a packet and no try.
+ */
+void roce_retry_time(RoceRetry *t, RoceTime now, uint32_t psn);
+/* All before 'una' is answered. To be called before roce_retry_progress(). */
+void roce_retry_timed(RoceRetry *t, RoceTime now, uint32_t una);
+/* The next probe waits for this long at least; NEVER: there is none. */
+RoceTime roce_retry_probe_ns(const RoceRetry *t);
+/* The probe was sent. */
+void roce_retry_probed(RoceRetry *t);
 
 /*
  * Pages of our own memory are missing. This is like an RNR wait, but for the

@@ -165,6 +165,10 @@ void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count)
 {
     RoceSend *send = roce_sendq_at(sq, sq->tx);
 
+    /* To the peer a later part of a READ is a message of its own. */
+    if (send->answered && sq->tx_psn == sq->high && sq->tx_psn != send->psn) {
+        sq->ssn = roce_psn_next(sq->ssn);
+    }
     sq->tx_psn = roce_psn_add(sq->tx_psn, psn_count);
     if (roce_psn_sub(sq->tx_psn, sq->una) > roce_psn_sub(sq->high, sq->una)) {
         sq->high = sq->tx_psn;
@@ -195,6 +199,21 @@ uint32_t roce_sendq_data_in_flight(const RoceSendq *sq)
         reads -= roce_psn_sub(sq->una, head->psn);
     }
     return sent > reads ? sent - reads : 0;
+}
+
+RoceSend *roce_sendq_find(const RoceSendq *sq, uint32_t psn)
+{
+    uint32_t i = sq->ci;
+
+    for (;; i++) {
+        RoceSend *send = roce_sendq_at(sq, i);
+
+        assert(i != sq->pi);
+        if (send->started &&
+            roce_psn_sub(psn, send->psn) < send->psn_count) {
+            return send;
+        }
+    }
 }
 
 void roce_sendq_rewind(RoceSendq *sq)

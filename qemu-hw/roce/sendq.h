@@ -125,6 +125,8 @@ bool roce_sendq_start(RoceSendq *sq);
 void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count);
 /* The entry at tx needs no packets (any more). */
 void roce_sendq_skip(RoceSendq *sq);
+/* The started entry that has this PSN, which is from una to before tx_psn. */
+RoceSend *roce_sendq_find(const RoceSendq *sq, uint32_t psn);
 /* Goes back to the oldest packet without an answer. */
 void roce_sendq_rewind(RoceSendq *sq);
 

@@ -17,6 +17,7 @@ from headers import HW_INCLUDE, SpecError
 OWNERS = {
     'RoceSendq': ('sendq.h', 'sendq.c'),
     'RoceRetry': ('retry.h', 'retry.c'),
+    'RoceWindow': ('window.h', 'window.c'),
 }
 
 

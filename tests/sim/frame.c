@@ -267,6 +267,11 @@ static const char *frame_bth(const uint8_t *bth, size_t len, SimFrame *out)
         out->syndrome = bth[12];
         out->msn = be24(bth + 13);
     }
+    if (operation == 0x0c) {
+        const uint8_t *length = bth + 12 + 4 * (service == 5) + 12;
+
+        out->read = (uint32_t)be16(length) << 16 | be16(length + 2);
+    }
     out->payload = (uint32_t)(len - 12 - header - pad);
     if (out->payload == 0 && pad) {
         return "pad without payload";

@@ -3,7 +3,8 @@
  * What each connection has put on the wire: messages, PSNs, credits.
  *
  * Every new request must be the next of the program, with the PSN behind those
- * before it (IBTA 9.7.2); every answer must be about something that was asked.
+ * before it (IBTA 9.7.2); a READ may be asked for in parts, each a message to
+ * the responder; every answer must be about something that was asked.
  * Credits are kept twice, from what answers say and from what is posted: nobody
  * promises more than there is, a message that needs a receive goes beyond the
  * promise only alone, and RNR NAKs come only where nothing was promised (IBTA
@@ -100,6 +101,25 @@ static uint32_t unanswered(const SimQp *qp)
     return count;
 }
 
+/* A READ request moves on, in a READ that was begun before. */
+static void read_part(SimQp *qp, const SimFrame *f)
+{
+    SimLedger *l = &qp->ledger;
+    uint32_t mtu = mtu_bytes(qp->mtu);
+    uint32_t end = (f->psn + (f->read ? (f->read - 1) / mtu + 1 : 1)) &
+                   0xffffff;
+
+    if ((f->opcode & 0x1f) != 0x0c || !before(l->asked, end)) {
+        return;
+    }
+    if (f->psn != l->asked) {
+        world_fail(qp->world, "QP %u: READ from PSN %06x to %06x, %06x was the "
+                   "end", qp->qpn, f->psn, end, l->asked);
+    }
+    l->ssn++;
+    l->asked = end;
+}
+
 void ledger_request(SimQp *qp, const SimFrame *f)
 {
     SimLedger *l = &qp->ledger;
@@ -111,6 +131,7 @@ void ledger_request(SimQp *qp, const SimFrame *f)
             world_fail(w, "QP %u: request PSN %06x, the next one is %06x",
                        qp->qpn, f->psn, l->psn);
         }
+        read_part(qp, f);
         return;                 /* once more, or further on in a message */
     }
     while (l->send < qp->fetched && !on_wire(&qp->send[l->send])) {
@@ -128,7 +149,15 @@ void ledger_request(SimQp *qp, const SimFrame *f)
         world_fail(w, "QP %u: message %u (send %u) is beyond the credit limit "
                    "%u, and not alone", qp->qpn, l->ssn, l->send, l->limit);
     }
+    l->asked = l->psn;
+    if ((f->opcode & 0x1f) == 0x0c) {
+        l->ssn--;
+        read_part(qp, f);
+    }
     l->psn = (l->psn + psn_span(qp, s)) & 0xffffff;
+    if ((f->opcode & 0x1f) != 0x0c) {
+        l->asked = l->psn;
+    }
     qp->send[l->send].last_psn = (l->psn - 1) & 0xffffff;
     if (is_answered(s) && unanswered(qp) > qp->rd_atomic) {
         world_fail(w, "QP %u: more READs and atomics outstanding than the %u "

@@ -199,6 +199,7 @@ typedef struct SimLedger {
     uint32_t psn, send;         /* the next new request has, is */
     uint32_t base;              /* first send since RESET */
     uint32_t ssn;               /* messages begun since then */
+    uint32_t asked;             /* PSN behind the parts of READs asked for */
     uint32_t acked;             /* one beyond the highest PSN answered */
     uint32_t limit;             /* SSN promised to find a receive */
     bool unlimited;             /* no promises are made */
@@ -357,6 +358,7 @@ typedef struct SimFrame {       /* as frame.c understands it */
     uint8_t syndrome;
     uint32_t msn;
     uint32_t payload;
+    uint32_t read;              /* READ request: bytes asked for */
 } SimFrame;
 
 typedef struct LinkState {

@@ -769,8 +769,8 @@ static void packets_in_flight_are_bounded(void)
         asked += packet.ack_req;
         CHECK(packet.mig_req);
     }
-    CHECK_EQ(i, ROCE_PACKETS_IN_FLIGHT);
-    CHECK_EQ(asked, ROCE_PACKETS_IN_FLIGHT / ROCE_ACK_EVERY);
+    CHECK_EQ(i, ROCE_WINDOW_REQUESTS);
+    CHECK_EQ(asked, ROCE_WINDOW_REQUESTS / ROCE_ACK_EVERY);
     pair_free(&p);
 }
 

@@ -120,7 +120,7 @@ static void copies_of_a_sign_do_not_count(void)
         roce_retry_progress(&t, 500, &patient, true);
         CHECK(roce_retry_sign(&t, signs[i]));
         CHECK(!roce_retry_sign(&t, signs[i]));
-        CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_TIMEOUT);
+        CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_TIMEOUT);
         CHECK(roce_retry_sign(&t, signs[i]));
     }
 }
@@ -135,7 +135,7 @@ static void rnr_waits_once(void)
     CHECK_EQ(roce_retry_rnr(&t, 200, &patient, 1), ROCE_RNR_KNOWN);
     CHECK_EQ(t.deadline, 100 + 10000);
     CHECK(!roce_retry_sign(&t, ROCE_SIGN_GAP));
-    CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_RNR);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
     CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
     CHECK(!roce_retry_sign(&t, ROCE_SIGN_NAK));
     CHECK(roce_retry_sign(&t, ROCE_SIGN_GAP));
@@ -152,7 +152,7 @@ static void rnr_seven_is_for_ever(void)
     attr.rnr_retry = ROCE_RNR_RETRY_FOREVER;
     for (i = 0; i < 20; i++) {
         CHECK_EQ(roce_retry_rnr(&t, 100, &attr, 1), ROCE_RNR_WAIT);
-        CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_RNR);
+        CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
     }
 }
 
@@ -187,10 +187,10 @@ static void own_silence_is_no_timeout(void)
     RoceRetry t = started();
 
     roce_retry_pace(&t, true);
-    CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_NOTHING);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_NOTHING);
     CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
     roce_retry_pace(&t, false);
-    CHECK_EQ(roce_retry_expire(&t), ROCE_EXPIRY_TIMEOUT);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_TIMEOUT);
 }
 
 static void new_path_forgets_the_old(void)

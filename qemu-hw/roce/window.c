@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A window of packets in flight: answers and losses in, a number out. It knows
+ * neither packets nor time.
+ */
+#include "window.h"
+
+void roce_window_init(RoceWindow *w, uint32_t max)
+{
+    *w = (RoceWindow){ .size = max, .max = max };
+}
+
+void roce_window_answered(RoceWindow *w, uint32_t count)
+{
+    if (!roce_window_reduced(w)) {
+        return;
+    }
+    w->answered += count;
+    while (w->answered >= w->size && roce_window_reduced(w)) {
+        w->answered -= w->size;
+        w->size++;
+    }
+}
+
+void roce_window_lost(RoceWindow *w)
+{
+    w->size = w->size / 2 > ROCE_WINDOW_MIN ? w->size / 2 : ROCE_WINDOW_MIN;
+    w->answered = 0;
+}
+
+uint32_t roce_window_ack_every(const RoceWindow *w, uint32_t most)
+{
+    uint32_t quarter = w->size / 4;
+
+    return quarter >= most ? most : quarter > 0 ? quarter : 1;
+}

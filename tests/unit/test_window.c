@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Wires that lose what they have no room for, and peers that are slow: the
+ * window of a QP, and two engines in virtual time with a queue of bounded length
+ * each way between them.
+ */
+#include "pair.h"
+
+#define QPS 8
+#define FRAME_NS 8000           /* one frame of 4 KiB at 500 MB/s */
+
+/* ---- the window itself ------------------------------------------------------- */
+
+static void loss_halves_answers_add(void)
+{
+    RoceWindow w;
+    unsigned i;
+
+    roce_window_init(&w, 128);
+    roce_window_answered(&w, 1000);
+    CHECK_EQ(w.size, 128);
+    CHECK(!roce_window_reduced(&w));
+    roce_window_lost(&w);
+    CHECK_EQ(w.size, 64);
+    roce_window_answered(&w, 63);
+    CHECK_EQ(w.size, 64);
+    roce_window_answered(&w, 1);
+    CHECK_EQ(w.size, 65);
+    for (i = 0; i < 20; i++) {
+        roce_window_lost(&w);
+    }
+    CHECK_EQ(w.size, ROCE_WINDOW_MIN);
+    roce_window_answered(&w, UINT32_MAX / 2);
+    CHECK_EQ(w.size, 128);
+}
+
+static void small_windows_ask_more_often(void)
+{
+    RoceWindow w;
+
+    roce_window_init(&w, 128);
+    CHECK_EQ(roce_window_ack_every(&w, 32), 32);
+    roce_window_lost(&w);
+    CHECK_EQ(roce_window_ack_every(&w, 32), 16);
+    while (w.size > ROCE_WINDOW_MIN) {
+        roce_window_lost(&w);
+    }
+    CHECK_EQ(roce_window_ack_every(&w, 32), 1);
+}
+
+/* ---- the wire ------------------------------------------------------------------ */
+
+typedef struct Wire {
+    unsigned room;              /* frames it holds; more are lost */
+    RoceTime frame_ns;
+    struct {
+        uint8_t *frame;
+        size_t len;
+        RoceTime at;            /* when it arrives */
+    } queue[8192];
+    unsigned head, tail;
+    RoceTime free_at;
+    unsigned sent, lost;
+} Wire;
+
+typedef struct Run {
+    Pair p;
+    Wire wire[2];               /* of what a sends, of what b sends */
+    uint32_t qpn[2][QPS];
+    unsigned qps;
+    bool b_is_slow;             /* b answers a request before it reads on */
+    unsigned completions;
+} Run;
+
+static void wire_send(Run *run, Wire *wire, const uint8_t *frame, size_t len)
+{
+    unsigned count = wire->tail - wire->head;
+
+    wire->sent++;
+    if (count >= wire->room) {
+        wire->lost++;
+        return;
+    }
+    REQUIRE(count < TEST_COUNT(wire->queue));
+    if (wire->free_at < run->p.now) {
+        wire->free_at = run->p.now;
+    }
+    wire->free_at += wire->frame_ns;
+    count = wire->tail++ % TEST_COUNT(wire->queue);
+    wire->queue[count].frame = malloc(len);
+    memcpy(wire->queue[count].frame, frame, len);
+    wire->queue[count].len = len;
+    wire->queue[count].at = wire->free_at;
+}
+
+/* A host sends what it has; a slow one not before the last frames are out. */
+static void run_pump(Run *run, unsigned side)
+{
+    PairHost *h = side ? &run->p.b : &run->p.a;
+    unsigned budget = side && run->b_is_slow ? 256 : UINT32_MAX;
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    size_t len;
+
+    while (budget-- > 0 &&
+           (len = roce_output(h->r, run->p.now, buf, &loopback)) > 0) {
+        wire_send(run, &run->wire[side], buf, len);
+    }
+}
+
+static RoceTime run_arrival(const Run *run, unsigned side)
+{
+    const Wire *wire = &run->wire[side];
+    RoceTime at;
+
+    if (wire->head == wire->tail) {
+        return ROCE_TIME_NEVER;
+    }
+    at = wire->queue[wire->head % TEST_COUNT(wire->queue)].at;
+    /* A slow host reads on when it has sent. */
+    if (side == 0 && run->b_is_slow && run->wire[1].free_at > at) {
+        at = run->wire[1].free_at;
+    }
+    return at;
+}
+
+static void run_take(Run *run, unsigned side)
+{
+    Wire *wire = &run->wire[side];
+    PairHost *h = side ? &run->p.a : &run->p.b;
+    unsigned i = wire->head++ % TEST_COUNT(wire->queue);
+
+    CHECK_EQ(roce_input(h->r, run->p.now, wire->queue[i].frame,
+                        wire->queue[i].len), ROCE_INPUT_TAKEN);
+    free(wire->queue[i].frame);
+    run_pump(run, !side);
+}
+
+/* Until nothing happens any more; counts a's good completions. */
+static void run_all(Run *run)
+{
+    const RoceCompletion *c;
+    unsigned steps = 0;
+
+    run_pump(run, 0);
+    for (;;) {
+        RoceTime a = run_arrival(run, 0);
+        RoceTime b = run_arrival(run, 1);
+        RoceTime da = roce_deadline(run->p.a.r);
+        RoceTime db = roce_deadline(run->p.b.r);
+        RoceTime next = a < b ? a : b;
+
+        next = da < next ? da : next;
+        next = db < next ? db : next;
+        if (next == ROCE_TIME_NEVER) {
+            break;
+        }
+        REQUIRE(++steps < 2000000);
+        run->p.now = next > run->p.now ? next : run->p.now;
+        if (next == a) {
+            run_take(run, 0);
+        } else if (next == b) {
+            run_take(run, 1);
+        } else {
+            roce_tick(run->p.a.r, run->p.now);
+            roce_tick(run->p.b.r, run->p.now);
+            run_pump(run, 0);
+            run_pump(run, 1);
+        }
+        while ((c = fake_next_completion(run->p.a.host))) {
+            run->completions += c->status == FAKERNIC_WC_SUCCESS;
+        }
+        fake_clear_logs(run->p.a.host);
+        fake_clear_logs(run->p.b.host);
+    }
+}
+
+static Run *run_new(unsigned qps, unsigned room, RoceTime frame_ns)
+{
+    Run *run = calloc(1, sizeof(*run));
+    unsigned i;
+
+    pair_init(&run->p, FAKERNIC_QP_RC);
+    run->qps = qps;
+    for (i = 0; i < qps; i++) {
+        if (i > 0) {
+            pair_create(&run->p.a, FAKERNIC_QP_RC);
+            pair_create(&run->p.b, FAKERNIC_QP_RC);
+            pair_connect(&run->p.a, &run->p.b, FAKERNIC_QP_RC);
+            pair_connect(&run->p.b, &run->p.a, FAKERNIC_QP_RC);
+        }
+        run->qpn[0][i] = run->p.a.qpn;
+        run->qpn[1][i] = run->p.b.qpn;
+    }
+    for (i = 0; i < 2; i++) {
+        run->wire[i].room = room;
+        run->wire[i].frame_ns = frame_ns;
+    }
+    return run;
+}
+
+/* 'count' messages of 'packets' packets on each QP. */
+static void run_post(Run *run, uint8_t opcode, unsigned count,
+                     unsigned packets)
+{
+    unsigned i, k;
+
+    for (i = 0; i < run->qps; i++) {
+        run->p.a.qpn = run->qpn[0][i];
+        for (k = 0; k < count; k++) {
+            RoceSendWr wr = pair_rdma_wr(&run->p.a, &run->p.b, k, opcode, 0,
+                                         packets * PAIR_MTU);
+
+            pair_send(&run->p, &run->p.a, &wr);
+        }
+        /* A doorbell for each QP: its requests leave before the next one's. */
+        run_pump(run, 0);
+    }
+}
+
+static void run_free(Run *run)
+{
+    pair_free(&run->p);
+    free(run);
+}
+
+/* ---- wires that lose ------------------------------------------------------------ */
+
+/* A queue of 50 frames is what a UDP socket of 213 KB holds. */
+static void lossy_run(uint8_t opcode, unsigned qps, unsigned count,
+                      unsigned packets)
+{
+    Run *run = run_new(qps, 50, FRAME_NS);
+    uint64_t useful = (uint64_t)qps * count * packets;
+    RoceTime ideal = (RoceTime)useful * FRAME_NS;
+
+    run_post(run, opcode, count, packets);
+    run_all(run);
+    printf("# opcode %u, %u QPs, %u x %u packets: %.1f times the ideal time, "
+           "%u frames lost of %u\n", opcode, qps, count, packets,
+           (double)run->p.now / (double)ideal,
+           run->wire[0].lost + run->wire[1].lost,
+           run->wire[0].sent + run->wire[1].sent);
+    CHECK_EQ(run->completions, qps * count);
+    /* Going back by 128 packets after 250 ms took 100 times as long, and more. */
+    CHECK(run->p.now < 8 * ideal);
+    CHECK(run->wire[0].lost + run->wire[1].lost < useful / 3);
+    CHECK(pair_stat(&run->p.a, FAKERNIC_STAT_RETRANSMITS) < useful);
+    run_free(run);
+}
+
+static void writes_over_a_short_queue(void)
+{
+    lossy_run(FAKERNIC_SQ_RDMA_WRITE, 1, 250, 16);
+    lossy_run(FAKERNIC_SQ_RDMA_WRITE, 1, 100, 256);
+    lossy_run(FAKERNIC_SQ_RDMA_WRITE, 8, 250, 16);
+    lossy_run(FAKERNIC_SQ_RDMA_WRITE, 8, 60, 256);
+}
+
+static void reads_over_a_short_queue(void)
+{
+    lossy_run(FAKERNIC_SQ_RDMA_READ, 1, 250, 16);
+    lossy_run(FAKERNIC_SQ_RDMA_READ, 1, 100, 256);
+    lossy_run(FAKERNIC_SQ_RDMA_READ, 8, 250, 16);
+    lossy_run(FAKERNIC_SQ_RDMA_READ, 8, 60, 256);
+}
+
+/* ---- peers that are slow --------------------------------------------------------- */
+
+/*
+ * A device that answers one request after the other makes the last of eight QPs
+ * wait for the answers to all that the others asked for. Nothing is lost.
+ */
+static void long_reads_of_a_slow_peer(void)
+{
+    Run *run = run_new(QPS, UINT32_MAX, 5 * FRAME_NS);
+
+    run->b_is_slow = true;
+    run_post(run, FAKERNIC_SQ_RDMA_READ, 12, 256);
+    run_all(run);
+    CHECK_EQ(run->completions, QPS * 12);
+    CHECK_EQ(pair_stat(&run->p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    /* A silence that is long for what was seen before is probed, once. */
+    CHECK(pair_stat(&run->p.b, FAKERNIC_STAT_DUPLICATES) <= QPS);
+    CHECK(pair_stat(&run->p.a, FAKERNIC_STAT_DROP_RESPONSE) <
+          QPS * 12 * 256 / 16);
+    run_free(run);
+}
+
+static const Test tests[] = {
+    TEST(loss_halves_answers_add),
+    TEST(small_windows_ask_more_often),
+    TEST(writes_over_a_short_queue),
+    TEST(reads_over_a_short_queue),
+    TEST(long_reads_of_a_slow_peer),
+};
+
+TEST_MAIN(tests)
