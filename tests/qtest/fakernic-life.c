@@ -184,36 +184,51 @@ static void test_unplug_from_timer(void)
 /* ---- work that is left when something happens ------------------------------- */
 
 #define PAIRS 8
+#define PAIRS_MAX 32
 #define WRITES 31
 #define SMALL_TURNS "-device fakernic,id=nic,addr=04.0,turn-work=64,mac=" MAC_STRING
 
-/* Loopback writes of 16 MB in turns of a few frames: some are left for long. */
+/* Loopback writes of 2 MB per pair, more than a turn does. */
 typedef struct Bulk {
     Setup s;
     Queue cq;
-    Qp a[PAIRS], b[PAIRS];
+    unsigned pairs;
+    Qp a[PAIRS_MAX], b[PAIRS_MAX];
 } Bulk;
 
-static void bulk_start(Nic *n, Bulk *bulk)
+static void bulk_post(Nic *n, Bulk *bulk)
 {
-    Setup *s = &bulk->s;
+    Wqe wqe = wqe_rdma(&bulk->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
 
-    setup(n, s);
-    cq_create(n, &bulk->cq, 9, &s->eq, 0, 0);
-    for (unsigned i = 0; i < PAIRS; i++) {
-        Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
-
-        qp_create(n, &bulk->a[i], FAKERNIC_QP_RC, s->pd, &bulk->cq, 0);
-        qp_create(n, &bulk->b[i], FAKERNIC_QP_RC, s->pd, &bulk->cq, 0);
-        rc_connect(n, bulk->a[i].qpn, bulk->b[i].qpn, own_gid, nic_mac);
-        rc_connect(n, bulk->b[i].qpn, bulk->a[i].qpn, own_gid, nic_mac);
+    for (unsigned i = 0; i < bulk->pairs; i++) {
         for (unsigned j = 0; j < WRITES; j++) {
             sq_put(n, &bulk->a[i], &wqe, sizeof(wqe));
         }
     }
-    for (unsigned i = 0; i < PAIRS; i++) {
+    for (unsigned i = 0; i < bulk->pairs; i++) {
         sq_ring(n, &bulk->a[i]);
     }
+}
+
+static void bulk_start_pairs(Nic *n, Bulk *bulk, unsigned pairs)
+{
+    Setup *s = &bulk->s;
+
+    setup(n, s);
+    bulk->pairs = pairs;
+    cq_create(n, &bulk->cq, 10, &s->eq, 0, 0);
+    for (unsigned i = 0; i < bulk->pairs; i++) {
+        qp_create(n, &bulk->a[i], FAKERNIC_QP_RC, s->pd, &bulk->cq, 0);
+        qp_create(n, &bulk->b[i], FAKERNIC_QP_RC, s->pd, &bulk->cq, 0);
+        rc_connect(n, bulk->a[i].qpn, bulk->b[i].qpn, own_gid, nic_mac);
+        rc_connect(n, bulk->b[i].qpn, bulk->a[i].qpn, own_gid, nic_mac);
+    }
+    bulk_post(n, bulk);
+}
+
+static void bulk_start(Nic *n, Bulk *bulk)
+{
+    bulk_start_pairs(n, bulk, PAIRS);
 }
 
 /* Completions seen since the last call; all are good. */
@@ -226,12 +241,13 @@ static unsigned bulk_poll(Nic *n, Bulk *bulk)
         g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
         count++;
     }
+    queue_record(n, &bulk->cq, bulk->cq.index);
     return count;
 }
 
 static void bulk_finish(Nic *n, Bulk *bulk, unsigned done)
 {
-    for (unsigned tries = 0; done < PAIRS * WRITES && tries < 20000; tries++) {
+    for (unsigned tries = 0; done < bulk->pairs * WRITES && tries < 20000; tries++) {
         unsigned more = bulk_poll(n, bulk);
 
         done += more;
@@ -239,7 +255,7 @@ static void bulk_finish(Nic *n, Bulk *bulk, unsigned done)
             g_usleep(1000);
         }
     }
-    g_assert_cmpuint(done, ==, PAIRS * WRITES);
+    g_assert_cmpuint(done, ==, bulk->pairs * WRITES);
 }
 
 /* Nothing moves while the VM is stopped, and all goes on after that. */
@@ -647,6 +663,98 @@ static void test_blocked_wire(void)
     close(wire);
 }
 
+/* ---- the monitor --------------------------------------------------------------- */
+
+/*
+ * The only test that judges by the clock: how long the monitor waits while
+ * frames come as fast as they can and the device has all to do. The machine
+ * that runs this may be busy with other things, so the best of some tries counts.
+ */
+#define MONITOR_WAIT_US 50000
+#define MONITOR_TRIES   5
+
+typedef struct Flood {
+    GThread *thread;
+    int fd;
+    int stop;                   /* atomic */
+} Flood;
+
+static void *flood_run(void *opaque)
+{
+    enum { COUNT = 3000, FRAME = 14 };
+    Flood *flood = opaque;
+    g_autofree uint8_t *bytes = g_malloc(COUNT * (4 + FRAME));
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        stl_be_p(bytes + i * (4 + FRAME), FRAME);
+        frame_make(bytes + i * (4 + FRAME) + 4, nic_mac, FRAME);
+    }
+    while (!g_atomic_int_get(&flood->stop)) {
+        if (send(flood->fd, bytes, COUNT * (4 + FRAME), MSG_NOSIGNAL) !=
+            COUNT * (4 + FRAME)) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* The longest of some waits for the monitor, in microseconds. */
+static int64_t monitor_wait(Machine *m, unsigned count)
+{
+    int64_t longest = 0;
+
+    while (count--) {
+        int64_t begin = g_get_monotonic_time();
+
+        qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
+        longest = MAX(longest, g_get_monotonic_time() - begin);
+    }
+    return longest;
+}
+
+static int64_t monitor_try(void)
+{
+    int64_t longest = 0;
+    Flood flood = { .stop = 0 };
+    Machine m;
+    Nic n;
+    Bulk bulk;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d "
+                  "%s,netdev=n0", fds[1], DEVICE);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    bulk_start_pairs(&n, &bulk, PAIRS_MAX);
+    flood.fd = fds[0];
+    flood.thread = g_thread_new("flood", flood_run, &flood);
+    for (unsigned i = 0; i < 3; i++) {
+        longest = MAX(longest, monitor_wait(&m, 20));
+        bulk_finish(&n, &bulk, 0);
+        bulk_post(&n, &bulk);
+    }
+    g_test_message("the monitor waited for %" PRId64 " us", longest);
+    g_atomic_int_set(&flood.stop, 1);
+    shutdown(fds[0], SHUT_RDWR);
+    g_thread_join(flood.thread);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(fds[0]);
+    return longest;
+}
+
+static void test_monitor(void)
+{
+    int64_t best = INT64_MAX;
+
+    for (unsigned i = 0; i < MONITOR_TRIES && best > MONITOR_WAIT_US; i++) {
+        best = MIN(best, monitor_try());
+    }
+    g_assert_cmpint(best, <=, MONITOR_WAIT_US);
+}
+
 /* ---- snapshots ---------------------------------------------------------------- */
 
 /* Migration and snapshots are refused, and the device goes on. */
@@ -682,6 +790,7 @@ const FakernicTest fakernic_life_tests[] = {
     { "turn/bounded", test_turn },
     { "turn/flood", test_flood },
     { "turn/burst", test_burst },
+    { "turn/monitor", test_monitor },
     { "turn/blocked-wire", test_blocked_wire },
     { NULL }
 };
