@@ -8,18 +8,19 @@ PENDING = 'pending'
 
 KNOWN = {
     'driver_calls': {
-        'dm', 'mr', 'odp', 'ucontext', 'device', 'netdev', 'rx', 'tx', 'cq',
-        'qp', 'wq', 'counter', 'stats', 'eq', 'srq'},
-    'provider_calls': {'cq', 'srq'},
-    'formatted': PENDING,
-    'columns': 330,
-    'checkpatch': 31,
+        'counter', 'cq', 'device', 'dm', 'eq', 'mr', 'netdev', 'odp', 'qp',
+        'rx', 'srq', 'stats', 'tx', 'ucontext', 'wq'},
+    'provider_calls': {
+        'cq', 'srq'},
     'contracts_roce': 64,
-    'contracts_device': 30,
+    'contracts_device': 26,
     'contracts_kernel_driver': 157,
     'contracts_rdma_provider': 56,
+    'formatted': 'pending',
+    'columns': 310,
+    'checkpatch': 31,
     'function_length': {
-        'test_dm_traffic', 'roce_response_answer', 'test_xrc_create',
-        'step_command', 'fakernic_check_create_mr', 'test_cmd_reserved',
-        'test_wqe_malformed'},
+        'fakernic_check_create_mr', 'roce_response_answer', 'step_command',
+        'test_cmd_reserved', 'test_dm_traffic', 'test_wqe_malformed',
+        'test_xrc_create'},
 }
