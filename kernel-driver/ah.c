@@ -4,7 +4,13 @@
  * as datagram WQEs carry it; a user's provider gets from the kernel what only
  * the kernel can find out, the next hop's MAC.
  */
-#include "fakernic.h"
+#include <linux/string.h>
+#include <fakernic/qp.h>
+#include <rdma/fakernic-abi.h>
+#include "ah.h"
+#include "device.h"
+#include "port.h"
+#include "ureq.h"
 
 void fakernic_fill_av(struct fakernic_av *av, const struct rdma_ah_attr *attr)
 {
@@ -21,8 +27,7 @@ void fakernic_fill_av(struct fakernic_av *av, const struct rdma_ah_attr *attr)
 	av->static_rate = rdma_ah_get_static_rate(attr);
 }
 
-void fakernic_read_av(struct fakernic_dev *dev, const struct fakernic_av *av,
-		      struct rdma_ah_attr *attr)
+void fakernic_read_av(const struct fakernic_av *av, struct rdma_ah_attr *attr)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->type = RDMA_AH_ATTR_TYPE_ROCE;
@@ -55,14 +60,12 @@ int fakernic_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	if (!udata)
 		return 0;
 	memcpy(uresp.dmac, ah->av.dmac, sizeof(uresp.dmac));
-	return ib_copy_to_udata(udata, &uresp,
-				min(sizeof(uresp), udata->outlen));
+	return fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 }
 
 int fakernic_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr)
 {
-	fakernic_read_av(to_fakernic_dev(ibah->device),
-			 &to_fakernic_ah(ibah)->av, attr);
+	fakernic_read_av(&to_fakernic_ah(ibah)->av, attr);
 	return 0;
 }
 

@@ -4,7 +4,15 @@
  * values out. Those that free an object succeed on a dead device, which has
  * forgotten all its objects: otherwise nothing could be torn down any more.
  */
-#include "fakernic.h"
+#include <linux/string.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/qp.h>
+#include <fakernic/wq.h>
+#include "cmd.h"
+#include "cmdq.h"
+#include "device.h"
+#include "explain.h"
+#include "gid.h"
 
 int fakernic_cmd_nop(struct fakernic_dev *dev)
 {
@@ -42,7 +50,6 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 				  sizeof(*req), NULL, 0);
 }
 
-/* Returns how many counters the device has, or an error. */
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
 			     u32 length)
 {
@@ -58,7 +65,6 @@ int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 
-/* The same, of a set of counters bound to QPs. */
 int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
 			       dma_addr_t dma, u32 length)
 {
@@ -75,7 +81,6 @@ int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 
-/* id 0: none. */
 int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id)
 {
 	struct fakernic_set_qp_counter_req req = {
@@ -87,7 +92,6 @@ int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id)
 				  sizeof(req), NULL, 0);
 }
 
-/* A gid of type FAKERNIC_GID_NONE clears the entry. */
 int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 			 const struct fakernic_gid *gid)
 {
@@ -167,15 +171,13 @@ int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
 				 sizeof(*req), key);
 }
 
-int fakernic_cmd_query_page_requests(
-	struct fakernic_dev *dev,
-	struct fakernic_query_page_requests_resp *resp)
+int fakernic_cmd_page_requests(struct fakernic_dev *dev,
+			       struct fakernic_query_page_requests_resp *resp)
 {
 	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_PAGE_REQUESTS, NULL,
 				  0, resp, sizeof(*resp));
 }
 
-/* Runs in the reclaim of memory, too. */
 int fakernic_cmd_update_pages(struct fakernic_dev *dev,
 			      const struct fakernic_update_pages_req *req)
 {
@@ -243,7 +245,6 @@ int fakernic_cmd_query_srq(struct fakernic_dev *dev, u32 srqn,
 				  sizeof(req), resp, sizeof(*resp));
 }
 
-/* ATTACH_MCAST and DETACH_MCAST. */
 int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
 		       const union ib_gid *gid, u32 qpn)
 {
@@ -283,7 +284,6 @@ int fakernic_cmd_modify_wq(struct fakernic_dev *dev, u32 wqn, u8 state)
 				  sizeof(req), NULL, 0);
 }
 
-/* The table: 1 << log_size WQNs at a DMA address. */
 int fakernic_cmd_create_ind_table(struct fakernic_dev *dev, dma_addr_t dma,
 				  u8 log_size, u32 *id)
 {
@@ -304,13 +304,11 @@ int fakernic_cmd_create_rss_qp(struct fakernic_dev *dev,
 				 sizeof(*req), qpn);
 }
 
-/* ALLOC_*: no request structure, the response is an id. */
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id)
 {
 	return fakernic_cmd_make(dev, opcode, NULL, 0, id);
 }
 
-/* DEALLOC_*, DESTROY_*: the request is an id, there is no response. */
 int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 {
 	struct fakernic_id req = { .id = cpu_to_le32(id) };

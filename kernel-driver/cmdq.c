@@ -12,16 +12,37 @@
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/io.h>
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/string.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/regs.h>
+#include "cmdq.h"
+#include "device.h"
+#include "explain.h"
+#include "regs.h"
 
 /* An emulated device may stand still for long while its host is busy. */
 #define FAKERNIC_CMD_TIMEOUT_MS		30000
 #define FAKERNIC_CMD_POLL_MS		500
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
+
+/*
+ * A command that waits for its completion; on the stack of whoever issued it.
+ */
+struct fakernic_cmd_wait {
+	struct completion done;
+	void *resp;
+	u32 resp_size;
+	u16 opcode;
+	u8 status;
+	u32 detail;
+	int error;			/* the device died meanwhile */
+};
 
 static int fakernic_cmd_status_errno(u8 status)
 {
@@ -73,7 +94,6 @@ err_free_waiting:
 	return -ENOMEM;
 }
 
-/* The device must have been stopped. */
 void fakernic_cmdq_cleanup(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -87,7 +107,6 @@ void fakernic_cmdq_cleanup(struct fakernic_dev *dev)
 	kfree(cmdq->waiting);
 }
 
-/* Tells the reset device where the rings are and starts it. */
 int fakernic_cmdq_enable(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -119,7 +138,7 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 	return ret;
 }
 
-/* Wakes all who wait: they will not be answered. */
+/* Wakes whoever waits: there will be no answer. */
 static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
 {
 	u32 mask = (1U << cmdq->log_depth) - 1;
@@ -139,10 +158,6 @@ static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 }
 
-/*
- * Ends operation: once, from any context; true for who did it. The device is
- * stopped before anyone hears of it, who might free what it still writes to.
- */
 bool fakernic_cmdq_end(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -151,6 +166,7 @@ bool fakernic_cmdq_end(struct fakernic_dev *dev)
 
 	spin_lock_irqsave(&cmdq->lock, flags);
 	first = !cmdq->dead;
+	/* Before anyone hears of it and frees what it still writes to. */
 	if (first)
 		fakernic_stop_device(dev);
 	cmdq->dead = true;
@@ -160,14 +176,13 @@ bool fakernic_cmdq_end(struct fakernic_dev *dev)
 	return first;
 }
 
-/* The same, against everybody's expectation: they will be told. */
 void fakernic_cmdq_kill(struct fakernic_dev *dev)
 {
 	if (fakernic_cmdq_end(dev))
 		schedule_work(&dev->fatal_work);
 }
 
-/* Copies one completion to who waits for it. False: it is nonsense. */
+/* Copies one completion to the caller that waits. False: it is nonsense. */
 static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 				       const struct fakernic_cmd_completion *cqe)
 {
@@ -191,7 +206,6 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 	return true;
 }
 
-/* Takes the completions that are there; from vector 0, or when polling. */
 void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -306,10 +320,6 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 	return wait->error;
 }
 
-/*
- * Executes one command and copies its response to resp. May sleep. Returns
- * -EIO when the device is dead, or what its status means.
- */
 int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		       const void *req, u32 req_size,
 		       void *resp, u32 resp_size)

@@ -3,14 +3,16 @@
  * What differs between the kernels the driver is built for: Linux 6.1 and
  * 6.12. Everything else in this folder is written for the newest of them.
  */
-#ifndef FAKERNIC_COMPAT_H
-#define FAKERNIC_COMPAT_H
+#ifndef FAKERNIC_DRIVER_COMPAT_H
+#define FAKERNIC_DRIVER_COMPAT_H
 
 #include <linux/mm.h>
 #include <linux/version.h>
 #include <rdma/uverbs_ioctl.h>
 
-/* Block iterators moved out of ib_umem.h, in stable kernels too (see Kbuild). */
+/*
+ * Block iterators moved out of ib_umem.h, in stable kernels too (see Kbuild).
+ */
 #ifdef FAKERNIC_HAVE_RDMA_ITER
 #include <rdma/iter.h>
 #endif
@@ -48,18 +50,18 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 
 /* Since 6.11 create_cq is handed the attribute bundle the udata lies in. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define FAKERNIC_CREATE_CQ_ARG	struct ib_udata
+#define FAKERNIC_CREATE_CQ_ARG	struct ib_udata *
 
 static inline struct ib_udata *
-fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG *udata)
+fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG udata)
 {
 	return udata;
 }
 #else
-#define FAKERNIC_CREATE_CQ_ARG	struct uverbs_attr_bundle
+#define FAKERNIC_CREATE_CQ_ARG	struct uverbs_attr_bundle *
 
 static inline struct ib_udata *
-fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG *attrs)
+fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG attrs)
 {
 	return attrs ? &attrs->driver_udata : NULL;
 }
@@ -67,11 +69,10 @@ fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG *attrs)
 
 /* Likewise reg_user_mr_dmabuf; and SRQs can tell of themselves. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
-#define FAKERNIC_DMABUF_ARG		struct ib_udata
-#define FAKERNIC_FILL_RES_SRQ_OP(op)
+#define FAKERNIC_DMABUF_ARG		struct ib_udata *
 #else
-#define FAKERNIC_DMABUF_ARG		struct uverbs_attr_bundle
-#define FAKERNIC_FILL_RES_SRQ_OP(op)	.fill_res_srq_entry = (op),
+#define FAKERNIC_DMABUF_ARG		struct uverbs_attr_bundle *
+#define FAKERNIC_HAVE_FILL_RES_SRQ
 #endif
 
 #endif

@@ -1,15 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counters bound to QPs, for "rdma statistic qp": a set of the port's counters
- * that counts what happens to the QPs bound to it.
+ * Hardware counters of the RDMA core: those of the port, those of the device,
+ * and sets bound to QPs ("rdma statistic qp"). A set has the port's counters,
+ * of what happens to the QPs bound to it.
  *
- * The core tells as the port's value the sum of what the driver tells and of all
- * sets, those of the past included; so the driver tells of the port only what
- * no set has counted. The device's counters of the port count everything.
+ * The core tells as the port's value the sum of what the driver tells and of
+ * all sets, those of the past included; so the driver tells of the port only
+ * what no set has counted. The device's counters of the port count everything.
  */
 #include <linux/slab.h>
+#include <linux/xarray.h>
 #include <rdma/rdma_counter.h>
-#include "fakernic.h"
+#include <fakernic/cmdq.h>
+#include <fakernic/regs.h>
+#include <fakernic/stats.h>
+#include "cmd.h"
+#include "counter.h"
+#include "device.h"
+#include "stats.h"
+
+static struct rdma_stat_desc fakernic_port_stats[FAKERNIC_PORT_STAT_COUNT];
+static struct rdma_stat_desc fakernic_device_stats[FAKERNIC_DEVICE_STAT_COUNT];
+
+struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
+						   u32 port)
+{
+	int i, n = 0;
+
+	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
+		if (!fakernic_stat_is_devices(i))
+			fakernic_port_stats[n++].name = fakernic_stat_names[i];
+	return rdma_alloc_hw_stats_struct(fakernic_port_stats, n,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev)
+{
+	int i, n = 0;
+
+	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
+		if (fakernic_stat_is_devices(i))
+			fakernic_device_stats[n++].name =
+				fakernic_stat_names[i];
+	return rdma_alloc_hw_stats_struct(fakernic_device_stats, n,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
 
 struct rdma_hw_stats *
 fakernic_counter_alloc_stats(struct rdma_counter *counter)
@@ -102,7 +137,7 @@ int fakernic_counter_dealloc(struct rdma_counter *counter)
 }
 
 /* Takes from the port's values what sets have counted or are counting. */
-int fakernic_subtract_counters(struct fakernic_dev *dev, u64 *values)
+static int fakernic_subtract_counters(struct fakernic_dev *dev, u64 *values)
 {
 	struct rdma_counter *counter;
 	unsigned long id;
@@ -125,4 +160,24 @@ int fakernic_subtract_counters(struct fakernic_dev *dev, u64 *values)
 	mutex_unlock(&dev->past_lock);
 	kfree(set);
 	return ret;
+}
+
+int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
+			  u32 port, int index)
+{
+	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
+	u64 *values;
+	int i, ret, n = 0;
+
+	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
+	if (!values)
+		return -ENOMEM;
+	ret = fakernic_read_stats(dev, 0, values);
+	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
+		if (fakernic_stat_is_devices(i) == !port)
+			stats->value[n++] = values[i];
+	kfree(values);
+	if (!ret && port && dev->features & FAKERNIC_FEATURE_COUNTERS)
+		ret = fakernic_subtract_counters(dev, stats->value);
+	return ret ? ret : n;
 }

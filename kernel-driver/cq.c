@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Completion queues. The first part is the hardware queue, which the net_device
- * uses too; the second part are the verbs. Entries become work completions here
- * only for kernel CQs; a user's CQ is read by its provider and costs the kernel
- * no more than its events.
+ * Completion queues of verbs. Entries become work completions here only for
+ * kernel CQs; a user's CQ is read by its provider and costs the kernel no more
+ * than its events.
  *
  * Kernel CQs hold entries of several QPs. The entry names its QP by number; the
  * QP is there as long as such an entry can be, since destroying it (or taking
@@ -11,80 +10,34 @@
  * them (fakernic_cq_clean()).
  */
 #include <linux/if_vlan.h>
-#include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/log2.h>
+#include <linux/string.h>
+#include <linux/xarray.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/cq.h>
+#include <fakernic/qp.h>
+#include <rdma/fakernic-abi.h>
+#include "cmd.h"
+#include "compat.h"
+#include "cq.h"
+#include "device.h"
+#include "explain.h"
+#include "hw.h"
+#include "pages.h"
+#include "port.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
+#include "sq.h"
+#include "srq.h"
+#include "ucontext.h"
+#include "ureq.h"
 
 #define FAKERNIC_CQE_LOG_SIZE	6
 #define FAKERNIC_CQ_LOG_DEPTH_MIN	1
-
-/*
- * Creates it on the device, with the EQ of comp_vector; hw names its callbacks
- * and, if it has, its ring.
- */
-int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
-			  struct fakernic_create_cq_req *req, u32 comp_vector)
-{
-	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
-	int ret;
-
-	hw->dev = dev;
-	hw->ci = 0;
-	hw->eq = &dev->eqs[FAKERNIC_EQ_COMPLETION + comp_vector % vectors];
-	req->eqn = cpu_to_le32(hw->eq->eqn);
-	ret = fakernic_cmd_create_cq(dev, req, &hw->cqn);
-	if (ret)
-		return ret;
-	/* Events for a former CQ of this number go to nobody. */
-	fakernic_eq_sync(hw->eq);
-	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
-	ret = xa_insert(&dev->cqs, hw->cqn, hw, GFP_KERNEL);
-	if (ret)
-		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_CQ, hw->cqn);
-	return ret;
-}
-
-/* After it, neither the device nor an interrupt touches the CQ. */
-int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw)
-{
-	struct fakernic_dev *dev = hw->dev;
-	int ret;
-
-	xa_erase(&dev->cqs, hw->cqn);
-	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_CQ, hw->cqn);
-	if (ret) {
-		xa_store(&dev->cqs, hw->cqn, hw, GFP_KERNEL);
-		return ret;
-	}
-	fakernic_eq_sync(hw->eq);
-	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
-	return 0;
-}
-
-static struct fakernic_cqe *fakernic_cq_hw_peek(struct fakernic_cq_hw *hw,
-						u32 ci)
-{
-	struct fakernic_cqe *cqe = fakernic_queue_entry(&hw->queue, ci);
-	u8 pass = ~(ci >> hw->queue.log_depth) & 1;
-
-	if ((READ_ONCE(cqe->owner) & 1) != pass)
-		return NULL;
-	/* The rest of the entry was written before its owner bit. */
-	dma_rmb();
-	return cqe;
-}
-
-/* The entry at the consumer index, or NULL; the caller advances the index. */
-struct fakernic_cqe *fakernic_cq_hw_next(struct fakernic_cq_hw *hw)
-{
-	return fakernic_cq_hw_peek(hw, hw->ci);
-}
-
-void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited)
-{
-	fakernic_doorbell(hw->dev, FAKERNIC_DOORBELL_CQ_ARM,
-			  solicited ? FAKERNIC_DOORBELL_SOLICITED : 0,
-			  hw->cqn, hw->ci);
-}
 
 static void fakernic_cq_complete(struct fakernic_cq_hw *hw)
 {
@@ -131,7 +84,7 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
 	    attr->cqe > 1U << ureq.log_depth) {
 		fakernic_dbg(dev, "create CQ: log depth %u for %u entries\n",
-			  ureq.log_depth, attr->cqe);
+			     ureq.log_depth, attr->cqe);
 		return -EINVAL;
 	}
 	cq->umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
@@ -149,8 +102,7 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 
 	cq->ibcq.cqe = 1 << ureq.log_depth;
 	uresp.cqn = cq->hw.cqn;
-	ret = ib_copy_to_udata(udata, &uresp,
-			       min(sizeof(uresp), udata->outlen));
+	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		goto err_destroy;
 	return 0;
@@ -189,7 +141,7 @@ static int fakernic_create_kernel_cq(struct fakernic_dev *dev,
 }
 
 int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-		       FAKERNIC_CREATE_CQ_ARG *arg)
+		       FAKERNIC_CREATE_CQ_ARG arg)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
 	struct ib_udata *udata = fakernic_create_cq_udata(arg);
@@ -200,7 +152,7 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > dev->ibdev.attrs.max_cqe) {
 		fakernic_dbg(dev, "create CQ: %u entries, limit %d\n",
-			  attr->cqe, dev->ibdev.attrs.max_cqe);
+			     attr->cqe, dev->ibdev.attrs.max_cqe);
 		return -EINVAL;
 	}
 	mutex_init(&cq->resize_lock);
@@ -227,7 +179,6 @@ int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	return 0;
 }
 
-/* Fewer events: one for count entries, or period_us after the first. */
 int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
@@ -242,7 +193,6 @@ int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
 	return 0;
 }
 
-/* User CQs only: no kernel consumer resizes, and it would have to poll both. */
 int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
@@ -386,12 +336,20 @@ static void fakernic_wc_send(struct fakernic_qp *qp, struct ib_wc *wc,
 	smp_store_release(&sq->ci, sq->ci + skipped + sq->bb_count[place]);
 }
 
+/* The QP of the kernel that has this number, or NULL. */
+static struct fakernic_qp *fakernic_cq_find_qp(struct fakernic_cq *cq, u32 qpn)
+{
+	struct fakernic_qp_hw *hw = xa_load(&cq->hw.dev->qps, qpn);
+
+	return hw ? hw->qp : NULL;
+}
+
 /* False: the entry is of a QP that is not there any more. */
 static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 			     const struct fakernic_cqe *cqe)
 {
-	struct fakernic_qp *qp = fakernic_qp_of(cq->hw.dev,
-						le32_to_cpu(cqe->qpn));
+	struct fakernic_qp *qp = fakernic_cq_find_qp(cq,
+						     le32_to_cpu(cqe->qpn));
 	bool recv = cqe->opcode >= FAKERNIC_CQE_RECV;
 
 	if (!qp || (recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq)
@@ -457,10 +415,6 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 	return n;
 }
 
-/*
- * The device raises the event at once when there already is an entry, so that
- * no event is ever missed (IB_CQ_REPORT_MISSED_EVENTS).
- */
 int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
@@ -473,11 +427,6 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	return 0;
 }
 
-/*
- * Removes the entries of a QP that will not produce any more: they are given
- * to QP 0, which is nobody, and poll passes over them. Receives of a shared
- * queue go back to it.
- */
 void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 {
 	struct fakernic_cqe *cqe;
@@ -502,9 +451,8 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 }
 
 /* A kernel's CQ without QPs may be about to go, and has nothing to flush. */
-static bool fakernic_cq_has_qps(struct fakernic_cq_hw *hw)
+static bool fakernic_cq_has_qps(struct fakernic_cq *cq)
 {
-	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
 	bool has;
 
 	spin_lock(&cq->lock);
@@ -513,26 +461,19 @@ static bool fakernic_cq_has_qps(struct fakernic_cq_hw *hw)
 	return has;
 }
 
-/*
- * The device is dead: lets all kernel consumers poll, to find what
- * fakernic_flush_dead() has for them. The EQ's lock keeps the CQs from being
- * destroyed meanwhile, as it does for events.
- */
+/* Has a kernel consumer poll. Under the lock of its EQ. */
+static void fakernic_cq_kick(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
+
+	/* The net_device has a CQ, too. */
+	if (hw->complete != fakernic_cq_complete)
+		return;
+	if (cq->ibcq.poll_ctx != IB_POLL_DIRECT && fakernic_cq_has_qps(cq))
+		fakernic_cq_complete(hw);
+}
+
 void fakernic_cqs_kick(struct fakernic_dev *dev)
 {
-	struct fakernic_cq_hw *hw;
-	unsigned long flags, cqn;
-	u32 i;
-
-	local_bh_disable();
-	for (i = FAKERNIC_EQ_COMPLETION; i < dev->eq_count; i++) {
-		spin_lock_irqsave(&dev->eqs[i].lock, flags);
-		xa_for_each(&dev->cqs, cqn, hw)
-			if (hw->eq == &dev->eqs[i] &&
-			    hw->complete == fakernic_cq_complete &&
-			    fakernic_cq_has_qps(hw))
-				hw->complete(hw);
-		spin_unlock_irqrestore(&dev->eqs[i].lock, flags);
-	}
-	local_bh_enable();
+	fakernic_cq_hw_for_each(dev, fakernic_cq_kick);
 }

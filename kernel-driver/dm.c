@@ -9,9 +9,22 @@
  * gone do the pages go to the next user, and then only zeroed.
  */
 #include <linux/bitmap.h>
+#include <linux/io.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <rdma/ib_user_ioctl_verbs.h>
-#include "fakernic.h"
+#include <rdma/uverbs_ioctl.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/mr.h>
+#include <fakernic/regs.h>
+#include <rdma/fakernic-abi.h>
+#include "device.h"
+#include "dm.h"
+#include "mmap.h"
+#include "mr.h"
+#include "regs.h"
+#include "ucontext.h"
 
 #define UVERBS_MODULE_NAME fakernic
 #include <rdma/uverbs_named_ioctl.h>
@@ -25,7 +38,6 @@ static phys_addr_t fakernic_dm_address(struct fakernic_dev *dev, u32 page)
 				  FAKERNIC_PAGE_SIZE;
 }
 
-/* Without device memory there are no pages, and the verbs are not offered. */
 int fakernic_dm_init(struct fakernic_dev *dev)
 {
 	u32 first, pages;
@@ -58,6 +70,18 @@ void fakernic_dm_cleanup(struct fakernic_dev *dev)
 	dev->dm.page_count = 0;
 }
 
+/* Nobody maps them any more. They are zeroed for the next user (dm_take). */
+static void fakernic_dm_give_back(struct fakernic_dev *dev,
+				  phys_addr_t address, u32 count)
+{
+	u32 page = (address - fakernic_dm_address(dev, 0)) >>
+		   FAKERNIC_PAGE_SHIFT;
+
+	spin_lock(&dev->dm.lock);
+	bitmap_clear(dev->dm.used, page, count);
+	spin_unlock(&dev->dm.lock);
+}
+
 /* Takes count pages in a row; returns the first, or an error. */
 static int fakernic_dm_take(struct fakernic_dev *dev, u32 count, u8 log_align)
 {
@@ -88,17 +112,6 @@ static int fakernic_dm_take(struct fakernic_dev *dev, u32 count, u8 log_align)
 	return page;
 }
 
-void fakernic_dm_give_back(struct fakernic_dev *dev, phys_addr_t address,
-			   u32 count)
-{
-	u32 page = (address - fakernic_dm_address(dev, 0)) >>
-		   FAKERNIC_PAGE_SHIFT;
-
-	spin_lock(&dev->dm.lock);
-	bitmap_clear(dev->dm.used, page, count);
-	spin_unlock(&dev->dm.lock);
-}
-
 static int fakernic_check_dm(struct fakernic_dev *dev,
 			     const struct ib_dm_alloc_attr *attr)
 {
@@ -111,7 +124,7 @@ static int fakernic_check_dm(struct fakernic_dev *dev,
 	}
 	if (attr->length > dev->ibdev.attrs.max_dm_size) {
 		fakernic_dbg(dev, "alloc DM: %llu bytes of %llu\n",
-			  attr->length, dev->ibdev.attrs.max_dm_size);
+			     attr->length, dev->ibdev.attrs.max_dm_size);
 		return -ENOMEM;
 	}
 	return 0;
@@ -141,8 +154,9 @@ struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 	if (ret < 0)
 		goto err_free;
 	dm->page = ret;
-	entry = fakernic_mmap_insert(context, FAKERNIC_MMAP_DM,
-				     fakernic_dm_address(dev, dm->page), count);
+	entry = fakernic_mmap_insert(context,
+				     fakernic_dm_address(dev, dm->page), count,
+				     false, fakernic_dm_give_back);
 	if (IS_ERR(entry)) {
 		ret = PTR_ERR(entry);
 		fakernic_dm_give_back(dev, fakernic_dm_address(dev, dm->page),
@@ -196,8 +210,8 @@ struct ib_mr *fakernic_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 	return fakernic_make_mr(ibpd, &req, attr->access_flags);
 }
 
-static int UVERBS_HANDLER(FAKERNIC_METHOD_DM_QUERY)(
-	struct uverbs_attr_bundle *attrs)
+static int
+UVERBS_HANDLER(FAKERNIC_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs)
 {
 	struct ib_dm *ibdm =
 		uverbs_attr_get_obj(attrs, FAKERNIC_ATTR_QUERY_DM_HANDLE);
@@ -218,22 +232,25 @@ static int UVERBS_HANDLER(FAKERNIC_METHOD_DM_QUERY)(
 			      &length, sizeof(length));
 }
 
-DECLARE_UVERBS_NAMED_METHOD(
-	FAKERNIC_METHOD_DM_QUERY,
-	UVERBS_ATTR_IDR(FAKERNIC_ATTR_QUERY_DM_HANDLE, UVERBS_OBJECT_DM,
-			UVERBS_ACCESS_READ, UA_MANDATORY),
-	UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_QUERY_DM_RESP_OFFSET,
-			    UVERBS_ATTR_TYPE(u64), UA_MANDATORY),
-	UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_QUERY_DM_RESP_LENGTH,
-			    UVERBS_ATTR_TYPE(u64), UA_MANDATORY));
+DECLARE_UVERBS_NAMED_METHOD(FAKERNIC_METHOD_DM_QUERY,
+			    UVERBS_ATTR_IDR(FAKERNIC_ATTR_QUERY_DM_HANDLE,
+					    UVERBS_OBJECT_DM,
+					    UVERBS_ACCESS_READ, UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_QUERY_DM_RESP_OFFSET,
+						UVERBS_ATTR_TYPE(u64),
+						UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_QUERY_DM_RESP_LENGTH,
+						UVERBS_ATTR_TYPE(u64),
+						UA_MANDATORY));
 
 ADD_UVERBS_METHODS(fakernic_dm_query, UVERBS_OBJECT_DM,
 		   &UVERBS_METHOD(FAKERNIC_METHOD_DM_QUERY));
 
-ADD_UVERBS_ATTRIBUTES_SIMPLE(
-	fakernic_dm_alloc, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
-	UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_ALLOC_DM_RESP_OFFSET,
-			    UVERBS_ATTR_TYPE(u64), UA_MANDATORY));
+ADD_UVERBS_ATTRIBUTES_SIMPLE(fakernic_dm_alloc, UVERBS_OBJECT_DM,
+			     UVERBS_METHOD_DM_ALLOC,
+			     UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_ALLOC_DM_RESP_OFFSET,
+						 UVERBS_ATTR_TYPE(u64),
+						 UA_MANDATORY));
 
 const struct uapi_definition fakernic_dm_defs[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &fakernic_dm_alloc),

@@ -6,14 +6,27 @@
  *
  * An event names its object by number, and the device gives numbers out again.
  * Two rules keep events away from the wrong object and from freed memory: all
- * events are told under the lock of their EQ, and who creates or destroys an
- * object runs fakernic_eq_sync() once the device has executed the command. What
- * the device wrote for a former owner of the number has then been consumed, and
- * nobody is telling any more.
+ * events are told under the lock of their EQ, and whoever creates or destroys
+ * an object (hw.c) runs fakernic_eq_sync() once the device has executed the
+ * command. What the device wrote for a former owner of the number has then
+ * been consumed, and nobody is telling any more.
  */
 #include <linux/interrupt.h>
+#include <linux/log2.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/xarray.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/doorbell.h>
+#include <fakernic/eq.h>
+#include <fakernic/regs.h>
+#include "cmd.h"
+#include "cmdq.h"
+#include "device.h"
+#include "eq.h"
+#include "explain.h"
+#include "hw.h"
+#include "queue.h"
+#include "regs.h"
 
 #define FAKERNIC_EQ_LOG_DEPTH	9
 
@@ -41,10 +54,10 @@ static void fakernic_tell_qp(struct fakernic_dev *dev, u32 qpn, u8 type,
 static void fakernic_tell_srq(struct fakernic_dev *dev, u32 srqn, u8 type,
 			      u32 data)
 {
-	struct fakernic_srq *srq = xa_load(&dev->srqs, srqn);
+	struct fakernic_srq_hw *srq = xa_load(&dev->srqs, srqn);
 
 	if (srq)
-		fakernic_srq_event(srq, type, data);
+		srq->event(srq, type, data);
 }
 
 static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
@@ -70,7 +83,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 		break;
 	case FAKERNIC_EVENT_PORT_ACTIVE:
 	case FAKERNIC_EVENT_PORT_ERROR:
-		schedule_work(&dev->port_work);
+		schedule_work(&dev->port.work);
 		break;
 	case FAKERNIC_EVENT_PAGE_REQUEST:
 		schedule_work(&dev->page_request_work);
@@ -131,7 +144,6 @@ static irqreturn_t fakernic_eq_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* After it, all events written before it have been told. May be called late. */
 void fakernic_eq_sync(struct fakernic_eq *eq)
 {
 	unsigned long flags;
@@ -167,7 +179,6 @@ static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)
 	return ret;
 }
 
-/* Vectors, handlers and memory; the device does not know of them yet. */
 int fakernic_eqs_init(struct fakernic_dev *dev)
 {
 	u32 wanted = min_t(u32, num_online_cpus() + FAKERNIC_VECTOR_COMPLETION,
@@ -212,7 +223,6 @@ err_free_vectors:
 	return ret;
 }
 
-/* The device has been stopped: no interrupt from here on. */
 void fakernic_eqs_silence(struct fakernic_dev *dev)
 {
 	u32 i;
@@ -221,7 +231,6 @@ void fakernic_eqs_silence(struct fakernic_dev *dev)
 		free_irq(pci_irq_vector(dev->pdev, i), &dev->eqs[i]);
 }
 
-/* And nobody kicks or syncs any more. */
 void fakernic_eqs_cleanup(struct fakernic_dev *dev)
 {
 	u32 i;
@@ -254,7 +263,6 @@ static int fakernic_eq_create(struct fakernic_dev *dev, struct fakernic_eq *eq)
 	return 0;
 }
 
-/* Brings them up on the device, which forgets them when it is reset. */
 int fakernic_eqs_create(struct fakernic_dev *dev)
 {
 	u32 i;

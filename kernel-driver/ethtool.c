@@ -3,16 +3,22 @@
  * ethtool on the Ethernet port: -i, -S, -g, -T and the link settings.
  */
 #include <linux/ethtool.h>
+#include <linux/string.h>
+#include <fakernic/stats.h>
+#include "compat.h"
+#include "device.h"
+#include "ethtool.h"
 #include "netdev.h"
+#include "stats.h"
 
 static void fakernic_get_drvinfo(struct net_device *netdev,
 				 struct ethtool_drvinfo *info)
 {
-	struct fakernic_port *port = netdev_priv(netdev);
-	u32 version = port->dev->fw_version;
+	struct fakernic_netdev *priv = netdev_priv(netdev);
+	u32 version = priv->dev->fw_version;
 
 	strscpy(info->driver, FAKERNIC_NAME, sizeof(info->driver));
-	strscpy(info->bus_info, pci_name(port->dev->pdev),
+	strscpy(info->bus_info, pci_name(priv->dev->pdev),
 		sizeof(info->bus_info));
 	snprintf(info->fw_version, sizeof(info->fw_version), "%u.%u.%u",
 		 version >> 24, version >> 16 & 0xff, version & 0xffff);
@@ -21,14 +27,14 @@ static void fakernic_get_drvinfo(struct net_device *netdev,
 static int fakernic_get_link_ksettings(struct net_device *netdev,
 				       struct ethtool_link_ksettings *settings)
 {
-	struct fakernic_port *port = netdev_priv(netdev);
+	struct fakernic_netdev *priv = netdev_priv(netdev);
 
 	ethtool_link_ksettings_zero_link_mode(settings, supported);
 	ethtool_link_ksettings_zero_link_mode(settings, advertising);
 	settings->base.port = PORT_OTHER;
 	settings->base.autoneg = AUTONEG_DISABLE;
 	/* Also without a link: that of the RDMA port is derived from it. */
-	settings->base.speed = le32_to_cpu(port->info.speed_mbps);
+	settings->base.speed = le32_to_cpu(priv->dev->port.info.speed_mbps);
 	settings->base.duplex = DUPLEX_FULL;
 	return 0;
 }
@@ -57,15 +63,16 @@ static void fakernic_get_strings(struct net_device *netdev, u32 set, u8 *data)
 	if (set != ETH_SS_STATS)
 		return;
 	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
-		ethtool_sprintf(&data, "%s", fakernic_stat_names[i]);
+		strscpy_pad((char *)data + i * ETH_GSTRING_LEN,
+			    fakernic_stat_names[i], ETH_GSTRING_LEN);
 }
 
 static void fakernic_get_ethtool_stats(struct net_device *netdev,
 				       struct ethtool_stats *stats, u64 *data)
 {
-	struct fakernic_port *port = netdev_priv(netdev);
+	struct fakernic_netdev *priv = netdev_priv(netdev);
 
-	if (fakernic_read_stats(port->dev, 0, data))
+	if (fakernic_read_stats(priv->dev, 0, data))
 		memset(data, 0, FAKERNIC_STAT_COUNT * sizeof(*data));
 }
 
@@ -73,11 +80,11 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 static int fakernic_get_ts_info(struct net_device *netdev,
 				FAKERNIC_TS_INFO *info)
 {
-	struct fakernic_port *port = netdev_priv(netdev);
+	struct fakernic_netdev *priv = netdev_priv(netdev);
 	int ret = ethtool_op_get_ts_info(netdev, info);
 
-	if (!ret && port->dev->ptp)
-		info->phc_index = ptp_clock_index(port->dev->ptp);
+	if (!ret && priv->dev->ptp)
+		info->phc_index = ptp_clock_index(priv->dev->ptp);
 	return ret;
 }
 

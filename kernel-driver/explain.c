@@ -4,7 +4,11 @@
  * the driver's messages on ("module fakernic +p" in dynamic_debug/control). The
  * words are those of the data sheet.
  */
-#include "fakernic.h"
+#include <linux/kernel.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/cq.h>
+#include <fakernic/regs.h>
+#include "explain.h"
 
 /* "unknown" also for the holes of a table. */
 static const char *fakernic_word(const char *const *words, u32 count,
@@ -101,7 +105,6 @@ const char *fakernic_cmd_name(u16 opcode)
 	return fakernic_word(words, ARRAY_SIZE(words), opcode);
 }
 
-/* The field that the device refused, where users get it wrong, or "". */
 const char *fakernic_cmd_field(u16 opcode, u32 offset)
 {
 #define FAKERNIC_QP_FIELD(field)					\
@@ -145,7 +148,6 @@ const char *fakernic_cmd_field(u16 opcode, u32 offset)
 	return "";
 }
 
-/* Which check failed: in QP and SRQ events and completions with an error. */
 const char *fakernic_vendor_name(u32 code)
 {
 	static const char *const words[] = {

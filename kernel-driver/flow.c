@@ -4,8 +4,14 @@
  * has checked CAP_NET_RAW and hands over a list of specifications, one for each
  * header; the device takes one structure with the fields of all.
  */
+#include <linux/etherdevice.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/string.h>
+#include <fakernic/cmdq.h>
+#include "cmd.h"
+#include "device.h"
+#include "flow.h"
+#include "ureq.h"
 
 struct fakernic_flow {
 	struct ib_flow ibflow;

@@ -4,8 +4,13 @@
  * net_device and of what lies upon it), the device has the same table, with the
  * source MAC and VLAN of each entry.
  */
+#include <linux/etherdevice.h>
+#include <linux/string.h>
 #include <rdma/ib_cache.h>
-#include "fakernic.h"
+#include <fakernic/cmdq.h>
+#include "cmd.h"
+#include "device.h"
+#include "gid.h"
 
 static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 			    const struct fakernic_gid *gid)
@@ -52,10 +57,6 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
 	return READ_ONCE(dev->dead) ? 0 : ret;
 }
 
-/*
- * The net_device has a new MAC. The core renews the entries it makes from the
- * MAC itself, but not the source MAC of the others.
- */
 void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
 			      const u8 *mac)
 {

@@ -5,9 +5,25 @@
  * remove, and around resets and sleep. Also: what is done about a device that
  * died (fatal_work), and shutdown.
  */
+#include <linux/bitfield.h>
+#include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/xarray.h>
+#include <fakernic/base.h>
+#include <fakernic/regs.h>
+#include "cmd.h"
+#include "cmdq.h"
+#include "cq.h"
+#include "device.h"
+#include "eq.h"
+#include "gid.h"
+#include "ibdev.h"
+#include "netdev.h"
+#include "odp.h"
+#include "port.h"
+#include "ptp.h"
+#include "regs.h"
 
 /*
  * The device is dead. It has been told to stop; whoever waits for it must hear
@@ -17,10 +33,6 @@ static void fakernic_fatal_work(struct work_struct *work)
 {
 	struct fakernic_dev *dev =
 		container_of(work, struct fakernic_dev, fatal_work);
-	struct ib_event event = {
-		.device = &dev->ibdev,
-		.event = IB_EVENT_DEVICE_FATAL,
-	};
 
 	fakernic_cqs_kick(dev);
 	if (dev->fatal_told)
@@ -28,21 +40,7 @@ static void fakernic_fatal_work(struct work_struct *work)
 	dev->fatal_told = true;
 	dev_err(&dev->pdev->dev,
 		"device is out of operation; reload the driver to reset it\n");
-	mutex_lock(&dev->port_lock);
-	if (dev->netdev_registered) {
-		netif_device_detach(dev->netdev);
-		netif_carrier_off(dev->netdev);
-	}
-	WRITE_ONCE(dev->port_active, false);
-	if (dev->ib_registered)
-		ib_dispatch_event(&event);
-	mutex_unlock(&dev->port_lock);
-}
-
-static void fakernic_port_work(struct work_struct *work)
-{
-	fakernic_port_changed(container_of(work, struct fakernic_dev,
-					   port_work));
+	fakernic_port_fatal(dev);
 }
 
 static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
@@ -54,10 +52,10 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 	dev->pdev = pdev;
 	pci_set_drvdata(pdev, dev);
 	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
-	INIT_WORK(&dev->port_work, fakernic_port_work);
+	fakernic_port_init(dev);
 	INIT_WORK(&dev->page_request_work, fakernic_page_request_work);
 	mutex_init(&dev->gid_lock);
-	mutex_init(&dev->port_lock);
+	mutex_init(&dev->cqs_lock);
 	xa_init(&dev->cqs);
 	xa_init(&dev->qps);
 	xa_init(&dev->srqs);
@@ -147,7 +145,7 @@ static void fakernic_end_device(struct fakernic_dev *dev)
 	pci_clear_master(dev->pdev);
 	/* The interrupts schedule the works, which use the event queues. */
 	fakernic_eqs_silence(dev);
-	cancel_work_sync(&dev->port_work);
+	cancel_work_sync(&dev->port.work);
 	cancel_work_sync(&dev->page_request_work);
 	cancel_work_sync(&dev->fatal_work);
 	fakernic_eqs_cleanup(dev);

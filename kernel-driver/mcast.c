@@ -3,7 +3,11 @@
  * Multicast groups of UD QPs; the Ethernet side of joining (IGMP, MLD) is done
  * by rdma_cm on the net_device.
  */
-#include "fakernic.h"
+#include <fakernic/cmdq.h>
+#include "cmd.h"
+#include "device.h"
+#include "mcast.h"
+#include "qp.h"
 
 int fakernic_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 {

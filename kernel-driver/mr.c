@@ -2,13 +2,25 @@
 /*
  * Memory regions: all of DMA space for the kernel, pinned user memory and
  * dma-bufs, and regions whose pages a REG_MR work request tells (IBTA 10.6.3,
- * 10.6.4); of what all regions have in common. Paged on demand: see odp.c.
- * lkey and rkey are one number; its low byte changes from one region to the
- * next so that a stale key is found out.
+ * 10.6.4), and regions paged on demand, of which odp.c does the paging. lkey
+ * and rkey are one number.
  */
 #include <linux/ioport.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <rdma/ib_umem.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/mr.h>
+#include <fakernic/regs.h>
+#include "cmd.h"
+#include "compat.h"
+#include "device.h"
+#include "hw.h"
+#include "mr.h"
+#include "odp.h"
+#include "pages.h"
+#include "pd.h"
+#include "ureq.h"
 
 /* What a region may be asked to allow; hints are left to the device to drop. */
 static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
@@ -36,7 +48,7 @@ static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
 	}
 	if (access & ~known) {
 		fakernic_dbg(dev, "MR: access %#x is not supported\n",
-			  access & ~known);
+			     access & ~known);
 		return -EOPNOTSUPP;
 	}
 	BUILD_BUG_ON(FAKERNIC_ACCESS_ZERO_BASED != IB_ZERO_BASED);
@@ -55,8 +67,7 @@ static int fakernic_create_mr(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	int ret;
 
 	req->pdn = cpu_to_le32(to_fakernic_pd(ibpd)->pdn);
-	req->tag = atomic_inc_return(&dev->key_tag);
-	ret = fakernic_cmd_create_mr(dev, req, &key);
+	ret = fakernic_mr_hw_create(dev, req, &key);
 	if (ret)
 		return ret;
 	mr->type = req->type;
@@ -65,7 +76,6 @@ static int fakernic_create_mr(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	return 0;
 }
 
-/* A region that needs nothing but its key. */
 struct ib_mr *fakernic_make_mr(struct ib_pd *ibpd,
 			       struct fakernic_create_mr_req *req, int access)
 {
@@ -111,7 +121,7 @@ static int fakernic_check_persistent(struct fakernic_dev *dev,
 		    REGION_INTERSECTS)
 			continue;
 		fakernic_dbg(dev, "MR: %#lx is not all persistent memory\n",
-			  umem->address);
+			     umem->address);
 		return -EINVAL;
 	}
 	return 0;
@@ -160,7 +170,7 @@ static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
 	umem = ib_umem_get(&dev->ibdev, start, length, access);
 	if (IS_ERR(umem)) {
 		fakernic_dbg(dev, "MR: %#llx, %#llx bytes: %ld\n", start,
-			  length, PTR_ERR(umem));
+			     length, PTR_ERR(umem));
 		return umem;
 	}
 	ret = fakernic_check_persistent(dev, umem, access);
@@ -192,6 +202,39 @@ static struct ib_mr *fakernic_make_umem_mr(struct ib_pd *ibpd,
 	return ibmr;
 }
 
+static struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
+					 u64 length, u64 iova, int access)
+{
+	struct fakernic_create_mr_req req = {
+		.type = FAKERNIC_MR_ON_DEMAND,
+		.iova = cpu_to_le64(iova),
+		.length = cpu_to_le64(length),
+	};
+	struct fakernic_odp *odp;
+	struct ib_mr *ibmr;
+	int ret;
+
+	if (!length)
+		return ERR_PTR(-EINVAL);
+	odp = fakernic_odp_alloc(ibpd, start, length, iova, access);
+	if (IS_ERR(odp))
+		return ERR_CAST(odp);
+	req.pages.page_shift = fakernic_odp_page_shift(odp);
+	ibmr = fakernic_make_mr(ibpd, &req, access);
+	if (IS_ERR(ibmr)) {
+		fakernic_odp_free(odp);
+		return ibmr;
+	}
+	ibmr->iova = iova;
+	to_fakernic_mr(ibmr)->odp = odp;
+	ret = fakernic_odp_start(odp, ibmr->lkey);
+	if (ret) {
+		fakernic_dereg_mr(ibmr, NULL);
+		return ERR_PTR(ret);
+	}
+	return ibmr;
+}
+
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 				   u64 iova, int access,
 				   struct ib_udata *udata)
@@ -218,13 +261,10 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	return fakernic_make_umem_mr(ibpd, umem, &table, &req, access);
 }
 
-/*
- * Memory of another device, or of nobody, shared as a dma-buf. It stays where
- * it is: the device has no way to be told that it moves.
- */
+/* Memory of another device, or of nobody, shared as a dma-buf. */
 struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 					  u64 length, u64 iova, int fd,
-					  int access, FAKERNIC_DMABUF_ARG *arg)
+					  int access, FAKERNIC_DMABUF_ARG arg)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
 	struct fakernic_create_mr_req req = {
@@ -246,7 +286,7 @@ struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 					   access);
 	if (IS_ERR(dmabuf)) {
 		fakernic_dbg(dev, "MR: dma-buf %d, %#llx, %#llx: %ld\n",
-			  fd, offset, length, PTR_ERR(dmabuf));
+			     fd, offset, length, PTR_ERR(dmabuf));
 		return ERR_CAST(dmabuf);
 	}
 	ret = fakernic_list_mr(dev, &dmabuf->umem, iova, &table, &req.pages);
@@ -290,7 +330,7 @@ static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
 	if (mr->access & IB_ACCESS_MW_BIND)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
-		start = mr->odp ? fakernic_odp_start(mr->odp) :
+		start = mr->odp ? fakernic_odp_address(mr->odp) :
 				  mr->umem->address;
 		length = mr->ibmr.length;
 		iova = mr->ibmr.iova;
@@ -318,7 +358,7 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (flags & ~IB_MR_REREG_SUPPORTED || (!mr->umem && !mr->odp) ||
 	    (mr->umem && mr->umem->is_dmabuf)) {
 		fakernic_dbg(dev, "rereg MR %#x: flags %#x\n",
-			  ibmr->lkey, flags);
+			     ibmr->lkey, flags);
 		return ERR_PTR(-EOPNOTSUPP);
 	}
 	if (mr->odp || (flags & IB_MR_REREG_ACCESS &&
@@ -436,7 +476,7 @@ int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 
 	if (mr->odp)
 		fakernic_odp_stop(mr->odp);
-	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MR, ibmr->lkey);
+	ret = fakernic_mr_hw_destroy(dev, ibmr->lkey);
 	if (ret) {
 		if (mr->odp)
 			fakernic_odp_resume(mr->odp);

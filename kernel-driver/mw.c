@@ -4,7 +4,12 @@
  * is a send work request (IBTA 10.6.7), which the provider posts; with it the
  * low byte of the rkey changes.
  */
-#include "fakernic.h"
+#include <fakernic/mr.h>
+#include "device.h"
+#include "hw.h"
+#include "mw.h"
+#include "pd.h"
+#include "ureq.h"
 
 int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 {
@@ -16,13 +21,12 @@ int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ret;
-	return fakernic_cmd_create_mw(dev, to_fakernic_pd(ibmw->pd)->pdn, type,
-				      atomic_inc_return(&dev->key_tag),
-				      &ibmw->rkey);
+	return fakernic_mw_hw_create(dev, to_fakernic_pd(ibmw->pd)->pdn, type,
+				     &ibmw->rkey);
 }
 
 int fakernic_dealloc_mw(struct ib_mw *ibmw)
 {
-	return fakernic_cmd_free(to_fakernic_dev(ibmw->device),
-				 FAKERNIC_CMD_DESTROY_MW, ibmw->rkey);
+	return fakernic_mw_hw_destroy(to_fakernic_dev(ibmw->device),
+				      ibmw->rkey);
 }

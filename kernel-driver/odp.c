@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * On-demand paging (FAKERNIC_FEATURE_ODP): regions of user memory that is not
- * pinned. The device knows of the pages what UPDATE_PAGES told it. For one that
- * it lacks it sends PAGE_REQUEST: page_request_work asks what it wants, and a
- * work item of the region faults the pages in and says that they are PRESENT, or
- * REFUSED. When the kernel takes pages away it calls invalidate(), which says
- * that they are ABSENT; once the device has answered it does not touch them.
+ * pinned. The device knows of the pages what UPDATE_PAGES told it. For one
+ * that it lacks it sends PAGE_REQUEST: page_request_work asks what it wants,
+ * and a work item of the region faults the pages in and says that they are
+ * PRESENT, or REFUSED. When the kernel takes pages away it calls invalidate(),
+ * which says that they are ABSENT; once the device has answered it does not
+ * touch them.
  *
  * An implicit region is all of an address space: of one key, with a child for
  * each 2 MiB that was used. Children of which nothing is mapped go when there
@@ -20,10 +21,22 @@
 #include <linux/completion.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/xarray.h>
+#include <rdma/ib_umem.h>
 #include <rdma/ib_umem_odp.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
-#include "fakernic.h"
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include "cmd.h"
+#include "cmdq.h"
+#include "device.h"
+#include "mr.h"
+#include "odp.h"
+#include "pages.h"
 
 #define FAKERNIC_ODP_BLOCK_PAGES	FAKERNIC_PAGE_TABLE_ENTRIES
 #define FAKERNIC_ODP_CHILD_SIZE						\
@@ -31,7 +44,7 @@
 #define FAKERNIC_ODP_CHILDREN_MIN	64
 #define FAKERNIC_ODP_WANTED_MAX		16
 /* What the caller does not wait for is advice, and need not be all taken. */
-#define FAKERNIC_ODP_ASYNC_MAX		(1ULL << 30)
+#define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
 
 /* What is to be done about a range of pages. */
 #define FAKERNIC_ODP_WRITE		BIT(0)	/* they must be writable */
@@ -75,7 +88,9 @@ struct fakernic_odp {
 	atomic64_t prefetched;
 };
 
-/* The user of a region keeps it from going. NULL: no such region, or it goes. */
+/*
+ * The user of a region keeps it from going. NULL: no such region, or it goes.
+ */
 static struct fakernic_odp *fakernic_odp_get(struct fakernic_dev *dev, u32 key)
 {
 	struct fakernic_odp *odp;
@@ -129,6 +144,7 @@ static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 	const dma_addr_t *pages = &umem->dma_list[first];
 	u32 start, flags, n, i = 0;
 	int ret, told = 0;
+	u64 address;
 
 	while (i < count) {
 		if (!pages[i]) {
@@ -143,9 +159,8 @@ static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 		     !((pages[i] ^ pages[start]) & ODP_WRITE_ALLOWED_BIT); i++)
 			fakernic_page_table_set(&odp->table, n++,
 						pages[i] & ODP_DMA_ADDR_MASK);
-		ret = fakernic_odp_update(odp, fakernic_odp_page_address(
-						  umem, first + start),
-					  n, flags);
+		address = fakernic_odp_page_address(umem, first + start);
+		ret = fakernic_odp_update(odp, address, n, flags);
 		if (ret)
 			return ret;
 		told += n;
@@ -500,7 +515,7 @@ void fakernic_page_request_work(struct work_struct *work)
 	u32 count, i;
 
 	do {
-		if (fakernic_cmd_query_page_requests(dev, &resp))
+		if (fakernic_cmd_page_requests(dev, &resp))
 			return;
 		count = min_t(u32, le32_to_cpu(resp.count),
 			      FAKERNIC_PAGE_REQUESTS_MAX);
@@ -532,9 +547,8 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
 	return umem;
 }
 
-/* The region without its key. */
-static struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
-					       u64 length, u64 iova, int access)
+struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
+					u64 length, u64 iova, int access)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
 	struct fakernic_odp *odp;
@@ -579,7 +593,6 @@ err_free:
 	return ERR_PTR(ret);
 }
 
-/* The device has forgotten the region. */
 void fakernic_odp_free(struct fakernic_odp *odp)
 {
 	struct ib_umem_odp *child;
@@ -596,41 +609,17 @@ void fakernic_odp_free(struct fakernic_odp *odp)
 	kfree(odp);
 }
 
-struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length,
-				  u64 iova, int access)
+int fakernic_odp_start(struct fakernic_odp *odp, u32 key)
 {
-	struct fakernic_create_mr_req req = {
-		.type = FAKERNIC_MR_ON_DEMAND,
-		.iova = cpu_to_le64(iova),
-		.length = cpu_to_le64(length),
-	};
-	struct fakernic_odp *odp;
-	struct ib_mr *ibmr;
-	int ret;
-
-	if (!length)
-		return ERR_PTR(-EINVAL);
-	odp = fakernic_odp_alloc(ibpd, start, length, iova, access);
-	if (IS_ERR(odp))
-		return ERR_CAST(odp);
-	req.pages.page_shift = odp->umem->page_shift;
-	ibmr = fakernic_make_mr(ibpd, &req, access);
-	if (IS_ERR(ibmr)) {
-		fakernic_odp_free(odp);
-		return ibmr;
-	}
-	ibmr->iova = iova;
-	odp->key = ibmr->lkey;
-	to_fakernic_mr(ibmr)->odp = odp;
-	ret = xa_err(xa_store(&odp->dev->odps, odp->key, odp, GFP_KERNEL));
-	if (ret) {
-		fakernic_dereg_mr(ibmr, NULL);
-		return ERR_PTR(ret);
-	}
-	return ibmr;
+	odp->key = key;
+	return xa_err(xa_store(&odp->dev->odps, key, odp, GFP_KERNEL));
 }
 
-/* Returns when nobody uses it any more, and nobody will. */
+u8 fakernic_odp_page_shift(const struct fakernic_odp *odp)
+{
+	return odp->umem->page_shift;
+}
+
 void fakernic_odp_stop(struct fakernic_odp *odp)
 {
 	WRITE_ONCE(odp->stopping, true);
@@ -640,7 +629,6 @@ void fakernic_odp_stop(struct fakernic_odp *odp)
 	cancel_work_sync(&odp->work);
 }
 
-/* It stays, after all. */
 void fakernic_odp_resume(struct fakernic_odp *odp)
 {
 	WRITE_ONCE(odp->stopping, false);
@@ -648,8 +636,7 @@ void fakernic_odp_resume(struct fakernic_odp *odp)
 	refcount_set(&odp->users, 1);
 }
 
-/* Where it is in the process' memory. */
-u64 fakernic_odp_start(const struct fakernic_odp *odp)
+u64 fakernic_odp_address(const struct fakernic_odp *odp)
 {
 	return odp->first + odp->to_user;
 }
@@ -724,9 +711,9 @@ static int fakernic_odp_advice_flags(enum ib_uverbs_advise_mr_advice advice,
 }
 
 static int fakernic_advise_mr(struct ib_pd *ibpd,
-		       enum ib_uverbs_advise_mr_advice advice, u32 advise_flags,
-		       struct ib_sge *sg_list, u32 num_sge,
-		       struct uverbs_attr_bundle *attrs)
+			      enum ib_uverbs_advise_mr_advice advice, u32 advise_flags,
+			      struct ib_sge *sg_list, u32 num_sge,
+			      struct uverbs_attr_bundle *attrs)
 {
 	bool wait = advise_flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
 	struct fakernic_odp *odp;

@@ -3,7 +3,12 @@
  * Protection domains and XRC domains (IBTA 10.2.3, annex A14): numbers from
  * the device. The provider is told of the former and need not know the latter.
  */
-#include "fakernic.h"
+#include <fakernic/cmdq.h>
+#include <rdma/fakernic-abi.h>
+#include "cmd.h"
+#include "device.h"
+#include "pd.h"
+#include "ureq.h"
 
 int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
@@ -19,8 +24,7 @@ int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	if (ret || !udata)
 		return ret;
 	uresp.pdn = pd->pdn;
-	ret = ib_copy_to_udata(udata, &uresp,
-			       min(sizeof(uresp), udata->outlen));
+	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		fakernic_cmd_free(dev, FAKERNIC_CMD_DEALLOC_PD, pd->pdn);
 	return ret;

@@ -2,16 +2,22 @@
 /*
  * The performance management agent (IBTA 16.1): what sysfs shows as "counters"
  * of the port, under the names monitoring tools know from InfiniBand, and what
- * it answers who asks by MAD. Data and packets are those of RoCE alone, loopback
- * included, as on other RNICs; discards, errors and how often the link went down
- * are all of the port's. They cannot be set or cleared. All that the device
- * counts is in "hw_counters".
+ * it answers who asks by MAD. Data and packets are those of RoCE alone,
+ * loopback included, as on other RNICs; discards, errors and how often the
+ * link went down are all of the port's. They cannot be set or cleared. All
+ * that the device counts is in "hw_counters".
  */
 #include <linux/netdevice.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_pma.h>
-#include "fakernic.h"
+#include <rdma/ib_verbs.h>
+#include <fakernic/stats.h>
+#include "device.h"
+#include "pma.h"
+#include "port.h"
+#include "stats.h"
 
 /*
  * Where a performance management MAD (IBTA 16.1.1) has its attribute, and that
@@ -82,6 +88,8 @@ static void fakernic_pma_counters(struct fakernic_dev *dev, void *data,
 static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 			    u8 port, void *data, __be16 *status)
 {
+	const __be16 unsupported =
+		cpu_to_be16(IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB);
 	u64 *stats;
 	int ret;
 
@@ -92,8 +100,7 @@ static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 	}
 	if (attribute != IB_PMA_PORT_COUNTERS &&
 	    attribute != IB_PMA_PORT_COUNTERS_EXT) {
-		*status = cpu_to_be16(
-			IB_MGMT_MAD_STATUS_UNSUPPORTED_METHOD_ATTRIB);
+		*status = unsupported;
 		return 0;
 	}
 	if (port != FAKERNIC_PORT) {
@@ -115,8 +122,9 @@ static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 /*
  * Every MAD that comes in passes here before the kernel's agents see it. Only
  * questions about performance are this one's; sysfs asks with its own. FAILURE
- * says that it was another's; SUCCESS alone would have the core answer whatever
- * no agent takes, while the resolution of a stranger's address holds up all MADs.
+ * says that it was another's; SUCCESS alone would have the core answer
+ * whatever no agent takes, while the resolution of a stranger's address holds
+ * up all MADs.
  */
 int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
 			 const struct ib_wc *wc, const struct ib_grh *grh,

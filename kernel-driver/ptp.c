@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's clocks. The one of completion timestamps counts nanoseconds from
- * the VM's start; applications read it in a mapped page. The PTP hardware clock
- * (/dev/ptpN) is the same one moved to Unix time, by what the system's clock said
- * when the driver was loaded; completions' wall-clock times are of this clock.
- * It cannot be set, so the difference is the same for all who know it. Frames
- * get no hardware timestamps.
+ * The device's clocks. The one of completion timestamps counts nanoseconds
+ * from the VM's start; applications read it in a mapped page. The PTP hardware
+ * clock (/dev/ptpN) is the same one moved to Unix time, by what the system's
+ * clock said when the driver was loaded; completions' wall-clock times are of
+ * this clock. It cannot be set, so the difference is the same for all who know
+ * it. Frames get no hardware timestamps.
  */
-#include "fakernic.h"
+#include <fakernic/regs.h>
+#include "device.h"
+#include "ptp.h"
+#include "regs.h"
 
 /* The system's time is taken beside the read that latches the device's. */
 static u64 fakernic_read_clock(struct fakernic_dev *dev,
@@ -61,7 +64,6 @@ static int fakernic_ptp_enable(struct ptp_clock_info *info,
 	return -EOPNOTSUPP;
 }
 
-/* Everything but the clock works without it. */
 void fakernic_ptp_add(struct fakernic_dev *dev)
 {
 	struct ptp_clock *clock;

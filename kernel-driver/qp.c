@@ -1,80 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs. As with CQs, the first part is the hardware object, which the
- * net_device uses too; the second part are the verbs. The device itself checks
- * every change of state and every attribute; what is checked here is what the
- * kernel's core asks of a driver, and what could harm the kernel.
+ * Queue pairs of verbs. The device itself checks every change of state and
+ * every attribute; what is checked here is what the kernel's core asks of a
+ * driver, and what could harm the kernel.
  */
+#include <linux/log2.h>
 #include <linux/slab.h>
-#include "fakernic.h"
-
-#define FAKERNIC_RQ_LOG_STRIDE(sge)					\
-	max_t(u8, order_base_2(sizeof(struct fakernic_rq_wqe) +	\
-			       (sge) * sizeof(struct fakernic_sge)),	\
-	      FAKERNIC_RQ_LOG_STRIDE_MIN)
-
-/* The device has made it: its events find it from now on, or it is destroyed. */
-int fakernic_qp_hw_enter(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
-			 u16 destroy_opcode)
-{
-	int ret;
-
-	/* Events for a former one of this number go to nobody. */
-	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
-	ret = xa_insert(&dev->qps, hw->qpn, hw, GFP_KERNEL);
-	if (ret)
-		fakernic_cmd_free(dev, destroy_opcode, hw->qpn);
-	return ret;
-}
-
-/* After it, neither the device nor an interrupt touches it. */
-int fakernic_qp_hw_leave(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
-			 u16 destroy_opcode)
-{
-	int ret;
-
-	xa_erase(&dev->qps, hw->qpn);
-	ret = fakernic_cmd_free(dev, destroy_opcode, hw->qpn);
-	if (ret) {
-		xa_store(&dev->qps, hw->qpn, hw, GFP_KERNEL);
-		return ret;
-	}
-	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
-	return 0;
-}
-
-int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
-			  const struct fakernic_create_qp_req *req)
-{
-	int ret;
-
-	ret = fakernic_cmd_create_qp(dev, req, &hw->qpn);
-	return ret ? ret : fakernic_qp_hw_enter(dev, hw,
-						FAKERNIC_CMD_DESTROY_QP);
-}
-
-int fakernic_qp_hw_destroy(struct fakernic_dev *dev,
-			   struct fakernic_qp_hw *hw)
-{
-	return fakernic_qp_hw_leave(dev, hw, FAKERNIC_CMD_DESTROY_QP);
-}
-
-int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
-			     struct fakernic_qp_hw *hw,
-			     enum fakernic_qp_state state)
-{
-	struct fakernic_modify_qp_req req = {
-		.qpn = cpu_to_le32(hw->qpn),
-		.mask = cpu_to_le32(FAKERNIC_QP_ATTR_STATE),
-		.attr.state = state,
-	};
-
-	if (state == FAKERNIC_QPS_INIT) {
-		req.mask |= cpu_to_le32(FAKERNIC_QP_ATTR_PORT);
-		req.attr.port = FAKERNIC_PORT;
-	}
-	return fakernic_cmd_modify_qp(dev, &req);
-}
+#include <linux/string.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/eq.h>
+#include <fakernic/qp.h>
+#include <fakernic/regs.h>
+#include <fakernic/rq.h>
+#include <fakernic/sq.h>
+#include <rdma/fakernic-abi.h>
+#include "ah.h"
+#include "cmd.h"
+#include "cq.h"
+#include "device.h"
+#include "eq.h"
+#include "explain.h"
+#include "hw.h"
+#include "pages.h"
+#include "pd.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
+#include "sq.h"
+#include "srq.h"
+#include "ucontext.h"
+#include "ureq.h"
+#include "wq.h"
 
 static int fakernic_qp_ib_event(u8 type, enum ib_event_type *event)
 {
@@ -125,16 +84,6 @@ static void fakernic_qp_event(struct fakernic_qp_hw *hw, u8 type, u32 data)
 			     fakernic_vendor_name(data));
 	if (qp->ibqp.event_handler)
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
-}
-
-/* The verbs QP of that number, or NULL. */
-struct fakernic_qp *fakernic_qp_of(struct fakernic_dev *dev, u32 qpn)
-{
-	struct fakernic_qp_hw *hw = xa_load(&dev->qps, qpn);
-
-	if (!hw || hw->event != fakernic_qp_event)
-		return NULL;
-	return container_of(hw, struct fakernic_qp, hw);
 }
 
 static int fakernic_qp_type(struct fakernic_dev *dev,
@@ -219,7 +168,7 @@ static void fakernic_fill_create_qp(struct fakernic_create_qp_req *req,
 		req->recv_cqn =
 			cpu_to_le32(to_fakernic_cq(attr->recv_cq)->hw.cqn);
 	if (attr->srq)
-		req->srqn = cpu_to_le32(to_fakernic_srq(attr->srq)->srqn);
+		req->srqn = cpu_to_le32(to_fakernic_srq(attr->srq)->hw.srqn);
 	req->uar = cpu_to_le32(fakernic_udata_uar(udata));
 }
 
@@ -290,8 +239,7 @@ static int fakernic_create_user_qp(struct fakernic_dev *dev,
 	if (ret)
 		goto err_release_rq;
 	uresp.qpn = qp->hw.qpn;
-	ret = ib_copy_to_udata(udata, &uresp,
-			       min(sizeof(uresp), udata->outlen));
+	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		goto err_destroy;
 	fakernic_page_table_free(dev, &rq_table);
@@ -354,12 +302,11 @@ static int fakernic_alloc_kernel_rq(struct fakernic_dev *dev,
 {
 	struct fakernic_rq *rq = &qp->rq;
 	u32 log_depth = order_base_2(max_t(u32, attr->cap.max_recv_wr, 1));
-	u8 log_stride;
+	u8 log_stride = fakernic_rq_log_stride(attr->cap.max_recv_sge);
 	int ret;
 
 	if (log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX)
 		return -EINVAL;
-	log_stride = FAKERNIC_RQ_LOG_STRIDE(attr->cap.max_recv_sge);
 	ret = fakernic_queue_alloc(dev, &rq->queue, log_depth, log_stride);
 	if (ret)
 		return ret;
@@ -437,7 +384,7 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 
 	if (attr->create_flags) {
 		fakernic_dbg(dev, "create QP: flags %#x\n",
-			  attr->create_flags);
+			     attr->create_flags);
 		return -EOPNOTSUPP;
 	}
 	ret = fakernic_qp_type(dev, attr, udata);
@@ -458,6 +405,7 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	qp->cap = attr->cap;
 	qp->sq.signal_all = attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	qp->hw.event = fakernic_qp_event;
+	qp->hw.qp = qp;
 	if (attr->rwq_ind_tbl) {
 		ret = fakernic_create_rss_qp(dev, qp, attr, udata);
 		goto out;
@@ -490,7 +438,7 @@ static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 	if (recv_cq != send_cq)
 		fakernic_cq_clean(recv_cq, qp);
 
-	/* The CQs' locks as well: for who flushes for a dead device. */
+	/* The CQs' locks as well: polling flushes for a dead device. */
 	spin_lock_irqsave(&send_cq->lock, flags);
 	spin_lock(&qp->sq.lock);
 	fakernic_queue_reset(&qp->sq.queue);
@@ -610,7 +558,7 @@ int fakernic_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		return ret;
 	if (mask & ~FAKERNIC_QP_MASK) {
 		fakernic_dbg(dev, "modify QP %#x: attributes %#x\n",
-			  qp->hw.qpn, mask & ~FAKERNIC_QP_MASK);
+			     qp->hw.qpn, mask & ~FAKERNIC_QP_MASK);
 		return -EOPNOTSUPP;
 	}
 	mutex_lock(&qp->lock);
@@ -619,8 +567,7 @@ int fakernic_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	return ret;
 }
 
-static void fakernic_read_qp_attr(struct fakernic_dev *dev,
-				  const struct fakernic_qp_attr *from,
+static void fakernic_read_qp_attr(const struct fakernic_qp_attr *from,
 				  struct ib_qp_attr *attr)
 {
 	attr->qp_state = from->state;
@@ -643,7 +590,7 @@ static void fakernic_read_qp_attr(struct fakernic_dev *dev,
 	attr->en_sqd_async_notify = from->sqd_async_notify;
 	attr->sq_draining = from->sq_draining;
 	attr->rate_limit = le32_to_cpu(from->rate_limit_kbps);
-	fakernic_read_av(dev, &from->av, &attr->ah_attr);
+	fakernic_read_av(&from->av, &attr->ah_attr);
 }
 
 int fakernic_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
@@ -659,7 +606,7 @@ int fakernic_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		return ret;
 	memset(attr, 0, sizeof(*attr));
 	memset(init, 0, sizeof(*init));
-	fakernic_read_qp_attr(dev, &from, attr);
+	fakernic_read_qp_attr(&from, attr);
 
 	attr->cap = qp->cap;
 	init->event_handler = ibqp->event_handler;

@@ -3,9 +3,36 @@
  * BAR0: register access, the proof that the device is one we know, the choice
  * of features, reset, and whether it still is there (surprise removal).
  */
+#include <linux/bitfield.h>
 #include <linux/delay.h>
+#include <linux/io.h>
 #include <linux/iopoll.h>
-#include "fakernic.h"
+#include <fakernic/regs.h>
+#include "device.h"
+#include "odp.h"
+#include "regs.h"
+
+/* The features of the interface that this driver makes use of. */
+#define FAKERNIC_DRIVER_FEATURES					\
+	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
+	 FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_XRC |			\
+	 FAKERNIC_FEATURE_RAW_PACKET |					\
+	 FAKERNIC_FEATURE_ATOMIC | FAKERNIC_FEATURE_ATOMIC_MASKED |	\
+	 FAKERNIC_FEATURE_ATOMIC_WRITE | FAKERNIC_FEATURE_FLUSH |	\
+	 FAKERNIC_FEATURE_SRQ | FAKERNIC_FEATURE_MW |			\
+	 FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_REREG_MR |	\
+	 FAKERNIC_FEATURE_RESIZE_CQ | FAKERNIC_FEATURE_MCAST |		\
+	 FAKERNIC_FEATURE_CNP | FAKERNIC_FEATURE_DCQCN |		\
+	 FAKERNIC_FEATURE_RATE_LIMIT | FAKERNIC_FEATURE_CLOCK_PAGE |	\
+	 FAKERNIC_FEATURE_RESIZE_SRQ | FAKERNIC_FEATURE_CQ_MODERATION |	\
+	 FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_FLOW |			\
+	 FAKERNIC_FEATURE_COUNTERS | FAKERNIC_FEATURE_WQ_RSS |		\
+	 FAKERNIC_ODP_FEATURE)
+
+/* Without these the Ethernet port and rdma_cm cannot work. */
+#define FAKERNIC_NEEDED_FEATURES					\
+	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
+	 FAKERNIC_FEATURE_RAW_PACKET)
 
 #define FAKERNIC_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
 #define FAKERNIC_RESET_POLL_US		1000
@@ -21,13 +48,11 @@ void fakernic_write(struct fakernic_dev *dev, u32 reg, u32 value)
 	writel(value, dev->regs + reg);
 }
 
-/* True when the device no longer answers on the bus, or as somebody else. */
 bool fakernic_is_gone(struct fakernic_dev *dev)
 {
 	return fakernic_read(dev, FAKERNIC_REG_MAGIC) != FAKERNIC_MAGIC;
 }
 
-/* Is this a fakernic, of an interface version that we speak? */
 int fakernic_check_device(struct fakernic_dev *dev)
 {
 	struct device *device = &dev->pdev->dev;
@@ -64,7 +89,6 @@ int fakernic_check_device(struct fakernic_dev *dev)
 	return 0;
 }
 
-/* Takes those of the offered features that this driver knows. After reset. */
 int fakernic_negotiate(struct fakernic_dev *dev)
 {
 	u64 offered = fakernic_read(dev, FAKERNIC_REG_FEATURES_LO) |
@@ -85,7 +109,6 @@ int fakernic_negotiate(struct fakernic_dev *dev)
 	return 0;
 }
 
-/* Resets the device and waits until it is ready. */
 int fakernic_reset_device(struct fakernic_dev *dev)
 {
 	u32 status;
@@ -103,10 +126,6 @@ int fakernic_reset_device(struct fakernic_dev *dev)
 	return ret;
 }
 
-/*
- * Ends all DMA and all interrupts of the device, in any context. Resetting is
- * the only way to end operation; a device that is gone does not mind.
- */
 void fakernic_stop_device(struct fakernic_dev *dev)
 {
 	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);

@@ -3,9 +3,15 @@
  * What "rdma -d resource show" tells of an object beside what the core knows:
  * how it looks to the device.
  */
-#include <rdma/restrack.h>
 #include <rdma/rdma_netlink.h>
-#include "fakernic.h"
+#include <rdma/restrack.h>
+#include <fakernic/mr.h>
+#include "cq.h"
+#include "eq.h"
+#include "mr.h"
+#include "qp.h"
+#include "res.h"
+#include "srq.h"
 
 /* Ends the driver's nest, or takes it back when the message is full. */
 static int fakernic_end_res(struct sk_buff *msg, struct nlattr *nest,
@@ -108,7 +114,7 @@ int fakernic_fill_res_srq(struct sk_buff *msg, struct ib_srq *ibsrq)
 
 	if (!nest)
 		return -EMSGSIZE;
-	full = rdma_nl_put_driver_u32_hex(msg, "srqn", srq->srqn) ||
+	full = rdma_nl_put_driver_u32_hex(msg, "srqn", srq->hw.srqn) ||
 	       rdma_nl_put_driver_u32(msg, "max_sge", srq->max_sge);
 	if (!full && srq->queue.ring)
 		full = rdma_nl_put_driver_u32(msg, "pi", READ_ONCE(srq->pi)) ||

@@ -4,9 +4,24 @@
  * doorbell record; no register is touched. Receives of a QP complete in order,
  * so the count of completions tells which slots are free again.
  */
-#include "fakernic.h"
+#include <linux/log2.h>
+#include <linux/string.h>
+#include <rdma/ib_verbs.h>
+#include <fakernic/cq.h>
+#include <fakernic/rq.h>
+#include "device.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
 
-/* Writes a slot; it is published later. */
+u8 fakernic_rq_log_stride(u32 max_sge)
+{
+	size_t size = sizeof(struct fakernic_rq_wqe) +
+		      max_sge * sizeof(struct fakernic_sge);
+
+	return max_t(u8, order_base_2(size), FAKERNIC_RQ_LOG_STRIDE_MIN);
+}
+
 void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
 		       const struct ib_sge *sge, u32 count)
 {
@@ -74,7 +89,6 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-/* The device is dead: completes the oldest slot. Caller holds the CQ's lock. */
 bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 {
 	struct fakernic_rq *rq = &qp->rq;

@@ -4,7 +4,23 @@
  * built on the stack and then copied into the ring, which may wrap between its
  * basic blocks. wr_ids stay here, by the place of the WQE's first block.
  */
-#include "fakernic.h"
+#include <linux/log2.h>
+#include <linux/string.h>
+#include <rdma/ib_verbs.h>
+#include <fakernic/cq.h>
+#include <fakernic/doorbell.h>
+#include <fakernic/mr.h>
+#include <fakernic/qp.h>
+#include <fakernic/rq.h>
+#include <fakernic/sq.h>
+#include "ah.h"
+#include "device.h"
+#include "mr.h"
+#include "pages.h"
+#include "qp.h"
+#include "queue.h"
+#include "regs.h"
+#include "sq.h"
 
 /* One WQE while it is built. */
 struct fakernic_wqe {
@@ -15,18 +31,6 @@ struct fakernic_wqe {
 	};
 };
 
-/* Copies a WQE into the ring; it is published later. */
-void fakernic_sq_write(struct fakernic_queue *queue, u32 pi, const void *wqe,
-		       u32 bb_count)
-{
-	u32 i;
-
-	for (i = 0; i < bb_count; i++)
-		memcpy(fakernic_queue_entry(queue, pi + i),
-		       wqe + i * FAKERNIC_SQ_BB_SIZE, FAKERNIC_SQ_BB_SIZE);
-}
-
-/* The largest WQE of a QP, in bytes. */
 u32 fakernic_sq_wqe_size(u8 type, u32 max_sge, u32 max_inline)
 {
 	u32 data = max_t(u32, max_sge * sizeof(struct fakernic_sge),
@@ -270,7 +274,7 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 	place = sq->pi & sq->queue.mask;
 	sq->wr_id[place] = wr->wr_id;
 	sq->bb_count[place] = wqe.hdr.bb_count;
-	fakernic_sq_write(&sq->queue, sq->pi, &wqe, wqe.hdr.bb_count);
+	fakernic_queue_write(&sq->queue, sq->pi, &wqe, wqe.hdr.bb_count);
 	/* For fakernic_sq_flush_one(): what it says is there, is there. */
 	smp_store_release(&sq->pi, sq->pi + wqe.hdr.bb_count);
 	return 0;
@@ -287,7 +291,7 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 start;
 	int ret = 0;
 
-	/* IBTA 10.8.2: not before RTS; in ERR they are flushed. */
+	/* In ERR they are flushed. */
 	if (state == IB_QPS_RESET || state == IB_QPS_INIT ||
 	    state == IB_QPS_RTR) {
 		*bad_wr = wr;
@@ -316,7 +320,6 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	return ret;
 }
 
-/* The device is dead: completes the oldest WQE. Caller holds the CQ's lock. */
 bool fakernic_sq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 {
 	struct fakernic_sq *sq = &qp->sq;

@@ -4,8 +4,29 @@
  * tag taken from a stack; a slot of the ring is free again when the device has
  * copied it, which it has when fewer receives than slots are outstanding.
  */
+#include <linux/log2.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/string.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/eq.h>
+#include <fakernic/regs.h>
+#include <fakernic/rq.h>
+#include <rdma/fakernic-abi.h>
+#include "cmd.h"
+#include "cq.h"
+#include "device.h"
+#include "eq.h"
+#include "explain.h"
+#include "hw.h"
+#include "pages.h"
+#include "pd.h"
+#include "queue.h"
+#include "rq.h"
+#include "srq.h"
+#include "ureq.h"
 
 static int fakernic_check_srq(struct fakernic_dev *dev,
 			      const struct ib_srq_init_attr *attr, bool user)
@@ -22,49 +43,17 @@ static int fakernic_check_srq(struct fakernic_dev *dev,
 		fallthrough;
 	default:
 		fakernic_dbg(dev, "create SRQ: type %d\n",
-			  attr->srq_type);
+			     attr->srq_type);
 		return -EOPNOTSUPP;
 	}
 	if (!attr->attr.max_wr || attr->attr.max_wr > limit->max_srq_wr ||
 	    attr->attr.max_sge > limit->max_srq_sge ||
 	    attr->attr.srq_limit > attr->attr.max_wr) {
 		fakernic_dbg(dev, "create SRQ: %u WRs, %u SGEs, limit %u\n",
-			  attr->attr.max_wr, attr->attr.max_sge,
-			  attr->attr.srq_limit);
+			     attr->attr.max_wr, attr->attr.max_sge,
+			     attr->attr.srq_limit);
 		return -EINVAL;
 	}
-	return 0;
-}
-
-static int fakernic_srq_create_hw(struct fakernic_dev *dev,
-				  struct fakernic_srq *srq,
-				  struct fakernic_create_srq_req *req)
-{
-	int ret;
-
-	ret = fakernic_cmd_create_srq(dev, req, &srq->srqn);
-	if (ret)
-		return ret;
-	/* Events for a former SRQ of this number go to nobody. */
-	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
-	ret = xa_insert(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
-	if (ret)
-		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_SRQ, srq->srqn);
-	return ret;
-}
-
-static int fakernic_srq_destroy_hw(struct fakernic_dev *dev,
-				   struct fakernic_srq *srq)
-{
-	int ret;
-
-	xa_erase(&dev->srqs, srq->srqn);
-	ret = fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_SRQ, srq->srqn);
-	if (ret) {
-		xa_store(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
-		return ret;
-	}
-	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 	return 0;
 }
 
@@ -88,7 +77,7 @@ static int fakernic_create_user_srq(struct fakernic_dev *dev,
 	    ureq.log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
 	    ureq.log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX) {
 		fakernic_dbg(dev, "create SRQ: log depth %u, log stride %u\n",
-			  ureq.log_depth, ureq.log_stride);
+			     ureq.log_depth, ureq.log_stride);
 		return -EINVAL;
 	}
 	req->log_depth = ureq.log_depth;
@@ -98,21 +87,20 @@ static int fakernic_create_user_srq(struct fakernic_dev *dev,
 					ureq.log_stride, &table, &req->pages);
 	if (IS_ERR(srq->umem))
 		return PTR_ERR(srq->umem);
-	ret = fakernic_srq_create_hw(dev, srq, req);
+	ret = fakernic_srq_hw_create(dev, &srq->hw, req);
 	fakernic_page_table_free(dev, &table);
 	if (ret)
 		goto err_release;
 	if (srq->ibsrq.srq_type == IB_SRQT_XRC)
-		srq->ibsrq.ext.xrc.srq_num = srq->srqn;
-	uresp.srqn = srq->srqn;
-	ret = ib_copy_to_udata(udata, &uresp,
-			       min(sizeof(uresp), udata->outlen));
+		srq->ibsrq.ext.xrc.srq_num = srq->hw.srqn;
+	uresp.srqn = srq->hw.srqn;
+	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		goto err_destroy;
 	return 0;
 
 err_destroy:
-	fakernic_srq_destroy_hw(dev, srq);
+	fakernic_srq_hw_destroy(dev, &srq->hw);
 err_release:
 	ib_umem_release(srq->umem);
 	return ret;
@@ -128,11 +116,7 @@ static int fakernic_create_kernel_srq(struct fakernic_dev *dev,
 	int ret;
 
 	req->log_depth = log_depth;
-	req->log_stride =
-		max_t(u8, order_base_2(sizeof(struct fakernic_rq_wqe) +
-				       attr->attr.max_sge *
-				       sizeof(struct fakernic_sge)),
-		      FAKERNIC_RQ_LOG_STRIDE_MIN);
+	req->log_stride = fakernic_rq_log_stride(attr->attr.max_sge);
 	ret = fakernic_queue_alloc(dev, &srq->queue, log_depth,
 				   req->log_stride);
 	if (ret)
@@ -146,7 +130,7 @@ static int fakernic_create_kernel_srq(struct fakernic_dev *dev,
 	for (i = 0; i < depth; i++)
 		srq->free[i] = i;
 	srq->free_count = depth;
-	ret = fakernic_srq_create_hw(dev, srq, req);
+	ret = fakernic_srq_hw_create(dev, &srq->hw, req);
 	if (ret)
 		goto err_free;
 	attr->attr.max_wr = depth;
@@ -157,6 +141,25 @@ err_free:
 	kvfree(srq->wr_id);
 	fakernic_queue_free(dev, &srq->queue);
 	return ret;
+}
+
+static void fakernic_srq_event(struct fakernic_srq_hw *hw, u8 type, u32 data)
+{
+	struct fakernic_srq *srq = container_of(hw, struct fakernic_srq, hw);
+	struct ib_event event = {
+		.device = srq->ibsrq.device,
+		.event = type == FAKERNIC_EVENT_SRQ_LIMIT ?
+			 IB_EVENT_SRQ_LIMIT_REACHED : IB_EVENT_SRQ_ERR,
+		.element.srq = &srq->ibsrq,
+	};
+
+	if (event.event == IB_EVENT_SRQ_ERR)
+		fakernic_dbg(to_fakernic_dev(srq->ibsrq.device),
+			     "SRQ %#x: %s: %s\n", srq->hw.srqn,
+			     ib_event_msg(event.event),
+			     fakernic_vendor_name(data));
+	if (srq->ibsrq.event_handler)
+		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
 }
 
 int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
@@ -183,6 +186,7 @@ int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 	mutex_init(&srq->resize_lock);
 	spin_lock_init(&srq->lock);
 	srq->max_sge = attr->attr.max_sge;
+	srq->hw.event = fakernic_srq_event;
 	if (udata)
 		return fakernic_create_user_srq(dev, srq, &req, attr, udata);
 	return fakernic_create_kernel_srq(dev, srq, &req, attr);
@@ -209,7 +213,7 @@ static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
 	    max_wr > 1U << ureq->log_depth) {
 		fakernic_dbg(dev,
 			     "resize SRQ %#x: log depth %u for %u receives\n",
-			  srq->srqn, ureq->log_depth, max_wr);
+			  srq->hw.srqn, ureq->log_depth, max_wr);
 		return -EINVAL;
 	}
 	return 0;
@@ -251,12 +255,12 @@ int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	struct fakernic_dev *dev = to_fakernic_dev(ibsrq->device);
 	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
 	struct fakernic_modify_srq_req req = {
-		.srqn = cpu_to_le32(srq->srqn),
+		.srqn = cpu_to_le32(srq->hw.srqn),
 	};
 
 	if (mask & ~(IB_SRQ_LIMIT | IB_SRQ_MAX_WR)) {
 		fakernic_dbg(dev, "modify SRQ %#x: attributes %#x\n",
-			  srq->srqn, mask);
+			     srq->hw.srqn, mask);
 		return -EINVAL;
 	}
 	if (mask & IB_SRQ_LIMIT) {
@@ -276,7 +280,7 @@ int fakernic_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 	struct fakernic_query_srq_resp resp;
 	int ret;
 
-	ret = fakernic_cmd_query_srq(dev, srq->srqn, &resp);
+	ret = fakernic_cmd_query_srq(dev, srq->hw.srqn, &resp);
 	if (ret)
 		return ret;
 	memset(attr, 0, sizeof(*attr));
@@ -292,7 +296,7 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
 	int ret;
 
-	ret = fakernic_srq_destroy_hw(dev, srq);
+	ret = fakernic_srq_hw_destroy(dev, &srq->hw);
 	if (ret)
 		return ret;
 	fakernic_queue_free(dev, &srq->queue);
@@ -300,24 +304,6 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	kvfree(srq->wr_id);
 	ib_umem_release(srq->umem);
 	return 0;
-}
-
-void fakernic_srq_event(struct fakernic_srq *srq, u8 type, u32 data)
-{
-	struct ib_event event = {
-		.device = srq->ibsrq.device,
-		.event = type == FAKERNIC_EVENT_SRQ_LIMIT ?
-			 IB_EVENT_SRQ_LIMIT_REACHED : IB_EVENT_SRQ_ERR,
-		.element.srq = &srq->ibsrq,
-	};
-
-	if (event.event == IB_EVENT_SRQ_ERR)
-		fakernic_dbg(to_fakernic_dev(srq->ibsrq.device),
-			     "SRQ %#x: %s: %s\n", srq->srqn,
-			     ib_event_msg(event.event),
-			     fakernic_vendor_name(data));
-	if (srq->ibsrq.event_handler)
-		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
 }
 
 static int fakernic_post_srq_one(struct fakernic_srq *srq,
@@ -360,7 +346,6 @@ int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-/* A receive of a kernel SRQ is done: its wr_id, and the tag is free again. */
 u64 fakernic_srq_complete(struct fakernic_srq *srq, u32 tag)
 {
 	unsigned long flags;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's counters, by their names in fakernic/stats.h: all of them for
- * ethtool -S; for "rdma statistic" and sysfs as hardware counters of the port or
- * of the device, whichever they tell about.
+ * The device's counters, by their names in fakernic/stats.h, and how they are
+ * read. ethtool.c shows all of them, counter.c those of the port and of the
+ * device to "rdma statistic" and sysfs, pma.c some under InfiniBand's names.
  */
-#include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/dma-mapping.h>
+#include <fakernic/stats.h>
+#include "cmd.h"
+#include "device.h"
+#include "stats.h"
 
 const char *const fakernic_stat_names[] = {
 	[FAKERNIC_STAT_TX_FRAMES] = "tx_frames",
@@ -76,10 +79,6 @@ const char *const fakernic_stat_names[] = {
 /* A counter that the interface gets at its end has a name here, too. */
 static_assert(ARRAY_SIZE(fakernic_stat_names) == FAKERNIC_STAT_COUNT);
 
-/*
- * Reads all of the device's, or all of a set bound to QPs. Those an older device
- * does not have are 0.
- */
 int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 {
 	size_t size = FAKERNIC_STAT_COUNT * sizeof(__le64);
@@ -99,52 +98,4 @@ int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 		values[i] = i < count ? le64_to_cpu(counters[i]) : 0;
 	dma_free_coherent(device, size, counters, dma);
 	return count < 0 ? count : 0;
-}
-
-static struct rdma_stat_desc fakernic_port_stats[FAKERNIC_PORT_STAT_COUNT];
-static struct rdma_stat_desc fakernic_device_stats[FAKERNIC_DEVICE_STAT_COUNT];
-
-struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
-						   u32 port)
-{
-	int i, n = 0;
-
-	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
-		if (!fakernic_stat_is_devices(i))
-			fakernic_port_stats[n++].name = fakernic_stat_names[i];
-	return rdma_alloc_hw_stats_struct(fakernic_port_stats, n,
-					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
-}
-
-struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev)
-{
-	int i, n = 0;
-
-	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
-		if (fakernic_stat_is_devices(i))
-			fakernic_device_stats[n++].name =
-				fakernic_stat_names[i];
-	return rdma_alloc_hw_stats_struct(fakernic_device_stats, n,
-					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
-}
-
-/* port: 0 stands for the device. */
-int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
-			  u32 port, int index)
-{
-	struct fakernic_dev *dev = to_fakernic_dev(ibdev);
-	u64 *values;
-	int i, ret, n = 0;
-
-	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
-	if (!values)
-		return -ENOMEM;
-	ret = fakernic_read_stats(dev, 0, values);
-	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
-		if (fakernic_stat_is_devices(i) == !port)
-			stats->value[n++] = values[i];
-	kfree(values);
-	if (!ret && port && dev->features & FAKERNIC_FEATURE_COUNTERS)
-		ret = fakernic_subtract_counters(dev, stats->value);
-	return ret ? ret : n;
 }

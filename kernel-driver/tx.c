@@ -4,12 +4,37 @@
  * its fragments. Each WQE is completed. The queue is stopped before it could
  * meet an skb that does not fit, and woken by the completions.
  */
+#include <linux/dma-mapping.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <fakernic/cq.h>
+#include <fakernic/doorbell.h>
+#include <fakernic/rq.h>
+#include <fakernic/sq.h>
+#include "device.h"
 #include "netdev.h"
+#include "queue.h"
+#include "regs.h"
+#include "tx.h"
 
 /* Stop below the largest WQE; wake when a few of them fit. */
 #define FAKERNIC_TX_STOP	FAKERNIC_SQ_WQE_BB_MAX
 #define FAKERNIC_TX_WAKE	(4 * FAKERNIC_SQ_WQE_BB_MAX)
+
+/* What a WQE that begins at this place of the ring sends. */
+struct fakernic_tx_frame {
+	struct sk_buff *skb;
+	u8 bb_count;
+	u8 sge_count;
+};
+
+/* Four for each basic block: no WQE has more SGEs than that. */
+struct fakernic_tx_map {
+	dma_addr_t dma;
+	u32 length;
+};
+
+#define FAKERNIC_TX_MAPS_PER_BB	4
 
 struct fakernic_tx_wqe {
 	union {
@@ -21,45 +46,45 @@ struct fakernic_tx_wqe {
 	};
 };
 
-int fakernic_tx_init(struct fakernic_port *port)
+int fakernic_tx_init(struct fakernic_netdev *priv)
 {
 	size_t depth = 1UL << FAKERNIC_TX_LOG_DEPTH;
 	int ret;
 
-	ret = fakernic_queue_alloc(port->dev, &port->sq, FAKERNIC_TX_LOG_DEPTH,
+	ret = fakernic_queue_alloc(priv->dev, &priv->sq, FAKERNIC_TX_LOG_DEPTH,
 				   FAKERNIC_SQ_BB_SHIFT);
 	if (ret)
 		return ret;
-	port->tx_frames = kvcalloc(depth, sizeof(*port->tx_frames),
+	priv->tx_frames = kvcalloc(depth, sizeof(*priv->tx_frames),
 				   GFP_KERNEL);
-	port->tx_maps = kvcalloc(depth * FAKERNIC_TX_MAPS_PER_BB,
-				 sizeof(*port->tx_maps), GFP_KERNEL);
-	port->tx_pi = 0;
-	port->tx_ci = 0;
-	if (port->tx_frames && port->tx_maps)
+	priv->tx_maps = kvcalloc(depth * FAKERNIC_TX_MAPS_PER_BB,
+				 sizeof(*priv->tx_maps), GFP_KERNEL);
+	priv->tx_pi = 0;
+	priv->tx_ci = 0;
+	if (priv->tx_frames && priv->tx_maps)
 		return 0;
-	fakernic_tx_cleanup(port);
+	fakernic_tx_cleanup(priv);
 	return -ENOMEM;
 }
 
-static struct fakernic_tx_map *fakernic_tx_map_at(struct fakernic_port *port,
+static struct fakernic_tx_map *fakernic_tx_map_at(struct fakernic_netdev *priv,
 						  u32 pi, u32 index)
 {
 	u32 place = pi * FAKERNIC_TX_MAPS_PER_BB + index;
 
-	return &port->tx_maps[place & ((port->sq.mask + 1) *
+	return &priv->tx_maps[place & ((priv->sq.mask + 1) *
 				       FAKERNIC_TX_MAPS_PER_BB - 1)];
 }
 
 /* The first is the head, mapped as such; the others are pages. */
-static void fakernic_tx_unmap(struct fakernic_port *port, u32 pi, u32 count)
+static void fakernic_tx_unmap(struct fakernic_netdev *priv, u32 pi, u32 count)
 {
-	struct device *device = &port->dev->pdev->dev;
+	struct device *device = &priv->dev->pdev->dev;
 	struct fakernic_tx_map *map;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
-		map = fakernic_tx_map_at(port, pi, i);
+		map = fakernic_tx_map_at(priv, pi, i);
 		if (i)
 			dma_unmap_page(device, map->dma, map->length,
 				       DMA_TO_DEVICE);
@@ -70,16 +95,16 @@ static void fakernic_tx_unmap(struct fakernic_port *port, u32 pi, u32 count)
 }
 
 /* Returns the number of SGEs, 0 when the skb cannot be mapped. */
-static u32 fakernic_tx_map(struct fakernic_port *port, struct sk_buff *skb,
+static u32 fakernic_tx_map(struct fakernic_netdev *priv, struct sk_buff *skb,
 			   struct fakernic_tx_wqe *wqe)
 {
-	struct device *device = &port->dev->pdev->dev;
+	struct device *device = &priv->dev->pdev->dev;
 	u32 count = skb_shinfo(skb)->nr_frags + 1;
 	struct fakernic_tx_map *map;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
-		map = fakernic_tx_map_at(port, port->tx_pi, i);
+		map = fakernic_tx_map_at(priv, priv->tx_pi, i);
 		if (i) {
 			skb_frag_t *frag = &skb_shinfo(skb)->frags[i - 1];
 
@@ -93,43 +118,43 @@ static u32 fakernic_tx_map(struct fakernic_port *port, struct sk_buff *skb,
 						  map->length, DMA_TO_DEVICE);
 		}
 		if (dma_mapping_error(device, map->dma)) {
-			fakernic_tx_unmap(port, port->tx_pi, i);
+			fakernic_tx_unmap(priv, priv->tx_pi, i);
 			return 0;
 		}
 		wqe->sge[i].address = cpu_to_le64(map->dma);
 		wqe->sge[i].length = cpu_to_le32(map->length);
-		wqe->sge[i].lkey = cpu_to_le32(port->lkey);
+		wqe->sge[i].lkey = cpu_to_le32(priv->lkey);
 	}
 	return count;
 }
 
-static u32 fakernic_tx_free(const struct fakernic_port *port)
+static u32 fakernic_tx_free(const struct fakernic_netdev *priv)
 {
-	return port->sq.mask + 1 - (port->tx_pi - READ_ONCE(port->tx_ci));
+	return priv->sq.mask + 1 - (priv->tx_pi - READ_ONCE(priv->tx_ci));
 }
 
-static void fakernic_tx_maybe_stop(struct fakernic_port *port)
+static void fakernic_tx_maybe_stop(struct fakernic_netdev *priv)
 {
-	if (fakernic_tx_free(port) >= FAKERNIC_TX_STOP)
+	if (fakernic_tx_free(priv) >= FAKERNIC_TX_STOP)
 		return;
-	netif_stop_queue(port->netdev);
+	netif_stop_queue(priv->netdev);
 	/* Pairs with fakernic_tx_wake(): one of the two sees the other. */
 	smp_mb();
-	if (fakernic_tx_free(port) >= FAKERNIC_TX_WAKE)
-		netif_start_queue(port->netdev);
+	if (fakernic_tx_free(priv) >= FAKERNIC_TX_WAKE)
+		netif_start_queue(priv->netdev);
 }
 
-static void fakernic_tx_ring(struct fakernic_port *port)
+static void fakernic_tx_ring(struct fakernic_netdev *priv)
 {
-	fakernic_queue_publish(&port->sq, port->tx_pi);
-	fakernic_doorbell(port->dev, FAKERNIC_DOORBELL_SQ, 0, port->qp.qpn,
-			  port->tx_pi);
+	fakernic_queue_publish(&priv->sq, priv->tx_pi);
+	fakernic_doorbell(priv->dev, FAKERNIC_DOORBELL_SQ, 0, priv->qp.qpn,
+			  priv->tx_pi);
 }
 
 netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev)
 {
-	struct fakernic_port *port = netdev_priv(netdev);
+	struct fakernic_netdev *priv = netdev_priv(netdev);
 	struct fakernic_tx_frame *frame;
 	struct fakernic_tx_wqe wqe;
 	u32 count, bb_count, size;
@@ -142,7 +167,7 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	    skb_linearize(skb))
 		goto drop;
 
-	count = fakernic_tx_map(port, skb, &wqe);
+	count = fakernic_tx_map(priv, skb, &wqe);
 	if (!count)
 		goto drop;
 	size = sizeof(wqe.hdr) + count * sizeof(wqe.sge[0]);
@@ -154,17 +179,17 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	wqe.hdr.sge_count = count;
 	wqe.hdr.bb_count = bb_count;
 
-	frame = &port->tx_frames[port->tx_pi & port->sq.mask];
+	frame = &priv->tx_frames[priv->tx_pi & priv->sq.mask];
 	frame->skb = skb;
 	frame->bb_count = bb_count;
 	frame->sge_count = count;
-	fakernic_sq_write(&port->sq, port->tx_pi, &wqe, bb_count);
+	fakernic_queue_write(&priv->sq, priv->tx_pi, &wqe, bb_count);
 	skb_tx_timestamp(skb);
 	ring = __netdev_sent_queue(netdev, skb->len, netdev_xmit_more());
-	port->tx_pi += bb_count;
-	fakernic_tx_maybe_stop(port);
+	priv->tx_pi += bb_count;
+	fakernic_tx_maybe_stop(priv);
 	if (ring || netif_queue_stopped(netdev))
-		fakernic_tx_ring(port);
+		fakernic_tx_ring(priv);
 	return NETDEV_TX_OK;
 
 drop:
@@ -173,61 +198,57 @@ dropped:
 	dev_core_stats_tx_dropped_inc(netdev);
 	/* Frames before it may count on being rung along. */
 	if (!netdev_xmit_more())
-		fakernic_tx_ring(port);
+		fakernic_tx_ring(priv);
 	return NETDEV_TX_OK;
 }
 
-/* One send is done; sends complete in order. From NAPI. */
-void fakernic_tx_complete(struct fakernic_port *port,
+bool fakernic_tx_complete(struct fakernic_netdev *priv,
 			  const struct fakernic_cqe *cqe, int budget)
 {
-	u32 place = port->tx_ci & port->sq.mask;
-	struct fakernic_tx_frame *frame = &port->tx_frames[place];
+	u32 place = priv->tx_ci & priv->sq.mask;
+	struct fakernic_tx_frame *frame = &priv->tx_frames[place];
 	struct sk_buff *skb = frame->skb;
 
-	if (!skb || (le32_to_cpu(cqe->wqe_index) & port->sq.mask) != place) {
+	if (!skb || (le32_to_cpu(cqe->wqe_index) & priv->sq.mask) != place) {
 		if (net_ratelimit())
-			netdev_err(port->netdev,
+			netdev_err(priv->netdev,
 				   "completion of send %u, expected %u\n",
-				   le32_to_cpu(cqe->wqe_index), port->tx_ci);
-		return;
+				   le32_to_cpu(cqe->wqe_index), priv->tx_ci);
+		return false;
 	}
-	fakernic_tx_unmap(port, port->tx_ci, frame->sge_count);
+	fakernic_tx_unmap(priv, priv->tx_ci, frame->sge_count);
 	if (cqe->status == FAKERNIC_WC_SUCCESS)
-		dev_sw_netstats_tx_add(port->netdev, 1, skb->len);
-	else
-		fakernic_port_error(port, "send", cqe);
-	netdev_completed_queue(port->netdev, 1, skb->len);
+		dev_sw_netstats_tx_add(priv->netdev, 1, skb->len);
+	netdev_completed_queue(priv->netdev, 1, skb->len);
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);
-	WRITE_ONCE(port->tx_ci, port->tx_ci + frame->bb_count);
+	WRITE_ONCE(priv->tx_ci, priv->tx_ci + frame->bb_count);
+	return true;
 }
 
-/* After completions: is there room again? */
-void fakernic_tx_wake(struct fakernic_port *port)
+void fakernic_tx_wake(struct fakernic_netdev *priv)
 {
 	/* Pairs with fakernic_tx_maybe_stop(). */
 	smp_mb();
-	if (unlikely(netif_queue_stopped(port->netdev)) &&
-	    fakernic_tx_free(port) >= FAKERNIC_TX_WAKE)
-		netif_wake_queue(port->netdev);
+	if (unlikely(netif_queue_stopped(priv->netdev)) &&
+	    fakernic_tx_free(priv) >= FAKERNIC_TX_WAKE)
+		netif_wake_queue(priv->netdev);
 }
 
-/* The device has let go of the queue. */
-void fakernic_tx_cleanup(struct fakernic_port *port)
+void fakernic_tx_cleanup(struct fakernic_netdev *priv)
 {
-	while (port->tx_frames && port->tx_ci != port->tx_pi) {
+	while (priv->tx_frames && priv->tx_ci != priv->tx_pi) {
 		struct fakernic_tx_frame *frame =
-			&port->tx_frames[port->tx_ci & port->sq.mask];
+			&priv->tx_frames[priv->tx_ci & priv->sq.mask];
 
-		fakernic_tx_unmap(port, port->tx_ci, frame->sge_count);
+		fakernic_tx_unmap(priv, priv->tx_ci, frame->sge_count);
 		dev_kfree_skb(frame->skb);
-		port->tx_ci += frame->bb_count;
+		priv->tx_ci += frame->bb_count;
 	}
-	netdev_reset_queue(port->netdev);
-	kvfree(port->tx_frames);
-	kvfree(port->tx_maps);
-	port->tx_frames = NULL;
-	port->tx_maps = NULL;
-	fakernic_queue_free(port->dev, &port->sq);
+	netdev_reset_queue(priv->netdev);
+	kvfree(priv->tx_frames);
+	kvfree(priv->tx_maps);
+	priv->tx_frames = NULL;
+	priv->tx_maps = NULL;
+	fakernic_queue_free(priv->dev, &priv->sq);
 }

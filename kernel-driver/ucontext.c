@@ -2,75 +2,25 @@
 /*
  * User contexts: each gets a doorbell page of its own, which rings only what it
  * created, and may map the device's clock page, read-only. A context that was
- * imported by its file descriptor asks where they are. Also: all that users may
- * map of the device.
+ * imported by its file descriptor asks where they are.
  */
-#include <linux/slab.h>
+#include <linux/string.h>
 #include <rdma/ib_user_ioctl_verbs.h>
-#include "fakernic.h"
+#include <rdma/uverbs_ioctl.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/regs.h>
+#include <rdma/fakernic-abi.h>
+#include "cmd.h"
+#include "device.h"
+#include "mmap.h"
+#include "regs.h"
+#include "ucontext.h"
 
 #define UVERBS_MODULE_NAME fakernic
 #include <rdma/uverbs_named_ioctl.h>
 
 static_assert(FAKERNIC_UVERBS_BASE == 1U << UVERBS_ID_NS_SHIFT);
-
-/*
- * Copies a request of the uverbs ABI: all of what this driver knows must be
- * there, and what it does not know must be zero.
- */
-int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
-		       struct ib_udata *udata)
-{
-	if (udata->inlen < size) {
-		fakernic_dbg(dev, "request of %zu bytes, %zu needed\n",
-			  udata->inlen, size);
-		return -EINVAL;
-	}
-	if (udata->inlen > size &&
-	    !ib_is_udata_cleared(udata, size, udata->inlen - size)) {
-		fakernic_dbg(dev,
-			     "request of %zu bytes is not zero behind %zu\n",
-			  udata->inlen, size);
-		return -EOPNOTSUPP;
-	}
-	return ib_copy_from_udata(ureq, udata, size);
-}
-
-/* For verbs that have no request of their own in the ABI. */
-int fakernic_check_no_ureq(struct fakernic_dev *dev, struct ib_udata *udata)
-{
-	if (!udata || !udata->inlen ||
-	    ib_is_udata_cleared(udata, 0, udata->inlen))
-		return 0;
-	fakernic_dbg(dev, "request of %zu bytes, none known\n",
-		     udata->inlen);
-	return -EOPNOTSUPP;
-}
-
-/* Lets a context map pages of BAR2. Ends with rdma_user_mmap_entry_remove(). */
-struct rdma_user_mmap_entry *
-fakernic_mmap_insert(struct fakernic_ucontext *context,
-		     enum fakernic_mmap_type type, phys_addr_t address,
-		     u32 page_count)
-{
-	struct fakernic_mmap_entry *entry;
-	int ret;
-
-	entry = kzalloc(sizeof(*entry), GFP_KERNEL);
-	if (!entry)
-		return ERR_PTR(-ENOMEM);
-	entry->type = type;
-	entry->address = address;
-	ret = rdma_user_mmap_entry_insert(&context->ibucontext,
-					  &entry->rdma_entry,
-					  (size_t)page_count *
-					  FAKERNIC_PAGE_SIZE);
-	if (ret) {
-		kfree(entry);
-		return ERR_PTR(ret);
-	}
-	return &entry->rdma_entry;
-}
 
 static void fakernic_remove_pages(struct fakernic_ucontext *context)
 {
@@ -84,9 +34,9 @@ static int fakernic_insert_pages(struct fakernic_dev *dev,
 	struct rdma_user_mmap_entry *entry;
 	u64 clock;
 
-	entry = fakernic_mmap_insert(context, FAKERNIC_MMAP_UAR,
-				     dev->uar_address +
-				     (u64)context->uar * FAKERNIC_PAGE_SIZE, 1);
+	entry = fakernic_mmap_insert(context, dev->uar_address +
+				     (u64)context->uar * FAKERNIC_PAGE_SIZE,
+				     1, false, NULL);
 	if (IS_ERR(entry))
 		return PTR_ERR(entry);
 	context->uar_entry = entry;
@@ -98,9 +48,9 @@ static int fakernic_insert_pages(struct fakernic_dev *dev,
 	if ((clock + 1) * FAKERNIC_PAGE_SIZE >
 	    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR))
 		return 0;
-	entry = fakernic_mmap_insert(context, FAKERNIC_MMAP_CLOCK,
-				     dev->uar_address +
-				     clock * FAKERNIC_PAGE_SIZE, 1);
+	entry = fakernic_mmap_insert(context, dev->uar_address +
+				     clock * FAKERNIC_PAGE_SIZE, 1, true,
+				     NULL);
 	if (IS_ERR(entry)) {
 		fakernic_remove_pages(context);
 		return PTR_ERR(entry);
@@ -185,65 +135,19 @@ int fakernic_query_ucontext(struct ib_ucontext *ibucontext,
 					     &uresp, sizeof(uresp));
 }
 
-ADD_UVERBS_ATTRIBUTES_SIMPLE(
-	fakernic_query_context, UVERBS_OBJECT_DEVICE,
-	UVERBS_METHOD_QUERY_CONTEXT,
-	UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_QUERY_CONTEXT_RESP,
-			    UVERBS_ATTR_STRUCT(
-				struct fakernic_uresp_alloc_ucontext,
-				max_recv_sge),
-			    UA_MANDATORY));
+#define FAKERNIC_CONTEXT_RESP	struct fakernic_uresp_alloc_ucontext
 
-const struct uapi_definition fakernic_uapi_defs[] = {
+ADD_UVERBS_ATTRIBUTES_SIMPLE(fakernic_query_context, UVERBS_OBJECT_DEVICE,
+			     UVERBS_METHOD_QUERY_CONTEXT,
+			     UVERBS_ATTR_PTR_OUT(FAKERNIC_ATTR_QUERY_CONTEXT_RESP,
+						 UVERBS_ATTR_STRUCT(FAKERNIC_CONTEXT_RESP,
+								    max_recv_sge),
+						 UA_MANDATORY));
+
+const struct uapi_definition fakernic_ucontext_defs[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &fakernic_query_context),
-	UAPI_DEF_CHAIN(fakernic_dm_defs),
 	{},
 };
-
-int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
-{
-	struct rdma_user_mmap_entry *rdma_entry;
-	struct fakernic_mmap_entry *entry;
-	int ret;
-
-	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
-	if (!rdma_entry) {
-		fakernic_dbg(to_fakernic_dev(ibucontext->device),
-			     "mmap: nothing of that size at page %#lx\n",
-			     vma->vm_pgoff);
-		return -EINVAL;
-	}
-	entry = container_of(rdma_entry, struct fakernic_mmap_entry,
-			     rdma_entry);
-	if (entry->type == FAKERNIC_MMAP_CLOCK) {
-		if (vma->vm_flags & VM_WRITE) {
-			ret = -EPERM;
-			goto out;
-		}
-		vm_flags_clear(vma, VM_MAYWRITE);
-	}
-	ret = rdma_user_mmap_io(ibucontext, vma, entry->address >> PAGE_SHIFT,
-				vma->vm_end - vma->vm_start,
-				pgprot_noncached(vma->vm_page_prot),
-				rdma_entry);
-out:
-	rdma_user_mmap_entry_put(rdma_entry);
-	return ret;
-}
-
-/* Neither an object nor a mapping needs the pages any more. */
-void fakernic_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
-{
-	struct fakernic_mmap_entry *entry =
-		container_of(rdma_entry, struct fakernic_mmap_entry,
-			     rdma_entry);
-
-	if (entry->type == FAKERNIC_MMAP_DM)
-		fakernic_dm_give_back(
-			to_fakernic_dev(rdma_entry->ucontext->device),
-			entry->address, rdma_entry->npages);
-	kfree(entry);
-}
 
 /* The core zaps the mappings; there is nothing else a user could reach. */
 void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext)

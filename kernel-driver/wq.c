@@ -1,12 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Work queues, indirection tables and RSS QPs, for users only. A work queue is a
- * user's receive queue; to the device its number is one of the QPs', so it is
- * kept among them for its events. An RSS QP has no queues: what it is made of
- * comes as its own structure in place of that of other QPs.
+ * Work queues, indirection tables and RSS QPs, for users only. A work queue is
+ * a user's receive queue; to the device its number is one of the QPs', so it
+ * is kept among them for its events. An RSS QP has no queues: what it is made
+ * of comes as its own structure in place of that of other QPs.
  */
+#include <linux/dma-mapping.h>
 #include <linux/slab.h>
-#include "fakernic.h"
+#include <linux/string.h>
+#include <rdma/ib_umem.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/eq.h>
+#include <fakernic/qp.h>
+#include <fakernic/rq.h>
+#include <fakernic/wq.h>
+#include <rdma/fakernic-abi.h>
+#include "cmd.h"
+#include "cq.h"
+#include "device.h"
+#include "eq.h"
+#include "explain.h"
+#include "hw.h"
+#include "pages.h"
+#include "pd.h"
+#include "qp.h"
+#include "queue.h"
+#include "ureq.h"
+#include "wq.h"
 
 static void fakernic_wq_event(struct fakernic_qp_hw *hw, u8 type, u32 data)
 {
@@ -76,11 +97,8 @@ static int fakernic_create_wq_hw(struct fakernic_dev *dev,
 				       ureq->log_stride, &table, &req.pages);
 	if (IS_ERR(wq->umem))
 		return PTR_ERR(wq->umem);
-	ret = fakernic_cmd_create_wq(dev, &req, &wq->hw.qpn);
+	ret = fakernic_wq_hw_create(dev, &wq->hw, &req);
 	fakernic_page_table_free(dev, &table);
-	if (!ret)
-		ret = fakernic_qp_hw_enter(dev, &wq->hw,
-					   FAKERNIC_CMD_DESTROY_WQ);
 	if (ret)
 		ib_umem_release(wq->umem);
 	return ret;
@@ -173,7 +191,7 @@ int fakernic_destroy_wq(struct ib_wq *ibwq, struct ib_udata *udata)
 	struct fakernic_wq *wq = to_fakernic_wq(ibwq);
 	int ret;
 
-	ret = fakernic_qp_hw_leave(dev, &wq->hw, FAKERNIC_CMD_DESTROY_WQ);
+	ret = fakernic_wq_hw_destroy(dev, &wq->hw);
 	if (ret)
 		return ret;
 	ib_umem_release(wq->umem);
@@ -256,7 +274,6 @@ static int fakernic_check_rss_qp(struct fakernic_dev *dev,
 	return 0;
 }
 
-/* The caller has set up what all QPs have in common. */
 int fakernic_create_rss_qp(struct fakernic_dev *dev, struct fakernic_qp *qp,
 			   const struct ib_qp_init_attr *attr,
 			   struct ib_udata *udata)
@@ -277,17 +294,13 @@ int fakernic_create_rss_qp(struct fakernic_dev *dev, struct fakernic_qp *qp,
 	req.hash_fields = cpu_to_le32(ureq.rx_hash_fields);
 	req.hash_function = ureq.rx_hash_function;
 	memcpy(req.key, ureq.rx_hash_key, sizeof(req.key));
-	ret = fakernic_cmd_create_rss_qp(dev, &req, &qp->hw.qpn);
-	if (ret)
-		return ret;
-	ret = fakernic_qp_hw_enter(dev, &qp->hw, FAKERNIC_CMD_DESTROY_QP);
+	ret = fakernic_rss_qp_hw_create(dev, &qp->hw, &req);
 	if (ret)
 		return ret;
 	/* It receives from the start. */
 	qp->state = IB_QPS_RTR;
 	uresp.qpn = qp->hw.qpn;
-	ret = ib_copy_to_udata(udata, &uresp,
-			       min(sizeof(uresp), udata->outlen));
+	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		fakernic_qp_hw_destroy(dev, &qp->hw);
 	return ret;

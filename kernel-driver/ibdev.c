@@ -3,10 +3,42 @@
  * The ib_device: what it is and can do, its port, its events. The objects'
  * verbs are in files of their own.
  */
+#include <linux/string.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
-#include "fakernic.h"
+#include <rdma/uverbs_ioctl.h>
+#include <fakernic/base.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/regs.h>
+#include <fakernic/wq.h>
+#include <rdma/fakernic-abi.h>
+#include "ah.h"
+#include "cmd.h"
+#include "compat.h"
+#include "counter.h"
+#include "cq.h"
+#include "device.h"
+#include "dm.h"
+#include "flow.h"
+#include "gid.h"
+#include "ibdev.h"
+#include "mcast.h"
+#include "mmap.h"
+#include "mr.h"
+#include "mw.h"
+#include "odp.h"
+#include "pd.h"
+#include "pma.h"
+#include "port.h"
+#include "qp.h"
+#include "res.h"
+#include "rq.h"
+#include "sq.h"
+#include "srq.h"
+#include "ucontext.h"
+#include "ureq.h"
+#include "wq.h"
 
 /*
  * What the Ethernet port takes of the device (a QP; a CQ, a PD, a key), and the
@@ -190,8 +222,7 @@ static int fakernic_query_device(struct ib_device *ibdev,
 		uresp.rx_hash_fields = FAKERNIC_HASH_FIELDS;
 		uresp.rx_hash_functions = FAKERNIC_HASH_TOEPLITZ;
 	}
-	return ib_copy_to_udata(udata, &uresp,
-				min(sizeof(uresp), udata->outlen));
+	return fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 }
 
 static int fakernic_query_port(struct ib_device *ibdev, u32 port,
@@ -212,7 +243,7 @@ static int fakernic_query_port(struct ib_device *ibdev, u32 port,
 	attr->max_mtu = dev->caps.max_mtu;
 	attr->active_mtu = resp.active_mtu;
 	attr->max_vl_num = 1;
-	if (READ_ONCE(dev->port_active)) {
+	if (READ_ONCE(dev->port.active)) {
 		attr->state = IB_PORT_ACTIVE;
 		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
 	} else {
@@ -258,18 +289,11 @@ static void fakernic_get_dev_fw_str(struct ib_device *ibdev, char *str)
 		 version >> 16 & 0xff, version & 0xffff);
 }
 
-/* Caller holds port_lock. */
-void fakernic_dispatch_port(struct fakernic_dev *dev, bool active)
-{
-	struct ib_event event = {
-		.device = &dev->ibdev,
-		.event = active ? IB_EVENT_PORT_ACTIVE : IB_EVENT_PORT_ERR,
-		.element.port_num = FAKERNIC_PORT,
-	};
-
-	if (dev->ib_registered)
-		ib_dispatch_event(&event);
-}
+static const struct uapi_definition fakernic_uapi_defs[] = {
+	UAPI_DEF_CHAIN(fakernic_ucontext_defs),
+	UAPI_DEF_CHAIN(fakernic_dm_defs),
+	{},
+};
 
 static const struct ib_device_ops fakernic_device_ops = {
 	.owner = THIS_MODULE,
@@ -324,7 +348,9 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.fill_res_cq_entry = fakernic_fill_res_cq,
 	.fill_res_mr_entry = fakernic_fill_res_mr,
 	.fill_res_qp_entry = fakernic_fill_res_qp,
-	FAKERNIC_FILL_RES_SRQ_OP(fakernic_fill_res_srq)
+#ifdef FAKERNIC_HAVE_FILL_RES_SRQ
+	.fill_res_srq_entry = fakernic_fill_res_srq,
+#endif
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, fakernic_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, fakernic_cq, ibcq),
@@ -471,9 +497,7 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 		ib_device_set_netdev(ibdev, NULL, FAKERNIC_PORT);
 		goto err_cleanup_dm;
 	}
-	mutex_lock(&dev->port_lock);
-	dev->ib_registered = true;
-	mutex_unlock(&dev->port_lock);
+	fakernic_port_set_ib(dev, true);
 	/* The port may have changed before anyone could be told. */
 	fakernic_port_changed(dev);
 	return 0;
@@ -485,9 +509,7 @@ err_cleanup_dm:
 
 void fakernic_ib_remove(struct fakernic_dev *dev)
 {
-	mutex_lock(&dev->port_lock);
-	dev->ib_registered = false;
-	mutex_unlock(&dev->port_lock);
+	fakernic_port_set_ib(dev, false);
 	ib_unregister_device(&dev->ibdev);
 	fakernic_dm_cleanup(dev);
 }

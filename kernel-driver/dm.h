@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Device memory for users.
+ */
+#ifndef FAKERNIC_DRIVER_DM_H
+#define FAKERNIC_DRIVER_DM_H
+
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+struct fakernic_dev;
+
+/* BAR2 from first_page on, in pages of FAKERNIC_PAGE_SIZE. */
+struct fakernic_dm_pool {
+	spinlock_t lock;		/* used */
+	unsigned long *used;		/* a bit for each page */
+	u32 first_page;			/* of BAR2 */
+	u32 page_count;			/* 0: there is no device memory */
+};
+
+struct fakernic_dm {
+	struct ib_dm ibdm;
+	struct rdma_user_mmap_entry *entry;	/* holds the pages */
+	u32 page;			/* the first, from that of all DM on */
+};
+
+/* Asks the device what it has. None is not an error; -ENOMEM is. */
+int fakernic_dm_init(struct fakernic_dev *dev);
+
+/* All users and their mappings have gone. */
+void fakernic_dm_cleanup(struct fakernic_dev *dev);
+
+/*
+ * Operations of struct ib_device_ops. Memory that is given out is zero.
+ * -ENOMEM: not so much, or not in one piece. Freeing leaves it to whoever
+ * still maps it.
+ */
+struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
+				struct ib_ucontext *ibucontext,
+				struct ib_dm_alloc_attr *attr,
+				struct uverbs_attr_bundle *attrs);
+
+/* The pages stay taken as long as somebody maps them. */
+int fakernic_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+
+/*
+ * The core has checked that the range lies inside, and that ZERO_BASED is
+ * set.
+ */
+struct ib_mr *fakernic_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
+				 struct ib_dm_mr_attr *attr,
+				 struct uverbs_attr_bundle *attrs);
+
+/* What the driver adds to the core's DM object. */
+extern const struct uapi_definition fakernic_dm_defs[];
+
+static inline struct fakernic_dm *to_fakernic_dm(struct ib_dm *ibdm)
+{
+	return container_of(ibdm, struct fakernic_dm, ibdm);
+}
+
+#endif

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device's objects as verbs and the net_device both need them: made and
+ * destroyed by a command, found by number when an event names them. Who embeds
+ * one gets its events through the function pointers in it. Memory keys have no
+ * events; their low byte differs from one key to the next, so that a stale key
+ * is found out.
+ *
+ * Commands go out before an object is entered and after it has been taken out;
+ * fakernic_eq_sync() behind each keeps events of a former owner of the number
+ * away from the next one (eq.c).
+ */
+#include <linux/xarray.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/cq.h>
+#include <fakernic/doorbell.h>
+#include <fakernic/qp.h>
+#include <fakernic/wq.h>
+#include "cmd.h"
+#include "device.h"
+#include "eq.h"
+#include "hw.h"
+#include "port.h"
+#include "queue.h"
+#include "regs.h"
+
+static void fakernic_hw_sync(struct fakernic_dev *dev)
+{
+	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
+}
+
+/* The device has made it: events find it from now on, or it is destroyed. */
+static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
+			     u32 number, void *hw, u16 destroy_opcode)
+{
+	int ret;
+
+	fakernic_hw_sync(dev);
+	ret = xa_insert(all, number, hw, GFP_KERNEL);
+	if (ret)
+		fakernic_cmd_free(dev, destroy_opcode, number);
+	return ret;
+}
+
+/* After it, neither the device nor an interrupt touches it. */
+static int fakernic_hw_leave(struct fakernic_dev *dev, struct xarray *all,
+			     u32 number, void *hw, u16 destroy_opcode)
+{
+	int ret;
+
+	xa_erase(all, number);
+	ret = fakernic_cmd_free(dev, destroy_opcode, number);
+	if (ret) {
+		xa_store(all, number, hw, GFP_KERNEL);
+		return ret;
+	}
+	fakernic_hw_sync(dev);
+	return 0;
+}
+
+int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
+			  struct fakernic_create_cq_req *req, u32 comp_vector)
+{
+	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
+	int ret;
+
+	hw->dev = dev;
+	hw->ci = 0;
+	hw->eq = &dev->eqs[FAKERNIC_EQ_COMPLETION + comp_vector % vectors];
+	req->eqn = cpu_to_le32(hw->eq->eqn);
+	ret = fakernic_cmd_create_cq(dev, req, &hw->cqn);
+	if (ret)
+		return ret;
+	fakernic_eq_sync(hw->eq);
+	return fakernic_hw_enter(dev, &dev->cqs, hw->cqn, hw,
+				 FAKERNIC_CMD_DESTROY_CQ);
+}
+
+int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_dev *dev = hw->dev;
+	int ret;
+
+	/* Whoever visits all CQs now is done with this one. */
+	mutex_lock(&dev->cqs_lock);
+	xa_erase(&dev->cqs, hw->cqn);
+	mutex_unlock(&dev->cqs_lock);
+	ret = fakernic_hw_leave(dev, &dev->cqs, hw->cqn, hw,
+				FAKERNIC_CMD_DESTROY_CQ);
+	if (!ret)
+		fakernic_eq_sync(hw->eq);
+	return ret;
+}
+
+void fakernic_cq_hw_for_each(struct fakernic_dev *dev,
+			     void (*visit)(struct fakernic_cq_hw *hw))
+{
+	struct fakernic_cq_hw *hw;
+	unsigned long flags, cqn;
+
+	mutex_lock(&dev->cqs_lock);
+	xa_for_each(&dev->cqs, cqn, hw) {
+		/* A softirq it raises runs when bottom halves may again. */
+		local_bh_disable();
+		spin_lock_irqsave(&hw->eq->lock, flags);
+		visit(hw);
+		spin_unlock_irqrestore(&hw->eq->lock, flags);
+		local_bh_enable();
+	}
+	mutex_unlock(&dev->cqs_lock);
+}
+
+struct fakernic_cqe *fakernic_cq_hw_peek(struct fakernic_cq_hw *hw, u32 ci)
+{
+	struct fakernic_cqe *cqe = fakernic_queue_entry(&hw->queue, ci);
+	u8 pass = ~(ci >> hw->queue.log_depth) & 1;
+
+	if ((READ_ONCE(cqe->owner) & 1) != pass)
+		return NULL;
+	/* The rest of the entry was written before its owner bit. */
+	dma_rmb();
+	return cqe;
+}
+
+void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited)
+{
+	fakernic_doorbell(hw->dev, FAKERNIC_DOORBELL_CQ_ARM,
+			  solicited ? FAKERNIC_DOORBELL_SOLICITED : 0,
+			  hw->cqn, hw->ci);
+}
+
+int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			  const struct fakernic_create_qp_req *req)
+{
+	int ret;
+
+	ret = fakernic_cmd_create_qp(dev, req, &hw->qpn);
+	return ret ? ret : fakernic_hw_enter(dev, &dev->qps, hw->qpn, hw,
+					     FAKERNIC_CMD_DESTROY_QP);
+}
+
+int fakernic_rss_qp_hw_create(struct fakernic_dev *dev,
+			      struct fakernic_qp_hw *hw,
+			      const struct fakernic_create_rss_qp_req *req)
+{
+	int ret;
+
+	ret = fakernic_cmd_create_rss_qp(dev, req, &hw->qpn);
+	return ret ? ret : fakernic_hw_enter(dev, &dev->qps, hw->qpn, hw,
+					     FAKERNIC_CMD_DESTROY_QP);
+}
+
+int fakernic_qp_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
+{
+	return fakernic_hw_leave(dev, &dev->qps, hw->qpn, hw,
+				 FAKERNIC_CMD_DESTROY_QP);
+}
+
+int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
+			     struct fakernic_qp_hw *hw,
+			     enum fakernic_qp_state state)
+{
+	struct fakernic_modify_qp_req req = {
+		.qpn = cpu_to_le32(hw->qpn),
+		.mask = cpu_to_le32(FAKERNIC_QP_ATTR_STATE),
+		.attr.state = state,
+	};
+
+	if (state == FAKERNIC_QPS_INIT) {
+		req.mask |= cpu_to_le32(FAKERNIC_QP_ATTR_PORT);
+		req.attr.port = FAKERNIC_PORT;
+	}
+	return fakernic_cmd_modify_qp(dev, &req);
+}
+
+int fakernic_wq_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
+			  const struct fakernic_create_wq_req *req)
+{
+	int ret;
+
+	ret = fakernic_cmd_create_wq(dev, req, &hw->qpn);
+	return ret ? ret : fakernic_hw_enter(dev, &dev->qps, hw->qpn, hw,
+					     FAKERNIC_CMD_DESTROY_WQ);
+}
+
+int fakernic_wq_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
+{
+	return fakernic_hw_leave(dev, &dev->qps, hw->qpn, hw,
+				 FAKERNIC_CMD_DESTROY_WQ);
+}
+
+int fakernic_srq_hw_create(struct fakernic_dev *dev,
+			   struct fakernic_srq_hw *hw,
+			   const struct fakernic_create_srq_req *req)
+{
+	int ret;
+
+	ret = fakernic_cmd_create_srq(dev, req, &hw->srqn);
+	return ret ? ret : fakernic_hw_enter(dev, &dev->srqs, hw->srqn, hw,
+					     FAKERNIC_CMD_DESTROY_SRQ);
+}
+
+int fakernic_srq_hw_destroy(struct fakernic_dev *dev,
+			    struct fakernic_srq_hw *hw)
+{
+	return fakernic_hw_leave(dev, &dev->srqs, hw->srqn, hw,
+				 FAKERNIC_CMD_DESTROY_SRQ);
+}
+
+int fakernic_mr_hw_create(struct fakernic_dev *dev,
+			  struct fakernic_create_mr_req *req, u32 *key)
+{
+	req->tag = atomic_inc_return(&dev->key_tag);
+	return fakernic_cmd_create_mr(dev, req, key);
+}
+
+int fakernic_mr_hw_destroy(struct fakernic_dev *dev, u32 key)
+{
+	return fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MR, key);
+}
+
+int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key)
+{
+	return fakernic_cmd_create_mw(dev, pdn, type,
+				      atomic_inc_return(&dev->key_tag), key);
+}
+
+int fakernic_mw_hw_destroy(struct fakernic_dev *dev, u32 key)
+{
+	return fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MW, key);
+}

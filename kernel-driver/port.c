@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The one port, as the net_device and the RDMA device share it: its link state
+ * and who is told when that changes. The RDMA port is active while the device
+ * has a link and the net_device is up.
+ */
+#include <rdma/ib_verbs.h>
+#include <fakernic/cmdq.h>
+#include "cmd.h"
+#include "device.h"
+#include "port.h"
+
+static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
+					  enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = type,
+	};
+
+	if (type != IB_EVENT_DEVICE_FATAL)
+		event.element.port_num = FAKERNIC_PORT;
+	if (dev->port.ib_registered)
+		ib_dispatch_event(&event);
+}
+
+void fakernic_port_changed(struct fakernic_dev *dev)
+{
+	struct fakernic_port *port = &dev->port;
+	struct fakernic_query_port_resp info;
+	bool link = false, active;
+
+	mutex_lock(&port->lock);
+	if (!port->netdev_registered)
+		goto unlock;
+	if (!READ_ONCE(dev->dead) && !fakernic_cmd_query_port(dev, &info)) {
+		port->info = info;
+		link = info.link_up;
+	}
+	active = link && netif_running(dev->netdev);
+	if (active)
+		netif_carrier_on(dev->netdev);
+	else
+		netif_carrier_off(dev->netdev);
+	if (active != port->active) {
+		WRITE_ONCE(port->active, active);
+		fakernic_port_dispatch_locked(dev, active ?
+					      IB_EVENT_PORT_ACTIVE :
+					      IB_EVENT_PORT_ERR);
+	}
+unlock:
+	mutex_unlock(&port->lock);
+}
+
+static void fakernic_port_work(struct work_struct *work)
+{
+	fakernic_port_changed(container_of(work, struct fakernic_dev,
+					   port.work));
+}
+
+void fakernic_port_init(struct fakernic_dev *dev)
+{
+	mutex_init(&dev->port.lock);
+	INIT_WORK(&dev->port.work, fakernic_port_work);
+}
+
+void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered)
+{
+	mutex_lock(&dev->port.lock);
+	dev->port.netdev_registered = registered;
+	mutex_unlock(&dev->port.lock);
+}
+
+void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered)
+{
+	mutex_lock(&dev->port.lock);
+	dev->port.ib_registered = registered;
+	mutex_unlock(&dev->port.lock);
+}
+
+void fakernic_port_stopped(struct fakernic_dev *dev)
+{
+	mutex_lock(&dev->port.lock);
+	netif_carrier_off(dev->netdev);
+	mutex_unlock(&dev->port.lock);
+	schedule_work(&dev->port.work);
+}
+
+void fakernic_port_fatal(struct fakernic_dev *dev)
+{
+	mutex_lock(&dev->port.lock);
+	if (dev->port.netdev_registered) {
+		netif_device_detach(dev->netdev);
+		netif_carrier_off(dev->netdev);
+	}
+	WRITE_ONCE(dev->port.active, false);
+	fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
+	mutex_unlock(&dev->port.lock);
+}

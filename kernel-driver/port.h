@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The one port, shared by the net_device and the RDMA device: its link and who
+ * is told of it.
+ */
+#ifndef FAKERNIC_DRIVER_PORT_H
+#define FAKERNIC_DRIVER_PORT_H
+
+#include <linux/mutex.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+#include <fakernic/cmdq.h>
+
+#define FAKERNIC_PORT		1	/* its number, in verbs */
+
+struct fakernic_dev;
+
+struct fakernic_port {
+	struct mutex lock;		/* all below, carrier, port events */
+	bool netdev_registered;		/* then the carrier may change */
+	bool ib_registered;		/* then there are events */
+	bool active;			/* read without the lock */
+	struct fakernic_query_port_resp info;	/* as of the last change */
+	struct work_struct work;	/* fakernic_port_changed() */
+};
+
+/* Before all else; cannot fail. */
+void fakernic_port_init(struct fakernic_dev *dev);
+
+/*
+ * Asks the device for the link's state and tells both sides of a change. From
+ * elsewhere than process context: schedule port.work.
+ */
+void fakernic_port_changed(struct fakernic_dev *dev);
+
+/* Returns when nobody is telling the other side's former state any more. */
+void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered);
+
+/* Likewise for the RDMA device: whether there are events. */
+void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
+
+/* The net_device has stopped: it has no carrier, and the RDMA port follows. */
+void fakernic_port_stopped(struct fakernic_dev *dev);
+
+/* The device has died: both sides are told, once and for all. */
+void fakernic_port_fatal(struct fakernic_dev *dev);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The device's clock as a PTP hardware clock.
+ */
+#ifndef FAKERNIC_DRIVER_PTP_H
+#define FAKERNIC_DRIVER_PTP_H
+
+struct fakernic_dev;
+
+/*
+ * Sets wall_offset_ns and registers the clock. Without one, everything else
+ * works: a failure is only logged.
+ */
+void fakernic_ptp_add(struct fakernic_dev *dev);
+
+/* Unregisters it, if there is one. */
+void fakernic_ptp_remove(struct fakernic_dev *dev);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rings with a doorbell record behind them (fakernic/base.h): the kernel's own,
+ * and the memory of those that users made. Indices run freely; log_depth and
+ * log_stride are log2 of the entries and of the bytes of each.
+ */
+#ifndef FAKERNIC_DRIVER_QUEUE_H
+#define FAKERNIC_DRIVER_QUEUE_H
+
+#include <linux/types.h>
+#include <asm/barrier.h>
+#include <fakernic/base.h>
+#include "pages.h"
+
+struct fakernic_dev;
+struct ib_umem;
+
+/*
+ * A ring in memory of the kernel: one physically contiguous piece, zeroed. ring
+ * is NULL when there is none.
+ */
+struct fakernic_queue {
+	void *ring;
+	struct fakernic_queue_record *record;
+	dma_addr_t dma;
+	size_t size;			/* of all, in bytes */
+	u32 mask;			/* entries - 1 */
+	u8 log_depth;
+	u8 log_stride;
+};
+
+/* -ENOMEM leaves ring NULL. */
+int fakernic_queue_alloc(struct fakernic_dev *dev,
+			 struct fakernic_queue *queue, u8 log_depth,
+			 u8 log_stride);
+
+/* The device must have let go of it. One without a ring is left alone. */
+void fakernic_queue_free(struct fakernic_dev *dev,
+			 struct fakernic_queue *queue);
+
+/*
+ * As new, for a queue whose QP went back to RESET. The caller holds the locks
+ * of all who use it.
+ */
+void fakernic_queue_reset(struct fakernic_queue *queue);
+
+/* How the command that creates it names it. */
+void fakernic_queue_pages(const struct fakernic_queue *queue,
+			  struct fakernic_page_list *list);
+
+/*
+ * Copies count whole entries to those from index on; they may wrap. The caller
+ * holds the queue's lock and publishes them.
+ */
+void fakernic_queue_write(struct fakernic_queue *queue, u32 index,
+			  const void *entries, u32 count);
+
+/*
+ * Pins the memory of a queue that user space made at va, a page boundary of the
+ * calling process: a ring and its record. The caller frees the table when the
+ * command that carries the list is done, and releases the umem when the device
+ * has let go of the queue. ERR_PTR: -EINVAL, or why it cannot be pinned.
+ */
+struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
+				    u8 log_depth, u8 log_stride,
+				    struct fakernic_page_table *table,
+				    struct fakernic_page_list *list);
+
+/* The entry of that index. */
+static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
+					 u32 index)
+{
+	return queue->ring + ((size_t)(index & queue->mask)
+			      << queue->log_stride);
+}
+
+/*
+ * Hands the entries before index to the device (SQ, RQ, SRQ), or back to it
+ * (CQ). The caller holds the queue's lock.
+ */
+static inline void fakernic_queue_publish(struct fakernic_queue *queue,
+					  u32 index)
+{
+	/* The entries, or the reads of them, come before the index. */
+	dma_mb();
+	WRITE_ONCE(queue->record->index, cpu_to_le32(index));
+}
+
+#endif

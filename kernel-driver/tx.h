@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The net_device's send queue.
+ */
+#ifndef FAKERNIC_DRIVER_TX_H
+#define FAKERNIC_DRIVER_TX_H
+
+#include <linux/netdevice.h>
+
+struct fakernic_cqe;
+struct fakernic_netdev;
+
+/* Makes the queue, empty. -ENOMEM: there is nothing to clean up. */
+int fakernic_tx_init(struct fakernic_netdev *priv);
+
+/* Frees it with the frames in it. The device has let go of the queue. */
+void fakernic_tx_cleanup(struct fakernic_netdev *priv);
+
+/* ndo_start_xmit: under the core's transmit lock, in softirq context. */
+netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
+				struct net_device *netdev);
+
+/*
+ * The oldest send is done, as cqe says; frees its frame. False: cqe is of
+ * another, and is ignored. From NAPI with that budget.
+ */
+bool fakernic_tx_complete(struct fakernic_netdev *priv,
+			  const struct fakernic_cqe *cqe, int budget);
+
+/* After completions: lets the stack send again if there is room. From NAPI. */
+void fakernic_tx_wake(struct fakernic_netdev *priv);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Work queues, indirection tables and RSS QPs, for users only.
+ */
+#ifndef FAKERNIC_DRIVER_WQ_H
+#define FAKERNIC_DRIVER_WQ_H
+
+#include <linux/mutex.h>
+#include <rdma/ib_verbs.h>
+#include "hw.h"
+
+struct fakernic_dev;
+struct fakernic_qp;
+struct ib_umem;
+
+struct fakernic_wq {
+	struct ib_wq ibwq;
+	struct fakernic_qp_hw hw;
+	struct ib_umem *umem;
+	struct mutex lock;		/* ibwq.state */
+};
+
+struct fakernic_ind_table {
+	struct ib_rwq_ind_table ibtable;
+	u32 id;
+};
+
+/*
+ * Operations of struct ib_device_ops. On a dead device changes to RESET and ERR
+ * succeed. -EBUSY: a table names the WQ, a QP the table.
+ */
+struct ib_wq *fakernic_create_wq(struct ib_pd *ibpd,
+				 struct ib_wq_init_attr *attr,
+				 struct ib_udata *udata);
+
+/* The state. Changes to RESET and ERR succeed on a dead device. */
+int fakernic_modify_wq(struct ib_wq *ibwq, struct ib_wq_attr *attr, u32 mask,
+		       struct ib_udata *udata);
+
+/* -EBUSY while a table names it. */
+int fakernic_destroy_wq(struct ib_wq *ibwq, struct ib_udata *udata);
+
+/* Of WQs in any state. -EINVAL: more entries than the device has. */
+int fakernic_create_ind_table(struct ib_rwq_ind_table *ibtable,
+			      struct ib_rwq_ind_table_init_attr *attr,
+			      struct ib_udata *udata);
+
+/* -EBUSY while a QP uses it. */
+int fakernic_destroy_ind_table(struct ib_rwq_ind_table *ibtable);
+
+/*
+ * The part of fakernic_create_qp() for a QP with an indirection table; the
+ * caller has set up what all QPs have in common. The QP is in RTR.
+ */
+int fakernic_create_rss_qp(struct fakernic_dev *dev, struct fakernic_qp *qp,
+			   const struct ib_qp_init_attr *attr,
+			   struct ib_udata *udata);
+
+static inline struct fakernic_wq *to_fakernic_wq(struct ib_wq *ibwq)
+{
+	return container_of(ibwq, struct fakernic_wq, ibwq);
+}
+
+static inline struct fakernic_ind_table *
+to_fakernic_ind_table(struct ib_rwq_ind_table *ibtable)
+{
+	return container_of(ibtable, struct fakernic_ind_table, ibtable);
+}
+
+#endif
