@@ -1167,6 +1167,32 @@ static void copies_of_an_rnr_nak_cost_one_try(void)
     copies_of_a_nak_cost_one_try(ROCE_AETH_RNR | 12, 3, 2);
 }
 
+/* The last packet is lost, and nothing behind it tells: a probe does, soon. */
+static void lost_tail_is_probed(void)
+{
+    RoceSendWr wr;
+    RoceTime before;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 5 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
+    pair_lose(&p.a, 4);
+    pair_lose(&p.a, 5);
+    before = p.now;
+    wr.index = 2;
+    pair_send(&p, &p.a, &wr);
+    pair_run_until(&p, before + 10 * ROCE_PROBE_FLOOR_NS);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
+    pair_free(&p);
+}
+
 /* Answers of a READ that come twice, behind a gap, tell of one gap. */
 static void copies_of_an_implied_nak_cost_one_try(void)
 {
@@ -1193,6 +1219,7 @@ static void copies_of_an_implied_nak_cost_one_try(void)
 }
 
 static const Test tests[] = {
+    TEST(lost_tail_is_probed),
     TEST(copies_of_a_sequence_nak_cost_one_try),
     TEST(copies_of_an_rnr_nak_cost_one_try),
     TEST(copies_of_an_implied_nak_cost_one_try),

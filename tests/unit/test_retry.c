@@ -206,7 +206,79 @@ static void new_path_forgets_the_old(void)
     CHECK(roce_retry_sign(&t, ROCE_SIGN_NAK));
 }
 
+/* A packet sent at 100 was answered at 1100: RFC 6298 knows a trip of 1000. */
+static RoceRetry measured(void)
+{
+    RoceRetry t = started();
+
+    CHECK_EQ(roce_retry_probe_ns(&t), ROCE_TIME_NEVER);
+    roce_retry_time(&t, 100, 0xffffff);
+    roce_retry_time(&t, 600, 0);
+    roce_retry_timed(&t, 800, 0xffffff);
+    CHECK_EQ(t.trip, 0);
+    roce_retry_timed(&t, 1100, 0);
+    CHECK_EQ(t.trip, 1000);
+    CHECK_EQ(t.deviation, 500);
+    roce_retry_progress(&t, 1100, &patient, true);
+    return t;
+}
+
+static void silence_is_probed_without_a_try(void)
+{
+    RoceTime wait = ROCE_PROBE_FLOOR_NS;
+    RoceRetry t = measured();
+    RoceTime now = 1100;
+    unsigned i;
+
+    for (i = 0; i < ROCE_PROBES_MAX; i++, wait *= 2) {
+        now += wait;
+        CHECK_EQ(t.deadline, now);
+        CHECK_EQ(roce_retry_expire(&t, now), ROCE_EXPIRY_PROBE);
+        CHECK(t.probe);
+        roce_retry_probed(&t);
+        CHECK(!t.probe);
+        CHECK_EQ(t.retry_left, 2);
+    }
+    /* Then it is the local ACK timer, which probes have not moved. */
+    CHECK_EQ(t.deadline, 1100 + WAIT);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_TIMEOUT);
+}
+
+static void progress_begins_probing_anew(void)
+{
+    RoceRetry t = measured();
+
+    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_PROBE);
+    roce_retry_progress(&t, 9000000, &patient, true);
+    CHECK(!t.probe);
+    CHECK_EQ(t.deadline, 9000000 + ROCE_PROBE_FLOOR_NS);
+}
+
+static void long_trips_are_not_probed_early(void)
+{
+    RoceRetry t = started();
+
+    roce_retry_time(&t, 0, 7);
+    roce_retry_timed(&t, 20000000, 8);
+    CHECK_EQ(roce_retry_probe_ns(&t), 60000000);
+}
+
+/* Karn: nobody knows which of two copies an answer is for. */
+static void what_is_sent_again_is_not_timed(void)
+{
+    RoceRetry t = started();
+
+    roce_retry_time(&t, 100, 7);
+    CHECK(roce_retry_take(&t));
+    roce_retry_timed(&t, 1100, 8);
+    CHECK_EQ(t.trip, 0);
+}
+
 static const Test tests[] = {
+    TEST(silence_is_probed_without_a_try),
+    TEST(progress_begins_probing_anew),
+    TEST(long_trips_are_not_probed_early),
+    TEST(what_is_sent_again_is_not_timed),
     TEST(rnr_timer_is_table_45),
     TEST(ack_timeout_zero_is_never),
     TEST(ack_timeout_is_in_the_specified_range),
