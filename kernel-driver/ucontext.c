@@ -16,9 +16,18 @@
 #include "mmap.h"
 #include "regs.h"
 #include "ucontext.h"
+#include "ureq.h"
 
 #define UVERBS_MODULE_NAME fakernic
 #include <rdma/uverbs_named_ioctl.h>
+
+/*
+ * What every provider has asked for; what the structure has got since then is
+ * for those who know it.
+ */
+#define FAKERNIC_CONTEXT_RESP	struct fakernic_uresp_alloc_ucontext
+#define FAKERNIC_CONTEXT_RESP_MIN					\
+	offsetofend(FAKERNIC_CONTEXT_RESP, max_recv_sge)
 
 static_assert(FAKERNIC_UVERBS_BASE == 1U << UVERBS_ID_NS_SHIFT);
 
@@ -89,10 +98,10 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	/* A larger page would give a user the doorbells of others. */
 	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE)
 		return -EOPNOTSUPP;
-	if (udata->outlen < sizeof(uresp)) {
+	if (udata->outlen < FAKERNIC_CONTEXT_RESP_MIN) {
 		fakernic_dbg(dev,
 			     "alloc context: response of %zu bytes, %zu needed\n",
-			  udata->outlen, sizeof(uresp));
+			     udata->outlen, FAKERNIC_CONTEXT_RESP_MIN);
 		return -EINVAL;
 	}
 	ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, &context->uar);
@@ -102,7 +111,7 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	if (ret)
 		goto err_dealloc;
 	fakernic_describe_ucontext(dev, context, &uresp);
-	ret = ib_copy_to_udata(udata, &uresp, sizeof(uresp));
+	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		goto err_remove;
 	return 0;
@@ -134,8 +143,6 @@ int fakernic_query_ucontext(struct ib_ucontext *ibucontext,
 					     FAKERNIC_ATTR_QUERY_CONTEXT_RESP,
 					     &uresp, sizeof(uresp));
 }
-
-#define FAKERNIC_CONTEXT_RESP	struct fakernic_uresp_alloc_ucontext
 
 ADD_UVERBS_ATTRIBUTES_SIMPLE(fakernic_query_context, UVERBS_OBJECT_DEVICE,
 			     UVERBS_METHOD_QUERY_CONTEXT,

@@ -606,6 +606,28 @@ static void foreign_doorbells(void *page)
     FAILS(0, ibv_destroy_qp(qp));
 }
 
+/*
+ * A provider that was built before the answer grew gets what it knows, and no
+ * byte more: behind it there is no memory.
+ */
+static void older_context(int fd)
+{
+    struct command c = {
+        .name = "GET_CONTEXT", .number = IB_USER_VERBS_CMD_GET_CONTEXT,
+        .core_size = 8,
+        .core_answer = sizeof(struct ib_uverbs_get_context_resp),
+        .driver_answer = offsetof(struct fakernic_uresp_alloc_ucontext,
+                                  wall_offset_ns),
+    };
+    struct ib_uverbs_get_context_resp *core = (void *)answer_of(&c);
+    struct fakernic_uresp_alloc_ucontext *driver = (void *)(core + 1);
+
+    FAILS(0, write_request(fd, &c, answer_of(&c)));
+    report("the end of an older answer is there", driver->max_recv_sge > 0, 1);
+    close(core->async_fd);
+    close(fd);
+}
+
 static void contexts(void)
 {
     struct {
@@ -623,6 +645,10 @@ static void contexts(void)
     FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));
     c.driver_answer = offsetof(struct fakernic_uresp_alloc_ucontext, features);
     FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));
+    c.driver_answer = offsetof(struct fakernic_uresp_alloc_ucontext,
+                               wall_offset_ns) - 4;
+    FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));
+    older_context(open_device());
     c.driver_answer = sizeof(context->driver);
     FAILS(EFAULT, write_request(fd, &c, answer_end - c.core_answer));
     FAILS(0, write_request(fd, &c, answer_of(&c)));
