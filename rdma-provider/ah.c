@@ -5,11 +5,14 @@
  * every UD send copies into its WQE.
  */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <infiniband/driver.h>
 
-#include "fakernic.h"
+#include "ah.h"
+#include "context.h"
 #include "fakernic-abi.h"
 
 static bool fakernic_is_ipv4(const union ibv_gid *gid)

@@ -7,15 +7,33 @@
  * which get their room back here. Polling neither enters the kernel nor touches
  * the device: the consumer index goes into the doorbell record.
  */
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ccan/array_size.h>
+#include <infiniband/driver.h>
+#include <util/udma_barrier.h>
+#include <util/util.h>
 
+#include "fakernic/base.h"
+#include "fakernic/cq.h"
+#include "fakernic/regs.h"
 #include "compat.h"
-#include "fakernic.h"
-#include "fakernic-abi.h"
+#include "context.h"
+#include "cq.h"
 #include "doorbell.h"
+#include "fakernic-abi.h"
+#include "lock.h"
+#include "pd.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
+#include "sq.h"
+#include "srq.h"
+#include "table.h"
+#include "wq.h"
 
 /* The bit that all opcodes of receives have. */
 #define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV

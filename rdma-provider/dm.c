@@ -10,10 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <infiniband/cmd_ioctl.h>
+#include <infiniband/driver.h>
+#include <util/mmio.h>
 #include <util/udma_barrier.h>
 #include <util/util.h>
 
-#include "fakernic.h"
+#include "context.h"
+#include "dm.h"
 #include "fakernic-abi.h"
 
 #define FAKERNIC_DM_WORD	sizeof(uint32_t)

@@ -11,12 +11,32 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <ccan/array_size.h>
+#include <ccan/minmax.h>
 #include <infiniband/cmd_ioctl.h>
+#include <infiniband/driver.h>
 #include <util/util.h>
 
+#include "fakernic/base.h"
+#include "fakernic/regs.h"
+#include "fakernic/rq.h"
+#include "fakernic/sq.h"
+#include "ah.h"
 #include "compat.h"
-#include "fakernic.h"
+#include "context.h"
+#include "cq.h"
+#include "dm.h"
 #include "fakernic-abi.h"
+#include "flow.h"
+#include "mr.h"
+#include "pd.h"
+#include "post_send.h"
+#include "qp.h"
+#include "rq.h"
+#include "srq.h"
+#include "table.h"
+#include "wq.h"
+#include "xrc.h"
 
 /* The services whose QPs may have a rate limit. */
 static uint32_t fakernic_pacing_qpts(struct ibv_context *context)

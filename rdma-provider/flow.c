@@ -4,8 +4,9 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <infiniband/driver.h>
 
-#include "fakernic.h"
+#include "flow.h"
 
 struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
 				      struct ibv_flow_attr *attr)

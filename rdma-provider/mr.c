@@ -6,9 +6,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <infiniband/driver.h>
 
 #include "compat.h"
-#include "fakernic.h"
+#include "mr.h"
 
 struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			       uint64_t hca_va, int access)

@@ -8,10 +8,13 @@
  * the memory of those queues (queue.c).
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <infiniband/driver.h>
+#include <util/util.h>
 
-#include "fakernic.h"
 #include "fakernic-abi.h"
+#include "pd.h"
 
 struct fakernic_td {
 	struct ibv_td td;

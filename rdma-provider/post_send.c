@@ -3,10 +3,17 @@
  * ibv_post_send: a list of struct ibv_send_wr -> WQEs, then one doorbell. A bad
  * request ends the list; those before it are posted (IBTA 11.4.1.1).
  */
+#include <endian.h>
 #include <errno.h>
+#include <ccan/array_size.h>
+#include <infiniband/driver.h>
 
-#include "fakernic.h"
+#include "fakernic/sq.h"
+#include "lock.h"
+#include "post_send.h"
+#include "qp.h"
 #include "sq.h"
+#include "wqe.h"
 
 enum fakernic_segment {
 	FAKERNIC_SEGMENT_NONE,		/* ibv_post_send does not know it */

@@ -7,11 +7,27 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <infiniband/driver.h>
+#include <util/util.h>
 
+#include "fakernic/base.h"
+#include "fakernic/regs.h"
+#include "ah.h"
 #include "compat.h"
-#include "fakernic.h"
+#include "context.h"
+#include "cq.h"
 #include "fakernic-abi.h"
+#include "lock.h"
+#include "pd.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
+#include "sq.h"
+#include "table.h"
+#include "wq.h"
+#include "wr.h"
 
 static bool fakernic_has_recv_queue(const struct ibv_qp_init_attr_ex *attr)
 {

@@ -6,12 +6,16 @@
  * is then the one to keep it from being copied on write.
  */
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <infiniband/driver.h>
 #include <util/util.h>
 
-#include "fakernic.h"
+#include "pd.h"
+#include "queue.h"
 
 static uint64_t fakernic_resource_type(enum fakernic_resource resource)
 {

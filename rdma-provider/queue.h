@@ -5,8 +5,8 @@
  * follows the ring (fakernic/base.h). Indices run freely modulo 2^32. Nothing
  * here locks; the caller owns the queue.
  */
-#ifndef FAKERNIC_QUEUE_H
-#define FAKERNIC_QUEUE_H
+#ifndef FAKERNIC_PROVIDER_QUEUE_H
+#define FAKERNIC_PROVIDER_QUEUE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -46,12 +46,15 @@ static inline uint8_t fakernic_log2_ceil(uint64_t count)
 }
 
 /*
- * queue.c. Makes a zeroed ring with its record; pd (which may be NULL) tells
- * from where the memory comes. 0 or an errno value.
+ * Makes a zeroed ring of 1 << log_depth entries of 1 << log_stride bytes with
+ * its record; pd (which may be NULL) tells from where the memory comes. 0,
+ * ENOMEM, or EINVAL: the domain's allocator gave no whole pages.
  */
 int fakernic_queue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
 			 enum fakernic_resource resource, uint8_t log_depth,
 			 uint8_t log_stride);
+
+/* The device has let go of it. One without a ring is left alone. */
 void fakernic_queue_free(struct fakernic_queue *queue);
 
 static inline uint32_t fakernic_queue_slot(const struct fakernic_queue *queue,

@@ -5,10 +5,19 @@
  * when it needs a receive. A QP's receives complete in order, so slot number is
  * tag, and counting completions tells which slots are free.
  */
+#include <endian.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <ccan/minmax.h>
+#include <infiniband/driver.h>
 
-#include "fakernic.h"
+#include "fakernic/rq.h"
+#include "context.h"
+#include "lock.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
 
 uint8_t fakernic_recv_log_stride(uint32_t sge_count)
 {

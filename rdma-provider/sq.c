@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Send queues: which requests one may carry, its size, its life, and the room
- * that completions give back. How WQEs come into it: sq.h, post_send.c, wr.c.
+ * that completions give back. How WQEs come into it: wqe.h, post_send.c, wr.c.
  *
  * The ring has room for wr_max WQEs of the largest size, so counting work
  * requests is enough: wr_pi posted, wr_ci freed by the completion of a request
  * and, with it, of all unsignaled ones before it (IBTA 10.8.5).
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <ccan/minmax.h>
+#include <infiniband/driver.h>
 #include <util/util.h>
 
-#include "fakernic.h"
+#include "fakernic/base.h"
+#include "fakernic/regs.h"
+#include "fakernic/rq.h"
+#include "fakernic/sq.h"
+#include "context.h"
+#include "lock.h"
+#include "queue.h"
 #include "sq.h"
 
 /* The verbs opcodes of a transport service (IBTA table 71) and the features. */

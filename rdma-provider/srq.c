@@ -1,36 +1,26 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Shared receive queues (IBTA 10.2.9): as rq.c, but the QPs that share one
- * complete its receives in any order. So a receive carries a tag from a stack
- * of free ones, under which its wr_id is kept until its CQE returns the tag.
- * An XRC SRQ (IBTA 14.5) differs only in having a domain and a CQ of its own.
+ * Shared receive queues (IBTA 10.2.9), the control path; their receives are in
+ * srq_recv.c. An XRC SRQ (IBTA 14.5) differs only in having a domain and a CQ
+ * of its own.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <infiniband/driver.h>
+#include <util/util.h>
 
-#include "fakernic.h"
+#include "fakernic/base.h"
+#include "fakernic/regs.h"
+#include "context.h"
+#include "cq.h"
 #include "fakernic-abi.h"
-
-/* Makes room for the tags up to count, and the new ones free. */
-static int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
-{
-	uint32_t *free_tag;
-	uint64_t *wr_id;
-
-	if (count <= srq->tag_count)
-		return 0;
-	wr_id = realloc(srq->wr_id, count * sizeof(*wr_id));
-	if (!wr_id)
-		return ENOMEM;
-	srq->wr_id = wr_id;
-	free_tag = realloc(srq->free_tag, count * sizeof(*free_tag));
-	if (!free_tag)
-		return ENOMEM;
-	srq->free_tag = free_tag;
-	while (srq->tag_count < count)
-		srq->free_tag[srq->free_count++] = srq->tag_count++;
-	return 0;
-}
+#include "lock.h"
+#include "pd.h"
+#include "queue.h"
+#include "rq.h"
+#include "srq.h"
+#include "table.h"
 
 static void fakernic_srq_free(struct fakernic_srq *srq)
 {
@@ -170,11 +160,6 @@ struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 	return srq;
 }
 
-static uint32_t fakernic_srq_outstanding(const struct fakernic_srq *srq)
-{
-	return srq->tag_count - srq->free_count;
-}
-
 /*
  * The device copies the receives that it has not taken yet to the same indices
  * of the new ring, up to the producer index in the new record (MODIFY_SRQ).
@@ -290,61 +275,4 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 	pthread_mutex_unlock(&context->srq_table.mutex);
 	fakernic_srq_free(srq);
 	return 0;
-}
-
-uint64_t fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag)
-{
-	uint64_t wr_id = 0;
-
-	fakernic_lock(&srq->lock);
-	if (tag < srq->tag_count && srq->free_count < srq->tag_count) {
-		wr_id = srq->wr_id[tag];
-		srq->free_tag[srq->free_count++] = tag;
-	}
-	fakernic_unlock(&srq->lock);
-	return wr_id;
-}
-
-static int fakernic_post_one_srq_recv(struct fakernic_srq *srq,
-				      const struct ibv_recv_wr *wr)
-{
-	uint32_t tag;
-
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->sge_max)
-		return EINVAL;
-	/* No more than depth are outstanding, so the next slot is free too. */
-	if (fakernic_srq_outstanding(srq) >= srq->queue.depth)
-		return ENOMEM;
-	tag = srq->free_tag[--srq->free_count];
-	srq->wr_id[tag] = wr->wr_id;
-	fakernic_write_recv(fakernic_queue_entry(&srq->queue, srq->pi), tag,
-			    wr);
-	srq->pi++;
-	return 0;
-}
-
-int fakernic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
-			   struct ibv_recv_wr **bad_wr)
-{
-	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
-	uint32_t first;
-	int err = 0;
-
-	fakernic_lock(&srq->lock);
-	first = srq->pi;
-	for (; wr; wr = wr->next) {
-		err = fakernic_post_one_srq_recv(srq, wr);
-		if (err) {
-			if (err == EINVAL)
-				fakernic_explain_recv(ibsrq->context,
-						      srq->srqn, wr,
-						      srq->sge_max);
-			*bad_wr = wr;
-			break;
-		}
-	}
-	if (srq->pi != first)
-		fakernic_queue_publish(&srq->queue, srq->pi);
-	fakernic_unlock(&srq->lock);
-	return err;
 }

@@ -6,8 +6,8 @@
  * a page of the table, once there, stays until the context goes, and because an
  * object is removed only while its CQs are locked and hold no entry of it.
  */
-#ifndef FAKERNIC_TABLE_H
-#define FAKERNIC_TABLE_H
+#ifndef FAKERNIC_PROVIDER_TABLE_H
+#define FAKERNIC_PROVIDER_TABLE_H
 
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +28,7 @@ struct fakernic_table {
 	_Atomic(struct fakernic_table_page *) page[FAKERNIC_TABLE_SIZE];
 };
 
+/* The object of that number (24 bits), or NULL. */
 static inline void *fakernic_table_find(struct fakernic_table *table,
 					uint32_t number)
 {
@@ -75,6 +76,7 @@ static inline void fakernic_table_remove_locked(struct fakernic_table *table,
 			      memory_order_release);
 }
 
+/* Likewise; takes the mutex. */
 static inline int fakernic_table_put(struct fakernic_table *table,
 				     uint32_t number, void *object)
 {
@@ -91,6 +93,7 @@ static inline void fakernic_table_init(struct fakernic_table *table)
 	pthread_mutex_init(&table->mutex, NULL);
 }
 
+/* Frees the pages, not the objects: there are none any more. */
 static inline void fakernic_table_free(struct fakernic_table *table)
 {
 	unsigned int i;

@@ -6,12 +6,25 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <infiniband/driver.h>
+#include <util/util.h>
 
+#include "fakernic/regs.h"
+#include "fakernic/wq.h"
 #include "compat.h"
-#include "fakernic.h"
+#include "context.h"
+#include "cq.h"
 #include "fakernic-abi.h"
+#include "lock.h"
+#include "pd.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
+#include "table.h"
+#include "wq.h"
 
 /* The kernel's: IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE. */
 #define FAKERNIC_MAX_LOG_IND_TABLE	13

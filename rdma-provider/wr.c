@@ -6,10 +6,18 @@
  * open for its setters until the next one begins or the batch ends. The first
  * error is kept, makes the rest of the batch void, and is wr_complete's answer.
  */
+#include <endian.h>
 #include <errno.h>
+#include <ccan/array_size.h>
+#include <infiniband/driver.h>
+#include <util/util.h>
 
-#include "fakernic.h"
+#include "fakernic/sq.h"
+#include "lock.h"
+#include "qp.h"
 #include "sq.h"
+#include "wqe.h"
+#include "wr.h"
 
 /* Which ibv_wr_* function the flag asks for, and the verbs opcode it posts. */
 static const struct {

@@ -7,9 +7,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <infiniband/driver.h>
 
-#include "fakernic.h"
-#include "fakernic-abi.h"
+#include "lock.h"
+#include "qp.h"
+#include "xrc.h"
 
 struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
 				    struct ibv_xrcd_init_attr *attr)

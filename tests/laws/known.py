@@ -7,18 +7,10 @@ number of complaints there may be at most.
 PENDING = 'pending'
 
 KNOWN = {
-    'driver_calls': {
-        'counter', 'cq', 'device', 'dm', 'eq', 'mr', 'netdev', 'odp', 'qp',
-        'rx', 'srq', 'stats', 'tx', 'ucontext', 'wq'},
-    'provider_calls': {
-        'cq', 'srq'},
     'contracts_roce': 64,
     'contracts_device': 26,
-    'contracts_kernel_driver': 157,
-    'contracts_rdma_provider': 56,
     'formatted': 'pending',
     'columns': 310,
-    'checkpatch': 31,
     'function_length': {
         'fakernic_check_create_mr', 'roce_response_answer', 'step_command',
         'test_cmd_reserved', 'test_dm_traffic', 'test_wqe_malformed',

@@ -4,6 +4,8 @@
  * completions. Each case acts as application and as device (model.h); the swarm
  * at the end does so at random from a seed.
  */
+#include <ccan/array_size.h>
+
 #include "world.h"
 #include "doorbell.h"
 #include "fakernic/mr.h"

@@ -11,8 +11,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fakernic.h"
+#include "fakernic/base.h"
+#include "fakernic/cq.h"
+#include "fakernic/doorbell.h"
+#include "fakernic/qp.h"
+#include "fakernic/regs.h"
+#include "fakernic/sq.h"
+#include "fakernic/wq.h"
+#include "ah.h"
+#include "context.h"
+#include "cq.h"
+#include "dm.h"
+#include "doorbell.h"
 #include "fakernic-abi.h"
+#include "flow.h"
+#include "mr.h"
+#include "pd.h"
+#include "post_send.h"
+#include "qp.h"
+#include "queue.h"
+#include "rq.h"
+#include "sq.h"
+#include "srq.h"
+#include "table.h"
+#include "wq.h"
+#include "wr.h"
+#include "xrc.h"
 #include "tsan.h"
 
 #define MODEL_SRQN	7	/* of the SRQ; there is one at a time */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <ccan/array_size.h>
 
 #include "world.h"
 

@@ -5,6 +5,7 @@
  * (nothing: world_end() counts the kernel's objects, the sanitizer the memory).
  */
 #include <unistd.h>
+#include <ccan/array_size.h>
 
 #include "world.h"
 #include "doorbell.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Work queues, indirection tables and RSS QPs. */
 #include <errno.h>
+#include <ccan/array_size.h>
 
 #include "world.h"
 

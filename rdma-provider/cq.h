@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Completion queues (IBTA 11.4.2).
+ */
+#ifndef FAKERNIC_PROVIDER_CQ_H
+#define FAKERNIC_PROVIDER_CQ_H
+
+#include <stdint.h>
+#include <infiniband/driver.h>
+
+#include "fakernic/cq.h"
+#include "lock.h"
+#include "queue.h"
+
+struct fakernic_cq {
+	struct verbs_cq vcq;
+	struct fakernic_queue queue;
+	struct fakernic_lock lock;
+	uint32_t ci;
+	uint32_t cqn;
+	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
+};
+
+/* cqe entries, rounded up to a power of two; the kernel learns the depth. */
+struct ibv_cq *fakernic_create_cq(struct ibv_context *context, int cqe,
+				  struct ibv_comp_channel *channel,
+				  int comp_vector);
+
+/* EOPNOTSUPP: attributes, flags or fields that entries here do not have. */
+struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
+					struct ibv_cq_init_attr_ex *attr);
+
+/*
+ * Entries that were not taken move. EINVAL: they do not fit, or cqe is out
+ * of range.
+ */
+int fakernic_resize_cq(struct ibv_cq *cq, int cqe);
+
+/* EBUSY: queues complete there, or events were not acknowledged. */
+int fakernic_destroy_cq(struct ibv_cq *cq);
+
+/* Entries taken, at most count; -EINVAL: the first names no queue of ours. */
+int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+
+/*
+ * One event for the next entry that is not in the ring yet (IBTA 11.4.2.2).
+ * Entries that are there already make none.
+ */
+int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/*
+ * Locks the CQs of a queue that goes, in an order that cannot deadlock; they
+ * may be one, or NULL.
+ */
+void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other);
+
+/* The same two. */
+void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other);
+
+/*
+ * Take the entries of a QP or WQ, or those of an XRC SRQ, out of a CQ that is
+ * locked. The device writes no more of them. Receives of an SRQ give their tags
+ * back.
+ */
+void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn);
+
+/* Likewise those of an XRC SRQ, whose tags go with it. */
+void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn);
+
+static inline struct fakernic_cq *fakernic_to_cq(struct ibv_cq *cq)
+{
+	return container_of(cq, struct fakernic_cq, vcq.cq);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Flow rules of raw-packet QPs.
+ */
+#ifndef FAKERNIC_PROVIDER_FLOW_H
+#define FAKERNIC_PROVIDER_FLOW_H
+
+#include <infiniband/driver.h>
+
+/* EINVAL or EOPNOTSUPP: specifications that the kernel refuses. */
+struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
+				      struct ibv_flow_attr *attr);
+
+/* Frames that come from now on go where they would without the rule. */
+int fakernic_destroy_flow(struct ibv_flow *flow);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Queue pairs.
+ */
+#ifndef FAKERNIC_PROVIDER_QP_H
+#define FAKERNIC_PROVIDER_QP_H
+
+#include <infiniband/driver.h>
+
+#include "rq.h"
+#include "sq.h"
+
+struct fakernic_qp {
+	struct verbs_qp vqp;
+	struct fakernic_sq sq;
+	struct fakernic_rq rq;
+};
+
+/* On success attr's capabilities are those it got: at least what was asked. */
+struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
+				  struct ibv_qp_init_attr *attr);
+
+/*
+ * Also RSS QPs. EOPNOTSUPP: attributes, flags or operations there are none
+ * of.
+ */
+struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *context,
+				     struct ibv_qp_init_attr_ex *attr);
+
+/* To RESET: its completions leave their CQs, and its queues are empty. */
+int fakernic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+/* In kbit/s, 0: none. EOPNOTSUPP: shaped bursts. */
+int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
+				  struct ibv_qp_rate_limit_attr *attr);
+
+/* Capabilities are the provider's, all else the kernel's. */
+int fakernic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		      struct ibv_qp_init_attr *init_attr);
+
+/* Always: of whole messages, whatever the operation. */
+int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				    uint32_t flags);
+
+/* The vendor, and no options. */
+int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+
+/* EINVAL: of another vendor. Takes none of the options. */
+int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+
+/* Its completions leave their CQs. */
+int fakernic_destroy_qp(struct ibv_qp *qp);
+
+static inline struct fakernic_qp *fakernic_to_qp(struct ibv_qp *qp)
+{
+	return container_of(qp, struct fakernic_qp, vqp.qp);
+}
+
+#endif

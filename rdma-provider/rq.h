@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Receive queues of QPs and WQs; slots, which SRQs have, too (fakernic/rq.h).
+ */
+#ifndef FAKERNIC_PROVIDER_RQ_H
+#define FAKERNIC_PROVIDER_RQ_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <infiniband/driver.h>
+
+#include "fakernic/rq.h"
+#include "lock.h"
+#include "queue.h"
+
+struct fakernic_context;
+
+struct fakernic_rq {
+	struct fakernic_queue queue;	/* no ring: no RQ, or an SRQ */
+	struct fakernic_lock lock;
+	uint64_t *wr_id;		/* by slot */
+	uint32_t pi;
+	atomic_uint ci;			/* receives completed */
+	uint32_t sge_max;
+};
+
+/* Makes the ring. ENOMEM: there is nothing to free. */
+int fakernic_rq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
+		      uint8_t log_depth, uint8_t log_stride);
+
+/* One without a ring is left alone, by both. */
+void fakernic_rq_free(struct fakernic_rq *rq);
+
+/* Its QP or WQ went back to RESET: it is empty. */
+void fakernic_rq_reset(struct fakernic_rq *rq);
+
+/*
+ * A receive's CQE was taken from its CQ, which is locked: its wr_id; frees its
+ * slot. tag: as the CQE has it.
+ */
+uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag);
+
+/* log2 of the bytes of a slot for sge_count entries, and back. */
+uint8_t fakernic_recv_log_stride(uint32_t sge_count);
+
+/* Entries that a slot has room for; at most what the device takes. */
+uint32_t fakernic_recv_sge_max(const struct fakernic_context *context,
+			       uint8_t log_stride);
+
+/* Writes one receive into a slot, which has room for its entries. */
+void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
+			 const struct ibv_recv_wr *wr);
+
+/*
+ * Says that a receive has too many entries. number: of the QP, WQ or SRQ.
+ */
+void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
+			   const struct ibv_recv_wr *wr, uint32_t sge_max);
+
+/*
+ * Posts a list; number: of the QP or WQ. ENOMEM when full, EINVAL for too many
+ * entries: *bad_wr is the first that was not posted.
+ */
+int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
+		     uint32_t number, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad_wr);
+
+/* The same for a QP: EINVAL also in RESET, or with an SRQ (IBTA 10.8.3.1). */
+int fakernic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad_wr);
+
+#endif

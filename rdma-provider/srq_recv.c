@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Receives of SRQs: as rq.c, but the QPs that share one complete its receives
+ * in any order. So a receive carries a tag from a stack of free ones, under
+ * which its wr_id is kept until its CQE returns the tag.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <infiniband/driver.h>
+
+#include "lock.h"
+#include "queue.h"
+#include "rq.h"
+#include "srq.h"
+
+int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
+{
+	uint32_t *free_tag;
+	uint64_t *wr_id;
+
+	if (count <= srq->tag_count)
+		return 0;
+	wr_id = realloc(srq->wr_id, count * sizeof(*wr_id));
+	if (!wr_id)
+		return ENOMEM;
+	srq->wr_id = wr_id;
+	free_tag = realloc(srq->free_tag, count * sizeof(*free_tag));
+	if (!free_tag)
+		return ENOMEM;
+	srq->free_tag = free_tag;
+	while (srq->tag_count < count)
+		srq->free_tag[srq->free_count++] = srq->tag_count++;
+	return 0;
+}
+
+uint64_t fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag)
+{
+	uint64_t wr_id = 0;
+
+	fakernic_lock(&srq->lock);
+	if (tag < srq->tag_count && srq->free_count < srq->tag_count) {
+		wr_id = srq->wr_id[tag];
+		srq->free_tag[srq->free_count++] = tag;
+	}
+	fakernic_unlock(&srq->lock);
+	return wr_id;
+}
+
+static int fakernic_post_one_srq_recv(struct fakernic_srq *srq,
+				      const struct ibv_recv_wr *wr)
+{
+	uint32_t tag;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->sge_max)
+		return EINVAL;
+	/* No more than depth are outstanding, so the next slot is free too. */
+	if (fakernic_srq_outstanding(srq) >= srq->queue.depth)
+		return ENOMEM;
+	tag = srq->free_tag[--srq->free_count];
+	srq->wr_id[tag] = wr->wr_id;
+	fakernic_write_recv(fakernic_queue_entry(&srq->queue, srq->pi), tag,
+			    wr);
+	srq->pi++;
+	return 0;
+}
+
+int fakernic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+			   struct ibv_recv_wr **bad_wr)
+{
+	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
+	uint32_t first;
+	int err = 0;
+
+	fakernic_lock(&srq->lock);
+	first = srq->pi;
+	for (; wr; wr = wr->next) {
+		err = fakernic_post_one_srq_recv(srq, wr);
+		if (err) {
+			if (err == EINVAL)
+				fakernic_explain_recv(ibsrq->context,
+						      srq->srqn, wr,
+						      srq->sge_max);
+			*bad_wr = wr;
+			break;
+		}
+	}
+	if (srq->pi != first)
+		fakernic_queue_publish(&srq->queue, srq->pi);
+	fakernic_unlock(&srq->lock);
+	return err;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * XRC domains and target QPs (IBTA 14.5).
+ */
+#ifndef FAKERNIC_PROVIDER_XRC_H
+#define FAKERNIC_PROVIDER_XRC_H
+
+#include <infiniband/driver.h>
+
+/* A domain, kept with attr's file if it has one. */
+struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
+				    struct ibv_xrcd_init_attr *attr);
+
+/* EBUSY: this process has objects in it. */
+int fakernic_close_xrcd(struct ibv_xrcd *xrcd);
+
+/* Another handle to a target QP; ends with fakernic_destroy_qp(). */
+struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
+				struct ibv_qp_open_attr *attr);
+
+#endif
