@@ -18,7 +18,7 @@
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
  *     ring.c  table.c  parse.c    what they are made of
- *     dm.c  dma.c                 memory
+ *     dm.c  dma.c  memory.c       memory, and how much of it
  *     interrupt.c  clock.c  budget.c  cpus.c
  *                                 MSI-X, time, work
  *

@@ -225,7 +225,7 @@ static void roce_responder_forget(Roce *r, RoceQp *qp)
     qp->rs.pages_awaited = false;
     qp->rs.flushing = false;
     qp->rs.flush_gap = false;
-    roce_response_flush_wake(r, qp);
+    roce_sched_flush_wake(r, qp);
     qp->rs.faults = 0;
     for (i = 0; i < qp->rs.ring_size; i++) {
         qp->rs.ring[i].valid = false;

@@ -234,6 +234,10 @@ void roce_sched_remove(Roce *r, RoceQp *qp);
 void roce_sched_timer(Roce *r, RoceQp *qp);
 /* The QP of the earliest deadline, NULL when there is none. */
 RoceQp *roce_sched_first(const Roce *r);
+/* The QP's FLUSH waits for the host, which tells when it may go on. */
+void roce_sched_flush_wait(Roce *r, RoceQp *qp);
+/* It waits no longer, if it did. */
+void roce_sched_flush_wake(Roce *r, RoceQp *qp);
 
 /* ---- path.c: addresses ----------------------------------------------------- */
 
@@ -382,8 +386,6 @@ void roce_response_cancel(RoceQp *qp, RoceResource *res);
  * as long as its kind is FLUSH.
  */
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res);
-/* It waits for the host no longer. */
-void roce_response_flush_wake(Roce *r, RoceQp *qp);
 /* An old READ, atomic, or other request came again. */
 void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
                              RoceOperation operation);

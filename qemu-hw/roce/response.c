@@ -108,39 +108,6 @@ void roce_response_cancel(RoceQp *qp, RoceResource *res)
     roce_resource_pend(&qp->rs, res, false);
 }
 
-static void roce_flush_wait(Roce *r, RoceQp *qp)
-{
-    RoceResponder *rs = &qp->rs;
-
-    if (!rs->flush_waits) {
-        rs->flush_waits = true;
-        rs->flush_prev = NULL;
-        rs->flush_next = r->flush_waiters;
-        if (rs->flush_next) {
-            rs->flush_next->rs.flush_prev = qp;
-        }
-        r->flush_waiters = qp;
-    }
-}
-
-void roce_response_flush_wake(Roce *r, RoceQp *qp)
-{
-    RoceResponder *rs = &qp->rs;
-
-    if (!rs->flush_waits) {
-        return;
-    }
-    rs->flush_waits = false;
-    if (rs->flush_next) {
-        rs->flush_next->rs.flush_prev = rs->flush_prev;
-    }
-    if (rs->flush_prev) {
-        rs->flush_prev->rs.flush_next = rs->flush_next;
-    } else {
-        r->flush_waiters = rs->flush_next;
-    }
-}
-
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
 {
     RoceResponder *rs = &qp->rs;
@@ -162,7 +129,7 @@ uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
     case ROCE_FLUSH_LATER:
         rs->flushing = true;
         if (res->flush.host_waits) {
-            roce_flush_wait(r, qp);
+            roce_sched_flush_wait(r, qp);
         }
         return 0;
     default:

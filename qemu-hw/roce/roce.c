@@ -349,7 +349,7 @@ void roce_flush_resume(Roce *r)
     while (r->flush_waiters) {
         RoceQp *qp = r->flush_waiters;
 
-        roce_response_flush_wake(r, qp);
+        roce_sched_flush_wake(r, qp);
         roce_sched_ready(r, qp);
     }
 }

@@ -156,3 +156,36 @@ void roce_sched_remove(Roce *r, RoceQp *qp)
     roce_sched_timer(r, qp);
     roce_list_remove(qp);
 }
+
+void roce_sched_flush_wait(Roce *r, RoceQp *qp)
+{
+    RoceResponder *rs = &qp->rs;
+
+    if (!rs->flush_waits) {
+        rs->flush_waits = true;
+        rs->flush_prev = NULL;
+        rs->flush_next = r->flush_waiters;
+        if (rs->flush_next) {
+            rs->flush_next->rs.flush_prev = qp;
+        }
+        r->flush_waiters = qp;
+    }
+}
+
+void roce_sched_flush_wake(Roce *r, RoceQp *qp)
+{
+    RoceResponder *rs = &qp->rs;
+
+    if (!rs->flush_waits) {
+        return;
+    }
+    rs->flush_waits = false;
+    if (rs->flush_next) {
+        rs->flush_next->rs.flush_prev = rs->flush_prev;
+    }
+    if (rs->flush_prev) {
+        rs->flush_prev->rs.flush_next = rs->flush_next;
+    } else {
+        r->flush_waiters = rs->flush_next;
+    }
+}
