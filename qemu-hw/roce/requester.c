@@ -537,8 +537,13 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
         return 0;
     }
     send = roce_sendq_find(sq, psn);
-    if (send->answered || qp->retry.probes % 2 == 0) {
+    if (qp->retry.probes % 2 == 0) {
         psn = sq->una;
+        send = roce_sendq_find(sq, psn);
+    }
+    /* A READ behind it does not ask for an ACK. */
+    while (send->answered && send != roce_sendq_at(sq, sq->ci)) {
+        psn = roce_psn_sub(send->psn, 1);
         send = roce_sendq_find(sq, psn);
     }
     if (send->answered) {
