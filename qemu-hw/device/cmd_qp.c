@@ -8,6 +8,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
+#include "av.h"
 #include "budget.h"
 #include "clock.h"
 #include "cmd.h"
@@ -332,36 +333,6 @@ FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-static void fakernic_av_decode(RoceAv *av, const struct fakernic_av *from)
-{
-    *av = (RoceAv) {
-        .sgid_index = le16_to_cpu(from->sgid_index),
-        .flow_label = le32_to_cpu(from->flow_label),
-        .traffic_class = from->traffic_class,
-        .hop_limit = from->hop_limit,
-        .sl = from->sl,
-        .static_rate = from->static_rate,
-        .udp_sport = le16_to_cpu(from->udp_sport),
-    };
-    memcpy(av->dgid, from->dgid, sizeof(av->dgid));
-    memcpy(av->dmac, from->dmac, sizeof(av->dmac));
-}
-
-static void fakernic_av_encode(struct fakernic_av *to, const RoceAv *av)
-{
-    *to = (struct fakernic_av) {
-        .sgid_index = cpu_to_le16(av->sgid_index),
-        .flow_label = cpu_to_le32(av->flow_label),
-        .traffic_class = av->traffic_class,
-        .hop_limit = av->hop_limit,
-        .sl = av->sl,
-        .static_rate = av->static_rate,
-        .udp_sport = cpu_to_le16(av->udp_sport),
-    };
-    memcpy(to->dgid, av->dgid, sizeof(to->dgid));
-    memcpy(to->dmac, av->dmac, sizeof(to->dmac));
-}
-
 static void fakernic_qp_attr_decode(RoceQpAttr *attr,
                                     const struct fakernic_qp_attr *from)
 {
@@ -389,8 +360,8 @@ static void fakernic_qp_attr_decode(RoceQpAttr *attr,
         .sqd_async_notify = from->sqd_async_notify,
         .rate_limit_kbps = le32_to_cpu(from->rate_limit_kbps),
     };
-    fakernic_av_decode(&attr->av, &from->av);
-    fakernic_av_decode(&attr->alt_av, &from->alt_av);
+    attr->av = fakernic_av_decode(&from->av);
+    attr->alt_av = fakernic_av_decode(&from->alt_av);
 }
 
 static void fakernic_qp_attr_encode(struct fakernic_qp_attr *to,
@@ -421,8 +392,8 @@ static void fakernic_qp_attr_encode(struct fakernic_qp_attr *to,
         .sq_draining = attr->sq_draining,
         .rate_limit_kbps = cpu_to_le32(attr->rate_limit_kbps),
     };
-    fakernic_av_encode(&to->av, &attr->av);
-    fakernic_av_encode(&to->alt_av, &attr->alt_av);
+    to->av = fakernic_av_encode(&attr->av);
+    to->alt_av = fakernic_av_encode(&attr->alt_av);
 }
 
 /* Where in the request the attribute of a FAKERNIC_QP_ATTR_* bit lies. */

@@ -11,6 +11,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
+#include "av.h"
 #include "clock.h"
 #include "sq.h"
 #include "state.h"
@@ -164,22 +165,10 @@ static bool fakernic_sq_takes_inline(uint8_t opcode)
 static uint16_t fakernic_decode_ud(RoceSendWr *wr,
                                    const struct fakernic_sq_ud *ud)
 {
-    const struct fakernic_av *av = &ud->av;
-
-    if (av->rsvd || av->rsvd2) {
+    if (ud->av.rsvd || ud->av.rsvd2) {
         return FAKERNIC_VENDOR_SQ_RSVD;
     }
-    wr->ud.av = (RoceAv) {
-        .sgid_index = le16_to_cpu(av->sgid_index),
-        .flow_label = le32_to_cpu(av->flow_label),
-        .traffic_class = av->traffic_class,
-        .hop_limit = av->hop_limit,
-        .sl = av->sl,
-        .static_rate = av->static_rate,
-        .udp_sport = le16_to_cpu(av->udp_sport),
-    };
-    memcpy(wr->ud.av.dgid, av->dgid, sizeof(av->dgid));
-    memcpy(wr->ud.av.dmac, av->dmac, sizeof(av->dmac));
+    wr->ud.av = fakernic_av_decode(&ud->av);
     wr->ud.dest_qpn = le32_to_cpu(ud->dest_qpn);
     wr->ud.qkey = le32_to_cpu(ud->qkey);
     return wr->ud.dest_qpn > FAKERNIC_QPN_MAX ? FAKERNIC_VENDOR_SQ_FORMAT : 0;
