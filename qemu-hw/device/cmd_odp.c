@@ -3,8 +3,8 @@
  * On-demand paging (fakernic/cmdq.h, FAKERNIC_FEATURE_ODP): what the engine wants
  * of regions without pages goes into a bounded list, one event tells that there
  * is something in it, QUERY_PAGE_REQUESTS takes it off, and UPDATE_PAGES says
- * what has become of pages. A request that finds the list full is dropped: who
- * made it asks again after the next update, and there will be one.
+ * what has become of pages. While the list is full the engine keeps further
+ * requests, in the order in which they came.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -34,7 +34,7 @@ static bool fakernic_page_request_merge(FakernicPageRequest *into,
     return true;
 }
 
-void fakernic_page_request(void *host, uint32_t key, uint64_t address,
+bool fakernic_page_request(void *host, uint32_t key, uint64_t address,
                            uint64_t length, bool write)
 {
     FakernicState *s = host;
@@ -43,21 +43,22 @@ void fakernic_page_request(void *host, uint32_t key, uint64_t address,
         .last = address + (length - 1),
     };
 
-    trace_fakernic_page_request(key, address, length, write);
-    s->stats[FAKERNIC_STAT_PAGE_REQUESTS]++;
     for (uint32_t i = 0; i < s->page_request_count; i++) {
         if (fakernic_page_request_merge(&s->page_requests[i], &request)) {
-            return;
+            s->stats[FAKERNIC_STAT_PAGE_REQUESTS]++;
+            return true;
         }
     }
     if (s->page_request_count == FAKERNIC_PAGE_REQUEST_LIST) {
-        trace_fakernic_ub_page_request_lost(key, address);
-        return;
+        return false;
     }
+    trace_fakernic_page_request(key, address, length, write);
+    s->stats[FAKERNIC_STAT_PAGE_REQUESTS]++;
     s->page_requests[s->page_request_count++] = request;
     if (s->page_request_count == 1) {
         fakernic_page_requests_announce(s);
     }
+    return true;
 }
 
 static void fakernic_page_requests_drop(FakernicState *s, uint32_t first,
@@ -76,6 +77,7 @@ void fakernic_page_requests_forget(FakernicState *s, uint32_t key)
             fakernic_page_requests_drop(s, i, 1);
         }
     }
+    roce_page_requests_resume(s->roce);
 }
 
 FakernicVerdict fakernic_cmd_query_page_requests(FakernicState *s,
@@ -101,6 +103,7 @@ FakernicVerdict fakernic_cmd_query_page_requests(FakernicState *s,
     if (s->page_request_count) {
         fakernic_page_requests_announce(s);
     }
+    roce_page_requests_resume(s->roce);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

@@ -16,7 +16,7 @@ typedef struct FakernicPageRequest {
 } FakernicPageRequest;
 
 /* RoceHostOps.page_request. */
-void fakernic_page_request(void *host, uint32_t key, uint64_t address,
+bool fakernic_page_request(void *host, uint32_t key, uint64_t address,
                            uint64_t length, bool write);
 
 /* The region goes away: nothing is wanted of it any more. */

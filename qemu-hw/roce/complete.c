@@ -226,6 +226,7 @@ static void roce_responder_forget(Roce *r, RoceQp *qp)
     qp->rs.flushing = false;
     qp->rs.flush_gap = false;
     roce_sched_flush_wake(r, qp);
+    roce_pages_forget(r, qp);
     qp->rs.faults = 0;
     for (i = 0; i < qp->rs.ring_size; i++) {
         qp->rs.ring[i].valid = false;

@@ -225,6 +225,7 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
     }
     error = roce_datagram_store(r, qp, packet);
     if (error == ROCE_VENDOR_FAULT) {
+        roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
         roce_drop(r, FAKERNIC_STAT_DROP_UD_NO_BUFFER, qp->qpn, packet->psn);
         return;
     }

@@ -10,7 +10,7 @@
  *      qp
  *      congestion, migration
  *      complete, path, mr_wr
- *      pacer, wire, mr, mr_access
+ *      pacer, pages, wire, mr, mr_access
  *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, toeplitz
  */
 #ifndef ROCE_ENGINE_H
@@ -151,6 +151,26 @@ typedef struct RoceCnp {
     uint32_t dest_qpn;
 } RoceCnp;
 
+/* What of a QP waits for pages. */
+typedef enum RoceWaitKind {
+    ROCE_WAIT_SEND,             /* its sends, or a place for their answers */
+    ROCE_WAIT_ANSWER,           /* the oldest answer to the peer */
+    ROCE_WAIT_REQUEST,          /* nothing here: the peer's request comes again */
+    ROCE_WAIT_KINDS,
+} RoceWaitKind;
+
+typedef struct RoceWait {
+    struct RoceQp *qp;
+    RoceWaitKind kind;
+    bool waits;
+    bool in_line;               /* the host has not taken the request yet */
+    RoceFault want;
+    struct RoceWait *next, *prev;               /* of regions alike */
+    struct RoceWait *line_next, *line_prev;
+} RoceWait;
+
+#define ROCE_WAIT_BUCKETS 1024u
+
 typedef struct RoceQp {
     uint32_t qpn;
     RoceQpInit init;
@@ -164,6 +184,7 @@ typedef struct RoceQp {
     RoceReceive rx;
     RocePace pace;
     RoceCnp cnp;
+    RoceWait waits[ROCE_WAIT_KINDS];
     uint64_t *counters;         /* the host's; NULL: none */
     uint32_t groups;            /* multicast, that it is attached to */
     bool rq_broken;
@@ -215,7 +236,8 @@ struct Roce {
     RoceQp **heap;
     uint32_t heap_count;
     bool stalled;               /* roce_output() ran out of turns */
-    bool pages_awaited;         /* by QPs in WAIT_PAGES, or by READ answers */
+    RoceWait *waits[ROCE_WAIT_BUCKETS];         /* for pages, by region */
+    RoceWait *line_head, *line_tail;            /* not taken by the host yet */
     RoceQp *flush_waiters;
     uint64_t work;              /* steps, see roce_work() */
     uint64_t stats[FAKERNIC_STAT_COUNT];
@@ -238,6 +260,21 @@ RoceQp *roce_sched_first(const Roce *r);
 void roce_sched_flush_wait(Roce *r, RoceQp *qp);
 /* It waits no longer, if it did. */
 void roce_sched_flush_wake(Roce *r, RoceQp *qp);
+
+/* ---- pages.c: who waits for pages ------------------------------------------ */
+
+/*
+ * Waits for what ROCE_VENDOR_FAULT was returned for just now, instead of what was
+ * waited for before. (A peer's request that differs from the one before has to
+ * wait until that has its answer.)
+ */
+void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind);
+void roce_pages_end(Roce *r, RoceWait *wait);
+/* All of a QP's. */
+void roce_pages_forget(Roce *r, RoceQp *qp);
+/* The next that waits for a byte of [first, last]; 'after' NULL: the first. */
+RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,
+                          uint64_t first, uint64_t last);
 
 /* ---- path.c: addresses ----------------------------------------------------- */
 

@@ -33,7 +33,7 @@ RoceMrTable *roce_mr_table_new(const RoceLimits *limits)
     t->qp_windows = calloc(ROCE_QPNS, sizeof(*t->qp_windows));
     t->pd_keys = calloc(t->max_pd, sizeof(t->pd_keys[0]));
     if (limits->max_odp_chunks > 0) {
-        t->odp = roce_odp_new(limits->max_odp_chunks);
+        t->odp = roce_odp_new(limits->max_odp_chunks, limits->max_pd);
     }
     if (!t->qp_windows || !t->pd_keys ||
         (limits->max_odp_chunks > 0 && !t->odp)) {
@@ -389,23 +389,35 @@ int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update)
                        update->address >> mr->page_shift, update->page_count);
         return FAKERNIC_CMD_OK;
     }
-    for (uint32_t i = 0; i < update->page_count; i++) {
-        uint64_t page = (update->address >> mr->page_shift) + i;
-        uint64_t entry = ROCE_ODP_REFUSED;
+    for (uint32_t i = 0; update->state != ROCE_PAGES_REFUSED &&
+                         i < update->page_count; i++) {
+        uint64_t entry = update->pages[i] | ROCE_ODP_PRESENT;
 
-        if (update->state != ROCE_PAGES_REFUSED) {
-            entry = update->pages[i] | ROCE_ODP_PRESENT |
-                    (update->state == ROCE_PAGES_WRITABLE ? ROCE_ODP_WRITABLE
-                                                          : 0);
-        } else if (!(roce_odp_get(mr->odp, mr_index(mr->key), page) &
-                     ROCE_ODP_ASKED)) {
-            /* The answer to a request that was answered before: a page may be
-             * asked for twice. Nobody shall find it later. */
-            continue;
+        if (update->state == ROCE_PAGES_WRITABLE) {
+            entry |= ROCE_ODP_WRITABLE;
         }
-        roce_odp_set(mr->odp, mr_index(mr->key), page, entry);
+        roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
+                     (update->address >> mr->page_shift) + i, entry);
     }
     return FAKERNIC_CMD_OK;
+}
+
+void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault)
+{
+    const RoceMr *mr = mr_by_index(t, fault->key);
+
+    roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
+                 fault->page >> mr->page_shift, ROCE_ODP_REFUSED);
+}
+
+uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key)
+{
+    return mr_by_index(t, key)->page_shift;
+}
+
+const RoceFault *roce_mr_fault(const RoceMrTable *t)
+{
+    return roce_odp_fault(t->odp);
 }
 
 static uint32_t *mr_window_link(RoceMrTable *t, const RoceMr *mw)

@@ -12,11 +12,13 @@
 #ifndef ROCE_MR_H
 #define ROCE_MR_H
 
+#include "odp.h"
 #include "roce.h"
 
 /*
  * Not an error, and no number of the hardware interface: a page of the range is
- * not there. The host has been asked for it; the access is to be tried again.
+ * not there. roce_mr_fault() says which; the access is to be tried again when the
+ * host, asked for it, has told of it (pages.h).
  */
 #define ROCE_VENDOR_FAULT 0xffffu
 
@@ -48,7 +50,17 @@ int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
  * them are unbound.
  */
 bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max);
+/* REFUSED is judged only: see below. */
 int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update);
+/*
+ * The page somebody waits for will not come: the next access to it is told so,
+ * once. Its region exists.
+ */
+void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault);
+/* Of a region that exists. */
+uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key);
+/* What ROCE_VENDOR_FAULT was last returned for. */
+const RoceFault *roce_mr_fault(const RoceMrTable *t);
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, RocePd pd);
 
 /*
@@ -73,8 +85,7 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
  * from 'address' on that will be needed soon, at least len.
  */
 uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
-                       uint64_t ahead, bool write, const RoceHostOps *ops,
-                       void *host) __attribute__((warn_unused_result));
+                       uint64_t ahead, bool write) __attribute__((warn_unused_result));
 
 /*
  * Moves bytes of a range that roce_mr_check() granted, page by page, ascending.

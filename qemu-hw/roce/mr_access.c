@@ -86,8 +86,7 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, RocePd pd,
 #define MR_AHEAD_MAX (1u << 20)
 
 uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
-                       uint64_t ahead, bool write, const RoceHostOps *ops,
-                       void *host)
+                       uint64_t ahead, bool write)
 {
     uint64_t wanted = write ? ROCE_ODP_WRITABLE : ROCE_ODP_PRESENT;
     uint64_t left = mr->length - (address - mr->start);
@@ -105,15 +104,17 @@ uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
         }
         if (entry & ROCE_ODP_REFUSED) {
             /* Told once: another access may find that it is there by now. */
-            roce_odp_set(mr->odp, mr_index(mr->key), page, 0);
+            roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
+                         page, 0);
             return FAKERNIC_VENDOR_KEY_DMA;
         }
         ahead = ahead > len ? ahead : len;
         ahead = ahead < MR_AHEAD_MAX ? ahead : MR_AHEAD_MAX;
-        roce_odp_set(mr->odp, mr_index(mr->key), page,
-                     entry | ROCE_ODP_ASKED);
-        ops->page_request(host, mr->key, address, ahead < left ? ahead : left,
-                          write);
+        roce_odp_set_fault(mr->odp, &(RoceFault){
+            .key = mr->key, .write = write, .address = address,
+            .length = ahead < left ? ahead : left,
+            .page = page << mr->page_shift,
+        });
         return ROCE_VENDOR_FAULT;
     }
     return FAKERNIC_VENDOR_NONE;
@@ -358,7 +359,7 @@ static uint16_t mr_sge_copy(const RoceMrTable *t, RocePd pd,
             return error;
         }
         error = roce_mr_reach(mr, sge[i].address + offset, piece, there,
-                              out != NULL, ops, host);
+                              out != NULL);
         if (error) {
             return error;
         }

@@ -14,20 +14,27 @@
 typedef struct OdpChunk {
     bool used;
     uint32_t region;
+    uint32_t owner;
     uint64_t number;            /* page / ROCE_ODP_CHUNK */
-    uint32_t next;              /* in the hash chain, or ODP_NONE */
+    uint32_t next;              /* in the hash chain, or of the unused ones,
+                                 * or ODP_NONE */
     uint64_t *entries;          /* kept when the chunk is dropped */
 } OdpChunk;
 
 struct RoceOdp {
     uint32_t max;
-    uint32_t hand;              /* the next to be dropped, or used */
+    uint32_t hand;              /* where a chunk to be dropped is looked for */
+    uint32_t unused;            /* first of those, or ODP_NONE */
+    uint32_t max_owners;
+    uint32_t owners;            /* that hold chunks */
+    uint32_t *held;             /* chunks, by owner */
+    RoceFault fault;
     uint32_t bucket_mask;
     uint32_t *buckets;
     OdpChunk chunks[];
 };
 
-RoceOdp *roce_odp_new(uint32_t max_chunks)
+RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners)
 {
     RoceOdp *odp = calloc(1, sizeof(*odp) + max_chunks *
                              sizeof(odp->chunks[0]));
@@ -43,9 +50,13 @@ RoceOdp *roce_odp_new(uint32_t max_chunks)
     }
     odp->max = max_chunks;
     odp->bucket_mask = buckets - 1;
+    odp->max_owners = max_owners;
+    odp->held = calloc(max_owners, sizeof(odp->held[0]));
     odp->buckets = malloc(buckets * sizeof(odp->buckets[0]));
-    if (!odp->buckets) {
+    if (!odp->buckets || !odp->held) {
         /* Not reached by tests. */
+        free(odp->held);
+        free(odp->buckets);
         free(odp);
         return NULL;
     }
@@ -57,6 +68,7 @@ void roce_odp_free(RoceOdp *odp)
 {
     if (odp) {
         roce_odp_reset(odp);
+        free(odp->held);
         free(odp->buckets);
         free(odp);
     }
@@ -68,6 +80,12 @@ void roce_odp_reset(RoceOdp *odp)
         free(odp->chunks[i].entries);
     }
     memset(odp->chunks, 0, odp->max * sizeof(odp->chunks[0]));
+    for (uint32_t i = 0; i < odp->max; i++) {
+        odp->chunks[i].next = i + 1 < odp->max ? i + 1 : ODP_NONE;
+    }
+    odp->unused = 0;
+    odp->owners = 0;
+    memset(odp->held, 0, odp->max_owners * sizeof(odp->held[0]));
     for (uint32_t i = 0; i <= odp->bucket_mask; i++) {
         odp->buckets[i] = ODP_NONE;
     }
@@ -107,14 +125,42 @@ static void odp_drop(RoceOdp *odp, OdpChunk *chunk)
     }
     *link = chunk->next;
     chunk->used = false;
+    chunk->next = odp->unused;
+    odp->unused = index;
+    odp->owners -= --odp->held[chunk->owner] == 0;
+}
+
+/* Drops a chunk of an owner with more than its share, or the oldest. */
+static void odp_make_room(RoceOdp *odp, uint32_t owner)
+{
+    uint32_t share = odp->max / (odp->owners + (odp->held[owner] == 0));
+    uint32_t at = odp->hand;
+
+    share = share > ROCE_ODP_SHARE_MIN ? share : ROCE_ODP_SHARE_MIN;
+    for (uint32_t i = 0; i < odp->max; i++) {
+        uint32_t k = (odp->hand + i) % odp->max;
+        uint32_t holder = odp->chunks[k].owner;
+
+        if (odp->held[holder] + (holder == owner) > share) {
+            at = k;
+            break;
+        }
+    }
+    odp->hand = (at + 1) % odp->max;
+    odp_drop(odp, &odp->chunks[at]);
 }
 
 /* A chunk with all pages absent; NULL without memory. */
-static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint64_t number)
+static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint32_t owner,
+                          uint64_t number)
 {
-    OdpChunk *chunk = &odp->chunks[odp->hand];
+    OdpChunk *chunk;
     uint32_t *bucket;
 
+    if (odp->unused == ODP_NONE) {
+        odp_make_room(odp, owner);
+    }
+    chunk = &odp->chunks[odp->unused];
     if (!chunk->entries) {
         chunk->entries = malloc(ROCE_ODP_CHUNK * sizeof(chunk->entries[0]));
         if (!chunk->entries) {
@@ -122,18 +168,27 @@ static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint64_t number)
             return NULL;
         }
     }
-    odp->hand = (odp->hand + 1) % odp->max;
-    if (chunk->used) {
-        odp_drop(odp, chunk);
-    }
+    odp->unused = chunk->next;
     memset(chunk->entries, 0, ROCE_ODP_CHUNK * sizeof(chunk->entries[0]));
     chunk->used = true;
     chunk->region = region;
+    chunk->owner = owner;
     chunk->number = number;
+    odp->owners += odp->held[owner]++ == 0;
     bucket = odp_bucket(odp, region, number);
     chunk->next = *bucket;
     *bucket = (uint32_t)(chunk - odp->chunks);
     return chunk;
+}
+
+void roce_odp_set_fault(RoceOdp *odp, const RoceFault *fault)
+{
+    odp->fault = *fault;
+}
+
+const RoceFault *roce_odp_fault(const RoceOdp *odp)
+{
+    return &odp->fault;
 }
 
 uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page)
@@ -156,28 +211,35 @@ uint64_t roce_odp_absent(const RoceOdp *odp, uint32_t region, uint64_t page)
     return i - first;
 }
 
-void roce_odp_set(RoceOdp *odp, uint32_t region, uint64_t page, uint64_t entry)
+void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
+                  uint64_t page, uint64_t entry)
 {
     OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
 
     if (!chunk) {
-        chunk = odp_take(odp, region, page / ROCE_ODP_CHUNK);
+        chunk = odp_take(odp, region, owner, page / ROCE_ODP_CHUNK);
     }
     if (chunk) {
         chunk->entries[page % ROCE_ODP_CHUNK] = entry;
     }
 }
 
-/* The part of a chunk that lies in the range of pages. */
-static void odp_clear_part(OdpChunk *chunk, uint64_t first, uint64_t count)
+/* The part of a chunk that lies in the range of pages; all of it: the chunk. */
+static void odp_clear_part(RoceOdp *odp, OdpChunk *chunk, uint64_t first,
+                           uint64_t count)
 {
     uint64_t start = chunk->number * ROCE_ODP_CHUNK;
+    uint32_t cleared = 0;
 
     for (uint32_t i = 0; i < ROCE_ODP_CHUNK; i++) {
         /* One comparison for both ends: pages before 'first' wrap far up. */
         if (start + i - first < count) {
             chunk->entries[i] = 0;
+            cleared++;
         }
+    }
+    if (cleared == ROCE_ODP_CHUNK) {
+        odp_drop(odp, chunk);
     }
 }
 
@@ -190,7 +252,7 @@ void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
     if (chunks > odp->max) {
         for (uint32_t i = 0; i < odp->max; i++) {
             if (odp->chunks[i].used && odp->chunks[i].region == region) {
-                odp_clear_part(&odp->chunks[i], first, count);
+                odp_clear_part(odp, &odp->chunks[i], first, count);
             }
         }
         return;
@@ -199,7 +261,7 @@ void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
         OdpChunk *chunk = odp_find(odp, region, number);
 
         if (chunk) {
-            odp_clear_part(chunk, first, count);
+            odp_clear_part(odp, chunk, first, count);
         }
     }
 }

@@ -3,7 +3,9 @@
  * The pages that regions with on-demand paging have at the moment: for all such
  * regions together a sparse table of chunks of 512 pages, bounded in number. Over
  * the bound a chunk is dropped: its pages are absent again and fault anew, so
- * that neither a guest nor a peer can make the table grow or fail.
+ * that neither a guest nor a peer can make the table grow or fail. It is one of
+ * an owner (a PD) that holds more than its share, if there is one: nobody loses
+ * pages to an owner that wants more than its share.
  *
  * A region is known here by the index of its key, a page by its address divided
  * by the region's page size.
@@ -18,15 +20,25 @@
 #define ROCE_ODP_PRESENT  1u
 #define ROCE_ODP_WRITABLE 2u
 #define ROCE_ODP_REFUSED  4u    /* asked for and not to be had */
-#define ROCE_ODP_ASKED    8u    /* the host has not answered yet */
 #define ROCE_ODP_BITS     0xfffu
 
 #define ROCE_ODP_CHUNK 512u     /* pages */
 
 typedef struct RoceOdp RoceOdp;
 
-/* max_chunks >= 1. NULL when out of memory. */
-RoceOdp *roce_odp_new(uint32_t max_chunks);
+/* A share is no less, and all of a small table is anybody's. */
+#define ROCE_ODP_SHARE_MIN 32u
+
+/* An access that found a page absent. */
+typedef struct RoceFault {
+    uint32_t key;
+    bool write;
+    uint64_t address, length;   /* what is wanted */
+    uint64_t page;              /* address of the first byte not there */
+} RoceFault;
+
+/* max_chunks >= 1; owners are numbers below max_owners. NULL when out of memory. */
+RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners);
 void roce_odp_free(RoceOdp *odp);
 void roce_odp_reset(RoceOdp *odp);
 
@@ -37,10 +49,14 @@ uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page);
  */
 uint64_t roce_odp_absent(const RoceOdp *odp, uint32_t region, uint64_t page);
 /* Without memory for it the page stays absent. */
-void roce_odp_set(RoceOdp *odp, uint32_t region, uint64_t page,
-                  uint64_t entry);
+void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
+                  uint64_t page, uint64_t entry);
 /* Makes pages absent; takes no longer for many than for all there are. */
 void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
                     uint64_t count);
+
+/* Keeps the newest fault for whoever is to wait for its page. */
+void roce_odp_set_fault(RoceOdp *odp, const RoceFault *fault);
+const RoceFault *roce_odp_fault(const RoceOdp *odp);
 
 #endif

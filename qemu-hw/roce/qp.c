@@ -501,6 +501,7 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
 void roce_qp_free(Roce *r, RoceQp *qp)
 {
     roce_sched_flush_wake(r, qp);
+    roce_pages_forget(r, qp);
     roce_sched_remove(r, qp);
     r->qps[qp->qpn] = NULL;
     roce_qp_number_give(r, qp->qpn);

@@ -132,6 +132,7 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                              qp->rx.wr.sge_count, 0, frame, len, r->ops,
                              r->host);
     if (error == ROCE_VENDOR_FAULT) {
+        roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
         roce_count(r, qp, FAKERNIC_STAT_RX_NO_BUFFER);
         return false;
     }

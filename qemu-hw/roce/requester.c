@@ -637,7 +637,7 @@ void roce_requester_wait_pages(Roce *r, RoceQp *qp)
 {
     roce_retry_wait_pages(&qp->retry);
     roce_sched_timer(r, qp);
-    r->pages_awaited = true;
+    roce_pages_wait(r, qp, ROCE_WAIT_SEND);
 }
 
 /* The window of what is waited for most. */

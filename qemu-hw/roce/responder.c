@@ -211,8 +211,7 @@ static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
                           packet->payload_len, FAKERNIC_ACCESS_REMOTE_WRITE,
                           &mr);
     if (!error) {
-        error = roce_mr_reach(mr, address, packet->payload_len, left, true,
-                              r->ops, r->host);
+        error = roce_mr_reach(mr, address, packet->payload_len, left, true);
     }
     if (error) {
         return error;
@@ -297,7 +296,7 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
         /* The beginning; the rest may be asked for as it comes to be sent. */
         error = roce_mr_reach(mr, packet->reth.address,
                               length < qp->mtu ? length : qp->mtu, length,
-                              false, r->ops, r->host);
+                              false);
     }
     if (error) {
         return roce_responder_access(r, now, qp, error);
@@ -356,7 +355,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
                           qp->qpn, address, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
                           &mr);
     if (!error) {
-        error = roce_mr_reach(mr, address, 8, 8, true, r->ops, r->host);
+        error = roce_mr_reach(mr, address, 8, 8, true);
     }
     if (error) {
         return roce_responder_access(r, now, qp, error);
@@ -405,8 +404,7 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
                           packet->reth.address, 8,
                           FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
     if (!error) {
-        error = roce_mr_reach(mr, packet->reth.address, 8, 8, true, r->ops,
-                              r->host);
+        error = roce_mr_reach(mr, packet->reth.address, 8, 8, true);
     }
     if (error) {
         return roce_responder_access(r, now, qp, error);
@@ -672,6 +670,7 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
                           rs->epsn);
         break;
     case ROCE_VERDICT_FAULT:
+        roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
         roce_response_nak(r, qp,
                           ROCE_AETH_RNR | roce_responder_fault_timer(qp),
                           rs->epsn);
@@ -707,6 +706,9 @@ static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
     if (rs->message != ROCE_MESSAGE_SKIP) {
         RoceVerdict verdict = roce_responder_execute(r, now, qp, packet, info);
 
+        if (verdict == ROCE_VERDICT_FAULT) {
+            roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
+        }
         if (verdict == ROCE_VERDICT_WAIT || verdict == ROCE_VERDICT_FAULT) {
             rs->message = ROCE_MESSAGE_SKIP;
         }

@@ -351,7 +351,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
             if (!error) {
                 error = roce_mr_reach(mr, address, packet->payload_len,
                                       res->length - (uint64_t)k * qp->mtu,
-                                      false, r->ops, r->host);
+                                      false);
             }
             if (!error && !roce_mr_read(mr, address, buf + at,
                                         packet->payload_len, r->ops,
@@ -363,7 +363,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
     if (error == ROCE_VENDOR_FAULT) {
         /* The rest of the answer waits, and all that is behind it. */
         qp->rs.pages_awaited = true;
-        r->pages_awaited = true;
+        roce_pages_wait(r, qp, ROCE_WAIT_ANSWER);
         return 0;
     }
     if (error && res->replay) {

@@ -94,7 +94,6 @@ void roce_reset(Roce *r)
     r->ip_id = 0;
     r->wire_blocked = false;
     r->stalled = false;
-    r->pages_awaited = false;
     r->port_mtu = ROCE_PORT_MTU_DEFAULT;
 }
 
@@ -295,34 +294,39 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
     return roce_mr_table_rereg(r->mrs, mask, init, key);
 }
 
-/*
- * Something about pages has changed. Who waits for others asks for them again:
- * there are few that wait, and an update is for most of them.
- */
-static void roce_wake_page_waiters(Roce *r)
+/* The host has told of some of the pages that are waited for. */
+static void roce_wake(Roce *r, RoceWait *wait)
 {
-    uint32_t i;
+    RoceQp *qp = wait->qp;
 
-    if (!r->pages_awaited) {
-        return;
+    r->work++;
+    roce_pages_end(r, wait);
+    if (wait->kind == ROCE_WAIT_SEND && roce_retry_pages(&qp->retry)) {
+        if (roce_qp_reliable(qp)) {
+            roce_sendq_rewind(&qp->sq);
+        }
+        roce_sched_ready(r, qp);
+    } else if (wait->kind == ROCE_WAIT_ANSWER) {
+        qp->rs.pages_awaited = false;
+        roce_sched_ready(r, qp);
     }
-    r->pages_awaited = false;
-    for (i = 0; i < r->limits.max_qp; i++) {
-        RoceQp *qp = r->qps[i];
+}
 
-        if (!qp) {
-            continue;
+/* Wakes those who wait for a byte of [first, last] of a region. */
+static void roce_wake_page_waiters(Roce *r, uint32_t key, uint64_t first,
+                                   uint64_t last, bool refused)
+{
+    RoceWait *wait = roce_pages_next(r, NULL, key, first, last);
+
+    while (wait) {
+        RoceWait *next = roce_pages_next(r, wait, key, first, last);
+
+        /* Nobody else shall find the answer to this request later. */
+        if (refused && wait->want.page >= first && wait->want.page <= last) {
+            roce_mr_table_refuse(r->mrs, &wait->want);
         }
-        if (roce_retry_pages(&qp->retry)) {
-            if (roce_qp_reliable(qp)) {
-                roce_sendq_rewind(&qp->sq);
-            }
-            roce_sched_ready(r, qp);
-        }
-        if (qp->rs.pages_awaited) {
-            qp->rs.pages_awaited = false;
-            roce_sched_ready(r, qp);
-        }
+        roce_wake(r, wait);
+        wait = next;
     }
 }
 
@@ -330,7 +334,9 @@ int roce_mr_destroy(Roce *r, uint32_t key)
 {
     int status = roce_mr_table_destroy(r->mrs, key);
 
-    roce_wake_page_waiters(r);
+    if (status == FAKERNIC_CMD_OK) {
+        roce_wake_page_waiters(r, key, 0, UINT64_MAX, false);
+    }
     return status;
 }
 
@@ -339,7 +345,12 @@ int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
     int status = roce_mr_table_update(r->mrs, update);
 
     if (status == FAKERNIC_CMD_OK && update->state != ROCE_PAGES_ABSENT) {
-        roce_wake_page_waiters(r);
+        uint8_t shift = roce_mr_table_page_shift(r->mrs, update->key);
+
+        roce_wake_page_waiters(r, update->key, update->address,
+                               update->address +
+                               (((uint64_t)update->page_count << shift) - 1),
+                               update->state == ROCE_PAGES_REFUSED);
     }
     return status;
 }

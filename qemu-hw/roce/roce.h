@@ -257,8 +257,10 @@ typedef struct RoceHostOps {
                     RoceXrcSrq *srq);
     /* Optional (NULL: no on-demand paging). These bytes of a region are wanted,
      * to be written to with 'write', and not all of them are there: the answer
-     * is roce_mr_update_pages(), later. The same may be asked for often. */
-    void (*page_request)(void *host, uint32_t key, uint64_t address,
+     * is roce_mr_update_pages(), later. The same may be asked for often. False:
+     * there is no room for the request now; it is made again after
+     * roce_page_requests_resume(). */
+    bool (*page_request)(void *host, uint32_t key, uint64_t address,
                          uint64_t length, bool write);
     /* A work request has completed. Called in completion order per queue. */
     void (*complete)(void *host, const RoceCompletion *completion);
@@ -458,6 +460,9 @@ typedef struct RocePageUpdate {
 } RocePageUpdate;
 
 int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
+
+/* The host has room for page requests again. */
+void roce_page_requests_resume(Roce *r);
 
 /* The host can go on with what it has answered ROCE_FLUSH_LATER to. */
 void roce_flush_resume(Roce *r);

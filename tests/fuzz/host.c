@@ -121,7 +121,7 @@ static RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
 
 /* ---- on-demand paging ------------------------------------------------------ */
 
-static void host_page_request(void *host, uint32_t key, uint64_t address,
+static bool host_page_request(void *host, uint32_t key, uint64_t address,
                               uint64_t length, bool write)
 {
     Host *h = host;
@@ -130,9 +130,9 @@ static void host_page_request(void *host, uint32_t key, uint64_t address,
     FUZZ_CHECK(address + (length - 1) >= address);
     if (h->wants < HOST_WANTS) {
         h->want[h->wants++] = (HostWant) { key, address, length, write };
-    } else {
-        h->want_lost = true;
+        return true;
     }
+    return false;
 }
 
 static void host_revoke(Host *h, uint32_t key, uint64_t first, uint64_t count)

@@ -393,6 +393,7 @@ void world_answer(Side *side, RocePages state, bool all)
                                 (status != FAKERNIC_CMD_OK &&
                                  status != FAKERNIC_CMD_BAD_ID);
     }
+    roce_page_requests_resume(side->r);
 }
 
 void world_free(World *w)

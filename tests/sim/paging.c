@@ -178,6 +178,7 @@ void paging_answer(Host *h, uint32_t number)
     uint64_t size, first, count;
 
     h->request[number].pending = false;
+    roce_page_requests_resume(h->roce);
     if (!mr) {
         return;                 /* gone in the meantime */
     }
@@ -237,8 +238,8 @@ static void check_request(Host *h, uint32_t key, uint64_t address,
 }
 
 /* As the device does: one that is on the list already is not added, and when
- * the list is full it is lost; whoever waits asks again after any answer. */
-void host_page_request(void *host, uint32_t key, uint64_t address,
+ * the list is full the engine waits for room. */
+bool host_page_request(void *host, uint32_t key, uint64_t address,
                        uint64_t length, bool write)
 {
     Host *h = host;
@@ -257,17 +258,19 @@ void host_page_request(void *host, uint32_t key, uint64_t address,
         } else if (r->key == key && r->write == write &&
                    address >= r->address &&
                    address + length <= r->address + r->length) {
-            return;
+            return true;
         }
     }
-    if (slot < limit) {
-        h->request[slot] = (SimPageRequest){ .pending = true, .write = write,
-                                             .key = key, .address = address,
-                                             .length = length };
-        world_schedule(w, w->now + 1 +
-                       rng_below(&w->rng, w->options.odp_wait_us * 1000 + 1),
-                       EV_PAGES, h->number)->a = slot;
+    if (slot == limit) {
+        return false;
     }
+    h->request[slot] = (SimPageRequest){ .pending = true, .write = write,
+                                         .key = key, .address = address,
+                                         .length = length };
+    world_schedule(w, w->now + 1 +
+                   rng_below(&w->rng, w->options.odp_wait_us * 1000 + 1),
+                   EV_PAGES, h->number)->a = slot;
+    return true;
 }
 
 /* ---- what a host does without being asked -------------------------------- */

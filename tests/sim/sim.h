@@ -135,7 +135,7 @@ void mr_move_page(SimMr *mr, uint32_t page);
 
 /* ---- paging.c ------------------------------------------------------------ */
 
-void host_page_request(void *host, uint32_t key, uint64_t address,
+bool host_page_request(void *host, uint32_t key, uint64_t address,
                        uint64_t length, bool write);
 void paging_answer(Host *h, uint32_t request);
 /* All pages of a region are absent from now on. */

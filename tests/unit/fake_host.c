@@ -27,7 +27,10 @@ static void *fake_alloc(size_t count, size_t size)
 
 FakeHost *fake_host_new(void)
 {
-    return fake_alloc(1, sizeof(FakeHost));
+    FakeHost *h = fake_alloc(1, sizeof(FakeHost));
+
+    h->page_room = FAKE_LOG;
+    return h;
 }
 
 void fake_host_free(FakeHost *h)
@@ -388,7 +391,7 @@ const FakeEvent *fake_next_event(FakeHost *h)
                                            : NULL;
 }
 
-static void fake_page_request(void *host, uint32_t key, uint64_t address,
+static bool fake_page_request(void *host, uint32_t key, uint64_t address,
                               uint64_t length, bool write)
 {
     FakeHost *h = host;
@@ -396,9 +399,13 @@ static void fake_page_request(void *host, uint32_t key, uint64_t address,
     if (h->page_count == FAKE_LOG) {
         fake_die("too many page requests");
     }
+    if (h->page_count - h->page_taken == h->page_room) {
+        return false;
+    }
     h->pages[h->page_count++] = (FakePageRequest){
         .key = key, .address = address, .length = length, .write = write,
     };
+    return true;
 }
 
 const FakePageRequest *fake_next_page_request(FakeHost *h)

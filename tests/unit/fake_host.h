@@ -69,6 +69,7 @@ typedef struct FakeHost {
     unsigned dma_count;
     FakePageRequest pages[FAKE_LOG];
     unsigned page_count, page_taken;
+    unsigned page_room;         /* requests not taken; more are turned away */
     uint64_t srq_ids;           /* given out so far */
     unsigned flush_later;       /* so many persistent FLUSHes are not done */
     uint64_t flush_part;        /* but this part of them */

@@ -20,20 +20,20 @@
 
 static void table_finds_what_was_set(void)
 {
-    RoceOdp *odp = roce_odp_new(4);
+    RoceOdp *odp = roce_odp_new(4, 4);
     uint64_t page;
 
     REQUIRE(odp);
     CHECK_EQ(roce_odp_get(odp, 1, 0), 0);
     for (page = 0; page < 4 * ROCE_ODP_CHUNK; page += 100) {
-        roce_odp_set(odp, 1, page, page << 12 | 1);
+        roce_odp_set(odp, 1, 0, page, page << 12 | 1);
     }
     for (page = 0; page < 4 * ROCE_ODP_CHUNK; page++) {
         CHECK_EQ(roce_odp_get(odp, 1, page),
                  page % 100 ? 0 : page << 12 | 1);
         CHECK_EQ(roce_odp_get(odp, 2, page), 0);
     }
-    roce_odp_set(odp, 1, 100, 0);
+    roce_odp_set(odp, 1, 0, 100, 0);
     CHECK_EQ(roce_odp_get(odp, 1, 100), 0);
     roce_odp_reset(odp);
     CHECK_EQ(roce_odp_get(odp, 1, 200), 0);
@@ -55,7 +55,7 @@ static uint32_t odp_random(uint32_t below)
 /* The oldest chunk goes, exactly that; against a queue of what there is. */
 static void table_is_bounded(void)
 {
-    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS);
+    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4);
     uint32_t queue[MODEL_CHUNKS], oldest = 0, step, i, key;
 
     REQUIRE(odp);
@@ -65,7 +65,7 @@ static void table_is_bounded(void)
         uint32_t set = odp_random(MODEL_KEYS);
         bool known = false;
 
-        roce_odp_set(odp, set % 3, (uint64_t)set << 40, 0x1001 + (set << 12));
+        roce_odp_set(odp, set % 3, 0, (uint64_t)set << 40, 0x1001 + (set << 12));
         for (i = 0; i < MODEL_CHUNKS; i++) {
             known = known || queue[i] == set;
         }
@@ -95,13 +95,13 @@ static void table_clears_ranges(void)
     unsigned i;
 
     for (i = 0; i < TEST_COUNT(ranges); i++) {
-        RoceOdp *odp = roce_odp_new(8);
+        RoceOdp *odp = roce_odp_new(8, 4);
         uint64_t page;
 
         REQUIRE(odp);
         for (page = 0; page < 3 * ROCE_ODP_CHUNK; page++) {
-            roce_odp_set(odp, 5, page, 0x1001);
-            roce_odp_set(odp, 6, page, 0x2001);
+            roce_odp_set(odp, 5, 0, page, 0x1001);
+            roce_odp_set(odp, 6, 0, page, 0x2001);
         }
         roce_odp_clear(odp, 5, ranges[i].first, ranges[i].count);
         for (page = 0; page < 3 * ROCE_ODP_CHUNK; page++) {
@@ -951,7 +951,159 @@ static void pages_come_and_go(void)
     }
 }
 
+/* ---- shares -------------------------------------------------------------------- */
+
+#define FIRST(set) ((uint64_t)(set) << 32)
+
+/* An owner that wants ever more loses its own pages, nobody else does. */
+static void nobody_loses_his_share(void)
+{
+    RoceOdp *odp = roce_odp_new(128, 4);
+    uint64_t set;
+
+    for (set = 0; set < 40; set++) {
+        roce_odp_set(odp, 1, 1, FIRST(set), 0x1001);
+    }
+    for (set = 0; set < 1000; set++) {
+        roce_odp_set(odp, 2 + set % 7, 2, FIRST(set), 0x2001);
+        REQUIRE(roce_odp_get(odp, 2 + set % 7, FIRST(set)) == 0x2001);
+    }
+    for (set = 0; set < 40; set++) {
+        CHECK_EQ(roce_odp_get(odp, 1, FIRST(set)), 0x1001);
+    }
+    /* One that comes later gets his at the cost of those who have more. */
+    for (set = 0; set < 40; set++) {
+        roce_odp_set(odp, 20, 3, FIRST(set), 0x3001);
+    }
+    for (set = 0; set < 40; set++) {
+        CHECK_EQ(roce_odp_get(odp, 20, FIRST(set)), 0x3001);
+        CHECK_EQ(roce_odp_get(odp, 1, FIRST(set)), 0x1001);
+    }
+    /* What is given back is nobody's. */
+    roce_odp_clear(odp, 1, 0, UINT64_MAX);
+    for (set = 0; set < 60; set++) {
+        roce_odp_set(odp, 20, 3, FIRST(set), 0x3001);
+    }
+    for (set = 0; set < 60; set++) {
+        CHECK_EQ(roce_odp_get(odp, 20, FIRST(set)), 0x3001);
+    }
+    roce_odp_free(odp);
+}
+
+/* What a peer asks for takes no place away from what is there. */
+static void asking_takes_no_pages_away(void)
+{
+    RoceMrInit other = odp_init(0, UINT64_MAX, ALL);
+    RocePacket packet;
+    uint32_t key, i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.b);
+    CHECK_EQ(roce_mr_create(p.b.r, &other, &key), FAKERNIC_CMD_OK);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), FAKERNIC_CMD_OK);
+    for (i = 0; i < 8; i++) {
+        packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN);
+        packet.reth.address = FIRST(i);
+        packet.reth.rkey = key;
+        packet.reth.length = 8;
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+    }
+    CHECK(fake_next_page_request(p.b.host) != NULL);
+    while (fake_next_page_request(p.b.host)) {
+    }
+    packet.reth.address = BASE;
+    packet.reth.rkey = p.b.key;
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    CHECK(fake_next_page_request(p.b.host) == NULL);
+    CHECK_EQ(pair_qp(&p.b)->rs.epsn, roce_psn_next(PAIR_PSN));
+    pair_free(&p);
+}
+
+#define HOGS 12u
+
+/* A QP that sends from one page of the region after the other. */
+static void odp_sender(Pair *p, PairHost *h, uint32_t page)
+{
+    RoceSendWr wr = odp_wr(p, page, FAKERNIC_SQ_SEND, page * PAGE, 8);
+
+    pair_create(h, FAKERNIC_QP_RC);
+    pair_connect(h, &p->b, FAKERNIC_QP_RC);
+    pair_send(p, h, &wr);
+}
+
+/*
+ * The host has room for two requests, and QPs with low numbers want pages that
+ * are taken away again as soon as they came. One with a high number has its turn
+ * all the same.
+ */
+static void first_come_first_served(void)
+{
+    const FakePageRequest *request;
+    unsigned answers;
+    uint32_t i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.a);
+    p.a.host->page_room = 2;
+    for (i = 0; i <= HOGS; i++) {
+        odp_sender(&p, &p.a, i);
+    }
+    for (answers = 0; answers < 10 * HOGS; answers++) {
+        uint8_t buf[ROCE_FRAME_MAX];
+        uint64_t page;
+        bool loopback;
+
+        CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 0);
+        request = fake_next_page_request(p.a.host);
+        REQUIRE(request != NULL);
+        page = request->address;
+        if (page == BASE + HOGS * PAGE) {
+            break;
+        }
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, page, 1),
+                 FAKERNIC_CMD_OK);
+        CHECK_EQ(odp_update(&p.a, ROCE_PAGES_ABSENT, page, 1),
+                 FAKERNIC_CMD_OK);
+        roce_page_requests_resume(p.a.r);
+    }
+    CHECK(answers <= HOGS);
+    pair_free(&p);
+}
+
+/* Who waits for other pages is left alone. */
+static void woken_for_own_pages_only(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    uint32_t i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.a);
+    for (i = 0; i < 4; i++) {
+        odp_sender(&p, &p.a, i);
+    }
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 0);
+    CHECK_EQ(p.a.host->page_count, 4);
+    CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, BASE + 2 * PAGE, 1),
+             FAKERNIC_CMD_OK);
+    CHECK(roce_output(p.a.r, p.now, buf, &loopback) > 0);
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 0);
+    CHECK_EQ(p.a.host->page_count, 4);
+    CHECK_EQ(roce_qp_destroy(p.a.r, p.a.qpn), FAKERNIC_CMD_OK);
+    CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, BASE, 4), FAKERNIC_CMD_OK);
+    CHECK(roce_output(p.a.r, p.now, buf, &loopback) > 0);
+    CHECK_EQ(roce_mr_destroy(p.a.r, p.a.key), FAKERNIC_CMD_OK);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
+    TEST(nobody_loses_his_share),
+    TEST(asking_takes_no_pages_away),
+    TEST(first_come_first_served),
+    TEST(woken_for_own_pages_only),
     TEST(table_finds_what_was_set),
     TEST(table_is_bounded),
     TEST(table_clears_ranges),

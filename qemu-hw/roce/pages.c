@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Who waits for which pages (on-demand paging). A QP waits in up to three places,
+ * each for one range at a time. The host takes requests as long as it has room for
+ * them; the others stand in line, the one that came first in front: however many
+ * there are of one process, another's is never further back than their number.
+ * What the host says of pages is for those who wait for them only.
+ */
+#include "engine.h"
+
+static RoceWait **pages_bucket(Roce *r, uint32_t key)
+{
+    return &r->waits[(key >> 8) % ROCE_WAIT_BUCKETS];
+}
+
+/* Asks the host; false: it has no room. */
+static bool pages_ask(Roce *r, RoceWait *wait)
+{
+    const RoceFault *want = &wait->want;
+
+    return r->ops->page_request(r->host, want->key, want->address,
+                                want->length, want->write);
+}
+
+static void pages_leave_line(Roce *r, RoceWait *wait)
+{
+    if (!wait->in_line) {
+        return;
+    }
+    wait->in_line = false;
+    if (wait->line_prev) {
+        wait->line_prev->line_next = wait->line_next;
+    } else {
+        r->line_head = wait->line_next;
+    }
+    if (wait->line_next) {
+        wait->line_next->line_prev = wait->line_prev;
+    } else {
+        r->line_tail = wait->line_prev;
+    }
+}
+
+static void pages_join_line(Roce *r, RoceWait *wait)
+{
+    wait->in_line = true;
+    wait->line_next = NULL;
+    wait->line_prev = r->line_tail;
+    if (r->line_tail) {
+        r->line_tail->line_next = wait;
+    } else {
+        r->line_head = wait;
+    }
+    r->line_tail = wait;
+}
+
+void roce_pages_end(Roce *r, RoceWait *wait)
+{
+    if (!wait->waits) {
+        return;
+    }
+    pages_leave_line(r, wait);
+    wait->waits = false;
+    if (wait->prev) {
+        wait->prev->next = wait->next;
+    } else {
+        *pages_bucket(r, wait->want.key) = wait->next;
+    }
+    if (wait->next) {
+        wait->next->prev = wait->prev;
+    }
+}
+
+void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind)
+{
+    RoceWait *wait = &qp->waits[kind];
+    RoceWait **bucket;
+
+    if (wait->waits && kind == ROCE_WAIT_REQUEST) {
+        return;
+    }
+    roce_pages_end(r, wait);
+    wait->qp = qp;
+    wait->kind = kind;
+    wait->waits = true;
+    wait->want = *roce_mr_fault(r->mrs);
+    bucket = pages_bucket(r, wait->want.key);
+    wait->prev = NULL;
+    wait->next = *bucket;
+    if (wait->next) {
+        wait->next->prev = wait;
+    }
+    *bucket = wait;
+    if (r->line_head || !pages_ask(r, wait)) {
+        pages_join_line(r, wait);
+    }
+}
+
+void roce_pages_forget(Roce *r, RoceQp *qp)
+{
+    unsigned i;
+
+    for (i = 0; i < ROCE_WAIT_KINDS; i++) {
+        roce_pages_end(r, &qp->waits[i]);
+    }
+}
+
+void roce_page_requests_resume(Roce *r)
+{
+    while (r->line_head && pages_ask(r, r->line_head)) {
+        r->work++;
+        pages_leave_line(r, r->line_head);
+    }
+}
+
+/* Do [first, last] and what is waited for have a byte in common? */
+static bool pages_concern(const RoceFault *want, uint32_t key, uint64_t first,
+                          uint64_t last)
+{
+    return want->key >> 8 == key >> 8 && want->address <= last &&
+           want->address + (want->length - 1) >= first;
+}
+
+RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,
+                          uint64_t first, uint64_t last)
+{
+    RoceWait *wait = after ? after->next : *pages_bucket(r, key);
+
+    while (wait && !pages_concern(&wait->want, key, first, last)) {
+        wait = wait->next;
+        r->work++;
+    }
+    return wait;
+}
