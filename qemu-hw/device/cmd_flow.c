@@ -142,7 +142,9 @@ FakernicVerdict fakernic_cmd_create_flow(FakernicState *s, const void *request,
     if (!fakernic_accepts(&v)) {
         return v;
     }
-    if (fakernic_table_is_full(&s->flow_table)) {
+    if (fakernic_table_is_full(&s->flow_table) ||
+        (fakernic_flow_copies(req->type, req->flags) &&
+         s->copying_flows == FAKERNIC_MAX_FLOW_COPIES)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
     }
     flow = g_new0(FakernicFlow, 1);

@@ -128,6 +128,7 @@ static uint8_t fakernic_range_pages(FakernicState *s,
     init->length = range->length;
     init->page_shift = shift;
     init->page_count = needed;
+    init->aligned = true;
     if (!s->progress.pages.pages) {
         status = fakernic_range_begin(s, init, range->list, 0);
     }
@@ -160,6 +161,7 @@ static uint8_t fakernic_range_dm_pages(FakernicState *s,
     init->length = range->length;
     init->page_shift = FAKERNIC_PAGE_SHIFT;
     init->page_count = needed;
+    init->aligned = true;
     if (!s->progress.pages.pages) {
         status = fakernic_range_begin(s, init, NULL, start);
     }

@@ -50,6 +50,7 @@ typedef struct FakernicState FakernicState;
 #define FAKERNIC_MAX_EQ             64
 #define FAKERNIC_MAX_XRCD           1024
 #define FAKERNIC_MAX_FLOW           1024
+#define FAKERNIC_MAX_FLOW_COPIES    64      /* of one frame */
 #define FAKERNIC_MAX_COUNTER        1024
 #define FAKERNIC_MAX_IND_TABLE      1024
 #define FAKERNIC_MAX_IND_TABLE_SIZE 128

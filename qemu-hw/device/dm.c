@@ -101,13 +101,10 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
 RoceFlush fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
                                 bool persistent, uint64_t *done)
 {
-    bool flushed;
-
     if (!(address & ROCE_ADDRESS_DM)) {
-        flushed = fakernic_dma_flush(host, address, len, persistent);
-    } else {
-        smp_mb();
-        flushed = !persistent && fakernic_dm(host, address, len);
+        return fakernic_dma_flush(host, address, len, persistent, done);
     }
-    return flushed ? ROCE_FLUSH_DONE : ROCE_FLUSH_FAILED;
+    smp_mb();
+    return !persistent && fakernic_dm(host, address, len) ? ROCE_FLUSH_DONE :
+                                                            ROCE_FLUSH_FAILED;
 }

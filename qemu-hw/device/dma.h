@@ -23,11 +23,11 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
 
 /*
- * FLUSH (IBTA A19): what was written is visible and, with 'persistent', on its
- * medium. False: there is no such medium.
+ * RoceHostOps.dma_flush on guest memory. A persistent one is done in steps: after
+ * LATER the next turn lets the engine go on. FAILED: there is no such medium.
  */
-bool fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
-                        bool persistent);
+RoceFlush fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
+                             bool persistent, uint64_t *done);
 
 /* Not memcpy(): that may store the tail first. */
 void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len);

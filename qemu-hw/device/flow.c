@@ -7,11 +7,15 @@
  */
 #include "qemu/osdep.h"
 #include "net/eth.h"
+#include "budget.h"
 #include "flow.h"
 #include "parse.h"
 #include "rss.h"
 #include "state.h"
 #include "../trace.h"
+
+/* Rules that can be compared with a frame for a unit of work. */
+#define FAKERNIC_LOOKS_PER_UNIT 16
 
 static bool fakernic_flow_matches(const FakernicFlow *flow,
                                   const FakernicParsed *p)
@@ -53,12 +57,16 @@ bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len)
 {
     FakernicParsed parsed;
     FakernicFlow *flow;
+    unsigned looks = 0;
 
     if (QTAILQ_EMPTY(&s->flows[FAKERNIC_FLOW_NORMAL])) {
         return false;
     }
     fakernic_parse(&parsed, frame, len);
     QTAILQ_FOREACH(flow, &s->flows[FAKERNIC_FLOW_NORMAL], next) {
+        if (++looks % FAKERNIC_LOOKS_PER_UNIT == 0) {
+            fakernic_spend(s, 1);
+        }
         if (!fakernic_flow_matches(flow, &parsed)) {
             continue;
         }
@@ -104,10 +112,16 @@ bool fakernic_flow_owns(const FakernicState *s, const uint8_t *dmac)
 
 /* ---- rules ----------------------------------------------------------- */
 
+bool fakernic_flow_copies(uint8_t type, uint8_t flags)
+{
+    return type == FAKERNIC_FLOW_SNIFFER || (flags & FAKERNIC_FLOW_DONT_TRAP);
+}
+
 void fakernic_flow_add(FakernicState *s, FakernicFlow *flow)
 {
     FakernicFlow *behind;
 
+    s->copying_flows += fakernic_flow_copies(flow->type, flow->flags);
     QTAILQ_FOREACH(behind, &s->flows[flow->type], next) {
         if (behind->priority > flow->priority) {
             QTAILQ_INSERT_BEFORE(behind, flow, next);
@@ -119,5 +133,6 @@ void fakernic_flow_add(FakernicState *s, FakernicFlow *flow)
 
 void fakernic_flow_remove(FakernicState *s, FakernicFlow *flow)
 {
+    s->copying_flows -= fakernic_flow_copies(flow->type, flow->flags);
     QTAILQ_REMOVE(&s->flows[flow->type], flow, next);
 }

@@ -21,6 +21,12 @@ typedef struct FakernicFlow {
     QTAILQ_ENTRY(FakernicFlow) next;
 } FakernicFlow;
 
+/*
+ * Does a rule leave the frame to others, too? There are few of these
+ * (FAKERNIC_MAX_FLOW_COPIES): all of them may match the same frame.
+ */
+bool fakernic_flow_copies(uint8_t type, uint8_t flags);
+
 /* Behind the rules of its type that have its priority or a lower number. */
 void fakernic_flow_add(FakernicState *s, FakernicFlow *flow);
 void fakernic_flow_remove(FakernicState *s, FakernicFlow *flow);

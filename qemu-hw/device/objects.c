@@ -23,6 +23,7 @@ void fakernic_objects_init(FakernicState *s)
     fakernic_table_init(&s->uar_table, 1, s->uars);
     s->qps = g_new0(FakernicQp *, s->max_qp);
     s->keys = g_new0(FakernicKey, s->max_mr);
+    s->copying_flows = 0;
     s->mr_pages = 0;
     s->memory = 0;
     s->page_request_count = 0;

@@ -105,6 +105,7 @@ struct FakernicState {
     bool in_burst;              /* linked in the list of those that took frames */
     QTAILQ_ENTRY(FakernicState) burst;
     FakernicBudget budget;
+    bool flush_waits;           /* a FLUSH goes on in the next turn */
     uint64_t engine_work;       /* of roce_work(), charged so far */
     uint32_t longest_turn;      /* the most that one has used */
 
@@ -139,6 +140,7 @@ struct FakernicState {
     FakernicTable flow_table;
     /* by type, in the order they are asked in */
     QTAILQ_HEAD(, FakernicFlow) flows[FAKERNIC_FLOW_SNIFFER + 1];
+    uint32_t copying_flows;     /* rules that leave the frame to others, too */
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
     FakernicKey *keys;          /* by index */

@@ -17,6 +17,36 @@
 #include "turn.h"
 
 #define FAKERNIC_STEPS_PER_UNIT 4
+/* Page addresses of regions that are gone, whose memory one turn frees. */
+#define FAKERNIC_RECLAIM_PER_TURN (128 * KiB)
+
+/* Charges 'work', and the engine's steps since it was asked last. */
+static bool fakernic_turn_lasts(FakernicState *s, unsigned work)
+{
+    const uint64_t steps = roce_work(s->roce) - s->engine_work;
+
+    s->engine_work += steps;
+    return fakernic_spend(s, work + steps / FAKERNIC_STEPS_PER_UNIT);
+}
+
+/* Timers and flushes that are due, as long as the turn lasts. */
+static void fakernic_turn_ticks(FakernicState *s, RoceTime now)
+{
+    while (roce_deadline(s->roce) <= now) {
+        roce_tick(s->roce, now);
+        if (!fakernic_turn_lasts(s, 1)) {
+            return;
+        }
+    }
+}
+
+static void fakernic_turn_reclaim(FakernicState *s)
+{
+    if (!roce_reclaim(s->roce, FAKERNIC_RECLAIM_PER_TURN)) {
+        fakernic_spend(s, FAKERNIC_RECLAIM_PER_TURN / FAKERNIC_PAGE_SIZE);
+        fakernic_kick(s);
+    }
+}
 
 /*
  * One frame, from the engine to where it goes; false: there is none. While the
@@ -41,15 +71,6 @@ static bool fakernic_turn_frame(FakernicState *s)
     return true;
 }
 
-/* Charges a frame, and the engine's steps since it was asked last. */
-static bool fakernic_turn_lasts(FakernicState *s)
-{
-    const uint64_t steps = roce_work(s->roce) - s->engine_work;
-
-    s->engine_work += steps;
-    return fakernic_spend(s, 1 + steps / FAKERNIC_STEPS_PER_UNIT);
-}
-
 /* True: interrupts are to be sent before there is more to do. */
 static bool fakernic_turn_frames(FakernicState *s)
 {
@@ -62,22 +83,27 @@ static bool fakernic_turn_frames(FakernicState *s)
         if (s->interrupts) {
             return fakernic_is_running(s);
         }
-    } while (fakernic_turn_lasts(s) && fakernic_is_running(s));
+    } while (fakernic_turn_lasts(s, 1) && fakernic_is_running(s));
     return false;
 }
 
 bool fakernic_turn(FakernicState *s)
 {
-    bool commands = fakernic_cmdq_run(s);
-    RoceTime now = fakernic_now();
-    bool more;
+    bool commands, more;
+    RoceTime now;
 
+    fakernic_turn_lasts(s, 0);
+    fakernic_turn_reclaim(s);
+    if (s->flush_waits) {
+        s->flush_waits = false;
+        roce_flush_resume(s->roce);
+    }
+    commands = fakernic_cmdq_run(s);
+    now = fakernic_now();
     if (!fakernic_is_running(s)) {
         return false;           /* a command ring was out of reach */
     }
-    if (roce_deadline(s->roce) <= now) {
-        roce_tick(s->roce, now);
-    }
+    fakernic_turn_ticks(s, now);
     fakernic_port_events(s);
     fakernic_cq_run(s, now);
     fakernic_cq_errors_run(s);

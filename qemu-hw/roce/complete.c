@@ -200,8 +200,8 @@ void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
     roce_retry_stop(&qp->retry);
     qp->pace.wake = ROCE_TIME_NEVER;
     more = roce_flush_sends(r, qp);
-    if (qp->attr.state == FAKERNIC_QPS_ERR) {
-        more |= roce_flush_recvs(r, qp);
+    if (qp->attr.state == FAKERNIC_QPS_ERR && !more) {
+        more = roce_flush_recvs(r, qp);
         if (qp->init.has_rq && !qp->rq_broken) {
             qp->flush_at = now + FAKERNIC_RQ_FLUSH_INTERVAL_NS;
         }

@@ -34,9 +34,10 @@
 /* WQEs one QP may consume in one turn without a frame coming of it. */
 #define ROCE_WQES_PER_TURN 16
 /* WQEs of one queue flushed in one go. */
-#define ROCE_FLUSH_BATCH 1024
-/* QPs served by one roce_tick(); the deadline of the others stays due. */
-#define ROCE_QPS_PER_TICK 64
+#define ROCE_FLUSH_BATCH 32
+/* Steps (roce_work()) of one roce_tick(), which ends with the QP that makes the
+ * last of them; the deadline of the others stays due. */
+#define ROCE_STEPS_PER_TICK 64
 /* Turns of QPs in one roce_output() call. */
 #define ROCE_TURNS_PER_OUTPUT 64
 #define ROCE_MCAST_QPS_PER_GROUP 64

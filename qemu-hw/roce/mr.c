@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Entries of a page list that is not freed at once. */
+#define MR_PAGES_RETIRED 4096
+
 /* ---- the table ---------------------------------------------------------- */
 
 RoceMrTable *roce_mr_table_new(const RoceLimits *limits)
@@ -44,10 +47,47 @@ RoceMrTable *roce_mr_table_new(const RoceLimits *limits)
     return t;
 }
 
+/*
+ * Long page lists take long to free: they wait in a list, linked through their
+ * first entries, and become shorter with each call of reclaim.
+ */
+static void mr_retire_pages(RoceMrTable *t, RoceMr *mr)
+{
+    if (mr->page_count < MR_PAGES_RETIRED || !mr->pages) {
+        free(mr->pages);
+    } else {
+        mr->pages[0] = (uintptr_t)t->retired;
+        mr->pages[1] = mr->page_count;
+        t->retired = mr->pages;
+    }
+    mr->pages = NULL;
+}
+
+bool roce_mr_table_reclaim(RoceMrTable *t, uint64_t entries)
+{
+    while (t->retired && entries > 0) {
+        uint64_t *pages = t->retired;
+        uint64_t count = pages[1];
+        uint64_t rest = count > entries ? count - entries : 0;
+
+        t->retired = (uint64_t *)(uintptr_t)pages[0];
+        entries -= count - rest;
+        if (rest < MR_PAGES_RETIRED) {
+            free(pages);
+            continue;
+        }
+        pages[1] = rest;
+        pages = realloc(pages, rest * sizeof(*pages));
+        assert(pages);      /* it was made shorter */
+        t->retired = pages;
+    }
+    return t->retired == NULL;
+}
+
 void roce_mr_table_reset(RoceMrTable *t)
 {
     for (uint32_t i = 1; i < t->used_end; i++) {
-        free(t->entries[i].pages);
+        mr_retire_pages(t, &t->entries[i]);
     }
     memset(t->entries, 0, (size_t)t->used_end * sizeof(t->entries[0]));
     t->used_end = 1;
@@ -120,7 +160,7 @@ static void mr_release(RoceMrTable *t, RoceMr *mr)
         roce_odp_clear(mr->odp, index, 0, UINT64_MAX);
     }
     mr_leave_pd(t, mr);
-    free(mr->pages);
+    mr_retire_pages(t, mr);
     memset(mr, 0, sizeof(*mr));
     if (t->free_last != 0) {
         t->entries[t->free_last].next_free = index;
@@ -148,38 +188,50 @@ int roce_mr_check_rights(uint32_t access)
     return FAKERNIC_CMD_OK;
 }
 
-/* Do page_count aligned pages hold [iova, iova + length)? */
-int roce_mr_check_translation(uint64_t iova, uint64_t length,
-                              uint8_t page_shift, uint32_t page_count,
-                              const uint64_t *pages)
+/* Do page_count pages hold [iova, iova + length)? */
+static int mr_check_range(uint64_t iova, uint64_t length, uint8_t page_shift,
+                          uint32_t page_count, const uint64_t *pages)
 {
-    uint64_t mask, last;
+    uint64_t last;
 
     if (page_shift < FAKERNIC_PAGE_SHIFT ||
         page_shift > FAKERNIC_PAGE_SHIFT_MAX || length == 0 ||
         length - 1 > UINT64_MAX - iova) {
         return FAKERNIC_CMD_BAD_PARAM;
     }
-    mask = mr_page_mask(page_shift);
     /* At most iova + length - 1, which does not wrap. */
-    last = (iova & mask) + (length - 1);
-    if (!pages || last >> page_shift >= page_count) {
-        return FAKERNIC_CMD_BAD_PAGE_LIST;
-    }
-    for (uint32_t i = 0; i < page_count; i++) {
-        if (pages[i] & mask) {
-            return FAKERNIC_CMD_BAD_PAGE_LIST;
+    last = (iova & mr_page_mask(page_shift)) + (length - 1);
+    return !pages || last >> page_shift >= page_count
+               ? FAKERNIC_CMD_BAD_PAGE_LIST : FAKERNIC_CMD_OK;
+}
+
+int roce_mr_check_translation(uint64_t iova, uint64_t length,
+                              uint8_t page_shift, uint32_t page_count,
+                              const uint64_t *pages)
+{
+    int status = mr_check_range(iova, length, page_shift, page_count, pages);
+
+    for (uint32_t i = 0; status == FAKERNIC_CMD_OK && i < page_count; i++) {
+        if (pages[i] & mr_page_mask(page_shift)) {
+            status = FAKERNIC_CMD_BAD_PAGE_LIST;
         }
     }
-    return FAKERNIC_CMD_OK;
+    return status;
+}
+
+/* The same for a region of 'length' bytes that is to be registered. */
+static int mr_check_pages(const RoceMrInit *init, uint64_t length)
+{
+    return (init->aligned ? mr_check_range : roce_mr_check_translation)(
+        init->iova, length, init->page_shift, init->page_count, init->pages);
 }
 
 /* The pages change hands; mr->access is set already. */
-void roce_mr_set_translation(RoceMr *mr, uint64_t iova, uint64_t length,
-                             uint8_t page_shift, uint32_t page_count,
-                             uint64_t *pages)
+void roce_mr_set_translation(RoceMrTable *t, RoceMr *mr, uint64_t iova,
+                             uint64_t length, uint8_t page_shift,
+                             uint32_t page_count, uint64_t *pages)
 {
-    free(mr->pages);
+    mr_retire_pages(t, mr);
     mr->pages = pages;
     mr->page_shift = page_shift;
     mr->page_count = page_count;
@@ -216,15 +268,10 @@ static int mr_check_init(const RoceMrTable *t, const RoceMrInit *init)
     }
     switch (init->type) {
     case FAKERNIC_MR_MEMORY:
-        return roce_mr_check_translation(init->iova, init->length,
-                                         init->page_shift, init->page_count,
-                                         init->pages);
+        return mr_check_pages(init, init->length);
     case FAKERNIC_MR_DM:
         /* A part of no bytes is a region as well: it grants nothing. */
-        return roce_mr_check_translation(init->iova,
-                                         init->length ? init->length : 1,
-                                         init->page_shift, init->page_count,
-                                         init->pages);
+        return mr_check_pages(init, init->length ? init->length : 1);
     case FAKERNIC_MR_FAST_REG:
         return init->pages || init->iova != 0 || init->length != 0 ||
                init->page_count == 0
@@ -258,7 +305,7 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
     switch (init->type) {
     case FAKERNIC_MR_MEMORY:
     case FAKERNIC_MR_DM:
-        roce_mr_set_translation(mr, init->iova, init->length,
+        roce_mr_set_translation(t, mr, init->iova, init->length,
                                 init->page_shift, init->page_count,
                                 init->pages);
         mr->valid = true;
@@ -312,9 +359,7 @@ static int mr_check_rereg(const RoceMr *mr, uint32_t mask,
         status = roce_mr_check_rights(init->access);
     }
     if (status == FAKERNIC_CMD_OK && (mask & FAKERNIC_REREG_TRANSLATION)) {
-        status = roce_mr_check_translation(init->iova, init->length,
-                                           init->page_shift, init->page_count,
-                                           init->pages);
+        status = mr_check_pages(init, init->length);
     }
     return status;
 }
@@ -340,7 +385,7 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
         mr->access = init->access;
     }
     if (mask & FAKERNIC_REREG_TRANSLATION) {
-        roce_mr_set_translation(mr, init->iova, init->length,
+        roce_mr_set_translation(t, mr, init->iova, init->length,
                                 init->page_shift, init->page_count,
                                 init->pages);
     }

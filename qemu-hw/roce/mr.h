@@ -34,6 +34,11 @@ typedef struct RoceMrTable RoceMrTable;
  */
 RoceMrTable *roce_mr_table_new(const RoceLimits *limits);
 void roce_mr_table_free(RoceMrTable *table);
+/*
+ * Frees up to 'entries' page list entries of keys that are gone; true: there are
+ * no more.
+ */
+bool roce_mr_table_reclaim(RoceMrTable *table, uint64_t entries);
 /* Destroys all keys. */
 void roce_mr_table_reset(RoceMrTable *table);
 

@@ -61,6 +61,7 @@ struct RoceMrTable {
     uint32_t free_first;        /* FIFO of used and freed entries, 0: none */
     uint32_t free_last;
     uint32_t *qp_windows;       /* by QPN: the first of type 2B, 0: none */
+    uint64_t *retired;          /* page lists to be freed bit by bit */
     RoceOdp *odp;               /* NULL: no on-demand paging */
     uint32_t max_pd;
     uint32_t *pd_keys;          /* by PD number */
@@ -106,9 +107,9 @@ int roce_mr_check_translation(uint64_t iova, uint64_t length,
                               uint8_t page_shift, uint32_t page_count,
                               const uint64_t *pages);
 /* The pages change hands; mr->access is set already. */
-void roce_mr_set_translation(RoceMr *mr, uint64_t iova, uint64_t length,
-                             uint8_t page_shift, uint32_t page_count,
-                             uint64_t *pages);
+void roce_mr_set_translation(RoceMrTable *t, RoceMr *mr, uint64_t iova,
+                             uint64_t length, uint8_t page_shift,
+                             uint32_t page_count, uint64_t *pages);
 /* Does the region have these bytes? len >= 1. */
 bool roce_mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len);
 /* Puts a window of type 2B that is being bound on its QP's list. */

@@ -87,7 +87,7 @@ uint16_t roce_mr_fast_reg(RoceMrTable *t, RocePd pd, RoceSendWr *wr)
     }
     mr->key = wr->reg_mr.key;
     mr->access = wr->reg_mr.access;
-    roce_mr_set_translation(mr, wr->reg_mr.iova, wr->reg_mr.length,
+    roce_mr_set_translation(t, mr, wr->reg_mr.iova, wr->reg_mr.length,
                             wr->reg_mr.page_shift, wr->reg_mr.page_count,
                             pages);
     mr->valid = true;

@@ -97,6 +97,11 @@ void roce_reset(Roce *r)
     r->port_mtu = ROCE_PORT_MTU_DEFAULT;
 }
 
+bool roce_reclaim(Roce *r, uint64_t pages)
+{
+    return roce_mr_table_reclaim(r->mrs, pages);
+}
+
 uint64_t *roce_stats(Roce *r)
 {
     return r->stats;
@@ -157,10 +162,10 @@ void roce_set_wire(Roce *r, bool takes_frames)
 
 void roce_tick(Roce *r, RoceTime now)
 {
-    uint32_t budget = ROCE_QPS_PER_TICK;
+    const uint64_t first = r->work;
 
     r->stalled = false;
-    while (budget-- > 0) {
+    while (r->work - first < ROCE_STEPS_PER_TICK) {
         RoceQp *qp = roce_sched_first(r);
 
         if (!qp || qp->deadline > now) {

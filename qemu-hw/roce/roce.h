@@ -293,8 +293,16 @@ typedef struct RoceLimits {
 Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host);
 /* Frees all objects without completions or events. */
 void roce_free(Roce *r);
-/* Destroys all objects, clears GIDs and counters: the state of roce_new(). */
+/*
+ * Destroys all objects, clears GIDs and counters: the state of roce_new(), but
+ * for what waits for roce_reclaim().
+ */
 void roce_reset(Roce *r);
+/*
+ * Frees some of the memory that destroyed regions had: 8 bytes for each of up to
+ * 'pages' pages. True: that was all.
+ */
+bool roce_reclaim(Roce *r, uint64_t pages);
 
 /* Counters by enum fakernic_stat; the host may add its own to the array. */
 uint64_t *roce_stats(Roce *r);
@@ -429,6 +437,8 @@ typedef struct RoceMrInit {
     uint64_t length;
     uint64_t *pages;            /* malloc'ed page addresses; the engine owns
                                  * them once the call succeeds */
+    bool aligned;               /* the host has seen that all of them are: the
+                                 * call does not look at millions of them */
 } RoceMrInit;
 
 int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key);

@@ -9,11 +9,12 @@
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
 
-#define COST_WORK 256           /* the budget of a turn here */
-/* What has been begun is finished: the largest step that cannot be cut. */
-#define COST_STEP 512
+#define COST_WORK 256           /* the budget of a turn here, and no clock */
+/* What has been begun is finished: a frame for many, a CQ's worst QP. */
+#define COST_STEP 256
 #define COST_DEVICE \
-    "-device fakernic,id=nic,addr=04.0,mac=" MAC_STRING ",turn-work=256"
+    "-device fakernic,id=nic,addr=04.0,mac=" MAC_STRING \
+    ",turn-work=256,turn-us=1000000"
 
 static uint64_t cost_property(Nic *n, const char *name)
 {
@@ -394,6 +395,122 @@ static void test_cost_resize_cq(void)
     cost_stop(&n, "RESIZE_CQ of a full ring");
 }
 
+/* ---- work requests and frames ------------------------------------------- */
+
+#define COST_FLUSHES 12         /* logarithm */
+
+/* A full send queue is flushed by one command. */
+static void test_cost_flush(void)
+{
+    const uint32_t count = 1u << COST_FLUSHES;
+    const Wqe nop = {
+        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
+                 .bb_count = 1 },
+    };
+    struct fakernic_create_qp_req req;
+    struct fakernic_modify_qp_req init = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+    uint32_t qpn[8];
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq, sq;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    cq_create(&n, &cq, COST_FLUSHES + 3, &s.eq, 0, 0);
+    req = cost_qp_req(&n, &s, &cq);
+    req.sq_pages = queue_alloc(&n, &sq, COST_FLUSHES, FAKERNIC_SQ_BB_SHIFT);
+    req.sq_log_depth = COST_FLUSHES;
+    for (uint32_t i = 0; i < count; i++) {
+        qtest_memwrite(m.qts, queue_entry(&sq, i), &nop, sizeof(nop));
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
+        qpn[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+        init.qpn = LE32(qpn[i]);
+        assert_status(CMD(&n, MODIFY_QP, init), OK);
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn[i], count));
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
+        assert_status(qp_to(&n, qpn[i], FAKERNIC_QPS_ERR), OK);
+    }
+    for (uint32_t i = 0; i < count * ARRAY_SIZE(qpn); i++) {
+        cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_WR_FLUSH_ERR);
+    }
+    cost_stop(&n, "a flush of full send queues");
+}
+
+/* As many copies of a frame as there can be, behind as many rules. */
+static void test_cost_copies(void)
+{
+    struct fakernic_create_flow_req rule = {
+        .type = FAKERNIC_FLOW_SNIFFER,
+    };
+    struct fakernic_create_qp_req req;
+    struct fakernic_modify_qp_req init = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+    uint8_t frame[1514];
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue rq;
+    unsigned rules = 0;
+    uint32_t qpn;
+    uint8_t status;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev dgram,id=n0,local.type=fd,local.str=%d "
+                  "%s,netdev=n0", fds[1], COST_DEVICE);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    cq_create(&n, &s.cq, 10, &s.eq, 0, 0);
+    req = cost_qp_req(&n, &s, &s.cq);
+    req.type = FAKERNIC_QP_RAW_PACKET;
+    req.rq_pages = queue_alloc(&n, &rq, 10, 6);
+    req.rq_log_depth = 10;
+    qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+    init.qpn = LE32(qpn);
+    assert_status(CMD(&n, MODIFY_QP, init), OK);
+    assert_status(qp_to(&n, qpn, FAKERNIC_QPS_RTR), OK);
+    for (unsigned i = 0; i < 1000; i++) {
+        rq_post(&n, &rq, i, s.data, 2048, s.key);
+    }
+    rule.qpn = LE32(qpn);
+    while ((status = CMD(&n, CREATE_FLOW, rule)) == FAKERNIC_CMD_OK) {
+        rules++;
+    }
+    g_assert_cmpuint(status, ==, FAKERNIC_CMD_NO_RESOURCE);
+    g_assert_cmpuint(rules, ==, 64);
+    /* Rules that match no frame, and one that would copy. */
+    rule.type = FAKERNIC_FLOW_NORMAL;
+    rule.mask.ethertype = 0xffff;
+    for (unsigned i = 0; i < 900; i++) {
+        rule.value.ethertype = LE16(i);
+        cmd_create(&n, FAKERNIC_CMD_CREATE_FLOW, &rule, sizeof(rule));
+    }
+    rule.flags = FAKERNIC_FLOW_DONT_TRAP;
+    assert_status(CMD(&n, CREATE_FLOW, rule), NO_RESOURCE);
+    frame_make(frame, nic_mac, sizeof(frame));
+    for (unsigned i = 0; i < 10; i++) {
+        wire_send(fds[0], frame, sizeof(frame));
+    }
+    for (unsigned i = 0; i < 10 * rules; i++) {
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    }
+    close(fds[0]);
+    cost_stop(&n, "frames that many rules copy");
+}
+
 /* ---- memory ------------------------------------------------------------ */
 
 #define COST_MEMORY (64u << 20)
@@ -500,6 +617,8 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/cq_overrun", test_cost_cq_overrun },
     { "cost/moderation", test_cost_moderation },
     { "cost/resize_cq", test_cost_resize_cq },
+    { "cost/flush", test_cost_flush },
+    { "cost/copies", test_cost_copies },
     { "cost/memory", test_cost_memory },
     { NULL }
 };

@@ -142,6 +142,9 @@ static void err_flushes_both_queues_in_order(void)
     }
     pair_run(&p);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    for (i = 0; i < 10 && roce_deadline(p.a.r) <= p.now; i++) {
+        roce_tick(p.a.r, p.now);
+    }
     for (i = 0; i < 40; i++) {
         pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_WR_FLUSH_ERR);
     }
