@@ -106,6 +106,7 @@ void roce_mr_table_free(RoceMrTable *t)
         for (uint32_t i = 1; i < t->used_end; i++) {
             free(t->entries[i].pages);
         }
+        roce_mr_table_reclaim(t, UINT64_MAX);
         roce_odp_free(t->odp);
         free(t->qp_windows);
         free(t->pd_keys);

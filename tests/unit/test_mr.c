@@ -228,6 +228,22 @@ static void reset_forgets_everything(void)
     teardown();
 }
 
+/* Also those that still wait when the table goes: the leak check looks. */
+static void long_page_lists_go_bit_by_bit(void)
+{
+    uint32_t key;
+
+    setup();
+    key = create_memory(0, 10000 * KIB4, 10000, LOCAL);
+    CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
+    CHECK(!roce_mr_table_reclaim(table, 1));
+    CHECK(!roce_mr_table_reclaim(table, 5000));
+    CHECK(roce_mr_table_reclaim(table, 5000));
+    key = create_memory(0, 5000 * KIB4, 5000, LOCAL);
+    CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
+    teardown();
+}
+
 static void pd_users_are_counted(void)
 {
     uint32_t key, mw;
@@ -1225,6 +1241,7 @@ static const Test tests[] = {
     TEST(destroyed_key_is_gone),
     TEST(destroy_looks_at_the_index_only),
     TEST(reset_forgets_everything),
+    TEST(long_page_lists_go_bit_by_bit),
     TEST(pd_users_are_counted),
     TEST(bad_registrations_are_refused),
     TEST(good_registrations_at_the_edges),
