@@ -40,9 +40,9 @@ static __u32 pd;
 static struct fakernic_page_list make(struct queue *q, __u32 log_entry)
 {
 	__u32 size = (1 << (LOG_DEPTH + log_entry)) + 64; /* and the record */
-	struct fakernic_page_list pages = {.page_shift = 12};
+	struct fakernic_page_list pages = { .page_shift = 12 };
 
-	*q = (struct queue){.log_entry = log_entry};
+	*q = (struct queue) { .log_entry = log_entry };
 	q->ring = dma_alloc(size, &q->address);
 	pages.address = q->address;
 	pages.page_count = (size + 4095) / 4096;
@@ -137,7 +137,7 @@ static struct queue create_qp(__u8 type, const __u32 *masks,
 		.send_cqn = cq.id,
 		.recv_cqn = cq.id,
 	};
-	struct fakernic_modify_qp_req modify = {.attr = *attr};
+	struct fakernic_modify_qp_req modify = { .attr = *attr };
 
 	req.sq_pages = make(&sq, FAKERNIC_SQ_BB_SHIFT);
 	sq.id = command(FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
@@ -154,9 +154,9 @@ static struct queue create_qp(__u8 type, const __u32 *masks,
 /* The shortest way to a completion, and to its event. */
 static void nop(void)
 {
-	const __u32 masks[] = {ATTR(PKEY_INDEX) | ATTR(PORT) | ATTR(QKEY), 0,
-			       ATTR(SQ_PSN)};
-	const struct fakernic_qp_attr attr = {.port = 1, .qkey = 0x1234};
+	const __u32 masks[] = { ATTR(PKEY_INDEX) | ATTR(PORT) | ATTR(QKEY), 0,
+				ATTR(SQ_PSN) };
+	const struct fakernic_qp_attr attr = { .port = 1, .qkey = 0x1234 };
 	const struct fakernic_sq_hdr wqe[4] = {
 		{FAKERNIC_SQ_NOP, FAKERNIC_SQ_SIGNALED, .bb_count = 1}};
 	struct queue sq = create_qp(FAKERNIC_QP_UD, masks, &attr);
@@ -172,7 +172,7 @@ static void nop(void)
 void driver(void)
 {
 	struct fakernic_create_eq_req e = {.log_depth = LOG_DEPTH, .vector = 1};
-	struct fakernic_create_cq_req c = {.log_depth = LOG_DEPTH};
+	struct fakernic_create_cq_req c = { .log_depth = LOG_DEPTH };
 
 	bring_up();
 	e.pages = make(&eq, 4);
@@ -191,8 +191,8 @@ void driver_write(const __u8 *mac);
 /* GID 0 is 10.0.0.1; the path from there to there. */
 static void set_gid(struct fakernic_av *av, const __u8 *mac)
 {
-	struct fakernic_set_gid_req gid = {.type = FAKERNIC_GID_IPV4,
-					   .vlan = FAKERNIC_VLAN_NONE};
+	struct fakernic_set_gid_req gid = { .type = FAKERNIC_GID_IPV4,
+					    .vlan = FAKERNIC_VLAN_NONE };
 
 	memcpy(gid.mac, mac, 6);
 	memcpy(gid.gid + 10, "\xff\xff\x0a\0\0\1", 6);
@@ -223,7 +223,7 @@ void driver_write(const __u8 *mac)
 	};
 	struct fakernic_create_mr_req mr = {
 		.length = 8192,
-		.pages = {.page_count = 2, .page_shift = 12},
+		.pages = { .page_count = 2, .page_shift = 12 },
 		.pdn = pd,
 		.access = FAKERNIC_ACCESS_LOCAL_WRITE |
 			  FAKERNIC_ACCESS_REMOTE_WRITE,
@@ -234,10 +234,10 @@ void driver_write(const __u8 *mac)
 		struct fakernic_sq_hdr hdr;
 		struct fakernic_sq_rdma rdma;
 		struct fakernic_sge sge[2];
-	} wqe = {.hdr = {.opcode = FAKERNIC_SQ_RDMA_WRITE,
-			 .flags = FAKERNIC_SQ_SIGNALED,
-			 .sge_count = 1,
-			 .bb_count = 1}};
+	} wqe = { .hdr = { .opcode = FAKERNIC_SQ_RDMA_WRITE,
+			   .flags = FAKERNIC_SQ_SIGNALED,
+			   .sge_count = 1,
+			   .bb_count = 1 } };
 	char *data = dma_alloc(8192, &mr.iova);
 	struct queue sq;
 	__u32 key;
@@ -249,7 +249,7 @@ void driver_write(const __u8 *mac)
 	strcpy(data, "Hello, world");
 	wqe.rdma.remote_address = mr.iova + 4096;
 	wqe.rdma.rkey = key;
-	wqe.sge[0] = (struct fakernic_sge){mr.iova, 12, key};
+	wqe.sge[0] = (struct fakernic_sge) { mr.iova, 12, key };
 	execute(&sq, &wqe);
 	CHECK(!memcmp(data + 4096, "Hello, world", 13));
 }

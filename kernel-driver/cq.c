@@ -214,7 +214,7 @@ int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	    cqe > dev->ibdev.attrs.max_cqe || cqe > 1 << ureq.log_depth) {
 		fakernic_dbg(dev,
 			     "resize CQ %#x: log depth %u for %d entries\n",
-			  cq->hw.cqn, ureq.log_depth, cqe);
+			     cq->hw.cqn, ureq.log_depth, cqe);
 		return -EINVAL;
 	}
 	umem = fakernic_user_queue(dev, ureq.buf_va, ureq.log_depth,
@@ -422,7 +422,7 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&cq->lock, irq_flags);
 	fakernic_cq_hw_arm(&cq->hw, (flags & IB_CQ_SOLICITED_MASK) ==
-			   IB_CQ_SOLICITED);
+					    IB_CQ_SOLICITED);
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 	return 0;
 }

@@ -35,7 +35,7 @@
 static phys_addr_t fakernic_dm_address(struct fakernic_dev *dev, u32 page)
 {
 	return dev->uar_address + ((u64)dev->dm.first_page + page) *
-				  FAKERNIC_PAGE_SIZE;
+					  FAKERNIC_PAGE_SIZE;
 }
 
 int fakernic_dm_init(struct fakernic_dev *dev)
@@ -119,7 +119,7 @@ static int fakernic_check_dm(struct fakernic_dev *dev,
 	    attr->flags) {
 		fakernic_dbg(dev,
 			     "alloc DM: %llu bytes, log alignment %u, flags %#x\n",
-			  attr->length, attr->alignment, attr->flags);
+			     attr->length, attr->alignment, attr->flags);
 		return -EINVAL;
 	}
 	if (attr->length > dev->ibdev.attrs.max_dm_size) {

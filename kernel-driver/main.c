@@ -104,7 +104,7 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 
 	ret = -ENODEV;
 	if (pci_resource_len(pdev, FAKERNIC_BAR_REGS) <
-	    FAKERNIC_BAR_REGS_SIZE ||
+		    FAKERNIC_BAR_REGS_SIZE ||
 	    pci_resource_len(pdev, FAKERNIC_BAR_UAR) < FAKERNIC_PAGE_SIZE) {
 		dev_err(&pdev->dev, "BARs are missing or too small\n");
 		goto err_release;
@@ -352,7 +352,7 @@ static DEFINE_SIMPLE_DEV_PM_OPS(fakernic_pm_ops, fakernic_suspend,
 
 static const struct pci_device_id fakernic_pci_ids[] = {
 	{ PCI_DEVICE(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_DEVICE_ID) },
-	{ }
+	{}
 };
 MODULE_DEVICE_TABLE(pci, fakernic_pci_ids);
 

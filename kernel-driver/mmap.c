@@ -36,7 +36,7 @@ fakernic_mmap_insert(struct fakernic_ucontext *context, phys_addr_t address,
 	ret = rdma_user_mmap_entry_insert(&context->ibucontext,
 					  &entry->rdma_entry,
 					  (size_t)page_count *
-					  FAKERNIC_PAGE_SIZE);
+						  FAKERNIC_PAGE_SIZE);
 	if (ret) {
 		kfree(entry);
 		return ERR_PTR(ret);

@@ -148,7 +148,7 @@ static int fakernic_list_mr(struct fakernic_dev *dev, struct ib_umem *umem,
 	if (!page_size) {
 		fakernic_dbg(dev,
 			     "MR: address and iova %#llx do not share their offset in a page\n",
-			  iova);
+			     iova);
 		return -EINVAL;
 	}
 	return fakernic_umem_pages(dev, umem, page_size, table, list);

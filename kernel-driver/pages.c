@@ -53,7 +53,7 @@ int fakernic_page_table_alloc(struct fakernic_dev *dev,
 	memset(table, 0, sizeof(*table));
 	/* Three levels reach 2^27 pages. */
 	if (!page_count || leaves > FAKERNIC_PAGE_TABLE_ENTRIES *
-				    FAKERNIC_PAGE_TABLE_ENTRIES)
+					    FAKERNIC_PAGE_TABLE_ENTRIES)
 		return -EINVAL;
 	for (total = n; n > 1; total += n)
 		n = DIV_ROUND_UP(n, FAKERNIC_PAGE_TABLE_ENTRIES);

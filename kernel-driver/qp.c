@@ -128,9 +128,9 @@ static int fakernic_check_cap(struct fakernic_dev *dev,
 	    cap->max_inline_data > le32_to_cpu(dev->caps.max_inline)) {
 		fakernic_dbg(dev,
 			     "create QP: %u/%u WRs, %u/%u SGEs, %u bytes inline are beyond the limits\n",
-			  cap->max_send_wr, cap->max_recv_wr,
-			  cap->max_send_sge, cap->max_recv_sge,
-			  cap->max_inline_data);
+			     cap->max_send_wr, cap->max_recv_wr,
+			     cap->max_send_sge, cap->max_recv_sge,
+			     cap->max_inline_data);
 		return -EINVAL;
 	}
 	return 0;
@@ -183,15 +183,15 @@ static int fakernic_check_create_qp(struct fakernic_dev *dev,
 	    (sq ? ureq->sq_log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX :
 		  ureq->sq_va || attr->cap.max_send_wr) ||
 	    (rq ? ureq->rq_log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
-		  ureq->rq_log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
-		  ureq->rq_log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX ||
+			     ureq->rq_log_stride < FAKERNIC_RQ_LOG_STRIDE_MIN ||
+			     ureq->rq_log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX ||
 		  attr->srq :
 		  ureq->rq_va || ureq->rq_log_stride ||
-		  (attr->cap.max_recv_wr && !attr->srq))) {
+			     (attr->cap.max_recv_wr && !attr->srq))) {
 		fakernic_dbg(dev,
 			     "create QP: log depths %u, %u, log stride %u, or a reserved field\n",
-			  ureq->sq_log_depth, ureq->rq_log_depth,
-			  ureq->rq_log_stride);
+			     ureq->sq_log_depth, ureq->rq_log_depth,
+			     ureq->rq_log_stride);
 		return -EINVAL;
 	}
 	return 0;
@@ -471,7 +471,9 @@ static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 	to->rq_psn = cpu_to_le32(attr->rq_psn & 0xffffff);
 	to->sq_psn = cpu_to_le32(attr->sq_psn & 0xffffff);
 	to->dest_qpn = cpu_to_le32(attr->dest_qp_num);
-	/* Programs pass what they register memory with; paging is not a right. */
+	/*
+	 * Programs pass what they register memory with; paging is not a right.
+	 */
 	to->access_flags = cpu_to_le32(attr->qp_access_flags &
 				       ~(IB_ACCESS_OPTIONAL |
 					 IB_ACCESS_ON_DEMAND));
@@ -524,7 +526,7 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 				fakernic_core_mask(mask, new))) {
 		fakernic_dbg(dev,
 			     "modify QP %#x: state %d to %d with mask %#x\n",
-			  qp->hw.qpn, old, new, mask);
+			     qp->hw.qpn, old, new, mask);
 		return -EINVAL;
 	}
 	fakernic_fill_qp_attr(&req.attr, attr, mask);

@@ -84,7 +84,7 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 	if (IS_ERR(umem)) {
 		fakernic_dbg(dev,
 			     "queue memory at %#llx, %zu bytes, cannot be pinned: %ld\n",
-			  va, size, PTR_ERR(umem));
+			     va, size, PTR_ERR(umem));
 		return umem;
 	}
 	ret = fakernic_umem_pages(dev, umem, FAKERNIC_PAGE_SIZE, table, list);

@@ -92,7 +92,7 @@ int fakernic_check_device(struct fakernic_dev *dev)
 int fakernic_negotiate(struct fakernic_dev *dev)
 {
 	u64 offered = fakernic_read(dev, FAKERNIC_REG_FEATURES_LO) |
-		(u64)fakernic_read(dev, FAKERNIC_REG_FEATURES_HI) << 32;
+		      (u64)fakernic_read(dev, FAKERNIC_REG_FEATURES_HI) << 32;
 	u64 missing = FAKERNIC_NEEDED_FEATURES & ~offered;
 
 	if (missing) {

@@ -40,7 +40,7 @@ u32 fakernic_sq_wqe_size(u8 type, u32 max_sge, u32 max_inline)
 		return FAKERNIC_SQ_DATA_OFFSET_UD + data;
 	return max_t(u32, FAKERNIC_SQ_DATA_OFFSET_RDMA + data,
 		     FAKERNIC_SQ_DATA_OFFSET_ATOMIC +
-		     sizeof(struct fakernic_sge));
+			     sizeof(struct fakernic_sge));
 }
 
 static int fakernic_put_datagram(struct fakernic_wqe *wqe,

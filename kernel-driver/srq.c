@@ -213,7 +213,7 @@ static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
 	    max_wr > 1U << ureq->log_depth) {
 		fakernic_dbg(dev,
 			     "resize SRQ %#x: log depth %u for %u receives\n",
-			  srq->hw.srqn, ureq->log_depth, max_wr);
+			     srq->hw.srqn, ureq->log_depth, max_wr);
 		return -EINVAL;
 	}
 	return 0;

@@ -20,7 +20,7 @@ int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
 	    !ib_is_udata_cleared(udata, size, udata->inlen - size)) {
 		fakernic_dbg(dev,
 			     "request of %zu bytes is not zero behind %zu\n",
-			  udata->inlen, size);
+			     udata->inlen, size);
 		return -EOPNOTSUPP;
 	}
 	return ib_copy_from_udata(ureq, udata, size);

@@ -52,7 +52,9 @@ static int fakernic_check_wq(struct fakernic_dev *dev,
 {
 	const struct ib_device_attr *limit = &dev->ibdev.attrs;
 
-	/* The core does not insist on a CQ: without one it hands on an error. */
+	/*
+	 * The core does not insist on a CQ: without one it hands on an error.
+	 */
 	if (IS_ERR_OR_NULL(attr->cq)) {
 		fakernic_dbg(dev, "create WQ: no CQ\n");
 		return -EINVAL;

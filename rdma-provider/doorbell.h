@@ -25,7 +25,7 @@ static inline void fakernic_ring_sq(void *uar, uint32_t qpn, uint32_t pi)
 {
 	fakernic_doorbell(uar, FAKERNIC_DOORBELL_SQ,
 			  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, qpn) |
-			  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
+				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
 }
 
 /* One event, please, when the CQ holds an entry beyond consumer index ci. */
@@ -35,8 +35,8 @@ static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
 	fakernic_doorbell(uar, FAKERNIC_DOORBELL_CQ_ARM,
 			  FAKERNIC_PUT(FAKERNIC_DOORBELL_SOLICITED,
 				       solicited_only) |
-			  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, cqn) |
-			  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
+				  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, cqn) |
+				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
 }
 
 #endif

@@ -95,7 +95,7 @@ fakernic_check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
 {
 	if (!check_comp_mask(attr->comp_mask,
 			     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
-			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
+				     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
 		return EOPNOTSUPP;
 	if (fakernic_to_pd(attr->pd)->protection)
 		return EINVAL;

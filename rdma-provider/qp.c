@@ -93,8 +93,8 @@ static int fakernic_check_qp(struct fakernic_context *context,
 {
 	if (!check_comp_mask(attr->comp_mask,
 			     IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-			     IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+				     IBV_QP_INIT_ATTR_CREATE_FLAGS |
+				     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return fakernic_refuse(context, EOPNOTSUPP,
 				       "unknown QP attributes %#x\n",
 				       attr->comp_mask);
@@ -269,11 +269,11 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 	return &qp->vqp.qp;
 
 err_free: {
-		int err = errno;
+	int err = errno;
 
-		fakernic_free_qp(qp);
-		errno = err;
-	}
+	fakernic_free_qp(qp);
+	errno = err;
+}
 	return NULL;
 }
 

@@ -23,7 +23,7 @@ uint8_t fakernic_recv_log_stride(uint32_t sge_count)
 {
 	uint8_t log = fakernic_log2_ceil(sizeof(struct fakernic_rq_wqe) +
 					 sge_count *
-					 sizeof(struct fakernic_sge));
+						 sizeof(struct fakernic_sge));
 
 	return log < FAKERNIC_RQ_LOG_STRIDE_MIN ? FAKERNIC_RQ_LOG_STRIDE_MIN :
 						  log;

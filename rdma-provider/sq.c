@@ -88,11 +88,11 @@ int fakernic_sq_size(struct fakernic_sq *sq,
 	sq->opcodes = fakernic_sq_opcodes(attr->qp_type, context->features);
 	bytes = offset + max_t(uint32_t, attr->cap.max_inline_data,
 			       attr->cap.max_send_sge *
-			       sizeof(struct fakernic_sge));
+				       sizeof(struct fakernic_sge));
 	if (sq->opcodes & atomics)
 		bytes = max_t(uint32_t, bytes,
 			      FAKERNIC_SQ_DATA_OFFSET_ATOMIC +
-			      sizeof(struct fakernic_sge));
+				      sizeof(struct fakernic_sge));
 	sq->bb_max = DIV_ROUND_UP(bytes, FAKERNIC_SQ_BB_SIZE);
 	room = sq->bb_max * FAKERNIC_SQ_BB_SIZE - offset;
 	*log_depth = fakernic_log2_ceil((uint64_t)attr->cap.max_send_wr *

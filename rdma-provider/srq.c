@@ -51,9 +51,9 @@ static int fakernic_check_srq(struct fakernic_context *context,
 	int err;
 
 	if (!check_comp_mask(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE |
-					      IBV_SRQ_INIT_ATTR_PD |
-					      IBV_SRQ_INIT_ATTR_XRCD |
-					      IBV_SRQ_INIT_ATTR_CQ))
+						      IBV_SRQ_INIT_ATTR_PD |
+						      IBV_SRQ_INIT_ATTR_XRCD |
+						      IBV_SRQ_INIT_ATTR_CQ))
 		return fakernic_refuse(context, EOPNOTSUPP,
 				       "unknown SRQ attributes %#x\n",
 				       attr->comp_mask);
@@ -255,8 +255,9 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 	int err;
 
 	/*
-	 * The QPs of a basic one are gone, and their entries with them; libibverbs
-	 * may remember a CQ for it all the same, which it does not hold.
+	 * The QPs of a basic one are gone, and their entries with them;
+	 * libibverbs may remember a CQ for it all the same, which it does not
+	 * hold.
 	 */
 	if (srq->vsrq.srq_type == IBV_SRQT_XRC)
 		cq = srq->vsrq.cq;

@@ -47,8 +47,8 @@ static inline int fakernic_sq_explain(const struct ibv_qp *qp, int err,
 
 /* Starts a WQE: finds room and writes its header. 0 or an errno value. */
 static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
-			     uint8_t opcode, unsigned int send_flags,
-			     uint32_t imm_or_key)
+				    uint8_t opcode, unsigned int send_flags,
+				    uint32_t imm_or_key)
 {
 	uint32_t slot = fakernic_queue_slot(&sq->queue, sq->pi);
 	uint8_t flags = 0;
@@ -80,7 +80,7 @@ static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 }
 
 static inline void fakernic_sq_put_rdma(struct fakernic_sq *sq, uint64_t address,
-				 uint32_t rkey, uint32_t flush)
+					uint32_t rkey, uint32_t flush)
 {
 	struct fakernic_sq_rdma *rdma = fakernic_sq_at(sq, sizeof(*sq->wqe));
 
@@ -93,8 +93,8 @@ static inline void fakernic_sq_put_rdma(struct fakernic_sq *sq, uint64_t address
 }
 
 static inline void fakernic_sq_put_atomic(struct fakernic_sq *sq, uint64_t address,
-				   uint32_t rkey, uint64_t swap_or_add,
-				   uint64_t compare)
+					  uint32_t rkey, uint64_t swap_or_add,
+					  uint64_t compare)
 {
 	struct fakernic_sq_atomic *atomic =
 		fakernic_sq_at(sq, sizeof(*sq->wqe));
@@ -109,7 +109,7 @@ static inline void fakernic_sq_put_atomic(struct fakernic_sq *sq, uint64_t addre
 }
 
 static inline void fakernic_sq_put_ud(struct fakernic_sq *sq, struct ibv_ah *ah,
-			       uint32_t qpn, uint32_t qkey)
+				      uint32_t qpn, uint32_t qkey)
 {
 	struct fakernic_sq_ud *ud = fakernic_sq_at(sq, sizeof(*sq->wqe));
 
@@ -129,8 +129,8 @@ static inline void fakernic_sq_put_send(struct fakernic_sq *sq)
 
 /* A window has remote rights only (IBTA 10.6.7); a local one says nothing. */
 static inline void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
-				 uint32_t new_key,
-				 const struct ibv_mw_bind_info *info)
+					uint32_t new_key,
+					const struct ibv_mw_bind_info *info)
 {
 	struct fakernic_sq_bind_mw *bind =
 		fakernic_sq_at(sq, sizeof(*sq->wqe));
@@ -148,7 +148,7 @@ static inline void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
 }
 
 static inline void fakernic_sq_put_sge(struct fakernic_sq *sq, uint64_t address,
-				uint32_t length, uint32_t lkey)
+				       uint32_t length, uint32_t lkey)
 {
 	struct fakernic_sge *sge = fakernic_sq_at(sq, sq->wqe_bytes);
 
@@ -163,7 +163,7 @@ static inline void fakernic_sq_put_sge(struct fakernic_sq *sq, uint64_t address,
 
 /* Appends to the inline data. 0 or EINVAL. */
 static inline int fakernic_sq_put_inline(struct fakernic_sq *sq, const void *data,
-				  size_t length)
+					 size_t length)
 {
 	uint32_t before = le16toh(sq->wqe->inline_length);
 
@@ -189,7 +189,7 @@ static inline void fakernic_sq_end(struct fakernic_sq *sq)
 		       to_end << FAKERNIC_SQ_BB_SHIFT);
 		memcpy(sq->queue.ring,
 		       (uint8_t *)sq->staging +
-		       (to_end << FAKERNIC_SQ_BB_SHIFT),
+			       (to_end << FAKERNIC_SQ_BB_SHIFT),
 		       (bb_count - to_end) << FAKERNIC_SQ_BB_SHIFT);
 	}
 	sq->wr[slot].wr_id = sq->wqe_wr_id;

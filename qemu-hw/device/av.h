@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Address vectors: between the interface's form (fakernic/qp.h), in QP
- * attributes and datagram WQEs, and the engine's. The caller has judged reserved
- * fields.
+ * attributes and datagram WQEs, and the engine's. The caller has judged
+ * reserved fields.
  */
 #ifndef FAKERNIC_DEVICE_AV_H
 #define FAKERNIC_DEVICE_AV_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * BAR0 registers and BAR2 doorbell pages: what a load returns, what a store does.
- * Offsets and sizes are the guest's: any that the interface does not define read
- * zero, have no effect, and are logged.
+ * BAR0 registers and BAR2 doorbell pages: what a load returns, what a store
+ * does. Offsets and sizes are the guest's: any that the interface does not
+ * define read zero, have no effect, and are logged.
  */
 #ifndef FAKERNIC_DEVICE_BAR_H
 #define FAKERNIC_DEVICE_BAR_H

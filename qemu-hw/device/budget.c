@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The budget of a turn: what the work of stations is counted by, and the note
- * that there is more. doors.c begins and ends turns; this is below all stations.
+ * that there is more. doors.c begins and ends turns; this is below all
+ * stations.
  *
  * Work is counted so that tests can assert its bound, and timed because a unit
  * is only about a microsecond. The clock is the host's: what is bounded is how

@@ -18,7 +18,9 @@ bool fakernic_spend(FakernicState *s, unsigned work);
 /* Is there any left? */
 bool fakernic_budget_left(const FakernicState *s);
 
-/* A new budget; the work done on the old one is noted if it was the most yet. */
+/*
+ * A new budget; the work done on the old one is noted if it was the most yet.
+ */
 void fakernic_budget_renew(FakernicState *s);
 
 /*

@@ -71,7 +71,8 @@ static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
 /*
  * Executes a command, or goes on with one: FAKERNIC_CMD_LATER is the verdict
  * that it is not done, and the next turn calls again with the same request.
- * What has changed meanwhile is judged anew; what it has done is in s->progress.
+ * What has changed meanwhile is judged anew; what it has done is in
+ * s->progress.
  *
  * 'request' is a private copy of FAKERNIC_CMD_PAYLOAD bytes
  * whose reserved fields are zero, 'response' as many bytes of zero to fill in.

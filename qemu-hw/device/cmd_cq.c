@@ -131,8 +131,8 @@ static bool fakernic_resize_copy(FakernicState *s, const FakernicCq *cq)
 }
 
 /*
- * Copies as much as this turn has room for. Completions go to the old ring until
- * all of them are copied: they may come to more than the new one holds.
+ * Copies as much as this turn has room for. Completions go to the old ring
+ * until all of them are copied: they may come to more than the new one holds.
  */
 static FakernicVerdict fakernic_resize_run(FakernicState *s,
                                            const FakernicCq *cq)

@@ -59,7 +59,10 @@ static bool fakernic_range_is_sane(const FakernicRange *range)
            range->iova <= UINT64_MAX - (range->length - 1);
 }
 
-/* Memory for page list entries: for those of a region, also while they are read. */
+/*
+ * Memory for page list entries: for those of a region, also while they are
+ * read.
+ */
 static bool fakernic_pages_take(FakernicState *s, uint64_t count)
 {
     return fakernic_memory_take(s, count * sizeof(uint64_t));

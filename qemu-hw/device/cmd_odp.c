@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging (fakernic/cmdq.h, FAKERNIC_FEATURE_ODP): what the engine wants
- * of regions without pages goes into a bounded list, one event tells that there
- * is something in it, QUERY_PAGE_REQUESTS takes it off, and UPDATE_PAGES says
- * what has become of pages. While the list is full the engine keeps further
- * requests, in the order in which they came.
+ * On-demand paging (fakernic/cmdq.h, FAKERNIC_FEATURE_ODP): what the engine
+ * wants of regions without pages goes into a bounded list, one event tells
+ * that there is something in it, QUERY_PAGE_REQUESTS takes it off, and
+ * UPDATE_PAGES says what has become of pages. While the list is full the
+ * engine keeps further requests, in the order in which they came.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -71,7 +71,7 @@ static void fakernic_page_requests_drop(FakernicState *s, uint32_t first,
 
 void fakernic_page_requests_forget(FakernicState *s, uint32_t key)
 {
-    for (uint32_t i = s->page_request_count; i-- > 0; ) {
+    for (uint32_t i = s->page_request_count; i-- > 0;) {
         if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, s->page_requests[i].key) ==
             FAKERNIC_GET(FAKERNIC_KEY_INDEX, key)) {
             fakernic_page_requests_drop(s, i, 1);

@@ -205,8 +205,8 @@ static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
 }
 
 /*
- * What the device and the engine hold for a QP beside its rings; with an SQ there
- * may be the page list of a REG_MR that waits for its turn.
+ * What the device and the engine hold for a QP beside its rings; with an SQ
+ * there may be the page list of a REG_MR that waits for its turn.
  */
 static uint64_t fakernic_qp_memory(FakernicState *s, const FakernicQp *qp,
                                    const RoceQpInit *init)

@@ -425,7 +425,7 @@ void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
 static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
 {
     uint64_t last = address + ((1ULL << s->cmdq.log_depth) - 1) *
-                    sizeof(struct fakernic_cmd);
+                                  sizeof(struct fakernic_cmd);
     struct fakernic_cmd entry;
 
     return fakernic_dma_read(s, address, &entry, sizeof(entry)) &&

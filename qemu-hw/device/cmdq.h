@@ -25,7 +25,8 @@ void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi);
 
 /*
  * Executes commands, one after the other, as many as the turn has room for but
- * at least one, or a part of one that takes several turns. True: there are more.
+ * at least one, or a part of one that takes several turns. True: there are
+ * more.
  */
 bool fakernic_cmdq_run(FakernicState *s);
 

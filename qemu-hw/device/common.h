@@ -67,8 +67,8 @@ typedef struct FakernicState FakernicState;
 #define FAKERNIC_DEFAULT_MTU        1500
 
 /*
- * Beside enum fakernic_cmd_status, and never seen by the guest: a command is not
- * done yet, and is to be executed again in a later turn, to go on.
+ * Beside enum fakernic_cmd_status, and never seen by the guest: a command is
+ * not done yet, and is to be executed again in a later turn, to go on.
  */
 #define FAKERNIC_CMD_LATER          0xff
 

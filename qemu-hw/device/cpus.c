@@ -3,10 +3,10 @@
  * What the device needs of the guest's CPUs: that their locked instructions are
  * atomic to it.
  *
- * With KVM they are. TCG translates them to atomic host instructions only where
- * it runs CPUs in parallel; with one CPU, or all of them in one thread, they become
- * a load and a store, between which an RDMA atomic of a peer would be lost. But
- * the device is one more thread beside them.
+ * With KVM they are. TCG translates them to atomic host instructions only
+ * where it runs CPUs in parallel; with one CPU, or all of them in one thread,
+ * they become a load and a store, between which an RDMA atomic of a peer would
+ * be lost. But the device is one more thread beside them.
  */
 #include "qemu/osdep.h"
 #include "exec/translation-block.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Completion queues: the engine's completions become CQEs in guest memory, and
- * events when the CQ is armed (fakernic/cq.h; IBTA 11.4.2). A moderated CQ holds
- * its event back until there are enough entries or the first has waited.
+ * events when the CQ is armed (fakernic/cq.h; IBTA 11.4.2). A moderated CQ
+ * holds its event back until there are enough entries or the first has waited.
  *
  * The consumer index is read only when the ring looks full. A CQ that really
- * is, or whose memory is gone, is in error: an event, nothing written any more,
- * and its QPs fail. The engine is in the middle of a call then, and there may be
- * thousands of QPs: they are told by the turns that follow, some in each.
+ * is, or whose memory is gone, is in error: an event, nothing written any
+ * more, and its QPs fail. The engine is in the middle of a call then, and
+ * there may be thousands of QPs: they are told by the turns that follow, some
+ * in each.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"

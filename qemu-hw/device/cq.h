@@ -61,8 +61,8 @@ void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
 void fakernic_cq_forget(FakernicState *s, FakernicCq *cq);
 
 /*
- * A QP or SRQ that fails with the CQ begins or ends to use it. 'user' is part of
- * it, with 'qp' or 'srq' set. cq NULL: nothing is done.
+ * A QP or SRQ that fails with the CQ begins or ends to use it. 'user' is part
+ * of it, with 'qp' or 'srq' set. cq NULL: nothing is done.
  */
 void fakernic_cq_join(FakernicCq *cq, FakernicCqUser *user);
 void fakernic_cq_leave(FakernicCq *cq, FakernicCqUser *user);

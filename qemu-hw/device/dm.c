@@ -4,9 +4,9 @@
  * ROCE_ADDRESS_DM set (only the page list of a DM region can), else guest
  * memory by DMA.
  *
- * Device memory is RAM behind the clock page in BAR2. The driver divides it, the
- * guest's CPUs reach it through the BAR, the device without any DMA. The same
- * rules hold as for guest memory: ascending stores, atomics against CPUs.
+ * Device memory is RAM behind the clock page in BAR2. The driver divides it,
+ * the guest's CPUs reach it through the BAR, the device without any DMA. The
+ * same rules hold as for guest memory: ascending stores, atomics against CPUs.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"

@@ -23,8 +23,9 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
 
 /*
- * RoceHostOps.dma_flush on guest memory. A persistent one is done in steps: after
- * LATER the next turn lets the engine go on. FAILED: there is no such medium.
+ * RoceHostOps.dma_flush on guest memory. A persistent one is done in steps:
+ * after LATER the next turn lets the engine go on. FAILED: there is no such
+ * medium.
  */
 RoceFlush fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
                              bool persistent, uint64_t *done);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The doors: every way into the device. A register or a doorbell is stored to, a
- * frame comes in, the link changes, the netdev takes frames again, a deadline
- * has come, the bottom half goes on with what was left, the VM stops or goes on,
- * the device is unplugged.
+ * The doors: every way into the device. A register or a doorbell is stored to,
+ * a frame comes in, the link changes, the netdev takes frames again, a
+ * deadline has come, the bottom half goes on with what was left, the VM stops
+ * or goes on, the device is unplugged.
  *
- * A door lets its station work and then gives the device a turn. No station and
- * no turn calls back up here. Doors nest: what the device sends may come back to
- * it at once. Only the outermost gives turns and, with nothing else of the
- * device on the stack, sends interrupts; an inner one leaves a note.
+ * A door lets its station work and then gives the device a turn. No station
+ * and no turn calls back up here. Doors nest: what the device sends may come
+ * back to it at once. Only the outermost gives turns and, with nothing else of
+ * the device on the stack, sends interrupts; an inner one leaves a note.
  *
  * Two kinds of work wait. What a turn has no budget for waits for the bottom
  * half, and other doors give no turn before it: the main loop serves others in
- * between. And a received frame gives no turn by itself: a netdev hands over all
- * it has, and one turn at the end of that burst answers it.
+ * between. And a received frame gives no turn by itself: a netdev hands over
+ * all it has, and one turn at the end of that burst answers it.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"

@@ -14,13 +14,15 @@ extern const MemoryRegionOps fakernic_doorbell_door;
 /* Configuration space has been written to, or reset. */
 void fakernic_configured(FakernicState *s);
 
-/* Opens those of the net layer, the VM's state, the timer and the bottom half. */
+/*
+ * Opens those of the net layer, the VM's state, the timer and the bottom half.
+ */
 void fakernic_doors_open(FakernicState *s);
 
 /*
  * The reverse: nothing comes in any more, and all that lives in the device is
- * freed: now, or, when this comes from within the device, by the last door on the
- * stack.
+ * freed: now, or, when this comes from within the device, by the last door on
+ * the stack.
  */
 void fakernic_doors_close(FakernicState *s);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fakernic: a PCI Express RoCEv2 network interface. The wiring: QOM type,
- * properties, PCI capabilities, realize, teardown. What it looks like to a driver
- * is in firmware-spec/; what moves on the wire is in ../roce/.
+ * properties, PCI capabilities, realize, teardown. What it looks like to a
+ * driver is in firmware-spec/; what moves on the wire is in ../roce/.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -205,7 +205,7 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
     }
     pci_register_bar(pci, FAKERNIC_BAR_UAR,
                      PCI_BASE_ADDRESS_SPACE_MEMORY |
-                     PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                         PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->uar_bar);
     if (msix_init_exclusive_bar(pci, FAKERNIC_VECTOR_COUNT, FAKERNIC_BAR_MSIX,
                                 errp) < 0) {
@@ -331,8 +331,8 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
                        FAKERNIC_PUT(FAKERNIC_VERSION_MAJOR,
                                     FAKERNIC_INTERFACE_MAJOR) |
-                       FAKERNIC_PUT(FAKERNIC_VERSION_MINOR,
-                                    FAKERNIC_INTERFACE_MINOR)),
+                           FAKERNIC_PUT(FAKERNIC_VERSION_MINOR,
+                                        FAKERNIC_INTERFACE_MINOR)),
     DEFINE_PROP_UINT64("x-feature-mask", FakernicState, feature_mask,
                        UINT64_MAX),
 };

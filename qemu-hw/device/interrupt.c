@@ -20,9 +20,9 @@ void fakernic_interrupt(FakernicState *s, unsigned vector)
 /*
  * A message is a store to where the guest says. That may be this device's BARs
  * (the guard refuses), its configuration space (a Function Level Reset), the
- * slot it sits in (power off: the device is removed), or the doorbell of another
- * NIC, which sends a frame that arrives here at once. So after each message all
- * is looked at anew.
+ * slot it sits in (power off: the device is removed), or the doorbell of
+ * another NIC, which sends a frame that arrives here at once. So after each
+ * message all is looked at anew.
  */
 static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of the device: what holds it, how it dies, how it begins anew, how it
- * ends.
+ * The life of the device: what holds it, how it dies, how it begins anew, how
+ * it ends.
  *
  * A reset and the end free what the device works on. Both may come from the
- * device's own doing, so a reset waits until no work is on the stack, and the end
- * until no door is (doors.c).
+ * device's own doing, so a reset waits until no work is on the stack, and the
+ * end until no door is (doors.c).
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"

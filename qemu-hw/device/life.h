@@ -17,9 +17,9 @@ enum {
 };
 
 /*
- * Enabled, not dead, and not held: only then does the device work, reach memory,
- * send frames and take them. What waits while it is held goes on exactly where it
- * was.
+ * Enabled, not dead, and not held: only then does the device work, reach
+ * memory, send frames and take them. What waits while it is held goes on
+ * exactly where it was.
  */
 static inline bool fakernic_is_running(const FakernicState *s)
 {
@@ -34,9 +34,9 @@ void fakernic_hold(FakernicState *s, unsigned reason, bool hold);
 void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code);
 
 /*
- * Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. From within
- * the device's own work (a frame that it sends may lead to one) it is held, and
- * reset by fakernic_life_settle().
+ * Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. From
+ * within the device's own work (a frame that it sends may lead to one) it is
+ * held, and reset by fakernic_life_settle().
  */
 void fakernic_reset(FakernicState *s);
 

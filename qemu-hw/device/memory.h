@@ -2,9 +2,9 @@
 /*
  * Host memory that the guest can make the device take: one account, one bound
  * (property max-memory). Page lists of regions and rings, QPs with their send
- * slots are on it; what is left out is fixed when the device is made (tables by
- * the other limits, pages of on-demand regions), less than a KiB per object that
- * a limit counts, or of the one command that is being executed.
+ * slots are on it; what is left out is fixed when the device is made (tables
+ * by the other limits, pages of on-demand regions), less than a KiB per object
+ * that a limit counts, or of the one command that is being executed.
  */
 #ifndef FAKERNIC_DEVICE_MEMORY_H
 #define FAKERNIC_DEVICE_MEMORY_H

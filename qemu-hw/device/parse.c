@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Parsing: an Ethernet frame becomes the numbers of a struct fakernic_flow_match
- * and the layers it has. Nothing behind the end of a frame is looked at: a
- * header that does not fit is a layer the frame does not have.
+ * Parsing: an Ethernet frame becomes the numbers of a struct
+ * fakernic_flow_match and the layers it has. Nothing behind the end of a frame
+ * is looked at: a header that does not fit is a layer the frame does not have.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"

@@ -18,10 +18,10 @@
 #include "../trace.h"
 
 /*
- * How long a wire may take no frames before it counts as dead. A hub may be one
- * that never takes any. Other netdevs wait for somebody who may be scheduled
- * late: no frame is lost for that, up to just below the five seconds after which
- * Linux calls a transmit queue stuck.
+ * How long a wire may take no frames before it counts as dead. A hub may be
+ * one that never takes any. Other netdevs wait for somebody who may be
+ * scheduled late: no frame is lost for that, up to just below the five seconds
+ * after which Linux calls a transmit queue stuck.
  */
 #define FAKERNIC_HUB_BLOCKED_NS  100000000
 #define FAKERNIC_WIRE_BLOCKED_NS 4000000000
@@ -84,10 +84,10 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
 }
 
 /*
- * Flow rules look at what is sent, too; true: the frame does not leave. One that
- * was sent in another's name may be meant for a rule without an address: it gets
- * a copy. Traffic of the port's own address does not, or every rule would see
- * what the operating system sends to other machines.
+ * Flow rules look at what is sent, too; true: the frame does not leave. One
+ * that was sent in another's name may be meant for a rule without an address:
+ * it gets a copy. Traffic of the port's own address does not, or every rule
+ * would see what the operating system sends to other machines.
  */
 static bool fakernic_port_loop(FakernicState *s, const uint8_t *frame,
                                size_t len)
@@ -153,8 +153,8 @@ bool fakernic_port_must_wait(FakernicState *s)
         qemu_flush_queued_packets(peer);
     }
     /*
-     * A wire that takes nothing (a hub without another port, for ever) counts as
-     * dead after a while, so that loopback and completions go on.
+     * A wire that takes nothing (a hub without another port, for ever) counts
+     * as dead after a while, so that loopback and completions go on.
      */
     return s->tx_blocked && fakernic_now() < s->tx_blocked_until;
 }

@@ -11,8 +11,8 @@
 #include "table.h"
 
 /*
- * Also a WQ: to the engine it is a raw-packet QP with an RQ only, and its number
- * is one of theirs.
+ * Also a WQ: to the engine it is a raw-packet QP with an RQ only, and its
+ * number is one of theirs.
  */
 typedef struct FakernicQp {
     uint32_t qpn;

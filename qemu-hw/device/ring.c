@@ -2,11 +2,11 @@
 /*
  * Page lists and the rings they describe (fakernic/base.h).
  *
- * A page list comes in from a command or a work request; its addresses are read
- * once, checked and copied, so that the guest may free or change the tables
- * afterwards. Memory is bounded by the number of pages needed, which the caller
- * has bounded, not by what the guest claims to have. Work is bounded by turns: a
- * long list is read over several of them.
+ * A page list comes in from a command or a work request; its addresses are
+ * read once, checked and copied, so that the guest may free or change the
+ * tables afterwards. Memory is bounded by the number of pages needed, which
+ * the caller has bounded, not by what the guest claims to have. Work is
+ * bounded by turns: a long list is read over several of them.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"

@@ -50,10 +50,11 @@ uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
     G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * Reads on: as long as the turn lasts, at least one and at most 'tables' tables.
- * LATER: there are more. Else the reader is done: OK, and *pages is a malloc'ed
- * array of 'needed' addresses, the caller's to free();
- * BAD_PAGE_LIST or DMA_ERROR, and *pages is untouched. Each entry is read from the guest once.
+ * Reads on: as long as the turn lasts, at least one and at most 'tables'
+ * tables. LATER: there are more. Else the reader is done: OK, and *pages is a
+ * malloc'ed array of 'needed' addresses, the caller's to free(); BAD_PAGE_LIST
+ * or DMA_ERROR, and *pages is untouched. Each entry is read from the guest
+ * once.
  */
 uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
                                  unsigned tables, uint64_t **pages)
@@ -64,9 +65,10 @@ void fakernic_page_reader_drop(FakernicPageReader *r);
 
 /*
  * Copies the first 'needed' page addresses of a list that names at least as
- * many, at once: they are few. On FAKERNIC_CMD_OK *pages is a malloc'ed array of 'needed' addresses,
- * the caller's to free(); else it is untouched. BAD_PAGE_LIST: the list is not
- * well-formed; DMA_ERROR: a page table is out of reach; NO_RESOURCE: no memory.
+ * many, at once: they are few. On FAKERNIC_CMD_OK *pages is a malloc'ed array
+ * of 'needed' addresses, the caller's to free(); else it is untouched.
+ * BAD_PAGE_LIST: the list is not well-formed; DMA_ERROR: a page table is out
+ * of reach; NO_RESOURCE: no memory.
  */
 uint8_t fakernic_page_list_read(FakernicState *s,
                                 const struct fakernic_page_list *list,
@@ -78,8 +80,9 @@ bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
 
 /*
  * Sets up a ring of 2^log_depth entries of 2^log_entry bytes. Returns what
- * fakernic_page_list_read() does, or NO_RESOURCE when max-memory is reached; on FAKERNIC_CMD_OK the ring owns its page
- * addresses until fakernic_ring_free(), else it is untouched.
+ * fakernic_page_list_read() does, or NO_RESOURCE when max-memory is reached;
+ * on FAKERNIC_CMD_OK the ring owns its page addresses until
+ * fakernic_ring_free(), else it is untouched.
  */
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,

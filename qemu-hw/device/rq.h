@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shared receive queues, and receive work requests for the engine (fakernic/rq.h).
+ * Shared receive queues, and receive work requests for the engine
+ * (fakernic/rq.h).
  */
 #ifndef FAKERNIC_DEVICE_RQ_H
 #define FAKERNIC_DEVICE_RQ_H
@@ -34,7 +35,9 @@ bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
 void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
                        enum fakernic_vendor_err err);
 
-/* Arms one SRQ_LIMIT event; raises it at once when fewer are left; 0: disarms. */
+/*
+ * Arms one SRQ_LIMIT event; raises it at once when fewer are left; 0: disarms.
+ */
 void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq,
                             uint32_t limit);
 

@@ -2,11 +2,12 @@
 /*
  * The fakernic device: its state.
  *
- * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows PCI,
- * guest memory, queues and interrupts, and nothing of packets: it fetches work
- * requests for the engine, places the completions, and moves frames between the
- * engine and the netdev. Everything in guest-visible format comes from the
- * hardware interface headers, is copied once and decoded from the copy.
+ * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows
+ * PCI, guest memory, queues and interrupts, and nothing of packets: it fetches
+ * work requests for the engine, places the completions, and moves frames
+ * between the engine and the netdev. Everything in guest-visible format comes
+ * from the hardware interface headers, is copied once and decoded from the
+ * copy.
  *
  * Files are a stair: each calls only those below or beside it (tests/laws).
  *
@@ -22,9 +23,9 @@
  *     interrupt.c  clock.c  budget.c  cpus.c
  *                                 MSI-X, time, work
  *
- * The way back up is a note: fakernic_kick() says that there is work for a turn.
- * The engine calls sq.c, rq.c, cq.c and eq.c, which never call the engine back:
- * what they find broken waits for the turn.
+ * The way back up is a note: fakernic_kick() says that there is work for a
+ * turn. The engine calls sq.c, rq.c, cq.c and eq.c, which never call the
+ * engine back: what they find broken waits for the turn.
  */
 #ifndef FAKERNIC_DEVICE_STATE_H
 #define FAKERNIC_DEVICE_STATE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A turn: whenever something happened (a doorbell, a command, a frame, a
- * deadline, a wire that takes frames again) the device does all the work that is
- * ready, up to its budget, and leaves the rest to the bottom half.
+ * deadline, a wire that takes frames again) the device does all the work that
+ * is ready, up to its budget, and leaves the rest to the bottom half.
  *
  * Nothing else moves the engine's output, so this is also where the engine is
  * told what its downcalls found broken. Sending a frame may deliver another to

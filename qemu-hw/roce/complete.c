@@ -2,9 +2,9 @@
 /*
  * Completions, and the ways a QP fails (IBTA 10.3.1.7 "Error", 10.3.1.6 "SQE",
  * 10.8.3). A failure is reported by one completion or one event; then every
- * other work request, fetched or still in the host's rings, is flushed in order.
- * Rings may be long and the guest may fill them as fast as they are emptied:
- * each call flushes a bounded number and asks for a timer to go on.
+ * other work request, fetched or still in the host's rings, is flushed in
+ * order. Rings may be long and the guest may fill them as fast as they are
+ * emptied: each call flushes a bounded number and asks for a timer to go on.
  */
 #include "engine.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The completer of RC and XRC: ACKs, NAKs, READ and atomic responses in, finished
- * work requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An answer is judged
- * against the send window before it changes anything: whatever the window does
- * not await is stale, or an attack, and dropped.
+ * The completer of RC and XRC: ACKs, NAKs, READ and atomic responses in,
+ * finished work requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An
+ * answer is judged against the send window before it changes anything:
+ * whatever the window does not await is stale, or an attack, and dropped.
  */
 #include "engine.h"
 

@@ -41,7 +41,7 @@ static bool roce_congestion_return(Roce *r, const RoceQp *qp,
         if (index < 0) {
             return false;
         }
-        *av = (RoceAv){
+        *av = (RoceAv) {
             .sgid_index = (uint16_t)index,
             .flow_label = packet->flow_label,
         };

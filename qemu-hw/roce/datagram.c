@@ -2,8 +2,9 @@
 /*
  * Unreliable datagrams, and GSI, which is QP 1 with a Q_Key of its own (IBTA
  * 9.8.3, 13.6.1). A send is one packet and complete when it is made; a receive
- * is one packet behind the 40 bytes of its network header, or nothing: a datagram
- * is never answered and never fails the QP, unless the receive itself is at fault.
+ * is one packet behind the 40 bytes of its network header, or nothing: a
+ * datagram is never answered and never fails the QP, unless the receive itself
+ * is at fault.
  */
 #include "engine.h"
 

@@ -244,7 +244,7 @@ struct Roce {
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
 
-/* ---- sched.c: who has work, who has a deadline ----------------------------- */
+/* ---- sched.c: who has work, who has a deadline --------------------------- */
 
 void roce_sched_ready(Roce *r, RoceQp *qp);
 /* It has no work but for the wire: it waits until that takes frames. */
@@ -262,12 +262,12 @@ void roce_sched_flush_wait(Roce *r, RoceQp *qp);
 /* It waits no longer, if it did. */
 void roce_sched_flush_wake(Roce *r, RoceQp *qp);
 
-/* ---- pages.c: who waits for pages ------------------------------------------ */
+/* ---- pages.c: who waits for pages ---------------------------------------- */
 
 /*
- * Waits for what ROCE_VENDOR_FAULT was returned for just now, instead of what was
- * waited for before. (A peer's request that differs from the one before has to
- * wait until that has its answer.)
+ * Waits for what ROCE_VENDOR_FAULT was returned for just now, instead of what
+ * was waited for before. (A peer's request that differs from the one before
+ * has to wait until that has its answer.)
  */
 void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind);
 void roce_pages_end(Roce *r, RoceWait *wait);
@@ -277,7 +277,7 @@ void roce_pages_forget(Roce *r, RoceQp *qp);
 RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,
                           uint64_t first, uint64_t last);
 
-/* ---- path.c: addresses ----------------------------------------------------- */
+/* ---- path.c: addresses --------------------------------------------------- */
 
 uint32_t roce_mtu_bytes(uint8_t mtu);
 /* The largest enum fakernic_mtu the port takes; 0: none. */
@@ -303,7 +303,7 @@ bool roce_path_raw_waits(Roce *r);
 /* Did the packet come over this path, from its other end? */
 bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet);
 
-/* ---- pacer.c: rates ---------------------------------------------------------- */
+/* ---- pacer.c: rates ------------------------------------------------------ */
 
 void roce_pacer_init(RoceQp *qp);
 /* Is it not the QP's turn yet? It is woken when it is. */
@@ -344,7 +344,7 @@ void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
 /* Completes the sends that are done; fails one that is to be failed. */
 void roce_retire(Roce *r, RoceTime now, RoceQp *qp);
 
-/* ---- migration.c: the alternate path ----------------------------------------- */
+/* ---- migration.c: the alternate path ------------------------------------- */
 
 /* Goes over to the alternate path; false: the QP is not armed. */
 bool roce_migration_switch(Roce *r, RoceQp *qp);
@@ -357,7 +357,7 @@ uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
 void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
                            const RoceQpAttr *attr);
 
-/* ---- congestion.c: CE marks and CNPs ------------------------------------------ */
+/* ---- congestion.c: CE marks and CNPs ------------------------------------- */
 
 bool roce_congestion_marked(const RocePacket *packet);
 /* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
@@ -370,14 +370,14 @@ size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
 /* A CNP came for the QP. */
 void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);
 
-/* ---- qp.c -------------------------------------------------------------------- */
+/* ---- qp.c ---------------------------------------------------------------- */
 
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
 void roce_qp_free(Roce *r, RoceQp *qp);
 /* There are no QPs: all numbers are free. */
 void roce_qp_numbers_reset(Roce *r);
 
-/* ---- requester.c ----------------------------------------------------------- */
+/* ---- requester.c --------------------------------------------------------- */
 
 /* Fetches the next WQE into the send queue; false: there is none now. */
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
@@ -391,7 +391,7 @@ void roce_requester_wait_pages(Roce *r, RoceQp *qp);
 void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
                           uint16_t vendor_err);
 
-/* ---- mcast.c ---------------------------------------------------------------- */
+/* ---- mcast.c ------------------------------------------------------------- */
 
 RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16]);
 /* Detaches a QP from all groups. */
@@ -402,7 +402,7 @@ void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
 /* The copy, once; 0: there is none. */
 size_t roce_mcast_output(Roce *r, uint8_t *buf);
 
-/* ---- completer.c, responder.c, response.c ----------------------------------- */
+/* ---- completer.c, responder.c, response.c -------------------------------- */
 
 void roce_completer_input(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet);
@@ -420,15 +420,15 @@ RoceResource *roce_response_take(RoceQp *qp);
 /* Its answer is not to be sent. */
 void roce_response_cancel(RoceQp *qp, RoceResource *res);
 /*
- * Takes a FLUSH one step further: 0, or enum fakernic_vendor_err. It is under way
- * as long as its kind is FLUSH.
+ * Takes a FLUSH one step further: 0, or enum fakernic_vendor_err. It is under
+ * way as long as its kind is FLUSH.
  */
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res);
 /* An old READ, atomic, or other request came again. */
 void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
                              RoceOperation operation);
 
-/* ---- datagram.c, raw.c ------------------------------------------------------ */
+/* ---- datagram.c, raw.c --------------------------------------------------- */
 
 size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                             bool *loopback);
@@ -438,7 +438,7 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                     size_t len);
 
-/* ---- input.c ----------------------------------------------------------------- */
+/* ---- input.c ------------------------------------------------------------- */
 
 RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
                            size_t len);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Where the wire comes in: a frame becomes a checked packet for a QP, or a
- * counted drop. The checks stand in the order of IBTA 9.6.1 and of the counters
- * in fakernic/stats.h; past them the handlers may rely on: a known opcode of the
- * QP's service, a QP in a state to receive, P_Key, Q_Key and addresses that fit.
+ * counted drop. The checks stand in the order of IBTA 9.6.1 and of the
+ * counters in fakernic/stats.h; past them the handlers may rely on: a known
+ * opcode of the QP's service, a QP in a state to receive, P_Key, Q_Key and
+ * addresses that fit.
  */
 #include "engine.h"
 

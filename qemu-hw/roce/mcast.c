@@ -103,5 +103,5 @@ int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
     RoceMcast *group = roce_mcast_find(r, gid);
 
     return group && roce_mcast_remove(r, group, qpn) ? FAKERNIC_CMD_OK
-                                                  : FAKERNIC_CMD_BAD_ID;
+                                                     : FAKERNIC_CMD_BAD_ID;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Automatic path migration (IBTA 17.2.8). A QP whose software has loaded an
- * alternate path and asked to rearm says so with MigReq 0; once the peer says it
- * too, both are armed. An armed QP goes over when its retries on the primary
- * path are used up, when its software wants it, or when the peer's packets come
- * with MigReq 1 over the alternate path: it has gone over then. A QP that is
- * migrated, as all are at first, takes MigReq as it comes: not all peers set it.
+ * alternate path and asked to rearm says so with MigReq 0; once the peer says
+ * it too, both are armed. An armed QP goes over when its retries on the
+ * primary path are used up, when its software wants it, or when the peer's
+ * packets come with MigReq 1 over the alternate path: it has gone over then. A
+ * QP that is migrated, as all are at first, takes MigReq as it comes: not all
+ * peers set it.
  */
 #include "engine.h"
 

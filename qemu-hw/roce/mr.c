@@ -249,11 +249,11 @@ static int mr_check_on_demand(const RoceMrTable *t, const RoceMrInit *init)
         return FAKERNIC_CMD_UNSUPPORTED;
     }
     return !(init->access & FAKERNIC_ACCESS_ON_DEMAND) ||
-           init->access & FAKERNIC_ACCESS_ZERO_BASED ||
-           init->pages || init->page_count != 0 || init->length == 0 ||
-           init->length - 1 > UINT64_MAX - init->iova ||
-           init->page_shift < FAKERNIC_PAGE_SHIFT ||
-           init->page_shift > FAKERNIC_PAGE_SHIFT_MAX
+                   init->access & FAKERNIC_ACCESS_ZERO_BASED ||
+                   init->pages || init->page_count != 0 || init->length == 0 ||
+                   init->length - 1 > UINT64_MAX - init->iova ||
+                   init->page_shift < FAKERNIC_PAGE_SHIFT ||
+                   init->page_shift > FAKERNIC_PAGE_SHIFT_MAX
                ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
 }
 
@@ -275,12 +275,12 @@ static int mr_check_init(const RoceMrTable *t, const RoceMrInit *init)
         return mr_check_pages(init, init->length ? init->length : 1);
     case FAKERNIC_MR_FAST_REG:
         return init->pages || init->iova != 0 || init->length != 0 ||
-               init->page_count == 0
+                       init->page_count == 0
                    ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
     case FAKERNIC_MR_DMA:
     case FAKERNIC_MR_NULL:
         return init->pages || init->iova != 0 || init->length != 0 ||
-               init->page_count != 0
+                       init->page_count != 0
                    ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
     case FAKERNIC_MR_ON_DEMAND:
         return mr_check_on_demand(t, init);

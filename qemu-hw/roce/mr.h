@@ -2,10 +2,11 @@
 /*
  * Memory regions: from (key, address, length, right) to DMA addresses.
  *
- * Every access of the data path to guest memory goes through here and is checked
- * (IBTA 10.6.3, 10.7): index, tag, state, PD, (window's QP,) rights, bounds, all
- * in arithmetic that cannot wrap. A check returns enum fakernic_vendor_err, 0 for
- * "granted"; the caller knows which completion status or NAK it means.
+ * Every access of the data path to guest memory goes through here and is
+ * checked (IBTA 10.6.3, 10.7): index, tag, state, PD, (window's QP,) rights,
+ * bounds, all in arithmetic that cannot wrap. A check returns enum
+ * fakernic_vendor_err, 0 for "granted"; the caller knows which completion
+ * status or NAK it means.
  *
  * A RoceMr pointer is valid until the next control operation.
  */
@@ -16,9 +17,9 @@
 #include "roce.h"
 
 /*
- * Not an error, and no number of the hardware interface: a page of the range is
- * not there. roce_mr_fault() says which; the access is to be tried again when the
- * host, asked for it, has told of it (pages.h).
+ * Not an error, and no number of the hardware interface: a page of the range
+ * is not there. roce_mr_fault() says which; the access is to be tried again
+ * when the host, asked for it, has told of it (pages.h).
  */
 #define ROCE_VENDOR_FAULT 0xffffu
 
@@ -35,8 +36,8 @@ typedef struct RoceMrTable RoceMrTable;
 RoceMrTable *roce_mr_table_new(const RoceLimits *limits);
 void roce_mr_table_free(RoceMrTable *table);
 /*
- * Frees up to 'entries' page list entries of keys that are gone; true: there are
- * no more.
+ * Frees up to 'entries' page list entries of keys that are gone; true: there
+ * are no more.
  */
 bool roce_mr_table_reclaim(RoceMrTable *table, uint64_t entries);
 /* Destroys all keys. */
@@ -84,10 +85,10 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
     __attribute__((warn_unused_result));
 
 /*
- * Are the pages of a granted range there, for writing with 'write'? Asked before
- * any of the functions below; only with on-demand paging may they not be. Then
- * ROCE_VENDOR_FAULT, or KEY_DMA when the host has refused them. 'ahead': bytes
- * from 'address' on that will be needed soon, at least len.
+ * Are the pages of a granted range there, for writing with 'write'? Asked
+ * before any of the functions below; only with on-demand paging may they not
+ * be. Then ROCE_VENDOR_FAULT, or KEY_DMA when the host has refused them.
+ * 'ahead': bytes from 'address' on that will be needed soon, at least len.
  */
 uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
                        uint64_t ahead, bool write) __attribute__((warn_unused_result));
@@ -115,9 +116,9 @@ typedef struct RoceFlushRange {
 } RoceFlushRange;
 
 /*
- * Takes a FLUSH of a granted range one step further: one request to the host, or
- * a bounded number of pages that are absent. LATER: there is more to do, or the
- * host waits.
+ * Takes a FLUSH of a granted range one step further: one request to the host,
+ * or a bounded number of pages that are absent. LATER: there is more to do, or
+ * the host waits.
  */
 RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
                         const RoceHostOps *ops, void *host)

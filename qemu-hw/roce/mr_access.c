@@ -110,11 +110,11 @@ uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
         }
         ahead = ahead > len ? ahead : len;
         ahead = ahead < MR_AHEAD_MAX ? ahead : MR_AHEAD_MAX;
-        roce_odp_set_fault(mr->odp, &(RoceFault){
+        roce_odp_set_fault(mr->odp, &(RoceFault) {
             .key = mr->key, .write = write, .address = address,
-            .length = ahead < left ? ahead : left,
-            .page = page << mr->page_shift,
-        });
+                                        .length = ahead < left ? ahead : left,
+                                        .page = page << mr->page_shift,
+                                    });
         return ROCE_VENDOR_FAULT;
     }
     return FAKERNIC_VENDOR_NONE;

@@ -114,7 +114,7 @@ static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
     if (mw->type == FAKERNIC_MW_TYPE_1) {
         /* The device chooses the next key; zero-based is for type 2. */
         return (new_key & 0xff) != ((mw->key + 1) & 0xff) ||
-               (access & FAKERNIC_ACCESS_ZERO_BASED)
+                       (access & FAKERNIC_ACCESS_ZERO_BASED)
                    ? FAKERNIC_VENDOR_BIND : FAKERNIC_VENDOR_NONE;
     }
     /* Type 2: bound only from the free state, unbound only by invalidation. */

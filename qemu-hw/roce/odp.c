@@ -37,7 +37,7 @@ struct RoceOdp {
 RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners)
 {
     RoceOdp *odp = calloc(1, sizeof(*odp) + max_chunks *
-                             sizeof(odp->chunks[0]));
+                                                sizeof(odp->chunks[0]));
     uint32_t buckets = 1;
 
     assert(max_chunks >= 1 && max_chunks <= 1u << 24);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The pages that regions with on-demand paging have at the moment: for all such
- * regions together a sparse table of chunks of 512 pages, bounded in number. Over
- * the bound a chunk is dropped: its pages are absent again and fault anew, so
- * that neither a guest nor a peer can make the table grow or fail. It is one of
- * an owner (a PD) that holds more than its share, if there is one: nobody loses
- * pages to an owner that wants more than its share.
+ * The pages that regions with on-demand paging have at the moment: for all
+ * such regions together a sparse table of chunks of 512 pages, bounded in
+ * number. Over the bound a chunk is dropped: its pages are absent again and
+ * fault anew, so that neither a guest nor a peer can make the table grow or
+ * fail. It is one of an owner (a PD) that holds more than its share, if there
+ * is one: nobody loses pages to an owner that wants more than its share.
  *
  * A region is known here by the index of its key, a page by its address divided
  * by the region's page size.
@@ -37,7 +37,10 @@ typedef struct RoceFault {
     uint64_t page;              /* address of the first byte not there */
 } RoceFault;
 
-/* max_chunks >= 1; owners are numbers below max_owners. NULL when out of memory. */
+/*
+ * max_chunks >= 1; owners are numbers below max_owners. NULL when out of
+ * memory.
+ */
 RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners);
 void roce_odp_free(RoceOdp *odp);
 void roce_odp_reset(RoceOdp *odp);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The table of BTH opcodes: IBTA 9.2.1 table 38 (RC, UC, UD, XRC), annex A17.9
- * (CNP) and annex A19 (FLUSH, ATOMIC WRITE); masked atomics have no opcode there
- * and take one that is left to manufacturers. RD is not supported by RoCE
- * implementations and stays reserved, as does everything not listed.
+ * (CNP) and annex A19 (FLUSH, ATOMIC WRITE); masked atomics have no opcode
+ * there and take one that is left to manufacturers. RD is not supported by
+ * RoCE implementations and stays reserved, as does everything not listed.
  *
  * Rows are built from the headers they carry, so that a row's size cannot
  * contradict its flags. Nothing here depends on a packet or a QP.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One row per BTH opcode (IBTA 9.2.1 table 38, the RoCEv2, ATOMIC WRITE and FLUSH
- * additions, and the masked atomics, which are fakernic's own): its service, what
- * it is, where it stands in its message, and the headers behind the BTH.
+ * One row per BTH opcode (IBTA 9.2.1 table 38, the RoCEv2, ATOMIC WRITE and
+ * FLUSH additions, and the masked atomics, which are fakernic's own): its
+ * service, what it is, where it stands in its message, and the headers behind
+ * the BTH.
  */
 #ifndef ROCE_OPCODE_H
 #define ROCE_OPCODE_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who waits for which pages (on-demand paging). A QP waits in up to three places,
- * each for one range at a time. The host takes requests as long as it has room for
- * them; the others stand in line, the one that came first in front: however many
- * there are of one process, another's is never further back than their number.
- * What the host says of pages is for those who wait for them only.
+ * Who waits for which pages (on-demand paging). A QP waits in up to three
+ * places, each for one range at a time. The host takes requests as long as it
+ * has room for them; the others stand in line, the one that came first in
+ * front: however many there are of one process, another's is never further
+ * back than their number. What the host says of pages is for those who wait
+ * for them only.
  */
 #include "engine.h"
 

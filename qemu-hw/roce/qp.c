@@ -133,7 +133,7 @@ static int roce_qp_transition(const RoceQp *qp, uint8_t to, uint32_t mask,
     size_t i;
 
     if (to != FAKERNIC_QPS_RESET && to != FAKERNIC_QPS_ERR) {
-        for (i = 0; ; i++) {
+        for (i = 0;; i++) {
             const RoceTransition *t = &roce_transitions[i];
 
             if (i == sizeof(roce_transitions) / sizeof(*t)) {
@@ -177,7 +177,7 @@ static uint32_t roce_qp_bad_value(const Roce *r, const RoceQp *qp,
         { A(PORT), attr->port != 1 },
         { A(AV), !roce_path_av_valid(r, &attr->av) },
         { A(PATH_MTU), roce_mtu_bytes(attr->path_mtu) == 0 ||
-                       attr->path_mtu > roce_path_port_mtu(r) },
+                           attr->path_mtu > roce_path_port_mtu(r) },
         { A(TIMEOUT), attr->timeout > 31 },
         { A(RETRY_CNT), attr->retry_cnt > 7 },
         { A(RNR_RETRY), attr->rnr_retry > 7 },

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Rates: attribute values and CNPs in, kbit/s and wire times out. DCQCN's steps
- * are those of its paper; a QP that is back at the rate of its link is no longer
- * limited and costs nothing. No floating point: alpha is a fraction of 2^20.
+ * Rates: attribute values and CNPs in, kbit/s and wire times out. DCQCN's
+ * steps are those of its paper; a QP that is back at the rate of its link is
+ * no longer limited and costs nothing. No floating point: alpha is a fraction
+ * of 2^20.
  */
 #include "rate.h"
 
@@ -48,7 +49,7 @@ RoceTime roce_rate_cost_ns(size_t len, uint32_t kbps)
 
 void roce_dcqcn_init(RoceDcqcn *d)
 {
-    *d = (RoceDcqcn){
+    *d = (RoceDcqcn) {
         .alpha = ROCE_DCQCN_ONE,
         .alpha_at = ROCE_TIME_NEVER,
         .increase_at = ROCE_TIME_NEVER,

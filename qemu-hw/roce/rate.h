@@ -4,8 +4,8 @@
  * point (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
  * SIGCOMM 2015, section 3 and its figure 7).
  *
- * Pure functions of their arguments, in integers and nanoseconds: DCQCN's timers
- * are brought up to 'now' whenever it is asked, so they wake nobody.
+ * Pure functions of their arguments, in integers and nanoseconds: DCQCN's
+ * timers are brought up to 'now' whenever it is asked, so they wake nobody.
  */
 #ifndef ROCE_RATE_H
 #define ROCE_RATE_H
@@ -24,7 +24,9 @@ RoceTime roce_rate_cost_ns(size_t len, uint32_t kbps);
 
 /* ---- DCQCN --------------------------------------------------------------- */
 
-/* alpha, the congestion estimate: 1.0 is ROCE_DCQCN_ONE; its gain g is 1/256. */
+/*
+ * alpha, the congestion estimate: 1.0 is ROCE_DCQCN_ONE; its gain g is 1/256.
+ */
 #define ROCE_DCQCN_ONE 0x100000u
 #define ROCE_DCQCN_GAIN_SHIFT 8
 /* Without a CNP alpha decays once in this time. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The requester of RC, XRC and UC: send work requests in, request packets out, one
- * per call (IBTA 9.7.2, 9.7.7, 9.8). A WQE is fetched when its first packet is
- * due, judged, and given its PSNs; what it may not do becomes its status, which
- * its turn to complete brings out. Guest memory is read once per packet.
+ * The requester of RC, XRC and UC: send work requests in, request packets out,
+ * one per call (IBTA 9.7.2, 9.7.7, 9.8). A WQE is fetched when its first
+ * packet is due, judged, and given its PSNs; what it may not do becomes its
+ * status, which its turn to complete brings out. Guest memory is read once per
+ * packet.
  */
 #include "engine.h"
 
@@ -266,8 +267,9 @@ static bool roce_send_lacks_credit(Roce *r, RoceQp *qp, RoceSend *send)
 
 /*
  * How many answers the next request of the entry at tx asks for. A READ longer
- * than the window is asked for in parts, one after the other; what was asked for
- * before is asked for again up to the same end, as the peer knows it by that.
+ * than the window is asked for in parts, one after the other; what was asked
+ * for before is asked for again up to the same end, as the peer knows it by
+ * that.
  */
 static uint32_t roce_send_part(const RoceQp *qp, const RoceSend *send)
 {
@@ -382,7 +384,7 @@ static uint8_t roce_send_answered_headers(const RoceQp *qp,
         k += part;
         roce_send_reth(send, packet, (k - part) * qp->mtu,
                        (k == send->psn_count ? send->length : k * qp->mtu) -
-                       (k - part) * qp->mtu);
+                           (k - part) * qp->mtu);
         return ROCE_BTH_READ_REQUEST;
     case FAKERNIC_SQ_FLUSH:
         /* Sums up to what fits: it was judged. */
@@ -519,8 +521,8 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
 
 /*
  * A silence is probed with one packet that asks for an ACK: the last one in
- * flight, for which the peer tells at once what it misses before it; every other
- * time the oldest one, as a peer tells that only once.
+ * flight, for which the peer tells at once what it misses before it; every
+ * other time the oldest one, as a peer tells that only once.
  */
 static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The responder of RC, XRC and UC: request packets in, effects on memory, receive
- * completions and debts to the peer out (IBTA 9.7.4, 9.7.5, 9.8.2, 9.9.3). A
- * packet is judged whole before it changes anything, so that one that has to be
- * sent again finds everything as it was. Everything in it is the peer's word.
+ * The responder of RC, XRC and UC: request packets in, effects on memory,
+ * receive completions and debts to the peer out (IBTA 9.7.4, 9.7.5, 9.8.2,
+ * 9.9.3). A packet is judged whole before it changes anything, so that one
+ * that has to be sent again finds everything as it was. Everything in it is
+ * the peer's word.
  */
 #include "engine.h"
 
@@ -193,8 +194,8 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
 }
 
 /*
- * Puts one packet's data in place, under a fresh check of the key. 'left': bytes
- * of the message from there on.
+ * Puts one packet's data in place, under a fresh check of the key. 'left':
+ * bytes of the message from there on.
  */
 static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
                                      const RocePacket *packet,
@@ -451,9 +452,9 @@ static uint16_t roce_responder_flush_range(Roce *r, RoceQp *qp,
 
 /*
  * FLUSH (IBTA annex A19): all earlier requests of the QP have taken effect, as
- * packets are executed in order. Answered as ATOMIC WRITE is. What one step does
- * not finish is continued as a READ's answer is, and nothing later is executed
- * before it is done.
+ * packets are executed in order. Answered as ATOMIC WRITE is. What one step
+ * does not finish is continued as a READ's answer is, and nothing later is
+ * executed before it is done.
  */
 static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
                                         const RocePacket *packet)
@@ -613,8 +614,9 @@ static void roce_responder_advance(Roce *r, RoceQp *qp,
 
 /*
  * The attribute is the least wait that may be asked for (IBTA 9.7.5.2.8). How
- * long the host takes to bring a page nobody knows, and the peer's tries may be
- * few: each that fails doubles the wait, which is what two steps of the table do.
+ * long the host takes to bring a page nobody knows, and the peer's tries may
+ * be few: each that fails doubles the wait, which is what two steps of the
+ * table do.
  */
 static uint8_t roce_responder_fault_timer(RoceQp *qp)
 {

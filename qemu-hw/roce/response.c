@@ -98,7 +98,7 @@ RoceResource *roce_response_take(RoceQp *qp)
         rs->res_pi -= 0x40000000u / rs->ring_size * rs->ring_size -
                       rs->ring_size;
     }
-    *res = (RoceResource){ .valid = true, .pd = rs->pd };
+    *res = (RoceResource) { .valid = true, .pd = rs->pd };
     roce_resource_pend(rs, res, true);
     return res;
 }
@@ -201,7 +201,7 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
         RoceResource *res = roce_resource_at(rs, i - 1);
 
         if (res->valid && roce_psn_sub(packet->psn, res->psn) <
-                          res->psn_count) {
+                              res->psn_count) {
             found = res;
         }
     }
@@ -252,7 +252,7 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
 
         /* Counted back from epsn: an old one is before any duplicate. */
         if (res->valid && roce_psn_sub(rs->epsn, res->psn) <
-                          roce_psn_sub(rs->epsn, psn)) {
+                              roce_psn_sub(rs->epsn, psn)) {
             ack = roce_psn_sub(res->psn, 1);
             break;
         }

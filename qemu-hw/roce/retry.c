@@ -59,7 +59,7 @@ static void roce_retry_forget_signs(RoceRetry *t)
 
 void roce_retry_init(RoceRetry *t)
 {
-    *t = (RoceRetry){
+    *t = (RoceRetry) {
         .deadline = ROCE_TIME_NEVER, .ack_at = ROCE_TIME_NEVER,
     };
 }
@@ -187,9 +187,9 @@ void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 
 /*
  * One loss gives one NAK (C9-115), and what the network makes copies of is not
- * another loss; the stale rest of old answers tells of the same gap again. After
- * an RNR NAK the packet that found no receive has arrived: what the peer missed
- * are the ones behind it (rxe tells so, C9-115 would not).
+ * another loss; the stale rest of old answers tells of the same gap again.
+ * After an RNR NAK the packet that found no receive has arrived: what the peer
+ * missed are the ones behind it (rxe tells so, C9-115 would not).
  */
 bool roce_retry_sign(RoceRetry *t, RoceSign sign)
 {

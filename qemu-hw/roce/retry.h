@@ -5,8 +5,8 @@
  *
  * Time is a number handed in; the timer is the field 'deadline', which the
  * caller watches. The verbs decide; going back and failing are the caller's.
- * Only the verbs write these fields. The limits are those of the QP's attributes
- * timeout, retry_cnt and rnr_retry.
+ * Only the verbs write these fields. The limits are those of the QP's
+ * attributes timeout, retry_cnt and rnr_retry.
  */
 #ifndef ROCE_RETRY_H
 #define ROCE_RETRY_H

@@ -46,9 +46,10 @@ typedef int64_t RoceTime;               /* nanoseconds from any origin */
 typedef struct Roce Roce;
 
 /*
- * A protection domain: its number, below RoceLimits.max_pd, and a generation that
- * the host never repeats for this number. Answers are kept, and may be asked for
- * again, after the domain is gone: the number's next owner is another RocePd.
+ * A protection domain: its number, below RoceLimits.max_pd, and a generation
+ * that the host never repeats for this number. Answers are kept, and may be
+ * asked for again, after the domain is gone: the number's next owner is
+ * another RocePd.
  */
 typedef uint64_t RocePd;
 #define ROCE_PD(number, generation) \
@@ -220,9 +221,9 @@ typedef enum RoceFlush {
  * Addresses are DMA addresses, translated from keys by the engine; ranges do
  * not wrap and have been checked against the region.
  *
- * An address with this bit lies in device memory. It comes from the page list of
- * a FAKERNIC_MR_DM region only: the region of all DMA addresses ends below it,
- * and the host takes it from no other page list.
+ * An address with this bit lies in device memory. It comes from the page list
+ * of a FAKERNIC_MR_DM region only: the region of all DMA addresses ends below
+ * it, and the host takes it from no other page list.
  */
 #define ROCE_ADDRESS_DM (1ULL << 63)
 
@@ -299,8 +300,8 @@ void roce_free(Roce *r);
  */
 void roce_reset(Roce *r);
 /*
- * Frees some of the memory that destroyed regions had: 8 bytes for each of up to
- * 'pages' pages. True: that was all.
+ * Frees some of the memory that destroyed regions had: 8 bytes for each of up
+ * to 'pages' pages. True: that was all.
  */
 bool roce_reclaim(Roce *r, uint64_t pages);
 
@@ -315,7 +316,7 @@ uint64_t *roce_stats(Roce *r);
  */
 uint64_t roce_work(const Roce *r);
 
-/* ---- data plane ------------------------------------------------------------ */
+/* ---- data plane ---------------------------------------------------------- */
 
 /* The send queue of a QP may hold new WQEs (a doorbell). */
 void roce_post_send(Roce *r, RoceTime now, uint32_t qpn);
@@ -349,12 +350,12 @@ RoceTime roce_deadline(const Roce *r);
 
 /*
  * Pulls the next frame to send, complete with Ethernet header, without FCS,
- * round robin between QPs. 'buf' holds ROCE_FRAME_MAX bytes. Returns its length,
- * or 0 when there is nothing to send now. *loopback is set when the destination
- * is one of this engine's own GIDs: such a frame goes back into roce_input(),
- * not on the wire. (A frame to a multicast group with members here comes twice:
- * once for the wire, once with *loopback.) Guest memory is read here, once per
- * frame.
+ * round robin between QPs. 'buf' holds ROCE_FRAME_MAX bytes. Returns its
+ * length, or 0 when there is nothing to send now. *loopback is set when the
+ * destination is one of this engine's own GIDs: such a frame goes back into
+ * roce_input(), not on the wire. (A frame to a multicast group with members
+ * here comes twice: once for the wire, once with *loopback.) Guest memory is
+ * read here, once per frame.
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
 
@@ -417,9 +418,9 @@ int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
 int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
 /*
  * A QP counts beside roce_stats() in this array, too: FAKERNIC_STAT_COUNT
- * entries by enum fakernic_stat, of which what happens to one QP are used. It is
- * the host's, may be shared between QPs, and is used until another (or NULL) is
- * set or the QP is destroyed.
+ * entries by enum fakernic_stat, of which what happens to one QP are used. It
+ * is the host's, may be shared between QPs, and is used until another (or
+ * NULL) is set or the QP is destroyed.
  */
 int roce_qp_set_counters(Roce *r, uint32_t qpn, uint64_t *counters);
 /* The host found the QP's CQ or ring broken: to ERR, flush, QP_FATAL event. */
@@ -488,7 +489,9 @@ int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid);
 int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 
-/* The Ethernet payload the port takes: path MTUs that do not fit are refused. */
+/*
+ * The Ethernet payload the port takes: path MTUs that do not fit are refused.
+ */
 void roce_set_port_mtu(Roce *r, uint32_t mtu);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Scheduling: a list of QPs that may have frames to send, served in turn, one of
- * those whose next frame needs a wire that takes none, and a binary heap of QPs
- * by deadline. Nothing here depends on how many QPs exist or
- * are ready, only the heap's logarithm on how many have a timer.
+ * Scheduling: a list of QPs that may have frames to send, served in turn, one
+ * of those whose next frame needs a wire that takes none, and a binary heap of
+ * QPs by deadline. Nothing here depends on how many QPs exist or are ready,
+ * only the heap's logarithm on how many have a timer.
  */
 #include "engine.h"
 

@@ -236,7 +236,7 @@ static void roce_sendq_catch_up(RoceSendq *sq, uint32_t old_una)
         if (!send->done &&
             (!send->started ||
              roce_psn_sub(roce_send_end(send), old_una) >
-             roce_psn_sub(sq->una, old_una))) {
+                 roce_psn_sub(sq->una, old_una))) {
             break;
         }
         sq->tx++;

@@ -7,7 +7,7 @@
 
 void roce_window_init(RoceWindow *w, uint32_t max)
 {
-    *w = (RoceWindow){ .size = max, .max = max };
+    *w = (RoceWindow) { .size = max, .max = max };
 }
 
 void roce_window_answered(RoceWindow *w, uint32_t count)

@@ -2,12 +2,12 @@
 /*
  * How many packets may be on the wire without an answer.
  *
- * A window starts at its maximum, so that a clean wire never meets it. Each loss
- * halves it, each window's worth of answers adds one packet: additive increase,
- * multiplicative decrease (Chiu and Jain, 1989; RFC 5681), under which those who
- * share a queue find their shares. A QP has one for the packets of its SENDs and
- * WRITEs, and one for the answers to its READs: they are lost on different ways.
- * Only the verbs write these fields.
+ * A window starts at its maximum, so that a clean wire never meets it. Each
+ * loss halves it, each window's worth of answers adds one packet: additive
+ * increase, multiplicative decrease (Chiu and Jain, 1989; RFC 5681), under
+ * which those who share a queue find their shares. A QP has one for the
+ * packets of its SENDs and WRITEs, and one for the answers to its READs: they
+ * are lost on different ways. Only the verbs write these fields.
  */
 #ifndef ROCE_WINDOW_H
 #define ROCE_WINDOW_H

@@ -107,7 +107,7 @@ static uint16_t wire_ipv4_checksum(const uint8_t *ip, size_t size)
     return (uint16_t)~sum;
 }
 
-/* ---- GIDs ------------------------------------------------------------------ */
+/* ---- GIDs ---------------------------------------------------------------- */
 
 bool roce_gid_is_ipv4(const uint8_t gid[16])
 {
@@ -125,7 +125,7 @@ static void wire_ipv4_to_gid(uint8_t gid[16], const uint8_t *address)
     memcpy(gid + 12, address, 4);
 }
 
-/* ---- decoding -------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------ */
 
 /* Offset of the network header, or 0: neither IPv4 nor IPv6. */
 static size_t wire_decode_eth(const uint8_t *frame, size_t len, RocePacket *p)
@@ -381,7 +381,7 @@ void roce_wire_grh(const RocePacket *packet, uint8_t grh[ROCE_GRH_SIZE])
     }
 }
 
-/* ---- encoding -------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------ */
 
 static size_t wire_encode_eth(uint8_t *buf, const RocePacket *p)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- work requests ------------------------------------------------------------ */
+/* ---- work requests ------------------------------------------------------- */
 
 /* A key of the side, mostly one that works. */
 static const WorldKey *control_key(const Side *side, unsigned choice)
@@ -103,8 +103,8 @@ static void control_segment(Frames *f, Side *side, Slot slot, RoceSendWr *wr,
         wr->ud.av = world_av(&f->w, side, slot);
         wr->ud.dest_qpn = peer->qpn[to];
         wr->ud.qkey = r->f & 1 ? 0x80000000u
-                               : type == FAKERNIC_QP_GSI ? 0x80010000u
-                                                         : WORLD_QKEY;
+                      : type == FAKERNIC_QP_GSI ? 0x80010000u
+                                                : WORLD_QKEY;
         if (r->f & 2) {
             memcpy(wr->ud.av.dgid, world_group[wr->ud.av.sgid_index == 0], 16);
             wr->ud.dest_qpn = FAKERNIC_QPN_MULTICAST;
@@ -143,7 +143,7 @@ static void step_send(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
     wr.flags = r->b & (FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_SOLICITED |
                        FAKERNIC_SQ_FENCE);
     wr.imm_or_key = wr.opcode == FAKERNIC_SQ_SEND_IMM ||
-                    wr.opcode == FAKERNIC_SQ_RDMA_WRITE_IMM
+                            wr.opcode == FAKERNIC_SQ_RDMA_WRITE_IMM
                         ? r->f : control_key(side, r->e & 0xff)->key;
     wr.xrc_srqn = slot == SLOT_XRC_INI ? WORLD_XRC_SRQ ^ (r->b >> 7) : 0;
     if (r->b & 16 && (wr.opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM ||
@@ -193,7 +193,7 @@ static void step_recv(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
     }
 }
 
-/* ---- QPs ------------------------------------------------------------------------ */
+/* ---- QPs ----------------------------------------------------------------- */
 
 static void control_attributes(Frames *f, Side *side, Slot slot,
                                const FuzzRecord *r)
@@ -307,7 +307,7 @@ static void step_qp(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
     }
 }
 
-/* ---- keys --------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 static void control_create_mr(Side *side, WorldKey *key, const FuzzRecord *r)
 {
@@ -455,7 +455,7 @@ static void step_key(Side *side, const FuzzRecord *r)
     }
 }
 
-/* ---- the port and faults -------------------------------------------------------- */
+/* ---- the port and faults ------------------------------------------------- */
 
 static void step_port(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
 {

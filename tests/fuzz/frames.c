@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The fuzz target "frames": bytes from the wire into the engine, between posts,
- * time and changes by the control plane. An input is a list of records (see
- * records.h), of which the first configures the world; each other is one step:
- * a packet made up for a QP of either side, bytes as they are, frames of the
- * other side with a fate each, a frame of the past. A packet carries the ICRC it
- * needs to be looked at, unless a patch of its own spoils it.
+ * The fuzz target "frames": bytes from the wire into the engine, between
+ * posts, time and changes by the control plane. An input is a list of records
+ * (see records.h), of which the first configures the world; each other is one
+ * step: a packet made up for a QP of either side, bytes as they are, frames of
+ * the other side with a fate each, a frame of the past. A packet carries the
+ * ICRC it needs to be looked at, unless a patch of its own spoils it.
  *
  * What counts as an error, beside what the sanitizers find, is in host.h and at
  * each FUZZ_CHECK here.
@@ -22,7 +22,7 @@
 #define FRAMES_IN_DRAIN 2000u
 #define DEADLINES_IN_DRAIN 64u
 
-/* ---- frames ------------------------------------------------------------------ */
+/* ---- frames -------------------------------------------------------------- */
 
 static uint16_t frame_be16(const uint8_t *at)
 {
@@ -112,7 +112,7 @@ static void frame_deliver(World *w, Side *to, const uint8_t *frame, size_t len)
     free(copy);
 }
 
-/* ---- output ------------------------------------------------------------------ */
+/* ---- output -------------------------------------------------------------- */
 
 /* What the engine makes itself decodes. */
 static void frame_check(const Frames *f, const uint8_t *frame, size_t len)
@@ -122,7 +122,7 @@ static void frame_check(const Frames *f, const uint8_t *frame, size_t len)
 
     FUZZ_CHECK(len >= 14 && len <= ROCE_FRAME_MAX);
     FUZZ_CHECK(f->raw_sent || roce_wire_decode(frame, len, &packet, &drop) ==
-                              ROCE_DECODE_OK);
+                                  ROCE_DECODE_OK);
 }
 
 enum { FATE_DELIVER, FATE_DROP, FATE_TWICE, FATE_KEEP };
@@ -197,7 +197,7 @@ static RoceTime frames_deadline(const Frames *f)
     return a < b ? a : b;
 }
 
-/* ---- packets made up ------------------------------------------------------------ */
+/* ---- packets made up ----------------------------------------------------- */
 
 /* The BTH opcode: of the QP's service, or any. */
 static uint8_t packet_opcode(uint8_t type, uint8_t choice, uint8_t any)
@@ -397,7 +397,7 @@ static void step_packet(Frames *f, Side *to, Slot slot, const FuzzRecord *r)
     frame_deliver(&f->w, to, buf, len);
 }
 
-/* ---- the wire's other steps --------------------------------------------------- */
+/* ---- the wire's other steps ---------------------------------------------- */
 
 /* The following records as they are. */
 static void step_bytes(Frames *f, Side *to, const FuzzRecord *r)

@@ -14,7 +14,7 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *rule)
     abort();
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* Pages of keys and of memory correspond in a fixed way. */
 static uint64_t host_demand_page(uint64_t page)
@@ -119,7 +119,7 @@ static RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
     return h->flush_later ? ROCE_FLUSH_LATER : ROCE_FLUSH_DONE;
 }
 
-/* ---- on-demand paging ------------------------------------------------------ */
+/* ---- on-demand paging ---------------------------------------------------- */
 
 static bool host_page_request(void *host, uint32_t key, uint64_t address,
                               uint64_t length, bool write)
@@ -139,7 +139,7 @@ static void host_revoke(Host *h, uint32_t key, uint64_t first, uint64_t count)
 {
     uint32_t i;
 
-    for (i = h->grants; i-- > 0; ) {
+    for (i = h->grants; i-- > 0;) {
         /* Where keys are destroyed, their index tells. */
         if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, h->grant[i].key ^ key) == 0 &&
             h->grant[i].page - first < count) {
@@ -195,7 +195,7 @@ void host_key_forget(Host *h, uint32_t key)
     host_revoke(h, key, 0, UINT64_MAX);
 }
 
-/* ---- work requests ----------------------------------------------------------- */
+/* ---- work requests ------------------------------------------------------- */
 
 static HostQp *host_qp(Host *h, uint32_t qpn)
 {
@@ -316,7 +316,7 @@ static bool host_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
     return true;
 }
 
-/* ---- completions and events ---------------------------------------------------- */
+/* ---- completions and events ---------------------------------------------- */
 
 static void host_complete_send(HostQp *qp, const RoceCompletion *c)
 {
@@ -374,7 +374,7 @@ static void host_event(void *host, uint8_t type, uint32_t id,
     host_qp(host, id);
 }
 
-/* ---- life ---------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 void host_init(Host *h, uint64_t base)
 {

@@ -75,7 +75,7 @@ RoceAv world_av(World *w, Side *side, Slot slot)
     return av;
 }
 
-/* ---- QPs ------------------------------------------------------------------- */
+/* ---- QPs ----------------------------------------------------------------- */
 
 bool world_create(World *w, Side *side, Slot slot)
 {
@@ -185,7 +185,7 @@ bool world_advance(World *w, Side *side, Slot slot)
     return false;
 }
 
-/* ---- keys and GIDs ------------------------------------------------------------ */
+/* ---- keys and GIDs ------------------------------------------------------- */
 
 uint64_t *world_pages(const Side *side, uint32_t first, uint32_t count)
 {
@@ -292,7 +292,7 @@ static void world_add_gids(Side *side, uint8_t number)
     }
 }
 
-/* ---- life ---------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static void world_configure(WorldConfig *config, const FuzzRecord *first)
 {

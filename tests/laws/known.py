@@ -7,10 +7,9 @@ number of complaints there may be at most.
 PENDING = 'pending'
 
 KNOWN = {
-    'contracts_roce': 64,
-    'contracts_device': 26,
-    'formatted': 'pending',
-    'columns': 310,
+    'contracts_roce': 62,
+    'contracts_device': 22,
+    'columns': 65,
     'function_length': {
         'fakernic_check_create_mr', 'roce_response_answer', 'step_command',
         'test_cmd_reserved', 'test_dm_traffic', 'test_wqe_malformed',

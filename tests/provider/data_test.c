@@ -525,10 +525,10 @@ static void srq_tags_are_kept(void)
 
 			model_complete(model_cq(world.cq),
 				       (struct fakernic_cqe) {
-				.qpn = htole32(qp->qp_num),
-				.srqn = htole32(MODEL_SRQN),
-				.wqe_index = wqe[pick].tag,
-				.opcode = FAKERNIC_CQE_RECV });
+					       .qpn = htole32(qp->qp_num),
+					       .srqn = htole32(MODEL_SRQN),
+					       .wqe_index = wqe[pick].tag,
+					       .opcode = FAKERNIC_CQE_RECV });
 			wqe[pick] = wqe[i];
 		}
 		polled = fakernic_poll_cq(world.cq, below(33), wc);

@@ -241,7 +241,7 @@ int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *ibv_cmd,
 		return err;
 	for (i = model_record(&old); i != old.index; i++)
 		if (!model_complete(&new, *(struct fakernic_cqe *)
-				    model_entry(&old, i)))
+						  model_entry(&old, i)))
 			return EINVAL;
 	*model_cq(cq) = new;
 	return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * threads_test: many threads at the same queues, built with ThreadSanitizer. What
- * one thread posts and another polls is counted; what they touch at the same time
- * without a lock ends the program. Main plays the device; a command and a step
- * of the device exclude one another, as in the kernel and on the bus.
+ * threads_test: many threads at the same queues, built with ThreadSanitizer.
+ * What one thread posts and another polls is counted; what they touch at the
+ * same time without a lock ends the program. Main plays the device; a command
+ * and a step of the device exclude one another, as in the kernel and on the
+ * bus.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The verbs around the data path: services and objects beyond RC and UD, where
- * queue memory comes from, and what bad input and a refusing kernel leave behind
- * (nothing: world_end() counts the kernel's objects, the sanitizer the memory).
+ * queue memory comes from, and what bad input and a refusing kernel leave
+ * behind (nothing: world_end() counts the kernel's objects, the sanitizer the
+ * memory).
  */
 #include <unistd.h>
 #include <ccan/array_size.h>
@@ -200,7 +201,7 @@ static void flush_and_atomic_write_are_built(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp *qp = qp_of(&world, IBV_QPT_RC, NULL,
 				  IBV_QP_EX_WITH_FLUSH |
-				  IBV_QP_EX_WITH_ATOMIC_WRITE);
+					  IBV_QP_EX_WITH_ATOMIC_WRITE);
 	struct ibv_qp_ex *ex = ex_of(qp);
 	struct wqe wqe;
 	uint32_t index;
@@ -427,7 +428,7 @@ static void srq_resize_loses_no_receive(void)
 			pick = below(took);
 			CHECK(model_complete(model_cq(world.cq),
 					     (struct fakernic_cqe) {
-				.qpn = htole32(qp->qp_num),
+						     .qpn = htole32(qp->qp_num),
 				.srqn = htole32(MODEL_SRQN),
 				.wqe_index = htole32(taken[pick].tag),
 				.opcode = FAKERNIC_CQE_RECV }));

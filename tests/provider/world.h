@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the cases share: a small world (context, PD, CQ, QP) above the model, and
+ * What the cases share: a small world (context, PD, CQ, QP) above the model,
+ * and
  * an assertion that prints its line and ends the program: no "ok" then.
  */
 #ifndef WORLD_H

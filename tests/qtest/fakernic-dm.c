@@ -105,7 +105,7 @@ static void test_dm_mr(void)
     BAD(req.access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE), BAD_PARAM, access);
     /* Guest memory that pretends to be device memory. */
     BAD(req.type = FAKERNIC_MR_MEMORY; req.pages.address = LE64(1ull << 63),
-        BAD_PAGE_LIST, pages);
+                                       BAD_PAGE_LIST, pages);
     BAD(req.type = FAKERNIC_MR_MEMORY;
         req.pages.address = LE64((1ull << 63) - 4096), BAD_PAGE_LIST, pages);
 #undef BAD

@@ -145,11 +145,11 @@ static void test_flow_refused(void)
     BAD(req.mask.tos = 1, BAD_PARAM, mask);
     BAD(req.mask.dst_ip[15] = 1, BAD_PARAM, mask);
     BAD(req.mask.src_ip[0] = 1; req.layers = LE32(FAKERNIC_FLOW_IPV4),
-        BAD_PARAM, mask);
+                                BAD_PARAM, mask);
     BAD(req.mask.dst_port = LE16(1); req.layers = LE32(FAKERNIC_FLOW_IPV4),
-        BAD_PARAM, mask);
+                                     BAD_PARAM, mask);
     BAD(req.mask.flow_label = LE32(1); req.layers = LE32(FAKERNIC_FLOW_IPV4),
-        BAD_PARAM, mask);
+                                       BAD_PARAM, mask);
     BAD(req.mask.flow_label = LE32(1 << 20);
         req.layers = LE32(FAKERNIC_FLOW_IPV6), BAD_PARAM, mask);
     BAD(req.value.smac[0] = 1, BAD_PARAM, value);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of the device and its turns: unplugged, reset, stopped or frozen with
- * work in every stage, also by its own interrupts; work in turns of a bounded
- * size; bursts of frames.
+ * The life of the device and its turns: unplugged, reset, stopped or frozen
+ * with work in every stage, also by its own interrupts; work in turns of a
+ * bounded size; bursts of frames.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
 
-/* ---- a slot whose power the guest switches --------------------------------- */
+/* ---- a slot whose power the guest switches ------------------------------- */
 
 #define PORT_SLOT 3
 #define BEHIND_PORT 32          /* bus 1, device 0 */
@@ -181,7 +181,7 @@ static void test_unplug_from_timer(void)
     machine_stop(&m);
 }
 
-/* ---- work that is left when something happens ------------------------------- */
+/* ---- work that is left when something happens ---------------------------- */
 
 #define PAIRS 8
 #define PAIRS_MAX 32
@@ -395,8 +395,8 @@ static void test_unplug_behind(void)
 static uint64_t longest_turn(Machine *m)
 {
     QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
-                              " 'path': '/machine/peripheral/nic',"
-                              " 'property': 'x-longest-turn' } }");
+                                      " 'path': '/machine/peripheral/nic',"
+                                      " 'property': 'x-longest-turn' } }");
     uint64_t value = qdict_get_int(answer, "return");
 
     qobject_unref(answer);
@@ -422,7 +422,7 @@ static void test_turn(void)
     machine_stop(&m);
 }
 
-/* ---- frames ------------------------------------------------------------------ */
+/* ---- frames -------------------------------------------------------------- */
 
 static void set_power_state(Nic *n, unsigned state)
 {
@@ -493,7 +493,10 @@ static void test_link_stopped(void)
     machine_stop(&m);
 }
 
-/* More frames at once than a turn takes, as a stream hands them over: all come. */
+/*
+ * More frames at once than a turn takes, as a stream hands them over: all
+ * come.
+ */
 static void test_flood(void)
 {
     const unsigned count = 4000;
@@ -542,8 +545,8 @@ static void test_burst(void)
     Wqe wqe;
 
     machine_start(&m, "-netdev hubport,id=n0,hubid=0 %s,netdev=n0 "
-                  "-netdev hubport,id=n1,hubid=0 "
-                  "-device fakernic,addr=05.0,netdev=n1,"
+                      "-netdev hubport,id=n1,hubid=0 "
+                      "-device fakernic,addr=05.0,netdev=n1,"
                   "mac=52:54:00:0a:0b:0d", DEVICE);
     nic_find(&n, &m, SLOT);
     nic_bringup(&n);
@@ -663,12 +666,13 @@ static void test_blocked_wire(void)
     close(wire);
 }
 
-/* ---- the monitor --------------------------------------------------------------- */
+/* ---- the monitor --------------------------------------------------------- */
 
 /*
  * The only test that judges by the clock: how long the monitor waits while
  * frames come as fast as they can and the device has all to do. The machine
- * that runs this may be busy with other things, so the best of some tries counts.
+ * that runs this may be busy with other things, so the best of some tries
+ * counts.
  */
 #define MONITOR_WAIT_US 50000
 #define MONITOR_TRIES   5
@@ -755,7 +759,7 @@ static void test_monitor(void)
     g_assert_cmpint(best, <=, MONITOR_WAIT_US);
 }
 
-/* ---- snapshots ---------------------------------------------------------------- */
+/* ---- snapshots ----------------------------------------------------------- */
 
 /* Migration and snapshots are refused, and the device goes on. */
 static void test_no_migration(void)

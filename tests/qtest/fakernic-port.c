@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The Ethernet port and the wire: frames through a netdev, two devices, links that
- * go down or die.
+ * The Ethernet port and the wire: frames through a netdev, two devices, links
+ * that go down or die.
  */
 #include "qemu/osdep.h"
 #include <poll.h>
@@ -225,7 +225,7 @@ static void test_two_devices(void)
     uint8_t x[20000], y[20000];
 
     machine_start(&m, "-netdev hubport,id=h0,hubid=0 "
-                  "-netdev hubport,id=h1,hubid=0 "
+                      "-netdev hubport,id=h1,hubid=0 "
                   "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,netdev=h0 "
                   "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,netdev=h1");
     for (unsigned i = 0; i < 2; i++) {
@@ -339,7 +339,7 @@ static void late_post(Nic *n, Setup *s, Qp *raw, uint8_t first, uint8_t count)
 
 static void late_read_bytes(int fd, uint8_t *to, size_t size)
 {
-    for (size_t done = 0; done < size; ) {
+    for (size_t done = 0; done < size;) {
         ssize_t got = wire_receive(fd, to + done, size - done);
 
         g_assert_cmpint(got, >, 0);

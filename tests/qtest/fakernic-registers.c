@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * PCI configuration space, BAR0 registers, bring-up and fatal errors, the device's
- * properties.
+ * PCI configuration space, BAR0 registers, bring-up and fatal errors, the
+ * device's properties.
  */
 #include "qemu/osdep.h"
 #include <poll.h>
@@ -54,7 +54,7 @@ static void test_pci_bars(void)
                     PCI_BASE_ADDRESS_MEM_PREFETCH);
     g_assert_cmpuint(bar_size(&n, FAKERNIC_BAR_UAR), >=,
                      (reg_read(&n, FAKERNIC_REG_UAR_COUNT) + 1) *
-                     FAKERNIC_PAGE_SIZE);
+                         FAKERNIC_PAGE_SIZE);
     bar = qpci_config_readl(n.pci, PCI_BASE_ADDRESS_4);
     g_assert_cmphex(bar & 0xf, ==, PCI_BASE_ADDRESS_SPACE_MEMORY);
     g_assert_cmpuint(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_1), ==, 0);
@@ -95,7 +95,7 @@ static void test_pci_root_port(void)
     Machine m;
 
     machine_start(&m, "-device pcie-root-port,id=rp,chassis=1,addr=05.0 "
-                  "-device fakernic,bus=rp");
+                      "-device fakernic,bus=rp");
     /* Bus 1 behind the root port; type and link of an endpoint. */
     QPCIDevice *rp = qpci_device_find(m.bus, QPCI_DEVFN(5, 0));
     uint64_t config = ECAM + (1u << 20);
@@ -225,7 +225,7 @@ static void test_regs_clock(void)
     g_assert_cmpuint(clock_read(&n) - before, ==, step);
     g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_COUNT), ==, 1);
     page = n.uar.addr + FAKERNIC_PAGE_SIZE *
-           reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
+                            reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
     g_assert_cmpuint(qtest_readq(m.qts, page), ==, before + step);
     g_assert_cmpuint(qtest_readq(m.qts, page + 8), ==, 0);
     machine_stop(&m);
@@ -386,7 +386,7 @@ static void test_migration_blocked(void)
 
     machine_start(&m, "%s", DEVICE);
     answer = qtest_qmp(m.qts, "{ 'execute': 'migrate', 'arguments': "
-                       "{ 'uri': 'exec:cat >/dev/null' } }");
+                              "{ 'uri': 'exec:cat >/dev/null' } }");
     g_assert_true(qdict_haskey(answer, "error"));
     qobject_unref(answer);
     machine_stop(&m);

@@ -56,7 +56,7 @@ static inline void set_link(Machine *m, bool up)
 {
     qtest_qmp_assert_success(m->qts,
         "{ 'execute': 'set_link', 'arguments': { 'name': 'n0', 'up': %i } }",
-        up);
+                             up);
 }
 
 /* Extended configuration space is reached through q35's MMCONFIG window. */
@@ -108,7 +108,7 @@ static inline struct fakernic_set_gid_req gid_req(uint16_t index, const uint8_t 
 
 /* Tables of a list of 'levels' for page i at pages + i * step; the root. */
 static inline uint64_t build_tables(Machine *m, unsigned levels, uint64_t pages,
-                             uint64_t step, uint32_t count)
+                                    uint64_t step, uint32_t count)
 {
     uint32_t tables = DIV_ROUND_UP(count, FAKERNIC_PAGE_TABLE_ENTRIES);
     uint64_t address = mem_alloc(m, (uint64_t)tables * FAKERNIC_PAGE_SIZE);
@@ -141,11 +141,11 @@ static inline void setup(Nic *n, Setup *s)
     s->data = mem_alloc(n->m, DATA_SIZE);
     s->key = mr_create(n, s->pd, s->data, DATA_SIZE,
                        FAKERNIC_ACCESS_LOCAL_WRITE |
-                       FAKERNIC_ACCESS_REMOTE_WRITE |
-                       FAKERNIC_ACCESS_REMOTE_READ |
-                       FAKERNIC_ACCESS_REMOTE_ATOMIC |
-                       FAKERNIC_ACCESS_FLUSH_GLOBAL |
-                       FAKERNIC_ACCESS_FLUSH_PERSISTENT);
+                           FAKERNIC_ACCESS_REMOTE_WRITE |
+                           FAKERNIC_ACCESS_REMOTE_READ |
+                           FAKERNIC_ACCESS_REMOTE_ATOMIC |
+                           FAKERNIC_ACCESS_FLUSH_GLOBAL |
+                           FAKERNIC_ACCESS_FLUSH_PERSISTENT);
     assert_status(CMD(n, SET_GID, gid), OK);
 }
 
@@ -245,7 +245,7 @@ static inline Wqe wqe_send(const Setup *s, uint64_t offset, uint32_t length)
 }
 
 static inline Wqe wqe_rdma(const Setup *s, uint8_t opcode, uint64_t local,
-                    uint64_t remote, uint32_t length)
+                           uint64_t remote, uint32_t length)
 {
     return (Wqe) {
         .rdma = {
@@ -268,7 +268,7 @@ static inline void fill(Nic *n, const Setup *s, uint64_t offset, size_t len)
 }
 
 static inline void assert_same(Nic *n, const Setup *s, uint64_t a, uint64_t b,
-                        size_t len)
+                               size_t len)
 {
     g_autofree uint8_t *x = g_malloc(len), *y = g_malloc(len);
 

@@ -57,7 +57,7 @@ static void test_flr_leaves_nothing(void)
     exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
     qpci_config_writew(n.pci, exp + PCI_EXP_DEVCTL,
                        qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL) |
-                       PCI_EXP_DEVCTL_BCR_FLR);
+                           PCI_EXP_DEVCTL_BCR_FLR);
     g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) &
                     (PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER), ==, 0);
     g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_0) & ~0xfu, ==,
@@ -465,7 +465,7 @@ static void test_refused_bind_mw(void)
     REFUSED(KEY_ACCESS, bind.mr_key = LE32(bindable(&n, &s, s.pd, 0)));
     REFUSED(BIND, bind.mr_key = LE32(bindable(&n, &s, s.pd,
                                               FAKERNIC_ACCESS_LOCAL_WRITE |
-                                              FAKERNIC_ACCESS_ZERO_BASED)));
+                                                  FAKERNIC_ACCESS_ZERO_BASED)));
     REFUSED(KEY_BOUNDS, bind.length = LE64(8193));
     CASE(FAKERNIC_WC_SUCCESS, NONE, bind.access = good.access);
 #undef REFUSED

@@ -216,7 +216,9 @@ static void test_srq_resize_refused(void)
     machine_stop(&m);
 }
 
-/* Armed once: one event, then 0; the record is looked at before it is raised. */
+/*
+ * Armed once: one event, then 0; the record is looked at before it is raised.
+ */
 static void test_srq_limit(void)
 {
     Machine m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The data path in loopback: work requests of every kind, good and malformed, from
- * the ring to the completion.
+ * The data path in loopback: work requests of every kind, good and malformed,
+ * from the ring to the completion.
  */
 #include "qemu/osdep.h"
 #include <poll.h>

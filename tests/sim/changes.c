@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a host changes while work is going on and nobody may notice: attributes
- * of queue pairs, as the states allow it (IBTA 11.2.5.2), and the memory behind
- * a region (REREG, 11.2.8.6): another translation with the same bytes elsewhere.
+ * of queue pairs, as the states allow it (IBTA 11.2.5.2), and the memory
+ * behind a region (REREG, 11.2.8.6): another translation with the same bytes
+ * elsewhere.
  */
 #include <stdlib.h>
 #include <string.h>

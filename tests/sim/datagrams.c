@@ -181,7 +181,7 @@ static void build_raw_frame(World *w, SimQp *qp, SimMr *source,
                                    last ? FAKERNIC_SQ_SIGNALED : 0);
 
     s->sge = world_alloc(w, sizeof(*s->sge));
-    s->sge[0] = (SimSge){ .mr = source, .offset = offset, .length = size };
+    s->sge[0] = (SimSge) { .mr = source, .offset = offset, .length = size };
     s->sge_count = 1;
     mr_get(source, qp->host->expected, offset, s->data, size);
     if (to == qp) {

@@ -2,8 +2,9 @@
 /*
  * An independent reading of RoCEv2 frames (IBTA annex A17, 9.2 to 9.4).
  *
- * Every frame an engine makes comes through here before the switch sees it. This
- * shares nothing with the engine's wire.c: lengths, checksum, ICRC, pad, header
+ * Every frame an engine makes comes through here before the switch sees it.
+ * This shares nothing with the engine's wire.c: lengths, checksum, ICRC, pad,
+ * header
  * sizes and the path MTU are judged a second time. It must never be "fixed" by
  * looking at the engine.
  */
@@ -207,7 +208,7 @@ static const char *frame_cnp(const uint8_t *bth, size_t len, SimFrame *out)
 
     out->payload = sizeof(zeros);
     return len != 12 + sizeof(zeros) || bth[1] || be16(bth + 2) != 0xffff ||
-           bth[4] != 0x40 || bth[8] || be24(bth + 9) ||
+                   bth[4] != 0x40 || bth[8] || be24(bth + 9) ||
            memcmp(bth + 12, zeros, sizeof(zeros)) ? "CNP" : NULL;
 }
 
@@ -286,7 +287,7 @@ const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out)
     const char *wrong;
     bool v6;
 
-    *out = (SimFrame){ .syndrome = 0 };
+    *out = (SimFrame) { .syndrome = 0 };
     if (len < 14 + 20 + 8 + 12 + 4 || len > ROCE_FRAME_MAX) {
         return "frame length";
     }

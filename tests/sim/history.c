@@ -4,8 +4,8 @@
  *
  * Safety phase with faults, then none: from there everything must complete
  * within a bound (liveness). Then the world must fall silent, counters and
- * states must fit what happened, all QPs are flushed or destroyed, and memory is
- * compared in full.
+ * states must fit what happened, all QPs are flushed or destroyed, and memory
+ * is compared in full.
  */
 #include <string.h>
 
@@ -207,7 +207,7 @@ static void final_qp(World *w, SimQp *qp)
             world_fail(w, "QP %u is in state %u, not in SQE", qp->qpn, state);
         }
     } else if (failed ? state != FAKERNIC_QPS_ERR
-               : state != FAKERNIC_QPS_RTS && !model_may_break(qp)) {
+                      : state != FAKERNIC_QPS_RTS && !model_may_break(qp)) {
         world_fail(w, "QP %u is in state %u, failed %d", qp->qpn, state,
                    failed);
     }
@@ -360,8 +360,8 @@ static void teardown_flush(World *w)
         }
         if (qp->done < sends_owed(qp) ||
             (!qp->rq->srqn && qp->rq->done < (qp->rq_broken
-                                              ? qp->rq->fetched
-                                              : qp->rq->posted))) {
+                                                  ? qp->rq->fetched
+                                                  : qp->rq->posted))) {
             world_fail(w, "QP %u in ERR: flushed sends %u of %u, receives %u "
                        "of %u", qp->qpn, qp->done, qp->posted, qp->rq->done,
                        qp->rq->posted);
@@ -498,7 +498,7 @@ static void settle_shared(World *w, Host *h)
     mr_get(h->counter, h->memory, offset, &value, 8);
     if (value - start < w->shared_adds[h->number] ||
         value - start > w->shared_adds[h->number] +
-                        w->shared_maybe[h->number]) {
+                            w->shared_maybe[h->number]) {
         world_fail(w, "host %u: %u FETCH_ADDs succeeded, %u may have, %llu "
                    "were executed", h->number, w->shared_adds[h->number],
                    w->shared_maybe[h->number],
@@ -541,7 +541,7 @@ static void compare_memory(World *w, const Host *h)
                 uint64_t offset = find_region(h, i, &key);
 
                 world_fail(w, "host %u: memory at %zx is %02x, not %02x: a "
-                           "byte that nobody may have written (key %08x, "
+                              "byte that nobody may have written (key %08x, "
                            "offset %lld)", h->number, i, h->memory[i],
                            h->expected[i], key, (long long)offset);
                 return;
@@ -551,8 +551,8 @@ static void compare_memory(World *w, const Host *h)
 }
 
 /*
- * A hostile peer may write where it was given the right to, not elsewhere: in all
- * of the pages, where the key is one of the whole address space.
+ * A hostile peer may write where it was given the right to, not elsewhere: in
+ * all of the pages, where the key is one of the whole address space.
  */
 static void forget_writable(World *w)
 {

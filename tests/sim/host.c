@@ -82,7 +82,7 @@ static void host_build_remote(const SimQp *qp, const SimSend *s,
     *address = mr->iova + s->zone_offset;
     *rkey = mr->key;
     if (mr != s->zone && (opcode_is_atomic(s->opcode) ||
-                           s->opcode == FAKERNIC_SQ_ATOMIC_WRITE)) {
+                          s->opcode == FAKERNIC_SQ_ATOMIC_WRITE)) {
         *address &= ~7ull;
     }
     if (s->error == SIM_ERR_RKEY_INDEX) {
@@ -175,7 +175,7 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
         wr->sge_count = s->sge_count;
         for (unsigned i = 0; i < s->sge_count; i++) {
             wr->sge[i] = host_sge(&s->sge[i], s->error == SIM_ERR_LBOUNDS &&
-                                              i == s->sge_count - 1u);
+                                                  i == s->sge_count - 1u);
         }
     }
     if (s->xrc) {
@@ -258,7 +258,7 @@ static bool host_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
     if (!rq || xrcdn != SIM_XRCD) {
         return false;
     }
-    *srq = (RoceXrcSrq){ .id = srqn, .pd = rq->pd, .cqn = rq->cqn };
+    *srq = (RoceXrcSrq) { .id = srqn, .pd = rq->pd, .cqn = rq->cqn };
     return true;
 }
 
@@ -406,7 +406,7 @@ Host *host_new(World *w, unsigned number)
     h->world = w;
     h->number = number;
     host_memory_open(h);
-    memcpy(h->mac, (uint8_t[]){ 0x52, 0x54, 0, 0, 0, (uint8_t)(number + 1) },
+    memcpy(h->mac, (uint8_t[]) { 0x52, 0x54, 0, 0, 0, (uint8_t)(number + 1) },
            6);
     h->wake = ROCE_TIME_NEVER;
     h->next_cqn = 1000 * (number + 1);

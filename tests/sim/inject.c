@@ -278,7 +278,7 @@ static void inject(World *w, SimConn *conn, uint32_t roll)
     const SimOptions *o = &w->options;
     uint32_t kind = (roll >> 1) % (!o->change_pct ? INJECT_FIRST
                                    : !o->odp_pct ? INJECT_LATER
-                                                 : INJECT_COUNT);
+                                                  : INJECT_COUNT);
 
     if (qp->silent || qp->peer->silent) {
         return;                 /* it has a new life, or none yet */
@@ -394,8 +394,8 @@ static void change_pause(World *w, SimQp *qp, bool pause)
     }
     qp->paused = pause;
     qp->drained = false;
-    attr = (RoceQpAttr){ .state = pause ? FAKERNIC_QPS_SQD : FAKERNIC_QPS_RTS,
-                         .sqd_async_notify = 1 };
+    attr = (RoceQpAttr) { .state = pause ? FAKERNIC_QPS_SQD : FAKERNIC_QPS_RTS,
+                          .sqd_async_notify = 1 };
     world_log(w, qp->host->number, LOG_MODIFY, qp->qpn, attr.state, 0, 0, 0);
     if (roce_qp_modify(qp->host->roce, w->now, qp->qpn,
                        (uint32_t)(FAKERNIC_QP_ATTR_STATE |

@@ -130,8 +130,8 @@ static SimSend *open_grant(World *w, SimQp *owner, unsigned kind, SimMr **next)
         if (!key) {
             key = owner->granted[kind] =
                 host_mw_new(owner->host, kind == GRANT_WINDOW_1
-                                         ? FAKERNIC_MW_TYPE_1
-                                         : FAKERNIC_MW_TYPE_2B);
+                                             ? FAKERNIC_MW_TYPE_1
+                                             : FAKERNIC_MW_TYPE_2B);
         }
         *next = host_mw_next(before ? before : key, owner->window_region,
                              rng_below(&w->rng, w->options.max_size), length,

@@ -6,8 +6,8 @@
  * expects there, and which bytes it cannot know. Regions are made of pages in
  * random order with unused pages between them, so that a byte written to the
  * wrong place changes something that nobody expects to change. Every DMA
- * outside of what is registered at that moment, or beyond the rights to it, is a
- * failure; inside of [dma_fail_lo, dma_fail_hi) it fails on command.
+ * outside of what is registered at that moment, or beyond the rights to it, is
+ * a failure; inside of [dma_fail_lo, dma_fail_hi) it fails on command.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -366,7 +366,7 @@ static uint64_t page_exchange(Host *h, uint64_t old, bool small)
         /* Memory that fails is not used for something else. */
         if (SIM_DMA_BASE(h->number) + page >= h->dma_fail_hi ||
             SIM_DMA_BASE(h->number) + page + (small ? SIM_PAGE : SIM_BLOCK) <=
-            h->dma_fail_lo) {
+                h->dma_fail_lo) {
             return page;
         }
     } else {
@@ -439,7 +439,7 @@ bool host_dma_read(void *host, uint64_t address, void *buf, size_t len)
 }
 
 bool host_dma_write(void *host, uint64_t address, const void *buf,
-                           size_t len)
+                    size_t len)
 {
     uint8_t *p = host_dma(host, address, len, SIM_WRITABLE);
 

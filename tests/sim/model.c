@@ -13,8 +13,8 @@
  *    and everything behind it is flushed.
  *
  * A history without planned errors, injections or harsh links gets no leeway.
- * Where an outcome truly is open (a request that failed may have been executed),
- * its bytes are marked unknown, and only those.
+ * Where an outcome truly is open (a request that failed may have been
+ * executed), its bytes are marked unknown, and only those.
  */
 #include <string.h>
 
@@ -441,7 +441,7 @@ static void check_flush(SimQp *qp, uint32_t index)
     const SimSend *s = &qp->send[index];
 
     uint64_t owed = s->zone->on_demand
-                    ? paging_constant(s->zone, s->zone_offset, s->length,
+                        ? paging_constant(s->zone, s->zone_offset, s->length,
                                       s->fetched_at) : flush_owes(s);
 
     if (!(s->flush & FAKERNIC_FLUSH_PERSISTENT) && owed > 1) {
@@ -490,8 +490,8 @@ static void send_failed(SimQp *qp, uint32_t index, uint8_t status)
 {
     SimSend *s = &qp->send[index];
     uint32_t allowed = qp->sq_failed || qp->error
-                       ? BIT(FAKERNIC_WC_WR_FLUSH_ERR)
-                       : send_statuses(qp, index) & ~1u;
+                           ? BIT(FAKERNIC_WC_WR_FLUSH_ERR)
+                           : send_statuses(qp, index) & ~1u;
 
     s->done = SIM_FAILED;
     s->status = status;

@@ -291,9 +291,9 @@ static void model_recv_datagram(SimQp *qp, const SimRecv *r,
         world_fail(w, "QP %u: datagram's network type or source MAC", qp->qpn);
     }
     if (qp->host->gid_vlan[qp->gid_index] == FAKERNIC_VLAN_NONE
-        ? c->flags & FAKERNIC_CQE_VLAN
-        : !(c->flags & FAKERNIC_CQE_VLAN) ||
-          (c->vlan & 0xfff) != qp->host->gid_vlan[qp->gid_index]) {
+            ? c->flags & FAKERNIC_CQE_VLAN
+            : !(c->flags & FAKERNIC_CQE_VLAN) ||
+                  (c->vlan & 0xfff) != qp->host->gid_vlan[qp->gid_index]) {
         world_fail(w, "QP %u: datagram with VLAN %u, flags %x", qp->qpn,
                    c->vlan, c->flags);
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging as a host does it: it answers page requests when it likes to,
- * in part or in full, gives more than was asked for, takes pages back, moves
- * them, makes them read-only, and refuses those that it does not have.
+ * On-demand paging as a host does it: it answers page requests when it likes
+ * to, in part or in full, gives more than was asked for, takes pages back,
+ * moves them, makes them read-only, and refuses those that it does not have.
  *
  * What an absent page holds stays where SimMr.pages says, which is where the
- * oracle looks; the engine must not, and memory.c fails every DMA to a page that
- * is not there for the engine at that moment. A page that moved leaves poison
- * behind.
+ * oracle looks; the engine must not, and memory.c fails every DMA to a page
+ * that is not there for the engine at that moment. A page that moved leaves
+ * poison behind.
  */
 #include "sim.h"
 
@@ -311,7 +311,7 @@ void paging_churn(Host *h)
             give(h, mr->key, first_page(mr) + (uint64_t)first *
                  page_size(mr), count, mr->page_shift,
                  rng_pct(&w->rng, 50) &&
-                 mr->access & FAKERNIC_ACCESS_LOCAL_WRITE);
+                     mr->access & FAKERNIC_ACCESS_LOCAL_WRITE);
         }
         break;
     case 3:                     /* copy on write: read-only, and elsewhere */

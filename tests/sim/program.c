@@ -76,7 +76,7 @@ static void place_in_source(World *w, SimMr *from, SimSge *sge, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         sge[i].mr = from;
         sge[i].offset = rng_below(&w->rng, (uint32_t)from->length -
-                                           sge[i].length + 1);
+                                               sge[i].length + 1);
         /* IBTA C9-88: the key of an empty piece is not looked at. */
         if (!sge[i].length && rng_pct(&w->rng, 20)) {
             sge[i].mr = NULL;
@@ -116,7 +116,7 @@ uint8_t program_opcode(World *w, const SimQp *qp)
     uint32_t atomics = rc && sim_caps[SIM_CAP_ATOMIC].present
                        ? o->atomic_weight : 0;
     uint32_t roll = rng_below(&w->rng, o->send_weight + o->write_weight +
-                                       reads + atomics);
+                                           reads + atomics);
     bool imm = rng_pct(&w->rng, 30);
 
     if (sim_caps[SIM_CAP_NOP].present && rng_pct(&w->rng, o->nop_pct)) {

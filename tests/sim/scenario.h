@@ -23,7 +23,7 @@ typedef struct Scenario {
 
 /* scenarios_link.c and so on; each ends with NULL. */
 extern const Scenario scenarios_link[], scenarios_queue[], scenarios_path[],
-                      scenarios_paging[];
+    scenarios_paging[];
 
 extern World *w;                /* the current scenario's */
 extern SimQp *a, *b;

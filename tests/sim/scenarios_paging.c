@@ -164,7 +164,9 @@ static bool requester_is_done(World *world)
     return a->done == a->posted;
 }
 
-/* A READ answer waits in its middle; the atomic before it is asked for again. */
+/*
+ * A READ answer waits in its middle; the atomic before it is asked for again.
+ */
 static void answer_is_repeated_before_one_that_waits(void)
 {
     open_world(slow_enough);

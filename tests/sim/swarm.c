@@ -238,8 +238,8 @@ static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
 static int run_one(const SwarmArgs *a)
 {
     const SimClass *class = a->class_name
-                              ? find_class(a->class_name)
-                              : &sim_classes[a->seed % sim_class_count];
+                                ? find_class(a->class_name)
+                                : &sim_classes[a->seed % sim_class_count];
     uint64_t digest, done = 0;
     bool ok = run_history(a, class, a->seed, &digest, &done);
 

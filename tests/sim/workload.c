@@ -133,8 +133,8 @@ static void build_recvs(World *w, SimQp *qp)
     }
     for (unsigned i = rng_below(&w->rng, EXTRA_RECVS + 1); i; i--) {
         workload_add_recv(qp->rq, qp->type == FAKERNIC_QP_UC
-                                  ? longest_message(peer)
-                                  : rng_below(&w->rng, 100));
+                                      ? longest_message(peer)
+                                      : rng_below(&w->rng, 100));
     }
 }
 
@@ -146,7 +146,7 @@ static void build_shared_recvs(World *w, SimRq *rq)
         const SimQp *peer = w->qp[i].peer;
 
         if (peer && (rq->xrc ? w->qp[i].type == FAKERNIC_QP_XRC_TGT &&
-                               w->qp[i].host == rq->host
+                                   w->qp[i].host == rq->host
                              : w->qp[i].rq == rq)) {
             uint32_t length = longest_message(peer);
 
@@ -257,7 +257,7 @@ static SimConn *conn_new(World *w, SimQp *a, SimQp *b, const SimConn *before)
 {
     SimConn *conn = &w->conn[w->conn_count];
 
-    *conn = (SimConn){ .number = w->conn_count++, .side = { a, b } };
+    *conn = (SimConn) { .number = w->conn_count++, .side = { a, b } };
     b->mtu = a->mtu;
     conn_paths(w, a, b, before);
     for (unsigned i = 0; i < 2; i++) {
@@ -283,7 +283,7 @@ SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type)
         qp[i] = host_qp_new(host[i], xrc && i ? FAKERNIC_QP_XRC_TGT : type,
                             !xrc ? pick_rq(w, host[i])
                             : i ? host_rq_xrc(host[i], 0)
-                                : host_rq_new(host[i], false));
+                                 : host_rq_new(host[i], false));
     }
     conn = conn_new(w, qp[0], qp[1], NULL);
     for (unsigned i = 0; i < 2; i++) {

@@ -306,8 +306,8 @@ static void world_frame(World *w, SimEvent *ev)
                             w->everybody.member[ev->host]->qpn, ev->frame,
                             ev->frame_len);
     } else if (result == ROCE_INPUT_ETHERNET && !w->options.hostile_ppm &&
-        !w->options.corrupt_ppm &&
-        !w->options.truncate_ppm) {
+               !w->options.corrupt_ppm &&
+               !w->options.truncate_ppm) {
         world_fail(w, "host %u took a RoCEv2 frame for plain Ethernet",
                    ev->host);
     }

@@ -56,7 +56,7 @@ void fake_host_free(FakeHost *h)
     free(h);
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 uint8_t *fake_memory_add(FakeHost *h, uint64_t dma, size_t size)
 {
@@ -212,7 +212,7 @@ static RoceFlush fake_dma_flush(void *host, uint64_t address, uint64_t len,
     return ROCE_FLUSH_DONE;
 }
 
-/* ---- queues ---------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 static FakeQueue *fake_queue(FakeHost *h, FakeQueueKind kind, uint32_t id)
 {
@@ -272,7 +272,7 @@ void fake_srq_xrc(FakeHost *h, uint32_t srqn, uint32_t xrcdn, RocePd pd,
     FakeQueue *q = fake_queue(h, FAKE_SRQ, srqn);
 
     q->xrcdn = xrcdn;
-    q->xrc = (RoceXrcSrq){ .id = ++h->srq_ids, .pd = pd, .cqn = cqn };
+    q->xrc = (RoceXrcSrq) { .id = ++h->srq_ids, .pd = pd, .cqn = cqn };
 }
 
 void fake_queue_break(FakeHost *h, FakeQueueKind kind, uint32_t id,
@@ -354,7 +354,7 @@ static bool fake_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
     return false;
 }
 
-/* ---- logs -------------------------------------------------------------------- */
+/* ---- logs ---------------------------------------------------------------- */
 
 static void fake_complete(void *host, const RoceCompletion *completion)
 {
@@ -374,7 +374,7 @@ static void fake_event(void *host, uint8_t type, uint32_t id,
     if (h->event_count == FAKE_LOG) {
         fake_die("too many events");
     }
-    h->events[h->event_count++] = (FakeEvent){
+    h->events[h->event_count++] = (FakeEvent) {
         .type = type, .id = id, .vendor_err = vendor_err
     };
 }
@@ -402,7 +402,7 @@ static bool fake_page_request(void *host, uint32_t key, uint64_t address,
     if (h->page_count - h->page_taken == h->page_room) {
         return false;
     }
-    h->pages[h->page_count++] = (FakePageRequest){
+    h->pages[h->page_count++] = (FakePageRequest) {
         .key = key, .address = address, .length = length, .write = write,
     };
     return true;

@@ -89,7 +89,9 @@ uint8_t *fake_memory(FakeHost *h, uint64_t dma, size_t len);
 /* Makes the segment that holds an address fail, or work again. */
 void fake_memory_unreachable(FakeHost *h, uint64_t dma, bool unreachable);
 
-/* Post by copy; the ring being full ends the test. Remember roce_post_send(). */
+/*
+ * Post by copy; the ring being full ends the test. Remember roce_post_send().
+ */
 void fake_post_send(FakeHost *h, uint32_t qpn, const RoceSendWr *wr);
 void fake_post_recv(FakeHost *h, uint32_t qpn, const RoceRecvWr *wr);
 void fake_post_srq(FakeHost *h, uint32_t srqn, const RoceRecvWr *wr);

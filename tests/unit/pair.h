@@ -77,7 +77,7 @@ static inline void pair_host_init(PairHost *h, uint8_t last)
     h->memory = fake_memory_add(h->host, PAIR_MEMORY, PAIR_SIZE);
     mr.pages[0] = PAIR_MEMORY;
     CHECK_EQ(roce_mr_create(h->r, &mr, &h->key), FAKERNIC_CMD_OK);
-    h->gid = (RoceGid){
+    h->gid = (RoceGid) {
         .type = FAKERNIC_GID_IPV4,
         .vlan = FAKERNIC_VLAN_NONE,
         .mac = { 2, 0, 0, 0, 0, last },
@@ -121,7 +121,7 @@ static inline int pair_modify(PairHost *h, RoceTime now, uint32_t mask,
 
 static inline RoceQpAttr pair_attr(const PairHost *peer)
 {
-    return (RoceQpAttr){
+    return (RoceQpAttr) {
         .port = 1,
         .access_flags = FAKERNIC_ACCESS_REMOTE_WRITE |
                         FAKERNIC_ACCESS_REMOTE_READ |
@@ -276,7 +276,7 @@ static inline void pair_run_until(Pair *p, RoceTime until)
 static inline RoceSge pair_sge(const PairHost *h, uint32_t offset,
                                uint32_t length)
 {
-    return (RoceSge){
+    return (RoceSge) {
         .address = PAIR_MEMORY + offset, .length = length, .lkey = h->key,
     };
 }
@@ -291,7 +291,7 @@ static inline RoceSendWr pair_wr(const PairHost *h, uint32_t index,
                                  uint8_t opcode, uint32_t offset,
                                  uint32_t length)
 {
-    return (RoceSendWr){
+    return (RoceSendWr) {
         .index = index,
         .opcode = opcode,
         .flags = FAKERNIC_SQ_SIGNALED,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The arithmetic of atomics: roce_atomic_result() against a masked add that goes
- * bit by bit, for all boundaries of 4 bits and for many of 64; and the masked
- * ones on their way over RC and XRC.
+ * The arithmetic of atomics: roce_atomic_result() against a masked add that
+ * goes bit by bit, for all boundaries of 4 bits and for many of 64; and the
+ * masked ones on their way over RC and XRC.
  */
 #include "pair.h"
 
@@ -109,7 +109,7 @@ static void plain(void)
     CHECK_EQ(roce_atomic_result(&op, 77), 77);
 }
 
-/* ---- on the wire ------------------------------------------------------------ */
+/* ---- on the wire --------------------------------------------------------- */
 
 static const uint8_t services[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
 

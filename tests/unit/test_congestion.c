@@ -34,7 +34,7 @@ static void cnp(Pair *p, PairHost *from, PairHost *to)
     pair_inject(p, to, &packet, zeros, sizeof(zeros));
 }
 
-/* ---- notification point ------------------------------------------------------ */
+/* ---- notification point -------------------------------------------------- */
 
 static void marked_packet_is_answered_with_a_cnp(void)
 {
@@ -173,7 +173,10 @@ static void marked_datagram_is_answered(void)
     pair_free(&p);
 }
 
-/* Counted as any other. Who sent it to a group is not told: every member would. */
+/*
+ * Counted as any other. Who sent it to a group is not told: every member
+ * would.
+ */
 static void marked_datagrams_to_groups_are_counted(void)
 {
     static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 1, 2, 3 };
@@ -238,7 +241,7 @@ static void failed_qp_sends_no_cnp(void)
     pair_free(&p);
 }
 
-/* ---- reaction point ------------------------------------------------------------ */
+/* ---- reaction point ------------------------------------------------------ */
 
 static void first_cnp_halves_the_rate(void)
 {

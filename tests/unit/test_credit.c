@@ -25,7 +25,7 @@ static void post(Pair *p, unsigned count)
     }
 }
 
-/* ---- the codes ---------------------------------------------------------------- */
+/* ---- the codes ----------------------------------------------------------- */
 
 static void codes_are_table_46(void)
 {
@@ -47,7 +47,7 @@ static void codes_are_table_46(void)
     CHECK_EQ(roce_credit_encode(5), 4);
 }
 
-/* ---- the responder ------------------------------------------------------------- */
+/* ---- the responder ------------------------------------------------------- */
 
 /* The syndrome of b's answer to a request from a. */
 static uint8_t told(Pair *p, uint8_t opcode)
@@ -115,7 +115,7 @@ static void held_receive_counts(void)
     pair_free(&p);
 }
 
-/* ---- the requester -------------------------------------------------------------- */
+/* ---- the requester ------------------------------------------------------- */
 
 /* One message until the peer has said something, then as many as it has. */
 static void sends_up_to_the_limit(void)
@@ -377,7 +377,7 @@ static void wrong_msn_does_not_hang(void)
     pair_free(&p);
 }
 
-/* ---- both ------------------------------------------------------------------------ */
+/* ---- both ---------------------------------------------------------------- */
 
 /* SSN, LSN and MSN as after so many messages. */
 static void skip_messages(Pair *p, uint32_t count)

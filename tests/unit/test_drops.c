@@ -58,7 +58,7 @@ static RocePacket write_packet(const Pair *p, uint8_t opcode, uint32_t psn)
     return packet;
 }
 
-/* ---- what one frame tells -------------------------------------------------------- */
+/* ---- what one frame tells ------------------------------------------------ */
 
 static void ip_checksum(uint8_t *ip)
 {
@@ -108,7 +108,7 @@ static void frames_that_are_broken(void)
     pair_free(&p);
 }
 
-/* ---- what the QP tells ----------------------------------------------------------- */
+/* ---- what the QP tells --------------------------------------------------- */
 
 static void packets_for_nobody(void)
 {
@@ -162,7 +162,9 @@ static void answers_to_nothing(void)
     pair_free(&p);
 }
 
-/* The first answer behind a gap is an implied NAK, the rest of them is stale. */
+/*
+ * The first answer behind a gap is an implied NAK, the rest of them is stale.
+ */
 static void answers_behind_a_gap(void)
 {
     RocePacket packet;
@@ -188,7 +190,7 @@ static void answers_behind_a_gap(void)
     pair_free(&p);
 }
 
-/* ---- UC --------------------------------------------------------------------------- */
+/* ---- UC ------------------------------------------------------------------ */
 
 static RocePacket uc_packet(const Pair *p, uint8_t opcode, uint32_t psn)
 {
@@ -232,7 +234,7 @@ static void uc_messages_that_are_lost(void)
     pair_free(&p);
 }
 
-/* ---- datagrams --------------------------------------------------------------------- */
+/* ---- datagrams ----------------------------------------------------------- */
 
 static void make_datagram_qp(PairHost *h)
 {

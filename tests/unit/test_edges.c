@@ -7,7 +7,7 @@
 
 #include "engine.h"
 
-/* ---- queues without an end ------------------------------------------------- */
+/* ---- queues without an end ----------------------------------------------- */
 
 static unsigned endless_sends, endless_recvs;
 
@@ -180,7 +180,9 @@ static void single_free(PairHost *h)
     fake_host_free(h->host);
 }
 
-/* Work requests without frames, more than one turn takes: the next turn comes. */
+/*
+ * Work requests without frames, more than one turn takes: the next turn comes.
+ */
 static void datagram_turns_go_on(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET };
@@ -209,7 +211,7 @@ static void datagram_turns_go_on(void)
     }
 }
 
-/* ---- tables that are full ------------------------------------------------------ */
+/* ---- tables that are full ------------------------------------------------ */
 
 static void groups_are_limited(void)
 {
@@ -252,7 +254,7 @@ static void members_are_limited(void)
     fake_host_free(host);
 }
 
-/* ---- requests the peer may not make ---------------------------------------------- */
+/* ---- requests the peer may not make -------------------------------------- */
 
 typedef struct Forbidden {
     uint8_t opcode;
@@ -335,7 +337,7 @@ static void windows_stay_in_their_domain(void)
     CHECK_EQ(roce_mr_create(p.a.r, &init, &region), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mw_create(p.a.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
              FAKERNIC_CMD_OK);
-    wr = (RoceSendWr){
+    wr = (RoceSendWr) {
         .opcode = FAKERNIC_SQ_BIND_MW,
         .bind_mw = {
             .length = 8, .mw_key = key, .new_key = key + 1,
@@ -349,7 +351,7 @@ static void windows_stay_in_their_domain(void)
     pair_free(&p);
 }
 
-/* ---- frames ----------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------- */
 
 /* A packet that is not for what its QP is. */
 static void misdirected_packets_are_dropped(void)
@@ -394,7 +396,8 @@ static void source_port_is_the_address_vectors(void)
 
 /*
  * An answer proves that the request before its own arrived. Its own has failed
- * on this side meanwhile, and waited for its turn to say so: the answer is late.
+ * on this side meanwhile, and waited for its turn to say so: the answer is
+ * late.
  */
 static void answer_to_a_failed_request_is_ignored(void)
 {

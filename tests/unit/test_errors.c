@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One case per refusal: which status, vendor_err, NAK and event each gives, on
- * the side that asks and on the side that answers, for datagrams, raw frames and
- * the responder of RC and UC.
+ * the side that asks and on the side that answers, for datagrams, raw frames
+ * and the responder of RC and UC.
  */
 #include "pair.h"
 
@@ -147,7 +147,7 @@ static void receives_at_fault(void)
         } else {
             errors_init(&p, type);
         }
-        recv = (RoceRecvWr){
+        recv = (RoceRecvWr) {
             .tag = 9, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 200) },
         };
         if (i % 3 == 0) {
@@ -246,7 +246,7 @@ static void datagram_beyond_the_port(void)
     pair_free(&p);
 }
 
-/* ---- the responder of RC ------------------------------------------------------ */
+/* ---- the responder of RC ------------------------------------------------- */
 
 static const struct {
     uint8_t opcode;
@@ -407,7 +407,7 @@ static void uc_loses_bad_messages(void)
     }
 }
 
-/* ---- the completer ------------------------------------------------------------ */
+/* ---- the completer ------------------------------------------------------- */
 
 /* Answers that no responder would give. */
 static void impossible_answers(void)
@@ -481,7 +481,7 @@ static void answer_without_a_place(void)
     pair_free(&p);
 }
 
-/* ---- both ends of a failed connection --------------------------------------------- */
+/* ---- both ends of a failed connection ------------------------------------ */
 
 typedef enum ErrorsEnd {
     NOBODY_ANSWERS, SEQUENCE_NAKS, NO_RECEIVE, RECEIVE_TOO_SMALL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FLUSH (IBTA annex A19), over RC and XRC: what the host is asked to flush, and
- * when, which rights it takes, loss, duplicates, malformed requests; and the same
- * on the memory of a key.
+ * FLUSH (IBTA annex A19), over RC and XRC: what the host is asked to flush,
+ * and when, which rights it takes, loss, duplicates, malformed requests; and
+ * the same on the memory of a key.
  */
 #include "pair.h"
 
@@ -397,7 +397,7 @@ static void outstanding_ones_are_limited(void)
     pair_free(&p);
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* All steps of a FLUSH; false: the host failed. */
 static bool flush_whole(const RoceMr *mr, uint64_t address, uint64_t len,
@@ -530,7 +530,7 @@ static void regions_without_bounds(void)
 {
     RoceMrInit init = {
         .pd = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL |
-                           FAKERNIC_ACCESS_MW_BIND,
+                  FAKERNIC_ACCESS_MW_BIND,
     };
     RoceSendWr bind = { .opcode = FAKERNIC_SQ_BIND_MW };
     uint32_t null_key, dma_key, mw;
@@ -571,7 +571,7 @@ static void regions_without_bounds(void)
     fake_host_free(h.host);
 }
 
-/* ---- a FLUSH that takes its time ---------------------------------------------- */
+/* ---- a FLUSH that takes its time ----------------------------------------- */
 
 /* One packet does not make the host flush a thousand times. */
 static void continued_as_answers_are(void)

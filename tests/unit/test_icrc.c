@@ -88,7 +88,7 @@ static void acknowledge_of_soft_roce(void)
 
     CHECK_EQ(roce_icrc(ip, 20, sizeof(ip) - 4),
              (uint32_t)icrc[0] | (uint32_t)icrc[1] << 8 |
-             (uint32_t)icrc[2] << 16 | (uint32_t)icrc[3] << 24);
+                 (uint32_t)icrc[2] << 16 | (uint32_t)icrc[3] << 24);
 }
 
 static void check_bits(size_t ip_size)

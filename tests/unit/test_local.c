@@ -37,7 +37,7 @@ static RoceSendWr reg_wr(uint32_t index, uint32_t key, uint32_t length)
 
 static RoceSendWr inv_wr(uint32_t index, uint32_t key)
 {
-    return (RoceSendWr){
+    return (RoceSendWr) {
         .index = index, .opcode = FAKERNIC_SQ_LOCAL_INV,
         .flags = FAKERNIC_SQ_SIGNALED, .imm_or_key = key,
     };
@@ -57,12 +57,12 @@ static void fast_registration_serves_what_follows(void)
     wr = reg_wr(0, key, 8192);
     pair_send(&p, &p.a, &wr);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 8192);
-    wr.sge[0] = (RoceSge){ .address = 0x1000, .length = 8192, .lkey = key };
+    wr.sge[0] = (RoceSge) { .address = 0x1000, .length = 8192, .lkey = key };
     pair_send(&p, &p.a, &wr);
     wr = inv_wr(2, key);
     pair_send(&p, &p.a, &wr);
     wr = pair_rdma_wr(&p.a, &p.b, 3, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    wr.sge[0] = (RoceSge){ .address = 0x1000, .length = 64, .lkey = key };
+    wr.sge[0] = (RoceSge) { .address = 0x1000, .length = 64, .lkey = key };
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     CHECK_MEM(p.b.memory, p.a.memory + 0x8000, 4096);
@@ -87,7 +87,7 @@ static void invalidation_waits_for_what_is_in_flight(void)
     wr = reg_wr(0, key, 8192);
     pair_send(&p, &p.a, &wr);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 512);
-    wr.sge[0] = (RoceSge){ .address = 0x1000, .length = 512, .lkey = key };
+    wr.sge[0] = (RoceSge) { .address = 0x1000, .length = 512, .lkey = key };
     pair_lose(&p.a, 2);
     pair_send(&p, &p.a, &wr);
     wr = inv_wr(2, key);
@@ -184,7 +184,7 @@ static void bound_window_grants_its_range(void)
     pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_mw_create(p.b.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
              FAKERNIC_CMD_OK);
-    wr = (RoceSendWr){
+    wr = (RoceSendWr) {
         .opcode = FAKERNIC_SQ_BIND_MW, .flags = FAKERNIC_SQ_SIGNALED,
         .bind_mw = {
             .address = PAIR_MEMORY + 256, .length = 256, .mw_key = key,
@@ -264,7 +264,7 @@ static void read_with_invalidate_ends_the_local_key(void)
     wr = reg_wr(0, key, 8192);
     pair_send(&p, &p.a, &wr);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ_INV, 0, 512);
-    wr.sge[0] = (RoceSge){ .address = 0x1000, .length = 512, .lkey = key };
+    wr.sge[0] = (RoceSge) { .address = 0x1000, .length = 512, .lkey = key };
     wr.imm_or_key = key;
     pair_fill(p.b.memory, 512, 7);
     pair_send(&p, &p.a, &wr);

@@ -79,7 +79,7 @@ static void add_pages(unsigned count, uint64_t offset)
 static RoceMrInit memory_init(uint64_t iova, uint64_t length, unsigned pages,
                               uint64_t access)
 {
-    return (RoceMrInit){
+    return (RoceMrInit) {
         .type = FAKERNIC_MR_MEMORY, .tag = 0x5a, .page_shift = 12, .pd = PD,
         .access = A(access), .page_count = pages, .iova = iova,
         .length = length, .pages = page_list(pages),
@@ -144,7 +144,7 @@ static void check_pattern(const uint8_t *bytes, uint64_t offset, size_t len)
     }
 }
 
-/* ---- keys -------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 static void key_is_index_and_tag(void)
 {
@@ -261,7 +261,7 @@ static void pd_users_are_counted(void)
     teardown();
 }
 
-/* ---- registration -------------------------------------------------------------- */
+/* ---- registration -------------------------------------------------------- */
 
 static void bad_registrations_are_refused(void)
 {
@@ -304,7 +304,7 @@ static void bad_registrations_are_refused(void)
     init = memory_init(0, 0, 1, ALL);
     init.type = FAKERNIC_MR_DMA;
     check_create(init, FAKERNIC_CMD_BAD_PARAM);
-    check_create((RoceMrInit){ .type = FAKERNIC_MR_FAST_REG },
+    check_create((RoceMrInit) { .type = FAKERNIC_MR_FAST_REG },
                  FAKERNIC_CMD_BAD_PARAM);
     CHECK_EQ(roce_mr_table_pd_users(table, PD), 0);
     teardown();
@@ -363,7 +363,7 @@ static void rereg_changes_what_it_names(void)
 
     setup();
     key = same = create_memory(0x1000, KIB4, 1, LOCAL);
-    init = (RoceMrInit){ .pd = PD, .access = A(LOCAL | RD) };
+    init = (RoceMrInit) { .pd = PD, .access = A(LOCAL | RD) };
     CHECK_EQ(roce_mr_table_rereg(table, FAKERNIC_REREG_ACCESS, &init, &key), 0);
     CHECK_EQ(key, same);
     CHECK_EQ(check(key, 0x1000, 1, RD), 0);
@@ -407,7 +407,7 @@ static void refused_rereg_changes_nothing(void)
     teardown();
 }
 
-/* ---- checks ---------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 static void bounds_do_not_wrap(void)
 {
@@ -505,7 +505,7 @@ static void no_bytes_need_no_key(void)
     teardown();
 }
 
-/* ---- translation ------------------------------------------------------------------ */
+/* ---- translation --------------------------------------------------------- */
 
 static void read_and_write_cross_pages(void)
 {
@@ -720,7 +720,7 @@ static void unreachable_memory_is_reported(void)
     teardown();
 }
 
-/* ---- scatter and gather --------------------------------------------------------------- */
+/* ---- scatter and gather -------------------------------------------------- */
 
 /* Three entries with empty ones between; their bytes follow the pattern. */
 #define SGES 5
@@ -733,11 +733,11 @@ static void make_sges(RoceSge sge[SGES])
     setup();
     add_pages(4, 0);
     key = create_memory(0, 4 * KIB4, 4, ALL);
-    sge[0] = (RoceSge){ .address = 50, .length = 100, .lkey = key };
-    sge[1] = (RoceSge){ .address = 1, .length = 0, .lkey = 0xbad };
-    sge[2] = (RoceSge){ .address = 4000, .length = 5000, .lkey = key };
-    sge[3] = (RoceSge){ .length = 0 };
-    sge[4] = (RoceSge){ .address = 4 * KIB4 - 7, .length = 7, .lkey = key };
+    sge[0] = (RoceSge) { .address = 50, .length = 100, .lkey = key };
+    sge[1] = (RoceSge) { .address = 1, .length = 0, .lkey = 0xbad };
+    sge[2] = (RoceSge) { .address = 4000, .length = 5000, .lkey = key };
+    sge[3] = (RoceSge) { .length = 0 };
+    sge[4] = (RoceSge) { .address = 4 * KIB4 - 7, .length = 7, .lkey = key };
 }
 
 static uint8_t sge_byte(uint64_t offset)
@@ -849,7 +849,7 @@ static void totals_beyond_32_bits(void)
     CHECK_EQ(roce_sge_total(sge, 0), 0);
 }
 
-/* ---- fast registration ------------------------------------------------------------------ */
+/* ---- fast registration --------------------------------------------------- */
 
 static uint32_t create_fast_reg(uint32_t pages)
 {
@@ -864,7 +864,7 @@ static uint32_t create_fast_reg(uint32_t pages)
 static RoceSendWr reg_wr(uint32_t key, uint64_t iova, uint64_t length,
                          unsigned pages, uint64_t access)
 {
-    return (RoceSendWr){
+    return (RoceSendWr) {
         .opcode = FAKERNIC_SQ_REG_MR,
         .reg_mr = { .iova = iova, .length = length, .key = key,
                     .access = A(access), .page_count = pages,
@@ -960,7 +960,7 @@ static void invalidation_by_owner_and_peer(void)
     teardown();
 }
 
-/* ---- windows ------------------------------------------------------------------------------ */
+/* ---- windows ------------------------------------------------------------- */
 
 static uint32_t create_mw(uint8_t type)
 {
@@ -973,7 +973,7 @@ static uint32_t create_mw(uint8_t type)
 static RoceSendWr bind_wr(uint32_t mw_key, uint32_t new_key, uint32_t mr_key,
                           uint64_t address, uint64_t length, uint64_t access)
 {
-    return (RoceSendWr){
+    return (RoceSendWr) {
         .opcode = FAKERNIC_SQ_BIND_MW,
         .bind_mw = { .address = address, .length = length, .mw_key = mw_key,
                      .new_key = new_key, .mr_key = mr_key,

@@ -16,7 +16,7 @@
              FAKERNIC_ACCESS_FLUSH_GLOBAL | FAKERNIC_ACCESS_ON_DEMAND)
 #define LATE 1000000000         /* a second */
 
-/* ---- the table --------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 static void table_finds_what_was_set(void)
 {
@@ -115,11 +115,11 @@ static void table_clears_ranges(void)
     }
 }
 
-/* ---- regions ----------------------------------------------------------------- */
+/* ---- regions ------------------------------------------------------------- */
 
 static RoceMrInit odp_init(uint64_t iova, uint64_t length, uint32_t access)
 {
-    return (RoceMrInit){
+    return (RoceMrInit) {
         .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
         .access = access, .iova = iova, .length = length,
     };
@@ -286,7 +286,7 @@ static void windows_are_refused(void)
     odp_region(&p.a);
     CHECK_EQ(roce_mw_create(p.a.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
              FAKERNIC_CMD_OK);
-    wr = (RoceSendWr){
+    wr = (RoceSendWr) {
         .opcode = FAKERNIC_SQ_BIND_MW,
         .bind_mw = {
             .address = BASE, .length = 256, .mw_key = key, .new_key = key,
@@ -299,7 +299,7 @@ static void windows_are_refused(void)
     pair_free(&p);
 }
 
-/* ---- the requester ------------------------------------------------------------ */
+/* ---- the requester ------------------------------------------------------- */
 
 /* No page, no packet, and no retry counted, however long it takes. */
 static void sends_wait_for_their_data(void)
@@ -490,7 +490,7 @@ static void waiting_qps_change_their_state(void)
     pair_free(&p);
 }
 
-/* ---- the responder ------------------------------------------------------------ */
+/* ---- the responder ------------------------------------------------------- */
 
 static void receives_wait_for_their_pages(void)
 {
@@ -505,7 +505,7 @@ static void receives_wait_for_their_pages(void)
         pair_init(&p, types[i]);
         pair_fill(p.a.memory, 2 * PAGE, 7);
         odp_region(&p.b);
-        recv = (RoceRecvWr){
+        recv = (RoceRecvWr) {
             .tag = 3, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 2 * PAGE) },
         };
         recv.sge[0].address = BASE;
@@ -680,7 +680,7 @@ static void refused_pages_are_an_access_error(void)
         pair_init(&p, FAKERNIC_QP_RC);
         odp_region(&p.b);
         if (send) {
-            recv = (RoceRecvWr){
+            recv = (RoceRecvWr) {
                 .tag = 3, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 64) },
             };
             recv.sge[0].address = BASE;
@@ -756,7 +756,7 @@ static void flush_takes_the_pages_there_are(void)
     pair_free(&p);
 }
 
-/* ---- datagrams and frames ------------------------------------------------------ */
+/* ---- datagrams and frames ------------------------------------------------ */
 
 static void datagrams(void)
 {
@@ -790,7 +790,7 @@ static void datagrams(void)
     wr.ud.av = pair_av(&p.b);
     wr.ud.dest_qpn = p.b.qpn;
     wr.ud.qkey = 5;
-    recv = (RoceRecvWr){
+    recv = (RoceRecvWr) {
         .tag = 3, .sge_count = 1, .sge = { pair_sge(&p.b, 0, 200) },
     };
     recv.sge[0].address = BASE;
@@ -802,7 +802,9 @@ static void datagrams(void)
     CHECK_EQ(p.a.sent, 0);
     CHECK_EQ(p.a.host->page_count, 1);
     CHECK(odp_serve(&p.a, ROCE_PAGES_READABLE));
-    /* Nobody waits for a datagram's receiver: it is lost, its receive is not. */
+    /*
+     * Nobody waits for a datagram's receiver: it is lost, its receive is not.
+     */
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_NO_BUFFER), 1);
     CHECK(odp_serve(&p.b, ROCE_PAGES_READABLE));
@@ -840,7 +842,7 @@ static void frames(void)
     CHECK(odp_serve(&h, ROCE_PAGES_READABLE));
     CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 60);
     pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
-    recv = (RoceRecvWr){
+    recv = (RoceRecvWr) {
         .tag = 3, .sge_count = 1, .sge = { pair_sge(&h, 0, 200) },
     };
     recv.sge[0].address = BASE + PAGE;
@@ -854,7 +856,7 @@ static void frames(void)
     fake_host_free(h.host);
 }
 
-/* ---- all together ---------------------------------------------------------------- */
+/* ---- all together -------------------------------------------------------- */
 
 /* The whole address space as one region, its pages where the test says. */
 static void implicit_region(void)
@@ -890,8 +892,8 @@ static void odp_evict(PairHost *h)
 }
 
 /*
- * WRITEs and READs under losses, with pages that come and go and a page table of
- * two chunks for two regions: all complete, in order, with the right bytes.
+ * WRITEs and READs under losses, with pages that come and go and a page table
+ * of two chunks for two regions: all complete, in order, with the right bytes.
  */
 static void pages_come_and_go(void)
 {
@@ -951,7 +953,7 @@ static void pages_come_and_go(void)
     }
 }
 
-/* ---- shares -------------------------------------------------------------------- */
+/* ---- shares -------------------------------------------------------------- */
 
 #define FIRST(set) ((uint64_t)(set) << 32)
 
@@ -1034,8 +1036,8 @@ static void odp_sender(Pair *p, PairHost *h, uint32_t page)
 
 /*
  * The host has room for two requests, and QPs with low numbers want pages that
- * are taken away again as soon as they came. One with a high number has its turn
- * all the same.
+ * are taken away again as soon as they came. One with a high number has its
+ * turn all the same.
  */
 static void first_come_first_served(void)
 {

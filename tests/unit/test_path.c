@@ -122,7 +122,7 @@ static void priority_tag(void)
     len = path_frame(&p, &wr, buf);
     CHECK_EQ(buf[12], 0x08);
     memcpy(tagged, buf, 12);
-    memcpy(tagged + 12, (uint8_t[]){ 0x81, 0x00, 3 << 5, 0 }, 4);
+    memcpy(tagged + 12, (uint8_t[]) { 0x81, 0x00, 3 << 5, 0 }, 4);
     memcpy(tagged + 16, buf + 12, len - 12);
     CHECK_EQ(roce_input(p.b.r, 0, tagged, len + 4), ROCE_INPUT_TAKEN);
     c = fake_next_completion(p.b.host);

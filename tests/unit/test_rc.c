@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RC between two engines: data, completions, loss, duplicates, NAKs, errors. What
- * needs requests in one direction only runs over XRC too.
+ * RC between two engines: data, completions, loss, duplicates, NAKs, errors.
+ * What needs requests in one direction only runs over XRC too.
  */
 #include "pair.h"
 

@@ -10,7 +10,7 @@ static void add(RoceSendq *sq, uint32_t packets, bool answered)
 {
     RoceSend *send = roce_sendq_slot(sq);
 
-    send->wr = (RoceSendWr){ .opcode = FAKERNIC_SQ_SEND };
+    send->wr = (RoceSendWr) { .opcode = FAKERNIC_SQ_SEND };
     roce_sendq_push(sq);
     send->psn_count = packets;
     send->answered = answered;
@@ -222,7 +222,7 @@ static void reset_releases_page_lists(void)
 
     setup(&sq);
     send = roce_sendq_slot(&sq);
-    send->wr = (RoceSendWr){ .opcode = FAKERNIC_SQ_REG_MR };
+    send->wr = (RoceSendWr) { .opcode = FAKERNIC_SQ_REG_MR };
     send->wr.reg_mr.pages = malloc(64);
     roce_sendq_push(&sq);
     roce_sendq_reset(&sq, 0);

@@ -67,7 +67,7 @@ static void datagram_arrives_behind_its_header(void)
     CHECK_EQ(c->imm_or_key, 99);
     CHECK_EQ(c->network_type, FAKERNIC_GID_IPV4);
     CHECK_EQ(c->flags, FAKERNIC_CQE_GRH | FAKERNIC_CQE_IMM |
-                       FAKERNIC_CQE_SOLICITED);
+                           FAKERNIC_CQE_SOLICITED);
     CHECK_MEM(c->smac, p.a.gid.mac, 6);
     CHECK_MEM(p.b.memory + 4096 + 40, p.a.memory, 500);
     CHECK_EQ(p.b.memory[4096 + 20], 0x45);

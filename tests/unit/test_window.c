@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Wires that lose what they have no room for, and peers that are slow: the
- * window of a QP, and two engines in virtual time with a queue of bounded length
- * each way between them.
+ * window of a QP, and two engines in virtual time with a queue of bounded
+ * length each way between them.
  */
 #include "pair.h"
 
 #define QPS 8
 #define FRAME_NS 8000           /* one frame of 4 KiB at 500 MB/s */
 
-/* ---- the window itself ------------------------------------------------------- */
+/* ---- the window itself --------------------------------------------------- */
 
 static void loss_halves_answers_add(void)
 {
@@ -48,7 +48,7 @@ static void small_windows_ask_more_often(void)
     CHECK_EQ(roce_window_ack_every(&w, 32), 1);
 }
 
-/* ---- the wire ------------------------------------------------------------------ */
+/* ---- the wire ------------------------------------------------------------ */
 
 typedef struct Wire {
     unsigned room;              /* frames it holds; more are lost */
@@ -224,7 +224,7 @@ static void run_free(Run *run)
     free(run);
 }
 
-/* ---- wires that lose ------------------------------------------------------------ */
+/* ---- wires that lose ----------------------------------------------------- */
 
 /* A queue of 50 frames is what a UDP socket of 213 KB holds. */
 static void lossy_run(uint8_t opcode, unsigned qps, unsigned count,
@@ -242,7 +242,9 @@ static void lossy_run(uint8_t opcode, unsigned qps, unsigned count,
            run->wire[0].lost + run->wire[1].lost,
            run->wire[0].sent + run->wire[1].sent);
     CHECK_EQ(run->completions, qps * count);
-    /* Going back by 128 packets after 250 ms took 100 times as long, and more. */
+    /*
+     * Going back by 128 packets after 250 ms took 100 times as long, and more.
+     */
     CHECK(run->p.now < 8 * ideal);
     CHECK(run->wire[0].lost + run->wire[1].lost < useful / 3);
     CHECK(pair_stat(&run->p.a, FAKERNIC_STAT_RETRANSMITS) < useful);
@@ -265,7 +267,7 @@ static void reads_over_a_short_queue(void)
     lossy_run(FAKERNIC_SQ_RDMA_READ, 8, 60, 256);
 }
 
-/* ---- peers that are slow --------------------------------------------------------- */
+/* ---- peers that are slow ------------------------------------------------- */
 
 /*
  * A device that answers one request after the other makes the last of eight QPs

@@ -76,7 +76,7 @@ static size_t encode(uint8_t *buf, const RocePacket *packet,
     return roce_wire_finish(buf, offset, packet->payload_len);
 }
 
-/* ---- golden frames --------------------------------------------------------- */
+/* ---- golden frames ------------------------------------------------------- */
 
 static void text_ip(char *to, size_t size, const RocePacket *p)
 {
@@ -228,7 +228,7 @@ static void golden_frames_decode_as_written(void)
     CHECK_EQ(count, GOLDEN_FRAMES);
 }
 
-/* ---- re-encoding ------------------------------------------------------------- */
+/* ---- re-encoding --------------------------------------------------------- */
 
 /* Counts RoCEv2 frames; every one must come out of the encoder as it was. */
 static unsigned reencode(const uint8_t *bytes, size_t len)
@@ -305,7 +305,7 @@ static void frames_of_others_reencode_byte_for_byte(void)
     }
 }
 
-/* ---- a packet of each kind ---------------------------------------------------- */
+/* ---- a packet of each kind ----------------------------------------------- */
 
 static uint64_t chance_state = 1;
 
@@ -506,7 +506,7 @@ static void pad_bytes_are_zero_and_counted(void)
     CHECK_EQ(buf[len], 0xee);
 }
 
-/* ---- damage -------------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------- */
 
 /* The smallest frame with a payload: offsets below are those of IPv4. */
 #define IP   14
@@ -726,7 +726,7 @@ static void options_in_roce_are_refused(void)
     check_not_roce(f, len + 4);
 }
 
-/* ---- what is none of ours -------------------------------------------------------- */
+/* ---- what is none of ours ------------------------------------------------ */
 
 static void other_traffic_is_left_alone(void)
 {
@@ -782,7 +782,7 @@ static void dropped_frame_tells_its_destination(void)
     CHECK_MEM(back.sgid, p.sgid, 16);
 }
 
-/* ---- the rest ---------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------ */
 
 static void grh_holds_the_ip_header(void)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * XRC (IBTA annex A14) where it differs from RC: the SRQ a request names gives
- * receives, their CQ and the PD of keys; initiator and target have one direction
- * each. What is the same as for RC is tested in test_rc.c, over XRC too.
+ * receives, their CQ and the PD of keys; initiator and target have one
+ * direction each. What is the same as for RC is tested in test_rc.c, over XRC
+ * too.
  */
 #include "pair.h"
 
@@ -204,7 +205,7 @@ static void send_with_invalidate(void)
         reg.reg_mr.pages[0] = PAIR_MEMORY;
         CHECK_EQ(roce_mr_fast_reg(p.b.r->mrs, mr.pd, &reg), 0);
     }
-    recv = (RoceRecvWr){ .tag = 8 };
+    recv = (RoceRecvWr) { .tag = 8 };
     fake_post_srq(p.b.host, OTHER_SRQN, &recv);
     fake_post_srq(p.b.host, OTHER_SRQN, &recv);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND_INV, 0, 0);
@@ -332,8 +333,8 @@ static void read_again_after_its_pd_is_gone(void)
 }
 
 /*
- * A message goes on after its SRQ was destroyed and the number given to an SRQ of
- * the same CQ: its receive is not filled under the new owner's PD.
+ * A message goes on after its SRQ was destroyed and the number given to an SRQ
+ * of the same CQ: its receive is not filled under the new owner's PD.
  */
 static void message_does_not_go_on_in_another_srq(void)
 {
@@ -348,7 +349,7 @@ static void message_does_not_go_on_in_another_srq(void)
     memset(data, 0x5a, sizeof(data));
     recv = xrc_recv(&p.b, 1, p.b.key, 0);
     recv.sge[0].length = PAIR_MTU;
-    recv.sge[1] = (RoceSge){ PAIR_MEMORY + 4096, PAIR_MTU, key };
+    recv.sge[1] = (RoceSge) { PAIR_MEMORY + 4096, PAIR_MTU, key };
     recv.sge_count = 2;
     fake_post_srq(p.b.host, PAIR_SRQN, &recv);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_FIRST, PAIR_PSN);
@@ -623,7 +624,7 @@ static void transitions(void)
                          ini ? XRC_RTR : XRC_RTR | ATTR(MAX_DEST_RD_ATOMIC) |
                                          ATTR(MIN_RNR_TIMER),
                          ATTR(CUR_STATE) | ATTR(ACCESS_FLAGS) |
-                         ATTR(PKEY_INDEX) | ATTR(ALT_PATH));
+                             ATTR(PKEY_INDEX) | ATTR(ALT_PATH));
         attr.state = FAKERNIC_QPS_RTS;
         if (ini) {
             check_transition(&h, &attr, ATTR(TIMEOUT) | ATTR(RETRY_CNT) |
@@ -638,11 +639,11 @@ static void transitions(void)
         check_transition(&h, &attr, 0,
                          ATTR(AV) | ATTR(ACCESS_FLAGS) | ATTR(PKEY_INDEX) |
                          ATTR(PORT) | ATTR(ALT_PATH) | ATTR(PATH_MIG_STATE) |
-                         ATTR(TIMEOUT) |
-                         (ini ? ATTR(RETRY_CNT) | ATTR(RNR_RETRY) |
-                                ATTR(MAX_RD_ATOMIC)
-                              : ATTR(MIN_RNR_TIMER) |
-                                ATTR(MAX_DEST_RD_ATOMIC)));
+                             ATTR(TIMEOUT) |
+                             (ini ? ATTR(RETRY_CNT) | ATTR(RNR_RETRY) |
+                                        ATTR(MAX_RD_ATOMIC)
+                                  : ATTR(MIN_RNR_TIMER) |
+                                        ATTR(MAX_DEST_RD_ATOMIC)));
         attr.state = FAKERNIC_QPS_RTS;
         check_transition(&h, &attr, 0,
                          XRC_ANY | (ini ? 0 : ATTR(MIN_RNR_TIMER)));

@@ -94,7 +94,9 @@ struct fakernic_av {
 };
 FAKERNIC_SIZE(struct fakernic_av, 40);
 
-/* HW DATA: the attributes of MODIFY_QP and QUERY_QP (IBTA 11.2.5.2, 11.2.5.3). */
+/*
+ * HW DATA: the attributes of MODIFY_QP and QUERY_QP (IBTA 11.2.5.2, 11.2.5.3).
+ */
 struct fakernic_qp_attr {
 	__u8 state;		/* enum fakernic_qp_state */
 	__u8 cur_state;

@@ -83,7 +83,8 @@
  */
 #define FAKERNIC_CONTROL_RESET		FAKERNIC_BITS(0, 0)
 /* 0 -> 1 brings the command queue up from the CMDQ registers, which cannot be
- * written from then on; clearing it is a guest error, only RESET ends operation.
+ * written from then on; clearing it is a guest error, only RESET ends
+ * operation.
  */
 #define FAKERNIC_CONTROL_ENABLE		FAKERNIC_BITS(1, 1)
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Work queues and receive side scaling (FAKERNIC_FEATURE_WQ_RSS). A work queue
- * (WQ) is a receive queue (rq.h) with a state, a PD and a CQ of its own. WQs and
- * QPs share one space of numbers: qpn in a CQE or an event may be a WQ's. An
- * indirection table is a list of WQs; an RSS QP is a raw-packet QP without
+ * (WQ) is a receive queue (rq.h) with a state, a PD and a CQ of its own. WQs
+ * and QPs share one space of numbers: qpn in a CQE or an event may be a WQ's.
+ * An indirection table is a list of WQs; an RSS QP is a raw-packet QP without
  * queues that hands each frame to the WQ that the hash of the frame selects.
  */
 #ifndef FAKERNIC_WQ_H
@@ -45,9 +45,9 @@ struct fakernic_modify_wq_req {
 FAKERNIC_SIZE(struct fakernic_modify_wq_req, 8);
 
 /*
- * CREATE_IND_TABLE -> struct fakernic_id; DESTROY_IND_TABLE: struct fakernic_id.
- * The WQNs are copied while the command executes; one may occur several times.
- * HW DATA
+ * CREATE_IND_TABLE -> struct fakernic_id; DESTROY_IND_TABLE: struct
+ * fakernic_id. The WQNs are copied while the command executes; one may occur
+ * several times. HW DATA
  */
 struct fakernic_create_ind_table_req {
 	__le64 address;		/* DMA address of the WQNs, __le32 each; 8-byte

@@ -1,12 +1,15 @@
-/* SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause) */
+/*
+ * SPDX-License-Identifier: ((GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause)
+ */
 /*
  * The uverbs ABI between the fakernic kernel driver and its rdma-core provider.
  *
  * The kernel's rules hold: every structure is a multiple of 8 bytes, 64-bit
- * fields are __aligned_u64, reserved fields are zero when sent and refused when
- * not zero, structures only grow at their end. Queue memory is laid out as the
- * hardware interface says (fakernic/base.h): the ring, then the doorbell record;
- * it starts on a page boundary. Queue depths are given as log2.
+ * fields are __aligned_u64, reserved fields are zero when sent and refused
+ * when not zero, structures only grow at their end. Queue memory is laid out
+ * as the hardware interface says (fakernic/base.h): the ring, then the
+ * doorbell record; it starts on a page boundary. Queue depths are given as
+ * log2.
  */
 #ifndef FAKERNIC_ABI_H
 #define FAKERNIC_ABI_H

@@ -6,7 +6,7 @@
 #include "exec/memory.h"
 #include "guest.h"
 
-/* ---- registers and doorbells -------------------------------------------------- */
+/* ---- registers and doorbells --------------------------------------------- */
 
 uint32_t reg_read(Nic *n, uint32_t reg)
 {
@@ -32,7 +32,7 @@ void nic_ring(Nic *n, uint32_t uar, unsigned place, uint64_t word)
                         MEMTXATTRS_UNSPECIFIED, &word, sizeof(word));
 }
 
-/* ---- bring-up and commands ---------------------------------------------------- */
+/* ---- bring-up and commands ----------------------------------------------- */
 
 void nic_restart(Nic *n)
 {
@@ -87,7 +87,7 @@ int nic_command(Guest *g, Nic *n, uint16_t opcode, const void *request,
         guest_settle();
     }
     if ((done->owner & 1) != owner || le32_to_cpu(done->cookie) !=
-                                      n->cmd_pi - 1) {
+                                          n->cmd_pi - 1) {
         /* The index may be off after a doorbell of the fuzzer's own. */
         return -1;
     }
@@ -120,7 +120,7 @@ uint32_t nic_pick(const Nic *n, Kind kind, uint32_t choice)
     return n->id[kind][choice % known];
 }
 
-/* ---- a world --------------------------------------------------------------------- */
+/* ---- a world ------------------------------------------------------------- */
 
 struct fakernic_page_list nic_queue(Nic *n, Queue *q, unsigned page,
                                     unsigned log_depth, unsigned log_entry)
@@ -341,7 +341,7 @@ void guest_populate(Guest *g)
     }
 }
 
-/* ---- QPs to RTS ------------------------------------------------------------------ */
+/* ---- QPs to RTS ---------------------------------------------------------- */
 
 #define A(name) FAKERNIC_QP_ATTR_ ## name
 

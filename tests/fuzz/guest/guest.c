@@ -36,7 +36,9 @@
 #define BAR_UAR_AT 0xe0800000u
 #define BAR_STRIDE 0x1000000u
 #define RAM_AT 0x200000u
-/* What all inputs together may leave behind: QEMU allocates a few things once. */
+/*
+ * What all inputs together may leave behind: QEMU allocates a few things once.
+ */
 #define LEAK_LIMIT (512 * 1024)
 
 static Guest guest;
@@ -78,7 +80,7 @@ static NetClientState *guest_netdev(unsigned i)
     return qemu_find_netdev(i ? "h1" : "h0");
 }
 
-/* ---- steps --------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static void step_reg(Nic *n, const FuzzRecord *r)
 {
@@ -311,7 +313,7 @@ static void guest_step(Guest *g, const FuzzRecord *r)
     guest_settle();
 }
 
-/* ---- one input -------------------------------------------------------------------- */
+/* ---- one input ----------------------------------------------------------- */
 
 static void nic_restore_msix(Nic *n)
 {
@@ -408,19 +410,19 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
     GUEST_CHECK(allocated < LEAK_LIMIT);
 }
 
-/* ---- machine ---------------------------------------------------------------------- */
+/* ---- machine ------------------------------------------------------------- */
 
 static GString *guest_command_line(FuzzTarget *t)
 {
     return g_string_new(
         TARGET_NAME " -display none -nodefaults -machine q35 -accel qtest"
-        " -m 8M"
+                    " -m 8M"
         " -netdev hubport,id=h0,hubid=0 -netdev hubport,id=h1,hubid=0"
 #define FUZZ_NIC ",uars=4,max-qp=32,max-cq=16,max-srq=8,max-pd=8,max-mr=64," \
                  "max-mr-pages=4096,gids=4"
         " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
         " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC
-        ",dcqcn=on");
+                    ",dcqcn=on");
 }
 
 static void guest_prepare(QTestState *qts)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging in the fuzz target "guest": a driver that takes requests for
- * pages off the device's list, and says what has become of them, rightly or not,
- * at once, later or never. See guest.h.
+ * On-demand paging in the fuzz target "guest": a driver that takes requests
+ * for pages off the device's list, and says what has become of them, rightly
+ * or not, at once, later or never. See guest.h.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"

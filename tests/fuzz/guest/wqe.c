@@ -178,7 +178,7 @@ void step_send(Guest *g, Nic *n, const FuzzRecord *r)
     if (queue_put(n, &qp->sq, wqe, len) && !(r->b & 8)) {
         nic_ring(n, qp->uar, FAKERNIC_DOORBELL_SQ,
                  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, n->id[KIND_QP][at]) |
-                 qp->sq.index);
+                     qp->sq.index);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_atomics [-n COUNT] [SERVER-ADDRESS]: RDMA atomics against those of a CPU.
+ * rdma_atomics [-n COUNT] [SERVER-ADDRESS]: RDMA atomics against those of a
+ * CPU.
  *
  * The client adds to the upper half of a word of the server's by FETCH_ADD,
  * while the server adds to the lower half by locked instructions, as fast as it

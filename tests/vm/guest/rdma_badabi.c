@@ -339,11 +339,11 @@ static void shared_receive_queues(void)
     }
     abuse(&c, wrong);
     resize.core.modify_srq.srq_handle = srq->handle;
-    abuse(&resize, (const struct wrong []) {
+    abuse(&resize, (const struct wrong[]) {
         { "half the receives", FIELD(fakernic_ureq_modify_srq, log_depth),
-          LOG_ENTRIES - 1, EINVAL },
+                         LOG_ENTRIES - 1, EINVAL },
         { "too deep", FIELD(fakernic_ureq_modify_srq, log_depth), 17, EINVAL },
-        {} });
+                       {} });
     FAILS(0, ibv_destroy_srq(srq));
 }
 

@@ -2,11 +2,11 @@
 /*
  * rdma_clock PTP: completions tell their time, by clocks that agree.
  *
- * A queue pair connected to itself sends to itself. Before and after, the device
- * clock is read in the mapped page (ibv_query_rt_values_ex), and Unix time from
- * the PTP clock PTP (/dev/ptpN): each completion's time stamp, and its wall-clock
- * time, must lie in between. Also: the other fields of the extended CQ. Prints
- * TAP.
+ * A queue pair connected to itself sends to itself. Before and after, the
+ * device clock is read in the mapped page (ibv_query_rt_values_ex), and Unix
+ * time from the PTP clock PTP (/dev/ptpN): each completion's time stamp, and
+ * its wall-clock time, must lie in between. Also: the other fields of the
+ * extended CQ. Prints TAP.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -179,7 +179,7 @@ static void clock_is_read_only(struct ibv_context *context, clockid_t ptp)
     struct timespec past = { 0 };
 
     report(clock_settime(ptp, &past) && errno == EOPNOTSUPP &&
-           clock_adjtime(ptp, &faster) < 0 && errno == EOPNOTSUPP,
+               clock_adjtime(ptp, &faster) < 0 && errno == EOPNOTSUPP,
            "the PTP clock cannot be set");
     report(ibv_query_rt_values_ex(context, &values) == EINVAL,
            "values that are not known");

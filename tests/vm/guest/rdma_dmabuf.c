@@ -110,8 +110,8 @@ static bool transfer(struct bench *bench, struct ibv_send_wr *wr,
 
 static struct ibv_sge ordinary(struct bench *bench, uint32_t length)
 {
-    return (struct ibv_sge){ (uintptr_t)bench->memory, length,
-                             bench->mr->lkey };
+    return (struct ibv_sge) { (uintptr_t)bench->memory, length,
+                              bench->mr->lkey };
 }
 
 /* The whole part is written; the bytes around it stay as they were. */
@@ -170,7 +170,7 @@ static bool send_within(struct bench *bench, struct ibv_mr *mr)
     if (ibv_post_recv(bench->qp, &receive, &bad)) {
         die("ibv_post_recv");
     }
-    return transfer(bench, &wr, (struct ibv_sge){ IOVA, 5000, mr->lkey }) &&
+    return transfer(bench, &wr, (struct ibv_sge) { IOVA, 5000, mr->lkey }) &&
            next_completion(bench->cq).status == IBV_WC_SUCCESS &&
            !memcmp(bench->mapped + PART_OFFSET,
                    bench->mapped + PART_OFFSET + PART_SIZE / 2, 5000);

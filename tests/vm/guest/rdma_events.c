@@ -57,7 +57,7 @@ static int communication_established(struct bench *bench,
                7);
     post_receive(bench);
     send_one(bench, IBV_WR_SEND, 0);
-    *event = (struct expected){ IBV_EVENT_COMM_EST, bench->receiver };
+    *event = (struct expected) { IBV_EVENT_COMM_EST, bench->receiver };
     return 1;
 }
 
@@ -79,7 +79,7 @@ static int send_queue_drained(struct bench *bench, struct expected *event)
                       IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY)) {
         die("modify to SQD");
     }
-    *event = (struct expected){ IBV_EVENT_SQ_DRAINED, bench->sender };
+    *event = (struct expected) { IBV_EVENT_SQ_DRAINED, bench->sender };
     return 1;
 }
 
@@ -87,7 +87,7 @@ static int access_error(struct bench *bench, struct expected *event)
 {
     connect_both(bench, IBV_ACCESS_REMOTE_WRITE);
     send_one(bench, IBV_WR_RDMA_WRITE, bench->mr->rkey ^ 0xffff00);
-    *event = (struct expected){ IBV_EVENT_QP_ACCESS_ERR, bench->receiver };
+    *event = (struct expected) { IBV_EVENT_QP_ACCESS_ERR, bench->receiver };
     return 1;
 }
 
@@ -96,7 +96,7 @@ static int request_error(struct bench *bench, struct expected *event)
 {
     connect_both(bench, IBV_ACCESS_REMOTE_WRITE);
     send_one(bench, IBV_WR_RDMA_READ, bench->mr->rkey);
-    *event = (struct expected){ IBV_EVENT_QP_REQ_ERR, bench->receiver };
+    *event = (struct expected) { IBV_EVENT_QP_REQ_ERR, bench->receiver };
     return 1;
 }
 
@@ -108,8 +108,8 @@ static int last_wqe_reached(struct bench *bench, struct expected *event)
     if (ibv_modify_qp(bench->receiver, &attr, IBV_QP_STATE)) {
         die("modify to ERR");
     }
-    *event = (struct expected){ IBV_EVENT_QP_LAST_WQE_REACHED,
-                                bench->receiver };
+    *event = (struct expected) { IBV_EVENT_QP_LAST_WQE_REACHED,
+                                 bench->receiver };
     return 1;
 }
 
@@ -124,7 +124,7 @@ static int srq_limit_reached(struct bench *bench, struct expected *event)
         die("ibv_modify_srq");
     }
     send_one(bench, IBV_WR_SEND, 0);
-    *event = (struct expected){ IBV_EVENT_SRQ_LIMIT_REACHED, bench->srq };
+    *event = (struct expected) { IBV_EVENT_SRQ_LIMIT_REACHED, bench->srq };
     return 1;
 }
 
@@ -135,8 +135,8 @@ static int cq_overrun(struct bench *bench, struct expected *event)
     for (int i = 0; i < bench->send_side->cqe + 1; i++) {
         send_one(bench, IBV_WR_RDMA_WRITE, bench->mr->rkey);
     }
-    event[0] = (struct expected){ IBV_EVENT_CQ_ERR, bench->send_side };
-    event[1] = (struct expected){ IBV_EVENT_QP_FATAL, bench->sender };
+    event[0] = (struct expected) { IBV_EVENT_CQ_ERR, bench->send_side };
+    event[1] = (struct expected) { IBV_EVENT_QP_FATAL, bench->sender };
     return 2;
 }
 
@@ -171,7 +171,9 @@ static bool is_expected(const struct ibv_async_event *event,
     return false;
 }
 
-/* Every event of the list must come, and then none; what went wrong, or NULL. */
+/*
+ * Every event of the list must come, and then none; what went wrong, or NULL.
+ */
 static const char *judge(struct ibv_context *context, struct expected *list,
                          int count)
 {
@@ -218,9 +220,9 @@ static void set_up(struct bench *bench, bool srq)
     if (!bench->receiver) {
         die("ibv_create_qp");
     }
-    bench->sender_address = (struct address){
+    bench->sender_address = (struct address) {
         .gid = bench->end.gid, .psn = 1, .qpn = bench->sender->qp_num };
-    bench->receiver_address = (struct address){
+    bench->receiver_address = (struct address) {
         .gid = bench->end.gid, .psn = 2, .qpn = bench->receiver->qp_num };
 }
 

@@ -146,8 +146,8 @@ int main(int argc, char **argv)
            "its memory can be read");
     ask_for_all();
     report(!ibv_destroy_qp(bench.qp) && !ibv_destroy_cq(bench.cq) &&
-           !ibv_dereg_mr(bench.mr) && !ibv_free_dm(bench.dm) &&
-           !ibv_dealloc_pd(bench.end.pd) &&
+               !ibv_dereg_mr(bench.mr) && !ibv_free_dm(bench.dm) &&
+               !ibv_dealloc_pd(bench.end.pd) &&
            !ibv_close_device(bench.end.context), "everything is put away");
     return end_report();
 }

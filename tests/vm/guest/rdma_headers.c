@@ -45,8 +45,8 @@ static struct options parse(int argc, char **argv)
     if (optind + 1 != argc ||
         inet_pton(AF_INET6, argv[optind], &grh->dgid) != 1) {
         fprintf(stderr, "usage: rdma_headers [-t ud|uc] [-g GID-INDEX] "
-                "[-q Q_KEY] [-Q QP'S-Q_KEY] [-L SL] [-T TRAFFIC-CLASS] "
-                "[-F FLOW-LABEL] DGID\n");
+                        "[-q Q_KEY] [-Q QP'S-Q_KEY] [-L SL] [-T TRAFFIC-CLASS] "
+                        "[-F FLOW-LABEL] DGID\n");
         exit(2);
     }
     return opt;

@@ -112,7 +112,7 @@ static const struct mad *ask(struct asker *asker, uint8_t method,
     };
     static uint64_t tid = 0x7e57;
 
-    *question = (struct mad){
+    *question = (struct mad) {
         .base_version = 1, .class = CLASS_PERFORMANCE, .class_version = 1,
         .method = method, .tid = htobe64(++tid),
         .attribute = htobe16(attribute), .data[1] = port,
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     set_up(&asker);
     answer = ask(&asker, METHOD_GET, ATTRIBUTE_CLASS_INFO, 0);
     report(answer->status == 0 && answer->data[0] == 1 && answer->data[1] == 1 &&
-           (answer->data[2] << 8 | answer->data[3]) == EXT_WIDTH_NOIETF,
+               (answer->data[2] << 8 | answer->data[3]) == EXT_WIDTH_NOIETF,
            "ClassPortInfo tells of counters of 64 bits");
     judge_packets(&asker, ATTRIBUTE_COUNTERS, 36, 4, "PortCounters");
     judge_packets(&asker, ATTRIBUTE_COUNTERS_EXT, 32, 8,

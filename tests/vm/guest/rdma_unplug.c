@@ -4,8 +4,9 @@
  *
  * Says "running" once it writes to itself over an RC QP, into pinned memory and
  * into memory paged on demand, and polls. When it is told of the end
- * (IBV_EVENT_DEVICE_FATAL) every further verb must fail with EIO, and everything
- * must let itself be destroyed: run it with RDMAV_ALLOW_DISASSOC_DESTROY=1.
+ * (IBV_EVENT_DEVICE_FATAL) every further verb must fail with EIO, and
+ * everything must let itself be destroyed: run it with
+ * RDMAV_ALLOW_DISASSOC_DESTROY=1.
  */
 #include <fcntl.h>
 #include <poll.h>

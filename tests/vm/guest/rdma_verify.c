@@ -731,9 +731,9 @@ static struct options parse(int argc, char **argv)
             break;
         default:
             fprintf(stderr, "usage: rdma_verify [-t rc|uc|ud|srq] [-n BATCHES] "
-                    "[-g GID-INDEX] [-m MTU] [-T TRAFFIC-CLASS] "
-                    "[-F FLOW-LABEL] [-H HOP-LIMIT] [-S SEED] [-l] "
-                    "[-z] [-M GROUP] [SERVER]\n");
+                            "[-g GID-INDEX] [-m MTU] [-T TRAFFIC-CLASS] "
+                            "[-F FLOW-LABEL] [-H HOP-LIMIT] [-S SEED] [-l] "
+                            "[-z] [-M GROUP] [SERVER]\n");
             exit(2);
         }
     }
