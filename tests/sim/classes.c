@@ -339,6 +339,30 @@ static void draw_hostile(SimOptions *o, Rng *r)
     o->hostile_ppm = rng_range(r, 1000, 300000);
 }
 
+/* One tenant has a clean link, the other one does what it likes. */
+static void draw_tenants(SimOptions *o, Rng *r)
+{
+    draw_shape(o, r);
+    o->conns = rng_range(r, 1, 3);
+    o->hosts = rng_range(r, 1, 3);
+    o->lives = 1;
+    o->dcqcn = 0;
+    /* world.c puts a late timer off while a host is never idle. */
+    o->tick_late_ns = 0;
+    o->apm_pct = o->migrate_pct = 0;
+    o->static_rate_pct = o->limit_pct = o->limit_mbps = 0;
+    o->lease_pct = rng_range(r, 0, 30);
+    o->grant_pct = rng_range(r, 0, 30);
+    o->rate_mbps = rng_pct(r, 30) ? rng_range(r, 10000, 40000) : 0;
+    o->tenants = rng_range(r, 2, 30);
+    o->post_gap_us = rng_range(r, 5, 100);
+    class_paging(o, r);
+    o->odp_pct = rng_pct(r, 60) ? o->odp_pct : 1;
+    /* A share of them is more than the first tenant has. */
+    o->odp_chunks = 512;
+    o->odp_list = rng_range(r, 1, 4);
+}
+
 const SimClass sim_classes[] = {
     { "clean", draw_clean },
     { "lossy", draw_lossy },
@@ -358,5 +382,6 @@ const SimClass sim_classes[] = {
     { "mixed", draw_mixed },
     { "hostile", draw_hostile },
     { "paged", draw_paged },
+    { "tenants", draw_tenants },
 };
 const unsigned sim_class_count = sizeof(sim_classes) / sizeof(sim_classes[0]);

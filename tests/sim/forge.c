@@ -16,6 +16,11 @@ static uint8_t *find_bth(uint8_t *frame)
     return frame + at + 2 + (frame[at] == 0x86 ? 40 : 20) + 8;
 }
 
+uint8_t *frame_payload(uint8_t *frame)
+{
+    return find_bth(frame) + 12;
+}
+
 /* Opcodes that exist, mostly; else anything. */
 static uint8_t forge_opcode(Rng *r, uint8_t was)
 {

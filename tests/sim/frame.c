@@ -467,6 +467,10 @@ void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
         return;
     }
     qp = host_find_qp(w->host[to], f.dest_qpn);
+    if (w->options.tenants && !qp) {
+        tenant_frame(w->host[to], &f, frame, len);
+        return;
+    }
     if (w->options.hostile_ppm && !qp) {
         return;                 /* an answer to who never asked */
     }

@@ -112,6 +112,10 @@ static RoceTime liveness_bound(World *w)
     if (o->rate_mbps) {
         bound += (RoceTime)(bytes * 8000 / o->rate_mbps) * 20;
     }
+    /* A good link: what the hostile tenant does may not count. */
+    if (o->tenants) {
+        return bound + (RoceTime)messages * MS;
+    }
     /* DCQCN may go down to 10 Mbit/s. */
     if (o->dcqcn) {
         bound += (RoceTime)(bytes * 800);
@@ -263,7 +267,7 @@ static void final_counters(World *w)
     const SimOptions *o = &w->options;
 
     if (w->link.faults || o->error_pct || o->hostile_ppm || o->inject_pct ||
-        o->harsh || o->timeout < 16) {
+        o->harsh || o->tenants || o->timeout < 16) {
         return;
     }
     for (unsigned i = 0; i < SIM_HOSTS && w->host[i]; i++) {
@@ -562,7 +566,10 @@ static void forget_writable(World *w)
         for (uint32_t k = 0; k < h->mr_count; k++) {
             const SimMr *mr = &h->mr[k];
 
-            if (!mr->page_count || !(mr->access & FAKERNIC_ACCESS_LOCAL_WRITE)) {
+            if (!mr->page_count ||
+                !(mr->access & FAKERNIC_ACCESS_LOCAL_WRITE) ||
+                (!w->options.hostile_ppm &&
+                 ROCE_PD_NUMBER(mr->pd) < SIM_PD_TENANT)) {
                 continue;
             }
             mark_unknown(mr, 0, (uint32_t)mr->length);
@@ -589,7 +596,7 @@ void model_teardown(World *w)
     for (uint32_t i = 0; i < w->rq_count && !w->failed; i++) {
         settle_recvs(&w->rq[i]);
     }
-    if (w->options.hostile_ppm) {
+    if (w->options.hostile_ppm || w->options.tenants) {
         forget_writable(w);
     }
     for (unsigned i = 0; i < SIM_HOSTS && w->host[i] && !w->failed; i++) {
@@ -608,6 +615,7 @@ static void history_life(World *w)
         report_stuck(w);
     }
     if (!w->failed) {
+        tenants_end(w);
         history_settle(w);
     }
 }

@@ -215,6 +215,9 @@ static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     Host *h = host;
     SimQp *qp = host_find_qp(h, qpn);
 
+    if (!qp && tenant_has(h, qpn)) {
+        return tenant_next_send(h, qpn, wr);
+    }
     if (!qp || qp->silent) {
         world_fail(h->world, "next_send of QP %u, which has none", qpn);
         return ROCE_FETCH_NONE;
@@ -255,7 +258,10 @@ static bool host_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
 {
     const SimRq *rq = host_find_xrc(host, srqn);
 
-    if (!rq || xrcdn != SIM_XRCD) {
+    if (!rq) {
+        return tenant_xrc_srq(host, srqn, xrcdn, srq);
+    }
+    if (xrcdn != SIM_XRCD) {
         return false;
     }
     *srq = (RoceXrcSrq) { .id = srqn, .pd = rq->pd, .cqn = rq->cqn };
@@ -278,6 +284,9 @@ static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     SimRecv *r;
     SimRq *rq;
 
+    if (!qp && tenant_has(h, qpn)) {
+        return tenant_next_recv(h, qpn, wr);
+    }
     rq = qp && qp->type == FAKERNIC_QP_XRC_TGT ? host_find_xrc(h, srqn)
          : qp && qp->rq->srqn == srqn ? qp->rq : NULL;
     if (!rq || qp->silent) {
@@ -315,6 +324,10 @@ static void host_complete(void *host, const RoceCompletion *c)
     world_log(h->world, h->number, LOG_COMPLETE, c->qpn, c->wqe_index,
               c->byte_count, c->opcode, c->status);
     h->world->completions++;
+    if (tenant_has(h, c->qpn)) {
+        tenant_complete(h, c);
+        return;
+    }
     model_complete(h, c);
 }
 
@@ -324,7 +337,9 @@ static void host_event(void *host, uint8_t type, uint32_t id,
     Host *h = host;
 
     world_log(h->world, h->number, LOG_EVENT, type, id, vendor_err, 0, 0);
-    model_event(h, type, id, vendor_err);
+    if (!tenant_has(h, id)) {
+        model_event(h, type, id, vendor_err);
+    }
 }
 
 static void host_trace(void *host, RoceTracePoint point, uint32_t qpn,

@@ -455,6 +455,9 @@ void inject_event(World *w, const SimEvent *ev)
     case EV_PAGER:
         paging_churn(w->host[ev->host]);
         break;
+    case EV_TENANT:
+        tenant_event(w->host[ev->host]);
+        break;
     case EV_CHANGE:
         change_event(w->host[ev->host], ev->a);
         break;
@@ -525,6 +528,7 @@ void inject_next_life(World *w)
 void inject_schedule(World *w)
 {
     set_lives(w);
+    tenants_begin(w);
     schedule_posts(w);
     schedule_injections(w);
     schedule_pauses(w);

@@ -192,6 +192,23 @@ SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access)
     return mr;
 }
 
+SimMr *host_vault_new(Host *h, uint64_t length, uint64_t iova, RocePd pd)
+{
+    SimMr *mr = mr_new(h, FAKERNIC_ACCESS_LOCAL_WRITE | SIM_REMOTE |
+                       FAKERNIC_ACCESS_MW_BIND, pd);
+
+    mr->length = length;
+    mr->iova = iova;
+    mr->page_shift = 12;
+    mr->page_count = (uint32_t)(((iova & 4095) + length - 1) >> 12) + 1;
+    mr->pages = world_alloc(h->world, mr->page_count * sizeof(uint64_t));
+    for (uint32_t i = 0; i < mr->page_count; i++) {
+        mr->pages[i] = SIM_DMA_BASE(h->number) + host_small_page(h);
+    }
+    mr_register(mr);
+    return mr;
+}
+
 SimMr *host_fast_mr_new(Host *h, uint32_t pages)
 {
     SimMr *mr = &h->mr[h->mr_count++];

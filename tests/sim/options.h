@@ -38,7 +38,9 @@
     X(migrate_pct, 0)     X(change_pct, 0) \
     /* regions with on-demand paging; zero limits: none that matter */ \
     X(odp_pct, 0) X(implicit_pct, 0) X(odp_wait_us, 20) X(odp_chunks, 0) \
-    X(odp_list, 0) X(odp_churn, 0)
+    X(odp_list, 0) X(odp_churn, 0) \
+    /* a hostile tenant does something every so many us; 0: there is none */ \
+    X(tenants, 0)
 
 typedef struct SimOptions {
 #define SIM_OPTION_FIELD(name, value) uint32_t name;

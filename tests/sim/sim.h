@@ -22,6 +22,7 @@
  *   keys.c       registrations and windows that come and go
  *   datagrams.c  UD, GSI, multicast and raw packets
  *   workload.c   random programs for all queue pairs
+ *   tenant.c     a second tenant, which is hostile
  *   changes.c    attributes and registrations that change
  *   inject.c     when work is posted, and what is pulled away
  *   model*.c     the oracle
@@ -59,6 +60,7 @@ void frame_group_mac(const uint8_t gid[16], uint8_t mac[6]);
 bool frame_is_raw(const uint8_t *frame);  /* datagrams.c made it */
 /* Makes lengths, checksum and ICRC of a forged frame fit. */
 void frame_seal(uint8_t *frame, size_t len);
+uint8_t *frame_payload(uint8_t *frame);         /* behind the BTH */
 
 /* ledger.c: a request of this QP, an answer to it, goes on the wire. */
 void ledger_open(SimQp *qp);
@@ -102,6 +104,8 @@ void host_memory_open(Host *h);
 SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, RocePd pd);
 /* The same, whose pages the host will refuse. */
 SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access);
+/* One with all rights, where no engine may do anything. */
+SimMr *host_vault_new(Host *h, uint64_t length, uint64_t iova, RocePd pd);
 /* A FAST_REG key, and what one REG_MR makes of it (with a new tag). */
 SimMr *host_fast_mr_new(Host *h, uint32_t pages);
 SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access);
@@ -217,6 +221,19 @@ void workload_host(Host *h);            /* its regions for all */
 bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e);
 SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type);
 void workload_finish(World *w); /* creates the regions programs need */
+
+/* ---- tenant.c ------------------------------------------------------------ */
+
+void tenants_begin(World *w);
+void tenants_end(World *w);             /* nothing of it is left */
+void tenant_event(Host *h);
+bool tenant_has(const Host *h, uint32_t qpn);
+RoceFetch tenant_next_send(Host *h, uint32_t qpn, RoceSendWr *wr);
+RoceFetch tenant_next_recv(Host *h, uint32_t qpn, RoceRecvWr *wr);
+bool tenant_xrc_srq(Host *h, uint32_t srqn, uint32_t xrcdn, RoceXrcSrq *srq);
+void tenant_complete(Host *h, const RoceCompletion *c);
+void tenant_frame(Host *to, const SimFrame *f, const uint8_t *frame,
+                  size_t len);
 
 /* ---- inject.c ------------------------------------------------------------ */
 

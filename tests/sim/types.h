@@ -27,7 +27,9 @@
 #define SIM_PD 7u                       /* most things are in this PD */
 #define SIM_PD_OTHER 8u
 #define SIM_PD_XRC 10u                  /* the second XRC SRQ of a host */
-#define SIM_PDS 11u
+#define SIM_PD_TENANT 11u              /* and the next: the hostile one's */
+#define SIM_TENANT_PDS 2u
+#define SIM_PDS (SIM_PD_TENANT + SIM_TENANT_PDS)
 #define SIM_XRCD 3u
 #define SIM_REMOTE ((uint32_t)(FAKERNIC_ACCESS_REMOTE_WRITE | \
                                FAKERNIC_ACCESS_REMOTE_READ | \
@@ -46,6 +48,8 @@ typedef struct SimQp SimQp;
 typedef struct SimConn SimConn;
 typedef struct SimGroup SimGroup;
 typedef struct SimRq SimRq;
+typedef struct SimTenant SimTenant;     /* tenant.c, on a host */
+typedef struct SimTenants SimTenants;   /* in a world */
 
 /* What the engine under test can do beyond the required services. */
 typedef enum SimCap {
@@ -332,6 +336,7 @@ struct Host {
     uint32_t flushes;           /* persistent ones begun */
     RoceTime wake;              /* engine deadline as the host's timer has it */
     uint32_t next_cqn;
+    SimTenant *tenant;          /* the hostile one, or NULL */
 };
 
 /* ---- link ---------------------------------------------------------------- */
@@ -403,6 +408,7 @@ typedef enum SimEventKind {
     EV_PAGES,                   /* a host answers a page request */
     EV_PAGER,                   /* a host does as it likes with pages */
     EV_CHANGE,                  /* attributes, memory behind a region */
+    EV_TENANT,                  /* the hostile tenant does something */
 } SimEventKind;
 
 typedef struct SimEvent {
@@ -451,6 +457,7 @@ struct World {
     bool failed;
     char failure[512];
     uint8_t *scratch[2];        /* for one message each */
+    SimTenants *tenants;        /* NULL: there is no hostile one */
     struct SimChunk *chunks;    /* world_alloc() */
 };
 
