@@ -7,7 +7,8 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick test-long soak fuzz coverage shell \
-	root build-qemu build-rdma-core build-driver build-image build clean distclean
+	root build-qemu build-rdma-core build-driver build-image build packages \
+	clean distclean
 
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
@@ -28,6 +29,7 @@ help:
 	@echo 'make build           build everything; also each by itself:'
 	@echo '                     root (the Debian 13 tree that all happens in)'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
+	@echo 'make packages        Debian packages, in packages/ of the cache'
 	@echo 'make clean           remove what was built, keep what was downloaded'
 	@echo 'make distclean       remove the cache'
 	@echo
@@ -51,6 +53,9 @@ build-driver: root
 
 build-image: root
 	@$(BUILD) image
+
+packages: root
+	@$(BUILD) packages
 
 run: build
 	@$(ENTER) tests/vm/demo

@@ -14,7 +14,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
   image        guest kernels, initrds, base, payload   /cache/images
-  all          all of these but qemu-fuzz and rdma-core-65, which only tests need
+  packages     the Debian packages of ci/packages      /cache/packages
+  all          all of these but qemu-fuzz, rdma-core-65 and packages
 """
 
 import contextlib
@@ -396,6 +397,15 @@ def build_image():
     image.build(step, digest, KERNELS)
 
 
+def build_packages():
+    """Each keeps its own key and log, and prints its own line."""
+    for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
+        name = control.parent.parent.name
+        command = [SRC / "ci/packages/build.sh", name]
+        if subprocess.run(command, check=False).returncode:
+            raise StepFailed(f"packages: {name} is missing")
+
+
 STEPS = {
     "qemu": build_qemu,
     "qemu-fuzz": build_qemu_fuzz,
@@ -404,13 +414,16 @@ STEPS = {
     "driver-6.12": lambda: build_driver("6.12"),
     "driver-6.1": lambda: build_driver("6.1"),
     "image": build_image,       # and what the payload is made of
+    "packages": build_packages,
 }
+
+# Not a part of "all".
+EXTRA = ("qemu-fuzz", "rdma-core-65", "packages")
 
 
 def main(names):
     if "all" in names or not names:
-        names = [name for name in STEPS
-                 if name not in ("qemu-fuzz", "rdma-core-65")]
+        names = [name for name in STEPS if name not in EXTRA]
     for name in names:
         if name not in STEPS:
             print(f"fakernic: no build step '{name}': one of "

@@ -9,7 +9,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/ci/lib.sh"
 
 [ -d "$cache" ] || exit 0
-set -- ${1:+"$1"} -- build src images log tmp
+set -- ${1:+"$1"} -- build src images packages log tmp
 if [ "$1" = --all ]; then
     shift 2
     for root in "$cache"/root-*; do

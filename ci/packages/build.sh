@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# build.sh NAME [VARIANT], inside the root: builds the Debian packages of
+# ci/packages/NAME into /cache/packages (of a variant: /cache/packages/VARIANT).
+# Does nothing when nothing that goes into them has changed. What a package's
+# folder holds is told in README.md.
+set -eu
+
+die() {
+    echo "fakernic: $*" >&2
+    exit 1
+}
+
+[ $# -ge 1 ] && [ $# -le 2 ] || die "usage: ci/packages/build.sh NAME [VARIANT]"
+[ "${FAKERNIC_ROOT:-}" = 1 ] ||
+    die "build.sh runs inside the root: ci/enter.sh ci/packages/build.sh $*"
+name=$1
+variant=${2:-}
+top=$(cd "$(dirname "$0")/../.." && pwd)
+here=$top/ci/packages/$name
+[ -f "$here/debian/control" ] ||
+    die "no package '$name': one of $(cd "$top/ci/packages" &&
+        ls -d */ | tr -d / | tr '\n' ' ')"
+if [ -n "$variant" ] && [ ! -f "$here/inputs.$variant" ]; then
+    die "package '$name' has no variant '$variant': ci/packages/$name/inputs.* names them"
+fi
+
+out=/cache/packages${variant:+/$variant}
+label=$name${variant:+-$variant}
+scratch=/cache/build/package-$label
+stamp=/cache/build/package-$label.stamp
+log=/cache/log/package-$label.log
+
+# One line each: a path of the checkout, or an absolute one of the root.
+inputs() {
+    cat "$here/inputs${variant:+.$variant}" | sed -e 's/#.*//' -e '/^ *$/d'
+}
+
+# The files of an input; byte code and editors' leavings are none of them.
+files_of() { # path
+    find -L "$1" -name __pycache__ -prune -o -type f ! -name '*.pyc' \
+        ! -name '*~' ! -name '.*.swp' -print | LC_ALL=C sort
+}
+
+contents() {
+    cd "$top"
+    for input in ci/packages/build.sh ci/packages/version "ci/packages/$name" \
+        $(inputs) /var/lib/dpkg/status; do
+        files_of "$input" | tr '\n' '\0' | xargs -0r sha256sum
+    done
+}
+
+stage() {
+    cp -r "$here/debian" "$scratch/tree/debian"
+    cd "$top"
+    for input in $(inputs); do
+        case $input in
+        /*) ln -s "$input" "$scratch/tree/${input##*/}" ;;
+        *)
+            files_of "$input" | tr '\n' '\0' |
+                xargs -0r cp --parents -t "$scratch/tree"
+            ;;
+        esac
+    done
+}
+
+# The time of the newest commit, or of the version file where git has none.
+build_date() {
+    git -c safe.directory='*' -C "$top" log -1 --format=%ct 2>/dev/null ||
+        stat -c %Y "$top/ci/packages/version"
+}
+
+write_changelog() {
+    version=$(cat "$top/ci/packages/version")
+    if [ -x "$here/version-suffix" ]; then
+        version=$version$("$here/version-suffix" "$scratch/tree")
+    fi
+    source=$(sed -n 's/^Source: //p' debian/control)
+    maintainer=$(sed -n 's/^Maintainer: //p' debian/control)
+    cat >debian/changelog <<EOT
+$source ($version) unstable; urgency=medium
+
+  * Built from the fakernic repository.
+
+ -- $maintainer  $(date -R -u -d "@$(build_date)")
+EOT
+}
+
+cd "$top"
+for input in $(inputs); do
+    [ -e "$input" ] || die "package '$label': its input $input does not exist"
+done
+mkdir -p "$out" /cache/build /cache/log
+exec 9>"/cache/build/package-$label.lock"
+flock 9
+key=$(contents | sha256sum | cut -d' ' -f1)
+# The stamp is the key and then the packages it stands for.
+if [ "$(head -n 1 "$stamp" 2>/dev/null)" = "$key" ] &&
+    (cd "$out" && sed 1d "$stamp" | xargs -r ls) >/dev/null 2>&1; then
+    exit 0
+fi
+
+start=$(date +%s)
+if [ -f "$stamp" ]; then
+    (cd "$out" && sed 1d "$stamp" | xargs -r rm -f)
+fi
+rm -rf "$stamp" "$scratch"
+mkdir -p "$scratch/tree"
+stage
+cd "$scratch/tree"
+write_changelog
+SOURCE_DATE_EPOCH=$(build_date)
+export SOURCE_DATE_EPOCH FAKERNIC_VARIANT="$variant"
+export DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc)"
+dpkg-buildpackage -b -us -uc --no-sign >"$log" 2>&1 9>&- ||
+    die "package '$name' does not build: see ${FAKERNIC_HOST_CACHE:-/cache}/log/package-$label.log"
+cp ../*.deb "$out/"
+{
+    echo "$key"
+    cd ..
+    ls -- *.deb
+} >"$stamp.new"
+mv "$stamp.new" "$stamp"
+rm -rf "$scratch"
+printf '  %-44s %5ds\n' "package $label" $(($(date +%s) - start))
