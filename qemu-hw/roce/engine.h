@@ -273,6 +273,10 @@ void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind);
 void roce_pages_end(Roce *r, RoceWait *wait);
 /* All of a QP's. */
 void roce_pages_forget(Roce *r, RoceQp *qp);
+/* Is the page that is missing one of [first, last]? */
+bool roce_pages_answered(const RoceWait *wait, uint64_t first, uint64_t last);
+/* Asks the host for what is wanted, in its turn. */
+void roce_pages_ask_again(Roce *r, RoceWait *wait);
 /* The next that waits for a byte of [first, last]; 'after' NULL: the first. */
 RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,
                           uint64_t first, uint64_t last);

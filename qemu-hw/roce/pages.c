@@ -91,9 +91,7 @@ void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind)
         wait->next->prev = wait;
     }
     *bucket = wait;
-    if (r->line_head || !pages_ask(r, wait)) {
-        pages_join_line(r, wait);
-    }
+    roce_pages_ask_again(r, wait);
 }
 
 void roce_pages_forget(Roce *r, RoceQp *qp)
@@ -119,6 +117,18 @@ static bool pages_concern(const RoceFault *want, uint32_t key, uint64_t first,
 {
     return want->key >> 8 == key >> 8 && want->address <= last &&
            want->address + (want->length - 1) >= first;
+}
+
+bool roce_pages_answered(const RoceWait *wait, uint64_t first, uint64_t last)
+{
+    return wait->want.page >= first && wait->want.page <= last;
+}
+
+void roce_pages_ask_again(Roce *r, RoceWait *wait)
+{
+    if (!wait->in_line && (r->line_head || !pages_ask(r, wait))) {
+        pages_join_line(r, wait);
+    }
 }
 
 RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,

@@ -317,7 +317,11 @@ static void roce_wake(Roce *r, RoceWait *wait)
     }
 }
 
-/* Wakes those who wait for a byte of [first, last] of a region. */
+/*
+ * The host has told of [first, last] of a region. Who misses a page of it tries
+ * again; who wants other bytes of it besides has not had the answer that
+ * counts, and asks for it again in case the host takes that one for the whole.
+ */
 static void roce_wake_page_waiters(Roce *r, uint32_t key, uint64_t first,
                                    uint64_t last, bool refused)
 {
@@ -326,11 +330,15 @@ static void roce_wake_page_waiters(Roce *r, uint32_t key, uint64_t first,
     while (wait) {
         RoceWait *next = roce_pages_next(r, wait, key, first, last);
 
-        /* Nobody else shall find the answer to this request later. */
-        if (refused && wait->want.page >= first && wait->want.page <= last) {
-            roce_mr_table_refuse(r->mrs, &wait->want);
+        if (!roce_pages_answered(wait, first, last)) {
+            roce_pages_ask_again(r, wait);
+        } else {
+            /* Nobody else shall find the answer to this request later. */
+            if (refused) {
+                roce_mr_table_refuse(r->mrs, &wait->want);
+            }
+            roce_wake(r, wait);
         }
-        roce_wake(r, wait);
         wait = next;
     }
 }

@@ -706,6 +706,32 @@ static void refused_pages_are_an_access_error(void)
     }
 }
 
+/*
+ * The host tells of the pages that are there before it refuses the one that is
+ * not: the first news must not end the wait for the second.
+ */
+static void refusals_come_after_other_pages(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.b);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 16);
+    wr.rdma.remote_address = BASE + PAGE - 8;
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE, 1), 0);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.b.host->page_count, 1);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE, 1), 0);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_REFUSED, BASE + PAGE, 1), 0);
+    pair_run_until(&p, LATE);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1,
+                FAKERNIC_WC_REM_ACCESS_ERR);
+    CHECK_EQ(p.b.host->page_count, 2);
+    pair_free(&p);
+}
+
 /* A page that may be read only is asked for once more to be written to. */
 static void writing_needs_a_writable_page(void)
 {
@@ -1123,6 +1149,7 @@ static const Test tests[] = {
     TEST(requests_wait_for_their_pages),
     TEST(answer_waits_in_the_middle),
     TEST(refused_pages_are_an_access_error),
+    TEST(refusals_come_after_other_pages),
     TEST(writing_needs_a_writable_page),
     TEST(flush_takes_the_pages_there_are),
     TEST(datagrams),

@@ -60,6 +60,8 @@ class Result:
         return (f"$ {self.script.strip()}\n{self.out}{self.err}"
                 f"[{reason}]")
 
+    __repr__ = __str__      # so that a failed assertion shows it
+
 
 class Agent:
     """The protocol of the guest agent on its unix socket."""
