@@ -633,6 +633,18 @@ static uint8_t roce_responder_fault_timer(RoceQp *qp)
     return timer;
 }
 
+/*
+ * A request has come in its turn: the peer has the connection too. What its PSN
+ * shows to be of another time says nothing of this one.
+ */
+static void roce_responder_establish(Roce *r, RoceQp *qp)
+{
+    if (qp->attr.state == FAKERNIC_QPS_RTR && !qp->established) {
+        qp->established = true;
+        r->ops->event(r->host, FAKERNIC_EVENT_COMM_ESTABLISHED, qp->qpn, 0);
+    }
+}
+
 static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
                                     const RocePacket *packet,
                                     const RoceOpcodeInfo *info)
@@ -663,6 +675,7 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
         roce_response_duplicate(r, qp, packet, info->operation);
         return;
     }
+    roce_responder_establish(r, qp);
     switch (roce_responder_execute(r, now, qp, packet, info)) {
     case ROCE_VERDICT_DONE:
         roce_responder_advance(r, qp, packet, info);
@@ -706,8 +719,10 @@ static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
         rs->message = ROCE_MESSAGE_SKIP;
     }
     if (rs->message != ROCE_MESSAGE_SKIP) {
-        RoceVerdict verdict = roce_responder_execute(r, now, qp, packet, info);
+        RoceVerdict verdict;
 
+        roce_responder_establish(r, qp);
+        verdict = roce_responder_execute(r, now, qp, packet, info);
         if (verdict == ROCE_VERDICT_FAULT) {
             roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
         }
@@ -725,10 +740,6 @@ void roce_responder_input(Roce *r, RoceTime now, RoceQp *qp,
 {
     const RoceOpcodeInfo *info = roce_opcode_info(packet->opcode);
 
-    if (qp->attr.state == FAKERNIC_QPS_RTR && !qp->established) {
-        qp->established = true;
-        r->ops->event(r->host, FAKERNIC_EVENT_COMM_ESTABLISHED, qp->qpn, 0);
-    }
     if (qp->init.type == FAKERNIC_QP_UC) {
         roce_responder_input_uc(r, now, qp, packet, info);
     } else {

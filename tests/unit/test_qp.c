@@ -241,6 +241,63 @@ static void first_request_establishes_communication(void)
     pair_free(&p);
 }
 
+/* A QP that has gone from RESET to RTR. */
+static void to_rtr(Pair *p, PairHost *h, PairHost *peer)
+{
+    uint32_t mask = p->type == FAKERNIC_QP_UC ? PAIR_UC_RTR_MASK
+                                              : PAIR_RTR_MASK;
+    RoceQpAttr attr = pair_attr(peer);
+    uint32_t bad;
+
+    CHECK_EQ(to_state(h, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(modify(h, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(modify(h, mask, &attr, &bad), FAKERNIC_CMD_OK);
+}
+
+/* A request of another time is not the first of this connection. */
+static void stale_request_establishes_nothing(void)
+{
+    RocePacket packet;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    to_rtr(&p, &p.b, &p.a);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN + 1);
+    pair_inject(&p, &p.b, &packet, "abcd", 4);
+    packet.psn = PAIR_PSN - 1;
+    pair_inject(&p, &p.b, &packet, "abcd", 4);
+    CHECK(fake_next_event(p.b.host) == NULL);
+    /* It need not find a receive. */
+    packet.psn = PAIR_PSN;
+    pair_inject(&p, &p.b, &packet, "abcd", 4);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
+    pair_inject(&p, &p.b, &packet, "abcd", 4);
+    CHECK(fake_next_event(p.b.host) == NULL);
+    pair_free(&p);
+}
+
+/* UC: the first packet of a message may have any PSN, others must follow. */
+static void uc_message_establishes_communication(void)
+{
+    uint8_t data[PAIR_MTU] = { 0 };
+    RocePacket packet;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_UC);
+    to_rtr(&p, &p.b, &p.a);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_UC | ROCE_BTH_SEND_MIDDLE,
+                         PAIR_PSN);
+    pair_inject(&p, &p.b, &packet, data, sizeof(data));
+    CHECK(fake_next_event(p.b.host) == NULL);
+    packet = pair_packet(&p.a, &p.b, ROCE_BTH_UC | ROCE_BTH_SEND_ONLY,
+                         PAIR_PSN + 9);
+    pair_inject(&p, &p.b, &packet, "abcd", 4);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
+    pair_free(&p);
+}
+
 /* SQD finishes what was begun, starts nothing, and says when. */
 static void sqd_drains_and_resumes(void)
 {
@@ -555,6 +612,8 @@ static const Test tests[] = {
     TEST(reset_forgets_without_completions),
     TEST(sends_wait_for_rts),
     TEST(first_request_establishes_communication),
+    TEST(stale_request_establishes_nothing),
+    TEST(uc_message_establishes_communication),
     TEST(sqd_drains_and_resumes),
     TEST(srq_receives_are_not_flushed),
     TEST(empty_srq_is_not_ready),
