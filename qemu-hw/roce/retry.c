@@ -155,6 +155,7 @@ void roce_retry_stop(RoceRetry *t)
 void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                      bool slow)
 {
+    t->unsent = false;
     if (t->deadline == ROCE_TIME_NEVER || slow) {
         t->ack_at = roce_retry_ack_at(now, attr);
         roce_retry_set_timer(t, now);
@@ -173,6 +174,7 @@ void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
     roce_retry_forget_signs(t);
     t->probes = 0;
     t->probe = false;
+    t->unsent = false;
     /* The packet that found no receive is the oldest: one was there after all,
      * for a copy of it, and there is nothing left to wait for. */
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
@@ -216,7 +218,7 @@ bool roce_retry_take(RoceRetry *t)
 RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                        uint8_t timer)
 {
-    if (t->mode == ROCE_RETRY_WAIT_RNR) {
+    if (t->mode == ROCE_RETRY_WAIT_RNR || t->unsent) {
         return ROCE_RNR_KNOWN;
     }
     if (attr->rnr_retry != ROCE_RNR_RETRY_FOREVER) {
@@ -237,6 +239,7 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
     t->deadline = ROCE_TIME_NEVER;
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
         t->mode = ROCE_RETRY_SENDING;
+        t->unsent = true;
         return ROCE_EXPIRY_RNR;
     }
     if (t->paced) {

@@ -44,6 +44,7 @@ typedef struct RoceRetry {
     uint8_t rnr_left;
     uint8_t signs;              /* acted on since progress: a bit of each */
     bool refused;               /* so was an RNR NAK */
+    bool unsent;                /* its wait is over, nothing has gone since */
     bool paced;                 /* the next packet waits for the pacer */
     RoceTime ack_at;            /* SENDING: when silence is a timeout */
     bool probe;                 /* a probe is to be sent */
@@ -57,7 +58,7 @@ typedef struct RoceRetry {
 
 /* What came of an RNR NAK. */
 typedef enum RoceRnr {
-    ROCE_RNR_KNOWN,             /* a copy: the wait has begun */
+    ROCE_RNR_KNOWN,             /* a copy: acted on, and nothing sent since */
     ROCE_RNR_WAIT,              /* go back when the deadline comes */
     ROCE_RNR_EXCEEDED,          /* no try is left */
 } RoceRnr;

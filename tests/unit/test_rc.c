@@ -1167,6 +1167,35 @@ static void copies_of_an_rnr_nak_cost_one_try(void)
     copies_of_a_nak_cost_one_try(ROCE_AETH_RNR | 12, 3, 2);
 }
 
+/* Copies that come when the wait is over, and before the packet goes again. */
+static void late_copies_of_an_rnr_nak_cost_no_try(void)
+{
+    RocePacket packet;
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, 2);
+    p.now = roce_deadline(p.a.r);
+    roce_tick(p.a.r, p.now);
+    packet = pair_packet(&p.b, &p.a, ROCE_BTH_ACK, PAIR_PSN);
+    packet.aeth.syndrome = ROCE_AETH_RNR | 12;
+    for (i = 0; i < 5; i++) {
+        pair_inject(&p, &p.a, &packet, NULL, 0);
+        CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, 2);
+    }
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    /* Nor do they make it wait again. */
+    pair_recv(&p.b, 1, 0, 64);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
+}
+
 /* The last packet is lost, and nothing behind it tells: a probe does, soon. */
 static void lost_tail_is_probed(void)
 {
@@ -1222,6 +1251,7 @@ static const Test tests[] = {
     TEST(lost_tail_is_probed),
     TEST(copies_of_a_sequence_nak_cost_one_try),
     TEST(copies_of_an_rnr_nak_cost_one_try),
+    TEST(late_copies_of_an_rnr_nak_cost_no_try),
     TEST(copies_of_an_implied_nak_cost_one_try),
     TEST(send_arrives),
     TEST(write_arrives),

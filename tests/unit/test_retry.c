@@ -139,8 +139,24 @@ static void rnr_waits_once(void)
     CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
     CHECK(!roce_retry_sign(&t, ROCE_SIGN_NAK));
     CHECK(roce_retry_sign(&t, ROCE_SIGN_GAP));
+    roce_retry_sent(&t, 300, &patient, false);
     CHECK_EQ(roce_retry_rnr(&t, 300, &patient, 1), ROCE_RNR_EXCEEDED);
     CHECK_EQ(t.retry_left, 2);
+}
+
+/* What was refused has not gone out again: there is nothing new to refuse. */
+static void rnr_nak_of_nothing_sent_is_a_copy(void)
+{
+    RoceRetry t = started();
+
+    CHECK_EQ(roce_retry_rnr(&t, 100, &patient, 1), ROCE_RNR_WAIT);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
+    CHECK_EQ(roce_retry_rnr(&t, 20000, &patient, 1), ROCE_RNR_KNOWN);
+    CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
+    CHECK_EQ(t.rnr_left, 0);
+    /* An answer came all the same: the next refusal is of another packet. */
+    roce_retry_progress(&t, 20000, &patient, true);
+    CHECK_EQ(roce_retry_rnr(&t, 30000, &patient, 1), ROCE_RNR_WAIT);
 }
 
 static void rnr_seven_is_for_ever(void)
@@ -153,6 +169,7 @@ static void rnr_seven_is_for_ever(void)
     for (i = 0; i < 20; i++) {
         CHECK_EQ(roce_retry_rnr(&t, 100, &attr, 1), ROCE_RNR_WAIT);
         CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
+        roce_retry_sent(&t, 100, &attr, false);
     }
 }
 
@@ -288,6 +305,7 @@ static const Test tests[] = {
     TEST(tries_run_out),
     TEST(copies_of_a_sign_do_not_count),
     TEST(rnr_waits_once),
+    TEST(rnr_nak_of_nothing_sent_is_a_copy),
     TEST(rnr_seven_is_for_ever),
     TEST(progress_ends_an_rnr_wait),
     TEST(pages_are_waited_for_without_a_timer),
