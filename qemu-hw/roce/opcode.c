@@ -3,7 +3,8 @@
  * The table of BTH opcodes: IBTA 9.2.1 table 38 (RC, UC, UD, XRC), annex A17.9
  * (CNP) and annex A19 (FLUSH, ATOMIC WRITE); masked atomics have no opcode
  * there and take one that is left to manufacturers. RD is not supported by
- * RoCE implementations and stays reserved, as does everything not listed.
+ * RoCE implementations and stays reserved, as does everything not listed. What
+ * is reserved within RC and XRC has rows too, as the responder refuses it.
  *
  * Rows are built from the headers they carry, so that a row's size cannot
  * contradict its flags. Nothing here depends on a packet or a QP.
@@ -98,9 +99,20 @@
     ROW((base) | ROCE_BTH_ATOMIC_WRITE, srv, ATOMIC_WRITE,                   \
         #srv " ATOMIC WRITE", REQ(ROCE_ONLY) | (x) | RETH | DATA)
 
+/* What follows the BTH is unknown; all of it counts as payload. */
+#define RESERVED(code, srv)                                              \
+    ROW(code, srv, RESERVED, #srv " reserved", REQ(ROCE_ONLY) | DATA)
+
+#define ALL_RESERVED(base, srv)                                           \
+    RESERVED((base) | 0x15, srv), RESERVED((base) | 0x18, srv),           \
+    RESERVED((base) | 0x19, srv), RESERVED((base) | 0x1a, srv),           \
+    RESERVED((base) | 0x1b, srv), RESERVED((base) | 0x1e, srv),           \
+    RESERVED((base) | 0x1f, srv)
+
 static const RoceOpcodeInfo roce_opcodes[256] = {
     SEND_AND_WRITE(ROCE_BTH_RC, RC, 0u),
     ACKNOWLEDGED(ROCE_BTH_RC, RC, 0u),
+    ALL_RESERVED(ROCE_BTH_RC, RC),
     SEND_AND_WRITE(ROCE_BTH_UC, UC, 0u),
     ROW(ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, UD, SEND, "UD SEND only",
         REQ(ROCE_ONLY) | DETH | DATA),
@@ -110,6 +122,7 @@ static const RoceOpcodeInfo roce_opcodes[256] = {
     ROW(ROCE_BTH_CNP, CNP, CNP, "CNP", ROCE_ONLY | DATA),
     SEND_AND_WRITE(ROCE_BTH_XRC, XRC, XRCETH),
     ACKNOWLEDGED(ROCE_BTH_XRC, XRC, XRCETH),
+    ALL_RESERVED(ROCE_BTH_XRC, XRC),
 };
 
 const RoceOpcodeInfo *roce_opcode_info(uint8_t opcode)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef enum RoceService {
-    ROCE_SERVICE_NONE = 0,      /* reserved opcode */
+    ROCE_SERVICE_NONE = 0,      /* no packet that is looked at */
     ROCE_SERVICE_RC,
     ROCE_SERVICE_UC,
     ROCE_SERVICE_UD,
@@ -34,6 +34,7 @@ typedef enum RoceOperation {
     ROCE_OP_ATOMIC_WRITE,
     ROCE_OP_FLUSH,
     ROCE_OP_CNP,
+    ROCE_OP_RESERVED,
 } RoceOperation;
 
 /* Place in the message; ONLY is FIRST | LAST. */
@@ -58,14 +59,18 @@ typedef enum RoceOperation {
 #define ROCE_HAS_MASKETH    (1u << 14)
 
 typedef struct RoceOpcodeInfo {
-    const char *name;           /* NULL: reserved */
+    const char *name;           /* NULL: of no service */
     RoceService service;
     RoceOperation operation;
     uint16_t flags;
     uint8_t header_size;        /* of the extended headers, bytes */
 } RoceOpcodeInfo;
 
-/* Never NULL; a reserved opcode has service ROCE_SERVICE_NONE. */
+/*
+ * Never NULL. A reserved opcode is ROCE_OP_RESERVED in RC and XRC, whose
+ * responder answers it with a NAK: a request without headers. Elsewhere it has
+ * service ROCE_SERVICE_NONE.
+ */
 const RoceOpcodeInfo *roce_opcode_info(uint8_t opcode);
 
 /* BTH opcodes: service in bits 7..5, operation in bits 4..0. */

@@ -574,7 +574,7 @@ static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
     case ROCE_OP_FLUSH:
         return roce_responder_flush(r, now, qp, packet);
     default:
-        /* Not reached: a connected QP is given no other requests. */
+        /* Reserved (IBTA 9.9.3, table 62: "unsupported or reserved OpCode"). */
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_OPCODE);
     }

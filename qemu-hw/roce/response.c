@@ -281,6 +281,8 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
     case ROCE_OP_FLUSH:
         roce_response_replay(r, qp, packet, ROCE_ANSWER_DONE);
         break;
+    case ROCE_OP_RESERVED:
+        break;                  /* there was none before it */
     default:
         /*
          * Without AckReq it is one of several, as it is when it is new. An ACK

@@ -10,6 +10,7 @@
 #define LAST FAKERNIC_STAT_DROP_MCAST
 #define ETH 14
 #define BTH (ETH + 20 + 8)
+#define RESERVED 0x15           /* in every service */
 
 static bool reached[FAKERNIC_STAT_COUNT];
 
@@ -117,6 +118,8 @@ static void packets_for_nobody(void)
 
     pair_init(&p, FAKERNIC_QP_RC);
     packet = write_packet(&p, ROCE_BTH_UC | ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_OPCODE);
+    packet = write_packet(&p, ROCE_BTH_XRC | RESERVED, PAIR_PSN);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_OPCODE);
     packet = write_packet(&p, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     packet.dest_qpn = 0x123456;
@@ -234,6 +237,25 @@ static void uc_messages_that_are_lost(void)
     pair_free(&p);
 }
 
+/* UC has no NAK: as if it were lost. */
+static void uc_opcode_that_is_reserved(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    size_t len;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_UC);
+    packet = uc_packet(&p, ROCE_BTH_SEND_ONLY, PAIR_PSN);
+    len = roce_wire_finish(buf, roce_wire_encode(buf, &packet), 0);
+    buf[BTH] = ROCE_BTH_UC | RESERVED;
+    roce_wire_finish(buf, len - ROCE_ICRC_SIZE, 0);
+    put(&p, buf, len, FAKERNIC_STAT_DROP_OPCODE);
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+    CHECK_EQ(pair_qp(&p.b)->rs.epsn, PAIR_PSN);
+    pair_free(&p);
+}
+
 /* ---- datagrams ----------------------------------------------------------- */
 
 static void make_datagram_qp(PairHost *h)
@@ -317,6 +339,7 @@ static const Test tests[] = {
     TEST(answers_to_nothing),
     TEST(answers_behind_a_gap),
     TEST(uc_messages_that_are_lost),
+    TEST(uc_opcode_that_is_reserved),
     TEST(datagrams_without_a_place),
     TEST(multicasts_nobody_joined),
     TEST(every_counter_was_reached),

@@ -11,6 +11,7 @@
 #define BIT(n) (1u << (n))
 #define RC_CODES (UP_TO(0x14) | BIT(0x16) | BIT(0x17) | BIT(0x1c) | BIT(0x1d))
 #define UC_CODES UP_TO(0x0b)
+#define RC_RESERVED (~RC_CODES)        /* as requests that are refused */
 #define UD_CODES (BIT(0x04) | BIT(0x05))
 
 static const struct {
@@ -18,12 +19,12 @@ static const struct {
     RoceService service;
     uint32_t codes;
 } services[8] = {
-    { 0x00, ROCE_SERVICE_RC, RC_CODES },
+    { 0x00, ROCE_SERVICE_RC, RC_CODES | RC_RESERVED },
     { 0x20, ROCE_SERVICE_UC, UC_CODES },
     { 0x40, ROCE_SERVICE_NONE, 0 },     /* RD */
     { 0x60, ROCE_SERVICE_UD, UD_CODES },
     { 0x80, ROCE_SERVICE_CNP, BIT(0x01) },
-    { 0xa0, ROCE_SERVICE_XRC, RC_CODES },
+    { 0xa0, ROCE_SERVICE_XRC, RC_CODES | RC_RESERVED },
     /* Manufacturers': masked atomics where plain ones are. */
     { 0xc0, ROCE_SERVICE_RC, BIT(0x13) | BIT(0x14) },
     { 0xe0, ROCE_SERVICE_XRC, BIT(0x13) | BIT(0x14) },
@@ -138,7 +139,7 @@ static void payload_where_data_may_be(void)
     static const uint8_t without[] = { 0x0c, 0x11, 0x12, 0x13, 0x14, 0x1c };
 
     for (unsigned code = 0; code < 32; code++) {
-        bool data = RC_CODES >> code & 1;
+        bool data = true;
 
         for (unsigned i = 0; i < TEST_COUNT(without); i++) {
             data = data && without[i] != code;
@@ -156,9 +157,9 @@ static void operations(void)
         ROCE_OP_WRITE, ROCE_OP_WRITE, ROCE_OP_WRITE, ROCE_OP_READ_REQUEST,
         ROCE_OP_READ_RESPONSE, ROCE_OP_READ_RESPONSE, ROCE_OP_READ_RESPONSE,
         ROCE_OP_READ_RESPONSE, ROCE_OP_ACK, ROCE_OP_ATOMIC_ACK,
-        ROCE_OP_CMP_SWAP, ROCE_OP_FETCH_ADD, ROCE_OP_NONE, ROCE_OP_SEND,
-        ROCE_OP_SEND, ROCE_OP_NONE, ROCE_OP_NONE, ROCE_OP_NONE, ROCE_OP_NONE,
-        ROCE_OP_FLUSH, ROCE_OP_ATOMIC_WRITE, ROCE_OP_NONE, ROCE_OP_NONE,
+        ROCE_OP_CMP_SWAP, ROCE_OP_FETCH_ADD, ROCE_OP_RESERVED, ROCE_OP_SEND,
+        ROCE_OP_SEND, ROCE_OP_RESERVED, ROCE_OP_RESERVED, ROCE_OP_RESERVED, ROCE_OP_RESERVED,
+        ROCE_OP_FLUSH, ROCE_OP_ATOMIC_WRITE, ROCE_OP_RESERVED, ROCE_OP_RESERVED,
     };
 
     for (unsigned code = 0; code < 32; code++) {

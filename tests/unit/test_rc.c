@@ -991,6 +991,46 @@ static void late_duplicate_read_of_a_lost_key_is_dropped(void)
     pair_free(&p);
 }
 
+/* Codes without a meaning in RC and XRC (IBTA table 38). */
+static const uint8_t reserved_codes[] = {
+    0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f,
+};
+
+/* IBTA 9.9.3, table 62: a NAK, once it is the packet's turn. */
+static void reserved_opcode_is_an_invalid_request(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    unsigned i;
+    Pair p;
+
+    for (i = 0; i < TEST_COUNT(reserved_codes); i++) {
+        pair_init(&p, rc_service);
+        packet = pair_packet(&p.a, &p.b, reserved_codes[i], PAIR_PSN - 1);
+        pair_inject(&p, &p.b, &packet, "abcdefg", 7);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
+        CHECK(!pair_take(&p, &p.b, buf, &packet));
+        packet = pair_packet(&p.a, &p.b, reserved_codes[i], PAIR_PSN + 1);
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+        REQUIRE(pair_take(&p, &p.b, buf, &packet));
+        CHECK_EQ(packet.aeth.syndrome, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE);
+        CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+        packet = pair_packet(&p.a, &p.b, reserved_codes[i], PAIR_PSN);
+        pair_inject(&p, &p.b, &packet, "abcdefg", 7);
+        REQUIRE(pair_take(&p, &p.b, buf, &packet));
+        CHECK_EQ(pair_opcode(&packet), ROCE_BTH_ACK);
+        CHECK_EQ(packet.psn, PAIR_PSN);
+        CHECK_EQ(packet.aeth.syndrome,
+                 ROCE_AETH_NAK | ROCE_NAK_INVALID_REQUEST);
+        pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
+        CHECK_EQ(p.b.host->events[0].vendor_err,
+                 FAKERNIC_VENDOR_REQUEST_OPCODE);
+        CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
+        CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_OPCODE), 0);
+        pair_free(&p);
+    }
+}
+
 /* A gigabyte on one QP does not delay a small message on another. */
 static void qps_share_the_wire(void)
 {
@@ -1115,6 +1155,7 @@ OVER_XRC(malformed_requests_are_refused)
 OVER_XRC(stray_responses_are_dropped)
 OVER_XRC(strangers_are_dropped)
 OVER_XRC(region_gone_during_read)
+OVER_XRC(reserved_opcode_is_an_invalid_request)
 OVER_XRC(qps_share_the_wire)
 OVER_XRC(old_reads_do_not_confuse_acks)
 OVER_XRC(old_reads_do_not_hide_new_atomics)
@@ -1289,6 +1330,7 @@ static const Test tests[] = {
     TEST(strangers_are_dropped),
     TEST(region_gone_during_read),
     TEST(late_duplicate_read_of_a_lost_key_is_dropped),
+    TEST(reserved_opcode_is_an_invalid_request),
     TEST(qps_share_the_wire),
     TEST(old_reads_do_not_confuse_acks),
     TEST(old_reads_do_not_hide_new_atomics),
@@ -1323,6 +1365,7 @@ static const Test tests[] = {
     TEST(stray_responses_are_dropped_over_xrc),
     TEST(strangers_are_dropped_over_xrc),
     TEST(region_gone_during_read_over_xrc),
+    TEST(reserved_opcode_is_an_invalid_request_over_xrc),
     TEST(qps_share_the_wire_over_xrc),
     TEST(old_reads_do_not_confuse_acks_over_xrc),
     TEST(old_reads_do_not_hide_new_atomics_over_xrc),

@@ -488,7 +488,7 @@ static void every_opcode_round_trips(void)
             round_trip(&p, info->flags & ROCE_HAS_PAYLOAD ? sizes[n / 2] : 0);
         }
     }
-    CHECK_EQ(opcodes, 27 + 12 + 2 + 1 + 27);
+    CHECK_EQ(opcodes, 34 + 12 + 2 + 1 + 34);
 }
 
 static void pad_bytes_are_zero_and_counted(void)
@@ -657,7 +657,7 @@ static void each_check_has_its_counter(void)
     DAMAGED(ICRC, f[len - 1] ^= 1);
     DAMAGED(ICRC, f[UDP + 1] ^= 1);
     DAMAGED(BTH_VERSION, f[BTH + 1] |= 1, seal(f, len));
-    DAMAGED(OPCODE, f[BTH] = 0x15, seal(f, len));
+    DAMAGED(OPCODE, f[BTH] = 0x35, seal(f, len));
     DAMAGED(OPCODE, f[BTH] = 0xff, seal(f, len));
     /* the extended headers do not fit; a payload where none may be; a pad that
      * makes no whole words */
