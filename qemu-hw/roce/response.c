@@ -184,9 +184,27 @@ static RoceResource *roce_resource_pending(const RoceQp *qp)
 }
 
 /*
+ * Does a duplicate READ ask for what the original did, from its packet k on,
+ * under a key that still allows it?
+ */
+static bool roce_response_same_read(Roce *r, const RoceQp *qp,
+                                    const RocePacket *packet,
+                                    const RoceResource *res, uint32_t k)
+{
+    uint64_t address = res->address + (uint64_t)k * qp->mtu;
+    uint32_t length = res->length - k * qp->mtu;
+    const RoceMr *mr;
+
+    return packet->reth.address == address && packet->reth.length == length &&
+           roce_mr_check(r->mrs, packet->reth.rkey, res->pd, qp->qpn, address,
+                         length, FAKERNIC_ACCESS_REMOTE_READ, &mr) == 0;
+}
+
+/*
  * READ and atomic requests that come again: their answers were lost (IBTA
  * 9.7.5.1.4, C9-110). The answer restarts at the packet asked for; a later
- * answer that was under way starts over, as the peer sees a gap in it.
+ * answer that was under way starts over, as the peer sees a gap in it. What is
+ * not the request that came first changes nothing.
  */
 static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
                                  RoceAnswer kind)
@@ -194,7 +212,7 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
     RoceResponder *rs = &qp->rs;
     uint32_t count = roce_resource_count(qp);
     RoceResource *found = NULL;
-    uint32_t i;
+    uint32_t i, k;
 
     /* Newest first: the PSNs of an old one may have come round again. */
     for (i = rs->res_pi; i != rs->res_pi - count && !found; i--) {
@@ -208,18 +226,17 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
     if (!found || found->kind != kind) {
         return;
     }
+    k = roce_psn_sub(packet->psn, found->psn);
+    if (kind == ROCE_ANSWER_READ &&
+        !roce_response_same_read(r, qp, packet, found, k)) {
+        return;
+    }
     for (i++; i != rs->res_pi; i++) {
         RoceResource *res = roce_resource_at(rs, i);
 
         if (res->pending) {
             res->next = res->start = 0;
         }
-    }
-    i = roce_psn_sub(packet->psn, found->psn);
-    if (kind == ROCE_ANSWER_READ &&
-        (packet->reth.address != found->address + (uint64_t)i * qp->mtu ||
-         packet->reth.length != found->length - i * qp->mtu)) {
-        return;
     }
     if (!found->pending) {
         found->replay = true;
@@ -228,7 +245,7 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
     if (kind == ROCE_ANSWER_READ) {
         found->rkey = packet->reth.rkey;
     }
-    found->start = found->next = i;
+    found->start = found->next = k;
     roce_sched_ready(r, qp);
 }
 

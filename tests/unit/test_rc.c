@@ -991,6 +991,67 @@ static void late_duplicate_read_of_a_lost_key_is_dropped(void)
     pair_free(&p);
 }
 
+static RocePacket read_packet(const Pair *p, uint32_t psn, uint32_t length)
+{
+    RocePacket packet = pair_packet(&p->a, &p->b, ROCE_BTH_READ_REQUEST, psn);
+
+    packet.reth.address = PAIR_MEMORY;
+    packet.reth.rkey = p->b.key;
+    packet.reth.length = length;
+    return packet;
+}
+
+/* The answer that b sends next is the packet of this PSN. */
+static void expect_answer(Pair *p, uint32_t psn)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+
+    REQUIRE(pair_take(p, &p->b, buf, &packet));
+    CHECK_EQ(roce_opcode_info(packet.opcode)->operation,
+             ROCE_OP_READ_RESPONSE);
+    CHECK_EQ(packet.psn, psn & 0xffffff);
+}
+
+/*
+ * A duplicate READ with another address, length or a wrong key is not one: it
+ * neither restarts a later answer nor spoils its own, which is under way.
+ */
+static void bogus_duplicate_read_changes_nothing(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, rc_service);
+    packet = read_packet(&p, PAIR_PSN, 64);
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    expect_answer(&p, PAIR_PSN);
+    packet = read_packet(&p, PAIR_PSN + 1, 8 * PAIR_MTU);
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    expect_answer(&p, PAIR_PSN + 1);
+    for (i = 0; i < 6; i++) {
+        packet = i < 3 ? read_packet(&p, PAIR_PSN, 64)
+                       : read_packet(&p, PAIR_PSN + 1, 8 * PAIR_MTU);
+        packet.reth.address += i % 3 == 0 ? 8 : 0;
+        packet.reth.length += i % 3 == 1 ? 1 : 0;
+        packet.reth.rkey ^= i % 3 == 2 ? 0x100 : 0;
+        pair_inject(&p, &p.b, &packet, NULL, 0);
+        expect_answer(&p, PAIR_PSN + 2 + i);
+    }
+    /* The true one is answered, and what followed it again. */
+    packet = read_packet(&p, PAIR_PSN, 64);
+    pair_inject(&p, &p.b, &packet, NULL, 0);
+    for (i = 0; i < 9; i++) {
+        expect_answer(&p, PAIR_PSN + i);
+    }
+    CHECK(!pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 7);
+    pair_free(&p);
+}
+
 /* Codes without a meaning in RC and XRC (IBTA table 38). */
 static const uint8_t reserved_codes[] = {
     0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f,
@@ -1155,6 +1216,7 @@ OVER_XRC(malformed_requests_are_refused)
 OVER_XRC(stray_responses_are_dropped)
 OVER_XRC(strangers_are_dropped)
 OVER_XRC(region_gone_during_read)
+OVER_XRC(bogus_duplicate_read_changes_nothing)
 OVER_XRC(reserved_opcode_is_an_invalid_request)
 OVER_XRC(qps_share_the_wire)
 OVER_XRC(old_reads_do_not_confuse_acks)
@@ -1330,6 +1392,7 @@ static const Test tests[] = {
     TEST(strangers_are_dropped),
     TEST(region_gone_during_read),
     TEST(late_duplicate_read_of_a_lost_key_is_dropped),
+    TEST(bogus_duplicate_read_changes_nothing),
     TEST(reserved_opcode_is_an_invalid_request),
     TEST(qps_share_the_wire),
     TEST(old_reads_do_not_confuse_acks),
@@ -1365,6 +1428,7 @@ static const Test tests[] = {
     TEST(stray_responses_are_dropped_over_xrc),
     TEST(strangers_are_dropped_over_xrc),
     TEST(region_gone_during_read_over_xrc),
+    TEST(bogus_duplicate_read_changes_nothing_over_xrc),
     TEST(reserved_opcode_is_an_invalid_request_over_xrc),
     TEST(qps_share_the_wire_over_xrc),
     TEST(old_reads_do_not_confuse_acks_over_xrc),
