@@ -3,10 +3,11 @@
  * Send queues: a doorbell comes in, host-order work requests go out to the
  * engine when it asks for them (fakernic/sq.h).
  *
- * A WQE is copied once and decoded from the copy: opcode, counts, lengths and
- * reserved fields are judged here (its format), whether the QP may execute it
- * by the engine. A WQE that is refused is handed on with its format_error, so
- * that it completes in its place with the right index.
+ * A WQE is copied once and decoded from the copy, by the row of its opcode in
+ * roce/wr.c. Its format is judged here: opcode, counts, lengths and reserved
+ * fields; whether the QP may execute it, by the engine. A WQE that is refused
+ * is handed on with its format_error, so that it completes in its place with
+ * the right index.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -15,6 +16,7 @@
 #include "clock.h"
 #include "sq.h"
 #include "state.h"
+#include "../roce/wr.h"
 #include "../trace.h"
 
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
@@ -26,140 +28,6 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
     }
     qp->sq_pi = pi;
     roce_post_send(s->roce, fakernic_now(), qp->qpn);
-}
-
-/* How the WQE of an opcode is laid out behind its header. */
-typedef enum FakernicSegment {
-    FAKERNIC_SEGMENT_UNKNOWN,
-    FAKERNIC_SEGMENT_NONE,
-    FAKERNIC_SEGMENT_UD,
-    FAKERNIC_SEGMENT_RDMA,
-    FAKERNIC_SEGMENT_ATOMIC,
-    FAKERNIC_SEGMENT_REG_MR,
-    FAKERNIC_SEGMENT_BIND_MW,
-} FakernicSegment;
-
-static FakernicSegment fakernic_sq_segment(uint8_t opcode, uint8_t qp_type)
-{
-    switch (opcode) {
-    case FAKERNIC_SQ_SEND:
-    case FAKERNIC_SQ_SEND_IMM:
-    case FAKERNIC_SQ_SEND_INV:
-        return qp_type == FAKERNIC_QP_UD || qp_type == FAKERNIC_QP_GSI ?
-               FAKERNIC_SEGMENT_UD : FAKERNIC_SEGMENT_NONE;
-    case FAKERNIC_SQ_RDMA_WRITE:
-    case FAKERNIC_SQ_RDMA_WRITE_IMM:
-    case FAKERNIC_SQ_RDMA_READ:
-    case FAKERNIC_SQ_RDMA_READ_INV:
-    case FAKERNIC_SQ_ATOMIC_WRITE:
-    case FAKERNIC_SQ_FLUSH:
-        return FAKERNIC_SEGMENT_RDMA;
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return FAKERNIC_SEGMENT_ATOMIC;
-    case FAKERNIC_SQ_LOCAL_INV:
-    case FAKERNIC_SQ_NOP:
-        return FAKERNIC_SEGMENT_NONE;
-    case FAKERNIC_SQ_REG_MR:
-        return FAKERNIC_SEGMENT_REG_MR;
-    case FAKERNIC_SQ_BIND_MW:
-        return FAKERNIC_SEGMENT_BIND_MW;
-    default:
-        return FAKERNIC_SEGMENT_UNKNOWN;
-    }
-}
-
-/* Features of which an opcode needs at least one; 0: none. */
-static uint64_t fakernic_sq_features(uint8_t opcode)
-{
-    switch (opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-        return FAKERNIC_FEATURE_ATOMIC;
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return FAKERNIC_FEATURE_ATOMIC_MASKED;
-    case FAKERNIC_SQ_ATOMIC_WRITE:
-        return FAKERNIC_FEATURE_ATOMIC_WRITE;
-    case FAKERNIC_SQ_FLUSH:
-        return FAKERNIC_FEATURE_FLUSH;
-    case FAKERNIC_SQ_LOCAL_INV:
-        return FAKERNIC_FEATURE_FAST_REG | FAKERNIC_FEATURE_MW;
-    case FAKERNIC_SQ_REG_MR:
-        return FAKERNIC_FEATURE_FAST_REG;
-    case FAKERNIC_SQ_BIND_MW:
-        return FAKERNIC_FEATURE_MW;
-    default:
-        return 0;
-    }
-}
-
-static unsigned fakernic_sq_data_offset(FakernicSegment segment)
-{
-    switch (segment) {
-    case FAKERNIC_SEGMENT_NONE:
-        return FAKERNIC_SQ_DATA_OFFSET_SEND;
-    case FAKERNIC_SEGMENT_RDMA:
-        return FAKERNIC_SQ_DATA_OFFSET_RDMA;
-    default:
-        return FAKERNIC_SQ_DATA_OFFSET_UD;
-    }
-}
-
-static bool fakernic_sq_takes_data(uint8_t opcode)
-{
-    return opcode <= FAKERNIC_SQ_FLUSH;
-}
-
-static bool fakernic_sq_takes_imm_or_key(uint8_t opcode)
-{
-    switch (opcode) {
-    case FAKERNIC_SQ_SEND_IMM:
-    case FAKERNIC_SQ_SEND_INV:
-    case FAKERNIC_SQ_RDMA_WRITE_IMM:
-    case FAKERNIC_SQ_RDMA_READ_INV:
-    case FAKERNIC_SQ_LOCAL_INV:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Is this a number of data segments that the opcode takes? */
-static bool fakernic_sq_takes_sges(uint8_t opcode, bool is_inline,
-                                   unsigned count)
-{
-    switch (opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return count == 1;
-    case FAKERNIC_SQ_ATOMIC_WRITE:
-        return count == !is_inline;
-    case FAKERNIC_SQ_FLUSH:
-        return count <= 1;
-    default:
-        return fakernic_sq_takes_data(opcode) ? count <= FAKERNIC_SGE_MAX :
-               !count;
-    }
-}
-
-static bool fakernic_sq_takes_inline(uint8_t opcode)
-{
-    switch (opcode) {
-    case FAKERNIC_SQ_SEND:
-    case FAKERNIC_SQ_SEND_IMM:
-    case FAKERNIC_SQ_SEND_INV:
-    case FAKERNIC_SQ_RDMA_WRITE:
-    case FAKERNIC_SQ_RDMA_WRITE_IMM:
-    case FAKERNIC_SQ_ATOMIC_WRITE:
-        return true;
-    default:
-        return false;
-    }
 }
 
 static uint16_t fakernic_decode_ud(RoceSendWr *wr,
@@ -271,51 +139,45 @@ static uint16_t fakernic_decode_bind_mw(RoceSendWr *wr,
 }
 
 static uint16_t fakernic_decode_segment(FakernicState *s, RoceSendWr *wr,
-                                        FakernicSegment segment,
+                                        RoceWrSegment segment,
                                         const void *from)
 {
     switch (segment) {
-    case FAKERNIC_SEGMENT_UD:
+    case ROCE_SEGMENT_UD:
         return fakernic_decode_ud(wr, from);
-    case FAKERNIC_SEGMENT_RDMA:
+    case ROCE_SEGMENT_RDMA:
         return fakernic_decode_rdma(wr, from);
-    case FAKERNIC_SEGMENT_ATOMIC:
+    case ROCE_SEGMENT_ATOMIC:
         return fakernic_decode_atomic(wr, from);
-    case FAKERNIC_SEGMENT_REG_MR:
+    case ROCE_SEGMENT_REG_MR:
         return fakernic_decode_reg_mr(s, wr, from);
-    case FAKERNIC_SEGMENT_BIND_MW:
+    case ROCE_SEGMENT_BIND_MW:
         return fakernic_decode_bind_mw(wr, from);
     default:
         return 0;
     }
 }
 
-/* Flags, counts and lengths against the opcode and the size of the WQE. */
+/* Flags, counts and lengths against the opcode and the size of the WQE, whose
+ * data begin at 'end'. */
 static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
                                    const struct fakernic_sq_hdr *hdr,
-                                   FakernicSegment segment)
+                                   const RoceWrInfo *info, unsigned end)
 {
-    const bool is_inline = hdr->flags & FAKERNIC_SQ_INLINE;
     const unsigned inline_length = le16_to_cpu(hdr->inline_length);
     uint64_t flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_SOLICITED |
                      FAKERNIC_SQ_FENCE | FAKERNIC_SQ_INLINE;
-    unsigned end = fakernic_sq_data_offset(segment);
 
     if (qp->type == FAKERNIC_QP_RAW_PACKET &&
         (s->driver_features & FAKERNIC_FEATURE_CSUM)) {
         flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
     }
     if (hdr->rsvd || (hdr->flags & ~flags) ||
-        (hdr->imm_or_key && !fakernic_sq_takes_imm_or_key(hdr->opcode)) ||
+        (hdr->imm_or_key && !(info->flags & ROCE_WR_IMM_OR_KEY)) ||
         (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
         return FAKERNIC_VENDOR_SQ_RSVD;
     }
-    if (is_inline ? hdr->sge_count || !fakernic_sq_takes_inline(hdr->opcode) ||
-                    inline_length > FAKERNIC_INLINE_MAX :
-                    inline_length) {
-        return FAKERNIC_VENDOR_SQ_FORMAT;
-    }
-    if (!fakernic_sq_takes_sges(hdr->opcode, is_inline, hdr->sge_count)) {
+    if (!roce_wr_takes(info, hdr->flags, inline_length, hdr->sge_count)) {
         return FAKERNIC_VENDOR_SQ_FORMAT;
     }
     end += inline_length + hdr->sge_count * sizeof(struct fakernic_sge);
@@ -328,16 +190,17 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
                                     const uint8_t *wqe, RoceSendWr *wr)
 {
     const struct fakernic_sq_hdr *hdr = (const void *)wqe;
-    const FakernicSegment segment = fakernic_sq_segment(hdr->opcode, qp->type);
-    const uint64_t features = fakernic_sq_features(hdr->opcode);
-    const uint8_t *data = wqe + fakernic_sq_data_offset(segment);
+    const RoceWrInfo *info = roce_wr_info(hdr->opcode);
+    const RoceWrSegment segment = roce_wr_segment(info, qp->type);
+    const unsigned data_offset = roce_wr_data_offset(segment);
+    const uint8_t *data = wqe + data_offset;
     uint16_t err;
 
-    if (segment == FAKERNIC_SEGMENT_UNKNOWN ||
-        (features && !(features & s->driver_features))) {
+    if (!info->name ||
+        (info->features && !(info->features & s->driver_features))) {
         return FAKERNIC_VENDOR_SQ_OPCODE;
     }
-    err = fakernic_check_hdr(s, qp, hdr, segment);
+    err = fakernic_check_hdr(s, qp, hdr, info, data_offset);
     if (err) {
         return err;
     }

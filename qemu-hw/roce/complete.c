@@ -38,33 +38,6 @@ void roce_qp_set_state(Roce *r, RoceQp *qp, uint8_t state)
     }
 }
 
-static uint8_t roce_cqe_opcode(uint8_t sq_opcode)
-{
-    static const uint8_t table[] = {
-        [FAKERNIC_SQ_SEND] = FAKERNIC_CQE_SEND,
-        [FAKERNIC_SQ_SEND_IMM] = FAKERNIC_CQE_SEND,
-        [FAKERNIC_SQ_SEND_INV] = FAKERNIC_CQE_SEND,
-        [FAKERNIC_SQ_RDMA_WRITE] = FAKERNIC_CQE_RDMA_WRITE,
-        [FAKERNIC_SQ_RDMA_WRITE_IMM] = FAKERNIC_CQE_RDMA_WRITE,
-        [FAKERNIC_SQ_RDMA_READ] = FAKERNIC_CQE_RDMA_READ,
-        [FAKERNIC_SQ_RDMA_READ_INV] = FAKERNIC_CQE_RDMA_READ,
-        [FAKERNIC_SQ_ATOMIC_CMP_SWAP] = FAKERNIC_CQE_CMP_SWAP,
-        [FAKERNIC_SQ_ATOMIC_FETCH_ADD] = FAKERNIC_CQE_FETCH_ADD,
-        [FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP] = FAKERNIC_CQE_MASKED_CMP_SWAP,
-        [FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD] = FAKERNIC_CQE_MASKED_FETCH_ADD,
-        [FAKERNIC_SQ_ATOMIC_WRITE] = FAKERNIC_CQE_ATOMIC_WRITE,
-        [FAKERNIC_SQ_FLUSH] = FAKERNIC_CQE_FLUSH,
-        [FAKERNIC_SQ_LOCAL_INV] = FAKERNIC_CQE_LOCAL_INV,
-        [FAKERNIC_SQ_REG_MR] = FAKERNIC_CQE_REG_MR,
-        [FAKERNIC_SQ_BIND_MW] = FAKERNIC_CQE_BIND_MW,
-        [FAKERNIC_SQ_NOP] = FAKERNIC_CQE_NOP,
-    };
-    uint8_t opcode = sq_opcode < sizeof(table) ? table[sq_opcode] : 0;
-
-    /* An unknown opcode completes in error, as a SEND. */
-    return opcode ? opcode : FAKERNIC_CQE_SEND;
-}
-
 void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
                         uint16_t vendor_err)
 {
@@ -79,7 +52,7 @@ void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
             .wqe_index = wr->index,
             .byte_count = status == FAKERNIC_WC_SUCCESS ? send->length : 0,
             .vendor_err = vendor_err,
-            .opcode = roce_cqe_opcode(wr->opcode),
+            .opcode = roce_wr_info(wr->opcode)->cqe_opcode,
             .status = status,
         };
 

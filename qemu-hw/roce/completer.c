@@ -170,8 +170,7 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
         }
         data = original;
         len = expect = sizeof(original);
-    } else if (wr->opcode == FAKERNIC_SQ_ATOMIC_WRITE ||
-               wr->opcode == FAKERNIC_SQ_FLUSH) {
+    } else if (!(roce_wr_info(wr->opcode)->flags & ROCE_WR_SCATTERS)) {
         expect = 0;
     }
     if (len != expect) {
@@ -201,10 +200,8 @@ static bool roce_completer_fits(const RoceSendq *sq, const RoceSend *send,
     uint32_t next = roce_psn_next(sq->una);
     /* Of the READ, or of the part of it that was asked for. */
     bool last = next == roce_send_end(send) || next == sq->high;
-    bool atomic = send->wr.opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
-                  send->wr.opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
 
-    if (atomic) {
+    if (roce_wr_info(send->wr.opcode)->kind == ROCE_KIND_ATOMIC) {
         return info->operation == ROCE_OP_ATOMIC_ACK;
     }
     /* An answer may begin anywhere, as it may have been asked for again. */

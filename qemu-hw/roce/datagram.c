@@ -15,47 +15,6 @@ static uint32_t roce_datagram_max(const Roce *r)
     return roce_mtu_bytes(roce_path_port_mtu(r));
 }
 
-static uint16_t roce_datagram_refuse(RoceSend *send, uint8_t status,
-                                     uint16_t vendor_err)
-{
-    send->status = status;
-    send->vendor_err = vendor_err;
-    return vendor_err;
-}
-
-/* 0, or what is wrong with the work request (its status is set then). */
-static uint16_t roce_datagram_judge(Roce *r, RoceSend *send)
-{
-    const RoceSendWr *wr = &send->wr;
-    uint64_t length;
-
-    if (wr->format_error) {
-        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                                    wr->format_error);
-    }
-    if (wr->opcode == FAKERNIC_SQ_NOP) {
-        return 0;
-    }
-    if (wr->opcode != FAKERNIC_SQ_SEND && wr->opcode != FAKERNIC_SQ_SEND_IMM) {
-        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                                    FAKERNIC_VENDOR_SQ_OPCODE);
-    }
-    if (wr->sge_count > FAKERNIC_SGE_MAX ||
-        wr->inline_length > FAKERNIC_INLINE_MAX) {
-        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                                    FAKERNIC_VENDOR_SQ_FORMAT);
-    }
-    length = wr->flags & FAKERNIC_SQ_INLINE
-                 ? wr->inline_length
-                 : roce_sge_total(wr->sge, wr->sge_count);
-    if (length > roce_datagram_max(r)) {
-        return roce_datagram_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
-                                    FAKERNIC_VENDOR_LENGTH);
-    }
-    send->length = (uint32_t)length;
-    return 0;
-}
-
 static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                    uint8_t *buf)
 {
@@ -66,13 +25,11 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
 
     if (!roce_path_packet(r, qp, &wr->ud.av, wr->ud.dest_qpn & 0xffffff,
                           &packet)) {
-        roce_datagram_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                             FAKERNIC_VENDOR_GID_INDEX);
+        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                         FAKERNIC_VENDOR_GID_INDEX);
         return 0;
     }
-    packet.opcode = ROCE_BTH_UD | (wr->opcode == FAKERNIC_SQ_SEND_IMM
-                                       ? ROCE_BTH_SEND_ONLY_IMM
-                                       : ROCE_BTH_SEND_ONLY);
+    packet.opcode = ROCE_BTH_UD | roce_wr_info(wr->opcode)->only;
     packet.psn = qp->sq.next_psn;
     packet.solicited = wr->flags & FAKERNIC_SQ_SOLICITED;
     packet.imm = wr->imm_or_key;
@@ -94,7 +51,7 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
         return 0;
     }
     if (error) {
-        roce_datagram_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+        roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
         return 0;
     }
     roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
@@ -114,7 +71,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
-        if (!roce_datagram_judge(r, send) &&
+        if (roce_send_judge(send, qp->init.type, roce_datagram_max(r)) &&
             send->wr.opcode != FAKERNIC_SQ_NOP) {
             if (roce_path_av_waits(r, &send->wr.ud.av)) {
                 return 0;

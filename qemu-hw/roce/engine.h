@@ -10,7 +10,7 @@
  *      qp
  *      congestion, migration
  *      complete, path, mr_wr
- *      pacer, pages, wire, mr, mr_access
+ *      pacer, pages, wire, wr, mr, mr_access
  *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, toeplitz
  */
 #ifndef ROCE_ENGINE_H
@@ -26,6 +26,7 @@
 #include "sendq.h"
 #include "window.h"
 #include "wire.h"
+#include "wr.h"
 
 /* Largest message (IBTA 9.7.2, C9-54 "2^31 bytes"). */
 #define ROCE_MESSAGE_MAX 0x80000000u
@@ -320,6 +321,17 @@ void roce_pacer_restart(Roce *r, RoceQp *qp);
 bool roce_pacer_charge(Roce *r, RoceTime now, RoceQp *qp, uint8_t static_rate,
                        size_t len);
 uint32_t roce_pacer_link_kbps(const Roce *r);
+
+/* ---- wr.c: what all services judge of a work request alike --------------- */
+
+/* Sets its status, not SUCCESS, and its enum fakernic_vendor_err; false. */
+bool roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor_err);
+/*
+ * May a QP of this enum fakernic_qp_type execute the work request, whose
+ * message has at most 'longest' bytes (IBTA 11.4.1.1)? Memory is not judged.
+ * True: its length is set; false: it is refused.
+ */
+bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest);
 
 /* ---- complete.c: completions, and the ways into error ------------------- */
 

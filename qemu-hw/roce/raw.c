@@ -11,42 +11,23 @@
 #define ROCE_ETHERNET_HEADER 14
 #define ROCE_ETHERNET_VLAN_TAG 4
 
-static void roce_raw_refuse(RoceSend *send, uint8_t status, uint16_t vendor)
-{
-    send->status = status;
-    send->vendor_err = vendor;
-}
-
 /* Copies the frame to buf. 0: none, send->status tells whether by error. */
 static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     const RoceSendWr *wr = &send->wr;
-    bool in_line = wr->flags & FAKERNIC_SQ_INLINE;
-    uint64_t length;
+    uint32_t length;
 
-    if (wr->format_error) {
-        roce_raw_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR, wr->format_error);
+    if (!roce_send_judge(send, qp->init.type, ROCE_FRAME_MAX) ||
+        wr->opcode == FAKERNIC_SQ_NOP) {
         return 0;
     }
-    if (wr->opcode == FAKERNIC_SQ_NOP) {
+    length = send->length;
+    if (length < ROCE_ETHERNET_HEADER) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                         FAKERNIC_VENDOR_LENGTH);
         return 0;
     }
-    if (wr->opcode != FAKERNIC_SQ_SEND || wr->sge_count > FAKERNIC_SGE_MAX ||
-        wr->inline_length > FAKERNIC_INLINE_MAX) {
-        roce_raw_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                        wr->opcode != FAKERNIC_SQ_SEND
-                            ? FAKERNIC_VENDOR_SQ_OPCODE
-                            : FAKERNIC_VENDOR_SQ_FORMAT);
-        return 0;
-    }
-    length = in_line ? wr->inline_length
-                     : roce_sge_total(wr->sge, wr->sge_count);
-    if (length < ROCE_ETHERNET_HEADER || length > ROCE_FRAME_MAX) {
-        roce_raw_refuse(send, FAKERNIC_WC_LOC_LEN_ERR, FAKERNIC_VENDOR_LENGTH);
-        return 0;
-    }
-    send->length = (uint32_t)length;
-    if (in_line) {
+    if (wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf, wr->inline_data, length);
     } else {
         uint16_t error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge,
@@ -58,7 +39,7 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
             return 0;
         }
         if (error) {
-            roce_raw_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+            roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
             return 0;
         }
     }

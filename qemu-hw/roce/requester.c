@@ -13,151 +13,29 @@
 /* The probe in a row that asks for answers again. */
 #define ROCE_PROBE_OF_ANSWERS 3
 
-/* What a work request is to the requester. */
-typedef enum RoceKind {
-    ROCE_KIND_REFUSED = 0,
-    ROCE_KIND_SEND,
-    ROCE_KIND_WRITE,
-    ROCE_KIND_READ,
-    ROCE_KIND_ATOMIC,
-    ROCE_KIND_ATOMIC_WRITE,
-    ROCE_KIND_FLUSH,
-    ROCE_KIND_LOCAL,
-} RoceKind;
-
-static RoceKind roce_send_kind(const RoceQp *qp, uint8_t opcode)
-{
-    bool reliable = roce_qp_reliable(qp);
-
-    switch (opcode) {
-    case FAKERNIC_SQ_SEND:
-    case FAKERNIC_SQ_SEND_IMM:
-        return ROCE_KIND_SEND;
-    case FAKERNIC_SQ_SEND_INV:
-        return reliable ? ROCE_KIND_SEND : ROCE_KIND_REFUSED;
-    case FAKERNIC_SQ_RDMA_WRITE:
-    case FAKERNIC_SQ_RDMA_WRITE_IMM:
-        return ROCE_KIND_WRITE;
-    case FAKERNIC_SQ_RDMA_READ:
-    case FAKERNIC_SQ_RDMA_READ_INV:
-        return reliable ? ROCE_KIND_READ : ROCE_KIND_REFUSED;
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_FETCH_ADD:
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return reliable ? ROCE_KIND_ATOMIC : ROCE_KIND_REFUSED;
-    case FAKERNIC_SQ_ATOMIC_WRITE:
-        return reliable ? ROCE_KIND_ATOMIC_WRITE : ROCE_KIND_REFUSED;
-    case FAKERNIC_SQ_FLUSH:
-        return reliable ? ROCE_KIND_FLUSH : ROCE_KIND_REFUSED;
-    case FAKERNIC_SQ_LOCAL_INV:
-    case FAKERNIC_SQ_REG_MR:
-    case FAKERNIC_SQ_BIND_MW:
-    case FAKERNIC_SQ_NOP:
-        return ROCE_KIND_LOCAL;
-    default:
-        return ROCE_KIND_REFUSED;
-    }
-}
-
-static void roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor)
-{
-    send->status = status;
-    send->vendor_err = vendor;
-}
-
-/* Length and local buffers of a request with data (IBTA 11.4.1.1). */
-static void roce_send_judge_data(Roce *r, RoceQp *qp, RoceSend *send,
-                                 RoceKind kind)
+/* May the requester execute it? IBTA 11.4.1.1. */
+static void roce_requester_judge(Roce *r, RoceQp *qp, RoceSend *send)
 {
     const RoceSendWr *wr = &send->wr;
-    bool in_line = wr->flags & FAKERNIC_SQ_INLINE;
-    bool into = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC;
-    uint64_t length = in_line ? wr->inline_length
-                              : roce_sge_total(wr->sge, wr->sge_count);
+    const RoceWrInfo *info = roce_wr_info(wr->opcode);
     uint16_t error = 0;
 
-    if (in_line && (into || length > FAKERNIC_INLINE_MAX)) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                         FAKERNIC_VENDOR_SQ_FORMAT);
+    if (!roce_send_judge(send, qp->init.type, ROCE_MESSAGE_MAX) ||
+        info->kind == ROCE_KIND_LOCAL) {
         return;
     }
-    if (length > ROCE_MESSAGE_MAX) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
-                         FAKERNIC_VENDOR_LENGTH);
-        return;
-    }
-    if ((kind == ROCE_KIND_ATOMIC || kind == ROCE_KIND_ATOMIC_WRITE) &&
-        length != 8) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
-                         FAKERNIC_VENDOR_ATOMIC_LENGTH);
-        return;
-    }
-    send->length = (uint32_t)length;
-    if (!in_line) {
+    send->consumes = info->flags & ROCE_WR_CONSUMES;
+    send->answered = info->flags & ROCE_WR_ANSWERED;
+    if (!(wr->flags & FAKERNIC_SQ_INLINE) && info->kind != ROCE_KIND_FLUSH) {
         error = roce_sge_check(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
-                               into ? FAKERNIC_ACCESS_LOCAL_WRITE : 0);
+                               info->flags & ROCE_WR_SCATTERS
+                                   ? FAKERNIC_ACCESS_LOCAL_WRITE
+                                   : 0);
     }
     if (error) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
     }
-}
-
-/* A FLUSH has no data; its SGE tells the length of the range, nothing else. */
-static void roce_send_judge_flush(RoceSend *send)
-{
-    const RoceSendWr *wr = &send->wr;
-    const uint32_t types = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT;
-
-    if (wr->flags & FAKERNIC_SQ_INLINE || !(wr->rdma.flush & types) ||
-        wr->rdma.flush & ~(types | FAKERNIC_FLUSH_LEVEL_MR)) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                         FAKERNIC_VENDOR_SQ_FORMAT);
-    } else if (roce_sge_total(wr->sge, wr->sge_count) > ROCE_MESSAGE_MAX) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
-                         FAKERNIC_VENDOR_LENGTH);
-    }
-}
-
-static void roce_send_judge(Roce *r, RoceQp *qp, RoceSend *send)
-{
-    const RoceSendWr *wr = &send->wr;
-    RoceKind kind;
-
-    if (wr->format_error) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR, wr->format_error);
-        return;
-    }
-    if (wr->sge_count > FAKERNIC_SGE_MAX) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                         FAKERNIC_VENDOR_SQ_FORMAT);
-        return;
-    }
-    kind = roce_send_kind(qp, wr->opcode);
-    if (kind == ROCE_KIND_LOCAL) {
-        return;
-    }
-    send->consumes = kind == ROCE_KIND_SEND ||
-                     wr->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
-    send->answered = kind == ROCE_KIND_READ || kind == ROCE_KIND_ATOMIC ||
-                     kind == ROCE_KIND_ATOMIC_WRITE || kind == ROCE_KIND_FLUSH;
-    if (kind == ROCE_KIND_REFUSED) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                         FAKERNIC_VENDOR_SQ_OPCODE);
-        return;
-    }
-    if ((kind == ROCE_KIND_ATOMIC && wr->atomic.remote_address % 8 != 0) ||
-        (kind == ROCE_KIND_ATOMIC_WRITE && wr->rdma.remote_address % 8 != 0)) {
-        roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
-                         FAKERNIC_VENDOR_ALIGNMENT);
-        return;
-    }
-    if (kind == ROCE_KIND_FLUSH) {
-        roce_send_judge_flush(send);
-    } else {
-        roce_send_judge_data(r, qp, send, kind);
-    }
-    send->psn_count = send->length == 0 || kind == ROCE_KIND_ATOMIC
+    send->psn_count = send->length == 0 || info->kind == ROCE_KIND_ATOMIC
                           ? 1
                           : (send->length - 1) / qp->mtu + 1;
 }
@@ -328,23 +206,14 @@ static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
     return true;
 }
 
-/* BTH operation of packet k of a SEND or WRITE. */
-static uint8_t roce_send_operation(const RoceSend *send, bool first, bool last)
+/* BTH operation of a packet of a SEND or WRITE. */
+static uint8_t roce_send_operation(const RoceWrInfo *info, bool first,
+                                   bool last)
 {
-    uint8_t opcode = send->wr.opcode;
-    bool write = opcode == FAKERNIC_SQ_RDMA_WRITE ||
-                 opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
-    uint8_t base = write ? ROCE_BTH_WRITE_FIRST : ROCE_BTH_SEND_FIRST;
-    bool imm = opcode == FAKERNIC_SQ_SEND_IMM ||
-               opcode == FAKERNIC_SQ_RDMA_WRITE_IMM;
-
-    if (!last) {
-        return base + (first ? 0 : 1);
+    if (first) {
+        return last ? info->only : info->first;
     }
-    if (opcode == FAKERNIC_SQ_SEND_INV) {
-        return first ? ROCE_BTH_SEND_ONLY_INV : ROCE_BTH_SEND_LAST_INV;
-    }
-    return base + (first ? 4 : 2) + (imm ? 1 : 0);
+    return last ? info->last : info->middle;
 }
 
 static void roce_send_reth(const RoceSend *send, RocePacket *packet,
@@ -355,47 +224,31 @@ static void roce_send_reth(const RoceSend *send, RocePacket *packet,
     packet->reth.length = length;
 }
 
-static uint8_t roce_send_atomic_operation(uint8_t opcode)
-{
-    switch (opcode) {
-    case FAKERNIC_SQ_ATOMIC_CMP_SWAP:
-        return ROCE_BTH_CMP_SWAP;
-    case FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP:
-        return ROCE_BTH_MASKED_CMP_SWAP;
-    case FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD:
-        return ROCE_BTH_MASKED_FETCH_ADD;
-    default:
-        return ROCE_BTH_FETCH_ADD;
-    }
-}
-
-/* Operation and headers of a request that has an answer; its packet k. */
-static uint8_t roce_send_answered_headers(const RoceQp *qp,
-                                          const RoceSend *send, uint32_t k,
-                                          RocePacket *packet)
+/* Headers of a request that has an answer; its packet k. */
+static void roce_send_answered_headers(const RoceQp *qp, const RoceSend *send,
+                                       uint32_t k, RocePacket *packet)
 {
     const RoceSendWr *wr = &send->wr;
     uint32_t part = roce_send_part(qp, send);
 
     packet->ack_req = true;
-    switch (wr->opcode) {
-    case FAKERNIC_SQ_RDMA_READ:
-    case FAKERNIC_SQ_RDMA_READ_INV:
+    switch (roce_wr_info(wr->opcode)->kind) {
+    case ROCE_KIND_READ:
         k += part;
         roce_send_reth(send, packet, (k - part) * qp->mtu,
                        (k == send->psn_count ? send->length : k * qp->mtu) -
                            (k - part) * qp->mtu);
-        return ROCE_BTH_READ_REQUEST;
-    case FAKERNIC_SQ_FLUSH:
-        /* Sums up to what fits: it was judged. */
+        break;
+    case ROCE_KIND_FLUSH:
+        /* The sum fits: it was judged. */
         roce_send_reth(send, packet, 0,
                        (uint32_t)roce_sge_total(wr->sge, wr->sge_count));
         packet->feth = wr->rdma.flush;
-        return ROCE_BTH_FLUSH;
-    case FAKERNIC_SQ_ATOMIC_WRITE:
+        break;
+    case ROCE_KIND_ATOMIC_WRITE:
         roce_send_reth(send, packet, 0, send->length);
         packet->payload_len = send->length;
-        return ROCE_BTH_ATOMIC_WRITE;
+        break;
     default:
         packet->atomic_eth.address = wr->atomic.remote_address;
         packet->atomic_eth.rkey = wr->atomic.rkey;
@@ -404,7 +257,7 @@ static uint8_t roce_send_answered_headers(const RoceQp *qp,
         packet->atomic_eth.swap_mask_or_boundary =
             wr->atomic.swap_mask_or_boundary;
         packet->atomic_eth.compare_mask = wr->atomic.compare_mask;
-        return roce_send_atomic_operation(wr->opcode);
+        break;
     }
 }
 
@@ -430,14 +283,15 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
                               uint32_t k, RocePacket *packet)
 {
     const RoceSendWr *wr = &send->wr;
+    const RoceWrInfo *info = roce_wr_info(wr->opcode);
     bool last = k + 1 == send->psn_count;
-    uint8_t operation;
+    uint8_t operation = info->only;
 
     packet->xrceth.srqn = wr->xrc_srqn;
     if (send->answered) {
-        operation = roce_send_answered_headers(qp, send, k, packet);
+        roce_send_answered_headers(qp, send, k, packet);
     } else {
-        operation = roce_send_operation(send, k == 0, last);
+        operation = roce_send_operation(info, k == 0, last);
         packet->solicited = last && wr->flags & FAKERNIC_SQ_SOLICITED;
         packet->ack_req = roce_send_asks(qp, send, k);
         packet->imm = wr->imm_or_key;
@@ -578,7 +432,7 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             if (!roce_requester_fetch(r, now, qp)) {
                 return 0;
             }
-            roce_send_judge(r, qp, roce_sendq_at(sq, sq->tx));
+            roce_requester_judge(r, qp, roce_sendq_at(sq, sq->tx));
         }
         send = roce_sendq_at(sq, sq->tx);
         if (send->status != FAKERNIC_WC_SUCCESS) {

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The table of send work requests, and what all services judge of one alike:
+ * format, opcode, counts, alignment and length. Memory is the caller's to
+ * judge, as only it knows what is done with it.
+ */
+#include "engine.h"
+
+#include "fakernic/regs.h"
+
+#define ALL        ROCE_WR_SERVICES
+#define RELIABLE   ROCE_WR_RELIABLE
+#define CONNECTED  (ROCE_WR_RELIABLE | ROCE_WR_UC)
+#define INLINE     ROCE_WR_INLINE
+#define IMM_OR_KEY ROCE_WR_IMM_OR_KEY
+#define CONSUMES   ROCE_WR_CONSUMES
+#define ANSWERED   ROCE_WR_ANSWERED
+#define SCATTERS   ROCE_WR_SCATTERS
+
+#define FEATURE(name) FAKERNIC_FEATURE_##name
+
+#define ROW(code, knd, seg, set, min, max, cqe, packets)                    \
+    [FAKERNIC_SQ_##code] = { .name = #code, .kind = ROCE_KIND_##knd,       \
+                             .segment = ROCE_SEGMENT_##seg,                \
+                             .flags = (set), .sge_min = (min),             \
+                             .sge_max = (max),                             \
+                             .cqe_opcode = FAKERNIC_CQE_##cqe, packets }
+
+/* Packets of a SEND or WRITE; 'x' is what the last and the only one carry. */
+#define PACKETS(base, x)                                                    \
+    .first = ROCE_BTH_##base##_FIRST, .middle = ROCE_BTH_##base##_MIDDLE,   \
+    .last = ROCE_BTH_##base##_LAST##x, .only = ROCE_BTH_##base##_ONLY##x
+#define PACKET(operation, feature)                                          \
+    .only = ROCE_BTH_##operation, .features = (feature)
+#define LOCAL(feature) .features = (feature)
+
+#define MANY FAKERNIC_SGE_MAX
+
+static const RoceWrInfo roce_wrs[] = {
+    [0] = { .cqe_opcode = FAKERNIC_CQE_SEND },
+    ROW(SEND, SEND, NONE, ALL | INLINE | CONSUMES, 0, MANY, SEND,
+        PACKETS(SEND, )),
+    ROW(SEND_IMM, SEND, NONE,
+        CONNECTED | ROCE_WR_DATAGRAM | INLINE | IMM_OR_KEY | CONSUMES,
+        0, MANY, SEND,
+        PACKETS(SEND, _IMM)),
+    ROW(SEND_INV, SEND, NONE, RELIABLE | INLINE | IMM_OR_KEY | CONSUMES,
+        0, MANY, SEND,
+        PACKETS(SEND, _INV)),
+    ROW(RDMA_WRITE, WRITE, RDMA, CONNECTED | INLINE, 0, MANY, RDMA_WRITE,
+        PACKETS(WRITE, )),
+    ROW(RDMA_WRITE_IMM, WRITE, RDMA,
+        CONNECTED | INLINE | IMM_OR_KEY | CONSUMES, 0, MANY, RDMA_WRITE,
+        PACKETS(WRITE, _IMM)),
+    ROW(RDMA_READ, READ, RDMA, RELIABLE | ANSWERED | SCATTERS,
+        0, MANY, RDMA_READ,
+        PACKET(READ_REQUEST, 0)),
+    ROW(RDMA_READ_INV, READ, RDMA, RELIABLE | ANSWERED | SCATTERS | IMM_OR_KEY,
+        0, MANY, RDMA_READ,
+        PACKET(READ_REQUEST, 0)),
+    ROW(ATOMIC_CMP_SWAP, ATOMIC, ATOMIC, RELIABLE | ANSWERED | SCATTERS,
+        1, 1, CMP_SWAP,
+        PACKET(CMP_SWAP, FEATURE(ATOMIC))),
+    ROW(ATOMIC_FETCH_ADD, ATOMIC, ATOMIC, RELIABLE | ANSWERED | SCATTERS,
+        1, 1, FETCH_ADD,
+        PACKET(FETCH_ADD, FEATURE(ATOMIC))),
+    ROW(ATOMIC_MASKED_CMP_SWAP, ATOMIC, ATOMIC, RELIABLE | ANSWERED | SCATTERS,
+        1, 1, MASKED_CMP_SWAP,
+        PACKET(MASKED_CMP_SWAP, FEATURE(ATOMIC_MASKED))),
+    ROW(ATOMIC_MASKED_FETCH_ADD, ATOMIC, ATOMIC, RELIABLE | ANSWERED | SCATTERS,
+        1, 1, MASKED_FETCH_ADD,
+        PACKET(MASKED_FETCH_ADD, FEATURE(ATOMIC_MASKED))),
+    ROW(ATOMIC_WRITE, ATOMIC_WRITE, RDMA, RELIABLE | ANSWERED | INLINE,
+        1, 1, ATOMIC_WRITE,
+        PACKET(ATOMIC_WRITE, FEATURE(ATOMIC_WRITE))),
+    ROW(FLUSH, FLUSH, RDMA, RELIABLE | ANSWERED, 0, 1, FLUSH,
+        PACKET(FLUSH, FEATURE(FLUSH))),
+    ROW(LOCAL_INV, LOCAL, NONE, CONNECTED | IMM_OR_KEY, 0, 0, LOCAL_INV,
+        LOCAL(FEATURE(FAST_REG) | FEATURE(MW))),
+    ROW(REG_MR, LOCAL, REG_MR, CONNECTED, 0, 0, REG_MR,
+        LOCAL(FEATURE(FAST_REG))),
+    ROW(BIND_MW, LOCAL, BIND_MW, CONNECTED, 0, 0, BIND_MW,
+        LOCAL(FEATURE(MW))),
+    ROW(NOP, LOCAL, NONE, ALL, 0, 0, NOP,
+        LOCAL(0)),
+};
+
+const RoceWrInfo *roce_wr_info(uint8_t opcode)
+{
+    return &roce_wrs[opcode < sizeof(roce_wrs) / sizeof(roce_wrs[0]) ? opcode
+                                                                     : 0];
+}
+
+static unsigned roce_wr_service(uint8_t qp_type)
+{
+    switch (qp_type) {
+    case FAKERNIC_QP_UC:
+        return ROCE_WR_UC;
+    case FAKERNIC_QP_UD:
+    case FAKERNIC_QP_GSI:
+        return ROCE_WR_DATAGRAM;
+    case FAKERNIC_QP_RAW_PACKET:
+        return ROCE_WR_RAW;
+    default:
+        return ROCE_WR_RELIABLE;
+    }
+}
+
+RoceWrSegment roce_wr_segment(const RoceWrInfo *info, uint8_t qp_type)
+{
+    if (info->kind == ROCE_KIND_SEND &&
+        roce_wr_service(qp_type) == ROCE_WR_DATAGRAM) {
+        return ROCE_SEGMENT_UD;
+    }
+    return info->segment;
+}
+
+unsigned roce_wr_data_offset(RoceWrSegment segment)
+{
+    switch (segment) {
+    case ROCE_SEGMENT_NONE:
+        return FAKERNIC_SQ_DATA_OFFSET_SEND;
+    case ROCE_SEGMENT_RDMA:
+        return FAKERNIC_SQ_DATA_OFFSET_RDMA;
+    case ROCE_SEGMENT_ATOMIC:
+        return FAKERNIC_SQ_DATA_OFFSET_ATOMIC;
+    default:
+        return FAKERNIC_SQ_DATA_OFFSET_UD;
+    }
+}
+
+bool roce_wr_takes(const RoceWrInfo *info, uint8_t flags,
+                   unsigned inline_length, unsigned sge_count)
+{
+    if (flags & FAKERNIC_SQ_INLINE) {
+        return info->flags & ROCE_WR_INLINE && sge_count == 0 &&
+               inline_length <= FAKERNIC_INLINE_MAX;
+    }
+    return inline_length == 0 && sge_count >= info->sge_min &&
+           sge_count <= info->sge_max;
+}
+
+bool roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor_err)
+{
+    send->status = status;
+    send->vendor_err = vendor_err;
+    return false;
+}
+
+/* The host has judged the WQE's counts; these are the engine's own limits. */
+static bool roce_wr_fits(const RoceWrInfo *info, const RoceSendWr *wr)
+{
+    if (wr->flags & FAKERNIC_SQ_INLINE) {
+        return info->flags & ROCE_WR_INLINE &&
+               wr->inline_length <= FAKERNIC_INLINE_MAX;
+    }
+    return wr->sge_count <= FAKERNIC_SGE_MAX;
+}
+
+static bool roce_wr_aligned(const RoceWrInfo *info, const RoceSendWr *wr)
+{
+    switch (info->kind) {
+    case ROCE_KIND_ATOMIC:
+        return wr->atomic.remote_address % 8 == 0;
+    case ROCE_KIND_ATOMIC_WRITE:
+        return wr->rdma.remote_address % 8 == 0;
+    default:
+        return true;
+    }
+}
+
+/* FLUSH needs a type, and knows two. */
+static bool roce_wr_flush_valid(const RoceSendWr *wr)
+{
+    const uint32_t types = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT;
+
+    return wr->rdma.flush & types &&
+           !(wr->rdma.flush & ~(types | FAKERNIC_FLUSH_LEVEL_MR));
+}
+
+bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest)
+{
+    const RoceSendWr *wr = &send->wr;
+    const RoceWrInfo *info = roce_wr_info(wr->opcode);
+    uint64_t length;
+
+    if (wr->format_error) {
+        return roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                wr->format_error);
+    }
+    if (!(info->flags & roce_wr_service(qp_type))) {
+        return roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                FAKERNIC_VENDOR_SQ_OPCODE);
+    }
+    if (info->kind == ROCE_KIND_LOCAL) {
+        return true;
+    }
+    if (!roce_wr_aligned(info, wr)) {
+        return roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                FAKERNIC_VENDOR_ALIGNMENT);
+    }
+    if (!roce_wr_fits(info, wr) ||
+        (info->kind == ROCE_KIND_FLUSH && !roce_wr_flush_valid(wr))) {
+        return roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
+                                FAKERNIC_VENDOR_SQ_FORMAT);
+    }
+    length = wr->flags & FAKERNIC_SQ_INLINE
+                 ? wr->inline_length
+                 : roce_sge_total(wr->sge, wr->sge_count);
+    if (length > longest) {
+        return roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                                FAKERNIC_VENDOR_LENGTH);
+    }
+    if ((info->kind == ROCE_KIND_ATOMIC ||
+         info->kind == ROCE_KIND_ATOMIC_WRITE) && length != 8) {
+        return roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
+                                FAKERNIC_VENDOR_ATOMIC_LENGTH);
+    }
+    /* The SGE of a FLUSH has the length of its range; it moves no data. */
+    send->length = info->kind == ROCE_KIND_FLUSH ? 0 : (uint32_t)length;
+    return true;
+}
