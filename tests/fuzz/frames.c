@@ -21,6 +21,13 @@
 #define FRAMES_PER_STEP 32u
 #define FRAMES_IN_DRAIN 2000u
 #define DEADLINES_IN_DRAIN 64u
+/*
+ * Steps of one call of the data plane: its budget, and the one step that goes
+ * beyond, which is the flush of a QP's batches or a frame for a whole group.
+ */
+#define FRAMES_WORK (ROCE_STEPS_PER_TICK > ROCE_TURNS_PER_OUTPUT ? \
+                     ROCE_STEPS_PER_TICK : ROCE_TURNS_PER_OUTPUT)
+#define FRAMES_STEP 192u
 
 /* ---- frames -------------------------------------------------------------- */
 
@@ -94,9 +101,16 @@ static size_t frame_patch(Patch *patch, uint8_t *frame, size_t len)
     return len;
 }
 
+/* What a call has done since 'before' stays within its bound. */
+static void frame_check_work(const Roce *r, uint64_t before)
+{
+    FUZZ_CHECK(roce_work(r) - before <= FRAMES_WORK + FRAMES_STEP);
+}
+
 /* A copy of its own, so that reading beyond its end is found. */
 static void frame_deliver(World *w, Side *to, const uint8_t *frame, size_t len)
 {
+    const uint64_t before = roce_work(to->r);
     uint8_t *copy;
 
     if (len < 14) {
@@ -109,6 +123,7 @@ static void frame_deliver(World *w, Side *to, const uint8_t *frame, size_t len)
         to->qpn[SLOT_RAW]) {
         roce_input_ethernet(to->r, w->now, to->qpn[SLOT_RAW], copy, len);
     }
+    frame_check_work(to->r, before);
     free(copy);
 }
 
@@ -132,9 +147,11 @@ static bool frame_move(Frames *f, Side *from, unsigned fate)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
     Side *to = &f->w.side[from == &f->w.side[0]];
+    const uint64_t before = roce_work(from->r);
     bool loopback = false;
     size_t len = roce_output(from->r, f->w.now, buf, &loopback);
 
+    frame_check_work(from->r, before);
     if (len == 0) {
         return false;
     }
@@ -177,13 +194,16 @@ static void frames_time(Frames *f, RoceTime until)
     }
     for (i = 0; i < WORLD_SIDES; i++) {
         Roce *r = f->w.side[i].r;
+        uint64_t before;
 
         if (f->w.side[i].host.flush_later) {
             roce_flush_resume(r);
         }
         for (tries = 0; roce_deadline(r) <= f->w.now; tries++) {
             FUZZ_CHECK(tries < FRAMES_IN_DRAIN);
+            before = roce_work(r);
             roce_tick(r, f->w.now);
+            frame_check_work(r, before);
             frame_move(f, &f->w.side[i], FATE_DELIVER);
         }
     }

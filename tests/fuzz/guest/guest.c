@@ -9,10 +9,12 @@
  *
  * What counts as an error: what the sanitizers and QEMU's assertions find; a
  * reset that does not lead back to READY; memory that a reset does not give
- * back; and, by the options of the fuzzer, time and allocations out of bounds.
+ * back; a turn that does more work than its budget and one step; and, by the
+ * options of the fuzzer, time and allocations out of bounds.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "qapi/error.h"
 #include "qemu/main-loop.h"
 #include "qemu/rcu.h"
 #include "qemu/timer.h"
@@ -40,6 +42,12 @@
  * What all inputs together may leave behind: QEMU allocates a few things once.
  */
 #define LEAK_LIMIT (512 * 1024)
+/*
+ * The budget of a turn, in work alone, and what may go beyond it: a frame for
+ * many, a QP's part of a list.
+ */
+#define GUEST_TURN_WORK 256
+#define GUEST_STEP_WORK 256
 
 static Guest guest;
 static int64_t allocated;
@@ -71,6 +79,16 @@ void guest_settle(void)
 
     while (tries-- && aio_poll(qemu_get_aio_context(), false)) {
         continue;
+    }
+}
+
+/* No turn does more than its budget and one step that is never divided. */
+static void guest_check_work(Guest *g)
+{
+    for (unsigned i = 0; i < NICS; i++) {
+        GUEST_CHECK(object_property_get_uint(OBJECT(g->nic[i].pci),
+                                             "x-longest-turn", &error_abort) <=
+                    GUEST_TURN_WORK + GUEST_STEP_WORK);
     }
 }
 
@@ -311,6 +329,7 @@ static void guest_step(Guest *g, const FuzzRecord *r)
         break;
     }
     guest_settle();
+    guest_check_work(g);
 }
 
 /* ---- one input ----------------------------------------------------------- */
@@ -405,6 +424,7 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
         guest_settle();
     }
     guest_end(g);
+    guest_check_work(g);
     /* A reset gives back everything the devices held. */
     allocated += __sanitizer_get_current_allocated_bytes();
     GUEST_CHECK(allocated < LEAK_LIMIT);
@@ -419,7 +439,8 @@ static GString *guest_command_line(FuzzTarget *t)
                     " -m 8M"
         " -netdev hubport,id=h0,hubid=0 -netdev hubport,id=h1,hubid=0"
 #define FUZZ_NIC ",uars=4,max-qp=32,max-cq=16,max-srq=8,max-pd=8,max-mr=64," \
-                 "max-mr-pages=4096,gids=4"
+                 "max-mr-pages=4096,gids=4,turn-us=1000000,turn-work=" \
+                 stringify(GUEST_TURN_WORK)
         " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
         " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC
                     ",dcqcn=on");
