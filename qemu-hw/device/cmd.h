@@ -55,7 +55,8 @@ typedef struct FakernicProgress {
     FakernicPageReader pages;   /* of a region; its memory is taken */
     FakernicRing ring;          /* resizes: the new one */
     uint32_t first;             /* and the entry the copy began with */
-    uint32_t next;              /* the next one to be copied */
+    uint32_t next;              /* the next one to be copied; UPDATE_PAGES:
+                                 * the next page */
     uint32_t last;              /* SRQ: behind the last one */
 } FakernicProgress;
 

@@ -147,11 +147,64 @@ static FakernicVerdict fakernic_check_update_pages(const UpdatePagesReq *req,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
+/* In one turn: of the page list, and pages of which the engine is told. */
+#define FAKERNIC_TABLES_PER_TURN 32
+#define FAKERNIC_PAGES_PER_TURN  1024
+
+/*
+ * Reads the page list, over several turns when it is long, and keeps it until
+ * the command ends; enum fakernic_cmd_status.
+ */
+static uint8_t fakernic_update_pages_read(FakernicState *s,
+                                          const UpdatePagesReq *req,
+                                          RocePageUpdate *update)
+{
+    const uint64_t bytes = update->page_count * sizeof(uint64_t);
+    FakernicPageReader *r = &s->progress.pages;
+    uint8_t status = FAKERNIC_CMD_OK;
+    uint64_t *pages = NULL;
+
+    if (!r->pages) {
+        if (!fakernic_memory_take(s, bytes)) {
+            return FAKERNIC_CMD_NO_RESOURCE;
+        }
+        s->progress.next = 0;
+        status = fakernic_page_reader_begin(r, &req->pages, update->page_count);
+    }
+    if (status == FAKERNIC_CMD_OK) {
+        status = fakernic_page_reader_run(s, r, FAKERNIC_TABLES_PER_TURN,
+                                          &pages);
+    }
+    if (status == FAKERNIC_CMD_OK) {
+        update->pages = r->pages = pages;
+    } else if (status != FAKERNIC_CMD_LATER) {
+        fakernic_memory_give(s, bytes);
+    }
+    return status;
+}
+
+/* Tells the engine; of a page list, some each turn. */
+static uint8_t fakernic_update_pages_tell(FakernicState *s,
+                                          const RocePageUpdate *update)
+{
+    uint32_t all = 0;
+    uint8_t status;
+
+    if (!update->pages) {
+        return roce_mr_update_some(s->roce, update, &all, UINT32_MAX);
+    }
+    status = roce_mr_update_some(s->roce, update, &s->progress.next,
+                                 FAKERNIC_PAGES_PER_TURN);
+    return status == FAKERNIC_CMD_OK &&
+                   s->progress.next < update->page_count
+               ? FAKERNIC_CMD_LATER
+               : status;
+}
+
 FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,
                                           void *response)
 {
     const UpdatePagesReq *req = request;
-    uint64_t *pages = NULL;
     RocePageUpdate update = {
         .key = le32_to_cpu(req->key),
         .address = le64_to_cpu(req->address),
@@ -166,16 +219,16 @@ FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,
     }
     if (update.state == ROCE_PAGES_READABLE ||
         update.state == ROCE_PAGES_WRITABLE) {
-        status = fakernic_page_list_read(s, &req->pages, update.page_count,
-                                         &pages);
+        status = fakernic_update_pages_read(s, req, &update);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                                               offsetof(UpdatePagesReq, pages));
         }
     }
-    update.pages = pages;
-    status = roce_mr_update_pages(s->roce, &update);
-    free(pages);
+    status = fakernic_update_pages_tell(s, &update);
+    if (status == FAKERNIC_CMD_LATER) {
+        return FAKERNIC_VERDICT(status);
+    }
     trace_fakernic_update_pages(update.key, update.address, update.page_count,
                                 le32_to_cpu(req->flags), status);
     switch (status) {

@@ -9,7 +9,6 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "av.h"
-#include "budget.h"
 #include "clock.h"
 #include "cmd.h"
 #include "memory.h"
@@ -320,7 +319,6 @@ FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
     }
     if (!roce_qp_unbind(s->roce, qp->qpn, FAKERNIC_WINDOWS_PER_TURN)) {
-        fakernic_spend(s, FAKERNIC_WINDOWS_PER_TURN / 64);
         return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
     }
     if (s->port_qpn == qp->qpn) {

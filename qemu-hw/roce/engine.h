@@ -39,6 +39,8 @@
 /* Steps (roce_work()) of one roce_tick(), which ends with the QP that makes the
  * last of them; the deadline of the others stays due. */
 #define ROCE_STEPS_PER_TICK 64
+/* Entries of page tables and windows that count as one step. */
+#define ROCE_LOOKS_PER_STEP 16
 /* Turns of QPs in one roce_output() call. */
 #define ROCE_TURNS_PER_OUTPUT 64
 #define ROCE_MCAST_QPS_PER_GROUP 64

@@ -394,7 +394,8 @@ int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
     return FAKERNIC_CMD_OK;
 }
 
-static int mr_check_update(const RoceMr *mr, const RocePageUpdate *update)
+static int mr_check_update(const RoceMr *mr, const RocePageUpdate *update,
+                           uint32_t from, uint32_t count)
 {
     uint64_t mask = mr_page_mask(mr->page_shift);
     uint64_t first = update->address >> mr->page_shift;
@@ -410,42 +411,49 @@ static int mr_check_update(const RoceMr *mr, const RocePageUpdate *update)
     if (listed && update->page_shift != mr->page_shift) {
         return FAKERNIC_CMD_BAD_PAGE_LIST;
     }
-    for (uint32_t i = 0; listed && i < update->page_count; i++) {
-        if (update->pages[i] & mask) {
+    for (uint32_t i = 0; listed && i < count; i++) {
+        if (update->pages[from + i] & mask) {
             return FAKERNIC_CMD_BAD_PAGE_LIST;
         }
     }
     return FAKERNIC_CMD_OK;
 }
 
-int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update)
+int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update,
+                         uint32_t from, uint32_t count)
 {
     RoceMr *mr;
+    uint64_t first;
     int status;
 
     if (mr_find(t, update->key, &mr) || !mr->odp) {
         return FAKERNIC_CMD_BAD_ID;
     }
-    status = mr_check_update(mr, update);
+    status = mr_check_update(mr, update, from, count);
     if (status != FAKERNIC_CMD_OK) {
         return status;
     }
+    first = (update->address >> mr->page_shift) + from;
     if (update->state == ROCE_PAGES_ABSENT) {
-        roce_odp_clear(mr->odp, mr_index(mr->key),
-                       update->address >> mr->page_shift, update->page_count);
+        roce_odp_clear(mr->odp, mr_index(mr->key), first, count);
         return FAKERNIC_CMD_OK;
     }
-    for (uint32_t i = 0; update->state != ROCE_PAGES_REFUSED &&
-                         i < update->page_count; i++) {
-        uint64_t entry = update->pages[i] | ROCE_ODP_PRESENT;
+    for (uint32_t i = 0; update->state != ROCE_PAGES_REFUSED && i < count;
+         i++) {
+        uint64_t entry = update->pages[from + i] | ROCE_ODP_PRESENT;
 
         if (update->state == ROCE_PAGES_WRITABLE) {
             entry |= ROCE_ODP_WRITABLE;
         }
         roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
-                     (update->address >> mr->page_shift) + i, entry);
+                     first + i, entry);
     }
     return FAKERNIC_CMD_OK;
+}
+
+uint64_t roce_mr_table_looks(const RoceMrTable *t)
+{
+    return t->looks + (t->odp ? roce_odp_looks(t->odp) : 0);
 }
 
 void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault)
@@ -513,6 +521,7 @@ bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max)
 {
     while (t->qp_windows[qpn] && max-- > 0) {
         roce_mr_unbind(t, &t->entries[t->qp_windows[qpn]]);
+        t->looks++;
     }
     return t->qp_windows[qpn] == 0;
 }

@@ -56,8 +56,15 @@ int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
  * them are unbound.
  */
 bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max);
-/* REFUSED is judged only: see below. */
-int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update);
+/*
+ * Of the update's pages, 'count' from the one numbered 'from' on; the others'
+ * DMA addresses are not judged. REFUSED is judged only: see below.
+ */
+int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update,
+                         uint32_t from, uint32_t count);
+/* Windows unbound with their QP, and page entries of regions with on-demand
+ * paging looked at; free running. */
+uint64_t roce_mr_table_looks(const RoceMrTable *t);
 /*
  * The page somebody waits for will not come: the next access to it is told so,
  * once. Its region exists.

@@ -65,6 +65,7 @@ struct RoceMrTable {
     RoceOdp *odp;               /* NULL: no on-demand paging */
     uint32_t max_pd;
     uint32_t *pd_keys;          /* by PD number */
+    uint64_t looks;             /* see roce_mr_table_looks() */
     RoceMr entries[];
 };
 

@@ -28,6 +28,7 @@ struct RoceOdp {
     uint32_t max_owners;
     uint32_t owners;            /* that hold chunks */
     uint32_t *held;             /* chunks, by owner */
+    uint64_t looks;             /* at entries and at chunks */
     RoceFault fault;
     uint32_t bucket_mask;
     uint32_t *buckets;
@@ -141,6 +142,7 @@ static void odp_make_room(RoceOdp *odp, uint32_t owner)
         uint32_t k = (odp->hand + i) % odp->max;
         uint32_t holder = odp->chunks[k].owner;
 
+        odp->looks++;
         if (odp->held[holder] + (holder == owner) > share) {
             at = k;
             break;
@@ -216,6 +218,7 @@ void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
 {
     OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
 
+    odp->looks++;
     if (!chunk) {
         chunk = odp_take(odp, region, owner, page / ROCE_ODP_CHUNK);
     }
@@ -229,17 +232,17 @@ static void odp_clear_part(RoceOdp *odp, OdpChunk *chunk, uint64_t first,
                            uint64_t count)
 {
     uint64_t start = chunk->number * ROCE_ODP_CHUNK;
-    uint32_t cleared = 0;
 
+    if (start >= first && start - first + (ROCE_ODP_CHUNK - 1) < count) {
+        odp_drop(odp, chunk);
+        return;
+    }
+    odp->looks += ROCE_ODP_CHUNK;
     for (uint32_t i = 0; i < ROCE_ODP_CHUNK; i++) {
         /* One comparison for both ends: pages before 'first' wrap far up. */
         if (start + i - first < count) {
             chunk->entries[i] = 0;
-            cleared++;
         }
-    }
-    if (cleared == ROCE_ODP_CHUNK) {
-        odp_drop(odp, chunk);
     }
 }
 
@@ -249,6 +252,7 @@ void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
     uint64_t chunks = count / ROCE_ODP_CHUNK + 2;
     uint64_t number = first / ROCE_ODP_CHUNK;
 
+    odp->looks += chunks < odp->max ? chunks : odp->max;
     if (chunks > odp->max) {
         for (uint32_t i = 0; i < odp->max; i++) {
             if (odp->chunks[i].used && odp->chunks[i].region == region) {
@@ -264,4 +268,9 @@ void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
             odp_clear_part(odp, chunk, first, count);
         }
     }
+}
+
+uint64_t roce_odp_looks(const RoceOdp *odp)
+{
+    return odp->looks;
 }

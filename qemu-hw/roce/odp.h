@@ -58,6 +58,9 @@ void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
 void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
                     uint64_t count);
 
+/* At how many entries and chunks calls have looked so far, free running. */
+uint64_t roce_odp_looks(const RoceOdp *odp);
+
 /* Keeps the newest fault for whoever is to wait for its page. */
 void roce_odp_set_fault(RoceOdp *odp, const RoceFault *fault);
 const RoceFault *roce_odp_fault(const RoceOdp *odp);

@@ -109,7 +109,7 @@ uint64_t *roce_stats(Roce *r)
 
 uint64_t roce_work(const Roce *r)
 {
-    return r->work;
+    return r->work + roce_mr_table_looks(r->mrs) / ROCE_LOOKS_PER_STEP;
 }
 
 /* ---- data plane ---------------------------------------------------------- */
@@ -353,19 +353,30 @@ int roce_mr_destroy(Roce *r, uint32_t key)
     return status;
 }
 
-int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
+int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
+                        uint32_t max)
 {
-    int status = roce_mr_table_update(r->mrs, update);
+    const uint32_t rest = update->page_count - *done;
+    const uint32_t count = rest < max ? rest : max;
+    int status = roce_mr_table_update(r->mrs, update, *done, count);
 
     if (status == FAKERNIC_CMD_OK && update->state != ROCE_PAGES_ABSENT) {
         uint8_t shift = roce_mr_table_page_shift(r->mrs, update->key);
+        uint64_t first = update->address + ((uint64_t)*done << shift);
 
-        roce_wake_page_waiters(r, update->key, update->address,
-                               update->address +
-                               (((uint64_t)update->page_count << shift) - 1),
+        roce_wake_page_waiters(r, update->key, first,
+                               first + (((uint64_t)count << shift) - 1),
                                update->state == ROCE_PAGES_REFUSED);
     }
+    *done += status == FAKERNIC_CMD_OK ? count : 0;
     return status;
+}
+
+int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
+{
+    uint32_t done = 0;
+
+    return roce_mr_update_some(r, update, &done, UINT32_MAX);
 }
 
 void roce_flush_resume(Roce *r)

@@ -311,8 +311,9 @@ uint64_t *roce_stats(Roce *r);
 /*
  * Steps of work done since roce_new(), free running, kept across roce_reset():
  * a frame taken by a QP, a turn of a QP, a WQE fetched, a completion, a timer
- * served. Each call of the data plane makes a bounded number of them; the host
- * charges the difference to its budget.
+ * served, 16 entries of a page table or windows. Each call of the data plane
+ * makes a bounded number of them; the host charges the difference to its
+ * budget.
  */
 uint64_t roce_work(const Roce *r);
 
@@ -471,6 +472,13 @@ typedef struct RocePageUpdate {
 } RocePageUpdate;
 
 int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
+/*
+ * The same in pieces: tells of up to 'max' pages behind the first '*done', and
+ * adds their number to it. The range is judged as a whole each time, so that
+ * only the first call can find it wrong; pages[] only as far as it is used.
+ */
+int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
+                        uint32_t max);
 
 /* The host has room for page requests again. */
 void roce_page_requests_resume(Roce *r);

@@ -395,6 +395,217 @@ static void test_cost_resize_cq(void)
     cost_stop(&n, "RESIZE_CQ of a full ring");
 }
 
+/* A full SRQ moves to a new ring, slot by slot. */
+static void test_cost_resize_srq(void)
+{
+    const uint32_t count = 1u << COST_DEPTH;
+    struct fakernic_create_srq_req create = {
+        .log_depth = COST_DEPTH,
+        .log_stride = 6,
+    };
+    struct fakernic_modify_srq_req req = {
+        .mask = FAKERNIC_SRQ_RESIZE,
+        .log_depth = COST_DEPTH,
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue srq, next;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    create.pages = queue_alloc(&n, &srq, COST_DEPTH, 6);
+    create.pdn = LE32(s.pd);
+    srq.id = cmd_create(&n, FAKERNIC_CMD_CREATE_SRQ, &create, sizeof(create));
+    for (uint32_t i = 0; i < count; i += 1021) {
+        qtest_writeq(m.qts, queue_entry(&srq, i), ~(uint64_t)i);
+    }
+    queue_record(&n, &srq, count);
+    req.srqn = LE32(srq.id);
+    req.pages = queue_alloc(&n, &next, COST_DEPTH, 6);
+    queue_record(&n, &next, count);
+    assert_status(CMD(&n, MODIFY_SRQ, req), OK);
+    for (uint32_t i = 0; i < count; i += 1021) {
+        g_assert_cmphex(qtest_readq(m.qts, queue_entry(&next, i)), ==,
+                        ~(uint64_t)i);
+    }
+    cost_stop(&n, "MODIFY_SRQ of a full ring");
+}
+
+/* ---- windows ----------------------------------------------------------- */
+
+#define COST_WINDOWS 3000
+
+/* A QP takes its windows with it. */
+static void test_cost_windows(void)
+{
+    struct fakernic_create_mw_req create = {
+        .type = FAKERNIC_MW_TYPE_2B,
+        .tag = 1,
+    };
+    struct fakernic_sq_bind_mw bind = {
+        .length = LE64(4096),
+        .access = LE32(FAKERNIC_ACCESS_REMOTE_READ),
+    };
+    Wqe wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_BIND_MW, .flags = FAKERNIC_SQ_SIGNALED, .bb_count = 1 },
+    };
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    uint32_t mr;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    mr = mr_create(&n, s.pd, s.data, 4096, FAKERNIC_ACCESS_MW_BIND);
+    create.pdn = LE32(s.pd);
+    bind.address = LE64(s.data);
+    bind.mr_key = LE32(mr);
+    for (unsigned i = 0; i < COST_WINDOWS; i++) {
+        uint32_t key = cmd_create(&n, FAKERNIC_CMD_CREATE_MW, &create,
+                                  sizeof(create));
+
+        bind.mw_key = LE32(key);
+        bind.new_key = LE32(key ^ 3);
+        memcpy(wqe.bytes + sizeof(wqe.hdr), &bind, sizeof(bind));
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_BIND_MW, FAKERNIC_WC_SUCCESS);
+        queue_record(&n, &s.cq, s.cq.index);
+    }
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, mr), BUSY);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, mr), OK);
+    cost_stop(&n, "DESTROY_QP with many windows");
+}
+
+/* ---- on-demand paging -------------------------------------------------- */
+
+#define COST_ODP_BASE 0x7f0000000000ull
+
+static uint32_t cost_on_demand(Nic *n, const Setup *s, uint64_t pages)
+{
+    struct fakernic_create_mr_req req = {
+        .iova = LE64(COST_ODP_BASE),
+        .length = LE64(pages * FAKERNIC_PAGE_SIZE),
+        .pages = { .page_shift = FAKERNIC_PAGE_SHIFT },
+        .pdn = LE32(s->pd),
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_ON_DEMAND),
+        .type = FAKERNIC_MR_ON_DEMAND,
+    };
+
+    return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+}
+
+/* All the pages the device can know of, more than once; then none. */
+static void test_cost_update_pages(void)
+{
+    const uint32_t part = FAKERNIC_UPDATE_PAGES_MAX;
+    const uint64_t all = 40ull * part;
+    struct fakernic_update_pages_req req = {
+        .flags = LE32(FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE),
+    };
+    const struct fakernic_update_pages_req absent = {
+        .pages = { .page_count = LE32(all) },
+        .flags = LE32(FAKERNIC_PAGES_ABSENT),
+        .address = LE64(COST_ODP_BASE),
+    };
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+    struct fakernic_update_pages_req none = absent;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    req.key = none.key = LE32(cost_on_demand(&n, &s, all));
+    req.pages = cost_list(&m, part);
+    for (uint64_t at = 0; at < all; at += part) {
+        req.address = LE64(COST_ODP_BASE + at * FAKERNIC_PAGE_SIZE);
+        assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+    }
+    /* The last page is there. */
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 64);
+    wqe.rdma.sge[0].address = LE64(COST_ODP_BASE +
+                                   (all - 1) * FAKERNIC_PAGE_SIZE);
+    wqe.rdma.sge[0].lkey = req.key;
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_status(CMD(&n, UPDATE_PAGES, none), OK);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    /* And with all there, the region goes. */
+    req.address = LE64(COST_ODP_BASE);
+    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, le32_to_cpu(req.key)),
+                  OK);
+    cost_stop(&n, "UPDATE_PAGES of all there is");
+}
+
+#define COST_WAITERS 400
+
+/* Many QPs wait for pages: requests, an answer for each, one for all. */
+static void test_cost_odp_flood(void)
+{
+    struct fakernic_update_pages_req req = {
+        .pages = { .page_count = LE32(2 * COST_WAITERS), .levels = 3, .page_shift = FAKERNIC_PAGE_SHIFT },
+        .flags = LE32(FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE),
+        .address = LE64(COST_ODP_BASE),
+    };
+    struct fakernic_query_page_requests_resp resp;
+    struct fakernic_create_qp_req create;
+    struct fakernic_cqe cqe;
+    unsigned wanted = 0;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue sq;
+    Wqe wqe;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    cq_create(&n, &s.cq, 10, &s.eq, 0, 0);
+    req.key = LE32(cost_on_demand(&n, &s, 2 * COST_WAITERS));
+    create = cost_qp_req(&n, &s, &s.cq);
+    for (unsigned i = 0; i < COST_WAITERS; i++) {
+        uint32_t qpn;
+
+        create.sq_pages = queue_alloc(&n, &sq, 4, FAKERNIC_SQ_BB_SHIFT);
+        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
+        wqe.rdma.sge[0].address =
+            LE64(COST_ODP_BASE + 2ull * i * FAKERNIC_PAGE_SIZE);
+        wqe.rdma.sge[0].lkey = req.key;
+        qtest_memwrite(m.qts, sq.address, &wqe, sizeof(wqe));
+        qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &create, sizeof(create));
+        rc_connect(&n, qpn, qpn, own_gid, nic_mac);
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn, 1));
+    }
+    do {
+        assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PAGE_REQUESTS, NULL, 0, &resp,
+                          sizeof(resp)),
+                      OK);
+        wanted += le32_to_cpu(resp.count);
+    } while (resp.count);
+    g_assert_cmpuint(wanted, ==, COST_WAITERS);
+    req.pages = cost_list(&m, 2 * COST_WAITERS);
+    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+    for (unsigned i = 0; i < COST_WAITERS; i++) {
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_SUCCESS);
+    }
+    cost_stop(&n, "many QPs that wait for pages");
+}
+
 /* ---- work requests and frames ------------------------------------------- */
 
 #define COST_FLUSHES 12         /* logarithm */
@@ -511,6 +722,192 @@ static void test_cost_copies(void)
     cost_stop(&n, "frames that many rules copy");
 }
 
+/* As many QPs as there can be take each datagram to their group. */
+static void test_cost_multicast(void)
+{
+    static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 0, 1, 9 };
+    struct fakernic_modify_qp_req modify = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1, .qkey = LE32(7) },
+    };
+    struct fakernic_mcast_req attach;
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_ud ud;
+        struct fakernic_sge sge;
+        uint8_t rest[48];
+    } wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_SEND, .sge_count = 1, .bb_count = 2 },
+        .ud = { .dest_qpn = LE32(FAKERNIC_QPN_MULTICAST), .qkey = LE32(7) },
+    };
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp[64];
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    cq_create(&n, &s.cq, 10, &s.eq, 0, 0);
+    attach = (struct fakernic_mcast_req) { 0 };
+    memcpy(attach.gid, group, sizeof(attach.gid));
+    for (unsigned i = 0; i < ARRAY_SIZE(qp); i++) {
+        qp_create(&n, &qp[i], FAKERNIC_QP_UD, s.pd, &s.cq, 0);
+        modify.qpn = attach.qpn = LE32(qp[i].qpn);
+        assert_status(CMD(&n, MODIFY_QP, modify), OK);
+        assert_status(qp_to(&n, qp[i].qpn, FAKERNIC_QPS_RTR), OK);
+        assert_status(CMD(&n, ATTACH_MCAST, attach), OK);
+        for (unsigned k = 0; k < 8; k++) {
+            rq_post(&n, &qp[i].rq, k, s.data + 4096, 4096, s.key);
+        }
+    }
+    modify.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    modify.attr.state = FAKERNIC_QPS_RTS;
+    modify.qpn = LE32(qp[0].qpn);
+    assert_status(CMD(&n, MODIFY_QP, modify), OK);
+    memcpy(wqe.ud.av.dgid, group, sizeof(group));
+    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(64), LE32(s.key) };
+    for (unsigned k = 0; k < 8; k++) {
+        sq_put(&n, &qp[0], &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &qp[0]);
+    for (unsigned i = 0; i < 8 * (ARRAY_SIZE(qp) - 1); i++) {
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    }
+    cost_stop(&n, "datagrams to a full group");
+}
+
+#define COST_FRAMES 20000
+#define COST_FRAME  14
+
+/* Frames as short as can be, as fast as a stream brings them. */
+static void test_cost_short_frames(void)
+{
+    struct {
+        uint8_t length[4];      /* the stream's own, big endian */
+        uint8_t frame[COST_FRAME];
+    } frames[100];
+    Machine m;
+    Nic n;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev socket,id=n0,fd=%d %s,netdev=n0", fds[1],
+                  COST_DEVICE);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    for (unsigned i = 0; i < ARRAY_SIZE(frames); i++) {
+        memset(frames[i].length, 0, sizeof(frames[i].length));
+        frames[i].length[3] = COST_FRAME;
+        frame_make(frames[i].frame, nic_mac, COST_FRAME);
+    }
+    for (unsigned i = 0; i < COST_FRAMES; i += ARRAY_SIZE(frames)) {
+        g_assert_cmpint(send(fds[0], frames, sizeof(frames), 0), ==,
+                        sizeof(frames));
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        if (nic_stat(&n, FAKERNIC_STAT_RX_FRAMES) == COST_FRAMES) {
+            break;
+        }
+    }
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), ==, COST_FRAMES);
+    close(fds[0]);
+    cost_stop(&n, "a flood of short frames");
+}
+
+#define COST_PERSISTENT (8u << 20)
+
+/* A persistent FLUSH of many steps, each an msync of a part. */
+static void test_cost_persistent(void)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-qtest-XXXXXX");
+    int fd = g_mkstemp(path);
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+    uint64_t memory;
+    uint32_t key;
+
+    g_assert_cmpint(fd, >=, 0);
+    machine_start(&m, "-m 128M -object memory-backend-file,id=ram,share=on,"
+                      "size=128M,mem-path=%s -machine memory-backend=ram " COST_DEVICE,
+                  path);
+    unlink(path);
+    close(fd);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    memory = mem_alloc(&m, COST_PERSISTENT);
+    key = mr_create(&n, s.pd, memory, COST_PERSISTENT,
+                    FAKERNIC_ACCESS_LOCAL_WRITE |
+                        FAKERNIC_ACCESS_REMOTE_WRITE |
+                        FAKERNIC_ACCESS_FLUSH_PERSISTENT);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_FLUSH, 0, 0, COST_PERSISTENT);
+    wqe.rdma.rdma.remote_address = LE64(memory);
+    wqe.rdma.rdma.rkey = LE32(key);
+    wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_PERSISTENT);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    cost_stop(&n, "a long persistent FLUSH");
+}
+
+/* ---- commands that ask ------------------------------------------------- */
+
+/* A full command queue of questions, again and again. */
+static void test_cost_queries(void)
+{
+    static const uint16_t opcodes[] = {
+        FAKERNIC_CMD_QUERY_DEVICE,
+        FAKERNIC_CMD_QUERY_PORT,
+        FAKERNIC_CMD_QUERY_STATS,
+        FAKERNIC_CMD_QUERY_QP,
+        FAKERNIC_CMD_QUERY_PAGE_REQUESTS,
+    };
+    struct fakernic_cmd_completion completion;
+    struct fakernic_query_stats_req stats;
+    struct fakernic_id id;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    rc_pair(&n, &s, &a, &b);
+    stats = (struct fakernic_query_stats_req) {
+        .address = LE64(s.data),
+        .length = LE32(FAKERNIC_STAT_COUNT * 8),
+    };
+    id.id = LE32(a.qpn);
+    id.rsvd = 0;
+    for (unsigned round = 0; round < 100; round++) {
+        const uint32_t first = n.cmd_pi;
+
+        for (unsigned i = 0; i < 15; i++) {
+            uint16_t opcode = opcodes[i % ARRAY_SIZE(opcodes)];
+            bool one = opcode == FAKERNIC_CMD_QUERY_QP;
+            bool all = opcode == FAKERNIC_CMD_QUERY_STATS;
+
+            cost_submit(&n, opcode, one ? (void *)&id : (void *)&stats,
+                        one ? sizeof(id) : all ? sizeof(stats)
+                                               : 0);
+        }
+        cmd_ring(&n);
+        for (unsigned i = 0; i < 15; i++) {
+            cmd_wait(&n, first + i, &completion);
+            g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+        }
+    }
+    cost_stop(&n, "a queue full of QUERY commands");
+}
+
 /* ---- memory ------------------------------------------------------------ */
 
 #define COST_MEMORY (64u << 20)
@@ -617,8 +1014,16 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/cq_overrun", test_cost_cq_overrun },
     { "cost/moderation", test_cost_moderation },
     { "cost/resize_cq", test_cost_resize_cq },
+    { "cost/resize_srq", test_cost_resize_srq },
+    { "cost/windows", test_cost_windows },
+    { "cost/update_pages", test_cost_update_pages },
+    { "cost/odp_flood", test_cost_odp_flood },
     { "cost/flush", test_cost_flush },
     { "cost/copies", test_cost_copies },
+    { "cost/multicast", test_cost_multicast },
+    { "cost/short_frames", test_cost_short_frames },
+    { "cost/persistent", test_cost_persistent },
+    { "cost/queries", test_cost_queries },
     { "cost/memory", test_cost_memory },
     { NULL }
 };

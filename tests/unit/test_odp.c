@@ -275,6 +275,47 @@ static void bad_updates_are_refused(void)
     fake_host_free(h.host);
 }
 
+/* In pieces: who waits for a later page waits, and the work is counted. */
+static void updates_come_in_pieces(void)
+{
+    enum { PAGES = 1200, PIECE = 500 };
+    uint64_t pages[PAGES], work;
+    RoceMrInit init = odp_init(BASE, PAGES * PAGE, ALL);
+    RocePageUpdate update = {
+        .state = ROCE_PAGES_WRITABLE, .address = BASE, .page_count = PAGES,
+        .page_shift = 12, .pages = pages,
+    };
+    uint32_t done = 0, i;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    for (i = 0; i < PAGES; i++) {
+        pages[i] = (i + 1) * PAGE;
+    }
+    CHECK_EQ(roce_mr_create(h.r, &init, &update.key), FAKERNIC_CMD_OK);
+    work = roce_work(h.r);
+    for (i = 1; i <= 3; i++) {
+        CHECK_EQ(roce_mr_update_some(h.r, &update, &done, PIECE),
+                 FAKERNIC_CMD_OK);
+        CHECK_EQ(done, i * PIECE < PAGES ? i * PIECE : PAGES);
+        CHECK(roce_work(h.r) - work >= done / 16);
+        CHECK(roce_work(h.r) - work <= done / 16 + 8);
+    }
+    /* A whole chunk is dropped at the cost of one look. */
+    work = roce_work(h.r);
+    update.state = ROCE_PAGES_ABSENT;
+    CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
+    CHECK(roce_work(h.r) - work <= 512 / 16 + 2);
+    /* A range that is too long is refused before any of it is told. */
+    update.state = ROCE_PAGES_WRITABLE;
+    update.page_count++;
+    done = 0;
+    CHECK_EQ(roce_mr_update_some(h.r, &update, &done, PIECE),
+             FAKERNIC_CMD_BAD_PARAM);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
 /* A window keeps a region's pages in mind: there are none to keep. */
 static void windows_are_refused(void)
 {
@@ -1137,6 +1178,7 @@ static const Test tests[] = {
     TEST(table_clears_ranges),
     TEST(bad_regions_are_refused),
     TEST(bad_updates_are_refused),
+    TEST(updates_come_in_pieces),
     TEST(windows_are_refused),
     TEST(sends_wait_for_their_data),
     TEST(page_gone_in_a_message),
