@@ -675,7 +675,7 @@ static void test_blocked_wire(void)
  * counts.
  */
 #define MONITOR_WAIT_US 50000
-#define MONITOR_TRIES   5
+#define MONITOR_TRIES   10
 
 typedef struct Flood {
     GThread *thread;
