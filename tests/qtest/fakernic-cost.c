@@ -448,7 +448,9 @@ static void test_cost_windows(void)
         .access = LE32(FAKERNIC_ACCESS_REMOTE_READ),
     };
     Wqe wqe = {
-        .hdr = { .opcode = FAKERNIC_SQ_BIND_MW, .flags = FAKERNIC_SQ_SIGNALED, .bb_count = 1 },
+        .hdr = { .opcode = FAKERNIC_SQ_BIND_MW,
+                 .flags = FAKERNIC_SQ_SIGNALED,
+                 .bb_count = 1 },
     };
     struct fakernic_cqe cqe;
     Machine m;
@@ -558,7 +560,9 @@ static void test_cost_update_pages(void)
 static void test_cost_odp_flood(void)
 {
     struct fakernic_update_pages_req req = {
-        .pages = { .page_count = LE32(2 * COST_WAITERS), .levels = 3, .page_shift = FAKERNIC_PAGE_SHIFT },
+        .pages = { .page_count = LE32(2 * COST_WAITERS),
+                   .levels = 3,
+                   .page_shift = FAKERNIC_PAGE_SHIFT },
         .flags = LE32(FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE),
         .address = LE64(COST_ODP_BASE),
     };
