@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels the driver is built for: Linux 6.1 and
- * 6.12. Everything else in this folder is written for the newest of them.
+ * What differs between the kernels the driver is built for, Linux 6.1 to 7.3:
+ * the newest one's names for all. compat_ops.h has what differs of the table of
+ * operations, compat_odp.h of the pages of on-demand regions; probe.sh finds
+ * out what the kernel has. No other file asks which kernel it is built for.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_H
 #define FAKERNIC_DRIVER_COMPAT_H
 
 #include <linux/mm.h>
-#include <linux/version.h>
-#include <rdma/uverbs_ioctl.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
 
-/*
- * Block iterators moved out of ib_umem.h, in stable kernels too (see Kbuild).
- */
+/* Block iterators moved out of ib_umem.h. */
 #ifdef FAKERNIC_HAVE_RDMA_ITER
 #include <rdma/iter.h>
 #endif
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#ifndef FAKERNIC_HAVE_UMEM_GET_VA
+static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev,
+					     unsigned long address, size_t size,
+					     int access)
+{
+	return ib_umem_get(ibdev, address, size, access);
+}
+#endif
+
+#ifndef FAKERNIC_HAVE_VM_FLAGS_CLEAR
 static inline void vm_flags_clear(struct vm_area_struct *vma,
 				  vm_flags_t flags)
 {
@@ -25,54 +34,26 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 }
 #endif
 
+/* What ethtool -T tells, before it had a name of the kernel's own. */
+#ifndef FAKERNIC_HAVE_KERNEL_TS_INFO
+#define kernel_ethtool_ts_info	ethtool_ts_info
+#endif
+
 /*
- * Since 6.2 the core knows ATOMIC WRITE and FLUSH. Before, it hands the bit of
- * the former on to users, who need no more; but it refuses to register memory
- * for the latter.
+ * A core that does not know ATOMIC WRITE hands its bit on to users, who need no
+ * more; but one that does not know FLUSH refuses to register memory for it.
  */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#ifndef FAKERNIC_HAVE_ATOMIC_WRITE
 #define IB_DEVICE_ATOMIC_WRITE		BIT_ULL(40)
-#define FAKERNIC_DEVICE_FLUSH		0
-#else
+#endif
+#ifdef FAKERNIC_HAVE_FLUSH
 #define FAKERNIC_DEVICE_FLUSH						\
 	(IB_DEVICE_FLUSH_GLOBAL | IB_DEVICE_FLUSH_PERSISTENT)
+#else
+#define FAKERNIC_DEVICE_FLUSH		0
 #endif
 
-/* Newer kernels have a name for it; these only hand it on to users. */
+/* Newer kernels have a name for it; others only hand it on to users. */
 #define FAKERNIC_ODP_SUPPORT_ATOMIC_WRITE	BIT(7)
-
-/* Since 6.11 what ethtool -T tells has a name of the kernel's own. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define FAKERNIC_TS_INFO	struct ethtool_ts_info
-#else
-#define FAKERNIC_TS_INFO	struct kernel_ethtool_ts_info
-#endif
-
-/* Since 6.11 create_cq is handed the attribute bundle the udata lies in. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
-#define FAKERNIC_CREATE_CQ_ARG	struct ib_udata *
-
-static inline struct ib_udata *
-fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG udata)
-{
-	return udata;
-}
-#else
-#define FAKERNIC_CREATE_CQ_ARG	struct uverbs_attr_bundle *
-
-static inline struct ib_udata *
-fakernic_create_cq_udata(FAKERNIC_CREATE_CQ_ARG attrs)
-{
-	return attrs ? &attrs->driver_udata : NULL;
-}
-#endif
-
-/* Likewise reg_user_mr_dmabuf; and SRQs can tell of themselves. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
-#define FAKERNIC_DMABUF_ARG		struct ib_udata *
-#else
-#define FAKERNIC_DMABUF_ARG		struct uverbs_attr_bundle *
-#define FAKERNIC_HAVE_FILL_RES_SRQ
-#endif
 
 #endif

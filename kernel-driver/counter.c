@@ -10,6 +10,7 @@
  */
 #include <linux/slab.h>
 #include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
 #include <rdma/rdma_counter.h>
 #include <fakernic/cmdq.h>
 #include <fakernic/regs.h>
@@ -53,7 +54,8 @@ fakernic_counter_alloc_stats(struct rdma_counter *counter)
 }
 
 /* A new set gets its number with its first QP. */
-int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp)
+int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
+			     u32 port)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
 	bool new = !counter->id;
@@ -84,7 +86,7 @@ err_destroy:
 	return ret;
 }
 
-int fakernic_counter_unbind_qp(struct ib_qp *ibqp)
+int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
 	int ret;

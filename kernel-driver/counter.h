@@ -35,10 +35,11 @@ fakernic_counter_alloc_stats(struct rdma_counter *counter);
  * From now on the set counts the QP's packets. It gets its id with its first
  * QP.
  */
-int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp);
+int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
+			     u32 port);
 
 /* No set counts the QP any more. Succeeds on a dead device. */
-int fakernic_counter_unbind_qp(struct ib_qp *ibqp);
+int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port);
 
 /* Reads the set into its stats, in the order of the port's. */
 int fakernic_counter_update_stats(struct rdma_counter *counter);

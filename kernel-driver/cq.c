@@ -21,7 +21,6 @@
 #include <fakernic/qp.h>
 #include <rdma/fakernic-abi.h>
 #include "cmd.h"
-#include "compat.h"
 #include "cq.h"
 #include "device.h"
 #include "explain.h"
@@ -141,10 +140,10 @@ static int fakernic_create_kernel_cq(struct fakernic_dev *dev,
 }
 
 int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-		       FAKERNIC_CREATE_CQ_ARG arg)
+		       struct uverbs_attr_bundle *attrs)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
-	struct ib_udata *udata = fakernic_create_cq_udata(arg);
+	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
 
 	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION |
@@ -193,7 +192,8 @@ int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
 	return 0;
 }
 
-int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
+int fakernic_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
+		       struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibcq->device);
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
@@ -203,7 +203,7 @@ int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	struct ib_umem *umem;
 	int ret;
 
-	if (!udata || !cq->umem)
+	if (!cq->umem)
 		return -EOPNOTSUPP;
 	ret = fakernic_copy_ureq(dev, &ureq, sizeof(ureq), udata);
 	if (ret)
@@ -213,7 +213,7 @@ int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata)
 	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || cqe < 1 ||
 	    cqe > dev->ibdev.attrs.max_cqe || cqe > 1 << ureq.log_depth) {
 		fakernic_dbg(dev,
-			     "resize CQ %#x: log depth %u for %d entries\n",
+			     "resize CQ %#x: log depth %u for %u entries\n",
 			     cq->hw.cqn, ureq.log_depth, cqe);
 		return -EINVAL;
 	}

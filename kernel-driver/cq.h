@@ -9,7 +9,6 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <rdma/ib_verbs.h>
-#include "compat.h"
 #include "hw.h"
 
 struct fakernic_dev;
@@ -32,7 +31,7 @@ struct fakernic_cq {
  * Operations of struct ib_device_ops. Depths are rounded up to powers of two.
  */
 int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-		       FAKERNIC_CREATE_CQ_ARG arg);
+		       struct uverbs_attr_bundle *attrs);
 
 /* -EBUSY while a QP, WQ or SRQ completes there. */
 int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
@@ -41,7 +40,8 @@ int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 
 /* A user's only: no kernel consumer resizes, and would have to poll both. */
-int fakernic_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+int fakernic_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
+		       struct ib_udata *udata);
 
 /* A kernel's CQ, in any context: the number of entries taken, at most count. */
 int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc);

@@ -78,7 +78,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 
 /* The stack's own time stamps of frames, and which clock is the device's. */
 static int fakernic_get_ts_info(struct net_device *netdev,
-				FAKERNIC_TS_INFO *info)
+				struct kernel_ethtool_ts_info *info)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 	int ret = ethtool_op_get_ts_info(netdev, info);

@@ -16,6 +16,7 @@
 #include "ah.h"
 #include "cmd.h"
 #include "compat.h"
+#include "compat_ops.h"
 #include "counter.h"
 #include "cq.h"
 #include "device.h"
@@ -329,11 +330,11 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.destroy_ah = fakernic_destroy_ah,
 
 	.get_dma_mr = fakernic_get_dma_mr,
-	.reg_user_mr = fakernic_reg_user_mr,
-	.reg_user_mr_dmabuf = fakernic_reg_user_mr_dmabuf,
+	.reg_user_mr = FAKERNIC_REG_USER_MR,
+	.reg_user_mr_dmabuf = FAKERNIC_REG_USER_MR_DMABUF,
 	.dereg_mr = fakernic_dereg_mr,
 
-	.create_cq = fakernic_create_cq,
+	.create_cq = FAKERNIC_CREATE_CQ,
 	.destroy_cq = fakernic_destroy_cq,
 	.poll_cq = fakernic_poll_cq,
 	.req_notify_cq = fakernic_req_notify_cq,
@@ -348,9 +349,6 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.fill_res_cq_entry = fakernic_fill_res_cq,
 	.fill_res_mr_entry = fakernic_fill_res_mr,
 	.fill_res_qp_entry = fakernic_fill_res_qp,
-#ifdef FAKERNIC_HAVE_FILL_RES_SRQ
-	.fill_res_srq_entry = fakernic_fill_res_srq,
-#endif
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, fakernic_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, fakernic_cq, ibcq),
@@ -398,8 +396,8 @@ static const struct ib_device_ops fakernic_wq_ops = {
 
 static const struct ib_device_ops fakernic_counter_ops = {
 	.counter_alloc_stats = fakernic_counter_alloc_stats,
-	.counter_bind_qp = fakernic_counter_bind_qp,
-	.counter_unbind_qp = fakernic_counter_unbind_qp,
+	.counter_bind_qp = FAKERNIC_COUNTER_BIND_QP,
+	.counter_unbind_qp = FAKERNIC_COUNTER_UNBIND_QP,
 	.counter_update_stats = fakernic_counter_update_stats,
 	.counter_dealloc = fakernic_counter_dealloc,
 };
@@ -407,10 +405,6 @@ static const struct ib_device_ops fakernic_counter_ops = {
 static const struct ib_device_ops fakernic_fast_reg_ops = {
 	.alloc_mr = fakernic_alloc_mr,
 	.map_mr_sg = fakernic_map_mr_sg,
-};
-
-static const struct ib_device_ops fakernic_resize_cq_ops = {
-	.resize_cq = fakernic_resize_cq,
 };
 
 static const struct ib_device_ops fakernic_modify_cq_ops = {
@@ -439,6 +433,7 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 	struct ib_device *ibdev = &dev->ibdev;
 
 	ib_set_device_ops(ibdev, &fakernic_device_ops);
+	ib_set_device_ops(ibdev, &fakernic_new_ops);
 	if (dev->features & FAKERNIC_FEATURE_SRQ)
 		ib_set_device_ops(ibdev, &fakernic_srq_ops);
 	if (dev->features & FAKERNIC_FEATURE_XRC)

@@ -167,7 +167,7 @@ static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
 	ret = fakernic_check_length(dev, length);
 	if (ret)
 		return ERR_PTR(ret);
-	umem = ib_umem_get(&dev->ibdev, start, length, access);
+	umem = ib_umem_get_va(&dev->ibdev, start, length, access);
 	if (IS_ERR(umem)) {
 		fakernic_dbg(dev, "MR: %#llx, %#llx bytes: %ld\n", start,
 			     length, PTR_ERR(umem));
@@ -236,7 +236,7 @@ static struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
 }
 
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
-				   u64 iova, int access,
+				   u64 iova, int access, struct ib_dmah *dmah,
 				   struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
@@ -249,6 +249,8 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	struct ib_umem *umem;
 	int ret;
 
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ERR_PTR(ret);
@@ -264,7 +266,8 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 /* Memory of another device, or of nobody, shared as a dma-buf. */
 struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 					  u64 length, u64 iova, int fd,
-					  int access, FAKERNIC_DMABUF_ARG arg)
+					  int access, struct ib_dmah *dmah,
+					  struct uverbs_attr_bundle *attrs)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
 	struct fakernic_create_mr_req req = {
@@ -280,7 +283,7 @@ struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 	if (ret)
 		return ERR_PTR(ret);
 	/* Nothing tells whether a dma-buf is persistent. */
-	if (access & FAKERNIC_ACCESS_FLUSH_PERSISTENT)
+	if (dmah || access & FAKERNIC_ACCESS_FLUSH_PERSISTENT)
 		return ERR_PTR(-EOPNOTSUPP);
 	dmabuf = ib_umem_dmabuf_get_pinned(&dev->ibdev, offset, length, fd,
 					   access);
@@ -338,7 +341,7 @@ static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
 	return fakernic_reg_user_mr(ibpd, start, length, iova,
 				    flags & IB_MR_REREG_ACCESS ? access :
 								 mr->access,
-				    udata);
+				    NULL, udata);
 }
 
 struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,

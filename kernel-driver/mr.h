@@ -6,11 +6,11 @@
 #define FAKERNIC_DRIVER_MR_H
 
 #include <rdma/ib_verbs.h>
-#include "compat.h"
 #include "pages.h"
 
 struct fakernic_create_mr_req;
 struct fakernic_odp;
+struct ib_dmah;
 struct ib_umem;
 
 struct fakernic_mr {
@@ -44,14 +44,14 @@ struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access);
  * page.
  */
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
-				   u64 iova, int access,
+				   u64 iova, int access, struct ib_dmah *dmah,
 				   struct ib_udata *udata);
 
 /* The buffer is pinned: the device has no way to be told that it moves. */
 struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 					  u64 length, u64 iova, int fd,
-					  int access,
-					  FAKERNIC_DMABUF_ARG arg);
+					  int access, struct ib_dmah *dmah,
+					  struct uverbs_attr_bundle *attrs);
 
 /*
  * NULL: the region was changed in its place; another region: the core replaces

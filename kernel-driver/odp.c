@@ -33,6 +33,7 @@
 #include <fakernic/cmdq.h>
 #include "cmd.h"
 #include "cmdq.h"
+#include "compat_odp.h"
 #include "device.h"
 #include "mr.h"
 #include "odp.h"
@@ -134,38 +135,65 @@ static u64 fakernic_odp_page_address(struct ib_umem_odp *umem, size_t index)
 }
 
 /*
- * Tells the device of mapped pages among those from first on, of which there is
- * at most a block: neighbours with the same rights in one command. Returns how
- * many there were, or an error. Caller holds fault_lock and umem_mutex.
+ * Tells of neighbours that were entered in the table; flags 0: there are none.
+ */
+static int fakernic_odp_tell_run(struct fakernic_odp *odp,
+				 struct ib_umem_odp *umem, size_t first,
+				 u32 count, u32 flags)
+{
+	if (!flags)
+		return 0;
+	return fakernic_odp_update(odp, fakernic_odp_page_address(umem, first),
+				   count, flags);
+}
+
+/* What the device may do with a page; 0: it is not there; or an error. */
+static int fakernic_odp_page_flags(struct ib_umem_odp *umem, size_t index,
+				   dma_addr_t *address)
+{
+	struct fakernic_umem_page page;
+	int ret = fakernic_umem_page(umem, index, &page);
+
+	if (ret <= 0)
+		return ret;
+	*address = page.address;
+	return FAKERNIC_PAGES_PRESENT |
+	       (page.writable ? FAKERNIC_PAGES_WRITABLE : 0);
+}
+
+/*
+ * Tells the device of the pages that are there among those from first on, of
+ * which there is at most a block: neighbours with the same rights in one
+ * command. Returns how many there were, or an error. Caller holds fault_lock
+ * and umem_mutex.
  */
 static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 			     size_t first, u32 count)
 {
-	const dma_addr_t *pages = &umem->dma_list[first];
-	u32 start, flags, n, i = 0;
-	int ret, told = 0;
-	u64 address;
+	u32 i, start = 0, run_flags = 0;
+	dma_addr_t address = 0;
+	int ret, flags, told = 0;
 
-	while (i < count) {
-		if (!pages[i]) {
-			i++;
-			continue;
+	for (i = 0; i < count; i++) {
+		flags = fakernic_odp_page_flags(umem, first + i, &address);
+		if (flags < 0)
+			return flags;
+		if (flags != run_flags) {
+			ret = fakernic_odp_tell_run(odp, umem, first + start,
+						    i - start, run_flags);
+			if (ret)
+				return ret;
+			start = i;
+			run_flags = flags;
 		}
-		start = i;
-		flags = FAKERNIC_PAGES_PRESENT;
-		if (pages[i] & ODP_WRITE_ALLOWED_BIT)
-			flags |= FAKERNIC_PAGES_WRITABLE;
-		for (n = 0; i < count && pages[i] &&
-		     !((pages[i] ^ pages[start]) & ODP_WRITE_ALLOWED_BIT); i++)
-			fakernic_page_table_set(&odp->table, n++,
-						pages[i] & ODP_DMA_ADDR_MASK);
-		address = fakernic_odp_page_address(umem, first + start);
-		ret = fakernic_odp_update(odp, address, n, flags);
-		if (ret)
-			return ret;
-		told += n;
+		if (!flags)
+			continue;
+		fakernic_page_table_set(&odp->table, i - start, address);
+		told++;
 	}
-	return told;
+	ret = fakernic_odp_tell_run(odp, umem, first + start, count - start,
+				    run_flags);
+	return ret ? ret : told;
 }
 
 /* The device lets go of what it has of these pages. Caller holds umem_mutex. */
@@ -179,7 +207,7 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	int ret;
 
 	for (; i < past; i++) {
-		if (!umem->dma_list[i])
+		if (!fakernic_umem_page_mapped(umem, i))
 			continue;
 		first = min(first, i);
 		last = i;
@@ -285,20 +313,20 @@ static int fakernic_odp_map(struct ib_umem_odp *umem, u64 address, u64 length,
 			    u32 flags)
 {
 	bool fault = !(flags & FAKERNIC_ODP_NO_FAULT);
-	u64 rights = ODP_READ_ALLOWED_BIT;
+	u64 rights = FAKERNIC_UMEM_READ;
 	int ret;
 
 	if (flags & FAKERNIC_ODP_WRITE && !umem->umem.writable)
 		return -EPERM;
 	if (umem->umem.writable && !(flags & FAKERNIC_ODP_READ_ONLY))
-		rights |= ODP_WRITE_ALLOWED_BIT;
+		rights = FAKERNIC_UMEM_WRITE;
 	ret = ib_umem_odp_map_dma_and_lock(umem, address, length, rights,
 					   fault);
 	if (ret != -EPERM || flags & FAKERNIC_ODP_WRITE ||
-	    !(rights & ODP_WRITE_ALLOWED_BIT))
+	    rights == FAKERNIC_UMEM_READ)
 		return ret;
 	return ib_umem_odp_map_dma_and_lock(umem, address, length,
-					    ODP_READ_ALLOWED_BIT, fault);
+					    FAKERNIC_UMEM_READ, fault);
 }
 
 /* Makes pages of one block present. Caller holds fault_lock. */
@@ -538,7 +566,8 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
 	/* The core's arrays would be larger than any allocation may be. */
 	if (length >> PAGE_SHIFT > INT_MAX / sizeof(dma_addr_t) - 2)
 		return ERR_PTR(-ENOMEM);
-	umem = ib_umem_odp_get(&dev->ibdev, start, length, access,
+	umem = ib_umem_odp_get(&dev->ibdev, start, length,
+			       fakernic_umem_odp_access(access),
 			       &fakernic_odp_notifier_ops);
 	if (!IS_ERR(umem) && (start ^ iova) & (BIT_ULL(umem->page_shift) - 1)) {
 		ib_umem_odp_release(umem);

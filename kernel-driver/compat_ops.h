@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What differs between kernels of the table of operations, for ibdev.c. Each
+ * operation has the newest kernel's arguments; where the table at hand wants
+ * others, as the type of its entry says, it gets an adapter from here.
+ */
+#ifndef FAKERNIC_DRIVER_COMPAT_OPS_H
+#define FAKERNIC_DRIVER_COMPAT_OPS_H
+
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+#include "counter.h"
+#include "cq.h"
+#include "mr.h"
+#include "port.h"
+#include "res.h"
+
+/* For its types; nothing is read. */
+#define FAKERNIC_TABLE		((const struct ib_device_ops *)NULL)
+
+/* The adapter, if that is of the entry's type, or else the operation. */
+#define FAKERNIC_FITTING(entry, adapter, operation)			\
+	__builtin_choose_expr(__same_type(*(entry), typeof(adapter)),	\
+			      adapter, operation)
+
+/* There was the udata, but not what it lies in. */
+static inline int
+fakernic_create_cq_udata(struct ib_cq *ibcq,
+			 const struct ib_cq_init_attr *attr,
+			 struct ib_udata *udata)
+{
+	struct uverbs_attr_bundle *attrs = NULL;
+
+	if (udata)
+		attrs = rdma_udata_to_uverbs_attr_bundle(udata);
+	return fakernic_create_cq(ibcq, attr, attrs);
+}
+
+#define FAKERNIC_CREATE_CQ						\
+	FAKERNIC_FITTING(FAKERNIC_TABLE->create_cq,			\
+			 fakernic_create_cq_udata, fakernic_create_cq)
+
+/* There was no DMA handle. */
+static inline struct ib_mr *
+fakernic_reg_user_mr_udata(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
+			   int access, struct ib_udata *udata)
+{
+	return fakernic_reg_user_mr(ibpd, start, length, iova, access, NULL,
+				    udata);
+}
+
+#define FAKERNIC_REG_USER_MR						\
+	FAKERNIC_FITTING(FAKERNIC_TABLE->reg_user_mr,			\
+			 fakernic_reg_user_mr_udata, fakernic_reg_user_mr)
+
+static inline struct ib_mr *
+fakernic_reg_dmabuf_attrs(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
+			  int fd, int access, struct uverbs_attr_bundle *attrs)
+{
+	return fakernic_reg_user_mr_dmabuf(ibpd, offset, length, iova, fd,
+					   access, NULL, attrs);
+}
+
+/* Nor, still earlier, more than the udata; nothing is in it. */
+static inline struct ib_mr *
+fakernic_reg_dmabuf_udata(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
+			  int fd, int access, struct ib_udata *udata)
+{
+	return fakernic_reg_user_mr_dmabuf(ibpd, offset, length, iova, fd,
+					   access, NULL, NULL);
+}
+
+#define FAKERNIC_REG_USER_MR_DMABUF					\
+	FAKERNIC_FITTING(FAKERNIC_TABLE->reg_user_mr_dmabuf,		\
+			 fakernic_reg_dmabuf_udata,			\
+			 FAKERNIC_FITTING(FAKERNIC_TABLE->reg_user_mr_dmabuf,\
+					  fakernic_reg_dmabuf_attrs,	\
+					  fakernic_reg_user_mr_dmabuf))
+
+/* There is one port: it was not named. */
+static inline int fakernic_counter_bind_qp_only(struct rdma_counter *counter,
+						struct ib_qp *ibqp)
+{
+	return fakernic_counter_bind_qp(counter, ibqp, FAKERNIC_PORT);
+}
+
+static inline int fakernic_counter_unbind_qp_only(struct ib_qp *ibqp)
+{
+	return fakernic_counter_unbind_qp(ibqp, FAKERNIC_PORT);
+}
+
+#define FAKERNIC_COUNTER_BIND_QP					\
+	FAKERNIC_FITTING(FAKERNIC_TABLE->counter_bind_qp,		\
+			 fakernic_counter_bind_qp_only,			\
+			 fakernic_counter_bind_qp)
+#define FAKERNIC_COUNTER_UNBIND_QP					\
+	FAKERNIC_FITTING(FAKERNIC_TABLE->counter_unbind_qp,		\
+			 fakernic_counter_unbind_qp_only,		\
+			 fakernic_counter_unbind_qp)
+
+/* The kernel's own consumers cannot have theirs resized; later none asks. */
+static inline int fakernic_resize_any_cq(struct ib_cq *ibcq, int cqe,
+					 struct ib_udata *udata)
+{
+	if (!udata)
+		return -EOPNOTSUPP;
+	if (cqe < 0)
+		return -EINVAL;
+	return fakernic_resize_cq(ibcq, cqe, udata);
+}
+
+static const struct ib_device_ops fakernic_resize_cq_ops = {
+#ifdef FAKERNIC_HAVE_RESIZE_USER_CQ
+	.resize_user_cq = fakernic_resize_cq,
+#else
+	.resize_cq = fakernic_resize_any_cq,
+#endif
+};
+
+/*
+ * The core took to telling of the port's state what it sees of the net_device,
+ * unless the driver does: it does, so there is nothing left to report.
+ */
+static inline void fakernic_report_port_event(struct ib_device *ibdev,
+					      struct net_device *netdev,
+					      unsigned long event)
+{
+}
+
+/* Entries that not every table has. */
+static const struct ib_device_ops fakernic_new_ops = {
+#ifdef FAKERNIC_HAVE_FILL_RES_SRQ
+	.fill_res_srq_entry = fakernic_fill_res_srq,
+#endif
+#ifdef FAKERNIC_HAVE_REPORT_PORT_EVENT
+	.report_port_event = fakernic_report_port_event,
+#endif
+};
+
+#endif

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# probe.sh INCLUDE: prints, as flags of the compiler, what the kernel whose
+# headers are below INCLUDE has of what others have not. It looks for the word
+# and not at the version, because distributions take interfaces into kernels of
+# other versions. compat*.h alone use the flags.
+set -eu
+
+while read -r name header word; do
+    if grep -qsw -e "$word" "$1/$header"; then
+        printf ' -DFAKERNIC_HAVE_%s' "$name"
+    fi
+done <<EOT
+RDMA_ITER rdma/iter.h rdma_for_each_block
+VM_FLAGS_CLEAR linux/mm.h vm_flags_clear
+KERNEL_TS_INFO linux/ethtool.h kernel_ethtool_ts_info
+ATOMIC_WRITE rdma/ib_verbs.h IB_DEVICE_ATOMIC_WRITE
+FLUSH rdma/ib_verbs.h IB_DEVICE_FLUSH_GLOBAL
+UMEM_GET_VA rdma/ib_umem.h ib_umem_get_va
+FILL_RES_SRQ rdma/ib_verbs.h fill_res_srq_entry
+RESIZE_USER_CQ rdma/ib_verbs.h resize_user_cq
+REPORT_PORT_EVENT rdma/ib_verbs.h report_port_event
+HMM_DMA_MAP rdma/ib_umem_odp.h hmm_dma_map
+EOT
