@@ -4,7 +4,8 @@
 # Second half of bootstrap.sh, run inside the new root: everything else that
 # comes over the network. Afterwards no build step needs it.
 #
-#   /opt/sources/{qemu,rdma-core}   Debian's source packages, as downloaded
+#   /opt/sources/{qemu,rdma-core}   upstream's part of Debian's source packages;
+#                                   of QEMU also Debian's part, for the plug-in
 #   /opt/kernels/{6.12,6.1}         kernel image and modules, unpacked
 #   /opt/kernels/{6.12,6.1}.headers a link to the headers in /usr/src
 #   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
@@ -24,13 +25,15 @@ Pin-Priority: 100
 EOF
 apt-get update --error-on=any
 
-# Only the upstream tar of each: Debian's patches are not needed, and mirrors
-# have been seen without the .dsc that a plain "apt-get source" insists on.
+# The upstream tar of each: mirrors have been seen without the .dsc that a plain
+# "apt-get source" insists on. Only the plug-in needs Debian's patches, too, and
+# says so if they are missing.
 mkdir -p /opt/sources/qemu /opt/sources/rdma-core /opt/kernels
 for source in qemu rdma-core; do
     cd "/opt/sources/$source"
     apt-get source --download-only --tar-only "$source"
 done
+(cd /opt/sources/qemu && apt-get source --download-only --diff-only qemu) || :
 cd /
 
 # The concrete kernel behind a suite's linux-image-amd64 metapackage.
