@@ -7,10 +7,14 @@
  * where it runs CPUs in parallel; with one CPU, or all of them in one thread,
  * they become a load and a store, between which an RDMA atomic of a peer would
  * be lost. But the device is one more thread beside them.
+ *
+ * A CPU is but an address here: its layout depends on how QEMU was configured,
+ * and the device may be loaded into a QEMU that others have built.
  */
 #include "qemu/osdep.h"
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
+#include "qom/object.h"
 #include "system/tcg.h"
 #include "cpus.h"
 
@@ -18,18 +22,23 @@
  * by its flags and finds none of the old ones. */
 static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
 {
-    cpu->tcg_cflags |= CF_PARALLEL;
+    tcg_cflags_set(cpu, CF_PARALLEL);
+}
+
+static int fakernic_cpu_found(Object *obj, void *opaque)
+{
+    if (object_dynamic_cast(obj, TYPE_CPU)) {
+        async_run_on_cpu((CPUState *)obj, fakernic_cpu_parallel,
+                         RUN_ON_CPU_NULL);
+    }
+    return 0;
 }
 
 void fakernic_cpus_init(void)
 {
-    CPUState *cpu;
-
     if (!tcg_enabled()) {
         return;
     }
     /* One that is plugged in later is one of several, and parallel already. */
-    CPU_FOREACH(cpu) {
-        async_run_on_cpu(cpu, fakernic_cpu_parallel, RUN_ON_CPU_NULL);
-    }
+    object_child_foreach_recursive(object_get_root(), fakernic_cpu_found, NULL);
 }
