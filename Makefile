@@ -15,7 +15,8 @@ SECONDS := 600
 JOBS := 1
 
 help:
-	@echo 'make run             boot two VMs and show RDMA between them'
+	@echo 'make run             boot two VMs and show RDMA between them; V=1: with all'
+	@echo '                     that the commands print'
 	@echo 'make unit            the unit tests, in seconds; TESTS=test_mr: one program'
 	@echo 'make laws            prove the laws of the code; make format mends some,'
 	@echo '                     make tighten shortens the list of exceptions'
@@ -58,7 +59,7 @@ packages: root
 	@$(BUILD) packages
 
 run: build
-	@$(ENTER) tests/vm/demo
+	@$(ENTER) tests/vm/demo $(if $(filter-out 0,$(V)),-v)
 
 shell: build
 	@$(ENTER) tests/vm/demo --shell

@@ -22,6 +22,9 @@ IMAGES = Path("/cache/images")
 STAGE = Path("/cache/build/image")
 RDMA = Path("/cache/build/rdma-core-install")
 GUEST = SRC / "tests/vm/guest"
+AGENT = SRC / "tests/lab/guest/agent.c"
+# For images that bring no agent of their own.
+AGENT_PROGRAM = Path("/cache/build/lab/fakernic-lab-agent")
 
 # What the initrd needs to reach its root, in any order: depmod knows better.
 # crc32c_generic: erofs asks for it by its crypto name, which depmod cannot see.
@@ -248,6 +251,16 @@ def compile_programs(this, target):
                  "-lpthread")
 
 
+def compile_agent(this, target):
+    """The agent of fakernic-lab, which runs in any guest."""
+    AGENT_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+    partial = AGENT_PROGRAM.with_suffix(".partial")
+    this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s", "-o",
+             partial, AGENT)
+    partial.rename(AGENT_PROGRAM)
+    shutil.copy(AGENT_PROGRAM, target)
+
+
 def is_elf(path):
     if path.is_symlink() or not stat.S_ISREG(path.stat().st_mode):
         return False
@@ -284,7 +297,7 @@ def build_payload(step, digest, kernels):
                for kernel in kernels]
     stamps = [Path(f"/cache/build/{name}.stamp").read_text()
               for name in ("rdma-core", "image-base")]
-    key = digest(stamps, [GUEST, SRC / "ci/image.py", *drivers])
+    key = digest(stamps, [GUEST, AGENT, SRC / "ci/image.py", *drivers])
     with step("image-payload", key, "guest payload image") as this:
         if this is None:
             return
@@ -301,6 +314,7 @@ def build_payload(step, digest, kernels):
         if (RDMA / "sbin").is_dir() or (RDMA / "lib").is_dir():
             raise RuntimeError("rdma-core installed outside /usr")
         compile_programs(this, root / "usr/bin")
+        compile_agent(this, root / "usr/bin")
         for path in root.rglob("*"):
             if is_elf(path) and path.suffix != ".ko":
                 this.run("strip", "--strip-debug", path)

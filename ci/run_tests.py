@@ -8,7 +8,7 @@ closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
 exit code disagrees with its lines count as failures. The runner's own closing
 line stands above the suite's. As many suites run side by side as there are
-processors; that of two guests runs by itself.
+processors; those of two guests run by themselves.
 """
 
 import contextlib
@@ -34,10 +34,12 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # The order in which suites begin, so that they end together.
 BEGIN = ("pyverbs", "guest", "fuzz", "sim", "qtest", "unit", "laws", "driver",
-         "provider", "spec")
+         "provider", "lab", "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
-# and those in two, which fill two processors.
+# and those in two, which fill two processors, as those of the launcher do.
 VM_SUITES = ("pyverbs", "guest", "vm")
+ALONE = ("vm",)
+BY_PYTEST = (*VM_SUITES, "lab")
 PYVERBS = ("pyverbs", "pyverbs_65")
 # Of a failed test, so many remarks before it are shown at most; and these lines
 # wherever they are (GLib's seed repeats what qtest drew).
@@ -73,6 +75,13 @@ def vm_tests(name, *arguments):
             {"FAKERNIC_VM_LOG": str(LOG / name)})
 
 
+def lab_tests(name):
+    """A file of the launcher's tests."""
+    folder = SRC / "tests/lab"
+    return ([sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"),
+             "--color=no", str(folder / f"test_{name}.py")], 900, {})
+
+
 def suites(quick):
     """Name -> (command, time limit in seconds, environment)."""
     seconds = QUICK_SIM_SECONDS if quick else SIM_SECONDS
@@ -93,6 +102,7 @@ def suites(quick):
         "guest": vm_tests("guest", "--guests=one", *(
             f"--ignore-glob=*/test_{name}.py" for name in PYVERBS)),
         "vm": vm_tests("vm", "--guests=two"),
+        "lab": lab_tests("command"),
     }
     if quick:
         for name in VM_SUITES:
@@ -209,7 +219,7 @@ def run_suite(name, command, limit, environment):
 def show_failures(name, text):
     """What a reader needs of a failed suite's output."""
     lines = text.splitlines()
-    if name in VM_SUITES:
+    if name in BY_PYTEST:
         shown = lines[-120:]
     else:
         # Each failed test with the remarks before and behind it.
@@ -250,21 +260,22 @@ def timed_suite(name, suite):
 
 def results(names, known):
     """(name, output, exit code, seconds) of each suite, in the order of names."""
-    side_by_side = [name for name in names if name != "vm"]
+    side_by_side = [name for name in names if name not in ALONE]
     with ThreadPoolExecutor(JOBS) as pool:
         running = {name: pool.submit(timed_suite, name, known[name])
                    for name in sorted(side_by_side, key=BEGIN.index)}
         for name in side_by_side:
             yield name, *running[name].result()
-    if "vm" in names:
-        yield "vm", *timed_suite("vm", known["vm"])
+    for name in names:
+        if name in ALONE:
+            yield name, *timed_suite(name, known[name])
 
 
 def run(names, known):
     """Runs these suites, shows what failed and adds up; the exit code."""
     total = Score()
     for name, text, code, seconds in results(list(names), known):
-        judge = judge_pytest if name in VM_SUITES else judge_tap
+        judge = judge_pytest if name in BY_PYTEST else judge_tap
         score, whole = judge(text)
         ran = score.passed + score.failed
         if (code != 0 or not whole or not ran) and not score.failed:

@@ -29,7 +29,7 @@ LARGE_KIB = 256 << 10           # guest memory and translated code
 def heap(vm):
     """The resident KiB of all that QEMU has allocated in small pieces."""
     total, ours, size = 0, False, 0
-    with open(f"/proc/{vm.machine.get_pid()}/smaps", encoding="utf-8") as file:
+    with open(f"/proc/{vm.pid}/smaps", encoding="utf-8") as file:
         for line in file:
             words = line.split()
             if begin := re.match("([0-9a-f]+)-", line):

@@ -7,7 +7,7 @@ import pytest
 
 from fakernic_test import rdma
 
-pytestmark = pytest.mark.guests(count=1, options={"append": "hotplug"})
+pytestmark = pytest.mark.guests(count=1, append="hotplug")
 
 WAIT = """
 for i in $(seq 300); do

@@ -7,10 +7,10 @@ says what must come of each test with Linux 6.12.
 
 import pytest
 
+from fakernic_lab import images
 from fakernic_test import pyverbs, rdma
-from fakernic_test.vm import IMAGES, VM
 
-IMAGE = "rdma-core-65.erofs"
+IMAGE = images.images() / "rdma-core-65.erofs"
 PREFIX = "/opt/rdma-core-65"
 SUITE = pyverbs.Suite("65", f"{PREFIX}/tests",
                       f"LD_LIBRARY_PATH={PREFIX}/lib PYTHONPATH={PREFIX}/python")
@@ -25,13 +25,13 @@ mount -t erofs -o ro /dev/${{disk%/serial}} {PREFIX}
 
 @pytest.fixture(autouse=True)
 def image():
-    assert (IMAGES / IMAGE).exists(), (
-        f"{IMAGE} is not there: ci/enter.sh ci/build.py rdma-core-65")
+    assert IMAGE.exists(), (
+        f"{IMAGE.name} is not there: ci/enter.sh ci/build.py rdma-core-65")
 
 
 @pytest.mark.timeout(pyverbs.LIMIT_S + 120)
 @pytest.mark.guests(count=1, options={"memory": 1536,
-                                      "extra": tuple(VM.disk(IMAGE))})
+                                      "extra": tuple(images.disk(IMAGE))})
 def test_rdma_core_65_tests(vms):
     (vm,) = vms
     vm.guest.check(MOUNT)

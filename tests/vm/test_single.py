@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from fakernic_lab import places
 from fakernic_test import rdma
-from fakernic_test.vm import QEMU
 
 FUTURE = 0x7fff0000
 
@@ -45,7 +45,7 @@ def test_unknown_interface_version_is_refused(vms):
 def test_wrong_properties_are_refused(properties):
     """QEMU's own error style and exit code 1, never a crash."""
     result = subprocess.run(
-        [QEMU, "-machine", "q35", "-nodefaults", "-display", "none", "-S",
+        [*places.qemu_command(), "-machine", "q35", "-nodefaults", "-display", "none", "-S",
          "-device", f"fakernic,{properties}"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
         check=False)

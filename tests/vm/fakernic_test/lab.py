@@ -8,23 +8,20 @@ already fill the two cores this project is made for.
 """
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
-from .relay import Relay
-from .vm import VM, GuestCrashed, Nic
+from fakernic_lab.errors import GuestCrashed
+from fakernic_lab.images import ProjectImage
+from fakernic_lab.machine import Machine, Nic
+from fakernic_lab.net import mac, wires
 
 # Labs of two runs at once must not share theirs.
 RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
-
-
-def wires(paths, count, relayed):
-    """-netdev options that join COUNT guests (one or two) by unix streams."""
-    if count == 1:
-        return ["hubport,hubid=0"]
-    wire = "stream,addr.type=unix,addr.path="
-    if relayed:
-        return [f"{wire}{path},server=off" for path in paths]
-    return [f"{wire}{paths[0]},server=on", f"{wire}{paths[0]},server=off"]
+NAMES = "ab"
+# A relay's ways, by who sends: the random numbers of a way depend on its name.
+WAYS = ("ab", "ba")
 
 
 class Lab:
@@ -35,41 +32,39 @@ class Lab:
         self.current = None
         self.vms = []
         self.relay = None
+        self.sockets = None
         self.serial = 0
 
     def get(self, count=2, kernel="6.12", model="fakernic", options=None,
-            relay=False, **properties):
+            relay=False, append="", **properties):
         """COUNT wired guests, already running ones if they are the same.
 
-        OPTIONS go to VM, PROPERTIES to the network device. KERNEL and MODEL
-        may be tuples with one item per guest. With RELAY the wire is one that
-        can lose frames: self.relay.
+        OPTIONS go to Machine, APPEND to the kernel, PROPERTIES to the network
+        device. KERNEL and MODEL may be tuples with one item per guest. With
+        RELAY the wire is one that can lose frames: self.relay.
         """
         kernels = (kernel,) * count if isinstance(kernel, str) else kernel
         models = (model,) * count if isinstance(model, str) else model
-        wanted = (kernels, models, relay, repr(options), repr(properties))
+        wanted = (kernels, models, relay, append, repr(options),
+                  repr(properties))
         self.judge()
         if wanted != self.current:
             self.stop()
-            self.start(kernels, models, relay, options or {}, properties)
+            self.start([ProjectImage(kernel, append) for kernel in kernels],
+                       models, relay, options or {}, properties)
             self.current = wanted
         return self.vms
 
-    def start(self, kernels, models, relayed, options, properties):
+    def start(self, images, models, relayed, options, properties):
         self.serial += 1
         directory = self.directory / f"set{self.serial}"
-        directory.mkdir(parents=True, exist_ok=True)
-        paths = [directory / f"wire{end}" for end in "ab"]
-        for path in paths:
-            path.unlink(missing_ok=True)
-        if relayed:
-            self.relay = Relay(paths)
-        for index, netdev in enumerate(wires(paths, len(kernels), relayed)):
-            name = "ab"[index]
-            nic = Nic(models[index], netdev, mac=f"52:54:00:fa:ce:0{index + 1}",
+        self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))
+        netdevs, self.relay = wires(self.sockets, WAYS[:len(images)], relayed)
+        for index, image in enumerate(images):
+            nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
                       **properties)
-            self.vms.append(VM(name, directory / name, [nic],
-                               kernel=kernels[index], **options))
+            self.vms.append(Machine(NAMES[index], directory / NAMES[index],
+                                    [nic], image, **options))
         try:
             for vm in self.vms:
                 vm.launch()
@@ -100,3 +95,6 @@ class Lab:
         if self.relay:
             self.relay.stop()
             self.relay = None
+        if self.sockets:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+            self.sockets = None

@@ -7,8 +7,9 @@ For single pairs, and for whatever else happens meanwhile, rdma.run_pair().
 
 import json
 
+from fakernic_lab.guest import Result
+
 from . import rdma
-from .guest import Result
 
 RUNNER = "/usr/share/fakernic/pairs_runner.py"
 CONTROL_PORT = 18000

@@ -2,7 +2,8 @@
 #
 # Brings a test guest up, run by init.c with the console as its terminal:
 # file systems, host name (fakernic.host= on the command line), loopback, and
-# the guest agent on its virtio port. Loads no driver: tests decide that.
+# the agent of fakernic-lab on its virtio ports. Loads no driver: tests decide
+# that.
 mount -t sysfs sys /sys
 mount -t tmpfs -o mode=755 run /run
 mount -t tmpfs -o mode=1777 tmp /tmp
@@ -26,15 +27,6 @@ echo "127.0.0.1 localhost $host" >/etc/hosts
 ip link set lo up
 ip -6 addr add ::1/128 dev lo 2>/dev/null
 
-# The port's name comes in a message from the host, a little after the port.
 # The agent takes this process's place: a session leader that ends would take
 # its children with it.
-while :; do
-    for port in /sys/class/virtio-ports/*; do
-        read -r name <"$port/name" || continue
-        if [ "$name" = org.qemu.guest_agent.0 ]; then
-            exec qemu-ga -m virtio-serial -p "/dev/${port##*/}"
-        fi
-    done 2>/dev/null
-    sleep 0.05
-done
+exec fakernic-lab-agent

@@ -4,10 +4,9 @@
  *
  * Loads the modules named in /modules/order, mounts base (vda) and payload
  * (vdb) with a tmpfs over them as the root, runs /usr/share/fakernic/boot.sh
- * there, and then only reaps: what a test starts is never its child's
- * problem. With fakernic.shell on the command line it keeps a shell on ttyS1.
- * Any failure panics the guest (panic=-1 makes QEMU exit), with the reason
- * on the console.
+ * there, and then only reaps: what a test starts is never its child's problem.
+ * Any failure panics the guest (panic=-1 makes QEMU exit), with the reason on
+ * the console.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,9 +22,6 @@
 #include <unistd.h>
 
 #define DEVICE_WAIT_MS 20000
-/* The prompt shows the host name, which boot.sh sets meanwhile. */
-#define SHELL_SCRIPT "while [ \"$(hostname)\" = \"(none)\" ]; do sleep 0.1; done; " \
-                     "exec /bin/bash -l"
 
 static void fail(const char *what)
 {
@@ -103,12 +99,10 @@ static void enter_root(void)
 }
 
 /* A child with TTY as its controlling terminal and standard files. */
-static pid_t spawn(const char *tty, char *const argv[])
+static void spawn(const char *tty, char *const argv[])
 {
-    pid_t pid = fork();
-
-    if (pid) {
-        return pid;
+    if (fork()) {
+        return;
     }
     setsid();
     int fd = open(tty, O_RDWR);
@@ -125,29 +119,11 @@ static pid_t spawn(const char *tty, char *const argv[])
     }
     execv(argv[0], argv);
     fail(argv[0]);
-    return -1;
-}
-
-static int on_command_line(const char *word)
-{
-    char line[4096];
-    FILE *file = fopen("/proc/cmdline", "r");
-    int found;
-
-    if (!file) {
-        return 0;
-    }
-    found = fgets(line, sizeof(line), file) && strstr(line, word);
-    fclose(file);
-    return found;
 }
 
 int main(void)
 {
     char *const boot[] = { "/bin/sh", "/usr/share/fakernic/boot.sh", NULL };
-    char *const shell[] = { "/bin/sh", "-c", SHELL_SCRIPT, NULL };
-    pid_t shell_pid = -1;
-    int keep_shell;
 
     mount_or_fail("proc", "/proc", "proc", 0, NULL);
     if (mount("dev", "/dev", "devtmpfs", 0, NULL) && errno != EBUSY) {
@@ -161,19 +137,9 @@ int main(void)
     setenv("HOME", "/root", 1);
     setenv("TERM", "xterm-256color", 1);
     setenv("LANG", "C.UTF-8", 1);
-    keep_shell = on_command_line("fakernic.shell");
     spawn("/dev/ttyS0", boot);
     for (;;) {
-        pid_t gone;
-
-        if (keep_shell && shell_pid < 0) {
-            shell_pid = spawn("/dev/ttyS1", shell);
-        }
-        gone = wait(NULL);
-        if (gone == shell_pid) {
-            shell_pid = -1;
-        }
-        if (gone < 0) {
+        if (wait(NULL) < 0) {
             sleep(1);
         }
     }

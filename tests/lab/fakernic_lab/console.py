@@ -30,6 +30,11 @@ class Console:
         except FileNotFoundError:
             return ""
 
+    def tail(self, lines=25):
+        """Its last lines, indented."""
+        return "".join(f"    {line}\n" for line in
+                       self.text().rstrip().splitlines()[-lines:])
+
     def size(self):
         return self.path.stat().st_size if self.path.exists() else 0
 

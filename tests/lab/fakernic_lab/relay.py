@@ -1,30 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A wire with faults: passes frames between two QEMUs and impairs some.
+"""A wire with faults: passes frames between QEMUs and impairs some.
 
-Both ends are `-netdev stream` sockets: frames with a 32-bit big-endian length
-in front. Which frames are hit depends on the seed and on how many frames
+Its ends are `-netdev stream` sockets: frames with a 32-bit big-endian length
+in front. With more than two it is a switch: it learns which address is behind
+which end. Which frames are hit depends on the seed and on how many frames
 matched before, on nothing else: the same seed hits the same positions. A hit
 is a loss, a duplicate, an exchange with the frame behind, or a flipped bit;
 delay holds every frame that matches.
 
-Runs as a process of its own (`relay.py SOCKET SOCKET`), so that it never waits
-for the tests' interpreter; class Relay starts one and talks to it with a line
-of JSON each way.
+Runs as a process of its own (`relay.py CONTROL PCAP SOCKET...`), so that it
+never waits for another's interpreter; class Relay starts one and talks to it by
+the socket CONTROL with a line of JSON each way. PCAP, unless empty, is a file
+that gets every frame as its sender sent it.
 """
 
 import heapq
 import json
+import os
 import random
 import selectors
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 ROCE_PORT = 4791
 READ_SIZE = 1 << 18
 OUTPUT_LIMIT = 1 << 22
+CONTROL_S = 10
+START_S = 30
+ETHERNET = 1
 FAULTS = ("loss", "duplicate", "reorder", "corrupt")
 COUNTERS = ("frames", "matched", "repeated", "delayed", *FAULTS)
 
@@ -162,35 +171,61 @@ class End:
             pass
 
 
+class Pcap:
+    """A capture that grows."""
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.file.write(struct.pack("=IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 262144,
+                                    ETHERNET))
+
+    def add(self, frame):
+        seconds, microseconds = divmod(time.time_ns() // 1000, 1000000)
+        self.file.write(struct.pack("=IIII", seconds, microseconds, len(frame),
+                                    len(frame)) + frame)
+        self.file.flush()
+
+
 class Wire:
     """The relay's event loop."""
 
-    def __init__(self, paths):
+    def __init__(self, control, pcap, paths):
         self.ends = [End(path) for path in paths]
-        self.ways = [Direction("ab"), Direction("ba")]
+        self.ways = [Direction(path.rpartition(".")[2]) for path in paths]
+        self.pcap = Pcap(pcap) if pcap else None
+        self.behind = {}
         self.late = []
         self.serial = 0
         self.selector = selectors.DefaultSelector()
-        self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, None)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(control)
+        self.listener.listen(8)
+        self.selector.register(self.listener, selectors.EVENT_READ, "control")
         for number, end in enumerate(self.ends):
             self.selector.register(end.listener, selectors.EVENT_READ, number)
 
     def control(self):
-        """A line from the tests: new plans by direction, and frames to add
-        ("inject", in hexadecimal); answers counters."""
-        line = sys.stdin.buffer.readline()
-        if not line:
-            return False
-        answer = {way.name: way.counts for way in self.ways}
-        plans = json.loads(line)
+        """A line from whoever controls the wire: new plans by sender, and
+        frames to add ("inject", in hexadecimal, by the end that gets them);
+        answers counters."""
+        client = self.listener.accept()[0]
+        with client, client.makefile("rw", encoding="utf-8") as file:
+            client.settimeout(CONTROL_S)
+            try:
+                plans = json.loads(file.readline())
+                answer = {way.name: way.counts for way in self.ways}
+                self.obey(plans)
+                file.write(json.dumps(answer) + "\n")
+            except (OSError, ValueError) as error:
+                print(f"relay: {error}", file=sys.stderr)
+
+    def obey(self, plans):
         for way in self.ways:
             if way.name in plans:
                 way.impair(plans[way.name])
-        for number, frames in enumerate(plans.get("inject", ())):
+        for number, frames in plans.get("inject", {}).items():
             for frame in frames:
-                self.ends[1 - number].queue(bytes.fromhex(frame))
-        print(json.dumps(answer), flush=True)
-        return True
+                self.ends[int(number)].queue(bytes.fromhex(frame))
 
     def accept(self, number):
         end = self.ends[number]
@@ -206,21 +241,35 @@ class Wire:
         end.input = b""
         end.output.clear()
 
+    def targets(self, number, frame):
+        """The ends that get a frame of an end."""
+        if len(self.ends) == 2:
+            return (self.ends[1 - number],)
+        self.behind[frame[6:12]] = number
+        known = None if frame[0] & 1 else self.behind.get(frame[:6])
+        return [end for other, end in enumerate(self.ends)
+                if other != number and known in (None, other)]
+
     def forward(self, number):
         frames = self.ends[number].frames()
         if frames is None:
             self.leave(number)
             return
-        other, way = self.ends[1 - number], self.ways[number]
         for frame in frames:
-            out, delay = way.passes(frame)
+            if self.pcap:
+                self.pcap.add(frame)
+            out, delay = self.ways[number].passes(frame)
             for frame in out:
-                if delay:
-                    self.serial += 1
-                    heapq.heappush(self.late, (time.monotonic() + delay,
-                                               self.serial, other, frame))
-                elif other.sock:
-                    other.queue(frame)
+                for end in self.targets(number, frame):
+                    self.pass_on(end, frame, delay)
+
+    def pass_on(self, end, frame, delay):
+        if delay:
+            self.serial += 1
+            heapq.heappush(self.late, (time.monotonic() + delay, self.serial,
+                                       end, frame))
+        elif end.sock:
+            end.queue(frame)
 
     def release_late(self):
         """Sends what waited long enough; the time until the next."""
@@ -232,76 +281,126 @@ class Wire:
         return self.late[0][0] - now if self.late else None
 
     def watch(self):
-        """An end that reads slowly is not sent more than a limit."""
+        """While an end reads slowly, the others are not read."""
+        full = [end for end in self.ends if len(end.output) >= OUTPUT_LIMIT]
         for number, end in enumerate(self.ends):
             if not end.sock:
                 continue
-            other = self.ends[1 - number]
             events = selectors.EVENT_WRITE if end.output else 0
-            if len(other.output) < OUTPUT_LIMIT:
+            if all(other is end for other in full):
                 events |= selectors.EVENT_READ
             self.selector.modify(end.sock, events or selectors.EVENT_WRITE,
                                  number)
+
+    def event(self, key, events):
+        if key.data == "control":
+            self.control()
+        elif key.fileobj is self.ends[key.data].listener:
+            self.accept(key.data)
+        elif events & selectors.EVENT_READ:
+            try:
+                self.forward(key.data)
+            except ConnectionResetError:
+                self.leave(key.data)
+
+    def flush(self):
+        for number, end in enumerate(self.ends):
+            if end.sock and end.output:
+                try:
+                    end.flush()
+                except (BrokenPipeError, ConnectionResetError):
+                    self.leave(number)
 
     def run(self):
         wait = None
         while True:
             for key, events in self.selector.select(wait):
-                if key.data is None:
-                    if not self.control():
-                        return
-                elif key.fileobj is self.ends[key.data].listener:
-                    self.accept(key.data)
-                elif events & selectors.EVENT_READ:
-                    try:
-                        self.forward(key.data)
-                    except ConnectionResetError:
-                        self.leave(key.data)
+                self.event(key, events)
             wait = self.release_late()
-            for number, end in enumerate(self.ends):
-                if end.sock and end.output:
-                    try:
-                        end.flush()
-                    except (BrokenPipeError, ConnectionResetError):
-                        self.leave(number)
+            self.flush()
             self.watch()
 
 
 class Relay:
-    """A running relay, as the tests see it."""
+    """A running relay. FOLDER gets its sockets: CONTROL, and one per way it is
+    sent from, whose names WAYS are; it ends with this process unless STAYS."""
 
-    def __init__(self, paths):
+    def __init__(self, folder, ways, pcap=None, stays=False):
+        self.attach(folder, ways)
+        ends_with_us = [] if stays else ["setpriv", "--pdeathsig", "KILL"]
         self.process = subprocess.Popen(
-            [sys.executable, __file__, *map(str, paths)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.ask({})        # its sockets listen now
+            [*ends_with_us, sys.executable, "-S", __file__, str(self.control),
+             str(pcap or ""), *map(str, self.paths)], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=None if not stays else
+            subprocess.DEVNULL, start_new_session=True)
+        self.pid = self.process.pid
+        self.wait_started()
+
+    def wait_started(self):
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                return self.ask({})
+            except (FileNotFoundError, ConnectionError):
+                if self.process.poll() is not None or (
+                        time.monotonic() > deadline):
+                    raise
+                time.sleep(0.01)
+
+    def attach(self, folder, ways):
+        self.ways = list(ways)
+        self.control = Path(folder) / "wire"
+        self.paths = [Path(folder) / f"wire.{way}" for way in ways]
+
+    @classmethod
+    def running(cls, folder, ways, pid):
+        """A relay that another process has started."""
+        self = cls.__new__(cls)
+        self.attach(folder, ways)
+        self.process = None
+        self.pid = pid
+        return self
 
     def ask(self, plans):
-        self.process.stdin.write(json.dumps(plans) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(CONTROL_S)
+            sock.connect(str(self.control))
+            with sock.makefile("rw", encoding="utf-8") as file:
+                file.write(json.dumps(plans) + "\n")
+                file.flush()
+                return json.loads(file.readline())
 
     def counts(self):
-        """Direction ("ab", "ba") -> counter -> value, since the last plan."""
+        """Way -> counter -> value, since the last plan."""
         return self.ask({})
 
-    def inject(self, frames):
-        """Sends frames of the tests' own to the second end."""
-        self.ask({"inject": [[frame.hex() for frame in frames]]})
+    def inject(self, frames, end=1):
+        """Sends frames of one's own to an end."""
+        self.ask({"inject": {end: [frame.hex() for frame in frames]}})
+
+    def impair(self, **plan):
+        """Impairs all directions from now on; see Direction.impair()."""
+        self.ask(dict.fromkeys(self.ways, plan))
 
     @contextmanager
     def impaired(self, **plan):
-        """Impairs both directions inside the with; see Direction.impair()."""
-        self.ask({"ab": plan, "ba": plan})
+        """Impairs all directions inside the with."""
+        self.impair(**plan)
         try:
             yield self
         finally:
-            self.ask({"ab": {}, "ba": {}})
+            self.impair()
 
     def stop(self):
-        self.process.stdin.close()
-        self.process.wait(10)
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        if self.process:
+            self.process.wait(10)
+        for path in (self.control, *self.paths):
+            path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
-    Wire(sys.argv[1:]).run()
+    Wire(sys.argv[1], sys.argv[2], sys.argv[3:]).run()

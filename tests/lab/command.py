@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs the command fakernic-lab as its users do, for the tests."""
+
+import os
+import subprocess
+from pathlib import Path
+
+COMMAND = str(Path(__file__).parent / "fakernic-lab")
+
+
+def environment(folder, **more):
+    """That of the command: machines that stay are the folder's own."""
+    return {**os.environ, "FAKERNIC_LAB_STATE": f"{folder}/state", **more}
+
+
+def fakernic_lab(folder, *words, timeout=240, **more):
+    """Its exit code and what it printed."""
+    return subprocess.run(
+        [COMMAND, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=timeout, check=False,
+        env=environment(folder, **more))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Completion of fakernic-lab in bash.
+
+_fakernic_lab()
+{
+    local cur prev words cword
+    _init_completion || return
+    local machines="-n --image --kernel --initrd --append --cpus --memory
+        --mount --env --qemu --qemu-arg --out --link --mtu --loss --duplicate
+        --reorder --corrupt --delay --seed --pcap --help"
+    local i action="" offered=""
+
+    for ((i = 1; i < cword; i++)); do
+        [[ ${words[i]} == -- ]] && { _command_offset $((i + 1)); return; }
+        [[ -z $action && ${words[i]} != -* ]] && action=${words[i]}
+    done
+    case $prev in
+    --image | --initrd | --qemu | --pcap | --junit | --kernel) _filedir; return ;;
+    --out | --mount) _filedir -d; return ;;
+    --link) COMPREPLY=($(compgen -W "netdev" -- "$cur")); return ;;
+    --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
+    esac
+    case $action in
+    "") offered="run up exec shell ssh console status down --help --version" ;;
+    run) offered="$machines --ready --timeout -t --tty --junit --" ;;
+    up) offered=$machines ;;
+    exec) offered="node1 node2 node3 all --timeout --help --" ;;
+    shell | ssh | console) offered="node1 node2 node3 --help" ;;
+    *) offered="--help" ;;
+    esac
+    COMPREPLY=($(compgen -W "$offered" -- "$cur"))
+}
+
+complete -F _fakernic_lab fakernic-lab

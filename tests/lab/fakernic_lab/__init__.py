@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Virtual machines with RDMA: boots them, wires them, runs commands in them.
+
+  cli.py       the command fakernic-lab
+  launch.py    commands in all machines of a lab, and the verdict
+  stay.py      machines that outlive the command
+  junit.py     a report for CI services
+  lab.py       machines on one wire, which know each other
+  rdma.py      bringing the RDMA device of a guest up
+  net.py       what joins machines
+  relay.py     a wire with faults, for two machines or more
+  machine.py   one QEMU process: command line, console, monitor
+  images.py    what a machine boots
+  guest.py     commands inside a guest, through its agent
+  console.py   what on a console means that the guest is not well
+  qmp.py       QEMU's machine protocol
+  places.py    where QEMU and the images are, KVM or not
+  pytest_plugin.py  the fixture lab
+
+Every wait has a time limit. Only Python's standard library is needed.
+"""

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command fakernic-lab: its arguments, and what it says to its user."""
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+import time
+from importlib import metadata
+
+from . import images, junit, launch, places, stay
+from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
+from .lab import NODES_MAX, OUT, WORK, Lab, parse_mount
+from .machine import Mount
+
+CODE_CANNOT = 125
+CODE_INTERRUPTED = 130
+
+DESCRIPTION = """Runs programs in virtual machines that have RDMA: each has a
+fakernic, a RoCEv2 card in software. No root, no hardware, no configuration."""
+
+EPILOG = """exit codes of run and exec: that of the first command that failed;
+120 if a machine was lost or its kernel complained, 124 when the time is over,
+125 if fakernic-lab itself cannot do what it was asked."""
+
+EXAMPLES = """examples:
+  fakernic-lab run -- ib_write_bw : ib_write_bw node1
+  fakernic-lab run -- ./server_test : ./client_test node1
+  fakernic-lab run -n 3 --loss 1% --pcap out.pcap -- ./everywhere
+  fakernic-lab up; fakernic-lab exec node1 -- ibv_devinfo; fakernic-lab down
+"""
+
+
+def say(text):
+    print(f"fakernic-lab: {text}", file=sys.stderr, flush=True)
+
+
+def version():
+    """That of the package, if it is installed."""
+    try:
+        return metadata.version("fakernic-lab")
+    except metadata.PackageNotFoundError:
+        return "of a checkout"
+
+
+# ---- values of options -----------------------------------------------------
+
+def probability(text):
+    """1% or 0.01."""
+    try:
+        value = (float(text[:-1]) / 100 if text.endswith("%") else float(text))
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(
+            f"'{text}': a share of the frames, such as 1% or 0.01")
+    return value
+
+
+def microseconds(text):
+    """100us, 2ms, or a number of microseconds."""
+    units = {"us": 1, "ms": 1000, "s": 1000000}
+    number = text.rstrip("ums")
+    try:
+        value = float(number) * units.get(text[len(number):] or "us", -1)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}': such as 100us or 2ms")
+    return value
+
+
+def between(lowest, highest):
+    def check(text):
+        if not text.isdigit() or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(
+                f"'{text}': a number from {lowest} to {highest}")
+        return int(text)
+    return check
+
+
+def variable(text):
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"'{text}': want NAME=VALUE")
+    return name, value
+
+
+# ---- the arguments ---------------------------------------------------------
+
+def add_machine_options(parser):
+    group = parser.add_argument_group("the machines")
+    group.add_argument("-n", type=between(1, NODES_MAX), metavar="N",
+                       help=f"how many, 1 to {NODES_MAX}; as many as commands, "
+                       "or 2")
+    group.add_argument("--image", metavar="FILE", help="a disk to boot, qcow2 "
+                       "or raw, with systemd and fakernic's packages; it is "
+                       "not written to (default: the project's own guest)")
+    group.add_argument("--kernel", metavar="KERNEL", help="6.12 or 6.1; or, "
+                       "with --image, the file of a kernel to boot instead of "
+                       "the image's")
+    group.add_argument("--initrd", metavar="FILE", help="with such a kernel")
+    group.add_argument("--append", metavar="WORDS", default="",
+                       help="words for the kernel's command line")
+    group.add_argument("--cpus", type=between(1, 64), default=1, metavar="N")
+    group.add_argument("--memory", type=between(128, 1 << 20), default=None,
+                       metavar="MIB", help="MiB each (default: 768, with "
+                       "--image 1024)")
+    group.add_argument("--mount", action="append", default=[], metavar=
+                       "HOST:/GUEST[:rw]", help="a folder of this machine's "
+                       "that they see, read-only unless told; .:/work is "
+                       "always there unless you mount something else at /work")
+    group.add_argument("--env", action="append", type=variable, default=[],
+                       metavar="NAME=VALUE", help="for the commands")
+    group.add_argument("--qemu", metavar="FILE", help="the QEMU to run")
+    group.add_argument("--qemu-arg", action="append", default=[],
+                       metavar="WORD", help="one more argument for it")
+    group.add_argument("--out", default=OUT, metavar="FOLDER",
+                       help="where consoles, dmesg, counters go (default: "
+                       f"{OUT})")
+
+
+def add_wire_options(parser):
+    group = parser.add_argument_group("the wire")
+    group.add_argument("--link", choices=("netdev", "shared"), default="netdev",
+                       help="netdev: frames through QEMU's own sockets")
+    group.add_argument("--mtu", type=between(256, 9600), metavar="BYTES",
+                       help="of the interfaces")
+    for fault in ("loss", "duplicate", "reorder", "corrupt"):
+        group.add_argument(f"--{fault}", type=probability, metavar="SHARE",
+                           help=f"{fault} so many frames: 1%% or 0.01")
+    group.add_argument("--delay", type=microseconds, metavar="TIME",
+                       help="of every frame: 100us, 2ms")
+    group.add_argument("--seed", type=int, default=0,
+                       help="another seed hits other frames")
+    group.add_argument("--pcap", metavar="FILE",
+                       help="capture all frames, as their senders sent them")
+
+
+def build_parser():
+    parser = argparse.ArgumentParser(
+        prog="fakernic-lab", description=DESCRIPTION,
+        epilog=f"{EXAMPLES}\n{EPILOG}",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version",
+                        version=f"fakernic-lab {version()}")
+    commands = parser.add_subparsers(dest="action", metavar="COMMAND",
+                                     required=True)
+    run = commands.add_parser(
+        "run", help="boot machines, run a command in each, end them",
+        epilog=EPILOG, description="Boots machines, runs a command in each, "
+        "prints what they print, ends the machines.")
+    add_machine_options(run)
+    add_wire_options(run)
+    run.add_argument("--ready", default="auto", metavar="HOW", help="when the "
+                     "commands behind the first start: auto (when the first "
+                     f"listens, or after {launch.READY_S} s), now, cm (it "
+                     "listens by rdma_cm), a TCP port, or a shell command that "
+                     "succeeds in node1")
+    run.add_argument("--timeout", type=between(1, 1 << 20), default=600,
+                     metavar="SECONDS", help="for the commands (default: 600)")
+    run.add_argument("-t", "--tty", action="store_true", help="the commands "
+                     "print to a terminal, so most print line by line")
+    run.add_argument("--junit", metavar="FILE", help="a report for CI")
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND "
+                     "[: COMMAND]...", help="one for all machines, or one each")
+    up = commands.add_parser("up", help="boot machines that stay")
+    add_machine_options(up)
+    add_wire_options(up)
+    execute = commands.add_parser("exec", help="run a command in one that stays")
+    execute.add_argument("--timeout", type=between(1, 1 << 20), default=600,
+                         metavar="SECONDS")
+    execute.add_argument("node", help="node1, node2, …, or all")
+    execute.add_argument("command", nargs=argparse.REMAINDER,
+                         metavar="-- COMMAND")
+    for name, text in (("shell", "a shell in a machine (also: ssh)"),
+                       ("console", "a machine's serial console; Ctrl-] ends")):
+        one = commands.add_parser(name, help=text,
+                                  aliases=["ssh"] if name == "shell" else [])
+        one.add_argument("node", nargs="?", default="node1")
+    commands.add_parser("status", help="which machines stay")
+    commands.add_parser("down", help="end the machines that stay")
+    return parser
+
+
+def split_commands(words):
+    """The commands, shell scripts, that " : " separates."""
+    words = words[1:] if words[:1] == ["--"] else words
+    commands = [[]]
+    for word in words:
+        if word == ":":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    if not all(commands):
+        raise LabError("no command: give one for all machines, or one for "
+                       "each with ' : ' between them, behind ' -- '")
+    # A single word may be a script: "a | b".
+    return [words[0] if len(words) == 1 else shlex.join(words)
+            for words in commands]
+
+
+def spread(commands, count):
+    """One command per machine."""
+    if count is None:
+        count = max(2, len(commands)) if len(commands) > 1 else 2
+    if len(commands) == 1:
+        return commands * count
+    if len(commands) != count:
+        raise LabError(f"{len(commands)} commands for {count} machines: one "
+                       "for all, or one for each")
+    return commands
+
+
+def make_image(options):
+    if options.image:
+        return images.DiskImage(options.image, options.kernel, options.initrd,
+                                options.append)
+    if options.initrd:
+        raise LabError("--initrd needs --image and --kernel")
+    return images.ProjectImage(options.kernel or "6.12", options.append)
+
+
+def make_mounts(options):
+    mounts = [parse_mount(text) for text in options.mount]
+    targets = [mount.target for mount in mounts]
+    if len(set(targets)) < len(targets):
+        raise LabError("two --mount at the same place in the machines")
+    if WORK not in targets:
+        mounts.insert(0, Mount(os.getcwd(), WORK))
+    return mounts
+
+
+def lab_arguments(options, count):
+    """What of the options a Lab takes."""
+    if options.link == "shared":
+        raise LabError("--link shared (machines of one host joined by memory) "
+                       "is not there yet: use --link netdev")
+    plan = {name: getattr(options, name) for name in
+            ("loss", "duplicate", "reorder", "corrupt") if getattr(options, name)}
+    if options.delay:
+        plan["delay_us"] = options.delay
+    if sum(plan.get(name, 0) for name in plan if name != "delay_us") > 1:
+        raise LabError("--loss, --duplicate, --reorder and --corrupt are more "
+                       "than 100% together")
+    if plan:
+        plan.update(match="all", seed=options.seed)
+    return {"count": count, "image": make_image(options), "out": options.out,
+            "mounts": make_mounts(options), "cpus": options.cpus,
+            "memory": options.memory or (1024 if options.image else 768),
+            "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
+            "environment": dict(options.env), "qemu": options.qemu,
+            "extra": options.qemu_arg}
+
+
+# ---- what the commands do --------------------------------------------------
+
+def tell_accelerator():
+    reason = places.why_no_kvm()
+    if reason and places.accelerator() == "tcg":
+        say(f"no KVM ({reason}): the machines are emulated, so they boot in "
+            "10 to 20 s and compute 10 to 30 times slower than this one")
+
+
+def show_verdict(verdict):
+    if verdict.code:
+        if verdict.detail:
+            print(verdict.detail.rstrip(), file=sys.stderr)
+        say(verdict.reason)
+
+
+def run(options):
+    commands = split_commands(options.command)
+    commands = spread(commands, options.n)
+    lab = Lab(**lab_arguments(options, len(commands)))
+    tell_accelerator()
+    begin = time.monotonic()
+    with lab:
+        say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
+        verdict, runs = launch.run_all(lab, commands, options.timeout,
+                                       options.ready, options.tty)
+        lab.collect()
+    if options.junit:
+        junit.write(options.junit, verdict, runs)
+    show_verdict(verdict)
+    say(f"ended with {verdict.code}; what is left is in {options.out}")
+    return verdict.code
+
+
+def up(options):
+    arguments = lab_arguments(options, options.n or 2)
+    tell_accelerator()
+    for node in stay.up(arguments):
+        print(f"{node.name}  {node.port.ip4}  {node.port.ibdev}  "
+              f"{node.port.netdev}")
+    return 0
+
+
+ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
+           "ssh": stay.shell, "console": stay.console, "status": stay.status,
+           "down": stay.down}
+
+
+def terminated(*_):
+    raise KeyboardInterrupt
+
+
+def main(arguments=None):
+    options = build_parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, terminated)
+    try:
+        return ACTIONS[options.action](options)
+    except (LabError, GuestTimeout, GuestCrashed, CommandFailed) as error:
+        say(str(error))
+        return CODE_CANNOT
+    except KeyboardInterrupt:
+        return CODE_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CODE_CANNOT
+

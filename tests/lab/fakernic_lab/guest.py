@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands inside a guest, through its agent (guest/agent.c).
+
+A command is a shell script. run() waits for it and returns its output and
+exit code; start() returns a Job, so that a server in one guest and a client
+in another run side by side. `timeout` inside the guest ends what outlives
+its limit, and the host gives up a little later: no command outlives its test.
+"""
+
+import base64
+import binascii
+import fcntl
+import shlex
+import socket
+import threading
+import time
+from pathlib import Path
+
+from .errors import CommandFailed, GuestCrashed, GuestTimeout
+
+# A guest has as many ports: so many commands at a time.
+PORTS = 8
+# How much longer than the guest's own time limit the host waits.
+GRACE_S = 20
+ALIVE_S = 0.2
+INPUT_CHUNK = 8192
+TIMED_OUT = (124, 137)
+KILLED = 137
+
+
+class Result:
+    """What a command printed and how it ended."""
+
+    def __init__(self, script, code, out, err):
+        self.script = script
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def ok(self):
+        return self.code == 0
+
+    @property
+    def timed_out(self):
+        return self.code in TIMED_OUT
+
+    def check(self):
+        """Itself, or CommandFailed with everything it printed."""
+        if not self.ok:
+            raise CommandFailed(str(self))
+        return self
+
+    def __str__(self):
+        reason = "time limit" if self.timed_out else f"exit code {self.code}"
+        return (f"$ {self.script.strip()}\n{self.out}{self.err}"
+                f"[{reason}]")
+
+    __repr__ = __str__      # so that a failed assertion shows it
+
+
+class Session:
+    """A connection to one of the agent's ports, which nobody else uses."""
+
+    def __init__(self, path):
+        self.lock = open(f"{path}.lock", "w", encoding="utf-8")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.connect(str(path))
+        except OSError:
+            self.lock.close()
+            raise
+        self.buffer = b""
+        self.serial = 0
+        self.broken = False
+        self.unsure = True      # of what the agent says: hello() first
+        self.writing = threading.Lock()
+
+    def close(self):
+        self.sock.close()
+        self.lock.close()
+
+    def send(self, line):
+        with self.writing:
+            self.sock.settimeout(None)
+            self.sock.sendall(line.encode() + b"\n")
+
+    def line(self, timeout=None):
+        """The next line as a list of words; None when time is up."""
+        while b"\n" not in self.buffer:
+            self.sock.settimeout(timeout)
+            try:
+                data = self.sock.recv(1 << 18)
+            except TimeoutError:
+                return None
+            if not data:
+                raise ConnectionError("the agent's port was closed")
+            self.buffer += data
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line.decode("ascii", "replace").split()
+
+    def hello(self, timeout):
+        """Begin anew; whether the agent answers in time."""
+        deadline = time.monotonic() + timeout
+        self.serial += 1
+        wanted = ["hello", str(self.serial)]
+        self.send(f"\n{' '.join(wanted)}")
+        while (left := deadline - time.monotonic()) > 0:
+            if self.line(left) == wanted:
+                self.unsure = False
+                return True
+        return False
+
+
+def packed(words):
+    """Strings as the agent takes them."""
+    return base64.b64encode(b"".join(
+        word.encode() + b"\0" for word in words)).decode()
+
+
+def payload(words):
+    """The bytes of a line of the agent."""
+    try:
+        return base64.b64decode(words[1]) if len(words) > 1 else b""
+    except binascii.Error:
+        return b""
+
+
+class Job:
+    """A command that runs in a guest.
+
+    ON_OUTPUT, if given, is called with "out" or "err" and bytes as they come,
+    in a thread of the job's own; the result is then without them. With
+    TERMINAL, (rows, columns), it runs at one. It reads nothing unless INPUT.
+    """
+
+    def __init__(self, guest, script, argv, timeout=None, on_output=None,
+                 terminal=None, input=False):
+        self.guest = guest
+        self.script = script
+        self.deadline = time.monotonic() + timeout + GRACE_S if timeout else None
+        self.on_output = on_output or self.collect
+        self.texts = {"out": bytearray(), "err": bytearray()}
+        self.pid = None
+        self.result = None
+        self.started = threading.Event()
+        self.ended = threading.Event()
+        self.session = guest.take_session()
+        how = "pty {} {}".format(*terminal) if terminal else "run"
+        self.session.send(f"{how} {packed(argv)}")
+        if not (input or terminal):
+            self.send(b"")
+        threading.Thread(target=self.listen, daemon=True).start()
+        self.await_event(self.started)
+
+    def collect(self, stream, data):
+        self.texts[stream] += data
+
+    def listen(self):
+        """Takes what the agent says until the command has ended."""
+        try:
+            while self.result is None:
+                self.hear(self.session.line())
+        except OSError:
+            self.session.broken = True
+        self.guest.give_session(self.session)
+        self.started.set()
+        self.ended.set()
+
+    def hear(self, words):
+        kind = words[0] if words else ""
+        if kind == "pid":
+            self.pid = int(words[1])
+            self.started.set()
+        elif kind in ("out", "err"):
+            self.on_output(kind, payload(words))
+        elif kind == "exit":
+            self.end(int(words[1]))
+        elif kind == "hello":       # after kill()
+            self.end(KILLED)
+
+    def end(self, code):
+        out, err = (self.texts[part].decode("utf-8", "replace")
+                    for part in ("out", "err"))
+        self.result = Result(self.script, code, out, err)
+
+    def send(self, data):
+        """To the command's standard input; nothing ends that."""
+        if not data:
+            self.session.send("in")
+        for at in range(0, len(data), INPUT_CHUNK):
+            part = data[at:at + INPUT_CHUNK]
+            self.session.send("in " + base64.b64encode(part).decode())
+
+    def resize(self, rows, columns):
+        self.session.send(f"size {rows} {columns}")
+
+    def kill(self):
+        """End it, with all it started."""
+        if not self.ended.is_set():
+            self.session.unsure = True
+            self.session.send("hello 0")
+
+    def poll(self):
+        """The Result if the command has ended, else None."""
+        return self.result
+
+    def await_event(self, event):
+        """Raises when the guest crashed or stopped answering."""
+        while not event.wait(ALIVE_S):
+            self.guest.vm.assert_alive()
+            if self.deadline and time.monotonic() > self.deadline:
+                raise GuestTimeout(f"no end within its time limit: {self.script}")
+
+    def wait(self):
+        """The Result."""
+        self.await_event(self.ended)
+        if self.result is None:
+            self.guest.vm.assert_alive()
+            raise GuestCrashed(f"{self.guest.vm.name} has closed its port")
+        return self.result
+
+
+class Guest:
+    """The inside of a VM. PORTS are the sockets of its agent."""
+
+    def __init__(self, vm, ports):
+        self.vm = vm
+        self.ports = [Path(port) for port in ports]
+        self.idle = []
+        self.all = []
+        self.lock = threading.Lock()
+
+    def answers(self, timeout):
+        """Whether the agent is there."""
+        if not self.idle:
+            self.idle.append(self.new_session())
+        try:
+            return self.idle[0].hello(timeout)
+        except ConnectionError:
+            return False
+
+    def new_session(self):
+        """A connection to the first port that is free."""
+        used = {session.sock.getpeername() for session in self.all
+                if not session.broken}
+        for port in self.ports:
+            if str(port) in used:
+                continue
+            try:
+                session = Session(port)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                self.vm.assert_alive()
+                raise GuestCrashed(f"{self.vm.name}: {error}") from error
+            self.all.append(session)
+            return session
+        raise GuestTimeout(f"{self.vm.name} runs {PORTS} commands already")
+
+    def take_session(self):
+        with self.lock:
+            session = self.idle.pop() if self.idle else self.new_session()
+        if session.unsure and not session.hello(GRACE_S):
+            raise GuestTimeout(f"the agent of {self.vm.name} does not answer")
+        return session
+
+    def give_session(self, session):
+        with self.lock:
+            if not session.broken:
+                self.idle.append(session)
+
+    def close(self):
+        for session in self.all:
+            session.close()
+        self.all.clear()
+        self.idle.clear()
+
+    def start(self, script, timeout=60, **options):
+        """Start a shell script; its Job."""
+        argv = ["/bin/bash", "-c", script]
+        if timeout:
+            argv = ["timeout", "-k", "3", str(timeout), *argv]
+        return Job(self, script, argv, timeout, **options)
+
+    def run(self, script, timeout=60):
+        """Run a shell script to its end; its Result, whatever its exit code."""
+        return self.start(script, timeout).wait()
+
+    def check(self, script, timeout=60):
+        """Run a shell script that must succeed; its standard output."""
+        return self.run(script, timeout).check().out
+
+    def write(self, path, text):
+        """Put a file into the guest."""
+        job = self.start(f"cat >{shlex.quote(str(path))}", input=True)
+        job.send(text.encode())
+        job.send(b"")
+        job.wait().check()

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a machine boots: the project's own guest, or a disk of the user's.
+
+An image gives the arguments that make QEMU boot it. Neither is ever written
+to: any number of machines boot the same.
+"""
+
+import base64
+import io
+import tarfile
+from pathlib import Path
+
+from . import places
+from .errors import LabError
+
+KERNELS = ("6.12", "6.1")
+# no_timer_check: on a busy host an emulated timer may not tick in the moment
+# in which Linux looks whether it does, and panics.
+COMMON = "console=ttyS0 no_timer_check random.trust_cpu=on"
+TAR_BLOCK = 512
+
+# Runs the agent in an image that has systemd 256 and no agent: the unit comes
+# as a credential, the program on a disk. An image with an agent of its own is
+# left alone: a port has one reader.
+UNIT = """[Unit]
+Description=Agent of fakernic-lab
+ConditionPathExists=!/usr/lib/systemd/system/fakernic-lab-agent.service
+DefaultDependencies=no
+After=systemd-udevd.service local-fs.target
+[Service]
+ExecStartPre=-/sbin/modprobe -a virtio_console virtio_blk
+ExecStartPre=/bin/sh -c 'mkdir -p /run/fakernic-lab && for try in $(seq 100); \
+do tar -C /run/fakernic-lab -xf /dev/disk/by-id/virtio-fakernic-lab \
+&& exit; sleep 0.2; done; exit 1'
+ExecStart=/run/fakernic-lab/fakernic-lab-agent
+Restart=on-failure
+"""
+CREDENTIAL = "io.systemd.credential.binary:systemd.extra-unit.fakernic-lab.service"
+WANTS = ("io.systemd.credential.binary:systemd.unit-dropin.multi-user.target~"
+         "fakernic-lab")
+WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
+
+
+def images():
+    return places.cache() / "images"
+
+
+def disk(path):
+    """The arguments of a read-only disk of raw bytes, which has its serial
+    number from its file's name."""
+    path = Path(path)
+    node = path.name.partition(".")[0]
+    return ["-blockdev", f"driver=file,node-name={node},read-only=on,"
+            f"locking=off,filename={str(path).replace(',', ',,')}",
+            "-device", f"virtio-blk-pci,drive={node},serial={node},romfile="]
+
+
+class ProjectImage:
+    """The guest of `make build-image`, with one of its kernels."""
+
+    boot_timeout_s = 120
+    lacks_driver = "run 'make build-image'"
+
+    def __init__(self, kernel="6.12", append=""):
+        if kernel not in KERNELS:
+            raise LabError(f"--kernel {kernel}: {' or '.join(KERNELS)}, or with "
+                           "--image the path of a kernel")
+        self.kernel = kernel
+        self.append = append
+        self.parts = [images() / name for name in (
+            f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
+            "payload.erofs")]
+
+    def check(self):
+        for part in self.parts:
+            if not part.exists():
+                raise LabError(f"no guest image in {part.parent}: run 'make "
+                               "build-image' in a checkout, or name a disk "
+                               "with --image")
+
+    def arguments(self, name, _directory):
+        kernel, initrd, base, payload = self.parts
+        words = (COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
+                 f"fakernic.host={name}", self.append)
+        return ["-kernel", str(kernel), "-initrd", str(initrd),
+                "-append", " ".join(words), *disk(base), *disk(payload)]
+
+
+class DiskImage:
+    """A bootable disk, qcow2 or raw, with systemd. KERNEL and INITRD replace
+    what its boot loader would load."""
+
+    boot_timeout_s = 300
+    lacks_driver = ("put fakernic-dkms_*.deb and fakernic-provider_*.deb into "
+                    "it and run 'apt install ./*.deb' there")
+
+    def __init__(self, path, kernel=None, initrd=None, append=""):
+        self.path = Path(path)
+        self.kernel = kernel
+        self.initrd = initrd
+        self.append = append
+
+    def check(self):
+        for path in filter(None, (self.path, self.kernel, self.initrd)):
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as error:
+                raise LabError(f"{path}: {error.strerror}") from error
+        if (self.initrd or self.append) and not self.kernel:
+            raise LabError("--initrd and --append need --kernel: without it the "
+                           "image's own boot loader decides")
+
+    def format(self):
+        with open(self.path, "rb") as file:
+            return "qcow2" if file.read(4) == b"QFI\xfb" else "raw"
+
+    def boot_arguments(self):
+        if not self.kernel:
+            return []
+        root = "" if "root=" in self.append else "root=/dev/vda1 rw"
+        initrd = ["-initrd", str(self.initrd)] if self.initrd else []
+        return ["-kernel", str(self.kernel), *initrd,
+                "-append", f"{COMMON} {root} {self.append}"]
+
+    def arguments(self, _name, directory):
+        tools = directory / "fakernic-lab.tar"
+        write_tools(tools)
+        return [*self.boot_arguments(),
+                "-drive", f"if=none,id=root,snapshot=on,format={self.format()},"
+                f"file={str(self.path).replace(',', ',,')}",
+                "-device", "virtio-blk-pci,drive=root,bootindex=1",
+                *disk(tools), *credential(CREDENTIAL, UNIT),
+                *credential(WANTS, WANTS_TEXT)]
+
+
+def credential(name, text):
+    """The argument that hands systemd a credential."""
+    value = base64.b64encode(text.encode()).decode()
+    return ["-smbios", f"type=11,value={name}={value}"]
+
+
+def write_tools(path):
+    """The disk, a tar, by which the agent comes into an image without it."""
+    program = places.agent().read_bytes()
+    info = tarfile.TarInfo("fakernic-lab-agent")
+    info.size, info.mode = len(program), 0o755
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(info, io.BytesIO(program))

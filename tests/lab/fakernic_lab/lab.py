@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A lab: machines on one wire, each with an RDMA device that is up.
+
+They are named node1, node2, …, know each other by these names, and see the
+folders of the host that they were given. What is left behind goes into a folder
+per machine.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+
+from . import places, rdma
+from .errors import CommandFailed, GuestCrashed, LabError
+from .images import ProjectImage
+from .machine import Machine, Mount, Nic
+from .net import mac, wires
+
+NODES_MAX = 8
+OUT = "fakernic-lab.out"
+MARK = ".fakernic-lab"
+WORK = "/work"
+
+# File -> what is asked of a machine at the end for it.
+LEFT_BEHIND = {
+    "dmesg": "dmesg",
+    "rdma-resource": "for kind in pd cq qp mr cm_id ctx srq; do "
+                     "rdma resource show $kind 2>/dev/null; done; "
+                     "rdma resource show",
+    "rdma-statistic": "cd /sys/class/infiniband && "
+                      "grep -H . */ports/1/hw_counters/*",
+    "ethtool": "for net in /sys/class/net/*; do [ -e $net/device ] && "
+               "ethtool -S ${net##*/}; done",
+}
+
+MOUNT = """
+modprobe -q 9pnet_virtio
+mkdir -p {target} && mount -t 9p -o {how},trans=virtio,version=9p2000.L,\
+msize=262144,cache=mmap {tag} {target}
+"""
+
+
+def prepare_out(folder):
+    """The empty folder for what is left behind; never one with other things."""
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()) and (
+            not (folder / MARK).exists()):
+        raise LabError(f"{folder} holds other things: choose another --out")
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / MARK).touch()
+    except OSError as error:
+        raise LabError(f"{folder}: {error.strerror}") from error
+    return folder.resolve()
+
+
+class Node:
+    """A machine of a lab whose RDMA device is up: see Guest and Port."""
+
+    def __init__(self, lab, machine):
+        self.lab = lab
+        self.vm = machine
+        self.name = machine.name
+        self.guest = machine.guest
+        self.port = None
+        self.work = None
+
+    @property
+    def ip(self):
+        return self.port.ip4
+
+    def environment(self):
+        """The variables of a command."""
+        peers = [node for node in self.lab.nodes if node is not self]
+        found = {
+            "FAKERNIC_NODE": self.name,
+            "FAKERNIC_NODES": " ".join(node.name for node in self.lab.nodes),
+            "FAKERNIC_IP": self.port.ip4,
+            "FAKERNIC_IP6": self.port.ip6,
+            "FAKERNIC_IBDEV": self.port.ibdev,
+            "FAKERNIC_NETDEV": self.port.netdev,
+            "FAKERNIC_GID_INDEX": str(self.port.gid_index()),
+        }
+        if peers:
+            found["FAKERNIC_PEER"] = peers[0].name
+            found["FAKERNIC_PEER_IP"] = peers[0].port.ip4
+            found["FAKERNIC_PEERS"] = " ".join(peer.name for peer in peers)
+        return {**found, **self.lab.environment}
+
+    def script(self, command):
+        """A command, a string for a shell or a list of words, in its
+        environment and folder."""
+        if not isinstance(command, str):
+            command = shlex.join(map(str, command))
+        exports = [f"export {name}={shlex.quote(value)}\n"
+                   for name, value in self.environment().items()]
+        folder = f"cd {self.work} || exit 126\n" if self.work else ""
+        return "".join(exports) + folder + command
+
+    def start(self, command, timeout=60, **options):
+        """Start a command; its Job."""
+        return self.guest.start(self.script(command), timeout, **options)
+
+    def run(self, command, timeout=60):
+        """Run a command to its end; its Result, whatever its exit code."""
+        return self.start(command, timeout).wait()
+
+    def check(self, command, timeout=60):
+        """Run a command that must succeed; its standard output."""
+        return self.run(command, timeout).check().out
+
+
+class Lab:
+    """Machines on one wire. As a context manager it starts and stops them.
+
+    MOUNTS are Mount objects; ENVIRONMENT is for all commands; PLAN is what the
+    wire does to frames (relay.py) once all are up; with PCAP a file gets all
+    frames. With STAYS the machines outlive this process.
+    """
+
+    def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=768,
+                 cpus=1, mtu=None, plan=None, pcap=None, environment=None,
+                 qemu=None, extra=(), sockets=None, stays=False):
+        if not 1 <= count <= NODES_MAX:
+            raise LabError(f"{count} machines: between 1 and {NODES_MAX}")
+        self.image = image or ProjectImage()
+        self.image.check()
+        self.qemu = places.qemu_command(qemu)
+        places.require_device(self.qemu)
+        self.names = [f"node{number}" for number in range(1, count + 1)]
+        self.out = prepare_out(out)
+        self.mounts = list(mounts)
+        self.options = {"memory": memory, "cpus": cpus, "extra": extra,
+                        "stays": stays}
+        self.mtu = mtu
+        self.plan = plan or {}
+        self.pcap = pcap
+        self.environment = environment or {}
+        self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
+        self.relay = None
+        self.nodes = []
+        self.spoilt = False
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def __getattr__(self, name):
+        for node in self.__dict__.get("nodes", ()):
+            if node.name == name:
+                return node
+        raise AttributeError(name)
+
+    # ---- life --------------------------------------------------------------
+
+    def start(self):
+        """Boots all, brings their devices up, tells them of each other."""
+        self.launch()
+        for node in self.nodes:
+            node.vm.wait_booted()
+        self.set_up()
+
+    def launch(self):
+        stays = self.options["stays"]
+        relayed = bool(self.plan or self.pcap)
+        netdevs, self.relay = wires(self.sockets, self.names, relayed, **(
+            {"pcap": self.pcap, "stays": stays}))
+        for number, name in enumerate(self.names, start=1):
+            nic = Nic("fakernic", netdevs[number - 1], mac=mac(number))
+            folder = self.sockets / name
+            folder.mkdir()
+            machine = Machine(name, self.out / name, [nic], self.image,
+                              mounts=self.mounts, qemu=self.qemu,
+                              sockets=folder, **self.options)
+            self.nodes.append(Node(self, machine))
+            machine.launch()
+
+    def set_up(self):
+        for number, node in enumerate(self.nodes, start=1):
+            self.set_up_mounts(node)
+            node.port = self.bring_up(node, number)
+        self.connect()
+        if self.plan:
+            self.relay.impair(**self.plan)
+
+    def bring_up(self, node, number):
+        """The port of a machine that is up."""
+        try:
+            return rdma.bring_up(node.vm, number, mtu=self.mtu)
+        except CommandFailed as error:
+            if "fakernic not found" not in str(error):
+                raise
+            release = node.guest.run("uname -r").out.strip()
+            raise LabError(
+                f"the image has no driver fakernic for its kernel {release}: "
+                f"{self.image.lacks_driver}") from error
+
+    def connect(self):
+        """They know each other by name, and have found each other."""
+        names = "".join(f"{node.port.ip4} {node.name}\n"
+                        f"{node.port.ip6} {node.name}-v6\n"
+                        for node in self.nodes)
+        for node in self.nodes:
+            node.guest.check(f"hostname {node.name}; sed -i '/fakernic-lab/d' "
+                             "/etc/hosts; while read line; do "
+                             "echo \"$line # fakernic-lab\" >>/etc/hosts; done "
+                             f"<<'EOF'\n{names}EOF\n")
+        rdma.find_each_other([node.port for node in self.nodes])
+
+    def set_up_mounts(self, node):
+        for index, mount in enumerate(self.mounts):
+            script = MOUNT.format(target=shlex.quote(mount.target),
+                                  how="rw" if mount.writable else "ro",
+                                  tag=f"mount{index}")
+            result = node.guest.run(script)
+            if not result.ok:
+                raise LabError(
+                    f"{node.name} cannot mount {mount.source} (its kernel "
+                    f"needs 9p): {result.err.strip() or result.code}")
+            if mount.target == WORK:
+                node.work = WORK
+
+    def stop(self):
+        while self.nodes:
+            self.nodes.pop().vm.stop()
+        if self.relay:
+            self.relay.stop()
+            self.relay = None
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    # ---- health ------------------------------------------------------------
+
+    def judge(self):
+        """Raises the first complaint of a machine since the last call."""
+        for node in self.nodes:
+            node.vm.assert_healthy()
+
+    def collect(self):
+        """Leaves behind what machines that still answer know."""
+        for node in self.nodes:
+            for name, script in LEFT_BEHIND.items():
+                try:
+                    text = node.guest.run(script, 20).out
+                except Exception:     # pylint: disable=broad-except
+                    break             # a lost machine has its console
+                (node.vm.directory / name).write_text(text, encoding="utf-8")
+
+
+def parse_mount(text):
+    """HOST:GUEST[:ro|:rw]; read-only unless told."""
+    match = re.fullmatch(r"(.+?):(/[^:]*)(?::(ro|rw))?", text)
+    if not match:
+        raise LabError(f"--mount {text}: want HOST:/GUEST, HOST:/GUEST:ro or "
+                       "HOST:/GUEST:rw")
+    source, target, how = match.groups()
+    if not os.path.isdir(source):
+        raise LabError(f"--mount {text}: {source} is no folder")
+    if target == "/":
+        raise LabError(f"--mount {text}: not over the machine's /")
+    return Mount(source, target.rstrip("/"), how == "rw")

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands in the machines of a lab: their output as it comes, their end, and
+the verdict on all of it.
+"""
+
+import shlex
+import sys
+import threading
+import time
+
+from .errors import GuestCrashed, GuestTimeout
+
+WATCH_S = 0.2
+# After one has failed, the others have so long to notice.
+AFTER_FAILURE_S = 10
+# A first command that listens by then is a server; see wait_until_ready().
+READY_S = 5
+CODE_TIMEOUT = 124
+CODE_LOST = 120
+
+# Prints a line per listening TCP socket, and per rdma_cm id that listens.
+LISTENERS = """
+listeners() {
+    awk '$4 == "0A" { print $2 }' /proc/net/tcp /proc/net/tcp6
+    rdma resource show cm_id 2>/dev/null | grep LISTEN
+}
+"""
+
+
+class Run:
+    """One command in one machine, and what it has printed."""
+
+    def __init__(self, node, command, terminal=None):
+        self.node = node
+        self.command = command
+        self.terminal = terminal
+        self.job = None
+        self.code = None
+        self.skipped = False
+        self.begin = self.seconds = 0
+        self.partial = {"out": b"", "err": b""}
+        self.output = open(node.vm.directory / "output", "wb")
+
+    def start(self):
+        self.begin = time.monotonic()
+        self.job = self.node.start(self.command, timeout=None,
+                                   on_output=self.take, terminal=self.terminal)
+
+    def take(self, stream, data):
+        if self.output.closed:
+            return
+        self.output.write(data)
+        self.output.flush()
+        lines = (self.partial[stream] + data).split(b"\n")
+        self.partial[stream] = lines.pop()
+        if len(self.partial[stream]) > 65536:
+            lines.append(self.partial[stream])
+            self.partial[stream] = b""
+        self.show(stream, lines)
+
+    def show(self, stream, lines):
+        text = "".join(f"{self.node.name}: "
+                       f"{line.decode('utf-8', 'replace').rstrip()}\n"
+                       for line in lines)
+        with PRINTING:
+            file = sys.stderr if stream == "err" else sys.stdout
+            file.write(text)
+            file.flush()
+
+    def poll(self):
+        """Whether it has ended."""
+        if self.code is None and self.job and self.job.ended.is_set() and (
+                self.job.result):
+            self.finish(self.job.result.code)
+        return self.code is not None
+
+    def finish(self, code):
+        self.code = code
+        self.seconds = time.monotonic() - self.begin if self.begin else 0
+        for stream, rest in self.partial.items():
+            if rest:
+                self.show(stream, [rest])
+        self.output.close()
+
+    def skip(self):
+        """It does not run: there is nothing to talk to."""
+        self.skipped = True
+        self.finish(0)
+
+    def text(self):
+        path = self.node.vm.directory / "output"
+        return path.read_text("utf-8", "replace")
+
+
+PRINTING = threading.Lock()
+
+
+class Verdict:
+    """How a run has ended: its exit code, and one line why unless it is 0."""
+
+    def __init__(self, code, reason="", detail=""):
+        self.code = code
+        self.reason = reason
+        self.detail = detail
+
+
+def readiness(node, how):
+    """A shell script that ends when a command yet to start serves; None if
+    nobody is to wait. HOW is "auto" for anything that listens, a TCP port,
+    "cm", or a shell command that succeeds; "now" does not wait."""
+    if how == "now":
+        return None
+    test = how
+    if how == "auto":
+        before = node.guest.run(f"{LISTENERS}listeners").out.rstrip()
+        test = f'[ "$(listeners)" != {shlex.quote(before)} ]'
+    elif how == "cm":
+        test = "rdma resource show cm_id | grep -q LISTEN"
+    elif how.isdigit():
+        test = f"ss -Hltn 'sport = :{how}' | grep -q ."
+    return f"{LISTENERS}until {test}; do sleep 0.1; done"
+
+
+def wait_until_ready(lab, run, script, limit):
+    """Until the script has ended, or the command, or the time."""
+    waiting = run.node.guest.start(script, max(1, int(limit)))
+    while not run.poll() and waiting.poll() is None:
+        lab.judge()
+        time.sleep(WATCH_S / 4)
+    waiting.kill()
+
+
+def first_failure(runs):
+    failed = [run for run in runs if run.code]
+    return min(failed, key=lambda run: run.begin + run.seconds, default=None)
+
+
+def watch(lab, runs, deadline):
+    """Until all have ended; kills what is left some time after a failure."""
+    while not all([run.poll() for run in runs]):
+        lab.judge()
+        if time.monotonic() > deadline:
+            raise GuestTimeout("the time limit is over")
+        failed = first_failure(runs)
+        if failed and time.monotonic() > (failed.begin + failed.seconds +
+                                          AFTER_FAILURE_S):
+            break
+        time.sleep(WATCH_S)
+
+
+def end(runs, code):
+    """Ends what still runs."""
+    for run in runs:
+        if not run.poll():
+            if run.job:
+                run.job.kill()
+            run.finish(code)
+
+
+def start_all(lab, runs, deadline, ready):
+    """Starts the first, and once it serves the others; unless it failed."""
+    first, *others = runs
+    script = readiness(first.node, ready) if others else None
+    first.start()
+    if script:
+        left = deadline - time.monotonic()
+        wait_until_ready(lab, first, script,
+                         min(left, READY_S) if ready == "auto" else left)
+    for run in others:
+        if first.poll() and first.code:
+            run.skip()
+        else:
+            run.start()
+
+
+def run_all(lab, commands, timeout, ready="auto", terminal=False):
+    """Runs a command per machine; the Verdict and the Runs."""
+    deadline = time.monotonic() + timeout
+    runs = [Run(node, command, (24, 80) if terminal else None)
+            for node, command in zip(lab.nodes, commands)]
+    try:
+        lab.judge()
+        start_all(lab, runs, deadline, ready)
+        watch(lab, runs, deadline)
+        failed = first_failure(runs)
+        end(runs, CODE_TIMEOUT)
+        lab.judge()
+    except GuestCrashed as error:
+        end(runs, CODE_LOST)
+        reason, _, detail = str(error).partition("\n")
+        return Verdict(CODE_LOST, reason, detail), runs
+    except GuestTimeout:
+        late = [run.node for run in runs if not run.poll()]
+        end(runs, CODE_TIMEOUT)
+        names = " and ".join(node.name for node in late)
+        detail = "".join(f"the end of {node.name}'s console:\n"
+                         f"{node.vm.console.tail(10)}" for node in late)
+        return Verdict(CODE_TIMEOUT, f"{names} not done after {timeout} s",
+                       detail), runs
+    if failed:
+        return Verdict(failed.code, f"{failed.node.name} ended with "
+                       f"{failed.code}"), runs
+    return Verdict(0), runs

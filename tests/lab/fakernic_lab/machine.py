@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One machine: a QEMU process, its console, its monitor, its guest.
+
+In its directory are left CONSOLE, the guest's kernel messages, and QEMU.LOG,
+what QEMU printed, trace events included.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import places
+from .console import Console
+from .errors import GuestCrashed, GuestTimeout, LabError
+from .guest import PORTS, Guest
+from .images import ProjectImage
+from .qmp import QMP
+
+PORT_NAME = "org.fakernic.lab."
+QEMU_START_S = 30
+
+
+class Nic:
+    """A network device and what is behind it: one -netdev, one -device."""
+
+    def __init__(self, model, netdev, **properties):
+        self.model = model
+        self.netdev = netdev
+        self.properties = properties
+
+    def arguments(self, index, slot):
+        netdev = f"n{index}"
+        backend, _, options = self.netdev.partition(",")
+        device = [self.model, f"netdev={netdev}", f"id=nic{index}"]
+        if slot:
+            device.append(f"bus={slot}")
+        if self.model != "fakernic":
+            device.append("romfile=")
+        device += [f"{name.replace('_', '-')}={value}"
+                   for name, value in self.properties.items()]
+        return ["-netdev", f"{backend},id={netdev}" +
+                (f",{options}" if options else ""), "-device", ",".join(device)]
+
+
+class Mount:
+    """A folder of the host that a guest sees."""
+
+    def __init__(self, source, target, writable=False):
+        self.source = Path(source).resolve()
+        self.target = target
+        self.writable = writable
+
+    def arguments(self, index):
+        return ["-fsdev", f"local,id=mount{index},path={escaped(self.source)},"
+                "security_model=none,multidevs=remap,readonly="
+                + ("off" if self.writable else "on"),
+                "-device", f"virtio-9p-pci,fsdev=mount{index},"
+                f"mount_tag=mount{index}"]
+
+
+def escaped(path):
+    """A path as a value among QEMU's options, which commas separate."""
+    return str(path).replace(",", ",,")
+
+
+def socket_arguments(kind, name, path, log=None):
+    """A character device that is a listening unix socket."""
+    return ["-chardev", f"socket,id={name},server=on,wait=off,path={path}" +
+            (f",logfile={escaped(log)}" if log else ""), *kind]
+
+
+class Machine:
+    """A guest with any number of network devices. With STAYS it outlives this
+    process; SOCKETS, a folder with a short name, is then needed."""
+
+    def __init__(self, name, directory, nics=(), image=None, memory=768, cpus=1,
+                 mounts=(), extra=(), trace=(), qemu=None, sockets=None,
+                 stays=False):
+        self.name = name
+        self.directory = Path(directory).resolve()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self.image = image or ProjectImage()
+        self.mounts = list(mounts)
+        self.stays = stays
+        self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
+        self.attach(self.directory, self.sockets)
+        self.process = None
+        self.exitcode = None
+        self.capture_count = 0
+        self.command = [*(qemu or places.qemu_command()),
+                        *self.base_arguments(memory, cpus),
+                        *self.nic_arguments(nics)]
+        for index, mount in enumerate(self.mounts):
+            self.command += mount.arguments(index)
+        for event in trace:
+            self.command += ["-trace", event]
+        self.command += [str(word) for word in extra]
+
+    def attach(self, directory, sockets):
+        """What there is of a machine wherever it was started."""
+        self.console = Console(directory / "console")
+        self.guest = Guest(self, [sockets / f"agent{number}"
+                                  for number in range(PORTS)])
+        self.monitor = None
+
+    @classmethod
+    def running(cls, name, directory, sockets, pid):
+        """A machine that another process has started."""
+        self = cls.__new__(cls)
+        self.name, self.directory = name, Path(directory)
+        self.sockets, self.stays = Path(sockets), True
+        self.attach(self.directory, self.sockets)
+        self.process = self.exitcode = None
+        self.started_pid = pid
+        return self
+
+    # ---- its command line --------------------------------------------------
+
+    def base_arguments(self, memory, cpus):
+        accel = places.accelerator()
+        arguments = [
+            "-nodefaults", "-no-user-config", "-no-reboot",
+            "-display", "none", "-name", self.name,
+            "-machine", f"q35,accel={accel}",
+            "-cpu", "host" if accel == "kvm" else "max",
+            "-smp", str(cpus), "-m", str(memory),
+            *self.image.arguments(self.name, self.directory),
+            *socket_arguments(["-mon", "chardev=qmp,mode=control"], "qmp",
+                              self.sockets / "qmp"),
+            *socket_arguments(["-serial", "chardev:console"], "console",
+                              self.sockets / "console", self.console.path),
+            "-device", f"virtio-serial-pci,max_ports={PORTS + 1}",
+        ]
+        for number in range(PORTS):
+            name = f"agent{number}"
+            arguments += socket_arguments(
+                ["-device", f"virtserialport,chardev={name},"
+                 f"name={PORT_NAME}{number}"], name, self.sockets / name)
+        return arguments
+
+    @staticmethod
+    def nic_arguments(nics):
+        arguments = []
+        for slot in range(1, max(1, len(nics)) + 1):
+            arguments += ["-device", f"pcie-root-port,id=slot{slot},"
+                          f"chassis={slot},slot={slot}"]
+        for index, nic in enumerate(nics):
+            arguments += nic.arguments(index, f"slot{index + 1}")
+        return arguments
+
+    # ---- life --------------------------------------------------------------
+
+    @property
+    def pid(self):
+        return self.process.pid if self.process else self.started_pid
+
+    def launch(self):
+        """Start QEMU; the guest boots while the caller goes on."""
+        ends_with_us = [] if self.stays else ["setpriv", "--pdeathsig", "KILL"]
+        with open(self.directory / "qemu.log", "wb") as log:
+            self.process = subprocess.Popen(
+                [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        deadline = time.monotonic() + QEMU_START_S
+        while not self.monitor:
+            self.assert_alive()
+            if time.monotonic() > deadline:
+                raise LabError(f"QEMU of {self.name} does not start")
+            self.try_monitor()
+        self.close_monitor()
+
+    def try_monitor(self):
+        """QEMU greets when all else of it is there."""
+        try:
+            self.monitor = QMP(self.sockets / "qmp")
+        except (FileNotFoundError, ConnectionError):
+            time.sleep(0.01)
+
+    def close_monitor(self):
+        """Others may want it: it serves one at a time."""
+        if self.monitor:
+            self.monitor.close()
+            self.monitor = None
+
+    def wait_booted(self, timeout=None):
+        """Wait until the guest's agent answers."""
+        timeout = timeout or self.image.boot_timeout_s
+        deadline = time.monotonic() + timeout
+        while True:
+            self.assert_alive()
+            if self.guest.answers(1):
+                return self
+            if time.monotonic() > deadline:
+                raise GuestTimeout(
+                    f"{self.name}: no agent within {timeout} s. The end of its "
+                    f"console:\n{self.console.tail()}")
+
+    def boot(self):
+        self.launch()
+        return self.wait_booted()
+
+    def is_running(self):
+        if self.process:
+            self.exitcode = self.process.poll()
+            return self.exitcode is None
+        try:
+            os.kill(self.pid, 0)
+        except OSError:
+            return False
+        return self.name in Path(f"/proc/{self.pid}/cmdline").read_text(
+            encoding="utf-8", errors="replace").split("\0")
+
+    def stop(self):
+        """End QEMU. Nothing in a guest is worth an orderly shutdown."""
+        self.guest.close()
+        self.close_monitor()
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        elif self.is_running():
+            os.kill(self.pid, signal.SIGKILL)
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def qemu_log(self):
+        """What QEMU printed so far, trace events included."""
+        path = self.directory / "qemu.log"
+        return path.read_text("utf-8", "replace") if path.exists() else ""
+
+    def assert_alive(self):
+        """Raises GuestCrashed when QEMU has ended."""
+        if not self.is_running():
+            raise GuestCrashed(
+                f"QEMU of {self.name} ended with {self.exitcode}\n"
+                f"{self.qemu_log()[-2000:]}the end of its console:\n"
+                f"{self.console.tail()}")
+
+    def assert_healthy(self):
+        """Raises GuestCrashed on a crash or on any kernel complaint."""
+        self.assert_alive()
+        trouble = self.console.trouble()
+        if trouble:
+            raise GuestCrashed(f"the kernel of {self.name} complains:\n{trouble}")
+
+    # ---- QEMU's side -------------------------------------------------------
+
+    def qmp(self, command, **arguments):
+        """A QMP command that must succeed; its return value."""
+        if not self.monitor:
+            self.monitor = QMP(self.sockets / "qmp")
+        return self.monitor.cmd(command, {
+            key.replace("_", "-"): value for key, value in arguments.items()})
+
+    def hmp(self, line):
+        """A human monitor command; what it printed."""
+        return self.qmp("human-monitor-command", command_line=line)
+
+    def set_link(self, up, nic=0):
+        self.qmp("set_link", name=f"nic{nic}", up=up)
+
+    @contextmanager
+    def capture(self, nic=0, path=None):
+        """A pcap of all the device sends and receives inside the with."""
+        self.capture_count += 1
+        name = f"dump{self.capture_count}"
+        path = Path(path or self.directory / f"{name}.pcap").resolve()
+        self.qmp("object-add", qom_type="filter-dump", id=name,
+                 netdev=f"n{nic}", file=str(path), maxlen=65536)
+        try:
+            yield path
+        finally:
+            if self.is_running():
+                self.qmp("object-del", id=name)

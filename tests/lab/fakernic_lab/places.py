@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where things are: the cache of a checkout, if there is one, and QEMU."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from .errors import LabError
+
+BINARY = "qemu-system-x86_64"
+WRAPPER = "qemu-system-x86_64-fakernic"
+INSIDE = os.environ.get("FAKERNIC_ROOT") == "1"
+AGENT_INSTALLED = Path("/usr/lib/fakernic-lab/fakernic-lab-agent")
+
+
+def cache():
+    """The folder in which a checkout builds."""
+    if INSIDE:
+        return Path("/cache")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("FAKERNIC_CACHE") or Path(home) / "fakernic")
+
+
+def debian_root():
+    """The Debian tree in which the cache's QEMU was built; None without."""
+    ready = [path for path in cache().glob("root-*/.fakernic-ready")]
+    return max(ready, key=lambda path: path.stat().st_mtime,
+               default=Path()).parent if ready else None
+
+
+def built_qemu():
+    """The command that runs the cache's QEMU; None without one. Outside of
+    the Debian tree it needs the libraries and the firmware of that."""
+    binary = cache() / "build/qemu" / BINARY
+    if not os.access(binary, os.X_OK):
+        return None
+    if INSIDE:
+        return [str(binary)]
+    root = debian_root()
+    if root is None:
+        return None
+    return [str(root / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path",
+            str(root / "usr/lib/x86_64-linux-gnu"), str(binary),
+            "-L", str(root / "usr/share/seabios"),
+            "-L", str(root / "usr/share/qemu")]
+
+
+def qemu_command(wanted=None):
+    """The words that start QEMU: that of the caller, of $FAKERNIC_QEMU, the
+    packaged one, or the cache's."""
+    wanted = wanted or os.environ.get("FAKERNIC_QEMU")
+    if wanted:
+        found = shutil.which(wanted)
+        if not found:
+            raise LabError(f"no QEMU at {wanted}")
+        return [found]
+    found = shutil.which(WRAPPER)
+    if found:
+        return [found]
+    found = built_qemu()
+    if not found:
+        raise LabError(
+            f"no QEMU with fakernic: install the package fakernic-qemu, run "
+            f"'make build-qemu' in a checkout, or name one with --qemu")
+    return found
+
+
+def require_device(command):
+    """That this QEMU has the device, which a plain one has not."""
+    try:
+        listing = subprocess.run(
+            [*command, "-device", "help"], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(f"{command[0]} does not run: {error}") from error
+    if listing.returncode:
+        last = listing.stderr.strip().splitlines() or ["no message"]
+        raise LabError(f"{command[0]} does not run: {last[-1]}")
+    if 'name "fakernic"' not in listing.stdout:
+        raise LabError(
+            f"{command[0]} has no device fakernic: use the wrapper {WRAPPER} "
+            "of the package fakernic-qemu, or a QEMU built with fakernic")
+
+
+def agent():
+    """The guest agent's program, which is brought into images without it."""
+    for path in (AGENT_INSTALLED, cache() / "build/lab/fakernic-lab-agent"):
+        if path.exists():
+            return path
+    raise LabError("no fakernic-lab-agent here: install the package "
+                   "fakernic-lab, or run 'make build-image' in a checkout")
+
+
+def why_no_kvm():
+    """The reason for which KVM is not used; None if it is.
+
+    That /dev/kvm opens is no proof: on some machines guests then hang at
+    boot. The processor's own flag is asked for as well.
+    """
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    if not re.search(r"^flags\s*:.*\b(svm|vmx)\b", flags, re.M):
+        return "this processor offers no virtualization"
+    try:
+        os.close(os.open("/dev/kvm", os.O_RDWR))
+    except FileNotFoundError:
+        return "there is no /dev/kvm"
+    except PermissionError:
+        return "/dev/kvm is not yours: join the group kvm"
+    except OSError as error:
+        return f"/dev/kvm: {error.strerror}"
+    return None
+
+
+def accelerator():
+    """kvm where it works, else tcg; or what $FAKERNIC_ACCEL says."""
+    wanted = os.environ.get("FAKERNIC_ACCEL")
+    if wanted and wanted not in ("kvm", "tcg"):
+        raise LabError("FAKERNIC_ACCEL is neither kvm nor tcg")
+    return wanted or ("tcg" if why_no_kvm() else "kvm")

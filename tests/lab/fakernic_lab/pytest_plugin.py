@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The fixture "lab" for pytest: machines with RDMA, booted once and shared by
+the tests that want the same.
+
+    @pytest.mark.lab(count=3, mtu=9000)     # what Lab takes; 2 without it
+    def test_mine(lab):
+        server = lab.node1.start("./server_test")
+        lab.node2.check("./client_test node1")
+        assert server.wait().ok
+
+A complaint of a machine's kernel fails the test during which it came; a test
+that failed leaves no machines behind for the next. Options: --lab-image,
+--lab-qemu, --lab-out.
+"""
+
+import os
+
+import pytest
+
+from . import images
+from .errors import LabError
+from .lab import OUT, WORK, Lab, parse_mount
+from .machine import Mount
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("fakernic-lab", "machines with RDMA")
+    group.addoption("--lab-image", metavar="FILE", help="a disk to boot "
+                    "(default: the project's own guest)")
+    group.addoption("--lab-qemu", metavar="FILE", help="the QEMU to run")
+    group.addoption("--lab-out", metavar="FOLDER", default=OUT,
+                    help=f"where consoles and logs go (default: {OUT})")
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "lab(count, mtu, plan, mounts, ...): the machines of a "
+        "test; arguments as fakernic_lab.lab.Lab takes them")
+
+
+class Keeper:
+    """Holds the lab that is up."""
+
+    def __init__(self, config):
+        self.config = config
+        self.wanted = None
+        self.lab = None
+
+    def get(self, **wanted):
+        """A lab, the one that is up if it is the same."""
+        if self.lab and wanted == self.wanted and not self.lab.spoilt:
+            return self.lab
+        self.stop()
+        lab = Lab(**self.arguments(wanted))
+        try:
+            lab.start()
+        except BaseException:
+            lab.stop()
+            raise
+        self.lab, self.wanted = lab, wanted
+        return lab
+
+    def arguments(self, wanted):
+        """What Lab takes: of the mark, the options and the defaults."""
+        image = self.config.getoption("lab_image")
+        mounts = [parse_mount(text) for text in wanted.get("mounts", ())]
+        if WORK not in (mount.target for mount in mounts):
+            mounts.insert(0, Mount(os.getcwd(), WORK))
+        defaults = {"out": self.config.getoption("lab_out"),
+                    "qemu": self.config.getoption("lab_qemu"),
+                    "image": images.DiskImage(image) if image else None}
+        return {**defaults, **wanted, "mounts": mounts}
+
+    def stop(self):
+        if self.lab:
+            self.lab.collect()
+            self.lab.stop()
+        self.lab = None
+
+
+@pytest.fixture(scope="session")
+def lab_keeper(request):
+    keeper = Keeper(request.config)
+    yield keeper
+    keeper.stop()
+
+
+@pytest.fixture
+def lab(lab_keeper, request):
+    """The machines of the test, healthy before and after it."""
+    mark = request.node.get_closest_marker("lab")
+    try:
+        found = lab_keeper.get(**(mark.kwargs if mark else {}))
+    except LabError as error:
+        pytest.fail(f"fakernic-lab: {error}", pytrace=False)
+    found.judge()
+    yield found
+    try:
+        found.judge()
+    except BaseException:
+        lab_keeper.stop()
+        raise
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """After a failure the machines are in an unknown state."""
+    outcome = yield
+    lab_of = item.funcargs.get("lab") if hasattr(item, "funcargs") else None
+    if call.when == "call" and outcome.get_result().failed and (
+            isinstance(lab_of, Lab)):
+        lab_of.spoilt = True

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU's machine protocol, as much of it as is needed: commands, answers."""
+
+import json
+import socket
+
+TIMEOUT_S = 60
+
+
+class QMPError(Exception):
+    """QEMU refused a command."""
+
+
+class QMP:
+    """A connection to the QMP socket of a QEMU."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(TIMEOUT_S)
+        self.sock.connect(str(path))
+        self.file = self.sock.makefile("rw", encoding="utf-8")
+        self.answer()
+        self.cmd("qmp_capabilities")
+
+    def answer(self):
+        """The next message that is not an event."""
+        while True:
+            line = self.file.readline()
+            if not line:
+                raise ConnectionError("QEMU has closed its monitor")
+            message = json.loads(line)
+            if "event" not in message:
+                return message
+
+    def cmd(self, command, arguments=None):
+        """A command that must succeed; its return value."""
+        json.dump({"execute": command, "arguments": arguments or {}}, self.file)
+        self.file.write("\n")
+        self.file.flush()
+        answer = self.answer()
+        if "error" in answer:
+            raise QMPError(f"{command}: {answer['error'].get('desc')}")
+        return answer["return"]
+
+    def close(self):
+        self.file.close()
+        self.sock.close()

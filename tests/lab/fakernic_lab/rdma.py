@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bringing the RDMA device of a guest up.
+
+The same for fakernic and for Soft-RoCE over virtio-net (rxe), so that a test
+can be tried against, or run between, the two.
+"""
+
+import ipaddress
+
+NETWORK4 = "192.168.77"
+NETWORK6 = "fd00:77:"
+
+LOAD = {
+    "fakernic": "modprobe fakernic && modprobe -a ib_uverbs rdma_ucm || exit 1",
+    "rxe": """
+        modprobe -a virtio_net rdma_rxe ib_uverbs rdma_ucm
+        net=$(basename $(ls -d /sys/bus/virtio/drivers/virtio_net/virtio*/net/*))
+        ip link set $net up
+        [ -e /sys/class/infiniband/rxe0 ] || rdma link add rxe0 type rxe netdev $net
+    """,
+}
+
+# Prints "IBDEV NETDEV" once both are there.
+FIND = """
+for try in $(seq 100); do
+    for ib in /sys/class/infiniband/*; do
+        for net in $ib/device/net/* $(cat $ib/parent 2>/dev/null); do
+            [ -e /sys/class/net/${net##*/} ] || continue
+            echo ${ib##*/} ${net##*/}
+            exit 0
+        done
+    done
+    sleep 0.1
+done
+echo "no RDMA device with a network interface" >&2
+exit 1
+"""
+
+# Prints "INDEX GID TYPE" per used entry of the GID table. Shell built-ins only:
+# a table has 256 entries, and a process per entry takes seconds when emulated.
+GIDS = """
+cd /sys/class/infiniband/{dev}/ports/1
+for index in {{0..255}}; do
+    {{ read -r kind <gid_attrs/types/$index; }} 2>/dev/null || continue
+    read -r gid <gids/$index
+    echo "$index $gid $kind"
+done
+"""
+
+# Waits until the interface's two addresses have become RoCEv2 GIDs.
+WAIT_GIDS = """
+for try in $(seq 100); do
+    n=$(grep -l v2 /sys/class/infiniband/{dev}/ports/1/gid_attrs/types/* \
+        2>/dev/null | wc -l)
+    [ $n -ge {count} ] && exit 0
+    sleep 0.1
+done
+exit 1
+"""
+
+
+class Port:
+    """An RDMA port that is up: names and addresses of one guest."""
+
+    def __init__(self, vm, number, ibdev, netdev):
+        self.vm = vm
+        self.guest = vm.guest
+        self.number = number
+        self.ibdev = ibdev
+        self.netdev = netdev
+        self.indexes = {}
+        self.mtu = 1500
+        self.ip4 = f"{NETWORK4}.{number}"
+        self.ip6 = f"{NETWORK6}:{number}"
+
+    def gids(self):
+        """[(index, gid, type)] of the used entries."""
+        lines = self.guest.check(GIDS.format(dev=self.ibdev)).splitlines()
+        return [(int(index), gid, kind) for index, gid, kind in
+                (line.split(maxsplit=2) for line in lines)]
+
+    def gid_index(self, family=4):
+        """The index of the RoCEv2 GID of this port's address."""
+        if family not in self.indexes:
+            self.indexes[family] = self.find_gid_index(family)
+        return self.indexes[family]
+
+    def find_gid_index(self, family):
+        return self.index_of(self.ip(family))
+
+    def index_of(self, address):
+        """The index of the RoCEv2 GID of an IP address of this guest."""
+        wanted = ipaddress.ip_address(address)
+        if wanted.version == 4:
+            wanted = ipaddress.ip_address(f"::ffff:{address}")
+        for index, gid, kind in self.gids():
+            if ipaddress.ip_address(gid) == wanted and "v2" in kind:
+                return index
+        raise LookupError(f"no RoCEv2 GID {wanted} in {self.gids()}")
+
+    def ip(self, family=4):
+        return self.ip4 if family == 4 else self.ip6
+
+    def set_mtu(self, mtu):
+        """The interface's MTU; the path MTU that goes with it is smaller."""
+        if mtu != self.mtu:
+            self.guest.check(f"ip link set {self.netdev} mtu {mtu}")
+            self.mtu = mtu
+
+    def counters(self):
+        """The RDMA port's hardware counters."""
+        text = self.guest.check(
+            f"cd /sys/class/infiniband/{self.ibdev}/ports/1/hw_counters && "
+            "grep -H . *")
+        return {name: int(value) for name, value in
+                (line.split(":") for line in text.splitlines())
+                if value.isdigit()}
+
+
+def bring_up(vm, number, driver="fakernic", mtu=None):
+    """Load the driver, give the interface addresses NUMBER; its Port."""
+    ibdev, netdev = vm.guest.check(LOAD[driver] + FIND).split()[-2:]
+    port = Port(vm, number, ibdev, netdev)
+    if mtu:
+        port.set_mtu(mtu)
+    vm.guest.check(f"""
+        ip link set {netdev} up
+        ip addr replace {port.ip4}/24 dev {netdev}
+        ip -6 addr replace {port.ip6}/64 dev {netdev} nodad
+        """ + WAIT_GIDS.format(dev=ibdev, count=3))
+    return port
+
+
+def find_each_other(ports):
+    """Until all have answered each other, over both kinds of addresses."""
+    for port in ports:
+        pings = [f"ping -c 1 -w 20 {peer.ip(family)}" for peer in ports
+                 for family in (4, 6) if peer is not port]
+        if pings:
+            port.guest.check(" && ".join(pings))
+
+
+def bring_up_all(vms, driver="fakernic"):
+    """The ports of all guests, which know each other; DRIVER may be a tuple,
+    one per guest."""
+    drivers = (driver,) * len(vms) if isinstance(driver, str) else driver
+    ports = [bring_up(vm, number, drivers[number - 1])
+             for number, vm in enumerate(vms, start=1)]
+    find_each_other(ports)
+    return ports

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Machines that stay: up, exec, shell, console, status, down.
+
+What is known of them stands in a folder of the user's own, with a short name
+because it holds the machines' sockets.
+"""
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import termios
+import tty
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import launch
+from .errors import LabError
+from .lab import Lab, Node, WORK
+from .machine import Machine
+from .rdma import Port
+from .relay import Relay
+
+ESCAPE = b"\x1d"            # Ctrl-]
+
+
+def folder():
+    """Where the machines that stay have their sockets."""
+    named = os.environ.get("FAKERNIC_LAB_STATE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
+    return Path(base) / f"fakernic-lab-{os.getuid()}"
+
+
+def state_file():
+    return folder() / "lab.json"
+
+
+# ---- up ----------------------------------------------------------------------
+
+def make_folder():
+    """Makes the folder, which must be the user's own."""
+    path = folder()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.stat().st_uid != os.getuid():
+        raise LabError(f"{path} belongs to somebody else: set "
+                       "FAKERNIC_LAB_STATE to a folder of your own")
+    return path
+
+
+def up(arguments):
+    """Starts machines that stay; their Nodes."""
+    if state_file().exists():
+        if any(node.vm.is_running() for node in running().nodes):
+            raise LabError("machines are up already: 'fakernic-lab down' "
+                           "ends them")
+        down()
+    sockets = make_folder()
+    lab = Lab(**arguments, sockets=sockets, stays=True)
+    try:
+        lab.start()
+    except BaseException:
+        lab.stop()
+        raise
+    with open(state_file(), "w", encoding="utf-8") as file:
+        json.dump(described(lab), file, indent=1)
+    for node in lab.nodes:
+        node.guest.close()
+    return lab.nodes
+
+
+def described(lab):
+    """What another process needs to know of a lab."""
+    return {"environment": lab.environment, "out": str(lab.out),
+            "relay": lab.relay.pid if lab.relay else None,
+            "nodes": [{"name": node.name, "pid": node.vm.pid,
+                       "directory": str(node.vm.directory), "work": node.work,
+                       "ibdev": node.port.ibdev, "netdev": node.port.netdev}
+                      for node in lab.nodes]}
+
+
+# ---- those that are up ---------------------------------------------------------
+
+class Running:
+    """A lab that another process has started."""
+
+    def __init__(self, state):
+        self.environment = state["environment"]
+        self.out = Path(state["out"])
+        self.nodes = []
+        for number, item in enumerate(state["nodes"], start=1):
+            machine = Machine.running(item["name"], item["directory"],
+                                      folder() / item["name"], item["pid"])
+            node = Node(self, machine)
+            node.port = Port(machine, number, item["ibdev"], item["netdev"])
+            node.work = item["work"]
+            self.nodes.append(node)
+        names = [node.name for node in self.nodes]
+        self.relay = (Relay.running(folder(), names, state["relay"])
+                      if state["relay"] else None)
+
+    def node(self, name):
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        names = ", ".join(node.name for node in self.nodes)
+        raise LabError(f"no machine {name}: {names}")
+
+    def judge(self):
+        """Complaints from now on count."""
+        for node in self.nodes:
+            node.vm.assert_healthy()
+
+    collect = Lab.collect
+
+
+def running():
+    try:
+        state = json.loads(state_file().read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise LabError("no machines are up: 'fakernic-lab up' boots "
+                       "some") from error
+    return Running(state)
+
+
+def healthy():
+    """Those that are up, with all they complained of until now forgotten."""
+    lab = running()
+    for node in lab.nodes:
+        if not node.vm.is_running():
+            raise LabError(f"{node.name} is gone: 'fakernic-lab down' ends the "
+                           f"rest, {node.vm.console.path} has its last words")
+        node.vm.console.trouble()
+    return lab
+
+
+def execute(options):
+    """exec: a command in one machine, or in all."""
+    from .cli import show_verdict, split_commands
+    lab = healthy()
+    (command,) = split_commands(options.command)[:1]
+    if options.node != "all":
+        lab.nodes = [lab.node(options.node)]
+    verdict, _ = launch.run_all(lab, [command] * len(lab.nodes),
+                                options.timeout, "now")
+    show_verdict(verdict)
+    return verdict.code
+
+
+@contextmanager
+def raw_terminal():
+    """Every key goes through as it is."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def shell(options):
+    """shell: a login shell at a terminal."""
+    lab = healthy()
+    node = lab.node(options.node)
+    size = shutil.get_terminal_size()
+    folder_of = f"cd {node.work}; " if node.work == WORK else ""
+    exports = node.script("").splitlines()
+    script = "\n".join(line for line in exports if line.startswith("export"))
+    ended, wake = os.pipe()
+    job = node.guest.start(
+        f"{script}\nexport TERM={os.environ.get('TERM', 'dumb')}\n"
+        f"{folder_of}exec /bin/bash -l", timeout=None,
+        terminal=(size.lines, size.columns),
+        on_output=lambda _, data: os.write(1, data))
+    signal.signal(signal.SIGWINCH, lambda *_: job.resize(
+        *reversed(shutil.get_terminal_size())))
+    with raw_terminal():
+        while not job.ended.wait(0.02):
+            if select.select([0], [], [], 0.02)[0]:
+                job.send(os.read(0, 4096))
+    os.close(ended)
+    os.close(wake)
+    return job.wait().code
+
+
+def console(options):
+    """console: the serial line, until Ctrl-]."""
+    node = healthy().node(options.node)
+    with open(node.vm.directory / "console.lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LabError("somebody is at this console already") from error
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(str(node.vm.sockets / "console"))
+        print(f"the console of {node.name}; Ctrl-] ends\n"
+              f"{node.vm.console.tail(10)}", end="", flush=True)
+        with raw_terminal():
+            talk(line)
+    return 0
+
+
+def talk(line):
+    """Between the terminal and a socket, until either ends."""
+    while True:
+        ready = select.select([0, line], [], [])[0]
+        if line in ready:
+            data = line.recv(65536)
+            if not data:
+                return
+            os.write(1, data)
+        if 0 in ready:
+            data = os.read(0, 4096)
+            if not data or ESCAPE in data:
+                return
+            line.sendall(data)
+
+
+def status(_options):
+    for node in running().nodes:
+        print(f"{node.name}  {'up' if node.vm.is_running() else 'gone'}  "
+              f"{node.port.ip4}  {node.port.ibdev}  {node.port.netdev}")
+    return 0
+
+
+def down(_options=None):
+    """down: leaves behind what is known of them and ends them."""
+    lab = running()
+    lab.collect()
+    for node in lab.nodes:
+        node.vm.stop()
+    if lab.relay:
+        lab.relay.stop()
+    shutil.rmtree(folder(), ignore_errors=True)
+    return 0

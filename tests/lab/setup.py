@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How fakernic_lab is installed; the Debian package does it by this."""
+
+from pathlib import Path
+
+from setuptools import setup
+
+VERSION = Path(__file__).resolve().parents[2] / "ci/packages/version"
+
+setup(name="fakernic-lab", version=VERSION.read_text().strip(),
+      description="Run programs in virtual machines that have RDMA",
+      license="GPL-2.0-or-later", packages=["fakernic_lab"],
+      python_requires=">=3.11", entry_points={
+          "console_scripts": ["fakernic-lab = fakernic_lab.cli:main"],
+          "pytest11": ["fakernic_lab = fakernic_lab.pytest_plugin"]})

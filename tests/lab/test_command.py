@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the command makes of its arguments and of a machine that lacks things:
+no machine is booted.
+"""
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from command import fakernic_lab
+from fakernic_lab import cli, junit, launch, places, relay
+from fakernic_lab.errors import LabError
+from fakernic_lab.images import DiskImage
+from fakernic_lab.lab import parse_mount, prepare_out
+
+HERE = Path(__file__).parent
+CANNOT = 125
+USAGE = 2
+
+# Arguments of run -> a part of the one line that says why not.
+REFUSED = {
+    ("--",): "no command",
+    ("--", "a", ":", ":", "b"): "no command",
+    ("-n", "3", "--", "a", ":", "b"): "2 commands for 3 machines",
+    ("--link", "shared", "--", "a"): "--link shared",
+    ("--mount", "nonsense", "--", "a"): "--mount nonsense",
+    ("--mount", "/nosuch:/x", "--", "a"): "/nosuch is no folder",
+    ("--mount", "/etc:/", "--", "a"): "not over",
+    ("--mount", "/etc:/x", "--mount", "/tmp:/x", "--", "a"): "same place",
+    ("--kernel", "5.10", "--", "a"): "6.12 or 6.1",
+    ("--initrd", "x", "--", "a"): "--initrd needs",
+    ("--image", "/nosuch.qcow2", "--", "a"): "/nosuch.qcow2: No such file",
+    ("--image", "/etc/hostname", "--append", "x", "--", "a"): "need --kernel",
+    ("--loss", "60%", "--corrupt", "60%", "--", "a"): "more than 100%",
+    ("--qemu", "/nosuch/qemu", "--", "a"): "no QEMU at /nosuch/qemu",
+}
+
+# Arguments that argparse refuses, with the usage.
+MISUSED = {
+    ("run", "--loss", "1.5", "--", "a"): "a share of the frames",
+    ("run", "--delay", "fast", "--", "a"): "such as 100us",
+    ("run", "-n", "9", "--", "a"): "from 1 to 8",
+    ("run", "--mtu", "10", "--", "a"): "from 256 to 9600",
+    ("run", "--env", "x", "--", "a"): "NAME=VALUE",
+    ("run", "--timeout", "-1", "--", "a"): "a number",
+    ("nosuch",): "invalid choice",
+    (): "COMMAND",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_refused_in_one_line(tmp_path, words):
+    result = fakernic_lab(tmp_path, "run", *words)
+    assert result.returncode == CANNOT, result
+    assert result.stdout == "" and result.stderr.count("\n") == 1, result
+    assert REFUSED[words] in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("words", MISUSED, ids=lambda words: " ".join(words))
+def test_misused(tmp_path, words):
+    result = fakernic_lab(tmp_path, *words)
+    assert result.returncode == USAGE, result
+    assert MISUSED[words] in result.stderr and "usage:" in result.stderr
+
+
+@pytest.mark.parametrize("action", ("exec", "shell", "console", "status",
+                                    "down"))
+def test_nothing_is_up(tmp_path, action):
+    words = ["node1", "--", "true"] if action == "exec" else []
+    result = fakernic_lab(tmp_path, action, *words)
+    assert result.returncode == CANNOT
+    assert "no machines are up: 'fakernic-lab up'" in result.stderr
+
+
+@pytest.mark.parametrize("action", ("", "run", "up", "exec", "shell", "console",
+                                    "status", "down"))
+def test_help(tmp_path, action):
+    result = fakernic_lab(tmp_path, *action.split(), "--help")
+    assert result.returncode == 0 and "usage: fakernic-lab" in result.stdout
+
+
+@pytest.mark.parametrize("document", ("fakernic-lab.rst", "fakernic-lab.bash"))
+def test_documents_know_all_options(tmp_path, document):
+    text = (HERE / document).read_text(encoding="utf-8")
+    for action in ("run", "up", "exec"):
+        usage = fakernic_lab(tmp_path, action, "--help").stdout
+        for option in re.findall(r"^ +(--?[a-z-]+)", usage, re.M):
+            assert option == "-h" or option in text, (action, option)
+
+
+# ---- a machine that lacks things ---------------------------------------------
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_no_qemu(tmp_path):
+    result = fakernic_lab(tmp_path, "run", "--image", "/etc/hostname", "--",
+                          "true", FAKERNIC_CACHE=str(tmp_path), FAKERNIC_ROOT="0",
+                          FAKERNIC_QEMU="", PATH="/usr/bin:/bin")
+    assert result.returncode == CANNOT
+    assert "install the package fakernic-qemu" in result.stderr
+
+
+def test_no_guest_image(tmp_path):
+    result = fakernic_lab(tmp_path, "run", "--", "true", FAKERNIC_ROOT="0",
+                          FAKERNIC_CACHE=str(tmp_path))
+    assert result.returncode == CANNOT
+    assert "no guest image" in result.stderr and "--image" in result.stderr
+
+
+def test_qemu_without_the_device(tmp_path):
+    plain = script(tmp_path / "qemu", "echo 'name \"e1000\", bus PCI'")
+    result = fakernic_lab(tmp_path, "run", "--image", "/etc/hostname", "--qemu",
+                          plain, "--", "true")
+    assert result.returncode == CANNOT
+    assert "has no device fakernic" in result.stderr
+
+
+def test_qemu_that_does_not_run(tmp_path):
+    broken = script(tmp_path / "qemu", "echo 'lib is missing' >&2; exit 1")
+    with pytest.raises(LabError, match="lib is missing"):
+        places.require_device([str(broken)])
+
+
+def test_no_folder_of_others_is_emptied(tmp_path):
+    (tmp_path / "precious").write_text("", encoding="utf-8")
+    with pytest.raises(LabError, match="holds other things"):
+        prepare_out(tmp_path)
+    mine = prepare_out(tmp_path / "mine")
+    (mine / "console").write_text("", encoding="utf-8")
+    assert not (prepare_out(mine) / "console").exists()
+
+
+# ---- small parts -------------------------------------------------------------
+
+def test_commands():
+    split = cli.split_commands
+    assert split(["--", "a", "b c", ":", "d"]) == ["a 'b c'", "d"]
+    assert split(["echo $FAKERNIC_NODE | cat"]) == ["echo $FAKERNIC_NODE | cat"]
+    assert cli.spread(["a"], None) == ["a", "a"]
+    assert cli.spread(["a"], 3) == ["a"] * 3
+    assert cli.spread(["a", "b", "c"], None) == ["a", "b", "c"]
+
+
+def test_values():
+    assert cli.probability("1%") == cli.probability("0.01") == 0.01
+    assert cli.microseconds("2ms") == 2000 and cli.microseconds("7") == 7
+
+
+def test_mounts(tmp_path):
+    mount = parse_mount(f"{tmp_path}:/src")
+    assert (mount.source, mount.target, mount.writable) == (
+        tmp_path.resolve(), "/src", False)
+    assert parse_mount(f"{tmp_path}:/src:rw").writable
+
+
+def test_format_of_a_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.write_bytes(b"QFI\xfb" + bytes(60))
+    assert DiskImage(disk).format() == "qcow2"
+    disk.write_bytes(bytes(64))
+    assert DiskImage(disk).format() == "raw"
+
+
+def test_a_plan_hits_the_same_frames_again():
+    frame = bytes(12) + b"\x08\x06" + bytes(50)
+
+    def lost(seed):
+        way = relay.Direction("node1")
+        way.impair({"loss": 0.3, "match": "all", "seed": seed})
+        return [not way.passes(frame)[0] for _ in range(100)]
+    assert lost(1) == lost(1) != lost(2) and 10 < sum(lost(1)) < 50
+
+
+class FakeRun:
+    """What junit wants of a run."""
+
+    def __init__(self, code, text, skipped=False):
+        self.node = type("Node", (), {"name": "node1"})
+        self.command, self.code, self.skipped = "a <b>", code, skipped
+        self.seconds = 1
+        self.text = lambda: text
+
+
+def test_junit(tmp_path):
+    path = tmp_path / "report.xml"
+    junit.write(path, launch.Verdict(120, "node1 is lost", "its last words"),
+                [FakeRun(0, "fine \x1b[0m\0"), FakeRun(3, ""),
+                 FakeRun(0, "", True)])
+    text = path.read_text(encoding="utf-8")
+    assert 'tests="4"' in text and 'failures="2"' in text, text
+    assert 'skipped="1"' in text and "its last words" in text
+    assert "\x1b" not in text and "\0" not in text
