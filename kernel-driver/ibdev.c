@@ -211,7 +211,7 @@ static int fakernic_query_device(struct ib_device *ibdev,
 	if (ret)
 		return ret;
 	fakernic_fill_device_attr(dev, attr);
-	if (!udata->outlen)
+	if (!udata || !udata->outlen)
 		return 0;
 	if (dev->features & FAKERNIC_FEATURE_RATE_LIMIT) {
 		uresp.rate_limit_min_kbps =
