@@ -183,6 +183,9 @@ if [ ! -e "$root/.fakernic-packages" ]; then
         --dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
         --skip=cleanup/reproducible
     fail="could not make the Debian root: check network and mirror ($mirror), see $log"
+    # apt hands dash its descriptors by number: one above 9 is a syntax error
+    # there, so none that this shell inherited may stay.
+    exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
     if am_root; then
         # Only a finished tree gets the name: a killed run starts afresh.
         mmdebstrap "$@" $suite "$root" "$work/new.sources" >>"$log" 2>&1 ||
