@@ -3,8 +3,9 @@
  * Time: the device clock, and the engine's next deadline on a QEMU timer.
  *
  * The clock is the virtual one, so that a stopped VM does not time out. A timer
- * that is armed too early is left alone: firing once for nothing is cheaper
- * than moving it at every packet.
+ * that is armed too early, or for nothing any more, is left alone: firing once
+ * in vain is cheaper than moving it at every packet, which may wake the main
+ * loop each time.
  */
 #include "qemu/osdep.h"
 #include "clock.h"
@@ -31,10 +32,6 @@ void fakernic_clock_set(FakernicState *s, RoceTime deadline)
     if (deadline < s->timer_deadline) {
         s->timer_deadline = deadline;
         timer_mod_ns(s->timer, deadline);
-    } else if (deadline == ROCE_TIME_NEVER &&
-               s->timer_deadline != ROCE_TIME_NEVER) {
-        s->timer_deadline = ROCE_TIME_NEVER;
-        timer_del(s->timer);
     }
 }
 
