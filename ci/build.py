@@ -31,6 +31,7 @@ import time
 from pathlib import Path
 
 import image
+from progress import Progress
 
 SRC = Path("/src")
 CACHE = Path("/cache")
@@ -178,15 +179,9 @@ def step(name, key, title):
             return
         this.stamp.unlink(missing_ok=True)
         start = time.monotonic()
-        if sys.stdout.isatty():
-            print(f"  {title:<44} ...", end="\r", flush=True)
-        try:
-            with open(this.log_path, "w", encoding="utf-8") as this.log:
+        with open(this.log_path, "w", encoding="utf-8") as this.log:
+            with Progress(title, this.log_path):
                 yield this
-        except StepFailed:
-            if sys.stdout.isatty():
-                print()
-            raise
         this.stamp.write_text(this.key)
         print(f"  {title:<44} {time.monotonic() - start:5.0f}s", flush=True)
 

@@ -17,22 +17,42 @@ die() {
     exit 1
 }
 
-# One progress line per long step; the time is added when it ends.
+# One progress line per long step; its time moves, on a terminal each second,
+# elsewhere a line now and then.
 step_begin() {
     step_name=$1
     step_start=$(date +%s)
+    step_ticks $$ 9>&- &
+    step_ticker=$!
+}
+
+step_ticks() { # pid
+    ticks=0
+    while sleep 1 && kill -0 "$1" 2>/dev/null; do
+        ticks=$((ticks + 1))
+        if [ -t 1 ]; then
+            printf '\r  %-44s %5ds so far' "$step_name" $ticks
+        elif [ $((ticks % 30)) = 0 ]; then
+            printf '  %-44s %5ds so far\n' "$step_name" $ticks
+        fi
+    done
+}
+
+step_clear() {
+    kill "$step_ticker" 2>/dev/null || :
+    wait "$step_ticker" 2>/dev/null || :
     if [ -t 1 ]; then
-        printf '  %-44s ...' "$step_name"
+        printf '\r\033[K'
     fi
 }
 
 step_end() {
-    [ -t 1 ] && printf '\r'
+    step_clear
     printf '  %-44s %5ds\n' "$step_name" $(($(date +%s) - step_start))
 }
 
 step_fail() {
-    [ -t 1 ] && printf '\n'
+    step_clear
     die "$*"
 }
 

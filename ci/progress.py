@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The progress line of a step that takes long: how far it is and how much time
+is left, as far as the step's log tells ("[12/345]", as ninja counts).
+
+On a terminal the line moves each second; elsewhere one is printed now and then,
+so that no log is silent.
+"""
+
+import re
+import sys
+import threading
+import time
+
+COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
+TAIL = 8192
+TERMINAL_S = 1
+OTHERS_S = 30
+# What is said earlier of the time left is worth little.
+SURE_S = 5
+
+
+def last_count(path):
+    """(done, of how many) as the log last said; None if it counts nothing."""
+    try:
+        with open(path, "rb") as log:
+            log.seek(max(0, log.seek(0, 2) - TAIL))
+            found = COUNT.findall(log.read())
+    except OSError:
+        return None
+    return tuple(map(int, found[-1])) if found else None
+
+
+def remaining(first, now, count):
+    """Seconds left; FIRST is (time, done) at which counting began."""
+    done = count[0] - first[1]
+    elapsed = now - first[0]
+    if done <= 0 or elapsed < SURE_S:
+        return None
+    return elapsed / done * (count[1] - count[0])
+
+
+class Progress:
+    """Shows a step's progress inside the with."""
+
+    def __init__(self, title, log):
+        self.title = title
+        self.log = log
+        self.terminal = sys.stdout.isatty()
+        self.start = time.monotonic()
+        self.first = None
+        self.total = None
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def __enter__(self):
+        if self.terminal:
+            self.show()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+        if self.terminal:
+            print("\r\x1b[K", end="", flush=True)
+
+    def run(self):
+        while not self.done.wait(TERMINAL_S if self.terminal else OTHERS_S):
+            self.show()
+
+    def text(self, now, count):
+        """What is said of a step at a time, with this count in its log."""
+        passed = f"{now - self.start:5.0f}s"
+        if not count:
+            return f"{passed} so far"
+        if self.total != count[1]:
+            self.first, self.total = (now, count[0]), count[1]
+        left = remaining(self.first, now, count)
+        return (f"{passed}, {count[0]} of {count[1]}" +
+                (f", {left:.0f}s left" if left is not None else ""))
+
+    def show(self):
+        line = f"  {self.title:<44} {self.text(time.monotonic(), last_count(self.log))}"
+        print(f"\r{line}\x1b[K" if self.terminal else line,
+              end="" if self.terminal else "\n", flush=True)
