@@ -165,6 +165,9 @@ def test_format_of_a_disk(tmp_path):
     assert DiskImage(disk).format() == "qcow2"
     disk.write_bytes(bytes(64))
     assert DiskImage(disk).format() == "raw"
+    assert DiskImage(disk).root() == "/dev/vda"
+    disk.write_bytes(bytes(510) + b"\x55\xaa")
+    assert DiskImage(disk).root() == "/dev/vda1"
 
 
 def test_a_plan_hits_the_same_frames_again():

@@ -259,8 +259,8 @@ def lab_arguments(options, count):
 def tell_accelerator():
     reason = places.why_no_kvm()
     if reason and places.accelerator() == "tcg":
-        say(f"no KVM ({reason}): the machines are emulated, so they boot in "
-            "10 to 20 s and compute 10 to 30 times slower than this one")
+        say(f"no KVM ({reason}): the machines are emulated: they boot in 10 to "
+            "20 s, or minutes with --image, and compute 10 times slower or more")
 
 
 def show_verdict(verdict):

@@ -10,6 +10,7 @@ its limit, and the host gives up a little later: no command outlives its test.
 import base64
 import binascii
 import fcntl
+import os
 import shlex
 import socket
 import threading
@@ -26,6 +27,9 @@ ALIVE_S = 0.2
 INPUT_CHUNK = 8192
 TIMED_OUT = (124, 137)
 KILLED = 137
+AGAIN_S = 1
+# What ends a command, and the answer to it.
+END = ["hello", "end"]
 
 
 class Result:
@@ -72,7 +76,7 @@ class Session:
             self.lock.close()
             raise
         self.buffer = b""
-        self.serial = 0
+        self.token = f"{os.getpid()}.{time.monotonic_ns()}"
         self.broken = False
         self.unsure = True      # of what the agent says: hello() first
         self.writing = threading.Lock()
@@ -101,14 +105,19 @@ class Session:
         return line.decode("ascii", "replace").split()
 
     def hello(self, timeout):
-        """Begin anew; whether the agent answers in time."""
+        """Begin anew; whether the agent answers in time. What it is told, or
+        says, while the port connects may be lost: so it is asked again."""
         deadline = time.monotonic() + timeout
-        self.serial += 1
-        wanted = ["hello", str(self.serial)]
-        self.send(f"\n{' '.join(wanted)}")
-        while (left := deadline - time.monotonic()) > 0:
-            if self.line(left) == wanted:
+        while time.monotonic() < deadline:
+            self.send(f"\nhello {self.token}")
+            if self.answer_comes(min(deadline, time.monotonic() + AGAIN_S)):
                 self.unsure = False
+                return True
+        return False
+
+    def answer_comes(self, deadline):
+        while (left := deadline - time.monotonic()) > 0:
+            if self.line(left) == ["hello", self.token]:
                 return True
         return False
 
@@ -177,7 +186,7 @@ class Job:
             self.on_output(kind, payload(words))
         elif kind == "exit":
             self.end(int(words[1]))
-        elif kind == "hello":       # after kill()
+        elif words == END:
             self.end(KILLED)
 
     def end(self, code):
@@ -200,7 +209,7 @@ class Job:
         """End it, with all it started."""
         if not self.ended.is_set():
             self.session.unsure = True
-            self.session.send("hello 0")
+            self.session.send(" ".join(END))
 
     def poll(self):
         """The Result if the command has ended, else None."""

@@ -17,11 +17,12 @@ KERNELS = ("6.12", "6.1")
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
 # in which Linux looks whether it does, and panics.
 COMMON = "console=ttyS0 no_timer_check random.trust_cpu=on"
-TAR_BLOCK = 512
+SECTOR = 512
+BOOT_MARK = b"\x55\xaa"          # of a disk with partitions
 
 # Runs the agent in an image that has systemd 256 and no agent: the unit comes
 # as a credential, the program on a disk. An image with an agent of its own is
-# left alone: a port has one reader.
+# left alone: a port has one reader. From /run itself Debian runs no program.
 UNIT = """[Unit]
 Description=Agent of fakernic-lab
 ConditionPathExists=!/usr/lib/systemd/system/fakernic-lab-agent.service
@@ -29,11 +30,13 @@ DefaultDependencies=no
 After=systemd-udevd.service local-fs.target
 [Service]
 ExecStartPre=-/sbin/modprobe -a virtio_console virtio_blk
-ExecStartPre=/bin/sh -c 'mkdir -p /run/fakernic-lab && for try in $(seq 100); \
-do tar -C /run/fakernic-lab -xf /dev/disk/by-id/virtio-fakernic-lab \
+ExecStartPre=/bin/sh -c 'cd /run && mkdir -p fakernic-lab && \
+mount -t tmpfs -o mode=755 lab fakernic-lab && for try in $(seq 300); \
+do tar -C fakernic-lab -xf /dev/disk/by-id/virtio-fakernic-lab \
 && exit; sleep 0.2; done; exit 1'
 ExecStart=/run/fakernic-lab/fakernic-lab-agent
 Restart=on-failure
+StandardOutput=journal+console
 """
 CREDENTIAL = "io.systemd.credential.binary:systemd.extra-unit.fakernic-lab.service"
 WANTS = ("io.systemd.credential.binary:systemd.unit-dropin.multi-user.target~"
@@ -59,7 +62,7 @@ class ProjectImage:
     """The guest of `make build-image`, with one of its kernels."""
 
     boot_timeout_s = 120
-    lacks_driver = "run 'make build-image'"
+    lacks_agent = lacks_driver = "run 'make build-image'"
 
     def __init__(self, kernel="6.12", append=""):
         if kernel not in KERNELS:
@@ -91,6 +94,8 @@ class DiskImage:
     what its boot loader would load."""
 
     boot_timeout_s = 300
+    lacks_agent = ("it needs systemd 256, or the package fakernic-lab-guest in "
+                   "it; and virtio_blk and virtio_console in its kernel")
     lacks_driver = ("put fakernic-dkms_*.deb and fakernic-provider_*.deb into "
                     "it and run 'apt install ./*.deb' there")
 
@@ -115,10 +120,17 @@ class DiskImage:
         with open(self.path, "rb") as file:
             return "qcow2" if file.read(4) == b"QFI\xfb" else "raw"
 
+    def root(self):
+        """Its root, as it usually is: the first partition, or all of it."""
+        with open(self.path, "rb") as file:
+            sector = file.read(SECTOR)
+        plain = self.format() == "raw" and sector[-2:] != BOOT_MARK
+        return "/dev/vda" if plain else "/dev/vda1"
+
     def boot_arguments(self):
         if not self.kernel:
             return []
-        root = "" if "root=" in self.append else "root=/dev/vda1 rw"
+        root = "" if "root=" in self.append else f"root={self.root()} rw"
         initrd = ["-initrd", str(self.initrd)] if self.initrd else []
         return ["-kernel", str(self.kernel), *initrd,
                 "-append", f"{COMMON} {root} {self.append}"]

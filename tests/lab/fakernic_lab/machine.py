@@ -198,7 +198,8 @@ class Machine:
                 return self
             if time.monotonic() > deadline:
                 raise GuestTimeout(
-                    f"{self.name}: no agent within {timeout} s. The end of its "
+                    f"{self.name}: no agent in its image answers within "
+                    f"{timeout} s: {self.image.lacks_agent}. The end of its "
                     f"console:\n{self.console.tail()}")
 
     def boot(self):

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -20,12 +21,13 @@ from pathlib import Path
 
 from . import launch
 from .errors import LabError
-from .lab import Lab, Node, WORK
+from .lab import Lab, Node
 from .machine import Machine
 from .rdma import Port
 from .relay import Relay
 
 ESCAPE = b"\x1d"            # Ctrl-]
+PAUSE_S = 0.05
 
 
 def folder():
@@ -143,10 +145,12 @@ def execute(options):
     """exec: a command in one machine, or in all."""
     from .cli import show_verdict, split_commands
     lab = healthy()
-    (command,) = split_commands(options.command)[:1]
+    commands = split_commands(options.command)
+    if len(commands) > 1:
+        raise LabError("exec runs one command; ' : ' is for run")
     if options.node != "all":
         lab.nodes = [lab.node(options.node)]
-    verdict, _ = launch.run_all(lab, [command] * len(lab.nodes),
+    verdict, _ = launch.run_all(lab, commands * len(lab.nodes),
                                 options.timeout, "now")
     show_verdict(verdict)
     return verdict.code
@@ -171,24 +175,25 @@ def shell(options):
     lab = healthy()
     node = lab.node(options.node)
     size = shutil.get_terminal_size()
-    folder_of = f"cd {node.work}; " if node.work == WORK else ""
-    exports = node.script("").splitlines()
-    script = "\n".join(line for line in exports if line.startswith("export"))
-    ended, wake = os.pipe()
-    job = node.guest.start(
-        f"{script}\nexport TERM={os.environ.get('TERM', 'dumb')}\n"
-        f"{folder_of}exec /bin/bash -l", timeout=None,
-        terminal=(size.lines, size.columns),
-        on_output=lambda _, data: os.write(1, data))
+    terminal = shlex.quote(os.environ.get("TERM", "dumb"))
+    job = node.start(f"export TERM={terminal}\nexec /bin/bash -l", timeout=None,
+                     terminal=(size.lines, size.columns),
+                     on_output=lambda _, data: os.write(1, data))
     signal.signal(signal.SIGWINCH, lambda *_: job.resize(
         *reversed(shutil.get_terminal_size())))
     with raw_terminal():
-        while not job.ended.wait(0.02):
-            if select.select([0], [], [], 0.02)[0]:
-                job.send(os.read(0, 4096))
-    os.close(ended)
-    os.close(wake)
+        type_into(job)
     return job.wait().code
+
+
+def type_into(job):
+    """What is typed goes to a command until either ends."""
+    typing = True
+    while not job.ended.wait(0 if typing else PAUSE_S):
+        if typing and select.select([0], [], [], PAUSE_S)[0]:
+            data = os.read(0, 4096)
+            job.send(data)
+            typing = bool(data)
 
 
 def console(options):
