@@ -6,9 +6,10 @@
 ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
-.PHONY: help run unit laws format tighten test test-quick test-long soak fuzz coverage shell \
+.PHONY: help run unit laws format tighten test test-quick test-long \
+	soak fuzz coverage shell \
 	root build-qemu build-rdma-core build-driver build-image build packages \
-	clean distclean
+	packages-forky clean distclean
 
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
@@ -57,6 +58,10 @@ build-image: root
 
 packages: root
 	@$(BUILD) packages
+
+# The provider for a newer libibverbs, in packages/forky.
+packages-forky: root
+	@$(BUILD) packages-forky
 
 run: build
 	@$(ENTER) tests/vm/demo $(if $(filter-out 0,$(V)),-v)

@@ -15,7 +15,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
   image        guest kernels, initrds, base, payload   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
-  all          all of these but qemu-fuzz, rdma-core-65 and packages
+  packages-forky  the provider for rdma-core 65        /cache/packages/forky
+  all          the first ones, up to image, but qemu-fuzz and rdma-core-65
 """
 
 import contextlib
@@ -392,13 +393,25 @@ def build_image():
     image.build(step, digest, KERNELS)
 
 
-def build_packages():
+def build_package(*name):
     """Each keeps its own key and log, and prints its own line."""
+    command = [SRC / "ci/packages/build.sh", *name]
+    if subprocess.run(command, check=False).returncode:
+        raise StepFailed(f"packages: {name[0]} is missing")
+
+
+def build_packages():
     for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
-        name = control.parent.parent.name
-        command = [SRC / "ci/packages/build.sh", name]
-        if subprocess.run(command, check=False).returncode:
-            raise StepFailed(f"packages: {name} is missing")
+        build_package(control.parent.parent.name)
+
+
+def build_forky_packages():
+    """The provider for the libibverbs of the next Debian."""
+    own = digest([NEW_RDMA], [SRC / "ci/fetch-source.sh"])
+    with step("fetch-rdma-core", own, f"source of rdma-core {NEW_RDMA}") as this:
+        if this is not None:
+            this.run(SRC / "ci/fetch-source.sh", "rdma-core", NEW_RDMA)
+    build_package("provider", "forky")
 
 
 STEPS = {
@@ -410,10 +423,11 @@ STEPS = {
     "driver-6.1": lambda: build_driver("6.1"),
     "image": build_image,       # and what the payload is made of
     "packages": build_packages,
+    "packages-forky": build_forky_packages,
 }
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "rdma-core-65", "packages")
+EXTRA = ("qemu-fuzz", "rdma-core-65", "packages", "packages-forky")
 
 
 def main(names):
