@@ -11,6 +11,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   rdma-core    rdma-core with rdma-provider/       /cache/build/rdma-core
   rdma-core-65 a newer one, for its own tests    /cache/images/rdma-core-65.erofs
+  uabi         an older driver and provider, for the test that mixes ages
+                                                      /cache/images/uabi.erofs
   driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
   image        guest kernels, initrds, base, payload   /cache/images
@@ -386,6 +388,35 @@ def build_driver(kernel):
                  "KCFLAGS=-Werror")
 
 
+def build_uabi():
+    """What tests/vm/test_uabi.py mixes with the driver and the provider of
+    today. A file, for a shallow clone has no history."""
+    tar = SRC / "tests/vm/uabi-2bad078.tar.xz"
+    kernel = KERNELS[0]
+    own = digest([kernel, source_name("rdma-core"), RDMA_OPTIONS], [tar])
+    with step("uabi", own, "older driver and provider") as this:
+        if this is None:
+            return
+        top = BUILD / "uabi"
+        shutil.rmtree(top, ignore_errors=True)
+        (top / "old").mkdir(parents=True)
+        this.run("tar", "-xf", tar, "-C", top / "old")
+        source = unpack(this, "rdma-core", "-uabi")
+        overlay(this, top / "old/rdma-provider/overlay.sh", source)
+        configure_rdma_core(this, source, top / "rdma", RDMA_OPTIONS)
+        this.run("ninja", "-C", top / "rdma", "libfakernic-rdmav34.so")
+        this.run("make", "-C", top / "old/kernel-driver", f"-j{JOBS}",
+                 f"KDIR=/opt/kernels/{kernel}.headers")
+        root = top / "root"
+        root.mkdir()
+        for path in (top / "rdma/lib/libfakernic-rdmav34.so",
+                     top / "old/kernel-driver/fakernic.ko"):
+            shutil.copy(path, root)
+            this.run("strip", "--strip-debug", root / path.name)
+        image.IMAGES.mkdir(parents=True, exist_ok=True)
+        image.erofs(this, root, "uabi.erofs")
+
+
 def build_image():
     build_rdma_core()
     for kernel in KERNELS:
@@ -419,6 +450,7 @@ STEPS = {
     "qemu-fuzz": build_qemu_fuzz,
     "rdma-core": build_rdma_core,
     "rdma-core-65": build_new_rdma_core,
+    "uabi": build_uabi,
     "driver-6.12": lambda: build_driver("6.12"),
     "driver-6.1": lambda: build_driver("6.1"),
     "image": build_image,       # and what the payload is made of

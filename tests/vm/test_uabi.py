@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Driver and provider of different age, in one guest.
+
+Packages of the two are updated one at a time. The other age is that of
+uabi-2bad078.tar.xz: this repository before the user context's answer grew.
+"""
+
+import re
+from contextlib import contextmanager
+
+import pytest
+
+from fakernic_lab import images
+from fakernic_test import rdma
+
+IMAGE = images.images() / "uabi.erofs"
+NAME = "libfakernic-rdmav34.so"
+
+MOUNT = """
+disk=$(grep -lx uabi /sys/block/*/serial)
+disk=${disk#/sys/block/}
+mkdir -p /mnt/uabi
+mountpoint -q /mnt/uabi || mount -t erofs -o ro /dev/${disk%/serial} /mnt/uabi
+"""
+
+pytestmark = pytest.mark.guests(options={"extra": tuple(images.disk(IMAGE))})
+
+
+@pytest.fixture(autouse=True)
+def image(vms):
+    assert IMAGE.exists(), (
+        f"{IMAGE.name} is not there: ci/enter.sh ci/build.py uabi")
+    for vm in vms:
+        vm.guest.check(MOUNT)
+
+
+@contextmanager
+def old_provider(port):
+    """The older provider in place of the newer one; it is really used."""
+    path = port.guest.check(f"ls /usr/lib/*/libibverbs/{NAME}").strip()
+    port.guest.check(f"mount --bind /mnt/uabi/{NAME} {path}")
+    try:
+        used = port.guest.check(
+            "python3 -c 'import pyverbs.device as d; "
+            f"c = d.Context(name=\"{port.ibdev}\"); "
+            "print(open(\"/proc/self/maps\").read())'")
+        assert NAME in used
+        sums = port.guest.check(f"sha256sum <{path}; sha256sum </mnt/uabi/{NAME}")
+        assert len(set(sums.splitlines())) == 1
+        yield port
+    finally:
+        port.guest.check(f"umount {path}")
+
+
+def build_id(port):
+    """Of the driver that is loaded."""
+    return port.guest.check(
+        "sha256sum </sys/module/fakernic/notes/.note.gnu.build-id")
+
+
+@contextmanager
+def old_driver(lab, number):
+    """The port of one guest, by the older driver; it is really loaded."""
+    vm = lab.vms[number]
+    newer = build_id(lab.ports[number])
+    vm.guest.check("modprobe -r fakernic && insmod /mnt/uabi/fakernic.ko", 100)
+    try:
+        lab.ports[number] = rdma.bring_up(vm, number + 1)
+        assert build_id(lab.ports[number]) != newer
+        yield lab.ports[number]
+    finally:
+        vm.guest.check("rmmod fakernic && modprobe fakernic", 100)
+        lab.ports[number] = rdma.bring_up(vm, number + 1)
+
+
+def exercise(a, b):
+    """What both ages have, both ways."""
+    for kind, options in (("rc", "-c"), ("rc", "-e"), ("uc", "-c"), ("ud", "-c"),
+                          ("srq", "-c"), ("xsrq", "")):
+        rdma.pingpong(kind, a, b, f"-n 100 {options}").check()
+    rdma.rping(a, b).check()
+    rdma.rping(b, a, family=6).check()
+    for kind in ("rc", "srq", "ud"):
+        rdma.verify(kind, a, b).check()
+    rdma.perftest("ib_write_bw", b, a, "-n 100").check()
+    rdma.perftest("ib_atomic_lat", a, b, "-n 100").check()
+
+
+def test_old_provider_with_the_driver(ports):
+    a, b = ports
+    with old_provider(a):
+        exercise(a, b)
+
+
+def test_provider_with_the_old_driver(ports, lab):
+    with old_driver(lab, 1) as b:
+        exercise(b, lab.ports[0])
+
+
+def test_both_mixtures_against_each_other(ports, lab):
+    with old_driver(lab, 1) as b, old_provider(lab.ports[0]) as a:
+        exercise(a, b)
+
+
+def test_device_is_told_alike(ports):
+    """The older provider reads the same of the device."""
+    (port, _) = ports
+    tell = f"ibv_devinfo -v -d {port.ibdev} | grep -v -e sys_image -e node_guid"
+    newer = port.guest.check(tell)
+    with old_provider(port):
+        older = port.guest.check(tell)
+    assert re.search(r"max_qp:\s+\d+", newer)
+    assert older == newer
