@@ -178,9 +178,10 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
         return FAKERNIC_WC_BAD_RESP_ERR;
     }
     if (len > 0) {
-        *vendor_err = roce_sge_scatter(r->mrs, qp->init.pd, wr->sge,
-                                       wr->sge_count, (uint64_t)k * qp->mtu,
-                                       data, len, r->ops, r->host);
+        const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
+
+        *vendor_err = roce_sgl_scatter(r->mrs, &list, (uint64_t)k * qp->mtu,
+                                       data, len);
         if (*vendor_err) {
             return FAKERNIC_WC_LOC_PROT_ERR;
         }

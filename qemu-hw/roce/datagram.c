@@ -43,8 +43,9 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
     if (wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data, send->length);
     } else if (send->length > 0) {
-        error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
-                                0, buf + at, send->length, r->ops, r->host);
+        const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
+
+        error = roce_sgl_gather(r->mrs, &list, 0, buf + at, send->length);
     }
     if (error == ROCE_VENDOR_FAULT) {
         roce_requester_wait_pages(r, qp);
@@ -126,19 +127,19 @@ static void roce_datagram_describe(const RocePacket *packet,
 static uint16_t roce_datagram_store(Roce *r, RoceQp *qp,
                                     const RocePacket *packet)
 {
-    const RoceRecvWr *wr = &qp->rx.wr;
+    const RoceSgl list = {
+        qp->init.pd, qp->rx.wr.sge, qp->rx.wr.sge_count,
+    };
     uint8_t grh[ROCE_GRH_SIZE];
     uint16_t error;
 
     roce_wire_grh(packet, grh);
-    error = roce_sge_scatter(r->mrs, qp->init.pd, wr->sge, wr->sge_count, 0,
-                             grh, sizeof(grh), r->ops, r->host);
+    error = roce_sgl_scatter(r->mrs, &list, 0, grh, sizeof(grh));
     if (error || packet->payload_len == 0) {
         return error;
     }
-    return roce_sge_scatter(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
-                            sizeof(grh), packet->payload,
-                            packet->payload_len, r->ops, r->host);
+    return roce_sgl_scatter(r->mrs, &list, sizeof(grh), packet->payload,
+                            packet->payload_len);
 }
 
 /* The receive WQE itself is bad: that is the QP's error, not the datagram's. */

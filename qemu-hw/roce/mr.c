@@ -18,7 +18,8 @@
 
 /* ---- the table ---------------------------------------------------------- */
 
-RoceMrTable *roce_mr_table_new(const RoceLimits *limits)
+RoceMrTable *roce_mr_table_new(const RoceLimits *limits,
+                               const RoceHostOps *ops, void *host)
 {
     uint32_t max = limits->max_mr;
     RoceMrTable *t;
@@ -30,6 +31,8 @@ RoceMrTable *roce_mr_table_new(const RoceLimits *limits)
     if (!t) {
         return NULL;
     }
+    t->ops = ops;
+    t->host = host;
     t->max = max;
     t->used_end = 1;
     t->max_pd = limits->max_pd;

@@ -30,10 +30,12 @@ typedef struct RoceMr RoceMr;
 typedef struct RoceMrTable RoceMrTable;
 
 /*
- * Of 'limits' max_mr and max_pd; max_odp_chunks 0: no on-demand paging.
+ * Of 'limits' max_mr and max_pd; max_odp_chunks 0: no on-demand paging. What
+ * keys name is reached by 'ops' of 'host', which stay the caller's.
  * NULL when out of memory.
  */
-RoceMrTable *roce_mr_table_new(const RoceLimits *limits);
+RoceMrTable *roce_mr_table_new(const RoceLimits *limits,
+                               const RoceHostOps *ops, void *host);
 void roce_mr_table_free(RoceMrTable *table);
 /*
  * Frees up to 'entries' page list entries of keys that are gone; true: there
@@ -76,44 +78,51 @@ uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key);
 const RoceFault *roce_mr_fault(const RoceMrTable *t);
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, RocePd pd);
 
+/* One access: who wants which bytes, by which key, for what. */
+typedef struct RoceAccess {
+    uint32_t key;
+    uint32_t rights;            /* FAKERNIC_ACCESS_*, all of them; 0: local
+                                 * read */
+    RocePd pd;
+    uint32_t qpn;               /* matters for type 2 windows only */
+    uint64_t address, length;   /* bytes */
+} RoceAccess;
+
 /*
- * Checks one access; rights: all of FAKERNIC_ACCESS_* in 'access' (0: local
- * read) must be granted. A length of 0 is granted without looking at the key
- * (IBTA C9-88). qpn matters for type 2 windows only.
+ * Checks one access. A length of 0 is granted without looking at the key (IBTA
+ * C9-88), and without a region: *mr is NULL.
  */
-uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, RocePd pd,
-                       uint32_t qpn, uint64_t address, uint64_t length,
-                       uint32_t access, const RoceMr **mr)
-    __attribute__((warn_unused_result));
+uint16_t roce_mr_check(const RoceMrTable *t, const RoceAccess *access,
+                       const RoceMr **mr) __attribute__((warn_unused_result));
 
 /* The same for a key as a whole: all but the bounds. */
-uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
-                           uint32_t qpn, uint32_t access, const RoceMr **mr)
+uint16_t roce_mr_check_key(const RoceMrTable *t, const RoceAccess *access,
+                           const RoceMr **mr)
     __attribute__((warn_unused_result));
 
 /*
- * Are the pages of a granted range there, for writing with 'write'? Asked
- * before any of the functions below; only with on-demand paging may they not
- * be. Then ROCE_VENDOR_FAULT, or KEY_DMA when the host has refused them.
- * 'ahead': bytes from 'address' on that will be needed soon, at least len.
+ * Checks one access, and whether the pages of its first 'now' bytes are there:
+ * only with on-demand paging may they not be. Then ROCE_VENDOR_FAULT, or
+ * KEY_DMA when the host has refused them. 'ahead': bytes from the address on
+ * that will be needed soon, at least 'now'. Comes before any of the functions
+ * below.
  */
-uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
-                       uint64_t ahead, bool write) __attribute__((warn_unused_result));
+uint16_t roce_mr_grant(const RoceMrTable *t, const RoceAccess *access,
+                       uint64_t now, uint64_t ahead, const RoceMr **mr)
+    __attribute__((warn_unused_result));
 
 /*
- * Moves bytes of a range that roce_mr_check() granted, page by page, ascending.
- * False: the host could not reach the memory (KEY_DMA).
+ * Moves bytes of a granted range, page by page, ascending. False: the host
+ * could not reach the memory (KEY_DMA).
  */
-bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
-                  const RoceHostOps *ops, void *host)
-    __attribute__((warn_unused_result));
-bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
-                   size_t len, const RoceHostOps *ops, void *host)
+bool roce_mr_read(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
+                  void *buf, size_t len) __attribute__((warn_unused_result));
+bool roce_mr_write(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
+                   const void *buf, size_t len)
     __attribute__((warn_unused_result));
 /* 8 bytes, address 8-byte aligned within a granted range. */
-bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
-                    const RoceHostOps *ops, void *host)
-    __attribute__((warn_unused_result));
+bool roce_mr_atomic(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
+                    RoceAtomic *op) __attribute__((warn_unused_result));
 
 /* What is left of a FLUSH. */
 typedef struct RoceFlushRange {
@@ -127,8 +136,8 @@ typedef struct RoceFlushRange {
  * or a bounded number of pages that are absent. LATER: there is more to do, or
  * the host waits.
  */
-RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
-                        const RoceHostOps *ops, void *host)
+RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
+                        RoceFlushRange *range)
     __attribute__((warn_unused_result));
 /*
  * The range of all that a granted key names. False: there is no end to it, as
@@ -136,6 +145,13 @@ RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
  */
 bool roce_mr_flush_all(const RoceMr *mr, RoceFlushRange *range)
     __attribute__((warn_unused_result));
+
+/* A scatter or gather list, of keys of one PD. */
+typedef struct RoceSgl {
+    RocePd pd;
+    const RoceSge *sge;
+    unsigned count;
+} RoceSgl;
 
 /* Sum of the lengths; may exceed 32 bits. */
 uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
@@ -146,18 +162,15 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
  * Checks what it touches of each entry; returns enum fakernic_vendor_err, or
  * FAULT: some of the bytes may have been copied.
  */
-uint16_t roce_sge_gather(const RoceMrTable *t, RocePd pd,
-                         const RoceSge *sge, unsigned count, uint64_t offset,
-                         void *buf, size_t len, const RoceHostOps *ops,
-                         void *host) __attribute__((warn_unused_result));
-uint16_t roce_sge_scatter(const RoceMrTable *t, RocePd pd,
-                          const RoceSge *sge, unsigned count, uint64_t offset,
-                          const void *buf, size_t len, const RoceHostOps *ops,
-                          void *host) __attribute__((warn_unused_result));
-/* Checks every entry in full, for the right 'access' (0 or LOCAL_WRITE). */
-uint16_t roce_sge_check(const RoceMrTable *t, RocePd pd, const RoceSge *sge,
-                        unsigned count, uint32_t access)
+uint16_t roce_sgl_gather(const RoceMrTable *t, const RoceSgl *list,
+                         uint64_t offset, void *buf, size_t len)
     __attribute__((warn_unused_result));
+uint16_t roce_sgl_scatter(const RoceMrTable *t, const RoceSgl *list,
+                          uint64_t offset, const void *buf, size_t len)
+    __attribute__((warn_unused_result));
+/* Checks every entry in full, for the right 'access' (0 or LOCAL_WRITE). */
+uint16_t roce_sgl_check(const RoceMrTable *t, const RoceSgl *list,
+                        uint32_t access) __attribute__((warn_unused_result));
 
 /* Work requests on keys (LOCAL_INV, SEND_INV from the peer, REG_MR, BIND_MW).
  * Return enum fakernic_vendor_err. 'remote': rights of a peer's SEND_INV. */

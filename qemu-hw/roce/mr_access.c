@@ -32,11 +32,11 @@ bool roce_mr_in_bounds(const RoceMr *mr, uint64_t address, uint64_t len)
            len <= mr->length - offset;
 }
 
-uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
-                           uint32_t qpn, uint32_t access, const RoceMr **mr)
+uint16_t roce_mr_check_key(const RoceMrTable *t, const RoceAccess *access,
+                           const RoceMr **mr)
 {
     RoceMr *found;
-    uint16_t error = mr_find(t, key, &found);
+    uint16_t error = mr_find(t, access->key, &found);
 
     *mr = NULL;
     if (error) {
@@ -45,37 +45,36 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, uint32_t key, RocePd pd,
     if (!found->valid) {
         return FAKERNIC_VENDOR_KEY_STATE;
     }
-    if (found->pd != pd) {
+    if (found->pd != access->pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
     if (found->kind == ROCE_MR_WINDOW) {
         /* A window's key is an R_Key: no local access (IBTA 10.6.7.1). */
-        if (!(access & ACCESS_REMOTE)) {
+        if (!(access->rights & ACCESS_REMOTE)) {
             return FAKERNIC_VENDOR_KEY_ACCESS;
         }
-        if (found->type == FAKERNIC_MW_TYPE_2B && found->qpn != qpn) {
+        if (found->type == FAKERNIC_MW_TYPE_2B && found->qpn != access->qpn) {
             return FAKERNIC_VENDOR_KEY_QP;
         }
     }
-    if (access & ~found->access) {
+    if (access->rights & ~found->access) {
         return FAKERNIC_VENDOR_KEY_ACCESS;
     }
     *mr = found;
     return FAKERNIC_VENDOR_NONE;
 }
 
-uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, RocePd pd,
-                       uint32_t qpn, uint64_t address, uint64_t length,
-                       uint32_t access, const RoceMr **mr)
+uint16_t roce_mr_check(const RoceMrTable *t, const RoceAccess *access,
+                       const RoceMr **mr)
 {
     uint16_t error;
 
     *mr = NULL;
-    if (length == 0) {
+    if (access->length == 0) {
         return FAKERNIC_VENDOR_NONE;
     }
-    error = roce_mr_check_key(t, key, pd, qpn, access, mr);
-    if (!error && !roce_mr_in_bounds(*mr, address, length)) {
+    error = roce_mr_check_key(t, access, mr);
+    if (!error && !roce_mr_in_bounds(*mr, access->address, access->length)) {
         *mr = NULL;
         error = FAKERNIC_VENDOR_KEY_BOUNDS;
     }
@@ -85,8 +84,9 @@ uint16_t roce_mr_check(const RoceMrTable *t, uint32_t key, RocePd pd,
 /* A request for more than this is made in steps. */
 #define MR_AHEAD_MAX (1u << 20)
 
-uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
-                       uint64_t ahead, bool write)
+/* Are the pages of a granted range there, for writing with 'write'? */
+static uint16_t mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
+                         uint64_t ahead, bool write)
 {
     uint64_t wanted = write ? ROCE_ODP_WRITABLE : ROCE_ODP_PRESENT;
     uint64_t left = mr->length - (address - mr->start);
@@ -118,6 +118,18 @@ uint16_t roce_mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
         return ROCE_VENDOR_FAULT;
     }
     return FAKERNIC_VENDOR_NONE;
+}
+
+uint16_t roce_mr_grant(const RoceMrTable *t, const RoceAccess *access,
+                       uint64_t now, uint64_t ahead, const RoceMr **mr)
+{
+    const uint32_t change = FAKERNIC_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE;
+    uint16_t error = roce_mr_check(t, access, mr);
+
+    if (error || !*mr) {
+        return error;
+    }
+    return mr_reach(*mr, access->address, now, ahead, access->rights & change);
 }
 
 static const uint64_t *mr_pages(const RoceMr *mr)
@@ -179,8 +191,8 @@ static bool mr_is_null(const RoceMr *mr)
     return mr->kind == ROCE_MR_REGION && mr->type == FAKERNIC_MR_NULL;
 }
 
-bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
-                  const RoceHostOps *ops, void *host)
+bool roce_mr_read(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
+                  void *buf, size_t len)
 {
     uint8_t *to = buf;
     uint64_t dma;
@@ -192,15 +204,15 @@ bool roce_mr_read(const RoceMr *mr, uint64_t address, void *buf, size_t len,
     }
     for (; len != 0; len -= piece, to += piece, address += piece) {
         if (!mr_translate(mr, address, len, &dma, &piece) ||
-            !ops->dma_read(host, dma, to, piece)) {
+            !t->ops->dma_read(t->host, dma, to, piece)) {
             return false;
         }
     }
     return true;
 }
 
-bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
-                   size_t len, const RoceHostOps *ops, void *host)
+bool roce_mr_write(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
+                   const void *buf, size_t len)
 {
     const uint8_t *from = buf;
     uint64_t dma;
@@ -211,15 +223,15 @@ bool roce_mr_write(const RoceMr *mr, uint64_t address, const void *buf,
     }
     for (; len != 0; len -= piece, from += piece, address += piece) {
         if (!mr_translate(mr, address, len, &dma, &piece) ||
-            !ops->dma_write(host, dma, from, piece)) {
+            !t->ops->dma_write(t->host, dma, from, piece)) {
             return false;
         }
     }
     return true;
 }
 
-bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
-                    const RoceHostOps *ops, void *host)
+bool roce_mr_atomic(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
+                    RoceAtomic *op)
 {
     size_t piece;
     uint64_t dma;
@@ -237,7 +249,7 @@ bool roce_mr_atomic(const RoceMr *mr, uint64_t address, RoceAtomic *op,
     if (dma % 8 != 0) {
         return false;
     }
-    return ops->dma_atomic(host, dma, op);
+    return t->ops->dma_atomic(t->host, dma, op);
 }
 
 /* What a step of a FLUSH looks at: pages of a list, chunks of absent ones. */
@@ -276,8 +288,8 @@ static void mr_flush_skip(const RoceMr *mr, RoceFlushRange *range)
     mr_flush_advance(range, bytes);
 }
 
-RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
-                        const RoceHostOps *ops, void *host)
+RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
+                        RoceFlushRange *range)
 {
     unsigned chunks = MR_FLUSH_CHUNKS;
     uint64_t dma, done = 0;
@@ -298,7 +310,7 @@ RoceFlush roce_mr_flush(const RoceMr *mr, RoceFlushRange *range,
     if (range->left == 0) {
         return ROCE_FLUSH_DONE;
     }
-    flush = ops->dma_flush(host, dma, piece, range->persistent, &done);
+    flush = t->ops->dma_flush(t->host, dma, piece, range->persistent, &done);
     if (flush == ROCE_FLUSH_FAILED) {
         return flush;
     }
@@ -330,43 +342,40 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count)
 }
 
 /* Exactly one of 'in' and 'out' is there. */
-static uint16_t mr_sge_copy(const RoceMrTable *t, RocePd pd,
-                            const RoceSge *sge, unsigned count, uint64_t offset,
-                            uint8_t *in, const uint8_t *out, size_t len,
-                            const RoceHostOps *ops, void *host)
+static uint16_t mr_sgl_copy(const RoceMrTable *t, const RoceSgl *list,
+                            uint64_t offset, uint8_t *in, const uint8_t *out,
+                            size_t len)
 {
-    uint32_t access = out ? FAKERNIC_ACCESS_LOCAL_WRITE : 0;
-
     for (unsigned i = 0; len != 0; i++) {
+        const RoceSge *sge = &list->sge[i];
+        RoceAccess access = {
+            .key = sge->lkey,
+            .rights = out ? FAKERNIC_ACCESS_LOCAL_WRITE : 0,
+            .pd = list->pd,
+            .address = sge->address + offset,
+        };
         uint64_t there;
         const RoceMr *mr;
         uint16_t error;
         size_t piece;
         bool done;
 
-        assert(i < count);
-        if (offset >= sge[i].length) {
-            offset -= sge[i].length;
+        assert(i < list->count);
+        if (offset >= sge->length) {
+            offset -= sge->length;
             continue;
         }
-        there = sge[i].length - offset;
+        there = sge->length - offset;
         piece = there < len ? (size_t)there : len;
         /* The part at hand: a receive may be longer than its region as long
          * as no message is. */
-        error = roce_mr_check(t, sge[i].lkey, pd, 0, sge[i].address + offset,
-                              piece, access, &mr);
+        access.length = piece;
+        error = roce_mr_grant(t, &access, piece, there, &mr);
         if (error) {
             return error;
         }
-        error = roce_mr_reach(mr, sge[i].address + offset, piece, there,
-                              out != NULL);
-        if (error) {
-            return error;
-        }
-        done = out ? roce_mr_write(mr, sge[i].address + offset, out, piece,
-                                   ops, host)
-                   : roce_mr_read(mr, sge[i].address + offset, in, piece,
-                                  ops, host);
+        done = out ? roce_mr_write(t, mr, access.address, out, piece)
+                   : roce_mr_read(t, mr, access.address, in, piece);
         if (!done) {
             return FAKERNIC_VENDOR_KEY_DMA;
         }
@@ -381,29 +390,31 @@ static uint16_t mr_sge_copy(const RoceMrTable *t, RocePd pd,
     return FAKERNIC_VENDOR_NONE;
 }
 
-uint16_t roce_sge_gather(const RoceMrTable *t, RocePd pd,
-                         const RoceSge *sge, unsigned count, uint64_t offset,
-                         void *buf, size_t len, const RoceHostOps *ops,
-                         void *host)
+uint16_t roce_sgl_gather(const RoceMrTable *t, const RoceSgl *list,
+                         uint64_t offset, void *buf, size_t len)
 {
-    return mr_sge_copy(t, pd, sge, count, offset, buf, NULL, len, ops, host);
+    return mr_sgl_copy(t, list, offset, buf, NULL, len);
 }
 
-uint16_t roce_sge_scatter(const RoceMrTable *t, RocePd pd,
-                          const RoceSge *sge, unsigned count, uint64_t offset,
-                          const void *buf, size_t len, const RoceHostOps *ops,
-                          void *host)
+uint16_t roce_sgl_scatter(const RoceMrTable *t, const RoceSgl *list,
+                          uint64_t offset, const void *buf, size_t len)
 {
-    return mr_sge_copy(t, pd, sge, count, offset, NULL, buf, len, ops, host);
+    return mr_sgl_copy(t, list, offset, NULL, buf, len);
 }
 
-uint16_t roce_sge_check(const RoceMrTable *t, RocePd pd, const RoceSge *sge,
-                        unsigned count, uint32_t access)
+uint16_t roce_sgl_check(const RoceMrTable *t, const RoceSgl *list,
+                        uint32_t access)
 {
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < list->count; i++) {
+        const RoceAccess one = {
+            .key = list->sge[i].lkey,
+            .rights = access,
+            .pd = list->pd,
+            .address = list->sge[i].address,
+            .length = list->sge[i].length,
+        };
         const RoceMr *mr;
-        uint16_t error = roce_mr_check(t, sge[i].lkey, pd, 0, sge[i].address,
-                                       sge[i].length, access, &mr);
+        uint16_t error = roce_mr_check(t, &one, &mr);
 
         if (error) {
             return error;

@@ -56,6 +56,8 @@ struct RoceMr {
 };
 
 struct RoceMrTable {
+    const RoceHostOps *ops;
+    void *host;
     uint32_t max;
     uint32_t used_end;          /* entries from here on were never used */
     uint32_t free_first;        /* FIFO of used and freed entries, 0: none */

@@ -30,9 +30,8 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     if (wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf, wr->inline_data, length);
     } else {
-        uint16_t error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge,
-                                         wr->sge_count, 0, buf, length,
-                                         r->ops, r->host);
+        const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
+        uint16_t error = roce_sgl_gather(r->mrs, &list, 0, buf, length);
 
         if (error == ROCE_VENDOR_FAULT) {
             roce_requester_wait_pages(r, qp);
@@ -109,9 +108,10 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
         roce_count(r, qp, FAKERNIC_STAT_RX_OVERSIZE);
         return false;
     }
-    error = roce_sge_scatter(r->mrs, qp->init.pd, qp->rx.wr.sge,
-                             qp->rx.wr.sge_count, 0, frame, len, r->ops,
-                             r->host);
+    error = roce_sgl_scatter(r->mrs,
+                             &(RoceSgl) { qp->init.pd, qp->rx.wr.sge,
+                                          qp->rx.wr.sge_count },
+                             0, frame, len);
     if (error == ROCE_VENDOR_FAULT) {
         roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
         roce_count(r, qp, FAKERNIC_STAT_RX_NO_BUFFER);

@@ -27,7 +27,9 @@ static void roce_requester_judge(Roce *r, RoceQp *qp, RoceSend *send)
     send->consumes = info->flags & ROCE_WR_CONSUMES;
     send->answered = info->flags & ROCE_WR_ANSWERED;
     if (!(wr->flags & FAKERNIC_SQ_INLINE) && info->kind != ROCE_KIND_FLUSH) {
-        error = roce_sge_check(r->mrs, qp->init.pd, wr->sge, wr->sge_count,
+        error = roce_sgl_check(r->mrs,
+                               &(RoceSgl) { qp->init.pd, wr->sge,
+                                            wr->sge_count },
                                info->flags & ROCE_WR_SCATTERS
                                    ? FAKERNIC_ACCESS_LOCAL_WRITE
                                    : 0);
@@ -331,10 +333,10 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     if (packet.payload_len > 0 && wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data + k * qp->mtu, packet.payload_len);
     } else if (packet.payload_len > 0) {
-        uint16_t error = roce_sge_gather(r->mrs, qp->init.pd, wr->sge,
-                                         wr->sge_count,
+        const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
+        uint16_t error = roce_sgl_gather(r->mrs, &list,
                                          (uint64_t)k * qp->mtu, buf + at,
-                                         packet.payload_len, r->ops, r->host);
+                                         packet.payload_len);
 
         if (error == ROCE_VENDOR_FAULT) {
             roce_requester_wait_pages(r, qp);

@@ -151,9 +151,10 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
                                    FAKERNIC_VENDOR_RQ_TOO_SMALL);
     }
     if (packet->payload_len > 0) {
-        error = roce_sge_scatter(r->mrs, rs->pd, rx->wr.sge,
-                                 rx->wr.sge_count, offset, packet->payload,
-                                 packet->payload_len, r->ops, r->host);
+        const RoceSgl list = { rs->pd, rx->wr.sge, rx->wr.sge_count };
+
+        error = roce_sgl_scatter(r->mrs, &list, offset, packet->payload,
+                                 packet->payload_len);
         if (error == ROCE_VENDOR_FAULT) {
             return ROCE_VERDICT_FAULT;
         }
@@ -179,18 +180,32 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
     return ROCE_VERDICT_DONE;
 }
 
+/* The bytes that a request's RETH names, wanted for 'rights'. */
+static RoceAccess roce_reth_access(const RoceQp *qp, const RocePacket *packet,
+                                   uint32_t rights)
+{
+    return (RoceAccess) {
+        .key = packet->reth.rkey,
+        .rights = rights,
+        .pd = qp->rs.pd,
+        .qpn = qp->qpn,
+        .address = packet->reth.address,
+        .length = packet->reth.length,
+    };
+}
+
 /* Checks a WRITE's header: the right, the region, its whole length. */
 static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
                                            const RocePacket *packet)
 {
+    const RoceAccess access = roce_reth_access(qp, packet,
+                                               FAKERNIC_ACCESS_REMOTE_WRITE);
     const RoceMr *mr;
 
     if (packet->reth.length > ROCE_MESSAGE_MAX) {
         return FAKERNIC_VENDOR_REQUEST_LENGTH;
     }
-    return roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pd, qp->qpn,
-                         packet->reth.address, packet->reth.length,
-                         FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
+    return roce_mr_check(r->mrs, &access, &mr);
 }
 
 /*
@@ -202,23 +217,26 @@ static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
                                      uint64_t address, uint32_t rkey,
                                      uint64_t left)
 {
+    const RoceAccess access = {
+        .key = rkey,
+        .rights = FAKERNIC_ACCESS_REMOTE_WRITE,
+        .pd = qp->rs.pd,
+        .qpn = qp->qpn,
+        .address = address,
+        .length = packet->payload_len,
+    };
     const RoceMr *mr;
     uint16_t error;
 
     if (packet->payload_len == 0) {
         return 0;
     }
-    error = roce_mr_check(r->mrs, rkey, qp->rs.pd, qp->qpn, address,
-                          packet->payload_len, FAKERNIC_ACCESS_REMOTE_WRITE,
-                          &mr);
-    if (!error) {
-        error = roce_mr_reach(mr, address, packet->payload_len, left, true);
-    }
+    error = roce_mr_grant(r->mrs, &access, access.length, left, &mr);
     if (error) {
         return error;
     }
-    return roce_mr_write(mr, address, packet->payload, packet->payload_len,
-                         r->ops, r->host) ? 0 : FAKERNIC_VENDOR_KEY_DMA;
+    return roce_mr_write(r->mrs, mr, address, packet->payload,
+                         packet->payload_len) ? 0 : FAKERNIC_VENDOR_KEY_DMA;
 }
 
 static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
@@ -277,6 +295,8 @@ static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
 static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
                                        const RocePacket *packet)
 {
+    const RoceAccess access = roce_reth_access(qp, packet,
+                                               FAKERNIC_ACCESS_REMOTE_READ);
     RoceResponder *rs = &qp->rs;
     uint32_t length = packet->reth.length;
     const RoceMr *mr;
@@ -290,15 +310,9 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_LENGTH);
     }
-    error = roce_mr_check(r->mrs, packet->reth.rkey, rs->pd, qp->qpn,
-                          packet->reth.address, length,
-                          FAKERNIC_ACCESS_REMOTE_READ, &mr);
-    if (!error && mr) {
-        /* The beginning; the rest may be asked for as it comes to be sent. */
-        error = roce_mr_reach(mr, packet->reth.address,
-                              length < qp->mtu ? length : qp->mtu, length,
-                              false);
-    }
+    /* The beginning; the rest may be asked for as it comes to be sent. */
+    error = roce_mr_grant(r->mrs, &access,
+                          length < qp->mtu ? length : qp->mtu, length, &mr);
     if (error) {
         return roce_responder_access(r, now, qp, error);
     }
@@ -342,6 +356,14 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
         .compare_mask = packet->atomic_eth.compare_mask,
     };
     uint64_t address = packet->atomic_eth.address;
+    const RoceAccess access = {
+        .key = packet->atomic_eth.rkey,
+        .rights = FAKERNIC_ACCESS_REMOTE_ATOMIC,
+        .pd = qp->rs.pd,
+        .qpn = qp->qpn,
+        .address = address,
+        .length = 8,
+    };
     const RoceMr *mr;
     RoceResource *res;
     uint16_t error;
@@ -352,12 +374,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
     if (address % 8 != 0) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
     }
-    error = roce_mr_check(r->mrs, packet->atomic_eth.rkey, qp->rs.pd,
-                          qp->qpn, address, 8, FAKERNIC_ACCESS_REMOTE_ATOMIC,
-                          &mr);
-    if (!error) {
-        error = roce_mr_reach(mr, address, 8, 8, true);
-    }
+    error = roce_mr_grant(r->mrs, &access, 8, 8, &mr);
     if (error) {
         return roce_responder_access(r, now, qp, error);
     }
@@ -369,7 +386,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
     res->kind = ROCE_ANSWER_ATOMIC;
     res->psn = qp->rs.epsn;
     res->psn_count = 1;
-    if (!roce_mr_atomic(mr, address, &op, r->ops, r->host)) {
+    if (!roce_mr_atomic(r->mrs, mr, address, &op)) {
         /* Nobody waits for an answer that a fatal NAK replaces. */
         res->valid = false;
         roce_response_cancel(qp, res);
@@ -387,6 +404,8 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
                                                RoceQp *qp,
                                                const RocePacket *packet)
 {
+    const RoceAccess access = roce_reth_access(qp, packet,
+                                               FAKERNIC_ACCESS_REMOTE_WRITE);
     const RoceMr *mr;
     RoceResource *res;
     uint16_t error;
@@ -401,12 +420,7 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     if (packet->reth.address % 8 != 0) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_ALIGNMENT);
     }
-    error = roce_mr_check(r->mrs, packet->reth.rkey, qp->rs.pd, qp->qpn,
-                          packet->reth.address, 8,
-                          FAKERNIC_ACCESS_REMOTE_WRITE, &mr);
-    if (!error) {
-        error = roce_mr_reach(mr, packet->reth.address, 8, 8, true);
-    }
+    error = roce_mr_grant(r->mrs, &access, 8, 8, &mr);
     if (error) {
         return roce_responder_access(r, now, qp, error);
     }
@@ -418,8 +432,7 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     res->kind = ROCE_ANSWER_DONE;
     res->psn = qp->rs.epsn;
     res->psn_count = 1;
-    if (!roce_mr_write(mr, packet->reth.address, packet->payload, 8, r->ops,
-                       r->host)) {
+    if (!roce_mr_write(r->mrs, mr, packet->reth.address, packet->payload, 8)) {
         res->valid = false;
         roce_response_cancel(qp, res);
         return roce_responder_access(r, now, qp, FAKERNIC_VENDOR_KEY_DMA);
@@ -432,6 +445,7 @@ static uint16_t roce_responder_flush_range(Roce *r, RoceQp *qp,
                                            const RocePacket *packet,
                                            RoceResource *res)
 {
+    RoceAccess access;
     const RoceMr *mr;
     uint16_t error;
 
@@ -442,8 +456,8 @@ static uint16_t roce_responder_flush_range(Roce *r, RoceQp *qp,
     if (!(packet->feth & FAKERNIC_FLUSH_LEVEL_MR)) {
         return 0;
     }
-    error = roce_mr_check_key(r->mrs, res->rkey, qp->rs.pd, qp->qpn,
-                              res->access, &mr);
+    access = roce_reth_access(qp, packet, res->access);
+    error = roce_mr_check_key(r->mrs, &access, &mr);
     if (!error && !roce_mr_flush_all(mr, &res->flush)) {
         error = FAKERNIC_VENDOR_KEY_DMA;
     }

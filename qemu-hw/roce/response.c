@@ -110,19 +110,25 @@ void roce_response_cancel(RoceQp *qp, RoceResource *res)
 
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
 {
+    const RoceAccess access = {
+        .key = res->rkey,
+        .rights = res->access,
+        .pd = res->pd,
+        .qpn = qp->qpn,
+        .address = res->flush.address,
+        .length = res->flush.left,
+    };
     RoceResponder *rs = &qp->rs;
     const RoceMr *mr;
     uint16_t error;
 
     r->work++;
-    error = roce_mr_check(r->mrs, res->rkey, res->pd, qp->qpn,
-                          res->flush.address, res->flush.left, res->access,
-                          &mr);
+    error = roce_mr_check(r->mrs, &access, &mr);
     if (error) {
         return error;
     }
     /* No bytes: granted, and nothing to do. */
-    switch (mr ? roce_mr_flush(mr, &res->flush, r->ops, r->host)
+    switch (mr ? roce_mr_flush(r->mrs, mr, &res->flush)
                : ROCE_FLUSH_DONE) {
     case ROCE_FLUSH_FAILED:
         return FAKERNIC_VENDOR_KEY_DMA;
@@ -193,11 +199,18 @@ static bool roce_response_same_read(Roce *r, const RoceQp *qp,
 {
     uint64_t address = res->address + (uint64_t)k * qp->mtu;
     uint32_t length = res->length - k * qp->mtu;
+    const RoceAccess access = {
+        .key = packet->reth.rkey,
+        .rights = FAKERNIC_ACCESS_REMOTE_READ,
+        .pd = res->pd,
+        .qpn = qp->qpn,
+        .address = address,
+        .length = length,
+    };
     const RoceMr *mr;
 
     return packet->reth.address == address && packet->reth.length == length &&
-           roce_mr_check(r->mrs, packet->reth.rkey, res->pd, qp->qpn, address,
-                         length, FAKERNIC_ACCESS_REMOTE_READ, &mr) == 0;
+           roce_mr_check(r->mrs, &access, &mr) == 0;
 }
 
 /*
@@ -364,17 +377,19 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                                       packet->traffic_class);
         at = roce_wire_encode(buf, packet);
         if (packet->payload_len > 0) {
-            error = roce_mr_check(r->mrs, res->rkey, res->pd, qp->qpn,
-                                  address, packet->payload_len,
-                                  FAKERNIC_ACCESS_REMOTE_READ, &mr);
-            if (!error) {
-                error = roce_mr_reach(mr, address, packet->payload_len,
-                                      res->length - (uint64_t)k * qp->mtu,
-                                      false);
-            }
-            if (!error && !roce_mr_read(mr, address, buf + at,
-                                        packet->payload_len, r->ops,
-                                        r->host)) {
+            const RoceAccess access = {
+                .key = res->rkey,
+                .rights = FAKERNIC_ACCESS_REMOTE_READ,
+                .pd = res->pd,
+                .qpn = qp->qpn,
+                .address = address,
+                .length = packet->payload_len,
+            };
+
+            error = roce_mr_grant(r->mrs, &access, access.length,
+                                  res->length - (uint64_t)k * qp->mtu, &mr);
+            if (!error && !roce_mr_read(r->mrs, mr, address, buf + at,
+                                        packet->payload_len)) {
                 error = FAKERNIC_VENDOR_KEY_DMA;
             }
         }

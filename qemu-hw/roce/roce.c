@@ -34,7 +34,7 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
     if (!ops->page_request) {
         r->limits.max_odp_chunks = 0;
     }
-    r->mrs = roce_mr_table_new(&r->limits);
+    r->mrs = roce_mr_table_new(&r->limits, ops, host);
     r->qps = calloc(limits->max_qp, sizeof(*r->qps));
     r->free_qpns = calloc(limits->max_qp, sizeof(*r->free_qpns));
     r->heap = calloc(limits->max_qp, sizeof(*r->heap));

@@ -400,8 +400,9 @@ static void outstanding_ones_are_limited(void)
 /* ---- memory -------------------------------------------------------------- */
 
 /* All steps of a FLUSH; false: the host failed. */
-static bool flush_whole(const RoceMr *mr, uint64_t address, uint64_t len,
-                        bool persistent, FakeHost *host)
+static bool flush_whole(const RoceMrTable *t, const RoceMr *mr,
+                        uint64_t address, uint64_t len, bool persistent,
+                        FakeHost *host)
 {
     RoceFlushRange range = {
         .address = address, .left = len, .persistent = persistent,
@@ -411,7 +412,7 @@ static bool flush_whole(const RoceMr *mr, uint64_t address, uint64_t len,
     do {
         unsigned before = host->dma_count;
 
-        flush = roce_mr_flush(mr, &range, &fake_host_ops, host);
+        flush = roce_mr_flush(t, mr, &range);
         CHECK(host->dma_count <= before + 1);
     } while (flush == ROCE_FLUSH_LATER);
     CHECK(flush == ROCE_FLUSH_FAILED || range.left == 0);
@@ -437,7 +438,7 @@ static const RoceMr *scattered(PairHost *h, uint32_t count, uint32_t *key)
         init.pages[i] = i % 2 ? 0x10000 : 0x20000;
     }
     CHECK_EQ(roce_mr_create(h->r, &init, key), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h->r->mrs, *key, 1, 0, 0, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h->r->mrs, &(RoceAccess) { .key = *key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
     return mr;
 }
 
@@ -460,15 +461,14 @@ static void pages_of_a_region(void)
     init.pages = malloc(sizeof(pages));
     memcpy(init.pages, pages, sizeof(pages));
     CHECK_EQ(roce_mr_create(h.r, &init, &key), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, key, 1, 0,
-                               FAKERNIC_ACCESS_FLUSH_GLOBAL, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = key, .pd = 1, .qpn = 0, .rights = FAKERNIC_ACCESS_FLUSH_GLOBAL }, &mr), 0);
     CHECK(roce_mr_flush_all(mr, &all));
-    CHECK(flush_whole(mr, all.address, all.left, true, h.host));
+    CHECK(flush_whole(h.r->mrs, mr, all.address, all.left, true, h.host));
     CHECK_EQ(h.host->dma_count, 3);
     check_flush(&h, 0, 'p', 0x10800, 0x800);
     check_flush(&h, 1, 'p', 0x30000, 0x2000);
     check_flush(&h, 2, 'p', 0x20000, 0x800);
-    CHECK(flush_whole(mr, 0x500fff, 2, true, h.host));
+    CHECK(flush_whole(h.r->mrs, mr, 0x500fff, 2, true, h.host));
     check_flush(&h, 3, 'p', 0x10fff, 1);
     check_flush(&h, 4, 'p', 0x30000, 1);
     roce_free(h.r);
@@ -484,7 +484,7 @@ static void one_barrier(void)
 
     pair_host_init(&h, 1);
     mr = scattered(&h, 1000, &key);
-    CHECK(flush_whole(mr, 0x500010, 1000 * 4096 - 0x10, false, h.host));
+    CHECK(flush_whole(h.r->mrs, mr, 0x500010, 1000 * 4096 - 0x10, false, h.host));
     CHECK_EQ(h.host->dma_count, 1);
     check_flush(&h, 0, 'f', 0x20010, 0xff0);
     roce_free(h.r);
@@ -512,8 +512,8 @@ static void absent_pages(void)
     pair_host_init(&h, 1);
     CHECK_EQ(roce_mr_create(h.r, &init, &update.key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, update.key, 1, 0, 0, &mr), 0);
-    while (roce_mr_flush(mr, &range, &fake_host_ops, h.host) ==
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = update.key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
+    while (roce_mr_flush(h.r->mrs, mr, &range) ==
            ROCE_FLUSH_LATER) {
         CHECK_EQ(h.host->dma_count, 0);
         steps++;
@@ -543,17 +543,17 @@ static void regions_without_bounds(void)
     CHECK_EQ(roce_mr_create(h.r, &init, &null_key), FAKERNIC_CMD_OK);
     init.type = FAKERNIC_MR_DMA;
     CHECK_EQ(roce_mr_create(h.r, &init, &dma_key), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, null_key, 1, 0, 0, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = null_key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
     CHECK(roce_mr_flush_all(mr, &all));
     CHECK_EQ(all.left, 0);
-    CHECK(flush_whole(mr, 1, 100, false, h.host));
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, dma_key, 1, 0, 0, &mr), 0);
+    CHECK(flush_whole(h.r->mrs, mr, 1, 100, false, h.host));
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = dma_key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
     CHECK(!roce_mr_flush_all(mr, &all));
     CHECK_EQ(h.host->dma_count, 0);
-    CHECK(flush_whole(mr, PAIR_MEMORY + 3, 100, false, h.host));
+    CHECK(flush_whole(h.r->mrs, mr, PAIR_MEMORY + 3, 100, false, h.host));
     check_flush(&h, 0, 'f', PAIR_MEMORY + 3, 100);
     /* Longer than one call may be: in pieces, until memory ends. */
-    CHECK(!flush_whole(mr, PAIR_MEMORY, 0x80000000u, true, h.host));
+    CHECK(!flush_whole(h.r->mrs, mr, PAIR_MEMORY, 0x80000000u, true, h.host));
     check_flush(&h, 1, 'p', PAIR_MEMORY, 0x40000000);
 
     /* A window on it is no better. */
@@ -564,8 +564,7 @@ static void regions_without_bounds(void)
     bind.bind_mw.length = 1ull << 62;
     bind.bind_mw.access = FAKERNIC_ACCESS_FLUSH_GLOBAL;
     CHECK_EQ(roce_mr_bind_mw(h.r->mrs, 1, 3, &bind), 0);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, mw, 1, 3,
-                               FAKERNIC_ACCESS_FLUSH_GLOBAL, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = mw, .pd = 1, .qpn = 3, .rights = FAKERNIC_ACCESS_FLUSH_GLOBAL }, &mr), 0);
     CHECK(!roce_mr_flush_all(mr, &all));
     roce_free(h.r);
     fake_host_free(h.host);

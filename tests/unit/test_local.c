@@ -239,14 +239,11 @@ static void windows_of_a_destroyed_qp(void)
         pair_expect(&p.b, FAKERNIC_CQE_BIND_MW, 0, FAKERNIC_WC_SUCCESS);
     }
     CHECK_EQ(roce_qp_destroy(p.b.r, other), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check(p.b.r->mrs, keys[0], 1, p.b.qpn, PAIR_MEMORY, 1,
-                           FAKERNIC_ACCESS_REMOTE_READ, &mr), 0);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, &(RoceAccess) { keys[0], FAKERNIC_ACCESS_REMOTE_READ, 1, p.b.qpn, PAIR_MEMORY, 1 }, &mr), 0);
     CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check(p.b.r->mrs, keys[0], 1, p.b.qpn, PAIR_MEMORY, 1,
-                           FAKERNIC_ACCESS_REMOTE_READ, &mr),
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, &(RoceAccess) { keys[0], FAKERNIC_ACCESS_REMOTE_READ, 1, p.b.qpn, PAIR_MEMORY, 1 }, &mr),
              FAKERNIC_VENDOR_KEY_STATE);
-    CHECK_EQ(roce_mr_check(p.b.r->mrs, keys[1], 1, 0, PAIR_MEMORY, 1,
-                           FAKERNIC_ACCESS_REMOTE_READ, &mr), 0);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, &(RoceAccess) { keys[1], FAKERNIC_ACCESS_REMOTE_READ, 1, 0, PAIR_MEMORY, 1 }, &mr), 0);
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_BUSY);
     CHECK_EQ(roce_mw_destroy(p.b.r, keys[1]), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);

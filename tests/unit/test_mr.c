@@ -31,7 +31,7 @@ static void setup(void)
     };
 
     host = fake_host_new();
-    table = roce_mr_table_new(&limits);
+    table = roce_mr_table_new(&limits, &fake_host_ops, host);
     REQUIRE(table);
 }
 
@@ -110,12 +110,23 @@ static void check_create(RoceMrInit init, int want)
     }
 }
 
+/* Overwritten by the next. */
+static const RoceAccess *access_to(uint32_t key, RocePd pd, uint32_t qpn,
+                                   uint64_t address, uint64_t length,
+                                   uint32_t rights)
+{
+    static RoceAccess access;
+
+    access = (RoceAccess) { key, rights, pd, qpn, address, length };
+    return &access;
+}
+
 static uint16_t check(uint32_t key, uint64_t address, uint64_t length,
                       uint64_t access)
 {
     const RoceMr *mr;
 
-    return roce_mr_check(table, key, PD, 0, address, length, A(access), &mr);
+    return roce_mr_check(table, access_to(key, PD, 0, address, length, A(access)), &mr);
 }
 
 static const RoceMr *grant_qp(uint32_t key, uint32_t qpn, uint64_t address,
@@ -123,8 +134,7 @@ static const RoceMr *grant_qp(uint32_t key, uint32_t qpn, uint64_t address,
 {
     const RoceMr *mr;
 
-    REQUIRE(roce_mr_check(table, key, PD, qpn, address, length, A(access),
-                          &mr) == 0);
+    REQUIRE(roce_mr_check(table, access_to(key, PD, qpn, address, length, A(access)), &mr) == 0);
     return mr;
 }
 
@@ -338,7 +348,7 @@ static void device_memory(void)
     init.type = FAKERNIC_MR_DM;
     REQUIRE(roce_mr_table_create(table, &init, &key) == FAKERNIC_CMD_OK);
     mr = grant(key, 0, 100, RD);
-    CHECK(roce_mr_read(mr, 0, bytes, 100, &fake_host_ops, host));
+    CHECK(roce_mr_read(table, mr, 0, bytes, 100));
     check_pattern(bytes, 0, 100);
     CHECK_EQ(check(key, 99, 2, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
@@ -347,9 +357,8 @@ static void device_memory(void)
     REQUIRE(roce_mr_table_create(table, &init, &key) == FAKERNIC_CMD_OK);
     CHECK_EQ(check(key, 0, 1, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(key, 0, 0, RD), 0);
-    CHECK_EQ(roce_mr_check_key(table, key, PD, 0, A(FAKERNIC_ACCESS_FLUSH_GLOBAL),
-                               &mr), FAKERNIC_VENDOR_KEY_ACCESS);
-    CHECK_EQ(roce_mr_check_key(table, key, PD, 0, 0, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(table, access_to(key, PD, 0, 0, 0, A(FAKERNIC_ACCESS_FLUSH_GLOBAL)), &mr), FAKERNIC_VENDOR_KEY_ACCESS);
+    CHECK_EQ(roce_mr_check_key(table, access_to(key, PD, 0, 0, 0, 0), &mr), 0);
     CHECK(roce_mr_flush_all(mr, &all));
     CHECK_EQ(all.left, 0);
     CHECK_EQ(roce_mr_table_destroy(table, key), FAKERNIC_CMD_OK);
@@ -479,13 +488,13 @@ static void first_failure_decides(void)
 
     setup();
     key = create_memory(0x1000, 100, 1, 0);
-    CHECK_EQ(roce_mr_check(table, key + 1, PD + 1, 0, 0, 1, A(RD), &mr),
+    CHECK_EQ(roce_mr_check(table, access_to(key + 1, PD + 1, 0, 0, 1, A(RD)), &mr),
              FAKERNIC_VENDOR_KEY_TAG);
-    CHECK_EQ(roce_mr_check(table, key, PD + 1, 0, 0, 1, A(RD), &mr),
+    CHECK_EQ(roce_mr_check(table, access_to(key, PD + 1, 0, 0, 1, A(RD)), &mr),
              FAKERNIC_VENDOR_KEY_PD);
-    CHECK_EQ(roce_mr_check(table, key, PD, 0, 0, 1, A(RD), &mr),
+    CHECK_EQ(roce_mr_check(table, access_to(key, PD, 0, 0, 1, A(RD)), &mr),
              FAKERNIC_VENDOR_KEY_ACCESS);
-    CHECK_EQ(roce_mr_check(table, key, PD, 0, 0, 1, 0, &mr),
+    CHECK_EQ(roce_mr_check(table, access_to(key, PD, 0, 0, 1, 0), &mr),
              FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK(mr == NULL);
     teardown();
@@ -497,10 +506,10 @@ static void no_bytes_need_no_key(void)
     const RoceMr *mr;
 
     setup();
-    CHECK_EQ(roce_mr_check(table, 0xdeadbeef, PD, 0, UINT64_MAX, 0, A(WR), &mr),
+    CHECK_EQ(roce_mr_check(table, access_to(0xdeadbeef, PD, 0, UINT64_MAX, 0, A(WR)), &mr),
              0);
-    CHECK(roce_mr_read(mr, UINT64_MAX, NULL, 0, &fake_host_ops, host));
-    CHECK(roce_mr_write(mr, UINT64_MAX, NULL, 0, &fake_host_ops, host));
+    CHECK(roce_mr_read(table, mr, UINT64_MAX, NULL, 0));
+    CHECK(roce_mr_write(table, mr, UINT64_MAX, NULL, 0));
     CHECK_EQ(host->dma_count, 0);
     teardown();
 }
@@ -518,18 +527,18 @@ static void read_and_write_cross_pages(void)
     add_pages(4, 1000);
     key = create_memory(iova, length, 4, ALL);
     mr = grant(key, iova, length, 0);
-    CHECK(roce_mr_read(mr, iova, buf, length, &fake_host_ops, host));
+    CHECK(roce_mr_read(table, mr, iova, buf, length));
     check_pattern(buf, 0, length);
     CHECK_EQ(host->dma_count, 4);
     for (uint64_t at = 0; at < length; at += 97) {
         size_t len = length - at < 5000 ? length - at : 5000;
 
-        CHECK(roce_mr_read(mr, iova + at, buf, len, &fake_host_ops, host));
+        CHECK(roce_mr_read(table, mr, iova + at, buf, len));
         check_pattern(buf, at, len);
     }
     memset(buf, 0xcc, sizeof(buf));
-    CHECK(roce_mr_write(mr, iova + 10, buf, 2 * KIB4, &fake_host_ops, host));
-    CHECK(roce_mr_read(mr, iova, buf, length, &fake_host_ops, host));
+    CHECK(roce_mr_write(table, mr, iova + 10, buf, 2 * KIB4));
+    CHECK(roce_mr_read(table, mr, iova, buf, length));
     check_pattern(buf, 0, 10);
     for (unsigned i = 10; i < 10 + 2 * KIB4; i++) {
         REQUIRE(buf[i] == 0xcc);
@@ -546,8 +555,7 @@ static void writes_go_upwards(void)
     setup();
     add_pages(3, 0);
     key = create_memory(100, 2 * KIB4, 3, ALL);
-    CHECK(roce_mr_write(grant(key, 100, 2 * KIB4, 0), 100, buf, 2 * KIB4,
-                        &fake_host_ops, host));
+    CHECK(roce_mr_write(table, grant(key, 100, 2 * KIB4, 0), 100, buf, 2 * KIB4));
     REQUIRE(host->dma_count == 3);
     CHECK_EQ(host->dma[0].address, page_at(0) + 100);
     CHECK_EQ(host->dma[0].len, KIB4 - 100);
@@ -572,8 +580,7 @@ static void neighbouring_pages_are_one_access(void)
         init.pages[i] = i < 3 ? 0x100000 + i * KIB4 : 0x200000 + (i - 3) * KIB4;
     }
     REQUIRE(roce_mr_table_create(table, &init, &key) == 0);
-    CHECK(roce_mr_read(grant(key, 8, 5 * KIB4 - 8, 0), 8, buf, 5 * KIB4 - 8,
-                       &fake_host_ops, host));
+    CHECK(roce_mr_read(table, grant(key, 8, 5 * KIB4 - 8, 0), 8, buf, 5 * KIB4 - 8));
     REQUIRE(host->dma_count == 2);
     CHECK_EQ(host->dma[0].len, 3 * KIB4 - 8);
     CHECK_EQ(host->dma[1].address, 0x200000);
@@ -597,8 +604,7 @@ static void huge_pages(void)
     init.pages[0] = 7 * gib;
     init.pages[1] = 2 * gib;
     REQUIRE(roce_mr_table_create(table, &init, &key) == 0);
-    CHECK(roce_mr_read(grant(key, iova, 16, 0), iova, buf, 16, &fake_host_ops,
-                       host));
+    CHECK(roce_mr_read(table, grant(key, iova, 16, 0), iova, buf, 16));
     memset(want, 0x11, 8);
     memset(want + 8, 0x22, 8);
     CHECK_MEM(buf, want, 16);
@@ -616,11 +622,9 @@ static void zero_based_counts_from_the_first_byte(void)
     add_pages(2, 123);
     key = create_memory(0x7000 + 123, KIB4, 2, ALL | ZERO);
     CHECK_EQ(check(key, 0x7000 + 123, 1, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
-    CHECK(roce_mr_read(grant(key, 0, KIB4, 0), 0, buf, KIB4, &fake_host_ops,
-                       host));
+    CHECK(roce_mr_read(table, grant(key, 0, KIB4, 0), 0, buf, KIB4));
     check_pattern(buf, 0, KIB4);
-    CHECK(roce_mr_read(grant(key, 4000, 96, 0), 4000, buf, 96, &fake_host_ops,
-                       host));
+    CHECK(roce_mr_read(table, grant(key, 4000, 96, 0), 4000, buf, 96));
     check_pattern(buf, 4000, 96);
     teardown();
 }
@@ -635,8 +639,8 @@ static void dma_region_is_all_dma_addresses(void)
     setup();
     add_pages(1, 0);
     REQUIRE(roce_mr_table_create(table, &init, &key) == 0);
-    CHECK(roce_mr_write(grant(key, page_at(0) + 77, 1, LOCAL), page_at(0) + 77,
-                        &byte, 1, &fake_host_ops, host));
+    CHECK(roce_mr_write(table, grant(key, page_at(0) + 77, 1, LOCAL), page_at(0) + 77,
+                        &byte, 1));
     CHECK_EQ(*fake_memory(host, page_at(0) + 77, 1), 9);
     /* Where device memory begins it ends. */
     CHECK_EQ(check(key, 0, ROCE_ADDRESS_DM, 0), 0);
@@ -665,10 +669,10 @@ static void null_region_reads_zero_and_takes_writes(void)
     REQUIRE(roce_mr_table_create(table, &init, &key) == 0);
     memset(buf, 1, sizeof(buf));
     mr = grant(key, 0x123456789, 64, LOCAL);
-    CHECK(roce_mr_write(mr, 0x123456789, buf, 64, &fake_host_ops, host));
-    CHECK(roce_mr_read(mr, 0x123456789, buf, 64, &fake_host_ops, host));
+    CHECK(roce_mr_write(table, mr, 0x123456789, buf, 64));
+    CHECK(roce_mr_read(table, mr, 0x123456789, buf, 64));
     CHECK_MEM(buf, zero, 64);
-    CHECK(roce_mr_atomic(mr, 0x1000, &op, &fake_host_ops, host));
+    CHECK(roce_mr_atomic(table, mr, 0x1000, &op));
     CHECK_EQ(op.original, 0);
     CHECK_EQ(host->dma_count, 0);
     teardown();
@@ -685,15 +689,13 @@ static void atomic_reaches_its_eight_bytes(void)
     add_pages(2, 0);
     memcpy(fake_memory(host, page_at(1) + 16, 8), &value, 8);
     key = create_memory(0x4000, 2 * KIB4, 2, ALL);
-    CHECK(roce_mr_atomic(grant(key, 0x5010, 8, ATOMIC), 0x5010, &op,
-                         &fake_host_ops, host));
+    CHECK(roce_mr_atomic(table, grant(key, 0x5010, 8, ATOMIC), 0x5010, &op));
     CHECK_EQ(op.original, 40);
     memcpy(&value, fake_memory(host, page_at(1) + 16, 8), 8);
     CHECK_EQ(value, 43);
     /* aligned as an address, not in memory */
     key = create_memory(0x4004, KIB4, 2, ALL | ZERO);
-    CHECK(!roce_mr_atomic(grant(key, 0x10, 8, ATOMIC), 0x10, &op,
-                          &fake_host_ops, host));
+    CHECK(!roce_mr_atomic(table, grant(key, 0x10, 8, ATOMIC), 0x10, &op));
     teardown();
 }
 
@@ -709,14 +711,14 @@ static void unreachable_memory_is_reported(void)
     key = create_memory(0, 3 * KIB4, 3, ALL);
     mr = grant(key, 0, 3 * KIB4, 0);
     fake_memory_unreachable(host, page_at(1), true);
-    CHECK(!roce_mr_read(mr, 0, buf, 3 * KIB4, &fake_host_ops, host));
-    CHECK(!roce_mr_write(mr, 0, buf, 3 * KIB4, &fake_host_ops, host));
-    CHECK(!roce_mr_atomic(mr, KIB4, &op, &fake_host_ops, host));
-    CHECK(roce_mr_read(mr, 2 * KIB4, buf, KIB4, &fake_host_ops, host));
+    CHECK(!roce_mr_read(table, mr, 0, buf, 3 * KIB4));
+    CHECK(!roce_mr_write(table, mr, 0, buf, 3 * KIB4));
+    CHECK(!roce_mr_atomic(table, mr, KIB4, &op));
+    CHECK(roce_mr_read(table, mr, 2 * KIB4, buf, KIB4));
     fake_memory_unreachable(host, page_at(1), false);
-    CHECK(roce_mr_read(mr, 0, buf, 3 * KIB4, &fake_host_ops, host));
+    CHECK(roce_mr_read(table, mr, 0, buf, 3 * KIB4));
     host->fail_dma_in = 3;
-    CHECK(!roce_mr_read(mr, 0, buf, 3 * KIB4, &fake_host_ops, host));
+    CHECK(!roce_mr_read(table, mr, 0, buf, 3 * KIB4));
     teardown();
 }
 
@@ -759,8 +761,7 @@ static void gather_from_any_offset(void)
     CHECK_EQ(roce_sge_total(sge, SGES), SGE_TOTAL);
     for (unsigned s = 0; s < TEST_COUNT(sizes); s++) {
         for (uint64_t at = 0; at + sizes[s] <= SGE_TOTAL; at += 33) {
-            REQUIRE(roce_sge_gather(table, PD, sge, SGES, at, buf, sizes[s],
-                                    &fake_host_ops, host) == 0);
+            REQUIRE(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, at, buf, sizes[s]) == 0);
             for (size_t i = 0; i < sizes[s]; i++) {
                 REQUIRE(buf[i] == sge_byte(at + i));
             }
@@ -781,11 +782,9 @@ static void scatter_then_gather(void)
     for (unsigned at = 0; at < SGE_TOTAL; at += 1024) {
         size_t len = SGE_TOTAL - at < 1024 ? SGE_TOTAL - at : 1024;
 
-        CHECK_EQ(roce_sge_scatter(table, PD, sge, SGES, at, buf + at, len,
-                                  &fake_host_ops, host), 0);
+        CHECK_EQ(roce_sgl_scatter(table, &(RoceSgl) { PD, sge, SGES }, at, buf + at, len), 0);
     }
-    CHECK_EQ(roce_sge_gather(table, PD, sge, SGES, 0, back, SGE_TOTAL,
-                             &fake_host_ops, host), 0);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, back, SGE_TOTAL), 0);
     CHECK_MEM(buf, back, SGE_TOTAL);
     /* the bytes beside them are as they were */
     CHECK_EQ(*fake_memory(host, page_at(0) + 49, 1), pattern(49));
@@ -801,24 +800,19 @@ static void bad_entries_are_refused(void)
     RoceSge sge[SGES];
 
     make_sges(sge);
-    CHECK_EQ(roce_sge_check(table, PD, sge, SGES, A(LOCAL)), 0);
-    CHECK_EQ(roce_sge_check(table, PD, NULL, 0, A(LOCAL)), 0);
+    CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, sge, SGES }, A(LOCAL)), 0);
+    CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, NULL, 0 }, A(LOCAL)), 0);
     /* beyond the region: what lies within may be used all the same */
     sge[2].length = 5 * KIB4;
-    CHECK_EQ(roce_sge_gather(table, PD, sge, SGES, 100, buf, 1, &fake_host_ops,
-                             host), 0);
-    CHECK_EQ(roce_sge_gather(table, PD, sge, SGES, 100 + 4 * KIB4, buf, 1,
-                             &fake_host_ops, host), FAKERNIC_VENDOR_KEY_BOUNDS);
-    CHECK_EQ(roce_sge_check(table, PD, sge, SGES, 0),
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 100, buf, 1), 0);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 100 + 4 * KIB4, buf, 1), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, sge, SGES }, 0),
              FAKERNIC_VENDOR_KEY_BOUNDS);
     /* not touched, not looked at */
-    CHECK_EQ(roce_sge_gather(table, PD, sge, SGES, 0, buf, 100, &fake_host_ops,
-                             host), 0);
-    CHECK_EQ(roce_sge_gather(table, PD + 1, sge, SGES, 0, buf, 1,
-                             &fake_host_ops, host), FAKERNIC_VENDOR_KEY_PD);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 100), 0);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD + 1, sge, SGES }, 0, buf, 1), FAKERNIC_VENDOR_KEY_PD);
     fake_memory_unreachable(host, page_at(0), true);
-    CHECK_EQ(roce_sge_gather(table, PD, sge, SGES, 0, buf, 1, &fake_host_ops,
-                             host), FAKERNIC_VENDOR_KEY_DMA);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 1), FAKERNIC_VENDOR_KEY_DMA);
     teardown();
 }
 
@@ -831,11 +825,9 @@ static void scatter_needs_local_write(void)
     add_pages(1, 0);
     sge = (RoceSge){ .address = 0, .length = 4,
                      .lkey = create_memory(0, 4, 1, RD) };
-    CHECK_EQ(roce_sge_gather(table, PD, &sge, 1, 0, buf, 4, &fake_host_ops,
-                             host), 0);
-    CHECK_EQ(roce_sge_scatter(table, PD, &sge, 1, 0, buf, 4, &fake_host_ops,
-                              host), FAKERNIC_VENDOR_KEY_ACCESS);
-    CHECK_EQ(roce_sge_check(table, PD, &sge, 1, A(LOCAL)),
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, &sge, 1 }, 0, buf, 4), 0);
+    CHECK_EQ(roce_sgl_scatter(table, &(RoceSgl) { PD, &sge, 1 }, 0, buf, 4), FAKERNIC_VENDOR_KEY_ACCESS);
+    CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, &sge, 1 }, A(LOCAL)),
              FAKERNIC_VENDOR_KEY_ACCESS);
     teardown();
 }
@@ -889,8 +881,7 @@ static void fast_reg_lives_through_its_states(void)
     CHECK_EQ(check(key, 5, 1, 0), FAKERNIC_VENDOR_KEY_STATE);
     check_reg(reg_wr(key + 1, 0x9005, KIB4, 2, LOCAL | RD), 0);
     CHECK_EQ(check(key, 0x9005, 1, 0), FAKERNIC_VENDOR_KEY_TAG);
-    CHECK(roce_mr_read(grant(key + 1, 0x9005, KIB4, RD), 0x9005, buf, KIB4,
-                       &fake_host_ops, host));
+    CHECK(roce_mr_read(table, grant(key + 1, 0x9005, KIB4, RD), 0x9005, buf, KIB4));
     check_pattern(buf, 0, KIB4);
     /* not twice without invalidation */
     check_reg(reg_wr(key + 2, 0, 1, 1, LOCAL), FAKERNIC_VENDOR_KEY_STATE);
@@ -1009,8 +1000,7 @@ static void type_1_window_binds_and_rebinds(void)
     CHECK_EQ(check(bound, 0x1f7f, 1, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(bound, 0x1f80, 0x101, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     /* any QP of the PD; across a page */
-    CHECK(roce_mr_read(grant_qp(bound, 99, 0x1fc0, 100, RD), 0x1fc0, buf, 100,
-                       &fake_host_ops, host));
+    CHECK(roce_mr_read(table, grant_qp(bound, 99, 0x1fc0, 100, RD), 0x1fc0, buf, 100));
     check_pattern(buf, 0xfc0, 100);
     /* local use is not what a window is for */
     CHECK_EQ(check(bound, 0x1f80, 1, 0), FAKERNIC_VENDOR_KEY_ACCESS);
@@ -1051,9 +1041,9 @@ static void type_2_window_belongs_to_its_qp(void)
     CHECK_EQ(bind(bind_wr(mw, mw ^ 0x3c, mr, 0x1000, 100, RD | WR)), 0);
     mw ^= 0x3c;
     grant_qp(mw, 3, 0x1000, 100, WR);
-    CHECK_EQ(roce_mr_check(table, mw, PD, 4, 0x1000, 1, A(RD), &found),
+    CHECK_EQ(roce_mr_check(table, access_to(mw, PD, 4, 0x1000, 1, A(RD)), &found),
              FAKERNIC_VENDOR_KEY_QP);
-    CHECK_EQ(roce_mr_check(table, mw, PD + 1, 3, 0x1000, 1, A(RD), &found),
+    CHECK_EQ(roce_mr_check(table, access_to(mw, PD + 1, 3, 0x1000, 1, A(RD)), &found),
              FAKERNIC_VENDOR_KEY_PD);
     /* bound already; no unbinding by binding */
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1000, 1, RD)), FAKERNIC_VENDOR_BIND);
@@ -1061,7 +1051,7 @@ static void type_2_window_belongs_to_its_qp(void)
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 4, true),
              FAKERNIC_VENDOR_KEY_QP);
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 3, true), 0);
-    CHECK_EQ(roce_mr_check(table, mw, PD, 3, 0x1000, 1, A(RD), &found),
+    CHECK_EQ(roce_mr_check(table, access_to(mw, PD, 3, 0x1000, 1, A(RD)), &found),
              FAKERNIC_VENDOR_KEY_STATE);
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1000, 1, RD)), 0);
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 3, false), 0);
@@ -1096,7 +1086,7 @@ static void windows_of_a_qp_go_bit_by_bit(void)
     for (unsigned i = 1; i < 4; i++) {
         const RoceMr *found;
 
-        CHECK_EQ(roce_mr_check(table, mw[i], PD, 3, 0x1000, 1, A(RD), &found),
+        CHECK_EQ(roce_mr_check(table, access_to(mw[i], PD, 3, 0x1000, 1, A(RD)), &found),
                  FAKERNIC_VENDOR_KEY_STATE);
     }
     grant_qp(other, 4, 0x1000, 8, RD);
@@ -1116,8 +1106,7 @@ static void zero_based_window(void)
     mr = create_memory(0x1123, KIB4, 2, ALL);
     mw = create_mw(FAKERNIC_MW_TYPE_2B);
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1ff0, 50, RD | ZERO)), 0);
-    CHECK(roce_mr_read(grant_qp(mw, 3, 0, 50, RD), 0, buf, 50, &fake_host_ops,
-                       host));
+    CHECK(roce_mr_read(table, grant_qp(mw, 3, 0, 50, RD), 0, buf, 50));
     check_pattern(buf, 0x1ff0 - 0x1123, 50);
     mw = create_mw(FAKERNIC_MW_TYPE_1);
     CHECK_EQ(bind(bind_wr(mw, next_key(mw), mr, 0x1ff0, 50, RD | ZERO)),
@@ -1211,8 +1200,7 @@ static void window_on_the_dma_region(void)
     REQUIRE(roce_mr_table_create(table, &init, &mr) == 0);
     mw = create_mw(FAKERNIC_MW_TYPE_2B);
     CHECK_EQ(bind(bind_wr(mw, mw, mr, page_at(0) + 10, 4, RD | ZERO)), 0);
-    CHECK(roce_mr_read(grant_qp(mw, 3, 0, 4, RD), 0, buf, 4, &fake_host_ops,
-                       host));
+    CHECK(roce_mr_read(table, grant_qp(mw, 3, 0, 4, RD), 0, buf, 4));
     check_pattern(buf, 10, 4);
     CHECK_EQ(check(mw, 4, 1, RD), FAKERNIC_VENDOR_KEY_QP);
     teardown();
