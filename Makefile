@@ -93,12 +93,12 @@ tighten: root
 # Whether a mirror still has rdma-core 65's source is not ours to decide: without
 # it, the one test that wants it fails.
 test: build
-	@$(BUILD) qemu-fuzz uabi
+	@$(BUILD) qemu-fuzz qemu-plugin uabi
 	-@$(BUILD) rdma-core-65
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
-	@$(BUILD) qemu rdma-core driver-6.12 driver-6.1
+	@$(BUILD) qemu qemu-plugin rdma-core driver-6.12 driver-6.1
 	@$(ENTER) ci/run_tests.py --quick
 
 test-long: build

@@ -9,6 +9,7 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
 
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
+  qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
   rdma-core    rdma-core with rdma-provider/       /cache/build/rdma-core
   rdma-core-65 a newer one, for its own tests    /cache/images/rdma-core-65.erofs
   uabi         an older driver and provider, for the test that mixes ages
@@ -18,7 +19,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   image        guest kernels, initrds, base, payload   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
-  all          the first ones, up to image, but qemu-fuzz and rdma-core-65
+  all          the first ones, up to image, but qemu-fuzz, qemu-plugin
+               and rdma-core-65
 """
 
 import contextlib
@@ -300,6 +302,28 @@ def build_qemu_fuzz():
         link_firmware(target)
 
 
+def build_qemu_plugin():
+    """Debian's QEMU with the device, as its package has it: a program to be
+    named by FAKERNIC_QEMU."""
+    plugin = SRC / "qemu-hw/plugin"
+    own = digest(source_name("qemu"),
+                 [SRC / "qemu-hw", SRC / "firmware-spec/include"])
+    with step("qemu-plugin", own, "fakernic for Debian's QEMU") as this:
+        if this is None:
+            return
+        target = BUILD / "qemu-plugin"
+        target.mkdir(parents=True, exist_ok=True)
+        for old in target.glob("qemu/*.so"):
+            old.unlink()
+        this.run(plugin / "build.sh", "--source", "/opt/sources/qemu",
+                 "--work", target / "work", target / "qemu", env={
+                     "FAKERNIC_PLUGIN_LOADER": str(target / "fakernic-qemu.so")})
+        wrapper = target / "qemu-system-x86_64-fakernic"
+        text = (plugin / "wrapper.sh").read_text(encoding="utf-8")
+        wrapper.write_text(text.replace("@LIBRARY@", str(target)))
+        wrapper.chmod(0o755)
+
+
 def configure_rdma_core(this, source, target, wanted):
     configure(this, source, target, wanted,
               ["cmake", "-S", source, "-B", target])
@@ -448,6 +472,7 @@ def build_forky_packages():
 STEPS = {
     "qemu": build_qemu,
     "qemu-fuzz": build_qemu_fuzz,
+    "qemu-plugin": build_qemu_plugin,
     "rdma-core": build_rdma_core,
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
@@ -459,7 +484,8 @@ STEPS = {
 }
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "rdma-core-65", "packages", "packages-forky")
+EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "packages",
+         "packages-forky")
 
 
 def main(names):

@@ -33,13 +33,18 @@ JOBS = os.cpu_count() or 1
 MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # The order in which suites begin, so that they end together.
-BEGIN = ("pyverbs", "guest", "fuzz", "sim", "qtest", "unit", "laws", "driver",
-         "provider", "lab", "spec")
+BEGIN = ("pyverbs", "guest", "fuzz", "sim", "plugin", "qtest", "unit", "laws",
+         "driver", "provider", "lab", "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # and those in two, which fill two processors, as those of the launcher do.
-VM_SUITES = ("pyverbs", "guest", "vm")
-ALONE = ("vm",)
-BY_PYTEST = (*VM_SUITES, "lab")
+VM_SUITES = ("pyverbs", "guest", "vm", "packaged")
+ALONE = ("vm", "packaged")
+BY_PYTEST = (*VM_SUITES, "lab", "plugin")
+# What two guests do in Debian's own QEMU, by the plug-in.
+PACKAGED = ("test_traffic and (test_rc_pingpong or test_xrc_pingpong) and ipv4 or "
+            "test_rdmacm and rping-ipv4 or test_odp and not killed and "
+            "(given_back or atomics or ib_write_bw)")
+PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
 PYVERBS = ("pyverbs", "pyverbs_65")
 # Of a failed test, so many remarks before it are shown at most; and these lines
 # wherever they are (GLib's seed repeats what qtest drew).
@@ -97,13 +102,18 @@ def suites(quick):
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
                    str(BUILD / "qemu/qemu-system-x86_64")}),
+        "plugin": ([sys.executable, "-m", "pytest", "--color=no", "-c",
+                    str(SRC / "tests/plugin/pytest.ini"),
+                    str(SRC / "tests/plugin")], 900, {}),
         "pyverbs": vm_tests("pyverbs", *(
             f"test_{name}.py" for name in PYVERBS)),
         "guest": vm_tests("guest", "--guests=one", *(
             f"--ignore-glob=*/test_{name}.py" for name in PYVERBS)),
         "vm": vm_tests("vm", "--guests=two"),
+        "packaged": vm_tests("packaged", "--guests=two", "-k", PACKAGED),
         "lab": lab_tests("command"),
     }
+    found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
         for name in VM_SUITES:
             del found[name]

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * That the QEMU which has loaded the device lays its structures out as the one
+ * whose headers it was compiled with: what QEMU's own functions write is
+ * looked at where these headers say that it is, and offsets that QEMU keeps
+ * are compared. Runs when all types are known and nothing is made of them yet;
+ * a difference ends the process with one line.
+ */
+#include "qemu/osdep.h"
+#include <dlfcn.h>
+#include "qemu/module.h"
+#include "qemu/timer.h"
+#include "exec/memory.h"
+#include "hw/pci/pci_bridge.h"
+#include "../device/state.h"
+#include "plugin.h"
+
+/* A device class that every x86 QEMU has, and what it says of itself. */
+#define FAKERNIC_KNOWN_TYPE     "pcie-root-port"
+#define FAKERNIC_KNOWN_VENDOR   0x1b36
+#define FAKERNIC_KNOWN_DEVICE   0x000c
+
+__attribute__((visibility("default")))
+const char *fakernic_plugin_built_for(void)
+{
+    return FAKERNIC_PLUGIN_BUILD_ID;
+}
+
+static void fakernic_check(bool agrees, const char *what)
+{
+    if (!agrees) {
+        /* Too early for error_report(), and for what QEMU does at its exit. */
+        fprintf(stderr,
+                "fakernic: this QEMU's %s differs from what the plug-in was "
+                "built with: run fakernic-qemu-rebuild\n", what);
+        _exit(1);
+    }
+}
+
+static void fakernic_check_classes(void)
+{
+    ObjectClass *class = object_class_by_name(FAKERNIC_KNOWN_TYPE);
+    const PCIDeviceClass *pc = (PCIDeviceClass *)class;
+    const DeviceClass *dc = (DeviceClass *)class;
+
+    fakernic_check(class && pc->vendor_id == FAKERNIC_KNOWN_VENDOR &&
+                       pc->device_id == FAKERNIC_KNOWN_DEVICE && pc->realize &&
+                       pc->exit && pc->config_write,
+                   "PCIDeviceClass");
+    fakernic_check(test_bit(DEVICE_CATEGORY_BRIDGE, dc->categories) &&
+                       dc->user_creatable && dc->hotpluggable && dc->vmsd,
+                   "DeviceClass");
+}
+
+/* Whether a property of the class is what lies at that offset of an instance.
+ * What describes it lies in the program, or else is not looked at. */
+static bool fakernic_lies_at(ObjectClass *class, const char *name,
+                             size_t offset)
+{
+    const ObjectProperty *found = object_class_property_find(class, name);
+    const Property *property = found ? found->opaque : NULL;
+    Dl_info info;
+
+    return property && dladdr(property, &info) && property->offset == offset;
+}
+
+/* From its beginning to its last field, with two memory regions in between. */
+static void fakernic_check_pci_device(void)
+{
+    ObjectClass *class = object_class_by_name(FAKERNIC_KNOWN_TYPE);
+
+    fakernic_check(
+        fakernic_lies_at(class, "addr", offsetof(PCIDevice, devfn)) &&
+            fakernic_lies_at(class, "romsize", offsetof(PCIDevice, romsize)) &&
+            fakernic_lies_at(class, "rombar", offsetof(PCIDevice, rom_bar)) &&
+            fakernic_lies_at(class, "acpi-index",
+                             offsetof(PCIDevice, acpi_index)) &&
+            fakernic_lies_at(class, "x-max-bounce-buffer-size",
+                             offsetof(PCIDevice, max_bounce_buffer_size)),
+        "PCIDevice");
+}
+
+static void fakernic_check_memory_region(void)
+{
+    const MemoryRegionOps ops = { .valid.max_access_size = 4 };
+    MemoryRegion *mr = (MemoryRegion *)object_new(TYPE_MEMORY_REGION);
+
+    memory_region_init_io(mr, NULL, &ops, mr, NULL, 0x12345000);
+    fakernic_check(int128_get64(mr->size) == 0x12345000 && mr->ops == &ops &&
+                       mr->opaque == mr && mr->terminates && !mr->ram_block &&
+                       !mr->name,
+                   "MemoryRegion");
+    object_unref(OBJECT(mr));
+}
+
+static void fakernic_check_timer(void)
+{
+    struct {
+        QEMUTimer timer;
+        uint64_t behind;
+    } room = { .behind = 0x0123456789abcdef };
+
+    timer_init_full(&room.timer, NULL, QEMU_CLOCK_VIRTUAL, 7, 5,
+                    (QEMUTimerCB *)&room, &room.behind);
+    fakernic_check(room.timer.scale == 7 && room.timer.attributes == 5 &&
+                       room.timer.cb == (QEMUTimerCB *)&room &&
+                       room.timer.opaque == &room.behind &&
+                       room.timer.expire_time == -1 &&
+                       room.behind == 0x0123456789abcdef,
+                   "QEMUTimer");
+}
+
+static void fakernic_plugin_check(void)
+{
+    fakernic_check_classes();
+    fakernic_check_pci_device();
+    fakernic_check_memory_region();
+    fakernic_check_timer();
+}
+
+/* Run after the types of all modules are registered. */
+migration_init(fakernic_plugin_check)

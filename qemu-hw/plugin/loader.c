@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the dynamic linker preloads into a QEMU: it finds out by its build id
+ * which QEMU this is, and loads the device that was built for that one, before
+ * QEMU's main() runs. Without one it says so in a line, and ends the process.
+ *
+ * Here is nothing of QEMU, so that this much works in any program.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plugin.h"
+
+#define ID_BYTES_MAX    64
+
+static const char variable[] = "LD_PRELOAD";
+
+__attribute__((noreturn, format(printf, 1, 2)))
+static void refuse(const char *format, ...)
+{
+    va_list args;
+
+    fputs("fakernic: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    _exit(1);
+}
+
+/* ---- which program is this? ------------------------------------------ */
+
+/* The build id among the notes of a segment, in hex: whether there is one. */
+static bool note_to_id(const char *note, size_t size, char *id)
+{
+    while (size >= sizeof(ElfW(Nhdr))) {
+        const ElfW(Nhdr) *head = (const void *)note;
+        size_t name = (head->n_namesz + 3UL) & ~3UL;
+        size_t data = (head->n_descsz + 3UL) & ~3UL;
+        const char *bytes = note + sizeof(*head) + name;
+
+        if (name + data > size - sizeof(*head)) {
+            return false;
+        }
+        if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 &&
+            !memcmp(note + sizeof(*head), "GNU", 4) &&
+            head->n_descsz <= ID_BYTES_MAX) {
+            for (unsigned i = 0; i < head->n_descsz; i++) {
+                sprintf(id + 2 * i, "%02x", (unsigned char)bytes[i]);
+            }
+            return true;
+        }
+        note = bytes + data;
+        size -= sizeof(*head) + name + data;
+    }
+    return false;
+}
+
+/* For dl_iterate_phdr(), which begins with the program itself. */
+static int program_id(struct dl_phdr_info *info, size_t unused, void *id)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+        if (segment->p_type == PT_NOTE &&
+            note_to_id((const char *)info->dlpi_addr + segment->p_vaddr,
+                       segment->p_memsz, id)) {
+            break;
+        }
+    }
+    return 1;
+}
+
+/* ---- where is its device? -------------------------------------------- */
+
+/* Whether nobody but root and the user of this process can have written it. */
+static bool is_trusted(const char *path)
+{
+    struct stat stat_buf;
+
+    return !stat(path, &stat_buf) && S_ISREG(stat_buf.st_mode) &&
+           !(stat_buf.st_mode & (S_IWGRP | S_IWOTH)) &&
+           (stat_buf.st_uid == 0 || stat_buf.st_uid == geteuid());
+}
+
+__attribute__((format(printf, 2, 3)))
+static bool path_is_there(char *path, const char *format, ...)
+{
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(path, PATH_MAX, format, args);
+    va_end(args);
+    return length < PATH_MAX && !access(path, F_OK);
+}
+
+/* Beside this file, or where a user without root rights has built one. */
+static bool find_device(const char *own, const char *id, char *path)
+{
+    int folder = (int)(strrchr(own, '/') - own);
+    const char *data = secure_getenv("XDG_DATA_HOME");
+    const char *home = secure_getenv("HOME");
+
+    return path_is_there(path, "%.*s/qemu/%s.so", folder, own, id) ||
+           (data && *data == '/' &&
+            path_is_there(path, "%s/fakernic/qemu/%s.so", data, id)) ||
+           (home && *home == '/' &&
+            path_is_there(path, "%s/.local/share/fakernic/qemu/%s.so", home,
+                          id));
+}
+
+/* ---- what this process starts is none of our business ---------------- */
+
+/* Takes this file out of the list of what is preloaded. */
+static void leave_children_alone(const char *own)
+{
+    const char *list = getenv(variable);
+    char *rest, *end, *copy, *word, *state = NULL;
+
+    if (!list) {
+        return;
+    }
+    copy = strdup(list);
+    end = rest = calloc(1, strlen(list) + 1);
+    if (!copy || !rest) {
+        refuse("out of memory");
+    }
+    for (word = strtok_r(copy, ": ", &state); word;
+         word = strtok_r(NULL, ": ", &state)) {
+        if (strcmp(word, own)) {
+            end += sprintf(end, "%s%s", end == rest ? "" : ":", word);
+        }
+    }
+    if (*rest) {
+        setenv(variable, rest, 1);
+    } else {
+        unsetenv(variable);
+    }
+    free(copy);
+    free(rest);
+}
+
+/* ---------------------------------------------------------------------- */
+
+__attribute__((constructor))
+static void fakernic_plugin_load(void)
+{
+    char id[2 * ID_BYTES_MAX + 1] = "", path[PATH_MAX];
+    const char *(*built_for)(void);
+    void *device;
+    Dl_info self;
+
+    if (!dladdr(&variable, &self) || !strrchr(self.dli_fname, '/')) {
+        refuse("preload the plug-in by its whole path");
+    }
+    leave_children_alone(self.dli_fname);
+    dl_iterate_phdr(program_id, id);
+    if (!find_device(self.dli_fname, id, path)) {
+        refuse("the plug-in was not built for this QEMU (%s, build id %s): "
+               "run fakernic-qemu-rebuild", program_invocation_name,
+               *id ? id : "missing");
+    }
+    if (!is_trusted(path)) {
+        refuse("%s can be written by others, or is another user's: not loaded",
+               path);
+    }
+    device = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!device) {
+        refuse("%s: run fakernic-qemu-rebuild", dlerror());
+    }
+    built_for = (const char *(*)(void))dlsym(device, FAKERNIC_PLUGIN_BUILT_FOR);
+    if (!built_for || strcmp(built_for(), id)) {
+        refuse("%s is for the QEMU with build id %s, this one has %s: run "
+               "fakernic-qemu-rebuild", path,
+               built_for ? built_for() : "missing", id);
+    }
+}

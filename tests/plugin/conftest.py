@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plug-in that the step qemu-plugin has built, and copies of it to spoil."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SRC = Path("/src")
+BUILT = Path("/cache/build/qemu-plugin")
+QEMU = Path("/usr/bin/qemu-system-x86_64")
+
+
+def build_id(program):
+    notes = subprocess.run(["readelf", "-n", program], check=True,
+                           capture_output=True, text=True).stdout
+    return re.search(r"Build ID: (\w+)", notes).group(1)
+
+
+class Plugin:
+    """An installed plug-in: loader, folder of devices, wrapper."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.wrapper = folder / "qemu-system-x86_64-fakernic"
+        self.device = folder / f"qemu/{build_id(QEMU)}.so"
+
+    def run(self, *arguments, **environment):
+        environment = {"PATH": "/usr/bin:/bin", **environment}
+        return subprocess.run([self.wrapper, *arguments], env=environment,
+                              check=False, capture_output=True, text=True,
+                              timeout=60)
+
+    def refusal(self, *arguments, **environment):
+        """Its one line, when it ends so; anything else fails."""
+        result = self.run(*arguments, **environment)
+        assert result.returncode == 1, result
+        assert result.stdout == ""
+        lines = result.stderr.splitlines()
+        assert len(lines) == 1, lines
+        return lines[0]
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """A copy."""
+    folder = tmp_path / "plugin"
+    (folder / "qemu").mkdir(parents=True)
+    for name in ("fakernic-qemu.so", f"qemu/{build_id(QEMU)}.so"):
+        shutil.copy(BUILT / name, folder / name)
+    text = (SRC / "qemu-hw/plugin/wrapper.sh").read_text()
+    wrapper = folder / "qemu-system-x86_64-fakernic"
+    wrapper.write_text(text.replace("@LIBRARY@", str(folder)))
+    wrapper.chmod(0o755)
+    return Plugin(folder)
+
+
+class Work:
+    """What the plug-in was compiled from, to compile it otherwise."""
+
+    def __init__(self):
+        self.build = BUILT / "work/build"
+        self.source = next((BUILT / "work").glob("qemu-*"))
+        self.objects = next((BUILT / "work").glob("objects-*"))
+
+    def flags(self, *before):
+        """The flags, with some before those that name QEMU's headers."""
+        words = subprocess.run(
+            [SRC / "qemu-hw/plugin/flags.py", self.build / "compile_commands.json"],
+            check=True, capture_output=True, text=True).stdout
+        compiler, *rest = shlex.split(words)
+        return [compiler, *before, *rest]
+
+    def compile(self, source, target, *before):
+        """Unoptimized: what headers say is all in the code, and it is quick."""
+        subprocess.run(
+            [*self.flags(*before), "-fPIC", "-fvisibility=hidden", "-g0", "-w",
+             "-O0", "-U_FORTIFY_SOURCE", f"-I{SRC / 'firmware-spec/include'}",
+             f"-I{self.objects}", f'-DFAKERNIC_PLUGIN_BUILD_ID="{build_id(QEMU)}"', "-c", source,
+             "-o", target], cwd=self.build, check=True)
+
+    def link(self, check, target):
+        """The device with another check.o."""
+        objects = [path for path in self.objects.glob("*/*.o")
+                   if path.name != "check.o"]
+        subprocess.run(["cc", "-shared", "-o", target, check, *objects,
+                        "-lglib-2.0", "-ldeflate"], check=True)
+
+
+@pytest.fixture(scope="session")
+def work():
+    return Work()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which of QEMU's configuration changes the device: qemu-hw/plugin/options.txt
+is right, and complete."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from conftest import SRC, Work
+
+OPTIONS = SRC / "qemu-hw/plugin/options.py"
+
+
+def options(verdict):
+    text = (SRC / "qemu-hw/plugin/options.txt").read_text()
+    return re.findall(rf"^(\w+) +{verdict}\b", text, re.M)
+
+
+def configured(work, folder, names):
+    """A build folder in which these macros are the other way round."""
+    folder.mkdir()
+    for path in work.build.iterdir():
+        if path.name != "config-host.h":
+            (folder / path.name).symlink_to(path)
+    text = (work.build / "config-host.h").read_text()
+    for name in names:
+        text, count = re.subn(rf"^#define {name}\b.*$", f"#undef {name}", text,
+                              flags=re.M)
+        if not count:
+            text += f"#define {name} 1\n"
+    (folder / "config-host.h").write_text(text)
+    # Of libraries that the root lacks, what the headers want of them.
+    (folder / "liburing.h").write_text("struct io_uring { char room[216]; };\n")
+    (folder / "capstone.h").write_text("")
+    other = Work()
+    other.build = folder
+    return other
+
+
+def code(work, folder):
+    """The device's object files."""
+    folder.mkdir()
+    found = {}
+    for source in sorted((SRC / "qemu-hw/device").glob("*.c")):
+        target = folder / f"{source.stem}.o"
+        work.compile(source, target, f"-I{work.build}")
+        found[source.name] = target.read_bytes()
+    return found
+
+
+def test_same_code_whatever_they_say(work, tmp_path):
+    plain = code(configured(work, tmp_path / "a", []), tmp_path / "plain")
+    flipped = code(configured(work, tmp_path / "b", options("same")),
+                   tmp_path / "flipped")
+    assert [name for name in plain if plain[name] != flipped[name]] == []
+
+
+def test_flipping_can_be_seen(work, tmp_path):
+    """What makes a difference does make it here, too."""
+    plain = tmp_path / "plain.o"
+    flipped = tmp_path / "flipped.o"
+    source = SRC / "qemu-hw/device/cpus.c"
+    work.compile(source, plain)
+    configured(work, tmp_path / "a", ["CONFIG_TCG"]).compile(source, flipped)
+    assert plain.read_bytes() != flipped.read_bytes()
+
+
+def test_no_option_is_unknown(work):
+    subprocess.run([OPTIONS, "headers", work.source, work.build], check=True)
+
+
+def test_unknown_option_is_refused(work, tmp_path):
+    other = configured(work, tmp_path / "a", [])
+    (other.build / "linux-headers").unlink(missing_ok=True)
+    text = (other.build / "config-host.h").read_text()
+    (other.build / "config-host.h").write_text(
+        f"{text}#ifdef CONFIG_OF_TOMORROW\n#endif\n")
+    result = subprocess.run([OPTIONS, "headers", work.source, other.build],
+                            check=False, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "CONFIG_OF_TOMORROW" in result.stderr
+
+
+def test_package_with_an_option_that_matters(work, tmp_path):
+    debian = tmp_path / "debian"
+    debian.mkdir()
+    for name in ("rules", "control"):
+        shutil.copy(work.source / "debian" / name, debian)
+    subprocess.run([OPTIONS, "rules", debian], check=True)
+    rules = Path(debian / "rules")
+    text = rules.read_text()
+    assert "--enable-modules" in text
+    rules.write_text(text.replace("--enable-modules",
+                                  "--enable-modules --enable-tsan"))
+    result = subprocess.run([OPTIONS, "rules", debian], check=False,
+                            capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "--enable-tsan" in result.stderr

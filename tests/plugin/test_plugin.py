@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The device in Debian's unmodified QEMU: it is there, and where it does not
+belong it is refused by one line."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import QEMU, build_id
+
+# Programs that the plug-in was not built for: another configuration of the same
+# source in the same package, this project's own QEMU, and no QEMU at all.
+OTHERS = [Path("/usr/bin/qemu-system-x86_64-microvm"),
+          Path("/cache/build/qemu/qemu-system-x86_64"), Path("/bin/true")]
+
+
+def test_help_of_the_device(plugin):
+    result = plugin.run("-device", "fakernic,help")
+    assert result.returncode == 0 and result.stderr == ""
+    assert "max-qp=<uint32>" in result.stdout
+    assert "dm-size=<size>" in result.stdout
+
+
+def test_listed_among_devices(plugin):
+    result = plugin.run("-device", "help")
+    assert result.returncode == 0
+    assert 'name "fakernic", bus PCI' in result.stdout
+
+
+def test_wrong_property(plugin):
+    """The device's own complaint, by QEMU's error functions."""
+    line = plugin.refusal("-M", "q35", "-display", "none",
+                          "-device", "fakernic,max-qp=17")
+    assert "property 'max-qp' must be a power of two" in line
+
+
+def test_trace_events(plugin):
+    result = plugin.run("-trace", "help")
+    assert result.returncode == 0
+    assert "fakernic_send_wr" in result.stdout
+
+
+def test_qmp(plugin):
+    """Realized, seen by QMP, and reset; another behind a root port."""
+    commands = [{"execute": "qmp_capabilities"}, {"execute": "query-version"},
+                {"execute": "query-pci"},
+                {"execute": "qom-get", "arguments": {
+                    "path": "/machine/peripheral/card", "property": "max-qp"}},
+                {"execute": "system_reset"}, {"execute": "quit"}]
+    result = subprocess.run(
+        [plugin.wrapper, "-M", "q35", "-accel", "tcg", "-display", "none",
+         "-nodefaults", "-S", "-qmp", "stdio",
+         "-device", "pcie-root-port,id=rp,chassis=1",
+         "-netdev", "hubport,hubid=0,id=net",
+         "-device", "fakernic,id=card,bus=pcie.0,netdev=net,max-qp=64",
+         "-netdev", "hubport,hubid=0,id=other",
+         "-device", "fakernic,bus=rp,netdev=other"],
+        input="".join(json.dumps(command) + "\n" for command in commands),
+        check=False, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    returned = [answer["return"] for answer in answers if "return" in answer]
+    assert returned[1]["package"].startswith("Debian ")
+    assert '"card"' in json.dumps(returned[2])
+    assert returned[3] == 64
+
+
+def test_children_are_left_alone(plugin, tmp_path):
+    """What QEMU starts has no plug-in, but what else was preloaded."""
+    seen = tmp_path / "environment"
+    other = "/usr/lib/x86_64-linux-gnu/libz.so.1"
+    command = [plugin.wrapper, "-M", "none", "-display", "none", "-nodefaults",
+               "-incoming", f"exec:env >{seen}.new; mv {seen}.new {seen}"]
+    with subprocess.Popen(command, env=dict(os.environ, LD_PRELOAD=other)) as qemu:
+        try:
+            for _ in range(600):
+                if seen.exists():
+                    break
+                time.sleep(0.1)
+        finally:
+            qemu.kill()
+    assert f"LD_PRELOAD={other}" in seen.read_text().splitlines()
+
+
+# ---- refusals --------------------------------------------------------------
+
+@pytest.mark.parametrize("program", OTHERS, ids=lambda path: path.name)
+def test_built_for_another(plugin, program):
+    line = plugin.refusal("--version", FAKERNIC_QEMU_BINARY=str(program))
+    assert line.startswith("fakernic: the plug-in was not built for this QEMU")
+    assert build_id(program) in line
+    assert line.endswith("run fakernic-qemu-rebuild")
+
+
+@pytest.mark.parametrize("program", OTHERS, ids=lambda path: path.name)
+def test_wrong_build_id(plugin, program):
+    """A device that says it is for this program, and is not."""
+    plugin.device.rename(plugin.folder / f"qemu/{build_id(program)}.so")
+    line = plugin.refusal("--version", FAKERNIC_QEMU_BINARY=str(program))
+    assert line.startswith("fakernic: ")
+    assert line.endswith("run fakernic-qemu-rebuild")
+
+
+def test_no_device(plugin):
+    plugin.device.unlink()
+    assert build_id(QEMU) in plugin.refusal("--version")
+
+
+def test_no_loader(plugin):
+    (plugin.folder / "fakernic-qemu.so").unlink()
+    assert "install fakernic-qemu again" in plugin.refusal("--version")
+
+
+def test_damaged_device(plugin):
+    os.truncate(plugin.device, 100)
+    line = plugin.refusal("--version")
+    assert line.endswith("run fakernic-qemu-rebuild")
+
+
+def test_device_that_others_can_write(plugin):
+    plugin.device.chmod(0o666)
+    assert "can be written by others" in plugin.refusal("--version")
+
+
+def test_device_of_the_user(plugin, tmp_path):
+    """Built without root rights."""
+    own = tmp_path / "data/fakernic/qemu"
+    own.mkdir(parents=True)
+    plugin.device.rename(own / plugin.device.name)
+    result = plugin.run("-device", "fakernic,help",
+                        XDG_DATA_HOME=str(tmp_path / "data"))
+    assert result.returncode == 0 and "max-qp" in result.stdout
+
+
+# A header, the line behind which a field is planted, and what is said then.
+LAYOUTS = [
+    ("hw/pci/pci_device.h", "struct PCIDevice {\n    DeviceState qdev;",
+     "PCIDevice"),
+    ("hw/pci/pci_device.h", "struct PCIDeviceClass {\n    DeviceClass parent_class;",
+     "PCIDeviceClass"),
+    ("hw/qdev-core.h", "    DECLARE_BITMAP(categories, DEVICE_CATEGORY_MAX);",
+     "PCIDeviceClass"),
+    ("hw/qdev-core.h", "    MemReentrancyGuard mem_reentrancy_guard;", "PCIDevice"),
+    ("exec/memory.h", "struct MemoryRegion {\n    Object parent_obj;", "PCIDevice"),
+    ("qemu/timer.h", "struct QEMUTimer {", "QEMUTimer"),
+]
+
+
+@pytest.mark.parametrize("header, behind, what", LAYOUTS,
+                         ids=lambda word: word.split("{")[0].split("/")[-1])
+def test_other_layout(plugin, work, tmp_path, header, behind, what):
+    """Compiled with headers that do not agree with the program, right build id."""
+    text = (work.source / "include" / header).read_text()
+    assert text.count(behind) == 1
+    planted = tmp_path / "include" / header
+    planted.parent.mkdir(parents=True)
+    planted.write_text(text.replace(behind, f"{behind}\n    uint64_t planted;"))
+    check = tmp_path / "check.o"
+    work.compile("/src/qemu-hw/plugin/check.c", check, "-iquote",
+                 str(tmp_path / "include"))
+    plugin.device.unlink()
+    work.link(check, plugin.device)
+    line = plugin.refusal("-device", "fakernic,help")
+    assert f"this QEMU's {what} differs" in line
+    assert line.endswith("run fakernic-qemu-rebuild")
