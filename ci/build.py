@@ -16,16 +16,19 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
                                                       /cache/images/uabi.erofs
   driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
+  driver-7.3   for Debian 13's backports, which it fetches; also driver-7.2
+  kernel-7.3   a guest's kernel of these, with the driver; also kernel-7.2
   image        guest kernels, initrds, base, payload   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
-  all          the first ones, up to image, but qemu-fuzz, qemu-plugin
-               and rdma-core-65
+  all          the first ones, up to image, but those that only tests need:
+               qemu-fuzz, qemu-plugin, rdma-core-65, the kernels of backports
 """
 
 import contextlib
 import fcntl
 import filecmp
+import functools
 import hashlib
 import os
 import re
@@ -45,6 +48,8 @@ BUILD = CACHE / "build"
 LOG = CACHE / "log"
 PACKAGES = "/var/lib/dpkg/status"
 KERNELS = ("6.12", "6.1")
+# Of backports: they come and go, so nothing but their own tests depends on them.
+NEW_KERNELS = ("7.3", "7.2")
 JOBS = str(os.cpu_count() or 1)
 HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
 
@@ -388,9 +393,21 @@ def build_new_rdma_core():
         image.erofs(this, root, "rdma-core-65.erofs")
 
 
+def fetch_kernel(kernel):
+    """A kernel of backports, once; a root is made without them."""
+    if Path(f"/cache/kernels/{kernel}.version").exists():
+        return
+    fetch = SRC / "ci/fetch-kernel.sh"
+    never_current = time.time()
+    with step(f"fetch-{kernel}", never_current, f"fetch Linux {kernel}") as this:
+        this.run(fetch, kernel)
+
+
 def build_driver(kernel):
+    if kernel in NEW_KERNELS:
+        fetch_kernel(kernel)
     name = f"driver-{kernel}"
-    version = Path(f"/opt/kernels/{kernel}.version").read_text().strip()
+    version = image.kernel_version(kernel)
     own = digest([version],
                  [SRC / "kernel-driver", SRC / "firmware-spec/include"])
     with step(name, own, f"driver for Linux {version}") as this:
@@ -408,7 +425,7 @@ def build_driver(kernel):
                 if gone and path.suffix in (".c", ".h"):
                     path.unlink()
         this.run("make", "-C", target / "kernel-driver", f"-j{JOBS}",
-                 f"KDIR=/opt/kernels/{kernel}.headers", "W=1",
+                 f"KDIR={image.kernel_folder(kernel)}.headers", "W=1",
                  "KCFLAGS=-Werror")
 
 
@@ -439,6 +456,11 @@ def build_uabi():
             this.run("strip", "--strip-debug", root / path.name)
         image.IMAGES.mkdir(parents=True, exist_ok=True)
         image.erofs(this, root, "uabi.erofs")
+
+
+def build_kernel(kernel):
+    build_driver(kernel)
+    image.build_kernel(step, digest, kernel)
 
 
 def build_image():
@@ -476,16 +498,19 @@ STEPS = {
     "rdma-core": build_rdma_core,
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
-    "driver-6.12": lambda: build_driver("6.12"),
-    "driver-6.1": lambda: build_driver("6.1"),
     "image": build_image,       # and what the payload is made of
     "packages": build_packages,
     "packages-forky": build_forky_packages,
 }
+for _kernel in (*KERNELS, *NEW_KERNELS):
+    STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
+for _kernel in NEW_KERNELS:
+    STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "packages",
-         "packages-forky")
+         "packages-forky", *(f"{what}-{kernel}" for what in ("driver", "kernel")
+                             for kernel in NEW_KERNELS))
 
 
 def main(names):

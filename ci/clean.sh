@@ -12,6 +12,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 set -- ${1:+"$1"} -- build src images packages log tmp
 if [ "$1" = --all ]; then
     shift 2
+    set -- "$@" kernels
     for root in "$cache"/root-*; do
         [ ! -d "$root" ] || set -- "$@" "${root##*/}"
     done

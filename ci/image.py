@@ -3,6 +3,7 @@
 
   vmlinuz-K, initrd-K   Debian's kernel K and a tiny initrd (tests/vm/guest/init.c)
   base.erofs            userland cut from this root, modules of both kernels
+  kernel-K.erofs        the modules of another kernel, with its driver
   payload.erofs         fakernic's driver, rdma-core with its provider, the
                         guest-side test programs; laid over the base at boot
 
@@ -50,8 +51,23 @@ SKIPPED_FILES = re.compile(
     r"bash-completion|zsh|fish|applications|icons))(/|$)|\.a$|/gconv/.*\.so$")
 
 
+def kernel_folder(kernel):
+    """A kernel of the root, or one that was fetched later; beside it are
+    KERNEL.version and KERNEL.headers."""
+    of_root = Path(f"/opt/kernels/{kernel}")
+    return of_root if of_root.exists() else Path(f"/cache/kernels/{kernel}")
+
+
 def kernel_version(kernel):
-    return Path(f"/opt/kernels/{kernel}.version").read_text().strip()
+    return Path(f"{kernel_folder(kernel)}.version").read_text().strip()
+
+
+def kernel_image(kernel):
+    """Where the package has it: beside the modules since 7.0."""
+    version = kernel_version(kernel)
+    top = kernel_folder(kernel)
+    beside = top / "usr/lib/modules" / version / "vmlinuz"
+    return beside if beside.exists() else top / f"boot/vmlinuz-{version}"
 
 
 # ---- base ------------------------------------------------------------------
@@ -132,7 +148,7 @@ def stage_modules(this, kernel, root):
     """The wanted modules, unpacked: decompression is dear under emulation."""
     version = kernel_version(kernel)
     for lib in ("usr/lib", "lib"):
-        source = Path(f"/opt/kernels/{kernel}/{lib}/modules/{version}")
+        source = kernel_folder(kernel) / lib / "modules" / version
         if source.is_dir():
             break
     target = root / "usr/lib/modules" / version
@@ -209,7 +225,9 @@ def module_order(root, version):
     return [folder / path for path in order]
 
 
-def build_initrd(step, digest, kernel):
+def build_initrd(step, digest, kernel, modules=STAGE / "base"):
+    """Of a kernel whose modules are staged in a folder; those that are not
+    in the base are on a disk of their own."""
     version = kernel_version(kernel)
     key = digest([version, *BOOT_MODULES],
                  [GUEST / "init.c", SRC / "ci/image.py", SRC / "ci/packages.txt"])
@@ -218,14 +236,15 @@ def build_initrd(step, digest, kernel):
             return
         root = STAGE / f"initrd-{kernel}"
         shutil.rmtree(root, ignore_errors=True)
+        own = [] if modules == STAGE / "base" else ["kernel"]
         for folder in ("modules", "proc", "dev", "base", "payload", "tmpfs",
-                       "root"):
+                       "root", *own):
             (root / folder).mkdir(parents=True)
         this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o",
                  root / "init", GUEST / "init.c")
         this.run("strip", root / "init")
         names = []
-        for path in module_order(STAGE / "base", version):
+        for path in module_order(modules, version):
             shutil.copy(path, root / "modules")
             names.append(f"/modules/{path.name}")
         (root / "modules/order").write_text("\n".join(names) + "\n")
@@ -233,8 +252,7 @@ def build_initrd(step, digest, kernel):
         this.run("sh", "-c", f"cd {root} && find . | "
                  f"cpio --quiet -R 0:0 -H newc -o >{partial}")
         partial.rename(IMAGES / f"initrd-{kernel}")
-        shutil.copy(f"/opt/kernels/{kernel}/boot/vmlinuz-{version}",
-                    IMAGES / f"vmlinuz-{kernel}")
+        shutil.copy(kernel_image(kernel), IMAGES / f"vmlinuz-{kernel}")
 
 
 # ---- payload ---------------------------------------------------------------
@@ -268,9 +286,22 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
+def driver_of(kernel):
+    return Path(f"/cache/build/driver-{kernel}/kernel-driver/fakernic.ko")
+
+
+def add_driver(this, driver, root, version):
+    """fakernic.ko beside a kernel's own modules, and in their index."""
+    updates = root / "lib/modules" / version / "updates"
+    updates.mkdir()
+    shutil.copy(driver, updates)
+    this.run("strip", "--strip-debug", updates / driver.name)
+    this.run("depmod", "-b", root, version)
+
+
 def stage_driver(this, kernel, root):
     """fakernic.ko and the module index of base and driver together."""
-    driver = Path(f"/cache/build/driver-{kernel}/kernel-driver/fakernic.ko")
+    driver = driver_of(kernel)
     version = kernel_version(kernel)
     base = STAGE / "base/usr/lib/modules" / version
     target = root / "usr/lib/modules" / version
@@ -284,17 +315,13 @@ def stage_driver(this, kernel, root):
     (folder / "kernel").symlink_to(base / "kernel")
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         shutil.copy(base / name, folder)
-    (folder / "updates").mkdir()
-    shutil.copy(driver, folder / "updates")
-    this.run("strip", "--strip-debug", folder / "updates/fakernic.ko")
-    this.run("depmod", "-b", merged, version)
+    add_driver(this, driver, merged, version)
     shutil.copytree(folder, target, symlinks=True,
                     ignore=shutil.ignore_patterns("kernel"))
 
 
 def build_payload(step, digest, kernels):
-    drivers = [Path(f"/cache/build/driver-{kernel}/kernel-driver/fakernic.ko")
-               for kernel in kernels]
+    drivers = [driver_of(kernel) for kernel in kernels]
     stamps = [Path(f"/cache/build/{name}.stamp").read_text()
               for name in ("rdma-core", "image-base")]
     key = digest(stamps, [GUEST, AGENT, SRC / "ci/image.py", *drivers])
@@ -326,6 +353,26 @@ def build_payload(step, digest, kernels):
         for kernel in kernels:
             stage_driver(this, kernel, root)
         erofs(this, root, "payload.erofs")
+
+
+# ---- a kernel on a disk of its own -----------------------------------------
+
+def build_kernel(step, digest, kernel):
+    version = kernel_version(kernel)
+    driver = driver_of(kernel)
+    root = STAGE / f"kernel-{kernel}"
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    key = digest([version], [SRC / "ci/image.py", driver])
+    name = f"kernel-{kernel}.erofs"
+    with step(f"image-kernel-{kernel}", key, f"modules of {version}") as this:
+        if this is not None:
+            # No test may find those of an earlier driver when this fails.
+            (IMAGES / name).unlink(missing_ok=True)
+            shutil.rmtree(root, ignore_errors=True)
+            stage_modules(this, kernel, root)
+            add_driver(this, driver, root / "usr", version)
+            erofs(this, root, name)
+    build_initrd(step, digest, kernel, root)
 
 
 def build(step, digest, kernels):

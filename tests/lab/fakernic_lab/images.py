@@ -13,7 +13,9 @@ from pathlib import Path
 from . import places
 from .errors import LabError
 
-KERNELS = ("6.12", "6.1")
+KERNELS = ("6.12", "6.1", "7.3", "7.2")
+# Those whose modules are not in the base, but on a disk of their own.
+NEW_KERNELS = KERNELS[2:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
 # in which Linux looks whether it does, and panics.
 COMMON = "console=ttyS0 no_timer_check random.trust_cpu=on"
@@ -66,27 +68,35 @@ class ProjectImage:
 
     def __init__(self, kernel="6.12", append=""):
         if kernel not in KERNELS:
-            raise LabError(f"--kernel {kernel}: {' or '.join(KERNELS)}, or with "
-                           "--image the path of a kernel")
+            raise LabError(f"--kernel {kernel}: one of {', '.join(KERNELS)}, or "
+                           "with --image the path of a kernel")
         self.kernel = kernel
         self.append = append
         self.parts = [images() / name for name in (
             f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
             "payload.erofs")]
+        if kernel in NEW_KERNELS:
+            self.parts.append(images() / f"kernel-{kernel}.erofs")
 
     def check(self):
         for part in self.parts:
             if not part.exists():
-                raise LabError(f"no guest image in {part.parent}: run 'make "
-                               "build-image' in a checkout, or name a disk "
-                               "with --image")
+                raise LabError(f"no {part.name} in {part.parent}: run "
+                               f"'{self.made_by()}' in a checkout, or name a "
+                               "disk with --image")
+
+    def made_by(self):
+        if self.kernel in NEW_KERNELS:
+            return f"ci/enter.sh ci/build.py image kernel-{self.kernel}"
+        return "make build-image"
 
     def arguments(self, name, _directory):
-        kernel, initrd, base, payload = self.parts
+        kernel, initrd, *disks = self.parts
         words = (COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
                  f"fakernic.host={name}", self.append)
         return ["-kernel", str(kernel), "-initrd", str(initrd),
-                "-append", " ".join(words), *disk(base), *disk(payload)]
+                "-append", " ".join(words),
+                *(word for path in disks for word in disk(path))]
 
 
 class DiskImage:

@@ -3,10 +3,10 @@
  * Process 1 of a test guest, from the initrd on.
  *
  * Loads the modules named in /modules/order, mounts base (vda) and payload
- * (vdb) with a tmpfs over them as the root, runs /usr/share/fakernic/boot.sh
- * there, and then only reaps: what a test starts is never its child's problem.
- * Any failure panics the guest (panic=-1 makes QEMU exit), with the reason on
- * the console.
+ * (vdb), and the kernel's own disk (vdc) if the initrd has a place for it, with
+ * a tmpfs over them as the root, runs /usr/share/fakernic/boot.sh there, and
+ * then only reaps: what a test starts is never its child's problem. Any failure
+ * panics the guest (panic=-1 makes QEMU exit), with the reason on the console.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,19 +77,29 @@ static void wait_for(const char *path)
     fail(path);
 }
 
+static void mount_disk(const char *disk, const char *target)
+{
+    wait_for(disk);
+    mount_or_fail(disk, target, "erofs", MS_RDONLY, NULL);
+}
+
 static void enter_root(void)
 {
-    wait_for("/dev/vda");
-    wait_for("/dev/vdb");
-    mount_or_fail("/dev/vda", "/base", "erofs", MS_RDONLY, NULL);
-    mount_or_fail("/dev/vdb", "/payload", "erofs", MS_RDONLY, NULL);
+    const char *options = "lowerdir=/payload:/base,upperdir=/tmpfs/upper,"
+                          "workdir=/tmpfs/work";
+
+    mount_disk("/dev/vda", "/base");
+    mount_disk("/dev/vdb", "/payload");
+    if (!access("/kernel", F_OK)) {
+        mount_disk("/dev/vdc", "/kernel");
+        options = "lowerdir=/kernel:/payload:/base,upperdir=/tmpfs/upper,"
+                  "workdir=/tmpfs/work";
+    }
     mount_or_fail("tmpfs", "/tmpfs", "tmpfs", 0, "mode=755");
     if (mkdir("/tmpfs/upper", 0755) || mkdir("/tmpfs/work", 0755)) {
         fail("/tmpfs");
     }
-    mount_or_fail("overlay", "/root", "overlay", 0,
-                  "lowerdir=/payload:/base,upperdir=/tmpfs/upper,"
-                  "workdir=/tmpfs/work");
+    mount_or_fail("overlay", "/root", "overlay", 0, options);
     mount_or_fail("/dev", "/root/dev", NULL, MS_MOVE, NULL);
     mount_or_fail("/proc", "/root/proc", NULL, MS_MOVE, NULL);
     if (chdir("/root") || mount(".", "/", NULL, MS_MOVE, NULL) ||

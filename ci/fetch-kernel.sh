@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# fetch-kernel.sh 7.3, inside the root: image, modules and headers of a kernel
+# that Debian 13 has in its backports only, unpacked below /cache/kernels as
+# root-setup.sh does below /opt/kernels for the others. Does nothing when it is
+# there already.
+set -eu
+
+series=$1
+target=/cache/kernels/$series
+suite=trixie-backports
+
+mkdir -p /cache/kernels
+exec 9>"$target.lock"
+flock 9
+if [ -e "$target.version" ]; then
+    exit 0
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work" "$target.partial"' EXIT
+chmod 755 "$work"
+mirror=$(awk '/^URIs:/ { print $2; exit }' /etc/apt/sources.list.d/debian.sources)
+printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' \
+    "$mirror" "$suite" >"$work/new.sources"
+mkdir -p "$work/lists/partial" "$work/debs"
+cat >"$work/apt.conf" <<EOT
+Dir::Etc::sourcelist "$work/new.sources";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$work/lists";
+Dir::State::status "/dev/null";
+EOT
+export APT_CONFIG="$work/apt.conf"
+
+apt-get update --error-on=any
+
+# Releases of a series, the newest last: those with an image to boot.
+releases() { # series
+    apt-cache pkgnames linux-image- |
+        sed -n 's/^linux-image-\([0-9][^-]*-amd64\)$/\1/p' |
+        grep "^$1" | sort -V
+}
+
+version=$(releases "$series\." | tail -n 1)
+if [ -z "$version" ]; then
+    echo "the mirror has no Linux $series in $suite, only" \
+        $(releases '' | cut -d. -f1,2 | uniq) >&2
+    exit 1
+fi
+
+# They are in many packages, all of which have the release in their names.
+names=$(apt-cache depends --recurse --no-recommends --no-suggests \
+    --no-conflicts --no-breaks --no-replaces --no-enhances \
+    "linux-image-$version" "linux-headers-$version" |
+    grep -x -e "linux-[a-z-]*${version%-amd64}\(-amd64\|-common\)\?" | sort -u)
+cd "$work/debs"
+apt-get download $names
+rm -rf "$target.partial" "$target"
+mkdir -p "$target.partial"
+for package in *.deb; do
+    dpkg-deb -x "$package" "$target.partial"
+done
+# The headers name their own place.
+headers=$target/usr/src/linux-headers-$version
+sed -i "s|\([= ]\)/usr/src/|\1$target/usr/src/|" \
+    "$target.partial${headers#"$target"}/Makefile"
+mv "$target.partial" "$target"
+ln -sfn "$headers" "$target.headers"
+echo "$version" >"$target.version"
