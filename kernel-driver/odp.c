@@ -740,7 +740,8 @@ static int fakernic_odp_advice_flags(enum ib_uverbs_advise_mr_advice advice,
 }
 
 static int fakernic_advise_mr(struct ib_pd *ibpd,
-			      enum ib_uverbs_advise_mr_advice advice, u32 advise_flags,
+			      enum ib_uverbs_advise_mr_advice advice,
+			      u32 advise_flags,
 			      struct ib_sge *sg_list, u32 num_sge,
 			      struct uverbs_attr_bundle *attrs)
 {
