@@ -34,7 +34,7 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # The order in which suites begin, so that they end together.
 BEGIN = ("pyverbs", "guest", "fuzz", "sim", "plugin", "qtest", "unit", "laws",
-         "driver", "provider", "lab", "spec")
+         "driver", "dkms", "provider", "lab", "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # and those in two, which fill two processors, as those of the launcher do.
 VM_SUITES = ("pyverbs", "guest", "vm", "packaged")
@@ -99,6 +99,7 @@ def suites(quick):
         "fuzz": (compile_check("fuzz", *(["TARGETS=frames"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
+        "dkms": (["sh", str(SRC / "ci/check_dkms.sh")], 1200, {}),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
                    str(BUILD / "qemu/qemu-system-x86_64")}),
@@ -115,7 +116,7 @@ def suites(quick):
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
-        for name in VM_SUITES:
+        for name in (*VM_SUITES, "dkms"):
             del found[name]
     return found
 

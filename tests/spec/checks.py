@@ -39,7 +39,7 @@ LICENCES = {
 SOURCE_SUFFIXES = {'.c', '.h', '.py', '.sh', '.rst', '.map', '.build',
                    '.cmake', '.mk'}
 SOURCE_NAMES = {'Makefile', 'Kbuild', 'Kconfig', 'CMakeLists.txt',
-                'trace-events', 'dkms.conf'}
+                'trace-events'}
 
 
 def syntax_check(tree, compiler, flags, source):

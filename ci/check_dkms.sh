@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# fakernic-dkms, as TAP: dkms installs, of what the package holds, a signed
+# module for each kernel that the package names, and leaves others alone. All of
+# it in folders of its own; the package in a Debian of its own is a matter of
+# the VM tests.
+set -u
+n=0
+bad=0
+
+report() { # condition name log
+    n=$((n + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $n - $2"
+    else
+        bad=$((bad + 1))
+        echo "not ok $n - $2"
+        tail -n 30 "$3" | sed 's/^/# /'
+    fi
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+/src/ci/packages/build.sh dkms >"$log" 2>&1 &&
+    dpkg-deb -x /cache/packages/fakernic-dkms_*_all.deb "$work" >>"$log" 2>&1
+report $? "the package is built and unpacked" "$log"
+
+version=$(ls "$work/usr/src" | sed 's/^fakernic-//')
+mkdir -p "$work/dkms" "$work/modules"
+# In this mount namespace only: there dkms keeps the key it signs with.
+mount -t tmpfs dkms /var/lib/dkms
+
+run_dkms() { # command release headers
+    mkdir -p "$work/modules/$2"
+    ln -sfn "$3" "$work/modules/$2/build"
+    dkms "$1" "fakernic/$version" -k "$2" --kernelsourcedir "$3" \
+        --sourcetree "$work/usr/src" --dkmstree "$work/dkms" \
+        --installtree "$work/modules" --force >"$log" 2>&1
+}
+
+for kernel in 7.3 7.2 6.12 6.1; do
+    folder=/opt/kernels
+    [ -e "$folder/$kernel" ] || folder=/cache/kernels
+    release=$(cat "$folder/$kernel.version" 2>"$log") &&
+        run_dkms install "$release" \
+            "$(readlink -f "$folder/$kernel.headers")"
+    code=$?
+    cat "$work/dkms/fakernic/$version/$release/"*/log/make.log >>"$log" 2>&1
+    report $code "dkms installs the module for $kernel" "$log"
+
+    module=$work/modules/$release/updates/dkms/fakernic.ko
+    modinfo "$module"* >"$log" 2>&1 &&
+        grep -q '^alias: *pci:v00001AF4d000010F0' "$log" &&
+        grep -q "^vermagic: *$release " "$log" &&
+        grep -q '^signer: *DKMS' "$log"
+    report $? "it has a PCI alias, its kernel's magic and a signature" "$log"
+done
+
+run_dkms build 5.10.0-1-amd64 /opt/kernels/6.1.headers
+[ $? = 77 ] && grep -q BUILD_EXCLUSIVE "$log"
+report $? "dkms leaves out a kernel that the package does not name" "$log"
+
+echo "1..$n"
+[ $bad = 0 ]
