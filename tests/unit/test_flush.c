@@ -438,7 +438,8 @@ static const RoceMr *scattered(PairHost *h, uint32_t count, uint32_t *key)
         init.pages[i] = i % 2 ? 0x10000 : 0x20000;
     }
     CHECK_EQ(roce_mr_create(h->r, &init, key), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h->r->mrs, &(RoceAccess) { .key = *key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h->r->mrs, &(RoceAccess) { .key = *key,
+                                                          .pd = 1 }, &mr), 0);
     return mr;
 }
 
@@ -452,6 +453,7 @@ static void pages_of_a_region(void)
         .iova = 0x500800, .length = 0x3000,
     };
     RoceFlushRange all;
+    RoceAccess access;
     const RoceMr *mr;
     uint32_t key;
     PairHost h;
@@ -461,7 +463,12 @@ static void pages_of_a_region(void)
     init.pages = malloc(sizeof(pages));
     memcpy(init.pages, pages, sizeof(pages));
     CHECK_EQ(roce_mr_create(h.r, &init, &key), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = key, .pd = 1, .qpn = 0, .rights = FAKERNIC_ACCESS_FLUSH_GLOBAL }, &mr), 0);
+    access = (RoceAccess) {
+        .key = key,
+        .pd = 1,
+        .rights = FAKERNIC_ACCESS_FLUSH_GLOBAL,
+    };
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &access, &mr), 0);
     CHECK(roce_mr_flush_all(mr, &all));
     CHECK(flush_whole(h.r->mrs, mr, all.address, all.left, true, h.host));
     CHECK_EQ(h.host->dma_count, 3);
@@ -484,7 +491,8 @@ static void one_barrier(void)
 
     pair_host_init(&h, 1);
     mr = scattered(&h, 1000, &key);
-    CHECK(flush_whole(h.r->mrs, mr, 0x500010, 1000 * 4096 - 0x10, false, h.host));
+    CHECK(flush_whole(h.r->mrs, mr, 0x500010, 1000 * 4096 - 0x10, false,
+                      h.host));
     CHECK_EQ(h.host->dma_count, 1);
     check_flush(&h, 0, 'f', 0x20010, 0xff0);
     roce_free(h.r);
@@ -512,7 +520,8 @@ static void absent_pages(void)
     pair_host_init(&h, 1);
     CHECK_EQ(roce_mr_create(h.r, &init, &update.key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = update.key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = update.key,
+                                                         .pd = 1 }, &mr), 0);
     while (roce_mr_flush(h.r->mrs, mr, &range) ==
            ROCE_FLUSH_LATER) {
         CHECK_EQ(h.host->dma_count, 0);
@@ -535,6 +544,7 @@ static void regions_without_bounds(void)
     RoceSendWr bind = { .opcode = FAKERNIC_SQ_BIND_MW };
     uint32_t null_key, dma_key, mw;
     RoceFlushRange all;
+    RoceAccess access;
     const RoceMr *mr;
     PairHost h;
 
@@ -543,11 +553,13 @@ static void regions_without_bounds(void)
     CHECK_EQ(roce_mr_create(h.r, &init, &null_key), FAKERNIC_CMD_OK);
     init.type = FAKERNIC_MR_DMA;
     CHECK_EQ(roce_mr_create(h.r, &init, &dma_key), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = null_key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = null_key,
+                                                         .pd = 1 }, &mr), 0);
     CHECK(roce_mr_flush_all(mr, &all));
     CHECK_EQ(all.left, 0);
     CHECK(flush_whole(h.r->mrs, mr, 1, 100, false, h.host));
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = dma_key, .pd = 1, .qpn = 0, .rights = 0 }, &mr), 0);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = dma_key,
+                                                         .pd = 1 }, &mr), 0);
     CHECK(!roce_mr_flush_all(mr, &all));
     CHECK_EQ(h.host->dma_count, 0);
     CHECK(flush_whole(h.r->mrs, mr, PAIR_MEMORY + 3, 100, false, h.host));
@@ -564,7 +576,13 @@ static void regions_without_bounds(void)
     bind.bind_mw.length = 1ull << 62;
     bind.bind_mw.access = FAKERNIC_ACCESS_FLUSH_GLOBAL;
     CHECK_EQ(roce_mr_bind_mw(h.r->mrs, 1, 3, &bind), 0);
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = mw, .pd = 1, .qpn = 3, .rights = FAKERNIC_ACCESS_FLUSH_GLOBAL }, &mr), 0);
+    access = (RoceAccess) {
+        .key = mw,
+        .pd = 1,
+        .qpn = 3,
+        .rights = FAKERNIC_ACCESS_FLUSH_GLOBAL,
+    };
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &access, &mr), 0);
     CHECK(!roce_mr_flush_all(mr, &all));
     roce_free(h.r);
     fake_host_free(h.host);

@@ -214,6 +214,7 @@ static void windows_of_a_destroyed_qp(void)
     RoceQpInit init = {
         .type = FAKERNIC_QP_RC, .has_sq = true, .has_rq = true, .pd = 1,
     };
+    RoceAccess access[2];
     const RoceMr *mr;
     unsigned i;
     Pair p;
@@ -237,13 +238,21 @@ static void windows_of_a_destroyed_qp(void)
         pair_send(&p, &p.b, &wr);
         pair_run(&p);
         pair_expect(&p.b, FAKERNIC_CQE_BIND_MW, 0, FAKERNIC_WC_SUCCESS);
+        access[i] = (RoceAccess) {
+            .key = keys[i],
+            .rights = FAKERNIC_ACCESS_REMOTE_READ,
+            .pd = 1,
+            .qpn = i ? 0 : p.b.qpn,
+            .address = PAIR_MEMORY,
+            .length = 1,
+        };
     }
     CHECK_EQ(roce_qp_destroy(p.b.r, other), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check(p.b.r->mrs, &(RoceAccess) { keys[0], FAKERNIC_ACCESS_REMOTE_READ, 1, p.b.qpn, PAIR_MEMORY, 1 }, &mr), 0);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, &access[0], &mr), 0);
     CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
-    CHECK_EQ(roce_mr_check(p.b.r->mrs, &(RoceAccess) { keys[0], FAKERNIC_ACCESS_REMOTE_READ, 1, p.b.qpn, PAIR_MEMORY, 1 }, &mr),
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, &access[0], &mr),
              FAKERNIC_VENDOR_KEY_STATE);
-    CHECK_EQ(roce_mr_check(p.b.r->mrs, &(RoceAccess) { keys[1], FAKERNIC_ACCESS_REMOTE_READ, 1, 0, PAIR_MEMORY, 1 }, &mr), 0);
+    CHECK_EQ(roce_mr_check(p.b.r->mrs, &access[1], &mr), 0);
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_BUSY);
     CHECK_EQ(roce_mw_destroy(p.b.r, keys[1]), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);

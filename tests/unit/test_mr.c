@@ -126,7 +126,8 @@ static uint16_t check(uint32_t key, uint64_t address, uint64_t length,
 {
     const RoceMr *mr;
 
-    return roce_mr_check(table, access_to(key, PD, 0, address, length, A(access)), &mr);
+    return roce_mr_check(table, access_to(key, PD, 0, address, length,
+                                          A(access)), &mr);
 }
 
 static const RoceMr *grant_qp(uint32_t key, uint32_t qpn, uint64_t address,
@@ -134,7 +135,8 @@ static const RoceMr *grant_qp(uint32_t key, uint32_t qpn, uint64_t address,
 {
     const RoceMr *mr;
 
-    REQUIRE(roce_mr_check(table, access_to(key, PD, qpn, address, length, A(access)), &mr) == 0);
+    REQUIRE(roce_mr_check(table, access_to(key, PD, qpn, address, length,
+                                           A(access)), &mr) == 0);
     return mr;
 }
 
@@ -357,7 +359,9 @@ static void device_memory(void)
     REQUIRE(roce_mr_table_create(table, &init, &key) == FAKERNIC_CMD_OK);
     CHECK_EQ(check(key, 0, 1, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(key, 0, 0, RD), 0);
-    CHECK_EQ(roce_mr_check_key(table, access_to(key, PD, 0, 0, 0, A(FAKERNIC_ACCESS_FLUSH_GLOBAL)), &mr), FAKERNIC_VENDOR_KEY_ACCESS);
+    CHECK_EQ(roce_mr_check_key(table, access_to(key, PD, 0, 0, 0,
+                                                A(FAKERNIC_ACCESS_FLUSH_GLOBAL)),
+                               &mr), FAKERNIC_VENDOR_KEY_ACCESS);
     CHECK_EQ(roce_mr_check_key(table, access_to(key, PD, 0, 0, 0, 0), &mr), 0);
     CHECK(roce_mr_flush_all(mr, &all));
     CHECK_EQ(all.left, 0);
@@ -488,8 +492,8 @@ static void first_failure_decides(void)
 
     setup();
     key = create_memory(0x1000, 100, 1, 0);
-    CHECK_EQ(roce_mr_check(table, access_to(key + 1, PD + 1, 0, 0, 1, A(RD)), &mr),
-             FAKERNIC_VENDOR_KEY_TAG);
+    CHECK_EQ(roce_mr_check(table, access_to(key + 1, PD + 1, 0, 0, 1, A(RD)),
+                           &mr), FAKERNIC_VENDOR_KEY_TAG);
     CHECK_EQ(roce_mr_check(table, access_to(key, PD + 1, 0, 0, 1, A(RD)), &mr),
              FAKERNIC_VENDOR_KEY_PD);
     CHECK_EQ(roce_mr_check(table, access_to(key, PD, 0, 0, 1, A(RD)), &mr),
@@ -506,8 +510,8 @@ static void no_bytes_need_no_key(void)
     const RoceMr *mr;
 
     setup();
-    CHECK_EQ(roce_mr_check(table, access_to(0xdeadbeef, PD, 0, UINT64_MAX, 0, A(WR)), &mr),
-             0);
+    CHECK_EQ(roce_mr_check(table, access_to(0xdeadbeef, PD, 0, UINT64_MAX, 0,
+                                            A(WR)), &mr), 0);
     CHECK(roce_mr_read(table, mr, UINT64_MAX, NULL, 0));
     CHECK(roce_mr_write(table, mr, UINT64_MAX, NULL, 0));
     CHECK_EQ(host->dma_count, 0);
@@ -555,7 +559,8 @@ static void writes_go_upwards(void)
     setup();
     add_pages(3, 0);
     key = create_memory(100, 2 * KIB4, 3, ALL);
-    CHECK(roce_mr_write(table, grant(key, 100, 2 * KIB4, 0), 100, buf, 2 * KIB4));
+    CHECK(roce_mr_write(table, grant(key, 100, 2 * KIB4, 0), 100, buf,
+                        2 * KIB4));
     REQUIRE(host->dma_count == 3);
     CHECK_EQ(host->dma[0].address, page_at(0) + 100);
     CHECK_EQ(host->dma[0].len, KIB4 - 100);
@@ -580,7 +585,8 @@ static void neighbouring_pages_are_one_access(void)
         init.pages[i] = i < 3 ? 0x100000 + i * KIB4 : 0x200000 + (i - 3) * KIB4;
     }
     REQUIRE(roce_mr_table_create(table, &init, &key) == 0);
-    CHECK(roce_mr_read(table, grant(key, 8, 5 * KIB4 - 8, 0), 8, buf, 5 * KIB4 - 8));
+    CHECK(roce_mr_read(table, grant(key, 8, 5 * KIB4 - 8, 0), 8, buf,
+                       5 * KIB4 - 8));
     REQUIRE(host->dma_count == 2);
     CHECK_EQ(host->dma[0].len, 3 * KIB4 - 8);
     CHECK_EQ(host->dma[1].address, 0x200000);
@@ -639,8 +645,8 @@ static void dma_region_is_all_dma_addresses(void)
     setup();
     add_pages(1, 0);
     REQUIRE(roce_mr_table_create(table, &init, &key) == 0);
-    CHECK(roce_mr_write(table, grant(key, page_at(0) + 77, 1, LOCAL), page_at(0) + 77,
-                        &byte, 1));
+    CHECK(roce_mr_write(table, grant(key, page_at(0) + 77, 1, LOCAL),
+                        page_at(0) + 77, &byte, 1));
     CHECK_EQ(*fake_memory(host, page_at(0) + 77, 1), 9);
     /* Where device memory begins it ends. */
     CHECK_EQ(check(key, 0, ROCE_ADDRESS_DM, 0), 0);
@@ -761,7 +767,8 @@ static void gather_from_any_offset(void)
     CHECK_EQ(roce_sge_total(sge, SGES), SGE_TOTAL);
     for (unsigned s = 0; s < TEST_COUNT(sizes); s++) {
         for (uint64_t at = 0; at + sizes[s] <= SGE_TOTAL; at += 33) {
-            REQUIRE(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, at, buf, sizes[s]) == 0);
+            REQUIRE(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, at,
+                                    buf, sizes[s]) == 0);
             for (size_t i = 0; i < sizes[s]; i++) {
                 REQUIRE(buf[i] == sge_byte(at + i));
             }
@@ -782,9 +789,11 @@ static void scatter_then_gather(void)
     for (unsigned at = 0; at < SGE_TOTAL; at += 1024) {
         size_t len = SGE_TOTAL - at < 1024 ? SGE_TOTAL - at : 1024;
 
-        CHECK_EQ(roce_sgl_scatter(table, &(RoceSgl) { PD, sge, SGES }, at, buf + at, len), 0);
+        CHECK_EQ(roce_sgl_scatter(table, &(RoceSgl) { PD, sge, SGES }, at,
+                                  buf + at, len), 0);
     }
-    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, back, SGE_TOTAL), 0);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, back,
+                             SGE_TOTAL), 0);
     CHECK_MEM(buf, back, SGE_TOTAL);
     /* the bytes beside them are as they were */
     CHECK_EQ(*fake_memory(host, page_at(0) + 49, 1), pattern(49));
@@ -804,15 +813,21 @@ static void bad_entries_are_refused(void)
     CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, NULL, 0 }, A(LOCAL)), 0);
     /* beyond the region: what lies within may be used all the same */
     sge[2].length = 5 * KIB4;
-    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 100, buf, 1), 0);
-    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 100 + 4 * KIB4, buf, 1), FAKERNIC_VENDOR_KEY_BOUNDS);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 100, buf, 1),
+             0);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES },
+                             100 + 4 * KIB4, buf, 1),
+             FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, sge, SGES }, 0),
              FAKERNIC_VENDOR_KEY_BOUNDS);
     /* not touched, not looked at */
-    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 100), 0);
-    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD + 1, sge, SGES }, 0, buf, 1), FAKERNIC_VENDOR_KEY_PD);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 100),
+             0);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD + 1, sge, SGES }, 0, buf,
+                             1), FAKERNIC_VENDOR_KEY_PD);
     fake_memory_unreachable(host, page_at(0), true);
-    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 1), FAKERNIC_VENDOR_KEY_DMA);
+    CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 1),
+             FAKERNIC_VENDOR_KEY_DMA);
     teardown();
 }
 
@@ -826,7 +841,8 @@ static void scatter_needs_local_write(void)
     sge = (RoceSge){ .address = 0, .length = 4,
                      .lkey = create_memory(0, 4, 1, RD) };
     CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, &sge, 1 }, 0, buf, 4), 0);
-    CHECK_EQ(roce_sgl_scatter(table, &(RoceSgl) { PD, &sge, 1 }, 0, buf, 4), FAKERNIC_VENDOR_KEY_ACCESS);
+    CHECK_EQ(roce_sgl_scatter(table, &(RoceSgl) { PD, &sge, 1 }, 0, buf, 4),
+             FAKERNIC_VENDOR_KEY_ACCESS);
     CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, &sge, 1 }, A(LOCAL)),
              FAKERNIC_VENDOR_KEY_ACCESS);
     teardown();
@@ -881,7 +897,8 @@ static void fast_reg_lives_through_its_states(void)
     CHECK_EQ(check(key, 5, 1, 0), FAKERNIC_VENDOR_KEY_STATE);
     check_reg(reg_wr(key + 1, 0x9005, KIB4, 2, LOCAL | RD), 0);
     CHECK_EQ(check(key, 0x9005, 1, 0), FAKERNIC_VENDOR_KEY_TAG);
-    CHECK(roce_mr_read(table, grant(key + 1, 0x9005, KIB4, RD), 0x9005, buf, KIB4));
+    CHECK(roce_mr_read(table, grant(key + 1, 0x9005, KIB4, RD), 0x9005, buf,
+                       KIB4));
     check_pattern(buf, 0, KIB4);
     /* not twice without invalidation */
     check_reg(reg_wr(key + 2, 0, 1, 1, LOCAL), FAKERNIC_VENDOR_KEY_STATE);
@@ -1000,7 +1017,8 @@ static void type_1_window_binds_and_rebinds(void)
     CHECK_EQ(check(bound, 0x1f7f, 1, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(bound, 0x1f80, 0x101, RD), FAKERNIC_VENDOR_KEY_BOUNDS);
     /* any QP of the PD; across a page */
-    CHECK(roce_mr_read(table, grant_qp(bound, 99, 0x1fc0, 100, RD), 0x1fc0, buf, 100));
+    CHECK(roce_mr_read(table, grant_qp(bound, 99, 0x1fc0, 100, RD), 0x1fc0, buf,
+                       100));
     check_pattern(buf, 0xfc0, 100);
     /* local use is not what a window is for */
     CHECK_EQ(check(bound, 0x1f80, 1, 0), FAKERNIC_VENDOR_KEY_ACCESS);
@@ -1041,18 +1059,18 @@ static void type_2_window_belongs_to_its_qp(void)
     CHECK_EQ(bind(bind_wr(mw, mw ^ 0x3c, mr, 0x1000, 100, RD | WR)), 0);
     mw ^= 0x3c;
     grant_qp(mw, 3, 0x1000, 100, WR);
-    CHECK_EQ(roce_mr_check(table, access_to(mw, PD, 4, 0x1000, 1, A(RD)), &found),
-             FAKERNIC_VENDOR_KEY_QP);
-    CHECK_EQ(roce_mr_check(table, access_to(mw, PD + 1, 3, 0x1000, 1, A(RD)), &found),
-             FAKERNIC_VENDOR_KEY_PD);
+    CHECK_EQ(roce_mr_check(table, access_to(mw, PD, 4, 0x1000, 1, A(RD)),
+                           &found), FAKERNIC_VENDOR_KEY_QP);
+    CHECK_EQ(roce_mr_check(table, access_to(mw, PD + 1, 3, 0x1000, 1, A(RD)),
+                           &found), FAKERNIC_VENDOR_KEY_PD);
     /* bound already; no unbinding by binding */
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1000, 1, RD)), FAKERNIC_VENDOR_BIND);
     CHECK_EQ(bind(bind_wr(mw, mw, 0, 0, 0, 0)), FAKERNIC_VENDOR_BIND);
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 4, true),
              FAKERNIC_VENDOR_KEY_QP);
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 3, true), 0);
-    CHECK_EQ(roce_mr_check(table, access_to(mw, PD, 3, 0x1000, 1, A(RD)), &found),
-             FAKERNIC_VENDOR_KEY_STATE);
+    CHECK_EQ(roce_mr_check(table, access_to(mw, PD, 3, 0x1000, 1, A(RD)),
+                           &found), FAKERNIC_VENDOR_KEY_STATE);
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1000, 1, RD)), 0);
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 3, false), 0);
     CHECK_EQ(roce_mr_table_destroy(table, mr), FAKERNIC_CMD_OK);
@@ -1086,8 +1104,8 @@ static void windows_of_a_qp_go_bit_by_bit(void)
     for (unsigned i = 1; i < 4; i++) {
         const RoceMr *found;
 
-        CHECK_EQ(roce_mr_check(table, access_to(mw[i], PD, 3, 0x1000, 1, A(RD)), &found),
-                 FAKERNIC_VENDOR_KEY_STATE);
+        CHECK_EQ(roce_mr_check(table, access_to(mw[i], PD, 3, 0x1000, 1, A(RD)),
+                               &found), FAKERNIC_VENDOR_KEY_STATE);
     }
     grant_qp(other, 4, 0x1000, 8, RD);
     CHECK_EQ(roce_mr_table_destroy(table, mr), FAKERNIC_CMD_BUSY);
