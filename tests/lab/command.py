@@ -13,9 +13,10 @@ def environment(folder, **more):
     return {**os.environ, "FAKERNIC_LAB_STATE": f"{folder}/state", **more}
 
 
-def fakernic_lab(folder, *words, timeout=240, **more):
+def fakernic_lab(folder, *words, timeout=240, user=None, **more):
     """Its exit code and what it printed."""
+    identity = {"user": user, "group": user, "extra_groups": []} if user else {}
     return subprocess.run(
         [COMMAND, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=timeout, check=False,
-        env=environment(folder, **more))
+        env=environment(folder, **more), **identity)

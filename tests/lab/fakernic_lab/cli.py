@@ -97,7 +97,7 @@ def add_machine_options(parser):
     group.add_argument("--image", metavar="FILE", help="a disk to boot, qcow2 "
                        "or raw, with systemd and fakernic's packages; it is "
                        "not written to (default: the project's own guest)")
-    group.add_argument("--kernel", metavar="KERNEL", help="6.12 or 6.1; or, "
+    group.add_argument("--kernel", metavar="KERNEL", help=f"{', '.join(images.KERNELS)}; or, "
                        "with --image, the file of a kernel to boot instead of "
                        "the image's")
     group.add_argument("--initrd", metavar="FILE", help="with such a kernel")

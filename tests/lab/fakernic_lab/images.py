@@ -29,7 +29,7 @@ UNIT = """[Unit]
 Description=Agent of fakernic-lab
 ConditionPathExists=!/usr/lib/systemd/system/fakernic-lab-agent.service
 DefaultDependencies=no
-After=systemd-udevd.service local-fs.target
+After=systemd-udev-trigger.service local-fs.target
 [Service]
 ExecStartPre=-/sbin/modprobe -a virtio_console virtio_blk
 ExecStartPre=/bin/sh -c 'cd /run && mkdir -p fakernic-lab && \

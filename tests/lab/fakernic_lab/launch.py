@@ -3,6 +3,7 @@
 the verdict on all of it.
 """
 
+import os
 import shlex
 import sys
 import threading
@@ -25,6 +26,19 @@ listeners() {
     rdma resource show cm_id 2>/dev/null | grep LISTEN
 }
 """
+
+
+PRINTING = threading.Lock()
+
+
+def print_to(name, text):
+    """Prints at once; for nobody, once nobody reads any more."""
+    file = getattr(sys, name)
+    try:
+        file.write(text)
+        file.flush()
+    except BrokenPipeError:
+        setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 class Run:
@@ -63,15 +77,12 @@ class Run:
                        f"{line.decode('utf-8', 'replace').rstrip()}\n"
                        for line in lines)
         with PRINTING:
-            file = sys.stderr if stream == "err" else sys.stdout
-            file.write(text)
-            file.flush()
+            print_to("stderr" if stream == "err" else "stdout", text)
 
     def poll(self):
-        """Whether it has ended."""
-        if self.code is None and self.job and self.job.ended.is_set() and (
-                self.job.result):
-            self.finish(self.job.result.code)
+        """Whether it has ended; raises when its machine is lost."""
+        if self.code is None and self.job and self.job.ended.is_set():
+            self.finish(self.job.wait().code)
         return self.code is not None
 
     def finish(self, code):
@@ -91,8 +102,6 @@ class Run:
         path = self.node.vm.directory / "output"
         return path.read_text("utf-8", "replace")
 
-
-PRINTING = threading.Lock()
 
 
 class Verdict:
@@ -135,12 +144,12 @@ def first_failure(runs):
     return min(failed, key=lambda run: run.begin + run.seconds, default=None)
 
 
-def watch(lab, runs, deadline):
-    """Until all have ended; kills what is left some time after a failure."""
+def watch(lab, runs, deadline, limit):
+    """Until all have ended, or some time after one has failed."""
     while not all([run.poll() for run in runs]):
         lab.judge()
         if time.monotonic() > deadline:
-            raise GuestTimeout("the time limit is over")
+            raise GuestTimeout(f"not done after {limit} s")
         failed = first_failure(runs)
         if failed and time.monotonic() > (failed.begin + failed.seconds +
                                           AFTER_FAILURE_S):
@@ -151,7 +160,7 @@ def watch(lab, runs, deadline):
 def end(runs, code):
     """Ends what still runs."""
     for run in runs:
-        if not run.poll():
+        if run.code is None:
             if run.job:
                 run.job.kill()
             run.finish(code)
@@ -173,6 +182,14 @@ def start_all(lab, runs, deadline, ready):
             run.start()
 
 
+def late_verdict(late, reason):
+    """Of machines whose commands took too long."""
+    names = " and ".join(node.name for node in late)
+    detail = "".join(f"the end of {node.name}'s console:\n"
+                     f"{node.vm.console.tail(10)}" for node in late)
+    return Verdict(CODE_TIMEOUT, f"{names} {reason}", detail)
+
+
 def run_all(lab, commands, timeout, ready="auto", terminal=False):
     """Runs a command per machine; the Verdict and the Runs."""
     deadline = time.monotonic() + timeout
@@ -181,7 +198,7 @@ def run_all(lab, commands, timeout, ready="auto", terminal=False):
     try:
         lab.judge()
         start_all(lab, runs, deadline, ready)
-        watch(lab, runs, deadline)
+        watch(lab, runs, deadline, timeout)
         failed = first_failure(runs)
         end(runs, CODE_TIMEOUT)
         lab.judge()
@@ -189,14 +206,10 @@ def run_all(lab, commands, timeout, ready="auto", terminal=False):
         end(runs, CODE_LOST)
         reason, _, detail = str(error).partition("\n")
         return Verdict(CODE_LOST, reason, detail), runs
-    except GuestTimeout:
-        late = [run.node for run in runs if not run.poll()]
+    except GuestTimeout as error:
+        late = [run.node for run in runs if run.code is None]
         end(runs, CODE_TIMEOUT)
-        names = " and ".join(node.name for node in late)
-        detail = "".join(f"the end of {node.name}'s console:\n"
-                         f"{node.vm.console.tail(10)}" for node in late)
-        return Verdict(CODE_TIMEOUT, f"{names} not done after {timeout} s",
-                       detail), runs
+        return late_verdict(late, str(error)), runs
     if failed:
         return Verdict(failed.code, f"{failed.node.name} ended with "
                        f"{failed.code}"), runs

@@ -236,10 +236,10 @@ class Machine:
     def assert_alive(self):
         """Raises GuestCrashed when QEMU has ended."""
         if not self.is_running():
+            words = self.console.trouble() or self.console.tail()
             raise GuestCrashed(
-                f"QEMU of {self.name} ended with {self.exitcode}\n"
-                f"{self.qemu_log()[-2000:]}the end of its console:\n"
-                f"{self.console.tail()}")
+                f"{self.name} is lost: its QEMU ended with {self.exitcode}\n"
+                f"{self.qemu_log()[-2000:]}the end of its console:\n{words}")
 
     def assert_healthy(self):
         """Raises GuestCrashed on a crash or on any kernel complaint."""

@@ -20,8 +20,9 @@ LOAD = {
     """,
 }
 
-# Prints "IBDEV NETDEV" once both are there.
+# Prints "IBDEV NETDEV" once both are there, by the names that udev gives them.
 FIND = """
+[ -e /run/udev/control ] && udevadm settle --timeout=60
 for try in $(seq 100); do
     for ib in /sys/class/infiniband/*; do
         for net in $ib/device/net/* $(cat $ib/parent 2>/dev/null); do

@@ -7,7 +7,7 @@ A Port is the library's: see fakernic_lab/rdma.py.
 import re
 import time
 
-from fakernic_lab.rdma import (NETWORK4, NETWORK6, WAIT_GIDS,  # noqa: F401
+from fakernic_lab.rdma import (FIND, NETWORK4, NETWORK6, WAIT_GIDS,  # noqa: F401
                                Port, bring_up, bring_up_all)
 
 # How a server shows that it listens: on a TCP port, or as an rdma_cm id.

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command, as its users run it, with real machines.
+
+Booting is what these cost: one `run` per way in which machines end, and all
+else in two sets of machines that stay.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from command import environment, fakernic_lab
+from fakernic_lab import places
+
+HERE = Path(__file__).parent
+LIBRARIES = places.cache() / "build/rdma-core-install/usr"
+LOST, LATE = 120, 124
+NOBODY = 65534
+
+PLUGGED = """
+import pytest
+
+@pytest.mark.lab(count=1)
+def test_alone(lab):
+    assert "fakernic" in lab.node1.check("ibv_devices")
+    assert lab.node1.run("exit 7").code == 7
+
+@pytest.mark.lab(count=1)
+def test_same_machine_again(lab):
+    lab.node1.check("cat /work/test_plugged.py")
+    lab.node1.check("echo '<4>WARNING: planted' >/dev/kmsg")
+"""
+
+
+@pytest.fixture
+def folder():
+    """An ordinary user's folder, with the example compiled in it."""
+    with tempfile.TemporaryDirectory() as name:
+        subprocess.run(
+            ["gcc", "-Wall", "-Werror", "-o", f"{name}/hello",
+             HERE / "example/hello.c", f"-I{LIBRARIES}/include",
+             f"-L{LIBRARIES}/lib/x86_64-linux-gnu", "-lrdmacm", "-libverbs"],
+            check=True)
+        os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
+
+
+def test_a_program_of_the_users(folder):
+    """Its output, its exit code, what is left behind, a report."""
+    result = fakernic_lab(folder, "run", "--junit", "report.xml", "--loss", "2%",
+                          "--pcap", "out.pcap", "--", "./hello", ":",
+                          "./hello $FAKERNIC_PEER && sleep 1 && exit 5",
+                          user=NOBODY)
+    assert result.returncode == 5, result
+    assert "node1: Hello from the other machine\n" in result.stdout
+    assert "node2 ended with 5" in result.stderr
+    report = ElementTree.parse(folder / "report.xml").getroot()
+    assert report.get("tests") == "2" and report.get("failures") == "1"
+    out = folder / "fakernic-lab.out"
+    assert "fakernic" in (out / "node1/dmesg").read_text()
+    assert "rx_frames" in (out / "node2/rdma-statistic").read_text()
+    frames = subprocess.run(
+        ["tshark", "-n", "-r", folder / "out.pcap", "-Y", "infiniband"],
+        capture_output=True, text=True, check=True).stdout
+    assert re.search("77.2 → 192.168.77.1 .*RC Send Only", frames), frames
+
+
+def test_a_kernel_that_dies(folder):
+    """The run ends at once, with the machine's last words."""
+    result = fakernic_lab(folder, "run", "-n", "2", "--timeout", "100", "--",
+                          "sleep 90", ":", "echo c >/proc/sysrq-trigger",
+                          user=NOBODY)
+    assert result.returncode == LOST, result
+    assert "sysrq triggered crash" in result.stderr.lower()
+    assert "node2" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Three machines that stay: the folder in which they were started."""
+    folder = tmp_path_factory.mktemp("three")
+    (folder / "data").mkdir()
+    (folder / "seen").write_text("by all\n", encoding="utf-8")
+    up = fakernic_lab(folder, "up", "-n", "3", "--mtu", "4200", "--mount",
+                      "data:/data:rw", "--env", "COLOUR=deep blue")
+    assert up.returncode == 0, up
+    assert len(up.stdout.splitlines()) == 3, up
+    yield folder
+    assert fakernic_lab(folder, "down").returncode == 0
+    assert not list(folder.glob("state/*"))
+
+
+def execute(folder, node, *words, **options):
+    return fakernic_lab(folder, "exec", *options.pop("how", ()), node, "--",
+                        *words, **options)
+
+
+def test_each_knows_the_others(three):
+    result = execute(three, "all", "echo $FAKERNIC_NODE of $FAKERNIC_NODES: "
+                     "$COLOUR; for peer in $FAKERNIC_PEERS; do "
+                     "ping -c 1 -M do -s 4100 $peer; done")
+    assert result.returncode == 0, result
+    for number in (1, 2, 3):
+        assert (f"node{number}: node{number} of node1 node2 node3: deep blue"
+                in result.stdout)
+    assert result.stdout.count("1 received") == 6
+
+
+def test_rdma_between_any_two(three):
+    for server, client in ((1, 3), (3, 2)):
+        job = fakernic_lab(three, "exec", f"node{server}", "--",
+                           "setsid rping -s -C 3 >/tmp/out 2>&1 & for i in "
+                           "$(seq 100); do rdma resource show cm_id | grep -q "
+                           "LISTEN && break; sleep 0.1; done")
+        assert job.returncode == 0, job
+        result = execute(three, f"node{client}",
+                         f"rping -c -C 3 -v -a node{server}")
+        assert result.returncode == 0 and "rdma-ping-2" in result.stdout, result
+
+
+def test_mounts(three):
+    assert "by all" in execute(three, "node3", "cat seen").stdout
+    refused = execute(three, "node1", "touch /work/new")
+    assert refused.returncode == 1 and "Read-only" in refused.stderr
+    assert execute(three, "node2", "echo written >/data/file").returncode == 0
+    assert (three / "data/file").read_text() == "written\n"
+
+
+def test_exit_codes_and_streams(three):
+    result = execute(three, "node1", "echo out; echo err >&2; printf end; exit 9")
+    assert result.returncode == 9
+    assert result.stdout == "node1: out\nnode1: end\n"
+    assert "node1: err\n" in result.stderr
+    assert execute(three, "node1", "kill -SEGV $$").returncode == 139
+    assert execute(three, "node1", "nosuchprogram").returncode == 127
+    assert execute(three, "node9", "true").returncode == 125
+
+
+def test_output_comes_as_it_is_printed(three):
+    process = subprocess.Popen(
+        [HERE / "fakernic-lab", "exec", "node1", "--", "echo first; sleep 60"],
+        stdout=subprocess.PIPE, text=True, cwd=three,
+        env=environment(three))
+    start = time.monotonic()
+    assert process.stdout.readline() == "node1: first\n"
+    assert time.monotonic() - start < 30
+    process.terminate()
+    process.wait(30)
+    left = execute(three, "node1", "sleep 1; pgrep -x sleep -a")
+    assert "60" not in left.stdout, left
+
+
+def test_time_limit(three):
+    result = execute(three, "node2", "sleep 100", how=("--timeout", "2"))
+    assert result.returncode == LATE
+    assert "node2 not done after 2 s" in result.stderr
+
+
+def test_complaints_of_a_kernel_fail_a_run(three):
+    result = execute(three, "all", "[ $FAKERNIC_NODE = node2 ] && "
+                     "echo '<4>WARNING: planted' >/dev/kmsg; sleep 1")
+    assert result.returncode == LOST
+    assert "the kernel of node2 complains" in result.stderr
+    assert "WARNING: planted" in result.stderr
+    assert execute(three, "all", "true").returncode == 0
+
+
+def test_shell_and_status(three):
+    shell = subprocess.run(
+        [HERE / "fakernic-lab", "shell", "node2"], input="tty; exit 4\n",
+        capture_output=True, text=True, timeout=60, check=False, cwd=three,
+        env=environment(three))
+    assert shell.returncode == 4 and "/dev/pts/" in shell.stdout, shell
+    assert fakernic_lab(three, "status").stdout.count(" up ") == 3
+    again = fakernic_lab(three, "up")
+    assert again.returncode == 125 and "up already" in again.stderr
+
+
+def test_pytest_plugin(tmp_path):
+    """The second of its tests is passed by its program and failed by its
+    machine's kernel."""
+    (tmp_path / "test_plugged.py").write_text(PLUGGED, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "fakernic_lab.pytest_plugin",
+         "-p", "no:cacheprovider"], cwd=tmp_path, capture_output=True, text=True,
+        timeout=240, check=False,
+        env={**os.environ, "PYTHONPATH": str(HERE)})
+    assert "2 passed, 1 error" in result.stdout, result
+    assert "WARNING: planted" in result.stdout
+    assert (tmp_path / "fakernic-lab.out/node1/console").exists()
+    shutil.rmtree(tmp_path)
