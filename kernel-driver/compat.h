@@ -9,6 +9,7 @@
 #define FAKERNIC_DRIVER_COMPAT_H
 
 #include <linux/mm.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 
@@ -32,6 +33,11 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 {
 	vma->vm_flags &= ~flags;
 }
+#endif
+
+/* Newer kernels warn of the former name. */
+#ifndef FAKERNIC_HAVE_DFL_WQ
+#define system_dfl_wq	system_unbound_wq
 #endif
 
 /* What ethtool -T tells, before it had a name of the kernel's own. */

@@ -33,6 +33,7 @@
 #include <fakernic/cmdq.h>
 #include "cmd.h"
 #include "cmdq.h"
+#include "compat.h"
 #include "compat_odp.h"
 #include "device.h"
 #include "mr.h"
@@ -499,7 +500,7 @@ static void fakernic_odp_want(struct fakernic_odp *odp,
 
 	refcount_inc(&odp->users);
 	/* Pages may take their time; regions need not wait for each other. */
-	if (!queue_work(system_unbound_wq, &odp->work))
+	if (!queue_work(system_dfl_wq, &odp->work))
 		fakernic_odp_put(odp);
 }
 

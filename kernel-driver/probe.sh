@@ -14,6 +14,7 @@ while read -r name header word; do
 done <<EOT
 RDMA_ITER rdma/iter.h rdma_for_each_block
 VM_FLAGS_CLEAR linux/mm.h vm_flags_clear
+DFL_WQ linux/workqueue.h system_dfl_wq
 KERNEL_TS_INFO linux/ethtool.h kernel_ethtool_ts_info
 ATOMIC_WRITE rdma/ib_verbs.h IB_DEVICE_ATOMIC_WRITE
 FLUSH rdma/ib_verbs.h IB_DEVICE_FLUSH_GLOBAL
