@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernels of Debian 13's backports, each against Debian 13's own."""
+
+import pytest
+
+from fakernic_test import rdma
+
+KERNELS = ("7.3", "7.2")
+
+
+def on(kernel):
+    """The first guest has this kernel."""
+    return pytest.param(kernel, id=kernel, marks=pytest.mark.guests(
+        kernel=(kernel, "6.12")))
+
+
+NEW = pytest.mark.parametrize("kernel", [on(kernel) for kernel in KERNELS])
+
+
+@NEW
+def test_kernel_and_autoload(ports, kernel):
+    """The driver was loaded by its alias, and says what it is."""
+    guest = ports[0].guest
+    assert guest.check("uname -r").startswith(f"{kernel}.")
+    assert "vermagic" in guest.check("modinfo fakernic")
+    assert ports[0].ibdev in guest.check("rdma link")
+
+
+@NEW
+@pytest.mark.parametrize("options", ("-c", "-e"), ids=("polling", "events"))
+def test_rc_pingpong(ports, kernel, options):
+    rdma.pingpong("rc", *ports, options).check()
+
+
+@NEW
+def test_ud_pingpong(ports, kernel):
+    rdma.pingpong("ud", *ports).check()
+
+
+@NEW
+def test_rping_both_ways(ports, kernel):
+    a, b = ports
+    rdma.rping(a, b, family=6).check()
+    rdma.rping(b, a, family=4).check()
+
+
+@NEW
+@pytest.mark.parametrize("tool", ("ib_write_bw", "ib_read_lat"))
+def test_perftest(ports, kernel, tool):
+    rdma.perftest(tool, *ports, "-n 200").check()
+
+
+@NEW
+def test_bad_requests(ports, kernel):
+    result = ports[0].guest.run("rdma_faults", 200)
+    assert result.ok, result
+
+
+@NEW
+def test_pages_on_demand(ports, kernel):
+    """This is what differs most: the core finds pages, the driver maps them."""
+    result = ports[0].guest.run("rdma_odp", 200)
+    assert result.ok, result
+
+
+@NEW
+def test_port_events_come_once(ports, kernel):
+    """The core of these kernels tells of the port's state, too, where a driver
+    does not say that it does."""
+    port = ports[0]
+    job = port.guest.start(
+        f"exec ibv_asyncwatch -d {port.ibdev} >/tmp/events 2>&1", 100)
+    wait = "for i in $(seq 100); do {} && exit; sleep 0.1; done; exit 1"
+    port.guest.check(wait.format("[ -s /tmp/events ]"))
+    try:
+        for up, event in ((False, "PORT_ERR"), (True, "PORT_ACTIVE")):
+            port.vm.set_link(up)
+            port.guest.check(wait.format(
+                f"grep -q IBV_EVENT_{event} /tmp/events"))
+    finally:
+        port.vm.set_link(True)
+    text = port.guest.check(f"sleep 1; kill {job.pid}; cat /tmp/events")
+    job.wait()
+    assert text.count("IBV_EVENT_PORT_ERR") == 1, text
+    assert text.count("IBV_EVENT_PORT_ACTIVE") == 1, text
+
+
+@NEW
+def test_reloads(ports, kernel, lab):
+    a, b = ports
+    a.guest.check("set -e; for i in $(seq 3); do modprobe -r fakernic; "
+                  "modprobe fakernic; done", 120)
+    lab.ports[0] = rdma.bring_up(a.vm, 1)
+    rdma.pingpong("rc", lab.ports[0], b, "-n 100").check()
