@@ -7,13 +7,15 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick test-long \
-	soak fuzz coverage shell \
+	test-packages soak fuzz coverage shell \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
 JOBS := 1
+# Of make test-packages: Debian 13 or 12.
+RELEASE := 13
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them; V=1: with all'
@@ -24,6 +26,7 @@ help:
 	@echo 'make test            run every test'
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
+	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make coverage        which lines of the engine the tests reach'
@@ -107,6 +110,14 @@ test-quick: root
 
 test-long: build
 	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
+
+# In Debian's own QEMU, if nobody names another.
+test-packages: export FAKERNIC_QEMU ?= \
+	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
+test-packages: root
+	@$(BUILD) qemu-plugin image disk-$(RELEASE)
+	@$(ENTER) python3 -m pytest -c tests/packages/pytest.ini tests/packages \
+		--release $(RELEASE)
 
 soak: build
 	@$(ENTER) tests/vm/soak

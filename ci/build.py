@@ -21,6 +21,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   image        guest kernels, initrds, base, payload   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
+  disk-13      plain Debian 13 with these packages     /cache/images
+  disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
                qemu-fuzz, qemu-plugin, rdma-core-65, the kernels of backports
 """
@@ -38,6 +40,7 @@ import sys
 import time
 from pathlib import Path
 
+import disk
 import image
 from progress import Progress
 
@@ -491,6 +494,11 @@ def build_forky_packages():
     build_package("provider", "forky")
 
 
+def build_disk(release):
+    build_packages()
+    disk.build(step, digest, release)
+
+
 STEPS = {
     "qemu": build_qemu,
     "qemu-fuzz": build_qemu_fuzz,
@@ -501,6 +509,8 @@ STEPS = {
     "image": build_image,       # and what the payload is made of
     "packages": build_packages,
     "packages-forky": build_forky_packages,
+    "disk-13": lambda: build_disk("13"),
+    "disk-12": lambda: build_disk("12"),
 }
 for _kernel in (*KERNELS, *NEW_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
@@ -509,8 +519,9 @@ for _kernel in NEW_KERNELS:
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "packages",
-         "packages-forky", *(f"{what}-{kernel}" for what in ("driver", "kernel")
-                             for kernel in NEW_KERNELS))
+         "packages-forky", "disk-13", "disk-12",
+         *(f"{what}-{kernel}" for what in ("driver", "kernel")
+           for kernel in NEW_KERNELS))
 
 
 def main(names):

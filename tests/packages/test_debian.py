@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""fakernic's packages in a plain Debian: its kernel, its initramfs, its systemd
+and udev, its RDMA programs, none of them touched."""
+
+import re
+
+import pytest
+
+from fakernic_lab.rdma import FIND, bring_up
+from fakernic_test import rdma
+
+# Packages of Debian that use the card.
+DEBIANS = ("libibverbs1 ibverbs-providers ibverbs-utils rdma-core librdmacm1t64 "
+           "rdmacm-utils perftest python3-pyverbs")
+
+
+def test_nothing_has_failed_at_boot(machines):
+    """And udev has loaded the driver: nobody else did."""
+    for vm in machines:
+        state = vm.guest.run("systemctl is-system-running --wait", 300)
+        failed = vm.guest.check("systemctl --failed --no-legend")
+        assert state.ok, f"{state}{failed}"
+        vm.guest.check("lsmod | grep -q '^fakernic '")
+
+
+def test_udev_names_the_device(machines):
+    """By its place, like any card: not as the driver calls it."""
+    for vm in machines:
+        ibdev, netdev = vm.guest.check(FIND).split()
+        assert re.fullmatch(r"rocep\d+s\d+", ibdev), ibdev
+        assert netdev == ibdev.replace("roce", "en"), (ibdev, netdev)
+
+
+def test_debian_is_untouched(machines):
+    """The files of Debian's packages, left-out documentation aside."""
+    (vm, _) = machines
+    names = vm.guest.check(
+        f"dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' {DEBIANS} "
+        "2>/dev/null | sed -n 's/^installed //p'; true").split()
+    assert len(names) >= 7
+    changed = vm.guest.run(f"dpkg --verify {' '.join(names)} | "
+                           "grep -v ' /usr/share/\\(doc\\|man\\|locale\\)/'")
+    assert changed.out == ""
+    owner = vm.guest.check("dpkg -S /usr/lib/*/libibverbs/libfakernic-*.so")
+    assert owner.startswith("fakernic-provider:")
+
+
+def test_device_is_listed(ports):
+    port = ports[0]
+    assert port.ibdev in port.guest.check("ibv_devices")
+    assert "PORT_ACTIVE" in port.guest.check(f"ibv_devinfo -d {port.ibdev}")
+    assert (f"{port.ibdev}/1 state ACTIVE" in
+            port.guest.check("rdma link show"))
+
+
+def test_pyverbs_opens_it(ports):
+    port = ports[0]
+    out = port.guest.check(
+        "python3 -c 'import pyverbs.device as d; "
+        f"print(d.Context(name=\"{port.ibdev}\").query_device().max_qp)'")
+    assert int(out) > 0
+
+
+@pytest.mark.parametrize("kind", ("rc", "uc", "ud", "srq", "xsrq"))
+def test_pingpong(ports, kind):
+    rdma.pingpong(kind, *ports, "-n 200").check()
+
+
+def test_rping(ports):
+    a, b = ports
+    rdma.rping(a, b).check()
+    rdma.rping(b, a, family=6).check()
+
+
+@pytest.mark.parametrize("tool", ("ib_write_bw", "ib_read_bw", "ib_send_lat"))
+def test_perftest(ports, tool):
+    pair = rdma.perftest(tool, *ports, "-n 200").check()
+    assert rdma.perftest_numbers(pair.client.out)
+
+
+def test_perftest_by_rdma_cm(ports):
+    a, b = ports
+    rdma.run_pair(a, b, "ib_write_bw -F -R -n 200",
+                  f"ib_write_bw -F -R -n 200 {a.ip4}", "cm").check()
+
+
+def test_driver_goes_and_comes(machines, ports):
+    """modprobe -r while udev watches; the name comes back."""
+    port = ports[0]
+    port.guest.check("modprobe -r fakernic && modprobe fakernic && "
+                     "udevadm settle", 100)
+    assert bring_up(machines[0], 1).ibdev == port.ibdev
+
+
+OTHER_ABI = """
+set -e
+cd $(mktemp -d)
+mkdir -p other/DEBIAN
+dpkg-query -s libibverbs1 | sed -e '/^Status/d' -e '/^Conffiles/,/^[^ ]/d' \\
+    -e 's/^Version: .*/Version: 57.0-1/' -e '/^Depends/d' >other/DEBIAN/control
+dpkg-deb --build other other.deb >/dev/null
+apt-get install --simulate ./other.deb
+"""
+
+
+def test_another_private_abi_and_it_exclude_each_other(machines):
+    """Release 57 of libibverbs has another one: apt would remove the provider."""
+    (vm, _) = machines
+    told = vm.guest.check(OTHER_ABI)
+    assert "Inst libibverbs1" in told and "Remv fakernic-provider" in told, told
