@@ -24,7 +24,7 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
-               qemu-fuzz, qemu-plugin, rdma-core-65, the kernels of backports
+               qemu-fuzz, qemu-plugin, rdma-core-65, uabi, backports' kernels
 """
 
 import contextlib
@@ -518,7 +518,7 @@ for _kernel in NEW_KERNELS:
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "packages",
+EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "packages",
          "packages-forky", "disk-13", "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in NEW_KERNELS))
