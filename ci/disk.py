@@ -92,6 +92,7 @@ def install(this, root, debs):
 
 
 def write_disk(this, root, name):
+    IMAGES.mkdir(parents=True, exist_ok=True)
     partial = IMAGES / f"{name}.partial"
     partial.unlink(missing_ok=True)
     this.run("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", root, partial, SIZE)

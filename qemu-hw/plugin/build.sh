@@ -59,7 +59,8 @@ fi
 # ---- what is needed --------------------------------------------------------
 
 missing=
-for tool in cc make meson ninja python3 pkg-config readelf patch xz; do
+for tool in cc make meson ninja python3 pkg-config readelf patch xz flex bison \
+    dpkg-buildflags; do
     command -v $tool >/dev/null || missing="$missing $tool"
 done
 for library_name in glib-2.0 zlib libdeflate libfdt; do
@@ -97,8 +98,16 @@ if [ -z "$work" ]; then
 fi
 mkdir -p "$work"
 work=$(readlink -f "$work")
+exec 9>"$work/lock"
+flock 9
 log=$work/build.log
 : >"$log"
+
+# After a failure in a subshell, which has said what: the log stays.
+keep() {
+    trap - EXIT
+    exit 1
+}
 
 run() { # WHAT COMMAND...
     what=$1
@@ -137,7 +146,7 @@ EOT
     # Some mirrors lack the .dsc that "apt-get source" alone insists on.
     for part in --tar-only --diff-only; do
         (cd "$source" && run "fetching the source of $name $version" \
-            apt-get source --download-only $part "$name=$version") || exit 1
+            apt-get source --download-only $part "$name=$version") || keep
     done
 }
 
@@ -187,7 +196,7 @@ configure() {
 }
 
 if [ "$(cat "$build/configured" 2>/dev/null)" != "$version $pkgversion" ]; then
-    (run "configuring $name" configure) || exit 1
+    (run "configuring $name" configure) || keep
 fi
 # A hash of version, package version and configure script.
 found=$(sed -n 's/^#define CONFIG_STAMP /qemu_stamp/p' "$build/config-host.h")

@@ -83,7 +83,10 @@ static int program_id(struct dl_phdr_info *info, size_t unused, void *id)
 
 /* ---- where is its device? -------------------------------------------- */
 
-/* Whether nobody but root and the user of this process can have written it. */
+/*
+ * Whether the file is root's or this process' user's, and no one else's to
+ * write. Its folders are looked after by whoever owns them.
+ */
 static bool is_trusted(const char *path)
 {
     struct stat stat_buf;

@@ -331,6 +331,7 @@ static void roce_wake_page_waiters(Roce *r, uint32_t key, uint64_t first,
         RoceWait *next = roce_pages_next(r, wait, key, first, last);
 
         if (!roce_pages_answered(wait, first, last)) {
+            r->work++;
             roce_pages_ask_again(r, wait);
         } else {
             /* Nobody else shall find the answer to this request later. */

@@ -64,7 +64,8 @@ class Work:
     def __init__(self):
         self.build = BUILT / "work/build"
         self.source = next((BUILT / "work").glob("qemu-*"))
-        self.objects = next((BUILT / "work").glob("objects-*"))
+        self.objects = max((BUILT / "work").glob("objects-*"),
+                           key=lambda path: path.stat().st_mtime)
 
     def flags(self, *before):
         """The flags, with some before those that name QEMU's headers."""
