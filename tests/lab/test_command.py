@@ -3,6 +3,7 @@
 no machine is booted.
 """
 
+import json
 import re
 import stat
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import fakernic_lab
-from fakernic_lab import cli, junit, launch, places, relay
+from fakernic_lab import cli, junit, launch, places, relay, stay
 from fakernic_lab.errors import LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import parse_mount, prepare_out
@@ -134,6 +135,16 @@ def test_no_folder_of_others_is_emptied(tmp_path):
     mine = prepare_out(tmp_path / "mine")
     (mine / "console").write_text("", encoding="utf-8")
     assert not (prepare_out(mine) / "console").exists()
+
+
+def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    (tmp_path / "precious").write_text("", encoding="utf-8")
+    stay.make_folder()
+    stay.state_file().write_text(json.dumps(
+        {"environment": {}, "out": "", "relay": None, "nodes": []}))
+    stay.down()
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
 # ---- small parts -------------------------------------------------------------

@@ -31,12 +31,11 @@ PAUSE_S = 0.05
 
 
 def folder():
-    """Where the machines that stay have their sockets."""
-    named = os.environ.get("FAKERNIC_LAB_STATE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
-    return Path(base) / f"fakernic-lab-{os.getuid()}"
+    """Where the machines that stay have their sockets: it goes with them, so
+    it is always one of its own."""
+    base = (os.environ.get("FAKERNIC_LAB_STATE") or
+            os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
+    return Path(base).resolve() / f"fakernic-lab-{os.getuid()}"
 
 
 def state_file():
