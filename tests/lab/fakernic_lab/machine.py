@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import places
@@ -90,8 +90,7 @@ class Machine:
         self.stays = stays
         self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
         self.attach(self.directory, self.sockets)
-        self.process = None
-        self.exitcode = None
+        self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
         self.command = [*(qemu or places.qemu_command()),
                         *self.base_arguments(memory, cpus),
@@ -210,12 +209,8 @@ class Machine:
         if self.process:
             self.exitcode = self.process.poll()
             return self.exitcode is None
-        try:
-            os.kill(self.pid, 0)
-        except OSError:
-            return False
-        return self.name in Path(f"/proc/{self.pid}/cmdline").read_text(
-            encoding="utf-8", errors="replace").split("\0")
+        return self.pid is not None and places.runs_with(
+            self.pid, self.sockets / "qmp")
 
     def stop(self):
         """End QEMU. Nothing in a guest is worth an orderly shutdown."""
@@ -225,7 +220,8 @@ class Machine:
             self.process.kill()
             self.process.wait()
         elif self.is_running():
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def qemu_log(self):

@@ -93,6 +93,16 @@ def agent():
                    "fakernic-lab, or run 'make build-image' in a checkout")
 
 
+def runs_with(pid, word):
+    """Whether the process PID is there and has WORD in its arguments: another
+    may have got its number."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(str(word)) in arguments
+
+
 def why_no_kvm():
     """The reason for which KVM is not used; None if it is.
 

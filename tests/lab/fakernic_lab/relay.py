@@ -25,7 +25,7 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROCE_PORT = 4791
@@ -391,13 +391,20 @@ class Relay:
         finally:
             self.impair()
 
-    def stop(self):
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    def is_running(self):
+        # Not at the top: the relay's own process is not part of the package.
+        from .places import runs_with
         if self.process:
+            return self.process.poll() is None
+        return runs_with(self.pid, self.control)
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
             self.process.wait(10)
+        elif self.is_running():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
         for path in (self.control, *self.paths):
             path.unlink(missing_ok=True)
 
