@@ -5,7 +5,10 @@ no machine is booted.
 
 import json
 import re
+import signal
 import stat
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from fakernic_lab import cli, junit, launch, places, relay, stay
 from fakernic_lab.errors import LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import parse_mount, prepare_out
+from fakernic_lab.machine import Machine
 
 HERE = Path(__file__).parent
 CANNOT = 125
@@ -145,6 +149,67 @@ def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
         {"environment": {}, "out": "", "relay": None, "nodes": []}))
     stay.down()
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def foreign_mode(path):
+    path.mkdir(mode=0o777)
+    path.chmod(0o777)
+
+
+def foreign_link(path):
+    target = path.parent / "elsewhere"
+    target.mkdir(mode=0o700)
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize("plant", (foreign_mode, foreign_link, Path.touch))
+def test_state_of_others_is_not_believed(tmp_path, monkeypatch, plant):
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    plant(stay.folder())
+    for use in (stay.make_folder, stay.running):
+        with pytest.raises(LabError, match="not a folder that is yours alone"):
+            use()
+
+
+def test_nobody_elses_process_is_ended(tmp_path):
+    """A number in the state may be another process's by now."""
+    with subprocess.Popen(["sleep", "60"]) as other:
+        relay.Relay.running(tmp_path, ["node1"], other.pid).stop()
+        there = Machine.running("node1", tmp_path, tmp_path / "x", other.pid)
+        assert not there.is_running()
+        there.stop()
+        assert other.poll() is None
+        other.kill()
+    with subprocess.Popen(["sh", "-c", "sleep 60; :", tmp_path / "wire"]) as own:
+        wire = relay.Relay.running(tmp_path, ["node1"], own.pid)
+        while not wire.is_running():    # until it has its arguments
+            time.sleep(0.01)
+        wire.stop()
+        assert own.wait(10) == -signal.SIGKILL
+
+
+def test_a_machine_that_never_started_stops(tmp_path):
+    machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
+                      qemu=["qemu"], sockets=tmp_path / "sockets")
+    assert not machine.is_running() and machine.pid is None
+    machine.stop()
+
+
+def test_exec_in_one_knows_the_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    seen = []
+
+    def run_all(lab, commands, *_, nodes):
+        seen.append((len(lab.nodes), commands, [node.name for node in nodes]))
+        return launch.Verdict(0), []
+    monkeypatch.setattr(launch, "run_all", run_all)
+    lab = stay.Running({"environment": {}, "out": "", "relay": None, "nodes": [
+        {"name": f"node{number}", "pid": None, "directory": str(tmp_path),
+         "work": None, "ibdev": "i", "netdev": "n"} for number in (1, 2)]})
+    monkeypatch.setattr(stay, "healthy", lambda: lab)
+    for node in ("node2", "all"):
+        stay.execute(cli.build_parser().parse_args(["exec", node, "--", "a"]))
+    assert seen == [(2, ["a"], ["node2"]), (2, ["a", "a"], ["node1", "node2"])]
 
 
 # ---- small parts -------------------------------------------------------------

@@ -190,11 +190,12 @@ def late_verdict(late, reason):
     return Verdict(CODE_TIMEOUT, f"{names} {reason}", detail)
 
 
-def run_all(lab, commands, timeout, ready="auto", terminal=False):
-    """Runs a command per machine; the Verdict and the Runs."""
+def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None):
+    """Runs a command per machine, of NODES if not of all; the Verdict and the
+    Runs."""
     deadline = time.monotonic() + timeout
     runs = [Run(node, command, (24, 80) if terminal else None)
-            for node, command in zip(lab.nodes, commands)]
+            for node, command in zip(nodes or lab.nodes, commands)]
     try:
         lab.judge()
         start_all(lab, runs, deadline, ready)

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import signal
 import socket
+import stat
 import sys
 import termios
 import tty
@@ -44,13 +45,25 @@ def state_file():
 
 # ---- up ----------------------------------------------------------------------
 
+def require_own(path):
+    """That nobody else can have put there what we then believe."""
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or (
+            found.st_mode & 0o077):
+        raise LabError(f"{path} is not a folder that is yours alone: remove "
+                       "it, or set FAKERNIC_LAB_STATE to a folder of your own")
+
+
 def make_folder():
     """Makes the folder, which must be the user's own."""
     path = folder()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.stat().st_uid != os.getuid():
-        raise LabError(f"{path} belongs to somebody else: set "
-                       "FAKERNIC_LAB_STATE to a folder of your own")
+    try:
+        path.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from error
+    require_own(path)
     return path
 
 
@@ -122,6 +135,7 @@ class Running:
 
 def running():
     try:
+        require_own(folder())
         state = json.loads(state_file().read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise LabError("no machines are up: 'fakernic-lab up' boots "
@@ -147,10 +161,9 @@ def execute(options):
     commands = split_commands(options.command)
     if len(commands) > 1:
         raise LabError("exec runs one command; ' : ' is for run")
-    if options.node != "all":
-        lab.nodes = [lab.node(options.node)]
-    verdict, _ = launch.run_all(lab, commands * len(lab.nodes),
-                                options.timeout, "now")
+    nodes = lab.nodes if options.node == "all" else [lab.node(options.node)]
+    verdict, _ = launch.run_all(lab, commands * len(nodes), options.timeout,
+                                "now", nodes=nodes)
     show_verdict(verdict)
     return verdict.code
 
