@@ -12,4 +12,6 @@ setup(name="fakernic-lab", version=VERSION.read_text().strip(),
       license="GPL-2.0-or-later", packages=["fakernic_lab"],
       python_requires=">=3.11", entry_points={
           "console_scripts": ["fakernic-lab = fakernic_lab.cli:main"],
-          "pytest11": ["fakernic_lab = fakernic_lab.pytest_plugin"]})
+          # By the name that -p gives it: so it is not registered twice.
+          "pytest11": [
+              "fakernic_lab.pytest_plugin = fakernic_lab.pytest_plugin"]})
