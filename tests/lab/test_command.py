@@ -15,6 +15,7 @@ import pytest
 
 from command import fakernic_lab
 from fakernic_lab import cli, junit, launch, places, relay, stay
+from fakernic_lab.console import Console
 from fakernic_lab.errors import LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import parse_mount, prepare_out
@@ -254,6 +255,19 @@ def test_a_plan_hits_the_same_frames_again():
         way.impair({"loss": 0.3, "match": "all", "seed": seed})
         return [not way.passes(frame)[0] for _ in range(100)]
     assert lost(1) == lost(1) != lost(2) and 10 < sum(lost(1)) < 50
+
+
+def test_a_complaint_is_told_once(tmp_path):
+    console = Console(tmp_path / "console")
+    assert console.trouble() is None
+    with open(console.path, "ab", buffering=0) as file:
+        file.write(b"\xff\xfe fine\r\n" * 20 + b"WARNING: one\r\n")
+        assert "WARNING: one\n" in console.trouble()
+        file.write(b"fine\r\nWARN")
+        assert console.trouble() is None
+        file.write(b"ING: two\r\n")
+        assert "WARNING: two\n" in console.trouble()
+        assert console.trouble() is None and console.judged == console.size()
 
 
 class FakeRun:

@@ -15,6 +15,10 @@ TROUBLE = re.compile(
     r"unreferenced object|page allocation failure|^init: ", re.M)
 
 
+def readable(data):
+    return data.decode("utf-8", "replace").replace("\r", "")
+
+
 class Console:
     """A console log that grows: what of it was not judged yet."""
 
@@ -22,13 +26,16 @@ class Console:
         self.path = path
         self.judged = 0
 
-    def text(self, start=0):
+    def data(self, start):
         try:
             with open(self.path, "rb") as file:
                 file.seek(start)
-                return file.read().decode("utf-8", "replace").replace("\r", "")
+                return file.read()
         except FileNotFoundError:
-            return ""
+            return b""
+
+    def text(self, start=0):
+        return readable(self.data(start))
 
     def tail(self, lines=25):
         """Its last lines, indented."""
@@ -39,10 +46,12 @@ class Console:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def trouble(self):
-        """The first complaint since the last call with its surroundings."""
-        start = self.judged
-        text = self.text(start)
-        self.judged = start + len(text.encode())
+        """The first complaint since the last call with its surroundings, of
+        the lines that are whole."""
+        data = self.data(self.judged)
+        data = data[:data.rfind(b"\n") + 1]
+        self.judged += len(data)
+        text = readable(data)
         found = TROUBLE.search(text)
         if not found:
             return None
