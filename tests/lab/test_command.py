@@ -20,6 +20,7 @@ from fakernic_lab.errors import LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import parse_mount, prepare_out
 from fakernic_lab.machine import Machine
+from fakernic_lab.qmp import QMPError
 
 HERE = Path(__file__).parent
 CANNOT = 125
@@ -211,6 +212,26 @@ def test_exec_in_one_knows_the_others(tmp_path, monkeypatch):
     for node in ("node2", "all"):
         stay.execute(cli.build_parser().parse_args(["exec", node, "--", "a"]))
     assert seen == [(2, ["a"], ["node2"]), (2, ["a", "a"], ["node1", "node2"])]
+
+
+@pytest.mark.parametrize("option", ("--pcap", "--junit"))
+def test_files_are_opened_before_a_boot(tmp_path, option):
+    qemu = script(tmp_path / "qemu", "echo 'name \"fakernic\"'")
+    result = fakernic_lab(tmp_path, "run", "--image", "/etc/hostname", "--qemu",
+                          qemu, option, "/nosuch/file", "--", "true")
+    assert result.returncode == CANNOT and result.stderr.count("\n") == 1
+    assert "/nosuch/file: No such file" in result.stderr, result
+
+
+@pytest.mark.parametrize("error", (OSError("disk"), QMPError("refused"),
+                                   LookupError("no GID"), TimeoutError("late")))
+def test_one_line_whatever_fails(monkeypatch, capsys, error):
+    def fail(_):
+        raise error
+    monkeypatch.setitem(cli.ACTIONS, "status", fail)
+    assert cli.main(["status"]) == CANNOT
+    told = capsys.readouterr().err
+    assert str(error) in told and told.count("\n") == 1
 
 
 # ---- small parts -------------------------------------------------------------

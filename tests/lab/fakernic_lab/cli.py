@@ -13,6 +13,7 @@ from . import images, junit, launch, places, stay
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .lab import NODES_MAX, OUT, WORK, Lab, parse_mount
 from .machine import Mount
+from .qmp import QMPError
 
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
@@ -274,6 +275,11 @@ def run(options):
     commands = split_commands(options.command)
     commands = spread(commands, options.n)
     lab = Lab(**lab_arguments(options, len(commands)))
+    try:
+        places.require_writable(options.junit)
+    except LabError:
+        lab.stop()
+        raise
     tell_accelerator()
     begin = time.monotonic()
     with lab:
@@ -318,5 +324,8 @@ def main(arguments=None):
         return CODE_INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CODE_CANNOT
+    except (OSError, QMPError, LookupError) as error:
+        say(f"{type(error).__name__}: {error}")
         return CODE_CANNOT
 

@@ -133,6 +133,7 @@ class Lab:
         places.require_device(self.qemu)
         self.names = [f"node{number}" for number in range(1, count + 1)]
         self.out = prepare_out(out)
+        places.require_writable(pcap)
         self.mounts = list(mounts)
         self.options = {"memory": memory, "cpus": cpus, "extra": extra,
                         "stays": stays}

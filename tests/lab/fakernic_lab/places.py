@@ -62,8 +62,8 @@ def qemu_command(wanted=None):
     found = built_qemu()
     if not found:
         raise LabError(
-            f"no QEMU with fakernic: install the package fakernic-qemu, run "
-            f"'make build-qemu' in a checkout, or name one with --qemu")
+            "no QEMU with fakernic: install the package fakernic-qemu, run "
+            "'make build-qemu' in a checkout, or name one with --qemu")
     return found
 
 
@@ -91,6 +91,15 @@ def agent():
             return path
     raise LabError("no fakernic-lab-agent here: install the package "
                    "fakernic-lab, or run 'make build-image' in a checkout")
+
+
+def require_writable(path):
+    """That a file can be written, if one is named: before anything boots."""
+    try:
+        if path:
+            open(path, "wb").close()
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from error
 
 
 def runs_with(pid, word):
