@@ -17,6 +17,7 @@ from command import fakernic_lab
 from fakernic_lab import cli, junit, launch, places, relay, stay
 from fakernic_lab.console import Console
 from fakernic_lab.errors import LabError
+from fakernic_lab.guest import Job
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import parse_mount, prepare_out
 from fakernic_lab.machine import Machine
@@ -289,6 +290,46 @@ def test_a_complaint_is_told_once(tmp_path):
         file.write(b"ING: two\r\n")
         assert "WARNING: two\n" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
+
+
+class FakeAgent:
+    """A machine's agent that says some lines, then what it is given."""
+
+    def __init__(self, *lines):
+        self.lines, self.given = list(lines), []
+        self.broken, self.unsure = False, False
+        self.vm = self
+
+    def assert_alive(self):
+        pass
+
+    def send(self, line):
+        if line == "hello end":
+            raise BrokenPipeError
+
+    def line(self):
+        return self.lines.pop(0).split()
+
+    def take_session(self):
+        return self
+
+    def give_session(self, session):
+        self.given.append(session)
+
+
+def refuse(*_):
+    raise OSError("no space left")
+
+
+@pytest.mark.parametrize("on_output", (None, refuse))
+def test_a_job_always_ends(on_output):
+    agent = FakeAgent("pid 7", "out aGk=", "exit 3")
+    job = Job(agent, "x", ["x"], on_output=on_output)
+    assert job.started.wait(10) and job.ended.wait(10)
+    assert agent.given == [agent] and agent.broken == bool(on_output)
+    assert on_output or (job.result.code, job.result.out) == (3, "hi")
+    job.ended.clear()
+    job.kill()
 
 
 class FakeRun:

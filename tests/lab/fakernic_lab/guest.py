@@ -15,6 +15,7 @@ import shlex
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import CommandFailed, GuestCrashed, GuestTimeout
@@ -172,10 +173,12 @@ class Job:
             while self.result is None:
                 self.hear(self.session.line())
         except OSError:
-            self.session.broken = True
-        self.guest.give_session(self.session)
-        self.started.set()
-        self.ended.set()
+            pass
+        finally:
+            self.session.broken |= self.result is None
+            self.guest.give_session(self.session)
+            self.started.set()
+            self.ended.set()
 
     def hear(self, words):
         kind = words[0] if words else ""
@@ -209,7 +212,8 @@ class Job:
         """End it, with all it started."""
         if not self.ended.is_set():
             self.session.unsure = True
-            self.session.send(" ".join(END))
+            with suppress(OSError):     # its machine is gone, and it too
+                self.session.send(" ".join(END))
 
     def poll(self):
         """The Result if the command has ended, else None."""

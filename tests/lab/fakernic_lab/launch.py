@@ -54,6 +54,7 @@ class Run:
         self.begin = self.seconds = 0
         self.partial = {"out": b"", "err": b""}
         self.output = open(node.vm.directory / "output", "wb")
+        self.writing = threading.Lock()
 
     def start(self):
         self.begin = time.monotonic()
@@ -61,10 +62,11 @@ class Run:
                                    on_output=self.take, terminal=self.terminal)
 
     def take(self, stream, data):
-        if self.output.closed:
-            return
-        self.output.write(data)
-        self.output.flush()
+        with self.writing:
+            if self.output.closed:
+                return
+            self.output.write(data)
+            self.output.flush()
         lines = (self.partial[stream] + data).split(b"\n")
         self.partial[stream] = lines.pop()
         if len(self.partial[stream]) > 65536:
@@ -91,7 +93,8 @@ class Run:
         for stream, rest in self.partial.items():
             if rest:
                 self.show(stream, [rest])
-        self.output.close()
+        with self.writing:
+            self.output.close()
 
     def skip(self):
         """It does not run: there is nothing to talk to."""
