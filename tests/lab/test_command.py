@@ -6,6 +6,7 @@ no machine is booted.
 import json
 import re
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -16,7 +17,7 @@ import pytest
 from command import fakernic_lab
 from fakernic_lab import cli, junit, launch, places, relay, stay
 from fakernic_lab.console import Console
-from fakernic_lab.errors import LabError
+from fakernic_lab.errors import GuestCrashed, LabError
 from fakernic_lab.guest import Job
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import parse_mount, prepare_out
@@ -290,6 +291,45 @@ def test_a_complaint_is_told_once(tmp_path):
         file.write(b"ING: two\r\n")
         assert "WARNING: two\n" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
+
+
+def roce(psn):
+    """A frame with RDMA's headers and this PSN."""
+    udp = bytes(2) + (4791).to_bytes(2, "big") + bytes(4)
+    return (bytes(12) + b"\x08\x00" + b"\x45" + bytes(8) + b"\x11" + bytes(10)
+            + udp + b"\x04" + bytes(6) + b"\7" + bytes(1)
+            + psn.to_bytes(3, "big") + bytes(40))
+
+
+def test_repeats_are_counted_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(relay, "SEEN_MAX", 10)
+    way = relay.Direction("node1")
+    way.impair({"loss": 0.01})
+    for psn in range(100):
+        way.passes(roce(psn))
+        way.passes(roce(max(0, psn - 3)))
+    assert way.counts["repeated"] == 100
+    assert len(way.seen) + len(way.seen_before) <= 20
+
+
+def test_a_wire_outlives_clients_and_a_full_disk(tmp_path):
+    """Its own end is told."""
+    wire = relay.Relay(tmp_path, ["node1", "node2"], pcap="/dev/full")
+    try:
+        for text in (b"", b"{}\n", b"no JSON\n"):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(wire.control))
+                client.sendall(text)
+        with socket.socket(socket.AF_UNIX) as machine:
+            machine.connect(str(wire.paths[0]))
+            machine.sendall(b"\0\0\0\x4a" + roce(1))
+            while not wire.counts()["node1"]["frames"]:
+                time.sleep(0.01)
+        wire.assert_alive()
+    finally:
+        wire.stop()
+    with pytest.raises(GuestCrashed, match="wire between the machines is lost"):
+        wire.assert_alive()
 
 
 class FakeAgent:

@@ -243,9 +243,12 @@ class Lab:
     # ---- health ------------------------------------------------------------
 
     def judge(self):
-        """Raises the first complaint of a machine since the last call."""
+        """Raises the first complaint of a machine since the last call, or that
+        their wire is gone."""
         for node in self.nodes:
             node.vm.assert_healthy()
+        if self.relay:
+            self.relay.assert_alive()
 
     def collect(self):
         """Leaves behind what machines that still answer know."""

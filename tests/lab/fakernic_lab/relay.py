@@ -31,6 +31,8 @@ from pathlib import Path
 ROCE_PORT = 4791
 READ_SIZE = 1 << 18
 OUTPUT_LIMIT = 1 << 22
+# Of so many frames, or twice as many, it is known that they were there before.
+SEEN_MAX = 1 << 16
 CONTROL_S = 10
 START_S = 30
 ETHERNET = 1
@@ -79,14 +81,16 @@ class Direction:
         self.plan = [(fault, plan[fault]) for fault in FAULTS if plan.get(fault)]
         self.random = random.Random(f"{plan.get('seed', 0)} {self.name}")
         self.held = None
-        self.seen = set()
+        self.seen, self.seen_before = set(), set()
         self.counts = dict.fromkeys(COUNTERS, 0)
 
     def count_repeats(self, frame, bth):
         """A PSN that went this way before was sent again."""
         key = (frame[bth], frame[bth + 5:bth + 8], frame[bth + 9:bth + 12])
-        self.counts["repeated"] += key in self.seen
+        self.counts["repeated"] += key in self.seen or key in self.seen_before
         self.seen.add(key)
+        if len(self.seen) == SEEN_MAX:
+            self.seen, self.seen_before = set(), self.seen
 
     def fault(self):
         """The fault that hits the next frame that matches, or None.
@@ -209,15 +213,16 @@ class Wire:
         frames to add ("inject", in hexadecimal, by the end that gets them);
         answers counters."""
         client = self.listener.accept()[0]
-        with client, client.makefile("rw", encoding="utf-8") as file:
-            client.settimeout(CONTROL_S)
-            try:
+        client.settimeout(CONTROL_S)
+        try:
+            with client, client.makefile("rw", encoding="utf-8") as file:
                 plans = json.loads(file.readline())
                 answer = {way.name: way.counts for way in self.ways}
                 self.obey(plans)
                 file.write(json.dumps(answer) + "\n")
-            except (OSError, ValueError) as error:
-                print(f"relay: {error}", file=sys.stderr)
+                file.flush()
+        except (OSError, ValueError) as error:
+            print(f"relay: {error}", file=sys.stderr)
 
     def obey(self, plans):
         for way in self.ways:
@@ -256,12 +261,20 @@ class Wire:
             self.leave(number)
             return
         for frame in frames:
-            if self.pcap:
-                self.pcap.add(frame)
+            self.capture(frame)
             out, delay = self.ways[number].passes(frame)
             for frame in out:
                 for end in self.targets(number, frame):
                     self.pass_on(end, frame, delay)
+
+    def capture(self, frame):
+        """A capture that cannot grow ends; the wire goes on."""
+        try:
+            if self.pcap:
+                self.pcap.add(frame)
+        except OSError as error:
+            print(f"relay: no capture any more: {error}", file=sys.stderr)
+            self.pcap = None
 
     def pass_on(self, end, frame, delay):
         if delay:
@@ -390,6 +403,13 @@ class Relay:
             yield self
         finally:
             self.impair()
+
+    def assert_alive(self):
+        """Raises GuestCrashed when it has ended: nobody hears anybody then."""
+        from .errors import GuestCrashed
+        if not self.is_running():
+            raise GuestCrashed("the wire between the machines is lost: its "
+                               "process has ended")
 
     def is_running(self):
         # Not at the top: the relay's own process is not part of the package.
