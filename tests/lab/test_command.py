@@ -20,7 +20,7 @@ from fakernic_lab.console import Console
 from fakernic_lab.errors import GuestCrashed, LabError
 from fakernic_lab.guest import Job
 from fakernic_lab.images import DiskImage
-from fakernic_lab.lab import parse_mount, prepare_out
+from fakernic_lab.lab import MARK, parse_mount, prepare_out
 from fakernic_lab.machine import Machine
 from fakernic_lab.qmp import QMPError
 
@@ -140,9 +140,40 @@ def test_no_folder_of_others_is_emptied(tmp_path):
     (tmp_path / "precious").write_text("", encoding="utf-8")
     with pytest.raises(LabError, match="holds other things"):
         prepare_out(tmp_path)
-    mine = prepare_out(tmp_path / "mine")
+    mine, mark = prepare_out(tmp_path / "mine")
     (mine / "console").write_text("", encoding="utf-8")
-    assert not (prepare_out(mine) / "console").exists()
+    (mine / "node1").mkdir()
+    mark.close()
+    with prepare_out(mine)[1]:
+        assert [path.name for path in mine.iterdir()] == [MARK]
+
+
+class FakeMonitor:
+    """Of a QEMU that has none."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def close(self):
+        pass
+
+
+def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
+    """Not even once whoever has started the machines in it has ended."""
+    monkeypatch.setattr("fakernic_lab.lab.IN_USE_S", 0)
+    monkeypatch.setattr("fakernic_lab.machine.QMP", FakeMonitor)
+    monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
+    out, mark = prepare_out(tmp_path / "out")
+    qemu = script(tmp_path / "qemu", "exec sleep 60")
+    machine = Machine("node1", out / "node1", image=DiskImage("/dev/null"),
+                      qemu=[str(qemu)], sockets=tmp_path / "s", keeps=[mark])
+    for use in (machine.launch, mark.close):
+        use()
+        with pytest.raises(LabError, match="in use"):
+            prepare_out(out)
+    monkeypatch.setattr("fakernic_lab.lab.IN_USE_S", 5)
+    machine.stop()
+    prepare_out(out)[1].close()
 
 
 def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
@@ -192,7 +223,8 @@ def test_nobody_elses_process_is_ended(tmp_path):
         assert own.wait(10) == -signal.SIGKILL
 
 
-def test_a_machine_that_never_started_stops(tmp_path):
+def test_a_machine_that_never_started_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
                       qemu=["qemu"], sockets=tmp_path / "sockets")
     assert not machine.is_running() and machine.pid is None

@@ -11,7 +11,7 @@ from importlib import metadata
 
 from . import images, junit, launch, places, stay
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
-from .lab import NODES_MAX, OUT, WORK, Lab, parse_mount
+from .lab import NODES_MAX, OUT, OUT_UP, WORK, Lab, parse_mount
 from .machine import Mount
 from .qmp import QMPError
 
@@ -90,7 +90,7 @@ def variable(text):
 
 # ---- the arguments ---------------------------------------------------------
 
-def add_machine_options(parser):
+def add_machine_options(parser, out=OUT):
     group = parser.add_argument_group("the machines")
     group.add_argument("-n", type=between(1, NODES_MAX), metavar="N",
                        help=f"how many, 1 to {NODES_MAX}; as many as commands, "
@@ -117,9 +117,9 @@ def add_machine_options(parser):
     group.add_argument("--qemu", metavar="FILE", help="the QEMU to run")
     group.add_argument("--qemu-arg", action="append", default=[],
                        metavar="WORD", help="one more argument for it")
-    group.add_argument("--out", default=OUT, metavar="FOLDER",
+    group.add_argument("--out", default=out, metavar="FOLDER",
                        help="where consoles, dmesg, counters go (default: "
-                       f"{OUT})")
+                       f"{out})")
 
 
 def add_wire_options(parser):
@@ -167,7 +167,7 @@ def build_parser():
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND "
                      "[: COMMAND]...", help="one for all machines, or one each")
     up = commands.add_parser("up", help="boot machines that stay")
-    add_machine_options(up)
+    add_machine_options(up, OUT_UP)
     add_wire_options(up)
     execute = commands.add_parser("exec", help="run a command in one that stays")
     execute.add_argument("--timeout", type=between(1, 1 << 20), default=600,
@@ -205,7 +205,7 @@ def split_commands(words):
 def spread(commands, count):
     """One command per machine."""
     if count is None:
-        count = max(2, len(commands)) if len(commands) > 1 else 2
+        count = max(2, len(commands))
     if len(commands) == 1:
         return commands * count
     if len(commands) != count:

@@ -6,11 +6,13 @@ folders of the host that they were given. What is left behind goes into a folder
 per machine.
 """
 
+import fcntl
 import os
 import re
 import shlex
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 from . import places, rdma
@@ -21,7 +23,9 @@ from .net import mac, wires
 
 NODES_MAX = 8
 OUT = "fakernic-lab.out"
+OUT_UP = "fakernic-lab.up"      # of machines that stay
 MARK = ".fakernic-lab"
+IN_USE_S = 5
 WORK = "/work"
 
 # File -> what is asked of a machine at the end for it.
@@ -43,19 +47,43 @@ msize=262144,cache=mmap {tag} {target}
 """
 
 
+def occupy(mark, folder):
+    """Takes a folder by its open mark, which its machines keep open, too.
+    Those just ended may have it a moment longer."""
+    deadline = time.monotonic() + IN_USE_S
+    while True:
+        try:
+            return fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise LabError(f"{folder} is in use by machines that are up: "
+                               "choose another --out") from error
+        time.sleep(0.05)
+
+
+def empty(folder):
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARK:
+            path.unlink()
+
+
 def prepare_out(folder):
-    """The empty folder for what is left behind; never one with other things."""
+    """The empty folder for what is left behind, and its mark: it is in use
+    until that is closed. Never one with other things."""
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()) and (
             not (folder / MARK).exists()):
         raise LabError(f"{folder} holds other things: choose another --out")
     try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / MARK).touch()
+        folder.mkdir(parents=True, exist_ok=True)
+        mark = open(folder / MARK, "w", encoding="utf-8")
+        occupy(mark, folder)
+        empty(folder)
     except OSError as error:
         raise LabError(f"{folder}: {error.strerror}") from error
-    return folder.resolve()
+    return folder.resolve(), mark
 
 
 class Node:
@@ -132,8 +160,12 @@ class Lab:
         self.qemu = places.qemu_command(qemu)
         places.require_device(self.qemu)
         self.names = [f"node{number}" for number in range(1, count + 1)]
-        self.out = prepare_out(out)
-        places.require_writable(pcap)
+        self.out, self.mark = prepare_out(out)
+        try:
+            places.require_writable(pcap)
+        except LabError:
+            self.mark.close()
+            raise
         self.mounts = list(mounts)
         self.options = {"memory": memory, "cpus": cpus, "extra": extra,
                         "stays": stays}
@@ -183,7 +215,8 @@ class Lab:
             folder.mkdir()
             machine = Machine(name, self.out / name, [nic], self.image,
                               mounts=self.mounts, qemu=self.qemu,
-                              sockets=folder, **self.options)
+                              sockets=folder, keeps=[self.mark],
+                              **self.options)
             self.nodes.append(Node(self, machine))
             machine.launch()
 
@@ -239,6 +272,7 @@ class Lab:
             self.relay.stop()
             self.relay = None
         shutil.rmtree(self.sockets, ignore_errors=True)
+        self.mark.close()
 
     # ---- health ------------------------------------------------------------
 

@@ -76,11 +76,12 @@ def socket_arguments(kind, name, path, log=None):
 
 class Machine:
     """A guest with any number of network devices. With STAYS it outlives this
-    process; SOCKETS, a folder with a short name, is then needed."""
+    process; SOCKETS, a folder with a short name, is then needed. It KEEPS
+    files of this process open."""
 
     def __init__(self, name, directory, nics=(), image=None, memory=768, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
-                 stays=False):
+                 stays=False, keeps=()):
         self.name = name
         self.directory = Path(directory).resolve()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -88,6 +89,7 @@ class Machine:
         self.image = image or ProjectImage()
         self.mounts = list(mounts)
         self.stays = stays
+        self.keeps = list(keeps)
         self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
         self.attach(self.directory, self.sockets)
         self.process = self.exitcode = self.started_pid = None
@@ -165,7 +167,8 @@ class Machine:
         with open(self.directory / "qemu.log", "wb") as log:
             self.process = subprocess.Popen(
                 [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                pass_fds=[file.fileno() for file in self.keeps])
         deadline = time.monotonic() + QEMU_START_S
         while not self.monitor:
             self.assert_alive()
