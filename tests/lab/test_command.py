@@ -176,14 +176,75 @@ def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
     prepare_out(out)[1].close()
 
 
+def described(nodes, ready=True):
+    """What is known of machines that stay."""
+    return {"environment": {}, "out": "", "ready": ready, "relay": None,
+            "nodes": nodes}
+
+
+def described_node(folder, number, pid):
+    return {"name": f"node{number}", "pid": pid, "directory": str(folder),
+            "work": None, "ibdev": "i", "netdev": "n"}
+
+
 def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     (tmp_path / "precious").write_text("", encoding="utf-8")
     stay.make_folder()
-    stay.state_file().write_text(json.dumps(
-        {"environment": {}, "out": "", "relay": None, "nodes": []}))
+    stay.state_file().write_text(json.dumps(described(nodes=[])))
     stay.down()
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_machines_of_an_up_that_was_killed(tmp_path, monkeypatch):
+    """Down ends them, nobody uses them."""
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    qmp = stay.make_folder() / "node1/qmp"
+    with subprocess.Popen(["sh", "-c", "sleep 60; :", qmp]) as qemu:
+        stay.state_file().write_text(json.dumps(described(
+            [described_node(tmp_path, 1, qemu.pid)], ready=False)))
+        while not stay.running().nodes[0].vm.is_running():
+            time.sleep(0.01)
+        with pytest.raises(LabError, match="not up yet"):
+            stay.healthy()
+        with pytest.raises(LabError, match="up already"):
+            stay.up({})
+        stay.down()
+        assert qemu.wait(10) == -signal.SIGKILL
+
+
+class FakeLab:
+    """Machines of which the state is looked at while they start."""
+
+    def __init__(self, fails=False, **_):
+        self.environment, self.out, self.relay = {}, "", None
+        self.nodes, self.fails, self.seen = [], fails, []
+
+    def launch(self):
+        self.seen.append(stay.state_file().exists())
+
+    def await_boot(self):
+        self.seen.append(stay.running().ready)
+        with pytest.raises(LabError, match="being started"):
+            stay.alone(stay.folder()).__enter__()
+        if self.fails:
+            raise KeyboardInterrupt
+
+    def stop(self):
+        self.seen.append("stopped")
+
+
+def test_state_is_there_before_a_boot(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    lab = FakeLab()
+    monkeypatch.setattr(stay, "Lab", lambda **_: lab)
+    assert stay.up({}) == [] and lab.seen == [False, False]
+    assert stay.running().ready
+    stay.down()
+    lab = FakeLab(fails=True)
+    with pytest.raises(KeyboardInterrupt):
+        stay.up({})
+    assert lab.seen == [False, False, "stopped"]
 
 
 def foreign_mode(path):
@@ -239,9 +300,8 @@ def test_exec_in_one_knows_the_others(tmp_path, monkeypatch):
         seen.append((len(lab.nodes), commands, [node.name for node in nodes]))
         return launch.Verdict(0), []
     monkeypatch.setattr(launch, "run_all", run_all)
-    lab = stay.Running({"environment": {}, "out": "", "relay": None, "nodes": [
-        {"name": f"node{number}", "pid": None, "directory": str(tmp_path),
-         "work": None, "ibdev": "i", "netdev": "n"} for number in (1, 2)]})
+    lab = stay.Running(described([described_node(tmp_path, number, None)
+                                  for number in (1, 2)]))
     monkeypatch.setattr(stay, "healthy", lambda: lab)
     for node in ("node2", "all"):
         stay.execute(cli.build_parser().parse_args(["exec", node, "--", "a"]))

@@ -200,6 +200,10 @@ class Lab:
     def start(self):
         """Boots all, brings their devices up, tells them of each other."""
         self.launch()
+        self.await_boot()
+
+    def await_boot(self):
+        """What is left of start() once all are launched."""
         for node in self.nodes:
             node.vm.wait_booted()
         self.set_up()

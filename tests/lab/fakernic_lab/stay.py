@@ -67,6 +67,20 @@ def make_folder():
     return path
 
 
+@contextmanager
+def alone(path):
+    """Nobody else starts machines meanwhile."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LabError("machines are being started already") from error
+        yield
+    finally:
+        os.close(handle)
+
+
 def up(arguments):
     """Starts machines that stay; their Nodes."""
     if state_file().exists():
@@ -75,26 +89,42 @@ def up(arguments):
                            "ends them")
         down()
     sockets = make_folder()
-    lab = Lab(**arguments, sockets=sockets, stays=True)
+    with alone(sockets):
+        return start(Lab(**arguments, sockets=sockets, stays=True))
+
+
+def start(lab):
+    """What is known of them is there from the first: if this process is
+    killed, down still ends them."""
     try:
-        lab.start()
+        lab.launch()
+        save(lab, ready=False)
+        lab.await_boot()
+        save(lab, ready=True)
     except BaseException:
         lab.stop()
         raise
-    with open(state_file(), "w", encoding="utf-8") as file:
-        json.dump(described(lab), file, indent=1)
     for node in lab.nodes:
         node.guest.close()
     return lab.nodes
 
 
-def described(lab):
+def save(lab, ready):
+    """In one step: others read it at any time."""
+    new = state_file().with_suffix(".new")
+    new.write_text(json.dumps(described(lab, ready), indent=1),
+                   encoding="utf-8")
+    new.replace(state_file())
+
+
+def described(lab, ready):
     """What another process needs to know of a lab."""
-    return {"environment": lab.environment, "out": str(lab.out),
+    return {"environment": lab.environment, "out": str(lab.out), "ready": ready,
             "relay": lab.relay.pid if lab.relay else None,
             "nodes": [{"name": node.name, "pid": node.vm.pid,
                        "directory": str(node.vm.directory), "work": node.work,
-                       "ibdev": node.port.ibdev, "netdev": node.port.netdev}
+                       "ibdev": node.port.ibdev if ready else "",
+                       "netdev": node.port.netdev if ready else ""}
                       for node in lab.nodes]}
 
 
@@ -106,6 +136,7 @@ class Running:
     def __init__(self, state):
         self.environment = state["environment"]
         self.out = Path(state["out"])
+        self.ready = state["ready"]
         self.nodes = []
         for number, item in enumerate(state["nodes"], start=1):
             machine = Machine.running(item["name"], item["directory"],
@@ -142,6 +173,9 @@ def running():
 def healthy():
     """Those that are up, with all they complained of until now forgotten."""
     lab = running()
+    if not lab.ready:
+        raise LabError("the machines are not up yet; if their 'fakernic-lab "
+                       "up' was killed, 'fakernic-lab down' ends them")
     for node in lab.nodes:
         if not node.vm.is_running():
             raise LabError(f"{node.name} is gone: 'fakernic-lab down' ends the "
@@ -247,7 +281,8 @@ def status(_options):
 def down(_options=None):
     """down: leaves behind what is known of them and ends them."""
     lab = running()
-    lab.collect()
+    if lab.ready:
+        lab.collect()
     for node in lab.nodes:
         node.vm.stop()
     if lab.relay:
