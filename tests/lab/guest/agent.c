@@ -17,8 +17,7 @@
  *                  exit CODE           it has ended; 128 + the signal
  *
  * DATA is base64; ARGV is, too, of strings that each end with a NUL byte. A
- * command whose host goes away is killed with its process group, and so is
- * what is left of the group when a new command starts.
+ * command whose host goes away is killed with its process group.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
