@@ -184,7 +184,7 @@ def described(nodes, ready=True):
 
 def described_node(folder, number, pid):
     return {"name": f"node{number}", "pid": pid, "directory": str(folder),
-            "work": None, "ibdev": "i", "netdev": "n"}
+            "work": None, "ibdev": "i", "netdev": "n", "stamped": False}
 
 
 def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
@@ -383,6 +383,20 @@ def test_a_complaint_is_told_once(tmp_path):
         file.write(b"ING: two\r\n")
         assert "WARNING: two\n" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
+
+
+@pytest.mark.parametrize("line, stamped, plain", (
+    ("WARNING: by a program", False, True),
+    ("[  OK  ] BUG: nothing", False, True),
+    ("[    1.234567] WARNING: CPU: 0", True, True),
+    ("login: [  123.456789][   T12] BUG: sleeping", True, True),
+    ("[  123.456789] all is well", False, False)))
+def test_whose_complaint_it_is(tmp_path, line, stamped, plain):
+    """In the user's own image programs write to the console, too."""
+    (tmp_path / "console").write_text(f"first\n{line}\nWARN\n")
+    for wanted, only_stamped in ((stamped, True), (plain, False)):
+        console = Console(tmp_path / "console", only_stamped)
+        assert bool(console.trouble()) == wanted
 
 
 def roce(psn):

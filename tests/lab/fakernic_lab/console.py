@@ -13,6 +13,8 @@ TROUBLE = re.compile(
     r"KASAN|UBSAN|refcount_t: |list_(add|del) corruption|"
     r"DMA-API: |unable to handle|Out of memory|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
+# The time, with which the kernel begins its lines.
+STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
 def readable(data):
@@ -20,10 +22,12 @@ def readable(data):
 
 
 class Console:
-    """A console log that grows: what of it was not judged yet."""
+    """A console log that grows: what of it was not judged yet. If STAMPED
+    only lines with the kernel's time count."""
 
-    def __init__(self, path):
+    def __init__(self, path, stamped=False):
         self.path = path
+        self.stamped = stamped
         self.judged = 0
 
     def data(self, start):
@@ -45,6 +49,14 @@ class Console:
     def size(self):
         return self.path.stat().st_size if self.path.exists() else 0
 
+    def complaint(self, text):
+        """The match of the first one in a text."""
+        for found in TROUBLE.finditer(text):
+            begin = text.rfind("\n", 0, found.start()) + 1
+            if not self.stamped or STAMP.search(text, begin, found.start()):
+                return found
+        return None
+
     def trouble(self):
         """The first complaint since the last call with its surroundings, of
         the lines that are whole."""
@@ -52,7 +64,7 @@ class Console:
         data = data[:data.rfind(b"\n") + 1]
         self.judged += len(data)
         text = readable(data)
-        found = TROUBLE.search(text)
+        found = self.complaint(text)
         if not found:
             return None
         begin = text.rfind("\n", 0, max(0, found.start() - 300)) + 1

@@ -18,7 +18,7 @@ from . import places
 from .console import Console
 from .errors import GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
-from .images import ProjectImage
+from .images import DiskImage, ProjectImage
 from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
@@ -91,7 +91,8 @@ class Machine:
         self.stays = stays
         self.keeps = list(keeps)
         self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
-        self.attach(self.directory, self.sockets)
+        self.attach(self.directory, self.sockets,
+                    isinstance(self.image, DiskImage))
         self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
         self.command = [*(qemu or places.qemu_command()),
@@ -103,20 +104,20 @@ class Machine:
             self.command += ["-trace", event]
         self.command += [str(word) for word in extra]
 
-    def attach(self, directory, sockets):
+    def attach(self, directory, sockets, stamped):
         """What there is of a machine wherever it was started."""
-        self.console = Console(directory / "console")
+        self.console = Console(directory / "console", stamped)
         self.guest = Guest(self, [sockets / f"agent{number}"
                                   for number in range(PORTS)])
         self.monitor = None
 
     @classmethod
-    def running(cls, name, directory, sockets, pid):
+    def running(cls, name, directory, sockets, pid, stamped=False):
         """A machine that another process has started."""
         self = cls.__new__(cls)
         self.name, self.directory = name, Path(directory)
         self.sockets, self.stays = Path(sockets), True
-        self.attach(self.directory, self.sockets)
+        self.attach(self.directory, self.sockets, stamped)
         self.process = self.exitcode = None
         self.started_pid = pid
         return self

@@ -123,6 +123,7 @@ def described(lab, ready):
             "relay": lab.relay.pid if lab.relay else None,
             "nodes": [{"name": node.name, "pid": node.vm.pid,
                        "directory": str(node.vm.directory), "work": node.work,
+                       "stamped": node.vm.console.stamped,
                        "ibdev": node.port.ibdev if ready else "",
                        "netdev": node.port.netdev if ready else ""}
                       for node in lab.nodes]}
@@ -140,7 +141,8 @@ class Running:
         self.nodes = []
         for number, item in enumerate(state["nodes"], start=1):
             machine = Machine.running(item["name"], item["directory"],
-                                      folder() / item["name"], item["pid"])
+                                      folder() / item["name"], item["pid"],
+                                      item["stamped"])
             node = Node(self, machine)
             node.port = Port(machine, number, item["ibdev"], item["netdev"])
             node.work = item["work"]
