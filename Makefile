@@ -23,7 +23,7 @@ help:
 	@echo 'make unit            the unit tests, in seconds; TESTS=test_mr: one program'
 	@echo 'make laws            prove the laws of the code; make format mends some,'
 	@echo '                     make tighten shortens the list of exceptions'
-	@echo 'make test            run every test'
+	@echo 'make test            run the tests; by itself: test-packages, test-long'
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
