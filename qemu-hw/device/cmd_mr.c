@@ -73,9 +73,6 @@ static void fakernic_pages_give(FakernicState *s, uint64_t count)
     fakernic_memory_give(s, count * sizeof(uint64_t));
 }
 
-/* Of a page list of millions of entries, in one turn. */
-#define FAKERNIC_TABLES_PER_TURN 32
-
 /* Goes on with the page list that was begun; enum fakernic_cmd_status. */
 static uint8_t fakernic_range_continue(FakernicState *s, RoceMrInit *init)
 {

@@ -147,9 +147,8 @@ static FakernicVerdict fakernic_check_update_pages(const UpdatePagesReq *req,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* In one turn: of the page list, and pages of which the engine is told. */
-#define FAKERNIC_TABLES_PER_TURN 32
-#define FAKERNIC_PAGES_PER_TURN  1024
+/* Pages of a list of which the engine is told in one turn. */
+#define FAKERNIC_PAGES_PER_TURN 1024
 
 /*
  * Reads the page list, over several turns when it is long, and keeps it until

@@ -49,6 +49,9 @@ uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
                                       unsigned page_shift, uint64_t needed)
     G_GNUC_WARN_UNUSED_RESULT;
 
+/* Of a command's list, in one turn. */
+#define FAKERNIC_TABLES_PER_TURN 32
+
 /*
  * Reads on: as long as the turn lasts, at least one and at most 'tables'
  * tables. LATER: there are more. Else the reader is done: OK, and *pages is a

@@ -347,13 +347,10 @@ static uint16_t mr_sgl_copy(const RoceMrTable *t, const RoceSgl *list,
                             size_t len)
 {
     for (unsigned i = 0; len != 0; i++) {
-        const RoceSge *sge = &list->sge[i];
         RoceAccess access = {
-            .key = sge->lkey,
-            .rights = out ? FAKERNIC_ACCESS_LOCAL_WRITE : 0,
-            .pd = list->pd,
-            .address = sge->address + offset,
+            .rights = out ? FAKERNIC_ACCESS_LOCAL_WRITE : 0, .pd = list->pd,
         };
+        const RoceSge *sge;
         uint64_t there;
         const RoceMr *mr;
         uint16_t error;
@@ -361,6 +358,7 @@ static uint16_t mr_sgl_copy(const RoceMrTable *t, const RoceSgl *list,
         bool done;
 
         assert(i < list->count);
+        sge = &list->sge[i];
         if (offset >= sge->length) {
             offset -= sge->length;
             continue;
@@ -369,6 +367,8 @@ static uint16_t mr_sgl_copy(const RoceMrTable *t, const RoceSgl *list,
         piece = there < len ? (size_t)there : len;
         /* The part at hand: a receive may be longer than its region as long
          * as no message is. */
+        access.key = sge->lkey;
+        access.address = sge->address + offset;
         access.length = piece;
         error = roce_mr_grant(t, &access, piece, there, &mr);
         if (error) {
