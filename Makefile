@@ -103,19 +103,20 @@ tighten: root
 # Whether a mirror still has rdma-core 65's source, or a kernel of backports, is
 # not ours to decide: without it, the tests that want it fail.
 test: build
-	@$(BUILD) qemu-fuzz qemu-plugin uabi
+	@$(BUILD) qemu-fuzz qemu-plugin uabi guest-test
 	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.3
 	-@$(BUILD) kernel-7.2
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
-	@$(BUILD) qemu qemu-plugin rdma-core driver-6.12 driver-6.1
+	@$(BUILD) root-test qemu qemu-plugin rdma-core driver-6.12 driver-6.1
 	-@$(BUILD) driver-7.3
 	-@$(BUILD) driver-7.2
 	@$(ENTER) ci/run_tests.py --quick
 
 test-long: build
+	@$(BUILD) guest-test
 	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
 
 test-packages: root

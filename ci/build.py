@@ -19,6 +19,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   driver-7.3   for Debian 13's backports, which it fetches; also driver-7.2
   kernel-7.3   a guest's kernel of these, with the driver; also kernel-7.2
   image        guest kernels, initrds, base, payload   /cache/images
+  root-test    second stage of the root: what only tests need
+  guest-test   the same of the guest                   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
@@ -49,7 +51,6 @@ CACHE = Path("/cache")
 SOURCES = CACHE / "src"
 BUILD = CACHE / "build"
 LOG = CACHE / "log"
-PACKAGES = "/var/lib/dpkg/status"
 KERNELS = ("6.12", "6.1")
 # Of backports: they come and go, so nothing but their own tests depends on them.
 NEW_KERNELS = ("7.3", "7.2")
@@ -182,7 +183,7 @@ class Step:
 def step(name, key, title):
     """Yields a Step to fill, or None when its result is up to date. KEY is of
     its own inputs."""
-    this = Step(name, digest([key], [__file__, PACKAGES]))
+    this = Step(name, digest([key, image.first_stage()], [__file__]))
     BUILD.mkdir(parents=True, exist_ok=True)
     LOG.mkdir(parents=True, exist_ok=True)
     with open(BUILD / f"{name}.lock", "w", encoding="utf-8") as lock:
@@ -473,6 +474,22 @@ def build_image():
     image.build(step, digest, KERNELS)
 
 
+def build_root_test():
+    # What was made stands in the root, not in the cache.
+    if not Path("/.fakernic-test").exists():
+        (BUILD / "root-test.stamp").unlink(missing_ok=True)
+    own = digest([], [SRC / "ci/root-test.sh", SRC / "ci/packages.txt"])
+    with step("root-test", own, "Debian packages for the tests") as this:
+        if this is not None:
+            this.run(SRC / "ci/root-test.sh")
+
+
+def build_guest_test():
+    build_root_test()
+    build_image()
+    image.build_guest_test(step, digest, KERNELS)
+
+
 def build_package(*name):
     """Each keeps its own key and log, and prints its own line."""
     command = [SRC / "ci/packages/build.sh", *name]
@@ -507,6 +524,8 @@ STEPS = {
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
     "image": build_image,       # and what the payload is made of
+    "root-test": build_root_test,
+    "guest-test": build_guest_test,
     "packages": build_packages,
     "packages-forky": build_forky_packages,
     "disk-13": lambda: build_disk("13"),
@@ -518,8 +537,8 @@ for _kernel in NEW_KERNELS:
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "packages",
-         "packages-forky", "disk-13", "disk-12",
+EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "root-test",
+         "guest-test", "packages", "packages-forky", "disk-13", "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in NEW_KERNELS))
 

@@ -3,6 +3,8 @@
 
   vmlinuz-K, initrd-K   Debian's kernel K and a tiny initrd (tests/vm/guest/init.c)
   base.erofs            userland cut from this root, modules of both kernels
+  guest-test.erofs      what only tests need there; laid over the base, where it
+                        exists
   kernel-K.erofs        the modules of another kernel, with its driver
   payload.erofs         fakernic's driver, rdma-core with its provider, the
                         guest-side test programs; laid over the base at boot
@@ -21,6 +23,7 @@ from pathlib import Path
 SRC = Path("/src")
 IMAGES = Path("/cache/images")
 STAGE = Path("/cache/build/image")
+STATUS = Path("/var/lib/dpkg/status")
 RDMA = Path("/cache/build/rdma-core-install")
 GUEST = SRC / "tests/vm/guest"
 AGENT = SRC / "tests/lab/guest/agent.c"
@@ -72,10 +75,20 @@ def kernel_image(kernel):
 
 # ---- base ------------------------------------------------------------------
 
-def installed_packages():
+def first_stage():
+    """The state of the root's packages without those that only tests need."""
+    kept = Path("/opt/first-stage.status")
+    return (kept if kept.exists() else STATUS).read_text(encoding="utf-8")
+
+
+def listed_packages(word):
+    text = (SRC / "ci/packages.txt").read_text(encoding="utf-8")
+    return " ".join(re.findall(f"^{word} (.*)$", text, re.M)).split()
+
+
+def installed_packages(status):
     """Name -> alternatives groups of dependencies, and what provides what."""
     depends, provides = {}, {}
-    status = Path("/var/lib/dpkg/status").read_text(encoding="utf-8")
     for stanza in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.M))
         if "installed" not in fields.get("Status", "").split():
@@ -93,12 +106,10 @@ def installed_packages():
     return depends, provides
 
 
-def guest_packages():
-    """The packages marked "guest" and all they depend on."""
-    depends, provides = installed_packages()
-    text = (SRC / "ci/packages.txt").read_text(encoding="utf-8")
-    todo = [name for line in re.findall(r"^guest (.*)$", text, re.M)
-            for name in line.split()]
+def guest_packages(status, *words):
+    """The packages that these words mark and all they depend on."""
+    depends, provides = installed_packages(status)
+    todo = [name for word in words for name in listed_packages(word)]
     done = set()
     while todo:
         name = provides.get(todo.pop())
@@ -176,18 +187,30 @@ def erofs(this, folder, name):
     partial.rename(IMAGES / name)
 
 
+def copy_files(this, paths, root):
+    """Files of this root, at the same places in another."""
+    listing = Path(f"{root}.files")
+    listing.write_text("\n".join(paths) + "\n", encoding="utf-8")
+    this.run("sh", "-c",
+             f"tar -C / --hard-dereference -cf - -T {listing} | "
+             f"tar -C {root} --keep-directory-symlink -xf -")
+
+
+def base_key(digest, kernels):
+    return digest([*(kernel_version(kernel) for kernel in kernels),
+                   *listed_packages("guest")], [SRC / "ci/image.py"])
+
+
 def build_base(step, digest, kernels):
-    key = digest([kernel_version(kernel) for kernel in kernels],
-                 [SRC / "ci/packages.txt", SRC / "ci/image.py"])
+    key = base_key(digest, kernels)
     with step("image-base", key, "guest base image") as this:
         if this is None:
             return
         root = STAGE / "base"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        files = STAGE / "base.files"
-        files.write_text("\n".join(package_files(guest_packages())) + "\n",
-                         encoding="utf-8")
+        # It is of one root with the base.
+        (IMAGES / "guest-test.erofs").unlink(missing_ok=True)
         for link in ("bin", "sbin", "lib", "lib64"):
             (root / link).symlink_to(os.readlink("/" + link))
         for folder in ("dev", "proc", "sys", "run", "root", "mnt", "etc",
@@ -197,12 +220,30 @@ def build_base(step, digest, kernels):
         (root / "tmp").mkdir()
         (root / "tmp").chmod(0o1777)
         (root / "var/run").symlink_to("/run")
-        this.run("sh", "-c",
-                 f"tar -C / --hard-dereference -cf - -T {files} | "
-                 f"tar -C {root} --keep-directory-symlink -xf -")
+        copy_files(this, package_files(guest_packages(first_stage(), "guest")),
+                   root)
         for kernel in kernels:
             stage_modules(this, kernel, root)
         erofs(this, root, "base.erofs")
+
+
+def build_guest_test(step, digest, kernels):
+    """The files of "guest-test" that the base has not, and those of /etc, whose
+    tables (users, shared libraries) grow with the packages."""
+    status = STATUS.read_text(encoding="utf-8")
+    key = digest([base_key(digest, kernels), status, *listed_packages("guest-test")])
+    with step("image-guest-test", key, "guest image for tests") as this:
+        if this is None:
+            return
+        root = STAGE / "guest-test"
+        shutil.rmtree(root, ignore_errors=True)
+        (root / "usr/lib64").mkdir(parents=True)
+        for link in ("bin", "sbin", "lib", "lib64"):
+            (root / link).symlink_to(os.readlink("/" + link))
+        packages = guest_packages(status, "guest", "guest-test")
+        base = guest_packages(first_stage(), "guest")
+        copy_files(this, package_files(packages - base), root)
+        erofs(this, root, "guest-test.erofs")
 
 
 # ---- initrd ----------------------------------------------------------------
@@ -230,15 +271,15 @@ def build_initrd(step, digest, kernel, modules=STAGE / "base"):
     in the base are on a disk of their own."""
     version = kernel_version(kernel)
     key = digest([version, *BOOT_MODULES],
-                 [GUEST / "init.c", SRC / "ci/image.py", SRC / "ci/packages.txt"])
+                 [GUEST / "init.c", SRC / "ci/image.py"])
     with step(f"image-initrd-{kernel}", key, f"guest kernel {version}") as this:
         if this is None:
             return
         root = STAGE / f"initrd-{kernel}"
         shutil.rmtree(root, ignore_errors=True)
         own = [] if modules == STAGE / "base" else ["kernel"]
-        for folder in ("modules", "proc", "dev", "base", "payload", "tmpfs",
-                       "root", *own):
+        for folder in ("modules", "proc", "dev", "base", "payload", "tests",
+                       "tmpfs", "root", *own):
             (root / folder).mkdir(parents=True)
         this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o",
                  root / "init", GUEST / "init.c")

@@ -180,7 +180,7 @@ def sync_sources(name):
     that a file which is gone may be in."""
     folder = suite_folder(name)
     key = folder / "fakernic.key"
-    tools = build.digest(paths=[build.PACKAGES])
+    tools = build.digest([build.image.first_stage()])
     kept = key.exists() and key.read_text() == tools
     for part in (f"tests/{name}", *MADE_OF):
         copy = folder / "src" / part

@@ -45,8 +45,12 @@ files_of() { # path
 
 contents() {
     cd "$top"
+    # The root's packages, but for those that came for the tests.
+    status=/opt/first-stage.status
+    [ -e "$status" ] || status=/var/lib/dpkg/status
+    sha256sum <"$status"
     for input in ci/packages/build.sh ci/packages/version "ci/packages/$name" \
-        $(inputs) /var/lib/dpkg/status; do
+        $(inputs); do
         files_of "$input" | tr '\n' '\0' | xargs -0r sha256sum
     done
 }

@@ -92,8 +92,13 @@ class ProjectImage:
 
     def arguments(self, name, _directory):
         kernel, initrd, *disks = self.parts
-        words = (COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
-                 f"fakernic.host={name}", self.append)
+        words = [COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
+                 f"fakernic.host={name}", self.append]
+        # What only the project's tests need, where it was made.
+        tests = images() / "guest-test.erofs"
+        if tests.exists():
+            words.append(f"fakernic_tests=vd{'abcd'[len(disks)]}")
+            disks.append(tests)
         return ["-kernel", str(kernel), "-initrd", str(initrd),
                 "-append", " ".join(words),
                 *(word for path in disks for word in disk(path))]

@@ -3,10 +3,11 @@
  * Process 1 of a test guest, from the initrd on.
  *
  * Loads the modules named in /modules/order, mounts base (vda) and payload
- * (vdb), and the kernel's own disk (vdc) if the initrd has a place for it, with
- * a tmpfs over them as the root, runs /usr/share/fakernic/boot.sh there, and
- * then only reaps: what a test starts is never its child's problem. Any failure
- * panics the guest (panic=-1 makes QEMU exit), with the reason on the console.
+ * (vdb), the kernel's own disk (vdc) if the initrd has a place for it, and the
+ * disk that fakernic_tests= of the command line names, with a tmpfs over them
+ * as the root, runs /usr/share/fakernic/boot.sh there, and then only reaps:
+ * what a test starts is never its child's problem. Any failure panics the
+ * guest (panic=-1 makes QEMU exit), with the reason on the console.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -85,16 +86,21 @@ static void mount_disk(const char *disk, const char *target)
 
 static void enter_root(void)
 {
-    const char *options = "lowerdir=/payload:/base,upperdir=/tmpfs/upper,"
-                          "workdir=/tmpfs/work";
+    char disk[32] = "/dev/", options[128];
+    const char *kernel = "", *tests = getenv("fakernic_tests");
 
     mount_disk("/dev/vda", "/base");
     mount_disk("/dev/vdb", "/payload");
     if (!access("/kernel", F_OK)) {
         mount_disk("/dev/vdc", "/kernel");
-        options = "lowerdir=/kernel:/payload:/base,upperdir=/tmpfs/upper,"
-                  "workdir=/tmpfs/work";
+        kernel = "/kernel:";
     }
+    if (tests) {
+        mount_disk(strncat(disk, tests, 8), "/tests");
+    }
+    snprintf(options, sizeof(options), "lowerdir=%s/payload:%s/base,"
+             "upperdir=/tmpfs/upper,workdir=/tmpfs/work", kernel,
+             tests ? "/tests:" : "");
     mount_or_fail("tmpfs", "/tmpfs", "tmpfs", 0, "mode=755");
     if (mkdir("/tmpfs/upper", 0755) || mkdir("/tmpfs/work", 0755)) {
         fail("/tmpfs");
