@@ -112,7 +112,7 @@ static void fakernic_set_control(FakernicState *s, uint32_t value)
 
 static uint32_t fakernic_reg_status(FakernicState *s)
 {
-    return s->status;
+    return s->status | (s->faults.told ? FAKERNIC_STATUS_FAULTS : 0);
 }
 
 static uint32_t fakernic_reg_fatal_code(FakernicState *s)
@@ -308,6 +308,9 @@ uint64_t fakernic_register_load(FakernicState *s, hwaddr offset, unsigned size)
     const FakernicReg *reg = fakernic_reg(offset, size, "read");
     uint32_t value = reg && reg->read ? reg->read(s) : 0;
 
+    if (s->held & FAKERNIC_HELD_DEAD) {
+        return MAKE_64BIT_MASK(0, 8 * size);
+    }
     if (reg) {
         trace_fakernic_reg_read(reg->name, value);
     }
@@ -319,7 +322,7 @@ void fakernic_register_store(FakernicState *s, hwaddr offset, uint64_t value,
 {
     const FakernicReg *reg = fakernic_reg(offset, size, "write");
 
-    if (!reg) {
+    if (!reg || (s->held & FAKERNIC_HELD_DEAD)) {
         return;
     }
     trace_fakernic_reg_write(reg->name, value);
@@ -391,6 +394,9 @@ void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
 
     if (size != 8 || uar >= s->uars) {
         why = "not a 64-bit store into a doorbell page";
+    } else if (fakernic_is_frozen(s)) {
+        fakernic_fault_hold_doorbell(s, offset, word);
+        return;
     } else if (!fakernic_is_running(s)) {
         why = "the device is not enabled";
     } else if (!fakernic_uar_exists(s, uar)) {
@@ -411,6 +417,9 @@ uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset, unsigned size)
     uint8_t page[sizeof(struct fakernic_clock_page)] = { 0 };
     hwaddr place = offset % FAKERNIC_PAGE_SIZE;
 
+    if (s->held & FAKERNIC_HELD_DEAD) {
+        return MAKE_64BIT_MASK(0, 8 * size);
+    }
     if (offset >> FAKERNIC_PAGE_SHIFT != s->uars ||
         !fakernic_has_clock_page(s) || place + size > sizeof(page)) {
         return 0;

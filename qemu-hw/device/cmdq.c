@@ -405,11 +405,22 @@ bool fakernic_cmdq_run(FakernicState *s)
     return fakernic_is_running(s) && q->ci != q->pi;
 }
 
+int fakernic_cmd_number(const char *name)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(fakernic_commands); i++) {
+        if (fakernic_commands[i].name && fakernic_commands[i].execute &&
+            !strcmp(fakernic_commands[i].name, name)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
 {
     FakernicCmdq *q = &s->cmdq;
 
-    if (!fakernic_is_running(s)) {
+    if (!fakernic_is_running(s) && !fakernic_is_frozen(s)) {
         FAKERNIC_GUEST_ERR("command doorbell while not enabled");
         return;
     }

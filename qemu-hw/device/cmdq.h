@@ -20,6 +20,9 @@ typedef struct FakernicCmdq {
 /* Judges the registers that describe it; false: the device is dead. */
 bool fakernic_cmdq_enable(FakernicState *s);
 
+/* The opcode of a command's name, as CREATE_QP; -1: there is none. */
+int fakernic_cmd_number(const char *name);
+
 /* A doorbell: there are commands before 'pi'. Too many end the device. */
 void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi);
 

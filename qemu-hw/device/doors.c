@@ -35,10 +35,14 @@ static void fakernic_enter(FakernicState *s)
     s->working++;
 }
 
-/* May a frame come in? Else fakernic_go_on() will ask for it. */
+/*
+ * May a frame come in? Else fakernic_go_on() will ask for it. A device that
+ * a fault rule stopped loses it.
+ */
 static bool fakernic_takes_frames(const FakernicState *s)
 {
-    return !s->held && fakernic_budget_left(s);
+    return !(s->held & ~(FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD)) &&
+           fakernic_budget_left(s);
 }
 
 static void fakernic_give_turn(FakernicState *s)
@@ -304,6 +308,7 @@ static void fakernic_timer(void *opaque)
 
     fakernic_enter(s);
     fakernic_clock_fired(s);
+    fakernic_thaw(s);
     fakernic_kick(s);
     fakernic_leave(s);
 }

@@ -14,6 +14,7 @@
 #include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
 #include "net/eth.h"
+#include "budget.h"
 #include "cpus.h"
 #include "dm.h"
 #include "doors.h"
@@ -35,9 +36,6 @@ static void fakernic_engine_trace(void *host, RoceTracePoint point,
     switch (point) {
     case ROCE_TRACE_SEND_WR:
         trace_fakernic_send_wr(qpn, a, b);
-        break;
-    case ROCE_TRACE_TX:
-        trace_fakernic_tx(qpn, a, b);
         break;
     case ROCE_TRACE_RX:
         trace_fakernic_rx(qpn, a, b);
@@ -240,6 +238,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     if (!fakernic_check_properties(s, errp)) {
         return;
     }
+    fakernic_fault_init(s);
     limits = (RoceLimits) {
         .max_qp = s->max_qp,
         .max_mr = s->max_mr,
@@ -294,9 +293,26 @@ static void fakernic_exit(PCIDevice *pci)
     fakernic_cleanup_bars(pci);
 }
 
-/* For tests: the most work that one turn has done since realize. */
+/* Rules are added in words, and read with their counters. */
+static void fakernic_set_fault(Object *obj, const char *text, Error **errp)
+{
+    FakernicState *s = FAKERNIC(obj);
+
+    if (fakernic_fault_add(s, text, errp) && s->nic) {
+        fakernic_thaw(s);
+        fakernic_kick(s);
+    }
+}
+
+static char *fakernic_get_fault(Object *obj, Error **errp)
+{
+    return fakernic_fault_text(FAKERNIC(obj));
+}
+
+/* x-longest-turn, for tests: the most work of one turn since realize. */
 static void fakernic_instance_init(Object *obj)
 {
+    FAKERNIC(obj)->faults.rules.command = fakernic_cmd_number;
     object_property_add_uint32_ptr(obj, "x-longest-turn",
                                    &FAKERNIC(obj)->longest_turn,
                                    OBJ_PROP_FLAG_READ);
@@ -362,6 +378,7 @@ static void fakernic_describe_properties(ObjectClass *class)
                      "in microseconds (10 to 1000000)" },
         { "turn-work", "and work, in units of about a microsecond "
                        "(64 to 1048576)" },
+        { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },
     };
 
     for (unsigned i = 0; i < ARRAY_SIZE(descriptions); i++) {
@@ -389,6 +406,8 @@ static void fakernic_class_init(ObjectClass *class, void *data)
     dc->desc = "fakernic RoCEv2 network interface";
     dc->vmsd = &fakernic_vmstate;
     device_class_set_props(dc, fakernic_properties);
+    object_class_property_add_str(class, "x-fault", fakernic_get_fault,
+                                  fakernic_set_fault);
     fakernic_describe_properties(class);
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
 }

@@ -45,6 +45,19 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
     fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
 }
 
+void fakernic_thaw(FakernicState *s)
+{
+    if (!(s->held & FAKERNIC_HELD_FAULT)) {
+        return;
+    }
+    if (fakernic_now() < s->faults.thaw) {
+        fakernic_clock_set(s, s->faults.thaw);
+        return;
+    }
+    s->faults.frozen_by[0] = '\0';
+    fakernic_hold(s, FAKERNIC_HELD_FAULT, false);
+}
+
 static void fakernic_reset_registers(FakernicState *s)
 {
     s->control = 0;
@@ -68,7 +81,9 @@ static void fakernic_reset_now(FakernicState *s)
     fakernic_reset_registers(s);
     fakernic_port_reset(s);
     fakernic_dm_reset(s);
-    fakernic_hold(s, FAKERNIC_HELD_RESET, false);
+    fakernic_fault_reset(s);
+    fakernic_hold(s, FAKERNIC_HELD_RESET | FAKERNIC_HELD_FAULT |
+                     FAKERNIC_HELD_DEAD, false);
 }
 
 void fakernic_reset(FakernicState *s)
@@ -92,6 +107,7 @@ void fakernic_life_settle(FakernicState *s)
 
 void fakernic_life_end(FakernicState *s)
 {
+    fakernic_fault_reset(s);
     fakernic_objects_free(s);
     roce_free(s->roce);
     s->roce = NULL;

@@ -14,6 +14,8 @@ enum {
     FAKERNIC_HELD_FROZEN = 1 << 1,      /* in D3hot */
     FAKERNIC_HELD_RESET = 1 << 2,       /* a reset waits for work on the stack */
     FAKERNIC_HELD_LEAVING = 1 << 3,     /* unplugged */
+    FAKERNIC_HELD_FAULT = 1 << 4,       /* a fault rule froze it */
+    FAKERNIC_HELD_DEAD = 1 << 5,        /* or took it off the bus */
 };
 
 /*
@@ -25,6 +27,15 @@ static inline bool fakernic_is_running(const FakernicState *s)
 {
     return (s->status & (FAKERNIC_STATUS_ENABLED | FAKERNIC_STATUS_FATAL)) ==
            FAKERNIC_STATUS_ENABLED && !s->held;
+}
+
+/*
+ * Frozen by a fault rule and else alive: it answers loads of registers, loses
+ * frames, and hears its doorbells when it thaws.
+ */
+static inline bool fakernic_is_frozen(const FakernicState *s)
+{
+    return s->held == FAKERNIC_HELD_FAULT;
 }
 
 /* Holds the device for one of the reasons above, or does so no longer. */
@@ -39,6 +50,9 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code);
  * held, and reset by fakernic_life_settle().
  */
 void fakernic_reset(FakernicState *s);
+
+/* Ends the freeze of a fault rule, if it is over by now. */
+void fakernic_thaw(FakernicState *s);
 
 /* The work is done: makes up for a reset that came meanwhile. */
 void fakernic_life_settle(FakernicState *s);

@@ -65,6 +65,27 @@ static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
     }
 }
 
+void fakernic_port_take(FakernicState *s, const uint8_t *frame, size_t len)
+{
+    fakernic_flow_sniff(s, frame, len);
+    if (roce_input(s->roce, fakernic_now(), frame, len) != ROCE_INPUT_TAKEN) {
+        fakernic_port_sort(s, frame, len);
+    }
+}
+
+/* The same, unless a fault rule has it lost, held or spoilt. */
+static void fakernic_port_take_faulty(FakernicState *s, const uint8_t *frame,
+                                      size_t len)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_RX };
+    uint8_t copy[ROCE_FRAME_MAX];
+
+    memcpy(copy, frame, len);
+    if (fakernic_fault_frame(s, &subject, copy, &len, false)) {
+        fakernic_port_take(s, copy, len);
+    }
+}
+
 void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
 {
     s->stats[FAKERNIC_STAT_RX_FRAMES]++;
@@ -77,9 +98,21 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
         return;
     }
-    fakernic_flow_sniff(s, frame, len);
-    if (roce_input(s->roce, fakernic_now(), frame, len) != ROCE_INPUT_TAKEN) {
-        fakernic_port_sort(s, frame, len);
+    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_RX)) {
+        fakernic_port_take_faulty(s, frame, len);
+    } else {
+        fakernic_port_take(s, frame, len);
+    }
+}
+
+void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_RX };
+
+    s->stats[FAKERNIC_STAT_RX_LOOPBACK]++;
+    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_RX) ||
+        fakernic_fault_frame(s, &subject, frame, &len, true)) {
+        roce_input(s->roce, fakernic_now(), frame, len);
     }
 }
 

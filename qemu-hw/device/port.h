@@ -25,6 +25,12 @@ void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu);
 /* A frame from the wire, of any length. */
 void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len);
 
+/* One that passed fakernic_port_input(), and was held there. */
+void fakernic_port_take(FakernicState *s, const uint8_t *frame, size_t len);
+
+/* One of the engine's own that goes back to it; may be changed. */
+void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len);
+
 /* True while frames should wait for the wire: it will take them again soon. */
 bool fakernic_port_must_wait(FakernicState *s);
 

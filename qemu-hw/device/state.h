@@ -19,6 +19,7 @@
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
  *     ring.c  table.c  parse.c    what they are made of
+ *     fault.c                     what fault rules do
  *     dm.c  dma.c  memory.c       memory, and how much of it
  *     interrupt.c  clock.c  budget.c  cpus.c
  *                                 MSI-X, time, work
@@ -40,6 +41,7 @@
 #include "cmdq.h"
 #include "cq.h"
 #include "eq.h"
+#include "fault.h"
 #include "flow.h"
 #include "odp.h"
 #include "qp.h"
@@ -96,6 +98,7 @@ struct FakernicState {
     /* life: life.h */
     unsigned held;              /* FAKERNIC_HELD_*: why it does not run */
     VMChangeStateEntry *vm_state;
+    FakernicFaults faults;      /* fault.h */
 
     /* doors and turns: doors.h, turn.h, budget.h */
     unsigned inside;            /* doors whose frames are on the stack */

@@ -10,11 +10,13 @@
  * after each frame the turn asks whether the device still runs.
  */
 #include "qemu/osdep.h"
+#include "bar.h"
 #include "budget.h"
 #include "clock.h"
 #include "life.h"
 #include "port.h"
 #include "turn.h"
+#include "../trace.h"
 
 #define FAKERNIC_STEPS_PER_UNIT 4
 /* Page addresses of regions that are gone, whose memory one turn frees. */
@@ -48,6 +50,96 @@ static void fakernic_turn_reclaim(FakernicState *s)
     }
 }
 
+static void fakernic_turn_send(FakernicState *s, uint8_t *frame, size_t len,
+                               bool loopback)
+{
+    if (loopback) {
+        fakernic_port_loopback(s, frame, len);
+    } else {
+        fakernic_port_send(s, frame, len);
+    }
+}
+
+/* The engine's frame, unless a fault rule has it lost or held. */
+static void fakernic_turn_send_faulty(FakernicState *s, size_t len,
+                                      bool loopback)
+{
+    const RoceFrameInfo *info = roce_output_info(s->roce);
+    RoceFaultSubject subject = {
+        .point = ROCE_FAULT_TX, .qpn = info->qpn, .index = info->index,
+        .attempt = info->attempt,
+    };
+
+    if (fakernic_fault_frame(s, &subject, s->frame, &len, loopback)) {
+        fakernic_turn_send(s, s->frame, len, loopback);
+    }
+}
+
+/* One thing that a fault rule held, and that goes on; false: there is none. */
+static bool fakernic_turn_held(FakernicState *s)
+{
+    g_autofree FakernicHeld *held = fakernic_fault_due(s, fakernic_now());
+
+    if (!held) {
+        return false;
+    }
+    if (held->point == ROCE_FAULT_DOORBELL) {
+        fakernic_doorbell_store(s, held->offset, held->word, 8);
+    } else if (held->point == ROCE_FAULT_TX) {
+        fakernic_turn_send(s, held->frame, held->len, held->loopback);
+    } else if (held->loopback) {
+        roce_input(s->roce, fakernic_now(), held->frame, held->len);
+    } else {
+        fakernic_port_take(s, held->frame, held->len);
+    }
+    return true;
+}
+
+/* What a fault rule wants of the device as a whole. */
+static void fakernic_turn_fault(FakernicState *s)
+{
+    const RoceFaultRule *rule = fakernic_fault_device(s);
+
+    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
+    case ROCE_FAULT_FATAL:
+        fakernic_fatal(s, rule->code ? rule->code : FAKERNIC_FATAL_FAULT);
+        break;
+    case ROCE_FAULT_FREEZE:
+        fakernic_hold(s, FAKERNIC_HELD_FAULT, true);
+        fakernic_thaw(s);
+        break;
+    case ROCE_FAULT_DEAD:
+        fakernic_hold(s, FAKERNIC_HELD_DEAD, true);
+        break;
+    default:
+        break;
+    }
+}
+
+/*
+ * The part of a turn that only fault rules have work for; as fakernic_turn().
+ */
+static bool fakernic_turn_faults(FakernicState *s)
+{
+    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_DEVICE)) {
+        fakernic_turn_fault(s);
+    }
+    while (fakernic_is_running(s) && fakernic_turn_lasts(s, 1) &&
+           fakernic_turn_held(s)) {
+    }
+    return fakernic_is_running(s);
+}
+
+static void fakernic_turn_trace(FakernicState *s)
+{
+    const RoceFrameInfo *info = roce_output_info(s->roce);
+
+    if (info->roce) {
+        trace_fakernic_tx(info->qpn, info->peer, info->index, info->psn,
+                          info->opcode, info->attempt);
+    }
+}
+
 /*
  * One frame, from the engine to where it goes; false: there is none. While the
  * wire takes none, only those that stay in the device are made.
@@ -62,11 +154,11 @@ static bool fakernic_turn_frame(FakernicState *s)
     if (!len) {
         return false;
     }
-    if (loopback) {
-        s->stats[FAKERNIC_STAT_RX_LOOPBACK]++;
-        roce_input(s->roce, fakernic_now(), s->frame, len);
+    fakernic_turn_trace(s);
+    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_TX)) {
+        fakernic_turn_send_faulty(s, len, loopback);
     } else {
-        fakernic_port_send(s, s->frame, len);
+        fakernic_turn_send(s, s->frame, len, loopback);
     }
     return true;
 }
@@ -93,6 +185,9 @@ bool fakernic_turn(FakernicState *s)
     RoceTime now;
 
     fakernic_turn_lasts(s, 0);
+    if (!fakernic_turn_faults(s)) {
+        return false;
+    }
     fakernic_turn_reclaim(s);
     if (s->flush_waits) {
         s->flush_waits = false;
@@ -119,6 +214,7 @@ void fakernic_turn_end(FakernicState *s)
     RoceTime deadline = MIN(roce_deadline(s->roce),
                             fakernic_cq_run(s, fakernic_now()));
 
+    deadline = MIN(deadline, fakernic_fault_deadline(s));
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }

@@ -19,6 +19,20 @@ void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
     }
 }
 
+void roce_note_output(Roce *r, const RoceQp *qp, const RocePacket *packet,
+                      uint32_t index, uint8_t attempt)
+{
+    r->out = (RoceFrameInfo) {
+        .qpn = qp->qpn,
+        .peer = packet->dest_qpn,
+        .psn = packet->psn,
+        .index = index,
+        .opcode = packet->opcode,
+        .attempt = attempt,
+        .roce = true,
+    };
+}
+
 void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn)
 {
     RoceQp *qp = qpn < r->limits.max_qp ? r->qps[qpn] : NULL;

@@ -99,7 +99,7 @@ size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
     memset(buf + at, 0, ROCE_CNP_PAYLOAD);
     *loopback = roce_path_loops(r, &cnp->av);
     roce_count(r, qp, FAKERNIC_STAT_TX_CNP);
-    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    roce_note_output(r, qp, &packet, ROCE_INDEX_NONE, 1);
     return roce_wire_finish(buf, at, ROCE_CNP_PAYLOAD);
 }
 

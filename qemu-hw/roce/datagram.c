@@ -55,7 +55,7 @@ static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
         roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
         return 0;
     }
-    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    roce_note_output(r, qp, &packet, wr->index, 1);
     return roce_wire_finish(buf, at, send->length);
 }
 

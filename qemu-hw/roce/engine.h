@@ -10,7 +10,7 @@
  *      qp
  *      congestion, migration
  *      complete, path, mr_wr
- *      pacer, pages, wire, wr, mr, mr_access
+ *      pacer, pages, wire, wr, mr, mr_access, fault
  *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, toeplitz
  */
 #ifndef ROCE_ENGINE_H
@@ -239,6 +239,7 @@ struct Roce {
     bool wire_wanted;           /* since roce_sched_next() */
     RoceQp **heap;
     uint32_t heap_count;
+    RoceFrameInfo out;          /* of the frame handed out last */
     bool stalled;               /* roce_output() ran out of turns */
     RoceWait *waits[ROCE_WAIT_BUCKETS];         /* for pages, by region */
     RoceWait *line_head, *line_tail;            /* not taken by the host yet */
@@ -337,6 +338,9 @@ bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest);
 
 /* ---- complete.c: completions, and the ways into error ------------------- */
 
+/* Notes what roce_output() hands out: a packet of the QP's WQE 'index'. */
+void roce_note_output(Roce *r, const RoceQp *qp, const RocePacket *packet,
+                      uint32_t index, uint8_t attempt);
 void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
                 uint32_t b);
 void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn);

@@ -347,7 +347,8 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
             return 0;
         }
     }
-    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    roce_note_output(r, qp, &packet, wr->index,
+                     roce_sendq_attempt(&qp->sq, psn));
     return roce_wire_finish(buf, at, packet.payload_len);
 }
 

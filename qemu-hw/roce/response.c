@@ -505,6 +505,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     if (len == 0) {
         len = roce_response_owed(r, now, qp, &packet, buf);
     }
-    roce_trace(r, ROCE_TRACE_TX, packet.dest_qpn, packet.psn, packet.opcode);
+    roce_note_output(r, qp, &packet, ROCE_INDEX_NONE,
+                     res && res->replay ? 2 : 1);
     return len;
 }

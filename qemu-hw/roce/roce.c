@@ -237,6 +237,11 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     return len;
 }
 
+const RoceFrameInfo *roce_output_info(const Roce *r)
+{
+    return &r->out;
+}
+
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
 {
     unsigned turns = ROCE_TURNS_PER_OUTPUT;
@@ -245,6 +250,7 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
     r->stalled = false;
     len = roce_mcast_output(r, buf);
     if (len > 0) {
+        /* Of the frame that this is a copy of; it went out just before. */
         *loopback = true;
         return len;
     }
@@ -255,6 +261,7 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
             return 0;
         }
         r->work++;
+        r->out = (RoceFrameInfo) { .qpn = qp->qpn, .index = ROCE_INDEX_NONE };
         len = roce_output_qp(r, now, qp, buf, loopback);
         if (len > 0) {
             roce_sched_ready(r, qp);

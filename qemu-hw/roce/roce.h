@@ -190,7 +190,6 @@ typedef struct RoceXrcSrq {
 /* Points on a work request's way, for traces only. */
 typedef enum RoceTracePoint {
     ROCE_TRACE_SEND_WR,         /* qpn, a = index, b = opcode */
-    ROCE_TRACE_TX,              /* qpn (destination), a = psn, b = BTH opcode */
     ROCE_TRACE_RX,              /* qpn (destination), a = psn, b = BTH opcode */
     ROCE_TRACE_DROP,            /* qpn, a = enum fakernic_stat, b = psn */
     ROCE_TRACE_NAK_TX,          /* qpn, a = psn, b = syndrome */
@@ -359,6 +358,21 @@ RoceTime roce_deadline(const Roce *r);
  * read here, once per frame.
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
+
+/* Which work request a frame is of. */
+typedef struct RoceFrameInfo {
+    uint32_t qpn;               /* the sender's */
+    uint32_t peer;              /* the destination's */
+    uint32_t psn;
+    uint32_t index;             /* of the WQE, or ROCE_INDEX_NONE: an answer */
+    uint8_t opcode;             /* of the BTH */
+    uint8_t attempt;            /* 1, 2, ...: how often this PSN was sent */
+    bool roce;                  /* else a raw frame: only qpn is valid */
+} RoceFrameInfo;
+#define ROCE_INDEX_NONE UINT32_MAX
+
+/* Of the frame that roce_output() handed out last. */
+const RoceFrameInfo *roce_output_info(const Roce *r);
 
 /*
  * Does the wire take frames? While it does not, roce_output() makes those with

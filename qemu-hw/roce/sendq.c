@@ -49,6 +49,8 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->answers = 0;
     sq->answer_psns = 0;
     sq->broken = false;
+    sq->rewinds = 0;
+    sq->rewound = psn;
 }
 
 RoceSend *roce_sendq_slot(RoceSendq *sq)
@@ -218,6 +220,11 @@ RoceSend *roce_sendq_find(const RoceSendq *sq, uint32_t psn)
 
 void roce_sendq_rewind(RoceSendq *sq)
 {
+    if (roce_psn_diff(sq->una, sq->rewound) >= 0) {
+        sq->rewinds = 0;
+    }
+    sq->rewinds += sq->rewinds < UINT8_MAX - 1;
+    sq->rewound = sq->high;
     sq->tx = sq->ci;
     sq->tx_psn = sq->una;
 }

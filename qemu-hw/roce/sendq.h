@@ -58,6 +58,8 @@ typedef struct RoceSendq {
     bool unlimited;         /* the peer tells no credits */
     uint32_t answers;       /* READs and atomics started, not complete */
     uint32_t answer_psns;   /* and all their PSNs */
+    uint8_t rewinds;        /* without an answer to all before rewound */
+    uint32_t rewound;       /* high, when it was rewound last */
     bool broken;            /* the host's ring is not to be read again */
 } RoceSendq;
 
@@ -123,6 +125,11 @@ bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits);
 bool roce_sendq_start(RoceSendq *sq);
 /* The packets of the entry at tx up to psn_count PSNs are on the wire. */
 void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count);
+/* How often the packet that is to be sent now will have been: 1, 2, ... */
+static inline uint8_t roce_sendq_attempt(const RoceSendq *sq, uint32_t psn)
+{
+    return roce_sendq_awaits(sq, psn) ? sq->rewinds + 1 : 1;
+}
 /* The entry at tx needs no packets (any more). */
 void roce_sendq_skip(RoceSendq *sq);
 /* The started entry that has this PSN, which is from una to before tx_psn. */

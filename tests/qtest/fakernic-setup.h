@@ -30,6 +30,7 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_port_tests[],
     fakernic_resets_tests[],
     fakernic_life_tests[],
+    fakernic_fault_tests[],
     fakernic_sheet_tests[],
     fakernic_cost_tests[],
     fakernic_example_tests[];

@@ -22,6 +22,7 @@ int main(int argc, char **argv)
         fakernic_port_tests,
         fakernic_resets_tests,
         fakernic_life_tests,
+        fakernic_fault_tests,
         fakernic_sheet_tests,
         fakernic_cost_tests,
         fakernic_example_tests,

@@ -348,8 +348,8 @@ static void host_trace(void *host, RoceTracePoint point, uint32_t qpn,
     Host *h = host;
     World *w = h->world;
 
-    /* TX and RX are in the log already, with more detail. */
-    if (point != ROCE_TRACE_TX && point != ROCE_TRACE_RX) {
+    /* RX is in the log already, with more detail. */
+    if (point != ROCE_TRACE_RX) {
         world_log(w, h->number, LOG_TRACE, qpn, a, b, (uint8_t)point, 0);
     }
     if ((point == ROCE_TRACE_RETRY || point == ROCE_TRACE_TIMEOUT) &&

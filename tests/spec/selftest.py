@@ -42,7 +42,7 @@ MUTATIONS = (
     (checks.layout_golden, f'{BASE}/eq.h', '= 16,', '= 17,',
      'FAKERNIC_EVENT_PAGE_REQUEST 0x11'),
     (checks.changes_version, f'{BASE}/regs.h',
-     'FAKERNIC_INTERFACE_MINOR\t0', 'FAKERNIC_INTERFACE_MINOR\t1', '## 1.1'),
+     'FAKERNIC_INTERFACE_MINOR\t1', 'FAKERNIC_INTERFACE_MINOR\t2', '## 1.2'),
     (checks.document_syntax, DOCUMENT, '``FAKERNIC_CMD_OK``',
      '``FAKERNIC_CMD_OK', 'Malformed table'),
     (checks.document_syntax, DOCUMENT, 'include:: driver.c',

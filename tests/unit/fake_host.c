@@ -428,7 +428,7 @@ static void fake_trace(void *host, RoceTracePoint point, uint32_t qpn,
                        uint32_t a, uint32_t b)
 {
     static const char *const names[] = {
-        "send_wr", "tx", "rx", "drop", "nak_tx", "nak_rx", "retry", "timeout",
+        "send_wr", "rx", "drop", "nak_tx", "nak_rx", "retry", "timeout",
         "qp_state", "qp_error",
     };
     FakeHost *h = host;

@@ -36,7 +36,7 @@
 #define FAKERNIC_VERSION_MAJOR	FAKERNIC_BITS(31, 16)	/* must match */
 #define FAKERNIC_VERSION_MINOR	FAKERNIC_BITS(15, 0)	/* may differ */
 #define FAKERNIC_INTERFACE_MAJOR	1
-#define FAKERNIC_INTERFACE_MINOR	0
+#define FAKERNIC_INTERFACE_MINOR	1
 
 #define FAKERNIC_REG_FEATURES_LO	0x008	/* RO: what the device offers */
 #define FAKERNIC_REG_FEATURES_HI	0x00c	/* RO */
@@ -93,6 +93,10 @@
 #define FAKERNIC_STATUS_ENABLED		FAKERNIC_BITS(1, 1)
 /* The device has stopped; FATAL_CODE says why; only RESET (or FLR) helps. */
 #define FAKERNIC_STATUS_FATAL		FAKERNIC_BITS(2, 2)
+/* Since power-on somebody has asked the device to misbehave: what it does may
+ * be that, and no bug. RESET does not clear it.
+ */
+#define FAKERNIC_STATUS_FAULTS		FAKERNIC_BITS(3, 3)
 
 #define FAKERNIC_REG_FATAL_CODE		0x024	/* RO */
 enum fakernic_fatal_code {
@@ -102,6 +106,7 @@ enum fakernic_fatal_code {
 	FAKERNIC_FATAL_FEATURES		= 3,	/* accepts what is not offered */
 	FAKERNIC_FATAL_CMDQ_OVERRUN	= 4,	/* more than depth in flight */
 	FAKERNIC_FATAL_CMDQ_DMA		= 5,	/* a ring cannot be reached */
+	FAKERNIC_FATAL_FAULT		= 6,	/* a fault was asked for */
 };
 
 /* RW scratch, reset value 0: the driver's first proof that BAR0 is wired. */

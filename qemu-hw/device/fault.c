@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Faults: rules are added and shown in words, and act on what passes by.
+ *
+ * Stations ask here about their frame; what it means to lose, hold or spoil it
+ * is done here, and what is held goes on in a turn (turn.c). Freezing, dying
+ * and fatal errors are the device's life (life.c), which is above: a turn asks
+ * for them.
+ */
+#include "qemu/osdep.h"
+#include "qemu/cutils.h"
+#include "budget.h"
+#include "clock.h"
+#include "fault.h"
+#include "state.h"
+#include "../trace.h"
+
+/* What may be held at a time; over it the oldest is lost. */
+#define FAKERNIC_HELD_MAX       1024
+#define FAKERNIC_HELD_BYTES_MAX (16 * MiB)
+/* A frame that is to go behind others waits for them this long. */
+#define FAKERNIC_REORDER_NS     100000000
+
+void fakernic_fault_init(FakernicState *s)
+{
+    QTAILQ_INIT(&s->faults.held);
+}
+
+bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp)
+{
+    FakernicFaults *f = &s->faults;
+    char error[ROCE_FAULT_ERROR];
+
+    if (!roce_fault_add(&f->rules, text, error)) {
+        error_setg(errp, "fault rule: %s", error);
+        error_append_hint(errp, "A rule is \"at=rx opcode=rc-read-response* "
+                          "nth=3 do=drop\"; its words are explained in the "
+                                "device's documentation.\n");
+        return false;
+    }
+    f->told |= f->rules.count > 0;
+    if (f->frozen_by[0] && !roce_fault_find(&f->rules, f->frozen_by)) {
+        f->thaw = 0;
+    }
+    return true;
+}
+
+char *fakernic_fault_text(const FakernicState *s)
+{
+    const RoceFaults *rules = &s->faults.rules;
+    GString *text = g_string_new(NULL);
+    char line[ROCE_FAULT_TEXT];
+
+    for (unsigned i = 0; i < rules->count; i++) {
+        roce_fault_print(&rules->rules[i], line);
+        g_string_append_printf(text, "%s\n", line);
+    }
+    return g_string_free(text, false);
+}
+
+static const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
+                                               RoceFaultSubject *subject)
+{
+    const RoceFaultRule *rule;
+
+    subject->now = fakernic_now();
+    rule = roce_fault_hit(&s->faults.rules, subject);
+    if (rule) {
+        trace_fakernic_fault(rule->id, roce_fault_point_name(rule->at),
+                             roce_fault_action_name(rule->act), subject->qpn,
+                             subject->psn);
+    }
+    if (rule && rule->act == ROCE_FAULT_PAUSE) {
+        qemu_system_vmstop_request_prepare();
+        qemu_system_vmstop_request(RUN_STATE_PAUSED);
+    }
+    return rule;
+}
+
+/* ---- what is held -------------------------------------------------------- */
+
+static void fakernic_fault_unlink(FakernicState *s, FakernicHeld *held)
+{
+    FakernicFaults *f = &s->faults;
+
+    QTAILQ_REMOVE(&f->held, held, next);
+    f->held_count--;
+    f->held_bytes -= held->len;
+}
+
+static FakernicHeld *fakernic_fault_hold(FakernicState *s,
+                                         RoceFaultPoint point, RoceTime due,
+                                         size_t len)
+{
+    FakernicFaults *f = &s->faults;
+    FakernicHeld *held = g_malloc0(sizeof(*held) + len);
+
+    held->point = point;
+    held->due = due;
+    held->len = len;
+    while (f->held_count >= FAKERNIC_HELD_MAX ||
+           f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX) {
+        FakernicHeld *oldest = QTAILQ_FIRST(&f->held);
+
+        fakernic_fault_unlink(s, oldest);
+        g_free(oldest);
+    }
+    QTAILQ_INSERT_TAIL(&f->held, held, next);
+    f->held_count++;
+    f->held_bytes += len;
+    fakernic_kick(s);
+    return held;
+}
+
+FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now)
+{
+    FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held->due <= now) {
+            fakernic_fault_unlink(s, held);
+            return held;
+        }
+    }
+    return NULL;
+}
+
+RoceTime fakernic_fault_deadline(const FakernicState *s)
+{
+    RoceTime deadline = ROCE_TIME_NEVER;
+    FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        deadline = MIN(deadline, held->due);
+    }
+    return deadline;
+}
+
+void fakernic_fault_reset(FakernicState *s)
+{
+    FakernicHeld *held;
+
+    while ((held = QTAILQ_FIRST(&s->faults.held))) {
+        fakernic_fault_unlink(s, held);
+        g_free(held);
+    }
+    s->faults.frozen_by[0] = '\0';
+}
+
+/* ---- the points ---------------------------------------------------------- */
+
+/* A frame has gone by: those that wait for it to, wait for one less. */
+static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point)
+{
+    FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held->point == point && held->behind && !--held->behind) {
+            held->due = 0;
+            fakernic_kick(s);
+        }
+    }
+}
+
+static FakernicHeld *fakernic_fault_hold_frame(FakernicState *s,
+                                               RoceFaultPoint point,
+                                               RoceTime due,
+                                               const uint8_t *frame, size_t len,
+                                               bool loopback)
+{
+    FakernicHeld *held = fakernic_fault_hold(s, point, due, len);
+
+    memcpy(held->frame, frame, len);
+    held->loopback = loopback;
+    return held;
+}
+
+bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
+                          uint8_t *frame, size_t *len, bool loopback)
+{
+    const RoceFaultPoint point = subject->point;
+    const RoceFaultRule *rule;
+    FakernicHeld *held;
+
+    roce_fault_look(subject, frame, *len);
+    rule = fakernic_fault_hit(s, subject);
+    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
+    case ROCE_FAULT_DROP:
+        return false;
+    case ROCE_FAULT_DELAY:
+        fakernic_fault_hold_frame(s, point, subject->now + rule->delay_ns,
+                                  frame, *len, loopback);
+        return false;
+    case ROCE_FAULT_REORDER:
+        held = fakernic_fault_hold_frame(s, point,
+                                         subject->now + FAKERNIC_REORDER_NS,
+                                         frame, *len, loopback);
+        held->behind = rule->by;
+        return false;
+    case ROCE_FAULT_DUPLICATE:
+        fakernic_fault_hold_frame(s, point, 0, frame, *len, loopback);
+        break;
+    case ROCE_FAULT_CORRUPT:
+    case ROCE_FAULT_TRUNCATE:
+    case ROCE_FAULT_MARK:
+        *len = roce_fault_spoil(rule, frame, *len);
+        break;
+    default:
+        break;
+    }
+    fakernic_fault_pass(s, point);
+    return true;
+}
+
+void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
+                                  uint64_t word)
+{
+    FakernicHeld *held = fakernic_fault_hold(s, ROCE_FAULT_DOORBELL, 0, 0);
+
+    held->offset = offset;
+    held->word = word;
+}
+
+const RoceFaultRule *fakernic_fault_device(FakernicState *s)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_DEVICE };
+    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
+
+    if (rule && rule->act == ROCE_FAULT_FREEZE) {
+        pstrcpy(s->faults.frozen_by, sizeof(s->faults.frozen_by), rule->id);
+        s->faults.thaw = rule->for_ns ? subject.now + rule->for_ns
+                                      : ROCE_TIME_NEVER;
+    }
+    return rule;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Faults: what the rules of ../roce/fault.h do to the device, and what they
+ * hold back.
+ *
+ * Each point asks with roce_fault_at() first, so that a device without rules
+ * pays for one test of a bit. What is held (frames, doorbells) is bounded, and
+ * gone with a reset.
+ */
+#ifndef FAKERNIC_DEVICE_FAULT_H
+#define FAKERNIC_DEVICE_FAULT_H
+
+#include "common.h"
+#include "qapi/error.h"
+#include "../roce/fault.h"
+
+/* A frame or a doorbell that goes on later. */
+typedef struct FakernicHeld {
+    QTAILQ_ENTRY(FakernicHeld) next;
+    RoceFaultPoint point;
+    RoceTime due;
+    uint64_t behind;            /* so many others of its point go first */
+    bool loopback;
+    uint64_t offset, word;      /* a doorbell */
+    size_t len;                 /* a frame */
+    uint8_t frame[];
+} FakernicHeld;
+
+typedef struct FakernicFaults {
+    RoceFaults rules;
+    bool told;                  /* there was a rule since power-on: STATUS */
+    RoceTime thaw;              /* when the freeze ends */
+    char frozen_by[ROCE_FAULT_ID];
+    QTAILQ_HEAD(, FakernicHeld) held;
+    uint32_t held_count;
+    uint64_t held_bytes;
+} FakernicFaults;
+
+/* At realize, before rules are taken; and at the end. */
+void fakernic_fault_init(FakernicState *s);
+
+/* Takes rules in words (roce_fault_add()). */
+bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp);
+
+/* All rules in words, a line each; to be freed. */
+char *fakernic_fault_text(const FakernicState *s);
+
+/*
+ * A frame at TX or RX, which may be changed in its place. False: it goes no
+ * further, as it is lost or held.
+ */
+bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
+                          uint8_t *frame, size_t *len, bool loopback);
+
+/* A doorbell that a frozen device hears later. */
+void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
+                                  uint64_t word);
+
+/* What a rule says about this turn of the device; NULL: nothing. */
+const RoceFaultRule *fakernic_fault_device(FakernicState *s);
+
+/* Takes out what goes on now; NULL: nothing. To be freed. */
+FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now);
+
+/* When something that is held goes on. */
+RoceTime fakernic_fault_deadline(const FakernicState *s);
+
+/* Forgets what is held; rules and their counters stay. */
+void fakernic_fault_reset(FakernicState *s);
+
+#endif

@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Fault rules. What a rule can say is in four tables: the words, the points,
+ * the actions, and which action is offered at which point. A word or an action
+ * where it would do nothing is refused, as a rule that never hits hides that a
+ * test tests nothing.
+ */
+#include "fault.h"
+#include "opcode.h"
+#include "wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(point) (1u << ROCE_FAULT_##point)
+#define FRAMES    (AT(TX) | AT(RX))
+#define ANYWHERE  ((1u << ROCE_FAULT_POINTS) - 1)
+
+#define DO(action) (1u << ROCE_FAULT_##action)
+#define ON_FRAMES  (DO(COUNT) | DO(DROP) | DO(DELAY) | DO(DUPLICATE) |      \
+                    DO(REORDER) | DO(CORRUPT) | DO(TRUNCATE) | DO(MARK) |   \
+                    DO(PAUSE))
+
+static const struct {
+    const char *name;
+    uint32_t actions;
+} fault_points[ROCE_FAULT_POINTS] = {
+    [ROCE_FAULT_DEVICE] = { "device", DO(COUNT) | DO(FATAL) | DO(FREEZE) |
+                                          DO(DEAD) | DO(PAUSE) },
+    [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
+    [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
+    [ROCE_FAULT_DOORBELL] = { "doorbell", 0 },
+    [ROCE_FAULT_COMMAND] = { "command", 0 },
+    [ROCE_FAULT_SEND_WQE] = { "send-wqe", 0 },
+    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", 0 },
+    [ROCE_FAULT_CQE] = { "cqe", 0 },
+    [ROCE_FAULT_EQE] = { "eqe", 0 },
+    [ROCE_FAULT_INTERRUPT] = { "interrupt", 0 },
+    [ROCE_FAULT_DMA_READ] = { "dma-read", 0 },
+    [ROCE_FAULT_DMA_WRITE] = { "dma-write", 0 },
+    [ROCE_FAULT_PAGE_LIST] = { "page-list", 0 },
+};
+
+static const char *const fault_actions[ROCE_FAULT_ACTIONS] = {
+    [ROCE_FAULT_COUNT] = "count",
+    [ROCE_FAULT_DROP] = "drop",
+    [ROCE_FAULT_DELAY] = "delay",
+    [ROCE_FAULT_DUPLICATE] = "duplicate",
+    [ROCE_FAULT_REORDER] = "reorder",
+    [ROCE_FAULT_CORRUPT] = "corrupt",
+    [ROCE_FAULT_TRUNCATE] = "truncate",
+    [ROCE_FAULT_MARK] = "mark",
+    [ROCE_FAULT_FAIL] = "fail",
+    [ROCE_FAULT_FATAL] = "fatal",
+    [ROCE_FAULT_FREEZE] = "freeze",
+    [ROCE_FAULT_DEAD] = "dead",
+    [ROCE_FAULT_PAUSE] = "pause",
+};
+
+enum { CLASS_ANY, CLASS_ROCE, CLASS_CNP, CLASS_GSI, CLASS_ETHER };
+static const char *const fault_classes[] = { "any", "roce", "cnp", "gsi",
+                                             "ether" };
+
+typedef enum FaultKind {
+    KIND_NUMBER,                /* uint64_t */
+    KIND_RANGE,                 /* RoceFaultRange */
+    KIND_ID,                    /* char[ROCE_FAULT_ID] */
+    KIND_AT,
+    KIND_DO,
+    KIND_OPCODE,
+    KIND_CLASS,
+    KIND_COMMAND,
+} FaultKind;
+
+typedef struct FaultWord {
+    const char *name;
+    FaultKind kind;
+    size_t place;
+    uint32_t points;            /* where it says something */
+    uint32_t actions;           /* with which; 0: with all */
+    uint64_t max;
+} FaultWord;
+
+#define PLACE(field) offsetof(RoceFaultRule, field)
+
+static const FaultWord fault_words[] = {
+    { "id", KIND_ID, PLACE(id), ANYWHERE, 0, 0 },
+    { "at", KIND_AT, PLACE(at), ANYWHERE, 0, 0 },
+    { "qpn", KIND_RANGE, PLACE(qpn),
+      FRAMES | AT(DOORBELL) | AT(SEND_WQE) | AT(RECV_WQE) | AT(CQE), 0,
+      0xffffff },
+    { "peer", KIND_RANGE, PLACE(peer), AT(TX), 0, 0xffffff },
+    { "psn", KIND_RANGE, PLACE(psn), FRAMES, 0, 0xffffff },
+    { "attempt", KIND_RANGE, PLACE(attempt), AT(TX), 0, 255 },
+    { "opcode", KIND_OPCODE, PLACE(opcodes), FRAMES, 0, 255 },
+    { "class", KIND_CLASS, PLACE(class), FRAMES, 0, 0 },
+    { "cmd", KIND_COMMAND, PLACE(number), AT(COMMAND), 0, 0xffff },
+    { "number", KIND_RANGE, PLACE(number),
+      AT(COMMAND) | AT(CQE) | AT(EQE) | AT(INTERRUPT) | AT(DOORBELL), 0,
+      0xffffff },
+    { "len", KIND_RANGE, PLACE(len), FRAMES | AT(DMA_READ) | AT(DMA_WRITE), 0,
+      UINT32_MAX },
+    { "nth", KIND_NUMBER, PLACE(nth), ANYWHERE, 0, UINT64_MAX },
+    { "times", KIND_NUMBER, PLACE(times), ANYWHERE, 0, UINT64_MAX },
+    { "every", KIND_NUMBER, PLACE(every), ANYWHERE, 0, UINT64_MAX },
+    { "percent", KIND_NUMBER, PLACE(percent), ANYWHERE, 0, 100 },
+    { "seed", KIND_NUMBER, PLACE(seed), ANYWHERE, 0, UINT64_MAX },
+    { "after", KIND_ID, PLACE(after), ANYWHERE, 0, 0 },
+    { "from-ns", KIND_NUMBER, PLACE(from_ns), ANYWHERE, 0, INT64_MAX },
+    { "until-ns", KIND_NUMBER, PLACE(until_ns), ANYWHERE, 0, INT64_MAX },
+    { "do", KIND_DO, PLACE(act), ANYWHERE, 0, 0 },
+    /* An hour of delay is enough for anything that waits. */
+    { "delay-ns", KIND_NUMBER, PLACE(delay_ns), ANYWHERE, DO(DELAY),
+      3600000000000 },
+    { "by", KIND_NUMBER, PLACE(by), ANYWHERE, DO(REORDER), 1024 },
+    { "offset", KIND_NUMBER, PLACE(offset), ANYWHERE, DO(CORRUPT),
+      ROCE_FRAME_MAX },
+    { "mask", KIND_NUMBER, PLACE(mask), ANYWHERE, DO(CORRUPT), 255 },
+    { "bytes", KIND_NUMBER, PLACE(bytes), ANYWHERE, DO(TRUNCATE),
+      ROCE_FRAME_MAX },
+    { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE, DO(FREEZE),
+      3600000000000 },
+    { "status", KIND_NUMBER, PLACE(status), ANYWHERE, DO(FAIL), 255 },
+    { "code", KIND_NUMBER, PLACE(code), ANYWHERE, DO(FAIL) | DO(FATAL),
+      0xffff },
+};
+
+#define WORDS (sizeof(fault_words) / sizeof(fault_words[0]))
+
+const char *roce_fault_action_name(RoceFaultAction action)
+{
+    return fault_actions[action];
+}
+
+const char *roce_fault_point_name(RoceFaultPoint point)
+{
+    return fault_points[point].name;
+}
+
+static uint32_t fault_bit(const char *name)
+{
+    for (unsigned i = 0; i < WORDS; i++) {
+        if (strcmp(fault_words[i].name, name) == 0) {
+            return 1u << i;
+        }
+    }
+    return 0;
+}
+
+static bool fault_given(const RoceFaultRule *rule, const char *name)
+{
+    return rule->given & fault_bit(name);
+}
+
+/* ---- from words ---------------------------------------------------------- */
+
+/* What is being read, and what was wrong with it. */
+typedef struct FaultReader {
+    const RoceFaults *faults;
+    RoceFaultRule rule;
+    bool remove;
+    char *error;
+} FaultReader;
+
+static bool fault_wrong(FaultReader *in, const char *what, const char *word)
+{
+    snprintf(in->error, ROCE_FAULT_ERROR, "%s: '%.40s'", what, word);
+    return false;
+}
+
+/* A digit first: strtoull() would take signs and blanks. */
+static bool fault_number(const char *text, const char **end, uint64_t max,
+                         uint64_t *value)
+{
+    char *rest;
+
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    *value = strtoull(text, &rest, 0);
+    *end = rest;
+    return *value <= max;
+}
+
+static bool fault_range(const char *text, uint64_t max, RoceFaultRange *range)
+{
+    const char *end;
+    uint64_t first, last;
+
+    if (!fault_number(text, &end, max, &first)) {
+        return false;
+    }
+    last = first;
+    if (*end == '-' && !fault_number(end + 1, &end, max, &last)) {
+        return false;
+    }
+    *range = (RoceFaultRange) { (uint32_t)first, (uint32_t)last };
+    return *end == '\0' && first <= last;
+}
+
+/* The opcode's name in the form of rules: "RC SEND first" is rc-send-first. */
+static void fault_opcode_name(const char *from, char to[40])
+{
+    size_t i;
+
+    for (i = 0; from[i] && i < 39; i++) {
+        char c = from[i];
+
+        to[i] = c == ' ' ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+    }
+    to[i] = '\0';
+}
+
+static bool fault_opcode_named(const char *text, uint64_t opcodes[4])
+{
+    size_t len = strlen(text);
+    const bool begins = len > 0 && text[len - 1] == '*';
+    bool found = false;
+    char name[40];
+
+    for (unsigned i = 0; i < 256; i++) {
+        const RoceOpcodeInfo *info = roce_opcode_info((uint8_t)i);
+
+        if (!info->name) {
+            continue;
+        }
+        fault_opcode_name(info->name, name);
+        if (begins ? strncmp(name, text, len - 1) == 0
+                   : strcmp(name, text) == 0) {
+            opcodes[i / 64] |= 1ull << i % 64;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool fault_opcode(FaultReader *in, const char *text)
+{
+    RoceFaultRule *rule = &in->rule;
+    RoceFaultRange range;
+
+    if (strlen(text) >= sizeof(rule->opcode_text)) {
+        return false;
+    }
+    strcpy(rule->opcode_text, text);
+    if (!fault_range(text, 255, &range)) {
+        return fault_opcode_named(text, rule->opcodes);
+    }
+    for (uint32_t i = range.first; i <= range.last; i++) {
+        rule->opcodes[i / 64] |= 1ull << i % 64;
+    }
+    return true;
+}
+
+static bool fault_id(const char *text, char id[ROCE_FAULT_ID])
+{
+    const size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz"
+                                    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789-_.");
+
+    if (len == 0 || text[len] != '\0' || len >= ROCE_FAULT_ID) {
+        return false;
+    }
+    strcpy(id, text);
+    return true;
+}
+
+static bool fault_command(FaultReader *in, const char *text)
+{
+    int number = in->faults->command ? in->faults->command(text) : -1;
+
+    if (number < 0) {
+        return false;
+    }
+    in->rule.number = (RoceFaultRange) { (uint32_t)number, (uint32_t)number };
+    return true;
+}
+
+static int fault_name(const char *const *names, size_t stride, unsigned count,
+                      const char *text)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const char *const *name =
+            (const char *const *)((const char *)names + i * stride);
+
+        if (strcmp(*name, text) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static bool fault_point(FaultReader *in, const char *text)
+{
+    int i = fault_name(&fault_points[0].name, sizeof(fault_points[0]),
+                       ROCE_FAULT_POINTS, text);
+
+    if (i >= 0) {
+        in->rule.at = (RoceFaultPoint)i;
+    }
+    return i >= 0;
+}
+
+static bool fault_action(FaultReader *in, const char *text)
+{
+    int i = fault_name(fault_actions, sizeof(fault_actions[0]),
+                       ROCE_FAULT_ACTIONS, text);
+
+    if (i >= 0) {
+        in->rule.act = (RoceFaultAction)i;
+    }
+    return i >= 0;
+}
+
+static bool fault_class(FaultReader *in, const char *text)
+{
+    int i = fault_name(fault_classes, sizeof(fault_classes[0]),
+                       CLASS_ETHER + 1, text);
+
+    if (i >= 0) {
+        in->rule.class = (uint8_t)i;
+    }
+    return i >= 0;
+}
+
+static bool fault_value(FaultReader *in, const FaultWord *word,
+                        const char *text)
+{
+    void *place = (char *)&in->rule + word->place;
+    const char *end = text;
+
+    switch (word->kind) {
+    case KIND_NUMBER:
+        return fault_number(text, &end, word->max, place) && !*end;
+    case KIND_RANGE:
+        return fault_range(text, word->max, place);
+    case KIND_ID:
+        return fault_id(text, place);
+    case KIND_AT:
+        return fault_point(in, text);
+    case KIND_DO:
+        return fault_action(in, text);
+    case KIND_OPCODE:
+        return fault_opcode(in, text);
+    case KIND_CLASS:
+        return fault_class(in, text);
+    case KIND_COMMAND:
+        return fault_command(in, text);
+    }
+    return false;
+}
+
+/* One word, NAME=VALUE. */
+static bool fault_word(FaultReader *in, char *text)
+{
+    char *value = strchr(text, '=');
+    uint32_t bit;
+
+    if (!value) {
+        return fault_wrong(in, "a rule is made of words NAME=VALUE", text);
+    }
+    *value++ = '\0';
+    if (strcmp(text, "remove") == 0) {
+        in->remove = true;
+        return fault_id(value, in->rule.id) ||
+               fault_wrong(in, "not the id of a rule", value);
+    }
+    bit = fault_bit(text);
+    if (!bit) {
+        return fault_wrong(in, "no rule has the word", text);
+    }
+    if (in->rule.given & bit) {
+        return fault_wrong(in, "said twice", text);
+    }
+    in->rule.given |= bit;
+    for (unsigned i = 0; i < WORDS; i++) {
+        if (bit == 1u << i && !fault_value(in, &fault_words[i], value)) {
+            snprintf(in->error, ROCE_FAULT_ERROR,
+                     "'%.40s' is no value for '%s'", value, text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Do the words of the rule go together? */
+static bool fault_together(FaultReader *in)
+{
+    const RoceFaultRule *rule = &in->rule;
+    const char *point = fault_points[rule->at].name;
+
+    if (!fault_given(rule, "at") || !fault_given(rule, "do")) {
+        return fault_wrong(in, "a rule needs a word",
+                           fault_given(rule, "at") ? "do=" : "at=");
+    }
+    if (!(fault_points[rule->at].actions & 1u << rule->act)) {
+        snprintf(in->error, ROCE_FAULT_ERROR, "at=%s cannot do=%s", point,
+                 fault_actions[rule->act]);
+        return false;
+    }
+    for (unsigned i = 0; i < WORDS; i++) {
+        const FaultWord *word = &fault_words[i];
+
+        if (rule->given & 1u << i &&
+            (!(word->points & 1u << rule->at) ||
+             (word->actions && !(word->actions & 1u << rule->act)))) {
+            snprintf(in->error, ROCE_FAULT_ERROR,
+                     "'%s=' says nothing with at=%s do=%s", word->name, point,
+                     fault_actions[rule->act]);
+            return false;
+        }
+    }
+    if (rule->act == ROCE_FAULT_DELAY && !rule->delay_ns) {
+        return fault_wrong(in, "do=delay needs a word", "delay-ns=");
+    }
+    if (rule->nth == 0 || rule->every == 0 || rule->by == 0) {
+        return fault_wrong(in, "counts from 1", "nth, every, by");
+    }
+    if (rule->after[0] && !roce_fault_find(in->faults, rule->after)) {
+        return fault_wrong(in, "there is no rule", rule->after);
+    }
+    return true;
+}
+
+static void fault_points_update(RoceFaults *f)
+{
+    f->points = 0;
+    for (unsigned i = 0; i < f->count; i++) {
+        f->points |= 1u << f->rules[i].at;
+    }
+}
+
+static bool fault_take(RoceFaults *f, FaultReader *in)
+{
+    RoceFaultRule *rule = &in->rule;
+
+    if (in->remove) {
+        return roce_fault_remove(f, rule->id) ||
+               fault_wrong(in, "there is no rule", rule->id);
+    }
+    if (!fault_together(in)) {
+        return false;
+    }
+    if (!rule->id[0]) {
+        snprintf(rule->id, sizeof(rule->id), "f%u", ++f->serial % 1000000);
+    }
+    if (roce_fault_find(f, rule->id)) {
+        return fault_wrong(in, "there is a rule of this id already", rule->id);
+    }
+    if (strcmp(rule->id, "all") == 0) {
+        return fault_wrong(in, "not an id for a rule", rule->id);
+    }
+    if (f->count == ROCE_FAULT_RULES) {
+        return fault_wrong(in, "no more than 64 rules", rule->id);
+    }
+    rule->chance = rule->seed;
+    rule->of_packets = fault_given(rule, "opcode") ||
+                       fault_given(rule, "psn") || fault_given(rule, "peer");
+    f->rules[f->count++] = *rule;
+    fault_points_update(f);
+    return true;
+}
+
+#define ALL { 0, UINT32_MAX }
+static const RoceFaultRule fault_default = {
+    .qpn = ALL, .peer = ALL, .psn = ALL, .attempt = ALL, .number = ALL,
+    .len = ALL,
+    .nth = 1, .times = 1, .every = 1, .percent = 100, .until_ns = INT64_MAX,
+    .by = 1, .mask = 1, .offset = ROCE_FRAME_MAX,
+};
+#undef ALL
+
+/* One rule of 'len' bytes; blank: none. */
+static bool fault_rule(RoceFaults *f, const char *text, size_t len, char *error)
+{
+    FaultReader in = { .faults = f, .rule = fault_default, .error = error };
+    char copy[ROCE_FAULT_TEXT];
+    bool any = false;
+    char *at = copy;
+
+    if (len >= sizeof(copy)) {
+        return fault_wrong(&in, "a rule has 511 characters at most", "");
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    while (*(at += strspn(at, " \t\r"))) {
+        const size_t word = strcspn(at, " \t\r");
+        const bool last = !at[word];
+
+        at[word] = '\0';
+        any = true;
+        if (!fault_word(&in, at)) {
+            return false;
+        }
+        at += last ? word : word + 1;
+    }
+    return !any || fault_take(f, &in);
+}
+
+bool roce_fault_add(RoceFaults *f, const char *text,
+                    char error[ROCE_FAULT_ERROR])
+{
+    const RoceFaults before = *f;
+
+    while (*text) {
+        const size_t len = strcspn(text, ";\n");
+
+        if (!fault_rule(f, text, len, error)) {
+            *f = before;
+            return false;
+        }
+        text += len + (text[len] != '\0');
+    }
+    return true;
+}
+
+bool roce_fault_remove(RoceFaults *f, const char *id)
+{
+    const RoceFaultRule *rule = roce_fault_find(f, id);
+    unsigned i;
+
+    if (strcmp(id, "all") == 0) {
+        f->count = 0;
+        f->points = 0;
+        return true;
+    }
+    if (!rule) {
+        return false;
+    }
+    i = (unsigned)(rule - f->rules);
+    memmove(&f->rules[i], &f->rules[i + 1],
+            (f->count - i - 1) * sizeof(f->rules[0]));
+    f->count--;
+    fault_points_update(f);
+    return true;
+}
+
+const RoceFaultRule *roce_fault_find(const RoceFaults *f, const char *id)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        if (strcmp(f->rules[i].id, id) == 0) {
+            return &f->rules[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- to words ------------------------------------------------------------ */
+
+static size_t fault_print_range(char *to, size_t room, const char *name,
+                                const RoceFaultRange *range)
+{
+    if (range->first == range->last) {
+        return (size_t)snprintf(to, room, "%s=%u ", name, range->first);
+    }
+    return (size_t)snprintf(to, room, "%s=%u-%u ", name, range->first,
+                            range->last);
+}
+
+static size_t fault_print_word(char *to, size_t room, const FaultWord *word,
+                               const RoceFaultRule *rule)
+{
+    const void *place = (const char *)rule + word->place;
+    const char *text = "";
+
+    switch (word->kind) {
+    case KIND_NUMBER:
+        return (size_t)snprintf(to, room, "%s=%llu ", word->name,
+                                *(const unsigned long long *)place);
+    case KIND_RANGE:
+    case KIND_COMMAND:
+        return fault_print_range(to, room, word->name, place);
+    case KIND_ID:
+        text = place;
+        break;
+    case KIND_AT:
+        text = fault_points[rule->at].name;
+        break;
+    case KIND_DO:
+        text = fault_actions[rule->act];
+        break;
+    case KIND_OPCODE:
+        text = rule->opcode_text;
+        break;
+    case KIND_CLASS:
+        text = fault_classes[rule->class];
+        break;
+    }
+    return (size_t)snprintf(to, room, "%s=%s ", word->name, text);
+}
+
+size_t roce_fault_print(const RoceFaultRule *rule, char text[ROCE_FAULT_TEXT])
+{
+    const uint32_t given = rule->given | fault_bit("id");
+    size_t at = 0;
+
+    for (unsigned i = 0; i < WORDS && at < ROCE_FAULT_TEXT; i++) {
+        if (given & 1u << i) {
+            at += fault_print_word(text + at, ROCE_FAULT_TEXT - at,
+                                   &fault_words[i], rule);
+        }
+    }
+    if (at < ROCE_FAULT_TEXT) {
+        at += (size_t)snprintf(text + at, ROCE_FAULT_TEXT - at,
+                               "matches=%llu hits=%llu",
+                               (unsigned long long)rule->matches,
+                               (unsigned long long)rule->hits);
+    }
+    return at < ROCE_FAULT_TEXT ? at : ROCE_FAULT_TEXT - 1;
+}
+
+/* ---- judging ------------------------------------------------------------- */
+
+static bool fault_in(const RoceFaultRange *range, uint32_t value)
+{
+    return value >= range->first && value <= range->last;
+}
+
+static bool fault_of_class(const RoceFaultRule *rule,
+                           const RoceFaultSubject *s)
+{
+    switch (rule->class) {
+    case CLASS_ROCE:
+        return s->roce;
+    case CLASS_CNP:
+        return s->roce && s->opcode == ROCE_BTH_CNP;
+    case CLASS_GSI:
+        return s->roce && (s->point == ROCE_FAULT_TX ? s->peer : s->qpn) == 1;
+    case CLASS_ETHER:
+        return !s->roce;
+    default:
+        return true;
+    }
+}
+
+static bool fault_is_about(const RoceFaults *f, const RoceFaultRule *rule,
+                           const RoceFaultSubject *s)
+{
+    const RoceFaultRule *after;
+
+    if (rule->at != s->point || (rule->of_packets && !s->roce) ||
+        !fault_of_class(rule, s)) {
+        return false;
+    }
+    if (rule->opcode_text[0] &&
+        !(rule->opcodes[s->opcode / 64] & 1ull << s->opcode % 64)) {
+        return false;
+    }
+    if (!fault_in(&rule->qpn, s->qpn) || !fault_in(&rule->peer, s->peer) ||
+        !fault_in(&rule->psn, s->psn) ||
+        !fault_in(&rule->attempt, s->attempt) ||
+        !fault_in(&rule->len, s->len) || !fault_in(&rule->number, s->number)) {
+        return false;
+    }
+    if ((uint64_t)s->now < rule->from_ns || (uint64_t)s->now > rule->until_ns) {
+        return false;
+    }
+    after = rule->after[0] ? roce_fault_find(f, rule->after) : NULL;
+    return !rule->after[0] || (after && after->hits > 0);
+}
+
+/* splitmix64 (Vigna, public domain): the chance of a rule, from its seed. */
+static uint64_t fault_chance(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+/* One more match: is it one of those to be hit? */
+static bool fault_its_turn(RoceFaultRule *rule)
+{
+    rule->matches++;
+    if (rule->matches < rule->nth ||
+        (rule->matches - rule->nth) % rule->every != 0 ||
+        (rule->times && rule->hits >= rule->times)) {
+        return false;
+    }
+    return rule->percent >= 100 ||
+           (fault_chance(&rule->chance) >> 32) % 100 < rule->percent;
+}
+
+const RoceFaultRule *roce_fault_hit(RoceFaults *f,
+                                    const RoceFaultSubject *subject)
+{
+    const RoceFaultRule *found = NULL;
+
+    for (unsigned i = 0; i < f->count; i++) {
+        RoceFaultRule *rule = &f->rules[i];
+
+        if (!fault_is_about(f, rule, subject) || !fault_its_turn(rule) ||
+            found) {
+            continue;
+        }
+        rule->hits++;
+        rule->last_time = subject->now;
+        rule->last_qpn = subject->qpn;
+        rule->last_psn = subject->psn;
+        /* One that only counts leaves the subject to others. */
+        found = rule->act == ROCE_FAULT_COUNT ? NULL : rule;
+    }
+    return found;
+}
+
+/* ---- frames -------------------------------------------------------------- */
+
+#define ETHER_SIZE 14
+#define VLAN_SIZE  4
+#define UDP_SIZE   8
+#define BTH_SIZE   12
+
+static uint32_t fault_be24(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
+/* Where the IP header begins; 0: there is none. */
+static size_t fault_ip(const uint8_t *frame, size_t len)
+{
+    size_t at = ETHER_SIZE;
+
+    if (len >= ETHER_SIZE + VLAN_SIZE && frame[12] == 0x81 && frame[13] == 0) {
+        at += VLAN_SIZE;
+    }
+    if (len < at + 40 || !((frame[at - 2] == 0x08 && frame[at - 1] == 0) ||
+                           (frame[at - 2] == 0x86 && frame[at - 1] == 0xdd))) {
+        return 0;
+    }
+    return at;
+}
+
+static bool fault_ipv4(const uint8_t *ip)
+{
+    return ip[0] >> 4 == 4;
+}
+
+/* Where the BTH begins; 0: this is no RoCEv2 frame. */
+static size_t fault_bth(const uint8_t *frame, size_t len)
+{
+    const size_t ip = fault_ip(frame, len);
+    size_t udp;
+
+    if (!ip) {
+        return 0;
+    }
+    if (fault_ipv4(frame + ip)) {
+        udp = ip + (frame[ip] & 15) * 4u;
+    } else {
+        udp = ip + 40;
+    }
+    if (frame[ip + (fault_ipv4(frame + ip) ? 9 : 6)] != 17 ||
+        len < udp + UDP_SIZE + BTH_SIZE ||
+        (frame[udp + 2] << 8 | frame[udp + 3]) != ROCE_UDP_PORT) {
+        return 0;
+    }
+    return udp + UDP_SIZE;
+}
+
+void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
+                     size_t len)
+{
+    const size_t bth = fault_bth(frame, len);
+
+    subject->len = (uint32_t)len;
+    subject->roce = bth > 0;
+    if (!bth) {
+        return;
+    }
+    subject->opcode = frame[bth];
+    subject->psn = fault_be24(frame + bth + 9);
+    if (subject->point == ROCE_FAULT_TX) {
+        subject->peer = fault_be24(frame + bth + 5);
+    } else {
+        subject->qpn = fault_be24(frame + bth + 5);
+    }
+}
+
+/* Congestion experienced; the ICRC does not cover it, IPv4's checksum does. */
+static void fault_mark(uint8_t *frame, size_t len)
+{
+    const size_t at = fault_ip(frame, len);
+    uint8_t *ip = frame + at;
+    uint32_t sum = 0;
+
+    if (!at) {
+        return;
+    }
+    if (!fault_ipv4(ip)) {
+        ip[1] |= 0x30;
+        return;
+    }
+    ip[1] |= 3;
+    ip[10] = 0;
+    ip[11] = 0;
+    for (unsigned i = 0; i < (ip[0] & 15) * 4u && at + i + 1 < len; i += 2) {
+        sum += (uint32_t)(ip[i] << 8 | ip[i + 1]);
+    }
+    while (sum >> 16) {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    ip[10] = (uint8_t)(~sum >> 8);
+    ip[11] = (uint8_t)~sum;
+}
+
+size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len)
+{
+    switch (rule->act) {
+    case ROCE_FAULT_CORRUPT:
+        /* Without an offset the last byte, which is the ICRC's. */
+        if (len) {
+            frame[rule->offset < len ? rule->offset : len - 1] ^=
+                (uint8_t)rule->mask;
+        }
+        return len;
+    case ROCE_FAULT_TRUNCATE:
+        return rule->bytes < len ? (size_t)rule->bytes : len;
+    case ROCE_FAULT_MARK:
+        fault_mark(frame, len);
+        return len;
+    default:
+        return len;
+    }
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Fault rules: "at this point, for what looks like this, the n-th time, do
+ * that". One table of them and one text form for the device, the simulator and
+ * the unit tests. It knows no QEMU, allocates nothing, and only judges: what it
+ * says is to be done, its caller does.
+ *
+ *      rule   := at=POINT [match...] [which...] do=ACTION [argument...]
+ *      match  := qpn= peer= psn= attempt= opcode= class= number= cmd= len=
+ *      which  := nth= times= every= percent= seed= after= from-ns= until-ns=
+ *
+ * Words are separated by blanks, rules by ';' or a new line. "remove=ID" takes
+ * a rule away, "remove=all" all of them. Numbers may be hexadecimal; opcode,
+ * psn, number and len may be ranges, A-B. An opcode is a number or a name as
+ * "rc-read-response-first", or the beginning of one and '*'.
+ *
+ * Of what matches, the nth is hit (1, if not said), and times-1 more (times=0:
+ * all), each every-th; with percent= only so many of them, by chance from seed.
+ * A rule with after= counts from when the rule of that id was hit first.
+ */
+#ifndef ROCE_FAULT_H
+#define ROCE_FAULT_H
+
+#include "roce.h"
+
+#define ROCE_FAULT_RULES    64
+#define ROCE_FAULT_ID       16          /* with the end of the string */
+/* A rule in words, with its counters and the end of the string, at most. */
+#define ROCE_FAULT_TEXT     512
+#define ROCE_FAULT_ERROR    160
+
+typedef enum RoceFaultPoint {
+    ROCE_FAULT_DEVICE,          /* a turn of the device begins */
+    ROCE_FAULT_TX,              /* a frame leaves, on the wire or in loopback */
+    ROCE_FAULT_RX,              /* a frame comes in, the same */
+    ROCE_FAULT_DOORBELL,        /* a store into a doorbell page */
+    ROCE_FAULT_COMMAND,         /* a command is to be executed */
+    ROCE_FAULT_SEND_WQE,        /* a WQE was fetched */
+    ROCE_FAULT_RECV_WQE,
+    ROCE_FAULT_CQE,             /* a completion is to be written */
+    ROCE_FAULT_EQE,             /* an event is */
+    ROCE_FAULT_INTERRUPT,       /* a message is to be sent */
+    ROCE_FAULT_DMA_READ,
+    ROCE_FAULT_DMA_WRITE,
+    ROCE_FAULT_PAGE_LIST,       /* a page list is to be read */
+    ROCE_FAULT_POINTS,
+} RoceFaultPoint;
+
+typedef enum RoceFaultAction {
+    ROCE_FAULT_COUNT,           /* nothing but the hit */
+    ROCE_FAULT_DROP,
+    ROCE_FAULT_DELAY,           /* by delay-ns */
+    ROCE_FAULT_DUPLICATE,
+    ROCE_FAULT_REORDER,         /* behind the next 'by' */
+    ROCE_FAULT_CORRUPT,         /* mask is XORed to the byte at offset */
+    ROCE_FAULT_TRUNCATE,        /* to 'bytes' */
+    ROCE_FAULT_MARK,            /* congestion experienced */
+    ROCE_FAULT_FAIL,            /* with status, code */
+    ROCE_FAULT_FATAL,           /* FATAL_CODE is code */
+    ROCE_FAULT_FREEZE,          /* for-ns, or until the rule is removed */
+    ROCE_FAULT_DEAD,            /* until a reset of the bus or function */
+    ROCE_FAULT_PAUSE,           /* the whole machine stops */
+    ROCE_FAULT_ACTIONS,
+} RoceFaultAction;
+
+typedef struct RoceFaultRange {
+    uint32_t first, last;
+} RoceFaultRange;
+
+/* What a point has before it. Fields that mean nothing there are zero. */
+typedef struct RoceFaultSubject {
+    RoceFaultPoint point;
+    RoceTime now;
+    uint32_t qpn;               /* this end's */
+    uint32_t peer;              /* tx: the destination */
+    uint32_t psn;
+    uint32_t number;            /* cqn, eqn, vector, opcode of a command */
+    uint32_t index;             /* of the WQE */
+    uint32_t len;               /* of a frame or an access */
+    uint8_t opcode;             /* with 'roce': of the BTH */
+    uint8_t attempt;            /* tx: 1, 2, ... */
+    bool roce;
+} RoceFaultSubject;
+
+typedef struct RoceFaultRule {
+    char id[ROCE_FAULT_ID];
+    char after[ROCE_FAULT_ID];
+    RoceFaultPoint at;
+    RoceFaultAction act;
+    uint32_t given;             /* one bit per word that was said */
+    uint8_t class;
+    uint64_t opcodes[4];        /* one bit each */
+    char opcode_text[40];
+    bool of_packets;            /* other frames never match */
+    RoceFaultRange qpn, peer, psn, attempt, number, len;
+    uint64_t nth, times, every, percent, seed;
+    uint64_t from_ns, until_ns;
+    uint64_t delay_ns, for_ns, by, offset, mask, bytes, status, code;
+    /* what has become of it */
+    uint64_t matches, hits;
+    uint64_t chance;
+    RoceTime last_time;
+    uint32_t last_qpn, last_psn;
+} RoceFaultRule;
+
+typedef struct RoceFaults {
+    RoceFaultRule rules[ROCE_FAULT_RULES];
+    unsigned count;
+    uint32_t points;            /* one bit for each that a rule is about */
+    uint32_t serial;            /* for the ids of rules without */
+    /* Optional: the number of a command's name; negative: there is none. */
+    int (*command)(const char *name);
+} RoceFaults;
+
+/* Is there a rule about this point? All that costs where there is none. */
+static inline bool roce_fault_at(const RoceFaults *f, RoceFaultPoint point)
+{
+    return f->points & 1u << point;
+}
+
+/*
+ * Takes rules in words. False: none of them is taken, and 'error' says which
+ * word is wrong and what could stand there.
+ */
+bool roce_fault_add(RoceFaults *f, const char *text,
+                    char error[ROCE_FAULT_ERROR]);
+
+/* Takes the rule away; false: there is none of this id. */
+bool roce_fault_remove(RoceFaults *f, const char *id);
+
+/* The rule of this id, or NULL. */
+const RoceFaultRule *roce_fault_find(const RoceFaults *f, const char *id);
+
+/*
+ * The rule that this subject hits, the first in the order they were added, or
+ * NULL. Every rule that it matches counts it.
+ */
+const RoceFaultRule *roce_fault_hit(RoceFaults *f,
+                                    const RoceFaultSubject *subject);
+
+/* The rule in words, with "matches= hits=" behind it; the length. */
+size_t roce_fault_print(const RoceFaultRule *rule, char text[ROCE_FAULT_TEXT]);
+
+/*
+ * Fills in what the frame says: len, and of a RoCEv2 frame opcode, psn and the
+ * destination, as 'peer' at tx and 'qpn' at rx.
+ */
+void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
+                     size_t len);
+
+/*
+ * Does to the frame what CORRUPT, TRUNCATE and MARK mean; its new length. Only
+ * MARK, which routers do, keeps the checksums right.
+ */
+size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len);
+
+/* "drop" and the like. */
+const char *roce_fault_action_name(RoceFaultAction action);
+/* "tx" and the like. */
+const char *roce_fault_point_name(RoceFaultPoint point);
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Fault rules: each thing that can be done at each point, on purpose. Time is
+ * the virtual clock, which stands unless a test steps it.
+ */
+#include "qemu/osdep.h"
+#include "qobject/qdict.h"
+#include "fakernic-setup.h"
+
+#define NIC0 "/machine/peripheral/nic0"
+#define MS 1000000ll
+
+/* Rules are taken, or the error says a word. */
+static void fault(Machine *m, const char *rules)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                     " 'path': %s, 'property': 'x-fault',"
+                             " 'value': %s } }", NIC0, rules);
+}
+
+static void fault_refused(Machine *m, const char *rules, const char *word)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                     " 'path': %s, 'property': 'x-fault',"
+                             " 'value': %s } }", NIC0, rules);
+    QDict *error = qdict_get_qdict(reply, "error");
+
+    g_assert_nonnull(error);
+    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), word));
+    qobject_unref(reply);
+}
+
+/* How often the only rule was hit. */
+static unsigned fault_hits(Machine *m)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': 'x-fault' } }", NIC0);
+    const char *text = qdict_get_str(reply, "return");
+    const char *hits = strstr(text, " hits=");
+    unsigned count;
+
+    g_assert_nonnull(hits);
+    count = strtoul(hits + strlen(" hits="), NULL, 10);
+    qobject_unref(reply);
+    return count;
+}
+
+/* An RC connection of the device to itself. */
+typedef struct Pair {
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+} Pair;
+
+static void pair_start(Pair *p, const char *more)
+{
+    machine_start(&p->m, "%s,id=nic0%s", DEVICE, more);
+    nic_find(&p->n, &p->m, SLOT);
+    nic_bringup(&p->n);
+    setup(&p->n, &p->s);
+    rc_pair(&p->n, &p->s, &p->a, &p->b);
+    fill(&p->n, &p->s, 0, 5000);
+}
+
+/* An RDMA READ of five packets. */
+static void pair_read(Pair *p)
+{
+    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+
+    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
+    sq_ring(&p->n, &p->a);
+}
+
+/* It has come whole, after 'ns' at most, and not before. */
+static void pair_has_read(Pair *p, int64_t ns)
+{
+    struct fakernic_cqe cqe;
+
+    if (ns) {
+        g_assert_false(cq_poll(&p->n, &p->s.cq, &cqe));
+    }
+    for (int64_t slept = 0; slept < ns; slept += MS) {
+        qtest_clock_step(p->m.qts, MS);
+    }
+    cq_expect(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+              FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 5000);
+    assert_same(&p->n, &p->s, 0, 16384, 5000);
+}
+
+static void read_with(const char *rule, int64_t ns)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
+                    FAKERNIC_STATUS_FAULTS, ==, 0);
+    fault(&p.m, rule);
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
+                    FAKERNIC_STATUS_FAULTS, !=, 0);
+    pair_read(&p);
+    pair_has_read(&p, ns);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    machine_stop(&p.m);
+}
+
+/* The engine's shortest wait for an answer; a READ asks again after that. */
+#define RETRY (600 * MS)
+
+static void test_tx_drop(void)
+{
+    read_with("at=tx opcode=rc-read-response-middle nth=2 do=drop", 0);
+    read_with("at=tx opcode=rc-read-request do=drop", RETRY);
+}
+
+static void test_rx_drop(void)
+{
+    read_with("at=rx opcode=rc-read-response-first do=drop", 0);
+    read_with("at=rx opcode=rc-read-response-last do=drop", RETRY);
+}
+
+static void test_tx_corrupt(void)
+{
+    read_with("at=tx opcode=rc-read-response-first do=corrupt", 0);
+}
+
+static void test_rx_corrupt(void)
+{
+    read_with("at=rx opcode=rc-read-response-first offset=70 mask=0x80 "
+              "do=corrupt", 0);
+}
+
+static void test_truncate(void)
+{
+    read_with("at=tx opcode=rc-read-response-first bytes=50 do=truncate", 0);
+    read_with("at=rx opcode=rc-read-response-first bytes=0 do=truncate", 0);
+}
+
+static void test_duplicate(void)
+{
+    read_with("at=tx opcode=rc-read-response-first do=duplicate", 0);
+    read_with("at=rx opcode=rc-read-request do=duplicate", 0);
+}
+
+static void test_mark(void)
+{
+    read_with("at=tx opcode=rc-read-response-first do=mark", 0);
+    read_with("at=rx opcode=rc-read-response-first do=mark", 0);
+}
+
+static void test_delay(void)
+{
+    read_with("at=tx opcode=rc-read-response-last delay-ns=20000000 do=delay",
+              20 * MS);
+    read_with("at=rx opcode=rc-read-request delay-ns=20000000 do=delay",
+              20 * MS);
+}
+
+static void test_reorder(void)
+{
+    read_with("at=tx opcode=rc-read-response-first by=2 do=reorder", 0);
+    read_with("at=rx opcode=rc-read-response-first by=2 do=reorder", 0);
+}
+
+/* A frame that waits for others that never come goes by itself. */
+static void test_reorder_last(void)
+{
+    read_with("at=tx opcode=rc-read-request by=9 do=reorder", 100 * MS);
+}
+
+/* The second attempt is lost, too: the third is what brings the answer. */
+static void test_attempt(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=a at=tx opcode=rc-read-request attempt=1 do=drop");
+    fault(&p.m, "id=b at=tx opcode=rc-read-request attempt=2 do=drop");
+    fault(&p.m, "id=c at=tx opcode=rc-read-request attempt=3 do=count");
+    pair_read(&p);
+    pair_has_read(&p, 3 * RETRY);
+    fault(&p.m, "remove=a; remove=b");
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    machine_stop(&p.m);
+}
+
+/* A reset, which does not hide that there were faults. */
+static void nic_reset_faulty(Nic *n)
+{
+    reg_write(n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+    g_assert_cmphex(reg_read(n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY | FAKERNIC_STATUS_FAULTS);
+}
+
+/* What is held is gone with a reset, and nothing crashes. */
+static void test_reset(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=tx times=0 delay-ns=5000000000 do=delay");
+    pair_read(&p);
+    nic_reset_faulty(&p.n);
+    qtest_clock_step(p.m.qts, 6000 * MS);
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY | FAKERNIC_STATUS_FAULTS);
+    machine_stop(&p.m);
+}
+
+/* ---- the device as a whole ----------------------------------------------- */
+
+static void test_fatal(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=device do=fatal");
+    while (!(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL)) {
+        g_usleep(1000);
+    }
+    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==,
+                     FAKERNIC_FATAL_FAULT);
+    g_assert_true(msix_fired(&p.n, FAKERNIC_VECTOR_CMDQ));
+    nic_reset_faulty(&p.n);
+    machine_stop(&p.m);
+}
+
+static void test_fatal_code(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=device code=5 do=fatal");
+    while (!(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL)) {
+        g_usleep(1000);
+    }
+    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==, 5);
+    machine_stop(&p.m);
+}
+
+/* Waits until the rule has frozen or killed the device: it takes a turn. */
+static void wait_hit(Machine *m)
+{
+    while (!fault_hits(m)) {
+        g_usleep(1000);
+    }
+}
+
+/* Frozen, it hears doorbells and answers nothing; then it goes on. */
+static void test_freeze(void)
+{
+    Pair p;
+    struct fakernic_cqe cqe;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=ice at=device do=freeze");
+    wait_hit(&p.m);
+    pair_read(&p);
+    qtest_clock_step(p.m.qts, 10 * RETRY);
+    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_MAGIC), ==, FAKERNIC_MAGIC);
+    fault(&p.m, "remove=ice");
+    pair_has_read(&p, 0);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
+    machine_stop(&p.m);
+}
+
+static void test_freeze_for(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=device for-ns=50000000 do=freeze");
+    wait_hit(&p.m);
+    pair_read(&p);
+    pair_has_read(&p, 50 * MS);
+    machine_stop(&p.m);
+}
+
+static void test_freeze_command(void)
+{
+    Pair p;
+    struct fakernic_cmd_completion completion;
+    struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_ALLOC_PD) };
+    uint32_t index;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=ice at=device do=freeze");
+    wait_hit(&p.m);
+    index = p.n.cmd_pi;
+    cmd_submit(&p.n, &request);
+    cmd_ring(&p.n);
+    qtest_clock_step(p.m.qts, 1000 * MS);
+    fault(&p.m, "remove=all");
+    cmd_wait(&p.n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+    machine_stop(&p.m);
+}
+
+static void test_freeze_reset(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=device do=freeze");
+    wait_hit(&p.m);
+    nic_reset_faulty(&p.n);
+    fault(&p.m, "remove=all");
+    machine_stop(&p.m);
+}
+
+/* Off the bus: all ones, deaf to its registers, alive after an FLR. */
+static void test_dead(void)
+{
+    Pair p;
+    uint8_t express;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=device do=dead");
+    wait_hit(&p.m);
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_MAGIC), ==, 0xffffffff);
+    reg_write(&p.n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS), ==, 0xffffffff);
+    pair_read(&p);
+    express = qpci_find_capability(p.n.pci, PCI_CAP_ID_EXP, 0);
+    qpci_config_writew(p.n.pci, express + PCI_EXP_DEVCTL,
+                       PCI_EXP_DEVCTL_BCR_FLR);
+    /* FLR clears the BARs, too. */
+    qpci_config_writel(p.n.pci, PCI_BASE_ADDRESS_0, p.n.regs.addr);
+    qpci_config_writel(p.n.pci, PCI_BASE_ADDRESS_2, p.n.uar.addr);
+    qpci_device_enable(p.n.pci);
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_MAGIC), ==, FAKERNIC_MAGIC);
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY | FAKERNIC_STATUS_FAULTS);
+    machine_stop(&p.m);
+}
+
+/* The machine stops before the frame goes on, and goes on with 'cont'. */
+static void test_pause(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=tx opcode=rc-read-request do=pause");
+    pair_read(&p);
+    qtest_qmp_eventwait(p.m.qts, "STOP");
+    qtest_qmp_assert_success(p.m.qts, "{ 'execute': 'cont' }");
+    pair_has_read(&p, 0);
+    machine_stop(&p.m);
+}
+
+/* ---- words --------------------------------------------------------------- */
+
+static void test_command_line(void)
+{
+    Pair p;
+
+    pair_start(&p, ",x-fault='id=one at=rx opcode=rc-read-response-first"
+                   " do=drop; id=two at=tx do=count'");
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    machine_stop(&p.m);
+}
+
+static void test_refused(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault_refused(&p.m, "at=moon do=drop", "moon");
+    fault_refused(&p.m, "at=rx do=freeze", "freeze");
+    fault_refused(&p.m, "remove=nobody", "nobody");
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
+                    FAKERNIC_STATUS_FAULTS, ==, 0);
+    machine_stop(&p.m);
+}
+
+/* What is held is bounded: the oldest goes. */
+static void test_held_bounded(void)
+{
+    Machine m;
+    Nic n;
+    uint8_t frame[60];
+    int fd;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev dgram,id=n0,local.type=fd,local.str=%d "
+                  "%s,netdev=n0,id=nic0", fds[1], DEVICE);
+    close(fds[1]);
+    fd = fds[0];
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    fault(&m, "at=rx times=0 delay-ns=1000000 do=delay");
+    frame_make(frame, nic_mac, sizeof(frame));
+    for (unsigned i = 0; i < 1500; i++) {
+        wire_send(fd, frame, sizeof(frame));
+    }
+    while (fault_hits(&m) < 1500) {
+        g_usleep(1000);
+    }
+    qtest_clock_step(m.qts, 2 * MS);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER) +
+                     nic_stat(&n, FAKERNIC_STAT_RX_FILTERED), <=, 1024);
+    close(fd);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_fault_tests[] = {
+    { "fault/tx-drop", test_tx_drop },
+    { "fault/rx-drop", test_rx_drop },
+    { "fault/tx-corrupt", test_tx_corrupt },
+    { "fault/rx-corrupt", test_rx_corrupt },
+    { "fault/truncate", test_truncate },
+    { "fault/duplicate", test_duplicate },
+    { "fault/mark", test_mark },
+    { "fault/delay", test_delay },
+    { "fault/reorder", test_reorder },
+    { "fault/reorder-last", test_reorder_last },
+    { "fault/attempt", test_attempt },
+    { "fault/reset", test_reset },
+    { "fault/fatal", test_fatal },
+    { "fault/fatal-code", test_fatal_code },
+    { "fault/freeze", test_freeze },
+    { "fault/freeze-for", test_freeze_for },
+    { "fault/freeze-command", test_freeze_command },
+    { "fault/freeze-reset", test_freeze_reset },
+    { "fault/dead", test_dead },
+    { "fault/pause", test_pause },
+    { "fault/command-line", test_command_line },
+    { "fault/refused", test_refused },
+    { "fault/held-bounded", test_held_bounded },
+    {}
+};

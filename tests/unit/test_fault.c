@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* fault.h: rules from words, what they hit, what they do to frames. */
+#include "harness.h"
+#include "fault.h"
+#include "opcode.h"
+#include "wire.h"
+
+static RoceFaults faults;
+static char error[ROCE_FAULT_ERROR];
+
+static int command_number(const char *name)
+{
+    return strcmp(name, "CREATE_QP") == 0 ? 0x30 : -1;
+}
+
+static bool add(const char *text)
+{
+    return roce_fault_add(&faults, text, error);
+}
+
+static void begin(const char *text)
+{
+    memset(&faults, 0, sizeof(faults));
+    faults.command = command_number;
+    CHECK(add(text));
+}
+
+static RoceFaultSubject packet(RoceFaultPoint point, uint32_t qpn, uint32_t psn,
+                               uint8_t opcode)
+{
+    return (RoceFaultSubject) { .point = point, .qpn = qpn, .psn = psn,
+                                .opcode = opcode, .roce = true, .len = 100,
+                                .attempt = 1 };
+}
+
+static bool hits(RoceFaultPoint point, uint32_t qpn, uint32_t psn,
+                 uint8_t opcode)
+{
+    RoceFaultSubject s = packet(point, qpn, psn, opcode);
+
+    return roce_fault_hit(&faults, &s);
+}
+
+static void nth_of_an_opcode(void)
+{
+    const RoceFaultRule *rule;
+
+    begin("at=rx opcode=rc-read-response-first nth=3 do=drop");
+    CHECK(roce_fault_at(&faults, ROCE_FAULT_RX));
+    CHECK(!roce_fault_at(&faults, ROCE_FAULT_TX));
+    CHECK(!hits(ROCE_FAULT_RX, 5, 1, ROCE_BTH_READ_RESPONSE_FIRST));
+    CHECK(!hits(ROCE_FAULT_RX, 5, 2, ROCE_BTH_READ_RESPONSE_MIDDLE));
+    CHECK(!hits(ROCE_FAULT_TX, 5, 2, ROCE_BTH_READ_RESPONSE_FIRST));
+    CHECK(!hits(ROCE_FAULT_RX, 5, 3, ROCE_BTH_READ_RESPONSE_FIRST));
+    CHECK(hits(ROCE_FAULT_RX, 5, 4, ROCE_BTH_READ_RESPONSE_FIRST));
+    CHECK(!hits(ROCE_FAULT_RX, 5, 5, ROCE_BTH_READ_RESPONSE_FIRST));
+    rule = roce_fault_find(&faults, "f1");
+    REQUIRE(rule);
+    CHECK_EQ(rule->matches, 4);
+    CHECK_EQ(rule->hits, 1);
+    CHECK_EQ(rule->last_psn, 4);
+}
+
+/* Which of 12 matches are hit, a bit each. */
+static uint32_t which(const char *text)
+{
+    uint32_t found = 0;
+
+    begin(text);
+    for (unsigned i = 0; i < 12; i++) {
+        found |= (uint32_t)hits(ROCE_FAULT_TX, 1, i, 0) << i;
+    }
+    return found;
+}
+
+static void counts(void)
+{
+    CHECK_EQ(which("at=tx do=drop"), 0x001);
+    CHECK_EQ(which("at=tx nth=4 do=drop"), 0x008);
+    CHECK_EQ(which("at=tx times=3 do=drop"), 0x007);
+    CHECK_EQ(which("at=tx times=0 do=drop"), 0xfff);
+    CHECK_EQ(which("at=tx nth=2 every=3 times=0 do=drop"), 0x492);
+    CHECK_EQ(which("at=tx nth=2 every=3 times=2 do=drop"), 0x012);
+    CHECK_EQ(which("at=tx times=0 percent=0 do=drop"), 0);
+    CHECK_EQ(which("at=tx times=0 percent=100 do=drop"), 0xfff);
+    CHECK_EQ(which("at=tx psn=3-5 times=0 do=drop"), 0x038);
+    CHECK_EQ(which("at=tx psn=0x0a do=drop"), 0x400);
+    CHECK_EQ(which("at=rx times=0 do=drop"), 0);
+}
+
+static void chance_is_the_seeds(void)
+{
+    const uint32_t a = which("at=tx times=0 percent=50 seed=7 do=drop");
+
+    CHECK_EQ(which("at=tx times=0 percent=50 seed=7 do=drop"), a);
+    CHECK(which("at=tx times=0 percent=50 seed=8 do=drop") != a);
+    CHECK(a != 0 && a != 0xfff);
+}
+
+static void after_another(void)
+{
+    begin("id=a at=tx nth=2 do=count; id=b at=tx after=a do=drop");
+    CHECK(!hits(ROCE_FAULT_TX, 1, 0, 0));
+    CHECK(hits(ROCE_FAULT_TX, 1, 1, 0));
+    CHECK_EQ(roce_fault_find(&faults, "a")->hits, 1);
+    CHECK_EQ(roce_fault_find(&faults, "b")->matches, 1);
+}
+
+static void matches(void)
+{
+    RoceFaultSubject s = packet(ROCE_FAULT_TX, 17, 5, ROCE_BTH_ACK);
+
+    begin("at=tx qpn=17 peer=18 attempt=2 len=64-200 opcode=rc-* do=drop");
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.peer = 18;
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.attempt = 2;
+    s.len = 201;
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.len = 64;
+    s.opcode = ROCE_BTH_UD | ROCE_BTH_SEND_ONLY;
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.opcode = ROCE_BTH_ACK;
+    CHECK(roce_fault_hit(&faults, &s));
+    begin("at=tx class=ether do=drop");
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.roce = false;
+    CHECK(roce_fault_hit(&faults, &s));
+    begin("at=tx from-ns=10 until-ns=20 times=0 do=drop");
+    s.now = 9;
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.now = 20;
+    CHECK(roce_fault_hit(&faults, &s));
+    s.now = 21;
+    CHECK(!roce_fault_hit(&faults, &s));
+}
+
+/* Nothing is taken of what is wrong, and the word that is wrong is named. */
+static void refused(void)
+{
+    static const struct {
+        const char *text, *names;
+    } wrong[] = {
+        { "do=drop", "at=" }, { "at=rx", "do=" },
+        { "at=moon do=drop", "moon" }, { "at=rx do=dance", "dance" },
+        { "at=rx nth=0 do=drop", "nth" }, { "at=rx nth=-1 do=drop", "-1" },
+        { "at=rx nth=1x do=drop", "1x" }, { "at=rx nth= do=drop", "nth" },
+        { "at=rx qpn=16777216 do=drop", "16777216" },
+        { "at=rx psn=5-4 do=drop", "5-4" },
+        { "at=rx opcode=rc-nonsense do=drop", "rc-nonsense" },
+        { "at=rx opcode=0x100 do=drop", "0x100" },
+        { "at=rx percent=101 do=drop", "101" },
+        { "at=rx after=x do=drop", "x" },
+        { "at=rx colour=red do=drop", "colour" },
+        { "at=rx at=tx do=drop", "at" }, { "at=rx drop", "drop" },
+        { "at=rx attempt=2 do=drop", "attempt" },
+        { "at=device do=drop", "drop" }, { "at=tx do=freeze", "freeze" },
+        { "at=device psn=4 do=fatal", "psn" },
+        { "at=rx delay-ns=5 do=drop", "delay-ns" },
+        { "at=rx do=delay", "delay-ns" },
+        { "at=rx by=0 do=reorder", "by" }, { "at=tx do=drop id=all", "all" },
+        { "id=with/slash at=tx do=drop", "with/slash" },
+        { "id=muchtoolongtobeanid at=tx do=drop", "muchtoo" },
+        { "remove=nobody", "nobody" },
+        { "id=a at=tx do=drop; id=a at=rx do=drop", "a" },
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(wrong); i++) {
+        begin("id=kept at=rx do=drop");
+        error[0] = '\0';
+        CHECK(!add(wrong[i].text));
+        if (!strstr(error, wrong[i].names)) {
+            printf("# %s: %s\n", wrong[i].text, error);
+            CHECK(false);
+        }
+        CHECK_EQ(faults.count, 1);
+        CHECK(roce_fault_find(&faults, "kept"));
+    }
+}
+
+static void full(void)
+{
+    begin("");
+    for (unsigned i = 0; i < ROCE_FAULT_RULES; i++) {
+        CHECK(add("at=rx do=drop"));
+    }
+    CHECK(!add("at=rx do=drop"));
+    CHECK(add("remove=f3\nat=tx do=drop"));
+    CHECK(!roce_fault_find(&faults, "f3"));
+    CHECK_EQ(faults.count, ROCE_FAULT_RULES);
+    CHECK(add("remove=all"));
+    CHECK_EQ(faults.count, 0);
+    CHECK(!roce_fault_at(&faults, ROCE_FAULT_RX));
+}
+
+/* What is printed can be read again, and means the same. */
+static void printed(void)
+{
+    char text[ROCE_FAULT_TEXT], again[ROCE_FAULT_TEXT], *counters;
+
+    begin("at=tx  qpn=17 opcode=rc-send* psn=4-9 times=0 every=2 do=corrupt "
+          "offset=60 mask=0xf0");
+    hits(ROCE_FAULT_TX, 17, 5, ROCE_BTH_SEND_ONLY);
+    roce_fault_print(&faults.rules[0], text);
+    counters = strstr(text, " matches=1 hits=1");
+    REQUIRE(counters);
+    *counters = '\0';
+    begin(text);
+    roce_fault_print(&faults.rules[0], again);
+    *strstr(again, " matches=") = '\0';
+    CHECK(strcmp(text, again) == 0);
+}
+
+static size_t make_frame(uint8_t *frame, uint8_t type)
+{
+    RocePacket p = {
+        .network_type = type, .hop_limit = 64, .opcode = ROCE_BTH_SEND_ONLY,
+        .dest_qpn = 77, .psn = 0x123456, .pkey = 0xffff, .payload_len = 64,
+    };
+    size_t at = roce_wire_encode(frame, &p);
+
+    memset(frame + at, 0x5a, 64);
+    return roce_wire_finish(frame, at, 64);
+}
+
+static void frames(void)
+{
+    static const uint8_t types[] = { FAKERNIC_GID_IPV4, FAKERNIC_GID_IPV6 };
+    uint8_t frame[ROCE_FRAME_MAX];
+
+    for (unsigned i = 0; i < TEST_COUNT(types); i++) {
+        const size_t len = make_frame(frame, types[i]);
+        RoceFaultSubject s = { .point = ROCE_FAULT_RX };
+        enum fakernic_stat drop;
+        RocePacket p;
+
+        roce_fault_look(&s, frame, len);
+        CHECK(s.roce);
+        CHECK_EQ(s.qpn, 77);
+        CHECK_EQ(s.psn, 0x123456);
+        CHECK_EQ(s.opcode, ROCE_BTH_SEND_ONLY);
+        begin("at=rx do=mark; at=rx do=corrupt; at=rx bytes=20 do=truncate");
+        CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
+        REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
+        CHECK_EQ(p.traffic_class & 3, 3);
+        CHECK_EQ(roce_fault_spoil(&faults.rules[1], frame, len), len);
+        CHECK(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_DROP);
+        CHECK_EQ(drop, FAKERNIC_STAT_DROP_ICRC);
+        CHECK_EQ(roce_fault_spoil(&faults.rules[2], frame, len), 20);
+    }
+}
+
+/* Frames of all lengths full of nothing sensible: nothing beyond is read. */
+static void frames_of_nonsense(void)
+{
+    uint8_t whole[ROCE_FRAME_MAX];
+    const size_t len = make_frame(whole, FAKERNIC_GID_IPV4);
+
+    begin("at=rx do=mark");
+    for (size_t cut = 0; cut <= len; cut++) {
+        uint8_t *frame = malloc(cut ? cut : 1);
+        RoceFaultSubject s = { .point = ROCE_FAULT_RX };
+
+        memcpy(frame, whole, cut);
+        if (cut > 14) {
+            frame[14] |= 0x0f;          /* the longest IPv4 header */
+        }
+        roce_fault_look(&s, frame, cut);
+        roce_fault_spoil(&faults.rules[0], frame, cut);
+        free(frame);
+    }
+    CHECK(true);
+}
+
+static void commands(void)
+{
+    begin("");
+    CHECK(!add("at=command cmd=NOTHING do=fail"));
+}
+
+static const Test tests[] = {
+    TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
+    TEST(after_another), TEST(matches), TEST(refused), TEST(full),
+    TEST(printed), TEST(frames), TEST(frames_of_nonsense), TEST(commands),
+};
+
+TEST_MAIN(tests)
