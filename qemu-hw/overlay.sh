@@ -66,7 +66,7 @@ hook() {
 }
 
 target=$qemu/hw/net/fakernic
-for part in device roce; do
+for part in device link roce; do
     mirror "$here/$part" "$target/$part" $(sources "$here/$part")
 done
 mirror "$here" "$target" meson.build Kconfig trace-events trace.h

@@ -82,10 +82,17 @@ static void fakernic_postpone(FakernicState *s)
 
 static void fakernic_end(FakernicState *s)
 {
+    FakernicLink *link;
+
     /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
     qemu_purge_queued_packets(qemu_get_queue(s->nic));
+    link = s->nic->peer_deleted ? NULL : s->link;
     qemu_del_nic(s->nic);
     s->nic = NULL;
+    s->link = NULL;
+    if (link) {
+        fakernic_link_free(link);
+    }
     fakernic_life_end(s);
 }
 

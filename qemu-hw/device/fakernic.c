@@ -230,6 +230,20 @@ static void fakernic_cleanup_bars(PCIDevice *pci)
     msix_uninit_exclusive_bar(pci);
 }
 
+/* A link is in place of a netdev. */
+static bool fakernic_join_link(FakernicState *s, Error **errp)
+{
+    if (!s->link_path) {
+        return true;
+    }
+    if (s->conf.peers.queues) {
+        error_setg(errp, "properties 'link' and 'netdev' exclude each other");
+        return false;
+    }
+    s->link = fakernic_link_new(s->link_path, DEVICE(s)->id, &s->conf, errp);
+    return s->link != NULL;
+}
+
 static void fakernic_realize(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
@@ -272,12 +286,18 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     if (!fakernic_init_capabilities(pci, errp)) {
         goto err_cleanup_bars;
     }
+    if (!fakernic_join_link(s, errp)) {
+        goto err_cleanup_capabilities;
+    }
     fakernic_objects_init(s);
     fakernic_doors_open(s);
     fakernic_cpus_init();
     fakernic_reset(s);
     return;
 
+err_cleanup_capabilities:
+    pcie_aer_exit(pci);
+    pcie_cap_exit(pci);
 err_cleanup_bars:
     fakernic_cleanup_bars(pci);
 err_free_roce:
@@ -328,6 +348,7 @@ static const VMStateDescription fakernic_vmstate = {
 
 static const Property fakernic_properties[] = {
     DEFINE_NIC_PROPERTIES(FakernicState, conf),
+    DEFINE_PROP_STRING("link", FakernicState, link_path),
     DEFINE_PROP_UINT32("uars", FakernicState, uars, 1024),
     DEFINE_PROP_UINT32("max-qp", FakernicState, max_qp, 4096),
     DEFINE_PROP_UINT32("max-cq", FakernicState, max_cq, 4096),
@@ -359,6 +380,8 @@ static void fakernic_describe_properties(ObjectClass *class)
         const char *name;
         const char *text;
     } descriptions[] = {
+        { "link", "in place of netdev: a folder; all devices on this host that "
+                  "name it are joined by shared memory" },
         { "uars", "doorbell pages, one per user context (2 to 65536)" },
         { "max-qp", "queue pairs (power of two, 16 to 65536)" },
         { "max-cq", "completion queues (1 to 65536)" },

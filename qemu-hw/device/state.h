@@ -46,6 +46,7 @@
 #include "odp.h"
 #include "qp.h"
 #include "table.h"
+#include "../link/link.h"
 
 #define TYPE_FAKERNIC "fakernic"
 OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
@@ -63,6 +64,7 @@ struct FakernicState {
 
     /* properties */
     NICConf conf;
+    char *link_path;
     uint32_t uars;
     uint32_t max_qp;
     uint32_t max_cq;
@@ -83,6 +85,7 @@ struct FakernicState {
 
     /* wiring */
     NICState *nic;
+    FakernicLink *link;         /* behind the NIC, or NULL: a netdev is */
     NetPacketSent *sent;        /* the door for the netdev's answer */
     MemoryRegion regs_bar;
     MemoryRegion uar_bar;

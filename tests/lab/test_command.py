@@ -33,7 +33,7 @@ REFUSED = {
     ("--",): "no command",
     ("--", "a", ":", ":", "b"): "no command",
     ("-n", "3", "--", "a", ":", "b"): "2 commands for 3 machines",
-    ("--link", "shared", "--", "a"): "--link shared",
+    ("--link", "shared", "--pcap", "x", "--", "a"): "--link shared",
     ("--mount", "nonsense", "--", "a"): "--mount nonsense",
     ("--mount", "/nosuch:/x", "--", "a"): "/nosuch is no folder",
     ("--mount", "/etc:/", "--", "a"): "not over",

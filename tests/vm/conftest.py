@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fixtures of the VM tests: booted guests, reused while they are healthy."""
 
+import os
+
 import pytest
 
+from fakernic_lab.net import WIRES
 from fakernic_test import rdma
 from fakernic_test.lab import Lab
 
@@ -15,6 +18,8 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "guests(count, kernel, driver, relay, **properties): what "
         "the test's guests are; two with Linux 6.12 and fakernic without it")
+    if config.getoption("--wire"):
+        os.environ["FAKERNIC_WIRE"] = config.getoption("--wire")
     config.addinivalue_line(
         "markers", "long: not part of make test; make test-long runs these")
 
@@ -22,6 +27,8 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true",
                      help="run the long tests, and only those")
+    parser.addoption("--wire", choices=WIRES, help="what joins the guests; "
+                     "$FAKERNIC_WIRE, or netdev, without it")
     parser.addoption("--guests", choices=("one", "two"),
                      help="run the tests that want one guest, or the others")
 

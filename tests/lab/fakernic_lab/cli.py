@@ -125,7 +125,8 @@ def add_machine_options(parser, out=OUT):
 def add_wire_options(parser):
     group = parser.add_argument_group("the wire")
     group.add_argument("--link", choices=("netdev", "shared"), default="netdev",
-                       help="netdev: frames through QEMU's own sockets")
+                       help="netdev: frames through QEMU's own sockets; "
+                       "shared: through memory, faster")
     group.add_argument("--mtu", type=between(256, 9600), metavar="BYTES",
                        help="of the interfaces")
     for fault in ("loss", "duplicate", "reorder", "corrupt"):
@@ -235,9 +236,6 @@ def make_mounts(options):
 
 def lab_arguments(options, count):
     """What of the options a Lab takes."""
-    if options.link == "shared":
-        raise LabError("--link shared (machines of one host joined by memory) "
-                       "is not there yet: use --link netdev")
     plan = {name: getattr(options, name) for name in
             ("loss", "duplicate", "reorder", "corrupt") if getattr(options, name)}
     if options.delay:
@@ -245,6 +243,9 @@ def lab_arguments(options, count):
     if sum(plan.get(name, 0) for name in plan if name != "delay_us") > 1:
         raise LabError("--loss, --duplicate, --reorder and --corrupt are more "
                        "than 100% together")
+    if options.link == "shared" and (plan or options.pcap):
+        raise LabError("--link shared has nobody in the middle who could lose, "
+                       "delay or record frames: use --link netdev")
     if plan:
         plan.update(match="all", seed=options.seed)
     return {"count": count, "image": make_image(options), "out": options.out,
@@ -252,7 +253,8 @@ def lab_arguments(options, count):
             "memory": options.memory or (1024 if options.image else 768),
             "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
-            "extra": options.qemu_arg}
+            "extra": options.qemu_arg,
+            "wire": "link" if options.link == "shared" else None}
 
 
 # ---- what the commands do --------------------------------------------------

@@ -147,12 +147,13 @@ class Lab:
 
     MOUNTS are Mount objects; ENVIRONMENT is for all commands; PLAN is what the
     wire does to frames (relay.py) once all are up; with PCAP a file gets all
-    frames. With STAYS the machines outlive this process.
+    frames; without both, WIRE may be "link", memory that they share. With STAYS
+    the machines outlive this process.
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=768,
                  cpus=1, mtu=None, plan=None, pcap=None, environment=None,
-                 qemu=None, extra=(), sockets=None, stays=False):
+                 qemu=None, extra=(), sockets=None, stays=False, wire=None):
         if not 1 <= count <= NODES_MAX:
             raise LabError(f"{count} machines: between 1 and {NODES_MAX}")
         self.image = image or ProjectImage()
@@ -170,6 +171,7 @@ class Lab:
         self.options = {"memory": memory, "cpus": cpus, "extra": extra,
                         "stays": stays}
         self.mtu = mtu
+        self.wire = wire
         self.plan = plan or {}
         self.pcap = pcap
         self.environment = environment or {}
@@ -212,7 +214,7 @@ class Lab:
         stays = self.options["stays"]
         relayed = bool(self.plan or self.pcap)
         netdevs, self.relay = wires(self.sockets, self.names, relayed, **(
-            {"pcap": self.pcap, "stays": stays}))
+            {"wire": self.wire, "pcap": self.pcap, "stays": stays}))
         for number, name in enumerate(self.names, start=1):
             nic = Nic("fakernic", netdevs[number - 1], mac=mac(number))
             folder = self.sockets / name

@@ -19,6 +19,7 @@ from .console import Console
 from .errors import GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
 from .images import DiskImage, ProjectImage
+from .net import LINK
 from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
@@ -34,17 +35,29 @@ class Nic:
         self.properties = properties
 
     def arguments(self, index, slot):
-        netdev = f"n{index}"
         backend, _, options = self.netdev.partition(",")
-        device = [self.model, f"netdev={netdev}", f"id=nic{index}"]
+        device = [self.model, self.wire(index), f"id=nic{index}"]
         if slot:
             device.append(f"bus={slot}")
         if self.model != "fakernic":
             device.append("romfile=")
         device += [f"{name.replace('_', '-')}={value}"
                    for name, value in self.properties.items()]
-        return ["-netdev", f"{backend},id={netdev}" +
+        if self.is_linked():
+            return ["-device", ",".join(device)]
+        return ["-netdev", f"{backend},id=n{index}" +
                 (f",{options}" if options else ""), "-device", ",".join(device)]
+
+    def is_linked(self):
+        return self.netdev.startswith(LINK)
+
+    def wire(self, index):
+        """The property that names what is behind it."""
+        return self.netdev if self.is_linked() else f"netdev=n{index}"
+
+    def backend_name(self, index):
+        """What QEMU's net layer calls what is behind it."""
+        return f"nic{index}.link" if self.is_linked() else f"n{index}"
 
 
 class Mount:
@@ -88,6 +101,7 @@ class Machine:
         self.directory.mkdir(parents=True)
         self.image = image or ProjectImage()
         self.mounts = list(mounts)
+        self.nics = list(nics)
         self.stays = stays
         self.keeps = list(keeps)
         self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
@@ -264,6 +278,11 @@ class Machine:
     def set_link(self, up, nic=0):
         self.qmp("set_link", name=f"nic{nic}", up=up)
 
+    def backend_name(self, nic=0):
+        """What is behind a device: known where it was made, else a netdev."""
+        nics = getattr(self, "nics", ())
+        return nics[nic].backend_name(nic) if nics else f"n{nic}"
+
     @contextmanager
     def capture(self, nic=0, path=None):
         """A pcap of all the device sends and receives inside the with."""
@@ -271,7 +290,7 @@ class Machine:
         name = f"dump{self.capture_count}"
         path = Path(path or self.directory / f"{name}.pcap").resolve()
         self.qmp("object-add", qom_type="filter-dump", id=name,
-                 netdev=f"n{nic}", file=str(path), maxlen=65536)
+                 netdev=self.backend_name(nic), file=str(path), maxlen=65536)
         try:
             yield path
         finally:

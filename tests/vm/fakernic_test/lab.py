@@ -59,7 +59,9 @@ class Lab:
         self.serial += 1
         directory = self.directory / f"set{self.serial}"
         self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))
-        netdevs, self.relay = wires(self.sockets, WAYS[:len(images)], relayed)
+        linkable = set(models) == {"fakernic"}
+        netdevs, self.relay = wires(self.sockets, WAYS[:len(images)], relayed,
+                                    **({} if linkable else {"wire": "netdev"}))
         for index, image in enumerate(images):
             nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
                       **properties)

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where the members of a link find each other: folder.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_NAME       "lock"
+#define SOCKET_SUFFIX   ".member"
+#define BACKLOG         64
+/* Others hold the lock for as long as they connect: milliseconds. */
+#define LOCK_TRIES      500
+#define LOCK_PAUSE_NS   10000000
+/* Sockets of a folder that are looked at: far more than members. */
+#define LOOK_MAX        256
+
+static int new_socket(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static bool set_address(struct sockaddr_un *address, const char *folder,
+                        const char *name)
+{
+    int len = snprintf(address->sun_path, sizeof(address->sun_path), "%s/%s",
+                       folder, name);
+
+    address->sun_family = AF_UNIX;
+    return len > 0 && (size_t)len < sizeof(address->sun_path);
+}
+
+static bool is_member(const char *name)
+{
+    size_t len = strlen(name), suffix = strlen(SOCKET_SUFFIX);
+
+    return len > suffix && !strcmp(name + len - suffix, SOCKET_SUFFIX);
+}
+
+/* Ours alone: whoever can reach a socket in it may be our peer. */
+static const char *check_folder(const char *path)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) && errno != EEXIST) {
+        return "cannot make the folder";
+    }
+    if (lstat(path, &st)) {
+        return "cannot look at the folder";
+    }
+    errno = 0;
+    if (!S_ISDIR(st.st_mode)) {
+        return "is not a folder: name one that only this link uses";
+    }
+    if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+        return "must belong to this user, and be writable by no other "
+               "(chmod 700)";
+    }
+    return NULL;
+}
+
+/* Its descriptor; -1 when somebody does not let go of it. */
+static int lock_folder(const char *path)
+{
+    const struct timespec pause = { 0, LOCK_PAUSE_NS };
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = openat(folder, LOCK_NAME,
+                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    close(folder);
+    for (unsigned i = 0; lock >= 0 && i < LOCK_TRIES; i++) {
+        if (!flock(lock, LOCK_EX | LOCK_NB)) {
+            return lock;
+        }
+        nanosleep(&pause, NULL);
+    }
+    if (lock >= 0) {
+        close(lock);
+    }
+    return -1;
+}
+
+static void connect_to(const char *path, const char *name, LinkFound *found,
+                       void *opaque)
+{
+    struct sockaddr_un address;
+    int sock;
+
+    if (!set_address(&address, path, name)) {
+        return;
+    }
+    sock = new_socket();
+    if (sock < 0) {
+        return;
+    }
+    if (!connect(sock, (struct sockaddr *)&address, sizeof(address))) {
+        found(opaque, sock);
+        return;
+    }
+    if (errno == ECONNREFUSED) {
+        unlink(address.sun_path);       /* nobody is behind it any more */
+    }
+    close(sock);
+}
+
+static void connect_to_all(const char *path, LinkFound *found, void *opaque)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    unsigned looked = 0;
+
+    while (dir && looked < LOOK_MAX && (entry = readdir(dir))) {
+        if (is_member(entry->d_name)) {
+            connect_to(path, entry->d_name, found, opaque);
+            looked++;
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+/* A socket under a name that no member has. */
+static const char *listen_in(LinkFolder *folder, const char *path)
+{
+    struct sockaddr_un address;
+    char name[64];
+    int sock = new_socket();
+
+    for (unsigned i = 0; sock >= 0 && i < LOOK_MAX; i++) {
+        snprintf(name, sizeof(name), "%ld-%u" SOCKET_SUFFIX, (long)getpid(), i);
+        if (!set_address(&address, path, name)) {
+            close(sock);
+            errno = 0;
+            return "is too long a name for a unix socket in it";
+        }
+        if (bind(sock, (struct sockaddr *)&address, sizeof(address))) {
+            continue;
+        }
+        if (listen(sock, BACKLOG)) {
+            break;
+        }
+        folder->listener = sock;
+        folder->socket = strdup(address.sun_path);
+        return NULL;
+    }
+    if (sock >= 0) {
+        close(sock);
+    }
+    return "cannot listen in the folder";
+}
+
+const char *link_folder_join(LinkFolder *folder, const char *path,
+                             LinkFound *found, void *opaque)
+{
+    const char *why = check_folder(path);
+    int lock;
+
+    if (why) {
+        return why;
+    }
+    lock = lock_folder(path);
+    if (lock < 0) {
+        return "cannot be locked: another member is stuck";
+    }
+    connect_to_all(path, found, opaque);
+    why = listen_in(folder, path);
+    close(lock);
+    return why;
+}
+
+int link_folder_accept(LinkFolder *folder)
+{
+    return accept4(folder->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+void link_folder_leave(LinkFolder *folder)
+{
+    unlink(folder->socket);
+    free(folder->socket);
+    close(folder->listener);
+}

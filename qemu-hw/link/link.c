@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The link: link.h.
+ *
+ * A member is awake or asleep, to all its peers alike. Awake, it will look at
+ * all rings by itself: a bottom half is scheduled, or the net layer will tell
+ * that it takes frames again, or the guest polls and a timer runs. Else it is
+ * asleep: each ring's writer has a ticket to signal.
+ */
+#include "qemu/osdep.h"
+#include "qemu/error-report.h"
+#include "qemu/main-loop.h"
+#include "qemu/timer.h"
+#include "qapi/error.h"
+#include "net/eth.h"
+#include "folder.h"
+#include "link.h"
+#include "pair.h"
+#include "../trace.h"
+
+#define LINK_PEERS_MAX      32
+#define LINK_MACS           256     /* a power of two */
+/* Frames of one peer before the next peer's, and others' work, get a chance. */
+#define LINK_FRAMES_A_LOOK  256
+/* How long the guest may not poll before its main loop takes over. */
+#define LINK_POLL_ENDS_NS   1000000
+/* A peer that takes nothing for so long keeps nobody waiting. */
+#define LINK_STUCK_NS       3500000000
+/* How often one that waits for room looks for the time. */
+#define LINK_BLOCKED_LOOK_NS 100000000
+
+typedef struct LinkPeer {
+    FakernicLink *link;
+    int sock;
+    bool asked;                 /* we connected: the answer is to come */
+    bool up;
+    bool gone;
+    int64_t full_since;         /* its ring; 0: it is not */
+    LinkPair pair;
+    QTAILQ_ENTRY(LinkPeer) next;
+} LinkPeer;
+
+typedef struct LinkMac {
+    uint8_t address[ETH_ALEN];
+    LinkPeer *peer;             /* NULL: unused */
+} LinkMac;
+
+struct FakernicLink {
+    NetClientState nc;
+    char *path;
+    LinkFolder folder;
+    QTAILQ_HEAD(, LinkPeer) peers;
+    unsigned count;
+    LinkMac macs[LINK_MACS];
+    QEMUBH *bh;
+    QEMUTimer *timer;
+    bool refused;               /* a frame waits in the NIC's queue */
+    bool blocked;               /* one waits in ours, for room */
+    bool looking;
+    int64_t polled;             /* 0: the guest does not poll */
+    uint8_t frame[LINK_FRAME_MAX];
+};
+
+static int64_t link_now(void)
+{
+    return get_clock();
+}
+
+/* ---- addresses ----------------------------------------------------------- */
+
+static LinkMac *link_mac(FakernicLink *link, const uint8_t *address)
+{
+    return &link->macs[(address[5] ^ address[4] * 31 ^ address[3] * 7) %
+                       LINK_MACS];
+}
+
+static void link_learn(LinkPeer *peer, const uint8_t *frame, size_t len)
+{
+    const uint8_t *source = frame + ETH_ALEN;
+    LinkMac *mac;
+
+    if (len < ETH_HLEN || is_multicast_ether_addr(source)) {
+        return;
+    }
+    mac = link_mac(peer->link, source);
+    mac->peer = peer;
+    memcpy(mac->address, source, ETH_ALEN);
+}
+
+/* NULL: nobody is known to have it. */
+static LinkPeer *link_owner(FakernicLink *link, const uint8_t *frame)
+{
+    LinkMac *mac = link_mac(link, frame);
+
+    if (!mac->peer || memcmp(mac->address, frame, ETH_ALEN)) {
+        return NULL;
+    }
+    return mac->peer->up ? mac->peer : NULL;
+}
+
+static void link_forget(LinkPeer *peer)
+{
+    for (unsigned i = 0; i < LINK_MACS; i++) {
+        if (peer->link->macs[i].peer == peer) {
+            peer->link->macs[i].peer = NULL;
+        }
+    }
+}
+
+/* ---- peers --------------------------------------------------------------- */
+
+static void link_describe(FakernicLink *link)
+{
+    LinkPeer *peer;
+    unsigned up = 0;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        up += peer->up;
+    }
+    qemu_set_info_str(&link->nc, "link=%s,peers=%u", link->path, up);
+}
+
+static void link_peer_free(LinkPeer *peer)
+{
+    FakernicLink *link = peer->link;
+
+    qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
+    close(peer->sock);
+    link_forget(peer);
+    link_pair_unmap(&peer->pair);
+    QTAILQ_REMOVE(&link->peers, peer, next);
+    link->count--;
+    g_free(peer);
+}
+
+/* Nothing of it is looked at any more; it is freed by the bottom half. */
+static void link_drop(LinkPeer *peer, const char *why)
+{
+    if (peer->gone) {
+        return;
+    }
+    if (why) {
+        warn_report("fakernic: link %s: a member is cut off: %s",
+                    peer->link->path, why);
+    }
+    trace_fakernic_link_peer(peer->sock, false);
+    peer->gone = true;
+    peer->up = false;
+    qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
+    qemu_bh_schedule(peer->link->bh);
+}
+
+static void link_bury(FakernicLink *link)
+{
+    LinkPeer *peer, *next;
+
+    QTAILQ_FOREACH_SAFE(peer, &link->peers, next, next) {
+        if (peer->gone) {
+            link_peer_free(peer);
+        }
+    }
+    link_describe(link);
+}
+
+static void link_signal_peer(LinkPeer *peer)
+{
+    if (!link_signal(peer->sock)) {
+        link_drop(peer, NULL);
+    }
+}
+
+/* ---- out ----------------------------------------------------------------- */
+
+/* It has taken nothing for long: others do not wait for it. */
+static bool link_stuck(LinkPeer *peer)
+{
+    int64_t now = link_now();
+
+    if (!peer->full_since) {
+        peer->full_since = now;
+    }
+    return now - peer->full_since >= LINK_STUCK_NS;
+}
+
+/* False: it has no room, and will signal when it has. */
+static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
+{
+    LinkRingResult result = link_ring_put(&peer->pair.tx, frame, len);
+
+    if (result == LINK_RING_NONE) {
+        if (link_stuck(peer)) {
+            return true;        /* dropped */
+        }
+        result = link_ring_await_room(&peer->pair.tx, len);
+        if (result == LINK_RING_NONE) {
+            return false;
+        }
+        if (result == LINK_RING_OK) {
+            result = link_ring_put(&peer->pair.tx, frame, len);
+        }
+    }
+    if (result != LINK_RING_OK) {
+        link_drop(peer, "its ring holds nonsense");
+        return true;
+    }
+    peer->full_since = 0;
+    if (link_ring_wakes(&peer->pair.tx, link_now())) {
+        link_signal_peer(peer);
+    }
+    return true;
+}
+
+/* To all, as a switch does: who has no room goes without. */
+static void link_flood(FakernicLink *link, const uint8_t *frame, size_t len)
+{
+    LinkPeer *peer;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        if (peer->up) {
+            link_put(peer, frame, len);
+        }
+    }
+}
+
+static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)
+{
+    FakernicLink *link = DO_UPCAST(FakernicLink, nc, nc);
+    LinkPeer *peer;
+
+    if (len < ETH_HLEN || len > LINK_FRAME_MAX) {
+        return len ? len : -1;
+    }
+    peer = link_owner(link, frame);
+    if (!peer && link->count == 1) {
+        peer = QTAILQ_FIRST(&link->peers);
+        peer = peer->up ? peer : NULL;
+    }
+    if (!peer) {
+        link_flood(link, frame, len);
+    } else if (!link_put(peer, frame, len)) {
+        link->blocked = true;
+        timer_mod_anticipate_ns(link->timer, qemu_clock_get_ns(
+            QEMU_CLOCK_REALTIME) + LINK_BLOCKED_LOOK_NS);
+        return 0;
+    }
+    return len;
+}
+
+static void link_unblock(FakernicLink *link)
+{
+    if (link->blocked) {
+        link->blocked = false;
+        qemu_flush_queued_packets(&link->nc);
+    }
+}
+
+/* ---- in ------------------------------------------------------------------ */
+
+/* The NIC takes frames again. */
+static void link_taken(NetClientState *nc, ssize_t len)
+{
+    FakernicLink *link = DO_UPCAST(FakernicLink, nc, nc);
+
+    link->refused = false;
+    qemu_bh_schedule(link->bh);
+}
+
+/* Takes frames of one peer in, up to a bound; true: there may be more. */
+static bool link_take(LinkPeer *peer)
+{
+    FakernicLink *link = peer->link;
+    unsigned left = LINK_FRAMES_A_LOOK;
+    LinkRingResult result = LINK_RING_OK;
+    uint32_t len;
+
+    while (left && !link->refused && peer->up) {
+        result = link_ring_get(&peer->pair.rx, link->frame, &len);
+        if (result != LINK_RING_OK) {
+            break;
+        }
+        left--;
+        link_learn(peer, link->frame, len);
+        if (!qemu_send_packet_async(&link->nc, link->frame, len, link_taken)) {
+            link->refused = true;
+        }
+    }
+    if (result == LINK_RING_BROKEN) {
+        link_drop(peer, "its ring holds nonsense");
+        return false;
+    }
+    if (peer->up && left < LINK_FRAMES_A_LOOK &&
+        link_ring_frees(&peer->pair.rx)) {
+        link_signal_peer(peer);
+    }
+    return !left;
+}
+
+static bool link_take_all(FakernicLink *link)
+{
+    bool more = false;
+    LinkPeer *peer;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        if (peer->up) {
+            more |= link_take(peer);
+        }
+    }
+    return more;
+}
+
+/* True: a frame came in the last moment. */
+static bool link_sleep(FakernicLink *link)
+{
+    LinkPeer *peer;
+    bool came = false;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        if (peer->up && !link_ring_sleep(&peer->pair.rx)) {
+            came = true;
+        }
+    }
+    return came;
+}
+
+static void link_wake(FakernicLink *link, int64_t polled)
+{
+    LinkPeer *peer;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        if (peer->up) {
+            link_ring_polled(&peer->pair.rx, polled);
+            link_ring_wake(&peer->pair.rx);
+        }
+    }
+}
+
+static bool link_guest_polls(FakernicLink *link)
+{
+    return link->polled && link_now() - link->polled < LINK_POLL_ENDS_NS;
+}
+
+/*
+ * Takes all that is there in, then sleeps, or sees to it that it looks again.
+ */
+static void link_look(FakernicLink *link)
+{
+    bool more;
+
+    if (link->looking) {
+        qemu_bh_schedule(link->bh);
+        return;
+    }
+    link->looking = true;
+    if (!link_guest_polls(link)) {
+        link->polled = 0;
+        link_wake(link, 0);
+    }
+    more = link_take_all(link);
+    link_unblock(link);
+    if (link->refused) {
+        more = false;           /* link_taken() goes on */
+    } else if (!more && !link->polled) {
+        more = link_sleep(link);
+    }
+    if (more) {
+        qemu_bh_schedule(link->bh);
+    }
+    link->looking = false;
+}
+
+void fakernic_link_poll(FakernicLink *link)
+{
+    if (link->looking) {
+        return;
+    }
+    if (!link->polled) {
+        timer_mod_anticipate_ns(link->timer, qemu_clock_get_ns(
+            QEMU_CLOCK_REALTIME) + LINK_POLL_ENDS_NS);
+    }
+    link->polled = link_now();
+    link_wake(link, link->polled);
+    link_look(link);
+}
+
+static void link_bottom_half(void *opaque)
+{
+    FakernicLink *link = opaque;
+
+    link_bury(link);
+    link_look(link);
+}
+
+static void link_timer(void *opaque)
+{
+    FakernicLink *link = opaque;
+
+    if (link_guest_polls(link)) {
+        timer_mod(link->timer, qemu_clock_get_ns(QEMU_CLOCK_REALTIME) +
+                                   LINK_POLL_ENDS_NS);
+    }
+    link_look(link);            /* what waits for room arms it again */
+}
+
+/* ---- members that come and go -------------------------------------------- */
+
+static void link_up(LinkPeer *peer)
+{
+    peer->up = true;
+    trace_fakernic_link_peer(peer->sock, true);
+    link_describe(peer->link);
+    link_look(peer->link);
+}
+
+/* We connected, and have sent our memory: this is the answer. */
+static void link_answered(LinkPeer *peer, const LinkHello *hello, size_t len)
+{
+    const char *why = link_hello_check(hello, len);
+
+    if (why) {
+        link_drop(peer, why);
+    } else {
+        link_up(peer);
+    }
+}
+
+/* It connected, and has sent its memory. */
+static void link_asked(LinkPeer *peer, const LinkHello *hello, size_t len,
+                       int memfd)
+{
+    const char *why = link_hello_check(hello, len);
+    LinkHello answer = link_hello();
+
+    if (!why) {
+        why = link_pair_adopt(&peer->pair, memfd);
+    }
+    answer.refused = why != NULL;
+    if (!link_hello_send(peer->sock, &answer, -1) && !why) {
+        why = "it does not listen";
+    }
+    if (why) {
+        link_drop(peer, why);
+    } else {
+        link_up(peer);
+    }
+}
+
+static void link_greet(LinkPeer *peer)
+{
+    LinkHello hello = { 0 };
+    int fd, len = link_hello_receive(peer->sock, &hello, &fd);
+
+    if (len < 0) {
+        link_drop(peer, NULL);
+    } else if (len && peer->asked) {
+        link_answered(peer, &hello, len);
+    } else if (len) {
+        link_asked(peer, &hello, len, fd);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static void link_readable(void *opaque)
+{
+    LinkPeer *peer = opaque;
+
+    if (!peer->up) {
+        link_greet(peer);
+    } else if (link_signals_take(peer->sock)) {
+        link_look(peer->link);
+    } else {
+        link_look(peer->link);  /* what it sent before it went */
+        link_drop(peer, NULL);
+    }
+}
+
+static LinkPeer *link_peer_new(FakernicLink *link, int sock)
+{
+    LinkPeer *peer;
+
+    if (link->count >= LINK_PEERS_MAX) {
+        warn_report("fakernic: link %s: more than %u members", link->path,
+                    LINK_PEERS_MAX);
+        close(sock);
+        return NULL;
+    }
+    peer = g_new0(LinkPeer, 1);
+    peer->link = link;
+    peer->sock = sock;
+    QTAILQ_INSERT_TAIL(&link->peers, peer, next);
+    link->count++;
+    qemu_set_fd_handler(sock, link_readable, NULL, peer);
+    return peer;
+}
+
+static void link_accept(void *opaque)
+{
+    FakernicLink *link = opaque;
+    int sock = link_folder_accept(&link->folder);
+
+    if (sock >= 0) {
+        link_peer_new(link, sock);
+    }
+}
+
+/* A member that was there before us. */
+static void link_found(void *opaque, int sock)
+{
+    LinkPeer *peer = link_peer_new(opaque, sock);
+    LinkHello hello = link_hello();
+    int memfd;
+
+    if (!peer) {
+        return;
+    }
+    peer->asked = true;
+    memfd = link_pair_make(&peer->pair);
+    if (memfd < 0 || !link_hello_send(sock, &hello, memfd)) {
+        link_drop(peer, memfd < 0 ? "no memory to share with it" : NULL);
+    }
+    if (memfd >= 0) {
+        close(memfd);
+    }
+}
+
+/* ---- its life ------------------------------------------------------------ */
+
+static void link_cleanup(NetClientState *nc)
+{
+    FakernicLink *link = DO_UPCAST(FakernicLink, nc, nc);
+    LinkPeer *peer, *next;
+
+    if (link->folder.socket) {
+        qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
+        link_folder_leave(&link->folder);
+    }
+    QTAILQ_FOREACH_SAFE(peer, &link->peers, next, next) {
+        link_peer_free(peer);
+    }
+    qemu_bh_delete(link->bh);
+    timer_free(link->timer);
+    g_free(link->path);
+}
+
+/* A backend that QEMU has no name for; "info network" shows what it is. */
+static NetClientInfo link_info = {
+    .type = NET_CLIENT_DRIVER_SOCKET,
+    .size = sizeof(FakernicLink),
+    .receive = link_send,
+    .cleanup = link_cleanup,
+};
+
+FakernicLink *fakernic_link_new(const char *path, const char *device_id,
+                                NICConf *conf, Error **errp)
+{
+    g_autofree char *name = device_id ?
+        g_strdup_printf("%s.link", device_id) : NULL;
+    NetClientState *nc;
+    FakernicLink *link;
+    const char *why;
+
+    if (name && qemu_find_netdev(name)) {
+        error_setg(errp, "the name '%s' is taken by a netdev", name);
+        return NULL;
+    }
+    nc = qemu_new_net_client(&link_info, NULL, "fakernic-link", name);
+    link = DO_UPCAST(FakernicLink, nc, nc);
+    link->path = g_strdup(path);
+    QTAILQ_INIT(&link->peers);
+    link->bh = qemu_bh_new(link_bottom_half, link);
+    link->timer = timer_new_ns(QEMU_CLOCK_REALTIME, link_timer, link);
+    why = link_folder_join(&link->folder, path, link_found, link);
+    if (why) {
+        error_setg(errp, "link '%s' %s%s%s", path, why, errno ? ": " : "",
+                   errno ? g_strerror(errno) : "");
+        qemu_del_net_client(nc);
+        return NULL;
+    }
+    qemu_set_fd_handler(link->folder.listener, link_accept, NULL, link);
+    link_describe(link);
+    conf->peers.ncs[0] = nc;
+    conf->peers.queues = 1;
+    return link;
+}
+
+void fakernic_link_free(FakernicLink *link)
+{
+    qemu_del_net_client(&link->nc);
+}

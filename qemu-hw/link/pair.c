@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Two members of a link: the memory they share, and how they agree on it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* The file: a page of control each way, then a ring each way. */
+#define CONTROL_SIZE 4096U
+#define FILE_SIZE (2 * (CONTROL_SIZE + LINK_RING_SIZE))
+/* And in memory each ring twice. */
+#define MAP_SIZE (2 * (CONTROL_SIZE + 2 * LINK_RING_SIZE))
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SIGNALS_AT_ONCE 16
+
+static bool map_at(uint8_t *place, size_t len, int memfd, off_t offset)
+{
+    return mmap(place, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                memfd, offset) != MAP_FAILED;
+}
+
+static uint8_t *map_all(int memfd)
+{
+    uint8_t *map = mmap(NULL, MAP_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
+    bool good;
+
+    if (map == MAP_FAILED) {
+        return NULL;
+    }
+    good = map_at(map, 2 * CONTROL_SIZE, memfd, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        good = good && map_at(map + 2 * CONTROL_SIZE + i * LINK_RING_SIZE,
+                              LINK_RING_SIZE, memfd,
+                              2 * CONTROL_SIZE + i / 2 * LINK_RING_SIZE);
+    }
+    if (!good) {
+        munmap(map, MAP_SIZE);
+        return NULL;
+    }
+    return map;
+}
+
+/* SIDE 0 writes the first ring, side 1 the second. */
+static bool pair_map(LinkPair *pair, int memfd, unsigned side)
+{
+    uint8_t *map = map_all(memfd);
+    uint8_t *rings;
+
+    memset(pair, 0, sizeof(*pair));
+    if (!map) {
+        return false;
+    }
+    rings = map + 2 * CONTROL_SIZE;
+    pair->map = map;
+    pair->tx.control = (LinkControl *)(map + side * CONTROL_SIZE);
+    pair->tx.data = rings + side * 2 * LINK_RING_SIZE;
+    pair->rx.control = (LinkControl *)(map + !side * CONTROL_SIZE);
+    pair->rx.data = rings + !side * 2 * LINK_RING_SIZE;
+    return true;
+}
+
+int link_pair_make(LinkPair *pair)
+{
+    int fd = memfd_create("fakernic-link", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (ftruncate(fd, FILE_SIZE) || fcntl(fd, F_ADD_SEALS, SEALS) ||
+        !pair_map(pair, fd, 0)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+const char *link_pair_adopt(LinkPair *pair, int memfd)
+{
+    struct statfs fs;
+    struct stat st;
+    int seals = fcntl(memfd, F_GET_SEALS);
+
+    if (seals < 0 || (seals & SEALS) != SEALS || (seals & F_SEAL_WRITE)) {
+        return "its memory is not sealed as it must be";
+    }
+    if (fstat(memfd, &st) || st.st_size != FILE_SIZE || fstatfs(memfd, &fs) ||
+        fs.f_type != TMPFS_MAGIC) {
+        return "its memory is of another size or kind";
+    }
+    return pair_map(pair, memfd, 1) ? NULL : "its memory cannot be mapped";
+}
+
+void link_pair_unmap(LinkPair *pair)
+{
+    if (pair->map) {
+        munmap(pair->map, MAP_SIZE);
+        pair->map = NULL;
+    }
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+LinkHello link_hello(void)
+{
+    return (LinkHello) {
+        .magic = { 'f', 'a', 'k', 'e', 'l', 'i', 'n', 'k' },
+        .version = LINK_VERSION,
+        .ring_size = LINK_RING_SIZE,
+        .frame_max = LINK_FRAME_MAX,
+    };
+}
+
+const char *link_hello_check(const LinkHello *hello, size_t len)
+{
+    if (len < sizeof(*hello) ||
+        memcmp(hello->magic, LINK_MAGIC, sizeof(hello->magic))) {
+        return "it speaks something else";
+    }
+    if (hello->version != LINK_VERSION ||
+        hello->ring_size != LINK_RING_SIZE ||
+        hello->frame_max != LINK_FRAME_MAX) {
+        return "it speaks another version: run the same build of QEMU's device "
+               "on both sides";
+    }
+    return hello->refused ? "it refuses" : NULL;
+}
+
+bool link_hello_send(int sock, const LinkHello *hello, int fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = { 0 };
+    struct iovec iov = { (void *)hello, sizeof(*hello) };
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (fd >= 0) {
+        struct cmsghdr *c = &control.align;
+
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    }
+    return sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+           sizeof(*hello);
+}
+
+/* The one descriptor of a message: the kernel drops more than fit. */
+static int message_fd(struct msghdr *message)
+{
+    struct cmsghdr *c = CMSG_FIRSTHDR(message);
+    int fd = -1;
+
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    }
+    return fd;
+}
+
+static bool nothing_there(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+int link_hello_receive(int sock, LinkHello *hello, int *fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_LEN(sizeof(int))];
+    } control;
+    struct iovec iov = { hello, sizeof(*hello) };
+    struct msghdr message = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = &control,
+        .msg_controllen = sizeof(control),
+    };
+    ssize_t len;
+
+    *fd = -1;
+    len = recvmsg(sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len < 0) {
+        return nothing_there() ? 0 : -1;
+    }
+    *fd = message_fd(&message);
+    return len ? len : -1;
+}
+
+bool link_signal(int sock)
+{
+    /* EAGAIN: signals enough wait for the peer. */
+    return send(sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ||
+           nothing_there();
+}
+
+bool link_signals_take(int sock)
+{
+    char byte;
+
+    for (unsigned i = 0; i < SIGNALS_AT_ONCE; i++) {
+        ssize_t len = recv(sock, &byte, 1, MSG_DONTWAIT);
+
+        if (len <= 0) {
+            return len && nothing_there();
+        }
+    }
+    return true;
+}

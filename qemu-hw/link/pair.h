@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What two members of a link share: a sealed memfd with a ring each way, and
+ * the messages by which they agree on it. POSIX and Linux, without QEMU.
+ *
+ * They meet on a unix socket of packets. Who connects makes the memfd and sends
+ * it with its hello; who accepts checks it, and answers with its own hello.
+ * From then on a packet is a signal, whatever it holds, and the end of the
+ * socket is the end of the peer.
+ */
+#ifndef FAKERNIC_LINK_PAIR_H
+#define FAKERNIC_LINK_PAIR_H
+
+#include "ring.h"
+
+#define LINK_MAGIC      "fakelink"
+#define LINK_VERSION    1U
+
+typedef struct LinkHello {
+    char magic[8];
+    uint32_t version;
+    uint32_t ring_size;
+    uint32_t frame_max;
+    uint32_t refused;           /* in an answer: not 0 if nothing comes of it */
+} LinkHello;
+
+typedef struct LinkPair {
+    uint8_t *map;               /* NULL: none */
+    LinkWriter tx;
+    LinkReader rx;
+} LinkPair;
+
+/* Makes the memory and maps it; its memfd, which the caller closes, or -1. */
+int link_pair_make(LinkPair *pair);
+
+/*
+ * Maps a memfd that a peer has sent; NULL, or why not. One that could shrink
+ * under us, or is not of the right size, is refused.
+ */
+const char *link_pair_adopt(LinkPair *pair, int memfd);
+
+void link_pair_unmap(LinkPair *pair);
+
+/* Our hello. */
+LinkHello link_hello(void);
+
+/* What is wrong with a peer's of so many bytes; NULL: nothing. */
+const char *link_hello_check(const LinkHello *hello, size_t len);
+
+/* Sends a hello, with a descriptor unless that is -1. Never blocks. */
+bool link_hello_send(int sock, const LinkHello *hello, int fd);
+
+/*
+ * Receives one; 0: none is there yet, -1: the peer is gone. *fd is a descriptor
+ * that came with it, or -1. Never blocks.
+ */
+int link_hello_receive(int sock, LinkHello *hello, int *fd);
+
+/* Signals the peer. Never blocks; false: it is gone. */
+bool link_signal(int sock);
+
+/* Takes some of the signals that are there; false: the peer is gone. */
+bool link_signals_take(int sock);
+
+#endif
