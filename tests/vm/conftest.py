@@ -5,9 +5,8 @@ import os
 
 import pytest
 
-from fakernic_lab.net import WIRES
 from fakernic_test import rdma
-from fakernic_test.lab import Lab
+from fakernic_test.lab import Lab, WIRES
 
 
 # The network device behind each RDMA driver.

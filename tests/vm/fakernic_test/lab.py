@@ -15,7 +15,7 @@ from pathlib import Path
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import ProjectImage
 from fakernic_lab.machine import Machine, Nic
-from fakernic_lab.net import mac, wires
+from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 
 # Labs of two runs at once must not share theirs.
 RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
