@@ -134,6 +134,9 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 		dev_err(&dev->pdev->dev,
 			"device cannot be enabled: status %#x, fatal code: %s\n",
 			status, fakernic_fatal_name(code));
+	} else if (status & FAKERNIC_STATUS_FAULTS) {
+		dev_warn(&dev->pdev->dev,
+			 "device was told to misbehave: errors may be no bugs\n");
 	}
 	return ret;
 }

@@ -26,6 +26,7 @@ const char *fakernic_fatal_name(u32 code)
 		[FAKERNIC_FATAL_FEATURES] = "features not offered",
 		[FAKERNIC_FATAL_CMDQ_OVERRUN] = "command queue overrun",
 		[FAKERNIC_FATAL_CMDQ_DMA] = "command queue DMA",
+		[FAKERNIC_FATAL_FAULT] = "asked for by a fault rule",
 	};
 
 	return fakernic_word(words, ARRAY_SIZE(words), code);

@@ -112,7 +112,9 @@ static void fakernic_set_control(FakernicState *s, uint32_t value)
 
 static uint32_t fakernic_reg_status(FakernicState *s)
 {
-    return s->status | (s->faults.told ? FAKERNIC_STATUS_FAULTS : 0);
+    const bool told = s->faults.told && s->status & FAKERNIC_STATUS_ENABLED;
+
+    return s->status | (told ? FAKERNIC_STATUS_FAULTS : 0);
 }
 
 static uint32_t fakernic_reg_fatal_code(FakernicState *s)

@@ -200,7 +200,8 @@ static inline uint32_t nic_status(Nic *n)
 static inline void nic_reset(Nic *n)
 {
     reg_write(n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
-    g_assert_cmphex(nic_status(n), ==, FAKERNIC_STATUS_READY);
+    g_assert_cmphex(reg_read(n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY);
 }
 
 static inline void nic_set_cmdq(Nic *n, uint64_t sq, uint64_t cq,
