@@ -44,8 +44,8 @@ fakernic_to_context(struct ibv_context *context)
 }
 
 /*
- * The errno value err, for what never reaches the kernel; VERBS_LOG_LEVEL=4
- * tells a user why.
+ * The errno value err, for what never reaches the kernel; VERBS_LOG_LEVEL=4,
+ * with VERBS_LOG_FILE, tells a user why.
  */
 #define fakernic_refuse(context, err, ...)				\
 	({								\

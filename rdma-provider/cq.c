@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ccan/array_size.h>
@@ -18,6 +19,7 @@
 #include <util/util.h>
 
 #include "fakernic/base.h"
+#include "fakernic/cmdq.h"
 #include "fakernic/cq.h"
 #include "fakernic/regs.h"
 #include "compat.h"
@@ -75,6 +77,27 @@ static unsigned int fakernic_cqe_flags(const struct fakernic_cqe *cqe)
 	if ((cqe->flags & csum_ok) == csum_ok)
 		flags |= IBV_WC_IP_CSUM_OK;
 	return flags;
+}
+
+/*
+ * The priority of a tagged frame. A datagram without one has none to tell, and
+ * tells over which network it came, as ConnectX does (bit 3: in UDP; bits 2..0:
+ * 1 IPv6, 2 IPv4): programs look for it here, as struct ibv_wc has no place for
+ * it.
+ */
+static uint8_t fakernic_cqe_sl(const struct fakernic_cqe *cqe)
+{
+	if (!(cqe->opcode & FAKERNIC_CQE_RECEIVE) || cqe->sl ||
+	    cqe->flags & FAKERNIC_CQE_VLAN)
+		return cqe->sl;
+	switch (cqe->network_type) {
+	case FAKERNIC_GID_IPV4:
+		return 0xa;
+	case FAKERNIC_GID_IPV6:
+		return 0x9;
+	default:
+		return 0;
+	}
 }
 
 /* Immediate data as it was on the wire, or the invalidated key as it is. */
@@ -180,7 +203,7 @@ static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
 	wc->wc_flags = fakernic_cqe_flags(cqe);
 	wc->pkey_index = le16toh(cqe->pkey_index);
 	wc->slid = 0;
-	wc->sl = cqe->sl;
+	wc->sl = fakernic_cqe_sl(cqe);
 	wc->dlid_path_bits = 0;
 }
 
@@ -207,21 +230,17 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 }
 
 /*
- * Entries that are there already make no event (IBTA 11.4.2.2): whoever arms
- * first and polls then would get a second one for what he is about to poll.
- * The device raises one for what comes between the look and the doorbell.
+ * The consumer index tells the device what the application has seen: entries
+ * behind it, which came after its last poll, make an event at once. A sleeper
+ * that polls first and arms then misses nothing.
  */
 int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
-	uint32_t seen;
 
 	fakernic_lock(&cq->lock);
-	seen = cq->ci;
-	while (fakernic_cq_peek(cq, seen))
-		seen++;
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
-			seen, solicited_only);
+			cq->ci, solicited_only);
 	fakernic_unlock(&cq->lock);
 	return 0;
 }
@@ -321,7 +340,7 @@ static uint32_t fakernic_read_slid(struct ibv_cq_ex *cq)
 
 static uint8_t fakernic_read_sl(struct ibv_cq_ex *cq)
 {
-	return fakernic_ex_to_cq(cq)->cqe->sl;
+	return fakernic_cqe_sl(fakernic_ex_to_cq(cq)->cqe);
 }
 
 static uint8_t fakernic_read_dlid_path_bits(struct ibv_cq_ex *cq)
@@ -672,8 +691,52 @@ void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn)
 				 fakernic_cqe_is_of_qp);
 }
 
+void fakernic_clean_cqs_of_qp_locked(struct ibv_qp *qp)
+{
+	if (qp->recv_cq)
+		fakernic_clean_cq_of_qp_locked(qp->recv_cq, qp->qp_num);
+	if (qp->send_cq && qp->send_cq != qp->recv_cq)
+		fakernic_clean_cq_of_qp_locked(qp->send_cq, qp->qp_num);
+}
+
 void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn)
 {
 	fakernic_clean_cq_locked(fakernic_to_cq(cq), srqn,
 				 fakernic_cqe_is_of_srq);
+}
+
+void fakernic_forget_number_locked(struct fakernic_context *context,
+				   uint32_t number)
+{
+	struct fakernic_wq *wq = fakernic_table_find(&context->wq_table,
+						     number);
+	struct fakernic_qp *qp = fakernic_table_find(&context->qp_table,
+						     number);
+
+	if (wq) {
+		fakernic_lock_cqs(wq->wq.cq, NULL);
+		fakernic_clean_cq_of_qp_locked(wq->wq.cq, number);
+		fakernic_table_remove_locked(&context->wq_table, number);
+		fakernic_unlock_cqs(wq->wq.cq, NULL);
+	}
+	if (qp) {
+		struct ibv_qp *ibqp = &qp->vqp.qp;
+
+		fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
+		fakernic_clean_cqs_of_qp_locked(ibqp);
+		fakernic_table_remove_locked(&context->qp_table, number);
+		fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
+	}
+}
+
+int fakernic_enter_qp(struct fakernic_context *context, struct fakernic_qp *qp)
+{
+	uint32_t qpn = qp->vqp.qp.qp_num;
+	int err;
+
+	pthread_mutex_lock(&context->qp_table.mutex);
+	fakernic_forget_number_locked(context, qpn);
+	err = fakernic_table_put_locked(&context->qp_table, qpn, qp);
+	pthread_mutex_unlock(&context->qp_table.mutex);
+	return err;
 }

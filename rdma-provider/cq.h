@@ -12,6 +12,9 @@
 #include "lock.h"
 #include "queue.h"
 
+struct fakernic_context;
+struct fakernic_qp;
+
 struct fakernic_cq {
 	struct verbs_cq vcq;
 	struct fakernic_queue queue;
@@ -43,8 +46,8 @@ int fakernic_destroy_cq(struct ibv_cq *cq);
 int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 
 /*
- * One event for the next entry that is not in the ring yet (IBTA 11.4.2.2).
- * Entries that are there already make none.
+ * One event when there is an entry that was not polled, at once if there is one
+ * already. IBTA 11.4.2.2 asks only for entries to come; cards tell of both.
  */
 int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
@@ -64,8 +67,23 @@ void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other);
  */
 void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn);
 
+/* Both CQs of a QP, as far as it has them. */
+void fakernic_clean_cqs_of_qp_locked(struct ibv_qp *qp);
+
 /* Likewise those of an XRC SRQ, whose tags go with it. */
 void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn);
+
+/*
+ * The QP or WQ that had this number, if there still is one, leaves its CQs and
+ * its table: the device has destroyed it. The caller holds the mutex of
+ * qp_table: whoever destroys it, or gets its number anew, comes first.
+ */
+void fakernic_forget_number_locked(struct fakernic_context *context,
+				   uint32_t number);
+
+/* A new QP, found by its number from now on. 0 or ENOMEM. */
+int fakernic_enter_qp(struct fakernic_context *context,
+		      struct fakernic_qp *qp);
 
 static inline struct fakernic_cq *fakernic_to_cq(struct ibv_cq *cq)
 {

@@ -220,7 +220,7 @@ static int fakernic_create_qp_hw(struct fakernic_qp *qp,
 				    FAKERNIC_NO_DRIVER_ATTR);
 	if (err || !fakernic_qp_in_table(&qp->vqp.qp))
 		return err;
-	err = fakernic_table_put(&context->qp_table, qp->vqp.qp.qp_num, qp);
+	err = fakernic_enter_qp(context, qp);
 	if (err)
 		ibv_cmd_destroy_qp(&qp->vqp.qp);
 	return err;
@@ -299,14 +299,6 @@ struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
 	return qp;
 }
 
-static void fakernic_clean_cqs_locked(struct ibv_qp *qp)
-{
-	if (qp->recv_cq)
-		fakernic_clean_cq_of_qp_locked(qp->recv_cq, qp->qp_num);
-	if (qp->send_cq && qp->send_cq != qp->recv_cq)
-		fakernic_clean_cq_of_qp_locked(qp->send_cq, qp->qp_num);
-}
-
 int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct ib_uverbs_ex_modify_qp_resp resp_ex = {};
@@ -328,7 +320,7 @@ int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return err;
 	/* The device has let go of the QP and starts again at index 0. */
 	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
-	fakernic_clean_cqs_locked(ibqp);
+	fakernic_clean_cqs_of_qp_locked(ibqp);
 	fakernic_sq_reset(&qp->sq);
 	fakernic_rq_reset(&qp->rq);
 	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
@@ -368,18 +360,16 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
 	int err;
 
-	/* Held over all, so that a new QP of this number waits to be put. */
-	pthread_mutex_lock(&context->qp_table.mutex);
+	/*
+	 * It waits until all events are acknowledged, which may take other
+	 * verbs: no lock is held. A new QP may have the number meanwhile.
+	 */
 	err = ibv_cmd_destroy_qp(ibqp);
-	if (err) {
-		pthread_mutex_unlock(&context->qp_table.mutex);
+	if (err)
 		return err;
-	}
-	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
-	fakernic_clean_cqs_locked(ibqp);
-	if (fakernic_qp_in_table(ibqp))
-		fakernic_table_remove_locked(&context->qp_table, ibqp->qp_num);
-	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
+	pthread_mutex_lock(&context->qp_table.mutex);
+	if (fakernic_table_find(&context->qp_table, ibqp->qp_num) == qp)
+		fakernic_forget_number_locked(context, ibqp->qp_num);
 	pthread_mutex_unlock(&context->qp_table.mutex);
 	fakernic_free_qp(qp);
 	return 0;

@@ -101,6 +101,41 @@ fakernic_new_srq(const struct fakernic_context *context,
 	return srq;
 }
 
+/*
+ * It leaves its CQ and the table. The QPs of a basic one are gone, and their
+ * entries with them; libibverbs may remember a CQ for it all the same, which it
+ * does not hold. The table's mutex is held.
+ */
+static void fakernic_forget_srq_locked(struct fakernic_context *context,
+				       struct fakernic_srq *srq)
+{
+	struct ibv_cq *cq = NULL;
+
+	if (srq->vsrq.srq_type == IBV_SRQT_XRC)
+		cq = srq->vsrq.cq;
+	fakernic_lock_cqs(cq, NULL);
+	if (cq)
+		fakernic_clean_cq_of_srq_locked(cq, srq->srqn);
+	fakernic_table_remove_locked(&context->srq_table, srq->srqn);
+	fakernic_unlock_cqs(cq, NULL);
+}
+
+/* One that had the number and whose destruction is not over leaves first. */
+static int fakernic_enter_srq(struct fakernic_context *context,
+			      struct fakernic_srq *srq)
+{
+	struct fakernic_srq *old;
+	int err;
+
+	pthread_mutex_lock(&context->srq_table.mutex);
+	old = fakernic_table_find(&context->srq_table, srq->srqn);
+	if (old)
+		fakernic_forget_srq_locked(context, old);
+	err = fakernic_table_put_locked(&context->srq_table, srq->srqn, srq);
+	pthread_mutex_unlock(&context->srq_table.mutex);
+	return err;
+}
+
 struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *ibctx,
 				       struct ibv_srq_init_attr_ex *attr)
 {
@@ -127,7 +162,7 @@ struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *ibctx,
 		goto err_free;
 	srq->srqn = srq->vsrq.srq_type == IBV_SRQT_XRC ? srq->vsrq.srq_num :
 							 resp.srqn;
-	err = fakernic_table_put(&context->srq_table, srq->srqn, srq);
+	err = fakernic_enter_srq(context, srq);
 	if (err)
 		goto err_destroy;
 	attr->attr.max_wr = srq->queue.depth;
@@ -251,28 +286,15 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibsrq->context);
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
-	struct ibv_cq *cq = NULL;
 	int err;
 
-	/*
-	 * The QPs of a basic one are gone, and their entries with them;
-	 * libibverbs may remember a CQ for it all the same, which it does not
-	 * hold.
-	 */
-	if (srq->vsrq.srq_type == IBV_SRQT_XRC)
-		cq = srq->vsrq.cq;
-	/* Held over all, so that a new SRQ of this number waits to be put. */
-	pthread_mutex_lock(&context->srq_table.mutex);
+	/* Without a lock, as in fakernic_destroy_qp(). */
 	err = ibv_cmd_destroy_srq(ibsrq);
-	if (err) {
-		pthread_mutex_unlock(&context->srq_table.mutex);
+	if (err)
 		return err;
-	}
-	fakernic_lock_cqs(cq, NULL);
-	if (cq)
-		fakernic_clean_cq_of_srq_locked(cq, srq->srqn);
-	fakernic_table_remove_locked(&context->srq_table, srq->srqn);
-	fakernic_unlock_cqs(cq, NULL);
+	pthread_mutex_lock(&context->srq_table.mutex);
+	if (fakernic_table_find(&context->srq_table, srq->srqn) == srq)
+		fakernic_forget_srq_locked(context, srq);
 	pthread_mutex_unlock(&context->srq_table.mutex);
 	fakernic_srq_free(srq);
 	return 0;

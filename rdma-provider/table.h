@@ -76,18 +76,6 @@ static inline void fakernic_table_remove_locked(struct fakernic_table *table,
 			      memory_order_release);
 }
 
-/* Likewise; takes the mutex. */
-static inline int fakernic_table_put(struct fakernic_table *table,
-				     uint32_t number, void *object)
-{
-	int err;
-
-	pthread_mutex_lock(&table->mutex);
-	err = fakernic_table_put_locked(table, number, object);
-	pthread_mutex_unlock(&table->mutex);
-	return err;
-}
-
 static inline void fakernic_table_init(struct fakernic_table *table)
 {
 	pthread_mutex_init(&table->mutex, NULL);

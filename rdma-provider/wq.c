@@ -94,13 +94,13 @@ fakernic_new_wq(const struct fakernic_context *context,
 	return wq;
 }
 
-/* Waits for who is about to take down a QP or WQ of this number. */
 static int fakernic_enter_wq(struct fakernic_context *context,
 			     struct fakernic_wq *wq)
 {
 	int err;
 
 	pthread_mutex_lock(&context->qp_table.mutex);
+	fakernic_forget_number_locked(context, wq->wq.wq_num);
 	err = fakernic_table_put_locked(&context->wq_table, wq->wq.wq_num, wq);
 	pthread_mutex_unlock(&context->qp_table.mutex);
 	return err;
@@ -186,21 +186,18 @@ int fakernic_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 int fakernic_destroy_wq(struct ibv_wq *ibwq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibwq->context);
+	struct fakernic_wq *wq = fakernic_to_wq(ibwq);
 	int err;
 
-	/* Held over all, so that a new one of this number waits to be put. */
-	pthread_mutex_lock(&context->qp_table.mutex);
+	/* Without a lock, as in fakernic_destroy_qp(). */
 	err = ibv_cmd_destroy_wq(ibwq);
-	if (err) {
-		pthread_mutex_unlock(&context->qp_table.mutex);
+	if (err)
 		return err;
-	}
-	fakernic_lock_cqs(ibwq->cq, NULL);
-	fakernic_clean_cq_of_qp_locked(ibwq->cq, ibwq->wq_num);
-	fakernic_table_remove_locked(&context->wq_table, ibwq->wq_num);
-	fakernic_unlock_cqs(ibwq->cq, NULL);
+	pthread_mutex_lock(&context->qp_table.mutex);
+	if (fakernic_table_find(&context->wq_table, ibwq->wq_num) == wq)
+		fakernic_forget_number_locked(context, ibwq->wq_num);
 	pthread_mutex_unlock(&context->qp_table.mutex);
-	fakernic_free_wq(fakernic_to_wq(ibwq));
+	fakernic_free_wq(wq);
 	return 0;
 }
 
@@ -313,7 +310,7 @@ static int fakernic_create_rss_qp_hw(struct fakernic_qp *qp,
 				    sizeof(resp) FAKERNIC_NO_DRIVER_ATTR);
 	if (err)
 		return err;
-	err = fakernic_table_put(&context->qp_table, qp->vqp.qp.qp_num, qp);
+	err = fakernic_enter_qp(context, qp);
 	if (err)
 		ibv_cmd_destroy_qp(&qp->vqp.qp);
 	return err;

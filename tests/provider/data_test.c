@@ -433,15 +433,64 @@ static void arming_tells_the_consumer_index(void)
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
 	CHECK(!fakernic_req_notify_cq(world.cq, 1));
 	CHECK(*doorbell == htole64(1ULL << 56 | 1ULL << 32 | 1));
-	/* What has come already makes no event, a full CQ's neither. */
+	/*
+	 * What has come and was not polled makes an event, in a full CQ, too.
+	 */
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
 	CHECK(!fakernic_req_notify_cq(world.cq, 0));
-	CHECK(*doorbell == htole64(1ULL << 32 | 2));
+	CHECK(*doorbell == htole64(1ULL << 32 | 1));
 	for (i = 2; i < 1U + world.cq->cqe; i++)
 		CHECK(complete_send(&world, world.qp, i));
 	CHECK(!complete_send(&world, world.qp, i));
 	CHECK(!fakernic_req_notify_cq(world.cq, 0));
-	CHECK(*doorbell == htole64(1ULL << 32 | i));
+	CHECK(*doorbell == htole64(1ULL << 32 | 1));
+	world_end(&world);
+}
+
+/*
+ * One datagram with these fields; what the two ways of polling say of its sl.
+ */
+static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
+		     struct fakernic_cqe cqe)
+{
+	struct ibv_recv_wr wr = {}, *bad;
+	struct ibv_poll_cq_attr attr = {};
+	struct ibv_wc wc;
+	uint8_t sl;
+
+	cqe.qpn = htole32(world->qp->qp_num);
+	cqe.opcode = FAKERNIC_CQE_RECV;
+	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
+	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
+	CHECK(model_complete(model_cq(world->cq), cqe));
+	CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 1);
+	CHECK(model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe));
+	CHECK(!ex->start_poll(ex, &attr));
+	sl = ex->read_sl(ex);
+	ex->end_poll(ex);
+	CHECK(wc.sl == sl);
+	return sl;
+}
+
+static void sl_tells_the_network(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8,
+					    .wc_flags = IBV_WC_EX_WITH_SL };
+	struct world world = world_of(IBV_QPT_UD);
+	struct ibv_cq_ex *ex;
+
+	ex = fakernic_create_cq_ex(world.pd->context, &attr);
+	CHECK(ex);
+#define SL_OF(...) sl_of(&world, ex, (struct fakernic_cqe) { __VA_ARGS__ })
+	CHECK(SL_OF(.network_type = FAKERNIC_GID_IPV4) == 10);
+	CHECK(SL_OF(.network_type = FAKERNIC_GID_IPV6) == 9);
+	/* RC; a tag; a tag without a VLAN. */
+	CHECK(SL_OF(.sl = 0) == 0);
+	CHECK(SL_OF(.network_type = FAKERNIC_GID_IPV4,
+		    .flags = FAKERNIC_CQE_VLAN) == 0);
+	CHECK(SL_OF(.network_type = FAKERNIC_GID_IPV4, .sl = 5) == 5);
+#undef SL_OF
+	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
 	world_end(&world);
 }
 
@@ -673,6 +722,7 @@ const struct test_case data_cases[] = {
 	CASE(aborted_and_failed_batches_leave_nothing),
 	CASE(receives_and_polls_are_memory_only),
 	CASE(arming_tells_the_consumer_index),
+	CASE(sl_tells_the_network),
 	CASE(reset_cleans_the_cq),
 	CASE(reset_returns_both_rings_to_their_start),
 	CASE(srq_tags_are_kept),

@@ -23,6 +23,7 @@ struct fakernic_ureq_create_rss_qp model_rss;
 static unsigned int model_cq_count, model_qp_count, model_wq_count;
 static size_t model_dm_length;
 int model_live;
+void (*model_meanwhile)(void);
 int model_failure;
 char model_log[256];
 #ifdef __SANITIZE_THREAD__
@@ -194,6 +195,20 @@ static int model_destroy(void)
 	if (!err)
 		model_live--;
 	return err;
+}
+
+/* count: of the objects, the last of which is going; NULL: one number only. */
+static int model_wait_for_events(unsigned int *count)
+{
+	void (*meanwhile)(void) = model_meanwhile;
+
+	model_meanwhile = NULL;
+	if (!meanwhile)
+		return 0;
+	if (count)
+		(*count)--;
+	meanwhile();
+	return 0;
 }
 
 int ibv_cmd_create_cq_ex(struct ibv_context *context,
@@ -418,12 +433,16 @@ int ibv_cmd_destroy_cq(struct ibv_cq *cq)
 
 int ibv_cmd_destroy_qp(struct ibv_qp *qp)
 {
-	return model_destroy();
+	int err = model_destroy();
+
+	return err ? err : model_wait_for_events(&model_qp_count);
 }
 
 int ibv_cmd_destroy_srq(struct ibv_srq *srq)
 {
-	return model_destroy();
+	int err = model_destroy();
+
+	return err ? err : model_wait_for_events(NULL);
 }
 
 int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd,
@@ -578,7 +597,9 @@ int ibv_cmd_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr,
 
 int ibv_cmd_destroy_wq(struct ibv_wq *wq)
 {
-	return model_destroy();
+	int err = model_destroy();
+
+	return err ? err : model_wait_for_events(&model_wq_count);
 }
 
 int ibv_cmd_create_rwq_ind_table(

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "fakernic/base.h"
+#include "fakernic/cmdq.h"
 #include "fakernic/cq.h"
 #include "fakernic/doorbell.h"
 #include "fakernic/qp.h"
@@ -65,6 +66,11 @@ struct model_qp {
 extern int model_live;
 /* What the provider said last of why; "" before. */
 extern char model_log[256];
+/*
+ * What other threads do while a QP, WQ or SRQ that the kernel has destroyed
+ * waits for its events to be acknowledged; called once. Its number is free.
+ */
+extern void (*model_meanwhile)(void);
 /* When not 0, the next command fails with it, once. */
 extern int model_failure;
 

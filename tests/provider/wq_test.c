@@ -58,6 +58,74 @@ static void receive(struct world *world, struct ibv_wq *wq)
 		.byte_count = htole32(60), .opcode = FAKERNIC_CQE_RECV }));
 }
 
+/*
+ * The numbers of a QP, a WQ and an SRQ have new owners while their destruction
+ * waits for an event, which another thread does not acknowledge before it has
+ * made these. What the new ones complete stays, what the old ones left goes.
+ */
+static struct world *destroyed_in;
+static struct ibv_qp *next_qp;
+static struct ibv_wq *next_wq;
+static struct ibv_srq *next_srq;
+
+static void make_a_qp(void)
+{
+	next_qp = world_qp(destroyed_in, IBV_QPT_RC, &destroyed_in->cap, 0,
+			   NULL);
+	destroyed_in->qp = next_qp;
+	CHECK(!post(destroyed_in, &(struct ibv_send_wr) { .wr_id = 8 }));
+	CHECK(complete_send(destroyed_in, next_qp, 0));
+}
+
+static void make_a_wq(void)
+{
+	next_wq = new_wq(destroyed_in);
+	CHECK(!wq_to(next_wq, IBV_WQS_RDY) && !post_wq(next_wq, 9, 1));
+	receive(destroyed_in, next_wq);
+}
+
+static void make_an_srq(void)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4 } };
+
+	next_srq = fakernic_create_srq(destroyed_in->pd, &attr);
+	CHECK(next_srq);
+}
+
+static void numbers_have_new_owners_while_events_wait(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_wq *wq = new_wq(&world);
+	struct ibv_srq *srq;
+	struct ibv_qp *qp = world.qp;
+	struct ibv_wc wc[4];
+
+	destroyed_in = &world;
+	CHECK(!post(&world, &(struct ibv_send_wr) { .wr_id = 5 }));
+	CHECK(complete_send(&world, qp, 0));
+	model_meanwhile = make_a_qp;
+	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(next_qp && next_qp->qp_num == 0x100);
+	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 8);
+
+	CHECK(!wq_to(wq, IBV_WQS_RDY) && !post_wq(wq, 6, 1));
+	receive(&world, wq);
+	model_meanwhile = make_a_wq;
+	CHECK(!fakernic_destroy_wq(wq));
+	CHECK(next_wq && next_wq->wq_num == MODEL_WQN);
+	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 9);
+	CHECK(!fakernic_destroy_wq(next_wq));
+
+	make_an_srq();
+	srq = next_srq;
+	model_meanwhile = make_an_srq;
+	CHECK(!fakernic_destroy_srq(srq) && next_srq != srq);
+	CHECK(fakernic_table_find(&world.context->srq_table, MODEL_SRQN) ==
+	      fakernic_to_srq(next_srq));
+	CHECK(!fakernic_destroy_srq(next_srq));
+	world_end(&world);
+}
+
 static void work_queues_receive(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -265,6 +333,7 @@ static void bad_rss_qps_are_refused(void)
 
 const struct test_case wq_cases[] = {
 	CASE(work_queues_receive),
+	CASE(numbers_have_new_owners_while_events_wait),
 	CASE(a_reset_work_queue_forgets),
 	CASE(bad_work_queues_are_refused),
 	CASE(rss_qps_reach_the_kernel),

@@ -68,9 +68,11 @@ def test_nothing_is_said_unasked(ports):
         ("nobody-there", "Connection timed out",
          "destination ::ffff:192.168.77.99 from GID index "))))
 def test_wrong_addresses(ports, mistake, error, words):
-    """The errno is the kernel's; the words come with VERBS_LOG_LEVEL=4."""
+    """The errno is the kernel's; the words come with VERBS_LOG_LEVEL=4, and,
+    for a release build of libibverbs, VERBS_LOG_FILE."""
     (port,) = ports
-    result = port.guest.run(f"VERBS_LOG_LEVEL=4 rdma_refused {mistake}")
+    result = port.guest.run("VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/dev/stderr "
+                            f"rdma_refused {mistake}")
     assert result.out == f"modify: {error}\naddress handle: {error}\n", result
     assert result.err.count(words) == 2, result
     quiet = port.guest.run(f"rdma_refused {mistake}")

@@ -20,7 +20,7 @@ def test_clocks(ports):
 
 
 def test_moderated_and_resized_cqs(ports):
-    rdma.judged(ports[0], "rdma_cqs", 7)
+    rdma.judged(ports[0], "rdma_cqs", 9)
 
 
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))

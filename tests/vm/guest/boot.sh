@@ -11,6 +11,9 @@ mkdir -p /dev/pts /dev/shm /run/sshd
 mount -t devpts -o ptmxmode=666,mode=620 pts /dev/pts
 mount -t tmpfs -o mode=1777 shm /dev/shm
 ln -sfn /proc/self/fd /dev/fd
+ln -sfn /proc/self/fd/0 /dev/stdin
+ln -sfn /proc/self/fd/1 /dev/stdout
+ln -sfn /proc/self/fd/2 /dev/stderr
 ln -sfn pts/ptmx /dev/ptmx
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null

@@ -47,7 +47,7 @@ static void write_one(struct bench *bench, uint64_t wr_id)
          (uintptr_t)bench->mr->addr + 2048, bench->mr->rkey, wr_id);
 }
 
-/* ---- moderation ---------------------------------------------------------- */
+/* ---- events, moderated or not -------------------------------------------- */
 
 static bool event_within(struct bench *bench, int wait_ms)
 {
@@ -63,6 +63,28 @@ static bool event_within(struct bench *bench, int wait_ms)
     }
     ibv_ack_cq_events(cq, 1);
     return true;
+}
+
+/* A completion that came before the arm and was not polled wakes the sleeper. */
+static void armed_behind_a_completion(struct bench *bench)
+{
+    struct ibv_wc wc;
+    bool late;
+
+    write_one(bench, 1);
+    write_one(bench, 2);
+    usleep(QUIET_MS * 1000);    /* both have come */
+    if (ibv_poll_cq(bench->cq, 1, &wc) != 1 ||
+        ibv_req_notify_cq(bench->cq, 0)) {
+        die("poll, then arm");
+    }
+    late = event_within(bench, EVENT_WAIT_MS);
+    report(late, "an entry not polled before the arm makes an event");
+    if (ibv_poll_cq(bench->cq, 1, &wc) != 1 ||
+        ibv_req_notify_cq(bench->cq, 0)) {
+        die("poll the second, then arm");
+    }
+    report(!event_within(bench, QUIET_MS), "one that was polled makes none");
 }
 
 static void moderate(struct bench *bench, int count, int period_us)
@@ -192,6 +214,7 @@ int main(void)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     set_up(&bench);
+    armed_behind_a_completion(&bench);
     moderated_by_count(&bench);
     moderated_by_period(&bench);
     not_moderated(&bench);
