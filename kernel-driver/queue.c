@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory of queues. A ring of the kernel is contiguous and needs no table;
- * that of a user is pinned, page by page.
+ * The memory of queues: single pages that tables name, however long a queue is.
+ * Those of the kernel are allocated, those of a user pinned.
  */
 #include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <rdma/ib_umem.h>
 #include <fakernic/base.h>
@@ -12,19 +15,72 @@
 #include "pages.h"
 #include "queue.h"
 
+/* The page that a byte of a queue lies in, as the kernel sees it. */
+static void *fakernic_queue_at(const struct fakernic_queue *queue, size_t byte)
+{
+	return queue->ring[byte >> FAKERNIC_PAGE_SHIFT] +
+	       (byte & (FAKERNIC_PAGE_SIZE - 1));
+}
+
+static int fakernic_queue_alloc_pages(struct fakernic_dev *dev,
+				      struct fakernic_queue *queue,
+				      size_t count)
+{
+	queue->ring = kvcalloc(count, sizeof(*queue->ring), GFP_KERNEL);
+	queue->dma = kvcalloc(count, sizeof(*queue->dma), GFP_KERNEL);
+	if (!queue->ring || !queue->dma)
+		return -ENOMEM;
+	while (queue->page_count < count) {
+		u32 i = queue->page_count;
+
+		queue->ring[i] = dma_alloc_coherent(&dev->pdev->dev,
+						    FAKERNIC_PAGE_SIZE,
+						    &queue->dma[i],
+						    GFP_KERNEL | __GFP_NOWARN);
+		if (!queue->ring[i])
+			return -ENOMEM;
+		queue->page_count++;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* The tables that name its pages; one page needs none. */
+static int fakernic_queue_alloc_table(struct fakernic_dev *dev,
+				      struct fakernic_queue *queue)
+{
+	u32 i;
+	int ret;
+
+	if (queue->page_count == 1)
+		return 0;
+	ret = fakernic_page_table_alloc(dev, &queue->table, queue->page_count);
+	if (ret)
+		return ret;
+	for (i = 0; i < queue->page_count; i++)
+		fakernic_page_table_set(&queue->table, i, queue->dma[i]);
+	return 0;
+}
+
 int fakernic_queue_alloc(struct fakernic_dev *dev,
 			 struct fakernic_queue *queue, u8 log_depth,
 			 u8 log_stride)
 {
 	size_t ring_size = 1UL << (log_depth + log_stride);
+	size_t size = ring_size + sizeof(*queue->record);
+	int ret;
 
-	queue->size = PAGE_ALIGN(ring_size + sizeof(*queue->record));
-	queue->ring = dma_alloc_coherent(&dev->pdev->dev, queue->size,
-					 &queue->dma,
-					 GFP_KERNEL | __GFP_NOWARN);
-	if (!queue->ring)
-		return -ENOMEM;
-	queue->record = queue->ring + ring_size;
+	memset(queue, 0, sizeof(*queue));
+	ret = fakernic_queue_alloc_pages(dev, queue,
+					 DIV_ROUND_UP(size,
+						      FAKERNIC_PAGE_SIZE));
+	if (!ret)
+		ret = fakernic_queue_alloc_table(dev, queue);
+	if (ret) {
+		fakernic_queue_free(dev, queue);
+		return ret;
+	}
+	queue->record = fakernic_queue_at(queue, ring_size);
 	queue->mask = (1U << log_depth) - 1;
 	queue->log_depth = log_depth;
 	queue->log_stride = log_stride;
@@ -34,24 +90,39 @@ int fakernic_queue_alloc(struct fakernic_dev *dev,
 void fakernic_queue_free(struct fakernic_dev *dev,
 			 struct fakernic_queue *queue)
 {
-	if (!queue->ring)
-		return;
-	dma_free_coherent(&dev->pdev->dev, queue->size, queue->ring,
-			  queue->dma);
+	fakernic_page_table_free(dev, &queue->table);
+	while (queue->page_count) {
+		u32 i = --queue->page_count;
+
+		dma_free_coherent(&dev->pdev->dev, FAKERNIC_PAGE_SIZE,
+				  queue->ring[i], queue->dma[i]);
+		cond_resched();
+	}
+	kvfree(queue->ring);
+	kvfree(queue->dma);
 	queue->ring = NULL;
+	queue->dma = NULL;
 }
 
 void fakernic_queue_reset(struct fakernic_queue *queue)
 {
-	memset(queue->ring, 0, queue->size);
+	u32 i;
+
+	for (i = 0; i < queue->page_count; i++)
+		memset(queue->ring[i], 0, FAKERNIC_PAGE_SIZE);
 }
 
 void fakernic_queue_pages(const struct fakernic_queue *queue,
 			  struct fakernic_page_list *list)
 {
+	if (queue->page_count > 1) {
+		fakernic_page_table_list(&queue->table, queue->page_count,
+					 FAKERNIC_PAGE_SHIFT, list);
+		return;
+	}
 	memset(list, 0, sizeof(*list));
-	list->address = cpu_to_le64(queue->dma);
-	list->page_count = cpu_to_le32(queue->size >> FAKERNIC_PAGE_SHIFT);
+	list->address = cpu_to_le64(queue->dma[0]);
+	list->page_count = cpu_to_le32(1);
 	list->page_shift = FAKERNIC_PAGE_SHIFT;
 }
 

@@ -16,14 +16,15 @@ struct fakernic_dev;
 struct ib_umem;
 
 /*
- * A ring in memory of the kernel: one physically contiguous piece, zeroed. ring
- * is NULL when there is none.
+ * A ring in memory of the kernel: zeroed pages of FAKERNIC_PAGE_SIZE. ring is
+ * NULL when there is none.
  */
 struct fakernic_queue {
-	void *ring;
+	void **ring;			/* its pages */
 	struct fakernic_queue_record *record;
-	dma_addr_t dma;
-	size_t size;			/* of all, in bytes */
+	dma_addr_t *dma;		/* of each page */
+	struct fakernic_page_table table;	/* of more than one */
+	u32 page_count;
 	u32 mask;			/* entries - 1 */
 	u8 log_depth;
 	u8 log_stride;
@@ -66,12 +67,14 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 				    struct fakernic_page_table *table,
 				    struct fakernic_page_list *list);
 
-/* The entry of that index. */
+/* The entry of that index; none crosses a page. */
 static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
 					 u32 index)
 {
-	return queue->ring + ((size_t)(index & queue->mask)
-			      << queue->log_stride);
+	size_t byte = (size_t)(index & queue->mask) << queue->log_stride;
+
+	return queue->ring[byte >> FAKERNIC_PAGE_SHIFT] +
+	       (byte & (FAKERNIC_PAGE_SIZE - 1));
 }
 
 /*
