@@ -62,6 +62,15 @@ static void fakernic_cq_fail(struct fakernic_cq_hw *hw)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
 }
 
+/* Is it a depth that the device has, and enough for so many entries? */
+static bool fakernic_cq_depth_fits(struct fakernic_dev *dev, u8 log_depth,
+				   u32 entries)
+{
+	return log_depth >= FAKERNIC_CQ_LOG_DEPTH_MIN &&
+	       log_depth <= ilog2(dev->ibdev.attrs.max_cqe) &&
+	       entries <= 1U << log_depth;
+}
+
 static int fakernic_create_user_cq(struct fakernic_dev *dev,
 				   struct fakernic_cq *cq,
 				   const struct ib_cq_init_attr *attr,
@@ -79,9 +88,7 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 	if (ret)
 		return ret;
 	if (memchr_inv(ureq.reserved, 0, sizeof(ureq.reserved)) ||
-	    ureq.log_depth < FAKERNIC_CQ_LOG_DEPTH_MIN ||
-	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
-	    attr->cqe > 1U << ureq.log_depth) {
+	    !fakernic_cq_depth_fits(dev, ureq.log_depth, attr->cqe)) {
 		fakernic_dbg(dev, "create CQ: log depth %u for %u entries\n",
 			     ureq.log_depth, attr->cqe);
 		return -EINVAL;
@@ -209,9 +216,8 @@ int fakernic_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 	if (ret)
 		return ret;
 	if (memchr_inv(ureq.reserved, 0, sizeof(ureq.reserved)) ||
-	    ureq.log_depth < FAKERNIC_CQ_LOG_DEPTH_MIN ||
-	    ureq.log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || cqe < 1 ||
-	    cqe > dev->ibdev.attrs.max_cqe || cqe > 1 << ureq.log_depth) {
+	    cqe < 1 || cqe > dev->ibdev.attrs.max_cqe ||
+	    !fakernic_cq_depth_fits(dev, ureq.log_depth, cqe)) {
 		fakernic_dbg(dev,
 			     "resize CQ %#x: log depth %u for %u entries\n",
 			     cq->hw.cqn, ureq.log_depth, cqe);

@@ -410,7 +410,7 @@ static int fakernic_cq_check(struct fakernic_context *context,
 	if (context->wall_offset_ns)
 		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	if (!attr->cqe ||
-	    attr->cqe > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
+	    attr->cqe > 1U << FAKERNIC_CQ_LOG_DEPTH_MAX)
 		return fakernic_refuse(context, EINVAL, "CQ of %u entries\n",
 				       attr->cqe);
 	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |
@@ -533,7 +533,7 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct fakernic_queue old;
 	int err;
 
-	if (cqe < 1 || cqe > 1 << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
+	if (cqe < 1 || cqe > 1 << FAKERNIC_CQ_LOG_DEPTH_MAX)
 		return EINVAL;
 	err = fakernic_queue_alloc(&queue, cq->queue.domain,
 				   FAKERNIC_RESOURCE_CQ,

@@ -52,13 +52,16 @@ static inline FakernicVerdict fakernic_page_list_verdict(uint8_t status,
  * end, a reset at once.
  */
 typedef struct FakernicProgress {
-    FakernicPageReader pages;   /* of a region; its memory is taken */
+    FakernicPageReader pages;   /* of a region, a CQ; its memory is taken */
     FakernicRing ring;          /* resizes: the new one */
     uint32_t first;             /* and the entry the copy began with */
     uint32_t next;              /* the next one to be copied; UPDATE_PAGES:
                                  * the next page */
     uint32_t last;              /* SRQ: behind the last one */
 } FakernicProgress;
+
+/* Entries of the largest CQ that the driver can make. */
+uint32_t fakernic_cq_depth_max(const FakernicState *s);
 
 static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
 {

@@ -8,6 +8,32 @@
 #include "cq.h"
 #include "state.h"
 
+/* Larger ones only for drivers that know of them. */
+static unsigned fakernic_cq_log_depth_max(const FakernicState *s)
+{
+    return s->driver_features & FAKERNIC_FEATURE_DEEP_CQ ?
+           FAKERNIC_CQ_LOG_DEPTH_MAX : FAKERNIC_QUEUE_LOG_DEPTH_MAX;
+}
+
+uint32_t fakernic_cq_depth_max(const FakernicState *s)
+{
+    return 1U << fakernic_cq_log_depth_max(s);
+}
+
+static bool fakernic_cq_log_depth_ok(const FakernicState *s, uint8_t log_depth)
+{
+    return log_depth >= 1 && log_depth <= fakernic_cq_log_depth_max(s);
+}
+
+/* The ring that a request names; LATER: not all of its list is read. */
+static uint8_t fakernic_cq_ring(FakernicState *s, FakernicRing *ring,
+                                const struct fakernic_page_list *list,
+                                uint8_t log_depth)
+{
+    return fakernic_ring_init_some(s, ring, &s->progress.pages, list, log_depth,
+                                   ctz32(sizeof(struct fakernic_cqe)));
+}
+
 FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,
                                        void *response)
 {
@@ -19,7 +45,7 @@ FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,
     FakernicRing ring;
     uint8_t status;
 
-    if (req->log_depth < 1 || req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
+    if (!fakernic_cq_log_depth_ok(s, req->log_depth)) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_cq_req,
                                log_depth);
     }
@@ -35,8 +61,7 @@ FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,
     if (fakernic_table_is_full(&s->cqs)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
     }
-    status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
-                                ctz32(sizeof(struct fakernic_cqe)));
+    status = fakernic_cq_ring(s, &ring, &req->pages, req->log_depth);
     if (status != FAKERNIC_CMD_OK) {
         return fakernic_page_list_verdict(status,
             offsetof(struct fakernic_create_cq_req, pages));
@@ -84,15 +109,19 @@ typedef struct fakernic_resize_cq_req ResizeCqReq;
 #define FAKERNIC_CQES_PER_PIECE  (FAKERNIC_PAGE_SIZE / sizeof(struct fakernic_cqe))
 #define FAKERNIC_PIECES_PER_TURN 16
 
-/* Reads the consumer index, sets up the new ring: the copy can begin. */
+/* Sets up the new ring, reads the consumer index: the copy can begin. */
 static FakernicVerdict fakernic_resize_begin(FakernicState *s,
                                              const FakernicCq *cq,
                                              const ResizeCqReq *req)
 {
     FakernicProgress *p = &s->progress;
+    uint8_t status = fakernic_cq_ring(s, &p->ring, &req->pages,
+                                      req->log_depth);
     uint32_t ci;
-    uint8_t status;
 
+    if (status != FAKERNIC_CMD_OK) {
+        return fakernic_page_list_verdict(status, offsetof(ResizeCqReq, pages));
+    }
     if (!fakernic_ring_record(s, &cq->ring, &ci)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
@@ -103,9 +132,7 @@ static FakernicVerdict fakernic_resize_begin(FakernicState *s,
         return FAKERNIC_REFUSE(BAD_PARAM, ResizeCqReq, log_depth);
     }
     p->first = p->next = ci;
-    status = fakernic_ring_init(s, &p->ring, &req->pages, req->log_depth,
-                                ctz32(sizeof(struct fakernic_cqe)));
-    return fakernic_page_list_verdict(status, offsetof(ResizeCqReq, pages));
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
 /* The next entries of the old ring, to where they go in the new one. */
@@ -175,7 +202,7 @@ FakernicVerdict fakernic_cmd_resize_cq(FakernicState *s, const void *request,
     if (!cq) {
         return FAKERNIC_REFUSE(BAD_ID, ResizeCqReq, cqn);
     }
-    if (req->log_depth < 1 || req->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX) {
+    if (!fakernic_cq_log_depth_ok(s, req->log_depth)) {
         return FAKERNIC_REFUSE(BAD_PARAM, ResizeCqReq, log_depth);
     }
     if (cq->error) {

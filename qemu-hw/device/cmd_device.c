@@ -75,7 +75,7 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
                                          FAKERNIC_MAX_MCAST_GROUPS : 0);
     resp->max_mcast_qps = cpu_to_le32(has_mcast ? FAKERNIC_MAX_MCAST_QPS : 0);
     resp->max_qp_wr = cpu_to_le32(4096);
-    resp->max_cqe = cpu_to_le32(1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX);
+    resp->max_cqe = cpu_to_le32(fakernic_cq_depth_max(s));
     resp->max_srq_wr = cpu_to_le32(has_srq ?
                                    1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX : 0);
     resp->max_message_size = cpu_to_le32(FAKERNIC_MAX_MESSAGE);

@@ -44,7 +44,8 @@ typedef struct FakernicState FakernicState;
      FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_APM |                           \
      FAKERNIC_FEATURE_FLOW | FAKERNIC_FEATURE_COUNTERS |                    \
      FAKERNIC_FEATURE_ODP | FAKERNIC_FEATURE_WQ_RSS |                       \
-     FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ)
+     FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ |            \
+     FAKERNIC_FEATURE_DEEP_CQ)
 
 /* Limits that are not properties. */
 #define FAKERNIC_MAX_EQ             64

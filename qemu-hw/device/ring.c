@@ -210,12 +210,13 @@ uint8_t fakernic_page_list_read(FakernicState *s,
     return status;
 }
 
-uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
-                           const struct fakernic_page_list *list,
-                           unsigned log_depth, unsigned log_entry)
+/* Takes the memory of the ring's page addresses, begins to read them. */
+static uint8_t fakernic_ring_begin(FakernicState *s, FakernicPageReader *r,
+                                   const struct fakernic_page_list *list,
+                                   unsigned log_size)
 {
-    uint64_t bytes = (1ULL << (log_depth + log_entry)) +
-                     sizeof(struct fakernic_queue_record);
+    const uint64_t bytes = (1ULL << log_size) +
+                           sizeof(struct fakernic_queue_record);
     uint64_t needed;
     uint8_t status;
 
@@ -224,18 +225,58 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
         return FAKERNIC_CMD_BAD_PAGE_LIST;
     }
     needed = DIV_ROUND_UP(bytes, 1ULL << list->page_shift);
-    if (!fakernic_memory_take(s, needed * sizeof(*ring->pages))) {
+    if (!fakernic_memory_take(s, needed * sizeof(uint64_t))) {
         return FAKERNIC_CMD_NO_RESOURCE;
     }
-    status = fakernic_page_list_read(s, list, needed, &ring->pages);
+    status = fakernic_page_reader_begin(r, list, needed);
     if (status != FAKERNIC_CMD_OK) {
-        fakernic_memory_give(s, needed * sizeof(*ring->pages));
-    } else {
-        ring->page_count = needed;
-        ring->page_shift = list->page_shift;
-        ring->log_entry = log_entry;
-        ring->depth = 1U << log_depth;
+        fakernic_memory_give(s, needed * sizeof(uint64_t));
     }
+    return status;
+}
+
+uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
+                                FakernicPageReader *r,
+                                const struct fakernic_page_list *list,
+                                unsigned log_depth, unsigned log_entry)
+{
+    uint8_t status = FAKERNIC_CMD_OK;
+    uint64_t *pages;
+    uint64_t count;
+
+    if (!r->pages) {
+        status = fakernic_ring_begin(s, r, list, log_depth + log_entry);
+    }
+    if (status != FAKERNIC_CMD_OK) {
+        return status;
+    }
+    count = r->needed;
+    status = fakernic_page_reader_run(s, r, FAKERNIC_TABLES_PER_TURN, &pages);
+    if (status == FAKERNIC_CMD_OK) {
+        *ring = (FakernicRing) {
+            .pages = pages,
+            .page_count = count,
+            .page_shift = list->page_shift,
+            .log_entry = log_entry,
+            .depth = 1U << log_depth,
+        };
+    } else if (status != FAKERNIC_CMD_LATER) {
+        fakernic_memory_give(s, count * sizeof(uint64_t));
+    }
+    return status;
+}
+
+uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
+                           const struct fakernic_page_list *list,
+                           unsigned log_depth, unsigned log_entry)
+{
+    g_autofree FakernicPageReader *r = g_new0(FakernicPageReader, 1);
+    uint8_t status;
+
+    do {
+        status = fakernic_ring_init_some(s, ring, r, list, log_depth,
+                                         log_entry);
+    } while (status == FAKERNIC_CMD_LATER);
     return status;
 }
 

@@ -92,6 +92,17 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            unsigned log_depth, unsigned log_entry)
     G_GNUC_WARN_UNUSED_RESULT;
 
+/*
+ * The same for a ring that may be long, over several turns: LATER, and it is
+ * called again with the same arguments. 'r' reads nothing at first; while it
+ * reads, its addresses are counted as memory taken.
+ */
+uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
+                                FakernicPageReader *r,
+                                const struct fakernic_page_list *list,
+                                unsigned log_depth, unsigned log_entry)
+    G_GNUC_WARN_UNUSED_RESULT;
+
 /* Leaves a ring that is not there; may be called on one, too. */
 void fakernic_ring_free(FakernicState *s, FakernicRing *ring);
 

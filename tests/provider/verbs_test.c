@@ -819,7 +819,7 @@ static void bad_cqs_are_refused(void)
 	struct ibv_context *context = world.pd->context;
 	static const struct { struct ibv_cq_init_attr_ex attr; int err; } bad[] = {
 		{ { .cqe = 0 }, EINVAL },
-		{ { .cqe = 65537 }, EINVAL },
+		{ { .cqe = (1 << 22) + 1 }, EINVAL },
 		{ { .cqe = 1, .comp_mask = 4 }, EOPNOTSUPP },
 		{ { .cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		    .flags = 4 }, EOPNOTSUPP },

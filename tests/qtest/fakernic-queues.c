@@ -340,6 +340,132 @@ static void test_cq_resize(void)
     machine_stop(&m);
 }
 
+#define DEEP_PAGES ((1U << (FAKERNIC_CQ_LOG_DEPTH_MAX - 6)) + 1)
+
+/* The largest CQ: its entries in one page again and again, then the record. */
+static struct fakernic_page_list deep_queue(Machine *m, Queue *q)
+{
+    const uint64_t page = mem_alloc(m, FAKERNIC_PAGE_SIZE);
+    const uint64_t at[2] = { page, mem_alloc(m, FAKERNIC_PAGE_SIZE) };
+    const uint64_t root = mem_alloc(m, FAKERNIC_PAGE_SIZE);
+    uint64_t entries[FAKERNIC_PAGE_TABLE_ENTRIES];
+    uint64_t leaves[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        leaves[i] = mem_alloc(m, FAKERNIC_PAGE_SIZE);
+        for (unsigned j = 0; j < FAKERNIC_PAGE_TABLE_ENTRIES; j++) {
+            entries[j] = LE64(at[i]);
+        }
+        qtest_memwrite(m->qts, leaves[i], entries, sizeof(entries));
+    }
+    for (unsigned i = 0; i < FAKERNIC_PAGE_TABLE_ENTRIES; i++) {
+        entries[i] = LE64(leaves[i * FAKERNIC_PAGE_TABLE_ENTRIES >=
+                                 DEEP_PAGES - 1]);
+    }
+    qtest_memwrite(m->qts, root, entries, sizeof(entries));
+    *q = (Queue) {
+        .address = page, .depth = 1U << FAKERNIC_CQ_LOG_DEPTH_MAX, .entry = 64,
+    };
+    return (struct fakernic_page_list) {
+        .address = LE64(root), .page_count = LE32(DEEP_PAGES),
+        .page_shift = FAKERNIC_PAGE_SHIFT, .levels = 2,
+    };
+}
+
+static uint32_t max_cqe(Nic *n)
+{
+    struct fakernic_query_device_resp resp;
+
+    assert_status(cmd(n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    return le32_to_cpu(resp.max_cqe);
+}
+
+/* A driver that does not take the feature has CQs as they were before it. */
+static void test_cq_deep_not_taken(void)
+{
+    struct fakernic_create_cq_req req = {
+        .log_depth = FAKERNIC_QUEUE_LOG_DEPTH_MAX + 1,
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq;
+
+    start_enabled(&m, &n);
+    nic_reset(&n);
+    nic_set_features(&n, nic_offered(&n) & ~FAKERNIC_FEATURE_DEEP_CQ);
+    nic_set_cmdq(&n, n.cmd_sq, n.cmd_cq, 4);
+    qtest_memset(m.qts, n.cmd_cq, 0, 16 * sizeof(struct fakernic_cmd));
+    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    setup(&n, &s);
+    g_assert_cmpuint(max_cqe(&n), ==, 1 << FAKERNIC_QUEUE_LOG_DEPTH_MAX);
+    req.eqn = LE32(s.eq.id);
+    req.pages = deep_queue(&m, &cq);
+    assert_refused(&n, CMD(&n, CREATE_CQ, req), BAD_PARAM,
+                   fakernic_create_cq_req, log_depth);
+    machine_stop(&m);
+}
+
+/*
+ * The largest CQ, whose list takes several turns to read: made, resized to a
+ * small one, and back. One whose list is short, or bad far behind, is refused.
+ */
+static void test_cq_deep(void)
+{
+    const unsigned deep = FAKERNIC_CQ_LOG_DEPTH_MAX;
+    struct fakernic_resize_cq_req resize;
+    struct fakernic_create_cq_req req;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue cq, small;
+    uint32_t id;
+    uint64_t root;
+    Qp a;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    g_assert_cmpuint(max_cqe(&n), ==, 1 << deep);
+    req = (struct fakernic_create_cq_req) {
+        .pages = deep_queue(&m, &cq), .eqn = LE32(s.eq.id),
+        .log_depth = deep + 1,
+    };
+    assert_refused(&n, CMD(&n, CREATE_CQ, req), BAD_PARAM,
+                   fakernic_create_cq_req, log_depth);
+    req.log_depth = deep;
+    req.pages.page_count = LE32(DEEP_PAGES - 1);
+    assert_status(CMD(&n, CREATE_CQ, req), BAD_PAGE_LIST);
+    req.pages.page_count = LE32(DEEP_PAGES);
+    root = le64_to_cpu(req.pages.address);
+    qtest_writeq(m.qts, root + 100 * 8, qtest_readq(m.qts, root) + 8);
+    assert_status(CMD(&n, CREATE_CQ, req), BAD_PAGE_LIST);
+    qtest_writeq(m.qts, root + 100 * 8, qtest_readq(m.qts, root));
+    id = cmd_create(&n, FAKERNIC_CMD_CREATE_CQ, &req, sizeof(req));
+    cq.id = id;
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &cq, 0);
+    rc_connect(&n, a.qpn, a.qpn, own_gid, nic_mac);
+    complete_nops(&n, &a, 3);
+    resize = (struct fakernic_resize_cq_req) {
+        .pages = queue_alloc(&n, &small, 2, 6), .cqn = LE32(id),
+        .log_depth = 2,
+    };
+    assert_status(CMD(&n, RESIZE_CQ, resize), OK);
+    small.id = id;
+    for (unsigned i = 0; i < 3; i++) {
+        cq_expect(&n, &small, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    }
+    queue_record(&n, &small, small.index);
+    resize.pages = deep_queue(&m, &cq);
+    resize.log_depth = deep;
+    assert_status(CMD(&n, RESIZE_CQ, resize), OK);
+    complete_nops(&n, &a, 1);
+    cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 3);
+    machine_stop(&m);
+}
+
 /* ---- doorbells ------------------------------------------------------- */
 
 static void test_doorbell_rules(void)
@@ -403,6 +529,8 @@ const FakernicTest fakernic_queues_tests[] = {
     { "cq/moderation-changes", test_cq_moderation_changes },
     { "cq/overrun", test_cq_overrun },
     { "cq/resize", test_cq_resize },
+    { "cq/deep", test_cq_deep },
+    { "cq/deep_not_taken", test_cq_deep_not_taken },
     { "eq/full", test_eq_full },
     { "msix/masked", test_msix_masked },
     { "doorbell/rules", test_doorbell_rules },

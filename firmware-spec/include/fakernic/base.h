@@ -87,5 +87,6 @@ struct fakernic_queue_record {
 FAKERNIC_SIZE(struct fakernic_queue_record, 64);
 
 #define FAKERNIC_QUEUE_LOG_DEPTH_MAX	16
+#define FAKERNIC_CQ_LOG_DEPTH_MAX	22	/* with FEATURE_DEEP_CQ */
 
 #endif

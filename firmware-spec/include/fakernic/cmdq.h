@@ -286,7 +286,9 @@ FAKERNIC_SIZE(struct fakernic_id, 8);
 /* CREATE_CQ -> struct fakernic_id. HW DATA */
 struct fakernic_create_cq_req {
 	struct fakernic_page_list pages;
-	__u8 log_depth;		/* 1..FAKERNIC_QUEUE_LOG_DEPTH_MAX */
+	__u8 log_depth;		/* 1..FAKERNIC_QUEUE_LOG_DEPTH_MAX; with
+				 * FEATURE_DEEP_CQ 1..FAKERNIC_CQ_LOG_DEPTH_MAX
+				 */
 	__u8 flags;
 #define FAKERNIC_CQ_IGNORE_OVERRUN	FAKERNIC_BITS(0, 0)
 	__le16 rsvd;
