@@ -65,7 +65,9 @@ static bool event_within(struct bench *bench, int wait_ms)
     return true;
 }
 
-/* A completion that came before the arm and was not polled wakes the sleeper. */
+/*
+ * A completion that came before the arm and was not polled wakes the sleeper.
+ */
 static void armed_behind_a_completion(struct bench *bench)
 {
     struct ibv_wc wc;
