@@ -37,8 +37,8 @@ BEGIN = ("pyverbs", "guest", "fuzz", "sim", "plugin", "qtest", "unit", "laws",
          "driver", "dkms", "provider", "lab", "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # and those in two, which fill two processors, as those of the launcher do.
-VM_SUITES = ("pyverbs", "guest", "vm", "packaged", "lab-vm")
-ALONE = ("vm", "packaged", "lab-vm")
+VM_SUITES = ("pyverbs", "guest", "vm", "packaged", "lab-vm", "net")
+ALONE = ("vm", "packaged", "lab-vm", "net")
 BY_PYTEST = (*VM_SUITES, "lab", "plugin")
 # What two guests do in Debian's own QEMU, by the plug-in.
 PACKAGED = ("test_traffic and (test_rc_pingpong or test_xrc_pingpong) and ipv4 or "
@@ -114,6 +114,9 @@ def suites(quick):
         "packaged": vm_tests("packaged", "--guests=two", "-k", PACKAGED),
         "lab": lab_tests("command"),
         "lab-vm": lab_tests("machines"),
+        "net": ([sys.executable, "-m", "pytest", "--color=no", "-c",
+                 str(SRC / "tests/net/pytest.ini"), str(SRC / "tests/net")],
+                900, {}),
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:

@@ -6,7 +6,7 @@ _fakernic_lab()
     local cur prev words cword
     _init_completion || return
     local machines="-n --image --kernel --initrd --append --cpus --memory
-        --mount --env --qemu --qemu-arg --out --link --mtu --loss --duplicate
+        --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
         --reorder --corrupt --delay --seed --pcap --help"
     local i action="" offered=""
 

@@ -43,6 +43,9 @@ REFUSED = {
     ("--image", "/nosuch.qcow2", "--", "a"): "/nosuch.qcow2: No such file",
     ("--image", "/etc/hostname", "--append", "x", "--", "a"): "need --kernel",
     ("--loss", "60%", "--corrupt", "60%", "--", "a"): "more than 100%",
+    ("--first", "2", "--", "a"): "--first is for machines of several hosts",
+    ("--netdev", "tap", "--loss", "1%", "--", "a"): "tc qdisc add",
+    ("--netdev", "tap", "--first", "8", "--", "a"): "machines 8 to 9",
     ("--qemu", "/nosuch/qemu", "--", "a"): "no QEMU at /nosuch/qemu",
 }
 
@@ -183,7 +186,7 @@ def described(nodes, ready=True):
 
 
 def described_node(folder, number, pid):
-    return {"name": f"node{number}", "pid": pid, "directory": str(folder),
+    return {"name": f"node{number}", "number": number, "pid": pid, "directory": str(folder),
             "work": None, "ibdev": "i", "netdev": "n", "stamped": False}
 
 
@@ -218,7 +221,8 @@ class FakeLab:
 
     def __init__(self, fails=False, **_):
         self.environment, self.out, self.relay = {}, "", None
-        self.nodes, self.fails, self.seen = [], fails, []
+        self.nodes, self.numbers = [], []
+        self.fails, self.seen = fails, []
 
     def launch(self):
         self.seen.append(stay.state_file().exists())
@@ -245,6 +249,25 @@ def test_state_is_there_before_a_boot(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         stay.up({})
     assert lab.seen == [False, False, "stopped"]
+
+
+def test_two_at_once_do_not_end_each_other(tmp_path, monkeypatch):
+    """Machines that were left behind are not those that another up starts just
+    now, nor is its folder removed; and what is not there any more is no lock."""
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    sockets = stay.make_folder()
+    stay.state_file().write_text(json.dumps(described(
+        [described_node(tmp_path, 1, None)])))
+    with stay.alone(sockets):
+        with pytest.raises(LabError, match="being started"):
+            stay.up({})
+        assert stay.state_file().exists()
+    lab = FakeLab()
+    monkeypatch.setattr(stay, "Lab", lambda **_: lab)
+    assert stay.up({}) == [] and lab.seen == [False, False]
+    monkeypatch.setattr(stay.fcntl, "flock", lambda *_: stay.down())
+    with pytest.raises(LabError, match="ended meanwhile"):
+        stay.alone(sockets).__enter__()
 
 
 def foreign_mode(path):

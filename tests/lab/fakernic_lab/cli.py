@@ -127,6 +127,13 @@ def add_wire_options(parser):
     group.add_argument("--link", choices=("netdev", "shared"), default="netdev",
                        help="netdev: frames through QEMU's own sockets; "
                        "shared: through memory, faster")
+    group.add_argument("--netdev", metavar="OPTIONS", help="join each to a "
+                       "network of this machine's instead: a -netdev of QEMU, "
+                       "{n} is the machine's number, such as "
+                       "'tap,ifname=tap{n},script=no,downscript=no'")
+    group.add_argument("--first", type=between(1, NODES_MAX), default=1,
+                       metavar="N", help="with --netdev: the number of the first "
+                       "machine here, if others are on another host")
     group.add_argument("--mtu", type=between(256, 9600), metavar="BYTES",
                        help="of the interfaces")
     for fault in ("loss", "duplicate", "reorder", "corrupt"):
@@ -243,14 +250,20 @@ def lab_arguments(options, count):
     if sum(plan.get(name, 0) for name in plan if name != "delay_us") > 1:
         raise LabError("--loss, --duplicate, --reorder and --corrupt are more "
                        "than 100% together")
+    if options.link == "shared" and options.netdev:
+        raise LabError("--link shared and --netdev are two networks: choose one")
     if options.link == "shared" and (plan or options.pcap):
         raise LabError("--link shared has nobody in the middle who could lose, "
                        "delay or record frames: use --link netdev")
+    if options.first > 1 and not options.netdev:
+        raise LabError("--first is for machines of several hosts, on a network "
+                       "of theirs: it needs --netdev")
     if plan:
         plan.update(match="all", seed=options.seed)
     return {"count": count, "image": make_image(options), "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
             "memory": options.memory or (1024 if options.image else 768),
+            "netdev": options.netdev, "first": options.first,
             "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg,

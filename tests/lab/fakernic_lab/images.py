@@ -19,6 +19,7 @@ NEW_KERNELS = KERNELS[2:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
 # in which Linux looks whether it does, and panics.
 COMMON = "console=ttyS0 no_timer_check random.trust_cpu=on"
+INSTALLED = Path("/usr/share/fakernic-lab/images")
 SECTOR = 512
 BOOT_MARK = b"\x55\xaa"          # of a disk with partitions
 
@@ -47,7 +48,9 @@ WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
 
 
 def images():
-    return places.cache() / "images"
+    """The folder of the project's own guest: a checkout's, or the package's."""
+    own = places.cache() / "images"
+    return INSTALLED if not own.exists() and INSTALLED.exists() else own
 
 
 def disk(path):
@@ -64,7 +67,7 @@ class ProjectImage:
     """The guest of `make build-image`, with one of its kernels."""
 
     boot_timeout_s = 120
-    lacks_agent = lacks_driver = "run 'make build-image'"
+    lacks_agent = lacks_driver = "make it anew with 'make build-image'"
 
     def __init__(self, kernel="6.12", append=""):
         if kernel not in KERNELS:
@@ -81,14 +84,15 @@ class ProjectImage:
     def check(self):
         for part in self.parts:
             if not part.exists():
-                raise LabError(f"no {part.name} in {part.parent}: run "
-                               f"'{self.made_by()}' in a checkout, or name a "
-                               "disk with --image")
+                raise LabError(f"no {part.name} in {part.parent}: {self.made_by()}"
+                               ", or name a disk with --image")
 
     def made_by(self):
         if self.kernel in NEW_KERNELS:
-            return f"ci/enter.sh ci/build.py image kernel-{self.kernel}"
-        return "make build-image"
+            return ("run 'ci/enter.sh ci/build.py image kernel-"
+                    f"{self.kernel}' in a checkout")
+        return ("install the package fakernic-lab-image, run 'make build-image' "
+                "in a checkout")
 
     def arguments(self, name, _directory):
         kernel, initrd, *disks = self.parts

@@ -147,20 +147,30 @@ class Lab:
 
     MOUNTS are Mount objects; ENVIRONMENT is for all commands; PLAN is what the
     wire does to frames (relay.py) once all are up; with PCAP a file gets all
-    frames; without both, WIRE may be "link", memory that they share. With STAYS
-    the machines outlive this process.
+    frames; without both, WIRE may be "link", memory that they share. NETDEV, a
+    -netdev of QEMU with {n} for a machine's number, joins them to a network of
+    the host's instead; machines of another host are on it, too, if theirs have
+    other numbers: FIRST is that of the first here. With STAYS the machines
+    outlive this process.
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=768,
                  cpus=1, mtu=None, plan=None, pcap=None, environment=None,
-                 qemu=None, extra=(), sockets=None, stays=False, wire=None):
-        if not 1 <= count <= NODES_MAX:
-            raise LabError(f"{count} machines: between 1 and {NODES_MAX}")
+                 qemu=None, extra=(), sockets=None, stays=False, wire=None,
+                 netdev=None, first=1):
+        if not 1 <= first <= first + count - 1 <= NODES_MAX:
+            raise LabError(f"machines {first} to {first + count - 1}: between "
+                           f"1 and {NODES_MAX}")
+        if netdev and (plan or pcap):
+            raise LabError("a network of the host's (--netdev) has no faults and "
+                           "no capture of ours: 'tc qdisc add dev TAP root netem "
+                           "loss 1%' and 'tcpdump -i TAP' are the host's")
         self.image = image or ProjectImage()
         self.image.check()
         self.qemu = places.qemu_command(qemu)
         places.require_device(self.qemu)
-        self.names = [f"node{number}" for number in range(1, count + 1)]
+        self.numbers = range(first, first + count)
+        self.names = [f"node{number}" for number in self.numbers]
         self.out, self.mark = prepare_out(out)
         try:
             places.require_writable(pcap)
@@ -174,6 +184,7 @@ class Lab:
         self.wire = wire
         self.plan = plan or {}
         self.pcap = pcap
+        self.netdev = netdev
         self.environment = environment or {}
         self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
         self.relay = None
@@ -211,12 +222,8 @@ class Lab:
         self.set_up()
 
     def launch(self):
-        stays = self.options["stays"]
-        relayed = bool(self.plan or self.pcap)
-        netdevs, self.relay = wires(self.sockets, self.names, relayed, **(
-            {"wire": self.wire, "pcap": self.pcap, "stays": stays}))
-        for number, name in enumerate(self.names, start=1):
-            nic = Nic("fakernic", netdevs[number - 1], mac=mac(number))
+        for number, name, netdev in zip(self.numbers, self.names, self.join()):
+            nic = Nic("fakernic", netdev, mac=mac(number))
             folder = self.sockets / name
             folder.mkdir()
             machine = Machine(name, self.out / name, [nic], self.image,
@@ -226,8 +233,18 @@ class Lab:
             self.nodes.append(Node(self, machine))
             machine.launch()
 
+    def join(self):
+        """The -netdev of each machine."""
+        if self.netdev:
+            return [self.netdev.replace("{n}", str(number))
+                    for number in self.numbers]
+        netdevs, self.relay = wires(
+            self.sockets, self.names, bool(self.plan or self.pcap),
+            wire=self.wire, pcap=self.pcap, stays=self.options["stays"])
+        return netdevs
+
     def set_up(self):
-        for number, node in enumerate(self.nodes, start=1):
+        for number, node in zip(self.numbers, self.nodes):
             self.set_up_mounts(node)
             node.port = self.bring_up(node, number)
         self.connect()
@@ -248,9 +265,10 @@ class Lab:
 
     def connect(self):
         """They know each other by name, and have found each other."""
-        names = "".join(f"{node.port.ip4} {node.name}\n"
-                        f"{node.port.ip6} {node.name}-v6\n"
-                        for node in self.nodes)
+        known = range(1, NODES_MAX + 1) if self.netdev else self.numbers
+        names = "".join(f"{rdma.ip4(number)} node{number}\n"
+                        f"{rdma.ip6(number)} node{number}-v6\n"
+                        for number in known)
         for node in self.nodes:
             node.guest.check(f"hostname {node.name}; sed -i '/fakernic-lab/d' "
                              "/etc/hosts; while read line; do "

@@ -60,6 +60,15 @@ exit 1
 """
 
 
+def ip4(number):
+    """The address of the machine NUMBER."""
+    return f"{NETWORK4}.{number}"
+
+
+def ip6(number):
+    return f"{NETWORK6}:{number}"
+
+
 class Port:
     """An RDMA port that is up: names and addresses of one guest."""
 
@@ -71,8 +80,8 @@ class Port:
         self.netdev = netdev
         self.indexes = {}
         self.mtu = 1500
-        self.ip4 = f"{NETWORK4}.{number}"
-        self.ip6 = f"{NETWORK6}:{number}"
+        self.ip4 = ip4(number)
+        self.ip6 = ip6(number)
 
     def gids(self):
         """[(index, gid, type)] of the used entries."""

@@ -76,6 +76,9 @@ def alone(path):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LabError("machines are being started already") from error
+        if not path.exists() or not os.path.samestat(os.fstat(handle),
+                                                     path.stat()):
+            raise LabError("what was up is ended meanwhile: try again")
         yield
     finally:
         os.close(handle)
@@ -83,14 +86,22 @@ def alone(path):
 
 def up(arguments):
     """Starts machines that stay; their Nodes."""
-    if state_file().exists():
-        if any(node.vm.is_running() for node in running().nodes):
-            raise LabError("machines are up already: 'fakernic-lab down' "
-                           "ends them")
-        down()
     sockets = make_folder()
     with alone(sockets):
+        clear(sockets)
         return start(Lab(**arguments, sockets=sockets, stays=True))
+
+
+def clear(sockets):
+    """Nothing is up, and what was is not left."""
+    if not state_file().exists():
+        return
+    lab = running()
+    if any(node.vm.is_running() for node in lab.nodes):
+        raise LabError("machines are up already: 'fakernic-lab down' ends them")
+    lab.stop()
+    for path in sockets.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def start(lab):
@@ -121,12 +132,12 @@ def described(lab, ready):
     """What another process needs to know of a lab."""
     return {"environment": lab.environment, "out": str(lab.out), "ready": ready,
             "relay": lab.relay.pid if lab.relay else None,
-            "nodes": [{"name": node.name, "pid": node.vm.pid,
+            "nodes": [{"name": node.name, "number": number, "pid": node.vm.pid,
                        "directory": str(node.vm.directory), "work": node.work,
                        "stamped": node.vm.console.stamped,
                        "ibdev": node.port.ibdev if ready else "",
                        "netdev": node.port.netdev if ready else ""}
-                      for node in lab.nodes]}
+                      for number, node in zip(lab.numbers, lab.nodes)]}
 
 
 # ---- those that are up ---------------------------------------------------------
@@ -139,12 +150,13 @@ class Running:
         self.out = Path(state["out"])
         self.ready = state["ready"]
         self.nodes = []
-        for number, item in enumerate(state["nodes"], start=1):
+        for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],
                                       folder() / item["name"], item["pid"],
                                       item["stamped"])
             node = Node(self, machine)
-            node.port = Port(machine, number, item["ibdev"], item["netdev"])
+            node.port = Port(machine, item["number"], item["ibdev"],
+                             item["netdev"])
             node.work = item["work"]
             self.nodes.append(node)
         names = [node.name for node in self.nodes]
@@ -157,6 +169,12 @@ class Running:
                 return node
         names = ", ".join(node.name for node in self.nodes)
         raise LabError(f"no machine {name}: {names}")
+
+    def stop(self):
+        for node in self.nodes:
+            node.vm.stop()
+        if self.relay:
+            self.relay.stop()
 
     judge = Lab.judge
     collect = Lab.collect
@@ -285,9 +303,6 @@ def down(_options=None):
     lab = running()
     if lab.ready:
         lab.collect()
-    for node in lab.nodes:
-        node.vm.stop()
-    if lab.relay:
-        lab.relay.stop()
+    lab.stop()
     shutil.rmtree(folder(), ignore_errors=True)
     return 0

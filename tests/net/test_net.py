@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RDMA between machines over networks of the host's.
+
+What a network does to frames that are too long for it is part of what is
+tested: README.md tells users what they then see.
+"""
+
+import pytest
+
+import networks
+from fakernic_test import rdma
+
+BOTH = ("tap1", "tap2")
+# Longest UDP payload of an IPv4 packet: without the headers of IP and ICMP.
+HEADERS = 20 + 8
+# The MTUs that hold RoCE's packets of 1024 and of 4096 bytes.
+SHORT, LONG = 1500, 9000
+
+
+@pytest.fixture
+def set_mtu(ports):
+    """The MTU in both machines; afterwards the usual one."""
+    def of_both(mtu):
+        for port in ports:
+            port.set_mtu(mtu)
+    yield of_both
+    of_both(SHORT)
+
+
+def ping(server, client, mtu):
+    """Whether an IP packet of MTU bytes arrives whole, after small ones."""
+    client.guest.check(f"ping -c 1 -w 20 {server.ip4}", 30)
+    return client.guest.run(f"ping -c 2 -W 2 -M do -s {mtu - HEADERS} "
+                            f"{server.ip4}").ok
+
+
+def work(server, client, path_mtu):
+    """Messages of several packets, connections, datagrams, measured transfer:
+    in both address families."""
+    rdma.verify("rc", server, client, f"-n 4 -m {path_mtu}").check()
+    rdma.rping(server, client, 4, 10000, 6).check()
+    rdma.pingpong("ud", server, client, f"-c -n 50 -s {path_mtu}").check()
+    pair = rdma.perftest("ib_write_bw", client, server,
+                         f"-m {path_mtu} -n 100 -s 65536").check()
+    assert rdma.perftest_numbers(pair.client.out)
+
+
+def test_bridge(ports):
+    with networks.bridge(BOTH):
+        assert ping(*ports, SHORT)
+        work(*ports, 1024)
+
+
+def test_bridge_of_long_frames(ports, set_mtu):
+    set_mtu(LONG)
+    with networks.bridge(BOTH, LONG):
+        assert ping(*ports, LONG)
+        work(*ports, 4096)
+
+
+def test_vxlan(ports):
+    """The 50 bytes less that it leaves of 1500 are enough for RoCE's 1024, as
+    they are not for IP packets of full length."""
+    with networks.vxlan(BOTH):
+        assert not ping(*ports, SHORT)
+        assert ping(*ports, SHORT - networks.OVERHEAD)
+        work(*ports, 1024)
+
+
+def test_vxlan_with_room(ports, set_mtu):
+    set_mtu(LONG - networks.OVERHEAD)
+    with networks.vxlan(BOTH, underlay=LONG, mtu=LONG):
+        assert ping(*ports, LONG - networks.OVERHEAD)
+        work(*ports, 4096)
+
+
+def test_path_mtu_that_the_network_has_not(ports, set_mtu):
+    """Connections come, short messages pass, long ones end in retries that are
+    exceeded; with a path MTU that fits all is well."""
+    set_mtu(LONG)
+    with networks.vxlan(BOTH, mtu=LONG):
+        assert not ping(*ports, LONG)
+        rdma.pingpong("rc", *ports, "-n 20 -s 1000 -m 4096").check()
+        before = [port.counters() for port in ports]
+        failed = rdma.pingpong("rc", *ports, "-n 20 -s 4096 -m 4096")
+        said = failed.server.out + failed.client.out + (
+            failed.server.err + failed.client.err)
+        assert not failed.ok and "transport retry counter exceeded" in said, said
+        after = [port.counters() for port in ports]
+        assert any(new["timeouts"] > old["timeouts"]
+                   for old, new in zip(before, after)), after
+        rdma.pingpong("rc", *ports, "-c -n 20 -s 4096 -m 1024").check()
+
+
+def test_open_vswitch(ports):
+    with networks.open_vswitch(BOTH):
+        assert ping(*ports, SHORT)
+        work(*ports, 1024)
+
+
+def test_soft_roce_at_the_other_end(ports, rxe):
+    with networks.vxlan(("tap1", "tap3"), underlay=1600):
+        fakernic = ports[0]
+        assert ping(fakernic, rxe, SHORT)
+        for server, client in ((fakernic, rxe), (rxe, fakernic)):
+            rdma.verify("rc", server, client, "-n 4 -m 1024 -z").check()
+            rdma.rping(server, client, 4, 10000).check()
