@@ -498,6 +498,7 @@ def build_package(*name):
 
 
 def build_packages():
+    build_image()               # which is in one of them
     for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
         build_package(control.parent.parent.name)
 
