@@ -7,7 +7,7 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick test-long \
-	test-packages soak fuzz coverage shell \
+	test-packages soak fuzz coverage shell bench bench-compare \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -29,6 +29,8 @@ help:
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
+	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
+	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
@@ -131,6 +133,14 @@ fuzz: root
 	@$(BUILD) qemu-fuzz
 	@$(ENTER) make -s -C tests/fuzz fuzz BUILD=/cache/build/test-fuzz \
 		SECONDS=$(SECONDS) JOBS=$(JOBS)
+
+# BENCH: options of tests/bench/bench.py.
+bench: root
+	@$(BUILD) qemu image
+	@$(ENTER) tests/bench/bench.py $(BENCH)
+
+bench-compare: root
+	@tests/bench/compare.sh $(OLD) $(BENCH)
 
 coverage: root
 	@$(ENTER) ci/coverage.py

@@ -34,7 +34,7 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # The order in which suites begin, so that they end together.
 BEGIN = ("pyverbs", "guest", "fuzz", "sim", "plugin", "qtest", "unit", "laws",
-         "driver", "dkms", "provider", "lab", "spec")
+         "driver", "dkms", "provider", "link", "lab", "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # and those in two, which fill two processors, as those of the launcher do.
 VM_SUITES = ("pyverbs", "guest", "vm", "packaged", "lab-vm", "net")
@@ -94,6 +94,7 @@ def suites(quick):
         "spec": (make_check("spec"), 300, {}),
         "laws": (make_check("laws"), 300, {}),
         "unit": (compile_check("unit"), 600, {}),
+        "link": (make_check("link"), 300, {}),
         "provider": (compile_check("provider"), 600, {}),
         "sim": (compile_check("sim", f"SECONDS={seconds}"), 1200, {}),
         "fuzz": (compile_check("fuzz", *(["TARGETS=frames"] if quick else [])),

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A ring of the link, with a peer that keeps to the rules and with one that
+ * does not, and how two members agree on their memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "harness.h"
+#include "pair.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FRAMES 200000U
+
+static LinkPair a, b;
+static uint8_t frame[LINK_FRAME_MAX], got[LINK_FRAME_MAX];
+
+static void join(void)
+{
+    int fd = link_pair_make(&a);
+
+    REQUIRE(fd >= 0);
+    REQUIRE(link_pair_adopt(&b, fd) == NULL);
+    close(fd);
+}
+
+static void part(void)
+{
+    link_pair_unmap(&a);
+    link_pair_unmap(&b);
+}
+
+/* Length and bytes of a frame follow from its number. */
+static uint32_t make_frame(uint32_t number)
+{
+    uint32_t len = 1 + number * 2654435761U % 9000;
+
+    memset(frame, number, len);
+    memcpy(frame, &number, len < 4 ? len : 4);
+    return len;
+}
+
+static void frames_arrive_whole_and_in_order(void)
+{
+    uint32_t sent = 0, received = 0, len;
+
+    join();
+    while (received < 3000) {
+        while (sent < 3000 &&
+               link_ring_put(&a.tx, frame, make_frame(sent)) == LINK_RING_OK) {
+            sent++;
+        }
+        REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
+        CHECK_EQ(len, make_frame(received));
+        CHECK_MEM(got, frame, len);
+        received++;
+    }
+    CHECK(link_ring_get(&b.rx, got, &len) == LINK_RING_NONE);
+    part();
+}
+
+static void longest_frame_fits(void)
+{
+    uint32_t len;
+
+    join();
+    for (unsigned i = 0; i < 100; i++) {
+        memset(frame, i, sizeof(frame));
+        REQUIRE(link_ring_put(&a.tx, frame, LINK_FRAME_MAX) == LINK_RING_OK);
+        REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
+        CHECK_EQ(len, LINK_FRAME_MAX);
+        CHECK_MEM(got, frame, len);
+    }
+    part();
+}
+
+static void sleeper_is_signalled_once(void)
+{
+    uint32_t len;
+
+    join();
+    CHECK(link_ring_sleep(&b.rx));
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(link_ring_wakes(&a.tx, 1));
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(!link_ring_wakes(&a.tx, 1));
+    link_ring_wake(&b.rx);
+    CHECK(!link_ring_sleep(&b.rx));
+    link_ring_get(&b.rx, got, &len);
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(!link_ring_wakes(&a.tx, 1));
+    part();
+}
+
+static void polling_reader_is_signalled_when_it_stops(void)
+{
+    join();
+    link_ring_polled(&b.rx, 1000);
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(!link_ring_wakes(&a.tx, 1000 + LINK_POLL_RECENT - 1));
+    CHECK(link_ring_wakes(&a.tx, 1000 + LINK_POLL_RECENT));
+    CHECK(!link_ring_wakes(&a.tx, 2000 + LINK_POLL_RECENT));
+    part();
+}
+
+static void room_is_told(void)
+{
+    uint32_t len;
+
+    join();
+    while (link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK) {
+    }
+    CHECK(!link_ring_frees(&b.rx));
+    CHECK(link_ring_await_room(&a.tx, 9000) == LINK_RING_NONE);
+    REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
+    CHECK(link_ring_frees(&b.rx));
+    CHECK(!link_ring_frees(&b.rx));
+    CHECK(link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK);
+    part();
+}
+
+/* ---- a peer that lies ---------------------------------------------------- */
+
+static void reader_believes_no_tail(void)
+{
+    static const uint32_t lies[] = {
+        LINK_RING_SIZE + 8, 0x80000000, 0xfffffff8, 4, 12,
+    };
+    uint32_t len;
+
+    for (unsigned i = 0; i < TEST_COUNT(lies); i++) {
+        join();
+        b.rx.control->tail = lies[i];
+        CHECK(link_ring_get(&b.rx, got, &len) == LINK_RING_BROKEN);
+        part();
+    }
+}
+
+static void reader_believes_no_length(void)
+{
+    static const uint32_t lies[] = { 0, 61, LINK_FRAME_MAX + 1, 0xffffffff };
+    uint32_t len;
+
+    for (unsigned i = 0; i < TEST_COUNT(lies); i++) {
+        join();
+        memcpy(a.tx.data, &lies[i], 4);
+        a.tx.control->tail = 64;
+        CHECK(link_ring_get(&b.rx, got, &len) == LINK_RING_BROKEN);
+        part();
+    }
+}
+
+static void writer_believes_no_head(void)
+{
+    static const uint32_t lies[] = { 0xfffffff8, 0x80000000, 3, 0x1000000 };
+
+    for (unsigned i = 0; i < TEST_COUNT(lies); i++) {
+        join();
+        while (link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK) {
+        }
+        a.tx.control->head = lies[i];
+        CHECK(link_ring_put(&a.tx, frame, 9000) == LINK_RING_BROKEN);
+        CHECK(link_ring_await_room(&a.tx, 9000) == LINK_RING_BROKEN);
+        part();
+    }
+}
+
+static void scribble(uint32_t *random)
+{
+    uint32_t x = *random = *random * 1664525 + 1013904223;
+
+    a.tx.control->tail = x >> 8 & 0x1ffff8;
+    memcpy(a.tx.data + b.rx.head % LINK_RING_SIZE, &(uint32_t) { x >> 12 }, 4);
+    b.tx.control->head = x >> 4 & ~7U;
+    b.tx.control->asleep = x;
+}
+
+/* Whatever it writes: no access leaves the ring. */
+static void scribbler_hurts_nobody(void)
+{
+    uint32_t len, broken = 0, good = 0, random = 1;
+
+    join();
+    for (unsigned i = 0; i < 20000; i++) {
+        LinkRingResult result;
+
+        scribble(&random);
+        result = link_ring_get(&b.rx, got, &len);
+        CHECK(result != LINK_RING_OK || (len > 0 && len <= LINK_FRAME_MAX));
+        good += result == LINK_RING_OK;
+        broken += result == LINK_RING_BROKEN;
+        broken += link_ring_put(&b.tx, frame, 9000) == LINK_RING_BROKEN;
+        link_ring_wakes(&b.tx, i);
+    }
+    CHECK(broken > 0);
+    CHECK(good > 0);
+    part();
+}
+
+/* ---- lost wake-ups ------------------------------------------------------- */
+
+static int wire[2];
+
+static void *send_all(void *opaque)
+{
+    struct timeval patience = { 10, 0 };
+    char byte;
+
+    setsockopt(wire[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        while (link_ring_put(&a.tx, &i, sizeof(i)) == LINK_RING_NONE) {
+            if (link_ring_await_room(&a.tx, sizeof(i)) == LINK_RING_NONE &&
+                recv(wire[0], &byte, 1, 0) != 1) {
+                return (void *)"a writer waited for ever";
+            }
+        }
+        if (link_ring_wakes(&a.tx, 0) && !link_signal(wire[0])) {
+            return (void *)"no signal";
+        }
+    }
+    return opaque;
+}
+
+/* Two threads that sleep whenever they can: a lost wake-up is a timeout. */
+static void nobody_sleeps_for_ever(void)
+{
+    struct timeval patience = { 10, 0 };
+    uint32_t next = 0, number = 0, len, sleeps = 0;
+    pthread_t thread;
+    void *wrong;
+    char byte;
+
+    join();
+    REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, wire));
+    setsockopt(wire[1], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    REQUIRE(!pthread_create(&thread, NULL, send_all, NULL));
+    while (next < FRAMES) {
+        LinkRingResult result = link_ring_get(&b.rx, got, &len);
+
+        REQUIRE(result != LINK_RING_BROKEN);
+        if (result == LINK_RING_OK) {
+            memcpy(&number, got, sizeof(number));
+            CHECK_EQ(number, next++);
+            continue;
+        }
+        if (link_ring_frees(&b.rx)) {
+            CHECK(link_signal(wire[1]));
+        }
+        if (link_ring_sleep(&b.rx)) {
+            sleeps++;
+            REQUIRE(recv(wire[1], &byte, 1, 0) == 1);
+            link_ring_wake(&b.rx);
+        }
+    }
+    pthread_join(thread, &wrong);
+    CHECK(wrong == NULL);
+    printf("# slept %u times\n", sleeps);
+    close(wire[0]);
+    close(wire[1]);
+    part();
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static void only_sealed_memory_is_taken(void)
+{
+    int plain = memfd_create("plain", MFD_ALLOW_SEALING);
+    int good = link_pair_make(&a);
+
+    REQUIRE(plain >= 0 && good >= 0);
+    CHECK(link_pair_adopt(&b, -1) != NULL);
+    CHECK(link_pair_adopt(&b, STDIN_FILENO) != NULL);
+    CHECK(!ftruncate(plain, 2 * (4096 + LINK_RING_SIZE)));
+    CHECK(link_pair_adopt(&b, plain) != NULL);
+    CHECK(!fcntl(plain, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
+                                     F_SEAL_SEAL));
+    CHECK(link_pair_adopt(&b, plain) == NULL);
+    CHECK(ftruncate(good, 4096) < 0);
+    close(plain);
+    close(good);
+    part();
+}
+
+static void hellos_are_checked(void)
+{
+    LinkHello hello = link_hello(), other = hello;
+    int ends[2], fd = link_pair_make(&a), came;
+
+    REQUIRE(fd >= 0 && !socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    CHECK_EQ(link_hello_receive(ends[1], &other, &came), 0);
+    CHECK(link_hello_send(ends[0], &hello, fd));
+    CHECK_EQ(link_hello_receive(ends[1], &other, &came), sizeof(other));
+    CHECK(came >= 0 && !link_hello_check(&other, sizeof(other)));
+    CHECK(link_hello_check(&other, sizeof(other) - 1) != NULL);
+    other.version++;
+    CHECK(strstr(link_hello_check(&other, sizeof(other)), "version"));
+    other = hello;
+    other.magic[0]++;
+    CHECK(link_hello_check(&other, sizeof(other)) != NULL);
+    close(ends[0]);
+    CHECK_EQ(link_hello_receive(ends[1], &other, &came), -1);
+    CHECK(!link_signal(ends[1]));
+    CHECK(!link_signals_take(ends[1]));
+    close(ends[1]);
+    close(fd);
+    part();
+}
+
+static const Test tests[] = {
+    TEST(frames_arrive_whole_and_in_order),
+    TEST(longest_frame_fits),
+    TEST(sleeper_is_signalled_once),
+    TEST(polling_reader_is_signalled_when_it_stops),
+    TEST(room_is_told),
+    TEST(reader_believes_no_tail),
+    TEST(reader_believes_no_length),
+    TEST(writer_believes_no_head),
+    TEST(scribbler_hurts_nobody),
+    TEST(nobody_sleeps_for_ever),
+    TEST(only_sealed_memory_is_taken),
+    TEST(hellos_are_checked),
+};
+
+TEST_MAIN(tests)
