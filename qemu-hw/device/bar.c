@@ -105,6 +105,10 @@ static void fakernic_set_control(FakernicState *s, uint32_t value)
         }
         return;
     }
+    if (!(s->status & FAKERNIC_STATUS_READY)) {
+        FAKERNIC_GUEST_ERR("CONTROL: ENABLE before STATUS is READY");
+        return;
+    }
     if (!(s->control & FAKERNIC_CONTROL_ENABLE)) {
         fakernic_enable(s);
     }

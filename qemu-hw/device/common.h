@@ -26,6 +26,7 @@
 #include "../roce/roce.h"
 
 typedef struct FakernicState FakernicState;
+typedef struct FakernicPersist FakernicPersist;
 
 /*
  * What the device offers: exactly what the engine and this shell implement end

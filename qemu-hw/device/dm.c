@@ -12,6 +12,7 @@
 #include "qemu/atomic.h"
 #include "dm.h"
 #include "dma.h"
+#include "persist.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -98,13 +99,16 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
 }
 
 /* Device memory is visible to all, and gone with a reset. */
-RoceFlush fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
-                                bool persistent, uint64_t *done)
+RoceFlush fakernic_memory_flush(void *host, const RoceFlushJob *flush,
+                                uint64_t *done)
 {
+    const uint64_t address = flush->part[0].address;
+
+    /* All parts are of one region, in device memory or not. */
     if (!(address & ROCE_ADDRESS_DM)) {
-        return fakernic_dma_flush(host, address, len, persistent, done);
+        return fakernic_dma_flush(host, flush, done);
     }
     smp_mb();
-    return !persistent && fakernic_dm(host, address, len) ? ROCE_FLUSH_DONE :
-                                                            ROCE_FLUSH_FAILED;
+    return !flush->persistent && fakernic_dm(host, address, flush->part[0].len)
+               ? ROCE_FLUSH_DONE : ROCE_FLUSH_FAILED;
 }

@@ -25,7 +25,7 @@ bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len);
 bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
                            size_t len);
 bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op);
-RoceFlush fakernic_memory_flush(void *host, uint64_t address, uint64_t len,
-                                bool persistent, uint64_t *done);
+RoceFlush fakernic_memory_flush(void *host, const RoceFlushJob *flush,
+                                uint64_t *done);
 
 #endif

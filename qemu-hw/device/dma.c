@@ -12,7 +12,6 @@
 #include "qemu/atomic.h"
 #include "qemu/bswap.h"
 #include "exec/cpu-common.h"
-#include "exec/ramblock.h"
 #include "budget.h"
 #include "dma.h"
 #include "state.h"
@@ -148,72 +147,4 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     fakernic_atomic_execute(word, op);
     fakernic_dma_unmap(s, word, len);
     return true;
-}
-
-/* Bytes that one step of a persistent FLUSH writes to their medium. */
-#define FAKERNIC_PERSIST_STEP (256 * KiB)
-
-/*
- * Brings what was written to 'len' bytes at p to their medium: a file that is
- * shared with the guest, or persistent memory. Other RAM has none.
- */
-static bool fakernic_dma_persist(void *p, size_t len)
-{
-    ram_addr_t offset;
-    MemoryRegion *mr = memory_region_from_host(p, &offset);
-    RAMBlock *block = mr->ram_block;
-    int fd = memory_region_get_fd(mr);
-
-    if (block && (block->flags & RAM_PMEM)) {
-        memory_region_writeback(mr, offset, len);
-        return true;
-    }
-    if (block && fd >= 0 && qemu_ram_is_shared(block)) {
-        return qemu_msync(p, len, fd) == 0;
-    }
-    return false;
-}
-
-/* The first bytes of a range, as many as one msync is to be about. */
-static uint64_t fakernic_dma_persist_some(FakernicState *s, uint64_t address,
-                                          uint64_t len)
-{
-    dma_addr_t piece = MIN(len, FAKERNIC_PERSIST_STEP);
-    /* Only looked for: nothing is written, nothing becomes dirty. */
-    void *p = pci_dma_map(PCI_DEVICE(s), address, &piece,
-                          DMA_DIRECTION_TO_DEVICE);
-    ram_addr_t offset;
-    bool done;
-
-    if (!p) {
-        return 0;
-    }
-    fakernic_dma_count(s, piece);
-    done = memory_region_from_host(p, &offset) &&
-           fakernic_dma_persist(p, piece);
-    pci_dma_unmap(PCI_DEVICE(s), p, piece, DMA_DIRECTION_TO_DEVICE, 0);
-    return done ? piece : 0;
-}
-
-RoceFlush fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
-                             bool persistent, uint64_t *done)
-{
-    FakernicState *s = host;
-
-    /* All writes were stores to guest memory: visible, and now in order. */
-    smp_mb();
-    if (!persistent) {
-        return ROCE_FLUSH_DONE;
-    }
-    *done = fakernic_dma_persist_some(s, address, len);
-    if (!*done) {
-        fakernic_dma_failed(s, address, len, true);
-        return ROCE_FLUSH_FAILED;
-    }
-    if (*done == len) {
-        return ROCE_FLUSH_DONE;
-    }
-    s->flush_waits = true;
-    fakernic_kick(s);
-    return ROCE_FLUSH_LATER;
 }

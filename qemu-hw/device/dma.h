@@ -22,14 +22,6 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
 /* On 8 bytes, atomic against the guest's CPUs. False: not one aligned word. */
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
 
-/*
- * RoceHostOps.dma_flush on guest memory. A persistent one is done in steps:
- * after LATER the next turn lets the engine go on. FAILED: there is no such
- * medium.
- */
-RoceFlush fakernic_dma_flush(void *host, uint64_t address, uint64_t len,
-                             bool persistent, uint64_t *done);
-
 /* Not memcpy(): that may store the tail first. */
 void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len);
 

@@ -2,8 +2,8 @@
 /*
  * The doors: every way into the device. A register or a doorbell is stored to,
  * a frame comes in, the link changes, the netdev takes frames again, a
- * deadline has come, the bottom half goes on with what was left, the VM stops
- * or goes on, the device is unplugged.
+ * deadline has come, a persistent FLUSH is through, the bottom half goes on
+ * with what was left, the VM stops or goes on, the device is unplugged.
  *
  * A door lets its station work and then gives the device a turn. No station
  * and no turn calls back up here. Doors nest: what the device sends may come
@@ -23,6 +23,7 @@
 #include "doors.h"
 #include "interrupt.h"
 #include "life.h"
+#include "persist.h"
 #include "port.h"
 #include "turn.h"
 #include "../trace.h"
@@ -80,6 +81,23 @@ static void fakernic_postpone(FakernicState *s)
     }
 }
 
+/* Frees what is left, a turn's worth at a time; the device's memory then. */
+static void fakernic_end_some(void *opaque)
+{
+    FakernicState *s = opaque;
+
+    if (fakernic_life_end(s)) {
+        object_unref(OBJECT(s));
+    } else {
+        aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end_some, s);
+    }
+}
+
+/*
+ * The device is unplugged, and nothing of it is on the stack but, from within,
+ * its outermost door: whose caller may look at the device once more (at the
+ * guard against reentrance), so all else goes later.
+ */
 static void fakernic_end(FakernicState *s)
 {
     FakernicLink *link;
@@ -93,23 +111,7 @@ static void fakernic_end(FakernicState *s)
     if (link) {
         fakernic_link_free(link);
     }
-    fakernic_life_end(s);
-}
-
-static void fakernic_unref(void *opaque)
-{
-    object_unref(opaque);
-}
-
-/*
- * Unplugged from within: the last door takes down what the device works on. Its
- * caller may look at the device once more (at the guard against reentrance), so
- * the memory goes later.
- */
-static void fakernic_end_late(FakernicState *s)
-{
-    fakernic_end(s);
-    aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_unref, s);
+    aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end_some, s);
 }
 
 static void fakernic_leave(FakernicState *s)
@@ -126,14 +128,17 @@ static void fakernic_leave(FakernicState *s)
     }
     s->inside--;
     if (!s->inside && (s->held & FAKERNIC_HELD_LEAVING)) {
-        fakernic_end_late(s);
+        fakernic_end(s);
     }
 }
 
-/* What waits goes on: frames at the netdev, then a turn. */
+/* What waits goes on: a reset, frames at the netdev, then a turn. */
 static void fakernic_go_on(FakernicState *s)
 {
     s->behind = false;
+    if (s->held & FAKERNIC_HELD_RESET) {
+        fakernic_budget_renew(s);
+    }
     fakernic_enter(s);
     if (s->frames_wait && fakernic_takes_frames(s)) {
         s->frames_wait = false;
@@ -307,6 +312,18 @@ static NetClientInfo fakernic_net_info = {
     .link_status_changed = fakernic_link_status_changed,
 };
 
+/* ---- the medium ---------------------------------------------------------- */
+
+/* What was flushed is there. */
+static void fakernic_persisted(void *opaque, int error)
+{
+    FakernicState *s = fakernic_persist_done(opaque, error);
+
+    if (s) {
+        fakernic_kick(s);
+    }
+}
+
 /* ---- time, and the VM ---------------------------------------------------- */
 
 static void fakernic_timer(void *opaque)
@@ -348,6 +365,7 @@ void fakernic_doors_open(FakernicState *s)
     s->bh = qemu_bh_new_guarded(fakernic_bottom_half, s,
                                 &dev->mem_reentrancy_guard);
     s->sent = fakernic_sent;
+    s->persisted = fakernic_persisted;
     s->nic = qemu_new_nic(&fakernic_net_info, &s->conf, TYPE_FAKERNIC, dev->id,
                           &dev->mem_reentrancy_guard, s);
     qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
@@ -363,9 +381,8 @@ void fakernic_doors_close(FakernicState *s)
     qemu_bh_delete(s->bh);
     s->bh = NULL;
     fakernic_clock_cleanup(s);
-    if (s->inside) {
-        object_ref(OBJECT(s));
-    } else {
+    object_ref(OBJECT(s));
+    if (!s->inside) {
         fakernic_end(s);
     }
 }

@@ -329,10 +329,16 @@ static char *fakernic_get_fault(Object *obj, Error **errp)
     return fakernic_fault_text(FAKERNIC(obj));
 }
 
-/* x-longest-turn, for tests: the most work of one turn since realize. */
+/*
+ * For tests: x-longest-turn, the most work of one turn since realize;
+ * x-persist-hold, a medium that is as slow as the test wants.
+ */
 static void fakernic_instance_init(Object *obj)
 {
     FAKERNIC(obj)->faults.rules.command = fakernic_cmd_number;
+    object_property_add_uint32_ptr(obj, "x-persist-hold",
+                                   &FAKERNIC(obj)->persist_hold,
+                                   OBJ_PROP_FLAG_READWRITE);
     object_property_add_uint32_ptr(obj, "x-longest-turn",
                                    &FAKERNIC(obj)->longest_turn,
                                    OBJ_PROP_FLAG_READ);

@@ -5,7 +5,8 @@
  *
  * A reset and the end free what the device works on. Both may come from the
  * device's own doing, so a reset waits until no work is on the stack, and the
- * end until no door is (doors.c).
+ * end until no door is (doors.c). Both take as many turns as there is to free;
+ * till then the device is held, and nothing new can come.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -15,6 +16,7 @@
 #include "interrupt.h"
 #include "life.h"
 #include "objects.h"
+#include "persist.h"
 #include "port.h"
 #include "../trace.h"
 
@@ -58,10 +60,10 @@ void fakernic_thaw(FakernicState *s)
     fakernic_hold(s, FAKERNIC_HELD_FAULT, false);
 }
 
-static void fakernic_reset_registers(FakernicState *s)
+static void fakernic_reset_registers(FakernicState *s, uint32_t status)
 {
     s->control = 0;
-    s->status = FAKERNIC_STATUS_READY;
+    s->status = status;
     s->fatal_code = FAKERNIC_FATAL_NONE;
     s->test = 0;
     s->driver_features = 0;
@@ -69,19 +71,40 @@ static void fakernic_reset_registers(FakernicState *s)
     memset(&s->cmdq, 0, sizeof(s->cmdq));
 }
 
-static void fakernic_reset_now(FakernicState *s)
+/* Objects of the engine freed in one go, each about a unit of work. */
+#define FAKERNIC_FREED_AT_ONCE 64
+
+/* Frees what lives in the device, as far as the budget goes; true: all. */
+static bool fakernic_free_some(FakernicState *s)
+{
+    while (!roce_reset_some(s->roce, FAKERNIC_FREED_AT_ONCE)) {
+        if (!fakernic_spend(s, FAKERNIC_FREED_AT_ONCE)) {
+            return false;
+        }
+    }
+    return fakernic_objects_free_some(s);
+}
+
+static void fakernic_reset_begin(FakernicState *s)
 {
     trace_fakernic_reset();
+    s->reset_wanted = false;
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     s->interrupts = 0;
     s->kicked = false;
-    roce_reset(s->roce);
+    fakernic_persist_forget(s);
+    fakernic_reset_registers(s, 0);
+}
+
+static void fakernic_reset_end(FakernicState *s)
+{
     fakernic_objects_free(s);
     fakernic_objects_init(s);
-    fakernic_reset_registers(s);
+    fakernic_reset_registers(s, FAKERNIC_STATUS_READY);
     fakernic_port_reset(s);
     fakernic_dm_reset(s);
     fakernic_fault_reset(s);
+    fakernic_budget_renew(s);
     fakernic_hold(s, FAKERNIC_HELD_RESET | FAKERNIC_HELD_FAULT |
                      FAKERNIC_HELD_DEAD, false);
 }
@@ -91,24 +114,41 @@ void fakernic_reset(FakernicState *s)
     if (s->held & FAKERNIC_HELD_LEAVING) {
         return;
     }
-    if (s->working) {
-        fakernic_hold(s, FAKERNIC_HELD_RESET, true);
-    } else {
-        fakernic_reset_now(s);
+    fakernic_hold(s, FAKERNIC_HELD_RESET, true);
+    s->reset_wanted = true;
+    if (!s->working) {
+        fakernic_life_settle(s);
     }
 }
 
 void fakernic_life_settle(FakernicState *s)
 {
-    if ((s->held & FAKERNIC_HELD_RESET) && !(s->held & FAKERNIC_HELD_LEAVING)) {
-        fakernic_reset_now(s);
+    if (!(s->held & FAKERNIC_HELD_RESET) ||
+        (s->held & FAKERNIC_HELD_LEAVING)) {
+        return;
+    }
+    if (s->reset_wanted) {
+        fakernic_reset_begin(s);
+    }
+    if (fakernic_budget_left(s) && fakernic_free_some(s)) {
+        fakernic_reset_end(s);
+    } else {
+        qemu_bh_schedule(s->bh);
     }
 }
 
-void fakernic_life_end(FakernicState *s)
+bool fakernic_life_end(FakernicState *s)
 {
+    bool done;
+
     fakernic_fault_reset(s);
-    fakernic_objects_free(s);
-    roce_free(s->roce);
-    s->roce = NULL;
+    fakernic_persist_forget(s);
+    fakernic_budget_renew(s);
+    done = fakernic_free_some(s);
+    if (done) {
+        fakernic_objects_free(s);
+        roce_free(s->roce);
+        s->roce = NULL;
+    }
+    return done;
 }

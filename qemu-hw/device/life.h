@@ -12,7 +12,7 @@
 enum {
     FAKERNIC_HELD_STOPPED = 1 << 0,     /* the VM is stopped */
     FAKERNIC_HELD_FROZEN = 1 << 1,      /* in D3hot */
-    FAKERNIC_HELD_RESET = 1 << 2,       /* a reset waits for work on the stack */
+    FAKERNIC_HELD_RESET = 1 << 2,       /* a reset is wanted, or under way */
     FAKERNIC_HELD_LEAVING = 1 << 3,     /* unplugged */
     FAKERNIC_HELD_FAULT = 1 << 4,       /* a fault rule froze it */
     FAKERNIC_HELD_DEAD = 1 << 5,        /* or took it off the bus */
@@ -45,19 +45,26 @@ void fakernic_hold(FakernicState *s, unsigned reason, bool hold);
 void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code);
 
 /*
- * Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. From
- * within the device's own work (a frame that it sends may lead to one) it is
- * held, and reset by fakernic_life_settle().
+ * Power-on, FLR, secondary bus reset and CONTROL.RESET all end here. The
+ * device is held until all is freed, a turn's worth at a time, and STATUS says
+ * so. From within the device's own work (a frame that it sends may lead to
+ * one) fakernic_life_settle() begins.
  */
 void fakernic_reset(FakernicState *s);
 
 /* Ends the freeze of a fault rule, if it is over by now. */
 void fakernic_thaw(FakernicState *s);
 
-/* The work is done: makes up for a reset that came meanwhile. */
+/*
+ * No work is on the stack: begins or goes on with a reset. What the budget does
+ * not reach waits for the bottom half.
+ */
 void fakernic_life_settle(FakernicState *s);
 
-/* Frees all that lives in the device, which is LEAVING. */
-void fakernic_life_end(FakernicState *s);
+/*
+ * Frees a turn's worth of what lives in the device, which is LEAVING. True:
+ * that was all.
+ */
+bool fakernic_life_end(FakernicState *s);
 
 #endif

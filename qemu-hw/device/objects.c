@@ -4,6 +4,7 @@
  * device is realized or reset, and freed with all they hold.
  */
 #include "qemu/osdep.h"
+#include "budget.h"
 #include "objects.h"
 #include "state.h"
 
@@ -23,6 +24,7 @@ void fakernic_objects_init(FakernicState *s)
     fakernic_table_init(&s->uar_table, 1, s->uars);
     s->qps = g_new0(FakernicQp *, s->max_qp);
     s->keys = g_new0(FakernicKey, s->max_mr);
+    s->qps_cleared = 0;
     s->copying_flows = 0;
     s->mr_pages = 0;
     s->memory = 0;
@@ -32,21 +34,6 @@ void fakernic_objects_init(FakernicState *s)
     fakernic_cqs_init(s);
     memset(&s->port_events, 0, sizeof(s->port_events));
     memset(&s->device_events, 0, sizeof(s->device_events));
-}
-
-/* Frees what a table holds, after 'release' of each (may be NULL). */
-static void fakernic_table_clear(FakernicState *s, FakernicTable *t,
-                                 void (*release)(FakernicState *s, void *))
-{
-    for (uint32_t i = 0; i < t->size; i++) {
-        void *object = fakernic_table_get(t, i);
-
-        if (object && release) {
-            release(s, object);
-        }
-        g_free(object);
-    }
-    fakernic_table_free(t);
 }
 
 static void fakernic_release_srq(FakernicState *s, void *srq)
@@ -64,24 +51,75 @@ static void fakernic_release_eq(FakernicState *s, void *eq)
     fakernic_ring_free(s, &((FakernicEq *)eq)->ring);
 }
 
-void fakernic_objects_free(FakernicState *s)
+/*
+ * Frees what a table holds from the end, each after 'release' (may be NULL), as
+ * far as the budget goes. True: it is empty.
+ */
+static bool fakernic_table_clear(FakernicState *s, FakernicTable *t,
+                                 void (*release)(FakernicState *s, void *))
 {
-    fakernic_progress_drop(s, &s->progress);
-    for (uint32_t i = 0; i < s->max_qp; i++) {
-        if (s->qps[i]) {
-            fakernic_qp_free(s, s->qps[i]);
+    while (t->next > 0) {
+        void *object = fakernic_table_get(t, --t->next);
+
+        if (!object) {
+            continue;
+        }
+        if (release) {
+            release(s, object);
+        }
+        g_free(object);
+        t->slots[t->next] = NULL;
+        if (!fakernic_spend(s, 1)) {
+            return false;
         }
     }
+    return true;
+}
+
+static bool fakernic_qps_clear(FakernicState *s)
+{
+    for (; s->qps_cleared < s->max_qp; s->qps_cleared++) {
+        FakernicQp *qp = s->qps[s->qps_cleared];
+
+        if (!qp) {
+            continue;
+        }
+        s->qps[s->qps_cleared] = NULL;
+        fakernic_qp_free(s, qp);
+        if (!fakernic_spend(s, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool fakernic_objects_free_some(FakernicState *s)
+{
+    fakernic_progress_drop(s, &s->progress);
+    return fakernic_qps_clear(s) &&
+           fakernic_table_clear(s, &s->srqs, fakernic_release_srq) &&
+           fakernic_table_clear(s, &s->cqs, fakernic_release_cq) &&
+           fakernic_table_clear(s, &s->eqs, fakernic_release_eq) &&
+           fakernic_table_clear(s, &s->pds, NULL) &&
+           fakernic_table_clear(s, &s->xrcds, NULL) &&
+           fakernic_table_clear(s, &s->uar_table, NULL) &&
+           fakernic_table_clear(s, &s->counters, NULL) &&
+           fakernic_table_clear(s, &s->ind_tables, NULL) &&
+           fakernic_table_clear(s, &s->flow_table, NULL);
+}
+
+void fakernic_objects_free(FakernicState *s)
+{
     g_free(s->qps);
-    fakernic_table_clear(s, &s->srqs, fakernic_release_srq);
-    fakernic_table_clear(s, &s->cqs, fakernic_release_cq);
-    fakernic_table_clear(s, &s->eqs, fakernic_release_eq);
-    fakernic_table_clear(s, &s->pds, NULL);
-    fakernic_table_clear(s, &s->xrcds, NULL);
-    fakernic_table_clear(s, &s->uar_table, NULL);
-    fakernic_table_clear(s, &s->counters, NULL);
-    fakernic_table_clear(s, &s->ind_tables, NULL);
-    fakernic_table_clear(s, &s->flow_table, NULL);
+    fakernic_table_free(&s->srqs);
+    fakernic_table_free(&s->cqs);
+    fakernic_table_free(&s->eqs);
+    fakernic_table_free(&s->pds);
+    fakernic_table_free(&s->xrcds);
+    fakernic_table_free(&s->uar_table);
+    fakernic_table_free(&s->counters);
+    fakernic_table_free(&s->ind_tables);
+    fakernic_table_free(&s->flow_table);
     fakernic_cqs_free(s);
     g_free(s->keys);
 }

@@ -9,7 +9,13 @@
 
 void fakernic_objects_init(FakernicState *s);
 
-/* Nobody will see a completion or an event of theirs any more. */
+/*
+ * Frees them, as far as the turn's budget goes: nobody will see a completion or
+ * an event of theirs any more. True: that was all.
+ */
+bool fakernic_objects_free_some(FakernicState *s);
+
+/* And then their tables. */
 void fakernic_objects_free(FakernicState *s);
 
 #endif

@@ -21,6 +21,7 @@
  *     ring.c  table.c  parse.c    what they are made of
  *     fault.c                     what fault rules do
  *     dm.c  dma.c  memory.c       memory, and how much of it
+ *     persist.c                   its medium
  *     interrupt.c  clock.c  budget.c  cpus.c
  *                                 MSI-X, time, work
  *
@@ -32,6 +33,7 @@
 #define FAKERNIC_DEVICE_STATE_H
 
 #include "common.h"
+#include "block/aio.h"
 #include "hw/pci/pci_device.h"
 #include "net/net.h"
 #include "qom/object.h"
@@ -100,6 +102,7 @@ struct FakernicState {
 
     /* life: life.h */
     unsigned held;              /* FAKERNIC_HELD_*: why it does not run */
+    bool reset_wanted;          /* not begun yet */
     VMChangeStateEntry *vm_state;
     FakernicFaults faults;      /* fault.h */
 
@@ -112,7 +115,10 @@ struct FakernicState {
     bool in_burst;              /* linked in the list of those that took frames */
     QTAILQ_ENTRY(FakernicState) burst;
     FakernicBudget budget;
-    bool flush_waits;           /* a FLUSH goes on in the next turn */
+    bool flush_waits;           /* a persistent FLUSH, for the one before */
+    FakernicPersist *persist;   /* which is under way */
+    BlockCompletionFunc *persisted;     /* the door for its end */
+    uint32_t persist_hold;      /* for tests: not before this is 0 */
     uint64_t engine_work;       /* of roce_work(), charged so far */
     uint32_t longest_turn;      /* the most that one has used */
 
@@ -150,6 +156,7 @@ struct FakernicState {
     uint32_t copying_flows;     /* rules that leave the frame to others, too */
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
+    uint32_t qps_cleared;       /* by a reset, so far */
     FakernicKey *keys;          /* by index */
     uint64_t mr_pages;          /* their page list entries together */
     uint64_t memory;            /* bytes taken of max_memory */

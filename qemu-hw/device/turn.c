@@ -14,6 +14,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "life.h"
+#include "persist.h"
 #include "port.h"
 #include "turn.h"
 #include "../trace.h"
@@ -189,10 +190,7 @@ bool fakernic_turn(FakernicState *s)
         return false;
     }
     fakernic_turn_reclaim(s);
-    if (s->flush_waits) {
-        s->flush_waits = false;
-        roce_flush_resume(s->roce);
-    }
+    fakernic_persist_run(s);
     commands = fakernic_cmdq_run(s);
     now = fakernic_now();
     if (!fakernic_is_running(s)) {

@@ -212,6 +212,8 @@ static void roce_responder_forget(Roce *r, RoceQp *qp)
     qp->rs.pages_awaited = false;
     qp->rs.flushing = false;
     qp->rs.flush_gap = false;
+    qp->rs.flush_failed = false;
+    qp->rs.flush_ticket = 0;
     roce_sched_flush_wake(r, qp);
     roce_pages_forget(r, qp);
     qp->rs.faults = 0;

@@ -136,6 +136,8 @@ typedef struct RoceResponder {
     uint8_t faults;             /* of the expected packet, so far */
     bool flushing;              /* nothing is executed behind a FLUSH */
     bool flush_gap;             /* something came meanwhile and was dropped */
+    bool flush_failed;          /* as roce_flush_ended() has told */
+    uint64_t flush_ticket;      /* of the job it waits for; 0: none */
     bool flush_waits;           /* for roce_flush_resume(): in the list below */
     struct RoceQp *flush_next, *flush_prev;
 } RoceResponder;
@@ -232,6 +234,7 @@ struct Roce {
     size_t mcast_copy_len;      /* of a frame to a group with members here */
     uint8_t mcast_copy[ROCE_FRAME_MAX];
     uint32_t port_mtu;
+    uint32_t reset_next;        /* QPN that a reset goes on with */
     uint16_t ip_id;
     RoceQpList ready;           /* may have a frame to send */
     RoceQpList parked;          /* have one for the wire, which takes none */
@@ -243,7 +246,8 @@ struct Roce {
     bool stalled;               /* roce_output() ran out of turns */
     RoceWait *waits[ROCE_WAIT_BUCKETS];         /* for pages, by region */
     RoceWait *line_head, *line_tail;            /* not taken by the host yet */
-    RoceQp *flush_waiters;
+    RoceQp *flush_head, *flush_tail;            /* for the host to take it */
+    uint64_t flush_tickets;     /* given so far */
     uint64_t work;              /* steps, see roce_work() */
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
@@ -261,7 +265,7 @@ void roce_sched_remove(Roce *r, RoceQp *qp);
 void roce_sched_timer(Roce *r, RoceQp *qp);
 /* The QP of the earliest deadline, NULL when there is none. */
 RoceQp *roce_sched_first(const Roce *r);
-/* The QP's FLUSH waits for the host, which tells when it may go on. */
+/* The QP's FLUSH waits behind others, until the host takes it. */
 void roce_sched_flush_wait(Roce *r, RoceQp *qp);
 /* It waits no longer, if it did. */
 void roce_sched_flush_wake(Roce *r, RoceQp *qp);

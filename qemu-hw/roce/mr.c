@@ -87,12 +87,17 @@ bool roce_mr_table_reclaim(RoceMrTable *t, uint64_t entries)
     return t->retired == NULL;
 }
 
-void roce_mr_table_reset(RoceMrTable *t)
+bool roce_mr_table_reset_some(RoceMrTable *t, uint32_t max)
 {
-    for (uint32_t i = 1; i < t->used_end; i++) {
-        mr_retire_pages(t, &t->entries[i]);
+    for (; t->used_end > 1; t->used_end--) {
+        RoceMr *mr = &t->entries[t->used_end - 1];
+
+        if (max-- == 0) {
+            return false;
+        }
+        mr_retire_pages(t, mr);
+        memset(mr, 0, sizeof(*mr));
     }
-    memset(t->entries, 0, (size_t)t->used_end * sizeof(t->entries[0]));
     t->used_end = 1;
     t->free_first = 0;
     t->free_last = 0;
@@ -101,6 +106,7 @@ void roce_mr_table_reset(RoceMrTable *t)
     if (t->odp) {
         roce_odp_reset(t->odp);
     }
+    return true;
 }
 
 void roce_mr_table_free(RoceMrTable *t)

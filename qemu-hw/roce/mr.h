@@ -42,8 +42,8 @@ void roce_mr_table_free(RoceMrTable *table);
  * are no more.
  */
 bool roce_mr_table_reclaim(RoceMrTable *table, uint64_t entries);
-/* Destroys all keys. */
-void roce_mr_table_reset(RoceMrTable *table);
+/* Destroys all keys, up to 'max' in one call; true: that was all. */
+bool roce_mr_table_reset_some(RoceMrTable *table, uint32_t max);
 
 /* The control plane of roce.h, on a table. */
 int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key);
@@ -128,13 +128,14 @@ bool roce_mr_atomic(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
 typedef struct RoceFlushRange {
     uint64_t address, left;
     bool persistent;
-    bool host_waits;            /* until roce_flush_resume() */
+    uint32_t qpn;               /* for the host's next job */
+    uint64_t ticket;
 } RoceFlushRange;
 
 /*
- * Takes a FLUSH of a granted range one step further: one request to the host,
- * or a bounded number of pages that are absent. LATER: there is more to do, or
- * the host waits.
+ * Takes a FLUSH of a granted range one step further: one job for the host, or a
+ * bounded number of pages that are absent. DONE: nothing is left. BEGUN: what
+ * the host has begun is no longer in the range, and may be the last of it.
  */
 RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
                         RoceFlushRange *range)

@@ -288,37 +288,77 @@ static void mr_flush_skip(const RoceMr *mr, RoceFlushRange *range)
     mr_flush_advance(range, bytes);
 }
 
+/* The first pages of the range: as many as are there and one job takes. */
+static void mr_flush_gather(const RoceMr *mr, const RoceFlushRange *range,
+                            RoceFlushJob *job)
+{
+    const unsigned most = range->persistent ? ROCE_FLUSH_PARTS : 1;
+    uint64_t address = range->address;
+    size_t left = mr_flush_piece(mr, range->left), piece;
+    uint64_t dma;
+
+    job->count = 0;
+    while (left && job->count < most &&
+           mr_translate(mr, address, left, &dma, &piece)) {
+        job->part[job->count].address = dma;
+        job->part[job->count++].len = piece;
+        address += piece;
+        left -= piece;
+    }
+}
+
+static uint64_t mr_flush_job_bytes(const RoceFlushJob *job)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < job->count; i++) {
+        bytes += job->part[i].len;
+    }
+    return bytes;
+}
+
+static RoceFlush mr_flush_step(const RoceMrTable *t, const RoceMr *mr,
+                               RoceFlushRange *range)
+{
+    RoceFlushJob job = {
+        .qpn = range->qpn,
+        .ticket = range->ticket,
+        .persistent = range->persistent,
+    };
+    uint64_t done = 0;
+    RoceFlush flush;
+
+    mr_flush_gather(mr, range, &job);
+    flush = t->ops->dma_flush(t->host, &job, &done);
+    if (flush == ROCE_FLUSH_BEGUN) {
+        mr_flush_advance(range, done);
+    } else if (flush == ROCE_FLUSH_DONE) {
+        /* One barrier does for all memory. */
+        mr_flush_advance(range, range->persistent ? mr_flush_job_bytes(&job)
+                                                  : range->left);
+        flush = range->left ? ROCE_FLUSH_MORE : ROCE_FLUSH_DONE;
+    }
+    return flush;
+}
+
 RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
                         RoceFlushRange *range)
 {
     unsigned chunks = MR_FLUSH_CHUNKS;
-    uint64_t dma, done = 0;
-    RoceFlush flush;
+    uint64_t dma;
     size_t piece;
 
     if (mr_is_null(mr)) {
         range->left = 0;
     }
     while (range->left != 0 &&
-           !mr_translate(mr, range->address, mr_flush_piece(mr, range->left),
-                         &dma, &piece)) {
+           !mr_translate(mr, range->address, 1, &dma, &piece)) {
         if (chunks-- == 0) {
-            return ROCE_FLUSH_LATER;
+            return ROCE_FLUSH_MORE;
         }
         mr_flush_skip(mr, range);
     }
-    if (range->left == 0) {
-        return ROCE_FLUSH_DONE;
-    }
-    flush = t->ops->dma_flush(t->host, dma, piece, range->persistent, &done);
-    if (flush == ROCE_FLUSH_FAILED) {
-        return flush;
-    }
-    /* One barrier does for all memory. */
-    mr_flush_advance(range, !range->persistent ? range->left
-                            : flush == ROCE_FLUSH_DONE ? piece : done);
-    range->host_waits = flush == ROCE_FLUSH_LATER && range->left != 0;
-    return range->left == 0 ? ROCE_FLUSH_DONE : ROCE_FLUSH_LATER;
+    return range->left == 0 ? ROCE_FLUSH_DONE : mr_flush_step(t, mr, range);
 }
 
 bool roce_mr_flush_all(const RoceMr *mr, RoceFlushRange *range)

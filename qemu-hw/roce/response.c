@@ -108,6 +108,18 @@ void roce_response_cancel(RoceQp *qp, RoceResource *res)
     roce_resource_pend(&qp->rs, res, false);
 }
 
+static void roce_response_flush_done(Roce *r, RoceQp *qp, RoceResource *res)
+{
+    RoceResponder *rs = &qp->rs;
+
+    res->kind = ROCE_ANSWER_DONE;
+    rs->flushing = false;
+    if (rs->flush_gap) {
+        rs->flush_gap = false;
+        roce_response_nak(r, qp, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE, rs->epsn);
+    }
+}
+
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
 {
     const RoceAccess access = {
@@ -124,28 +136,30 @@ uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
 
     r->work++;
     error = roce_mr_check(r->mrs, &access, &mr);
-    if (error) {
-        return error;
+    if (error || rs->flush_failed) {
+        rs->flush_failed = false;
+        return error ? error : FAKERNIC_VENDOR_KEY_DMA;
     }
+    res->flush.qpn = qp->qpn;
+    res->flush.ticket = ++r->flush_tickets;
+    rs->flushing = true;
     /* No bytes: granted, and nothing to do. */
     switch (mr ? roce_mr_flush(r->mrs, mr, &res->flush)
                : ROCE_FLUSH_DONE) {
     case ROCE_FLUSH_FAILED:
+        rs->flushing = false;
         return FAKERNIC_VENDOR_KEY_DMA;
-    case ROCE_FLUSH_LATER:
-        rs->flushing = true;
-        if (res->flush.host_waits) {
-            roce_sched_flush_wait(r, qp);
-        }
-        return 0;
-    default:
+    case ROCE_FLUSH_DONE:
+        roce_response_flush_done(r, qp, res);
         break;
-    }
-    res->kind = ROCE_ANSWER_DONE;
-    rs->flushing = false;
-    if (rs->flush_gap) {
-        rs->flush_gap = false;
-        roce_response_nak(r, qp, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE, rs->epsn);
+    case ROCE_FLUSH_BEGUN:
+        rs->flush_ticket = res->flush.ticket;
+        break;
+    case ROCE_FLUSH_LATER:
+        roce_sched_flush_wait(r, qp);
+        break;
+    case ROCE_FLUSH_MORE:
+        break;
     }
     return 0;
 }
@@ -155,7 +169,7 @@ static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
 {
     uint16_t error;
 
-    if (qp->rs.flush_waits) {
+    if (qp->rs.flush_waits || qp->rs.flush_ticket) {
         return false;
     }
     error = roce_response_flush(r, qp, res);

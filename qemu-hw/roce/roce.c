@@ -74,16 +74,30 @@ void roce_free(Roce *r)
     free(r);
 }
 
-void roce_reset(Roce *r)
-{
-    uint32_t i;
+/* Page addresses whose memory is freed in the time an object takes. */
+#define ROCE_PAGES_PER_OBJECT 4096
 
-    for (i = 0; i < r->limits.max_qp; i++) {
-        if (r->qps[i]) {
-            roce_qp_free(r, r->qps[i]);
+static bool roce_reset_objects(Roce *r, uint32_t max)
+{
+    for (; r->reset_next < r->limits.max_qp; r->reset_next++) {
+        if (!r->qps[r->reset_next]) {
+            continue;
         }
+        if (max-- == 0) {
+            return false;
+        }
+        roce_qp_free(r, r->qps[r->reset_next]);
     }
-    roce_mr_table_reset(r->mrs);
+    return roce_mr_table_reset_some(r->mrs, max) &&
+           roce_reclaim(r, (uint64_t)max * ROCE_PAGES_PER_OBJECT);
+}
+
+bool roce_reset_some(Roce *r, uint32_t max)
+{
+    if (!roce_reset_objects(r, max)) {
+        return false;
+    }
+    r->reset_next = 0;
     memset(r->gids, 0, r->limits.gid_count * sizeof(*r->gids));
     memset(r->mcast, 0, r->limits.max_mcast_groups * sizeof(*r->mcast));
     memset(r->stats, 0, sizeof(r->stats));
@@ -95,6 +109,13 @@ void roce_reset(Roce *r)
     r->wire_blocked = false;
     r->stalled = false;
     r->port_mtu = ROCE_PORT_MTU_DEFAULT;
+    return true;
+}
+
+void roce_reset(Roce *r)
+{
+    while (!roce_reset_some(r, UINT32_MAX)) {
+    }
 }
 
 bool roce_reclaim(Roce *r, uint64_t pages)
@@ -387,14 +408,26 @@ int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
     return roce_mr_update_some(r, update, &done, UINT32_MAX);
 }
 
-void roce_flush_resume(Roce *r)
+void roce_flush_ended(Roce *r, uint32_t qpn, uint64_t ticket, bool ok)
 {
-    while (r->flush_waiters) {
-        RoceQp *qp = r->flush_waiters;
+    RoceQp *qp = roce_qp_find(r, qpn);
 
+    if (qp && qp->rs.flush_ticket == ticket) {
+        qp->rs.flush_ticket = 0;
+        qp->rs.flush_failed = !ok;
+        roce_sched_ready(r, qp);
+    }
+}
+
+bool roce_flush_resume(Roce *r)
+{
+    RoceQp *qp = r->flush_head;
+
+    if (qp) {
         roce_sched_flush_wake(r, qp);
         roce_sched_ready(r, qp);
     }
+    return qp;
 }
 
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,

@@ -211,9 +211,24 @@ typedef enum RoceFetch {
 typedef enum RoceFlush {
     ROCE_FLUSH_FAILED,          /* out of reach, or no medium to persist on */
     ROCE_FLUSH_DONE,            /* all of it */
-    ROCE_FLUSH_LATER,           /* a part: the host asks to be asked again, for
-                                 * the rest, after roce_flush_resume() */
+    ROCE_FLUSH_BEGUN,           /* a part: roce_flush_ended() tells its end */
+    ROCE_FLUSH_LATER,           /* nothing: the host asks to be asked again,
+                                 * after roce_flush_resume() */
+    ROCE_FLUSH_MORE,            /* of the engine: it goes on at once */
 } RoceFlush;
+
+#define ROCE_FLUSH_PARTS 64
+
+/* What the host is asked to flush at once: of one range, in its order. */
+typedef struct RoceFlushJob {
+    uint32_t qpn;
+    uint64_t ticket;            /* another one each time; never 0 */
+    bool persistent;
+    unsigned count;             /* 1 or more */
+    struct {
+        uint64_t address, len;
+    } part[ROCE_FLUSH_PARTS];
+} RoceFlushJob;
 
 /*
  * Synchronous; may fail where they return bool; must not call the engine.
@@ -234,15 +249,15 @@ typedef struct RoceHostOps {
                       size_t len);
     bool (*dma_atomic)(void *host, uint64_t address, RoceAtomic *op);
     /*
-     * FLUSH (IBTA annex A19), len >= 1. Without 'persistent': all that was
-     * written, anywhere, is visible to all, which takes one barrier; asked for
-     * once per FLUSH, with the beginning of its range, and not answered LATER.
-     * With it: these bytes are on their medium. A host that would have to wait
-     * for that answers LATER and in *done how many of them, 0 to len, are; it
-     * forgets what is not asked for again.
+     * FLUSH (IBTA annex A19). Without 'persistent': all that was written,
+     * anywhere, is visible to all, which takes one barrier; asked for once per
+     * FLUSH, with the beginning of its range, and answered at once. With it:
+     * these bytes are on their medium. A host that has to wait for that answers
+     * BEGUN, and in *done how many of the bytes, 1 or more, it is about to
+     * bring there.
      */
-    RoceFlush (*dma_flush)(void *host, uint64_t address, uint64_t len,
-                           bool persistent, uint64_t *done);
+    RoceFlush (*dma_flush)(void *host, const RoceFlushJob *job,
+                           uint64_t *done);
     /* The next WQE of a QP's send queue: copied, decoded, consumed. */
     RoceFetch (*next_send)(void *host, uint32_t qpn, RoceSendWr *wr);
     /* The next WQE of a QP's receive queue, or of its SRQ (srqn != 0). */
@@ -293,11 +308,13 @@ typedef struct RoceLimits {
 Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host);
 /* Frees all objects without completions or events. */
 void roce_free(Roce *r);
-/*
- * Destroys all objects, clears GIDs and counters: the state of roce_new(), but
- * for what waits for roce_reclaim().
- */
+/* Destroys all objects, clears GIDs and counters: the state of roce_new(). */
 void roce_reset(Roce *r);
+/*
+ * The same in pieces: up to 'max' objects are freed, of each kind. True: that
+ * was all. Until then nothing but this and roce_free() may be called.
+ */
+bool roce_reset_some(Roce *r, uint32_t max);
 /*
  * Frees some of the memory that destroyed regions had: 8 bytes for each of up
  * to 'pages' pages. True: that was all.
@@ -497,8 +514,14 @@ int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
 /* The host has room for page requests again. */
 void roce_page_requests_resume(Roce *r);
 
-/* The host can go on with what it has answered ROCE_FLUSH_LATER to. */
-void roce_flush_resume(Roce *r);
+/* What was begun for a job is over. Who asked for it may be gone since. */
+void roce_flush_ended(Roce *r, uint32_t qpn, uint64_t ticket, bool ok);
+
+/*
+ * The host takes another job: who has waited longest since ROCE_FLUSH_LATER
+ * asks again. False: nobody waits.
+ */
+bool roce_flush_resume(Roce *r);
 
 typedef struct RoceGid {
     uint8_t type;               /* enum fakernic_gid_type */

@@ -161,15 +161,18 @@ void roce_sched_flush_wait(Roce *r, RoceQp *qp)
 {
     RoceResponder *rs = &qp->rs;
 
-    if (!rs->flush_waits) {
-        rs->flush_waits = true;
-        rs->flush_prev = NULL;
-        rs->flush_next = r->flush_waiters;
-        if (rs->flush_next) {
-            rs->flush_next->rs.flush_prev = qp;
-        }
-        r->flush_waiters = qp;
+    if (rs->flush_waits) {
+        return;
     }
+    rs->flush_waits = true;
+    rs->flush_next = NULL;
+    rs->flush_prev = r->flush_tail;
+    if (rs->flush_prev) {
+        rs->flush_prev->rs.flush_next = qp;
+    } else {
+        r->flush_head = qp;
+    }
+    r->flush_tail = qp;
 }
 
 void roce_sched_flush_wake(Roce *r, RoceQp *qp)
@@ -182,10 +185,12 @@ void roce_sched_flush_wake(Roce *r, RoceQp *qp)
     rs->flush_waits = false;
     if (rs->flush_next) {
         rs->flush_next->rs.flush_prev = rs->flush_prev;
+    } else {
+        r->flush_tail = rs->flush_prev;
     }
     if (rs->flush_prev) {
         rs->flush_prev->rs.flush_next = rs->flush_next;
     } else {
-        r->flush_waiters = rs->flush_next;
+        r->flush_head = rs->flush_next;
     }
 }

@@ -184,6 +184,18 @@ static void frames_run(Frames *f, unsigned count, uint64_t fates)
     }
 }
 
+/* The medium is done with one job, well or not, and takes another. */
+static void frames_flushed(Side *side)
+{
+    const uint64_t ticket = side->host.flush_ticket;
+
+    side->host.flush_ticket = 0;
+    if (ticket) {
+        roce_flush_ended(side->r, side->host.flush_qpn, ticket, ticket % 8);
+    }
+    roce_flush_resume(side->r);
+}
+
 /* To a deadline, or some way towards it; the engine has to get past it. */
 static void frames_time(Frames *f, RoceTime until)
 {
@@ -196,9 +208,7 @@ static void frames_time(Frames *f, RoceTime until)
         Roce *r = f->w.side[i].r;
         uint64_t before;
 
-        if (f->w.side[i].host.flush_later) {
-            roce_flush_resume(r);
-        }
+        frames_flushed(&f->w.side[i]);
         for (tries = 0; roce_deadline(r) <= f->w.now; tries++) {
             FUZZ_CHECK(tries < FRAMES_IN_DRAIN);
             before = roce_work(r);

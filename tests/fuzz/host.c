@@ -105,18 +105,28 @@ static bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     return true;
 }
 
-/* One of two persistent ones is not finished at once; the rest is, later. */
-static RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
-                                bool persistent, uint64_t *done)
+/* Two of three persistent ones are not finished, or not even begun, at once. */
+static RoceFlush host_dma_flush(void *host, const RoceFlushJob *job,
+                                uint64_t *done)
 {
     Host *h = host;
 
-    if (host_dma(host, address, len, false) == NULL) {
-        return ROCE_FLUSH_FAILED;
+    FUZZ_CHECK(job->count > 0 && (job->persistent || job->count == 1));
+    for (unsigned i = 0; i < job->count; i++) {
+        if (!host_dma(host, job->part[i].address, job->part[i].len, false)) {
+            return ROCE_FLUSH_FAILED;
+        }
     }
-    h->flush_later = persistent && !h->flush_later;
-    *done = len / 2;
-    return h->flush_later ? ROCE_FLUSH_LATER : ROCE_FLUSH_DONE;
+    if (!job->persistent || h->flushes++ % 3 == 0) {
+        return ROCE_FLUSH_DONE;
+    }
+    if (h->flush_ticket || h->flushes % 3 == 0) {
+        return ROCE_FLUSH_LATER;
+    }
+    h->flush_qpn = job->qpn;
+    h->flush_ticket = job->ticket;
+    *done = 1 + job->part[0].len / 2;
+    return ROCE_FLUSH_BEGUN;
 }
 
 /* ---- on-demand paging ---------------------------------------------------- */

@@ -100,7 +100,9 @@ typedef struct Host {
     HostRecvs srq[HOST_SRQS];   /* by SRQN; 0 is none */
     uint32_t srq_xrcdn[HOST_SRQS];      /* 0: not an XRC SRQ */
     RocePd xrc_pd;
-    bool flush_later;           /* the engine is to be told to go on */
+    uint32_t flushes;           /* persistent ones asked for */
+    uint32_t flush_qpn;         /* of the job that was begun, until its end */
+    uint64_t flush_ticket;
     uint32_t xrc_cqn;
     uint32_t tag;               /* of the next work request */
 } Host;

@@ -146,8 +146,7 @@ static void test_dm_traffic(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     req = dm_req(&s, offset, length);
     key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
     fill(&n, &s, 0, length);
@@ -217,8 +216,7 @@ static void test_dm_not_by_dma(void)
     uint32_t key;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     req = (struct fakernic_create_mr_req) {
         .pdn = LE32(s.pd), .type = FAKERNIC_MR_DMA,
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |

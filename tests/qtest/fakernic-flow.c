@@ -419,8 +419,7 @@ static void test_counters(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     id = cmd_create(&n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
     other = cmd_create(&n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
     assert_status(counter_bind(&n, 999, id), BAD_ID);

@@ -84,8 +84,7 @@ static void test_unplug_from_doorbell(void)
     Wqe wqe;
 
     start_in_slot(&m, &n, "");
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     aim_at_slot_power(&n, 1);
     cq_arm(&n, &s.cq, 0, false);
     for (unsigned i = 0; i < 16; i++) {
@@ -108,8 +107,7 @@ static void test_unplug_from_command(void)
     Qp a, b;
 
     start_in_slot(&m, &n, "");
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     cq_arm(&n, &s.cq, 0, false);
     aim_at_slot_power(&n, 0);
     for (unsigned i = 0; i < 12; i++) {
@@ -168,8 +166,7 @@ static void test_unplug_from_timer(void)
     Qp a, b;
 
     start_in_slot(&m, &n, "");
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     moderate.cqn = LE32(s.cq.id);
     assert_status(CMD(&n, MODIFY_CQ, moderate), OK);
     aim_at_slot_power(&n, 1);
@@ -298,8 +295,7 @@ static void test_stop_doorbell(void)
     struct fakernic_cqe cqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     fill(&n, &s, 0, 1000);
     wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 1000);
     sq_put(&n, &a, &wqe, sizeof(wqe));

@@ -145,8 +145,7 @@ static void test_odp_traffic(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     mr = odp_req(&s);
     key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
     fill(&n, &s, 4000, 5000);
@@ -248,8 +247,7 @@ static void test_odp_teardown(void)
 
         nic_bringup(&n);
         g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
-        setup(&n, &s);
-        rc_pair(&n, &s, &a, &b);
+        setup_pair(&n, &s, &a, &b);
         mr = odp_req(&s);
         key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
         /* Life 2: the other side waits, in the middle of an answer. */

@@ -113,8 +113,7 @@ static void test_wire_garbage(void)
     GRand *rand = g_rand_new_with_seed(4791);
     unsigned sent = 0;
 
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     for (size_t len = 1; len < sizeof(frame); len += 13) {
         for (size_t i = 0; i < len; i++) {
             frame[i] = g_rand_int(rand);

@@ -18,8 +18,7 @@ static void test_event_and_interrupt(void)
     struct fakernic_cqe cqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     /* Not armed: a completion, no event. */
     complete_nops(&n, &a, 1);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
@@ -58,8 +57,7 @@ static void test_event_solicited(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     cq_arm(&n, &s.cq, 0, true);
     complete_nops(&n, &a, 1);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
@@ -169,8 +167,7 @@ static void test_cq_moderation(void)
     struct fakernic_modify_cq_req bad = { .cqn = LE32(99) };
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     assert_refused(&n, CMD(&n, MODIFY_CQ, bad), BAD_ID, fakernic_modify_cq_req,
                    cqn);
     /* By count alone: however long it takes. */
@@ -218,8 +215,7 @@ static void test_cq_moderation_changes(void)
     struct fakernic_eqe eqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     cq_moderate(&n, &s.cq, 100, 0);
     cq_drain_arm(&n, &s.cq, false);
     complete_nops(&n, &a, 2);

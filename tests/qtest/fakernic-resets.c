@@ -11,9 +11,8 @@
 
 static void assert_power_on(Nic *n)
 {
+    nic_await_reset(n);
     g_assert_cmphex(reg_read(n, FAKERNIC_REG_CONTROL), ==, 0);
-    g_assert_cmphex(reg_read(n, FAKERNIC_REG_STATUS), ==,
-                    FAKERNIC_STATUS_READY);
     g_assert_cmphex(reg_read(n, FAKERNIC_REG_TEST), ==, 0);
     g_assert_cmphex(reg_read(n, FAKERNIC_REG_DRIVER_FEATURES_LO), ==, 0);
     g_assert_cmphex(reg_read(n, FAKERNIC_REG_CMDQ_SQ_LO), ==, 0);
@@ -42,8 +41,7 @@ static void test_reset(void)
                           sizeof(query)), OK);
         g_assert_cmpuint(le32_to_cpu(query.mtu), ==, 1500);
         assert_status(CMD(&n, SET_PORT, port), OK);
-        setup(&n, &s);
-        rc_pair(&n, &s, &a, &b);
+        setup_pair(&n, &s, &a, &b);
         reg_write(&n, FAKERNIC_REG_TEST, 77);
         wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 10000);
         sq_put(&n, &a, &wqe, sizeof(wqe));
@@ -106,8 +104,7 @@ static void test_bus_master_off(void)
     uint16_t command;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     wqe = wqe_send(&s, 0, 100);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     command = qpci_config_readw(n.pci, PCI_COMMAND);
@@ -161,8 +158,7 @@ static void test_msix_into_own_config(void)
 
     start_enabled(&m, &n);
     ecam_enable(&m);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
     control = qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL);
     qtest_writel(m.qts, msix_entry(&n, 1) + PCI_MSIX_ENTRY_LOWER_ADDR,
@@ -195,8 +191,7 @@ static void test_dma_into_bar(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     key = mr_create(&n, s.pd, n.regs.addr, 4096, FAKERNIC_ACCESS_LOCAL_WRITE |
                     FAKERNIC_ACCESS_REMOTE_WRITE);
     qtest_memset(m.qts, s.data, 0xff, 64);
@@ -227,8 +222,7 @@ static void test_hotplug(void)
         qtest_qmp_device_add(m.qts, "fakernic", "nic", "{'addr': '06'}");
         nic_find(&n, &m, 6);
         nic_bringup(&n);
-        setup(&n, &s);
-        rc_pair(&n, &s, &a, &b);
+        setup_pair(&n, &s, &a, &b);
         qpci_unplug_acpi_device_test(m.qts, "nic", 6);
         g_free(n.pci);
     }
@@ -310,8 +304,7 @@ static void test_hostile(void)
         Qp a, b;
 
         nic_bringup(&n);
-        setup(&n, &s);
-        rc_pair(&n, &s, &a, &b);
+        setup_pair(&n, &s, &a, &b);
         for (unsigned round = 0; round < 30; round++) {
             any_work(&n, &s, &a);
             any_commands(&n, &s);

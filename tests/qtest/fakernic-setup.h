@@ -33,6 +33,7 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_fault_tests[],
     fakernic_sheet_tests[],
     fakernic_cost_tests[],
+    fakernic_persist_tests[],
     fakernic_example_tests[];
 
 #define SLOT 4
@@ -217,6 +218,29 @@ static inline void rc_pair(Nic *n, Setup *s, Qp *a, Qp *b)
     qp_create(n, b, FAKERNIC_QP_RC, s->pd, &s->cq, 0);
     rc_connect(n, a->qpn, b->qpn, own_gid, nic_mac);
     rc_connect(n, b->qpn, a->qpn, own_gid, nic_mac);
+}
+
+/* All of it: what most tests of the data path begin with. */
+static inline void setup_pair(Nic *n, Setup *s, Qp *a, Qp *b)
+{
+    setup(n, s);
+    rc_pair(n, s, a, b);
+}
+
+/* A completion that takes real time: the clock of retries stands still. */
+static inline void cq_await(Nic *n, Queue *cq, struct fakernic_cqe *cqe,
+                            enum fakernic_cqe_opcode opcode,
+                            enum fakernic_cqe_status status)
+{
+    for (unsigned tries = 0; tries < 30000; tries++) {
+        if (cq_poll(n, cq, cqe)) {
+            g_assert_cmpuint(cqe->status, ==, status);
+            g_assert_cmpuint(cqe->opcode, ==, opcode);
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("no completion of opcode %u", opcode);
 }
 
 /* A WQE of one block with one data segment. */

@@ -864,8 +864,7 @@ static void test_atomic_byte_order(void)
     };
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     qtest_memwrite(m.qts, s.data + 64, before, sizeof(before));
     wqe.atomic.remote_address = LE64(s.data + 64);
     wqe.atomic.rkey = LE32(s.key);

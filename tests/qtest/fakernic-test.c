@@ -25,6 +25,7 @@ int main(int argc, char **argv)
         fakernic_fault_tests,
         fakernic_sheet_tests,
         fakernic_cost_tests,
+        fakernic_persist_tests,
         fakernic_example_tests,
     };
 

@@ -18,8 +18,7 @@ static void test_rc_send(void)
     struct fakernic_cqe cqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     /* Three packets at a path MTU of 1024; PSNs wrap. */
     fill(&n, &s, 0, 3000);
     rq_post(&n, &b.rq, 0xdead0001, s.data + 8192, 4096, s.key);
@@ -52,8 +51,7 @@ static void test_rc_rdma(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     fill(&n, &s, 0, 10000);
     wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 10000);
     sq_put(&n, &a, &wqe, sizeof(wqe));
@@ -85,8 +83,7 @@ static void test_rc_atomic(void)
     } wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     qtest_writeq(m.qts, s.data + 64, 40);
     memset(&wqe, 0, sizeof(wqe));
     wqe.hdr = (struct fakernic_sq_hdr) {
@@ -132,8 +129,7 @@ static void test_rc_atomic_masked(void)
     };
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     qtest_writeq(m.qts, s.data + 64, 0x0001ffff0002ffffull);
     wqe.atomic.remote_address = LE64(s.data + 64);
     wqe.atomic.rkey = LE32(s.key);
@@ -187,8 +183,7 @@ static void test_rc_flush(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 512);
     fill(&n, &s, 0, 512);
     sq_put(&n, &a, &wqe, sizeof(wqe));
@@ -229,8 +224,7 @@ static void test_rc_flush_persistent(void)
     unlink(path);
     nic_find(&n, &m, SLOT);
     nic_bringup(&n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     fill(&n, &s, 0, 512);
     wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 512);
     sq_put(&n, &a, &wqe, sizeof(wqe));
@@ -238,7 +232,7 @@ static void test_rc_flush_persistent(void)
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    cq_await(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
     qtest_memread(m.qts, s.data, want, sizeof(want));
     g_assert_cmpint(pread(fd, got, sizeof(got), s.data + 4096), ==,
                     sizeof(got));
@@ -258,8 +252,7 @@ static void test_rc_atomic_write(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     wqe = wqe_rdma(&s, FAKERNIC_SQ_ATOMIC_WRITE, 0, 4096, 0);
     wqe.hdr.sge_count = 0;
     wqe.hdr.inline_length = LE16(8);
@@ -307,8 +300,7 @@ static void test_fast_reg(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     key = (fast_reg_key(&n, s.pd, 4) & ~0xffu) | 0x42;
     /* Pages 3, 2, 1, 0 of the buffer, from address 0x10000 on. */
     reg = (struct fakernic_sq_reg_mr) {
@@ -519,8 +511,7 @@ static void test_rc_inline_wrap(void)
     struct fakernic_sq_rdma *rdma = (void *)(wqe + sizeof(*hdr));
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     *hdr = (struct fakernic_sq_hdr) {
         .opcode = FAKERNIC_SQ_RDMA_WRITE,
         .flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_INLINE,
@@ -554,8 +545,7 @@ static void test_rc_rnr(void)
     Wqe wqe;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     wqe = wqe_send(&s, 0, 100);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
@@ -654,8 +644,7 @@ static void test_sq_overrun(void)
     Qp a, b;
 
     start_enabled(&m, &n);
-    setup(&n, &s);
-    rc_pair(&n, &s, &a, &b);
+    setup_pair(&n, &s, &a, &b);
     ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, a.sq.depth + 1));
     g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_FATAL), ==,
                      a.qpn);

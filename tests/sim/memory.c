@@ -499,25 +499,40 @@ bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset)
     return false;
 }
 
-RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
-                         bool persistent, uint64_t *done)
+RoceFlush host_dma_flush(void *host, const RoceFlushJob *job, uint64_t *done)
 {
     Host *h = host;
+    const bool slow = job->persistent && h->world->options.loss_ppm;
 
-    if (!host_dma(host, address, len, SIM_READABLE)) {
-        return ROCE_FLUSH_FAILED;
-    }
-    /* The medium takes its time for every other one. What comes meanwhile is
-     * sent again, which a history without faults may not do. */
-    if (persistent && h->world->options.loss_ppm && h->flushes++ % 2 == 0) {
-        *done = len / 2;
-        if (*done > 0) {
-            model_flush(host, address, *done, true);
+    for (unsigned i = 0; i < job->count; i++) {
+        if (!host_dma(host, job->part[i].address, job->part[i].len,
+                      SIM_READABLE)) {
+            return ROCE_FLUSH_FAILED;
         }
-        world_schedule(h->world, h->world->now + 1 + h->flushes % 64 * 1000,
-                       EV_FLUSHED, h->number);
+    }
+    /* The medium takes its time for two of three, and one job at once. What
+     * comes meanwhile is sent again, which a history without faults may not do.
+     */
+    if (slow && h->flush_ticket) {
         return ROCE_FLUSH_LATER;
     }
-    model_flush(host, address, len, persistent);
+    if (slow && h->flushes++ % 3) {
+        /* The last part by half. */
+        for (unsigned i = 0; i < job->count; i++) {
+            uint64_t len = job->part[i].len;
+
+            len -= i + 1 == job->count ? len / 2 : 0;
+            model_flush(h, job->part[i].address, len, true);
+            *done += len;
+        }
+        h->flush_qpn = job->qpn;
+        h->flush_ticket = job->ticket;
+        world_schedule(h->world, h->world->now + 1 + h->flushes % 64 * 1000,
+                       EV_FLUSHED, h->number);
+        return ROCE_FLUSH_BEGUN;
+    }
+    for (unsigned i = 0; i < job->count; i++) {
+        model_flush(h, job->part[i].address, job->part[i].len, job->persistent);
+    }
     return ROCE_FLUSH_DONE;
 }

@@ -126,8 +126,7 @@ void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
 bool host_dma_read(void *host, uint64_t address, void *buf, size_t len);
 bool host_dma_write(void *host, uint64_t address, const void *buf, size_t len);
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
-RoceFlush host_dma_flush(void *host, uint64_t address, uint64_t len,
-                         bool persistent, uint64_t *done);
+RoceFlush host_dma_flush(void *host, const RoceFlushJob *job, uint64_t *done);
 /* Where in a region a DMA address is; false: elsewhere. */
 bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset);
 /* What the engine may do to one page of a region, to all of them. */

@@ -333,7 +333,9 @@ struct Host {
     uint64_t dma_fail_lo, dma_fail_hi;  /* DMA fails in [lo, hi) */
     RoceTime tx_free;           /* the wire takes the next frame */
     bool tx_scheduled;
-    uint32_t flushes;           /* persistent ones begun */
+    uint32_t flushes;           /* persistent ones asked for */
+    uint32_t flush_qpn;         /* the one that is under way */
+    uint64_t flush_ticket;      /* 0: none is */
     RoceTime wake;              /* engine deadline as the host's timer has it */
     uint32_t next_cqn;
     SimTenant *tenant;          /* the hostile one, or NULL */

@@ -330,6 +330,18 @@ static void world_tick(World *w, Host *h)
     } while (roce_deadline(h->roce) <= w->now && !w->failed);
 }
 
+/* The medium takes the next job, of who still wants one. */
+static void world_flushed(World *w, Host *h)
+{
+    const uint64_t ticket = h->flush_ticket;
+
+    h->flush_ticket = 0;
+    roce_flush_ended(h->roce, h->flush_qpn, ticket, true);
+    do {
+        world_pump(w, h);
+    } while (!h->flush_ticket && roce_flush_resume(h->roce));
+}
+
 static void world_handle(World *w, SimEvent *ev)
 {
     switch (ev->kind) {
@@ -341,8 +353,7 @@ static void world_handle(World *w, SimEvent *ev)
         world_pump(w, w->host[ev->host]);
         break;
     case EV_FLUSHED:
-        roce_flush_resume(w->host[ev->host]->roce);
-        world_pump(w, w->host[ev->host]);
+        world_flushed(w, w->host[ev->host]);
         break;
     default:
         inject_event(w, ev);

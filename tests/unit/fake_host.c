@@ -191,23 +191,35 @@ static bool fake_flushable(FakeHost *h, uint64_t address, uint64_t len)
     return true;
 }
 
-static RoceFlush fake_dma_flush(void *host, uint64_t address, uint64_t len,
-                                bool persistent, uint64_t *done)
+static RoceFlush fake_dma_flush(void *host, const RoceFlushJob *job,
+                                uint64_t *done)
 {
     FakeHost *h = host;
 
-    fake_log_dma(h, persistent ? 'p' : 'f', address, len);
-    if (len == 0) {
-        fake_die("DMA of no bytes");
+    for (unsigned i = 0; i < job->count; i++) {
+        fake_log_dma(h, job->persistent ? 'p' : 'f', job->part[i].address,
+                     job->part[i].len);
+        if (job->part[i].len == 0) {
+            fake_die("DMA of no bytes");
+        }
+        if ((h->fail_dma_in != 0 && --h->fail_dma_in == 0) ||
+            !fake_flushable(h, job->part[i].address, job->part[i].len)) {
+            return ROCE_FLUSH_FAILED;
+        }
     }
-    if ((h->fail_dma_in != 0 && --h->fail_dma_in == 0) ||
-        !fake_flushable(h, address, len)) {
-        return ROCE_FLUSH_FAILED;
+    if (job->count == 0 || (job->count > 1 && !job->persistent)) {
+        fake_die("FLUSH of another number of parts");
     }
-    if (persistent && h->flush_later > 0) {
+    if (job->persistent && h->flush_later > 0) {
         h->flush_later--;
-        *done = h->flush_part;
         return ROCE_FLUSH_LATER;
+    }
+    if (job->persistent && h->flush_begun > 0) {
+        h->flush_begun--;
+        h->flush_qpn = job->qpn;
+        h->flush_ticket = job->ticket;
+        *done = h->flush_part;
+        return ROCE_FLUSH_BEGUN;
     }
     return ROCE_FLUSH_DONE;
 }

@@ -71,8 +71,11 @@ typedef struct FakeHost {
     unsigned page_count, page_taken;
     unsigned page_room;         /* requests not taken; more are turned away */
     uint64_t srq_ids;           /* given out so far */
-    unsigned flush_later;       /* so many persistent FLUSHes are not done */
-    uint64_t flush_part;        /* but this part of them */
+    unsigned flush_later;       /* so many persistent FLUSHes are not taken */
+    unsigned flush_begun;       /* and of so many this part is begun */
+    uint64_t flush_part;
+    uint32_t flush_qpn;         /* the one that was begun last */
+    uint64_t flush_ticket;
     unsigned fail_dma_in;       /* n: the n-th DMA from now fails; 0: none */
     bool print_trace;
 } FakeHost;

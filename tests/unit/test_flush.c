@@ -413,8 +413,8 @@ static bool flush_whole(const RoceMrTable *t, const RoceMr *mr,
         unsigned before = host->dma_count;
 
         flush = roce_mr_flush(t, mr, &range);
-        CHECK(host->dma_count <= before + 1);
-    } while (flush == ROCE_FLUSH_LATER);
+        CHECK(host->dma_count <= before + ROCE_FLUSH_PARTS);
+    } while (flush == ROCE_FLUSH_MORE);
     CHECK(flush == ROCE_FLUSH_FAILED || range.left == 0);
     return flush == ROCE_FLUSH_DONE;
 }
@@ -523,7 +523,7 @@ static void absent_pages(void)
     CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = update.key,
                                                          .pd = 1 }, &mr), 0);
     while (roce_mr_flush(h.r->mrs, mr, &range) ==
-           ROCE_FLUSH_LATER) {
+           ROCE_FLUSH_MORE) {
         CHECK_EQ(h.host->dma_count, 0);
         steps++;
     }
@@ -590,34 +590,40 @@ static void regions_without_bounds(void)
 
 /* ---- a FLUSH that takes its time ----------------------------------------- */
 
-/* One packet does not make the host flush a thousand times. */
+/* One packet does not make the host flush thousands of pages in one go. */
 static void continued_as_answers_are(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RoceFlushRange range;
-    unsigned before = 1;
+    const unsigned most = ROCE_TURNS_PER_OUTPUT * ROCE_FLUSH_PARTS;
+    unsigned before = ROCE_FLUSH_PARTS;
     RocePacket packet;
     uint32_t key;
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    CHECK(roce_mr_flush_all(scattered(&p.b, 1000, &key), &range));
+    CHECK(roce_mr_flush_all(scattered(&p.b, 9000, &key), &range));
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
     packet.feth = FAKERNIC_FLUSH_PERSISTENT | FAKERNIC_FLUSH_LEVEL_MR;
     packet.reth.rkey = key;
     pair_inject(&p, &p.b, &packet, NULL, 0);
-    CHECK_EQ(p.b.host->dma_count, 1);
+    CHECK_EQ(p.b.host->dma_count, before);
     while (!pair_take(&p, &p.b, buf, &packet)) {
         CHECK_EQ(roce_deadline(p.b.r), 0);
-        CHECK(p.b.host->dma_count <= before + ROCE_TURNS_PER_OUTPUT);
+        CHECK(p.b.host->dma_count <= before + most);
         REQUIRE(p.b.host->dma_count > before);
         before = p.b.host->dma_count;
     }
-    CHECK(p.b.host->dma_count <= before + ROCE_TURNS_PER_OUTPUT);
+    CHECK(p.b.host->dma_count <= before + most);
     CHECK_EQ(packet.opcode, ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
-    CHECK_EQ(p.b.host->dma_count, 1000);
+    CHECK_EQ(p.b.host->dma_count, 9000);
     CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
     pair_free(&p);
+}
+
+static void flush_ended(PairHost *h, bool ok)
+{
+    roce_flush_ended(h->r, h->host->flush_qpn, h->host->flush_ticket, ok);
 }
 
 /*
@@ -631,8 +637,8 @@ static void nothing_overtakes(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    p.b.host->flush_later = 2;
-    p.b.host->flush_part = 100;
+    p.b.host->flush_begun = 3;
+    p.b.host->flush_part = 200;
     p.a.memory[0] = 9;
     wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 64, 500);
     pair_send(&p, &p.a, &wr);
@@ -641,23 +647,53 @@ static void nothing_overtakes(void)
         pair_send(&p, &p.a, &wr);
     }
     pair_run(&p);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < 3; i++) {
         CHECK_EQ(p.b.host->dma_count, i + 1);
         CHECK_EQ(p.b.memory[0], 0);
         pair_expect_none(&p.a);
         CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
-        roce_flush_resume(p.b.r);
+        /* Neither another's end nor room for another is its own. */
+        roce_flush_ended(p.b.r, p.b.qpn, p.b.host->flush_ticket - 1, true);
+        roce_flush_ended(p.b.r, 0xffffff, p.b.host->flush_ticket, true);
+        CHECK(!roce_flush_resume(p.b.r));
+        pair_run(&p);
+        CHECK_EQ(p.b.host->dma_count, i + 1);
+        CHECK_EQ(p.b.memory[0], 0);
+        flush_ended(&p.b, true);
         pair_run(&p);
     }
     check_flush(&p.b, 0, 'p', PAIR_MEMORY + 64, 500);
-    check_flush(&p.b, 1, 'p', PAIR_MEMORY + 164, 400);
-    check_flush(&p.b, 2, 'p', PAIR_MEMORY + 264, 300);
+    check_flush(&p.b, 1, 'p', PAIR_MEMORY + 264, 300);
+    check_flush(&p.b, 2, 'p', PAIR_MEMORY + 464, 100);
     CHECK_EQ(p.b.host->dma[3].kind, 'w');
     CHECK_EQ(p.b.memory[0], 9);
     pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
-    roce_flush_resume(p.b.r);
+    flush_ended(&p.b, true);
+    pair_free(&p);
+}
+
+/*
+ * What the medium refuses is the peer's error, and nothing behind it is done.
+ */
+static void refused_by_the_medium(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    p.b.host->flush_begun = 1;
+    p.b.host->flush_part = 8;
+    wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 0, 8);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    flush_ended(&p.b, false);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+    CHECK_EQ(p.b.host->dma_count, 1);
     pair_free(&p);
 }
 
@@ -690,35 +726,42 @@ static void asked_for_again_meanwhile(void)
     pair_free(&p);
 }
 
-/* What it needs is taken away while it is under way. */
+/* What it needs is taken away while it waits for its end, or to be
+ * begun. */
 static void ended_meanwhile(void)
 {
     RoceSendWr wr;
     unsigned i;
     Pair p;
 
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < 8; i++) {
+        const bool begun = i >= 4;
         RoceQpAttr attr = {
-            .state = i == 1 ? FAKERNIC_QPS_ERR : FAKERNIC_QPS_RESET,
+            .state = i % 4 == 1 ? FAKERNIC_QPS_ERR : FAKERNIC_QPS_RESET,
         };
 
         pair_init(&p, FAKERNIC_QP_RC);
-        p.b.host->flush_later = 1;
-        wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 0, 8);
+        p.b.host->flush_later = !begun;
+        p.b.host->flush_begun = begun;
+        p.b.host->flush_part = 8;
+        wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 0, 16);
         pair_send(&p, &p.a, &wr);
         pair_run(&p);
-        if (i == 0) {
+        if (i % 4 == 0) {
             CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
-        } else if (i < 3) {
+        } else if (i % 4 < 3) {
             CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_STATE, &attr),
                      FAKERNIC_CMD_OK);
         } else {
             CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
         }
-        roce_flush_resume(p.b.r);
+        if (begun) {
+            flush_ended(&p.b, true);
+        }
+        CHECK_EQ(roce_flush_resume(p.b.r), i == 0);
         pair_run(&p);
         CHECK_EQ(p.b.host->dma_count, 1);
-        if (i == 0) {
+        if (i % 4 == 0) {
             pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0,
                         FAKERNIC_WC_REM_ACCESS_ERR);
             pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
@@ -745,6 +788,7 @@ static const Test tests[] = {
     TEST(regions_without_bounds),
     TEST(continued_as_answers_are),
     TEST(nothing_overtakes),
+    TEST(refused_by_the_medium),
     TEST(asked_for_again_meanwhile),
     TEST(ended_meanwhile),
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The part of a driver in the fuzz target "guest": see guest.h. */
 #include "qemu/osdep.h"
+#include "block/aio.h"
 #include "qemu/bswap.h"
+#include "qemu/main-loop.h"
 #include "exec/address-spaces.h"
 #include "exec/memory.h"
 #include "guest.h"
@@ -34,10 +36,19 @@ void nic_ring(Nic *n, uint32_t uar, unsigned place, uint64_t word)
 
 /* ---- bring-up and commands ----------------------------------------------- */
 
+/* Turns that a reset may take. */
+#define NIC_RESET_TRIES 10000
+
 void nic_restart(Nic *n)
 {
     reg_write(n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
     GUEST_CHECK(reg_read(n, FAKERNIC_REG_MAGIC) == FAKERNIC_MAGIC);
+    for (unsigned tries = 0; tries < NIC_RESET_TRIES; tries++) {
+        if (reg_read(n, FAKERNIC_REG_STATUS) == FAKERNIC_STATUS_READY) {
+            break;
+        }
+        aio_poll(qemu_get_aio_context(), false);
+    }
     GUEST_CHECK(reg_read(n, FAKERNIC_REG_STATUS) == FAKERNIC_STATUS_READY);
     n->cmd_pi = 0;
     memset(n->id, 0, sizeof(n->id));

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Persistent FLUSH. A job is one range per RAM block, around all the pages that
+ * are to be flushed there: more bytes cost an msync nothing if nobody has
+ * written to them. It keeps its memory regions and the device's state, whatever
+ * happens to the guest's view of them, and its thread looks at nothing else.
+ */
+#include "qemu/osdep.h"
+#include "block/thread-pool.h"
+#include "exec/cpu-common.h"
+#include "exec/ramblock.h"
+#include "budget.h"
+#include "life.h"
+#include "persist.h"
+#include "../trace.h"
+
+/* Of one RAM block, which is of a file that is shared. */
+typedef struct FakernicPersistRange {
+    MemoryRegion *mr;
+    int fd;
+    uint8_t *from, *to;
+} FakernicPersistRange;
+
+struct FakernicPersist {
+    FakernicState *s;
+    uint32_t qpn;               /* as the engine has it */
+    uint64_t ticket;
+    bool forgotten;             /* that engine is gone */
+    bool ended;
+    int error;
+    unsigned count;
+    FakernicPersistRange range[ROCE_FLUSH_PARTS];
+};
+
+/* ---- its ranges ---------------------------------------------------------- */
+
+/* The file under the memory, or -1: what is written there is on no medium. */
+static int fakernic_persist_fd(MemoryRegion *mr)
+{
+    return mr->ram_block && qemu_ram_is_shared(mr->ram_block) ?
+           memory_region_get_fd(mr) : -1;
+}
+
+static bool fakernic_persist_add(FakernicPersist *job, uint8_t *p, size_t len)
+{
+    ram_addr_t offset;
+    MemoryRegion *mr = memory_region_from_host(p, &offset);
+    FakernicPersistRange *range = job->range;
+    const int fd = mr ? fakernic_persist_fd(mr) : -1;
+
+    if (fd < 0) {
+        return false;
+    }
+    while (range < job->range + job->count && range->mr != mr) {
+        range++;
+    }
+    if (range == job->range + job->count) {
+        memory_region_ref(mr);
+        *range = (FakernicPersistRange) { mr, fd, p, p + len };
+        job->count++;
+    }
+    range->from = MIN(range->from, p);
+    range->to = MAX(range->to, p + len);
+    return true;
+}
+
+/* The first bytes of a part that are in one piece; 0: they have no medium. */
+static uint64_t fakernic_persist_piece(FakernicPersist *job, uint64_t address,
+                                       uint64_t len)
+{
+    PCIDevice *pci = PCI_DEVICE(job->s);
+    dma_addr_t piece = len;
+    /* Only looked for: nothing is written, nothing becomes dirty. */
+    void *p = pci_dma_map(pci, address, &piece, DMA_DIRECTION_TO_DEVICE);
+    bool added;
+
+    fakernic_spend(job->s, 1);
+    if (!p) {
+        return 0;
+    }
+    added = fakernic_persist_add(job, p, piece);
+    pci_dma_unmap(pci, p, piece, DMA_DIRECTION_TO_DEVICE, 0);
+    return added ? piece : 0;
+}
+
+/* As many bytes as ROCE_FLUSH_PARTS pieces have; 0: one has no medium. */
+static uint64_t fakernic_persist_gather(FakernicPersist *job,
+                                        const RoceFlushJob *flush)
+{
+    unsigned pieces = ROCE_FLUSH_PARTS;
+    uint64_t done = 0;
+
+    for (unsigned i = 0; i < flush->count; i++) {
+        uint64_t at = 0;
+
+        while (at < flush->part[i].len) {
+            const uint64_t address = flush->part[i].address + at;
+            const uint64_t len = flush->part[i].len - at;
+            uint64_t piece;
+
+            if (pieces-- == 0) {
+                return done;
+            }
+            piece = fakernic_persist_piece(job, address, len);
+            if (!piece) {
+                trace_fakernic_err_dma(address, len, true);
+                job->s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
+                return 0;
+            }
+            at += piece;
+            done += piece;
+        }
+    }
+    return done;
+}
+
+/* ---- its thread ---------------------------------------------------------- */
+
+static int fakernic_persist_thread(void *opaque)
+{
+    FakernicPersist *job = opaque;
+
+    while (qatomic_read(&job->s->persist_hold)) {
+        g_usleep(1000);
+    }
+    for (unsigned i = 0; i < job->count; i++) {
+        const FakernicPersistRange *range = &job->range[i];
+
+        if (qemu_msync(range->from, range->to - range->from, range->fd)) {
+            return -EIO;
+        }
+    }
+    return 0;
+}
+
+/* ---- its life ------------------------------------------------------------ */
+
+static void fakernic_persist_free(FakernicPersist *job)
+{
+    for (unsigned i = 0; i < job->count; i++) {
+        memory_region_unref(job->range[i].mr);
+    }
+    g_free(job);
+}
+
+static void fakernic_persist_end(FakernicState *s)
+{
+    FakernicPersist *job = s->persist;
+
+    s->persist = NULL;
+    if (!job->forgotten) {
+        roce_flush_ended(s->roce, job->qpn, job->ticket, !job->error);
+    }
+    fakernic_persist_free(job);
+    object_unref(OBJECT(s));
+}
+
+RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
+                             uint64_t *done)
+{
+    FakernicState *s = host;
+    FakernicPersist *job;
+
+    /* All writes were stores to guest memory: visible, and now in order. */
+    smp_mb();
+    if (!flush->persistent) {
+        return ROCE_FLUSH_DONE;
+    }
+    if (s->persist) {
+        s->flush_waits = true;
+        return ROCE_FLUSH_LATER;
+    }
+    job = g_new0(FakernicPersist, 1);
+    job->s = s;
+    job->qpn = flush->qpn;
+    job->ticket = flush->ticket;
+    *done = fakernic_persist_gather(job, flush);
+    if (!*done) {
+        fakernic_persist_free(job);
+        return ROCE_FLUSH_FAILED;
+    }
+    object_ref(OBJECT(s));
+    s->persist = job;
+    thread_pool_submit_aio(fakernic_persist_thread, job, s->persisted, job);
+    return ROCE_FLUSH_BEGUN;
+}
+
+FakernicState *fakernic_persist_done(void *opaque, int error)
+{
+    FakernicPersist *job = opaque;
+    FakernicState *s = job->s;
+
+    job->ended = true;
+    job->error = error;
+    if (!(s->held & FAKERNIC_HELD_LEAVING)) {
+        return s;
+    }
+    fakernic_persist_end(s);
+    return NULL;
+}
+
+void fakernic_persist_run(FakernicState *s)
+{
+    if (s->persist && s->persist->ended) {
+        fakernic_persist_end(s);
+    }
+    /* Who is woken may need no job after all: the next turn wakes another. */
+    if (s->flush_waits && !s->persist) {
+        s->flush_waits = roce_flush_resume(s->roce);
+        fakernic_kick(s);
+    }
+}
+
+void fakernic_persist_forget(FakernicState *s)
+{
+    s->flush_waits = false;
+    if (s->persist) {
+        s->persist->forgotten = true;
+    }
+    if (s->persist && s->persist->ended) {
+        fakernic_persist_end(s);
+    }
+}

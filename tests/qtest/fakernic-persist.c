@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Persistent FLUSH onto a medium that is slow: a thread waits for it, and the
+ * device, the VM and the monitor go on; whatever happens to the device
+ * meanwhile. x-persist-hold makes the medium as slow as a test wants.
+ */
+#include "qemu/osdep.h"
+#include "qobject/qdict.h"
+#include "fakernic-setup.h"
+
+#define PERSIST_SLOT 6
+#define PERSIST_WORK 256
+
+static void persist_hold(Machine *m, unsigned hold)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': "
+                                     "{ 'path': '/machine/peripheral/nic', "
+        "'property': 'x-persist-hold', 'value': %u } }", hold);
+}
+
+static void persist_plug(Machine *m, Nic *n)
+{
+    qtest_qmp_device_add(m->qts, "fakernic", "nic",
+                         "{'addr': '06', 'mac': %s, 'turn-work': 256, "
+                         "'turn-us': 1000000}", MAC_STRING);
+    nic_find(n, m, PERSIST_SLOT);
+    nic_bringup(n);
+}
+
+/* A machine whose memory is a file, and a device in it. */
+static void persist_start(Machine *m, Nic *n)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-qtest-XXXXXX");
+    int fd = g_mkstemp(path);
+
+    g_assert_cmpint(fd, >=, 0);
+    machine_start(m, "-m 128M -object memory-backend-file,id=ram,share=on,"
+                     "size=128M,mem-path=%s -machine pc,memory-backend=ram", path);
+    unlink(path);
+    close(fd);
+    persist_plug(m, n);
+}
+
+static void persist_flush(Nic *n, Setup *s, Qp *qp)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_FLUSH, 0, 0, 4096);
+
+    wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_PERSISTENT);
+    sq_put(n, qp, &wqe, sizeof(wqe));
+    sq_ring(n, qp);
+}
+
+static void persist_expect(Nic *n, Setup *s, const Qp *qp)
+{
+    struct fakernic_cqe cqe;
+
+    cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, qp->qpn);
+}
+
+/* The monitor answers, frames go, and no FLUSH is through. */
+static void persist_goes_on(Nic *n, Setup *s, Qp *qp)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 512);
+    struct fakernic_cqe cqe;
+
+    fill(n, s, 0, 512);
+    qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'query-status' }");
+    sq_put(n, qp, &wqe, sizeof(wqe));
+    sq_ring(n, qp);
+    cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(n, s, 0, 4096, 512);
+    g_assert_false(cq_poll(n, &s->cq, &cqe));
+}
+
+/* One FLUSH waits for the medium, two for that one; all else goes on. */
+static void test_persist_waits(void)
+{
+    Qp a, b, c, d, e, f, g, h;
+    Machine m;
+    Nic n;
+    Setup s;
+
+    persist_start(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    rc_pair(&n, &s, &c, &d);
+    rc_pair(&n, &s, &e, &f);
+    rc_pair(&n, &s, &g, &h);
+    persist_hold(&m, 1);
+    persist_flush(&n, &s, &a);
+    persist_flush(&n, &s, &c);
+    persist_flush(&n, &s, &e);
+    persist_goes_on(&n, &s, &g);
+    persist_hold(&m, 0);
+    persist_expect(&n, &s, &a);
+    persist_expect(&n, &s, &c);
+    persist_expect(&n, &s, &e);
+    machine_stop(&m);
+}
+
+/* What ends while the VM is stopped is told when it goes on. */
+static void test_persist_stop(void)
+{
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    persist_start(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    persist_hold(&m, 1);
+    persist_flush(&n, &s, &a);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+    persist_hold(&m, 0);
+    for (unsigned i = 0; i < 20; i++) {
+        g_usleep(5000);
+        g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    }
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+    persist_expect(&n, &s, &a);
+    machine_stop(&m);
+}
+
+/* A QP that is destroyed, the waiting of another, and a reset behind both. */
+static void test_persist_reset(void)
+{
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b, c, d;
+
+    persist_start(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    rc_pair(&n, &s, &c, &d);
+    persist_hold(&m, 1);
+    persist_flush(&n, &s, &a);
+    persist_flush(&n, &s, &c);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
+    persist_hold(&m, 0);
+    persist_expect(&n, &s, &c);
+    persist_hold(&m, 1);
+    persist_flush(&n, &s, &c);
+    nic_bringup(&n);
+    /* The same numbers again: not theirs is the end of the old job. */
+    setup_pair(&n, &s, &a, &b);
+    rc_pair(&n, &s, &c, &d);
+    persist_flush(&n, &s, &c);
+    persist_flush(&n, &s, &a);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    persist_hold(&m, 0);
+    persist_expect(&n, &s, &c);
+    persist_expect(&n, &s, &a);
+    machine_stop(&m);
+}
+
+/* The device goes, and its machine, with a job under way. */
+static void test_persist_unplug(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    persist_start(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    for (unsigned i = 0; i < 3; i++) {
+        persist_flush(&n, &s, &a);
+        qpci_unplug_acpi_device_test(m.qts, "nic", PERSIST_SLOT);
+        g_free(n.pci);
+        persist_plug(&m, &n);
+        setup_pair(&n, &s, &a, &b);
+    }
+    persist_hold(&m, 1);
+    persist_flush(&n, &s, &a);
+    persist_hold(&m, 0);
+    persist_flush(&n, &s, &a);
+    machine_stop(&m);
+}
+
+/* Memory that is on no medium: the peer's error, at once. */
+static void test_persist_no_medium(void)
+{
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    machine_start(&m, "-machine pc");
+    persist_plug(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    persist_flush(&n, &s, &a);
+    cq_await(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    machine_stop(&m);
+}
+
+#define PERSIST_PAGES 8192u
+
+/* Pages in an order that leaves no two neighbours: some per turn. */
+static void test_persist_scattered(void)
+{
+    struct fakernic_create_mr_req req = {
+        .iova = LE64(1ull << 40),
+        .length = LE64((uint64_t)PERSIST_PAGES * FAKERNIC_PAGE_SIZE),
+        .type = FAKERNIC_MR_MEMORY,
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_FLUSH_PERSISTENT),
+        .pages = { .page_count = LE32(PERSIST_PAGES),
+                   .page_shift = FAKERNIC_PAGE_SHIFT, .levels = 2 },
+    };
+    uint64_t pages, root, leaf, longest;
+    QDict *response;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    persist_start(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    pages = mem_alloc(&m, (PERSIST_PAGES + 1) * FAKERNIC_PAGE_SIZE);
+    root = mem_alloc(&m, FAKERNIC_PAGE_SIZE);
+    leaf = build_tables(&m, 1, pages + 511 * FAKERNIC_PAGE_SIZE,
+                        -(uint64_t)FAKERNIC_PAGE_SIZE, 512);
+    for (unsigned i = 0; i < PERSIST_PAGES / 512; i++) {
+        qtest_writeq(m.qts, root + i * 8, leaf);
+    }
+    req.pages.address = LE64(root);
+    req.pdn = LE32(s.pd);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_FLUSH, 0, 0,
+                   PERSIST_PAGES * FAKERNIC_PAGE_SIZE);
+    wqe.rdma.rdma.rkey = LE32(cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req,
+                                         sizeof(req)));
+    wqe.rdma.rdma.remote_address = req.iova;
+    wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_PERSISTENT);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    persist_expect(&n, &s, &a);
+    response = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': "
+                                "{ 'path': '/machine/peripheral/nic', "
+                                "'property': 'x-longest-turn' } }");
+    longest = qdict_get_int(response, "return");
+    qobject_unref(response);
+    g_test_message("a persistent FLUSH of %u pages: longest turn %" PRIu64
+                   " of %u units", PERSIST_PAGES, longest, PERSIST_WORK);
+    g_assert_cmpuint(longest, <=, 2 * PERSIST_WORK);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_persist_tests[] = {
+    { "persist/waits", test_persist_waits },
+    { "persist/stop", test_persist_stop },
+    { "persist/reset", test_persist_reset },
+    { "persist/unplug", test_persist_unplug },
+    { "persist/no-medium", test_persist_no_medium },
+    { "persist/scattered", test_persist_scattered },
+    { NULL }
+};
