@@ -6,26 +6,13 @@
 # it in folders of its own; the package in a Debian of its own is a matter of
 # the VM tests.
 set -u
-n=0
-bad=0
+. /src/ci/tap.sh
 
-report() { # condition name log
-    n=$((n + 1))
-    if [ "$1" = 0 ]; then
-        echo "ok $n - $2"
-    else
-        bad=$((bad + 1))
-        echo "not ok $n - $2"
-        tail -n 30 "$3" | sed 's/^/# /'
-    fi
-}
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-log=$work/log
+work=$tap_folder/package
+mkdir "$work"
 /src/ci/packages/build.sh dkms >"$log" 2>&1 &&
     dpkg-deb -x /cache/packages/fakernic-dkms_*_all.deb "$work" >>"$log" 2>&1
-report $? "the package is built and unpacked" "$log"
+report $? "the package is built and unpacked"
 
 version=$(ls "$work/usr/src" | sed 's/^fakernic-//')
 mkdir -p "$work/dkms" "$work/modules"
@@ -41,26 +28,23 @@ run_dkms() { # command release headers
 }
 
 for kernel in 7.3 7.2 6.12 6.1; do
-    folder=/opt/kernels
-    [ -e "$folder/$kernel" ] || folder=/cache/kernels
-    release=$(cat "$folder/$kernel.version" 2>"$log") &&
-        run_dkms install "$release" \
-            "$(readlink -f "$folder/$kernel.headers")"
+    folder=$(kernel_folder $kernel)
+    release=$(cat "$folder.version" 2>"$log") &&
+        run_dkms install "$release" "$(readlink -f "$folder.headers")"
     code=$?
     cat "$work/dkms/fakernic/$version/$release/"*/log/make.log >>"$log" 2>&1
-    report $code "dkms installs the module for $kernel" "$log"
+    report $code "dkms installs the module for $kernel"
 
     module=$work/modules/$release/updates/dkms/fakernic.ko
     modinfo "$module"* >"$log" 2>&1 &&
         grep -q '^alias: *pci:v00001AF4d000010F0' "$log" &&
         grep -q "^vermagic: *$release " "$log" &&
         grep -q '^signer: *DKMS' "$log"
-    report $? "it has a PCI alias, its kernel's magic and a signature" "$log"
+    report $? "it has a PCI alias, its kernel's magic and a signature"
 done
 
 run_dkms build 5.10.0-1-amd64 /opt/kernels/6.1.headers
 [ $? = 77 ] && grep -q BUILD_EXCLUSIVE "$log"
-report $? "dkms leaves out a kernel that the package does not name" "$log"
+report $? "dkms leaves out a kernel that the package does not name"
 
-echo "1..$n"
-[ $bad = 0 ]
+finish
