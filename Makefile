@@ -7,7 +7,7 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick test-long \
-	test-packages soak fuzz coverage shell bench bench-compare \
+	test-packages test-intree soak fuzz coverage shell bench bench-compare \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -27,6 +27,7 @@ help:
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
+	@echo 'make test-intree     the driver in a Linux tree, compiled =m and =y'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
@@ -125,6 +126,10 @@ test-packages: root
 	@$(BUILD) qemu-plugin image disk-$(RELEASE)
 	@$(ENTER) python3 -m pytest -c tests/packages/pytest.ini tests/packages \
 		--release $(RELEASE)
+
+test-intree: root
+	@$(BUILD) root-test
+	@$(ENTER) ci/check_intree.sh
 
 soak: build
 	@$(ENTER) tests/vm/soak
