@@ -10,7 +10,8 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
-  rdma-core    rdma-core with rdma-provider/       /cache/build/rdma-core
+  provider     the provider, in rdma-core's tree    /cache/build/rdma-core
+  rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
   rdma-core-65 a newer one, for its own tests    /cache/images/rdma-core-65.erofs
   uabi         an older driver and provider, for the test that mixes ages
                                                       /cache/images/uabi.erofs
@@ -338,17 +339,37 @@ def configure_rdma_core(this, source, target, wanted):
               ["cmake", "-S", source, "-B", target])
 
 
-def build_rdma_core():
-    own = digest([source_name("rdma-core"), RDMA_OPTIONS],
-                 [SRC / "rdma-provider", SRC / "firmware-spec/include",
-                  SRC / "kernel-driver/uapi"])
-    with step("rdma-core", own, "rdma-core with the fakernic provider") as this:
+def provider_key():
+    return digest([source_name("rdma-core"), RDMA_OPTIONS],
+                  [SRC / "rdma-provider", SRC / "firmware-spec/include",
+                   SRC / "kernel-driver/uapi"])
+
+
+def overlaid_rdma_core(this):
+    """The folder that rdma-core with the provider is configured in."""
+    source = unpack(this, "rdma-core")
+    overlay(this, SRC / "rdma-provider/overlay.sh", source)
+    target = BUILD / "rdma-core"
+    configure_rdma_core(this, source, target, RDMA_OPTIONS)
+    return source, target
+
+
+def build_provider():
+    """The provider, and of rdma-core no more than it is linked with."""
+    with step("provider", provider_key(), "provider for libibverbs") as this:
         if this is None:
             return
-        source = unpack(this, "rdma-core")
-        overlay(this, SRC / "rdma-provider/overlay.sh", source)
-        target = BUILD / "rdma-core"
-        configure_rdma_core(this, source, target, RDMA_OPTIONS)
+        _, target = overlaid_rdma_core(this)
+        this.run("ninja", "-C", target, "libfakernic-rdmav34.so")
+
+
+def build_rdma_core():
+    build_provider()
+    with step("rdma-core", provider_key(),
+              "rdma-core with the fakernic provider") as this:
+        if this is None:
+            return
+        source, target = overlaid_rdma_core(this)
         this.run("ninja", "-C", target)
         install = BUILD / "rdma-core-install"
         shutil.rmtree(install, ignore_errors=True)
@@ -468,7 +489,7 @@ def build_kernel(kernel):
 
 
 def build_image():
-    build_rdma_core()
+    build_provider()
     for kernel in KERNELS:
         build_driver(kernel)
     image.build(step, digest, KERNELS)
@@ -486,8 +507,10 @@ def build_root_test():
 
 def build_guest_test():
     build_root_test()
+    build_rdma_core()
     build_image()
-    image.build_guest_test(step, digest, KERNELS)
+    image.build_guest_test(step, digest, KERNELS,
+                           digest([source_name("rdma-core"), RDMA_OPTIONS]))
 
 
 def build_package(*name):
@@ -521,6 +544,7 @@ STEPS = {
     "qemu": build_qemu,
     "qemu-fuzz": build_qemu_fuzz,
     "qemu-plugin": build_qemu_plugin,
+    "provider": build_provider,
     "rdma-core": build_rdma_core,
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,

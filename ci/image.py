@@ -3,11 +3,11 @@
 
   vmlinuz-K, initrd-K   Debian's kernel K and a tiny initrd (tests/vm/guest/init.c)
   base.erofs            userland cut from this root, modules of both kernels
-  guest-test.erofs      what only tests need there; laid over the base, where it
-                        exists
+  guest-test.erofs      what only tests need there, among it all of rdma-core as
+                        it was built here; laid over the base, where it exists
   kernel-K.erofs        the modules of another kernel, with its driver
-  payload.erofs         fakernic's driver, rdma-core with its provider, the
-                        guest-side test programs; laid over the base at boot
+  payload.erofs         fakernic's driver and provider, the guest-side test
+                        programs; laid over the base at boot
 
 The base changes with the package list only. The payload is what a developer
 changes, and takes seconds to make.
@@ -24,7 +24,9 @@ SRC = Path("/src")
 IMAGES = Path("/cache/images")
 STAGE = Path("/cache/build/image")
 STATUS = Path("/var/lib/dpkg/status")
-RDMA = Path("/cache/build/rdma-core-install")
+RDMA = Path("/cache/build/rdma-core")
+RDMA_INSTALLED = Path("/cache/build/rdma-core-install")
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
 GUEST = SRC / "tests/vm/guest"
 AGENT = SRC / "tests/lab/guest/agent.c"
 # For images that bring no agent of their own.
@@ -227,11 +229,28 @@ def build_base(step, digest, kernels):
         erofs(this, root, "base.erofs")
 
 
-def build_guest_test(step, digest, kernels):
+def stage_rdma_core(root):
+    """rdma-core as it was built here, but for fakernic's provider: that is in
+    the payload."""
+    skipped = ("doc", "man", "pkgconfig", "cmake", "systemd", "udev",
+               "libfakernic*", "fakernic.driver")
+    for part in ("usr/bin", "usr/sbin", "usr/lib", "usr/share", "etc"):
+        if (RDMA_INSTALLED / part).is_dir():
+            shutil.copytree(RDMA_INSTALLED / part, root / part, symlinks=True,
+                            dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns(*skipped))
+    for part in ("sbin", "lib"):
+        if (RDMA_INSTALLED / part).is_dir():
+            raise RuntimeError("rdma-core installed outside /usr")
+
+
+def build_guest_test(step, digest, kernels, rdma_core):
     """The files of "guest-test" that the base has not, and those of /etc, whose
-    tables (users, shared libraries) grow with the packages."""
+    tables (users, shared libraries) grow with the packages. RDMA_CORE is what
+    all of it but the provider depends on."""
     status = STATUS.read_text(encoding="utf-8")
-    key = digest([base_key(digest, kernels), status, *listed_packages("guest-test")])
+    key = digest([base_key(digest, kernels), status, rdma_core,
+                  *listed_packages("guest-test")])
     with step("image-guest-test", key, "guest image for tests") as this:
         if this is None:
             return
@@ -243,6 +262,11 @@ def build_guest_test(step, digest, kernels):
         packages = guest_packages(status, "guest", "guest-test")
         base = guest_packages(first_stage(), "guest")
         copy_files(this, package_files(packages - base), root)
+        whole = STAGE / "rdma-core"
+        shutil.rmtree(whole, ignore_errors=True)
+        stage_rdma_core(whole)
+        strip_programs(this, whole)
+        this.run("cp", "-a", "--remove-destination", f"{whole}/.", root)
         erofs(this, root, "guest-test.erofs")
 
 
@@ -299,15 +323,16 @@ def build_initrd(step, digest, kernel, modules=STAGE / "base"):
 # ---- payload ---------------------------------------------------------------
 
 def compile_programs(this, target):
-    """Each tests/vm/guest/*.c but init.c is one program of the guest."""
+    """Each tests/vm/guest/*.c but init.c is one program of the guest, by the
+    headers of rdma-core's tree and the libraries of Debian's packages, which are
+    of the same release."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sorted(GUEST.glob("*.c")):
         if source.name == "init.c":
             continue
         this.run("gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
-                 f"-I{RDMA}/usr/include", "-o", target / source.stem, source,
-                 f"-L{RDMA}/usr/lib/x86_64-linux-gnu", "-lrdmacm", "-libverbs",
-                 "-lpthread")
+                 f"-I{RDMA}/include", "-o", target / source.stem, source,
+                 "-l:librdmacm.so.1", "-l:libibverbs.so.1", "-lpthread")
 
 
 def compile_agent(this, target):
@@ -318,6 +343,22 @@ def compile_agent(this, target):
              partial, AGENT)
     partial.rename(AGENT_PROGRAM)
     shutil.copy(AGENT_PROGRAM, target)
+
+
+def strip_programs(this, root):
+    for path in root.rglob("*"):
+        if is_elf(path) and path.suffix != ".ko":
+            this.run("strip", "--strip-debug", path)
+
+
+def stage_provider(root):
+    """The provider, for Debian's own libibverbs."""
+    libraries = root / LIBRARIES / "libibverbs"
+    libraries.mkdir(parents=True)
+    shutil.copy(RDMA / "lib/libfakernic-rdmav34.so", libraries)
+    drivers = root / "etc/libibverbs.d"
+    drivers.mkdir(parents=True)
+    (drivers / "fakernic.driver").write_text("driver fakernic\n")
 
 
 def is_elf(path):
@@ -364,28 +405,18 @@ def stage_driver(this, kernel, root):
 def build_payload(step, digest, kernels):
     drivers = [driver_of(kernel) for kernel in kernels]
     stamps = [Path(f"/cache/build/{name}.stamp").read_text()
-              for name in ("rdma-core", "image-base")]
+              for name in ("provider", "image-base")]
     key = digest(stamps, [GUEST, AGENT, SRC / "ci/image.py", *drivers])
     with step("image-payload", key, "guest payload image") as this:
         if this is None:
             return
         root = STAGE / "payload"
         shutil.rmtree(root, ignore_errors=True)
-        (root / "usr").mkdir(parents=True)
-        for part in ("usr/bin", "usr/sbin", "usr/lib", "usr/share"):
-            if (RDMA / part).is_dir():
-                shutil.copytree(
-                    RDMA / part, root / part, symlinks=True,
-                    ignore=shutil.ignore_patterns("doc", "man", "pkgconfig",
-                                                  "cmake", "systemd", "udev"))
-        shutil.copytree(RDMA / "etc", root / "etc", symlinks=True)
-        if (RDMA / "sbin").is_dir() or (RDMA / "lib").is_dir():
-            raise RuntimeError("rdma-core installed outside /usr")
+        stage_provider(root)
+        (root / "usr/bin").mkdir()
         compile_programs(this, root / "usr/bin")
         compile_agent(this, root / "usr/bin")
-        for path in root.rglob("*"):
-            if is_elf(path) and path.suffix != ".ko":
-                this.run("strip", "--strip-debug", path)
+        strip_programs(this, root)
         share = root / "usr/share/fakernic"
         share.mkdir(parents=True, exist_ok=True)
         for path in GUEST.iterdir():
