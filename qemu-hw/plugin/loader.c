@@ -83,17 +83,45 @@ static int program_id(struct dl_phdr_info *info, size_t unused, void *id)
 
 /* ---- where is its device? -------------------------------------------- */
 
+static bool is_mine(const struct stat *node)
+{
+    return node->st_uid == 0 || node->st_uid == geteuid();
+}
+
+/*
+ * Whether nobody else can put another file where this folder has one: in a
+ * sticky one each has what is his, and a group with its owner's number is the
+ * owner's own.
+ */
+static bool is_closed(const struct stat *folder)
+{
+    return is_mine(folder) &&
+           (folder->st_mode & S_ISVTX || !(folder->st_mode & S_IWOTH)) &&
+           (folder->st_mode & S_ISVTX || !(folder->st_mode & S_IWGRP) ||
+            folder->st_gid == folder->st_uid);
+}
+
 /*
  * Whether the file is root's or this process' user's, and no one else's to
- * write. Its folders are looked after by whoever owns them.
+ * write or to replace. Its path must be a real one.
  */
 static bool is_trusted(const char *path)
 {
-    struct stat stat_buf;
+    char folder[PATH_MAX];
+    struct stat node;
 
-    return !stat(path, &stat_buf) && S_ISREG(stat_buf.st_mode) &&
-           !(stat_buf.st_mode & (S_IWGRP | S_IWOTH)) &&
-           (stat_buf.st_uid == 0 || stat_buf.st_uid == geteuid());
+    if (stat(path, &node) || !S_ISREG(node.st_mode) || !is_mine(&node) ||
+        node.st_mode & (S_IWGRP | S_IWOTH)) {
+        return false;
+    }
+    strcpy(folder, path);
+    for (char *slash; (slash = strrchr(folder, '/'));) {
+        *slash = '\0';
+        if (stat(*folder ? folder : "/", &node) || !is_closed(&node)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -159,7 +187,7 @@ static void leave_children_alone(const char *own)
 __attribute__((constructor))
 static void fakernic_plugin_load(void)
 {
-    char id[2 * ID_BYTES_MAX + 1] = "", path[PATH_MAX];
+    char id[2 * ID_BYTES_MAX + 1] = "", found[PATH_MAX], path[PATH_MAX];
     const char *(*built_for)(void);
     void *device;
     Dl_info self;
@@ -169,14 +197,14 @@ static void fakernic_plugin_load(void)
     }
     leave_children_alone(self.dli_fname);
     dl_iterate_phdr(program_id, id);
-    if (!find_device(self.dli_fname, id, path)) {
+    if (!find_device(self.dli_fname, id, found)) {
         refuse("the plug-in was not built for this QEMU (%s, build id %s): "
                "run fakernic-qemu-rebuild", program_invocation_name,
                *id ? id : "missing");
     }
-    if (!is_trusted(path)) {
-        refuse("%s can be written by others, or is another user's: not loaded",
-               path);
+    if (!realpath(found, path) || !is_trusted(path)) {
+        refuse("%s or a folder above it can be written by others, or is "
+               "another user's: not loaded", found);
     }
     device = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!device) {

@@ -126,6 +126,33 @@ def test_device_that_others_can_write(plugin):
     assert "can be written by others" in plugin.refusal("--version")
 
 
+@pytest.mark.parametrize("mode", (0o777, 0o775), ids=oct)
+def test_folder_that_others_can_write(plugin, mode):
+    os.chown(plugin.folder, -1, 100)
+    plugin.folder.chmod(mode)
+    assert "can be written by others" in plugin.refusal("--version")
+
+
+def test_folder_of_another(plugin):
+    os.chown(plugin.folder, 1, -1)
+    assert "another user's" in plugin.refusal("--version")
+
+
+def test_folder_of_the_users_own_group(plugin):
+    """As umask 002 leaves it."""
+    plugin.folder.chmod(0o775)
+    assert plugin.run("--version").returncode == 0
+
+
+def test_link_into_a_folder_that_others_can_write(plugin, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    plugin.device.rename(other / "device")
+    plugin.device.symlink_to(other / "device")
+    other.chmod(0o777)
+    assert "can be written by others" in plugin.refusal("--version")
+
+
 def test_device_of_the_user(plugin, tmp_path):
     """Built without root rights."""
     own = tmp_path / "data/fakernic/qemu"
