@@ -14,6 +14,7 @@
 #include "hw/pci/pci_bridge.h"
 #include "../device/state.h"
 #include "plugin.h"
+#include "source-id.h"
 
 /* A device class that every x86 QEMU has, and what it says of itself. */
 #define FAKERNIC_KNOWN_TYPE     "pcie-root-port"
@@ -24,6 +25,12 @@ __attribute__((visibility("default")))
 const char *fakernic_plugin_built_for(void)
 {
     return FAKERNIC_PLUGIN_BUILD_ID;
+}
+
+__attribute__((visibility("default")))
+const char *fakernic_plugin_made_of(void)
+{
+    return FAKERNIC_PLUGIN_SOURCE_ID;
 }
 
 static void fakernic_check(bool agrees, const char *what)

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "plugin.h"
+#include "source-id.h"
 
 #define ID_BYTES_MAX    64
 
@@ -184,11 +185,19 @@ static void leave_children_alone(const char *own)
 
 /* ---------------------------------------------------------------------- */
 
+/* What the device says of itself when asked by this name. */
+static const char *ask(void *device, const char *name)
+{
+    const char *(*answer)(void) = (const char *(*)(void))dlsym(device, name);
+
+    return answer ? answer() : "missing";
+}
+
 __attribute__((constructor))
 static void fakernic_plugin_load(void)
 {
     char id[2 * ID_BYTES_MAX + 1] = "", found[PATH_MAX], path[PATH_MAX];
-    const char *(*built_for)(void);
+    const char *built_for;
     void *device;
     Dl_info self;
 
@@ -210,10 +219,14 @@ static void fakernic_plugin_load(void)
     if (!device) {
         refuse("%s: run fakernic-qemu-rebuild", dlerror());
     }
-    built_for = (const char *(*)(void))dlsym(device, FAKERNIC_PLUGIN_BUILT_FOR);
-    if (!built_for || strcmp(built_for(), id)) {
+    built_for = ask(device, FAKERNIC_PLUGIN_BUILT_FOR);
+    if (strcmp(built_for, id)) {
         refuse("%s is for the QEMU with build id %s, this one has %s: run "
-               "fakernic-qemu-rebuild", path,
-               built_for ? built_for() : "missing", id);
+               "fakernic-qemu-rebuild", path, built_for, id);
+    }
+    if (strcmp(ask(device, FAKERNIC_PLUGIN_MADE_OF),
+               FAKERNIC_PLUGIN_SOURCE_ID)) {
+        refuse("%s is of another release of fakernic: run "
+               "fakernic-qemu-rebuild", path);
     }
 }

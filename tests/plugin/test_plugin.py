@@ -115,6 +115,17 @@ def test_no_loader(plugin):
     assert "install fakernic-qemu again" in plugin.refusal("--version")
 
 
+def test_device_of_another_release(plugin, work):
+    """As one is that was built before the package was replaced by a newer."""
+    header = (work.objects / "source-id.h").read_text()
+    own = header.split('"')[1].encode()
+    data = plugin.device.read_bytes()
+    assert data.count(own) == 1
+    plugin.device.write_bytes(data.replace(own, b"0" * len(own)))
+    line = plugin.refusal("--version")
+    assert line.endswith("another release of fakernic: run fakernic-qemu-rebuild")
+
+
 def test_damaged_device(plugin):
     os.truncate(plugin.device, 100)
     line = plugin.refusal("--version")
