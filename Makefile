@@ -28,6 +28,7 @@ help:
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-intree     the driver in a Linux tree, compiled =m and =y'
+	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
@@ -71,7 +72,7 @@ packages-forky: root
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
-run shell test-packages: export FAKERNIC_QEMU ?= \
+run shell timeline test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
 
 run: root
@@ -130,6 +131,10 @@ test-packages: root
 test-intree: root
 	@$(BUILD) root-test
 	@$(ENTER) ci/check_intree.sh
+
+timeline: root
+	@$(BUILD) qemu-plugin image
+	@$(ENTER) tests/timeline/demo --out /cache/log/timeline
 
 soak: build
 	@$(ENTER) tests/vm/soak

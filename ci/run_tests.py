@@ -34,12 +34,13 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # The order in which suites begin, so that they end together.
 BEGIN = ("pyverbs", "guest", "fuzz", "sim", "plugin", "qtest", "unit", "laws",
-         "driver", "dkms", "provider", "link", "lab", "spec")
+         "driver", "dkms", "provider", "link", "lab", "timeline",
+         "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # and those in two, which fill two processors, as those of the launcher do.
 VM_SUITES = ("pyverbs", "guest", "vm", "packaged", "lab-vm", "net")
 ALONE = ("vm", "packaged", "lab-vm", "net")
-BY_PYTEST = (*VM_SUITES, "lab", "plugin")
+BY_PYTEST = (*VM_SUITES, "timeline", "lab", "plugin")
 # What two guests do in Debian's own QEMU, by the plug-in.
 PACKAGED = ("test_traffic and (test_rc_pingpong or test_xrc_pingpong) and ipv4 or "
             "test_rdmacm and rping-ipv4 or test_odp and not killed and "
@@ -113,6 +114,9 @@ def suites(quick):
             f"--ignore-glob=*/test_{name}.py" for name in PYVERBS)),
         "vm": vm_tests("vm", "--guests=two"),
         "packaged": vm_tests("packaged", "--guests=two", "-k", PACKAGED),
+        "timeline": ([sys.executable, "-m", "pytest", "--color=no", "-c",
+                      str(SRC / "tests/timeline/pytest.ini"),
+                      str(SRC / "tests/timeline")], 300, {}),
         "lab": lab_tests("command"),
         "lab-vm": lab_tests("machines"),
         "net": ([sys.executable, "-m", "pytest", "--color=no", "-c",

@@ -16,6 +16,7 @@
 #include "dma.h"
 #include "interrupt.h"
 #include "life.h"
+#include "record.h"
 #include "../trace.h"
 
 #define FAKERNIC_CMD_RSVD_FIELDS 5
@@ -306,6 +307,7 @@ static FakernicVerdict fakernic_cmd_execute(FakernicState *s,
     }
     if (!s->cmdq.underway) {
         trace_fakernic_cmd(cmd->name, le32_to_cpu(request->cookie));
+        fakernic_record(s, COMMAND, 0, opcode, le32_to_cpu(request->cookie));
     }
     if (!cmd->execute || (cmd->feature & ~s->driver_features)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
@@ -370,6 +372,8 @@ static bool fakernic_cmdq_step(FakernicState *s)
     fakernic_progress_drop(s, &s->progress);
     trace_fakernic_cmd_done(le32_to_cpu(q->request.cookie), v.status,
                             v.detail);
+    fakernic_record(s, COMMAND_DONE, 0, le16_to_cpu(q->request.opcode),
+                    le32_to_cpu(q->request.cookie), v.status, v.detail);
     s->stats[FAKERNIC_STAT_COMMANDS]++;
     if (!fakernic_accepts(&v)) {
         s->stats[FAKERNIC_STAT_COMMANDS_FAILED]++;

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "cq.h"
 #include "rq.h"
+#include "record.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -245,10 +246,15 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
     trace_fakernic_cqe(cq->id, cq->pi, completion->qpn, completion->wqe_index,
                        completion->opcode, completion->status,
                        completion->vendor_err);
+    fakernic_record(s, CQE, 0, cq->id, cq->pi, completion->qpn,
+                    completion->wqe_index, completion->opcode,
+                    completion->status, completion->vendor_err);
     if (!fakernic_ring_write(s, &cq->ring, cq->pi, &cqe, sizeof(cqe))) {
         fakernic_cq_fail(s, cq);
         return;
     }
+    fakernic_record(s, CQE_VISIBLE, 0, cq->id, cq->pi, completion->qpn,
+                    completion->wqe_index);
     cq->pi++;
     solicited = (completion->flags & FAKERNIC_CQE_SOLICITED) ||
                 completion->status != FAKERNIC_WC_SUCCESS;
@@ -268,6 +274,7 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
     const uint32_t pi = solicited ? cq->solicited_pi : cq->pi;
 
     trace_fakernic_doorbell_cq_arm(cq->id, ci, cq->pi, solicited);
+    fakernic_record(s, ARM, 0, cq->id, ci, cq->pi, solicited);
     /* IBTA 11.4.2.2: a request for any completion is not weakened. */
     if (!solicited) {
         cq->arm = FAKERNIC_ARM_ANY;

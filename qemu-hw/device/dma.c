@@ -14,6 +14,7 @@
 #include "exec/cpu-common.h"
 #include "budget.h"
 #include "dma.h"
+#include "record.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -37,6 +38,7 @@ bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
     const MemTxAttrs ram_only = { .memory = true };
 
     fakernic_dma_count(s, len);
+    fakernic_record(s, DMA_READ, address, len);
     if (pci_dma_rw(PCI_DEVICE(s), address, buf, len, DMA_DIRECTION_TO_DEVICE,
                    ram_only) != MEMTX_OK) {
         return fakernic_dma_failed(s, address, len, false);
@@ -100,6 +102,7 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
     const uint8_t *from = buf;
 
     fakernic_dma_count(s, len);
+    fakernic_record(s, DMA_WRITE, address, len);
     while (len) {
         size_t piece = len;
         void *p = fakernic_dma_map(s, address, &piece);

@@ -12,6 +12,7 @@
 #include "qemu/host-utils.h"
 #include "eq.h"
 #include "interrupt.h"
+#include "record.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -31,6 +32,7 @@ static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     };
 
     trace_fakernic_eqe(eq->id, eq->pi, type, id, data);
+    fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data);
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
         /* The memory is gone; the slot stays ours, the event is lost. */
         trace_fakernic_err_eqe(eq->id, type, id);
@@ -119,6 +121,7 @@ void fakernic_eq_doorbell(FakernicState *s, FakernicEq *eq, uint32_t ci,
                           bool arm)
 {
     trace_fakernic_doorbell_eq(eq->id, ci, arm);
+    fakernic_record(s, DOORBELL_EQ, 0, eq->id, ci, arm);
     if (ci - eq->ci > eq->pi - eq->ci) {
         FAKERNIC_GUEST_ERR("EQ %u: consumer index %u is not within %u..%u",
                            eq->id, ci, eq->ci, eq->pi);

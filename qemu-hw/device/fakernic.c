@@ -21,6 +21,7 @@
 #include "life.h"
 #include "objects.h"
 #include "port.h"
+#include "record.h"
 #include "sq.h"
 #include "../trace.h"
 
@@ -33,33 +34,44 @@
 static void fakernic_engine_trace(void *host, RoceTracePoint point,
                                   uint32_t qpn, uint32_t a, uint32_t b)
 {
+    FakernicState *s = host;
+
     switch (point) {
     case ROCE_TRACE_SEND_WR:
         trace_fakernic_send_wr(qpn, a, b);
         break;
     case ROCE_TRACE_RX:
         trace_fakernic_rx(qpn, a, b);
+        fakernic_record(s, RX, 0, qpn, a, b);
         break;
     case ROCE_TRACE_DROP:
         trace_fakernic_ub_drop(qpn, a, b);
+        fakernic_record(s, DROP, 0, qpn, a, b);
         break;
     case ROCE_TRACE_NAK_TX:
         trace_fakernic_err_nak_tx(qpn, a, b);
+        fakernic_record(s, NAK_TX, 0, qpn, a, b);
         break;
     case ROCE_TRACE_NAK_RX:
         trace_fakernic_err_nak_rx(qpn, a, b);
+        fakernic_record(s, NAK_RX, 0, qpn, a, b);
         break;
     case ROCE_TRACE_RETRY:
         trace_fakernic_err_retry(qpn, a, b);
+        fakernic_record(s, RETRY, 0, qpn, a, b);
         break;
     case ROCE_TRACE_TIMEOUT:
         trace_fakernic_err_timeout(qpn, a, b);
+        fakernic_record(s, TIMEOUT, 0, qpn, a, b);
         break;
     case ROCE_TRACE_QP_STATE:
         trace_fakernic_qp_state(qpn, a, b);
+        fakernic_record(s, QP_STATE, 0, qpn, a, b);
         break;
     case ROCE_TRACE_QP_ERROR:
         trace_fakernic_err_qp(qpn, a);
+        fakernic_record(s, QP_ERROR, 0, qpn, a);
+        fakernic_record_keep(s);
         break;
     }
 }
@@ -253,6 +265,9 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
         return;
     }
     fakernic_fault_init(s);
+    if (!fakernic_recorder_init(s, errp)) {
+        return;
+    }
     limits = (RoceLimits) {
         .max_qp = s->max_qp,
         .max_mr = s->max_mr,
@@ -269,7 +284,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     if (!s->roce) {
         error_setg(errp, "out of memory for %u queue pairs and %u keys",
                    s->max_qp, s->max_mr);
-        return;
+        goto err_recorder;
     }
     s->stats = roce_stats(s->roce);
     s->features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
@@ -303,6 +318,8 @@ err_cleanup_bars:
 err_free_roce:
     roce_free(s->roce);
     s->roce = NULL;
+err_recorder:
+    fakernic_recorder_cleanup(s);
 }
 
 static void fakernic_exit(PCIDevice *pci)
@@ -311,6 +328,11 @@ static void fakernic_exit(PCIDevice *pci)
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
     fakernic_cleanup_bars(pci);
+}
+
+static char *fakernic_get_recorder(Object *obj, Error **errp)
+{
+    return fakernic_record_text(FAKERNIC(obj));
 }
 
 /* Rules are added in words, and read with their counters. */
@@ -367,6 +389,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("mtu-max", FakernicState, mtu_max, 9000),
     DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
     DEFINE_PROP_SIZE("dm-size", FakernicState, dm_size, 1 * MiB),
+    DEFINE_PROP_STRING("x-record", FakernicState, recorder.path),
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
@@ -407,6 +430,8 @@ static void fakernic_describe_properties(ObjectClass *class)
                      "in microseconds (10 to 1000000)" },
         { "turn-work", "and work, in units of about a microsecond "
                        "(64 to 1048576)" },
+        { "x-record", "a file that the recorder writes to" },
+        { "x-recorder", "what led to the first error, or what was last" },
         { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },
     };
 
@@ -435,6 +460,8 @@ static void fakernic_class_init(ObjectClass *class, void *data)
     dc->desc = "fakernic RoCEv2 network interface";
     dc->vmsd = &fakernic_vmstate;
     device_class_set_props(dc, fakernic_properties);
+    object_class_property_add_str(class, "x-recorder", fakernic_get_recorder,
+                                  NULL);
     object_class_property_add_str(class, "x-fault", fakernic_get_fault,
                                   fakernic_set_fault);
     fakernic_describe_properties(class);

@@ -12,6 +12,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "fault.h"
+#include "record.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -69,6 +70,8 @@ static const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
         trace_fakernic_fault(rule->id, roce_fault_point_name(rule->at),
                              roce_fault_action_name(rule->act), subject->qpn,
                              subject->psn);
+        fakernic_record(s, FAULT, 0, rule->at, rule->act, subject->qpn,
+                        subject->psn, rule->hits, rule - s->faults.rules.rules);
     }
     if (rule && rule->act == ROCE_FAULT_PAUSE) {
         qemu_system_vmstop_request_prepare();

@@ -9,6 +9,7 @@
 #include "qemu/host-utils.h"
 #include "hw/pci/msix.h"
 #include "interrupt.h"
+#include "record.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -30,6 +31,7 @@ static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
     bool engaged = guard->engaged_in_io;
 
     trace_fakernic_interrupt(vector);
+    fakernic_record(s, INTERRUPT, 0, vector);
     guard->engaged_in_io = true;
     msix_notify(PCI_DEVICE(s), vector);
     guard->engaged_in_io = engaged;

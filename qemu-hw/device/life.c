@@ -18,6 +18,7 @@
 #include "objects.h"
 #include "persist.h"
 #include "port.h"
+#include "record.h"
 #include "../trace.h"
 
 void fakernic_hold(FakernicState *s, unsigned reason, bool hold)
@@ -27,6 +28,7 @@ void fakernic_hold(FakernicState *s, unsigned reason, bool hold)
     s->held = hold ? was | reason : was & ~reason;
     if (s->held != was) {
         trace_fakernic_held(s->held);
+        fakernic_record(s, HELD, 0, s->held);
     }
     if (was && !s->held) {
         fakernic_kick(s);
@@ -36,6 +38,8 @@ void fakernic_hold(FakernicState *s, unsigned reason, bool hold)
 void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
 {
     trace_fakernic_err_fatal(code);
+    fakernic_record(s, FATAL, 0, code);
+    fakernic_record_keep(s);
     FAKERNIC_GUEST_ERR("fatal error %u, reset needed", code);
     s->fatal_code = code;
     if (s->status & FAKERNIC_STATUS_ENABLED) {
@@ -89,6 +93,7 @@ static void fakernic_reset_begin(FakernicState *s)
 {
     trace_fakernic_reset();
     s->reset_wanted = false;
+    fakernic_record(s, RESET, 0, 0);
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     s->interrupts = 0;
     s->kicked = false;
@@ -149,6 +154,7 @@ bool fakernic_life_end(FakernicState *s)
         fakernic_objects_free(s);
         roce_free(s->roce);
         s->roce = NULL;
+        fakernic_recorder_cleanup(s);
     }
     return done;
 }

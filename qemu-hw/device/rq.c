@@ -10,6 +10,7 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "rq.h"
+#include "record.h"
 #include "state.h"
 #include "../trace.h"
 
@@ -150,6 +151,8 @@ RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     if (fetch == ROCE_FETCH_OK) {
         trace_fakernic_rq_wqe(qpn, srqn, wr->tag, wr->sge_count,
                               wr->format_error);
+        fakernic_record(s, RECV_WQE, 0, qpn, srqn, wr->tag, wr->sge_count,
+                        wr->format_error);
     } else if (fetch == ROCE_FETCH_ERROR) {
         trace_fakernic_err_rq(qpn, srqn, wr->format_error);
     }

@@ -15,6 +15,7 @@
 #include "av.h"
 #include "clock.h"
 #include "sq.h"
+#include "record.h"
 #include "state.h"
 #include "../roce/wr.h"
 #include "../trace.h"
@@ -22,6 +23,7 @@
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
 {
     trace_fakernic_doorbell_sq(qp->qpn, pi, qp->sq_ci);
+    fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
     if ((int32_t)(pi - qp->sq_pi) < 0) {
         /* Overtaken by a later doorbell, which covers these entries. */
         return;
@@ -270,6 +272,8 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     }
     trace_fakernic_sq_wqe(qpn, wr->index, hdr->opcode, count,
                           wr->format_error);
+    fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
+                    wr->format_error);
     qp->sq_ci += count;
     return ROCE_FETCH_OK;
 }

@@ -22,7 +22,7 @@
  *     fault.c                     what fault rules do
  *     dm.c  dma.c  memory.c       memory, and how much of it
  *     persist.c                   its medium
- *     interrupt.c  clock.c  budget.c  cpus.c
+ *     interrupt.c  record.c  clock.c  budget.c  cpus.c
  *                                 MSI-X, time, work
  *
  * The way back up is a note: fakernic_kick() says that there is work for a
@@ -47,6 +47,7 @@
 #include "flow.h"
 #include "odp.h"
 #include "qp.h"
+#include "record.h"
 #include "table.h"
 #include "../link/link.h"
 
@@ -105,6 +106,7 @@ struct FakernicState {
     bool reset_wanted;          /* not begun yet */
     VMChangeStateEntry *vm_state;
     FakernicFaults faults;      /* fault.h */
+    FakernicRecorder recorder;  /* record.h */
 
     /* doors and turns: doors.h, turn.h, budget.h */
     unsigned inside;            /* doors whose frames are on the stack */

@@ -16,6 +16,7 @@
 #include "life.h"
 #include "persist.h"
 #include "port.h"
+#include "record.h"
 #include "turn.h"
 #include "../trace.h"
 
@@ -131,7 +132,7 @@ static bool fakernic_turn_faults(FakernicState *s)
     return fakernic_is_running(s);
 }
 
-static void fakernic_turn_trace(FakernicState *s)
+static void fakernic_turn_trace(FakernicState *s, size_t len, bool loopback)
 {
     const RoceFrameInfo *info = roce_output_info(s->roce);
 
@@ -139,6 +140,8 @@ static void fakernic_turn_trace(FakernicState *s)
         trace_fakernic_tx(info->qpn, info->peer, info->index, info->psn,
                           info->opcode, info->attempt);
     }
+    fakernic_record(s, TX, 0, info->qpn, info->peer, info->index, info->psn,
+                    info->opcode, info->attempt, len, loopback, info->roce);
 }
 
 /*
@@ -155,7 +158,7 @@ static bool fakernic_turn_frame(FakernicState *s)
     if (!len) {
         return false;
     }
-    fakernic_turn_trace(s);
+    fakernic_turn_trace(s, len, loopback);
     if (roce_fault_at(&s->faults.rules, ROCE_FAULT_TX)) {
         fakernic_turn_send_faulty(s, len, loopback);
     } else {

@@ -7,7 +7,7 @@ _fakernic_lab()
     _init_completion || return
     local machines="-n --image --kernel --initrd --append --cpus --memory
         --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
-        --reorder --corrupt --delay --seed --pcap --help"
+        --reorder --corrupt --delay --seed --fault --record --pcap --help"
     local i action="" offered=""
 
     for ((i = 1; i < cword; i++)); do

@@ -81,6 +81,17 @@ def between(lowest, highest):
     return check
 
 
+def fault_rule(text):
+    """RULE for all machines, or NODE: RULE."""
+    node, colon, rule = text.partition(":")
+    if not colon:
+        node, rule = None, text
+    if "," in rule or "at=" not in rule or "do=" not in rule:
+        raise argparse.ArgumentTypeError(
+            f"'{text}': such as \"at=rx nth=3 do=drop\", or \"node2: at=...\"")
+    return node and node.strip(), rule.strip()
+
+
 def variable(text):
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
@@ -143,6 +154,12 @@ def add_wire_options(parser):
                        help="of every frame: 100us, 2ms")
     group.add_argument("--seed", type=int, default=0,
                        help="another seed hits other frames")
+    group.add_argument("--fault", action="append", type=fault_rule, default=[],
+                       metavar="[NODE:]RULE", help="let a device misbehave: "
+                       '"node2: at=rx opcode=rc-read-response-first nth=3 '
+                       'do=drop"; a rule that nothing hits fails the run')
+    group.add_argument("--record", action="store_true", help="each device "
+                       "leaves the file NODE/record, for tests/timeline")
     group.add_argument("--pcap", metavar="FILE",
                        help="capture all frames, as their senders sent them")
 
@@ -266,7 +283,8 @@ def lab_arguments(options, count):
             "netdev": options.netdev, "first": options.first,
             "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
-            "extra": options.qemu_arg,
+            "extra": options.qemu_arg, "faults": options.fault,
+            "record": options.record,
             "wire": "link" if options.link == "shared" else None}
 
 
@@ -301,6 +319,10 @@ def run(options):
         say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
         verdict, runs = launch.run_all(lab, commands, options.timeout,
                                        options.ready, options.tty)
+        missed = lab.faults_missed()
+        if missed and not verdict.code:
+            verdict = launch.Verdict(1, "no frame hit a fault rule, so it was "
+                                     f"not tested: {missed[0]}")
         lab.collect()
     if options.junit:
         junit.write(options.junit, verdict, runs)

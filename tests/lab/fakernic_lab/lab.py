@@ -18,7 +18,7 @@ from pathlib import Path
 from . import places, rdma
 from .errors import CommandFailed, GuestCrashed, LabError
 from .images import ProjectImage
-from .machine import Machine, Mount, Nic
+from .machine import Machine, Mount, Nic, escaped
 from .net import mac, wires
 
 NODES_MAX = 8
@@ -151,13 +151,15 @@ class Lab:
     -netdev of QEMU with {n} for a machine's number, joins them to a network of
     the host's instead; machines of another host are on it, too, if theirs have
     other numbers: FIRST is that of the first here. With STAYS the machines
-    outlive this process.
+    outlive this process. FAULTS are pairs of a machine's name, or None for all,
+    and a rule for its device (qemu-hw/README.md); with RECORD each device leaves
+    the file "record" behind, for a timeline.
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=768,
                  cpus=1, mtu=None, plan=None, pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
-                 netdev=None, first=1):
+                 netdev=None, first=1, faults=(), record=False):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
@@ -182,6 +184,8 @@ class Lab:
                         "stays": stays}
         self.mtu = mtu
         self.wire = wire
+        self.faults = list(faults)
+        self.record = record
         self.plan = plan or {}
         self.pcap = pcap
         self.netdev = netdev
@@ -223,7 +227,8 @@ class Lab:
 
     def launch(self):
         for number, name, netdev in zip(self.numbers, self.names, self.join()):
-            nic = Nic("fakernic", netdev, mac=mac(number))
+            nic = Nic("fakernic", netdev, mac=mac(number),
+                      **self.nic_properties(name))
             folder = self.sockets / name
             folder.mkdir()
             machine = Machine(name, self.out / name, [nic], self.image,
@@ -242,6 +247,25 @@ class Lab:
             self.sockets, self.names, bool(self.plan or self.pcap),
             wire=self.wire, pcap=self.pcap, stays=self.options["stays"])
         return netdevs
+
+    def nic_properties(self, name):
+        rules = [rule for node, rule in self.faults if node in (None, name)]
+        found = {}
+        if rules:
+            found["x_fault"] = "; ".join(rules)
+        if self.record:
+            found["x_record"] = escaped(self.out / name / "record")
+        return found
+
+    def faults_missed(self):
+        """The rules that nothing has hit, a line each."""
+        missed = []
+        for node in self.nodes if self.faults else ():
+            text = node.vm.qmp("qom-get", path="/machine/peripheral/nic0",
+                               property="x-fault")
+            missed += [f"{node.name}: {line}" for line in text.splitlines()
+                       if line.endswith(" hits=0")]
+        return missed
 
     def set_up(self):
         for number, node in zip(self.numbers, self.nodes):

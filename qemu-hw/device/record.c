@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The recorder: a ring of entries, in memory or in a mapped file. One store of
+ * 64 bytes and one look at a clock each; who reads a file takes the names of
+ * the arguments from the table here (tests/timeline/records.py).
+ */
+#include "qemu/osdep.h"
+#include "qemu/cutils.h"
+#include "qemu/timer.h"
+#include "qapi/error.h"
+#include "clock.h"
+#include "record.h"
+#include "state.h"
+#include <sys/mman.h>
+
+/* Each kind's name, then those of its value (- for none) and arguments. */
+static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
+    [FAKERNIC_RECORD_NONE] = "none -",
+    [FAKERNIC_RECORD_DOORBELL_SQ] = "doorbell_sq - qpn pi ci",
+    [FAKERNIC_RECORD_WQE] = "wqe - qpn index opcode blocks error",
+    [FAKERNIC_RECORD_RECV_WQE] = "recv_wqe - qpn srqn tag sges error",
+    [FAKERNIC_RECORD_TX] =
+        "tx - qpn peer index psn opcode attempt len loopback roce",
+    [FAKERNIC_RECORD_RX] = "rx - qpn psn opcode",
+    [FAKERNIC_RECORD_DROP] = "drop - qpn stat psn",
+    [FAKERNIC_RECORD_NAK_TX] = "nak_tx - qpn psn syndrome",
+    [FAKERNIC_RECORD_NAK_RX] = "nak_rx - qpn psn syndrome",
+    [FAKERNIC_RECORD_RETRY] = "retry - qpn psn left",
+    [FAKERNIC_RECORD_TIMEOUT] = "timeout - qpn psn left",
+    [FAKERNIC_RECORD_QP_STATE] = "qp_state - qpn from to",
+    [FAKERNIC_RECORD_QP_ERROR] = "qp_error - qpn vendor_err",
+    [FAKERNIC_RECORD_DMA_READ] = "dma_read address len",
+    [FAKERNIC_RECORD_DMA_WRITE] = "dma_write address len",
+    [FAKERNIC_RECORD_CQE] = "cqe - cqn pi qpn index opcode status vendor_err",
+    [FAKERNIC_RECORD_CQE_VISIBLE] = "cqe_visible - cqn pi qpn index",
+    [FAKERNIC_RECORD_ARM] = "arm - cqn ci pi solicited",
+    [FAKERNIC_RECORD_EQE] = "eqe - eqn pi type id data",
+    [FAKERNIC_RECORD_DOORBELL_EQ] = "doorbell_eq - eqn ci arm",
+    [FAKERNIC_RECORD_INTERRUPT] = "interrupt - vector",
+    [FAKERNIC_RECORD_COMMAND] = "command - opcode cookie",
+    [FAKERNIC_RECORD_COMMAND_DONE] = "command_done - opcode cookie status detail",
+    [FAKERNIC_RECORD_FAULT] = "fault - point action qpn psn hits rule",
+    [FAKERNIC_RECORD_FATAL] = "fatal - code",
+    [FAKERNIC_RECORD_RESET] = "reset -",
+    [FAKERNIC_RECORD_HELD] = "held - reasons",
+};
+
+static const char fakernic_record_magic[8] = "fakerec";
+
+/* A file of the header and so many entries; holes until they are written. */
+static void *fakernic_recorder_map(const char *path, size_t size, Error **errp)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    void *p;
+
+    if (fd < 0) {
+        error_setg_errno(errp, errno, "property 'x-record': cannot open '%s'",
+                         path);
+        return NULL;
+    }
+    if (ftruncate(fd, size) < 0) {
+        error_setg_errno(errp, errno, "property 'x-record': no room for '%s'",
+                         path);
+        close(fd);
+        return NULL;
+    }
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (p == MAP_FAILED) {
+        error_setg_errno(errp, errno, "property 'x-record': cannot map '%s'",
+                         path);
+        return NULL;
+    }
+    return p;
+}
+
+bool fakernic_recorder_init(FakernicState *s, Error **errp)
+{
+    FakernicRecorder *r = &s->recorder;
+    const uint32_t room = r->path ? FAKERNIC_RECORDS_FILE : FAKERNIC_RECORDS;
+    const size_t size = sizeof(*r->header) + room * sizeof(*r->ring);
+
+    QEMU_BUILD_BUG_ON(sizeof(FakernicRecord) != 64);
+    QEMU_BUILD_BUG_ON(sizeof(FakernicRecordHeader) != 64);
+    if (r->path) {
+        r->header = fakernic_recorder_map(r->path, size, errp);
+        r->mapped = size;
+    } else {
+        r->header = g_malloc0(size);
+    }
+    if (!r->header) {
+        return false;
+    }
+    r->ring = (FakernicRecord *)(r->header + 1);
+    r->mask = room - 1;
+    memcpy(r->header->magic, fakernic_record_magic, sizeof(r->header->magic));
+    r->header->version = 1;
+    r->header->room = room;
+    r->header->virtual_ns = fakernic_now() - get_clock();
+    memcpy(r->header->mac, s->conf.macaddr.a, sizeof(r->header->mac));
+    return true;
+}
+
+void fakernic_recorder_cleanup(FakernicState *s)
+{
+    FakernicRecorder *r = &s->recorder;
+
+    if (r->mapped) {
+        munmap(r->header, r->mapped);
+    } else {
+        g_free(r->header);
+    }
+    g_free(r->first_error);
+    r->header = NULL;
+    r->first_error = NULL;
+}
+
+void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
+                         uint64_t value,
+                         const uint32_t arg[FAKERNIC_RECORD_ARGS])
+{
+    FakernicRecorder *r = &s->recorder;
+    FakernicRecord *entry;
+
+    if (!r->header) {
+        return;                 /* it is being taken down */
+    }
+    entry = &r->ring[r->header->count & r->mask];
+    entry->time_ns = get_clock();
+    entry->value = value;
+    entry->kind = kind;
+    memcpy(entry->arg, arg, sizeof(entry->arg));
+    r->header->count++;
+}
+
+void fakernic_record_keep(FakernicState *s)
+{
+    FakernicRecorder *r = &s->recorder;
+    uint64_t count;
+
+    if (r->first_error || !r->header) {
+        return;
+    }
+    count = r->header->count;
+    r->first_error = g_new0(FakernicRecord, FAKERNIC_RECORDS);
+    r->first_error_count = count;
+    for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS); i < count; i++) {
+        r->first_error[i % FAKERNIC_RECORDS] = r->ring[i & r->mask];
+    }
+}
+
+static void fakernic_record_line(GString *text, uint64_t number,
+                                 const FakernicRecord *entry)
+{
+    g_auto(GStrv) names =
+        g_strsplit(fakernic_record_names[entry->kind], " ", -1);
+
+    g_string_append_printf(text, "%" PRIu64 " %" PRIu64 " %s", number,
+                           entry->time_ns, names[0]);
+    if (strcmp(names[1], "-")) {
+        g_string_append_printf(text, " %s=0x%" PRIx64, names[1], entry->value);
+    }
+    for (unsigned i = 0; names[2 + i]; i++) {
+        g_string_append_printf(text, " %s=%u", names[2 + i], entry->arg[i]);
+    }
+    g_string_append_c(text, '\n');
+}
+
+char *fakernic_record_text(const FakernicState *s)
+{
+    const FakernicRecorder *r = &s->recorder;
+    GString *text = g_string_new(NULL);
+    uint64_t count = 0;
+
+    if (r->header) {
+        count = r->first_error ? r->first_error_count : r->header->count;
+    }
+    for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS); i < count; i++) {
+        fakernic_record_line(text, i,
+                             r->first_error
+                                 ? &r->first_error[i % FAKERNIC_RECORDS]
+                                 : &r->ring[i & r->mask]);
+    }
+    return g_string_free(text, false);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The recorder: what the device did last, an entry of 64 bytes each, with the
+ * host's monotonic clock. Two devices on one host have one clock, so that
+ * their records together are a timeline (tests/timeline).
+ *
+ * It always records, the last 1,024 entries; into a file, which then has room
+ * for more, if the property x-record names one. A file stays readable however
+ * QEMU ends: it is mapped.
+ */
+#ifndef FAKERNIC_DEVICE_RECORD_H
+#define FAKERNIC_DEVICE_RECORD_H
+
+#include "common.h"
+
+#define FAKERNIC_RECORDS        1024
+#define FAKERNIC_RECORDS_FILE   (1u << 20)
+#define FAKERNIC_RECORD_ARGS    11
+
+/* What the arguments are stands in fakernic_record_names[], record.c. */
+typedef enum FakernicRecordKind {
+    FAKERNIC_RECORD_NONE,
+    FAKERNIC_RECORD_DOORBELL_SQ,
+    FAKERNIC_RECORD_WQE,
+    FAKERNIC_RECORD_RECV_WQE,
+    FAKERNIC_RECORD_TX,
+    FAKERNIC_RECORD_RX,
+    FAKERNIC_RECORD_DROP,
+    FAKERNIC_RECORD_NAK_TX,
+    FAKERNIC_RECORD_NAK_RX,
+    FAKERNIC_RECORD_RETRY,
+    FAKERNIC_RECORD_TIMEOUT,
+    FAKERNIC_RECORD_QP_STATE,
+    FAKERNIC_RECORD_QP_ERROR,
+    FAKERNIC_RECORD_DMA_READ,
+    FAKERNIC_RECORD_DMA_WRITE,
+    FAKERNIC_RECORD_CQE,
+    FAKERNIC_RECORD_CQE_VISIBLE,
+    FAKERNIC_RECORD_ARM,
+    FAKERNIC_RECORD_EQE,
+    FAKERNIC_RECORD_DOORBELL_EQ,
+    FAKERNIC_RECORD_INTERRUPT,
+    FAKERNIC_RECORD_COMMAND,
+    FAKERNIC_RECORD_COMMAND_DONE,
+    FAKERNIC_RECORD_FAULT,
+    FAKERNIC_RECORD_FATAL,
+    FAKERNIC_RECORD_RESET,
+    FAKERNIC_RECORD_HELD,
+    FAKERNIC_RECORD_KINDS,
+} FakernicRecordKind;
+
+/* As in the file, in the host's byte order. */
+typedef struct FakernicRecord {
+    uint64_t time_ns;
+    uint64_t value;
+    uint32_t kind;
+    uint32_t arg[FAKERNIC_RECORD_ARGS];
+} FakernicRecord;
+
+/* The file's first 64 bytes. */
+typedef struct FakernicRecordHeader {
+    char magic[8];              /* "fakerec" */
+    uint32_t version;
+    uint32_t room;              /* entries behind this; a power of two */
+    uint64_t count;             /* written so far; over 'room' the oldest went */
+    uint64_t virtual_ns;        /* the device's clock, less the host's */
+    uint8_t mac[6];
+    uint8_t rsvd[26];
+} FakernicRecordHeader;
+
+typedef struct FakernicRecorder {
+    FakernicRecordHeader *header;
+    FakernicRecord *ring;
+    uint32_t mask;
+    char *path;
+    size_t mapped;
+    FakernicRecord *first_error;        /* the ring as it was then, or NULL */
+    uint64_t first_error_count;
+} FakernicRecorder;
+
+/* Opens the file, if there is to be one. False: it cannot be. */
+bool fakernic_recorder_init(FakernicState *s, Error **errp);
+/* Closes it; the file stays. */
+void fakernic_recorder_cleanup(FakernicState *s);
+
+/* Notes one thing; arguments not given are 0. */
+void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
+                         uint64_t value,
+                         const uint32_t arg[FAKERNIC_RECORD_ARGS]);
+#define fakernic_record(s, kind, value, ...)                              \
+    fakernic_record_put(s, FAKERNIC_RECORD_ ## kind, value,               \
+                        (const uint32_t[FAKERNIC_RECORD_ARGS])            \
+                        { __VA_ARGS__ })
+
+/* An error: keeps what led to it, of the first since power-on. */
+void fakernic_record_keep(FakernicState *s);
+
+/*
+ * The entries that led to the first error, else the last ones, a line each: its
+ * number, time, kind and arguments by name. To be freed.
+ */
+char *fakernic_record_text(const FakernicState *s);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The recorder: what the device did, in the order it did it, in memory and in
+ * a file; what led to the first error is kept.
+ */
+#include "qemu/osdep.h"
+#include "qobject/qdict.h"
+#include "fakernic-setup.h"
+
+#define NIC0 "/machine/peripheral/nic0"
+
+/* The lines of x-recorder; to be freed. */
+static char *recorded(Machine *m)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': 'x-recorder' } }", NIC0);
+    char *text = g_strdup(qdict_get_str(reply, "return"));
+
+    qobject_unref(reply);
+    return text;
+}
+
+/* These words stand in the text, one behind the other. */
+static void assert_story(const char *text, const char *const *words)
+{
+    for (; *words; words++) {
+        text = strstr(text, *words);
+        if (!text) {
+            g_error("there is no '%s' where it should be", *words);
+        }
+        text++;
+    }
+}
+
+static void one_write(Nic *n, Setup *s, Qp *a)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 2000);
+    struct fakernic_cqe cqe;
+
+    fill(n, s, 0, 2000);
+    sq_put(n, a, &wqe, sizeof(wqe));
+    sq_ring(n, a);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    queue_record(n, &s->cq, s->cq.index);
+}
+
+static void start_recorded(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b,
+                           const char *more)
+{
+    machine_start(m, "%s,id=nic0%s", DEVICE, more);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+    setup(n, s);
+    rc_pair(n, s, a, b);
+}
+
+static void test_story(void)
+{
+    static const char *const words[] = {
+        " doorbell_sq ", " dma_read ", " wqe ", "opcode=4", " dma_read ",
+        "len=1024", " tx ", "attempt=1", " rx ", " dma_write ", " tx ",
+        " rx ", " tx ", " rx ", " cqe ", " dma_write ", " cqe_visible ", NULL
+    };
+    g_autofree char *text = NULL;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_recorded(&m, &n, &s, &a, &b, "");
+    one_write(&n, &s, &a);
+    text = recorded(&m);
+    assert_story(text, words);
+    machine_stop(&m);
+}
+
+/* The ring holds 1,024, and goes round. */
+static void test_round(void)
+{
+    g_autofree char *text = NULL;
+    g_auto(GStrv) lines = NULL;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_recorded(&m, &n, &s, &a, &b, "");
+    for (unsigned i = 0; i < 80; i++) {
+        one_write(&n, &s, &a);
+    }
+    text = recorded(&m);
+    lines = g_strsplit(text, "\n", -1);
+    g_assert_cmpuint(g_strv_length(lines), ==, 1024 + 1);
+    g_assert_cmpuint(strtoul(lines[0], NULL, 10), >, 0);
+    g_assert_cmpuint(strtoul(lines[1023], NULL, 10), ==,
+                     strtoul(lines[0], NULL, 10) + 1023);
+    machine_stop(&m);
+}
+
+/* What led to the first error stays, whatever comes behind. */
+static void test_first_error(void)
+{
+    g_autofree char *first = NULL, *later = NULL;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_recorded(&m, &n, &s, &a, &b, "");
+    one_write(&n, &s, &a);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                    " 'path': %s, 'property': 'x-fault',"
+                             " 'value': 'at=device do=fatal' } }", NIC0);
+    while (!(reg_read(&n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL)) {
+        g_usleep(1000);
+    }
+    first = recorded(&m);
+    g_assert_nonnull(strstr(first, " doorbell_sq "));
+    g_assert_nonnull(strstr(first, " fatal code=6\n"));
+    nic_bringup(&n);
+    later = recorded(&m);
+    g_assert_cmpstr(first, ==, later);
+    machine_stop(&m);
+}
+
+static void test_file(void)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
+    g_autofree char *more = NULL;
+    uint8_t header[64], last[64] = { 0 };
+    uint64_t count;
+    int fd = g_mkstemp(path);
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    more = g_strdup_printf(",x-record=%s", path);
+    start_recorded(&m, &n, &s, &a, &b, more);
+    for (unsigned i = 0; i < 80; i++) {
+        one_write(&n, &s, &a);
+    }
+    machine_stop(&m);
+    g_assert_cmpint(pread(fd, header, sizeof(header), 0), ==, 64);
+    g_assert_cmpstr((char *)header, ==, "fakerec");
+    memcpy(&count, header + 16, sizeof(count));
+    g_assert_cmpuint(count, >, 1024);
+    g_assert_cmpint(pread(fd, last, sizeof(last), 64 * count), ==, 64);
+    g_assert_cmpuint(last[16], !=, 0);
+    close(fd);
+    unlink(path);
+}
+
+static void test_file_refused(void)
+{
+    QDict *reply, *error;
+    Machine m;
+
+    machine_start(&m, "-device pcie-root-port,id=rp0,chassis=1,addr=6");
+    reply = qtest_qmp(m.qts, "{ 'execute': 'device_add', 'arguments': {"
+                             " 'driver': 'fakernic', 'id': 'x', 'bus': 'rp0',"
+                             " 'x-record': '/nowhere/at/all' } }");
+    error = qdict_get_qdict(reply, "error");
+    g_assert_nonnull(error);
+    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), "/nowhere/at/all"));
+    qobject_unref(reply);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_record_tests[] = {
+    { "record/story", test_story },
+    { "record/round", test_round },
+    { "record/first-error", test_first_error },
+    { "record/file", test_file },
+    { "record/file-refused", test_file_refused },
+    {}
+};

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The model: what belongs together in the records of some machines. Packets are
+matched from sender to receiver; a work request is its doorbell, WQE, packets,
+their answers and its completion, in whatever machine. What does not fit is
+reported, as is an effect before its cause.
+"""
+
+from collections import defaultdict, deque
+
+from records import fault_names
+
+NONE = 0xffffffff
+# What a rule can do to a frame that then arrives nowhere.
+GONE = [fault_names()[1].index(name)
+        for name in ("drop", "corrupt", "truncate")]
+# Opcodes, without the service's bits.
+RESPONSES = range(0x0d, 0x13)
+ACK, ATOMIC_ACK, READ_REQUEST = 0x11, 0x12, 0x0c
+SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
+            7: "READ", 8: "ATOMIC", 9: "ATOMIC", 10: "ATOMIC", 11: "ATOMIC",
+            12: "ATOMIC WRITE", 13: "FLUSH"}
+
+
+class Packet:
+    """A frame that was sent, and what became of it."""
+
+    def __init__(self, tx):
+        self.tx = tx
+        self.rx = []
+        self.fault = None           # the rule's event that hit it
+        self.request = None         # of which it is, or which it answers
+
+    def lost(self):
+        return not self.rx
+
+    def gone(self):
+        """A rule has lost it, or spoilt it so that nobody takes it."""
+        return bool(self.fault) and self.fault.action in GONE
+
+
+class WorkRequest:
+    def __init__(self, wqe):
+        self.wqe = wqe
+        self.node, self.qpn, self.index = wqe.node, wqe.qpn, wqe.index
+        self.doorbell = None
+        self.packets = []
+        self.answers = []
+        self.cqe = self.visible = None
+        self.own = []               # other events of its, in any machine
+
+    def name(self):
+        return f"{self.node}: WR {self.index} of QP {self.qpn}"
+
+    def events(self):
+        """All of it in order of time: (event, packet or None)."""
+        found = [(event, None) for event in
+                 (self.doorbell, self.wqe, self.cqe, self.visible, *self.own)
+                 if event]
+        for packet in self.packets + self.answers:
+            found.append((packet.tx, packet))
+            found += [(rx, packet) for rx in packet.rx]
+            if packet.fault:
+                found.append((packet.fault, packet))
+        return sorted(found, key=lambda pair: (pair[0].time, pair[0].node,
+                                               pair[0].number))
+
+
+class Model:
+    def __init__(self, records):
+        """RECORDS: node -> events."""
+        self.records = records
+        self.packets = []
+        self.requests = []
+        self.problems = []
+        self.match_packets()
+        for node in records:
+            self.find_requests(node)
+        self.find_answers()
+        self.find_naks()
+        self.check()
+
+    # ---- packets -----------------------------------------------------------
+
+    def match_packets(self):
+        """A frame and its arrivals, by destination, PSN and opcode, in order."""
+        waiting = defaultdict(deque)
+        times = sorted((event for events in self.records.values()
+                        for event in events
+                        if event.kind in ("tx", "rx", "fault")),
+                       key=lambda event: (event.time, event.kind != "tx"))
+        early = []
+        for event in times:
+            if event.kind == "tx" and event.roce:
+                packet = Packet(event)
+                self.packets.append(packet)
+                waiting[event.peer, event.psn, event.opcode].append(packet)
+            elif event.kind == "rx":
+                if not self.arrive(event, waiting):
+                    early.append(event)
+            elif event.kind == "fault":
+                self.blame(event)
+        for event in early:
+            self.problems.append(f"received before it was sent, or never sent: "
+                                 f"{event!r}")
+
+    @staticmethod
+    def comes_from(rx, packet):
+        return packet.tx.loopback == (rx.node == packet.tx.node)
+
+    def arrive(self, rx, waiting):
+        candidates = waiting[rx.qpn, rx.psn, rx.opcode]
+        for packet in candidates:
+            if (self.comes_from(rx, packet) and not packet.rx and
+                    not packet.gone()):
+                packet.rx.append(rx)
+                return True
+        for packet in reversed(candidates):     # a duplicate
+            if self.comes_from(rx, packet) and not packet.gone():
+                packet.rx.append(rx)
+                return True
+        return False
+
+    def blame(self, fault):
+        """The frame that a rule hit: at tx the last of that QP, at rx one to
+        it that has not come."""
+        for packet in reversed(self.packets):
+            here = packet.tx.node == fault.node
+            if (packet.tx.psn == fault.psn and not packet.fault and
+                    ((fault.point == 1 and here and
+                      packet.tx.qpn == fault.qpn) or
+                     (fault.point == 2 and packet.tx.peer == fault.qpn and
+                      not packet.rx))):
+                packet.fault = fault
+                return
+
+    # ---- work requests -----------------------------------------------------
+
+    def find_requests(self, node):
+        open_requests = {}
+        doorbells = {}
+        written = set()
+        for event in self.records[node]:
+            if event.kind == "doorbell_sq":
+                doorbells[event.qpn] = event
+            elif event.kind == "wqe":
+                request = WorkRequest(event)
+                request.doorbell = doorbells.get(event.qpn)
+                open_requests[event.qpn, event.index] = request
+                self.requests.append(request)
+            elif event.kind == "cqe":
+                written.add((event.cqn, event.pi))
+                request = open_requests.get((event.qpn, event.index))
+                if request and not request.cqe and event.opcode < 0x80:
+                    request.cqe = event
+            elif event.kind == "cqe_visible":
+                if (event.cqn, event.pi) not in written:
+                    self.problems.append(f"visible before it was written: "
+                                         f"{event!r}")
+                request = open_requests.get((event.qpn, event.index))
+                if (request and request.cqe and not request.visible and
+                        (request.cqe.cqn, request.cqe.pi) ==
+                        (event.cqn, event.pi)):
+                    request.visible = event
+        for packet in self.packets:
+            tx = packet.tx
+            request = open_requests.get((tx.qpn, tx.index))
+            if tx.node == node and tx.index != NONE and request:
+                packet.request = request
+                request.packets.append(packet)
+
+    def find_answers(self):
+        """An answer belongs to the request that has its PSN."""
+        by_psn = {}
+        reads = defaultdict(list)
+        for request in self.requests:
+            for packet in request.packets:
+                by_psn[packet.tx.node, packet.tx.qpn, packet.tx.psn] = request
+                if packet.tx.opcode & 0x1f == READ_REQUEST:
+                    reads[packet.tx.node, packet.tx.qpn].append(packet)
+        for packet in self.packets:
+            tx = packet.tx
+            if tx.index != NONE or tx.opcode & 0x1f not in RESPONSES:
+                continue
+            for node in {rx.node for rx in packet.rx} or self.records:
+                request = by_psn.get((node, tx.peer, tx.psn))
+                if not request and node != tx.node:
+                    request = self.read_of(reads[node, tx.peer], tx)
+                if request and packet.request is None:
+                    packet.request = request
+                    request.answers.append(packet)
+
+    def find_naks(self):
+        """That an answer says no: its words, and those of who got it."""
+        said = defaultdict(list)
+        for events in self.records.values():
+            for event in events:
+                if event.kind in ("nak_tx", "nak_rx"):
+                    said[event.node, event.qpn, event.psn].append(event)
+        for request in self.requests:
+            for packet in request.answers:
+                ends = [packet.tx, *packet.rx]
+                for end in ends:
+                    request.own += said.pop((end.node, end.qpn, end.psn), [])
+
+    @staticmethod
+    def read_of(reads, tx):
+        """The READ whose range of PSNs this is in: the last that begins before
+        it and was sent before it."""
+        best = None
+        for packet in reads:
+            if (packet.tx.time <= tx.time and
+                    (tx.psn - packet.tx.psn) & 0xffffff < 0x800000):
+                best = packet.request
+        return best
+
+    # ---- what must hold ----------------------------------------------------
+
+    def check(self):
+        for node, events in self.records.items():
+            for first, second in zip(events, events[1:]):
+                if second.time < first.time:
+                    self.problems.append(f"{node}: time goes back at "
+                                         f"{second!r}")
+        for packet in self.packets:
+            for rx in packet.rx:
+                self.before(packet.tx, rx)
+            if packet.lost() and not packet.fault:
+                self.unexplained(packet)
+        for request in self.requests:
+            self.check_request(request)
+
+    def before(self, cause, effect):
+        if cause and effect and effect.time < cause.time:
+            self.problems.append(f"effect before cause: {effect!r} before "
+                                 f"{cause!r}")
+
+    def unexplained(self, packet):
+        """Lost without a rule: fine only at the end of a record, or where a
+        frame was for nobody here."""
+        ends = [events[-1].time for events in self.records.values() if events]
+        if packet.tx.time < min(ends) and any(
+                event.kind == "qp_state" and event.qpn == packet.tx.peer
+                for events in self.records.values() for event in events):
+            self.problems.append(f"sent and never received: {packet.tx!r}")
+
+    def check_request(self, request):
+        self.before(request.doorbell, request.wqe)
+        for packet in request.packets:
+            self.before(request.wqe, packet.tx)
+            self.before(packet.tx, request.visible)
+        firsts = [rx for packet in request.packets for rx in packet.rx]
+        first = min(firsts, key=lambda rx: rx.time, default=None)
+        for packet in request.answers:
+            self.before(first, packet.tx)
+        self.before(request.cqe, request.visible)
+
+    def of_kind(self, name):
+        """Work requests of a name of SQ_NAMES that completed."""
+        return [request for request in self.requests if request.visible and
+                SQ_NAMES.get(request.wqe.opcode) == name]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is made of a model: a page, a picture, a trace for chrome://tracing and
+Perfetto, and text."""
+
+import html
+import json
+
+from model import NONE, SQ_NAMES
+from records import fault_names, opcode_names
+
+# Kind -> (lane, what happens, in a sentence of the data sheet's sense).
+STEPS = {
+    "doorbell_sq": ("program", "doorbell",
+                    "The program has written a WQE into the ring of its send "
+                    "queue and stores the queue's number and the new producer "
+                    "index into its doorbell page: one store, no system call."),
+    "wqe": ("memory", "WQE fetched",
+            "The card reads the WQE by DMA, once, and checks the copy: opcode, "
+            "lengths, reserved fields."),
+    "recv_wqe": ("memory", "receive fetched",
+                 "A SEND takes the oldest receive of the queue: the card reads "
+                 "that WQE by DMA."),
+    "tx": ("card", "sent", "The card makes one packet: headers with the peer's "
+           "QP and a packet sequence number (PSN), data by DMA, a checksum."),
+    "rx": ("card", "received", "The card has checked lengths, checksum, QP and "
+           "addresses, and compares the PSN with the one it expects."),
+    "nak_tx": ("card", "NAK", "The PSN is not the one expected: some packet is "
+               "missing, and the answer says which comes next."),
+    "nak_rx": ("card", "NAK came", "The peer misses packets from this PSN on."),
+    "retry": ("card", "again", "The card goes back to the oldest packet without "
+              "an answer; so often may it still do so."),
+    "timeout": ("card", "timeout", "No answer came in time."),
+    "fault": ("card", "FAULT", "A fault rule does this on purpose."),
+    "cqe": ("card", "completed", "Everything up to here is acknowledged: the "
+            "work request is complete, and the card writes a CQE."),
+    "cqe_visible": ("memory", "CQE visible", "The CQE lies in the ring of the "
+                    "completion queue; its owner bit, written last, makes it "
+                    "valid. The program polls it."),
+}
+COLORS = {"fault": "#c00", "timeout": "#c00", "nak_tx": "#b60",
+          "nak_rx": "#b60", "retry": "#b60"}
+ROW, LEFT, COLUMN, TOP = 24, 96, 150, 46
+
+
+def detail(event):
+    """A few words on an event's arguments."""
+    if event.kind in ("tx", "rx"):
+        words = opcode_names().get(event.opcode, f"opcode {event.opcode:#x}")
+        words += f", PSN {event.psn}"
+        if event.kind == "tx" and event.attempt > 1:
+            words += f", attempt {event.attempt}"
+        return words
+    if event.kind == "fault":
+        points, actions = fault_names()
+        return (f"at={points[event.point]} do={actions[event.action]}, PSN "
+                f"{event.psn}")
+    skipped = {"qpn", "error", "blocks", "vendor_err"}
+    return ", ".join(f"{name} {value}" for name, value in event.fields.items()
+                     if name not in skipped and value != NONE)
+
+
+def rows(request):
+    """(microseconds, event, packet) of a work request, from its doorbell on."""
+    found = request.events()
+    start = found[0][0].time
+    return [((event.time - start) / 1000, event, packet)
+            for event, packet in found if event.kind in STEPS]
+
+
+def title(request):
+    what = SQ_NAMES.get(request.wqe.opcode, f"opcode {request.wqe.opcode}")
+    faults = sum(1 for packet in request.packets + request.answers
+                 if packet.fault)
+    return (f"{what}, {len(request.packets)} packet(s) there, "
+            f"{len(request.answers)} back" +
+            (f", {faults} hit by a fault rule" if faults else ""))
+
+
+def text(request):
+    lines = [f"{title(request)}  ({request.name()})"]
+    for time, event, packet in rows(request):
+        mark = " "
+        if packet and event is packet.tx:
+            mark = "x" if packet.lost() else ">"
+        lines.append(f"{time:10.1f} us  {event.node:<6} {mark} "
+                     f"{STEPS[event.kind][1]:<16} {detail(event)}")
+    return "\n".join(lines) + "\n"
+
+
+# ---- the picture ---------------------------------------------------------------
+
+ORDER = ("program", "memory", "card"), ("card", "memory", "program")
+
+
+def places(nodes):
+    found, x = {}, LEFT + COLUMN // 2
+    for number, node in enumerate(nodes):
+        for lane in ORDER[min(number, 1)]:
+            found[node, lane] = x
+            x += COLUMN
+        x += COLUMN // 2
+    return found, x
+
+
+def tag(name, content="", **attributes):
+    attributes = {"class" if key == "klass" else key.replace("_", "-"): value
+                  for key, value in attributes.items()}
+    words = "".join(f' {key}="{html.escape(str(value))}"'
+                    for key, value in attributes.items())
+    return f"<{name}{words}>{content}</{name}>"
+
+
+def svg(request, nodes):
+    """Swimlanes: time goes down, a row per event, packets from card to card."""
+    where, width = places(nodes)
+    found = rows(request)
+    height = TOP + ROW * (len(found) + 1)
+    parts = []
+    for (node, lane), x in where.items():
+        parts.append(tag("text", f"{node} {lane}", x=x, y=20, klass="head"))
+        parts.append(tag("line", x1=x, y1=30, x2=x, y2=height - 8,
+                         klass="lane"))
+    spots = {}
+    for number, (time, event, _) in enumerate(found):
+        x = where[event.node, STEPS[event.kind][0]]
+        y = TOP + ROW * number
+        spots[id(event)] = (x, y)
+        lane, short, sentence = STEPS[event.kind]
+        words = html.escape(f"{short}: {detail(event)}")
+        dot = tag("circle", tag("title", html.escape(
+            f"{event.node} {lane}, {time:.1f} us. {sentence} "
+            f"[{detail(event)}]")), cx=x, cy=y, r=5,
+            fill=COLORS.get(event.kind, "#06c"))
+        parts.append(tag("text", f"{time:.1f} us", x=LEFT - 10, y=y + 4,
+                         klass="time"))
+        # Away from the wire for the cards, else towards it.
+        left = (STEPS[event.kind][0] == "card") == (x < width / 2)
+        parts.append(dot + tag("text", words, x=x - 9 if left else x + 9,
+                               y=y - 6, klass="end" if left else "word"))
+    for packet in request.packets + request.answers:
+        parts.append(arrow(packet, spots, where))
+    body = "".join(parts)
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} '
+            f'{height}" width="{width}" height="{height}"><style>{STYLE}'
+            f"</style>{TIP}{body}</svg>")
+
+
+def arrow(packet, spots, where):
+    x1, y1 = spots[id(packet.tx)]
+    if packet.rx and id(packet.rx[0]) in spots:
+        x2, y2 = spots[id(packet.rx[0])]
+        return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, klass="packet",
+                   marker_end="url(#tip)")
+    others = [x for (node, lane), x in where.items()
+              if node != packet.tx.node and lane == "card"]
+    x2 = (x1 + others[0]) / 2 if others else x1
+    return (tag("line", x1=x1, y1=y1, x2=x2, y2=y1 + ROW / 2, klass="lost") +
+            tag("text", "✗", x=x2, y=y1 + ROW / 2 + 6, klass="cross"))
+
+
+TIP = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="11" refY="4" '
+       'markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" '
+       'fill="#070"/></marker></defs>')
+STYLE = """text{font:12px sans-serif;fill:#222}.head{font-weight:bold;
+text-anchor:middle}.lane{stroke:#ccc;stroke-width:2}.time{text-anchor:end;
+fill:#777}.end{text-anchor:end}.packet{stroke:#070;stroke-width:1.5}
+.lost{stroke:#c00;stroke-width:1.5;stroke-dasharray:5 3}
+.cross{fill:#c00;font-size:18px;text-anchor:middle}
+circle:hover{stroke:#000;stroke-width:3}"""
+
+SCRIPT = """
+for (const dot of document.querySelectorAll('circle')) {
+    dot.addEventListener('mouseover', () => {
+        document.getElementById('told').textContent =
+            dot.querySelector('title').textContent;
+    });
+}
+for (const box of document.querySelectorAll('#choice input')) {
+    box.addEventListener('change', () => {
+        document.getElementById(box.value).hidden = !box.checked;
+    });
+}
+document.body.dataset.ready = document.querySelectorAll('circle').length;
+"""
+
+
+def page(requests, nodes):
+    """One file that needs no other."""
+    choice, parts = [], []
+    for number, request in enumerate(requests):
+        name = f"wr{number}"
+        words = html.escape(f"{title(request)} ({request.name()})")
+        choice.append(f'<label><input type="checkbox" checked value="{name}"> '
+                      f"{words}</label><br>")
+        parts.append(f'<section id="{name}"><h2>{words}</h2>'
+                     f"{svg(request, nodes)}</section>")
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>fakernic: a timeline</title>
+<style>body{{font:14px sans-serif;margin:1em}}#told{{position:sticky;top:0;
+background:#ffd;padding:.5em;min-height:2.4em}}section{{overflow-x:auto}}
+</style></head><body>
+<h1>Work requests, from program to program</h1>
+<p>Time goes down, a row per event; it shows the order and the shape, not the
+speed of hardware. Point at a dot to read what happens there.</p>
+<div id="told"></div><p id="choice">{"".join(choice)}</p>
+{"".join(parts)}<script>{SCRIPT}</script></body></html>
+"""
+
+
+# ---- Chrome's trace format -----------------------------------------------------
+
+def chrome(model):
+    """All events; packets as flows between the machines."""
+    found = []
+    for pid, (node, events) in enumerate(model.records.items(), start=1):
+        found.append({"ph": "M", "name": "process_name", "pid": pid,
+                      "args": {"name": node}})
+        for event in events:
+            lane = STEPS.get(event.kind, ("other",))[0]
+            found.append({"ph": "X", "pid": pid, "tid": lane, "dur": 0.5,
+                          "ts": event.time / 1000, "name": event.kind,
+                          "args": event.fields})
+    pids = {node: pid for pid, node in enumerate(model.records, start=1)}
+    for number, packet in enumerate(model.packets):
+        if packet.rx:
+            common = {"cat": "wire", "name": "packet", "id": number,
+                      "tid": "card"}
+            for phase, event in (("s", packet.tx), ("f", packet.rx[0])):
+                found.append({**common, "ph": phase, "bp": "e",
+                              "pid": pids[event.node],
+                              "ts": event.time / 1000})
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": found})
