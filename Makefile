@@ -8,6 +8,7 @@ BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick test-long \
 	test-packages test-intree soak fuzz coverage shell bench bench-compare \
+	bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -33,6 +34,7 @@ help:
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
+	@echo 'make bench-engine    measure the engine alone: ten seconds'
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
@@ -151,6 +153,10 @@ bench: root
 
 bench-compare: root
 	@tests/bench/compare.sh $(OLD) $(BENCH)
+
+bench-engine: root
+	@$(ENTER) make -s -C tests/bench -f engine.mk \
+		BUILD=/cache/build/bench-engine
 
 coverage: root
 	@$(ENTER) ci/coverage.py

@@ -458,7 +458,7 @@ static void test_cq(void)
     assert_refused(&n, CMD(&n, CREATE_CQ, req), code, fakernic_create_cq_req, \
                    field)
     BAD(log_depth, 0, BAD_PARAM);
-    BAD(log_depth, 17, BAD_PARAM);
+    BAD(log_depth, 23, BAD_PARAM);
     BAD(flags, 2, BAD_PARAM);
     BAD(uar, LE32(uar + 1), BAD_ID);
     BAD(uar, LE32(~0u), BAD_ID);
