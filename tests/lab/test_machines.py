@@ -6,11 +6,14 @@ else in two sets of machines that stay.
 """
 
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from pathlib import Path
 from xml.etree import ElementTree
@@ -182,6 +185,38 @@ def test_shell_and_status(three):
     assert fakernic_lab(three, "status").stdout.count(" up ") == 3
     again = fakernic_lab(three, "up")
     assert again.returncode == 125 and "up already" in again.stderr
+
+
+def read_until(terminal, words):
+    """What a terminal shows until these words."""
+    seen = b""
+    deadline = time.monotonic() + 60
+    while words not in seen:
+        assert time.monotonic() < deadline, seen
+        if select.select([terminal], [], [], 1)[0]:
+            seen += os.read(terminal, 4096)
+    return seen
+
+
+def test_console_at_a_terminal(three):
+    """It shows what comes, is one person's, ends by Ctrl-] and leaves the
+    terminal as it was."""
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    process = subprocess.Popen(
+        [HERE / "fakernic-lab", "console", "node1"], stdin=theirs, stdout=theirs,
+        stderr=theirs, cwd=three, env=environment(three))
+    read_until(ours, b"Ctrl-] ends")
+    assert execute(three, "node1", "echo seen >/dev/console").returncode == 0
+    read_until(ours, b"seen")
+    assert termios.tcgetattr(theirs) != before
+    second = fakernic_lab(three, "console", "node1")
+    assert second.returncode == 125 and "already" in second.stderr, second
+    os.write(ours, b"\x1d")
+    assert process.wait(60) == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_pytest_plugin(tmp_path):

@@ -7,6 +7,7 @@ to: any number of machines boot the same.
 
 import base64
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -50,7 +51,8 @@ WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
 def images():
     """The folder of the project's own guest: a checkout's, or the package's."""
     own = places.cache() / "images"
-    return INSTALLED if not own.exists() and INSTALLED.exists() else own
+    # A home that is another's has none: Path.exists() would raise.
+    return INSTALLED if INSTALLED.exists() and not os.path.isdir(own) else own
 
 
 def disk(path):
