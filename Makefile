@@ -6,7 +6,7 @@
 ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
-.PHONY: help run unit laws format tighten test test-quick test-long \
+.PHONY: help run unit laws format tighten test test-quick timeline test-long \
 	test-packages test-intree soak fuzz coverage shell bench bench-compare \
 	bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \

@@ -38,7 +38,8 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_DOORBELL_EQ] = "doorbell_eq - eqn ci arm",
     [FAKERNIC_RECORD_INTERRUPT] = "interrupt - vector",
     [FAKERNIC_RECORD_COMMAND] = "command - opcode cookie",
-    [FAKERNIC_RECORD_COMMAND_DONE] = "command_done - opcode cookie status detail",
+    [FAKERNIC_RECORD_COMMAND_DONE] =
+        "command_done - opcode cookie status detail",
     [FAKERNIC_RECORD_FAULT] = "fault - point action qpn psn hits rule",
     [FAKERNIC_RECORD_FATAL] = "fatal - code",
     [FAKERNIC_RECORD_RESET] = "reset -",

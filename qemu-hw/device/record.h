@@ -62,7 +62,7 @@ typedef struct FakernicRecordHeader {
     char magic[8];              /* "fakerec" */
     uint32_t version;
     uint32_t room;              /* entries behind this; a power of two */
-    uint64_t count;             /* written so far; over 'room' the oldest went */
+    uint64_t count;             /* written; over 'room' the oldest went */
     uint64_t virtual_ns;        /* the device's clock, less the host's */
     uint8_t mac[6];
     uint8_t rsvd[26];

@@ -142,7 +142,8 @@ def svg(request, nodes):
     body = "".join(parts)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} '
             f'{height}" width="{width}" height="{height}"><style>{STYLE}'
-            f"</style>{TIP}{body}</svg>")
+            f'</style>{TIP}<rect width="100%" height="100%" fill="#fff"/>'
+            f"{body}</svg>")
 
 
 def arrow(packet, spots, where):
