@@ -164,6 +164,14 @@ def measure_all(options, rows, result):
                 stack.callback(pairs[-1].stop)
             for row in rows:
                 measure_row(options, row, pairs, boot, result["rows"])
+                save(options, result)
+
+
+def save(options, result):
+    """What there is so far: a long job may be ended."""
+    result["machine"]["load after"] = os.getloadavg()[0]
+    (options.out / "result.json").write_text(
+        json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def measure_row(options, row, pairs, boot, found):
@@ -295,13 +303,9 @@ def main():
     for part in ("machine", "limits"):
         for name, value in result[part].items():
             print(f"{name}: {value}")
-    try:
-        measure_all(options, rows, result)
-    finally:
-        result["machine"]["load after"] = os.getloadavg()[0]
-        path = options.out / "result.json"
-        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        print(f"{path}; plots by tests/bench/plot.py {path}")
+    measure_all(options, rows, result)
+    path = options.out / "result.json"
+    print(f"{path}; plots by tests/bench/plot.py {path}")
 
 
 if __name__ == "__main__":
