@@ -5,10 +5,11 @@
  * as the ring has entries may be in flight.
  *
  * A command that is not answered in time, and a device that reports FATAL or
- * answers nonsense, end the queue for good: it is "dead", whoever waits is
- * woken with -EIO, and later commands fail at once. So nothing ever hangs on a
- * broken device. A command's buffers are its caller's; the interrupt touches
- * them only while the caller is listed in cmdq.waiting, under the lock.
+ * answers nonsense, end the queue until the device is enabled anew: it is
+ * "dead", whoever waits is woken with -EIO, and later commands fail at once. So
+ * nothing ever hangs on a broken device. A command's buffers are its caller's;
+ * the interrupt touches them only while the caller is listed in cmdq.waiting,
+ * under the lock.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -16,6 +17,7 @@
 #include <linux/io.h>
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <fakernic/cmdq.h>
@@ -26,10 +28,15 @@
 #include "regs.h"
 
 /* An emulated device may stand still for long while its host is busy. */
-#define FAKERNIC_CMD_TIMEOUT_MS		30000
+#define FAKERNIC_CMD_TIMEOUT_S		30
 #define FAKERNIC_CMD_POLL_MS		500
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
+
+static unsigned int fakernic_cmd_timeout = FAKERNIC_CMD_TIMEOUT_S;
+module_param_named(cmd_timeout, fakernic_cmd_timeout, uint, 0644);
+MODULE_PARM_DESC(cmd_timeout,
+		 "seconds until a command is given up (0: never), default 30");
 
 /*
  * A command that waits for its completion; on the stack of whoever issued it.
@@ -70,6 +77,8 @@ int fakernic_cmdq_init(struct fakernic_dev *dev)
 	struct device *device = &dev->pdev->dev;
 
 	cmdq->log_depth = FAKERNIC_CMDQ_LOG_DEPTH;
+	cmdq->dead = true;
+	dev->dead = true;
 	spin_lock_init(&cmdq->lock);
 	sema_init(&cmdq->free, depth);
 
@@ -107,12 +116,38 @@ void fakernic_cmdq_cleanup(struct fakernic_dev *dev)
 	kfree(cmdq->waiting);
 }
 
+/* As new: the device will begin at the first entries. */
+static void fakernic_cmdq_begin(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	size_t depth = 1UL << cmdq->log_depth;
+	unsigned long flags;
+
+	spin_lock_irqsave(&cmdq->lock, flags);
+	memset(cmdq->cq, 0, depth * sizeof(*cmdq->cq));
+	cmdq->pi = 0;
+	cmdq->ci = 0;
+	dev->health.cause = FAKERNIC_DEATH_NONE;
+	spin_unlock_irqrestore(&cmdq->lock, flags);
+}
+
+static void fakernic_cmdq_live(struct fakernic_dev *dev)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->cmdq.lock, flags);
+	dev->cmdq.dead = false;
+	WRITE_ONCE(dev->dead, false);
+	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
+}
+
 int fakernic_cmdq_enable(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	u32 status, code;
 	int ret;
 
+	fakernic_cmdq_begin(dev);
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_LO,
 		       lower_32_bits(cmdq->sq_dma));
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_HI,
@@ -134,11 +169,13 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 		dev_err(&dev->pdev->dev,
 			"device cannot be enabled: status %#x, fatal code: %s\n",
 			status, fakernic_fatal_name(code));
-	} else if (status & FAKERNIC_STATUS_FAULTS) {
+		return ret;
+	}
+	if (status & FAKERNIC_STATUS_FAULTS)
 		dev_warn(&dev->pdev->dev,
 			 "device was told to misbehave: errors may be no bugs\n");
-	}
-	return ret;
+	fakernic_cmdq_live(dev);
+	return 0;
 }
 
 /* Wakes whoever waits: there will be no answer. */
@@ -161,17 +198,25 @@ static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 }
 
-bool fakernic_cmdq_end(struct fakernic_dev *dev)
+static bool fakernic_cmdq_die(struct fakernic_dev *dev,
+			      enum fakernic_death cause)
 {
+	struct fakernic_health *health = &dev->health;
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	unsigned long flags;
 	bool first;
 
 	spin_lock_irqsave(&cmdq->lock, flags);
 	first = !cmdq->dead;
-	/* Before anyone hears of it and frees what it still writes to. */
-	if (first)
+	if (first) {
+		health->cause = cause;
+		health->status = fakernic_read(dev, FAKERNIC_REG_STATUS);
+		health->fatal_code = fakernic_read(dev,
+						   FAKERNIC_REG_FATAL_CODE);
+		health->in_flight = cmdq->pi - cmdq->ci;
+		/* Before anyone hears of it and frees what it writes to. */
 		fakernic_stop_device(dev);
+	}
 	cmdq->dead = true;
 	WRITE_ONCE(dev->dead, true);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
@@ -179,10 +224,32 @@ bool fakernic_cmdq_end(struct fakernic_dev *dev)
 	return first;
 }
 
-void fakernic_cmdq_kill(struct fakernic_dev *dev)
+bool fakernic_cmdq_end(struct fakernic_dev *dev)
 {
-	if (fakernic_cmdq_end(dev))
-		schedule_work(&dev->fatal_work);
+	return fakernic_cmdq_die(dev, FAKERNIC_DEATH_NONE);
+}
+
+void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause)
+{
+	if (fakernic_cmdq_die(dev, cause))
+		queue_work(dev->fatal_wq, &dev->fatal_work);
+}
+
+bool fakernic_cmdq_check(struct fakernic_dev *dev)
+{
+	u32 status = fakernic_read(dev, FAKERNIC_REG_STATUS);
+
+	if (READ_ONCE(dev->dead))
+		return true;
+	if (status == U32_MAX || !(status & FAKERNIC_STATUS_READY))
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_GONE);
+	else if (status & FAKERNIC_STATUS_FATAL)
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_FATAL);
+	else if (!(status & FAKERNIC_STATUS_ENABLED))
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_RESET);
+	else
+		return false;
+	return true;
 }
 
 /* Copies one completion to the caller that waits. False: it is nonsense. */
@@ -233,7 +300,7 @@ void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 	if (!good) {
 		dev_err(&dev->pdev->dev,
 			"device completed a command that was not given\n");
-		fakernic_cmdq_kill(dev);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
 	}
 }
 
@@ -268,25 +335,6 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 	return 0;
 }
 
-/* True when the device has stopped or is not there any more. */
-static bool fakernic_cmdq_is_broken(struct fakernic_dev *dev, u16 opcode)
-{
-	struct device *device = &dev->pdev->dev;
-	u32 code;
-
-	if (fakernic_is_gone(dev)) {
-		dev_err(device, "device does not answer any more\n");
-		return true;
-	}
-	if (fakernic_read(dev, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL) {
-		code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
-		dev_err(device, "device has stopped at command %s: %s\n",
-			fakernic_cmd_name(opcode), fakernic_fatal_name(code));
-		return true;
-	}
-	return false;
-}
-
 /*
  * Sleeps until the command is answered or the queue is dead; on return nobody
  * refers to wait any more. Looks at the ring itself now and then, should an
@@ -295,8 +343,8 @@ static bool fakernic_cmdq_is_broken(struct fakernic_dev *dev, u16 opcode)
 static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			      struct fakernic_cmd_wait *wait)
 {
-	unsigned long deadline =
-		jiffies + msecs_to_jiffies(FAKERNIC_CMD_TIMEOUT_MS);
+	unsigned int timeout = READ_ONCE(fakernic_cmd_timeout);
+	unsigned long deadline = jiffies + timeout * HZ;
 	unsigned long poll = msecs_to_jiffies(FAKERNIC_CMD_POLL_MS);
 
 	while (!wait_for_completion_timeout(&wait->done, poll)) {
@@ -307,16 +355,17 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 				      fakernic_cmd_name(wait->opcode));
 			break;
 		}
-		if (time_after(jiffies, deadline)) {
-			dev_err(&dev->pdev->dev,
-				"no answer to command %s within %d s\n",
-				fakernic_cmd_name(wait->opcode),
-				FAKERNIC_CMD_TIMEOUT_MS / 1000);
-		} else if (!fakernic_cmdq_is_broken(dev, wait->opcode)) {
-			continue;
+		if (fakernic_cmdq_check(dev)) {
+			/* All that wait are completed, this command too. */
+			wait_for_completion(&wait->done);
+			break;
 		}
-		/* Completes all that wait, this command too. */
-		fakernic_cmdq_kill(dev);
+		if (!timeout || time_before(jiffies, deadline))
+			continue;
+		dev_err(&dev->pdev->dev,
+			"no answer to command %s within %u s\n",
+			fakernic_cmd_name(wait->opcode), timeout);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_TIMEOUT);
 		wait_for_completion(&wait->done);
 		break;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The command queue: as many commands at once as its ring has entries, each of
- * which sleeps until it is answered. When the device dies the queue is dead for
- * good: fakernic_dev.dead is set, whoever waits gets -EIO, and so does whoever
- * comes later, at once.
+ * which sleeps until it is answered. When the device dies the queue is dead
+ * until it is enabled anew: fakernic_dev.dead is set, whoever waits gets -EIO,
+ * and so does whoever comes later, at once.
  */
 #ifndef FAKERNIC_DRIVER_CMDQ_H
 #define FAKERNIC_DRIVER_CMDQ_H
@@ -11,6 +11,7 @@
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+#include "health.h"
 
 struct fakernic_cmd;
 struct fakernic_cmd_completion;
@@ -31,15 +32,16 @@ struct fakernic_cmdq {
 	bool dead;
 };
 
-/* The rings; -ENOMEM. The device need not be there yet. */
+/* The rings, dead; -ENOMEM. The device need not be there yet. */
 int fakernic_cmdq_init(struct fakernic_dev *dev);
 
 /* Frees them. fakernic_cmdq_end() comes before. */
 void fakernic_cmdq_cleanup(struct fakernic_dev *dev);
 
 /*
- * Tells the device, which has been reset, where the rings are, and starts it.
- * -ETIMEDOUT after 2 s; -EIO when it refuses, with the reason in the log.
+ * Tells the device, which has been reset, where the rings are, and starts it:
+ * nothing is dead any more. -ETIMEDOUT after 2 s; -EIO when it refuses, with
+ * the reason in the log. Nobody waits for a command of an earlier life.
  */
 int fakernic_cmdq_enable(struct fakernic_dev *dev);
 
@@ -57,9 +59,16 @@ bool fakernic_cmdq_end(struct fakernic_dev *dev);
 
 /*
  * The same against everybody's expectation, in any context: fatal_work will
- * tell them.
+ * tell them, and of the cause.
  */
-void fakernic_cmdq_kill(struct fakernic_dev *dev);
+void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause);
+
+/*
+ * Looks whether the device has died, in any context: it does not answer on the
+ * bus, says FATAL, or has been reset by somebody else. Then it is killed; the
+ * result is whether it is dead.
+ */
+bool fakernic_cmdq_check(struct fakernic_dev *dev);
 
 /*
  * Executes the command of that opcode. Request and response are at most

@@ -67,7 +67,7 @@ static bool fakernic_cq_depth_fits(struct fakernic_dev *dev, u8 log_depth,
 				   u32 entries)
 {
 	return log_depth >= FAKERNIC_CQ_LOG_DEPTH_MIN &&
-	       log_depth <= ilog2(dev->ibdev.attrs.max_cqe) &&
+	       log_depth <= ilog2(dev->ibdev->attrs.max_cqe) &&
 	       entries <= 1U << log_depth;
 }
 
@@ -156,9 +156,9 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION |
 			    IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN))
 		return -EOPNOTSUPP;
-	if (!attr->cqe || attr->cqe > dev->ibdev.attrs.max_cqe) {
+	if (!attr->cqe || attr->cqe > dev->ibdev->attrs.max_cqe) {
 		fakernic_dbg(dev, "create CQ: %u entries, limit %d\n",
-			     attr->cqe, dev->ibdev.attrs.max_cqe);
+			     attr->cqe, dev->ibdev->attrs.max_cqe);
 		return -EINVAL;
 	}
 	mutex_init(&cq->resize_lock);
@@ -216,7 +216,7 @@ int fakernic_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 	if (ret)
 		return ret;
 	if (memchr_inv(ureq.reserved, 0, sizeof(ureq.reserved)) ||
-	    cqe < 1 || cqe > dev->ibdev.attrs.max_cqe ||
+	    cqe < 1 || cqe > dev->ibdev->attrs.max_cqe ||
 	    !fakernic_cq_depth_fits(dev, ureq.log_depth, cqe)) {
 		fakernic_dbg(dev,
 			     "resize CQ %#x: log depth %u for %u entries\n",

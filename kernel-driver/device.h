@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * struct fakernic_dev: one PCI function with both its faces. Made and torn down
- * by main.c; the files fill in what is theirs. Each noun has a header of its
- * own: an object's structures and the contracts of the functions that the file
- * of the same name defines.
+ * by main.c, its hardware brought up and down by life.c; the files fill in what
+ * is theirs. Each noun has a header of its own: an object's structures and the
+ * contracts of the functions that the file of the same name defines.
  *
  * Unless a contract says otherwise, a function returns 0 or a negative errno,
  * may sleep, and must not be called with a spinlock held. All numbers of
@@ -23,6 +23,7 @@
 #include <fakernic/regs.h>
 #include "cmdq.h"
 #include "dm.h"
+#include "health.h"
 #include "port.h"
 #include "stats.h"
 
@@ -38,8 +39,15 @@
 struct fakernic_eq;
 struct fakernic_gid;
 
-struct fakernic_dev {
+/* The RDMA device, which goes and comes again when the hardware does. */
+struct fakernic_ib {
 	struct ib_device ibdev;
+	struct fakernic_dev *dev;
+};
+
+struct fakernic_dev {
+	struct ib_device *ibdev;	/* NULL: none now (ibdev.c) */
+	char ib_name[IB_DEVICE_NAME_MAX];	/* of the one before */
 	struct pci_dev *pdev;
 	struct net_device *netdev;
 	void __iomem *regs;
@@ -53,6 +61,13 @@ struct fakernic_dev {
 	bool dead;			/* no answer is to be expected */
 	bool fatal_told;		/* only fatal_work uses it */
 	struct work_struct fatal_work;
+	struct workqueue_struct *fatal_wq;	/* memory may wait for it */
+
+	struct mutex life_lock;		/* up, held; changes of them */
+	bool up;			/* the hardware runs (life.c) */
+	bool held;			/* somebody else will have it go on */
+	struct fakernic_health health;
+	struct pci_saved_state *saved_state;	/* as it was mapped */
 
 	struct fakernic_eq *eqs;
 	u32 eq_count;
@@ -81,11 +96,11 @@ struct fakernic_dev {
 
 /* What a user did wrong: shown on request (dynamic debug), and rate-limited. */
 #define fakernic_dbg(dev, ...)						\
-	ibdev_dbg_ratelimited(&(dev)->ibdev, __VA_ARGS__)
+	ibdev_dbg_ratelimited((dev)->ibdev, __VA_ARGS__)
 
 static inline struct fakernic_dev *to_fakernic_dev(struct ib_device *ibdev)
 {
-	return container_of(ibdev, struct fakernic_dev, ibdev);
+	return container_of(ibdev, struct fakernic_ib, ibdev)->dev;
 }
 
 #endif

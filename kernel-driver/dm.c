@@ -67,6 +67,7 @@ void fakernic_dm_cleanup(struct fakernic_dev *dev)
 	WARN_ON(dev->dm.page_count &&
 		!bitmap_empty(dev->dm.used, dev->dm.page_count));
 	bitmap_free(dev->dm.used);
+	dev->dm.used = NULL;
 	dev->dm.page_count = 0;
 }
 
@@ -122,9 +123,9 @@ static int fakernic_check_dm(struct fakernic_dev *dev,
 			     attr->length, attr->alignment, attr->flags);
 		return -EINVAL;
 	}
-	if (attr->length > dev->ibdev.attrs.max_dm_size) {
+	if (attr->length > dev->ibdev->attrs.max_dm_size) {
 		fakernic_dbg(dev, "alloc DM: %llu bytes of %llu\n",
-			     attr->length, dev->ibdev.attrs.max_dm_size);
+			     attr->length, dev->ibdev->attrs.max_dm_size);
 		return -ENOMEM;
 	}
 	return 0;

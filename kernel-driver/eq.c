@@ -89,9 +89,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 		schedule_work(&dev->page_request_work);
 		break;
 	case FAKERNIC_EVENT_DEVICE_FATAL:
-		dev_err(&dev->pdev->dev, "device reports a fatal error: %s\n",
-			fakernic_fatal_name(data));
-		fakernic_cmdq_kill(dev);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_FATAL);
 		break;
 	default:
 		dev_warn_ratelimited(&dev->pdev->dev,
@@ -139,7 +137,9 @@ static irqreturn_t fakernic_eq_interrupt(int irq, void *data)
 		fakernic_eq_arm_locked(eq);
 	}
 	spin_unlock_irqrestore(&eq->lock, flags);
-	if (eq->vector == FAKERNIC_VECTOR_CMDQ)
+	/* Its event of a fatal error need not have found room. */
+	if (eq->vector == FAKERNIC_VECTOR_CMDQ &&
+	    !fakernic_cmdq_check(eq->dev))
 		fakernic_cmdq_interrupt(eq->dev);
 	return IRQ_HANDLED;
 }

@@ -51,9 +51,16 @@ fakernic_get_ringparam(struct net_device *netdev,
 	param->tx_pending = param->tx_max_pending;
 }
 
+/* The driver's own, behind the device's counters. */
+static const char *const fakernic_health_names[] = {
+	"device_dead", "device_deaths", "device_recoveries",
+};
+
 static int fakernic_get_sset_count(struct net_device *netdev, int set)
 {
-	return set == ETH_SS_STATS ? FAKERNIC_STAT_COUNT : -EOPNOTSUPP;
+	return set == ETH_SS_STATS ?
+		FAKERNIC_STAT_COUNT + ARRAY_SIZE(fakernic_health_names) :
+		-EOPNOTSUPP;
 }
 
 static void fakernic_get_strings(struct net_device *netdev, u32 set, u8 *data)
@@ -65,15 +72,27 @@ static void fakernic_get_strings(struct net_device *netdev, u32 set, u8 *data)
 	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
 		strscpy_pad((char *)data + i * ETH_GSTRING_LEN,
 			    fakernic_stat_names[i], ETH_GSTRING_LEN);
+	data += FAKERNIC_STAT_COUNT * ETH_GSTRING_LEN;
+	for (i = 0; i < ARRAY_SIZE(fakernic_health_names); i++)
+		strscpy_pad((char *)data + i * ETH_GSTRING_LEN,
+			    fakernic_health_names[i], ETH_GSTRING_LEN);
 }
 
 static void fakernic_get_ethtool_stats(struct net_device *netdev,
 				       struct ethtool_stats *stats, u64 *data)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
+	struct fakernic_dev *dev = priv->dev;
 
-	if (fakernic_read_stats(priv->dev, 0, data))
-		memset(data, 0, FAKERNIC_STAT_COUNT * sizeof(*data));
+	/* A dead device counts no more: what it said last. */
+	if (!fakernic_read_stats(dev, 0, data))
+		memcpy(priv->stats, data, sizeof(priv->stats));
+	else
+		memcpy(data, priv->stats, sizeof(priv->stats));
+	data += FAKERNIC_STAT_COUNT;
+	*data++ = READ_ONCE(dev->dead);
+	*data++ = dev->health.deaths;
+	*data = dev->health.recoveries;
 }
 
 /* The stack's own time stamps of frames, and which clock is the device's. */

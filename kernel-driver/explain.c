@@ -17,6 +17,27 @@ static const char *fakernic_word(const char *const *words, u32 count,
 	return number < count && words[number] ? words[number] : "unknown";
 }
 
+const char *fakernic_death_name(enum fakernic_death cause)
+{
+	switch (cause) {
+	case FAKERNIC_DEATH_NONE:
+		return "none";
+	case FAKERNIC_DEATH_GONE:
+		return "device does not answer on the bus";
+	case FAKERNIC_DEATH_FATAL:
+		return "device reports a fatal error";
+	case FAKERNIC_DEATH_RESET:
+		return "device has been reset by somebody else";
+	case FAKERNIC_DEATH_BUS:
+		return "bus error";
+	case FAKERNIC_DEATH_TIMEOUT:
+		return "a command was not answered";
+	case FAKERNIC_DEATH_NONSENSE:
+		return "a command was answered that was not given";
+	}
+	return "unknown";
+}
+
 const char *fakernic_fatal_name(u32 code)
 {
 	static const char *const words[] = {

@@ -30,6 +30,7 @@ static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
 {
 	enum rdma_network_type type = rdma_gid_attr_network_type(attr);
+	struct fakernic_dev *dev = to_fakernic_dev(attr->device);
 	struct fakernic_gid gid = {};
 	int ret;
 
@@ -43,8 +44,9 @@ int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
 		return ret;
 	gid.type = type;
 	memcpy(gid.gid, attr->gid.raw, sizeof(gid.gid));
-	return fakernic_set_gid(to_fakernic_dev(attr->device), attr->index,
-				&gid);
+	ret = fakernic_set_gid(dev, attr->index, &gid);
+	/* The core's table goes with the dead device. */
+	return READ_ONCE(dev->dead) ? 0 : ret;
 }
 
 int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)

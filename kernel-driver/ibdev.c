@@ -138,7 +138,7 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	memset(attr, 0, sizeof(*attr));
 	fakernic_device_flags(dev, attr);
 	attr->fw_ver = dev->fw_version;
-	attr->sys_image_guid = dev->ibdev.node_guid;
+	attr->sys_image_guid = dev->ibdev->node_guid;
 	attr->vendor_id = dev->pdev->vendor;
 	attr->vendor_part_id = dev->pdev->device;
 	attr->hw_ver = dev->pdev->revision;
@@ -234,7 +234,10 @@ static int fakernic_query_port(struct ib_device *ibdev, u32 port,
 	int ret;
 
 	ret = fakernic_cmd_query_port(dev, &resp);
-	if (ret)
+	/* A dead one says that it is down, and else what it said last. */
+	if (ret && READ_ONCE(dev->dead))
+		resp = dev->port.info;
+	else if (ret)
 		return ret;
 	attr->gid_tbl_len = le16_to_cpu(dev->caps.gid_count);
 	attr->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_count);
@@ -430,7 +433,7 @@ static const struct ib_device_ops fakernic_mw_ops = {
 
 static void fakernic_set_ops(struct fakernic_dev *dev)
 {
-	struct ib_device *ibdev = &dev->ibdev;
+	struct ib_device *ibdev = dev->ibdev;
 
 	ib_set_device_ops(ibdev, &fakernic_device_ops);
 	ib_set_device_ops(ibdev, &fakernic_new_ops);
@@ -464,11 +467,46 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_mw_ops);
 }
 
+static struct ib_device *fakernic_ib_alloc(struct fakernic_dev *dev)
+{
+	struct fakernic_ib *ib = ib_alloc_device(fakernic_ib, ibdev);
+
+	if (!ib)
+		return NULL;
+	ib->dev = dev;
+	return &ib->ibdev;
+}
+
+/* By the name it had before, if it had one and nobody else has it now. */
+static int fakernic_ib_register(struct fakernic_dev *dev)
+{
+	struct device *device = &dev->pdev->dev;
+	int ret = -ENFILE;
+
+	if (dev->ib_name[0])
+		ret = ib_register_device(dev->ibdev, dev->ib_name, device);
+	if (ret == -ENFILE)
+		ret = ib_register_device(dev->ibdev, "fakernic%d", device);
+	return ret;
+}
+
+static void fakernic_ib_free(struct fakernic_dev *dev)
+{
+	fakernic_dm_cleanup(dev);
+	ib_dealloc_device(dev->ibdev);
+	dev->ibdev = NULL;
+}
+
 int fakernic_ib_add(struct fakernic_dev *dev)
 {
-	struct ib_device *ibdev = &dev->ibdev;
+	struct ib_device *ibdev = fakernic_ib_alloc(dev);
 	int ret;
 
+	if (!ibdev)
+		return -ENOMEM;
+	dev->ibdev = ibdev;
+	memset(dev->gids, 0, le16_to_cpu(dev->caps.gid_count) *
+			     sizeof(*dev->gids));
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->node_guid = cpu_to_be64(le64_to_cpu(dev->caps.node_guid));
 	strscpy(ibdev->node_desc, FAKERNIC_NAME, sizeof(ibdev->node_desc));
@@ -478,33 +516,34 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 	ibdev->dev.parent = &dev->pdev->dev;
 	ret = fakernic_dm_init(dev);
 	if (ret)
-		return ret;
+		goto err_free;
 	fakernic_set_ops(dev);
 
 	ret = ib_device_set_netdev(ibdev, dev->netdev, FAKERNIC_PORT);
 	if (ret)
-		goto err_cleanup_dm;
-	ret = ib_register_device(ibdev, "fakernic%d", &dev->pdev->dev);
+		goto err_free;
+	ret = fakernic_ib_register(dev);
 	if (ret) {
 		dev_err(&dev->pdev->dev,
 			"RDMA device cannot be registered: %d\n", ret);
 		/* It holds a reference, for which the netdev would wait. */
 		ib_device_set_netdev(ibdev, NULL, FAKERNIC_PORT);
-		goto err_cleanup_dm;
+		goto err_free;
 	}
 	fakernic_port_set_ib(dev, true);
 	/* The port may have changed before anyone could be told. */
 	fakernic_port_changed(dev);
 	return 0;
 
-err_cleanup_dm:
-	fakernic_dm_cleanup(dev);
+err_free:
+	fakernic_ib_free(dev);
 	return ret;
 }
 
 void fakernic_ib_remove(struct fakernic_dev *dev)
 {
 	fakernic_port_set_ib(dev, false);
-	ib_unregister_device(&dev->ibdev);
-	fakernic_dm_cleanup(dev);
+	strscpy(dev->ib_name, dev_name(&dev->ibdev->dev), sizeof(dev->ib_name));
+	ib_unregister_device(dev->ibdev);
+	fakernic_ib_free(dev);
 }

@@ -1,79 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The PCI driver: the device is brought up in stages, each of which a failure
- * of a later one undoes, and torn down in reverse. So it goes at probe and
- * remove, and around resets and sleep. Also: what is done about a device that
- * died (fatal_work), and shutdown.
+ * The PCI driver: probe brings the device up in stages, each of which a failure
+ * of a later one undoes, and remove tears it down in reverse. Around resets and
+ * sleep only the hardware goes down and up (life.c).
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
+#include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
 #include <fakernic/base.h>
 #include <fakernic/regs.h>
-#include "cmd.h"
 #include "cmdq.h"
-#include "cq.h"
 #include "device.h"
-#include "eq.h"
 #include "gid.h"
-#include "ibdev.h"
+#include "life.h"
 #include "netdev.h"
 #include "odp.h"
 #include "port.h"
 #include "ptp.h"
-#include "regs.h"
-
-/*
- * The device is dead. It has been told to stop; whoever waits for it must hear
- * of it. Runs again whenever a kernel user posts work it will not get done.
- */
-static void fakernic_fatal_work(struct work_struct *work)
-{
-	struct fakernic_dev *dev =
-		container_of(work, struct fakernic_dev, fatal_work);
-
-	fakernic_cqs_kick(dev);
-	if (dev->fatal_told)
-		return;
-	dev->fatal_told = true;
-	dev_err(&dev->pdev->dev,
-		"device is out of operation; reload the driver to reset it\n");
-	fakernic_port_fatal(dev);
-}
 
 static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 {
-	struct fakernic_dev *dev = ib_alloc_device(fakernic_dev, ibdev);
+	struct fakernic_dev *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 
 	if (!dev)
 		return NULL;
 	dev->pdev = pdev;
-	pci_set_drvdata(pdev, dev);
-	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
 	fakernic_port_init(dev);
 	INIT_WORK(&dev->page_request_work, fakernic_page_request_work);
 	mutex_init(&dev->gid_lock);
 	mutex_init(&dev->cqs_lock);
+	mutex_init(&dev->life_lock);
 	xa_init(&dev->cqs);
 	xa_init(&dev->qps);
 	xa_init(&dev->srqs);
 	xa_init(&dev->counters);
 	xa_init(&dev->odps);
 	mutex_init(&dev->past_lock);
+	if (fakernic_health_init(dev)) {
+		kfree(dev);
+		return NULL;
+	}
+	pci_set_drvdata(pdev, dev);
 	return dev;
 }
 
 static void fakernic_free(struct fakernic_dev *dev)
 {
-	WARN_ON(!xa_empty(&dev->cqs));
-	WARN_ON(!xa_empty(&dev->qps));
-	WARN_ON(!xa_empty(&dev->srqs));
-	WARN_ON(!xa_empty(&dev->counters));
-	WARN_ON(!xa_empty(&dev->odps));
 	pci_set_drvdata(dev->pdev, NULL);
-	ib_dealloc_device(&dev->ibdev);
+	fakernic_health_cleanup(dev);
+	kfree(dev);
 }
 
 /* Stage 1: the function answers and can do DMA. */
@@ -99,8 +77,9 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 	}
 	/* Blocks of registered memory may be as large as they come. */
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
-	/* What slot_reset goes back to. */
+	/* What slot_reset and a recovery go back to. */
 	pci_save_state(pdev);
+	dev->saved_state = pci_store_saved_state(pdev);
 
 	ret = -ENODEV;
 	if (pci_resource_len(pdev, FAKERNIC_BAR_REGS) <
@@ -119,11 +98,17 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 				   FAKERNIC_PAGE_SIZE);
 	if (!dev->uar)
 		goto err_unmap;
+	ret = fakernic_cmdq_init(dev);
+	if (ret)
+		goto err_unmap_uar;
 	return 0;
 
+err_unmap_uar:
+	pci_iounmap(pdev, dev->uar);
 err_unmap:
 	pci_iounmap(pdev, dev->regs);
 err_release:
+	kfree(dev->saved_state);
 	pci_release_mem_regions(pdev);
 err_disable:
 	pci_disable_device(pdev);
@@ -132,72 +117,54 @@ err_disable:
 
 static void fakernic_unmap_device(struct fakernic_dev *dev)
 {
+	fakernic_cmdq_cleanup(dev);
 	pci_iounmap(dev->pdev, dev->uar);
 	pci_iounmap(dev->pdev, dev->regs);
+	kfree(dev->saved_state);
 	pci_release_mem_regions(dev->pdev);
 	pci_disable_device(dev->pdev);
 }
 
-/* Undoes stage 2. Whoever still waits for a command is let go. */
-static void fakernic_end_device(struct fakernic_dev *dev)
+static void fakernic_tell(struct fakernic_dev *dev)
 {
-	fakernic_cmdq_end(dev);
-	pci_clear_master(dev->pdev);
-	/* The interrupts schedule the works, which use the event queues. */
-	fakernic_eqs_silence(dev);
-	cancel_work_sync(&dev->port.work);
-	cancel_work_sync(&dev->page_request_work);
-	cancel_work_sync(&dev->fatal_work);
-	fakernic_eqs_cleanup(dev);
-	fakernic_cmdq_cleanup(dev);
+	dev_info(&dev->pdev->dev,
+		 "%s and %s, %pM, interface %llu.%llu, features %#llx, %u vectors\n",
+		 netdev_name(dev->netdev), dev_name(&dev->ibdev->dev),
+		 dev->netdev->dev_addr,
+		 FIELD_GET(FAKERNIC_VERSION_MAJOR, dev->interface_version),
+		 FIELD_GET(FAKERNIC_VERSION_MINOR, dev->interface_version),
+		 dev->features, dev->eq_count);
 }
 
-/* Stage 2: it is a fakernic we understand, and it executes commands. */
-static int fakernic_start_device(struct fakernic_dev *dev)
+/* Stage 3: what stays, then both faces. */
+static int fakernic_add(struct fakernic_dev *dev)
 {
 	int ret;
 
-	ret = fakernic_check_device(dev);
+	dev->gids = kvcalloc(le16_to_cpu(dev->caps.gid_count),
+			     sizeof(*dev->gids), GFP_KERNEL);
+	if (!dev->gids)
+		return -ENOMEM;
+	fakernic_ptp_add(dev);
+	ret = fakernic_netdev_add(dev);
 	if (ret)
-		return ret;
-	ret = fakernic_reset_device(dev);
+		goto err_remove_ptp;
+	mutex_lock(&dev->life_lock);
+	ret = fakernic_life_show(dev);
+	mutex_unlock(&dev->life_lock);
 	if (ret)
-		return ret;
-	ret = fakernic_negotiate(dev);
-	if (ret)
-		return ret;
-	ret = fakernic_cmdq_init(dev);
-	if (ret)
-		return ret;
-	ret = fakernic_eqs_init(dev);
-	if (ret) {
-		fakernic_cmdq_cleanup(dev);
-		return ret;
-	}
-	pci_set_master(dev->pdev);
-	ret = fakernic_cmdq_enable(dev);
-	if (ret)
-		goto err_end;
-	ret = fakernic_cmd_nop(dev);
-	if (ret) {
-		dev_err(&dev->pdev->dev, "command queue does not work: %d\n",
-			ret);
-		goto err_end;
-	}
-	ret = fakernic_cmd_query_device(dev, &dev->caps);
-	if (ret)
-		goto err_end;
-	ret = fakernic_eqs_create(dev);
-	if (ret)
-		goto err_end;
+		goto err_remove_netdev;
 	return 0;
 
-err_end:
-	fakernic_end_device(dev);
+err_remove_netdev:
+	fakernic_netdev_remove(dev);
+err_remove_ptp:
+	fakernic_ptp_remove(dev);
 	return ret;
 }
 
-static int fakernic_bring_up(struct pci_dev *pdev)
+static int fakernic_probe(struct pci_dev *pdev,
+			  const struct pci_device_id *id)
 {
 	struct fakernic_dev *dev = fakernic_alloc(pdev);
 	int ret;
@@ -207,36 +174,18 @@ static int fakernic_bring_up(struct pci_dev *pdev)
 	ret = fakernic_map_device(dev);
 	if (ret)
 		goto err_free;
-	ret = fakernic_start_device(dev);
+	ret = fakernic_life_start(dev);
 	if (ret)
 		goto err_unmap;
-	ret = -ENOMEM;
-	dev->gids = kvcalloc(le16_to_cpu(dev->caps.gid_count),
-			     sizeof(*dev->gids), GFP_KERNEL);
-	if (!dev->gids)
+	ret = fakernic_add(dev);
+	if (ret)
 		goto err_end;
-	fakernic_ptp_add(dev);
-	ret = fakernic_netdev_add(dev);
-	if (ret)
-		goto err_remove_ptp;
-	ret = fakernic_ib_add(dev);
-	if (ret)
-		goto err_remove_netdev;
-	dev_info(&pdev->dev,
-		 "%s and %s, %pM, interface %llu.%llu, features %#llx, %u vectors\n",
-		 netdev_name(dev->netdev), dev_name(&dev->ibdev.dev),
-		 dev->netdev->dev_addr,
-		 FIELD_GET(FAKERNIC_VERSION_MAJOR, dev->interface_version),
-		 FIELD_GET(FAKERNIC_VERSION_MINOR, dev->interface_version),
-		 dev->features, dev->eq_count);
+	fakernic_tell(dev);
+	fakernic_health_start(dev);
 	return 0;
 
-err_remove_netdev:
-	fakernic_netdev_remove(dev);
-err_remove_ptp:
-	fakernic_ptp_remove(dev);
 err_end:
-	fakernic_end_device(dev);
+	fakernic_life_end(dev);
 	fakernic_netdev_free(dev);
 	kvfree(dev->gids);
 err_unmap:
@@ -246,35 +195,19 @@ err_free:
 	return ret;
 }
 
-/* Undoes all of it, unless it has been undone and not done again. */
-static void fakernic_tear_down(struct pci_dev *pdev)
+static void fakernic_remove(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	if (!dev)
-		return;
-	/* Gone by surprise: nobody shall wait for answers. */
-	if (fakernic_is_gone(dev))
-		fakernic_cmdq_kill(dev);
-	fakernic_ib_remove(dev);
+	fakernic_health_stop(dev);
+	fakernic_life_hold(dev, true);
 	fakernic_netdev_remove(dev);
+	cancel_work_sync(&dev->port.work);
 	fakernic_ptp_remove(dev);
-	fakernic_end_device(dev);
 	fakernic_netdev_free(dev);
 	kvfree(dev->gids);
 	fakernic_unmap_device(dev);
 	fakernic_free(dev);
-}
-
-static int fakernic_probe(struct pci_dev *pdev,
-			  const struct pci_device_id *id)
-{
-	return fakernic_bring_up(pdev);
-}
-
-static void fakernic_remove(struct pci_dev *pdev)
-{
-	fakernic_tear_down(pdev);
 }
 
 /* Before a reboot or kexec: no DMA into what comes next. */
@@ -282,47 +215,50 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	if (!dev)
-		return;
+	WRITE_ONCE(dev->held, true);
+	rtnl_lock();
 	netif_device_detach(dev->netdev);
+	rtnl_unlock();
 	fakernic_cmdq_end(dev);
 	pci_clear_master(pdev);
 }
 
 /*
- * A reset of the function, a bus error, and sleep all make the device forget
- * everything. Applications are told as if it had been unplugged; afterwards it
- * is brought up anew.
+ * A reset of the function, a fatal bus error, and sleep all make the device
+ * forget everything. RDMA's users are told as if it had been unplugged; the
+ * net_device waits.
  */
 static void fakernic_reset_prepare(struct pci_dev *pdev)
 {
 	dev_info(&pdev->dev, "device is about to be reset\n");
-	fakernic_tear_down(pdev);
+	fakernic_life_hold(pci_get_drvdata(pdev), false);
 }
 
 static void fakernic_reset_done(struct pci_dev *pdev)
 {
-	int ret = fakernic_bring_up(pdev);
+	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	if (ret)
-		dev_err(&pdev->dev, "device did not survive a reset: %d\n",
-			ret);
+	fakernic_health_update(dev, fakernic_life_go_on(dev));
 }
 
+/* After an error that is not fatal the device goes on, if it can. */
 static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 						pci_channel_state_t state)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	if (dev)
-		fakernic_cmdq_kill(dev);
-	fakernic_tear_down(pdev);
+	if (state == pci_channel_io_normal && !fakernic_cmdq_check(dev))
+		return PCI_ERS_RESULT_CAN_RECOVER;
+	fakernic_life_hold(dev, false);
 	return state == pci_channel_io_perm_failure ?
 		PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
 }
 
 static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
 {
+	struct fakernic_dev *dev = pci_get_drvdata(pdev);
+
+	pci_load_saved_state(pdev, dev->saved_state);
 	pci_restore_state(pdev);
 	pci_save_state(pdev);
 	return PCI_ERS_RESULT_RECOVERED;
@@ -338,13 +274,17 @@ static const struct pci_error_handlers fakernic_error_handlers = {
 
 static int fakernic_suspend(struct device *device)
 {
-	fakernic_tear_down(to_pci_dev(device));
+	fakernic_life_hold(dev_get_drvdata(device), true);
 	return 0;
 }
 
+/* If it does not come up now it may later. */
 static int fakernic_resume(struct device *device)
 {
-	return fakernic_bring_up(to_pci_dev(device));
+	struct fakernic_dev *dev = dev_get_drvdata(device);
+
+	fakernic_health_update(dev, fakernic_life_go_on(dev));
+	return 0;
 }
 
 static DEFINE_SIMPLE_DEV_PM_OPS(fakernic_pm_ops, fakernic_suspend,

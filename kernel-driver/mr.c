@@ -129,7 +129,7 @@ static int fakernic_check_persistent(struct fakernic_dev *dev,
 
 static int fakernic_check_length(struct fakernic_dev *dev, u64 length)
 {
-	if (length && length <= dev->ibdev.attrs.max_mr_size)
+	if (length && length <= dev->ibdev->attrs.max_mr_size)
 		return 0;
 	fakernic_dbg(dev, "MR: length %#llx\n", length);
 	return -EINVAL;
@@ -167,7 +167,7 @@ static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
 	ret = fakernic_check_length(dev, length);
 	if (ret)
 		return ERR_PTR(ret);
-	umem = ib_umem_get_va(&dev->ibdev, start, length, access);
+	umem = ib_umem_get_va(dev->ibdev, start, length, access);
 	if (IS_ERR(umem)) {
 		fakernic_dbg(dev, "MR: %#llx, %#llx bytes: %ld\n", start,
 			     length, PTR_ERR(umem));
@@ -285,7 +285,7 @@ struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 	/* Nothing tells whether a dma-buf is persistent. */
 	if (dmah || access & FAKERNIC_ACCESS_FLUSH_PERSISTENT)
 		return ERR_PTR(-EOPNOTSUPP);
-	dmabuf = ib_umem_dmabuf_get_pinned(&dev->ibdev, offset, length, fd,
+	dmabuf = ib_umem_dmabuf_get_pinned(dev->ibdev, offset, length, fd,
 					   access);
 	if (IS_ERR(dmabuf)) {
 		fakernic_dbg(dev, "MR: dma-buf %d, %#llx, %#llx: %ld\n",
@@ -431,7 +431,7 @@ struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 	if (type != IB_MR_TYPE_MEM_REG)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg ||
-	    max_num_sg > dev->ibdev.attrs.max_fast_reg_page_list_len)
+	    max_num_sg > dev->ibdev->attrs.max_fast_reg_page_list_len)
 		return ERR_PTR(-EINVAL);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)

@@ -3,7 +3,8 @@
  * The net_device: an Ethernet port on the same queues that RDMA uses. Opening
  * it creates a CQ and a raw-packet QP and tells the port to deliver there all
  * frames that are not RoCEv2; stopping it undoes that. Its link is that of the
- * RDMA port, too: see port.c.
+ * RDMA port, too: see port.c. It stays, with all its settings, while the
+ * hardware goes down and comes up again: detached, without queues.
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
@@ -216,21 +217,21 @@ static int fakernic_netdev_create_qp(struct fakernic_netdev *priv)
 	return 0;
 }
 
-/* Who receives; qpn 0: nobody. The rest only when there is somebody. */
-static int fakernic_netdev_attach(struct fakernic_netdev *priv, u32 qpn)
+/* Who receives; qpn 0: nobody. The filter only when there is somebody. */
+static int fakernic_netdev_set_port(struct fakernic_netdev *priv, u32 qpn)
 {
 	struct net_device *netdev = priv->netdev;
 	struct fakernic_set_port_req req = {
-		.mask = cpu_to_le32(FAKERNIC_PORT_QPN),
+		.mask = cpu_to_le32(FAKERNIC_PORT_QPN | FAKERNIC_PORT_MTU |
+				    FAKERNIC_PORT_MAC),
 		.qpn = cpu_to_le32(qpn),
+		.mtu = cpu_to_le32(netdev->mtu),
 	};
 
+	memcpy(req.mac, netdev->dev_addr, ETH_ALEN);
 	if (qpn) {
-		req.mask |= cpu_to_le32(FAKERNIC_PORT_MTU | FAKERNIC_PORT_MAC |
-					FAKERNIC_PORT_FILTER);
-		req.mtu = cpu_to_le32(netdev->mtu);
+		req.mask |= cpu_to_le32(FAKERNIC_PORT_FILTER);
 		req.filter = fakernic_rx_filter(netdev);
-		memcpy(req.mac, netdev->dev_addr, ETH_ALEN);
 	}
 	return fakernic_cmd_set_port(priv->dev, &req);
 }
@@ -253,10 +254,10 @@ static int fakernic_netdev_up(struct fakernic_netdev *priv)
 	if (ret)
 		goto err_destroy_cq;
 	napi_enable(&priv->napi);
-	ret = fakernic_netdev_attach(priv, priv->qp.qpn);
+	ret = fakernic_netdev_set_port(priv, priv->qp.qpn);
 	if (ret)
 		goto err_destroy_qp;
-	priv->up = true;
+	WRITE_ONCE(priv->up, true);
 	fakernic_cq_hw_arm(&priv->cq, false);
 	/* After a restart there may be frames that wait for it. */
 	netif_wake_queue(priv->netdev);
@@ -282,11 +283,12 @@ static void fakernic_netdev_down(struct fakernic_netdev *priv)
 
 	if (!priv->up)
 		return;
-	priv->up = false;
+	/* Whoever comes now, after the core has started the queue, drops. */
+	WRITE_ONCE(priv->up, false);
 	/* First NAPI, which would wake the queue again. */
 	napi_disable(&priv->napi);
 	netif_tx_disable(priv->netdev);
-	fakernic_netdev_attach(priv, 0);
+	fakernic_netdev_set_port(priv, 0);
 	fakernic_qp_hw_destroy(dev, &priv->qp);
 	fakernic_cq_hw_destroy(&priv->cq);
 	fakernic_queue_free(dev, &priv->cq.queue);
@@ -294,11 +296,20 @@ static void fakernic_netdev_down(struct fakernic_netdev *priv)
 	fakernic_tx_cleanup(priv);
 }
 
+/* Has the net_device hardware to work with? Under RTNL. */
+static bool fakernic_netdev_works(struct fakernic_netdev *priv)
+{
+	return priv->ready && !READ_ONCE(priv->dev->dead);
+}
+
+/* On a dead device, too: its recovery will bring the queues. */
 static int fakernic_open(struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 	int ret;
 
+	if (!fakernic_netdev_works(priv))
+		return 0;
 	ret = fakernic_netdev_up(priv);
 	if (ret)
 		return ret;
@@ -322,7 +333,7 @@ static void fakernic_restart_work(struct work_struct *work)
 		container_of(work, struct fakernic_netdev, restart_work.work);
 
 	rtnl_lock();
-	if (netif_running(priv->netdev) && !READ_ONCE(priv->dev->dead)) {
+	if (netif_running(priv->netdev) && fakernic_netdev_works(priv)) {
 		netdev_info(priv->netdev, "restarting\n");
 		fakernic_netdev_down(priv);
 		fakernic_netdev_up(priv);
@@ -349,6 +360,10 @@ static int fakernic_change_mtu(struct net_device *netdev, int mtu)
 	};
 	int ret, old = netdev->mtu;
 
+	if (!fakernic_netdev_works(priv)) {
+		WRITE_ONCE(netdev->mtu, mtu);
+		return 0;
+	}
 	if (priv->up && fakernic_rx_pages_for(mtu) != priv->rx_pages) {
 		fakernic_netdev_down(priv);
 		WRITE_ONCE(netdev->mtu, mtu);
@@ -379,7 +394,8 @@ static int fakernic_set_mac(struct net_device *netdev, void *address)
 	if (ret)
 		return ret;
 	memcpy(req.mac, sockaddr->sa_data, ETH_ALEN);
-	ret = fakernic_cmd_set_port(priv->dev, &req);
+	ret = fakernic_netdev_works(priv) ?
+		fakernic_cmd_set_port(priv->dev, &req) : 0;
 	if (ret)
 		return ret;
 	ether_addr_copy(old, netdev->dev_addr);
@@ -413,7 +429,7 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	.ndo_get_stats64 = dev_get_tstats64,
 };
 
-/* A PD and a key for all of DMA space: they last as long as the port. */
+/* A PD and a key for all of DMA space: as long as the hardware is up. */
 static int fakernic_netdev_alloc_key(struct fakernic_netdev *priv)
 {
 	struct fakernic_create_mr_req req = {
@@ -489,25 +505,57 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	INIT_DELAYED_WORK(&priv->restart_work, fakernic_restart_work);
 	ret = fakernic_cmd_query_port(dev, &dev->port.info);
 	if (ret)
-		goto err_free;
+		goto err;
 	fakernic_netdev_setup(netdev, priv);
 	netif_napi_add(netdev, &priv->napi, fakernic_poll);
-	ret = fakernic_netdev_alloc_key(priv);
-	if (ret)
-		goto err_free;
 	netif_carrier_off(netdev);
+	netif_device_detach(netdev);
 	ret = register_netdev(netdev);
 	if (ret)
-		goto err_free_key;
+		goto err;
 	fakernic_port_set_netdev(dev, true);
 	return 0;
 
-err_free_key:
+err:
 	cancel_work_sync(&priv->rx_mode_work);
-	fakernic_netdev_free_key(priv);
-err_free:
 	dev_err(&dev->pdev->dev, "Ethernet port cannot be set up: %d\n", ret);
 	return ret;
+}
+
+int fakernic_netdev_attach(struct fakernic_dev *dev)
+{
+	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
+	int ret;
+
+	rtnl_lock();
+	ret = fakernic_netdev_alloc_key(priv);
+	if (ret)
+		goto unlock;
+	priv->ready = true;
+	ret = netif_running(dev->netdev) ? fakernic_netdev_up(priv) :
+					   fakernic_netdev_set_port(priv, 0);
+	if (ret) {
+		priv->ready = false;
+		fakernic_netdev_free_key(priv);
+		goto unlock;
+	}
+	netif_device_attach(dev->netdev);
+unlock:
+	rtnl_unlock();
+	return ret;
+}
+
+void fakernic_netdev_detach(struct fakernic_dev *dev)
+{
+	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
+
+	rtnl_lock();
+	netif_device_detach(dev->netdev);
+	fakernic_netdev_down(priv);
+	if (priv->ready)
+		fakernic_netdev_free_key(priv);
+	priv->ready = false;
+	rtnl_unlock();
 }
 
 void fakernic_netdev_remove(struct fakernic_dev *dev)
@@ -518,7 +566,6 @@ void fakernic_netdev_remove(struct fakernic_dev *dev)
 	unregister_netdev(dev->netdev);
 	cancel_delayed_work_sync(&priv->restart_work);
 	cancel_work_sync(&priv->rx_mode_work);
-	fakernic_netdev_free_key(priv);
 }
 
 void fakernic_netdev_free(struct fakernic_dev *dev)

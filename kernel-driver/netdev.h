@@ -10,6 +10,7 @@
 #include <linux/if_vlan.h>
 #include <linux/netdevice.h>
 #include <linux/workqueue.h>
+#include <fakernic/stats.h>
 #include "hw.h"
 #include "queue.h"
 
@@ -34,7 +35,9 @@ struct fakernic_netdev {
 	struct delayed_work restart_work;
 	u32 pdn;
 	u32 lkey;			/* of all of DMA space */
+	bool ready;			/* pdn, lkey exist; under RTNL */
 	bool up;			/* its queues exist; under RTNL */
+	u64 stats[FAKERNIC_STAT_COUNT];	/* ethtool's last; under RTNL */
 
 	struct fakernic_cq_hw cq;
 	struct fakernic_qp_hw qp;
@@ -55,12 +58,25 @@ struct fakernic_netdev {
 };
 
 /*
- * Registers the net_device; sets dev->netdev. Also after a failure the caller
- * calls fakernic_netdev_free().
+ * Registers the net_device, detached; sets dev->netdev. Also after a failure
+ * the caller calls fakernic_netdev_free().
  */
 int fakernic_netdev_add(struct fakernic_dev *dev);
 
-/* Stops and unregisters it. Its memory stays until no work looks at it. */
+/*
+ * The hardware is up, as new: the net_device gets what it needs of it,
+ * according to its settings and whether it is open, and is attached. Takes
+ * RTNL. After a failure it is detached, and there is nothing to undo.
+ */
+int fakernic_netdev_attach(struct fakernic_dev *dev);
+
+/*
+ * The hardware will go down, or has: the net_device is detached and keeps
+ * nothing of it. Takes RTNL. May be called again.
+ */
+void fakernic_netdev_detach(struct fakernic_dev *dev);
+
+/* Unregisters it, detached. Its memory stays until no work looks at it. */
 void fakernic_netdev_remove(struct fakernic_dev *dev);
 
 /* Frees the memory; when there is none, does nothing. */

@@ -224,7 +224,7 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	dev_err(&odp->dev->pdev->dev,
 		"device does not let go of pages of MR %#x: %d\n", odp->key,
 		ret);
-	fakernic_cmdq_kill(odp->dev);
+	fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_NONSENSE);
 }
 
 /* The kernel takes pages away, or changes the rights to them. */
@@ -561,13 +561,13 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
 
 	if (!start && length == U64_MAX)
 		return iova ? ERR_PTR(-EINVAL) :
-			      ib_umem_odp_alloc_implicit(&dev->ibdev, access);
-	if (length > dev->ibdev.attrs.max_mr_size)
+			      ib_umem_odp_alloc_implicit(dev->ibdev, access);
+	if (length > dev->ibdev->attrs.max_mr_size)
 		return ERR_PTR(-EINVAL);
 	/* The core's arrays would be larger than any allocation may be. */
 	if (length >> PAGE_SHIFT > INT_MAX / sizeof(dma_addr_t) - 2)
 		return ERR_PTR(-ENOMEM);
-	umem = ib_umem_odp_get(&dev->ibdev, start, length,
+	umem = ib_umem_odp_get(dev->ibdev, start, length,
 			       fakernic_umem_odp_access(access),
 			       &fakernic_odp_notifier_ops);
 	if (!IS_ERR(umem) && (start ^ iova) & (BIT_ULL(umem->page_shift) - 1)) {

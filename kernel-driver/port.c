@@ -14,7 +14,7 @@ static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 					  enum ib_event_type type)
 {
 	struct ib_event event = {
-		.device = &dev->ibdev,
+		.device = dev->ibdev,
 		.event = type,
 	};
 
@@ -86,13 +86,11 @@ void fakernic_port_stopped(struct fakernic_dev *dev)
 	schedule_work(&dev->port.work);
 }
 
-void fakernic_port_fatal(struct fakernic_dev *dev)
+void fakernic_port_dead(struct fakernic_dev *dev)
 {
 	mutex_lock(&dev->port.lock);
-	if (dev->port.netdev_registered) {
-		netif_device_detach(dev->netdev);
+	if (dev->port.netdev_registered)
 		netif_carrier_off(dev->netdev);
-	}
 	WRITE_ONCE(dev->port.active, false);
 	fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
 	mutex_unlock(&dev->port.lock);

@@ -42,7 +42,7 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
 /* The net_device has stopped: it has no carrier, and the RDMA port follows. */
 void fakernic_port_stopped(struct fakernic_dev *dev);
 
-/* The device has died: both sides are told, once and for all. */
-void fakernic_port_fatal(struct fakernic_dev *dev);
+/* The hardware has died or gone down: both sides are told. */
+void fakernic_port_dead(struct fakernic_dev *dev);
 
 #endif

@@ -119,7 +119,7 @@ static int fakernic_check_cap(struct fakernic_dev *dev,
 			      const struct ib_qp_init_attr *attr)
 {
 	const struct ib_qp_cap *cap = &attr->cap;
-	const struct ib_device_attr *limit = &dev->ibdev.attrs;
+	const struct ib_device_attr *limit = &dev->ibdev->attrs;
 
 	if (cap->max_send_wr > limit->max_qp_wr ||
 	    cap->max_recv_wr > limit->max_qp_wr ||

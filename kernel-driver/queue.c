@@ -152,7 +152,7 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 			     "queue memory at %#llx is not page aligned\n", va);
 		return ERR_PTR(-EINVAL);
 	}
-	umem = ib_umem_get_va(&dev->ibdev, va, size, IB_ACCESS_LOCAL_WRITE);
+	umem = ib_umem_get_va(dev->ibdev, va, size, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(umem)) {
 		fakernic_dbg(dev,
 			     "queue memory at %#llx, %zu bytes, cannot be pinned: %ld\n",

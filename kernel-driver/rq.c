@@ -85,7 +85,7 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		fakernic_queue_publish(&rq->queue, rq->pi);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (unlikely(READ_ONCE(dev->dead)))
-		schedule_work(&dev->fatal_work);
+		queue_work(dev->fatal_wq, &dev->fatal_work);
 	return ret;
 }
 

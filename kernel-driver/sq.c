@@ -316,7 +316,7 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	}
 	spin_unlock_irqrestore(&sq->lock, flags);
 	if (unlikely(READ_ONCE(dev->dead)))
-		schedule_work(&dev->fatal_work);
+		queue_work(dev->fatal_wq, &dev->fatal_work);
 	return ret;
 }
 

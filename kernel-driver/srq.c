@@ -31,7 +31,7 @@
 static int fakernic_check_srq(struct fakernic_dev *dev,
 			      const struct ib_srq_init_attr *attr, bool user)
 {
-	const struct ib_device_attr *limit = &dev->ibdev.attrs;
+	const struct ib_device_attr *limit = &dev->ibdev->attrs;
 
 	switch (attr->srq_type) {
 	case IB_SRQT_BASIC:
@@ -209,7 +209,7 @@ static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
 		return ret;
 	if (memchr_inv(ureq->reserved, 0, sizeof(ureq->reserved)) ||
 	    ureq->log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX || !max_wr ||
-	    max_wr > dev->ibdev.attrs.max_srq_wr ||
+	    max_wr > dev->ibdev->attrs.max_srq_wr ||
 	    max_wr > 1U << ureq->log_depth) {
 		fakernic_dbg(dev,
 			     "resize SRQ %#x: log depth %u for %u receives\n",

@@ -160,6 +160,9 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	u32 count, bb_count, size;
 	bool ring;
 
+	/* Without hardware there are no queues. */
+	if (unlikely(!READ_ONCE(priv->up)))
+		goto drop_quietly;
 	/* On failure it has freed the skb. */
 	if (skb_put_padto(skb, ETH_ZLEN))
 		goto dropped;
@@ -199,6 +202,11 @@ dropped:
 	/* Frames before it may count on being rung along. */
 	if (!netdev_xmit_more())
 		fakernic_tx_ring(priv);
+	return NETDEV_TX_OK;
+
+drop_quietly:
+	dev_kfree_skb_any(skb);
+	dev_core_stats_tx_dropped_inc(netdev);
 	return NETDEV_TX_OK;
 }
 

@@ -50,7 +50,7 @@ static int fakernic_check_wq(struct fakernic_dev *dev,
 			     const struct ib_wq_init_attr *attr,
 			     const struct fakernic_ureq_create_wq *ureq)
 {
-	const struct ib_device_attr *limit = &dev->ibdev.attrs;
+	const struct ib_device_attr *limit = &dev->ibdev->attrs;
 
 	/*
 	 * The core does not insist on a CQ: without one it hands on an error.
@@ -216,7 +216,7 @@ int fakernic_create_ind_table(struct ib_rwq_ind_table *ibtable,
 	if (ret)
 		return ret;
 	if (attr->log_ind_tbl_size > 31 || 1U << attr->log_ind_tbl_size >
-	    dev->ibdev.attrs.rss_caps.max_rwq_indirection_table_size) {
+	    dev->ibdev->attrs.rss_caps.max_rwq_indirection_table_size) {
 		fakernic_dbg(dev, "create indirection table: log size %u\n",
 			     attr->log_ind_tbl_size);
 		return -EINVAL;

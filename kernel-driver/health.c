@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Health. The data path asks the device nothing, so a slow poll looks whether
+ * it is still there, and at times whether it executes commands. One that has
+ * died is told of at once (fatal_work) and reported to devlink, which has it
+ * recovered unless its user said no: immediately, then after pauses that grow
+ * while it keeps dying or cannot be helped.
+ *
+ * devlink also tells what the device is and reloads the driver. Its lock is
+ * taken before life_lock.
+ */
+#include <linux/jiffies.h>
+#include <linux/workqueue.h>
+#include <net/devlink.h>
+#include <fakernic/regs.h>
+#include "cmd.h"
+#include "cmdq.h"
+#include "compat_devlink.h"
+#include "cq.h"
+#include "device.h"
+#include "explain.h"
+#include "health.h"
+#include "life.h"
+#include "port.h"
+#include "regs.h"
+
+#define FAKERNIC_POLL_PERIOD	(HZ / 2)
+#define FAKERNIC_POLLS_PER_NOP	10
+#define FAKERNIC_PAUSE_MAX_S	64
+#define FAKERNIC_WELL_S		60	/* so long: the next death is new */
+
+/*
+ * The device is dead. It has been told to stop; whoever waits for it must hear
+ * of it. Runs again whenever a kernel user posts work it will not get done.
+ */
+static void fakernic_fatal_work(struct work_struct *work)
+{
+	struct fakernic_dev *dev =
+		container_of(work, struct fakernic_dev, fatal_work);
+	struct fakernic_health *health = &dev->health;
+
+	fakernic_cqs_kick(dev);
+	if (dev->fatal_told)
+		return;
+	dev->fatal_told = true;
+	health->deaths++;
+	dev_err(&dev->pdev->dev, "device is dead: %s%s%s\n",
+		fakernic_death_name(health->cause),
+		health->cause == FAKERNIC_DEATH_FATAL ? ": " : "",
+		health->cause == FAKERNIC_DEATH_FATAL ?
+			fakernic_fatal_name(health->fatal_code) : "");
+	fakernic_port_dead(dev);
+	if (time_after(jiffies, health->up_since + FAKERNIC_WELL_S * HZ))
+		health->pause_s = 0;
+	queue_delayed_work(system_long_wq, &health->recover_work,
+			   health->pause_s * HZ);
+}
+
+static struct devlink_health_reporter *
+fakernic_health_reporter(struct fakernic_health *health)
+{
+	switch (health->cause) {
+	case FAKERNIC_DEATH_TIMEOUT:
+	case FAKERNIC_DEATH_NONSENSE:
+		return health->cmdq;
+	default:
+		return health->fatal;
+	}
+}
+
+static void fakernic_recover_work(struct work_struct *work)
+{
+	struct fakernic_health *health =
+		container_of(work, struct fakernic_health, recover_work.work);
+	struct fakernic_dev *dev =
+		container_of(health, struct fakernic_dev, health);
+	struct devlink_health_reporter *reporter =
+		fakernic_health_reporter(health);
+
+	if (!READ_ONCE(dev->dead) || READ_ONCE(dev->held))
+		return;
+	health->pause_s = clamp(2 * health->pause_s, 1U, FAKERNIC_PAUSE_MAX_S);
+	/* Of one that was not recovered it would hear no more. */
+	devlink_health_reporter_state_update(reporter,
+					     DEVLINK_HEALTH_REPORTER_STATE_HEALTHY);
+	devlink_health_report(reporter, fakernic_death_name(health->cause),
+			      dev);
+}
+
+/* Not while it goes up or down. */
+static void fakernic_poll_work(struct work_struct *work)
+{
+	struct fakernic_health *health =
+		container_of(work, struct fakernic_health, poll_work.work);
+	struct fakernic_dev *dev =
+		container_of(health, struct fakernic_dev, health);
+	bool lives = false;
+
+	if (mutex_trylock(&dev->life_lock)) {
+		lives = dev->up && !READ_ONCE(dev->dead) &&
+			!fakernic_cmdq_check(dev);
+		mutex_unlock(&dev->life_lock);
+	}
+	/* One that does not answer kills the device. */
+	if (lives && ++health->polls % FAKERNIC_POLLS_PER_NOP == 0)
+		fakernic_cmd_nop(dev);
+	queue_delayed_work(system_long_wq, &health->poll_work,
+			   FAKERNIC_POLL_PERIOD);
+}
+
+void fakernic_health_update(struct fakernic_dev *dev, int ret)
+{
+	struct fakernic_health *health = &dev->health;
+	enum devlink_health_reporter_state state = ret ?
+		DEVLINK_HEALTH_REPORTER_STATE_ERROR :
+		DEVLINK_HEALTH_REPORTER_STATE_HEALTHY;
+
+	if (ret)
+		dev_err(&dev->pdev->dev, "device does not come up: %d\n", ret);
+	else
+		health->up_since = jiffies;
+	if (!IS_ERR_OR_NULL(health->fatal))
+		devlink_health_reporter_state_update(health->fatal, state);
+	if (ret)
+		queue_delayed_work(system_long_wq, &health->recover_work,
+				   health->pause_s * HZ);
+}
+
+static int fakernic_health_recover(struct devlink_health_reporter *reporter,
+				   void *context,
+				   struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+	struct fakernic_health *health = &dev->health;
+	int ret = fakernic_life_recover(dev);
+
+	if (ret) {
+		dev_err(&dev->pdev->dev,
+			"device cannot be recovered: %d; next try in %u s\n",
+			ret, health->pause_s);
+		queue_delayed_work(system_long_wq, &health->recover_work,
+				   health->pause_s * HZ);
+		return ret;
+	}
+	health->up_since = jiffies;
+	health->recoveries++;
+	dev_info(&dev->pdev->dev, "device is recovered\n");
+	return 0;
+}
+
+static int fakernic_health_diagnose(struct devlink_health_reporter *reporter,
+				    struct devlink_fmsg *msg,
+				    struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+	struct fakernic_health *health = &dev->health;
+	bool dead = READ_ONCE(dev->dead);
+
+	devlink_fmsg_string_pair_put(msg, "state", dead ? "dead" : "well");
+	devlink_fmsg_string_pair_put(msg, "cause",
+				     fakernic_death_name(health->cause));
+	devlink_fmsg_u32_pair_put(msg, "deaths", health->deaths);
+	devlink_fmsg_u32_pair_put(msg, "recoveries", health->recoveries);
+	devlink_fmsg_u32_pair_put(msg, "status",
+				  fakernic_read(dev, FAKERNIC_REG_STATUS));
+	return 0;
+}
+
+/* As it was at the time of death, else now. */
+static int fakernic_fatal_dump(struct devlink_health_reporter *reporter,
+			       struct devlink_fmsg *msg, void *context,
+			       struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+	struct fakernic_health *health = &dev->health;
+
+	devlink_fmsg_string_pair_put(msg, "cause",
+				     fakernic_death_name(health->cause));
+	devlink_fmsg_u32_pair_put(msg, "status_at_death", health->status);
+	devlink_fmsg_string_pair_put(msg, "fatal_code",
+				     fakernic_fatal_name(health->fatal_code));
+	devlink_fmsg_u32_pair_put(msg, "magic",
+				  fakernic_read(dev, FAKERNIC_REG_MAGIC));
+	devlink_fmsg_u32_pair_put(msg, "interface_version",
+				  dev->interface_version);
+	devlink_fmsg_u64_pair_put(msg, "features", dev->features);
+	return 0;
+}
+
+static int fakernic_cmdq_dump(struct devlink_health_reporter *reporter,
+			      struct devlink_fmsg *msg, void *context,
+			      struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+
+	devlink_fmsg_u32_pair_put(msg, "in_flight_at_death",
+				  dev->health.in_flight);
+	devlink_fmsg_u32_pair_put(msg, "producer", READ_ONCE(cmdq->pi));
+	devlink_fmsg_u32_pair_put(msg, "consumer", READ_ONCE(cmdq->ci));
+	devlink_fmsg_u32_pair_put(msg, "depth", 1U << cmdq->log_depth);
+	devlink_fmsg_obj_nest_start(msg);
+	devlink_fmsg_binary_pair_put(msg, "requests", cmdq->sq,
+				     sizeof(*cmdq->sq) << cmdq->log_depth);
+	devlink_fmsg_binary_pair_put(msg, "completions", cmdq->cq,
+				     sizeof(*cmdq->cq) << cmdq->log_depth);
+	devlink_fmsg_obj_nest_end(msg);
+	return 0;
+}
+
+static const struct devlink_health_reporter_ops fakernic_fatal_reporter = {
+	.name = "fw_fatal",
+	.recover = fakernic_health_recover,
+	.diagnose = fakernic_health_diagnose,
+	.dump = fakernic_fatal_dump,
+};
+
+static const struct devlink_health_reporter_ops fakernic_cmdq_reporter = {
+	.name = "cmdq",
+	.recover = fakernic_health_recover,
+	.diagnose = fakernic_health_diagnose,
+	.dump = fakernic_cmdq_dump,
+};
+
+static int fakernic_devlink_info(struct devlink *devlink,
+				 struct devlink_info_req *req,
+				 struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = fakernic_devlink_dev(devlink);
+	u32 fw = dev->fw_version;
+	const char *word;
+	char text[32];
+	int ret;
+
+	ret = fakernic_devlink_driver_name(req);
+	if (ret)
+		return ret;
+	snprintf(text, sizeof(text), "%pm", dev->netdev->perm_addr);
+	ret = devlink_info_serial_number_put(req, text);
+	if (ret)
+		return ret;
+	snprintf(text, sizeof(text), "%#x", dev->pdev->revision);
+	word = DEVLINK_INFO_VERSION_GENERIC_BOARD_REV;
+	ret = devlink_info_version_fixed_put(req, word, text);
+	if (ret)
+		return ret;
+	snprintf(text, sizeof(text), "%u.%u.%u", fw >> 24, fw >> 16 & 0xff,
+		 fw & 0xffff);
+	word = DEVLINK_INFO_VERSION_GENERIC_FW;
+	ret = devlink_info_version_running_put(req, word, text);
+	if (ret)
+		return ret;
+	snprintf(text, sizeof(text), "%u.%u", dev->interface_version >> 16,
+		 dev->interface_version & 0xffff);
+	return devlink_info_version_running_put(req, "interface", text);
+}
+
+static int fakernic_reload_down(struct devlink *devlink, bool netns_change,
+				enum devlink_reload_action action,
+				enum devlink_reload_limit limit,
+				struct netlink_ext_ack *extack)
+{
+	if (netns_change) {
+		NL_SET_ERR_MSG(extack, "namespaces cannot be changed");
+		return -EOPNOTSUPP;
+	}
+	fakernic_life_hold(fakernic_devlink_dev(devlink), true);
+	return 0;
+}
+
+static int fakernic_reload_up(struct devlink *devlink,
+			      enum devlink_reload_action action,
+			      enum devlink_reload_limit limit,
+			      u32 *actions_performed,
+			      struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = fakernic_devlink_dev(devlink);
+	int ret = fakernic_life_go_on(dev);
+
+	*actions_performed = BIT(DEVLINK_RELOAD_ACTION_DRIVER_REINIT);
+	fakernic_health_update(dev, ret);
+	return ret;
+}
+
+static const struct devlink_ops fakernic_devlink_ops = {
+	.info_get = fakernic_devlink_info,
+	.reload_actions = BIT(DEVLINK_RELOAD_ACTION_DRIVER_REINIT),
+	.reload_down = fakernic_reload_down,
+	.reload_up = fakernic_reload_up,
+};
+
+int fakernic_health_init(struct fakernic_dev *dev)
+{
+	struct fakernic_health *health = &dev->health;
+
+	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
+	INIT_DELAYED_WORK(&health->poll_work, fakernic_poll_work);
+	INIT_DELAYED_WORK(&health->recover_work, fakernic_recover_work);
+	health->up_since = jiffies;
+	dev->fatal_wq = alloc_workqueue("fakernic-%s", WQ_MEM_RECLAIM, 0,
+					pci_name(dev->pdev));
+	if (!dev->fatal_wq)
+		return -ENOMEM;
+	health->devlink = devlink_alloc(&fakernic_devlink_ops,
+					sizeof(struct fakernic_dev *),
+					&dev->pdev->dev);
+	if (!health->devlink) {
+		destroy_workqueue(dev->fatal_wq);
+		return -ENOMEM;
+	}
+	*(struct fakernic_dev **)devlink_priv(health->devlink) = dev;
+	fakernic_devlink_can_reload(health->devlink);
+	health->fatal = fakernic_reporter_create(health->devlink,
+						 &fakernic_fatal_reporter, dev);
+	health->cmdq = fakernic_reporter_create(health->devlink,
+						&fakernic_cmdq_reporter, dev);
+	if (!IS_ERR(health->fatal) && !IS_ERR(health->cmdq))
+		return 0;
+	fakernic_health_cleanup(dev);
+	return -ENOMEM;
+}
+
+void fakernic_health_cleanup(struct fakernic_dev *dev)
+{
+	struct fakernic_health *health = &dev->health;
+
+	cancel_delayed_work_sync(&health->poll_work);
+	cancel_delayed_work_sync(&health->recover_work);
+	if (!IS_ERR(health->fatal))
+		devlink_health_reporter_destroy(health->fatal);
+	if (!IS_ERR(health->cmdq))
+		devlink_health_reporter_destroy(health->cmdq);
+	devlink_free(health->devlink);
+	destroy_workqueue(dev->fatal_wq);
+}
+
+void fakernic_health_start(struct fakernic_dev *dev)
+{
+	devlink_register(dev->health.devlink);
+	queue_delayed_work(system_long_wq, &dev->health.poll_work,
+			   FAKERNIC_POLL_PERIOD);
+}
+
+void fakernic_health_stop(struct fakernic_dev *dev)
+{
+	devlink_unregister(dev->health.devlink);
+	cancel_delayed_work_sync(&dev->health.poll_work);
+	cancel_delayed_work_sync(&dev->health.recover_work);
+}

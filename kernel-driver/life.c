@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The life of the hardware. Going up it is reset, gets the command queue and
+ * the event queues, then its two faces: queues for the net_device, which has
+ * waited detached, and an RDMA device. Going down undoes that in reverse. A
+ * dead device goes down as a living one does: its commands fail at once, and
+ * whatever is destroyed is gone already.
+ *
+ * life_lock is taken before RTNL and the core's locks, and by nobody from
+ * within a command, an event, or a verb.
+ */
+#include <linux/delay.h>
+#include <linux/pci.h>
+#include <linux/xarray.h>
+#include <fakernic/regs.h>
+#include "cmd.h"
+#include "cmdq.h"
+#include "cq.h"
+#include "device.h"
+#include "eq.h"
+#include "ibdev.h"
+#include "life.h"
+#include "netdev.h"
+#include "port.h"
+#include "regs.h"
+
+int fakernic_life_start(struct fakernic_dev *dev)
+{
+	int ret;
+
+	ret = fakernic_check_device(dev);
+	if (ret)
+		return ret;
+	ret = fakernic_reset_device(dev);
+	if (ret)
+		return ret;
+	ret = fakernic_negotiate(dev);
+	if (ret)
+		return ret;
+	ret = fakernic_eqs_init(dev);
+	if (ret)
+		return ret;
+	pci_set_master(dev->pdev);
+	ret = fakernic_cmdq_enable(dev);
+	if (ret)
+		goto err_end;
+	dev->fatal_told = false;
+	ret = fakernic_cmd_nop(dev);
+	if (ret) {
+		dev_err(&dev->pdev->dev, "command queue does not work: %d\n",
+			ret);
+		goto err_end;
+	}
+	ret = fakernic_cmd_query_device(dev, &dev->caps);
+	if (ret)
+		goto err_end;
+	ret = fakernic_eqs_create(dev);
+	if (ret)
+		goto err_end;
+	return 0;
+
+err_end:
+	fakernic_life_end(dev);
+	return ret;
+}
+
+void fakernic_life_end(struct fakernic_dev *dev)
+{
+	/* Whoever still waits for a command is let go. */
+	fakernic_cmdq_end(dev);
+	pci_clear_master(dev->pdev);
+	/* The interrupts schedule the works, which use the event queues. */
+	fakernic_eqs_silence(dev);
+	cancel_work_sync(&dev->port.work);
+	cancel_work_sync(&dev->page_request_work);
+	cancel_work_sync(&dev->fatal_work);
+	fakernic_eqs_cleanup(dev);
+	WARN_ON(!xa_empty(&dev->cqs));
+	WARN_ON(!xa_empty(&dev->qps));
+	WARN_ON(!xa_empty(&dev->srqs));
+	WARN_ON(!xa_empty(&dev->counters));
+	WARN_ON(!xa_empty(&dev->odps));
+}
+
+int fakernic_life_show(struct fakernic_dev *dev)
+{
+	int ret;
+
+	ret = fakernic_netdev_attach(dev);
+	if (ret)
+		return ret;
+	ret = fakernic_ib_add(dev);
+	if (ret) {
+		fakernic_netdev_detach(dev);
+		return ret;
+	}
+	dev->up = true;
+	return 0;
+}
+
+static int fakernic_life_up(struct fakernic_dev *dev)
+{
+	int ret;
+
+	ret = fakernic_life_start(dev);
+	if (ret)
+		return ret;
+	ret = fakernic_life_show(dev);
+	if (ret)
+		fakernic_life_end(dev);
+	return ret;
+}
+
+static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
+{
+	if (!dev->up)
+		return;
+	dev->up = false;
+	if (!gently || fakernic_cmdq_check(dev)) {
+		fakernic_cmdq_end(dev);
+		fakernic_cqs_kick(dev);
+	}
+	fakernic_port_dead(dev);
+	fakernic_ib_remove(dev);
+	fakernic_netdev_detach(dev);
+	fakernic_life_end(dev);
+}
+
+void fakernic_life_hold(struct fakernic_dev *dev, bool gently)
+{
+	mutex_lock(&dev->life_lock);
+	dev->held = true;
+	fakernic_life_down(dev, gently);
+	mutex_unlock(&dev->life_lock);
+}
+
+int fakernic_life_go_on(struct fakernic_dev *dev)
+{
+	int ret = 0;
+
+	mutex_lock(&dev->life_lock);
+	dev->held = false;
+	if (!dev->up)
+		ret = fakernic_life_up(dev);
+	mutex_unlock(&dev->life_lock);
+	return ret;
+}
+
+/* A Function Level Reset, from which it comes back as it was configured. */
+static int fakernic_life_reset_function(struct fakernic_dev *dev)
+{
+	struct pci_dev *pdev = dev->pdev;
+	int ret;
+
+	if (!pci_device_is_present(pdev))
+		return -ENODEV;
+	dev_info(&pdev->dev, "resetting the function\n");
+	ret = pcie_flr(pdev);
+	pci_load_saved_state(pdev, dev->saved_state);
+	pci_restore_state(pdev);
+	return ret;
+}
+
+static int fakernic_life_recover_locked(struct fakernic_dev *dev)
+{
+	int ret;
+
+	if (dev->held)
+		return -EBUSY;
+	if (dev->up && !READ_ONCE(dev->dead))
+		return 0;
+	fakernic_life_down(dev, false);
+	ret = fakernic_is_gone(dev) ? -ENODEV : fakernic_life_up(dev);
+	if (!ret)
+		return 0;
+	ret = fakernic_life_reset_function(dev);
+	return ret ? ret : fakernic_life_up(dev);
+}
+
+int fakernic_life_recover(struct fakernic_dev *dev)
+{
+	int ret;
+
+	mutex_lock(&dev->life_lock);
+	ret = fakernic_life_recover_locked(dev);
+	mutex_unlock(&dev->life_lock);
+	return ret;
+}
