@@ -26,6 +26,7 @@
 #include "device.h"
 #include "explain.h"
 #include "regs.h"
+#include "trace.h"
 
 /* An emulated device may stand still for long while its host is busy. */
 #define FAKERNIC_CMD_TIMEOUT_S		30
@@ -220,6 +221,8 @@ static bool fakernic_cmdq_die(struct fakernic_dev *dev,
 	cmdq->dead = true;
 	WRITE_ONCE(dev->dead, true);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
+	if (first)
+		trace_fakernic_life(dev->pdev, "stops, of cause", cause);
 	fakernic_cmdq_abandon(cmdq);
 	return first;
 }
@@ -382,6 +385,7 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		.opcode = opcode,
 	};
 	struct device *device = &dev->pdev->dev;
+	u64 begin = ktime_get_ns();
 	int ret;
 
 	if (WARN_ON_ONCE(req_size > FAKERNIC_CMD_PAYLOAD ||
@@ -395,6 +399,8 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 	if (ret)
 		return ret;
 	ret = fakernic_cmdq_wait(dev, &wait);
+	trace_fakernic_cmd(dev->pdev, opcode, wait.status, wait.detail, ret,
+			   ktime_get_ns() - begin);
 	if (ret)
 		return ret;
 	if (wait.status != FAKERNIC_CMD_OK)

@@ -27,6 +27,7 @@
 #include "hw.h"
 #include "queue.h"
 #include "regs.h"
+#include "trace.h"
 
 #define FAKERNIC_EQ_LOG_DEPTH	9
 
@@ -112,6 +113,9 @@ static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 			break;
 		/* The rest of the entry was written before its owner bit. */
 		dma_rmb();
+		trace_fakernic_eqe(eq->dev->pdev, eq->eqn, eq->ci, eqe->type,
+				   le32_to_cpu(eqe->id),
+				   le32_to_cpu(eqe->data));
 		fakernic_tell(eq->dev, eqe->type, le32_to_cpu(eqe->id),
 			      le32_to_cpu(eqe->data));
 		eq->ci++;
@@ -169,9 +173,12 @@ static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)
 				   ilog2(sizeof(struct fakernic_eqe)));
 	if (ret)
 		return ret;
-	snprintf(eq->name, sizeof(eq->name), "fakernic-%s@%s",
-		 index == FAKERNIC_EQ_ASYNC ? "async" : "comp",
-		 pci_name(dev->pdev));
+	if (index == FAKERNIC_EQ_ASYNC)
+		snprintf(eq->name, sizeof(eq->name), "fakernic-async@%s",
+			 pci_name(dev->pdev));
+	else
+		snprintf(eq->name, sizeof(eq->name), "fakernic-comp%u@%s",
+			 index - FAKERNIC_EQ_COMPLETION, pci_name(dev->pdev));
 	ret = request_irq(pci_irq_vector(dev->pdev, index),
 			  fakernic_eq_interrupt, 0, eq->name, eq);
 	if (ret)

@@ -23,6 +23,7 @@
 #include "netdev.h"
 #include "port.h"
 #include "regs.h"
+#include "trace.h"
 
 int fakernic_life_start(struct fakernic_dev *dev)
 {
@@ -106,6 +107,7 @@ static int fakernic_life_up(struct fakernic_dev *dev)
 	if (ret)
 		return ret;
 	ret = fakernic_life_show(dev);
+	trace_fakernic_life(dev->pdev, "comes up", ret);
 	if (ret)
 		fakernic_life_end(dev);
 	return ret;
@@ -116,6 +118,7 @@ static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
 	if (!dev->up)
 		return;
 	dev->up = false;
+	trace_fakernic_life(dev->pdev, "goes down", 0);
 	if (!gently || fakernic_cmdq_check(dev)) {
 		fakernic_cmdq_end(dev);
 		fakernic_cqs_kick(dev);
@@ -156,6 +159,7 @@ static int fakernic_life_reset_function(struct fakernic_dev *dev)
 		return -ENODEV;
 	dev_info(&pdev->dev, "resetting the function\n");
 	ret = pcie_flr(pdev);
+	trace_fakernic_life(pdev, "function is reset", ret);
 	pci_load_saved_state(pdev, dev->saved_state);
 	pci_restore_state(pdev);
 	return ret;

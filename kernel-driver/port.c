@@ -9,6 +9,7 @@
 #include "cmd.h"
 #include "device.h"
 #include "port.h"
+#include "trace.h"
 
 static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 					  enum ib_event_type type)
@@ -38,6 +39,7 @@ void fakernic_port_changed(struct fakernic_dev *dev)
 		link = info.link_up;
 	}
 	active = link && netif_running(dev->netdev);
+	trace_fakernic_link(dev->pdev, link, active);
 	if (active)
 		netif_carrier_on(dev->netdev);
 	else

@@ -273,3 +273,17 @@ def test_device_dies_and_is_recovered(patient, death):
         patient.said("device is recovered")
         patient.guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
         patient.works()
+
+
+def test_trace_tells(patient):
+    """Commands, events, the link and the hardware's life."""
+    guest, events = patient.guest, "events/fakernic/enable"
+    guest.check("mountpoint -q /sys/kernel/tracing || "
+                "mount -t tracefs tracefs /sys/kernel/tracing; "
+                f"cd /sys/kernel/tracing; echo >trace; echo 1 >{events}; "
+                f"echo 1 >{SYSFS}/reset", 60)
+    patient.works()
+    text = guest.check(f"cd /sys/kernel/tracing; echo 0 >{events}; cat trace")
+    for words in ("CREATE_QP: ", "fakernic_eqe", "link up, port active",
+                  "goes down", "comes up: 0"):
+        assert words in text, f"no {words}: {text[-2000:]}"
