@@ -74,6 +74,8 @@ static void fakernic_recover_work(struct work_struct *work)
 		container_of(work, struct fakernic_health, recover_work.work);
 	struct fakernic_dev *dev =
 		container_of(health, struct fakernic_dev, health);
+	const enum devlink_health_reporter_state healthy =
+		DEVLINK_HEALTH_REPORTER_STATE_HEALTHY;
 	struct devlink_health_reporter *reporter =
 		fakernic_health_reporter(health);
 
@@ -81,8 +83,7 @@ static void fakernic_recover_work(struct work_struct *work)
 		return;
 	health->pause_s = clamp(2 * health->pause_s, 1U, FAKERNIC_PAUSE_MAX_S);
 	/* Of one that was not recovered it would hear no more. */
-	devlink_health_reporter_state_update(reporter,
-					     DEVLINK_HEALTH_REPORTER_STATE_HEALTHY);
+	devlink_health_reporter_state_update(reporter, healthy);
 	devlink_health_report(reporter, fakernic_death_name(health->cause),
 			      dev);
 }
