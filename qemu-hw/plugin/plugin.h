@@ -11,8 +11,8 @@
 
 const char *fakernic_plugin_built_for(void);
 
-/* const char *fakernic_plugin_made_of(void): what the device's sources were; the
- * loader was made of the same. */
+/* const char *fakernic_plugin_made_of(void): what the device's sources were;
+ * the loader was made of the same. */
 #define FAKERNIC_PLUGIN_MADE_OF "fakernic_plugin_made_of"
 
 const char *fakernic_plugin_made_of(void);
