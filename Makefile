@@ -7,7 +7,8 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline test-long \
-	test-packages test-intree soak fuzz coverage shell bench bench-compare \
+	test-packages test-recipes test-intree soak fuzz coverage shell bench \
+	bench-compare \
 	bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
@@ -28,6 +29,7 @@ help:
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
+	@echo 'make test-recipes    the steps of the container, in a plain Debian; lintian'
 	@echo 'make test-intree     the driver in a Linux tree, compiled =m and =y'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
@@ -137,6 +139,10 @@ test-intree: root
 timeline: root
 	@$(BUILD) qemu-plugin image
 	@$(ENTER) tests/timeline/demo --out /cache/log/timeline
+
+test-recipes: root
+	@$(BUILD) root-test qemu-plugin packages
+	@$(ENTER) python3 -m pytest -c tests/recipes/pytest.ini tests/recipes
 
 soak: build
 	@$(ENTER) tests/vm/soak

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A plain Debian 13, like the image debian:trixie, to run the steps of others."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+APT = Path("/etc/apt")
+BASE = Path("/cache/build/recipes/base")
+STEP_S = 800
+INSIDE = """set -e
+for folder in proc sys dev; do mount --rbind /$folder "$1/$folder"; done
+mount -t tmpfs -o mode=1777 tmp "$1/tmp"
+root=$1 folder=$2 user=$3
+shift 3
+if [ -e "$root/context" ]; then
+    mkdir -p "$root/packages"
+    mount --bind "$root/context" "$root/packages"
+fi
+exec env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
+    DEBIAN_FRONTEND=noninteractive CI=true \\
+    chroot --userspec="$user" "$root" sh -c 'cd "$1" && shift && exec "$@"' in \\
+    "$folder" "$@"
+"""
+
+
+def base():
+    """The system all are copies of, made once."""
+    if not (BASE / "etc/debian_version").exists():
+        shutil.rmtree(BASE, ignore_errors=True)
+        partial = BASE.with_name("partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["mmdebstrap", "--mode=root", "--variant=minbase",
+             f"--aptopt={APT}/apt.conf.d/99host", "--include=ca-certificates",
+             "trixie", partial, APT / "sources.list.d/debian.sources"],
+            check=True, timeout=STEP_S, stdin=subprocess.DEVNULL)
+        partial.rename(BASE)
+    return BASE
+
+
+class Plain:
+    """A copy of it, in which steps run as in a container."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        subprocess.run(["cp", "-a", base(), root], check=True, timeout=STEP_S)
+
+    def put(self, source, target):
+        """A file or folder into it."""
+        place = self.root / target.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if Path(source).is_dir():
+            shutil.copytree(source, place)
+        else:
+            shutil.copy(source, place)
+
+    def run(self, *words, folder="/", user="0:0"):
+        """A command; its CompletedProcess. What it leaves running ends."""
+        return subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+             INSIDE, "inside", self.root, folder, user, *words], check=False,
+            capture_output=True, text=True, timeout=STEP_S,
+            stdin=subprocess.DEVNULL)
+
+    def step(self, script, **where):
+        """What a service runs: a shell script that must succeed."""
+        done = self.run("sh", "-e", "-c", script, **where)
+        assert done.returncode == 0, f"{script}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        return done
+
+    def remove(self):
+        shutil.rmtree(self.root, ignore_errors=True)
