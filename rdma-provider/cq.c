@@ -37,6 +37,9 @@
 #include "table.h"
 #include "wq.h"
 
+/* Empty polls for each poll doorbell. */
+#define FAKERNIC_POLLS_PER_DOORBELL 8
+
 /* The bit that all opcodes of receives have. */
 #define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV
 
@@ -169,6 +172,20 @@ static bool fakernic_cqe_retire(struct fakernic_context *context,
 }
 
 /*
+ * A poll has found nothing. Who does so again and again polls: the device may
+ * then work on this very processor. Who sleeps between entries never rings.
+ */
+static void fakernic_cq_empty_locked(struct fakernic_cq *cq)
+{
+	struct fakernic_context *context =
+		fakernic_to_context(cq->vcq.cq.context);
+
+	if (++cq->empty_polls % FAKERNIC_POLLS_PER_DOORBELL == 0 &&
+	    context->features & FAKERNIC_FEATURE_POLL_DOORBELL)
+		fakernic_ring_poll(context->uar);
+}
+
+/*
  * Takes the next entry, if there is one: 0 with the entry and its wr_id, ENOENT
  * when empty, EINVAL when it names no queue of this context.
  */
@@ -181,6 +198,7 @@ static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 	*cqe = fakernic_cq_peek(cq, cq->ci);
 	if (!*cqe)
 		return ENOENT;
+	cq->empty_polls = 0;
 	cq->ci++;
 	if (!fakernic_cqe_retire(context, *cqe, wr_id)) {
 		verbs_err(&context->vctx,
@@ -225,6 +243,8 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 	}
 	if (cq->ci != first)
 		fakernic_queue_release(&cq->queue, cq->ci);
+	else if (count > 0)
+		fakernic_cq_empty_locked(cq);
 	fakernic_unlock(&cq->lock);
 	return err == EINVAL && !polled ? -EINVAL : polled;
 }
@@ -276,6 +296,8 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 		/* One that was taken but refused is behind us as well. */
 		if (err != ENOENT)
 			fakernic_queue_release(&cq->queue, cq->ci);
+		else
+			fakernic_cq_empty_locked(cq);
 		fakernic_unlock(&cq->lock);
 	}
 	return err;

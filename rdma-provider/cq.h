@@ -21,6 +21,7 @@ struct fakernic_cq {
 	struct fakernic_lock lock;
 	uint32_t ci;
 	uint32_t cqn;
+	uint32_t empty_polls;		/* since the last entry */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
 };
 

@@ -39,4 +39,10 @@ static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
 				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
 }
 
+/* Somebody polls, and has found nothing. */
+static inline void fakernic_ring_poll(void *uar)
+{
+	fakernic_doorbell(uar, FAKERNIC_DOORBELL_POLL, 0);
+}
+
 #endif

@@ -392,10 +392,24 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
     }
 }
 
+/* Frames that are there come in now: each of them kicks. */
+static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
+{
+    if (!(s->driver_features & FAKERNIC_FEATURE_POLL_DOORBELL)) {
+        return "no doorbell there";
+    }
+    if (word) {
+        return "reserved bits set";
+    }
+    fakernic_link_poll(s->link);
+    return NULL;
+}
+
 void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
                              unsigned size)
 {
     uint32_t uar = offset >> FAKERNIC_PAGE_SHIFT;
+    unsigned place = offset % FAKERNIC_PAGE_SIZE;
     const char *why;
 
     if (size != 8 || uar >= s->uars) {
@@ -407,12 +421,14 @@ void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
         why = "the device is not enabled";
     } else if (!fakernic_uar_exists(s, uar)) {
         why = "the page is not allocated";
+    } else if (place == FAKERNIC_DOORBELL_POLL) {
+        why = fakernic_doorbell_poll(s, word);
     } else {
-        why = fakernic_doorbell_ring(s, uar, offset % FAKERNIC_PAGE_SIZE, word);
+        why = fakernic_doorbell_ring(s, uar, place, word);
     }
     if (why) {
         fakernic_doorbell_drop(s, offset, word, why);
-    } else {
+    } else if (place != FAKERNIC_DOORBELL_POLL) {
         fakernic_kick(s);
     }
 }

@@ -45,6 +45,7 @@ typedef struct FakernicPersist FakernicPersist;
      FAKERNIC_FEATURE_DM | FAKERNIC_FEATURE_APM |                           \
      FAKERNIC_FEATURE_FLOW | FAKERNIC_FEATURE_COUNTERS |                    \
      FAKERNIC_FEATURE_ODP | FAKERNIC_FEATURE_WQ_RSS |                       \
+     FAKERNIC_FEATURE_POLL_DOORBELL |                                       \
      FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ |            \
      FAKERNIC_FEATURE_DEEP_CQ)
 

@@ -288,6 +288,9 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     }
     s->stats = roce_stats(s->roce);
     s->features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
+    if (!s->link_path) {
+        s->features &= ~FAKERNIC_FEATURE_POLL_DOORBELL;
+    }
     if (!s->dcqcn) {
         s->features &= ~FAKERNIC_FEATURE_DCQCN;
     }

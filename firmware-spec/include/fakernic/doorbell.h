@@ -32,6 +32,14 @@
  */
 #define FAKERNIC_DOORBELL_EQ		0x010
 
+/*
+ * FAKERNIC_FEATURE_POLL_DOORBELL: a CQ was polled and found empty. The word is
+ * 0. The device may take received frames in at once, and have the wire wake
+ * nobody for some time. Rung at a bounded rate by who goes on polling, and
+ * never needed.
+ */
+#define FAKERNIC_DOORBELL_POLL		0x020
+
 #define FAKERNIC_DOORBELL_INDEX		FAKERNIC_BITS(31, 0)	/* pi or ci */
 #define FAKERNIC_DOORBELL_ID		FAKERNIC_BITS(55, 32)	/* qpn, cqn, eqn */
 #define FAKERNIC_DOORBELL_SOLICITED	FAKERNIC_BITS(56, 56)	/* CQ_ARM */
