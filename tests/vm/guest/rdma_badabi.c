@@ -266,7 +266,7 @@ static void completion_queues(void)
         { "no depth", FIELD(fakernic_ureq_create_cq, log_depth), 0, EINVAL },
         { "half the entries", FIELD(fakernic_ureq_create_cq, log_depth),
           LOG_ENTRIES - 1, EINVAL },
-        { "too deep", FIELD(fakernic_ureq_create_cq, log_depth), 17, EINVAL },
+        { "too deep", FIELD(fakernic_ureq_create_cq, log_depth), 23, EINVAL },
         { "a shift too far", FIELD(fakernic_ureq_create_cq, log_depth), 64,
           EINVAL },
         { "depth 255", FIELD(fakernic_ureq_create_cq, log_depth), 255, EINVAL },
