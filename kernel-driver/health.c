@@ -279,6 +279,8 @@ static int fakernic_reload_up(struct devlink *devlink,
 	int ret = fakernic_life_go_on(dev);
 
 	*actions_performed = BIT(DEVLINK_RELOAD_ACTION_DRIVER_REINIT);
+	/* Whoever reloads starts afresh. */
+	dev->health.pause_s = 0;
 	fakernic_health_update(dev, ret);
 	return ret;
 }
