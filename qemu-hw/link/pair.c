@@ -188,7 +188,8 @@ int link_hello_receive(int sock, LinkHello *hello, int *fd)
         .msg_iov = &iov,
         .msg_iovlen = 1,
         .msg_control = &control,
-        .msg_controllen = sizeof(control),
+        /* Without the union's padding, where another one would fit. */
+        .msg_controllen = sizeof(control.bytes),
     };
     ssize_t len;
 

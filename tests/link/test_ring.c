@@ -309,6 +309,54 @@ static void hellos_are_checked(void)
     part();
 }
 
+static void send_two_fds(int sock, const LinkHello *hello)
+{
+    const int fds[2] = { STDIN_FILENO, STDIN_FILENO };
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(fds))];
+    } control = { 0 };
+    struct iovec iov = { (void *)hello, sizeof(*hello) };
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1,
+        .msg_control = &control, .msg_controllen = sizeof(control),
+    };
+
+    control.align.cmsg_level = SOL_SOCKET;
+    control.align.cmsg_type = SCM_RIGHTS;
+    control.align.cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(&control.align), fds, sizeof(fds));
+    REQUIRE(sendmsg(sock, &message, 0) == sizeof(*hello));
+}
+
+/* The number that the next descriptor gets. */
+static int next_fd(void)
+{
+    int fd = dup(STDIN_FILENO);
+
+    close(fd);
+    return fd;
+}
+
+static void more_descriptors_do_not_stay(void)
+{
+    LinkHello hello = link_hello(), other;
+    int ends[2], came, next;
+
+    REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    next = next_fd();
+    for (unsigned i = 0; i < 10; i++) {
+        send_two_fds(ends[0], &hello);
+        CHECK_EQ(link_hello_receive(ends[1], &other, &came), sizeof(other));
+        if (came >= 0) {
+            close(came);
+        }
+    }
+    CHECK_EQ(next_fd(), next);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static const Test tests[] = {
     TEST(frames_arrive_whole_and_in_order),
     TEST(longest_frame_fits),
@@ -322,6 +370,7 @@ static const Test tests[] = {
     TEST(nobody_sleeps_for_ever),
     TEST(only_sealed_memory_is_taken),
     TEST(hellos_are_checked),
+    TEST(more_descriptors_do_not_stay),
 };
 
 TEST_MAIN(tests)
