@@ -431,6 +431,14 @@ static void fault_points_update(RoceFaults *f)
     }
 }
 
+/* There are fewer rules than names, so one is free. */
+static void fault_give_id(RoceFaults *f, RoceFaultRule *rule)
+{
+    do {
+        snprintf(rule->id, sizeof(rule->id), "f%u", ++f->serial % 1000000);
+    } while (roce_fault_find(f, rule->id));
+}
+
 static bool fault_take(RoceFaults *f, FaultReader *in)
 {
     RoceFaultRule *rule = &in->rule;
@@ -443,7 +451,7 @@ static bool fault_take(RoceFaults *f, FaultReader *in)
         return false;
     }
     if (!rule->id[0]) {
-        snprintf(rule->id, sizeof(rule->id), "f%u", ++f->serial % 1000000);
+        fault_give_id(f, rule);
     }
     if (roce_fault_find(f, rule->id)) {
         return fault_wrong(in, "there is a rule of this id already", rule->id);

@@ -41,6 +41,16 @@ static bool hits(RoceFaultPoint point, uint32_t qpn, uint32_t psn,
     return roce_fault_hit(&faults, &s);
 }
 
+/* A rule without an id gets one that no other has. */
+static void ids_do_not_collide(void)
+{
+    begin("id=f1 at=rx do=drop; id=f2 at=rx do=drop");
+    CHECK(add("at=tx do=drop"));
+    CHECK(roce_fault_find(&faults, "f3"));
+    CHECK(add("at=tx do=drop"));
+    CHECK_EQ(faults.count, 4);
+}
+
 static void nth_of_an_opcode(void)
 {
     const RoceFaultRule *rule;
@@ -281,7 +291,7 @@ static void commands(void)
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
     TEST(after_another), TEST(matches), TEST(refused), TEST(full),
-    TEST(printed), TEST(frames), TEST(frames_of_nonsense), TEST(commands),
+    TEST(ids_do_not_collide), TEST(printed), TEST(frames), TEST(frames_of_nonsense), TEST(commands),
 };
 
 TEST_MAIN(tests)
