@@ -405,16 +405,13 @@ static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
     return NULL;
 }
 
-void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
-                             unsigned size)
+void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
 {
     uint32_t uar = offset >> FAKERNIC_PAGE_SHIFT;
     unsigned place = offset % FAKERNIC_PAGE_SIZE;
     const char *why;
 
-    if (size != 8 || uar >= s->uars) {
-        why = "not a 64-bit store into a doorbell page";
-    } else if (fakernic_is_frozen(s)) {
+    if (fakernic_is_frozen(s)) {
         fakernic_fault_hold_doorbell(s, offset, word);
         return;
     } else if (!fakernic_is_running(s)) {
@@ -431,6 +428,39 @@ void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
     } else if (place != FAKERNIC_DOORBELL_POLL) {
         fakernic_kick(s);
     }
+}
+
+/* What fault rules know of a doorbell: where it is, and of which QP. */
+static RoceFaultSubject fakernic_doorbell_subject(hwaddr offset, uint64_t word)
+{
+    RoceFaultSubject subject = {
+        .point = ROCE_FAULT_DOORBELL, .number = offset % FAKERNIC_PAGE_SIZE,
+        .index = FAKERNIC_GET(FAKERNIC_DOORBELL_INDEX, word),
+    };
+
+    if (subject.number == FAKERNIC_DOORBELL_SQ) {
+        subject.qpn = FAKERNIC_GET(FAKERNIC_DOORBELL_ID, word);
+    }
+    return subject;
+}
+
+void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
+                             unsigned size)
+{
+    RoceFaultSubject subject;
+
+    if (size != 8 || offset >> FAKERNIC_PAGE_SHIFT >= s->uars) {
+        fakernic_doorbell_drop(s, offset, word,
+                               "not a 64-bit store into a doorbell page");
+        return;
+    }
+    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_DOORBELL)) {
+        subject = fakernic_doorbell_subject(offset, word);
+        if (!fakernic_fault_doorbell(s, &subject, offset, word)) {
+            return;
+        }
+    }
+    fakernic_doorbell_hear(s, offset, word);
 }
 
 /* Doorbell pages read zero; the clock page reads the time. */

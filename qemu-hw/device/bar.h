@@ -19,4 +19,7 @@ uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset,
 void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
                              unsigned size);
 
+/* A doorbell that fault rules have judged, or held; one that exists. */
+void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word);
+
 #endif

@@ -11,6 +11,7 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "budget.h"
+#include "clock.h"
 #include "cmd.h"
 #include "cmdq.h"
 #include "dma.h"
@@ -346,9 +347,54 @@ static bool fakernic_cmdq_fetch(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
 
-    return q->underway ||
+    return q->underway || q->delayed_until ||
            fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
                              &q->request, sizeof(q->request));
+}
+
+/*
+ * What a fault rule, which is asked once for each command, does to the next
+ * one. The verdict is LATER if it has to wait, OK if it is to be executed.
+ */
+static FakernicVerdict fakernic_cmdq_fault(FakernicState *s)
+{
+    FakernicCmdq *q = &s->cmdq;
+    RoceFaultSubject subject = { .point = ROCE_FAULT_COMMAND,
+                                 .number = le16_to_cpu(q->request.opcode) };
+    const RoceFaultRule *rule = NULL;
+
+    if (q->delayed_until) {
+        q->delayed_until = 0;
+    } else if (roce_fault_at(&s->faults.rules, ROCE_FAULT_COMMAND)) {
+        rule = fakernic_fault_hit(s, &subject);
+        q->lost = rule && rule->act == ROCE_FAULT_DROP;
+    }
+    if (rule && rule->act == ROCE_FAULT_DELAY) {
+        q->delayed_until = fakernic_now() + rule->delay_ns;
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
+    }
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        return (FakernicVerdict) { .status = rule->status,
+                                   .detail = rule->code };
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+/* Executes the command, unless a fault rule has it fail or wait. */
+static FakernicVerdict fakernic_cmdq_execute(FakernicState *s, void *response)
+{
+    FakernicCmdq *q = &s->cmdq;
+    FakernicVerdict v;
+
+    if (!q->underway) {
+        v = fakernic_cmdq_fault(s);
+        if (!fakernic_accepts(&v)) {
+            return v;
+        }
+    }
+    v = fakernic_cmd_execute(s, &q->request, response);
+    q->underway = v.status == FAKERNIC_CMD_LATER;
+    return v;
 }
 
 /*
@@ -364,9 +410,8 @@ static bool fakernic_cmdq_step(FakernicState *s)
     if (!fakernic_cmdq_fetch(s)) {
         return false;
     }
-    v = fakernic_cmd_execute(s, &q->request, completion.payload);
-    q->underway = v.status == FAKERNIC_CMD_LATER;
-    if (q->underway) {
+    v = fakernic_cmdq_execute(s, completion.payload);
+    if (v.status == FAKERNIC_CMD_LATER) {
         return true;
     }
     fakernic_progress_drop(s, &s->progress);
@@ -382,9 +427,10 @@ static bool fakernic_cmdq_step(FakernicState *s)
     completion.opcode = q->request.opcode;
     completion.status = v.status;
     completion.detail = cpu_to_le32(v.detail);
-    if (!fakernic_cmdq_complete(s, &completion)) {
+    if (!q->lost && !fakernic_cmdq_complete(s, &completion)) {
         return false;
     }
+    q->lost = false;
     q->ci++;
     return true;
 }
@@ -395,7 +441,8 @@ bool fakernic_cmdq_run(FakernicState *s)
     const uint32_t first = q->ci;
     bool room = true;
 
-    while (room && fakernic_is_running(s) && q->ci != q->pi) {
+    while (room && fakernic_is_running(s) && q->ci != q->pi &&
+           q->delayed_until <= fakernic_now()) {
         if (!fakernic_cmdq_step(s)) {
             fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_DMA);
             return false;
@@ -406,7 +453,7 @@ bool fakernic_cmdq_run(FakernicState *s)
     if (q->ci != first) {
         fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
     }
-    return fakernic_is_running(s) && q->ci != q->pi;
+    return fakernic_is_running(s) && q->ci != q->pi && !q->delayed_until;
 }
 
 int fakernic_cmd_number(const char *name)

@@ -14,6 +14,8 @@ typedef struct FakernicCmdq {
     uint32_t pi;
     uint32_t ci;
     bool underway;              /* the command at ci goes on in this turn */
+    bool lost;                  /* a fault rule: nobody hears of its end */
+    RoceTime delayed_until;     /* a fault rule: it begins then; 0: none */
     struct fakernic_cmd request;        /* its copy */
 } FakernicCmdq;
 

@@ -191,6 +191,7 @@ bool fakernic_cq_errors_run(FakernicState *s)
 void fakernic_cq_forget(FakernicState *s, FakernicCq *cq)
 {
     fakernic_cq_unhold(s, cq);
+    fakernic_fault_forget_cq(s, cq->id);
     if (QTAILQ_IN_USE(cq, failed)) {
         QTAILQ_REMOVE(&s->failed_cqs, cq, failed);
     }
@@ -222,9 +223,8 @@ static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
     fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
 }
 
-void fakernic_complete(void *host, const RoceCompletion *completion)
+void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion)
 {
-    FakernicState *s = host;
     FakernicCq *cq = fakernic_table_get(&s->cqs, completion->cqn);
     struct fakernic_cqe cqe;
     bool solicited;
@@ -265,6 +265,22 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
         (cq->arm == FAKERNIC_ARM_SOLICITED && solicited)) {
         cq->held++;
         fakernic_cq_hold(s, cq);
+    }
+}
+
+void fakernic_complete(void *host, const RoceCompletion *completion)
+{
+    FakernicState *s = host;
+    RoceCompletion changed;
+
+    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_CQE) &&
+        !s->faults.held_count) {
+        fakernic_cq_put(s, completion);
+        return;
+    }
+    changed = *completion;
+    if (fakernic_fault_cqe(s, &changed)) {
+        fakernic_cq_put(s, &changed);
     }
 }
 

@@ -43,6 +43,9 @@ typedef struct FakernicCq {
     FakernicEventSource async;
 } FakernicCq;
 
+/* Writes an entry, whatever fault rules say. */
+void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion);
+
 /* RoceHostOps.complete: writes a CQE, and raises the event it is armed for. */
 void fakernic_complete(void *host, const RoceCompletion *completion);
 

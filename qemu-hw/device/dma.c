@@ -32,6 +32,19 @@ static void fakernic_dma_count(FakernicState *s, size_t len)
     fakernic_spend(s, 1 + len / FAKERNIC_PAGE_SIZE);
 }
 
+/* What a fault rule does with an access; COUNT: nothing. */
+static RoceFaultAction fakernic_dma_fault(FakernicState *s,
+                                          RoceFaultPoint point, size_t len)
+{
+    RoceFaultSubject subject = { .point = point, .len = len };
+    const RoceFaultRule *rule = NULL;
+
+    if (roce_fault_at(&s->faults.rules, point)) {
+        rule = fakernic_fault_hit(s, &subject);
+    }
+    return rule ? rule->act : ROCE_FAULT_COUNT;
+}
+
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
 {
     FakernicState *s = host;
@@ -39,6 +52,9 @@ bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
 
     fakernic_dma_count(s, len);
     fakernic_record(s, DMA_READ, address, len);
+    if (fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, len) == ROCE_FAULT_FAIL) {
+        return fakernic_dma_failed(s, address, len, false);
+    }
     if (pci_dma_rw(PCI_DEVICE(s), address, buf, len, DMA_DIRECTION_TO_DEVICE,
                    ram_only) != MEMTX_OK) {
         return fakernic_dma_failed(s, address, len, false);
@@ -103,6 +119,14 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
 
     fakernic_dma_count(s, len);
     fakernic_record(s, DMA_WRITE, address, len);
+    switch (fakernic_dma_fault(s, ROCE_FAULT_DMA_WRITE, len)) {
+    case ROCE_FAULT_FAIL:
+        return fakernic_dma_failed(s, address, len, true);
+    case ROCE_FAULT_DROP:
+        return true;
+    default:
+        break;
+    }
     while (len) {
         size_t piece = len;
         void *p = fakernic_dma_map(s, address, &piece);

@@ -10,6 +10,7 @@
 #include "qemu/bitops.h"
 #include "qemu/bswap.h"
 #include "qemu/host-utils.h"
+#include "clock.h"
 #include "eq.h"
 #include "interrupt.h"
 #include "record.h"
@@ -45,6 +46,55 @@ static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     }
 }
 
+/*
+ * The same, but for a fault rule, which is asked once for each entry. A delay
+ * stalls the EQ: its events wait in their objects. False: this one, too.
+ */
+static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
+                                uint32_t id, uint32_t data)
+{
+    const RoceFaultRule *rule = NULL;
+
+    if (eq->stalled_until > fakernic_now()) {
+        return false;
+    }
+    if (!eq->stalled_until) {
+        rule = fakernic_fault_eqe(s, eq->id, &eq->stalled_until);
+    } else {
+        eq->stalled_until = 0;
+    }
+    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
+    case ROCE_FAULT_DELAY:
+        return false;
+    case ROCE_FAULT_DROP:
+        return true;
+    case ROCE_FAULT_DUPLICATE:
+        fakernic_eqe_write(s, eq, type, id, data);
+        if (fakernic_eq_is_full(eq)) {
+            return true;
+        }
+        break;
+    default:
+        break;
+    }
+    fakernic_eqe_write(s, eq, type, id, data);
+    return true;
+}
+
+/* An event becomes an entry; false: not yet. */
+static bool fakernic_eqe_next(FakernicState *s, FakernicEq *eq, uint8_t type,
+                              uint32_t id, uint32_t data)
+{
+    if (fakernic_eq_is_full(eq)) {
+        return false;
+    }
+    if (eq->stalled_until || roce_fault_at(&s->faults.rules, ROCE_FAULT_EQE)) {
+        return fakernic_eqe_faulty(s, eq, type, id, data);
+    }
+    fakernic_eqe_write(s, eq, type, id, data);
+    return true;
+}
+
 /* QP, SRQ and device fail once: one of these at a time is latched in them. */
 static bool fakernic_event_has_data(unsigned type)
 {
@@ -64,12 +114,12 @@ static void fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
         while (src->latched) {
             unsigned type = ctz32(src->latched);
 
-            if (fakernic_eq_is_full(eq)) {
+            if (!fakernic_eqe_next(s, eq, type, src->id,
+                                   fakernic_event_has_data(type) ? src->data
+                                                                 : 0)) {
                 return;
             }
             src->latched &= ~BIT(type);
-            fakernic_eqe_write(s, eq, type, src->id,
-                               fakernic_event_has_data(type) ? src->data : 0);
         }
         QTAILQ_REMOVE(list, src, next);
         src->waiting = false;

@@ -59,8 +59,8 @@ char *fakernic_fault_text(const FakernicState *s)
     return g_string_free(text, false);
 }
 
-static const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
-                                               RoceFaultSubject *subject)
+const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
+                                        RoceFaultSubject *subject)
 {
     const RoceFaultRule *rule;
 
@@ -91,6 +91,23 @@ static void fakernic_fault_unlink(FakernicState *s, FakernicHeld *held)
     f->held_bytes -= held->len;
 }
 
+/*
+ * What is lost when there is too much: not a stalled EQ or a vector, of which
+ * there are few.
+ */
+static FakernicHeld *fakernic_fault_oldest(FakernicState *s)
+{
+    FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held->point != ROCE_FAULT_EQE &&
+            held->point != ROCE_FAULT_INTERRUPT) {
+            return held;
+        }
+    }
+    g_assert_not_reached();
+}
+
 static FakernicHeld *fakernic_fault_hold(FakernicState *s,
                                          RoceFaultPoint point, RoceTime due,
                                          size_t len)
@@ -103,7 +120,7 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
     held->len = len;
     while (f->held_count >= FAKERNIC_HELD_MAX ||
            f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX) {
-        FakernicHeld *oldest = QTAILQ_FIRST(&f->held);
+        FakernicHeld *oldest = fakernic_fault_oldest(s);
 
         fakernic_fault_unlink(s, oldest);
         g_free(oldest);
@@ -130,7 +147,7 @@ FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now)
 
 RoceTime fakernic_fault_deadline(const FakernicState *s)
 {
-    RoceTime deadline = ROCE_TIME_NEVER;
+    RoceTime deadline = s->cmdq.delayed_until ?: ROCE_TIME_NEVER;
     FakernicHeld *held;
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
@@ -148,6 +165,7 @@ void fakernic_fault_reset(FakernicState *s)
         g_free(held);
     }
     s->faults.frozen_by[0] = '\0';
+    s->faults.judged = 0;
 }
 
 /* ---- the points ---------------------------------------------------------- */
@@ -222,6 +240,135 @@ void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
 
     held->offset = offset;
     held->word = word;
+}
+
+bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
+                             uint64_t offset, uint64_t word)
+{
+    const RoceFaultRule *rule = fakernic_fault_hit(s, subject);
+    FakernicHeld *held;
+
+    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
+    case ROCE_FAULT_DROP:
+        return false;
+    case ROCE_FAULT_DELAY:
+    case ROCE_FAULT_DUPLICATE:
+        held = fakernic_fault_hold(s, ROCE_FAULT_DOORBELL,
+                                   rule->act == ROCE_FAULT_DELAY ?
+                                   subject->now + rule->delay_ns : 0, 0);
+        held->offset = offset;
+        held->word = word;
+        return rule->act == ROCE_FAULT_DUPLICATE;
+    default:
+        return true;
+    }
+}
+
+/* When the last completion that is held for the CQ goes on; -1: none is. */
+static RoceTime fakernic_fault_behind(const FakernicState *s, uint32_t cqn)
+{
+    const FakernicHeld *held;
+    RoceTime last = -1;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held->point == ROCE_FAULT_CQE && held->completion.cqn == cqn) {
+            last = MAX(last, held->due);
+        }
+    }
+    return last;
+}
+
+static void fakernic_fault_hold_cqe(FakernicState *s, const RoceCompletion *c,
+                                    RoceTime due)
+{
+    fakernic_fault_hold(s, ROCE_FAULT_CQE, due, 0)->completion = *c;
+}
+
+bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_CQE, .number = c->cqn,
+                                 .qpn = c->qpn, .index = c->wqe_index };
+    const RoceTime behind = fakernic_fault_behind(s, c->cqn);
+    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
+    const RoceFaultAction act = rule ? rule->act : ROCE_FAULT_COUNT;
+    RoceTime due = behind;
+
+    if (act == ROCE_FAULT_DROP) {
+        return false;
+    }
+    if (act == ROCE_FAULT_FAIL) {
+        c->status = rule->status;
+        c->vendor_err = rule->code;
+    } else if (act == ROCE_FAULT_DELAY) {
+        due = MAX(behind, subject.now + (RoceTime)rule->delay_ns);
+    }
+    if (due >= 0) {
+        fakernic_fault_hold_cqe(s, c, due);
+    }
+    if (act == ROCE_FAULT_DUPLICATE) {
+        fakernic_fault_hold_cqe(s, c, MAX(due, 0));
+    }
+    return due < 0;
+}
+
+void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
+{
+    FakernicHeld *held, *next;
+
+    QTAILQ_FOREACH_SAFE(held, &s->faults.held, next, next) {
+        if (held->point == ROCE_FAULT_CQE && held->completion.cqn == cqn) {
+            fakernic_fault_unlink(s, held);
+            g_free(held);
+        }
+    }
+}
+
+const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
+                                        RoceTime *until)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_EQE, .number = eqn };
+    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
+
+    if (rule && rule->act == ROCE_FAULT_DELAY) {
+        *until = subject.now + rule->delay_ns;
+        fakernic_fault_hold(s, ROCE_FAULT_EQE, *until, 0)->number = eqn;
+    }
+    return rule;
+}
+
+static bool fakernic_fault_holds_vector(const FakernicState *s, unsigned vector)
+{
+    const FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held->point == ROCE_FAULT_INTERRUPT && held->number == vector) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fakernic_fault_interrupt(FakernicState *s, unsigned vector)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_INTERRUPT,
+                                 .number = vector };
+    const RoceFaultRule *rule;
+    RoceTime due;
+
+    if (s->faults.judged & BIT_ULL(vector)) {
+        s->faults.judged &= ~BIT_ULL(vector);
+        return true;
+    }
+    rule = fakernic_fault_hit(s, &subject);
+    if (!rule || (rule->act != ROCE_FAULT_DELAY &&
+                  rule->act != ROCE_FAULT_DUPLICATE)) {
+        return !rule || rule->act != ROCE_FAULT_DROP;
+    }
+    due = rule->act == ROCE_FAULT_DELAY ? subject.now + rule->delay_ns : 0;
+    if (!fakernic_fault_holds_vector(s, vector)) {
+        fakernic_fault_hold(s, ROCE_FAULT_INTERRUPT, due, 0)->number = vector;
+    }
+    return rule->act == ROCE_FAULT_DUPLICATE;
 }
 
 const RoceFaultRule *fakernic_fault_device(FakernicState *s)

@@ -4,8 +4,7 @@
  * hold back.
  *
  * Each point asks with roce_fault_at() first, so that a device without rules
- * pays for one test of a bit. What is held (frames, doorbells) is bounded, and
- * gone with a reset.
+ * pays for one test of a bit. What is held is bounded, and gone with a reset.
  */
 #ifndef FAKERNIC_DEVICE_FAULT_H
 #define FAKERNIC_DEVICE_FAULT_H
@@ -14,7 +13,7 @@
 #include "qapi/error.h"
 #include "../roce/fault.h"
 
-/* A frame or a doorbell that goes on later. */
+/* What goes on later. */
 typedef struct FakernicHeld {
     QTAILQ_ENTRY(FakernicHeld) next;
     RoceFaultPoint point;
@@ -22,6 +21,8 @@ typedef struct FakernicHeld {
     uint64_t behind;            /* so many others of its point go first */
     bool loopback;
     uint64_t offset, word;      /* a doorbell */
+    uint32_t number;            /* an EQ that is stalled, a vector */
+    RoceCompletion completion;
     size_t len;                 /* a frame */
     uint8_t frame[];
 } FakernicHeld;
@@ -32,6 +33,7 @@ typedef struct FakernicFaults {
     RoceTime thaw;              /* when the freeze ends */
     char frozen_by[ROCE_FAULT_ID];
     QTAILQ_HEAD(, FakernicHeld) held;
+    uint64_t judged;            /* vectors that rules have had their say on */
     uint32_t held_count;
     uint64_t held_bytes;
 } FakernicFaults;
@@ -55,6 +57,36 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
 /* A doorbell that a frozen device hears later. */
 void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
                                   uint64_t word);
+
+/*
+ * The rule that the subject hits, or NULL; 'now' is filled in. Where PAUSE is
+ * offered it is done here.
+ */
+const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
+                                        RoceFaultSubject *subject);
+
+/* False: the doorbell is lost, or comes later. */
+bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
+                             uint64_t offset, uint64_t word);
+
+/*
+ * A completion, whose status may be changed in its place. False: it is lost or
+ * comes later; then those of its CQ that follow come behind it.
+ */
+bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion);
+
+/* The CQ is gone, and what is held for it. */
+void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);
+
+/*
+ * What a rule says about the next entry of the EQ; NULL: nothing. With a DELAY
+ * 'until' is when the EQ goes on: it is flushed then.
+ */
+const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
+                                        RoceTime *until);
+
+/* False: the message is not sent now. */
+bool fakernic_fault_interrupt(FakernicState *s, unsigned vector);
 
 /* What a rule says about this turn of the device; NULL: nothing. */
 const RoceFaultRule *fakernic_fault_device(FakernicState *s);

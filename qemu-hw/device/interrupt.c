@@ -47,7 +47,9 @@ void fakernic_interrupts_send(FakernicState *s)
 
         vectors &= ~BIT_ULL(vector);
         s->interrupts &= ~BIT_ULL(vector);
-        if (msix_enabled(PCI_DEVICE(s))) {
+        if (msix_enabled(PCI_DEVICE(s)) &&
+            (!roce_fault_at(&s->faults.rules, ROCE_FAULT_INTERRUPT) ||
+             fakernic_fault_interrupt(s, vector))) {
             fakernic_interrupt_send(s, vector);
         }
     }

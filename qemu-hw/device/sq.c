@@ -226,6 +226,19 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     return fakernic_decode_segment(s, wr, segment, wqe + sizeof(*hdr));
 }
 
+/* What a fault rule makes of the WQE. */
+static void fakernic_sq_fault(FakernicState *s, uint32_t qpn, RoceSendWr *wr)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qpn,
+                                 .index = wr->index };
+    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
+
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        wr->forced_status = rule->status;
+        wr->forced_error = rule->code;
+    }
+}
+
 static RoceFetch fakernic_sq_broken(FakernicQp *qp, RoceSendWr *wr,
                                     enum fakernic_vendor_err err)
 {
@@ -275,5 +288,9 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
                     wr->format_error);
     qp->sq_ci += count;
+    wr->forced_status = 0;
+    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
+        fakernic_sq_fault(s, qpn, wr);
+    }
     return ROCE_FETCH_OK;
 }

@@ -19,11 +19,12 @@
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
  *     ring.c  table.c  parse.c    what they are made of
- *     fault.c                     what fault rules do
  *     dm.c  dma.c  memory.c       memory, and how much of it
  *     persist.c                   its medium
- *     interrupt.c  record.c  clock.c  budget.c  cpus.c
- *                                 MSI-X, time, work
+ *     interrupt.c                 MSI-X
+ *     fault.c                     what fault rules do
+ *     record.c  clock.c  budget.c  cpus.c
+ *                                 time, work
  *
  * The way back up is a note: fakernic_kick() says that there is work for a
  * turn. The engine calls sq.c, rq.c, cq.c and eq.c, which never call the

@@ -13,6 +13,7 @@
 #include "bar.h"
 #include "budget.h"
 #include "clock.h"
+#include "interrupt.h"
 #include "life.h"
 #include "persist.h"
 #include "port.h"
@@ -77,6 +78,27 @@ static void fakernic_turn_send_faulty(FakernicState *s, size_t len,
     }
 }
 
+static void fakernic_turn_held_frame(FakernicState *s, FakernicHeld *held)
+{
+    if (held->point == ROCE_FAULT_TX) {
+        fakernic_turn_send(s, held->frame, held->len, held->loopback);
+    } else if (held->loopback) {
+        roce_input(s->roce, fakernic_now(), held->frame, held->len);
+    } else {
+        fakernic_port_take(s, held->frame, held->len);
+    }
+}
+
+/* An EQ that a fault rule stalled goes on, if it is still there. */
+static void fakernic_turn_eq(FakernicState *s, uint32_t eqn)
+{
+    FakernicEq *eq = fakernic_table_get(&s->eqs, eqn);
+
+    if (eq) {
+        fakernic_eq_flush(s, eq);
+    }
+}
+
 /* One thing that a fault rule held, and that goes on; false: there is none. */
 static bool fakernic_turn_held(FakernicState *s)
 {
@@ -85,14 +107,23 @@ static bool fakernic_turn_held(FakernicState *s)
     if (!held) {
         return false;
     }
-    if (held->point == ROCE_FAULT_DOORBELL) {
-        fakernic_doorbell_store(s, held->offset, held->word, 8);
-    } else if (held->point == ROCE_FAULT_TX) {
-        fakernic_turn_send(s, held->frame, held->len, held->loopback);
-    } else if (held->loopback) {
-        roce_input(s->roce, fakernic_now(), held->frame, held->len);
-    } else {
-        fakernic_port_take(s, held->frame, held->len);
+    switch (held->point) {
+    case ROCE_FAULT_DOORBELL:
+        fakernic_doorbell_hear(s, held->offset, held->word);
+        break;
+    case ROCE_FAULT_CQE:
+        fakernic_cq_put(s, &held->completion);
+        break;
+    case ROCE_FAULT_EQE:
+        fakernic_turn_eq(s, held->number);
+        break;
+    case ROCE_FAULT_INTERRUPT:
+        s->faults.judged |= BIT_ULL(held->number);
+        fakernic_interrupt(s, held->number);
+        break;
+    default:
+        fakernic_turn_held_frame(s, held);
+        break;
     }
     return true;
 }

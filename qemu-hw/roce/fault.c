@@ -15,11 +15,15 @@
 
 #define AT(point) (1u << ROCE_FAULT_##point)
 #define FRAMES    (AT(TX) | AT(RX))
+#define WITH_STATUS (AT(COMMAND) | AT(SEND_WQE) | AT(CQE))
 #define ANYWHERE  ((1u << ROCE_FAULT_POINTS) - 1)
 
 #define DO(action) (1u << ROCE_FAULT_##action)
 #define ON_FRAMES  (DO(COUNT) | DO(DROP) | DO(DELAY) | DO(DUPLICATE) |      \
                     DO(REORDER) | DO(CORRUPT) | DO(TRUNCATE) | DO(MARK) |   \
+                    DO(PAUSE))
+#define ON_READS   (DO(COUNT) | DO(FAIL) | DO(PAUSE))
+#define ON_STORES  (DO(COUNT) | DO(DROP) | DO(DELAY) | DO(DUPLICATE) |      \
                     DO(PAUSE))
 
 static const struct {
@@ -30,15 +34,16 @@ static const struct {
                                           DO(DEAD) | DO(PAUSE) },
     [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
     [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
-    [ROCE_FAULT_DOORBELL] = { "doorbell", 0 },
-    [ROCE_FAULT_COMMAND] = { "command", 0 },
-    [ROCE_FAULT_SEND_WQE] = { "send-wqe", 0 },
+    [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES },
+    [ROCE_FAULT_COMMAND] = { "command", DO(COUNT) | DO(DROP) | DO(DELAY) | DO(FAIL) |
+                                            DO(PAUSE) },
+    [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS },
     [ROCE_FAULT_RECV_WQE] = { "recv-wqe", 0 },
-    [ROCE_FAULT_CQE] = { "cqe", 0 },
-    [ROCE_FAULT_EQE] = { "eqe", 0 },
-    [ROCE_FAULT_INTERRUPT] = { "interrupt", 0 },
-    [ROCE_FAULT_DMA_READ] = { "dma-read", 0 },
-    [ROCE_FAULT_DMA_WRITE] = { "dma-write", 0 },
+    [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(FAIL) },
+    [ROCE_FAULT_EQE] = { "eqe", ON_STORES },
+    [ROCE_FAULT_INTERRUPT] = { "interrupt", ON_STORES },
+    [ROCE_FAULT_DMA_READ] = { "dma-read", ON_READS },
+    [ROCE_FAULT_DMA_WRITE] = { "dma-write", ON_READS | DO(DROP) },
     [ROCE_FAULT_PAGE_LIST] = { "page-list", 0 },
 };
 
@@ -121,9 +126,10 @@ static const FaultWord fault_words[] = {
       ROCE_FRAME_MAX },
     { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE, DO(FREEZE),
       3600000000000 },
-    { "status", KIND_NUMBER, PLACE(status), ANYWHERE, DO(FAIL), 255 },
-    { "code", KIND_NUMBER, PLACE(code), ANYWHERE, DO(FAIL) | DO(FATAL),
-      0xffff },
+    /* 255 is not a status: it would say that a command goes on. */
+    { "status", KIND_NUMBER, PLACE(status), WITH_STATUS, DO(FAIL), 254 },
+    { "code", KIND_NUMBER, PLACE(code), AT(DEVICE) | WITH_STATUS,
+      DO(FAIL) | DO(FATAL), 0xffff },
 };
 
 #define WORDS (sizeof(fault_words) / sizeof(fault_words[0]))
@@ -384,6 +390,25 @@ static bool fault_word(FaultReader *in, char *text)
     return true;
 }
 
+/* A status is said, and is an error where what fails is to be in error. */
+static bool fault_status(FaultReader *in)
+{
+    const RoceFaultRule *rule = &in->rule;
+
+    if (rule->act != ROCE_FAULT_FAIL || !(WITH_STATUS & 1u << rule->at)) {
+        return true;
+    }
+    if (!fault_given(rule, "status")) {
+        return fault_wrong(in, "do=fail needs a word", "status=");
+    }
+    if ((rule->at != ROCE_FAULT_CQE && rule->status == 0) ||
+        (rule->at == ROCE_FAULT_SEND_WQE &&
+         rule->status > FAKERNIC_WC_GENERAL_ERR)) {
+        return fault_wrong(in, "not an error at this point", "status=");
+    }
+    return true;
+}
+
 /* Do the words of the rule go together? */
 static bool fault_together(FaultReader *in)
 {
@@ -413,6 +438,9 @@ static bool fault_together(FaultReader *in)
     }
     if (rule->act == ROCE_FAULT_DELAY && !rule->delay_ns) {
         return fault_wrong(in, "do=delay needs a word", "delay-ns=");
+    }
+    if (!fault_status(in)) {
+        return false;
     }
     if (rule->nth == 0 || rule->every == 0 || rule->by == 0) {
         return fault_wrong(in, "counts from 1", "nth, every, by");

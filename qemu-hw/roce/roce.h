@@ -93,6 +93,9 @@ typedef struct RoceSendWr {
                                  * refused the WQE; completes in error with
                                  * LOC_QP_OP_ERR, other fields but index,
                                  * opcode and flags are not valid */
+    uint8_t forced_status;      /* enum fakernic_wc_status, or 0: it fails with
+                                 * this in its turn, whatever it asks for */
+    uint16_t forced_error;      /* and this is vendor_err */
     uint32_t imm_or_key;
     uint32_t xrc_srqn;
     union {

@@ -188,6 +188,9 @@ bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest)
         return roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
                                 wr->format_error);
     }
+    if (wr->forced_status) {
+        return roce_send_refuse(send, wr->forced_status, wr->forced_error);
+    }
     if (!(info->flags & roce_wr_service(qp_type))) {
         return roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
                                 FAKERNIC_VENDOR_SQ_OPCODE);

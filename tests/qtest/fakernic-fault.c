@@ -351,6 +351,463 @@ static void test_pause(void)
     machine_stop(&p.m);
 }
 
+/* ---- doorbells, commands, queues ----------------------------------------- */
+
+static uint32_t pair_post(Pair *p)
+{
+    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 100);
+
+    return sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
+}
+
+static void pair_small_read(Pair *p)
+{
+    pair_post(p);
+    sq_ring(&p->n, &p->a);
+}
+
+/* The next completion is that of a WQE. */
+static void pair_expect(Pair *p, uint32_t index)
+{
+    struct fakernic_cqe cqe;
+
+    cq_await(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+             FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, index);
+}
+
+/* No completion comes, for all that the device has done what it was told. */
+static void pair_expect_none(Pair *p)
+{
+    struct fakernic_cqe cqe;
+
+    assert_status(cmd(&p->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_false(cq_poll(&p->n, &p->s.cq, &cqe));
+}
+
+static void pair_end(Pair *p)
+{
+    g_assert_cmpuint(fault_hits(&p->m), ==, 1);
+    machine_stop(&p->m);
+}
+
+static void test_doorbell_drop(void)
+{
+    Pair p;
+    g_autofree char *rule = NULL;
+
+    pair_start(&p, "");
+    rule = g_strdup_printf("at=doorbell number=%u qpn=%u do=drop",
+                           FAKERNIC_DOORBELL_SQ, p.a.qpn);
+    fault(&p.m, rule);
+    pair_small_read(&p);
+    pair_expect_none(&p);
+    sq_ring(&p.n, &p.a);
+    pair_expect(&p, 0);
+    pair_end(&p);
+}
+
+static void test_doorbell_delay(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=doorbell delay-ns=20000000 do=delay");
+    pair_small_read(&p);
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, 20 * MS);
+    pair_expect(&p, 0);
+    pair_end(&p);
+}
+
+static void test_doorbell_duplicate(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=doorbell do=duplicate");
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    pair_expect_none(&p);
+    pair_end(&p);
+}
+
+static void test_command_fail(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=command cmd=ALLOC_PD nth=2 status=7 code=12 do=fail");
+    pd_alloc(&p.n);
+    assert_status(cmd(&p.n, FAKERNIC_CMD_ALLOC_PD, NULL, 0, NULL, 0),
+                  NO_RESOURCE);
+    g_assert_cmpuint(p.n.detail, ==, 12);
+    pd_alloc(&p.n);
+    pair_end(&p);
+}
+
+/* Submits an ALLOC_PD that a rule hits; its place in the ring. */
+static uint32_t submit_hit(Pair *p)
+{
+    struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_ALLOC_PD) };
+    const uint32_t index = p->n.cmd_pi;
+
+    cmd_submit(&p->n, &request);
+    cmd_ring(&p->n);
+    wait_hit(&p->m);
+    return index;
+}
+
+static bool is_completed(Pair *p, uint32_t index)
+{
+    struct fakernic_cmd_completion completion;
+
+    qtest_memread(p->m.qts, p->n.cmd_cq + index * sizeof(completion),
+                  &completion, sizeof(completion));
+    return completion.owner & 1;
+}
+
+/* Executed, and nobody hears of it. */
+static void test_command_drop(void)
+{
+    Pair p;
+    uint32_t index;
+
+    pair_start(&p, "");
+    g_assert_cmpuint(p.n.cmd_pi, <, 1U << p.n.cmd_log_depth);
+    fault(&p.m, "at=command cmd=ALLOC_PD do=drop");
+    index = submit_hit(&p);
+    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_false(is_completed(&p, index));
+    g_assert_cmpuint(pd_alloc(&p.n), ==, p.s.pd + 2);
+    pair_end(&p);
+}
+
+static void test_command_delay(void)
+{
+    Pair p;
+    struct fakernic_cmd_completion completion;
+    uint32_t index;
+
+    pair_start(&p, "");
+    g_assert_cmpuint(p.n.cmd_pi, <, 1U << p.n.cmd_log_depth);
+    fault(&p.m, "at=command times=0 cmd=ALLOC_PD delay-ns=20000000 do=delay");
+    index = submit_hit(&p);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    g_assert_false(is_completed(&p, index));
+    qtest_clock_step(p.m.qts, MS);
+    cmd_wait(&p.n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+    pair_end(&p);
+}
+
+static void test_command_delay_reset(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
+    submit_hit(&p);
+    nic_reset_faulty(&p.n);
+    qtest_clock_step(p.m.qts, 40 * MS);
+    pair_end(&p);
+}
+
+static void test_cqe_drop(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe do=drop");
+    pair_post(&p);
+    pair_small_read(&p);
+    pair_expect(&p, 1);
+    pair_end(&p);
+}
+
+static void test_cqe_duplicate(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe do=duplicate");
+    pair_post(&p);
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    pair_expect(&p, 0);
+    pair_expect(&p, 1);
+    pair_end(&p);
+}
+
+/* Those behind it wait, too: a CQ keeps its order. */
+static void test_cqe_delay(void)
+{
+    Pair p;
+    g_autofree char *rule = NULL;
+
+    pair_start(&p, "");
+    rule = g_strdup_printf("at=cqe number=%u qpn=%u delay-ns=20000000 do=delay",
+                           p.s.cq.id, p.a.qpn);
+    fault(&p.m, rule);
+    pair_post(&p);
+    pair_small_read(&p);
+    wait_hit(&p.m);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, MS);
+    pair_expect(&p, 0);
+    pair_expect(&p, 1);
+    pair_end(&p);
+}
+
+/* What is held for a CQ goes with it. */
+static void test_cqe_delay_destroy(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe delay-ns=20000000 do=delay");
+    pair_small_read(&p);
+    wait_hit(&p.m);
+    assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_QP, p.a.qpn), OK);
+    assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_QP, p.b.qpn), OK);
+    assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_CQ, p.s.cq.id), OK);
+    qtest_clock_step(p.m.qts, 40 * MS);
+    pair_expect_none(&p);
+    pair_end(&p);
+}
+
+/* A lie: the QP knows nothing of it. */
+static void test_cqe_fail(void)
+{
+    Pair p;
+    struct fakernic_cqe cqe;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe status=12 code=77 do=fail");
+    pair_small_read(&p);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+             FAKERNIC_WC_RETRY_EXC_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, 77);
+    g_assert_cmpuint(qp_state(&p.n, p.a.qpn), ==, FAKERNIC_QPS_RTS);
+    pair_small_read(&p);
+    pair_expect(&p, 1);
+    pair_end(&p);
+}
+
+/* A completion that makes an event. */
+static void pair_event(Pair *p, uint32_t index)
+{
+    cq_arm(&p->n, &p->s.cq, 0, false);
+    pair_small_read(p);
+    pair_expect(p, index);
+}
+
+static void test_eqe_drop(void)
+{
+    Pair p;
+    struct fakernic_eqe eqe;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=eqe do=drop");
+    pair_event(&p, 0);
+    wait_hit(&p.m);
+    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
+    pair_event(&p, 1);
+    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
+    pair_end(&p);
+}
+
+static void test_eqe_duplicate(void)
+{
+    Pair p;
+    struct fakernic_eqe eqe;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=eqe do=duplicate");
+    pair_event(&p, 0);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     p.s.cq.id);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     p.s.cq.id);
+    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
+    pair_end(&p);
+}
+
+static void test_eqe_delay(void)
+{
+    Pair p;
+    struct fakernic_eqe eqe;
+    g_autofree char *rule = NULL;
+
+    pair_start(&p, "");
+    rule = g_strdup_printf("at=eqe number=%u times=0 delay-ns=20000000 "
+                           "do=delay", p.s.eq.id);
+    fault(&p.m, rule);
+    pair_event(&p, 0);
+    wait_hit(&p.m);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    pair_expect_none(&p);
+    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
+    qtest_clock_step(p.m.qts, MS);
+    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_true(msix_fired(&p.n, 1));
+    pair_end(&p);
+}
+
+/* How many messages of the vector that completions use were recorded. */
+static unsigned messages(Pair *p)
+{
+    QDict *reply = qtest_qmp(p->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': 'x-recorder' } }", NIC0);
+    const char *text = qdict_get_str(reply, "return");
+    unsigned count = 0;
+
+    while ((text = strstr(text, "interrupt vector=1"))) {
+        text++;
+        count++;
+    }
+    qobject_unref(reply);
+    return count;
+}
+
+static void test_interrupt_drop(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=interrupt number=1 do=drop");
+    pair_event(&p, 0);
+    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
+    wait_hit(&p.m);
+    g_assert_false(msix_fired(&p.n, 1));
+    eq_ring(&p.n, &p.s.eq, true);
+    pair_event(&p, 1);
+    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_true(msix_fired(&p.n, 1));
+    pair_end(&p);
+}
+
+static void test_interrupt_delay(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=interrupt number=1 times=0 delay-ns=20000000 do=delay");
+    pair_event(&p, 0);
+    wait_hit(&p.m);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    pair_expect_none(&p);
+    g_assert_cmpuint(messages(&p), ==, 0);
+    qtest_clock_step(p.m.qts, MS);
+    while (!messages(&p)) {
+        g_usleep(1000);
+    }
+    g_assert_true(msix_fired(&p.n, 1));
+    pair_end(&p);
+}
+
+/* A second message, for nothing. */
+static void test_interrupt_duplicate(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=interrupt number=1 times=0 do=duplicate");
+    pair_event(&p, 0);
+    while (messages(&p) < 2) {
+        g_usleep(1000);
+    }
+    pair_expect_none(&p);
+    g_assert_cmpuint(messages(&p), ==, 2);
+    pair_end(&p);
+}
+
+/* ---- work requests and memory -------------------------------------------- */
+
+/* Each status, and the QP fails with it: the next work request is flushed. */
+static void test_send_wqe_fail(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    for (unsigned status = 1; status <= FAKERNIC_WC_GENERAL_ERR; status++) {
+        g_autofree char *rule = NULL;
+        struct fakernic_cqe cqe;
+
+        rc_pair(&p.n, &p.s, &p.a, &p.b);
+        rule = g_strdup_printf("id=w at=send-wqe qpn=%u nth=2 status=%u "
+                               "code=%u do=fail", p.a.qpn, status, status + 99);
+        fault(&p.m, rule);
+        pair_post(&p);
+        pair_post(&p);
+        pair_small_read(&p);
+        pair_expect(&p, 0);
+        cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ, status);
+        g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 1);
+        g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, status + 99);
+        cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+                 FAKERNIC_WC_WR_FLUSH_ERR);
+        queue_record(&p.n, &p.s.cq, p.s.cq.index);
+        g_assert_cmpuint(qp_state(&p.n, p.a.qpn), ==, FAKERNIC_QPS_ERR);
+        g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+        fault(&p.m, "remove=w");
+    }
+    machine_stop(&p.m);
+}
+
+/* The WQE is out of reach: the QP fails. */
+static void test_dma_read_fail(void)
+{
+    Pair p;
+    g_autofree char *rule = NULL;
+
+    pair_start(&p, "");
+    rule = g_strdup_printf("at=dma-read len=%u do=fail", FAKERNIC_SQ_BB_SIZE);
+    fault(&p.m, rule);
+    pair_small_read(&p);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     p.a.qpn);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    pair_end(&p);
+}
+
+/* The CQE cannot be written: the CQ fails. */
+static void test_dma_write_fail(void)
+{
+    Pair p;
+    g_autofree char *rule = NULL;
+
+    pair_start(&p, "");
+    rule = g_strdup_printf("at=dma-write len=%zu do=fail",
+                           sizeof(struct fakernic_cqe));
+    fault(&p.m, rule);
+    pair_small_read(&p);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     p.s.cq.id);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    pair_end(&p);
+}
+
+/* Written, says the device, and it is not. */
+static void test_dma_write_drop(void)
+{
+    Pair p;
+    uint8_t byte;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=dma-write len=100 do=drop");
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    qtest_memread(p.m.qts, p.s.data + 16384, &byte, 1);
+    g_assert_cmpuint(byte, ==, 0);
+    pair_small_read(&p);
+    pair_expect(&p, 1);
+    assert_same(&p.n, &p.s, 0, 16384, 100);
+    pair_end(&p);
+}
+
 /* ---- words --------------------------------------------------------------- */
 
 static void test_command_line(void)
@@ -430,6 +887,28 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/freeze-reset", test_freeze_reset },
     { "fault/dead", test_dead },
     { "fault/pause", test_pause },
+    { "fault/doorbell-drop", test_doorbell_drop },
+    { "fault/doorbell-delay", test_doorbell_delay },
+    { "fault/doorbell-duplicate", test_doorbell_duplicate },
+    { "fault/command-fail", test_command_fail },
+    { "fault/command-drop", test_command_drop },
+    { "fault/command-delay", test_command_delay },
+    { "fault/command-delay-reset", test_command_delay_reset },
+    { "fault/cqe-drop", test_cqe_drop },
+    { "fault/cqe-duplicate", test_cqe_duplicate },
+    { "fault/cqe-delay", test_cqe_delay },
+    { "fault/cqe-delay-destroy", test_cqe_delay_destroy },
+    { "fault/cqe-fail", test_cqe_fail },
+    { "fault/eqe-drop", test_eqe_drop },
+    { "fault/eqe-duplicate", test_eqe_duplicate },
+    { "fault/eqe-delay", test_eqe_delay },
+    { "fault/interrupt-drop", test_interrupt_drop },
+    { "fault/interrupt-delay", test_interrupt_delay },
+    { "fault/interrupt-duplicate", test_interrupt_duplicate },
+    { "fault/send-wqe-fail", test_send_wqe_fail },
+    { "fault/dma-read-fail", test_dma_read_fail },
+    { "fault/dma-write-fail", test_dma_write_fail },
+    { "fault/dma-write-drop", test_dma_write_drop },
     { "fault/command-line", test_command_line },
     { "fault/refused", test_refused },
     { "fault/held-bounded", test_held_bounded },
