@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The link, and the doorbell of who polls: two devices in one process, and
+ * members that the test plays itself, among them ones that lie or are killed.
+ */
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include <poll.h>
+#include <sys/un.h>
+#include "qobject/qdict.h"
+#include "fakernic-setup.h"
+#include "../../hw/net/fakernic/link/pair.c"
+#include "../../hw/net/fakernic/link/ring.c"
+
+#define LINK_DEVICES 2
+#define LINK_DEVICE \
+    "-device fakernic,id=nic0,addr=04.0,mac=" MAC_STRING ",link=%s "
+#define OTHER_MAC "52:54:00:0a:0b:0d"
+
+static const uint8_t link_macs[LINK_DEVICES][6] = {
+    { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0c },
+    { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0d },
+};
+static const uint8_t link_gids[LINK_DEVICES][16] = {
+    { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+};
+
+static char *link_folder(void)
+{
+    char *path = g_dir_make_tmp("fakernic-link-XXXXXX", NULL);
+
+    g_assert_nonnull(path);
+    return path;
+}
+
+/* Nothing but the lock is left behind. */
+static void link_folder_end(char *folder)
+{
+    g_autofree char *lock = g_build_filename(folder, "lock", NULL);
+
+    unlink(lock);
+    g_assert_cmpint(rmdir(folder), ==, 0);
+    g_free(folder);
+}
+
+static void link_start_one(Machine *m, Nic *n, const char *folder)
+{
+    machine_start(m, LINK_DEVICE, folder);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+}
+
+/* ---- two devices --------------------------------------------------------- */
+
+typedef struct Two {
+    Machine m;
+    Nic n[LINK_DEVICES];
+    Setup s[LINK_DEVICES];
+    Qp qp[LINK_DEVICES];
+} Two;
+
+static void two_setup(Two *t, unsigned i, unsigned slot)
+{
+    struct fakernic_set_gid_req gid = gid_req(0, link_gids[i]);
+
+    nic_find(&t->n[i], &t->m, slot);
+    nic_bringup(&t->n[i]);
+    setup(&t->n[i], &t->s[i]);
+    memcpy(gid.mac, link_macs[i], 6);
+    assert_status(CMD(&t->n[i], SET_GID, gid), OK);
+}
+
+static void two_connect(Two *t)
+{
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        qp_create(&t->n[i], &t->qp[i], FAKERNIC_QP_RC, t->s[i].pd, &t->s[i].cq,
+                  0);
+    }
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        rc_connect(&t->n[i], t->qp[i].qpn, t->qp[!i].qpn, link_gids[!i],
+                   link_macs[!i]);
+    }
+}
+
+static void two_start(Two *t, const char *folder, const char *other)
+{
+    machine_start(&t->m, LINK_DEVICE "-device fakernic,id=nic1,addr=05.0,"
+                  "mac=" OTHER_MAC ",link=%s", folder, other);
+    two_setup(t, 0, SLOT);
+    two_setup(t, 1, SLOT + 1);
+    two_connect(t);
+}
+
+static void two_stop(Two *t)
+{
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        g_free(t->n[i].pci);
+    }
+    machine_stop(&t->m);
+}
+
+/* From the first half of one's memory to the second of the other's. */
+static void two_write(Two *t, unsigned from)
+{
+    Wqe wqe = wqe_rdma(&t->s[from], FAKERNIC_SQ_RDMA_WRITE, 0, 0,
+                       DATA_SIZE / 2);
+
+    wqe.rdma.rdma.remote_address = LE64(t->s[!from].data + DATA_SIZE / 2);
+    wqe.rdma.rdma.rkey = LE32(t->s[!from].key);
+    sq_put(&t->n[from], &t->qp[from], &wqe, sizeof(wqe));
+    sq_ring(&t->n[from], &t->qp[from]);
+}
+
+static void two_written(Two *t, unsigned from)
+{
+    g_autofree uint8_t *x = g_malloc(DATA_SIZE), *y = g_malloc(DATA_SIZE);
+    struct fakernic_cqe cqe;
+
+    cq_await(&t->n[from], &t->s[from].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+             FAKERNIC_WC_SUCCESS);
+    qtest_memread(t->m.qts, t->s[from].data, x, DATA_SIZE / 2);
+    qtest_memread(t->m.qts, t->s[!from].data + DATA_SIZE / 2, y, DATA_SIZE / 2);
+    g_assert_cmpmem(x, DATA_SIZE / 2, y, DATA_SIZE / 2);
+}
+
+/* No frame was lost, sent twice, or came in another order. */
+static void two_clean(Two *t)
+{
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+        g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_TX_DROPPED), ==, 0);
+        g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_TX_ROCE), ==,
+                         nic_stat(&t->n[!i], FAKERNIC_STAT_RX_ROCE));
+    }
+}
+
+static void two_exchange(Two *t, unsigned rounds)
+{
+    for (unsigned i = 0; i < rounds; i++) {
+        fill(&t->n[0], &t->s[0], 0, DATA_SIZE / 2);
+        fill(&t->n[1], &t->s[1], 1, DATA_SIZE / 2);
+        qtest_memset(t->m.qts, t->s[i % 2].data, i, 999);
+        two_write(t, 0);
+        two_write(t, 1);
+        two_written(t, 0);
+        two_written(t, 1);
+    }
+}
+
+/* Both ways at once, over all of the ring and more, stopped now and then. */
+static void test_link_two(void)
+{
+    char *folder = link_folder();
+    Two t;
+
+    two_start(&t, folder, folder);
+    two_exchange(&t, 40);
+    for (unsigned i = 0; i < 8; i++) {
+        two_write(&t, 0);
+        two_write(&t, 1);
+        qtest_qmp_assert_success(t.m.qts, "{ 'execute': 'stop' }");
+        qtest_qmp_assert_success(t.m.qts, "{ 'execute': 'cont' }");
+        two_written(&t, 0);
+        two_written(&t, 1);
+    }
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
+static void test_link_clean(void)
+{
+    char *folder = link_folder();
+    Two t;
+
+    two_start(&t, folder, folder);
+    for (unsigned i = 0; i < 40; i++) {
+        two_write(&t, 0);
+        two_write(&t, 1);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        two_written(&t, 0);
+        two_written(&t, 1);
+    }
+    two_clean(&t);
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
+static void two_plug(Two *t, unsigned i, const char *folder)
+{
+    qtest_qmp_device_add(t->m.qts, "fakernic", i ? "nic1" : "nic0",
+                         "{'addr': %s, 'mac': %s, 'link': %s}", i ? "07" : "06",
+                         i ? OTHER_MAC : MAC_STRING, folder);
+    two_setup(t, i, 6 + i);
+}
+
+/* One is unplugged with frames on their way, and another takes its place. */
+static void test_link_unplug(void)
+{
+    char *folder = link_folder();
+    struct fakernic_cqe cqe;
+    Two t;
+
+    machine_start(&t.m, "-machine pc");
+    two_plug(&t, 0, folder);
+    two_plug(&t, 1, folder);
+    two_connect(&t);
+    two_exchange(&t, 2);
+    for (unsigned i = 0; i < 10; i++) {
+        two_write(&t, 0);
+        two_write(&t, 1);
+    }
+    qpci_unplug_acpi_device_test(t.m.qts, "nic1", 7);
+    g_free(t.n[1].pci);
+    for (unsigned i = 0; i < 10 && cq_poll(&t.n[0], &t.s[0].cq, &cqe); i++) {
+    }
+    two_plug(&t, 1, folder);
+    cq_create(&t.n[0], &t.s[0].cq, 6, &t.s[0].eq, 0, 0);
+    two_connect(&t);
+    two_exchange(&t, 2);
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
+/* ---- members that the test plays ----------------------------------------- */
+
+typedef struct Member {
+    int sock;
+    LinkPair pair;
+} Member;
+
+/* Connects to the only member that the folder has. */
+static int member_connect(const char *folder)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    GDir *dir = g_dir_open(folder, 0, NULL);
+    const char *name;
+
+    g_assert_nonnull(dir);
+    while ((name = g_dir_read_name(dir)) && !g_str_has_suffix(name, ".member")) {
+    }
+    g_assert_nonnull(name);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", folder, name);
+    g_dir_close(dir);
+    g_assert_cmpint(connect(sock, (struct sockaddr *)&address, sizeof(address)),
+                    ==, 0);
+    return sock;
+}
+
+static bool member_readable(const Member *p)
+{
+    struct pollfd ready = { .fd = p->sock, .events = POLLIN };
+
+    return poll(&ready, 1, 10000) == 1;
+}
+
+static void member_join(Member *p, const char *folder)
+{
+    LinkHello hello = link_hello(), answer;
+    int fd;
+
+    p->sock = member_connect(folder);
+    fd = link_pair_make(&p->pair);
+    g_assert_cmpint(fd, >=, 0);
+    g_assert_true(link_hello_send(p->sock, &hello, fd));
+    close(fd);
+    g_assert_true(member_readable(p));
+    g_assert_cmpint(link_hello_receive(p->sock, &answer, &fd), >, 0);
+    g_assert_null(link_hello_check(&answer, sizeof(answer)));
+}
+
+static void member_leave(Member *p)
+{
+    close(p->sock);
+    link_pair_unmap(&p->pair);
+}
+
+/* Cut off: nothing but the end comes from the socket. */
+static void member_expect_end(Member *p)
+{
+    char byte;
+
+    while (member_readable(p)) {
+        if (recv(p->sock, &byte, 1, 0) <= 0) {
+            member_leave(p);
+            return;
+        }
+    }
+    g_error("a member that lies is not cut off");
+}
+
+static void member_signal(Member *p)
+{
+    if (link_ring_wakes(&p->pair.tx, 0)) {
+        g_assert_true(link_signal(p->sock));
+    }
+}
+
+/* Frames for a device whose port takes all of them. */
+typedef struct Wired {
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    char *folder;
+    uint8_t frame[64];
+} Wired;
+
+static void wired_start(Wired *w)
+{
+    w->folder = link_folder();
+    link_start_one(&w->m, &w->n, w->folder);
+    setup(&w->n, &w->s);
+    port_up(&w->n, &w->s, &w->raw, FAKERNIC_FILTER_BROADCAST);
+    for (unsigned i = 0; i < 8; i++) {
+        rq_post(&w->n, &w->raw.rq, i, w->s.data, 2048, w->s.key);
+    }
+    frame_make(w->frame, nic_mac, sizeof(w->frame));
+}
+
+static void wired_stop(Wired *w)
+{
+    g_free(w->n.pci);
+    machine_stop(&w->m);
+    link_folder_end(w->folder);
+}
+
+static void wired_put(Wired *w, Member *p)
+{
+    g_assert_cmpint(link_ring_put(&p->pair.tx, w->frame, sizeof(w->frame)), ==,
+                    LINK_RING_OK);
+}
+
+static void wired_expect(Wired *w)
+{
+    struct fakernic_cqe cqe;
+
+    cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+}
+
+/* Ones that lie, ones that are killed; who is honest notices nothing. */
+static void test_link_liars(void)
+{
+    Member honest, liar;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&honest, w.folder);
+    for (unsigned i = 0; i < 4; i++) {
+        member_join(&liar, w.folder);
+        wired_put(&w, &liar);
+        if (i == 0) {
+            liar.pair.tx.control->tail = 0x7ffffff8;
+        } else if (i == 1) {
+            liar.pair.tx.data[0] = 0;
+        } else if (i == 2) {
+            liar.pair.tx.control->tail += 3;
+        }
+        if (i < 3) {
+            link_signal(liar.sock);
+            member_expect_end(&liar);
+        } else {
+            member_leave(&liar);
+        }
+        wired_put(&w, &honest);
+        member_signal(&honest);
+        wired_expect(&w);
+    }
+    member_leave(&honest);
+    wired_stop(&w);
+}
+
+/* What comes while the VM is stopped waits in the ring. */
+static void test_link_stopped(void)
+{
+    struct fakernic_cqe cqe;
+    Member peer;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&peer, w.folder);
+    qtest_qmp_assert_success(w.m.qts, "{ 'execute': 'stop' }");
+    for (unsigned i = 0; i < 6; i++) {
+        wired_put(&w, &peer);
+        member_signal(&peer);
+    }
+    for (unsigned i = 0; i < 50; i++) {
+        qtest_qmp_assert_success(w.m.qts, "{ 'execute': 'query-status' }");
+        g_assert_false(cq_poll(&w.n, &w.s.cq, &cqe));
+    }
+    /* One may wait in the net layer. */
+    g_assert_cmpuint(peer.pair.tx.control->head, <=, 72);
+    qtest_qmp_assert_success(w.m.qts, "{ 'execute': 'cont' }");
+    for (unsigned i = 0; i < 6; i++) {
+        wired_expect(&w);
+    }
+    member_leave(&peer);
+    wired_stop(&w);
+}
+
+/* ---- the doorbell of who polls ------------------------------------------- */
+
+static uint64_t poll_drops(Nic *n, uint64_t word)
+{
+    uint64_t before = nic_stat(n, FAKERNIC_STAT_DOORBELL_DROPPED);
+
+    ring(n, 0, FAKERNIC_DOORBELL_POLL, word);
+    return nic_stat(n, FAKERNIC_STAT_DOORBELL_DROPPED) - before;
+}
+
+/* There is none without a link, nor for a driver that does not know of it. */
+static void test_poll_refused(void)
+{
+    char *folder = link_folder();
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    g_assert_false(nic_offered(&n) & FAKERNIC_FEATURE_POLL_DOORBELL);
+    g_assert_cmpuint(poll_drops(&n, 0), ==, 1);
+    g_free(n.pci);
+    machine_stop(&m);
+    link_start_one(&m, &n, folder);
+    g_assert_true(nic_offered(&n) & FAKERNIC_FEATURE_POLL_DOORBELL);
+    g_assert_cmpuint(poll_drops(&n, 0), ==, 0);
+    g_assert_cmpuint(poll_drops(&n, 1), ==, 1);
+    nic_reset(&n);
+    nic_set_features(&n, nic_offered(&n) & ~FAKERNIC_FEATURE_POLL_DOORBELL);
+    nic_set_cmdq(&n, n.cmd_sq, n.cmd_cq, 4);
+    qtest_memset(m.qts, n.cmd_cq, 0, 16 * sizeof(struct fakernic_cmd));
+    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    g_assert_cmpuint(poll_drops(&n, 0), ==, 1);
+    g_free(n.pci);
+    machine_stop(&m);
+    link_folder_end(folder);
+}
+
+/* A frame that nobody signalled is in when the store is through. */
+static void test_poll_takes(void)
+{
+    struct fakernic_cqe cqe;
+    LinkControl *control;
+    Member peer;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&peer, w.folder);
+    control = peer.pair.tx.control;
+    wired_put(&w, &peer);
+    ring(&w.n, 0, FAKERNIC_DOORBELL_POLL, 0);
+    cq_expect(&w.n, &w.s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    /* Once they poll no more it sleeps, and wants to be signalled. */
+    for (unsigned i = 0; !qatomic_read(&control->asleep); i++) {
+        g_assert_cmpuint(i, <, 30000);
+        g_usleep(1000);
+    }
+    g_assert_cmpuint(qatomic_read(&control->polled), ==, 0);
+    wired_put(&w, &peer);
+    member_signal(&peer);
+    wired_expect(&w);
+    member_leave(&peer);
+    wired_stop(&w);
+}
+
+const FakernicTest fakernic_link_tests[] = {
+    { "link/two", test_link_two },
+    { "link/clean", test_link_clean },
+    { "link/unplug", test_link_unplug },
+    { "link/liars", test_link_liars },
+    { "link/stopped", test_link_stopped },
+    { "link/poll/refused", test_poll_refused },
+    { "link/poll/takes", test_poll_takes },
+    { NULL }
+};
