@@ -463,6 +463,35 @@ static void test_poll_takes(void)
     wired_stop(&w);
 }
 
+static void poll_fault(Machine *m, const char *rules)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                     " 'path': '/machine/peripheral/nic0',"
+                             " 'property': 'x-fault', 'value': %s } }", rules);
+}
+
+/* However often a guest polls: a frozen device keeps its other doorbells. */
+static void test_poll_frozen(void)
+{
+    char *folder = link_folder();
+    Two t;
+
+    two_start(&t, folder, folder);
+    fill(&t.n[0], &t.s[0], 0, DATA_SIZE / 2);
+    poll_fault(&t.m, "id=cold at=device do=freeze");
+    for (unsigned i = 0; i < 50; i++) {
+        qtest_qmp_assert_success(t.m.qts, "{ 'execute': 'query-status' }");
+    }
+    two_write(&t, 0);
+    for (unsigned i = 0; i < 1100; i++) {
+        ring(&t.n[0], 0, FAKERNIC_DOORBELL_POLL, 0);
+    }
+    poll_fault(&t.m, "remove=cold");
+    two_written(&t, 0);
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
 const FakernicTest fakernic_link_tests[] = {
     { "link/two", test_link_two },
     { "link/clean", test_link_clean },
@@ -471,5 +500,6 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/stopped", test_link_stopped },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },
+    { "link/poll/frozen", test_poll_frozen },
     { NULL }
 };
