@@ -19,7 +19,9 @@
 #include "../trace.h"
 
 #define LINK_PEERS_MAX      32
-#define LINK_MACS           256     /* a power of two */
+#define LINK_MACS           256
+/* Places where an address may stand, from the one that its bytes choose on. */
+#define LINK_MAC_WAYS       16
 /* Frames of one peer before the next peer's, and others' work, get a chance. */
 #define LINK_FRAMES_A_LOOK  256
 /* How long the guest may not poll before its main loop takes over. */
@@ -68,10 +70,26 @@ static int64_t link_now(void)
 
 /* ---- addresses ----------------------------------------------------------- */
 
+/*
+ * Where an address stands, else where it could: a place that is free, or
+ * another's.
+ */
 static LinkMac *link_mac(FakernicLink *link, const uint8_t *address)
 {
-    return &link->macs[(address[5] ^ address[4] * 31 ^ address[3] * 7) %
-                       LINK_MACS];
+    const unsigned first = address[5] ^ address[4] * 31 ^ address[3] * 7;
+    LinkMac *room = NULL;
+
+    for (unsigned i = 0; i < LINK_MAC_WAYS; i++) {
+        LinkMac *mac = &link->macs[(first + i) % LINK_MACS];
+
+        if (mac->peer && !memcmp(mac->address, address, ETH_ALEN)) {
+            return mac;
+        }
+        if (!mac->peer && !room) {
+            room = mac;
+        }
+    }
+    return room ? room : &link->macs[first % LINK_MACS];
 }
 
 static void link_learn(LinkPeer *peer, const uint8_t *frame, size_t len)

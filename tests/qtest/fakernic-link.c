@@ -297,6 +297,20 @@ static void member_signal(Member *p)
     }
 }
 
+/* The next frame that the device sent. */
+static uint32_t member_get(Member *p, uint8_t *frame)
+{
+    uint32_t len;
+
+    for (unsigned tries = 0; tries < 30000; tries++) {
+        if (link_ring_get(&p->pair.rx, frame, &len) == LINK_RING_OK) {
+            return len;
+        }
+        g_usleep(1000);
+    }
+    g_error("the device sends nothing");
+}
+
 /* Frames for a device whose port takes all of them. */
 typedef struct Wired {
     Machine m;
@@ -399,6 +413,52 @@ static void test_link_stopped(void)
     wired_stop(&w);
 }
 
+/* A frame that the port sends. */
+static void wired_send(Wired *w, const uint8_t *to)
+{
+    struct fakernic_cqe cqe;
+    uint8_t frame[64];
+    Wqe wqe = wqe_send(&w->s, 4096, sizeof(frame));
+
+    frame_make(frame, to, sizeof(frame));
+    memcpy(frame + 6, nic_mac, 6);
+    qtest_memwrite(w->m.qts, w->s.data + 4096, frame, sizeof(frame));
+    sq_put(&w->n, &w->raw, &wqe, sizeof(wqe));
+    sq_ring(&w->n, &w->raw);
+    cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+}
+
+/* Each gets what is for it, whatever the addresses of the others are. */
+static void test_link_addresses(void)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    static const uint8_t macs[3][6] = {
+        { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 1, 0x1e },
+        { 0x52, 0x54, 0, 1, 0, 6 },
+    };
+    Member peers[ARRAY_SIZE(macs)];
+    Wired w;
+
+    wired_start(&w);
+    for (unsigned i = 0; i < ARRAY_SIZE(macs); i++) {
+        member_join(&peers[i], w.folder);
+        memcpy(w.frame + 6, macs[i], 6);
+        wired_put(&w, &peers[i]);
+        member_signal(&peers[i]);
+        wired_expect(&w);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(macs); i++) {
+        wired_send(&w, macs[i]);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(macs); i++) {
+        g_assert_cmpuint(member_get(&peers[i], frame), ==, 64);
+        g_assert_cmpmem(frame, 6, macs[i], 6);
+        g_assert_false(link_ring_filled(&peers[i].pair.rx));
+        member_leave(&peers[i]);
+    }
+    wired_stop(&w);
+}
+
 /* ---- the doorbell of who polls ------------------------------------------- */
 
 static uint64_t poll_drops(Nic *n, uint64_t word)
@@ -498,6 +558,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/unplug", test_link_unplug },
     { "link/liars", test_link_liars },
     { "link/stopped", test_link_stopped },
+    { "link/addresses", test_link_addresses },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },
     { "link/poll/frozen", test_poll_frozen },
