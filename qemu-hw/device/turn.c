@@ -34,9 +34,16 @@ static bool fakernic_turn_lasts(FakernicState *s, unsigned work)
     return fakernic_spend(s, work + steps / FAKERNIC_STEPS_PER_UNIT);
 }
 
-/* Timers and flushes that are due, as long as the turn lasts. */
+/*
+ * Timers and flushes that are due, as long as the turn lasts. Whoever was late
+ * is no judge of it: what waits on the link comes in before a timer says that
+ * nothing came.
+ */
 static void fakernic_turn_ticks(FakernicState *s, RoceTime now)
 {
+    if (s->link && roce_deadline(s->roce) <= now) {
+        fakernic_link_look(s->link);
+    }
     while (roce_deadline(s->roce) <= now) {
         roce_tick(s->roce, now);
         if (!fakernic_turn_lasts(s, 1)) {

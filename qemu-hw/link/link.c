@@ -386,6 +386,11 @@ static void link_look(FakernicLink *link)
     link->looking = false;
 }
 
+void fakernic_link_look(FakernicLink *link)
+{
+    link_look(link);
+}
+
 void fakernic_link_poll(FakernicLink *link)
 {
     if (link->looking) {

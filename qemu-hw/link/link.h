@@ -25,6 +25,9 @@ FakernicLink *fakernic_link_new(const char *path, const char *device_id,
 /* Behind qemu_del_nic(). */
 void fakernic_link_free(FakernicLink *link);
 
+/* Takes the frames that are there in now. */
+void fakernic_link_look(FakernicLink *link);
+
 /*
  * The guest polls and has found nothing: takes the frames that are there in
  * now, on this thread. As long as it does that often, nobody signals.

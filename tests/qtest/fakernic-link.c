@@ -311,6 +311,43 @@ static uint32_t member_get(Member *p, uint8_t *frame)
     g_error("the device sends nothing");
 }
 
+/*
+ * The answer to what a device sent lies in its ring when it looks for the time
+ * again: it is taken in first, and nothing is sent twice. The device's guest
+ * polls, so that nobody signals.
+ */
+static void test_link_late(void)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    char *folders[] = { link_folder(), link_folder() };
+    Member here, there;
+    uint32_t len;
+    Two t;
+
+    two_start(&t, folders[0], folders[1]);
+    member_join(&here, folders[0]);
+    member_join(&there, folders[1]);
+    fill(&t.n[0], &t.s[0], 0, DATA_SIZE / 2);
+    two_write(&t, 0);
+    for (unsigned i = 0; i < DATA_SIZE / 2 / 1024; i++) {
+        len = member_get(&here, frame);
+        g_assert_cmpint(link_ring_put(&there.pair.tx, frame, len), ==,
+                        LINK_RING_OK);
+        member_signal(&there);
+    }
+    len = member_get(&there, frame);
+    ring(&t.n[0], 0, FAKERNIC_DOORBELL_POLL, 0);
+    g_assert_cmpint(link_ring_put(&here.pair.tx, frame, len), ==, LINK_RING_OK);
+    qtest_clock_step(t.m.qts, 300000000);
+    two_written(&t, 0);
+    g_assert_cmpuint(nic_stat(&t.n[0], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+    member_leave(&here);
+    member_leave(&there);
+    two_stop(&t);
+    link_folder_end(folders[0]);
+    link_folder_end(folders[1]);
+}
+
 /* Frames for a device whose port takes all of them. */
 typedef struct Wired {
     Machine m;
@@ -559,6 +596,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/liars", test_link_liars },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
+    { "link/late", test_link_late },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },
     { "link/poll/frozen", test_poll_frozen },
