@@ -9,6 +9,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/cutils.h"
+#include "net/eth.h"
 #include "budget.h"
 #include "clock.h"
 #include "fault.h"
@@ -230,7 +231,7 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
         break;
     }
     fakernic_fault_pass(s, point);
-    return true;
+    return *len >= ETH_HLEN;
 }
 
 void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,

@@ -49,7 +49,7 @@ char *fakernic_fault_text(const FakernicState *s);
 
 /*
  * A frame at TX or RX, which may be changed in its place. False: it goes no
- * further, as it is lost or held.
+ * further, as it is lost or held, or less than a header is left of it.
  */
 bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
                           uint8_t *frame, size_t *len, bool loopback);

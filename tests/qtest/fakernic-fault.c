@@ -137,6 +137,40 @@ static void test_truncate(void)
     read_with("at=rx opcode=rc-read-response-first bytes=0 do=truncate", 0);
 }
 
+/* Of a frame whose header is cut, nothing arrives. */
+static void test_stump(void)
+{
+    struct fakernic_cqe cqe;
+    uint8_t frame[64];
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev dgram,id=n0,local.type=fd,local.str=%d "
+                      "%s,id=nic0,netdev=n0", fds[1], DEVICE);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_PROMISCUOUS);
+    rq_post(&n, &raw.rq, 0, s.data, 2048, s.key);
+    rq_post(&n, &raw.rq, 1, s.data, 2048, s.key);
+    frame_make(frame, nic_mac, sizeof(frame));
+    fault(&m, "at=rx times=2 bytes=13 do=truncate");
+    for (unsigned i = 0; i < 3; i++) {
+        wire_send(fds[0], frame, sizeof(frame));
+    }
+    cq_await(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, sizeof(frame));
+    g_assert_cmpuint(fault_hits(&m), ==, 2);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(fds[0]);
+}
+
 static void test_duplicate(void)
 {
     read_with("at=tx opcode=rc-read-response-first do=duplicate", 0);
@@ -872,6 +906,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-corrupt", test_tx_corrupt },
     { "fault/rx-corrupt", test_rx_corrupt },
     { "fault/truncate", test_truncate },
+    { "fault/stump", test_stump },
     { "fault/duplicate", test_duplicate },
     { "fault/mark", test_mark },
     { "fault/delay", test_delay },
