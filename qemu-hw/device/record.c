@@ -150,11 +150,14 @@ void fakernic_record_keep(FakernicState *s)
     }
 }
 
+/* A file may have been written to by others. */
 static void fakernic_record_line(GString *text, uint64_t number,
                                  const FakernicRecord *entry)
 {
-    g_auto(GStrv) names =
-        g_strsplit(fakernic_record_names[entry->kind], " ", -1);
+    const uint32_t kind = qatomic_read(&entry->kind);
+    g_auto(GStrv) names = g_strsplit(
+        fakernic_record_names[kind < FAKERNIC_RECORD_KINDS ? kind : 0], " ",
+        -1);
 
     g_string_append_printf(text, "%" PRIu64 " %" PRIu64 " %s", number,
                            entry->time_ns, names[0]);

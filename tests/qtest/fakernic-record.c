@@ -151,6 +151,32 @@ static void test_file(void)
     unlink(path);
 }
 
+/* Whatever somebody writes into the file, the device only reads numbers. */
+static void test_file_spoilt(void)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
+    g_autofree char *more = NULL, *text = NULL;
+    int fd = g_mkstemp(path);
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    more = g_strdup_printf(",x-record=%s", path);
+    start_recorded(&m, &n, &s, &a, &b, more);
+    for (uint32_t i = 1; i < 30; i++) {
+        uint32_t kind = 20u << i;
+
+        g_assert_cmpint(pwrite(fd, &kind, sizeof(kind), 64 * i + 16), ==,
+                        sizeof(kind));
+    }
+    text = recorded(&m);
+    g_assert_nonnull(strstr(text, " none\n"));
+    machine_stop(&m);
+    close(fd);
+    unlink(path);
+}
+
 static void test_file_refused(void)
 {
     QDict *reply, *error;
@@ -172,6 +198,7 @@ const FakernicTest fakernic_record_tests[] = {
     { "record/round", test_round },
     { "record/first-error", test_first_error },
     { "record/file", test_file },
+    { "record/file-spoilt", test_file_spoilt },
     { "record/file-refused", test_file_refused },
     {}
 };
