@@ -89,7 +89,7 @@ struct fakernic_dev {
 	struct ptp_clock_info ptp_info;
 	spinlock_t ptp_lock;		/* both halves of the clock */
 	struct mutex gid_lock;		/* gids */
-	struct fakernic_gid *gids;	/* caps.gid_count of them */
+	struct fakernic_gid *gids;	/* caps.gid_count, as long as ibdev */
 	struct fakernic_port port;
 	struct work_struct page_request_work;	/* the device wants pages */
 };

@@ -5,6 +5,7 @@
  * source MAC and VLAN of each entry.
  */
 #include <linux/etherdevice.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <rdma/ib_cache.h>
 #include <fakernic/cmdq.h>
@@ -59,13 +60,35 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
 	return READ_ONCE(dev->dead) ? 0 : ret;
 }
 
+int fakernic_gids_alloc(struct fakernic_dev *dev)
+{
+	struct fakernic_gid *gids =
+		kvcalloc(le16_to_cpu(dev->caps.gid_count), sizeof(*gids),
+			 GFP_KERNEL);
+
+	if (!gids)
+		return -ENOMEM;
+	mutex_lock(&dev->gid_lock);
+	dev->gids = gids;
+	mutex_unlock(&dev->gid_lock);
+	return 0;
+}
+
+void fakernic_gids_free(struct fakernic_dev *dev)
+{
+	mutex_lock(&dev->gid_lock);
+	kvfree(dev->gids);
+	dev->gids = NULL;
+	mutex_unlock(&dev->gid_lock);
+}
+
 void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
 			      const u8 *mac)
 {
 	u16 i;
 
 	mutex_lock(&dev->gid_lock);
-	for (i = 0; i < le16_to_cpu(dev->caps.gid_count); i++) {
+	for (i = 0; dev->gids && i < le16_to_cpu(dev->caps.gid_count); i++) {
 		struct fakernic_gid *gid = &dev->gids[i];
 
 		if (gid->type == FAKERNIC_GID_NONE ||

@@ -19,6 +19,12 @@ struct fakernic_gid {
 	u16 vlan;
 };
 
+/* An empty table, before the core fills it. -ENOMEM. */
+int fakernic_gids_alloc(struct fakernic_dev *dev);
+
+/* Frees it; when there is none, does nothing. The core is done with it. */
+void fakernic_gids_free(struct fakernic_dev *dev);
+
 /* Operations of struct ib_device_ops. Removing succeeds on a dead device. */
 int fakernic_add_gid(const struct ib_gid_attr *attr, void **context);
 
@@ -27,7 +33,8 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context);
 
 /*
  * The net_device has a new MAC (ETH_ALEN bytes). The core renews the entries it
- * makes from the MAC itself, but not the source MAC of the others.
+ * makes from the MAC itself, but not the source MAC of the others. Without a
+ * table there is nothing to do.
  */
 void fakernic_gids_follow_mac(struct fakernic_dev *dev, const u8 *old,
 			      const u8 *mac);

@@ -493,6 +493,7 @@ static int fakernic_ib_register(struct fakernic_dev *dev)
 static void fakernic_ib_free(struct fakernic_dev *dev)
 {
 	fakernic_dm_cleanup(dev);
+	fakernic_gids_free(dev);
 	ib_dealloc_device(dev->ibdev);
 	dev->ibdev = NULL;
 }
@@ -505,8 +506,8 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 	if (!ibdev)
 		return -ENOMEM;
 	dev->ibdev = ibdev;
-	memset(dev->gids, 0, le16_to_cpu(dev->caps.gid_count) *
-			     sizeof(*dev->gids));
+	/* The device counts anew. */
+	memset(dev->past, 0, sizeof(dev->past));
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->node_guid = cpu_to_be64(le64_to_cpu(dev->caps.node_guid));
 	strscpy(ibdev->node_desc, FAKERNIC_NAME, sizeof(ibdev->node_desc));
@@ -514,7 +515,9 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 	ibdev->num_comp_vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
 	ibdev->driver_def = fakernic_uapi_defs;
 	ibdev->dev.parent = &dev->pdev->dev;
-	ret = fakernic_dm_init(dev);
+	ret = fakernic_gids_alloc(dev);
+	if (!ret)
+		ret = fakernic_dm_init(dev);
 	if (ret)
 		goto err_free;
 	fakernic_set_ops(dev);

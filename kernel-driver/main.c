@@ -141,10 +141,6 @@ static int fakernic_add(struct fakernic_dev *dev)
 {
 	int ret;
 
-	dev->gids = kvcalloc(le16_to_cpu(dev->caps.gid_count),
-			     sizeof(*dev->gids), GFP_KERNEL);
-	if (!dev->gids)
-		return -ENOMEM;
 	fakernic_ptp_add(dev);
 	ret = fakernic_netdev_add(dev);
 	if (ret)
@@ -187,7 +183,6 @@ static int fakernic_probe(struct pci_dev *pdev,
 err_end:
 	fakernic_life_end(dev);
 	fakernic_netdev_free(dev);
-	kvfree(dev->gids);
 err_unmap:
 	fakernic_unmap_device(dev);
 err_free:
@@ -205,7 +200,6 @@ static void fakernic_remove(struct pci_dev *pdev)
 	cancel_work_sync(&dev->port.work);
 	fakernic_ptp_remove(dev);
 	fakernic_netdev_free(dev);
-	kvfree(dev->gids);
 	fakernic_unmap_device(dev);
 	fakernic_free(dev);
 }
