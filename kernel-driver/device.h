@@ -59,7 +59,7 @@ struct fakernic_dev {
 
 	struct fakernic_cmdq cmdq;
 	bool dead;			/* no answer is to be expected */
-	bool fatal_told;		/* only fatal_work uses it */
+	bool fatal_told;		/* by fatal_work, since it was up */
 	struct work_struct fatal_work;
 	struct workqueue_struct *fatal_wq;	/* memory may wait for it */
 

@@ -29,6 +29,16 @@
 #define FAKERNIC_PAUSE_MAX_S	64
 #define FAKERNIC_WELL_S		60	/* so long: the next death is new */
 
+/* After a pause, unless nobody is to recover it. */
+static void fakernic_recover_later(struct fakernic_health *health)
+{
+	spin_lock(&health->lock);
+	if (health->watched)
+		queue_delayed_work(system_long_wq, &health->recover_work,
+				   health->pause_s * HZ);
+	spin_unlock(&health->lock);
+}
+
 /*
  * The device is dead. It has been told to stop; whoever waits for it must hear
  * of it. Runs again whenever a kernel user posts work it will not get done.
@@ -40,9 +50,11 @@ static void fakernic_fatal_work(struct work_struct *work)
 	struct fakernic_health *health = &dev->health;
 
 	fakernic_cqs_kick(dev);
-	if (dev->fatal_told)
+	/* Known to be dead, or stopped by the driver itself. */
+	if (READ_ONCE(dev->fatal_told) ||
+	    health->cause == FAKERNIC_DEATH_NONE)
 		return;
-	dev->fatal_told = true;
+	WRITE_ONCE(dev->fatal_told, true);
 	health->deaths++;
 	dev_err(&dev->pdev->dev, "device is dead: %s%s%s\n",
 		fakernic_death_name(health->cause),
@@ -52,8 +64,7 @@ static void fakernic_fatal_work(struct work_struct *work)
 	fakernic_port_dead(dev);
 	if (time_after(jiffies, health->up_since + FAKERNIC_WELL_S * HZ))
 		health->pause_s = 0;
-	queue_delayed_work(system_long_wq, &health->recover_work,
-			   health->pause_s * HZ);
+	fakernic_recover_later(health);
 }
 
 static struct devlink_health_reporter *
@@ -109,22 +120,30 @@ static void fakernic_poll_work(struct work_struct *work)
 			   FAKERNIC_POLL_PERIOD);
 }
 
-void fakernic_health_update(struct fakernic_dev *dev, int ret)
+/* Whichever of the reporters had told that it was not. */
+static void fakernic_health_is_well(struct fakernic_health *health)
 {
-	struct fakernic_health *health = &dev->health;
-	enum devlink_health_reporter_state state = ret ?
-		DEVLINK_HEALTH_REPORTER_STATE_ERROR :
+	const enum devlink_health_reporter_state healthy =
 		DEVLINK_HEALTH_REPORTER_STATE_HEALTHY;
 
-	if (ret)
-		dev_err(&dev->pdev->dev, "device does not come up: %d\n", ret);
-	else
-		health->up_since = jiffies;
-	if (!IS_ERR_OR_NULL(health->fatal))
-		devlink_health_reporter_state_update(health->fatal, state);
-	if (ret)
-		queue_delayed_work(system_long_wq, &health->recover_work,
-				   health->pause_s * HZ);
+	health->up_since = jiffies;
+	devlink_health_reporter_state_update(health->fatal, healthy);
+	devlink_health_reporter_state_update(health->cmdq, healthy);
+}
+
+void fakernic_health_update(struct fakernic_dev *dev, int ret)
+{
+	const enum devlink_health_reporter_state error =
+		DEVLINK_HEALTH_REPORTER_STATE_ERROR;
+	struct fakernic_health *health = &dev->health;
+
+	if (!ret) {
+		fakernic_health_is_well(health);
+		return;
+	}
+	dev_err(&dev->pdev->dev, "device does not come up: %d\n", ret);
+	devlink_health_reporter_state_update(health->fatal, error);
+	fakernic_recover_later(health);
 }
 
 static int fakernic_health_recover(struct devlink_health_reporter *reporter,
@@ -139,11 +158,10 @@ static int fakernic_health_recover(struct devlink_health_reporter *reporter,
 		dev_err(&dev->pdev->dev,
 			"device cannot be recovered: %d; next try in %u s\n",
 			ret, health->pause_s);
-		queue_delayed_work(system_long_wq, &health->recover_work,
-				   health->pause_s * HZ);
+		fakernic_recover_later(health);
 		return ret;
 	}
-	health->up_since = jiffies;
+	fakernic_health_is_well(health);
 	health->recoveries++;
 	dev_info(&dev->pdev->dev, "device is recovered\n");
 	return 0;
@@ -296,6 +314,7 @@ int fakernic_health_init(struct fakernic_dev *dev)
 {
 	struct fakernic_health *health = &dev->health;
 
+	spin_lock_init(&health->lock);
 	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
 	INIT_DELAYED_WORK(&health->poll_work, fakernic_poll_work);
 	INIT_DELAYED_WORK(&health->recover_work, fakernic_recover_work);
@@ -327,8 +346,6 @@ void fakernic_health_cleanup(struct fakernic_dev *dev)
 {
 	struct fakernic_health *health = &dev->health;
 
-	cancel_delayed_work_sync(&health->poll_work);
-	cancel_delayed_work_sync(&health->recover_work);
 	if (!IS_ERR(health->fatal))
 		devlink_health_reporter_destroy(health->fatal);
 	if (!IS_ERR(health->cmdq))
@@ -337,16 +354,36 @@ void fakernic_health_cleanup(struct fakernic_dev *dev)
 	destroy_workqueue(dev->fatal_wq);
 }
 
+static void fakernic_health_watch(struct fakernic_health *health, bool watch)
+{
+	spin_lock(&health->lock);
+	health->watched = watch;
+	spin_unlock(&health->lock);
+}
+
 void fakernic_health_start(struct fakernic_dev *dev)
 {
-	devlink_register(dev->health.devlink);
-	queue_delayed_work(system_long_wq, &dev->health.poll_work,
+	struct fakernic_health *health = &dev->health;
+
+	devlink_register(health->devlink);
+	fakernic_health_watch(health, true);
+	queue_delayed_work(system_long_wq, &health->poll_work,
 			   FAKERNIC_POLL_PERIOD);
+	/* It may have died when nobody was to recover it yet. */
+	if (READ_ONCE(dev->dead))
+		fakernic_recover_later(health);
+}
+
+void fakernic_health_rest(struct fakernic_dev *dev)
+{
+	fakernic_health_watch(&dev->health, false);
+	cancel_delayed_work_sync(&dev->health.poll_work);
+	cancel_delayed_work_sync(&dev->health.recover_work);
 }
 
 void fakernic_health_stop(struct fakernic_dev *dev)
 {
+	/* First: devlink takes no reports when it is not registered. */
+	fakernic_health_rest(dev);
 	devlink_unregister(dev->health.devlink);
-	cancel_delayed_work_sync(&dev->health.poll_work);
-	cancel_delayed_work_sync(&dev->health.recover_work);
 }

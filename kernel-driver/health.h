@@ -7,6 +7,7 @@
 #ifndef FAKERNIC_DRIVER_HEALTH_H
 #define FAKERNIC_DRIVER_HEALTH_H
 
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -30,6 +31,8 @@ struct fakernic_health {
 	struct devlink_health_reporter *cmdq;
 	struct delayed_work poll_work;
 	struct delayed_work recover_work;
+	spinlock_t lock;		/* watched */
+	bool watched;			/* recover_work may be queued */
 	unsigned long up_since;		/* jiffies */
 	u32 pause_s;			/* before the next recovery */
 	u32 polls;
@@ -51,7 +54,13 @@ void fakernic_health_cleanup(struct fakernic_dev *dev);
 /* From now on it is watched, and devlink shows it. */
 void fakernic_health_start(struct fakernic_dev *dev);
 
-/* Until now. Nobody recovers it any more. */
+/*
+ * Nobody looks at it or recovers it any more, and devlink will not have it done
+ * but on demand. Waits for a recovery that runs. May be called again.
+ */
+void fakernic_health_rest(struct fakernic_dev *dev);
+
+/* The same, and devlink does not show it any more. */
 void fakernic_health_stop(struct fakernic_dev *dev);
 
 /*

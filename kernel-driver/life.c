@@ -45,7 +45,6 @@ int fakernic_life_start(struct fakernic_dev *dev)
 	ret = fakernic_cmdq_enable(dev);
 	if (ret)
 		goto err_end;
-	dev->fatal_told = false;
 	ret = fakernic_cmd_nop(dev);
 	if (ret) {
 		dev_err(&dev->pdev->dev, "command queue does not work: %d\n",
@@ -96,6 +95,12 @@ int fakernic_life_show(struct fakernic_dev *dev)
 		return ret;
 	}
 	dev->up = true;
+	/* What dies from now on was alive; what died meanwhile is told now. */
+	WRITE_ONCE(dev->fatal_told, false);
+	/* Pairs with queue_work(), after dead was set: one sees the other. */
+	smp_mb();
+	if (READ_ONCE(dev->dead))
+		queue_work(dev->fatal_wq, &dev->fatal_work);
 	return 0;
 }
 

@@ -80,6 +80,9 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 	/* What slot_reset and a recovery go back to. */
 	pci_save_state(pdev);
 	dev->saved_state = pci_store_saved_state(pdev);
+	ret = -ENOMEM;
+	if (!dev->saved_state)
+		goto err_release;
 
 	ret = -ENODEV;
 	if (pci_resource_len(pdev, FAKERNIC_BAR_REGS) <
@@ -209,12 +212,17 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
+	/* Whoever waits for a command is let go, a recovery as well. */
+	fakernic_cmdq_end(dev);
+	fakernic_health_rest(dev);
+	mutex_lock(&dev->life_lock);
 	WRITE_ONCE(dev->held, true);
 	rtnl_lock();
 	netif_device_detach(dev->netdev);
 	rtnl_unlock();
 	fakernic_cmdq_end(dev);
 	pci_clear_master(pdev);
+	mutex_unlock(&dev->life_lock);
 }
 
 /*
