@@ -14,6 +14,8 @@
 #define FAKERNIC_PROVIDER_CONTEXT_H
 
 #include <endian.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
 
@@ -30,6 +32,7 @@ struct fakernic_context {
 	uint32_t max_inline;		/* bytes */
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
+	atomic_bool gone;		/* the device, for ever */
 	struct fakernic_table qp_table;
 	struct fakernic_table wq_table;	/* numbers not in qp_table; changed
 					 * under the mutex of that
@@ -60,6 +63,29 @@ fakernic_clock_ns(const struct fakernic_context *context)
 	const struct fakernic_clock_page *page = context->clock_page;
 
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
+}
+
+/* It was found to be gone: nothing of this context will be completed. */
+static inline bool fakernic_is_gone(struct fakernic_context *context)
+{
+	return atomic_load_explicit(&context->gone, memory_order_relaxed);
+}
+
+/*
+ * Is it gone? The clock is the sign, if there is one: the kernel takes a
+ * process the pages of a device that died, was reset or unplugged, which then
+ * read as zeros; one that does not answer reads as ones.
+ */
+static inline void fakernic_look_if_gone(struct fakernic_context *context)
+{
+	uint64_t now_ns;
+
+	if (!context->clock_page)
+		return;
+	now_ns = fakernic_clock_ns(context);
+	if (!now_ns || now_ns == UINT64_MAX)
+		atomic_store_explicit(&context->gone, true,
+				      memory_order_relaxed);
 }
 
 #endif

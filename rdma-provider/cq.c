@@ -5,7 +5,8 @@
  * pass of the consumer index; the rest is read behind a barrier. The CQE names
  * a QP and a WQE; the wr_id is the provider's, kept by sq.c, rq.c and srq.c,
  * which get their room back here. Polling neither enters the kernel nor touches
- * the device: the consumer index goes into the doorbell record.
+ * the device: the consumer index goes into the doorbell record. Only who polls
+ * in vain does: to say so, and to see whether the device still is there.
  */
 #include <endian.h>
 #include <errno.h>
@@ -39,6 +40,8 @@
 
 /* Empty polls for each poll doorbell. */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
+/* And for each look whether the device is gone, which is as dear. */
+#define FAKERNIC_POLLS_PER_LOOK	256
 
 /* The bit that all opcodes of receives have. */
 #define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV
@@ -183,6 +186,69 @@ static void fakernic_cq_empty_locked(struct fakernic_cq *cq)
 	if (++cq->empty_polls % FAKERNIC_POLLS_PER_DOORBELL == 0 &&
 	    context->features & FAKERNIC_FEATURE_POLL_DOORBELL)
 		fakernic_ring_poll(context->uar);
+	if (cq->empty_polls % FAKERNIC_POLLS_PER_LOOK == 0)
+		fakernic_look_if_gone(context);
+}
+
+/* The oldest that a queue waits for here, or false. */
+static bool fakernic_flush_qp(struct fakernic_qp *qp, const struct ibv_cq *cq,
+			      uint64_t *wr_id, uint8_t *opcode)
+{
+	*opcode = FAKERNIC_CQE_SEND;
+	if (qp->vqp.qp.send_cq == cq && fakernic_sq_flush(&qp->sq, wr_id))
+		return true;
+	*opcode = FAKERNIC_CQE_RECV;
+	return qp->vqp.qp.recv_cq == cq && fakernic_rq_flush(&qp->rq, wr_id);
+}
+
+/* Looks for one in all queues. The number of the queue; 0: there is none. */
+static uint32_t fakernic_flush_one(struct fakernic_context *context,
+				   const struct ibv_cq *cq, uint64_t *wr_id,
+				   uint8_t *opcode)
+{
+	struct fakernic_wq *wq;
+	struct fakernic_qp *qp;
+	uint32_t n;
+
+	for (n = 0; (qp = fakernic_table_next_locked(&context->qp_table, &n));
+	     n++)
+		if (fakernic_flush_qp(qp, cq, wr_id, opcode))
+			return n;
+	*opcode = FAKERNIC_CQE_RECV;
+	for (n = 0; (wq = fakernic_table_next_locked(&context->wq_table, &n));
+	     n++)
+		if (wq->wq.cq == cq && fakernic_rq_flush(&wq->rq, wr_id))
+			return n;
+	return 0;
+}
+
+/*
+ * The ring is empty, and so it stays if the device is gone: an entry for one
+ * of those that are still outstanding. NULL: there is none, or somebody holds
+ * the tables; he may wait for this CQ, so it is for the next poll.
+ */
+static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
+						     uint64_t *wr_id)
+{
+	struct fakernic_context *context =
+		fakernic_to_context(cq->vcq.cq.context);
+	uint8_t opcode;
+	uint32_t number;
+
+	if (likely(!fakernic_is_gone(context)) ||
+	    pthread_mutex_trylock(&context->qp_table.mutex))
+		return NULL;
+	number = fakernic_flush_one(context, &cq->vcq.cq, wr_id, &opcode);
+	pthread_mutex_unlock(&context->qp_table.mutex);
+	if (!number)
+		return NULL;
+	cq->flushed = (struct fakernic_cqe) {
+		.opcode = opcode,
+		.status = FAKERNIC_WC_WR_FLUSH_ERR,
+		.vendor_err = htole16(FAKERNIC_VENDOR_FLUSHED),
+		.qpn = htole32(number),
+	};
+	return &cq->flushed;
 }
 
 /*
@@ -196,8 +262,10 @@ static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 		fakernic_to_context(cq->vcq.cq.context);
 
 	*cqe = fakernic_cq_peek(cq, cq->ci);
-	if (!*cqe)
-		return ENOENT;
+	if (!*cqe) {
+		*cqe = fakernic_cq_flush_locked(cq, wr_id);
+		return *cqe ? 0 : ENOENT;
+	}
 	cq->empty_polls = 0;
 	cq->ci++;
 	if (!fakernic_cqe_retire(context, *cqe, wr_id)) {
@@ -243,7 +311,7 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 	}
 	if (cq->ci != first)
 		fakernic_queue_release(&cq->queue, cq->ci);
-	else if (count > 0)
+	else if (!polled && count > 0)
 		fakernic_cq_empty_locked(cq);
 	fakernic_unlock(&cq->lock);
 	return err == EINVAL && !polled ? -EINVAL : polled;

@@ -23,6 +23,7 @@ struct fakernic_cq {
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
+	struct fakernic_cqe flushed;	/* of a device that is gone */
 };
 
 /* cqe entries, rounded up to a power of two; the kernel learns the depth. */
@@ -43,7 +44,11 @@ int fakernic_resize_cq(struct ibv_cq *cq, int cqe);
 /* EBUSY: queues complete there, or events were not acknowledged. */
 int fakernic_destroy_cq(struct ibv_cq *cq);
 
-/* Entries taken, at most count; -EINVAL: the first names no queue of ours. */
+/*
+ * Entries taken, at most count; -EINVAL: the first names no queue of ours. When
+ * the device is gone, which who polls in vain finds out, all that is
+ * outstanding is flushed (IBTA 10.3.1), but for the receives of SRQs.
+ */
 int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 
 /*

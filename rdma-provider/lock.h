@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * A lock that single-threaded objects do without. Locks are taken in this
- * order: table mutex, CQ (two of them by number), then SQ, RQ or SRQ. A
- * completion frees room in an SQ or RQ without their locks: through one atomic
- * counter.
+ * order: table mutex, CQ (two of them by number), then SQ, RQ or SRQ; who has a
+ * CQ's lock may try for the table's. A completion frees room in an SQ or RQ
+ * without their locks: through one atomic counter.
  */
 #ifndef FAKERNIC_PROVIDER_LOCK_H
 #define FAKERNIC_PROVIDER_LOCK_H

@@ -8,6 +8,7 @@
 #ifndef FAKERNIC_PROVIDER_QUEUE_H
 #define FAKERNIC_PROVIDER_QUEUE_H
 
+#include <endian.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,6 +83,15 @@ static inline void fakernic_queue_tell(struct fakernic_queue *queue,
 				       uint32_t index)
 {
 	*(volatile __le32 *)&queue->record->index = htole32(index);
+}
+
+/* The index that was stored last; what is before it can be read. */
+static inline uint32_t fakernic_queue_told(const struct fakernic_queue *queue)
+{
+	uint32_t index = le32toh(*(volatile __le32 *)&queue->record->index);
+
+	atomic_thread_fence(memory_order_acquire);
+	return index;
 }
 
 /* Producer: the entries before index are written. */

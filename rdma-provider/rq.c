@@ -81,6 +81,16 @@ uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag)
 	return wr_id;
 }
 
+bool fakernic_rq_flush(struct fakernic_rq *rq, uint64_t *wr_id)
+{
+	uint32_t ci = atomic_load_explicit(&rq->ci, memory_order_relaxed);
+
+	if (!rq->queue.ring || ci == fakernic_queue_told(&rq->queue))
+		return false;
+	*wr_id = fakernic_rq_complete(rq, ci);
+	return true;
+}
+
 void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
 			 const struct ibv_recv_wr *wr)
 {

@@ -6,6 +6,7 @@
 #define FAKERNIC_PROVIDER_RQ_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
 
@@ -39,6 +40,12 @@ void fakernic_rq_reset(struct fakernic_rq *rq);
  * slot. tag: as the CQE has it.
  */
 uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag);
+
+/*
+ * The device is gone: the oldest of those that it has not completed is. Under
+ * the lock of the CQ. False: there is none, or no RQ.
+ */
+bool fakernic_rq_flush(struct fakernic_rq *rq, uint64_t *wr_id);
 
 /* log2 of the bytes of a slot for sge_count entries, and back. */
 uint8_t fakernic_recv_log_stride(uint32_t sge_count);

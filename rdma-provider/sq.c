@@ -143,6 +143,7 @@ void fakernic_sq_reset(struct fakernic_sq *sq)
 	fakernic_lock(&sq->lock);
 	sq->pi = 0;
 	sq->wr_pi = 0;
+	sq->ci = 0;
 	atomic_store_explicit(&sq->wr_ci, 0, memory_order_relaxed);
 	fakernic_queue_tell(&sq->queue, 0);
 	fakernic_unlock(&sq->lock);
@@ -154,7 +155,16 @@ uint64_t fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index)
 		&sq->wr[fakernic_queue_slot(&sq->queue, index)];
 	uint64_t wr_id = wr->wr_id;
 
-	/* Behind the read of wr_id: its place may be posted to again now. */
+	sq->ci = wr->end;
+	/* Behind the reads: its place may be posted to again now. */
 	atomic_store_explicit(&sq->wr_ci, wr->wr_end, memory_order_release);
 	return wr_id;
+}
+
+bool fakernic_sq_flush(struct fakernic_sq *sq, uint64_t *wr_id)
+{
+	if (!sq->queue.ring || sq->ci == fakernic_queue_told(&sq->queue))
+		return false;
+	*wr_id = fakernic_sq_complete(sq, sq->ci);
+	return true;
 }

@@ -22,6 +22,7 @@ struct fakernic_context;
 struct fakernic_sq_wr {
 	uint64_t wr_id;
 	uint32_t wr_end;		/* wr_pi behind it */
+	uint32_t end;			/* pi behind it */
 };
 
 struct fakernic_sq {
@@ -31,6 +32,7 @@ struct fakernic_sq {
 	uint32_t pi;			/* basic blocks */
 	uint32_t wr_pi;			/* work requests posted */
 	atomic_uint wr_ci;		/* work requests whose room is free */
+	uint32_t ci;			/* basic blocks; of the CQ's lock */
 	uint32_t wr_max;		/* work requests outstanding */
 	uint32_t sge_max;
 	uint32_t inline_max;		/* bytes */
@@ -76,5 +78,11 @@ void fakernic_sq_reset(struct fakernic_sq *sq);
  * CQE has it.
  */
 uint64_t fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index);
+
+/*
+ * The device is gone: the oldest of those that it has not completed is. Under
+ * the lock of the CQ. False: there is none, or no SQ.
+ */
+bool fakernic_sq_flush(struct fakernic_sq *sq, uint64_t *wr_id);
 
 #endif

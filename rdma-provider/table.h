@@ -43,6 +43,30 @@ static inline void *fakernic_table_find(struct fakernic_table *table,
 				    memory_order_acquire);
 }
 
+/*
+ * The first object of that number or a higher one, which *number becomes, or
+ * NULL. The mutex is held.
+ */
+static inline void *fakernic_table_next_locked(struct fakernic_table *table,
+					       uint32_t *number)
+{
+	void *object;
+
+	while (*number < FAKERNIC_TABLE_SIZE << FAKERNIC_TABLE_SHIFT) {
+		if (!atomic_load_explicit(
+			    &table->page[*number >> FAKERNIC_TABLE_SHIFT],
+			    memory_order_relaxed)) {
+			*number = (*number | FAKERNIC_TABLE_MASK) + 1;
+			continue;
+		}
+		object = fakernic_table_find(table, *number);
+		if (object)
+			return object;
+		++*number;
+	}
+	return NULL;
+}
+
 /* The mutex is held. 0 or ENOMEM. */
 static inline int fakernic_table_put_locked(struct fakernic_table *table,
 					    uint32_t number, void *object)

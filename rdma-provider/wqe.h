@@ -195,6 +195,7 @@ static inline void fakernic_sq_end(struct fakernic_sq *sq)
 	sq->wr[slot].wr_id = sq->wqe_wr_id;
 	sq->wr[slot].wr_end = ++sq->wr_pi;
 	sq->pi += bb_count;
+	sq->wr[slot].end = sq->pi;
 	sq->wqe = NULL;
 }
 

@@ -44,6 +44,120 @@ static void too_large_capabilities_are_refused(void)
 	world_end(&world);
 }
 
+/* The n-th poll from now on that finds something, and that one. */
+static struct ibv_wc poll_in_vain(struct world *world, int limit, int *polls)
+{
+	struct ibv_wc wc = {};
+
+	for (*polls = 0; *polls < limit; ++*polls)
+		if (fakernic_poll_cq(world->cq, 1, &wc))
+			break;
+	return wc;
+}
+
+static void check_flushed(const struct ibv_wc *wc, struct world *world,
+			  uint64_t wr_id, bool receive)
+{
+	CHECK(wc->status == IBV_WC_WR_FLUSH_ERR && wc->wr_id == wr_id);
+	CHECK(wc->qp_num == world->qp->qp_num);
+	CHECK(!(wc->opcode & IBV_WC_RECV) == !receive);
+}
+
+/*
+ * Three sends, of which the device completes the first (the second is not
+ * signaled), and two receives; then its clock page says that it is gone.
+ */
+static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_cap cap = { .max_send_wr = 1, .max_recv_wr = 1 };
+	struct ibv_qp *idle = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
+	struct fakernic_clock_page page = { .time_ns = htole64(12345) };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_recv_wr recv = {}, *bad;
+	struct ibv_wc wc[9];
+	int i, polls;
+
+	world.context->clock_page = &page;
+	for (i = 0; i < 3; i++) {
+		wr.wr_id = 100 + i;
+		wr.send_flags = i != 1 ? IBV_SEND_SIGNALED : 0;
+		CHECK(!post(&world, &wr));
+		recv.wr_id = 200 + i;
+		CHECK(i == 2 || !fakernic_post_recv(world.qp, &recv, &bad));
+	}
+	CHECK(complete_send(&world, world.qp, 0));
+	CHECK(fakernic_poll_cq(world.cq, 9, wc) == 1 && wc[0].wr_id == 100);
+	CHECK(!wc[0].status);
+	/* It lives, however long it takes. */
+	poll_in_vain(&world, 10000, &polls);
+	CHECK(polls == 10000);
+
+	page.time_ns = htole64(gone_ns);
+	wc[0] = poll_in_vain(&world, 1000, &polls);
+	CHECK(polls < 1000);
+	check_flushed(&wc[0], &world, 101, false);
+	CHECK(fakernic_poll_cq(world.cq, 9, wc) == 3);
+	check_flushed(&wc[0], &world, 102, false);
+	check_flushed(&wc[1], &world, 200, true);
+	check_flushed(&wc[2], &world, 201, true);
+	CHECK(!fakernic_poll_cq(world.cq, 9, wc));
+	/* Whatever is posted now is flushed, too, more than the queue holds. */
+	for (i = 0; i < 100; i++) {
+		wr.wr_id = i;
+		CHECK(!post(&world, &wr));
+		CHECK(fakernic_poll_cq(world.cq, 9, wc) == 1);
+		check_flushed(&wc[0], &world, i, false);
+	}
+	CHECK(!fakernic_destroy_qp(idle));
+	world_end(&world);
+}
+
+static void unplugged_device_flushes(void)
+{
+	outstanding_work_is_flushed_when_the_device_is(0);
+}
+
+static void silent_device_flushes(void)
+{
+	outstanding_work_is_flushed_when_the_device_is(UINT64_MAX);
+}
+
+/* One entry at a time, of a CQ with readers; its QPs' numbers are kept. */
+static void extended_polls_are_flushed(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct fakernic_clock_page page = {};
+	struct ibv_cq_init_attr_ex attr = { .cqe = 16 };
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4 } };
+	struct ibv_recv_wr recv = { .wr_id = 7 }, *bad;
+	struct ibv_cq_ex *ex;
+	struct ibv_qp *qp;
+	int i;
+
+	ex = fakernic_create_cq_ex(&world.context->vctx.context, &attr);
+	CHECK(ex);
+	init.send_cq = world.cq;
+	init.recv_cq = ibv_cq_ex_to_cq(ex);
+	qp = fakernic_create_qp(world.pd, &init);
+	CHECK(qp);
+	qp->state = IBV_QPS_RTR;
+	CHECK(!fakernic_post_recv(qp, &recv, &bad));
+	world.context->clock_page = &page;
+	for (i = 0; ex->start_poll(ex, &poll) == ENOENT; i++)
+		CHECK(i < 1000);
+	CHECK(ex->wr_id == 7 && ex->status == IBV_WC_WR_FLUSH_ERR);
+	CHECK(ex->read_opcode(ex) == IBV_WC_RECV);
+	CHECK(ex->read_vendor_err(ex) == FAKERNIC_VENDOR_FLUSHED);
+	CHECK(ex->next_poll(ex) == ENOENT);
+	ex->end_poll(ex);
+	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	world_end(&world);
+}
+
 static void posting_in_the_wrong_state_is_refused(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -713,6 +827,9 @@ static void swarm_of_sends(void)
 const struct test_case data_cases[] = {
 	CASE(capabilities_are_rounded_up_and_told),
 	CASE(too_large_capabilities_are_refused),
+	CASE(unplugged_device_flushes),
+	CASE(silent_device_flushes),
+	CASE(extended_polls_are_flushed),
 	CASE(posting_in_the_wrong_state_is_refused),
 	CASE(full_queue_takes_exactly_max_send_wr),
 	CASE(bad_request_ends_the_list),
