@@ -318,19 +318,30 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 }
 
 /*
- * The consumer index tells the device what the application has seen: entries
- * behind it, which came after its last poll, make an event at once. A sleeper
- * that polls first and arms then misses nothing.
+ * The index tells the device what the application knows of: entries behind it
+ * make an event at once. A sleeper that polls first and arms then misses
+ * nothing. The entry whose event he has taken counts as known, so that who arms
+ * first and polls then gets no second event for it.
  */
 int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 
 	fakernic_lock(&cq->lock);
+	cq->armed = (int32_t)(cq->told - cq->ci) > 0 ? cq->told : cq->ci;
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
-			cq->ci, solicited_only);
+			cq->armed, solicited_only);
 	fakernic_unlock(&cq->lock);
 	return 0;
+}
+
+void fakernic_cq_event(struct ibv_cq *ibcq)
+{
+	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+
+	fakernic_lock(&cq->lock);
+	cq->told = cq->armed + 1;
+	fakernic_unlock(&cq->lock);
 }
 
 /* ---- the extended interface: one entry at a time, fields on demand ------- */
@@ -640,7 +651,7 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 	old = err ? queue : cq->queue;
 	if (!err) {
 		cq->queue = queue;
-		cq->ci = 0;
+		cq->ci = cq->armed = cq->told = 0;
 		ibcq->cqe = queue.depth;
 	}
 	fakernic_unlock(&cq->lock);

@@ -20,6 +20,8 @@ struct fakernic_cq {
 	struct fakernic_queue queue;
 	struct fakernic_lock lock;
 	uint32_t ci;
+	uint32_t armed;			/* with this index, last */
+	uint32_t told;			/* events told of all before it */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
@@ -52,10 +54,14 @@ int fakernic_destroy_cq(struct ibv_cq *cq);
 int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 
 /*
- * One event when there is an entry that was not polled, at once if there is one
- * already. IBTA 11.4.2.2 asks only for entries to come; cards tell of both.
+ * One event when there is an entry that was neither polled nor told of, at once
+ * if there is one already. IBTA 11.4.2.2 asks only for entries to come; cards
+ * tell of both.
  */
 int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* An event of this CQ is being taken: it tells of one entry. */
+void fakernic_cq_event(struct ibv_cq *cq);
 
 /*
  * Locks the CQs of a queue that goes, in an order that cannot deadlock; they

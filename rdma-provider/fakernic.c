@@ -165,6 +165,7 @@ static const struct verbs_context_ops fakernic_ops = {
 	.alloc_parent_domain = fakernic_alloc_parent_domain,
 	.alloc_pd = fakernic_alloc_pd,
 	.alloc_td = fakernic_alloc_td,
+	.cq_event = fakernic_cq_event,
 	.create_ah = fakernic_create_ah,
 	.create_cq = fakernic_create_cq,
 	.create_cq_ex = fakernic_create_cq_ex,

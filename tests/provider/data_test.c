@@ -558,6 +558,16 @@ static void arming_tells_the_consumer_index(void)
 	CHECK(!complete_send(&world, world.qp, i));
 	CHECK(!fakernic_req_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
+	/* The entry whose event was taken is known; those behind it are not. */
+	fakernic_cq_event(world.cq);
+	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(*doorbell == htole64(1ULL << 32 | 2));
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(*doorbell == htole64(1ULL << 32 | 2));
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(*doorbell == htole64(1ULL << 32 | 3));
 	world_end(&world);
 }
 
