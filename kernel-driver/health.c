@@ -319,7 +319,8 @@ int fakernic_health_init(struct fakernic_dev *dev)
 	INIT_DELAYED_WORK(&health->poll_work, fakernic_poll_work);
 	INIT_DELAYED_WORK(&health->recover_work, fakernic_recover_work);
 	health->up_since = jiffies;
-	dev->fatal_wq = alloc_workqueue("fakernic-%s", WQ_MEM_RECLAIM, 0,
+	dev->fatal_wq = alloc_workqueue("fakernic-%s",
+					WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
 					pci_name(dev->pdev));
 	if (!dev->fatal_wq)
 		return -ENOMEM;
