@@ -900,6 +900,32 @@ static void test_held_bounded(void)
     machine_stop(&m);
 }
 
+/* EQs that are stalled and then destroyed, more than can be held. */
+static void test_stalled_eqs(void)
+{
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=stall at=eqe times=0 delay-ns=3600000000000 do=delay");
+    for (unsigned i = 0; i < 1100; i++) {
+        Queue eq, cq;
+
+        eq_create(&p.n, &eq, 4, 1, false);
+        cq_create(&p.n, &cq, 4, &eq, 0, 0);
+        /* As if an entry were there already. */
+        ring(&p.n, 0, FAKERNIC_DOORBELL_CQ_ARM, doorbell(cq.id, UINT32_MAX));
+        assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_CQ, cq.id), OK);
+        assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_EQ, eq.id), OK);
+        guest_free(&p.m.alloc, eq.address);
+        guest_free(&p.m.alloc, cq.address);
+    }
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1100);
+    complete_nops(&p.n, &p.a, 1);
+    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    machine_stop(&p.m);
+}
+
 const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-drop", test_tx_drop },
     { "fault/rx-drop", test_rx_drop },
@@ -947,5 +973,6 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/command-line", test_command_line },
     { "fault/refused", test_refused },
     { "fault/held-bounded", test_held_bounded },
+    { "fault/stalled-eqs", test_stalled_eqs },
     {}
 };
