@@ -9,6 +9,7 @@
 #include "qemu/host-utils.h"
 #include "qemu/module.h"
 #include "qapi/error.h"
+#include "qapi/visitor.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie.h"
 #include "hw/qdev-properties.h"
@@ -21,6 +22,7 @@
 #include "life.h"
 #include "objects.h"
 #include "port.h"
+#include "query.h"
 #include "record.h"
 #include "sq.h"
 #include "../trace.h"
@@ -338,6 +340,24 @@ static char *fakernic_get_recorder(Object *obj, Error **errp)
     return fakernic_record_text(FAKERNIC(obj));
 }
 
+static void fakernic_get_query(Object *obj, Visitor *v, const char *name,
+                               void *opaque, Error **errp)
+{
+    g_autofree char *text = fakernic_query(FAKERNIC(obj), opaque);
+
+    visit_type_str(v, name, &text, errp);
+}
+
+static void fakernic_add_queries(ObjectClass *class)
+{
+    for (const FakernicQuery *q = fakernic_queries; q->property; q++) {
+        object_class_property_add(class, q->property, "string",
+                                  fakernic_get_query, NULL, NULL, (void *)q);
+        object_class_property_set_description(class, q->property,
+                                              q->description);
+    }
+}
+
 /* Rules are added in words, and read with their counters. */
 static void fakernic_set_fault(Object *obj, const char *text, Error **errp)
 {
@@ -467,6 +487,7 @@ static void fakernic_class_init(ObjectClass *class, void *data)
                                   NULL);
     object_class_property_add_str(class, "x-fault", fakernic_get_fault,
                                   fakernic_set_fault);
+    fakernic_add_queries(class);
     fakernic_describe_properties(class);
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
 }

@@ -13,6 +13,7 @@
  *
  *     fakernic.c                  the wiring
  *     doors.c                     every way in
+ *     query.c                     what is inside, for others to see
  *     turn.c  bar.c               the work of a turn; registers and doorbells
  *     cmdq.c  life.c              commands; fatal errors and reset
  *     cmd_*.c  objects.c          one command each; all objects together

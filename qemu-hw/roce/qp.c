@@ -336,6 +336,27 @@ int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr)
     return FAKERNIC_CMD_OK;
 }
 
+bool roce_qp_view(const Roce *r, uint32_t qpn, RoceQpView *view)
+{
+    const RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (!qp) {
+        return false;
+    }
+    *view = (RoceQpView) {
+        .una_psn = qp->sq.una,
+        .tx_psn = qp->sq.tx_psn,
+        .high_psn = qp->sq.high,
+        .in_flight = qp->sq.pi - qp->sq.ci,
+        .msn = qp->rs.msn,
+        .retry_left = qp->retry.retry_left,
+        .rnr_left = qp->retry.rnr_left,
+        .nak_sent = qp->rs.nak_sent,
+        .loopback = qp->loopback,
+    };
+    return true;
+}
+
 int roce_qp_set_counters(Roce *r, uint32_t qpn, uint64_t *counters)
 {
     RoceQp *qp = roce_qp_find(r, qpn);

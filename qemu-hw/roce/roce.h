@@ -451,6 +451,22 @@ bool roce_qp_unbind(Roce *r, uint32_t qpn, uint32_t max);
 int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
                    const RoceQpAttr *attr, uint32_t *bad_field);
 int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
+
+/* What no attribute tells: how far the QP is. */
+typedef struct RoceQpView {
+    uint32_t una_psn;           /* the oldest not acknowledged */
+    uint32_t tx_psn;            /* the next to be sent, again or first */
+    uint32_t high_psn;          /* behind the last sent ever */
+    uint32_t in_flight;         /* work requests fetched and not complete */
+    uint32_t msn;
+    uint8_t retry_left, rnr_left;
+    bool nak_sent;
+    bool loopback;
+} RoceQpView;
+
+/* Changes nothing; false: there is no such QP. */
+bool roce_qp_view(const Roce *r, uint32_t qpn, RoceQpView *view);
+
 /*
  * A QP counts beside roce_stats() in this array, too: FAKERNIC_STAT_COUNT
  * entries by enum fakernic_stat, of which what happens to one QP are used. It

@@ -23,6 +23,7 @@ int main(int argc, char **argv)
         fakernic_resets_tests,
         fakernic_life_tests,
         fakernic_fault_tests,
+        fakernic_query_tests,
         fakernic_record_tests,
         fakernic_sheet_tests,
         fakernic_cost_tests,

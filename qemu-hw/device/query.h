@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What is inside, for whoever looks from outside: the device and its objects as
+ * JSON. Looking changes nothing, and works while the VM is stopped and the
+ * device frozen, dead or in error.
+ */
+#ifndef FAKERNIC_DEVICE_QUERY_H
+#define FAKERNIC_DEVICE_QUERY_H
+
+#include "common.h"
+
+typedef struct FakernicQuery {
+    const char *property;       /* "x-qps" */
+    const char *description;
+    char open, close;           /* of an array or an object */
+    void (*write)(FakernicState *s, GString *text);
+} FakernicQuery;
+
+/* All there is to ask for; the last has no property. */
+extern const FakernicQuery fakernic_queries[];
+
+/*
+ * The answer in JSON, to be freed. There is nothing in a device that is not
+ * realized, or is in the middle of a reset.
+ */
+char *fakernic_query(FakernicState *s, const FakernicQuery *query);
+
+#endif
