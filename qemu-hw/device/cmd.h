@@ -58,6 +58,7 @@ typedef struct FakernicProgress {
     uint32_t next;              /* the next one to be copied; UPDATE_PAGES:
                                  * the next page */
     uint32_t last;              /* SRQ: behind the last one */
+    bool waking;                /* those who waited for pages */
 } FakernicProgress;
 
 /* Entries of the largest CQ that the driver can make. */
@@ -70,6 +71,8 @@ static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
     }
     fakernic_page_reader_drop(&p->pages);
     fakernic_ring_free(s, &p->ring);
+    p->next = 0;
+    p->waking = false;
 }
 
 /*

@@ -353,17 +353,26 @@ FakernicVerdict fakernic_cmd_destroy_mr(FakernicState *s, const void *request,
 {
     const struct fakernic_id *req = request;
     const uint32_t key = le32_to_cpu(req->id);
-    uint8_t status = roce_mr_destroy(s->roce, key);
+    FakernicProgress *p = &s->progress;
 
-    if (status == FAKERNIC_CMD_BAD_ID) {
-        return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
-    }
-    if (status == FAKERNIC_CMD_OK) {
+    if (!p->waking) {
+        uint8_t status = roce_mr_destroy_begin(s->roce, key);
+
+        if (status == FAKERNIC_CMD_BAD_ID) {
+            return FAKERNIC_REFUSE(BAD_ID, struct fakernic_id, id);
+        }
+        if (status != FAKERNIC_CMD_OK) {
+            return FAKERNIC_VERDICT(status);
+        }
         fakernic_key_set_pages(s, key, 0);
         fakernic_key_set_pd(s, key, 0);
-        fakernic_page_requests_forget(s, key);
     }
-    return FAKERNIC_VERDICT(status);
+    p->waking = !roce_wake_some(s->roce);
+    if (p->waking) {
+        return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
+    }
+    fakernic_page_requests_forget(s, key);
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
 static FakernicVerdict

@@ -167,7 +167,6 @@ static uint8_t fakernic_update_pages_read(FakernicState *s,
         if (!fakernic_memory_take(s, bytes)) {
             return FAKERNIC_CMD_NO_RESOURCE;
         }
-        s->progress.next = 0;
         status = fakernic_page_reader_begin(r, &req->pages, update->page_count);
     }
     if (status == FAKERNIC_CMD_OK) {
@@ -182,22 +181,24 @@ static uint8_t fakernic_update_pages_read(FakernicState *s,
     return status;
 }
 
-/* Tells the engine; of a page list, some each turn. */
+/* Tells the engine some pages of a list, or any number of others, then those
+ * who wait for them, some each turn. */
 static uint8_t fakernic_update_pages_tell(FakernicState *s,
                                           const RocePageUpdate *update)
 {
-    uint32_t all = 0;
-    uint8_t status;
+    const uint32_t max = update->pages ? FAKERNIC_PAGES_PER_TURN : UINT32_MAX;
+    FakernicProgress *p = &s->progress;
 
-    if (!update->pages) {
-        return roce_mr_update_some(s->roce, update, &all, UINT32_MAX);
+    if (!p->waking) {
+        uint8_t status = roce_mr_update_some(s->roce, update, &p->next, max);
+
+        if (status != FAKERNIC_CMD_OK) {
+            return status;
+        }
     }
-    status = roce_mr_update_some(s->roce, update, &s->progress.next,
-                                 FAKERNIC_PAGES_PER_TURN);
-    return status == FAKERNIC_CMD_OK &&
-                   s->progress.next < update->page_count
-               ? FAKERNIC_CMD_LATER
-               : status;
+    p->waking = !roce_wake_some(s->roce);
+    return p->waking || p->next < update->page_count ? FAKERNIC_CMD_LATER
+                                                     : FAKERNIC_CMD_OK;
 }
 
 FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,

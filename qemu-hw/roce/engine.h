@@ -39,6 +39,8 @@
 /* Steps (roce_work()) of one roce_tick(), which ends with the QP that makes the
  * last of them; the deadline of the others stays due. */
 #define ROCE_STEPS_PER_TICK 64
+/* Steps of one roce_wake_some(), and of one roce_page_requests_resume(). */
+#define ROCE_STEPS_PER_WAKE 256
 /* Entries of page tables and windows that count as one step. */
 #define ROCE_LOOKS_PER_STEP 16
 /* Turns of QPs in one roce_output() call. */
@@ -177,6 +179,14 @@ typedef struct RoceWait {
 
 #define ROCE_WAIT_BUCKETS 1024u
 
+/* What the host has told of, and who has not been told yet. */
+typedef struct RoceTold {
+    RoceWait *next;             /* of the bucket; NULL: all have been */
+    uint32_t key;
+    uint64_t first, last;       /* addresses */
+    bool refused;
+} RoceTold;
+
 typedef struct RoceQp {
     uint32_t qpn;
     RoceQpInit init;
@@ -246,6 +256,7 @@ struct Roce {
     bool stalled;               /* roce_output() ran out of turns */
     RoceWait *waits[ROCE_WAIT_BUCKETS];         /* for pages, by region */
     RoceWait *line_head, *line_tail;            /* not taken by the host yet */
+    RoceTold told;
     RoceQp *flush_head, *flush_tail;            /* for the host to take it */
     uint64_t flush_tickets;     /* given so far */
     uint64_t work;              /* steps, see roce_work() */
@@ -285,9 +296,14 @@ void roce_pages_forget(Roce *r, RoceQp *qp);
 bool roce_pages_answered(const RoceWait *wait, uint64_t first, uint64_t last);
 /* Asks the host for what is wanted, in its turn. */
 void roce_pages_ask_again(Roce *r, RoceWait *wait);
-/* The next that waits for a byte of [first, last]; 'after' NULL: the first. */
-RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,
-                          uint64_t first, uint64_t last);
+/* The host has told of this; 'next' is set here. */
+void roce_pages_tell(Roce *r, const RoceTold *told);
+/*
+ * Whoever waits for a byte of it: each once, whoever comes or goes between two
+ * calls. NULL: there is none, or not before roce_work() is 'limit';
+ * r->told.next tells.
+ */
+RoceWait *roce_pages_next(Roce *r, uint64_t limit);
 
 /* ---- path.c: addresses --------------------------------------------------- */
 

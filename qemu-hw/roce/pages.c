@@ -61,6 +61,9 @@ void roce_pages_end(Roce *r, RoceWait *wait)
     }
     pages_leave_line(r, wait);
     wait->waits = false;
+    if (r->told.next == wait) {
+        r->told.next = wait->next;
+    }
     if (wait->prev) {
         wait->prev->next = wait->next;
     } else {
@@ -105,7 +108,9 @@ void roce_pages_forget(Roce *r, RoceQp *qp)
 
 void roce_page_requests_resume(Roce *r)
 {
-    while (r->line_head && pages_ask(r, r->line_head)) {
+    const uint64_t limit = r->work + ROCE_STEPS_PER_WAKE;
+
+    while (r->work < limit && r->line_head && pages_ask(r, r->line_head)) {
         r->work++;
         pages_leave_line(r, r->line_head);
     }
@@ -131,14 +136,25 @@ void roce_pages_ask_again(Roce *r, RoceWait *wait)
     }
 }
 
-RoceWait *roce_pages_next(Roce *r, RoceWait *after, uint32_t key,
-                          uint64_t first, uint64_t last)
+/* Who begins to wait from now on stands in front, and has asked already. */
+void roce_pages_tell(Roce *r, const RoceTold *told)
 {
-    RoceWait *wait = after ? after->next : *pages_bucket(r, key);
+    r->told = *told;
+    r->told.next = *pages_bucket(r, told->key);
+}
 
-    while (wait && !pages_concern(&wait->want, key, first, last)) {
-        wait = wait->next;
+RoceWait *roce_pages_next(Roce *r, uint64_t limit)
+{
+    RoceTold *told = &r->told;
+
+    while (told->next && r->work < limit) {
+        RoceWait *wait = told->next;
+
         r->work++;
+        told->next = wait->next;
+        if (pages_concern(&wait->want, told->key, told->first, told->last)) {
+            return wait;
+        }
     }
-    return wait;
+    return NULL;
 }

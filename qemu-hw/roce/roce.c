@@ -332,7 +332,6 @@ static void roce_wake(Roce *r, RoceWait *wait)
 {
     RoceQp *qp = wait->qp;
 
-    r->work++;
     roce_pages_end(r, wait);
     if (wait->kind == ROCE_WAIT_SEND && roce_retry_pages(&qp->retry)) {
         if (roce_qp_reliable(qp)) {
@@ -346,39 +345,51 @@ static void roce_wake(Roce *r, RoceWait *wait)
 }
 
 /*
- * The host has told of [first, last] of a region. Who misses a page of it tries
- * again; who wants other bytes of it besides has not had the answer that
- * counts, and asks for it again in case the host takes that one for the whole.
+ * Who misses a page that the host has told of tries again; who wants other
+ * bytes of the range besides has not had the answer that counts, and asks for
+ * it again in case the host takes that one for the whole.
  */
-static void roce_wake_page_waiters(Roce *r, uint32_t key, uint64_t first,
-                                   uint64_t last, bool refused)
+static void roce_wake_up_to(Roce *r, uint64_t limit)
 {
-    RoceWait *wait = roce_pages_next(r, NULL, key, first, last);
+    RoceWait *wait;
 
-    while (wait) {
-        RoceWait *next = roce_pages_next(r, wait, key, first, last);
-
-        if (!roce_pages_answered(wait, first, last)) {
-            r->work++;
+    while ((wait = roce_pages_next(r, limit))) {
+        if (!roce_pages_answered(wait, r->told.first, r->told.last)) {
             roce_pages_ask_again(r, wait);
-        } else {
-            /* Nobody else shall find the answer to this request later. */
-            if (refused) {
-                roce_mr_table_refuse(r->mrs, &wait->want);
-            }
-            roce_wake(r, wait);
+            continue;
         }
-        wait = next;
+        /* Nobody else shall find the answer to this request later. */
+        if (r->told.refused) {
+            roce_mr_table_refuse(r->mrs, &wait->want);
+        }
+        roce_wake(r, wait);
     }
+}
+
+bool roce_wake_some(Roce *r)
+{
+    roce_wake_up_to(r, r->work + ROCE_STEPS_PER_WAKE);
+    return !r->told.next;
+}
+
+int roce_mr_destroy_begin(Roce *r, uint32_t key)
+{
+    const RoceTold told = { .key = key, .last = UINT64_MAX };
+    int status;
+
+    roce_wake_up_to(r, UINT64_MAX);
+    status = roce_mr_table_destroy(r->mrs, key);
+    if (status == FAKERNIC_CMD_OK) {
+        roce_pages_tell(r, &told);
+    }
+    return status;
 }
 
 int roce_mr_destroy(Roce *r, uint32_t key)
 {
-    int status = roce_mr_table_destroy(r->mrs, key);
+    int status = roce_mr_destroy_begin(r, key);
 
-    if (status == FAKERNIC_CMD_OK) {
-        roce_wake_page_waiters(r, key, 0, UINT64_MAX, false);
-    }
+    roce_wake_up_to(r, UINT64_MAX);
     return status;
 }
 
@@ -387,15 +398,21 @@ int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
 {
     const uint32_t rest = update->page_count - *done;
     const uint32_t count = rest < max ? rest : max;
-    int status = roce_mr_table_update(r->mrs, update, *done, count);
+    int status;
 
+    roce_wake_up_to(r, UINT64_MAX);
+    status = roce_mr_table_update(r->mrs, update, *done, count);
     if (status == FAKERNIC_CMD_OK && update->state != ROCE_PAGES_ABSENT) {
         uint8_t shift = roce_mr_table_page_shift(r->mrs, update->key);
         uint64_t first = update->address + ((uint64_t)*done << shift);
+        const RoceTold told = {
+            .key = update->key,
+            .first = first,
+            .last = first + (((uint64_t)count << shift) - 1),
+            .refused = update->state == ROCE_PAGES_REFUSED,
+        };
 
-        roce_wake_page_waiters(r, update->key, first,
-                               first + (((uint64_t)count << shift) - 1),
-                               update->state == ROCE_PAGES_REFUSED);
+        roce_pages_tell(r, &told);
     }
     *done += status == FAKERNIC_CMD_OK ? count : 0;
     return status;
@@ -404,8 +421,10 @@ int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
 int roce_mr_update_pages(Roce *r, const RocePageUpdate *update)
 {
     uint32_t done = 0;
+    int status = roce_mr_update_some(r, update, &done, UINT32_MAX);
 
-    return roce_mr_update_some(r, update, &done, UINT32_MAX);
+    roce_wake_up_to(r, UINT64_MAX);
+    return status;
 }
 
 void roce_flush_ended(Roce *r, uint32_t qpn, uint64_t ticket, bool ok)

@@ -498,6 +498,8 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
                   uint32_t *key);
 /* Also for windows. BUSY while a window is bound to the region. */
 int roce_mr_destroy(Roce *r, uint32_t key);
+/* The same, but for those who wait for its pages: roce_wake_some() is due. */
+int roce_mr_destroy_begin(Roce *r, uint32_t key);
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key);
 int roce_mw_destroy(Roce *r, uint32_t key);
@@ -526,11 +528,19 @@ int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
  * The same in pieces: tells of up to 'max' pages behind the first '*done', and
  * adds their number to it. The range is judged as a whole each time, so that
  * only the first call can find it wrong; pages[] only as far as it is used.
+ * roce_wake_some() is due for those who wait for these pages.
  */
 int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
                         uint32_t max);
+/*
+ * Lets some go on of those who waited for what the host has told of. True: that
+ * was all. What is left is done at once by the next call that tells of pages.
+ */
+bool roce_wake_some(Roce *r);
 
-/* The host has room for page requests again. */
+/* The host has room for page requests again. Some of those in line are made:
+ * unless that fills the room, the rest wait for the next such call, which comes
+ * when the host has taken them. */
 void roce_page_requests_resume(Roce *r);
 
 /* What was begun for a job is over. Who asked for it may be gone since. */

@@ -550,60 +550,105 @@ static void test_cost_update_pages(void)
     cost_stop(&n, "UPDATE_PAGES of all there is");
 }
 
-#define COST_WAITERS 400
+#define COST_WAITERS 2400
+
+typedef struct Waiters {
+    Machine m;
+    Nic n;
+    Setup s;
+    uint32_t key;
+} Waiters;
+
+/* Many QPs, each with a WRITE from every other page. */
+static void cost_waiters(Waiters *w)
+{
+    struct fakernic_create_qp_req create;
+
+    cost_start(&w->m, &w->n, "");
+    setup(&w->n, &w->s);
+    cq_create(&w->n, &w->s.cq, 12, &w->s.eq, 0, 0);
+    w->key = cost_on_demand(&w->n, &w->s, 2 * COST_WAITERS);
+    create = cost_qp_req(&w->n, &w->s, &w->s.cq);
+    for (unsigned i = 0; i < COST_WAITERS; i++) {
+        Wqe wqe = wqe_rdma(&w->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
+        uint32_t qpn;
+        Queue sq;
+
+        create.sq_pages = queue_alloc(&w->n, &sq, 4, FAKERNIC_SQ_BB_SHIFT);
+        wqe.rdma.sge[0].address =
+            LE64(COST_ODP_BASE + 2ull * i * FAKERNIC_PAGE_SIZE);
+        wqe.rdma.sge[0].lkey = LE32(w->key);
+        qtest_memwrite(w->m.qts, sq.address, &wqe, sizeof(wqe));
+        qpn = cmd_create(&w->n, FAKERNIC_CMD_CREATE_QP, &create,
+                         sizeof(create));
+        rc_connect(&w->n, qpn, qpn, own_gid, nic_mac);
+        ring(&w->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn, 1));
+    }
+}
+
+/* Takes what is wanted; how many requests that were. */
+static unsigned cost_wanted(Waiters *w)
+{
+    struct fakernic_query_page_requests_resp resp;
+    unsigned wanted = 0;
+
+    do {
+        assert_status(cmd(&w->n, FAKERNIC_CMD_QUERY_PAGE_REQUESTS, NULL, 0,
+                          &resp, sizeof(resp)), OK);
+        wanted += le32_to_cpu(resp.count);
+    } while (resp.count);
+    return wanted;
+}
+
+static void cost_tell(Waiters *w, uint32_t flags, uint64_t page,
+                      uint32_t count)
+{
+    struct fakernic_update_pages_req req = {
+        .address = LE64(COST_ODP_BASE + page * FAKERNIC_PAGE_SIZE),
+        .pages = { .page_count = LE32(count) },
+        .key = LE32(w->key),
+        .flags = LE32(flags),
+    };
+
+    if (flags & FAKERNIC_PAGES_PRESENT) {
+        req.pages = cost_list(&w->m, count);
+    }
+    assert_status(CMD(&w->n, UPDATE_PAGES, req), OK);
+}
+
+static void cost_all_end(Waiters *w, uint8_t status)
+{
+    struct fakernic_cqe cqe;
+
+    for (unsigned i = 0; i < COST_WAITERS; i++) {
+        cq_expect(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, status);
+    }
+}
 
 /* Many QPs wait for pages: requests, an answer for each, one for all. */
 static void test_cost_odp_flood(void)
 {
-    struct fakernic_update_pages_req req = {
-        .pages = { .page_count = LE32(2 * COST_WAITERS),
-                   .levels = 3,
-                   .page_shift = FAKERNIC_PAGE_SHIFT },
-        .flags = LE32(FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE),
-        .address = LE64(COST_ODP_BASE),
-    };
-    struct fakernic_query_page_requests_resp resp;
-    struct fakernic_create_qp_req create;
-    struct fakernic_cqe cqe;
-    unsigned wanted = 0;
-    Machine m;
-    Nic n;
-    Setup s;
-    Queue sq;
-    Wqe wqe;
+    Waiters w;
 
-    cost_start(&m, &n, "");
-    setup(&n, &s);
-    cq_create(&n, &s.cq, 10, &s.eq, 0, 0);
-    req.key = LE32(cost_on_demand(&n, &s, 2 * COST_WAITERS));
-    create = cost_qp_req(&n, &s, &s.cq);
-    for (unsigned i = 0; i < COST_WAITERS; i++) {
-        uint32_t qpn;
+    cost_waiters(&w);
+    g_assert_cmpuint(cost_wanted(&w), ==, COST_WAITERS);
+    cost_tell(&w, FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE, 0,
+              2 * COST_WAITERS);
+    cost_all_end(&w, FAKERNIC_WC_SUCCESS);
+    cost_stop(&w.n, "many QPs that wait for pages");
+}
 
-        create.sq_pages = queue_alloc(&n, &sq, 4, FAKERNIC_SQ_BB_SHIFT);
-        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
-        wqe.rdma.sge[0].address =
-            LE64(COST_ODP_BASE + 2ull * i * FAKERNIC_PAGE_SIZE);
-        wqe.rdma.sge[0].lkey = req.key;
-        qtest_memwrite(m.qts, sq.address, &wqe, sizeof(wqe));
-        qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &create, sizeof(create));
-        rc_connect(&n, qpn, qpn, own_gid, nic_mac);
-        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn, 1));
-    }
-    do {
-        assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PAGE_REQUESTS, NULL, 0, &resp,
-                          sizeof(resp)),
-                      OK);
-        wanted += le32_to_cpu(resp.count);
-    } while (resp.count);
-    g_assert_cmpuint(wanted, ==, COST_WAITERS);
-    req.pages = cost_list(&m, 2 * COST_WAITERS);
-    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
-    for (unsigned i = 0; i < COST_WAITERS; i++) {
-        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-                  FAKERNIC_WC_SUCCESS);
-    }
-    cost_stop(&n, "many QPs that wait for pages");
+/* They wait for other pages of the same region, or for it to go. */
+static void test_cost_odp_destroy(void)
+{
+    Waiters w;
+
+    cost_waiters(&w);
+    cost_tell(&w, FAKERNIC_PAGES_REFUSED, 1, 1);
+    assert_status(cmd_id(&w.n, FAKERNIC_CMD_DESTROY_MR, w.key), OK);
+    cost_all_end(&w, FAKERNIC_WC_LOC_PROT_ERR);
+    g_assert_cmpuint(cost_wanted(&w), ==, 0);
+    cost_stop(&w.n, "DESTROY_MR with many QPs that wait for its pages");
 }
 
 /* ---- work requests and frames ------------------------------------------- */
@@ -1053,6 +1098,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/windows", test_cost_windows },
     { "cost/update_pages", test_cost_update_pages },
     { "cost/odp_flood", test_cost_odp_flood },
+    { "cost/odp_destroy", test_cost_odp_destroy },
     { "cost/flush", test_cost_flush },
     { "cost/copies", test_cost_copies },
     { "cost/multicast", test_cost_multicast },

@@ -10,7 +10,7 @@
 #include "roce.h"
 
 #define FAKE_SEGMENTS 64
-#define FAKE_QUEUES 64          /* SQs, RQs and SRQs together */
+#define FAKE_QUEUES 1024        /* SQs, RQs and SRQs together */
 #define FAKE_QUEUE_DEPTH 256
 #define FAKE_LOG 4096           /* entries per log; more end the test */
 

@@ -42,8 +42,12 @@ typedef struct Pair {
     uint8_t type;
 } Pair;
 
+#ifndef PAIR_QPS
+#define PAIR_QPS 16             /* each host has; a test may want more */
+#endif
+
 static const RoceLimits pair_limits = {
-    .max_qp = 16,
+    .max_qp = PAIR_QPS,
     .max_mr = 64,
     .max_pd = 8,
     .max_mcast_groups = 4,

@@ -4,6 +4,7 @@
  * and how requester and responder wait for pages that are not there. The pages
  * of these tests are those of the hosts' memory, under other addresses.
  */
+#define PAIR_QPS 512
 #include "pair.h"
 
 #include "engine.h"
@@ -1168,7 +1169,154 @@ static void woken_for_own_pages_only(void)
     pair_free(&p);
 }
 
+#define CROWD 400u
+/* Wakes in one call at most, whoever waits. */
+#define WAKES 256u
+
+/* Many QPs that wait for the same page. */
+static void odp_crowd(Pair *p)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    uint32_t i;
+
+    pair_init(p, FAKERNIC_QP_RC);
+    odp_region(&p->a);
+    for (i = 0; i < CROWD; i++) {
+        odp_sender(p, &p->a, 0);
+    }
+    while (roce_sched_has_next(p->a.r)) {
+        CHECK_EQ(roce_output(p->a.r, p->now, buf, &loopback), 0);
+    }
+}
+
+static RocePageUpdate odp_tell(Pair *p, const uint64_t *page)
+{
+    return (RocePageUpdate) {
+        .key = p->a.key, .state = ROCE_PAGES_READABLE, .address = BASE,
+        .page_count = 1, .page_shift = 12, .pages = page,
+    };
+}
+
+static uint32_t odp_frames(Pair *p)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    uint32_t frames = 0;
+    bool loopback;
+
+    while (roce_sched_has_next(p->a.r)) {
+        frames += roce_output(p->a.r, p->now, buf, &loopback) > 0;
+    }
+    return frames;
+}
+
+/*
+ * An answer for many goes to some of them at a time. Some of those who have not
+ * had it go meanwhile, the next in turn among them, and others come.
+ */
+static void crowd_is_woken_in_pieces(void)
+{
+    const uint64_t page = PAIR_MEMORY;
+    uint32_t done = 0, calls = 1, frames = 0, gone = 0;
+    RocePageUpdate update;
+    uint64_t work;
+    Pair p;
+
+    odp_crowd(&p);
+    update = odp_tell(&p, &page);
+    CHECK_EQ(roce_mr_update_some(p.a.r, &update, &done, 1), FAKERNIC_CMD_OK);
+    CHECK_EQ(done, 1);
+    work = roce_work(p.a.r);
+    while (!roce_wake_some(p.a.r)) {
+        CHECK(roce_work(p.a.r) - work <= WAKES);
+        frames += odp_frames(&p);
+        CHECK_EQ(frames, calls * WAKES);
+        CHECK_EQ(roce_qp_destroy(p.a.r, p.a.r->told.next->qp->qpn),
+                 FAKERNIC_CMD_OK);
+        gone++;
+        odp_sender(&p, &p.a, 1);
+        CHECK_EQ(odp_frames(&p), 0);
+        calls++;
+        work = roce_work(p.a.r);
+    }
+    frames += odp_frames(&p);
+    CHECK_EQ(calls, (CROWD - gone + WAKES - 1) / WAKES);
+    CHECK_EQ(frames, CROWD - gone);
+    CHECK(roce_wake_some(p.a.r));
+    pair_free(&p);
+}
+
+/* So is a region taken from under them; and a call that cannot wait is not
+ * overtaken by what one before it left. */
+static void crowd_loses_its_region(void)
+{
+    const uint64_t page = PAIR_MEMORY;
+    RocePageUpdate update;
+    uint32_t done = 0, calls = 1;
+    uint64_t work;
+    Pair p;
+
+    odp_crowd(&p);
+    CHECK_EQ(roce_mr_destroy_begin(p.a.r, p.a.key), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mr_destroy_begin(p.a.r, p.a.key), FAKERNIC_CMD_BAD_ID);
+    CHECK(!p.a.r->told.next);
+    CHECK_EQ(odp_frames(&p), 0);
+    pair_free(&p);
+    odp_crowd(&p);
+    CHECK_EQ(roce_mr_destroy_begin(p.a.r, p.a.key), FAKERNIC_CMD_OK);
+    work = roce_work(p.a.r);
+    while (!roce_wake_some(p.a.r)) {
+        CHECK(roce_work(p.a.r) - work <= WAKES);
+        work = roce_work(p.a.r);
+        calls++;
+    }
+    CHECK_EQ(calls, (CROWD + WAKES - 1) / WAKES);
+    pair_free(&p);
+    odp_crowd(&p);
+    update = odp_tell(&p, &page);
+    CHECK_EQ(roce_mr_update_some(p.a.r, &update, &done, 1), FAKERNIC_CMD_OK);
+    CHECK(!roce_wake_some(p.a.r));
+    update.state = ROCE_PAGES_ABSENT;
+    CHECK_EQ(roce_mr_update_pages(p.a.r, &update), FAKERNIC_CMD_OK);
+    CHECK(!p.a.r->told.next);
+    roce_reset(p.a.r);
+    CHECK(roce_wake_some(p.a.r));
+    pair_free(&p);
+}
+
+/* The host takes one after the other, and room for one is enough for all that
+ * want the same; not at once. */
+static void crowd_asks_in_pieces(void)
+{
+    uint64_t work;
+    uint32_t calls = 0;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    odp_region(&p.a);
+    p.a.host->page_room = 0;
+    while (calls < CROWD) {
+        odp_sender(&p, &p.a, calls++ % 2);
+    }
+    CHECK_EQ(odp_frames(&p), 0);
+    p.a.host->page_room = FAKE_LOG;
+    for (calls = 0; p.a.r->line_head; calls++) {
+        work = roce_work(p.a.r);
+        roce_page_requests_resume(p.a.r);
+        CHECK(roce_work(p.a.r) > work);
+        CHECK(roce_work(p.a.r) - work <= WAKES);
+        while (fake_next_page_request(p.a.host)) {
+        }
+        fake_clear_logs(p.a.host);
+    }
+    CHECK_EQ(calls, (CROWD + WAKES - 1) / WAKES);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
+    TEST(crowd_is_woken_in_pieces),
+    TEST(crowd_loses_its_region),
+    TEST(crowd_asks_in_pieces),
     TEST(nobody_loses_his_share),
     TEST(asking_takes_no_pages_away),
     TEST(first_come_first_served),
