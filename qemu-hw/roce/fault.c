@@ -35,8 +35,8 @@ static const struct {
     [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
     [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
     [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES },
-    [ROCE_FAULT_COMMAND] = { "command", DO(COUNT) | DO(DROP) | DO(DELAY) | DO(FAIL) |
-                                            DO(PAUSE) },
+    [ROCE_FAULT_COMMAND] = { "command", DO(COUNT) | DO(DROP) | DO(DELAY) |
+                                            DO(FAIL) | DO(PAUSE) },
     [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS },
     [ROCE_FAULT_RECV_WQE] = { "recv-wqe", 0 },
     [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(FAIL) },
