@@ -298,7 +298,8 @@ static void commands(void)
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
     TEST(after_another), TEST(matches), TEST(refused), TEST(full),
-    TEST(ids_do_not_collide), TEST(printed), TEST(frames), TEST(frames_of_nonsense), TEST(commands),
+    TEST(ids_do_not_collide), TEST(printed), TEST(frames),
+    TEST(frames_of_nonsense), TEST(commands),
 };
 
 TEST_MAIN(tests)
