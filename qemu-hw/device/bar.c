@@ -84,6 +84,8 @@ static void fakernic_enable(FakernicState *s)
     }
     if (fakernic_cmdq_enable(s)) {
         s->status |= FAKERNIC_STATUS_ENABLED;
+        roce_set_checks_csum(s->roce,
+                             s->driver_features & FAKERNIC_FEATURE_CSUM);
         trace_fakernic_enabled(s->driver_features, s->cmdq.sq_address,
                                s->cmdq.cq_address, s->cmdq.log_depth);
     }

@@ -160,6 +160,15 @@ static uint16_t fakernic_decode_segment(FakernicState *s, RoceSendWr *wr,
     }
 }
 
+/* Only a whole frame can be a TCP segment. */
+static bool fakernic_may_cut(const FakernicState *s, const FakernicQp *qp,
+                             const struct fakernic_sq_hdr *hdr)
+{
+    return (s->driver_features & FAKERNIC_FEATURE_TSO) &&
+           qp->type == FAKERNIC_QP_RAW_PACKET &&
+           hdr->opcode == FAKERNIC_SQ_SEND;
+}
+
 /* Flags, counts and lengths against the opcode and the size of the WQE, whose
  * data begin at 'end'. */
 static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
@@ -174,7 +183,7 @@ static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
         (s->driver_features & FAKERNIC_FEATURE_CSUM)) {
         flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
     }
-    if (hdr->rsvd || (hdr->flags & ~flags) ||
+    if ((hdr->mss && !fakernic_may_cut(s, qp, hdr)) || (hdr->flags & ~flags) ||
         (hdr->imm_or_key && !(info->flags & ROCE_WR_IMM_OR_KEY)) ||
         (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
         return FAKERNIC_VENDOR_SQ_RSVD;
@@ -208,6 +217,7 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     }
     wr->sge_count = hdr->sge_count;
     wr->inline_length = le16_to_cpu(hdr->inline_length);
+    wr->mss = le16_to_cpu(hdr->mss);
     wr->imm_or_key = le32_to_cpu(hdr->imm_or_key);
     wr->xrc_srqn = le32_to_cpu(hdr->xrc_srqn);
     if (wr->inline_length) {

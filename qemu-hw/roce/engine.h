@@ -11,13 +11,15 @@
  *      congestion, migration
  *      complete, path, mr_wr
  *      pacer, pages, wire, wr, mr, mr_access, fault
- *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, toeplitz
+ *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, ether,
+ *      toeplitz
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
 
 #include "roce.h"
 #include "credit.h"
+#include "ether.h"
 #include "mr.h"
 #include "opcode.h"
 #include "psn.h"
@@ -244,6 +246,7 @@ struct Roce {
     size_t mcast_copy_len;      /* of a frame to a group with members here */
     uint8_t mcast_copy[ROCE_FRAME_MAX];
     uint32_t port_mtu;
+    bool checks_csum;           /* of frames for raw-packet QPs */
     uint32_t reset_next;        /* QPN that a reset goes on with */
     uint16_t ip_id;
     RoceQpList ready;           /* may have a frame to send */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Raw-packet QPs: complete Ethernet frames without FCS, sent as they are and
- * received as they come. The Ethernet port is a pair of these. Nothing on the
- * wire fails such a QP; frames that do not fit are dropped and counted.
+ * received as they come, but for what is asked for: checksums, and long TCP
+ * segments to be cut. The Ethernet port is a pair of these. Nothing on the wire
+ * fails such a QP; frames that do not fit are dropped and counted.
  */
 #include "engine.h"
 
@@ -11,42 +12,107 @@
 #define ROCE_ETHERNET_HEADER 14
 #define ROCE_ETHERNET_VLAN_TAG 4
 
+/* False: it waits for pages, or has failed, as send->status tells. */
+static bool roce_raw_gather(Roce *r, RoceQp *qp, RoceSend *send,
+                            uint32_t offset, uint8_t *buf, uint32_t length)
+{
+    const RoceSendWr *wr = &send->wr;
+    const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
+    uint16_t error;
+
+    if (wr->flags & FAKERNIC_SQ_INLINE) {
+        memcpy(buf, wr->inline_data + offset, length);
+        return true;
+    }
+    error = roce_sgl_gather(r->mrs, &list, offset, buf, length);
+    if (error == ROCE_VENDOR_FAULT) {
+        roce_requester_wait_pages(r, qp);
+    } else if (error) {
+        roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
+    }
+    return !error;
+}
+
+static bool roce_raw_fits(const Roce *r, size_t length)
+{
+    return length <=
+           r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHERNET_VLAN_TAG;
+}
+
 /* Copies the frame to buf. 0: none, send->status tells whether by error. */
+static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
+{
+    if (!roce_raw_gather(r, qp, send, 0, buf, send->length)) {
+        return 0;
+    }
+    if (!roce_raw_fits(r, send->length)) {
+        roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
+        return 0;
+    }
+    roce_ether_fill(buf, send->length, send->wr.flags);
+    return send->length;
+}
+
+/*
+ * The next part of a long TCP segment. Its headers are read anew for each: what
+ * the guest makes of them meanwhile is judged again.
+ */
+static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
+{
+    const uint32_t mss = send->wr.mss;
+    const uint32_t look = send->length < FAKERNIC_TSO_HEADERS_MAX ?
+                          send->length : FAKERNIC_TSO_HEADERS_MAX;
+    RoceEtherPart part = { .number = send->cut_off / mss,
+                           .offset = send->cut_off };
+    uint32_t left, length;
+
+    if (!roce_raw_gather(r, qp, send, 0, buf, look)) {
+        return 0;
+    }
+    part.headers = roce_ether_tcp_headers(buf, look);
+    left = send->length - (uint32_t)part.headers;
+    left -= part.offset < left ? part.offset : left;
+    length = left < mss ? left : mss;
+    part.last = length == left;
+    if (!part.headers || !roce_raw_fits(r, part.headers + length)) {
+        roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
+        send->cut_off = send->length;
+        return 0;
+    }
+    if (length && !roce_raw_gather(r, qp, send,
+                                   (uint32_t)part.headers + part.offset,
+                                   buf + part.headers, length)) {
+        return 0;
+    }
+    send->cut_off = part.last ? send->length : part.offset + length;
+    roce_ether_cut(buf, part.headers + length, &part);
+    return part.headers + length;
+}
+
+/* One frame to buf. 0: none, send->status tells whether by error. */
 static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     const RoceSendWr *wr = &send->wr;
-    uint32_t length;
 
-    if (!roce_send_judge(send, qp->init.type, ROCE_FRAME_MAX) ||
+    if (!roce_send_judge(send, qp->init.type,
+                         wr->mss ? FAKERNIC_TSO_MAX : ROCE_FRAME_MAX) ||
         wr->opcode == FAKERNIC_SQ_NOP) {
         return 0;
     }
-    length = send->length;
-    if (length < ROCE_ETHERNET_HEADER) {
+    if (send->length < ROCE_ETHERNET_HEADER) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
                          FAKERNIC_VENDOR_LENGTH);
         return 0;
     }
-    if (wr->flags & FAKERNIC_SQ_INLINE) {
-        memcpy(buf, wr->inline_data, length);
-    } else {
-        const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
-        uint16_t error = roce_sgl_gather(r->mrs, &list, 0, buf, length);
+    return wr->mss ? roce_raw_part(r, qp, send, buf) :
+                     roce_raw_whole(r, qp, send, buf);
+}
 
-        if (error == ROCE_VENDOR_FAULT) {
-            roce_requester_wait_pages(r, qp);
-            return 0;
-        }
-        if (error) {
-            roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
-            return 0;
-        }
-    }
-    if (length > r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHERNET_VLAN_TAG) {
-        roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
-        return 0;
-    }
-    return length;
+/* Is there a frame of it still to come? */
+static bool roce_raw_more(const RoceSend *send)
+{
+    return send->wr.mss && send->status == FAKERNIC_WC_SUCCESS &&
+           send->cut_off < send->length;
 }
 
 size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
@@ -68,8 +134,10 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (qp->retry.mode == ROCE_RETRY_WAIT_PAGES) {
             return 0;
         }
-        send->done = send->status == FAKERNIC_WC_SUCCESS;
-        roce_retire(r, now, qp);
+        if (!roce_raw_more(send)) {
+            send->done = send->status == FAKERNIC_WC_SUCCESS;
+            roce_retire(r, now, qp);
+        }
         if (len > 0) {
             roce_pacer_charge(r, now, qp, 0, len);
             return len;
@@ -77,6 +145,18 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     }
     roce_sched_ready(r, qp);
     return 0;
+}
+
+/* Says what it finds of the frame's checksums. */
+static void roce_raw_check(Roce *r, RoceQp *qp, const uint8_t *frame,
+                           size_t len, RoceCompletion *completion)
+{
+    bool wrong;
+
+    completion->flags |= roce_ether_check(frame, len, &wrong);
+    if (wrong) {
+        roce_count(r, qp, FAKERNIC_STAT_RX_CSUM_WRONG);
+    }
 }
 
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
@@ -121,6 +201,9 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
         roce_fail_recv(r, qp, FAKERNIC_WC_LOC_PROT_ERR, error);
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, error);
         return false;
+    }
+    if (r->checks_csum) {
+        roce_raw_check(r, qp, frame, len, &completion);
     }
     roce_complete_recv(r, qp, &completion);
     return true;

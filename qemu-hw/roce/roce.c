@@ -107,6 +107,7 @@ bool roce_reset_some(Roce *r, uint32_t max)
     roce_qp_numbers_reset(r);
     r->ip_id = 0;
     r->wire_blocked = false;
+    r->checks_csum = false;
     r->stalled = false;
     r->port_mtu = ROCE_PORT_MTU_DEFAULT;
     return true;
@@ -488,6 +489,11 @@ int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid)
 void roce_set_port_mtu(Roce *r, uint32_t mtu)
 {
     r->port_mtu = mtu;
+}
+
+void roce_set_checks_csum(Roce *r, bool checks)
+{
+    r->checks_csum = checks;
 }
 
 /*

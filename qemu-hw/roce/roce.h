@@ -89,6 +89,7 @@ typedef struct RoceSendWr {
     uint8_t flags;              /* FAKERNIC_SQ_* */
     uint8_t sge_count;
     uint16_t inline_length;     /* with FAKERNIC_SQ_INLINE */
+    uint16_t mss;               /* RAW_PACKET: of a TCP segment to be cut */
     uint16_t format_error;      /* enum fakernic_vendor_err, or 0: the host
                                  * refused the WQE; completes in error with
                                  * LOC_QP_OP_ERR, other fields but index,
@@ -567,5 +568,11 @@ int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
  * The Ethernet payload the port takes: path MTUs that do not fit are refused.
  */
 void roce_set_port_mtu(Roce *r, uint32_t mtu);
+
+/*
+ * Are the checksums of frames for raw-packet QPs checked, and completions told
+ * of those that are right? After roce_new() and roce_reset() they are not.
+ */
+void roce_set_checks_csum(Roce *r, bool checks);
 
 #endif

@@ -64,6 +64,7 @@ void roce_sendq_push(RoceSendq *sq)
     RoceSend *send = roce_sendq_at(sq, sq->pi);
 
     send->length = 0;
+    send->cut_off = 0;
     send->psn = 0;
     send->psn_count = 0;
     send->consumes = false;

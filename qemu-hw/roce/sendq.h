@@ -33,6 +33,7 @@
 typedef struct RoceSend {
     RoceSendWr wr;
     uint32_t length;        /* of the message, bytes */
+    uint32_t cut_off;       /* of a long TCP segment's data, sent already */
     uint32_t psn;           /* first */
     uint32_t psn_count;
     uint32_t ssn;

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 #include "fakernic/cmdq.h"
+#include "csum.h"
 #include "icrc.h"
 #include "opcode.h"
 #include "wire.h"
@@ -92,19 +93,6 @@ static void wire_put64(uint8_t *p, uint64_t v)
 {
     wire_put32(p, (uint32_t)(v >> 32));
     wire_put32(p + 4, (uint32_t)v);
-}
-
-/* One's complement sum of an IPv4 header; 0 when its checksum is right. */
-static uint16_t wire_ipv4_checksum(const uint8_t *ip, size_t size)
-{
-    uint32_t sum = 0;
-
-    for (size_t i = 0; i < size; i += 2) {
-        sum += wire_get16(ip + i);
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (uint16_t)~sum;
 }
 
 /* ---- GIDs ---------------------------------------------------------------- */
@@ -191,7 +179,7 @@ static RoceDecode wire_decode_ipv4(const uint8_t *ip, size_t len, RocePacket *p,
         *drop = FAKERNIC_STAT_DROP_SHORT;
         return ROCE_DECODE_DROP;
     }
-    if (wire_ipv4_checksum(ip, size) != 0) {
+    if (roce_csum_end(roce_csum_add(0, ip, size)) != 0) {
         *drop = FAKERNIC_STAT_DROP_IP_CSUM;
         return ROCE_DECODE_DROP;
     }
@@ -402,6 +390,8 @@ static size_t wire_encode_eth(uint8_t *buf, const RocePacket *p)
 /* Returns the header's size. */
 static size_t wire_encode_ip(uint8_t *ip, const RocePacket *p, size_t udp_len)
 {
+    uint16_t checksum;
+
     if (p->network_type == FAKERNIC_GID_IPV4) {
         ip[0] = 0x45;
         ip[1] = p->traffic_class;
@@ -414,7 +404,8 @@ static size_t wire_encode_ip(uint8_t *ip, const RocePacket *p, size_t udp_len)
         wire_put16(ip + 10, 0);
         memcpy(ip + 12, p->sgid + 12, 4);
         memcpy(ip + 16, p->dgid + 12, 4);
-        wire_put16(ip + 10, wire_ipv4_checksum(ip, IPV4_SIZE));
+        checksum = roce_csum_end(roce_csum_add(0, ip, IPV4_SIZE));
+        memcpy(ip + 10, &checksum, 2);
         return IPV4_SIZE;
     }
     wire_put32(ip, 6u << 28 | (uint32_t)p->traffic_class << 20 |

@@ -296,6 +296,190 @@ static void test_dead_wire(void)
     machine_stop(&m);
 }
 
+/* ---- checksums and long segments -------------------------------------- */
+
+#define TCP_AT (14 + 20)
+#define TCP_DATA (TCP_AT + 20)
+
+static unsigned ones_sum(unsigned sum, const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        sum += p[i] << (i % 2 ? 0 : 8);
+    }
+    return sum % 0xffff;
+}
+
+/* TCP over IPv4, with data of its own at each place and no checksums. */
+static void tcp_make(uint8_t *frame, const uint8_t *dst, size_t len)
+{
+    frame_make(frame, dst, len);
+    stw_be_p(frame + 12, 0x0800);
+    memset(frame + 14, 0, TCP_DATA - 14);
+    frame[14] = 0x45;
+    stw_be_p(frame + 16, len - 14);
+    frame[22] = 64;
+    frame[23] = 6;
+    memcpy(frame + 26, "\x0a\x00\x00\x01\x0a\x00\x00\x02", 8);
+    stl_be_p(frame + TCP_AT + 4, 1000);
+    frame[TCP_AT + 12] = 5 << 4;
+    frame[TCP_AT + 13] = 0x18;
+    for (size_t i = TCP_DATA; i < len; i++) {
+        frame[i] = i * 7 + (i >> 8);
+    }
+}
+
+static bool tcp_good(const uint8_t *frame, size_t len)
+{
+    const unsigned pseudo = ones_sum(6 + len - TCP_AT, frame + 26, 8);
+
+    return ones_sum(0, frame + 14, 20) == 0 &&
+           ones_sum(pseudo, frame + TCP_AT, len - TCP_AT) == 0;
+}
+
+static void tcp_receive(Nic *n, Setup *s, int fd, const uint8_t *frame,
+                        size_t len, uint8_t flags, unsigned wrong)
+{
+    struct fakernic_cqe cqe;
+
+    wire_send(fd, frame, len);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, len);
+    g_assert_cmpuint(cqe.flags, ==, flags);
+    g_assert_cmpuint(nic_stat(n, FAKERNIC_STAT_RX_CSUM_WRONG), ==, wrong);
+}
+
+static void test_checksums(void)
+{
+    static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
+    const uint8_t good = FAKERNIC_CQE_IP_CSUM_OK | FAKERNIC_CQE_L4_CSUM_OK;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    uint8_t frame[1514], seen[2000];
+    int fd = start_wired(&m, &n);
+    Wqe wqe;
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    tcp_make(frame, peer, sizeof(frame));
+    qtest_memwrite(m.qts, s.data, frame, sizeof(frame));
+    wqe = wqe_send(&s, 0, sizeof(frame));
+    wqe.hdr.flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, sizeof(frame));
+    g_assert_true(tcp_good(seen, sizeof(frame)));
+    g_assert_cmpmem(seen + TCP_DATA, sizeof(frame) - TCP_DATA,
+                    frame + TCP_DATA, sizeof(frame) - TCP_DATA);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    /* What has left comes back: right, with a bit of its data, of its header. */
+    for (unsigned i = 0; i < 4; i++) {
+        rq_post(&n, &raw.rq, i, s.data + 4096 + i * 4096, 2048, s.key);
+    }
+    memcpy(seen, nic_mac, 6);
+    tcp_receive(&n, &s, fd, seen, sizeof(frame), good, 0);
+    seen[700] ^= 0x10;
+    tcp_receive(&n, &s, fd, seen, sizeof(frame), FAKERNIC_CQE_IP_CSUM_OK, 1);
+    seen[700] ^= 0x10;
+    seen[22]--;
+    tcp_receive(&n, &s, fd, seen, sizeof(frame), FAKERNIC_CQE_L4_CSUM_OK, 2);
+    frame_make(frame, nic_mac, 60);
+    tcp_receive(&n, &s, fd, frame, 60, 0, 2);
+    close(fd);
+    machine_stop(&m);
+}
+
+static void test_long_segments(void)
+{
+    static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
+    const size_t mss = 1000, len = TCP_DATA + 60500;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    g_autofree uint8_t *frame = g_malloc(len);
+    uint8_t seen[2000];
+    int fd = start_wired(&m, &n);
+    Wqe wqe;
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    tcp_make(frame, peer, len);
+    qtest_memwrite(m.qts, s.data, frame, len);
+    wqe = wqe_send(&s, 0, len);
+    wqe.hdr.mss = LE16(mss);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    for (size_t at = 0; at < len - TCP_DATA; at += mss) {
+        const size_t data = MIN(mss, len - TCP_DATA - at);
+
+        g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==,
+                        TCP_DATA + data);
+        g_assert_true(tcp_good(seen, TCP_DATA + data));
+        g_assert_cmpuint(lduw_be_p(seen + 16), ==, TCP_DATA + data - 14);
+        g_assert_cmpuint(lduw_be_p(seen + 18), ==, at / mss);
+        g_assert_cmpuint(ldl_be_p(seen + TCP_AT + 4), ==, 1000 + at);
+        g_assert_cmpmem(seen + TCP_DATA, data, frame + TCP_DATA + at, data);
+    }
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 61);
+    /* What is none is lost, and the queue goes on. */
+    frame_make(frame, peer, 4000);
+    qtest_memwrite(m.qts, s.data, frame, 4000);
+    wqe = wqe_send(&s, 0, 4000);
+    wqe.hdr.mss = LE16(mss);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 61);
+    close(fd);
+    machine_stop(&m);
+}
+
+/* To a driver of yesterday these bits are reserved, and nothing is told. */
+static void test_offloads_not_taken(void)
+{
+    const size_t size = 16 * sizeof(struct fakernic_cmd);
+    Machine m;
+    Nic n;
+    struct fakernic_cqe cqe;
+    uint8_t frame[100];
+    int fd = start_wired(&m, &n);
+
+    for (unsigned i = 0; i < 3; i++) {
+        Setup s;
+        Qp raw;
+        Wqe wqe;
+
+        nic_reset(&n);
+        nic_set_features(&n, nic_offered(&n) & ~(FAKERNIC_FEATURE_CSUM |
+                                                 FAKERNIC_FEATURE_TSO));
+        nic_set_cmdq(&n, mem_alloc(&m, size), mem_alloc(&m, size), 4);
+        reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+        setup(&n, &s);
+        port_up(&n, &s, &raw, 0);
+        tcp_make(frame, nic_mac, sizeof(frame));
+        rq_post(&n, &raw.rq, i, s.data + 4096, 2048, s.key);
+        tcp_receive(&n, &s, fd, frame, sizeof(frame), 0, 0);
+        wqe = wqe_send(&s, 0, 60);
+        wqe.hdr.flags |= i == 0 ? FAKERNIC_SQ_IP_CSUM :
+                         i == 1 ? FAKERNIC_SQ_L4_CSUM : 0;
+        wqe.hdr.mss = LE16(i == 2 ? 100 : 0);
+        sq_put(&n, &raw, &wqe, sizeof(wqe));
+        sq_ring(&n, &raw);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND,
+                  FAKERNIC_WC_LOC_QP_OP_ERR);
+        g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
+                         FAKERNIC_VENDOR_SQ_RSVD);
+    }
+    close(fd);
+    machine_stop(&m);
+}
+
 /* ---- a wire that somebody reads late --------------------------------- */
 
 #define LATE_SIZE 1514
@@ -430,5 +614,8 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/two-devices", test_two_devices },
     { "port/dead-wire", test_dead_wire },
     { "port/late-reader", test_late_reader },
+    { "port/checksums", test_checksums },
+    { "port/long-segments", test_long_segments },
+    { "port/offloads-not-taken", test_offloads_not_taken },
     { NULL }
 };

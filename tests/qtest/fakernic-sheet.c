@@ -265,7 +265,7 @@ static void test_opcode_of_malformed(void)
         bool known = opcodes[i].sq && opcodes[i].sq <= FAKERNIC_SQ_NOP;
         Wqe wqe = wqe_bare(opcodes[i].sq);
 
-        wqe.hdr.rsvd = LE16(1);
+        wqe.hdr.mss = LE16(1);
         assert_completes(&n, &s, &wqe, opcodes[i].cqe,
                          FAKERNIC_WC_LOC_QP_OP_ERR,
                          known ? FAKERNIC_VENDOR_SQ_RSVD

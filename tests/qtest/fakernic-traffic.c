@@ -604,7 +604,7 @@ static void test_wqe_malformed(void)
     CASE(SQ_FORMAT, w->hdr.sge_count = 31);
     CASE(SQ_FORMAT, w->hdr.inline_length = LE16(1));
     CASE(SQ_FORMAT, w->hdr.flags |= FAKERNIC_SQ_INLINE);
-    CASE(SQ_RSVD, w->hdr.rsvd = LE16(1));
+    CASE(SQ_RSVD, w->hdr.mss = LE16(1));
     CASE(SQ_RSVD, w->hdr.flags |= 0x80);
     CASE(SQ_RSVD, w->rdma.rdma.flush = LE32(1));
 #undef CASE

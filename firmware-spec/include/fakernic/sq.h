@@ -35,6 +35,8 @@
 #define FAKERNIC_SQ_WQE_SIZE_MAX	\
 	(FAKERNIC_SQ_WQE_BB_MAX * FAKERNIC_SQ_BB_SIZE)
 #define FAKERNIC_INLINE_MAX		512	/* bytes */
+#define FAKERNIC_TSO_MAX		65557	/* bytes, with headers */
+#define FAKERNIC_TSO_HEADERS_MAX	256	/* of these, the headers */
 #define FAKERNIC_SQ_DATA_OFFSET_SEND	16
 #define FAKERNIC_SQ_DATA_OFFSET_RDMA	32
 #define FAKERNIC_SQ_DATA_OFFSET_UD	64
@@ -74,7 +76,10 @@ struct fakernic_sq_hdr {
 	__u8 sge_count;		/* 0 with INLINE */
 	__u8 bb_count;		/* 1..FAKERNIC_SQ_WQE_BB_MAX */
 	__le16 inline_length;	/* bytes, 0 without INLINE */
-	__le16 rsvd;
+	__le16 mss;		/* FEATURE_TSO, SEND on RAW_PACKET: a TCP
+				 * segment to be cut, bytes of data in each
+				 * part; else 0
+				 */
 	__le32 imm_or_key;	/* *_IMM: immediate data, its number in host
 				 * order of the network-order value;
 				 * *_INV, LOCAL_INV: key to invalidate

@@ -86,6 +86,9 @@ enum fakernic_stat {
 	/* of the frames in TX_ROCE and RX_ROCE, without FCS */
 	FAKERNIC_STAT_TX_ROCE_BYTES,
 	FAKERNIC_STAT_RX_ROCE_BYTES,
+	FAKERNIC_STAT_RX_CSUM_WRONG,	/* FEATURE_CSUM: frames received with a
+					 * wrong IPv4, TCP or UDP checksum
+					 */
 	FAKERNIC_STAT_COUNT
 };
 

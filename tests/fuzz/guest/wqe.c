@@ -156,6 +156,11 @@ void step_send(Guest *g, Nic *n, const FuzzRecord *r)
     hdr->opcode = r->a % (FAKERNIC_SQ_NOP + 2);
     hdr->flags = r->b & (FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_SOLICITED |
                          FAKERNIC_SQ_FENCE);
+    if (qp->type == FAKERNIC_QP_RAW_PACKET &&
+        hdr->opcode == FAKERNIC_SQ_SEND) {
+        hdr->mss = LE16(r->f & 0xffff);
+        hdr->flags |= r->c & (FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM);
+    }
     if (uses_imm_or_key(hdr->opcode)) {
         hdr->imm_or_key = LE32(nic_pick(n, KIND_KEY, r->e >> 16 & 0xff));
     }
