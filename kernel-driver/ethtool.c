@@ -52,14 +52,15 @@ fakernic_get_ringparam(struct net_device *netdev,
 }
 
 /* The driver's own, behind the device's counters. */
-static const char *const fakernic_health_names[] = {
+static const char *const fakernic_own_names[] = {
 	"device_dead", "device_deaths", "device_recoveries",
+	"tx_csum", "tx_tso", "rx_csum",
 };
 
 static int fakernic_get_sset_count(struct net_device *netdev, int set)
 {
 	return set == ETH_SS_STATS ?
-		FAKERNIC_STAT_COUNT + ARRAY_SIZE(fakernic_health_names) :
+		FAKERNIC_STAT_COUNT + ARRAY_SIZE(fakernic_own_names) :
 		-EOPNOTSUPP;
 }
 
@@ -73,9 +74,9 @@ static void fakernic_get_strings(struct net_device *netdev, u32 set, u8 *data)
 		strscpy_pad((char *)data + i * ETH_GSTRING_LEN,
 			    fakernic_stat_names[i], ETH_GSTRING_LEN);
 	data += FAKERNIC_STAT_COUNT * ETH_GSTRING_LEN;
-	for (i = 0; i < ARRAY_SIZE(fakernic_health_names); i++)
+	for (i = 0; i < ARRAY_SIZE(fakernic_own_names); i++)
 		strscpy_pad((char *)data + i * ETH_GSTRING_LEN,
-			    fakernic_health_names[i], ETH_GSTRING_LEN);
+			    fakernic_own_names[i], ETH_GSTRING_LEN);
 }
 
 static void fakernic_get_ethtool_stats(struct net_device *netdev,
@@ -92,7 +93,10 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	data += FAKERNIC_STAT_COUNT;
 	*data++ = READ_ONCE(dev->dead);
 	*data++ = dev->health.deaths;
-	*data = dev->health.recoveries;
+	*data++ = dev->health.recoveries;
+	*data++ = priv->tx_csum;
+	*data++ = priv->tx_tso;
+	*data = priv->rx_csum;
 }
 
 /* The stack's own time stamps of frames, and which clock is the device's. */

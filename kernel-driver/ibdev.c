@@ -90,6 +90,10 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 		attr->device_cap_flags |= IB_DEVICE_ATOMIC_WRITE;
 	if (features & FAKERNIC_FEATURE_ATOMIC)
 		attr->atomic_cap = IB_ATOMIC_GLOB;
+	if (features & FAKERNIC_FEATURE_CSUM) {
+		attr->device_cap_flags |= IB_DEVICE_RAW_IP_CSUM;
+		attr->raw_packet_caps |= IB_RAW_PACKET_CAP_IP_CSUM;
+	}
 	if (features & FAKERNIC_FEATURE_ATOMIC_MASKED)
 		attr->masked_atomic_cap = IB_ATOMIC_GLOB;
 }

@@ -421,6 +421,7 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	.ndo_open = fakernic_open,
 	.ndo_stop = fakernic_stop,
 	.ndo_start_xmit = fakernic_start_xmit,
+	.ndo_features_check = fakernic_features_check,
 	.ndo_tx_timeout = fakernic_tx_timeout,
 	.ndo_set_rx_mode = fakernic_set_rx_mode,
 	.ndo_set_mac_address = fakernic_set_mac,
@@ -456,6 +457,20 @@ static void fakernic_netdev_free_key(struct fakernic_netdev *priv)
 	fakernic_cmd_free(priv->dev, FAKERNIC_CMD_DEALLOC_PD, priv->pdn);
 }
 
+/* What the device can be asked for, and left to be done by the stack. */
+static netdev_features_t
+fakernic_netdev_features(const struct fakernic_dev *dev)
+{
+	netdev_features_t features = NETIF_F_SG;
+
+	if (dev->features & FAKERNIC_FEATURE_CSUM)
+		features |= NETIF_F_IP_CSUM | NETIF_F_IPV6_CSUM |
+			    NETIF_F_RXCSUM;
+	if (dev->features & FAKERNIC_FEATURE_TSO)
+		features |= NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_TSO_ECN;
+	return features;
+}
+
 static void fakernic_netdev_setup(struct net_device *netdev,
 				  struct fakernic_netdev *priv)
 {
@@ -475,9 +490,9 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 	netdev->netdev_ops = &fakernic_netdev_ops;
 	netdev->ethtool_ops = &fakernic_ethtool_ops;
 	netdev->watchdog_timeo = FAKERNIC_TX_TIMEOUT_SECONDS * HZ;
-	netdev->hw_features = NETIF_F_SG | NETIF_F_GRO;
-	netdev->features = netdev->hw_features | NETIF_F_HIGHDMA;
-	netdev->vlan_features = NETIF_F_SG | NETIF_F_HIGHDMA;
+	netdev->hw_features = fakernic_netdev_features(priv->dev);
+	netdev->features = netdev->hw_features | NETIF_F_GRO | NETIF_F_HIGHDMA;
+	netdev->vlan_features = netdev->hw_features | NETIF_F_HIGHDMA;
 	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
 	netdev->min_mtu = max_t(u32, le32_to_cpu(info->min_mtu),
 				ETH_MIN_MTU);

@@ -48,6 +48,8 @@ struct fakernic_netdev {
 	struct fakernic_tx_map *tx_maps;
 	u32 tx_pi;
 	u32 tx_ci;
+	u64 tx_csum;			/* frames left to the device to sum */
+	u64 tx_tso;			/* and to cut */
 
 	/* rx.c */
 	struct fakernic_queue rq;
@@ -55,6 +57,7 @@ struct fakernic_netdev {
 	u32 rx_pages;			/* of each buffer */
 	u32 rx_pi;
 	u32 rx_ci;
+	u64 rx_csum;			/* frames with a sum known as right */
 };
 
 /*

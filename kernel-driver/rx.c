@@ -220,6 +220,11 @@ bool fakernic_rx_complete(struct fakernic_netdev *priv,
 	}
 	dev_sw_netstats_rx_add(netdev, length);
 	skb->protocol = eth_type_trans(skb, netdev);
+	if (cqe->flags & FAKERNIC_CQE_L4_CSUM_OK &&
+	    netdev->features & NETIF_F_RXCSUM) {
+		skb->ip_summed = CHECKSUM_UNNECESSARY;
+		priv->rx_csum++;
+	}
 	napi_gro_receive(&priv->napi, skb);
 post:
 	fakernic_rx_post(priv);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Frames out: an skb becomes a SEND WQE with an SGE for its head and each of
- * its fragments. Each WQE is completed. The queue is stopped before it could
- * meet an skb that does not fit, and woken by the completions.
+ * its fragments; the device fills in checksums and cuts what is longer than a
+ * frame. Each WQE is completed. The queue is stopped before it could meet an
+ * skb that does not fit, and woken by the completions.
  */
 #include <linux/dma-mapping.h>
+#include <linux/if_vlan.h>
+#include <linux/ipv6.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/tcp.h>
 #include <fakernic/cq.h>
 #include <fakernic/doorbell.h>
 #include <fakernic/rq.h>
@@ -151,6 +155,38 @@ static void fakernic_tx_ring(struct fakernic_netdev *priv)
 			  priv->tx_pi);
 }
 
+netdev_features_t fakernic_features_check(struct sk_buff *skb,
+					  struct net_device *netdev,
+					  netdev_features_t features)
+{
+	features = vlan_features_check(skb, features);
+	if (skb->ip_summed != CHECKSUM_PARTIAL)
+		return features;
+	/* The device looks behind some extension headers only. */
+	if (vlan_get_protocol(skb) == htons(ETH_P_IPV6) &&
+	    skb_network_header_len(skb) != sizeof(struct ipv6hdr))
+		return features & ~(NETIF_F_CSUM_MASK | NETIF_F_GSO_MASK);
+	if (skb_is_gso(skb) &&
+	    skb_tcp_all_headers(skb) > FAKERNIC_TSO_HEADERS_MAX)
+		return features & ~NETIF_F_GSO_MASK;
+	return features;
+}
+
+/* What the device is to do of the frame on its way. */
+static void fakernic_tx_offload(struct fakernic_netdev *priv,
+				const struct sk_buff *skb,
+				struct fakernic_sq_hdr *hdr)
+{
+	if (skb->ip_summed == CHECKSUM_PARTIAL) {
+		hdr->flags |= FAKERNIC_SQ_L4_CSUM;
+		priv->tx_csum++;
+	}
+	if (skb_is_gso(skb)) {
+		hdr->mss = cpu_to_le16(skb_shinfo(skb)->gso_size);
+		priv->tx_tso++;
+	}
+}
+
 netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev)
 {
@@ -181,6 +217,7 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	wqe.hdr.flags = FAKERNIC_SQ_SIGNALED;
 	wqe.hdr.sge_count = count;
 	wqe.hdr.bb_count = bb_count;
+	fakernic_tx_offload(priv, skb, &wqe.hdr);
 
 	frame = &priv->tx_frames[priv->tx_pi & priv->sq.mask];
 	frame->skb = skb;
@@ -226,7 +263,9 @@ bool fakernic_tx_complete(struct fakernic_netdev *priv,
 	}
 	fakernic_tx_unmap(priv, priv->tx_ci, frame->sge_count);
 	if (cqe->status == FAKERNIC_WC_SUCCESS)
-		dev_sw_netstats_tx_add(priv->netdev, 1, skb->len);
+		dev_sw_netstats_tx_add(priv->netdev,
+				       max_t(u16, skb_shinfo(skb)->gso_segs, 1),
+				       skb->len);
 	netdev_completed_queue(priv->netdev, 1, skb->len);
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);

@@ -16,6 +16,11 @@ int fakernic_tx_init(struct fakernic_netdev *priv);
 /* Frees it with the frames in it. The device has let go of the queue. */
 void fakernic_tx_cleanup(struct fakernic_netdev *priv);
 
+/* ndo_features_check: what the stack has to do itself of this frame. */
+netdev_features_t fakernic_features_check(struct sk_buff *skb,
+					  struct net_device *netdev,
+					  netdev_features_t features);
+
 /* ndo_start_xmit: under the core's transmit lock, in softirq context. */
 netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev);

@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 /*
- * Fills in what FAKERNIC_SQ_IP_CSUM and _L4_CSUM in flags ask for. A header that
- * is not there, is cut off, or is one of a fragment stays as it is.
+ * Fills in what FAKERNIC_SQ_IP_CSUM and _L4_CSUM in flags ask for. A header
+ * that is not there, is cut off, or is one of a fragment stays as it is.
  */
 void roce_ether_fill(uint8_t *frame, size_t len, uint8_t flags);
 

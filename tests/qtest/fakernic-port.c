@@ -374,7 +374,7 @@ static void test_checksums(void)
     g_assert_cmpmem(seen + TCP_DATA, sizeof(frame) - TCP_DATA,
                     frame + TCP_DATA, sizeof(frame) - TCP_DATA);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    /* What has left comes back: right, with a bit of its data, of its header. */
+    /* It comes back: right; with a wrong bit of its data; of its header. */
     for (unsigned i = 0; i < 4; i++) {
         rq_post(&n, &raw.rq, i, s.data + 4096 + i * 4096, 2048, s.key);
     }

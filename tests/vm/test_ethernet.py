@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Ethernet port as a network card: TCP with checksummed data, SSH."""
+"""The Ethernet port as a network card: TCP with checksummed data, SSH, and what
+the card does of it for the guest: checksums, long segments.
+"""
 
 import re
+import time
 
 import pytest
 
@@ -67,3 +70,127 @@ def test_counters_count(ports):
     before = int(a.guest.check(read))
     b.guest.check(f"ping -c 10 -i 0.1 {a.ip4}")
     assert int(a.guest.check(read)) >= before + 10
+
+
+# ---- what the card does -------------------------------------------------
+
+def counted(port):
+    text = port.guest.check(f"ethtool -S {port.netdev}")
+    return {name: int(value)
+            for name, value in re.findall(r"(\w+): (\d+)", text)}
+
+
+def set_offloads(port, words):
+    port.guest.check(f"ethtool -K {port.netdev} {words}")
+
+
+def send_data(a, b, family, port=7003):
+    """2 MB from b to a, in TCP; the bytes are compared."""
+    pair = rdma.run_pair(
+        a, b, f"nc -{family} -l {port} | sha256sum",
+        "head -c 2M /dev/urandom >/tmp/data; sha256sum </tmp/data; "
+        f"nc -{family} -N {a.ip(family)} {port} </tmp/data", port, 120).check()
+    assert pair.server.out == pair.client.out
+
+
+def test_offloads_can_be_turned_off_and_on(ports):
+    """And survive that the port goes down."""
+    port = ports[0]
+    names = ("rx-checksumming", "tx-checksum-ipv4", "tx-checksum-ipv6",
+             "tx-tcp-segmentation", "tx-tcp6-segmentation")
+
+    def shown():
+        text = port.guest.check(f"ethtool -k {port.netdev}")
+        return {name: state for name, state in
+                re.findall(r"([\w-]+): (on|off)", text) if name in names}
+
+    assert shown() == dict.fromkeys(names, "on")
+    set_offloads(port, "rx off tx off")
+    assert shown() == dict.fromkeys(names, "off")
+    set_offloads(port, "rx on tx on tso on")
+    assert shown() == dict.fromkeys(names, "on")
+
+
+@pytest.mark.parametrize("family", (4, 6))
+def test_the_wire_has_right_checksums(ports, family):
+    """As tcpdump finds at the peer, of what the card has filled in and cut."""
+    a, b = ports
+    before = counted(b)
+    set_offloads(a, "gro off")
+    a.guest.check("rm -f /tmp/wire.pcap")
+    capture = a.guest.start(
+        f"exec tcpdump -i {a.netdev} -U -w /tmp/wire.pcap "
+        f"src host {b.ip(family)} and port 7003", 120)
+    try:
+        a.guest.check("until [ -s /tmp/wire.pcap ]; do sleep 0.05; done")
+        send_data(a, b, family)
+    finally:
+        a.guest.check(f"kill {capture.pid}")
+        capture.wait()
+        set_offloads(a, "gro on")
+    text = a.guest.check("tcpdump -nnvv -r /tmp/wire.pcap | grep -o "
+                         "'cksum 0x[0-9a-f]* ([a-z]*' | sed 's/.*(//' | sort "
+                         "| uniq -c")
+    assert re.fullmatch(r"\s*\d{3,} correct\s*", text), text
+    after = counted(b)
+    assert after["tx_csum"] > before["tx_csum"]
+    assert after["tx_tso"] > before["tx_tso"]
+
+
+def test_bytes_are_the_same_without_offloads(ports):
+    a, b = ports
+    for port in ports:
+        set_offloads(port, "rx off tx off")
+    try:
+        before = counted(b)
+        send_data(a, b, 4)
+        after = counted(b)
+        assert after["tx_csum"] == before["tx_csum"]
+        assert after["tx_tso"] == before["tx_tso"]
+    finally:
+        for port in ports:
+            set_offloads(port, "rx on tx on tso on")
+
+
+SEND_WRONG = """
+import socket, struct, sys
+def mac(text): return bytes.fromhex(text.replace(":", ""))
+def csum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16: total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+name, here, there, source, target, wrong = sys.argv[1:]
+source, target = socket.inet_aton(source), socket.inet_aton(target)
+ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 32, 1, 0, 64, 17, 0, source, target)
+ip = ip[:10] + struct.pack("!H", csum(ip)) + ip[12:]
+udp = struct.pack("!HHHH4s", 7009, 7009, 12, 0, b"abcd")
+total = csum(source + target + struct.pack("!HH", 17, 12) + udp)
+udp = udp[:6] + struct.pack("!H", total ^ int(wrong)) + udp[8:]
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sock.bind((name, 0))
+sock.send(mac(there) + mac(here) + b"\\x08\\x00" + ip + udp)
+"""
+
+
+def test_wrong_checksums_are_seen(ports):
+    """A datagram with one is counted, by card and kernel, and not delivered."""
+    a, b = ports
+    b.guest.write("/tmp/wrong.py", SEND_WRONG)
+    mac = [port.guest.check(f"cat /sys/class/net/{port.netdev}/address").strip()
+           for port in (b, a)]
+
+    def state():
+        text = a.guest.check("nstat -asz UdpInCsumErrors UdpNoPorts")
+        numbers = dict(re.findall(r"^(Udp\w+) +(\d+)", text, re.M))
+        return (counted(a)["rx_csum_wrong"], int(numbers["UdpInCsumErrors"]),
+                int(numbers["UdpNoPorts"]))
+
+    wanted = state()
+    for wrong in (0, 1):
+        b.guest.check(f"python3 /tmp/wrong.py {b.netdev} {mac[0]} {mac[1]} "
+                      f"{b.ip4} {a.ip4} {wrong}")
+        wanted = (wanted[0] + wrong, wanted[1] + wrong, wanted[2] + 1 - wrong)
+        deadline = time.monotonic() + 20
+        while (found := state()) != wanted and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert found == wanted
