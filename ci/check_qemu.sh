@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The device in newer QEMUs, as TAP: overlay.sh puts it into the source of each,
+# it builds there without a warning, and its qtests pass. The source is Debian's,
+# of its development suites, and goes when it was tested. QEMU is configured with
+# as little as the qtests need, and not optimized: what is tested is that the
+# device fits. With FAKERNIC_KEEP=1 source and build stay.
+set -u
+. /src/ci/tap.sh
+RUN_S=1200
+
+# A release's upstream tar, without firmware and what only tests of QEMU need.
+unpack() { # version
+    /src/ci/fetch-source.sh qemu "$1" || return 1
+    tar=$(ls /opt/sources/qemu-"${1%%.*}"/qemu_"$1"[.+]*.orig.tar.* | tail -n 1)
+    rm -rf "$source" "$built"
+    mkdir -p "$source"
+    tar -xf "$tar" -C "$source" --strip-components=1 --no-same-owner \
+        --exclude='*/roms/*/*' --exclude='*/tests/data/*/*'
+}
+
+# Few devices and no code generator: it boots nothing.
+configure() {
+    /src/qemu-hw/overlay.sh "$source" || return 1
+    printf 'CONFIG_%s=y\n' Q35 I440FX PCIE_PORT FAKERNIC \
+        >"$source/configs/devices/x86_64-softmmu/fakernic-few.mak"
+    # Debian's tar has not all blobs that meson wants to exist.
+    for blob in $(grep -o 'edk2-[a-z0-9_-]*\.fd' "$source/pc-bios/meson.build"); do
+        : >"$source/pc-bios/$blob.bz2"
+    done
+    for blob in bamboo canyonlands pegasos1 pegasos2 petalogix-ml605 \
+        petalogix-s3adsp1800; do
+        : >"$source/pc-bios/dtb/$blob.dtb"
+    done
+    mkdir -p "$built"
+    cd "$built" && "$source/configure" --target-list=x86_64-softmmu \
+        --with-devices-x86_64=fakernic-few --without-default-devices \
+        --without-default-features --disable-install-blobs --disable-docs \
+        --disable-user --disable-guest-agent --disable-download \
+        --disable-tools --disable-tcg --enable-kvm --enable-fdt=system \
+        --enable-trace-backends=log -Doptimization=0
+}
+
+compile() {
+    ninja -C "$built" -j"$(nproc)" qemu-system-x86_64 \
+        tests/qtest/fakernic-test || return 1
+    ! grep -A5 'warning:' "$log" | grep -F fakernic
+}
+
+run_qtests() {
+    for folder in /usr/share/seabios /usr/share/qemu; do
+        ln -sf "$folder"/*.bin "$built/pc-bios/"
+    done
+    cd "$built" && QTEST_QEMU_BINARY=./qemu-system-x86_64 \
+        timeout $RUN_S tests/qtest/fakernic-test --tap
+}
+
+for version in "$@"; do
+    source=/cache/src/qemu-few-$version
+    built=/cache/build/qemu-few-$version
+    unpack "$version" >"$log" 2>&1
+    report $? "the source of QEMU $version is there"
+    configure >"$log" 2>&1
+    report $? "overlay.sh puts the device into it, and it is configured"
+    compile >"$log" 2>&1
+    report $? "it builds, the device without a warning"
+    run_qtests >"$log" 2>&1
+    code=$?
+    echo "# qtests of $version: $(grep -c '^ok ' "$log") passed," \
+        "$(grep -c '^not ok ' "$log") failed"
+    report $code "its qtests pass"
+    cp "$log" "/cache/log/qtest-$version.log"
+    cd /
+    [ -n "${FAKERNIC_KEEP:-}" ] || rm -rf "$source" "$built"
+done
+finish

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What has another name or type in another release of QEMU: 10.0, and those
+ * that ci/check_qemu.sh builds. Nothing else asks for the release.
+ */
+#ifndef FAKERNIC_DEVICE_COMPAT_H
+#define FAKERNIC_DEVICE_COMPAT_H
+
+#if __has_include("system/memory.h")
+#include "system/memory.h"
+#include "system/ramblock.h"
+#else
+#include "exec/memory.h"
+#include "exec/ramblock.h"
+#endif
+
+#if __has_include("hw/core/qdev-properties.h")
+#include "hw/core/qdev-properties.h"
+#else
+#include "hw/qdev-properties.h"
+#endif
+
+/* What class_init is given. */
+#if QEMU_VERSION_MAJOR == 10 && QEMU_VERSION_MINOR == 0
+typedef void FakernicClassData;
+#else
+typedef const void FakernicClassData;
+#endif
+
+#endif
