@@ -7,9 +7,8 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline test-long \
-	test-packages test-recipes test-intree soak fuzz coverage shell bench \
-	bench-compare \
-	bench-engine \
+	test-packages test-recipes test-intree test-qemu-versions soak fuzz \
+	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -18,6 +17,8 @@ SECONDS := 600
 JOBS := 1
 # Of make test-packages: Debian 13 or 12.
 RELEASE := 13
+# Of make test-qemu-versions.
+QEMUS := 10.2
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them; V=1: with all'
@@ -29,8 +30,10 @@ help:
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
-	@echo 'make test-recipes    the steps of the container, in a plain Debian; lintian'
-	@echo 'make test-intree     the driver in a Linux tree, compiled =m and =y'
+	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
+	@echo '                     lintian'
+	@echo 'make test-intree     the driver in a Linux tree, =m and =y, compiled and booted'
+	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
@@ -125,6 +128,7 @@ test-quick: root
 
 test-long: build
 	@$(BUILD) guest-test
+	@$(ENTER) python3 -m pytest -c tests/lab/pytest.ini tests/lab/test_many.py
 	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
 
 test-packages: root
@@ -133,8 +137,11 @@ test-packages: root
 		--release $(RELEASE)
 
 test-intree: root
-	@$(BUILD) root-test
+	@$(BUILD) root-test qemu-plugin provider
 	@$(ENTER) ci/check_intree.sh
+
+test-qemu-versions: root
+	@$(ENTER) ci/check_qemu.sh $(QEMUS)
 
 timeline: root
 	@$(BUILD) qemu-plugin image

@@ -9,7 +9,6 @@ set -eu
 
 series=$1
 target=/cache/kernels/$series
-suite=trixie-backports
 
 mkdir -p /cache/kernels
 exec 9>"$target.lock"
@@ -18,22 +17,8 @@ if [ -e "$target.version" ]; then
     exit 0
 fi
 
-work=$(mktemp -d)
-trap 'rm -rf "$work" "$target.partial"' EXIT
-chmod 755 "$work"
-mirror=$(awk '/^URIs:/ { print $2; exit }' /etc/apt/sources.list.d/debian.sources)
-printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' \
-    "$mirror" "$suite" >"$work/new.sources"
-mkdir -p "$work/lists/partial" "$work/debs"
-cat >"$work/apt.conf" <<EOT
-Dir::Etc::sourcelist "$work/new.sources";
-Dir::Etc::sourceparts "-";
-Dir::State::lists "$work/lists";
-Dir::State::status "/dev/null";
-EOT
-export APT_CONFIG="$work/apt.conf"
-
-apt-get update --error-on=any
+. /src/ci/apt.sh
+other_suites deb trixie-backports
 
 # Releases of a series, the newest last: those with an image to boot.
 releases() { # series
@@ -44,7 +29,7 @@ releases() { # series
 
 version=$(releases "$series\." | tail -n 1)
 if [ -z "$version" ]; then
-    echo "the mirror has no Linux $series in $suite, only" \
+    echo "the mirror has no Linux $series in trixie-backports, only" \
         $(releases '' | cut -d. -f1,2 | uniq) >&2
     exit 1
 fi
@@ -54,6 +39,7 @@ names=$(apt-cache depends --recurse --no-recommends --no-suggests \
     --no-conflicts --no-breaks --no-replaces --no-enhances \
     "linux-image-$version" "linux-headers-$version" |
     grep -x -e "linux-[a-z-]*${version%-amd64}\(-amd64\|-common\)\?" | sort -u)
+mkdir "$work/debs"
 cd "$work/debs"
 apt-get download $names
 rm -rf "$target.partial" "$target"

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # fetch-linux.sh SERIES, inside the root: the source of a kernel of Debian 13
-# (6.12), with Debian's patches, in /cache/src/linux-SERIES; without what only
-# other processors, graphics and sound need. Does nothing when it is there.
+# (6.12) or its backports (7.3), with Debian's patches, in
+# /cache/src/linux-SERIES; without what only other processors, graphics and
+# sound need. Does nothing when it is there.
 set -eu
 
 series=$1
@@ -14,11 +15,13 @@ exec 9>"$target.lock"
 flock 9
 [ ! -e "$target" ] || exit 0
 
-work=$(mktemp -d)
-trap 'rm -rf "$work" "$target.partial"' EXIT
-chmod 777 "$work"
+. /src/ci/apt.sh
 cd "$work"
-apt-get update --error-on=any
+if ls /opt/kernels | grep -qxF "$series"; then
+    apt-get update --error-on=any
+else
+    other_suites deb trixie-backports
+fi
 apt-get download "linux-source-$series"
 rm -rf "$target.partial"
 mkdir "$target.partial"

@@ -6,7 +6,7 @@
 #define FAKERNIC_DEVICE_DOORS_H
 
 #include "common.h"
-#include "exec/memory.h"
+#include "compat.h"
 
 extern const MemoryRegionOps fakernic_register_door;
 extern const MemoryRegionOps fakernic_doorbell_door;

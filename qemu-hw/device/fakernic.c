@@ -12,10 +12,10 @@
 #include "qapi/visitor.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie.h"
-#include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
 #include "net/eth.h"
 #include "budget.h"
+#include "compat.h"
 #include "cpus.h"
 #include "dm.h"
 #include "doors.h"
@@ -464,7 +464,7 @@ static void fakernic_describe_properties(ObjectClass *class)
     }
 }
 
-static void fakernic_class_init(ObjectClass *class, void *data)
+static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
 {
     DeviceClass *dc = DEVICE_CLASS(class);
     PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);

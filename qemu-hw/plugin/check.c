@@ -10,8 +10,8 @@
 #include <dlfcn.h>
 #include "qemu/module.h"
 #include "qemu/timer.h"
-#include "exec/memory.h"
 #include "hw/pci/pci_bridge.h"
+#include "../device/compat.h"
 #include "../device/state.h"
 #include "plugin.h"
 #include "source-id.h"
