@@ -106,6 +106,7 @@ FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
     fakernic_cmd_create_rss_qp,
     fakernic_cmd_create_counter, fakernic_cmd_destroy_counter,
     fakernic_cmd_set_qp_counter, fakernic_cmd_query_counter,
-    fakernic_cmd_query_page_requests, fakernic_cmd_update_pages;
+    fakernic_cmd_query_page_requests, fakernic_cmd_update_pages,
+    fakernic_cmd_fault, fakernic_cmd_dump;
 
 #endif

@@ -251,7 +251,15 @@ static const FakernicCmd fakernic_commands[] = {
         "QUERY_COUNTER", fakernic_cmd_query_counter, FAKERNIC_FEATURE_COUNTERS,
         .request_size = sizeof(struct fakernic_query_counter_req),
     },
-    [FAKERNIC_CMD_RSVD_FAULT] = { "FAULT" },
+    [FAKERNIC_CMD_FAULT] = {
+        "FAULT", fakernic_cmd_fault, FAKERNIC_FEATURE_FAULTS,
+        .request_size = sizeof(struct fakernic_fault_req),
+    },
+    [FAKERNIC_CMD_DUMP] = {
+        "DUMP", fakernic_cmd_dump, FAKERNIC_FEATURE_DUMP,
+        .request_size = sizeof(struct fakernic_dump_req),
+        .rsvd = { RSVD(struct fakernic_dump_req, rsvd) },
+    },
 };
 
 #undef RSVD

@@ -45,18 +45,25 @@ static RoceFaultAction fakernic_dma_fault(FakernicState *s,
     return rule ? rule->act : ROCE_FAULT_COUNT;
 }
 
+bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
+                       size_t len)
+{
+    const MemTxAttrs ram_only = { .memory = true };
+
+    return pci_dma_rw(PCI_DEVICE(s), address, buf, len,
+                      DMA_DIRECTION_TO_DEVICE, ram_only) == MEMTX_OK;
+}
+
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
 {
     FakernicState *s = host;
-    const MemTxAttrs ram_only = { .memory = true };
 
     fakernic_dma_count(s, len);
     fakernic_record(s, DMA_READ, address, len);
     if (fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, len) == ROCE_FAULT_FAIL) {
         return fakernic_dma_failed(s, address, len, false);
     }
-    if (pci_dma_rw(PCI_DEVICE(s), address, buf, len, DMA_DIRECTION_TO_DEVICE,
-                   ram_only) != MEMTX_OK) {
+    if (!fakernic_dma_peek(s, address, buf, len)) {
         return fakernic_dma_failed(s, address, len, false);
     }
     return true;

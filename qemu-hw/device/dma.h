@@ -12,6 +12,10 @@
 /* False, and counted: some of it is out of reach. */
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len);
 
+/* A look from outside the device: nothing is counted, noted or made to fail. */
+bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
+                       size_t len);
+
 /*
  * Likewise. Bytes land in ascending order, and before whatever the device
  * writes next; those before one that is out of reach have been written.

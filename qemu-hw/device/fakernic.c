@@ -20,6 +20,7 @@
 #include "dm.h"
 #include "doors.h"
 #include "life.h"
+#include "look.h"
 #include "objects.h"
 #include "port.h"
 #include "query.h"
@@ -258,6 +259,26 @@ static bool fakernic_join_link(FakernicState *s, Error **errp)
     return s->link != NULL;
 }
 
+/* What the device offers to the driver, as it is configured. */
+static uint64_t fakernic_offered(const FakernicState *s)
+{
+    uint64_t features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
+
+    if (!s->link_path) {
+        features &= ~FAKERNIC_FEATURE_POLL_DOORBELL;
+    }
+    if (!s->guest_faults) {
+        features &= ~FAKERNIC_FEATURE_FAULTS;
+    }
+    if (!s->dcqcn) {
+        features &= ~FAKERNIC_FEATURE_DCQCN;
+    }
+    if (!s->dm_size) {
+        features &= ~FAKERNIC_FEATURE_DM;
+    }
+    return features;
+}
+
 static void fakernic_realize(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
@@ -289,16 +310,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
         goto err_recorder;
     }
     s->stats = roce_stats(s->roce);
-    s->features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
-    if (!s->link_path) {
-        s->features &= ~FAKERNIC_FEATURE_POLL_DOORBELL;
-    }
-    if (!s->dcqcn) {
-        s->features &= ~FAKERNIC_FEATURE_DCQCN;
-    }
-    if (!s->dm_size) {
-        s->features &= ~FAKERNIC_FEATURE_DM;
-    }
+    s->features = fakernic_offered(s);
     qemu_macaddr_default_if_unset(&s->conf.macaddr);
     if (!fakernic_init_bars(pci, errp)) {
         goto err_free_roce;
@@ -346,6 +358,16 @@ static void fakernic_get_query(Object *obj, Visitor *v, const char *name,
     g_autofree char *text = fakernic_query(FAKERNIC(obj), opaque);
 
     visit_type_str(v, name, &text, errp);
+}
+
+static void fakernic_set_look(Object *obj, const char *words, Error **errp)
+{
+    fakernic_look_at(FAKERNIC(obj), words, errp);
+}
+
+static char *fakernic_get_look(Object *obj, Error **errp)
+{
+    return fakernic_look(FAKERNIC(obj), errp);
 }
 
 static void fakernic_add_queries(ObjectClass *class)
@@ -416,6 +438,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
+    DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
     /* For tests of drivers: claim another version, hide features. */
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
                        FAKERNIC_PUT(FAKERNIC_VERSION_MAJOR,
@@ -454,7 +477,10 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "turn-work", "and work, in units of about a microsecond "
                        "(64 to 1048576)" },
         { "x-record", "a file that the recorder writes to" },
+        { "x-guest-faults", "the guest may have the device misbehave (on or "
+                            "off)" },
         { "x-recorder", "what led to the first error, or what was last" },
+        { "x-ring", "set to \"sq 17\" or the like: that ring's entries, in JSON" },
         { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },
     };
 
@@ -487,6 +513,8 @@ static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
                                   NULL);
     object_class_property_add_str(class, "x-fault", fakernic_get_fault,
                                   fakernic_set_fault);
+    object_class_property_add_str(class, "x-ring", fakernic_get_look,
+                                  fakernic_set_look);
     fakernic_add_queries(class);
     fakernic_describe_properties(class);
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);

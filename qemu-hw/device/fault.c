@@ -44,6 +44,9 @@ bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp)
     if (f->frozen_by[0] && !roce_fault_find(&f->rules, f->frozen_by)) {
         f->thaw = 0;
     }
+    if (f->link_by[0] && !roce_fault_find(&f->rules, f->link_by)) {
+        f->link_until = MIN(f->link_until, fakernic_now());
+    }
     return true;
 }
 
@@ -151,6 +154,9 @@ RoceTime fakernic_fault_deadline(const FakernicState *s)
     RoceTime deadline = s->cmdq.delayed_until ?: ROCE_TIME_NEVER;
     FakernicHeld *held;
 
+    if (s->faults.link_until) {
+        deadline = MIN(deadline, s->faults.link_until);
+    }
     QTAILQ_FOREACH(held, &s->faults.held, next) {
         deadline = MIN(deadline, held->due);
     }
@@ -166,6 +172,8 @@ void fakernic_fault_reset(FakernicState *s)
         g_free(held);
     }
     s->faults.frozen_by[0] = '\0';
+    s->faults.link_by[0] = '\0';
+    s->faults.link_until = 0;
     s->faults.judged = 0;
 }
 
@@ -374,13 +382,30 @@ bool fakernic_fault_interrupt(FakernicState *s, unsigned vector)
 
 const RoceFaultRule *fakernic_fault_device(FakernicState *s)
 {
+    FakernicFaults *f = &s->faults;
     RoceFaultSubject subject = { .point = ROCE_FAULT_DEVICE };
     const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
+    const RoceTime until = rule && rule->for_ns ? subject.now + rule->for_ns
+                                                : ROCE_TIME_NEVER;
 
     if (rule && rule->act == ROCE_FAULT_FREEZE) {
-        pstrcpy(s->faults.frozen_by, sizeof(s->faults.frozen_by), rule->id);
-        s->faults.thaw = rule->for_ns ? subject.now + rule->for_ns
-                                      : ROCE_TIME_NEVER;
+        pstrcpy(f->frozen_by, sizeof(f->frozen_by), rule->id);
+        f->thaw = until;
+    } else if (rule && rule->act == ROCE_FAULT_LINK_DOWN) {
+        pstrcpy(f->link_by, sizeof(f->link_by), rule->id);
+        f->link_until = until;
     }
     return rule;
+}
+
+bool fakernic_fault_link_back(FakernicState *s)
+{
+    FakernicFaults *f = &s->faults;
+
+    if (!f->link_until || fakernic_now() < f->link_until) {
+        return false;
+    }
+    f->link_until = 0;
+    f->link_by[0] = '\0';
+    return true;
 }

@@ -32,6 +32,8 @@ typedef struct FakernicFaults {
     bool told;                  /* there was a rule since power-on: STATUS */
     RoceTime thaw;              /* when the freeze ends */
     char frozen_by[ROCE_FAULT_ID];
+    RoceTime link_until;        /* the link is down; 0: it is not */
+    char link_by[ROCE_FAULT_ID];
     QTAILQ_HEAD(, FakernicHeld) held;
     uint64_t judged;            /* vectors that rules have had their say on */
     uint32_t held_count;
@@ -90,6 +92,9 @@ bool fakernic_fault_interrupt(FakernicState *s, unsigned vector);
 
 /* What a rule says about this turn of the device; NULL: nothing. */
 const RoceFaultRule *fakernic_fault_device(FakernicState *s);
+
+/* True, once: the link that a rule took down is back. */
+bool fakernic_fault_link_back(FakernicState *s);
 
 /* Takes out what goes on now; NULL: nothing. To be freed. */
 FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now);

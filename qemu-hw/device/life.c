@@ -10,9 +10,11 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
+#include "hw/pci/pcie.h"
 #include "budget.h"
 #include "clock.h"
 #include "dm.h"
+#include "dump.h"
 #include "interrupt.h"
 #include "life.h"
 #include "objects.h"
@@ -49,6 +51,20 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
     s->status |= FAKERNIC_STATUS_FATAL;
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
+}
+
+void fakernic_aer(FakernicState *s, RoceFaultSeverity severity)
+{
+    static const PCIEAERErr errors[] = {
+        [ROCE_FAULT_CORRECTABLE] = { .status = PCI_ERR_COR_RCVR,
+                                     .flags = PCIE_AER_ERR_IS_CORRECTABLE },
+        [ROCE_FAULT_NONFATAL] = { .status = PCI_ERR_UNC_POISON_TLP },
+        [ROCE_FAULT_FATAL_ERROR] = { .status = PCI_ERR_UNC_SDN },
+    };
+    PCIEAERErr error = errors[severity];
+
+    error.source_id = pci_requester_id(PCI_DEVICE(s));
+    pcie_aer_inject_error(PCI_DEVICE(s), &error);
 }
 
 void fakernic_thaw(FakernicState *s)
@@ -109,6 +125,7 @@ static void fakernic_reset_end(FakernicState *s)
     fakernic_port_reset(s);
     fakernic_dm_reset(s);
     fakernic_fault_reset(s);
+    fakernic_dump_forget(s);
     fakernic_budget_renew(s);
     fakernic_hold(s, FAKERNIC_HELD_RESET | FAKERNIC_HELD_FAULT |
                      FAKERNIC_HELD_DEAD, false);
@@ -155,6 +172,8 @@ bool fakernic_life_end(FakernicState *s)
         roce_free(s->roce);
         s->roce = NULL;
         fakernic_recorder_cleanup(s);
+        fakernic_dump_forget(s);
+        g_clear_pointer(&s->fault_refused, g_free);
     }
     return done;
 }

@@ -67,4 +67,7 @@ void fakernic_life_settle(FakernicState *s);
  */
 bool fakernic_life_end(FakernicState *s);
 
+/* An error of the PCI Express link, as a fault rule asks for. */
+void fakernic_aer(FakernicState *s, RoceFaultSeverity severity);
+
 #endif

@@ -88,6 +88,9 @@ static void fakernic_port_take_faulty(FakernicState *s, const uint8_t *frame,
 
 void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
 {
+    if (!fakernic_port_link_up(s)) {
+        return;
+    }
     s->stats[FAKERNIC_STAT_RX_FRAMES]++;
     s->stats[FAKERNIC_STAT_RX_BYTES] += len;
     if (len < ETH_HLEN) {
@@ -145,14 +148,14 @@ static RoceTime fakernic_port_patience(const NetClientState *nc)
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
+    const bool link_up = fakernic_port_link_up(s);
 
     if (len <= fakernic_frame_limit(s, frame) &&
         fakernic_port_loop(s, frame, len)) {
         return;
     }
-    if (nc->link_down || s->tx_blocked ||
-        len > fakernic_frame_limit(s, frame)) {
-        trace_fakernic_err_tx_frame(len, nc->link_down);
+    if (!link_up || s->tx_blocked || len > fakernic_frame_limit(s, frame)) {
+        trace_fakernic_err_tx_frame(len, !link_up);
         s->stats[FAKERNIC_STAT_TX_DROPPED]++;
         return;
     }
@@ -194,7 +197,7 @@ bool fakernic_port_must_wait(FakernicState *s)
 
 bool fakernic_port_link_up(FakernicState *s)
 {
-    return !qemu_get_queue(s->nic)->link_down;
+    return !qemu_get_queue(s->nic)->link_down && !s->faults.link_until;
 }
 
 void fakernic_port_link_changed(FakernicState *s)

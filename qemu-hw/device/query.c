@@ -1,68 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is inside, as JSON. All values are numbers but for names of a few
- * states, so nothing is to be quoted. Objects are as many as the device's
- * limits allow: no answer is longer than that.
+ * What is inside, as JSON. Objects are as many as the device's limits allow: no
+ * answer is longer than that.
  */
 #include "qemu/osdep.h"
 #include "clock.h"
+#include "json.h"
 #include "life.h"
 #include "query.h"
 #include "state.h"
-
-/* ---- JSON ---------------------------------------------------------------- */
-
-/* A comma, unless this is the first of its array or object. */
-static void fakernic_query_next(GString *text)
-{
-    const char last = text->str[text->len - 1];
-
-    if (last != '{' && last != '[') {
-        g_string_append_c(text, ',');
-    }
-}
-
-static void fakernic_query_begin(GString *text)
-{
-    fakernic_query_next(text);
-    g_string_append(text, "\n{");
-}
-
-static void fakernic_query_end(GString *text)
-{
-    g_string_append_c(text, '}');
-}
-
-static void fakernic_query_number(GString *text, const char *name,
-                                  uint64_t value)
-{
-    fakernic_query_next(text);
-    g_string_append_printf(text, "\"%s\":%" PRIu64, name, value);
-}
-
-static void fakernic_query_bool(GString *text, const char *name, bool value)
-{
-    fakernic_query_next(text);
-    g_string_append_printf(text, "\"%s\":%s", name, value ? "true" : "false");
-}
-
-static void fakernic_query_name(GString *text, const char *name,
-                                const char *const *names, size_t count,
-                                unsigned value)
-{
-    fakernic_query_next(text);
-    g_string_append_printf(text, "\"%s\":\"%s\"", name,
-                           value < count && names[value] ? names[value] : "?");
-}
+#include "stats.h"
 
 /* ---- the device ---------------------------------------------------------- */
 
 static void fakernic_query_use(GString *text, const char *name, uint64_t used,
                                uint64_t limit)
 {
-    fakernic_query_next(text);
-    g_string_append_printf(text, "\"%s\":{\"used\":%" PRIu64
-                           ",\"limit\":%" PRIu64 "}", name, used, limit);
+    fakernic_json_begin(text, name, '{');
+    fakernic_json_number(text, "used", used);
+    fakernic_json_number(text, "limit", limit);
+    fakernic_json_end(text, '}');
 }
 
 static void fakernic_query_table(GString *text, const char *name,
@@ -99,37 +56,24 @@ static void fakernic_query_limits(FakernicState *s, GString *text)
     fakernic_query_table(text, "flow", &s->flow_table);
 }
 
-/* Those of enum fakernic_stat, in its order. */
-static void fakernic_query_counters(const uint64_t *values, GString *text)
-{
-    fakernic_query_next(text);
-    g_string_append(text, "\"counters\":[");
-    for (unsigned i = 0; i < FAKERNIC_STAT_COUNT; i++) {
-        fakernic_query_next(text);
-        g_string_append_printf(text, "%" PRIu64, values[i]);
-    }
-    g_string_append_c(text, ']');
-}
-
 static void fakernic_query_state(FakernicState *s, GString *text)
 {
-    fakernic_query_number(text, "status", s->status);
-    fakernic_query_number(text, "fatal-code", s->fatal_code);
-    fakernic_query_number(text, "features", s->features);
-    fakernic_query_number(text, "driver-features", s->driver_features);
-    fakernic_query_bool(text, "running", fakernic_is_running(s));
-    fakernic_query_bool(text, "stopped", s->held & FAKERNIC_HELD_STOPPED);
-    fakernic_query_bool(text, "frozen", s->held & FAKERNIC_HELD_FAULT);
-    fakernic_query_bool(text, "dead", s->held & FAKERNIC_HELD_DEAD);
-    fakernic_query_number(text, "clock-ns", fakernic_now());
-    fakernic_query_number(text, "command-pi", s->cmdq.pi);
-    fakernic_query_number(text, "command-ci", s->cmdq.ci);
-    fakernic_query_number(text, "port-mtu", s->port_mtu);
-    fakernic_query_bool(text, "wire-blocked", s->tx_blocked);
-    fakernic_query_number(text, "interrupts", s->interrupts);
-    fakernic_query_number(text, "faults-held", s->faults.held_count);
+    fakernic_json_number(text, "status", s->status);
+    fakernic_json_number(text, "fatal-code", s->fatal_code);
+    fakernic_json_number(text, "features", s->features);
+    fakernic_json_number(text, "driver-features", s->driver_features);
+    fakernic_json_bool(text, "running", fakernic_is_running(s));
+    fakernic_json_bool(text, "stopped", s->held & FAKERNIC_HELD_STOPPED);
+    fakernic_json_bool(text, "frozen", s->held & FAKERNIC_HELD_FAULT);
+    fakernic_json_bool(text, "dead", s->held & FAKERNIC_HELD_DEAD);
+    fakernic_json_number(text, "clock-ns", fakernic_now());
+    fakernic_json_number(text, "command-pi", s->cmdq.pi);
+    fakernic_json_number(text, "command-ci", s->cmdq.ci);
+    fakernic_json_number(text, "port-mtu", s->port_mtu);
+    fakernic_json_bool(text, "wire-blocked", s->tx_blocked);
+    fakernic_json_number(text, "interrupts", s->interrupts);
+    fakernic_json_number(text, "faults-held", s->faults.held_count);
     fakernic_query_limits(s, text);
-    fakernic_query_counters(s->stats, text);
 }
 
 /* ---- QPs ----------------------------------------------------------------- */
@@ -163,43 +107,43 @@ static void fakernic_query_engine(FakernicState *s, uint32_t qpn, GString *text)
         !roce_qp_view(s->roce, qpn, &view)) {
         return;
     }
-    fakernic_query_name(text, "state", fakernic_query_states,
-                        ARRAY_SIZE(fakernic_query_states), attr.state);
-    fakernic_query_number(text, "dest-qpn", attr.dest_qpn);
-    fakernic_query_number(text, "rq-psn", attr.rq_psn);
-    fakernic_query_number(text, "sq-psn", attr.sq_psn);
-    fakernic_query_number(text, "timeout", attr.timeout);
-    fakernic_query_number(text, "retry-cnt", attr.retry_cnt);
-    fakernic_query_number(text, "retry-left", view.retry_left);
-    fakernic_query_number(text, "rnr-retry", attr.rnr_retry);
-    fakernic_query_number(text, "rnr-left", view.rnr_left);
-    fakernic_query_number(text, "una-psn", view.una_psn);
-    fakernic_query_number(text, "tx-psn", view.tx_psn);
-    fakernic_query_number(text, "high-psn", view.high_psn);
-    fakernic_query_number(text, "msn", view.msn);
-    fakernic_query_number(text, "in-flight", view.in_flight);
-    fakernic_query_bool(text, "nak-sent", view.nak_sent);
-    fakernic_query_bool(text, "loopback", view.loopback);
+    fakernic_json_name(text, "state", fakernic_query_states,
+                       ARRAY_SIZE(fakernic_query_states), attr.state);
+    fakernic_json_number(text, "dest-qpn", attr.dest_qpn);
+    fakernic_json_number(text, "rq-psn", attr.rq_psn);
+    fakernic_json_number(text, "sq-psn", attr.sq_psn);
+    fakernic_json_number(text, "timeout", attr.timeout);
+    fakernic_json_number(text, "retry-cnt", attr.retry_cnt);
+    fakernic_json_number(text, "retry-left", view.retry_left);
+    fakernic_json_number(text, "rnr-retry", attr.rnr_retry);
+    fakernic_json_number(text, "rnr-left", view.rnr_left);
+    fakernic_json_number(text, "una-psn", view.una_psn);
+    fakernic_json_number(text, "tx-psn", view.tx_psn);
+    fakernic_json_number(text, "high-psn", view.high_psn);
+    fakernic_json_number(text, "msn", view.msn);
+    fakernic_json_number(text, "in-flight", view.in_flight);
+    fakernic_json_bool(text, "nak-sent", view.nak_sent);
+    fakernic_json_bool(text, "loopback", view.loopback);
 }
 
 static void fakernic_query_qp(FakernicState *s, const FakernicQp *qp,
                               GString *text)
 {
-    fakernic_query_number(text, "qpn", qp->qpn);
-    fakernic_query_name(text, "type", fakernic_query_types,
-                        ARRAY_SIZE(fakernic_query_types), qp->type);
-    fakernic_query_bool(text, "wq", qp->is_wq);
-    fakernic_query_number(text, "pdn", qp->pdn);
-    fakernic_query_number(text, "uar", qp->uar);
-    fakernic_query_number(text, "send-cqn", qp->send_cq ? qp->send_cq->id : 0);
-    fakernic_query_number(text, "recv-cqn", qp->recv_cq ? qp->recv_cq->id : 0);
-    fakernic_query_number(text, "srqn", qp->srq ? qp->srq->id : 0);
-    fakernic_query_number(text, "sq-depth", qp->sq.depth);
-    fakernic_query_number(text, "sq-pi", qp->sq_pi);
-    fakernic_query_number(text, "sq-ci", qp->sq_ci);
-    fakernic_query_number(text, "rq-depth", qp->rq.depth);
-    fakernic_query_number(text, "rq-pi", qp->rq_pi);
-    fakernic_query_number(text, "rq-ci", qp->rq_ci);
+    fakernic_json_number(text, "qpn", qp->qpn);
+    fakernic_json_name(text, "type", fakernic_query_types,
+                       ARRAY_SIZE(fakernic_query_types), qp->type);
+    fakernic_json_bool(text, "wq", qp->is_wq);
+    fakernic_json_number(text, "pdn", qp->pdn);
+    fakernic_json_number(text, "uar", qp->uar);
+    fakernic_json_number(text, "send-cqn", qp->send_cq ? qp->send_cq->id : 0);
+    fakernic_json_number(text, "recv-cqn", qp->recv_cq ? qp->recv_cq->id : 0);
+    fakernic_json_number(text, "srqn", qp->srq ? qp->srq->id : 0);
+    fakernic_json_number(text, "sq-depth", qp->sq.depth);
+    fakernic_json_number(text, "sq-pi", qp->sq_pi);
+    fakernic_json_number(text, "sq-ci", qp->sq_ci);
+    fakernic_json_number(text, "rq-depth", qp->rq.depth);
+    fakernic_json_number(text, "rq-pi", qp->rq_pi);
+    fakernic_json_number(text, "rq-ci", qp->rq_ci);
     fakernic_query_engine(s, qp->qpn, text);
 }
 
@@ -207,37 +151,54 @@ static void fakernic_query_qps(FakernicState *s, GString *text)
 {
     for (uint32_t i = 0; i < s->max_qp; i++) {
         if (s->qps[i]) {
-            fakernic_query_begin(text);
+            fakernic_json_begin(text, NULL, '{');
             fakernic_query_qp(s, s->qps[i], text);
-            fakernic_query_end(text);
+            fakernic_json_end(text, '}');
         }
     }
 }
 
 /* ---- queues and keys ----------------------------------------------------- */
 
-static void fakernic_query_cqs(FakernicState *s, GString *text)
+static void fakernic_query_cq(const FakernicCq *cq, GString *text)
 {
     static const char *const arms[] = { "no", "solicited", "any" };
 
+    fakernic_json_number(text, "cqn", cq->id);
+    fakernic_json_number(text, "eqn", cq->eq ? cq->eq->id : 0);
+    fakernic_json_number(text, "uar", cq->uar);
+    fakernic_json_number(text, "depth", cq->ring.depth);
+    fakernic_json_number(text, "pi", cq->pi);
+    fakernic_json_number(text, "ci-seen", cq->ci);
+    fakernic_json_name(text, "armed", arms, ARRAY_SIZE(arms), cq->arm);
+    fakernic_json_number(text, "users", cq->users);
+    fakernic_json_bool(text, "error", cq->error);
+}
+
+static void fakernic_query_cqs(FakernicState *s, GString *text)
+{
     for (uint32_t id = s->cqs.first; id < s->cqs.next; id++) {
         const FakernicCq *cq = fakernic_table_get(&s->cqs, id);
 
-        if (!cq) {
-            continue;
+        if (cq) {
+            fakernic_json_begin(text, NULL, '{');
+            fakernic_query_cq(cq, text);
+            fakernic_json_end(text, '}');
         }
-        fakernic_query_begin(text);
-        fakernic_query_number(text, "cqn", id);
-        fakernic_query_number(text, "eqn", cq->eq ? cq->eq->id : 0);
-        fakernic_query_number(text, "uar", cq->uar);
-        fakernic_query_number(text, "depth", cq->ring.depth);
-        fakernic_query_number(text, "pi", cq->pi);
-        fakernic_query_number(text, "ci-seen", cq->ci);
-        fakernic_query_name(text, "armed", arms, ARRAY_SIZE(arms), cq->arm);
-        fakernic_query_number(text, "users", cq->users);
-        fakernic_query_bool(text, "error", cq->error);
-        fakernic_query_end(text);
     }
+}
+
+static void fakernic_query_srq(const FakernicSrq *srq, GString *text)
+{
+    fakernic_json_number(text, "srqn", srq->id);
+    fakernic_json_number(text, "pdn", srq->pdn);
+    fakernic_json_number(text, "xrcdn", srq->xrcdn);
+    fakernic_json_number(text, "depth", srq->ring.depth);
+    fakernic_json_number(text, "pi", srq->pi);
+    fakernic_json_number(text, "ci", srq->ci);
+    fakernic_json_number(text, "limit", srq->limit);
+    fakernic_json_number(text, "users", srq->users);
+    fakernic_json_bool(text, "error", srq->error);
 }
 
 static void fakernic_query_srqs(FakernicState *s, GString *text)
@@ -245,21 +206,25 @@ static void fakernic_query_srqs(FakernicState *s, GString *text)
     for (uint32_t id = s->srqs.first; id < s->srqs.next; id++) {
         const FakernicSrq *srq = fakernic_table_get(&s->srqs, id);
 
-        if (!srq) {
-            continue;
+        if (srq) {
+            fakernic_json_begin(text, NULL, '{');
+            fakernic_query_srq(srq, text);
+            fakernic_json_end(text, '}');
         }
-        fakernic_query_begin(text);
-        fakernic_query_number(text, "srqn", id);
-        fakernic_query_number(text, "pdn", srq->pdn);
-        fakernic_query_number(text, "xrcdn", srq->xrcdn);
-        fakernic_query_number(text, "depth", srq->ring.depth);
-        fakernic_query_number(text, "pi", srq->pi);
-        fakernic_query_number(text, "ci", srq->ci);
-        fakernic_query_number(text, "limit", srq->limit);
-        fakernic_query_number(text, "users", srq->users);
-        fakernic_query_bool(text, "error", srq->error);
-        fakernic_query_end(text);
     }
+}
+
+static void fakernic_query_eq(FakernicState *s, const FakernicEq *eq,
+                              GString *text)
+{
+    fakernic_json_number(text, "eqn", eq->id);
+    fakernic_json_number(text, "vector", eq->vector);
+    fakernic_json_number(text, "depth", eq->ring.depth);
+    fakernic_json_number(text, "pi", eq->pi);
+    fakernic_json_number(text, "ci", eq->ci);
+    fakernic_json_bool(text, "armed", eq->armed);
+    fakernic_json_bool(text, "async", eq == s->async_eq);
+    fakernic_json_number(text, "users", eq->users);
 }
 
 static void fakernic_query_eqs(FakernicState *s, GString *text)
@@ -267,54 +232,229 @@ static void fakernic_query_eqs(FakernicState *s, GString *text)
     for (uint32_t id = s->eqs.first; id < s->eqs.next; id++) {
         const FakernicEq *eq = fakernic_table_get(&s->eqs, id);
 
-        if (!eq) {
-            continue;
+        if (eq) {
+            fakernic_json_begin(text, NULL, '{');
+            fakernic_query_eq(s, eq, text);
+            fakernic_json_end(text, '}');
         }
-        fakernic_query_begin(text);
-        fakernic_query_number(text, "eqn", id);
-        fakernic_query_number(text, "vector", eq->vector);
-        fakernic_query_number(text, "depth", eq->ring.depth);
-        fakernic_query_number(text, "pi", eq->pi);
-        fakernic_query_number(text, "ci", eq->ci);
-        fakernic_query_bool(text, "armed", eq->armed);
-        fakernic_query_bool(text, "async", eq == s->async_eq);
-        fakernic_query_number(text, "users", eq->users);
-        fakernic_query_end(text);
     }
+}
+
+static void fakernic_query_key(FakernicState *s, uint32_t index, GString *text)
+{
+    static const char *const types[] = {
+        [FAKERNIC_MR_MEMORY] = "MEMORY",
+        [FAKERNIC_MR_DMA] = "DMA",
+        [FAKERNIC_MR_FAST_REG] = "FAST_REG",
+        [FAKERNIC_MR_NULL] = "NULL",
+        [FAKERNIC_MR_DM] = "DM",
+        [FAKERNIC_MR_ON_DEMAND] = "ON_DEMAND",
+    };
+    static const char *const window_types[] = {
+        [FAKERNIC_MW_TYPE_1] = "WINDOW_1",
+        [FAKERNIC_MW_TYPE_2B] = "WINDOW_2B",
+    };
+    RoceMrView view;
+
+    fakernic_json_number(text, "index", index);
+    fakernic_json_number(text, "pdn", s->keys[index].pdn);
+    fakernic_json_number(text, "pages", s->keys[index].pages);
+    if (!roce_mr_view(s->roce, index, &view)) {
+        return;
+    }
+    fakernic_json_number(text, "key", view.key);
+    fakernic_json_name(text, "type", view.window ? window_types : types,
+                       view.window ? ARRAY_SIZE(window_types)
+                                   : ARRAY_SIZE(types), view.type);
+    fakernic_json_bool(text, "valid", view.valid);
+    fakernic_json_number(text, "access", view.access);
+    fakernic_json_number(text, "start", view.start);
+    fakernic_json_number(text, "length", view.length);
+    fakernic_json_number(text, "windows", view.windows);
+    fakernic_json_number(text, "qpn", view.qpn);
 }
 
 static void fakernic_query_keys(FakernicState *s, GString *text)
 {
     for (uint32_t i = 0; i < s->max_mr; i++) {
         if (s->keys[i].pdn) {
-            fakernic_query_begin(text);
-            fakernic_query_number(text, "index", i);
-            fakernic_query_number(text, "pdn", s->keys[i].pdn);
-            fakernic_query_number(text, "pages", s->keys[i].pages);
-            fakernic_query_end(text);
+            fakernic_json_begin(text, NULL, '{');
+            fakernic_query_key(s, i, text);
+            fakernic_json_end(text, '}');
         }
+    }
+}
+
+/* ---- addresses, rules, counters ------------------------------------------ */
+
+static void fakernic_query_gids(FakernicState *s, GString *text)
+{
+    static const char *const types[] = {
+        [FAKERNIC_GID_IPV4] = "IPV4",
+        [FAKERNIC_GID_IPV6] = "IPV6",
+    };
+
+    for (uint32_t i = 0; i < s->gids; i++) {
+        RoceGid gid;
+
+        if (!roce_gid_get(s->roce, i, &gid)) {
+            continue;
+        }
+        fakernic_json_begin(text, NULL, '{');
+        fakernic_json_number(text, "index", i);
+        fakernic_json_name(text, "type", types, ARRAY_SIZE(types), gid.type);
+        fakernic_json_hex(text, "gid", gid.gid, sizeof(gid.gid), 2);
+        fakernic_json_hex(text, "mac", gid.mac, sizeof(gid.mac), 1);
+        fakernic_json_number(text, "vlan", gid.vlan);
+        fakernic_json_end(text, '}');
+    }
+}
+
+static void fakernic_query_flows(FakernicState *s, GString *text)
+{
+    static const char *const types[] = {
+        [FAKERNIC_FLOW_NORMAL] = "NORMAL",
+        [FAKERNIC_FLOW_ALL_DEFAULT] = "ALL_DEFAULT",
+        [FAKERNIC_FLOW_MC_DEFAULT] = "MC_DEFAULT",
+        [FAKERNIC_FLOW_SNIFFER] = "SNIFFER",
+    };
+
+    for (uint32_t id = s->flow_table.first; id < s->flow_table.next; id++) {
+        const FakernicFlow *flow = fakernic_table_get(&s->flow_table, id);
+
+        if (!flow) {
+            continue;
+        }
+        fakernic_json_begin(text, NULL, '{');
+        fakernic_json_number(text, "flow", id);
+        fakernic_json_name(text, "type", types, ARRAY_SIZE(types), flow->type);
+        fakernic_json_number(text, "qpn", flow->qpn);
+        fakernic_json_number(text, "priority", flow->priority);
+        fakernic_json_number(text, "flags", flow->flags);
+        fakernic_json_number(text, "layers", flow->layers);
+        fakernic_json_hex(text, "value", &flow->value, sizeof(flow->value), 0);
+        fakernic_json_hex(text, "mask", &flow->mask, sizeof(flow->mask), 0);
+        fakernic_json_end(text, '}');
+    }
+}
+
+/* All, or those that have counted something. */
+static void fakernic_query_values(const uint64_t *values, bool all,
+                                  GString *text)
+{
+    for (unsigned i = 0; i < FAKERNIC_STAT_COUNT; i++) {
+        if (all || values[i]) {
+            fakernic_json_number(text, fakernic_stat_names[i], values[i]);
+        }
+    }
+}
+
+static void fakernic_query_counters(FakernicState *s, GString *text)
+{
+    fakernic_json_begin(text, NULL, '{');
+    fakernic_json_number(text, "counter", 0);
+    fakernic_query_values(s->stats, true, text);
+    fakernic_json_end(text, '}');
+    for (uint32_t id = s->counters.first; id < s->counters.next; id++) {
+        const FakernicCounter *counter = fakernic_table_get(&s->counters, id);
+
+        if (!counter) {
+            continue;
+        }
+        fakernic_json_begin(text, NULL, '{');
+        fakernic_json_number(text, "counter", id);
+        fakernic_json_number(text, "users", counter->users);
+        fakernic_query_values(counter->values, false, text);
+        fakernic_json_end(text, '}');
     }
 }
 
 /* ---- all there is to ask for --------------------------------------------- */
 
 const FakernicQuery fakernic_queries[] = {
-    { "x-state", "registers, limits and use, counters, in JSON", '{', '}',
+    { "x-state", "registers, limits and use, in JSON", '{', '}',
       fakernic_query_state },
     { "x-qps", "QPs and WQs, in JSON", '[', ']', fakernic_query_qps },
     { "x-cqs", "CQs, in JSON", '[', ']', fakernic_query_cqs },
     { "x-srqs", "SRQs, in JSON", '[', ']', fakernic_query_srqs },
     { "x-eqs", "EQs, in JSON", '[', ']', fakernic_query_eqs },
     { "x-keys", "memory keys, in JSON", '[', ']', fakernic_query_keys },
+    { "x-gids", "the GID table, in JSON", '[', ']', fakernic_query_gids },
+    { "x-flows", "flow rules, in JSON", '[', ']', fakernic_query_flows },
+    { "x-counters", "counters, of the device first, in JSON", '[', ']',
+      fakernic_query_counters },
     {}
 };
+
+/* ---- one object ---------------------------------------------------------- */
+
+static bool fakernic_query_object(FakernicState *s,
+                                  enum fakernic_dump_kind kind, uint32_t id,
+                                  GString *text)
+{
+    const uint32_t index = FAKERNIC_GET(FAKERNIC_KEY_INDEX, id);
+    const void *object = NULL;
+
+    switch (kind) {
+    case FAKERNIC_DUMP_QP:
+        object = fakernic_qp_or_wq(s, id);
+        if (object) {
+            fakernic_query_qp(s, object, text);
+        }
+        break;
+    case FAKERNIC_DUMP_CQ:
+        object = fakernic_table_get(&s->cqs, id);
+        if (object) {
+            fakernic_query_cq(object, text);
+        }
+        break;
+    case FAKERNIC_DUMP_SRQ:
+        object = fakernic_table_get(&s->srqs, id);
+        if (object) {
+            fakernic_query_srq(object, text);
+        }
+        break;
+    case FAKERNIC_DUMP_EQ:
+        object = fakernic_table_get(&s->eqs, id);
+        if (object) {
+            fakernic_query_eq(s, object, text);
+        }
+        break;
+    case FAKERNIC_DUMP_KEY:
+        if (index < s->max_mr && s->keys[index].pdn) {
+            object = &s->keys[index];
+            fakernic_query_key(s, index, text);
+        }
+        break;
+    default:
+        break;
+    }
+    return object;
+}
+
+char *fakernic_query_one(FakernicState *s, enum fakernic_dump_kind kind,
+                         uint32_t id)
+{
+    g_autoptr(GString) text = g_string_new("{");
+
+    if (!fakernic_query_object(s, kind, id, text)) {
+        return NULL;
+    }
+    fakernic_json_end(text, '}');
+    return g_string_free(g_steal_pointer(&text), false);
+}
+
+bool fakernic_query_possible(const FakernicState *s)
+{
+    return s->nic && !(s->held & (FAKERNIC_HELD_RESET | FAKERNIC_HELD_LEAVING));
+}
 
 char *fakernic_query(FakernicState *s, const FakernicQuery *query)
 {
     GString *text = g_string_new(NULL);
 
     g_string_append_c(text, query->open);
-    if (s->nic && !(s->held & (FAKERNIC_HELD_RESET | FAKERNIC_HELD_LEAVING))) {
+    if (fakernic_query_possible(s)) {
         query->write(s, text);
     }
     g_string_append_c(text, query->close);

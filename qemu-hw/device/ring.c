@@ -164,9 +164,27 @@ uint8_t fakernic_page_reader_begin(FakernicPageReader *r,
     return status;
 }
 
+/* Does a fault rule say that the list is out of reach? */
+static bool fakernic_page_reader_fails(FakernicState *s,
+                                       const FakernicPageReader *r)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_PAGE_LIST,
+                                 .len = MIN(r->needed, UINT32_MAX) };
+    const RoceFaultRule *rule = NULL;
+
+    if (r->done == 0 && roce_fault_at(&s->faults.rules, ROCE_FAULT_PAGE_LIST)) {
+        rule = fakernic_fault_hit(s, &subject);
+    }
+    return rule && rule->act == ROCE_FAULT_FAIL;
+}
+
 uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
                                  unsigned tables, uint64_t **pages)
 {
+    if (fakernic_page_reader_fails(s, r)) {
+        fakernic_page_reader_drop(r);
+        return FAKERNIC_CMD_DMA_ERROR;
+    }
     while (r->done < r->needed) {
         uint8_t status;
 
@@ -304,6 +322,12 @@ static bool fakernic_ring_fetch(FakernicState *s, uint64_t address, uint8_t *at,
     return fakernic_dma_read(s, address, at, len);
 }
 
+static bool fakernic_ring_look(FakernicState *s, uint64_t address, uint8_t *at,
+                               size_t len)
+{
+    return fakernic_dma_peek(s, address, at, len);
+}
+
 static bool fakernic_ring_store(FakernicState *s, uint64_t address, uint8_t *at,
                                 size_t len)
 {
@@ -339,6 +363,12 @@ bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
     return fakernic_ring_move(s, ring, index, buf, len, fakernic_ring_fetch);
 }
 
+bool fakernic_ring_peek(FakernicState *s, const FakernicRing *ring,
+                        uint32_t index, void *buf, size_t len)
+{
+    return fakernic_ring_move(s, ring, index, buf, len, fakernic_ring_look);
+}
+
 bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                          uint32_t index, const void *buf, size_t len)
 {
@@ -346,17 +376,29 @@ bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                               fakernic_ring_store);
 }
 
-bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
-                          uint32_t *index)
+static bool fakernic_ring_index(FakernicState *s, const FakernicRing *ring,
+                                uint32_t *index, FakernicRingMove *move)
 {
     uint64_t offset = ((uint64_t)ring->depth << ring->log_entry) +
                       offsetof(struct fakernic_queue_record, index);
     uint32_t value;
 
-    if (!fakernic_dma_read(s, fakernic_ring_address(ring, offset), &value,
-                           sizeof(value))) {
+    if (!move(s, fakernic_ring_address(ring, offset), (uint8_t *)&value,
+              sizeof(value))) {
         return false;
     }
     *index = le32_to_cpu(value);
     return true;
+}
+
+bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
+                          uint32_t *index)
+{
+    return fakernic_ring_index(s, ring, index, fakernic_ring_fetch);
+}
+
+bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
+                               uint32_t *index)
+{
+    return fakernic_ring_index(s, ring, index, fakernic_ring_look);
 }

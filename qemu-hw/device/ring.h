@@ -114,7 +114,11 @@ void fakernic_ring_free(FakernicState *s, FakernicRing *ring);
 bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
                         uint32_t index, void *buf, size_t len);
 
-/* The reverse. */
+/* The same for a look from outside: fakernic_dma_peek(). */
+bool fakernic_ring_peek(FakernicState *s, const FakernicRing *ring,
+                        uint32_t index, void *buf, size_t len);
+
+/* The reverse of fakernic_ring_read(). */
 bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                          uint32_t index, const void *buf, size_t len);
 
@@ -124,5 +128,8 @@ bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
  */
 bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
                           uint32_t *index);
+/* The same for a look from outside. */
+bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
+                               uint32_t *index);
 
 #endif

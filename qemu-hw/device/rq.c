@@ -25,11 +25,14 @@ typedef struct FakernicConsumer {
     const FakernicRing *ring;
     uint32_t *pi;
     uint32_t *ci;
+    uint32_t qpn;               /* who wants a receive */
+    uint32_t srqn;              /* 0: of its own RQ */
 } FakernicConsumer;
 
-static uint16_t fakernic_decode_recv(const FakernicRqWqe *slot,
-                                     unsigned log_stride, RoceRecvWr *wr)
+uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
+                          RoceRecvWr *wr)
 {
+    const FakernicRqWqe *slot = from;
     const unsigned room = (1U << log_stride) / sizeof(struct fakernic_sge) - 1;
 
     wr->tag = le32_to_cpu(slot->wqe.tag);
@@ -49,9 +52,21 @@ static uint16_t fakernic_decode_recv(const FakernicRqWqe *slot,
     return 0;
 }
 
+/* What a fault rule makes of the receive that is next; NULL: nothing. */
+static const RoceFaultRule *fakernic_rq_fault(FakernicState *s,
+                                              const FakernicConsumer *c)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_RECV_WQE, .qpn = c->qpn,
+                                 .number = c->srqn, .index = *c->ci };
+
+    return roce_fault_at(&s->faults.rules, ROCE_FAULT_RECV_WQE)
+               ? fakernic_fault_hit(s, &subject) : NULL;
+}
+
 static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
                                    RoceRecvWr *wr)
 {
+    const RoceFaultRule *rule;
     FakernicRqWqe slot;
 
     wr->tag = 0;
@@ -75,12 +90,19 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
         /* The index is read before the entries it covers. */
         smp_rmb();
     }
+    rule = fakernic_rq_fault(s, c);
+    if (rule && rule->act == ROCE_FAULT_DROP) {
+        return ROCE_FETCH_NONE;
+    }
     if (!fakernic_ring_read(s, c->ring, *c->ci, &slot,
                             1U << c->ring->log_entry)) {
         wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
         return ROCE_FETCH_ERROR;
     }
-    wr->format_error = fakernic_decode_recv(&slot, c->ring->log_entry, wr);
+    wr->format_error = fakernic_rq_look(&slot, c->ring->log_entry, wr);
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        wr->format_error = rule->code ?: FAKERNIC_VENDOR_RQ_FORMAT;
+    }
     (*c->ci)++;
     return ROCE_FETCH_OK;
 }
@@ -120,9 +142,10 @@ void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
 }
 
 static RoceFetch fakernic_next_srq(FakernicState *s, FakernicSrq *srq,
-                                   RoceRecvWr *wr)
+                                   uint32_t qpn, RoceRecvWr *wr)
 {
-    const FakernicConsumer consumer = { &srq->ring, &srq->pi, &srq->ci };
+    const FakernicConsumer consumer = { &srq->ring, &srq->pi, &srq->ci, qpn,
+                                        srq->id };
     RoceFetch fetch = fakernic_rq_fetch(s, &consumer, wr);
 
     if (fetch == ROCE_FETCH_OK) {
@@ -142,9 +165,10 @@ RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     RoceFetch fetch = ROCE_FETCH_NONE;
 
     if (srq) {
-        fetch = fakernic_next_srq(s, srq, wr);
+        fetch = fakernic_next_srq(s, srq, qpn, wr);
     } else if (!srqn && qp && qp->rq.pages) {
-        const FakernicConsumer consumer = { &qp->rq, &qp->rq_pi, &qp->rq_ci };
+        const FakernicConsumer consumer = { &qp->rq, &qp->rq_pi, &qp->rq_ci,
+                                            qpn, 0 };
 
         fetch = fakernic_rq_fetch(s, &consumer, wr);
     }

@@ -24,6 +24,13 @@ typedef struct FakernicSrq {
     FakernicCqUser cq_user;
 } FakernicSrq;
 
+/*
+ * What the device would make of a receive WQE of 1 << log_stride bytes, for
+ * whoever looks from outside: 0 or enum fakernic_vendor_err.
+ */
+uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
+                          RoceRecvWr *wr);
+
 /* RoceHostOps.next_recv, recv_count and xrc_srq. */
 RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
                              RoceRecvWr *wr);

@@ -88,8 +88,7 @@ static uint16_t fakernic_decode_atomic(RoceSendWr *wr,
     return 0;
 }
 
-/* Copies the page list: the guest may free its tables once this completes. */
-static uint16_t fakernic_decode_reg_mr(FakernicState *s, RoceSendWr *wr,
+static uint16_t fakernic_decode_reg_mr(RoceSendWr *wr,
                                        const struct fakernic_sq_reg_mr *reg)
 {
     const unsigned shift = reg->pages.page_shift;
@@ -114,7 +113,14 @@ static uint16_t fakernic_decode_reg_mr(FakernicState *s, RoceSendWr *wr,
     }
     wr->reg_mr.page_count = needed;
     wr->reg_mr.page_shift = shift;
-    switch (fakernic_page_list_read(s, &reg->pages, needed,
+    return 0;
+}
+
+/* Copies the page list: the guest may free its tables once this completes. */
+static uint16_t fakernic_read_reg_mr(FakernicState *s, RoceSendWr *wr,
+                                     const struct fakernic_sq_reg_mr *reg)
+{
+    switch (fakernic_page_list_read(s, &reg->pages, wr->reg_mr.page_count,
                                     &wr->reg_mr.pages)) {
     case FAKERNIC_CMD_OK:
         return 0;
@@ -140,8 +146,7 @@ static uint16_t fakernic_decode_bind_mw(RoceSendWr *wr,
     return 0;
 }
 
-static uint16_t fakernic_decode_segment(FakernicState *s, RoceSendWr *wr,
-                                        RoceWrSegment segment,
+static uint16_t fakernic_decode_segment(RoceSendWr *wr, RoceWrSegment segment,
                                         const void *from)
 {
     switch (segment) {
@@ -152,7 +157,7 @@ static uint16_t fakernic_decode_segment(FakernicState *s, RoceSendWr *wr,
     case ROCE_SEGMENT_ATOMIC:
         return fakernic_decode_atomic(wr, from);
     case ROCE_SEGMENT_REG_MR:
-        return fakernic_decode_reg_mr(s, wr, from);
+        return fakernic_decode_reg_mr(wr, from);
     case ROCE_SEGMENT_BIND_MW:
         return fakernic_decode_bind_mw(wr, from);
     default:
@@ -196,9 +201,8 @@ static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
            FAKERNIC_VENDOR_SQ_FORMAT : 0;
 }
 
-/* Decodes a whole WQE; 0 or enum fakernic_vendor_err. */
-static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
-                                    const uint8_t *wqe, RoceSendWr *wr)
+uint16_t fakernic_sq_look(const FakernicState *s, const FakernicQp *qp,
+                          const uint8_t *wqe, RoceSendWr *wr)
 {
     const struct fakernic_sq_hdr *hdr = (const void *)wqe;
     const RoceWrInfo *info = roce_wr_info(hdr->opcode);
@@ -232,8 +236,21 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
             .lkey = le32_to_cpu(sge->lkey),
         };
     }
+    return fakernic_decode_segment(wr, segment, wqe + sizeof(*hdr));
+}
+
+/* Decodes a whole WQE; 0 or enum fakernic_vendor_err. */
+static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
+                                    const uint8_t *wqe, RoceSendWr *wr)
+{
+    const struct fakernic_sq_hdr *hdr = (const void *)wqe;
+    uint16_t err = fakernic_sq_look(s, qp, wqe, wr);
+
     /* Last: only this can leave something behind that is to be freed. */
-    return fakernic_decode_segment(s, wr, segment, wqe + sizeof(*hdr));
+    if (!err && hdr->opcode == FAKERNIC_SQ_REG_MR) {
+        err = fakernic_read_reg_mr(s, wr, (const void *)(hdr + 1));
+    }
+    return err;
 }
 
 /* What a fault rule makes of the WQE. */

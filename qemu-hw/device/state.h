@@ -13,10 +13,11 @@
  *
  *     fakernic.c                  the wiring
  *     doors.c                     every way in
- *     query.c                     what is inside, for others to see
  *     turn.c  bar.c               the work of a turn; registers and doorbells
  *     cmdq.c  life.c              commands; fatal errors and reset
  *     cmd_*.c  objects.c          one command each; all objects together
+ *     query.c  look.c  json.c  stats.c
+ *                                 what is inside, for others to see
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
  *     ring.c  table.c  parse.c    what they are made of
@@ -47,6 +48,7 @@
 #include "eq.h"
 #include "fault.h"
 #include "flow.h"
+#include "look.h"
 #include "odp.h"
 #include "qp.h"
 #include "record.h"
@@ -83,6 +85,7 @@ struct FakernicState {
     uint32_t speed_mbps;
     uint64_t dm_size;
     bool dcqcn;
+    bool guest_faults;          /* the guest may add fault rules */
     uint32_t turn_work;         /* budget of a turn, in units of budget.h */
     uint32_t turn_us;           /* and in time */
     uint32_t interface_version;
@@ -109,6 +112,9 @@ struct FakernicState {
     VMChangeStateEntry *vm_state;
     FakernicFaults faults;      /* fault.h */
     FakernicRecorder recorder;  /* record.h */
+    FakernicLook look;          /* look.h */
+    char *dump;                 /* the text that DUMP made last, or NULL */
+    char *fault_refused;        /* why the last FAULT was, or NULL */
 
     /* doors and turns: doors.h, turn.h, budget.h */
     unsigned inside;            /* doors whose frames are on the stack */

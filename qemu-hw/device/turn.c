@@ -151,6 +151,12 @@ static void fakernic_turn_fault(FakernicState *s)
     case ROCE_FAULT_DEAD:
         fakernic_hold(s, FAKERNIC_HELD_DEAD, true);
         break;
+    case ROCE_FAULT_AER:
+        fakernic_aer(s, rule->severity);
+        break;
+    case ROCE_FAULT_LINK_DOWN:
+        fakernic_port_link_changed(s);
+        break;
     default:
         break;
     }
@@ -163,6 +169,9 @@ static bool fakernic_turn_faults(FakernicState *s)
 {
     if (roce_fault_at(&s->faults.rules, ROCE_FAULT_DEVICE)) {
         fakernic_turn_fault(s);
+    }
+    if (fakernic_fault_link_back(s)) {
+        fakernic_port_link_changed(s);
     }
     while (fakernic_is_running(s) && fakernic_turn_lasts(s, 1) &&
            fakernic_turn_held(s)) {

@@ -31,20 +31,21 @@ static const struct {
     uint32_t actions;
 } fault_points[ROCE_FAULT_POINTS] = {
     [ROCE_FAULT_DEVICE] = { "device", DO(COUNT) | DO(FATAL) | DO(FREEZE) |
-                                          DO(DEAD) | DO(PAUSE) },
+                                          DO(DEAD) | DO(AER) |
+                                          DO(LINK_DOWN) | DO(PAUSE) },
     [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
     [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
     [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES },
     [ROCE_FAULT_COMMAND] = { "command", DO(COUNT) | DO(DROP) | DO(DELAY) |
                                             DO(FAIL) | DO(PAUSE) },
     [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS },
-    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", 0 },
+    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", ON_READS | DO(DROP) },
     [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(FAIL) },
     [ROCE_FAULT_EQE] = { "eqe", ON_STORES },
     [ROCE_FAULT_INTERRUPT] = { "interrupt", ON_STORES },
     [ROCE_FAULT_DMA_READ] = { "dma-read", ON_READS },
     [ROCE_FAULT_DMA_WRITE] = { "dma-write", ON_READS | DO(DROP) },
-    [ROCE_FAULT_PAGE_LIST] = { "page-list", 0 },
+    [ROCE_FAULT_PAGE_LIST] = { "page-list", ON_READS },
 };
 
 static const char *const fault_actions[ROCE_FAULT_ACTIONS] = {
@@ -60,12 +61,19 @@ static const char *const fault_actions[ROCE_FAULT_ACTIONS] = {
     [ROCE_FAULT_FATAL] = "fatal",
     [ROCE_FAULT_FREEZE] = "freeze",
     [ROCE_FAULT_DEAD] = "dead",
+    [ROCE_FAULT_AER] = "aer",
+    [ROCE_FAULT_LINK_DOWN] = "link-down",
     [ROCE_FAULT_PAUSE] = "pause",
 };
 
 enum { CLASS_ANY, CLASS_ROCE, CLASS_CNP, CLASS_GSI, CLASS_ETHER };
 static const char *const fault_classes[] = { "any", "roce", "cnp", "gsi",
                                              "ether" };
+static const char *const fault_severities[] = {
+    [ROCE_FAULT_CORRECTABLE] = "correctable",
+    [ROCE_FAULT_NONFATAL] = "nonfatal",
+    [ROCE_FAULT_FATAL_ERROR] = "fatal",
+};
 
 typedef enum FaultKind {
     KIND_NUMBER,                /* uint64_t */
@@ -75,6 +83,7 @@ typedef enum FaultKind {
     KIND_DO,
     KIND_OPCODE,
     KIND_CLASS,
+    KIND_SEVERITY,
     KIND_COMMAND,
 } FaultKind;
 
@@ -102,10 +111,10 @@ static const FaultWord fault_words[] = {
     { "class", KIND_CLASS, PLACE(class), FRAMES, 0, 0 },
     { "cmd", KIND_COMMAND, PLACE(number), AT(COMMAND), 0, 0xffff },
     { "number", KIND_RANGE, PLACE(number),
-      AT(COMMAND) | AT(CQE) | AT(EQE) | AT(INTERRUPT) | AT(DOORBELL), 0,
-      0xffffff },
-    { "len", KIND_RANGE, PLACE(len), FRAMES | AT(DMA_READ) | AT(DMA_WRITE), 0,
-      UINT32_MAX },
+      AT(COMMAND) | AT(CQE) | AT(EQE) | AT(INTERRUPT) | AT(DOORBELL) |
+          AT(RECV_WQE), 0, 0xffffff },
+    { "len", KIND_RANGE, PLACE(len),
+      FRAMES | AT(DMA_READ) | AT(DMA_WRITE) | AT(PAGE_LIST), 0, UINT32_MAX },
     { "nth", KIND_NUMBER, PLACE(nth), ANYWHERE, 0, UINT64_MAX },
     { "times", KIND_NUMBER, PLACE(times), ANYWHERE, 0, UINT64_MAX },
     { "every", KIND_NUMBER, PLACE(every), ANYWHERE, 0, UINT64_MAX },
@@ -124,11 +133,13 @@ static const FaultWord fault_words[] = {
     { "mask", KIND_NUMBER, PLACE(mask), ANYWHERE, DO(CORRUPT), 255 },
     { "bytes", KIND_NUMBER, PLACE(bytes), ANYWHERE, DO(TRUNCATE),
       ROCE_FRAME_MAX },
-    { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE, DO(FREEZE),
-      3600000000000 },
+    { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE,
+      DO(FREEZE) | DO(LINK_DOWN), 3600000000000 },
+    { "severity", KIND_SEVERITY, PLACE(severity), ANYWHERE, DO(AER), 0 },
     /* 255 is not a status: it would say that a command goes on. */
     { "status", KIND_NUMBER, PLACE(status), WITH_STATUS, DO(FAIL), 254 },
-    { "code", KIND_NUMBER, PLACE(code), AT(DEVICE) | WITH_STATUS,
+    { "code", KIND_NUMBER, PLACE(code),
+      AT(DEVICE) | AT(RECV_WQE) | WITH_STATUS,
       DO(FAIL) | DO(FATAL), 0xffff },
 };
 
@@ -330,6 +341,17 @@ static bool fault_class(FaultReader *in, const char *text)
     return i >= 0;
 }
 
+static bool fault_severity(FaultReader *in, const char *text)
+{
+    int i = fault_name(fault_severities, sizeof(fault_severities[0]),
+                       ROCE_FAULT_FATAL_ERROR + 1, text);
+
+    if (i >= 0) {
+        in->rule.severity = (uint8_t)i;
+    }
+    return i >= 0;
+}
+
 static bool fault_value(FaultReader *in, const FaultWord *word,
                         const char *text)
 {
@@ -351,6 +373,8 @@ static bool fault_value(FaultReader *in, const FaultWord *word,
         return fault_opcode(in, text);
     case KIND_CLASS:
         return fault_class(in, text);
+    case KIND_SEVERITY:
+        return fault_severity(in, text);
     case KIND_COMMAND:
         return fault_command(in, text);
     }
@@ -438,6 +462,9 @@ static bool fault_together(FaultReader *in)
     }
     if (rule->act == ROCE_FAULT_DELAY && !rule->delay_ns) {
         return fault_wrong(in, "do=delay needs a word", "delay-ns=");
+    }
+    if (rule->act == ROCE_FAULT_AER && !fault_given(rule, "severity")) {
+        return fault_wrong(in, "do=aer needs a word", "severity=");
     }
     if (!fault_status(in)) {
         return false;
@@ -621,6 +648,9 @@ static size_t fault_print_word(char *to, size_t room, const FaultWord *word,
         break;
     case KIND_CLASS:
         text = fault_classes[rule->class];
+        break;
+    case KIND_SEVERITY:
+        text = fault_severities[rule->severity];
         break;
     }
     return (size_t)snprintf(to, room, "%s=%s ", word->name, text);

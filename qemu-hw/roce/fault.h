@@ -36,7 +36,7 @@ typedef enum RoceFaultPoint {
     ROCE_FAULT_DOORBELL,        /* a store into a doorbell page */
     ROCE_FAULT_COMMAND,         /* a command is to be executed */
     ROCE_FAULT_SEND_WQE,        /* a WQE was fetched */
-    ROCE_FAULT_RECV_WQE,
+    ROCE_FAULT_RECV_WQE,        /* one is to be fetched */
     ROCE_FAULT_CQE,             /* a completion is to be written */
     ROCE_FAULT_EQE,             /* an event is */
     ROCE_FAULT_INTERRUPT,       /* a message is to be sent */
@@ -59,9 +59,18 @@ typedef enum RoceFaultAction {
     ROCE_FAULT_FATAL,           /* FATAL_CODE is code */
     ROCE_FAULT_FREEZE,          /* for-ns, or until the rule is removed */
     ROCE_FAULT_DEAD,            /* until a reset of the bus or function */
+    ROCE_FAULT_AER,             /* an error of the PCI Express link */
+    ROCE_FAULT_LINK_DOWN,       /* for-ns, or until the rule is removed */
     ROCE_FAULT_PAUSE,           /* the whole machine stops */
     ROCE_FAULT_ACTIONS,
 } RoceFaultAction;
+
+/* Of an AER. */
+typedef enum RoceFaultSeverity {
+    ROCE_FAULT_CORRECTABLE,
+    ROCE_FAULT_NONFATAL,
+    ROCE_FAULT_FATAL_ERROR,
+} RoceFaultSeverity;
 
 typedef struct RoceFaultRange {
     uint32_t first, last;
@@ -76,7 +85,7 @@ typedef struct RoceFaultSubject {
     uint32_t psn;
     uint32_t number;            /* cqn, eqn, vector, opcode of a command */
     uint32_t index;             /* of the WQE */
-    uint32_t len;               /* of a frame or an access */
+    uint32_t len;               /* of a frame, an access, a page list */
     uint8_t opcode;             /* with 'roce': of the BTH */
     uint8_t attempt;            /* tx: 1, 2, ... */
     bool roce;
@@ -89,6 +98,7 @@ typedef struct RoceFaultRule {
     RoceFaultAction act;
     uint32_t given;             /* one bit per word that was said */
     uint8_t class;
+    uint8_t severity;           /* RoceFaultSeverity */
     uint64_t opcodes[4];        /* one bit each */
     char opcode_text[40];
     bool of_packets;            /* other frames never match */

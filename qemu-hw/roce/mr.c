@@ -578,6 +578,28 @@ int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
     return FAKERNIC_CMD_OK;
 }
 
+bool roce_mr_table_view(const RoceMrTable *t, uint32_t index, RoceMrView *view)
+{
+    const RoceMr *mr;
+
+    if (index >= t->max || t->entries[index].kind == ROCE_MR_FREE) {
+        return false;
+    }
+    mr = &t->entries[index];
+    *view = (RoceMrView) {
+        .key = mr->key,
+        .window = mr->kind == ROCE_MR_WINDOW,
+        .type = mr->type,
+        .valid = mr->valid,
+        .access = mr->access,
+        .start = mr->start,
+        .length = mr->length,
+        .windows = mr->windows,
+        .qpn = mr->qpn,
+    };
+    return true;
+}
+
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, RocePd pd)
 {
     return t->pd_keys[ROCE_PD_NUMBER(pd)];

@@ -76,6 +76,9 @@ void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault);
 uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key);
 /* What ROCE_VENDOR_FAULT was last returned for. */
 const RoceFault *roce_mr_fault(const RoceMrTable *t);
+/* roce_mr_view() */
+bool roce_mr_table_view(const RoceMrTable *t, uint32_t index, RoceMrView *view);
+/* roce_pd_users() */
 uint32_t roce_mr_table_pd_users(const RoceMrTable *t, RocePd pd);
 
 /* One access: who wants which bytes, by which key, for what. */

@@ -461,6 +461,11 @@ int roce_mw_destroy(Roce *r, uint32_t key)
     return roce_mr_table_mw_destroy(r->mrs, key);
 }
 
+bool roce_mr_view(const Roce *r, uint32_t index, RoceMrView *view)
+{
+    return roce_mr_table_view(r->mrs, index, view);
+}
+
 uint32_t roce_pd_users(const Roce *r, RocePd pd)
 {
     return roce_mr_table_pd_users(r->mrs, pd);
@@ -484,6 +489,16 @@ int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid)
     r->gids[index] = *gid;
     r->gid_epoch++;
     return FAKERNIC_CMD_OK;
+}
+
+bool roce_gid_get(const Roce *r, uint16_t index, RoceGid *gid)
+{
+    if (index >= r->limits.gid_count ||
+        r->gids[index].type == FAKERNIC_GID_NONE) {
+        return false;
+    }
+    *gid = r->gids[index];
+    return true;
 }
 
 void roce_set_port_mtu(Roce *r, uint32_t mtu)

@@ -504,6 +504,20 @@ int roce_mr_destroy_begin(Roce *r, uint32_t key);
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key);
 int roce_mw_destroy(Roce *r, uint32_t key);
+/* What a key is, for whoever looks from outside. */
+typedef struct RoceMrView {
+    uint32_t key;               /* with its tag of now */
+    bool window;
+    uint8_t type;               /* enum fakernic_mr_type or _mw_type */
+    bool valid;                 /* registered, or bound */
+    uint32_t access;
+    uint64_t start, length;
+    uint32_t windows;           /* bound to the region */
+    uint32_t qpn;               /* a window's of type 2B, while bound */
+} RoceMrView;
+
+/* By its index; changes nothing. False: there is no such key. */
+bool roce_mr_view(const Roce *r, uint32_t index, RoceMrView *view);
 /* How many keys belong to a PD (for DEALLOC_PD's BUSY); O(1). */
 uint32_t roce_pd_users(const Roce *r, RocePd pd);
 
@@ -561,6 +575,8 @@ typedef struct RoceGid {
 } RoceGid;
 
 int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid);
+/* False: the entry is not set, or there is none of this index. */
+bool roce_gid_get(const Roce *r, uint16_t index, RoceGid *gid);
 int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 

@@ -21,10 +21,17 @@ _fakernic_lab()
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in
-    "") offered="run up exec shell ssh console status down --help --version" ;;
+    "") offered="run up exec shell ssh console show status down --help --version" ;;
     run) offered="$machines --ready --timeout -t --tty --junit --" ;;
     up) offered=$machines ;;
     exec) offered="node1 node2 node3 all --timeout --help --" ;;
+    show)
+        if [[ ${words[cword - 1]} == show ]]; then
+            offered="node1 node2 node3"
+        else
+            offered="state qps cqs srqs eqs keys gids flows counters sq rq srq
+                cq eq faults recorder --json --device --from --count --help"
+        fi ;;
     shell | ssh | console) offered="node1 node2 node3 --help" ;;
     *) offered="--help" ;;
     esac

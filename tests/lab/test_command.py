@@ -11,18 +11,19 @@ import stat
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from command import fakernic_lab
-from fakernic_lab import cli, junit, launch, places, relay, stay
+from fakernic_lab import cli, faults, junit, launch, places, relay, stay
 from fakernic_lab.console import Console
 from fakernic_lab.errors import GuestCrashed, LabError
 from fakernic_lab.guest import Job
 from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import MARK, parse_mount, prepare_out
 from fakernic_lab.machine import Machine
-from fakernic_lab.qmp import QMPError
+from fakernic_lab.qmp import QMP, QMPError
 
 HERE = Path(__file__).parent
 CANNOT = 125
@@ -57,6 +58,10 @@ MISUSED = {
     ("run", "--mtu", "10", "--", "a"): "from 256 to 9600",
     ("run", "--env", "x", "--", "a"): "NAME=VALUE",
     ("run", "--timeout", "-1", "--", "a"): "a number",
+    ("show", "node1"): "WHAT",
+    ("show", "node1", "nonsense"): "invalid choice",
+    ("show", "node1", "sq", "-1"): "usage",
+    ("show", "node1", "cq", "3", "--count", "257"): "from 1 to 256",
     ("nosuch",): "invalid choice",
     (): "COMMAND",
 }
@@ -77,17 +82,18 @@ def test_misused(tmp_path, words):
     assert MISUSED[words] in result.stderr and "usage:" in result.stderr
 
 
-@pytest.mark.parametrize("action", ("exec", "shell", "console", "status",
-                                    "down"))
+@pytest.mark.parametrize("action", ("exec", "shell", "console", "show",
+                                    "status", "down"))
 def test_nothing_is_up(tmp_path, action):
-    words = ["node1", "--", "true"] if action == "exec" else []
+    words = {"exec": ["node1", "--", "true"], "show": ["node1", "qps"]}.get(
+        action, [])
     result = fakernic_lab(tmp_path, action, *words)
     assert result.returncode == CANNOT
     assert "no machines are up: 'fakernic-lab up'" in result.stderr
 
 
 @pytest.mark.parametrize("action", ("", "run", "up", "exec", "shell", "console",
-                                    "status", "down"))
+                                    "show", "status", "down"))
 def test_help(tmp_path, action):
     result = fakernic_lab(tmp_path, *action.split(), "--help")
     assert result.returncode == 0 and "usage: fakernic-lab" in result.stdout
@@ -96,10 +102,92 @@ def test_help(tmp_path, action):
 @pytest.mark.parametrize("document", ("fakernic-lab.rst", "fakernic-lab.bash"))
 def test_documents_know_all_options(tmp_path, document):
     text = (HERE / document).read_text(encoding="utf-8")
-    for action in ("run", "up", "exec"):
+    for action in ("run", "up", "exec", "show"):
         usage = fakernic_lab(tmp_path, action, "--help").stdout
         for option in re.findall(r"^ +(--?[a-z-]+)", usage, re.M):
             assert option == "-h" or option in text, (action, option)
+
+
+# ---- looking inside ----------------------------------------------------------
+
+@pytest.fixture(name="paused", scope="module")
+def paused_qemu(tmp_path_factory):
+    """The monitor of a QEMU with a device that no driver has touched."""
+    path = tmp_path_factory.mktemp("paused") / "qmp"
+    command = [*places.qemu_command(), "-machine", "q35", "-nodefaults", "-S",
+               "-display", "none", "-qmp", f"unix:{path},server=on,wait=off",
+               "-netdev", "hubport,hubid=0,id=n0",
+               "-device", "fakernic,id=nic0,netdev=n0,"
+               "x-fault=id=mine at=rx do=drop"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as qemu:
+        try:
+            for _ in range(600):
+                if path.exists() or qemu.poll() is not None:
+                    break
+                time.sleep(0.05)
+            yield path
+        finally:
+            qemu.kill()
+
+
+def shown(folder, *words):
+    result = fakernic_lab(folder, "show", *words)
+    assert result.returncode == 0, result
+    return result.stdout
+
+
+def test_show(tmp_path, paused):
+    state = json.loads(shown(tmp_path, paused, "state", "--json"))
+    assert state["stopped"] and state["qp"] == {"used": 0, "limit": 4096}
+    assert "command-pi" in shown(tmp_path, paused, "state")
+    for what in ("qps", "cqs", "srqs", "eqs", "keys", "gids", "flows"):
+        assert shown(tmp_path, paused, what) == f"no {what}\n"
+        assert json.loads(shown(tmp_path, paused, what, "--json")) == []
+    (counters,) = json.loads(shown(tmp_path, paused, "counters", "--json"))
+    assert counters["tx_frames"] == 0
+    assert "id=mine at=rx do=drop matches=0 hits=0" in shown(
+        tmp_path, paused, "faults", "--device", "nic0")
+
+
+@pytest.mark.parametrize("words, why", (
+    (("qps", "17"), "there is no qpn 17"), (("sq", "17"), "there is no sq 17"),
+    (("eq", "1", "--from", "3"), "there is no eq 1"), (("cq",), "which cq?"),
+    (("state", "1"), "state has no number"), (("qps", "--count", "3"), "rings"),
+    (("qps", "--device", "nic7"), "no fakernic nic7")),
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+def test_show_what_is_not_there(tmp_path, paused, words, why):
+    result = fakernic_lab(tmp_path, "show", paused, *words)
+    assert result.returncode == CANNOT and result.stdout == ""
+    assert result.stderr.count("\n") == 1 and why in result.stderr
+
+
+def test_show_at_a_busy_monitor(tmp_path, paused):
+    with socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(paused))
+        assert b"QMP" in other.recv(1000)
+        result = fakernic_lab(tmp_path, "show", paused, "qps")
+    assert result.returncode == CANNOT
+    assert "somebody else is at this monitor" in result.stderr
+    result = fakernic_lab(tmp_path, "show", tmp_path / "nothing", "qps")
+    assert "no QEMU listens there" in result.stderr
+
+
+def test_armed_faults_are_hit_or_fail(paused):
+    """What nothing hit was not tested; and no rule is left."""
+    vm = SimpleNamespace(is_running=lambda: True)
+    qmp = QMP(paused)
+    try:
+        vm.qmp = lambda command, **words: qmp.cmd(command, words)
+        before = faults.rules_of(vm)
+        with pytest.raises(faults.FaultMissed, match="at=tx do=count"):
+            with faults.armed(vm, "at=tx do=count", "at=rx do=drop") as two:
+                assert two.hits() == [0, 0] and len(faults.rules_of(vm)) == 3
+        with pytest.raises(QMPError, match="nosuch"):
+            with faults.armed(vm, "at=nosuch do=drop"):
+                pass
+        assert faults.rules_of(vm) == before
+    finally:
+        qmp.close()
 
 
 # ---- a machine that lacks things ---------------------------------------------

@@ -58,10 +58,10 @@ static void test_cmdq_many(void)
 static void test_cmd_opcodes(void)
 {
     static const uint16_t unknown[] = {
-        0, 0x08, 0x0f, 0x12, 0x1c, 0x26, 0x34, 0x42, 0x4a, 0x71, 0xff, 0xffff,
+        0, 0x08, 0x0f, 0x12, 0x1c, 0x26, 0x34, 0x42, 0x4a, 0x72, 0xff, 0xffff,
     };
     static const uint16_t set_aside[] = {
-        FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_DM, FAKERNIC_CMD_RSVD_FAULT,
+        FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_DM, FAKERNIC_CMD_FAULT,
     };
     Machine m;
     Nic n;
@@ -90,7 +90,7 @@ static void test_cmd_feature_not_taken(void)
         FAKERNIC_CMD_UPDATE_PAGES, FAKERNIC_CMD_CREATE_WQ,
         FAKERNIC_CMD_DESTROY_WQ, FAKERNIC_CMD_MODIFY_WQ,
         FAKERNIC_CMD_CREATE_IND_TABLE, FAKERNIC_CMD_DESTROY_IND_TABLE,
-        FAKERNIC_CMD_CREATE_RSS_QP,
+        FAKERNIC_CMD_CREATE_RSS_QP, FAKERNIC_CMD_FAULT, FAKERNIC_CMD_DUMP,
     };
     struct fakernic_create_mr_req mr = {
         .length = LE64(4096),
@@ -158,6 +158,7 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_CREATE_FLOW, 144, { 12, 15, 75, 79, 139, 143 } },
         { FAKERNIC_CMD_DESTROY_FLOW, 8, { 4, 7 } },
         { FAKERNIC_CMD_QUERY_PAGE_REQUESTS, 0 },
+        { FAKERNIC_CMD_DUMP, 24, { 21, 23 } },
         { FAKERNIC_CMD_UPDATE_PAGES, 32 },
         { FAKERNIC_CMD_CREATE_COUNTER, 0 },
         { FAKERNIC_CMD_DESTROY_COUNTER, 8, { 4, 7 } },

@@ -792,6 +792,165 @@ static void test_send_wqe_fail(void)
 }
 
 /* The WQE is out of reach: the QP fails. */
+/* One receive at b, one SEND of 300 bytes to it. */
+static void pair_message(Pair *p)
+{
+    Wqe wqe = wqe_send(&p->s, 0, 300);
+
+    rq_post(&p->n, &p->b.rq, 77, p->s.data + 32768, 300, p->s.key);
+    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
+    sq_ring(&p->n, &p->a);
+}
+
+static void pair_has_message(Pair *p)
+{
+    struct fakernic_cqe cqe;
+
+    cq_expect(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 77);
+    cq_expect(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_same(&p->n, &p->s, 0, 32768, 300);
+}
+
+/* As if nothing were posted: the sender is told to come again. */
+static void test_recv_wqe_drop(void)
+{
+    Pair p;
+    struct fakernic_cqe cqe;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=recv-wqe qpn=0-65535 number=0 times=2 do=drop");
+    pair_message(&p);
+    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+    for (unsigned ms = 0; ms < 20; ms++) {
+        qtest_clock_step(p.m.qts, MS);
+    }
+    pair_has_message(&p);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 2);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_TX_RNR_NAK), ==, 2);
+    machine_stop(&p.m);
+}
+
+/* The receive is in error, and with it both queue pairs. */
+static void recv_wqe_fails(const char *rule, enum fakernic_vendor_err code)
+{
+    Pair p;
+    struct fakernic_cqe cqe;
+
+    pair_start(&p, "");
+    fault(&p.m, rule);
+    pair_message(&p);
+    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RECV,
+              FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, code);
+    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
+    g_assert_cmpuint(qp_state(&p.n, p.b.qpn), ==, FAKERNIC_QPS_ERR);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    machine_stop(&p.m);
+}
+
+static void test_recv_wqe_fail(void)
+{
+    recv_wqe_fails("at=recv-wqe do=fail", FAKERNIC_VENDOR_RQ_FORMAT);
+    recv_wqe_fails("at=recv-wqe code=34 do=fail", FAKERNIC_VENDOR_RQ_DMA);
+}
+
+/* A ring, a region: neither is made, and nothing of them is left. */
+static void test_page_list_fail(void)
+{
+    Pair p;
+    Queue cq;
+    struct fakernic_create_cq_req req;
+    struct fakernic_create_mr_req mr = {
+        .iova = 0,
+        .length = LE64(8192),
+        .access = 0,
+        .type = FAKERNIC_MR_MEMORY,
+    };
+
+    pair_start(&p, "");
+    req = (struct fakernic_create_cq_req) {
+        .pages = queue_alloc(&p.n, &cq, 4, 6),
+        .log_depth = 4,
+        .eqn = LE32(p.s.eq.id),
+    };
+    fault(&p.m, "id=one at=page-list do=fail");
+    assert_status(CMD(&p.n, CREATE_CQ, req), DMA_ERROR);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    assert_status(CMD(&p.n, CREATE_CQ, req), OK);
+    fault(&p.m, "remove=one; id=two at=page-list len=2 do=fail");
+    mr.pdn = LE32(p.s.pd);
+    mr.pages = contiguous(p.s.data, 8192);
+    assert_status(CMD(&p.n, CREATE_MR, mr), DMA_ERROR);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    assert_status(CMD(&p.n, CREATE_MR, mr), OK);
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    machine_stop(&p.m);
+}
+
+/* What the link's error leaves in the capability. */
+static void aer(const char *severity, unsigned where, uint32_t status)
+{
+    Pair p;
+    g_autofree char *rule = g_strdup_printf("at=device severity=%s do=aer",
+                                            severity);
+    uint64_t config;
+
+    pair_start(&p, "");
+    ecam_enable(&p.m);
+    config = ecam(SLOT) + extended_capability(&p.m, ecam(SLOT), 1);
+    g_assert_cmphex(qtest_readl(p.m.qts, config + where), ==, 0);
+    fault(&p.m, rule);
+    wait_hit(&p.m);
+    g_assert_cmphex(qtest_readl(p.m.qts, config + where), ==, status);
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    machine_stop(&p.m);
+}
+
+static void test_aer(void)
+{
+    aer("correctable", PCI_ERR_COR_STATUS, PCI_ERR_COR_RCVR);
+    aer("nonfatal", PCI_ERR_UNCOR_STATUS, PCI_ERR_UNC_POISON_TLP);
+    aer("fatal", PCI_ERR_UNCOR_STATUS, PCI_ERR_UNC_SURPDN);
+}
+
+static bool link_is_up(Pair *p)
+{
+    struct fakernic_query_port_resp port;
+
+    assert_status(cmd(&p->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &port,
+                      sizeof(port)), OK);
+    return port.link_up;
+}
+
+/* Two events; what is sent meanwhile is lost, but not what stays inside. */
+static void test_link_down(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    g_assert_true(link_is_up(&p));
+    fault(&p.m, "at=device for-ns=50000000 do=link-down");
+    wait_hit(&p.m);
+    g_assert_false(link_is_up(&p));
+    eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_PORT_ERROR);
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    qtest_clock_step(p.m.qts, 49 * MS);
+    g_assert_false(link_is_up(&p));
+    qtest_clock_step(p.m.qts, MS);
+    g_assert_true(link_is_up(&p));
+    eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_PORT_ACTIVE);
+    fault(&p.m, "remove=all; id=down at=device do=link-down");
+    wait_hit(&p.m);
+    g_assert_false(link_is_up(&p));
+    fault(&p.m, "remove=down");
+    g_assert_true(link_is_up(&p));
+    machine_stop(&p.m);
+}
+
 static void test_dma_read_fail(void)
 {
     Pair p;
@@ -967,6 +1126,11 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/interrupt-delay", test_interrupt_delay },
     { "fault/interrupt-duplicate", test_interrupt_duplicate },
     { "fault/send-wqe-fail", test_send_wqe_fail },
+    { "fault/recv-wqe-drop", test_recv_wqe_drop },
+    { "fault/recv-wqe-fail", test_recv_wqe_fail },
+    { "fault/page-list-fail", test_page_list_fail },
+    { "fault/aer", test_aer },
+    { "fault/link-down", test_link_down },
     { "fault/dma-read-fail", test_dma_read_fail },
     { "fault/dma-write-fail", test_dma_write_fail },
     { "fault/dma-write-drop", test_dma_write_drop },

@@ -209,7 +209,6 @@ static void test_device(void)
     Setup s;
     Qp a, b;
     QDict *state, *use;
-    QList *counters;
 
     start_pair(&m, &n, &s, &a, &b);
     one_read(&n, &s, &a);
@@ -223,24 +222,459 @@ static void test_device(void)
     g_assert_cmpint(qdict_get_int(use, "limit"), ==, 64);
     g_assert_cmpint(qdict_get_int(qdict_get_qdict(state, "mr"), "used"), ==, 1);
     g_assert_cmpint(qdict_get_int(qdict_get_qdict(state, "eq"), "used"), ==, 2);
-    counters = qdict_get_qlist(state, "counters");
-    g_assert_cmpuint(qlist_size(counters), ==, FAKERNIC_STAT_COUNT);
-    for (unsigned i = 0; i < FAKERNIC_STAT_COUNT; i++) {
-        QObject *value = qlist_pop(counters);
-        const uint64_t then = qnum_get_uint(qobject_to(QNum, value));
-
-        qobject_unref(value);
-        /* Commands that ask for statistics are what is counted since. */
-        if (i != FAKERNIC_STAT_COMMANDS) {
-            g_assert_cmpuint(then, ==, nic_stat(&n, i));
-        }
-    }
     qobject_unref(state);
     machine_stop(&m);
 }
 
+static void test_counters(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_set_qp_counter_req bind = { 0 };
+    QList *list;
+    QDict *one;
+    uint32_t id;
+
+    start_pair(&m, &n, &s, &a, &b);
+    id = cmd_create(&n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
+    bind.qpn = LE32(a.qpn);
+    bind.id = LE32(id);
+    assert_status(CMD(&n, SET_QP_COUNTER, bind), OK);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': 'x-fault', 'value':"
+                             " 'at=rx opcode=rc-read-response-first do=drop'"
+                             " } }", NIC0);
+    one_read(&n, &s, &a);
+    list = query_list(&m, "x-counters");
+    g_assert_cmpuint(qlist_size(list), ==, 2);
+    one = find(list, "counter", 0);
+    g_assert_cmpuint(qdict_size(one), ==, FAKERNIC_STAT_COUNT + 1);
+    g_assert_cmpint(qdict_get_int(one, "tx_roce"), ==,
+                    nic_stat(&n, FAKERNIC_STAT_TX_ROCE));
+    g_assert_cmpint(qdict_get_int(one, "rx_roce_bytes"), ==,
+                    nic_stat(&n, FAKERNIC_STAT_RX_ROCE_BYTES));
+    g_assert_cmpint(qdict_get_int(one, "tx_roce"), >, 0);
+    one = find(list, "counter", id);
+    g_assert_cmpint(qdict_get_int(one, "users"), ==, 1);
+    g_assert_cmpint(qdict_get_int(one, "implied_nak"), ==, 1);
+    g_assert_false(qdict_haskey(one, "timeouts"));
+    qobject_unref(list);
+    machine_stop(&m);
+}
+
+static void test_gids_and_flows(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    QList *list;
+    QDict *one;
+    struct fakernic_create_flow_req flow = {
+        .type = FAKERNIC_FLOW_NORMAL,
+        .priority = LE16(3),
+    };
+    uint32_t id;
+
+    machine_start(&m, "%s,id=nic0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    list = query_list(&m, "x-gids");
+    g_assert_cmpuint(qlist_size(list), ==, 1);
+    one = find(list, "index", 0);
+    g_assert_cmpstr(qdict_get_str(one, "gid"), ==,
+                    "0000:0000:0000:0000:0000:ffff:0a00:0001");
+    g_assert_cmpstr(qdict_get_str(one, "type"), ==, "IPV4");
+    g_assert_cmpstr(qdict_get_str(one, "mac"), ==, MAC_STRING);
+    g_assert_cmpint(qdict_get_int(one, "vlan"), ==, FAKERNIC_VLAN_NONE);
+    qobject_unref(list);
+    list = query_list(&m, "x-flows");
+    g_assert_true(qlist_empty(list));
+    qobject_unref(list);
+    flow.qpn = LE32(raw.qpn);
+    memset(flow.mask.dmac, 0xff, 6);
+    memcpy(flow.value.dmac, nic_mac, 6);
+    id = cmd_create(&n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
+    list = query_list(&m, "x-flows");
+    one = find(list, "flow", id);
+    g_assert_cmpint(qdict_get_int(one, "qpn"), ==, raw.qpn);
+    g_assert_cmpint(qdict_get_int(one, "priority"), ==, 3);
+    g_assert_true(g_str_has_prefix(qdict_get_str(one, "value"),
+                                   "5254000a0b0c0000"));
+    g_assert_true(g_str_has_prefix(qdict_get_str(one, "mask"),
+                                   "ffffffffffff0000"));
+    qobject_unref(list);
+    machine_stop(&m);
+}
+
+/* ---- rings --------------------------------------------------------------- */
+
+/* What became of naming a ring: NULL, or an error that is the caller's. */
+static char *look_at(Machine *m, const char *words)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': 'x-ring', 'value': %s"
+                             " } }", NIC0, words);
+    QDict *error = qdict_get_qdict(reply, "error");
+    char *text = error ? g_strdup(qdict_get_str(error, "desc")) : NULL;
+
+    qobject_unref(reply);
+    return text;
+}
+
+static void look_fails(Machine *m, const char *words, const char *why)
+{
+    g_autofree char *error = look_at(m, words);
+
+    g_assert_nonnull(error);
+    g_assert_nonnull(strstr(error, why));
+}
+
+/* The ring has so many entries to show; they are the caller's. */
+static QList *look(Machine *m, const char *kind, uint32_t number,
+                   const char *more, size_t count)
+{
+    g_autofree char *words = g_strdup_printf("%s %u%s", kind, number, more);
+    g_autofree char *error = look_at(m, words);
+    QDict *seen;
+    QList *entries;
+
+    g_assert_null(error);
+    seen = query_dict(m, "x-ring");
+    g_assert_cmpstr(qdict_get_str(seen, "ring"), ==, kind);
+    g_assert_cmpint(qdict_get_int(seen, "number"), ==, number);
+    entries = qobject_ref(qdict_get_qlist(seen, "entries"));
+    qobject_unref(seen);
+    g_assert_cmpuint(qlist_size(entries), ==, count);
+    return entries;
+}
+
+/* A number in an entry, or in its only data segment. */
+static uint64_t entry_number(QDict *entry, const char *name)
+{
+    return qnum_get_uint(qobject_to(QNum, qdict_get(entry, name)));
+}
+
+static void assert_segment(QDict *entry, uint64_t address, uint32_t length,
+                           uint32_t key)
+{
+    QList *sges = qdict_get_qlist(entry, "sges");
+    QDict *sge = qobject_to(QDict, qlist_peek(sges));
+
+    g_assert_cmpuint(qlist_size(sges), ==, 1);
+    g_assert_cmphex(entry_number(sge, "address"), ==, address);
+    g_assert_cmpuint(entry_number(sge, "length"), ==, length);
+    g_assert_cmphex(entry_number(sge, "lkey"), ==, key);
+}
+
+static void test_send_ring(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b, c;
+    QList *list;
+    QDict *one;
+    Wqe wqe;
+
+    start_pair(&m, &n, &s, &a, &b);
+    one_read(&n, &s, &a);
+    /* Fetched and done: there is nothing next, but it is still there. */
+    qobject_unref(look(&m, "sq", a.qpn, "", 0));
+    list = look(&m, "sq", a.qpn, " from=0 count=1", 1);
+    one = find(list, "index", 0);
+    g_assert_cmpstr(qdict_get_str(one, "opcode"), ==, "RDMA_READ");
+    g_assert_cmpuint(entry_number(one, "vendor-err"), ==, 0);
+    g_assert_cmpuint(entry_number(one, "rkey"), ==, s.key);
+    g_assert_cmphex(entry_number(one, "remote-address"), ==, s.data);
+    assert_segment(one, s.data + 16384, 5000, s.key);
+    qobject_unref(list);
+    /* A QP that does not send yet: all of it waits, right or wrong. */
+    qp_create(&n, &c, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    wqe = wqe_send(&s, 64, 100);
+    sq_put(&n, &c, &wqe, sizeof(wqe));
+    wqe.hdr.opcode = 99;
+    sq_put(&n, &c, &wqe, sizeof(wqe));
+    sq_ring(&n, &c);
+    list = look(&m, "sq", c.qpn, "", 2);
+    one = find(list, "index", 0);
+    g_assert_cmpstr(qdict_get_str(one, "opcode"), ==, "SEND");
+    assert_segment(one, s.data + 64, 100, s.key);
+    one = find(list, "index", 1);
+    g_assert_cmpuint(entry_number(one, "vendor-err"), ==,
+                     FAKERNIC_VENDOR_SQ_OPCODE);
+    qobject_unref(list);
+    machine_stop(&m);
+}
+
+static void test_other_rings(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    QList *list;
+    QDict *one;
+
+    start_pair(&m, &n, &s, &a, &b);
+    cq_arm(&n, &s.cq, 0, false);
+    one_read(&n, &s, &a);
+    list = look(&m, "cq", s.cq.id, "", 1);
+    one = find(list, "index", 0);
+    g_assert_cmpstr(qdict_get_str(one, "opcode"), ==, "RDMA_READ");
+    g_assert_cmpstr(qdict_get_str(one, "status"), ==, "SUCCESS");
+    g_assert_cmpuint(entry_number(one, "qpn"), ==, a.qpn);
+    g_assert_cmpuint(entry_number(one, "owner"), ==, 1);
+    qobject_unref(list);
+    list = look(&m, "eq", s.eq.id, "", 1);
+    one = find(list, "index", 0);
+    g_assert_cmpstr(qdict_get_str(one, "type"), ==, "COMPLETION");
+    g_assert_cmpuint(entry_number(one, "id"), ==, s.cq.id);
+    qobject_unref(list);
+    qobject_unref(look(&m, "rq", b.qpn, "", 0));
+    rq_post(&n, &b.rq, 77, s.data, 300, s.key);
+    list = look(&m, "rq", b.qpn, "", 1);
+    one = find(list, "index", 0);
+    g_assert_cmpuint(entry_number(one, "tag"), ==, 77);
+    assert_segment(one, s.data, 300, s.key);
+    qobject_unref(list);
+    machine_stop(&m);
+}
+
+static void test_no_ring(void)
+{
+    static const struct {
+        const char *words, *why;
+    } wrong[] = {
+        { "", "which ring" },
+        { "sq", "which ring" },
+        { "tq 1", "which ring" },
+        { "sq -1", "which ring" },
+        { "sq 4294967296", "which ring" },
+        { "sq 4000", "there is no sq 4000" },
+        { "cq 4294967295", "there is no cq 4294967295" },
+        { "srq 1", "there is no srq 1" },
+        { "eq 99", "there is no eq 99" },
+        { "eq 1 count=0", "count" },
+        { "eq 1 count=257", "count" },
+        { "eq 1 from=x", "from=" },
+        { "eq 1 1", "'1' is not" },
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    QDict *reply;
+
+    start_pair(&m, &n, &s, &a, &b);
+    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                      " 'path': %s, 'property': 'x-ring' } }", NIC0);
+    g_assert_true(qdict_haskey(reply, "error"));
+    qobject_unref(reply);
+    for (unsigned i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        look_fails(&m, wrong[i].words, wrong[i].why);
+    }
+    qobject_unref(look(&m, "sq", a.qpn, "", 0));
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                      " 'path': %s, 'property': 'x-ring' } }", NIC0);
+    g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
+                                          "desc"), "there is no sq"));
+    qobject_unref(reply);
+    /* Its memory is still there, but the device may not reach it. */
+    qobject_unref(look(&m, "sq", b.qpn, "", 0));
+    qpci_config_writew(n.pci, PCI_COMMAND, PCI_COMMAND_MEMORY);
+    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                      " 'path': %s, 'property': 'x-ring' } }", NIC0);
+    g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
+                                          "desc"), "out of the device's reach"));
+    qobject_unref(reply);
+    machine_stop(&m);
+}
+
+/* ---- from the guest ------------------------------------------------------ */
+
+#define DUMP_ROOM 65536
+
+/* The whole text, in pieces of 'piece' bytes; it is the caller's. */
+static char *dump(Nic *n, uint8_t kind, uint32_t id, uint32_t piece)
+{
+    const uint64_t at = mem_alloc(n->m, DUMP_ROOM);
+    struct fakernic_dump_req req = {
+        .address = LE64(at), .length = LE32(piece), .id = LE32(id),
+        .kind = kind,
+    };
+    struct fakernic_dump_resp resp;
+    GString *text = g_string_new(NULL);
+
+    do {
+        g_autofree char *bytes = g_malloc0(piece);
+
+        req.first = LE32(text->len);
+        assert_status(cmd(n, FAKERNIC_CMD_DUMP, &req, sizeof(req), &resp,
+                          sizeof(resp)), OK);
+        g_assert_cmpuint(le32_to_cpu(resp.written), <=, piece);
+        qtest_memread(n->m->qts, at, bytes, piece);
+        g_string_append_len(text, bytes, le32_to_cpu(resp.written));
+    } while (text->len < le32_to_cpu(resp.size));
+    return g_string_free(text, false);
+}
+
+static uint8_t dump_status(Nic *n, uint8_t kind, uint32_t id, uint32_t length,
+                           uint32_t first)
+{
+    struct fakernic_dump_req req = {
+        .address = LE64(mem_alloc(n->m, 4096)), .length = LE32(length),
+        .id = LE32(id), .first = LE32(first), .kind = kind,
+    };
+
+    return CMD(n, DUMP, req);
+}
+
+/* The object as QMP shows it. */
+static void dump_is(Machine *m, Nic *n, uint8_t kind, uint32_t id,
+                    const char *property, const char *number, uint32_t value)
+{
+    g_autofree char *text = dump(n, kind, id, 100);
+    QObject *one = qobject_from_json(text, &error_abort);
+    QList *list = query_list(m, property);
+    QDict *other = find(list, number, value);
+
+    g_assert_true(qobject_is_equal(one, QOBJECT(other)));
+    qobject_unref(one);
+    qobject_unref(list);
+}
+
+static void test_dump(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    g_autofree char *text = NULL, *again = NULL;
+
+    start_pair(&m, &n, &s, &a, &b);
+    one_read(&n, &s, &a);
+    dump_is(&m, &n, FAKERNIC_DUMP_QP, a.qpn, "x-qps", "qpn", a.qpn);
+    dump_is(&m, &n, FAKERNIC_DUMP_CQ, s.cq.id, "x-cqs", "cqn", s.cq.id);
+    dump_is(&m, &n, FAKERNIC_DUMP_EQ, s.eq.id, "x-eqs", "eqn", s.eq.id);
+    dump_is(&m, &n, FAKERNIC_DUMP_KEY, s.key, "x-keys", "key", s.key);
+    text = dump(&n, FAKERNIC_DUMP_RECORDER, 0, DUMP_ROOM);
+    g_assert_nonnull(strstr(text, " cqe "));
+    g_assert_nonnull(strstr(text, " dma_read address="));
+    again = dump(&n, FAKERNIC_DUMP_FAULTS, 0, 10);
+    g_assert_cmpstr(again, ==, "");
+    machine_stop(&m);
+}
+
+/* What led to the first error is told after the reset, too. */
+static void test_dump_of_an_error(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+    struct fakernic_cqe cqe;
+    g_autofree char *text = NULL;
+
+    start_pair(&m, &n, &s, &a, &b);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    wqe.rdma.sge[0].lkey ^= LE32(1);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+              FAKERNIC_WC_LOC_PROT_ERR);
+    nic_reset(&n);
+    nic_bringup(&n);
+    text = dump(&n, FAKERNIC_DUMP_RECORDER, 0, DUMP_ROOM);
+    g_assert_nonnull(strstr(text, " wqe "));
+    g_assert_nonnull(strstr(text, " qp_error "));
+    g_assert_null(strstr(text, " reset "));
+    machine_stop(&m);
+}
+
+static void test_dump_refused(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    assert_status(dump_status(&n, 0, 1, 10, 0), BAD_PARAM);
+    assert_status(dump_status(&n, 6, 1, 10, 0), BAD_PARAM);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, 40000, 10, 0), BAD_ID);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_KEY, 0xffffffff, 10, 0),
+                  BAD_ID);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_SRQ, 1, 10, 0), BAD_ID);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_RECORDER, 1, 10, 0), BAD_ID);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 10, 1), BAD_STATE);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn,
+                              FAKERNIC_DUMP_LENGTH_MAX + 1, 0), BAD_PARAM);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 0, 0), OK);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 10, 1), OK);
+    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 10, 1000000),
+                  BAD_PARAM);
+    machine_stop(&m);
+}
+
+/* Of a rule in words. */
+static uint8_t guest_rule(Nic *n, const char *rule)
+{
+    struct fakernic_fault_req req = { 0 };
+
+    memcpy(req.rules, rule, strlen(rule));
+    return CMD(n, FAULT, req);
+}
+
+static void test_guest_faults(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    char longest[FAKERNIC_CMD_PAYLOAD + 1];
+    g_autofree char *before = NULL, *after = NULL, *wrong = NULL;
+
+    machine_start(&m, "%s,id=nic0,x-guest-faults=on", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup_pair(&n, &s, &a, &b);
+    assert_status(guest_rule(&n, "id=mine at=tx opcode=rc-read-request "
+                             "do=duplicate"), OK);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FAULTS,
+                    !=, 0);
+    before = dump(&n, FAKERNIC_DUMP_FAULTS, 0, 4096);
+    g_assert_nonnull(strstr(before, "id=mine "));
+    g_assert_nonnull(strstr(before, " hits=0\n"));
+    one_read(&n, &s, &a);
+    after = dump(&n, FAKERNIC_DUMP_FAULTS, 0, 4096);
+    g_assert_nonnull(strstr(after, " hits=1\n"));
+    assert_status(guest_rule(&n, "at=moon do=drop"), BAD_PARAM);
+    wrong = dump(&n, FAKERNIC_DUMP_FAULTS, 0, 4096);
+    g_assert_nonnull(strstr(wrong, "id=mine "));
+    g_assert_nonnull(strstr(wrong, "\n# fault rule: "));
+    g_assert_nonnull(strstr(wrong, "moon"));
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = 0;
+    assert_status(guest_rule(&n, longest), BAD_PARAM);
+    assert_status(guest_rule(&n, "remove=all"), OK);
+    g_free(g_steal_pointer(&after));
+    after = dump(&n, FAKERNIC_DUMP_FAULTS, 0, 4096);
+    g_assert_cmpstr(after, ==, "");
+    machine_stop(&m);
+}
+
+/* ---- at any time --------------------------------------------------------- */
+
 static const char *const nouns[] = {
-    "x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys",
+    "x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys", "x-gids",
+    "x-flows", "x-counters", "x-recorder",
 };
 
 /* All of it twice, and it is the same: nobody but us has done anything. */
@@ -251,7 +685,9 @@ static void assert_still(Machine *m)
         g_autofree char *second = query_text(m, nouns[i]);
 
         g_assert_cmpstr(first, ==, second);
-        qobject_unref(qobject_from_json(first, &error_abort));
+        if (strcmp(nouns[i], "x-recorder")) {
+            qobject_unref(qobject_from_json(first, &error_abort));
+        }
     }
 }
 
@@ -275,6 +711,14 @@ static void rule(Machine *m, const char *text, const char *flag)
     }
 }
 
+static void assert_same_text(Machine *m, const char *property,
+                             const char *before)
+{
+    g_autofree char *now = query_text(m, property);
+
+    g_assert_cmpstr(before, ==, now);
+}
+
 static void test_any_time(void)
 {
     Machine m;
@@ -282,6 +726,7 @@ static void test_any_time(void)
     Setup s;
     Qp a, b;
     g_autofree char *before = NULL, *after = NULL;
+    g_autofree char *recorded = NULL, *counted = NULL;
 
     machine_start(&m, "%s,id=nic0", DEVICE);
     assert_still(&m);
@@ -289,6 +734,11 @@ static void test_any_time(void)
     start_pair(&m, &n, &s, &a, &b);
     one_read(&n, &s, &a);
     assert_still(&m);
+    recorded = query_text(&m, "x-recorder");
+    counted = query_text(&m, "x-counters");
+    qobject_unref(look(&m, "sq", a.qpn, " from=0 count=256", 32));
+    assert_same_text(&m, "x-recorder", recorded);
+    assert_same_text(&m, "x-counters", counted);
     qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
     g_assert_true(state_is(&m, "stopped"));
     assert_still(&m);
@@ -311,6 +761,15 @@ const FakernicTest fakernic_query_tests[] = {
     { "query/in-flight", test_in_flight },
     { "query/queues", test_queues },
     { "query/device", test_device },
+    { "query/counters", test_counters },
+    { "query/gids-and-flows", test_gids_and_flows },
+    { "query/send-ring", test_send_ring },
+    { "query/other-rings", test_other_rings },
+    { "query/no-ring", test_no_ring },
+    { "query/dump", test_dump },
+    { "query/dump-of-an-error", test_dump_of_an_error },
+    { "query/dump-refused", test_dump_refused },
+    { "query/guest-faults", test_guest_faults },
     { "query/any-time", test_any_time },
     {}
 };

@@ -168,6 +168,11 @@ static void refused(void)
         { "at=send-wqe do=drop", "drop" },
         { "at=dma-read status=3 do=fail", "status=" },
         { "at=dma-read do=drop", "drop" }, { "at=cqe by=1 do=drop", "by=" },
+        { "at=recv-wqe status=3 do=fail", "status=" },
+        { "at=page-list do=drop", "drop" }, { "at=device do=aer", "severity=" },
+        { "at=device severity=mild do=aer", "mild" },
+        { "at=device severity=fatal do=freeze", "severity=" },
+        { "at=rx do=link-down", "link-down" },
         { "at=rx colour=red do=drop", "colour" },
         { "at=rx at=tx do=drop", "at" }, { "at=rx drop", "drop" },
         { "at=rx attempt=2 do=drop", "attempt" },
@@ -226,6 +231,27 @@ static void printed(void)
     roce_fault_print(&faults.rules[0], again);
     *strstr(again, " matches=") = '\0';
     CHECK(strcmp(text, again) == 0);
+}
+
+/* Every point and action is taken where it is offered, and printed so. */
+static void points(void)
+{
+    static const char *const right[] = {
+        "at=recv-wqe qpn=3 number=0-7 do=drop",
+        "at=recv-wqe do=fail code=34",
+        "at=page-list len=2-9 do=fail",
+        "at=device do=aer severity=nonfatal",
+        "at=device do=link-down for-ns=5",
+        "at=device do=freeze for-ns=5",
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(right); i++) {
+        char text[ROCE_FAULT_TEXT];
+
+        begin(right[i]);
+        roce_fault_print(&faults.rules[0], text);
+        CHECK(strstr(text, right[i]));
+    }
 }
 
 static size_t make_frame(uint8_t *frame, uint8_t type)
@@ -298,7 +324,7 @@ static void commands(void)
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
     TEST(after_another), TEST(matches), TEST(refused), TEST(full),
-    TEST(ids_do_not_collide), TEST(printed), TEST(frames),
+    TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(frames),
     TEST(frames_of_nonsense), TEST(commands),
 };
 

@@ -127,9 +127,11 @@ enum fakernic_cmd_opcode {
 	FAKERNIC_CMD_DESTROY_COUNTER	= 0x69,
 	FAKERNIC_CMD_SET_QP_COUNTER	= 0x6a,
 	FAKERNIC_CMD_QUERY_COUNTER	= 0x6b,
-	/* numbers set aside: device memory, fault injection */
+	/* number set aside: device memory */
 	FAKERNIC_CMD_RSVD_DM		= 0x58,
-	FAKERNIC_CMD_RSVD_FAULT		= 0x70,
+	/* for who looks for an error, or wants one */
+	FAKERNIC_CMD_FAULT		= 0x70,
+	FAKERNIC_CMD_DUMP		= 0x71,
 };
 
 /* NOP: response payload = request payload, all 240 bytes, any content. */
@@ -539,5 +541,47 @@ struct fakernic_create_flow_req {
 FAKERNIC_SIZE(struct fakernic_create_flow_req, 144);
 
 /* DESTROY_FLOW: struct fakernic_id (FEATURE_FLOW). */
+
+/* FAULT (FEATURE_FAULTS): fault rules, in words. HW DATA */
+struct fakernic_fault_req {
+	__u8 rules[FAKERNIC_CMD_PAYLOAD];	/* text; zeros behind it */
+};
+FAKERNIC_SIZE(struct fakernic_fault_req, 240);
+
+/* Of what DUMP tells. */
+enum fakernic_dump_kind {
+	FAKERNIC_DUMP_QP	= 1,	/* id: qpn or wqn */
+	FAKERNIC_DUMP_CQ	= 2,	/* cqn */
+	FAKERNIC_DUMP_SRQ	= 3,	/* srqn */
+	FAKERNIC_DUMP_EQ	= 4,	/* eqn */
+	FAKERNIC_DUMP_KEY	= 5,	/* key, of any tag */
+	FAKERNIC_DUMP_RECORDER	= 16,	/* 0; what the device did last, or
+					 * what led to its first error
+					 */
+	FAKERNIC_DUMP_FAULTS	= 17,	/* 0; fault rules and their hits */
+};
+
+/*
+ * DUMP (FEATURE_DUMP): writes text for people: min(length, size - first) bytes
+ * from byte 'first' on. With first 0 the text is made; else it is the one that
+ * was made last. HW DATA
+ */
+struct fakernic_dump_req {
+	__le64 address;		/* DMA address */
+	__le32 length;		/* bytes, 0..FAKERNIC_DUMP_LENGTH_MAX */
+#define FAKERNIC_DUMP_LENGTH_MAX	65536
+	__le32 first;
+	__le32 id;
+	__u8 kind;		/* enum fakernic_dump_kind */
+	__u8 rsvd[3];
+};
+FAKERNIC_SIZE(struct fakernic_dump_req, 24);
+
+/* HW DATA */
+struct fakernic_dump_resp {
+	__le32 size;		/* of the whole text */
+	__le32 written;
+};
+FAKERNIC_SIZE(struct fakernic_dump_resp, 8);
 
 #endif

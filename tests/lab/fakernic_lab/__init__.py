@@ -13,6 +13,8 @@
   images.py    what a machine boots
   guest.py     commands inside a guest, through its agent
   console.py   what on a console means that the guest is not well
+  show.py      what is inside a device
+  faults.py    fault rules for a while, which must be hit
   qmp.py       QEMU's machine protocol
   places.py    where QEMU and the images are, KVM or not
   pytest_plugin.py  the fixture lab

@@ -9,7 +9,7 @@ import sys
 import time
 from importlib import metadata
 
-from . import images, junit, launch, places, stay
+from . import images, junit, launch, places, show, stay
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .lab import NODES_MAX, OUT, OUT_UP, WORK, Lab, parse_mount
 from .machine import Mount
@@ -164,6 +164,29 @@ def add_wire_options(parser):
                        help="capture all frames, as their senders sent them")
 
 
+def add_show(commands):
+    seen = commands.add_parser(
+        "show", help="what is inside a device", description="Shows what is "
+        "inside a device, without changing anything: its state, its objects, "
+        "or the entries of a ring as the device decodes them.")
+    seen.add_argument("where", metavar="NODE|SOCKET", help="a machine that "
+                      "stays, or the QMP socket of any QEMU: a path with a /")
+    seen.add_argument("what", choices=show.WHATS, metavar="WHAT",
+                      help=", ".join(show.WHATS))
+    seen.add_argument("number", nargs="?", type=between(0, (1 << 32) - 1),
+                      metavar="NUMBER", help="of the object; rings (sq, rq, "
+                      "srq, cq, eq) need it")
+    seen.add_argument("--json", action="store_true", help="all of it, for "
+                      "programs")
+    seen.add_argument("--device", metavar="ID", help="if there are several")
+    seen.add_argument("--from", dest="first", type=between(0, (1 << 32) - 1),
+                      metavar="INDEX", help="the first entry of a ring "
+                      "(default: what the device will fetch next, or wrote "
+                      "last)")
+    seen.add_argument("--count", type=between(1, 256), metavar="N",
+                      help="entries at most (default: 16)")
+
+
 def build_parser():
     parser = argparse.ArgumentParser(
         prog="fakernic-lab", description=DESCRIPTION,
@@ -205,6 +228,7 @@ def build_parser():
         one = commands.add_parser(name, help=text,
                                   aliases=["ssh"] if name == "shell" else [])
         one.add_argument("node", nargs="?", default="node1")
+    add_show(commands)
     commands.add_parser("status", help="which machines stay")
     commands.add_parser("down", help="end the machines that stay")
     return parser
@@ -341,8 +365,8 @@ def up(options):
 
 
 ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
-           "ssh": stay.shell, "console": stay.console, "status": stay.status,
-           "down": stay.down}
+           "ssh": stay.shell, "console": stay.console, "show": show.show,
+           "status": stay.status, "down": stay.down}
 
 
 def terminated(*_):

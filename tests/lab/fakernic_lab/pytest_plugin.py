@@ -14,10 +14,11 @@ that failed leaves no machines behind for the next. Options: --lab-image,
 """
 
 import os
+from contextlib import ExitStack
 
 import pytest
 
-from . import images
+from . import faults, images
 from .errors import LabError
 from .lab import OUT, WORK, Lab, parse_mount
 from .machine import Mount
@@ -100,6 +101,15 @@ def lab(lab_keeper, request):
     except BaseException:
         lab_keeper.stop()
         raise
+
+
+@pytest.fixture
+def fault(lab):
+    """fault(node, rule) lets a device misbehave till the test ends: it fails if
+    nothing has hit the rule."""
+    with ExitStack() as stack:
+        yield lambda node, *rules: stack.enter_context(
+            faults.armed(node.vm, *rules))
 
 
 @pytest.hookimpl(hookwrapper=True)

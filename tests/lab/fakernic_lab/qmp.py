@@ -14,12 +14,17 @@ class QMPError(Exception):
 class QMP:
     """A connection to the QMP socket of a QEMU."""
 
-    def __init__(self, path):
+    def __init__(self, path, greets_within=TIMEOUT_S):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(TIMEOUT_S)
-        self.sock.connect(str(path))
+        self.sock.settimeout(greets_within)
         self.file = self.sock.makefile("rw", encoding="utf-8")
-        self.answer()
+        try:
+            self.sock.connect(str(path))
+            self.answer()
+        except BaseException:
+            self.close()
+            raise
+        self.sock.settimeout(TIMEOUT_S)
         self.cmd("qmp_capabilities")
 
     def answer(self):

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""show: what is inside a device, by QMP, as a table or as JSON. Looking changes
+nothing, neither in the device nor in its machine."""
+
+import json
+from contextlib import contextmanager
+
+from . import stay
+from .errors import LabError
+from .qmp import QMP, QMPError
+
+NIC = "/machine/peripheral/nic0"
+BUSY_S = 5
+
+# What there are several of: their number's name, and the columns of a table.
+OBJECTS = {
+    "qps": ("qpn", ("qpn", "type", "state", "dest-qpn", "sq-pi", "sq-ci",
+                    "rq-pi", "rq-ci", "send-cqn", "recv-cqn", "una-psn",
+                    "tx-psn", "in-flight", "retry-left")),
+    "cqs": ("cqn", ("cqn", "eqn", "depth", "pi", "ci-seen", "armed", "users",
+                    "error")),
+    "srqs": ("srqn", ("srqn", "pdn", "depth", "pi", "ci", "limit", "users",
+                      "error")),
+    "eqs": ("eqn", ("eqn", "vector", "depth", "pi", "ci", "armed", "async",
+                    "users")),
+    "keys": ("index", ("index", "key", "type", "pdn", "start", "length",
+                       "access", "pages", "valid", "qpn")),
+    "gids": ("index", ("index", "type", "gid", "mac", "vlan")),
+    "flows": ("flow", ("flow", "type", "qpn", "priority", "layers", "flags")),
+    "counters": ("counter", ()),
+}
+# The entries of an object's ring.
+RINGS = {
+    "sq": ("index", "opcode", "blocks", "flags", "vendor-err", "remote-address",
+           "rkey", "dest-qpn", "sges"),
+    "rq": ("index", "tag", "vendor-err", "sges"),
+    "srq": ("index", "tag", "vendor-err", "sges"),
+    "cq": ("index", "opcode", "status", "vendor-err", "qpn", "wqe-index",
+           "byte-count", "srqn", "owner"),
+    "eq": ("index", "type", "id", "data", "owner"),
+}
+# What is text already.
+TEXTS = {"faults": "x-fault", "recorder": "x-recorder"}
+WHATS = ("state", *OBJECTS, *RINGS, *TEXTS)
+HEXADECIMAL = ("key", "rkey", "lkey", "start", "address", "remote-address",
+               "access", "features", "driver-features", "status")
+
+
+# ---- asking ----------------------------------------------------------------
+
+@contextmanager
+def monitor(path):
+    """The QMP socket, which serves one at a time."""
+    try:
+        qmp = QMP(path, BUSY_S)
+    except TimeoutError as error:
+        raise LabError(f"{path} does not answer: QEMU serves one at a time, "
+                       "and somebody else is at this monitor") from error
+    except (FileNotFoundError, ConnectionError) as error:
+        raise LabError(f"{path}: no QEMU listens there") from error
+    try:
+        yield qmp
+    finally:
+        qmp.close()
+
+
+def devices(qmp):
+    """The QOM paths of all fakernics."""
+    found = []
+    for parent in ("/machine/peripheral", "/machine/peripheral-anon"):
+        found += [f"{parent}/{item['name']}"
+                  for item in qmp.cmd("qom-list", {"path": parent})
+                  if item["type"] == "child<fakernic>"]
+    return found
+
+
+def the_device(qmp, wanted):
+    """The one that is wanted, or the only one."""
+    found = devices(qmp)
+    if wanted:
+        found = [path for path in found
+                 if wanted in (path, path.rpartition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    if wanted or not found:
+        raise LabError(f"no fakernic {wanted or ''} in this machine".replace(
+            "  ", " "))
+    raise LabError("which device? --device one of " + ", ".join(found))
+
+
+class Device:
+    """A device, seen through a QMP socket."""
+
+    def __init__(self, qmp, path):
+        self.qmp, self.path = qmp, path
+
+    def get(self, name):
+        return self.qmp.cmd("qom-get", {"path": self.path, "property": name})
+
+    def objects(self, what):
+        return json.loads(self.get(f"x-{what}"))
+
+    def one(self, what, number):
+        """The object of this number."""
+        key = OBJECTS[what][0]
+        for item in self.objects(what):
+            if item[key] == number:
+                return item
+        raise LabError(f"there is no {key} {number}")
+
+    def ring(self, kind, number, first=None, count=None):
+        """The entries of a ring. Others may ask at the same time: their
+        answer is not ours."""
+        words = f"{kind} {number}"
+        words += f" from={first}" if first is not None else ""
+        words += f" count={count}" if count is not None else ""
+        while True:
+            self.qmp.cmd("qom-set", {"path": self.path, "property": "x-ring",
+                                     "value": words})
+            seen = json.loads(self.get("x-ring"))
+            if (seen["ring"], seen["number"]) == (kind, number):
+                return seen
+
+
+# ---- telling ---------------------------------------------------------------
+
+def word(name, value):
+    """A value in a table."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={word(key, item)}"
+                        for key, item in value.items())
+    if isinstance(value, list):
+        return "; ".join(f"{word('address', item['address'])}+{item['length']} "
+                         f"lkey {word('lkey', item['lkey'])}" for item in value)
+    if name in HEXADECIMAL and isinstance(value, int):
+        return f"{value:#x}"
+    return str(value)
+
+
+def table(columns, rows):
+    """Lines of a table; a column that nobody has is left out."""
+    columns = [name for name in columns if any(name in row for row in rows)]
+    cells = [list(columns)] + [
+        [word(name, row[name]) if name in row else "-" for name in columns]
+        for row in rows]
+    widths = [max(len(line[at]) for line in cells)
+              for at in range(len(columns))]
+    return ["  ".join(text.ljust(width) for text, width in
+                      zip(line, widths)).rstrip() for line in cells]
+
+
+def listing(item):
+    """An object, a line for each of its values."""
+    width = max(map(len, item), default=0)
+    return [f"{name.ljust(width)}  {word(name, value)}"
+            for name, value in item.items()]
+
+
+def object_lines(what, items):
+    if what == "counters":
+        return [line for item in items for line in listing(
+            {name: value for name, value in item.items() if value or
+             name == "counter"})]
+    return table(OBJECTS[what][1], items) if items else [f"no {what}"]
+
+
+def ring_lines(seen):
+    head = " ".join(f"{name} {seen[name]}" for name in
+                    ("number", "depth", "pi", "ci", "record"))
+    entries = seen["entries"]
+    return [f"{seen['ring']} {head}"] + (
+        table(RINGS[seen["ring"]], entries) if entries else
+        ["no entries wait; --from INDEX shows older ones"])
+
+
+def answer(device, options):
+    """What was asked for, and the lines that tell it to people."""
+    what, number = options.what, options.number
+    if what in RINGS:
+        if number is None:
+            raise LabError(f"which {what}? Its number is missing")
+        seen = device.ring(what, number, options.first, options.count)
+        return seen, ring_lines(seen)
+    if options.first is not None or options.count is not None:
+        raise LabError(f"--from and --count are of rings: {', '.join(RINGS)}")
+    if what in OBJECTS and number is not None:
+        item = device.one(what, number)
+        return item, listing(item)
+    if number is not None:
+        raise LabError(f"{what} has no number")
+    if what in OBJECTS:
+        items = device.objects(what)
+        return items, object_lines(what, items)
+    if what in TEXTS:
+        lines = device.get(TEXTS[what]).splitlines()
+        return lines, lines
+    item = json.loads(device.get("x-state"))
+    return item, listing(item)
+
+
+def show(options):
+    """show: the command."""
+    if "/" in options.where:
+        path = options.where
+    else:
+        path = stay.running().node(options.where).vm.sockets / "qmp"
+    with monitor(path) as qmp:
+        device = Device(qmp, the_device(qmp, options.device))
+        try:
+            found, lines = answer(device, options)
+        except QMPError as error:
+            raise LabError(str(error).partition(": ")[2]) from error
+    print(json.dumps(found, indent=1) if options.json else "\n".join(lines))
+    return 0

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sweeps: a small program of every kind of work request runs once clean, to
+ * count its frames and memory accesses; then once for each of them with a fault
+ * rule that hits just that one. Whatever it hits, the program's data are right.
+ */
+#include "fault.h"
+#include "pair.h"
+
+#define WRITE_AT 0x1000u
+#define SEND_AT 0x3000u
+#define READ_AT 0x5000u
+#define ATOMIC_AT 0x7000u
+#define IMM_AT 0x8000u
+#define SHORT_AT 0xa000u
+#define SMALL_READ_AT 0xb000u
+#define RECV_AT 0x10000u        /* where a SEND from 0 on lands */
+#define LONG 1500u              /* six packets */
+#define MIDDLE 700u
+#define SHORT 10u
+#define REORDER_NS 100000000
+
+enum { WRITES, SENDS, READS, ADDS, WRITES_IMM, SENDS_IMM, READS_ONE, SWAPS,
+       WRS };
+
+static const uint8_t completions[WRS] = {
+    [WRITES] = FAKERNIC_CQE_RDMA_WRITE, [SENDS] = FAKERNIC_CQE_SEND,
+    [READS] = FAKERNIC_CQE_RDMA_READ, [ADDS] = FAKERNIC_CQE_FETCH_ADD,
+    [WRITES_IMM] = FAKERNIC_CQE_RDMA_WRITE, [SENDS_IMM] = FAKERNIC_CQE_SEND,
+    [READS_ONE] = FAKERNIC_CQE_RDMA_READ, [SWAPS] = FAKERNIC_CQE_CMP_SWAP,
+};
+
+/* A frame that a rule holds. */
+typedef struct Held {
+    PairHost *to;               /* NULL: there is none */
+    RoceTime due;
+    uint64_t behind;            /* so many more; 0: none */
+    size_t len;
+    uint8_t frame[ROCE_FRAME_MAX];
+} Held;
+
+typedef struct Sweep {
+    Pair p;
+    RoceFaults faults[2];       /* of a's frames, of b's */
+    Held held;
+} Sweep;
+
+/* ---- the wire ------------------------------------------------------------ */
+
+static void hold(Sweep *s, PairHost *to, const uint8_t *frame, size_t len,
+                 RoceTime due, uint64_t behind)
+{
+    REQUIRE(!s->held.to);
+    s->held = (Held) { .to = to, .due = due, .behind = behind, .len = len };
+    memcpy(s->held.frame, frame, len);
+}
+
+static void let_go(Sweep *s)
+{
+    PairHost *to = s->held.to;
+
+    s->held.to = NULL;
+    roce_input(to->r, s->p.now, s->held.frame, s->held.len);
+}
+
+static void deliver(Sweep *s, PairHost *to, const uint8_t *frame, size_t len)
+{
+    roce_input(to->r, s->p.now, frame, len);
+    if (s->held.to == to && s->held.behind && --s->held.behind == 0) {
+        let_go(s);
+    }
+}
+
+/* One frame goes out, and what a rule makes of it; false: there is none. */
+static bool step(Sweep *s, PairHost *from, PairHost *to, RoceFaults *faults)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_TX, .now = s->p.now };
+    const RoceFaultRule *rule;
+    uint8_t frame[ROCE_FRAME_MAX];
+    bool loopback;
+    size_t len = roce_output(from->r, s->p.now, frame, &loopback);
+
+    if (!len) {
+        return false;
+    }
+    subject.qpn = from->qpn;
+    roce_fault_look(&subject, frame, len);
+    rule = roce_fault_hit(faults, &subject);
+    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
+    case ROCE_FAULT_DROP:
+        return true;
+    case ROCE_FAULT_DELAY:
+        hold(s, to, frame, len, s->p.now + (RoceTime)rule->delay_ns, 0);
+        return true;
+    case ROCE_FAULT_REORDER:
+        hold(s, to, frame, len, s->p.now + REORDER_NS, rule->by);
+        return true;
+    case ROCE_FAULT_DUPLICATE:
+        deliver(s, to, frame, len);
+        break;
+    default:
+        len = rule ? roce_fault_spoil(rule, frame, len) : len;
+        break;
+    }
+    deliver(s, to, frame, len);
+    return true;
+}
+
+static void run_frames(Sweep *s)
+{
+    unsigned frames = 0;
+    bool a, b;
+
+    do {
+        a = step(s, &s->p.a, &s->p.b, &s->faults[0]);
+        b = step(s, &s->p.b, &s->p.a, &s->faults[1]);
+        REQUIRE(++frames < PAIR_FRAMES);
+    } while (a || b);
+}
+
+/* Until nothing is left to happen within a minute. */
+static void run(Sweep *s)
+{
+    const RoceTime end = s->p.now + 60000000000;
+
+    for (;;) {
+        RoceTime next;
+
+        run_frames(s);
+        next = roce_deadline(s->p.a.r);
+        next = roce_deadline(s->p.b.r) < next ? roce_deadline(s->p.b.r) : next;
+        if (s->held.to && s->held.due < next) {
+            next = s->held.due;
+        }
+        if (next > end) {
+            return;
+        }
+        s->p.now = next > s->p.now ? next : s->p.now;
+        if (s->held.to && s->held.due <= s->p.now) {
+            let_go(s);
+        }
+        roce_tick(s->p.a.r, s->p.now);
+        roce_tick(s->p.b.r, s->p.now);
+    }
+}
+
+/* ---- the program --------------------------------------------------------- */
+
+static void post(Sweep *s, uint32_t index, uint8_t opcode, uint32_t at,
+                 uint32_t length)
+{
+    RoceSendWr wr = pair_rdma_wr(&s->p.a, &s->p.b, index, opcode, at, length);
+
+    if (index == ADDS || index == SWAPS) {
+        wr.atomic.remote_address = PAIR_MEMORY + at;
+        wr.atomic.rkey = s->p.b.key;
+        wr.atomic.swap_or_add = index == ADDS ? 5 : 99;
+        wr.atomic.compare = index == SWAPS ? 70 : 0;
+    }
+    wr.imm_or_key = 0xabc;
+    pair_send(&s->p, &s->p.a, &wr);
+}
+
+static void program(Sweep *s)
+{
+    const uint64_t values[2] = { 60, 70 };
+
+    pair_fill(s->p.a.memory, 0x10000, 3);
+    pair_fill(s->p.b.memory + READ_AT, LONG, 9);
+    pair_fill(s->p.b.memory + SMALL_READ_AT, PAIR_MTU, 11);
+    memcpy(s->p.b.memory + ATOMIC_AT, values, sizeof(values));
+    pair_recv(&s->p.b, 100, RECV_AT + SEND_AT, MIDDLE);
+    pair_recv(&s->p.b, 101, 0, 0);
+    pair_recv(&s->p.b, 102, RECV_AT + SHORT_AT, SHORT);
+    post(s, WRITES, FAKERNIC_SQ_RDMA_WRITE, WRITE_AT, LONG);
+    post(s, SENDS, FAKERNIC_SQ_SEND, SEND_AT, MIDDLE);
+    post(s, READS, FAKERNIC_SQ_RDMA_READ, READ_AT, LONG);
+    post(s, ADDS, FAKERNIC_SQ_ATOMIC_FETCH_ADD, ATOMIC_AT, 8);
+    post(s, WRITES_IMM, FAKERNIC_SQ_RDMA_WRITE_IMM, IMM_AT, MIDDLE);
+    post(s, SENDS_IMM, FAKERNIC_SQ_SEND_IMM, SHORT_AT, SHORT);
+    post(s, READS_ONE, FAKERNIC_SQ_RDMA_READ, SMALL_READ_AT, PAIR_MTU);
+    post(s, SWAPS, FAKERNIC_SQ_ATOMIC_CMP_SWAP, ATOMIC_AT + 8, 8);
+}
+
+static uint64_t word(const PairHost *h, uint32_t at)
+{
+    uint64_t value;
+
+    memcpy(&value, h->memory + at, sizeof(value));
+    return value;
+}
+
+/* That a work request has done what it should, once. */
+static void check_done(const Sweep *s, unsigned index)
+{
+    const uint8_t *a = s->p.a.memory, *b = s->p.b.memory;
+
+    switch (index) {
+    case WRITES:
+        CHECK_MEM(b + WRITE_AT, a + WRITE_AT, LONG);
+        break;
+    case SENDS:
+        CHECK_MEM(b + RECV_AT + SEND_AT, a + SEND_AT, MIDDLE);
+        break;
+    case READS:
+        CHECK_MEM(a + READ_AT, b + READ_AT, LONG);
+        break;
+    case ADDS:
+        CHECK_EQ(word(&s->p.b, ATOMIC_AT), 65);
+        CHECK_EQ(word(&s->p.a, ATOMIC_AT), 60);
+        break;
+    case WRITES_IMM:
+        CHECK_MEM(b + IMM_AT, a + IMM_AT, MIDDLE);
+        break;
+    case SENDS_IMM:
+        CHECK_MEM(b + RECV_AT + SHORT_AT, a + SHORT_AT, SHORT);
+        break;
+    case READS_ONE:
+        CHECK_MEM(a + SMALL_READ_AT, b + SMALL_READ_AT, PAIR_MTU);
+        break;
+    case SWAPS:
+        CHECK_EQ(word(&s->p.b, ATOMIC_AT + 8), 99);
+        CHECK_EQ(word(&s->p.a, ATOMIC_AT + 8), 70);
+        break;
+    }
+}
+
+static void check_all(Sweep *s)
+{
+    for (unsigned i = 0; i < WRS; i++) {
+        pair_expect(&s->p.a, completions[i], i, FAKERNIC_WC_SUCCESS);
+        check_done(s, i);
+    }
+    pair_expect_none(&s->p.a);
+    pair_expect(&s->p.b, FAKERNIC_CQE_RECV, 100, FAKERNIC_WC_SUCCESS);
+    pair_expect(&s->p.b, FAKERNIC_CQE_RECV_RDMA_IMM, 101, FAKERNIC_WC_SUCCESS);
+    pair_expect(&s->p.b, FAKERNIC_CQE_RECV, 102, FAKERNIC_WC_SUCCESS);
+    pair_expect_none(&s->p.b);
+}
+
+/* ---- sweeps -------------------------------------------------------------- */
+
+static void arm(RoceFaults *faults, const char *rule)
+{
+    char error[ROCE_FAULT_ERROR];
+
+    REQUIRE(roce_fault_add(faults, rule, error));
+}
+
+static void begin(Sweep *s, uint8_t type)
+{
+    memset(s, 0, sizeof(*s));
+    pair_init(&s->p, type);
+    program(s);
+}
+
+/* The frames that one side sends if all goes well. */
+static unsigned count_frames(uint8_t type, unsigned side)
+{
+    Sweep s;
+    unsigned count;
+
+    begin(&s, type);
+    arm(&s.faults[side], "at=tx times=0 do=count");
+    run(&s);
+    check_all(&s);
+    count = (unsigned)s.faults[side].rules[0].hits;
+    pair_free(&s.p);
+    return count;
+}
+
+static void sweep_frame(uint8_t type, unsigned side, unsigned k,
+                        const char *what)
+{
+    const bool failed = test_failed;
+    char rule[100];
+    Sweep s;
+
+    test_failed = false;
+    begin(&s, type);
+    snprintf(rule, sizeof(rule), "at=tx nth=%u %s", k, what);
+    arm(&s.faults[side], rule);
+    run(&s);
+    CHECK_EQ(s.faults[side].rules[0].hits, 1);
+    check_all(&s);
+    pair_free(&s.p);
+    if (test_failed) {
+        printf("# type %u, side %u: %s\n", type, side, rule);
+    }
+    test_failed |= failed;
+}
+
+/* Every frame of both sides, each in turn. */
+static void sweep_frames(const char *what)
+{
+    static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
+
+    for (unsigned i = 0; i < TEST_COUNT(types); i++) {
+        for (unsigned side = 0; side < 2; side++) {
+            const unsigned count = count_frames(types[i], side);
+
+            CHECK(count >= 10);
+            for (unsigned k = 1; k <= count; k++) {
+                sweep_frame(types[i], side, k, what);
+            }
+        }
+    }
+}
+
+static void every_frame_lost(void)
+{
+    sweep_frames("do=drop");
+}
+
+static void every_frame_twice(void)
+{
+    sweep_frames("do=duplicate");
+}
+
+static void every_frame_corrupt(void)
+{
+    sweep_frames("do=corrupt");
+    sweep_frames("offset=45 mask=0x10 do=corrupt");
+}
+
+static void every_frame_cut(void)
+{
+    sweep_frames("bytes=50 do=truncate");
+}
+
+static void every_frame_marked(void)
+{
+    sweep_frames("do=mark");
+}
+
+static void every_frame_late(void)
+{
+    sweep_frames("delay-ns=1000000 do=delay");
+    sweep_frames("delay-ns=300000000 do=delay");
+}
+
+static void every_frame_overtaken(void)
+{
+    sweep_frames("by=1 do=reorder");
+    sweep_frames("by=3 do=reorder");
+}
+
+/* Two losses: the second is of what came in the first's place. */
+static void every_frame_lost_twice(void)
+{
+    sweep_frames("do=drop; at=tx after=f1 do=drop");
+}
+
+/* Accesses to a host's memory from the first work request on. */
+static unsigned count_accesses(uint8_t type, bool b)
+{
+    Sweep s;
+    unsigned count;
+
+    begin(&s, type);
+    run(&s);
+    count = (b ? s.p.b : s.p.a).host->dma_count;
+    pair_free(&s.p);
+    return count;
+}
+
+/*
+ * One access fails. All work requests end, in order, and once one has failed
+ * none succeeds; those that did have done all that they should.
+ */
+static void sweep_access(uint8_t type, bool b, unsigned k)
+{
+    Sweep s;
+    bool broken = false;
+
+    begin(&s, type);
+    (b ? s.p.b : s.p.a).host->fail_dma_in = k;
+    run(&s);
+    CHECK_EQ((b ? s.p.b : s.p.a).host->fail_dma_in, 0);
+    for (unsigned i = 0; i < WRS; i++) {
+        const RoceCompletion *c = fake_next_completion(s.p.a.host);
+
+        REQUIRE(c != NULL);
+        CHECK_EQ(c->wqe_index, i);
+        CHECK(!broken || c->status == FAKERNIC_WC_WR_FLUSH_ERR);
+        broken |= c->status != FAKERNIC_WC_SUCCESS;
+        if (!broken) {
+            check_done(&s, i);
+        }
+    }
+    CHECK(broken);
+    CHECK_EQ(pair_state(&s.p.a), FAKERNIC_QPS_ERR);
+    pair_expect_none(&s.p.a);
+    pair_free(&s.p);
+}
+
+static void every_access_fails(void)
+{
+    static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
+
+    for (unsigned i = 0; i < TEST_COUNT(types); i++) {
+        for (unsigned b = 0; b < 2; b++) {
+            const unsigned count = count_accesses(types[i], b);
+
+            CHECK(count >= 10);
+            for (unsigned k = 1; k <= count; k++) {
+                sweep_access(types[i], b, k);
+            }
+        }
+    }
+}
+
+static const Test tests[] = {
+    TEST(every_frame_lost),
+    TEST(every_frame_twice),
+    TEST(every_frame_corrupt),
+    TEST(every_frame_cut),
+    TEST(every_frame_marked),
+    TEST(every_frame_late),
+    TEST(every_frame_overtaken),
+    TEST(every_frame_lost_twice),
+    TEST(every_access_fails),
+};
+TEST_MAIN(tests)
