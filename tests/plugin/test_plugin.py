@@ -69,6 +69,43 @@ def test_qmp(plugin):
     assert returned[3] == 64
 
 
+def test_what_is_inside_and_faults(plugin):
+    """Properties alone: no schema of QEMU's is needed for them."""
+    path = "/machine/peripheral/card"
+    commands = [{"execute": "qmp_capabilities"}]
+    for name in ("x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys",
+                 "x-gids", "x-flows", "x-counters"):
+        commands.append({"execute": "qom-get", "arguments": {
+            "path": path, "property": name}})
+    refused = {"x-ring": ("sq 17", "there is no sq 17"),
+               "x-fault": ("at=moon do=drop", "moon")}
+    for name, (value, _) in refused.items():
+        commands.append({"execute": "qom-set", "arguments": {
+            "path": path, "property": name, "value": value}})
+    commands += [{"execute": "qom-set", "arguments": {
+        "path": path, "property": "x-fault",
+        "value": "id=a at=device severity=correctable do=aer"}},
+                 {"execute": "qom-get", "arguments": {
+                     "path": path, "property": "x-fault"}},
+                 {"execute": "quit"}]
+    result = subprocess.run(
+        [plugin.wrapper, "-M", "q35", "-accel", "tcg", "-display", "none",
+         "-nodefaults", "-S", "-qmp", "stdio", "-device", "fakernic,id=card"],
+        input="".join(json.dumps(command) + "\n" for command in commands),
+        check=False, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    errors = [answer["error"]["desc"] for answer in answers if "error" in answer]
+    assert len(errors) == len(refused)
+    assert all(why in error for (_, why), error in
+               zip(refused.values(), errors)), errors
+    returned = [answer["return"] for answer in answers if "return" in answer]
+    seen = [json.loads(text) for text in returned[1:10]]
+    assert seen[0]["qp"]["limit"] == 4096 and seen[1:8] == [[]] * 7
+    assert seen[8][0]["counter"] == 0
+    assert returned[11].startswith("id=a at=device do=aer severity=correctable")
+
+
 def test_children_are_left_alone(plugin, tmp_path):
     """What QEMU starts has no plug-in, but what else was preloaded."""
     seen = tmp_path / "environment"
