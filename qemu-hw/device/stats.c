@@ -69,7 +69,8 @@ const char *const fakernic_stat_names[FAKERNIC_STAT_COUNT] = {
     [FAKERNIC_STAT_PAGES_REFUSED] = "pages_refused",
     [FAKERNIC_STAT_TX_ROCE_BYTES] = "tx_roce_bytes",
     [FAKERNIC_STAT_RX_ROCE_BYTES] = "rx_roce_bytes",
+    [FAKERNIC_STAT_RX_CSUM_WRONG] = "rx_csum_wrong",
 };
 
 /* One that the interface gets at its end has a name here, too. */
-QEMU_BUILD_BUG_ON(FAKERNIC_STAT_COUNT != 63);
+QEMU_BUILD_BUG_ON(FAKERNIC_STAT_COUNT != 64);
