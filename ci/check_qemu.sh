@@ -4,8 +4,8 @@
 # The device in newer QEMUs, as TAP: overlay.sh puts it into the source of each,
 # it builds there without a warning, and its qtests pass. The source is Debian's,
 # of its development suites, and goes when it was tested. QEMU is configured with
-# as little as the qtests need, and not optimized: what is tested is that the
-# device fits. With FAKERNIC_KEEP=1 source and build stay.
+# as little as the qtests need: what is tested is that the device fits. With
+# FAKERNIC_KEEP=1 source and build stay.
 set -u
 . /src/ci/tap.sh
 RUN_S=1200
@@ -39,7 +39,7 @@ configure() {
         --without-default-features --disable-install-blobs --disable-docs \
         --disable-user --disable-guest-agent --disable-download \
         --disable-tools --disable-tcg --enable-kvm --enable-fdt=system \
-        --enable-trace-backends=log -Doptimization=0
+        --enable-trace-backends=log -Doptimization=1
 }
 
 compile() {

@@ -345,8 +345,8 @@ static void test_properties(void)
 
     for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
         g_autofree char *line = g_strdup_printf(
-            "%s -display none -machine q35 -nodefaults -bios %s -S "
-            "-global apic-common.vapic=off "
+            "%s -display none -machine q35 -accel qtest -nodefaults -bios %s "
+            "-S -global apic-common.vapic=off "
             "-device fakernic,%s", getenv("QTEST_QEMU_BINARY"), bios, bad[i]);
         g_autofree char *err = NULL;
         int status;
