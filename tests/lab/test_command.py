@@ -4,6 +4,7 @@ no machine is booted.
 """
 
 import json
+import os
 import re
 import signal
 import socket
@@ -508,6 +509,19 @@ def test_whose_complaint_it_is(tmp_path, line, stamped, plain):
     for wanted, only_stamped in ((stamped, True), (plain, False)):
         console = Console(tmp_path / "console", only_stamped)
         assert bool(console.trouble()) == wanted
+
+
+def test_a_kernel_that_tells_no_time(tmp_path, monkeypatch):
+    """What it has said so far counts, and nothing of programs does."""
+    machine = Machine.running("node1", tmp_path, tmp_path, os.getpid(), True)
+    for said, complains in (("[    1.234567] BUG: sleeping\n", True),
+                            ("WARNING: by a program\n", False), ("", False)):
+        monkeypatch.setattr(machine.guest, "check", lambda _, said=said: said)
+        if complains:
+            with pytest.raises(GuestCrashed, match="BUG: sleeping"):
+                machine.stamp_console()
+        else:
+            machine.stamp_console()
 
 
 def roce(psn):

@@ -63,7 +63,10 @@ class Console:
         data = self.data(self.judged)
         data = data[:data.rfind(b"\n") + 1]
         self.judged += len(data)
-        text = readable(data)
+        return self.excerpt(readable(data))
+
+    def excerpt(self, text):
+        """The first complaint in a text with its surroundings, or None."""
         found = self.complaint(text)
         if not found:
             return None

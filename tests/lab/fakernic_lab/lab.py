@@ -221,8 +221,10 @@ class Lab:
 
     def await_boot(self):
         """What is left of start() once all are launched."""
+        # So many as there are processors boot at a time.
+        share = max(1, len(self.nodes) / (os.cpu_count() or 1))
         for node in self.nodes:
-            node.vm.wait_booted()
+            node.vm.wait_booted(self.image.boot_timeout_s * share)
         self.set_up()
 
     def launch(self):
@@ -269,6 +271,7 @@ class Lab:
 
     def set_up(self):
         for number, node in zip(self.numbers, self.nodes):
+            node.vm.stamp_console()
             self.set_up_mounts(node)
             node.port = self.bring_up(node, number)
         self.connect()

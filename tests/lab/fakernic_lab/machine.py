@@ -25,6 +25,15 @@ from .qmp import QMP
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
 
+# Has the kernel tell the time on its console; if it did not, prints what it has
+# said so far, in which the times are.
+STAMP = """
+time=/sys/module/printk/parameters/time
+if [ "$(cat $time 2>/dev/null)" = N ]; then
+    echo Y >$time && dmesg
+fi
+"""
+
 
 class Nic:
     """A network device and what is behind it: one -netdev, one -device."""
@@ -222,6 +231,15 @@ class Machine:
     def boot(self):
         self.launch()
         return self.wait_booted()
+
+    def stamp_console(self):
+        """Lets the console know the kernel's lines by their time, and judges
+        those that came without."""
+        if self.console.stamped:
+            trouble = self.console.excerpt(self.guest.check(STAMP))
+            if trouble:
+                raise GuestCrashed(f"the kernel of {self.name} complains:\n"
+                                   f"{trouble}")
 
     def is_running(self):
         if self.process:
