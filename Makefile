@@ -128,7 +128,6 @@ test-quick: root
 
 test-long: build
 	@$(BUILD) guest-test
-	@$(ENTER) python3 -m pytest -c tests/lab/pytest.ini tests/lab/test_many.py
 	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
 
 test-packages: root

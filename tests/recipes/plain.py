@@ -7,12 +7,15 @@ from pathlib import Path
 
 APT = Path("/etc/apt")
 BASE = Path("/cache/build/recipes/base")
+# What one has downloaded the next need not.
+DEBS = BASE.with_name("debs")
 STEP_S = 800
 INSIDE = """set -e
 for folder in proc sys dev; do mount --rbind /$folder "$1/$folder"; done
 mount -t tmpfs -o mode=1777 tmp "$1/tmp"
+mount --bind "$4" "$1/var/cache/apt/archives"
 root=$1 folder=$2 user=$3
-shift 3
+shift 4
 if [ -e "$root/context" ]; then
     mkdir -p "$root/packages"
     mount --bind "$root/context" "$root/packages"
@@ -26,6 +29,7 @@ exec env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
 
 def base():
     """The system all are copies of, made once."""
+    (DEBS / "partial").mkdir(parents=True, exist_ok=True)
     if not (BASE / "etc/debian_version").exists():
         shutil.rmtree(BASE, ignore_errors=True)
         partial = BASE.with_name("partial")
@@ -60,7 +64,7 @@ class Plain:
         """A command; its CompletedProcess. What it leaves running ends."""
         return subprocess.run(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
-             INSIDE, "inside", self.root, folder, user, *words], check=False,
+             INSIDE, "inside", self.root, folder, user, DEBS, *words], check=False,
             capture_output=True, text=True, timeout=STEP_S,
             stdin=subprocess.DEVNULL)
 

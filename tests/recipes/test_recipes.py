@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every step of ci/recipes, as it stands there, in a plain Debian 13; lintian."""
+"""Every step of ci/recipes, as it stands there, in a plain Debian 13; the
+packages as an ordinary user of such a Debian finds them.
+"""
 
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from plain import BASE, Plain
 
@@ -17,6 +22,8 @@ RECIPES = SRC / "ci/recipes"
 PACKAGES = Path("/cache/packages")
 HELLO = SRC / "tests/lab/example/hello.c"
 CHECKOUT = "/builds/mine"
+USER = 1000
+SAID = "node1: Hello from the other machine\n"
 
 
 @pytest.fixture
@@ -30,6 +37,42 @@ def plain():
         os.link(deb, packages / deb.name)
     yield made
     made.remove()
+
+
+def recipe(name):
+    return yaml.safe_load((RECIPES / name).read_text(encoding="utf-8"))
+
+
+def check_left(plain):
+    """What a workflow keeps as its artifacts."""
+    checkout = plain.root / CHECKOUT.lstrip("/")
+    report = ElementTree.parse(checkout / "report.xml").getroot()
+    assert report.get("tests") == "2" and report.get("failures") == "0"
+    assert "fakernic" in (checkout / "fakernic-lab.out/node2/dmesg").read_text()
+
+
+def test_github(plain):
+    workflow = recipe("github.yml")
+    (job,) = workflow["jobs"].values()
+    assert job["container"]["image"] == "debian:trixie" and "runs-on" in job
+    # YAML 1.1 reads "on" as true.
+    assert workflow[True] == ["push", "pull_request"]
+    done = [plain.step(step["run"], folder=CHECKOUT)
+            for step in job["steps"] if "run" in step]
+    assert len(done) == 3 and SAID in done[-1].stdout
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert used == ["actions/checkout@v4", "actions/upload-artifact@v4"]
+    check_left(plain)
+
+
+def test_gitlab(plain):
+    (job,) = recipe("gitlab.yml").values()
+    assert job["image"] == "debian:trixie"
+    done = [plain.step(line, folder=CHECKOUT)
+            for line in job["before_script"] + job["script"]]
+    assert SAID in done[-1].stdout
+    assert job["artifacts"]["reports"]["junit"] == "report.xml"
+    check_left(plain)
 
 
 def instructions():
@@ -61,6 +104,24 @@ def test_containerfile(plain):
     done = plain.run(*entry, "run", "-n", "1", "--", "ibv_devinfo",
                      folder=rest["WORKDIR"])
     assert done.returncode == 0 and "PORT_ACTIVE" in done.stdout, done
+
+
+def test_ordinary_user_and_a_program_of_debians(plain):
+    """Nobody here has written qperf; it comes from the archive, unpacked in the
+    user's folder, and runs by its path."""
+    plain.step("apt-get update; apt-get install -y --no-install-recommends "
+               "./fakernic-packages/fakernic-qemu_*.deb "
+               "./fakernic-packages/fakernic-lab*_*.deb", folder=CHECKOUT)
+    plain.step(f"apt-get download qperf; dpkg -x qperf_*.deb .; chown -R {USER} .",
+               folder=CHECKOUT)
+    done = plain.run(*shlex.split(
+        "fakernic-lab run --ready 19765 -- 'timeout 100 usr/bin/qperf' : "
+        "'usr/bin/qperf -t 2 node1 rc_bw rc_lat ud_lat rc_rdma_read_bw "
+        "rc_compare_swap_mr; code=$?; usr/bin/qperf node1 quit; exit $code'"),
+        folder=CHECKOUT, user=f"{USER}:{USER}")
+    assert done.returncode == 0, done
+    for line in ("rc_bw:", "rc_lat:", "ud_lat:", "rc_rdma_read_bw:"):
+        assert f"node2: {line}" in done.stdout, done
 
 
 @pytest.mark.parametrize("deb", sorted(PACKAGES.glob("*.deb")),
