@@ -33,7 +33,8 @@ static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     };
 
     trace_fakernic_eqe(eq->id, eq->pi, type, id, data);
-    fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data);
+    fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data, eq->vector,
+                    eq->armed);
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
         /* The memory is gone; the slot stays ours, the event is lost. */
         trace_fakernic_err_eqe(eq->id, type, id);

@@ -13,6 +13,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "port.h"
+#include "record.h"
 #include "rss.h"
 #include "state.h"
 #include "../trace.h"
@@ -101,6 +102,7 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
         return;
     }
+    fakernic_record_frame(s, FAKERNIC_RECORD_IN, frame, len);
     if (roce_fault_at(&s->faults.rules, ROCE_FAULT_RX)) {
         fakernic_port_take_faulty(s, frame, len);
     } else {
@@ -113,6 +115,7 @@ void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len)
     RoceFaultSubject subject = { .point = ROCE_FAULT_RX };
 
     s->stats[FAKERNIC_STAT_RX_LOOPBACK]++;
+    fakernic_record_frame(s, FAKERNIC_RECORD_LOOPBACK, frame, len);
     if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_RX) ||
         fakernic_fault_frame(s, &subject, frame, &len, true)) {
         roce_input(s->roce, fakernic_now(), frame, len);
@@ -160,6 +163,7 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
         return;
     }
     trace_fakernic_tx_frame(len);
+    fakernic_record_frame(s, FAKERNIC_RECORD_OUT, frame, len);
     s->stats[FAKERNIC_STAT_TX_FRAMES]++;
     s->stats[FAKERNIC_STAT_TX_BYTES] += len;
     /* 0: queued, and s->sent() will be called. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The recorder: a ring of entries, in memory or in a mapped file. One store of
- * 64 bytes and one look at a clock each; who reads a file takes the names of
- * the arguments from the table here (tests/timeline/records.py).
+ * 64 bytes and one look at a clock each, and a copy of each frame in a file.
  */
 #include "qemu/osdep.h"
 #include "qemu/cutils.h"
@@ -34,7 +33,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_CQE] = "cqe - cqn pi qpn index opcode status vendor_err",
     [FAKERNIC_RECORD_CQE_VISIBLE] = "cqe_visible - cqn pi qpn index",
     [FAKERNIC_RECORD_ARM] = "arm - cqn ci pi solicited",
-    [FAKERNIC_RECORD_EQE] = "eqe - eqn pi type id data",
+    [FAKERNIC_RECORD_EQE] = "eqe - eqn pi type id data vector armed",
     [FAKERNIC_RECORD_DOORBELL_EQ] = "doorbell_eq - eqn ci arm",
     [FAKERNIC_RECORD_INTERRUPT] = "interrupt - vector",
     [FAKERNIC_RECORD_COMMAND] = "command - opcode cookie",
@@ -44,6 +43,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_FATAL] = "fatal - code",
     [FAKERNIC_RECORD_RESET] = "reset -",
     [FAKERNIC_RECORD_HELD] = "held - reasons",
+    [FAKERNIC_RECORD_FRAME] = "frame offset len way",
 };
 
 static const char fakernic_record_magic[8] = "fakerec";
@@ -75,14 +75,35 @@ static void *fakernic_recorder_map(const char *path, size_t size, Error **errp)
     return p;
 }
 
+/* What the numbers of the entries mean. */
+static void fakernic_recorder_describe(FakernicRecordHeader *header)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (unsigned i = 0; i < FAKERNIC_RECORD_KINDS; i++) {
+        g_string_append_printf(text, "%s\n", fakernic_record_names[i]);
+    }
+    g_string_append(text, "points");
+    for (unsigned i = 0; i < ROCE_FAULT_POINTS; i++) {
+        g_string_append_printf(text, " %s", roce_fault_point_name(i));
+    }
+    g_string_append(text, "\nactions");
+    for (unsigned i = 0; i < ROCE_FAULT_ACTIONS; i++) {
+        g_string_append_printf(text, " %s", roce_fault_action_name(i));
+    }
+    g_assert(text->len < sizeof(header->names));
+    memcpy(header->names, text->str, text->len + 1);
+}
+
 bool fakernic_recorder_init(FakernicState *s, Error **errp)
 {
     FakernicRecorder *r = &s->recorder;
     const uint32_t room = r->path ? FAKERNIC_RECORDS_FILE : FAKERNIC_RECORDS;
-    const size_t size = sizeof(*r->header) + room * sizeof(*r->ring);
+    const size_t frames = sizeof(*r->header) + room * sizeof(*r->ring);
+    const size_t size = frames + (r->path ? FAKERNIC_RECORD_FRAMES : 0);
 
     QEMU_BUILD_BUG_ON(sizeof(FakernicRecord) != 64);
-    QEMU_BUILD_BUG_ON(sizeof(FakernicRecordHeader) != 64);
+    QEMU_BUILD_BUG_ON(sizeof(FakernicRecordHeader) != 4096);
     if (r->path) {
         r->header = fakernic_recorder_map(r->path, size, errp);
         r->mapped = size;
@@ -94,8 +115,13 @@ bool fakernic_recorder_init(FakernicState *s, Error **errp)
     }
     r->ring = (FakernicRecord *)(r->header + 1);
     r->mask = room - 1;
+    if (r->path) {
+        r->frames = (uint8_t *)r->header + frames;
+        r->header->frames_room = FAKERNIC_RECORD_FRAMES;
+    }
+    fakernic_recorder_describe(r->header);
     memcpy(r->header->magic, fakernic_record_magic, sizeof(r->header->magic));
-    r->header->version = 1;
+    r->header->version = 2;
     r->header->room = room;
     r->header->virtual_ns = fakernic_now() - get_clock();
     memcpy(r->header->mac, s->conf.macaddr.a, sizeof(r->header->mac));
@@ -113,6 +139,7 @@ void fakernic_recorder_cleanup(FakernicState *s)
     }
     g_free(r->first_error);
     r->header = NULL;
+    r->frames = NULL;
     r->first_error = NULL;
 }
 
@@ -132,6 +159,22 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
     entry->kind = kind;
     memcpy(entry->arg, arg, sizeof(entry->arg));
     r->header->count++;
+}
+
+void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
+                           const uint8_t *frame, size_t len)
+{
+    const FakernicRecorder *r = &s->recorder;
+
+    if (r->frames) {
+        const uint64_t at = r->header->frames % FAKERNIC_RECORD_FRAMES;
+        const size_t first = MIN(len, FAKERNIC_RECORD_FRAMES - at);
+
+        memcpy(r->frames + at, frame, first);
+        memcpy(r->frames, frame + first, len - first);
+        fakernic_record(s, FRAME, r->header->frames, len, way);
+        r->header->frames += len;
+    }
 }
 
 void fakernic_record_keep(FakernicState *s)

@@ -5,8 +5,9 @@
  * their records together are a timeline (tests/timeline).
  *
  * It always records, the last 1,024 entries; into a file, which then has room
- * for more, if the property x-record names one. A file stays readable however
- * QEMU ends: it is mapped.
+ * for more, and for the frames, if the property x-record names one. A file
+ * stays readable however QEMU ends: it is mapped. And it tells its reader what
+ * its numbers mean, who may be of another version than the device.
  */
 #ifndef FAKERNIC_DEVICE_RECORD_H
 #define FAKERNIC_DEVICE_RECORD_H
@@ -16,6 +17,8 @@
 #define FAKERNIC_RECORDS        1024
 #define FAKERNIC_RECORDS_FILE   (1u << 20)
 #define FAKERNIC_RECORD_ARGS    11
+#define FAKERNIC_RECORD_FRAMES  (1u << 26)      /* bytes, of a file */
+#define FAKERNIC_RECORD_NAMES   4040
 
 /* What the arguments are stands in fakernic_record_names[], record.c. */
 typedef enum FakernicRecordKind {
@@ -46,8 +49,16 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_FATAL,
     FAKERNIC_RECORD_RESET,
     FAKERNIC_RECORD_HELD,
+    FAKERNIC_RECORD_FRAME,
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
+
+/* Where a frame comes from or goes. */
+typedef enum FakernicRecordWay {
+    FAKERNIC_RECORD_IN,
+    FAKERNIC_RECORD_OUT,
+    FAKERNIC_RECORD_LOOPBACK,
+} FakernicRecordWay;
 
 /* As in the file, in the host's byte order. */
 typedef struct FakernicRecord {
@@ -57,20 +68,28 @@ typedef struct FakernicRecord {
     uint32_t arg[FAKERNIC_RECORD_ARGS];
 } FakernicRecord;
 
-/* The file's first 64 bytes. */
+/*
+ * The file's first 4 KiB. The names are lines: one per kind, with the names of
+ * its value (- for none) and its arguments; then "points" and "actions" of
+ * fault rules.
+ */
 typedef struct FakernicRecordHeader {
     char magic[8];              /* "fakerec" */
-    uint32_t version;
+    uint32_t version;           /* 2 */
     uint32_t room;              /* entries behind this; a power of two */
     uint64_t count;             /* written; over 'room' the oldest went */
     uint64_t virtual_ns;        /* the device's clock, less the host's */
     uint8_t mac[6];
-    uint8_t rsvd[26];
+    uint8_t rsvd[2];
+    uint64_t frames_room;       /* bytes of frames, behind the entries */
+    uint64_t frames;            /* written; over the room the oldest went */
+    char names[FAKERNIC_RECORD_NAMES];
 } FakernicRecordHeader;
 
 typedef struct FakernicRecorder {
     FakernicRecordHeader *header;
     FakernicRecord *ring;
+    uint8_t *frames;                    /* of a file, else NULL */
     uint32_t mask;
     char *path;
     size_t mapped;
@@ -91,6 +110,13 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
     fakernic_record_put(s, FAKERNIC_RECORD_ ## kind, value,               \
                         (const uint32_t[FAKERNIC_RECORD_ARGS])            \
                         { __VA_ARGS__ })
+
+/*
+ * Notes a frame at the port, with all of its bytes; only if there is a file.
+ * It has less than FAKERNIC_RECORD_FRAMES bytes.
+ */
+void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
+                           const uint8_t *frame, size_t len);
 
 /* An error: keeps what led to it, of the first since power-on. */
 void fakernic_record_keep(FakernicState *s);

@@ -7,7 +7,7 @@ _fakernic_lab()
     _init_completion || return
     local machines="-n --image --kernel --initrd --append --cpus --memory
         --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
-        --reorder --corrupt --delay --seed --fault --record --pcap --help"
+        --reorder --corrupt --delay --seed --fault --timeline --pcap --help"
     local i action="" offered=""
 
     for ((i = 1; i < cword; i++)); do
@@ -32,6 +32,11 @@ _fakernic_lab()
             offered="state qps cqs srqs eqs keys gids flows counters sq rq srq
                 cq eq faults recorder --json --device --from --count --help"
         fi ;;
+    "") offered="run up exec shell ssh console timeline status down --help --version" ;;
+    run) offered="$machines --ready --timeout -t --tty --junit --" ;;
+    up) offered=$machines ;;
+    exec) offered="node1 node2 node3 all --timeout --help --" ;;
+    timeline) offered="--out --lost --partial --help"; [[ $cur == -* ]] || _filedir ;;
     shell | ssh | console) offered="node1 node2 node3 --help" ;;
     *) offered="--help" ;;
     esac

@@ -104,6 +104,7 @@ def test_help(tmp_path, action):
 def test_documents_know_all_options(tmp_path, document):
     text = (HERE / document).read_text(encoding="utf-8")
     for action in ("run", "up", "exec", "show"):
+    for action in ("run", "up", "exec", "timeline"):
         usage = fakernic_lab(tmp_path, action, "--help").stdout
         for option in re.findall(r"^ +(--?[a-z-]+)", usage, re.M):
             assert option == "-h" or option in text, (action, option)
@@ -271,7 +272,7 @@ def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
 def described(nodes, ready=True):
     """What is known of machines that stay."""
     return {"environment": {}, "out": "", "ready": ready, "relay": None,
-            "nodes": nodes}
+            "record": False, "whole": True, "nodes": nodes}
 
 
 def described_node(folder, number, pid):
@@ -310,8 +311,12 @@ class FakeLab:
 
     def __init__(self, fails=False, **_):
         self.environment, self.out, self.relay = {}, "", None
+        self.record = False
         self.nodes, self.numbers = [], []
         self.fails, self.seen = fails, []
+
+    def records_are_whole(self):
+        return True
 
     def launch(self):
         self.seen.append(stay.state_file().exists())

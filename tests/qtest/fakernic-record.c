@@ -8,6 +8,7 @@
 #include "fakernic-setup.h"
 
 #define NIC0 "/machine/peripheral/nic0"
+#define HEADER 4096             /* bytes before the entries of a file */
 
 /* The lines of x-recorder; to be freed. */
 static char *recorded(Machine *m)
@@ -127,8 +128,8 @@ static void test_file(void)
 {
     g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
     g_autofree char *more = NULL;
-    uint8_t header[64], last[64] = { 0 };
-    uint64_t count;
+    uint8_t header[HEADER], last[64] = { 0 };
+    uint64_t count, frames;
     int fd = g_mkstemp(path);
     Machine m;
     Nic n;
@@ -141,12 +142,20 @@ static void test_file(void)
         one_write(&n, &s, &a);
     }
     machine_stop(&m);
-    g_assert_cmpint(pread(fd, header, sizeof(header), 0), ==, 64);
+    g_assert_cmpint(pread(fd, header, HEADER, 0), ==, HEADER);
     g_assert_cmpstr((char *)header, ==, "fakerec");
     memcpy(&count, header + 16, sizeof(count));
     g_assert_cmpuint(count, >, 1024);
-    g_assert_cmpint(pread(fd, last, sizeof(last), 64 * count), ==, 64);
+    g_assert_cmpint(pread(fd, last, sizeof(last), HEADER + 64 * (count - 1)),
+                    ==, 64);
     g_assert_cmpuint(last[16], !=, 0);
+    g_assert_nonnull(strstr((char *)header + 56, "\ncqe - cqn pi qpn index"));
+    g_assert_nonnull(strstr((char *)header + 56, "\nactions count drop"));
+    /* Two packets of data and one answer each: all their bytes. */
+    memcpy(&frames, header + 48, sizeof(frames));
+    g_assert_cmpuint(frames, >, 80 * 2000);
+    g_assert_cmpint(pread(fd, last, sizeof(last), HEADER + (64 << 20)), ==, 64);
+    g_assert_cmphex(last[12] << 8 | last[13], ==, 0x800);
     close(fd);
     unlink(path);
 }
@@ -167,8 +176,8 @@ static void test_file_spoilt(void)
     for (uint32_t i = 1; i < 30; i++) {
         uint32_t kind = 20u << i;
 
-        g_assert_cmpint(pwrite(fd, &kind, sizeof(kind), 64 * i + 16), ==,
-                        sizeof(kind));
+        g_assert_cmpint(pwrite(fd, &kind, sizeof(kind),
+                               HEADER + 64 * (i - 1) + 16), ==, sizeof(kind));
     }
     text = recorded(&m);
     g_assert_nonnull(strstr(text, " none\n"));

@@ -1,11 +1,43 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records made by hand, for tests: a SEND of two packets from a to b."""
+"""Records made by hand, for tests: a SEND of two packets from a to b. What the
+kinds are called is the device's, out of record.c."""
 
-from model import NONE
-from records import ENTRY, HEADER, kinds
+import re
+import struct
+from pathlib import Path
 
-ROOM = 64
+from fakernic_lab.timeline.model import NONE
+from fakernic_lab.timeline.records import ENTRY, HEADER, MAGIC, VERSION
+
+TOP = Path(__file__).resolve().parents[2]
+ROOM, FRAMES = 64, 4096
 A, B, PSN = 7, 9, 0xffffff              # QPs; PSNs wrap
+POINTS = ("device", "tx", "rx")
+ACTIONS = ("count", "drop")
+
+
+def kinds():
+    """By number: (name, name of the value, names of the arguments)."""
+    text = (TOP / "qemu-hw/device/record.c").read_text("utf-8")
+    header = (TOP / "qemu-hw/device/record.h").read_text("utf-8")
+    rows = dict(re.findall(r"\[FAKERNIC_RECORD_(\w+)\] =\s*\"([^\"]*)\"", text))
+    order = re.findall(r"^    FAKERNIC_RECORD_(\w+),$",
+                       header.split("FakernicRecordKind;")[0], re.M)[:-1]
+    found = []
+    for kind in order:
+        name, value, *arguments = rows[kind].split()
+        found.append((name, value, arguments))
+    return found
+
+
+def frame(qpn, psn, opcode):
+    """Of RoCEv2, over IPv4, with nothing behind its BTH but an ICRC of zeros."""
+    bth = struct.pack(">BBHII", opcode, 0x40, 0xffff, qpn, psn & 0xffffff)
+    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(bth) + 4, 0)
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp) + len(bth) + 4, 0,
+                     0x4000, 64, 17, 0, bytes([10, 0, 0, 1]),
+                     bytes([10, 0, 0, 2]))
+    return bytes(12) + b"\x08\x00" + ip + udp + bth + bytes(4)
 
 
 def sent(qpn, peer, index, psn, opcode):
@@ -17,16 +49,42 @@ def received(qpn, psn, opcode):
     return {"qpn": qpn, "psn": psn & 0xffffff, "opcode": opcode}
 
 
+def on_wire(qpn, psn, opcode):
+    data = frame(qpn, psn, opcode)
+    return ({"data": data, "len": len(data), "way": 1},
+            {"data": data, "len": len(data), "way": 0})
+
+
+def packet(source, target, qpn, peer, index, psn, opcode):
+    """Its way: made, sent, come, taken."""
+    out, into = on_wire(peer, psn, opcode)
+    return ((source, "tx", sent(qpn, peer, index, psn, opcode)),
+            (source, "frame", out), (target, "frame", into),
+            (target, "rx", received(peer, psn, opcode)))
+
+
 SEND = (
     ("a", "doorbell_sq", {"qpn": A, "pi": 1, "ci": 0}),
+    ("a", "dma_read", {"address": 4096, "len": 64}),
     ("a", "wqe", {"qpn": A, "index": 0, "opcode": 1, "blocks": 1}),
-    ("a", "tx", sent(A, B, 0, PSN, 0x00)),
-    ("b", "rx", received(B, PSN, 0x00)),
-    ("a", "tx", sent(A, B, 0, PSN + 1, 0x02)),
-    ("b", "rx", received(B, PSN + 1, 0x02)),
-    ("b", "tx", sent(B, A, NONE, PSN + 1, 0x11)),
-    ("a", "rx", received(A, PSN + 1, 0x11)),
+    ("a", "dma_read", {"address": 8192, "len": 1024}),
+    *packet("a", "b", A, B, 0, PSN, 0x00),
+    ("b", "dma_read", {"address": 512, "len": 16}),
+    ("b", "recv_wqe", {"qpn": B, "tag": 3, "sges": 1}),
+    ("b", "dma_write", {"address": 16384, "len": 1024}),
+    ("a", "dma_read", {"address": 9216, "len": 100}),
+    *packet("a", "b", A, B, 0, PSN + 1, 0x02),
+    ("b", "dma_write", {"address": 17408, "len": 100}),
+    ("b", "cqe", {"cqn": 2, "pi": 0, "qpn": B, "index": 3, "opcode": 128}),
+    ("b", "dma_write", {"address": 65536, "len": 64}),
+    ("b", "cqe_visible", {"cqn": 2, "pi": 0, "qpn": B, "index": 3}),
+    ("b", "eqe", {"eqn": 1, "pi": 0, "type": 1, "id": 2, "vector": 1,
+                  "armed": 1}),
+    ("b", "interrupt", {"vector": 1}),
+    ("b", "doorbell_eq", {"eqn": 1, "ci": 1, "arm": 1}),
+    *packet("b", "a", B, A, NONE, PSN + 1, 0x11),
     ("a", "cqe", {"cqn": 1, "pi": 0, "qpn": A, "index": 0, "opcode": 1}),
+    ("a", "dma_write", {"address": 65536, "len": 64}),
     ("a", "cqe_visible", {"cqn": 1, "pi": 0, "qpn": A, "index": 0}),
 )
 
@@ -36,16 +94,27 @@ class Recorder:
 
     def __init__(self):
         self.entries = []
+        self.frames = b""
         self.numbers = {name: (number, value, arguments) for
                         number, (name, value, arguments) in enumerate(kinds())}
 
     def add(self, time, kind, **fields):
         number, value, arguments = self.numbers[kind]
+        if "data" in fields and kind == "frame":
+            fields["offset"] = len(self.frames)
+            self.frames += fields["data"]
         words = [fields.get(name, 0) for name in arguments]
         self.entries.append(ENTRY.pack(time, fields.get(value, 0), number,
                                        *words, *[0] * (11 - len(words))))
 
-    def file(self):
+    def names(self):
+        lines = [" ".join([name, value, *arguments])
+                 for name, value, arguments in kinds()]
+        return "\n".join([*lines, f"points {' '.join(POINTS)}",
+                          f"actions {' '.join(ACTIONS)}"]).encode()
+
+    def file(self, version=VERSION):
         body = b"".join(self.entries).ljust(ROOM * ENTRY.size, b"\0")
-        return HEADER.pack(b"fakerec\0", 1, ROOM, len(self.entries), 0,
-                           bytes(6)) + body
+        return HEADER.pack(MAGIC, version, ROOM, len(self.entries), 0, bytes(6),
+                           FRAMES, len(self.frames), self.names()) + (
+            body + self.frames.ljust(FRAMES, b"\0"))

@@ -3,18 +3,26 @@
 does not fit is told, a page opens in a browser."""
 
 import json
+import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-import page
-from demo_records import SEND, Recorder
-from model import Model
-from records import ENTRY, HEADER, RecordError, kinds, read
+from demo_records import A, B, FRAMES, SEND, TOP, Recorder, kinds
+from fakernic_lab.timeline import files, page
+from fakernic_lab.timeline.model import Model
+from fakernic_lab.timeline.records import (
+    ENTRY, HEADER, OPERATIONS, OTHERS, SERVICES, RecordError, read)
 
-HERE = Path(__file__).parent
+LAB = TOP / "tests/lab/fakernic-lab"
+LUA = TOP / "tests/lab/fakernic_lab/timeline/fakernic.lua"
+# README's journey, at both ends: a SEND that is waited for at b.
+JOURNEY = {
+    "a": ["doorbell_sq", "dma_read", "wqe", "dma_read", "tx", "dma_read", "tx",
+          "rx", "cqe", "dma_write", "cqe_visible"],
+    "b": ["rx", "dma_read", "recv_wqe", "dma_write", "rx", "dma_write", "cqe",
+          "dma_write", "cqe_visible", "eqe", "interrupt", "doorbell_eq", "tx"]}
 
 
 def records_of(steps, tmp_path):
@@ -34,21 +42,21 @@ def test_send_is_one_story(tmp_path):
     model = Model(records_of(SEND, tmp_path))
     assert not model.problems
     request, = model.requests
-    assert [event.kind for event, _ in request.events()] == [
-        "doorbell_sq", "wqe", "tx", "rx", "tx", "rx", "tx", "rx", "cqe",
-        "cqe_visible"]
+    for node, kinds_there in JOURNEY.items():
+        assert [event.kind for event, _ in request.events()
+                if event.node == node] == kinds_there
     assert len(request.packets) == 2 and len(request.answers) == 1
     assert "attempt" not in page.text(request)
 
 
 def test_lost_packet_is_explained(tmp_path):
     steps = list(SEND)
-    at = next(i for i, step in enumerate(steps) if step[:2] == ("b", "rx"))
-    _, _, rx = steps[at]
-    steps[at] = ("b", "fault", {"point": 2, "action": 1, "qpn": rx["qpn"],
-                                "psn": rx["psn"], "hits": 1})
-    again = {**steps[2][2], "attempt": 2}
-    steps[at + 1:at + 1] = [("a", "tx", again), ("b", "rx", rx)]
+    first = next(i for i, step in enumerate(steps) if step[1] == "tx")
+    tx, out, into, rx = steps[first:first + 4]
+    steps[first + 3] = ("b", "fault", {"point": 2, "action": 1, "hits": 1,
+                                       "qpn": B, "psn": rx[2]["psn"]})
+    again = ("a", "tx", {**tx[2], "attempt": 2})
+    steps[first + 4:first + 4] = [again, out, into, rx]
     steps += [(node, "qp_state", {"qpn": 9, "from": 1, "to": 2})
               for node in "ab"]
     model = Model(records_of(steps, tmp_path))
@@ -71,6 +79,7 @@ def test_effect_before_cause_is_told(tmp_path, first, second):
 
 def test_loss_without_a_rule_is_told(tmp_path):
     steps = [step for step in SEND if step[:2] != ("b", "rx")]
+    assert Model(records_of(steps, tmp_path), whole=False).problems == []
     steps += [(node, "qp_state", {"qpn": 9, "from": 1, "to": 2})
               for node in "ab"]
     assert any("never received" in problem for problem in
@@ -78,9 +87,14 @@ def test_loss_without_a_rule_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("spoil, word", [
-    (lambda data: b"nonsense" + data[8:], "not a record"),
+    (lambda data: b"", "empty"),
+    (lambda data: b"nonsense" + data[8:], "no record"),
+    (lambda data: data[:8] + b"\7" + data[9:], "version 7"),
+    (lambda data: data[:56] + b"none -\n" + bytes(4033) + data[4096:],
+     "tells what it means"),
+    (lambda data: data[:16] + b"\x3f" + data[17:], "kind 0.*damaged"),
     (lambda data: data[:40], "too short"),
-    (lambda data: data[:-ENTRY.size], "cut short"),
+    (lambda data: data[:-1], "cut short"),
     (lambda data: data[:16] + (10 ** 6).to_bytes(8, "little") + data[24:],
      "overwritten"),
     (lambda data: data[:HEADER.size + 16] + b"\xff\xff\0\0" +
@@ -94,15 +108,104 @@ def test_bad_files(tmp_path, spoil, word):
     path.write_bytes(spoil(recorder.file()))
     with pytest.raises(RecordError, match=word):
         read(path, "a")
-    done = subprocess.run([HERE / "timeline", f"a={path}"], text=True,
+    done = subprocess.run([LAB, "timeline", f"a={path}"], text=True,
                           capture_output=True, check=False)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.returncode == 125 and done.stderr.count("\n") == 1
+
+
+def test_events_that_were_overwritten(tmp_path):
+    """What is left can be had, and is told to be less."""
+    recorder = Recorder()
+    for number in range(70):
+        recorder.add(number, "interrupt", vector=number)
+    data = recorder.file()
+    path = tmp_path / "a"
+    path.write_bytes(data[:HEADER.size] + data[HEADER.size + 6 * ENTRY.size:
+                                               HEADER.size + 70 * ENTRY.size] +
+                     bytes(FRAMES))
+    with pytest.raises(RecordError, match="6 events were overwritten"):
+        read(path, "a")
+    model = files.make({"a": path}, lost_is_fine=True)
+    assert len(model.records["a"]) == 64
+    assert any("6 events before" in line for line in files.verdict(model))
 
 
 def test_every_kind_has_its_words():
     names = [name for name, _, _ in kinds()]
     assert len(names) == len(set(names))
     assert set(page.STEPS) <= set(names)
+
+
+def test_opcodes_are_those_of_the_engine():
+    text = (TOP / "qemu-hw/roce/opcode.h").read_text("utf-8")
+    found = {int(number, 16): name.replace("_", " ") for name, number in
+             re.findall(r"ROCE_BTH_(\w+) = (0x\w+)", text)}
+    ours = {**OPERATIONS, **{number: name.removeprefix("RC ")
+                             for number, name in OTHERS.items()}}
+    services = {int(number, 16): name for name, number in
+                re.findall(r"ROCE_BTH_(\w+) +(0x\w+)", text)}
+    ours.pop(0x81)
+    assert services.pop(0x81) == "CNP"
+    assert (found, services) == (ours, SERVICES)
+
+
+def tshark(path, *words):
+    done = subprocess.run(
+        ["tshark", "-n", "-X", f"lua_script:{LUA}", "-r", path, *words],
+        text=True, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0 and "Lua" not in done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+def captured(tmp_path, steps):
+    records_of(steps, tmp_path)
+    files.make({node: tmp_path / node for node in "ab"}, tmp_path / "out")
+    return tmp_path / "out/trace.pcapng"
+
+
+def test_capture_has_packets_and_the_bus_between_them(tmp_path):
+    path = captured(tmp_path, SEND)
+    lines = tshark(path, "-T", "fields", "-e", "frame.interface_name", "-e",
+                   "frame.time_epoch", "-e", "fakernic.kind", "-e",
+                   "infiniband.bth.opcode", "-e", "infiniband.bth.psn")
+    assert len(lines) == len(SEND)
+    for number, (line, (node, kind, _)) in enumerate(zip(lines, SEND)):
+        name, time, shown, opcode, psn = line.split("\t")
+        assert round(float(time) * 10 ** 9) == 1000 + 500 * number
+        if kind == "frame":
+            assert name == node and opcode and psn and not shown
+        else:
+            assert name == f"{node} bus" and shown == kind and not opcode
+
+
+def test_capture_is_filtered_by_arguments(tmp_path):
+    path = captured(tmp_path, SEND)
+    found = tshark(path, "-Y", f"fakernic.qpn == {A} && fakernic.kind == wqe",
+                   "-T", "fields", "-e", "fakernic.blocks", "-e",
+                   "_ws.col.Info")
+    assert found == ["1\twqe qpn=7 index=0 opcode=1 blocks=1 error=0"]
+    wide = tshark(path, "-Y", "fakernic.address == 0x10000")
+    assert len(wide) == 2
+    assert not tshark(path, "-Y", "_ws.lua.error || _ws.malformed")
+
+
+def test_every_packet_has_a_comment(tmp_path):
+    comments = tshark(captured(tmp_path, SEND), "-Y", "infiniband", "-T",
+                      "fields", "-e", "frame.comment")
+    name = "SEND a: WR 0 of QP 7"
+    assert comments == 2 * [f"packet 1 of 2 of {name}"] + (
+        2 * [f"packet 2 of 2 of {name}"] + 2 * [f"answer to {name}"])
+
+
+def test_words_of_another_version_are_shown(tmp_path, monkeypatch):
+    """A newer device has kinds and arguments that the dissector knows not."""
+    def newer():
+        return [*kinds(), ("novelty", "-", ["colour"])]
+    monkeypatch.setattr("demo_records.kinds", newer)
+    steps = [*SEND, ("a", "novelty", {"colour": 3})]
+    shown = tshark(captured(tmp_path, steps), "-V", "-Y",
+                   "fakernic.kind == novelty")
+    assert any(line.strip() == "colour=3" for line in shown)
 
 
 def test_trace_for_perfetto(tmp_path):
@@ -125,5 +228,6 @@ def test_page_in_a_browser(tmp_path):
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
          out.as_uri()], text=True, capture_output=True, timeout=60,
         check=True)
-    assert 'data-ready="10"' in done.stdout
+    dots = len(page.rows(model.requests[0]))
+    assert f'data-ready="{dots}"' in done.stdout
     assert "CONSOLE" not in done.stderr

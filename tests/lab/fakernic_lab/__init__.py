@@ -18,6 +18,7 @@
   qmp.py       QEMU's machine protocol
   places.py    where QEMU and the images are, KVM or not
   pytest_plugin.py  the fixture lab
+  timeline/    what devices recorded, as pages, pictures, captures
 
 Every wait has a time limit. Only Python's standard library is needed.
 """

@@ -11,9 +11,11 @@ from importlib import metadata
 
 from . import images, junit, launch, places, show, stay
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
-from .lab import NODES_MAX, OUT, OUT_UP, WORK, Lab, parse_mount
+from .lab import NODES_MAX, OUT, OUT_UP, TIMELINE, WORK, Lab, parse_mount
 from .machine import Mount
 from .qmp import QMPError
+from .timeline import files
+from .timeline.records import RecordError
 
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
@@ -92,6 +94,13 @@ def fault_rule(text):
     return node and node.strip(), rule.strip()
 
 
+def record(text):
+    node, sign, path = text.partition("=")
+    if not sign or not node or not path:
+        raise argparse.ArgumentTypeError(f"'{text}': want NODE=FILE")
+    return node, path
+
+
 def variable(text):
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
@@ -158,8 +167,9 @@ def add_wire_options(parser):
                        metavar="[NODE:]RULE", help="let a device misbehave: "
                        '"node2: at=rx opcode=rc-read-response-first nth=3 '
                        'do=drop"; a rule that nothing hits fails the run')
-    group.add_argument("--record", action="store_true", help="each device "
-                       "leaves the file NODE/record, for tests/timeline")
+    group.add_argument("--timeline", action="store_true", help="each device "
+                       "records what it does; a page, a picture, text and a "
+                       f"capture of it go into {TIMELINE}/ of --out")
     group.add_argument("--pcap", metavar="FILE",
                        help="capture all frames, as their senders sent them")
 
@@ -229,6 +239,17 @@ def build_parser():
                                   aliases=["ssh"] if name == "shell" else [])
         one.add_argument("node", nargs="?", default="node1")
     add_show(commands)
+    story = commands.add_parser(
+        "timeline", help="make a timeline of records", description="Makes a "
+        "timeline of what devices of one host recorded (property x-record); "
+        "ends with 1 if something in it does not fit.")
+    story.add_argument("records", nargs="+", type=record, metavar="NODE=FILE")
+    story.add_argument("--out", metavar="FOLDER", help="where the files go; "
+                       "without it they are only checked")
+    story.add_argument("--lost", action="store_true", help="take records of "
+                       "which the first events were overwritten")
+    story.add_argument("--partial", action="store_true", help="there are "
+                       "machines without a record, or the wire loses frames")
     commands.add_parser("status", help="which machines stay")
     commands.add_parser("down", help="end the machines that stay")
     return parser
@@ -308,7 +329,7 @@ def lab_arguments(options, count):
             "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg, "faults": options.fault,
-            "record": options.record,
+            "record": options.timeline,
             "wire": "link" if options.link == "shared" else None}
 
 
@@ -326,6 +347,28 @@ def show_verdict(verdict):
         if verdict.detail:
             print(verdict.detail.rstrip(), file=sys.stderr)
         say(verdict.reason)
+
+
+def tell_timeline(lab):
+    """Makes it, if the devices recorded; whatever that finds is no verdict on
+    the commands."""
+    if not lab.record:
+        return
+    try:
+        for line in lab.make_timeline():
+            say(f"timeline: {line.strip()}")
+    except RecordError as error:
+        say(f"no timeline: {error}")
+
+
+def timeline(options):
+    """timeline: out of files."""
+    records = dict(options.records)
+    if len(records) < len(options.records):
+        raise LabError("two records of one name")
+    model = files.make(records, options.out, options.lost, not options.partial)
+    print("\n".join(files.verdict(model)))
+    return 1 if model.problems else 0
 
 
 def run(options):
@@ -348,6 +391,7 @@ def run(options):
             verdict = launch.Verdict(1, "no frame hit a fault rule, so it was "
                                      f"not tested: {missed[0]}")
         lab.collect()
+        tell_timeline(lab)
     if options.junit:
         junit.write(options.junit, verdict, runs)
     show_verdict(verdict)
@@ -367,6 +411,8 @@ def up(options):
 ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "ssh": stay.shell, "console": stay.console, "show": show.show,
            "status": stay.status, "down": stay.down}
+           "ssh": stay.shell, "console": stay.console, "status": stay.status,
+           "timeline": timeline, "down": stay.down}
 
 
 def terminated(*_):
@@ -378,7 +424,8 @@ def main(arguments=None):
     signal.signal(signal.SIGTERM, terminated)
     try:
         return ACTIONS[options.action](options)
-    except (LabError, GuestTimeout, GuestCrashed, CommandFailed) as error:
+    except (LabError, GuestTimeout, GuestCrashed, CommandFailed,
+            RecordError) as error:
         say(str(error))
         return CODE_CANNOT
     except KeyboardInterrupt:

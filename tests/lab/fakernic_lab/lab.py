@@ -20,8 +20,11 @@ from .errors import CommandFailed, GuestCrashed, LabError
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic, escaped
 from .net import mac, wires
+from .timeline import files
 
 NODES_MAX = 8
+RECORD = "record"               # of a device, beside its machine's console
+TIMELINE = "timeline"           # the folder with what is made of them
 OUT = "fakernic-lab.out"
 OUT_UP = "fakernic-lab.up"      # of machines that stay
 MARK = ".fakernic-lab"
@@ -153,7 +156,7 @@ class Lab:
     other numbers: FIRST is that of the first here. With STAYS the machines
     outlive this process. FAULTS are pairs of a machine's name, or None for all,
     and a rule for its device (qemu-hw/README.md); with RECORD each device leaves
-    the file "record" behind, for a timeline.
+    the file "record" behind, for make_timeline().
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=768,
@@ -256,8 +259,20 @@ class Lab:
         if rules:
             found["x_fault"] = "; ".join(rules)
         if self.record:
-            found["x_record"] = escaped(self.out / name / "record")
+            found["x_record"] = escaped(self.out / name / RECORD)
         return found
+
+    def records_are_whole(self):
+        """Whether all frames are in them."""
+        return not self.plan and not self.netdev
+
+    def make_timeline(self):
+        """Out of the records, in a folder beside the machines'; what was
+        found, a line each."""
+        model = files.make(
+            {node.name: self.out / node.name / RECORD for node in self.nodes},
+            self.out / TIMELINE, True, self.records_are_whole())
+        return files.verdict(model)
 
     def faults_missed(self):
         """The rules that nothing has hit, a line each."""

@@ -131,6 +131,7 @@ def save(lab, ready):
 def described(lab, ready):
     """What another process needs to know of a lab."""
     return {"environment": lab.environment, "out": str(lab.out), "ready": ready,
+            "record": lab.record, "whole": lab.records_are_whole(),
             "relay": lab.relay.pid if lab.relay else None,
             "nodes": [{"name": node.name, "number": number, "pid": node.vm.pid,
                        "directory": str(node.vm.directory), "work": node.work,
@@ -149,6 +150,7 @@ class Running:
         self.environment = state["environment"]
         self.out = Path(state["out"])
         self.ready = state["ready"]
+        self.record, self.whole = state["record"], state["whole"]
         self.nodes = []
         for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],
@@ -176,8 +178,12 @@ class Running:
         if self.relay:
             self.relay.stop()
 
+    def records_are_whole(self):
+        return self.whole
+
     judge = Lab.judge
     collect = Lab.collect
+    make_timeline = Lab.make_timeline
 
 
 def running():
@@ -300,9 +306,11 @@ def status(_options):
 
 def down(_options=None):
     """down: leaves behind what is known of them and ends them."""
+    from .cli import tell_timeline
     lab = running()
     if lab.ready:
         lab.collect()
+        tell_timeline(lab)
     lab.stop()
     shutil.rmtree(folder(), ignore_errors=True)
     return 0

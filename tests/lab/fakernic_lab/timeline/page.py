@@ -5,12 +5,12 @@ Perfetto, and text."""
 import html
 import json
 
-from model import NONE, SQ_NAMES
-from records import fault_names, opcode_names
+from .model import NONE, SQ_NAMES
+from .records import opcode_name
 
 # Kind -> (lane, what happens, in a sentence of the data sheet's sense).
 STEPS = {
-    "doorbell_sq": ("program", "doorbell",
+    "doorbell_sq": ("software", "doorbell",
                     "The program has written a WQE into the ring of its send "
                     "queue and stores the queue's number and the new producer "
                     "index into its doorbell page: one store, no system call."),
@@ -31,11 +31,24 @@ STEPS = {
               "an answer; so often may it still do so."),
     "timeout": ("card", "timeout", "No answer came in time."),
     "fault": ("card", "FAULT", "A fault rule does this on purpose."),
-    "cqe": ("card", "completed", "Everything up to here is acknowledged: the "
-            "work request is complete, and the card writes a CQE."),
+    "dma_read": ("memory", "read", "The card reads memory by DMA: a WQE, an "
+                 "index, or the data of a packet."),
+    "dma_write": ("memory", "written", "The card writes memory by DMA: the data "
+                  "of a packet where rkey or receive allow it, a CQE, an "
+                  "event."),
+    "cqe": ("card", "completed", "A work request is complete: a receive with "
+            "its last packet, others when everything up to here is "
+            "acknowledged. The card writes a CQE."),
     "cqe_visible": ("memory", "CQE visible", "The CQE lies in the ring of the "
                     "completion queue; its owner bit, written last, makes it "
                     "valid. The program polls it."),
+    "eqe": ("memory", "event", "The CQ was armed, so an entry in an event queue "
+            "tells of it: who sleeps is to be woken."),
+    "interrupt": ("card", "MSI-X", "The event queue was armed, too: an "
+                  "interrupt, which is a write to the processor."),
+    "doorbell_eq": ("software", "handler", "The driver's handler has read the "
+                    "events, wakes who waits for the CQ, and arms the queue "
+                    "again by its doorbell."),
 }
 COLORS = {"fault": "#c00", "timeout": "#c00", "nak_tx": "#b60",
           "nak_rx": "#b60", "retry": "#b60"}
@@ -45,15 +58,14 @@ ROW, LEFT, COLUMN, TOP = 24, 96, 150, 46
 def detail(event):
     """A few words on an event's arguments."""
     if event.kind in ("tx", "rx"):
-        words = opcode_names().get(event.opcode, f"opcode {event.opcode:#x}")
-        words += f", PSN {event.psn}"
+        words = f"{opcode_name(event.opcode)}, PSN {event.psn}"
         if event.kind == "tx" and event.attempt > 1:
             words += f", attempt {event.attempt}"
         return words
     if event.kind == "fault":
-        points, actions = fault_names()
-        return (f"at={points[event.point]} do={actions[event.action]}, PSN "
-                f"{event.psn}")
+        return f"at={event.point} do={event.action}, PSN {event.psn}"
+    if event.kind in ("dma_read", "dma_write"):
+        return f"{event.len} bytes at {event.address:#x}"
     skipped = {"qpn", "error", "blocks", "vendor_err"}
     return ", ".join(f"{name} {value}" for name, value in event.fields.items()
                      if name not in skipped and value != NONE)
@@ -89,7 +101,7 @@ def text(request):
 
 # ---- the picture ---------------------------------------------------------------
 
-ORDER = ("program", "memory", "card"), ("card", "memory", "program")
+ORDER = ("software", "memory", "card"), ("card", "memory", "software")
 
 
 def places(nodes):

@@ -5,17 +5,21 @@ their answers and its completion, in whatever machine. What does not fit is
 reported, as is an effect before its cause.
 """
 
+from bisect import bisect_right
 from collections import defaultdict, deque
-
-from records import fault_names
 
 NONE = 0xffffffff
 # What a rule can do to a frame that then arrives nowhere.
-GONE = [fault_names()[1].index(name)
-        for name in ("drop", "corrupt", "truncate")]
+GONE = ("drop", "corrupt", "truncate")
+RECEIVE = 0x80          # the bit of a completion's opcode
+# What a packet makes the device do at once.
+DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
+         "nak_rx")
 # Opcodes, without the service's bits.
 RESPONSES = range(0x0d, 0x13)
-ACK, ATOMIC_ACK, READ_REQUEST = 0x11, 0x12, 0x0c
+READ_REQUEST = 0x0c
+# So many READs back at most, that of a response is looked for.
+READS_OPEN = 1024
 SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
             7: "READ", 8: "ATOMIC", 9: "ATOMIC", 10: "ATOMIC", 11: "ATOMIC",
             12: "ATOMIC WRITE", 13: "FLUSH"}
@@ -29,6 +33,7 @@ class Packet:
         self.rx = []
         self.fault = None           # the rule's event that hit it
         self.request = None         # of which it is, or which it answers
+        self.own = []               # what was done for it, or because of it
 
     def lost(self):
         return not self.rx
@@ -58,17 +63,21 @@ class WorkRequest:
                  if event]
         for packet in self.packets + self.answers:
             found.append((packet.tx, packet))
-            found += [(rx, packet) for rx in packet.rx]
+            found += [(event, packet) for event in packet.rx + packet.own]
             if packet.fault:
                 found.append((packet.fault, packet))
-        return sorted(found, key=lambda pair: (pair[0].time, pair[0].node,
-                                               pair[0].number))
+        once = {id(event): (event, packet) for event, packet in found}
+        return sorted(once.values(), key=lambda pair: (
+            pair[0].time, pair[0].node, pair[0].number))
 
 
 class Model:
-    def __init__(self, records):
-        """RECORDS: node -> events."""
+    def __init__(self, records, whole=True):
+        """RECORDS: node -> events. WHOLE: of all machines, from the first
+        event on, and the wire loses nothing; else frames may come from where no
+        record is, and go there."""
         self.records = records
+        self.whole = whole
         self.packets = []
         self.requests = []
         self.problems = []
@@ -77,6 +86,8 @@ class Model:
             self.find_requests(node)
         self.find_answers()
         self.find_naks()
+        for node in records:
+            self.find_deeds(node)
         self.check()
 
     # ---- packets -----------------------------------------------------------
@@ -99,7 +110,7 @@ class Model:
                     early.append(event)
             elif event.kind == "fault":
                 self.blame(event)
-        for event in early:
+        for event in early if self.whole else ():
             self.problems.append(f"received before it was sent, or never sent: "
                                  f"{event!r}")
 
@@ -126,16 +137,18 @@ class Model:
         for packet in reversed(self.packets):
             here = packet.tx.node == fault.node
             if (packet.tx.psn == fault.psn and not packet.fault and
-                    ((fault.point == 1 and here and
+                    ((fault.point == "tx" and here and
                       packet.tx.qpn == fault.qpn) or
-                     (fault.point == 2 and packet.tx.peer == fault.qpn and
-                      not packet.rx))):
+                     (fault.point == "rx" and
+                      packet.tx.peer == fault.qpn and not packet.rx))):
                 packet.fault = fault
                 return
 
     # ---- work requests -----------------------------------------------------
 
     def find_requests(self, node):
+        sent = {packet.tx.number: packet for packet in self.packets
+                if packet.tx.node == node}
         open_requests = {}
         doorbells = {}
         written = set()
@@ -147,13 +160,16 @@ class Model:
                 request.doorbell = doorbells.get(event.qpn)
                 open_requests[event.qpn, event.index] = request
                 self.requests.append(request)
+            elif event.kind == "tx" and event.roce and event.index != NONE:
+                self.adopt(sent[event.number],
+                           open_requests.get((event.qpn, event.index)))
             elif event.kind == "cqe":
                 written.add((event.cqn, event.pi))
                 request = open_requests.get((event.qpn, event.index))
-                if request and not request.cqe and event.opcode < 0x80:
+                if request and not request.cqe and event.opcode < RECEIVE:
                     request.cqe = event
             elif event.kind == "cqe_visible":
-                if (event.cqn, event.pi) not in written:
+                if self.whole and (event.cqn, event.pi) not in written:
                     self.problems.append(f"visible before it was written: "
                                          f"{event!r}")
                 request = open_requests.get((event.qpn, event.index))
@@ -161,12 +177,12 @@ class Model:
                         (request.cqe.cqn, request.cqe.pi) ==
                         (event.cqn, event.pi)):
                     request.visible = event
-        for packet in self.packets:
-            tx = packet.tx
-            request = open_requests.get((tx.qpn, tx.index))
-            if tx.node == node and tx.index != NONE and request:
-                packet.request = request
-                request.packets.append(packet)
+
+    @staticmethod
+    def adopt(packet, request):
+        if request:
+            packet.request = request
+            request.packets.append(packet)
 
     def find_answers(self):
         """An answer belongs to the request that has its PSN."""
@@ -177,6 +193,8 @@ class Model:
                 by_psn[packet.tx.node, packet.tx.qpn, packet.tx.psn] = request
                 if packet.tx.opcode & 0x1f == READ_REQUEST:
                     reads[packet.tx.node, packet.tx.qpn].append(packet)
+        for packets in reads.values():
+            packets.sort(key=lambda packet: packet.tx.time)
         for packet in self.packets:
             tx = packet.tx
             if tx.index != NONE or tx.opcode & 0x1f not in RESPONSES:
@@ -206,12 +224,55 @@ class Model:
     def read_of(reads, tx):
         """The READ whose range of PSNs this is in: the last that begins before
         it and was sent before it."""
-        best = None
-        for packet in reads:
-            if (packet.tx.time <= tx.time and
-                    (tx.psn - packet.tx.psn) & 0xffffff < 0x800000):
-                best = packet.request
-        return best
+        at = bisect_right(reads, tx.time, key=lambda packet: packet.tx.time)
+        for packet in reversed(reads[max(0, at - READS_OPEN):at]):
+            if (tx.psn - packet.tx.psn) & 0xffffff < 0x800000:
+                return packet.request
+        return None
+
+    # ---- what is done besides ----------------------------------------------
+
+    def find_deeds(self, node):
+        """Work at memory and for programs stands beside what it is for: a
+        packet's data are read just before it, what one brings is written just
+        behind it. An event is followed by its interrupt and its handler."""
+        ends = {end.number: packet for packet in self.packets
+                for end in (packet.tx, *packet.rx) if end.node == node}
+        wqes = {request.wqe.number: request for request in self.requests
+                if request.node == node}
+        reads, current, told = [], None, {}
+        for event in self.records[node]:
+            if event.kind == "dma_read":
+                reads.append(event)
+                continue
+            if event.kind in ("tx", "rx"):
+                current = ends.get(event.number)
+                if current and event.kind == "tx":
+                    current.own += reads
+            elif event.kind == "wqe":
+                wqes[event.number].own += reads
+                current = None
+            elif event.kind in DEEDS and current:
+                current.own += [*reads, event]
+                if event.kind == "eqe" and event.armed:
+                    told[event.eqn] = event.vector, current
+            elif event.kind in ("interrupt", "doorbell_eq"):
+                self.tell(event, told)
+                current = None
+            elif event.kind not in DEEDS and event.kind != "frame":
+                current = None
+            reads = []
+
+    @staticmethod
+    def tell(event, told):
+        """The interrupt of an entry, and the handler's doorbell behind it."""
+        for eqn, (vector, packet) in list(told.items()):
+            if event.kind == "interrupt" and event.vector == vector:
+                packet.own.append(event)
+                told[eqn] = None, packet
+            elif event.kind == "doorbell_eq" and event.eqn == eqn:
+                packet.own.append(event)
+                del told[eqn]
 
     # ---- what must hold ----------------------------------------------------
 
@@ -224,7 +285,7 @@ class Model:
         for packet in self.packets:
             for rx in packet.rx:
                 self.before(packet.tx, rx)
-            if packet.lost() and not packet.fault:
+            if packet.lost() and not packet.fault and self.whole:
                 self.unexplained(packet)
         for request in self.requests:
             self.check_request(request)

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A timeline of work requests, out of what the devices of one host recorded.
+
+  files.py     which files are made, and of which work requests
+  records.py   reads the files that the devices write
+  model.py     what belongs together; what must hold
+  page.py      a page, a picture, text, a trace for Perfetto
+  pcapng.py    packets and the bus between them, for Wireshark
+  fakernic.lua how Wireshark shows what is on the bus
+
+Each knows only those below it; page.py nothing of pcapng.py.
+"""

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The files of a timeline, and the work requests that they show."""
+
+import shutil
+from pathlib import Path
+
+from . import page
+from .model import Model
+from .pcapng import pcapng
+from .records import read
+
+NAMES = ("SEND", "WRITE", "READ", "ATOMIC")
+DISSECTOR = "fakernic.lua"
+
+
+def chosen(model):
+    """Of each kind the longest one without a fault, and the first with one."""
+    found = []
+    for name in NAMES:
+        requests = model.of_kind(name)
+        hit = [request for request in requests
+               if any(packet.fault for packet in
+                      request.packets + request.answers)]
+        clean = [request for request in requests if request not in hit]
+        clean.sort(key=lambda request: -len(request.packets +
+                                            request.answers))
+        found += clean[:1] + hit[:1]
+    return found
+
+
+def write(model, out):
+    """All files, into the folder OUT."""
+    requests = chosen(model)
+    nodes = list(model.records)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "trace.txt").write_text("\n".join(
+        page.text(request) for request in requests), "utf-8")
+    (out / "trace.html").write_text(page.page(requests, nodes), "utf-8")
+    (out / "trace.json").write_text(page.chrome(model), "utf-8")
+    with open(out / "trace.pcapng", "wb") as file:
+        file.writelines(pcapng(model))
+    shutil.copyfile(Path(__file__).parent / DISSECTOR, out / DISSECTOR)
+    if requests:
+        (out / "trace.svg").write_text(page.svg(requests[-1], nodes), "utf-8")
+
+
+def make(paths, out=None, lost_is_fine=False, whole=True):
+    """The Model of records, node -> path, and its files in OUT; raises
+    RecordError. WHOLE is as for a Model."""
+    records = {node: read(path, node, lost_is_fine)
+               for node, path in paths.items()}
+    lost = any(events and events[0].number for events in records.values())
+    model = Model(records, whole and not lost)
+    if out:
+        write(model, Path(out))
+    return model
+
+
+def verdict(model):
+    """What was found, a line, and what does not fit, a line each."""
+    completed = sum(1 for request in model.requests if request.visible)
+    lines = [f"{sum(map(len, model.records.values()))} events, "
+             f"{len(model.packets)} packets, {completed} work requests "
+             f"completed, {len(model.problems)} problem(s)"]
+    for node, events in model.records.items():
+        if events and events[0].number:
+            lines.append(f"  {node}: {events[0].number} events before these "
+                         "were overwritten")
+        gone = sum(1 for event in events
+                   if event.kind == "frame" and event.data is None)
+        if gone:
+            lines.append(f"  {node}: {gone} frames were overwritten, and are "
+                         "not in trace.pcapng")
+    return lines + [f"  {problem}" for problem in model.problems[:20]]

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""pcapng out of a model: the frames of all machines as each of them sent or
+received them, with a comment, and between them what happened on each machine's
+bus. A machine is two interfaces, "node1" and "node1 bus"; all have the clock of
+the records, in nanoseconds (IETF draft-ietf-opsawg-pcapng, little-endian).
+"""
+
+import struct
+from collections import defaultdict
+
+from ..relay import bth_offset
+from .model import NONE, SQ_NAMES
+from .page import STEPS
+
+ETHERNET, USER0 = 1, 147                # link types
+SECTION, INTERFACE, PACKET = 0x0a0d0d0a, 1, 6
+MAGIC = 0x1a2b3c4d
+# Options.
+END, COMMENT, NAME, DESCRIPTION, RESOLUTION, FLAGS = 0, 1, 2, 3, 9, 2
+SNAPLEN = 0                             # no limit
+DIRECTIONS = {"in": 1, "out": 2}
+
+
+def padded(data):
+    return data + bytes(-len(data) % 4)
+
+
+def option(code, data):
+    return struct.pack("<HH", code, len(data)) + padded(data)
+
+
+def block(kind, body, options=()):
+    """OPTIONS: pairs of a code and bytes."""
+    tail = b"".join(option(code, data) for code, data in options)
+    if tail:
+        tail += option(END, b"")
+    length = struct.pack("<I", 12 + len(body) + len(tail))
+    return struct.pack("<I", kind) + length + body + tail + length
+
+
+def section():
+    return block(SECTION, struct.pack("<IHHq", MAGIC, 1, 0, -1))
+
+
+def interface(link, name, description):
+    return block(INTERFACE, struct.pack("<HHI", link, 0, SNAPLEN), (
+        (NAME, name.encode()), (DESCRIPTION, description.encode()),
+        (RESOLUTION, b"\x09")))
+
+
+def packet(number, time, data, comment="", flags=0):
+    options = [(COMMENT, comment.encode())] if comment else []
+    if flags:
+        options.append((FLAGS, struct.pack("<I", flags)))
+    return block(PACKET, struct.pack("<IIIII", number, time >> 32,
+                                     time & 0xffffffff, len(data), len(data)) +
+                 padded(data), options)
+
+
+# ---- which packet a frame is ---------------------------------------------------
+
+class Frames:
+    """The packets of a model by what their frames say: the BTH's opcode,
+    destination and PSN. Those of a kind come in the order they were sent."""
+
+    def __init__(self, model):
+        self.packets = defaultdict(list)
+        self.seen = defaultdict(int)
+        for found in model.packets:
+            tx = found.tx
+            self.packets[tx.peer, tx.opcode, tx.psn].append(found)
+
+    @staticmethod
+    def key(frame):
+        bth = bth_offset(frame)
+        if not bth or len(frame) < bth + 12:
+            return None
+        return (int.from_bytes(frame[bth + 5:bth + 8], "big"), frame[bth],
+                int.from_bytes(frame[bth + 9:bth + 12], "big"))
+
+    def packet(self, event):
+        """That of a frame; None if it is of nobody's."""
+        key = self.key(event.data)
+        own = [found for found in self.packets.get(key, ())
+               if found.tx.time <= event.time and
+               (found.tx.node == event.node) == (event.way != "in")]
+        if event.way == "in":
+            own = [found for found in own if not left_lost(found)]
+        if not own:
+            return None
+        number = self.seen[event.node, event.way, key]
+        self.seen[event.node, event.way, key] += 1
+        return own[min(number, len(own) - 1)]
+
+
+def left_lost(found):
+    """It never came to the wire."""
+    return bool(found.fault and found.fault.point == "tx" and found.gone())
+
+
+# ---- comments ------------------------------------------------------------------
+
+def story(found):
+    """Whose packet it is, in a line."""
+    request = found.request
+    if request is None:
+        return ""
+    what = SQ_NAMES.get(request.wqe.opcode, f"opcode {request.wqe.opcode}")
+    name = f"{what} {request.name()}"
+    if found in request.packets:
+        whole = request.packets
+        words = (f"packet {whole.index(found) + 1} of {len(whole)} of {name}"
+                 if len(whole) > 1 else f"packet of {name}")
+    else:
+        words = f"answer to {name}"
+    if found.tx.attempt > 1 and found.tx.index != NONE:
+        words += f", attempt {found.tx.attempt}"
+    return words
+
+
+def frame_comment(event, found):
+    if found is None:
+        return ""
+    words = story(found)
+    fault = found.fault
+    if fault and (event.way == "in" or fault.point == "tx"):
+        words += (f"{', and ' if words else ''}then a fault rule of "
+                  f"{fault.node}: at={fault.point} do={fault.action}")
+    return words
+
+
+def bus_comment(event):
+    step = STEPS.get(event.kind)
+    return step[2] if step else ""
+
+
+# ---- the file ------------------------------------------------------------------
+
+def pcapng(model):
+    """Pieces of the file, in the order of time. A frame whose bytes were
+    overwritten is left out."""
+    yield section()
+    for node in model.records:
+        yield interface(ETHERNET, node, f"the port of {node}")
+        yield interface(USER0, f"{node} bus", f"fakernic's bus events of {node}")
+    numbers = {node: 2 * index for index, node in enumerate(model.records)}
+    frames = Frames(model)
+    events = sorted((event for events in model.records.values()
+                     for event in events),
+                    key=lambda event: (event.time, event.number))
+    for event in events:
+        number = numbers[event.node]
+        if event.kind != "frame":
+            yield packet(number + 1, event.time,
+                         f"{event.kind} {event.words()}".encode(),
+                         bus_comment(event))
+        elif event.data is not None:
+            yield packet(number, event.time, event.data,
+                         frame_comment(event, frames.packet(event)),
+                         DIRECTIONS.get(event.way, 0))

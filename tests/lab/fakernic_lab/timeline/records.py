@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The files that the device's recorder writes (property x-record): a header, a
+ring of entries, 64 bytes each, and a ring of the frames' bytes, described in
+qemu-hw/device/record.h. What numbers mean stands in the file's header.
+"""
+
+import mmap
+import struct
+from pathlib import Path
+
+MAGIC, VERSION = b"fakerec\0", 2
+HEADER = struct.Struct("<8sIIQQ6s2xQQ4040s")
+ENTRY = struct.Struct("<QQI11I")
+WAYS = ("in", "out", "loopback")
+
+# Opcodes of the BTH, without the service's bits.
+OPERATIONS = {
+    0x00: "SEND FIRST", 0x01: "SEND MIDDLE", 0x02: "SEND LAST",
+    0x03: "SEND LAST IMM", 0x04: "SEND ONLY", 0x05: "SEND ONLY IMM",
+    0x06: "WRITE FIRST", 0x07: "WRITE MIDDLE", 0x08: "WRITE LAST",
+    0x09: "WRITE LAST IMM", 0x0a: "WRITE ONLY", 0x0b: "WRITE ONLY IMM",
+    0x0c: "READ REQUEST", 0x0d: "READ RESPONSE FIRST",
+    0x0e: "READ RESPONSE MIDDLE", 0x0f: "READ RESPONSE LAST",
+    0x10: "READ RESPONSE ONLY", 0x11: "ACK", 0x12: "ATOMIC ACK",
+    0x13: "CMP SWAP", 0x14: "FETCH ADD", 0x16: "SEND LAST INV",
+    0x17: "SEND ONLY INV", 0x1c: "FLUSH", 0x1d: "ATOMIC WRITE"}
+SERVICES = {0x00: "RC", 0x20: "UC", 0x60: "UD", 0xa0: "XRC"}
+OTHERS = {0x81: "CNP", 0xd3: "RC MASKED CMP SWAP", 0xd4: "RC MASKED FETCH ADD"}
+
+
+class RecordError(Exception):
+    """The file cannot be used; the message is the one line to show."""
+
+
+class Names:
+    """What the numbers in a file mean: by number of a kind its name, that of
+    its value or None, those of its arguments; points and actions of rules."""
+
+    def __init__(self, path, text):
+        lines = [line.split() for line in text.splitlines()]
+        if len(lines) < 3 or not all(lines):
+            raise RecordError(f"{path}: nothing in it tells what it means")
+        self.kinds = [(words[0], words[1] if words[1:2] != ["-"] else None,
+                       words[2:]) for words in lines[:-2]]
+        self.points, self.actions = lines[-2][1:], lines[-1][1:]
+
+    def explain(self, fields):
+        """Numbers of a fault or a frame, in words."""
+        for name, words in (("point", self.points), ("action", self.actions),
+                            ("way", WAYS)):
+            number = fields.get(name)
+            if number is not None:
+                fields[name] = (words[number] if number < len(words) else
+                                str(number))
+
+
+def opcode_name(opcode):
+    """Of a BTH."""
+    operation = OPERATIONS.get(opcode & 0x1f)
+    service = SERVICES.get(opcode & 0xe0)
+    if operation and service:
+        return f"{service} {operation}"
+    return OTHERS.get(opcode, f"opcode {opcode:#x}")
+
+
+class Event:
+    """One entry: when, in which machine, what, with its arguments as
+    attributes; data: the bytes of a frame, None if they are lost."""
+
+    def __init__(self, node, number, time, kind, fields):
+        self.node, self.number, self.time, self.kind = node, number, time, kind
+        self.fields = fields
+        self.data = None
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["fields"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def words(self):
+        return " ".join(f"{name}={value}" for name, value in
+                        self.fields.items())
+
+    def __repr__(self):
+        return f"{self.node} #{self.number} {self.kind} {self.words()}"
+
+
+class File:
+    """A record's header and its rings."""
+
+    def __init__(self, path, data):
+        self.path, self.data = path, data
+        if len(data) < HEADER.size:
+            raise RecordError(f"{path}: no record of fakernic's, it is too "
+                              "short")
+        (magic, version, self.room, self.count, _, _, self.frames_room,
+         self.frames, names) = HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise RecordError(f"{path}: no record of fakernic's")
+        if version != VERSION:
+            raise RecordError(f"{path}: a record of version {version}, this "
+                              f"reads version {VERSION}: use the timeline of "
+                              "the device's own version")
+        self.names = Names(path, names.split(b"\0")[0].decode("ascii",
+                                                              "replace"))
+        self.frames_at = HEADER.size + self.room * ENTRY.size
+        if len(data) < self.frames_at + self.frames_room:
+            raise RecordError(f"{path}: cut short: {len(data)} bytes of "
+                              f"{self.frames_at + self.frames_room}")
+
+    def lost(self):
+        """How many events were overwritten."""
+        return max(0, self.count - self.room)
+
+    def events(self, node):
+        for number in range(self.lost(), self.count):
+            time, value, kind, *arguments = ENTRY.unpack_from(
+                self.data, HEADER.size + number % self.room * ENTRY.size)
+            if not 0 < kind < len(self.names.kinds):
+                raise RecordError(f"{self.path}: entry {number} is of unknown "
+                                  f"kind {kind}: the file is damaged")
+            name, value_name, names = self.names.kinds[kind]
+            fields = dict(zip(names, arguments))
+            self.names.explain(fields)
+            if value_name:
+                fields[value_name] = value
+            event = Event(node, number, time, name, fields)
+            if name == "frame":
+                event.data = self.frame(event)
+            yield event
+
+    def frame(self, event):
+        """Its bytes, unless later ones are there by now."""
+        if (event.offset + self.frames_room < self.frames or
+                event.len > self.frames_room):
+            return None
+        at = event.offset % self.frames_room
+        first = min(event.len, self.frames_room - at)
+        at += self.frames_at
+        return (bytes(self.data[at:at + first]) +
+                bytes(self.data[self.frames_at:self.frames_at + event.len -
+                                first]))
+
+
+def read(path, node, lost_is_fine=False):
+    """All entries of a file, the oldest first."""
+    path = Path(path)
+    with open(path, "rb") as file:
+        if not path.stat().st_size:
+            raise RecordError(f"{path}: no record of fakernic's, it is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            record = File(path, data)
+            if record.lost() and not lost_is_fine:
+                raise RecordError(
+                    f"{path}: {record.lost()} events were overwritten; record "
+                    "less, or take what is left with --lost")
+            return list(record.events(node))
