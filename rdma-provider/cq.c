@@ -293,6 +293,14 @@ static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
 	wc->dlid_path_bits = 0;
 }
 
+/* Those up to the consumer index are the program's, which may post anew. */
+static void fakernic_cq_release_locked(struct fakernic_cq *cq)
+{
+	fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_mark(fakernic_to_context(cq->vcq.cq.context),
+		      FAKERNIC_MARK_POLL, cq->cqn, cq->ci);
+}
+
 int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
@@ -310,7 +318,7 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 		fakernic_fill_wc(cqe, &wc[polled++]);
 	}
 	if (cq->ci != first)
-		fakernic_queue_release(&cq->queue, cq->ci);
+		fakernic_cq_release_locked(cq);
 	else if (!polled && count > 0)
 		fakernic_cq_empty_locked(cq);
 	fakernic_unlock(&cq->lock);
@@ -386,8 +394,8 @@ static int fakernic_next_poll(struct ibv_cq_ex *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
 
-	/* The application may post anew for the entry it is done with. */
-	fakernic_queue_release(&cq->queue, cq->ci);
+	/* The application is done with one. */
+	fakernic_cq_release_locked(cq);
 	return fakernic_ex_take_locked(cq);
 }
 
@@ -395,7 +403,7 @@ static void fakernic_end_poll(struct ibv_cq_ex *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
 
-	fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_cq_release_locked(cq);
 	fakernic_unlock(&cq->lock);
 }
 

@@ -188,6 +188,7 @@ int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 
 	fakernic_lock(&sq->lock);
 	first = sq->pi;
+	fakernic_sq_mark(qp);
 	err = fakernic_check_sender(ibqp, sq);
 	while (!err && wr) {
 		err = fakernic_post_one_send(qp, wr);

@@ -60,6 +60,7 @@ static void fakernic_wr_start(struct ibv_qp_ex *ibqp)
 	sq->batch_pi = sq->pi;
 	sq->batch_wr_pi = sq->wr_pi;
 	sq->wqe = NULL;
+	fakernic_sq_mark(qp);
 	sq->batch_err = fakernic_check_sender(&qp->vqp.qp, sq);
 }
 

@@ -270,6 +270,9 @@ static uint64_t fakernic_offered(const FakernicState *s)
     if (!s->guest_faults) {
         features &= ~FAKERNIC_FEATURE_FAULTS;
     }
+    if (!s->recorder.path) {
+        features &= ~FAKERNIC_FEATURE_MARK;
+    }
     if (!s->dcqcn) {
         features &= ~FAKERNIC_FEATURE_DCQCN;
     }

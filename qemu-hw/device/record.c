@@ -44,6 +44,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_RESET] = "reset -",
     [FAKERNIC_RECORD_HELD] = "held - reasons",
     [FAKERNIC_RECORD_FRAME] = "frame offset len way",
+    [FAKERNIC_RECORD_MARK] = "mark - uar step id index",
 };
 
 static const char fakernic_record_magic[8] = "fakerec";

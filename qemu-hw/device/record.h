@@ -50,6 +50,7 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_RESET,
     FAKERNIC_RECORD_HELD,
     FAKERNIC_RECORD_FRAME,
+    FAKERNIC_RECORD_MARK,
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 

@@ -186,6 +186,38 @@ static void test_file_spoilt(void)
     unlink(path);
 }
 
+/* A mark is noted, whatever it says; only for who took the feature. */
+static void test_mark(void)
+{
+    const uint64_t word = FAKERNIC_PUT(FAKERNIC_DOORBELL_STEP, 255) |
+                          FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, 0xabcdef) |
+                          FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, 7);
+    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
+    g_autofree char *more = NULL, *text = NULL;
+    int fd = g_mkstemp(path);
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    more = g_strdup_printf(",x-record=%s", path);
+    start_recorded(&m, &n, &s, &a, &b, more);
+    g_assert_true(nic_offered(&n) & FAKERNIC_FEATURE_MARK);
+    ring(&n, 0, FAKERNIC_DOORBELL_MARK, word);
+    text = recorded(&m);
+    g_assert_nonnull(strstr(text, " mark uar=0 step=255 id=11259375 index=7\n"));
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
+    machine_stop(&m);
+    close(fd);
+    unlink(path);
+
+    start_recorded(&m, &n, &s, &a, &b, "");
+    g_assert_false(nic_offered(&n) & FAKERNIC_FEATURE_MARK);
+    ring(&n, 0, FAKERNIC_DOORBELL_MARK, word);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 1);
+    machine_stop(&m);
+}
+
 static void test_file_refused(void)
 {
     QDict *reply, *error;
@@ -208,6 +240,7 @@ const FakernicTest fakernic_record_tests[] = {
     { "record/first-error", test_first_error },
     { "record/file", test_file },
     { "record/file-spoilt", test_file_spoilt },
+    { "record/mark", test_mark },
     { "record/file-refused", test_file_refused },
     {}
 };

@@ -64,6 +64,7 @@ def packet(source, target, qpn, peer, index, psn, opcode):
 
 
 SEND = (
+    ("a", "mark", {"step": 1, "id": A, "index": 0}),
     ("a", "doorbell_sq", {"qpn": A, "pi": 1, "ci": 0}),
     ("a", "dma_read", {"address": 4096, "len": 64}),
     ("a", "wqe", {"qpn": A, "index": 0, "opcode": 1, "blocks": 1}),
@@ -82,10 +83,12 @@ SEND = (
                   "armed": 1}),
     ("b", "interrupt", {"vector": 1}),
     ("b", "doorbell_eq", {"eqn": 1, "ci": 1, "arm": 1}),
+    ("b", "mark", {"step": 2, "id": 2, "index": 1}),
     *packet("b", "a", B, A, NONE, PSN + 1, 0x11),
     ("a", "cqe", {"cqn": 1, "pi": 0, "qpn": A, "index": 0, "opcode": 1}),
     ("a", "dma_write", {"address": 65536, "len": 64}),
     ("a", "cqe_visible", {"cqn": 1, "pi": 0, "qpn": A, "index": 0}),
+    ("a", "mark", {"step": 2, "id": 1, "index": 1}),
 )
 
 

@@ -11,14 +11,13 @@ local numbers = {
     "address", "arm", "armed", "attempt", "blocks", "ci", "code", "cookie",
     "cqn", "data", "detail", "eqn", "error", "from", "hits", "id", "index",
     "left", "len", "loopback", "opcode", "peer", "pi", "psn", "qpn", "reasons",
-    "roce", "rule", "sges", "solicited", "srqn", "stat", "status", "syndrome",
-    "tag", "to", "type", "uar", "vector", "vendor_err", "word",
+    "roce", "rule", "sges", "solicited", "srqn", "stat", "status", "step",
+    "syndrome", "tag", "to", "type", "uar", "vector", "vendor_err", "word",
 }
 local fields = {
     kind = ProtoField.string("fakernic.kind", "Kind"),
     action = ProtoField.string("fakernic.action", "Action of the fault rule"),
     point = ProtoField.string("fakernic.point", "Point of the fault rule"),
-    step = ProtoField.string("fakernic.step", "Step of the program"),
 }
 
 for _, name in ipairs(numbers) do

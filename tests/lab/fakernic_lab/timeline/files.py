@@ -17,14 +17,15 @@ def chosen(model):
     """Of each kind the longest one without a fault, and the first with one."""
     found = []
     for name in NAMES:
-        requests = model.of_kind(name)
-        hit = [request for request in requests
-               if any(packet.fault for packet in
-                      request.packets + request.answers)]
-        clean = [request for request in requests if request not in hit]
-        clean.sort(key=lambda request: -len(request.packets +
-                                            request.answers))
-        found += clean[:1] + hit[:1]
+        clean, hit = [], []
+        for request in model.of_kind(name):
+            packets = request.packets + request.answers
+            if any(packet.fault for packet in packets):
+                hit.append(request)
+            elif all(packet.tx.attempt <= 1 for packet in packets):
+                clean.append(request)
+        found += sorted(clean, key=lambda request: -len(request.events()))[:1]
+        found += hit[:1]
     return found
 
 

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 NONE = 0xffffffff
 # What a rule can do to a frame that then arrives nowhere.
 GONE = ("drop", "corrupt", "truncate")
+POST, POLL = 1, 2       # steps of marks
 RECEIVE = 0x80          # the bit of a completion's opcode
 # What a packet makes the device do at once.
 DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
@@ -23,6 +24,11 @@ READS_OPEN = 1024
 SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
             7: "READ", 8: "ATOMIC", 9: "ATOMIC", 10: "ATOMIC", 11: "ATOMIC",
             12: "ATOMIC WRITE", 13: "FLUSH"}
+
+
+def ahead(index, other):
+    """Of two that run freely through 32 bits."""
+    return 0 < (index - other) & 0xffffffff < 0x80000000
 
 
 class Packet:
@@ -46,6 +52,7 @@ class Packet:
 class WorkRequest:
     def __init__(self, wqe):
         self.wqe = wqe
+        self.post = None            # the program's mark before its doorbell
         self.node, self.qpn, self.index = wqe.node, wqe.qpn, wqe.index
         self.doorbell = None
         self.packets = []
@@ -59,7 +66,7 @@ class WorkRequest:
     def events(self):
         """All of it in order of time: (event, packet or None)."""
         found = [(event, None) for event in
-                 (self.doorbell, self.wqe, self.cqe, self.visible, *self.own)
+                 (self.post, self.doorbell, self.wqe, self.cqe, self.visible, *self.own)
                  if event]
         for packet in self.packets + self.answers:
             found.append((packet.tx, packet))
@@ -150,14 +157,18 @@ class Model:
         sent = {packet.tx.number: packet for packet in self.packets
                 if packet.tx.node == node}
         open_requests = {}
-        doorbells = {}
+        doorbells, posts, visible = {}, {}, {}
         written = set()
         for event in self.records[node]:
-            if event.kind == "doorbell_sq":
-                doorbells[event.qpn] = event
+            if event.kind == "mark":
+                self.see_mark(event, posts, visible)
+            elif event.kind == "doorbell_sq":
+                doorbells[event.qpn] = event, posts.pop(event.qpn, None)
+                self.after_post(*doorbells[event.qpn])
             elif event.kind == "wqe":
                 request = WorkRequest(event)
-                request.doorbell = doorbells.get(event.qpn)
+                request.doorbell, request.post = doorbells.get(
+                    event.qpn, (None, None))
                 open_requests[event.qpn, event.index] = request
                 self.requests.append(request)
             elif event.kind == "tx" and event.roce and event.index != NONE:
@@ -169,6 +180,7 @@ class Model:
                 if request and not request.cqe and event.opcode < RECEIVE:
                     request.cqe = event
             elif event.kind == "cqe_visible":
+                visible[event.cqn] = event.pi + 1
                 if self.whole and (event.cqn, event.pi) not in written:
                     self.problems.append(f"visible before it was written: "
                                          f"{event!r}")
@@ -177,6 +189,18 @@ class Model:
                         (request.cqe.cqn, request.cqe.pi) ==
                         (event.cqn, event.pi)):
                     request.visible = event
+
+    def see_mark(self, mark, posts, visible):
+        """Entries that were polled were there."""
+        if mark.step == POST:
+            posts[mark.id] = mark
+        elif mark.step == POLL and self.whole and ahead(
+                mark.index, visible.get(mark.id, 0)):
+            self.problems.append(f"polled before it was visible: {mark!r}")
+
+    def after_post(self, doorbell, mark):
+        if mark and not ahead(doorbell.pi, mark.index):
+            self.problems.append(f"rung before it was posted: {doorbell!r}")
 
     @staticmethod
     def adopt(packet, request):
@@ -240,7 +264,7 @@ class Model:
                 for end in (packet.tx, *packet.rx) if end.node == node}
         wqes = {request.wqe.number: request for request in self.requests
                 if request.node == node}
-        reads, current, told = [], None, {}
+        reads, current, told, unseen = [], None, {}, defaultdict(deque)
         for event in self.records[node]:
             if event.kind == "dma_read":
                 reads.append(event)
@@ -254,12 +278,19 @@ class Model:
                 current = None
             elif event.kind in DEEDS and current:
                 current.own += [*reads, event]
-                if event.kind == "eqe" and event.armed:
+                if event.kind == "cqe_visible":
+                    unseen[event.cqn].append((event.pi, current))
+                elif event.kind == "eqe" and event.armed:
                     told[event.eqn] = event.vector, current
             elif event.kind in ("interrupt", "doorbell_eq"):
                 self.tell(event, told)
                 current = None
-            elif event.kind not in DEEDS and event.kind != "frame":
+            elif event.kind == "mark" and event.step == POLL:
+                waiting = unseen[event.id]
+                while waiting and ahead(event.index, waiting[0][0]):
+                    waiting.popleft()[1].own.append(event)
+                current = None
+            elif event.kind not in DEEDS:
                 current = None
             reads = []
 
@@ -305,6 +336,9 @@ class Model:
             self.problems.append(f"sent and never received: {packet.tx!r}")
 
     def check_request(self, request):
+        if self.whole and not request.doorbell:
+            self.problems.append(f"fetched without a doorbell: {request.wqe!r}")
+        self.before(request.post, request.doorbell)
         self.before(request.doorbell, request.wqe)
         for packet in request.packets:
             self.before(request.wqe, packet.tx)

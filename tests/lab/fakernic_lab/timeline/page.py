@@ -10,6 +10,8 @@ from .records import opcode_name
 
 # Kind -> (lane, what happens, in a sentence of the data sheet's sense).
 STEPS = {
+    "mark": ("software", "program", "The program enters post_send, or poll_cq "
+             "gave it completions: it has told the card, for this record."),
     "doorbell_sq": ("software", "doorbell",
                     "The program has written a WQE into the ring of its send "
                     "queue and stores the queue's number and the new producer "
@@ -50,8 +52,10 @@ STEPS = {
                     "events, wakes who waits for the CQ, and arms the queue "
                     "again by its doorbell."),
 }
+MARKS = {1: "posts to QP {id}", 2: "has polled CQ {id} up to {index}"}
 COLORS = {"fault": "#c00", "timeout": "#c00", "nak_tx": "#b60",
           "nak_rx": "#b60", "retry": "#b60"}
+INDEX_BYTES = 4         # such reads are looks at a queue's index: left out
 ROW, LEFT, COLUMN, TOP = 24, 96, 150, 46
 
 
@@ -64,6 +68,9 @@ def detail(event):
         return words
     if event.kind == "fault":
         return f"at={event.point} do={event.action}, PSN {event.psn}"
+    if event.kind == "mark":
+        return MARKS.get(event.step, "step {step}, {id}, {index}").format(
+            **event.fields)
     if event.kind in ("dma_read", "dma_write"):
         return f"{event.len} bytes at {event.address:#x}"
     skipped = {"qpn", "error", "blocks", "vendor_err"}
@@ -76,7 +83,8 @@ def rows(request):
     found = request.events()
     start = found[0][0].time
     return [((event.time - start) / 1000, event, packet)
-            for event, packet in found if event.kind in STEPS]
+            for event, packet in found if event.kind in STEPS and
+            (event.kind != "dma_read" or event.len > INDEX_BYTES)]
 
 
 def title(request):
