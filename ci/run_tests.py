@@ -81,11 +81,12 @@ def vm_tests(name, *arguments):
             {"FAKERNIC_VM_LOG": str(LOG / name)})
 
 
-def lab_tests(name):
-    """A file of the launcher's tests."""
+def lab_tests(*names):
+    """Files of the launcher's tests."""
     folder = SRC / "tests/lab"
     return ([sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"),
-             "--color=no", str(folder / f"test_{name}.py")], 900, {})
+             "--color=no", *(str(folder / f"test_{name}.py")
+                             for name in names)], 900, {})
 
 
 def suites(quick):
@@ -118,7 +119,7 @@ def suites(quick):
                       str(SRC / "tests/timeline/pytest.ini"),
                       str(SRC / "tests/timeline")], 300, {}),
         "lab": lab_tests("command"),
-        "lab-vm": lab_tests("machines"),
+        "lab-vm": lab_tests("machines", "lessons"),
         "net": ([sys.executable, "-m", "pytest", "--color=no", "-c",
                  str(SRC / "tests/net/pytest.ini"), str(SRC / "tests/net")],
                 900, {}),

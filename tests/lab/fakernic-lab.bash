@@ -33,11 +33,12 @@ _fakernic_lab()
                 cq eq faults recorder --json --device --from --count --help"
         fi ;;
     "") offered="run up exec shell ssh console timeline status down --help --version" ;;
+    "") offered="run up exec shell ssh console fault timeline status down --help --version" ;;
     run) offered="$machines --ready --timeout -t --tty --junit --" ;;
     up) offered=$machines ;;
     exec) offered="node1 node2 node3 all --timeout --help --" ;;
     timeline) offered="--out --lost --partial --help"; [[ $cur == -* ]] || _filedir ;;
-    shell | ssh | console) offered="node1 node2 node3 --help" ;;
+    shell | ssh | console | fault) offered="node1 node2 node3 --help" ;;
     *) offered="--help" ;;
     esac
     COMPREPLY=($(compgen -W "$offered" -- "$cur"))

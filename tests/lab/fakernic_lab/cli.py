@@ -239,11 +239,19 @@ def build_parser():
                                   aliases=["ssh"] if name == "shell" else [])
         one.add_argument("node", nargs="?", default="node1")
     add_show(commands)
+    fault = commands.add_parser(
+        "fault", help="let a device misbehave", description="Gives the device "
+        "of a machine that stays fault rules, and prints those it has, with "
+        "how often each was hit; remove=all takes them away.")
+    fault.add_argument("node")
+    fault.add_argument("rule", nargs="*", help='"at=rx '
+                       'opcode=rc-read-response-first nth=3 do=drop"')
     story = commands.add_parser(
         "timeline", help="make a timeline of records", description="Makes a "
         "timeline of what devices of one host recorded (property x-record); "
         "ends with 1 if something in it does not fit.")
-    story.add_argument("records", nargs="+", type=record, metavar="NODE=FILE")
+    story.add_argument("records", nargs="*", type=record, metavar="NODE=FILE",
+                       help="without any: of the machines that are up")
     story.add_argument("--out", metavar="FOLDER", help="where the files go; "
                        "without it they are only checked")
     story.add_argument("--lost", action="store_true", help="take records of "
@@ -353,16 +361,21 @@ def tell_timeline(lab):
     """Makes it, if the devices recorded; whatever that finds is no verdict on
     the commands."""
     if not lab.record:
-        return
+        return 0
     try:
         for line in lab.make_timeline():
             say(f"timeline: {line.strip()}")
     except RecordError as error:
         say(f"no timeline: {error}")
+        return CODE_CANNOT
+    say(f"it is in {os.path.relpath(lab.out / TIMELINE)}")
+    return 0
 
 
 def timeline(options):
-    """timeline: out of files."""
+    """timeline: out of files, or of machines that are up."""
+    if not options.records:
+        return tell_timeline(stay.recorded())
     records = dict(options.records)
     if len(records) < len(options.records):
         raise LabError("two records of one name")
@@ -412,7 +425,7 @@ ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "ssh": stay.shell, "console": stay.console, "show": show.show,
            "status": stay.status, "down": stay.down}
            "ssh": stay.shell, "console": stay.console, "status": stay.status,
-           "timeline": timeline, "down": stay.down}
+           "fault": stay.fault, "timeline": timeline, "down": stay.down}
 
 
 def terminated(*_):

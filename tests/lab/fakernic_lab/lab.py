@@ -23,6 +23,7 @@ from .net import mac, wires
 from .timeline import files
 
 NODES_MAX = 8
+DEVICE = "/machine/peripheral/nic0"
 RECORD = "record"               # of a device, beside its machine's console
 TIMELINE = "timeline"           # the folder with what is made of them
 OUT = "fakernic-lab.out"
@@ -143,6 +144,12 @@ class Node:
     def check(self, command, timeout=60):
         """Run a command that must succeed; its standard output."""
         return self.run(command, timeout).check().out
+
+    def faults(self, rules=""):
+        """Gives the device more fault rules; all it has, a line each."""
+        if rules:
+            self.vm.qmp("qom-set", path=DEVICE, property="x-fault", value=rules)
+        return self.vm.qmp("qom-get", path=DEVICE, property="x-fault")
 
 
 class Lab:
@@ -278,9 +285,8 @@ class Lab:
         """The rules that nothing has hit, a line each."""
         missed = []
         for node in self.nodes if self.faults else ():
-            text = node.vm.qmp("qom-get", path="/machine/peripheral/nic0",
-                               property="x-fault")
-            missed += [f"{node.name}: {line}" for line in text.splitlines()
+            missed += [f"{node.name}: {line}"
+                       for line in node.faults().splitlines()
                        if line.endswith(" hits=0")]
         return missed
 

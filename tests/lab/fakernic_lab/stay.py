@@ -24,6 +24,7 @@ from . import launch
 from .errors import LabError
 from .lab import Lab, Node
 from .machine import Machine
+from .qmp import QMPError
 from .rdma import Port
 from .relay import Relay
 
@@ -196,6 +197,15 @@ def running():
     return Running(state)
 
 
+def recorded():
+    """Those that are up, and record."""
+    lab = running()
+    if not lab.record:
+        raise LabError("the machines that are up do not record: boot them by "
+                       "'fakernic-lab up --timeline'")
+    return lab
+
+
 def healthy():
     """Those that are up, with all they complained of until now forgotten."""
     lab = running()
@@ -212,14 +222,13 @@ def healthy():
 
 def execute(options):
     """exec: a command in one machine, or in all."""
-    from .cli import show_verdict, split_commands
+    from .cli import show_verdict, split_commands, spread
     lab = healthy()
     commands = split_commands(options.command)
-    if len(commands) > 1:
-        raise LabError("exec runs one command; ' : ' is for run")
     nodes = lab.nodes if options.node == "all" else [lab.node(options.node)]
-    verdict, _ = launch.run_all(lab, commands * len(nodes), options.timeout,
-                                "now", nodes=nodes)
+    ready = "now" if len(commands) == 1 else "auto"
+    verdict, _ = launch.run_all(lab, spread(commands, len(nodes)),
+                                options.timeout, ready, nodes=nodes)
     show_verdict(verdict)
     return verdict.code
 
@@ -295,6 +304,16 @@ def talk(line):
             if not data or ESCAPE in data:
                 return
             line.sendall(data)
+
+
+def fault(options):
+    """fault: rules for a device, and how often each was hit."""
+    node = running().node(options.node)
+    try:
+        print(node.faults("; ".join(options.rule)), end="")
+    except QMPError as error:
+        raise LabError(str(error)) from error
+    return 0
 
 
 def status(_options):

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""LESSONS.md as a reader runs it: its commands, in their order, and what they
+print. What the document shows must come, in that order, but for numbers; where
+it has "..." other lines may stand between.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command import environment
+
+HERE = Path(__file__).parent
+DOCUMENT = HERE / "LESSONS.md"
+COMMAND_S = 120
+NUMBER = r"[0-9][0-9a-fx.:]*"
+
+
+def lessons():
+    """Heading -> pairs of a command and the lines shown behind it."""
+    found = {"up": []}
+    steps = found["up"]
+    for line in DOCUMENT.read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            steps = found.setdefault(line[3:], [])
+        elif line.startswith("    $ "):
+            steps.append((line[6:], []))
+        elif line.startswith("    "):
+            steps[-1][1].append(line[4:])
+    return found
+
+
+def pattern(line):
+    """Of lines that are the same but for numbers and the width of columns."""
+    words = [NUMBER.join(map(re.escape, re.split(NUMBER, word)))
+             for word in line.split()]
+    return re.compile(r"\s*" + r"\s+".join(words) + r"\s*$")
+
+
+def find(shown, printed):
+    """The first line shown that does not come; None if all do."""
+    rest = iter(printed)
+    for line in shown:
+        if line != "..." and not any(pattern(line).match(text)
+                                     for text in rest):
+            return line
+    return None
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """The folder and the environment of who reads it; leaves nothing up."""
+    folder = tmp_path_factory.mktemp("reader")
+    words = environment(folder, PATH=f"{HERE}:{os.environ['PATH']}")
+    yield folder, words
+    subprocess.run(["fakernic-lab", "down"], cwd=folder, env=words,
+                   capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_lesson(reader, name):
+    folder, words = reader
+    steps = lessons()[name]
+    assert steps, f"lesson '{name}' has no command"
+    for command, shown in steps:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=words, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            timeout=COMMAND_S)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        missing = find(shown, done.stdout.splitlines())
+        assert missing is None, (command, missing, done.stdout)
+
+
+def test_ten_lessons():
+    assert [int(name.split(".")[0]) for name in list(lessons())[1:]] == list(
+        range(1, 11))
+
+
+def test_what_is_shown_must_come():
+    printed = ["one 17", "two 0x3f at node1", "three 1.5 us"]
+    assert find(["one 4", "...", "three 20.25 us"], printed) is None
+    assert find(["two  0x2 at node9", "one 17"], printed) == "one 17"
+    assert find(["two 0x3f at node"], printed) == "two 0x3f at node"
