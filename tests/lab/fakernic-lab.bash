@@ -21,7 +21,7 @@ _fakernic_lab()
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in
-    "") offered="run up exec shell ssh console show status down --help --version" ;;
+    "") offered="run up exec shell ssh console show fault timeline status down --help --version" ;;
     run) offered="$machines --ready --timeout -t --tty --junit --" ;;
     up) offered=$machines ;;
     exec) offered="node1 node2 node3 all --timeout --help --" ;;
@@ -32,11 +32,6 @@ _fakernic_lab()
             offered="state qps cqs srqs eqs keys gids flows counters sq rq srq
                 cq eq faults recorder --json --device --from --count --help"
         fi ;;
-    "") offered="run up exec shell ssh console timeline status down --help --version" ;;
-    "") offered="run up exec shell ssh console fault timeline status down --help --version" ;;
-    run) offered="$machines --ready --timeout -t --tty --junit --" ;;
-    up) offered=$machines ;;
-    exec) offered="node1 node2 node3 all --timeout --help --" ;;
     timeline) offered="--out --lost --partial --help"; [[ $cur == -* ]] || _filedir ;;
     shell | ssh | console | fault) offered="node1 node2 node3 --help" ;;
     *) offered="--help" ;;

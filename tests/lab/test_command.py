@@ -103,8 +103,7 @@ def test_help(tmp_path, action):
 @pytest.mark.parametrize("document", ("fakernic-lab.rst", "fakernic-lab.bash"))
 def test_documents_know_all_options(tmp_path, document):
     text = (HERE / document).read_text(encoding="utf-8")
-    for action in ("run", "up", "exec", "show"):
-    for action in ("run", "up", "exec", "timeline"):
+    for action in ("run", "up", "exec", "show", "timeline"):
         usage = fakernic_lab(tmp_path, action, "--help").stdout
         for option in re.findall(r"^ +(--?[a-z-]+)", usage, re.M):
             assert option == "-h" or option in text, (action, option)

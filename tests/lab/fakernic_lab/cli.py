@@ -423,9 +423,8 @@ def up(options):
 
 ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "ssh": stay.shell, "console": stay.console, "show": show.show,
-           "status": stay.status, "down": stay.down}
-           "ssh": stay.shell, "console": stay.console, "status": stay.status,
-           "fault": stay.fault, "timeline": timeline, "down": stay.down}
+           "fault": stay.fault, "timeline": timeline, "status": stay.status,
+           "down": stay.down}
 
 
 def terminated(*_):
