@@ -136,7 +136,8 @@ def add_machine_options(parser, out=OUT):
                        metavar="NAME=VALUE", help="for the commands")
     group.add_argument("--qemu", metavar="FILE", help="the QEMU to run")
     group.add_argument("--qemu-arg", action="append", default=[],
-                       metavar="WORD", help="one more argument for it")
+                       metavar="WORD", help="one more argument for it: "
+                       "--qemu-arg=-bios --qemu-arg=OVMF.fd")
     group.add_argument("--out", default=out, metavar="FOLDER",
                        help="where consoles, dmesg, counters go (default: "
                        f"{out})")

@@ -114,7 +114,7 @@ class DiskImage:
     """A bootable disk, qcow2 or raw, with systemd. KERNEL and INITRD replace
     what its boot loader would load."""
 
-    boot_timeout_s = 300
+    boot_timeout_s = 600        # a whole Debian, emulated on a busy machine
     lacks_agent = ("it needs systemd 256, or the package fakernic-lab-guest in "
                    "it; and virtio_blk and virtio_console in its kernel")
     lacks_driver = ("put fakernic-dkms_*.deb and fakernic-provider_*.deb into "
