@@ -3,8 +3,8 @@
  * What differs between the kernels the driver is built for, Linux 6.1 to 7.3:
  * the newest one's names for all. compat_ops.h has what differs of the table of
  * operations, compat_odp.h of the pages of on-demand regions, compat_devlink.h
- * of devlink; probe.sh finds out what the kernel has. No other file asks which
- * kernel it is built for.
+ * of devlink, compat_ethtool.h of ethtool; probe.sh finds out what the kernel
+ * has. No other file asks which kernel it is built for.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_H
 #define FAKERNIC_DRIVER_COMPAT_H

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The net_device: an Ethernet port on the same queues that RDMA uses. Opening
- * it creates a CQ and a raw-packet QP and tells the port to deliver there all
- * frames that are not RoCEv2; stopping it undoes that. Its link is that of the
+ * it brings its channels up and tells the port to deliver there all frames that
+ * are not RoCEv2; stopping it undoes that. Its link is that of the
  * RDMA port, too: see port.c. It stays, with all its settings, while the
  * hardware goes down and comes up again: detached, without queues.
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
-#include <linux/log2.h>
 #include <linux/rtnetlink.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <fakernic/cmdq.h>
-#include <fakernic/cq.h>
 #include <fakernic/mr.h>
-#include <fakernic/qp.h>
 #include <fakernic/regs.h>
+#include "channel.h"
+#include "channels.h"
 #include "cmd.h"
 #include "device.h"
 #include "ethtool.h"
@@ -23,29 +23,16 @@
 #include "hw.h"
 #include "netdev.h"
 #include "port.h"
-#include "queue.h"
 #include "regs.h"
+#include "rss.h"
 #include "rx.h"
 #include "tx.h"
 
 #define FAKERNIC_TX_TIMEOUT_SECONDS	20
-#define FAKERNIC_RESTART_DELAY		(HZ / 2)
 
 static struct fakernic_netdev *fakernic_netdev_of(struct fakernic_dev *dev)
 {
 	return netdev_priv(dev->netdev);
-}
-
-static u8 fakernic_rx_filter(const struct net_device *netdev)
-{
-	u8 filter = FAKERNIC_FILTER_BROADCAST;
-
-	if (netdev->flags & IFF_PROMISC)
-		filter |= FAKERNIC_FILTER_PROMISCUOUS;
-	/* The device knows only none or all of the groups. */
-	if (netdev->flags & IFF_ALLMULTI || !netdev_mc_empty(netdev))
-		filter |= FAKERNIC_FILTER_MULTICAST;
-	return filter;
 }
 
 static void fakernic_rx_mode_work(struct work_struct *work)
@@ -72,236 +59,6 @@ static void fakernic_set_rx_mode(struct net_device *netdev)
 	schedule_work(&priv->rx_mode_work);
 }
 
-static void fakernic_netdev_cq_complete(struct fakernic_cq_hw *hw)
-{
-	napi_schedule(&container_of(hw, struct fakernic_netdev, cq)->napi);
-}
-
-static void fakernic_netdev_restart(struct fakernic_netdev *priv)
-{
-	schedule_delayed_work(&priv->restart_work, FAKERNIC_RESTART_DELAY);
-}
-
-/*
- * A send or receive failed. That completion is all the device says about it:
- * the QP then is in an error state and only flushes what follows.
- */
-static void fakernic_netdev_error(struct fakernic_netdev *priv,
-				  const struct fakernic_cqe *cqe)
-{
-	bool recv = cqe->opcode >= FAKERNIC_CQE_RECV;
-	struct net_device *netdev = priv->netdev;
-
-	if (recv)
-		DEV_STATS_INC(netdev, rx_errors);
-	else
-		DEV_STATS_INC(netdev, tx_errors);
-	if (cqe->status == FAKERNIC_WC_WR_FLUSH_ERR)
-		return;
-	netdev_err(netdev, "%s failed: status %u, vendor error %u\n",
-		   recv ? "receive" : "send", cqe->status,
-		   le16_to_cpu(cqe->vendor_err));
-	fakernic_netdev_restart(priv);
-}
-
-static void fakernic_netdev_cq_fail(struct fakernic_cq_hw *hw)
-{
-	struct fakernic_netdev *priv =
-		container_of(hw, struct fakernic_netdev, cq);
-
-	netdev_err(priv->netdev, "completion queue is in error\n");
-	fakernic_netdev_restart(priv);
-}
-
-static void fakernic_netdev_qp_event(struct fakernic_qp_hw *hw, u8 type,
-				     u32 data)
-{
-	struct fakernic_netdev *priv =
-		container_of(hw, struct fakernic_netdev, qp);
-
-	netdev_err(priv->netdev, "queue pair event %u, vendor error %u\n",
-		   type, data);
-	fakernic_netdev_restart(priv);
-}
-
-static void fakernic_netdev_complete(struct fakernic_netdev *priv,
-				     const struct fakernic_cqe *cqe,
-				     int budget)
-{
-	bool known = cqe->opcode >= FAKERNIC_CQE_RECV ?
-		     fakernic_rx_complete(priv, cqe) :
-		     fakernic_tx_complete(priv, cqe, budget);
-
-	if (known && cqe->status != FAKERNIC_WC_SUCCESS)
-		fakernic_netdev_error(priv, cqe);
-}
-
-static int fakernic_poll(struct napi_struct *napi, int budget)
-{
-	struct fakernic_netdev *priv =
-		container_of(napi, struct fakernic_netdev, napi);
-	u32 start = priv->cq.ci, rx_start = priv->rx_pi;
-	struct fakernic_cqe *cqe;
-	int work = 0;
-
-	while ((cqe = fakernic_cq_hw_next(&priv->cq))) {
-		if (cqe->opcode >= FAKERNIC_CQE_RECV) {
-			if (work == budget)
-				break;
-			work++;
-		}
-		fakernic_netdev_complete(priv, cqe, budget);
-		priv->cq.ci++;
-	}
-	if (priv->cq.ci != start)
-		fakernic_queue_publish(&priv->cq.queue, priv->cq.ci);
-	if (priv->rx_pi != rx_start)
-		fakernic_queue_publish(&priv->rq, priv->rx_pi);
-	fakernic_tx_wake(priv);
-	if (work < budget && napi_complete_done(napi, work))
-		fakernic_cq_hw_arm(&priv->cq, false);
-	return work;
-}
-
-static int fakernic_netdev_create_cq(struct fakernic_netdev *priv)
-{
-	struct fakernic_create_cq_req req = {
-		.log_depth = FAKERNIC_NETDEV_CQ_LOG_DEPTH,
-		.uar = cpu_to_le32(FAKERNIC_KERNEL_UAR),
-	};
-	int ret;
-
-	ret = fakernic_queue_alloc(priv->dev, &priv->cq.queue,
-				   FAKERNIC_NETDEV_CQ_LOG_DEPTH,
-				   ilog2(sizeof(struct fakernic_cqe)));
-	if (ret)
-		return ret;
-	priv->cq.complete = fakernic_netdev_cq_complete;
-	priv->cq.fail = fakernic_netdev_cq_fail;
-	fakernic_queue_pages(&priv->cq.queue, &req.pages);
-	ret = fakernic_cq_hw_create(priv->dev, &priv->cq, &req, 0);
-	if (ret)
-		fakernic_queue_free(priv->dev, &priv->cq.queue);
-	return ret;
-}
-
-/* From RESET to RTS; a raw-packet QP needs to be told nothing more. */
-static int fakernic_netdev_create_qp(struct fakernic_netdev *priv)
-{
-	struct fakernic_create_qp_req req = {
-		.type = FAKERNIC_QP_RAW_PACKET,
-		.sq_log_depth = priv->sq.log_depth,
-		.rq_log_depth = priv->rq.log_depth,
-		.rq_log_stride = priv->rq.log_stride,
-		.pdn = cpu_to_le32(priv->pdn),
-		.send_cqn = cpu_to_le32(priv->cq.cqn),
-		.recv_cqn = cpu_to_le32(priv->cq.cqn),
-		.uar = cpu_to_le32(FAKERNIC_KERNEL_UAR),
-	};
-	enum fakernic_qp_state state;
-	int ret;
-
-	fakernic_queue_pages(&priv->sq, &req.sq_pages);
-	fakernic_queue_pages(&priv->rq, &req.rq_pages);
-	priv->qp.event = fakernic_netdev_qp_event;
-	ret = fakernic_qp_hw_create(priv->dev, &priv->qp, &req);
-	if (ret)
-		return ret;
-	for (state = FAKERNIC_QPS_INIT; state <= FAKERNIC_QPS_RTS; state++) {
-		ret = fakernic_qp_hw_set_state(priv->dev, &priv->qp, state);
-		if (ret) {
-			fakernic_qp_hw_destroy(priv->dev, &priv->qp);
-			return ret;
-		}
-	}
-	return 0;
-}
-
-/* Who receives; qpn 0: nobody. The filter only when there is somebody. */
-static int fakernic_netdev_set_port(struct fakernic_netdev *priv, u32 qpn)
-{
-	struct net_device *netdev = priv->netdev;
-	struct fakernic_set_port_req req = {
-		.mask = cpu_to_le32(FAKERNIC_PORT_QPN | FAKERNIC_PORT_MTU |
-				    FAKERNIC_PORT_MAC),
-		.qpn = cpu_to_le32(qpn),
-		.mtu = cpu_to_le32(netdev->mtu),
-	};
-
-	memcpy(req.mac, netdev->dev_addr, ETH_ALEN);
-	if (qpn) {
-		req.mask |= cpu_to_le32(FAKERNIC_PORT_FILTER);
-		req.filter = fakernic_rx_filter(netdev);
-	}
-	return fakernic_cmd_set_port(priv->dev, &req);
-}
-
-static int fakernic_netdev_up(struct fakernic_netdev *priv)
-{
-	struct fakernic_dev *dev = priv->dev;
-	int ret;
-
-	ret = fakernic_tx_init(priv);
-	if (ret)
-		return ret;
-	ret = fakernic_rx_init(priv);
-	if (ret)
-		goto err_tx_cleanup;
-	ret = fakernic_netdev_create_cq(priv);
-	if (ret)
-		goto err_rx_cleanup;
-	ret = fakernic_netdev_create_qp(priv);
-	if (ret)
-		goto err_destroy_cq;
-	napi_enable(&priv->napi);
-	ret = fakernic_netdev_set_port(priv, priv->qp.qpn);
-	if (ret)
-		goto err_destroy_qp;
-	WRITE_ONCE(priv->up, true);
-	fakernic_cq_hw_arm(&priv->cq, false);
-	/* After a restart there may be frames that wait for it. */
-	netif_wake_queue(priv->netdev);
-	return 0;
-
-err_destroy_qp:
-	napi_disable(&priv->napi);
-	fakernic_qp_hw_destroy(dev, &priv->qp);
-err_destroy_cq:
-	fakernic_cq_hw_destroy(&priv->cq);
-	fakernic_queue_free(dev, &priv->cq.queue);
-err_rx_cleanup:
-	fakernic_rx_cleanup(priv);
-err_tx_cleanup:
-	fakernic_tx_cleanup(priv);
-	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
-	return ret;
-}
-
-static void fakernic_netdev_down(struct fakernic_netdev *priv)
-{
-	struct fakernic_dev *dev = priv->dev;
-
-	if (!priv->up)
-		return;
-	/* Whoever comes now, after the core has started the queue, drops. */
-	WRITE_ONCE(priv->up, false);
-	/* First NAPI, which would wake the queue again. */
-	napi_disable(&priv->napi);
-	netif_tx_disable(priv->netdev);
-	fakernic_netdev_set_port(priv, 0);
-	fakernic_qp_hw_destroy(dev, &priv->qp);
-	fakernic_cq_hw_destroy(&priv->cq);
-	fakernic_queue_free(dev, &priv->cq.queue);
-	fakernic_rx_cleanup(priv);
-	fakernic_tx_cleanup(priv);
-}
-
-/* Has the net_device hardware to work with? Under RTNL. */
-static bool fakernic_netdev_works(struct fakernic_netdev *priv)
-{
-	return priv->ready && !READ_ONCE(priv->dev->dead);
-}
-
 /* On a dead device, too: its recovery will bring the queues. */
 static int fakernic_open(struct net_device *netdev)
 {
@@ -310,7 +67,7 @@ static int fakernic_open(struct net_device *netdev)
 
 	if (!fakernic_netdev_works(priv))
 		return 0;
-	ret = fakernic_netdev_up(priv);
+	ret = fakernic_channels_up(priv);
 	if (ret)
 		return ret;
 	schedule_work(&priv->dev->port.work);
@@ -321,7 +78,7 @@ static int fakernic_stop(struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 
-	fakernic_netdev_down(priv);
+	fakernic_channels_down(priv);
 	fakernic_port_stopped(priv->dev);
 	return 0;
 }
@@ -335,8 +92,8 @@ static void fakernic_restart_work(struct work_struct *work)
 	rtnl_lock();
 	if (netif_running(priv->netdev) && fakernic_netdev_works(priv)) {
 		netdev_info(priv->netdev, "restarting\n");
-		fakernic_netdev_down(priv);
-		fakernic_netdev_up(priv);
+		fakernic_channels_down(priv);
+		fakernic_channels_up(priv);
 	}
 	rtnl_unlock();
 }
@@ -344,11 +101,13 @@ static void fakernic_restart_work(struct work_struct *work)
 static void fakernic_tx_timeout(struct net_device *netdev, unsigned int queue)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
+	struct fakernic_channel *ch = &priv->channels[queue];
 
-	netdev_err(netdev, "send timeout: posted up to %u, completed up to %u\n",
-		   priv->tx_pi, priv->tx_ci);
+	netdev_err(netdev,
+		   "queue %u: send timeout: posted up to %u, completed up to %u\n",
+		   queue, ch->tx_pi, ch->tx_ci);
 	DEV_STATS_INC(netdev, tx_errors);
-	fakernic_netdev_restart(priv);
+	schedule_delayed_work(&priv->restart_work, 0);
 }
 
 static int fakernic_change_mtu(struct net_device *netdev, int mtu)
@@ -364,14 +123,15 @@ static int fakernic_change_mtu(struct net_device *netdev, int mtu)
 		WRITE_ONCE(netdev->mtu, mtu);
 		return 0;
 	}
-	if (priv->up && fakernic_rx_pages_for(mtu) != priv->rx_pages) {
-		fakernic_netdev_down(priv);
+	if (priv->up &&
+	    fakernic_rx_pages_for(mtu) != priv->channels[0].rx_pages) {
+		fakernic_channels_down(priv);
 		WRITE_ONCE(netdev->mtu, mtu);
-		ret = fakernic_netdev_up(priv);
+		ret = fakernic_channels_up(priv);
 		if (!ret)
 			return 0;
 		WRITE_ONCE(netdev->mtu, old);
-		fakernic_netdev_up(priv);
+		fakernic_channels_up(priv);
 		return ret;
 	}
 	ret = fakernic_cmd_set_port(priv->dev, &req);
@@ -502,13 +262,44 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 			      netdev->min_mtu, netdev->max_mtu);
 }
 
+/* Each has a vector; without RSS there is one. */
+static u32 fakernic_channels_max(const struct fakernic_dev *dev)
+{
+	if (!(dev->features & FAKERNIC_FEATURE_WQ_RSS))
+		return 1;
+	return min_t(u32, dev->eq_count - FAKERNIC_EQ_COMPLETION,
+		     FAKERNIC_CHANNELS_MAX);
+}
+
+static int fakernic_netdev_setup_channels(struct fakernic_netdev *priv)
+{
+	u32 i;
+
+	priv->channels_max = priv->netdev->num_tx_queues;
+	priv->channels = kcalloc(priv->channels_max, sizeof(*priv->channels),
+				 GFP_KERNEL);
+	if (!priv->channels)
+		return -ENOMEM;
+	for (i = 0; i < priv->channels_max; i++)
+		fakernic_channel_init(&priv->channels[i], priv, i);
+	priv->shape = (struct fakernic_shape) {
+		.channels = min_t(u32, priv->channels_max,
+				  netif_get_num_default_rss_queues()),
+		.tx_log_depth = FAKERNIC_TX_LOG_DEPTH,
+		.rx_log_depth = FAKERNIC_RX_LOG_DEPTH,
+	};
+	fakernic_rss_init(priv);
+	return netif_set_real_num_queues(priv->netdev, priv->shape.channels,
+					 priv->shape.channels);
+}
+
 int fakernic_netdev_add(struct fakernic_dev *dev)
 {
 	struct fakernic_netdev *priv;
 	struct net_device *netdev;
 	int ret;
 
-	netdev = alloc_etherdev(sizeof(*priv));
+	netdev = alloc_etherdev_mq(sizeof(*priv), fakernic_channels_max(dev));
 	if (!netdev)
 		return -ENOMEM;
 	SET_NETDEV_DEV(netdev, &dev->pdev->dev);
@@ -522,7 +313,9 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	if (ret)
 		goto err;
 	fakernic_netdev_setup(netdev, priv);
-	netif_napi_add(netdev, &priv->napi, fakernic_poll);
+	ret = fakernic_netdev_setup_channels(priv);
+	if (ret)
+		goto err;
 	netif_carrier_off(netdev);
 	netif_device_detach(netdev);
 	ret = register_netdev(netdev);
@@ -547,8 +340,8 @@ int fakernic_netdev_attach(struct fakernic_dev *dev)
 	if (ret)
 		goto unlock;
 	priv->ready = true;
-	ret = netif_running(dev->netdev) ? fakernic_netdev_up(priv) :
-					   fakernic_netdev_set_port(priv, 0);
+	ret = netif_running(dev->netdev) ? fakernic_channels_up(priv) :
+					   fakernic_channels_set_port(priv, 0);
 	if (ret) {
 		priv->ready = false;
 		fakernic_netdev_free_key(priv);
@@ -566,7 +359,7 @@ void fakernic_netdev_detach(struct fakernic_dev *dev)
 
 	rtnl_lock();
 	netif_device_detach(dev->netdev);
-	fakernic_netdev_down(priv);
+	fakernic_channels_down(priv);
 	if (priv->ready)
 		fakernic_netdev_free_key(priv);
 	priv->ready = false;
@@ -585,7 +378,9 @@ void fakernic_netdev_remove(struct fakernic_dev *dev)
 
 void fakernic_netdev_free(struct fakernic_dev *dev)
 {
-	if (dev->netdev)
-		free_netdev(dev->netdev);
+	if (!dev->netdev)
+		return;
+	kfree(fakernic_netdev_of(dev)->channels);
+	free_netdev(dev->netdev);
 	dev->netdev = NULL;
 }

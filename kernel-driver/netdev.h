@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The net_device: a raw-packet QP and one CQ for both its queues. netdev.c is
- * its life; frames go through tx.c and rx.c.
+ * The net_device: channels (channel.h) and who of them receives what (rss.h).
+ * netdev.c is its life.
  */
 #ifndef FAKERNIC_DRIVER_NETDEV_H
 #define FAKERNIC_DRIVER_NETDEV_H
@@ -11,26 +11,34 @@
 #include <linux/netdevice.h>
 #include <linux/workqueue.h>
 #include <fakernic/stats.h>
-#include "hw.h"
-#include "queue.h"
+#include "rss.h"
 
 #define FAKERNIC_TX_LOG_DEPTH	10	/* basic blocks */
 #define FAKERNIC_RX_LOG_DEPTH	9	/* frames */
-#define FAKERNIC_NETDEV_CQ_LOG_DEPTH	11	/* both queues' entries */
+#define FAKERNIC_TX_LOG_DEPTH_MIN	7
+#define FAKERNIC_RX_LOG_DEPTH_MIN	6
+#define FAKERNIC_RING_LOG_DEPTH_MAX	12
+#define FAKERNIC_CHANNELS_MAX	16
 
 /* Ethernet header, two VLAN tags. */
 #define FAKERNIC_FRAME_OVERHEAD	(ETH_HLEN + 2 * VLAN_HLEN)
 #define FAKERNIC_FRAME_MAX	(9000 + FAKERNIC_FRAME_OVERHEAD)
 
+struct fakernic_channel;
 struct fakernic_dev;
-struct fakernic_rx_buffer;
-struct fakernic_tx_frame;
-struct fakernic_tx_map;
+
+/* What ethtool sets of its queues. */
+struct fakernic_shape {
+	u32 channels;
+	u8 tx_log_depth;		/* basic blocks */
+	u8 rx_log_depth;		/* frames */
+	u16 coalesce_frames;		/* 0: any number */
+	u16 coalesce_us;		/* 0: each frame has its event */
+};
 
 struct fakernic_netdev {
 	struct fakernic_dev *dev;
 	struct net_device *netdev;
-	struct napi_struct napi;
 	struct work_struct rx_mode_work;
 	struct delayed_work restart_work;
 	u32 pdn;
@@ -38,26 +46,10 @@ struct fakernic_netdev {
 	bool ready;			/* pdn, lkey exist; under RTNL */
 	bool up;			/* its queues exist; under RTNL */
 	u64 stats[FAKERNIC_STAT_COUNT];	/* ethtool's last; under RTNL */
-
-	struct fakernic_cq_hw cq;
-	struct fakernic_qp_hw qp;
-
-	/* tx.c */
-	struct fakernic_queue sq;
-	struct fakernic_tx_frame *tx_frames;
-	struct fakernic_tx_map *tx_maps;
-	u32 tx_pi;
-	u32 tx_ci;
-	u64 tx_csum;			/* frames left to the device to sum */
-	u64 tx_tso;			/* and to cut */
-
-	/* rx.c */
-	struct fakernic_queue rq;
-	struct fakernic_rx_buffer *rx_buffers;
-	u32 rx_pages;			/* of each buffer */
-	u32 rx_pi;
-	u32 rx_ci;
-	u64 rx_csum;			/* frames with a sum known as right */
+	struct fakernic_shape shape;	/* under RTNL */
+	struct fakernic_rss rss;	/* under RTNL */
+	struct fakernic_channel *channels;
+	u32 channels_max;
 };
 
 /*

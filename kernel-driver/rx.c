@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <rdma/ib_verbs.h>
 #include <fakernic/cq.h>
+#include "channel.h"
 #include "device.h"
 #include "netdev.h"
 #include "queue.h"
@@ -31,10 +32,10 @@ u32 fakernic_rx_pages_for(u32 mtu)
 	return DIV_ROUND_UP(mtu + FAKERNIC_FRAME_OVERHEAD, PAGE_SIZE);
 }
 
-static int fakernic_rx_alloc_page(struct fakernic_netdev *priv,
+static int fakernic_rx_alloc_page(struct fakernic_channel *ch,
 				  struct page **page, dma_addr_t *dma)
 {
-	struct device *device = &priv->dev->pdev->dev;
+	struct device *device = &ch->dev->pdev->dev;
 
 	*page = dev_alloc_page();
 	if (!*page)
@@ -48,7 +49,7 @@ static int fakernic_rx_alloc_page(struct fakernic_netdev *priv,
 	return 0;
 }
 
-static void fakernic_rx_free_buffer(struct fakernic_netdev *priv,
+static void fakernic_rx_free_buffer(struct fakernic_channel *ch,
 				    struct fakernic_rx_buffer *buffer)
 {
 	u32 i;
@@ -56,94 +57,94 @@ static void fakernic_rx_free_buffer(struct fakernic_netdev *priv,
 	for (i = 0; i < FAKERNIC_RX_PAGES_MAX; i++) {
 		if (!buffer->page[i])
 			continue;
-		dma_unmap_page(&priv->dev->pdev->dev, buffer->dma[i],
+		dma_unmap_page(&ch->dev->pdev->dev, buffer->dma[i],
 			       PAGE_SIZE, DMA_FROM_DEVICE);
 		__free_page(buffer->page[i]);
 		buffer->page[i] = NULL;
 	}
 }
 
-static int fakernic_rx_fill_buffer(struct fakernic_netdev *priv,
+static int fakernic_rx_fill_buffer(struct fakernic_channel *ch,
 				   struct fakernic_rx_buffer *buffer, u32 count)
 {
 	u32 i;
 
 	for (i = 0; i < count; i++)
-		if (fakernic_rx_alloc_page(priv, &buffer->page[i],
+		if (fakernic_rx_alloc_page(ch, &buffer->page[i],
 					   &buffer->dma[i])) {
-			fakernic_rx_free_buffer(priv, buffer);
+			fakernic_rx_free_buffer(ch, buffer);
 			return -ENOMEM;
 		}
 	return 0;
 }
 
 /* Gives the buffer of that place to the device; published by the caller. */
-static void fakernic_rx_post(struct fakernic_netdev *priv)
+static void fakernic_rx_post(struct fakernic_channel *ch)
 {
-	u32 place = priv->rx_pi & priv->rq.mask;
-	struct fakernic_rx_buffer *buffer = &priv->rx_buffers[place];
+	u32 place = ch->rx_pi & ch->rq.mask;
+	struct fakernic_rx_buffer *buffer = &ch->rx_buffers[place];
 	struct ib_sge sge[FAKERNIC_RX_PAGES_MAX];
 	u32 i;
 
-	for (i = 0; i < priv->rx_pages; i++) {
+	for (i = 0; i < ch->rx_pages; i++) {
 		sge[i].addr = buffer->dma[i];
 		sge[i].length = PAGE_SIZE;
-		sge[i].lkey = priv->lkey;
+		sge[i].lkey = ch->priv->lkey;
 	}
-	fakernic_rq_write(&priv->rq, priv->rx_pi, place, sge, priv->rx_pages);
-	priv->rx_pi++;
+	fakernic_rq_write(&ch->rq, ch->rx_pi, place, sge, ch->rx_pages);
+	ch->rx_pi++;
 }
 
-int fakernic_rx_init(struct fakernic_netdev *priv)
+int fakernic_rx_init(struct fakernic_channel *ch)
 {
-	u32 i, depth = 1U << FAKERNIC_RX_LOG_DEPTH;
+	u32 i, depth = 1U << ch->priv->shape.rx_log_depth;
 	int ret;
 
-	priv->rx_pages = fakernic_rx_pages_for(priv->netdev->mtu);
-	priv->rx_pi = 0;
-	priv->rx_ci = 0;
-	ret = fakernic_queue_alloc(priv->dev, &priv->rq, FAKERNIC_RX_LOG_DEPTH,
-				   fakernic_rq_log_stride(priv->rx_pages));
+	ch->rx_pages = fakernic_rx_pages_for(ch->netdev->mtu);
+	ch->rx_pi = 0;
+	ch->rx_ci = 0;
+	ret = fakernic_queue_alloc(ch->dev, &ch->rq,
+				   ch->priv->shape.rx_log_depth,
+				   fakernic_rq_log_stride(ch->rx_pages));
 	if (ret)
 		return ret;
-	priv->rx_buffers = kvcalloc(depth, sizeof(*priv->rx_buffers),
-				    GFP_KERNEL);
+	ch->rx_buffers = kvcalloc(depth, sizeof(*ch->rx_buffers), GFP_KERNEL);
 	ret = -ENOMEM;
-	if (!priv->rx_buffers)
+	if (!ch->rx_buffers)
 		goto err_cleanup;
 	for (i = 0; i < depth; i++) {
-		ret = fakernic_rx_fill_buffer(priv, &priv->rx_buffers[i],
-					      priv->rx_pages);
+		ret = fakernic_rx_fill_buffer(ch, &ch->rx_buffers[i],
+					      ch->rx_pages);
 		if (ret)
 			goto err_cleanup;
-		fakernic_rx_post(priv);
+		fakernic_rx_post(ch);
 	}
-	fakernic_queue_publish(&priv->rq, priv->rx_pi);
+	fakernic_queue_publish(&ch->rq, ch->rx_pi);
 	return 0;
 
 err_cleanup:
-	fakernic_rx_cleanup(priv);
+	fakernic_rx_cleanup(ch);
 	return ret;
 }
 
-void fakernic_rx_cleanup(struct fakernic_netdev *priv)
+void fakernic_rx_cleanup(struct fakernic_channel *ch)
 {
 	u32 i;
 
-	for (i = 0; priv->rx_buffers && i <= priv->rq.mask; i++)
-		fakernic_rx_free_buffer(priv, &priv->rx_buffers[i]);
-	kvfree(priv->rx_buffers);
-	priv->rx_buffers = NULL;
-	fakernic_queue_free(priv->dev, &priv->rq);
+	for (i = 0; ch->rx_buffers && i <= ch->rq.mask; i++)
+		fakernic_rx_free_buffer(ch, &ch->rx_buffers[i]);
+	kvfree(ch->rx_buffers);
+	ch->rx_buffers = NULL;
+	fakernic_queue_free(ch->dev, &ch->rq);
 }
 
 /* A copy of the first bytes of the frame; the pages remain the device's. */
-static struct sk_buff *fakernic_rx_copy(struct fakernic_netdev *priv,
+static struct sk_buff *fakernic_rx_copy(struct fakernic_channel *ch,
 					const struct fakernic_rx_buffer *buffer,
 					u32 length)
 {
-	struct device *device = &priv->dev->pdev->dev;
-	struct sk_buff *skb = napi_alloc_skb(&priv->napi, length);
+	struct device *device = &ch->dev->pdev->dev;
+	struct sk_buff *skb = napi_alloc_skb(&ch->napi, length);
 
 	if (!skb)
 		return NULL;
@@ -156,7 +157,7 @@ static struct sk_buff *fakernic_rx_copy(struct fakernic_netdev *priv,
 }
 
 /* The pages of a long frame go with the skb, if they can be replaced. */
-static struct sk_buff *fakernic_rx_steal(struct fakernic_netdev *priv,
+static struct sk_buff *fakernic_rx_steal(struct fakernic_channel *ch,
 					 struct fakernic_rx_buffer *buffer,
 					 u32 length)
 {
@@ -165,17 +166,17 @@ static struct sk_buff *fakernic_rx_steal(struct fakernic_netdev *priv,
 	u32 offset = FAKERNIC_RX_HEADER;
 	struct sk_buff *skb;
 
-	if (fakernic_rx_fill_buffer(priv, &fresh, count))
+	if (fakernic_rx_fill_buffer(ch, &fresh, count))
 		return NULL;
-	skb = fakernic_rx_copy(priv, buffer, FAKERNIC_RX_HEADER);
+	skb = fakernic_rx_copy(ch, buffer, FAKERNIC_RX_HEADER);
 	if (!skb) {
-		fakernic_rx_free_buffer(priv, &fresh);
+		fakernic_rx_free_buffer(ch, &fresh);
 		return NULL;
 	}
 	for (i = 0; i < count; i++) {
 		u32 end = min_t(u32, length - i * PAGE_SIZE, PAGE_SIZE);
 
-		dma_unmap_page(&priv->dev->pdev->dev, buffer->dma[i],
+		dma_unmap_page(&ch->dev->pdev->dev, buffer->dma[i],
 			       PAGE_SIZE, DMA_FROM_DEVICE);
 		skb_add_rx_frag(skb, i, buffer->page[i], offset, end - offset,
 				PAGE_SIZE);
@@ -186,47 +187,50 @@ static struct sk_buff *fakernic_rx_steal(struct fakernic_netdev *priv,
 	return skb;
 }
 
-bool fakernic_rx_complete(struct fakernic_netdev *priv,
+bool fakernic_rx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe)
 {
-	struct net_device *netdev = priv->netdev;
-	u32 place = priv->rx_ci & priv->rq.mask;
+	struct net_device *netdev = ch->netdev;
+	u32 place = ch->rx_ci & ch->rq.mask;
 	u32 length = le32_to_cpu(cqe->byte_count);
-	struct fakernic_rx_buffer *buffer = &priv->rx_buffers[place];
+	struct fakernic_rx_buffer *buffer = &ch->rx_buffers[place];
 	struct sk_buff *skb;
 
-	if ((le32_to_cpu(cqe->wqe_index) & priv->rq.mask) != place ||
-	    priv->rx_ci == priv->rx_pi) {
+	if ((le32_to_cpu(cqe->wqe_index) & ch->rq.mask) != place ||
+	    ch->rx_ci == ch->rx_pi) {
 		if (net_ratelimit())
 			netdev_err(netdev,
-				   "completion of receive %u, expected %u\n",
-				   le32_to_cpu(cqe->wqe_index), priv->rx_ci);
+				   "queue %u: completion of receive %u, expected %u\n",
+				   ch->index,
+				   le32_to_cpu(cqe->wqe_index), ch->rx_ci);
 		return false;
 	}
-	priv->rx_ci++;
+	ch->rx_ci++;
 	/* After an error the queue is going down and is not refilled. */
 	if (cqe->status != FAKERNIC_WC_SUCCESS)
 		return true;
-	if (length < ETH_HLEN || length > priv->rx_pages * PAGE_SIZE) {
+	if (length < ETH_HLEN || length > ch->rx_pages * PAGE_SIZE) {
 		DEV_STATS_INC(netdev, rx_errors);
 		goto post;
 	}
 	skb = length <= FAKERNIC_RX_COPY ?
-		fakernic_rx_copy(priv, buffer, length) :
-		fakernic_rx_steal(priv, buffer, length);
+		fakernic_rx_copy(ch, buffer, length) :
+		fakernic_rx_steal(ch, buffer, length);
 	if (!skb) {
 		dev_core_stats_rx_dropped_inc(netdev);
 		goto post;
 	}
 	dev_sw_netstats_rx_add(netdev, length);
+	ch->rx_frames++;
 	skb->protocol = eth_type_trans(skb, netdev);
+	skb_record_rx_queue(skb, ch->index);
 	if (cqe->flags & FAKERNIC_CQE_L4_CSUM_OK &&
 	    netdev->features & NETIF_F_RXCSUM) {
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
-		priv->rx_csum++;
+		ch->rx_csum++;
 	}
-	napi_gro_receive(&priv->napi, skb);
+	napi_gro_receive(&ch->napi, skb);
 post:
-	fakernic_rx_post(priv);
+	fakernic_rx_post(ch);
 	return true;
 }

@@ -7,21 +7,21 @@
 
 #include <linux/types.h>
 
+struct fakernic_channel;
 struct fakernic_cqe;
-struct fakernic_netdev;
 
 /* Makes the queue for the net_device's MTU, full of buffers. -ENOMEM: none. */
-int fakernic_rx_init(struct fakernic_netdev *priv);
+int fakernic_rx_init(struct fakernic_channel *ch);
 
 /* Frees it with its buffers. The device has let go of the queue. */
-void fakernic_rx_cleanup(struct fakernic_netdev *priv);
+void fakernic_rx_cleanup(struct fakernic_channel *ch);
 
 /*
  * The oldest receive is done, as cqe says: hands the frame to the stack and
  * refills the queue, unless cqe has an error; the caller publishes rx_pi.
  * False: cqe is of another, and is ignored. From NAPI.
  */
-bool fakernic_rx_complete(struct fakernic_netdev *priv,
+bool fakernic_rx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe);
 
 /* Pages that a buffer has with this MTU (bytes). */

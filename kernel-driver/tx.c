@@ -15,6 +15,7 @@
 #include <fakernic/doorbell.h>
 #include <fakernic/rq.h>
 #include <fakernic/sq.h>
+#include "channel.h"
 #include "device.h"
 #include "netdev.h"
 #include "queue.h"
@@ -50,45 +51,45 @@ struct fakernic_tx_wqe {
 	};
 };
 
-int fakernic_tx_init(struct fakernic_netdev *priv)
+int fakernic_tx_init(struct fakernic_channel *ch)
 {
-	size_t depth = 1UL << FAKERNIC_TX_LOG_DEPTH;
+	size_t depth = 1UL << ch->priv->shape.tx_log_depth;
 	int ret;
 
-	ret = fakernic_queue_alloc(priv->dev, &priv->sq, FAKERNIC_TX_LOG_DEPTH,
+	ret = fakernic_queue_alloc(ch->dev, &ch->sq,
+				   ch->priv->shape.tx_log_depth,
 				   FAKERNIC_SQ_BB_SHIFT);
 	if (ret)
 		return ret;
-	priv->tx_frames = kvcalloc(depth, sizeof(*priv->tx_frames),
-				   GFP_KERNEL);
-	priv->tx_maps = kvcalloc(depth * FAKERNIC_TX_MAPS_PER_BB,
-				 sizeof(*priv->tx_maps), GFP_KERNEL);
-	priv->tx_pi = 0;
-	priv->tx_ci = 0;
-	if (priv->tx_frames && priv->tx_maps)
+	ch->tx_frames = kvcalloc(depth, sizeof(*ch->tx_frames), GFP_KERNEL);
+	ch->tx_maps = kvcalloc(depth * FAKERNIC_TX_MAPS_PER_BB,
+			       sizeof(*ch->tx_maps), GFP_KERNEL);
+	ch->tx_pi = 0;
+	ch->tx_ci = 0;
+	if (ch->tx_frames && ch->tx_maps)
 		return 0;
-	fakernic_tx_cleanup(priv);
+	fakernic_tx_cleanup(ch);
 	return -ENOMEM;
 }
 
-static struct fakernic_tx_map *fakernic_tx_map_at(struct fakernic_netdev *priv,
+static struct fakernic_tx_map *fakernic_tx_map_at(struct fakernic_channel *ch,
 						  u32 pi, u32 index)
 {
 	u32 place = pi * FAKERNIC_TX_MAPS_PER_BB + index;
 
-	return &priv->tx_maps[place & ((priv->sq.mask + 1) *
-				       FAKERNIC_TX_MAPS_PER_BB - 1)];
+	return &ch->tx_maps[place & ((ch->sq.mask + 1) *
+				     FAKERNIC_TX_MAPS_PER_BB - 1)];
 }
 
 /* The first is the head, mapped as such; the others are pages. */
-static void fakernic_tx_unmap(struct fakernic_netdev *priv, u32 pi, u32 count)
+static void fakernic_tx_unmap(struct fakernic_channel *ch, u32 pi, u32 count)
 {
-	struct device *device = &priv->dev->pdev->dev;
+	struct device *device = &ch->dev->pdev->dev;
 	struct fakernic_tx_map *map;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
-		map = fakernic_tx_map_at(priv, pi, i);
+		map = fakernic_tx_map_at(ch, pi, i);
 		if (i)
 			dma_unmap_page(device, map->dma, map->length,
 				       DMA_TO_DEVICE);
@@ -99,16 +100,16 @@ static void fakernic_tx_unmap(struct fakernic_netdev *priv, u32 pi, u32 count)
 }
 
 /* Returns the number of SGEs, 0 when the skb cannot be mapped. */
-static u32 fakernic_tx_map(struct fakernic_netdev *priv, struct sk_buff *skb,
+static u32 fakernic_tx_map(struct fakernic_channel *ch, struct sk_buff *skb,
 			   struct fakernic_tx_wqe *wqe)
 {
-	struct device *device = &priv->dev->pdev->dev;
+	struct device *device = &ch->dev->pdev->dev;
 	u32 count = skb_shinfo(skb)->nr_frags + 1;
 	struct fakernic_tx_map *map;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
-		map = fakernic_tx_map_at(priv, priv->tx_pi, i);
+		map = fakernic_tx_map_at(ch, ch->tx_pi, i);
 		if (i) {
 			skb_frag_t *frag = &skb_shinfo(skb)->frags[i - 1];
 
@@ -122,37 +123,42 @@ static u32 fakernic_tx_map(struct fakernic_netdev *priv, struct sk_buff *skb,
 						  map->length, DMA_TO_DEVICE);
 		}
 		if (dma_mapping_error(device, map->dma)) {
-			fakernic_tx_unmap(priv, priv->tx_pi, i);
+			fakernic_tx_unmap(ch, ch->tx_pi, i);
 			return 0;
 		}
 		wqe->sge[i].address = cpu_to_le64(map->dma);
 		wqe->sge[i].length = cpu_to_le32(map->length);
-		wqe->sge[i].lkey = cpu_to_le32(priv->lkey);
+		wqe->sge[i].lkey = cpu_to_le32(ch->priv->lkey);
 	}
 	return count;
 }
 
-static u32 fakernic_tx_free(const struct fakernic_netdev *priv)
+static struct netdev_queue *fakernic_txq(const struct fakernic_channel *ch)
 {
-	return priv->sq.mask + 1 - (priv->tx_pi - READ_ONCE(priv->tx_ci));
+	return netdev_get_tx_queue(ch->netdev, ch->index);
 }
 
-static void fakernic_tx_maybe_stop(struct fakernic_netdev *priv)
+static u32 fakernic_tx_free(const struct fakernic_channel *ch)
 {
-	if (fakernic_tx_free(priv) >= FAKERNIC_TX_STOP)
+	return ch->sq.mask + 1 - (ch->tx_pi - READ_ONCE(ch->tx_ci));
+}
+
+static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
+{
+	if (fakernic_tx_free(ch) >= FAKERNIC_TX_STOP)
 		return;
-	netif_stop_queue(priv->netdev);
+	netif_tx_stop_queue(fakernic_txq(ch));
 	/* Pairs with fakernic_tx_wake(): one of the two sees the other. */
 	smp_mb();
-	if (fakernic_tx_free(priv) >= FAKERNIC_TX_WAKE)
-		netif_start_queue(priv->netdev);
+	if (fakernic_tx_free(ch) >= FAKERNIC_TX_WAKE)
+		netif_tx_start_queue(fakernic_txq(ch));
 }
 
-static void fakernic_tx_ring(struct fakernic_netdev *priv)
+static void fakernic_tx_ring(struct fakernic_channel *ch)
 {
-	fakernic_queue_publish(&priv->sq, priv->tx_pi);
-	fakernic_doorbell(priv->dev, FAKERNIC_DOORBELL_SQ, 0, priv->qp.qpn,
-			  priv->tx_pi);
+	fakernic_queue_publish(&ch->sq, ch->tx_pi);
+	fakernic_doorbell(ch->dev, FAKERNIC_DOORBELL_SQ, 0, ch->qp.qpn,
+			  ch->tx_pi);
 }
 
 netdev_features_t fakernic_features_check(struct sk_buff *skb,
@@ -173,17 +179,17 @@ netdev_features_t fakernic_features_check(struct sk_buff *skb,
 }
 
 /* What the device is to do of the frame on its way. */
-static void fakernic_tx_offload(struct fakernic_netdev *priv,
+static void fakernic_tx_offload(struct fakernic_channel *ch,
 				const struct sk_buff *skb,
 				struct fakernic_sq_hdr *hdr)
 {
 	if (skb->ip_summed == CHECKSUM_PARTIAL) {
 		hdr->flags |= FAKERNIC_SQ_L4_CSUM;
-		priv->tx_csum++;
+		ch->tx_csum++;
 	}
 	if (skb_is_gso(skb)) {
 		hdr->mss = cpu_to_le16(skb_shinfo(skb)->gso_size);
-		priv->tx_tso++;
+		ch->tx_tso++;
 	}
 }
 
@@ -191,6 +197,8 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
+	struct fakernic_channel *ch =
+		&priv->channels[skb_get_queue_mapping(skb)];
 	struct fakernic_tx_frame *frame;
 	struct fakernic_tx_wqe wqe;
 	u32 count, bb_count, size;
@@ -206,7 +214,7 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	    skb_linearize(skb))
 		goto drop;
 
-	count = fakernic_tx_map(priv, skb, &wqe);
+	count = fakernic_tx_map(ch, skb, &wqe);
 	if (!count)
 		goto drop;
 	size = sizeof(wqe.hdr) + count * sizeof(wqe.sge[0]);
@@ -217,19 +225,20 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	wqe.hdr.flags = FAKERNIC_SQ_SIGNALED;
 	wqe.hdr.sge_count = count;
 	wqe.hdr.bb_count = bb_count;
-	fakernic_tx_offload(priv, skb, &wqe.hdr);
+	fakernic_tx_offload(ch, skb, &wqe.hdr);
 
-	frame = &priv->tx_frames[priv->tx_pi & priv->sq.mask];
+	frame = &ch->tx_frames[ch->tx_pi & ch->sq.mask];
 	frame->skb = skb;
 	frame->bb_count = bb_count;
 	frame->sge_count = count;
-	fakernic_queue_write(&priv->sq, priv->tx_pi, &wqe, bb_count);
+	fakernic_queue_write(&ch->sq, ch->tx_pi, &wqe, bb_count);
 	skb_tx_timestamp(skb);
-	ring = __netdev_sent_queue(netdev, skb->len, netdev_xmit_more());
-	priv->tx_pi += bb_count;
-	fakernic_tx_maybe_stop(priv);
-	if (ring || netif_queue_stopped(netdev))
-		fakernic_tx_ring(priv);
+	ring = __netdev_tx_sent_queue(fakernic_txq(ch), skb->len,
+				      netdev_xmit_more());
+	ch->tx_pi += bb_count;
+	fakernic_tx_maybe_stop(ch);
+	if (ring || netif_tx_queue_stopped(fakernic_txq(ch)))
+		fakernic_tx_ring(ch);
 	return NETDEV_TX_OK;
 
 drop:
@@ -238,7 +247,7 @@ dropped:
 	dev_core_stats_tx_dropped_inc(netdev);
 	/* Frames before it may count on being rung along. */
 	if (!netdev_xmit_more())
-		fakernic_tx_ring(priv);
+		fakernic_tx_ring(ch);
 	return NETDEV_TX_OK;
 
 drop_quietly:
@@ -247,55 +256,56 @@ drop_quietly:
 	return NETDEV_TX_OK;
 }
 
-bool fakernic_tx_complete(struct fakernic_netdev *priv,
+bool fakernic_tx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe, int budget)
 {
-	u32 place = priv->tx_ci & priv->sq.mask;
-	struct fakernic_tx_frame *frame = &priv->tx_frames[place];
+	u32 place = ch->tx_ci & ch->sq.mask;
+	struct fakernic_tx_frame *frame = &ch->tx_frames[place];
 	struct sk_buff *skb = frame->skb;
 
-	if (!skb || (le32_to_cpu(cqe->wqe_index) & priv->sq.mask) != place) {
+	if (!skb || (le32_to_cpu(cqe->wqe_index) & ch->sq.mask) != place) {
 		if (net_ratelimit())
-			netdev_err(priv->netdev,
-				   "completion of send %u, expected %u\n",
-				   le32_to_cpu(cqe->wqe_index), priv->tx_ci);
+			netdev_err(ch->netdev,
+				   "queue %u: completion of send %u, expected %u\n",
+				   ch->index,
+				   le32_to_cpu(cqe->wqe_index), ch->tx_ci);
 		return false;
 	}
-	fakernic_tx_unmap(priv, priv->tx_ci, frame->sge_count);
+	fakernic_tx_unmap(ch, ch->tx_ci, frame->sge_count);
 	if (cqe->status == FAKERNIC_WC_SUCCESS)
-		dev_sw_netstats_tx_add(priv->netdev,
+		dev_sw_netstats_tx_add(ch->netdev,
 				       max_t(u16, skb_shinfo(skb)->gso_segs, 1),
 				       skb->len);
-	netdev_completed_queue(priv->netdev, 1, skb->len);
+	netdev_tx_completed_queue(fakernic_txq(ch), 1, skb->len);
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);
-	WRITE_ONCE(priv->tx_ci, priv->tx_ci + frame->bb_count);
+	WRITE_ONCE(ch->tx_ci, ch->tx_ci + frame->bb_count);
 	return true;
 }
 
-void fakernic_tx_wake(struct fakernic_netdev *priv)
+void fakernic_tx_wake(struct fakernic_channel *ch)
 {
 	/* Pairs with fakernic_tx_maybe_stop(). */
 	smp_mb();
-	if (unlikely(netif_queue_stopped(priv->netdev)) &&
-	    fakernic_tx_free(priv) >= FAKERNIC_TX_WAKE)
-		netif_wake_queue(priv->netdev);
+	if (unlikely(netif_tx_queue_stopped(fakernic_txq(ch))) &&
+	    fakernic_tx_free(ch) >= FAKERNIC_TX_WAKE)
+		netif_tx_wake_queue(fakernic_txq(ch));
 }
 
-void fakernic_tx_cleanup(struct fakernic_netdev *priv)
+void fakernic_tx_cleanup(struct fakernic_channel *ch)
 {
-	while (priv->tx_frames && priv->tx_ci != priv->tx_pi) {
+	while (ch->tx_frames && ch->tx_ci != ch->tx_pi) {
 		struct fakernic_tx_frame *frame =
-			&priv->tx_frames[priv->tx_ci & priv->sq.mask];
+			&ch->tx_frames[ch->tx_ci & ch->sq.mask];
 
-		fakernic_tx_unmap(priv, priv->tx_ci, frame->sge_count);
+		fakernic_tx_unmap(ch, ch->tx_ci, frame->sge_count);
 		dev_kfree_skb(frame->skb);
-		priv->tx_ci += frame->bb_count;
+		ch->tx_ci += frame->bb_count;
 	}
-	netdev_reset_queue(priv->netdev);
-	kvfree(priv->tx_frames);
-	kvfree(priv->tx_maps);
-	priv->tx_frames = NULL;
-	priv->tx_maps = NULL;
-	fakernic_queue_free(priv->dev, &priv->sq);
+	netdev_tx_reset_queue(fakernic_txq(ch));
+	kvfree(ch->tx_frames);
+	kvfree(ch->tx_maps);
+	ch->tx_frames = NULL;
+	ch->tx_maps = NULL;
+	fakernic_queue_free(ch->dev, &ch->sq);
 }

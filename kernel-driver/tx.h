@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The net_device's send queue.
+ * A channel's send queue.
  */
 #ifndef FAKERNIC_DRIVER_TX_H
 #define FAKERNIC_DRIVER_TX_H
 
 #include <linux/netdevice.h>
 
+struct fakernic_channel;
 struct fakernic_cqe;
-struct fakernic_netdev;
 
 /* Makes the queue, empty. -ENOMEM: there is nothing to clean up. */
-int fakernic_tx_init(struct fakernic_netdev *priv);
+int fakernic_tx_init(struct fakernic_channel *ch);
 
 /* Frees it with the frames in it. The device has let go of the queue. */
-void fakernic_tx_cleanup(struct fakernic_netdev *priv);
+void fakernic_tx_cleanup(struct fakernic_channel *ch);
 
 /* ndo_features_check: what the stack has to do itself of this frame. */
 netdev_features_t fakernic_features_check(struct sk_buff *skb,
@@ -29,10 +29,10 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
  * The oldest send is done, as cqe says; frees its frame. False: cqe is of
  * another, and is ignored. From NAPI with that budget.
  */
-bool fakernic_tx_complete(struct fakernic_netdev *priv,
+bool fakernic_tx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe, int budget);
 
 /* After completions: lets the stack send again if there is room. From NAPI. */
-void fakernic_tx_wake(struct fakernic_netdev *priv);
+void fakernic_tx_wake(struct fakernic_channel *ch);
 
 #endif

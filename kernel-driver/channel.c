@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A channel's queues on the device, made and destroyed; its completions, and
+ * what is done when one says that something failed: all queues of the
+ * net_device are made anew.
+ */
+#include <linux/ethtool.h>
+#include <linux/log2.h>
+#include <fakernic/cmdq.h>
+#include <fakernic/cq.h>
+#include <fakernic/qp.h>
+#include <fakernic/wq.h>
+#include "channel.h"
+#include "cmd.h"
+#include "device.h"
+#include "hw.h"
+#include "netdev.h"
+#include "queue.h"
+#include "rx.h"
+#include "tx.h"
+
+#define FAKERNIC_RESTART_DELAY		(HZ / 2)
+
+static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
+{
+	napi_schedule(&container_of(hw, struct fakernic_channel, cq)->napi);
+}
+
+static void fakernic_channel_restart(struct fakernic_channel *ch)
+{
+	schedule_delayed_work(&ch->priv->restart_work, FAKERNIC_RESTART_DELAY);
+}
+
+/*
+ * A send or receive failed. That completion is all the device says about it:
+ * the queue then is in an error state and only flushes what follows.
+ */
+static void fakernic_channel_error(struct fakernic_channel *ch,
+				   const struct fakernic_cqe *cqe)
+{
+	bool recv = cqe->opcode >= FAKERNIC_CQE_RECV;
+	struct net_device *netdev = ch->netdev;
+
+	if (recv)
+		DEV_STATS_INC(netdev, rx_errors);
+	else
+		DEV_STATS_INC(netdev, tx_errors);
+	if (cqe->status == FAKERNIC_WC_WR_FLUSH_ERR)
+		return;
+	netdev_err(netdev, "%s failed: status %u, vendor error %u\n",
+		   recv ? "receive" : "send", cqe->status,
+		   le16_to_cpu(cqe->vendor_err));
+	fakernic_channel_restart(ch);
+}
+
+static void fakernic_channel_cq_fail(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_channel *ch =
+		container_of(hw, struct fakernic_channel, cq);
+
+	netdev_err(ch->netdev, "completion queue is in error\n");
+	fakernic_channel_restart(ch);
+}
+
+static void fakernic_channel_failed(struct fakernic_channel *ch, u8 type,
+				    u32 data)
+{
+	netdev_err(ch->netdev, "queue pair event %u, vendor error %u\n",
+		   type, data);
+	fakernic_channel_restart(ch);
+}
+
+static void fakernic_channel_qp_event(struct fakernic_qp_hw *hw, u8 type,
+				      u32 data)
+{
+	fakernic_channel_failed(container_of(hw, struct fakernic_channel, qp),
+				type, data);
+}
+
+static void fakernic_channel_wq_event(struct fakernic_qp_hw *hw, u8 type,
+				      u32 data)
+{
+	fakernic_channel_failed(container_of(hw, struct fakernic_channel, wq),
+				type, data);
+}
+
+static void fakernic_channel_complete(struct fakernic_channel *ch,
+				      const struct fakernic_cqe *cqe,
+				      int budget)
+{
+	bool known = cqe->opcode >= FAKERNIC_CQE_RECV ?
+		     fakernic_rx_complete(ch, cqe) :
+		     fakernic_tx_complete(ch, cqe, budget);
+
+	if (known && cqe->status != FAKERNIC_WC_SUCCESS)
+		fakernic_channel_error(ch, cqe);
+}
+
+static int fakernic_channel_poll(struct napi_struct *napi, int budget)
+{
+	struct fakernic_channel *ch =
+		container_of(napi, struct fakernic_channel, napi);
+	u32 start = ch->cq.ci, rx_start = ch->rx_pi;
+	struct fakernic_cqe *cqe;
+	int work = 0;
+
+	while ((cqe = fakernic_cq_hw_next(&ch->cq))) {
+		if (cqe->opcode >= FAKERNIC_CQE_RECV) {
+			if (work == budget)
+				break;
+			work++;
+		}
+		fakernic_channel_complete(ch, cqe, budget);
+		ch->cq.ci++;
+	}
+	if (ch->cq.ci != start)
+		fakernic_queue_publish(&ch->cq.queue, ch->cq.ci);
+	if (ch->rx_pi != rx_start)
+		fakernic_queue_publish(&ch->rq, ch->rx_pi);
+	fakernic_tx_wake(ch);
+	if (work < budget && napi_complete_done(napi, work))
+		fakernic_cq_hw_arm(&ch->cq, false);
+	return work;
+}
+
+void fakernic_channel_init(struct fakernic_channel *ch,
+			   struct fakernic_netdev *priv, u32 index)
+{
+	ch->dev = priv->dev;
+	ch->netdev = priv->netdev;
+	ch->priv = priv;
+	ch->index = index;
+	netif_napi_add(ch->netdev, &ch->napi, fakernic_channel_poll);
+}
+
+int fakernic_channel_coalesce(struct fakernic_channel *ch)
+{
+	const struct fakernic_shape *shape = &ch->priv->shape;
+	u16 frames = shape->coalesce_frames;
+
+	if (!(ch->dev->features & FAKERNIC_FEATURE_CQ_MODERATION))
+		return 0;
+	/* By time alone: however many they are. */
+	if (!frames && shape->coalesce_us)
+		frames = U16_MAX;
+	return fakernic_cmd_modify_cq(ch->dev, ch->cq.cqn, frames,
+				      shape->coalesce_us);
+}
+
+static int fakernic_channel_create_cq(struct fakernic_channel *ch)
+{
+	const struct fakernic_shape *shape = &ch->priv->shape;
+	/* Entries of both queues. */
+	u8 log_depth = max(shape->tx_log_depth, shape->rx_log_depth) + 1;
+	struct fakernic_create_cq_req req = {
+		.log_depth = log_depth,
+		.uar = cpu_to_le32(FAKERNIC_KERNEL_UAR),
+	};
+	int ret;
+
+	ret = fakernic_queue_alloc(ch->dev, &ch->cq.queue, log_depth,
+				   ilog2(sizeof(struct fakernic_cqe)));
+	if (ret)
+		return ret;
+	ch->cq.complete = fakernic_channel_cq_complete;
+	ch->cq.fail = fakernic_channel_cq_fail;
+	fakernic_queue_pages(&ch->cq.queue, &req.pages);
+	ret = fakernic_cq_hw_create(ch->dev, &ch->cq, &req, ch->index);
+	if (ret)
+		goto err_free;
+	ret = shape->coalesce_us ? fakernic_channel_coalesce(ch) : 0;
+	if (!ret)
+		return 0;
+	fakernic_cq_hw_destroy(&ch->cq);
+err_free:
+	fakernic_queue_free(ch->dev, &ch->cq.queue);
+	return ret;
+}
+
+static void fakernic_channel_destroy_cq(struct fakernic_channel *ch)
+{
+	fakernic_cq_hw_destroy(&ch->cq);
+	fakernic_queue_free(ch->dev, &ch->cq.queue);
+}
+
+/* The receive queue by itself. */
+static int fakernic_channel_create_wq(struct fakernic_channel *ch)
+{
+	struct fakernic_create_wq_req req = {
+		.type = FAKERNIC_WQT_RQ,
+		.log_depth = ch->rq.log_depth,
+		.log_stride = ch->rq.log_stride,
+		.pdn = cpu_to_le32(ch->priv->pdn),
+		.cqn = cpu_to_le32(ch->cq.cqn),
+	};
+	int ret;
+
+	fakernic_queue_pages(&ch->rq, &req.pages);
+	ch->wq.event = fakernic_channel_wq_event;
+	ret = fakernic_wq_hw_create(ch->dev, &ch->wq, &req);
+	if (ret)
+		goto err;
+	ret = fakernic_cmd_modify_wq(ch->dev, ch->wq.qpn, FAKERNIC_WQS_RDY);
+	if (!ret)
+		return 0;
+	fakernic_wq_hw_destroy(ch->dev, &ch->wq);
+err:
+	ch->wq.qpn = 0;
+	return ret;
+}
+
+static void fakernic_channel_destroy_wq(struct fakernic_channel *ch)
+{
+	if (ch->wq.qpn)
+		fakernic_wq_hw_destroy(ch->dev, &ch->wq);
+	ch->wq.qpn = 0;
+}
+
+/* From RESET to RTS; a raw-packet QP needs to be told nothing more. */
+static int fakernic_channel_start_qp(struct fakernic_channel *ch)
+{
+	enum fakernic_qp_state state;
+	int ret;
+
+	for (state = FAKERNIC_QPS_INIT; state <= FAKERNIC_QPS_RTS; state++) {
+		ret = fakernic_qp_hw_set_state(ch->dev, &ch->qp, state);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int fakernic_channel_create_qp(struct fakernic_channel *ch)
+{
+	struct fakernic_create_qp_req req = {
+		.type = FAKERNIC_QP_RAW_PACKET,
+		.sq_log_depth = ch->sq.log_depth,
+		.rq_log_depth = FAKERNIC_QUEUE_NONE,
+		.pdn = cpu_to_le32(ch->priv->pdn),
+		.send_cqn = cpu_to_le32(ch->cq.cqn),
+		.recv_cqn = cpu_to_le32(ch->cq.cqn),
+		.uar = cpu_to_le32(FAKERNIC_KERNEL_UAR),
+	};
+	int ret;
+
+	fakernic_queue_pages(&ch->sq, &req.sq_pages);
+	if (!ch->wq.qpn) {
+		req.rq_log_depth = ch->rq.log_depth;
+		req.rq_log_stride = ch->rq.log_stride;
+		fakernic_queue_pages(&ch->rq, &req.rq_pages);
+	}
+	ch->qp.event = fakernic_channel_qp_event;
+	ret = fakernic_qp_hw_create(ch->dev, &ch->qp, &req);
+	if (ret)
+		return ret;
+	ret = fakernic_channel_start_qp(ch);
+	if (ret)
+		fakernic_qp_hw_destroy(ch->dev, &ch->qp);
+	return ret;
+}
+
+/* Its memory is there. */
+static int fakernic_channel_create(struct fakernic_channel *ch)
+{
+	int ret;
+
+	ret = fakernic_channel_create_cq(ch);
+	if (ret)
+		return ret;
+	if (ch->priv->shape.channels > 1) {
+		ret = fakernic_channel_create_wq(ch);
+		if (ret)
+			goto err_destroy_cq;
+	}
+	ret = fakernic_channel_create_qp(ch);
+	if (!ret)
+		return 0;
+	fakernic_channel_destroy_wq(ch);
+err_destroy_cq:
+	fakernic_channel_destroy_cq(ch);
+	return ret;
+}
+
+int fakernic_channel_up(struct fakernic_channel *ch)
+{
+	int ret;
+
+	ret = fakernic_tx_init(ch);
+	if (ret)
+		return ret;
+	ret = fakernic_rx_init(ch);
+	if (ret)
+		goto err_tx_cleanup;
+	ret = fakernic_channel_create(ch);
+	if (!ret)
+		return 0;
+	fakernic_rx_cleanup(ch);
+err_tx_cleanup:
+	fakernic_tx_cleanup(ch);
+	return ret;
+}
+
+void fakernic_channel_down(struct fakernic_channel *ch)
+{
+	fakernic_qp_hw_destroy(ch->dev, &ch->qp);
+	fakernic_channel_destroy_wq(ch);
+	fakernic_channel_destroy_cq(ch);
+	fakernic_rx_cleanup(ch);
+	fakernic_tx_cleanup(ch);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * All channels together: up, with the port pointed at them, and down; and up
+ * again in another shape.
+ */
+#include <linux/string.h>
+#include <fakernic/cmdq.h>
+#include "channel.h"
+#include "channels.h"
+#include "cmd.h"
+#include "device.h"
+#include "hw.h"
+#include "netdev.h"
+#include "rss.h"
+
+u8 fakernic_rx_filter(const struct net_device *netdev)
+{
+	u8 filter = FAKERNIC_FILTER_BROADCAST;
+
+	if (netdev->flags & IFF_PROMISC)
+		filter |= FAKERNIC_FILTER_PROMISCUOUS;
+	/* The device knows only none or all of the groups. */
+	if (netdev->flags & IFF_ALLMULTI || !netdev_mc_empty(netdev))
+		filter |= FAKERNIC_FILTER_MULTICAST;
+	return filter;
+}
+
+bool fakernic_netdev_works(struct fakernic_netdev *priv)
+{
+	return priv->ready && !READ_ONCE(priv->dev->dead);
+}
+
+int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn)
+{
+	struct net_device *netdev = priv->netdev;
+	struct fakernic_set_port_req req = {
+		.mask = cpu_to_le32(FAKERNIC_PORT_QPN | FAKERNIC_PORT_MTU |
+				    FAKERNIC_PORT_MAC),
+		.qpn = cpu_to_le32(qpn),
+		.mtu = cpu_to_le32(netdev->mtu),
+	};
+
+	memcpy(req.mac, netdev->dev_addr, ETH_ALEN);
+	if (qpn) {
+		req.mask |= cpu_to_le32(FAKERNIC_PORT_FILTER);
+		req.filter = fakernic_rx_filter(netdev);
+	}
+	return fakernic_cmd_set_port(priv->dev, &req);
+}
+
+static void fakernic_channels_destroy(struct fakernic_netdev *priv, u32 count)
+{
+	while (count--)
+		fakernic_channel_down(&priv->channels[count]);
+}
+
+static int fakernic_channels_create(struct fakernic_netdev *priv)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < priv->shape.channels; i++) {
+		ret = fakernic_channel_up(&priv->channels[i]);
+		if (ret) {
+			fakernic_channels_destroy(priv, i);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static void fakernic_channels_napi(struct fakernic_netdev *priv, bool on)
+{
+	u32 i;
+
+	for (i = 0; i < priv->shape.channels; i++)
+		if (on)
+			napi_enable(&priv->channels[i].napi);
+		else
+			napi_disable(&priv->channels[i].napi);
+}
+
+int fakernic_channels_up(struct fakernic_netdev *priv)
+{
+	u32 i;
+	int ret;
+
+	ret = fakernic_channels_create(priv);
+	if (ret)
+		goto err;
+	ret = fakernic_rss_up(priv);
+	if (ret)
+		goto err_destroy;
+	fakernic_channels_napi(priv, true);
+	ret = fakernic_channels_set_port(priv, fakernic_rss_qpn(priv));
+	if (ret)
+		goto err_rss_down;
+	WRITE_ONCE(priv->up, true);
+	for (i = 0; i < priv->shape.channels; i++)
+		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
+	/* After a restart there may be frames that wait for it. */
+	netif_tx_wake_all_queues(priv->netdev);
+	return 0;
+
+err_rss_down:
+	fakernic_channels_napi(priv, false);
+	fakernic_rss_down(priv);
+err_destroy:
+	fakernic_channels_destroy(priv, priv->shape.channels);
+err:
+	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
+	return ret;
+}
+
+void fakernic_channels_down(struct fakernic_netdev *priv)
+{
+	if (!priv->up)
+		return;
+	/* Whoever comes now, after the core has started the queue, drops. */
+	WRITE_ONCE(priv->up, false);
+	/* First NAPI, which would wake the queues again. */
+	fakernic_channels_napi(priv, false);
+	netif_tx_disable(priv->netdev);
+	fakernic_channels_set_port(priv, 0);
+	fakernic_rss_down(priv);
+	fakernic_channels_destroy(priv, priv->shape.channels);
+}
+
+/* The stack's queues are as many; a table that nobody has set goes along. */
+static int fakernic_channels_take_shape(struct fakernic_netdev *priv,
+					const struct fakernic_shape *shape)
+{
+	struct net_device *netdev = priv->netdev;
+	int ret;
+
+	ret = netif_set_real_num_queues(netdev, shape->channels,
+					shape->channels);
+	if (ret)
+		return ret;
+	priv->shape = *shape;
+	if (!netif_is_rxfh_configured(netdev))
+		fakernic_rss_reset(priv);
+	return 0;
+}
+
+int fakernic_channels_reshape(struct fakernic_netdev *priv,
+			      const struct fakernic_shape *shape)
+{
+	struct fakernic_shape old = priv->shape;
+	bool was_up = priv->up;
+	int ret;
+
+	fakernic_channels_down(priv);
+	ret = fakernic_channels_take_shape(priv, shape);
+	if (!ret && was_up)
+		ret = fakernic_channels_up(priv);
+	if (!ret)
+		return 0;
+	if (!fakernic_channels_take_shape(priv, &old) && was_up)
+		fakernic_channels_up(priv);
+	return ret;
+}

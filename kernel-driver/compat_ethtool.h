@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What differs between kernels of ethtool's operations on receive side scaling,
+ * for ethtool.c: it defines the newest kernel's, and older ones get adapters.
+ */
+#ifndef FAKERNIC_DRIVER_COMPAT_ETHTOOL_H
+#define FAKERNIC_DRIVER_COMPAT_ETHTOOL_H
+
+#include <linux/ethtool.h>
+
+/* Key, table and function were arguments of their own. */
+#ifndef FAKERNIC_HAVE_RXFH_PARAM
+struct ethtool_rxfh_param {
+	u8 hfunc;
+	u32 *indir;
+	u8 *key;
+};
+#endif
+
+static int fakernic_get_rxfh(struct net_device *netdev,
+			     struct ethtool_rxfh_param *rxfh);
+static int fakernic_set_rxfh(struct net_device *netdev,
+			     struct ethtool_rxfh_param *rxfh,
+			     struct netlink_ext_ack *extack);
+static u32 fakernic_get_rx_ring_count(struct net_device *netdev);
+
+#ifdef FAKERNIC_HAVE_RXFH_PARAM
+#define FAKERNIC_GET_RXFH	fakernic_get_rxfh
+#define FAKERNIC_SET_RXFH	fakernic_set_rxfh
+#else
+static inline int fakernic_get_rxfh_args(struct net_device *netdev, u32 *indir,
+					 u8 *key, u8 *hfunc)
+{
+	struct ethtool_rxfh_param rxfh = { .indir = indir, .key = key };
+	int ret = fakernic_get_rxfh(netdev, &rxfh);
+
+	if (hfunc)
+		*hfunc = rxfh.hfunc;
+	return ret;
+}
+
+static inline int fakernic_set_rxfh_args(struct net_device *netdev,
+					 const u32 *indir, const u8 *key,
+					 const u8 hfunc)
+{
+	struct ethtool_rxfh_param rxfh = {
+		.hfunc = hfunc,
+		.indir = (u32 *)indir,
+		.key = (u8 *)key,
+	};
+
+	return fakernic_set_rxfh(netdev, &rxfh, NULL);
+}
+
+#define FAKERNIC_GET_RXFH	fakernic_get_rxfh_args
+#define FAKERNIC_SET_RXFH	fakernic_set_rxfh_args
+#endif
+
+/* How many queues there are was one of many questions. */
+#ifdef FAKERNIC_HAVE_RX_RING_COUNT
+#define FAKERNIC_RX_RING_COUNT_OP					\
+	.get_rx_ring_count = fakernic_get_rx_ring_count
+#else
+static inline int fakernic_get_rxnfc(struct net_device *netdev,
+				     struct ethtool_rxnfc *info, u32 *rules)
+{
+	if (info->cmd != ETHTOOL_GRXRINGS)
+		return -EOPNOTSUPP;
+	info->data = fakernic_get_rx_ring_count(netdev);
+	return 0;
+}
+
+#define FAKERNIC_RX_RING_COUNT_OP	.get_rxnfc = fakernic_get_rxnfc
+#endif
+
+#endif
