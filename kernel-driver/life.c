@@ -128,7 +128,7 @@ static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
 		fakernic_cmdq_end(dev);
 		fakernic_cqs_kick(dev);
 	}
-	fakernic_port_dead(dev);
+	fakernic_port_end(dev);
 	fakernic_ib_remove(dev);
 	fakernic_netdev_detach(dev);
 	fakernic_life_end(dev);

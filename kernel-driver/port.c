@@ -88,12 +88,13 @@ void fakernic_port_stopped(struct fakernic_dev *dev)
 	schedule_work(&dev->port.work);
 }
 
-void fakernic_port_dead(struct fakernic_dev *dev)
+void fakernic_port_end(struct fakernic_dev *dev)
 {
 	mutex_lock(&dev->port.lock);
 	if (dev->port.netdev_registered)
 		netif_carrier_off(dev->netdev);
 	WRITE_ONCE(dev->port.active, false);
-	fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
+	if (READ_ONCE(dev->dead))
+		fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
 	mutex_unlock(&dev->port.lock);
 }

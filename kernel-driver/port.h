@@ -42,7 +42,10 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
 /* The net_device has stopped: it has no carrier, and the RDMA port follows. */
 void fakernic_port_stopped(struct fakernic_dev *dev);
 
-/* The hardware has died or gone down: both sides are told. */
-void fakernic_port_dead(struct fakernic_dev *dev);
+/*
+ * The hardware has died or is to go down. Of a death both sides are told. A
+ * living device works until the core takes it from its users, and says so.
+ */
+void fakernic_port_end(struct fakernic_dev *dev);
 
 #endif

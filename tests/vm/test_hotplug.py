@@ -70,7 +70,7 @@ def test_program_hears_of_the_removal(ports, lab):
     """Told by an event, it finds every verb failing and lets go of all."""
     (port,) = ports
     job = port.guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
-                           ">/tmp/unplug", 100)
+                           "once >/tmp/unplug", 100)
     port.guest.check("until grep -q running /tmp/unplug; do sleep 0.1; done")
     replug(port)
     result = job.wait()

@@ -6,7 +6,8 @@
  * into memory paged on demand, and polls. When it is told of the end
  * (IBV_EVENT_DEVICE_FATAL) every further verb must fail with EIO, the port is
  * down if it can still be asked, and everything must let itself be destroyed:
- * run it with RDMAV_ALLOW_DISASSOC_DESTROY=1.
+ * run it with RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the device
+ * did not die but was taken away, and that is said once, when it is true.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -82,8 +83,9 @@ static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
     return told && done > 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    bool once = argc > 1 && !strcmp(argv[1], "once");
     struct ibv_port_attr port;
     struct endpoint end;
     struct ibv_mr *pinned, *paged;
@@ -115,6 +117,11 @@ int main(void)
     errno = 0;
     expect("ibv_create_cq",
            ibv_create_cq(end.context, 8, NULL, NULL, 0) ? 0 : errno, EIO);
+    sleep(1);
+    if (once && is_told(end.context)) {
+        printf("wrong: told of the end twice\n");
+        return 1;
+    }
     expect("ibv_destroy_qp", ibv_destroy_qp(qp), 0);
     expect("ibv_destroy_cq", ibv_destroy_cq(cq), 0);
     expect("ibv_dereg_mr", ibv_dereg_mr(pinned), 0);
