@@ -56,7 +56,7 @@ void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
                         uint16_t vendor_err)
 {
     const RoceSend *send = roce_sendq_at(&qp->sq, qp->sq.ci);
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
 
     r->work++;
     if (status != FAKERNIC_WC_SUCCESS || wr->flags & FAKERNIC_SQ_SIGNALED) {
@@ -106,6 +106,23 @@ void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err)
     roce_complete_recv(r, qp, &completion);
 }
 
+RoceFetch roce_take_send(Roce *r, RoceQp *qp, uint16_t *vendor_err)
+{
+    RoceFetch fetch;
+    RoceSendWr wr;
+
+    memset(&wr, 0, offsetof(RoceSendWr, sge));
+    fetch = r->ops->next_send(r->host, qp->qpn, &wr);
+    if (fetch == ROCE_FETCH_OK && !roce_sendq_push(&qp->sq, &wr)) {
+        fetch = ROCE_FETCH_ERROR;
+    }
+    if (fetch == ROCE_FETCH_ERROR) {
+        roce_sendq_break(&qp->sq);
+        *vendor_err = wr.format_error;
+    }
+    return fetch;
+}
+
 RoceFetch roce_take_recv(Roce *r, RoceQp *qp)
 {
     RoceFetch fetch;
@@ -144,16 +161,11 @@ static bool roce_flush_sends(Roce *r, RoceQp *qp)
                            FAKERNIC_VENDOR_FLUSHED);
     }
     while (sq->size > 0 && !sq->broken && budget-- > 0) {
-        RoceSend *send = roce_sendq_slot(sq);
-        RoceFetch fetch = r->ops->next_send(r->host, qp->qpn, &send->wr);
+        uint16_t unused;
 
-        if (fetch != ROCE_FETCH_OK) {
-            if (fetch == ROCE_FETCH_ERROR) {
-                roce_sendq_break(sq);
-            }
+        if (roce_take_send(r, qp, &unused) != ROCE_FETCH_OK) {
             return false;
         }
-        roce_sendq_push(sq);
         roce_complete_send(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
                            FAKERNIC_VENDOR_FLUSHED);
     }

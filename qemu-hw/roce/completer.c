@@ -156,7 +156,7 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
                                     uint32_t k, const RocePacket *packet,
                                     uint16_t *vendor_err)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     bool last = k + 1 == send->psn_count;
     uint8_t original[8];
     const uint8_t *data = packet->payload;
@@ -202,7 +202,7 @@ static bool roce_completer_fits(const RoceSendq *sq, const RoceSend *send,
     /* Of the READ, or of the part of it that was asked for. */
     bool last = next == roce_send_end(send) || next == sq->high;
 
-    if (roce_wr_info(send->wr.opcode)->kind == ROCE_KIND_ATOMIC) {
+    if (roce_wr_info(send->wr->opcode)->kind == ROCE_KIND_ATOMIC) {
         return info->operation == ROCE_OP_ATOMIC_ACK;
     }
     /* An answer may begin anywhere, as it may have been asked for again. */

@@ -18,7 +18,7 @@ static uint32_t roce_datagram_max(const Roce *r)
 static size_t roce_datagram_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                    uint8_t *buf)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     RocePacket packet;
     uint16_t error = 0;
     size_t at;
@@ -73,8 +73,8 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
         if (roce_send_judge(send, qp->init.type, roce_datagram_max(r)) &&
-            send->wr.opcode != FAKERNIC_SQ_NOP) {
-            if (roce_path_av_waits(r, &send->wr.ud.av)) {
+            send->wr->opcode != FAKERNIC_SQ_NOP) {
+            if (roce_path_av_waits(r, &send->wr->ud.av)) {
                 return 0;
             }
             len = roce_datagram_packet(r, qp, send, buf);
@@ -82,9 +82,9 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                 return 0;
             }
             if (len > 0) {
-                *loopback = roce_path_loops(r, &send->wr.ud.av);
-                roce_mcast_copy(r, send->wr.ud.av.dgid, buf, len);
-                roce_pacer_charge(r, now, qp, send->wr.ud.av.static_rate, len);
+                *loopback = roce_path_loops(r, &send->wr->ud.av);
+                roce_mcast_copy(r, send->wr->ud.av.dgid, buf, len);
+                roce_pacer_charge(r, now, qp, send->wr->ud.av.static_rate, len);
                 roce_sendq_datagram(&qp->sq);
             }
         }

@@ -374,6 +374,12 @@ void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
 /* Completes the held receive. */
 void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion);
 void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err);
+/*
+ * Fetches a send into the queue, which must not be full. ERROR: nothing more
+ * comes from the host's ring, for this enum fakernic_vendor_err (0: there is no
+ * memory for it).
+ */
+RoceFetch roce_take_send(Roce *r, RoceQp *qp, uint16_t *vendor_err);
 /* Fetches a receive unless one is held. */
 RoceFetch roce_take_recv(Roce *r, RoceQp *qp);
 /* To ERR, and flush; an event other than NONE is reported. */

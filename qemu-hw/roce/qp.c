@@ -422,6 +422,9 @@ static void roce_qp_number_give(Roce *r, uint32_t qpn)
     }
 }
 
+/* What malloc() takes beside the bytes it was asked for. */
+#define ROCE_MALLOC_COST 16
+
 /* Sends of a service without answers are complete when they are made. */
 static uint32_t roce_qp_sends(const Roce *r, const RoceQpInit *init)
 {
@@ -442,8 +445,10 @@ static uint32_t roce_qp_resources(const Roce *r, const RoceQpInit *init)
 size_t roce_qp_memory(const Roce *r, const RoceQpInit *init)
 {
     const RoceQp *qp = NULL;
+    const size_t send = sizeof(*qp->sq.ring) + sizeof(RoceSendWr) +
+                        ROCE_MALLOC_COST;
 
-    return sizeof(*qp) + roce_qp_sends(r, init) * sizeof(*qp->sq.ring) +
+    return sizeof(*qp) + roce_qp_sends(r, init) * send +
            roce_qp_resources(r, init) * sizeof(*qp->rs.ring);
 }
 

@@ -16,7 +16,7 @@
 static bool roce_raw_gather(Roce *r, RoceQp *qp, RoceSend *send,
                             uint32_t offset, uint8_t *buf, uint32_t length)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     const RoceSgl list = { qp->init.pd, wr->sge, wr->sge_count };
     uint16_t error;
 
@@ -49,7 +49,7 @@ static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
         roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
         return 0;
     }
-    roce_ether_fill(buf, send->length, send->wr.flags);
+    roce_ether_fill(buf, send->length, send->wr->flags);
     return send->length;
 }
 
@@ -59,7 +59,7 @@ static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
  */
 static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
-    const uint32_t mss = send->wr.mss;
+    const uint32_t mss = send->wr->mss;
     const uint32_t look = send->length < FAKERNIC_TSO_HEADERS_MAX ?
                           send->length : FAKERNIC_TSO_HEADERS_MAX;
     RoceEtherPart part = { .number = send->cut_off / mss,
@@ -92,7 +92,7 @@ static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 /* One frame to buf. 0: none, send->status tells whether by error. */
 static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
 
     if (!roce_send_judge(send, qp->init.type,
                          wr->mss ? FAKERNIC_TSO_MAX : ROCE_FRAME_MAX) ||
@@ -111,7 +111,7 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 /* Is there a frame of it still to come? */
 static bool roce_raw_more(const RoceSend *send)
 {
-    return send->wr.mss && send->status == FAKERNIC_WC_SUCCESS &&
+    return send->wr->mss && send->status == FAKERNIC_WC_SUCCESS &&
            send->cut_off < send->length;
 }
 
@@ -127,7 +127,7 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
-        if (send->wr.opcode != FAKERNIC_SQ_NOP && roce_path_raw_waits(r)) {
+        if (send->wr->opcode != FAKERNIC_SQ_NOP && roce_path_raw_waits(r)) {
             return 0;
         }
         len = roce_raw_frame(r, qp, send, buf);

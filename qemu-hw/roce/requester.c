@@ -16,7 +16,7 @@
 /* May the requester execute it? IBTA 11.4.1.1. */
 static void roce_requester_judge(Roce *r, RoceQp *qp, RoceSend *send)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     const RoceWrInfo *info = roce_wr_info(wr->opcode);
     uint16_t error = 0;
 
@@ -45,28 +45,25 @@ static void roce_requester_judge(Roce *r, RoceQp *qp, RoceSend *send)
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
 {
     RoceSendq *sq = &qp->sq;
-    RoceSend *send;
-    RoceFetch fetch;
+    const RoceSendWr *wr;
+    uint16_t vendor_err;
 
     if (qp->attr.state != FAKERNIC_QPS_RTS || sq->size == 0 || sq->broken ||
         roce_sendq_full(sq)) {
         return false;
     }
-    send = roce_sendq_slot(sq);
     r->work++;
-    fetch = r->ops->next_send(r->host, qp->qpn, &send->wr);
-    if (fetch == ROCE_FETCH_OK) {
-        roce_sendq_push(sq);
-        roce_trace(r, ROCE_TRACE_SEND_WR, qp->qpn, send->wr.index,
-                   send->wr.opcode);
+    switch (roce_take_send(r, qp, &vendor_err)) {
+    case ROCE_FETCH_OK:
+        wr = roce_sendq_at(sq, sq->pi - 1)->wr;
+        roce_trace(r, ROCE_TRACE_SEND_WR, qp->qpn, wr->index, wr->opcode);
         return true;
+    case ROCE_FETCH_ERROR:
+        roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL, vendor_err);
+        return false;
+    default:
+        return false;
     }
-    if (fetch == ROCE_FETCH_ERROR) {
-        roce_sendq_break(sq);
-        roce_enter_error(r, now, qp, FAKERNIC_EVENT_QP_FATAL,
-                         send->wr.format_error);
-    }
-    return false;
 }
 
 bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp)
@@ -86,7 +83,7 @@ bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp)
 static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
 {
     RoceSendq *sq = &qp->sq;
-    RoceSendWr *wr = &send->wr;
+    RoceSendWr *wr = send->wr;
     uint16_t error = 0;
 
     if ((wr->opcode == FAKERNIC_SQ_LOCAL_INV && sq->ci != sq->tx) ||
@@ -199,7 +196,7 @@ static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
             roce_sendq_expect_nothing(sq);
         }
         if (qp->attr.state != FAKERNIC_QPS_RTS ||
-            (send->wr.flags & FAKERNIC_SQ_FENCE && sq->answers > 0) ||
+            (send->wr->flags & FAKERNIC_SQ_FENCE && sq->answers > 0) ||
             (send->answered && sq->answers >= qp->attr.max_rd_atomic) ||
             !roce_sendq_start(sq)) {
             return false;
@@ -221,8 +218,8 @@ static uint8_t roce_send_operation(const RoceWrInfo *info, bool first,
 static void roce_send_reth(const RoceSend *send, RocePacket *packet,
                            uint32_t offset, uint32_t length)
 {
-    packet->reth.address = send->wr.rdma.remote_address + offset;
-    packet->reth.rkey = send->wr.rdma.rkey;
+    packet->reth.address = send->wr->rdma.remote_address + offset;
+    packet->reth.rkey = send->wr->rdma.rkey;
     packet->reth.length = length;
 }
 
@@ -230,7 +227,7 @@ static void roce_send_reth(const RoceSend *send, RocePacket *packet,
 static void roce_send_answered_headers(const RoceQp *qp, const RoceSend *send,
                                        uint32_t k, RocePacket *packet)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     uint32_t part = roce_send_part(qp, send);
 
     packet->ack_req = true;
@@ -284,7 +281,7 @@ static bool roce_send_asks(const RoceQp *qp, const RoceSend *send, uint32_t k)
 static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
                               uint32_t k, RocePacket *packet)
 {
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     const RoceWrInfo *info = roce_wr_info(wr->opcode);
     bool last = k + 1 == send->psn_count;
     uint8_t operation = info->only;
@@ -313,7 +310,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                uint32_t psn, bool *asks, uint8_t *buf)
 {
     uint32_t k = roce_psn_sub(psn, send->psn);
-    const RoceSendWr *wr = &send->wr;
+    const RoceSendWr *wr = send->wr;
     RocePacket packet;
     size_t at;
 

@@ -136,8 +136,10 @@ typedef struct RoceSendWr {
             uint32_t access;
         } bind_mw;
     };
-    RoceSge sge[FAKERNIC_SGE_MAX];
-    uint8_t inline_data[FAKERNIC_INLINE_MAX];
+    union {                     /* last: what is not used is not stored */
+        RoceSge sge[FAKERNIC_SGE_MAX];
+        uint8_t inline_data[FAKERNIC_INLINE_MAX];
+    };
 } RoceSendWr;
 
 typedef struct RoceRecvWr {
@@ -432,7 +434,8 @@ typedef struct RoceQpAttr {
     RoceAv av, alt_av;
 } RoceQpAttr;
 
-/* Bytes that the engine allocates for such a QP. */
+/* Bytes that the engine allocates for such a QP at most, with a full queue of
+ * the longest work requests. */
 size_t roce_qp_memory(const Roce *r, const RoceQpInit *init);
 /* GSI gets QPN 1; others a QPN not used for as long as possible before. */
 int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn);

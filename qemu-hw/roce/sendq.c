@@ -7,16 +7,34 @@
 #include "sendq.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A REG_MR that was never executed still owns its page list. */
-static void roce_send_release(RoceSend *send)
+static void roce_send_wr_release(const RoceSendWr *wr)
 {
-    if (send->wr.format_error == 0 &&
-        send->wr.opcode == FAKERNIC_SQ_REG_MR) {
-        free(send->wr.reg_mr.pages);
-        send->wr.reg_mr.pages = NULL;
+    if (wr->format_error == 0 && wr->opcode == FAKERNIC_SQ_REG_MR) {
+        free(wr->reg_mr.pages);
     }
+}
+
+/* Most work requests are a tenth of the longest. */
+static size_t roce_send_wr_size(const RoceSendWr *wr)
+{
+    unsigned most = wr->flags & FAKERNIC_SQ_INLINE ? FAKERNIC_INLINE_MAX
+                                                   : FAKERNIC_SGE_MAX;
+    unsigned count = wr->flags & FAKERNIC_SQ_INLINE ? wr->inline_length
+                                                    : wr->sge_count;
+
+    if (wr->format_error) {
+        return offsetof(RoceSendWr, sge);
+    }
+    /* More is refused when it is judged, and not looked at. */
+    count = count < most ? count : most;
+    return offsetof(RoceSendWr, sge) +
+           (wr->flags & FAKERNIC_SQ_INLINE ? count
+                                           : count * sizeof(RoceSge));
 }
 
 bool roce_sendq_init(RoceSendq *sq, uint32_t size)
@@ -53,29 +71,21 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->rewound = psn;
 }
 
-RoceSend *roce_sendq_slot(RoceSendq *sq)
-{
-    assert(!roce_sendq_full(sq));
-    return roce_sendq_at(sq, sq->pi);
-}
-
-void roce_sendq_push(RoceSendq *sq)
+RoceSend *roce_sendq_push(RoceSendq *sq, const RoceSendWr *wr)
 {
     RoceSend *send = roce_sendq_at(sq, sq->pi);
+    size_t size = roce_send_wr_size(wr);
+    RoceSendWr *copy = malloc(size);
 
-    send->length = 0;
-    send->cut_off = 0;
-    send->psn = 0;
-    send->psn_count = 0;
-    send->consumes = false;
-    send->probe = false;
-    send->held = false;
-    send->started = false;
-    send->done = false;
-    send->answered = false;
-    send->status = FAKERNIC_WC_SUCCESS;
-    send->vendor_err = FAKERNIC_VENDOR_NONE;
+    assert(!roce_sendq_full(sq));
+    if (!copy) {
+        roce_send_wr_release(wr);
+        return NULL;
+    }
+    memcpy(copy, wr, size);
+    *send = (RoceSend) { .wr = copy };
     sq->pi++;
+    return send;
 }
 
 void roce_sendq_break(RoceSendq *sq)
@@ -92,7 +102,9 @@ void roce_sendq_pop(RoceSendq *sq)
         sq->answers--;
         sq->answer_psns -= send->psn_count;
     }
-    roce_send_release(send);
+    roce_send_wr_release(send->wr);
+    free(send->wr);
+    send->wr = NULL;
     if (sq->tx == sq->ci) {
         sq->tx++;
     }

@@ -31,7 +31,8 @@
 
 /* One send work request in flight. */
 typedef struct RoceSend {
-    RoceSendWr wr;
+    RoceSendWr *wr;         /* the queue's; of its SGEs and inline data there
+                             * are as many as it says, and no more */
     uint32_t length;        /* of the message, bytes */
     uint32_t cut_off;       /* of a long TCP segment's data, sent already */
     uint32_t psn;           /* first */
@@ -104,9 +105,11 @@ static inline uint32_t roce_send_end(const RoceSend *send)
     return roce_psn_add(send->psn, send->psn_count);
 }
 
-/* Where the host's next WQE goes; the queue must not be full. */
-RoceSend *roce_sendq_slot(RoceSendq *sq);
-void roce_sendq_push(RoceSendq *sq);
+/*
+ * Puts a copy of the host's next WQE in, and what it owns; the queue must not
+ * be full. NULL: there is no memory for it, and what it owns is freed.
+ */
+RoceSend *roce_sendq_push(RoceSendq *sq, const RoceSendWr *wr);
 /* The host's ring failed: nothing more comes from it. */
 void roce_sendq_break(RoceSendq *sq);
 /* Drops the oldest entry. */

@@ -8,10 +8,10 @@
 
 static void add(RoceSendq *sq, uint32_t packets, bool answered)
 {
-    RoceSend *send = roce_sendq_slot(sq);
+    const RoceSendWr wr = { .opcode = FAKERNIC_SQ_SEND };
+    RoceSend *send = roce_sendq_push(sq, &wr);
 
-    send->wr = (RoceSendWr) { .opcode = FAKERNIC_SQ_SEND };
-    roce_sendq_push(sq);
+    REQUIRE(send);
     send->psn_count = packets;
     send->answered = answered;
 }
@@ -217,14 +217,12 @@ static void psn_window_is_bounded(void)
 /* A page list that was never used is not leaked (LeakSanitizer tells). */
 static void reset_releases_page_lists(void)
 {
+    RoceSendWr wr = { .opcode = FAKERNIC_SQ_REG_MR };
     RoceSendq sq;
-    RoceSend *send;
 
     setup(&sq);
-    send = roce_sendq_slot(&sq);
-    send->wr = (RoceSendWr) { .opcode = FAKERNIC_SQ_REG_MR };
-    send->wr.reg_mr.pages = malloc(64);
-    roce_sendq_push(&sq);
+    wr.reg_mr.pages = malloc(64);
+    CHECK(roce_sendq_push(&sq, &wr) != NULL);
     roce_sendq_reset(&sq, 0);
     CHECK(roce_sendq_empty(&sq));
     roce_sendq_free(&sq);

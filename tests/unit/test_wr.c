@@ -219,14 +219,15 @@ static void packets_are_of_the_operation(void)
 /* A work request that nothing is wrong with but what a test changes. */
 static RoceSend good(unsigned opcode)
 {
-    RoceSend send = { .wr = { .opcode = (uint8_t)opcode } };
+    static RoceSendWr wr;
 
-    send.wr.sge_count = roce_wr_info((uint8_t)opcode)->sge_max > 0;
-    send.wr.sge[0].length = 8;
+    wr = (RoceSendWr) { .opcode = (uint8_t)opcode };
+    wr.sge_count = roce_wr_info((uint8_t)opcode)->sge_max > 0;
+    wr.sge[0].length = 8;
     if (opcode == FAKERNIC_SQ_FLUSH) {
-        send.wr.rdma.flush = FAKERNIC_FLUSH_GLOBAL;
+        wr.rdma.flush = FAKERNIC_FLUSH_GLOBAL;
     }
-    return send;
+    return (RoceSend) { .wr = &wr };
 }
 
 static void check_refused(RoceSend send, uint8_t qp_type, uint8_t status,
@@ -276,18 +277,18 @@ static void refusals_have_an_order(void)
 {
     RoceSend send = good(FAKERNIC_SQ_ATOMIC_CMP_SWAP);
 
-    send.wr.sge[0].length = 101;
+    send.wr->sge[0].length = 101;
     check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_LEN_ERR,
                   FAKERNIC_VENDOR_LENGTH);
-    send.wr.sge_count = FAKERNIC_SGE_MAX + 1;
+    send.wr->sge_count = FAKERNIC_SGE_MAX + 1;
     check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_SQ_FORMAT);
-    send.wr.atomic.remote_address = 4;
+    send.wr->atomic.remote_address = 4;
     check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_ALIGNMENT);
     check_refused(send, FAKERNIC_QP_UC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_SQ_OPCODE);
-    send.wr.format_error = FAKERNIC_VENDOR_SQ_DMA;
+    send.wr->format_error = FAKERNIC_VENDOR_SQ_DMA;
     check_refused(send, FAKERNIC_QP_UC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_SQ_DMA);
 }
@@ -298,10 +299,10 @@ static void lengths_are_judged(void)
         RoceSend send = good(opcode);
         bool eight = in(ATOMICS | BIT(ATOMIC_WRITE), opcode);
 
-        send.wr.sge[0].length = 101;
+        send.wr->sge[0].length = 101;
         check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_LEN_ERR,
                       FAKERNIC_VENDOR_LENGTH);
-        send.wr.sge[0].length = 100;
+        send.wr->sge[0].length = 100;
         if (eight) {
             check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_LEN_ERR,
                           FAKERNIC_VENDOR_ATOMIC_LENGTH);
@@ -315,13 +316,13 @@ static void flush_needs_a_type(void)
 {
     RoceSend send = good(FAKERNIC_SQ_FLUSH);
 
-    send.wr.rdma.flush = FAKERNIC_FLUSH_LEVEL_MR;
+    send.wr->rdma.flush = FAKERNIC_FLUSH_LEVEL_MR;
     check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_SQ_FORMAT);
-    send.wr.rdma.flush = FAKERNIC_FLUSH_PERSISTENT | 1u << 2;
+    send.wr->rdma.flush = FAKERNIC_FLUSH_PERSISTENT | 1u << 2;
     check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_SQ_FORMAT);
-    send.wr.rdma.flush = FAKERNIC_FLUSH_PERSISTENT;
+    send.wr->rdma.flush = FAKERNIC_FLUSH_PERSISTENT;
     CHECK(roce_send_judge(&send, FAKERNIC_QP_RC, 100));
 }
 
