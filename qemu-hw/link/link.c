@@ -386,6 +386,21 @@ static void link_look(FakernicLink *link)
     link->looking = false;
 }
 
+/*
+ * Our guest waits; a peer's guest that polled when we wrote may do so no more.
+ */
+static void link_remind(FakernicLink *link)
+{
+    LinkPeer *peer;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        if (peer->up && !link_ring_drained(&peer->pair.tx) &&
+            link_ring_wakes(&peer->pair.tx, link_now())) {
+            link_signal_peer(peer);
+        }
+    }
+}
+
 void fakernic_link_look(FakernicLink *link)
 {
     link_look(link);
@@ -403,6 +418,7 @@ void fakernic_link_poll(FakernicLink *link)
     link->polled = link_now();
     link_wake(link, link->polled);
     link_look(link);
+    link_remind(link);
 }
 
 static void link_bottom_half(void *opaque)

@@ -96,6 +96,11 @@ bool link_ring_wakes(LinkWriter *w, uint64_t now)
     return true;
 }
 
+bool link_ring_drained(const LinkWriter *w)
+{
+    return load(&w->control->head) == w->tail;
+}
+
 LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len)
 {
     LinkRingResult room;

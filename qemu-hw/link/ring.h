@@ -21,7 +21,9 @@
  *
  * While its guest polls, a reader is not asleep: it looks at every poll, and by
  * a timer when they end. A writer may signal it all the same, once it has not
- * polled for a while: that saves time and is not needed for correctness.
+ * polled for a while and has not read what is there: that saves time and is not
+ * needed for correctness. It looks for that when it writes, and at the polls of
+ * its own guest, which is waiting for an answer.
  */
 #ifndef FAKERNIC_LINK_RING_H
 #define FAKERNIC_LINK_RING_H
@@ -78,6 +80,9 @@ LinkRingResult link_ring_put(LinkWriter *w, const void *frame, uint32_t len);
 
 /* After frames were put in: does the reader want a signal? */
 bool link_ring_wakes(LinkWriter *w, uint64_t now);
+
+/* The reader has taken all that was put in. */
+bool link_ring_drained(const LinkWriter *w);
 
 /* NONE: there is no room, and a signal will come when there is. */
 LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len);

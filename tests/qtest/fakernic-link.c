@@ -560,6 +560,31 @@ static void test_poll_takes(void)
     wired_stop(&w);
 }
 
+/* A reader that polled when the frame came, and then did something else. */
+static void test_poll_reminds(void)
+{
+    const uint64_t ever = UINT64_MAX / 2, once = 1;
+    struct pollfd silent = { .events = POLLIN };
+    LinkControl *control;
+    Member peer;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&peer, w.folder);
+    control = peer.pair.rx.control;
+    silent.fd = peer.sock;
+    qatomic_set(&control->polled, ever);
+    wired_send(&w, nic_mac);
+    ring(&w.n, 0, FAKERNIC_DOORBELL_POLL, 0);
+    g_assert_true(link_ring_filled(&peer.pair.rx));
+    g_assert_cmpint(poll(&silent, 1, 0), ==, 0);
+    qatomic_set(&control->polled, once);
+    ring(&w.n, 0, FAKERNIC_DOORBELL_POLL, 0);
+    g_assert_true(member_readable(&peer));
+    member_leave(&peer);
+    wired_stop(&w);
+}
+
 static void poll_fault(Machine *m, const char *rules)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
@@ -599,6 +624,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/late", test_link_late },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },
+    { "link/poll/reminds", test_poll_reminds },
     { "link/poll/frozen", test_poll_frozen },
     { NULL }
 };
