@@ -78,15 +78,21 @@ static void roce_retry_quiet(RoceRetry *t)
     t->probe = false;
 }
 
+/*
+ * Two guests that poll on two processors keep each other's device waiting for
+ * some time slices: where nothing was ever lost, a probe would be a duplicate.
+ * A silence beyond that counts as a loss. Answers of a READ that are lost at
+ * its end leave no other sign.
+ */
 RoceTime roce_retry_probe_ns(const RoceRetry *t)
 {
+    RoceTime floor = t->lossy ? ROCE_PROBE_FLOOR_NS : ROCE_PROBE_TRUST_NS;
     RoceTime wait = t->trip + 4 * t->deviation;
 
     if (t->trip == 0 || t->probes >= ROCE_PROBES_MAX) {
         return ROCE_TIME_NEVER;
     }
-    return (wait > ROCE_PROBE_FLOOR_NS ? wait : ROCE_PROBE_FLOOR_NS)
-           << t->probes;
+    return (wait > floor ? wait : floor) << t->probes;
 }
 
 /* Silence from 'now' on is first probed, then a timeout at ack_at. */
@@ -141,6 +147,7 @@ void roce_retry_restart(RoceRetry *t, const RoceQpAttr *attr)
 {
     t->retry_left = attr->retry_cnt;
     roce_retry_forget_signs(t);
+    t->lossy = false;
     t->trip = 0;
     if (t->mode == ROCE_RETRY_SENDING) {
         roce_retry_quiet(t);
@@ -202,6 +209,7 @@ bool roce_retry_sign(RoceRetry *t, RoceSign sign)
         return false;
     }
     t->signs |= bit;
+    t->lossy = true;
     return true;
 }
 
@@ -249,6 +257,7 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
     }
     if (now < t->ack_at) {
         t->probe = true;
+        t->lossy = true;
         t->probes++;
         t->timing = false;
         roce_retry_set_timer(t, now);

@@ -20,8 +20,10 @@
 
 /* The shortest wait for an ACK where IBTA's range allows it: see retry.c. */
 #define ROCE_ACK_WAIT_FLOOR_NS 250000000
-/* The shortest silence that is probed. */
+/* The shortest silence that is probed: on a path that has lost a packet, and on
+ * one that has not. There it is the peer that is slow: see retry.c. */
 #define ROCE_PROBE_FLOOR_NS 5000000
+#define ROCE_PROBE_TRUST_NS 25000000
 /* Probes in a row; each waits twice as long as the one before. */
 #define ROCE_PROBES_MAX 5
 
@@ -47,6 +49,7 @@ typedef struct RoceRetry {
     bool unsent;                /* its wait is over, nothing has gone since */
     bool paced;                 /* the next packet waits for the pacer */
     RoceTime ack_at;            /* SENDING: when silence is a timeout */
+    bool lossy;                 /* the path has lost a packet, or seems to */
     bool probe;                 /* a probe is to be sent */
     uint8_t probes;             /* since progress */
     /* The round trip, as RFC 6298 has it; 0: not known. */

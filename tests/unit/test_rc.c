@@ -1317,7 +1317,7 @@ static void lost_tail_is_probed(void)
     before = p.now;
     wr.index = 2;
     pair_send(&p, &p.a, &wr);
-    pair_run_until(&p, before + 10 * ROCE_PROBE_FLOOR_NS);
+    pair_run_until(&p, before + 2 * ROCE_PROBE_TRUST_NS);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);

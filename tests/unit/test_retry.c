@@ -240,10 +240,20 @@ static RoceRetry measured(void)
     return t;
 }
 
+/* The same on a path that has lost a packet. */
+static RoceRetry measured_lossy(void)
+{
+    RoceRetry t = measured();
+
+    CHECK(roce_retry_sign(&t, ROCE_SIGN_NAK));
+    roce_retry_progress(&t, 1100, &patient, true);
+    return t;
+}
+
 static void silence_is_probed_without_a_try(void)
 {
     RoceTime wait = ROCE_PROBE_FLOOR_NS;
-    RoceRetry t = measured();
+    RoceRetry t = measured_lossy();
     RoceTime now = 1100;
     unsigned i;
 
@@ -271,6 +281,20 @@ static void progress_begins_probing_anew(void)
     CHECK_EQ(t.deadline, 9000000 + ROCE_PROBE_FLOOR_NS);
 }
 
+/* Until a sign of loss, a silence is rather a peer that has no processor. */
+static void a_clean_path_is_trusted(void)
+{
+    RoceRetry t = measured();
+
+    CHECK_EQ(roce_retry_probe_ns(&t), ROCE_PROBE_TRUST_NS);
+    CHECK(roce_retry_sign(&t, ROCE_SIGN_GAP));
+    CHECK_EQ(roce_retry_probe_ns(&t), ROCE_PROBE_FLOOR_NS);
+    roce_retry_restart(&t, &patient);
+    roce_retry_time(&t, 100, 7);
+    roce_retry_timed(&t, 1100, 8);
+    CHECK_EQ(roce_retry_probe_ns(&t), ROCE_PROBE_TRUST_NS);
+}
+
 static void long_trips_are_not_probed_early(void)
 {
     RoceRetry t = started();
@@ -294,6 +318,7 @@ static void what_is_sent_again_is_not_timed(void)
 static const Test tests[] = {
     TEST(silence_is_probed_without_a_try),
     TEST(progress_begins_probing_anew),
+    TEST(a_clean_path_is_trusted),
     TEST(long_trips_are_not_probed_early),
     TEST(what_is_sent_again_is_not_timed),
     TEST(rnr_timer_is_table_45),
