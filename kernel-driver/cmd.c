@@ -81,6 +81,30 @@ int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 
+int fakernic_cmd_fault(struct fakernic_dev *dev, const char *rules)
+{
+	struct fakernic_fault_req req = {};
+
+	if (strlen(rules) > sizeof(req.rules))
+		return -EINVAL;
+	memcpy(req.rules, rules, strlen(rules));
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_FAULT, &req, sizeof(req),
+				  NULL, 0);
+}
+
+int fakernic_cmd_dump(struct fakernic_dev *dev,
+		      const struct fakernic_dump_req *req, u32 *size)
+{
+	struct fakernic_dump_resp resp = {};
+	int ret;
+
+	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_DUMP, req, sizeof(*req),
+				 &resp, sizeof(resp));
+	*size = le32_to_cpu(resp.size);
+	return ret ? ret : min(le32_to_cpu(resp.written),
+			       le32_to_cpu(req->length));
+}
+
 int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id)
 {
 	struct fakernic_set_qp_counter_req req = {

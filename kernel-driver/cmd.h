@@ -149,6 +149,16 @@ int fakernic_cmd_modify_wq(struct fakernic_dev *dev, u32 wqn, u8 state);
 int fakernic_cmd_create_ind_table(struct fakernic_dev *dev, dma_addr_t dma,
 				  u8 log_size, u32 *id);
 
+/* Fault rules, in words. -EINVAL: the device does not take them. */
+int fakernic_cmd_fault(struct fakernic_dev *dev, const char *rules);
+
+/*
+ * The text of DUMP from byte req's first on, in the memory that it names: how
+ * many bytes were written, and in *size how long all of it is.
+ */
+int fakernic_cmd_dump(struct fakernic_dev *dev,
+		      const struct fakernic_dump_req *req, u32 *size);
+
 /* ALLOC_PD, _XRCD, _UAR and CREATE_COUNTER: the answer is a number. */
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
 

@@ -127,6 +127,16 @@ static inline void fakernic_report_port_event(struct ib_device *ibdev,
 {
 }
 
+/* What the device tells of an object, of those that the table knows. */
+static const struct ib_device_ops fakernic_raw_ops = {
+	.fill_res_cq_entry_raw = fakernic_fill_raw_cq,
+	.fill_res_mr_entry_raw = fakernic_fill_raw_mr,
+	.fill_res_qp_entry_raw = fakernic_fill_raw_qp,
+#ifdef FAKERNIC_HAVE_FILL_RES_SRQ_RAW
+	.fill_res_srq_entry_raw = fakernic_fill_raw_srq,
+#endif
+};
+
 /* Entries that not every table has. */
 static const struct ib_device_ops fakernic_new_ops = {
 #ifdef FAKERNIC_HAVE_FILL_RES_SRQ

@@ -23,6 +23,7 @@
 #include <fakernic/regs.h>
 #include "cmdq.h"
 #include "dm.h"
+#include "dump.h"
 #include "health.h"
 #include "port.h"
 #include "stats.h"
@@ -67,6 +68,7 @@ struct fakernic_dev {
 	bool up;			/* the hardware runs (life.c) */
 	bool held;			/* somebody else will have it go on */
 	struct fakernic_health health;
+	struct fakernic_dump dump;
 	struct pci_saved_state *saved_state;	/* as it was mapped */
 
 	struct fakernic_eq *eqs;

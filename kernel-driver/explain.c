@@ -122,6 +122,8 @@ const char *fakernic_cmd_name(u16 opcode)
 		[FAKERNIC_CMD_DESTROY_COUNTER] = "DESTROY_COUNTER",
 		[FAKERNIC_CMD_SET_QP_COUNTER] = "SET_QP_COUNTER",
 		[FAKERNIC_CMD_QUERY_COUNTER] = "QUERY_COUNTER",
+		[FAKERNIC_CMD_FAULT] = "FAULT",
+		[FAKERNIC_CMD_DUMP] = "DUMP",
 	};
 
 	return fakernic_word(words, ARRAY_SIZE(words), opcode);

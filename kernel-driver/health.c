@@ -18,6 +18,7 @@
 #include "compat_devlink.h"
 #include "cq.h"
 #include "device.h"
+#include "dump.h"
 #include "explain.h"
 #include "health.h"
 #include "life.h"
@@ -227,6 +228,41 @@ static int fakernic_cmdq_dump(struct devlink_health_reporter *reporter,
 	return 0;
 }
 
+/* What the device did last, or what led to its first error, a line each. */
+static int fakernic_fw_dump(struct devlink_health_reporter *reporter,
+			    struct devlink_fmsg *msg, void *context,
+			    struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+	char *text = fakernic_dump_text(dev, FAKERNIC_DUMP_RECORDER, 0);
+	char *rest = text, *line;
+
+	if (IS_ERR(text)) {
+		NL_SET_ERR_MSG(extack, "the device tells nothing");
+		return PTR_ERR(text);
+	}
+	devlink_fmsg_arr_pair_nest_start(msg, "events");
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			devlink_fmsg_string_put(msg, line);
+	devlink_fmsg_arr_pair_nest_end(msg);
+	kvfree(text);
+	return 0;
+}
+
+/* It dies of a fault rule; the poll will see it. */
+static int fakernic_fw_test(struct devlink_health_reporter *reporter,
+			    struct netlink_ext_ack *extack)
+{
+	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+
+	if (!(dev->features & FAKERNIC_FEATURE_FAULTS)) {
+		NL_SET_ERR_MSG(extack, "the device takes no fault rules");
+		return -EOPNOTSUPP;
+	}
+	return fakernic_cmd_fault(dev, "at=device do=fatal");
+}
+
 static const struct devlink_health_reporter_ops fakernic_fatal_reporter = {
 	.name = "fw_fatal",
 	.recover = fakernic_health_recover,
@@ -239,6 +275,13 @@ static const struct devlink_health_reporter_ops fakernic_cmdq_reporter = {
 	.recover = fakernic_health_recover,
 	.diagnose = fakernic_health_diagnose,
 	.dump = fakernic_cmdq_dump,
+};
+
+static const struct devlink_health_reporter_ops fakernic_fw_reporter = {
+	.name = "fw",
+	.diagnose = fakernic_health_diagnose,
+	.dump = fakernic_fw_dump,
+	.test = fakernic_fw_test,
 };
 
 static int fakernic_devlink_info(struct devlink *devlink,
@@ -337,7 +380,10 @@ int fakernic_health_init(struct fakernic_dev *dev)
 						 &fakernic_fatal_reporter, dev);
 	health->cmdq = fakernic_reporter_create(health->devlink,
 						&fakernic_cmdq_reporter, dev);
-	if (!IS_ERR(health->fatal) && !IS_ERR(health->cmdq))
+	health->fw = fakernic_reporter_create(health->devlink,
+					      &fakernic_fw_reporter, dev);
+	if (!IS_ERR(health->fatal) && !IS_ERR(health->cmdq) &&
+	    !IS_ERR(health->fw))
 		return 0;
 	fakernic_health_cleanup(dev);
 	return -ENOMEM;
@@ -351,6 +397,8 @@ void fakernic_health_cleanup(struct fakernic_dev *dev)
 		devlink_health_reporter_destroy(health->fatal);
 	if (!IS_ERR(health->cmdq))
 		devlink_health_reporter_destroy(health->cmdq);
+	if (!IS_ERR(health->fw))
+		devlink_health_reporter_destroy(health->fw);
 	devlink_free(health->devlink);
 	destroy_workqueue(dev->fatal_wq);
 }

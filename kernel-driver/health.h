@@ -29,6 +29,7 @@ struct fakernic_health {
 	struct devlink *devlink;
 	struct devlink_health_reporter *fatal;
 	struct devlink_health_reporter *cmdq;
+	struct devlink_health_reporter *fw;	/* what the device tells */
 	struct delayed_work poll_work;
 	struct delayed_work recover_work;
 	spinlock_t lock;		/* watched */

@@ -441,6 +441,8 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 
 	ib_set_device_ops(ibdev, &fakernic_device_ops);
 	ib_set_device_ops(ibdev, &fakernic_new_ops);
+	if (dev->features & FAKERNIC_FEATURE_DUMP)
+		ib_set_device_ops(ibdev, &fakernic_raw_ops);
 	if (dev->features & FAKERNIC_FEATURE_SRQ)
 		ib_set_device_ops(ibdev, &fakernic_srq_ops);
 	if (dev->features & FAKERNIC_FEATURE_XRC)

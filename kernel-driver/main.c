@@ -33,6 +33,7 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 	mutex_init(&dev->gid_lock);
 	mutex_init(&dev->cqs_lock);
 	mutex_init(&dev->life_lock);
+	fakernic_dump_init(dev);
 	xa_init(&dev->cqs);
 	xa_init(&dev->qps);
 	xa_init(&dev->srqs);
@@ -180,6 +181,7 @@ static int fakernic_probe(struct pci_dev *pdev,
 	if (ret)
 		goto err_end;
 	fakernic_tell(dev);
+	fakernic_dump_add(dev);
 	fakernic_health_start(dev);
 	return 0;
 
@@ -198,6 +200,7 @@ static void fakernic_remove(struct pci_dev *pdev)
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
 	fakernic_health_stop(dev);
+	fakernic_dump_remove(dev);
 	fakernic_life_hold(dev, true);
 	fakernic_netdev_remove(dev);
 	cancel_work_sync(&dev->port.work);
@@ -307,7 +310,25 @@ static struct pci_driver fakernic_pci_driver = {
 	.err_handler = &fakernic_error_handlers,
 	.driver.pm = pm_sleep_ptr(&fakernic_pm_ops),
 };
-module_pci_driver(fakernic_pci_driver);
+
+static int __init fakernic_init(void)
+{
+	int ret;
+
+	fakernic_dump_root_add();
+	ret = pci_register_driver(&fakernic_pci_driver);
+	if (ret)
+		fakernic_dump_root_remove();
+	return ret;
+}
+module_init(fakernic_init);
+
+static void __exit fakernic_exit(void)
+{
+	pci_unregister_driver(&fakernic_pci_driver);
+	fakernic_dump_root_remove();
+}
+module_exit(fakernic_exit);
 
 MODULE_DESCRIPTION("fakernic RoCEv2 NIC: Ethernet and RDMA driver");
 MODULE_AUTHOR("The fakernic authors");

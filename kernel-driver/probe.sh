@@ -22,6 +22,7 @@ ATOMIC_WRITE rdma/ib_verbs.h IB_DEVICE_ATOMIC_WRITE
 FLUSH rdma/ib_verbs.h IB_DEVICE_FLUSH_GLOBAL
 UMEM_GET_VA rdma/ib_umem.h ib_umem_get_va
 FILL_RES_SRQ rdma/ib_verbs.h fill_res_srq_entry
+FILL_RES_SRQ_RAW rdma/ib_verbs.h fill_res_srq_entry_raw
 RESIZE_USER_CQ rdma/ib_verbs.h resize_user_cq
 REPORT_PORT_EVENT rdma/ib_verbs.h report_port_event
 HMM_DMA_MAP rdma/ib_umem_odp.h hmm_dma_map

@@ -7,6 +7,8 @@
 #include <rdma/restrack.h>
 #include <fakernic/mr.h>
 #include "cq.h"
+#include "device.h"
+#include "dump.h"
 #include "eq.h"
 #include "mr.h"
 #include "qp.h"
@@ -121,4 +123,41 @@ int fakernic_fill_res_srq(struct sk_buff *msg, struct ib_srq *ibsrq)
 		       rdma_nl_put_driver_u32(msg, "free",
 					      READ_ONCE(srq->free_count));
 	return fakernic_end_res(msg, nest, full);
+}
+
+static int fakernic_fill_raw(struct sk_buff *msg, struct ib_device *ibdev,
+			     u8 kind, u32 id)
+{
+	char *text = fakernic_dump_text(to_fakernic_dev(ibdev), kind, id);
+	int ret;
+
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	ret = nla_put(msg, RDMA_NLDEV_ATTR_RES_RAW, strlen(text), text);
+	kvfree(text);
+	return ret;
+}
+
+int fakernic_fill_raw_qp(struct sk_buff *msg, struct ib_qp *ibqp)
+{
+	return fakernic_fill_raw(msg, ibqp->device, FAKERNIC_DUMP_QP,
+				 to_fakernic_qp(ibqp)->hw.qpn);
+}
+
+int fakernic_fill_raw_cq(struct sk_buff *msg, struct ib_cq *ibcq)
+{
+	return fakernic_fill_raw(msg, ibcq->device, FAKERNIC_DUMP_CQ,
+				 to_fakernic_cq(ibcq)->hw.cqn);
+}
+
+int fakernic_fill_raw_mr(struct sk_buff *msg, struct ib_mr *ibmr)
+{
+	return fakernic_fill_raw(msg, ibmr->device, FAKERNIC_DUMP_KEY,
+				 ibmr->lkey);
+}
+
+int fakernic_fill_raw_srq(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	return fakernic_fill_raw(msg, ibsrq->device, FAKERNIC_DUMP_SRQ,
+				 to_fakernic_srq(ibsrq)->hw.srqn);
 }

@@ -21,4 +21,16 @@ int fakernic_fill_res_mr(struct sk_buff *msg, struct ib_mr *ibmr);
 /* SRQN, SGEs; of a kernel's SRQ producer index and free tags. */
 int fakernic_fill_res_srq(struct sk_buff *msg, struct ib_srq *ibsrq);
 
+/* A QP as the device knows it, in its words: a raw entry. */
+int fakernic_fill_raw_qp(struct sk_buff *msg, struct ib_qp *ibqp);
+
+/* A CQ, likewise. */
+int fakernic_fill_raw_cq(struct sk_buff *msg, struct ib_cq *ibcq);
+
+/* A memory region's key, likewise. */
+int fakernic_fill_raw_mr(struct sk_buff *msg, struct ib_mr *ibmr);
+
+/* An SRQ, likewise. */
+int fakernic_fill_raw_srq(struct sk_buff *msg, struct ib_srq *ibsrq);
+
 #endif
