@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the device tells of its inside is what verbs and `rdma` say, and looking
+changes nothing; fault rules from the guest are in force, and counted.
+"""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from fakernic_lab.show import NIC, Device
+from fakernic_test import rdma
+
+pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
+
+DEVLINK = "pci/0000:01:00.0"
+DEBUGFS = "/sys/kernel/debug"
+FAULTS = f"{DEBUGFS}/fakernic/0000:01:00.0/faults"
+TYPES = {"RC": "RC", "UC": "UC", "UD": "UD", "GSI": "GSI",
+         "RAW_PACKET": "RAW_PACKET"}
+
+
+@pytest.fixture(name="device")
+def device_of(ports):
+    """The card of the only guest, seen by QMP."""
+    vm = ports[0].vm
+    qmp = SimpleNamespace(cmd=lambda command, words: vm.qmp(command, **words))
+    return Device(qmp, NIC)
+
+
+@pytest.fixture(name="faulty")
+def faulty_port(ports):
+    """The guest's port; its root may write fault rules."""
+    (port,) = ports
+    port.guest.check(f"mountpoint -q {DEBUGFS} || "
+                     f"mount -t debugfs none {DEBUGFS}")
+    yield port
+    port.guest.check(f"echo remove=all >{FAULTS}")
+
+
+@pytest.fixture(name="pair")
+def connected_pair(ports):
+    """A pingpong that waits for its peer, and one that is connected and still:
+    there are QPs in several states."""
+    (port,) = ports
+    tool = (f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()} "
+            "-n 100000000")
+    jobs = [port.guest.start(f"exec {tool}", 100)]
+    listens = rdma.LISTENS_TCP.format(port=18515)
+    port.guest.check(f"until {listens}; do sleep 0.05; done")
+    jobs.append(port.guest.start(f"exec {tool} localhost", 100))
+    port.guest.check("until rdma resource show qp | grep -c 'state RTS.*pingpong'"
+                     " | grep -q 2; do sleep 0.05; done; "
+                     "pkill -STOP -f '^ibv_rc_pingpong'; sleep 0.3")
+    yield port
+    port.guest.check("pkill -KILL -f '^ibv_rc_pingpong'; "
+                     "while pidof ibv_rc_pingpong; do sleep 0.05; done")
+    for job in jobs:
+        job.wait()
+
+
+def resources(port, kind, flags="-j -d"):
+    return [item for item in json.loads(port.guest.check(
+        f"rdma {flags} resource show {kind}"))
+            if item.get("ifname") == port.ibdev]
+
+
+def raw(item):
+    """What the device itself told of an object: JSON, as bytes."""
+    return json.loads(bytes(int(str(byte), 0) for byte in item["data"]))
+
+
+def test_queue_pairs_are_those_of_rdma(pair, device):
+    known = {item["qpn"]: item for item in device.objects("qps")}
+    seen = resources(pair, "qp")
+    # The Ethernet port's own is none of the RDMA core's.
+    (port,) = set(known) - {item["lqpn"] for item in seen}
+    assert known[port]["type"] == "RAW_PACKET"
+    assert sum(item["type"] == "RC" for item in seen) == 2
+    for item in seen:
+        mine = known[item["lqpn"]]
+        assert mine["type"] == TYPES.get(item["type"], mine["type"])
+        assert mine["state"] == item["state"]
+        if item["type"] == "RC":
+            assert mine["dest-qpn"] == item["rqpn"]
+            assert mine["una-psn"] <= mine["tx-psn"]
+    for item in resources(pair, "qp", "-j -r"):
+        assert raw(item) == known[raw(item)["qpn"]]
+
+
+def test_queues_and_keys_are_those_of_rdma(pair, device):
+    cqs = {item["cqn"]: item for item in device.objects("cqs")}
+    seen = resources(pair, "cq")
+    assert len(seen) == len(cqs) - 1    # the Ethernet port's own
+    for item in resources(pair, "cq", "-j -r"):
+        assert raw(item) == cqs[raw(item)["cqn"]]
+    keys = {item["key"]: item for item in device.objects("keys")}
+    told = [raw(item) for item in resources(pair, "mr", "-j -r")]
+    assert all(mine == keys[mine["key"]] for mine in told)
+    assert sum(mine["type"] == "MEMORY" for mine in told) == 2
+
+
+def test_addresses_and_counters_are_those_of_the_guest(pair, device):
+    path = f"/sys/class/infiniband/{pair.ibdev}/ports/1/gids"
+    gids = {index: gid for index, gid in enumerate(pair.guest.check(
+        f"for i in $(seq 0 15); do cat {path}/$i; done").split())
+            if not re.fullmatch("[0:]+", gid)}
+    told = {item["index"]: item["gid"] for item in device.objects("gids")}
+    assert gids and told == gids
+    counters = device.one("counters", 0)
+    names = set(re.findall(r"(\w+): \d+", pair.guest.check(
+        f"ethtool -S {pair.netdev}")))
+    assert set(counters) - {"counter"} <= names
+    shown = pair.guest.check(f"ethtool -S {pair.netdev}")
+    for name in ("tx_roce", "rx_roce", "rx_loopback"):
+        assert f" {name}: {counters[name]}\n" in shown
+
+
+def test_rings_are_what_verbs_wrote(pair, device):
+    """The pingpongs are stopped: nothing moves, whoever looks."""
+    first, _ = [item for item in device.objects("qps") if item["type"] == "RC"]
+    before = device.get("x-qps"), device.get("x-recorder")
+    seen = device.ring("sq", first["qpn"], max(first["sq-ci"] - 1, 0), 1)
+    (entry,) = seen["entries"]
+    assert entry["opcode"] == "SEND" and entry["vendor-err"] == 0
+    (segment,) = entry["sges"]
+    assert segment["length"] == 4096
+    keys = {item["key"]: item for item in device.objects("keys")}
+    key = keys[segment["lkey"]]
+    assert key["start"] <= segment["address"] < key["start"] + key["length"]
+    (done,) = device.ring("cq", first["send-cqn"], count=1)["entries"]
+    assert done["status"] == "SUCCESS" and done["opcode"] in ("SEND", "RECV")
+    assert (device.get("x-qps"), device.get("x-recorder")) == before
+
+
+def test_faults_from_the_guest(faulty):
+    port = faulty
+    rdma.pingpong("rc", port, port, "-n 10").check()
+    port.guest.check(f"echo 'id=mine at=tx opcode=rc-send-only nth=2 do=drop' "
+                     f">{FAULTS}")
+    rdma.pingpong("rc", port, port, "-n 10 -s 64").check()
+    rules = port.guest.check(f"cat {FAULTS}")
+    assert "id=mine" in rules and " hits=1\n" in rules, rules
+    wrong = port.guest.run(f"echo at=moon do=drop >{FAULTS}")
+    assert not wrong.ok
+    rules = port.guest.check(f"cat {FAULTS}")
+    assert "id=mine" in rules and "# fault rule:" in rules and "moon" in rules
+    port.guest.check(f"echo remove=all >{FAULTS}")
+    assert "id=" not in port.guest.check(f"cat {FAULTS}")
+
+
+def test_devlink_tells_what_led_to_the_first_error(faulty):
+    """The reporter's own test lets the device die; it is recovered."""
+    port = faulty
+    rdma.pingpong("rc", port, port, "-n 100").check()
+    port.guest.check(f"devlink health test {DEVLINK} reporter fw")
+    port.guest.check("for i in $(seq 300); do dmesg | grep -q 'device is "
+                     "recovered' && exit 0; sleep 0.1; done; exit 1", 60)
+    text = port.guest.check(f"devlink health dump show {DEVLINK} reporter fw")
+    assert len(re.findall(r"\b\d+ \d{6,} [a-z_]+ ", text)) >= 256, text[-2000:]
+    assert re.search(r" fatal code=6\b", text), text[-2000:]
+    assert " cqe cqn=" in text and " tx qpn=" in text
+    rules = port.guest.check(f"cat {FAULTS}")
+    assert "do=fatal" in rules and " hits=1\n" in rules
+    port.guest.check(f"echo remove=all >{FAULTS}; until rdma link | grep -q "
+                     "ACTIVE; do sleep 0.1; done")
+    rdma.pingpong("rc", port, port, "-n 10").check()
