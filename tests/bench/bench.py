@@ -27,6 +27,7 @@ sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 from fakernic_test import rdma                      # noqa: E402
 from fakernic_test.lab import Lab                   # noqa: E402
 from fakernic_lab import places                     # noqa: E402
+from fakernic_lab.errors import GuestTimeout        # noqa: E402
 
 # Name -> the device's model, driver, and what joins two of them.
 DEVICES = {
@@ -131,7 +132,12 @@ class Pair:
         """The numbers of one run; {} and a line if it failed."""
         faults, cpu = self.counters(), self.threads()
         began = time.monotonic()
-        pair = rdma.perftest(row.tool, *self.ports, row.options, timeout=90)
+        try:
+            pair = rdma.perftest(row.tool, *self.ports, row.options,
+                                 timeout=90)
+        except GuestTimeout as error:       # it cannot even be killed
+            print(f"# {row.name} {self.name} hangs: {error}", flush=True)
+            return {}
         seconds = time.monotonic() - began
         columns = rdma.perftest_numbers(pair.client.out)
         if not pair.ok or len(columns) <= BW_RATE:

@@ -28,15 +28,22 @@ def points(rows, verb, device):
     found = []
     for name, devices in rows.items():
         match = re.fullmatch(rf"{verb}-(\d+)", name)
-        runs = [run["MB/s"] for run in devices.get(device, [])]
-        if match and runs:
-            found.append((int(match[1]), runs))
+        if match and devices.get(device):
+            found.append((int(match[1]),
+                          [run["MB/s"] for run in devices[device]]))
     return sorted(found)
 
 
 def span(runs):
     middle = statistics.median(runs)
     return middle, middle - min(runs), max(runs) - middle
+
+
+def finish(figure, axes, path):
+    axes.legend(fontsize="small", loc="upper center", ncols=3,
+                bbox_to_anchor=(0.5, -0.15))
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    pyplot.close(figure)
 
 
 def bandwidth(result, verb, path):
@@ -55,9 +62,7 @@ def bandwidth(result, verb, path):
                      color="grey", label=name.rpartition(",")[0])
     axes.set(xscale="log", yscale="log", xlabel="message, bytes",
              ylabel="MB/s", title=f"RDMA {verb}, 1 QP")
-    axes.legend(fontsize="small")
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    finish(figure, axes, path)
 
 
 def latency(result, path):
@@ -75,9 +80,7 @@ def latency(result, path):
             axes.bar(places, middles, width, label=f"{device}, {key}")
     axes.set(yscale="log", ylabel="us", title="8 bytes")
     axes.set_xticks([at + 0.4 for at in range(len(rows))], rows)
-    axes.legend(fontsize="small")
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    finish(figure, axes, path)
 
 
 def main():
