@@ -378,9 +378,13 @@ void fakernic_netdev_remove(struct fakernic_dev *dev)
 
 void fakernic_netdev_free(struct fakernic_dev *dev)
 {
+	struct fakernic_channel *channels;
+
 	if (!dev->netdev)
 		return;
-	kfree(fakernic_netdev_of(dev)->channels);
+	channels = fakernic_netdev_of(dev)->channels;
+	/* Until then its list of NAPI contexts goes through the channels. */
 	free_netdev(dev->netdev);
+	kfree(channels);
 	dev->netdev = NULL;
 }
