@@ -7,6 +7,7 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/if_vlan.h>
+#include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -161,6 +162,22 @@ static void fakernic_tx_ring(struct fakernic_channel *ch)
 			  ch->tx_pi);
 }
 
+/*
+ * Does the device find the header that the stack means? It looks behind no
+ * tunnel, and behind some extension headers only.
+ */
+static bool fakernic_tx_is_plain(struct sk_buff *skb)
+{
+	switch (vlan_get_protocol(skb)) {
+	case htons(ETH_P_IP):
+		return skb_network_header_len(skb) == ip_hdr(skb)->ihl * 4;
+	case htons(ETH_P_IPV6):
+		return skb_network_header_len(skb) == sizeof(struct ipv6hdr);
+	default:
+		return false;
+	}
+}
+
 netdev_features_t fakernic_features_check(struct sk_buff *skb,
 					  struct net_device *netdev,
 					  netdev_features_t features)
@@ -168,9 +185,7 @@ netdev_features_t fakernic_features_check(struct sk_buff *skb,
 	features = vlan_features_check(skb, features);
 	if (skb->ip_summed != CHECKSUM_PARTIAL)
 		return features;
-	/* The device looks behind some extension headers only. */
-	if (vlan_get_protocol(skb) == htons(ETH_P_IPV6) &&
-	    skb_network_header_len(skb) != sizeof(struct ipv6hdr))
+	if (!fakernic_tx_is_plain(skb))
 		return features & ~(NETIF_F_CSUM_MASK | NETIF_F_GSO_MASK);
 	if (skb_is_gso(skb) &&
 	    skb_tcp_all_headers(skb) > FAKERNIC_TSO_HEADERS_MAX)
