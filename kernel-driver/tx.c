@@ -219,8 +219,8 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	u32 count, bb_count, size;
 	bool ring;
 
-	/* Without hardware there are no queues. */
-	if (unlikely(!READ_ONCE(priv->up)))
+	/* Without hardware there are no queues; with fewer, not this one. */
+	if (unlikely(!READ_ONCE(priv->up) || !ch->tx_frames))
 		goto drop_quietly;
 	/* On failure it has freed the skb. */
 	if (skb_put_padto(skb, ETH_ZLEN))
