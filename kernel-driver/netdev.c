@@ -8,6 +8,7 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
+#include <linux/minmax.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -262,13 +263,21 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 			      netdev->min_mtu, netdev->max_mtu);
 }
 
-/* Each has a vector; without RSS there is one. */
+/*
+ * Each has a vector; without RSS there is one. A small device has half of its
+ * QPs and CQs left for RDMA: a channel takes a QP, a WQ, which counts as one,
+ * and a CQ, and the port one QP more, or two when its table changes.
+ */
 static u32 fakernic_channels_max(const struct fakernic_dev *dev)
 {
+	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
+	u32 by_qps = le32_to_cpu(dev->caps.max_qp) / 6;
+	u32 by_cqs = le32_to_cpu(dev->caps.max_cq) / 2;
+
 	if (!(dev->features & FAKERNIC_FEATURE_WQ_RSS))
 		return 1;
-	return min_t(u32, dev->eq_count - FAKERNIC_EQ_COMPLETION,
-		     FAKERNIC_CHANNELS_MAX);
+	return clamp_t(u32, min3(vectors, by_qps, by_cqs), 1,
+		       FAKERNIC_CHANNELS_MAX);
 }
 
 static int fakernic_netdev_setup_channels(struct fakernic_netdev *priv)
