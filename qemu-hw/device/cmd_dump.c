@@ -15,6 +15,9 @@
 
 typedef struct fakernic_dump_req DumpReq;
 
+/* Characters of a text that are a unit of work. */
+#define FAKERNIC_DUMP_PER_UNIT  256
+
 void fakernic_dump_forget(FakernicState *s)
 {
     g_free(s->dump);
@@ -73,6 +76,7 @@ static FakernicVerdict fakernic_dump_make(FakernicState *s, const DumpReq *req)
     }
     fakernic_dump_forget(s);
     s->dump = text;
+    fakernic_spend(s, strlen(text) / FAKERNIC_DUMP_PER_UNIT);
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

@@ -4,7 +4,6 @@
  * 64 bytes and one look at a clock each, and a copy of each frame in a file.
  */
 #include "qemu/osdep.h"
-#include "qemu/cutils.h"
 #include "qemu/timer.h"
 #include "qapi/error.h"
 #include "clock.h"
@@ -194,22 +193,58 @@ void fakernic_record_keep(FakernicState *s)
     }
 }
 
+/* A number; by hand, as printf() would take longer than a turn for them all. */
+static void fakernic_record_digits(GString *text, uint64_t value, bool hex)
+{
+    char digits[20];
+    unsigned at = sizeof(digits);
+
+    do {
+        digits[--at] = "0123456789abcdef"[hex ? value % 16 : value % 10];
+        value = hex ? value / 16 : value / 10;
+    } while (value);
+    g_string_append_len(text, digits + at, sizeof(digits) - at);
+}
+
+/* The next of the names, as " name="; false: there is none. */
+static bool fakernic_record_name(GString *text, const char **names)
+{
+    const size_t len = strcspn(*names, " ");
+
+    if (!len) {
+        return false;
+    }
+    g_string_append_c(text, ' ');
+    g_string_append_len(text, *names, len);
+    g_string_append_c(text, '=');
+    *names += len + ((*names)[len] != '\0');
+    return true;
+}
+
 /* A file may have been written to by others. */
 static void fakernic_record_line(GString *text, uint64_t number,
                                  const FakernicRecord *entry)
 {
     const uint32_t kind = qatomic_read(&entry->kind);
-    g_auto(GStrv) names = g_strsplit(
-        fakernic_record_names[kind < FAKERNIC_RECORD_KINDS ? kind : 0], " ",
-        -1);
+    const char *names =
+        fakernic_record_names[kind < FAKERNIC_RECORD_KINDS ? kind : 0];
+    const size_t len = strcspn(names, " ");
 
-    g_string_append_printf(text, "%" PRIu64 " %" PRIu64 " %s", number,
-                           entry->time_ns, names[0]);
-    if (strcmp(names[1], "-")) {
-        g_string_append_printf(text, " %s=0x%" PRIx64, names[1], entry->value);
+    fakernic_record_digits(text, number, false);
+    g_string_append_c(text, ' ');
+    fakernic_record_digits(text, entry->time_ns, false);
+    g_string_append_c(text, ' ');
+    g_string_append_len(text, names, len);
+    names += len + 1;
+    if (*names == '-') {
+        names += names[1] ? 2 : 1;
+    } else {
+        fakernic_record_name(text, &names);
+        g_string_append(text, "0x");
+        fakernic_record_digits(text, entry->value, true);
     }
-    for (unsigned i = 0; names[2 + i]; i++) {
-        g_string_append_printf(text, " %s=%u", names[2 + i], entry->arg[i]);
+    for (unsigned i = 0; fakernic_record_name(text, &names); i++) {
+        fakernic_record_digits(text, entry->arg[i], false);
     }
     g_string_append_c(text, '\n');
 }
