@@ -313,8 +313,10 @@ static unsigned fakernic_look_send(FakernicState *s,
         return 0;
     }
     blocks = hdr->bb_count <= FAKERNIC_SQ_WQE_BB_MAX ? hdr->bb_count : 0;
-    if (blocks > 1 && !fakernic_ring_peek(s, found->ring, index, wqe,
-                                          blocks * FAKERNIC_SQ_BB_SIZE)) {
+    /* The first is not read again: a guest may change it meanwhile. */
+    if (blocks > 1 && !fakernic_ring_peek(s, found->ring, index + 1,
+                                          wqe + FAKERNIC_SQ_BB_SIZE,
+                                          (blocks - 1) * FAKERNIC_SQ_BB_SIZE)) {
         return 0;
     }
     fakernic_look_wr(s, found->qp, wqe, blocks, text);
