@@ -138,6 +138,7 @@ static bool fakernic_turn_held(FakernicState *s)
 /* What a fault rule wants of the device as a whole. */
 static void fakernic_turn_fault(FakernicState *s)
 {
+    const bool link_up = fakernic_port_link_up(s);
     const RoceFaultRule *rule = fakernic_fault_device(s);
 
     switch (rule ? rule->act : ROCE_FAULT_COUNT) {
@@ -155,7 +156,10 @@ static void fakernic_turn_fault(FakernicState *s)
         fakernic_aer(s, rule->severity);
         break;
     case ROCE_FAULT_LINK_DOWN:
-        fakernic_port_link_changed(s);
+        /* Else a rule that hits every turn would make one of each. */
+        if (link_up) {
+            fakernic_port_link_changed(s);
+        }
         break;
     default:
         break;
