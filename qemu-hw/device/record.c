@@ -48,10 +48,14 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
 
 static const char fakernic_record_magic[8] = "fakerec";
 
-/* A file of the header and so many entries; holes until they are written. */
+/*
+ * A file of so many bytes, all of which the disk has room for: a store into a
+ * hole of a full disk would end QEMU (SIGBUS).
+ */
 static void *fakernic_recorder_map(const char *path, size_t size, Error **errp)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int error;
     void *p;
 
     if (fd < 0) {
@@ -59,8 +63,9 @@ static void *fakernic_recorder_map(const char *path, size_t size, Error **errp)
                          path);
         return NULL;
     }
-    if (ftruncate(fd, size) < 0) {
-        error_setg_errno(errp, errno, "property 'x-record': no room for '%s'",
+    error = posix_fallocate(fd, 0, size);
+    if (error) {
+        error_setg_errno(errp, error, "property 'x-record': no room for '%s'",
                          path);
         close(fd);
         return NULL;
