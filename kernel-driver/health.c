@@ -255,6 +255,7 @@ static int fakernic_fw_test(struct devlink_health_reporter *reporter,
 			    struct netlink_ext_ack *extack)
 {
 	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
+	const char *rule = "id=devlink-test at=device do=fatal";
 	bool dead = READ_ONCE(dev->dead);
 	int ret;
 
@@ -262,7 +263,10 @@ static int fakernic_fw_test(struct devlink_health_reporter *reporter,
 		NL_SET_ERR_MSG(extack, "the device takes no fault rules");
 		return -EOPNOTSUPP;
 	}
-	ret = fakernic_cmd_fault(dev, "at=device do=fatal");
+	ret = fakernic_cmd_fault(dev, rule);
+	/* That of an earlier test is still there: rules outlive a reset. */
+	if (ret == -EINVAL && !fakernic_cmd_fault(dev, "remove=devlink-test"))
+		ret = fakernic_cmd_fault(dev, rule);
 	/* Its interrupt may be here before the command is seen to be done. */
 	return ret == -EIO && !dead ? 0 : ret;
 }
