@@ -100,10 +100,14 @@ def test_loss_without_a_rule_is_told(tmp_path):
     (lambda data: data[:16] + b"\x3f" + data[17:], "kind 0.*damaged"),
     (lambda data: data[:40], "too short"),
     (lambda data: data[:-1], "cut short"),
+    (lambda data: data[:12] + bytes(4) + data[16:], "no room.*damaged"),
     (lambda data: data[:16] + (10 ** 6).to_bytes(8, "little") + data[24:],
      "overwritten"),
     (lambda data: data[:HEADER.size + 16] + b"\xff\xff\0\0" +
      data[HEADER.size + 20:], "unknown kind"),
+    (lambda data: data.replace(b"\nreset -", b"\nreset__"), "what it means"),
+    (lambda data: data.replace(b"\nframe offset", b"\nframe offsat"),
+     "no offset.*damaged"),
 ])
 def test_bad_files(tmp_path, spoil, word):
     recorder = Recorder()

@@ -137,7 +137,8 @@ def svg(request, nodes):
     height = TOP + ROW * (len(found) + 1)
     parts = []
     for (node, lane), x in where.items():
-        parts.append(tag("text", f"{node} {lane}", x=x, y=20, klass="head"))
+        parts.append(tag("text", html.escape(f"{node} {lane}"), x=x, y=20,
+                         klass="head"))
         parts.append(tag("line", x1=x, y1=30, x2=x, y2=height - 8,
                          klass="lane"))
     spots = {}

@@ -38,7 +38,7 @@ class Names:
 
     def __init__(self, path, text):
         lines = [line.split() for line in text.splitlines()]
-        if len(lines) < 3 or not all(lines):
+        if len(lines) < 3 or min(map(len, lines)) < 2:
             raise RecordError(f"{path}: nothing in it tells what it means")
         self.kinds = [(words[0], words[1] if words[1:2] != ["-"] else None,
                        words[2:]) for words in lines[:-2]]
@@ -73,10 +73,13 @@ class Event:
         self.data = None
 
     def __getattr__(self, name):
-        try:
-            return self.__dict__["fields"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+        fields = self.__dict__.get("fields", {})
+        if name in fields:
+            return fields[name]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RecordError(f"{self.node}: entry {self.number}, {self.kind}, has "
+                          f"no {name}: the file is damaged")
 
     def words(self):
         return " ".join(f"{name}={value}" for name, value in
@@ -108,6 +111,9 @@ class File:
         if len(data) < self.frames_at + self.frames_room:
             raise RecordError(f"{path}: cut short: {len(data)} bytes of "
                               f"{self.frames_at + self.frames_room}")
+        if not self.room or not self.frames_room:
+            raise RecordError(f"{path}: no room for anything: the file is "
+                              "damaged")
 
     def lost(self):
         """How many events were overwritten."""
