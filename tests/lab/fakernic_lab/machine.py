@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import places
 from .console import Console
-from .errors import GuestCrashed, GuestTimeout, LabError
+from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
 from .images import DiskImage, ProjectImage
 from .net import LINK
@@ -295,6 +295,29 @@ class Machine:
 
     def set_link(self, up, nic=0):
         self.qmp("set_link", name=f"nic{nic}", up=up)
+
+    @contextmanager
+    def boots_again(self):
+        """Inside the with the guest is made to begin anew, by itself or by
+        QEMU; at its end it is up."""
+        self.qmp("set-action", reboot="reset")
+        boot = self.boot_id()
+        yield
+        while self.boot_id_after() in (boot, None):
+            self.assert_alive()
+
+    def boot_id(self):
+        """What the kernel drew when it booted."""
+        return self.guest.check("cat /proc/sys/kernel/random/boot_id", 5)
+
+    def boot_id_after(self):
+        """The same, of whoever answers now; None if nobody does for long."""
+        self.guest.close()
+        try:
+            self.wait_booted()
+            return self.boot_id()
+        except (GuestTimeout, CommandFailed, ConnectionError):
+            return None
 
     def backend_name(self, nic=0):
         """What is behind a device: known where it was made, else a netdev."""

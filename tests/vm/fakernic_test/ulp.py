@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's users of RDMA, each between two guests: a service of the first
+that the second uses.
+
+Each can be served and unserved, connected and disconnected. write() is a script
+of the second guest that moves data and compares what comes back, compare() looks
+at the first one's copy.
+"""
+
+import time
+
+from . import nvme
+
+LIMIT = 100
+TARGET = "/sys/kernel/config/target"
+RAMDISK = f"""
+    modprobe brd rd_nr=1 rd_size=65536
+    mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+    """
+# A block device of LIO, of the RAM disk.
+LIO_DISK = f"""
+    {RAMDISK}
+    modprobe -a target_core_mod target_core_iblock
+    mkdir -p {TARGET}/core/iblock_0/disk
+    echo udev_path=/dev/ram0 >{TARGET}/core/iblock_0/disk/control
+    echo 1 >{TARGET}/core/iblock_0/disk/enable
+    """
+LIO_DISK_END = f"rmdir {TARGET}/core/iblock_0/disk {TARGET}/core/iblock_0"
+FUNCTIONS = """
+    again() { for i in $(seq 150); do "$@" 2>/tmp/again && return; sleep 0.2; done
+              cat /tmp/again >&2; return 1; }
+    same_sum() { [ "$(cat)" = "$(cat /tmp/sum)" ]; }
+    """
+
+
+class Ulp:
+    """A service of the first guest, used by the second."""
+
+    modules = ()
+
+    def __init__(self, ports):
+        self.ports = ports
+        self.address = self.target.ip4
+
+    @property
+    def target(self):
+        return self.ports[0]
+
+    @property
+    def host(self):
+        return self.ports[-1]
+
+    def on_target(self, script, timeout=LIMIT):
+        return self.target.guest.check(FUNCTIONS + script, timeout)
+
+    def on_host(self, script, timeout=LIMIT):
+        return self.host.guest.check(FUNCTIONS + script, timeout)
+
+    def start(self):
+        self.serve()
+        self.connect()
+
+    def stop(self):
+        self.disconnect()
+        self.unserve()
+
+    def move(self, count=4):
+        """So many megabytes, compared at both ends."""
+        self.on_host(f"set -e\n{self.write(count)}")
+        self.compare(count)
+
+
+class Disk(Ulp):
+    """One whose service is a disk: self.disk."""
+
+    pattern = "sd"
+
+    def new_disk(self, login):
+        """The disk that appears with a login."""
+        return self.on_host(f"""
+            set -e
+            ls -d /sys/block/{self.pattern}* 2>/dev/null >/tmp/before || :
+            {login}
+            for i in $(seq 300); do
+                disk=$(ls -d /sys/block/{self.pattern}* 2>/dev/null |
+                       grep -vxFf /tmp/before | grep -v nvme.c) && break
+                sleep 0.1
+            done
+            echo /dev/$(basename $disk)
+            """).strip().splitlines()[-1]
+
+    def write(self, count):
+        return f"""
+            head -c {count}M /dev/urandom >/tmp/data
+            dd if=/tmp/data of={self.disk} bs=256k oflag=direct status=none
+            dd if={self.disk} bs=64k count={16 * count} iflag=direct status=none |
+                sha256sum >/tmp/sum
+            sha256sum </tmp/data | same_sum
+            """
+
+    def only_write(self):
+        return f"dd if=/dev/zero of={self.disk} bs=64k count=16 oflag=direct\n"
+
+    def compare(self, count):
+        there = self.on_target(f"head -c {count}M /dev/ram0 | sha256sum")
+        assert there == self.on_host("sha256sum </tmp/data")
+
+
+class Nvme(Disk):
+    """NVMe over Fabrics; the host tries for ten minutes to connect again."""
+
+    pattern = "nvme"
+    queues = 2
+
+    def serve(self):
+        self.on_target(nvme.TARGET.format(family=4, address=self.address,
+                                          srq="N"))
+
+    def unserve(self):
+        self.on_target(nvme.TARGET_END)
+
+    def connect(self):
+        self.disk = self.on_host(nvme.HOST.format(
+            address=self.address, patience=600, queues=self.queues)).strip()
+        assert self.disk.startswith("/dev/nvme"), self.disk
+
+    def disconnect(self):
+        self.on_host(nvme.HOST_END)
+
+
+class Iser(Disk):
+    """iSCSI extensions for RDMA: LIO's target, open-iscsi."""
+
+    iqn = "iqn.2014-08.org.fakernic:disk"
+
+    def serve(self):
+        tpg = f"{TARGET}/iscsi/{self.iqn}/tpgt_1"
+        self.on_target(f"""
+            set -e
+            {LIO_DISK}
+            modprobe -a iscsi_target_mod ib_isert
+            mkdir -p {TARGET}/iscsi; mkdir {TARGET}/iscsi/{self.iqn}
+            mkdir {tpg} {tpg}/lun/lun_0
+            ln -s {TARGET}/core/iblock_0/disk {tpg}/lun/lun_0/disk
+            echo 0 >{tpg}/attrib/authentication
+            echo 1 >{tpg}/attrib/generate_node_acls
+            echo 1 >{tpg}/attrib/cache_dynamic_acls
+            echo 0 >{tpg}/attrib/demo_mode_write_protect
+            mkdir {tpg}/np/{self.address}:3260
+            echo 1 >{tpg}/np/{self.address}:3260/iser
+            echo 1 >{tpg}/enable
+            """)
+
+    def unserve(self):
+        tpg = f"{TARGET}/iscsi/{self.iqn}/tpgt_1"
+        self.on_target(f"""
+            set -e
+            echo 0 >{tpg}/enable
+            rmdir {tpg}/np/{self.address}:3260
+            rm {tpg}/lun/lun_0/disk
+            rmdir {tpg}/lun/lun_0 {tpg} {TARGET}/iscsi/{self.iqn} {TARGET}/iscsi
+            {LIO_DISK_END}
+            again modprobe -r ib_isert iscsi_target_mod target_core_iblock brd
+            """)
+
+    def connect(self):
+        node = f"iscsiadm -m node -T {self.iqn} -p {self.address}:3260"
+        self.disk = self.new_disk(f"""
+            modprobe -a ib_iser sd_mod
+            mkdir -p /etc/iscsi /run/lock/iscsi
+            echo InitiatorName=iqn.2014-08.org.fakernic:host \
+                >/etc/iscsi/initiatorname.iscsi
+            pidof iscsid >/dev/null || iscsid
+            {node} -o new -I iser >/dev/null
+            {node} -o update -n node.session.timeo.replacement_timeout -v 600
+            again {node} -I iser --login >/dev/null
+            """)
+
+    def disconnect(self):
+        self.on_host(f"""
+            set -e
+            iscsiadm -m node -T {self.iqn} --logout >/dev/null
+            iscsiadm -m node -T {self.iqn} -o delete
+            again modprobe -r ib_iser
+            """)
+
+
+class Srp(Disk):
+    """SCSI RDMA protocol, by rdma_cm, as RoCE wants it. Of who logs in, ib_srpt
+    knows the address that was called, not the caller's: that one has access."""
+
+    port = 5555
+
+    def __init__(self, ports):
+        super().__init__(ports)
+        self.made = f"{TARGET}/srpt/$name"
+        # What names a target: its first GID's last half.
+        self.name = (
+            f"gid=$(cat /sys/class/infiniband/{self.target.ibdev}/ports/1/gids/0)\n"
+            "name=${gid#*:*:*:*:}\n")
+
+    def serve(self):
+        self.on_target(f"""
+            set -e
+            {LIO_DISK}
+            modprobe ib_srpt
+            {self.name}
+            mkdir -p {self.made}/$name
+            echo {self.port} >{TARGET}/srpt/discovery_auth/rdma_cm_port
+            cd {self.made}/$name
+            mkdir lun/lun_0
+            ln -s {TARGET}/core/iblock_0/disk lun/lun_0/disk
+            mkdir -p acls/{self.address}/lun_0
+            ln -s {self.made}/$name/lun/lun_0 acls/{self.address}/lun_0/lun
+            echo 1 >enable
+            """)
+
+    def unserve(self):
+        self.on_target(f"""
+            set -e
+            {self.name}
+            cd {self.made}/$name
+            echo 0 >enable
+            rm acls/{self.address}/lun_0/lun lun/lun_0/disk
+            rmdir acls/{self.address}/lun_0 acls/{self.address} lun/lun_0
+            cd /
+            rmdir {self.made}/$name {self.made} {TARGET}/srpt
+            {LIO_DISK_END}
+            again modprobe -r ib_srpt target_core_iblock brd
+            """)
+
+    def connect(self):
+        guid = self.on_target(
+            f"tr -d : </sys/class/infiniband/{self.target.ibdev}/node_guid").strip()
+        self.disk = self.new_disk(f"""
+            modprobe -a ib_srp sd_mod
+            add=$(ls /sys/class/infiniband_srp/*/add_target)
+            echo id_ext={guid},ioc_guid={guid},dest={self.address}:{self.port} >$add
+            """)
+        # It connects again for as long as it takes.
+        self.on_host("""
+            set -e
+            cd /sys/class/srp_remote_ports/port-*
+            echo 1 >reconnect_delay
+            echo 600 >dev_loss_tmo
+            echo off >fast_io_fail_tmo
+            """)
+
+    def disconnect(self):
+        self.on_host("""
+            set -e
+            for port in /sys/class/srp_remote_ports/*; do
+                echo 1 >$port/delete
+            done
+            again modprobe -r ib_srp
+            """)
+
+
+class Nfs(Ulp):
+    """NFS version 4.2 over RDMA; the server's file system is a tmpfs."""
+
+    def serve(self):
+        self.on_target("""
+            set -e
+            modprobe -a nfsd rpcrdma
+            mkdir -p /srv/nfs /var/lib/nfs/v4recovery /var/lib/nfs/rpc_pipefs
+            mount -t tmpfs share /srv/nfs
+            mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+            touch /var/lib/nfs/etab /var/lib/nfs/rmtab
+            exportfs -o rw,no_root_squash,insecure,no_subtree_check,fsid=0 \
+                '*:/srv/nfs'
+            pidof rpc.mountd >/dev/null || rpc.mountd -N 3
+            echo 10 >/proc/fs/nfsd/nfsv4leasetime
+            echo 10 >/proc/fs/nfsd/nfsv4gracetime
+            rpc.nfsd -N 3 --no-udp --rdma=20049 4
+            echo Y >/proc/fs/nfsd/v4_end_grace
+            """)
+
+    def unserve(self):
+        self.on_target("""
+            set -e
+            rpc.nfsd 0
+            exportfs -au; kill $(pidof rpc.mountd)
+            again umount /srv/nfs
+            umount /proc/fs/nfsd
+            again modprobe -r nfsd
+            again modprobe -r rpcrdma
+            """)
+
+    def connect(self):
+        self.on_host(f"""
+            set -e
+            mkdir -p /run/nfs
+            modprobe rpcrdma
+            mount -t nfs4 -o proto=rdma,port=20049,vers=4.2,timeo=50 \
+                {self.address}:/ /run/nfs
+            """)
+
+    def disconnect(self):
+        self.on_host("""
+            set -e
+            umount /run/nfs
+            again modprobe -r nfsv4 nfs
+            again modprobe -r rpcrdma
+            """)
+
+    def write(self, count):
+        return f"""
+            head -c {count}M /dev/urandom >/tmp/data
+            dd if=/tmp/data of=/run/nfs/data bs=256k conv=fsync status=none
+            echo 3 >/proc/sys/vm/drop_caches
+            sha256sum </run/nfs/data >/tmp/sum
+            sha256sum </tmp/data | same_sum
+            """
+
+    def compare(self, count):
+        there = self.on_target("sha256sum </srv/nfs/data")
+        assert there == self.on_host("sha256sum </tmp/data")
+
+
+SOCKETS = "/usr/share/fakernic/ulp_sockets.py"
+
+
+class Sockets(Ulp):
+    """One whose users are sockets: an echo server, whose answers are compared."""
+
+    def serve(self):
+        self.on_target(f"modprobe -a {' '.join(self.modules)}")
+        self.job = self.target.guest.start(
+            f"exec python3 {SOCKETS} serve {self.family} {self.address}", 600)
+        self.on_target(f"again test -e /run/ulp_{self.family}")
+
+    def unserve(self):
+        self.target.guest.run(f"kill {self.job.pid}; rm -f /run/ulp_{self.family}")
+        self.job.wait()
+        self.unload(self.target)
+
+    def connect(self):
+        """It goes by RDMA: a queue pair of the kernel's is there."""
+        self.on_host(f"modprobe -a {' '.join(self.modules)}")
+        self.on_host(self.write(1))
+        qps = self.on_host("rdma resource show qp")
+        assert f"comm [{self.owner}]" in qps, qps
+
+    def disconnect(self):
+        self.unload(self.host)
+
+    def unload(self, port):
+        port.guest.check(FUNCTIONS + "\n".join(
+            f"again modprobe -r {name}" for name in reversed(self.modules)), LIMIT)
+
+    def write(self, count):
+        return (f"python3 {SOCKETS} ask {self.family} {self.address} "
+                f"{self.host.ip4} {count}\n")
+
+    def compare(self, count):
+        """The program did."""
+
+
+class Rds(Sockets):
+    """Reliable datagram sockets."""
+
+    modules = ("rds", "rds_rdma")
+    family = "rds"
+    owner = "rdma_cm"
+
+
+class Smc(Sockets):
+    """Shared memory communications: TCP's sockets, carried by RDMA. Version 1
+    wants GIDs of RoCE version 1; for version 2 both are of one "enterprise".
+    The kernel's retries last for about a second: a longer cut ends connections."""
+
+    modules = ("smc",)
+    family = "smc"
+    owner = "smc"
+
+    def start(self):
+        for port in self.ports:
+            port.guest.check(f"modprobe smc && python3 {SOCKETS} join FAKERNIC")
+        super().start()
+
+
+ULPS = {"nvme": Nvme, "iser": Iser, "srp": Srp, "nfs": Nfs, "rds": Rds,
+        "smc": Smc}
+
+
+def counts(ports):
+    """Of `rdma resource`, but for CQs: the core keeps those of its users."""
+    return [nvme.counts(port) for port in ports]
+
+
+def nothing_left(ports, before):
+    deadline = time.monotonic() + 20
+    while (now := counts(ports)) != before:
+        assert time.monotonic() < deadline, (now, before)
+        time.sleep(0.2)
+
+
+class Writing:
+    """Data is written and compared, or what SCRIPT does, again and again until
+    stop()."""
+
+    def __init__(self, ulp, timeout, count=4, script=None):
+        self.ulp = ulp
+        self.timeout = timeout
+        ulp.on_host("rm -f /tmp/enough; : >/tmp/io")
+        self.job = ulp.host.guest.start(FUNCTIONS + f"""
+            set -e
+            until [ -e /tmp/enough ]; do
+                {script or ulp.write(count)}
+                date >>/tmp/io
+            done
+            """, timeout)
+        self.goes_on(1)
+
+    def goes_on(self, times=2):
+        """So many more rounds have come to their end."""
+        self.ulp.on_host(f"""
+            wanted=$(($(wc -l </tmp/io) + {times}))
+            for i in $(seq {5 * self.timeout}); do
+                [ $(wc -l </tmp/io) -ge $wanted ] && exit
+                kill -0 {self.job.pid} || exit 1
+                sleep 0.2
+            done
+            exit 1""", self.timeout)
+
+    def stop(self):
+        self.ulp.on_host("touch /tmp/enough")
+        result = self.job.wait()
+        assert result.ok, result
