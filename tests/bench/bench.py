@@ -124,8 +124,9 @@ class Pair:
         run = wait = 0
         for vm in (port.vm for port in self.ports):
             for task in Path(f"/proc/{vm.pid}/task").iterdir():
-                numbers = (task / "schedstat").read_text().split()
-                run, wait = run + int(numbers[0]), wait + int(numbers[1])
+                with contextlib.suppress(FileNotFoundError):    # it ended
+                    numbers = (task / "schedstat").read_text().split()
+                    run, wait = run + int(numbers[0]), wait + int(numbers[1])
         return run / 1e9, wait / 1e9
 
     def measure(self, row):
