@@ -468,9 +468,13 @@ uint64_t roce_mr_table_looks(const RoceMrTable *t)
 void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault)
 {
     const RoceMr *mr = mr_by_index(t, fault->key);
+    uint64_t page = fault->page >> mr->page_shift;
+    uint64_t entry = roce_odp_get(mr->odp, mr_index(mr->key), page);
 
-    roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
-                 fault->page >> mr->page_shift, ROCE_ODP_REFUSED);
+    entry = entry & ROCE_ODP_REFUSED ? entry + ROCE_ODP_REFUSAL
+                                     : ROCE_ODP_REFUSED;
+    roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd), page,
+                 entry);
 }
 
 uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key)

@@ -69,7 +69,7 @@ int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update,
 uint64_t roce_mr_table_looks(const RoceMrTable *t);
 /*
  * The page somebody waits for will not come: the next access to it is told so,
- * once. Its region exists.
+ * one for each call. Its region exists.
  */
 void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault);
 /* Of a region that exists. */

@@ -103,9 +103,11 @@ static uint16_t mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
             continue;
         }
         if (entry & ROCE_ODP_REFUSED) {
-            /* Told once: another access may find that it is there by now. */
+            /* Told once to each that waited: another access may find that it
+             * is there by now. */
             roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
-                         page, 0);
+                         page, entry < ROCE_ODP_REFUSAL
+                                   ? 0 : entry - ROCE_ODP_REFUSAL);
             return FAKERNIC_VENDOR_KEY_DMA;
         }
         ahead = ahead > len ? ahead : len;

@@ -21,6 +21,8 @@
 #define ROCE_ODP_WRITABLE 2u
 #define ROCE_ODP_REFUSED  4u    /* asked for and not to be had */
 #define ROCE_ODP_BITS     0xfffu
+/* Of a refused page, above the bits: how many more accesses shall be told. */
+#define ROCE_ODP_REFUSAL  0x1000u
 
 #define ROCE_ODP_CHUNK 512u     /* pages */
 

@@ -1246,6 +1246,26 @@ static void crowd_is_woken_in_pieces(void)
     pair_free(&p);
 }
 
+/* One refusal ends all that wait for the page, and nobody who comes later. */
+static void crowd_is_refused_at_once(void)
+{
+    uint32_t asked;
+    Pair p;
+
+    odp_crowd(&p);
+    asked = p.a.host->page_count;
+    CHECK_EQ(odp_update(&p.a, ROCE_PAGES_REFUSED, BASE, 1), FAKERNIC_CMD_OK);
+    CHECK_EQ(odp_frames(&p), 0);
+    CHECK_EQ(p.a.host->completion_count, CROWD);
+    CHECK_EQ(p.a.host->completions[0].status, FAKERNIC_WC_LOC_PROT_ERR);
+    CHECK_EQ(p.a.host->page_count, asked);
+    odp_sender(&p, &p.a, 0);
+    CHECK_EQ(odp_frames(&p), 0);
+    CHECK_EQ(p.a.host->completion_count, CROWD);
+    CHECK_EQ(p.a.host->page_count, asked + 1);
+    pair_free(&p);
+}
+
 /* So is a region taken from under them; and a call that cannot wait is not
  * overtaken by what one before it left. */
 static void crowd_loses_its_region(void)
@@ -1315,6 +1335,7 @@ static void crowd_asks_in_pieces(void)
 
 static const Test tests[] = {
     TEST(crowd_is_woken_in_pieces),
+    TEST(crowd_is_refused_at_once),
     TEST(crowd_loses_its_region),
     TEST(crowd_asks_in_pieces),
     TEST(nobody_loses_his_share),
