@@ -3,6 +3,7 @@
 no machine is booted.
 """
 
+import errno
 import json
 import os
 import re
@@ -205,6 +206,42 @@ def test_no_qemu(tmp_path):
                           FAKERNIC_QEMU="", PATH="/usr/bin:/bin")
     assert result.returncode == CANNOT
     assert "install the package fakernic-qemu" in result.stderr
+
+
+def on_host(monkeypatch, flags, refusal=None):
+    """A processor with these flags; who opens /dev/kvm is refused so."""
+    def opened(*_words):
+        if refusal:
+            raise refusal
+        return os.dup(0)
+
+    monkeypatch.delenv("FAKERNIC_ACCEL", raising=False)
+    monkeypatch.setattr("fakernic_lab.places.Path", lambda _path: SimpleNamespace(
+        read_text=lambda **_words: f"flags\t\t: fpu {flags} sse\n"))
+    monkeypatch.setattr("fakernic_lab.places.os.open", opened)
+
+
+@pytest.mark.parametrize("flags, refusal, reason", (
+    ("", None, "offers no virtualization"),
+    ("vmx", FileNotFoundError(), "there is no /dev/kvm"),
+    ("svm", PermissionError(), "join the group kvm"),
+    ("svm", OSError(errno.ENODEV, "No such device"), "No such device")),
+    ids=("processor", "device", "right", "module"))
+def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
+                                           reason):
+    on_host(monkeypatch, flags, refusal)
+    assert places.accelerator() == "tcg"
+    cli.tell_accelerator()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and reason in said, said
+    assert "emulated" in said and "10 times slower" in said, said
+
+
+def test_kvm_is_used_without_a_word(monkeypatch, capsys):
+    on_host(monkeypatch, "vmx")
+    assert places.accelerator() == "kvm"
+    cli.tell_accelerator()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_no_guest_image(tmp_path):

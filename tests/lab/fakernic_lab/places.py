@@ -30,21 +30,34 @@ def debian_root():
                default=Path()).parent if ready else None
 
 
-def built_qemu():
-    """The command that runs the cache's QEMU; None without one. Outside of
-    the Debian tree it needs the libraries and the firmware of that."""
-    binary = cache() / "build/qemu" / BINARY
-    if not os.access(binary, os.X_OK):
-        return None
-    if INSIDE:
-        return [str(binary)]
-    root = debian_root()
-    if root is None:
-        return None
-    return [str(root / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path",
-            str(root / "usr/lib/x86_64-linux-gnu"), str(binary),
+def with_libraries_of(root, binary, *options):
+    """The command that runs a QEMU outside of the Debian tree that it was made
+    for: with the libraries, the modules and the firmware of that."""
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    return ["env", f"QEMU_MODULE_DIR={libraries}/qemu",
+            str(root / "usr/lib64/ld-linux-x86-64.so.2"), *map(str, options),
+            "--library-path", str(libraries), str(binary),
             "-L", str(root / "usr/share/seabios"),
             "-L", str(root / "usr/share/qemu")]
+
+
+def built_qemu():
+    """The command that runs the QEMU that was built in the cache or, without one,
+    the Debian tree's with the cache's plug-in; None without either."""
+    binary = cache() / "build/qemu" / BINARY
+    plugin = cache() / "build/qemu-plugin"
+    for program in (binary, plugin / WRAPPER):
+        if INSIDE and os.access(program, os.X_OK):
+            return [str(program)]
+    root = debian_root()
+    if INSIDE or root is None:
+        return None
+    if os.access(binary, os.X_OK):
+        return with_libraries_of(root, binary)
+    if os.access(plugin / WRAPPER, os.X_OK):
+        return with_libraries_of(root, root / "usr/bin" / BINARY, "--preload",
+                                 plugin / "fakernic-qemu.so")
+    return None
 
 
 def qemu_command(wanted=None):
@@ -63,7 +76,7 @@ def qemu_command(wanted=None):
     if not found:
         raise LabError(
             "no QEMU with fakernic: install the package fakernic-qemu, run "
-            "'make build-qemu' in a checkout, or name one with --qemu")
+            "'make run' in a checkout, or name one with --qemu")
     return found
 
 
