@@ -8,7 +8,7 @@ closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
 exit code disagrees with its lines count as failures. The runner's own closing
 line stands above the suite's. As many suites run side by side as there are
-processors; those of two guests run by themselves.
+processors.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ JOBS = os.cpu_count() or 1
 # What the suites that make compiles are made of, beside their own folders.
 MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
-# The order in which suites begin, so that they end together.
-BEGIN = ("pyverbs", "guest", "fuzz", "sim", "plugin", "qtest", "unit", "laws",
-         "driver", "dkms", "provider", "link", "lab", "timeline",
-         "spec")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
-# and those in two, which fill two processors, as those of the launcher do.
-VM_SUITES = ("pyverbs", "guest", "vm", "packaged", "lab-vm", "net")
-ALONE = ("vm", "packaged", "lab-vm", "net")
+# those in two, in two of other kinds, in Debian's QEMU; the launcher's.
+VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net")
+# The order in which suites begin: the long ones first, so that all end together,
+# and guests that wait beside others that compute.
+BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
+         "net", "driver", "qtest", "plugin", "packaged", "spec", "lab", "laws",
+         "unit", "provider", "timeline", "link")
 BY_PYTEST = (*VM_SUITES, "timeline", "lab", "plugin")
 # What two guests do in Debian's own QEMU, by the plug-in.
 PACKAGED = ("test_traffic and (test_rc_pingpong or test_xrc_pingpong) and ipv4 or "
@@ -114,6 +114,7 @@ def suites(quick):
         "guest": vm_tests("guest", "--guests=one", *(
             f"--ignore-glob=*/test_{name}.py" for name in PYVERBS)),
         "vm": vm_tests("vm", "--guests=two"),
+        "vm-other": vm_tests("vm-other", "--guests=other"),
         "packaged": vm_tests("packaged", "--guests=two", "-k", PACKAGED),
         "timeline": ([sys.executable, "-m", "pytest", "--color=no", "-c",
                       str(SRC / "tests/timeline/pytest.ini"),
@@ -281,15 +282,11 @@ def timed_suite(name, suite):
 
 def results(names, known):
     """(name, output, exit code, seconds) of each suite, in the order of names."""
-    side_by_side = [name for name in names if name not in ALONE]
     with ThreadPoolExecutor(JOBS) as pool:
         running = {name: pool.submit(timed_suite, name, known[name])
-                   for name in sorted(side_by_side, key=BEGIN.index)}
-        for name in side_by_side:
+                   for name in sorted(names, key=BEGIN.index)}
+        for name in names:
             yield name, *running[name].result()
-    for name in names:
-        if name in ALONE:
-            yield name, *timed_suite(name, known[name])
 
 
 def run(names, known):

@@ -28,25 +28,37 @@ def pytest_addoption(parser):
                      help="run the long tests, and only those")
     parser.addoption("--wire", choices=WIRES, help="what joins the guests; "
                      "$FAKERNIC_WIRE, or netdev, without it")
-    parser.addoption("--guests", choices=("one", "two"),
-                     help="run the tests that want one guest, or the others")
+    parser.addoption("--guests", choices=("one", "two", "other"),
+                     help="run the tests that want one guest, the usual two, or "
+                     "any others")
+
+
+USUAL = {"count": 2, "kernel": "6.12", "driver": "fakernic"}
 
 
 def wanted_guests(node):
     """The arguments of the guests mark, with what it leaves out."""
     mark = node.get_closest_marker("guests")
-    wanted = {"count": 2, "kernel": "6.12", "driver": "fakernic"}
+    wanted = dict(USUAL)
     if mark:
         wanted.update(mark.kwargs)
     return wanted
+
+
+def kind_of_guests(node):
+    """What --guests calls those that a test wants."""
+    wanted = wanted_guests(node)
+    if wanted["count"] == 1:
+        return "one"
+    return "two" if wanted == USUAL else "other"
 
 
 def pytest_collection_modifyitems(config, items):
     """Tests that share a set of guests run one after the other."""
     guests = config.getoption("--guests")
     items[:] = [item for item in items if config.getoption("--long") ==
-                bool(item.get_closest_marker("long")) and guests in (
-                    None, "one" if wanted_guests(item)["count"] == 1 else "two")]
+                bool(item.get_closest_marker("long")) and
+                guests in (None, kind_of_guests(item))]
     order = {}
     for item in items:
         key = repr(sorted(wanted_guests(item).items(), key=str))
