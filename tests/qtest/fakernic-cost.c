@@ -3,7 +3,9 @@
  * Costs: whatever a guest or a peer asks for, the work of one turn stays within
  * its budget, and what is left is done in later turns. Work is counted by the
  * device (x-longest-turn), never timed. Each test prints the longest turn that
- * its input made.
+ * its input made. Where work is left, the monitor is asked in the middle of it:
+ * what the main thread computes before it answers is counted as CPU time, which
+ * other programs on the machine do not change.
  */
 #include "qemu/osdep.h"
 #include "qobject/qdict.h"
@@ -27,6 +29,36 @@ static uint64_t cost_property(Nic *n, const char *name)
     value = qdict_get_int(response, "return");
     qobject_unref(response);
     return value;
+}
+
+/* The CPU time that QEMU's main thread has taken, in microseconds. */
+static uint64_t cost_cpu_us(Machine *m)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/schedstat",
+                                            (int)qtest_pid(m->qts));
+    g_autofree char *text = NULL;
+
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    return g_ascii_strtoull(text, NULL, 10) / 1000;
+}
+
+#define COST_ANSWER_US 50000
+#define COST_ANSWERS   10
+
+/* The monitor is heard while there is work. */
+static void cost_hear(Nic *n, const char *input)
+{
+    uint64_t longest = 0;
+
+    for (unsigned i = 0; i < COST_ANSWERS; i++) {
+        uint64_t before = cost_cpu_us(n->m);
+
+        qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'query-status' }");
+        longest = MAX(longest, cost_cpu_us(n->m) - before);
+    }
+    g_test_message("%s: the monitor waited for %" PRIu64 " us of work", input,
+                   longest);
+    g_assert_cmpuint(longest, <=, COST_ANSWER_US);
 }
 
 static void cost_start(Machine *m, Nic *n, const char *options)
@@ -124,6 +156,7 @@ static void test_cost_rereg(void)
     }
     cost_submit(&n, FAKERNIC_CMD_NOP, NULL, 0);
     cmd_ring(&n);
+    cost_hear(&n, "REREG_MR of millions of pages");
     for (unsigned i = 0; i < 5; i++) {
         cmd_wait(&n, index + i, &completion);
         g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
@@ -259,6 +292,7 @@ static void test_cost_cq_overrun(void)
     s.cq = cq;
     rc_pair(&n, &s, &a, &b);
     complete_nops(&n, &a, 3);
+    cost_hear(&n, "a CQ overrun with many QPs");
     /* Destroyed while the others are told: one at each end, some between. */
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
     for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
@@ -331,6 +365,7 @@ static void test_cost_moderation(void)
     g_assert_false(eq_poll(&n, &eq, &eqe));
     /* All of them are due at once. */
     qtest_clock_step(m.qts, 60000000);
+    cost_hear(&n, "many moderated CQs");
     for (unsigned tries = 0; tries < 1000 && events < COST_CQS; tries++) {
         while (eq_poll(&n, &eq, &eqe)) {
             g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_COMPLETION);
@@ -610,10 +645,17 @@ static void cost_tell(Waiters *w, uint32_t flags, uint64_t page,
         .flags = LE32(flags),
     };
 
+    struct fakernic_cmd_completion completion;
+    uint32_t index = w->n.cmd_pi;
+
     if (flags & FAKERNIC_PAGES_PRESENT) {
         req.pages = cost_list(&w->m, count);
     }
-    assert_status(CMD(&w->n, UPDATE_PAGES, req), OK);
+    cost_submit(&w->n, FAKERNIC_CMD_UPDATE_PAGES, &req, sizeof(req));
+    cmd_ring(&w->n);
+    cost_hear(&w->n, "UPDATE_PAGES for many QPs");
+    cmd_wait(&w->n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
 
 static void cost_all_end(Waiters *w, uint8_t status)
@@ -694,6 +736,7 @@ static void test_cost_flush(void)
     for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
         assert_status(qp_to(&n, qpn[i], FAKERNIC_QPS_ERR), OK);
     }
+    cost_hear(&n, "a flush of full send queues");
     for (uint32_t i = 0; i < count * ARRAY_SIZE(qpn); i++) {
         cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_WR_FLUSH_ERR);
     }
@@ -817,6 +860,7 @@ static void test_cost_multicast(void)
         sq_put(&n, &qp[0], &wqe, sizeof(wqe));
     }
     sq_ring(&n, &qp[0]);
+    cost_hear(&n, "datagrams to a full group");
     for (unsigned i = 0; i < 8 * (ARRAY_SIZE(qp) - 1); i++) {
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     }
