@@ -223,6 +223,27 @@ static bool link_cut(World *w, unsigned to, const uint8_t *frame, size_t len)
     return qp && qp->conn && qp->conn->cut[qp == qp->conn->side[0]];
 }
 
+/* The share of the rules of both ends. False: it is lost. */
+static bool link_rules(World *w, unsigned from, unsigned to, uint8_t *frame,
+                       size_t *len, RoceTime *arrival)
+{
+    const RulesVerdict sent = rules_frame(w, ROCE_FAULT_TX, from, frame, len,
+                                          arrival);
+    RulesVerdict taken;
+
+    if (sent == RULES_LOST) {
+        return false;
+    }
+    taken = rules_frame(w, ROCE_FAULT_RX, to, frame, len, arrival);
+    if (taken == RULES_LOST) {
+        return false;
+    }
+    if (sent == RULES_TWICE || taken == RULES_TWICE) {
+        link_deliver(w, to, *arrival, frame, *len);
+    }
+    return true;
+}
+
 /* One copy of a frame, to one host. */
 static void link_forward(World *w, unsigned from, unsigned to,
                          const uint8_t *frame, size_t len)
@@ -235,7 +256,8 @@ static void link_forward(World *w, unsigned from, unsigned to,
         link_forge(w, from, to, frame, len, arrival);
     }
     memcpy(copy, frame, len);
-    if (!link_script(w, from, to, copy, len, &arrival)) {
+    if (!link_script(w, from, to, copy, len, &arrival) ||
+        !link_rules(w, from, to, copy, &len, &arrival)) {
         return;
     }
     if (w->options.migrate_pct && link_cut(w, to, frame, len)) {

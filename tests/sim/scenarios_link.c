@@ -2,6 +2,8 @@
 /*
  * Named histories: what a link does to messages.
  */
+#include <string.h>
+
 #include "scenario.h"
 
 /* ---- a good link: exact counts ------------------------------------------- */
@@ -49,6 +51,52 @@ static void good_loopback(void)
     add(FAKERNIC_SQ_RDMA_READ, 2000);
     run();
     CHECK(STAT(0, RETRANSMITS) == 0);
+}
+
+/* ---- fault rules --------------------------------------------------------- */
+
+static void add_rule(const char *rule)
+{
+    char error[ROCE_FAULT_ERROR];
+
+    check(rules_add(w, rule, error), rule);
+}
+
+static void rule_loses_the_third(void)
+{
+    open_world(NULL);
+    add_send(1024);
+    add_rule("0:at=tx opcode=rc-send-* nth=3 do=drop");
+    run();
+    CHECK(rules_hits(w) == 1);
+    CHECK(sent(0) > 4);
+    CHECK(succeeded() == 1);
+}
+
+static void rules_of_both_ends(void)
+{
+    open_world(NULL);
+    add_send(1024);
+    add(FAKERNIC_SQ_RDMA_READ, 1024);
+    add_rule("0:at=rx opcode=rc-read-response-first do=corrupt");
+    add_rule("1:at=tx class=roce times=0 do=duplicate; "
+             "at=rx opcode=rc-send-first do=duplicate");
+    run();
+    CHECK(rules_hits(w) > 4);
+    CHECK(succeeded() == 2);
+}
+
+static void rules_that_mean_nothing(void)
+{
+    char error[ROCE_FAULT_ERROR];
+
+    open_world(NULL);
+    add_send(10);
+    CHECK(!rules_add(w, "at=moon do=drop", error) && strstr(error, "moon"));
+    CHECK(!rules_add(w, "at=cqe do=drop", error) && strstr(error, "at=cqe"));
+    CHECK(!rules_add(w, "at=tx do=reorder", error) && strstr(error, "reorder"));
+    CHECK(!rules_add(w, "7:at=tx do=drop", error) && strstr(error, "host 7"));
+    run();
 }
 
 /* ---- requests lost ------------------------------------------------------- */
@@ -367,6 +415,9 @@ const Scenario scenarios_link[] = {
     S(good_read_takes_one_request),
     S(good_empty_messages),
     S(good_loopback),
+    S(rule_loses_the_third),
+    S(rules_of_both_ends),
+    S(rules_that_mean_nothing),
     S(send_first_lost),
     S(send_middle_lost),
     S(send_last_lost),

@@ -11,6 +11,7 @@
  *   types.h      what it consists of
  *   world.c      virtual time, events, the log
  *   link.c       the switch and its faults
+ *   rules.c      fault rules, as the device has them
  *   frame.c      an independent parser of frames
  *   ledger.c     messages, PSNs and credits on the wire
  *   forge.c      a hostile peer
@@ -45,7 +46,7 @@ extern SimCapInfo sim_caps[SIM_CAP_COUNT];
 /* Asks the engine by trying; false when a required one is missing. */
 bool sim_caps_probe(void);
 
-/* ---- frame.c, ledger.c, forge.c, link.c --------------------------------- */
+/* ---- frame.c, ledger.c, forge.c, link.c, rules.c ------------------------- */
 
 /* NULL, or what is wrong with a frame an engine made. */
 const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out);
@@ -72,6 +73,14 @@ void ledger_answer(SimQp *qp, const SimFrame *f);
 
 /* forge.c */
 size_t forge_frame(World *w, uint8_t *out, size_t len);
+
+/* rules.c: false: a rule is wrong, and error says how. */
+bool rules_add(World *w, const char *text, char error[ROCE_FAULT_ERROR]);
+uint64_t rules_hits(const World *w);    /* of all rules */
+typedef enum RulesVerdict { RULES_PASS, RULES_TWICE, RULES_LOST } RulesVerdict;
+/* What a host's rules make of a frame; it may be changed and come later. */
+RulesVerdict rules_frame(World *w, RoceFaultPoint point, unsigned host,
+                         uint8_t *frame, size_t *len, RoceTime *arrival);
 
 /* link.c */
 bool link_takes(World *w, unsigned to);     /* its port is not down */

@@ -3,12 +3,17 @@
  * Histories by seed: each class of them draws its options from the seed.
  *
  *   swarm [--class NAME] [--seed N] [--histories N] [--seconds S]
- *         [--set OPTION=VALUE]... [--seeds FILE] [--verbose] [--twice] [--list]
+ *         [--set OPTION=VALUE]... [--fault [HOST:]RULE]... [--sweep RULE]
+ *         [--seeds FILE] [--verbose] [--twice] [--list]
  *
  * With --seed one history runs. Otherwise seeds count up from --first (default
  * 1), class by class, until the count or the time is used up. TAP: one line per
  * class; a failed history prints its seed, options, the last events and the
  * command that repeats it.
+ *
+ * Fault rules (rules.c) hold in every history; if none ever hits, that is a
+ * failure. A sweep runs a history once clean, then once for each frame of each
+ * host, with "at=tx nth=N RULE": --sweep do=drop.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +29,14 @@ typedef struct SwarmArgs {
     unsigned long histories, seconds;
     const char *set[32];
     unsigned set_count;
+    const char *fault[8], *sweep;
+    unsigned fault_count;
 } SwarmArgs;
+
+/* What histories came to, all together. */
+typedef struct SwarmSum {
+    uint64_t completions, hits;
+} SwarmSum;
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -117,11 +129,26 @@ static void print_failure(const SwarmArgs *a, const SimClass *class,
     for (unsigned i = 0; i < a->set_count; i++) {
         printf(" --set %s", a->set[i]);
     }
+    for (unsigned i = 0; i < a->fault_count; i++) {
+        printf(" --fault '%s'", a->fault[i]);
+    }
     printf(" --verbose\n");
 }
 
+static void arm(const SwarmArgs *a, World *w)
+{
+    char error[ROCE_FAULT_ERROR];
+
+    for (unsigned i = 0; i < a->fault_count; i++) {
+        if (!rules_add(w, a->fault[i], error)) {
+            fprintf(stderr, "swarm: fault rule: %s\n", error);
+            exit(2);
+        }
+    }
+}
+
 static bool run_history(const SwarmArgs *a, const SimClass *class,
-                        uint64_t seed, uint64_t *digest, uint64_t *done)
+                        uint64_t seed, uint64_t *digest, SwarmSum *sum)
 {
     SimOptions o;
     World *w;
@@ -130,13 +157,15 @@ static bool run_history(const SwarmArgs *a, const SimClass *class,
     history_options(a, class, seed, &o);
     sim_verbose = a->verbose;
     w = world_new(&o, seed);
+    arm(a, w);
     workload_build(w);
     ok = world_history(w);
     if (!ok) {
         print_failure(a, class, seed, w);
     }
     *digest = w->digest;
-    *done += w->completions;
+    sum->completions += w->completions;
+    sum->hits += rules_hits(w);
     world_free(w);
     return ok;
 }
@@ -167,15 +196,16 @@ static unsigned run_class(const SwarmArgs *a, const SimClass *class,
                           unsigned number, double budget)
 {
     double end = seconds_now() + budget;
-    uint64_t seed = a->first, digest, again, done = 0;
+    uint64_t seed = a->first, digest, again;
+    SwarmSum sum = { 0 };
     unsigned long count = 0;
     bool ok = true;
 
     while (ok && (a->histories ? count < a->histories : seconds_now() < end)) {
-        ok = run_history(a, class, seed, &digest, &done);
+        ok = run_history(a, class, seed, &digest, &sum);
         /* Every 64th runs twice: one seed, one history. */
         if (ok && (a->twice || count % 64 == 0)) {
-            ok = run_history(a, class, seed, &again, &done);
+            ok = run_history(a, class, seed, &again, &sum);
             if (ok && digest != again) {
                 printf("# class %s seed %llu is not deterministic\n",
                        class->name, (unsigned long long)seed);
@@ -185,9 +215,13 @@ static unsigned run_class(const SwarmArgs *a, const SimClass *class,
         seed++;
         count++;
     }
+    if (ok && a->fault_count && !sum.hits) {
+        printf("# nothing has hit a fault rule\n");
+        ok = false;
+    }
     printf("%sok %u - sim swarm %s: %lu histories, %llu completions\n",
            ok ? "" : "not ", number, class->name, count,
-           (unsigned long long)done);
+           (unsigned long long)sum.completions);
     fflush(stdout);
     return !ok;
 }
@@ -197,8 +231,9 @@ static bool run_seed(const SwarmArgs *a, char *line)
 {
     SwarmArgs one = *a;
     const char *name = strtok(line, " \n"), *seed = strtok(NULL, " \n");
+    SwarmSum sum = { 0 };
     const char *word;
-    uint64_t digest, done = 0;
+    uint64_t digest;
 
     if (!name || !seed || !strtoull(seed, NULL, 0)) {
         fprintf(stderr, "swarm: bad line in %s: %s\n", a->seeds_file, line);
@@ -208,7 +243,7 @@ static bool run_seed(const SwarmArgs *a, char *line)
         one.set[one.set_count++] = word;
     }
     return run_history(&one, find_class(name), strtoull(seed, NULL, 0),
-                       &digest, &done);
+                       &digest, &sum);
 }
 
 /* A line a history; # begins a comment. */
@@ -235,14 +270,81 @@ static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
     return failed;
 }
 
+/* ---- sweeps -------------------------------------------------------------- */
+
+/* One history with one rule more; how often that was hit, -1: it failed. */
+static int64_t sweep_once(const SwarmArgs *a, const SimClass *class,
+                          uint64_t seed, const char *rule)
+{
+    SwarmArgs one = *a;
+    SwarmSum sum = { 0 };
+    uint64_t digest;
+
+    one.fault[0] = rule;
+    one.fault_count = 1;
+    return run_history(&one, class, seed, &digest, &sum) ? (int64_t)sum.hits
+                                                         : -1;
+}
+
+/* Every frame of a host's, each in a history of its own; -1: one failed. */
+static int64_t sweep_host(const SwarmArgs *a, const SimClass *class,
+                          uint64_t seed, unsigned host)
+{
+    char rule[ROCE_FAULT_TEXT];
+    int64_t frames;
+
+    snprintf(rule, sizeof(rule), "%u:at=tx times=0 do=count", host);
+    frames = sweep_once(a, class, seed, rule);
+    for (int64_t n = 1; n <= frames; n++) {
+        int64_t hits;
+
+        snprintf(rule, sizeof(rule), "%u:at=tx nth=%lld %s", host,
+                 (long long)n, a->sweep);
+        hits = sweep_once(a, class, seed, rule);
+        if (hits != 1) {
+            printf("# %s: %lld hits\n", rule, (long long)hits);
+            return -1;
+        }
+    }
+    return frames;
+}
+
+static int run_sweep(const SwarmArgs *a)
+{
+    const SimClass *class = find_class(a->class_name ? a->class_name : "clean");
+    uint64_t seed = a->seed ? a->seed : a->first;
+    const uint64_t end = seed + (a->histories ? a->histories : 1);
+    int64_t frames = 0;
+
+    for (bool ok = true; ok && seed < end; seed++) {
+        SimOptions o;
+
+        history_options(a, class, seed, &o);
+        for (unsigned host = 0; ok && host < o.hosts; host++) {
+            const int64_t of_host = sweep_host(a, class, seed, host);
+
+            ok = of_host >= 0;
+            frames = ok ? frames + of_host : -1;
+        }
+    }
+    printf("%sok 1 - sim sweep %s, %s: %lld frames\n1..1\n",
+           frames > 0 ? "" : "not ", class->name, a->sweep, (long long)frames);
+    return frames <= 0;
+}
+
 static int run_one(const SwarmArgs *a)
 {
     const SimClass *class = a->class_name
                                 ? find_class(a->class_name)
                                 : &sim_classes[a->seed % sim_class_count];
-    uint64_t digest, done = 0;
-    bool ok = run_history(a, class, a->seed, &digest, &done);
+    SwarmSum sum = { 0 };
+    uint64_t digest;
+    bool ok = run_history(a, class, a->seed, &digest, &sum);
 
+    if (ok && a->fault_count && !sum.hits) {
+        printf("# nothing has hit a fault rule\n");
+        ok = false;
+    }
     printf("%sok 1 - class %s seed %llu, digest %016llx\n1..1\n",
            ok ? "" : "not ", class->name, (unsigned long long)a->seed,
            (unsigned long long)digest);
@@ -280,6 +382,10 @@ static void parse_args(SwarmArgs *a, int argc, char **argv)
             a->histories = strtoul(value, NULL, 0);
         } else if (!strcmp(argv[i], "--seconds")) {
             a->seconds = strtoul(value, NULL, 0);
+        } else if (!strcmp(argv[i], "--sweep")) {
+            a->sweep = value;
+        } else if (!strcmp(argv[i], "--fault") && a->fault_count < 8) {
+            a->fault[a->fault_count++] = value;
         } else if (!strcmp(argv[i], "--set") && a->set_count < 32) {
             a->set[a->set_count++] = value;
         } else {
@@ -310,6 +416,9 @@ int main(int argc, char **argv)
     if (!sim_caps_probe()) {
         printf("not ok 1 - sim: a required capability is missing\n1..1\n");
         return 1;
+    }
+    if (a.sweep) {
+        return run_sweep(&a);
     }
     if (a.one) {
         return run_one(&a);

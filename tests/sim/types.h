@@ -7,6 +7,7 @@
 #ifndef SIM_TYPES_H
 #define SIM_TYPES_H
 
+#include "fault.h"
 #include "roce.h"
 #include "options.h"
 
@@ -430,6 +431,7 @@ struct World {
     RoceTime now;
     RoceTime faults_end;
     LinkScript script;
+    RoceFaults *rules;          /* of each host; NULL: there are none */
     LinkState link;
     Host *host[SIM_HOSTS];
     SimConn conn[SIM_CONNS];
