@@ -6,8 +6,8 @@
 ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
-.PHONY: help run unit laws format tighten test test-quick timeline test-long \
-	test-packages test-recipes test-intree test-qemu-versions soak fuzz \
+.PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
+	test-long test-packages test-recipes test-intree test-qemu-versions soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
@@ -35,6 +35,7 @@ help:
 	@echo 'make test-intree     the driver in a Linux tree, compiled =m and =y'
 	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
 	@echo 'make timeline        four work requests as a page, packet by packet'
+	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
@@ -79,7 +80,7 @@ packages-forky: root
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
-run shell timeline test-packages: export FAKERNIC_QEMU ?= \
+run shell timeline timeline-cost test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
 
 run: root
@@ -141,6 +142,10 @@ test-intree: root
 
 test-qemu-versions: root
 	@$(ENTER) ci/check_qemu.sh $(QEMUS)
+
+timeline-cost: root
+	@$(BUILD) qemu-plugin image
+	@$(ENTER) tests/timeline/cost --out /cache/log/timeline-cost
 
 timeline: root
 	@$(BUILD) qemu-plugin image

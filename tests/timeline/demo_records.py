@@ -95,9 +95,10 @@ SEND = (
 class Recorder:
     """What the device would have written."""
 
-    def __init__(self):
+    def __init__(self, room=ROOM, frames_room=FRAMES):
+        self.room, self.frames_room = room, frames_room
         self.entries = []
-        self.frames = b""
+        self.frames = bytearray()
         self.numbers = {name: (number, value, arguments) for
                         number, (name, value, arguments) in enumerate(kinds())}
 
@@ -117,7 +118,8 @@ class Recorder:
                           f"actions {' '.join(ACTIONS)}"]).encode()
 
     def file(self, version=VERSION):
-        body = b"".join(self.entries).ljust(ROOM * ENTRY.size, b"\0")
-        return HEADER.pack(MAGIC, version, ROOM, len(self.entries), 0, bytes(6),
-                           FRAMES, len(self.frames), self.names()) + (
-            body + self.frames.ljust(FRAMES, b"\0"))
+        body = b"".join(self.entries).ljust(self.room * ENTRY.size, b"\0")
+        return HEADER.pack(MAGIC, version, self.room, len(self.entries), 0,
+                           bytes(6), self.frames_room, len(self.frames),
+                           self.names()) + (
+            body + self.frames.ljust(self.frames_room, b"\0"))

@@ -7,10 +7,11 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
-from demo_records import A, B, FRAMES, SEND, TOP, Recorder, kinds
+from demo_records import A, B, FRAMES, SEND, TOP, Recorder, kinds, packet
 from fakernic_lab.timeline import files, page
 from fakernic_lab.timeline.model import Model
 from fakernic_lab.timeline.records import (
@@ -52,6 +53,28 @@ def test_send_is_one_story(tmp_path):
     assert "attempt" not in page.text(request)
 
 
+def seconds_for(packets, folder):
+    """How long a work request of so many packets takes."""
+    steps = [step for step in SEND if step[1] in ("doorbell_sq", "wqe")]
+    for number in range(packets):
+        steps += packet("a", "b", A, B, 0, number, 0x01)
+    recorders = {node: Recorder(1 << 17, 1 << 22) for node in "ab"}
+    for number, (node, kind, fields) in enumerate(steps):
+        recorders[node].add(1000 + number, kind, **fields)
+    folder.mkdir()
+    for node, recorder in recorders.items():
+        (folder / node).write_bytes(recorder.file())
+    begin = time.process_time()
+    files.make({node: folder / node for node in "ab"}, folder / "out")
+    return time.process_time() - begin
+
+
+def test_long_requests_take_time_by_their_length(tmp_path):
+    few = seconds_for(2000, tmp_path / "few")
+    many = seconds_for(16000, tmp_path / "many")
+    assert many < 24 * few, (few, many)
+
+
 def test_lost_packet_is_explained(tmp_path):
     steps = list(SEND)
     first = next(i for i, step in enumerate(steps) if step[1] == "tx")
@@ -73,7 +96,8 @@ def test_lost_packet_is_explained(tmp_path):
 
 @pytest.mark.parametrize("first, second", [
     ("tx", "rx"), ("cqe", "cqe_visible"), ("cqe_visible", "mark"),
-    ("doorbell_sq", "wqe")])
+    ("doorbell_sq", "wqe"), ("eqe", "interrupt"), ("eqe", "doorbell_eq"),
+    ("cqe_visible", "eqe")])
 def test_effect_before_cause_is_told(tmp_path, first, second):
     steps = list(SEND)
     i = next(i for i, step in enumerate(steps) if step[1] == first)
@@ -88,6 +112,12 @@ def test_loss_without_a_rule_is_told(tmp_path):
     steps += [(node, "qp_state", {"qpn": 9, "from": 1, "to": 2})
               for node in "ab"]
     assert any("never received" in problem for problem in
+               Model(records_of(steps, tmp_path)).problems)
+
+
+def test_what_comes_without_a_cause(tmp_path):
+    steps = [*SEND, ("b", "interrupt", {"vector": 9})]
+    assert any("without an event" in problem for problem in
                Model(records_of(steps, tmp_path)).problems)
 
 
@@ -230,19 +260,32 @@ def test_trace_for_perfetto(tmp_path):
     assert sum(event["ph"] == "f" for event in events) == len(model.packets)
 
 
-def test_page_in_a_browser(tmp_path):
-    model = Model(records_of(SEND, tmp_path))
+def browse(tmp_path, model):
+    """A browser shows the page of a model: what it made of it, and said."""
     out = tmp_path / "trace.html"
     out.write_text(page.page(model.requests, ["a", "b"]), "utf-8")
-    outside = out.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
-    assert "http" not in outside and len(outside) < 1 << 20
     browser = shutil.which("chromium-headless-shell")
     assert browser, "chromium-headless-shell is not installed (word test)"
-    done = subprocess.run(
+    return subprocess.run(
         [browser, "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
          out.as_uri()], text=True, capture_output=True, timeout=60,
         check=True)
+
+
+def test_page_in_a_browser(tmp_path):
+    model = Model(records_of(SEND, tmp_path))
+    done = browse(tmp_path, model)
+    text = (tmp_path / "trace.html").read_text("utf-8")
+    outside = text.replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in outside and len(outside) < 1 << 20
     dots = len(page.rows(model.requests[0]))
     assert f'data-ready="{dots}"' in done.stdout
     assert "CONSOLE" not in done.stderr
+
+
+def test_browser_tells_of_a_broken_page(tmp_path, monkeypatch):
+    """Or the test above could not fail."""
+    monkeypatch.setattr(page, "SCRIPT", page.SCRIPT + "nobody.knows();")
+    model = Model(records_of(SEND, tmp_path))
+    assert "CONSOLE" in browse(tmp_path, model).stderr

@@ -41,8 +41,9 @@ def write(model, out):
     with open(out / "trace.pcapng", "wb") as file:
         file.writelines(pcapng(model))
     shutil.copyfile(Path(__file__).parent / DISSECTOR, out / DISSECTOR)
-    if requests:
-        (out / "trace.svg").write_text(page.svg(requests[-1], nodes), "utf-8")
+    for request in requests:
+        (out / page.file_name(request)).write_text(page.svg(request, nodes),
+                                                   "utf-8")
 
 
 def make(paths, out=None, lost_is_fine=False, whole=True):

@@ -13,6 +13,7 @@ NONE = 0xffffffff
 GONE = ("drop", "corrupt", "truncate")
 POST, POLL = 1, 2       # steps of marks
 RECEIVE = 0x80          # the bit of a completion's opcode
+COMPLETION = 1          # the type of an event
 # What a packet makes the device do at once.
 DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
          "nak_rx")
@@ -39,6 +40,7 @@ class Packet:
         self.rx = []
         self.fault = None           # the rule's event that hit it
         self.request = None         # of which it is, or which it answers
+        self.number = 0             # in the request: 1, 2, ...; 0: an answer
         self.own = []               # what was done for it, or because of it
 
     def lost(self):
@@ -91,6 +93,7 @@ class Model:
         self.match_packets()
         for node in records:
             self.find_requests(node)
+            self.check_events(node)
         self.find_answers()
         self.find_naks()
         for node in records:
@@ -207,6 +210,7 @@ class Model:
         if request:
             packet.request = request
             request.packets.append(packet)
+            packet.number = len(request.packets)
 
     def find_answers(self):
         """An answer belongs to the request that has its PSN."""
@@ -306,6 +310,27 @@ class Model:
                 del told[eqn]
 
     # ---- what must hold ----------------------------------------------------
+
+    def check_events(self, node):
+        """A completion is visible before its event is written, which is before
+        the interrupt and before the handler has seen it."""
+        visible, written, vectors = set(), {}, {0}      # 0: of commands
+        for event in self.records[node] if self.whole else ():
+            wrong = None
+            if event.kind == "cqe_visible":
+                visible.add(event.cqn)
+            elif event.kind == "eqe":
+                written[event.eqn] = event.pi + 1
+                vectors.add(event.vector)
+                if event.type == COMPLETION and event.id not in visible:
+                    wrong = "told before it was visible"
+            elif event.kind == "interrupt" and event.vector not in vectors:
+                wrong = "an interrupt without an event"
+            elif event.kind == "doorbell_eq" and ahead(
+                    event.ci, written.get(event.eqn, 0)):
+                wrong = "handled before it was written"
+            if wrong:
+                self.problems.append(f"{wrong}: {event!r}")
 
     def check(self):
         for node, events in self.records.items():

@@ -87,10 +87,22 @@ def rows(request):
             (event.kind != "dma_read" or event.len > INDEX_BYTES)]
 
 
+def faults_of(request):
+    return sum(1 for packet in request.packets + request.answers
+               if packet.fault)
+
+
+def file_name(request):
+    """Of its picture: read.svg, read-lost.svg."""
+    what = SQ_NAMES.get(request.wqe.opcode, "other").lower().replace(" ", "-")
+    lost = any(packet.lost() for packet in request.packets + request.answers)
+    end = "-lost" if lost else "-fault" if faults_of(request) else ""
+    return f"{what}{end}.svg"
+
+
 def title(request):
     what = SQ_NAMES.get(request.wqe.opcode, f"opcode {request.wqe.opcode}")
-    faults = sum(1 for packet in request.packets + request.answers
-                 if packet.fault)
+    faults = faults_of(request)
     return (f"{what}, {len(request.packets)} packet(s) there, "
             f"{len(request.answers)} back" +
             (f", {faults} hit by a fault rule" if faults else ""))

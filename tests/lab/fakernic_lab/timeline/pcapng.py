@@ -107,10 +107,10 @@ def story(found):
         return ""
     what = SQ_NAMES.get(request.wqe.opcode, f"opcode {request.wqe.opcode}")
     name = f"{what} {request.name()}"
-    if found in request.packets:
-        whole = request.packets
-        words = (f"packet {whole.index(found) + 1} of {len(whole)} of {name}"
-                 if len(whole) > 1 else f"packet of {name}")
+    if found.number:
+        count = len(request.packets)
+        words = (f"packet {found.number} of {count} of {name}" if count > 1
+                 else f"packet of {name}")
     else:
         words = f"answer to {name}"
     if found.tx.attempt > 1 and found.tx.index != NONE:
