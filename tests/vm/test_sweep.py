@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sweeps between two guests: a small program of every operation (rdma_sweep)
+runs once for each frame, DMA or command of one card, with a fault rule that hits
+just that one, until a run is too short to be hit. Told of success, the program
+has the right bytes; and it may be told of an error only where no transport can
+help. Each rule counts its hits: a sweep that hits nothing fails.
+
+In make test each so-many-th is hit, in make test-long each.
+"""
+
+import itertools
+
+import pytest
+
+from fakernic_lab import faults
+from fakernic_test import rdma
+
+LISTENS = rdma.LISTENS_TCP.format(port=18604)
+OK, REFUSED = 0, 1
+NO_RESOURCE, DMA_ERROR = 7, 9
+FRAMES = {"lost": "do=drop", "twice": "do=duplicate",
+          "corrupt": "do=corrupt", "late": "delay-ns=30000000 do=delay",
+          "overtaken": "by=2 do=reorder"}
+DMAS = ("dma-read", "dma-write")
+# Of the rules that hit something at all.
+FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
+
+
+class Program:
+    """The two ends of rdma_sweep; the client's card is the victim."""
+
+    def __init__(self, server, client):
+        self.server, self.client = server, client
+        self.before = rdma.resources(client)
+        self.job = server.guest.start("exec rdma_sweep", 3600)
+        server.guest.check(f"until {LISTENS}; do sleep 0.05; done")
+
+    def run(self):
+        return self.client.guest.run(f"rdma_sweep {self.server.ip4}", 60)
+
+    def hit(self, rule):
+        """A run with this rule; its result, and whether it was hit."""
+        vm = self.client.vm
+        faults.set_fault(vm, f"id=sweep {rule}")
+        result = self.run()
+        hits = faults.hits(faults.rules_of(vm)["sweep"])
+        faults.set_fault(vm, "remove=sweep")
+        return result, hits
+
+    def works(self):
+        """All is as it was; a card that had to be reset gets some seconds."""
+        self.client.guest.check(
+            "for i in $(seq 200); do rdma link show "
+            f"{self.client.ibdev}/1 | grep -q 'state ACTIVE' && "
+            f"rdma_sweep {self.server.ip4} && exit 0; sleep 0.1; done; exit 1",
+            90)
+        rdma.wait_for_resources(self.client, self.before)
+
+    def end(self):
+        self.server.guest.check(f"kill {self.job.pid}")
+        self.job.wait()
+
+
+@pytest.fixture(name="program")
+def running_program(ports):
+    program = Program(*ports)
+    yield program
+    program.end()
+
+
+def sweep(program, rule, step, judge):
+    """How many were hit, each STEP-th of them."""
+    for count, nth in enumerate(itertools.count(1, step)):
+        result, hits = program.hit(f"nth={nth} {rule}")
+        told = f"{rule} nth={nth}: {result}"
+        if not hits:
+            assert result.code == OK, told
+            return count
+        assert hits == 1, told
+        judge(result, told)
+    return None
+
+
+def sweep_frames(program, at, what, step):
+    def judge(result, told):
+        assert result.code == OK, told
+    hit = sweep(program, f"at={at} class=roce {FRAMES[what]}", step, judge)
+    assert hit * step >= FRAMES_AT_LEAST
+    program.works()
+
+
+def sweep_others(program, rule, step, at_least):
+    """What a transport cannot mend is told, and nothing stays of it."""
+    told_of = []
+
+    def judge(result, told):
+        assert result.code in (OK, REFUSED), told
+        told_of.append(result.code == REFUSED)
+        program.works()
+    assert sweep(program, rule, step, judge) * step >= at_least
+    assert any(told_of)
+
+
+@pytest.mark.parametrize("what", FRAMES)
+@pytest.mark.parametrize("at", ("tx", "rx"))
+def test_some_frames(program, at, what):
+    sweep_frames(program, at, what, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", FRAMES)
+@pytest.mark.parametrize("at", ("tx", "rx"))
+def test_every_frame(program, at, what):
+    sweep_frames(program, at, what, 1)
+
+
+@pytest.mark.parametrize("at", DMAS)
+def test_some_accesses_fail(program, at):
+    sweep_others(program, f"at={at} do=fail", 40, DMAS_AT_LEAST)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at", DMAS)
+def test_every_access_fails(program, at):
+    sweep_others(program, f"at={at} do=fail", 1, DMAS_AT_LEAST)
+
+
+def test_some_commands_fail(program):
+    sweep_others(program, f"at=command do=fail status={NO_RESOURCE}", 4,
+                 COMMANDS_AT_LEAST)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("status", (NO_RESOURCE, DMA_ERROR))
+def test_every_command_fails(program, status):
+    sweep_others(program, f"at=command do=fail status={status}", 1,
+                 COMMANDS_AT_LEAST)
+
+
+@pytest.mark.long
+def test_every_command_is_never_done(program):
+    """Executed, but not completed: the driver waits, then resets the card."""
+    limit = "/sys/module/fakernic/parameters/cmd_timeout"
+    before = program.client.guest.check(f"cat {limit}").strip()
+    program.client.guest.check(f"echo 1 >{limit}")
+    try:
+        sweep_others(program, "at=command do=drop", 1, COMMANDS_AT_LEAST)
+    finally:
+        program.client.guest.check(f"echo {before} >{limit}")
