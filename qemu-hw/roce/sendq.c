@@ -37,11 +37,32 @@ static size_t roce_send_wr_size(const RoceSendWr *wr)
                                            : count * sizeof(RoceSge));
 }
 
-bool roce_sendq_init(RoceSendq *sq, uint32_t size)
+/* Most queues are never deeper. */
+#define ROCE_SENDQ_FIRST 8u
+
+bool roce_sendq_init(RoceSendq *sq, uint32_t max)
 {
-    sq->ring = calloc(size, sizeof(*sq->ring));
-    sq->size = size;
+    sq->max = max;
+    sq->size = max < ROCE_SENDQ_FIRST ? max : ROCE_SENDQ_FIRST;
+    sq->ring = calloc(sq->size, sizeof(*sq->ring));
     return sq->ring != NULL;
+}
+
+/* Twice the entries; each is found by its number as before. */
+static bool roce_sendq_grow(RoceSendq *sq)
+{
+    RoceSend *ring = calloc(2 * sq->size, sizeof(*ring));
+
+    if (!ring) {
+        return false;
+    }
+    for (uint32_t i = sq->ci; i != sq->pi; i++) {
+        ring[i & (2 * sq->size - 1)] = *roce_sendq_at(sq, i);
+    }
+    free(sq->ring);
+    sq->ring = ring;
+    sq->size *= 2;
+    return true;
 }
 
 void roce_sendq_free(RoceSendq *sq)
@@ -51,7 +72,7 @@ void roce_sendq_free(RoceSendq *sq)
     }
     free(sq->ring);
     sq->ring = NULL;
-    sq->size = 0;
+    sq->size = sq->max = 0;
 }
 
 void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
@@ -73,18 +94,21 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
 
 RoceSend *roce_sendq_push(RoceSendq *sq, const RoceSendWr *wr)
 {
-    RoceSend *send = roce_sendq_at(sq, sq->pi);
     size_t size = roce_send_wr_size(wr);
-    RoceSendWr *copy = malloc(size);
+    RoceSendWr *copy = NULL;
+    RoceSend *send;
 
     assert(!roce_sendq_full(sq));
+    if (sq->pi - sq->ci < sq->size || roce_sendq_grow(sq)) {
+        copy = malloc(size);
+    }
     if (!copy) {
         roce_send_wr_release(wr);
         return NULL;
     }
     memcpy(copy, wr, size);
+    send = roce_sendq_at(sq, sq->pi++);
     *send = (RoceSend) { .wr = copy };
-    sq->pi++;
     return send;
 }
 

@@ -51,7 +51,8 @@ typedef struct RoceSend {
 
 typedef struct RoceSendq {
     RoceSend *ring;
-    uint32_t size;          /* power of two; 0: no send queue */
+    uint32_t size;          /* of ring, power of two; 0: no send queue */
+    uint32_t max;           /* what it may grow to, power of two */
     uint32_t ci, tx, pi;
     uint32_t una, tx_psn, high, next_psn;
     uint32_t ssn;           /* of the message started last */
@@ -65,7 +66,8 @@ typedef struct RoceSendq {
     bool broken;            /* the host's ring is not to be read again */
 } RoceSendq;
 
-bool roce_sendq_init(RoceSendq *sq, uint32_t size);
+/* For up to 'max' entries, a power of two; false: out of memory. */
+bool roce_sendq_init(RoceSendq *sq, uint32_t max);
 void roce_sendq_free(RoceSendq *sq);
 /* Forgets all entries. */
 void roce_sendq_reset(RoceSendq *sq, uint32_t psn);
@@ -82,7 +84,7 @@ static inline bool roce_sendq_empty(const RoceSendq *sq)
 
 static inline bool roce_sendq_full(const RoceSendq *sq)
 {
-    return sq->pi - sq->ci == sq->size;
+    return sq->pi - sq->ci == sq->max;
 }
 
 /* PSNs given out or sent, and not answered. */

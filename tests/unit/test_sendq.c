@@ -215,6 +215,40 @@ static void psn_window_is_bounded(void)
 }
 
 /* A page list that was never used is not leaked (LeakSanitizer tells). */
+/* The ring grows to what is in it, from wherever it stands, and no further. */
+static void ring_grows_with_its_entries(void)
+{
+    const RoceSendWr wr = { .opcode = FAKERNIC_SQ_SEND };
+    uint32_t first, i;
+
+    for (first = 0; first < 9; first++) {
+        RoceSendq sq = { 0 };
+
+        REQUIRE(roce_sendq_init(&sq, 64));
+        roce_sendq_reset(&sq, FIRST);
+        CHECK_EQ(sq.size, 8);
+        for (i = 0; i < first + 1; i++) {
+            REQUIRE(roce_sendq_push(&sq, &wr));
+            roce_sendq_at(&sq, sq.pi - 1)->length = i;
+            if (i > 0) {
+                roce_sendq_pop(&sq);
+            }
+        }
+        CHECK_EQ(sq.size, 8);
+        for (; !roce_sendq_full(&sq); i++) {
+            REQUIRE(roce_sendq_push(&sq, &wr));
+            roce_sendq_at(&sq, sq.pi - 1)->length = i;
+        }
+        CHECK_EQ(sq.size, 64);
+        for (i = first; !roce_sendq_empty(&sq); i++) {
+            CHECK_EQ(roce_sendq_at(&sq, sq.ci)->length, i);
+            roce_sendq_pop(&sq);
+        }
+        CHECK_EQ(i, first + 64);
+        roce_sendq_free(&sq);
+    }
+}
+
 static void reset_releases_page_lists(void)
 {
     RoceSendWr wr = { .opcode = FAKERNIC_SQ_REG_MR };
@@ -237,6 +271,7 @@ static const Test tests[] = {
     TEST(late_ack_overtakes_a_retransmission),
     TEST(data_in_flight_leaves_reads_out),
     TEST(psn_window_is_bounded),
+    TEST(ring_grows_with_its_entries),
     TEST(reset_releases_page_lists),
 };
 
