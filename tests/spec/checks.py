@@ -6,6 +6,7 @@ selftest.py on mutated copies, to show that they can fail.
 """
 
 import difflib
+import itertools
 import re
 import shutil
 import subprocess
@@ -169,6 +170,17 @@ def changes_version(tree):
     if f'hardware interface, {version}\n' not in tree.read(document.DOCUMENT):
         problems.append(f'the title of fakernic.rst does not say {version}')
     return problems
+
+
+def counter_names(tree):
+    """every counter has its name, which is the enumerator's in lower case"""
+    enumerators = re.findall(r'^\tFAKERNIC_STAT_(\w+)', strip_comments(
+        tree.hw_text('fakernic/stats.h')), re.M)[:-1]
+    rows = re.findall(r'row\((\w+), "(\w+)"\)',
+                      tree.hw_text('fakernic/stat_names.h'))
+    wanted = [(name, name.lower()) for name in enumerators]
+    return [f'fakernic/stat_names.h: {row} where {want} is due'
+            for row, want in itertools.zip_longest(rows, wanted) if row != want]
 
 
 def document_syntax(tree):
@@ -362,7 +374,8 @@ def requests_reserved(tree):
 
 
 CHECKS = (headers_alone, uapi_alone, header_includes, hw_data_rules,
-          uapi_rules, layout_golden, changes_version, document_syntax,
+          uapi_rules, layout_golden, changes_version, counter_names,
+          document_syntax,
           document_driver, document_names, document_values, document_structs,
           spdx_lines, licence_texts, engine_includes, one_definition,
           requests_reserved)

@@ -63,6 +63,8 @@ MUTATIONS = (
      'FAKERNIC_BITS(42, 42)', 'FAKERNIC_FEATURE_CNP'),
     (checks.document_values, f'{BASE}/stats.h', '\tFAKERNIC_STAT_TX_BYTES,',
      '', 'FAKERNIC_STAT_RX_FRAMES'),
+    (checks.counter_names, f'{BASE}/stat_names.h', '"tx_bytes"', '"bytes"',
+     "('TX_BYTES', 'tx_bytes') is due"),
     (checks.document_structs, f'{BASE}/cq.h', '__le32 qpn;',
      '__le32 qp_number;', '+ 8 4 qp_number'),
     (checks.document_structs, DOCUMENT, 'struct fakernic_eqe, 16 bytes',
