@@ -71,6 +71,8 @@ static int fakernic_create_mr(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	if (ret)
 		return ret;
 	mr->type = req->type;
+	/* The core says so only when it has it: it may be freed before. */
+	mr->ibmr.device = ibpd->device;
 	mr->ibmr.lkey = key;
 	mr->ibmr.rkey = key;
 	return 0;
