@@ -13,6 +13,8 @@
 #include "netdev.h"
 #include "rss.h"
 
+#define FAKERNIC_RETRY_DELAY	HZ
+
 u8 fakernic_rx_filter(const struct net_device *netdev)
 {
 	u8 filter = FAKERNIC_FILTER_BROADCAST;
@@ -100,6 +102,8 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
 	/* After a restart there may be frames that wait for it. */
 	netif_tx_wake_all_queues(priv->netdev);
+	/* What any earlier ones said of errors is no more. */
+	cancel_delayed_work(&priv->restart_work);
 	return 0;
 
 err_rss_down:
@@ -109,6 +113,8 @@ err_destroy:
 	fakernic_channels_destroy(priv, priv->shape.channels);
 err:
 	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
+	/* If it remains open without them: there may be memory soon. */
+	schedule_delayed_work(&priv->restart_work, FAKERNIC_RETRY_DELAY);
 	return ret;
 }
 

@@ -19,7 +19,10 @@ u8 fakernic_rx_filter(const struct net_device *netdev);
 /* Who receives; qpn 0: nobody. The filter only when there is somebody. */
 int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn);
 
-/* Frames go both ways from now on. After an error they are down. */
+/*
+ * Frames go both ways from now on. After an error the channels are down, and
+ * are tried again for as long as the net_device is open.
+ */
 int fakernic_channels_up(struct fakernic_netdev *priv);
 
 /* May be called again. */
