@@ -130,8 +130,10 @@ static int fakernic_set_coalesce(struct net_device *netdev,
 				 struct netlink_ext_ack *extack)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
+	const struct fakernic_shape old = priv->shape;
 	u32 frames = coalesce->rx_max_coalesced_frames;
 	u32 us = coalesce->rx_coalesce_usecs;
+	int ret;
 
 	if (!(priv->dev->features & FAKERNIC_FEATURE_CQ_MODERATION))
 		return -EOPNOTSUPP;
@@ -145,7 +147,13 @@ static int fakernic_set_coalesce(struct net_device *netdev,
 	}
 	priv->shape.coalesce_frames = frames;
 	priv->shape.coalesce_us = us;
-	return fakernic_coalesce_all(priv);
+	ret = fakernic_coalesce_all(priv);
+	if (!ret)
+		return 0;
+	/* All channels as before, those that had been told as well. */
+	priv->shape = old;
+	fakernic_coalesce_all(priv);
+	return ret;
 }
 
 static u32 fakernic_get_rx_ring_count(struct net_device *netdev)
