@@ -171,7 +171,7 @@ static int fakernic_channel_create_cq(struct fakernic_channel *ch)
 	ret = shape->coalesce_us ? fakernic_channel_coalesce(ch) : 0;
 	if (!ret)
 		return 0;
-	fakernic_cq_hw_destroy(&ch->cq);
+	fakernic_cq_hw_drop(&ch->cq);
 err_free:
 	fakernic_queue_free(ch->dev, &ch->cq.queue);
 	return ret;
@@ -179,7 +179,7 @@ err_free:
 
 static void fakernic_channel_destroy_cq(struct fakernic_channel *ch)
 {
-	fakernic_cq_hw_destroy(&ch->cq);
+	fakernic_cq_hw_drop(&ch->cq);
 	fakernic_queue_free(ch->dev, &ch->cq.queue);
 }
 
@@ -203,7 +203,7 @@ static int fakernic_channel_create_wq(struct fakernic_channel *ch)
 	ret = fakernic_cmd_modify_wq(ch->dev, ch->wq.qpn, FAKERNIC_WQS_RDY);
 	if (!ret)
 		return 0;
-	fakernic_wq_hw_destroy(ch->dev, &ch->wq);
+	fakernic_wq_hw_drop(ch->dev, &ch->wq);
 err:
 	ch->wq.qpn = 0;
 	return ret;
@@ -212,7 +212,7 @@ err:
 static void fakernic_channel_destroy_wq(struct fakernic_channel *ch)
 {
 	if (ch->wq.qpn)
-		fakernic_wq_hw_destroy(ch->dev, &ch->wq);
+		fakernic_wq_hw_drop(ch->dev, &ch->wq);
 	ch->wq.qpn = 0;
 }
 
@@ -255,7 +255,7 @@ static int fakernic_channel_create_qp(struct fakernic_channel *ch)
 		return ret;
 	ret = fakernic_channel_start_qp(ch);
 	if (ret)
-		fakernic_qp_hw_destroy(ch->dev, &ch->qp);
+		fakernic_qp_hw_drop(ch->dev, &ch->qp);
 	return ret;
 }
 
@@ -302,7 +302,7 @@ err_tx_cleanup:
 
 void fakernic_channel_down(struct fakernic_channel *ch)
 {
-	fakernic_qp_hw_destroy(ch->dev, &ch->qp);
+	fakernic_qp_hw_drop(ch->dev, &ch->qp);
 	fakernic_channel_destroy_wq(ch);
 	fakernic_channel_destroy_cq(ch);
 	fakernic_rx_cleanup(ch);

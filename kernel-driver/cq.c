@@ -114,7 +114,7 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 	return 0;
 
 err_destroy:
-	fakernic_cq_hw_destroy(&cq->hw);
+	fakernic_cq_hw_drop(&cq->hw);
 err_release:
 	ib_umem_release(cq->umem);
 	return ret;

@@ -17,6 +17,7 @@
 #include <fakernic/qp.h>
 #include <fakernic/wq.h>
 #include "cmd.h"
+#include "cmdq.h"
 #include "device.h"
 #include "eq.h"
 #include "hw.h"
@@ -29,6 +30,14 @@ static void fakernic_hw_sync(struct fakernic_dev *dev)
 	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 }
 
+/* What it was made of goes: a device that will not have that must die. */
+static void fakernic_hw_free(struct fakernic_dev *dev, u32 number,
+			     u16 destroy_opcode)
+{
+	if (fakernic_cmd_free(dev, destroy_opcode, number))
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
+}
+
 /* The device has made it: events find it from now on, or it is destroyed. */
 static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, void *hw, u16 destroy_opcode)
@@ -38,8 +47,16 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 	fakernic_hw_sync(dev);
 	ret = xa_insert(all, number, hw, GFP_KERNEL);
 	if (ret)
-		fakernic_cmd_free(dev, destroy_opcode, number);
+		fakernic_hw_free(dev, number, destroy_opcode);
 	return ret;
+}
+
+static void fakernic_hw_drop(struct fakernic_dev *dev, struct xarray *all,
+			     u32 number, u16 destroy_opcode)
+{
+	xa_erase(all, number);
+	fakernic_hw_free(dev, number, destroy_opcode);
+	fakernic_hw_sync(dev);
 }
 
 /* After it, neither the device nor an interrupt touches it. */
@@ -76,20 +93,35 @@ int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 				 FAKERNIC_CMD_DESTROY_CQ);
 }
 
+/* Whoever visits all CQs now is done with this one. */
+static void fakernic_cq_hw_hide(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_dev *dev = hw->dev;
+
+	mutex_lock(&dev->cqs_lock);
+	xa_erase(&dev->cqs, hw->cqn);
+	mutex_unlock(&dev->cqs_lock);
+}
+
 int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_dev *dev = hw->dev;
 	int ret;
 
-	/* Whoever visits all CQs now is done with this one. */
-	mutex_lock(&dev->cqs_lock);
-	xa_erase(&dev->cqs, hw->cqn);
-	mutex_unlock(&dev->cqs_lock);
+	fakernic_cq_hw_hide(hw);
 	ret = fakernic_hw_leave(dev, &dev->cqs, hw->cqn, hw,
 				FAKERNIC_CMD_DESTROY_CQ);
 	if (!ret)
 		fakernic_eq_sync(hw->eq);
 	return ret;
+}
+
+void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw)
+{
+	fakernic_cq_hw_hide(hw);
+	fakernic_hw_drop(hw->dev, &hw->dev->cqs, hw->cqn,
+			 FAKERNIC_CMD_DESTROY_CQ);
+	fakernic_eq_sync(hw->eq);
 }
 
 void fakernic_cq_hw_for_each(struct fakernic_dev *dev,
@@ -156,6 +188,11 @@ int fakernic_qp_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
 				 FAKERNIC_CMD_DESTROY_QP);
 }
 
+void fakernic_qp_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
+{
+	fakernic_hw_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_QP);
+}
+
 int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
 			     struct fakernic_qp_hw *hw,
 			     enum fakernic_qp_state state)
@@ -189,6 +226,11 @@ int fakernic_wq_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
 				 FAKERNIC_CMD_DESTROY_WQ);
 }
 
+void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
+{
+	fakernic_hw_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_WQ);
+}
+
 int fakernic_srq_hw_create(struct fakernic_dev *dev,
 			   struct fakernic_srq_hw *hw,
 			   const struct fakernic_create_srq_req *req)
@@ -205,6 +247,12 @@ int fakernic_srq_hw_destroy(struct fakernic_dev *dev,
 {
 	return fakernic_hw_leave(dev, &dev->srqs, hw->srqn, hw,
 				 FAKERNIC_CMD_DESTROY_SRQ);
+}
+
+void fakernic_srq_hw_drop(struct fakernic_dev *dev,
+			  struct fakernic_srq_hw *hw)
+{
+	fakernic_hw_drop(dev, &dev->srqs, hw->srqn, FAKERNIC_CMD_DESTROY_SRQ);
 }
 
 int fakernic_mr_hw_create(struct fakernic_dev *dev,

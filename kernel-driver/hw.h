@@ -11,6 +11,8 @@
  * to destroy. After a successful destroy neither the device nor an interrupt
  * touches the object or its memory. Destroy fails with -EBUSY while the device
  * has it in use, and then it goes on as before; on a dead device it succeeds.
+ * Drop is for an owner who cannot keep it: a device that does not let it go is
+ * stopped, as if it had died.
  */
 #ifndef FAKERNIC_DRIVER_HW_H
 #define FAKERNIC_DRIVER_HW_H
@@ -63,6 +65,9 @@ int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
  */
 int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw);
 
+/* Nothing completes there. */
+void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw);
+
 /*
  * Visits each CQ, as an event would: under its EQ's lock, in softirq-off
  * context. None is destroyed while it is visited. May sleep between visits.
@@ -95,6 +100,9 @@ int fakernic_rss_qp_hw_create(struct fakernic_dev *dev,
 /* Both kinds. -EBUSY while flow rules name it. */
 int fakernic_qp_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 
+/* Both kinds; no flow rule names it. */
+void fakernic_qp_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
+
 /*
  * Moves it to the state and sets no more than a raw-packet QP needs on its way
  * from RESET by INIT and RTR to RTS.
@@ -110,6 +118,9 @@ int fakernic_wq_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 /* -EBUSY while an indirection table names it. */
 int fakernic_wq_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 
+/* No table names it. */
+void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
+
 /* The caller has filled in all of req. */
 int fakernic_srq_hw_create(struct fakernic_dev *dev,
 			   struct fakernic_srq_hw *hw,
@@ -118,6 +129,9 @@ int fakernic_srq_hw_create(struct fakernic_dev *dev,
 /* -EBUSY while a QP receives from it. */
 int fakernic_srq_hw_destroy(struct fakernic_dev *dev,
 			    struct fakernic_srq_hw *hw);
+
+/* Nothing receives from it. */
+void fakernic_srq_hw_drop(struct fakernic_dev *dev, struct fakernic_srq_hw *hw);
 
 /*
  * A region's key, which is both its lkey and its rkey; the low byte of a new

@@ -247,7 +247,7 @@ static int fakernic_create_user_qp(struct fakernic_dev *dev,
 	return 0;
 
 err_destroy:
-	fakernic_qp_hw_destroy(dev, &qp->hw);
+	fakernic_qp_hw_drop(dev, &qp->hw);
 err_release_rq:
 	fakernic_page_table_free(dev, &rq_table);
 	ib_umem_release(qp->rq_umem);

@@ -92,7 +92,7 @@ static void fakernic_rss_destroy(struct fakernic_netdev *priv,
 {
 	if (!hw->qp.qpn)
 		return;
-	fakernic_qp_hw_destroy(priv->dev, &hw->qp);
+	fakernic_qp_hw_drop(priv->dev, &hw->qp);
 	hw->qp.qpn = 0;
 	fakernic_cmd_free(priv->dev, FAKERNIC_CMD_DESTROY_IND_TABLE,
 			  hw->table_id);

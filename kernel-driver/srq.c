@@ -100,7 +100,7 @@ static int fakernic_create_user_srq(struct fakernic_dev *dev,
 	return 0;
 
 err_destroy:
-	fakernic_srq_hw_destroy(dev, &srq->hw);
+	fakernic_srq_hw_drop(dev, &srq->hw);
 err_release:
 	ib_umem_release(srq->umem);
 	return ret;

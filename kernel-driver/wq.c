@@ -304,6 +304,6 @@ int fakernic_create_rss_qp(struct fakernic_dev *dev, struct fakernic_qp *qp,
 	uresp.qpn = qp->hw.qpn;
 	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
-		fakernic_qp_hw_destroy(dev, &qp->hw);
+		fakernic_qp_hw_drop(dev, &qp->hw);
 	return ret;
 }
