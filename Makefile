@@ -7,7 +7,8 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
-	test-long test-packages test-recipes test-intree test-qemu-versions soak fuzz \
+	test-long test-programs test-packages test-recipes test-intree \
+	test-qemu-versions soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
@@ -29,6 +30,7 @@ help:
 	@echo 'make test            run the tests; by itself: test-packages, test-long'
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
+	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     lintian'
@@ -129,7 +131,15 @@ test-quick: root
 
 test-long: build
 	@$(BUILD) guest-test
+	@$(ENTER) ci/programs.py
 	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
+
+# Leaves PROGRAMS.md in log/vm of the cache.
+test-programs: build
+	@$(BUILD) guest-test
+	@$(ENTER) ci/programs.py
+	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini --long -s \
+		tests/vm/test_programs.py
 
 test-packages: root
 	@$(BUILD) qemu-plugin image disk-$(RELEASE)

@@ -11,8 +11,10 @@ Starting every program by itself through the guest agent costs more than the
 programs do.
 """
 
+import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,7 +22,7 @@ import sys
 import time
 
 PAIR_LIMIT_S = 60
-START_LIMIT_S = 15
+START_LIMIT_S = 30
 LISTENING = "0A"        # of /proc/net/tcp
 
 
@@ -36,10 +38,15 @@ def listens_tcp(port):
     return False
 
 
-def listens_cm():
+def listens_cm(session):
+    """Whether a program of this session does: others may run beside it."""
     text = subprocess.run(["rdma", "resource", "show", "cm_id"], text=True,
                           capture_output=True, check=False).stdout
-    return "state LISTEN" in text
+    for pid in re.findall(r"state LISTEN .*\bpid (\d+)", text):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(int(pid)) == session:
+                return True
+    return False
 
 
 class Program:
@@ -56,7 +63,8 @@ class Program:
     def wait_listening(self, listen):
         """True once it listens, False when it ended or takes too long."""
         while time.monotonic() < self.start + START_LIMIT_S:
-            if listens_cm() if listen == "cm" else listens_tcp(listen):
+            if (listens_cm(self.process.pid) if listen == "cm" else
+                    listens_tcp(listen)):
                 return True
             if self.process.poll() is not None:
                 return False

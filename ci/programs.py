@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Programs for tests/vm which the guest image has not, on a disk:
+/cache/images/programs.erofs. Run inside the root, after build.py guest-test.
+
+libfabric's own tests, which Debian has in its source only, and those of
+tests/vm/guest/programs; their libraries are in guest-test.erofs.
+"""
+
+import shutil
+import sys
+
+import build
+import image
+from build import BUILD, JOBS, SRC, StepFailed
+
+# Of libfabric's tests, those that tests/vm/fakernic_test/programs.py runs.
+FABTESTS = ["benchmarks/fi_msg_pingpong", "benchmarks/fi_rdm_pingpong"]
+OPTIONS = ["--disable-efa", "--disable-lpp", "--disable-shared"]
+SOURCES = image.GUEST / "programs"
+SPEC = SRC / "firmware-spec"
+TARGET = BUILD / "fabtests"
+
+
+def make_fabtests(this):
+    source = build.unpack(this, "libfabric") / "fabtests"
+    if not (source / "configure").exists():
+        this.run("./autogen.sh", cwd=source)
+    build.configure(this, source, TARGET, OPTIONS, [source / "configure"],
+                    cwd=TARGET)
+    this.run("make", "-C", TARGET, f"-j{JOBS}", *FABTESTS)
+
+
+def build_programs():
+    build.build_root_test()
+    build.build_provider()      # whose tree has the headers of verbs
+    key = build.digest([build.source_name("libfabric"), FABTESTS, OPTIONS],
+                       [__file__, SOURCES, SPEC / "include",
+                        SPEC / "driver.c", image.GUEST / "meet.h",
+                        image.GUEST / "verbs_pair.h"])
+    with build.step("programs", key, "libfabric's tests, one of UCX") as this:
+        if this is None:
+            return
+        make_fabtests(this)
+        root = image.STAGE / "programs"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        for name in FABTESTS:
+            shutil.copy(TARGET / name, root)
+        for source in sorted(SOURCES.glob("*.c")):
+            this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{SPEC}",
+                     f"-I{SPEC}/include", f"-I{image.RDMA}/include", "-o",
+                     root / source.stem, source, "-Wl,--as-needed", "-lucp",
+                     "-lucs")
+        image.strip_programs(this, root)
+        image.IMAGES.mkdir(parents=True, exist_ok=True)
+        image.erofs(this, root, "programs.erofs")
+
+
+if __name__ == "__main__":
+    try:
+        build_programs()
+    except StepFailed as failure:
+        sys.exit(f"fakernic: {failure}")

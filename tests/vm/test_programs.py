@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Programs written for cards, over the libraries that Debian packages: libfabric
+by its own tests, UCX by ucx_perftest and by a program that compares its data.
+
+`make test-programs` runs half of the combinations on fakernic and prints rxe's
+result beside each; then all on fakernic, that half on Soft-RoCE, and writes
+PROGRAMS.md.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from fakernic_test import programs
+
+RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
+DOCUMENT = Path(__file__).with_name("PROGRAMS.md")
+
+
+def known(driver):
+    """Title -> a driver's verdict, as PROGRAMS.md has them."""
+    told = {}
+    heads = []
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip(" `") for cell in line.strip("|").split("|")]
+        if line.startswith("| program"):
+            heads = cells
+        for head, cell in zip(heads[1:], cells[1:]):
+            if head.startswith(f"{driver} ") and cells[0] in programs.PROGRAMS:
+                told[f"{cells[0]}, {head.split()[1]}"] = cell
+    return {name: cell for name, cell in told.items() if cell}
+
+
+def titles(wanted):
+    return {programs.title(*one) for one in wanted}
+
+
+@pytest.mark.guests(count=1)
+def test_document_has_all():
+    """A verdict for each program, fakernic's a good one."""
+    fakernic, rxe = known("fakernic"), known("rxe")
+    assert set(fakernic) == titles(programs.ALL)
+    assert set(fakernic.values()) == {programs.PASSED}
+    assert set(rxe) == titles(programs.QUICK)
+    assert set(rxe.values()) <= {programs.PASSED, programs.FAILED}
+
+
+# ---- make test-programs ----------------------------------------------------
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_programs_for_cards(ports, capsys):
+    found = programs.run(ports, programs.QUICK)
+    with capsys.disabled():
+        print("\n" + programs.table({"fakernic": programs.verdicts(found),
+                                     "rxe": known("rxe")}))
+    assert set(found) == titles(programs.QUICK)
+    assert not programs.failures(found), programs.failures(found)
+
+
+def long_run(ports, driver, wanted):
+    found = programs.run(ports, wanted)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"programs-{driver}.json").write_text(
+        json.dumps(programs.verdicts(found), indent=1))
+    (RESULTS / f"programs-{driver}.log").write_text(programs.failures(found))
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_more_programs(ports):
+    found = long_run(ports, "fakernic", programs.ALL)
+    assert not programs.failures(found), programs.failures(found)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.guests(driver="rxe")
+def test_the_same_on_rxe(ports):
+    """What it does not pass is no fault of this project: it is said, no more."""
+    found = long_run(ports, "rxe", programs.QUICK)
+    assert set(found) == titles(programs.QUICK)
+
+
+@pytest.mark.long
+@pytest.mark.guests(driver="rxe")
+def test_document_is_written():
+    """Of what the two runs before have found."""
+    found = {driver: json.loads((RESULTS / f"programs-{driver}.json").read_text())
+             for driver in ("fakernic", "rxe")}
+    head = re.split(r"^\| program", DOCUMENT.read_text(encoding="utf-8"),
+                    flags=re.M)[0]
+    text = head + programs.table(found)
+    (RESULTS / "PROGRAMS.md").write_text(text, encoding="utf-8")
+    print(text)
