@@ -368,6 +368,16 @@ static void fakernic_get_query(Object *obj, Visitor *v, const char *name,
     visit_type_str(v, name, &text, errp);
 }
 
+static void fakernic_set_window(Object *obj, Visitor *v, const char *name,
+                                void *opaque, Error **errp)
+{
+    g_autofree char *words = NULL;
+
+    if (visit_type_str(v, name, &words, errp)) {
+        fakernic_query_window(FAKERNIC(obj), opaque, words, errp);
+    }
+}
+
 static void fakernic_set_look(Object *obj, const char *words, Error **errp)
 {
     fakernic_look_at(FAKERNIC(obj), words, errp);
@@ -382,7 +392,9 @@ static void fakernic_add_queries(ObjectClass *class)
 {
     for (const FakernicQuery *q = fakernic_queries; q->property; q++) {
         object_class_property_add(class, q->property, "string",
-                                  fakernic_get_query, NULL, NULL, (void *)q);
+                                  fakernic_get_query,
+                                  q->entry ? fakernic_set_window : NULL, NULL,
+                                  (void *)q);
         object_class_property_set_description(class, q->property,
                                               q->description);
     }

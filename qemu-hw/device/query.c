@@ -4,6 +4,8 @@
  * answer is longer than that.
  */
 #include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qemu/cutils.h"
 #include "clock.h"
 #include "json.h"
 #include "life.h"
@@ -112,6 +114,12 @@ static void fakernic_query_engine(FakernicState *s, uint32_t qpn, GString *text)
     fakernic_json_number(text, "dest-qpn", attr.dest_qpn);
     fakernic_json_number(text, "rq-psn", attr.rq_psn);
     fakernic_json_number(text, "sq-psn", attr.sq_psn);
+    fakernic_json_number(text, "path-mtu", attr.path_mtu);
+    fakernic_json_number(text, "qkey", attr.qkey);
+    fakernic_json_number(text, "access", attr.access_flags);
+    fakernic_json_number(text, "max-rd-atomic", attr.max_rd_atomic);
+    fakernic_json_number(text, "max-dest-rd-atomic", attr.max_dest_rd_atomic);
+    fakernic_json_number(text, "min-rnr-timer", attr.min_rnr_timer);
     fakernic_json_number(text, "timeout", attr.timeout);
     fakernic_json_number(text, "retry-cnt", attr.retry_cnt);
     fakernic_json_number(text, "retry-left", view.retry_left);
@@ -147,15 +155,17 @@ static void fakernic_query_qp(FakernicState *s, const FakernicQp *qp,
     fakernic_query_engine(s, qp->qpn, text);
 }
 
-static void fakernic_query_qps(FakernicState *s, GString *text)
+static bool fakernic_query_qp_at(FakernicState *s, uint32_t i, GString *text)
 {
-    for (uint32_t i = 0; i < s->max_qp; i++) {
-        if (s->qps[i]) {
-            fakernic_json_begin(text, NULL, '{');
-            fakernic_query_qp(s, s->qps[i], text);
-            fakernic_json_end(text, '}');
-        }
+    if (s->qps[i]) {
+        fakernic_query_qp(s, s->qps[i], text);
     }
+    return s->qps[i];
+}
+
+static uint32_t fakernic_query_qps_end(const FakernicState *s)
+{
+    return s->max_qp;
 }
 
 /* ---- queues and keys ----------------------------------------------------- */
@@ -175,17 +185,19 @@ static void fakernic_query_cq(const FakernicCq *cq, GString *text)
     fakernic_json_bool(text, "error", cq->error);
 }
 
-static void fakernic_query_cqs(FakernicState *s, GString *text)
+static bool fakernic_query_cq_at(FakernicState *s, uint32_t id, GString *text)
 {
-    for (uint32_t id = s->cqs.first; id < s->cqs.next; id++) {
-        const FakernicCq *cq = fakernic_table_get(&s->cqs, id);
+    const FakernicCq *cq = fakernic_table_get(&s->cqs, id);
 
-        if (cq) {
-            fakernic_json_begin(text, NULL, '{');
-            fakernic_query_cq(cq, text);
-            fakernic_json_end(text, '}');
-        }
+    if (cq) {
+        fakernic_query_cq(cq, text);
     }
+    return cq;
+}
+
+static uint32_t fakernic_query_cqs_end(const FakernicState *s)
+{
+    return s->cqs.next;
 }
 
 static void fakernic_query_srq(const FakernicSrq *srq, GString *text)
@@ -201,17 +213,19 @@ static void fakernic_query_srq(const FakernicSrq *srq, GString *text)
     fakernic_json_bool(text, "error", srq->error);
 }
 
-static void fakernic_query_srqs(FakernicState *s, GString *text)
+static bool fakernic_query_srq_at(FakernicState *s, uint32_t id, GString *text)
 {
-    for (uint32_t id = s->srqs.first; id < s->srqs.next; id++) {
-        const FakernicSrq *srq = fakernic_table_get(&s->srqs, id);
+    const FakernicSrq *srq = fakernic_table_get(&s->srqs, id);
 
-        if (srq) {
-            fakernic_json_begin(text, NULL, '{');
-            fakernic_query_srq(srq, text);
-            fakernic_json_end(text, '}');
-        }
+    if (srq) {
+        fakernic_query_srq(srq, text);
     }
+    return srq;
+}
+
+static uint32_t fakernic_query_srqs_end(const FakernicState *s)
+{
+    return s->srqs.next;
 }
 
 static void fakernic_query_eq(FakernicState *s, const FakernicEq *eq,
@@ -227,17 +241,19 @@ static void fakernic_query_eq(FakernicState *s, const FakernicEq *eq,
     fakernic_json_number(text, "users", eq->users);
 }
 
-static void fakernic_query_eqs(FakernicState *s, GString *text)
+static bool fakernic_query_eq_at(FakernicState *s, uint32_t id, GString *text)
 {
-    for (uint32_t id = s->eqs.first; id < s->eqs.next; id++) {
-        const FakernicEq *eq = fakernic_table_get(&s->eqs, id);
+    const FakernicEq *eq = fakernic_table_get(&s->eqs, id);
 
-        if (eq) {
-            fakernic_json_begin(text, NULL, '{');
-            fakernic_query_eq(s, eq, text);
-            fakernic_json_end(text, '}');
-        }
+    if (eq) {
+        fakernic_query_eq(s, eq, text);
     }
+    return eq;
+}
+
+static uint32_t fakernic_query_eqs_end(const FakernicState *s)
+{
+    return s->eqs.next;
 }
 
 static void fakernic_query_key(FakernicState *s, uint32_t index, GString *text)
@@ -274,15 +290,17 @@ static void fakernic_query_key(FakernicState *s, uint32_t index, GString *text)
     fakernic_json_number(text, "qpn", view.qpn);
 }
 
-static void fakernic_query_keys(FakernicState *s, GString *text)
+static bool fakernic_query_key_at(FakernicState *s, uint32_t i, GString *text)
 {
-    for (uint32_t i = 0; i < s->max_mr; i++) {
-        if (s->keys[i].pdn) {
-            fakernic_json_begin(text, NULL, '{');
-            fakernic_query_key(s, i, text);
-            fakernic_json_end(text, '}');
-        }
+    if (s->keys[i].pdn) {
+        fakernic_query_key(s, i, text);
     }
+    return s->keys[i].pdn;
+}
+
+static uint32_t fakernic_query_keys_end(const FakernicState *s)
+{
+    return s->max_mr;
 }
 
 /* ---- addresses, rules, counters ------------------------------------------ */
@@ -373,16 +391,23 @@ static void fakernic_query_counters(FakernicState *s, GString *text)
 
 const FakernicQuery fakernic_queries[] = {
     { "x-state", "registers, limits and use, in JSON", '{', '}',
-      fakernic_query_state },
-    { "x-qps", "QPs and WQs, in JSON", '[', ']', fakernic_query_qps },
-    { "x-cqs", "CQs, in JSON", '[', ']', fakernic_query_cqs },
-    { "x-srqs", "SRQs, in JSON", '[', ']', fakernic_query_srqs },
-    { "x-eqs", "EQs, in JSON", '[', ']', fakernic_query_eqs },
-    { "x-keys", "memory keys, in JSON", '[', ']', fakernic_query_keys },
-    { "x-gids", "the GID table, in JSON", '[', ']', fakernic_query_gids },
-    { "x-flows", "flow rules, in JSON", '[', ']', fakernic_query_flows },
+      .write = fakernic_query_state },
+    { "x-qps", "QPs and WQs, in JSON", '[', ']',
+      .entry = fakernic_query_qp_at, .end = fakernic_query_qps_end },
+    { "x-cqs", "CQs, in JSON", '[', ']',
+      .entry = fakernic_query_cq_at, .end = fakernic_query_cqs_end },
+    { "x-srqs", "SRQs, in JSON", '[', ']',
+      .entry = fakernic_query_srq_at, .end = fakernic_query_srqs_end },
+    { "x-eqs", "EQs, in JSON", '[', ']',
+      .entry = fakernic_query_eq_at, .end = fakernic_query_eqs_end },
+    { "x-keys", "memory keys, in JSON", '[', ']',
+      .entry = fakernic_query_key_at, .end = fakernic_query_keys_end },
+    { "x-gids", "the GID table, in JSON", '[', ']',
+      .write = fakernic_query_gids },
+    { "x-flows", "flow rules, in JSON", '[', ']',
+      .write = fakernic_query_flows },
     { "x-counters", "counters, of the device first, in JSON", '[', ']',
-      fakernic_query_counters },
+      .write = fakernic_query_counters },
     {}
 };
 
@@ -449,12 +474,68 @@ bool fakernic_query_possible(const FakernicState *s)
     return s->nic && !(s->held & (FAKERNIC_HELD_RESET | FAKERNIC_HELD_LEAVING));
 }
 
+bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
+                           const char *words, Error **errp)
+{
+    g_auto(GStrv) word = g_strsplit_set(words, " ", -1);
+    FakernicWindow window = { query, 0, FAKERNIC_QUERY_MAX };
+
+    for (unsigned i = 0; word[i]; i++) {
+        const bool from = g_str_has_prefix(word[i], "from=");
+        const char *number = strchr(word[i], '=');
+
+        if ((!from && !g_str_has_prefix(word[i], "count=")) ||
+            !g_ascii_isdigit(number[1]) ||
+            qemu_strtoui(number + 1, NULL, 0,
+                         from ? &window.from : &window.count) < 0) {
+            error_setg(errp, "property '%s' takes \"from=INDEX count=N\", "
+                       "not '%s'", query->property, word[i]);
+            return false;
+        }
+    }
+    s->window = window;
+    return true;
+}
+
+/* The objects of a kind, as many as are wanted; then where the next is. */
+static void fakernic_query_walk(FakernicState *s, const FakernicQuery *query,
+                                GString *text)
+{
+    const bool mine = s->window.query == query;
+    const uint32_t most = MIN(mine ? s->window.count : FAKERNIC_QUERY_MAX,
+                              FAKERNIC_QUERY_MAX);
+    const uint32_t end = query->end(s);
+    uint32_t found = 0;
+
+    for (uint32_t id = mine ? s->window.from : 0; id < end; id++) {
+        const size_t before = text->len;
+
+        fakernic_json_begin(text, NULL, '{');
+        if (!query->entry(s, id, text)) {
+            g_string_truncate(text, before);
+            continue;
+        }
+        if (found++ == most) {
+            g_string_truncate(text, before);
+            fakernic_json_begin(text, NULL, '{');
+            fakernic_json_number(text, "next", id);
+            id = end - 1;
+        }
+        fakernic_json_end(text, '}');
+    }
+    if (mine) {
+        s->window.query = NULL;
+    }
+}
+
 char *fakernic_query(FakernicState *s, const FakernicQuery *query)
 {
     GString *text = g_string_new(NULL);
 
     g_string_append_c(text, query->open);
-    if (fakernic_query_possible(s)) {
+    if (fakernic_query_possible(s) && query->entry) {
+        fakernic_query_walk(s, query, text);
+    } else if (fakernic_query_possible(s)) {
         query->write(s, text);
     }
     g_string_append_c(text, query->close);

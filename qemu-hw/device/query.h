@@ -13,8 +13,21 @@ typedef struct FakernicQuery {
     const char *property;       /* "x-qps" */
     const char *description;
     char open, close;           /* of an array or an object */
+    /* all of it, or */
     void (*write)(FakernicState *s, GString *text);
+    /* the object at an index, false: there is none; of all below the end */
+    bool (*entry)(FakernicState *s, uint32_t index, GString *text);
+    uint32_t (*end)(const FakernicState *s);
 } FakernicQuery;
+
+/* So many objects at most in an answer. */
+#define FAKERNIC_QUERY_MAX      16384
+
+/* Which of the objects the next answer to one query has. */
+typedef struct FakernicWindow {
+    const FakernicQuery *query; /* NULL: none was asked for */
+    uint32_t from, count;
+} FakernicWindow;
 
 /* All there is to ask for; the last has no property. */
 extern const FakernicQuery fakernic_queries[];
@@ -23,7 +36,15 @@ extern const FakernicQuery fakernic_queries[];
 bool fakernic_query_possible(const FakernicState *s);
 
 /*
- * The answer in JSON, to be freed. There is nothing in a device that is not
+ * "from=INDEX count=N": which objects the next answer to this query has. False:
+ * that is not what was said.
+ */
+bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
+                           const char *words, Error **errp);
+
+/*
+ * The answer in JSON, to be freed. If there are more objects, the last is
+ * {"next": INDEX}. There is nothing in a device that is not
  * realized, or is in the middle of a reset.
  */
 char *fakernic_query(FakernicState *s, const FakernicQuery *query);

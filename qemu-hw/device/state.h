@@ -51,6 +51,7 @@
 #include "look.h"
 #include "odp.h"
 #include "qp.h"
+#include "query.h"
 #include "record.h"
 #include "table.h"
 #include "../link/link.h"
@@ -114,6 +115,7 @@ struct FakernicState {
     FakernicFaults faults;      /* fault.h */
     FakernicRecorder recorder;  /* record.h */
     FakernicLook look;          /* look.h */
+    FakernicWindow window;      /* query.h */
     char *dump;                 /* the text that DUMP made last, or NULL */
     char *fault_refused;        /* why the last FAULT was, or NULL */
 

@@ -202,6 +202,63 @@ static void test_queues(void)
     machine_stop(&m);
 }
 
+/* Which part of a list the next answer has. */
+static QList *query_from(Machine *m, const char *property, const char *words)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': %s, 'value': %s } }",
+                             NIC0, property, words);
+    return query_list(m, property);
+}
+
+static void query_from_refused(Machine *m, const char *property,
+                               const char *words)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': %s, 'value': %s } }",
+                             NIC0, property, words);
+
+    g_assert_nonnull(qdict_get_qdict(reply, "error"));
+    qobject_unref(reply);
+}
+
+static void test_a_part(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    g_autofree char *rest = NULL;
+    QList *all, *list;
+    uint32_t next;
+
+    start_pair(&m, &n, &s, &a, &b);
+    all = query_list(&m, "x-qps");
+    list = query_from(&m, "x-qps", "count=1");
+    g_assert_cmpuint(qlist_size(list), ==, 2);
+    next = qdict_get_int(qobject_to(QDict, qlist_entry_obj(
+        QTAILQ_LAST(&list->head))), "next");
+    qobject_unref(list);
+    rest = g_strdup_printf("from=%u", next);
+    list = query_from(&m, "x-qps", rest);
+    g_assert_cmpuint(qlist_size(list), ==, qlist_size(all) - 1);
+    g_assert_true(next == a.qpn || next == b.qpn);
+    g_assert_nonnull(find(list, "qpn", next));
+    qobject_unref(list);
+    /* What was asked for holds once. */
+    list = query_list(&m, "x-qps");
+    g_assert_cmpuint(qlist_size(list), ==, qlist_size(all));
+    qobject_unref(list);
+    list = query_from(&m, "x-cqs", "from=4000000000");
+    g_assert_true(qlist_empty(list));
+    qobject_unref(list);
+    query_from_refused(&m, "x-qps", "from=-1");
+    query_from_refused(&m, "x-qps", "until=3");
+    query_from_refused(&m, "x-gids", "from=1");
+    qobject_unref(all);
+    machine_stop(&m);
+}
+
 static void test_device(void)
 {
     Machine m;
@@ -760,6 +817,7 @@ const FakernicTest fakernic_query_tests[] = {
     { "query/qps", test_qps },
     { "query/in-flight", test_in_flight },
     { "query/queues", test_queues },
+    { "query/a-part", test_a_part },
     { "query/device", test_device },
     { "query/counters", test_counters },
     { "query/gids-and-flows", test_gids_and_flows },

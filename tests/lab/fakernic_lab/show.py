@@ -98,7 +98,14 @@ class Device:
         return self.qmp.cmd("qom-get", {"path": self.path, "property": name})
 
     def objects(self, what):
-        return json.loads(self.get(f"x-{what}"))
+        """All of a kind; the device tells of so many at a time."""
+        found = json.loads(self.get(f"x-{what}"))
+        while found and "next" in found[-1]:
+            self.qmp.cmd("qom-set", {
+                "path": self.path, "property": f"x-{what}",
+                "value": f"from={found.pop()['next']}"})
+            found += json.loads(self.get(f"x-{what}"))
+        return found
 
     def one(self, what, number):
         """The object of this number."""
