@@ -16,8 +16,19 @@
 
 #if __has_include("hw/core/qdev-properties.h")
 #include "hw/core/qdev-properties.h"
+#include "hw/core/qdev-properties-system.h"
 #else
 #include "hw/qdev-properties.h"
+#include "hw/qdev-properties-system.h"
+#endif
+
+#include "chardev/char-fe.h"
+
+/* Who writes to a character device. */
+#if QEMU_VERSION_MAJOR == 10 && QEMU_VERSION_MINOR < 2
+typedef CharBackend FakernicWriter;
+#else
+typedef CharFrontend FakernicWriter;
 #endif
 
 /* What class_init is given. */

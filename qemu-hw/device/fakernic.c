@@ -460,6 +460,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
     DEFINE_PROP_UINT32("slice-us", FakernicState, slice_us, 100),
     DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
+    DEFINE_PROP_CHR("x-fault-events", FakernicState, faults.listener),
     /* For tests of drivers: claim another version, hide features. */
     DEFINE_PROP_UINT32("x-interface-version", FakernicState, interface_version,
                        FAKERNIC_PUT(FAKERNIC_VERSION_MAJOR,
@@ -502,6 +503,8 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "x-record", "a file that the recorder writes to" },
         { "x-guest-faults", "the guest may have the device misbehave (on or "
                             "off)" },
+        { "x-fault-events", "a character device that is told of each hit of a "
+                            "fault rule, a line of JSON" },
         { "x-recorder", "what led to the first error, or what was last" },
         { "x-ring", "set to \"sq 17\" or the like: that ring's entries, in JSON" },
         { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },

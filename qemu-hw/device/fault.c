@@ -63,6 +63,36 @@ char *fakernic_fault_text(const FakernicState *s)
     return g_string_free(text, false);
 }
 
+/* Who does not read is not waited for: a later line says what was lost. */
+static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
+                                const RoceFaultSubject *subject)
+{
+    FakernicFaults *f = &s->faults;
+    g_autofree char *line = NULL;
+    int len, taken;
+
+    if (!qemu_chr_fe_backend_connected(&f->listener)) {
+        return;
+    }
+    line = g_strdup_printf(
+        "%s{\"event\": \"FAKERNIC_FAULT\", \"data\": {\"id\": \"%s\", "
+        "\"at\": \"%s\", \"do\": \"%s\", \"hits\": %" PRIu64 ", "
+        "\"time-ns\": %" PRId64 ", \"qpn\": %u, \"psn\": %u, "
+        "\"index\": %u, \"untold\": %" PRIu64 "}}\n", f->torn ? "\n" : "",
+        rule->id, roce_fault_point_name(rule->at),
+        roce_fault_action_name(rule->act), rule->hits, subject->now,
+        subject->qpn, subject->psn, subject->index, f->untold);
+    len = strlen(line);
+    taken = qemu_chr_fe_write(&f->listener, (const uint8_t *)line, len);
+    if (taken == len) {
+        f->torn = false;
+        f->untold = 0;
+    } else {
+        f->torn |= taken > 0;
+        f->untold++;
+    }
+}
+
 const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
                                         RoceFaultSubject *subject)
 {
@@ -76,6 +106,7 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
                              subject->psn);
         fakernic_record(s, FAULT, 0, rule->at, rule->act, subject->qpn,
                         subject->psn, rule->hits, rule - s->faults.rules.rules);
+        fakernic_fault_tell(s, rule, subject);
     }
     if (rule && rule->act == ROCE_FAULT_PAUSE) {
         qemu_system_vmstop_request_prepare();

@@ -10,6 +10,7 @@
 #define FAKERNIC_DEVICE_FAULT_H
 
 #include "common.h"
+#include "compat.h"
 #include "qapi/error.h"
 #include "../roce/fault.h"
 
@@ -38,6 +39,9 @@ typedef struct FakernicFaults {
     uint64_t judged;            /* vectors that rules have had their say on */
     uint32_t held_count;
     uint64_t held_bytes;
+    FakernicWriter listener;    /* is told of hits; may be of nobody */
+    uint64_t untold;            /* hits that it did not take */
+    bool torn;                  /* it has taken a part of a line */
 } FakernicFaults;
 
 /* At realize, before rules are taken; and at the end. */

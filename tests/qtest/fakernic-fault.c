@@ -4,7 +4,9 @@
  * the virtual clock, which stands unless a test steps it.
  */
 #include "qemu/osdep.h"
+#include "qapi/error.h"
 #include "qobject/qdict.h"
+#include "qobject/qjson.h"
 #include "fakernic-setup.h"
 
 #define NIC0 "/machine/peripheral/nic0"
@@ -1015,6 +1017,100 @@ static void test_command_line(void)
     machine_stop(&p.m);
 }
 
+/* Whoever hears of hits: an end of a socket. */
+typedef struct Listener {
+    int fd;
+    FILE *file;
+} Listener;
+
+/* A pair that tells of hits; 'room': bytes that fit into the socket, or 0. */
+static void listening_start(Pair *p, Listener *l, int room)
+{
+    const struct timeval patience = { .tv_sec = 60 };
+    g_autofree char *more = NULL;
+    int ends[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), ==, 0);
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (room) {
+        setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    }
+    l->fd = ends[0];
+    l->file = fdopen(ends[0], "r");
+    more = g_strdup_printf(",x-fault-events=told -chardev socket,id=told,fd=%d",
+                           ends[1]);
+    pair_start(p, more);
+    close(ends[1]);
+}
+
+/* What the next line says. */
+static QDict *told(Listener *l)
+{
+    QDict *event, *data;
+    char line[512];
+
+    do {
+        g_assert_nonnull(fgets(line, sizeof(line), l->file));
+    } while (line[0] == '\n');
+    event = qobject_to(QDict, qobject_from_json(line, &error_abort));
+    g_assert_cmpstr(qdict_get_str(event, "event"), ==, "FAKERNIC_FAULT");
+    data = qobject_ref(qdict_get_qdict(event, "data"));
+    qobject_unref(event);
+    return data;
+}
+
+static void test_events(void)
+{
+    Listener l;
+    Pair p;
+
+    listening_start(&p, &l, 0);
+    fault(&p.m, "id=one at=rx opcode=rc-read-response-middle times=2 do=mark");
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    for (unsigned i = 1; i <= 2; i++) {
+        QDict *data = told(&l);
+
+        g_assert_cmpstr(qdict_get_str(data, "id"), ==, "one");
+        g_assert_cmpstr(qdict_get_str(data, "at"), ==, "rx");
+        g_assert_cmpstr(qdict_get_str(data, "do"), ==, "mark");
+        g_assert_cmpint(qdict_get_int(data, "hits"), ==, i);
+        g_assert_cmpint(qdict_get_int(data, "qpn"), ==, p.a.qpn);
+        g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
+        qobject_unref(data);
+    }
+    machine_stop(&p.m);
+    fclose(l.file);
+}
+
+/* Who does not read holds nobody up, and hears later what was lost. */
+static void test_events_unread(void)
+{
+    char waste[4096];
+    Listener l;
+    QDict *data;
+    Pair p;
+
+    listening_start(&p, &l, 4096);
+    fault(&p.m, "at=tx times=0 do=mark");
+    for (unsigned i = 0; i < 12; i++) {
+        pair_read(&p);
+        pair_has_read(&p, 0);
+    }
+    g_assert_cmpuint(fault_hits(&p.m), >=, 60);
+    while (recv(l.fd, waste, sizeof(waste), MSG_DONTWAIT) > 0) {
+    }
+    pair_read(&p);
+    data = told(&l);
+    g_assert_cmpint(qdict_get_int(data, "untold"), >, 0);
+    qobject_unref(data);
+    data = told(&l);
+    g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
+    qobject_unref(data);
+    machine_stop(&p.m);
+    fclose(l.file);
+}
+
 static void test_refused(void)
 {
     Pair p;
@@ -1135,6 +1231,8 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/dma-write-fail", test_dma_write_fail },
     { "fault/dma-write-drop", test_dma_write_drop },
     { "fault/command-line", test_command_line },
+    { "fault/events", test_events },
+    { "fault/events-unread", test_events_unread },
     { "fault/refused", test_refused },
     { "fault/held-bounded", test_held_bounded },
     { "fault/stalled-eqs", test_stalled_eqs },
