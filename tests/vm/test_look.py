@@ -17,8 +17,14 @@ pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 DEVLINK = "pci/0000:01:00.0"
 DEBUGFS = "/sys/kernel/debug"
 FAULTS = f"{DEBUGFS}/fakernic/0000:01:00.0/faults"
+# Queue pairs of all types, in a state and with attributes drawn from a seed.
+CROWD, SEED = 120, 20
 TYPES = {"RC": "RC", "UC": "UC", "UD": "UD", "GSI": "GSI",
          "RAW_PACKET": "RAW_PACKET"}
+
+# What `rdma resource show qp` calls what the device has another name for.
+RDMA_NAMES = {"type": "type", "state": "state", "rqpn": "dest-qpn",
+              "rq-psn": "rq-psn", "sq-psn": "sq-psn"}
 
 
 @pytest.fixture(name="device")
@@ -60,6 +66,25 @@ def connected_pair(ports):
         job.wait()
 
 
+@pytest.fixture(name="crowd")
+def many_pairs(ports):
+    """A port with many queue pairs, and what ibv_query_qp says of each."""
+    (port,) = ports
+    before = rdma.resources(port)
+    told = "/tmp/states"
+    job = port.guest.start(f"exec rdma_states {CROWD} {SEED} >{told}", 200)
+    ready = port.guest.run(f"until grep -qs ready {told}; do kill -0 {job.pid} "
+                           "|| exit 1; sleep 0.1; done", 100)
+    if not ready.ok:
+        job.wait().check()
+    rows = [dict(word.split("=") for word in line.split()) for line in
+            port.guest.check(f"grep qpn= {told}").splitlines()]
+    yield port, rows
+    port.guest.check(f"kill {job.pid}")
+    job.wait()
+    rdma.wait_for_resources(port, before)
+
+
 def resources(port, kind, flags="-j -d"):
     return [item for item in json.loads(port.guest.check(
         f"rdma {flags} resource show {kind}"))
@@ -87,6 +112,28 @@ def test_queue_pairs_are_those_of_rdma(pair, device):
             assert mine["una-psn"] <= mine["tx-psn"]
     for item in resources(pair, "qp", "-j -r"):
         assert raw(item) == known[raw(item)["qpn"]]
+
+
+def test_a_crowd_is_the_same_to_all(crowd, device):
+    """The device, verbs and `rdma` agree in every field they have in common."""
+    port, rows = crowd
+    assert len({int(row["qpn"]) for row in rows}) == CROWD
+    assert {row["type"] for row in rows} == {
+        "RC", "UC", "UD", "RAW_PACKET", "XRC_INI", "XRC_TGT"}
+    assert len({(row["type"], row["state"]) for row in rows}) >= 25
+    known = {item["qpn"]: item for item in device.objects("qps")}
+    seen = {item["lqpn"]: item for item in resources(port, "qp")}
+    dumped = {item["qpn"]: item for item in map(
+        raw, resources(port, "qp", "-j -r"))}
+    for row in rows:
+        mine = known[int(row["qpn"])]
+        assert {name: str(mine[name]) for name in row} == row
+        its = seen[mine["qpn"]]
+        assert {name: mine[ours] for name, ours in RDMA_NAMES.items()
+                if name in its} == {name: its[name] for name in RDMA_NAMES
+                                    if name in its}
+        assert {"type", "state", "sq-psn"} <= set(its)
+        assert dumped[mine["qpn"]] == mine
 
 
 def test_queues_and_keys_are_those_of_rdma(pair, device):
