@@ -8,6 +8,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <fakernic/cmdq.h>
@@ -18,6 +19,8 @@
 #define FAKERNIC_DUMP_PIECE	16384U
 /* More than any device has to tell. */
 #define FAKERNIC_DUMP_MAX	SZ_1M
+/* All rules a device takes, and what it says of one that it does not. */
+#define FAKERNIC_FAULTS_SIZE	SZ_64K
 
 static struct dentry *fakernic_dump_root;
 
@@ -95,23 +98,28 @@ char *fakernic_dump_text(struct fakernic_dev *dev, u8 kind, u32 id)
 	return ERR_PTR(ret);
 }
 
-static ssize_t fakernic_faults_read(struct file *file, char __user *to,
-				    size_t count, loff_t *at)
+/* Once for whoever opens the file, however small the pieces that are read. */
+static int fakernic_faults_show(struct seq_file *m, void *unused)
 {
-	char *text = fakernic_dump_text(file->private_data,
-					FAKERNIC_DUMP_FAULTS, 0);
-	ssize_t ret;
+	char *text = fakernic_dump_text(m->private, FAKERNIC_DUMP_FAULTS, 0);
 
 	if (IS_ERR(text))
 		return PTR_ERR(text);
-	ret = simple_read_from_buffer(to, count, at, text, strlen(text));
+	seq_puts(m, text);
 	kvfree(text);
-	return ret;
+	return 0;
+}
+
+static int fakernic_faults_open(struct inode *inode, struct file *file)
+{
+	return single_open_size(file, fakernic_faults_show, inode->i_private,
+				FAKERNIC_FAULTS_SIZE);
 }
 
 static ssize_t fakernic_faults_write(struct file *file, const char __user *from,
 				     size_t count, loff_t *at)
 {
+	struct seq_file *m = file->private_data;
 	char *rules;
 	int ret;
 
@@ -120,17 +128,18 @@ static ssize_t fakernic_faults_write(struct file *file, const char __user *from,
 	rules = memdup_user_nul(from, count);
 	if (IS_ERR(rules))
 		return PTR_ERR(rules);
-	ret = fakernic_cmd_fault(file->private_data, rules);
+	ret = fakernic_cmd_fault(m->private, rules);
 	kfree(rules);
 	return ret ? ret : count;
 }
 
 static const struct file_operations fakernic_faults_file = {
 	.owner = THIS_MODULE,
-	.open = simple_open,
-	.read = fakernic_faults_read,
+	.open = fakernic_faults_open,
+	.release = single_release,
+	.read = seq_read,
 	.write = fakernic_faults_write,
-	.llseek = default_llseek,
+	.llseek = seq_lseek,
 };
 
 void fakernic_dump_init(struct fakernic_dev *dev)
