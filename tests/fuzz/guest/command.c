@@ -521,6 +521,10 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r)
     case FAKERNIC_CMD_QUERY_COUNTER:
         command_counter(g, n, opcode, r);
         break;
+    case FAKERNIC_CMD_FAULT:
+    case FAKERNIC_CMD_DUMP:
+        command_inside(g, n, opcode, r);
+        break;
     default:
         if (command_kind(opcode) != KIND_OTHER) {
             command_id(g, n, opcode, command_kind(opcode), r);

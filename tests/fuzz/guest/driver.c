@@ -39,17 +39,24 @@ void nic_ring(Nic *n, uint32_t uar, unsigned place, uint64_t word)
 /* Turns that a reset may take. */
 #define NIC_RESET_TRIES 10000
 
+/* That there were fault rules stays to be seen. */
+static uint32_t nic_status(Nic *n)
+{
+    return reg_read(n, FAKERNIC_REG_STATUS) & ~FAKERNIC_STATUS_FAULTS;
+}
+
 void nic_restart(Nic *n)
 {
+    nic_forget_rules(n);
     reg_write(n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
     GUEST_CHECK(reg_read(n, FAKERNIC_REG_MAGIC) == FAKERNIC_MAGIC);
     for (unsigned tries = 0; tries < NIC_RESET_TRIES; tries++) {
-        if (reg_read(n, FAKERNIC_REG_STATUS) == FAKERNIC_STATUS_READY) {
+        if (nic_status(n) == FAKERNIC_STATUS_READY) {
             break;
         }
         aio_poll(qemu_get_aio_context(), false);
     }
-    GUEST_CHECK(reg_read(n, FAKERNIC_REG_STATUS) == FAKERNIC_STATUS_READY);
+    GUEST_CHECK(nic_status(n) == FAKERNIC_STATUS_READY);
     n->cmd_pi = 0;
     memset(n->id, 0, sizeof(n->id));
     memset(n->ids, 0, sizeof(n->ids));

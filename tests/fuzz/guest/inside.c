@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * FAULT and DUMP: rules out of the words that there are, of which most say
+ * something, and texts of objects that exist. Pausing the machine and a device
+ * that is dead until the bus is reset are left out: they end an input.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qapi/error.h"
+#include "guest.h"
+
+#define PICK(words, choice) (words)[(choice) % ARRAY_SIZE(words)]
+
+static const char *const points[] = {
+    "tx", "rx", "doorbell", "command", "send-wqe", "recv-wqe", "cqe", "eqe",
+    "interrupt", "dma-read", "dma-write", "page-list", "device",
+};
+
+/* Of each point, those that are offered there, mostly. */
+static const char *const frame_actions[] = {
+    "drop", "delay delay-ns=20000", "duplicate", "reorder by=2",
+    "corrupt offset=50 mask=0xff", "truncate bytes=60", "mark", "count",
+};
+static const char *const other_actions[] = {
+    "drop", "delay delay-ns=5000", "duplicate", "fail", "fail status=7",
+    "fail status=5 code=3", "count", "fail code=9",
+};
+static const char *const device_actions[] = {
+    "fatal code=4", "freeze for-ns=30000", "link-down for-ns=50000", "count",
+    "fatal", "freeze", "aer severity=nonfatal", "link-down",
+};
+static const char *const matches[] = {
+    "", "class=roce", "opcode=rc-*", "class=ether", "psn=0-100", "attempt=2",
+    "len=1-64", "cmd=CREATE_QP", "number=1-3", "opcode=ud-send-only",
+};
+static const char *const counts[] = {
+    "", "times=0", "nth=3", "times=0 every=2", "times=0 percent=30 seed=7",
+    "after=f1", "until-ns=1", "times=4",
+};
+
+static void make_rule(const Nic *n, const FuzzRecord *r, GString *rule)
+{
+    const unsigned point = r->b % ARRAY_SIZE(points);
+    const char *act = PICK(other_actions, r->c);
+
+    if (point < 2) {
+        act = PICK(frame_actions, r->c);
+    } else if (point == ARRAY_SIZE(points) - 1) {
+        act = PICK(device_actions, r->c);
+    }
+    if (r->d % 16 == 0) {
+        g_string_assign(rule, "remove=all");
+        return;
+    }
+    g_string_printf(rule, "at=%s do=%s %s", points[point], act,
+                    PICK(counts, r->c >> 4));
+    if (r->d & 1) {
+        g_string_append_printf(rule, " %s", PICK(matches, r->d >> 4));
+    }
+    if (r->d & 2) {
+        g_string_append_printf(rule, " qpn=%u",
+                               nic_pick(n, KIND_QP, r->e & 0xff));
+    }
+}
+
+static void command_fault(Guest *g, Nic *n, const FuzzRecord *r)
+{
+    struct fakernic_fault_req req = { 0 };
+    g_autoptr(GString) rule = g_string_new(NULL);
+
+    make_rule(n, r, rule);
+    memcpy(req.rules, rule->str, MIN(rule->len, sizeof(req.rules)));
+    nic_command(g, n, FAKERNIC_CMD_FAULT, &req, sizeof(req), NULL, 0);
+}
+
+static void command_dump(Guest *g, Nic *n, const FuzzRecord *r)
+{
+    static const struct {
+        uint8_t dump;
+        Kind kind;
+    } kinds[] = {
+        { FAKERNIC_DUMP_QP, KIND_QP }, { FAKERNIC_DUMP_QP, KIND_WQ },
+        { FAKERNIC_DUMP_CQ, KIND_CQ }, { FAKERNIC_DUMP_SRQ, KIND_SRQ },
+        { FAKERNIC_DUMP_EQ, KIND_EQ }, { FAKERNIC_DUMP_KEY, KIND_KEY },
+        { FAKERNIC_DUMP_RECORDER, KINDS }, { FAKERNIC_DUMP_FAULTS, KINDS },
+    };
+    const Kind kind = PICK(kinds, r->b).kind;
+    struct fakernic_dump_req req = {
+        .address = LE64(nic_page(n, PAGE_DATA) + r->d),
+        .length = LE32(r->c),
+        .first = LE32(r->f % 3 ? 0 : r->f >> 8 & 0xffff),
+        .id = LE32(kind == KINDS ? r->e >> 31
+                                 : nic_pick(n, kind, r->e & 0xff)),
+        .kind = PICK(kinds, r->b).dump,
+    };
+
+    nic_command(g, n, FAKERNIC_CMD_DUMP, &req, sizeof(req), NULL, 0);
+}
+
+void command_inside(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r)
+{
+    if (opcode == FAKERNIC_CMD_FAULT) {
+        command_fault(g, n, r);
+    } else {
+        command_dump(g, n, r);
+    }
+}
+
+void nic_forget_rules(Nic *n)
+{
+    object_property_set_str(OBJECT(n->pci), "x-fault", "remove=all",
+                            &error_abort);
+}
