@@ -192,6 +192,22 @@ def test_armed_faults_are_hit_or_fail(paused):
         qmp.close()
 
 
+def test_documents_name_every_word():
+    """Of fault rules and of looks inside."""
+    hardware = HERE.parents[1] / "qemu-hw"
+    readme = (hardware / "README.md").read_text("utf-8")
+    rules = (hardware / "roce/fault.c").read_text("utf-8")
+    words = re.findall(r'^    \{ "([\w-]+)", KIND_', rules, re.M)
+    names = re.findall(r'^    \[ROCE_FAULT_\w+\] = (?:\{ )?"([\w-]+)"', rules,
+                       re.M)
+    properties = {name for source in ("query.c", "fakernic.c") for name in
+                  re.findall(r'"(x-[\w-]+)"', (
+                      hardware / "device" / source).read_text("utf-8"))}
+    assert len(words) > 25 and len(names) > 25 and len(properties) > 15
+    assert not [name for name in [*words, *names, *properties]
+                if f"`{name}" not in readme]
+
+
 # ---- a machine that lacks things ---------------------------------------------
 
 def script(path, text):
