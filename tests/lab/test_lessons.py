@@ -80,6 +80,17 @@ def test_ten_lessons():
         range(1, 11))
 
 
+def test_each_lesson_shows_something():
+    """A capture, which test_lesson() compares; and pictures that are there."""
+    assert all(any(shown for _, shown in steps)
+               for steps in lessons().values())
+    pictures = re.findall(r"^!\[.+\]\((.+\.svg)\)$",
+                          DOCUMENT.read_text("utf-8"), re.M)
+    assert len(pictures) >= 4
+    for name in pictures:
+        assert (HERE / name).read_text("utf-8").startswith("<svg ")
+
+
 def test_what_is_shown_must_come():
     printed = ["one 17", "two 0x3f at node1", "three 1.5 us"]
     assert find(["one 4", "...", "three 20.25 us"], printed) is None
