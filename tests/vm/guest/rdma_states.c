@@ -184,7 +184,8 @@ static void make(struct bench *bench, unsigned which)
         last--;
     }
     move(bench, qp, type, last);
-    if (last && draw(bench, 6) == 0 && ibv_modify_qp(qp, &error, IBV_QP_STATE)) {
+    if (last && draw(bench, 6) == 0 &&
+        ibv_modify_qp(qp, &error, IBV_QP_STATE)) {
         die("modify to ERR");
     }
     print(qp, types[which].name);
