@@ -68,7 +68,7 @@ build-rdma-core: root
 	@$(BUILD) rdma-core
 
 build-driver: root
-	@$(BUILD) driver-6.12 driver-6.1
+	@$(BUILD) driver-6.12
 
 build-image: root
 	@$(BUILD) image
@@ -86,11 +86,11 @@ run shell timeline timeline-cost test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
 
 run: root
-	@$(BUILD) qemu-plugin image
+	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/vm/demo $(if $(filter-out 0,$(V)),-v)
 
 shell: root
-	@$(BUILD) qemu-plugin image
+	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/vm/demo --shell
 
 # On this machine if it has libdeflate beside its compiler, else in the root.
@@ -103,21 +103,22 @@ unit: root
 endif
 
 laws: root
-	@$(BUILD) qemu rdma-core driver-6.12
+	@$(BUILD) root-test qemu rdma-core driver-6.12
 	@$(ENTER) ci/run_tests.py laws
 
 format: root
+	@$(BUILD) root-test
 	@$(ENTER) tests/laws/layout.py
 
 # What known.py excuses and is true by now.
 tighten: root
-	@$(BUILD) qemu rdma-core driver-6.12
+	@$(BUILD) root-test qemu rdma-core driver-6.12
 	@$(ENTER) make -s -C tests/laws tighten
 
 # Whether a mirror still has rdma-core 65's source, or a kernel of backports, is
 # not ours to decide: without it, the tests that want it fail.
 test: build
-	@$(BUILD) qemu-fuzz qemu-plugin uabi guest-test
+	@$(BUILD) qemu-fuzz qemu-plugin uabi kernel-6.1 guest-test
 	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.3
 	-@$(BUILD) kernel-7.2
@@ -130,7 +131,7 @@ test-quick: root
 	@$(ENTER) ci/run_tests.py --quick
 
 test-long: build
-	@$(BUILD) guest-test
+	@$(BUILD) kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
 	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
 
@@ -158,7 +159,7 @@ timeline-cost: root
 	@$(ENTER) tests/timeline/cost --out /cache/log/timeline-cost
 
 timeline: root
-	@$(BUILD) qemu-plugin image
+	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/timeline/demo --out /cache/log/timeline
 
 test-recipes: root
@@ -186,6 +187,7 @@ bench-engine: root
 		BUILD=/cache/build/bench-engine
 
 coverage: root
+	@$(BUILD) root-test
 	@$(ENTER) ci/coverage.py
 
 clean:

@@ -137,7 +137,6 @@ write_sources() { # types, suites wanted: new, old
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-write_sources deb >"$work/new.sources"
 write_sources "deb deb-src" >"$work/root.sources"
 {
     stanza "$old_suite" "$mirror" deb
@@ -147,11 +146,12 @@ write_sources "deb deb-src" >"$work/root.sources"
 } >"$work/old.sources"
 
 # The proxy and the Acquire options that decide whether a mirror is accepted;
-# and a mirror may fail now and then.
-echo 'Acquire::Retries "3";' >"$work/host.conf"
+# and a mirror may fail now and then. Nobody reads descriptions here.
+printf '%s\n' 'Acquire::Retries "3";' 'Acquire::Languages "none";' \
+    >"$work/host.conf"
 apt-config dump | awk '
     /^Acquire::(http|https|ftp)::/ ||
-    /^Acquire::(Check-Valid-Until|Check-Date|Retries|Languages|ForceIPv4|ForceIPv6|Max-ValidTime)/ {
+    /^Acquire::(Check-Valid-Until|Check-Date|Retries|ForceIPv4|ForceIPv6|Max-ValidTime)/ {
         if ($2 != "\"\";") print
     }' >>"$work/host.conf"
 proxy_env() { # variable apt-scheme
@@ -172,7 +172,7 @@ if [ ! -e "$root/.fakernic-packages" ]; then
         fi
     }
     [ ! -e "$root" ] || rm_root "$root"
-    step_begin "Debian 13 root (packages, about 500 MB)"
+    step_begin "Debian 13 root (packages, about 350 MB)"
     include=$(echo $(packages build) $(packages guest) | tr ' ' ',')
     set -- --mode=$mode --variant=minbase --include="$include" \
         --aptopt="$work/host.conf" \
@@ -181,20 +181,21 @@ if [ ! -e "$root/.fakernic-packages" ]; then
         --dpkgopt='path-exclude=/usr/share/man/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' \
         --dpkgopt='path-exclude=/etc/kernel/postinst.d/initramfs-tools' \
-        --skip=cleanup/reproducible
+        --dpkgopt='force-unsafe-io' \
+        --skip=cleanup/reproducible,cleanup/apt/lists
     fail="could not make the Debian root: check network and mirror ($mirror), see $log"
     # apt hands dash its descriptors by number: one above 9 is a syntax error
     # there, so none that this shell inherited may stay.
     exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-
     if am_root; then
         # Only a finished tree gets the name: a killed run starts afresh.
-        mmdebstrap "$@" $suite "$root" "$work/new.sources" >>"$log" 2>&1 ||
+        mmdebstrap "$@" $suite "$root" "$work/root.sources" >>"$log" 2>&1 ||
             step_fail "$fail"
     else
         # As a tar, because the sub-uid of mmdebstrap may not reach $cache.
         mkdir -p "$root"
         { mmdebstrap "$@" --skip=output/dev --format=tar $suite - \
-            "$work/new.sources" || touch "$work/failed"; } 2>>"$log" |
+            "$work/root.sources" || touch "$work/failed"; } 2>>"$log" |
             unshare --user --map-auto --map-root-user \
                 tar -C "$root" --numeric-owner -xf - >>"$log" 2>&1 ||
             step_fail "$fail"
@@ -204,12 +205,12 @@ if [ ! -e "$root/.fakernic-packages" ]; then
     step_end
 fi
 
-step_begin "kernels and sources (about 400 MB)"
+step_begin "sources (about 40 MB)"
 mkdir -p "$cache/tmp"
 cp "$work/root.sources" "$work/old.sources" "$work/host.conf" "$cache/tmp/"
 "$top/ci/enter.sh" --setup "$root" /src/ci/root-setup.sh /cache/tmp \
     >>"$log" 2>&1 9>&- ||
-    step_fail "could not fetch kernels and sources from $mirror: see the end of $log"
+    step_fail "could not fetch sources from $mirror: see the end of $log"
 step_end
 
 # Roots of earlier package lists are of no use any more.

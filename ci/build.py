@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Build steps, run inside the Debian 13 root: build.py STEP...
+"""Build steps, run inside the Debian 13 root: build.py [--together] STEP...
 
 Each step is keyed by a hash of what goes into it (versions, overlay files,
 options, this program, the root's packages) and does nothing when that is
 unchanged; otherwise it is incremental where its build system is. One progress
 line per step that works, with its time; the full log is /cache/log/STEP.log.
+Steps that need nothing of each other can be made together: side by side.
 
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
@@ -18,16 +19,17 @@ line per step that works, with its time; the full log is /cache/log/STEP.log.
   driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
   driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
   driver-7.3   for Debian 13's backports, which it fetches; also driver-7.2
-  kernel-7.3   a guest's kernel of these, with the driver; also kernel-7.2
-  image        guest kernels, initrds, base, payload   /cache/images
-  root-test    second stage of the root: what only tests need
+  kernel-6.1   a guest's kernel beside 6.12, with the driver; also kernel-7.3
+               and kernel-7.2
+  image        guest kernel, initrd, base, payload     /cache/images
+  root-test    second stage of the root: what only tests and packages need
   guest-test   the same of the guest                   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
-               qemu-fuzz, qemu-plugin, rdma-core-65, uabi, backports' kernels
+               qemu-fuzz, qemu-plugin, rdma-core-65, uabi, other kernels
 """
 
 import contextlib
@@ -41,6 +43,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import disk
@@ -52,10 +55,14 @@ CACHE = Path("/cache")
 SOURCES = CACHE / "src"
 BUILD = CACHE / "build"
 LOG = CACHE / "log"
-KERNELS = ("6.12", "6.1")
+# What the guest has by itself, and a kernel of the root's second stage.
+KERNELS = ("6.12",)
+OLD_KERNEL = "6.1"
 # Of backports: they come and go, so nothing but their own tests depends on them.
 NEW_KERNELS = ("7.3", "7.2")
 JOBS = str(os.cpu_count() or 1)
+# What a shell script sources: ". /src/ci/apt.sh".
+SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
 HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
 
 QEMU_OPTIONS = [
@@ -66,6 +73,9 @@ QEMU_OPTIONS = [
     "--enable-attr", "--enable-pixman", "--enable-fdt=system",
     "--enable-trace-backends=log",
 ]
+
+# Of the root's second stage; what is made by it is keyed by it.
+CLANG = r"clang-[0-9]+|libclang-rt-[0-9]+-dev"
 
 # Few devices and no code generator: it boots nothing.
 FUZZ_OPTIONS = [
@@ -126,15 +136,32 @@ def files_below(*tops):
                     yield Path(folder) / name
 
 
+class Key(str):
+    """A step's key, which knows the files that it is of."""
+    files = frozenset()
+
+
+def with_sourced(paths):
+    """Every file below these, and what the shell scripts among them source."""
+    for path in files_below(*paths):
+        yield path
+        if path.suffix == ".sh":
+            names = SOURCED.findall(path.read_text(encoding="utf-8"))
+            yield from with_sourced(SRC / name for name in names)
+
+
 def digest(texts=(), paths=()):
     """The key of a step: of its options and of its input files."""
     total = hashlib.sha256()
     for text in texts:
         total.update(str(text).encode() + b"\0")
-    for path in files_below(*paths):
+    files = list(with_sourced(paths))
+    for path in files:
         total.update(str(path).encode() + b"\0")
         total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+    key = Key(total.hexdigest())
+    key.files = frozenset(map(str, files))
+    return key
 
 
 def sync_tree(source, target):
@@ -153,9 +180,10 @@ def sync_tree(source, target):
 class Step:
     """One named step: its lock, its log, its stamp and its progress line."""
 
-    def __init__(self, name, key):
+    def __init__(self, name, key, own):
         self.name = name
         self.key = key
+        self.own = own
         self.stamp = BUILD / f"{name}.stamp"
         self.log_path = LOG / f"{name}.log"
         self.log = None
@@ -164,8 +192,12 @@ class Step:
         return self.stamp.exists() and self.stamp.read_text() == self.key
 
     def run(self, *command, cwd=None, env=None):
-        """Run a command into the log; a failure names the log."""
+        """Run a command into the log; a failure names the log. What it takes of
+        the checkout has to be in the step's key."""
         command = [str(word) for word in command]
+        for word in command:
+            if Path(word).is_relative_to(SRC) and word not in self.own.files:
+                raise StepFailed(f"{self.name}: its key does not hold {word}")
         self.log.write(f"\n+ {' '.join(command)}\n")
         self.log.flush()
         merged = dict(os.environ, **(env or {}))
@@ -184,7 +216,7 @@ class Step:
 def step(name, key, title):
     """Yields a Step to fill, or None when its result is up to date. KEY is of
     its own inputs."""
-    this = Step(name, digest([key, image.first_stage()], [__file__]))
+    this = Step(name, digest([key, image.first_stage()], [__file__]), key)
     BUILD.mkdir(parents=True, exist_ok=True)
     LOG.mkdir(parents=True, exist_ok=True)
     with open(BUILD / f"{name}.lock", "w", encoding="utf-8") as lock:
@@ -294,8 +326,10 @@ def build_qemu():
 
 
 def build_qemu_fuzz():
+    build_root_test()
     fuzz = SRC / "tests/fuzz"
-    own = digest([source_name("qemu"), FUZZ_OPTIONS, FIRMWARE],
+    own = digest([source_name("qemu"), FUZZ_OPTIONS, FIRMWARE,
+                  *image.versions(CLANG)],
                  [SRC / "qemu-hw", SRC / "firmware-spec/include",
                   fuzz / "guest", fuzz / "overlay.sh", fuzz / "records.c",
                   fuzz / "records.h"])
@@ -423,7 +457,7 @@ def fetch_kernel(kernel):
     if Path(f"/cache/kernels/{kernel}.version").exists():
         return
     fetch = SRC / "ci/fetch-kernel.sh"
-    never_current = time.time()
+    never_current = digest([time.time()], [fetch])
     with step(f"fetch-{kernel}", never_current, f"fetch Linux {kernel}") as this:
         this.run(fetch, kernel)
 
@@ -431,9 +465,12 @@ def fetch_kernel(kernel):
 def build_driver(kernel):
     if kernel in NEW_KERNELS:
         fetch_kernel(kernel)
+    elif kernel == OLD_KERNEL:
+        build_root_test()
     name = f"driver-{kernel}"
     version = image.kernel_version(kernel)
-    own = digest([version],
+    compiler = image.versions("gcc-12") if kernel == OLD_KERNEL else []
+    own = digest([version, *compiler],
                  [SRC / "kernel-driver", SRC / "firmware-spec/include"])
     with step(name, own, f"driver for Linux {version}") as this:
         if this is None:
@@ -521,7 +558,9 @@ def build_package(*name):
 
 
 def build_packages():
+    build_root_test()
     build_image()               # which is in one of them
+    build_kernel(OLD_KERNEL)    # and this
     for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
         build_package(control.parent.parent.name)
 
@@ -532,6 +571,7 @@ def build_forky_packages():
     with step("fetch-rdma-core", own, f"source of rdma-core {NEW_RDMA}") as this:
         if this is not None:
             this.run(SRC / "ci/fetch-source.sh", "rdma-core", NEW_RDMA)
+    build_root_test()
     build_package("provider", "forky")
 
 
@@ -556,19 +596,33 @@ STEPS = {
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
 }
-for _kernel in (*KERNELS, *NEW_KERNELS):
+for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
-for _kernel in NEW_KERNELS:
+for _kernel in (OLD_KERNEL, *NEW_KERNELS):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "root-test",
          "guest-test", "packages", "packages-forky", "disk-13", "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
-           for kernel in NEW_KERNELS))
+           for kernel in (OLD_KERNEL, *NEW_KERNELS)))
+
+
+def make(names, together):
+    """Makes these steps; raises when one failed. One together with others lets
+    them end before."""
+    if not together:
+        for name in names:
+            STEPS[name]()
+        return
+    with ThreadPoolExecutor(len(names)) as pool:
+        for made in [pool.submit(STEPS[name]) for name in names]:
+            made.result()
 
 
 def main(names):
+    together = "--together" in names
+    names = [name for name in names if name != "--together"]
     if "all" in names or not names:
         names = [name for name in STEPS if name not in EXTRA]
     for name in names:
@@ -577,8 +631,7 @@ def main(names):
                   f"{', '.join(STEPS)}, all", file=sys.stderr)
             return 2
     try:
-        for name in names:
-            STEPS[name]()
+        make(names, together)
     except StepFailed as failure:
         print(f"fakernic: {failure}", file=sys.stderr)
         return 1

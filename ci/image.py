@@ -2,7 +2,7 @@
 """The guest: what the virtual machines boot, in /cache/images.
 
   vmlinuz-K, initrd-K   Debian's kernel K and a tiny initrd (tests/vm/guest/init.c)
-  base.erofs            userland cut from this root, modules of both kernels
+  base.erofs            userland cut from this root, modules of its kernel
   guest-test.erofs      what only tests need there, among it all of rdma-core as
                         it was built here; laid over the base, where it exists
   kernel-K.erofs        the modules of another kernel, with its driver
@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SRC = Path("/src")
@@ -81,6 +82,14 @@ def first_stage():
     """The state of the root's packages without those that only tests need."""
     kept = Path("/opt/first-stage.status")
     return (kept if kept.exists() else STATUS).read_text(encoding="utf-8")
+
+
+def versions(pattern):
+    """The packages of these names that the root has by now, second stage or not."""
+    found = re.findall(r"^Package: (.*)$(?:\n.+)*?\nVersion: (.*)$",
+                       STATUS.read_text(encoding="utf-8"), re.M)
+    return [f"{name} {version}" for name, version in found
+            if re.fullmatch(pattern, name)]
 
 
 def listed_packages(word):
@@ -165,14 +174,17 @@ def stage_modules(this, kernel, root):
         if source.is_dir():
             break
     target = root / "usr/lib/modules" / version
-    for path in sorted((source / "kernel").rglob("*.ko*")):
-        name = path.relative_to(source / "kernel")
-        if not wanted_module(str(name)):
-            continue
-        copy = target / "kernel" / str(name).removesuffix(".xz")
+
+    def unpack(name):
+        copy = target / "kernel" / name.removesuffix(".xz")
         copy.parent.mkdir(parents=True, exist_ok=True)
-        data = path.read_bytes()
-        copy.write_bytes(lzma.decompress(data) if path.suffix == ".xz" else data)
+        data = (source / "kernel" / name).read_bytes()
+        copy.write_bytes(lzma.decompress(data) if name.endswith(".xz") else data)
+
+    names = (str(path.relative_to(source / "kernel"))
+             for path in (source / "kernel").rglob("*.ko*"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(unpack, filter(wanted_module, names)))
     for name in ("modules.builtin", "modules.builtin.modinfo"):
         shutil.copy(source / name, target / name)
     # depmod drops entries of modules that are not here.

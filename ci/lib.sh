@@ -63,7 +63,8 @@ packages() { # build|guest
 # Of its first stage; root-test.sh adds the second to any.
 root_key() {
     { sed '/^# Second stage/,$d' "$top/ci/packages.txt" &&
-        cat "$top/ci/root-setup.sh"; } | sha256sum | cut -c1-12
+        cat "$top/ci/root-setup.sh" "$top/ci/kernel.sh"; } |
+        sha256sum | cut -c1-12
 }
 
 root_dir() {

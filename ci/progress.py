@@ -3,7 +3,7 @@
 is left, as far as the step's log tells ("[12/345]", as ninja counts).
 
 On a terminal the line moves each second; elsewhere one is printed now and then,
-so that no log is silent.
+so that no log is silent. Of steps side by side that which began first is shown.
 """
 
 import re
@@ -42,6 +42,8 @@ def remaining(first, now, count):
 class Progress:
     """Shows a step's progress inside the with."""
 
+    shown = []
+
     def __init__(self, title, log):
         self.title = title
         self.log = log
@@ -53,6 +55,7 @@ class Progress:
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def __enter__(self):
+        self.shown.append(self)
         if self.terminal:
             self.show()
         self.thread.start()
@@ -61,6 +64,7 @@ class Progress:
     def __exit__(self, *_):
         self.done.set()
         self.thread.join()
+        self.shown.remove(self)
         if self.terminal:
             print("\r\x1b[K", end="", flush=True)
 
@@ -80,6 +84,8 @@ class Progress:
                 (f", {left:.0f}s left" if left is not None else ""))
 
     def show(self):
+        if self.shown[0] is not self:
+            return
         line = f"  {self.title:<44} {self.text(time.monotonic(), last_count(self.log))}"
         print(f"\r{line}\x1b[K" if self.terminal else line,
               end="" if self.terminal else "\n", flush=True)

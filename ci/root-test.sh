@@ -1,17 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# root-test.sh, inside the root: its second stage, the packages that only tests
-# need, and libfabric's source. What the first stage had installed is kept in
-# /opt/first-stage.status: the build steps are keyed by it, so that none is made
-# again for this. Does nothing when the root has them.
+# root-test.sh, inside the root: its second stage, which only tests and packages
+# need. What the first stage had installed is kept in /opt/first-stage.status:
+# the build steps are keyed by it, so that none is made again for this. Does
+# nothing when the root has it.
+#
+#   /opt/kernels/6.1, 6.1.headers   Debian 12's kernel, as root-setup.sh has 6.12
+#   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
+#   /opt/sources/libfabric          libfabric's tests are in its source only
 set -eu
 
 exec 9>/.fakernic-test.lock
 flock 9
 # One line for both kinds: a package may be of both.
 wanted=$(sed -n 's/^\(guest-\)\?test //p' /src/ci/packages.txt | tr '\n' ' ')
-if [ "$(cat /.fakernic-test 2>/dev/null)" = "$wanted" ]; then
+key=$({ echo "$wanted" && cat /src/ci/root-test.sh /src/ci/kernel.sh; } |
+    sha256sum)
+if [ "$(cat /.fakernic-test 2>/dev/null)" = "$key" ]; then
     exit 0
 fi
 
@@ -26,11 +32,35 @@ printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
 
 export DEBIAN_FRONTEND=noninteractive
+# Debian 12's packages are there for those who name them.
+cp /opt/old.sources /etc/apt/sources.list.d/old.sources
+cat >/etc/apt/preferences.d/old <<EOF
+Package: *
+Pin: release n=bookworm*
+Pin-Priority: 100
+EOF
 apt-get update --error-on=any
-apt-get install -y --no-install-recommends $wanted
-apt-get clean
+apt-get install -y --no-install-recommends --no-upgrade $wanted
 
-# libfabric's tests are in its source only.
+. /src/ci/kernel.sh
+kernel 6.1
+
+# Header packages do not ship checkpatch.pl; the kernel's source package does.
+checkpatch() {
+    tmp=$(mktemp -d)
+    chmod 755 "$tmp"
+    (cd "$tmp" && apt-get download linux-source-6.12 && dpkg-deb -x ./*.deb .)
+    mkdir -p /opt/checkpatch
+    tar -xf "$tmp"/usr/src/linux-source-6.12.tar.xz -C /opt/checkpatch \
+        --strip-components=2 --wildcards --occurrence=1 \
+        '*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
+        '*/scripts/const_structs.checkpatch'
+    rm -rf "$tmp"
+}
+
+[ -e /opt/checkpatch/const_structs.checkpatch ] || checkpatch
+
 mkdir -p /opt/sources/libfabric
 (cd /opt/sources/libfabric && apt-get source --download-only --tar-only libfabric)
-echo "$wanted" >/.fakernic-test
+apt-get clean
+echo "$key" >/.fakernic-test

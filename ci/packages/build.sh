@@ -45,10 +45,11 @@ files_of() { # path
 
 contents() {
     cd "$top"
-    # The root's packages, but for those that came for the tests.
+    # The root's packages: of its second stage those alone that build packages.
     status=/opt/first-stage.status
     [ -e "$status" ] || status=/var/lib/dpkg/status
     sha256sum <"$status"
+    dpkg-query -W debhelper dkms dh-python build-essential
     for input in ci/packages/build.sh ci/packages/version "ci/packages/$name" \
         $(inputs); do
         files_of "$input" | tr '\n' '\0' | xargs -0r sha256sum

@@ -5,9 +5,13 @@ the checkout or in a few lines of its own, and the law must find it.
 """
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'ci'))
+
+import build
 import callgraph
 import laws
 from headers import SpecError, Tree
@@ -106,10 +110,25 @@ def formatted(copy):
     return laws.formatted(copy, ['qemu-hw/roce/toeplitz.c'])
 
 
+def step_keys(_copy):
+    """a build step runs no script that its key does not hold; what a script
+    sources is held with it"""
+    fetch = build.SRC / 'ci/fetch-source.sh'
+    held = build.digest([], [fetch]).files
+    if held != {str(fetch), str(build.SRC / 'ci/apt.sh')}:
+        return [f'the key of {fetch} holds {sorted(held)}']
+    empty = build.digest()
+    try:
+        build.Step('planted', empty, empty).run(fetch)
+    except build.StepFailed as failure:
+        return [] if str(fetch) in str(failure) else [str(failure)]
+    return ['it ran']
+
+
 LONG = 'void planted(void)\n{\n' + '    planted();\n' * 70 + '}\n'
 
 TESTS = (
-    finds_circle, finds_upward_call, stale_object, finds_checkpatch,
+    finds_circle, finds_upward_call, stale_object, finds_checkpatch, step_keys,
     planted(laws.fields_written, 'qemu-hw/roce/credit.c', '#include "credit.h"',
             '#include "credit.h"\n#include "sendq.h"\n'
             'void planted(RoceSendq *sq);\n'

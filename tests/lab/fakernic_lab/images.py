@@ -16,7 +16,7 @@ from .errors import LabError
 
 KERNELS = ("6.12", "6.1", "7.3", "7.2")
 # Those whose modules are not in the base, but on a disk of their own.
-NEW_KERNELS = KERNELS[2:]
+OTHER_KERNELS = KERNELS[1:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
 # in which Linux looks whether it does, and panics.
 COMMON = "console=ttyS0 no_timer_check random.trust_cpu=on"
@@ -80,7 +80,7 @@ class ProjectImage:
         self.parts = [images() / name for name in (
             f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
             "payload.erofs")]
-        if kernel in NEW_KERNELS:
+        if kernel in OTHER_KERNELS:
             self.parts.append(images() / f"kernel-{kernel}.erofs")
 
     def check(self):
@@ -90,7 +90,7 @@ class ProjectImage:
                                ", or name a disk with --image")
 
     def made_by(self):
-        if self.kernel in NEW_KERNELS:
+        if self.kernel in OTHER_KERNELS:
             return ("run 'ci/enter.sh ci/build.py image kernel-"
                     f"{self.kernel}' in a checkout")
         return ("install the package fakernic-lab-image, run 'make build-image' "
