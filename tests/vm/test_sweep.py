@@ -116,7 +116,7 @@ def test_every_frame(program, at, what):
 
 @pytest.mark.parametrize("at", DMAS)
 def test_some_accesses_fail(program, at):
-    sweep_others(program, f"at={at} do=fail", 40, DMAS_AT_LEAST)
+    sweep_others(program, f"at={at} do=fail", 11, DMAS_AT_LEAST)
 
 
 @pytest.mark.long
