@@ -3,8 +3,9 @@
  * Event queues: events of CQs, QPs, SRQs, the port and the device become EQEs
  * in guest memory, and raise interrupts (fakernic/eq.h, IBTA 11.6.3).
  *
- * Nothing is lost and nothing grows: an event that finds its EQ full sets a bit
- * in its object, and the object waits in a list until the consumer index moves.
+ * Nothing is lost and nothing grows: an event that finds its EQ full, or its
+ * memory out of reach, sets a bit in its object, and the object waits in a list
+ * until the consumer index moves, or the time has come to try again.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -22,7 +23,11 @@ static bool fakernic_eq_is_full(const FakernicEq *eq)
     return eq->pi - eq->ci == eq->ring.depth;
 }
 
-static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
+/* Entries that cannot be written are tried again so often. */
+#define FAKERNIC_EQ_RETRY_NS (100 * SCALE_MS)
+
+/* False: not now; the event stays where it is. */
+static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
                                uint32_t id, uint32_t data)
 {
     struct fakernic_eqe eqe = {
@@ -36,15 +41,18 @@ static void fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data, eq->vector,
                     eq->armed);
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
-        /* The memory is gone; the slot stays ours, the event is lost. */
+        /* A lost one would let a driver wait for ever, without a word. */
         trace_fakernic_err_eqe(eq->id, type, id);
-        return;
+        eq->stalled_until = fakernic_now() + FAKERNIC_EQ_RETRY_NS;
+        fakernic_fault_stall_eq(s, eq->id, eq->stalled_until);
+        return false;
     }
     eq->pi++;
     if (eq->armed) {
         eq->armed = false;
         fakernic_interrupt(s, eq->vector);
     }
+    return true;
 }
 
 /*
@@ -70,7 +78,9 @@ static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
     case ROCE_FAULT_DROP:
         return true;
     case ROCE_FAULT_DUPLICATE:
-        fakernic_eqe_write(s, eq, type, id, data);
+        if (!fakernic_eqe_write(s, eq, type, id, data)) {
+            return false;
+        }
         if (fakernic_eq_is_full(eq)) {
             return true;
         }
@@ -78,8 +88,7 @@ static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
     default:
         break;
     }
-    fakernic_eqe_write(s, eq, type, id, data);
-    return true;
+    return fakernic_eqe_write(s, eq, type, id, data);
 }
 
 /* An event becomes an entry; false: not yet. */
@@ -92,8 +101,7 @@ static bool fakernic_eqe_next(FakernicState *s, FakernicEq *eq, uint8_t type,
     if (eq->stalled_until || roce_fault_at(&s->faults.rules, ROCE_FAULT_EQE)) {
         return fakernic_eqe_faulty(s, eq, type, id, data);
     }
-    fakernic_eqe_write(s, eq, type, id, data);
-    return true;
+    return fakernic_eqe_write(s, eq, type, id, data);
 }
 
 /* QP, SRQ and device fail once: one of these at a time is latched in them. */

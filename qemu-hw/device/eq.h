@@ -28,7 +28,8 @@ typedef struct FakernicEq {
     uint32_t ci;
     uint16_t vector;
     bool armed;
-    RoceTime stalled_until;     /* by a fault rule; 0: it is not */
+    RoceTime stalled_until;     /* by a fault rule, or as its memory is out of
+                                 * reach; 0: it is not */
     uint32_t users;             /* CQs */
     FakernicEventList waiting;  /* completion events */
 } FakernicEq;

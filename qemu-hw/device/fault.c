@@ -363,6 +363,11 @@ void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
     }
 }
 
+void fakernic_fault_stall_eq(FakernicState *s, uint32_t eqn, RoceTime until)
+{
+    fakernic_fault_hold(s, ROCE_FAULT_EQE, until, 0)->number = eqn;
+}
+
 const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
                                         RoceTime *until)
 {
@@ -371,7 +376,7 @@ const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
 
     if (rule && rule->act == ROCE_FAULT_DELAY) {
         *until = subject.now + rule->delay_ns;
-        fakernic_fault_hold(s, ROCE_FAULT_EQE, *until, 0)->number = eqn;
+        fakernic_fault_stall_eq(s, eqn, *until);
     }
     return rule;
 }

@@ -84,6 +84,9 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion);
 /* The CQ is gone, and what is held for it. */
 void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);
 
+/* The EQ is flushed then, if it is still there. */
+void fakernic_fault_stall_eq(FakernicState *s, uint32_t eqn, RoceTime until);
+
 /*
  * What a rule says about the next entry of the EQ; NULL: nothing. With a DELAY
  * 'until' is when the EQ goes on: it is flushed then.

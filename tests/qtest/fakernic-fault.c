@@ -692,6 +692,27 @@ static void test_eqe_delay(void)
     pair_end(&p);
 }
 
+/* An EQ whose memory is out of reach for a while: its event comes later. */
+static void test_eq_out_of_reach(void)
+{
+    struct fakernic_eqe eqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=dma-write len=16 do=fail");
+    pair_event(&p, 0);
+    wait_hit(&p.m);
+    qtest_clock_step(p.m.qts, 99 * MS);
+    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
+    qtest_clock_step(p.m.qts, 1 * MS);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     p.s.cq.id);
+    g_assert_true(msix_fired(&p.n, 1));
+    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    pair_end(&p);
+}
+
 /* How many messages of the vector that completions use were recorded. */
 static unsigned messages(Pair *p)
 {
@@ -1218,6 +1239,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/eqe-drop", test_eqe_drop },
     { "fault/eqe-duplicate", test_eqe_duplicate },
     { "fault/eqe-delay", test_eqe_delay },
+    { "fault/eq-out-of-reach", test_eq_out_of_reach },
     { "fault/interrupt-drop", test_interrupt_drop },
     { "fault/interrupt-delay", test_interrupt_delay },
     { "fault/interrupt-duplicate", test_interrupt_duplicate },
