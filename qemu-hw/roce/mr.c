@@ -465,14 +465,17 @@ uint64_t roce_mr_table_looks(const RoceMrTable *t)
     return t->looks + (t->odp ? roce_odp_looks(t->odp) : 0);
 }
 
-void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault)
+void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault, bool sure)
 {
     const RoceMr *mr = mr_by_index(t, fault->key);
     uint64_t page = fault->page >> mr->page_shift;
     uint64_t entry = roce_odp_get(mr->odp, mr_index(mr->key), page);
 
-    entry = entry & ROCE_ODP_REFUSED ? entry + ROCE_ODP_REFUSAL
-                                     : ROCE_ODP_REFUSED;
+    if (!(entry & ROCE_ODP_REFUSED)) {
+        entry = ROCE_ODP_REFUSED;
+    } else if (sure) {
+        entry += ROCE_ODP_REFUSAL;
+    }
     roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd), page,
                  entry);
 }

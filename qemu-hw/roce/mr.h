@@ -68,10 +68,10 @@ int roce_mr_table_update(RoceMrTable *t, const RocePageUpdate *update,
  * paging looked at; free running. */
 uint64_t roce_mr_table_looks(const RoceMrTable *t);
 /*
- * The page somebody waits for will not come: the next access to it is told so,
- * one for each call. Its region exists.
+ * The page somebody waits for will not come: the next access to it is told so;
+ * if this one is 'sure' to come, one more than before. Its region exists.
  */
-void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault);
+void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault, bool sure);
 /* Of a region that exists. */
 uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key);
 /* What ROCE_VENDOR_FAULT was last returned for. */

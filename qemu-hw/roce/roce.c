@@ -328,8 +328,11 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
     return roce_mr_table_rereg(r->mrs, mask, init, key);
 }
 
-/* The host has told of some of the pages that are waited for. */
-static void roce_wake(Roce *r, RoceWait *wait)
+/*
+ * The host has told of some of the pages that are waited for. Is there work of
+ * this end's that goes on with it? A peer's request may come again, or not.
+ */
+static bool roce_wake(Roce *r, RoceWait *wait)
 {
     RoceQp *qp = wait->qp;
 
@@ -339,10 +342,14 @@ static void roce_wake(Roce *r, RoceWait *wait)
             roce_sendq_rewind(&qp->sq);
         }
         roce_sched_ready(r, qp);
-    } else if (wait->kind == ROCE_WAIT_ANSWER) {
+        return true;
+    }
+    if (wait->kind == ROCE_WAIT_ANSWER) {
         qp->rs.pages_awaited = false;
         roce_sched_ready(r, qp);
+        return true;
     }
+    return false;
 }
 
 /*
@@ -353,17 +360,17 @@ static void roce_wake(Roce *r, RoceWait *wait)
 static void roce_wake_up_to(Roce *r, uint64_t limit)
 {
     RoceWait *wait;
+    bool goes_on;
 
     while ((wait = roce_pages_next(r, limit))) {
         if (!roce_pages_answered(wait, r->told.first, r->told.last)) {
             roce_pages_ask_again(r, wait);
             continue;
         }
-        /* Nobody else shall find the answer to this request later. */
+        goes_on = roce_wake(r, wait);
         if (r->told.refused) {
-            roce_mr_table_refuse(r->mrs, &wait->want);
+            roce_mr_table_refuse(r->mrs, &wait->want, goes_on);
         }
-        roce_wake(r, wait);
     }
 }
 
