@@ -23,6 +23,8 @@ typedef struct SchedAttr {
 
 QEMU_BUILD_BUG_ON(sizeof(SchedAttr) != 48);
 
+#define THREAD_RESET_ON_FORK 1u     /* SCHED_FLAG_RESET_ON_FORK */
+
 void fakernic_thread_slice(unsigned us)
 {
     SchedAttr attr = { .size = sizeof(attr) };
@@ -32,6 +34,11 @@ void fakernic_thread_slice(unsigned us)
         return;
     }
     attr.size = sizeof(attr);
+    /* Not for CPUs that are plugged in later; but it takes a priority that is
+     * better than usual from other threads as well. */
+    if (attr.nice >= 0) {
+        attr.flags |= THREAD_RESET_ON_FORK;
+    }
     attr.runtime = us * UINT64_C(1000);
     /* Where it is refused frames wait longer; nothing else is different. */
     (void)!syscall(SYS_sched_setattr, 0, &attr, 0);
