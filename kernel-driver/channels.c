@@ -87,6 +87,8 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	u32 i;
 	int ret;
 
+	/* What any earlier ones said of errors is no more. */
+	cancel_delayed_work(&priv->restart_work);
 	ret = fakernic_channels_create(priv);
 	if (ret)
 		goto err;
@@ -102,8 +104,6 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
 	/* After a restart there may be frames that wait for it. */
 	netif_tx_wake_all_queues(priv->netdev);
-	/* What any earlier ones said of errors is no more. */
-	cancel_delayed_work(&priv->restart_work);
 	return 0;
 
 err_rss_down:
@@ -162,7 +162,12 @@ int fakernic_channels_reshape(struct fakernic_netdev *priv,
 		ret = fakernic_channels_up(priv);
 	if (!ret)
 		return 0;
-	if (!fakernic_channels_take_shape(priv, &old) && was_up)
+	if (!was_up)
+		fakernic_channels_take_shape(priv, &old);
+	else if (!fakernic_channels_take_shape(priv, &old))
 		fakernic_channels_up(priv);
+	else
+		schedule_delayed_work(&priv->restart_work,
+				      FAKERNIC_RETRY_DELAY);
 	return ret;
 }

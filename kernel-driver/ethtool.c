@@ -118,8 +118,8 @@ static int fakernic_coalesce_all(struct fakernic_netdev *priv)
 	u32 i;
 	int ret = 0;
 
-	for (i = 0; priv->up && i < priv->shape.channels && !ret; i++)
-		ret = fakernic_channel_coalesce(&priv->channels[i]);
+	for (i = 0; priv->up && i < priv->shape.channels; i++)
+		ret = fakernic_channel_coalesce(&priv->channels[i]) ?: ret;
 	return ret;
 }
 

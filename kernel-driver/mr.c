@@ -13,6 +13,7 @@
 #include <fakernic/mr.h>
 #include <fakernic/regs.h>
 #include "cmd.h"
+#include "cmdq.h"
 #include "compat.h"
 #include "device.h"
 #include "hw.h"
@@ -204,6 +205,16 @@ static struct ib_mr *fakernic_make_umem_mr(struct ib_pd *ibpd,
 	return ibmr;
 }
 
+/* Nobody has its key yet: a device that does not let it go must die. */
+static void fakernic_drop_mr(struct ib_mr *ibmr)
+{
+	if (!fakernic_dereg_mr(ibmr, NULL))
+		return;
+	fakernic_cmdq_kill(to_fakernic_dev(ibmr->device),
+			   FAKERNIC_DEATH_NONSENSE);
+	fakernic_dereg_mr(ibmr, NULL);
+}
+
 static struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
 					 u64 length, u64 iova, int access)
 {
@@ -231,7 +242,7 @@ static struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
 	to_fakernic_mr(ibmr)->odp = odp;
 	ret = fakernic_odp_start(odp, ibmr->lkey);
 	if (ret) {
-		fakernic_dereg_mr(ibmr, NULL);
+		fakernic_drop_mr(ibmr);
 		return ERR_PTR(ret);
 	}
 	return ibmr;
