@@ -223,8 +223,9 @@ def build_base(step, digest, kernels):
         root = STAGE / "base"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        # It is of one root with the base.
+        # It is of one root with the base, and made again with it.
         (IMAGES / "guest-test.erofs").unlink(missing_ok=True)
+        (STAGE.parent / "image-guest-test.stamp").unlink(missing_ok=True)
         for link in ("bin", "sbin", "lib", "lib64"):
             (root / link).symlink_to(os.readlink("/" + link))
         for folder in ("dev", "proc", "sys", "run", "root", "mnt", "etc",

@@ -34,7 +34,8 @@ def make_fabtests(this):
 def build_programs():
     build.build_root_test()
     build.build_provider()      # whose tree has the headers of verbs
-    key = build.digest([build.source_name("libfabric"), FABTESTS, OPTIONS],
+    key = build.digest([build.source_name("libfabric"), FABTESTS, OPTIONS,
+                        *image.versions("lib(fabric|ucx)-dev")],
                        [__file__, SOURCES, SPEC / "include",
                         SPEC / "driver.c", image.GUEST / "meet.h",
                         image.GUEST / "verbs_pair.h"])

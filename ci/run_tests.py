@@ -18,8 +18,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import build
@@ -35,6 +37,8 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net")
+# Of these two at a time: more want more memory than the README asks for.
+GUESTS = threading.Semaphore(2)
 # The order in which suites begin: the long ones first, so that all end together,
 # and guests that wait beside others that compute.
 BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
@@ -270,23 +274,26 @@ def main(arguments):
               file=sys.stderr)
         return 2
     LOG.mkdir(parents=True, exist_ok=True)
+    if wanted != ["unit"]:
+        build.build_root_test()
     with only_one():
         return run(wanted or known, known)
 
 
 def timed_suite(name, suite):
-    start = time.monotonic()
-    text, code = run_suite(name, *suite)
-    return text, code, time.monotonic() - start
+    with GUESTS if name in VM_SUITES else contextlib.nullcontext():
+        start = time.monotonic()
+        text, code = run_suite(name, *suite)
+        return text, code, time.monotonic() - start
 
 
 def results(names, known):
-    """(name, output, exit code, seconds) of each suite, in the order of names."""
+    """(name, output, exit code, seconds) of each suite, as it ends."""
     with ThreadPoolExecutor(JOBS) as pool:
-        running = {name: pool.submit(timed_suite, name, known[name])
+        running = {pool.submit(timed_suite, name, known[name]): name
                    for name in sorted(names, key=BEGIN.index)}
-        for name in names:
-            yield name, *running[name].result()
+        for done in as_completed(running):
+            yield running[done], *done.result()
 
 
 def run(names, known):
@@ -313,4 +320,7 @@ def run(names, known):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except build.StepFailed as failure:
+        sys.exit(f"fakernic: {failure}")

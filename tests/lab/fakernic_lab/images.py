@@ -19,7 +19,9 @@ KERNELS = ("6.12", "6.1", "7.3", "7.2")
 OTHER_KERNELS = KERNELS[1:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
 # in which Linux looks whether it does, and panics.
-COMMON = "console=ttyS0 no_timer_check random.trust_cpu=on"
+# An emulated guest may stand still for a while when its host is busy.
+COMMON = ("console=ttyS0 no_timer_check random.trust_cpu=on "
+          "rcupdate.rcu_cpu_stall_suppress_at_boot=1")
 INSTALLED = Path("/usr/share/fakernic-lab/images")
 SECTOR = 512
 BOOT_MARK = b"\x55\xaa"          # of a disk with partitions
@@ -68,7 +70,7 @@ def disk(path):
 class ProjectImage:
     """The guest of `make build-image`, with one of its kernels."""
 
-    boot_timeout_s = 120
+    boot_timeout_s = 240
     lacks_agent = lacks_driver = "make it anew with 'make build-image'"
 
     def __init__(self, kernel="6.12", append=""):

@@ -20,6 +20,7 @@ from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 # Labs of two runs at once must not share theirs.
 RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 NAMES = "ab"
+EMULATORS_RACE = "iotlb_to_section: Assertion"
 # A relay's ways, by who sends: the random numbers of a way depend on its name.
 WAYS = ("ab", "ba")
 
@@ -50,10 +51,21 @@ class Lab:
         self.judge()
         if wanted != self.current:
             self.stop()
-            self.start([ProjectImage(kernel, append) for kernel in kernels],
-                       models, relay, options or {}, properties)
+            self.start_patiently([ProjectImage(kernel, append)
+                                  for kernel in kernels], models, relay,
+                                 options or {}, properties)
             self.current = wanted
         return self.vms
+
+    def start_patiently(self, *what):
+        """Once more, after a fault of QEMU's emulation of several CPUs: while
+        firmware moves the BARs, one CPU uses the map of before."""
+        try:
+            self.start(*what)
+        except GuestCrashed as error:
+            if EMULATORS_RACE not in str(error):
+                raise
+            self.start(*what)
 
     def start(self, images, models, relayed, options, properties):
         self.serial += 1
