@@ -487,7 +487,8 @@ bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
         if ((!from && !g_str_has_prefix(word[i], "count=")) ||
             !g_ascii_isdigit(number[1]) ||
             qemu_strtoui(number + 1, NULL, 0,
-                         from ? &window.from : &window.count) < 0) {
+                         from ? &window.from : &window.count) < 0 ||
+            !window.count) {
             error_setg(errp, "property '%s' takes \"from=INDEX count=N\", "
                        "not '%s'", query->property, word[i]);
             return false;

@@ -41,23 +41,29 @@ def with_libraries_of(root, binary, *options):
             "-L", str(root / "usr/share/qemu")]
 
 
+def time_of_build(program):
+    """When the step that makes a program has made it last."""
+    stamp = program.parent.with_suffix(".stamp")
+    return stamp.stat().st_mtime if stamp.exists() else 0
+
+
 def built_qemu():
-    """The command that runs the QEMU that was built in the cache or, without one,
-    the Debian tree's with the cache's plug-in; None without either."""
+    """The command that runs the QEMU that was built in the cache, or the Debian
+    tree's with the cache's plug-in; None without either. For a user the newer
+    one: "make run" makes the latter only."""
     binary = cache() / "build/qemu" / BINARY
     plugin = cache() / "build/qemu-plugin"
-    for program in (binary, plugin / WRAPPER):
-        if INSIDE and os.access(program, os.X_OK):
-            return [str(program)]
+    made = [path for path in (binary, plugin / WRAPPER)
+            if os.access(path, os.X_OK)]
     root = debian_root()
-    if INSIDE or root is None:
+    if not made or (root is None and not INSIDE):
         return None
-    if os.access(binary, os.X_OK):
+    if INSIDE:
+        return [str(made[0])]
+    if max(made, key=time_of_build) == binary:
         return with_libraries_of(root, binary)
-    if os.access(plugin / WRAPPER, os.X_OK):
-        return with_libraries_of(root, root / "usr/bin" / BINARY, "--preload",
-                                 plugin / "fakernic-qemu.so")
-    return None
+    return with_libraries_of(root, root / "usr/bin" / BINARY, "--preload",
+                             plugin / "fakernic-qemu.so")
 
 
 def qemu_command(wanted=None):

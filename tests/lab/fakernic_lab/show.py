@@ -98,13 +98,19 @@ class Device:
         return self.qmp.cmd("qom-get", {"path": self.path, "property": name})
 
     def objects(self, what):
-        """All of a kind; the device tells of so many at a time."""
+        """All of a kind; the device tells of so many at a time. Who looks at
+        the same time may get the answer to our question, and we one that
+        begins before it."""
+        key = OBJECTS[what][0]
         found = json.loads(self.get(f"x-{what}"))
         while found and "next" in found[-1]:
+            following = found.pop()["next"]
             self.qmp.cmd("qom-set", {
                 "path": self.path, "property": f"x-{what}",
-                "value": f"from={found.pop()['next']}"})
-            found += json.loads(self.get(f"x-{what}"))
+                "value": f"from={following}"})
+            more = json.loads(self.get(f"x-{what}"))
+            seen = {item[key] for item in found}
+            found += [item for item in more if item.get(key) not in seen]
         return found
 
     def one(self, what, number):
