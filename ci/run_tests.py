@@ -8,7 +8,7 @@ closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
 exit code disagrees with its lines count as failures. The runner's own closing
 line stands above the suite's. As many suites run side by side as there are
-processors.
+processors, two with guests at most.
 """
 
 import contextlib
