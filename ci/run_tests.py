@@ -14,6 +14,7 @@ processors, two with guests at most.
 import contextlib
 import fcntl
 import os
+import queue
 import re
 import shutil
 import subprocess
@@ -21,7 +22,6 @@ import sys
 import threading
 import time
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import build
@@ -38,9 +38,13 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net")
 # Of these two at a time: more want more memory than the README asks for.
-GUESTS = threading.Semaphore(2)
-# The order in which suites begin: the long ones first, so that all end together,
-# and guests that wait beside others that compute.
+GUEST_LANES = min(2, JOBS)
+# The others run beside them at this nice value: guests wait for each other and
+# for timers, and leave a quarter of two processors idle. Those that wait for a
+# clock themselves would starve, so they keep to the guests' lanes.
+NICE = 10
+CLOCKED = ("qtest", "plugin", "lab", "link", "timeline")
+# The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
          "net", "driver", "qtest", "plugin", "packaged", "spec", "lab", "laws",
          "unit", "provider", "timeline", "link")
@@ -280,26 +284,47 @@ def main(arguments):
         return run(wanted or known, known)
 
 
-def timed_suite(name, suite):
-    with GUESTS if name in VM_SUITES else contextlib.nullcontext():
-        start = time.monotonic()
-        text, code = run_suite(name, *suite)
-        return text, code, time.monotonic() - start
+def take(left):
+    """What stands in a queue, one by one, until it is empty."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            yield left.get_nowait()
+
+
+def lane(queues, known, done):
+    """Run the suites of these queues, (names, nice value) each, one after the
+    other; what goes wrong outside a suite is handed on, too."""
+    try:
+        for left, nice in queues:
+            for name in take(left):
+                start = time.monotonic()
+                command, limit, environment = known[name]
+                text, code = run_suite(name, ["nice", f"-n{nice}", *command],
+                                       limit, environment)
+                done.put((name, text, code, time.monotonic() - start))
+    except Exception as error:
+        done.put(error)
 
 
 def results(names, known):
     """(name, output, exit code, seconds) of each suite, as it ends."""
-    with ThreadPoolExecutor(JOBS) as pool:
-        running = {pool.submit(timed_suite, name, known[name]): name
-                   for name in sorted(names, key=BEGIN.index)}
-        for done in as_completed(running):
-            yield running[done], *done.result()
+    guests, others, done = (queue.SimpleQueue() for _ in range(3))
+    for name in sorted(names, key=BEGIN.index):
+        (guests if name in VM_SUITES + CLOCKED else others).put(name)
+    for queues in [((guests, 0), (others, 0))] * GUEST_LANES + [((others, NICE),)]:
+        threading.Thread(target=lane, args=(queues, known, done),
+                         daemon=True).start()
+    for _ in names:
+        result = done.get()
+        if isinstance(result, Exception):
+            raise result
+        yield result
 
 
 def run(names, known):
     """Runs these suites, shows what failed and adds up; the exit code."""
     total = Score()
-    for name, text, code, seconds in results(list(names), known):
+    for name, text, code, seconds in results(tuple(names), known):
         judge = judge_pytest if name in BY_PYTEST else judge_tap
         score, whole = judge(text)
         ran = score.passed + score.failed
