@@ -119,6 +119,7 @@ tighten: root
 # not ours to decide: without it, the tests that want it fail.
 test: build
 	@$(BUILD) qemu-fuzz qemu-plugin uabi kernel-6.1 guest-test
+	@$(ENTER) ci/programs.py
 	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.3
 	-@$(BUILD) kernel-7.2

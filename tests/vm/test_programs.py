@@ -2,9 +2,9 @@
 """Programs written for cards, over the libraries that Debian packages: libfabric
 by its own tests, UCX by ucx_perftest and by a program that compares its data.
 
-`make test-programs` runs half of the combinations on fakernic and prints rxe's
-result beside each; then all on fakernic, that half on Soft-RoCE, and writes
-PROGRAMS.md.
+`make test` runs half of the combinations on fakernic and prints rxe's result,
+as PROGRAMS.md has it, beside each; `make test-programs` also all on fakernic,
+that half on Soft-RoCE, and writes PROGRAMS.md.
 """
 
 import json
@@ -48,9 +48,6 @@ def test_document_has_all():
     assert set(rxe.values()) <= {programs.PASSED, programs.FAILED}
 
 
-# ---- make test-programs ----------------------------------------------------
-
-@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_programs_for_cards(ports, capsys):
     found = programs.run(ports, programs.QUICK)
@@ -60,6 +57,8 @@ def test_programs_for_cards(ports, capsys):
     assert set(found) == titles(programs.QUICK)
     assert not programs.failures(found), programs.failures(found)
 
+
+# ---- make test-programs ----------------------------------------------------
 
 def long_run(ports, driver, wanted):
     found = programs.run(ports, wanted)
