@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What differs between the kernels the driver is built for, Linux 6.1 to 7.3:
- * the newest one's names for all. compat_ops.h has what differs of the table of
- * operations, compat_odp.h of the pages of on-demand regions, compat_devlink.h
- * of devlink, compat_ethtool.h of ethtool; probe.sh finds out what the kernel
- * has. No other file asks which kernel it is built for.
+ * the newest one's names for all. compat_ops.h has what differs of the table
+ * of operations, compat_odp.h of the pages of on-demand regions,
+ * compat_devlink.h of devlink, compat_ethtool.h of ethtool, compat_tstamp.h of
+ * time stamps; probe.sh finds out what the kernel has. No other file asks
+ * which kernel it is built for.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_H
 #define FAKERNIC_DRIVER_COMPAT_H
@@ -44,6 +45,17 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 /* What ethtool -T tells, before it had a name of the kernel's own. */
 #ifndef FAKERNIC_HAVE_KERNEL_TS_INFO
 #define kernel_ethtool_ts_info	ethtool_ts_info
+#endif
+
+/* What of it tstamp.c looks at. */
+#ifdef FAKERNIC_HAVE_HWTSTAMP_OPS
+#include <linux/net_tstamp.h>
+#else
+struct kernel_hwtstamp_config {
+	int flags;
+	int tx_type;
+	int rx_filter;
+};
 #endif
 
 /*

@@ -362,16 +362,24 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	}
 }
 
-/* The stack's own time stamps of frames, and which clock is the device's. */
+/* Time stamps, of the stack and of the device by its clock. */
 static int fakernic_get_ts_info(struct net_device *netdev,
 				struct kernel_ethtool_ts_info *info)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 	int ret = ethtool_op_get_ts_info(netdev, info);
 
-	if (!ret && priv->dev->ptp)
+	if (ret)
+		return ret;
+	info->so_timestamping |= SOF_TIMESTAMPING_TX_HARDWARE |
+				 SOF_TIMESTAMPING_RX_HARDWARE |
+				 SOF_TIMESTAMPING_RAW_HARDWARE;
+	info->tx_types = BIT(HWTSTAMP_TX_OFF) | BIT(HWTSTAMP_TX_ON);
+	info->rx_filters = BIT(HWTSTAMP_FILTER_NONE) |
+			   BIT(HWTSTAMP_FILTER_ALL);
+	if (priv->dev->ptp)
 		info->phc_index = ptp_clock_index(priv->dev->ptp);
-	return ret;
+	return 0;
 }
 
 const struct ethtool_ops fakernic_ethtool_ops = {

@@ -18,6 +18,7 @@
 #include "channel.h"
 #include "channels.h"
 #include "cmd.h"
+#include "compat_tstamp.h"
 #include "device.h"
 #include "ethtool.h"
 #include "gid.h"
@@ -189,6 +190,7 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	.ndo_validate_addr = eth_validate_addr,
 	.ndo_change_mtu = fakernic_change_mtu,
 	.ndo_get_stats64 = dev_get_tstats64,
+	FAKERNIC_HWTSTAMP_OPS,
 };
 
 /* A PD and a key for all of DMA space: as long as the hardware is up. */

@@ -45,6 +45,8 @@ struct fakernic_netdev {
 	u32 lkey;			/* of all of DMA space */
 	bool ready;			/* pdn, lkey exist; under RTNL */
 	bool up;			/* its queues exist; under RTNL */
+	bool tstamp_tx;			/* frames get time stamps: tstamp.h */
+	bool tstamp_rx;
 	u64 stats[FAKERNIC_STAT_COUNT];	/* ethtool's last; under RTNL */
 	struct fakernic_shape shape;	/* under RTNL */
 	struct fakernic_rss rss;	/* under RTNL */

@@ -5,7 +5,7 @@
  * clock (/dev/ptpN) is the same one moved to Unix time, by what the system's
  * clock said when the driver was loaded; completions' wall-clock times are of
  * this clock. It cannot be set, so the difference is the same for all who know
- * it. Frames get no hardware timestamps.
+ * it. Frames' time stamps (tstamp.h) are of it, too.
  */
 #include <fakernic/regs.h>
 #include "device.h"

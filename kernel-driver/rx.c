@@ -16,6 +16,7 @@
 #include "queue.h"
 #include "rq.h"
 #include "rx.h"
+#include "tstamp.h"
 
 #define FAKERNIC_RX_COPY	1024	/* frames up to this are copied */
 #define FAKERNIC_RX_HEADER	256	/* of longer ones this is */
@@ -224,6 +225,7 @@ bool fakernic_rx_complete(struct fakernic_channel *ch,
 	ch->rx_frames++;
 	skb->protocol = eth_type_trans(skb, netdev);
 	skb_record_rx_queue(skb, ch->index);
+	fakernic_tstamp_received(ch->priv, skb, cqe);
 	if (cqe->flags & FAKERNIC_CQE_L4_CSUM_OK &&
 	    netdev->features & NETIF_F_RXCSUM) {
 		skb->ip_summed = CHECKSUM_UNNECESSARY;

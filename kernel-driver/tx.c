@@ -21,6 +21,7 @@
 #include "netdev.h"
 #include "queue.h"
 #include "regs.h"
+#include "tstamp.h"
 #include "tx.h"
 
 /* Stop below the largest WQE; wake when a few of them fit. */
@@ -247,6 +248,7 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	frame->bb_count = bb_count;
 	frame->sge_count = count;
 	fakernic_queue_write(&ch->sq, ch->tx_pi, &wqe, bb_count);
+	fakernic_tstamp_sending(priv, skb);
 	skb_tx_timestamp(skb);
 	ring = __netdev_tx_sent_queue(fakernic_txq(ch), skb->len,
 				      netdev_xmit_more());
@@ -287,10 +289,12 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 		return false;
 	}
 	fakernic_tx_unmap(ch, ch->tx_ci, frame->sge_count);
-	if (cqe->status == FAKERNIC_WC_SUCCESS)
+	if (cqe->status == FAKERNIC_WC_SUCCESS) {
+		fakernic_tstamp_sent(ch->priv, skb, cqe);
 		dev_sw_netstats_tx_add(ch->netdev,
 				       max_t(u16, skb_shinfo(skb)->gso_segs, 1),
 				       skb->len);
+	}
 	netdev_tx_completed_queue(fakernic_txq(ch), 1, skb->len);
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);

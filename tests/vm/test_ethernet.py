@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fakernic_test import rdma
+from fakernic_test import rdma, tstamp
 
 SIZE_MB = 8
 
@@ -194,3 +194,32 @@ def test_wrong_checksums_are_seen(ports):
         while (found := state()) != wanted and time.monotonic() < deadline:
             time.sleep(0.2)
         assert found == wanted
+
+
+# ---- time stamps --------------------------------------------------------
+
+def test_frames_have_time_stamps(ports):
+    tstamp.check(*ports)
+
+
+def test_one_step_time_stamps_are_refused(ports):
+    """What wants the card to write into frames; linuxptp then says so."""
+    port = ports[0]
+    tstamp.configure(port, tstamp.TX_OFF, tstamp.RX_NONE)
+    assert "Numerical result out of range" in port.guest.run(
+        f"python3 /tmp/tstamp.py set {port.netdev} {tstamp.TX_ONESTEP} 0").err
+
+
+def test_time_stamps_survive_a_reset(ports):
+    """Settings of the port, which stays; see kernel-driver/README.md."""
+    a, b = ports
+    tstamp.configure(a, tstamp.TX_OFF, tstamp.RX_ALL)
+    tstamp.configure(b, tstamp.TX_ON, tstamp.RX_NONE)
+    try:
+        for port in ports:
+            rdma.reset(port)
+        for before, stamp, after in tstamp.one_datagram(a, b):
+            assert before < stamp < after
+    finally:
+        for port in ports:
+            tstamp.configure(port, tstamp.TX_OFF, tstamp.RX_NONE)

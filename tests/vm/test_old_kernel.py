@@ -3,7 +3,7 @@
 
 import pytest
 
-from fakernic_test import rdma
+from fakernic_test import rdma, tstamp
 
 OLD = pytest.mark.guests(kernel="6.1")
 MIXED = pytest.mark.guests(kernel=("6.1", "6.12"))
@@ -42,6 +42,12 @@ def test_perftest_between_kernels(ports, tool):
 @MIXED
 def test_line_of_text_between_kernels(ports):
     rdma.line_of_text(*ports, "from new to old").check()
+
+
+@MIXED
+def test_frames_have_time_stamps(ports):
+    """Which an older kernel has another way to ask for."""
+    tstamp.check(*reversed(ports))
 
 
 @MIXED

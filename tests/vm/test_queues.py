@@ -125,10 +125,7 @@ def test_settings_hold_over_a_reset(restored):
     assert before[:5] == (128, 256, 100, 8, 1) and before[6]
     data_flows(a, b)
     for port in (a, b):
-        port.guest.check(
-            f"echo 1 >/sys/class/net/{port.netdev}/device/reset; "
-            f"for i in $(seq 100); do [ $(cat /sys/class/net/{port.netdev}"
-            "/carrier) = 1 ] && exit 0; sleep 0.1; done; exit 1")
+        rdma.reset(port)
     assert shown() == before
     data_flows(a, b)
     a.guest.check(f"ethtool -K {a.netdev} tso on")

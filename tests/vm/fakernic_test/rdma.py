@@ -73,6 +73,14 @@ def run_pair(server, client, server_command, client_command, listen=18515,
 
 # ---- what is left behind ------------------------------------------------
 
+def reset(port):
+    """The card's function, until its Ethernet port has a carrier again."""
+    folder = f"/sys/class/net/{port.netdev}"
+    port.guest.check(
+        f"echo 1 >{folder}/device/reset; for i in $(seq 100); do "
+        f"[ $(cat {folder}/carrier) = 1 ] && exit 0; sleep 0.1; done; exit 1")
+
+
 def resources(port):
     """The counts of `rdma resource`, without those of the kernel's own."""
     text = port.guest.check(f"rdma resource show {port.ibdev}")

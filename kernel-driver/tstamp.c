@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A completion tells when the device made it: behind a frame that was written
+ * to memory, or handed to the network. Nothing is asked of the device for it;
+ * the settings say only who is told.
+ */
+#include <linux/net_tstamp.h>
+#include "device.h"
+#include "netdev.h"
+#include "tstamp.h"
+
+int fakernic_hwtstamp_get(struct net_device *netdev,
+			  struct kernel_hwtstamp_config *config)
+{
+	struct fakernic_netdev *priv = netdev_priv(netdev);
+
+	config->flags = 0;
+	config->tx_type = priv->tstamp_tx ? HWTSTAMP_TX_ON : HWTSTAMP_TX_OFF;
+	config->rx_filter = priv->tstamp_rx ? HWTSTAMP_FILTER_ALL :
+					      HWTSTAMP_FILTER_NONE;
+	return 0;
+}
+
+int fakernic_hwtstamp_set(struct net_device *netdev,
+			  struct kernel_hwtstamp_config *config,
+			  struct netlink_ext_ack *extack)
+{
+	struct fakernic_netdev *priv = netdev_priv(netdev);
+
+	/* The others want the device to write into frames. */
+	if (config->tx_type != HWTSTAMP_TX_OFF &&
+	    config->tx_type != HWTSTAMP_TX_ON) {
+		NL_SET_ERR_MSG(extack, "no one-step time stamps");
+		return -ERANGE;
+	}
+	WRITE_ONCE(priv->tstamp_tx, config->tx_type == HWTSTAMP_TX_ON);
+	WRITE_ONCE(priv->tstamp_rx, config->rx_filter != HWTSTAMP_FILTER_NONE);
+	return fakernic_hwtstamp_get(netdev, config);
+}
+
+void fakernic_tstamp_sending(const struct fakernic_netdev *priv,
+			     struct sk_buff *skb)
+{
+	if (unlikely(skb_shinfo(skb)->tx_flags & SKBTX_HW_TSTAMP) &&
+	    READ_ONCE(priv->tstamp_tx))
+		skb_shinfo(skb)->tx_flags |= SKBTX_IN_PROGRESS;
+}
+
+static struct skb_shared_hwtstamps
+fakernic_tstamp_of(const struct fakernic_dev *dev,
+		   const struct fakernic_cqe *cqe)
+{
+	return (struct skb_shared_hwtstamps) {
+		.hwtstamp = ns_to_ktime(le64_to_cpu(cqe->timestamp) +
+					dev->wall_offset_ns),
+	};
+}
+
+void fakernic_tstamp_sent(const struct fakernic_netdev *priv,
+			  struct sk_buff *skb, const struct fakernic_cqe *cqe)
+{
+	struct skb_shared_hwtstamps stamps;
+
+	if (likely(!(skb_shinfo(skb)->tx_flags & SKBTX_IN_PROGRESS)))
+		return;
+	stamps = fakernic_tstamp_of(priv->dev, cqe);
+	skb_tstamp_tx(skb, &stamps);
+}
+
+void fakernic_tstamp_received(const struct fakernic_netdev *priv,
+			      struct sk_buff *skb,
+			      const struct fakernic_cqe *cqe)
+{
+	if (unlikely(READ_ONCE(priv->tstamp_rx)))
+		*skb_hwtstamps(skb) = fakernic_tstamp_of(priv->dev, cqe);
+}
