@@ -84,6 +84,12 @@ def first_stage():
     return (kept if kept.exists() else STATUS).read_text(encoding="utf-8")
 
 
+def first_etc():
+    """/etc as it was with these packages alone."""
+    kept = Path("/opt/first-stage.etc")
+    return kept if kept.exists() else Path("/etc")
+
+
 def versions(pattern):
     """The packages of these names that the root has by now, second stage or not."""
     found = re.findall(r"^Package: (.*)$(?:\n.+)*?\nVersion: (.*)$",
@@ -132,8 +138,9 @@ def guest_packages(status, *words):
     return done
 
 
-def package_files(packages):
-    """Every path of these packages that exists here."""
+def package_files(packages, etc):
+    """Every path of these packages that exists here but below /etc, and the links
+    of those alternatives (awk, nc, …) that this copy of it has."""
     info = Path("/var/lib/dpkg/info")
     paths = set()
     for name in packages:
@@ -142,16 +149,16 @@ def package_files(packages):
     # Byte code is made at installation and belongs to no package.
     paths.update(re.sub(r"([^/]+)\.py$", r"__pycache__/\1.cpython-313.pyc", path)
                  for path in list(paths) if path.endswith(".py"))
-    # Nor do the links of alternatives (awk, nc, …).
+    alternatives = {f"/etc/alternatives/{name}"
+                    for name in os.listdir(etc / "alternatives")}
     for folder in ("/usr/bin", "/usr/sbin"):
         paths.update(entry.path for entry in os.scandir(folder)
                      if entry.is_symlink()
-                     and os.readlink(entry.path).startswith("/etc/alternatives"))
-    for folder, _, names in os.walk("/etc"):
-        paths.update(os.path.join(folder, name) for name in names)
+                     and os.readlink(entry.path) in alternatives)
     paths.add("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
     return sorted(path for path in paths
                   if path and os.path.lexists(path)
+                  and not path.startswith("/etc/")
                   and not SKIPPED_FILES.search(path)
                   and not (os.path.isdir(path) and not os.path.islink(path)))
 
@@ -201,6 +208,13 @@ def erofs(this, folder, name):
     partial.rename(IMAGES / name)
 
 
+def copy_packages(this, packages, etc, root):
+    """Files of these packages, at the same places in another root; all of /etc,
+    for most of it is written at installation and belongs to no package."""
+    copy_files(this, package_files(packages, etc), root)
+    this.run("cp", "-a", f"{etc}/.", root / "etc")
+
+
 def copy_files(this, paths, root):
     """Files of this root, at the same places in another."""
     listing = Path(f"{root}.files")
@@ -235,8 +249,8 @@ def build_base(step, digest, kernels):
         (root / "tmp").mkdir()
         (root / "tmp").chmod(0o1777)
         (root / "var/run").symlink_to("/run")
-        copy_files(this, package_files(guest_packages(first_stage(), "guest")),
-                   root)
+        copy_packages(this, guest_packages(first_stage(), "guest"), first_etc(),
+                      root)
         for kernel in kernels:
             stage_modules(this, kernel, root)
         erofs(this, root, "base.erofs")
@@ -270,11 +284,12 @@ def build_guest_test(step, digest, kernels, rdma_core):
         root = STAGE / "guest-test"
         shutil.rmtree(root, ignore_errors=True)
         (root / "usr/lib64").mkdir(parents=True)
+        (root / "etc").mkdir()
         for link in ("bin", "sbin", "lib", "lib64"):
             (root / link).symlink_to(os.readlink("/" + link))
         packages = guest_packages(status, "guest", "guest-test")
         base = guest_packages(first_stage(), "guest")
-        copy_files(this, package_files(packages - base), root)
+        copy_packages(this, packages - base, Path("/etc"), root)
         whole = STAGE / "rdma-core"
         shutil.rmtree(whole, ignore_errors=True)
         stage_rdma_core(whole)

@@ -3,8 +3,9 @@
 #
 # root-test.sh, inside the root: its second stage, which only tests and packages
 # need. What the first stage had installed is kept in /opt/first-stage.status:
-# the build steps are keyed by it, so that none is made again for this. Does
-# nothing when the root has it.
+# the build steps are keyed by it, so that none is made again for this. The guest
+# is cut from its /etc, kept in /opt/first-stage.etc. Does nothing when the root
+# has it.
 #
 #   /opt/kernels/6.1, 6.1.headers   Debian 12's kernel, as root-setup.sh has 6.12
 #   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
@@ -22,6 +23,8 @@ if [ "$(cat /.fakernic-test 2>/dev/null)" = "$key" ]; then
 fi
 
 if [ ! -e /opt/first-stage.status ]; then
+    rm -rf /opt/first-stage.etc
+    cp -a /etc /opt/first-stage.etc
     cp /var/lib/dpkg/status /opt/first-stage.status.new
     mv /opt/first-stage.status.new /opt/first-stage.status
 fi
