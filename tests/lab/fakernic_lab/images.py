@@ -107,9 +107,6 @@ class ProjectImage:
         if tests.exists():
             words.append(f"fakernic_tests=vd{'abcd'[len(disks)]}")
             disks.append(tests)
-        programs = images() / "programs.erofs"
-        if programs.exists():
-            disks.append(programs)
         return ["-kernel", str(kernel), "-initrd", str(initrd),
                 "-append", " ".join(words),
                 *(word for path in disks for word in disk(path))]

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from fakernic_lab import images
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import ProjectImage
 from fakernic_lab.machine import Machine, Nic
@@ -20,6 +21,8 @@ from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 # Labs of two runs at once must not share theirs.
 RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 NAMES = "ab"
+# What ci/programs.py makes, where it was made.
+PROGRAMS = images.images() / "programs.erofs"
 EMULATORS_RACE = "iotlb_to_section: Assertion"
 # A relay's ways, by who sends: the random numbers of a way depend on its name.
 WAYS = ("ab", "ba")
@@ -67,14 +70,17 @@ class Lab:
                 raise
             self.start(*what)
 
-    def start(self, images, models, relayed, options, properties):
+    def start(self, booted, models, relayed, options, properties):
         self.serial += 1
+        if PROGRAMS.exists():
+            extra = (*options.get("extra", ()), *images.disk(PROGRAMS))
+            options = {**options, "extra": extra}
         directory = self.directory / f"set{self.serial}"
         self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))
         linkable = set(models) == {"fakernic"}
-        netdevs, self.relay = wires(self.sockets, WAYS[:len(images)], relayed,
+        netdevs, self.relay = wires(self.sockets, WAYS[:len(booted)], relayed,
                                     **({} if linkable else {"wire": "netdev"}))
-        for index, image in enumerate(images):
+        for index, image in enumerate(booted):
             nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
                       **properties)
             self.vms.append(Machine(NAMES[index], directory / NAMES[index],

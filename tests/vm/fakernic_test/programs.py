@@ -9,11 +9,9 @@ not: ucx_verify (guest/programs) does, over the same library.
 
 from concurrent.futures import ThreadPoolExecutor
 
-from fakernic_lab import images
-
 from . import pairs
+from .lab import PROGRAMS as IMAGE
 
-IMAGE = images.images() / "programs.erofs"
 FOLDER = "/opt/programs"
 MOUNT = f"""
     mountpoint -q {FOLDER} && exit 0
