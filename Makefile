@@ -134,14 +134,13 @@ test-quick: root
 test-long: build
 	@$(BUILD) kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
-	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini tests/vm --long -s
+	@$(ENTER) ci/run_tests.py long
 
-# Leaves PROGRAMS.md in log/vm of the cache.
+# Leaves PROGRAMS.md in log/programs of the cache.
 test-programs: build
 	@$(BUILD) guest-test
 	@$(ENTER) ci/programs.py
-	@$(ENTER) python3 -m pytest -c tests/vm/pytest.ini --long -s \
-		tests/vm/test_programs.py
+	@$(ENTER) ci/run_tests.py programs
 
 test-packages: root
 	@$(BUILD) qemu-plugin image disk-$(RELEASE)

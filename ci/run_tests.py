@@ -36,7 +36,11 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
            "kernel-driver/uapi", "tests/tap.sh", "tests/wire")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
-VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net")
+VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
+             "long", "programs")
+# Too long for make test: these run when they are named.
+NAMED = ("long", "programs")
+LONG_S = 4 * 3600
 # Of these two at a time: more want more memory than the README asks for.
 GUEST_LANES = min(2, JOBS)
 # The others run beside them at this nice value: guests wait for each other and
@@ -47,7 +51,7 @@ CLOCKED = ("qtest", "plugin", "lab", "link", "timeline")
 # The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
          "net", "driver", "qtest", "plugin", "packaged", "spec", "lab", "laws",
-         "unit", "provider", "timeline", "link")
+         "unit", "provider", "timeline", "link", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "lab", "plugin")
 # What two guests do in Debian's own QEMU, by the plug-in.
 PACKAGED = ("test_traffic and (test_rc_pingpong or test_xrc_pingpong) and ipv4 or "
@@ -77,7 +81,7 @@ def compile_check(name, *variables):
     return make_check(name, *variables, top=suite_folder(name) / "src")
 
 
-def vm_tests(name, *arguments):
+def vm_tests(name, *arguments, limit=4200):
     """A suite of tests in guests, with a folder of its own for their logs."""
     tests = SRC / "tests/vm"
     arguments = [tests / word if word.endswith(".py") and word[0] != "-" else
@@ -85,7 +89,7 @@ def vm_tests(name, *arguments):
     if not any(isinstance(word, Path) for word in arguments):
         arguments.append(tests)
     return ([sys.executable, "-m", "pytest", "-c", str(tests / "pytest.ini"),
-             "--color=no", *map(str, arguments)], 4200,
+             "--color=no", *map(str, arguments)], limit,
             {"FAKERNIC_VM_LOG": str(LOG / name)})
 
 
@@ -129,6 +133,9 @@ def suites(quick):
                       str(SRC / "tests/timeline")], 300, {}),
         "lab": lab_tests("command"),
         "lab-vm": lab_tests("machines", "lessons"),
+        "long": vm_tests("long", "--long", limit=LONG_S),
+        "programs": vm_tests("programs", "--long", "test_programs.py",
+                             limit=LONG_S),
         "net": ([sys.executable, "-m", "pytest", "--color=no", "-c",
                  str(SRC / "tests/net/pytest.ini"), str(SRC / "tests/net")],
                 900, {}),
@@ -198,7 +205,8 @@ def sync_sources(name):
     that a file which is gone may be in."""
     folder = suite_folder(name)
     key = folder / "fakernic.key"
-    tools = build.digest([build.image.first_stage()])
+    clang = build.image.versions(build.CLANG) if name == "fuzz" else []
+    tools = build.digest([build.image.first_stage(), *clang])
     kept = key.exists() and key.read_text() == tools
     for part in (f"tests/{name}", *MADE_OF):
         copy = folder / "src" / part
@@ -281,7 +289,8 @@ def main(arguments):
     if wanted != ["unit"]:
         build.build_root_test()
     with only_one():
-        return run(wanted or known, known)
+        return run(wanted or [name for name in known if name not in NAMED],
+                   known)
 
 
 def take(left):
