@@ -156,6 +156,11 @@ static bool roce_flush_sends(Roce *r, RoceQp *qp)
     RoceSendq *sq = &qp->sq;
     unsigned budget = ROCE_FLUSH_BATCH;
 
+    /* What has gone, and nobody asked for the next one yet. */
+    while (r->sent == qp && !roce_sendq_empty(sq) &&
+           roce_sendq_head_complete(sq)) {
+        roce_complete_send(r, qp, FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
+    }
     while (!roce_sendq_empty(sq)) {
         roce_complete_send(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
                            FAKERNIC_VENDOR_FLUSHED);
@@ -258,6 +263,9 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
 void roce_forget(Roce *r, RoceQp *qp)
 {
     roce_responder_forget(r, qp);
+    if (r->sent == qp) {
+        r->sent = NULL;
+    }
     roce_sendq_reset(&qp->sq, 0);
     roce_retry_init(&qp->retry);
     roce_sched_remove(r, qp);

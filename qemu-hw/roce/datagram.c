@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Unreliable datagrams, and GSI, which is QP 1 with a Q_Key of its own (IBTA
- * 9.8.3, 13.6.1). A send is one packet and complete when it is made; a receive
+ * 9.8.3, 13.6.1). A send is one packet and complete when it has gone; a receive
  * is one packet behind the 40 bytes of its network header, or nothing: a
  * datagram is never answered and never fails the QP, unless the receive itself
  * is at fault.
@@ -89,10 +89,11 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
             }
         }
         send->done = send->status == FAKERNIC_WC_SUCCESS;
-        roce_retire(r, now, qp);
         if (len > 0) {
+            r->sent = qp;
             return len;
         }
+        roce_retire(r, now, qp);
     }
     roce_sched_ready(r, qp);
     return 0;

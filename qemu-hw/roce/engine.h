@@ -256,6 +256,8 @@ struct Roce {
     RoceQp **heap;
     uint32_t heap_count;
     RoceFrameInfo out;          /* of the frame handed out last */
+    RoceQp *sent;               /* whose it was, if nobody answers it: its work
+                                 * request completes once it has gone */
     bool stalled;               /* roce_output() ran out of turns */
     RoceWait *waits[ROCE_WAIT_BUCKETS];         /* for pages, by region */
     RoceWait *line_head, *line_tail;            /* not taken by the host yet */

@@ -529,6 +529,9 @@ void roce_qp_free(Roce *r, RoceQp *qp)
     roce_sched_flush_wake(r, qp);
     roce_pages_forget(r, qp);
     roce_sched_remove(r, qp);
+    if (r->sent == qp) {
+        r->sent = NULL;
+    }
     r->qps[qp->qpn] = NULL;
     roce_qp_number_give(r, qp->qpn);
     roce_sendq_free(&qp->sq);

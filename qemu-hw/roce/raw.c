@@ -134,14 +134,14 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (qp->retry.mode == ROCE_RETRY_WAIT_PAGES) {
             return 0;
         }
-        if (!roce_raw_more(send)) {
-            send->done = send->status == FAKERNIC_WC_SUCCESS;
-            roce_retire(r, now, qp);
-        }
+        send->done = !roce_raw_more(send) &&
+                     send->status == FAKERNIC_WC_SUCCESS;
         if (len > 0) {
+            r->sent = qp;
             roce_pacer_charge(r, now, qp, 0, len);
             return len;
         }
+        roce_retire(r, now, qp);
     }
     roce_sched_ready(r, qp);
     return 0;

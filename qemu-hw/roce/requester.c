@@ -349,7 +349,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     return roce_wire_finish(buf, at, packet.payload_len);
 }
 
-/* The packet is on its way: marks, timer, and what UC completes at once. */
+/* The packet is on its way: marks, timer, and what UC completes by that. */
 static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
                               RoceSend *send, bool asks, size_t len)
 {
@@ -366,7 +366,7 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
     roce_sendq_sent(sq, send->answered ? part : 1);
     if (!roce_qp_reliable(qp)) {
         send->done = left == 1;
-        roce_retire(r, now, qp);
+        r->sent = qp;
         return;
     }
     roce_retry_sent(&qp->retry, now, &qp->attr, limited);

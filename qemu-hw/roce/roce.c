@@ -264,12 +264,26 @@ const RoceFrameInfo *roce_output_info(const Roce *r)
     return &r->out;
 }
 
+/*
+ * The frame before this one is gone: what nobody answers is complete by that.
+ */
+static void roce_output_gone(Roce *r, RoceTime now)
+{
+    RoceQp *qp = r->sent;
+
+    r->sent = NULL;
+    if (qp) {
+        roce_retire(r, now, qp);
+    }
+}
+
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
 {
     unsigned turns = ROCE_TURNS_PER_OUTPUT;
     size_t len;
 
     r->stalled = false;
+    roce_output_gone(r, now);
     len = roce_mcast_output(r, buf);
     if (len > 0) {
         /* Of the frame that this is a copy of; it went out just before. */

@@ -379,6 +379,10 @@ RoceTime roce_deadline(const Roce *r);
  * roce_input(), not on the wire. (A frame to a multicast group with members
  * here comes twice: once for the wire, once with *loopback.) Guest memory is
  * read here, once per frame.
+ *
+ * The caller has sent the frame before it asks for another, which also
+ * completes the work request of the one before, if nobody answers it (UC, UD,
+ * raw): what is complete has been sent.
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
 

@@ -314,8 +314,8 @@ static void test_flow_loopback(void)
     wqe = wqe_send(&s, 0, 100);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     expect_at(&n, &s, &b);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     qtest_memread(m.qts, s.data + 4096, seen, 100);
     g_assert_cmpmem(seen, 100, frame, 100);
     /* A group does both, and the sniffer sees what is sent and received. */
@@ -324,9 +324,9 @@ static void test_flow_loopback(void)
     qtest_memwrite(m.qts, s.data, frame, 100);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     expect_at(&n, &s, &sniffer);
     expect_at(&n, &s, &b);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     /* The first frame on the wire is this one. */
     g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 100);
     g_assert_cmpmem(seen, 100, frame, 100);
@@ -370,10 +370,10 @@ static void test_flow_copy_of_sent(void)
         wqe = wqe_send(&s, 0, 100);
         sq_put(&n, &a, &wqe, sizeof(wqe));
         sq_ring(&n, &a);
-        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
         if (!own) {
             expect_at(&n, &s, &b);
         }
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
         g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 100);
         expect_nobody(&n, &s);
     }

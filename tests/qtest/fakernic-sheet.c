@@ -649,7 +649,6 @@ static void test_loopback_and_vlan(void)
     datagrams_start(&d);
     for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
         datagram_send(&d, cases[i].from, cases[i].to);
-        cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
         if (cases[i].loops) {
             cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_RECV,
                       FAKERNIC_WC_SUCCESS);
@@ -662,6 +661,7 @@ static void test_loopback_and_vlan(void)
                             tagged ? 0x8100 : 0x0800);
             leaves++;
         }
+        cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
         assert_stat(&d.n, FAKERNIC_STAT_RX_LOOPBACK, loops);
         assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE, loops);
         assert_stat(&d.n, FAKERNIC_STAT_TX_FRAMES, leaves);

@@ -909,6 +909,7 @@ static void frames(void)
     CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
     CHECK(odp_serve(&h, ROCE_PAGES_READABLE));
     CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 60);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
     pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
     recv = (RoceRecvWr) {
         .tag = 3, .sge_count = 1, .sge = { pair_sge(&h, 0, 200) },

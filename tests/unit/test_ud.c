@@ -202,8 +202,9 @@ static void own_gid_is_looped_back(void)
     len = roce_output(p.a.r, 0, buf, &loopback);
     CHECK(len > 0 && loopback);
     CHECK_EQ(roce_input(p.a.r, 0, buf, len), ROCE_INPUT_TAKEN);
-    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(roce_output(p.a.r, 0, buf, &loopback), 0);
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
     pair_free(&p);
 }
 
@@ -294,6 +295,52 @@ static void uc_delivers_and_completes_at_once(void)
     pair_free(&p);
 }
 
+/* One packet of UC or UD; the caller decides what comes before the next. */
+static void unanswered_begin(Pair *p, uint8_t type)
+{
+    RoceSendWr wr;
+
+    if (type == FAKERNIC_QP_UD) {
+        datagram_init(p, type, QKEY);
+        wr = datagram_wr(&p->a, &p->b, 1, 64);
+    } else {
+        pair_init(p, type);
+        wr = pair_wr(&p->a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    }
+    pair_send(p, &p->a, &wr);
+    CHECK(pair_step(p, &p->a, &p->b));
+    pair_expect_none(&p->a);
+}
+
+/* IBTA 9.8.2, 9.8.3: its requester completes what is on the wire. */
+static void unanswered_is_complete_once_it_has_gone(void)
+{
+    static const uint8_t types[] = { FAKERNIC_QP_UC, FAKERNIC_QP_UD };
+    const RoceQpAttr error = { .state = FAKERNIC_QPS_ERR };
+    Pair p;
+
+    for (size_t i = 0; i < TEST_COUNT(types); i++) {
+        unanswered_begin(&p, types[i]);
+        CHECK(!pair_step(&p, &p.a, &p.b));
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+        pair_free(&p);
+        /* A flush does not take it back. */
+        unanswered_begin(&p, types[i]);
+        CHECK_EQ(pair_modify(&p.a, p.now, FAKERNIC_QP_ATTR_STATE, &error),
+                 FAKERNIC_CMD_OK);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+        CHECK(!pair_step(&p, &p.a, &p.b));
+        pair_expect_none(&p.a);
+        pair_free(&p);
+        /* Nor does anybody look for a QP that is gone. */
+        unanswered_begin(&p, types[i]);
+        CHECK_EQ(roce_qp_destroy(p.a.r, p.a.qpn), FAKERNIC_CMD_OK);
+        CHECK(!pair_step(&p, &p.a, &p.b));
+        pair_expect_none(&p.a);
+        pair_free(&p);
+    }
+}
+
 /* A message with a hole is lost; its receive serves the next. */
 static void uc_loses_whole_messages(void)
 {
@@ -354,6 +401,7 @@ static const Test tests[] = {
     TEST(groups_reach_their_members),
     TEST(groups_reach_members_on_the_same_port),
     TEST(uc_delivers_and_completes_at_once),
+    TEST(unanswered_is_complete_once_it_has_gone),
     TEST(uc_loses_whole_messages),
     TEST(uc_goes_on_after_half_a_message),
 };
