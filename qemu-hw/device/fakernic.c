@@ -360,6 +360,16 @@ static char *fakernic_get_recorder(Object *obj, Error **errp)
     return fakernic_record_text(FAKERNIC(obj));
 }
 
+static bool fakernic_get_recording(Object *obj, Error **errp)
+{
+    return fakernic_recorder_is_on(FAKERNIC(obj));
+}
+
+static void fakernic_set_recording(Object *obj, bool on, Error **errp)
+{
+    fakernic_recorder_set(FAKERNIC(obj), on, errp);
+}
+
 static void fakernic_get_query(Object *obj, Visitor *v, const char *name,
                                void *opaque, Error **errp)
 {
@@ -506,6 +516,8 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "x-fault-events", "a character device that is told of each hit of a "
                             "fault rule, a line of JSON" },
         { "x-recorder", "what led to the first error, or what was last" },
+        { "x-recording", "whether the file of x-record gets what is recorded "
+                         "(on or off, at run time)" },
         { "x-ring", "set to \"sq 17\" or the like: that ring's entries, in JSON" },
         { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },
     };
@@ -537,6 +549,8 @@ static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
     device_class_set_props(dc, fakernic_properties);
     object_class_property_add_str(class, "x-recorder", fakernic_get_recorder,
                                   NULL);
+    object_class_property_add_bool(class, "x-recording", fakernic_get_recording,
+                                   fakernic_set_recording);
     object_class_property_add_str(class, "x-fault", fakernic_get_fault,
                                   fakernic_set_fault);
     object_class_property_add_str(class, "x-ring", fakernic_get_look,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The recorder: a ring of entries, in memory or in a mapped file. One store of
- * 64 bytes and one look at a clock each, and a copy of each frame in a file.
+ * The recorder: a ring of entries in memory, and one in a mapped file. A store
+ * of 64 bytes each and one look at a clock per entry, and a copy of each frame
+ * in a file; no system call.
  */
 #include "qemu/osdep.h"
 #include "qemu/timer.h"
@@ -44,6 +45,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_HELD] = "held - reasons",
     [FAKERNIC_RECORD_FRAME] = "frame offset len way",
     [FAKERNIC_RECORD_MARK] = "mark - uar step id index",
+    [FAKERNIC_RECORD_RESUMED] = "resumed missed",
 };
 
 static const char fakernic_record_magic[8] = "fakerec";
@@ -100,36 +102,40 @@ static void fakernic_recorder_describe(FakernicRecordHeader *header)
     memcpy(header->names, text->str, text->len + 1);
 }
 
-bool fakernic_recorder_init(FakernicState *s, Error **errp)
+static bool fakernic_recorder_open(FakernicState *s, Error **errp)
 {
     FakernicRecorder *r = &s->recorder;
-    const uint32_t room = r->path ? FAKERNIC_RECORDS_FILE : FAKERNIC_RECORDS;
-    const size_t frames = sizeof(*r->header) + room * sizeof(*r->ring);
-    const size_t size = frames + (r->path ? FAKERNIC_RECORD_FRAMES : 0);
+    const size_t frames =
+        sizeof(*r->header) + FAKERNIC_RECORDS_FILE * sizeof(*r->ring);
 
-    QEMU_BUILD_BUG_ON(sizeof(FakernicRecord) != 64);
-    QEMU_BUILD_BUG_ON(sizeof(FakernicRecordHeader) != 4096);
-    if (r->path) {
-        r->header = fakernic_recorder_map(r->path, size, errp);
-        r->mapped = size;
-    } else {
-        r->header = g_malloc0(size);
-    }
+    r->mapped = frames + FAKERNIC_RECORD_FRAMES;
+    r->header = fakernic_recorder_map(r->path, r->mapped, errp);
     if (!r->header) {
         return false;
     }
     r->ring = (FakernicRecord *)(r->header + 1);
-    r->mask = room - 1;
-    if (r->path) {
-        r->frames = (uint8_t *)r->header + frames;
-        r->header->frames_room = FAKERNIC_RECORD_FRAMES;
-    }
+    r->frames = (uint8_t *)r->header + frames;
+    r->header->frames_room = FAKERNIC_RECORD_FRAMES;
     fakernic_recorder_describe(r->header);
     memcpy(r->header->magic, fakernic_record_magic, sizeof(r->header->magic));
     r->header->version = 2;
-    r->header->room = room;
+    r->header->room = FAKERNIC_RECORDS_FILE;
     r->header->virtual_ns = fakernic_now() - get_clock();
     memcpy(r->header->mac, s->conf.macaddr.a, sizeof(r->header->mac));
+    return true;
+}
+
+bool fakernic_recorder_init(FakernicState *s, Error **errp)
+{
+    FakernicRecorder *r = &s->recorder;
+
+    QEMU_BUILD_BUG_ON(sizeof(FakernicRecord) != 64);
+    QEMU_BUILD_BUG_ON(sizeof(FakernicRecordHeader) != 4096);
+    if (r->path && !fakernic_recorder_open(s, errp)) {
+        return false;
+    }
+    r->last = g_new0(FakernicRecord, FAKERNIC_RECORDS);
+    r->count = 0;
     return true;
 }
 
@@ -137,15 +143,22 @@ void fakernic_recorder_cleanup(FakernicState *s)
 {
     FakernicRecorder *r = &s->recorder;
 
-    if (r->mapped) {
+    if (r->header) {
         munmap(r->header, r->mapped);
-    } else {
-        g_free(r->header);
     }
+    g_free(r->last);
     g_free(r->first_error);
     r->header = NULL;
-    r->frames = NULL;
+    r->last = NULL;
     r->first_error = NULL;
+}
+
+/* Into the file. */
+static void fakernic_recorder_file(FakernicRecorder *r,
+                                   const FakernicRecord *entry)
+{
+    r->ring[r->header->count % FAKERNIC_RECORDS_FILE] = *entry;
+    r->header->count++;
 }
 
 void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
@@ -155,15 +168,20 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
     FakernicRecorder *r = &s->recorder;
     FakernicRecord *entry;
 
-    if (!r->header) {
+    if (!r->last) {
         return;                 /* it is being taken down */
     }
-    entry = &r->ring[r->header->count & r->mask];
+    entry = &r->last[r->count % FAKERNIC_RECORDS];
     entry->time_ns = get_clock();
     entry->value = value;
     entry->kind = kind;
     memcpy(entry->arg, arg, sizeof(entry->arg));
-    r->header->count++;
+    r->count++;
+    if (r->header && !r->paused) {
+        fakernic_recorder_file(r, entry);
+    } else if (r->header) {
+        r->missed++;
+    }
 }
 
 void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
@@ -171,7 +189,7 @@ void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
 {
     const FakernicRecorder *r = &s->recorder;
 
-    if (r->frames) {
+    if (r->header && !r->paused) {
         const uint64_t at = r->header->frames % FAKERNIC_RECORD_FRAMES;
         const size_t first = MIN(len, FAKERNIC_RECORD_FRAMES - at);
 
@@ -182,20 +200,37 @@ void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
     }
 }
 
+bool fakernic_recorder_is_on(const FakernicState *s)
+{
+    return s->recorder.header && !s->recorder.paused;
+}
+
+void fakernic_recorder_set(FakernicState *s, bool on, Error **errp)
+{
+    FakernicRecorder *r = &s->recorder;
+
+    if (!r->header) {
+        error_setg(errp, "property 'x-recording': there is no file, start the "
+                         "device with 'x-record=FILE'");
+        return;
+    }
+    if (on && r->paused) {
+        r->paused = false;
+        fakernic_record(s, RESUMED, r->missed);
+        r->missed = 0;
+    }
+    r->paused = !on;
+}
+
 void fakernic_record_keep(FakernicState *s)
 {
     FakernicRecorder *r = &s->recorder;
-    uint64_t count;
 
-    if (r->first_error || !r->header) {
+    if (r->first_error || !r->last) {
         return;
     }
-    count = r->header->count;
-    r->first_error = g_new0(FakernicRecord, FAKERNIC_RECORDS);
-    r->first_error_count = count;
-    for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS); i < count; i++) {
-        r->first_error[i % FAKERNIC_RECORDS] = r->ring[i & r->mask];
-    }
+    r->first_error_count = r->count;
+    r->first_error = g_memdup2(r->last, FAKERNIC_RECORDS * sizeof(*r->last));
 }
 
 /* A number; by hand, as printf() would take longer than a turn for them all. */
@@ -226,13 +261,10 @@ static bool fakernic_record_name(GString *text, const char **names)
     return true;
 }
 
-/* A file may have been written to by others. */
 static void fakernic_record_line(GString *text, uint64_t number,
                                  const FakernicRecord *entry)
 {
-    const uint32_t kind = qatomic_read(&entry->kind);
-    const char *names =
-        fakernic_record_names[kind < FAKERNIC_RECORD_KINDS ? kind : 0];
+    const char *names = fakernic_record_names[entry->kind];
     const size_t len = strcspn(names, " ");
 
     fakernic_record_digits(text, number, false);
@@ -257,17 +289,13 @@ static void fakernic_record_line(GString *text, uint64_t number,
 char *fakernic_record_text(const FakernicState *s)
 {
     const FakernicRecorder *r = &s->recorder;
+    const FakernicRecord *ring = r->first_error ? r->first_error : r->last;
+    const uint64_t count = r->first_error ? r->first_error_count : r->count;
     GString *text = g_string_new(NULL);
-    uint64_t count = 0;
 
-    if (r->header) {
-        count = r->first_error ? r->first_error_count : r->header->count;
-    }
-    for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS); i < count; i++) {
-        fakernic_record_line(text, i,
-                             r->first_error
-                                 ? &r->first_error[i % FAKERNIC_RECORDS]
-                                 : &r->ring[i & r->mask]);
+    for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS); ring && i < count;
+         i++) {
+        fakernic_record_line(text, i, &ring[i % FAKERNIC_RECORDS]);
     }
     return g_string_free(text, false);
 }

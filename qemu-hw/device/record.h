@@ -4,10 +4,11 @@
  * host's monotonic clock. Two devices on one host have one clock, so that
  * their records together are a timeline (tests/timeline).
  *
- * It always records, the last 1,024 entries; into a file, which then has room
- * for more, and for the frames, if the property x-record names one. A file
- * stays readable however QEMU ends: it is mapped. And it tells its reader what
- * its numbers mean, who may be of another version than the device.
+ * It always records, the last 1,024 entries; into a file, too, which has room
+ * for more, and for the frames, if the property x-record names one, and while
+ * x-recording is on. A file stays readable however QEMU ends: it is mapped. And
+ * it tells its reader what its numbers mean, who may be of another version than
+ * the device.
  */
 #ifndef FAKERNIC_DEVICE_RECORD_H
 #define FAKERNIC_DEVICE_RECORD_H
@@ -51,6 +52,7 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_HELD,
     FAKERNIC_RECORD_FRAME,
     FAKERNIC_RECORD_MARK,
+    FAKERNIC_RECORD_RESUMED,    /* the file, which was left alone */
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 
@@ -88,13 +90,16 @@ typedef struct FakernicRecordHeader {
 } FakernicRecordHeader;
 
 typedef struct FakernicRecorder {
-    FakernicRecordHeader *header;
-    FakernicRecord *ring;
-    uint8_t *frames;                    /* of a file, else NULL */
-    uint32_t mask;
+    FakernicRecord *last;               /* FAKERNIC_RECORDS, a ring */
+    uint64_t count;                     /* of all */
+    FakernicRecordHeader *header;       /* of the file, or NULL */
+    FakernicRecord *ring;               /* in it */
+    uint8_t *frames;
     char *path;
     size_t mapped;
-    FakernicRecord *first_error;        /* the ring as it was then, or NULL */
+    bool paused;                        /* the file gets nothing */
+    uint64_t missed;                    /* since then */
+    FakernicRecord *first_error;        /* 'last' as it was then, or NULL */
     uint64_t first_error_count;
 } FakernicRecorder;
 
@@ -102,6 +107,11 @@ typedef struct FakernicRecorder {
 bool fakernic_recorder_init(FakernicState *s, Error **errp);
 /* Closes it; the file stays. */
 void fakernic_recorder_cleanup(FakernicState *s);
+
+/* Does the file get entries? */
+bool fakernic_recorder_is_on(const FakernicState *s);
+/* Whether the file gets entries; it is told how many it missed. */
+void fakernic_recorder_set(FakernicState *s, bool on, Error **errp);
 
 /* Notes one thing; arguments not given are 0. */
 void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
@@ -113,7 +123,7 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
                         { __VA_ARGS__ })
 
 /*
- * Notes a frame at the port, with all of its bytes; only if there is a file.
+ * Notes a frame at the port, with all of its bytes; only in a file.
  * It has less than FAKERNIC_RECORD_FRAMES bytes.
  */
 void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
