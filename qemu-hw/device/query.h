@@ -21,7 +21,7 @@ typedef struct FakernicQuery {
 } FakernicQuery;
 
 /* So many objects at most in an answer. */
-#define FAKERNIC_QUERY_MAX      16384
+#define FAKERNIC_QUERY_MAX      8192
 
 /* Which of the objects the next answer to one query has. */
 typedef struct FakernicWindow {

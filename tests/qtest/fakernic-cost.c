@@ -8,7 +8,10 @@
  * other programs on the machine do not change.
  */
 #include "qemu/osdep.h"
+#include "qapi/error.h"
 #include "qobject/qdict.h"
+#include "qobject/qjson.h"
+#include "qobject/qlist.h"
 #include "fakernic-setup.h"
 
 #define COST_WORK 256           /* the budget of a turn here, and no clock */
@@ -1110,6 +1113,104 @@ static void test_cost_reset(void)
     cost_stop(&n, "a reset of thousands of objects");
 }
 
+/* ---- looking at all there can be ----------------------------------------- */
+
+#define COST_QPS        4096
+#define COST_KEYS       65536
+#define COST_RESERVED   8               /* QPs and keys that nobody gets */
+#define COST_ANSWER     8192            /* objects of a long answer */
+#define COST_REPLY_MAX  (8u << 20)
+
+/* The same thing COUNT times, as many at once as the queue takes. */
+static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
+                             size_t len, uint32_t count)
+{
+    const uint32_t room = 1U << n->cmd_log_depth;
+    g_autofree struct fakernic_cmd *requests = g_new0(struct fakernic_cmd,
+                                                      room);
+    struct fakernic_cmd_completion completion;
+
+    for (uint32_t i = 0; i < room; i++) {
+        requests[i].opcode = LE16(opcode);
+        memcpy(requests[i].payload, req, len);
+    }
+    /* The ring stays as it is: all of them are the same. */
+    qtest_memwrite(n->m->qts, n->cmd_sq, requests, room * sizeof(*requests));
+    for (uint32_t i = 0; i < count; i += room) {
+        n->cmd_pi += MIN(room, count - i);
+        cmd_ring(n);
+        cmd_wait(n, n->cmd_pi - 1, &completion);
+        assert_status(completion.status, OK);
+    }
+}
+
+/* One answer, bounded: so many objects, each once, from which on. */
+static void cost_look(Nic *n, const char *property, const char *number,
+                      uint32_t from, uint32_t at_least)
+{
+    const uint64_t before = cost_cpu_us(n->m);
+    QDict *reply = qtest_qmp(n->m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                                        " 'path': '/machine/peripheral/nic',"
+                             " 'property': %s } }", property);
+    const char *text = qdict_get_str(reply, "return");
+    QList *list = qobject_to(QList, qobject_from_json(text, &error_abort));
+    int64_t last = (int64_t)from - 1;
+    QListEntry *entry;
+
+    g_test_message("%s: %zu objects, %zu bytes, %" PRIu64 " us of the main "
+                   "thread", property, qlist_size(list), strlen(text),
+                   cost_cpu_us(n->m) - before);
+    g_assert_cmpuint(strlen(text), <=, COST_REPLY_MAX);
+    g_assert_cmpuint(qlist_size(list), >=, at_least);
+    QLIST_FOREACH_ENTRY(list, entry) {
+        const QDict *object = qobject_to(QDict, qlist_entry_obj(entry));
+
+        if (!qdict_haskey(object, "next")) {
+            g_assert_cmpint(qdict_get_int(object, number), >, last);
+            last = qdict_get_int(object, number);
+        }
+    }
+    qobject_unref(list);
+    qobject_unref(reply);
+}
+
+static void test_cost_look(void)
+{
+    const size_t size = 256 * sizeof(struct fakernic_cmd);
+    struct fakernic_create_mr_req mr = {
+        .iova = LE64(1ull << 40),
+        .length = LE64(FAKERNIC_PAGE_SIZE),
+        .type = FAKERNIC_MR_MEMORY,
+    };
+    struct fakernic_create_qp_req qp;
+    Machine m;
+    Nic n;
+    Setup s;
+
+    machine_start(&m, "%s", COST_DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_reset(&n);
+    nic_set_features(&n, nic_offered(&n));
+    nic_set_cmdq(&n, mem_alloc(&m, size), mem_alloc(&m, size), 8);
+    msix_setup(&n);
+    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    setup(&n, &s);
+    qp = cost_qp_req(&n, &s, &s.cq);
+    mr.pdn = LE32(s.pd);
+    mr.pages = contiguous(s.data, FAKERNIC_PAGE_SIZE);
+    cost_create_many(&n, FAKERNIC_CMD_CREATE_QP, &qp, sizeof(qp),
+                     COST_QPS - COST_RESERVED);
+    cost_create_many(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr),
+                     COST_KEYS - COST_RESERVED);
+    cost_look(&n, "x-qps", "qpn", 0, COST_QPS - COST_RESERVED);
+    cost_look(&n, "x-keys", "index", 0, COST_ANSWER);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': '/machine/peripheral/nic', 'property':"
+                                    " 'x-keys', 'value': 'from=65000' } }");
+    cost_look(&n, "x-keys", "index", 65000, COST_KEYS - COST_RESERVED - 65000);
+    machine_stop(&m);
+}
+
 /* An unplugged device is freed in the background, and another comes. */
 static void test_cost_unplug(void)
 {
@@ -1150,6 +1251,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/queries", test_cost_queries },
     { "cost/memory", test_cost_memory },
     { "cost/reset", test_cost_reset },
+    { "cost/look", test_cost_look },
     { "cost/unplug", test_cost_unplug },
     { NULL }
 };

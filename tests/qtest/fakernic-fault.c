@@ -47,6 +47,22 @@ static unsigned fault_hits(Machine *m)
     return count;
 }
 
+/* Of all rules together. */
+static unsigned fault_hits_of_all(Machine *m)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': 'x-fault' } }", NIC0);
+    const char *hits = qdict_get_str(reply, "return");
+    unsigned count = 0;
+
+    while ((hits = strstr(hits, " hits="))) {
+        hits += strlen(" hits=");
+        count += strtoul(hits, NULL, 10);
+    }
+    qobject_unref(reply);
+    return count;
+}
+
 /* An RC connection of the device to itself. */
 typedef struct Pair {
     Machine m;
@@ -1202,6 +1218,82 @@ static void test_stalled_eqs(void)
     machine_stop(&p.m);
 }
 
+/* ---- the same again ------------------------------------------------------ */
+
+#define AGAIN 100
+#define AGAIN_READS 3
+#define AGAIN_STEP  (10 * MS)
+
+/* All that what was told has set going is done: the clock stands. */
+static void again_settle(Pair *p)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        reg_read(&p->n, FAKERNIC_REG_STATUS);
+    }
+}
+
+/* Some READs over a wire that is bad by chance; what was hit, a line each. */
+static char *again_run(Pair *p, Listener *l)
+{
+    static const char rules[] =
+        "id=lost at=tx class=roce percent=12 seed=4711 times=0 do=drop; "
+        "id=late at=rx class=roce percent=20 seed=11 times=0 "
+        "delay-ns=3000000 do=delay";
+    const int64_t begin = qtest_clock_step(p->m.qts, MS);
+    GString *hits = g_string_new(NULL);
+    struct fakernic_cqe cqe;
+
+    fault(&p->m, rules);
+    for (unsigned i = 0; i < AGAIN_READS; i++) {
+        pair_read(p);
+        again_settle(p);
+        for (unsigned step = 0; !cq_poll(&p->n, &p->s.cq, &cqe); step++) {
+            g_assert_cmpuint(step, <, 2000);
+            qtest_clock_step(p->m.qts, AGAIN_STEP);
+            again_settle(p);
+        }
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        queue_record(&p->n, &p->s.cq, p->s.cq.index);
+    }
+    for (unsigned left = fault_hits_of_all(&p->m); left; left--) {
+        QDict *data = told(l);
+
+        g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
+        g_string_append_printf(
+            hits, "%s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
+            qdict_get_str(data, "id"), qdict_get_int(data, "hits"),
+            qdict_get_int(data, "time-ns") - begin,
+            qdict_get_int(data, "psn"), qdict_get_int(data, "index"));
+        qobject_unref(data);
+    }
+    fault(&p->m, "remove=all");
+    return g_string_free(hits, false);
+}
+
+/* Same rules, same seeds, same input: the same hits at the same times. */
+static void test_again(void)
+{
+    g_autofree char *first = NULL;
+    Listener l;
+    Pair p;
+
+    listening_start(&p, &l, 0);
+    for (unsigned i = 0; i < AGAIN; i++) {
+        g_autofree char *hits = again_run(&p, &l);
+
+        g_assert_nonnull(strstr(hits, "lost 2 "));
+        g_assert_nonnull(strstr(hits, "late 2 "));
+        first = first ?: g_strdup(hits);
+        g_assert_cmpstr(hits, ==, first);
+        nic_bringup(&p.n);
+        setup(&p.n, &p.s);
+        rc_pair(&p.n, &p.s, &p.a, &p.b);
+        fill(&p.n, &p.s, 0, 5000);
+    }
+    machine_stop(&p.m);
+    fclose(l.file);
+}
+
 const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-drop", test_tx_drop },
     { "fault/rx-drop", test_rx_drop },
@@ -1258,5 +1350,6 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/refused", test_refused },
     { "fault/held-bounded", test_held_bounded },
     { "fault/stalled-eqs", test_stalled_eqs },
+    { "fault/again", test_again },
     {}
 };

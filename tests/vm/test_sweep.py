@@ -5,7 +5,8 @@ just that one, until a run is too short to be hit. Told of success, the program
 has the right bytes; and it may be told of an error only where no transport can
 help. Each rule counts its hits: a sweep that hits nothing fails.
 
-In make test each so-many-th is hit, in make test-long each.
+In make test each so-many-th is hit, in make test-long each, which takes many
+minutes.
 """
 
 import itertools
@@ -22,6 +23,7 @@ FRAMES = {"lost": "do=drop", "twice": "do=duplicate",
           "corrupt": "do=corrupt", "late": "delay-ns=30000000 do=delay",
           "overtaken": "by=2 do=reorder"}
 DMAS = ("dma-read", "dma-write")
+EACH = (lambda test: pytest.mark.long(pytest.mark.timeout(3600)(test)))
 # Of the rules that hit something at all.
 FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
 
@@ -107,7 +109,7 @@ def test_some_frames(program, at, what):
     sweep_frames(program, at, what, 3)
 
 
-@pytest.mark.long
+@EACH
 @pytest.mark.parametrize("what", FRAMES)
 @pytest.mark.parametrize("at", ("tx", "rx"))
 def test_every_frame(program, at, what):
@@ -118,7 +120,7 @@ def test_some_reads_of_memory_fail(program):
     sweep_others(program, "at=dma-read do=fail", 11, DMAS_AT_LEAST)
 
 
-@pytest.mark.long
+@EACH
 @pytest.mark.parametrize("at", DMAS)
 def test_every_access_fails(program, at):
     sweep_others(program, f"at={at} do=fail", 1, DMAS_AT_LEAST)
@@ -129,14 +131,14 @@ def test_some_commands_fail(program):
                  COMMANDS_AT_LEAST)
 
 
-@pytest.mark.long
+@EACH
 @pytest.mark.parametrize("status", (NO_RESOURCE, DMA_ERROR))
 def test_every_command_fails(program, status):
     sweep_others(program, f"at=command do=fail status={status}", 1,
                  COMMANDS_AT_LEAST)
 
 
-@pytest.mark.long
+@EACH
 def test_every_command_is_never_done(program):
     """Executed, but not completed: the driver waits, then resets the card."""
     limit = "/sys/module/fakernic/parameters/cmd_timeout"
