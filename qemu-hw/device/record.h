@@ -52,7 +52,7 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_HELD,
     FAKERNIC_RECORD_FRAME,
     FAKERNIC_RECORD_MARK,
-    FAKERNIC_RECORD_RESUMED,    /* the file, which was left alone */
+    FAKERNIC_RECORD_RESUMED,
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 

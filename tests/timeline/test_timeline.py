@@ -169,6 +169,17 @@ def test_events_that_were_overwritten(tmp_path):
     assert any("6 events before" in line for line in files.verdict(model))
 
 
+def test_record_that_rested_is_not_whole(tmp_path):
+    """What it missed is told, and no problem is made of it."""
+    steps = [("b", "resumed", {"missed": 7})] + [
+        step for step in SEND if step[1] != "doorbell_sq"]
+    records = records_of(steps, tmp_path)
+    model = Model(records)
+    assert not model.problems
+    assert any("b: 7 events" in line for line in files.verdict(model))
+    assert Model(records_of(steps[1:], tmp_path)).problems
+
+
 def test_every_kind_has_its_words():
     names = [name for name, _, _ in kinds()]
     assert len(names) == len(set(names))

@@ -68,6 +68,11 @@ def verdict(model):
         if events and events[0].number:
             lines.append(f"  {node}: {events[0].number} events before these "
                          "were overwritten")
+        missed = sum(event.missed for event in events
+                     if event.kind == "resumed")
+        if missed:
+            lines.append(f"  {node}: {missed} events while its record rested "
+                         "(x-recording) are missing")
         gone = sum(1 for event in events
                    if event.kind == "frame" and event.data is None)
         if gone:

@@ -84,9 +84,11 @@ class Model:
     def __init__(self, records, whole=True):
         """RECORDS: node -> events. WHOLE: of all machines, from the first
         event on, and the wire loses nothing; else frames may come from where no
-        record is, and go there."""
+        record is, and go there. One that rested meanwhile is not whole."""
         self.records = records
-        self.whole = whole
+        self.whole = whole and not any(
+            event.kind == "resumed" for events in records.values()
+            for event in events)
         self.packets = []
         self.requests = []
         self.problems = []
