@@ -47,6 +47,11 @@ int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn)
 		req.mask |= cpu_to_le32(FAKERNIC_PORT_FILTER);
 		req.filter = fakernic_rx_filter(netdev);
 	}
+	if (priv->dev->features & FAKERNIC_FEATURE_VLAN) {
+		req.mask |= cpu_to_le32(FAKERNIC_PORT_VLAN_STRIP);
+		req.vlan_strip =
+			!!(netdev->features & NETIF_F_HW_VLAN_CTAG_RX);
+	}
 	return fakernic_cmd_set_port(priv->dev, &req);
 }
 

@@ -31,6 +31,8 @@
 #include "tx.h"
 
 #define FAKERNIC_TX_TIMEOUT_SECONDS	20
+#define FAKERNIC_VLAN_OFFLOADS		(NETIF_F_HW_VLAN_CTAG_TX |	\
+					 NETIF_F_HW_VLAN_CTAG_RX)
 
 static struct fakernic_netdev *fakernic_netdev_of(struct fakernic_dev *dev)
 {
@@ -166,6 +168,22 @@ static int fakernic_set_mac(struct net_device *netdev, void *address)
 	return 0;
 }
 
+/* The device is to be told of one of them. */
+static int fakernic_set_features(struct net_device *netdev,
+				 netdev_features_t features)
+{
+	struct fakernic_netdev *priv = netdev_priv(netdev);
+	struct fakernic_set_port_req req = {
+		.mask = cpu_to_le32(FAKERNIC_PORT_VLAN_STRIP),
+		.vlan_strip = !!(features & NETIF_F_HW_VLAN_CTAG_RX),
+	};
+
+	if (!((features ^ netdev->features) & NETIF_F_HW_VLAN_CTAG_RX) ||
+	    !fakernic_netdev_works(priv))
+		return 0;
+	return fakernic_cmd_set_port(priv->dev, &req);
+}
+
 static int fakernic_netdev_init(struct net_device *netdev)
 {
 	netdev->tstats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
@@ -184,6 +202,7 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	.ndo_stop = fakernic_stop,
 	.ndo_start_xmit = fakernic_start_xmit,
 	.ndo_features_check = fakernic_features_check,
+	.ndo_set_features = fakernic_set_features,
 	.ndo_tx_timeout = fakernic_tx_timeout,
 	.ndo_set_rx_mode = fakernic_set_rx_mode,
 	.ndo_set_mac_address = fakernic_set_mac,
@@ -231,6 +250,8 @@ fakernic_netdev_features(const struct fakernic_dev *dev)
 			    NETIF_F_RXCSUM;
 	if (dev->features & FAKERNIC_FEATURE_TSO)
 		features |= NETIF_F_TSO | NETIF_F_TSO6 | NETIF_F_TSO_ECN;
+	if (dev->features & FAKERNIC_FEATURE_VLAN)
+		features |= FAKERNIC_VLAN_OFFLOADS;
 	return features;
 }
 
@@ -255,7 +276,8 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 	netdev->watchdog_timeo = FAKERNIC_TX_TIMEOUT_SECONDS * HZ;
 	netdev->hw_features = fakernic_netdev_features(priv->dev);
 	netdev->features = netdev->hw_features | NETIF_F_GRO | NETIF_F_HIGHDMA;
-	netdev->vlan_features = netdev->hw_features | NETIF_F_HIGHDMA;
+	netdev->vlan_features = (netdev->hw_features &
+				 ~FAKERNIC_VLAN_OFFLOADS) | NETIF_F_HIGHDMA;
 	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
 	netdev->min_mtu = max_t(u32, le32_to_cpu(info->min_mtu),
 				ETH_MIN_MTU);

@@ -7,6 +7,7 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
+#include <linux/if_vlan.h>
 #include <linux/slab.h>
 #include <rdma/ib_verbs.h>
 #include <fakernic/cq.h>
@@ -231,6 +232,9 @@ bool fakernic_rx_complete(struct fakernic_channel *ch,
 		skb->ip_summed = CHECKSUM_UNNECESSARY;
 		ch->rx_csum++;
 	}
+	if (cqe->flags & FAKERNIC_CQE_VLAN)
+		__vlan_hwaccel_put_tag(skb, htons(ETH_P_8021Q),
+				       le16_to_cpu(cqe->vlan));
 	napi_gro_receive(&ch->napi, skb);
 post:
 	fakernic_rx_post(ch);

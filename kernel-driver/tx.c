@@ -203,6 +203,10 @@ static void fakernic_tx_offload(struct fakernic_channel *ch,
 		hdr->flags |= FAKERNIC_SQ_L4_CSUM;
 		ch->tx_csum++;
 	}
+	if (skb_vlan_tag_present(skb)) {
+		hdr->flags |= FAKERNIC_SQ_VLAN;
+		hdr->imm_or_key = cpu_to_le32(skb_vlan_tag_get(skb));
+	}
 	if (skb_is_gso(skb)) {
 		hdr->mss = cpu_to_le16(skb_shinfo(skb)->gso_size);
 		ch->tx_tso++;

@@ -130,6 +130,16 @@ FakernicVerdict fakernic_cmd_query_port(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
+/* Bits of a SET_PORT's mask that this driver may use. */
+static uint32_t fakernic_port_settings(const FakernicState *s)
+{
+    const uint32_t always = FAKERNIC_PORT_MTU | FAKERNIC_PORT_MAC |
+                            FAKERNIC_PORT_FILTER | FAKERNIC_PORT_QPN;
+
+    return s->driver_features & FAKERNIC_FEATURE_VLAN ?
+           always | FAKERNIC_PORT_VLAN_STRIP : always;
+}
+
 static FakernicVerdict
 fakernic_check_set_port(FakernicState *s,
                         const struct fakernic_set_port_req *req)
@@ -138,8 +148,7 @@ fakernic_check_set_port(FakernicState *s,
     const uint32_t mtu = le32_to_cpu(req->mtu);
     const uint32_t qpn = le32_to_cpu(req->qpn);
 
-    if (mask & ~(FAKERNIC_PORT_MTU | FAKERNIC_PORT_MAC |
-                 FAKERNIC_PORT_FILTER | FAKERNIC_PORT_QPN)) {
+    if (mask & ~fakernic_port_settings(s)) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req, mask);
     }
     if ((mask & FAKERNIC_PORT_MTU) &&
@@ -155,6 +164,10 @@ fakernic_check_set_port(FakernicState *s,
         (req->filter & ~(FAKERNIC_FILTER_BROADCAST | FAKERNIC_FILTER_MULTICAST |
                          FAKERNIC_FILTER_PROMISCUOUS))) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req, filter);
+    }
+    if (mask & FAKERNIC_PORT_VLAN_STRIP && req->vlan_strip > 1) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req,
+                               vlan_strip);
     }
     if ((mask & FAKERNIC_PORT_QPN) && qpn) {
         FakernicQp *qp = fakernic_qp(s, qpn);
@@ -191,6 +204,9 @@ FakernicVerdict fakernic_cmd_set_port(FakernicState *s, const void *request,
     }
     if (mask & FAKERNIC_PORT_QPN) {
         s->port_qpn = le32_to_cpu(req->qpn);
+    }
+    if (mask & FAKERNIC_PORT_VLAN_STRIP) {
+        s->port_vlan_strip = req->vlan_strip;
     }
     return v;
 }

@@ -56,8 +56,7 @@ static const FakernicCmd fakernic_commands[] = {
     [FAKERNIC_CMD_SET_PORT] = {
         "SET_PORT", fakernic_cmd_set_port,
         .request_size = sizeof(struct fakernic_set_port_req),
-        .rsvd = { RSVD(struct fakernic_set_port_req, rsvd),
-                  RSVD(struct fakernic_set_port_req, rsvd2) },
+        .rsvd = { RSVD(struct fakernic_set_port_req, rsvd) },
     },
     [FAKERNIC_CMD_QUERY_STATS] = {
         "QUERY_STATS", fakernic_cmd_query_stats,

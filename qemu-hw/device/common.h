@@ -47,7 +47,7 @@ typedef struct FakernicPersist FakernicPersist;
      FAKERNIC_FEATURE_ODP | FAKERNIC_FEATURE_WQ_RSS |                       \
      FAKERNIC_FEATURE_POLL_DOORBELL |                                       \
      FAKERNIC_FEATURE_CLOCK_PAGE | FAKERNIC_FEATURE_RESIZE_SRQ |            \
-     FAKERNIC_FEATURE_CSUM | FAKERNIC_FEATURE_TSO |                         \
+     FAKERNIC_FEATURE_CSUM | FAKERNIC_FEATURE_TSO | FAKERNIC_FEATURE_VLAN | \
      FAKERNIC_FEATURE_DEEP_CQ | FAKERNIC_FEATURE_FAULTS |                   \
      FAKERNIC_FEATURE_DUMP | FAKERNIC_FEATURE_MARK)
 

@@ -41,7 +41,7 @@ static void fakernic_flow_deliver(FakernicState *s, const FakernicFlow *flow,
                                   const uint8_t *frame, size_t len)
 {
     trace_fakernic_flow(flow->id, flow->qpn, len);
-    fakernic_raw_input(s, flow->qpn, frame, len);
+    fakernic_raw_input(s, flow->qpn, frame, len, false);
 }
 
 void fakernic_flow_sniff(FakernicState *s, const uint8_t *frame, size_t len)

@@ -59,7 +59,7 @@ static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
         return;
     }
     if (accepts && s->port_qpn) {
-        fakernic_raw_input(s, s->port_qpn, frame, len);
+        fakernic_raw_input(s, s->port_qpn, frame, len, s->port_vlan_strip);
     } else if (!fakernic_flow_default(s, frame, len)) {
         s->stats[accepts ? FAKERNIC_STAT_RX_NO_BUFFER :
                            FAKERNIC_STAT_RX_FILTERED]++;
@@ -237,6 +237,7 @@ void fakernic_port_reset(FakernicState *s)
     s->port_qpn = 0;
     s->link_changed = false;
     s->port_filter = 0;
+    s->port_vlan_strip = false;
     memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
     fakernic_port_set_mtu(s, MIN(FAKERNIC_DEFAULT_MTU, s->mtu_max));
 }

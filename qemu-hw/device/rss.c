@@ -71,7 +71,7 @@ static bool fakernic_qp_receives(FakernicState *s, uint32_t qpn)
 }
 
 void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
-                        size_t len)
+                        size_t len, bool strip)
 {
     const FakernicQp *qp = fakernic_qp(s, qpn);
     FakernicParsed parsed;
@@ -86,5 +86,5 @@ void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
         qpn = table->wqns[hash & (table->size - 1)];
         trace_fakernic_rss(qp->qpn, hash, qpn);
     }
-    roce_input_ethernet(s->roce, fakernic_now(), qpn, frame, len);
+    roce_input_ethernet(s->roce, fakernic_now(), qpn, frame, len, strip);
 }

@@ -23,9 +23,9 @@ typedef struct FakernicRss {
 
 /*
  * Gives a frame of 14 bytes or more to a raw-packet QP, or to the WQ that its
- * RSS QP selects.
+ * RSS QP selects; with 'strip', its VLAN tag beside it.
  */
 void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
-                        size_t len);
+                        size_t len, bool strip);
 
 #endif

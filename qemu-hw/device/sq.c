@@ -174,6 +174,23 @@ static bool fakernic_may_cut(const FakernicState *s, const FakernicQp *qp,
            hdr->opcode == FAKERNIC_SQ_SEND;
 }
 
+/* A frame may get a tag. */
+static bool fakernic_may_tag(const FakernicState *s, const FakernicQp *qp,
+                             const struct fakernic_sq_hdr *hdr)
+{
+    return (s->driver_features & FAKERNIC_FEATURE_VLAN) &&
+           qp->type == FAKERNIC_QP_RAW_PACKET &&
+           hdr->opcode == FAKERNIC_SQ_SEND;
+}
+
+/* The largest number that may stand there. */
+static uint32_t fakernic_imm_or_key_max(const struct fakernic_sq_hdr *hdr,
+                                        const RoceWrInfo *info)
+{
+    return info->flags & ROCE_WR_IMM_OR_KEY ? UINT32_MAX :
+           hdr->flags & FAKERNIC_SQ_VLAN ? UINT16_MAX : 0;
+}
+
 /* Flags, counts and lengths against the opcode and the size of the WQE, whose
  * data begin at 'end'. */
 static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
@@ -188,8 +205,11 @@ static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
         (s->driver_features & FAKERNIC_FEATURE_CSUM)) {
         flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
     }
+    if (fakernic_may_tag(s, qp, hdr)) {
+        flags |= FAKERNIC_SQ_VLAN;
+    }
     if ((hdr->mss && !fakernic_may_cut(s, qp, hdr)) || (hdr->flags & ~flags) ||
-        (hdr->imm_or_key && !(info->flags & ROCE_WR_IMM_OR_KEY)) ||
+        le32_to_cpu(hdr->imm_or_key) > fakernic_imm_or_key_max(hdr, info) ||
         (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
         return FAKERNIC_VENDOR_SQ_RSVD;
     }

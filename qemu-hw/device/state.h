@@ -151,6 +151,7 @@ struct FakernicState {
     uint32_t port_qpn;
     bool link_changed;          /* an event is to tell */
     uint8_t port_filter;
+    bool port_vlan_strip;
     uint8_t port_mac[6];
 
     /* objects */

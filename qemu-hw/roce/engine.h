@@ -489,7 +489,7 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
                          const RocePacket *packet);
 size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
-                    size_t len);
+                    size_t len, bool strip);
 
 /* ---- input.c ------------------------------------------------------------- */
 

@@ -11,7 +11,6 @@
 #include "ether.h"
 
 #define ETHER_SIZE      14
-#define TAG_SIZE        4
 #define IPV4_SIZE       20
 #define IPV6_SIZE       40
 #define TCP_SIZE        20
@@ -68,12 +67,28 @@ static uint16_t ether_type(const uint8_t *frame, size_t len, size_t *offset)
     unsigned tags;
 
     *offset = ETHER_SIZE;
-    for (tags = 0; tags < TAGS_MAX && len >= *offset + TAG_SIZE &&
+    for (tags = 0; tags < TAGS_MAX && len >= *offset + ROCE_ETHER_TAG &&
                    (type == TYPE_VLAN || type == TYPE_VLAN_OUTER); tags++) {
         type = ether_get16(frame + *offset + 2);
-        *offset += TAG_SIZE;
+        *offset += ROCE_ETHER_TAG;
     }
     return type;
+}
+
+void roce_ether_put_tag(uint8_t *frame, uint16_t tci)
+{
+    ether_put16(frame + ROCE_ETHER_ADDRESSES, TYPE_VLAN);
+    ether_put16(frame + ROCE_ETHER_ADDRESSES + 2, tci);
+}
+
+bool roce_ether_get_tag(const uint8_t *frame, size_t len, uint16_t *tci)
+{
+    if (len < ETHER_SIZE + ROCE_ETHER_TAG ||
+        ether_get16(frame + ROCE_ETHER_ADDRESSES) != TYPE_VLAN) {
+        return false;
+    }
+    *tci = ether_get16(frame + ROCE_ETHER_ADDRESSES + 2);
+    return true;
 }
 
 static void ether_l4(Ether *e, size_t offset, size_t len, uint8_t protocol)

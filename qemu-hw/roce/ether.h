@@ -12,6 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ROCE_ETHER_ADDRESSES 12  /* bytes; a tag comes next (IEEE 802.1Q) */
+#define ROCE_ETHER_TAG 4
+
+/* Writes an 802.1Q tag, of type 0x8100, where a frame has it. */
+void roce_ether_put_tag(uint8_t *frame, uint16_t tci);
+
+/* False: the frame has none. */
+bool roce_ether_get_tag(const uint8_t *frame, size_t len, uint16_t *tci);
+
 /*
  * Fills in what FAKERNIC_SQ_IP_CSUM and _L4_CSUM in flags ask for. A header
  * that is not there, is cut off, or is one of a fragment stays as it is.

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Raw-packet QPs: complete Ethernet frames without FCS, sent as they are and
- * received as they come, but for what is asked for: checksums, and long TCP
- * segments to be cut. The Ethernet port is a pair of these. Nothing on the wire
- * fails such a QP; frames that do not fit are dropped and counted.
+ * received as they come, but for what is asked for: checksums, VLAN tags, and
+ * long TCP segments to be cut. The Ethernet port is a pair of these. Nothing
+ * on the wire fails such a QP; frames that do not fit are dropped and counted.
  */
 #include "engine.h"
 
 #include <string.h>
 
 #define ROCE_ETHERNET_HEADER 14
-#define ROCE_ETHERNET_VLAN_TAG 4
 
 /* False: it waits for pages, or has failed, as send->status tells. */
 static bool roce_raw_gather(Roce *r, RoceQp *qp, RoceSend *send,
@@ -33,10 +32,16 @@ static bool roce_raw_gather(Roce *r, RoceQp *qp, RoceSend *send,
     return !error;
 }
 
-static bool roce_raw_fits(const Roce *r, size_t length)
+/* Bytes of the tag that a frame is to get. */
+static size_t roce_raw_tag(const RoceSendWr *wr)
 {
-    return length <=
-           r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHERNET_VLAN_TAG;
+    return wr->flags & FAKERNIC_SQ_VLAN ? ROCE_ETHER_TAG : 0;
+}
+
+static bool roce_raw_fits(const Roce *r, const RoceSendWr *wr, size_t length)
+{
+    return length + roce_raw_tag(wr) <=
+           r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHER_TAG;
 }
 
 /* Copies the frame to buf. 0: none, send->status tells whether by error. */
@@ -45,7 +50,7 @@ static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     if (!roce_raw_gather(r, qp, send, 0, buf, send->length)) {
         return 0;
     }
-    if (!roce_raw_fits(r, send->length)) {
+    if (!roce_raw_fits(r, send->wr, send->length)) {
         roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
         return 0;
     }
@@ -74,7 +79,8 @@ static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     left -= part.offset < left ? part.offset : left;
     length = left < mss ? left : mss;
     part.last = length == left;
-    if (!part.headers || !roce_raw_fits(r, part.headers + length)) {
+    if (!part.headers ||
+        !roce_raw_fits(r, send->wr, part.headers + length)) {
         roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
         send->cut_off = send->length;
         return 0;
@@ -89,13 +95,15 @@ static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     return part.headers + length;
 }
 
-/* One frame to buf. 0: none, send->status tells whether by error. */
-static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
+/* One frame to buf, without a tag. 0: none, send->status tells whether by
+ * error. */
+static size_t roce_raw_bare(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     const RoceSendWr *wr = send->wr;
 
     if (!roce_send_judge(send, qp->init.type,
-                         wr->mss ? FAKERNIC_TSO_MAX : ROCE_FRAME_MAX) ||
+                         wr->mss ? FAKERNIC_TSO_MAX :
+                                   ROCE_FRAME_MAX - roce_raw_tag(wr)) ||
         wr->opcode == FAKERNIC_SQ_NOP) {
         return 0;
     }
@@ -106,6 +114,20 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     }
     return wr->mss ? roce_raw_part(r, qp, send, buf) :
                      roce_raw_whole(r, qp, send, buf);
+}
+
+/* The same, with the tag that it is to get. */
+static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
+{
+    const size_t tag = roce_raw_tag(send->wr);
+    const size_t len = roce_raw_bare(r, qp, send, buf + tag);
+
+    if (tag == 0 || len == 0) {
+        return len;
+    }
+    memmove(buf, buf + tag, ROCE_ETHER_ADDRESSES);
+    roce_ether_put_tag(buf, (uint16_t)send->wr->imm_or_key);
+    return len + tag;
 }
 
 /* Is there a frame of it still to come? */
@@ -159,15 +181,28 @@ static void roce_raw_check(Roce *r, RoceQp *qp, const uint8_t *frame,
     }
 }
 
+/* To the receive, but for a tag of so many bytes. */
+static uint16_t roce_raw_scatter(Roce *r, RoceQp *qp, const uint8_t *frame,
+                                 size_t len, size_t tag)
+{
+    const RoceSgl list = { qp->init.pd, qp->rx.wr.sge, qp->rx.wr.sge_count };
+    const uint32_t start = tag ? ROCE_ETHER_ADDRESSES : 0;
+    uint16_t error = roce_sgl_scatter(r->mrs, &list, 0, frame, start);
+
+    return error ? error :
+           roce_sgl_scatter(r->mrs, &list, start, frame + start + tag,
+                            len - start - tag);
+}
+
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
-                    size_t len)
+                    size_t len, bool strip)
 {
     RoceCompletion completion = {
         .opcode = FAKERNIC_CQE_RECV,
         .status = FAKERNIC_WC_SUCCESS,
-        .byte_count = (uint32_t)len,
     };
     RoceFetch fetch = roce_take_recv(r, qp);
+    size_t tag = 0;
     uint16_t error;
 
     if (fetch != ROCE_FETCH_OK) {
@@ -184,14 +219,16 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
         roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, error);
         return false;
     }
-    if (len > qp->rx.capacity || len > ROCE_FRAME_MAX) {
+    if (strip && roce_ether_get_tag(frame, len, &completion.vlan)) {
+        completion.flags |= FAKERNIC_CQE_VLAN;
+        tag = ROCE_ETHER_TAG;
+    }
+    completion.byte_count = (uint32_t)(len - tag);
+    if (len - tag > qp->rx.capacity || len > ROCE_FRAME_MAX) {
         roce_count(r, qp, FAKERNIC_STAT_RX_OVERSIZE);
         return false;
     }
-    error = roce_sgl_scatter(r->mrs,
-                             &(RoceSgl) { qp->init.pd, qp->rx.wr.sge,
-                                          qp->rx.wr.sge_count },
-                             0, frame, len);
+    error = roce_raw_scatter(r, qp, frame, len, tag);
     if (error == ROCE_VENDOR_FAULT) {
         roce_pages_wait(r, qp, ROCE_WAIT_REQUEST);
         roce_count(r, qp, FAKERNIC_STAT_RX_NO_BUFFER);

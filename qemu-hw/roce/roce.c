@@ -163,7 +163,7 @@ RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len)
 }
 
 bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
-                         const uint8_t *frame, size_t len)
+                         const uint8_t *frame, size_t len, bool strip)
 {
     RoceQp *qp = roce_qp_find(r, qpn);
 
@@ -174,7 +174,7 @@ bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
         return false;
     }
     r->work++;
-    return roce_raw_input(r, now, qp, frame, len);
+    return roce_raw_input(r, now, qp, frame, len, strip);
 }
 
 void roce_set_wire(Roce *r, bool takes_frames)

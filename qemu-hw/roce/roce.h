@@ -355,11 +355,12 @@ typedef enum RoceInput {
 RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len);
 
 /*
- * Delivers a frame to a raw-packet QP's receive queue. False, and
+ * Delivers a frame to a raw-packet QP's receive queue; with 'strip' its VLAN
+ * tag, if it has one, goes to the completion instead. False, and
  * FAKERNIC_STAT_RX_NO_BUFFER counted, when it has no receive or is not RTR/RTS.
  */
 bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
-                         const uint8_t *frame, size_t len);
+                         const uint8_t *frame, size_t len, bool strip);
 
 /*
  * Runs what is due at 'now': retransmission, RNR waits, flushes, QPs whose turn

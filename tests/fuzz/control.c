@@ -147,7 +147,8 @@ static void step_send(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
                         ? r->f : control_key(side, r->e & 0xff)->key;
     if (slot == SLOT_RAW && wr.opcode == FAKERNIC_SQ_SEND) {
         wr.mss = r->f & 0xffff;
-        wr.flags |= r->b & (FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM);
+        wr.flags |= r->b & (FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM |
+                            FAKERNIC_SQ_VLAN);
     }
     wr.xrc_srqn = slot == SLOT_XRC_INI ? WORLD_XRC_SRQ ^ (r->b >> 7) : 0;
     if (r->b & 16 && (wr.opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM ||

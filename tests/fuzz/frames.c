@@ -121,7 +121,7 @@ static void frame_deliver(World *w, Side *to, const uint8_t *frame, size_t len)
     memcpy(copy, frame, len);
     if (roce_input(to->r, w->now, copy, len) == ROCE_INPUT_ETHERNET &&
         to->qpn[SLOT_RAW]) {
-        roce_input_ethernet(to->r, w->now, to->qpn[SLOT_RAW], copy, len);
+        roce_input_ethernet(to->r, w->now, to->qpn[SLOT_RAW], copy, len, false);
     }
     frame_check_work(to->r, before);
     free(copy);

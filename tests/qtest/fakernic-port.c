@@ -440,6 +440,85 @@ static void test_long_segments(void)
     machine_stop(&m);
 }
 
+static void set_vlan_strip(Nic *n, uint8_t strip, enum fakernic_cmd_status want)
+{
+    struct fakernic_set_port_req req = {
+        .mask = LE32(FAKERNIC_PORT_VLAN_STRIP),
+        .vlan_strip = strip,
+    };
+
+    g_assert_cmpint(cmd(n, FAKERNIC_CMD_SET_PORT, &req, sizeof(req), NULL, 0),
+                    ==, want);
+}
+
+/* A frame with a tag arrives; what is told of it, and the bytes there. */
+static void tagged_receive(Nic *n, Setup *s, Qp *raw, unsigned index, int fd,
+                           const uint8_t *frame, size_t len, bool stripped)
+{
+    const size_t tag = stripped ? 4 : 0;
+    g_autofree uint8_t *seen = g_malloc(len);
+    struct fakernic_cqe cqe;
+
+    rq_post(n, &raw->rq, index, s->data + 4096, 2048, s->key);
+    wire_send(fd, frame, len);
+    cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, len - tag);
+    g_assert_cmpuint(!!(cqe.flags & FAKERNIC_CQE_VLAN), ==, stripped);
+    g_assert_cmpuint(le16_to_cpu(cqe.vlan), ==,
+                     stripped ? lduw_be_p(frame + 14) : 0);
+    qtest_memread(n->m->qts, s->data + 4096, seen, len - tag);
+    g_assert_cmpmem(seen, 12, frame, 12);
+    g_assert_cmpmem(seen + 12, len - tag - 12, frame + 12 + tag,
+                    len - tag - 12);
+}
+
+static void test_vlan_tags(void)
+{
+    static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    struct fakernic_cqe cqe;
+    uint8_t frame[200], seen[300];
+    int fd = start_wired(&m, &n);
+    Wqe wqe;
+
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    frame_make(frame, peer, sizeof(frame));
+    qtest_memwrite(m.qts, s.data, frame, sizeof(frame));
+    wqe = wqe_send(&s, 0, sizeof(frame));
+    wqe.hdr.flags |= FAKERNIC_SQ_VLAN;
+    wqe.hdr.imm_or_key = LE32(0x6005);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==,
+                    sizeof(frame) + 4);
+    g_assert_cmpmem(seen, 12, frame, 12);
+    g_assert_cmphex((uint32_t)ldl_be_p(seen + 12), ==, 0x81006005);
+    g_assert_cmpmem(seen + 16, sizeof(frame) - 12, frame + 12,
+                    sizeof(frame) - 12);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    /* Its way back: as it came, until the port is told otherwise. */
+    memcpy(seen, nic_mac, 6);
+    tagged_receive(&n, &s, &raw, 0, fd, seen, sizeof(frame) + 4, false);
+    set_vlan_strip(&n, 2, FAKERNIC_CMD_BAD_PARAM);
+    tagged_receive(&n, &s, &raw, 1, fd, seen, sizeof(frame) + 4, false);
+    set_vlan_strip(&n, 1, FAKERNIC_CMD_OK);
+    tagged_receive(&n, &s, &raw, 2, fd, seen, sizeof(frame) + 4, true);
+    set_vlan_strip(&n, 0, FAKERNIC_CMD_OK);
+    tagged_receive(&n, &s, &raw, 3, fd, seen, sizeof(frame) + 4, false);
+    /* More than a tag; and a tag that nobody asks for. */
+    wqe.hdr.imm_or_key = LE32(0x10000);
+    sq_put(&n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&n, &raw);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
+    close(fd);
+    machine_stop(&m);
+}
+
 /* To a driver of yesterday these bits are reserved, and nothing is told. */
 static void test_offloads_not_taken(void)
 {
@@ -450,24 +529,27 @@ static void test_offloads_not_taken(void)
     uint8_t frame[100];
     int fd = start_wired(&m, &n);
 
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         Setup s;
         Qp raw;
         Wqe wqe;
 
         nic_reset(&n);
         nic_set_features(&n, nic_offered(&n) & ~(FAKERNIC_FEATURE_CSUM |
-                                                 FAKERNIC_FEATURE_TSO));
+                                                 FAKERNIC_FEATURE_TSO |
+                                                 FAKERNIC_FEATURE_VLAN));
         nic_set_cmdq(&n, mem_alloc(&m, size), mem_alloc(&m, size), 4);
         reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
         setup(&n, &s);
         port_up(&n, &s, &raw, 0);
+        set_vlan_strip(&n, 1, FAKERNIC_CMD_BAD_PARAM);
         tcp_make(frame, nic_mac, sizeof(frame));
         rq_post(&n, &raw.rq, i, s.data + 4096, 2048, s.key);
         tcp_receive(&n, &s, fd, frame, sizeof(frame), 0, 0);
         wqe = wqe_send(&s, 0, 60);
         wqe.hdr.flags |= i == 0 ? FAKERNIC_SQ_IP_CSUM :
-                         i == 1 ? FAKERNIC_SQ_L4_CSUM : 0;
+                         i == 1 ? FAKERNIC_SQ_L4_CSUM :
+                         i == 3 ? FAKERNIC_SQ_VLAN : 0;
         wqe.hdr.mss = LE16(i == 2 ? 100 : 0);
         sq_put(&n, &raw, &wqe, sizeof(wqe));
         sq_ring(&n, &raw);
@@ -616,6 +698,7 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/late-reader", test_late_reader },
     { "port/checksums", test_checksums },
     { "port/long-segments", test_long_segments },
+    { "port/vlan-tags", test_vlan_tags },
     { "port/offloads-not-taken", test_offloads_not_taken },
     { NULL }
 };

@@ -304,7 +304,7 @@ static void world_frame(World *w, SimEvent *ev)
         w->everybody.count) {
         roce_input_ethernet(h->roce, w->now,
                             w->everybody.member[ev->host]->qpn, ev->frame,
-                            ev->frame_len);
+                            ev->frame_len, false);
     } else if (result == ROCE_INPUT_ETHERNET && !w->options.hostile_ppm &&
                !w->options.corrupt_ppm &&
                !w->options.truncate_ppm) {

@@ -162,7 +162,7 @@ static void receives_at_fault(void)
             fake_post_recv(p.b.host, p.b.qpn, &recv);
         }
         if (type == FAKERNIC_QP_RAW_PACKET) {
-            CHECK(!roce_input_ethernet(p.b.r, 0, p.b.qpn, frame, 64));
+            CHECK(!roce_input_ethernet(p.b.r, 0, p.b.qpn, frame, 64, false));
         } else {
             wr = errors_wr(&p, type);
             pair_send(&p, &p.a, &wr);

@@ -390,6 +390,44 @@ static void long_segments_are_cut(void)
     }
 }
 
+/* Each part has the tag that the whole is to get. */
+static void parts_have_tags(void)
+{
+    static const uint8_t tag[4] = { 0x81, 0x00, 0x20, 0x2a };
+    const Shape s = { "IPv4", 0, false, 0, false, 2500 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceSendWr wr;
+    bool loopback;
+    PairHost h;
+    size_t at;
+
+    raw_up(&h);
+    roce_set_port_mtu(h.r, 1500);
+    make(&made, &s);
+    memcpy(h.memory, made.bytes, made.len);
+    wr = pair_wr(&h, 3, FAKERNIC_SQ_SEND, 0, (uint32_t)made.len);
+    wr.mss = 1000;
+    wr.flags |= FAKERNIC_SQ_VLAN;
+    wr.imm_or_key = 0x202a;
+    fake_post_send(h.host, h.qpn, &wr);
+    roce_post_send(h.r, 0, h.qpn);
+    for (at = 0; at < s.data; at += 1000) {
+        const size_t data = s.data - at < 1000 ? s.data - at : 1000;
+        const size_t len = roce_output(h.r, 0, buf, &loopback);
+
+        CHECK_EQ(len, 4 + made.data + data);
+        CHECK_MEM(buf + 12, tag, sizeof(tag));
+        CHECK_MEM(buf + 4 + made.data, made.bytes + made.data + at, data);
+        memmove(buf + 4, buf, 12);
+        part = (Made) { .ip = made.ip, .l4 = made.l4, .data = made.data,
+                        .len = len - 4 };
+        memcpy(part.bytes, buf + 4, part.len);
+        CHECK(l4_good(&part, &s) && ip_good(&part, &s));
+    }
+    pair_expect(&h, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_SUCCESS);
+    raw_down(&h);
+}
+
 /* Each call makes one frame, however long the segment. */
 static void long_segments_take_turns(void)
 {
@@ -524,16 +562,16 @@ static void receives_tell_of_checksums(void)
     make(&made, &shapes[0]);
     roce_ether_fill(made.bytes, made.len, FILL);
     pair_recv(&h, 1, 0, 2000);
-    CHECK(roce_input_ethernet(h.r, 0, h.qpn, made.bytes, made.len));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, made.bytes, made.len, false));
     CHECK_EQ(fake_next_completion(h.host)->flags, 0);
     roce_set_checks_csum(h.r, true);
     pair_recv(&h, 2, 0, 2000);
-    CHECK(roce_input_ethernet(h.r, 0, h.qpn, made.bytes, made.len));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, made.bytes, made.len, false));
     CHECK_EQ(fake_next_completion(h.host)->flags, GOOD4);
     CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_CSUM_WRONG], 0);
     made.bytes[made.data] ^= 1;
     pair_recv(&h, 3, 0, 2000);
-    CHECK(roce_input_ethernet(h.r, 0, h.qpn, made.bytes, made.len));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, made.bytes, made.len, false));
     CHECK_EQ(fake_next_completion(h.host)->flags, FAKERNIC_CQE_IP_CSUM_OK);
     CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_CSUM_WRONG], 1);
     CHECK_MEM(h.memory, made.bytes, made.len);
@@ -548,6 +586,7 @@ static const Test tests[] = {
     TEST(nothing_is_read_behind_the_end),
     TEST(noise_does_no_harm),
     TEST(long_segments_are_cut),
+    TEST(parts_have_tags),
     TEST(long_segments_take_turns),
     TEST(what_is_no_segment_is_dropped),
     TEST(longer_than_any_segment_is_an_error),

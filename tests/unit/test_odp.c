@@ -916,10 +916,10 @@ static void frames(void)
     };
     recv.sge[0].address = BASE + PAGE;
     pair_post_recv(&h, &recv);
-    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, buf, 60));
+    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, buf, 60, false));
     CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_NO_BUFFER], 1);
     CHECK(odp_serve(&h, ROCE_PAGES_READABLE));
-    CHECK(roce_input_ethernet(h.r, 0, h.qpn, buf, 60));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, buf, 60, false));
     pair_expect(&h, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
     roce_free(h.r);
     fake_host_free(h.host);

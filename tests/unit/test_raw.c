@@ -62,10 +62,10 @@ static void frames_arrive_as_they_are(void)
 
     raw_init(&h);
     pair_fill(frame, sizeof(frame), 5);
-    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, frame, 60));
+    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, frame, 60, false));
     CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_NO_BUFFER], 1);
     pair_recv(&h, 8, 4096, 1514);
-    CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, sizeof(frame)));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, sizeof(frame), false));
     CHECK_MEM(h.memory + 4096, frame, sizeof(frame));
     CHECK_EQ(h.host->completions[0].byte_count, sizeof(frame));
     pair_expect(&h, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
@@ -86,9 +86,9 @@ static void long_frames_are_dropped_not_failed(void)
     pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_TX_DROPPED], 1);
     pair_recv(&h, 8, 4096, 100);
-    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, frame, sizeof(frame)));
+    CHECK(!roce_input_ethernet(h.r, 0, h.qpn, frame, sizeof(frame), false));
     CHECK_EQ(roce_stats(h.r)[FAKERNIC_STAT_RX_OVERSIZE], 1);
-    CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, 100));
+    CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, 100, false));
     pair_expect(&h, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
     raw_free(&h);
 }
@@ -118,8 +118,8 @@ static void only_raw_qps_take_frames(void)
 
     pair_init(&p, FAKERNIC_QP_RC);
     pair_recv(&p.a, 1, 0, 100);
-    CHECK(!roce_input_ethernet(p.a.r, 0, p.a.qpn, frame, sizeof(frame)));
-    CHECK(!roce_input_ethernet(p.a.r, 0, 12345, frame, sizeof(frame)));
+    CHECK(!roce_input_ethernet(p.a.r, 0, p.a.qpn, frame, 60, false));
+    CHECK(!roce_input_ethernet(p.a.r, 0, 12345, frame, sizeof(frame), false));
     pair_expect_none(&p.a);
     pair_free(&p);
 }
@@ -143,12 +143,118 @@ static void what_is_not_ours_goes_to_the_port(void)
     pair_free(&p);
 }
 
+static void send_tagged(PairHost *h, uint32_t length, uint16_t tci)
+{
+    RoceSendWr wr = pair_wr(h, 1, FAKERNIC_SQ_SEND, 0, length);
+
+    wr.flags |= FAKERNIC_SQ_VLAN;
+    wr.imm_or_key = tci;
+    fake_post_send(h->host, h->qpn, &wr);
+    roce_post_send(h->r, 0, h->qpn);
+}
+
+static void tags_are_put_in(void)
+{
+    static const uint8_t tag[4] = { 0x81, 0x00, 0xa1, 0x23 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    PairHost h;
+
+    raw_init(&h);
+    pair_fill(h.memory, 60, 1);
+    send_tagged(&h, 60, 0xa123);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 64);
+    CHECK_MEM(buf, h.memory, 12);
+    CHECK_MEM(buf + 12, tag, sizeof(tag));
+    CHECK_MEM(buf + 16, h.memory + 12, 48);
+    pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+    raw_free(&h);
+}
+
+/* The MTU, and the longest frame there can be, are of frames with their tag. */
+static void tags_count(void)
+{
+    static const struct {
+        uint32_t length, mtu;
+        unsigned status, sent;
+    } rows[] = {
+        { 1514, 1500, FAKERNIC_WC_SUCCESS, 1518 },
+        { 1515, 1500, FAKERNIC_WC_SUCCESS, 0 },
+        { 13, 1500, FAKERNIC_WC_LOC_LEN_ERR, 0 },
+        { ROCE_FRAME_MAX - 4, 9004, FAKERNIC_WC_SUCCESS, ROCE_FRAME_MAX },
+        { ROCE_FRAME_MAX - 3, 9004, FAKERNIC_WC_LOC_LEN_ERR, 0 },
+    };
+    uint8_t *buf = malloc(ROCE_FRAME_MAX);
+    bool loopback;
+    PairHost h;
+    unsigned i;
+
+    REQUIRE(buf != NULL);
+    for (i = 0; i < TEST_COUNT(rows); i++) {
+        raw_init(&h);
+        roce_set_port_mtu(h.r, rows[i].mtu);
+        send_tagged(&h, rows[i].length, 1);
+        CHECK_EQ(roce_output(h.r, 0, buf, &loopback), rows[i].sent);
+        pair_expect(&h, FAKERNIC_CQE_SEND, 1, rows[i].status);
+        raw_free(&h);
+    }
+    free(buf);
+}
+
+static void tags_are_taken_off(void)
+{
+    static const struct {
+        size_t len;
+        bool strip;
+        uint8_t bytes[8];       /* behind the addresses */
+        bool stripped;
+        uint16_t tci;
+    } rows[] = {
+        { 100, true, { 0x81, 0x00, 0xef, 0xff, 0x08, 0x00 }, true, 0xefff },
+        { 100, true, { 0x81, 0x00, 0x00, 0x00, 0x08, 0x00 }, true, 0 },
+        { 18, true, { 0x81, 0x00, 0x00, 0x07, 0x08, 0x00 }, true, 7 },
+        /* One of two. */
+        { 100, true, { 0x81, 0x00, 0, 1, 0x81, 0x00, 0, 2 }, true, 1 },
+        /* A type that is not there; none; another tag's; as it came. */
+        { 17, true, { 0x81, 0x00, 0, 1, 0x08 }, false, 0 },
+        { 100, true, { 0x08, 0x00 }, false, 0 },
+        { 100, true, { 0x88, 0xa8, 0, 1, 0x81, 0x00, 0, 2 }, false, 0 },
+        { 100, false, { 0x81, 0x00, 0, 1, 0x08, 0x00 }, false, 0 },
+    };
+    uint8_t frame[100];
+    PairHost h;
+    unsigned i;
+
+    for (i = 0; i < TEST_COUNT(rows); i++) {
+        const size_t tag = rows[i].stripped ? 4 : 0;
+        const size_t left = rows[i].len - tag;
+        const RoceCompletion *got;
+
+        raw_init(&h);
+        pair_fill(frame, sizeof(frame), 5);
+        memcpy(frame + 12, rows[i].bytes, sizeof(rows[i].bytes));
+        pair_recv(&h, 8, 4096, (uint32_t)left);
+        CHECK(roce_input_ethernet(h.r, 0, h.qpn, frame, rows[i].len,
+                                  rows[i].strip));
+        got = &h.host->completions[0];
+        CHECK_EQ(got->byte_count, left);
+        CHECK_EQ(!(got->flags & FAKERNIC_CQE_VLAN), !rows[i].stripped);
+        CHECK_EQ(got->vlan, rows[i].tci);
+        CHECK_MEM(h.memory + 4096, frame, 12);
+        CHECK_MEM(h.memory + 4108, frame + 12 + tag, left - 12);
+        raw_free(&h);
+    }
+}
+
 static const Test tests[] = {
     TEST(frames_leave_as_they_are),
     TEST(frames_arrive_as_they_are),
     TEST(long_frames_are_dropped_not_failed),
     TEST(impossible_frames_enter_sqe),
     TEST(only_raw_qps_take_frames),
+    TEST(tags_are_put_in),
+    TEST(tags_count),
+    TEST(tags_are_taken_off),
     TEST(what_is_not_ours_goes_to_the_port),
 };
 

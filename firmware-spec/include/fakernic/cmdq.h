@@ -200,6 +200,8 @@ struct fakernic_set_port_req {
 #define FAKERNIC_PORT_MAC	FAKERNIC_BITS(1, 1)
 #define FAKERNIC_PORT_FILTER	FAKERNIC_BITS(2, 2)
 #define FAKERNIC_PORT_QPN	FAKERNIC_BITS(3, 3)
+/* FEATURE_VLAN: */
+#define FAKERNIC_PORT_VLAN_STRIP	FAKERNIC_BITS(4, 4)
 	__le32 mtu;		/* Ethernet payload, min_mtu..max_mtu */
 	__le32 qpn;		/* raw-packet QP that receives what is not
 				 * RoCEv2; 0: none
@@ -208,9 +210,9 @@ struct fakernic_set_port_req {
 #define FAKERNIC_FILTER_BROADCAST	FAKERNIC_BITS(0, 0)
 #define FAKERNIC_FILTER_MULTICAST	FAKERNIC_BITS(1, 1)	/* all groups */
 #define FAKERNIC_FILTER_PROMISCUOUS	FAKERNIC_BITS(2, 2)
-	__u8 rsvd;
+	__u8 vlan_strip;	/* 1: qpn gets frames without their tag */
 	__u8 mac[6];		/* unicast filter */
-	__le32 rsvd2[2];
+	__le32 rsvd[2];
 };
 FAKERNIC_SIZE(struct fakernic_set_port_req, 28);
 

@@ -73,6 +73,8 @@ struct fakernic_sq_hdr {
 #define FAKERNIC_SQ_INLINE		FAKERNIC_BITS(3, 3)
 #define FAKERNIC_SQ_IP_CSUM		FAKERNIC_BITS(4, 4)	/* FEATURE_CSUM */
 #define FAKERNIC_SQ_L4_CSUM		FAKERNIC_BITS(5, 5)	/* FEATURE_CSUM */
+/* FEATURE_VLAN: */
+#define FAKERNIC_SQ_VLAN		FAKERNIC_BITS(6, 6)
 	__u8 sge_count;		/* 0 with INLINE */
 	__u8 bb_count;		/* 1..FAKERNIC_SQ_WQE_BB_MAX */
 	__le16 inline_length;	/* bytes, 0 without INLINE */
@@ -82,7 +84,8 @@ struct fakernic_sq_hdr {
 				 */
 	__le32 imm_or_key;	/* *_IMM: immediate data, its number in host
 				 * order of the network-order value;
-				 * *_INV, LOCAL_INV: key to invalidate
+				 * *_INV, LOCAL_INV: key to invalidate;
+				 * VLAN: the tag (TCI)
 				 */
 	__le32 xrc_srqn;	/* XRC_INI: destination SRQ; else 0 */
 };

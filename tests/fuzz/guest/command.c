@@ -280,10 +280,11 @@ static void command_port(Guest *g, Nic *n, uint16_t opcode,
                          const FuzzRecord *r)
 {
     struct fakernic_set_port_req port = {
-        .mask = LE32(r->b % 16),
+        .mask = LE32(r->b % 32),
         .mtu = LE32(r->f % 9100),
         .qpn = LE32(nic_pick(n, KIND_QP, r->e & 0xff)),
         .filter = r->c & 7,
+        .vlan_strip = r->c >> 3 & 1,
         .mac = { 2, 0, 0, 0, 0, n->number },
     };
     struct fakernic_query_stats_req stats = {

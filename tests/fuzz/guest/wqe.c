@@ -159,7 +159,9 @@ void step_send(Guest *g, Nic *n, const FuzzRecord *r)
     if (qp->type == FAKERNIC_QP_RAW_PACKET &&
         hdr->opcode == FAKERNIC_SQ_SEND) {
         hdr->mss = LE16(r->f & 0xffff);
-        hdr->flags |= r->c & (FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM);
+        hdr->flags |= r->c & (FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM |
+                              FAKERNIC_SQ_VLAN);
+        hdr->imm_or_key = LE32(hdr->flags & FAKERNIC_SQ_VLAN ? r->e : 0);
     }
     if (uses_imm_or_key(hdr->opcode)) {
         hdr->imm_or_key = LE32(nic_pick(n, KIND_KEY, r->e >> 16 & 0xff));

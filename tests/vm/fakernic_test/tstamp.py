@@ -14,7 +14,8 @@ RX_NONE, RX_ALL = range(2)
 # the card's clock before and after, in ns.
 SCRIPT = """
 import ctypes, fcntl, glob, json, os, select, socket, struct, sys, time
-SIOCSHWTSTAMP, SO_TIMESTAMPING, MSG_ERRQUEUE = 0x89b0, 37, 0x2000
+SIOCSHWTSTAMP, SIOCGHWTSTAMP = 0x89b0, 0x89b1
+SO_TIMESTAMPING, MSG_ERRQUEUE = 37, 0x2000
 TX_HARDWARE, RX_HARDWARE, RAW_HARDWARE = 1 << 0, 1 << 2, 1 << 6
 
 def card_ns(name):
@@ -22,12 +23,15 @@ def card_ns(name):
     with open("/dev/" + os.path.basename(path), "rb", 0) as clock:
         return time.clock_gettime_ns(~clock.fileno() << 3 | 3)
 
-def settings(name, tx, rx):
+def settings(name, tx=0, rx=0, request_code=SIOCSHWTSTAMP):
     config = ctypes.create_string_buffer(struct.pack("iii", 0, tx, rx))
     request = struct.pack("16sP16x", name.encode(), ctypes.addressof(config))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        fcntl.ioctl(sock, SIOCSHWTSTAMP, request)
+        fcntl.ioctl(sock, request_code, request)
     return struct.unpack("iii", config.raw[:12])[1:]
+
+def shown(name):
+    return settings(name, request_code=SIOCGHWTSTAMP)
 
 def stamp(sock, flags):
     for level, kind, data in sock.recvmsg(256, 256, flags)[1]:
@@ -63,7 +67,7 @@ def send(name, port, address):
 
 verb, name, *rest = sys.argv[1:]
 rest[:] = [int(word) if word.isdigit() else word for word in rest]
-print(json.dumps({"set": settings, "receive": receive,
+print(json.dumps({"set": settings, "get": shown, "receive": receive,
                   "send": send}[verb](name, *rest)))
 """
 
@@ -73,6 +77,12 @@ def configure(port, tx, rx):
     port.guest.write("/tmp/tstamp.py", SCRIPT)
     return json.loads(port.guest.check(
         f"python3 /tmp/tstamp.py set {port.netdev} {tx} {rx}"))
+
+
+def configured(port):
+    """SIOCGHWTSTAMP."""
+    return json.loads(port.guest.check(
+        f"python3 /tmp/tstamp.py get {port.netdev}"))
 
 
 def one_datagram(a, b):
