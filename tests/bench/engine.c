@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault.h"
 #include "roce.h"
 
 #define MEMORY 0x40000000u      /* a DMA address, and the key's first one */
@@ -243,6 +244,41 @@ static void side_connect(Side *s, const Side *peer, unsigned count, uint8_t mtu)
 
 /* ---- a cell -------------------------------------------------------------- */
 
+static RoceFaults faults;
+
+/* So many rules that match nothing here, at both ends of the wire by turns. */
+static void arm(unsigned rules)
+{
+    char text[ROCE_FAULT_TEXT], error[ROCE_FAULT_ERROR];
+
+    faults = (RoceFaults) { 0 };
+    for (unsigned i = 0; i < rules; i++) {
+        snprintf(text, sizeof(text), "at=%s qpn=%u opcode=rc-send-last nth=3 "
+                                     "do=drop", i % 2 ? "rx" : "tx", 900 + i);
+        if (!roce_fault_add(&faults, text, error)) {
+            die(error);
+        }
+    }
+}
+
+/* What the device does with a frame for fault rules. */
+static void pass(RoceFaultPoint point, const Side *s, const uint8_t *frame,
+                 size_t len)
+{
+    if (roce_fault_at(&faults, point)) {
+        const RoceFrameInfo *info = roce_output_info(s->r);
+        RoceFaultSubject subject = {
+            .point = point, .qpn = info->qpn, .index = info->index,
+            .attempt = info->attempt,
+        };
+
+        roce_fault_look(&subject, frame, len);
+        if (roce_fault_hit(&faults, &subject)) {
+            die("a rule that matches nothing has hit");
+        }
+    }
+}
+
 /* One side's turn: up to 'most' frames, which the other then takes. */
 static bool turn(Side *from, Side *to, RoceTime now, unsigned most)
 {
@@ -251,9 +287,11 @@ static bool turn(Side *from, Side *to, RoceTime now, unsigned most)
 
     while (n < most && (burst_len[n] = roce_output(from->r, now, burst[n],
                                                    &loopback))) {
+        pass(ROCE_FAULT_TX, from, burst[n], burst_len[n]);
         n++;
     }
     for (unsigned i = 0; i < n; i++) {
+        pass(ROCE_FAULT_RX, from, burst[i], burst_len[i]);
         roce_input(to->r, now, burst[i], burst_len[i]);
     }
     from->frames += n;
@@ -278,6 +316,7 @@ typedef struct Cell {
     uint32_t length;
     unsigned qps, depth, most;
     uint8_t mtu;
+    unsigned rules;
 } Cell;
 
 static void run(Cell *cell, double limit, bool first)
@@ -294,6 +333,7 @@ static void run(Cell *cell, double limit, bool first)
     side_connect(&b, &a, cell->qps, cell->mtu);
     a.opcode = cell->opcode;
     a.length = cell->length;
+    arm(cell->rules);
     start = seconds(CLOCK_MONOTONIC);
     cpu = seconds(CLOCK_THREAD_CPUTIME_ID);
     do {
@@ -315,19 +355,20 @@ static void run(Cell *cell, double limit, bool first)
     frames = a.frames;
     acks = b.frames;
     fprintf(stderr, "%-6s %8u B %5u QPs  depth %3u  MTU %4u  %8.3f GB/s "
-            "%9.1f k/s %7.0f ns/turn  %5.2f frames back\n", cell->name,
+                    "%9.1f k/s %7.0f ns/turn  %5.2f frames back  %2u rules\n",
+            cell->name,
             cell->length, cell->qps, cell->depth, 128u << cell->mtu,
             rate * cell->length / 1e9, rate / 1e3,
             spent / (double)turns * 1e9,
-            (double)acks / (double)a.completions);
+            (double)acks / (double)a.completions, cell->rules);
     printf("%s\n  {\"op\": \"%s\", \"bytes\": %u, \"qps\": %u, \"depth\": %u, "
            "\"mtu\": %u, \"gb_per_s\": %.4f, \"messages_per_s\": %.0f, "
            "\"ns_per_turn\": %.0f, \"frames_per_message\": %.3f, "
-           "\"frames_back_per_message\": %.3f}", first ? "" : ",", cell->name,
+           "\"frames_back_per_message\": %.3f, \"rules\": %u}", first ? "" : ",", cell->name,
            cell->length, cell->qps, cell->depth, 128u << cell->mtu,
            rate * cell->length / 1e9, rate, spent / (double)turns * 1e9,
            (double)frames / (double)a.completions,
-           (double)acks / (double)a.completions);
+           (double)acks / (double)a.completions, cell->rules);
     side_free(&a);
     side_free(&b);
 }
@@ -385,7 +426,10 @@ static void memory(void)
 int main(int argc, char **argv)
 {
 #define CELL(name, op, bytes, qps, depth, mtu) \
-    { name, FAKERNIC_SQ_##op, bytes, qps, depth, BURST, FAKERNIC_MTU_##mtu }
+    { name, FAKERNIC_SQ_##op, bytes, qps, depth, BURST, FAKERNIC_MTU_##mtu, 0 }
+#define RULES(count, bytes)                                      \
+    { "write", FAKERNIC_SQ_RDMA_WRITE, bytes, 1, 128, BURST, \
+      FAKERNIC_MTU_4096, count }
     static Cell cells[] = {
         CELL("write", RDMA_WRITE, 64, 1, 128, 4096),
         CELL("write", RDMA_WRITE, 64, 8, 128, 4096),
@@ -400,6 +444,8 @@ int main(int argc, char **argv)
         CELL("read", RDMA_READ, 65536, 1, 128, 4096),
         CELL("send", SEND, 64, 1, 128, 4096),
         CELL("send", SEND, 65536, 1, 128, 4096),
+        RULES(0, 64), RULES(16, 64), RULES(0, 64), RULES(16, 64),
+        RULES(0, 65536), RULES(16, 65536), RULES(0, 65536), RULES(16, 65536),
     };
     const double limit = argc > 1 ? atof(argv[1]) : 0.5;
 
