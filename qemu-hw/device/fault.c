@@ -74,6 +74,7 @@ static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
     if (!qemu_chr_fe_backend_connected(&f->listener)) {
         return;
     }
+    fakernic_spend(s, 1);
     line = g_strdup_printf(
         "%s{\"event\": \"FAKERNIC_FAULT\", \"data\": {\"id\": \"%s\", "
         "\"at\": \"%s\", \"do\": \"%s\", \"hits\": %" PRIu64 ", "

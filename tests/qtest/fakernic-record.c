@@ -299,6 +299,82 @@ static void test_pause(void)
     machine_stop(&m);
 }
 
+/* How many entries of a kind a file has. */
+static unsigned file_count(int fd, const char *name)
+{
+    uint64_t entries, frames, value;
+    unsigned count = 0;
+
+    file_counts(fd, &entries, &frames);
+    for (uint64_t i = 0; i < entries; i++) {
+        g_autofree char *kind = file_kind(fd, i, &value);
+
+        count += !strcmp(kind, name);
+    }
+    return count;
+}
+
+/* Two devices in one QEMU: what one does is in its own file only. */
+static void test_two_files(void)
+{
+    static const uint8_t gids[2][16] = {
+        { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+    };
+    static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
+                                        { 2, 0, 0, 0, 0, 2 } };
+    g_autofree char *paths[2] = { g_strdup("/tmp/fakernic-record-XXXXXX"),
+                                  g_strdup("/tmp/fakernic-record-XXXXXX") };
+    const int fds[2] = { g_mkstemp(paths[0]), g_mkstemp(paths[1]) };
+    struct fakernic_cqe cqe;
+    Nic nics[2];
+    Setup s[2];
+    Machine m;
+    Qp qp[2];
+    Wqe wqe;
+
+    machine_start(&m, "-netdev hubport,id=h0,hubid=0 "
+                      "-netdev hubport,id=h1,hubid=0 "
+                      "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,"
+                      "netdev=h0,x-record=%s "
+                      "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,"
+                      "netdev=h1,x-record=%s", paths[0], paths[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        struct fakernic_set_gid_req gid = gid_req(0, gids[i]);
+
+        nic_find(&nics[i], &m, 4 + i);
+        nic_bringup(&nics[i]);
+        setup(&nics[i], &s[i]);
+        memcpy(gid.mac, macs[i], 6);
+        assert_status(CMD(&nics[i], SET_GID, gid), OK);
+        qp_create(&nics[i], &qp[i], FAKERNIC_QP_RC, s[i].pd, &s[i].cq, 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        rc_connect(&nics[i], qp[i].qpn, qp[!i].qpn, gids[!i], macs[!i]);
+    }
+    wqe = wqe_rdma(&s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, 20000);
+    wqe.rdma.rdma.remote_address = LE64(s[1].data);
+    wqe.rdma.rdma.rkey = LE32(s[1].key);
+    sq_put(&nics[0], &qp[0], &wqe, sizeof(wqe));
+    sq_ring(&nics[0], &qp[0]);
+    cq_expect(&nics[0], &s[0].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(file_count(fds[0], "doorbell_sq"), ==, 1);
+    g_assert_cmpuint(file_count(fds[0], "wqe"), ==, 1);
+    g_assert_cmpuint(file_count(fds[0], "cqe"), ==, 1);
+    g_assert_cmpuint(file_count(fds[0], "tx"), ==, 20);
+    g_assert_cmpuint(file_count(fds[1], "rx"), ==, 20);
+    g_assert_cmpuint(file_count(fds[1], "tx"), ==, file_count(fds[0], "rx"));
+    g_assert_cmpuint(file_count(fds[1], "tx"), >, 0);
+    g_assert_cmpuint(file_count(fds[1], "doorbell_sq"), ==, 0);
+    g_assert_cmpuint(file_count(fds[1], "wqe"), ==, 0);
+    g_assert_cmpuint(file_count(fds[1], "cqe"), ==, 0);
+    machine_stop(&m);
+    for (unsigned i = 0; i < 2; i++) {
+        close(fds[i]);
+        unlink(paths[i]);
+    }
+}
+
 #define COST_ROUNDS 60
 #define COST_WRS    30
 
@@ -406,6 +482,7 @@ const FakernicTest fakernic_record_tests[] = {
     { "record/file-spoilt", test_file_spoilt },
     { "record/mark", test_mark },
     { "record/pause", test_pause },
+    { "record/two-files", test_two_files },
     { "record/cost", test_cost },
     { "record/file-refused", test_file_refused },
     {}
