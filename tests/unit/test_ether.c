@@ -424,6 +424,7 @@ static void parts_have_tags(void)
         memcpy(part.bytes, buf + 4, part.len);
         CHECK(l4_good(&part, &s) && ip_good(&part, &s));
     }
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
     pair_expect(&h, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_SUCCESS);
     raw_down(&h);
 }

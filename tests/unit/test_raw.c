@@ -167,6 +167,7 @@ static void tags_are_put_in(void)
     CHECK_MEM(buf, h.memory, 12);
     CHECK_MEM(buf + 12, tag, sizeof(tag));
     CHECK_MEM(buf + 16, h.memory + 12, 48);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
     pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
     raw_free(&h);
 }
@@ -195,6 +196,7 @@ static void tags_count(void)
         roce_set_port_mtu(h.r, rows[i].mtu);
         send_tagged(&h, rows[i].length, 1);
         CHECK_EQ(roce_output(h.r, 0, buf, &loopback), rows[i].sent);
+        CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
         pair_expect(&h, FAKERNIC_CQE_SEND, 1, rows[i].status);
         raw_free(&h);
     }
