@@ -129,7 +129,7 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_ALLOC_UAR, 0 },
         { FAKERNIC_CMD_ALLOC_XRCD, 0 },
         { FAKERNIC_CMD_DEALLOC_XRCD, 8, { 4, 7 } },
-        { FAKERNIC_CMD_SET_PORT, 28, { 13, 20, 27 } },
+        { FAKERNIC_CMD_SET_PORT, 28, { 20, 27 } },
         { FAKERNIC_CMD_QUERY_STATS, 16, { 12, 15 } },
         { FAKERNIC_CMD_SET_GID, 32, { 3, 28, 31 } },
         { FAKERNIC_CMD_CREATE_EQ, 24, { 17, 21, 23 } },
@@ -274,7 +274,7 @@ static void test_port(void)
     req = good; req.field = value;                                           \
     assert_refused(&n, CMD(&n, SET_PORT, req), code, fakernic_set_port_req,  \
                    field)
-    BAD(mask, LE32(0x10), BAD_PARAM);
+    BAD(mask, LE32(0x20), BAD_PARAM);
     BAD(mtu, LE32(9001), BAD_PARAM);
     BAD(mtu, LE32(67), BAD_PARAM);
     BAD(mtu, LE32(~0u), BAD_PARAM);
