@@ -50,6 +50,7 @@ REFUSED = {
     ("--netdev", "tap", "--loss", "1%", "--", "a"): "tc qdisc add",
     ("--netdev", "tap", "--first", "8", "--", "a"): "machines 8 to 9",
     ("--qemu", "/nosuch/qemu", "--", "a"): "no QEMU at /nosuch/qemu",
+    ("--fault", "node3: at=rx do=drop", "--", "a"): "no node3, only node1, node2",
 }
 
 # Arguments that argparse refuses, with the usage.

@@ -152,6 +152,14 @@ def test_bad_files(tmp_path, spoil, word):
     assert done.returncode == 125 and done.stderr.count("\n") == 1
 
 
+def test_file_that_is_not_there(tmp_path):
+    done = subprocess.run([LAB, "timeline", f"a={tmp_path / 'none'}"], text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == 125 and done.stderr.count("\n") == 1
+    assert "none: No such file or directory" in done.stderr
+    assert "Errno" not in done.stderr
+
+
 def test_events_that_were_overwritten(tmp_path):
     """What is left can be had, and is told to be less."""
     recorder = Recorder()

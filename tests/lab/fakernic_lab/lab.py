@@ -177,12 +177,16 @@ class Lab:
             raise LabError("a network of the host's (--netdev) has no faults and "
                            "no capture of ours: 'tc qdisc add dev TAP root netem "
                            "loss 1%' and 'tcpdump -i TAP' are the host's")
+        self.numbers = range(first, first + count)
+        self.names = [f"node{number}" for number in self.numbers]
+        for name, rule in faults:
+            if name not in (None, *self.names):
+                raise LabError(f"fault rule '{name}: {rule}': there is no "
+                               f"{name}, only {', '.join(self.names)}")
         self.image = image or ProjectImage()
         self.image.check()
         self.qemu = places.qemu_command(qemu)
         places.require_device(self.qemu)
-        self.numbers = range(first, first + count)
-        self.names = [f"node{number}" for number in self.numbers]
         self.out, self.mark = prepare_out(out)
         try:
             places.require_writable(pcap)

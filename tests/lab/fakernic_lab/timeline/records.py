@@ -152,7 +152,11 @@ class File:
 def read(path, node, lost_is_fine=False):
     """All entries of a file, the oldest first."""
     path = Path(path)
-    with open(path, "rb") as file:
+    try:
+        file = open(path, "rb")
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}") from error
+    with file:
         if not path.stat().st_size:
             raise RecordError(f"{path}: no record of fakernic's, it is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
