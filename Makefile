@@ -18,8 +18,9 @@ SECONDS := 600
 JOBS := 1
 # Of make test-packages: Debian 13 or 12.
 RELEASE := 13
-# Of make test-qemu-versions.
+# Of make test-qemu-versions and of make test-intree.
 QEMUS := 10.2
+LINUXES := 6.12
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them; V=1: with all'
@@ -34,7 +35,8 @@ help:
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     lintian'
-	@echo 'make test-intree     the driver in a Linux tree, compiled =m and =y'
+	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
+	@echo '                     boot; LINUXES=6.12'
 	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'
@@ -148,8 +150,8 @@ test-packages: root
 		--release $(RELEASE)
 
 test-intree: root
-	@$(BUILD) root-test
-	@$(ENTER) ci/check_intree.sh
+	@$(BUILD) root-test qemu-plugin provider
+	@$(ENTER) ci/check_intree.sh $(LINUXES)
 
 test-qemu-versions: root
 	@$(ENTER) ci/check_qemu.sh $(QEMUS)
