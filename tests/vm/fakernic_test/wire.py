@@ -65,6 +65,8 @@ class RoceFrame:
         self.migreq = data[bth + 1] >> 6 & 1
         self.pkey = int.from_bytes(data[bth + 2:bth + 4], "big")
         self.dest_qp = int.from_bytes(data[bth + 5:bth + 8], "big")
+        self.psn = int.from_bytes(data[bth + 9:bth + 12], "big")
+        self.syndrome = data[bth + 12]          # of an answer
         self.qkey = self.source_qp = None
         if self.opcode >> 5 == UD:
             self.qkey, self.source_qp = struct.unpack_from("!2I", data,
