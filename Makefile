@@ -8,7 +8,7 @@ BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
 	test-long test-programs test-packages test-recipes test-intree \
-	test-qemu-versions soak fuzz \
+	test-qemu-versions test-debug-kernel soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
@@ -16,6 +16,8 @@ BUILD := $(ENTER) ci/build.py
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
 JOBS := 1
+# Of make test-debug-kernel: which tests of tests/vm, by default all.
+TESTS :=
 # Of make test-packages: Debian 13 or 12.
 RELEASE := 13
 # Of make test-qemu-versions and of make test-intree.
@@ -40,6 +42,9 @@ help:
 	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'
+	@echo 'make test-debug-kernel  the VM tests on a kernel that reports what its'
+	@echo '                     drivers do wrong: hours;'
+	@echo '                     TESTS="test_queues.py test_odp.py": some of them'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
@@ -167,6 +172,12 @@ timeline: root
 test-recipes: root
 	@$(BUILD) root-test qemu-plugin packages
 	@$(ENTER) python3 -m pytest -c tests/recipes/pytest.ini tests/recipes
+
+test-debug-kernel: root
+	@$(BUILD) root-test qemu image guest-test kernel-debug
+	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
+		-c tests/vm/pytest.ini -o timeout=3000 --kernel=debug \
+		$(or $(addprefix tests/vm/,$(TESTS)),tests/vm)
 
 soak: build
 	@$(ENTER) tests/vm/soak

@@ -21,6 +21,7 @@ Steps that need nothing of each other can be made together: side by side.
   driver-7.3   for Debian 13's backports, which it fetches; also driver-7.2
   kernel-6.1   a guest's kernel beside 6.12, with the driver; also kernel-7.3
                and kernel-7.2
+  kernel-debug one that reports what drivers do wrong: ci/debug-kernel.sh
   image        guest kernel, initrd, base, payload     /cache/images
   root-test    second stage of the root: what only tests and packages need
   guest-test   the same of the guest                   /cache/images
@@ -60,6 +61,8 @@ KERNELS = ("6.12",)
 OLD_KERNEL = "6.1"
 # Of backports: they come and go, so nothing but their own tests depends on them.
 NEW_KERNELS = ("7.3", "7.2")
+# Debian 13's, compiled here: ci/debug-kernel.sh.
+DEBUG_KERNEL = "debug"
 JOBS = str(os.cpu_count() or 1)
 # What a shell script sources: ". /src/ci/apt.sh".
 SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
@@ -213,10 +216,11 @@ class Step:
 
 
 @contextlib.contextmanager
-def step(name, key, title):
+def step(name, key, title, whole=False):
     """Yields a Step to fill, or None when its result is up to date. KEY is of
-    its own inputs."""
-    this = Step(name, digest([key, image.first_stage()], [__file__]), key)
+    its own inputs, WHOLE if of all that it depends on."""
+    all_of_it = key if whole else digest([key, image.first_stage()], [__file__])
+    this = Step(name, all_of_it, key)
     BUILD.mkdir(parents=True, exist_ok=True)
     LOG.mkdir(parents=True, exist_ok=True)
     with open(BUILD / f"{name}.lock", "w", encoding="utf-8") as lock:
@@ -462,11 +466,23 @@ def fetch_kernel(kernel):
         this.run(fetch, kernel)
 
 
+def build_debug_kernel():
+    parts = ("debug-kernel.sh", "debug-kernel.config", "fetch-linux.sh")
+    own = digest(image.versions("gcc-[0-9]+|binutils"),
+                 [SRC / "ci" / part for part in parts])
+    title = "Linux that watches its drivers"
+    with step("linux-debug", own, title, whole=True) as this:
+        if this is not None:
+            this.run(SRC / "ci/debug-kernel.sh", JOBS)
+
+
 def build_driver(kernel):
     if kernel in NEW_KERNELS:
         fetch_kernel(kernel)
     elif kernel == OLD_KERNEL:
         build_root_test()
+    elif kernel == DEBUG_KERNEL:
+        build_debug_kernel()
     name = f"driver-{kernel}"
     version = image.kernel_version(kernel)
     compiler = image.versions("gcc-12") if kernel == OLD_KERNEL else []
@@ -596,16 +612,16 @@ STEPS = {
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
 }
-for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS):
+for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
-for _kernel in (OLD_KERNEL, *NEW_KERNELS):
+for _kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "root-test",
          "guest-test", "packages", "packages-forky", "disk-13", "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
-           for kernel in (OLD_KERNEL, *NEW_KERNELS)))
+           for kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL)))
 
 
 def make(names, together):

@@ -555,6 +555,30 @@ def test_a_complaint_is_told_once(tmp_path):
         assert console.trouble() is None and console.judged == console.size()
 
 
+PAGE_TWICE = b"""------------[ cut here ]------------\r
+DMA-API: fakernic 0000:01:00.0: cacheline tracking EEXIST, overlapping\r
+WARNING: CPU: 0 PID: 203 at kernel/dma/debug.c:601 add_dma_entry+0x3c7/0x520\r
+Call Trace:\r
+ ib_umem_get+0x593/0x8f0 [ib_uverbs]\r
+---[ end trace 0000000000000000 ]---\r
+DMA-API: Mapped at:\r
+"""
+
+
+def test_a_page_may_be_registered_twice(tmp_path):
+    """By a program; a kernel's queue may not. However it comes."""
+    console = Console(tmp_path / "console")
+    with open(console.path, "ab", buffering=0) as file:
+        for line in PAGE_TWICE.splitlines(True):
+            file.write(line)
+            assert console.trouble() is None
+        file.write(PAGE_TWICE + b"WARNING: one\r\n" + PAGE_TWICE)
+        assert "WARNING: one\n" in console.trouble()
+        file.write(PAGE_TWICE.replace(b"ib_umem_get", b"map_queue"))
+        assert "EEXIST" in console.trouble()
+        assert console.trouble() is None and console.judged == console.size()
+
+
 @pytest.mark.parametrize("line, stamped, plain", (
     ("WARNING: by a program", False, True),
     ("[  OK  ] BUG: nothing", False, True),

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from fakernic_test import rdma
-from fakernic_test.lab import Lab, WIRES
+from fakernic_test.lab import DEBUG_KERNEL, Lab, WIRES
 
 
 # The network device behind each RDMA driver.
@@ -28,6 +28,8 @@ def pytest_addoption(parser):
                      help="run the long tests, and only those")
     parser.addoption("--wire", choices=WIRES, help="what joins the guests; "
                      "$FAKERNIC_WIRE, or netdev, without it")
+    parser.addoption("--kernel", default="6.12", help="what boots instead of "
+                     "6.12 where a test does not ask for its kernel")
     parser.addoption("--guests", choices=("one", "two", "other"),
                      help="run the tests that want one guest, the usual two, or "
                      "any others")
@@ -39,7 +41,7 @@ USUAL = {"count": 2, "kernel": "6.12", "driver": "fakernic"}
 def wanted_guests(node):
     """The arguments of the guests mark, with what it leaves out."""
     mark = node.get_closest_marker("guests")
-    wanted = dict(USUAL)
+    wanted = dict(USUAL, kernel=node.config.getoption("--kernel"))
     if mark:
         wanted.update(mark.kwargs)
     return wanted
@@ -50,7 +52,13 @@ def kind_of_guests(node):
     wanted = wanted_guests(node)
     if wanted["count"] == 1:
         return "one"
-    return "two" if wanted == USUAL else "other"
+    usual = dict(USUAL, kernel=node.config.getoption("--kernel"))
+    return "two" if wanted == usual else "other"
+
+
+def fits_kernel(item, kernel):
+    """The debug kernel runs what asks for no other one."""
+    return kernel != DEBUG_KERNEL or wanted_guests(item)["kernel"] == kernel
 
 
 def pytest_collection_modifyitems(config, items):
@@ -58,7 +66,8 @@ def pytest_collection_modifyitems(config, items):
     guests = config.getoption("--guests")
     items[:] = [item for item in items if config.getoption("--long") ==
                 bool(item.get_closest_marker("long")) and
-                guests in (None, kind_of_guests(item))]
+                guests in (None, kind_of_guests(item)) and
+                fits_kernel(item, config.getoption("--kernel"))]
     order = {}
     for item in items:
         key = repr(sorted(wanted_guests(item).items(), key=str))
@@ -72,6 +81,7 @@ def lab():
     yield lab
     try:
         lab.judge()
+        lab.find_leaks()
     finally:
         lab.stop()
 

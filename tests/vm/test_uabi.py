@@ -23,7 +23,8 @@ mkdir -p /mnt/uabi
 mountpoint -q /mnt/uabi || mount -t erofs -o ro /dev/${disk%/serial} /mnt/uabi
 """
 
-pytestmark = pytest.mark.guests(options={"extra": tuple(images.disk(IMAGE))})
+# The older driver was built for this kernel.
+pytestmark = pytest.mark.guests(kernel="6.12", options={"extra": tuple(images.disk(IMAGE))})
 
 
 @pytest.fixture(autouse=True)

@@ -333,7 +333,7 @@ def lab_arguments(options, count):
         plan.update(match="all", seed=options.seed)
     return {"count": count, "image": make_image(options), "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
-            "memory": options.memory or (1024 if options.image else 768),
+            "memory": options.memory,
             "netdev": options.netdev, "first": options.first,
             "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,

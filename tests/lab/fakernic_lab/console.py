@@ -11,8 +11,18 @@ TROUBLE = re.compile(
     r"blocked for more than \d+ seconds|soft lockup|hard LOCKUP|"
     r"self-detected stall|detected stalls|detected expedited stalls|"
     r"KASAN|UBSAN|refcount_t: |list_(add|del) corruption|"
-    r"DMA-API: |unable to handle|Out of memory|"
+    r"DMA-API: (?!debugging|preallocated|Mapped at)|unable to handle|Out of memory|"
+    r"non-static key|unregister_netdevice: waiting|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
+# What DMA_API_DEBUG says whenever a program registers a page twice, which it may:
+# of the RDMA core's mappings, with any card.
+KNOWN = re.compile(
+    r"^.*cut here \]-*\n.*DMA-API: .*: cacheline tracking EEXIST.*\n"
+    r"(?:(?!.*end trace).*\n)*?.* ib_umem_get\+.*\n"
+    r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
+# Where such a one begins that has not ended yet.
+OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
+                  rb"(?:.*cacheline tracking EEXIST(?:(?!end trace)[^\0])*)?\Z", re.M)
 # The time, with which the kernel begins its lines.
 STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 
@@ -62,11 +72,15 @@ class Console:
         the lines that are whole."""
         data = self.data(self.judged)
         data = data[:data.rfind(b"\n") + 1]
+        unfinished = OPEN.search(data)
+        if unfinished:
+            data = data[:unfinished.start()]
         self.judged += len(data)
         return self.excerpt(readable(data))
 
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
+        text = KNOWN.sub("", text)
         found = self.complaint(text)
         if not found:
             return None

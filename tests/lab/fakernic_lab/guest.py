@@ -294,6 +294,7 @@ class Guest:
         """Start a shell script; its Job."""
         argv = ["/bin/bash", "-c", script]
         if timeout:
+            timeout *= self.vm.patience
             argv = ["timeout", "-k", "3", str(timeout), *argv]
         return Job(self, script, argv, timeout, **options)
 

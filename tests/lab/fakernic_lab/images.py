@@ -14,7 +14,9 @@ from pathlib import Path
 from . import places
 from .errors import LabError
 
-KERNELS = ("6.12", "6.1", "7.3", "7.2")
+KERNELS = ("6.12", "6.1", "7.3", "7.2", "debug")
+# It looks for mistakes of its drivers, which takes memory and time.
+DEBUG_KERNEL = "debug"
 # Those whose modules are not in the base, but on a disk of their own.
 OTHER_KERNELS = KERNELS[1:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
@@ -71,6 +73,8 @@ class ProjectImage:
     """The guest of `make build-image`, with one of its kernels."""
 
     boot_timeout_s = 240
+    memory = 768                # MiB, if nobody says otherwise
+    patience = 1                # by which time limits in it are multiplied
     lacks_agent = lacks_driver = "make it anew with 'make build-image'"
 
     def __init__(self, kernel="6.12", append=""):
@@ -79,6 +83,8 @@ class ProjectImage:
                            "with --image the path of a kernel")
         self.kernel = kernel
         self.append = append
+        if kernel == DEBUG_KERNEL:
+            self.boot_timeout_s, self.memory, self.patience = 600, 2048, 5
         self.parts = [images() / name for name in (
             f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
             "payload.erofs")]
@@ -117,6 +123,8 @@ class DiskImage:
     what its boot loader would load."""
 
     boot_timeout_s = 600        # a whole Debian, emulated on a busy machine
+    memory = 1024
+    patience = 1
     lacks_agent = ("it needs systemd 256, or the package fakernic-lab-guest in "
                    "it; and virtio_blk and virtio_console in its kernel")
     lacks_driver = ("put fakernic-dkms_*.deb and fakernic-provider_*.deb into "

@@ -166,7 +166,7 @@ class Lab:
     the file "record" behind, for make_timeline().
     """
 
-    def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=768,
+    def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
                  cpus=1, mtu=None, plan=None, pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
                  netdev=None, first=1, faults=(), record=False):

@@ -101,7 +101,7 @@ class Machine:
     process; SOCKETS, a folder with a short name, is then needed. It KEEPS
     files of this process open."""
 
-    def __init__(self, name, directory, nics=(), image=None, memory=768, cpus=1,
+    def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
                  stays=False, keeps=()):
         self.name = name
@@ -109,6 +109,7 @@ class Machine:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.image = image or ProjectImage()
+        self.patience = self.image.patience
         self.mounts = list(mounts)
         self.nics = list(nics)
         self.stays = stays
@@ -119,7 +120,7 @@ class Machine:
         self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
         self.command = [*(qemu or places.qemu_command()),
-                        *self.base_arguments(memory, cpus),
+                        *self.base_arguments(memory or self.image.memory, cpus),
                         *self.nic_arguments(nics)]
         for index, mount in enumerate(self.mounts):
             self.command += mount.arguments(index)
@@ -144,6 +145,8 @@ class Machine:
         self.process = self.exitcode = None
         self.started_pid = pid
         return self
+
+    patience = 1                # time limits of its commands: times this
 
     # ---- its command line --------------------------------------------------
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fakernic_lab import images
 from fakernic_lab.errors import GuestCrashed
-from fakernic_lab.images import ProjectImage
+from fakernic_lab.images import DEBUG_KERNEL, ProjectImage
 from fakernic_lab.machine import Machine, Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 
@@ -24,6 +24,15 @@ NAMES = "ab"
 # What ci/programs.py makes, where it was made.
 PROGRAMS = images.images() / "programs.erofs"
 EMULATORS_RACE = "iotlb_to_section: Assertion"
+# What the debug kernel has found besides what it prints. Memory counts as lost
+# when it is five seconds old and was the same in two scans.
+FIND_LEAKS = """
+cd /sys/kernel/debug
+grep -q 'debug_locks: *1$' /proc/lockdep_stats || echo locks are not watched
+[ "$(cat dma-api/disabled)" = N ] || echo DMA is not watched
+sleep 6
+echo scan >kmemleak && echo scan >kmemleak && cat kmemleak
+"""
 # A relay's ways, by who sends: the random numbers of a way depend on its name.
 WAYS = ("ab", "ba")
 
@@ -53,6 +62,7 @@ class Lab:
                   repr(properties))
         self.judge()
         if wanted != self.current:
+            self.find_leaks()
             self.stop()
             self.start_patiently([ProjectImage(kernel, append)
                                   for kernel in kernels], models, relay,
@@ -107,6 +117,16 @@ class Lab:
             self.current = None
             raise GuestCrashed("since the test before this one ended:\n" +
                                "\n".join(complaints))
+
+    def find_leaks(self):
+        """Raises what guests have lost of their memory, where they look."""
+        if not self.current:
+            return
+        found = "".join(vm.guest.check(FIND_LEAKS, 200) for vm in self.vms
+                        if vm.image.kernel == DEBUG_KERNEL)
+        if found:
+            self.current = None
+            raise GuestCrashed(f"the debug kernel has found:\n{found}")
 
     def stop(self):
         self.current = None

@@ -17,6 +17,8 @@ ln -sfn /proc/self/fd/2 /dev/stderr
 ln -sfn pts/ptmx /dev/ptmx
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
+# Of the debug kernel: all that is wrong with DMA, not the first only.
+[ ! -e /sys/kernel/debug/dma-api ] || echo 1 >/sys/kernel/debug/dma-api/all_errors
 ulimit -l unlimited
 
 host=guest

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# debug-kernel.sh JOBS, inside the root: Debian 13's Linux, from its source, in
+# the configuration debug-kernel.config: as fetch-kernel.sh does for others, in
+# /cache/kernels/debug, its headers being the build folder. Its release names
+# what it was made from, so that no module of another one is taken for its own.
+set -eu
+
+jobs=$1
+config=/src/ci/debug-kernel.config
+source=/cache/src/linux-6.12
+build=/cache/build/linux-debug
+target=/cache/kernels/debug
+
+/src/ci/fetch-linux.sh 6.12
+
+sum=$(cat "$config" "$0" | sha256sum | cut -c1-8)
+linux() {
+    make -C "$source" O="$build" -j"$jobs" LOCALVERSION="-debug-$sum" "$@"
+}
+
+mkdir -p "$build" /cache/kernels
+rm -rf "$target" "$target.partial" "$target.version"
+linux KCONFIG_ALLCONFIG="$config" allnoconfig
+# What depends on something that is missing is left out without a word.
+if grep '^CONFIG' "$config" | grep -vxF -f "$build/.config"; then
+    echo "the options above are not in the configuration" >&2
+    exit 1
+fi
+linux bzImage modules
+version=$(linux -s kernelrelease)
+linux -s INSTALL_MOD_PATH="$target.partial/usr" DEPMOD=true modules_install
+mkdir "$target.partial/boot"
+cp "$build/arch/x86/boot/bzImage" "$target.partial/boot/vmlinuz-$version"
+mv "$target.partial" "$target"
+ln -sfn "$build" "$target.headers"
+echo "$version" >"$target.version"
