@@ -8,7 +8,7 @@ BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
 	test-long test-programs test-packages test-recipes test-intree \
-	test-qemu-versions test-debug-kernel soak fuzz \
+	test-qemu-versions test-debug-kernel test-failing soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
@@ -16,6 +16,8 @@ BUILD := $(ENTER) ci/build.py
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
 JOBS := 1
+# Of make test-failing: 6.12 or debug.
+KERNEL := 6.12
 # Of make test-debug-kernel: which tests of tests/vm, by default all.
 TESTS :=
 # Of make test-packages: Debian 13 or 12.
@@ -45,6 +47,7 @@ help:
 	@echo 'make test-debug-kernel  the VM tests on a kernel that reports what its'
 	@echo '                     drivers do wrong: hours;'
 	@echo '                     TESTS="test_queues.py test_odp.py": some of them'
+	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
 	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
@@ -139,7 +142,7 @@ test-quick: root
 	@$(ENTER) ci/run_tests.py --quick
 
 test-long: build
-	@$(BUILD) kernel-6.1 guest-test
+	@$(BUILD) kernel-6.1 guest-test failing
 	@$(ENTER) ci/programs.py
 	@$(ENTER) ci/run_tests.py long
 
@@ -178,6 +181,13 @@ test-debug-kernel: root
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
 		-c tests/vm/pytest.ini -o timeout=3000 --kernel=debug \
 		$(or $(addprefix tests/vm/,$(TESTS)),tests/vm)
+
+# Each allocation of the driver fails; part of make test-long.
+test-failing: root
+	@$(BUILD) qemu image failing $(addprefix kernel-,$(filter debug,$(KERNEL)))
+	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/failing python3 -m pytest \
+		-c tests/vm/pytest.ini --long -s -o timeout=3000 --kernel=$(KERNEL) \
+		tests/vm/test_failing.py
 
 soak: build
 	@$(ENTER) tests/vm/soak

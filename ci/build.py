@@ -23,6 +23,8 @@ Steps that need nothing of each other can be made together: side by side.
                and kernel-7.2
   kernel-debug one that reports what drivers do wrong: ci/debug-kernel.sh
   image        guest kernel, initrd, base, payload     /cache/images
+  failing      a module for the test of failing allocations
+                                                      /cache/images/failing.erofs
   root-test    second stage of the root: what only tests and packages need
   guest-test   the same of the guest                   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
@@ -604,6 +606,7 @@ STEPS = {
     "rdma-core": build_rdma_core,
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
+    "failing": lambda: image.build_failing(step, digest, KERNELS[0]),
     "image": build_image,       # and what the payload is made of
     "root-test": build_root_test,
     "guest-test": build_guest_test,
@@ -618,7 +621,7 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "root-test",
+EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "failing", "root-test",
          "guest-test", "packages", "packages-forky", "disk-13", "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL)))

@@ -29,6 +29,7 @@ RDMA = Path("/cache/build/rdma-core")
 RDMA_INSTALLED = Path("/cache/build/rdma-core-install")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 GUEST = SRC / "tests/vm/guest"
+FAILING = SRC / "tests/vm/module"
 AGENT = SRC / "tests/lab/guest/agent.c"
 # For images that bring no agent of their own.
 AGENT_PROGRAM = Path("/cache/build/lab/fakernic-lab-agent")
@@ -453,6 +454,24 @@ def build_payload(step, digest, kernels):
         for kernel in kernels:
             stage_driver(this, kernel, root)
         erofs(this, root, "payload.erofs")
+
+
+def build_failing(step, digest, kernel):
+    """A module that has allocations fail, for the test of that."""
+    version = kernel_version(kernel)
+    key = digest([version], [FAILING])
+    with step("failing", key, "failing allocations") as this:
+        if this is None:
+            return
+        root = STAGE / "failing"
+        shutil.rmtree(root, ignore_errors=True)
+        copy = STAGE / "failing-module"
+        shutil.copytree(FAILING, copy, dirs_exist_ok=True)
+        this.run("make", "-C", f"{kernel_folder(kernel)}.headers", f"M={copy}",
+                 "KCFLAGS=-Werror", "modules")
+        root.mkdir(parents=True)
+        shutil.copy(copy / "failing.ko", root)
+        erofs(this, root, "failing.erofs")
 
 
 # ---- a kernel on a disk of its own -----------------------------------------

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Fails each allocation that the driver makes while something is done, one
+after the other, and looks that what was done failed, or did without it, and
+that it works afterwards.
+
+    failing.py verbs DEVICE GID-INDEX        every verb, made and destroyed
+    failing.py command UNDO AGAIN COMMAND    a shell command
+
+Linux fails the n-th allocation or copy of a task that has written n to
+/proc/self/fail-nth (CONFIG_FAULT_INJECTION); on other kernels failing.ko
+(../module) does so with allocations, and with --times N with as many in a
+row. Only those count that the driver makes or has made below it. UNDO brings
+back the state in which COMMAND is to run, whether it succeeded or not; AGAIN
+says so if it is well. --limit N: if there are more, N of them: the first, the
+last, and some in between. A line per operation tells how many allocations there
+are and how many were failed.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+KINDS = ("failslab", "fail_page_alloc", "fail_usercopy")
+NEVER = 1_000_000
+MODULE = "fakernic"
+DEBUG = Path("/sys/kernel/debug")
+OWN = DEBUG / "failing"         # of failing.ko
+
+
+def module_range():
+    """Where its code is, as addresses."""
+    start = Path(f"/sys/module/{MODULE}/sections/.text").read_text().strip()
+    text = Path("/proc/modules").read_text(encoding="ascii")
+    size = int(re.search(rf"^{MODULE} (\d+) ", text, re.M)[1])
+    return start, hex(int(start, 16) + size)
+
+
+def function_range(name):
+    """Of the kernel itself."""
+    lines = Path("/proc/kallsyms").read_text(encoding="ascii").splitlines()
+    text = sorted({int(line.split()[0], 16) for line in lines
+                   if line.split()[1] in "tT"})
+    start = next(int(line.split()[0], 16) for line in lines
+                 if line.split()[2] == name)
+    return hex(start), hex(text[text.index(start) + 1])
+
+
+def choose_what_fails(times):
+    """Has only those allocations fail that the driver makes. Files of /proc/irq
+    that could not be made the kernel misses when it removes them: a WARNING."""
+    start, end = module_range()
+    spared = function_range("register_irq_proc")
+    if OWN.exists():
+        for name, value in (("times", times), ("start", start), ("end", end),
+                            ("spared_start", spared[0]),
+                            ("spared_end", spared[1])):
+            (OWN / name).write_text(str(value))
+    for kind in KINDS:
+        for name, value in (("require-start", start), ("require-end", end),
+                            ("reject-start", spared[0]),
+                            ("reject-end", spared[1]),
+                            ("stacktrace-depth", 32), ("verbose", 1),
+                            ("ignore-gfp-wait", "N"), ("min-order", 0),
+                            ("probability", 0), ("times", -1)):
+            path = DEBUG / kind / name
+            if path.exists():
+                path.write_text(str(value))
+
+
+def log(text):
+    """Between the kernel's own lines."""
+    Path("/dev/kmsg").write_text(f"failing: {text}\n", encoding="ascii")
+
+
+class Nth:
+    """Of this task, or of a child that has asked for it: the n-th from now on."""
+
+    def __init__(self, task="thread-self"):
+        self.file = (OWN / "nth" if OWN.exists() else
+                     Path(f"/proc/{task}/fail-nth"))
+
+    def set(self, number):
+        self.file.write_text(str(number), encoding="ascii")
+
+    def left(self):
+        """How many were not reached, of what set() was told; 0: one failed."""
+        left = int(self.file.read_text(encoding="ascii"))
+        self.set(0)
+        return left
+
+
+def places(total, limit):
+    """Which of them are failed: the first, the last, and some in between."""
+    if total <= limit:
+        return range(1, total + 1)
+    part = limit // 3
+    return sorted({*range(1, part + 1), *range(total - part + 1, total + 1),
+                   *(1 + i * total // part for i in range(part))})
+
+
+def tell(name, total, hit, failed):
+    print(f"{name}: {total} places, {hit} failed, {failed} errors", flush=True)
+
+
+# ---- a shell command -------------------------------------------------------
+
+def run_failing(command, number):
+    """Runs it in a task that was told the number: exit code, what is left."""
+    child = os.fork()
+    if not child:
+        Nth().set(number)
+        os.execv("/bin/sh", ["sh", "-c", f"exec >/dev/null 2>&1; {command}"])
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    left = Nth(child).left()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), left
+
+
+def check(command):
+    result = subprocess.run(["sh", "-c", command], capture_output=True,
+                            text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"'{command}' failed: {result.stdout}{result.stderr}")
+
+
+def sweep_command(arguments):
+    name, undo, again = arguments.command, arguments.undo, arguments.again
+    check(undo)
+    code, left = run_failing(name, NEVER)
+    if code:
+        raise SystemExit(f"'{name}' fails by itself: {code}")
+    check(again)
+    check(undo)
+    total = NEVER - left
+    hit = failed = 0
+    for number in places(total, arguments.limit):
+        log(f"{name}: {number} of {total}")
+        code, left = run_failing(name, number)
+        hit += left == 0
+        failed += code != 0
+        check(undo)
+    check(f"{name}")
+    check(again)
+    tell(name, total, hit, failed)
+
+
+# ---- verbs -----------------------------------------------------------------
+
+class Verbs:
+    """What verbs are made of; the operations are made of these."""
+
+    def __init__(self, device, gid_index):
+        self.device = device
+        self.gid_index = gid_index
+        self.context = self.open()
+        self.gid = self.context.query_gid(1, gid_index)
+        self.pd = PD(self.context)
+        self.cq = CQ(self.context, 100)
+
+    def open(self):
+        return Context(name=self.device)
+
+    def qp(self, kind, **more):
+        cap = QPCap(max_send_wr=300, max_recv_wr=300, max_send_sge=4,
+                    max_recv_sge=4)
+        return QP(more.pop("pd", self.pd), QPInitAttr(
+            qp_type=kind, scq=self.cq, rcq=self.cq, cap=cap, **more))
+
+    def raw(self):
+        qp = self.qp(e.IBV_QPT_RAW_PACKET)
+        return qp
+
+    def path(self):
+        route = GlobalRoute(dgid=self.gid, sgid_index=self.gid_index)
+        return AHAttr(gr=route, is_global=1, port_num=1)
+
+    def rc_attr(self, qp):
+        attr = QPAttr(port_num=1)
+        attr.dest_qp_num = qp.qp_num
+        attr.path_mtu = e.IBV_MTU_1024
+        attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
+        attr.min_rnr_timer = 12
+        attr.timeout, attr.retry_cnt, attr.rnr_retry = 14, 7, 7
+        attr.ah_attr = self.path()
+        return attr
+
+    def srq(self):
+        return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=300)))
+
+    def wq(self):
+        return WQ(self.context, WQInitAttr(wq_pd=self.pd, wq_cq=self.cq,
+                                           max_wr=300))
+
+    def table(self, wqs):
+        return RwqIndTable(self.context, RwqIndTableInitAttr(
+            log_ind_tbl_size=1, wqs_list=wqs))
+
+    def flow(self, qp):
+        spec = EthSpec(ether_type=0x800, dst_mac="02:00:00:00:00:09")
+        attr = FlowAttr(num_of_specs=1, port=1)
+        attr.specs.append(spec)
+        return Flow(qp, attr)
+
+    def dm(self):
+        return DM(self.context, AllocDmAttr(4096))
+
+
+def operations(v):
+    """Name, what it needs, what is done with that. What is done returns an
+    object, which is then destroyed, failing as well; or None."""
+    local = e.IBV_ACCESS_LOCAL_WRITE
+    wide = local | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
+    odp = wide | e.IBV_ACCESS_ON_DEMAND
+
+    def none():
+        return None
+
+    def to_rts(qp):
+        qp.to_rts(v.rc_attr(qp))
+
+    def query(qp):
+        qp.query(e.IBV_QP_STATE)
+        v.context.query_device()
+        v.context.query_port(1)
+        v.context.query_gid(1, v.gid_index)
+
+    return [
+        ("open", none, lambda _: v.open()),
+        ("alloc_pd", none, lambda _: PD(v.context)),
+        ("reg_mr", none, lambda _: MR(v.pd, 4096, wide)),
+        ("reg_mr 4 MiB", none, lambda _: MR(v.pd, 4 << 20, wide)),
+        ("reg_mr on demand", none, lambda _: MR(v.pd, 1 << 20, odp)),
+        ("alloc_mw 1", none, lambda _: MW(v.pd, e.IBV_MW_TYPE_1)),
+        ("alloc_mw 2", none, lambda _: MW(v.pd, e.IBV_MW_TYPE_2)),
+        ("alloc_dm", none, lambda _: v.dm()),
+        ("reg_dm_mr", v.dm, lambda dm: DMMR(
+            v.pd, 4096, local | e.IBV_ACCESS_ZERO_BASED, dm, 0)),
+        ("create_comp_channel", none, lambda _: CompChannel(v.context)),
+        ("create_cq", none, lambda _: CQ(v.context, 10)),
+        ("create_cq 20000", none, lambda _: CQ(v.context, 20000)),
+        ("create_cq with events", lambda: CompChannel(v.context),
+         lambda channel: CQ(v.context, 100, None, channel, 0)),
+        ("create_cq_ex", none, lambda _: CQEX(v.context, CqInitAttrEx(100))),
+        ("resize_cq", lambda: CQ(v.context, 10), lambda cq: cq.resize(5000)),
+        ("create_srq", none, lambda _: v.srq()),
+        ("modify_srq", v.srq, lambda srq: srq.modify(
+            SrqAttr(max_wr=300, srq_limit=10), e.IBV_SRQ_LIMIT)),
+        ("create_qp rc", none, lambda _: v.qp(e.IBV_QPT_RC)),
+        ("create_qp uc", none, lambda _: v.qp(e.IBV_QPT_UC)),
+        ("create_qp ud", none, lambda _: v.qp(e.IBV_QPT_UD)),
+        ("create_qp raw", none, lambda _: v.raw()),
+        ("create_qp with srq", v.srq, lambda srq: v.qp(e.IBV_QPT_RC, srq=srq)),
+        ("modify_qp", lambda: v.qp(e.IBV_QPT_RC), to_rts),
+        ("query", lambda: v.qp(e.IBV_QPT_RC), query),
+        ("create_ah", none, lambda _: AH(v.pd, attr=v.path())),
+        ("create_wq", none, lambda _: v.wq()),
+        ("create_rwq_ind_table", v.wq, lambda wq: v.table([wq, wq])),
+        ("create_flow", v.raw, v.flow),
+        ("alloc_parent_domain", none, lambda _: ParentDomain(
+            v.context, ParentDomainInitAttr(pd=v.pd))),
+    ]
+
+
+class VerbSweep:
+    """All operations, one after the other."""
+
+    def __init__(self, nth, limit):
+        self.nth = nth
+        self.limit = limit
+        self.hit = self.failed = 0
+
+    def failing(self, number, call):
+        """What it returns, if it does; how many are left."""
+        self.nth.set(number)
+        try:
+            return call(), self.nth.left()
+        except (PyverbsError, OSError, MemoryError):
+            left = self.nth.left()
+            if left:
+                raise
+            self.failed += 1
+            return None, left
+        finally:
+            self.nth.set(0)
+
+    def destroy(self, made, number):
+        """Failing, and if it did not, or could not, without."""
+        left = self.failing(number, made.close)[1]
+        made.close()
+        return left
+
+    def close(self, *made):
+        for one in made:
+            if hasattr(one, "close"):
+                one.close()
+
+    def count(self, needs, run):
+        """The places of making, and of destroying what was made."""
+        given = needs()
+        made, left = self.failing(NEVER, lambda: run(given))
+        makes, destroys = NEVER - left, 0
+        if made is not None:
+            destroys = NEVER - self.destroy(made, NEVER)
+        self.close(given)
+        return makes, destroys
+
+    def one(self, name, needs, run):
+        self.hit = self.failed = 0
+        makes, destroys = self.count(needs, run)
+        for number in places(makes, self.limit):
+            log(f"{name}: {number} of {makes}")
+            given = needs()
+            made, left = self.failing(number, lambda: run(given))
+            self.hit += left == 0
+            self.close(made, given)
+        for number in places(destroys, self.limit):
+            log(f"{name}, destroyed: {number} of {destroys}")
+            given = needs()
+            made = run(given)
+            self.hit += self.destroy(made, number) == 0
+            self.close(given)
+        self.count(needs, run)
+        tell(name, makes + destroys, self.hit, self.failed)
+
+
+def sweep_verbs(arguments):
+    sweep = VerbSweep(Nth(), arguments.limit)
+    verbs = Verbs(arguments.device, arguments.gid_index)
+    for name, needs, run in operations(verbs):
+        if re.search(arguments.only, name):
+            sweep.one(name, needs, run)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--limit", type=int, default=NEVER)
+    parser.add_argument("--times", type=int, default=1)
+    kinds = parser.add_subparsers(required=True)
+    verbs = kinds.add_parser("verbs")
+    verbs.set_defaults(run=sweep_verbs)
+    verbs.add_argument("--only", default="")
+    verbs.add_argument("device")
+    verbs.add_argument("gid_index", type=int)
+    command = kinds.add_parser("command")
+    command.set_defaults(run=sweep_command)
+    for word in ("undo", "again", "command"):
+        command.add_argument(word)
+    arguments = parser.parse_args()
+    choose_what_fails(arguments.times)
+    arguments.run(arguments)
+    return 0
+
+
+if "verbs" in sys.argv:
+    import pyverbs.enums as e
+    from pyverbs.addr import AH, AHAttr, GlobalRoute
+    from pyverbs.cq import CQ, CQEX, CompChannel, CqInitAttrEx
+    from pyverbs.device import AllocDmAttr, Context, DM
+    from pyverbs.flow import Flow, FlowAttr
+    from pyverbs.mr import DMMR, MR, MW
+    from pyverbs.pd import PD, ParentDomain, ParentDomainInitAttr
+    from pyverbs.pyverbs_error import PyverbsError
+    from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+    from pyverbs.spec import EthSpec
+    from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+    from pyverbs.wq import RwqIndTable, RwqIndTableInitAttr, WQ, WQInitAttr
+
+
+if __name__ == "__main__":
+    sys.exit(main())

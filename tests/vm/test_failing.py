@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Each allocation that the driver makes fails once (guest/failing.py), and the
+slab allocator looks for what a driver does wrong then: memory used that was
+freed, or written beyond its end.
+"""
+
+import pytest
+
+from fakernic_lab import images
+from fakernic_test import rdma
+
+IMAGE = images.images() / "failing.erofs"
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3000),
+              pytest.mark.guests(count=1, x_guest_faults="on",
+                                 append="slub_debug=FZP",
+                                 options={"cpus": 2, "extra": tuple(
+                                     images.disk(IMAGE))})]
+
+FOLDER = "/usr/share/fakernic"
+PROGRAM = f"python3 {FOLDER}/failing.py"
+READY = """
+[ -e /proc/self/fail-nth ] || [ -e /sys/kernel/debug/failing ] && exit
+disk=$(grep -lx failing /sys/block/*/serial)
+disk=${disk#/sys/block/}
+mount -t erofs -o ro /dev/${disk%/serial} /mnt && insmod /mnt/failing.ko
+"""
+SLOT = "0000:01:00.0"
+DEVLINK = f"pci/{SLOT}"
+DRIVER = "/sys/bus/pci/drivers/fakernic"
+FAULTS = f"/sys/kernel/debug/fakernic/{SLOT}/faults"
+# Of more places than this the first, the last and some in between are failed.
+LIMIT = 20
+
+# It may have come up without some of what it wanted, or not at all.
+UP = f"""
+for i in $(seq 100); do
+    rdma link | grep -q fakernic0/1 && exit
+    devlink health recover {DEVLINK} reporter fw_fatal
+    sleep 0.3
+done
+exit 1
+"""
+# What is done; how it is undone; how it is seen to have been done.
+COMMANDS = {
+    "open": ("exec ip link set DEV up", "ip link set DEV down",
+             "ip link show DEV | grep -q UP"),
+    "mtu": ("exec ip link set DEV mtu 9000", "ip link set DEV mtu 1500",
+            "ip link show DEV | grep -q 'mtu 9000'"),
+    "channels": ("exec ethtool -L DEV combined 2",
+                 "[ $(ls -d /sys/class/net/DEV/queues/rx-* | wc -l) = 1 ] || "
+                 "ethtool -L DEV combined 1",
+                 "ethtool -l DEV | grep -q 'Combined:.*2'"),
+    "rings": ("exec ethtool -G DEV rx 1024 tx 2048",
+              "ethtool -g DEV | tail -n 9 | grep -q 'RX:.*512' || "
+              "ethtool -G DEV rx 512 tx 1024",
+              "ethtool -g DEV | grep -q 'RX:.*1024'"),
+    "address": ("exec ip link set DEV address 02:00:00:00:77:01",
+                "ip link set DEV address 02:00:00:00:77:02",
+                "ip link show DEV | grep -q 77:01"),
+    "test": ("exec ethtool -t DEV", "true", "true"),
+    "counters": ("exec ethtool -S DEV", "true", "true"),
+    "rdma counters": ("exec rdma statistic", "true", "true"),
+    "auto counters": (
+        "exec rdma statistic qp set link fakernic0/1 auto type on",
+        "rdma statistic qp set link fakernic0/1 auto off || :", "true"),
+    "multicast": ("exec mckey -s -m 239.7.7.7 -b ADDRESS -C 1 -S 64", "true",
+                  "true"),
+    "info": (f"exec devlink dev info {DEVLINK}", "true", "true"),
+    "diagnose": (f"exec devlink health diagnose {DEVLINK} reporter fw_fatal",
+                 "true", "true"),
+    "dump": (f"exec devlink health dump show {DEVLINK} reporter fw",
+             f"devlink health dump clear {DEVLINK} reporter fw || :", "true"),
+    "rings dumped": (f"exec devlink health dump show {DEVLINK} reporter cmdq",
+                     f"devlink health dump clear {DEVLINK} reporter cmdq || :",
+                     "true"),
+    "rules": (f"exec cat {FAULTS}", "true", "true"),
+    "rule": (f"echo 'id=x at=tx qpn=9999 do=count' >{FAULTS}",
+             f"echo remove=x >{FAULTS} || :", f"grep -q id=x {FAULTS}"),
+    "resources": ("exec rdma -r -d resource show qp", "true", "true"),
+    "reload": (f"exec devlink dev reload {DEVLINK}", UP, UP),
+    "reset": (f"echo 1 >/sys/bus/pci/devices/{SLOT}/reset", UP, UP),
+    "unbind": (f"echo {SLOT} >{DRIVER}/unbind",
+               f"[ -e {DRIVER}/{SLOT} ] || echo {SLOT} >{DRIVER}/bind",
+               f"echo {SLOT} >{DRIVER}/bind || exit\n{UP}"),
+    "bind": (f"echo {SLOT} >{DRIVER}/bind",
+             f"[ ! -e {DRIVER}/{SLOT} ] || echo {SLOT} >{DRIVER}/unbind",
+             UP),
+}
+
+
+@pytest.fixture(name="port")
+def port_again(ports):
+    """The port, which is used afterwards."""
+    ports[0].guest.check(READY)
+    yield ports[0]
+    port = rdma.bring_up(ports[0].vm, 1)
+    rdma.pingpong("rc", port, port, "-n 20").check()
+
+
+@pytest.mark.parametrize("times", (1, 1000000), ids=("one", "all"))
+def test_verbs(port, times):
+    """The n-th allocation alone, and all from the n-th on."""
+    print(port.guest.check(f"{PROGRAM} --limit {LIMIT} --times {times} verbs "
+                           f"{port.ibdev} {port.gid_index()}", 600))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command(port, name):
+    command, undo, again = (
+        text.replace("DEV", port.netdev).replace("ADDRESS", port.ip4)
+        for text in COMMANDS[name])
+    port.guest.write("/tmp/undo", undo)
+    port.guest.write("/tmp/again", again)
+    print(port.guest.check(f"{PROGRAM} --limit {LIMIT} command 'sh /tmp/undo' "
+                           f"'sh /tmp/again' \"{command}\"", 600))
+
+
+@pytest.fixture(name="rule")
+def rule_of_device(port):
+    """Adds a fault rule; it was hit."""
+    rules = []
+
+    def add(text):
+        rules.append(text)
+        port.guest.check(f"dmesg -C; echo 'id=mine {text}' >{FAULTS}")
+
+    yield add
+    after = port.guest.check(f"cat {FAULTS}; echo remove=all >{FAULTS}")
+    assert " hits=0\n" not in after and " hits=" in after, after
+
+
+def test_device_that_keeps_a_queue(port, rule):
+    """The port's memory goes, so it is stopped before it can write there."""
+    rule("at=command cmd=DESTROY_QP do=fail status=6")
+    port.guest.check(f"ip link set {port.netdev} down")
+    port.guest.check("for i in $(seq 300); do dmesg | grep -q 'device is "
+                     "recovered' && exit; sleep 0.1; done; dmesg; exit 1", 60)
+    said = port.guest.check("dmesg")
+    assert "device is dead" in said, said
+
+
+def test_port_without_queues_tries_again(port, rule):
+    """Neither the new ones can be had nor, again, the old: later they can."""
+    rule("at=command cmd=CREATE_CQ times=2 do=fail status=6")
+    assert not port.guest.run(f"ethtool -G {port.netdev} rx 1024").ok
+    sent = f"cat /sys/class/net/{port.netdev}/statistics/tx_packets"
+    before = port.guest.check(sent)
+    port.guest.check(f"""
+        for i in $(seq 30); do
+            ping -c 1 -W 1 192.168.77.99 >/dev/null
+            [ "$({sent})" = "{before.strip()}" ] || exit 0
+        done
+        exit 1""", 100)
+    assert "restarting" in port.guest.check("dmesg")
+
+
+def test_coalescing_of_all_queues_or_none(port, rule):
+    """The second refuses: the first gets its old times back."""
+    port.guest.check(f"ethtool -L {port.netdev} combined 2")
+    before = port.guest.check(f"ethtool -c {port.netdev}")
+    rule("at=command cmd=MODIFY_CQ nth=2 do=fail status=6")
+    assert not port.guest.run(f"ethtool -C {port.netdev} rx-usecs 50").ok
+    assert port.guest.check(f"ethtool -c {port.netdev}") == before
+    port.guest.check(f"ethtool -C {port.netdev} rx-usecs 50")
+    port.guest.check(f"ethtool -C {port.netdev} rx-usecs 0; "
+                     f"ethtool -L {port.netdev} combined 1")
