@@ -119,7 +119,7 @@ def test_ordinary_user_and_a_program_of_debians(plain):
         "'usr/bin/qperf -t 2 node1 rc_bw rc_lat ud_lat rc_rdma_read_bw "
         "rc_compare_swap_mr; code=$?; usr/bin/qperf node1 quit; exit $code'"),
         folder=CHECKOUT, user=f"{USER}:{USER}")
-    assert done.returncode == 0, done
+    assert done.returncode == 0, done.stdout + done.stderr
     for line in ("rc_bw:", "rc_lat:", "ud_lat:", "rc_rdma_read_bw:"):
         assert f"node2: {line}" in done.stdout, done
 

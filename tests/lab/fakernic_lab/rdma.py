@@ -20,9 +20,11 @@ LOAD = {
     """,
 }
 
-# Prints "IBDEV NETDEV" once both are there, by the names that udev gives them.
+# Prints "IBDEV NETDEV" once both are there, by the names that udev gives them: an
+# emulated Debian on a busy host is still booting when its agent is there.
+FIND_S = 300
 FIND = """
-[ -e /run/udev/control ] && udevadm settle --timeout=60
+[ -e /run/udev/control ] && udevadm settle --timeout=240
 for try in $(seq 100); do
     for ib in /sys/class/infiniband/*; do
         for net in $ib/device/net/* $(cat $ib/parent 2>/dev/null); do
@@ -129,7 +131,7 @@ class Port:
 
 def bring_up(vm, number, driver="fakernic", mtu=None):
     """Load the driver, give the interface addresses NUMBER; its Port."""
-    ibdev, netdev = vm.guest.check(LOAD[driver] + FIND).split()[-2:]
+    ibdev, netdev = vm.guest.check(LOAD[driver] + FIND, FIND_S).split()[-2:]
     port = Port(vm, number, ibdev, netdev)
     if mtu:
         port.set_mtu(mtu)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A disk as users have it: partitions, and a boot loader of its own, GRUB, for
+BIOS and for UEFI. Made of the file system of ci/disk.py, without a loop device.
+"""
+
+import struct
+import subprocess
+from pathlib import Path
+
+GRUB = Path("/usr/lib/grub")
+OVMF = Path("/usr/share/ovmf/OVMF.fd")
+SECTOR = 512
+MIB = 1 << 20
+ESP_MIB = 16
+LINUX, ESP = 0x83, 0xef         # types of partitions
+COMMON = ["linux", "ext2", "part_msdos", "search", "search_label", "boot",
+          "echo", "normal"]
+CONFIG = """search --label --set=root root
+linux /vmlinuz root=LABEL=root rw console=ttyS0 no_timer_check mitigations=off {append}
+initrd /initrd.img
+boot
+"""
+
+
+def run(*words, **options):
+    subprocess.run([str(word) for word in words], check=True, timeout=400,
+                   stdin=subprocess.DEVNULL, capture_output=True, **options)
+
+
+def grub(kind, modules, config, target):
+    """GRUB with its configuration inside."""
+    run("grub-mkimage", "-O", kind, "-d", GRUB / kind, "-p", "/", "-c", config,
+        "-o", target, *modules, *COMMON)
+
+
+def make_esp(folder, config):
+    """A FAT with GRUB where UEFI looks for a boot loader."""
+    esp = folder / "esp"
+    grub("x86_64-efi", ["fat", "part_gpt"], config, folder / "bootx64.efi")
+    with open(esp, "wb") as file:
+        file.truncate(ESP_MIB * MIB)
+    run("mkfs.fat", esp)
+    for name in ("::EFI", "::EFI/BOOT"):
+        run("mmd", "-i", esp, name)
+    run("mcopy", "-i", esp, folder / "bootx64.efi",
+        "::EFI/BOOT/BOOTX64.EFI")
+    return esp
+
+
+def entry(kind, first_mib, mib):
+    """One of a table of partitions; its addresses in cylinders are not used."""
+    return struct.pack("<B3sB3sII", 0x80 if kind == LINUX else 0, b"\xfe" * 3,
+                       kind, b"\xfe" * 3, first_mib * MIB // SECTOR,
+                       mib * MIB // SECTOR)
+
+
+def make(system, disk, append=""):
+    """DISK, which boots the file system SYSTEM; its first MiB is GRUB."""
+    folder = disk.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "grub.cfg"
+    config.write_text(CONFIG.format(append=append), encoding="utf-8")
+    esp = make_esp(folder, config)
+    grub("i386-pc", ["biosdisk"], config, folder / "core.img")
+    core = (folder / "core.img").read_bytes()
+    first = (GRUB / "i386-pc/boot.img").read_bytes()
+    size = system.stat().st_size // MIB
+    table = entry(LINUX, 1, size) + entry(ESP, 1 + size, ESP_MIB) + bytes(32)
+    assert len(first) == SECTOR and len(core) < MIB - SECTOR
+    disk.write_bytes(first[:446] + table + first[510:] + core)
+    for part, at in ((system, 1), (esp, 1 + size)):
+        run("dd", f"if={part}", f"of={disk}", "bs=1M", f"seek={at}",
+            "conv=notrunc,sparse")
+    with open(disk, "r+b") as file:
+        file.truncate((1 + size + ESP_MIB) * MIB)
+    return disk
