@@ -178,13 +178,15 @@ test-recipes: root
 
 test-debug-kernel: root
 	@$(BUILD) root-test qemu image guest-test kernel-debug
+	@$(ENTER) ci/programs.py
+	-@$(BUILD) rdma-core-65
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
 		-c tests/vm/pytest.ini -o timeout=3000 --kernel=debug \
 		$(or $(addprefix tests/vm/,$(TESTS)),tests/vm)
 
 # Each allocation of the driver fails; part of make test-long.
 test-failing: root
-	@$(BUILD) qemu image failing $(addprefix kernel-,$(filter debug,$(KERNEL)))
+	@$(BUILD) root-test qemu image failing $(addprefix kernel-,$(filter debug,$(KERNEL)))
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/failing python3 -m pytest \
 		-c tests/vm/pytest.ini --long -s -o timeout=3000 --kernel=$(KERNEL) \
 		tests/vm/test_failing.py

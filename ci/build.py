@@ -469,6 +469,7 @@ def fetch_kernel(kernel):
 
 
 def build_debug_kernel():
+    build_root_test()           # what Linux is compiled with
     parts = ("debug-kernel.sh", "debug-kernel.config", "fetch-linux.sh")
     own = digest(image.versions("gcc-[0-9]+|binutils"),
                  [SRC / "ci" / part for part in parts])

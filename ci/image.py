@@ -227,7 +227,8 @@ def copy_files(this, paths, root):
 
 def base_key(digest, kernels):
     return digest([*(kernel_version(kernel) for kernel in kernels),
-                   *listed_packages("guest")], [SRC / "ci/image.py"])
+                   str(first_etc()), *listed_packages("guest")],
+                  [SRC / "ci/image.py"])
 
 
 def build_base(step, digest, kernels):
@@ -459,18 +460,20 @@ def build_payload(step, digest, kernels):
 def build_failing(step, digest, kernel):
     """A module that has allocations fail, for the test of that."""
     version = kernel_version(kernel)
-    key = digest([version], [FAILING])
+    key = digest([version], [FAILING, SRC / "ci/image.py"])
     with step("failing", key, "failing allocations") as this:
         if this is None:
             return
         root = STAGE / "failing"
         shutil.rmtree(root, ignore_errors=True)
         copy = STAGE / "failing-module"
-        shutil.copytree(FAILING, copy, dirs_exist_ok=True)
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(FAILING, copy)
         this.run("make", "-C", f"{kernel_folder(kernel)}.headers", f"M={copy}",
                  "KCFLAGS=-Werror", "modules")
         root.mkdir(parents=True)
         shutil.copy(copy / "failing.ko", root)
+        IMAGES.mkdir(parents=True, exist_ok=True)
         erofs(this, root, "failing.erofs")
 
 

@@ -7,8 +7,8 @@ Each suite's own output goes to /cache/log/test-SUITE.log; what failed and a
 closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
 exit code disagrees with its lines count as failures. The runner's own closing
-line stands above the suite's. As many suites run side by side as there are
-processors, two with guests at most.
+line stands above the suite's. Two suites with guests run side by side (one, on
+one processor), the others in the time that these leave idle.
 """
 
 import contextlib
@@ -40,14 +40,16 @@ VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "long", "programs")
 # Too long for make test: these run when they are named.
 NAMED = ("long", "programs")
-LONG_S = 4 * 3600
-# Of these two at a time: more want more memory than the README asks for.
-GUEST_LANES = min(2, JOBS)
-# The others run beside them at this nice value: guests wait for each other and
-# for timers, and leave a quarter of two processors idle. Those that wait for a
-# clock themselves would starve, so they keep to the guests' lanes.
-NICE = 10
-CLOCKED = ("qtest", "plugin", "lab", "link", "timeline")
+LONG_S = 10 * 3600
+# Two at a time: more guests want more memory than the README asks for.
+LANES = min(2, JOBS)
+# Guests wait for each other and for timers, and leave some of two processors
+# idle: to these suites, which only compute and have no time limits inside. What
+# is merely nice would make guests slower by more than it gains, for they are
+# woken late. On processors that are never idle these run last.
+ONLY_COMPUTE = ("dkms", "driver", "spec", "laws", "unit")
+IDLE = ("chrt", "--idle", "0")
+PATIENCE = 4            # by which their time limits are multiplied
 # The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
          "net", "driver", "qtest", "plugin", "packaged", "spec", "lab", "laws",
@@ -300,16 +302,17 @@ def take(left):
             yield left.get_nowait()
 
 
-def lane(queues, known, done):
-    """Run the suites of these queues, (names, nice value) each, one after the
-    other; what goes wrong outside a suite is handed on, too."""
+def lane(queues, known, done, idle=()):
+    """Run the suites of these queues, one after the other; what goes wrong
+    outside a suite is handed on, too."""
     try:
-        for left, nice in queues:
+        for left in queues:
             for name in take(left):
                 start = time.monotonic()
                 command, limit, environment = known[name]
-                text, code = run_suite(name, ["nice", f"-n{nice}", *command],
-                                       limit, environment)
+                text, code = run_suite(name, [*idle, *command],
+                                       limit * (PATIENCE if idle else 1),
+                                       environment)
                 done.put((name, text, code, time.monotonic() - start))
     except Exception as error:
         done.put(error)
@@ -317,12 +320,14 @@ def lane(queues, known, done):
 
 def results(names, known):
     """(name, output, exit code, seconds) of each suite, as it ends."""
-    guests, others, done = (queue.SimpleQueue() for _ in range(3))
+    first, others, done = (queue.SimpleQueue() for _ in range(3))
     for name in sorted(names, key=BEGIN.index):
-        (guests if name in VM_SUITES + CLOCKED else others).put(name)
-    for queues in [((guests, 0), (others, 0))] * GUEST_LANES + [((others, NICE),)]:
-        threading.Thread(target=lane, args=(queues, known, done),
+        (others if name in ONLY_COMPUTE else first).put(name)
+    for _ in range(LANES):
+        threading.Thread(target=lane, args=((first, others), known, done),
                          daemon=True).start()
+    threading.Thread(target=lane, args=((others,), known, done, IDLE),
+                     daemon=True).start()
     for _ in names:
         result = done.get()
         if isinstance(result, Exception):

@@ -48,7 +48,7 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 #endif
 
 /* What of it tstamp.c looks at. */
-#ifdef FAKERNIC_HAVE_HWTSTAMP_OPS
+#ifdef FAKERNIC_HAVE_HWTSTAMP_CONFIG
 #include <linux/net_tstamp.h>
 #else
 struct kernel_hwtstamp_config {

@@ -369,7 +369,7 @@ static int fakernic_get_ts_info(struct net_device *netdev,
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 	int ret = ethtool_op_get_ts_info(netdev, info);
 
-	if (ret)
+	if (ret || !priv->dev->ptp)
 		return ret;
 	info->so_timestamping |= SOF_TIMESTAMPING_TX_HARDWARE |
 				 SOF_TIMESTAMPING_RX_HARDWARE |
@@ -377,8 +377,7 @@ static int fakernic_get_ts_info(struct net_device *netdev,
 	info->tx_types = BIT(HWTSTAMP_TX_OFF) | BIT(HWTSTAMP_TX_ON);
 	info->rx_filters = BIT(HWTSTAMP_FILTER_NONE) |
 			   BIT(HWTSTAMP_FILTER_ALL);
-	if (priv->dev->ptp)
-		info->phc_index = ptp_clock_index(priv->dev->ptp);
+	info->phc_index = ptp_clock_index(priv->dev->ptp);
 	return 0;
 }
 

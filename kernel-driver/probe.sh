@@ -16,6 +16,7 @@ RDMA_ITER rdma/iter.h rdma_for_each_block
 VM_FLAGS_CLEAR linux/mm.h vm_flags_clear
 DFL_WQ linux/workqueue.h system_dfl_wq
 KERNEL_TS_INFO linux/ethtool.h kernel_ethtool_ts_info
+HWTSTAMP_CONFIG linux/net_tstamp.h kernel_hwtstamp_config
 HWTSTAMP_OPS linux/netdevice.h ndo_hwtstamp_set
 RXFH_PARAM linux/ethtool.h ethtool_rxfh_param
 RX_RING_COUNT linux/ethtool.h get_rx_ring_count

@@ -27,6 +27,9 @@ int fakernic_hwtstamp_set(struct net_device *netdev,
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 
+	/* Nobody could read the clock. */
+	if (!priv->dev->ptp)
+		return -EOPNOTSUPP;
 	/* The others want the device to write into frames. */
 	if (config->tx_type != HWTSTAMP_TX_OFF &&
 	    config->tx_type != HWTSTAMP_TX_ON) {
@@ -38,12 +41,14 @@ int fakernic_hwtstamp_set(struct net_device *netdev,
 	return fakernic_hwtstamp_get(netdev, config);
 }
 
-void fakernic_tstamp_sending(const struct fakernic_netdev *priv,
+bool fakernic_tstamp_sending(const struct fakernic_netdev *priv,
 			     struct sk_buff *skb)
 {
-	if (unlikely(skb_shinfo(skb)->tx_flags & SKBTX_HW_TSTAMP) &&
-	    READ_ONCE(priv->tstamp_tx))
-		skb_shinfo(skb)->tx_flags |= SKBTX_IN_PROGRESS;
+	if (likely(!(skb_shinfo(skb)->tx_flags & SKBTX_HW_TSTAMP)) ||
+	    !READ_ONCE(priv->tstamp_tx))
+		return false;
+	skb_shinfo(skb)->tx_flags |= SKBTX_IN_PROGRESS;
+	return true;
 }
 
 static struct skb_shared_hwtstamps
@@ -59,11 +64,8 @@ fakernic_tstamp_of(const struct fakernic_dev *dev,
 void fakernic_tstamp_sent(const struct fakernic_netdev *priv,
 			  struct sk_buff *skb, const struct fakernic_cqe *cqe)
 {
-	struct skb_shared_hwtstamps stamps;
+	struct skb_shared_hwtstamps stamps = fakernic_tstamp_of(priv->dev, cqe);
 
-	if (likely(!(skb_shinfo(skb)->tx_flags & SKBTX_IN_PROGRESS)))
-		return;
-	stamps = fakernic_tstamp_of(priv->dev, cqe);
 	skb_tstamp_tx(skb, &stamps);
 }
 

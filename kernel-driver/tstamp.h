@@ -27,11 +27,14 @@ int fakernic_hwtstamp_set(struct net_device *netdev,
 			  struct kernel_hwtstamp_config *config,
 			  struct netlink_ext_ack *extack);
 
-/* Before a frame is sent: notes that its completion's time is wanted, if so. */
-void fakernic_tstamp_sending(const struct fakernic_netdev *priv,
+/*
+ * Before a frame is sent: is its completion's time wanted? The skb's own flags
+ * do not tell later: its clones, which others send, have them, too.
+ */
+bool fakernic_tstamp_sending(const struct fakernic_netdev *priv,
 			     struct sk_buff *skb);
 
-/* It was sent: its socket gets the time, if it was noted. */
+/* It was sent, and the time is wanted: its socket gets it. */
 void fakernic_tstamp_sent(const struct fakernic_netdev *priv,
 			  struct sk_buff *skb, const struct fakernic_cqe *cqe);
 

@@ -33,6 +33,7 @@ struct fakernic_tx_frame {
 	struct sk_buff *skb;
 	u8 bb_count;
 	u8 sge_count;
+	bool stamped;			/* its time is wanted: tstamp.h */
 };
 
 /* Four for each basic block: no WQE has more SGEs than that. */
@@ -251,8 +252,8 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	frame->skb = skb;
 	frame->bb_count = bb_count;
 	frame->sge_count = count;
+	frame->stamped = fakernic_tstamp_sending(priv, skb);
 	fakernic_queue_write(&ch->sq, ch->tx_pi, &wqe, bb_count);
-	fakernic_tstamp_sending(priv, skb);
 	skb_tx_timestamp(skb);
 	ring = __netdev_tx_sent_queue(fakernic_txq(ch), skb->len,
 				      netdev_xmit_more());
@@ -294,7 +295,8 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 	}
 	fakernic_tx_unmap(ch, ch->tx_ci, frame->sge_count);
 	if (cqe->status == FAKERNIC_WC_SUCCESS) {
-		fakernic_tstamp_sent(ch->priv, skb, cqe);
+		if (unlikely(frame->stamped))
+			fakernic_tstamp_sent(ch->priv, skb, cqe);
 		dev_sw_netstats_tx_add(ch->netdev,
 				       max_t(u16, skb_shinfo(skb)->gso_segs, 1),
 				       skb->len);

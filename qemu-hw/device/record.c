@@ -187,9 +187,11 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
 void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
                            const uint8_t *frame, size_t len)
 {
-    const FakernicRecorder *r = &s->recorder;
+    FakernicRecorder *r = &s->recorder;
 
-    if (r->header && !r->paused) {
+    if (r->header && r->paused) {
+        r->missed++;
+    } else if (r->header) {
         const uint64_t at = r->header->frames % FAKERNIC_RECORD_FRAMES;
         const size_t first = MIN(len, FAKERNIC_RECORD_FRAMES - at);
 

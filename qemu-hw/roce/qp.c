@@ -425,7 +425,7 @@ static void roce_qp_number_give(Roce *r, uint32_t qpn)
 /* What malloc() takes beside the bytes it was asked for. */
 #define ROCE_MALLOC_COST 16
 
-/* Sends of a service without answers are complete when they are made. */
+/* Sends of a service without answers complete before the next frame is made. */
 static uint32_t roce_qp_sends(const Roce *r, const RoceQpInit *init)
 {
     if (!init->has_sq) {

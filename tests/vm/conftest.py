@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from fakernic_test import rdma
+from fakernic_test import rdma      # first: it finds fakernic_lab
 from fakernic_test.lab import DEBUG_KERNEL, Lab, WIRES
+from fakernic_lab.images import DEBUG_PATIENCE
 
 
 # The network device behind each RDMA driver.
@@ -61,6 +62,14 @@ def fits_kernel(item, kernel):
     return kernel != DEBUG_KERNEL or wanted_guests(item)["kernel"] == kernel
 
 
+def be_patient(item, factor):
+    """A slow kernel gets more time from all marks."""
+    mark = item.get_closest_marker("timeout")
+    if mark and factor > 1:
+        item.add_marker(pytest.mark.timeout(mark.args[0] * factor),
+                        append=False)
+
+
 def pytest_collection_modifyitems(config, items):
     """Tests that share a set of guests run one after the other."""
     guests = config.getoption("--guests")
@@ -70,6 +79,8 @@ def pytest_collection_modifyitems(config, items):
                 fits_kernel(item, config.getoption("--kernel"))]
     order = {}
     for item in items:
+        if config.getoption("--kernel") == DEBUG_KERNEL:
+            be_patient(item, DEBUG_PATIENCE)
         key = repr(sorted(wanted_guests(item).items(), key=str))
         item.set_key = order.setdefault(key, len(order))
     items.sort(key=lambda item: item.set_key)

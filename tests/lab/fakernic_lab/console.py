@@ -20,9 +20,10 @@ KNOWN = re.compile(
     r"^.*cut here \]-*\n.*DMA-API: .*: cacheline tracking EEXIST.*\n"
     r"(?:(?!.*end trace).*\n)*?.* ib_umem_get\+.*\n"
     r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
-# Where such a one begins that has not ended yet.
+# Where such a one begins that has not ended yet, but may.
 OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
-                  rb"(?:.*cacheline tracking EEXIST(?:(?!end trace)[^\0])*)?\Z", re.M)
+                  rb"(?:.*cacheline tracking EEXIST(?:(?!end trace)[^\0]){0,9000})?"
+                  rb"\Z", re.M)
 # The time, with which the kernel begins its lines.
 STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 

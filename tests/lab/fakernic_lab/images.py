@@ -17,6 +17,7 @@ from .errors import LabError
 KERNELS = ("6.12", "6.1", "7.3", "7.2", "debug")
 # It looks for mistakes of its drivers, which takes memory and time.
 DEBUG_KERNEL = "debug"
+DEBUG_PATIENCE = 5          # by which it is slower
 # Those whose modules are not in the base, but on a disk of their own.
 OTHER_KERNELS = KERNELS[1:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
@@ -84,7 +85,8 @@ class ProjectImage:
         self.kernel = kernel
         self.append = append
         if kernel == DEBUG_KERNEL:
-            self.boot_timeout_s, self.memory, self.patience = 600, 2048, 5
+            self.boot_timeout_s, self.memory = 600, 2048
+            self.patience = DEBUG_PATIENCE
         self.parts = [images() / name for name in (
             f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
             "payload.erofs")]

@@ -11,7 +11,8 @@ Linux fails the n-th allocation or copy of a task that has written n to
 (../module) does so with allocations, and with --times N with as many in a
 row. Only those count that the driver makes or has made below it. UNDO brings
 back the state in which COMMAND is to run, whether it succeeded or not; AGAIN
-says so if it is well. --limit N: if there are more, N of them: the first, the
+says so if it is well. --at-least N: as many were failed, or this test is none.
+--limit N: if there are more, N of them: the first, the
 last, and some in between. A line per operation tells how many allocations there
 are and how many were failed.
 """
@@ -144,6 +145,7 @@ def sweep_command(arguments):
     check(f"{name}")
     check(again)
     tell(name, total, hit, failed)
+    return hit
 
 
 # ---- verbs -----------------------------------------------------------------
@@ -328,15 +330,19 @@ class VerbSweep:
 def sweep_verbs(arguments):
     sweep = VerbSweep(Nth(), arguments.limit)
     verbs = Verbs(arguments.device, arguments.gid_index)
+    hit = 0
     for name, needs, run in operations(verbs):
         if re.search(arguments.only, name):
             sweep.one(name, needs, run)
+            hit += sweep.hit
+    return hit
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit", type=int, default=NEVER)
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--at-least", type=int, default=0)
     kinds = parser.add_subparsers(required=True)
     verbs = kinds.add_parser("verbs")
     verbs.set_defaults(run=sweep_verbs)
@@ -349,7 +355,8 @@ def main():
         command.add_argument(word)
     arguments = parser.parse_args()
     choose_what_fails(arguments.times)
-    arguments.run(arguments)
+    if arguments.run(arguments) < arguments.at_least:
+        raise SystemExit("too few allocations were failed")
     return 0
 
 
