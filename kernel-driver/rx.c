@@ -4,6 +4,10 @@
  * MTU asks for. A short frame is copied and its pages stay; of a long one the
  * headers are copied and the pages go with the skb, new ones take their place.
  * When there are none, the frame is dropped: the queue is always full again.
+ *
+ * The pages are not a page_pool's. One that maps them keeps the mappings until
+ * the last socket has given its pages back, which a function that is pulled out
+ * cannot wait for; and one that does not would spare us the allocator alone.
  */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
