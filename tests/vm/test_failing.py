@@ -89,7 +89,7 @@ COMMANDS = {
              UP),
 }
 # These allocate nothing in the driver.
-NOTHING = ()
+NOTHING = ("address", "auto counters", "info")
 
 
 @pytest.fixture(name="port")
