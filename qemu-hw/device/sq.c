@@ -165,20 +165,12 @@ static uint16_t fakernic_decode_segment(RoceSendWr *wr, RoceWrSegment segment,
     }
 }
 
-/* Only a whole frame can be a TCP segment. */
-static bool fakernic_may_cut(const FakernicState *s, const FakernicQp *qp,
-                             const struct fakernic_sq_hdr *hdr)
+/* Only a whole frame can be a TCP segment to be cut, or get a tag. */
+static bool fakernic_may_offload(const FakernicState *s, const FakernicQp *qp,
+                                 const struct fakernic_sq_hdr *hdr,
+                                 uint64_t feature)
 {
-    return (s->driver_features & FAKERNIC_FEATURE_TSO) &&
-           qp->type == FAKERNIC_QP_RAW_PACKET &&
-           hdr->opcode == FAKERNIC_SQ_SEND;
-}
-
-/* A frame may get a tag. */
-static bool fakernic_may_tag(const FakernicState *s, const FakernicQp *qp,
-                             const struct fakernic_sq_hdr *hdr)
-{
-    return (s->driver_features & FAKERNIC_FEATURE_VLAN) &&
+    return (s->driver_features & feature) &&
            qp->type == FAKERNIC_QP_RAW_PACKET &&
            hdr->opcode == FAKERNIC_SQ_SEND;
 }
@@ -205,10 +197,12 @@ static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
         (s->driver_features & FAKERNIC_FEATURE_CSUM)) {
         flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
     }
-    if (fakernic_may_tag(s, qp, hdr)) {
+    if (fakernic_may_offload(s, qp, hdr, FAKERNIC_FEATURE_VLAN)) {
         flags |= FAKERNIC_SQ_VLAN;
     }
-    if ((hdr->mss && !fakernic_may_cut(s, qp, hdr)) || (hdr->flags & ~flags) ||
+    if ((hdr->mss &&
+         !fakernic_may_offload(s, qp, hdr, FAKERNIC_FEATURE_TSO)) ||
+        (hdr->flags & ~flags) ||
         le32_to_cpu(hdr->imm_or_key) > fakernic_imm_or_key_max(hdr, info) ||
         (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
         return FAKERNIC_VENDOR_SQ_RSVD;

@@ -62,11 +62,11 @@ def fits_kernel(item, kernel):
     return kernel != DEBUG_KERNEL or wanted_guests(item)["kernel"] == kernel
 
 
-def be_patient(item, factor):
-    """A slow kernel gets more time from all marks."""
+def be_patient(item):
+    """The debug kernel gets more time from all marks."""
     mark = item.get_closest_marker("timeout")
-    if mark and factor > 1:
-        item.add_marker(pytest.mark.timeout(mark.args[0] * factor),
+    if mark:
+        item.add_marker(pytest.mark.timeout(mark.args[0] * DEBUG_PATIENCE),
                         append=False)
 
 
@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config, items):
     order = {}
     for item in items:
         if config.getoption("--kernel") == DEBUG_KERNEL:
-            be_patient(item, DEBUG_PATIENCE)
+            be_patient(item)
         key = repr(sorted(wanted_guests(item).items(), key=str))
         item.set_key = order.setdefault(key, len(order))
     items.sort(key=lambda item: item.set_key)

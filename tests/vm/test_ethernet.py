@@ -159,8 +159,8 @@ def fixture_vlan(ports):
     for at, port in enumerate(ports, 1):
         port.guest.check(
             f"ip link add link {port.netdev} name vlan5 type vlan id 5 "
-            "egress-qos-map 0:3 && ip addr add 10.5.0.{at}/24 dev vlan5 && "
-            "ip link set vlan5 up".replace("{at}", str(at)))
+            f"egress-qos-map 0:3 && ip addr add 10.5.0.{at}/24 dev vlan5 && "
+            "ip link set vlan5 up")
     yield ports
     for port in ports:
         port.guest.check("ip link del vlan5")

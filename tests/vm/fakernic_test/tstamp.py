@@ -40,7 +40,7 @@ def stamp(sock, flags):
             return s * 10**9 + ns
     return 0
 
-def datagrams(peer=None):
+def datagrams():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING,
                     TX_HARDWARE | RX_HARDWARE | RAW_HARDWARE)
