@@ -1176,7 +1176,6 @@ static void cost_look(Nic *n, const char *property, const char *number,
 
 static void test_cost_look(void)
 {
-    const size_t size = 256 * sizeof(struct fakernic_cmd);
     struct fakernic_create_mr_req mr = {
         .iova = LE64(1ull << 40),
         .length = LE64(FAKERNIC_PAGE_SIZE),
@@ -1189,11 +1188,7 @@ static void test_cost_look(void)
 
     machine_start(&m, "%s", COST_DEVICE);
     nic_find(&n, &m, SLOT);
-    nic_reset(&n);
-    nic_set_features(&n, nic_offered(&n));
-    nic_set_cmdq(&n, mem_alloc(&m, size), mem_alloc(&m, size), 8);
-    msix_setup(&n);
-    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    nic_bringup_deep(&n, 8);
     setup(&n, &s);
     qp = cost_qp_req(&n, &s, &s.cq);
     mr.pdn = LE32(s.pd);

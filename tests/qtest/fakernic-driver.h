@@ -242,20 +242,26 @@ static inline uint64_t nic_offered(Nic *n)
            (uint64_t)reg_read(n, FAKERNIC_REG_FEATURES_HI) << 32;
 }
 
-/* Takes all features; the command queue has 16 entries. */
-static inline void nic_bringup(Nic *n)
+/* Takes all features. */
+static inline void nic_bringup_deep(Nic *n, uint32_t log_depth)
 {
-    const size_t size = 16 * sizeof(struct fakernic_cmd);
+    const size_t size = sizeof(struct fakernic_cmd) << log_depth;
 
     nic_reset(n);
     nic_set_features(n, nic_offered(n));
-    nic_set_cmdq(n, mem_alloc(n->m, size), mem_alloc(n->m, size), 4);
+    nic_set_cmdq(n, mem_alloc(n->m, size), mem_alloc(n->m, size), log_depth);
     if (!n->pci->msix_enabled) {
         msix_setup(n);
     }
     reg_write(n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
     g_assert_cmphex(nic_status(n), ==,
                     FAKERNIC_STATUS_READY | FAKERNIC_STATUS_ENABLED);
+}
+
+/* The command queue has 16 entries. */
+static inline void nic_bringup(Nic *n)
+{
+    nic_bringup_deep(n, 4);
 }
 
 static inline void cmd_submit(Nic *n, const struct fakernic_cmd *cmd)

@@ -210,52 +210,20 @@ static void test_link(void)
 /* Two devices on a hub in one process: frames arrive while others leave. */
 static void test_two_devices(void)
 {
-    static const uint8_t gids[2][16] = {
-        { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
-    };
-    static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
-                                        { 2, 0, 0, 0, 0, 2 } };
-    Machine m;
-    Nic nics[2];
-    Setup s[2];
-    Qp qp[2];
-    struct fakernic_cqe cqe;
-    Wqe wqe;
+    Neighbours t;
     uint8_t x[20000], y[20000];
 
-    machine_start(&m, "-netdev hubport,id=h0,hubid=0 "
-                      "-netdev hubport,id=h1,hubid=0 "
-                  "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,netdev=h0 "
-                  "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,netdev=h1");
-    for (unsigned i = 0; i < 2; i++) {
-        struct fakernic_set_gid_req gid = gid_req(0, gids[i]);
-
-        nic_find(&nics[i], &m, 4 + i);
-        nic_bringup(&nics[i]);
-        setup(&nics[i], &s[i]);
-        memcpy(gid.mac, macs[i], 6);
-        assert_status(CMD(&nics[i], SET_GID, gid), OK);
-        qp_create(&nics[i], &qp[i], FAKERNIC_QP_RC, s[i].pd, &s[i].cq, 0);
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        rc_connect(&nics[i], qp[i].qpn, qp[!i].qpn, gids[!i], macs[!i]);
-    }
+    neighbours_start(&t, "", "");
     for (unsigned round = 0; round < 5; round++) {
-        fill(&nics[0], &s[0], 0, sizeof(x));
-        qtest_memset(m.qts, s[0].data, round, 100);
-        wqe = wqe_rdma(&s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, sizeof(x));
-        wqe.rdma.rdma.remote_address = LE64(s[1].data);
-        wqe.rdma.rdma.rkey = LE32(s[1].key);
-        sq_put(&nics[0], &qp[0], &wqe, sizeof(wqe));
-        sq_ring(&nics[0], &qp[0]);
-        cq_expect(&nics[0], &s[0].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-                  FAKERNIC_WC_SUCCESS);
-        qtest_memread(m.qts, s[0].data, x, sizeof(x));
-        qtest_memread(m.qts, s[1].data, y, sizeof(y));
+        fill(&t.nics[0], &t.s[0], 0, sizeof(x));
+        qtest_memset(t.m.qts, t.s[0].data, round, 100);
+        neighbours_write(&t, sizeof(x));
+        qtest_memread(t.m.qts, t.s[0].data, x, sizeof(x));
+        qtest_memread(t.m.qts, t.s[1].data, y, sizeof(y));
         g_assert_cmpmem(x, sizeof(x), y, sizeof(y));
     }
-    g_assert_cmpuint(nic_stat(&nics[0], FAKERNIC_STAT_RETRANSMITS), ==, 0);
-    machine_stop(&m);
+    g_assert_cmpuint(nic_stat(&t.nics[0], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+    machine_stop(&t.m);
 }
 
 /* A hub without another port takes no frames, ever. */

@@ -51,8 +51,29 @@ static void start_recorded(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b,
     machine_start(m, "%s,id=nic0%s", DEVICE, more);
     nic_find(n, m, SLOT);
     nic_bringup(n);
-    setup(n, s);
-    rc_pair(n, s, a, b);
+    setup_pair(n, s, a, b);
+}
+
+/* A file for the device to record to, and the option that names it. */
+typedef struct File {
+    char *path, *option;
+    int fd;
+} File;
+
+static void file_make(File *f)
+{
+    f->path = g_strdup("/tmp/fakernic-record-XXXXXX");
+    f->fd = g_mkstemp(f->path);
+    g_assert_cmpint(f->fd, >=, 0);
+    f->option = g_strdup_printf(",x-record=%s", f->path);
+}
+
+static void file_drop(File *f)
+{
+    close(f->fd);
+    unlink(f->path);
+    g_free(f->path);
+    g_free(f->option);
 }
 
 static void test_story(void)
@@ -126,27 +147,25 @@ static void test_first_error(void)
 
 static void test_file(void)
 {
-    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
-    g_autofree char *more = NULL;
     uint8_t header[HEADER], last[64] = { 0 };
     uint64_t count, frames;
-    int fd = g_mkstemp(path);
+    File f;
     Machine m;
     Nic n;
     Setup s;
     Qp a, b;
 
-    more = g_strdup_printf(",x-record=%s", path);
-    start_recorded(&m, &n, &s, &a, &b, more);
+    file_make(&f);
+    start_recorded(&m, &n, &s, &a, &b, f.option);
     for (unsigned i = 0; i < 80; i++) {
         one_write(&n, &s, &a);
     }
     machine_stop(&m);
-    g_assert_cmpint(pread(fd, header, HEADER, 0), ==, HEADER);
+    g_assert_cmpint(pread(f.fd, header, HEADER, 0), ==, HEADER);
     g_assert_cmpstr((char *)header, ==, "fakerec");
     memcpy(&count, header + 16, sizeof(count));
     g_assert_cmpuint(count, >, 1024);
-    g_assert_cmpint(pread(fd, last, sizeof(last), HEADER + 64 * (count - 1)),
+    g_assert_cmpint(pread(f.fd, last, sizeof(last), HEADER + 64 * (count - 1)),
                     ==, 64);
     g_assert_cmpuint(last[16], !=, 0);
     g_assert_nonnull(strstr((char *)header + 56, "\ncqe - cqn pi qpn index"));
@@ -154,37 +173,34 @@ static void test_file(void)
     /* Two packets of data and one answer each: all their bytes. */
     memcpy(&frames, header + 48, sizeof(frames));
     g_assert_cmpuint(frames, >, 80 * 2000);
-    g_assert_cmpint(pread(fd, last, sizeof(last), HEADER + (64 << 20)), ==, 64);
+    g_assert_cmpint(pread(f.fd, last, sizeof(last), HEADER + (64 << 20)), ==, 64);
     g_assert_cmphex(last[12] << 8 | last[13], ==, 0x800);
-    close(fd);
-    unlink(path);
+    file_drop(&f);
 }
 
 /* Whatever somebody writes into the file, the device does not read it. */
 static void test_file_spoilt(void)
 {
-    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
-    g_autofree char *more = NULL, *text = NULL, *before = NULL;
-    int fd = g_mkstemp(path);
+    g_autofree char *text = NULL, *before = NULL;
+    File f;
     Machine m;
     Nic n;
     Setup s;
     Qp a, b;
 
-    more = g_strdup_printf(",x-record=%s", path);
-    start_recorded(&m, &n, &s, &a, &b, more);
+    file_make(&f);
+    start_recorded(&m, &n, &s, &a, &b, f.option);
     before = recorded(&m);
     for (uint32_t i = 1; i < 30; i++) {
         uint32_t kind = 20u << i;
 
-        g_assert_cmpint(pwrite(fd, &kind, sizeof(kind),
+        g_assert_cmpint(pwrite(f.fd, &kind, sizeof(kind),
                                HEADER + 64 * (i - 1) + 16), ==, sizeof(kind));
     }
     text = recorded(&m);
     g_assert_cmpstr(text, ==, before);
     machine_stop(&m);
-    close(fd);
-    unlink(path);
+    file_drop(&f);
 }
 
 /* A mark is noted, whatever it says; only for who took the feature. */
@@ -193,24 +209,22 @@ static void test_mark(void)
     const uint64_t word = FAKERNIC_PUT(FAKERNIC_DOORBELL_STEP, 255) |
                           FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, 0xabcdef) |
                           FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, 7);
-    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
-    g_autofree char *more = NULL, *text = NULL;
-    int fd = g_mkstemp(path);
+    g_autofree char *text = NULL;
+    File f;
     Machine m;
     Nic n;
     Setup s;
     Qp a, b;
 
-    more = g_strdup_printf(",x-record=%s", path);
-    start_recorded(&m, &n, &s, &a, &b, more);
+    file_make(&f);
+    start_recorded(&m, &n, &s, &a, &b, f.option);
     g_assert_true(nic_offered(&n) & FAKERNIC_FEATURE_MARK);
     ring(&n, 0, FAKERNIC_DOORBELL_MARK, word);
     text = recorded(&m);
     g_assert_nonnull(strstr(text, " mark uar=0 step=255 id=11259375 index=7\n"));
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
     machine_stop(&m);
-    close(fd);
-    unlink(path);
+    file_drop(&f);
 
     start_recorded(&m, &n, &s, &a, &b, "");
     g_assert_false(nic_offered(&n) & FAKERNIC_FEATURE_MARK);
@@ -256,38 +270,36 @@ static char *file_kind(int fd, uint64_t entry, uint64_t *value)
 /* What the file does not get it is told the number of; memory has all. */
 static void test_pause(void)
 {
-    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
-    g_autofree char *more = NULL, *text = NULL, *kind = NULL;
+    g_autofree char *text = NULL, *kind = NULL;
     uint64_t before, after, frames, frames_after, missed;
-    int fd = g_mkstemp(path);
+    File f;
     QDict *reply;
     Machine m;
     Nic n;
     Setup s;
     Qp a, b;
 
-    more = g_strdup_printf(",x-record=%s", path);
-    start_recorded(&m, &n, &s, &a, &b, more);
+    file_make(&f);
+    start_recorded(&m, &n, &s, &a, &b, f.option);
     one_write(&n, &s, &a);
-    file_counts(fd, &before, &frames);
+    file_counts(f.fd, &before, &frames);
     record_to_file(&m, false);
     one_write(&n, &s, &a);
-    file_counts(fd, &after, &frames_after);
+    file_counts(f.fd, &after, &frames_after);
     g_assert_cmpuint(before, ==, after);
     g_assert_cmpuint(frames, ==, frames_after);
     record_to_file(&m, true);
     one_write(&n, &s, &a);
-    file_counts(fd, &after, &frames_after);
+    file_counts(f.fd, &after, &frames_after);
     g_assert_cmpuint(after, >, before + 10);
     g_assert_cmpuint(frames_after, >, frames + 2000);
-    kind = file_kind(fd, before, &missed);
+    kind = file_kind(f.fd, before, &missed);
     g_assert_cmpstr(kind, ==, "resumed");
     g_assert_cmpuint(missed, >, 10);
     text = recorded(&m);
     g_assert_nonnull(strstr(text, " resumed missed=0x"));
     machine_stop(&m);
-    close(fd);
-    unlink(path);
+    file_drop(&f);
 
     start_recorded(&m, &n, &s, &a, &b, "");
     reply = qtest_qmp(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
@@ -317,62 +329,26 @@ static unsigned file_count(int fd, const char *name)
 /* Two devices in one QEMU: what one does is in its own file only. */
 static void test_two_files(void)
 {
-    static const uint8_t gids[2][16] = {
-        { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
-    };
-    static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
-                                        { 2, 0, 0, 0, 0, 2 } };
-    g_autofree char *paths[2] = { g_strdup("/tmp/fakernic-record-XXXXXX"),
-                                  g_strdup("/tmp/fakernic-record-XXXXXX") };
-    const int fds[2] = { g_mkstemp(paths[0]), g_mkstemp(paths[1]) };
-    struct fakernic_cqe cqe;
-    Nic nics[2];
-    Setup s[2];
-    Machine m;
-    Qp qp[2];
-    Wqe wqe;
+    Neighbours t;
+    File a, b;
 
-    machine_start(&m, "-netdev hubport,id=h0,hubid=0 "
-                      "-netdev hubport,id=h1,hubid=0 "
-                      "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,"
-                      "netdev=h0,x-record=%s "
-                      "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,"
-                      "netdev=h1,x-record=%s", paths[0], paths[1]);
-    for (unsigned i = 0; i < 2; i++) {
-        struct fakernic_set_gid_req gid = gid_req(0, gids[i]);
-
-        nic_find(&nics[i], &m, 4 + i);
-        nic_bringup(&nics[i]);
-        setup(&nics[i], &s[i]);
-        memcpy(gid.mac, macs[i], 6);
-        assert_status(CMD(&nics[i], SET_GID, gid), OK);
-        qp_create(&nics[i], &qp[i], FAKERNIC_QP_RC, s[i].pd, &s[i].cq, 0);
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        rc_connect(&nics[i], qp[i].qpn, qp[!i].qpn, gids[!i], macs[!i]);
-    }
-    wqe = wqe_rdma(&s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, 20000);
-    wqe.rdma.rdma.remote_address = LE64(s[1].data);
-    wqe.rdma.rdma.rkey = LE32(s[1].key);
-    sq_put(&nics[0], &qp[0], &wqe, sizeof(wqe));
-    sq_ring(&nics[0], &qp[0]);
-    cq_expect(&nics[0], &s[0].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-              FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(file_count(fds[0], "doorbell_sq"), ==, 1);
-    g_assert_cmpuint(file_count(fds[0], "wqe"), ==, 1);
-    g_assert_cmpuint(file_count(fds[0], "cqe"), ==, 1);
-    g_assert_cmpuint(file_count(fds[0], "tx"), ==, 20);
-    g_assert_cmpuint(file_count(fds[1], "rx"), ==, 20);
-    g_assert_cmpuint(file_count(fds[1], "tx"), ==, file_count(fds[0], "rx"));
-    g_assert_cmpuint(file_count(fds[1], "tx"), >, 0);
-    g_assert_cmpuint(file_count(fds[1], "doorbell_sq"), ==, 0);
-    g_assert_cmpuint(file_count(fds[1], "wqe"), ==, 0);
-    g_assert_cmpuint(file_count(fds[1], "cqe"), ==, 0);
-    machine_stop(&m);
-    for (unsigned i = 0; i < 2; i++) {
-        close(fds[i]);
-        unlink(paths[i]);
-    }
+    file_make(&a);
+    file_make(&b);
+    neighbours_start(&t, a.option, b.option);
+    neighbours_write(&t, 20000);
+    g_assert_cmpuint(file_count(a.fd, "doorbell_sq"), ==, 1);
+    g_assert_cmpuint(file_count(a.fd, "wqe"), ==, 1);
+    g_assert_cmpuint(file_count(a.fd, "cqe"), ==, 1);
+    g_assert_cmpuint(file_count(a.fd, "tx"), ==, 20);
+    g_assert_cmpuint(file_count(b.fd, "rx"), ==, 20);
+    g_assert_cmpuint(file_count(b.fd, "tx"), ==, file_count(a.fd, "rx"));
+    g_assert_cmpuint(file_count(b.fd, "tx"), >, 0);
+    g_assert_cmpuint(file_count(b.fd, "doorbell_sq"), ==, 0);
+    g_assert_cmpuint(file_count(b.fd, "wqe"), ==, 0);
+    g_assert_cmpuint(file_count(b.fd, "cqe"), ==, 0);
+    machine_stop(&t.m);
+    file_drop(&a);
+    file_drop(&b);
 }
 
 #define COST_ROUNDS 60
@@ -424,26 +400,25 @@ static int record_compare(const void *a, const void *b)
  */
 static void test_cost(void)
 {
-    g_autofree char *path = g_strdup("/tmp/fakernic-record-XXXXXX");
     g_autofree char *more = NULL;
     uint64_t took[2][COST_ROUNDS], first, last, frames, with, without;
-    int fd = g_mkstemp(path);
+    File f;
     Machine m;
     Nic n;
     Setup s;
     Qp a, b;
 
-    more = g_strdup_printf(",turn-work=100000,turn-us=1000000,x-record=%s",
-                           path);
+    file_make(&f);
+    more = g_strdup_printf(",turn-work=100000,turn-us=1000000%s", f.option);
     start_recorded(&m, &n, &s, &a, &b, more);
-    file_counts(fd, &first, &frames);
+    file_counts(f.fd, &first, &frames);
     for (unsigned i = 0; i < COST_ROUNDS; i++) {
         for (unsigned on = 0; on < 2; on++) {
             record_to_file(&m, on);
             took[on][i] = record_burst(&n, &s, &a);
         }
     }
-    file_counts(fd, &last, &frames);
+    file_counts(f.fd, &last, &frames);
     qsort(took[0], COST_ROUNDS, sizeof(uint64_t), record_compare);
     qsort(took[1], COST_ROUNDS, sizeof(uint64_t), record_compare);
     without = took[0][COST_ROUNDS / 2];
@@ -454,8 +429,7 @@ static void test_cost(void)
                    (last - first) / COST_ROUNDS / COST_WRS);
     g_assert_cmpuint(last - first, >=, COST_ROUNDS * COST_WRS * 10);
     machine_stop(&m);
-    close(fd);
-    unlink(path);
+    file_drop(&f);
 }
 
 static void test_file_refused(void)

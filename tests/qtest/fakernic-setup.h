@@ -230,6 +230,47 @@ static inline void setup_pair(Nic *n, Setup *s, Qp *a, Qp *b)
     rc_pair(n, s, a, b);
 }
 
+/* Two devices on a hub in one QEMU, with an RC QP each, connected. */
+typedef struct Neighbours {
+    Machine m;
+    Nic nics[2];
+    Setup s[2];
+    Qp qp[2];
+} Neighbours;
+
+/* MORE: options of each device, which begin with a comma, or "". */
+static inline void neighbours_start(Neighbours *t, const char *more0,
+                                    const char *more1)
+{
+    static const uint8_t gids[2][16] = {
+        { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+    };
+    static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
+                                        { 2, 0, 0, 0, 0, 2 } };
+
+    machine_start(&t->m, "-netdev hubport,id=h0,hubid=0 "
+                         "-netdev hubport,id=h1,hubid=0 "
+                         "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,"
+                         "netdev=h0%s "
+                         "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,"
+                         "netdev=h1%s", more0, more1);
+    for (unsigned i = 0; i < 2; i++) {
+        struct fakernic_set_gid_req gid = gid_req(0, gids[i]);
+
+        nic_find(&t->nics[i], &t->m, 4 + i);
+        nic_bringup(&t->nics[i]);
+        setup(&t->nics[i], &t->s[i]);
+        memcpy(gid.mac, macs[i], 6);
+        assert_status(CMD(&t->nics[i], SET_GID, gid), OK);
+        qp_create(&t->nics[i], &t->qp[i], FAKERNIC_QP_RC, t->s[i].pd,
+                  &t->s[i].cq, 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        rc_connect(&t->nics[i], t->qp[i].qpn, t->qp[!i].qpn, gids[!i],
+                   macs[!i]);
+    }
+}
+
 /* A completion that takes real time: the clock of retries stands still. */
 static inline void cq_await(Nic *n, Queue *cq, struct fakernic_cqe *cqe,
                             enum fakernic_cqe_opcode opcode,
@@ -283,6 +324,20 @@ static inline Wqe wqe_rdma(const Setup *s, uint8_t opcode, uint64_t local,
             .sge = { { LE64(s->data + local), LE32(length), LE32(s->key) } },
         },
     };
+}
+
+/* From the first to the second, the same place of each one's buffer. */
+static inline void neighbours_write(Neighbours *t, uint32_t length)
+{
+    Wqe wqe = wqe_rdma(&t->s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, length);
+    struct fakernic_cqe cqe;
+
+    wqe.rdma.rdma.remote_address = LE64(t->s[1].data);
+    wqe.rdma.rdma.rkey = LE32(t->s[1].key);
+    sq_put(&t->nics[0], &t->qp[0], &wqe, sizeof(wqe));
+    sq_ring(&t->nics[0], &t->qp[0]);
+    cq_expect(&t->nics[0], &t->s[0].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_SUCCESS);
 }
 
 static inline void fill(Nic *n, const Setup *s, uint64_t offset, size_t len)
