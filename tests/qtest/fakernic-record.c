@@ -173,7 +173,8 @@ static void test_file(void)
     /* Two packets of data and one answer each: all their bytes. */
     memcpy(&frames, header + 48, sizeof(frames));
     g_assert_cmpuint(frames, >, 80 * 2000);
-    g_assert_cmpint(pread(f.fd, last, sizeof(last), HEADER + (64 << 20)), ==, 64);
+    g_assert_cmpint(pread(f.fd, last, sizeof(last), HEADER + (64 << 20)),
+                    ==, 64);
     g_assert_cmphex(last[12] << 8 | last[13], ==, 0x800);
     file_drop(&f);
 }

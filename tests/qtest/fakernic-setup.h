@@ -81,7 +81,8 @@ static inline void ecam_enable(Machine *m)
     g_free(mch);
 }
 
-static inline unsigned extended_capability(Machine *m, uint64_t config, uint16_t id)
+static inline unsigned extended_capability(Machine *m, uint64_t config,
+                                           uint16_t id)
 {
     unsigned offset = 0x100;
 
@@ -98,7 +99,8 @@ static inline unsigned extended_capability(Machine *m, uint64_t config, uint16_t
 
 static const uint8_t own_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 
-static inline struct fakernic_set_gid_req gid_req(uint16_t index, const uint8_t *gid)
+static inline struct fakernic_set_gid_req gid_req(uint16_t index,
+                                                  const uint8_t *gid)
 {
     struct fakernic_set_gid_req req = {
         .index = LE16(index),
