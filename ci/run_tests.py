@@ -11,6 +11,7 @@ line stands above the suite's. Two suites with guests run side by side (one, on
 one processor), the others in the time that these leave idle.
 """
 
+import argparse
 import contextlib
 import fcntl
 import os
@@ -279,9 +280,16 @@ def show_failures(name, text):
 
 
 def main(arguments):
-    quick = "--quick" in arguments
-    wanted = [name for name in arguments if not name.startswith("-")]
-    known = suites(quick)
+    parser = argparse.ArgumentParser(
+        prog="run_tests.py", description="Runs every test and adds up.",
+        epilog=f"Suites: {', '.join(suites(False))}. Without a name: all but "
+               f"{', '.join(NAMED)}.")
+    parser.add_argument("--quick", action="store_true",
+                        help="only what needs no guest")
+    parser.add_argument("wanted", metavar="SUITE", nargs="*")
+    options = parser.parse_args(arguments)
+    wanted = options.wanted
+    known = suites(options.quick)
     unknown = set(wanted) - set(known)
     if unknown:
         print(f"fakernic: no suite '{unknown.pop()}': one of {', '.join(known)}",
