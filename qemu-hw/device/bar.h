@@ -10,12 +10,25 @@
 #include "common.h"
 #include "exec/hwaddr.h"
 
+/*
+ * A register as the guest reads it; all ones while the device is dead, 0
+ * where there is none.
+ */
 uint64_t fakernic_register_load(FakernicState *s, hwaddr offset,
                                 unsigned size);
+/*
+ * And as it writes it; where there is none nothing happens but a line in the
+ * log.
+ */
 void fakernic_register_store(FakernicState *s, hwaddr offset, uint64_t value,
                              unsigned size);
+/*
+ * What the doorbell pages read as: 0, but for the clock page; all ones while
+ * the device is dead.
+ */
 uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset,
                                 unsigned size);
+/* A doorbell rings: fault rules judge it first. */
 void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
                              unsigned size);
 

@@ -13,6 +13,7 @@ RoceTime fakernic_now(void);
 
 /* 'fire' is called with the device when a deadline set has come. */
 void fakernic_clock_init(FakernicState *s, QEMUTimerCB *fire);
+/* The timer is gone; no deadline may be set. */
 void fakernic_clock_cleanup(FakernicState *s);
 
 /*

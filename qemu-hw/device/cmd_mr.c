@@ -221,17 +221,15 @@ static bool fakernic_page_list_is_size(const struct fakernic_page_list *list)
            list->page_shift <= FAKERNIC_PAGE_SHIFT_MAX;
 }
 
+/* Of what its type says: is it offered, and is there what it needs? */
 static FakernicVerdict
-fakernic_check_create_mr(FakernicState *s,
-                         const struct fakernic_create_mr_req *req)
+fakernic_check_mr_type(FakernicState *s,
+                       const struct fakernic_create_mr_req *req,
+                       const FakernicRange *range)
 {
-    const FakernicRange range = { le64_to_cpu(req->iova),
-                                  le64_to_cpu(req->length), &req->pages };
-    const uint32_t max_pages = le32_to_cpu(req->max_pages);
-
     switch (req->type) {
     case FAKERNIC_MR_MEMORY:
-        if (!fakernic_range_is_sane(&range)) {
+        if (!fakernic_range_is_sane(range)) {
             return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
                                    length);
         }
@@ -245,7 +243,7 @@ fakernic_check_create_mr(FakernicState *s,
         if (!(s->driver_features & FAKERNIC_FEATURE_DM)) {
             return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
         }
-        if (range.length && !fakernic_range_is_sane(&range)) {
+        if (range->length && !fakernic_range_is_sane(range)) {
             return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
                                    length);
         }
@@ -257,7 +255,7 @@ fakernic_check_create_mr(FakernicState *s,
         if (!(s->driver_features & FAKERNIC_FEATURE_ODP)) {
             return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
         }
-        if (!range.length || range.iova > UINT64_MAX - (range.length - 1)) {
+        if (!range->length || range->iova > UINT64_MAX - (range->length - 1)) {
             return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req,
                                    length);
         }
@@ -268,6 +266,21 @@ fakernic_check_create_mr(FakernicState *s,
         break;
     default:
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_mr_req, type);
+    }
+    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+}
+
+static FakernicVerdict
+fakernic_check_create_mr(FakernicState *s,
+                         const struct fakernic_create_mr_req *req)
+{
+    const FakernicRange range = { le64_to_cpu(req->iova),
+                                  le64_to_cpu(req->length), &req->pages };
+    const uint32_t max_pages = le32_to_cpu(req->max_pages);
+    const FakernicVerdict v = fakernic_check_mr_type(s, req, &range);
+
+    if (v.status != FAKERNIC_CMD_OK) {
+        return v;
     }
     if (!fakernic_mr_has_range(req->type)) {
         if (range.iova) {

@@ -68,6 +68,7 @@ void fakernic_cq_forget(FakernicState *s, FakernicCq *cq);
  * of it, with 'qp' or 'srq' set. cq NULL: nothing is done.
  */
 void fakernic_cq_join(FakernicCq *cq, FakernicCqUser *user);
+/* Ends what fakernic_cq_join() began; cq NULL: nothing is done. */
 void fakernic_cq_leave(FakernicCq *cq, FakernicCqUser *user);
 
 /*
@@ -84,6 +85,7 @@ RoceTime fakernic_cq_run(FakernicState *s, RoceTime now);
 
 /* What the CQs of a device share; there are no CQs. */
 void fakernic_cqs_init(FakernicState *s);
+/* There must be no CQs. */
 void fakernic_cqs_free(FakernicState *s);
 
 #endif

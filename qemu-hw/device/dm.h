@@ -20,11 +20,14 @@ uint32_t fakernic_dm_page(const FakernicState *s);
 /* Zeroes it. */
 void fakernic_dm_reset(FakernicState *s);
 
-/* RoceHostOps.dma_*: as those of dma.h. */
+/* RoceHostOps.dma_read; this and the next three: as those of dma.h. */
 bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len);
+/* RoceHostOps.dma_write. */
 bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
                            size_t len);
+/* RoceHostOps.dma_atomic. */
 bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op);
+/* RoceHostOps.dma_flush. */
 RoceFlush fakernic_memory_flush(void *host, const RoceFlushJob *flush,
                                 uint64_t *done);
 

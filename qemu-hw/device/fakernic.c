@@ -26,7 +26,6 @@
 #include "query.h"
 #include "record.h"
 #include "sq.h"
-#include "thread.h"
 #include "../trace.h"
 
 /* Capabilities in configuration space. */
@@ -160,9 +159,6 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
                                 errp) &&
            fakernic_check_limit("turn-us", s->turn_us, 10, 1000000, false,
                                 errp) &&
-           (!s->slice_us ||
-            fakernic_check_limit("slice-us", s->slice_us, 100, 100000, false,
-                                 errp)) &&
            fakernic_check_dm_size(s, errp);
 }
 
@@ -331,7 +327,6 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     fakernic_objects_init(s);
     fakernic_doors_open(s);
     fakernic_cpus_init();
-    fakernic_thread_slice(s->slice_us);
     fakernic_reset(s);
     return;
 
@@ -468,7 +463,6 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
-    DEFINE_PROP_UINT32("slice-us", FakernicState, slice_us, 100),
     DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
     DEFINE_PROP_CHR("x-fault-events", FakernicState, faults.listener),
     /* For tests of drivers: claim another version, hide features. */
@@ -508,8 +502,6 @@ static void fakernic_describe_properties(ObjectClass *class)
                      "in microseconds (10 to 1000000)" },
         { "turn-work", "and work, in units of about a microsecond "
                        "(64 to 1048576)" },
-        { "slice-us", "what QEMU's main thread asks the host's scheduler for "
-                      "at a time, in microseconds (100 to 100000; 0: as is)" },
         { "x-record", "a file that the recorder writes to" },
         { "x-guest-faults", "the guest may have the device misbehave (on or "
                             "off)" },

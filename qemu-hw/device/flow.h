@@ -29,6 +29,7 @@ bool fakernic_flow_copies(uint8_t type, uint8_t flags);
 
 /* Behind the rules of its type that have its priority or a lower number. */
 void fakernic_flow_add(FakernicState *s, FakernicFlow *flow);
+/* Takes it out; it stays the caller's. */
 void fakernic_flow_remove(FakernicState *s, FakernicFlow *flow);
 
 /* Gives a copy to every sniffer. */

@@ -7,6 +7,7 @@
 
 #include "common.h"
 
+/* Empty tables, of the sizes that the properties tell. */
 void fakernic_objects_init(FakernicState *s);
 
 /*

@@ -11,6 +11,7 @@
 /* To its defaults; a frame the netdev has begun to send stays with it. */
 void fakernic_port_reset(FakernicState *s);
 
+/* Is there a carrier: neither set_link nor a fault rule has taken it away? */
 bool fakernic_port_link_up(FakernicState *s);
 
 /* The link has changed: the next turn tells by PORT_ACTIVE or PORT_ERROR. */

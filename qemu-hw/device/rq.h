@@ -31,10 +31,12 @@ typedef struct FakernicSrq {
 uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
                           RoceRecvWr *wr);
 
-/* RoceHostOps.next_recv, recv_count and xrc_srq. */
+/* RoceHostOps.next_recv. */
 RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
                              RoceRecvWr *wr);
+/* RoceHostOps.recv_count. */
 uint32_t fakernic_recv_count(void *host, uint32_t qpn);
+/* RoceHostOps.xrc_srq. */
 bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
                       RoceXrcSrq *found);
 

@@ -25,7 +25,7 @@
  *     persist.c                   its medium
  *     interrupt.c                 MSI-X
  *     fault.c                     what fault rules do
- *     record.c  clock.c  budget.c  thread.c  cpus.c
+ *     record.c  clock.c  budget.c  cpus.c
  *                                 time, work
  *
  * The way back up is a note: fakernic_kick() says that there is work for a
@@ -89,7 +89,6 @@ struct FakernicState {
     bool guest_faults;          /* the guest may add fault rules */
     uint32_t turn_work;         /* budget of a turn, in units of budget.h */
     uint32_t turn_us;           /* and in time */
-    uint32_t slice_us;          /* of the main thread; 0: the host's choice */
     uint32_t interface_version;
     uint64_t feature_mask;
 

@@ -46,9 +46,11 @@ typedef struct FakernicUar {
     uint32_t users;             /* QPs and CQs */
 } FakernicUar;
 
+/* Numbers from 'first' to below 'size'; no objects. */
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size);
 /* Frees the table; what it holds is not freed. */
 void fakernic_table_free(FakernicTable *t);
+/* Are all numbers in use? */
 bool fakernic_table_is_full(const FakernicTable *t);
 /* Returns the object's number. The table must not be full. */
 uint32_t fakernic_table_add(FakernicTable *t, void *object);
@@ -59,18 +61,23 @@ void fakernic_table_remove(FakernicTable *t, uint32_t id);
 
 /* Lookups by a number from the guest, which may be any. NULL: there is none. */
 struct FakernicQp;
+/* A PD. */
 FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn);
 /* What the engine knows a PD by; 0 for a number that names none. */
 RocePd fakernic_pd_handle(FakernicState *s, uint32_t pdn);
+/* An XRC domain. */
 FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn);
-/* A QP, not a WQ; a WQ; or either. */
+/* A QP, not a WQ. */
 struct FakernicQp *fakernic_qp(FakernicState *s, uint32_t qpn);
+/* A WQ, not a QP. */
 struct FakernicQp *fakernic_wq(FakernicState *s, uint32_t wqn);
+/* Either: they share their numbers. */
 struct FakernicQp *fakernic_qp_or_wq(FakernicState *s, uint32_t number);
 
 /* May a new object use this CQ? OK, BAD_ID, or BAD_STATE: it is in error. */
 uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn);
 
+/* Has the guest this doorbell page? */
 bool fakernic_uar_exists(FakernicState *s, uint32_t uar);
 /* Counts 'users' more (or, negative, fewer) on a doorbell page that exists. */
 void fakernic_uar_use(FakernicState *s, uint32_t uar, int users);

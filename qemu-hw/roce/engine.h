@@ -270,12 +270,18 @@ struct Roce {
 
 /* ---- sched.c: who has work, who has a deadline --------------------------- */
 
+/*
+ * It may have a frame to send, and gets a turn; once, however often this is
+ * said.
+ */
 void roce_sched_ready(Roce *r, RoceQp *qp);
 /* It has no work but for the wire: it waits until that takes frames. */
 void roce_sched_park(Roce *r, RoceQp *qp);
 /* The QP whose turn it is, no longer listed; NULL: there is none. */
 RoceQp *roce_sched_next(Roce *r);
+/* Would roce_sched_next() find one? */
 bool roce_sched_has_next(const Roce *r);
+/* It has no work and no deadline: its timers stop, it is in no list. */
 void roce_sched_remove(Roce *r, RoceQp *qp);
 /* To be called after retry.deadline, flush_at or pace.wake has changed. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
@@ -294,6 +300,7 @@ void roce_sched_flush_wake(Roce *r, RoceQp *qp);
  * has to wait until that has its answer.)
  */
 void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind);
+/* It waits no longer, if it did. */
 void roce_pages_end(Roce *r, RoceWait *wait);
 /* All of a QP's. */
 void roce_pages_forget(Roce *r, RoceQp *qp);
@@ -312,32 +319,51 @@ RoceWait *roce_pages_next(Roce *r, uint64_t limit);
 
 /* ---- path.c: addresses --------------------------------------------------- */
 
+/* Bytes of an enum fakernic_mtu; 0 if it is none. */
 uint32_t roce_mtu_bytes(uint8_t mtu);
 /* The largest enum fakernic_mtu the port takes; 0: none. */
 uint8_t roce_path_port_mtu(const Roce *r);
+/*
+ * Index of the GID that a packet came for, in its VLAN; -1: it is for
+ * another port.
+ */
 int roce_path_gid_find(Roce *r, const RocePacket *packet);
 /* Is this an address of the port, in whatever VLAN? */
 bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16]);
 /* Does a packet made for this path come back in, and never leave? The source GID
  * must be there: roce_path_packet() has said so. */
 bool roce_path_loops(const Roce *r, const RoceAv *av);
+/*
+ * Is there a source GID of this index, of the destination's kind, and the
+ * service level one of eight?
+ */
 bool roce_path_av_valid(const Roce *r, const RoceAv *av);
 /* Fills in everything up to the BTH; false: the source GID is gone. */
 bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
                       uint32_t dest_qpn, RocePacket *packet);
+/*
+ * roce_path_loops() of a connected QP's path, remembered until a GID
+ * changes.
+ */
 bool roce_path_loopback(Roce *r, RoceQp *qp);
 /*
- * Must the next packet of a connected QP, or one for this address, wait for the
- * wire? Nothing has been done for it yet.
+ * Must the next packet of a connected QP wait for the wire? Nothing has been
+ * done for it yet.
  */
 bool roce_path_waits(Roce *r, RoceQp *qp);
+/*
+ * The same for one datagram to this address; false for one that goes
+ * nowhere: sending it says why.
+ */
 bool roce_path_av_waits(Roce *r, const RoceAv *av);
+/* The same for a raw frame. */
 bool roce_path_raw_waits(Roce *r);
 /* Did the packet come over this path, from its other end? */
 bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet);
 
 /* ---- pacer.c: rates ------------------------------------------------------ */
 
+/* A new QP, or one in RESET: no rate is known, none is waited for. */
 void roce_pacer_init(RoceQp *qp);
 /* Is it not the QP's turn yet? It is woken when it is. */
 bool roce_pacer_wait(Roce *r, RoceTime now, RoceQp *qp);
@@ -348,6 +374,7 @@ void roce_pacer_restart(Roce *r, RoceQp *qp);
 /* A frame of 'len' bytes goes out; true: the QP's rate is limited. */
 bool roce_pacer_charge(Roce *r, RoceTime now, RoceQp *qp, uint8_t static_rate,
                        size_t len);
+/* The link's rate, which DCQCN begins with: kbit/s, never 0. */
 uint32_t roce_pacer_link_kbps(const Roce *r);
 
 /* ---- wr.c: what all services judge of a work request alike --------------- */
@@ -366,15 +393,25 @@ bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest);
 /* Notes what roce_output() hands out: a packet of the QP's WQE 'index'. */
 void roce_note_output(Roce *r, const RoceQp *qp, const RocePacket *packet,
                       uint32_t index, uint8_t attempt);
+/* Tells the host's trace operation, if it has one. */
 void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
                 uint32_t b);
+/*
+ * Counts a packet that is dropped, for its QP, too, if there is one; and
+ * traces it.
+ */
 void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn);
+/*
+ * Moves it to this enum fakernic_qp_state and traces that; nothing else
+ * happens.
+ */
 void roce_qp_set_state(Roce *r, RoceQp *qp, uint8_t state);
 /* Completes the oldest send; all but successes whatever its flags. */
 void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
                         uint16_t vendor_err);
 /* Completes the held receive. */
 void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion);
+/* Completes the held receive with an error. */
 void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err);
 /*
  * Fetches a send into the queue, which must not be full. ERROR: nothing more
@@ -412,12 +449,17 @@ void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
 
 /* ---- congestion.c: CE marks and CNPs ------------------------------------- */
 
+/* Has a switch marked it: ECN 11 (RFC 3168)? */
 bool roce_congestion_marked(const RocePacket *packet);
 /* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
 uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
 /* A packet for the QP has passed all checks: it may owe a CNP now. */
 void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
                             const RocePacket *packet);
+/*
+ * Makes the CNP that the QP owes, of at most ROCE_FRAME_MAX bytes. 0: it
+ * owes none, or the wire takes none.
+ */
 size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
                               bool *loopback);
 /* A CNP came for the QP. */
@@ -425,7 +467,9 @@ void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);
 
 /* ---- qp.c ---------------------------------------------------------------- */
 
+/* NULL: there is none of this QPN, which may be any. */
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
+/* Frees it and its number; nothing waits for it any more. */
 void roce_qp_free(Roce *r, RoceQp *qp);
 /* There are no QPs: all numbers are free. */
 void roce_qp_numbers_reset(Roce *r);
@@ -436,7 +480,15 @@ void roce_qp_numbers_reset(Roce *r);
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
 /* Is there an oldest request to be worked on? Fetches it unless it is there. */
 bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp);
+/*
+ * The next request of an RC, XRC or UC QP, of at most ROCE_FRAME_MAX bytes;
+ * 0: there is none now.
+ */
 size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
+/*
+ * Its retry deadline has come: an RNR wait is over, silence is probed, or
+ * taken for a loss.
+ */
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp);
 /* The oldest request, or the next packet, needs pages that are not there. */
 void roce_requester_wait_pages(Roce *r, RoceQp *qp);
@@ -446,6 +498,7 @@ void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
 
 /* ---- mcast.c ------------------------------------------------------------- */
 
+/* NULL: no QP here is attached to the group. */
 RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16]);
 /* Detaches a QP from all groups. */
 void roce_mcast_leave(Roce *r, uint32_t qpn);
@@ -457,13 +510,17 @@ size_t roce_mcast_output(Roce *r, uint8_t *buf);
 
 /* ---- completer.c, responder.c, response.c -------------------------------- */
 
+/* A response has come for a QP in RTS, SQD or SQE that takes them. */
 void roce_completer_input(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet);
+/* A request has come for a connected QP that takes them. */
 void roce_responder_input(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet);
 /* Answers: ACKs, NAKs, READ and atomic responses. */
 size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
+/* Owes an ACK of all up to 'psn', instead of any owed before. */
 void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn);
+/* Owes a NAK, or RNR NAK, of this AETH syndrome (IBTA 9.7.5.2) for 'psn'. */
 void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn);
 /* A fatal NAK, after which the QP goes to ERR. */
 void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
@@ -483,16 +540,33 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
 
 /* ---- datagram.c, raw.c --------------------------------------------------- */
 
+/*
+ * The next datagram of a UD QP, of at most ROCE_FRAME_MAX bytes; 0: there is
+ * none now.
+ */
 size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                             bool *loopback);
+/* A datagram for a UD QP: it takes a receive, or is dropped and counted. */
 void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
                          const RocePacket *packet);
+/*
+ * The next frame of a raw-packet QP, of at most ROCE_FRAME_MAX bytes; 0:
+ * there is none now.
+ */
 size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
+/*
+ * A frame for a raw-packet QP, without its VLAN tag if 'strip'. False: it
+ * had no receive for it.
+ */
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                     size_t len, bool strip);
 
 /* ---- input.c ------------------------------------------------------------- */
 
+/*
+ * Judges a frame that came in, and gives it to its QP; ETHERNET: it is not
+ * RoCEv2 for this port.
+ */
 RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
                            size_t len);
 

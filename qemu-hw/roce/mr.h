@@ -36,6 +36,7 @@ typedef struct RoceMrTable RoceMrTable;
  */
 RoceMrTable *roce_mr_table_new(const RoceLimits *limits,
                                const RoceHostOps *ops, void *host);
+/* May be NULL. No key is used any more. */
 void roce_mr_table_free(RoceMrTable *table);
 /*
  * Frees up to 'entries' page list entries of keys that are gone; true: there
@@ -47,11 +48,15 @@ bool roce_mr_table_reset_some(RoceMrTable *table, uint32_t max);
 
 /* The control plane of roce.h, on a table. */
 int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key);
+/* *key: of the region, whatever its tag; then its key. */
 int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
                         uint32_t *key);
+/* BUSY: a window is bound to it. BAD_ID: there is no such region. */
 int roce_mr_table_destroy(RoceMrTable *t, uint32_t key);
+/* A window of this enum fakernic_mw_type, not bound. */
 int roce_mr_table_mw_create(RoceMrTable *t, uint8_t type, uint8_t tag,
                             RocePd pd, uint32_t *key);
+/* Unbinds it first, if it is bound. BAD_ID: there is no such window. */
 int roce_mr_table_mw_destroy(RoceMrTable *t, uint32_t key);
 /*
  * A QP is going away: unbinds up to 'max' of its type 2 windows. True: all of
@@ -120,6 +125,7 @@ uint16_t roce_mr_grant(const RoceMrTable *t, const RoceAccess *access,
  */
 bool roce_mr_read(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
                   void *buf, size_t len) __attribute__((warn_unused_result));
+/* Likewise; what was reached before that is written. */
 bool roce_mr_write(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
                    const void *buf, size_t len)
     __attribute__((warn_unused_result));
@@ -169,6 +175,7 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count);
 uint16_t roce_sgl_gather(const RoceMrTable *t, const RoceSgl *list,
                          uint64_t offset, void *buf, size_t len)
     __attribute__((warn_unused_result));
+/* The same the other way. */
 uint16_t roce_sgl_scatter(const RoceMrTable *t, const RoceSgl *list,
                           uint64_t offset, const void *buf, size_t len)
     __attribute__((warn_unused_result));
@@ -184,6 +191,7 @@ uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, RocePd pd,
 /* Takes over wr->reg_mr.pages in any case. */
 uint16_t roce_mr_fast_reg(RoceMrTable *t, RocePd pd, RoceSendWr *wr)
     __attribute__((warn_unused_result));
+/* Length 0 unbinds; a window that is bound is unbound first. */
 uint16_t roce_mr_bind_mw(RoceMrTable *t, RocePd pd, uint32_t qpn,
                          const RoceSendWr *wr)
     __attribute__((warn_unused_result));

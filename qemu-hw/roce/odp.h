@@ -44,9 +44,12 @@ typedef struct RoceFault {
  * memory.
  */
 RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners);
+/* May be NULL. */
 void roce_odp_free(RoceOdp *odp);
+/* All pages are absent, and nobody holds any. */
 void roce_odp_reset(RoceOdp *odp);
 
+/* The entry that roce_odp_set() was told of a page; 0: it is absent. */
 uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page);
 /*
  * At least this many pages from 'page' on are absent; 0: it is there. Looks at
@@ -65,6 +68,7 @@ uint64_t roce_odp_looks(const RoceOdp *odp);
 
 /* Keeps the newest fault for whoever is to wait for its page. */
 void roce_odp_set_fault(RoceOdp *odp, const RoceFault *fault);
+/* The one kept last; all zero before the first. */
 const RoceFault *roce_odp_fault(const RoceOdp *odp);
 
 #endif

@@ -54,6 +54,7 @@ typedef struct RoceDcqcn {
     uint8_t time_steps, byte_steps;
 } RoceDcqcn;
 
+/* No limit, until the first CNP. */
 void roce_dcqcn_init(RoceDcqcn *d);
 /* A CNP came; true: it cut the rate. */
 bool roce_dcqcn_notified(RoceDcqcn *d, RoceTime now, uint32_t link_kbps);

@@ -357,6 +357,54 @@ static uint8_t roce_response_syndrome(Roce *r, const RoceQp *qp)
                               (qp->rx.held ? 1 : 0));
 }
 
+/*
+ * Puts the data of a READ response, from byte 'done' of the answer on, to 'to'.
+ * Returns 0, FAULT, or enum fakernic_vendor_err.
+ */
+static uint16_t roce_response_data(Roce *r, const RoceQp *qp,
+                                   const RoceResource *res, uint64_t done,
+                                   uint8_t *to, size_t len)
+{
+    const RoceAccess access = {
+        .key = res->rkey,
+        .rights = FAKERNIC_ACCESS_REMOTE_READ,
+        .pd = res->pd,
+        .qpn = qp->qpn,
+        .address = res->address + done,
+        .length = len,
+    };
+    const RoceMr *mr;
+    uint16_t error;
+
+    if (len == 0) {
+        return 0;
+    }
+    error = roce_mr_grant(r->mrs, &access, len, res->length - done, &mr);
+    if (!error && !roce_mr_read(r->mrs, mr, access.address, to, len)) {
+        error = FAKERNIC_VENDOR_KEY_DMA;
+    }
+    return error;
+}
+
+/* The data of an answer are not to be had: now, any more, or at all. */
+static void roce_response_no_data(Roce *r, RoceQp *qp, RoceResource *res,
+                                  uint32_t psn, uint16_t error)
+{
+    if (error == ROCE_VENDOR_FAULT) {
+        /* The rest of the answer waits, and all that is behind it. */
+        qp->rs.pages_awaited = true;
+        roce_pages_wait(r, qp, ROCE_WAIT_ANSWER);
+    } else if (res->replay) {
+        /* Asked for late: who had the answer may have taken the key back. */
+        roce_resource_pend(&qp->rs, res, false);
+        roce_sched_ready(r, qp);
+    } else {
+        roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
+        roce_response_fatal(r, qp, ROCE_NAK_REMOTE_ACCESS, psn,
+                            FAKERNIC_EVENT_QP_ACCESS_ERROR, error);
+    }
+}
+
 /* Makes the packet of an answer; packet has its address. 0: no data for it. */
 static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                    RoceResource *res, RocePacket *packet,
@@ -366,8 +414,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
     uint32_t k = res->next;
     bool first = k == res->start;
     bool last = k + 1 == res->psn_count;
-    const RoceMr *mr;
-    uint64_t address = res->address + (uint64_t)k * qp->mtu;
+    uint64_t done = (uint64_t)k * qp->mtu;
     uint16_t error = 0;
     size_t at;
 
@@ -386,44 +433,15 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                         : ROCE_BTH_READ_RESPONSE_FIRST)
                                 : (last ? ROCE_BTH_READ_RESPONSE_LAST
                                         : ROCE_BTH_READ_RESPONSE_MIDDLE));
-        packet->payload_len = last ? res->length - k * qp->mtu : qp->mtu;
+        packet->payload_len = last ? res->length - done : qp->mtu;
         packet->traffic_class = roce_congestion_class(r,
                                                       packet->traffic_class);
         at = roce_wire_encode(buf, packet);
-        if (packet->payload_len > 0) {
-            const RoceAccess access = {
-                .key = res->rkey,
-                .rights = FAKERNIC_ACCESS_REMOTE_READ,
-                .pd = res->pd,
-                .qpn = qp->qpn,
-                .address = address,
-                .length = packet->payload_len,
-            };
-
-            error = roce_mr_grant(r->mrs, &access, access.length,
-                                  res->length - (uint64_t)k * qp->mtu, &mr);
-            if (!error && !roce_mr_read(r->mrs, mr, address, buf + at,
-                                        packet->payload_len)) {
-                error = FAKERNIC_VENDOR_KEY_DMA;
-            }
-        }
-    }
-    if (error == ROCE_VENDOR_FAULT) {
-        /* The rest of the answer waits, and all that is behind it. */
-        qp->rs.pages_awaited = true;
-        roce_pages_wait(r, qp, ROCE_WAIT_ANSWER);
-        return 0;
-    }
-    if (error && res->replay) {
-        /* Asked for late: who had the answer may have taken the key back. */
-        roce_resource_pend(&qp->rs, res, false);
-        roce_sched_ready(r, qp);
-        return 0;
+        error = roce_response_data(r, qp, res, done, buf + at,
+                                   packet->payload_len);
     }
     if (error) {
-        roce_count(r, qp, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS);
-        roce_response_fatal(r, qp, ROCE_NAK_REMOTE_ACCESS, packet->psn,
-                            FAKERNIC_EVENT_QP_ACCESS_ERROR, error);
+        roce_response_no_data(r, qp, res, packet->psn, error);
         return 0;
     }
     res->next++;

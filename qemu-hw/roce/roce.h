@@ -459,6 +459,7 @@ bool roce_qp_unbind(Roce *r, uint32_t qpn, uint32_t max);
  */
 int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
                    const RoceQpAttr *attr, uint32_t *bad_field);
+/* Attributes of a QP as of now; BAD_ID: there is none. */
 int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
 
 /* What no attribute tells: how far the QP is. */
@@ -502,15 +503,22 @@ typedef struct RoceMrInit {
                                  * call does not look at millions of them */
 } RoceMrInit;
 
+/* A region, its key in *key. NO_RESOURCE: there are max_mr keys. */
 int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key);
+/*
+ * Changes what 'mask' (FAKERNIC_REREG_*) says. *key: the region's; then its
+ * key after that.
+ */
 int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
                   uint32_t *key);
 /* Also for windows. BUSY while a window is bound to the region. */
 int roce_mr_destroy(Roce *r, uint32_t key);
 /* The same, but for those who wait for its pages: roce_wake_some() is due. */
 int roce_mr_destroy_begin(Roce *r, uint32_t key);
+/* A window of this enum fakernic_mw_type, not bound; its key in *key. */
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key);
+/* Unbinds it, and frees its key. */
 int roce_mw_destroy(Roce *r, uint32_t key);
 /* What a key is, for whoever looks from outside. */
 typedef struct RoceMrView {
@@ -546,6 +554,10 @@ typedef struct RocePageUpdate {
     const uint64_t *pages;      /* and DMA addresses */
 } RocePageUpdate;
 
+/*
+ * All at once, those who wait for the pages included: takes as long as there
+ * are.
+ */
 int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
 /*
  * The same in pieces: tells of up to 'max' pages behind the first '*done', and
@@ -582,10 +594,13 @@ typedef struct RoceGid {
     uint8_t gid[16];
 } RoceGid;
 
+/* Type NONE empties the entry. Paths that use it take the new one at once. */
 int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid);
 /* False: the entry is not set, or there is none of this index. */
 bool roce_gid_get(const Roce *r, uint16_t index, RoceGid *gid);
+/* A UD QP to a group; once more for one that is attached does nothing. */
 int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
+/* BAD_ID: it is not attached. */
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 
 /*

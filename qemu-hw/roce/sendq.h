@@ -68,6 +68,7 @@ typedef struct RoceSendq {
 
 /* For up to 'max' entries, a power of two; false: out of memory. */
 bool roce_sendq_init(RoceSendq *sq, uint32_t max);
+/* What its entries hold, too. */
 void roce_sendq_free(RoceSendq *sq);
 /* Forgets all entries. */
 void roce_sendq_reset(RoceSendq *sq, uint32_t psn);

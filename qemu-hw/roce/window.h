@@ -28,6 +28,7 @@ typedef struct RoceWindow {
     uint32_t answered;      /* since it last grew */
 } RoceWindow;
 
+/* For up to 'max' packets in flight; nothing was lost yet. */
 void roce_window_init(RoceWindow *w, uint32_t max);
 /* 'count' packets were answered. */
 void roce_window_answered(RoceWindow *w, uint32_t count);

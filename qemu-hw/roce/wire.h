@@ -110,12 +110,14 @@ size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet);
 size_t roce_wire_finish(uint8_t *buf, size_t payload_offset,
                         size_t payload_len);
 
+#define ROCE_GRH_SIZE 40
 /* The 40 bytes a UD receiver finds before its data: the IPv6 header, or 20
  * unspecified (zero) bytes and the IPv4 header (IBTA A17.4.5.2). */
-#define ROCE_GRH_SIZE 40
 void roce_wire_grh(const RocePacket *packet, uint8_t grh[ROCE_GRH_SIZE]);
 
+/* Is it an IPv4-mapped address, ::ffff:a.b.c.d (IBTA A17.4.5)? */
 bool roce_gid_is_ipv4(const uint8_t gid[16]);
+/* Of IPv6 (ff00::/8), or IPv4-mapped (224.0.0.0/4)? */
 bool roce_gid_is_multicast(const uint8_t gid[16]);
 
 #endif

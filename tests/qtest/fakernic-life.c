@@ -5,7 +5,6 @@
  * bounded size; bursts of frames.
  */
 #include "qemu/osdep.h"
-#include <sys/syscall.h>
 #include "fakernic-setup.h"
 
 /* ---- a slot whose power the guest switches ------------------------------- */
@@ -775,54 +774,7 @@ static void test_no_migration(void)
     machine_stop(&m);
 }
 
-/* ---- the slice of the main thread ---------------------------------------- */
-
-enum { ATTR_NICE = 2, ATTR_RUNTIME = 3, ATTR_WORDS = 6 }; /* sched_attr */
-
-static void thread_attr(pid_t pid, uint64_t *attr)
-{
-    g_assert_cmpint(syscall(SYS_sched_getattr, pid, attr,
-                            sizeof(*attr) * ATTR_WORDS, 0), ==, 0);
-}
-
-/* What the host makes of 'us', tried on this thread; 0: it knows no slices. */
-static uint64_t slice_of_host(unsigned us)
-{
-    uint64_t attr[ATTR_WORDS] = { 0 };
-
-    thread_attr(0, attr);
-    attr[ATTR_RUNTIME] = us * UINT64_C(1000);
-    g_assert_cmpint(syscall(SYS_sched_setattr, 0, attr, 0), ==, 0);
-    thread_attr(0, attr);
-    return attr[ATTR_RUNTIME];
-}
-
-static void slice_expect(const char *property, uint64_t slice)
-{
-    uint64_t attr[ATTR_WORDS] = { 0 }, own[ATTR_WORDS] = { 0 };
-    Machine m;
-
-    machine_start(&m, "%s%s", DEVICE, property);
-    thread_attr(qtest_pid(m.qts), attr);
-    thread_attr(0, own);
-    g_assert_cmpuint(attr[ATTR_RUNTIME], ==, slice);
-    g_assert_cmphex(attr[ATTR_NICE], ==, own[ATTR_NICE]);
-    machine_stop(&m);
-}
-
-/* Frames do not wait for the slices of the guest's CPUs: by property. */
-static void test_slice(void)
-{
-    uint64_t asked[] = { slice_of_host(100), slice_of_host(700),
-                         slice_of_host(2000) };
-
-    slice_expect("", asked[0]);
-    slice_expect(",slice-us=700", asked[1]);
-    slice_expect(",slice-us=0", asked[2]); /* as inherited */
-}
-
 const FakernicTest fakernic_life_tests[] = {
-    { "life/slice", test_slice },
     { "life/unplug/from-doorbell", test_unplug_from_doorbell },
     { "life/unplug/from-command", test_unplug_from_command },
     { "life/unplug/from-frame", test_unplug_from_frame },
