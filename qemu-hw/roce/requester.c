@@ -309,6 +309,7 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
 static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                uint32_t psn, bool *asks, uint8_t *buf)
 {
+    const bool probe = *asks;   /* goes once more, out of turn */
     uint32_t k = roce_psn_sub(psn, send->psn);
     const RoceSendWr *wr = send->wr;
     RocePacket packet;
@@ -345,7 +346,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
         }
     }
     roce_note_output(r, qp, &packet, wr->index,
-                     roce_sendq_attempt(&qp->sq, psn));
+                     roce_sendq_attempt(&qp->sq, psn) + probe);
     return roce_wire_finish(buf, at, packet.payload_len);
 }
 
@@ -385,7 +386,7 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
     RoceSend *send;
     bool asks = true;
 
-    if (!qp->retry.probe) {
+    if (!qp->retry.probe || roce_path_waits(r, qp)) {
         return 0;
     }
     roce_retry_probed(&qp->retry);

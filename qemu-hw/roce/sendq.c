@@ -260,7 +260,7 @@ void roce_sendq_rewind(RoceSendq *sq)
     if (roce_psn_diff(sq->una, sq->rewound) >= 0) {
         sq->rewinds = 0;
     }
-    sq->rewinds += sq->rewinds < UINT8_MAX - 1;
+    sq->rewinds += sq->rewinds < UINT8_MAX - 2;
     sq->rewound = sq->high;
     sq->tx = sq->ci;
     sq->tx_psn = sq->una;

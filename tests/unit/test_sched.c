@@ -85,6 +85,37 @@ static void an_answer_waits_for_the_wire(void)
     pair_free(&t.p);
 }
 
+/* The silence is our own: a probe would be lost where no frame goes. */
+static void a_probe_waits_for_the_wire(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    Blocked t;
+    size_t len;
+
+    blocked_init(&t);
+    roce_set_wire(t.p.a.r, true);
+    blocked_write(&t, &t.p.a, &t.p.b, 1, PAIR_MTU);
+    pair_run(&t.p);
+    pair_expect(&t.p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    blocked_write(&t, &t.p.a, &t.p.b, 2, 2 * PAIR_MTU);
+    CHECK_EQ(blocked_drain(&t), 2);
+    roce_set_wire(t.p.a.r, false);
+    t.p.now = roce_deadline(t.p.a.r);
+    roce_tick(t.p.a.r, t.p.now);
+    CHECK_EQ(blocked_drain(&t), 0);
+    CHECK(roce_deadline(t.p.a.r) > t.p.now);
+    roce_set_wire(t.p.a.r, true);
+    len = roce_output(t.p.a.r, t.p.now, buf, &loopback);
+    REQUIRE(len > 0);
+    CHECK_EQ(roce_output_info(t.p.a.r)->attempt, 2);
+    CHECK_EQ(roce_output_info(t.p.a.r)->index, 2);
+    CHECK_EQ(blocked_drain(&t), 0);
+    pair_run(&t.p);
+    pair_expect(&t.p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    pair_free(&t.p);
+}
+
 /* A work request that makes no packet completes at once. */
 static void a_local_request_needs_no_wire(void)
 {
@@ -156,6 +187,7 @@ static void datagrams_wait_in_order(void)
 static const Test tests[] = {
     TEST(loopback_goes_on_while_the_wire_is_blocked),
     TEST(an_answer_waits_for_the_wire),
+    TEST(a_probe_waits_for_the_wire),
     TEST(a_local_request_needs_no_wire),
     TEST(a_parked_qp_is_flushed_and_destroyed),
     TEST(datagrams_wait_in_order),
