@@ -1325,6 +1325,75 @@ static void lost_tail_is_probed(void)
     pair_free(&p);
 }
 
+/*
+ * What the peer misses it says once (C9-115): lost again, the packet is asked
+ * for by nobody, and the silence is ended by the timer. Without a round trip
+ * measured that is the local ACK timer, and all comes in order behind it.
+ */
+static void second_loss_is_told_by_the_timer(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 5 * PAIR_MTU);
+    /* 1, 2 (lost), 3, which makes the NAK; 2 (lost), 3, 4, 5 */
+    pair_lose(&p.a, 2);
+    pair_lose(&p.a, 4);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.a.sent, 7);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
+    pair_expect_none(&p.a);
+    pair_run_until(&p, 4 * ROCE_ACK_WAIT_FLOOR_NS);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 1);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
+    CHECK_EQ(p.a.sent, 11);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
+    pair_free(&p);
+}
+
+/*
+ * The same where a probe comes before that timer: of the last packet first,
+ * which the peer that has said what it misses does not answer; then of the
+ * oldest, which was the one: and so the NAK is of what is behind that.
+ */
+static void second_loss_is_found_by_probes(void)
+{
+    RoceSendWr wr;
+    RoceTime before;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
+    pair_lose(&p.a, 2);
+    pair_lose(&p.a, 4);
+    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 5 * PAIR_MTU);
+    before = p.now;
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
+    /* The probe of the last one: no answer. */
+    p.now = roce_deadline(p.a.r);
+    CHECK(p.now < before + ROCE_ACK_WAIT_FLOOR_NS);
+    roce_tick(p.a.r, p.now);
+    pair_run(&p);
+    pair_expect_none(&p.a);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
+    pair_run_until(&p, before + ROCE_ACK_WAIT_FLOOR_NS);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
+    pair_free(&p);
+}
+
 /* Answers of a READ that come twice, behind a gap, tell of one gap. */
 static void copies_of_an_implied_nak_cost_one_try(void)
 {
@@ -1352,6 +1421,8 @@ static void copies_of_an_implied_nak_cost_one_try(void)
 
 static const Test tests[] = {
     TEST(lost_tail_is_probed),
+    TEST(second_loss_is_told_by_the_timer),
+    TEST(second_loss_is_found_by_probes),
     TEST(copies_of_a_sequence_nak_cost_one_try),
     TEST(copies_of_an_rnr_nak_cost_one_try),
     TEST(late_copies_of_an_rnr_nak_cost_no_try),
