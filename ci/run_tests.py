@@ -134,7 +134,7 @@ def suites(quick):
         "timeline": ([sys.executable, "-m", "pytest", "--color=no", "-c",
                       str(SRC / "tests/timeline/pytest.ini"),
                       str(SRC / "tests/timeline")], 300, {}),
-        "lab": lab_tests("command"),
+        "lab": lab_tests("command", "outside"),
         "lab-vm": lab_tests("machines", "lessons"),
         "long": vm_tests("long", "--long", limit=LONG_S),
         "programs": vm_tests("programs", "--long", "test_programs.py",

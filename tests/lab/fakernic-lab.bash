@@ -17,7 +17,7 @@ _fakernic_lab()
     case $prev in
     --image | --initrd | --qemu | --pcap | --junit | --kernel) _filedir; return ;;
     --out | --mount) _filedir -d; return ;;
-    --link) COMPREPLY=($(compgen -W "netdev" -- "$cur")); return ;;
+    --link) COMPREPLY=($(compgen -W "netdev shared" -- "$cur")); return ;;
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in

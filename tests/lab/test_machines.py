@@ -10,6 +10,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from fakernic_lab import places
 
 HERE = Path(__file__).parent
 LIBRARIES = places.cache() / "build/rdma-core-install/usr"
-LOST, LATE = 120, 124
+LOST, LATE, CANNOT, INTERRUPTED = 120, 124, 125, 130
 NOBODY = 65534
 
 PLUGGED = """
@@ -82,14 +83,42 @@ def test_a_kernel_that_dies(folder):
                           "sleep 90", ":", "echo c >/proc/sysrq-trigger",
                           user=NOBODY)
     assert result.returncode == LOST, result
-    assert "sysrq triggered crash" in result.stderr.lower()
+    assert "sysrq triggered crash" in result.stderr.lower(), result.stderr
     assert "node2" in result.stderr
+
+
+def test_a_run_that_is_interrupted(folder):
+    """In the middle of a boot, and by one who presses Ctrl-C again and again:
+    nothing is left of it. Another in the same folder was refused meanwhile."""
+    sockets = folder / "tmp"
+    sockets.mkdir()
+    process = subprocess.Popen(
+        [HERE / "fakernic-lab", "run", "--", "sleep 100"], cwd=folder,
+        stderr=subprocess.PIPE, text=True,
+        env=environment(folder, TMPDIR=str(sockets)))
+    deadline = time.monotonic() + 150
+    while not list(sockets.glob("*/node2/qmp")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    second = fakernic_lab(folder, "run", "--", "true")
+    assert second.returncode == CANNOT, second
+    assert "in use by machines that are up: choose another" in second.stderr
+    for _ in range(5):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    assert process.wait(60) == INTERRUPTED
+    assert "Traceback" not in process.stderr.read()
+    assert not list(sockets.iterdir())
+    left = subprocess.run(["pgrep", "-f", str(sockets)], capture_output=True,
+                          check=False)
+    assert left.stdout == b"", left
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
-    """Three machines that stay: the folder in which they were started."""
-    folder = tmp_path_factory.mktemp("three")
+    """Three machines that stay: the folder in which they were started, whose
+    name is a user's."""
+    folder = tmp_path_factory.mktemp("three, my own")
     (folder / "data").mkdir()
     (folder / "seen").write_text("by all\n", encoding="utf-8")
     up = fakernic_lab(folder, "up", "-n", "3", "--mtu", "4200", "--mount",
@@ -162,9 +191,12 @@ def test_output_comes_as_it_is_printed(three):
 
 
 def test_time_limit(three):
-    result = execute(three, "node2", "sleep 100", how=("--timeout", "2"))
+    """Of one that does not want to end."""
+    result = execute(three, "node2", "trap '' TERM INT HUP; sleep 100; sleep 100",
+                     how=("--timeout", "2"))
     assert result.returncode == LATE
     assert "node2 not done after 2 s" in result.stderr
+    assert execute(three, "node2", "! pgrep -x sleep").returncode == 0
 
 
 def test_complaints_of_a_kernel_fail_a_run(three):

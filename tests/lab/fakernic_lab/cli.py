@@ -19,6 +19,7 @@ from .timeline.records import RecordError
 
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 DESCRIPTION = """Runs programs in virtual machines that have RDMA: each has a
 fakernic, a RoCEv2 card in software. No root, no hardware, no configuration."""
@@ -308,7 +309,11 @@ def make_mounts(options):
     if len(set(targets)) < len(targets):
         raise LabError("two --mount at the same place in the machines")
     if WORK not in targets:
-        mounts.insert(0, Mount(os.getcwd(), WORK))
+        try:
+            mounts.insert(0, Mount(os.getcwd(), WORK))
+        except FileNotFoundError as error:
+            raise LabError("your current folder is gone: go to another "
+                           "one") from error
     return mounts
 
 
@@ -349,6 +354,14 @@ def tell_accelerator():
     if reason and places.accelerator() == "tcg":
         say(f"no KVM ({reason}): the machines are emulated: they boot in 10 to "
             "20 s, or minutes with --image, and compute 10 times slower or more")
+
+
+def tell_memory(count, each):
+    """What they may take, if there is not as much."""
+    free = places.free_memory()
+    if count * each > free:
+        say(f"{count} machines may take {count * each} MiB of memory, and {free} "
+            "MiB are free: give them less (--memory), or run fewer (-n)")
 
 
 def show_verdict(verdict):
@@ -395,6 +408,7 @@ def run(options):
         lab.stop()
         raise
     tell_accelerator()
+    tell_memory(len(commands), options.memory or lab.image.memory)
     begin = time.monotonic()
     with lab:
         say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
@@ -414,8 +428,10 @@ def run(options):
 
 
 def up(options):
-    arguments = lab_arguments(options, options.n or 2)
+    count = options.n or 2
+    arguments = lab_arguments(options, count)
     tell_accelerator()
+    tell_memory(count, options.memory or arguments["image"].memory)
     for node in stay.up(arguments):
         print(f"{node.name}  {node.port.ip4}  {node.port.ibdev}  "
               f"{node.port.netdev}")
@@ -428,13 +444,25 @@ ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "down": stay.down}
 
 
-def terminated(*_):
+def interrupted(*_):
+    """Once: what ends the machines then is not interrupted again."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
+def take_signals():
+    """Those that somebody has us ignore, as nohup does, stay ignored."""
+    for number in ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupted)
+
+
 def main(arguments=None):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.reconfigure(errors="backslashreplace")
     options = build_parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, terminated)
+    take_signals()
     try:
         return ACTIONS[options.action](options)
     except (LabError, GuestTimeout, GuestCrashed, CommandFailed,

@@ -66,7 +66,7 @@ def disk(path):
     path = Path(path)
     node = path.name.partition(".")[0]
     return ["-blockdev", f"driver=file,node-name={node},read-only=on,"
-            f"locking=off,filename={str(path).replace(',', ',,')}",
+            f"locking=off,filename={places.escaped(path)}",
             "-device", f"virtio-blk-pci,drive={node},serial={node},romfile="]
 
 
@@ -173,7 +173,7 @@ class DiskImage:
         write_tools(tools)
         return [*self.boot_arguments(),
                 "-drive", f"if=none,id=root,snapshot=on,format={self.format()},"
-                f"file={str(self.path).replace(',', ',,')}",
+                f"file={places.escaped(self.path)}",
                 "-device", "virtio-blk-pci,drive=root,bootindex=1",
                 *disk(tools), *credential(CREDENTIAL, UNIT),
                 *credential(WANTS, WANTS_TEXT)]

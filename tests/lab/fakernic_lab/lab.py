@@ -11,18 +11,21 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from . import places, rdma
 from .errors import CommandFailed, GuestCrashed, LabError
 from .images import ProjectImage
-from .machine import Machine, Mount, Nic, escaped
+from .machine import Machine, Mount, Nic
 from .net import mac, wires
+from .places import escaped
 from .timeline import files
 
 NODES_MAX = 8
+PROCESSORS = os.cpu_count() or 1
 DEVICE = "/machine/peripheral/nic0"
 RECORD = "record"               # of a device, beside its machine's console
 TIMELINE = "timeline"           # the folder with what is made of them
@@ -31,6 +34,10 @@ OUT_UP = "fakernic-lab.up"      # of machines that stay
 MARK = ".fakernic-lab"
 IN_USE_S = 5
 WORK = "/work"
+# What an image lacks, as its shell tells it, and what it needs of Debian.
+NOT_FOUND = re.compile(r"(\w+): command not found")
+NEEDED = ("it needs Debian's kmod, iproute2, iputils-ping, rdma-core and "
+          "hostname, or what has their programs")
 
 # File -> what is asked of a machine at the end for it.
 LEFT_BEHIND = {
@@ -43,6 +50,16 @@ LEFT_BEHIND = {
     "ethtool": "for net in /sys/class/net/*; do [ -e $net/device ] && "
                "ethtool -S ${net##*/}; done",
 }
+
+# Its name, and a line of /etc/hosts for each.
+INTRODUCE = """
+hostname {name}
+sed -i /fakernic-lab/d /etc/hosts
+while read line; do
+    echo "$line # fakernic-lab" >>/etc/hosts
+done <<'EOF'
+{names}EOF
+"""
 
 MOUNT = """
 modprobe -q 9pnet_virtio
@@ -88,6 +105,24 @@ def prepare_out(folder):
     except OSError as error:
         raise LabError(f"{folder}: {error.strerror}") from error
     return folder.resolve(), mark
+
+
+def side_by_side(work, *each):
+    """WORK for each, as many at a time as there are processors. When one fails
+    the others are not waited for: they end with their machines."""
+    pool = ThreadPoolExecutor(PROCESSORS)
+    try:
+        list(pool.map(work, *each))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def leave(path, text):
+    """Writes a file among what is left behind."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from error
 
 
 class Node:
@@ -204,7 +239,7 @@ class Lab:
         self.pcap = pcap
         self.netdev = netdev
         self.environment = environment or {}
-        self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
+        self.sockets = Path(sockets or places.socket_folder())
         self.relay = None
         self.nodes = []
         self.spoilt = False
@@ -236,9 +271,10 @@ class Lab:
     def await_boot(self):
         """What is left of start() once all are launched."""
         # So many as there are processors boot at a time.
-        share = max(1, len(self.nodes) / (os.cpu_count() or 1))
+        share = max(1, len(self.nodes) / PROCESSORS)
+        since = time.monotonic()
         for node in self.nodes:
-            node.vm.wait_booted(self.image.boot_timeout_s * share)
+            node.vm.wait_booted(self.image.boot_timeout_s * share, since)
         self.set_up()
 
     def launch(self):
@@ -295,19 +331,28 @@ class Lab:
         return missed
 
     def set_up(self):
-        for number, node in zip(self.numbers, self.nodes):
-            node.vm.stamp_console()
-            self.set_up_mounts(node)
-            node.port = self.bring_up(node, number)
+        side_by_side(self.set_up_node, self.nodes, self.numbers)
         self.connect()
         if self.plan:
             self.relay.impair(**self.plan)
 
-    def bring_up(self, node, number):
-        """The port of a machine that is up."""
+    def set_up_node(self, node, number):
+        with self.explained(node):
+            node.vm.stamp_console()
+            self.set_up_mounts(node)
+            node.port = rdma.bring_up(node.vm, number, mtu=self.mtu)
+
+    @contextmanager
+    def explained(self, node):
+        """Inside the with a command that fails is told by what its image
+        lacks, if it is that."""
         try:
-            return rdma.bring_up(node.vm, number, mtu=self.mtu)
+            yield
         except CommandFailed as error:
+            missing = NOT_FOUND.search(str(error))
+            if missing:
+                raise LabError(f"the image has no program {missing[1]}: "
+                               f"{NEEDED}") from error
             if "fakernic not found" not in str(error):
                 raise
             release = node.guest.run("uname -r").out.strip()
@@ -321,12 +366,13 @@ class Lab:
         names = "".join(f"{rdma.ip4(number)} node{number}\n"
                         f"{rdma.ip6(number)} node{number}-v6\n"
                         for number in known)
-        for node in self.nodes:
-            node.guest.check(f"hostname {node.name}; sed -i '/fakernic-lab/d' "
-                             "/etc/hosts; while read line; do "
-                             "echo \"$line # fakernic-lab\" >>/etc/hosts; done "
-                             f"<<'EOF'\n{names}EOF\n")
-        rdma.find_each_other([node.port for node in self.nodes])
+        ports = [node.port for node in self.nodes]
+
+        def introduce(node):
+            with self.explained(node):
+                node.guest.check(INTRODUCE.format(name=node.name, names=names))
+                rdma.find_others(node.port, ports)
+        side_by_side(introduce, self.nodes)
 
     def set_up_mounts(self, node):
         for index, mount in enumerate(self.mounts):
@@ -368,7 +414,7 @@ class Lab:
                     text = node.guest.run(script, 20).out
                 except Exception:     # pylint: disable=broad-except
                     break             # a lost machine has its console
-                (node.vm.directory / name).write_text(text, encoding="utf-8")
+                leave(node.vm.directory / name, text)
 
 
 def parse_mount(text):

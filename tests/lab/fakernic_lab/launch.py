@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 
-from .errors import GuestCrashed, GuestTimeout
+from .errors import GuestCrashed, GuestTimeout, LabError
+from .qmp import QMPError
 
 WATCH_S = 0.2
 # After one has failed, the others have so long to notice.
@@ -53,7 +54,8 @@ class Run:
         self.skipped = False
         self.begin = self.seconds = 0
         self.partial = {"out": b"", "err": b""}
-        self.output = open(node.vm.directory / "output", "wb")
+        self.output = open(node.vm.directory / "output", "wb", buffering=0)
+        self.refused = None         # what writing to that has told
         self.writing = threading.Lock()
 
     def start(self):
@@ -65,14 +67,20 @@ class Run:
         with self.writing:
             if self.output.closed:
                 return
-            self.output.write(data)
-            self.output.flush()
+            self.keep(data)
         lines = (self.partial[stream] + data).split(b"\n")
         self.partial[stream] = lines.pop()
         if len(self.partial[stream]) > 65536:
             lines.append(self.partial[stream])
             self.partial[stream] = b""
         self.show(stream, lines)
+
+    def keep(self, data):
+        try:
+            if not self.refused:
+                self.output.write(data)
+        except OSError as error:
+            self.refused = f"{self.output.name}: {error.strerror}"
 
     def show(self, stream, lines):
         text = "".join(f"{self.node.name}: "
@@ -82,7 +90,10 @@ class Run:
             print_to("stderr" if stream == "err" else "stdout", text)
 
     def poll(self):
-        """Whether it has ended; raises when its machine is lost."""
+        """Whether it has ended; raises when its machine is lost, or its output
+        cannot be kept."""
+        if self.refused:
+            raise LabError(self.refused)
         if self.code is None and self.job and self.job.ended.is_set():
             self.finish(self.job.wait().code)
         return self.code is not None
@@ -185,11 +196,25 @@ def start_all(lab, runs, deadline, ready):
             run.start()
 
 
+def paused(machine):
+    """In a line why a machine stands still, if it does."""
+    try:
+        status = machine.qmp("query-status")["status"]
+    except (OSError, QMPError):
+        return ""
+    if status == "running":
+        return ""
+    hint = {"io-error": ": its disk cannot be written to, perhaps because "
+            "$TMPDIR is full"}.get(status, "")
+    return f"{machine.name} stands still ({status}){hint}\n"
+
+
 def late_verdict(late, reason):
     """Of machines whose commands took too long."""
     names = " and ".join(node.name for node in late)
     detail = "".join(f"the end of {node.name}'s console:\n"
-                     f"{node.vm.console.tail(10)}" for node in late)
+                     f"{node.vm.console.tail(10)}{paused(node.vm)}"
+                     for node in late)
     return Verdict(CODE_TIMEOUT, f"{names} {reason}", detail)
 
 
@@ -214,6 +239,9 @@ def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None):
         late = [run.node for run in runs if run.code is None]
         end(runs, CODE_TIMEOUT)
         return late_verdict(late, str(error)), runs
+    except LabError:
+        end(runs, CODE_LOST)
+        raise
     if failed:
         return Verdict(failed.code, f"{failed.node.name} ended with "
                        f"{failed.code}"), runs

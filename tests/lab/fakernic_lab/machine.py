@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,10 +19,12 @@ from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
 from .images import DiskImage, ProjectImage
 from .net import LINK
+from .places import escaped
 from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
+KILLED = "was killed, perhaps because this machine has no memory left"
 
 # Has the kernel tell the time on its console; if it did not, prints what it has
 # said so far, in which the times are.
@@ -85,15 +86,10 @@ class Mount:
                 f"mount_tag=mount{index}"]
 
 
-def escaped(path):
-    """A path as a value among QEMU's options, which commas separate."""
-    return str(path).replace(",", ",,")
-
-
 def socket_arguments(kind, name, path, log=None):
     """A character device that is a listening unix socket."""
-    return ["-chardev", f"socket,id={name},server=on,wait=off,path={path}" +
-            (f",logfile={escaped(log)}" if log else ""), *kind]
+    return ["-chardev", f"socket,id={name},server=on,wait=off,"
+            f"path={escaped(path)}" + (f",logfile={escaped(log)}" if log else ""), *kind]
 
 
 class Machine:
@@ -114,7 +110,7 @@ class Machine:
         self.nics = list(nics)
         self.stays = stays
         self.keeps = list(keeps)
-        self.sockets = Path(sockets or tempfile.mkdtemp(prefix="fakernic-lab-"))
+        self.sockets = Path(sockets or places.socket_folder())
         self.attach(self.directory, self.sockets,
                     isinstance(self.image, DiskImage))
         self.process = self.exitcode = self.started_pid = None
@@ -217,10 +213,10 @@ class Machine:
             self.monitor.close()
             self.monitor = None
 
-    def wait_booted(self, timeout=None):
-        """Wait until the guest's agent answers."""
+    def wait_booted(self, timeout=None, since=None):
+        """Wait until the guest's agent answers; so long from now, or SINCE."""
         timeout = timeout or self.image.boot_timeout_s
-        deadline = time.monotonic() + timeout
+        deadline = (since or time.monotonic()) + timeout
         while True:
             self.assert_alive()
             if self.guest.answers(1):
@@ -228,7 +224,7 @@ class Machine:
             if time.monotonic() > deadline:
                 raise GuestTimeout(
                     f"{self.name}: no agent in its image answers within "
-                    f"{timeout} s: {self.image.lacks_agent}. The end of its "
+                    f"{timeout:.0f} s: {self.image.lacks_agent}. The end of its "
                     f"console:\n{self.console.tail()}")
 
     def boot(self):
@@ -249,7 +245,7 @@ class Machine:
             self.exitcode = self.process.poll()
             return self.exitcode is None
         return self.pid is not None and places.runs_with(
-            self.pid, self.sockets / "qmp")
+            self.pid, escaped(self.sockets / "qmp"))
 
     def stop(self):
         """End QEMU. Nothing in a guest is worth an orderly shutdown."""
@@ -272,8 +268,10 @@ class Machine:
         """Raises GuestCrashed when QEMU has ended."""
         if not self.is_running():
             words = self.console.trouble() or self.console.tail()
+            how = (KILLED if self.exitcode == -signal.SIGKILL else
+                   f"ended with {self.exitcode}")
             raise GuestCrashed(
-                f"{self.name} is lost: its QEMU ended with {self.exitcode}\n"
+                f"{self.name} is lost: its QEMU {how}\n"
                 f"{self.qemu_log()[-2000:]}the end of its console:\n{words}")
 
     def assert_healthy(self):

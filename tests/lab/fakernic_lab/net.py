@@ -4,6 +4,7 @@ for and without faults, the device's own link in shared memory."""
 
 import os
 
+from .places import escaped
 from .relay import Relay
 
 # How wires are made: by QEMU's netdevs, or by the device's link.
@@ -17,14 +18,15 @@ def wires(folder, names, relayed=False, wire=None, **options):
     it. WIRE is $FAKERNIC_WIRE unless told."""
     wire = wire or os.environ.get("FAKERNIC_WIRE", WIRES[0])
     if wire == "link" and not relayed:
-        return [f"{LINK}{folder}/link"] * len(names), None
+        return [f"{LINK}{escaped(folder)}/link"] * len(names), None
     if len(names) == 1:
         return ["hubport,hubid=0"], None
     stream = "stream,addr.type=unix,addr.path="
     if relayed or len(names) > 2:
         relay = Relay(folder, names, **options)
-        return [f"{stream}{path},server=off" for path in relay.paths], relay
-    path = folder / "wire"
+        return [f"{stream}{escaped(path)},server=off"
+                for path in relay.paths], relay
+    path = escaped(folder / "wire")
     return [f"{stream}{path},server=on", f"{stream}{path},server=off"], None
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from .errors import LabError
@@ -13,14 +14,38 @@ BINARY = "qemu-system-x86_64"
 WRAPPER = "qemu-system-x86_64-fakernic"
 INSIDE = os.environ.get("FAKERNIC_ROOT") == "1"
 AGENT_INSTALLED = Path("/usr/lib/fakernic-lab/fakernic-lab-agent")
+# The longest name of a unix socket, and the longest of ours below a lab's folder.
+SOCKET_NAME_MAX = 107
+LONGEST_SOCKET = "link/4194304-0.member"
 
 
 def cache():
     """The folder in which a checkout builds."""
     if INSIDE:
         return Path("/cache")
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    # Unlike Path.home() this takes a user whom /etc/passwd does not know.
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("FAKERNIC_CACHE") or Path(home) / "fakernic")
+
+
+def escaped(path):
+    """A path as a value among QEMU's options, which commas separate."""
+    return str(path).replace(",", ",,")
+
+
+def holds_sockets(folder):
+    """Whether its name is short enough for the names of sockets in it."""
+    return len(os.fsencode(Path(folder) / LONGEST_SOCKET)) <= SOCKET_NAME_MAX
+
+
+def socket_folder():
+    """A new folder for sockets: in $TMPDIR, or if that is too long in /tmp."""
+    for parent in (None, "/tmp"):
+        folder = Path(tempfile.mkdtemp(prefix="fakernic-lab-", dir=parent))
+        if holds_sockets(folder):
+            return folder
+        folder.rmdir()
+    raise LabError("no folder with a name that is short enough for sockets")
 
 
 def debian_root():
@@ -129,6 +154,12 @@ def runs_with(pid, word):
     except OSError:
         return False
     return os.fsencode(str(word)) in arguments
+
+
+def free_memory():
+    """What programs may still take, in MiB."""
+    text = Path("/proc/meminfo").read_text(encoding="utf-8")
+    return int(re.search(r"^MemAvailable: +(\d+) kB", text, re.M)[1]) >> 10
 
 
 def why_no_kvm():

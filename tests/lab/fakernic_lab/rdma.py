@@ -23,6 +23,7 @@ LOAD = {
 # Prints "IBDEV NETDEV" once both are there, by the names that udev gives them: an
 # emulated Debian on a busy host is still booting when its agent is there.
 FIND_S = 300
+PING_S = 20
 FIND = """
 [ -e /run/udev/control ] && udevadm settle --timeout=240
 for try in $(seq 100); do
@@ -143,13 +144,12 @@ def bring_up(vm, number, driver="fakernic", mtu=None):
     return port
 
 
-def find_each_other(ports):
-    """Until all have answered each other, over both kinds of addresses."""
-    for port in ports:
-        pings = [f"ping -c 1 -w 20 {peer.ip(family)}" for peer in ports
-                 for family in (4, 6) if peer is not port]
-        if pings:
-            port.guest.check(" && ".join(pings))
+def find_others(port, ports):
+    """Until all have answered this one, over both kinds of addresses."""
+    pings = [f"ping -c 1 -w {PING_S} {peer.ip(family)}" for peer in ports
+             for family in (4, 6) if peer is not port]
+    if pings:
+        port.guest.check(" && ".join(pings), PING_S * (len(pings) + 1))
 
 
 def bring_up_all(vms, driver="fakernic"):
@@ -158,5 +158,6 @@ def bring_up_all(vms, driver="fakernic"):
     drivers = (driver,) * len(vms) if isinstance(driver, str) else driver
     ports = [bring_up(vm, number, drivers[number - 1])
              for number, vm in enumerate(vms, start=1)]
-    find_each_other(ports)
+    for port in ports:
+        find_others(port, ports)
     return ports

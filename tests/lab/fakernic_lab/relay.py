@@ -6,7 +6,9 @@ in front. With more than two it is a switch: it learns which address is behind
 which end. Which frames are hit depends on the seed and on how many frames
 matched before, on nothing else: the same seed hits the same positions. A hit
 is a loss, a duplicate, an exchange with the frame behind, or a flipped bit;
-delay holds every frame that matches.
+delay holds every frame that matches. An end that reads slowly slows the others
+down; one that takes nothing for STUCK_S loses frames, as it does on the device's
+own link.
 
 Runs as a process of its own (`relay.py CONTROL PCAP SOCKET...`), so that it
 never waits for another's interpreter; class Relay starts one and talks to it by
@@ -31,6 +33,9 @@ from pathlib import Path
 ROCE_PORT = 4791
 READ_SIZE = 1 << 18
 OUTPUT_LIMIT = 1 << 22
+STUCK_S = 3.5
+LOOK_S = 0.5
+BEHIND_MAX = 1 << 12
 # Of so many frames, or twice as many, it is known that they were there before.
 SEEN_MAX = 1 << 16
 CONTROL_S = 10
@@ -147,6 +152,7 @@ class End:
         self.sock = None
         self.input = b""
         self.output = bytearray()
+        self.full_since = None
 
     def frames(self):
         """The whole frames of what came in; None when the end has left."""
@@ -165,12 +171,23 @@ class End:
         return found
 
     def queue(self, frame):
+        if self.is_stuck():
+            return
         self.output += len(frame).to_bytes(4, "big") + frame
+        if not self.full_since and len(self.output) >= OUTPUT_LIMIT:
+            self.full_since = time.monotonic()
+
+    def is_stuck(self):
+        """Whether it has been full for long, and has taken nothing."""
+        return bool(self.full_since) and (
+            time.monotonic() - self.full_since > STUCK_S)
 
     def flush(self):
         try:
             while self.output:
                 del self.output[:self.sock.send(self.output)]
+                self.full_since = (time.monotonic() if len(self.output) >=
+                                   OUTPUT_LIMIT else None)
         except BlockingIOError:
             pass
 
@@ -240,16 +257,19 @@ class Wire:
 
     def leave(self, number):
         end = self.ends[number]
-        self.selector.unregister(end.sock)
+        self.wait_for(number, 0)
         end.sock.close()
         end.sock = None
         end.input = b""
         end.output.clear()
+        end.full_since = None
 
     def targets(self, number, frame):
         """The ends that get a frame of an end."""
         if len(self.ends) == 2:
             return (self.ends[1 - number],)
+        if len(self.behind) >= BEHIND_MAX:
+            self.behind.clear()         # somebody makes addresses up
         self.behind[frame[6:12]] = number
         known = None if frame[0] & 1 else self.behind.get(frame[:6])
         return [end for other, end in enumerate(self.ends)
@@ -294,16 +314,28 @@ class Wire:
         return self.late[0][0] - now if self.late else None
 
     def watch(self):
-        """While an end reads slowly, the others are not read."""
-        full = [end for end in self.ends if len(end.output) >= OUTPUT_LIMIT]
+        """While an end reads slowly, the others are not read; whether so."""
+        full = [end for end in self.ends
+                if end.full_since and not end.is_stuck()]
         for number, end in enumerate(self.ends):
             if not end.sock:
                 continue
             events = selectors.EVENT_WRITE if end.output else 0
             if all(other is end for other in full):
                 events |= selectors.EVENT_READ
-            self.selector.modify(end.sock, events or selectors.EVENT_WRITE,
-                                 number)
+            self.wait_for(number, events)
+        return bool(full)
+
+    def wait_for(self, number, events):
+        """Which events of an end are of interest from now on."""
+        sock = self.ends[number].sock
+        watched = sock in self.selector.get_map()
+        if watched and events:
+            self.selector.modify(sock, events, number)
+        elif watched:
+            self.selector.unregister(sock)
+        elif events:
+            self.selector.register(sock, events, number)
 
     def event(self, key, events):
         if key.data == "control":
@@ -331,7 +363,8 @@ class Wire:
                 self.event(key, events)
             wait = self.release_late()
             self.flush()
-            self.watch()
+            if self.watch():
+                wait = LOOK_S if wait is None else min(wait, LOOK_S)
 
 
 class Relay:

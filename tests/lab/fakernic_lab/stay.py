@@ -20,7 +20,7 @@ import tty
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import launch
+from . import launch, places
 from .errors import LabError
 from .lab import Lab, Node
 from .machine import Machine
@@ -58,6 +58,9 @@ def require_own(path):
 def make_folder():
     """Makes the folder, which must be the user's own."""
     path = folder()
+    if not places.holds_sockets(path):
+        raise LabError(f"{path} is too long a name for the sockets in it: set "
+                       "FAKERNIC_LAB_STATE to a folder with a short one")
     try:
         path.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -327,9 +330,11 @@ def down(_options=None):
     """down: leaves behind what is known of them and ends them."""
     from .cli import tell_timeline
     lab = running()
-    if lab.ready:
-        lab.collect()
-        tell_timeline(lab)
-    lab.stop()
-    shutil.rmtree(folder(), ignore_errors=True)
+    try:
+        if lab.ready:
+            lab.collect()
+            tell_timeline(lab)
+    finally:
+        lab.stop()
+        shutil.rmtree(folder(), ignore_errors=True)
     return 0

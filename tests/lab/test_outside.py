@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the launcher meets on machines of others: full disks, names that are
+long or odd, users without a home, too little memory, poor images, an end of the
+wire that stands still. No machine is booted.
+"""
+
+import errno
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from command import COMMAND, environment, fakernic_lab
+from fakernic_lab import cli, lab, launch, net, places, relay, stay
+from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
+from fakernic_lab.images import DiskImage
+from fakernic_lab.machine import Machine, Mount, Nic
+from fakernic_lab.qmp import QMPError
+
+CANNOT = 125
+LOST = 120
+NOBODY_KNOWN = 54321
+FRAME_BYTES = 60000
+MORE = 3                # megabytes beyond what an end is held for
+READ_S = 60
+
+
+# ---- disks and folders -------------------------------------------------------
+
+def full(folder, name):
+    """A file that cannot be written to: the disk is full."""
+    (folder / name).symlink_to("/dev/full")
+
+
+def node(folder):
+    """What a command in a machine needs of it."""
+    return SimpleNamespace(name="node1", vm=SimpleNamespace(directory=folder))
+
+
+def test_output_that_cannot_be_kept_is_told(tmp_path, capsys):
+    """It is shown all the same, and the reason is not the machine's."""
+    full(tmp_path, "output")
+    run = launch.Run(node(tmp_path), "command")
+    run.take("out", b"first\n")
+    run.take("out", b"second\n")
+    assert capsys.readouterr().out == "node1: first\nnode1: second\n"
+    with pytest.raises(LabError, match="/output: No space left on device"):
+        run.poll()
+    run.finish(LOST)
+
+
+def test_a_run_on_a_full_disk_ends_its_commands(tmp_path):
+    """With the reason, not with a machine that is lost."""
+    full(tmp_path, "output")
+    killed = []
+    one = node(tmp_path)
+
+    def start(*_, on_output, **__):
+        on_output("out", b"a\n")
+        return SimpleNamespace(kill=lambda: killed.append(one),
+                               ended=threading.Event())
+    one.start = start
+    fake = SimpleNamespace(nodes=[one], judge=lambda: None)
+    with pytest.raises(LabError, match="No space left on device"):
+        launch.run_all(fake, ["yes"], 10)
+    assert killed == [one]
+
+
+def test_what_is_left_behind_on_a_full_disk(tmp_path):
+    full(tmp_path, "dmesg")
+    with pytest.raises(LabError, match="/dmesg: No space left on device"):
+        lab.leave(tmp_path / "dmesg", "text")
+
+
+def test_down_ends_machines_whatever_else_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    stay.make_folder()
+    ended = []
+
+    def collect():
+        raise LabError("full")
+    monkeypatch.setattr(stay, "running", lambda: SimpleNamespace(
+        ready=True, collect=collect, stop=lambda: ended.append(1)))
+    with pytest.raises(LabError, match="full"):
+        stay.down()
+    assert ended == [1] and not stay.folder().exists()
+
+
+def test_sockets_have_short_names_whatever_tmpdir_is(tmp_path, monkeypatch):
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    for parent, kept in ((long, False), (tmp_path, True)):
+        monkeypatch.setattr("tempfile.tempdir", str(parent))
+        folder = places.socket_folder()
+        assert (folder.parent == parent) == kept and folder.is_dir()
+        folder.rmdir()
+    assert not list(long.iterdir())
+
+
+def test_a_state_folder_with_a_long_name(tmp_path):
+    result = fakernic_lab(tmp_path, "up",
+                          FAKERNIC_LAB_STATE=str(tmp_path / ("long" * 20)))
+    assert result.returncode == CANNOT, result
+    assert "set FAKERNIC_LAB_STATE to a folder with a short" in result.stderr
+
+
+def test_commas_in_names_reach_qemu_doubled(tmp_path, monkeypatch):
+    """It separates its options by them."""
+    monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
+    folder = tmp_path / "a, b"
+    folder.mkdir()
+    doubled = str(tmp_path / "a,, b")
+    for wire in ("netdev", "link"):
+        (netdev, *_), _ = net.wires(folder, ("node1", "node2"), wire=wire)
+        machine = Machine("node1", folder / "out", [Nic("fakernic", netdev)],
+                          DiskImage("/dev/null"), qemu=["qemu"], sockets=folder,
+                          mounts=[Mount(folder, "/work")])
+        named = [word for word in machine.command if str(tmp_path) in word]
+        assert len(named) > 4
+        assert not [word for word in named if doubled not in word]
+
+
+# ---- users and their surroundings --------------------------------------------
+
+def test_a_user_without_a_home():
+    """As containers run with a number that /etc/passwd does not know."""
+    known = environment("/tmp", FAKERNIC_ROOT="0")
+    for name in ("HOME", "XDG_CACHE_HOME", "FAKERNIC_CACHE", "FAKERNIC_QEMU"):
+        known.pop(name, None)
+    with tempfile.TemporaryDirectory() as name:
+        os.chown(name, NOBODY_KNOWN, NOBODY_KNOWN)
+        result = subprocess.run(
+            [COMMAND, "run", "--", "true"], cwd=name, capture_output=True,
+            text=True, timeout=60, check=False, user=NOBODY_KNOWN,
+            group=NOBODY_KNOWN, extra_groups=[], env=known)
+    assert result.returncode == CANNOT and result.stderr.count("\n") == 1, result
+    assert "'make build-image'" in result.stderr
+
+
+def test_a_folder_that_is_gone(tmp_path):
+    result = subprocess.run(
+        ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$0" run -- '
+         "true", COMMAND], cwd=tmp_path, capture_output=True, text=True,
+        timeout=60, check=False, env=environment(tmp_path))
+    assert result.returncode == CANNOT and result.stderr.count("\n") == 1, result
+    assert "your current folder is gone" in result.stderr
+
+
+def test_a_terminal_that_knows_ascii_only(tmp_path):
+    result = fakernic_lab(tmp_path, "exec", "--help", PYTHONIOENCODING="ascii")
+    assert result.returncode == 0 and "usage:" in result.stdout, result
+
+
+def test_too_little_memory_is_told_before(monkeypatch, capsys):
+    """It is no refusal: machines seldom take all."""
+    monkeypatch.setattr(places, "free_memory", lambda: 6000)
+    cli.tell_memory(7, 768)
+    assert capsys.readouterr().err == ""
+    cli.tell_memory(8, 768)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "6144 MiB" in said and "6000 MiB" in said
+    monkeypatch.undo()
+    assert 64 < places.free_memory() < 1 << 24
+
+
+def test_ignored_signals_stay_ignored(tmp_path):
+    """As nohup and shells without a terminal have it; others end it once."""
+    ending = subprocess.run(
+        ["sh", "-c", "trap '' HUP; exec python3 -c '"
+         "import os, signal; from fakernic_lab import cli\n"
+         "cli.take_signals(); os.kill(os.getpid(), signal.SIGHUP)\n"
+         "try: os.kill(os.getpid(), signal.SIGTERM)\n"
+         "except KeyboardInterrupt: os.kill(os.getpid(), signal.SIGINT)\n"
+         "print(\"ended in peace\")'"], cwd=tmp_path, text=True, timeout=60,
+        capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(COMMAND).parent)})
+    assert ending.stdout == "ended in peace\n", ending
+
+
+# ---- machines ----------------------------------------------------------------
+
+def test_a_machine_that_somebody_has_killed(tmp_path, monkeypatch):
+    """As Linux does when memory is short."""
+    monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
+    machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
+                      qemu=["qemu"], sockets=tmp_path / "sockets")
+    with subprocess.Popen(["sleep", "60"]) as machine.process:
+        machine.process.kill()
+        machine.process.wait()
+        with pytest.raises(GuestCrashed, match="killed, perhaps because this "
+                           "machine has no memory left"):
+            machine.assert_alive()
+
+
+@pytest.mark.parametrize("said, why", (
+    ("/bin/bash: line 9: ping: command not found", "no program ping: it needs"),
+    ("modprobe: FATAL: Module fakernic not found in directory /lib/modules/9",
+     "no driver fakernic for its kernel 9: put fakernic-dkms")))
+def test_what_an_image_lacks(said, why):
+    """One line, and what to do."""
+    poor = lab.Lab.__new__(lab.Lab)
+    poor.image = DiskImage("/dev/null")
+    one = SimpleNamespace(guest=SimpleNamespace(
+        run=lambda _: SimpleNamespace(out="9\n")))
+    with pytest.raises(LabError, match=why) as told:
+        with poor.explained(one):
+            raise CommandFailed(f"$ some\nlines\n{said}\n[exit code 1]")
+    assert "\n" not in str(told.value)
+    with pytest.raises(CommandFailed):
+        with poor.explained(one):
+            raise CommandFailed("something else")
+
+
+@pytest.mark.parametrize("answer, told", (
+    ({"status": "running"}, ""),
+    ({"status": "io-error"}, "node1 stands still (io-error): its disk cannot be "
+     "written to, perhaps because $TMPDIR is full\n"),
+    ({"status": "paused"}, "node1 stands still (paused)\n"),
+    (QMPError("no"), ""), (OSError(errno.ECONNREFUSED, "gone"), "")))
+def test_why_a_machine_stands_still(answer, told):
+    def qmp(_):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    assert launch.paused(SimpleNamespace(name="node1", qmp=qmp)) == told
+
+
+def test_all_are_set_up_or_nobody_waits():
+    """One that fails is told while another still hangs."""
+    released = []
+
+    def work(number):
+        if number == 1:
+            raise LabError("first")
+        while not released:
+            time.sleep(0.01)
+    start = time.monotonic()
+    with pytest.raises(LabError, match="first"):
+        lab.side_by_side(work, range(1, 9))
+    released.append(True)
+    assert time.monotonic() - start < 20
+    done = []
+    lab.side_by_side(done.append, range(8))
+    assert sorted(done) == list(range(8))
+
+
+# ---- the wire ----------------------------------------------------------------
+
+def broadcast(fill):
+    """A frame with its length before it, as the wire has it."""
+    frame = b"\xff" * 6 + b"\x52\x54\0\0\0\1" + b"\x88\xb5" + bytes(
+        [fill]) * (FRAME_BYTES - 14)
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def take(sock, size):
+    """So many bytes of what comes."""
+    sock.settimeout(READ_S)
+    data = bytearray()
+    while len(data) < size:
+        data += sock.recv(min(1 << 18, size - len(data)))
+    return bytes(data)
+
+
+def test_one_that_stands_still_does_not_stop_the_others(tmp_path):
+    """Machines 1 and 2 talk while 3 takes nothing; it loses whole frames, and
+    hears again of what comes once it takes them."""
+    wire = relay.Relay(tmp_path, ["node1", "node2", "node3"])
+    count = (relay.OUTPUT_LIMIT + (MORE << 20)) // FRAME_BYTES
+    frame, last = broadcast(1), broadcast(2)
+    socks = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+    try:
+        for sock, path in zip(socks, wire.paths):
+            sock.connect(str(path))
+        wire.counts()               # it has accepted them
+        one, two, three = socks
+        one.settimeout(READ_S)
+        heard = 0
+        while heard < count:
+            one.sendall(frame)
+            assert take(two, len(frame)) == frame
+            heard += 1
+        three.settimeout(1)
+        whole = bytearray()
+        try:
+            while True:
+                whole += three.recv(1 << 18)
+        except TimeoutError:
+            pass
+        assert len(whole) % len(frame) == 0
+        assert relay.OUTPUT_LIMIT <= len(whole) < count * len(frame)
+        assert whole == frame * (len(whole) // len(frame))
+        one.sendall(last)
+        assert take(three, len(last)) == take(two, len(last)) == last
+    finally:
+        for sock in socks:
+            sock.close()
+        wire.stop()
+
+
+def test_addresses_that_somebody_makes_up_are_forgotten():
+    """A guest may send from as many as it likes."""
+    wire = relay.Wire.__new__(relay.Wire)
+    wire.ends, wire.behind = [SimpleNamespace() for _ in range(3)], {}
+    for number in range(3 * relay.BEHIND_MAX):
+        wire.targets(0, bytes(6) + number.to_bytes(6, "big") + bytes(50))
+        assert len(wire.behind) <= relay.BEHIND_MAX
+    wire.targets(1, bytes(6) + b"\x02\0\0\0\0\1" + bytes(50))
+    assert wire.targets(0, b"\x02\0\0\0\0\1" + bytes(60)) == [wire.ends[1]]
