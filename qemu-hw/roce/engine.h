@@ -478,7 +478,10 @@ void roce_qp_numbers_reset(Roce *r);
 
 /* Fetches the next WQE into the send queue; false: there is none now. */
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
-/* Is there an oldest request to be worked on? Fetches it unless it is there. */
+/*
+ * Is there an oldest request to be worked on? Fetches it unless it is there; in
+ * SQD only one that has begun counts.
+ */
 bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp);
 /*
  * The next request of an RC, XRC or UC QP, of at most ROCE_FRAME_MAX bytes;

@@ -68,11 +68,16 @@ bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)
 
 bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp)
 {
-    if (qp->retry.mode != ROCE_RETRY_SENDING ||
-        qp->attr.state != FAKERNIC_QPS_RTS) {
+    const RoceSendq *sq = &qp->sq;
+
+    if (qp->retry.mode != ROCE_RETRY_SENDING) {
         return false;
     }
-    return !roce_sendq_empty(&qp->sq) || roce_requester_fetch(r, now, qp);
+    if (qp->attr.state == FAKERNIC_QPS_SQD) {
+        return !roce_sendq_drained(sq);
+    }
+    return qp->attr.state == FAKERNIC_QPS_RTS &&
+           (!roce_sendq_empty(sq) || roce_requester_fetch(r, now, qp));
 }
 
 /*

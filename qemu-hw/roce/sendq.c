@@ -370,5 +370,5 @@ bool roce_sendq_head_complete(const RoceSendq *sq)
 
 bool roce_sendq_drained(const RoceSendq *sq)
 {
-    return roce_sendq_empty(sq) || !roce_sendq_at(sq, sq->ci)->started;
+    return roce_sendq_empty(sq) || !roce_send_begun(roce_sendq_at(sq, sq->ci));
 }

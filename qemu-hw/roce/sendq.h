@@ -108,6 +108,12 @@ static inline uint32_t roce_send_end(const RoceSend *send)
     return roce_psn_add(send->psn, send->psn_count);
 }
 
+/* Has a part of it been sent? Raw packets have no PSNs. */
+static inline bool roce_send_begun(const RoceSend *send)
+{
+    return send->started || send->cut_off > 0;
+}
+
 /*
  * Puts a copy of the host's next WQE in, and what it owns; the queue must not
  * be full. NULL: there is no memory for it, and what it owns is freed.
@@ -160,7 +166,7 @@ void roce_sendq_answer(RoceSendq *sq);
 
 /* Has the entry at ci (there is one) all its answers? */
 bool roce_sendq_head_complete(const RoceSendq *sq);
-/* Has no entry been started that is not complete? */
+/* Has no entry been begun that is not complete? */
 bool roce_sendq_drained(const RoceSendq *sq);
 
 #endif

@@ -390,6 +390,53 @@ static void long_segments_are_cut(void)
     }
 }
 
+static void modify_raw(PairHost *h, uint8_t state)
+{
+    const RoceQpAttr attr = { .state = state, .sqd_async_notify = 1 };
+    const uint32_t notify = state == FAKERNIC_QPS_SQD ?
+                            FAKERNIC_QP_ATTR_SQD_ASYNC_NOTIFY : 0;
+
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE | notify, &attr), 0);
+}
+
+static bool is_draining(const PairHost *h)
+{
+    RoceQpAttr attr;
+
+    CHECK_EQ(roce_qp_query(h->r, h->qpn, &attr), FAKERNIC_CMD_OK);
+    return attr.sq_draining;
+}
+
+/* A queue that is to drain ends the segment it is amid, and begins no other. */
+static void begun_segments_are_ended(void)
+{
+    const Shape s = { "IPv4", 0, false, 0, false, 2500 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    PairHost h;
+
+    raw_up(&h);
+    roce_set_port_mtu(h.r, 1500);
+    make(&made, &s);
+    memcpy(h.memory, made.bytes, made.len);
+    post_long(&h, 3, made.len, 1000);
+    post_long(&h, 4, made.len, 1000);
+    expect_part(&h, &s, 0, 1000);
+    modify_raw(&h, FAKERNIC_QPS_SQD);
+    CHECK(is_draining(&h));
+    expect_part(&h, &s, 1000, 1000);
+    expect_part(&h, &s, 2000, 500);
+    CHECK(is_draining(&h));
+    CHECK(fake_next_event(h.host) == NULL);
+    CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
+    pair_expect(&h, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_SUCCESS);
+    pair_expect_event(&h, FAKERNIC_EVENT_SQ_DRAINED);
+    CHECK(!is_draining(&h));
+    modify_raw(&h, FAKERNIC_QPS_RTS);
+    expect_part(&h, &s, 0, 1000);
+    raw_down(&h);
+}
+
 /* Each part has the tag that the whole is to get. */
 static void parts_have_tags(void)
 {
@@ -587,6 +634,7 @@ static const Test tests[] = {
     TEST(nothing_is_read_behind_the_end),
     TEST(noise_does_no_harm),
     TEST(long_segments_are_cut),
+    TEST(begun_segments_are_ended),
     TEST(parts_have_tags),
     TEST(long_segments_take_turns),
     TEST(what_is_no_segment_is_dropped),
