@@ -316,8 +316,25 @@ static void tcp_receive(Nic *n, Setup *s, int fd, const uint8_t *frame,
     g_assert_cmpuint(nic_stat(n, FAKERNIC_STAT_RX_CSUM_WRONG), ==, wrong);
 }
 
+/* Sends this frame with what a header of a work request asks for beside. */
+static void raw_send(Nic *n, Setup *s, Qp *raw, const uint8_t *frame,
+                     size_t len, const struct fakernic_sq_hdr *asks)
+{
+    Wqe wqe = wqe_send(s, 0, len);
+
+    qtest_memwrite(n->m->qts, s->data, frame, len);
+    wqe.hdr.flags |= asks->flags;
+    wqe.hdr.mss = asks->mss;
+    wqe.hdr.imm_or_key = asks->imm_or_key;
+    sq_put(n, raw, &wqe, sizeof(wqe));
+    sq_ring(n, raw);
+}
+
 static void test_checksums(void)
 {
+    const struct fakernic_sq_hdr fill_in = {
+        .flags = FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM,
+    };
     static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
     const uint8_t good = FAKERNIC_CQE_IP_CSUM_OK | FAKERNIC_CQE_L4_CSUM_OK;
     Machine m;
@@ -327,16 +344,11 @@ static void test_checksums(void)
     struct fakernic_cqe cqe;
     uint8_t frame[1514], seen[2000];
     int fd = start_wired(&m, &n);
-    Wqe wqe;
 
     setup(&n, &s);
     port_up(&n, &s, &raw, 0);
     tcp_make(frame, peer, sizeof(frame));
-    qtest_memwrite(m.qts, s.data, frame, sizeof(frame));
-    wqe = wqe_send(&s, 0, sizeof(frame));
-    wqe.hdr.flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
+    raw_send(&n, &s, &raw, frame, sizeof(frame), &fill_in);
     g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, sizeof(frame));
     g_assert_true(tcp_good(seen, sizeof(frame)));
     g_assert_cmpmem(seen + TCP_DATA, sizeof(frame) - TCP_DATA,
@@ -363,6 +375,7 @@ static void test_long_segments(void)
 {
     static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
     const size_t mss = 1000, len = TCP_DATA + 60500;
+    const struct fakernic_sq_hdr cut = { .mss = LE16(mss) };
     Machine m;
     Nic n;
     Setup s;
@@ -371,16 +384,11 @@ static void test_long_segments(void)
     g_autofree uint8_t *frame = g_malloc(len);
     uint8_t seen[2000];
     int fd = start_wired(&m, &n);
-    Wqe wqe;
 
     setup(&n, &s);
     port_up(&n, &s, &raw, 0);
     tcp_make(frame, peer, len);
-    qtest_memwrite(m.qts, s.data, frame, len);
-    wqe = wqe_send(&s, 0, len);
-    wqe.hdr.mss = LE16(mss);
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
+    raw_send(&n, &s, &raw, frame, len, &cut);
     for (size_t at = 0; at < len - TCP_DATA; at += mss) {
         const size_t data = MIN(mss, len - TCP_DATA - at);
 
@@ -396,11 +404,7 @@ static void test_long_segments(void)
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 61);
     /* What is none is lost, and the queue goes on. */
     frame_make(frame, peer, 4000);
-    qtest_memwrite(m.qts, s.data, frame, 4000);
-    wqe = wqe_send(&s, 0, 4000);
-    wqe.hdr.mss = LE16(mss);
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
+    raw_send(&n, &s, &raw, frame, 4000, &cut);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 1);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 61);
@@ -449,18 +453,15 @@ static void test_vlan_tags(void)
     Qp raw;
     struct fakernic_cqe cqe;
     uint8_t frame[200], seen[300];
+    struct fakernic_sq_hdr tag = {
+        .flags = FAKERNIC_SQ_VLAN, .imm_or_key = LE32(0x6005),
+    };
     int fd = start_wired(&m, &n);
-    Wqe wqe;
 
     setup(&n, &s);
     port_up(&n, &s, &raw, 0);
     frame_make(frame, peer, sizeof(frame));
-    qtest_memwrite(m.qts, s.data, frame, sizeof(frame));
-    wqe = wqe_send(&s, 0, sizeof(frame));
-    wqe.hdr.flags |= FAKERNIC_SQ_VLAN;
-    wqe.hdr.imm_or_key = LE32(0x6005);
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
+    raw_send(&n, &s, &raw, frame, sizeof(frame), &tag);
     g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==,
                     sizeof(frame) + 4);
     g_assert_cmpmem(seen, 12, frame, 12);
@@ -478,9 +479,8 @@ static void test_vlan_tags(void)
     set_vlan_strip(&n, 0, FAKERNIC_CMD_OK);
     tagged_receive(&n, &s, &raw, 3, fd, seen, sizeof(frame) + 4, false);
     /* More than a tag; and a tag that nobody asks for. */
-    wqe.hdr.imm_or_key = LE32(0x10000);
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
+    tag.imm_or_key = LE32(0x10000);
+    raw_send(&n, &s, &raw, frame, sizeof(frame), &tag);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
     close(fd);
@@ -490,6 +490,12 @@ static void test_vlan_tags(void)
 /* To a driver of yesterday these bits are reserved, and nothing is told. */
 static void test_offloads_not_taken(void)
 {
+    const struct fakernic_sq_hdr asks[] = {
+        { .flags = FAKERNIC_SQ_IP_CSUM },
+        { .flags = FAKERNIC_SQ_L4_CSUM },
+        { .mss = LE16(100) },
+        { .flags = FAKERNIC_SQ_VLAN },
+    };
     const size_t size = 16 * sizeof(struct fakernic_cmd);
     Machine m;
     Nic n;
@@ -497,10 +503,9 @@ static void test_offloads_not_taken(void)
     uint8_t frame[100];
     int fd = start_wired(&m, &n);
 
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < G_N_ELEMENTS(asks); i++) {
         Setup s;
         Qp raw;
-        Wqe wqe;
 
         nic_reset(&n);
         nic_set_features(&n, nic_offered(&n) & ~(FAKERNIC_FEATURE_CSUM |
@@ -514,13 +519,7 @@ static void test_offloads_not_taken(void)
         tcp_make(frame, nic_mac, sizeof(frame));
         rq_post(&n, &raw.rq, i, s.data + 4096, 2048, s.key);
         tcp_receive(&n, &s, fd, frame, sizeof(frame), 0, 0);
-        wqe = wqe_send(&s, 0, 60);
-        wqe.hdr.flags |= i == 0 ? FAKERNIC_SQ_IP_CSUM :
-                         i == 1 ? FAKERNIC_SQ_L4_CSUM :
-                         i == 3 ? FAKERNIC_SQ_VLAN : 0;
-        wqe.hdr.mss = LE16(i == 2 ? 100 : 0);
-        sq_put(&n, &raw, &wqe, sizeof(wqe));
-        sq_ring(&n, &raw);
+        raw_send(&n, &s, &raw, frame, 60, &asks[i]);
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND,
                   FAKERNIC_WC_LOC_QP_OP_ERR);
         g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
