@@ -12,7 +12,7 @@ import warnings
 
 import pytest
 
-from fakernic_test import rdma
+from fakernic_test import losses, rdma
 
 pytestmark = pytest.mark.guests(driver=("fakernic", "rxe"), relay=True)
 
@@ -250,6 +250,19 @@ def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
 def test_failures_by_chance_are_few(half):
     """Of the rows above; what fails more often is not chance."""
     assert len(failures) <= FAILURES_MOST, failures
+
+
+def test_lost_packet_is_where_it_goes_on(ports, vms):
+    """rxe's responder tells of a loss as ours does: once."""
+    ours, rxe = ports
+    losses.goes_back(losses.written(vms[0], ours, rxe, losses.LOSE))
+
+
+def test_packet_that_is_lost_twice_waits_for_the_timer(ports, vms):
+    ours, rxe = ports
+    assert any(losses.waits_for_the_timer(
+        losses.written(vms[0], ours, rxe, losses.LOSE_TWICE))
+        for _ in range(3))
 
 
 def test_linux_joins_no_ipv6_group(ports):

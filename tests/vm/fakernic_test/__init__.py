@@ -7,6 +7,7 @@ which boots guests and runs commands in them.
   pairs.py    many short pairs of programs in one go
   pyverbs.py  rdma-core's own tests
   wire.py     what a capture holds
+  losses.py   what a loss makes of it
 """
 
 import sys
