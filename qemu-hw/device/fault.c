@@ -20,6 +20,12 @@
 /* What may be held at a time; over it the oldest is lost. */
 #define FAKERNIC_HELD_MAX       1024
 #define FAKERNIC_HELD_BYTES_MAX (16 * MiB)
+/*
+ * So many hits are told each, then only one in a thousandth part of those there
+ * were: who keeps all lines, as a file does, has some 100,000 of them at last.
+ */
+#define FAKERNIC_TOLD_MAX       65536
+#define FAKERNIC_TOLD_PART      1024
 /* A frame that is to go behind others waits for them this long. */
 #define FAKERNIC_REORDER_NS     100000000
 
@@ -63,6 +69,13 @@ char *fakernic_fault_text(const FakernicState *s)
     return g_string_free(text, false);
 }
 
+/* Is the hit one too many to be told? */
+static bool fakernic_fault_is_flood(FakernicFaults *f)
+{
+    return ++f->heard > FAKERNIC_TOLD_MAX &&
+           f->untold + 1 < f->heard / FAKERNIC_TOLD_PART;
+}
+
 /* Who does not read is not waited for: a later line says what was lost. */
 static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
                                 const RoceFaultSubject *subject)
@@ -72,6 +85,10 @@ static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
     int len, taken;
 
     if (!qemu_chr_fe_backend_connected(&f->listener)) {
+        return;
+    }
+    if (fakernic_fault_is_flood(f)) {
+        f->untold++;
         return;
     }
     fakernic_spend(s, 1);

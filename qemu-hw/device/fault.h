@@ -40,7 +40,8 @@ typedef struct FakernicFaults {
     uint32_t held_count;
     uint64_t held_bytes;
     FakernicWriter listener;    /* is told of hits; may be of nobody */
-    uint64_t untold;            /* hits that it did not take */
+    uint64_t heard;             /* hits since it is there */
+    uint64_t untold;            /* of these, not told since the last line */
     bool torn;                  /* it has taken a part of a line */
 } FakernicFaults;
 

@@ -526,6 +526,10 @@ char *fakernic_look(FakernicState *s, Error **errp)
     if (reached) {
         fakernic_json_word(text, "ring", fakernic_look_kinds[look->kind]);
         fakernic_json_number(text, "number", look->number);
+        if (look->has_from) {
+            fakernic_json_number(text, "from", look->from);
+        }
+        fakernic_json_number(text, "count", look->count);
         fakernic_json_number(text, "depth", found.ring->depth);
         fakernic_json_number(text, "pi", found.pi);
         fakernic_json_number(text, "ci", found.ci);

@@ -18,7 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 from command import fakernic_lab
-from fakernic_lab import cli, faults, junit, launch, places, relay, stay
+from fakernic_lab import (
+    cli, faults, junit, launch, places, relay, show, stay)
 from fakernic_lab.console import Console
 from fakernic_lab.errors import GuestCrashed, LabError
 from fakernic_lab.guest import Job
@@ -162,6 +163,33 @@ def test_show_what_is_not_there(tmp_path, paused, words, why):
     result = fakernic_lab(tmp_path, "show", paused, *words)
     assert result.returncode == CANNOT and result.stdout == ""
     assert result.stderr.count("\n") == 1 and why in result.stderr
+
+
+class Busy:
+    """A device at whose ring another reader looks in between, so often."""
+
+    def __init__(self, others):
+        self.others, self.asked = others, {}
+
+    def cmd(self, name, arguments):
+        if name == "qom-set":
+            words = arguments["value"].split()
+            self.asked = {"ring": words[0], "number": int(words[1]),
+                          "count": 16, **{key: int(value) for key, value in (
+                              word.split("=") for word in words[2:])}}
+            return None
+        if self.others:
+            self.others -= 1
+            self.asked.pop("from", None)
+        return json.dumps(self.asked)
+
+
+def test_show_beside_another_reader():
+    ring = show.Device(Busy(3), "nic0").ring("sq", 17, 5, 64)
+    assert ring == {"ring": "sq", "number": 17, "from": 5, "count": 64}
+    assert show.Device(Busy(0), "nic0").ring("cq", 3)["count"] == 16
+    with pytest.raises(LabError, match="others look"):
+        show.Device(Busy(10**6), "nic0").ring("sq", 17, 5)
 
 
 def test_show_at_a_busy_monitor(tmp_path, paused):

@@ -1149,6 +1149,60 @@ static void test_events_unread(void)
     fclose(l.file);
 }
 
+/* How many lines a file has, and the hits that they say were not told. */
+static uint64_t file_lines(const char *path, uint64_t *untold)
+{
+    g_autofree char *text = NULL;
+    uint64_t count = 0;
+
+    *untold = 0;
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    for (const char *at = text; (at = strstr(at, "\"untold\": ")); at++) {
+        *untold += g_ascii_strtoull(at + strlen("\"untold\": "), NULL, 10);
+        count++;
+    }
+    return count;
+}
+
+#define FLOOD_BURSTS 2200
+#define FLOOD_NOPS   32         /* all of a send queue, which stay there */
+
+/* Who takes all, as a file does, is told of fewer and fewer. */
+static void test_events_flood(void)
+{
+    const Wqe nop = { .send.hdr = { .opcode = FAKERNIC_SQ_NOP,
+                                    .flags = FAKERNIC_SQ_SIGNALED,
+                                    .bb_count = 1 } };
+    g_autofree char *path = g_strdup("/tmp/fakernic-events-XXXXXX");
+    const int fd = g_mkstemp(path);
+    g_autofree char *more = g_strdup_printf(
+        ",turn-us=1000000,turn-work=100000,x-fault-events=told "
+        "-chardev file,id=told,path=%s", path);
+    const uint64_t hits = FLOOD_BURSTS * FLOOD_NOPS;
+    uint64_t lines, untold;
+    Pair p;
+
+    g_assert_cmpint(fd, >=, 0);
+    pair_start(&p, more);
+    fault(&p.m, "at=cqe times=0 do=drop");
+    for (unsigned i = 0; i < FLOOD_NOPS; i++) {
+        sq_put(&p.n, &p.a, &nop, sizeof(nop));
+    }
+    for (unsigned i = 0; i < FLOOD_BURSTS; i++) {
+        sq_ring(&p.n, &p.a);
+        p.a.sq.index += FLOOD_NOPS;
+    }
+    g_assert_cmpuint(fault_hits(&p.m), ==, hits);
+    machine_stop(&p.m);
+    lines = file_lines(path, &untold);
+    g_assert_cmpuint(lines, >, 65536 + 60);
+    g_assert_cmpuint(lines, <, 65536 + 90);
+    g_assert_cmpuint(lines + untold, <=, hits);
+    g_assert_cmpuint(lines + untold, >, hits - hits / 1024);
+    unlink(path);
+    close(fd);
+}
+
 static void test_refused(void)
 {
     Pair p;
@@ -1348,6 +1402,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/command-line", test_command_line },
     { "fault/events", test_events },
     { "fault/events-unread", test_events_unread },
+    { "fault/events-flood", test_events_flood },
     { "fault/refused", test_refused },
     { "fault/held-bounded", test_held_bounded },
     { "fault/stalled-eqs", test_stalled_eqs },

@@ -397,6 +397,7 @@ static QList *look(Machine *m, const char *kind, uint32_t number,
 {
     g_autofree char *words = g_strdup_printf("%s %u%s", kind, number, more);
     g_autofree char *error = look_at(m, words);
+    const char *asked = strstr(more, "count=");
     QDict *seen;
     QList *entries;
 
@@ -404,6 +405,10 @@ static QList *look(Machine *m, const char *kind, uint32_t number,
     seen = query_dict(m, "x-ring");
     g_assert_cmpstr(qdict_get_str(seen, "ring"), ==, kind);
     g_assert_cmpint(qdict_get_int(seen, "number"), ==, number);
+    /* Another reader's answer is not ours. */
+    g_assert_cmpint(qdict_haskey(seen, "from"), ==, !!strstr(more, "from="));
+    g_assert_cmpint(qdict_get_int(seen, "count"), ==, asked ? atoi(asked + 6)
+                                                            : 16);
     entries = qobject_ref(qdict_get_qlist(seen, "entries"));
     qobject_unref(seen);
     g_assert_cmpuint(qlist_size(entries), ==, count);
