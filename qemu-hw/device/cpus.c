@@ -18,6 +18,7 @@
 #include "system/tcg.h"
 #include "cpus.h"
 
+#ifdef CONFIG_TCG
 /* On the CPU itself, between two translation blocks; the next one is looked up
  * by its flags and finds none of the old ones. */
 static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
@@ -33,12 +34,15 @@ static int fakernic_cpu_found(Object *obj, void *opaque)
     }
     return 0;
 }
+#endif
 
 void fakernic_cpus_init(void)
 {
+#ifdef CONFIG_TCG
     if (!tcg_enabled()) {
         return;
     }
     /* One that is plugged in later is one of several, and parallel already. */
     object_child_foreach_recursive(object_get_root(), fakernic_cpu_found, NULL);
+#endif
 }
