@@ -8,19 +8,12 @@ says what must come of each test with Linux 6.12.
 import pytest
 
 from fakernic_lab import images
-from fakernic_test import pyverbs, rdma
+from fakernic_test import lab, pyverbs, rdma
 
 IMAGE = images.images() / "rdma-core-65.erofs"
 PREFIX = "/opt/rdma-core-65"
 SUITE = pyverbs.Suite("65", f"{PREFIX}/tests",
                       f"LD_LIBRARY_PATH={PREFIX}/lib PYTHONPATH={PREFIX}/python")
-
-MOUNT = f"""
-disk=$(grep -lx rdma-core-65 /sys/block/*/serial)
-disk=${{disk#/sys/block/}}
-mkdir -p {PREFIX}
-mount -t erofs -o ro /dev/${{disk%/serial}} {PREFIX}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +27,7 @@ def image():
                                       "extra": tuple(images.disk(IMAGE))})
 def test_rdma_core_65_tests(vms):
     (vm,) = vms
-    vm.guest.check(MOUNT)
+    lab.mount(vm.guest, IMAGE, PREFIX)
     port = rdma.bring_up(vm, 1, "fakernic")
     used = vm.guest.check(f"{SUITE.environment} python3 -c 'import pyverbs.device;"
                           "print(open(\"/proc/self/maps\").read())'")

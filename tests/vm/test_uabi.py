@@ -12,16 +12,10 @@ import pytest
 
 from fakernic_lab import images
 from fakernic_test import rdma
+from fakernic_test.lab import mount
 
 IMAGE = images.images() / "uabi.erofs"
 NAME = "libfakernic-rdmav34.so"
-
-MOUNT = """
-disk=$(grep -lx uabi /sys/block/*/serial)
-disk=${disk#/sys/block/}
-mkdir -p /mnt/uabi
-mountpoint -q /mnt/uabi || mount -t erofs -o ro /dev/${disk%/serial} /mnt/uabi
-"""
 
 # The older driver was built for this kernel.
 pytestmark = pytest.mark.guests(kernel="6.12", options={"extra": tuple(images.disk(IMAGE))})
@@ -32,7 +26,7 @@ def image(vms):
     assert IMAGE.exists(), (
         f"{IMAGE.name} is not there: ci/enter.sh ci/build.py uabi")
     for vm in vms:
-        vm.guest.check(MOUNT)
+        mount(vm.guest, IMAGE, "/mnt/uabi")
 
 
 @contextmanager

@@ -37,6 +37,20 @@ echo scan >kmemleak && echo scan >kmemleak && cat kmemleak
 WAYS = ("ab", "ba")
 
 
+def find_disk(guest, path):
+    """What a guest calls the disk that images.disk(PATH) has given it."""
+    serial = path.name.partition(".")[0]
+    return "/dev/" + guest.check(
+        f"grep -lx {serial} /sys/block/*/serial").split("/")[3]
+
+
+def mount(guest, path, folder):
+    """Mounts that disk, unless something is there already."""
+    if not guest.run(f"mkdir -p {folder}; mountpoint -q {folder}").ok:
+        disk = find_disk(guest, path)
+        guest.check(f"mount -t erofs -o ro {disk} {folder}")
+
+
 class Lab:
     """Hands out booted sets of guests."""
 

@@ -10,16 +10,12 @@ not: ucx_verify (guest/programs) does, over the same library.
 from concurrent.futures import ThreadPoolExecutor
 
 from . import pairs
-from .lab import PROGRAMS as IMAGE
+from .lab import PROGRAMS as IMAGE, mount
 
 FOLDER = "/opt/programs"
-MOUNT = f"""
-    mountpoint -q {FOLDER} && exit 0
-    disk=$(grep -lx programs /sys/block/*/serial)
-    disk=${{disk#/sys/block/}}
-    mkdir -p {FOLDER}
-    mount -t erofs -o ro /dev/${{disk%/serial}} {FOLDER} || exit
-    # libfabric looks through all of it whenever it starts, for seconds.
+# libfabric looks through all of it whenever it starts, for seconds.
+HIDE = """
+    grep -q ' /proc/kallsyms ' /proc/mounts ||
     mount --bind /dev/null /proc/kallsyms
     """
 LIMIT_S = 55                # of a program
@@ -145,7 +141,8 @@ def run(ports, wanted):
     them, so that while a program starts here its peer's neighbour starts there."""
     assert IMAGE.exists(), f"no {IMAGE.name}: ci/enter.sh ci/programs.py"
     for port in ports:
-        port.guest.check(MOUNT)
+        mount(port.guest, IMAGE, FOLDER)
+        port.guest.check(HIDE)
     with ThreadPoolExecutor() as both:
         halves = [both.submit(run_part, *way, [
             job(*one, *way) for one in wanted[half::2]])
