@@ -5,6 +5,7 @@
  * net_device are made anew.
  */
 #include <linux/ethtool.h>
+#include <linux/jiffies.h>
 #include <linux/log2.h>
 #include <fakernic/cmdq.h>
 #include <fakernic/cq.h>
@@ -19,16 +20,26 @@
 #include "rx.h"
 #include "tx.h"
 
-#define FAKERNIC_RESTART_DELAY		(HZ / 2)
+#define FAKERNIC_RESTART_PAUSE		(HZ / 2)
+#define FAKERNIC_RESTART_GROWS		7U	/* times: to 64 s */
+#define FAKERNIC_RESTART_WELL		(60 * HZ)
 
 static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
 {
 	napi_schedule(&container_of(hw, struct fakernic_channel, cq)->napi);
 }
 
-static void fakernic_channel_restart(struct fakernic_channel *ch)
+void fakernic_restart_later(struct fakernic_netdev *priv)
 {
-	schedule_delayed_work(&ch->priv->restart_work, FAKERNIC_RESTART_DELAY);
+	const unsigned long last = READ_ONCE(priv->restarted_at);
+	u32 grows = min(READ_ONCE(priv->restarts), FAKERNIC_RESTART_GROWS);
+
+	if (time_after(jiffies, last + FAKERNIC_RESTART_WELL)) {
+		WRITE_ONCE(priv->restarts, 0);
+		grows = 0;
+	}
+	schedule_delayed_work(&priv->restart_work,
+			      FAKERNIC_RESTART_PAUSE << grows);
 }
 
 /*
@@ -50,7 +61,7 @@ static void fakernic_channel_error(struct fakernic_channel *ch,
 	netdev_err(netdev, "%s failed: status %u, vendor error %u\n",
 		   recv ? "receive" : "send", cqe->status,
 		   le16_to_cpu(cqe->vendor_err));
-	fakernic_channel_restart(ch);
+	fakernic_restart_later(ch->priv);
 }
 
 static void fakernic_channel_cq_fail(struct fakernic_cq_hw *hw)
@@ -59,7 +70,7 @@ static void fakernic_channel_cq_fail(struct fakernic_cq_hw *hw)
 		container_of(hw, struct fakernic_channel, cq);
 
 	netdev_err(ch->netdev, "completion queue is in error\n");
-	fakernic_channel_restart(ch);
+	fakernic_restart_later(ch->priv);
 }
 
 static void fakernic_channel_failed(struct fakernic_channel *ch, u8 type,
@@ -67,7 +78,7 @@ static void fakernic_channel_failed(struct fakernic_channel *ch, u8 type,
 {
 	netdev_err(ch->netdev, "queue pair event %u, vendor error %u\n",
 		   type, data);
-	fakernic_channel_restart(ch);
+	fakernic_restart_later(ch->priv);
 }
 
 static void fakernic_channel_qp_event(struct fakernic_qp_hw *hw, u8 type,

@@ -60,6 +60,13 @@ int fakernic_channel_up(struct fakernic_channel *ch);
 /* NAPI is off, and nobody sends. Under RTNL. */
 void fakernic_channel_down(struct fakernic_channel *ch);
 
+/*
+ * All channels are to come up anew, from any context: after half a second, and
+ * after twice as long each time that this was in vain within a minute. Queues
+ * that come up meanwhile make it void.
+ */
+void fakernic_restart_later(struct fakernic_netdev *priv);
+
 /* Tells the device when a completion makes an event (ethtool -C). */
 int fakernic_channel_coalesce(struct fakernic_channel *ch);
 

@@ -13,8 +13,6 @@
 #include "netdev.h"
 #include "rss.h"
 
-#define FAKERNIC_RETRY_DELAY	HZ
-
 u8 fakernic_rx_filter(const struct net_device *netdev)
 {
 	u8 filter = FAKERNIC_FILTER_BROADCAST;
@@ -118,8 +116,8 @@ err_destroy:
 	fakernic_channels_destroy(priv, priv->shape.channels);
 err:
 	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
-	/* If it remains open without them: there may be memory soon. */
-	schedule_delayed_work(&priv->restart_work, FAKERNIC_RETRY_DELAY);
+	/* If it remains open without them: there may be memory some day. */
+	fakernic_restart_later(priv);
 	return ret;
 }
 
@@ -172,7 +170,6 @@ int fakernic_channels_reshape(struct fakernic_netdev *priv,
 	else if (!fakernic_channels_take_shape(priv, &old))
 		fakernic_channels_up(priv);
 	else
-		schedule_delayed_work(&priv->restart_work,
-				      FAKERNIC_RETRY_DELAY);
+		fakernic_restart_later(priv);
 	return ret;
 }

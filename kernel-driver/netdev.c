@@ -96,6 +96,8 @@ static void fakernic_restart_work(struct work_struct *work)
 	rtnl_lock();
 	if (netif_running(priv->netdev) && fakernic_netdev_works(priv)) {
 		netdev_info(priv->netdev, "restarting\n");
+		WRITE_ONCE(priv->restarted_at, jiffies);
+		WRITE_ONCE(priv->restarts, priv->restarts + 1);
 		fakernic_channels_down(priv);
 		fakernic_channels_up(priv);
 	}
