@@ -250,6 +250,25 @@ def test_all_are_set_up_or_nobody_waits():
     assert sorted(done) == list(range(8))
 
 
+def test_a_long_boot_is_not_silent(monkeypatch):
+    """A line now and then, not for each second."""
+    clock = [0.0]
+    monkeypatch.setattr(lab, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    said = []
+    slow = lab.Lab.__new__(lab.Lab)
+    slow.image, slow.tell, slow.set_up = DiskImage("/dev/null"), said.append, list
+
+    def wait_booted(_limit, _since, waiting):
+        for _ in range(40):
+            clock[0] += 1
+            waiting()
+    slow.nodes = [SimpleNamespace(vm=SimpleNamespace(wait_booted=wait_booted))
+                  for _ in range(3)]
+    slow.await_boot()
+    assert said == [f"{up} of 3 machines have booted after {seconds} s"
+                    for up, seconds in ((0, 30), (1, 60), (2, 90), (2, 120))]
+
+
 # ---- the wire ----------------------------------------------------------------
 
 def broadcast(fill):

@@ -343,7 +343,7 @@ def lab_arguments(options, count):
             "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg, "faults": options.fault,
-            "record": options.timeline,
+            "record": options.timeline, "tell": say,
             "wire": "link" if options.link == "shared" else None}
 
 

@@ -33,6 +33,7 @@ OUT = "fakernic-lab.out"
 OUT_UP = "fakernic-lab.up"      # of machines that stay
 MARK = ".fakernic-lab"
 IN_USE_S = 5
+TELL_S = 30
 WORK = "/work"
 # What an image lacks, as its shell tells it, and what it needs of Debian.
 NOT_FOUND = re.compile(r"(\w+): command not found")
@@ -198,13 +199,14 @@ class Lab:
     other numbers: FIRST is that of the first here. With STAYS the machines
     outlive this process. FAULTS are pairs of a machine's name, or None for all,
     and a rule for its device (qemu-hw/README.md); with RECORD each device leaves
-    the file "record" behind, for make_timeline().
+    the file "record" behind, for make_timeline(). TELL gets a line now and
+    then while they boot.
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
                  cpus=1, mtu=None, plan=None, pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
-                 netdev=None, first=1, faults=(), record=False):
+                 netdev=None, first=1, faults=(), record=False, tell=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
@@ -235,6 +237,7 @@ class Lab:
         self.wire = wire
         self.faults = list(faults)
         self.record = record
+        self.tell = tell
         self.plan = plan or {}
         self.pcap = pcap
         self.netdev = netdev
@@ -272,9 +275,17 @@ class Lab:
         """What is left of start() once all are launched."""
         # So many as there are processors boot at a time.
         share = max(1, len(self.nodes) / PROCESSORS)
-        since = time.monotonic()
-        for node in self.nodes:
-            node.vm.wait_booted(self.image.boot_timeout_s * share, since)
+        since = told = time.monotonic()
+
+        def waiting():
+            nonlocal told
+            now = time.monotonic()
+            if self.tell and now - told >= TELL_S:
+                told = now
+                self.tell(f"{up} of {len(self.nodes)} machines have booted "
+                          f"after {now - since:.0f} s")
+        for up, node in enumerate(self.nodes):
+            node.vm.wait_booted(self.image.boot_timeout_s * share, since, waiting)
         self.set_up()
 
     def launch(self):
