@@ -7,7 +7,7 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
-	test-long test-programs test-packages test-recipes test-intree \
+	test-long test-many test-programs test-packages test-recipes test-intree \
 	test-qemu-versions test-debug-kernel test-failing soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
@@ -35,6 +35,7 @@ help:
 	@echo 'make test            run the tests; by itself: test-packages, test-long'
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-long       the VM tests that make test leaves out'
+	@echo 'make test-many       eight machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
@@ -92,7 +93,7 @@ packages-forky: root
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
-run shell timeline timeline-cost test-packages: export FAKERNIC_QEMU ?= \
+run shell timeline timeline-cost test-many test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
 
 run: root
@@ -145,6 +146,10 @@ test-long: build
 	@$(BUILD) kernel-6.1 guest-test failing
 	@$(ENTER) ci/programs.py
 	@$(ENTER) ci/run_tests.py long
+
+test-many: root
+	@$(BUILD) root-test qemu-plugin image
+	@$(ENTER) ci/run_tests.py many
 
 # Leaves PROGRAMS.md in log/programs of the cache.
 test-programs: build

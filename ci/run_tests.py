@@ -38,9 +38,9 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
-             "long", "programs")
+             "many", "long", "programs")
 # Too long for make test: these run when they are named.
-NAMED = ("long", "programs")
+NAMED = ("many", "long", "programs")
 LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -96,12 +96,12 @@ def vm_tests(name, *arguments, limit=4200):
             {"FAKERNIC_VM_LOG": str(LOG / name)})
 
 
-def lab_tests(*names):
+def lab_tests(*names, limit=900):
     """Files of the launcher's tests."""
     folder = SRC / "tests/lab"
     return ([sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"),
              "--color=no", *(str(folder / f"test_{name}.py")
-                             for name in names)], 900, {})
+                             for name in names)], limit, {})
 
 
 def suites(quick):
@@ -136,6 +136,7 @@ def suites(quick):
                       str(SRC / "tests/timeline")], 300, {}),
         "lab": lab_tests("command", "outside"),
         "lab-vm": lab_tests("machines", "lessons"),
+        "many": lab_tests("many", limit=7200),
         "long": vm_tests("long", "--long", limit=LONG_S),
         "programs": vm_tests("programs", "--long", "test_programs.py",
                              limit=LONG_S),

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""As many machines as the launcher has, each way of joining them: make
+test-many. They talk all at once, each to the next."""
+
+import time
+
+import pytest
+
+from command import fakernic_lab
+from fakernic_lab.lab import NODES_MAX
+
+# Emulated, all eight boot on two processors, beside whatever else runs there.
+UP_S = 1800
+TALK_S = 600
+MEMORY = 512
+PINGS = 20
+SERVE = ("setsid rping -s -P >/tmp/served 2>&1 & for try in $(seq 600); do rdma "
+         "resource show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1")
+ASK = (f"set -o pipefail; rping -c -C {PINGS} -v -V -a "
+       f"node$((${{FAKERNIC_NODE#node}} % {NODES_MAX} + 1)) | "
+       f"grep rdma-ping-{PINGS - 1}:")
+COUNTED = ("cat /sys/class/infiniband/$FAKERNIC_IBDEV/ports/1/hw_counters/"
+           "rx_frames")
+
+
+def lines(result):
+    """{machine: its line} of what all have printed."""
+    assert result.returncode == 0, result
+    return dict(line.split(": ", 1) for line in result.stdout.splitlines())
+
+
+@pytest.mark.timeout(2 * UP_S)
+@pytest.mark.parametrize("link", ("netdev", "shared"))
+def test_ring(tmp_path, link):
+    """Each writes to the next and reads from it, and compares."""
+    start = time.monotonic()
+    up = fakernic_lab(tmp_path, "up", "-n", NODES_MAX, "--link", link,
+                      "--memory", MEMORY, timeout=UP_S)
+    try:
+        assert up.returncode == 0, up
+        assert len(up.stdout.splitlines()) == NODES_MAX, up
+        print(f"{link}: {NODES_MAX} up in {time.monotonic() - start:.0f} s")
+        served = fakernic_lab(tmp_path, "exec", "all", "--", SERVE, timeout=TALK_S)
+        assert served.returncode == 0, served
+        start = time.monotonic()
+        said = lines(fakernic_lab(tmp_path, "exec", "--timeout", TALK_S, "all",
+                                  "--", ASK, timeout=2 * TALK_S))
+        print(f"{link}: {NODES_MAX} times {PINGS} rpings, all at once, in "
+              f"{time.monotonic() - start:.0f} s")
+        assert len(said) == NODES_MAX, said
+        counted = lines(fakernic_lab(tmp_path, "exec", "all", "--", COUNTED,
+                                     timeout=TALK_S))
+        assert min(map(int, counted.values())) > 4 * PINGS, counted
+    finally:
+        fakernic_lab(tmp_path, "down", timeout=TALK_S)
