@@ -35,6 +35,7 @@
 #include "rq.h"
 #include "sq.h"
 #include "srq.h"
+#include "stamp.h"
 #include "table.h"
 #include "wq.h"
 
@@ -296,9 +297,8 @@ static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
 /* Those up to the consumer index are the program's, which may post anew. */
 static void fakernic_cq_release_locked(struct fakernic_cq *cq)
 {
+	fakernic_queue_stamp(&cq->queue, cq->vcq.cq.context);
 	fakernic_queue_release(&cq->queue, cq->ci);
-	fakernic_mark(fakernic_to_context(cq->vcq.cq.context),
-		      FAKERNIC_MARK_POLL, cq->cqn, cq->ci);
 }
 
 int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)

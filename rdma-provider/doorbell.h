@@ -12,8 +12,6 @@
 #include <util/udma_barrier.h>
 
 #include "fakernic/doorbell.h"
-#include "fakernic/regs.h"
-#include "context.h"
 
 static inline void fakernic_doorbell(void *uar, unsigned int offset,
 				     uint64_t word)
@@ -39,20 +37,6 @@ static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
 				       solicited_only) |
 				  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, cqn) |
 				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
-}
-
-/* Tells a device that records how far we are; of which queue, up to where. */
-static inline void fakernic_mark(const struct fakernic_context *context,
-				 enum fakernic_mark_step step, uint32_t id,
-				 uint32_t index)
-{
-	if (context->features & FAKERNIC_FEATURE_MARK)
-		fakernic_doorbell(context->uar, FAKERNIC_DOORBELL_MARK,
-				  FAKERNIC_PUT(FAKERNIC_DOORBELL_STEP, step) |
-					  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID,
-						       id) |
-					  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX,
-						       index));
 }
 
 /* Somebody polls, and has found nothing. */

@@ -303,12 +303,12 @@ fakernic_map_pages(struct fakernic_context *context,
 	return 0;
 }
 
-/* Marks are two more stores per work request: who measures can do without. */
+/* Stamps take some time per work request: who measures can do without. */
 static uint64_t fakernic_not_wanted(void)
 {
 	const char *marks = getenv("FAKERNIC_MARKS");
 
-	return marks && !strcmp(marks, "0") ? FAKERNIC_FEATURE_MARK : 0;
+	return marks && !strcmp(marks, "0") ? FAKERNIC_FEATURE_STAMPS : 0;
 }
 
 /* Makes a context of what the kernel told. 0 or an errno value. */

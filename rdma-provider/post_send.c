@@ -13,6 +13,7 @@
 #include "post_send.h"
 #include "qp.h"
 #include "sq.h"
+#include "stamp.h"
 #include "wqe.h"
 
 enum fakernic_segment {
@@ -188,8 +189,9 @@ int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 
 	fakernic_lock(&sq->lock);
 	first = sq->pi;
-	fakernic_sq_mark(qp);
 	err = fakernic_check_sender(ibqp, sq);
+	if (!err)
+		fakernic_queue_stamp(&sq->queue, ibqp->context);
 	while (!err && wr) {
 		err = fakernic_post_one_send(qp, wr);
 		if (!err)

@@ -199,15 +199,6 @@ static inline void fakernic_sq_end(struct fakernic_sq *sq)
 	sq->wqe = NULL;
 }
 
-/* Work requests are about to be posted. */
-static inline void fakernic_sq_mark(const struct fakernic_qp *qp)
-{
-	const struct ibv_qp *ibqp = &qp->vqp.qp;
-
-	fakernic_mark(fakernic_to_context(ibqp->context), FAKERNIC_MARK_POST,
-		      ibqp->qp_num, qp->sq.pi);
-}
-
 /* Tells the device of all that was ended. */
 static inline void fakernic_sq_ring(struct fakernic_qp *qp)
 {

@@ -16,6 +16,7 @@
 #include "lock.h"
 #include "qp.h"
 #include "sq.h"
+#include "stamp.h"
 #include "wqe.h"
 #include "wr.h"
 
@@ -60,8 +61,9 @@ static void fakernic_wr_start(struct ibv_qp_ex *ibqp)
 	sq->batch_pi = sq->pi;
 	sq->batch_wr_pi = sq->wr_pi;
 	sq->wqe = NULL;
-	fakernic_sq_mark(qp);
 	sq->batch_err = fakernic_check_sender(&qp->vqp.qp, sq);
+	if (!sq->batch_err)
+		fakernic_queue_stamp(&sq->queue, qp->vqp.qp.context);
 }
 
 static void fakernic_wr_roll_back(struct fakernic_sq *sq)

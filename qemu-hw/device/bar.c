@@ -15,7 +15,6 @@
 #include "clock.h"
 #include "dm.h"
 #include "life.h"
-#include "record.h"
 #include "sq.h"
 #include "../trace.h"
 
@@ -408,24 +407,6 @@ static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
     return NULL;
 }
 
-static const char *fakernic_doorbell_mark(FakernicState *s, uint32_t uar,
-                                          uint64_t word)
-{
-    if (!(s->driver_features & FAKERNIC_FEATURE_MARK)) {
-        return "no doorbell there";
-    }
-    fakernic_record(s, MARK, 0, uar, FAKERNIC_GET(FAKERNIC_DOORBELL_STEP, word),
-                    FAKERNIC_GET(FAKERNIC_DOORBELL_ID, word),
-                    FAKERNIC_GET(FAKERNIC_DOORBELL_INDEX, word));
-    return NULL;
-}
-
-/* One that makes no work, and need not be heard. */
-static bool fakernic_doorbell_is_hint(unsigned place)
-{
-    return place == FAKERNIC_DOORBELL_POLL || place == FAKERNIC_DOORBELL_MARK;
-}
-
 void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
 {
     uint32_t uar = offset >> FAKERNIC_PAGE_SHIFT;
@@ -434,7 +415,7 @@ void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
 
     if (fakernic_is_frozen(s)) {
         /* What is held is bounded, and who polls rings on and on. */
-        if (!fakernic_doorbell_is_hint(place)) {
+        if (place != FAKERNIC_DOORBELL_POLL) {
             fakernic_fault_hold_doorbell(s, offset, word);
         }
         return;
@@ -444,14 +425,12 @@ void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
         why = "the page is not allocated";
     } else if (place == FAKERNIC_DOORBELL_POLL) {
         why = fakernic_doorbell_poll(s, word);
-    } else if (place == FAKERNIC_DOORBELL_MARK) {
-        why = fakernic_doorbell_mark(s, uar, word);
     } else {
         why = fakernic_doorbell_ring(s, uar, place, word);
     }
     if (why) {
         fakernic_doorbell_drop(s, offset, word, why);
-    } else if (!fakernic_doorbell_is_hint(place)) {
+    } else if (place != FAKERNIC_DOORBELL_POLL) {
         fakernic_kick(s);
     }
 }

@@ -139,6 +139,18 @@ RoceTime fakernic_cq_run(FakernicState *s, RoceTime now)
     return cq ? cq->deadline : ROCE_TIME_NEVER;
 }
 
+/* Notes when entries were taken, if the host has stamped that. */
+static void fakernic_cq_stamped(FakernicState *s, FakernicCq *cq)
+{
+    uint32_t ci;
+    const uint64_t stamp = fakernic_ring_stamp(s, &cq->ring, &ci);
+
+    if (stamp && ci != cq->stamped) {
+        cq->stamped = ci;
+        fakernic_record_mark(s, FAKERNIC_RECORD_POLL, cq->id, ci, stamp);
+    }
+}
+
 /* ---- errors ---------------------------------------------------------- */
 
 void fakernic_cq_join(FakernicCq *cq, FakernicCqUser *user)
@@ -190,6 +202,7 @@ bool fakernic_cq_errors_run(FakernicState *s)
 
 void fakernic_cq_forget(FakernicState *s, FakernicCq *cq)
 {
+    fakernic_cq_stamped(s, cq);
     fakernic_cq_unhold(s, cq);
     fakernic_fault_forget_cq(s, cq->id);
     if (QTAILQ_IN_USE(cq, failed)) {
@@ -243,6 +256,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion)
     }
     fakernic_cqe_encode(&cqe, completion);
     cqe.owner = !(cq->pi & cq->ring.depth);
+    fakernic_cq_stamped(s, cq);
     trace_fakernic_cqe(cq->id, cq->pi, completion->qpn, completion->wqe_index,
                        completion->opcode, completion->status,
                        completion->vendor_err);
@@ -289,6 +303,7 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
 {
     const uint32_t pi = solicited ? cq->solicited_pi : cq->pi;
 
+    fakernic_cq_stamped(s, cq);
     trace_fakernic_doorbell_cq_arm(cq->id, ci, cq->pi, solicited);
     fakernic_record(s, ARM, 0, cq->id, ci, cq->pi, solicited);
     /* IBTA 11.4.2.2: a request for any completion is not weakened. */

@@ -27,6 +27,7 @@ typedef struct FakernicCq {
     uint32_t uar;
     uint32_t pi;
     uint32_t ci;                /* as last read from the record */
+    uint32_t stamped;           /* as it was with the last stamp */
     uint32_t solicited_pi;      /* pi behind the last solicited entry */
     uint32_t users;             /* QPs, XRC SRQs */
     FakernicArm arm;

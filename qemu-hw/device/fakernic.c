@@ -271,7 +271,7 @@ static uint64_t fakernic_offered(const FakernicState *s)
         features &= ~FAKERNIC_FEATURE_FAULTS;
     }
     if (!s->recorder.path) {
-        features &= ~FAKERNIC_FEATURE_MARK;
+        features &= ~FAKERNIC_FEATURE_STAMPS;
     }
     if (!s->dcqcn) {
         features &= ~FAKERNIC_FEATURE_DCQCN;

@@ -44,7 +44,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_RESET] = "reset -",
     [FAKERNIC_RECORD_HELD] = "held - reasons",
     [FAKERNIC_RECORD_FRAME] = "frame offset len way",
-    [FAKERNIC_RECORD_MARK] = "mark - uar step id index",
+    [FAKERNIC_RECORD_MARK] = "mark ticks step id index low high",
     [FAKERNIC_RECORD_RESUMED] = "resumed missed",
 };
 
@@ -182,6 +182,14 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
     } else if (r->header) {
         r->missed++;
     }
+}
+
+void fakernic_record_mark(FakernicState *s, FakernicRecordStep step,
+                          uint32_t id, uint32_t index, uint64_t stamp)
+{
+    const uint64_t now = cpu_get_host_ticks();
+
+    fakernic_record(s, MARK, stamp, step, id, index, now, now >> 32);
 }
 
 void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,

@@ -56,6 +56,12 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 
+/* What a program has stamped. */
+typedef enum FakernicRecordStep {
+    FAKERNIC_RECORD_POST = 1,   /* work requests from 'index' on */
+    FAKERNIC_RECORD_POLL,       /* it has taken the entries before 'index' */
+} FakernicRecordStep;
+
 /* Where a frame comes from or goes. */
 typedef enum FakernicRecordWay {
     FAKERNIC_RECORD_IN,
@@ -121,6 +127,13 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
     fakernic_record_put(s, FAKERNIC_RECORD_ ## kind, value,               \
                         (const uint32_t[FAKERNIC_RECORD_ARGS])            \
                         { __VA_ARGS__ })
+
+/*
+ * Notes a stamp that was found, and the ticks of this processor now: a guest's
+ * run as fast, so that who reads it knows how old the stamp is.
+ */
+void fakernic_record_mark(FakernicState *s, FakernicRecordStep step,
+                          uint32_t id, uint32_t index, uint64_t stamp);
 
 /*
  * Notes a frame at the port, with all of its bytes; only in a file.

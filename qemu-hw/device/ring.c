@@ -14,6 +14,7 @@
 #include "budget.h"
 #include "dma.h"
 #include "memory.h"
+#include "record.h"
 #include "ring.h"
 #include "state.h"
 
@@ -376,15 +377,22 @@ bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                               fakernic_ring_store);
 }
 
+/* The first bytes of the doorbell record. */
+static bool fakernic_ring_host(FakernicState *s, const FakernicRing *ring,
+                               void *at, size_t len, FakernicRingMove *move)
+{
+    uint64_t offset = (uint64_t)ring->depth << ring->log_entry;
+
+    return move(s, fakernic_ring_address(ring, offset), at, len);
+}
+
 static bool fakernic_ring_index(FakernicState *s, const FakernicRing *ring,
                                 uint32_t *index, FakernicRingMove *move)
 {
-    uint64_t offset = ((uint64_t)ring->depth << ring->log_entry) +
-                      offsetof(struct fakernic_queue_record, index);
     uint32_t value;
 
-    if (!move(s, fakernic_ring_address(ring, offset), (uint8_t *)&value,
-              sizeof(value))) {
+    QEMU_BUILD_BUG_ON(offsetof(struct fakernic_queue_record, index) != 0);
+    if (!fakernic_ring_host(s, ring, &value, sizeof(value), move)) {
         return false;
     }
     *index = le32_to_cpu(value);
@@ -401,4 +409,19 @@ bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
                                uint32_t *index)
 {
     return fakernic_ring_index(s, ring, index, fakernic_ring_look);
+}
+
+uint64_t fakernic_ring_stamp(FakernicState *s, const FakernicRing *ring,
+                             uint32_t *index)
+{
+    struct fakernic_queue_record record;
+
+    if (!(s->driver_features & FAKERNIC_FEATURE_STAMPS) ||
+        !fakernic_recorder_is_on(s) ||
+        !fakernic_ring_host(s, ring, &record, sizeof(record),
+                            fakernic_ring_look)) {
+        return 0;
+    }
+    *index = le32_to_cpu(record.index);
+    return le64_to_cpu(record.stamp);
 }

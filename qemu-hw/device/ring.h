@@ -132,4 +132,11 @@ bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
 bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
                                uint32_t *index);
 
+/*
+ * The stamp in the doorbell record, and the index beside it; 0: there is none,
+ * or no file of the recorder's to note it in.
+ */
+uint64_t fakernic_ring_stamp(FakernicState *s, const FakernicRing *ring,
+                             uint32_t *index);
+
 #endif

@@ -22,6 +22,13 @@
 
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
 {
+    uint32_t told;
+    const uint64_t stamp = fakernic_ring_stamp(s, &qp->sq, &told);
+
+    if (stamp) {
+        fakernic_record_mark(s, FAKERNIC_RECORD_POST, qp->qpn, qp->sq_pi,
+                             stamp);
+    }
     trace_fakernic_doorbell_sq(qp->qpn, pi, qp->sq_ci);
     fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
     if ((int32_t)(pi - qp->sq_pi) < 0) {

@@ -91,12 +91,21 @@ static void *model_entry(const struct model_ring *ring, uint32_t index)
 			      << ring->log_stride);
 }
 
+static const volatile struct fakernic_queue_record *
+model_host_record(const struct model_ring *ring)
+{
+	return (void *)(ring->bytes +
+			((size_t)1 << (ring->log_depth + ring->log_stride)));
+}
+
+uint64_t model_stamp(const struct model_ring *ring)
+{
+	return le64toh(model_host_record(ring)->stamp);
+}
+
 MODEL_SHARED uint32_t model_record(const struct model_ring *ring)
 {
-	const volatile struct fakernic_queue_record *record =
-		(void *)(ring->bytes +
-			 ((size_t)1 << (ring->log_depth + ring->log_stride)));
-	uint32_t index = le32toh(record->index);
+	uint32_t index = le32toh(model_host_record(ring)->index);
 
 	MODEL_ACQUIRE();
 	return index;

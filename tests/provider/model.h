@@ -90,6 +90,8 @@ extern struct fakernic_ureq_create_rss_qp model_rss;
 
 /* What the host last stored into the ring's doorbell record. */
 uint32_t model_record(const struct model_ring *ring);
+/* And the stamp beside it; no other thread is at the ring. */
+uint64_t model_stamp(const struct model_ring *ring);
 
 /* Copies the next send WQE; its index; false when all were taken. */
 bool model_take_send(struct model_qp *qp, void *wqe, uint32_t *index);

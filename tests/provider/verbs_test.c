@@ -337,6 +337,42 @@ static void completions_tell_their_opcode(void)
 	world_end(&world);
 }
 
+/* When it posted and polled, for a device that records; this CPU has ticks. */
+static void posts_and_polls_are_stamped(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp *qp = qp_of(&world, IBV_QPT_RC, NULL,
+				  IBV_QP_EX_WITH_SEND);
+	const struct model_ring *sq = &model_qp(qp)->sq;
+	const struct model_ring *ring = model_cq(world.cq);
+	struct fakernic_cqe cqe = { .qpn = htole32(qp->qp_num),
+				    .opcode = FAKERNIC_CQE_SEND };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	uint64_t posted, again, polled;
+	struct ibv_wc wc;
+
+	CHECK(!model_stamp(sq) && !model_stamp(ring));
+	CHECK(!fakernic_post_send(qp, &wr, &bad));
+	posted = model_stamp(sq);
+	ex_of(qp)->wr_start(ex_of(qp));
+	ex_of(qp)->wr_send(ex_of(qp));
+	ex_of(qp)->wr_set_sge_list(ex_of(qp), 0, NULL);
+	CHECK(!ex_of(qp)->wr_complete(ex_of(qp)));
+	again = model_stamp(sq);
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 0 && !model_stamp(ring));
+	model_complete(model_cq(world.cq), cqe);
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	polled = model_stamp(ring);
+	CHECK(posted && again > posted && polled > again);
+	world.context->features &= ~FAKERNIC_FEATURE_STAMPS;
+	CHECK(!fakernic_post_send(qp, &wr, &bad));
+	model_complete(model_cq(world.cq), cqe);
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(model_stamp(sq) == again && model_stamp(ring) == polled);
+	CHECK(!fakernic_destroy_qp(qp));
+	world_end(&world);
+}
+
 /* Completions tell Unix time when the kernel has told how it is known. */
 static void wallclock_is_the_device_clock_moved(void)
 {
@@ -999,6 +1035,7 @@ const struct test_case verbs_cases[] = {
 	CASE(atomic_write_can_be_posted),
 	CASE(raw_packets_are_sent_with_checksums),
 	CASE(completions_tell_their_opcode),
+	CASE(posts_and_polls_are_stamped),
 	CASE(wallclock_is_the_device_clock_moved),
 	CASE(srq_resize_loses_no_receive),
 	CASE(queues_come_from_the_domains_allocators),

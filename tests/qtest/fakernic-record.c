@@ -204,13 +204,46 @@ static void test_file_spoilt(void)
     file_drop(&f);
 }
 
-/* A mark is noted, whatever it says; only for who took the feature. */
-static void test_mark(void)
+static void record_to_file(Machine *m, bool on)
 {
-    const uint64_t word = FAKERNIC_PUT(FAKERNIC_DOORBELL_STEP, 255) |
-                          FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, 0xabcdef) |
-                          FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, 7);
-    g_autofree char *text = NULL;
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                     " 'path': %s, 'property': 'x-recording',"
+                             " 'value': %i } }", NIC0, on);
+}
+
+/* The host's stamp in a doorbell record; the index is stored behind it. */
+static void stamp(Nic *n, const Queue *q, uint64_t ticks)
+{
+    qtest_writeq(n->m->qts, q->address + (uint64_t)q->depth * q->entry +
+                 offsetof(struct fakernic_queue_record, stamp), ticks);
+}
+
+/* How often these words are in the last 1,024 entries. */
+static unsigned told(Machine *m, const char *words)
+{
+    g_autofree char *text = recorded(m);
+    unsigned count = 0;
+
+    for (const char *at = text; (at = strstr(at, words)); at++) {
+        count++;
+    }
+    return count;
+}
+
+/* A WRITE that is stamped when it is posted, and when it has been polled. */
+static void one_stamped_write(Nic *n, Setup *s, Qp *a, uint64_t ticks)
+{
+    stamp(n, &a->sq, ticks);
+    stamp(n, &s->cq, ticks + 1);
+    one_write(n, s, a);
+}
+
+/*
+ * A stamp is noted where the device comes by: at the doorbell; that of a poll
+ * with the next CQE, when the CQ is armed or goes away. Once each.
+ */
+static void test_stamps(void)
+{
     File f;
     Machine m;
     Nic n;
@@ -219,18 +252,47 @@ static void test_mark(void)
 
     file_make(&f);
     start_recorded(&m, &n, &s, &a, &b, f.option);
-    g_assert_true(nic_offered(&n) & FAKERNIC_FEATURE_MARK);
-    ring(&n, 0, FAKERNIC_DOORBELL_MARK, word);
-    text = recorded(&m);
-    g_assert_nonnull(strstr(text, " mark uar=0 step=255 id=11259375 index=7\n"));
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
+    g_assert_true(nic_offered(&n) & FAKERNIC_FEATURE_STAMPS);
+    one_write(&n, &s, &a);
+    one_stamped_write(&n, &s, &a, 0xabcdef0123456789);
+    g_assert_cmpuint(told(&m, " mark "), ==, 2);
+    g_assert_cmpuint(told(&m, " mark ticks=0xabcdef0123456789 step=1 "), ==, 1);
+    /* Of the poll before the stamp, as the CQE was written behind it. */
+    g_assert_cmpuint(told(&m, " mark ticks=0xabcdef012345678a step=2 "), ==, 1);
+    cq_arm(&n, &s.cq, 0, false);
+    g_assert_cmpuint(told(&m, " step=2 "), ==, 2);
+    cq_arm(&n, &s.cq, 0, false);
+    g_assert_cmpuint(told(&m, " step=2 "), ==, 2);
+    one_stamped_write(&n, &s, &a, 3);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, s.cq.id), OK);
+    g_assert_cmpuint(told(&m, " mark ticks=0x4 step=2 "), ==, 1);
+    machine_stop(&m);
+    file_drop(&f);
+}
+
+/* Not for a driver that has not taken them, nor while the file rests. */
+static void test_no_stamps(void)
+{
+    File f;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    file_make(&f);
+    start_recorded(&m, &n, &s, &a, &b, f.option);
+    record_to_file(&m, false);
+    one_stamped_write(&n, &s, &a, 7);
+    g_assert_cmpuint(told(&m, " mark "), ==, 0);
     machine_stop(&m);
     file_drop(&f);
 
     start_recorded(&m, &n, &s, &a, &b, "");
-    g_assert_false(nic_offered(&n) & FAKERNIC_FEATURE_MARK);
-    ring(&n, 0, FAKERNIC_DOORBELL_MARK, word);
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 1);
+    g_assert_false(nic_offered(&n) & FAKERNIC_FEATURE_STAMPS);
+    one_stamped_write(&n, &s, &a, 7);
+    g_assert_cmpuint(told(&m, " mark "), ==, 0);
     machine_stop(&m);
 }
 
@@ -243,13 +305,6 @@ static void file_counts(int fd, uint64_t *entries, uint64_t *frames)
                     sizeof(*entries));
     g_assert_cmpint(pread(fd, frames, sizeof(*frames), 48), ==,
                     sizeof(*frames));
-}
-
-static void record_to_file(Machine *m, bool on)
-{
-    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                     " 'path': %s, 'property': 'x-recording',"
-                             " 'value': %i } }", NIC0, on);
 }
 
 /* The kind of an entry, in words. */
@@ -455,7 +510,8 @@ const FakernicTest fakernic_record_tests[] = {
     { "record/first-error", test_first_error },
     { "record/file", test_file },
     { "record/file-spoilt", test_file_spoilt },
-    { "record/mark", test_mark },
+    { "record/stamps", test_stamps },
+    { "record/no-stamps", test_no_stamps },
     { "record/pause", test_pause },
     { "record/two-files", test_two_files },
     { "record/cost", test_cost },

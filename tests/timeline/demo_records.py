@@ -11,6 +11,7 @@ from fakernic_lab.timeline.records import ENTRY, HEADER, MAGIC, VERSION
 
 TOP = Path(__file__).resolve().parents[2]
 ROOM, FRAMES = 64, 4096
+TICKS = 10 ** 15                        # of a processor, at time 0; three a ns
 A, B, PSN = 7, 9, 0xffffff              # QPs; PSNs wrap
 POINTS = ("device", "tx", "rx")
 ACTIONS = ("count", "drop")
@@ -104,6 +105,9 @@ class Recorder:
 
     def add(self, time, kind, **fields):
         number, value, arguments = self.numbers[kind]
+        if kind == "mark":
+            fields.setdefault("ticks", 3 * time + TICKS)
+            fields |= {"low": 3 * time & 0xffffffff, "high": 3 * time >> 32}
         if "data" in fields and kind == "frame":
             fields["offset"] = len(self.frames)
             self.frames += fields["data"]

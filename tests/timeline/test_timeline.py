@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from demo_records import A, B, FRAMES, SEND, TOP, Recorder, kinds, packet
+from demo_records import (
+    A, B, FRAMES, SEND, TICKS, TOP, Recorder, kinds, packet)
 from fakernic_lab.timeline import files, page
 from fakernic_lab.timeline.model import Model
 from fakernic_lab.timeline.records import (
@@ -113,6 +114,57 @@ def test_loss_without_a_rule_is_told(tmp_path):
               for node in "ab"]
     assert any("never received" in problem for problem in
                Model(records_of(steps, tmp_path)).problems)
+
+
+def stamped(tmp_path, count=8):
+    """A program that posts every 100 us and polls 25 us later. Its doorbell is
+    heard 0.9 to 2.3 us after the stamp; the other stamp is found 75 us late, and
+    the last one a second."""
+    recorder, polled = Recorder(), []
+    for number in range(count):
+        start = 100_000 * (number + 1)
+        found = start + (900, 1600, 2300)[number % 3]
+        recorder.add(found, "mark", ticks=3 * start + TICKS, step=1, id=A,
+                     index=number)
+        recorder.add(found + 1, "doorbell_sq", qpn=A, pi=number + 1, ci=number)
+        for fields in polled:
+            recorder.add(start + 19_900, "mark", **fields)
+        for kind in ("cqe", "cqe_visible"):
+            recorder.add(start + 20_000, kind, cqn=1, pi=number, qpn=A,
+                         index=number)
+        polled = [{"ticks": 3 * (start + 25_000) + TICKS, "step": 2, "id": 1,
+                   "index": number + 1}]
+    recorder.add(10 ** 9, "mark", **polled[0])
+    path = tmp_path / "a"
+    path.write_bytes(recorder.file())
+    return path
+
+
+def test_marks_stand_where_they_were_made(tmp_path):
+    events = read(stamped(tmp_path), "a")
+    times = [event.time for event in events]
+    assert times == sorted(times)
+    marks = [event for event in events if event.kind == "mark"]
+    assert [mark.step for mark in marks] == 8 * [1, 2]
+    for mark in marks:
+        late = mark.time - (mark.ticks - TICKS) // 3
+        assert 0 <= late <= 900, mark
+    model = files.make({"a": tmp_path / "a"})
+    assert not model.problems
+    told, = re.findall(r"a's programs marked at most ([\d.]+) us late",
+                       files.verdict(model)[0])
+    assert 5 <= float(told) <= 7
+
+
+def test_clock_that_goes_wrong_is_told(tmp_path, monkeypatch):
+    """A poll before its completion is a problem, wherever it was found."""
+    def early(recorder, time, kind, add=Recorder.add, **fields):
+        if kind == "mark" and fields["step"] == 2 and fields["index"] == 4:
+            fields["ticks"] -= 3 * 10_000
+        add(recorder, time, kind, **fields)
+    monkeypatch.setattr(Recorder, "add", early)
+    model = files.make({"a": stamped(tmp_path)})
+    assert len(model.problems) == 1 and "polled before" in model.problems[0]
 
 
 def test_what_comes_without_a_cause(tmp_path):

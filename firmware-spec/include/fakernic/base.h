@@ -77,12 +77,17 @@ struct fakernic_queue_record {
 				 * last read of the entries it frees.
 				 * EQ: not used, its doorbell carries it.
 				 */
-	__le32 rsvd[7];
+	__le32 rsvd;
+	__le64 stamp;		/* host writes, FAKERNIC_FEATURE_STAMPS; SQ,
+				 * CQ: when it began to post, or had taken, what
+				 * the index it stores next covers; 0: not told
+				 */
+	__le32 rsvd2[4];
 	__le32 device_index;	/* device writes; reserved in version 1 (event
 				 * index for doorbell suppression,
 				 * FAKERNIC_FEATURE_SHADOW_DOORBELL)
 				 */
-	__le32 rsvd2[7];
+	__le32 rsvd3[7];
 };
 FAKERNIC_SIZE(struct fakernic_queue_record, 64);
 

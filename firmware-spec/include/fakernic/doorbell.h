@@ -33,13 +33,6 @@
 #define FAKERNIC_DOORBELL_EQ		0x010
 
 /*
- * FAKERNIC_FEATURE_MARK: the program has come to STEP. ID and INDEX say with
- * which queue and how far. The device notes it in its record, nothing else;
- * any word will do.
- */
-#define FAKERNIC_DOORBELL_MARK		0x018
-
-/*
  * FAKERNIC_FEATURE_POLL_DOORBELL: a CQ was polled and found empty. The word is
  * 0. The device may take received frames in at once, and have the wire wake
  * nobody for some time. Rung at a bounded rate by who goes on polling, and
@@ -53,16 +46,6 @@
 #define FAKERNIC_DOORBELL_ARM		FAKERNIC_BITS(57, 57)	/* EQ */
 /* Bits 63..58 are reserved and must be zero. */
 #define FAKERNIC_DOORBELL_RSVD		FAKERNIC_BITS(63, 58)
-/* But of a MARK, whose bits 63..56 are enum fakernic_mark_step. */
-#define FAKERNIC_DOORBELL_STEP		FAKERNIC_BITS(63, 56)
-
-enum fakernic_mark_step {
-	FAKERNIC_MARK_NONE	= 0,
-	/* ID: qpn, INDEX: pi before. Work requests are about to be posted. */
-	FAKERNIC_MARK_POST	= 1,
-	/* ID: cqn, INDEX: ci behind it. Entries were taken from a CQ. */
-	FAKERNIC_MARK_POLL	= 2,
-};
 
 /*
  * HW DATA: the clock page (FAKERNIC_FEATURE_CLOCK_PAGE), read-only for users.

@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 from . import page
+from .clock import behind
 from .model import Model
 from .pcapng import pcapng
-from .records import read
+from .records import overwritten, read
 
 NAMES = ("SEND", "WRITE", "READ", "ATOMIC")
 DISSECTOR = "fakernic.lua"
@@ -51,7 +52,7 @@ def make(paths, out=None, lost_is_fine=False, whole=True):
     RecordError. WHOLE is as for a Model."""
     records = {node: read(path, node, lost_is_fine)
                for node, path in paths.items()}
-    lost = any(events and events[0].number for events in records.values())
+    lost = any(map(overwritten, records.values()))
     model = Model(records, whole and not lost)
     if out:
         write(model, Path(out))
@@ -61,13 +62,17 @@ def make(paths, out=None, lost_is_fine=False, whole=True):
 def verdict(model):
     """What was found, a line, and what does not fit, a line each."""
     completed = sum(1 for request in model.requests if request.visible)
+    late = [f", {node}'s programs marked at most {lag / 1000:.1f} us late"
+            for node, lags in model.lags.items()
+            for lag in [behind(lags)] if lag is not None]
     lines = [f"{sum(map(len, model.records.values()))} events, "
              f"{len(model.packets)} packets, {completed} work requests "
-             f"completed, {len(model.problems)} problem(s)"]
+             f"completed, {len(model.problems)} problem(s){''.join(late)}"]
     for node, events in model.records.items():
-        if events and events[0].number:
-            lines.append(f"  {node}: {events[0].number} events before these "
-                         "were overwritten")
+        gone = overwritten(events)
+        if gone:
+            lines.append(f"  {node}: {gone} events before these were "
+                         "overwritten")
         missed = sum(event.missed for event in events
                      if event.kind == "resumed")
         if missed:

@@ -92,6 +92,7 @@ class Model:
         self.packets = []
         self.requests = []
         self.problems = []
+        self.lags = defaultdict(list)   # node -> from a CQE to its poll
         self.match_packets()
         for node in records:
             self.find_requests(node)
@@ -185,7 +186,7 @@ class Model:
                 if request and not request.cqe and event.opcode < RECEIVE:
                     request.cqe = event
             elif event.kind == "cqe_visible":
-                visible[event.cqn] = event.pi + 1
+                visible[event.cqn] = event
                 if self.whole and (event.cqn, event.pi) not in written:
                     self.problems.append(f"visible before it was written: "
                                          f"{event!r}")
@@ -199,9 +200,13 @@ class Model:
         """Entries that were polled were there."""
         if mark.step == POST:
             posts[mark.id] = mark
-        elif mark.step == POLL and self.whole and ahead(
-                mark.index, visible.get(mark.id, 0)):
+            return
+        last = visible.get(mark.id)
+        end = last.pi + 1 if last else 0
+        if mark.step == POLL and self.whole and ahead(mark.index, end):
             self.problems.append(f"polled before it was visible: {mark!r}")
+        elif mark.step == POLL and last and mark.index == end:
+            self.lags[mark.node].append(mark.time - last.time)
 
     def after_post(self, doorbell, mark):
         if mark and not ahead(doorbell.pi, mark.index):
@@ -275,6 +280,9 @@ class Model:
             if event.kind == "dma_read":
                 reads.append(event)
                 continue
+            if event.kind == "mark":    # the program's, not the device's
+                self.polled(event, unseen)
+                continue
             if event.kind in ("tx", "rx"):
                 current = ends.get(event.number)
                 if current and event.kind == "tx":
@@ -291,14 +299,16 @@ class Model:
             elif event.kind in ("interrupt", "doorbell_eq"):
                 self.tell(event, told)
                 current = None
-            elif event.kind == "mark" and event.step == POLL:
-                waiting = unseen[event.id]
-                while waiting and ahead(event.index, waiting[0][0]):
-                    waiting.popleft()[1].own.append(event)
-                current = None
             elif event.kind not in DEEDS:
                 current = None
             reads = []
+
+    @staticmethod
+    def polled(mark, unseen):
+        """Whose completions the program has taken."""
+        waiting = unseen[mark.id] if mark.step == POLL else ()
+        while waiting and ahead(mark.index, waiting[0][0]):
+            waiting.popleft()[1].own.append(mark)
 
     @staticmethod
     def tell(event, told):

@@ -8,6 +8,8 @@ import mmap
 import struct
 from pathlib import Path
 
+from .clock import place
+
 MAGIC, VERSION = b"fakerec\0", 2
 HEADER = struct.Struct("<8sIIQQ6s2xQQ4040s")
 ENTRY = struct.Struct("<QQI11I")
@@ -149,6 +151,11 @@ class File:
                                 first]))
 
 
+def overwritten(events):
+    """How many there were before these."""
+    return min((event.number for event in events), default=0)
+
+
 def read(path, node, lost_is_fine=False):
     """All entries of a file, the oldest first."""
     path = Path(path)
@@ -165,4 +172,4 @@ def read(path, node, lost_is_fine=False):
                 raise RecordError(
                     f"{path}: {record.lost()} events were overwritten; record "
                     "less, or take what is left with --lost")
-            return list(record.events(node))
+            return place(list(record.events(node)))
