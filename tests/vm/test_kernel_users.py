@@ -87,7 +87,7 @@ def test_driver_goes_under_load(storage, lab):
     it = storage(patience=2)
     host = it.host.guest
     job = host.start(f"while dd if=/dev/zero of={it.disk} bs=32k count=2000 "
-                     "oflag=direct; do :; done; exit 1", 100)
+                     "oflag=direct conv=nocreat; do :; done; exit 1", 100)
     it.wait_until_written()
     host.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/unbind; "
                "! ls /sys/class/infiniband/fakernic0 2>/dev/null", 60)

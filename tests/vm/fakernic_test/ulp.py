@@ -71,7 +71,8 @@ class Ulp:
 
 
 class Disk(Ulp):
-    """One whose service is a disk: self.disk."""
+    """One whose service is a disk: self.disk. No file takes its place (nocreat)
+    when it has gone."""
 
     pattern = "sd"
 
@@ -92,14 +93,16 @@ class Disk(Ulp):
     def write(self, count):
         return f"""
             head -c {count}M /dev/urandom >/tmp/data
-            dd if=/tmp/data of={self.disk} bs=256k oflag=direct status=none
+            dd if=/tmp/data of={self.disk} bs=256k oflag=direct conv=nocreat \
+                status=none
             dd if={self.disk} bs=64k count={16 * count} iflag=direct status=none |
                 sha256sum >/tmp/sum
             sha256sum </tmp/data | same_sum
             """
 
     def only_write(self):
-        return f"dd if=/dev/zero of={self.disk} bs=64k count=16 oflag=direct\n"
+        return (f"dd if=/dev/zero of={self.disk} bs=64k count=16 oflag=direct "
+                "conv=nocreat\n")
 
     def compare(self, count):
         there = self.on_target(f"head -c {count}M /dev/ram0 | sha256sum")
@@ -389,8 +392,8 @@ def counts(ports):
     return [nvme.counts(port) for port in ports]
 
 
-def nothing_left(ports, before):
-    deadline = time.monotonic() + 20
+def nothing_left(ports, before, seconds=20):
+    deadline = time.monotonic() + seconds
     while (now := counts(ports)) != before:
         assert time.monotonic() < deadline, (now, before)
         time.sleep(0.2)
