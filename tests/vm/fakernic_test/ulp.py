@@ -392,8 +392,8 @@ def counts(ports):
     return [nvme.counts(port) for port in ports]
 
 
-def nothing_left(ports, before, seconds=20):
-    deadline = time.monotonic() + seconds
+def nothing_left(ports, before):
+    deadline = time.monotonic() + 20
     while (now := counts(ports)) != before:
         assert time.monotonic() < deadline, (now, before)
         time.sleep(0.2)
