@@ -44,8 +44,8 @@
 #define FAKERNIC_ODP_CHILD_SIZE						\
 	((u64)FAKERNIC_ODP_BLOCK_PAGES * PAGE_SIZE)
 #define FAKERNIC_ODP_CHILDREN_MIN	64
-#define FAKERNIC_ODP_WANTED_MAX		16
 /* What the caller does not wait for is advice, and need not be all taken. */
+#define FAKERNIC_ODP_ADVICE_MAX		16
 #define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
 
 /* What is to be done about a range of pages. */
@@ -56,6 +56,7 @@
 
 /* In the region's addresses, which are those of the keys' users. */
 struct fakernic_odp_range {
+	struct list_head node;		/* while it is wanted */
 	u64 first;
 	u64 last;
 	u32 flags;
@@ -81,8 +82,8 @@ struct fakernic_odp {
 	u32 child_limit;		/* then look for those without pages */
 
 	spinlock_t lock;		/* all below */
-	struct fakernic_odp_range wanted[FAKERNIC_ODP_WANTED_MAX];
-	u32 wanted_count;
+	struct list_head wanted;
+	u32 advice_count;		/* of those */
 	struct work_struct work;	/* for what is wanted; is a user */
 
 	atomic64_t faults;		/* pages, all three */
@@ -423,85 +424,83 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 	}
 }
 
-static bool fakernic_odp_next(struct fakernic_odp *odp,
-			      struct fakernic_odp_range *range)
+/* The oldest that is wanted, the caller's now; or NULL. */
+static struct fakernic_odp_range *fakernic_odp_next(struct fakernic_odp *odp)
 {
-	bool found;
+	struct fakernic_odp_range *range;
 
 	spin_lock(&odp->lock);
-	found = odp->wanted_count;
-	if (found) {
-		*range = odp->wanted[0];
-		odp->wanted_count--;
-		memmove(odp->wanted, odp->wanted + 1,
-			odp->wanted_count * sizeof(*range));
+	range = list_first_entry_or_null(&odp->wanted,
+					 struct fakernic_odp_range, node);
+	if (range) {
+		list_del(&range->node);
+		if (range->flags & FAKERNIC_ODP_PREFETCH)
+			odp->advice_count--;
 	}
 	spin_unlock(&odp->lock);
-	return found;
+	return range;
 }
 
 static void fakernic_odp_work(struct work_struct *work)
 {
 	struct fakernic_odp *odp =
 		container_of(work, struct fakernic_odp, work);
-	struct fakernic_odp_range range;
+	struct fakernic_odp_range *range;
 
-	while (fakernic_odp_next(odp, &range))
-		fakernic_odp_serve(odp, &range);
+	while ((range = fakernic_odp_next(odp))) {
+		fakernic_odp_serve(odp, range);
+		kfree(range);
+	}
 	fakernic_odp_put(odp);
 }
 
-/* Where a range goes among those that are wanted, or NULL. */
+/* One that is wanted for the same, and overlaps; or NULL. */
 static struct fakernic_odp_range *
-fakernic_odp_place(struct fakernic_odp *odp,
-		   const struct fakernic_odp_range *range)
+fakernic_odp_overlapping(struct fakernic_odp *odp,
+			 const struct fakernic_odp_range *range)
 {
 	struct fakernic_odp_range *there;
-	u32 i;
 
-	for (i = 0; i < odp->wanted_count; i++) {
-		there = &odp->wanted[i];
+	list_for_each_entry(there, &odp->wanted, node)
 		if (there->flags == range->flags &&
 		    there->first <= range->last && range->first <= there->last)
 			return there;
-	}
-	if (odp->wanted_count < FAKERNIC_ODP_WANTED_MAX) {
-		there = &odp->wanted[odp->wanted_count++];
-		*there = *range;
-		return there;
-	}
-	for (i = 0; i < odp->wanted_count; i++) {
-		there = &odp->wanted[i];
-		if (there->flags & FAKERNIC_ODP_PREFETCH) {
-			*there = *range;
-			return there;
-		}
-	}
 	return NULL;
 }
 
 /*
- * Leaves a range to the work item. With too much to do, advice is forgotten
- * first, then requests: after any answer about the region the device asks again
- * for what it still lacks.
+ * Leaves a range to the work item. What the device has asked for must have an
+ * answer, for it asks once; there is no more of it than QPs that wait. Advice
+ * is forgotten when there is much of it. An error: there is no memory.
  */
-static void fakernic_odp_want(struct fakernic_odp *odp,
-			      const struct fakernic_odp_range *range)
+static int fakernic_odp_want(struct fakernic_odp *odp,
+			     const struct fakernic_odp_range *range)
 {
-	struct fakernic_odp_range *place;
+	struct fakernic_odp_range *there, *new;
+	bool advice = range->flags & FAKERNIC_ODP_PREFETCH;
+
+	new = kmemdup(range, sizeof(*range), GFP_KERNEL);
+	if (!new)
+		return -ENOMEM;
 
 	spin_lock(&odp->lock);
-	place = fakernic_odp_place(odp, range);
-	if (place) {
-		place->first = min(place->first, range->first);
-		place->last = max(place->last, range->last);
+	there = fakernic_odp_overlapping(odp, range);
+	if (there) {
+		there->first = min(there->first, range->first);
+		there->last = max(there->last, range->last);
+	} else if (!advice || odp->advice_count < FAKERNIC_ODP_ADVICE_MAX) {
+		list_add_tail(&new->node, &odp->wanted);
+		odp->advice_count += advice;
+		new = NULL;
 	}
 	spin_unlock(&odp->lock);
+	kfree(new);
 
 	refcount_inc(&odp->users);
 	/* Pages may take their time; regions need not wait for each other. */
 	if (!queue_work(system_dfl_wq, &odp->work))
 		fakernic_odp_put(odp);
+	return 0;
 }
 
 /* False: nothing of it is in the region. */
@@ -515,6 +514,19 @@ static bool fakernic_odp_range_init(const struct fakernic_odp *odp,
 	range->last = address + min(length - 1, odp->last - address);
 	range->flags = flags;
 	return true;
+}
+
+/* Without memory to note it the request has its answer at once. */
+static void fakernic_odp_refuse_range(struct fakernic_odp *odp,
+				      const struct fakernic_odp_range *range)
+{
+	u8 shift = odp->umem->page_shift;
+	u64 first = (range->first + odp->to_user) >> shift;
+	u64 last = (range->last + odp->to_user) >> shift;
+
+	mutex_lock(&odp->fault_lock);
+	fakernic_odp_refuse(odp, first << shift, last - first + 1);
+	mutex_unlock(&odp->fault_lock);
 }
 
 static void fakernic_odp_request(struct fakernic_dev *dev,
@@ -531,8 +543,9 @@ static void fakernic_odp_request(struct fakernic_dev *dev,
 	if (le32_to_cpu(request->flags) & FAKERNIC_PAGE_REQUEST_WRITE)
 		flags = FAKERNIC_ODP_WRITE;
 	if (fakernic_odp_range_init(odp, &range, le64_to_cpu(request->address),
-				    le64_to_cpu(request->length), flags))
-		fakernic_odp_want(odp, &range);
+				    le64_to_cpu(request->length), flags) &&
+	    fakernic_odp_want(odp, &range))
+		fakernic_odp_refuse_range(odp, &range);
 	fakernic_odp_put(odp);
 }
 
@@ -598,6 +611,7 @@ struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
 	mutex_init(&odp->fault_lock);
 	xa_init(&odp->children);
 	spin_lock_init(&odp->lock);
+	INIT_LIST_HEAD(&odp->wanted);
 	INIT_WORK(&odp->work, fakernic_odp_work);
 	ret = fakernic_page_table_alloc(dev, &odp->table,
 					FAKERNIC_ODP_BLOCK_PAGES);

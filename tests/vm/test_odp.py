@@ -13,7 +13,7 @@ from fakernic_test import rdma
 
 CASES = ("given_back", "stolen", "atomics", "forked", "unmapped_locally",
          "unmapped_remotely", "implicit", "read_only", "scattered", "advice",
-         "registration")
+         "many", "registration")
 
 
 def device_counters(port):

@@ -569,6 +569,54 @@ static bool registration(struct bench *bench)
     return true;
 }
 
+#define MANY 96
+
+/* Many queue pairs miss a page of their own of one region at once. */
+static bool many(struct bench *bench)
+{
+    uint8_t *a = map(AREA, -1), *b = map(AREA, -1);
+    struct ibv_mr *mr_a = reg(bench, a, AREA);
+    struct ibv_mr *mr_b = ibv_reg_mr(bench->end.pd, b, AREA, RIGHTS);
+    struct ibv_cq *cq = ibv_create_cq(bench->end.context, MANY, NULL, NULL, 0);
+    struct ibv_qp *from[MANY], *to[MANY];
+
+    CHECK(mr_b && cq, "%d pairs", MANY);
+    for (int i = 0; i < MANY; i++) {
+        from[i] = create_rc(&bench->end, cq);
+        to[i] = create_rc(&bench->end, bench->cq_b);
+        connect_to(bench, from[i], to[i]);
+        connect_to(bench, to[i], from[i]);
+    }
+    for (int round = 0; round < 3; round++) {
+        CHECK(!madvise(a, AREA, MADV_DONTNEED), "madvise");
+        for (int i = 0; i < MANY; i++) {
+            struct ibv_sge sge = {
+                .addr = (uintptr_t)(a + 2 * i * PAGE), .length = 64,
+                .lkey = mr_a->lkey,
+            };
+
+            memset(b + i * PAGE, 1, 64);
+            post(from[i], IBV_WR_RDMA_WRITE, &sge, (uintptr_t)(b + i * PAGE),
+                 mr_b->rkey, 1);
+        }
+        for (int i = 0; i < MANY; i++) {
+            CHECK(next_completion(cq).status == IBV_WC_SUCCESS, "round %d",
+                  round);
+        }
+        for (int i = 0; i < MANY; i++) {
+            CHECK(b[i * PAGE] == 0 && b[i * PAGE + 63] == 0, "of %d", i);
+        }
+    }
+    for (int i = 0; i < MANY; i++) {
+        CHECK(!ibv_destroy_qp(from[i]) && !ibv_destroy_qp(to[i]), "QP %d", i);
+    }
+    CHECK(!ibv_destroy_cq(cq), "CQ");
+    CHECK(!ibv_dereg_mr(mr_a) && !ibv_dereg_mr(mr_b), "dereg");
+    munmap(a, AREA);
+    munmap(b, AREA);
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
@@ -583,6 +631,7 @@ static const struct {
     { "read_only", read_only },
     { "scattered", scattered },
     { "advice", advice },
+    { "many", many },
     { "registration", registration },
 };
 
