@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * On-demand paging as a host does it: it answers page requests when it likes
- * to, in part or in full, gives more than was asked for, takes pages back,
+ * to, at once or in parts, gives more than was asked for, takes pages back,
  * moves them, makes them read-only, and refuses those that it does not have.
  *
  * What an absent page holds stays where SimMr.pages says, which is where the
@@ -170,24 +170,49 @@ static void give(Host *h, uint32_t key, uint64_t address, uint32_t count,
     update(h, &u);
 }
 
+static void schedule_answer(Host *h, uint32_t number)
+{
+    World *w = h->world;
+
+    world_schedule(w, w->now + 1 +
+                   rng_below(&w->rng, w->options.odp_wait_us * 1000 + 1),
+                   EV_PAGES, h->number)->a = number;
+}
+
+/* From an address on the answer comes later. It is off the list: others who
+ * want some of these bytes ask for themselves. */
+static void answer_rest(Host *h, uint32_t number, uint64_t from)
+{
+    SimPageRequest *r = &h->request[number];
+
+    r->length -= from - r->address;
+    r->address = from;
+    r->taken = true;
+    schedule_answer(h, number);
+}
+
 void paging_answer(Host *h, uint32_t number)
 {
     World *w = h->world;
     SimPageRequest r = h->request[number];
     SimMr *mr = find_region(h, r.key);
-    uint64_t size, first, count;
+    uint64_t size, first, count, all;
 
-    h->request[number].pending = false;
-    roce_page_requests_resume(h->roce);
-    if (!mr) {
-        return;                 /* gone in the meantime */
+    if (!mr) {                  /* gone in the meantime */
+        h->request[number].pending = false;
+        roce_page_requests_resume(h->roce);
+        return;
     }
     size = page_size(mr);
     first = r.address & ~(size - 1);
-    count = ((r.address + (r.length - 1)) >> mr->page_shift) -
-            (first >> mr->page_shift) + 1;
-    if (rng_pct(&w->rng, 20)) {
-        count = rng_range(&w->rng, 1, (uint32_t)count);
+    all = ((r.address + (r.length - 1)) >> mr->page_shift) -
+          (first >> mr->page_shift) + 1;
+    count = rng_pct(&w->rng, 20) ? rng_range(&w->rng, 1, (uint32_t)all) : all;
+    if (count < all) {
+        answer_rest(h, number, first + count * size);
+    } else {
+        h->request[number].pending = false;
+        roce_page_requests_resume(h->roce);
     }
     give(h, r.key, first, (uint32_t)count, mr->page_shift, r.write);
     world_pump(w, h);
@@ -265,7 +290,7 @@ bool host_page_request(void *host, uint32_t key, uint64_t address,
 
         if (!r->pending) {
             slot = i;
-        } else if (r->key == key && r->write == write &&
+        } else if (!r->taken && r->key == key && r->write == write &&
                    address >= r->address &&
                    address + length <= r->address + r->length) {
             return true;
@@ -277,9 +302,7 @@ bool host_page_request(void *host, uint32_t key, uint64_t address,
     h->request[slot] = (SimPageRequest){ .pending = true, .write = write,
                                          .key = key, .address = address,
                                          .length = length };
-    world_schedule(w, w->now + 1 +
-                   rng_below(&w->rng, w->options.odp_wait_us * 1000 + 1),
-                   EV_PAGES, h->number)->a = slot;
+    schedule_answer(h, slot);
     return true;
 }
 

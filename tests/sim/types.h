@@ -296,9 +296,10 @@ typedef enum SimRights { SIM_NO_RIGHTS, SIM_READABLE, SIM_WRITABLE } SimRights;
 
 typedef struct SimPageRequest {
     bool pending;
+    bool taken;                 /* off the list, and not answered in full */
     bool write;
     uint32_t key;
-    uint64_t address, length;
+    uint64_t address, length;   /* what is not answered */
 } SimPageRequest;
 
 /* Pages that the host has taken another one for, the oldest first. */
