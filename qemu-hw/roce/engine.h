@@ -36,6 +36,8 @@
 #define ROCE_ACK_EVERY 32
 /* WQEs one QP may consume in one turn without a frame coming of it. */
 #define ROCE_WQES_PER_TURN 16
+/* Of frames, that a QP sends before another has its turn; at least one. */
+#define ROCE_SHARE_BYTES 2048
 /* WQEs of one queue flushed in one go. */
 #define ROCE_FLUSH_BATCH 32
 /* Steps (roce_work()) of one roce_tick(), which ends with the QP that makes the
@@ -250,6 +252,8 @@ struct Roce {
     uint32_t reset_next;        /* QPN that a reset goes on with */
     uint16_t ip_id;
     RoceQpList ready;           /* may have a frame to send */
+    const RoceQp *served;       /* has not had its share; only compared */
+    size_t share_left;          /* bytes */
     RoceQpList parked;          /* have one for the wire, which takes none */
     bool wire_blocked;
     bool wire_wanted;           /* since roce_sched_next() */
@@ -275,6 +279,12 @@ struct Roce {
  * said.
  */
 void roce_sched_ready(Roce *r, RoceQp *qp);
+/*
+ * Its frame of 'len' bytes goes out. It is first in line until its frames make
+ * ROCE_SHARE_BYTES, or it has none: short ones go out together, so that the
+ * peer answers them with one ACK.
+ */
+void roce_sched_served(Roce *r, RoceQp *qp, size_t len);
 /* It has no work but for the wire: it waits until that takes frames. */
 void roce_sched_park(Roce *r, RoceQp *qp);
 /* The QP whose turn it is, no longer listed; NULL: there is none. */

@@ -300,7 +300,7 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
         r->out = (RoceFrameInfo) { .qpn = qp->qpn, .index = ROCE_INDEX_NONE };
         len = roce_output_qp(r, now, qp, buf, loopback);
         if (len > 0) {
-            roce_sched_ready(r, qp);
+            roce_sched_served(r, qp, len);
             return len;
         }
         if (r->wire_wanted) {

@@ -33,9 +33,33 @@ static void roce_list_append(RoceQpList *list, RoceQp *qp)
     list->tail = qp;
 }
 
+static void roce_list_prepend(RoceQpList *list, RoceQp *qp)
+{
+    roce_list_remove(qp);
+    qp->listed = list;
+    qp->next = list->head;
+    *(list->head ? &list->head->prev : &list->tail) = qp;
+    list->head = qp;
+}
+
 void roce_sched_ready(Roce *r, RoceQp *qp)
 {
     if (qp->listed != &r->ready) {
+        roce_list_append(&r->ready, qp);
+    }
+}
+
+void roce_sched_served(Roce *r, RoceQp *qp, size_t len)
+{
+    if (r->served != qp) {
+        r->served = qp;
+        r->share_left = ROCE_SHARE_BYTES;
+    }
+    if (len < r->share_left) {
+        r->share_left -= len;
+        roce_list_prepend(&r->ready, qp);
+    } else {
+        r->served = NULL;
         roce_list_append(&r->ready, qp);
     }
 }

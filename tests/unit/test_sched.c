@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Scheduling: what waits for a wire that takes no frames, and what does not. */
+/* Scheduling: what waits for a wire that takes no frames; whose turn it is. */
 #include "pair.h"
 
 typedef struct Blocked {
@@ -184,6 +184,52 @@ static void datagrams_wait_in_order(void)
     pair_free(&t.p);
 }
 
+/* Each QP sends its share, all whole frames, before the next has its turn. */
+static void qps_take_turns(uint32_t length, unsigned count)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    size_t sent = 0, len;
+    uint32_t qpn = 0;
+    unsigned turns = 0;
+    bool loopback;
+    Pair p;
+    PairHost other;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    other = p.a;
+    pair_create(&other, FAKERNIC_QP_RC);
+    pair_connect(&other, &p.b, FAKERNIC_QP_RC);
+    for (unsigned i = 0; i < 2 * count; i++) {
+        PairHost *from = i % 2 ? &other : &p.a;
+        RoceSendWr wr = pair_rdma_wr(from, &p.b, i, FAKERNIC_SQ_RDMA_WRITE, 0,
+                                     length);
+
+        pair_send(&p, from, &wr);
+    }
+    while ((len = roce_output(p.a.r, p.now, buf, &loopback)) > 0) {
+        if (roce_output_info(p.a.r)->qpn != qpn) {
+            CHECK(turns == 0 || sent >= ROCE_SHARE_BYTES);
+            qpn = roce_output_info(p.a.r)->qpn;
+            sent = 0;
+            turns++;
+        }
+        CHECK(sent < ROCE_SHARE_BYTES);
+        sent += len;
+    }
+    CHECK(turns >= 4);
+    pair_free(&p);
+}
+
+static void short_frames_go_out_together(void)
+{
+    qps_take_turns(200, 16);
+}
+
+static void long_messages_take_turns(void)
+{
+    qps_take_turns(14 * PAIR_MTU, 1);
+}
+
 static const Test tests[] = {
     TEST(loopback_goes_on_while_the_wire_is_blocked),
     TEST(an_answer_waits_for_the_wire),
@@ -191,6 +237,8 @@ static const Test tests[] = {
     TEST(a_local_request_needs_no_wire),
     TEST(a_parked_qp_is_flushed_and_destroyed),
     TEST(datagrams_wait_in_order),
+    TEST(short_frames_go_out_together),
+    TEST(long_messages_take_turns),
 };
 
 TEST_MAIN(tests)
