@@ -95,8 +95,11 @@ void world_free(World *w)
 /* ---- the log ------------------------------------------------------------- */
 
 static const char *const trace_name[] = {
-    "SEND_WR", "TX", "RX", "DROP", "NAK_TX", "NAK_RX", "RETRY", "TIMEOUT",
-    "QP_STATE", "QP_ERROR",
+    [ROCE_TRACE_SEND_WR] = "SEND_WR", [ROCE_TRACE_RX] = "RX",
+    [ROCE_TRACE_DROP] = "DROP", [ROCE_TRACE_NAK_TX] = "NAK_TX",
+    [ROCE_TRACE_NAK_RX] = "NAK_RX", [ROCE_TRACE_RETRY] = "RETRY",
+    [ROCE_TRACE_TIMEOUT] = "TIMEOUT", [ROCE_TRACE_QP_STATE] = "QP_STATE",
+    [ROCE_TRACE_QP_ERROR] = "QP_ERROR",
 };
 
 static const char *const log_name[] = {
