@@ -18,6 +18,8 @@ SECONDS := 600
 JOBS := 1
 # Of make test-failing: 6.12 or debug.
 KERNEL := 6.12
+# Of make soak.
+MINUTES := 60
 # Of make test-debug-kernel: which tests of tests/vm, by default all.
 TESTS :=
 # Of make test-packages: Debian 13 or 12.
@@ -49,7 +51,7 @@ help:
 	@echo '                     drivers do wrong: hours;'
 	@echo '                     TESTS="test_queues.py test_odp.py": some of them'
 	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
-	@echo 'make soak            50 times each of pingpong, rping, ib_write_bw'
+	@echo 'make soak            everything at once with 1 % loss: MINUTES=60'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
@@ -197,7 +199,7 @@ test-failing: root
 		tests/vm/test_failing.py
 
 soak: build
-	@$(ENTER) tests/vm/soak
+	@$(ENTER) tests/vm/soak --minutes $(MINUTES)
 
 fuzz: root
 	@$(BUILD) qemu-fuzz

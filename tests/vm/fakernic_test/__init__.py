@@ -5,6 +5,7 @@ which boots guests and runs commands in them.
   lab.py      sets of wired guests, booted once and reused between tests
   rdma.py     the usual client/server pairs
   pairs.py    many short pairs of programs in one go
+  memory.py   how much memory a machine takes
   pyverbs.py  rdma-core's own tests
   wire.py     what a capture holds
   losses.py   what a loss makes of it

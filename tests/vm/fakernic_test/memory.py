@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How much memory a machine takes: of the host, but for what is the guest's, and
+of what the guest's kernel keeps for itself.
+"""
+
+import re
+
+LARGE_KIB = 256 << 10           # guest memory and translated code
+KEPT = ("SUnreclaim", "KernelStack", "PageTables", "VmallocUsed", "Percpu")
+
+
+def heap(vm):
+    """The resident KiB of all that QEMU has allocated: what no file is behind
+    and can be written to."""
+    total, ours, size = 0, False, 0
+    with open(f"/proc/{vm.pid}/smaps", encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if re.match("[0-9a-f]+-", line):
+                ours = words[1].startswith("rw") and words[4] == "0"
+            elif words[0] == "Size:":
+                size = int(words[1])
+            elif words[0] == "Rss:" and ours and size < LARGE_KIB:
+                total += int(words[1])
+    return total
+
+
+def kernel(vm):
+    """KiB that the guest's kernel cannot give back, and those it could give."""
+    text = vm.guest.check("cat /proc/meminfo", 60)
+    found = {name: int(kib) for name, kib in re.findall(
+        r"^(\w+): +(\d+) kB", text, re.M)}
+    return sum(found[name] for name in KEPT), found["MemAvailable"]
