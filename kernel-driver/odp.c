@@ -83,6 +83,7 @@ struct fakernic_odp {
 
 	spinlock_t lock;		/* all below */
 	struct list_head wanted;
+	u32 wanted_count;
 	u32 advice_count;		/* of those */
 	struct work_struct work;	/* for what is wanted; is a user */
 
@@ -434,11 +435,24 @@ static struct fakernic_odp_range *fakernic_odp_next(struct fakernic_odp *odp)
 					 struct fakernic_odp_range, node);
 	if (range) {
 		list_del(&range->node);
+		odp->wanted_count--;
 		if (range->flags & FAKERNIC_ODP_PREFETCH)
 			odp->advice_count--;
 	}
 	spin_unlock(&odp->lock);
 	return range;
+}
+
+/* It was broken off: to be served if the region stays after all. */
+static void fakernic_odp_put_back(struct fakernic_odp *odp,
+				  struct fakernic_odp_range *range)
+{
+	spin_lock(&odp->lock);
+	list_add(&range->node, &odp->wanted);
+	odp->wanted_count++;
+	if (range->flags & FAKERNIC_ODP_PREFETCH)
+		odp->advice_count++;
+	spin_unlock(&odp->lock);
 }
 
 static void fakernic_odp_work(struct work_struct *work)
@@ -447,9 +461,12 @@ static void fakernic_odp_work(struct work_struct *work)
 		container_of(work, struct fakernic_odp, work);
 	struct fakernic_odp_range *range;
 
-	while ((range = fakernic_odp_next(odp))) {
+	while (!READ_ONCE(odp->stopping) && (range = fakernic_odp_next(odp))) {
 		fakernic_odp_serve(odp, range);
-		kfree(range);
+		if (READ_ONCE(odp->stopping))
+			fakernic_odp_put_back(odp, range);
+		else
+			kfree(range);
 	}
 	fakernic_odp_put(odp);
 }
@@ -468,16 +485,33 @@ fakernic_odp_overlapping(struct fakernic_odp *odp,
 	return NULL;
 }
 
+/* The caller is a user. Regions need not wait for each other's pages. */
+static void fakernic_odp_queue_work(struct fakernic_odp *odp)
+{
+	refcount_inc(&odp->users);
+	if (!queue_work(system_dfl_wq, &odp->work))
+		fakernic_odp_put(odp);
+}
+
+/*
+ * A QP waits in three places at most; QPs that are reset leave theirs behind.
+ */
+static u32 fakernic_odp_wanted_max(const struct fakernic_odp *odp)
+{
+	return 3 * odp->dev->ibdev->attrs.max_qp;
+}
+
 /*
  * Leaves a range to the work item. What the device has asked for must have an
- * answer, for it asks once; there is no more of it than QPs that wait. Advice
- * is forgotten when there is much of it. An error: there is no memory.
+ * answer, for it asks once. Advice is forgotten when there is much of it. An
+ * error: there is no memory, or more is wanted than QPs can wait for.
  */
 static int fakernic_odp_want(struct fakernic_odp *odp,
 			     const struct fakernic_odp_range *range)
 {
 	struct fakernic_odp_range *there, *new;
 	bool advice = range->flags & FAKERNIC_ODP_PREFETCH;
+	int ret = 0;
 
 	new = kmemdup(range, sizeof(*range), GFP_KERNEL);
 	if (!new)
@@ -488,19 +522,18 @@ static int fakernic_odp_want(struct fakernic_odp *odp,
 	if (there) {
 		there->first = min(there->first, range->first);
 		there->last = max(there->last, range->last);
+	} else if (odp->wanted_count >= fakernic_odp_wanted_max(odp)) {
+		ret = -ENOSPC;
 	} else if (!advice || odp->advice_count < FAKERNIC_ODP_ADVICE_MAX) {
 		list_add_tail(&new->node, &odp->wanted);
+		odp->wanted_count++;
 		odp->advice_count += advice;
 		new = NULL;
 	}
 	spin_unlock(&odp->lock);
 	kfree(new);
-
-	refcount_inc(&odp->users);
-	/* Pages may take their time; regions need not wait for each other. */
-	if (!queue_work(system_dfl_wq, &odp->work))
-		fakernic_odp_put(odp);
-	return 0;
+	fakernic_odp_queue_work(odp);
+	return ret;
 }
 
 /* False: nothing of it is in the region. */
@@ -516,7 +549,7 @@ static bool fakernic_odp_range_init(const struct fakernic_odp *odp,
 	return true;
 }
 
-/* Without memory to note it the request has its answer at once. */
+/* A request that cannot be noted has its answer at once. */
 static void fakernic_odp_refuse_range(struct fakernic_odp *odp,
 				      const struct fakernic_odp_range *range)
 {
@@ -524,9 +557,10 @@ static void fakernic_odp_refuse_range(struct fakernic_odp *odp,
 	u64 first = (range->first + odp->to_user) >> shift;
 	u64 last = (range->last + odp->to_user) >> shift;
 
-	mutex_lock(&odp->fault_lock);
-	fakernic_odp_refuse(odp, first << shift, last - first + 1);
-	mutex_unlock(&odp->fault_lock);
+	for (; first <= last; first += FAKERNIC_UPDATE_PAGES_MAX)
+		fakernic_odp_refuse(odp, first << shift,
+				    min(last - first + 1,
+					(u64)FAKERNIC_UPDATE_PAGES_MAX));
 }
 
 static void fakernic_odp_request(struct fakernic_dev *dev,
@@ -639,11 +673,14 @@ err_free:
 
 void fakernic_odp_free(struct fakernic_odp *odp)
 {
+	struct fakernic_odp_range *range, *next;
 	struct ib_umem_odp *child;
 	unsigned long index;
 
 	/* Not there if it has never got a key. */
 	xa_cmpxchg(&odp->dev->odps, odp->key, odp, NULL, 0);
+	list_for_each_entry_safe(range, next, &odp->wanted, node)
+		kfree(range);
 	xa_for_each(&odp->children, index, child)
 		ib_umem_odp_release(child);
 	xa_destroy(&odp->children);
@@ -678,6 +715,7 @@ void fakernic_odp_resume(struct fakernic_odp *odp)
 	WRITE_ONCE(odp->stopping, false);
 	reinit_completion(&odp->unused);
 	refcount_set(&odp->users, 1);
+	fakernic_odp_queue_work(odp);
 }
 
 u64 fakernic_odp_address(const struct fakernic_odp *odp)
