@@ -34,6 +34,8 @@ void fakernic_restart_later(struct fakernic_netdev *priv)
 	const unsigned long last = READ_ONCE(priv->restarted_at);
 	u32 grows = min(READ_ONCE(priv->restarts), FAKERNIC_RESTART_GROWS);
 
+	if (delayed_work_pending(&priv->restart_work))
+		return;
 	if (time_after(jiffies, last + FAKERNIC_RESTART_WELL)) {
 		WRITE_ONCE(priv->restarts, 0);
 		grows = 0;

@@ -113,7 +113,8 @@ static void fakernic_tx_timeout(struct net_device *netdev, unsigned int queue)
 		   "queue %u: send timeout: posted up to %u, completed up to %u\n",
 		   queue, ch->tx_pi, ch->tx_ci);
 	DEV_STATS_INC(netdev, tx_errors);
-	schedule_delayed_work(&priv->restart_work, 0);
+	/* Now, and not after the pause that one under way may have. */
+	mod_delayed_work(system_dfl_wq, &priv->restart_work, 0);
 }
 
 static int fakernic_change_mtu(struct net_device *netdev, int mtu)
