@@ -382,7 +382,7 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 	if (err) {
 		/* One that was taken but refused is behind us as well. */
 		if (err != ENOENT)
-			fakernic_queue_release(&cq->queue, cq->ci);
+			fakernic_cq_release_locked(cq);
 		else
 			fakernic_cq_empty_locked(cq);
 		fakernic_unlock(&cq->lock);
@@ -653,7 +653,7 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 	cmd.buf_va = (uintptr_t)queue.ring;
 	cmd.log_depth = queue.log_depth;
 	fakernic_lock(&cq->lock);
-	fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_cq_release_locked(cq);
 	err = ibv_cmd_resize_cq(ibcq, cqe, &cmd.ibv_cmd, sizeof(cmd), &resp,
 				sizeof(resp));
 	old = err ? queue : cq->queue;
@@ -791,7 +791,7 @@ fakernic_clean_cq_locked(struct fakernic_cq *cq, uint32_t number,
 	if (!removed)
 		return;
 	cq->ci += removed;
-	fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_cq_release_locked(cq);
 }
 
 void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn)

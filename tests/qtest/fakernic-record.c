@@ -259,6 +259,9 @@ static void test_stamps(void)
     g_assert_cmpuint(told(&m, " mark ticks=0xabcdef0123456789 step=1 "), ==, 1);
     /* Of the poll before the stamp, as the CQE was written behind it. */
     g_assert_cmpuint(told(&m, " mark ticks=0xabcdef012345678a step=2 "), ==, 1);
+    /* One that brings nothing is no post. */
+    sq_ring(&n, &a);
+    g_assert_cmpuint(told(&m, " step=1 "), ==, 1);
     cq_arm(&n, &s.cq, 0, false);
     g_assert_cmpuint(told(&m, " step=2 "), ==, 2);
     cq_arm(&n, &s.cq, 0, false);
