@@ -280,9 +280,9 @@ struct Roce {
  */
 void roce_sched_ready(Roce *r, RoceQp *qp);
 /*
- * Its frame of 'len' bytes goes out. It is first in line until its frames make
- * ROCE_SHARE_BYTES, or it has none: short ones go out together, so that the
- * peer answers them with one ACK.
+ * Its frame of 'len' bytes goes out. It is first of those that are ready until
+ * its frames make ROCE_SHARE_BYTES, or it has none, or another was served:
+ * short ones go out together, so that the peer answers them with one ACK.
  */
 void roce_sched_served(Roce *r, RoceQp *qp, size_t len);
 /* It has no work but for the wire: it waits until that takes frames. */
@@ -467,8 +467,8 @@ uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
 void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
                             const RocePacket *packet);
 /*
- * Makes the CNP that the QP owes, of at most ROCE_FRAME_MAX bytes. 0: it
- * owes none, or the wire takes none.
+ * Makes the CNP that the QP owes, of at most ROCE_FRAME_MAX bytes. 0: it owes
+ * none, or the wire takes none, or the source GID is gone.
  */
 size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
                               bool *loopback);
@@ -569,7 +569,7 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
 size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 /*
  * A frame for a raw-packet QP, without its VLAN tag if 'strip'. False: it
- * had no receive for it.
+ * could not take it: no receive, or a bad or short one, or memory out of reach.
  */
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                     size_t len, bool strip);
