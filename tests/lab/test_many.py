@@ -10,7 +10,7 @@ from command import fakernic_lab
 from fakernic_lab.lab import NODES_MAX
 
 # Emulated, all eight boot on two processors, beside whatever else runs there.
-UP_S = 1800
+UP_S = 2400
 TALK_S = 600
 MEMORY = 512
 PINGS = 20
@@ -29,14 +29,14 @@ def lines(result):
     return dict(line.split(": ", 1) for line in result.stdout.splitlines())
 
 
-@pytest.mark.timeout(2 * UP_S)
+@pytest.mark.timeout(3 * UP_S)
 @pytest.mark.parametrize("link", ("netdev", "shared"))
 def test_ring(tmp_path, link):
     """Each writes to the next and reads from it, and compares."""
     start = time.monotonic()
-    up = fakernic_lab(tmp_path, "up", "-n", NODES_MAX, "--link", link,
-                      "--memory", MEMORY, timeout=UP_S)
     try:
+        up = fakernic_lab(tmp_path, "up", "-n", NODES_MAX, "--link", link,
+                          "--memory", MEMORY, timeout=UP_S)
         assert up.returncode == 0, up
         assert len(up.stdout.splitlines()) == NODES_MAX, up
         print(f"{link}: {NODES_MAX} up in {time.monotonic() - start:.0f} s")

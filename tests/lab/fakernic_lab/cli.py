@@ -418,8 +418,14 @@ def run(options):
         if missed and not verdict.code:
             verdict = launch.Verdict(1, "no frame hit a fault rule, so it was "
                                      f"not tested: {missed[0]}")
-        lab.collect()
-        tell_timeline(lab)
+        try:
+            lab.collect()
+            tell_timeline(lab)
+        except LabError as error:
+            # What has ended the run before that counts.
+            if not verdict.code:
+                raise
+            say(f"not all is left: {error}")
     if options.junit:
         junit.write(options.junit, verdict, runs)
     show_verdict(verdict)

@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,6 +54,7 @@ LEFT_BEHIND = {
 
 # Its name, and a line of /etc/hosts for each.
 INTRODUCE = """
+set -e
 hostname {name}
 sed -i /fakernic-lab/d /etc/hosts
 while read line; do
@@ -113,7 +114,9 @@ def side_by_side(work, *each):
     the others are not waited for: they end with their machines."""
     pool = ThreadPoolExecutor(PROCESSORS)
     try:
-        list(pool.map(work, *each))
+        for one in as_completed([pool.submit(work, *arguments)
+                                 for arguments in zip(*each)]):
+            one.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -77,8 +77,8 @@ class Run:
 
     def keep(self, data):
         try:
-            if not self.refused:
-                self.output.write(data)
+            while data and not self.refused:
+                data = data[self.output.write(data):]
         except OSError as error:
             self.refused = f"{self.output.name}: {error.strerror}"
 
@@ -92,9 +92,10 @@ class Run:
     def poll(self):
         """Whether it has ended; raises when its machine is lost, or its output
         cannot be kept."""
+        ended = self.code is None and self.job and self.job.ended.is_set()
         if self.refused:
             raise LabError(self.refused)
-        if self.code is None and self.job and self.job.ended.is_set():
+        if ended:
             self.finish(self.job.wait().code)
         return self.code is not None
 

@@ -73,10 +73,12 @@ class Keeper:
         return {**defaults, **wanted, "mounts": mounts}
 
     def stop(self):
-        if self.lab:
-            self.lab.collect()
-            self.lab.stop()
-        self.lab = None
+        lab, self.lab = self.lab, None
+        if lab:
+            try:
+                lab.collect()
+            finally:
+                lab.stop()
 
 
 @pytest.fixture(scope="session")
