@@ -41,7 +41,7 @@ def test_disk_keeps_what_is_written(storage, family, srq):
             part=$(((part + 1)))
             dd if=/tmp/data of={it.disk} bs=${{size}}k count=$blocks \
                 skip=$(((part - 1) * blocks)) seek=$(((part - 1) * blocks)) \
-                oflag=direct conv=fsync,notrunc status=none
+                oflag=direct conv=fsync,notrunc,nocreat status=none
         done
         sha256sum </tmp/data
         """, 100)
@@ -62,7 +62,8 @@ def test_link_is_lost_under_load(storage):
         set -e
         head -c 4M /dev/urandom >/tmp/data
         until [ -e /tmp/enough ]; do
-            dd if=/tmp/data of={it.disk} bs=32k oflag=direct status=none
+            dd if=/tmp/data of={it.disk} bs=32k oflag=direct conv=nocreat \
+                status=none
         done
         dd if={it.disk} bs=32k count=128 iflag=direct status=none | sha256sum
         sha256sum </tmp/data

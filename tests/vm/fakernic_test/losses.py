@@ -10,7 +10,7 @@ from . import rdma, wire
 WRITES = range(0x06, 0x0c)      # opcodes of RC (IBTA 9.2.1)
 ACK, CNP = 0x11, 0x81
 SEQUENCE_ERROR = 0x60           # the syndrome of such a NAK (IBTA 9.7.5.2)
-TRAFFIC = "-s 16384 -n 40 -m 1024"
+TRAFFIC = "-s 16384 -n 40 -m 1024 -u 16"
 LOSE = "id=once at=tx opcode=rc-write-middle nth=100 do=drop"
 LOSE_TWICE = (f"{LOSE}; id=again at=tx opcode=rc-write* attempt=2 after=once "
               "do=drop")
