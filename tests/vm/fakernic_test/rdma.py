@@ -121,11 +121,20 @@ def pingpong(kind, server, client, options="", family=4, timeout=60):
         f"{options} {server.ip4}", 18515, timeout)
 
 
+CLOSED = "rdma_get_cm_event: Bad file descriptor"
+
+
 def rping(server, client, count=10, size=64, family=4, timeout=60):
     """rping, which connects by rdma_cm and checks the bytes with -V."""
     common = f"-C {count} -S {size} -V -v -a {server.ip(family)}"
-    return run_pair(server, client, f"rping -s {common}", f"rping -c {common}",
+    pair = run_pair(server, client, f"rping -s {common}", f"rping -c {common}",
                     "cm", timeout)
+    # All is done, but its thread for events came back to a channel that its
+    # main one had closed, and ended the program.
+    if (pair.client.code == 255 and CLOSED in pair.client.err and
+            f"rdma-ping-{count - 1}:" in pair.client.out):
+        pair.client.code = 0
+    return pair
 
 
 def udaddy(server, client, count=100, size=100, family=4, timeout=60):
