@@ -163,11 +163,11 @@ class Model:
         sent = {packet.tx.number: packet for packet in self.packets
                 if packet.tx.node == node}
         open_requests = {}
-        doorbells, posts, visible = {}, {}, {}
+        doorbells, posts, begun = {}, {}, {}
         written = set()
         for event in self.records[node]:
             if event.kind == "mark":
-                self.see_mark(event, posts, visible)
+                self.see_mark(event, posts, begun)
             elif event.kind == "doorbell_sq":
                 doorbells[event.qpn] = event, posts.pop(event.qpn, None)
                 self.after_post(*doorbells[event.qpn])
@@ -182,11 +182,11 @@ class Model:
                            open_requests.get((event.qpn, event.index)))
             elif event.kind == "cqe":
                 written.add((event.cqn, event.pi))
+                begun[event.cqn] = event
                 request = open_requests.get((event.qpn, event.index))
                 if request and not request.cqe and event.opcode < RECEIVE:
                     request.cqe = event
             elif event.kind == "cqe_visible":
-                visible[event.cqn] = event
                 if self.whole and (event.cqn, event.pi) not in written:
                     self.problems.append(f"visible before it was written: "
                                          f"{event!r}")
@@ -196,15 +196,17 @@ class Model:
                         (event.cqn, event.pi)):
                     request.visible = event
 
-    def see_mark(self, mark, posts, visible):
-        """Entries that were polled were there."""
+    def see_mark(self, mark, posts, begun):
+        """Entries that were polled were there: a program may see one from when
+        the device begins to write it, before the device can note that it is
+        visible."""
         if mark.step == POST:
             posts[mark.id] = mark
             return
-        last = visible.get(mark.id)
+        last = begun.get(mark.id)
         end = last.pi + 1 if last else 0
         if mark.step == POLL and self.whole and ahead(mark.index, end):
-            self.problems.append(f"polled before it was visible: {mark!r}")
+            self.problems.append(f"polled before it was written: {mark!r}")
         elif mark.step == POLL and last and mark.index == end:
             self.lags[mark.node].append(mark.time - last.time)
 
