@@ -443,15 +443,23 @@ static struct fakernic_odp_range *fakernic_odp_next(struct fakernic_odp *odp)
 	return range;
 }
 
+/* Behind an entry, or the head. Caller holds lock. */
+static void fakernic_odp_add(struct fakernic_odp *odp,
+			     struct fakernic_odp_range *range,
+			     struct list_head *behind)
+{
+	list_add(&range->node, behind);
+	odp->wanted_count++;
+	if (range->flags & FAKERNIC_ODP_PREFETCH)
+		odp->advice_count++;
+}
+
 /* It was broken off: to be served if the region stays after all. */
 static void fakernic_odp_put_back(struct fakernic_odp *odp,
 				  struct fakernic_odp_range *range)
 {
 	spin_lock(&odp->lock);
-	list_add(&range->node, &odp->wanted);
-	odp->wanted_count++;
-	if (range->flags & FAKERNIC_ODP_PREFETCH)
-		odp->advice_count++;
+	fakernic_odp_add(odp, range, &odp->wanted);
 	spin_unlock(&odp->lock);
 }
 
@@ -525,9 +533,7 @@ static int fakernic_odp_want(struct fakernic_odp *odp,
 	} else if (odp->wanted_count >= fakernic_odp_wanted_max(odp)) {
 		ret = -ENOSPC;
 	} else if (!advice || odp->advice_count < FAKERNIC_ODP_ADVICE_MAX) {
-		list_add_tail(&new->node, &odp->wanted);
-		odp->wanted_count++;
-		odp->advice_count += advice;
+		fakernic_odp_add(odp, new, odp->wanted.prev);
 		new = NULL;
 	}
 	spin_unlock(&odp->lock);
