@@ -60,7 +60,7 @@ static FakernicVerdict fakernic_dump_make(FakernicState *s, const DumpReq *req)
 
     switch (req->kind) {
     case FAKERNIC_DUMP_RECORDER:
-        text = id ? NULL : fakernic_record_text(s);
+        text = id ? NULL : fakernic_record_text(s, false);
         break;
     case FAKERNIC_DUMP_FAULTS:
         text = id ? NULL : fakernic_dump_faults(s);

@@ -69,10 +69,7 @@ FakernicVerdict fakernic_cmd_destroy_eq(FakernicState *s, const void *request,
     if (eq->users) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_BUSY);
     }
-    if (eq == s->async_eq) {
-        /* What is latched waits for the next one. */
-        s->async_eq = NULL;
-    }
+    fakernic_eq_forget(s, eq);
     fakernic_table_remove(&s->eqs, eq->id);
     fakernic_ring_free(s, &eq->ring);
     g_free(eq);

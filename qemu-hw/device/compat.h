@@ -23,6 +23,7 @@
 #endif
 
 #include "chardev/char-fe.h"
+#include "hw/pci/pcie.h"
 
 /* Who writes to a character device. */
 #if QEMU_VERSION_MAJOR == 10 && QEMU_VERSION_MINOR < 2
@@ -37,5 +38,16 @@ typedef void FakernicClassData;
 #else
 typedef const void FakernicClassData;
 #endif
+
+/* What an endpoint's link can do; without flits. */
+static inline void fakernic_fill_link(PCIDevice *pci, PCIExpLinkWidth width,
+                                      PCIExpLinkSpeed speed)
+{
+#if QEMU_VERSION_MAJOR < 11
+    pcie_cap_fill_link_ep_usp(pci, width, speed);
+#else
+    pcie_cap_fill_link_ep_usp(pci, width, speed, false);
+#endif
+}
 
 #endif

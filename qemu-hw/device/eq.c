@@ -5,12 +5,14 @@
  *
  * Nothing is lost and nothing grows: an event that finds its EQ full, or its
  * memory out of reach, sets a bit in its object, and the object waits in a list
- * until the consumer index moves, or the time has come to try again.
+ * until the consumer index moves, or the time has come to try again. One store
+ * may make room for thousands: they are written in as many turns as they take.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
 #include "qemu/bswap.h"
 #include "qemu/host-utils.h"
+#include "budget.h"
 #include "clock.h"
 #include "eq.h"
 #include "interrupt.h"
@@ -114,32 +116,72 @@ static bool fakernic_event_has_data(unsigned type)
            type == FAKERNIC_EVENT_SRQ_ERROR;
 }
 
-static void fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
+/* What waits for this EQ is written in later turns. */
+static void fakernic_eq_late(FakernicState *s, FakernicEq *eq)
+{
+    if (!QTAILQ_IN_USE(eq, late)) {
+        QTAILQ_INSERT_TAIL(&s->late_eqs, eq, late);
+    }
+    fakernic_kick(s);
+}
+
+/* False: it is full, stalled, or late. At least one entry is written if it can
+ * be: who raises an event pays for himself. */
+static bool fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
                                       FakernicEventList *list)
 {
     FakernicEventSource *src;
+    bool lasts = true;
 
     while ((src = QTAILQ_FIRST(list))) {
-        while (src->latched) {
+        while (src->latched && lasts) {
             unsigned type = ctz32(src->latched);
 
             if (!fakernic_eqe_next(s, eq, type, src->id,
                                    fakernic_event_has_data(type) ? src->data
                                                                  : 0)) {
-                return;
+                return false;
             }
             src->latched &= ~BIT(type);
+            lasts = fakernic_spend(s, 1);
         }
-        QTAILQ_REMOVE(list, src, next);
-        src->waiting = false;
+        if (!src->latched) {
+            QTAILQ_REMOVE(list, src, next);
+            src->waiting = false;
+        }
+        if (!lasts) {
+            fakernic_eq_late(s, eq);
+            return false;
+        }
     }
+    return true;
 }
 
 void fakernic_eq_flush(FakernicState *s, FakernicEq *eq)
 {
-    fakernic_event_list_flush(s, eq, &eq->waiting);
-    if (eq == s->async_eq) {
+    if (fakernic_event_list_flush(s, eq, &eq->waiting) && eq == s->async_eq) {
         fakernic_event_list_flush(s, eq, &s->async_waiting);
+    }
+}
+
+void fakernic_eqs_run(FakernicState *s)
+{
+    FakernicEq *eq;
+
+    while (fakernic_budget_left(s) && (eq = QTAILQ_FIRST(&s->late_eqs))) {
+        QTAILQ_REMOVE(&s->late_eqs, eq, late);
+        fakernic_eq_flush(s, eq);
+    }
+}
+
+void fakernic_eq_forget(FakernicState *s, FakernicEq *eq)
+{
+    if (eq == s->async_eq) {
+        /* What is latched waits for the next one. */
+        s->async_eq = NULL;
+    }
+    if (QTAILQ_IN_USE(eq, late)) {
+        QTAILQ_REMOVE(&s->late_eqs, eq, late);
     }
 }
 

@@ -32,6 +32,7 @@ typedef struct FakernicEq {
                                  * reach; 0: it is not */
     uint32_t users;             /* CQs */
     FakernicEventList waiting;  /* completion events */
+    QTAILQ_ENTRY(FakernicEq) late;      /* in s->late_eqs */
 } FakernicEq;
 
 /*
@@ -46,8 +47,17 @@ void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
 void fakernic_event_forget(FakernicState *s, FakernicEq *eq,
                            FakernicEventSource *src);
 
-/* Writes the events that wait, as far as there is room. */
+/*
+ * Writes the events that wait, as far as there is room and the turn's budget
+ * goes; the rest is left to fakernic_eqs_run().
+ */
 void fakernic_eq_flush(FakernicState *s, FakernicEq *eq);
+
+/* Part of a turn: goes on with EQs whose flush had to stop. */
+void fakernic_eqs_run(FakernicState *s);
+
+/* The EQ goes away; asynchronous events wait for the next one. */
+void fakernic_eq_forget(FakernicState *s, FakernicEq *eq);
 
 /*
  * A doorbell: the host has consumed the entries before 'ci', and wants an

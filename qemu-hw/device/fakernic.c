@@ -67,6 +67,10 @@ static void fakernic_engine_trace(void *host, RoceTracePoint point,
         trace_fakernic_err_timeout(qpn, a, b);
         fakernic_record(s, TIMEOUT, 0, qpn, a, b);
         break;
+    case ROCE_TRACE_PROBE:
+        trace_fakernic_err_probe(qpn, a, b);
+        fakernic_record(s, PROBE, 0, qpn, a, b);
+        break;
     case ROCE_TRACE_QP_STATE:
         trace_fakernic_qp_state(qpn, a, b);
         fakernic_record(s, QP_STATE, 0, qpn, a, b);
@@ -74,7 +78,7 @@ static void fakernic_engine_trace(void *host, RoceTracePoint point,
     case ROCE_TRACE_QP_ERROR:
         trace_fakernic_err_qp(qpn, a);
         fakernic_record(s, QP_ERROR, 0, qpn, a);
-        fakernic_record_keep(s);
+        fakernic_record_keep(s, false);
         break;
     }
 }
@@ -185,8 +189,7 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
     pcie_cap_deverr_init(pci);
     pcie_cap_flr_init(pci);
     if (pcie_cap_get_type(pci) == PCI_EXP_TYPE_ENDPOINT) {
-        pcie_cap_fill_link_ep_usp(pci, QEMU_PCI_EXP_LNK_X16,
-                                  QEMU_PCI_EXP_LNK_16GT);
+        fakernic_fill_link(pci, QEMU_PCI_EXP_LNK_X16, QEMU_PCI_EXP_LNK_16GT);
     }
     if (pcie_aer_init(pci, PCI_ERR_VER, FAKERNIC_AER_OFFSET, PCI_ERR_SIZEOF,
                       errp) < 0) {
@@ -194,6 +197,19 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
     }
     pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, ldq_be_p(serial));
     return true;
+}
+
+/*
+ * The BAR's hold on device memory is one on the device itself. The name under
+ * which the memory is known is free at once: this device may live on while
+ * another takes its place, and QEMU aborts when a name is given twice.
+ */
+static void fakernic_cleanup_dm(FakernicState *s)
+{
+    if (s->dm_size) {
+        memory_region_del_subregion(&s->uar_bar, &s->dm);
+        vmstate_unregister_ram(&s->dm, DEVICE(s));
+    }
 }
 
 static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
@@ -222,9 +238,7 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->uar_bar);
     if (msix_init_exclusive_bar(pci, FAKERNIC_VECTOR_COUNT, FAKERNIC_BAR_MSIX,
                                 errp) < 0) {
-        if (s->dm_size) {
-            memory_region_del_subregion(&s->uar_bar, &s->dm);
-        }
+        fakernic_cleanup_dm(s);
         return false;
     }
     for (unsigned i = 0; i < FAKERNIC_VECTOR_COUNT; i++) {
@@ -233,14 +247,9 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
     return true;
 }
 
-/* The BAR's hold on device memory is one on the device itself. */
 static void fakernic_cleanup_bars(PCIDevice *pci)
 {
-    FakernicState *s = FAKERNIC(pci);
-
-    if (s->dm_size) {
-        memory_region_del_subregion(&s->uar_bar, &s->dm);
-    }
+    fakernic_cleanup_dm(FAKERNIC(pci));
     msix_unuse_all_vectors(pci);
     msix_uninit_exclusive_bar(pci);
 }
@@ -345,6 +354,8 @@ err_recorder:
 static void fakernic_exit(PCIDevice *pci)
 {
     fakernic_doors_close(FAKERNIC(pci));
+    /* Its file is free for the device that takes this one's place. */
+    fakernic_recorder_cleanup(FAKERNIC(pci));
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
     fakernic_cleanup_bars(pci);
@@ -352,7 +363,12 @@ static void fakernic_exit(PCIDevice *pci)
 
 static char *fakernic_get_recorder(Object *obj, Error **errp)
 {
-    return fakernic_record_text(FAKERNIC(obj));
+    return fakernic_record_text(FAKERNIC(obj), false);
+}
+
+static char *fakernic_get_recorder_now(Object *obj, Error **errp)
+{
+    return fakernic_record_text(FAKERNIC(obj), true);
 }
 
 static bool fakernic_get_recording(Object *obj, Error **errp)
@@ -507,7 +523,9 @@ static void fakernic_describe_properties(ObjectClass *class)
                             "off)" },
         { "x-fault-events", "a character device that is told of each hit of a "
                             "fault rule, a line of JSON" },
-        { "x-recorder", "what led to the first error, or what was last" },
+        { "x-recorder", "what led to the first error, of QPs only if none was "
+                        "fatal; or what was last" },
+        { "x-recorder-now", "what was last, whatever error there was" },
         { "x-recording", "whether the file of x-record gets what is recorded "
                          "(on or off, at run time)" },
         { "x-ring", "set to \"sq 17\" or the like: that ring's entries, in JSON" },
@@ -541,6 +559,8 @@ static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
     device_class_set_props(dc, fakernic_properties);
     object_class_property_add_str(class, "x-recorder", fakernic_get_recorder,
                                   NULL);
+    object_class_property_add_str(class, "x-recorder-now",
+                                  fakernic_get_recorder_now, NULL);
     object_class_property_add_bool(class, "x-recording", fakernic_get_recording,
                                    fakernic_set_recording);
     object_class_property_add_str(class, "x-fault", fakernic_get_fault,

@@ -254,6 +254,15 @@ static FakernicHeld *fakernic_fault_hold_frame(FakernicState *s,
     return held;
 }
 
+bool fakernic_fault_at_frame(const FakernicState *s, RoceFaultPoint point,
+                             const uint8_t *frame, size_t len)
+{
+    const FakernicFaults *f = &s->faults;
+
+    return roce_fault_at_frame(&f->rules, point, frame, len) ||
+           (roce_fault_at(&f->rules, point) && !QTAILQ_EMPTY(&f->held));
+}
+
 bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
                           uint8_t *frame, size_t *len, bool loopback)
 {

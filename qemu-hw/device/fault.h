@@ -55,6 +55,13 @@ bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp);
 char *fakernic_fault_text(const FakernicState *s);
 
 /*
+ * May fakernic_fault_frame() have anything to do with this frame? A rule may be
+ * about it, or what a rule holds waits for frames to go by.
+ */
+bool fakernic_fault_at_frame(const FakernicState *s, RoceFaultPoint point,
+                             const uint8_t *frame, size_t len);
+
+/*
  * A frame at TX or RX, which may be changed in its place. False: it goes no
  * further, as it is lost or held, or less than a header is left of it.
  */

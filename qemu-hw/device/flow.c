@@ -96,12 +96,16 @@ bool fakernic_flow_default(FakernicState *s, const uint8_t *frame, size_t len)
     return flow;
 }
 
-bool fakernic_flow_owns(const FakernicState *s, const uint8_t *dmac)
+bool fakernic_flow_owns(FakernicState *s, const uint8_t *dmac)
 {
     static const uint8_t all[ETH_ALEN] = { 255, 255, 255, 255, 255, 255 };
     const FakernicFlow *flow;
+    unsigned looks = 0;
 
     QTAILQ_FOREACH(flow, &s->flows[FAKERNIC_FLOW_NORMAL], next) {
+        if (++looks % FAKERNIC_LOOKS_PER_UNIT == 0) {
+            fakernic_spend(s, 1);
+        }
         if (!memcmp(flow->mask.dmac, all, ETH_ALEN) &&
             !memcmp(flow->value.dmac, dmac, ETH_ALEN)) {
             return true;

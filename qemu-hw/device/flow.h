@@ -42,6 +42,6 @@ bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len);
 bool fakernic_flow_default(FakernicState *s, const uint8_t *frame, size_t len);
 
 /* Is this address one of the device's own, because a rule names all of it? */
-bool fakernic_flow_owns(const FakernicState *s, const uint8_t *dmac);
+bool fakernic_flow_owns(FakernicState *s, const uint8_t *dmac);
 
 #endif

@@ -41,7 +41,7 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
 {
     trace_fakernic_err_fatal(code);
     fakernic_record(s, FATAL, 0, code);
-    fakernic_record_keep(s);
+    fakernic_record_keep(s, true);
     FAKERNIC_GUEST_ERR("fatal error %u, reset needed", code);
     s->fatal_code = code;
     if (s->status & FAKERNIC_STATUS_ENABLED) {
@@ -129,6 +129,8 @@ static void fakernic_reset_end(FakernicState *s)
     fakernic_budget_renew(s);
     fakernic_hold(s, FAKERNIC_HELD_RESET | FAKERNIC_HELD_FAULT |
                      FAKERNIC_HELD_DEAD, false);
+    /* QEMU keeps what came while the machine slept, and does not say so. */
+    s->frames_wait = true;
 }
 
 void fakernic_reset(FakernicState *s)
@@ -171,7 +173,6 @@ bool fakernic_life_end(FakernicState *s)
         fakernic_objects_free(s);
         roce_free(s->roce);
         s->roce = NULL;
-        fakernic_recorder_cleanup(s);
         fakernic_dump_forget(s);
         g_clear_pointer(&s->fault_refused, g_free);
     }

@@ -31,6 +31,7 @@ void fakernic_objects_init(FakernicState *s)
     s->page_request_count = 0;
     s->async_eq = NULL;
     QTAILQ_INIT(&s->async_waiting);
+    QTAILQ_INIT(&s->late_eqs);
     fakernic_cqs_init(s);
     memset(&s->port_events, 0, sizeof(s->port_events));
     memset(&s->device_events, 0, sizeof(s->device_events));

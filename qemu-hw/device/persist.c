@@ -120,7 +120,7 @@ static int fakernic_persist_thread(void *opaque)
 {
     FakernicPersist *job = opaque;
 
-    while (qatomic_read(&job->s->persist_hold)) {
+    for (unsigned ms = 0; ms < qatomic_read(&job->s->persist_hold); ms++) {
         g_usleep(1000);
     }
     for (unsigned i = 0; i < job->count; i++) {

@@ -103,7 +103,7 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         return;
     }
     fakernic_record_frame(s, FAKERNIC_RECORD_IN, frame, len);
-    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_RX)) {
+    if (fakernic_fault_at_frame(s, ROCE_FAULT_RX, frame, len)) {
         fakernic_port_take_faulty(s, frame, len);
     } else {
         fakernic_port_take(s, frame, len);
@@ -116,7 +116,7 @@ void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len)
 
     s->stats[FAKERNIC_STAT_RX_LOOPBACK]++;
     fakernic_record_frame(s, FAKERNIC_RECORD_LOOPBACK, frame, len);
-    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_RX) ||
+    if (!fakernic_fault_at_frame(s, ROCE_FAULT_RX, frame, len) ||
         fakernic_fault_frame(s, &subject, frame, &len, true)) {
         roce_input(s->roce, fakernic_now(), frame, len);
     }

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "record.h"
 #include "state.h"
+#include <sys/file.h>
 #include <sys/mman.h>
 
 /* Each kind's name, then those of its value (- for none) and arguments. */
@@ -26,6 +27,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_NAK_RX] = "nak_rx - qpn psn syndrome",
     [FAKERNIC_RECORD_RETRY] = "retry - qpn psn left",
     [FAKERNIC_RECORD_TIMEOUT] = "timeout - qpn psn left",
+    [FAKERNIC_RECORD_PROBE] = "probe - qpn psn count",
     [FAKERNIC_RECORD_QP_STATE] = "qp_state - qpn from to",
     [FAKERNIC_RECORD_QP_ERROR] = "qp_error - qpn vendor_err",
     [FAKERNIC_RECORD_DMA_READ] = "dma_read address len",
@@ -51,29 +53,51 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
 static const char fakernic_record_magic[8] = "fakerec";
 
 /*
- * A file of so many bytes, all of which the disk has room for: a store into a
- * hole of a full disk would end QEMU (SIGBUS).
+ * The file, for this device alone: were it cut by another that begins anew, a
+ * store into what is gone would end QEMU (SIGBUS). -1: it cannot be had.
  */
-static void *fakernic_recorder_map(const char *path, size_t size, Error **errp)
+static int fakernic_recorder_take(const char *path, Error **errp)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int error;
-    void *p;
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0) {
         error_setg_errno(errp, errno, "property 'x-record': cannot open '%s'",
                          path);
-        return NULL;
+        return -1;
     }
-    error = posix_fallocate(fd, 0, size);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno == EWOULDBLOCK) {
+            error_setg(errp, "property 'x-record': '%s' is in use by another "
+                             "device", path);
+        } else {
+            error_setg_errno(errp, errno,
+                             "property 'x-record': cannot lock '%s'", path);
+        }
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/*
+ * So many bytes of zeros, all of which the disk has room for: a store into a
+ * hole of a full disk would end QEMU as well. They are in memory from the
+ * start: a page fault in each new page would cost more than all its entries.
+ */
+static void *fakernic_recorder_map(int fd, const char *path, size_t size,
+                                   Error **errp)
+{
+    const int error = ftruncate(fd, 0) < 0 ? errno
+                                           : posix_fallocate(fd, 0, size);
+    void *p;
+
     if (error) {
         error_setg_errno(errp, error, "property 'x-record': no room for '%s'",
                          path);
-        close(fd);
         return NULL;
     }
-    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_POPULATE, fd, 0);
     if (p == MAP_FAILED) {
         error_setg_errno(errp, errno, "property 'x-record': cannot map '%s'",
                          path);
@@ -109,8 +133,13 @@ static bool fakernic_recorder_open(FakernicState *s, Error **errp)
         sizeof(*r->header) + FAKERNIC_RECORDS_FILE * sizeof(*r->ring);
 
     r->mapped = frames + FAKERNIC_RECORD_FRAMES;
-    r->header = fakernic_recorder_map(r->path, r->mapped, errp);
+    r->fd = fakernic_recorder_take(r->path, errp);
+    if (r->fd < 0) {
+        return false;
+    }
+    r->header = fakernic_recorder_map(r->fd, r->path, r->mapped, errp);
     if (!r->header) {
+        close(r->fd);
         return false;
     }
     r->ring = (FakernicRecord *)(r->header + 1);
@@ -145,6 +174,7 @@ void fakernic_recorder_cleanup(FakernicState *s)
 
     if (r->header) {
         munmap(r->header, r->mapped);
+        close(r->fd);
     }
     g_free(r->last);
     g_free(r->first_error);
@@ -232,13 +262,15 @@ void fakernic_recorder_set(FakernicState *s, bool on, Error **errp)
     r->paused = !on;
 }
 
-void fakernic_record_keep(FakernicState *s)
+void fakernic_record_keep(FakernicState *s, bool fatal)
 {
     FakernicRecorder *r = &s->recorder;
 
-    if (r->first_error || !r->last) {
+    if (!r->last || (r->first_error && (!fatal || r->first_error_fatal))) {
         return;
     }
+    g_free(r->first_error);
+    r->first_error_fatal = fatal;
     r->first_error_count = r->count;
     r->first_error = g_memdup2(r->last, FAKERNIC_RECORDS * sizeof(*r->last));
 }
@@ -296,11 +328,12 @@ static void fakernic_record_line(GString *text, uint64_t number,
     g_string_append_c(text, '\n');
 }
 
-char *fakernic_record_text(const FakernicState *s)
+char *fakernic_record_text(const FakernicState *s, bool now)
 {
     const FakernicRecorder *r = &s->recorder;
-    const FakernicRecord *ring = r->first_error ? r->first_error : r->last;
-    const uint64_t count = r->first_error ? r->first_error_count : r->count;
+    const bool kept = r->first_error && !now;
+    const FakernicRecord *ring = kept ? r->first_error : r->last;
+    const uint64_t count = kept ? r->first_error_count : r->count;
     GString *text = g_string_new(NULL);
 
     for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS); ring && i < count;

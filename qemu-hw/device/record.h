@@ -34,6 +34,7 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_NAK_RX,
     FAKERNIC_RECORD_RETRY,
     FAKERNIC_RECORD_TIMEOUT,
+    FAKERNIC_RECORD_PROBE,
     FAKERNIC_RECORD_QP_STATE,
     FAKERNIC_RECORD_QP_ERROR,
     FAKERNIC_RECORD_DMA_READ,
@@ -103,10 +104,12 @@ typedef struct FakernicRecorder {
     uint8_t *frames;
     char *path;
     size_t mapped;
+    int fd;                             /* its lock keeps others away */
     bool paused;                        /* the file gets nothing */
     uint64_t missed;                    /* since then */
     FakernicRecord *first_error;        /* 'last' as it was then, or NULL */
     uint64_t first_error_count;
+    bool first_error_fatal;
 } FakernicRecorder;
 
 /* Opens the file, if there is to be one. False: it cannot be. */
@@ -142,13 +145,16 @@ void fakernic_record_mark(FakernicState *s, FakernicRecordStep step,
 void fakernic_record_frame(FakernicState *s, FakernicRecordWay way,
                            const uint8_t *frame, size_t len);
 
-/* An error: keeps what led to it, of the first since power-on. */
-void fakernic_record_keep(FakernicState *s);
+/*
+ * An error: keeps what led to it, of the first since power-on; of the first
+ * fatal one, where there is any, as QPs fail all day.
+ */
+void fakernic_record_keep(FakernicState *s, bool fatal);
 
 /*
- * The entries that led to the first error, else the last ones, a line each: its
- * number, time, kind and arguments by name. To be freed.
+ * The entries that led to the error that is kept, else, or for NOW, the last
+ * ones, a line each: its number, time, kind and arguments by name. To be freed.
  */
-char *fakernic_record_text(const FakernicState *s);
+char *fakernic_record_text(const FakernicState *s, bool now);
 
 #endif

@@ -36,9 +36,9 @@
 #define FAKERNIC_DEVICE_STATE_H
 
 #include "common.h"
-#include "block/aio.h"
 #include "hw/pci/pci_device.h"
 #include "net/net.h"
+#include "qemu/main-loop.h"
 #include "qom/object.h"
 #include "system/runstate.h"
 
@@ -130,7 +130,7 @@ struct FakernicState {
     bool flush_waits;           /* a persistent FLUSH, for the one before */
     FakernicPersist *persist;   /* which is under way */
     BlockCompletionFunc *persisted;     /* the door for its end */
-    uint32_t persist_hold;      /* for tests: not before this is 0 */
+    uint32_t persist_hold;      /* for tests: not before so many ms */
     uint64_t engine_work;       /* of roce_work(), charged so far */
     uint32_t longest_turn;      /* the most that one has used */
 
@@ -177,6 +177,7 @@ struct FakernicState {
     uint32_t page_request_count;
     FakernicEq *async_eq;
     FakernicEventList async_waiting;
+    QTAILQ_HEAD(, FakernicEq) late_eqs;     /* with events still to write */
     FakernicEventSource port_events;
     FakernicEventSource device_events;
     QTAILQ_HEAD(, FakernicCq) failed_cqs;   /* with QPs still to be told */

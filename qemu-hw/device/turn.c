@@ -210,7 +210,7 @@ static bool fakernic_turn_frame(FakernicState *s)
         return false;
     }
     fakernic_turn_trace(s, len, loopback);
-    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_TX)) {
+    if (fakernic_fault_at_frame(s, ROCE_FAULT_TX, s->frame, len)) {
         fakernic_turn_send_faulty(s, len, loopback);
     } else {
         fakernic_turn_send(s, s->frame, len, loopback);
@@ -252,6 +252,7 @@ bool fakernic_turn(FakernicState *s)
     }
     fakernic_turn_ticks(s, now);
     fakernic_port_events(s);
+    fakernic_eqs_run(s);
     fakernic_cq_run(s, now);
     fakernic_cq_errors_run(s);
     more = fakernic_turn_frames(s);

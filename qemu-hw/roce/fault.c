@@ -481,8 +481,17 @@ static bool fault_together(FaultReader *in)
 static void fault_points_update(RoceFaults *f)
 {
     f->points = 0;
+    memset(f->wanted, 0, sizeof(f->wanted));
     for (unsigned i = 0; i < f->count; i++) {
-        f->points |= 1u << f->rules[i].at;
+        const RoceFaultRule *rule = &f->rules[i];
+        RoceFaultWanted *wanted = &f->wanted[rule->at];
+
+        f->points |= 1u << rule->at;
+        wanted->others |= !rule->of_packets;
+        for (unsigned k = 0; k < 4; k++) {
+            wanted->opcodes[k] |= rule->opcode_text[0] ? rule->opcodes[k]
+                                                       : UINT64_MAX;
+        }
     }
 }
 
@@ -585,7 +594,7 @@ bool roce_fault_remove(RoceFaults *f, const char *id)
 
     if (strcmp(id, "all") == 0) {
         f->count = 0;
-        f->points = 0;
+        fault_points_update(f);
         return true;
     }
     if (!rule) {
@@ -749,11 +758,24 @@ static bool fault_its_turn(RoceFaultRule *rule)
            (fault_chance(&rule->chance) >> 32) % 100 < rule->percent;
 }
 
+/* May a rule be about this? Most of what passes is none that rules name. */
+static bool fault_wants(const RoceFaults *f, RoceFaultPoint point, bool roce,
+                        uint8_t opcode)
+{
+    const RoceFaultWanted *wanted = &f->wanted[point];
+
+    return roce ? wanted->opcodes[opcode / 64] & 1ull << opcode % 64
+                : wanted->others;
+}
+
 const RoceFaultRule *roce_fault_hit(RoceFaults *f,
                                     const RoceFaultSubject *subject)
 {
     const RoceFaultRule *found = NULL;
 
+    if (!fault_wants(f, subject->point, subject->roce, subject->opcode)) {
+        return NULL;
+    }
     for (unsigned i = 0; i < f->count; i++) {
         RoceFaultRule *rule = &f->rules[i];
 
@@ -823,6 +845,18 @@ static size_t fault_bth(const uint8_t *frame, size_t len)
         return 0;
     }
     return udp + UDP_SIZE;
+}
+
+bool roce_fault_at_frame(const RoceFaults *f, RoceFaultPoint point,
+                         const uint8_t *frame, size_t len)
+{
+    size_t bth;
+
+    if (!roce_fault_at(f, point)) {
+        return false;
+    }
+    bth = fault_bth(frame, len);
+    return fault_wants(f, point, bth > 0, bth ? frame[bth] : 0);
 }
 
 void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,

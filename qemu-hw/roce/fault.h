@@ -113,10 +113,17 @@ typedef struct RoceFaultRule {
     uint32_t last_qpn, last_psn;
 } RoceFaultRule;
 
+/* What the rules of a point are about, together. */
+typedef struct RoceFaultWanted {
+    uint64_t opcodes[4];        /* one bit each, of packets */
+    bool others;                /* what is no packet, too */
+} RoceFaultWanted;
+
 typedef struct RoceFaults {
     RoceFaultRule rules[ROCE_FAULT_RULES];
     unsigned count;
     uint32_t points;            /* one bit for each that a rule is about */
+    RoceFaultWanted wanted[ROCE_FAULT_POINTS];
     uint32_t serial;            /* for the ids of rules without */
     /* Optional: the number of a command's name; negative: there is none. */
     int (*command)(const char *name);
@@ -127,6 +134,10 @@ static inline bool roce_fault_at(const RoceFaults *f, RoceFaultPoint point)
 {
     return f->points & 1u << point;
 }
+
+/* Is there a rule that may be about this frame, at TX or RX? Most say no. */
+bool roce_fault_at_frame(const RoceFaults *f, RoceFaultPoint point,
+                         const uint8_t *frame, size_t len);
 
 /*
  * Takes rules in words. False: none of them is taken, and 'error' says which

@@ -525,6 +525,7 @@ static void roce_requester_probe(Roce *r, RoceQp *qp)
         roce_window_lost(&qp->answers);
         roce_sendq_rewind(&qp->sq);
     }
+    roce_trace(r, ROCE_TRACE_PROBE, qp->qpn, qp->sq.una, qp->retry.probes);
     roce_sched_ready(r, qp);
 }
 

@@ -202,6 +202,7 @@ typedef enum RoceTracePoint {
     ROCE_TRACE_NAK_RX,          /* qpn, a = psn, b = syndrome */
     ROCE_TRACE_RETRY,           /* qpn, a = psn, b = retries left */
     ROCE_TRACE_TIMEOUT,         /* qpn, a = psn, b = retries left */
+    ROCE_TRACE_PROBE,           /* qpn, a = psn, b = how many since progress */
     ROCE_TRACE_QP_STATE,        /* qpn, a = old state, b = new state */
     ROCE_TRACE_QP_ERROR,        /* qpn, a = enum fakernic_vendor_err, b = 0 */
 } RoceTracePoint;

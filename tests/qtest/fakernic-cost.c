@@ -48,16 +48,22 @@ static uint64_t cost_cpu_us(Machine *m)
 #define COST_ANSWER_US 50000
 #define COST_ANSWERS   10
 
-/* The monitor is heard while there is work. */
-static void cost_hear(Nic *n, const char *input)
+/*
+ * The monitor is heard while there is work. 'since' is cost_cpu_us() before the
+ * store that began it: what the store itself does keeps the monitor waiting,
+ * too.
+ */
+static void cost_hear(Nic *n, const char *input, uint64_t since)
 {
     uint64_t longest = 0;
 
     for (unsigned i = 0; i < COST_ANSWERS; i++) {
-        uint64_t before = cost_cpu_us(n->m);
+        uint64_t now;
 
         qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'query-status' }");
-        longest = MAX(longest, cost_cpu_us(n->m) - before);
+        now = cost_cpu_us(n->m);
+        longest = MAX(longest, now - since);
+        since = now;
     }
     g_test_message("%s: the monitor waited for %" PRIu64 " us of work", input,
                    longest);
@@ -99,6 +105,11 @@ static void cost_submit(Nic *n, uint16_t opcode, const void *req, size_t len)
     memcpy(request.payload, req, len);
     cmd_submit(n, &request);
 }
+
+static const Wqe cost_nop = {
+    .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
+             .bb_count = 1 },
+};
 
 /* ---- page lists -------------------------------------------------------- */
 
@@ -148,6 +159,7 @@ static void test_cost_rereg(void)
     Nic n;
     Setup s;
     uint32_t index;
+    uint64_t since;
 
     cost_start(&m, &n, "");
     setup(&n, &s);
@@ -158,8 +170,9 @@ static void test_cost_rereg(void)
         cost_submit(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
     }
     cost_submit(&n, FAKERNIC_CMD_NOP, NULL, 0);
+    since = cost_cpu_us(&m);
     cmd_ring(&n);
-    cost_hear(&n, "REREG_MR of millions of pages");
+    cost_hear(&n, "REREG_MR of millions of pages", since);
     for (unsigned i = 0; i < 5; i++) {
         cmd_wait(&n, index + i, &completion);
         g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
@@ -277,6 +290,7 @@ static void test_cost_cq_overrun(void)
         .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
     };
     g_autofree uint32_t *qpn = g_new(uint32_t, COST_QPS);
+    uint64_t since;
     Machine m;
     Nic n;
     Setup s;
@@ -294,8 +308,9 @@ static void test_cost_cq_overrun(void)
     }
     s.cq = cq;
     rc_pair(&n, &s, &a, &b);
+    since = cost_cpu_us(&m);
     complete_nops(&n, &a, 3);
-    cost_hear(&n, "a CQ overrun with many QPs");
+    cost_hear(&n, "a CQ overrun with many QPs", since);
     /* Destroyed while the others are told: one at each end, some between. */
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
     for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
@@ -331,12 +346,8 @@ static void test_cost_moderation(void)
     Nic n;
     Setup s;
     Queue eq, cq;
-    Wqe nop = {
-        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
-                 .bb_count = 1 },
-    };
     struct fakernic_eqe eqe;
-    uint64_t before;
+    uint64_t before, since;
     unsigned events = 0;
 
     cost_start(&m, &n, "");
@@ -344,8 +355,8 @@ static void test_cost_moderation(void)
     eq_create(&n, &eq, 11, 2, false);
     cq_create(&n, &cq, 1, &eq, 0, 0);
     req = cost_qp_req(&n, &s, &cq);
-    qtest_memwrite(m.qts, le64_to_cpu(req.sq_pages.address), &nop,
-                   sizeof(nop));
+    qtest_memwrite(m.qts, le64_to_cpu(req.sq_pages.address), &cost_nop,
+                   sizeof(cost_nop));
     for (unsigned i = 0; i < COST_CQS; i++) {
         struct fakernic_create_cq_req more = {
             .pages = contiguous(cq.address, queue_size(1, 6)),
@@ -367,8 +378,9 @@ static void test_cost_moderation(void)
     before = cost_property(&n, "x-longest-turn");
     g_assert_false(eq_poll(&n, &eq, &eqe));
     /* All of them are due at once. */
+    since = cost_cpu_us(&m);
     qtest_clock_step(m.qts, 60000000);
-    cost_hear(&n, "many moderated CQs");
+    cost_hear(&n, "many moderated CQs", since);
     for (unsigned tries = 0; tries < 1000 && events < COST_CQS; tries++) {
         while (eq_poll(&n, &eq, &eqe)) {
             g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_COMPLETION);
@@ -379,6 +391,77 @@ static void test_cost_moderation(void)
     g_assert_cmpuint(events, ==, COST_CQS);
     g_assert_cmpuint(before, <=, COST_WORK + COST_STEP);
     cost_stop(&n, "many moderated CQs");
+}
+
+/* ---- event queues -------------------------------------------------------- */
+
+#define COST_EVENTS 11          /* logarithm */
+
+/* Each CQ is armed, and gets a completion. */
+static void cost_fire(Nic *n, const uint32_t *cqn, const uint32_t *qpn,
+                      uint32_t round)
+{
+    for (unsigned i = 0; i < 1u << COST_EVENTS; i++) {
+        ring(n, 0, FAKERNIC_DOORBELL_CQ_ARM, doorbell(cqn[i], round));
+        ring(n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn[i], round + 1));
+    }
+}
+
+/* An EQ as full as can be, and as many events that wait: one store makes room
+ * for all of them. */
+static void test_cost_eq(void)
+{
+    const unsigned count = 1u << COST_EVENTS;
+    g_autofree uint32_t *cqn = g_new(uint32_t, count);
+    g_autofree uint32_t *qpn = g_new(uint32_t, count);
+    struct fakernic_create_qp_req req;
+    struct fakernic_eqe eqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue eq, cq;
+    uint64_t since;
+    unsigned events = 0;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    eq_create(&n, &eq, COST_EVENTS, 2, false);
+    cq_create(&n, &cq, 1, &eq, 0, 0);
+    req = cost_qp_req(&n, &s, &cq);
+    for (unsigned i = 0; i < 2; i++) {
+        qtest_memwrite(m.qts, le64_to_cpu(req.sq_pages.address) +
+                       (i << FAKERNIC_SQ_BB_SHIFT), &cost_nop,
+                       sizeof(cost_nop));
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct fakernic_create_cq_req more = {
+            .pages = contiguous(cq.address, queue_size(1, 6)),
+            .log_depth = 1, .flags = FAKERNIC_CQ_IGNORE_OVERRUN,
+            .eqn = LE32(eq.id),
+        };
+
+        cqn[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_CQ, &more, sizeof(more));
+        req.send_cqn = req.recv_cqn = LE32(cqn[i]);
+        qpn[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+        rc_connect(&n, qpn[i], qpn[i], own_gid, nic_mac);
+    }
+    cost_fire(&n, cqn, qpn, 0);
+    cost_fire(&n, cqn, qpn, 1);
+    for (unsigned i = 0; i < count; i++) {
+        g_assert_true(eq_poll(&n, &eq, &eqe));
+        g_assert_cmpuint(le32_to_cpu(eqe.id), ==, cqn[i]);
+    }
+    g_assert_false(eq_poll(&n, &eq, &eqe));
+    since = cost_cpu_us(&m);
+    eq_ring(&n, &eq, true);
+    cost_hear(&n, "an EQ that has room again", since);
+    for (unsigned tries = 0; tries < 1000 && events < count; tries++) {
+        for (; eq_poll(&n, &eq, &eqe); events++) {
+            g_assert_cmpuint(le32_to_cpu(eqe.id), ==, cqn[events]);
+        }
+    }
+    g_assert_cmpuint(events, ==, count);
+    cost_stop(&n, "an EQ that has room again");
 }
 
 /* ---- resizes ----------------------------------------------------------- */
@@ -398,10 +481,6 @@ static void test_cost_resize_cq(void)
     Queue cq, bigger;
     Qp a, b;
     uint32_t index;
-    Wqe nop = {
-        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
-                 .bb_count = 1 },
-    };
 
     cost_start(&m, &n, "");
     setup(&n, &s);
@@ -409,9 +488,10 @@ static void test_cost_resize_cq(void)
     s.cq = cq;
     rc_pair(&n, &s, &a, &b);
     for (unsigned i = 0; i < a.sq.depth; i++) {
-        qtest_memwrite(m.qts, queue_entry(&a.sq, i), &nop, sizeof(nop));
+        qtest_memwrite(m.qts, queue_entry(&a.sq, i), &cost_nop,
+                       sizeof(cost_nop));
     }
-    for (uint32_t i = 0; i < count - 8; i += 16) {
+    for (uint32_t i = 0; i < count - 16; i += 16) {
         a.sq.index += 16;
         queue_record(&n, &a.sq, a.sq.index);
         sq_ring(&n, &a);
@@ -421,6 +501,11 @@ static void test_cost_resize_cq(void)
     index = n.cmd_pi;
     cost_submit(&n, FAKERNIC_CMD_RESIZE_CQ, &req, sizeof(req));
     cmd_ring(&n);
+    for (unsigned i = 0; i < 8; i++) {
+        a.sq.index++;
+        queue_record(&n, &a.sq, a.sq.index);
+        sq_ring(&n, &a);
+    }
     cmd_wait(&n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
     bigger.id = cq.id;
@@ -650,13 +735,15 @@ static void cost_tell(Waiters *w, uint32_t flags, uint64_t page,
 
     struct fakernic_cmd_completion completion;
     uint32_t index = w->n.cmd_pi;
+    uint64_t since;
 
     if (flags & FAKERNIC_PAGES_PRESENT) {
         req.pages = cost_list(&w->m, count);
     }
     cost_submit(&w->n, FAKERNIC_CMD_UPDATE_PAGES, &req, sizeof(req));
+    since = cost_cpu_us(&w->m);
     cmd_ring(&w->n);
-    cost_hear(&w->n, "UPDATE_PAGES for many QPs");
+    cost_hear(&w->n, "UPDATE_PAGES for many QPs", since);
     cmd_wait(&w->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
@@ -704,10 +791,6 @@ static void test_cost_odp_destroy(void)
 static void test_cost_flush(void)
 {
     const uint32_t count = 1u << COST_FLUSHES;
-    const Wqe nop = {
-        .hdr = { .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
-                 .bb_count = 1 },
-    };
     struct fakernic_create_qp_req req;
     struct fakernic_modify_qp_req init = {
         .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
@@ -715,6 +798,7 @@ static void test_cost_flush(void)
         .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
     };
     uint32_t qpn[8];
+    uint64_t since = 0;
     struct fakernic_cqe cqe;
     Machine m;
     Nic n;
@@ -728,7 +812,7 @@ static void test_cost_flush(void)
     req.sq_pages = queue_alloc(&n, &sq, COST_FLUSHES, FAKERNIC_SQ_BB_SHIFT);
     req.sq_log_depth = COST_FLUSHES;
     for (uint32_t i = 0; i < count; i++) {
-        qtest_memwrite(m.qts, queue_entry(&sq, i), &nop, sizeof(nop));
+        qtest_memwrite(m.qts, queue_entry(&sq, i), &cost_nop, sizeof(cost_nop));
     }
     for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
         qpn[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
@@ -737,9 +821,10 @@ static void test_cost_flush(void)
         ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn[i], count));
     }
     for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
+        since = cost_cpu_us(&m);
         assert_status(qp_to(&n, qpn[i], FAKERNIC_QPS_ERR), OK);
     }
-    cost_hear(&n, "a flush of full send queues");
+    cost_hear(&n, "a flush of full send queues", since);
     for (uint32_t i = 0; i < count * ARRAY_SIZE(qpn); i++) {
         cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_WR_FLUSH_ERR);
     }
@@ -833,6 +918,7 @@ static void test_cost_multicast(void)
         .ud = { .dest_qpn = LE32(FAKERNIC_QPN_MULTICAST), .qkey = LE32(7) },
     };
     struct fakernic_cqe cqe;
+    uint64_t since;
     Machine m;
     Nic n;
     Setup s;
@@ -862,8 +948,9 @@ static void test_cost_multicast(void)
     for (unsigned k = 0; k < 8; k++) {
         sq_put(&n, &qp[0], &wqe, sizeof(wqe));
     }
+    since = cost_cpu_us(&m);
     sq_ring(&n, &qp[0]);
-    cost_hear(&n, "datagrams to a full group");
+    cost_hear(&n, "datagrams to a full group", since);
     for (unsigned i = 0; i < 8 * (ARRAY_SIZE(qp) - 1); i++) {
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     }
@@ -1057,6 +1144,62 @@ static void test_cost_memory(void)
     cost_stop(&n, "as much memory as there is");
 }
 
+#define COST_INLINE_BBS 9
+#define COST_INLINES    227     /* in a ring of 2^11 */
+
+/* The same by requests that nobody answers: as many QPs as there can be, each
+ * with all the sends that it can have under way, as large as can be. */
+static void test_cost_sends(void)
+{
+    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+    static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+    const struct fakernic_sq_hdr write = {
+        .opcode = FAKERNIC_SQ_RDMA_WRITE,
+        .flags = FAKERNIC_SQ_INLINE,
+        .bb_count = COST_INLINE_BBS,
+        .inline_length = LE16(FAKERNIC_INLINE_MAX),
+    };
+    g_autofree uint32_t *qpn = g_new(uint32_t, COST_MEMORY / 1024);
+    struct fakernic_create_qp_req req;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue sq;
+    uint64_t before, made, taken;
+    unsigned count = 0;
+
+    cost_start(&m, &n, ",max-memory=64M");
+    setup(&n, &s);
+    req = cost_qp_req(&n, &s, &s.cq);
+    req.sq_log_depth = 11;
+    req.sq_pages = queue_alloc(&n, &sq, 11, FAKERNIC_SQ_BB_SHIFT);
+    for (unsigned i = 0; i < COST_INLINES; i++) {
+        qtest_memwrite(m.qts, queue_entry(&sq, i * COST_INLINE_BBS), &write,
+                       sizeof(write));
+    }
+    before = cost_rss(&n);
+    while (cmd(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req), &qpn[count],
+               sizeof(qpn[0])) == FAKERNIC_CMD_OK) {
+        qpn[count] = le32_to_cpu(qpn[count]);
+        rc_connect(&n, qpn[count], 77, peer_gid, peer_mac);
+        count++;
+    }
+    made = cost_rss(&n) - before;
+    for (unsigned i = 0; i < count; i++) {
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ,
+             doorbell(qpn[i], COST_INLINES * COST_INLINE_BBS));
+    }
+    taken = cost_rss(&n) - before;
+    g_test_message("%u QPs: %" PRIu64 " KiB, and with their sends %" PRIu64
+                   " KiB of %u", count, made / 1024, taken / 1024,
+                   COST_MEMORY / 1024);
+    /* Else they were not under way. */
+    g_assert_cmpuint(taken, >, 2 * made);
+    g_assert_cmpuint(taken, >, COST_MEMORY / 2);
+    g_assert_cmpuint(taken, <=, COST_MEMORY + COST_MEMORY_SLACK / 8);
+    cost_stop(&n, "as many sends as there can be");
+}
+
 /* ---- resets ------------------------------------------------------------ */
 
 #define COST_FEW ",max-qp=1024,max-mr=1024,max-cq=512,max-pd=512"
@@ -1115,11 +1258,12 @@ static void test_cost_reset(void)
 
 /* ---- looking at all there can be ----------------------------------------- */
 
-#define COST_QPS        4096
+#define COST_ALL_QPS    4096
 #define COST_KEYS       65536
 #define COST_RESERVED   8               /* QPs and keys that nobody gets */
 #define COST_ANSWER     8192            /* objects of a long answer */
 #define COST_REPLY_MAX  (8u << 20)
+#define COST_LOOK_US    100000
 
 /* The same thing COUNT times, as many at once as the queue takes. */
 static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
@@ -1149,6 +1293,7 @@ static void cost_look(Nic *n, const char *property, const char *number,
                       uint32_t from, uint32_t at_least)
 {
     const uint64_t before = cost_cpu_us(n->m);
+    uint64_t took;
     QDict *reply = qtest_qmp(n->m->qts, "{ 'execute': 'qom-get', 'arguments': {"
                                         " 'path': '/machine/peripheral/nic',"
                              " 'property': %s } }", property);
@@ -1157,9 +1302,10 @@ static void cost_look(Nic *n, const char *property, const char *number,
     int64_t last = (int64_t)from - 1;
     QListEntry *entry;
 
+    took = cost_cpu_us(n->m) - before;
     g_test_message("%s: %zu objects, %zu bytes, %" PRIu64 " us of the main "
-                   "thread", property, qlist_size(list), strlen(text),
-                   cost_cpu_us(n->m) - before);
+                   "thread", property, qlist_size(list), strlen(text), took);
+    g_assert_cmpuint(took, <=, COST_LOOK_US);
     g_assert_cmpuint(strlen(text), <=, COST_REPLY_MAX);
     g_assert_cmpuint(qlist_size(list), >=, at_least);
     QLIST_FOREACH_ENTRY(list, entry) {
@@ -1194,10 +1340,10 @@ static void test_cost_look(void)
     mr.pdn = LE32(s.pd);
     mr.pages = contiguous(s.data, FAKERNIC_PAGE_SIZE);
     cost_create_many(&n, FAKERNIC_CMD_CREATE_QP, &qp, sizeof(qp),
-                     COST_QPS - COST_RESERVED);
+                     COST_ALL_QPS - COST_RESERVED);
     cost_create_many(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr),
                      COST_KEYS - COST_RESERVED);
-    cost_look(&n, "x-qps", "qpn", 0, COST_QPS - COST_RESERVED);
+    cost_look(&n, "x-qps", "qpn", 0, COST_ALL_QPS - COST_RESERVED);
     cost_look(&n, "x-keys", "index", 0, COST_ANSWER);
     qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                              " 'path': '/machine/peripheral/nic', 'property':"
@@ -1233,6 +1379,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/rereg_refused", test_cost_rereg_refused },
     { "cost/cq_overrun", test_cost_cq_overrun },
     { "cost/moderation", test_cost_moderation },
+    { "cost/eq", test_cost_eq },
     { "cost/resize_cq", test_cost_resize_cq },
     { "cost/resize_srq", test_cost_resize_srq },
     { "cost/windows", test_cost_windows },
@@ -1245,6 +1392,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/short_frames", test_cost_short_frames },
     { "cost/queries", test_cost_queries },
     { "cost/memory", test_cost_memory },
+    { "cost/sends", test_cost_sends },
     { "cost/reset", test_cost_reset },
     { "cost/look", test_cost_look },
     { "cost/unplug", test_cost_unplug },

@@ -178,6 +178,43 @@ static void test_unplug_from_timer(void)
     machine_stop(&m);
 }
 
+/* Brings a UC QP to RTS. */
+static void uc_connect(Nic *n, uint32_t qpn, uint32_t dest, const uint8_t *dgid,
+                       const uint8_t *dmac)
+{
+    struct fakernic_modify_qp_req req = {
+        .qpn = LE32(qpn),
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = {
+            .state = FAKERNIC_QPS_INIT,
+            .port = 1,
+            .path_mtu = FAKERNIC_MTU_1024,
+            .dest_qpn = LE32(dest),
+        },
+    };
+
+    memcpy(req.attr.av.dgid, dgid, 16);
+    memcpy(req.attr.av.dmac, dmac, 6);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTR;
+    req.mask = LE32(RTR_MASK);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+/* A UC QP whose peer is on the wire, and is nobody. */
+static void away_create(Nic *n, const Setup *s, Queue *cq, Qp *away)
+{
+    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+    static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+
+    qp_create(n, away, FAKERNIC_QP_UC, s->pd, cq, 0);
+    uc_connect(n, away->qpn, 77, peer_gid, peer_mac);
+}
+
 /* ---- work that is left when something happens ---------------------------- */
 
 #define PAIRS 8
@@ -388,6 +425,42 @@ static void test_unplug_behind(void)
     machine_stop(&m);
 }
 
+/* Pulled out with a frame that its netdev cannot send. */
+static void test_unplug_blocked(void)
+{
+    Machine m;
+    Nic n;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    machine_start(&m, "-machine pc -netdev dgram,id=n0,local.type=fd,"
+                  "local.str=%d", fds[1]);
+    close(fds[1]);
+    for (unsigned i = 0; i < 4; i++) {
+        Setup s;
+        Qp away;
+
+        qtest_qmp_device_add(m.qts, "fakernic", "nic",
+                             "{'addr': '06', 'netdev': 'n0', 'mac': %s}",
+                             MAC_STRING);
+        nic_find(&n, &m, 6);
+        nic_bringup(&n);
+        setup(&n, &s);
+        away_create(&n, &s, &s.cq, &away);
+        for (unsigned k = 0; k < 16; k++) {
+            Wqe wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
+
+            sq_put(&n, &away, &wqe, sizeof(wqe));
+        }
+        sq_ring(&n, &away);
+        qpci_unplug_acpi_device_test(m.qts, "nic", 6);
+        main_loop_turns(&m, 100);
+        g_free(n.pci);
+    }
+    machine_stop(&m);
+    close(fds[0]);
+}
+
 static uint64_t longest_turn(Machine *m)
 {
     QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -416,6 +489,41 @@ static void test_turn(void)
     g_assert_cmpuint(longest_turn(&m), <, 64 + 32);
     g_free(n.pci);
     machine_stop(&m);
+}
+
+/* The longest turn of bulk work with so much time for each, and work without
+ * end. */
+static uint64_t timed_turn(unsigned microseconds)
+{
+    uint64_t longest;
+    Machine m;
+    Nic n;
+    Bulk bulk;
+
+    machine_start(&m, "%s,id=nic,turn-work=1048576,turn-us=%u", DEVICE,
+                  microseconds);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    bulk_start(&n, &bulk);
+    bulk_finish(&n, &bulk, 0);
+    longest = longest_turn(&m);
+    g_test_message("longest turn of %u us: %" PRIu64 " units", microseconds,
+                   longest);
+    g_free(n.pci);
+    machine_stop(&m);
+    return longest;
+}
+
+/*
+ * Time ends a turn, too. It is counted, not timed: a machine that is slow does
+ * less in the time, and one is not a hundred times as fast as a unit's 1 us.
+ */
+static void test_timed(void)
+{
+    const uint64_t endless = timed_turn(1000000);
+
+    g_assert_cmpuint(endless, >, 1000);
+    g_assert_cmpuint(timed_turn(10), <, endless / 2);
 }
 
 /* ---- frames -------------------------------------------------------------- */
@@ -575,33 +683,6 @@ static void test_burst(void)
     machine_stop(&m);
 }
 
-/* Brings a UC QP to RTS. */
-static void uc_connect(Nic *n, uint32_t qpn, uint32_t dest, const uint8_t *dgid,
-                       const uint8_t *dmac)
-{
-    struct fakernic_modify_qp_req req = {
-        .qpn = LE32(qpn),
-        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
-                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
-        .attr = {
-            .state = FAKERNIC_QPS_INIT,
-            .port = 1,
-            .path_mtu = FAKERNIC_MTU_1024,
-            .dest_qpn = LE32(dest),
-        },
-    };
-
-    memcpy(req.attr.av.dgid, dgid, 16);
-    memcpy(req.attr.av.dmac, dmac, 6);
-    assert_status(CMD(n, MODIFY_QP, req), OK);
-    req.attr.state = FAKERNIC_QPS_RTR;
-    req.mask = LE32(RTR_MASK);
-    assert_status(CMD(n, MODIFY_QP, req), OK);
-    req.attr.state = FAKERNIC_QPS_RTS;
-    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
-    assert_status(CMD(n, MODIFY_QP, req), OK);
-}
-
 /* Completions there without time passing; all are good. */
 static unsigned cq_count(Nic *n, Queue *cq)
 {
@@ -619,8 +700,6 @@ static unsigned cq_count(Nic *n, Queue *cq)
 /* Nobody reads what comes over the wire: what does not need it goes on. */
 static void test_blocked_wire(void)
 {
-    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
-    static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
     uint8_t buf[2048];
     Machine m;
     Nic n;
@@ -633,8 +712,7 @@ static void test_blocked_wire(void)
 
     setup(&n, &s);
     cq_create(&n, &cq, 6, &s.eq, 0, 0);
-    qp_create(&n, &away, FAKERNIC_QP_UC, s.pd, &cq, 0);
-    uc_connect(&n, away.qpn, 77, peer_gid, peer_mac);
+    away_create(&n, &s, &cq, &away);
     rc_pair(&n, &s, &a, &b);
     for (unsigned i = 0; i < 16; i++) {
         wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
@@ -660,6 +738,93 @@ static void test_blocked_wire(void)
     g_free(n.pci);
     machine_stop(&m);
     close(wire);
+}
+
+/* ---- silence ------------------------------------------------------------- */
+
+#define QUIET_WRITES 16
+#define QUIET_FRAMES (QUIET_WRITES * (DATA_SIZE / 1024))
+
+/* Takes the frames that come while the main loop is given some rounds. */
+static unsigned quiet_frames(Nic *n, int wire, unsigned rounds)
+{
+    uint8_t buf[2048];
+    unsigned frames = 0;
+
+    while (rounds--) {
+        main_loop_turns(n->m, 1);
+        while (recv(wire, buf, sizeof(buf), MSG_DONTWAIT) > 0) {
+            frames++;
+        }
+    }
+    return frames;
+}
+
+static void quiet_stop(Nic *n, bool stop)
+{
+    qtest_qmp_assert_success(n->m->qts, "{ 'execute': %s }",
+                             stop ? "stop" : "cont");
+}
+
+static void quiet_sleep(Nic *n, bool sleep)
+{
+    set_power_state(n, sleep ? 3 : 0);
+}
+
+/*
+ * With frames, a completion and an interrupt still to come, the device is
+ * halted: none of them comes before it goes on, and all of them do then, but
+ * for what QEMU itself has 'lost'.
+ */
+static void quiet_try(void (*halt)(Nic *n, bool on), unsigned lost)
+{
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp away;
+    unsigned frames;
+    int wire = start_wired(&m, &n);
+
+    setup(&n, &s);
+    msix_setup(&n);
+    away_create(&n, &s, &s.cq, &away);
+    eq_ring(&n, &s.eq, true);
+    cq_arm(&n, &s.cq, 0, false);
+    for (unsigned i = 0; i < QUIET_WRITES; i++) {
+        Wqe wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
+
+        if (i != QUIET_WRITES - 1) {
+            wqe.hdr.flags &= ~FAKERNIC_SQ_SIGNALED;
+        }
+        sq_put(&n, &away, &wqe, sizeof(wqe));
+    }
+    sq_ring(&n, &away);
+    halt(&n, true);
+    /* What the netdev has already comes out. */
+    frames = quiet_frames(&n, wire, 100);
+    g_assert_cmpuint(frames, >, 0);
+    g_assert_cmpuint(frames, <, QUIET_FRAMES);
+    g_assert_cmpuint(quiet_frames(&n, wire, 500), ==, 0);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    g_assert_false(msix_fired(&n, 1));
+    halt(&n, false);
+    for (unsigned i = 0; frames < QUIET_FRAMES - lost && i < 1000; i++) {
+        frames += quiet_frames(&n, wire, 1);
+    }
+    g_assert_cmpuint(frames, >=, QUIET_FRAMES - lost);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    g_assert_true(msix_fired(&n, 1));
+    g_free(n.pci);
+    machine_stop(&m);
+    close(wire);
+}
+
+static void test_quiet(void)
+{
+    /* QEMU forgets the frame that a netdev could not send when it stops. */
+    quiet_try(quiet_stop, 1);
+    quiet_try(quiet_sleep, 0);
 }
 
 /* ---- the monitor --------------------------------------------------------- */
@@ -755,11 +920,62 @@ static void test_monitor(void)
     g_assert_cmpint(best, <=, MONITOR_WAIT_US);
 }
 
+/* ---- sleep --------------------------------------------------------------- */
+
+#define LPC_SLOT      0x1f
+#define LPC_PM_BASE   0x40      /* in configuration space; bit 0: in use */
+#define LPC_ACPI      0x44
+#define PM_BASE       0x600
+#define PM1_CONTROL   (PM_BASE + 4)
+#define SLEEP_IN_S3   (1 << 13 | 1 << 10)
+
+static void fall_asleep(Machine *m)
+{
+    QPCIDevice *lpc = qpci_device_find(m->bus, QPCI_DEVFN(LPC_SLOT, 0));
+
+    g_assert_nonnull(lpc);
+    qpci_config_writel(lpc, LPC_PM_BASE, PM_BASE | 1);
+    qpci_config_writeb(lpc, LPC_ACPI, 0x80);
+    qtest_outw(m->qts, PM1_CONTROL, SLEEP_IN_S3);
+    qtest_qmp_eventwait(m->qts, "SUSPEND");
+    g_free(lpc);
+}
+
+/*
+ * A frame that comes while the machine sleeps, QEMU keeps, and tells nobody of
+ * it; those behind it wait, too. They come once the device works again.
+ */
+static void test_frame_in_sleep(void)
+{
+    uint8_t frame[60];
+    Machine m;
+    Nic n;
+    int fd = start_wired(&m, &n);
+
+    frame_make(frame, nic_mac, sizeof(frame));
+    fall_asleep(&m);
+    wire_send(fd, frame, sizeof(frame));
+    main_loop_turns(&m, 100);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'system_wakeup' }");
+    qtest_qmp_eventwait(m.qts, "WAKEUP");
+    main_loop_turns(&m, 100);
+    g_free(n.pci);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    wire_send(fd, frame, sizeof(frame));
+    main_loop_turns(&m, 100);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), >, 0);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(fd);
+}
+
 /* ---- snapshots ----------------------------------------------------------- */
 
 /* Migration and snapshots are refused, and the device goes on. */
 static void test_no_migration(void)
 {
+    g_autofree char *said = NULL;
     QDict *answer;
     Machine m;
     Nic n;
@@ -769,6 +985,8 @@ static void test_no_migration(void)
                        " 'arguments': { 'uri': 'exec:cat >/dev/null' } }");
     g_assert_true(qdict_haskey(answer, "error"));
     qobject_unref(answer);
+    said = qtest_hmp(m.qts, "savevm before");
+    g_assert_nonnull(strstr(said, "migrat"));
     assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
     g_free(n.pci);
     machine_stop(&m);
@@ -780,14 +998,18 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/unplug/from-frame", test_unplug_from_frame },
     { "life/unplug/from-timer", test_unplug_from_timer },
     { "life/unplug/behind", test_unplug_behind },
+    { "life/unplug/blocked", test_unplug_blocked },
     { "life/stop", test_stop },
     { "life/stop-doorbell", test_stop_doorbell },
     { "life/reset/behind", test_reset_behind },
     { "life/reset/stopped", test_reset_stopped },
     { "life/frame-waits", test_frame_waits },
+    { "life/quiet", test_quiet },
     { "life/link-stopped", test_link_stopped },
+    { "life/frame-in-sleep", test_frame_in_sleep },
     { "life/no-migration", test_no_migration },
     { "turn/bounded", test_turn },
+    { "turn/timed", test_timed },
     { "turn/flood", test_flood },
     { "turn/burst", test_burst },
     { "turn/monitor", test_monitor },

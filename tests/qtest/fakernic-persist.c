@@ -10,7 +10,9 @@
 
 #define PERSIST_SLOT 6
 #define PERSIST_WORK 256
+#define PERSIST_LONG 1000000    /* ms: until the test has it end */
 
+/* The medium takes so many milliseconds, of what is under way, too. */
 static void persist_hold(Machine *m, unsigned hold)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': "
@@ -86,7 +88,7 @@ static void test_persist_waits(void)
     rc_pair(&n, &s, &c, &d);
     rc_pair(&n, &s, &e, &f);
     rc_pair(&n, &s, &g, &h);
-    persist_hold(&m, 1);
+    persist_hold(&m, PERSIST_LONG);
     persist_flush(&n, &s, &a);
     persist_flush(&n, &s, &c);
     persist_flush(&n, &s, &e);
@@ -109,7 +111,7 @@ static void test_persist_stop(void)
 
     persist_start(&m, &n);
     setup_pair(&n, &s, &a, &b);
-    persist_hold(&m, 1);
+    persist_hold(&m, PERSIST_LONG);
     persist_flush(&n, &s, &a);
     qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
     persist_hold(&m, 0);
@@ -134,13 +136,13 @@ static void test_persist_reset(void)
     persist_start(&m, &n);
     setup_pair(&n, &s, &a, &b);
     rc_pair(&n, &s, &c, &d);
-    persist_hold(&m, 1);
+    persist_hold(&m, PERSIST_LONG);
     persist_flush(&n, &s, &a);
     persist_flush(&n, &s, &c);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
     persist_hold(&m, 0);
     persist_expect(&n, &s, &c);
-    persist_hold(&m, 1);
+    persist_hold(&m, PERSIST_LONG);
     persist_flush(&n, &s, &c);
     nic_bringup(&n);
     /* The same numbers again: not theirs is the end of the old job. */
@@ -172,11 +174,47 @@ static void test_persist_unplug(void)
         persist_plug(&m, &n);
         setup_pair(&n, &s, &a, &b);
     }
-    persist_hold(&m, 1);
+    persist_hold(&m, PERSIST_LONG);
     persist_flush(&n, &s, &a);
     persist_hold(&m, 0);
     persist_flush(&n, &s, &a);
     machine_stop(&m);
+}
+
+#define PERSIST_EJECT 0xae08    /* of the PCI hot-plug controller of 'pc' */
+
+/*
+ * Another takes its place while a job still holds on to it: whoever adds it has
+ * not waited for DEVICE_DELETED, which comes when all of it is gone. The name
+ * of its memory is free by then, and the file of its record.
+ */
+static void test_persist_replug(void)
+{
+    g_autofree char *record = g_strdup("/tmp/fakernic-qtest-XXXXXX");
+    const int fd = g_mkstemp(record);
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    persist_start(&m, &n);
+    for (unsigned i = 0; i < 3; i++) {
+        setup_pair(&n, &s, &a, &b);
+        persist_hold(&m, 500);
+        persist_flush(&n, &s, &a);
+        qtest_qmp_device_del_send(m.qts, "nic");
+        qtest_outl(m.qts, PERSIST_EJECT, 1u << PERSIST_SLOT);
+        g_free(n.pci);
+        qtest_qmp_device_add(m.qts, "fakernic", "nic",
+                             "{'addr': '06', 'mac': %s, 'x-record': %s}",
+                             MAC_STRING, record);
+        nic_find(&n, &m, PERSIST_SLOT);
+        nic_bringup(&n);
+    }
+    machine_stop(&m);
+    unlink(record);
 }
 
 /* Memory that is on no medium: the peer's error, at once. */
@@ -255,6 +293,7 @@ const FakernicTest fakernic_persist_tests[] = {
     { "persist/stop", test_persist_stop },
     { "persist/reset", test_persist_reset },
     { "persist/unplug", test_persist_unplug },
+    { "persist/replug", test_persist_replug },
     { "persist/no-medium", test_persist_no_medium },
     { "persist/scattered", test_persist_scattered },
     { NULL }

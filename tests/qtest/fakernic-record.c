@@ -10,15 +10,20 @@
 #define NIC0 "/machine/peripheral/nic0"
 #define HEADER 4096             /* bytes before the entries of a file */
 
-/* The lines of x-recorder; to be freed. */
-static char *recorded(Machine *m)
+/* The lines of a property; to be freed. */
+static char *lines_of(Machine *m, const char *property)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
-                             " 'path': %s, 'property': 'x-recorder' } }", NIC0);
+                             " 'path': %s, 'property': %s } }", NIC0, property);
     char *text = g_strdup(qdict_get_str(reply, "return"));
 
     qobject_unref(reply);
     return text;
+}
+
+static char *recorded(Machine *m)
+{
+    return lines_of(m, "x-recorder");
 }
 
 /* These words stand in the text, one behind the other. */
@@ -119,6 +124,87 @@ static void test_round(void)
     machine_stop(&m);
 }
 
+/* A WRITE whose rkey is nobody's: both QPs end in error. */
+static void one_bad_write(Nic *n, Setup *s, Qp *a)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+    struct fakernic_cqe cqe;
+
+    wqe.rdma.rdma.rkey = LE32(0xdead00);
+    sq_put(n, a, &wqe, sizeof(wqe));
+    sq_ring(n, a);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+}
+
+/* The last packet is lost, and nobody tells: the card looks for itself. */
+static void test_probe(void)
+{
+    static const char *const words[] = {
+        " fault ", " probe qpn=", " tx ", "attempt=2", " rx ", " cqe ", NULL
+    };
+    g_autofree char *text = NULL;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    start_recorded(&m, &n, &s, &a, &b, "");
+    one_write(&n, &s, &a);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': 'x-fault', 'value':"
+                             " 'at=rx opcode=rc-write-last do=drop' } }", NIC0);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 2000);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    qtest_clock_step(m.qts, 100000000);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    text = recorded(&m);
+    assert_story(text, words);
+    machine_stop(&m);
+}
+
+static void end_fatally(Machine *m, Nic *n)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                     " 'path': %s, 'property': 'x-fault',"
+                             " 'value': 'at=device do=fatal' } }", NIC0);
+    while (!(reg_read(n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL)) {
+        g_usleep(1000);
+    }
+}
+
+/*
+ * A QP's error is kept until there is a fatal one; what comes behind is there
+ * to be seen all the time.
+ */
+static void test_fatal_error(void)
+{
+    g_autofree char *first = NULL, *second = NULL, *fatal = NULL, *now = NULL;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b, c, d;
+
+    start_recorded(&m, &n, &s, &a, &b, "");
+    rc_pair(&n, &s, &c, &d);
+    one_bad_write(&n, &s, &a);
+    first = recorded(&m);
+    g_assert_nonnull(strstr(first, " qp_error "));
+    one_write(&n, &s, &c);
+    second = recorded(&m);
+    g_assert_cmpstr(first, ==, second);
+    now = lines_of(&m, "x-recorder-now");
+    g_assert_true(g_str_has_prefix(now, first));
+    g_assert_nonnull(strstr(now + strlen(first), " doorbell_sq "));
+    end_fatally(&m, &n);
+    fatal = recorded(&m);
+    g_assert_nonnull(strstr(fatal, " fatal code=6\n"));
+    machine_stop(&m);
+}
+
 /* What led to the first error stays, whatever comes behind. */
 static void test_first_error(void)
 {
@@ -130,12 +216,7 @@ static void test_first_error(void)
 
     start_recorded(&m, &n, &s, &a, &b, "");
     one_write(&n, &s, &a);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                    " 'path': %s, 'property': 'x-fault',"
-                             " 'value': 'at=device do=fatal' } }", NIC0);
-    while (!(reg_read(&n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL)) {
-        g_usleep(1000);
-    }
+    end_fatally(&m, &n);
     first = recorded(&m);
     g_assert_nonnull(strstr(first, " doorbell_sq "));
     g_assert_nonnull(strstr(first, " fatal code=6\n"));
@@ -423,6 +504,19 @@ static uint64_t record_cpu_ns(Machine *m)
     return g_ascii_strtoull(text, NULL, 10);
 }
 
+/* How often QEMU has touched a page that was not mapped. */
+static uint64_t record_faults(Machine *m)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/stat",
+                                            (int)qtest_pid(m->qts));
+    g_autofree char *text = NULL;
+    g_auto(GStrv) words = NULL;
+
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    words = g_strsplit(strrchr(text, ')'), " ", 10);
+    return g_ascii_strtoull(words[8], NULL, 10);
+}
+
 /* WRITEs of 8 bytes by one doorbell; the main thread's time for them. */
 static uint64_t record_burst(Nic *n, Setup *s, Qp *a)
 {
@@ -454,13 +548,14 @@ static int record_compare(const void *a, const void *b)
 }
 
 /*
- * What a file costs beside no file, as CPU time: printed, and judged by nobody,
- * as it is the machine's. What is judged is that the file has them all.
+ * What a file costs beside no file, as CPU time: printed, and judged by
+ * nobody, as it is the machine's. What is judged is that the file has them
+ * all, and that its new pages are no page faults.
  */
 static void test_cost(void)
 {
     g_autofree char *more = NULL;
-    uint64_t took[2][COST_ROUNDS], first, last, frames, with, without;
+    uint64_t took[2][COST_ROUNDS], first, last, frames, with, without, faults;
     File f;
     Machine m;
     Nic n;
@@ -470,6 +565,8 @@ static void test_cost(void)
     file_make(&f);
     more = g_strdup_printf(",turn-work=100000,turn-us=1000000%s", f.option);
     start_recorded(&m, &n, &s, &a, &b, more);
+    record_burst(&n, &s, &a);
+    faults = record_faults(&m);
     file_counts(f.fd, &first, &frames);
     for (unsigned i = 0; i < COST_ROUNDS; i++) {
         for (unsigned on = 0; on < 2; on++) {
@@ -478,6 +575,7 @@ static void test_cost(void)
         }
     }
     file_counts(f.fd, &last, &frames);
+    faults = record_faults(&m) - faults;
     qsort(took[0], COST_ROUNDS, sizeof(uint64_t), record_compare);
     qsort(took[1], COST_ROUNDS, sizeof(uint64_t), record_compare);
     without = took[0][COST_ROUNDS / 2];
@@ -487,30 +585,76 @@ static void test_cost(void)
                    COST_WRS, without, with, 100.0 * with / without - 100,
                    (last - first) / COST_ROUNDS / COST_WRS);
     g_assert_cmpuint(last - first, >=, COST_ROUNDS * COST_WRS * 10);
+    g_test_message("record: %" PRIu64 " page faults", faults);
+    g_assert_cmpuint(faults, <, (last - first) * 64 / 4096 / 2);
     machine_stop(&m);
     file_drop(&f);
 }
 
-static void test_file_refused(void)
+#define ROOT_PORT "-device pcie-root-port,id=rp0,chassis=1,addr=6"
+
+/* A device that is to record there is refused, by words that have these. */
+static void assert_file_refused(Machine *m, const char *path, const char *words)
 {
     QDict *reply, *error;
-    Machine m;
 
-    machine_start(&m, "-device pcie-root-port,id=rp0,chassis=1,addr=6");
-    reply = qtest_qmp(m.qts, "{ 'execute': 'device_add', 'arguments': {"
-                             " 'driver': 'fakernic', 'id': 'x', 'bus': 'rp0',"
-                             " 'x-record': '/nowhere/at/all' } }");
+    reply = qtest_qmp(m->qts, "{ 'execute': 'device_add', 'arguments': {"
+                              " 'driver': 'fakernic', 'id': 'x', 'bus': 'rp0',"
+                              " 'x-record': %s } }", path);
     error = qdict_get_qdict(reply, "error");
     g_assert_nonnull(error);
-    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), "/nowhere/at/all"));
+    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), path));
+    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), words));
     qobject_unref(reply);
+}
+
+static void test_file_refused(void)
+{
+    Machine m;
+
+    machine_start(&m, ROOT_PORT);
+    assert_file_refused(&m, "/nowhere/at/all", "cannot open");
     machine_stop(&m);
+}
+
+/*
+ * A file is one device's; another is refused, in another QEMU as well, and what
+ * is in the file stays. Who is gone no longer has it.
+ */
+static void test_file_in_use(void)
+{
+    File f;
+    Machine m, other;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    uint64_t before, after, frames;
+
+    file_make(&f);
+    g_assert_cmpint(write(f.fd, "old", 3), ==, 3);
+    start_recorded(&m, &n, &s, &a, &b, f.option);
+    one_write(&n, &s, &a);
+    file_counts(f.fd, &before, &frames);
+    machine_start(&other, ROOT_PORT);
+    assert_file_refused(&other, f.path, "is in use");
+    one_write(&n, &s, &a);
+    file_counts(f.fd, &after, &frames);
+    g_assert_cmpuint(before, >, 0);
+    g_assert_cmpuint(after, >, before + 10);
+    machine_stop(&m);
+    qtest_qmp_assert_success(other.qts, "{ 'execute': 'device_add',"
+                             " 'arguments': { 'driver': 'fakernic', 'id': 'x',"
+                             " 'bus': 'rp0', 'x-record': %s } }", f.path);
+    machine_stop(&other);
+    file_drop(&f);
 }
 
 const FakernicTest fakernic_record_tests[] = {
     { "record/story", test_story },
     { "record/round", test_round },
+    { "record/probe", test_probe },
     { "record/first-error", test_first_error },
+    { "record/fatal-error", test_fatal_error },
     { "record/file", test_file },
     { "record/file-spoilt", test_file_spoilt },
     { "record/stamps", test_stamps },
@@ -519,5 +663,6 @@ const FakernicTest fakernic_record_tests[] = {
     { "record/two-files", test_two_files },
     { "record/cost", test_cost },
     { "record/file-refused", test_file_refused },
+    { "record/file-in-use", test_file_in_use },
     {}
 };

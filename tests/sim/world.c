@@ -98,8 +98,8 @@ static const char *const trace_name[] = {
     [ROCE_TRACE_SEND_WR] = "SEND_WR", [ROCE_TRACE_RX] = "RX",
     [ROCE_TRACE_DROP] = "DROP", [ROCE_TRACE_NAK_TX] = "NAK_TX",
     [ROCE_TRACE_NAK_RX] = "NAK_RX", [ROCE_TRACE_RETRY] = "RETRY",
-    [ROCE_TRACE_TIMEOUT] = "TIMEOUT", [ROCE_TRACE_QP_STATE] = "QP_STATE",
-    [ROCE_TRACE_QP_ERROR] = "QP_ERROR",
+    [ROCE_TRACE_TIMEOUT] = "TIMEOUT", [ROCE_TRACE_PROBE] = "PROBE",
+    [ROCE_TRACE_QP_STATE] = "QP_STATE", [ROCE_TRACE_QP_ERROR] = "QP_ERROR",
 };
 
 static const char *const log_name[] = {

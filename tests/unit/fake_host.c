@@ -441,7 +441,7 @@ static void fake_trace(void *host, RoceTracePoint point, uint32_t qpn,
 {
     static const char *const names[] = {
         "send_wr", "rx", "drop", "nak_tx", "nak_rx", "retry", "timeout",
-        "qp_state", "qp_error",
+        "probe", "qp_state", "qp_error",
     };
     FakeHost *h = host;
 

@@ -200,6 +200,33 @@ static void refused(void)
     }
 }
 
+/* What several rules are about together, as they come and go. */
+static void many_opcodes(void)
+{
+    RoceFaultSubject other = { .point = ROCE_FAULT_RX, .len = 60 };
+
+    begin("id=a at=rx opcode=rc-send-last times=0 do=drop;"
+          "id=b at=rx opcode=0xc0-0xff times=0 do=drop;"
+          "id=c at=tx opcode=0x81 times=0 do=drop");
+    CHECK(hits(ROCE_FAULT_RX, 1, 0, ROCE_BTH_SEND_LAST));
+    CHECK(hits(ROCE_FAULT_RX, 1, 0, 0xff));
+    CHECK(!hits(ROCE_FAULT_RX, 1, 0, ROCE_BTH_CNP));
+    CHECK(hits(ROCE_FAULT_TX, 1, 0, ROCE_BTH_CNP));
+    CHECK(!hits(ROCE_FAULT_TX, 1, 0, 0xff));
+    CHECK(!roce_fault_hit(&faults, &other));
+    CHECK(add("id=d at=rx len=60 times=0 do=drop"));
+    CHECK(roce_fault_hit(&faults, &other));
+    CHECK(!hits(ROCE_FAULT_RX, 1, 0, ROCE_BTH_CNP));
+    CHECK(add("remove=a"));
+    CHECK(!hits(ROCE_FAULT_RX, 1, 0, ROCE_BTH_SEND_LAST));
+    CHECK(hits(ROCE_FAULT_RX, 1, 0, 0xff));
+    CHECK(add("remove=d; id=e at=rx psn=5 times=0 do=drop"));
+    CHECK(hits(ROCE_FAULT_RX, 1, 5, ROCE_BTH_CNP));
+    CHECK(!roce_fault_hit(&faults, &other));
+    CHECK(add("remove=all"));
+    CHECK(!hits(ROCE_FAULT_RX, 1, 5, 0xff));
+}
+
 static void full(void)
 {
     begin("");
@@ -282,6 +309,12 @@ static void frames(void)
         CHECK_EQ(s.qpn, 77);
         CHECK_EQ(s.psn, 0x123456);
         CHECK_EQ(s.opcode, ROCE_BTH_SEND_ONLY);
+        begin("at=rx opcode=rc-send-last do=drop");
+        CHECK(!roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, len));
+        CHECK(add("at=rx opcode=rc-send-only do=drop"));
+        CHECK(roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, len));
+        CHECK(!roce_fault_at_frame(&faults, ROCE_FAULT_TX, frame, len));
+        CHECK(!roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, 40));
         begin("at=rx do=mark; at=rx do=corrupt; at=rx bytes=20 do=truncate");
         CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
         REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
@@ -309,6 +342,7 @@ static void frames_of_nonsense(void)
             frame[14] |= 0x0f;          /* the longest IPv4 header */
         }
         roce_fault_look(&s, frame, cut);
+        CHECK(roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, cut));
         roce_fault_spoil(&faults.rules[0], frame, cut);
         free(frame);
     }
@@ -323,7 +357,8 @@ static void commands(void)
 
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
-    TEST(after_another), TEST(matches), TEST(refused), TEST(full),
+    TEST(after_another), TEST(matches), TEST(many_opcodes), TEST(refused),
+    TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(frames),
     TEST(frames_of_nonsense), TEST(commands),
 };
