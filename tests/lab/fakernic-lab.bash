@@ -30,7 +30,7 @@ _fakernic_lab()
             offered="node1 node2 node3"
         else
             offered="state qps cqs srqs eqs keys gids flows counters sq rq srq
-                cq eq faults recorder --json --device --from --count --help"
+                cq eq faults recorder recorder-now --json --device --from --count --help"
         fi ;;
     timeline) offered="--out --lost --partial --help"; [[ $cur == -* ]] || _filedir ;;
     shell | ssh | console | fault) offered="node1 node2 node3 --help" ;;

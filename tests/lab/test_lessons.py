@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """LESSONS.md as a reader runs it: its commands, in their order, and what they
 print. What the document shows must come, in that order, but for numbers; where
-it has "..." other lines may stand between.
+it has "..." other lines may stand between. What the cards recorded of all of it
+is judged at the end.
 """
 
 import os
@@ -12,11 +13,20 @@ from pathlib import Path
 import pytest
 
 from command import environment
+from fakernic_lab.timeline import files, page
+from fakernic_lab.timeline.model import POLL
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE / "LESSONS.md"
 COMMAND_S = 120
 NUMBER = r"[0-9][0-9a-fx.:]*"
+# What the cards of both ends do for a SEND of four packets (README's journey)
+# whose programs poll, from the program that posts it on.
+SENDER = ["mark", "doorbell_sq", "dma_read", "wqe", *4 * ["dma_read", "tx"],
+          "rx", "cqe", "dma_write", "cqe_visible"]
+RECEIVER = ["rx", "dma_read", "recv_wqe", "dma_write", *3 * ["rx", "dma_write"],
+            "cqe", "dma_write", "cqe_visible", "tx"]
+EVENTS_AT_LEAST = 24
 
 
 def lessons():
@@ -73,6 +83,36 @@ def test_lesson(reader, name):
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         missing = find(shown, done.stdout.splitlines())
         assert missing is None, (command, missing, done.stdout)
+
+
+def is_whole_story(request):
+    """Each step at both ends once, in their order; whoever polls has the
+    completion before it is done."""
+    found = {request.node: [], None: []}
+    for _, event, _ in page.rows(request):
+        end = event.node if event.node == request.node else None
+        if event.kind != "mark" or event.step != POLL:
+            found[end].append(event.kind)
+        elif "cqe" not in found[end]:
+            return False
+    polls = sum(event.kind == "mark" and event.step == POLL
+                for _, event, _ in page.rows(request))
+    return (polls == 2 and found == {request.node: SENDER, None: RECEIVER} and
+            len(page.rows(request)) >= EVENTS_AT_LEAST)
+
+
+def test_what_the_cards_recorded(reader):
+    """Of all lessons, which have run before: nothing contradicts itself, and a
+    SEND is told step by step."""
+    folder, _ = reader
+    model = files.make({name: folder / "fakernic-lab.up" / name / "record"
+                        for name in ("node1", "node2")})
+    assert model.whole and not model.problems, model.problems[:20]
+    sends = [request for request in model.of_kind("SEND")
+             if len(request.packets) == 4]
+    assert any(map(is_whole_story, sends)), [
+        page.text(request) for request in sends[:3]]
+    assert any(packet.gone() for packet in model.packets)
 
 
 def test_ten_lessons():

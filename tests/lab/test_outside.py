@@ -11,17 +11,18 @@ import subprocess
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from command import COMMAND, environment, fakernic_lab
-from fakernic_lab import cli, lab, launch, net, places, relay, stay
+from fakernic_lab import cli, guest, lab, launch, net, places, relay, stay
 from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.machine import Machine, Mount, Nic
-from fakernic_lab.qmp import QMPError
+from fakernic_lab.qmp import TIMEOUT_S, QMPError
 
 CANNOT = 125
 LOST = 120
@@ -225,11 +226,84 @@ def test_what_an_image_lacks(said, why):
     ({"status": "paused"}, "node1 stands still (paused)\n"),
     (QMPError("no"), ""), (OSError(errno.ECONNREFUSED, "gone"), "")))
 def test_why_a_machine_stands_still(answer, told):
-    def qmp(_):
+    def cmd(_, within):
+        assert within < TIMEOUT_S
         if isinstance(answer, Exception):
             raise answer
         return answer
-    assert launch.paused(SimpleNamespace(name="node1", qmp=qmp)) == told
+    machine = Machine.running("node1", "/nowhere", "/nowhere", 0)
+    machine.monitor = SimpleNamespace(cmd=cmd, close=lambda: None)
+    assert launch.paused(machine) == told
+
+
+def test_a_qemu_that_stands_still_is_not_waited_for(tmp_path):
+    """It takes a connection, as Linux does for it, and says nothing."""
+    start = time.monotonic()
+    with socket.socket(socket.AF_UNIX) as monitor:
+        monitor.bind(str(tmp_path / "qmp"))
+        monitor.listen(1)
+        told = launch.paused(Machine.running("node1", tmp_path, tmp_path, 0))
+    assert told.startswith("node1 does not say whether it runs"), told
+    assert time.monotonic() - start < TIMEOUT_S
+
+
+def test_an_agent_that_takes_nothing_does_not_answer(tmp_path):
+    """A machine that does not boot: nobody hangs for it when as much has been
+    asked as its socket holds."""
+    said = []
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent0"))
+        agent.listen(1)
+        session = guest.Session(tmp_path / "agent0")
+        session.sock.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                session.sock.send(bytes(4096))
+        asking = threading.Thread(
+            target=lambda: said.append(session.hello(0.1)), daemon=True)
+        asking.start()
+        asking.join(READ_S)
+        session.close()
+    assert said == [False]
+
+
+def test_a_connection_ends_although_somebody_listens(tmp_path):
+    """QEMU takes the next one only then."""
+    def listen():
+        with suppress(ConnectionError, OSError):
+            session.line()
+
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent0"))
+        agent.listen(1)
+        session = guest.Session(tmp_path / "agent0")
+        peer, _ = agent.accept()
+        with peer:
+            peer.settimeout(READ_S)
+            threading.Thread(target=listen, daemon=True).start()
+            time.sleep(0.2)
+            session.close()
+            assert peer.recv(1) == b""
+
+
+def test_machines_are_asked_side_by_side(tmp_path, monkeypatch):
+    """For what they leave behind: none waits for the one before it."""
+    monkeypatch.setattr(lab, "PROCESSORS", 2)
+    both = threading.Barrier(2)
+
+    def run(script, _):
+        if script == lab.LEFT_BEHIND["dmesg"]:
+            both.wait(RELEASE_S)
+        return SimpleNamespace(out="known\n")
+    whole = lab.Lab.__new__(lab.Lab)
+    whole.nodes = []
+    for name in ("node1", "node2"):
+        (tmp_path / name).mkdir()
+        whole.nodes.append(SimpleNamespace(
+            guest=SimpleNamespace(run=run),
+            vm=SimpleNamespace(directory=tmp_path / name)))
+    whole.collect()
+    assert len(list(tmp_path.glob("*/*"))) == 2 * len(lab.LEFT_BEHIND)
 
 
 def test_all_are_set_up_or_nobody_waits():

@@ -10,11 +10,11 @@ from fakernic_lab.timeline.model import NONE
 from fakernic_lab.timeline.records import ENTRY, HEADER, MAGIC, VERSION
 
 TOP = Path(__file__).resolve().parents[2]
-ROOM, FRAMES = 64, 4096
+ROOM, FRAMES = 64, 16384
 TICKS = 10 ** 15                        # of a processor, at time 0; three a ns
 A, B, PSN = 7, 9, 0xffffff              # QPs; PSNs wrap
 POINTS = ("device", "tx", "rx")
-ACTIONS = ("count", "drop")
+ACTIONS = ("count", "drop", "delay")
 
 
 def kinds():
@@ -31,14 +31,20 @@ def kinds():
     return found
 
 
-def frame(qpn, psn, opcode):
-    """Of RoCEv2, over IPv4, with nothing behind its BTH but an ICRC of zeros."""
+def mac(node):
+    return b"\2\0\0\0\0" + node.encode()
+
+
+def frame(source, target, qpn, psn, opcode, size):
+    """Of RoCEv2, over IPv4: so much data behind its BTH, and an ICRC of
+    zeros."""
     bth = struct.pack(">BBHII", opcode, 0x40, 0xffff, qpn, psn & 0xffffff)
-    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(bth) + 4, 0)
-    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp) + len(bth) + 4, 0,
+    bth += bytes(size + 4)
+    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(bth), 0)
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp) + len(bth), 0,
                      0x4000, 64, 17, 0, bytes([10, 0, 0, 1]),
                      bytes([10, 0, 0, 2]))
-    return bytes(12) + b"\x08\x00" + ip + udp + bth + bytes(4)
+    return mac(target) + mac(source) + b"\x08\x00" + ip + udp + bth
 
 
 def sent(qpn, peer, index, psn, opcode):
@@ -50,15 +56,11 @@ def received(qpn, psn, opcode):
     return {"qpn": qpn, "psn": psn & 0xffffff, "opcode": opcode}
 
 
-def on_wire(qpn, psn, opcode):
-    data = frame(qpn, psn, opcode)
-    return ({"data": data, "len": len(data), "way": 1},
-            {"data": data, "len": len(data), "way": 0})
-
-
-def packet(source, target, qpn, peer, index, psn, opcode):
+def packet(source, target, qpn, peer, index, psn, opcode, size=0):
     """Its way: made, sent, come, taken."""
-    out, into = on_wire(peer, psn, opcode)
+    data = frame(source, target, peer, psn, opcode, size)
+    out, into = ({"data": data, "len": len(data), "way": way}
+                 for way in (1, 0))
     return ((source, "tx", sent(qpn, peer, index, psn, opcode)),
             (source, "frame", out), (target, "frame", into),
             (target, "rx", received(peer, psn, opcode)))
@@ -70,12 +72,12 @@ SEND = (
     ("a", "dma_read", {"address": 4096, "len": 64}),
     ("a", "wqe", {"qpn": A, "index": 0, "opcode": 1, "blocks": 1}),
     ("a", "dma_read", {"address": 8192, "len": 1024}),
-    *packet("a", "b", A, B, 0, PSN, 0x00),
+    *packet("a", "b", A, B, 0, PSN, 0x00, 1024),
     ("b", "dma_read", {"address": 512, "len": 16}),
     ("b", "recv_wqe", {"qpn": B, "tag": 3, "sges": 1}),
     ("b", "dma_write", {"address": 16384, "len": 1024}),
     ("a", "dma_read", {"address": 9216, "len": 100}),
-    *packet("a", "b", A, B, 0, PSN + 1, 0x02),
+    *packet("a", "b", A, B, 0, PSN + 1, 0x02, 100),
     ("b", "dma_write", {"address": 17408, "len": 100}),
     ("b", "cqe", {"cqn": 2, "pi": 0, "qpn": B, "index": 3, "opcode": 128}),
     ("b", "dma_write", {"address": 65536, "len": 64}),
@@ -93,12 +95,44 @@ SEND = (
 )
 
 
+def read_request(psn, attempt=1):
+    """From a to b, with its PSN and how often it was sent."""
+    made, *way = packet("a", "b", A, B, 0, psn, 0x0c)
+    return [("a", "tx", {**made[2], "attempt": attempt}), *way]
+
+
+def response(psn, opcode, *, lost=False, early=False):
+    """From b to a, with its data; LOST by a rule of a's, or EARLY: one before
+    it is missing."""
+    made = ("b", "dma_read", {"address": 8192, "len": 1024})
+    way = packet("b", "a", B, A, NONE, psn, opcode, 1024)
+    if lost:
+        return [made, *way[:-1],
+                ("a", "fault", {"point": 2, "action": 1, "hits": 1, "qpn": A,
+                                "psn": psn})]
+    written = ("a", "dma_write", {"address": 4096, "len": 1024})
+    return [made, *way, *(() if early else (written,))]
+
+
+# A READ of three packets from b; the second is lost, which the third tells.
+LOST_READ = (
+    *SEND[:3],
+    ("a", "wqe", {"qpn": A, "index": 0, "opcode": 6, "blocks": 1}),
+    *read_request(100), *response(100, 0x0d), *response(101, 0x0e, lost=True),
+    *response(102, 0x0f, early=True),
+    ("a", "retry", {"qpn": A, "psn": 101, "left": 6}),
+    *read_request(101, 2), *response(101, 0x0d), *response(102, 0x0f),
+    *SEND[-4:],
+)
+
+
 class Recorder:
     """What the device would have written."""
 
     def __init__(self, room=ROOM, frames_room=FRAMES):
         self.room, self.frames_room = room, frames_room
         self.entries = []
+        self.mac = bytes(6)
         self.frames = bytearray()
         self.numbers = {name: (number, value, arguments) for
                         number, (name, value, arguments) in enumerate(kinds())}
@@ -124,6 +158,6 @@ class Recorder:
     def file(self, version=VERSION):
         body = b"".join(self.entries).ljust(self.room * ENTRY.size, b"\0")
         return HEADER.pack(MAGIC, version, self.room, len(self.entries), 0,
-                           bytes(6), self.frames_room, len(self.frames),
+                           self.mac, self.frames_room, len(self.frames),
                            self.names()) + (
             body + self.frames.ljust(self.frames_room, b"\0"))

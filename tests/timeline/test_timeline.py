@@ -12,7 +12,8 @@ import time
 import pytest
 
 from demo_records import (
-    A, B, FRAMES, SEND, TICKS, TOP, Recorder, kinds, packet)
+    A, B, FRAMES, LOST_READ, PSN, SEND, TICKS, TOP, Recorder, kinds, mac,
+    packet)
 from fakernic_lab.timeline import files, page
 from fakernic_lab.timeline.model import Model
 from fakernic_lab.timeline.records import (
@@ -32,11 +33,13 @@ JOURNEY = {
 
 def records_of(steps, tmp_path):
     """Steps as (node, kind, fields) in the order of time, through files."""
-    recorders = {node: Recorder() for node in ("a", "b")}
+    nodes = {"a", "b", *(node for node, _, _ in steps)}
+    recorders = {node: Recorder() for node in sorted(nodes)}
     for number, (node, kind, fields) in enumerate(steps):
         recorders[node].add(1000 + 500 * number, kind, **fields)
     found = {}
     for node, recorder in recorders.items():
+        recorder.mac = mac(node)
         path = tmp_path / node
         path.write_bytes(recorder.file())
         found[node] = read(path, node)
@@ -95,8 +98,103 @@ def test_lost_packet_is_explained(tmp_path):
     assert len(page.text(request).splitlines()) <= 40
 
 
+def test_implied_nak_is_explained(tmp_path):
+    """The fault, that the card asks again, and the second attempt."""
+    model = Model(records_of(LOST_READ, tmp_path))
+    assert not model.problems
+    request, = model.requests
+    text = page.text(request)
+    assert re.search(r"FAULT .*PSN 101\n(.*\n)*.* again +psn 101, left 6\n"
+                     r"(.*\n)*.*PSN 101, attempt 2\n", text), text
+    assert len(text.splitlines()) <= 40
+    assert "again: psn 101" in page.svg(request, ["a", "b"])
+
+
+def send_by_timeout():
+    """A SEND whose last packet the wire loses, and the probe of it."""
+    steps = list(SEND)
+    last = next(i for i, step in enumerate(steps) if step[1] == "tx" and
+                step[2]["opcode"] == 0x02)
+    tx, out, into, rx = steps[last:last + 4]
+    say = {"qpn": A, "psn": tx[2]["psn"]}
+    again = {**tx[2], "attempt": 2}
+    return (*steps[:last + 2], ("a", "probe", {**say, "count": 1}),
+            ("a", "tx", again), out, ("a", "timeout", {**say, "left": 7}),
+            ("a", "retry", {**say, "left": 6}),
+            ("a", "tx", {**again, "attempt": 3}), out, into, rx,
+            *steps[last + 4:])
+
+
+def lost_ones(steps, tmp_path):
+    """Attempts of the SEND that have come to nobody, by PSN; the wire may
+    lose frames."""
+    model = Model(records_of(steps, tmp_path), whole=False)
+    assert not model.problems
+    request, = model.requests
+    return [(packet.tx.psn, packet.tx.attempt) for packet in request.packets
+            if packet.lost()], page.text(request)
+
+
+def test_what_the_wire_lost_is_not_what_came(tmp_path):
+    lost, text = lost_ones(send_by_timeout(), tmp_path)
+    assert lost == [(0, 1), (0, 2)]
+    assert re.search(r" x sent .*LAST, PSN 0\n(.*\n)*.* probe +psn 0, count 1\n"
+                     r".* x sent .*LAST, PSN 0, attempt 2\n"
+                     r".* timeout +psn 0, left 7\n.* again +psn 0, left 6\n"
+                     r"(.*\n)*.* > sent .*LAST, PSN 0, attempt 3\n", text), text
+
+
+def first_twice(first_time, second_time):
+    """A SEND whose first packet is sent again when the second has come; and
+    what the receiver sees of it, before the second and behind it."""
+    steps = list(SEND)
+    first = next(i for i, step in enumerate(steps) if step[1] == "tx")
+    tx, out, into, rx = steps[first:first + 4]
+    tail = packet("a", "b", A, B, 0, PSN + 1, 0x02, 100)
+    seen = {"rx": rx, "into": into, "delay": (
+        "b", "fault", {"point": 2, "action": 2, "hits": 1, "qpn": B,
+                       "psn": PSN})}
+    again = ("a", "tx", {**tx[2], "attempt": 2})
+    steps[first:first + 4] = [
+        tx, out, *(seen[name] for name in first_time), *tail, again, out,
+        *(seen[name] for name in second_time)]
+    return steps
+
+
+@pytest.mark.parametrize("first_time, second_time, lost", [
+    ((), ("into", "rx"), [(PSN, 1)]),
+    (("into", "rx"), (), [(PSN, 2)]),
+    (("into", "rx"), ("into", "rx"), []),
+    (("into", "delay"), ("rx", "into", "rx"), []),
+])
+def test_who_is_overtaken_is_lost(tmp_path, first_time, second_time, lost):
+    """Unless a rule held it."""
+    assert lost_ones(first_twice(first_time, second_time), tmp_path)[0] == lost
+
+
+def test_attempts_that_come_together(tmp_path):
+    """Both waited at the receiver."""
+    steps = list(send_by_timeout())
+    again = next(i for i, step in enumerate(steps) if step[1] == "tx" and
+                 step[2]["attempt"] == 3)
+    steps[again + 4:again + 4] = 2 * steps[again + 2:again + 4]
+    assert lost_ones(steps, tmp_path)[0] == []
+
+
+def test_each_machine_gets_its_own(tmp_path):
+    """Three machines whose QPs have the same numbers, and two PSNs the
+    same."""
+    one, two = (packet(source, target, A, B, 0, 5, 0x0a, 8)
+                for source, target in ("ab", "bc"))
+    steps = (*one[:2], *two, *one[2:])
+    model = Model(records_of(steps, tmp_path))
+    assert not model.problems
+    assert [(found.tx.node, [rx.node for rx in found.rx])
+            for found in model.packets] == [("a", ["b"]), ("b", ["c"])]
+
+
 @pytest.mark.parametrize("first, second", [
-    ("tx", "rx"), ("cqe", "cqe_visible"), ("cqe_visible", "mark"),
+    ("dma_write", "cqe"), ("tx", "rx"), ("cqe", "cqe_visible"), ("cqe_visible", "mark"),
     ("doorbell_sq", "wqe"), ("eqe", "interrupt"), ("eqe", "doorbell_eq"),
     ("cqe_visible", "eqe")])
 def test_effect_before_cause_is_told(tmp_path, first, second):

@@ -28,6 +28,8 @@ ALIVE_S = 0.2
 INPUT_CHUNK = 8192
 TIMED_OUT = (124, 137)
 KILLED = 137
+# How long until who does not answer is asked again: first, and at last.
+AGAIN_FIRST_S = 0.1
 AGAIN_S = 1
 # What ends a command, and the answer to it.
 END = ["hello", "end"]
@@ -80,15 +82,21 @@ class Session:
         self.token = f"{os.getpid()}.{time.monotonic_ns()}"
         self.broken = False
         self.unsure = True      # of what the agent says: hello() first
+        self.again = AGAIN_FIRST_S
         self.writing = threading.Lock()
 
     def close(self):
+        """Whoever still listens is let go: until then the connection is there,
+        and QEMU takes no other one."""
+        with suppress(OSError):     # there is none any more
+            self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
         self.lock.close()
 
-    def send(self, line):
+    def send(self, line, timeout=None):
+        """TimeoutError when the machine takes no more in that time."""
         with self.writing:
-            self.sock.settimeout(None)
+            self.sock.settimeout(timeout)
             self.sock.sendall(line.encode() + b"\n")
 
     def line(self, timeout=None):
@@ -107,13 +115,19 @@ class Session:
 
     def hello(self, timeout):
         """Begin anew; whether the agent answers in time. What it is told, or
-        says, while the port connects may be lost: so it is asked again."""
+        says, while the port connects may be lost: so it is asked again. One
+        that has not booted takes nothing, and some time that is too much."""
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            self.send(f"\nhello {self.token}")
-            if self.answer_comes(min(deadline, time.monotonic() + AGAIN_S)):
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                self.send(f"\nhello {self.token}", left)
+            except TimeoutError:
+                return False
+            if self.answer_comes(min(deadline, time.monotonic() + self.again)):
                 self.unsure = False
+                self.again = AGAIN_FIRST_S
                 return True
+            self.again = min(2 * self.again, AGAIN_S)
         return False
 
     def answer_comes(self, deadline):

@@ -129,6 +129,16 @@ def leave(path, text):
         raise LabError(f"{path}: {error.strerror}") from error
 
 
+def ask_what_is_left(node):
+    """Leaves behind what a machine knows, if it still answers."""
+    for name, script in LEFT_BEHIND.items():
+        try:
+            text = node.guest.run(script, 20).out
+        except Exception:     # pylint: disable=broad-except
+            break             # a lost machine has its console
+        leave(node.vm.directory / name, text)
+
+
 class Node:
     """A machine of a lab whose RDMA device is up: see Guest and Port."""
 
@@ -422,13 +432,7 @@ class Lab:
 
     def collect(self):
         """Leaves behind what machines that still answer know."""
-        for node in self.nodes:
-            for name, script in LEFT_BEHIND.items():
-                try:
-                    text = node.guest.run(script, 20).out
-                except Exception:     # pylint: disable=broad-except
-                    break             # a lost machine has its console
-                leave(node.vm.directory / name, text)
+        side_by_side(ask_what_is_left, self.nodes)
 
 
 def parse_mount(text):

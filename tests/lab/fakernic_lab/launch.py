@@ -15,6 +15,8 @@ from .qmp import QMPError
 WATCH_S = 0.2
 # After one has failed, the others have so long to notice.
 AFTER_FAILURE_S = 10
+# QEMU may stand still itself: of one that is late no more is asked than this.
+LOOK_S = 5
 # A first command that listens by then is a server; see wait_until_ready().
 READY_S = 5
 CODE_TIMEOUT = 124
@@ -200,7 +202,10 @@ def start_all(lab, runs, deadline, ready):
 def paused(machine):
     """In a line why a machine stands still, if it does."""
     try:
-        status = machine.qmp("query-status")["status"]
+        status = machine.status(LOOK_S)
+    except TimeoutError:
+        return (f"{machine.name} does not say whether it runs: its QEMU stands "
+                "still, or somebody is at its monitor\n")
     except (OSError, QMPError):
         return ""
     if status == "running":

@@ -95,11 +95,12 @@ def socket_arguments(kind, name, path, log=None):
 class Machine:
     """A guest with any number of network devices. With STAYS it outlives this
     process; SOCKETS, a folder with a short name, is then needed. It KEEPS
-    files of this process open."""
+    files of this process open. MACHINE is QEMU's, with options; without PORTS
+    the devices are on its first bus, not each below a root port of its own."""
 
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
-                 stays=False, keeps=()):
+                 stays=False, keeps=(), machine="q35", ports=True):
         self.name = name
         self.directory = Path(directory).resolve()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -116,8 +117,9 @@ class Machine:
         self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
         self.command = [*(qemu or places.qemu_command()),
-                        *self.base_arguments(memory or self.image.memory, cpus),
-                        *self.nic_arguments(nics)]
+                        *self.base_arguments(machine, memory or self.image.memory,
+                                             cpus),
+                        *self.nic_arguments(nics, ports)]
         for index, mount in enumerate(self.mounts):
             self.command += mount.arguments(index)
         for event in trace:
@@ -146,12 +148,12 @@ class Machine:
 
     # ---- its command line --------------------------------------------------
 
-    def base_arguments(self, memory, cpus):
+    def base_arguments(self, machine, memory, cpus):
         accel = places.accelerator()
         arguments = [
             "-nodefaults", "-no-user-config", "-no-reboot",
             "-display", "none", "-name", self.name,
-            "-machine", f"q35,accel={accel}",
+            "-machine", f"{machine},accel={accel}",
             "-cpu", "host" if accel == "kvm" else "max",
             "-smp", str(cpus), "-m", str(memory),
             *self.image.arguments(self.name, self.directory),
@@ -169,13 +171,13 @@ class Machine:
         return arguments
 
     @staticmethod
-    def nic_arguments(nics):
+    def nic_arguments(nics, ports):
         arguments = []
-        for slot in range(1, max(1, len(nics)) + 1):
+        for slot in range(1, max(1, len(nics)) + 1) if ports else ():
             arguments += ["-device", f"pcie-root-port,id=slot{slot},"
                           f"chassis={slot},slot={slot}"]
         for index, nic in enumerate(nics):
-            arguments += nic.arguments(index, f"slot{index + 1}")
+            arguments += nic.arguments(index, ports and f"slot{index + 1}")
         return arguments
 
     # ---- life --------------------------------------------------------------
@@ -292,6 +294,16 @@ class Machine:
             self.monitor = QMP(self.sockets / "qmp")
         return self.monitor.cmd(command, {
             key.replace("_", "-"): value for key, value in arguments.items()})
+
+    def status(self, within):
+        """What the guest does, in QEMU's word for it; an OSError if QEMU does
+        not say so within so many seconds."""
+        try:
+            self.monitor = self.monitor or QMP(self.sockets / "qmp", within)
+            return self.monitor.cmd("query-status", within=within)["status"]
+        except OSError:
+            self.close_monitor()
+            raise
 
     def hmp(self, line):
         """A human monitor command; what it printed."""

@@ -3,13 +3,40 @@
 for and without faults, the device's own link in shared memory."""
 
 import os
+import socket
 
 from .places import escaped
 from .relay import Relay
 
 # How wires are made: by QEMU's netdevs, or by the device's link.
 WIRES = ("netdev", "link")
+# Other netdevs for two machines, to measure: datagrams of UDP, which losses hit
+# as soon as a reader is late, between two and to a group.
+DATAGRAMS = ("inet", "mcast")
+GROUP = "239.192.7.7"
 LINK = "link="
+
+
+def free_ports(count):
+    """UDP ports of the loopback that nobody had a moment ago."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+               for _ in range(count)]
+    for sock in sockets:
+        sock.bind(("127.0.0.1", 0))
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return ports
+
+
+def datagrams(wire):
+    """The -netdev options of two machines joined by DATAGRAMS."""
+    a, b = free_ports(2)
+    if wire == "mcast":
+        return [f"socket,mcast={GROUP}:{a},localaddr=127.0.0.1"] * 2
+    return [f"dgram,local.type=inet,local.host=127.0.0.1,local.port={here},"
+            f"remote.type=inet,remote.host=127.0.0.1,remote.port={there}"
+            for here, there in ((a, b), (b, a))]
 
 
 def wires(folder, names, relayed=False, wire=None, **options):
@@ -21,6 +48,8 @@ def wires(folder, names, relayed=False, wire=None, **options):
         return [f"{LINK}{escaped(folder)}/link"] * len(names), None
     if len(names) == 1:
         return ["hubport,hubid=0"], None
+    if wire in DATAGRAMS and len(names) == 2 and not relayed:
+        return datagrams(wire), None
     stream = "stream,addr.type=unix,addr.path="
     if relayed or len(names) > 2:
         relay = Relay(folder, names, **options)

@@ -24,8 +24,7 @@ class QMP:
         except BaseException:
             self.close()
             raise
-        self.sock.settimeout(TIMEOUT_S)
-        self.cmd("qmp_capabilities")
+        self.cmd("qmp_capabilities", within=greets_within)
 
     def answer(self):
         """The next message that is not an event."""
@@ -37,8 +36,10 @@ class QMP:
             if "event" not in message:
                 return message
 
-    def cmd(self, command, arguments=None):
-        """A command that must succeed; its return value."""
+    def cmd(self, command, arguments=None, within=TIMEOUT_S):
+        """A command that must succeed; its return value. An OSError if that
+        does not come within so many seconds: use it no more then."""
+        self.sock.settimeout(within)
         json.dump({"execute": command, "arguments": arguments or {}}, self.file)
         self.file.write("\n")
         self.file.flush()

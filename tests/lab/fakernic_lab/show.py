@@ -42,7 +42,8 @@ RINGS = {
     "eq": ("index", "type", "id", "data", "owner"),
 }
 # What is text already.
-TEXTS = {"faults": "x-fault", "recorder": "x-recorder"}
+TEXTS = {"faults": "x-fault", "recorder": "x-recorder",
+         "recorder-now": "x-recorder-now"}
 WHATS = ("state", *OBJECTS, *RINGS, *TEXTS)
 HEXADECIMAL = ("key", "rkey", "lkey", "start", "address", "remote-address",
                "access", "features", "driver-features", "status")

@@ -4,6 +4,7 @@
   files.py     which files are made, and of which work requests
   records.py   reads the files that the devices write
   clock.py     when programs came where their marks say
+  wire.py      between which machines frames go, and what they bring
   model.py     what belongs together; what must hold
   page.py      a page, a picture, text, a trace for Perfetto
   pcapng.py    packets and the bus between them, for Wireshark

@@ -6,7 +6,9 @@ reported, as is an effect before its cause.
 """
 
 from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
+
+from .wire import Wire
 
 NONE = 0xffffffff
 # What a rule can do to a frame that then arrives nowhere.
@@ -20,8 +22,10 @@ DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
 # Opcodes, without the service's bits.
 RESPONSES = range(0x0d, 0x13)
 READ_REQUEST = 0x0c
-# So many READs back at most, that of a response is looked for.
+# So many READs back at most, that of a response is looked for; and so many
+# packets of one PSN, that which arrives.
 READS_OPEN = 1024
+SAME_OPEN = 256
 SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
             7: "READ", 8: "ATOMIC", 9: "ATOMIC", 10: "ATOMIC", 11: "ATOMIC",
             12: "ATOMIC WRITE", 13: "FLUSH"}
@@ -35,8 +39,9 @@ def ahead(index, other):
 class Packet:
     """A frame that was sent, and what became of it."""
 
-    def __init__(self, tx):
+    def __init__(self, tx, target):
         self.tx = tx
+        self.target = target        # the machine it goes to, None: not known
         self.rx = []
         self.fault = None           # the rule's event that hit it
         self.request = None         # of which it is, or which it answers
@@ -49,6 +54,9 @@ class Packet:
     def gone(self):
         """A rule has lost it, or spoilt it so that nobody takes it."""
         return bool(self.fault) and self.fault.action in GONE
+
+    def goes_to(self, node):
+        return self.target in (None, node)
 
 
 class WorkRequest:
@@ -89,9 +97,13 @@ class Model:
         self.whole = whole and not any(
             event.kind == "resumed" for events in records.values()
             for event in events)
+        self.wire = Wire(records)
         self.packets = []
         self.requests = []
         self.problems = []
+        self.newest = {}                # (from, to) -> number of a tx
+        self.asked = {}                 # (node, QP, PSN) -> request
+        self.reads = defaultdict(list)  # (node, QP) -> their packets
         self.lags = defaultdict(list)   # node -> from a CQE to its poll
         self.match_packets()
         for node in records:
@@ -106,43 +118,74 @@ class Model:
     # ---- packets -----------------------------------------------------------
 
     def match_packets(self):
-        """A frame and its arrivals, by destination, PSN and opcode, in order."""
-        waiting = defaultdict(deque)
+        """A frame and its arrivals, by machines, destination, PSN and opcode,
+        in order."""
+        waiting = defaultdict(lambda: deque(maxlen=SAME_OPEN))
         times = sorted((event for events in self.records.values()
                         for event in events
                         if event.kind in ("tx", "rx", "fault")),
                        key=lambda event: (event.time, event.kind != "tx"))
+        left = self.arrivals_left(times)
         early = []
         for event in times:
             if event.kind == "tx" and event.roce:
-                packet = Packet(event)
+                packet = Packet(event, self.wire.others.get(
+                    (event.node, event.number)))
                 self.packets.append(packet)
                 waiting[event.peer, event.psn, event.opcode].append(packet)
             elif event.kind == "rx":
-                if not self.arrive(event, waiting):
+                if not self.arrive(event, waiting[
+                        event.qpn, event.psn, event.opcode], left):
                     early.append(event)
-            elif event.kind == "fault":
+            elif event.kind == "fault" and event.point in ("tx", "rx"):
                 self.blame(event)
         for event in early if self.whole else ():
             self.problems.append(f"received before it was sent, or never sent: "
                                  f"{event!r}")
 
     @staticmethod
-    def comes_from(rx, packet):
-        return packet.tx.loopback == (rx.node == packet.tx.node)
+    def arrivals_left(times):
+        """From each arrival on, how many there are of its kind before one more
+        is sent."""
+        count, left = Counter(), {}
+        for event in reversed(times):
+            if event.kind == "tx":
+                count[event.peer, event.psn, event.opcode] = 0
+            elif event.kind == "rx":
+                key = event.qpn, event.psn, event.opcode
+                count[key] += 1
+                left[event.node, event.number] = count[key]
+        return left
 
-    def arrive(self, rx, waiting):
-        candidates = waiting[rx.qpn, rx.psn, rx.opcode]
-        for packet in candidates:
-            if (self.comes_from(rx, packet) and not packet.rx and
-                    not packet.gone()):
-                packet.rx.append(rx)
-                return True
-        for packet in reversed(candidates):     # a duplicate
-            if self.comes_from(rx, packet) and not packet.gone():
-                packet.rx.append(rx)
-                return True
-        return False
+    def comes_from(self, rx, packet):
+        source = self.wire.others.get((rx.node, rx.number))
+        return (packet.tx.loopback == (rx.node == packet.tx.node) and
+                packet.goes_to(rx.node) and source in (None, packet.tx.node))
+
+    def arrive(self, rx, waiting, left):
+        """A wire keeps the order: what was sent before a packet that has come
+        is lost, unless a rule held it. Where the wire loses frames, and less
+        come than were sent, the first of them are lost. What is left over is a
+        duplicate; or late, if the wire does not keep the order."""
+        candidates = [packet for packet in waiting
+                      if self.comes_from(rx, packet) and not packet.gone()]
+        live = [packet for packet in candidates if not packet.rx and
+                not self.overtaken(packet, rx.node)]
+        lost = 0 if self.whole else len(live) - left[rx.node, rx.number]
+        if live:
+            packet = live[max(0, lost)]
+        elif candidates:
+            packet = candidates[-1]
+        else:
+            return False
+        packet.rx.append(rx)
+        way = packet.tx.node, rx.node
+        self.newest[way] = max(packet.tx.number, self.newest.get(way, 0))
+        return True
+
+    def overtaken(self, packet, node):
+        return (not packet.fault and packet.tx.number <
+                self.newest.get((packet.tx.node, node), 0))
 
     def blame(self, fault):
         """The frame that a rule hit: at tx the last of that QP, at rx one to
@@ -152,7 +195,7 @@ class Model:
             if (packet.tx.psn == fault.psn and not packet.fault and
                     ((fault.point == "tx" and here and
                       packet.tx.qpn == fault.qpn) or
-                     (fault.point == "rx" and
+                     (fault.point == "rx" and packet.goes_to(fault.node) and
                       packet.tx.peer == fault.qpn and not packet.rx))):
                 packet.fault = fault
                 return
@@ -223,34 +266,43 @@ class Model:
 
     def find_answers(self):
         """An answer belongs to the request that has its PSN."""
-        by_psn = {}
-        reads = defaultdict(list)
         for request in self.requests:
             for packet in request.packets:
-                by_psn[packet.tx.node, packet.tx.qpn, packet.tx.psn] = request
+                way = packet.tx.node, packet.tx.qpn
+                self.asked[(*way, packet.tx.psn)] = request
                 if packet.tx.opcode & 0x1f == READ_REQUEST:
-                    reads[packet.tx.node, packet.tx.qpn].append(packet)
-        for packets in reads.values():
+                    self.reads[way].append(packet)
+        for packets in self.reads.values():
             packets.sort(key=lambda packet: packet.tx.time)
         for packet in self.packets:
             tx = packet.tx
             if tx.index != NONE or tx.opcode & 0x1f not in RESPONSES:
                 continue
             for node in {rx.node for rx in packet.rx} or self.records:
-                request = by_psn.get((node, tx.peer, tx.psn))
-                if not request and node != tx.node:
-                    request = self.read_of(reads[node, tx.peer], tx)
+                request = packet.goes_to(node) and self.asked_by(
+                    node, tx.peer, tx, node != tx.node)
                 if request and packet.request is None:
                     packet.request = request
                     request.answers.append(packet)
 
+    def asked_by(self, node, qpn, event, also_reads=True):
+        """The request of a QP that has the PSN of an event, as its own or as
+        that of a response."""
+        return self.asked.get((node, qpn, event.psn)) or (
+            self.read_of(self.reads[node, qpn], event) if also_reads else None)
+
     def find_naks(self):
-        """That an answer says no: its words, and those of who got it."""
+        """That an answer says no: its words, and those of who got it; and that
+        a card asks again, be it told or not."""
         said = defaultdict(list)
         for events in self.records.values():
             for event in events:
                 if event.kind in ("nak_tx", "nak_rx"):
                     said[event.node, event.qpn, event.psn].append(event)
+                elif event.kind in ("retry", "timeout", "probe"):
+                    request = self.asked_by(event.node, event.qpn, event)
+                    if request:
+                        request.own.append(event)
         for request in self.requests:
             for packet in request.answers:
                 ends = [packet.tx, *packet.rx]
@@ -258,12 +310,12 @@ class Model:
                     request.own += said.pop((end.node, end.qpn, end.psn), [])
 
     @staticmethod
-    def read_of(reads, tx):
+    def read_of(reads, event):
         """The READ whose range of PSNs this is in: the last that begins before
         it and was sent before it."""
-        at = bisect_right(reads, tx.time, key=lambda packet: packet.tx.time)
+        at = bisect_right(reads, event.time, key=lambda packet: packet.tx.time)
         for packet in reversed(reads[max(0, at - READS_OPEN):at]):
-            if (tx.psn - packet.tx.psn) & 0xffffff < 0x800000:
+            if (event.psn - packet.tx.psn) & 0xffffff < 0x800000:
                 return packet.request
         return None
 
@@ -360,6 +412,34 @@ class Model:
         for request in self.requests:
             self.check_request(request)
 
+    def check_data(self, request):
+        """What a SEND brings is written before the receive is completed. Data
+        for the card's own memory are not on the bus: where there are none
+        before, there must be none behind."""
+        for cqe in self.receives_of(request):
+            deeds = sorted((event for packet in request.packets
+                            for event in packet.own if event.node == cqe.node),
+                           key=lambda event: event.number)
+            writes = [event for event in deeds if event.kind == "dma_write"]
+            there = sum(event.len for event in writes
+                        if event.number < cqe.number)
+            sizes = {packet.tx.psn: self.wire.data.get((
+                packet.tx.node, packet.tx.number), 0)
+                for packet in request.packets}
+            wanted = sum(sizes.values())
+            entries = sum(event.kind in ("cqe", "eqe") for event in deeds)
+            late = sum(event.number > cqe.number for event in writes)
+            if (there or late > entries) and there < wanted:
+                self.problems.append(f"completed with {there} of {wanted} "
+                                     f"bytes written: {cqe!r}")
+
+    @staticmethod
+    def receives_of(request):
+        """The good completions at the other end."""
+        return [event for packet in request.packets for event in packet.own
+                if event.kind == "cqe" and event.opcode >= RECEIVE and
+                event.qpn == packet.tx.peer and not event.status]
+
     def before(self, cause, effect):
         if cause and effect and effect.time < cause.time:
             self.problems.append(f"effect before cause: {effect!r} before "
@@ -387,6 +467,8 @@ class Model:
         for packet in request.answers:
             self.before(first, packet.tx)
         self.before(request.cqe, request.visible)
+        if self.whole:
+            self.check_data(request)
 
     def of_kind(self, name):
         """Work requests of a name of SQ_NAMES that completed."""

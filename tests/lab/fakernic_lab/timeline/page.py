@@ -32,6 +32,8 @@ STEPS = {
     "retry": ("card", "again", "The card goes back to the oldest packet without "
               "an answer; so often may it still do so."),
     "timeout": ("card", "timeout", "No answer came in time."),
+    "probe": ("card", "probe", "No answer came for a while: one packet goes "
+              "again, to find out. The card has all its retries still."),
     "fault": ("card", "FAULT", "A fault rule does this on purpose."),
     "dma_read": ("memory", "read", "The card reads memory by DMA: a WQE, an "
                  "index, or the data of a packet."),
@@ -54,7 +56,7 @@ STEPS = {
 }
 MARKS = {1: "posts to QP {id}", 2: "has polled CQ {id} up to {index}"}
 COLORS = {"fault": "#c00", "timeout": "#c00", "nak_tx": "#b60",
-          "nak_rx": "#b60", "retry": "#b60"}
+          "nak_rx": "#b60", "retry": "#b60", "probe": "#b60"}
 INDEX_BYTES = 4         # such reads are looks at a queue's index: left out
 ROW, LEFT, COLUMN, TOP = 24, 96, 150, 46
 

@@ -8,9 +8,9 @@ the records, in nanoseconds (IETF draft-ietf-opsawg-pcapng, little-endian).
 import struct
 from collections import defaultdict
 
-from ..relay import bth_offset
 from .model import NONE, SQ_NAMES
 from .page import STEPS
+from .wire import packet_key
 
 ETHERNET, USER0 = 1, 147                # link types
 SECTION, INTERFACE, PACKET = 0x0a0d0d0a, 1, 6
@@ -60,37 +60,32 @@ def packet(number, time, data, comment="", flags=0):
 # ---- which packet a frame is ---------------------------------------------------
 
 class Frames:
-    """The packets of a model by what their frames say: the BTH's opcode,
-    destination and PSN. Those of a kind come in the order they were sent."""
+    """The packets of a model, by their frames: by the event that each belongs
+    to, else by what it says, the last that was sent before it and has come to
+    nobody."""
 
     def __init__(self, model):
-        self.packets = defaultdict(list)
-        self.seen = defaultdict(int)
+        self.wire = model.wire
+        self.events, self.packets = {}, defaultdict(list)
         for found in model.packets:
             tx = found.tx
-            self.packets[tx.peer, tx.opcode, tx.psn].append(found)
-
-    @staticmethod
-    def key(frame):
-        bth = bth_offset(frame)
-        if not bth or len(frame) < bth + 12:
-            return None
-        return (int.from_bytes(frame[bth + 5:bth + 8], "big"), frame[bth],
-                int.from_bytes(frame[bth + 9:bth + 12], "big"))
+            self.packets[tx.peer, tx.psn, tx.opcode].append(found)
+            for end in (tx, *found.rx):
+                self.events[end.node, end.number] = found
 
     def packet(self, event):
         """That of a frame; None if it is of nobody's."""
-        key = self.key(event.data)
-        own = [found for found in self.packets.get(key, ())
+        number = self.wire.events.get((event.node, event.number))
+        if (event.node, number) in self.events:
+            return self.events[event.node, number]
+        own = [found for found in self.packets.get(packet_key(event.data), ())
                if found.tx.time <= event.time and
                (found.tx.node == event.node) == (event.way != "in")]
         if event.way == "in":
-            own = [found for found in own if not left_lost(found)]
-        if not own:
-            return None
-        number = self.seen[event.node, event.way, key]
-        self.seen[event.node, event.way, key] += 1
-        return own[min(number, len(own) - 1)]
+            own = [found for found in own if found.goes_to(event.node) and
+                   not left_lost(found)]
+            own = [found for found in own if found.lost()] or own
+        return own[-1] if own else None
 
 
 def left_lost(found):

@@ -91,6 +91,14 @@ class Event:
         return f"{self.node} #{self.number} {self.kind} {self.words()}"
 
 
+class Record(list):
+    """The events of a device, the oldest first; mac: its address."""
+
+    def __init__(self, events, mac):
+        super().__init__(events)
+        self.mac = mac
+
+
 class File:
     """A record's header and its rings."""
 
@@ -99,7 +107,7 @@ class File:
         if len(data) < HEADER.size:
             raise RecordError(f"{path}: no record of fakernic's, it is too "
                               "short")
-        (magic, version, self.room, self.count, _, _, self.frames_room,
+        (magic, version, self.room, self.count, _, self.mac, self.frames_room,
          self.frames, names) = HEADER.unpack_from(data)
         if magic != MAGIC:
             raise RecordError(f"{path}: no record of fakernic's")
@@ -172,4 +180,4 @@ def read(path, node, lost_is_fine=False):
                 raise RecordError(
                     f"{path}: {record.lost()} events were overwritten; record "
                     "less, or take what is left with --lost")
-            return place(list(record.events(node)))
+            return Record(place(list(record.events(node))), record.mac)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the frames in the records tell of the packets: between which machines
+they go, as these may well use the same QP numbers, and how many bytes of data
+they bring.
+"""
+
+from ..relay import bth_offset
+
+BTH_BYTES, ICRC_BYTES = 12, 4
+# Headers behind the BTH of what brings data for a receive: by opcode without
+# the service's bits, and by these.
+IMM_OR_IETH = {0x03: 4, 0x05: 4, 0x16: 4, 0x17: 4}
+SENDS = (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
+SERVICE_BYTES = {0x60: 8, 0xa0: 4}
+
+
+def packet_key(frame):
+    """Destination, PSN and opcode of a RoCEv2 frame; None for any other."""
+    bth = bth_offset(frame)
+    if not bth or len(frame) < bth + BTH_BYTES:
+        return None
+    return (int.from_bytes(frame[bth + 5:bth + 8], "big"),
+            int.from_bytes(frame[bth + 9:bth + 12], "big"), frame[bth])
+
+
+def send_bytes(frame):
+    """Of data in a packet of a SEND; 0 for any other."""
+    bth = bth_offset(frame)
+    operation, service = frame[bth] & 0x1f, frame[bth] & 0xe0
+    if not bth or operation not in SENDS:
+        return 0
+    headers = IMM_OR_IETH.get(operation, 0) + SERVICE_BYTES.get(service, 0)
+    return (len(frame) - bth - BTH_BYTES - headers - ICRC_BYTES -
+            (frame[bth + 1] >> 4 & 3))
+
+
+class Wire:
+    """By (node, number of an event):
+    others: of a tx, the machine that it goes to, of an rx, that it comes from;
+    without those of which nobody knows, as their frame is lost, or its address
+    is of no record or of many machines;
+    events: of a frame, the number of its tx or rx;
+    data: of a tx, the bytes of a SEND."""
+
+    def __init__(self, records):
+        self.others, self.events, self.data = {}, {}, {}
+        macs = {node: events.mac for node, events in records.items()}
+        self.nodes = {mac: node for node, mac in macs.items()
+                      if any(mac) and list(macs.values()).count(mac) == 1}
+        for node, events in records.items():
+            self.read(node, events)
+
+    def read(self, node, events):
+        """A packet's frame is behind its tx, at once or when a rule lets it
+        go, and before its rx."""
+        sent, come, ways, homeless = {}, {}, {}, []
+        for event in events:
+            if event.kind == "frame" and event.data is not None:
+                key = packet_key(event.data)
+                if event.way != "in" and key in sent:
+                    self.leaves(event, sent[key], ways)
+                if event.way != "out":
+                    come[key] = event
+            elif event.kind == "tx" and event.roce:
+                sent[event.peer, event.psn, event.opcode] = event
+                homeless.append(event)
+            elif event.kind == "rx":
+                self.arrives(event, come.get((event.qpn, event.psn,
+                                              event.opcode)))
+        for tx in homeless:     # a rule has lost it, or its frame went
+            way = ways.get((tx.qpn, tx.peer))
+            if way:
+                self.others.setdefault((node, tx.number), way)
+
+    def leaves(self, frame, tx, ways):
+        target = self.nodes.get(frame.data[0:6])
+        self.events[frame.node, frame.number] = tx.number
+        self.data[tx.node, tx.number] = send_bytes(frame.data)
+        if target:
+            self.others[tx.node, tx.number] = target
+            ways[tx.qpn, tx.peer] = target
+
+    def arrives(self, rx, frame):
+        if frame is None:
+            return
+        self.events.setdefault((frame.node, frame.number), rx.number)
+        source = self.nodes.get(frame.data[6:12])
+        if source:
+            self.others[rx.node, rx.number] = source
