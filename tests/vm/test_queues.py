@@ -13,11 +13,13 @@ pytestmark = pytest.mark.guests(options={"cpus": 2})
 
 FLOWS = 64
 
-# A datagram of each of so many ports.
+# A datagram of each of so many ports. The hash is linear, and its key another
+# with each boot: ports that differ in six bits only all fall into one queue with
+# one key of 64, such that differ in all bits do not.
 SEND = """
 import socket, sys
 address, count = sys.argv[1], int(sys.argv[2])
-for port in range(20000, 20000 + count):
+for port in range(20000, 20000 + 641 * count, 641):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.bind(("", port))

@@ -6,113 +6,24 @@ How the device is made to fail: a doorbell of the command queue that is beyond
 its ring (FATAL), memory decoding turned off (no register answers), bus mastering
 turned off (it cannot reach its rings), all done in the guest as a kernel with
 iomem=relaxed lets root do it; and by fault rules of the device: dead (all ones
-until a reset of the function), frozen (commands are not answered).
+until a reset of the function), frozen (commands are not answered), or that it
+loses interrupts and events.
 """
+
+import time
 
 import pytest
 
+from fakernic_lab import faults
 from fakernic_test import rdma
-
-# QEMU's root ports have no link by default, for which AER would wait.
-NATIVE_HOTPLUG = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
+from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, SLOT, SYSFS,
+                                   Patient)
 
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
                                 options={"extra": NATIVE_HOTPLUG})
 
-SLOT = "0000:01:00.0"
-SYSFS = f"/sys/bus/pci/devices/{SLOT}"
-DEVLINK = f"pci/{SLOT}"
 PARAMETERS = "/sys/module/fakernic/parameters"
-RUNG = """
-import ctypes, mmap, os
-fd = os.open("{sysfs}/resource0", os.O_RDWR)
-bar = mmap.mmap(fd, 4096)
-ctypes.c_uint32.from_buffer(bar, {register}).value = {value}
-"""
 CMDQ_DOORBELL = 0x054
-
-# What a user may have set: all of it has to be there afterwards.
-SETTINGS = """
-set -e
-ip link set {dev} mtu 4200 address 02:00:00:00:77:01
-ip addr add 10.1.2.3/24 dev {dev}
-ip addr add fd00:12::3/64 dev {dev} nodad
-ip link add link {dev} name {dev}.7 type vlan id 7
-ip link set {dev}.7 up
-ip addr add 10.7.0.1/24 dev {dev}.7
-ip route add 10.99.0.0/16 via 10.1.2.9
-ip route add fd00:99::/32 via fd00:12::9
-tc qdisc add dev {dev} root handle 1: prio bands 4
-"""
-STATE = """
-ip -br link show {dev} | awk '{{print $1, $3}}'
-ip -o link show {dev} | grep -o 'mtu [0-9]*'
-ip -o addr show dev {dev} scope global | awk '{{print $3, $4}}' | sort
-ip -o addr show dev {dev}.7 scope global | awk '{{print $3, $4}}' | sort
-ip route show dev {dev} | sed 's/ linkdown//' | sort
-ip -6 route show dev {dev} | grep -v fe80 | sed 's/ linkdown//' | sort
-tc qdisc show dev {dev} root | awk '{{print $2, $3}}'
-cat /sys/class/net/{dev}/ifindex
-"""
-RESTORE = """
-set -e
-ip route del fd00:99::/32
-ip route del 10.99.0.0/16
-tc qdisc del dev {dev} root
-ip link del {dev}.7
-ip addr del 10.1.2.3/24 dev {dev}
-ip addr del fd00:12::3/64 dev {dev}
-ip link set {dev} mtu 1500 address {mac}
-"""
-
-
-class Patient:
-    """The port, with settings; and ways to hurt it."""
-
-    def __init__(self, port):
-        self.port = port
-        self.guest = port.guest
-        self.mac = self.guest.check(
-            f"cat /sys/class/net/{port.netdev}/address").strip()
-        self.guest.check(SETTINGS.format(dev=port.netdev))
-        self.state = self.look()
-
-    def look(self):
-        return self.guest.check(STATE.format(dev=self.port.netdev))
-
-    def end(self):
-        self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
-
-    def ring(self, register, value):
-        self.guest.write("/tmp/ring.py", RUNG.format(
-            sysfs=SYSFS, register=register, value=value))
-        self.guest.check("python3 /tmp/ring.py")
-
-    def until(self, condition, seconds=20):
-        tries = int(seconds * 10)
-        self.guest.check(f"for i in $(seq {tries}); do {condition} && exit; "
-                         "sleep 0.1; done; dmesg | tail; exit 1", seconds + 30)
-
-    def said(self, text, seconds=20):
-        self.until(f"dmesg | grep -q '{text}'", seconds)
-
-    def forget(self):
-        self.guest.check("dmesg -C")
-
-    def works(self):
-        """All is as it was set, and both faces work."""
-        port = self.port
-        self.until(f"rdma link show {port.ibdev}/1 | grep -q 'state ACTIVE'")
-        assert self.look() == self.state
-        port.indexes = {}
-        count = len(self.guest.check(
-            f"ip -o addr show dev {port.netdev}").splitlines())
-        self.guest.check(rdma.WAIT_GIDS.format(dev=port.ibdev, count=count))
-        rdma.pingpong("rc", port, port, "-n 50").check()
-        sent = f"cat /sys/class/net/{port.netdev}/statistics/tx_packets"
-        before = int(self.guest.check(sent))
-        self.guest.run("ping -c 3 -i 0.1 -W 1 10.1.2.77")
-        assert int(self.guest.check(sent)) > before
 
 
 @pytest.fixture
@@ -289,3 +200,94 @@ def test_trace_tells(patient):
     for words in ("CREATE_QP: ", "fakernic_eqe", "link up, port active",
                   "goes down", "comes up: 0"):
         assert words in text, f"no {words}: {text[-2000:]}"
+
+
+# ---- lost interrupts ---------------------------------------------------------
+
+MISBEHAVES = "device was told to misbehave"
+LOST = "at=interrupt number=0 nth=8 every=4 times=3 do=drop"
+SLEEPS_S = 2            # who does nothing for so long is asleep
+BETWEEN = 500           # of an endless pingpong, the one that is hit
+
+
+class Sleepers:
+    """A pingpong of a port with itself, without an end, that sleeps for each
+    completion."""
+
+    def __init__(self, port):
+        self.port, self.guest = port, port.guest
+        self.before = rdma.resources(port)
+        command = (f"exec ibv_rc_pingpong -e -n 100000000 -d {port.ibdev} "
+                   f"-g {port.gid_index()} -p 18700")
+        self.jobs = [self.guest.start(command, 200)]
+        self.guest.check(f"until {rdma.LISTENS_TCP.format(port=18700)}; "
+                         "do sleep 0.05; done")
+        self.jobs.append(self.guest.start(f"{command} {port.ip4}", 200))
+
+    def packets(self):
+        return self.port.counters()["tx_roce"]
+
+    def sleep(self):
+        """Whether they do: nothing goes out for a while."""
+        before = self.packets()
+        time.sleep(SLEEPS_S)
+        return self.packets() == before
+
+    def end(self):
+        for job in self.jobs:
+            self.guest.run(f"kill {job.pid}")
+            job.wait()
+        rdma.wait_for_resources(self.port, self.before)
+
+
+def lose_one(patient, rule):
+    """Sleepers of whom one was not told, by a rule that was hit once."""
+    vm = patient.port.vm
+    sleepers = Sleepers(patient.port)
+    with faults.armed(vm, f"{rule} nth={BETWEEN} do=drop") as lost:
+        deadline = time.monotonic() + 60
+        while lost.hits() == [0] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert lost.hits() == [1]
+    assert sleepers.sleep()
+    return sleepers
+
+
+def another(patient):
+    rdma.pingpong("rc", patient.port, patient.port, "-n 50").check()
+
+
+@pytest.mark.guests(count=1, x_fault=f"id=lost {LOST}")
+def test_command_whose_interrupt_is_lost(ports):
+    """The driver looks for the answer itself; and the kernel's log says who is
+    to blame."""
+    port = ports[0]
+    log = port.guest.check("dmesg")
+    assert MISBEHAVES in log
+    assert "was answered without an interrupt" in log
+    assert faults.hits(faults.rules_of(port.vm)["lost"]) == 3
+    patient = Patient(port)
+    patient.works()
+    patient.end()
+
+
+def test_sleeper_whose_interrupt_is_lost(patient):
+    """All who sleep on that vector do so until somebody makes or destroys a CQ
+    there, which looks at the events."""
+    sleepers = lose_one(patient, "at=interrupt number=1")
+    another(patient)
+    assert not sleepers.sleep()
+    sleepers.end()
+    patient.works()
+    patient.guest.check(f"echo 1 >{SYSFS}/reset", 60)
+    patient.said(MISBEHAVES)
+    patient.works()
+
+
+def test_sleeper_whose_event_is_lost(patient):
+    """Nothing ever wakes it; others are told of theirs."""
+    sleepers = lose_one(patient, "at=eqe")
+    another(patient)
+    assert sleepers.sleep()
+    sleepers.end()
+    patient.works()

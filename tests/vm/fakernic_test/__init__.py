@@ -5,6 +5,9 @@ which boots guests and runs commands in them.
   lab.py      sets of wired guests, booted once and reused between tests
   rdma.py     the usual client/server pairs
   pairs.py    many short pairs of programs in one go
+  patient.py  a port with settings that must stay
+  traffic.py  a program and a disk that use it meanwhile
+  cards.py    more cards in one guest
   memory.py   how much memory a machine takes
   pyverbs.py  rdma-core's own tests
   wire.py     what a capture holds

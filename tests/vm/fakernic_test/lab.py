@@ -97,7 +97,8 @@ class Lab:
     def start(self, booted, models, relayed, options, properties):
         self.serial += 1
         if PROGRAMS.exists():
-            extra = (*options.get("extra", ()), *images.disk(PROGRAMS))
+            # First: a host bridge among the others would be its bus.
+            extra = (*images.disk(PROGRAMS), *options.get("extra", ()))
             options = {**options, "extra": extra}
         directory = self.directory / f"set{self.serial}"
         self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))

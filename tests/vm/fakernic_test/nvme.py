@@ -31,6 +31,14 @@ TARGET = f"""
     ln -s {CONFIG}/subsystems/{NQN} subsystems/
     """
 
+# Listens anew; a host that tries to connect again is let in.
+TARGET_AGAIN = f"""
+    set -e
+    cd {CONFIG}/ports/1/subsystems
+    rm {NQN}
+    ln -s {CONFIG}/subsystems/{NQN} .
+    """
+
 TARGET_END = f"""
     set -e
     cd {CONFIG}

@@ -19,6 +19,7 @@ HIDE = """
     mount --bind /dev/null /proc/kallsyms
     """
 LIMIT_S = 55                # of a program
+TRIES = 3
 CM = "cm"
 OOB_PORT = 3000
 PERFTEST_PORT = 18515
@@ -126,13 +127,26 @@ def job(name, family, server, client):
     return found
 
 
+def left_waiting(name, pair):
+    """Whether libfabric lost its own last message: when its peer is done, it
+    destroys the QP before it reads what came by it (vrb_ep_close of 2.1.0), of
+    which a card keeps nothing, and waits for ever. One of 30 runs does."""
+    return "ofi_rxm" in name and (pair.server.code, pair.client.code) in (
+        (0, pairs.TIMED_OUT), (pairs.TIMED_OUT, 0))
+
+
 def run_part(server, client, wanted):
     """A few at a time, that a command stays short."""
     found = {}
     for begin in range(0, len(wanted), 10):
         part = wanted[begin:begin + 10]
-        found.update(pairs.run(server, client, part,
-                               60 + 2 * LIMIT_S * len(part)))
+        for _ in range(TRIES):
+            found.update(pairs.run(server, client, part,
+                                   60 + 2 * LIMIT_S * len(part)))
+            part = [one for one in part if left_waiting(one.name,
+                                                        found[one.name])]
+            if not part:
+                break
     return found
 
 

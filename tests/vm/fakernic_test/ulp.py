@@ -119,6 +119,10 @@ class Nvme(Disk):
         self.on_target(nvme.TARGET.format(family=4, address=self.address,
                                           srq="N"))
 
+    def serve_again(self):
+        """Linux's target listens no more once its RDMA device has gone."""
+        self.on_target(nvme.TARGET_AGAIN)
+
     def unserve(self):
         self.on_target(nvme.TARGET_END)
 
@@ -401,13 +405,13 @@ def nothing_left(ports, before):
 
 class Writing:
     """Data is written and compared, or what SCRIPT does, again and again until
-    stop()."""
+    stop(). START makes a job of it."""
 
-    def __init__(self, ulp, timeout, count=4, script=None):
+    def __init__(self, ulp, timeout, count=4, script=None, start=None):
         self.ulp = ulp
         self.timeout = timeout
         ulp.on_host("rm -f /tmp/enough; : >/tmp/io")
-        self.job = ulp.host.guest.start(FUNCTIONS + f"""
+        self.job = (start or ulp.host.guest.start)(FUNCTIONS + f"""
             set -e
             until [ -e /tmp/enough ]; do
                 {script or ulp.write(count)}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A port with all that a user may have set upon its interface, which has to be
+there when the device was ill; and ways to hurt it.
+"""
+
+from . import rdma
+
+# QEMU's root ports have no link by default, for which AER would wait.
+NATIVE_HOTPLUG = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
+
+SLOT = "0000:01:00.0"
+SYSFS = f"/sys/bus/pci/devices/{SLOT}"
+DEVLINK = f"pci/{SLOT}"
+RUNG = """
+import ctypes, mmap, os
+fd = os.open("{sysfs}/resource0", os.O_RDWR)
+bar = mmap.mmap(fd, 4096)
+ctypes.c_uint32.from_buffer(bar, {register}).value = {value}
+"""
+
+# What a user may have set: all of it has to be there afterwards.
+SETTINGS = """
+set -e
+ip link set {dev} mtu 4200 address 02:00:00:00:77:01
+ip addr add 10.1.2.3/24 dev {dev}
+ip addr add fd00:12::3/64 dev {dev} nodad
+ip link add link {dev} name {dev}.7 type vlan id 7
+ip link set {dev}.7 up
+ip addr add 10.7.0.1/24 dev {dev}.7
+ip route add 10.99.0.0/16 via 10.1.2.9
+ip route add fd00:99::/32 via fd00:12::9
+tc qdisc add dev {dev} root handle 1: prio bands 4
+"""
+STATE = """
+ip -br link show {dev} | awk '{{print $1, $3}}'
+ip -o link show {dev} | grep -o 'mtu [0-9]*'
+ip -o addr show dev {dev} scope global | awk '{{print $3, $4}}' | sort
+ip -o addr show dev {dev}.7 scope global | awk '{{print $3, $4}}' | sort
+ip route show dev {dev} | sed 's/ linkdown//' | sort
+ip -6 route show dev {dev} | grep -v fe80 | sed 's/ linkdown//' | sort
+tc qdisc show dev {dev} root | awk '{{print $2, $3}}'
+cat /sys/class/net/{dev}/ifindex
+"""
+RESTORE = """
+set -e
+ip route del fd00:99::/32
+ip route del 10.99.0.0/16
+tc qdisc del dev {dev} root
+ip link del {dev}.7
+ip addr del 10.1.2.3/24 dev {dev}
+ip addr del fd00:12::3/64 dev {dev}
+ip link set {dev} mtu 1500 address {mac}
+"""
+
+
+class Patient:
+    """The port, with settings; and ways to hurt it."""
+
+    def __init__(self, port):
+        self.port = port
+        self.guest = port.guest
+        self.mac = self.guest.check(
+            f"cat /sys/class/net/{port.netdev}/address").strip()
+        self.guest.check(SETTINGS.format(dev=port.netdev))
+        self.state = self.look()
+
+    def look(self):
+        return self.guest.check(STATE.format(dev=self.port.netdev))
+
+    def end(self):
+        self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
+
+    def ring(self, register, value):
+        self.guest.write("/tmp/ring.py", RUNG.format(
+            sysfs=SYSFS, register=register, value=value))
+        self.guest.check("python3 /tmp/ring.py")
+
+    def until(self, condition, seconds=20):
+        tries = int(seconds * 10)
+        self.guest.check(f"for i in $(seq {tries}); do {condition} && exit; "
+                         "sleep 0.1; done; dmesg | tail; exit 1", seconds + 30)
+
+    def said(self, text, seconds=20):
+        self.until(f"dmesg | grep -q '{text}'", seconds)
+
+    def forget(self):
+        self.guest.check("dmesg -C")
+
+    def works(self):
+        """All is as it was set, and both faces work."""
+        port = self.port
+        self.until(f"rdma link show {port.ibdev}/1 | grep -q 'state ACTIVE'")
+        assert self.look() == self.state
+        port.indexes = {}
+        count = len(self.guest.check(
+            f"ip -o addr show dev {port.netdev}").splitlines())
+        self.guest.check(rdma.WAIT_GIDS.format(dev=port.ibdev, count=count))
+        rdma.pingpong("rc", port, port, "-n 50").check()
+        sent = f"cat /sys/class/net/{port.netdev}/statistics/tx_packets"
+        before = int(self.guest.check(sent))
+        self.guest.run("ping -c 3 -i 0.1 -W 1 10.1.2.77")
+        assert int(self.guest.check(sent)) > before

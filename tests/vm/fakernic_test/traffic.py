@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two users of RDMA while something happens to one of two ports: a program there,
+and the kernel's NVMe over Fabrics between both, whose data are compared.
+
+What becomes of the disk is Linux's design: a host keeps trying while its target
+is gone, and gives its controllers up when its own RDMA device goes.
+"""
+
+import itertools
+import time
+
+from fakernic_lab.errors import CommandFailed
+from fakernic_lab.guest import Result
+from . import rdma, ulp
+
+TARGET, HOST = 0, 1
+LIMIT_S = 200
+# How long a target may keep what belonged to a host that has vanished.
+FORGETS_S = 60
+CONNECTS_S = 20
+
+
+class Detached:
+    """A job that its guest's agent does not know of: that one ends what it has
+    started when its port is closed for a moment, as it is over S3."""
+
+    serial = itertools.count(1)
+
+    def __init__(self, guest, script, timeout):
+        self.guest, self.script = guest, script
+        self.timeout = timeout * guest.vm.patience
+        self.file = f"/tmp/detached{next(self.serial)}"
+        guest.write(self.file, script)
+        guest.write(f"{self.file}.sh", f"""
+            echo $$ >{self.file}.pid
+            timeout --foreground {self.timeout} bash {self.file} >{self.file}.out 2>&1
+            echo $? >{self.file}.new
+            mv {self.file}.new {self.file}.code
+            """)
+        self.pid = guest.check(f"""
+            setsid -f sh {self.file}.sh </dev/null >/dev/null 2>&1
+            until [ -s {self.file}.pid ]; do sleep 0.05; done
+            cat {self.file}.pid""").strip()
+
+    def poll(self):
+        """Its Result once it has ended."""
+        code = self.guest.run(f"cat {self.file}.code 2>/dev/null").out.strip()
+        return Result(self.script, int(code), self.guest.check(
+            f"cat {self.file}.out"), "") if code else None
+
+    def wait(self):
+        deadline = time.monotonic() + self.timeout + 20
+        while not (result := self.poll()):
+            assert time.monotonic() < deadline, f"no end of {self.script}"
+            time.sleep(0.2)
+        return result
+
+    def end(self):
+        """It, and all that it has started."""
+        self.guest.check(f"kill -- -{self.pid}")
+
+
+class Traffic:
+    """Both are under way; HURT is the number of the port with the program. At
+    its end() nothing may be left."""
+
+    def __init__(self, lab, hurt):
+        self.ports = lab.ports
+        self.hurt = hurt
+        self.before = ulp.counts(self.ports)
+        self.disk = ulp.Nvme(self.ports)
+        self.disk.start()
+        self.start_writing()
+        self.program = None
+
+    @property
+    def port(self):
+        return self.ports[self.hurt]
+
+    @property
+    def peer(self):
+        return self.ports[1 - self.hurt]
+
+    # ---- the program ---------------------------------------------------------
+
+    def start_program(self, once=""):
+        """It writes to itself until it is told of the device's end; ONCE, as
+        rdma_unplug has it, if the device goes for good."""
+        self.program = Detached(
+            self.port.guest, "RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
+            f"{once}", 100)
+        self.port.guest.check(
+            f"for i in $(seq 300); do grep -q running {self.program.file}.out && "
+            "exit; sleep 0.1; done; exit 1")
+
+    def program_was_told(self):
+        result = self.program.wait()
+        assert result.ok and result.out.split() == ["running", "done"], result
+
+    def end_program(self):
+        """It was told of nothing and is at work."""
+        assert self.program.poll() is None, self.program.poll()
+        self.program.end()
+
+    # ---- the disk ------------------------------------------------------------
+
+    def start_writing(self):
+        self.writing = ulp.Writing(self.disk, LIMIT_S, count=1,
+                                   start=lambda script, timeout: Detached(
+                                       self.ports[HOST].guest, script, timeout))
+
+    def goes_on(self):
+        """What was written before, meanwhile and now is what is read."""
+        self.writing.goes_on()
+        self.writing.stop()
+
+    def was_lost(self):
+        """Its writer was told, and its node is gone."""
+        result = self.writing.job.wait()
+        assert not result.ok and not result.timed_out, result
+        self.disk.on_host("again test ! -e /dev/nvme0")
+
+    def connect_again(self):
+        """The card gives the same numbers to queue pairs as before it was reset,
+        of which the target has not heard: it then refuses a connection, once, as
+        a stale one (IBTA 12.9.8.3), and lets go of what it had."""
+        deadline = time.monotonic() + CONNECTS_S
+        while True:
+            try:
+                return self.disk.connect()
+            except CommandFailed:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+
+    def recovers(self):
+        """After the target's RDMA device has gone, the host writes on as soon as
+        it listens again; after its own, it has to be told to connect."""
+        if self.hurt == TARGET:
+            self.disk.serve_again()
+            self.goes_on()
+        else:
+            self.was_lost()
+            self.connect_again()
+        self.disk.move(1)
+
+    def end(self):
+        self.disk.stop()
+        self.nothing_left()
+
+    def nothing_left(self):
+        deadline = time.monotonic() + FORGETS_S
+        while (now := ulp.counts(self.ports)) != self.before:
+            assert time.monotonic() < deadline, (now, self.before)
+            time.sleep(0.5)
+
+
+def across(server, client, seconds):
+    """Jobs of a pair that writes for so long from one port to the other."""
+    words = f"-F -D {seconds} -s 4096"
+    jobs = [server.guest.start(
+        f"ib_write_bw -d {server.ibdev} -x {server.gid_index()} {words}",
+        seconds + 60)]
+    server.guest.check(f"for i in $(seq 300); do "
+                       f"{rdma.LISTENS_TCP.format(port=18515)} && exit; "
+                       "sleep 0.1; done; exit 1")
+    jobs.append(client.guest.start(
+        f"ib_write_bw -d {client.ibdev} -x {client.gid_index()} {words} "
+        f"{server.ip4}", seconds + 60))
+    return jobs

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What happens to a machine with a card in it, while a program and the kernel
+use that: resets, bus errors, sleep, hot plug, reboots, new settings.
+
+Afterwards data move again, `rdma resource` is as before, the interface has what
+was set upon it where it has stayed, and no kernel complains. Without traffic,
+much of this is in test_recovery.py and test_hotplug.py.
+
+Surprise removal: the guest's root turns the slot's power off in the root port,
+upon which QEMU takes the device away at once, and on again before Linux may look:
+its slot is then found empty. The driver finds out by all ones.
+"""
+
+import time
+
+import pytest
+
+from fakernic_lab import images
+from fakernic_test import rdma
+from fakernic_test.lab import find_disk
+from fakernic_test.patient import NATIVE_HOTPLUG, SLOT, SYSFS, Patient
+from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
+
+KERNEL, INITRD = (images.images() / f"{name}-6.12"
+                  for name in ("vmlinuz", "initrd"))
+DISKS = (*images.disk(KERNEL), *images.disk(INITRD))
+GUESTS = {"options": {"extra": (*NATIVE_HOTPLUG, *DISKS)}}
+# With it QEMU's root port shows Linux an empty slot after S3, whose card goes.
+WITHOUT_NATIVE_HOTPLUG = pytest.mark.guests(options={"extra": DISKS})
+pytestmark = [pytest.mark.timeout(300), pytest.mark.guests(**GUESTS)]
+
+DRIVER = "/sys/bus/pci/drivers/fakernic"
+SIDES = {"target": TARGET, "host": HOST}
+# Of the slot's control: power, its indicator and the slot's interrupts off; on.
+POWER_OFF, POWER_ON = "CAP_EXP+18.w=0700:0720", "CAP_EXP+18.w=0120:0720"
+PRESENT = """
+for i in $(seq 300); do
+    [ {} -e {} ] && exit
+    sleep 0.1
+done
+dmesg | tail
+exit 1
+"""
+# The commands of reboot(2), which tell drivers that their machine goes down.
+RESTART, KEXEC = 0x01234567, 0x45584543
+JUMBO = 4200
+
+
+def wait_for(guest, path, there=True):
+    guest.check(PRESENT.format("" if there else "!", path), 60)
+
+
+def cases(short, long, twice=False):
+    """Of words EVENT-SIDE; with TWICE the side is there two times. Those that are
+    not SHORT are marked so."""
+    return [pytest.param(event, *[side] * (1 + twice), id=f"{event}-{side}",
+                         marks=marks)
+            for words, marks in ((short, ()), (long, pytest.mark.long))
+            for event, side in (word.split("-") for word in words.split())]
+
+
+# ---- the interface stays -----------------------------------------------------
+
+def flr(patient):
+    patient.guest.check(f"echo 1 >{SYSFS}/reset", 60)
+
+
+def fatal_bus_error(patient):
+    patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
+    patient.said("device recovery successful")
+
+
+def s3(patient):
+    """QEMU wakes it. The agent's ports are closed and opened."""
+    vm = patient.port.vm
+    asleep = Detached(patient.guest, "sleep 1; echo mem >/sys/power/state", 120)
+    deadline = time.monotonic() + 60
+    while vm.qmp("query-status")["status"] != "suspended":
+        assert time.monotonic() < deadline, asleep.poll()
+        time.sleep(0.2)
+    time.sleep(1)
+    vm.qmp("system_wakeup")
+    vm.guest.close()
+    vm.wait_booted(60)
+    asleep.wait().check()
+
+
+def s2idle(patient):
+    """A key wakes it."""
+    vm = patient.port.vm
+    patient.guest.check("echo enabled >"
+                        "/sys/devices/platform/i8042/serio0/power/wakeup")
+    job = patient.guest.start("echo freeze >/sys/power/state", 120)
+    deadline = time.monotonic() + 60
+    while job.poll() is None:
+        assert time.monotonic() < deadline, "it does not wake up"
+        time.sleep(3)
+        vm.qmp("send-key", keys=[{"type": "qcode", "data": "a"}])
+    job.wait().check()
+
+
+STAYS = {"flr": flr, "fatal_bus_error": fatal_bus_error, "s3": s3,
+         "s2idle": s2idle}
+
+
+@pytest.fixture(name="settings")
+def fixture_settings(ports, request):
+    """Of the port that a test hurts, with frames of one size on both."""
+    port = ports[SIDES[request.param]]
+    peer = ports[1 - SIDES[request.param]]
+    peer.guest.check(f"ip link set {peer.netdev} mtu {JUMBO}")
+    patient = Patient(port)
+    # Whoever has another address now says so.
+    peer.guest.check(f"ip neigh flush dev {peer.netdev}")
+    patient.forget()
+    yield patient
+    patient.end()
+    peer.guest.check(f"ip link set {peer.netdev} mtu 1500; "
+                     f"ip neigh flush dev {peer.netdev}")
+
+
+def survives(lab, patient, side, event):
+    """One event: RDMA's users are told, the interface stays."""
+    traffic = Traffic(lab, SIDES[side])
+    traffic.start_program()
+    event(patient)
+    traffic.program_was_told()
+    patient.works()
+    traffic.recovers()
+    traffic.end()
+    assert patient.look() == patient.state
+
+
+@pytest.mark.parametrize("event, side, settings", [
+    *(pytest.param("s3", side, side, id=f"s3-{side}", marks=[
+        pytest.mark.long, WITHOUT_NATIVE_HOTPLUG]) for side in SIDES),
+    *cases("flr-host", "flr-target fatal_bus_error-host fatal_bus_error-target "
+           "s2idle-host s2idle-target", twice=True)],
+    indirect=["settings"])
+def test_interface_stays(lab, settings, event, side):
+    survives(lab, settings, side, STAYS[event])
+
+
+# ---- nothing goes --------------------------------------------------------------
+
+def small_bus_errors(port):
+    for _ in range(3):
+        port.guest.check("dmesg -C")
+        port.vm.hmp("pcie_aer_inject_error nic0 POISON_TLP")
+        port.guest.check("for i in $(seq 200); do dmesg | grep -q "
+                         "'device recovery successful' && exit; sleep 0.1; "
+                         "done; exit 1", 60)
+
+
+def frame_sizes(port):
+    """The Ethernet port's queues are made anew each time."""
+    for mtu in (JUMBO, 1500) * 3:
+        port.guest.check(f"ip link set {port.netdev} mtu {mtu}")
+
+
+def more_addresses(port):
+    """GIDs come and go beside those in use."""
+    dev = port.netdev
+    for _ in range(2):
+        port.guest.check(f"""
+            set -e
+            for i in $(seq 20); do ip addr add 10.8.0.$i/32 dev {dev}; done
+            for i in $(seq 20); do ip addr del 10.8.0.$i/32 dev {dev}; done
+            """)
+
+
+HARMLESS = (small_bus_errors, frame_sizes, more_addresses)
+
+
+def test_nothing_is_lost(ports, lab):
+    """One after the other, under the same users, none of which hears of it."""
+    traffic = Traffic(lab, TARGET)
+    traffic.start_program()
+    jobs = across(traffic.port, traffic.peer, 20)
+    for event in HARMLESS:
+        event(traffic.port)
+        traffic.writing.goes_on()
+    for job in jobs:
+        job.wait().check()
+    traffic.end_program()
+    traffic.goes_on()
+    traffic.disk.move(1)
+    traffic.end()
+    assert "mtu 1500" in traffic.port.guest.check(
+        f"ip link show {traffic.port.netdev}")
+
+
+def new_mac(port, peer):
+    """Whom it has talked to hears of it by the next frame."""
+    own = port.guest.check(f"cat /sys/class/net/{port.netdev}/address").strip()
+    for mac in ("02:00:00:00:55:01", own):
+        port.guest.check(f"ip link set {port.netdev} address {mac} && "
+                         f"ping -c 1 -w 20 {peer.ip4}", 60)
+        yield
+
+
+def new_address(port, _):
+    """The one that the disk is reached by goes for a second."""
+    port.guest.check(f"ip addr del {port.ip4}/24 dev {port.netdev}; sleep 1; "
+                     f"ip addr add {port.ip4}/24 dev {port.netdev}")
+    yield
+
+
+MOVES = {"mac": new_mac, "address": new_address}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("event", MOVES)
+def test_port_is_called_otherwise(ports, lab, event):
+    """The host finds its target again, and the writer notices nothing."""
+    traffic = Traffic(lab, TARGET)
+    for _ in MOVES[event](traffic.port, traffic.peer):
+        traffic.writing.goes_on()
+    traffic.goes_on()
+    traffic.disk.move(1)
+    traffic.end()
+    for port in ports:
+        port.indexes = {}
+    rdma.pingpong("rc", *ports, "-c -n 50").check()
+
+
+# ---- the interface goes, too ---------------------------------------------------
+
+def rebind(port):
+    port.guest.check(f"echo {SLOT} >{DRIVER}/unbind && sleep 0.5 && "
+                     f"echo {SLOT} >{DRIVER}/bind", 60)
+
+
+def slot_above(port):
+    return port.guest.check(
+        f"basename $(dirname $(readlink -f {SYSFS}))").strip()
+
+
+def plug(port, slot):
+    """The card comes again, once Linux has turned its slot's power off: what is
+    there by then, QEMU takes away. Its side of the wire has stayed."""
+    nic = port.vm.nics[0]
+    wait_for(port.guest, SYSFS, there=False)
+    port.guest.check(f"""
+        for i in $(seq 100); do
+            [ $((0x$(setpci -s {slot} CAP_EXP+18.w) & 0x700)) = {0x700} ] && exit
+            sleep 0.1
+        done
+        exit 1""")
+    port.vm.qmp("device_add", driver=nic.model, id="nic0", bus="slot1",
+                **nic.properties, **dict([nic.wire(0).split("=", 1)]))
+    wait_for(port.guest, SYSFS)
+
+
+def replug(port):
+    slot = slot_above(port)
+    port.vm.qmp("device_del", id="nic0")
+    plug(port, slot)
+
+
+def surprise(port):
+    slot = slot_above(port)
+    port.guest.check(f"dmesg -C; setpci -s {slot} {POWER_OFF} {POWER_ON}")
+    wait_for(port.guest, SYSFS, there=False)
+    assert "Card not present" in port.guest.check("dmesg")
+    plug(port, slot)
+
+
+GOES = {"rebind": rebind, "replug": replug, "surprise": surprise}
+
+
+@pytest.mark.parametrize("event, side", cases(
+    "surprise-target", "surprise-host rebind-host rebind-target replug-host "
+    "replug-target"))
+def test_card_goes_and_comes(ports, lab, event, side):
+    """A host whose target has gone writes on when that is back."""
+    traffic = Traffic(lab, SIDES[side])
+    # What vanishes is first found to be dead, which is said as well.
+    traffic.start_program("" if event == "surprise" else "once")
+    GOES[event](traffic.port)
+    lab.ports[traffic.hurt] = rdma.bring_up(traffic.port.vm, traffic.hurt + 1)
+    traffic.program_was_told()
+    traffic.recovers()
+    traffic.end()
+    rdma.pingpong("rc", *lab.ports, "-c -n 50").check()
+
+
+# ---- the machine goes, too -----------------------------------------------------
+
+def reboot(guest, how):
+    """A second later, when nobody waits for an answer."""
+    Detached(guest, "sleep 1; exec python3 -c 'import ctypes; "
+             f"ctypes.CDLL(None).reboot({how})'", 100)
+
+
+def restart(port):
+    reboot(port.guest, RESTART)
+
+
+def next_kernel(port):
+    """The same kernel once more, without the firmware between."""
+    guest = port.guest
+    kernel, initrd = (find_disk(guest, path) for path in (KERNEL, INITRD))
+    guest.check(f"""
+        set -e
+        head -c {KERNEL.stat().st_size} {kernel} >/tmp/kernel
+        head -c {INITRD.stat().st_size} {initrd} >/tmp/initrd
+        kexec -l /tmp/kernel --initrd=/tmp/initrd --reuse-cmdline
+        rm /tmp/kernel /tmp/initrd
+        """, 100)
+    reboot(guest, KEXEC)
+
+
+REBOOTS = {"restart": restart, "kexec": next_kernel}
+
+
+@pytest.mark.guests(kernel="6.12", **GUESTS)
+@pytest.mark.parametrize("event, side", cases(
+    "", "restart-target restart-host kexec-host"))
+def test_machine_boots_again(ports, lab, event, side):
+    """Its kernel tells the card to be silent, or the next one's memory would be
+    written to. The peer forgets it, and both find each other again."""
+    traffic = Traffic(lab, SIDES[side])
+    traffic.start_program()
+    vm = traffic.port.vm
+    with vm.boots_again():
+        REBOOTS[event](traffic.port)
+    lab.ports[traffic.hurt] = rdma.bring_up(vm, traffic.hurt + 1)
+    if traffic.hurt == TARGET:
+        # What it served is another one now, which this host refuses.
+        traffic.disk.serve()
+        traffic.disk.disconnect()
+        assert not traffic.writing.job.wait().ok
+    traffic.connect_again()
+    traffic.disk.move(1)
+    traffic.end()
+    rdma.pingpong("rc", *lab.ports, "-c -n 50").check()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Machines that are not the usual one: four CPUs, IOMMUs, other places on the
+bus, other machine types, many cards.
+
+Each card is probed, moves bytes that are compared, and no kernel complains. What
+an IOMMU forbids is in guest/vfio_driver.c.
+"""
+
+import re
+
+import pytest
+
+from fakernic_lab.net import mac
+from fakernic_test import rdma
+from fakernic_test.cards import bring_up, card, root_port
+
+CPUS = 4
+# Where the cards are: four places, each twice, and how many bridges are above.
+PLACES = (*root_port(2), *card(1, "slot2"),
+          *root_port(3), "-device", "x3130-upstream,id=switch,bus=slot3",
+          "-device", "xio3130-downstream,id=slot4,bus=switch,chassis=4,slot=4",
+          "-device", "xio3130-downstream,id=slot5,bus=switch,chassis=5,slot=5",
+          *card(2, "slot4"), *card(3, "slot5"),
+          "-device", "pxb-pcie,id=other,bus=pcie.0,bus_nr=64",
+          *root_port(6, "other"), *root_port(7, "other"),
+          *card(4, "slot6"), *card(5, "slot7"),
+          *card(6, "pcie.0"), *card(7, "pcie.0"))
+BRIDGES = {0: 1, 1: 1, 2: 3, 3: 3, 4: 1, 5: 1, 6: 0, 7: 0}
+EIGHT = pytest.mark.guests(count=1, options={"cpus": CPUS, "memory": 1024,
+                                             "extra": PLACES})
+
+
+@pytest.fixture(name="cards")
+def fixture_cards(vms, request):
+    return bring_up(vms[0], request.param)
+
+
+def number_of(one):
+    """By its address: the lab's own card is 0."""
+    return 0 if one.mac == mac(1) else int(one.mac[-2:], 16) - 0x10
+
+
+@EIGHT
+@pytest.mark.parametrize("cards", (8,), indirect=True)
+def test_eight_cards_in_all_places(cards):
+    """A root port, a switch, another root complex, no bridge at all; each card
+    has names and GIDs of its own."""
+    assert {number_of(one): one.bridges() for one in cards} == BRIDGES
+    assert sum("/pci0000:40/" in one.path for one in cards) == 2
+    for name in ("ibdev", "netdev", "mac", "slot"):
+        assert len({getattr(one, name) for one in cards}) == 8
+    gids = [gid for one in cards for _, gid, _ in one.gids()]
+    assert len(gids) == len(set(gids)) >= 24, gids
+    for one in cards:
+        one.works()
+
+
+VECTORS = "python3 /usr/share/fakernic/vectors.py"
+
+
+def fired(one):
+    """Vector -> interrupts, of a card's completion vectors."""
+    text = one.guest.check("cat /proc/interrupts")
+    return {int(vector): sum(map(int, counts.split())) for counts, vector in
+            re.findall(rf"^ *\d+:((?: +\d+)+) .*fakernic-comp(\d+)@{one.slot}$",
+                       text, re.M)}
+
+
+@EIGHT
+@pytest.mark.parametrize("cards", (8,), indirect=True)
+def test_all_vectors(cards):
+    """One for each CPU, of each card; a program gets events by every one."""
+    for one in cards:
+        assert sorted(fired(one)) == list(range(CPUS))
+    for one in cards[::7]:
+        before = fired(one)
+        assert one.guest.check(f"{VECTORS} {one.ibdev}").strip() == str(CPUS)
+        after = fired(one)
+        assert all(after[vector] > before[vector] for vector in before), (
+            before, after)
+
+
+# ---- behind an IOMMU ---------------------------------------------------------
+
+def domain(one):
+    """What its IOMMU group is: DMA is strict, DMA-FQ is not."""
+    return one.guest.check(
+        f"cat {one.path}/iommu_group/type").strip()
+
+
+INTEL = pytest.mark.guests(
+    count=1, append="intel_iommu=on iommu.strict=1 iommu.passthrough=0",
+    options={"extra": ("-device", "intel-iommu,caching-mode=on",
+                       *root_port(2), *card(1, "slot2"))})
+
+
+@INTEL
+@pytest.mark.parametrize("cards", (2,), indirect=True)
+def test_strict_iommu(cards):
+    for one in cards:
+        assert domain(one) == "DMA"
+        one.works()
+        before = rdma.resources(one)
+        rdma.rping(one, one, count=5).check()
+        rdma.perftest("ib_write_bw", one, one, "-n 200 -s 65536").check()
+        rdma.wait_for_resources(one, before)
+    said = cards[0].guest.check("dmesg")
+    assert "fault addr" not in said, said[-2000:]
+
+
+TAKE = """
+set -e
+modprobe -a vfio-pci vfio_iommu_type1
+echo {slot} >/sys/bus/pci/drivers/fakernic/unbind
+echo vfio-pci >{path}/driver_override
+echo {slot} >/sys/bus/pci/drivers_probe
+basename $(readlink -f {path}/iommu_group)
+"""
+GIVE_BACK = """
+set -e
+echo {slot} >/sys/bus/pci/drivers/vfio-pci/unbind
+echo >{path}/driver_override
+echo {slot} >/sys/bus/pci/drivers_probe
+"""
+CHECKS = 13
+
+
+@INTEL
+@pytest.mark.parametrize("cards", (2,), indirect=True)
+def test_what_the_iommu_forbids(cards):
+    """Ends one queue pair, or keeps one event queue waiting: not another one of
+    the same card, nor another card, which writes all the while."""
+    other, one = sorted(cards, key=number_of)
+    guest = one.guest
+    names = {"slot": one.slot, "path": one.path}
+    group = guest.check(TAKE.format(**names)).split()[-1]
+    words = f"-d {other.ibdev} -x {other.gid_index()} -F -D 5 -s 4096"
+    server = guest.start(f"ib_write_bw {words}", 60)
+    guest.check("until ss -Hltn 'sport = :18515' | grep -q .; do sleep 0.05; done")
+    client = guest.start(f"ib_write_bw {words} {other.ip4}", 60)
+    result = guest.run(f"vfio_driver {one.slot} {group}", 60)
+    for job in (server, client):
+        job.wait().check()
+    passed = len(re.findall(r"^ok ", result.out, re.M))
+    assert result.ok and passed == CHECKS, result
+    said = guest.check("dmesg")
+    assert re.search(rf"{one.slot[5:]}\] fault addr", said), said[-2000:]
+    guest.check(GIVE_BACK.format(**names))
+    for again in bring_up(one.vm, 2):
+        again.works()
+
+
+# The disks must be there before the IOMMU's driver, which is on one of them.
+@pytest.mark.long
+@pytest.mark.guests(count=1, options={
+    "machine": "q35,default_bus_bypass_iommu=on",
+    "extra": ("-device", "virtio-iommu-pci",
+              "-device", "pxb-pcie,id=other,bus=pcie.0,bus_nr=64",
+              *root_port(2, "other"), *card(1, "slot2"))})
+def test_virtio_iommu(vms):
+    vms[0].guest.check("modprobe virtio-iommu")
+    cards = bring_up(vms[0], 2)
+    behind, = [one for one in cards if number_of(one) == 1]
+    assert domain(behind).startswith("DMA")
+    for one in cards:
+        one.works()
+
+
+# ---- other machines ----------------------------------------------------------
+
+@pytest.mark.long
+@pytest.mark.guests(count=1, options={"machine": "pc", "ports": False})
+@pytest.mark.parametrize("cards", (1,), indirect=True)
+def test_machine_without_pci_express(cards):
+    cards[0].works()
+
+
+@pytest.mark.long
+@pytest.mark.guests(count=1, options={
+    "machine": "microvm,pcie=on,acpi=on", "ports": False})
+@pytest.mark.parametrize("cards", (1,), indirect=True)
+def test_micro_machine(cards):
+    """Its PCI Express has no place for more than the root bus."""
+    cards[0].works()
