@@ -43,7 +43,7 @@ help:
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     lintian'
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
-	@echo '                     boot; LINUXES=6.12'
+	@echo '                     boot; LINUXES="6.12 7.3"'
 	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'

@@ -2,18 +2,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The device in newer QEMUs, as TAP: overlay.sh puts it into the source of each,
-# it builds there without a warning, and its qtests pass. The source is Debian's,
-# of its development suites, and goes when it was tested. QEMU is configured with
-# as little as the qtests need: what is tested is that the device fits. With
-# FAKERNIC_KEEP=1 source and build stay.
+# it builds there without a warning, and its qtests pass. A QEMU is a version, of
+# which the source is Debian's, of its development suites; or the tar of a release
+# as it is found from inside the root: /cache/qemu-11.1.1.tar.xz. What is unpacked
+# goes when it was tested. QEMU is configured with as little as the qtests need:
+# what is tested is that the device fits. With FAKERNIC_KEEP=1 source and build
+# stay.
 set -u
 . /src/ci/tap.sh
 RUN_S=1200
 
 # A release's upstream tar, without firmware and what only tests of QEMU need.
-unpack() { # version
-    /src/ci/fetch-source.sh qemu "$1" || return 1
-    tar=$(ls /opt/sources/qemu-"${1%%.*}"/qemu_"$1"[.+]*.orig.tar.* | tail -n 1)
+unpack() { # version|tar
+    tar=$1
+    case $1 in
+    /*) ;;
+    *)
+        /src/ci/fetch-source.sh qemu "$1" || return 1
+        tar=$(ls /opt/sources/qemu-"${1%%.*}"/qemu_"$1"[.+]*.orig.tar.* | tail -n 1)
+        ;;
+    esac
     rm -rf "$source" "$built"
     mkdir -p "$source"
     tar -xf "$tar" -C "$source" --strip-components=1 --no-same-owner \
@@ -34,6 +42,8 @@ configure() {
         petalogix-s3adsp1800; do
         : >"$source/pc-bios/dtb/$blob.dtb"
     done
+    # Programs around QEMU, since 11: they want packages that Debian 13 has not.
+    sed -i '/^\[tooling\]/,/^\[/{/^\[/!d}' "$source/pythondeps.toml"
     mkdir -p "$built"
     cd "$built" && "$source/configure" --target-list=x86_64-softmmu \
         --with-devices-x86_64=fakernic-few --without-default-devices \
@@ -57,10 +67,14 @@ run_qtests() {
         timeout $RUN_S tests/qtest/fakernic-test --tap
 }
 
-for version in "$@"; do
+for wanted in "$@"; do
+    version=${wanted##*/qemu[-_]}
+    version=${version%[.+]*orig.tar.*}
+    version=${version%.tar.*}
+    version=${version%+*}
     source=/cache/src/qemu-few-$version
     built=/cache/build/qemu-few-$version
-    unpack "$version" >"$log" 2>&1
+    unpack "$wanted" >"$log" 2>&1
     report $? "the source of QEMU $version is there"
     configure >"$log" 2>&1
     report $? "overlay.sh puts the device into it, and it is configured"

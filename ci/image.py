@@ -30,6 +30,7 @@ RDMA_INSTALLED = Path("/cache/build/rdma-core-install")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 GUEST = SRC / "tests/vm/guest"
 FAILING = SRC / "tests/vm/module"
+SPEC = SRC / "firmware-spec"
 AGENT = SRC / "tests/lab/guest/agent.c"
 # For images that bring no agent of their own.
 AGENT_PROGRAM = Path("/cache/build/lab/fakernic-lab-agent")
@@ -46,7 +47,8 @@ MODULE_TREES = (
     "drivers/infiniband", "drivers/iommu", "drivers/md", "drivers/net/bonding",
     "drivers/net/ipvlan", "drivers/net/team", "drivers/net/vxlan",
     "drivers/nvme", "drivers/ptp", "drivers/pps", "drivers/target",
-    "drivers/virtio", "drivers/vfio", "drivers/vhost", "drivers/iommu",
+    "drivers/virtio", "drivers/vfio", "drivers/vhost",
+    "virt",                                 # which drivers/vfio wants
 )
 MODULE_FOLDERS = ("drivers/char", "drivers/net", "drivers/scsi")
 SKIPPED_TREES = ("net/bluetooth", "net/mac80211", "net/wireless", "net/nfc",
@@ -355,13 +357,14 @@ def build_initrd(step, digest, kernel, modules=STAGE / "base"):
 def compile_programs(this, target):
     """Each tests/vm/guest/*.c but init.c is one program of the guest, by the
     headers of rdma-core's tree and the libraries of Debian's packages, which are
-    of the same release."""
+    of the same release, and by the data sheet's driver."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sorted(GUEST.glob("*.c")):
         if source.name == "init.c":
             continue
         this.run("gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
-                 f"-I{RDMA}/include", "-o", target / source.stem, source,
+                 f"-I{RDMA}/include", f"-I{SPEC}", f"-I{SPEC}/include",
+                 "-o", target / source.stem, source,
                  "-l:librdmacm.so.1", "-l:libibverbs.so.1", "-lpthread")
 
 
@@ -436,7 +439,7 @@ def build_payload(step, digest, kernels):
     drivers = [driver_of(kernel) for kernel in kernels]
     stamps = [Path(f"/cache/build/{name}.stamp").read_text()
               for name in ("provider", "image-base")]
-    key = digest(stamps, [GUEST, AGENT, SRC / "ci/image.py", *drivers])
+    key = digest(stamps, [GUEST, AGENT, SPEC, SRC / "ci/image.py", *drivers])
     with step("image-payload", key, "guest payload image") as this:
         if this is None:
             return

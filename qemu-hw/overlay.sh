@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # overlay.sh QEMU_SRC: puts the fakernic device into the source tree of a QEMU
-# 10.0 or 10.2.
+# 10.0, 10.2 or 11.1.
 #
 # Copies the device, the engine, the hardware interface headers and the qtest
 # with the data sheet's driver and examples, and adds the lines that make QEMU's build find them. May be run again after
@@ -23,9 +23,9 @@ if [ ! -f "$qemu/hw/net/meson.build" ] || [ ! -f "$qemu/VERSION" ]; then
     exit 1
 fi
 case $(cat "$qemu/VERSION") in
-10.0.* | 10.2.*) ;;
+10.0.* | 10.2.* | 11.1.*) ;;
 *)
-    echo "overlay.sh: warning: made for QEMU 10.0 and 10.2, this is" \
+    echo "overlay.sh: warning: made for QEMU 10.0, 10.2 and 11.1, this is" \
         "$(cat "$qemu/VERSION")" >&2
     ;;
 esac

@@ -34,11 +34,15 @@ DEVICES = {
     "rxe": ("virtio-net-pci", "rxe", "netdev"),
     "stream": ("fakernic", "fakernic", "netdev"),
     "link": ("fakernic", "fakernic", "link"),
+    "inet": ("fakernic", "fakernic", "inet"),
+    "mcast": ("fakernic", "fakernic", "mcast"),
 }
+USUAL = ("rxe", "stream", "link")
 VERBS = ("write", "read", "send", "atomic")
 SIZES = (64, 4096, 65536, 1 << 20)
 QPS = (1, 8, 64)
 PATH_MTUS = (1024, 4096)
+TCP_PORT = 5301
 LATENCY_ROUNDS = 1000
 SECONDS = 2
 MIB = 1 << 20
@@ -52,7 +56,7 @@ QUICK = ("write-64", "send-64", "write-65536", "read-65536", "send-65536",
 
 
 class Row:
-    """One measurement: a tool of perftest with options."""
+    """One measurement: a tool of perftest with options, or iperf3."""
 
     def __init__(self, name, tool, options, size):
         self.name, self.tool, self.options, self.size = (name, tool, options,
@@ -75,6 +79,7 @@ def all_rows():
     rows = [Row(f"{verb}-lat", f"ib_{verb}_lat",
                 ("" if verb == "atomic" else "-s 8 ") +
                 f"-n {LATENCY_ROUNDS}", 8) for verb in VERBS]
+    rows.append(Row("tcp", "iperf3", f"-t {SECONDS} -J", MIB))
     for mtu in reversed(PATH_MTUS):
         for qps in QPS:
             rows += [bandwidth_row(verb, size, qps, mtu) for verb in VERBS
@@ -89,6 +94,20 @@ def chosen_rows(patterns):
         raise SystemExit(f"bench.py: no row is like {' '.join(patterns)}; "
                          "--list names them")
     return rows
+
+
+def numbers_of(row, output):
+    """What a tool has printed, by the names that tables have; {}: nothing."""
+    if row.tool == "iperf3":
+        got = json.loads(output)["end"]["sum_received"]["bits_per_second"]
+        return {"MB/s": got / 8e6}
+    columns = rdma.perftest_numbers(output)
+    if len(columns) <= BW_RATE:
+        return {}
+    if row.is_latency:
+        return {key: columns[at] for key, at in LATENCY.items()}
+    return {"MB/s": columns[BW_AVERAGE] * MIB / 1e6,
+            "k/s": columns[BW_RATE] * 1e3}
 
 
 # ---- one pair of machines ----------------------------------------------------
@@ -129,25 +148,29 @@ class Pair:
                     run, wait = run + int(numbers[0]), wait + int(numbers[1])
         return run / 1e9, wait / 1e9
 
+    def run(self, row):
+        """One run of its tool; a rdma.Pair."""
+        if row.tool != "iperf3":
+            return rdma.perftest(row.tool, *self.ports, row.options, timeout=90)
+        server, client = self.ports
+        return rdma.run_pair(
+            server, client, f"iperf3 -s -1 -p {TCP_PORT}",
+            f"iperf3 -c {server.ip4} -p {TCP_PORT} {row.options}", TCP_PORT, 90)
+
     def measure(self, row):
         """The numbers of one run; {} and a line if it failed."""
         faults, cpu = self.counters(), self.threads()
         began = time.monotonic()
         try:
-            pair = rdma.perftest(row.tool, *self.ports, row.options,
-                                 timeout=90)
+            pair = self.run(row)
         except GuestTimeout as error:       # it cannot even be killed
             print(f"# {row.name} {self.name} hangs: {error}", flush=True)
             return {}
         seconds = time.monotonic() - began
-        columns = rdma.perftest_numbers(pair.client.out)
-        if not pair.ok or len(columns) <= BW_RATE:
+        found = numbers_of(row, pair.client.out) if pair.ok else {}
+        if not found:
             print(f"# {row.name} {self.name} failed: {pair.client}", flush=True)
             return {}
-        found = ({key: columns[at] for key, at in LATENCY.items()}
-                 if row.is_latency else
-                 {"MB/s": columns[BW_AVERAGE] * MIB / 1e6,
-                  "k/s": columns[BW_RATE] * 1e3})
         after, cpu_after = self.counters(), self.threads()
         found["cpu"] = (cpu_after[0] - cpu[0]) / seconds
         found["queued"] = (cpu_after[1] - cpu[1]) / seconds
@@ -267,7 +290,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="a few rows, one "
                         "run each: three minutes on two idle processors")
     parser.add_argument("--list", action="store_true", help="name the rows")
-    parser.add_argument("--devices", nargs="+", default=list(DEVICES),
+    parser.add_argument("--devices", nargs="+", default=list(USUAL),
                         choices=DEVICES)
     parser.add_argument("--runs", type=int, default=None, help="that count, of "
                         "each row in each boot (3)")
