@@ -254,9 +254,10 @@ bool roce_mr_atomic(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
     return t->ops->dma_atomic(t->host, dma, op);
 }
 
-/* What a step of a FLUSH looks at: pages of a list, chunks of absent ones. */
+/* What a step of a FLUSH looks at: pages of a list, absent ones or their chunks
+ * (roce_odp_looks()). */
 #define MR_FLUSH_PAGES 4096u
-#define MR_FLUSH_CHUNKS 64u
+#define MR_FLUSH_LOOKS (7 * ROCE_ODP_CHUNK)
 /* Bytes of a step where there is no list. */
 #define MR_FLUSH_BYTES (1u << 30)
 /* A message's most (IBTA C9-54), which bounds a range without a list, too. */
@@ -346,7 +347,8 @@ static RoceFlush mr_flush_step(const RoceMrTable *t, const RoceMr *mr,
 RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
                         RoceFlushRange *range)
 {
-    unsigned chunks = MR_FLUSH_CHUNKS;
+    const uint64_t limit = mr->odp ? roce_odp_looks(mr->odp) + MR_FLUSH_LOOKS
+                                   : 0;
     uint64_t dma;
     size_t piece;
 
@@ -355,7 +357,7 @@ RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
     }
     while (range->left != 0 &&
            !mr_translate(mr, range->address, 1, &dma, &piece)) {
-        if (chunks-- == 0) {
+        if (roce_odp_looks(mr->odp) > limit) {
             return ROCE_FLUSH_MORE;
         }
         mr_flush_skip(mr, range);

@@ -200,16 +200,20 @@ uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page)
     return chunk ? chunk->entries[page % ROCE_ODP_CHUNK] : 0;
 }
 
-uint64_t roce_odp_absent(const RoceOdp *odp, uint32_t region, uint64_t page)
+uint64_t roce_odp_absent(RoceOdp *odp, uint32_t region, uint64_t page)
 {
     const OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
-    uint32_t first = page % ROCE_ODP_CHUNK;
+    const uint32_t first = page % ROCE_ODP_CHUNK;
     uint32_t i = first;
 
-    while (i < ROCE_ODP_CHUNK &&
-           !(chunk && chunk->entries[i] & ROCE_ODP_PRESENT)) {
+    if (!chunk) {
+        odp->looks++;
+        return ROCE_ODP_CHUNK - first;
+    }
+    while (i < ROCE_ODP_CHUNK && !(chunk->entries[i] & ROCE_ODP_PRESENT)) {
         i++;
     }
+    odp->looks += i - first;
     return i - first;
 }
 

@@ -55,7 +55,7 @@ uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page);
  * At least this many pages from 'page' on are absent; 0: it is there. Looks at
  * one chunk: all the rest of it, when none of it is there.
  */
-uint64_t roce_odp_absent(const RoceOdp *odp, uint32_t region, uint64_t page);
+uint64_t roce_odp_absent(RoceOdp *odp, uint32_t region, uint64_t page);
 /* Without memory for it the page stays absent. */
 void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
                   uint64_t page, uint64_t entry);

@@ -534,6 +534,57 @@ static void absent_pages(void)
     fake_host_free(h.host);
 }
 
+/*
+ * Pages that were there and are gone are looked at one by one. That is counted,
+ * and a step looks at no more than eight chunks of them.
+ */
+static void absent_pages_are_counted(void)
+{
+    RoceMrInit init = {
+        .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
+        .access = FAKERNIC_ACCESS_ON_DEMAND | FAKERNIC_ACCESS_FLUSH_GLOBAL,
+        .length = 1ull << 40,
+    };
+    const uint64_t there = PAIR_MEMORY;
+    const unsigned chunks = 32;
+    RoceLimits limits = pair_limits;
+    RocePageUpdate update = {
+        .page_count = 1, .page_shift = 12, .pages = &there,
+    };
+    RoceFlushRange range = { .left = chunks * ROCE_ODP_CHUNK * 4096ull };
+    uint64_t work, total = 0;
+    RoceFlush flush;
+    const RoceMr *mr;
+    PairHost h;
+
+    pair_host_init(&h, 1);
+    roce_free(h.r);
+    limits.max_odp_chunks = chunks;
+    h.r = roce_new(&limits, &fake_host_ops, h.host);
+    CHECK_EQ(roce_mr_create(h.r, &init, &update.key), FAKERNIC_CMD_OK);
+    for (unsigned i = 0; i < chunks; i++) {
+        update.address = i * ROCE_ODP_CHUNK * 4096ull;
+        update.state = ROCE_PAGES_READABLE;
+        CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
+        update.state = ROCE_PAGES_ABSENT;
+        CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
+    }
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = update.key,
+                                                         .pd = 1 }, &mr), 0);
+    do {
+        work = roce_work(h.r);
+        flush = roce_mr_flush(h.r->mrs, mr, &range);
+        work = roce_work(h.r) - work;
+        CHECK(work <= 8 * ROCE_ODP_CHUNK / ROCE_LOOKS_PER_STEP);
+        total += work;
+    } while (flush == ROCE_FLUSH_MORE);
+    CHECK_EQ(flush, ROCE_FLUSH_DONE);
+    CHECK_EQ(total, chunks * ROCE_ODP_CHUNK / ROCE_LOOKS_PER_STEP);
+    CHECK_EQ(h.host->dma_count, 0);
+    roce_free(h.r);
+    fake_host_free(h.host);
+}
+
 /* The null region has nothing to flush; all of memory is too much at once. */
 static void regions_without_bounds(void)
 {
@@ -785,6 +836,7 @@ static const Test tests[] = {
     TEST(pages_of_a_region),
     TEST(one_barrier),
     TEST(absent_pages),
+    TEST(absent_pages_are_counted),
     TEST(regions_without_bounds),
     TEST(continued_as_answers_are),
     TEST(nothing_overtakes),
