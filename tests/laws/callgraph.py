@@ -9,12 +9,13 @@ for the file that uses them.
 
 import filecmp
 import fnmatch
+import os
 import re
 import subprocess
 import tempfile
 from pathlib import Path
 
-from headers import HW_INCLUDE, SpecError
+from headers import HW_INCLUDE, SpecError, UAPI_INCLUDE
 
 CACHE = Path('/cache')
 ENGINE = 'qemu-hw/roce'
@@ -22,14 +23,20 @@ DEVICE = 'qemu-hw/device'
 DRIVER = 'kernel-driver'
 PROVIDER = 'rdma-provider'
 
-# Folder -> (the build's copy of its sources, a pattern of its objects, the
-# build step). The engine is compiled here.
+# Folder -> (the build's copies of what is compiled there, by where it is here
+# and is looked for by #include; a pattern of its objects; the build step). The
+# engine is compiled here.
 BUILT = {
-    DEVICE: ('src/qemu/hw/net/fakernic/device',
+    DEVICE: ({'qemu-hw': 'src/qemu/hw/net/fakernic',
+              HW_INCLUDE: 'src/qemu/include'},
              'build/qemu/*.p/hw_net_fakernic_device_{}.c.o', 'qemu'),
-    DRIVER: ('build/driver-6.12/kernel-driver',
+    DRIVER: ({DRIVER: 'build/driver-6.12/kernel-driver',
+              UAPI_INCLUDE: 'build/driver-6.12/kernel-driver/uapi',
+              HW_INCLUDE: 'build/driver-6.12/firmware-spec/include'},
              'build/driver-6.12/kernel-driver/{}.o', 'driver-6.12'),
-    PROVIDER: ('src/rdma-core/providers/fakernic',
+    PROVIDER: ({PROVIDER: 'src/rdma-core/providers/fakernic',
+                HW_INCLUDE: 'src/rdma-core/providers/fakernic',
+                UAPI_INCLUDE: 'src/rdma-core/kernel-headers'},
                'build/rdma-core/providers/fakernic/CMakeFiles/*/{}.c.o',
                'rdma-core'),
 }
@@ -111,22 +118,77 @@ def engine_calls(tree):
                                 '-I', tree.path(HW_INCLUDE)], Path(work)))
 
 
-def built_object(tree, folder, name):
-    """A file's object in the build; of these very sources, or an error."""
-    copies, pattern, step = BUILT[folder]
-    copy = CACHE / copies / f'{name}.c'
-    objects = list(CACHE.glob(pattern.format(name)))
-    if (len(objects) != 1 or not copy.exists() or not filecmp.cmp(
-            tree.path(f'{folder}/{name}.c'), copy, shallow=False) or
-            objects[0].stat().st_mtime < copy.stat().st_mtime):
-        raise SpecError(f'no object of this {folder}/{name}.c: '
-                        f'"ci/enter.sh ci/build.py {step}" makes it')
-    return objects[0]
+class Build:
+    """What the build made of a folder: its objects, if they are of the sources
+    here. CACHE has them."""
+
+    def __init__(self, tree, folder, cache=CACHE):
+        self.tree = tree
+        self.folder = folder
+        self.copies, pattern, self.step = BUILT[folder]
+        self.cache = cache
+        head, tail = Path(pattern).name.split('{}')
+        self.objects = {}
+        for path in cache.glob(pattern.format('*')):
+            self.objects.setdefault(path.name[len(head):-len(tail)],
+                                    []).append(path)
+        self.included, self.times = {}, {}
+
+    def includes(self, name):
+        """The files of the checkout that one includes itself."""
+        if name not in self.included:
+            places = [Path(name).parent, *map(Path, self.copies)]
+            found = set()
+            for word in re.findall(r'^[ \t]*#[ \t]*include [<"](.*?)[>"]',
+                                   self.tree.read(name), re.M):
+                there = [place / word for place in places
+                         if self.tree.path(place / word).is_file()]
+                found |= {os.path.normpath(path) for path in there[:1]}
+            self.included[name] = found
+        return self.included[name]
+
+    def inputs(self, name):
+        """The file, and all that it includes, also by others."""
+        found, ahead = set(), [name]
+        while ahead:
+            name = ahead.pop()
+            if name not in found:
+                found.add(name)
+                ahead += self.includes(name)
+        return found
+
+    def time(self, source):
+        """When the build got a file; None: it has another."""
+        if source not in self.times:
+            root = max((root for root in self.copies
+                        if Path(source).is_relative_to(root)), key=len)
+            copy = (self.cache / self.copies[root] /
+                    Path(source).relative_to(root))
+            same = copy.exists() and filecmp.cmp(self.tree.path(source), copy,
+                                                 shallow=False)
+            self.times[source] = copy.stat().st_mtime if same else None
+        return self.times[source]
+
+    def object(self, name):
+        """A file's object; of these very sources, or an error."""
+        objects = self.objects.get(name, [])
+        for source in sorted(self.inputs(f'{self.folder}/{name}.c')):
+            time = self.time(source)
+            if (len(objects) != 1 or time is None or
+                    objects[0].stat().st_mtime < time):
+                raise SpecError(f'no object of {self.folder}/{name}.c with this '
+                                f'{source}: "ci/enter.sh ci/build.py '
+                                f'{self.step}" makes it')
+        return objects[0]
+
+
+def built_objects(tree, folder):
+    build = Build(tree, folder)
+    return {name: build.object(name) for name in sources(tree, folder)}
 
 
 def built_calls(tree, folder):
-    return calls_between({name: built_object(tree, folder, name)
-                          for name in sources(tree, folder)})
+    return calls_between(built_objects(tree, folder))
 
 
 def order(text):

@@ -146,6 +146,7 @@ def formatted(tree, names=()):
         for style in [Path('.clang-format'), *(
                 path.relative_to(tree.top) for area in CODE
                 for path in tree.path(area).rglob('.clang-format'))]:
+            Path(work, style).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(tree.path(style), Path(work, style))
         half = len(names) // 2
         running = [subprocess.Popen(['clang-format', '-i', '--style=file',

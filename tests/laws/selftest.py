@@ -4,16 +4,20 @@ Proof that every law can be broken: each test plants a violation, in a copy of
 the checkout or in a few lines of its own, and the law must find it.
 """
 
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'ci'))
 
 import build
 import callgraph
 import laws
+import owners
 from headers import SpecError, Tree
 
 AREAS = ('firmware-spec', 'qemu-hw', 'kernel-driver', 'rdma-provider')
@@ -54,6 +58,7 @@ def planted(law, name, old, new, key):
         finally:
             copy.path(name).write_text(text, encoding='utf-8')
     test.__doc__ = f'{law.__name__} finds: {key}'
+    test.law = law.__name__
     return test
 
 
@@ -86,15 +91,86 @@ def finds_upward_call(_):
     return [] if found == {'c -> b_one', 'd'} else [f'found {found}']
 
 
-def stale_object(copy):
-    """a source that the build does not have is found"""
-    name = callgraph.sources(copy, callgraph.PROVIDER)[0]
-    change(copy, f'{callgraph.PROVIDER}/{name}.c', '\n', '\n\n')
+def planted_call(law, folder, ordered=False):
+    """A test that links a call up, into a copy of the object of a file below;
+    ORDERED: the law knows an order, too."""
+    def test(copy):
+        objects = callgraph.built_objects(copy, folder)
+        calls = callgraph.calls_between(objects)
+        high, low = next((high, low) for high in sorted(calls)
+                         for low in sorted(calls[high]))
+        symbol = sorted(callgraph.symbols(objects[high])[0])[0]
+        with tempfile.TemporaryDirectory() as work:
+            Path(work, 'call.c').write_text(
+                f'extern char {symbol}[];\n'
+                f'const void *const planted = {symbol};\n', encoding='utf-8')
+            call = callgraph.compile_all(Path(work), [], Path(work))['call']
+            whole = Path(work, 'whole.o')
+            subprocess.run(['ld', '-r', '-o', whole, objects[low], call],
+                           check=True)
+            with mock.patch.object(callgraph, 'built_objects',
+                                   lambda *_: {**objects, low: whole}):
+                found = law(copy)
+        return complains(found, low) + (
+            complains(found, f'{low} -> {high}') if ordered else [])
+    test.__doc__ = f'{law.__name__} finds a call up'
+    test.law = law.__name__
+    return test
+
+
+def refused(build, name, source):
+    """[] when there is no object of a file, because of that source."""
     try:
-        callgraph.built_calls(copy, callgraph.PROVIDER)
+        build.object(name)
     except SpecError as error:
-        return [] if f'{name}.c' in str(error) else [str(error)]
-    return ['an object of other sources was taken']
+        return [] if f'this {source}:' in str(error) else [str(error)]
+    return [f'an object without this {source} was taken']
+
+
+def other_source(copy):
+    """a source that the build does not have is found, and a header"""
+    problems = []
+    for source in ('rdma-provider/cq.c', 'rdma-provider/queue.h',
+                   'firmware-spec/include/fakernic/base.h',
+                   'kernel-driver/uapi/rdma/fakernic-abi.h'):
+        text = change(copy, source, '\n', '\n\n')
+        problems += refused(callgraph.Build(copy, callgraph.PROVIDER), 'cq',
+                            source)
+        copy.path(source).write_text(text, encoding='utf-8')
+    return problems
+
+
+def older_object(_):
+    """an object is found that is older than a header it includes, also by
+    another, and one that is gone"""
+    copies, pattern, _ = callgraph.BUILT[callgraph.PROVIDER]
+    header = 'firmware-spec/include/fakernic/three.h'
+    texts = {'rdma-provider/one.c': '#include "two.h"\n',
+             'rdma-provider/two.h': '# include <fakernic/three.h>\n',
+             header: '\n'}
+    with tempfile.TemporaryDirectory() as work:
+        top, cache = Path(work, 'top'), Path(work, 'cache')
+        built = cache / pattern.replace('*', 'any').format('one')
+        there = {source: cache / folder / Path(source).relative_to(root)
+                 for source in texts for root, folder in copies.items()
+                 if Path(source).is_relative_to(root)}
+        for path, text in [*((top / source, text) for source, text
+                             in texts.items()),
+                           *((there[source], text) for source, text
+                             in texts.items()), (built, '')]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding='utf-8')
+            os.utime(path, (1000, 1000))
+
+        def build():
+            return callgraph.Build(Tree(top), callgraph.PROVIDER, cache)
+        problems = [] if build().object('one') == built else ['another object']
+        os.utime(there[header], (1001, 1001))
+        problems += refused(build(), 'one', header)
+        os.utime(built, (1001, 1001))
+        build().object('one')
+        built.unlink()
+        return problems + refused(build(), 'one', header)
 
 
 def finds_checkpatch(copy):
@@ -103,11 +179,18 @@ def finds_checkpatch(copy):
     path.write_text('// SPDX-License-Identifier: GPL-2.0-only\nint x; \n',
                     encoding='utf-8')
     said = laws.checkpatch_file(copy, 'kernel-driver/planted.c')
+    path.unlink()
     return [] if 'trailing whitespace' in said else [f'it said "{said}"']
 
 
-def formatted(copy):
-    return laws.formatted(copy, ['qemu-hw/roce/toeplitz.c'])
+finds_checkpatch.law = 'checkpatch'
+
+
+def badly_formatted(name, old, new):
+    """A test that gives a line of a file another indentation."""
+    def formatted(copy):
+        return laws.formatted(copy, [name])
+    return planted(formatted, name, old, new, name)
 
 
 def step_keys(_copy):
@@ -127,22 +210,52 @@ def step_keys(_copy):
 
 LONG = 'void planted(void)\n{\n' + '    planted();\n' * 70 + '}\n'
 
+
+def planted_write(struct, field):
+    header, _ = owners.OWNERS[struct]
+    test = planted(laws.fields_written, 'qemu-hw/roce/credit.c',
+                   '#include "credit.h"',
+                   f'#include "credit.h"\n#include "{header}"\n'
+                   f'void planted({struct} *s);\n'
+                   f'void planted({struct} *s) {{ s->{field}++; }}\n',
+                   'credit.c')
+    test.__doc__ = f'fields_written finds who writes a {struct}'
+    return test
+
+
+def without_contract(header):
+    folder = str(Path(header).parent)
+    return planted(laws.contracts(folder), header, '\n#endif',
+                   '\n\nvoid planted(void);\n#endif', 'planted')
+
+
+def untested(_):
+    """each law has a test here"""
+    tested = {getattr(test, 'law', None) for test in TESTS}
+    return [f'{law.__name__} has none' for law in laws.LAWS
+            if law.__name__ not in tested]
+
+
 TESTS = (
-    finds_circle, finds_upward_call, stale_object, finds_checkpatch, step_keys,
-    planted(laws.fields_written, 'qemu-hw/roce/credit.c', '#include "credit.h"',
-            '#include "credit.h"\n#include "sendq.h"\n'
-            'void planted(RoceSendq *sq);\n'
-            'void planted(RoceSendq *sq) { sq->pi++; }\n', 'credit.c'),
+    finds_circle, finds_upward_call, other_source, older_object,
+    finds_checkpatch, step_keys, untested,
+    planted_call(laws.device_calls, callgraph.DEVICE, True),
+    planted_call(laws.driver_calls, callgraph.DRIVER),
+    planted_call(laws.provider_calls, callgraph.PROVIDER),
+    planted_write('RoceSendq', 'pi'), planted_write('RoceRetry', 'deadline'),
+    planted_write('RoceWindow', 'size'),
     planted(laws.engine_calls, 'qemu-hw/roce/rate.c', '#include "rate.h"',
             '#include "rate.h"\nvoid planted(Roce *r);\n'
             'void planted(Roce *r) { roce_reset(r); }\n',
             'rate -> roce'),
     planted(laws.engine_headers_alone, 'qemu-hw/roce/rate.h',
             '#endif', 'RoceSendq planted;\n#endif', 'rate.h'),
-    planted(laws.contracts(callgraph.ENGINE), 'qemu-hw/roce/rate.h',
-            '#endif', 'void planted(void);\n#endif', 'planted'),
-    planted(formatted, 'qemu-hw/roce/toeplitz.c', '{\n    ',
-            '{\n      ', 'qemu-hw/roce/toeplitz.c'),
+    without_contract('qemu-hw/roce/rate.h'),
+    without_contract('qemu-hw/device/ring.h'),
+    without_contract('kernel-driver/pd.h'),
+    without_contract('rdma-provider/pd.h'),
+    badly_formatted('qemu-hw/roce/toeplitz.c', '{\n    ', '{\n      '),
+    badly_formatted('kernel-driver/pd.c', '{\n\t', '{\n\t\t'),
     planted(laws.columns, 'qemu-hw/roce/toeplitz.c', '{\n',
             '{\n' + ' ' * 80 + ';\n', 'qemu-hw/roce/toeplitz.c'),
     planted(laws.function_length, 'qemu-hw/roce/rate.c', '#include "rate.h"\n',
