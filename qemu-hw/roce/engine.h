@@ -47,8 +47,10 @@
 #define ROCE_STEPS_PER_WAKE 256
 /* Entries of page tables and windows that count as one step. */
 #define ROCE_LOOKS_PER_STEP 16
-/* Turns of QPs in one roce_output() call. */
+/* Turns of QPs in one roce_output() call, and steps that end it: of one more
+ * turn they may be as many again. */
 #define ROCE_TURNS_PER_OUTPUT 64
+#define ROCE_STEPS_PER_OUTPUT 256
 #define ROCE_MCAST_QPS_PER_GROUP 64
 
 #define ROCE_QKEY_GSI 0x80010000u

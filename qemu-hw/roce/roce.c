@@ -279,6 +279,7 @@ static void roce_output_gone(Roce *r, RoceTime now)
 
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
 {
+    const uint64_t limit = roce_work(r) + ROCE_STEPS_PER_OUTPUT;
     unsigned turns = ROCE_TURNS_PER_OUTPUT;
     size_t len;
 
@@ -290,7 +291,7 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
         *loopback = true;
         return len;
     }
-    while (turns-- > 0) {
+    while (turns-- > 0 && roce_work(r) < limit) {
         RoceQp *qp = roce_sched_next(r);
 
         if (!qp) {

@@ -22,12 +22,13 @@
 #define FRAMES_IN_DRAIN 2000u
 #define DEADLINES_IN_DRAIN 64u
 /*
- * Steps of one call of the data plane: its budget, and the one step that goes
- * beyond, which is the flush of a QP's batches or a frame for a whole group.
+ * Steps of one call of the data plane: its budget, and what goes beyond, which
+ * is the flush of a QP's batches, a frame for a whole group, or the pages that
+ * one turn of a FLUSH looks at.
  */
-#define FRAMES_WORK (ROCE_STEPS_PER_TICK > ROCE_TURNS_PER_OUTPUT ? \
-                     ROCE_STEPS_PER_TICK : ROCE_TURNS_PER_OUTPUT)
-#define FRAMES_STEP 192u
+#define FRAMES_WORK (ROCE_STEPS_PER_TICK > ROCE_STEPS_PER_OUTPUT ? \
+                     ROCE_STEPS_PER_TICK : ROCE_STEPS_PER_OUTPUT)
+#define FRAMES_STEP 256u
 
 /* ---- frames -------------------------------------------------------------- */
 

@@ -46,12 +46,16 @@ typedef struct Pair {
 #define PAIR_QPS 16             /* each host has; a test may want more */
 #endif
 
+#ifndef PAIR_ODP_CHUNKS
+#define PAIR_ODP_CHUNKS 2
+#endif
+
 static const RoceLimits pair_limits = {
     .max_qp = PAIR_QPS,
     .max_mr = 64,
     .max_pd = 8,
     .max_mcast_groups = 4,
-    .max_odp_chunks = 2,
+    .max_odp_chunks = PAIR_ODP_CHUNKS,
     .gid_count = 4,
     .max_sends = 16,
     .max_rd_atomic = 4,

@@ -4,6 +4,7 @@
  * and when, which rights it takes, loss, duplicates, malformed requests; and
  * the same on the memory of a key.
  */
+#define PAIR_ODP_CHUNKS 64
 #include "pair.h"
 
 #include "engine.h"
@@ -534,11 +535,12 @@ static void absent_pages(void)
     fake_host_free(h.host);
 }
 
-/*
- * Pages that were there and are gone are looked at one by one. That is counted,
- * and a step looks at no more than eight chunks of them.
- */
-static void absent_pages_are_counted(void)
+#define CHUNKS 64
+#define CHUNK_BYTES (ROCE_ODP_CHUNK * 4096u)
+
+/* A region with pages on demand, of which none is there, but in each chunk one
+ * was; its key. */
+static uint32_t absent_region(PairHost *h)
 {
     RoceMrInit init = {
         .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
@@ -546,31 +548,37 @@ static void absent_pages_are_counted(void)
         .length = 1ull << 40,
     };
     const uint64_t there = PAIR_MEMORY;
-    const unsigned chunks = 32;
-    RoceLimits limits = pair_limits;
     RocePageUpdate update = {
         .page_count = 1, .page_shift = 12, .pages = &there,
     };
-    RoceFlushRange range = { .left = chunks * ROCE_ODP_CHUNK * 4096ull };
+
+    CHECK_EQ(roce_mr_create(h->r, &init, &update.key), FAKERNIC_CMD_OK);
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        update.address = (uint64_t)i * CHUNK_BYTES;
+        update.state = ROCE_PAGES_READABLE;
+        CHECK_EQ(roce_mr_update_pages(h->r, &update), FAKERNIC_CMD_OK);
+        update.state = ROCE_PAGES_ABSENT;
+        CHECK_EQ(roce_mr_update_pages(h->r, &update), FAKERNIC_CMD_OK);
+    }
+    return update.key;
+}
+
+/*
+ * Pages that were there and are gone are looked at one by one. That is counted,
+ * and a step looks at no more than eight chunks of them.
+ */
+static void absent_pages_are_counted(void)
+{
+    RoceFlushRange range = { .left = CHUNKS * CHUNK_BYTES };
+    RoceAccess access = { .pd = 1 };
     uint64_t work, total = 0;
     RoceFlush flush;
     const RoceMr *mr;
     PairHost h;
 
     pair_host_init(&h, 1);
-    roce_free(h.r);
-    limits.max_odp_chunks = chunks;
-    h.r = roce_new(&limits, &fake_host_ops, h.host);
-    CHECK_EQ(roce_mr_create(h.r, &init, &update.key), FAKERNIC_CMD_OK);
-    for (unsigned i = 0; i < chunks; i++) {
-        update.address = i * ROCE_ODP_CHUNK * 4096ull;
-        update.state = ROCE_PAGES_READABLE;
-        CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
-        update.state = ROCE_PAGES_ABSENT;
-        CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
-    }
-    CHECK_EQ(roce_mr_check_key(h.r->mrs, &(RoceAccess) { .key = update.key,
-                                                         .pd = 1 }, &mr), 0);
+    access.key = absent_region(&h);
+    CHECK_EQ(roce_mr_check_key(h.r->mrs, &access, &mr), 0);
     do {
         work = roce_work(h.r);
         flush = roce_mr_flush(h.r->mrs, mr, &range);
@@ -579,10 +587,45 @@ static void absent_pages_are_counted(void)
         total += work;
     } while (flush == ROCE_FLUSH_MORE);
     CHECK_EQ(flush, ROCE_FLUSH_DONE);
-    CHECK_EQ(total, chunks * ROCE_ODP_CHUNK / ROCE_LOOKS_PER_STEP);
+    CHECK_EQ(total, CHUNKS * ROCE_ODP_CHUNK / ROCE_LOOKS_PER_STEP);
     CHECK_EQ(h.host->dma_count, 0);
     roce_free(h.r);
     fake_host_free(h.host);
+}
+
+/* An engine that is asked for a frame goes on with a FLUSH, but not to its end,
+ * and wants to be asked again at once. */
+static void absent_pages_are_looked_at_in_parts(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    unsigned parts = 0;
+    bool loopback;
+    RoceSendWr wr;
+    uint64_t work;
+    size_t len;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0, CHUNKS * CHUNK_BYTES);
+    wr.rdma.remote_address = 0;
+    wr.rdma.rkey = absent_region(&p.b);
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    for (;;) {
+        work = roce_work(p.b.r);
+        len = roce_output(p.b.r, p.now, buf, &loopback);
+        CHECK(roce_work(p.b.r) - work <= 2 * ROCE_STEPS_PER_OUTPUT +
+                                             ROCE_TURNS_PER_OUTPUT);
+        if (len > 0) {
+            break;
+        }
+        CHECK_EQ(roce_deadline(p.b.r), 0);
+        REQUIRE(++parts < CHUNKS);
+    }
+    CHECK(parts >= 3);
+    roce_input(p.a.r, p.now, buf, len);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
+    pair_free(&p);
 }
 
 /* The null region has nothing to flush; all of memory is too much at once. */
@@ -837,6 +880,7 @@ static const Test tests[] = {
     TEST(one_barrier),
     TEST(absent_pages),
     TEST(absent_pages_are_counted),
+    TEST(absent_pages_are_looked_at_in_parts),
     TEST(regions_without_bounds),
     TEST(continued_as_answers_are),
     TEST(nothing_overtakes),
