@@ -34,42 +34,6 @@ static uint64_t cost_property(Nic *n, const char *name)
     return value;
 }
 
-/* The CPU time that QEMU's main thread has taken, in microseconds. */
-static uint64_t cost_cpu_us(Machine *m)
-{
-    g_autofree char *path = g_strdup_printf("/proc/%d/schedstat",
-                                            (int)qtest_pid(m->qts));
-    g_autofree char *text = NULL;
-
-    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
-    return g_ascii_strtoull(text, NULL, 10) / 1000;
-}
-
-#define COST_ANSWER_US 50000
-#define COST_ANSWERS   10
-
-/*
- * The monitor is heard while there is work. 'since' is cost_cpu_us() before the
- * store that began it: what the store itself does keeps the monitor waiting,
- * too.
- */
-static void cost_hear(Nic *n, const char *input, uint64_t since)
-{
-    uint64_t longest = 0;
-
-    for (unsigned i = 0; i < COST_ANSWERS; i++) {
-        uint64_t now;
-
-        qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'query-status' }");
-        now = cost_cpu_us(n->m);
-        longest = MAX(longest, now - since);
-        since = now;
-    }
-    g_test_message("%s: the monitor waited for %" PRIu64 " us of work", input,
-                   longest);
-    g_assert_cmpuint(longest, <=, COST_ANSWER_US);
-}
-
 static void cost_start(Machine *m, Nic *n, const char *options)
 {
     machine_start(m, "%s%s", COST_DEVICE, options);
@@ -170,9 +134,9 @@ static void test_cost_rereg(void)
         cost_submit(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
     }
     cost_submit(&n, FAKERNIC_CMD_NOP, NULL, 0);
-    since = cost_cpu_us(&m);
+    since = main_cpu_us(&m);
     cmd_ring(&n);
-    cost_hear(&n, "REREG_MR of millions of pages", since);
+    monitor_is_heard(&m, "REREG_MR of millions of pages", since);
     for (unsigned i = 0; i < 5; i++) {
         cmd_wait(&n, index + i, &completion);
         g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
@@ -308,9 +272,9 @@ static void test_cost_cq_overrun(void)
     }
     s.cq = cq;
     rc_pair(&n, &s, &a, &b);
-    since = cost_cpu_us(&m);
+    since = main_cpu_us(&m);
     complete_nops(&n, &a, 3);
-    cost_hear(&n, "a CQ overrun with many QPs", since);
+    monitor_is_heard(&m, "a CQ overrun with many QPs", since);
     /* Destroyed while the others are told: one at each end, some between. */
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
     for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
@@ -378,9 +342,9 @@ static void test_cost_moderation(void)
     before = cost_property(&n, "x-longest-turn");
     g_assert_false(eq_poll(&n, &eq, &eqe));
     /* All of them are due at once. */
-    since = cost_cpu_us(&m);
+    since = main_cpu_us(&m);
     qtest_clock_step(m.qts, 60000000);
-    cost_hear(&n, "many moderated CQs", since);
+    monitor_is_heard(&m, "many moderated CQs", since);
     for (unsigned tries = 0; tries < 1000 && events < COST_CQS; tries++) {
         while (eq_poll(&n, &eq, &eqe)) {
             g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_COMPLETION);
@@ -452,9 +416,9 @@ static void test_cost_eq(void)
         g_assert_cmpuint(le32_to_cpu(eqe.id), ==, cqn[i]);
     }
     g_assert_false(eq_poll(&n, &eq, &eqe));
-    since = cost_cpu_us(&m);
+    since = main_cpu_us(&m);
     eq_ring(&n, &eq, true);
-    cost_hear(&n, "an EQ that has room again", since);
+    monitor_is_heard(&m, "an EQ that has room again", since);
     for (unsigned tries = 0; tries < 1000 && events < count; tries++) {
         for (; eq_poll(&n, &eq, &eqe); events++) {
             g_assert_cmpuint(le32_to_cpu(eqe.id), ==, cqn[events]);
@@ -741,9 +705,9 @@ static void cost_tell(Waiters *w, uint32_t flags, uint64_t page,
         req.pages = cost_list(&w->m, count);
     }
     cost_submit(&w->n, FAKERNIC_CMD_UPDATE_PAGES, &req, sizeof(req));
-    since = cost_cpu_us(&w->m);
+    since = main_cpu_us(&w->m);
     cmd_ring(&w->n);
-    cost_hear(&w->n, "UPDATE_PAGES for many QPs", since);
+    monitor_is_heard(&w->m, "UPDATE_PAGES for many QPs", since);
     cmd_wait(&w->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
@@ -821,10 +785,10 @@ static void test_cost_flush(void)
         ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn[i], count));
     }
     for (unsigned i = 0; i < ARRAY_SIZE(qpn); i++) {
-        since = cost_cpu_us(&m);
+        since = main_cpu_us(&m);
         assert_status(qp_to(&n, qpn[i], FAKERNIC_QPS_ERR), OK);
     }
-    cost_hear(&n, "a flush of full send queues", since);
+    monitor_is_heard(&m, "a flush of full send queues", since);
     for (uint32_t i = 0; i < count * ARRAY_SIZE(qpn); i++) {
         cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_WR_FLUSH_ERR);
     }
@@ -948,9 +912,9 @@ static void test_cost_multicast(void)
     for (unsigned k = 0; k < 8; k++) {
         sq_put(&n, &qp[0], &wqe, sizeof(wqe));
     }
-    since = cost_cpu_us(&m);
+    since = main_cpu_us(&m);
     sq_ring(&n, &qp[0]);
-    cost_hear(&n, "datagrams to a full group", since);
+    monitor_is_heard(&m, "datagrams to a full group", since);
     for (unsigned i = 0; i < 8 * (ARRAY_SIZE(qp) - 1); i++) {
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     }
@@ -1292,7 +1256,7 @@ static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
 static void cost_look(Nic *n, const char *property, const char *number,
                       uint32_t from, uint32_t at_least)
 {
-    const uint64_t before = cost_cpu_us(n->m);
+    const uint64_t before = main_cpu_us(n->m);
     uint64_t took;
     QDict *reply = qtest_qmp(n->m->qts, "{ 'execute': 'qom-get', 'arguments': {"
                                         " 'path': '/machine/peripheral/nic',"
@@ -1302,7 +1266,7 @@ static void cost_look(Nic *n, const char *property, const char *number,
     int64_t last = (int64_t)from - 1;
     QListEntry *entry;
 
-    took = cost_cpu_us(n->m) - before;
+    took = main_cpu_us(n->m) - before;
     g_test_message("%s: %zu objects, %zu bytes, %" PRIu64 " us of the main "
                    "thread", property, qlist_size(list), strlen(text), took);
     g_assert_cmpuint(took, <=, COST_LOOK_US);

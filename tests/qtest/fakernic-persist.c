@@ -10,6 +10,7 @@
 
 #define PERSIST_SLOT 6
 #define PERSIST_WORK 256
+#define PERSIST_SLOW 1000       /* ms */
 #define PERSIST_LONG 1000000    /* ms: until the test has it end */
 
 /* The medium takes so many milliseconds, of what is under way, too. */
@@ -67,7 +68,8 @@ static void persist_goes_on(Nic *n, Setup *s, Qp *qp)
     struct fakernic_cqe cqe;
 
     fill(n, s, 0, 512);
-    qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'query-status' }");
+    monitor_is_heard(n->m, "a FLUSH that the medium holds",
+                     main_cpu_us(n->m));
     sq_put(n, qp, &wqe, sizeof(wqe));
     sq_ring(n, qp);
     cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
@@ -235,6 +237,31 @@ static void test_persist_no_medium(void)
     machine_stop(&m);
 }
 
+/* Neither the store that begins a job nor the monitor waits for the medium. */
+static void test_persist_monitor(void)
+{
+    uint64_t since;
+    int64_t took;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    persist_start(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    persist_hold(&m, PERSIST_SLOW);
+    since = main_cpu_us(&m);
+    took = -unhindered_us(&m);
+    persist_flush(&n, &s, &a);
+    took += unhindered_us(&m);
+    g_test_message("the store took %" PRId64 " us", took);
+    g_assert_cmpint(took, <=, HEARD_US);
+    monitor_is_heard(&m, "a FLUSH to a slow medium", since);
+    persist_hold(&m, 0);
+    persist_expect(&n, &s, &a);
+    machine_stop(&m);
+}
+
 #define PERSIST_PAGES 8192u
 
 /* Pages in an order that leaves no two neighbours: some per turn. */
@@ -249,7 +276,7 @@ static void test_persist_scattered(void)
         .pages = { .page_count = LE32(PERSIST_PAGES),
                    .page_shift = FAKERNIC_PAGE_SHIFT, .levels = 2 },
     };
-    uint64_t pages, root, leaf, longest;
+    uint64_t pages, root, leaf, longest, since;
     QDict *response;
     Machine m;
     Nic n;
@@ -275,7 +302,9 @@ static void test_persist_scattered(void)
     wqe.rdma.rdma.remote_address = req.iova;
     wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_PERSISTENT);
     sq_put(&n, &a, &wqe, sizeof(wqe));
+    since = main_cpu_us(&m);
     sq_ring(&n, &a);
+    monitor_is_heard(&m, "a persistent FLUSH of scattered pages", since);
     persist_expect(&n, &s, &a);
     response = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': "
                                 "{ 'path': '/machine/peripheral/nic', "
@@ -295,6 +324,7 @@ const FakernicTest fakernic_persist_tests[] = {
     { "persist/unplug", test_persist_unplug },
     { "persist/replug", test_persist_replug },
     { "persist/no-medium", test_persist_no_medium },
+    { "persist/monitor", test_persist_monitor },
     { "persist/scattered", test_persist_scattered },
     { NULL }
 };

@@ -494,16 +494,6 @@ static void test_two_files(void)
 #define COST_ROUNDS 60
 #define COST_WRS    30
 
-static uint64_t record_cpu_ns(Machine *m)
-{
-    g_autofree char *path = g_strdup_printf("/proc/%d/schedstat",
-                                            (int)qtest_pid(m->qts));
-    g_autofree char *text = NULL;
-
-    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
-    return g_ascii_strtoull(text, NULL, 10);
-}
-
 /* How often QEMU has touched a page that was not mapped. */
 static uint64_t record_faults(Machine *m)
 {
@@ -527,12 +517,12 @@ static uint64_t record_burst(Nic *n, Setup *s, Qp *a)
     for (unsigned i = 0; i < COST_WRS; i++) {
         sq_put(n, a, &wqe, sizeof(wqe));
     }
-    before = record_cpu_ns(n->m);
+    before = main_thread_ns(n->m, false);
     sq_ring(n, a);
     for (unsigned i = 0; i < 4; i++) {
         reg_read(n, FAKERNIC_REG_STATUS);
     }
-    before = record_cpu_ns(n->m) - before;
+    before = main_thread_ns(n->m, false) - before;
     for (unsigned i = 0; i < COST_WRS; i++) {
         cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
                   FAKERNIC_WC_SUCCESS);

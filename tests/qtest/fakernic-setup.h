@@ -50,6 +50,82 @@ static inline void start(Machine *m, Nic *n)
     nic_find(n, m, SLOT);
 }
 
+/* ---- how long QEMU takes ------------------------------------------------- */
+
+#define HEARD_US    50000       /* in which the monitor shall answer */
+#define HEARD_TIMES 10
+
+/*
+ * What Linux tells of a thread's past, in nanoseconds: how long it has run, or,
+ * 'waiting', how long it had to wait for a processor. 'thread' is its place in
+ * /proc.
+ */
+static inline uint64_t thread_ns(const char *thread, bool waiting)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%s/schedstat", thread);
+    g_autofree char *text = NULL;
+    char *behind;
+    uint64_t ran;
+
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    ran = g_ascii_strtoull(text, &behind, 10);
+    return waiting ? g_ascii_strtoull(behind, NULL, 10) : ran;
+}
+
+/* Of QEMU's main thread. */
+static inline uint64_t main_thread_ns(Machine *m, bool waiting)
+{
+    g_autofree char *thread = g_strdup_printf("%d", (int)qtest_pid(m->qts));
+
+    return thread_ns(thread, waiting);
+}
+
+/* The CPU time that QEMU's main thread has taken, in microseconds. */
+static inline uint64_t main_cpu_us(Machine *m)
+{
+    return main_thread_ns(m, false) / 1000;
+}
+
+/*
+ * Time that passes while QEMU is asked for something, but for what this program
+ * and QEMU's main thread wait for a processor: so other programs on the machine
+ * do not count, but what the main thread sleeps for does.
+ */
+static inline int64_t unhindered_us(Machine *m)
+{
+    return g_get_monotonic_time() - (int64_t)(main_thread_ns(m, true) / 1000) -
+           (int64_t)(thread_ns("thread-self", true) / 1000);
+}
+
+/*
+ * The monitor is heard while there is work. 'since' is main_cpu_us() before the
+ * store that began it: what the store itself does keeps the monitor waiting,
+ * too.
+ */
+static inline void monitor_is_heard(Machine *m, const char *input,
+                                    uint64_t since)
+{
+    uint64_t longest = 0;
+    int64_t sleepy = 0;
+
+    for (unsigned i = 0; i < HEARD_TIMES; i++) {
+        const int64_t asked = unhindered_us(m);
+        uint64_t now;
+
+        qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
+        sleepy = MAX(sleepy, unhindered_us(m) - asked);
+        now = main_cpu_us(m);
+        longest = MAX(longest, now - since);
+        since = now;
+    }
+    g_test_message("%s: the monitor waited for %" PRIu64 " us of work, %"
+                   PRId64 " us in all", input, longest, sleepy);
+    g_assert_cmpuint(longest, <=, HEARD_US);
+    g_assert_cmpint(sleepy, <=, HEARD_US);
+}
+
+/* ---- devices to begin with ----------------------------------------------- */
+
 /* One device, enabled, with all features. */
 static inline void start_enabled(Machine *m, Nic *n)
 {
