@@ -279,7 +279,7 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
         s->inside++;
         s->working++;
         fakernic_port_input(s, frame, len);
-        fakernic_spend(s, 1);
+        fakernic_turn_lasts(s, 1);
         s->working--;
         s->inside--;
         fakernic_kick(s);

@@ -25,13 +25,13 @@
 /* Page addresses of regions that are gone, whose memory one turn frees. */
 #define FAKERNIC_RECLAIM_PER_TURN (128 * KiB)
 
-/* Charges 'work', and the engine's steps since it was asked last. */
-static bool fakernic_turn_lasts(FakernicState *s, unsigned work)
+bool fakernic_turn_lasts(FakernicState *s, unsigned work)
 {
-    const uint64_t steps = roce_work(s->roce) - s->engine_work;
+    const uint64_t units = (roce_work(s->roce) - s->engine_work) /
+                           FAKERNIC_STEPS_PER_UNIT;
 
-    s->engine_work += steps;
-    return fakernic_spend(s, work + steps / FAKERNIC_STEPS_PER_UNIT);
+    s->engine_work += units * FAKERNIC_STEPS_PER_UNIT;
+    return fakernic_spend(s, work + units);
 }
 
 /*
@@ -218,11 +218,18 @@ static bool fakernic_turn_frame(FakernicState *s)
     return true;
 }
 
+/* The engine has made no frame, but was not through with all that may make
+ * one. */
+static bool fakernic_turn_has_more(const FakernicState *s)
+{
+    return roce_deadline(s->roce) == 0;
+}
+
 /* True: interrupts are to be sent before there is more to do. */
 static bool fakernic_turn_frames(FakernicState *s)
 {
     do {
-        if (!fakernic_turn_frame(s)) {
+        if (!fakernic_turn_frame(s) && !fakernic_turn_has_more(s)) {
             /* A WQE that ended in error makes no frame but completions. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
         }
@@ -271,5 +278,10 @@ void fakernic_turn_end(FakernicState *s)
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }
-    fakernic_clock_set(s, deadline);
+    if (deadline > fakernic_now()) {
+        fakernic_clock_set(s, deadline);
+    } else {
+        /* QEMU would serve such a timer again and again, and nobody else. */
+        fakernic_kick(s);
+    }
 }

@@ -15,7 +15,14 @@
  */
 bool fakernic_turn(FakernicState *s);
 
-/* The turn is over: sets the timer to the next deadline. */
+/*
+ * Charges 'work' units and what the engine has done since it was asked last to
+ * the budget. False: the turn is over.
+ */
+bool fakernic_turn_lasts(FakernicState *s, unsigned work);
+
+/* The turn is over: sets the timer to the next deadline, or kicks if it has
+ * come. */
 void fakernic_turn_end(FakernicState *s);
 
 #endif

@@ -609,15 +609,15 @@ static void test_cost_windows(void)
 
 #define COST_ODP_BASE 0x7f0000000000ull
 
-static uint32_t cost_on_demand(Nic *n, const Setup *s, uint64_t pages)
+static uint32_t cost_on_demand(Nic *n, const Setup *s, uint64_t pages,
+                               uint32_t access)
 {
     struct fakernic_create_mr_req req = {
         .iova = LE64(COST_ODP_BASE),
         .length = LE64(pages * FAKERNIC_PAGE_SIZE),
         .pages = { .page_shift = FAKERNIC_PAGE_SHIFT },
         .pdn = LE32(s->pd),
-        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
-                       FAKERNIC_ACCESS_ON_DEMAND),
+        .access = LE32(access | FAKERNIC_ACCESS_ON_DEMAND),
         .type = FAKERNIC_MR_ON_DEMAND,
     };
 
@@ -647,7 +647,8 @@ static void test_cost_update_pages(void)
 
     cost_start(&m, &n, "");
     setup_pair(&n, &s, &a, &b);
-    req.key = none.key = LE32(cost_on_demand(&n, &s, all));
+    req.key = none.key =
+        LE32(cost_on_demand(&n, &s, all, FAKERNIC_ACCESS_LOCAL_WRITE));
     req.pages = cost_list(&m, part);
     for (uint64_t at = 0; at < all; at += part) {
         req.address = LE64(COST_ODP_BASE + at * FAKERNIC_PAGE_SIZE);
@@ -691,7 +692,8 @@ static void cost_waiters(Waiters *w)
     cost_start(&w->m, &w->n, "");
     setup(&w->n, &w->s);
     cq_create(&w->n, &w->s.cq, 12, &w->s.eq, 0, 0);
-    w->key = cost_on_demand(&w->n, &w->s, 2 * COST_WAITERS);
+    w->key = cost_on_demand(&w->n, &w->s, 2 * COST_WAITERS,
+                            FAKERNIC_ACCESS_LOCAL_WRITE);
     create = cost_qp_req(&w->n, &w->s, &w->s.cq);
     for (unsigned i = 0; i < COST_WAITERS; i++) {
         Wqe wqe = wqe_rdma(&w->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
@@ -830,6 +832,155 @@ static void test_cost_flush(void)
         cq_expect(&n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_WR_FLUSH_ERR);
     }
     cost_stop(&n, "a flush of full send queues");
+}
+
+#define ODP_TABLE_PAGES  512
+#define COST_FLUSH_PAIRS 256
+#define COST_FLUSH_WQES  4
+#define COST_FLUSH_BYTES (1u << 31)     /* the longest range there is */
+/* All doorbells of send queues wait for time to pass. */
+#define COST_HOLD \
+    ",x-fault='at=doorbell number=%u times=0 delay-ns=1000 do=delay'"
+
+/* Connected QPs, and a key for each of a range to be flushed. */
+typedef struct Flushes {
+    Qp a[COST_FLUSH_PAIRS], b[COST_FLUSH_PAIRS];
+    uint32_t rkey[COST_FLUSH_PAIRS];
+    uint64_t address;
+} Flushes;
+
+/* Each pair flushes as often as can be, all of them at once. */
+static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
+{
+    struct fakernic_cqe cqe;
+    uint64_t since;
+
+    for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
+        Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_FLUSH, 0, 0, COST_FLUSH_BYTES);
+
+        wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_GLOBAL);
+        wqe.rdma.rdma.remote_address = LE64(f->address);
+        wqe.rdma.rdma.rkey = LE32(f->rkey[i]);
+        for (unsigned k = 0; k < COST_FLUSH_WQES; k++) {
+            sq_put(n, &f->a[i], &wqe, sizeof(wqe));
+        }
+        sq_ring(n, &f->a[i]);
+    }
+    g_assert_false(cq_poll(n, &s->cq, &cqe));
+    since = main_cpu_us(n->m);
+    qtest_clock_step(n->m->qts, 1000);
+    monitor_is_heard(n->m, input, since);
+    for (unsigned i = 0; i < COST_FLUSH_PAIRS * COST_FLUSH_WQES; i++) {
+        cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    }
+    queue_record(n, &s->cq, s->cq.index);
+    cost_check(n, input);
+}
+
+/* A window on all of memory, for the peer of 'qp'; its key. */
+static uint32_t cost_dma_window(Nic *n, Setup *s, Qp *qp)
+{
+    const struct fakernic_create_mr_req all = {
+        .pdn = LE32(s->pd),
+        .access = LE32(FAKERNIC_ACCESS_MW_BIND),
+        .type = FAKERNIC_MR_DMA,
+    };
+    const struct fakernic_create_mw_req create = {
+        .pdn = LE32(s->pd), .type = FAKERNIC_MW_TYPE_2B, .tag = 1,
+    };
+    const uint32_t key = cmd_create(n, FAKERNIC_CMD_CREATE_MW, &create,
+                                    sizeof(create));
+    const struct fakernic_sq_bind_mw bind = {
+        .length = LE64(1ull << 62),
+        .access = LE32(FAKERNIC_ACCESS_FLUSH_GLOBAL),
+        .mr_key = LE32(cmd_create(n, FAKERNIC_CMD_CREATE_MR, &all,
+                                  sizeof(all))),
+        .mw_key = LE32(key),
+        .new_key = LE32(key ^ 3),
+    };
+    Wqe wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_BIND_MW, .bb_count = 1 },
+    };
+
+    memcpy(wqe.bytes + sizeof(wqe.hdr), &bind, sizeof(bind));
+    sq_put(n, qp, &wqe, sizeof(wqe));
+    sq_ring(n, qp);
+    return key ^ 3;
+}
+
+/* Pages on demand, as many as a FLUSH may name: none of them is there, but in
+ * each of the device's tables one was, so that it has to look at all. */
+static uint32_t cost_absent_pages(Nic *n, Setup *s)
+{
+    const uint64_t step = ODP_TABLE_PAGES * (uint64_t)FAKERNIC_PAGE_SIZE;
+    const uint32_t key = cost_on_demand(n, s, COST_FLUSH_BYTES /
+                                              FAKERNIC_PAGE_SIZE,
+                                        FAKERNIC_ACCESS_FLUSH_GLOBAL);
+    struct fakernic_update_pages_req present = {
+        .key = LE32(key),
+        .flags = LE32(FAKERNIC_PAGES_PRESENT),
+        .pages = contiguous(s->data, FAKERNIC_PAGE_SIZE),
+    };
+    struct fakernic_update_pages_req absent = {
+        .key = LE32(key),
+        .flags = LE32(FAKERNIC_PAGES_ABSENT),
+        .pages = { .page_count = LE32(1) },
+    };
+
+    for (uint64_t at = 0; at < COST_FLUSH_BYTES; at += step) {
+        present.address = absent.address = LE64(COST_ODP_BASE + at);
+        assert_status(CMD(n, UPDATE_PAGES, present), OK);
+        assert_status(CMD(n, UPDATE_PAGES, absent), OK);
+    }
+    return key;
+}
+
+/* A global FLUSH is one barrier, however much it is for: over pages none of
+ * which is there, and over all of memory. */
+static void test_cost_flush_global(void)
+{
+    g_autofree char *hold = g_strdup_printf(COST_HOLD, FAKERNIC_DOORBELL_SQ);
+    Machine m;
+    Nic n;
+    Setup s;
+    Flushes f = { .address = COST_ODP_BASE };
+
+    cost_start(&m, &n, hold);
+    setup(&n, &s);
+    cq_create(&n, &s.cq, 11, &s.eq, 0, 0);
+    f.rkey[0] = cost_absent_pages(&n, &s);
+    for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
+        f.rkey[i] = f.rkey[0];
+        rc_pair(&n, &s, &f.a[i], &f.b[i]);
+    }
+    cost_flush_all(&n, &s, &f, "global FLUSHes of 2 GiB of absent pages");
+    f.address = s.data;
+    for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
+        f.rkey[i] = cost_dma_window(&n, &s, &f.b[i]);
+    }
+    qtest_clock_step(m.qts, 1000);
+    cost_flush_all(&n, &s, &f, "global FLUSHes of 2 GiB of all memory");
+    machine_stop(&m);
+}
+
+/* The same by a peer: what its frames make the device do is counted as they
+ * come, and those behind them wait. */
+static void test_cost_flush_frames(void)
+{
+    g_autofree char *hold = g_strdup_printf(
+        ",turn-work=1048576,turn-us=1000000" COST_HOLD, FAKERNIC_DOORBELL_SQ);
+    Neighbours t;
+    Flushes f = { .address = COST_ODP_BASE };
+
+    neighbours_start(&t, hold, ",id=nic,turn-work=256,turn-us=1000000");
+    cq_create(&t.nics[0], &t.s[0].cq, 11, &t.s[0].eq, 0, 0);
+    f.rkey[0] = cost_absent_pages(&t.nics[1], &t.s[1]);
+    for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
+        f.rkey[i] = f.rkey[0];
+        neighbours_connect(&t, &f.a[i], &f.b[i]);
+    }
+    cost_flush_all(&t.nics[0], &t.s[0], &f, "global FLUSHes of a peer");
+    machine_stop(&t.m);
 }
 
 /* As many copies of a frame as there can be, behind as many rules. */
@@ -1388,6 +1539,8 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/odp_flood", test_cost_odp_flood },
     { "cost/odp_destroy", test_cost_odp_destroy },
     { "cost/flush", test_cost_flush },
+    { "cost/flush_global", test_cost_flush_global },
+    { "cost/flush_frames", test_cost_flush_frames },
     { "cost/copies", test_cost_copies },
     { "cost/multicast", test_cost_multicast },
     { "cost/short_frames", test_cost_short_frames },

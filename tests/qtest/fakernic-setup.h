@@ -316,16 +316,31 @@ typedef struct Neighbours {
     Qp qp[2];
 } Neighbours;
 
+static const uint8_t neighbour_gids[2][16] = {
+    { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+};
+static const uint8_t neighbour_macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
+                                              { 2, 0, 0, 0, 0, 2 } };
+
+/* Another such pair, of the first's QP and the second's. */
+static inline void neighbours_connect(Neighbours *t, Qp *first, Qp *second)
+{
+    Qp *const qp[2] = { first, second };
+
+    for (unsigned i = 0; i < 2; i++) {
+        qp_create(&t->nics[i], qp[i], FAKERNIC_QP_RC, t->s[i].pd, &t->s[i].cq,
+                  0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        rc_connect(&t->nics[i], qp[i]->qpn, qp[!i]->qpn, neighbour_gids[!i],
+                   neighbour_macs[!i]);
+    }
+}
+
 /* MORE: options of each device, which begin with a comma, or "". */
 static inline void neighbours_start(Neighbours *t, const char *more0,
                                     const char *more1)
 {
-    static const uint8_t gids[2][16] = {
-        { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
-    };
-    static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 1 },
-                                        { 2, 0, 0, 0, 0, 2 } };
-
     machine_start(&t->m, "-netdev hubport,id=h0,hubid=0 "
                          "-netdev hubport,id=h1,hubid=0 "
                          "-device fakernic,addr=04.0,mac=02:00:00:00:00:01,"
@@ -333,20 +348,15 @@ static inline void neighbours_start(Neighbours *t, const char *more0,
                          "-device fakernic,addr=05.0,mac=02:00:00:00:00:02,"
                          "netdev=h1%s", more0, more1);
     for (unsigned i = 0; i < 2; i++) {
-        struct fakernic_set_gid_req gid = gid_req(0, gids[i]);
+        struct fakernic_set_gid_req gid = gid_req(0, neighbour_gids[i]);
 
         nic_find(&t->nics[i], &t->m, 4 + i);
         nic_bringup(&t->nics[i]);
         setup(&t->nics[i], &t->s[i]);
-        memcpy(gid.mac, macs[i], 6);
+        memcpy(gid.mac, neighbour_macs[i], 6);
         assert_status(CMD(&t->nics[i], SET_GID, gid), OK);
-        qp_create(&t->nics[i], &t->qp[i], FAKERNIC_QP_RC, t->s[i].pd,
-                  &t->s[i].cq, 0);
     }
-    for (unsigned i = 0; i < 2; i++) {
-        rc_connect(&t->nics[i], t->qp[i].qpn, t->qp[!i].qpn, gids[!i],
-                   macs[!i]);
-    }
+    neighbours_connect(t, &t->qp[0], &t->qp[1]);
 }
 
 /* A completion that takes real time: the clock of retries stands still. */
