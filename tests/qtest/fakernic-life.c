@@ -683,6 +683,138 @@ static void test_burst(void)
     machine_stop(&m);
 }
 
+/* ---- a server with two clients ------------------------------------------- */
+
+enum { SERVER, WRITER, READER, HUB_HOSTS };
+#define HUB_READERS 8
+#define HUB_WQES    31
+#define HUB_READS   16          /* that end the test */
+#define HUB_HOST \
+    "-netdev hubport,id=h%u,hubid=0 " \
+    "-device fakernic,addr=0%u.0,netdev=h%u,mac=02:00:00:00:00:0%u," \
+    "turn-work=%u,turn-us=1000000%s "
+/* What the clients begin with waits for time to pass. */
+#define HUB_HOLD \
+    ",x-fault='id=hold at=doorbell number=%u times=0 delay-ns=1000 do=delay%s'"
+#define HUB_PAUSE "; id=end at=cqe nth=%u do=pause"
+
+typedef struct Hub {
+    Machine m;
+    Nic nics[HUB_HOSTS];
+    Setup s[HUB_HOSTS];
+    Queue cq[HUB_HOSTS];
+} Hub;
+
+static const uint8_t *hub_gid(unsigned host)
+{
+    static uint8_t gids[HUB_HOSTS][16];
+
+    memcpy(gids[host], own_gid, 16);
+    gids[host][15] = 1 + host;
+    return gids[host];
+}
+
+static const uint8_t *hub_mac(unsigned host)
+{
+    static uint8_t macs[HUB_HOSTS][6];
+
+    macs[host][0] = 2;
+    macs[host][5] = 1 + host;
+    return macs[host];
+}
+
+/* The machine stops with the last of HUB_READS. */
+static void hub_start(Hub *hub)
+{
+    g_autofree char *end = g_strdup_printf(HUB_PAUSE, HUB_READS);
+    g_autoptr(GString) options = g_string_new(NULL);
+
+    for (unsigned i = 0; i < HUB_HOSTS; i++) {
+        g_autofree char *hold = g_strdup_printf(HUB_HOLD, FAKERNIC_DOORBELL_SQ,
+                                                i == READER ? end : "");
+
+        g_string_append_printf(options, HUB_HOST, i, SLOT + i, i, 1 + i,
+                               i == SERVER ? 256 : 1u << 20,
+                               i == SERVER ? "" : hold);
+    }
+    machine_start(&hub->m, "%s", options->str);
+    for (unsigned i = 0; i < HUB_HOSTS; i++) {
+        struct fakernic_set_gid_req gid = gid_req(0, hub_gid(i));
+        Nic *n = &hub->nics[i];
+
+        nic_find(n, &hub->m, SLOT + i);
+        nic_bringup(n);
+        setup(n, &hub->s[i]);
+        memcpy(gid.mac, hub_mac(i), 6);
+        assert_status(CMD(n, SET_GID, gid), OK);
+        cq_create(n, &hub->cq[i], 9, &hub->s[i].eq, 0, 0);
+    }
+}
+
+/* A full send queue of this, to the server. */
+static void hub_post(Hub *hub, unsigned client, uint8_t opcode)
+{
+    Nic *n = &hub->nics[client], *server = &hub->nics[SERVER];
+    Wqe wqe = wqe_rdma(&hub->s[client], opcode, 0, 0, DATA_SIZE);
+    Qp qp, peer;
+
+    qp_create(n, &qp, FAKERNIC_QP_RC, hub->s[client].pd, &hub->cq[client], 0);
+    qp_create(server, &peer, FAKERNIC_QP_RC, hub->s[SERVER].pd,
+              &hub->cq[SERVER], 0);
+    rc_connect(n, qp.qpn, peer.qpn, hub_gid(SERVER), hub_mac(SERVER));
+    rc_connect(server, peer.qpn, qp.qpn, hub_gid(client), hub_mac(client));
+    wqe.rdma.rdma.remote_address = LE64(hub->s[SERVER].data);
+    wqe.rdma.rdma.rkey = LE32(hub->s[SERVER].key);
+    for (unsigned i = 0; i < HUB_WQES; i++) {
+        sq_put(n, &qp, &wqe, sizeof(wqe));
+    }
+    sq_ring(n, &qp);
+}
+
+static unsigned hub_done(Hub *hub, unsigned client)
+{
+    struct fakernic_cqe cqe;
+    unsigned count = 0;
+
+    while (cq_poll(&hub->nics[client], &hub->cq[client], &cqe)) {
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        count++;
+    }
+    return count;
+}
+
+/*
+ * One client WRITEs, another READs by many QPs. The server takes what comes in
+ * between its turns, so what is written is a quarter of what is read, or more.
+ */
+static void test_shares(void)
+{
+    unsigned written, read;
+    Hub hub;
+
+    hub_start(&hub);
+    hub_post(&hub, WRITER, FAKERNIC_SQ_RDMA_WRITE);
+    for (unsigned i = 0; i < HUB_READERS; i++) {
+        hub_post(&hub, READER, FAKERNIC_SQ_RDMA_READ);
+    }
+    g_assert_cmpuint(hub_done(&hub, WRITER), ==, 0);
+    g_assert_cmpuint(hub_done(&hub, READER), ==, 0);
+    qtest_clock_step(hub.m.qts, 10000);
+    qtest_qmp_eventwait(hub.m.qts, "STOP");
+    written = hub_done(&hub, WRITER);
+    read = hub_done(&hub, READER);
+    g_test_message("%u messages written beside %u read", written, read);
+    g_assert_cmpuint(read, >=, HUB_READS);
+    g_assert_cmpuint(written, >=, read / 4);
+    g_assert_cmpuint(written, <, HUB_WQES);
+    for (unsigned i = 0; i < HUB_HOSTS; i++) {
+        g_free(hub.nics[i].pci);
+    }
+    machine_stop(&hub.m);
+}
+
+/* ---- a wire that is blocked ---------------------------------------------- */
+
 /* Completions there without time passing; all are good. */
 static unsigned cq_count(Nic *n, Queue *cq)
 {
@@ -1012,6 +1144,7 @@ const FakernicTest fakernic_life_tests[] = {
     { "turn/timed", test_timed },
     { "turn/flood", test_flood },
     { "turn/burst", test_burst },
+    { "turn/shares", test_shares },
     { "turn/monitor", test_monitor },
     { "turn/blocked-wire", test_blocked_wire },
     { NULL }
