@@ -10,6 +10,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
+#include "budget.h"
 #include "dm.h"
 #include "dma.h"
 #include "persist.h"
@@ -27,12 +28,24 @@ uint32_t fakernic_dm_page(const FakernicState *s)
     return s->uars + 1;
 }
 
-void fakernic_dm_reset(FakernicState *s)
+/* What is zeroed in one go: a page is about a unit of work. */
+#define FAKERNIC_DM_AT_ONCE 64
+
+bool fakernic_dm_zero_some(FakernicState *s)
 {
-    if (s->dm_size) {
-        memset(memory_region_get_ram_ptr(&s->dm), 0, s->dm_size);
-        memory_region_set_dirty(&s->dm, 0, s->dm_size);
+    bool lasts = true;
+
+    while (s->dm_zeroed < s->dm_size && lasts) {
+        const uint64_t len = MIN(FAKERNIC_DM_AT_ONCE * FAKERNIC_PAGE_SIZE,
+                                 s->dm_size - s->dm_zeroed);
+        uint8_t *dm = memory_region_get_ram_ptr(&s->dm);
+
+        memset(dm + s->dm_zeroed, 0, len);
+        memory_region_set_dirty(&s->dm, s->dm_zeroed, len);
+        s->dm_zeroed += len;
+        lasts = fakernic_spend(s, FAKERNIC_DM_AT_ONCE);
     }
+    return s->dm_zeroed >= s->dm_size;
 }
 
 /* NULL, and counted, when the range is not all device memory. */

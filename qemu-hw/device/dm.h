@@ -17,8 +17,8 @@ bool fakernic_dm_contains(const FakernicState *s, uint64_t offset,
 /* The page of BAR2 at which device memory begins. */
 uint32_t fakernic_dm_page(const FakernicState *s);
 
-/* Zeroes it. */
-void fakernic_dm_reset(FakernicState *s);
+/* Zeroes it, from dm_zeroed on, as far as the budget goes; true: all. */
+bool fakernic_dm_zero_some(FakernicState *s);
 
 /* RoceHostOps.dma_read; this and the next three: as those of dma.h. */
 bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len);

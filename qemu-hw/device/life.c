@@ -113,6 +113,7 @@ static void fakernic_reset_begin(FakernicState *s)
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     s->interrupts = 0;
     s->kicked = false;
+    s->dm_zeroed = 0;
     fakernic_persist_forget(s);
     fakernic_reset_registers(s, 0);
 }
@@ -123,7 +124,6 @@ static void fakernic_reset_end(FakernicState *s)
     fakernic_objects_init(s);
     fakernic_reset_registers(s, FAKERNIC_STATUS_READY);
     fakernic_port_reset(s);
-    fakernic_dm_reset(s);
     fakernic_fault_reset(s);
     fakernic_dump_forget(s);
     fakernic_budget_renew(s);
@@ -154,7 +154,8 @@ void fakernic_life_settle(FakernicState *s)
     if (s->reset_wanted) {
         fakernic_reset_begin(s);
     }
-    if (fakernic_budget_left(s) && fakernic_free_some(s)) {
+    if (fakernic_budget_left(s) && fakernic_free_some(s) &&
+        fakernic_dm_zero_some(s)) {
         fakernic_reset_end(s);
     } else {
         qemu_bh_schedule(s->bh);

@@ -99,6 +99,7 @@ struct FakernicState {
     MemoryRegion regs_bar;
     MemoryRegion uar_bar;
     MemoryRegion dm;            /* device memory, within uar_bar */
+    uint64_t dm_zeroed;         /* bytes of it, by this reset */
     Roce *roce;
     uint64_t *stats;            /* the engine's array */
     QEMUBH *bh;

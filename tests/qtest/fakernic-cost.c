@@ -1408,6 +1408,31 @@ static void test_cost_reset(void)
     cost_stop(&n, "a reset of thousands of objects");
 }
 
+/* As much device memory as there can be is zeroed, some in each turn. */
+static void test_cost_reset_dm(void)
+{
+    bool seen = false;
+    Machine m;
+    Nic n = { .m = &m };
+
+    machine_start(&m, "%s,dm-size=256M", COST_DEVICE);
+    n.pci = qpci_device_find(m.bus, QPCI_DEVFN(SLOT, 0));
+    qpci_device_enable(n.pci);
+    n.regs = qpci_iomap(n.pci, FAKERNIC_BAR_REGS, NULL);
+    nic_await_reset(&n);
+    for (unsigned round = 0; round < 10 && !seen; round++) {
+        uint64_t since = main_cpu_us(&m);
+
+        reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+        seen = reg_read(&n, FAKERNIC_REG_STATUS) == 0;
+        monitor_is_heard(&m, "a reset of 256 MiB of device memory", since);
+        nic_await_reset(&n);
+    }
+    g_assert_true(seen);
+    g_free(n.pci);
+    cost_stop(&n, "a reset of 256 MiB of device memory");
+}
+
 /* ---- looking at all there can be ----------------------------------------- */
 
 #define COST_ALL_QPS    4096
@@ -1548,6 +1573,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/memory", test_cost_memory },
     { "cost/sends", test_cost_sends },
     { "cost/reset", test_cost_reset },
+    { "cost/reset_dm", test_cost_reset_dm },
     { "cost/look", test_cost_look },
     { "cost/unplug", test_cost_unplug },
     { NULL }
