@@ -1352,6 +1352,54 @@ static void test_cost_sends(void)
     cost_stop(&n, "as many sends as there can be");
 }
 
+/* ---- timers ------------------------------------------------------------- */
+
+#define COST_TIMERS 3000
+
+/* Thousands of requests that nobody answers are given up at the same moment,
+ * and tried again, until their QPs fail. */
+static void test_cost_timers(void)
+{
+    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+    static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+    struct fakernic_create_qp_req req;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue sq;
+    Wqe wqe;
+    unsigned ended = 0;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    cq_create(&n, &s.cq, 12, &s.eq, 0, 0);
+    req = cost_qp_req(&n, &s, &s.cq);
+    req.sq_pages = queue_alloc(&n, &sq, 4, FAKERNIC_SQ_BB_SHIFT);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 64);
+    qtest_memwrite(m.qts, sq.address, &wqe, sizeof(wqe));
+    for (unsigned i = 0; i < COST_TIMERS; i++) {
+        const uint32_t qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req,
+                                        sizeof(req));
+
+        rc_connect(&n, qpn, 77, peer_gid, peer_mac);
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn, 1));
+    }
+    for (unsigned tries = 0; tries < 100 && ended < COST_TIMERS; tries++) {
+        const uint64_t since = main_cpu_us(&m);
+
+        /* Longer than the timeout may take (IBTA C9-140). */
+        qtest_clock_step(m.qts, 500000000);
+        monitor_is_heard(&m, "timers that are due at once", since);
+        while (cq_poll(&n, &s.cq, &cqe)) {
+            g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_RETRY_EXC_ERR);
+            ended++;
+        }
+    }
+    g_assert_cmpuint(ended, ==, COST_TIMERS);
+    cost_stop(&n, "timers that are due at once");
+}
+
 /* ---- resets ------------------------------------------------------------ */
 
 #define COST_FEW ",max-qp=1024,max-mr=1024,max-cq=512,max-pd=512"
@@ -1572,6 +1620,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/queries", test_cost_queries },
     { "cost/memory", test_cost_memory },
     { "cost/sends", test_cost_sends },
+    { "cost/timers", test_cost_timers },
     { "cost/reset", test_cost_reset },
     { "cost/reset_dm", test_cost_reset_dm },
     { "cost/look", test_cost_look },
