@@ -840,6 +840,7 @@ static void test_blocked_wire(void)
     Qp away, a, b;
     Wqe wqe;
     unsigned frames = 0;
+    uint64_t since;
     int wire = start_wired(&m, &n);
 
     setup(&n, &s);
@@ -850,7 +851,9 @@ static void test_blocked_wire(void)
         wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
         sq_put(&n, &away, &wqe, sizeof(wqe));
     }
+    since = main_cpu_us(&m);
     sq_ring(&n, &away);
+    monitor_is_heard(&m, "a wire that takes nothing", since);
     g_assert_cmpuint(cq_count(&n, &cq), <, 16);
     fill(&n, &s, 0, 20000);
     for (unsigned i = 0; i < 20; i++) {
