@@ -46,7 +46,7 @@ class Report:
     """What rdma_connect says in the end."""
 
     def __init__(self, result):
-        self.result = result.check()
+        self.result = result
         numbers = dict(re.findall(
             r"(connections|verified|given_up|too_late) (\d+)", result.out))
         self.counts = {name: int(number) for name, number in numbers.items()}
@@ -117,7 +117,12 @@ class Connections:
         assert not self.jobs[side].wait().ok
 
     def report(self, side):
-        return Report(self.jobs[side].wait())
+        """A side that fails leaves the other one waiting: tell both."""
+        result = self.jobs[side].wait()
+        if not result.ok:
+            other = self.jobs[1 - side].wait()
+            pytest.fail(f"{result}\nits peer:\n{other}")
+        return Report(result)
 
     def succeed(self):
         """Every connection was made, used and closed, and nothing else."""
