@@ -115,7 +115,7 @@ def numbers_of(row, output):
 class Pair:
     """Two machines with a device, up."""
 
-    def __init__(self, name, qemu, folder):
+    def __init__(self, name, qemu, folder, pin=False):
         self.name = name
         model, driver, wire = DEVICES[name.partition("@")[0]]
         self.driver = driver
@@ -126,6 +126,15 @@ class Pair:
         self.ports = rdma.bring_up_all(vms, driver)
         for port in self.ports:
             port.set_mtu(9000 if driver == "fakernic" else 4200)
+        if pin:
+            self.pin()
+
+    def pin(self):
+        """Each machine on a processor of its own, with all its threads."""
+        free = sorted(os.sched_getaffinity(0))
+        for number, port in enumerate(self.ports):
+            for task in Path(f"/proc/{port.vm.pid}/task").iterdir():
+                os.sched_setaffinity(int(task.name), {free[number % len(free)]})
 
     def stop(self):
         self.lab.stop()
@@ -190,7 +199,8 @@ def measure_all(options, rows, result):
             pairs = []
             for name in names:
                 folder = options.out / "vm" / f"boot{boot}"
-                pairs.append(Pair(name, options.builds[name], folder))
+                pairs.append(Pair(name, options.builds[name], folder,
+                                  options.pin))
                 stack.callback(pairs[-1].stop)
             for row in rows:
                 measure_row(options, row, pairs, boot, result["rows"])
@@ -299,12 +309,18 @@ def parse():
     parser.add_argument("--qemu", type=Path, default=None)
     parser.add_argument("--old", type=Path, help="compare with this QEMU: each "
                         "device runs in both, rxe in neither")
+    parser.add_argument("--null", action="store_true", help="with --old: the "
+                        "old one twice, which tells what luck is worth")
+    parser.add_argument("--pin", action="store_true", help="each machine of a "
+                        "pair to a processor of its own")
     parser.add_argument("--out", type=Path, default=Path("/cache/log/bench"))
     return parser.parse_args()
 
 
 def settle(options):
     """What follows from the options: which device runs in which QEMU."""
+    if options.null and not options.old:
+        raise SystemExit("bench.py: --null needs --old: a build to run twice")
     if options.quick and options.rows == ["*"]:
         options.rows = list(QUICK)
     options.runs = options.runs or (1 if options.quick else 3)
@@ -313,9 +329,11 @@ def settle(options):
     options.qemu = qemu
     if options.old:
         devices = [name for name in options.devices if name != "rxe"]
+        binaries = {"old": options.old, "new": qemu}
+        if options.null:
+            binaries["again"] = options.old
         options.builds = {f"{name}@{which}": binary for name in devices
-                          for which, binary in (("old", options.old),
-                                                ("new", qemu))}
+                          for which, binary in binaries.items()}
     else:
         options.builds = {name: qemu for name in options.devices}
 
