@@ -29,13 +29,16 @@ from fakernic_test.lab import Lab                   # noqa: E402
 from fakernic_lab import places                     # noqa: E402
 from fakernic_lab.errors import GuestTimeout        # noqa: E402
 
-# Name -> the device's model, driver, and what joins two of them.
+# Name -> the device's model, driver, and what joins two of them. Of a mixed
+# pair there are two of each: of the server's machine, then the client's.
 DEVICES = {
     "rxe": ("virtio-net-pci", "rxe", "netdev"),
     "stream": ("fakernic", "fakernic", "netdev"),
     "link": ("fakernic", "fakernic", "link"),
     "inet": ("fakernic", "fakernic", "inet"),
     "mcast": ("fakernic", "fakernic", "mcast"),
+    "to-rxe": (("virtio-net-pci", "fakernic"), ("rxe", "fakernic"), "netdev"),
+    "by-rxe": (("fakernic", "virtio-net-pci"), ("fakernic", "rxe"), "netdev"),
 }
 USUAL = ("rxe", "stream", "link")
 VERBS = ("write", "read", "send", "atomic")
@@ -118,7 +121,6 @@ class Pair:
     def __init__(self, name, qemu, folder, pin=False):
         self.name = name
         model, driver, wire = DEVICES[name.partition("@")[0]]
-        self.driver = driver
         os.environ["FAKERNIC_WIRE"] = wire
         self.lab = Lab(folder / name)
         vms = self.lab.get(model=model, options={"memory": 640,
