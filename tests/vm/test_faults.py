@@ -4,12 +4,31 @@
 import re
 import time
 
+from fakernic_lab import faults
 from fakernic_test import rdma
+
+# enum ibv_wc_status: all errors, the one of requests that are flushed, and two
+# states of enum ibv_qp_state.
+ERRORS = range(1, 22)
+FLUSHED = 5
+RTS, ERROR = 3, 6
 
 
 def test_bad_requests_get_the_right_completion(ports):
     """Wrong keys, bounds, rights and peers: rdma_faults judges each."""
     rdma.judged(ports[0], "rdma_faults", 13, 200)
+
+
+def test_each_status_is_told_as_it_is(ports):
+    """A request that fails is told with its status, those behind it are
+    flushed, and the peer, whom nothing has reached, works on. A completion
+    tells it: there is no event (IBTA 11.6.2, 11.6.3)."""
+    for status in ERRORS:
+        with faults.armed(ports[0].vm, f"at=send-wqe nth=2 status={status} "
+                                       "do=fail"):
+            told = ports[0].guest.check("rdma_status")
+        assert told == (f"sends 0 {status} {FLUSHED} {FLUSHED} state {ERROR}\n"
+                        f"receives 0 state {RTS}\nevents 0\n"), told
 
 
 def test_killed_application_leaves_nothing(ports):

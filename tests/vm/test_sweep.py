@@ -28,6 +28,33 @@ DMAS = ("dma-read", "dma-write")
 FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
 
 
+LIVES_AT_LEAST = 25
+# One life of a driver: it comes, its card serves two programs, and it goes.
+LIFE = """
+serve() {{
+    set -- /sys/class/infiniband/* /sys/bus/pci/drivers/fakernic/0*/net/*
+    [ -e "$1" ] && [ -e "$2" ] || return 1
+    ib=${{1##*/}} net=${{2##*/}}
+    ip link set $net up && ip addr replace {address}/24 dev $net || return 1
+    for try in $(seq 20); do
+        index=$(cd $1/ports/1/gids && grep -l {gid} ? ?? ??? 2>/dev/null)
+        [ "$index" ] && break
+        sleep 0.05
+    done
+    program="timeout 20 ibv_rc_pingpong -d $ib -g $index -n 10"
+    $program & server=$!
+    until {listens} || ! kill -0 $server 2>/dev/null; do sleep 0.02; done
+    $program 127.0.0.1 || kill $server 2>/dev/null
+    wait $server
+}}
+modprobe fakernic cmd_timeout={limit} || exit 3
+serve
+code=$?
+timeout 20 modprobe -r fakernic || exit 4
+[ $code = 0 ] || exit {refused}
+"""
+
+
 def each(test):
     """One that hits each, for make test-long."""
     return pytest.mark.long(pytest.mark.timeout(3600)(test))
@@ -156,3 +183,53 @@ def test_every_command_is_never_done(program):
         sweep_others(program, "at=command do=drop", 1, COMMANDS_AT_LEAST)
     finally:
         program.client.guest.check(f"echo {before} >{limit}")
+
+
+class Life:
+    """The driver's life in the first guest, which must go as if nothing had
+    been when nothing is done to it."""
+
+    def __init__(self, lab, port, limit):
+        self.lab, self.client = lab, port
+        address = port.ip4
+        gid = "".join(f"{int(byte):02x}" for byte in address.split("."))
+        self.script = LIFE.format(
+            address=address, gid=f"ffff:{gid[:4]}:{gid[4:]}", limit=limit,
+            listens=rdma.LISTENS_TCP.format(port=18515), refused=REFUSED)
+        port.guest.check("modprobe -r fakernic")
+
+    def run(self):
+        return self.client.guest.run(self.script, 100)
+
+    hit = Program.hit
+
+    def works(self):
+        self.run().check()
+
+    def end(self):
+        self.lab.ports[0] = rdma.bring_up(self.client.vm, 1)
+
+
+@pytest.fixture(name="life")
+def a_drivers_life(ports, lab, request):
+    life = Life(lab, ports[0], getattr(request, "param", 30))
+    yield life
+    life.end()
+
+
+def test_some_commands_of_a_life_fail(life):
+    sweep_others(life, f"at=command do=fail status={NO_RESOURCE}", 9,
+                 LIVES_AT_LEAST)
+
+
+@each
+@pytest.mark.parametrize("status", (NO_RESOURCE, DMA_ERROR))
+def test_every_command_of_a_life_fails(life, status):
+    sweep_others(life, f"at=command do=fail status={status}", 1,
+                 LIVES_AT_LEAST)
+
+
+@each
+@pytest.mark.parametrize("life", [1], indirect=True)
+def test_every_command_of_a_life_is_never_done(life):
+    sweep_others(life, "at=command do=drop", 1, LIVES_AT_LEAST)
