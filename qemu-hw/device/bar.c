@@ -461,7 +461,7 @@ void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
     }
     if (roce_fault_at(&s->faults.rules, ROCE_FAULT_DOORBELL)) {
         subject = fakernic_doorbell_subject(offset, word);
-        if (!fakernic_fault_doorbell(s, &subject, offset, word)) {
+        if (!fakernic_fault_doorbell(s, &subject, offset, &word)) {
             return;
         }
     }

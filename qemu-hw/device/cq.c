@@ -236,7 +236,8 @@ static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
     fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
 }
 
-void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion)
+void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
+                     const RoceFaultSpoil *spoil)
 {
     FakernicCq *cq = fakernic_table_get(&s->cqs, completion->cqn);
     struct fakernic_cqe cqe;
@@ -260,6 +261,9 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion)
     trace_fakernic_cqe(cq->id, cq->pi, completion->qpn, completion->wqe_index,
                        completion->opcode, completion->status,
                        completion->vendor_err);
+    if (spoil) {
+        roce_fault_corrupt(spoil, &cqe, sizeof(cqe));
+    }
     fakernic_record(s, CQE, 0, cq->id, cq->pi, completion->qpn,
                     completion->wqe_index, completion->opcode,
                     completion->status, completion->vendor_err);
@@ -286,15 +290,16 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
 {
     FakernicState *s = host;
     RoceCompletion changed;
+    RoceFaultSpoil spoil;
 
     if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_CQE) &&
         !s->faults.held_count) {
-        fakernic_cq_put(s, completion);
+        fakernic_cq_put(s, completion, NULL);
         return;
     }
     changed = *completion;
-    if (fakernic_fault_cqe(s, &changed)) {
-        fakernic_cq_put(s, &changed);
+    if (fakernic_fault_cqe(s, &changed, &spoil)) {
+        fakernic_cq_put(s, &changed, &spoil);
     }
 }
 

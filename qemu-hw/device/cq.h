@@ -6,6 +6,7 @@
 #define FAKERNIC_DEVICE_CQ_H
 
 #include "eq.h"
+#include "../roce/fault.h"
 
 typedef enum FakernicArm {
     FAKERNIC_ARM_NONE,
@@ -44,8 +45,12 @@ typedef struct FakernicCq {
     FakernicEventSource async;
 } FakernicCq;
 
-/* Writes an entry, whatever fault rules say. */
-void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion);
+/*
+ * Writes an entry. Fault rules are not asked: 'spoil' is what they have said
+ * about its bytes, or NULL.
+ */
+void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
+                     const RoceFaultSpoil *spoil);
 
 /* RoceHostOps.complete: writes a CQE, and raises the event it is armed for. */
 void fakernic_complete(void *host, const RoceCompletion *completion);

@@ -32,17 +32,14 @@ static void fakernic_dma_count(FakernicState *s, size_t len)
     fakernic_spend(s, 1 + len / FAKERNIC_PAGE_SIZE);
 }
 
-/* What a fault rule does with an access; COUNT: nothing. */
-static RoceFaultAction fakernic_dma_fault(FakernicState *s,
-                                          RoceFaultPoint point, size_t len)
+/* What a fault rule says about an access; NULL: nothing. */
+static const RoceFaultRule *fakernic_dma_fault(FakernicState *s,
+                                               RoceFaultPoint point, size_t len)
 {
     RoceFaultSubject subject = { .point = point, .len = len };
-    const RoceFaultRule *rule = NULL;
 
-    if (roce_fault_at(&s->faults.rules, point)) {
-        rule = fakernic_fault_hit(s, &subject);
-    }
-    return rule ? rule->act : ROCE_FAULT_COUNT;
+    return roce_fault_at(&s->faults.rules, point)
+               ? fakernic_fault_hit(s, &subject) : NULL;
 }
 
 bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
@@ -57,14 +54,17 @@ bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
 {
     FakernicState *s = host;
+    const RoceFaultRule *rule;
 
     fakernic_dma_count(s, len);
     fakernic_record(s, DMA_READ, address, len);
-    if (fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, len) == ROCE_FAULT_FAIL) {
+    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, len);
+    if ((rule && rule->act == ROCE_FAULT_FAIL) ||
+        !fakernic_dma_peek(s, address, buf, len)) {
         return fakernic_dma_failed(s, address, len, false);
     }
-    if (!fakernic_dma_peek(s, address, buf, len)) {
-        return fakernic_dma_failed(s, address, len, false);
+    if (rule && rule->act == ROCE_FAULT_CORRUPT) {
+        roce_fault_corrupt(&rule->spoil, buf, len);
     }
     return true;
 }
@@ -118,22 +118,10 @@ void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len)
     }
 }
 
-bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
-                        size_t len)
+/* In pieces; false: one is out of reach. */
+static bool fakernic_dma_store(FakernicState *s, uint64_t address,
+                               const uint8_t *from, size_t len)
 {
-    FakernicState *s = host;
-    const uint8_t *from = buf;
-
-    fakernic_dma_count(s, len);
-    fakernic_record(s, DMA_WRITE, address, len);
-    switch (fakernic_dma_fault(s, ROCE_FAULT_DMA_WRITE, len)) {
-    case ROCE_FAULT_FAIL:
-        return fakernic_dma_failed(s, address, len, true);
-    case ROCE_FAULT_DROP:
-        return true;
-    default:
-        break;
-    }
     while (len) {
         size_t piece = len;
         void *p = fakernic_dma_map(s, address, &piece);
@@ -150,6 +138,39 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
     /* Data before its CQE, a CQE before its EQE. */
     smp_wmb();
     return true;
+}
+
+/* The store that a fault rule has hit. */
+static bool fakernic_dma_spoilt(FakernicState *s, const RoceFaultRule *rule,
+                                uint64_t address, const void *buf, size_t len)
+{
+    g_autofree void *copy = NULL;
+
+    switch (rule->act) {
+    case ROCE_FAULT_FAIL:
+        return fakernic_dma_failed(s, address, len, true);
+    case ROCE_FAULT_DROP:
+        return true;
+    case ROCE_FAULT_CORRUPT:
+        copy = g_memdup2(buf, len);
+        roce_fault_corrupt(&rule->spoil, copy, len);
+        return fakernic_dma_store(s, address, copy, len);
+    default:
+        return fakernic_dma_store(s, address, buf, len);
+    }
+}
+
+bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
+                        size_t len)
+{
+    FakernicState *s = host;
+    const RoceFaultRule *rule;
+
+    fakernic_dma_count(s, len);
+    fakernic_record(s, DMA_WRITE, address, len);
+    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_WRITE, len);
+    return rule ? fakernic_dma_spoilt(s, rule, address, buf, len)
+                : fakernic_dma_store(s, address, buf, len);
 }
 
 void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op)

@@ -28,9 +28,13 @@ static bool fakernic_eq_is_full(const FakernicEq *eq)
 /* Entries that cannot be written are tried again so often. */
 #define FAKERNIC_EQ_RETRY_NS (100 * SCALE_MS)
 
-/* False: not now; the event stays where it is. */
+/*
+ * False: not now; the event stays where it is. 'spoil' is what a fault rule
+ * does to the entry, or NULL.
+ */
 static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
-                               uint32_t id, uint32_t data)
+                               uint32_t id, uint32_t data,
+                               const RoceFaultSpoil *spoil)
 {
     struct fakernic_eqe eqe = {
         .type = type,
@@ -42,6 +46,9 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     trace_fakernic_eqe(eq->id, eq->pi, type, id, data);
     fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data, eq->vector,
                     eq->armed);
+    if (spoil) {
+        roce_fault_corrupt(spoil, &eqe, sizeof(eqe));
+    }
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
         /* A lost one would let a driver wait for ever, without a word. */
         trace_fakernic_err_eqe(eq->id, type, id);
@@ -80,17 +87,19 @@ static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
     case ROCE_FAULT_DROP:
         return true;
     case ROCE_FAULT_DUPLICATE:
-        if (!fakernic_eqe_write(s, eq, type, id, data)) {
+        if (!fakernic_eqe_write(s, eq, type, id, data, NULL)) {
             return false;
         }
         if (fakernic_eq_is_full(eq)) {
             return true;
         }
         break;
+    case ROCE_FAULT_CORRUPT:
+        return fakernic_eqe_write(s, eq, type, id, data, &rule->spoil);
     default:
         break;
     }
-    return fakernic_eqe_write(s, eq, type, id, data);
+    return fakernic_eqe_write(s, eq, type, id, data, NULL);
 }
 
 /* An event becomes an entry; false: not yet. */
@@ -103,7 +112,7 @@ static bool fakernic_eqe_next(FakernicState *s, FakernicEq *eq, uint8_t type,
     if (eq->stalled_until || roce_fault_at(&s->faults.rules, ROCE_FAULT_EQE)) {
         return fakernic_eqe_faulty(s, eq, type, id, data);
     }
-    return fakernic_eqe_write(s, eq, type, id, data);
+    return fakernic_eqe_write(s, eq, type, id, data, NULL);
 }
 
 /* QP, SRQ and device fail once: one of these at a time is latched in them. */

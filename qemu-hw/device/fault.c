@@ -310,7 +310,7 @@ void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
 }
 
 bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
-                             uint64_t offset, uint64_t word)
+                             uint64_t offset, uint64_t *word)
 {
     const RoceFaultRule *rule = fakernic_fault_hit(s, subject);
     FakernicHeld *held;
@@ -324,8 +324,13 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
                                    rule->act == ROCE_FAULT_DELAY ?
                                    subject->now + rule->delay_ns : 0, 0);
         held->offset = offset;
-        held->word = word;
+        held->word = *word;
         return rule->act == ROCE_FAULT_DUPLICATE;
+    case ROCE_FAULT_CORRUPT:
+        cpu_to_le64s(word);
+        roce_fault_corrupt(&rule->spoil, word, sizeof(*word));
+        le64_to_cpus(word);
+        return true;
     default:
         return true;
     }
@@ -346,12 +351,16 @@ static RoceTime fakernic_fault_behind(const FakernicState *s, uint32_t cqn)
 }
 
 static void fakernic_fault_hold_cqe(FakernicState *s, const RoceCompletion *c,
-                                    RoceTime due)
+                                    const RoceFaultSpoil *spoil, RoceTime due)
 {
-    fakernic_fault_hold(s, ROCE_FAULT_CQE, due, 0)->completion = *c;
+    FakernicHeld *held = fakernic_fault_hold(s, ROCE_FAULT_CQE, due, 0);
+
+    held->completion = *c;
+    held->spoil = *spoil;
 }
 
-bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c)
+bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
+                        RoceFaultSpoil *spoil)
 {
     RoceFaultSubject subject = { .point = ROCE_FAULT_CQE, .number = c->cqn,
                                  .qpn = c->qpn, .index = c->wqe_index };
@@ -360,20 +369,23 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c)
     const RoceFaultAction act = rule ? rule->act : ROCE_FAULT_COUNT;
     RoceTime due = behind;
 
+    *spoil = (RoceFaultSpoil) { 0 };
     if (act == ROCE_FAULT_DROP) {
         return false;
     }
-    if (act == ROCE_FAULT_FAIL) {
+    if (act == ROCE_FAULT_CORRUPT) {
+        *spoil = rule->spoil;
+    } else if (act == ROCE_FAULT_FAIL) {
         c->status = rule->status;
         c->vendor_err = rule->code;
     } else if (act == ROCE_FAULT_DELAY) {
         due = MAX(behind, subject.now + (RoceTime)rule->delay_ns);
     }
     if (due >= 0) {
-        fakernic_fault_hold_cqe(s, c, due);
+        fakernic_fault_hold_cqe(s, c, spoil, due);
     }
     if (act == ROCE_FAULT_DUPLICATE) {
-        fakernic_fault_hold_cqe(s, c, MAX(due, 0));
+        fakernic_fault_hold_cqe(s, c, spoil, MAX(due, 0));
     }
     return due < 0;
 }

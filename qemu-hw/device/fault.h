@@ -24,6 +24,7 @@ typedef struct FakernicHeld {
     uint64_t offset, word;      /* a doorbell */
     uint32_t number;            /* an EQ that is stalled, a vector */
     RoceCompletion completion;
+    RoceFaultSpoil spoil;       /* its entry */
     size_t len;                 /* a frame */
     uint8_t frame[];
 } FakernicHeld;
@@ -79,15 +80,20 @@ void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
 const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
                                         RoceFaultSubject *subject);
 
-/* False: the doorbell is lost, or comes later. */
+/*
+ * A store into a doorbell page, whose word may be changed in its place. False:
+ * it is lost, or comes later.
+ */
 bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
-                             uint64_t offset, uint64_t word);
+                             uint64_t offset, uint64_t *word);
 
 /*
- * A completion, whose status may be changed in its place. False: it is lost or
- * comes later; then those of its CQ that follow come behind it.
+ * A completion, whose status may be changed in its place, and what is to happen
+ * to the bytes of its entry. False: it is lost or comes later; then those of
+ * its CQ that follow come behind it.
  */
-bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion);
+bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion,
+                        RoceFaultSpoil *spoil);
 
 /* The CQ is gone, and what is held for it. */
 void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);

@@ -99,6 +99,9 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
         wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
         return ROCE_FETCH_ERROR;
     }
+    if (rule && rule->act == ROCE_FAULT_CORRUPT) {
+        roce_fault_corrupt(&rule->spoil, &slot, 1U << c->ring->log_entry);
+    }
     wr->format_error = fakernic_rq_look(&slot, c->ring->log_entry, wr);
     if (rule && rule->act == ROCE_FAULT_FAIL) {
         wr->format_error = rule->code ?: FAKERNIC_VENDOR_RQ_FORMAT;

@@ -274,17 +274,15 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     return err;
 }
 
-/* What a fault rule makes of the WQE. */
-static void fakernic_sq_fault(FakernicState *s, uint32_t qpn, RoceSendWr *wr)
+/* What a fault rule says about the next WQE; NULL: nothing. */
+static const RoceFaultRule *fakernic_sq_fault(FakernicState *s,
+                                              const FakernicQp *qp)
 {
-    RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qpn,
-                                 .index = wr->index };
-    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
+    RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qp->qpn,
+                                 .index = qp->sq_ci };
 
-    if (rule && rule->act == ROCE_FAULT_FAIL) {
-        wr->forced_status = rule->status;
-        wr->forced_error = rule->code;
-    }
+    return roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)
+               ? fakernic_fault_hit(s, &subject) : NULL;
 }
 
 static RoceFetch fakernic_sq_broken(FakernicQp *qp, RoceSendWr *wr,
@@ -296,14 +294,50 @@ static RoceFetch fakernic_sq_broken(FakernicQp *qp, RoceSendWr *wr,
     return ROCE_FETCH_ERROR;
 }
 
+/*
+ * Reads the next WQE, of which so many blocks are there at most, as a fault
+ * rule has it. The number of its blocks; 0: no WQE has so many; negative: out
+ * of reach.
+ */
+static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
+                            uint32_t available, const RoceFaultRule *rule,
+                            uint8_t *wqe)
+{
+    const RoceFaultSpoil *spoil =
+        rule && rule->act == ROCE_FAULT_CORRUPT ? &rule->spoil : NULL;
+    const struct fakernic_sq_hdr *hdr = (const void *)wqe;
+    const size_t first = FAKERNIC_SQ_BB_SIZE;
+    unsigned count;
+
+    if (!fakernic_ring_read(s, &qp->sq, qp->sq_ci, wqe, first)) {
+        return -1;
+    }
+    if (spoil && spoil->offset < first) {
+        roce_fault_corrupt(spoil, wqe, first);
+    }
+    count = hdr->bb_count;
+    if (count < 1 || count > FAKERNIC_SQ_WQE_BB_MAX || count > available) {
+        return 0;
+    }
+    if (count > 1 && !fakernic_ring_read(s, &qp->sq, qp->sq_ci + 1,
+                                         wqe + first, (count - 1) * first)) {
+        return -1;
+    }
+    if (spoil && spoil->offset >= first) {
+        roce_fault_corrupt(spoil, wqe, count * first);
+    }
+    return count;
+}
+
 RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
 {
     FakernicState *s = host;
     FakernicQp *qp = fakernic_qp(s, qpn);
     QEMU_ALIGNED(8) uint8_t wqe[FAKERNIC_SQ_WQE_SIZE_MAX];
     struct fakernic_sq_hdr *hdr = (void *)wqe;
+    const RoceFaultRule *rule;
     uint32_t available;
-    unsigned count;
+    int count;
 
     if (!qp || !qp->sq.pages || qp->sq_ci == qp->sq_pi) {
         return ROCE_FETCH_NONE;
@@ -313,32 +347,26 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     if (available > qp->sq.depth) {
         return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
     }
-    if (!fakernic_ring_read(s, &qp->sq, qp->sq_ci, wqe, FAKERNIC_SQ_BB_SIZE)) {
+    rule = fakernic_sq_fault(s, qp);
+    count = fakernic_sq_read(s, qp, available, rule, wqe);
+    if (count < 0) {
         return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
     }
     wr->opcode = hdr->opcode;
     wr->flags = hdr->flags;
-    count = hdr->bb_count;
-    if (count < 1 || count > FAKERNIC_SQ_WQE_BB_MAX || count > available) {
-        /* Where the next WQE starts is anybody's guess: one block on. */
-        wr->format_error = FAKERNIC_VENDOR_SQ_FORMAT;
-        count = 1;
-    } else if (count > 1 &&
-               !fakernic_ring_read(s, &qp->sq, qp->sq_ci + 1,
-                                   wqe + FAKERNIC_SQ_BB_SIZE,
-                                   (count - 1) * FAKERNIC_SQ_BB_SIZE)) {
-        return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
-    } else {
-        wr->format_error = fakernic_decode_wqe(s, qp, wqe, wr);
-    }
+    /* Where the WQE after a bad one starts is anybody's guess: one block on. */
+    wr->format_error = count ? fakernic_decode_wqe(s, qp, wqe, wr)
+                             : FAKERNIC_VENDOR_SQ_FORMAT;
+    count = MAX(count, 1);
     trace_fakernic_sq_wqe(qpn, wr->index, hdr->opcode, count,
                           wr->format_error);
     fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
                     wr->format_error);
     qp->sq_ci += count;
     wr->forced_status = 0;
-    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
-        fakernic_sq_fault(s, qpn, wr);
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        wr->forced_status = rule->status;
+        wr->forced_error = rule->code;
     }
     return ROCE_FETCH_OK;
 }

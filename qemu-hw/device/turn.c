@@ -119,7 +119,7 @@ static bool fakernic_turn_held(FakernicState *s)
         fakernic_doorbell_hear(s, held->offset, held->word);
         break;
     case ROCE_FAULT_CQE:
-        fakernic_cq_put(s, &held->completion);
+        fakernic_cq_put(s, &held->completion, &held->spoil);
         break;
     case ROCE_FAULT_EQE:
         fakernic_turn_eq(s, held->number);

@@ -35,16 +35,18 @@ static const struct {
                                           DO(LINK_DOWN) | DO(PAUSE) },
     [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
     [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
-    [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES },
+    [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES | DO(CORRUPT) },
     [ROCE_FAULT_COMMAND] = { "command", DO(COUNT) | DO(DROP) | DO(DELAY) |
                                             DO(FAIL) | DO(PAUSE) },
-    [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS },
-    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", ON_READS | DO(DROP) },
-    [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(FAIL) },
-    [ROCE_FAULT_EQE] = { "eqe", ON_STORES },
+    [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS | DO(CORRUPT) },
+    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", ON_READS | DO(DROP) |
+                                              DO(CORRUPT) },
+    [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(FAIL) | DO(CORRUPT) },
+    [ROCE_FAULT_EQE] = { "eqe", ON_STORES | DO(CORRUPT) },
     [ROCE_FAULT_INTERRUPT] = { "interrupt", ON_STORES },
-    [ROCE_FAULT_DMA_READ] = { "dma-read", ON_READS },
-    [ROCE_FAULT_DMA_WRITE] = { "dma-write", ON_READS | DO(DROP) },
+    [ROCE_FAULT_DMA_READ] = { "dma-read", ON_READS | DO(CORRUPT) },
+    [ROCE_FAULT_DMA_WRITE] = { "dma-write", ON_READS | DO(DROP) |
+                                                DO(CORRUPT) },
     [ROCE_FAULT_PAGE_LIST] = { "page-list", ON_READS },
 };
 
@@ -128,9 +130,9 @@ static const FaultWord fault_words[] = {
     { "delay-ns", KIND_NUMBER, PLACE(delay_ns), ANYWHERE, DO(DELAY),
       3600000000000 },
     { "by", KIND_NUMBER, PLACE(by), ANYWHERE, DO(REORDER), 1024 },
-    { "offset", KIND_NUMBER, PLACE(offset), ANYWHERE, DO(CORRUPT),
+    { "offset", KIND_NUMBER, PLACE(spoil.offset), ANYWHERE, DO(CORRUPT),
       ROCE_FRAME_MAX },
-    { "mask", KIND_NUMBER, PLACE(mask), ANYWHERE, DO(CORRUPT), 255 },
+    { "mask", KIND_NUMBER, PLACE(spoil.mask), ANYWHERE, DO(CORRUPT), 255 },
     { "bytes", KIND_NUMBER, PLACE(bytes), ANYWHERE, DO(TRUNCATE),
       ROCE_FRAME_MAX },
     { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE,
@@ -144,6 +146,11 @@ static const FaultWord fault_words[] = {
 };
 
 #define WORDS (sizeof(fault_words) / sizeof(fault_words[0]))
+
+bool roce_fault_offers(RoceFaultPoint point, RoceFaultAction action)
+{
+    return fault_points[point].actions & 1u << action;
+}
 
 const char *roce_fault_action_name(RoceFaultAction action)
 {
@@ -443,7 +450,7 @@ static bool fault_together(FaultReader *in)
         return fault_wrong(in, "a rule needs a word",
                            fault_given(rule, "at") ? "do=" : "at=");
     }
-    if (!(fault_points[rule->at].actions & 1u << rule->act)) {
+    if (!roce_fault_offers(rule->at, rule->act)) {
         snprintf(in->error, ROCE_FAULT_ERROR, "at=%s cannot do=%s", point,
                  fault_actions[rule->act]);
         return false;
@@ -539,7 +546,7 @@ static const RoceFaultRule fault_default = {
     .qpn = ALL, .peer = ALL, .psn = ALL, .attempt = ALL, .number = ALL,
     .len = ALL,
     .nth = 1, .times = 1, .every = 1, .percent = 100, .until_ns = INT64_MAX,
-    .by = 1, .mask = 1, .offset = ROCE_FRAME_MAX,
+    .by = 1, .spoil = { .offset = ROCE_FRAME_MAX, .mask = 1 },
 };
 #undef ALL
 
@@ -905,15 +912,22 @@ static void fault_mark(uint8_t *frame, size_t len)
     ip[11] = (uint8_t)~sum;
 }
 
+void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len)
+{
+    uint8_t *at = bytes;
+
+    if (len) {
+        at[spoil->offset < len ? spoil->offset : len - 1] ^=
+            (uint8_t)spoil->mask;
+    }
+}
+
 size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     switch (rule->act) {
     case ROCE_FAULT_CORRUPT:
         /* Without an offset the last byte, which is the ICRC's. */
-        if (len) {
-            frame[rule->offset < len ? rule->offset : len - 1] ^=
-                (uint8_t)rule->mask;
-        }
+        roce_fault_corrupt(&rule->spoil, frame, len);
         return len;
     case ROCE_FAULT_TRUNCATE:
         return rule->bytes < len ? (size_t)rule->bytes : len;

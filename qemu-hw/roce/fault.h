@@ -76,6 +76,12 @@ typedef struct RoceFaultRange {
     uint32_t first, last;
 } RoceFaultRange;
 
+/* What CORRUPT does to bytes; nothing, if mask is 0. */
+typedef struct RoceFaultSpoil {
+    uint64_t offset;            /* beyond the end: the last byte */
+    uint64_t mask;              /* XORed to it, 8 bits */
+} RoceFaultSpoil;
+
 /* What a point has before it. Fields that mean nothing there are zero. */
 typedef struct RoceFaultSubject {
     RoceFaultPoint point;
@@ -105,7 +111,8 @@ typedef struct RoceFaultRule {
     RoceFaultRange qpn, peer, psn, attempt, number, len;
     uint64_t nth, times, every, percent, seed;
     uint64_t from_ns, until_ns;
-    uint64_t delay_ns, for_ns, by, offset, mask, bytes, status, code;
+    RoceFaultSpoil spoil;
+    uint64_t delay_ns, for_ns, by, bytes, status, code;
     /* what has become of it */
     uint64_t matches, hits;
     uint64_t chance;
@@ -174,6 +181,12 @@ void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
  * MARK, which routers do, keeps the checksums right.
  */
 size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len);
+
+/* What CORRUPT means, of any bytes; none at all are left alone. */
+void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len);
+
+/* Is the action offered at the point? */
+bool roce_fault_offers(RoceFaultPoint point, RoceFaultAction action);
 
 /* "drop" and the like. */
 const char *roce_fault_action_name(RoceFaultAction action);

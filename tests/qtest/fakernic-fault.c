@@ -149,14 +149,18 @@ static void test_rx_corrupt(void)
               "do=corrupt", 0);
 }
 
-static void test_truncate(void)
+static void test_tx_truncate(void)
 {
     read_with("at=tx opcode=rc-read-response-first bytes=50 do=truncate", 0);
+}
+
+static void test_rx_truncate(void)
+{
     read_with("at=rx opcode=rc-read-response-first bytes=0 do=truncate", 0);
 }
 
 /* Of a frame whose header is cut, nothing arrives. */
-static void test_stump(void)
+static void test_rx_truncate_stump(void)
 {
     struct fakernic_cqe cqe;
     uint8_t frame[64];
@@ -189,40 +193,56 @@ static void test_stump(void)
     close(fds[0]);
 }
 
-static void test_duplicate(void)
+static void test_tx_duplicate(void)
 {
     read_with("at=tx opcode=rc-read-response-first do=duplicate", 0);
+}
+
+static void test_rx_duplicate(void)
+{
     read_with("at=rx opcode=rc-read-request do=duplicate", 0);
 }
 
-static void test_mark(void)
+static void test_tx_mark(void)
 {
     read_with("at=tx opcode=rc-read-response-first do=mark", 0);
+}
+
+static void test_rx_mark(void)
+{
     read_with("at=rx opcode=rc-read-response-first do=mark", 0);
 }
 
-static void test_delay(void)
+static void test_tx_delay(void)
 {
     read_with("at=tx opcode=rc-read-response-last delay-ns=20000000 do=delay",
               20 * MS);
+}
+
+static void test_rx_delay(void)
+{
     read_with("at=rx opcode=rc-read-request delay-ns=20000000 do=delay",
               20 * MS);
 }
 
-static void test_reorder(void)
+static void test_tx_reorder(void)
 {
     read_with("at=tx opcode=rc-read-response-first by=2 do=reorder", 0);
+}
+
+static void test_rx_reorder(void)
+{
     read_with("at=rx opcode=rc-read-response-first by=2 do=reorder", 0);
 }
 
 /* A frame that waits for others that never come goes by itself. */
-static void test_reorder_last(void)
+static void test_tx_reorder_last(void)
 {
     read_with("at=tx opcode=rc-read-request by=9 do=reorder", 100 * MS);
 }
 
 /* The second attempt is lost, too: the third is what brings the answer. */
-static void test_attempt(void)
+static void test_tx_drop_attempt(void)
 {
     Pair p;
 
@@ -248,7 +268,7 @@ static void nic_reset_faulty(Nic *n)
 }
 
 /* What is held is gone with a reset, and nothing crashes. */
-static void test_reset(void)
+static void test_tx_delay_reset(void)
 {
     Pair p;
 
@@ -263,7 +283,7 @@ static void test_reset(void)
 
 /* ---- the device as a whole ----------------------------------------------- */
 
-static void test_fatal(void)
+static void test_device_fatal(void)
 {
     Pair p;
 
@@ -279,7 +299,7 @@ static void test_fatal(void)
     machine_stop(&p.m);
 }
 
-static void test_fatal_code(void)
+static void test_device_fatal_code(void)
 {
     Pair p;
 
@@ -301,7 +321,7 @@ static void wait_hit(Machine *m)
 }
 
 /* Frozen, it hears doorbells and answers nothing; then it goes on. */
-static void test_freeze(void)
+static void test_device_freeze(void)
 {
     Pair p;
     struct fakernic_cqe cqe;
@@ -319,7 +339,7 @@ static void test_freeze(void)
     machine_stop(&p.m);
 }
 
-static void test_freeze_for(void)
+static void test_device_freeze_for(void)
 {
     Pair p;
 
@@ -331,7 +351,7 @@ static void test_freeze_for(void)
     machine_stop(&p.m);
 }
 
-static void test_freeze_command(void)
+static void test_device_freeze_command(void)
 {
     Pair p;
     struct fakernic_cmd_completion completion;
@@ -351,7 +371,7 @@ static void test_freeze_command(void)
     machine_stop(&p.m);
 }
 
-static void test_freeze_reset(void)
+static void test_device_freeze_reset(void)
 {
     Pair p;
 
@@ -364,7 +384,7 @@ static void test_freeze_reset(void)
 }
 
 /* Off the bus: all ones, deaf to its registers, alive after an FLR. */
-static void test_dead(void)
+static void test_device_dead(void)
 {
     Pair p;
     uint8_t express;
@@ -390,7 +410,7 @@ static void test_dead(void)
 }
 
 /* The machine stops before the frame goes on, and goes on with 'cont'. */
-static void test_pause(void)
+static void test_tx_pause(void)
 {
     Pair p;
 
@@ -481,6 +501,21 @@ static void test_doorbell_duplicate(void)
     pair_small_read(&p);
     pair_expect(&p, 0);
     pair_expect_none(&p);
+    pair_end(&p);
+}
+
+/* Bits that nothing may set: it rings nothing. */
+static void test_doorbell_corrupt(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=doorbell mask=0x80 do=corrupt");
+    pair_small_read(&p);
+    pair_expect_none(&p);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 1);
+    sq_ring(&p.n, &p.a);
+    pair_expect(&p, 0);
     pair_end(&p);
 }
 
@@ -647,6 +682,32 @@ static void test_cqe_fail(void)
     pair_end(&p);
 }
 
+/* Of the second of two, that waits behind the first, the third bit. */
+static void test_cqe_corrupt(void)
+{
+    const size_t offset = offsetof(struct fakernic_cqe, wqe_index);
+    Pair p;
+    g_autofree char *rule = g_strdup_printf("id=b at=cqe nth=2 offset=%zu "
+                                            "mask=4 do=corrupt", offset);
+
+    pair_start(&p, "");
+    fault(&p.m, "id=a at=cqe delay-ns=20000000 do=delay");
+    fault(&p.m, rule);
+    pair_post(&p);
+    pair_small_read(&p);
+    while (fault_hits_of_all(&p.m) < 2) {
+        g_usleep(1000);
+    }
+    fault(&p.m, "remove=b");
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, 20 * MS);
+    pair_expect(&p, 0);
+    pair_expect(&p, 1 ^ 4);
+    pair_small_read(&p);
+    pair_expect(&p, 2);
+    pair_end(&p);
+}
+
 /* A completion that makes an event. */
 static void pair_event(Pair *p, uint32_t index)
 {
@@ -687,6 +748,26 @@ static void test_eqe_duplicate(void)
     pair_end(&p);
 }
 
+/* An event of a CQ that there is not. */
+static void test_eqe_corrupt(void)
+{
+    const size_t offset = offsetof(struct fakernic_eqe, id);
+    g_autofree char *rule = g_strdup_printf("at=eqe offset=%zu mask=0x80 "
+                                            "do=corrupt", offset);
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, rule);
+    pair_event(&p, 0);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     p.s.cq.id ^ 0x80);
+    eq_ring(&p.n, &p.s.eq, true);
+    pair_event(&p, 1);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     p.s.cq.id);
+    pair_end(&p);
+}
+
 static void test_eqe_delay(void)
 {
     Pair p;
@@ -709,7 +790,7 @@ static void test_eqe_delay(void)
 }
 
 /* An EQ whose memory is out of reach for a while: its event comes later. */
-static void test_eq_out_of_reach(void)
+static void test_dma_write_fail_eqe(void)
 {
     struct fakernic_eqe eqe;
     Pair p;
@@ -830,7 +911,54 @@ static void test_send_wqe_fail(void)
     machine_stop(&p.m);
 }
 
-/* The WQE is out of reach: the QP fails. */
+/* A reserved field is not zero: what stands in the first block is judged. */
+static void test_send_wqe_corrupt(void)
+{
+    const size_t offset = offsetof(struct fakernic_sq_hdr, xrc_srqn);
+    g_autofree char *rule = g_strdup_printf("at=send-wqe offset=%zu do=corrupt",
+                                            offset);
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, rule);
+    pair_small_read(&p);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+             FAKERNIC_WC_LOC_QP_OP_ERR);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
+    pair_end(&p);
+}
+
+/* Data in the second block are written as they were read. */
+static void test_send_wqe_corrupt_data(void)
+{
+    QEMU_ALIGNED(8) uint8_t wqe[2 * FAKERNIC_SQ_BB_SIZE] = { 0 };
+    struct fakernic_sq_hdr *hdr = (void *)wqe;
+    struct fakernic_sq_rdma *rdma = (void *)(wqe + sizeof(*hdr));
+    struct fakernic_cqe cqe;
+    uint8_t seen[sizeof(wqe) - FAKERNIC_SQ_DATA_OFFSET_RDMA];
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=send-wqe offset=100 mask=0x42 do=corrupt");
+    *hdr = (struct fakernic_sq_hdr) {
+        .opcode = FAKERNIC_SQ_RDMA_WRITE,
+        .flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_INLINE,
+        .bb_count = 2, .inline_length = LE16(sizeof(seen)),
+    };
+    rdma->remote_address = LE64(p.s.data);
+    rdma->rkey = LE32(p.s.key);
+    sq_put(&p.n, &p.a, wqe, sizeof(wqe));
+    sq_ring(&p.n, &p.a);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+             FAKERNIC_WC_SUCCESS);
+    qtest_memread(p.m.qts, p.s.data, seen, sizeof(seen));
+    wqe[100] ^= 0x42;
+    g_assert_cmpmem(seen, sizeof(seen), wqe + FAKERNIC_SQ_DATA_OFFSET_RDMA,
+                    sizeof(seen));
+    pair_end(&p);
+}
+
 /* One receive at b, one SEND of 300 bytes to it. */
 static void pair_message(Pair *p)
 {
@@ -894,6 +1022,22 @@ static void test_recv_wqe_fail(void)
     recv_wqe_fails("at=recv-wqe code=34 do=fail", FAKERNIC_VENDOR_RQ_DMA);
 }
 
+/* Its tag, which the completion tells. */
+static void test_recv_wqe_corrupt(void)
+{
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=recv-wqe offset=0 mask=0x80 do=corrupt");
+    pair_message(&p);
+    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 77 ^ 0x80);
+    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_same(&p.n, &p.s, 0, 32768, 300);
+    pair_end(&p);
+}
+
 /* A ring, a region: neither is made, and nothing of them is left. */
 static void test_page_list_fail(void)
 {
@@ -948,7 +1092,7 @@ static void aer(const char *severity, unsigned where, uint32_t status)
     machine_stop(&p.m);
 }
 
-static void test_aer(void)
+static void test_device_aer(void)
 {
     aer("correctable", PCI_ERR_COR_STATUS, PCI_ERR_COR_RCVR);
     aer("nonfatal", PCI_ERR_UNCOR_STATUS, PCI_ERR_UNC_POISON_TLP);
@@ -965,7 +1109,7 @@ static bool link_is_up(Pair *p)
 }
 
 /* Two events; what is sent meanwhile is lost, but not what stays inside. */
-static void test_link_down(void)
+static void test_device_link_down(void)
 {
     Pair p;
 
@@ -990,6 +1134,7 @@ static void test_link_down(void)
     machine_stop(&p.m);
 }
 
+/* The WQE is out of reach: the QP fails. */
 static void test_dma_read_fail(void)
 {
     Pair p;
@@ -1038,6 +1183,37 @@ static void test_dma_write_drop(void)
     pair_expect(&p, 1);
     assert_same(&p.n, &p.s, 0, 16384, 100);
     pair_end(&p);
+}
+
+/* One byte of what was READ is not what it was there, and then it is. */
+static void read_corrupt(const char *rule)
+{
+    uint8_t there, here;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, rule);
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    qtest_memread(p.m.qts, p.s.data + 30, &there, 1);
+    qtest_memread(p.m.qts, p.s.data + 16384 + 30, &here, 1);
+    g_assert_cmphex(here, ==, there ^ 0x11);
+    qtest_memwrite(p.m.qts, p.s.data + 16384 + 30, &there, 1);
+    assert_same(&p.n, &p.s, 0, 16384, 100);
+    pair_small_read(&p);
+    pair_expect(&p, 1);
+    assert_same(&p.n, &p.s, 0, 16384, 100);
+    pair_end(&p);
+}
+
+static void test_dma_read_corrupt(void)
+{
+    read_corrupt("at=dma-read len=100 offset=30 mask=0x11 do=corrupt");
+}
+
+static void test_dma_write_corrupt(void)
+{
+    read_corrupt("at=dma-write len=100 offset=30 mask=0x11 do=corrupt");
 }
 
 /* ---- words --------------------------------------------------------------- */
@@ -1351,29 +1527,37 @@ static void test_again(void)
 
 const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-drop", test_tx_drop },
+    { "fault/tx-drop-attempt", test_tx_drop_attempt },
     { "fault/rx-drop", test_rx_drop },
     { "fault/tx-corrupt", test_tx_corrupt },
     { "fault/rx-corrupt", test_rx_corrupt },
-    { "fault/truncate", test_truncate },
-    { "fault/stump", test_stump },
-    { "fault/duplicate", test_duplicate },
-    { "fault/mark", test_mark },
-    { "fault/delay", test_delay },
-    { "fault/reorder", test_reorder },
-    { "fault/reorder-last", test_reorder_last },
-    { "fault/attempt", test_attempt },
-    { "fault/reset", test_reset },
-    { "fault/fatal", test_fatal },
-    { "fault/fatal-code", test_fatal_code },
-    { "fault/freeze", test_freeze },
-    { "fault/freeze-for", test_freeze_for },
-    { "fault/freeze-command", test_freeze_command },
-    { "fault/freeze-reset", test_freeze_reset },
-    { "fault/dead", test_dead },
-    { "fault/pause", test_pause },
+    { "fault/tx-truncate", test_tx_truncate },
+    { "fault/rx-truncate", test_rx_truncate },
+    { "fault/rx-truncate-stump", test_rx_truncate_stump },
+    { "fault/tx-duplicate", test_tx_duplicate },
+    { "fault/rx-duplicate", test_rx_duplicate },
+    { "fault/tx-mark", test_tx_mark },
+    { "fault/rx-mark", test_rx_mark },
+    { "fault/tx-delay", test_tx_delay },
+    { "fault/rx-delay", test_rx_delay },
+    { "fault/tx-delay-reset", test_tx_delay_reset },
+    { "fault/tx-reorder", test_tx_reorder },
+    { "fault/tx-reorder-last", test_tx_reorder_last },
+    { "fault/rx-reorder", test_rx_reorder },
+    { "fault/tx-pause", test_tx_pause },
+    { "fault/device-fatal", test_device_fatal },
+    { "fault/device-fatal-code", test_device_fatal_code },
+    { "fault/device-freeze", test_device_freeze },
+    { "fault/device-freeze-for", test_device_freeze_for },
+    { "fault/device-freeze-command", test_device_freeze_command },
+    { "fault/device-freeze-reset", test_device_freeze_reset },
+    { "fault/device-dead", test_device_dead },
+    { "fault/device-aer", test_device_aer },
+    { "fault/device-link-down", test_device_link_down },
     { "fault/doorbell-drop", test_doorbell_drop },
     { "fault/doorbell-delay", test_doorbell_delay },
     { "fault/doorbell-duplicate", test_doorbell_duplicate },
+    { "fault/doorbell-corrupt", test_doorbell_corrupt },
     { "fault/command-fail", test_command_fail },
     { "fault/command-drop", test_command_drop },
     { "fault/command-delay", test_command_delay },
@@ -1383,22 +1567,27 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/cqe-delay", test_cqe_delay },
     { "fault/cqe-delay-destroy", test_cqe_delay_destroy },
     { "fault/cqe-fail", test_cqe_fail },
+    { "fault/cqe-corrupt", test_cqe_corrupt },
     { "fault/eqe-drop", test_eqe_drop },
     { "fault/eqe-duplicate", test_eqe_duplicate },
     { "fault/eqe-delay", test_eqe_delay },
-    { "fault/eq-out-of-reach", test_eq_out_of_reach },
+    { "fault/eqe-corrupt", test_eqe_corrupt },
     { "fault/interrupt-drop", test_interrupt_drop },
     { "fault/interrupt-delay", test_interrupt_delay },
     { "fault/interrupt-duplicate", test_interrupt_duplicate },
     { "fault/send-wqe-fail", test_send_wqe_fail },
+    { "fault/send-wqe-corrupt", test_send_wqe_corrupt },
+    { "fault/send-wqe-corrupt-data", test_send_wqe_corrupt_data },
     { "fault/recv-wqe-drop", test_recv_wqe_drop },
     { "fault/recv-wqe-fail", test_recv_wqe_fail },
+    { "fault/recv-wqe-corrupt", test_recv_wqe_corrupt },
     { "fault/page-list-fail", test_page_list_fail },
-    { "fault/aer", test_aer },
-    { "fault/link-down", test_link_down },
     { "fault/dma-read-fail", test_dma_read_fail },
+    { "fault/dma-read-corrupt", test_dma_read_corrupt },
     { "fault/dma-write-fail", test_dma_write_fail },
+    { "fault/dma-write-fail-eqe", test_dma_write_fail_eqe },
     { "fault/dma-write-drop", test_dma_write_drop },
+    { "fault/dma-write-corrupt", test_dma_write_corrupt },
     { "fault/command-line", test_command_line },
     { "fault/events", test_events },
     { "fault/events-unread", test_events_unread },

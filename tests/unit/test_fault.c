@@ -169,7 +169,11 @@ static void refused(void)
         { "at=dma-read status=3 do=fail", "status=" },
         { "at=dma-read do=drop", "drop" }, { "at=cqe by=1 do=drop", "by=" },
         { "at=recv-wqe status=3 do=fail", "status=" },
-        { "at=page-list do=drop", "drop" }, { "at=device do=aer", "severity=" },
+        { "at=page-list do=drop", "drop" },
+        { "at=command do=corrupt", "corrupt" },
+        { "at=interrupt do=corrupt", "corrupt" },
+        { "at=cqe offset=4 do=drop", "offset=" },
+        { "at=device do=aer", "severity=" },
         { "at=device severity=mild do=aer", "mild" },
         { "at=device severity=fatal do=freeze", "severity=" },
         { "at=rx do=link-down", "link-down" },
@@ -281,6 +285,21 @@ static void points(void)
     }
 }
 
+/* One byte of anything; beyond its end, the last; of nothing, none. */
+static void corrupted(void)
+{
+    uint8_t bytes[4] = { 1, 2, 3, 4 };
+
+    begin("at=cqe offset=2 mask=0x83 do=corrupt; at=eqe do=corrupt");
+    roce_fault_corrupt(&faults.rules[0].spoil, bytes, sizeof(bytes));
+    CHECK_MEM(bytes, ((uint8_t[]) { 1, 2, 0x80, 4 }), 4);
+    roce_fault_corrupt(&faults.rules[1].spoil, bytes, sizeof(bytes));
+    CHECK_MEM(bytes, ((uint8_t[]) { 1, 2, 0x80, 5 }), 4);
+    roce_fault_corrupt(&faults.rules[0].spoil, bytes, 0);
+    roce_fault_corrupt(&(RoceFaultSpoil) { 0 }, bytes, sizeof(bytes));
+    CHECK_MEM(bytes, ((uint8_t[]) { 1, 2, 0x80, 5 }), 4);
+}
+
 static size_t make_frame(uint8_t *frame, uint8_t type)
 {
     RocePacket p = {
@@ -359,7 +378,8 @@ static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
     TEST(after_another), TEST(matches), TEST(many_opcodes), TEST(refused),
     TEST(full),
-    TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(frames),
+    TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
+    TEST(frames),
     TEST(frames_of_nonsense), TEST(commands),
 };
 
