@@ -31,7 +31,8 @@ static uint8_t fakernic_cq_ring(FakernicState *s, FakernicRing *ring,
                                 uint8_t log_depth)
 {
     return fakernic_ring_init_some(s, ring, &s->progress.pages, list, log_depth,
-                                   ctz32(sizeof(struct fakernic_cqe)));
+                                   ctz32(sizeof(struct fakernic_cqe)),
+                                   ROCE_FAULT_WHY_CQE);
 }
 
 FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,

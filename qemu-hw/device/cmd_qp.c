@@ -169,7 +169,8 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
 
     if (req->sq_log_depth != FAKERNIC_QUEUE_NONE) {
         status = fakernic_ring_init(s, &qp->sq, &req->sq_pages,
-                                    req->sq_log_depth, FAKERNIC_SQ_BB_SHIFT);
+                                    req->sq_log_depth, FAKERNIC_SQ_BB_SHIFT,
+                                    ROCE_FAULT_WHY_WQE);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                                               offsetof(CreateQpReq, sq_pages));
@@ -177,7 +178,8 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
     }
     if (req->rq_log_depth != FAKERNIC_QUEUE_NONE) {
         status = fakernic_ring_init(s, &qp->rq, &req->rq_pages,
-                                    req->rq_log_depth, req->rq_log_stride);
+                                    req->rq_log_depth, req->rq_log_stride,
+                                    ROCE_FAULT_WHY_WQE);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                                               offsetof(CreateQpReq, rq_pages));

@@ -88,7 +88,7 @@ FakernicVerdict fakernic_cmd_create_wq(FakernicState *s, const void *request,
     wq->pdn = le32_to_cpu(req->pdn);
     wq->recv_cq = fakernic_table_get(&s->cqs, init.recv_cqn);
     status = fakernic_ring_init(s, &wq->rq, &req->pages, req->log_depth,
-                                req->log_stride);
+                                req->log_stride, ROCE_FAULT_WHY_WQE);
     if (status != FAKERNIC_CMD_OK) {
         fakernic_qp_free(s, wq);
         return fakernic_page_list_verdict(status, offsetof(CreateWqReq, pages));
@@ -168,7 +168,8 @@ static FakernicVerdict fakernic_ind_table_read(FakernicState *s,
     table->users = 0;
     table->size = 1U << req->log_size;
     if (!fakernic_dma_read(s, le64_to_cpu(req->address), table->wqns,
-                           table->size * sizeof(table->wqns[0]))) {
+                           table->size * sizeof(table->wqns[0]),
+                           ROCE_FAULT_WHY_CMD)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
     for (uint32_t i = 0; i < table->size; i++) {

@@ -346,8 +346,10 @@ static bool fakernic_cmdq_complete(FakernicState *s,
     completion->owner = !(q->ci & (1U << q->log_depth));
     /* The owner byte ends the first 16 bytes: they are written last. */
     return fakernic_dma_write(s, address + head, completion->payload,
-                              sizeof(completion->payload)) &&
-           fakernic_dma_write(s, address, completion, head);
+                              sizeof(completion->payload),
+                              ROCE_FAULT_WHY_CMD) &&
+           fakernic_dma_write(s, address, completion, head,
+                              ROCE_FAULT_WHY_CMD);
 }
 
 static bool fakernic_cmdq_fetch(FakernicState *s)
@@ -356,7 +358,8 @@ static bool fakernic_cmdq_fetch(FakernicState *s)
 
     return q->underway || q->delayed_until ||
            fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
-                             &q->request, sizeof(q->request));
+                             &q->request, sizeof(q->request),
+                             ROCE_FAULT_WHY_CMD);
 }
 
 /*
@@ -474,7 +477,7 @@ int fakernic_cmd_number(const char *name)
     return -1;
 }
 
-void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
+static void fakernic_cmdq_hear(FakernicState *s, uint32_t pi)
 {
     FakernicCmdq *q = &s->cmdq;
 
@@ -490,6 +493,25 @@ void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
     fakernic_kick(s);
 }
 
+void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_CMD_DOORBELL,
+                                 .index = pi };
+    uint64_t word = pi;
+
+    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_CMD_DOORBELL) ||
+        fakernic_fault_doorbell(s, &subject, 0, &word)) {
+        fakernic_cmdq_hear(s, pi);
+    }
+}
+
+void fakernic_cmdq_doorbell_late(FakernicState *s, uint32_t pi)
+{
+    if ((int32_t)(pi - s->cmdq.pi) > 0) {
+        fakernic_cmdq_hear(s, pi);
+    }
+}
+
 /* Both ends of both rings can be reached by DMA. */
 static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
 {
@@ -497,8 +519,10 @@ static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
                                   sizeof(struct fakernic_cmd);
     struct fakernic_cmd entry;
 
-    return fakernic_dma_read(s, address, &entry, sizeof(entry)) &&
-           fakernic_dma_read(s, last, &entry, sizeof(entry));
+    return fakernic_dma_read(s, address, &entry, sizeof(entry),
+                             ROCE_FAULT_WHY_CMD) &&
+           fakernic_dma_read(s, last, &entry, sizeof(entry),
+                             ROCE_FAULT_WHY_CMD);
 }
 
 bool fakernic_cmdq_enable(FakernicState *s)

@@ -28,6 +28,9 @@ int fakernic_cmd_number(const char *name);
 /* A doorbell: there are commands before 'pi'. Too many end the device. */
 void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi);
 
+/* One that a fault rule held; it means nothing behind a later one. */
+void fakernic_cmdq_doorbell_late(FakernicState *s, uint32_t pi);
+
 /*
  * Executes commands, one after the other, as many as the turn has room for but
  * at least one, or a part of one that takes several turns. True: there are

@@ -66,7 +66,8 @@ bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len)
     const uint8_t *from;
 
     if (!(address & ROCE_ADDRESS_DM)) {
-        return fakernic_dma_read(host, address, buf, len);
+        return fakernic_dma_read(host, address, buf, len,
+                                 ROCE_FAULT_WHY_PAYLOAD);
     }
     from = fakernic_dm(host, address, len);
     if (from) {
@@ -82,7 +83,8 @@ bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
     uint8_t *to;
 
     if (!(address & ROCE_ADDRESS_DM)) {
-        return fakernic_dma_write(host, address, buf, len);
+        return fakernic_dma_write(host, address, buf, len,
+                                  ROCE_FAULT_WHY_PAYLOAD);
     }
     to = fakernic_dm(s, address, len);
     if (to) {

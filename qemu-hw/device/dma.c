@@ -34,9 +34,12 @@ static void fakernic_dma_count(FakernicState *s, size_t len)
 
 /* What a fault rule says about an access; NULL: nothing. */
 static const RoceFaultRule *fakernic_dma_fault(FakernicState *s,
-                                               RoceFaultPoint point, size_t len)
+                                               RoceFaultPoint point,
+                                               RoceFaultWhy why,
+                                               uint64_t address, size_t len)
 {
-    RoceFaultSubject subject = { .point = point, .len = len };
+    RoceFaultSubject subject = { .point = point, .why = why,
+                                 .address = address, .len = len };
 
     return roce_fault_at(&s->faults.rules, point)
                ? fakernic_fault_hit(s, &subject) : NULL;
@@ -51,14 +54,15 @@ bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
                       DMA_DIRECTION_TO_DEVICE, ram_only) == MEMTX_OK;
 }
 
-bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len)
+bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,
+                       RoceFaultWhy why)
 {
     FakernicState *s = host;
     const RoceFaultRule *rule;
 
     fakernic_dma_count(s, len);
     fakernic_record(s, DMA_READ, address, len);
-    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, len);
+    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, why, address, len);
     if ((rule && rule->act == ROCE_FAULT_FAIL) ||
         !fakernic_dma_peek(s, address, buf, len)) {
         return fakernic_dma_failed(s, address, len, false);
@@ -148,7 +152,8 @@ static bool fakernic_dma_spoilt(FakernicState *s, const RoceFaultRule *rule,
 
     switch (rule->act) {
     case ROCE_FAULT_FAIL:
-        return fakernic_dma_failed(s, address, len, true);
+        return fakernic_dma_store(s, address, buf, MIN(rule->bytes, len)) &&
+               fakernic_dma_failed(s, address, len, true);
     case ROCE_FAULT_DROP:
         return true;
     case ROCE_FAULT_CORRUPT:
@@ -161,14 +166,14 @@ static bool fakernic_dma_spoilt(FakernicState *s, const RoceFaultRule *rule,
 }
 
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
-                        size_t len)
+                        size_t len, RoceFaultWhy why)
 {
     FakernicState *s = host;
     const RoceFaultRule *rule;
 
     fakernic_dma_count(s, len);
     fakernic_record(s, DMA_WRITE, address, len);
-    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_WRITE, len);
+    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_WRITE, why, address, len);
     return rule ? fakernic_dma_spoilt(s, rule, address, buf, len)
                 : fakernic_dma_store(s, address, buf, len);
 }
@@ -185,13 +190,37 @@ void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op)
     } while (seen != old);
 }
 
+/* As fakernic_atomic_execute(), as a fault rule has it. */
+static void fakernic_dma_atomic_faulty(const RoceFaultRule *rule,
+                                       uint64_t *word, RoceAtomic *op)
+{
+    uint64_t original;
+
+    if (rule->act == ROCE_FAULT_DROP) {
+        op->original = le64_to_cpu(qatomic_read__nocheck(word));
+        return;
+    }
+    fakernic_atomic_execute(word, op);
+    if (rule->act == ROCE_FAULT_CORRUPT) {
+        original = cpu_to_le64(op->original);
+        roce_fault_corrupt(&rule->spoil, &original, sizeof(original));
+        op->original = le64_to_cpu(original);
+    }
+}
+
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
     FakernicState *s = host;
+    const RoceFaultRule *rule = fakernic_dma_fault(
+        s, ROCE_FAULT_DMA_ATOMIC, ROCE_FAULT_WHY_PAYLOAD, address, 8);
     size_t len = 8;
-    uint64_t *word = fakernic_dma_map(s, address, &len);
+    uint64_t *word;
 
     fakernic_dma_count(s, len);
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        return fakernic_dma_failed(s, address, 8, true);
+    }
+    word = fakernic_dma_map(s, address, &len);
     if (!word) {
         return fakernic_dma_failed(s, address, 8, true);
     }
@@ -199,7 +228,11 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
         fakernic_dma_unmap(s, word, len);
         return fakernic_dma_failed(s, address, 8, true);
     }
-    fakernic_atomic_execute(word, op);
+    if (rule) {
+        fakernic_dma_atomic_faulty(rule, word, op);
+    } else {
+        fakernic_atomic_execute(word, op);
+    }
     fakernic_dma_unmap(s, word, len);
     return true;
 }

@@ -8,9 +8,11 @@
 #define FAKERNIC_DEVICE_DMA_H
 
 #include "common.h"
+#include "../roce/fault.h"
 
-/* False, and counted: some of it is out of reach. */
-bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len);
+/* False, and counted: some of it is out of reach. Fault rules ask for 'why'. */
+bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,
+                       RoceFaultWhy why);
 
 /* A look from outside the device: nothing is counted, noted or made to fail. */
 bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
@@ -21,7 +23,7 @@ bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
  * writes next; those before one that is out of reach have been written.
  */
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
-                        size_t len);
+                        size_t len, RoceFaultWhy why);
 
 /* On 8 bytes, atomic against the guest's CPUs. False: not one aligned word. */
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);

@@ -320,9 +320,9 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
         return false;
     case ROCE_FAULT_DELAY:
     case ROCE_FAULT_DUPLICATE:
-        held = fakernic_fault_hold(s, ROCE_FAULT_DOORBELL,
-                                   rule->act == ROCE_FAULT_DELAY ?
-                                   subject->now + rule->delay_ns : 0, 0);
+        /* A duplicate's delay is 0. */
+        held = fakernic_fault_hold(s, subject->point,
+                                   subject->now + rule->delay_ns, 0);
         held->offset = offset;
         held->word = *word;
         return rule->act == ROCE_FAULT_DUPLICATE;

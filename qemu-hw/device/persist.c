@@ -155,20 +155,44 @@ static void fakernic_persist_end(FakernicState *s)
     object_unref(OBJECT(s));
 }
 
+/* What a fault rule says about a FLUSH, or a part of one; NULL: nothing. */
+static const RoceFaultRule *fakernic_flush_fault(FakernicState *s,
+                                                 const RoceFlushJob *flush)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_DMA_FLUSH,
+                                 .qpn = flush->qpn };
+    uint64_t len = 0;
+
+    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_DMA_FLUSH)) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < flush->count; i++) {
+        len += flush->part[i].len;
+    }
+    subject.len = MIN(len, UINT32_MAX);
+    return fakernic_fault_hit(s, &subject);
+}
+
 RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
                              uint64_t *done)
 {
     FakernicState *s = host;
+    const RoceFaultRule *rule;
     FakernicPersist *job;
 
-    /* All writes were stores to guest memory: visible, and now in order. */
-    smp_mb();
-    if (!flush->persistent) {
-        return ROCE_FLUSH_DONE;
-    }
-    if (s->persist) {
+    if (flush->persistent && s->persist) {
         s->flush_waits = true;
         return ROCE_FLUSH_LATER;
+    }
+    rule = fakernic_flush_fault(s, flush);
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
+        return ROCE_FLUSH_FAILED;
+    }
+    /* All writes were stores to guest memory: visible, and now in order. */
+    smp_mb();
+    if (!flush->persistent || (rule && rule->act == ROCE_FAULT_DROP)) {
+        return ROCE_FLUSH_DONE;
     }
     job = g_new0(FakernicPersist, 1);
     job->s = s;

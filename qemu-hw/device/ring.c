@@ -65,7 +65,8 @@ static uint8_t fakernic_page_table_read(FakernicState *s, uint64_t table,
                                         uint64_t *to, uint32_t count,
                                         unsigned shift)
 {
-    if (!fakernic_dma_read(s, table, to, count * sizeof(*to))) {
+    if (!fakernic_dma_read(s, table, to, count * sizeof(*to),
+                           ROCE_FAULT_WHY_PAGE_LIST)) {
         return FAKERNIC_CMD_DMA_ERROR;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -257,7 +258,8 @@ static uint8_t fakernic_ring_begin(FakernicState *s, FakernicPageReader *r,
 uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
                                 FakernicPageReader *r,
                                 const struct fakernic_page_list *list,
-                                unsigned log_depth, unsigned log_entry)
+                                unsigned log_depth, unsigned log_entry,
+                                RoceFaultWhy why)
 {
     uint8_t status = FAKERNIC_CMD_OK;
     uint64_t *pages;
@@ -277,6 +279,7 @@ uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
             .page_count = count,
             .page_shift = list->page_shift,
             .log_entry = log_entry,
+            .why = why,
             .depth = 1U << log_depth,
         };
     } else if (status != FAKERNIC_CMD_LATER) {
@@ -287,14 +290,15 @@ uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
 
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,
-                           unsigned log_depth, unsigned log_entry)
+                           unsigned log_depth, unsigned log_entry,
+                           RoceFaultWhy why)
 {
     g_autofree FakernicPageReader *r = g_new0(FakernicPageReader, 1);
     uint8_t status;
 
     do {
         status = fakernic_ring_init_some(s, ring, r, list, log_depth,
-                                         log_entry);
+                                         log_entry, why);
     } while (status == FAKERNIC_CMD_LATER);
     return status;
 }
@@ -315,24 +319,24 @@ static uint64_t fakernic_ring_address(const FakernicRing *ring, uint64_t offset)
 }
 
 typedef bool FakernicRingMove(FakernicState *s, uint64_t address, uint8_t *at,
-                              size_t len);
+                              size_t len, RoceFaultWhy why);
 
 static bool fakernic_ring_fetch(FakernicState *s, uint64_t address, uint8_t *at,
-                                size_t len)
+                                size_t len, RoceFaultWhy why)
 {
-    return fakernic_dma_read(s, address, at, len);
+    return fakernic_dma_read(s, address, at, len, why);
 }
 
 static bool fakernic_ring_look(FakernicState *s, uint64_t address, uint8_t *at,
-                               size_t len)
+                               size_t len, RoceFaultWhy why)
 {
     return fakernic_dma_peek(s, address, at, len);
 }
 
 static bool fakernic_ring_store(FakernicState *s, uint64_t address, uint8_t *at,
-                                size_t len)
+                                size_t len, RoceFaultWhy why)
 {
-    return fakernic_dma_write(s, address, at, len);
+    return fakernic_dma_write(s, address, at, len, why);
 }
 
 /* In pieces that end with a page or with the ring. */
@@ -348,7 +352,8 @@ static bool fakernic_ring_move(FakernicState *s, const FakernicRing *ring,
                            (offset & ((1ULL << ring->page_shift) - 1));
         size_t piece = MIN(len, MIN(in_page, size - offset));
 
-        if (!move(s, fakernic_ring_address(ring, offset), at, piece)) {
+        if (!move(s, fakernic_ring_address(ring, offset), at, piece,
+                  ring->why)) {
             return false;
         }
         at += piece;
@@ -383,7 +388,8 @@ static bool fakernic_ring_host(FakernicState *s, const FakernicRing *ring,
 {
     uint64_t offset = (uint64_t)ring->depth << ring->log_entry;
 
-    return move(s, fakernic_ring_address(ring, offset), at, len);
+    return move(s, fakernic_ring_address(ring, offset), at, len,
+                ROCE_FAULT_WHY_RECORD);
 }
 
 static bool fakernic_ring_index(FakernicState *s, const FakernicRing *ring,

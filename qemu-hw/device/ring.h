@@ -7,12 +7,14 @@
 #define FAKERNIC_DEVICE_RING_H
 
 #include "common.h"
+#include "../roce/fault.h"
 
 typedef struct FakernicRing {
     uint64_t *pages;            /* NULL: there is no such queue */
     uint32_t page_count;
     uint8_t page_shift;
     uint8_t log_entry;          /* bytes of an entry */
+    uint8_t why;                /* RoceFaultWhy of an entry */
     uint32_t depth;             /* entries, a power of two */
 } FakernicRing;
 
@@ -82,14 +84,15 @@ uint8_t fakernic_page_list_read(FakernicState *s,
 bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
 
 /*
- * Sets up a ring of 2^log_depth entries of 2^log_entry bytes. Returns what
- * fakernic_page_list_read() does, or NO_RESOURCE when max-memory is reached;
+ * Sets up a ring of 2^log_depth entries of 2^log_entry bytes, which are what
+ * 'why' says. Returns what fakernic_page_list_read() does, or NO_RESOURCE when max-memory is reached;
  * on FAKERNIC_CMD_OK the ring owns its page addresses until
  * fakernic_ring_free(), else it is untouched.
  */
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,
-                           unsigned log_depth, unsigned log_entry)
+                           unsigned log_depth, unsigned log_entry,
+                           RoceFaultWhy why)
     G_GNUC_WARN_UNUSED_RESULT;
 
 /*
@@ -100,7 +103,8 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
 uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
                                 FakernicPageReader *r,
                                 const struct fakernic_page_list *list,
-                                unsigned log_depth, unsigned log_entry)
+                                unsigned log_depth, unsigned log_entry,
+                                RoceFaultWhy why)
     G_GNUC_WARN_UNUSED_RESULT;
 
 /* Leaves a ring that is not there; may be called on one, too. */

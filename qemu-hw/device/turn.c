@@ -118,6 +118,9 @@ static bool fakernic_turn_held(FakernicState *s)
     case ROCE_FAULT_DOORBELL:
         fakernic_doorbell_hear(s, held->offset, held->word);
         break;
+    case ROCE_FAULT_CMD_DOORBELL:
+        fakernic_cmdq_doorbell_late(s, held->word);
+        break;
     case ROCE_FAULT_CQE:
         fakernic_cq_put(s, &held->completion, &held->spoil);
         break;

@@ -48,6 +48,11 @@ static const struct {
     [ROCE_FAULT_DMA_WRITE] = { "dma-write", ON_READS | DO(DROP) |
                                                 DO(CORRUPT) },
     [ROCE_FAULT_PAGE_LIST] = { "page-list", ON_READS },
+    [ROCE_FAULT_CMD_DOORBELL] = { "cmd-doorbell", DO(COUNT) | DO(DROP) |
+                                                      DO(DELAY) | DO(PAUSE) },
+    [ROCE_FAULT_DMA_ATOMIC] = { "dma-atomic", ON_READS | DO(DROP) |
+                                                  DO(CORRUPT) },
+    [ROCE_FAULT_DMA_FLUSH] = { "dma-flush", ON_READS | DO(DROP) },
 };
 
 static const char *const fault_actions[ROCE_FAULT_ACTIONS] = {
@@ -76,6 +81,16 @@ static const char *const fault_severities[] = {
     [ROCE_FAULT_NONFATAL] = "nonfatal",
     [ROCE_FAULT_FATAL_ERROR] = "fatal",
 };
+static const char *const fault_reasons[] = {
+    [ROCE_FAULT_WHY_ANY] = "any",
+    [ROCE_FAULT_WHY_WQE] = "wqe",
+    [ROCE_FAULT_WHY_RECORD] = "record",
+    [ROCE_FAULT_WHY_PAGE_LIST] = "page-list",
+    [ROCE_FAULT_WHY_PAYLOAD] = "payload",
+    [ROCE_FAULT_WHY_CQE] = "cqe",
+    [ROCE_FAULT_WHY_EQE] = "eqe",
+    [ROCE_FAULT_WHY_CMD] = "cmd",
+};
 
 typedef enum FaultKind {
     KIND_NUMBER,                /* uint64_t */
@@ -84,10 +99,24 @@ typedef enum FaultKind {
     KIND_AT,
     KIND_DO,
     KIND_OPCODE,
+    KIND_COMMAND,
+    /* one of some names, uint8_t */
     KIND_CLASS,
     KIND_SEVERITY,
-    KIND_COMMAND,
+    KIND_WHY,
+    KINDS,
 } FaultKind;
+
+#define NAMES(list) { list, sizeof(list) / sizeof((list)[0]) }
+static const struct {
+    const char *const *names;
+    unsigned count;
+} fault_named[KINDS] = {
+    [KIND_AT] = { NULL, 0 },
+    [KIND_CLASS] = NAMES(fault_classes),
+    [KIND_SEVERITY] = NAMES(fault_severities),
+    [KIND_WHY] = NAMES(fault_reasons),
+};
 
 typedef struct FaultWord {
     const char *name;
@@ -116,7 +145,11 @@ static const FaultWord fault_words[] = {
       AT(COMMAND) | AT(CQE) | AT(EQE) | AT(INTERRUPT) | AT(DOORBELL) |
           AT(RECV_WQE), 0, 0xffffff },
     { "len", KIND_RANGE, PLACE(len),
-      FRAMES | AT(DMA_READ) | AT(DMA_WRITE) | AT(PAGE_LIST), 0, UINT32_MAX },
+      FRAMES | AT(DMA_READ) | AT(DMA_WRITE) | AT(DMA_FLUSH) | AT(PAGE_LIST), 0,
+      UINT32_MAX },
+    { "address", KIND_RANGE, PLACE(address),
+      AT(DMA_READ) | AT(DMA_WRITE) | AT(DMA_ATOMIC), 0, UINT64_MAX },
+    { "why", KIND_WHY, PLACE(why), AT(DMA_READ) | AT(DMA_WRITE), 0, 0 },
     { "nth", KIND_NUMBER, PLACE(nth), ANYWHERE, 0, UINT64_MAX },
     { "times", KIND_NUMBER, PLACE(times), ANYWHERE, 0, UINT64_MAX },
     { "every", KIND_NUMBER, PLACE(every), ANYWHERE, 0, UINT64_MAX },
@@ -133,8 +166,8 @@ static const FaultWord fault_words[] = {
     { "offset", KIND_NUMBER, PLACE(spoil.offset), ANYWHERE, DO(CORRUPT),
       ROCE_FRAME_MAX },
     { "mask", KIND_NUMBER, PLACE(spoil.mask), ANYWHERE, DO(CORRUPT), 255 },
-    { "bytes", KIND_NUMBER, PLACE(bytes), ANYWHERE, DO(TRUNCATE),
-      ROCE_FRAME_MAX },
+    { "bytes", KIND_NUMBER, PLACE(bytes), FRAMES | AT(DMA_WRITE),
+      DO(TRUNCATE) | DO(FAIL), ROCE_FRAME_MAX },
     { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE,
       DO(FREEZE) | DO(LINK_DOWN), 3600000000000 },
     { "severity", KIND_SEVERITY, PLACE(severity), ANYWHERE, DO(AER), 0 },
@@ -162,11 +195,11 @@ const char *roce_fault_point_name(RoceFaultPoint point)
     return fault_points[point].name;
 }
 
-static uint32_t fault_bit(const char *name)
+static uint64_t fault_bit(const char *name)
 {
     for (unsigned i = 0; i < WORDS; i++) {
         if (strcmp(fault_words[i].name, name) == 0) {
-            return 1u << i;
+            return 1ull << i;
         }
     }
     return 0;
@@ -219,7 +252,7 @@ static bool fault_range(const char *text, uint64_t max, RoceFaultRange *range)
     if (*end == '-' && !fault_number(end + 1, &end, max, &last)) {
         return false;
     }
-    *range = (RoceFaultRange) { (uint32_t)first, (uint32_t)last };
+    *range = (RoceFaultRange) { first, last };
     return *end == '\0' && first <= last;
 }
 
@@ -271,7 +304,7 @@ static bool fault_opcode(FaultReader *in, const char *text)
     if (!fault_range(text, 255, &range)) {
         return fault_opcode_named(text, rule->opcodes);
     }
-    for (uint32_t i = range.first; i <= range.last; i++) {
+    for (uint64_t i = range.first; i <= range.last; i++) {
         rule->opcodes[i / 64] |= 1ull << i % 64;
     }
     return true;
@@ -337,24 +370,13 @@ static bool fault_action(FaultReader *in, const char *text)
     return i >= 0;
 }
 
-static bool fault_class(FaultReader *in, const char *text)
+static bool fault_named_value(FaultKind kind, const char *text, uint8_t *place)
 {
-    int i = fault_name(fault_classes, sizeof(fault_classes[0]),
-                       CLASS_ETHER + 1, text);
+    int i = fault_name(fault_named[kind].names, sizeof(char *),
+                       fault_named[kind].count, text);
 
     if (i >= 0) {
-        in->rule.class = (uint8_t)i;
-    }
-    return i >= 0;
-}
-
-static bool fault_severity(FaultReader *in, const char *text)
-{
-    int i = fault_name(fault_severities, sizeof(fault_severities[0]),
-                       ROCE_FAULT_FATAL_ERROR + 1, text);
-
-    if (i >= 0) {
-        in->rule.severity = (uint8_t)i;
+        *place = (uint8_t)i;
     }
     return i >= 0;
 }
@@ -378,21 +400,18 @@ static bool fault_value(FaultReader *in, const FaultWord *word,
         return fault_action(in, text);
     case KIND_OPCODE:
         return fault_opcode(in, text);
-    case KIND_CLASS:
-        return fault_class(in, text);
-    case KIND_SEVERITY:
-        return fault_severity(in, text);
     case KIND_COMMAND:
         return fault_command(in, text);
+    default:
+        return fault_named_value(word->kind, text, place);
     }
-    return false;
 }
 
 /* One word, NAME=VALUE. */
 static bool fault_word(FaultReader *in, char *text)
 {
     char *value = strchr(text, '=');
-    uint32_t bit;
+    uint64_t bit;
 
     if (!value) {
         return fault_wrong(in, "a rule is made of words NAME=VALUE", text);
@@ -412,7 +431,7 @@ static bool fault_word(FaultReader *in, char *text)
     }
     in->rule.given |= bit;
     for (unsigned i = 0; i < WORDS; i++) {
-        if (bit == 1u << i && !fault_value(in, &fault_words[i], value)) {
+        if (bit == 1ull << i && !fault_value(in, &fault_words[i], value)) {
             snprintf(in->error, ROCE_FAULT_ERROR,
                      "'%.40s' is no value for '%s'", value, text);
             return false;
@@ -458,7 +477,7 @@ static bool fault_together(FaultReader *in)
     for (unsigned i = 0; i < WORDS; i++) {
         const FaultWord *word = &fault_words[i];
 
-        if (rule->given & 1u << i &&
+        if (rule->given & 1ull << i &&
             (!(word->points & 1u << rule->at) ||
              (word->actions && !(word->actions & 1u << rule->act)))) {
             snprintf(in->error, ROCE_FAULT_ERROR,
@@ -541,10 +560,10 @@ static bool fault_take(RoceFaults *f, FaultReader *in)
     return true;
 }
 
-#define ALL { 0, UINT32_MAX }
+#define ALL { 0, UINT64_MAX }
 static const RoceFaultRule fault_default = {
     .qpn = ALL, .peer = ALL, .psn = ALL, .attempt = ALL, .number = ALL,
-    .len = ALL,
+    .len = ALL, .address = ALL,
     .nth = 1, .times = 1, .every = 1, .percent = 100, .until_ns = INT64_MAX,
     .by = 1, .spoil = { .offset = ROCE_FRAME_MAX, .mask = 1 },
 };
@@ -631,10 +650,12 @@ static size_t fault_print_range(char *to, size_t room, const char *name,
                                 const RoceFaultRange *range)
 {
     if (range->first == range->last) {
-        return (size_t)snprintf(to, room, "%s=%u ", name, range->first);
+        return (size_t)snprintf(to, room, "%s=%llu ", name,
+                                (unsigned long long)range->first);
     }
-    return (size_t)snprintf(to, room, "%s=%u-%u ", name, range->first,
-                            range->last);
+    return (size_t)snprintf(to, room, "%s=%llu-%llu ", name,
+                            (unsigned long long)range->first,
+                            (unsigned long long)range->last);
 }
 
 static size_t fault_print_word(char *to, size_t room, const FaultWord *word,
@@ -662,11 +683,8 @@ static size_t fault_print_word(char *to, size_t room, const FaultWord *word,
     case KIND_OPCODE:
         text = rule->opcode_text;
         break;
-    case KIND_CLASS:
-        text = fault_classes[rule->class];
-        break;
-    case KIND_SEVERITY:
-        text = fault_severities[rule->severity];
+    default:
+        text = fault_named[word->kind].names[*(const uint8_t *)place];
         break;
     }
     return (size_t)snprintf(to, room, "%s=%s ", word->name, text);
@@ -674,11 +692,11 @@ static size_t fault_print_word(char *to, size_t room, const FaultWord *word,
 
 size_t roce_fault_print(const RoceFaultRule *rule, char text[ROCE_FAULT_TEXT])
 {
-    const uint32_t given = rule->given | fault_bit("id");
+    const uint64_t given = rule->given | fault_bit("id");
     size_t at = 0;
 
     for (unsigned i = 0; i < WORDS && at < ROCE_FAULT_TEXT; i++) {
-        if (given & 1u << i) {
+        if (given & 1ull << i) {
             at += fault_print_word(text + at, ROCE_FAULT_TEXT - at,
                                    &fault_words[i], rule);
         }
@@ -694,7 +712,7 @@ size_t roce_fault_print(const RoceFaultRule *rule, char text[ROCE_FAULT_TEXT])
 
 /* ---- judging ------------------------------------------------------------- */
 
-static bool fault_in(const RoceFaultRange *range, uint32_t value)
+static bool fault_in(const RoceFaultRange *range, uint64_t value)
 {
     return value >= range->first && value <= range->last;
 }
@@ -716,6 +734,14 @@ static bool fault_of_class(const RoceFaultRule *rule,
     }
 }
 
+/* Is one of the bytes in the range? */
+static bool fault_touches(const RoceFaultRange *range,
+                          const RoceFaultSubject *s)
+{
+    return s->address <= range->last &&
+           s->address + (s->len ? s->len - 1 : 0) >= range->first;
+}
+
 static bool fault_is_about(const RoceFaults *f, const RoceFaultRule *rule,
                            const RoceFaultSubject *s)
 {
@@ -732,7 +758,9 @@ static bool fault_is_about(const RoceFaults *f, const RoceFaultRule *rule,
     if (!fault_in(&rule->qpn, s->qpn) || !fault_in(&rule->peer, s->peer) ||
         !fault_in(&rule->psn, s->psn) ||
         !fault_in(&rule->attempt, s->attempt) ||
-        !fault_in(&rule->len, s->len) || !fault_in(&rule->number, s->number)) {
+        !fault_in(&rule->len, s->len) || !fault_in(&rule->number, s->number) ||
+        !fault_touches(&rule->address, s) ||
+        (rule->why != ROCE_FAULT_WHY_ANY && rule->why != s->why)) {
         return false;
     }
     if ((uint64_t)s->now < rule->from_ns || (uint64_t)s->now > rule->until_ns) {

@@ -7,11 +7,12 @@
  *
  *      rule   := at=POINT [match...] [which...] do=ACTION [argument...]
  *      match  := qpn= peer= psn= attempt= opcode= class= number= cmd= len=
+ *                address= why=
  *      which  := nth= times= every= percent= seed= after= from-ns= until-ns=
  *
  * Words are separated by blanks, rules by ';' or a new line. "remove=ID" takes
  * a rule away, "remove=all" all of them. Numbers may be hexadecimal; opcode,
- * psn, number and len may be ranges, A-B. An opcode is a number or a name as
+ * psn, number, len and address may be ranges, A-B. An opcode is a number or a name as
  * "rc-read-response-first", or the beginning of one and '*'.
  *
  * Of what matches, the nth is hit (1, if not said), and times-1 more (times=0:
@@ -43,6 +44,9 @@ typedef enum RoceFaultPoint {
     ROCE_FAULT_DMA_READ,
     ROCE_FAULT_DMA_WRITE,
     ROCE_FAULT_PAGE_LIST,       /* a page list is to be read */
+    ROCE_FAULT_CMD_DOORBELL,    /* a store into CMDQ_DOORBELL */
+    ROCE_FAULT_DMA_ATOMIC,
+    ROCE_FAULT_DMA_FLUSH,
     ROCE_FAULT_POINTS,
 } RoceFaultPoint;
 
@@ -65,6 +69,18 @@ typedef enum RoceFaultAction {
     ROCE_FAULT_ACTIONS,
 } RoceFaultAction;
 
+/* What an access to memory is for. */
+typedef enum RoceFaultWhy {
+    ROCE_FAULT_WHY_ANY,         /* of a rule */
+    ROCE_FAULT_WHY_WQE,
+    ROCE_FAULT_WHY_RECORD,      /* a doorbell record */
+    ROCE_FAULT_WHY_PAGE_LIST,
+    ROCE_FAULT_WHY_PAYLOAD,
+    ROCE_FAULT_WHY_CQE,
+    ROCE_FAULT_WHY_EQE,
+    ROCE_FAULT_WHY_CMD,         /* an entry of the command queue, its data */
+} RoceFaultWhy;
+
 /* Of an AER. */
 typedef enum RoceFaultSeverity {
     ROCE_FAULT_CORRECTABLE,
@@ -73,7 +89,7 @@ typedef enum RoceFaultSeverity {
 } RoceFaultSeverity;
 
 typedef struct RoceFaultRange {
-    uint32_t first, last;
+    uint64_t first, last;
 } RoceFaultRange;
 
 /* What CORRUPT does to bytes; nothing, if mask is 0. */
@@ -92,6 +108,8 @@ typedef struct RoceFaultSubject {
     uint32_t number;            /* cqn, eqn, vector, opcode of a command */
     uint32_t index;             /* of the WQE */
     uint32_t len;               /* of a frame, an access, a page list */
+    uint64_t address;           /* of an access */
+    uint8_t why;                /* RoceFaultWhy */
     uint8_t opcode;             /* with 'roce': of the BTH */
     uint8_t attempt;            /* tx: 1, 2, ... */
     bool roce;
@@ -102,13 +120,14 @@ typedef struct RoceFaultRule {
     char after[ROCE_FAULT_ID];
     RoceFaultPoint at;
     RoceFaultAction act;
-    uint32_t given;             /* one bit per word that was said */
+    uint64_t given;             /* one bit per word that was said */
     uint8_t class;
     uint8_t severity;           /* RoceFaultSeverity */
+    uint8_t why;                /* RoceFaultWhy */
     uint64_t opcodes[4];        /* one bit each */
     char opcode_text[40];
     bool of_packets;            /* other frames never match */
-    RoceFaultRange qpn, peer, psn, attempt, number, len;
+    RoceFaultRange qpn, peer, psn, attempt, number, len, address;
     uint64_t nth, times, every, percent, seed;
     uint64_t from_ns, until_ns;
     RoceFaultSpoil spoil;

@@ -47,6 +47,22 @@ static unsigned fault_hits(Machine *m)
     return count;
 }
 
+/* How often the rule of this id was. */
+static unsigned fault_hits_of(Machine *m, const char *id)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': 'x-fault' } }", NIC0);
+    g_autofree char *name = g_strdup_printf("id=%s ", id);
+    const char *rule = strstr(qdict_get_str(reply, "return"), name);
+    unsigned count;
+
+    g_assert_nonnull(rule);
+    rule = strstr(rule, " hits=");
+    count = strtoul(rule + strlen(" hits="), NULL, 10);
+    qobject_unref(reply);
+    return count;
+}
+
 /* Of all rules together. */
 static unsigned fault_hits_of_all(Machine *m)
 {
@@ -409,20 +425,6 @@ static void test_device_dead(void)
     machine_stop(&p.m);
 }
 
-/* The machine stops before the frame goes on, and goes on with 'cont'. */
-static void test_tx_pause(void)
-{
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=tx opcode=rc-read-request do=pause");
-    pair_read(&p);
-    qtest_qmp_eventwait(p.m.qts, "STOP");
-    qtest_qmp_assert_success(p.m.qts, "{ 'execute': 'cont' }");
-    pair_has_read(&p, 0);
-    machine_stop(&p.m);
-}
-
 /* ---- doorbells, commands, queues ----------------------------------------- */
 
 static uint32_t pair_post(Pair *p)
@@ -567,6 +569,56 @@ static void test_command_drop(void)
     assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
     g_assert_false(is_completed(&p, index));
     g_assert_cmpuint(pd_alloc(&p.n), ==, p.s.pd + 2);
+    pair_end(&p);
+}
+
+static void test_cmd_doorbell_drop(void)
+{
+    struct fakernic_cmd_completion completion;
+    uint32_t index;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cmd-doorbell do=drop");
+    index = submit_hit(&p);
+    qtest_clock_step(p.m.qts, MS);
+    g_assert_false(is_completed(&p, index));
+    cmd_ring(&p.n);
+    cmd_wait(&p.n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+    pair_end(&p);
+}
+
+static void test_cmd_doorbell_delay(void)
+{
+    struct fakernic_cmd_completion completion;
+    uint32_t index;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cmd-doorbell delay-ns=20000000 do=delay");
+    index = submit_hit(&p);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    g_assert_false(is_completed(&p, index));
+    qtest_clock_step(p.m.qts, MS);
+    cmd_wait(&p.n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+    pair_end(&p);
+}
+
+/* The next doorbell says all that it would have said. */
+static void test_cmd_doorbell_delay_overtaken(void)
+{
+    Pair p;
+    uint32_t index;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cmd-doorbell delay-ns=20000000 do=delay");
+    index = submit_hit(&p);
+    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_true(is_completed(&p, index));
+    qtest_clock_step(p.m.qts, 40 * MS);
+    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
     pair_end(&p);
 }
 
@@ -1167,6 +1219,24 @@ static void test_dma_write_fail(void)
     pair_end(&p);
 }
 
+/* The first bytes are there, the others are not. */
+static void test_dma_write_fail_bytes(void)
+{
+    uint8_t seen[100], none[60] = { 0 };
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=dma-write why=payload bytes=40 do=fail");
+    pair_small_read(&p);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+             FAKERNIC_WC_LOC_PROT_ERR);
+    assert_same(&p.n, &p.s, 0, 16384, 40);
+    qtest_memread(p.m.qts, p.s.data + 16384, seen, sizeof(seen));
+    g_assert_cmpmem(seen + 40, 60, none, 60);
+    pair_end(&p);
+}
+
 /* Written, says the device, and it is not. */
 static void test_dma_write_drop(void)
 {
@@ -1214,6 +1284,283 @@ static void test_dma_read_corrupt(void)
 static void test_dma_write_corrupt(void)
 {
     read_corrupt("at=dma-write len=100 offset=30 mask=0x11 do=corrupt");
+}
+
+/* Adds 2 to a word that is 40; the status. */
+static uint8_t pair_atomic(Pair *p)
+{
+    struct {
+        struct fakernic_sq_hdr hdr;
+        struct fakernic_sq_atomic atomic;
+        struct fakernic_sge sge;
+        uint8_t rest[48];
+    } wqe = {
+        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD,
+                 .flags = FAKERNIC_SQ_SIGNALED, .sge_count = 1, .bb_count = 2 },
+        .atomic = { .remote_address = LE64(p->s.data + 40960),
+                    .rkey = LE32(p->s.key), .swap_or_add = LE64(2) },
+        .sge = { LE64(p->s.data + 40968), LE32(8), LE32(p->s.key) },
+    };
+    struct fakernic_cqe cqe;
+
+    qtest_writeq(p->m.qts, p->s.data + 40960, 40);
+    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
+    sq_ring(&p->n, &p->a);
+    while (!cq_poll(&p->n, &p->s.cq, &cqe)) {
+        qtest_clock_step(p->m.qts, MS);
+    }
+    g_assert_cmpuint(cqe.opcode, ==, FAKERNIC_CQE_FETCH_ADD);
+    return cqe.status;
+}
+
+/* What is there afterwards, and what the answer says was there before. */
+static void atomic_with(const char *rule, uint64_t there, uint64_t before)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, rule);
+    g_assert_cmpuint(pair_atomic(&p), ==, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40960), ==, there);
+    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40968), ==, before);
+    g_assert_cmpuint(pair_atomic(&p), ==, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40960), ==, 42);
+    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40968), ==, 40);
+    pair_end(&p);
+}
+
+static void test_dma_atomic_drop(void)
+{
+    atomic_with("at=dma-atomic do=drop", 40, 40);
+}
+
+static void test_dma_atomic_corrupt(void)
+{
+    atomic_with("at=dma-atomic offset=1 do=corrupt", 42, 40 | 1 << 8);
+}
+
+static void test_dma_atomic_fail(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=dma-atomic do=fail");
+    g_assert_cmpuint(pair_atomic(&p), ==, FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40960), ==, 40);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    pair_end(&p);
+}
+
+static uint8_t pair_flush(Pair *p, uint32_t flush)
+{
+    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_FLUSH, 0, 4096, 512);
+    struct fakernic_cqe cqe;
+
+    wqe.rdma.rdma.flush = LE32(flush);
+    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
+    sq_ring(&p->n, &p->a);
+    while (!cq_poll(&p->n, &p->s.cq, &cqe)) {
+        qtest_clock_step(p->m.qts, MS);
+    }
+    g_assert_cmpuint(cqe.opcode, ==, FAKERNIC_CQE_FLUSH);
+    return cqe.status;
+}
+
+static void test_dma_flush_fail(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=dma-flush do=fail");
+    g_assert_cmpuint(pair_flush(&p, FAKERNIC_FLUSH_GLOBAL), ==,
+                     FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    pair_end(&p);
+}
+
+/* This memory has no medium: nothing but a lie can bring it there. */
+static void test_dma_flush_drop(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=dma-flush len=512 do=drop");
+    g_assert_cmpuint(pair_flush(&p, FAKERNIC_FLUSH_PERSISTENT), ==,
+                     FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(pair_flush(&p, FAKERNIC_FLUSH_PERSISTENT), ==,
+                     FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_end(&p);
+}
+
+/* ---- all points ---------------------------------------------------------- */
+
+/* If a rule has stopped the machine, and it was not told to go on, it is. */
+static void pair_resume(Pair *p, bool *paused)
+{
+    if (!*paused && fault_hits(&p->m)) {
+        qtest_qmp_eventwait(p->m.qts, "STOP");
+        qtest_qmp_assert_success(p->m.qts, "{ 'execute': 'cont' }");
+        *paused = true;
+    }
+}
+
+/* A command that has a page list of one table read. */
+static void pair_command(Pair *p, bool *paused)
+{
+    struct fakernic_create_mr_req req = {
+        .length = LE64(8192),
+        .type = FAKERNIC_MR_MEMORY,
+        .pdn = LE32(p->s.pd),
+        .pages = contiguous(build_tables(&p->m, 1, p->s.data,
+                                         FAKERNIC_PAGE_SIZE, 2), 8192),
+    };
+    struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_CREATE_MR) };
+    struct fakernic_cmd_completion completion;
+    const uint32_t index = p->n.cmd_pi;
+
+    req.pages.levels = 1;
+    memcpy(request.payload, &req, sizeof(req));
+    cmd_submit(&p->n, &request);
+    cmd_ring(&p->n);
+    pair_resume(p, paused);
+    cmd_wait(&p->n, index, &completion);
+    g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
+}
+
+/* Goes by every point; nobody but who stops the machine is seen. */
+static void pair_all(Pair *p, bool *paused)
+{
+    pair_resume(p, paused);
+    pair_command(p, paused);
+    cq_arm(&p->n, &p->s.cq, 0, false);
+    pair_resume(p, paused);
+    pair_message(p);
+    pair_resume(p, paused);
+    pair_has_message(p);
+    eq_expect(&p->n, &p->s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_true(msix_fired(&p->n, 1));
+    g_assert_cmpuint(pair_flush(p, FAKERNIC_FLUSH_GLOBAL), ==,
+                     FAKERNIC_WC_SUCCESS);
+    pair_resume(p, paused);
+    g_assert_cmpuint(pair_atomic(p), ==, FAKERNIC_WC_SUCCESS);
+    pair_resume(p, paused);
+    g_assert_cmpuint(qtest_readq(p->m.qts, p->s.data + 40960), ==, 42);
+}
+
+/* No turn ends because the host was busy. */
+#define PATIENT ",turn-us=1000000"
+
+static void point_counts(const char *point)
+{
+    g_autofree char *rule = g_strdup_printf("at=%s do=count", point);
+    bool paused = true;
+    Pair p;
+
+    pair_start(&p, PATIENT);
+    fault(&p.m, rule);
+    pair_all(&p, &paused);
+    pair_end(&p);
+}
+
+static void point_pauses(const char *point)
+{
+    g_autofree char *rule = g_strdup_printf("at=%s do=pause", point);
+    bool paused = false;
+    Pair p;
+
+    pair_start(&p, PATIENT);
+    fault(&p.m, rule);
+    pair_all(&p, &paused);
+    g_assert_true(paused);
+    pair_end(&p);
+}
+
+#define POINT(name, text)                                                    \
+    static void test_ ## name ## _count(void) { point_counts(text); }        \
+    static void test_ ## name ## _pause(void) { point_pauses(text); }
+
+POINT(tx, "tx")
+POINT(rx, "rx")
+POINT(doorbell, "doorbell")
+POINT(cmd_doorbell, "cmd-doorbell")
+POINT(command, "command")
+POINT(send_wqe, "send-wqe")
+POINT(recv_wqe, "recv-wqe")
+POINT(cqe, "cqe")
+POINT(eqe, "eqe")
+POINT(interrupt, "interrupt")
+POINT(page_list, "page-list")
+POINT(dma_read, "dma-read")
+POINT(dma_write, "dma-write")
+POINT(dma_atomic, "dma-atomic")
+POINT(dma_flush, "dma-flush")
+POINT(device, "device")
+
+/* Every access is for something, and rules tell one from the other. */
+static void test_why(void)
+{
+    static const char *const reasons[] = { "wqe", "record", "page-list",
+                                           "payload", "cqe", "eqe", "cmd" };
+    static const struct {
+        const char *point;
+        unsigned seen;          /* a bit for each reason */
+    } points[] = { { "dma-read", 0x4f }, { "dma-write", 0x78 } };
+    bool paused = true;
+    Pair p;
+
+    pair_start(&p, PATIENT);
+    for (unsigned i = 0; i < ARRAY_SIZE(points); i++) {
+        g_autofree char *all = g_strdup_printf("id=all%u at=%s times=0 "
+                                               "do=count", i, points[i].point);
+
+        fault(&p.m, all);
+        for (unsigned k = 0; k < ARRAY_SIZE(reasons); k++) {
+            g_autofree char *rule = g_strdup_printf(
+                "id=%u-%s at=%s why=%s times=0 do=count", i, reasons[k],
+                points[i].point, reasons[k]);
+
+            fault(&p.m, rule);
+        }
+    }
+    pair_all(&p, &paused);
+    for (unsigned i = 0; i < ARRAY_SIZE(points); i++) {
+        g_autofree char *all = g_strdup_printf("all%u", i);
+        unsigned sum = 0;
+
+        for (unsigned k = 0; k < ARRAY_SIZE(reasons); k++) {
+            g_autofree char *id = g_strdup_printf("%u-%s", i, reasons[k]);
+            const unsigned hits = fault_hits_of(&p.m, id);
+
+            g_assert_cmpint(hits > 0, ==, points[i].seen >> k & 1);
+            sum += hits;
+        }
+        g_assert_cmpuint(fault_hits_of(&p.m, all), ==, sum);
+    }
+    machine_stop(&p.m);
+}
+
+/* An access is hit if one of its bytes is meant. */
+static void test_address(void)
+{
+    Pair p;
+
+    pair_start(&p, PATIENT);
+    for (unsigned i = 0; i < 4; i++) {
+        static const int first[] = { -9, 99, 30, 100 };
+        const uint64_t from = p.s.data + first[i];
+        g_autofree char *rule = g_strdup_printf(
+            "id=a%u at=dma-read why=payload address=0x%" PRIx64 "-0x%" PRIx64
+            " do=count", i, from, from + 9);
+
+        fault(&p.m, rule);
+    }
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    g_assert_cmpuint(fault_hits_of(&p.m, "a0"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&p.m, "a1"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&p.m, "a2"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&p.m, "a3"), ==, 0);
+    machine_stop(&p.m);
 }
 
 /* ---- words --------------------------------------------------------------- */
@@ -1544,7 +1891,6 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-reorder", test_tx_reorder },
     { "fault/tx-reorder-last", test_tx_reorder_last },
     { "fault/rx-reorder", test_rx_reorder },
-    { "fault/tx-pause", test_tx_pause },
     { "fault/device-fatal", test_device_fatal },
     { "fault/device-fatal-code", test_device_fatal_code },
     { "fault/device-freeze", test_device_freeze },
@@ -1558,6 +1904,9 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/doorbell-delay", test_doorbell_delay },
     { "fault/doorbell-duplicate", test_doorbell_duplicate },
     { "fault/doorbell-corrupt", test_doorbell_corrupt },
+    { "fault/cmd-doorbell-drop", test_cmd_doorbell_drop },
+    { "fault/cmd-doorbell-delay", test_cmd_doorbell_delay },
+    { "fault/cmd-doorbell-delay-overtaken", test_cmd_doorbell_delay_overtaken },
     { "fault/command-fail", test_command_fail },
     { "fault/command-drop", test_command_drop },
     { "fault/command-delay", test_command_delay },
@@ -1586,8 +1935,48 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/dma-read-corrupt", test_dma_read_corrupt },
     { "fault/dma-write-fail", test_dma_write_fail },
     { "fault/dma-write-fail-eqe", test_dma_write_fail_eqe },
+    { "fault/dma-write-fail-bytes", test_dma_write_fail_bytes },
     { "fault/dma-write-drop", test_dma_write_drop },
     { "fault/dma-write-corrupt", test_dma_write_corrupt },
+    { "fault/dma-atomic-fail", test_dma_atomic_fail },
+    { "fault/dma-atomic-drop", test_dma_atomic_drop },
+    { "fault/dma-atomic-corrupt", test_dma_atomic_corrupt },
+    { "fault/dma-flush-fail", test_dma_flush_fail },
+    { "fault/dma-flush-drop", test_dma_flush_drop },
+    { "fault/tx-count", test_tx_count },
+    { "fault/tx-pause", test_tx_pause },
+    { "fault/rx-count", test_rx_count },
+    { "fault/rx-pause", test_rx_pause },
+    { "fault/doorbell-count", test_doorbell_count },
+    { "fault/doorbell-pause", test_doorbell_pause },
+    { "fault/cmd-doorbell-count", test_cmd_doorbell_count },
+    { "fault/cmd-doorbell-pause", test_cmd_doorbell_pause },
+    { "fault/command-count", test_command_count },
+    { "fault/command-pause", test_command_pause },
+    { "fault/send-wqe-count", test_send_wqe_count },
+    { "fault/send-wqe-pause", test_send_wqe_pause },
+    { "fault/recv-wqe-count", test_recv_wqe_count },
+    { "fault/recv-wqe-pause", test_recv_wqe_pause },
+    { "fault/cqe-count", test_cqe_count },
+    { "fault/cqe-pause", test_cqe_pause },
+    { "fault/eqe-count", test_eqe_count },
+    { "fault/eqe-pause", test_eqe_pause },
+    { "fault/interrupt-count", test_interrupt_count },
+    { "fault/interrupt-pause", test_interrupt_pause },
+    { "fault/page-list-count", test_page_list_count },
+    { "fault/page-list-pause", test_page_list_pause },
+    { "fault/dma-read-count", test_dma_read_count },
+    { "fault/dma-read-pause", test_dma_read_pause },
+    { "fault/dma-write-count", test_dma_write_count },
+    { "fault/dma-write-pause", test_dma_write_pause },
+    { "fault/dma-atomic-count", test_dma_atomic_count },
+    { "fault/dma-atomic-pause", test_dma_atomic_pause },
+    { "fault/dma-flush-count", test_dma_flush_count },
+    { "fault/dma-flush-pause", test_dma_flush_pause },
+    { "fault/device-count", test_device_count },
+    { "fault/device-pause", test_device_pause },
+    { "fault/why", test_why },
+    { "fault/address", test_address },
     { "fault/command-line", test_command_line },
     { "fault/events", test_events },
     { "fault/events-unread", test_events_unread },

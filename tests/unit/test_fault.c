@@ -145,6 +145,28 @@ static void matches(void)
     CHECK(!roce_fault_hit(&faults, &s));
 }
 
+static void accesses(void)
+{
+    RoceFaultSubject s = { .point = ROCE_FAULT_DMA_WRITE, .len = 64,
+                           .address = 0x123400000000,
+                           .why = ROCE_FAULT_WHY_CQE };
+
+    begin("at=dma-write why=cqe address=0x12340000003f-0x1234000000ff times=0 "
+          "do=count; id=b at=dma-write why=any address=0x123400000000 times=0 "
+          "do=drop; at=dma-write why=wqe times=0 do=fail bytes=3");
+    CHECK(roce_fault_hit(&faults, &s));
+    CHECK_EQ(faults.rules[0].hits, 1);
+    s.len = 63;
+    CHECK(roce_fault_hit(&faults, &s));
+    CHECK_EQ(faults.rules[0].hits, 1);
+    s.address++;
+    s.why = ROCE_FAULT_WHY_EQE;
+    CHECK(!roce_fault_hit(&faults, &s));
+    CHECK_EQ(faults.rules[0].hits, 1);
+    CHECK_EQ(faults.rules[1].hits, 2);
+    CHECK_EQ(faults.rules[2].hits, 0);
+}
+
 /* Nothing is taken of what is wrong, and the word that is wrong is named. */
 static void refused(void)
 {
@@ -173,6 +195,12 @@ static void refused(void)
         { "at=command do=corrupt", "corrupt" },
         { "at=interrupt do=corrupt", "corrupt" },
         { "at=cqe offset=4 do=drop", "offset=" },
+        { "at=dma-read bytes=4 do=fail", "bytes=" },
+        { "at=dma-read why=moon do=fail", "moon" },
+        { "at=dma-flush address=4 do=fail", "address=" },
+        { "at=cmd-doorbell do=duplicate", "duplicate" },
+        { "at=dma-flush do=corrupt", "corrupt" },
+        { "at=rx bytes=4 do=drop", "bytes=" },
         { "at=device do=aer", "severity=" },
         { "at=device severity=mild do=aer", "mild" },
         { "at=device severity=fatal do=freeze", "severity=" },
@@ -271,6 +299,12 @@ static void points(void)
         "at=recv-wqe qpn=3 number=0-7 do=drop",
         "at=recv-wqe do=fail code=34",
         "at=page-list len=2-9 do=fail",
+        "at=dma-write address=4294967296-18446744073709551615 why=eqe do=fail "
+        "bytes=9",
+        "at=dma-atomic address=8 do=corrupt offset=7",
+        "at=dma-flush len=0-4096 do=drop",
+        "at=cmd-doorbell do=delay delay-ns=1",
+        "at=rx class=gsi do=drop",
         "at=device do=aer severity=nonfatal",
         "at=device do=link-down for-ns=5",
         "at=device do=freeze for-ns=5",
@@ -376,7 +410,7 @@ static void commands(void)
 
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
-    TEST(after_another), TEST(matches), TEST(many_opcodes), TEST(refused),
+    TEST(after_another), TEST(matches), TEST(accesses), TEST(many_opcodes), TEST(refused),
     TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
     TEST(frames),

@@ -13,7 +13,8 @@
 
 static const char *const points[] = {
     "tx", "rx", "doorbell", "command", "send-wqe", "recv-wqe", "cqe", "eqe",
-    "interrupt", "dma-read", "dma-write", "page-list", "device",
+    "interrupt", "dma-read", "dma-write", "page-list", "cmd-doorbell",
+    "dma-atomic", "dma-flush", "device",
 };
 
 /* Of each point, those that are offered there, mostly. */
@@ -33,6 +34,7 @@ static const char *const device_actions[] = {
 static const char *const matches[] = {
     "", "class=roce", "opcode=rc-*", "class=ether", "psn=0-100", "attempt=2",
     "len=1-64", "cmd=CREATE_QP", "number=1-3", "opcode=ud-send-only",
+    "why=payload", "why=cqe", "address=0-0x3fffffff",
 };
 static const char *const counts[] = {
     "", "times=0", "nth=3", "times=0 every=2", "times=0 percent=30 seed=7",
