@@ -494,6 +494,7 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
         /* All work requests are forgotten; the rings start anew at 0. */
         qp->sq_pi = qp->sq_ci = 0;
         qp->rq_pi = qp->rq_ci = 0;
+        qp->sq_waits = qp->rq_waits = 0;
     } else if (qp->sq_pi != qp->sq_ci) {
         roce_post_send(s->roce, fakernic_now(), qp->qpn);
     }

@@ -132,6 +132,7 @@ FakernicVerdict fakernic_cmd_modify_wq(FakernicState *s, const void *request,
     case FAKERNIC_WQS_RESET:
         fakernic_set_state(s, wq, FAKERNIC_QPS_RESET);
         wq->rq_pi = wq->rq_ci = 0;
+        wq->rq_waits = 0;
         break;
     case FAKERNIC_WQS_RDY:
         if (attr.state == FAKERNIC_QPS_ERR) {

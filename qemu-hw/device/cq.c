@@ -237,7 +237,7 @@ static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
 }
 
 void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
-                     const RoceFaultSpoil *spoil)
+                     const FakernicCqeFault *fault)
 {
     FakernicCq *cq = fakernic_table_get(&s->cqs, completion->cqn);
     struct fakernic_cqe cqe;
@@ -251,7 +251,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
         /* An XRC SRQ was destroyed while a message was on its way into it. */
         return;
     }
-    if (!fakernic_cq_has_room(s, cq)) {
+    if (fault->overrun || !fakernic_cq_has_room(s, cq)) {
         fakernic_cq_fail(s, cq);
         return;
     }
@@ -261,9 +261,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
     trace_fakernic_cqe(cq->id, cq->pi, completion->qpn, completion->wqe_index,
                        completion->opcode, completion->status,
                        completion->vendor_err);
-    if (spoil) {
-        roce_fault_corrupt(spoil, &cqe, sizeof(cqe));
-    }
+    roce_fault_corrupt(&fault->spoil, &cqe, sizeof(cqe));
     fakernic_record(s, CQE, 0, cq->id, cq->pi, completion->qpn,
                     completion->wqe_index, completion->opcode,
                     completion->status, completion->vendor_err);
@@ -290,16 +288,16 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
 {
     FakernicState *s = host;
     RoceCompletion changed;
-    RoceFaultSpoil spoil;
+    FakernicCqeFault fault = { 0 };
 
     if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_CQE) &&
         !s->faults.held_count) {
-        fakernic_cq_put(s, completion, NULL);
+        fakernic_cq_put(s, completion, &fault);
         return;
     }
     changed = *completion;
-    if (fakernic_fault_cqe(s, &changed, &spoil)) {
-        fakernic_cq_put(s, &changed, &spoil);
+    if (fakernic_fault_cqe(s, &changed, &fault)) {
+        fakernic_cq_put(s, &changed, &fault);
     }
 }
 

@@ -6,7 +6,7 @@
 #define FAKERNIC_DEVICE_CQ_H
 
 #include "eq.h"
-#include "../roce/fault.h"
+#include "fault.h"
 
 typedef enum FakernicArm {
     FAKERNIC_ARM_NONE,
@@ -45,12 +45,9 @@ typedef struct FakernicCq {
     FakernicEventSource async;
 } FakernicCq;
 
-/*
- * Writes an entry. Fault rules are not asked: 'spoil' is what they have said
- * about its bytes, or NULL.
- */
+/* Writes an entry. Fault rules are not asked: 'fault' is what they said. */
 void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
-                     const RoceFaultSpoil *spoil);
+                     const FakernicCqeFault *fault);
 
 /* RoceHostOps.complete: writes a CQE, and raises the event it is armed for. */
 void fakernic_complete(void *host, const RoceCompletion *completion);

@@ -53,7 +53,7 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
         /* A lost one would let a driver wait for ever, without a word. */
         trace_fakernic_err_eqe(eq->id, type, id);
         eq->stalled_until = fakernic_now() + FAKERNIC_EQ_RETRY_NS;
-        fakernic_fault_stall_eq(s, eq->id, eq->stalled_until);
+        fakernic_fault_stall(s, ROCE_FAULT_EQE, eq->id, eq->stalled_until);
         return false;
     }
     eq->pi++;

@@ -145,7 +145,7 @@ static void fakernic_fault_unlink(FakernicState *s, FakernicHeld *held)
 }
 
 /*
- * What is lost when there is too much: not a stalled EQ or a vector, unless
+ * What is lost when there is too much: not a stalled queue or a vector, unless
  * there is nothing else.
  */
 static FakernicHeld *fakernic_fault_oldest(FakernicState *s)
@@ -154,6 +154,7 @@ static FakernicHeld *fakernic_fault_oldest(FakernicState *s)
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
         if (held->point != ROCE_FAULT_EQE &&
+            held->point != ROCE_FAULT_SEND_WQE &&
             held->point != ROCE_FAULT_INTERRUPT) {
             return held;
         }
@@ -228,13 +229,15 @@ void fakernic_fault_reset(FakernicState *s)
 
 /* ---- the points ---------------------------------------------------------- */
 
-/* A frame has gone by: those that wait for it to, wait for one less. */
-static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point)
+/* One has gone by: those that wait for it to, wait for one less. */
+static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
+                                uint32_t number)
 {
     FakernicHeld *held;
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->point == point && held->behind && !--held->behind) {
+        if (held->point == point && held->number == number &&
+            held->behind && !--held->behind) {
             held->due = 0;
             fakernic_kick(s);
         }
@@ -296,7 +299,7 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
     default:
         break;
     }
-    fakernic_fault_pass(s, point);
+    fakernic_fault_pass(s, point, 0);
     return *len >= ETH_HLEN;
 }
 
@@ -325,25 +328,41 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
                                    subject->now + rule->delay_ns, 0);
         held->offset = offset;
         held->word = *word;
-        return rule->act == ROCE_FAULT_DUPLICATE;
+        if (rule->act == ROCE_FAULT_DELAY) {
+            return false;
+        }
+        break;
+    case ROCE_FAULT_REORDER:
+        held = fakernic_fault_hold(s, subject->point,
+                                   subject->now + FAKERNIC_REORDER_NS, 0);
+        held->offset = offset;
+        held->word = *word;
+        held->behind = rule->by;
+        return false;
     case ROCE_FAULT_CORRUPT:
         cpu_to_le64s(word);
         roce_fault_corrupt(&rule->spoil, word, sizeof(*word));
         le64_to_cpus(word);
-        return true;
+        break;
     default:
-        return true;
+        break;
     }
+    fakernic_fault_pass(s, subject->point, 0);
+    return true;
 }
 
-/* When the last completion that is held for the CQ goes on; -1: none is. */
+/*
+ * When the last completion that is held for the CQ goes on, but those that are
+ * to be overtaken; -1: none is.
+ */
 static RoceTime fakernic_fault_behind(const FakernicState *s, uint32_t cqn)
 {
     const FakernicHeld *held;
     RoceTime last = -1;
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->point == ROCE_FAULT_CQE && held->completion.cqn == cqn) {
+        if (held->point == ROCE_FAULT_CQE && held->number == cqn &&
+            !held->behind) {
             last = MAX(last, held->due);
         }
     }
@@ -351,16 +370,19 @@ static RoceTime fakernic_fault_behind(const FakernicState *s, uint32_t cqn)
 }
 
 static void fakernic_fault_hold_cqe(FakernicState *s, const RoceCompletion *c,
-                                    const RoceFaultSpoil *spoil, RoceTime due)
+                                    const FakernicCqeFault *fault, RoceTime due,
+                                    uint64_t behind)
 {
     FakernicHeld *held = fakernic_fault_hold(s, ROCE_FAULT_CQE, due, 0);
 
+    held->number = c->cqn;
     held->completion = *c;
-    held->spoil = *spoil;
+    held->fault = *fault;
+    held->behind = behind;
 }
 
 bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
-                        RoceFaultSpoil *spoil)
+                        FakernicCqeFault *fault)
 {
     RoceFaultSubject subject = { .point = ROCE_FAULT_CQE, .number = c->cqn,
                                  .qpn = c->qpn, .index = c->wqe_index };
@@ -369,23 +391,34 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     const RoceFaultAction act = rule ? rule->act : ROCE_FAULT_COUNT;
     RoceTime due = behind;
 
-    *spoil = (RoceFaultSpoil) { 0 };
-    if (act == ROCE_FAULT_DROP) {
+    *fault = (FakernicCqeFault) { .overrun = act == ROCE_FAULT_OVERRUN };
+    switch (act) {
+    case ROCE_FAULT_DROP:
         return false;
-    }
-    if (act == ROCE_FAULT_CORRUPT) {
-        *spoil = rule->spoil;
-    } else if (act == ROCE_FAULT_FAIL) {
+    case ROCE_FAULT_REORDER:
+        fakernic_fault_hold_cqe(s, c, fault, subject.now + FAKERNIC_REORDER_NS,
+                                rule->by);
+        return false;
+    case ROCE_FAULT_CORRUPT:
+        fault->spoil = rule->spoil;
+        break;
+    case ROCE_FAULT_FAIL:
         c->status = rule->status;
         c->vendor_err = rule->code;
-    } else if (act == ROCE_FAULT_DELAY) {
+        break;
+    case ROCE_FAULT_DELAY:
         due = MAX(behind, subject.now + (RoceTime)rule->delay_ns);
+        break;
+    default:
+        break;
     }
     if (due >= 0) {
-        fakernic_fault_hold_cqe(s, c, spoil, due);
+        fakernic_fault_hold_cqe(s, c, fault, due, 0);
+    } else {
+        fakernic_fault_pass(s, ROCE_FAULT_CQE, c->cqn);
     }
     if (act == ROCE_FAULT_DUPLICATE) {
-        fakernic_fault_hold_cqe(s, c, spoil, MAX(due, 0));
+        fakernic_fault_hold_cqe(s, c, fault, MAX(due, 0), 0);
     }
     return due < 0;
 }
@@ -395,16 +428,17 @@ void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
     FakernicHeld *held, *next;
 
     QTAILQ_FOREACH_SAFE(held, &s->faults.held, next, next) {
-        if (held->point == ROCE_FAULT_CQE && held->completion.cqn == cqn) {
+        if (held->point == ROCE_FAULT_CQE && held->number == cqn) {
             fakernic_fault_unlink(s, held);
             g_free(held);
         }
     }
 }
 
-void fakernic_fault_stall_eq(FakernicState *s, uint32_t eqn, RoceTime until)
+void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
+                          uint32_t number, RoceTime until)
 {
-    fakernic_fault_hold(s, ROCE_FAULT_EQE, until, 0)->number = eqn;
+    fakernic_fault_hold(s, point, until, 0)->number = number;
 }
 
 const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
@@ -415,7 +449,7 @@ const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
 
     if (rule && rule->act == ROCE_FAULT_DELAY) {
         *until = subject.now + rule->delay_ns;
-        fakernic_fault_stall_eq(s, eqn, *until);
+        fakernic_fault_stall(s, ROCE_FAULT_EQE, eqn, *until);
     }
     return rule;
 }

@@ -14,17 +14,24 @@
 #include "qapi/error.h"
 #include "../roce/fault.h"
 
+/* What rules have said about an entry of a CQ. */
+typedef struct FakernicCqeFault {
+    RoceFaultSpoil spoil;
+    bool overrun;               /* there is no room for it */
+} FakernicCqeFault;
+
 /* What goes on later. */
 typedef struct FakernicHeld {
     QTAILQ_ENTRY(FakernicHeld) next;
     RoceFaultPoint point;
     RoceTime due;
-    uint64_t behind;            /* so many others of its point go first */
+    uint64_t behind;            /* so many others of its point and number
+                                 * go first */
     bool loopback;
     uint64_t offset, word;      /* a doorbell */
-    uint32_t number;            /* an EQ that is stalled, a vector */
+    uint32_t number;            /* a CQ, a vector, an EQ or SQ that waits */
     RoceCompletion completion;
-    RoceFaultSpoil spoil;       /* its entry */
+    FakernicCqeFault fault;
     size_t len;                 /* a frame */
     uint8_t frame[];
 } FakernicHeld;
@@ -89,17 +96,21 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
 
 /*
  * A completion, whose status may be changed in its place, and what is to happen
- * to the bytes of its entry. False: it is lost or comes later; then those of
+ * to its entry. False: it is lost or comes later; then those of
  * its CQ that follow come behind it.
  */
 bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion,
-                        RoceFaultSpoil *spoil);
+                        FakernicCqeFault *fault);
 
 /* The CQ is gone, and what is held for it. */
 void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);
 
-/* The EQ is flushed then, if it is still there. */
-void fakernic_fault_stall_eq(FakernicState *s, uint32_t eqn, RoceTime until);
+/*
+ * The EQ (point EQE) is flushed, the SQ (SEND_WQE) fetched from then, if it is
+ * still there.
+ */
+void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
+                          uint32_t number, RoceTime until);
 
 /*
  * What a rule says about the next entry of the EQ; NULL: nothing. With a DELAY

@@ -28,9 +28,11 @@ typedef struct FakernicQp {
     FakernicRing sq;
     uint32_t sq_pi;             /* basic blocks, from the doorbell */
     uint32_t sq_ci;             /* basic blocks fetched */
+    RoceTime sq_waits;          /* a fault rule: it goes on then; 0: none */
     FakernicRing rq;
     uint32_t rq_pi;             /* slots, as last read from the record */
     uint32_t rq_ci;             /* slots fetched */
+    RoceTime rq_waits;          /* as sq_waits */
     uint32_t flows;             /* rules that name it */
     uint32_t entries;           /* WQ: of tables that name it */
     uint64_t memory;            /* taken for it, without its rings */

@@ -9,6 +9,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
+#include "clock.h"
 #include "rq.h"
 #include "record.h"
 #include "state.h"
@@ -25,6 +26,7 @@ typedef struct FakernicConsumer {
     const FakernicRing *ring;
     uint32_t *pi;
     uint32_t *ci;
+    RoceTime *waits;
     uint32_t qpn;               /* who wants a receive */
     uint32_t srqn;              /* 0: of its own RQ */
 } FakernicConsumer;
@@ -52,15 +54,30 @@ uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
     return 0;
 }
 
-/* What a fault rule makes of the receive that is next; NULL: nothing. */
-static const RoceFaultRule *fakernic_rq_fault(FakernicState *s,
-                                              const FakernicConsumer *c)
+/*
+ * What a fault rule says about the receive that is next; NULL: nothing. False:
+ * it is not found now.
+ */
+static bool fakernic_rq_may_go(FakernicState *s, const FakernicConsumer *c,
+                               const RoceFaultRule **rule)
 {
     RoceFaultSubject subject = { .point = ROCE_FAULT_RECV_WQE, .qpn = c->qpn,
                                  .number = c->srqn, .index = *c->ci };
 
-    return roce_fault_at(&s->faults.rules, ROCE_FAULT_RECV_WQE)
-               ? fakernic_fault_hit(s, &subject) : NULL;
+    *rule = NULL;
+    if (*c->waits) {
+        if (*c->waits > fakernic_now()) {
+            return false;
+        }
+        *c->waits = 0;
+    } else if (roce_fault_at(&s->faults.rules, ROCE_FAULT_RECV_WQE)) {
+        *rule = fakernic_fault_hit(s, &subject);
+    }
+    if (*rule && (*rule)->act == ROCE_FAULT_DELAY) {
+        *c->waits = subject.now + (*rule)->delay_ns;
+        return false;
+    }
+    return !*rule || (*rule)->act != ROCE_FAULT_DROP;
 }
 
 static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
@@ -90,8 +107,7 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
         /* The index is read before the entries it covers. */
         smp_rmb();
     }
-    rule = fakernic_rq_fault(s, c);
-    if (rule && rule->act == ROCE_FAULT_DROP) {
+    if (!fakernic_rq_may_go(s, c, &rule)) {
         return ROCE_FETCH_NONE;
     }
     if (!fakernic_ring_read(s, c->ring, *c->ci, &slot,
@@ -147,8 +163,8 @@ void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
 static RoceFetch fakernic_next_srq(FakernicState *s, FakernicSrq *srq,
                                    uint32_t qpn, RoceRecvWr *wr)
 {
-    const FakernicConsumer consumer = { &srq->ring, &srq->pi, &srq->ci, qpn,
-                                        srq->id };
+    const FakernicConsumer consumer = { &srq->ring, &srq->pi, &srq->ci,
+                                        &srq->waits, qpn, srq->id };
     RoceFetch fetch = fakernic_rq_fetch(s, &consumer, wr);
 
     if (fetch == ROCE_FETCH_OK) {
@@ -171,7 +187,7 @@ RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
         fetch = fakernic_next_srq(s, srq, qpn, wr);
     } else if (!srqn && qp && qp->rq.pages) {
         const FakernicConsumer consumer = { &qp->rq, &qp->rq_pi, &qp->rq_ci,
-                                            qpn, 0 };
+                                            &qp->rq_waits, qpn, 0 };
 
         fetch = fakernic_rq_fetch(s, &consumer, wr);
     }

@@ -14,6 +14,7 @@ typedef struct FakernicSrq {
     FakernicRing ring;
     uint32_t pi;
     uint32_t ci;
+    RoceTime waits;             /* a fault rule: it goes on then; 0: none */
     uint32_t limit;
     uint32_t pdn;
     uint32_t xrcdn;             /* 0: no XRC SRQ */

@@ -274,15 +274,31 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     return err;
 }
 
-/* What a fault rule says about the next WQE; NULL: nothing. */
-static const RoceFaultRule *fakernic_sq_fault(FakernicState *s,
-                                              const FakernicQp *qp)
+/*
+ * What a fault rule, which is asked once for each, says about the next WQE;
+ * NULL: nothing. False: the queue waits.
+ */
+static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
+                               const RoceFaultRule **rule)
 {
     RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qp->qpn,
                                  .index = qp->sq_ci };
 
-    return roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)
-               ? fakernic_fault_hit(s, &subject) : NULL;
+    *rule = NULL;
+    if (qp->sq_waits) {
+        if (qp->sq_waits > fakernic_now()) {
+            return false;
+        }
+        qp->sq_waits = 0;
+    } else if (roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
+        *rule = fakernic_fault_hit(s, &subject);
+    }
+    if (!*rule || (*rule)->act != ROCE_FAULT_DELAY) {
+        return true;
+    }
+    qp->sq_waits = subject.now + (*rule)->delay_ns;
+    fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qp->qpn, qp->sq_waits);
+    return false;
 }
 
 static RoceFetch fakernic_sq_broken(FakernicQp *qp, RoceSendWr *wr,
@@ -347,10 +363,18 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     if (available > qp->sq.depth) {
         return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
     }
-    rule = fakernic_sq_fault(s, qp);
+    if (!fakernic_sq_may_go(s, qp, &rule)) {
+        return ROCE_FETCH_NONE;
+    }
     count = fakernic_sq_read(s, qp, available, rule, wqe);
     if (count < 0) {
         return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
+    }
+    if (rule && rule->act == ROCE_FAULT_DROP) {
+        /* A turn fetches the one behind it: there may be many like this. */
+        qp->sq_ci += MAX(count, 1);
+        fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qpn, 0);
+        return ROCE_FETCH_NONE;
     }
     wr->opcode = hdr->opcode;
     wr->flags = hdr->flags;

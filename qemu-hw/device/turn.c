@@ -106,6 +106,14 @@ static void fakernic_turn_eq(FakernicState *s, uint32_t eqn)
     }
 }
 
+/* The next WQE of an SQ that a fault rule stalled is fetched in its turn. */
+static void fakernic_turn_sq(FakernicState *s, uint32_t qpn)
+{
+    if (fakernic_qp(s, qpn)) {
+        roce_post_send(s->roce, fakernic_now(), qpn);
+    }
+}
+
 /* One thing that a fault rule held, and that goes on; false: there is none. */
 static bool fakernic_turn_held(FakernicState *s)
 {
@@ -122,10 +130,13 @@ static bool fakernic_turn_held(FakernicState *s)
         fakernic_cmdq_doorbell_late(s, held->word);
         break;
     case ROCE_FAULT_CQE:
-        fakernic_cq_put(s, &held->completion, &held->spoil);
+        fakernic_cq_put(s, &held->completion, &held->fault);
         break;
     case ROCE_FAULT_EQE:
         fakernic_turn_eq(s, held->number);
+        break;
+    case ROCE_FAULT_SEND_WQE:
+        fakernic_turn_sq(s, held->number);
         break;
     case ROCE_FAULT_INTERRUPT:
         s->faults.judged |= BIT_ULL(held->number);

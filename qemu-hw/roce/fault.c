@@ -35,13 +35,16 @@ static const struct {
                                           DO(LINK_DOWN) | DO(PAUSE) },
     [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
     [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
-    [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES | DO(CORRUPT) },
+    [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES | DO(REORDER) |
+                                              DO(CORRUPT) },
     [ROCE_FAULT_COMMAND] = { "command", DO(COUNT) | DO(DROP) | DO(DELAY) |
                                             DO(FAIL) | DO(PAUSE) },
-    [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS | DO(CORRUPT) },
-    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", ON_READS | DO(DROP) |
+    [ROCE_FAULT_SEND_WQE] = { "send-wqe", ON_READS | DO(DROP) | DO(DELAY) |
                                               DO(CORRUPT) },
-    [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(FAIL) | DO(CORRUPT) },
+    [ROCE_FAULT_RECV_WQE] = { "recv-wqe", ON_READS | DO(DROP) | DO(DELAY) |
+                                              DO(CORRUPT) },
+    [ROCE_FAULT_CQE] = { "cqe", ON_STORES | DO(REORDER) | DO(FAIL) |
+                                    DO(CORRUPT) | DO(OVERRUN) },
     [ROCE_FAULT_EQE] = { "eqe", ON_STORES | DO(CORRUPT) },
     [ROCE_FAULT_INTERRUPT] = { "interrupt", ON_STORES },
     [ROCE_FAULT_DMA_READ] = { "dma-read", ON_READS | DO(CORRUPT) },
@@ -71,6 +74,7 @@ static const char *const fault_actions[ROCE_FAULT_ACTIONS] = {
     [ROCE_FAULT_AER] = "aer",
     [ROCE_FAULT_LINK_DOWN] = "link-down",
     [ROCE_FAULT_PAUSE] = "pause",
+    [ROCE_FAULT_OVERRUN] = "overrun",
 };
 
 enum { CLASS_ANY, CLASS_ROCE, CLASS_CNP, CLASS_GSI, CLASS_ETHER };

@@ -66,6 +66,7 @@ typedef enum RoceFaultAction {
     ROCE_FAULT_AER,             /* an error of the PCI Express link */
     ROCE_FAULT_LINK_DOWN,       /* for-ns, or until the rule is removed */
     ROCE_FAULT_PAUSE,           /* the whole machine stops */
+    ROCE_FAULT_OVERRUN,         /* as if the queue were full */
     ROCE_FAULT_ACTIONS,
 } RoceFaultAction;
 

@@ -506,6 +506,37 @@ static void test_doorbell_duplicate(void)
     pair_end(&p);
 }
 
+/* Rung when another was. */
+static void test_doorbell_reorder(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=doorbell do=reorder");
+    pair_small_read(&p);
+    pair_expect_none(&p);
+    cq_arm(&p.n, &p.s.cq, 0, false);
+    pair_expect(&p, 0);
+    pair_end(&p);
+}
+
+/* What the next one says is more. */
+static void test_doorbell_reorder_overtaken(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=doorbell do=reorder");
+    pair_small_read(&p);
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    pair_expect(&p, 1);
+    pair_small_read(&p);
+    pair_expect(&p, 2);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
+    pair_end(&p);
+}
+
 /* Bits that nothing may set: it rings nothing. */
 static void test_doorbell_corrupt(void)
 {
@@ -696,6 +727,64 @@ static void test_cqe_delay(void)
     qtest_clock_step(p.m.qts, MS);
     pair_expect(&p, 0);
     pair_expect(&p, 1);
+    pair_end(&p);
+}
+
+/* The first of three comes last, behind two of its CQ. */
+static void test_cqe_reorder(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe by=2 do=reorder");
+    pair_post(&p);
+    pair_post(&p);
+    pair_small_read(&p);
+    pair_expect(&p, 1);
+    pair_expect(&p, 2);
+    pair_expect(&p, 0);
+    pair_end(&p);
+}
+
+/* Nobody comes whom it could go behind; those of another CQ do not count. */
+static void test_cqe_reorder_last(void)
+{
+    struct fakernic_cqe cqe;
+    Queue other;
+    Pair p;
+    Qp c;
+
+    pair_start(&p, "");
+    cq_create(&p.n, &other, 4, &p.s.eq, 0, 0);
+    qp_create(&p.n, &c, FAKERNIC_QP_RC, p.s.pd, &other, 0);
+    rc_connect(&p.n, c.qpn, p.b.qpn, own_gid, nic_mac);
+    fault(&p.m, "at=cqe do=reorder");
+    pair_small_read(&p);
+    wait_hit(&p.m);
+    complete_nops(&p.n, &c, 1);
+    cq_await(&p.n, &other, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    qtest_clock_step(p.m.qts, 99 * MS);
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, MS);
+    pair_expect(&p, 0);
+    pair_end(&p);
+}
+
+/* The CQ is in error, and its QPs with it, though it has room. */
+static void test_cqe_overrun(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe nth=2 do=overrun");
+    pair_small_read(&p);
+    pair_expect(&p, 0);
+    pair_small_read(&p);
+    g_assert_cmpuint(eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     p.s.cq.id);
+    pair_expect_none(&p);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_CQ_OVERRUNS), ==, 1);
+    g_assert_cmpuint(qp_state(&p.n, p.a.qpn), ==, FAKERNIC_QPS_ERR);
     pair_end(&p);
 }
 
@@ -963,6 +1052,59 @@ static void test_send_wqe_fail(void)
     machine_stop(&p.m);
 }
 
+/* Two of three: as if they had never been posted. */
+static void test_send_wqe_drop(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=send-wqe times=2 do=drop");
+    pair_post(&p);
+    pair_post(&p);
+    pair_small_read(&p);
+    pair_expect(&p, 2);
+    pair_expect_none(&p);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 2);
+    machine_stop(&p.m);
+}
+
+/* Those behind it wait, too, whoever rings. */
+static void test_send_wqe_delay(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=send-wqe delay-ns=20000000 do=delay");
+    pair_post(&p);
+    pair_small_read(&p);
+    wait_hit(&p.m);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    sq_ring(&p.n, &p.a);
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, MS);
+    pair_expect(&p, 0);
+    pair_expect(&p, 1);
+    pair_end(&p);
+}
+
+/* A queue that begins anew waits for nothing. */
+static void test_send_wqe_delay_reset(void)
+{
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=send-wqe delay-ns=3600000000000 do=delay");
+    pair_small_read(&p);
+    wait_hit(&p.m);
+    assert_status(qp_to(&p.n, p.a.qpn, FAKERNIC_QPS_RESET), OK);
+    p.a.sq.index = 0;
+    rc_connect(&p.n, p.a.qpn, p.b.qpn, own_gid, nic_mac);
+    complete_nops(&p.n, &p.a, 1);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    pair_end(&p);
+}
+
 /* A reserved field is not zero: what stands in the first block is judged. */
 static void test_send_wqe_corrupt(void)
 {
@@ -1048,6 +1190,28 @@ static void test_recv_wqe_drop(void)
     g_assert_cmpuint(fault_hits(&p.m), ==, 2);
     g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_TX_RNR_NAK), ==, 2);
     machine_stop(&p.m);
+}
+
+/* It is found later: until then the sender is told to come again. */
+static void test_recv_wqe_delay(void)
+{
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=recv-wqe delay-ns=20000000 do=delay");
+    pair_message(&p);
+    for (unsigned ms = 0; ms < 19; ms++) {
+        qtest_clock_step(p.m.qts, MS);
+    }
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_TX_RNR_NAK), >, 3);
+    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+    for (unsigned ms = 0; ms < 4; ms++) {
+        qtest_clock_step(p.m.qts, MS);
+    }
+    g_assert_true(cq_poll(&p.n, &p.s.cq, &cqe));
+    g_assert_cmpuint(cqe.opcode, ==, FAKERNIC_CQE_RECV);
+    pair_end(&p);
 }
 
 /* The receive is in error, and with it both queue pairs. */
@@ -1903,6 +2067,8 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/doorbell-drop", test_doorbell_drop },
     { "fault/doorbell-delay", test_doorbell_delay },
     { "fault/doorbell-duplicate", test_doorbell_duplicate },
+    { "fault/doorbell-reorder", test_doorbell_reorder },
+    { "fault/doorbell-reorder-overtaken", test_doorbell_reorder_overtaken },
     { "fault/doorbell-corrupt", test_doorbell_corrupt },
     { "fault/cmd-doorbell-drop", test_cmd_doorbell_drop },
     { "fault/cmd-doorbell-delay", test_cmd_doorbell_delay },
@@ -1915,6 +2081,9 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/cqe-duplicate", test_cqe_duplicate },
     { "fault/cqe-delay", test_cqe_delay },
     { "fault/cqe-delay-destroy", test_cqe_delay_destroy },
+    { "fault/cqe-reorder", test_cqe_reorder },
+    { "fault/cqe-reorder-last", test_cqe_reorder_last },
+    { "fault/cqe-overrun", test_cqe_overrun },
     { "fault/cqe-fail", test_cqe_fail },
     { "fault/cqe-corrupt", test_cqe_corrupt },
     { "fault/eqe-drop", test_eqe_drop },
@@ -1925,9 +2094,13 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/interrupt-delay", test_interrupt_delay },
     { "fault/interrupt-duplicate", test_interrupt_duplicate },
     { "fault/send-wqe-fail", test_send_wqe_fail },
+    { "fault/send-wqe-drop", test_send_wqe_drop },
+    { "fault/send-wqe-delay", test_send_wqe_delay },
+    { "fault/send-wqe-delay-reset", test_send_wqe_delay_reset },
     { "fault/send-wqe-corrupt", test_send_wqe_corrupt },
     { "fault/send-wqe-corrupt-data", test_send_wqe_corrupt_data },
     { "fault/recv-wqe-drop", test_recv_wqe_drop },
+    { "fault/recv-wqe-delay", test_recv_wqe_delay },
     { "fault/recv-wqe-fail", test_recv_wqe_fail },
     { "fault/recv-wqe-corrupt", test_recv_wqe_corrupt },
     { "fault/page-list-fail", test_page_list_fail },

@@ -25,7 +25,7 @@ static const char *const frame_actions[] = {
 static const char *const other_actions[] = {
     "drop", "delay delay-ns=5000", "duplicate", "fail", "fail status=7",
     "fail status=5 code=3", "count", "fail code=9",
-    "corrupt", "corrupt offset=3 mask=0x41",
+    "corrupt", "corrupt offset=3 mask=0x41", "reorder", "overrun",
 };
 static const char *const device_actions[] = {
     "fatal code=4", "freeze for-ns=30000", "link-down for-ns=50000", "count",
