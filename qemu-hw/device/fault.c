@@ -266,6 +266,20 @@ bool fakernic_fault_at_frame(const FakernicState *s, RoceFaultPoint point,
            (roce_fault_at(&f->rules, point) && !QTAILQ_EMPTY(&f->held));
 }
 
+/*
+ * The PSN from the connection's first: that of requests of this end, if it
+ * sends one or takes an answer.
+ */
+static uint32_t fakernic_fault_rpsn(const FakernicState *s,
+                                    const RoceFaultSubject *subject)
+{
+    const bool sends = (subject->point == ROCE_FAULT_TX) != subject->response;
+    uint32_t first;
+
+    return roce_qp_first_psn(s->roce, subject->qpn, sends, &first)
+               ? (subject->psn - first) & 0xffffff : ROCE_FAULT_NO_RPSN;
+}
+
 bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
                           uint8_t *frame, size_t *len, bool loopback)
 {
@@ -274,6 +288,7 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
     FakernicHeld *held;
 
     roce_fault_look(subject, frame, *len);
+    subject->rpsn = fakernic_fault_rpsn(s, subject);
     rule = fakernic_fault_hit(s, subject);
     switch (rule ? rule->act : ROCE_FAULT_COUNT) {
     case ROCE_FAULT_DROP:
@@ -282,6 +297,13 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
         fakernic_fault_hold_frame(s, point, subject->now + rule->delay_ns,
                                   frame, *len, loopback);
         return false;
+    case ROCE_FAULT_THROTTLE:
+        if (rule->goes > subject->now || !QTAILQ_EMPTY(&s->faults.held)) {
+            fakernic_fault_hold_frame(s, point, rule->goes, frame, *len,
+                                      loopback);
+            return false;
+        }
+        break;
     case ROCE_FAULT_REORDER:
         held = fakernic_fault_hold_frame(s, point,
                                          subject->now + FAKERNIC_REORDER_NS,

@@ -88,8 +88,8 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
                                         RoceFaultSubject *subject);
 
 /*
- * A store into a doorbell page, or CMDQ_DOORBELL, whose word may be changed in its place. False:
- * it is lost, or comes later.
+ * A store into a doorbell page, or CMDQ_DOORBELL, whose word may be changed in
+ * its place. False: it is lost, or comes later.
  */
 bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
                              uint64_t offset, uint64_t *word);

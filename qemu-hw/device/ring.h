@@ -85,9 +85,9 @@ bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
 
 /*
  * Sets up a ring of 2^log_depth entries of 2^log_entry bytes, which are what
- * 'why' says. Returns what fakernic_page_list_read() does, or NO_RESOURCE when max-memory is reached;
- * on FAKERNIC_CMD_OK the ring owns its page addresses until
- * fakernic_ring_free(), else it is untouched.
+ * 'why' says. Returns what fakernic_page_list_read() does, or NO_RESOURCE when
+ * max-memory is reached; on FAKERNIC_CMD_OK the ring owns its page addresses
+ * until fakernic_ring_free(), else it is untouched.
  */
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,

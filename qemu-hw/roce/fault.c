@@ -6,6 +6,7 @@
  * test tests nothing.
  */
 #include "fault.h"
+#include "icrc.h"
 #include "opcode.h"
 #include "wire.h"
 
@@ -33,7 +34,7 @@ static const struct {
     [ROCE_FAULT_DEVICE] = { "device", DO(COUNT) | DO(FATAL) | DO(FREEZE) |
                                           DO(DEAD) | DO(AER) |
                                           DO(LINK_DOWN) | DO(PAUSE) },
-    [ROCE_FAULT_TX] = { "tx", ON_FRAMES },
+    [ROCE_FAULT_TX] = { "tx", ON_FRAMES | DO(THROTTLE) },
     [ROCE_FAULT_RX] = { "rx", ON_FRAMES },
     [ROCE_FAULT_DOORBELL] = { "doorbell", ON_STORES | DO(REORDER) |
                                               DO(CORRUPT) },
@@ -75,6 +76,7 @@ static const char *const fault_actions[ROCE_FAULT_ACTIONS] = {
     [ROCE_FAULT_LINK_DOWN] = "link-down",
     [ROCE_FAULT_PAUSE] = "pause",
     [ROCE_FAULT_OVERRUN] = "overrun",
+    [ROCE_FAULT_THROTTLE] = "throttle",
 };
 
 enum { CLASS_ANY, CLASS_ROCE, CLASS_CNP, CLASS_GSI, CLASS_ETHER };
@@ -96,6 +98,8 @@ static const char *const fault_reasons[] = {
     [ROCE_FAULT_WHY_CMD] = "cmd",
 };
 
+static const char *const fault_switch[] = { "off", "on" };
+
 typedef enum FaultKind {
     KIND_NUMBER,                /* uint64_t */
     KIND_RANGE,                 /* RoceFaultRange */
@@ -108,6 +112,7 @@ typedef enum FaultKind {
     KIND_CLASS,
     KIND_SEVERITY,
     KIND_WHY,
+    KIND_SWITCH,
     KINDS,
 } FaultKind;
 
@@ -120,6 +125,7 @@ static const struct {
     [KIND_CLASS] = NAMES(fault_classes),
     [KIND_SEVERITY] = NAMES(fault_severities),
     [KIND_WHY] = NAMES(fault_reasons),
+    [KIND_SWITCH] = NAMES(fault_switch),
 };
 
 typedef struct FaultWord {
@@ -141,6 +147,8 @@ static const FaultWord fault_words[] = {
       0xffffff },
     { "peer", KIND_RANGE, PLACE(peer), AT(TX), 0, 0xffffff },
     { "psn", KIND_RANGE, PLACE(psn), FRAMES, 0, 0xffffff },
+    { "rpsn", KIND_RANGE, PLACE(rpsn), FRAMES, 0, 0xffffff },
+    { "syndrome", KIND_RANGE, PLACE(syndrome), FRAMES, 0, 255 },
     { "attempt", KIND_RANGE, PLACE(attempt), AT(TX), 0, 255 },
     { "opcode", KIND_OPCODE, PLACE(opcodes), FRAMES, 0, 255 },
     { "class", KIND_CLASS, PLACE(class), FRAMES, 0, 0 },
@@ -170,6 +178,8 @@ static const FaultWord fault_words[] = {
     { "offset", KIND_NUMBER, PLACE(spoil.offset), ANYWHERE, DO(CORRUPT),
       ROCE_FRAME_MAX },
     { "mask", KIND_NUMBER, PLACE(spoil.mask), ANYWHERE, DO(CORRUPT), 255 },
+    { "fix-icrc", KIND_SWITCH, PLACE(fix_icrc), FRAMES, DO(CORRUPT), 0 },
+    { "mbps", KIND_NUMBER, PLACE(mbps), ANYWHERE, DO(THROTTLE), 1000000 },
     { "bytes", KIND_NUMBER, PLACE(bytes), FRAMES | AT(DMA_WRITE),
       DO(TRUNCATE) | DO(FAIL), ROCE_FRAME_MAX },
     { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE,
@@ -305,6 +315,7 @@ static bool fault_opcode(FaultReader *in, const char *text)
         return false;
     }
     strcpy(rule->opcode_text, text);
+    memset(rule->opcodes, 0, sizeof(rule->opcodes));
     if (!fault_range(text, 255, &range)) {
         return fault_opcode_named(text, rule->opcodes);
     }
@@ -463,6 +474,22 @@ static bool fault_status(FaultReader *in)
     return true;
 }
 
+/* Packets without a syndrome are none that the rule is about. */
+static bool fault_syndrome(FaultReader *in)
+{
+    RoceFaultRule *rule = &in->rule;
+    bool any = false;
+
+    for (unsigned i = 0; i < 256; i++) {
+        if (!(roce_opcode_info((uint8_t)i)->flags & ROCE_HAS_AETH)) {
+            rule->opcodes[i / 64] &= ~(1ull << i % 64);
+        }
+        any |= rule->opcodes[i / 64] >> i % 64 & 1;
+    }
+    return any || fault_wrong(in, "no packet has a syndrome of opcode",
+                              rule->opcode_text);
+}
+
 /* Do the words of the rule go together? */
 static bool fault_together(FaultReader *in)
 {
@@ -493,6 +520,9 @@ static bool fault_together(FaultReader *in)
     if (rule->act == ROCE_FAULT_DELAY && !rule->delay_ns) {
         return fault_wrong(in, "do=delay needs a word", "delay-ns=");
     }
+    if (rule->act == ROCE_FAULT_THROTTLE && !rule->mbps) {
+        return fault_wrong(in, "do=throttle needs a word", "mbps=");
+    }
     if (rule->act == ROCE_FAULT_AER && !fault_given(rule, "severity")) {
         return fault_wrong(in, "do=aer needs a word", "severity=");
     }
@@ -519,8 +549,7 @@ static void fault_points_update(RoceFaults *f)
         f->points |= 1u << rule->at;
         wanted->others |= !rule->of_packets;
         for (unsigned k = 0; k < 4; k++) {
-            wanted->opcodes[k] |= rule->opcode_text[0] ? rule->opcodes[k]
-                                                       : UINT64_MAX;
+            wanted->opcodes[k] |= rule->opcodes[k];
         }
     }
 }
@@ -541,7 +570,8 @@ static bool fault_take(RoceFaults *f, FaultReader *in)
         return roce_fault_remove(f, rule->id) ||
                fault_wrong(in, "there is no rule", rule->id);
     }
-    if (!fault_together(in)) {
+    if (!fault_together(in) ||
+        (fault_given(rule, "syndrome") && !fault_syndrome(in))) {
         return false;
     }
     if (!rule->id[0]) {
@@ -558,7 +588,12 @@ static bool fault_take(RoceFaults *f, FaultReader *in)
     }
     rule->chance = rule->seed;
     rule->of_packets = fault_given(rule, "opcode") ||
-                       fault_given(rule, "psn") || fault_given(rule, "peer");
+                       fault_given(rule, "psn") || fault_given(rule, "peer") ||
+                       fault_given(rule, "rpsn") ||
+                       fault_given(rule, "syndrome") || rule->fix_icrc;
+    if (rule->act == ROCE_FAULT_THROTTLE && !fault_given(rule, "times")) {
+        rule->times = 0;
+    }
     f->rules[f->count++] = *rule;
     fault_points_update(f);
     return true;
@@ -566,8 +601,9 @@ static bool fault_take(RoceFaults *f, FaultReader *in)
 
 #define ALL { 0, UINT64_MAX }
 static const RoceFaultRule fault_default = {
-    .qpn = ALL, .peer = ALL, .psn = ALL, .attempt = ALL, .number = ALL,
-    .len = ALL, .address = ALL,
+    .qpn = ALL, .peer = ALL, .psn = ALL, .rpsn = ALL, .syndrome = ALL,
+    .attempt = ALL, .number = ALL, .len = ALL, .address = ALL,
+    .opcodes = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
     .nth = 1, .times = 1, .every = 1, .percent = 100, .until_ns = INT64_MAX,
     .by = 1, .spoil = { .offset = ROCE_FRAME_MAX, .mask = 1 },
 };
@@ -755,12 +791,13 @@ static bool fault_is_about(const RoceFaults *f, const RoceFaultRule *rule,
         !fault_of_class(rule, s)) {
         return false;
     }
-    if (rule->opcode_text[0] &&
+    if (s->roce &&
         !(rule->opcodes[s->opcode / 64] & 1ull << s->opcode % 64)) {
         return false;
     }
     if (!fault_in(&rule->qpn, s->qpn) || !fault_in(&rule->peer, s->peer) ||
-        !fault_in(&rule->psn, s->psn) ||
+        !fault_in(&rule->psn, s->psn) || !fault_in(&rule->rpsn, s->rpsn) ||
+        !fault_in(&rule->syndrome, s->syndrome) ||
         !fault_in(&rule->attempt, s->attempt) ||
         !fault_in(&rule->len, s->len) || !fault_in(&rule->number, s->number) ||
         !fault_touches(&rule->address, s) ||
@@ -807,6 +844,13 @@ static bool fault_wants(const RoceFaults *f, RoceFaultPoint point, bool roce,
                 : wanted->others;
 }
 
+/* The frame goes when the one before it has gone through. */
+static void fault_throttle(RoceFaultRule *rule, const RoceFaultSubject *s)
+{
+    rule->goes = s->now > rule->free ? s->now : rule->free;
+    rule->free = rule->goes + (RoceTime)(s->len * 8000ull / rule->mbps);
+}
+
 const RoceFaultRule *roce_fault_hit(RoceFaults *f,
                                     const RoceFaultSubject *subject)
 {
@@ -826,6 +870,9 @@ const RoceFaultRule *roce_fault_hit(RoceFaults *f,
         rule->last_time = subject->now;
         rule->last_qpn = subject->qpn;
         rule->last_psn = subject->psn;
+        if (rule->act == ROCE_FAULT_THROTTLE) {
+            fault_throttle(rule, subject);
+        }
         /* One that only counts leaves the subject to others. */
         found = rule->act == ROCE_FAULT_COUNT ? NULL : rule;
     }
@@ -902,6 +949,7 @@ void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
                      size_t len)
 {
     const size_t bth = fault_bth(frame, len);
+    unsigned flags;
 
     subject->len = (uint32_t)len;
     subject->roce = bth > 0;
@@ -909,6 +957,11 @@ void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
         return;
     }
     subject->opcode = frame[bth];
+    flags = roce_opcode_info(subject->opcode)->flags;
+    subject->response = flags & ROCE_RESPONSE;
+    if (flags & ROCE_HAS_AETH && len > bth + BTH_SIZE) {
+        subject->syndrome = frame[bth + BTH_SIZE];
+    }
     subject->psn = fault_be24(frame + bth + 9);
     if (subject->point == ROCE_FAULT_TX) {
         subject->peer = fault_be24(frame + bth + 5);
@@ -954,12 +1007,52 @@ void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len)
     }
 }
 
+/*
+ * Where the ICRC of a packet is; 0: the frame has none, or the packet does not
+ * end in it.
+ */
+static size_t fault_icrc(const uint8_t *frame, size_t len)
+{
+    const size_t bth = fault_bth(frame, len);
+    const size_t ip = fault_ip(frame, len);
+    const size_t udp = bth - UDP_SIZE;
+    size_t end;
+
+    if (!bth || (fault_ipv4(frame + ip) && (frame[ip] & 15) != 5)) {
+        return 0;
+    }
+    end = udp + (size_t)(frame[udp + 4] << 8 | frame[udp + 5]);
+    return end <= len && end >= bth + BTH_SIZE + ROCE_ICRC_SIZE
+               ? end - ROCE_ICRC_SIZE : 0;
+}
+
+/* The packet says something else, and nobody can tell. */
+static void fault_forge(const RoceFaultRule *rule, uint8_t *frame, size_t len)
+{
+    const size_t at = fault_icrc(frame, len);
+    const size_t ip = fault_ip(frame, len);
+    uint32_t icrc;
+
+    if (!at) {
+        return;
+    }
+    roce_fault_corrupt(&rule->spoil, frame, at);
+    icrc = roce_icrc(frame + ip, fault_ipv4(frame + ip) ? 20 : 40, at - ip);
+    for (unsigned i = 0; i < ROCE_ICRC_SIZE; i++) {
+        frame[at + i] = (uint8_t)(icrc >> 8 * i);
+    }
+}
+
 size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     switch (rule->act) {
     case ROCE_FAULT_CORRUPT:
         /* Without an offset the last byte, which is the ICRC's. */
-        roce_fault_corrupt(&rule->spoil, frame, len);
+        if (rule->fix_icrc) {
+            fault_forge(rule, frame, len);
+        } else {
+            roce_fault_corrupt(&rule->spoil, frame, len);
+        }
         return len;
     case ROCE_FAULT_TRUNCATE:
         return rule->bytes < len ? (size_t)rule->bytes : len;

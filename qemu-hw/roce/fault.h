@@ -7,13 +7,14 @@
  *
  *      rule   := at=POINT [match...] [which...] do=ACTION [argument...]
  *      match  := qpn= peer= psn= attempt= opcode= class= number= cmd= len=
- *                address= why=
+ *                rpsn= syndrome= address= why=
  *      which  := nth= times= every= percent= seed= after= from-ns= until-ns=
  *
  * Words are separated by blanks, rules by ';' or a new line. "remove=ID" takes
  * a rule away, "remove=all" all of them. Numbers may be hexadecimal; opcode,
- * psn, number, len and address may be ranges, A-B. An opcode is a number or a name as
- * "rc-read-response-first", or the beginning of one and '*'.
+ * psn, rpsn, syndrome, number, len and address may be ranges, A-B. An opcode
+ * is a number or a name as "rc-read-response-first", or the beginning of one
+ * and '*'.
  *
  * Of what matches, the nth is hit (1, if not said), and times-1 more (times=0:
  * all), each every-th; with percent= only so many of them, by chance from seed.
@@ -67,6 +68,7 @@ typedef enum RoceFaultAction {
     ROCE_FAULT_LINK_DOWN,       /* for-ns, or until the rule is removed */
     ROCE_FAULT_PAUSE,           /* the whole machine stops */
     ROCE_FAULT_OVERRUN,         /* as if the queue were full */
+    ROCE_FAULT_THROTTLE,        /* to mbps */
     ROCE_FAULT_ACTIONS,
 } RoceFaultAction;
 
@@ -99,6 +101,9 @@ typedef struct RoceFaultSpoil {
     uint64_t mask;              /* XORed to it, 8 bits */
 } RoceFaultSpoil;
 
+/* The PSN counts from nothing that is known. */
+#define ROCE_FAULT_NO_RPSN UINT32_MAX
+
 /* What a point has before it. Fields that mean nothing there are zero. */
 typedef struct RoceFaultSubject {
     RoceFaultPoint point;
@@ -106,6 +111,7 @@ typedef struct RoceFaultSubject {
     uint32_t qpn;               /* this end's */
     uint32_t peer;              /* tx: the destination */
     uint32_t psn;
+    uint32_t rpsn;              /* from the connection's first */
     uint32_t number;            /* cqn, eqn, vector, opcode of a command */
     uint32_t index;             /* of the WQE */
     uint32_t len;               /* of a frame, an access, a page list */
@@ -113,7 +119,9 @@ typedef struct RoceFaultSubject {
     uint8_t why;                /* RoceFaultWhy */
     uint8_t opcode;             /* with 'roce': of the BTH */
     uint8_t attempt;            /* tx: 1, 2, ... */
+    uint8_t syndrome;           /* of the AETH, if the opcode has one */
     bool roce;
+    bool response;              /* with 'roce': not a request */
 } RoceFaultSubject;
 
 typedef struct RoceFaultRule {
@@ -125,17 +133,21 @@ typedef struct RoceFaultRule {
     uint8_t class;
     uint8_t severity;           /* RoceFaultSeverity */
     uint8_t why;                /* RoceFaultWhy */
-    uint64_t opcodes[4];        /* one bit each */
+    uint8_t fix_icrc;           /* the ICRC hides what CORRUPT does */
+    uint64_t opcodes[4];        /* of packets, one bit each */
     char opcode_text[40];
     bool of_packets;            /* other frames never match */
-    RoceFaultRange qpn, peer, psn, attempt, number, len, address;
+    RoceFaultRange qpn, peer, psn, rpsn, syndrome, attempt, number, len;
+    RoceFaultRange address;
     uint64_t nth, times, every, percent, seed;
     uint64_t from_ns, until_ns;
     RoceFaultSpoil spoil;
-    uint64_t delay_ns, for_ns, by, bytes, status, code;
+    uint64_t delay_ns, for_ns, by, bytes, status, code, mbps;
     /* what has become of it */
     uint64_t matches, hits;
     uint64_t chance;
+    RoceTime goes, free;        /* THROTTLE: when the frame that was hit last
+                                 * may go, and when the next */
     RoceTime last_time;
     uint32_t last_qpn, last_psn;
 } RoceFaultRule;
@@ -190,15 +202,15 @@ const RoceFaultRule *roce_fault_hit(RoceFaults *f,
 size_t roce_fault_print(const RoceFaultRule *rule, char text[ROCE_FAULT_TEXT]);
 
 /*
- * Fills in what the frame says: len, and of a RoCEv2 frame opcode, psn and the
- * destination, as 'peer' at tx and 'qpn' at rx.
+ * Fills in what the frame says: len, and of a RoCEv2 frame opcode, psn,
+ * syndrome and the destination, as 'peer' at tx and 'qpn' at rx.
  */
 void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
                      size_t len);
 
 /*
  * Does to the frame what CORRUPT, TRUNCATE and MARK mean; its new length. Only
- * MARK, which routers do, keeps the checksums right.
+ * MARK, which routers do, and CORRUPT that says so keep the checksums right.
  */
 size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len);
 

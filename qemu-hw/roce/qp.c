@@ -336,6 +336,16 @@ int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr)
     return FAKERNIC_CMD_OK;
 }
 
+bool roce_qp_first_psn(const Roce *r, uint32_t qpn, bool sends, uint32_t *psn)
+{
+    const RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (qp) {
+        *psn = sends ? qp->attr.sq_psn : qp->attr.rq_psn;
+    }
+    return qp;
+}
+
 bool roce_qp_view(const Roce *r, uint32_t qpn, RoceQpView *view)
 {
     const RoceQp *qp = roce_qp_find(r, qpn);

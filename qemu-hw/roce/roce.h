@@ -400,6 +400,12 @@ typedef struct RoceFrameInfo {
 } RoceFrameInfo;
 #define ROCE_INDEX_NONE UINT32_MAX
 
+/*
+ * The PSN that the QP's connection began with: of the requests that it sends,
+ * or of those that it takes. False: there is no such QP.
+ */
+bool roce_qp_first_psn(const Roce *r, uint32_t qpn, bool sends, uint32_t *psn);
+
 /* Of the frame that roce_output() handed out last. */
 const RoceFrameInfo *roce_output_info(const Roce *r);
 

@@ -1703,6 +1703,52 @@ static void test_why(void)
     machine_stop(&p.m);
 }
 
+/* PSNs of the connection begin with 0xfffffe, in both directions. */
+static void test_rpsn(void)
+{
+    static const char *const rules[] = {
+        "id=a at=tx opcode=rc-read-request psn=0xfffffe rpsn=0 do=count",
+        "id=b at=rx opcode=rc-read-request psn=0xfffffe rpsn=0 do=count",
+        "id=c at=tx opcode=rc-read-response-middle psn=0 rpsn=2 do=count",
+        "id=d at=rx opcode=rc-read-response-middle psn=0 rpsn=2 do=count",
+        "id=e at=tx opcode=rc-read-request psn=3 rpsn=5 do=count",
+    };
+    Pair p;
+
+    pair_start(&p, PATIENT);
+    for (unsigned i = 0; i < ARRAY_SIZE(rules); i++) {
+        fault(&p.m, rules[i]);
+    }
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 4);
+    pair_read(&p);
+    pair_has_read(&p, 0);
+    g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 5);
+    machine_stop(&p.m);
+}
+
+/* "Receiver not ready", with the timer that the QP was given: 12. */
+static void test_syndrome(void)
+{
+    Pair p;
+
+    pair_start(&p, PATIENT);
+    fault(&p.m, "at=recv-wqe do=drop");
+    fault(&p.m, "id=late at=tx syndrome=44 times=0 do=count");
+    fault(&p.m, "id=ack at=rx syndrome=0-31 times=0 do=count");
+    pair_message(&p);
+    g_assert_cmpuint(fault_hits_of(&p.m, "late"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&p.m, "ack"), ==, 0);
+    for (unsigned ms = 0; ms < 20; ms++) {
+        qtest_clock_step(p.m.qts, MS);
+    }
+    pair_has_message(&p);
+    g_assert_cmpuint(fault_hits_of(&p.m, "late"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&p.m, "ack"), ==, 1);
+    machine_stop(&p.m);
+}
+
 /* An access is hit if one of its bytes is meant. */
 static void test_address(void)
 {
@@ -1724,6 +1770,66 @@ static void test_address(void)
     g_assert_cmpuint(fault_hits_of(&p.m, "a1"), ==, 1);
     g_assert_cmpuint(fault_hits_of(&p.m, "a2"), ==, 1);
     g_assert_cmpuint(fault_hits_of(&p.m, "a3"), ==, 0);
+    machine_stop(&p.m);
+}
+
+/* ---- frames, slow or forged -------------------------------------------- */
+
+/* One byte of the payload is another, and nobody notices. */
+static void forged_with(const char *rule)
+{
+    struct fakernic_cqe cqe;
+    uint8_t there, here;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, rule);
+    pair_read(&p);
+    wait_hit(&p.m);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+             FAKERNIC_WC_SUCCESS);
+    qtest_memread(p.m.qts, p.s.data + 12, &there, 1);
+    qtest_memread(p.m.qts, p.s.data + 16384 + 12, &here, 1);
+    g_assert_cmphex(here, ==, there ^ 0x11);
+    qtest_memwrite(p.m.qts, p.s.data + 16384 + 12, &there, 1);
+    assert_same(&p.n, &p.s, 0, 16384, 5000);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DROP_ICRC), ==, 0);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    machine_stop(&p.m);
+}
+
+/* Behind Ethernet, IPv4, UDP, BTH and AETH: 58 bytes. */
+#define FORGE " opcode=rc-read-response-first offset=70 mask=0x11 " \
+              "fix-icrc=on do=corrupt"
+
+static void test_tx_corrupt_fix_icrc(void)
+{
+    forged_with("at=tx" FORGE);
+}
+
+static void test_rx_corrupt_fix_icrc(void)
+{
+    forged_with("at=rx" FORGE);
+}
+
+/*
+ * Answers of 1086, three times 1082, and 966 bytes, the last of which goes when
+ * the others have gone through: 34.656 ms, at a bit in a microsecond.
+ */
+static void test_tx_throttle(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=tx opcode=rc-read-response* mbps=1 do=throttle");
+    pair_read(&p);
+    while (fault_hits(&p.m) < 5) {
+        g_usleep(1000);
+    }
+    qtest_clock_step(p.m.qts, 34655999);
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, 1);
+    pair_has_read(&p, 0);
     machine_stop(&p.m);
 }
 
@@ -2042,6 +2148,8 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/rx-drop", test_rx_drop },
     { "fault/tx-corrupt", test_tx_corrupt },
     { "fault/rx-corrupt", test_rx_corrupt },
+    { "fault/tx-corrupt-fix-icrc", test_tx_corrupt_fix_icrc },
+    { "fault/rx-corrupt-fix-icrc", test_rx_corrupt_fix_icrc },
     { "fault/tx-truncate", test_tx_truncate },
     { "fault/rx-truncate", test_rx_truncate },
     { "fault/rx-truncate-stump", test_rx_truncate_stump },
@@ -2055,6 +2163,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-reorder", test_tx_reorder },
     { "fault/tx-reorder-last", test_tx_reorder_last },
     { "fault/rx-reorder", test_rx_reorder },
+    { "fault/tx-throttle", test_tx_throttle },
     { "fault/device-fatal", test_device_fatal },
     { "fault/device-fatal-code", test_device_fatal_code },
     { "fault/device-freeze", test_device_freeze },
@@ -2150,6 +2259,8 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/device-pause", test_device_pause },
     { "fault/why", test_why },
     { "fault/address", test_address },
+    { "fault/rpsn", test_rpsn },
+    { "fault/syndrome", test_syndrome },
     { "fault/command-line", test_command_line },
     { "fault/events", test_events },
     { "fault/events-unread", test_events_unread },

@@ -31,6 +31,11 @@ static bool rules_known(const RoceFaults *f, char error[ROCE_FAULT_ERROR])
                      roce_fault_action_name(rule->act));
             return false;
         }
+        if (rule->rpsn.last <= 0xffffff) {
+            snprintf(error, ROCE_FAULT_ERROR,
+                     "rpsn= is nothing in the simulator");
+            return false;
+        }
     }
     return true;
 }

@@ -167,12 +167,77 @@ static void accesses(void)
     CHECK_EQ(faults.rules[2].hits, 0);
 }
 
-/* Nothing is taken of what is wrong, and the word that is wrong is named. */
-static void refused(void)
+/* When a frame of 100 bytes goes. */
+static RoceTime goes(RoceTime now)
 {
-    static const struct {
-        const char *text, *names;
-    } wrong[] = {
+    RoceFaultSubject s = packet(ROCE_FAULT_TX, 1, 1, ROCE_BTH_ACK);
+    const RoceFaultRule *rule;
+
+    s.now = now;
+    rule = roce_fault_hit(&faults, &s);
+    return rule ? rule->goes : -1;
+}
+
+/* One byte in a microsecond; all of them, if not said. */
+static void throttled(void)
+{
+    begin("at=tx mbps=8 do=throttle");
+    CHECK_EQ(goes(5), 5);
+    CHECK_EQ(goes(6), 100005);
+    CHECK_EQ(goes(100004), 200005);
+    CHECK_EQ(goes(900000), 900000);
+    CHECK_EQ(goes(900000), 1000000);
+    begin("at=tx mbps=8 nth=2 times=1 do=throttle");
+    CHECK_EQ(goes(5), -1);
+    CHECK_EQ(goes(6), 6);
+    CHECK_EQ(goes(7), -1);
+    begin("at=tx mbps=1000000 do=throttle");
+    CHECK_EQ(goes(0), 0);
+    CHECK_EQ(goes(0), 0);
+}
+
+static void relative_psns(void)
+{
+    RoceFaultSubject s = packet(ROCE_FAULT_RX, 1, 7, ROCE_BTH_ACK);
+
+    begin("at=rx rpsn=2-3 times=0 do=drop");
+    s.rpsn = 1;
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.rpsn = 3;
+    CHECK(roce_fault_hit(&faults, &s));
+    s.roce = false;
+    CHECK(!roce_fault_hit(&faults, &s));
+    begin("at=rx rpsn=0-0xffffff times=0 do=drop; "
+          "id=every at=rx times=0 do=count");
+    s.roce = true;
+    s.rpsn = ROCE_FAULT_NO_RPSN;
+    CHECK(!roce_fault_hit(&faults, &s));
+    CHECK_EQ(roce_fault_find(&faults, "every")->hits, 1);
+}
+
+typedef struct Wrong {
+    const char *text, *names;
+} Wrong;
+
+/* Nothing is taken of what is wrong, and the word that is wrong is named. */
+static void refuses(const Wrong *wrong, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        begin("id=kept at=rx do=drop");
+        error[0] = '\0';
+        CHECK(!add(wrong[i].text));
+        if (!strstr(error, wrong[i].names)) {
+            printf("# %s: %s\n", wrong[i].text, error);
+            CHECK(false);
+        }
+        CHECK_EQ(faults.count, 1);
+        CHECK(roce_fault_find(&faults, "kept"));
+    }
+}
+
+static void refused_of_frames(void)
+{
+    static const Wrong wrong[] = {
         { "do=drop", "at=" }, { "at=rx", "do=" },
         { "at=moon do=drop", "moon" }, { "at=rx do=dance", "dance" },
         { "at=rx nth=0 do=drop", "nth" }, { "at=rx nth=-1 do=drop", "-1" },
@@ -183,6 +248,36 @@ static void refused(void)
         { "at=rx opcode=0x100 do=drop", "0x100" },
         { "at=rx percent=101 do=drop", "101" },
         { "at=rx after=x do=drop", "x" },
+        { "at=dma-read why=moon do=fail", "moon" },
+        { "at=tx do=throttle", "mbps=" },
+        { "at=tx mbps=0 do=throttle", "mbps=" },
+        { "at=rx mbps=8 do=throttle", "throttle" },
+        { "at=tx mbps=8 do=drop", "mbps=" },
+        { "at=rx fix-icrc=on do=drop", "fix-icrc=" },
+        { "at=rx fix-icrc=yes do=corrupt", "yes" },
+        { "at=rx opcode=rc-send* syndrome=0 do=drop", "rc-send*" },
+        { "at=rx syndrome=256 do=drop", "256" },
+        { "at=rx bytes=4 do=drop", "bytes=" },
+        { "at=rx do=link-down", "link-down" },
+        { "at=rx colour=red do=drop", "colour" },
+        { "at=rx at=tx do=drop", "at" }, { "at=rx drop", "drop" },
+        { "at=rx attempt=2 do=drop", "attempt" },
+        { "at=tx do=freeze", "freeze" },
+        { "at=rx delay-ns=5 do=drop", "delay-ns" },
+        { "at=rx do=delay", "delay-ns" }, { "at=rx by=0 do=reorder", "by" },
+        { "at=tx do=drop id=all", "all" },
+        { "id=with/slash at=tx do=drop", "with/slash" },
+        { "id=muchtoolongtobeanid at=tx do=drop", "muchtoo" },
+        { "remove=nobody", "nobody" },
+        { "id=a at=tx do=drop; id=a at=rx do=drop", "a" },
+    };
+
+    refuses(wrong, TEST_COUNT(wrong));
+}
+
+static void refused(void)
+{
+    static const Wrong wrong[] = {
         { "at=cqe do=fail", "status=" }, { "at=command do=fail", "status=" },
         { "at=command status=0 do=fail", "status=" },
         { "at=command status=255 do=fail", "255" },
@@ -198,40 +293,18 @@ static void refused(void)
         { "at=interrupt do=corrupt", "corrupt" },
         { "at=cqe offset=4 do=drop", "offset=" },
         { "at=dma-read bytes=4 do=fail", "bytes=" },
-        { "at=dma-read why=moon do=fail", "moon" },
         { "at=dma-flush address=4 do=fail", "address=" },
         { "at=cmd-doorbell do=duplicate", "duplicate" },
+        { "at=cqe fix-icrc=on do=corrupt", "fix-icrc=" },
+        { "at=cqe rpsn=3 do=drop", "rpsn=" },
         { "at=dma-flush do=corrupt", "corrupt" },
-        { "at=rx bytes=4 do=drop", "bytes=" },
         { "at=device do=aer", "severity=" },
         { "at=device severity=mild do=aer", "mild" },
         { "at=device severity=fatal do=freeze", "severity=" },
-        { "at=rx do=link-down", "link-down" },
-        { "at=rx colour=red do=drop", "colour" },
-        { "at=rx at=tx do=drop", "at" }, { "at=rx drop", "drop" },
-        { "at=rx attempt=2 do=drop", "attempt" },
-        { "at=device do=drop", "drop" }, { "at=tx do=freeze", "freeze" },
-        { "at=device psn=4 do=fatal", "psn" },
-        { "at=rx delay-ns=5 do=drop", "delay-ns" },
-        { "at=rx do=delay", "delay-ns" },
-        { "at=rx by=0 do=reorder", "by" }, { "at=tx do=drop id=all", "all" },
-        { "id=with/slash at=tx do=drop", "with/slash" },
-        { "id=muchtoolongtobeanid at=tx do=drop", "muchtoo" },
-        { "remove=nobody", "nobody" },
-        { "id=a at=tx do=drop; id=a at=rx do=drop", "a" },
+        { "at=device do=drop", "drop" }, { "at=device psn=4 do=fatal", "psn" },
     };
 
-    for (unsigned i = 0; i < TEST_COUNT(wrong); i++) {
-        begin("id=kept at=rx do=drop");
-        error[0] = '\0';
-        CHECK(!add(wrong[i].text));
-        if (!strstr(error, wrong[i].names)) {
-            printf("# %s: %s\n", wrong[i].text, error);
-            CHECK(false);
-        }
-        CHECK_EQ(faults.count, 1);
-        CHECK(roce_fault_find(&faults, "kept"));
-    }
+    refuses(wrong, TEST_COUNT(wrong));
 }
 
 /* What several rules are about together, as they come and go. */
@@ -312,6 +385,8 @@ static void points(void)
         "at=cqe number=3 do=reorder by=2",
         "at=cqe do=overrun",
         "at=doorbell do=reorder by=7",
+        "at=tx do=throttle mbps=100",
+        "at=rx rpsn=3-9 syndrome=32-63 do=corrupt offset=7 fix-icrc=on",
         "at=device do=aer severity=nonfatal",
         "at=device do=link-down for-ns=5",
         "at=device do=freeze for-ns=5",
@@ -386,13 +461,81 @@ static void frames(void)
     }
 }
 
+static size_t make_ack(uint8_t *frame, uint8_t type, uint8_t opcode,
+                       uint8_t syndrome)
+{
+    RocePacket p = {
+        .network_type = type, .hop_limit = 64, .opcode = opcode,
+        .dest_qpn = 77, .psn = 5, .pkey = 0xffff,
+        .aeth = { .syndrome = syndrome, .msn = 1 },
+    };
+
+    return roce_wire_finish(frame, roce_wire_encode(frame, &p), 0);
+}
+
+/* Of what tells one; requests are none of the rule's. */
+static void syndromes(void)
+{
+    uint8_t frame[ROCE_FRAME_MAX];
+    RoceFaultSubject s = { .point = ROCE_FAULT_RX };
+    size_t len = make_ack(frame, FAKERNIC_GID_IPV6, ROCE_BTH_ACK, 0x63);
+
+    begin("at=rx syndrome=96-127 times=0 do=drop");
+    CHECK(roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, len));
+    roce_fault_look(&s, frame, len);
+    CHECK_EQ(s.syndrome, 0x63);
+    CHECK(s.response);
+    CHECK(roce_fault_hit(&faults, &s));
+    len = make_ack(frame, FAKERNIC_GID_IPV4, ROCE_BTH_READ_RESPONSE_ONLY, 0x1f);
+    CHECK(roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, len));
+    roce_fault_look(&s, frame, len);
+    CHECK_EQ(s.syndrome, 0x1f);
+    CHECK(!roce_fault_hit(&faults, &s));
+    len = make_frame(frame, FAKERNIC_GID_IPV4);
+    CHECK(!roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, len));
+    s = (RoceFaultSubject) { .point = ROCE_FAULT_RX };
+    roce_fault_look(&s, frame, len);
+    CHECK(!s.response);
+    begin("at=rx syndrome=0-255 times=0 do=drop");
+    CHECK(!roce_fault_hit(&faults, &s));
+    s.roce = false;
+    CHECK(!roce_fault_hit(&faults, &s));
+}
+
+/* Other bytes behind a right ICRC, though Ethernet has padded the frame. */
+static void forged(void)
+{
+    static const uint8_t types[] = { FAKERNIC_GID_IPV4, FAKERNIC_GID_IPV6 };
+
+    for (unsigned i = 0; i < TEST_COUNT(types); i++) {
+        uint8_t frame[ROCE_FRAME_MAX] = { 0 };
+        size_t len = make_frame(frame, types[i]);
+        const size_t payload = len - ROCE_ICRC_SIZE - 64;
+        enum fakernic_stat drop;
+        RocePacket p;
+
+        begin("id=a at=rx mask=0xff do=corrupt fix-icrc=on");
+        faults.rules[0].spoil.offset = payload + 9;
+        CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
+        REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
+        CHECK_EQ(p.payload[8], 0x5a);
+        CHECK_EQ(p.payload[9], 0x5a ^ 0xff);
+        /* Without an offset, the last byte that it covers. */
+        faults.rules[0].spoil.offset = ROCE_FRAME_MAX;
+        roce_fault_spoil(&faults.rules[0], frame, len + 7);
+        REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
+        CHECK_EQ(p.payload[63], 0x5a ^ 0xff);
+        CHECK_EQ(frame[len + 6], 0);
+    }
+}
+
 /* Frames of all lengths full of nothing sensible: nothing beyond is read. */
 static void frames_of_nonsense(void)
 {
     uint8_t whole[ROCE_FRAME_MAX];
     const size_t len = make_frame(whole, FAKERNIC_GID_IPV4);
 
-    begin("at=rx do=mark");
+    begin("at=rx do=mark; at=rx fix-icrc=on do=corrupt");
     for (size_t cut = 0; cut <= len; cut++) {
         uint8_t *frame = malloc(cut ? cut : 1);
         RoceFaultSubject s = { .point = ROCE_FAULT_RX };
@@ -404,6 +547,7 @@ static void frames_of_nonsense(void)
         roce_fault_look(&s, frame, cut);
         CHECK(roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, cut));
         roce_fault_spoil(&faults.rules[0], frame, cut);
+        roce_fault_spoil(&faults.rules[1], frame, cut);
         free(frame);
     }
     CHECK(true);
@@ -417,9 +561,10 @@ static void commands(void)
 
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
-    TEST(after_another), TEST(matches), TEST(accesses), TEST(many_opcodes), TEST(refused),
-    TEST(full),
+    TEST(after_another), TEST(matches), TEST(accesses), TEST(many_opcodes),
+    TEST(refused_of_frames), TEST(refused), TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
+    TEST(throttled), TEST(relative_psns), TEST(syndromes), TEST(forged),
     TEST(frames),
     TEST(frames_of_nonsense), TEST(commands),
 };

@@ -126,6 +126,37 @@ static void query_tells_what_was_set(void)
     pair_free(&p);
 }
 
+/* However far it has come, and which is which. */
+static void first_psns_stay(void)
+{
+    RoceQpAttr attr;
+    uint32_t bad, psn;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+    attr = pair_attr(&p.b);
+    attr.rq_psn = 0xfffff0;
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(modify(&p.a, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(modify(&p.a, PAIR_RTS_MASK, &attr, &bad), FAKERNIC_CMD_OK);
+    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
+    pair_recv(&p.b, 0, 0, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_SUCCESS);
+    CHECK(roce_qp_first_psn(p.a.r, p.a.qpn, true, &psn));
+    CHECK_EQ(psn, PAIR_PSN);
+    CHECK(roce_qp_first_psn(p.a.r, p.a.qpn, false, &psn));
+    CHECK_EQ(psn, 0xfffff0);
+    CHECK(!roce_qp_first_psn(p.a.r, 14, true, &psn));
+    pair_free(&p);
+}
+
 static void err_flushes_both_queues_in_order(void)
 {
     RoceSendWr wr;
@@ -606,7 +637,7 @@ static const Test tests[] = {
     TEST(required_attributes_are_required),
     TEST(forbidden_transitions_are_refused),
     TEST(bad_values_are_refused),
-    TEST(query_tells_what_was_set),
+    TEST(query_tells_what_was_set), TEST(first_psns_stay),
     TEST(err_flushes_both_queues_in_order),
     TEST(err_flushes_what_is_posted_later),
     TEST(reset_forgets_without_completions),

@@ -21,6 +21,7 @@ static const char *const points[] = {
 static const char *const frame_actions[] = {
     "drop", "delay delay-ns=20000", "duplicate", "reorder by=2",
     "corrupt offset=50 mask=0xff", "truncate bytes=60", "mark", "count",
+    "corrupt offset=60 fix-icrc=on", "throttle mbps=100",
 };
 static const char *const other_actions[] = {
     "drop", "delay delay-ns=5000", "duplicate", "fail", "fail status=7",
@@ -34,7 +35,8 @@ static const char *const device_actions[] = {
 static const char *const matches[] = {
     "", "class=roce", "opcode=rc-*", "class=ether", "psn=0-100", "attempt=2",
     "len=1-64", "cmd=CREATE_QP", "number=1-3", "opcode=ud-send-only",
-    "why=payload", "why=cqe", "address=0-0x3fffffff",
+    "rpsn=0-9", "syndrome=0-63", "why=payload", "why=cqe",
+    "address=0-0x3fffffff",
 };
 static const char *const counts[] = {
     "", "times=0", "nth=3", "times=0 every=2", "times=0 percent=30 seed=7",
