@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -256,13 +257,59 @@ def unit_map(tree):
              if not (folder / f'{test}.c').exists()])
 
 
+# ---- tests -------------------------------------------------------------------
+
+CELLS = '''
+#include <stdio.h>
+#include "fault.h"
+int main(void)
+{
+    for (unsigned at = 0; at < ROCE_FAULT_POINTS; at++) {
+        for (unsigned act = 0; act < ROCE_FAULT_ACTIONS; act++) {
+            if (roce_fault_offers(at, act)) {
+                printf("%s-%s\\n", roce_fault_point_name(at),
+                       roce_fault_action_name(act));
+            }
+        }
+    }
+    return 0;
+}
+'''
+# What roce_fault_offers() needs, and what that is linked with.
+CELLS_FILES = ('fault', 'opcode', 'icrc')
+
+
+def cells(tree):
+    """POINT-ACTION, of each action that fault rules offer at each point."""
+    engine = tree.path(callgraph.ENGINE)
+    with tempfile.TemporaryDirectory() as work:
+        program = Path(work, 'cells')
+        built = subprocess.run(
+            ['gcc', '-std=c11', '-I', engine, '-I', tree.path(HW_INCLUDE),
+             '-o', program, *(engine / f'{name}.c' for name in CELLS_FILES),
+             '-x', 'c', '-', '-x', 'none', '-ldeflate'],
+            input=CELLS, capture_output=True, text=True, check=False)
+        if built.returncode:
+            raise SpecError(f'the table of faults: {built.stderr}')
+        return subprocess.run([program], capture_output=True, text=True,
+                              check=True).stdout.split()
+
+
+def fault_cells(tree):
+    """what fault rules can do at a point has a test in the qtest of its name"""
+    tests = re.findall(r'\{ "fault/([\w-]+)", test_\w+ \},',
+                       tree.read('tests/qtest/fakernic-fault.c'))
+    return [(cell, f'tests/qtest/fakernic-fault.c has no fault/{cell}')
+            for cell in cells(tree) if cell not in tests]
+
+
 LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         fields_written, engine_headers_alone,
         *(contracts(folder) for folder in (
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, checkpatch, function_length, no_todo,
-        document_links, unit_map)
+        document_links, unit_map, fault_cells)
 
 
 def run(law, tree):

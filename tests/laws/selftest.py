@@ -30,6 +30,9 @@ def copy_of(tree, work):
                         symlinks=True)
     shutil.copytree(tree.path('tests/unit'), Path(work, 'tests/unit'),
                     ignore=ignore)
+    qtest = tree.path('tests/qtest/fakernic-fault.c')
+    Path(work, 'tests/qtest').mkdir()
+    shutil.copy(qtest, Path(work, 'tests/qtest'))
     shutil.copy(tree.path('.clang-format'), work)
     shutil.copy(tree.path('README.md'), work)
     return Tree(work)
@@ -266,6 +269,11 @@ TESTS = (
             'rate'),
     planted(laws.document_links, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
+    planted(laws.fault_cells, 'tests/qtest/fakernic-fault.c',
+            '{ "fault/cqe-overrun", test_cqe_overrun },', '', 'cqe-overrun'),
+    planted(laws.fault_cells, 'qemu-hw/roce/fault.c',
+            '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
+            'page-list-duplicate'),
 )
 
 
