@@ -410,6 +410,193 @@ static void every_access_fails(void)
     }
 }
 
+/* ---- services that nobody asks again ------------------------------------- */
+
+#define MESSAGES 6
+#define MESSAGE_SIZE 0x1000u    /* room for one */
+#define GRH 40u                 /* in front of a datagram */
+#define QKEY 0x11111111u
+
+typedef struct Message {
+    uint8_t opcode;
+    uint32_t length;
+} Message;
+
+static const Message uc_messages[MESSAGES] = {
+    { FAKERNIC_SQ_SEND_IMM, LONG }, { FAKERNIC_SQ_RDMA_WRITE_IMM, MIDDLE },
+    { FAKERNIC_SQ_SEND_IMM, SHORT }, { FAKERNIC_SQ_RDMA_WRITE_IMM, LONG },
+    { FAKERNIC_SQ_SEND_IMM, MIDDLE }, { FAKERNIC_SQ_RDMA_WRITE_IMM, SHORT },
+};
+static const Message ud_messages[MESSAGES] = {
+    { FAKERNIC_SQ_SEND_IMM, SHORT }, { FAKERNIC_SQ_SEND_IMM, PAIR_MTU },
+    { FAKERNIC_SQ_SEND_IMM, 0 }, { FAKERNIC_SQ_SEND_IMM, 100 },
+    { FAKERNIC_SQ_SEND_IMM, 1 }, { FAKERNIC_SQ_SEND_IMM, SHORT },
+};
+
+static void datagram_rts(PairHost *h)
+{
+    RoceQpAttr attr = { .port = 1, .qkey = QKEY, .sq_psn = PAIR_PSN };
+
+    attr.state = FAKERNIC_QPS_INIT;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
+                                   FAKERNIC_QP_ATTR_QKEY |
+                                   FAKERNIC_QP_ATTR_PKEY_INDEX, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTR;
+    CHECK_EQ(pair_modify(h, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(h, 0, PAIR_UC_RTS_MASK, &attr), 0);
+}
+
+/* Message i is that of a's memory at i * MESSAGE_SIZE, in a's and b's. */
+static void messages_begin(Sweep *s, uint8_t type, const Message *messages)
+{
+    memset(s, 0, sizeof(*s));
+    if (type == FAKERNIC_QP_UD) {
+        pair_host_init(&s->p.a, 1);
+        pair_host_init(&s->p.b, 2);
+        pair_create(&s->p.a, type);
+        pair_create(&s->p.b, type);
+        datagram_rts(&s->p.a);
+        datagram_rts(&s->p.b);
+    } else {
+        pair_init(&s->p, type);
+    }
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        const uint32_t at = i * MESSAGE_SIZE;
+        RoceSendWr wr = pair_rdma_wr(&s->p.a, &s->p.b, i, messages[i].opcode,
+                                     at, messages[i].length);
+
+        pair_fill(s->p.a.memory + at, MESSAGE_SIZE, (uint8_t)(31 * i + 1));
+        pair_recv(&s->p.b, 2 * i, RECV_AT + 2 * at, LONG + GRH);
+        pair_recv(&s->p.b, 2 * i + 1, RECV_AT + 2 * at + MESSAGE_SIZE,
+                  LONG + GRH);
+        wr.imm_or_key = i;
+        if (type == FAKERNIC_QP_UD) {
+            wr.ud.av = pair_av(&s->p.b);
+            wr.ud.dest_qpn = s->p.b.qpn;
+            wr.ud.qkey = QKEY;
+        }
+        pair_send(&s->p, &s->p.a, &wr);
+    }
+}
+
+/* The next message that b has is this one, whole, in the next receive. */
+static void check_message(Sweep *s, uint8_t type, const Message *message,
+                          uint32_t i, uint32_t tag)
+{
+    const RoceCompletion *c = fake_next_completion(s->p.b.host);
+    const uint8_t *there = s->p.a.memory + i * MESSAGE_SIZE;
+    const uint8_t *here = s->p.b.memory + RECV_AT + tag * MESSAGE_SIZE;
+
+    REQUIRE(c != NULL);
+    CHECK_EQ(c->status, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(c->imm_or_key, i);
+    CHECK_EQ(c->wqe_index, tag);
+    if (message->opcode == FAKERNIC_SQ_RDMA_WRITE_IMM) {
+        here = s->p.b.memory + i * MESSAGE_SIZE;
+    } else if (type == FAKERNIC_QP_UD) {
+        here += GRH;
+    }
+    CHECK_MEM(here, there, message->length);
+}
+
+static uint32_t packets(const Message *message)
+{
+    return message->length ? (message->length - 1) / PAIR_MTU + 1 : 1;
+}
+
+/* The message that has the packet which the rule hit. */
+static uint32_t message_hit(const Sweep *s, const Message *messages)
+{
+    uint32_t packet = (s->faults[0].rules[0].last_psn - PAIR_PSN) & 0xffffff;
+    uint32_t i = 0;
+
+    while (i < MESSAGES && packet >= packets(&messages[i])) {
+        packet -= packets(&messages[i]);
+        i++;
+    }
+    return i;
+}
+
+/* What becomes of the message that is hit; all others are as if it were not. */
+typedef enum Fate { FATE_LOST, FATE_TWICE, FATE_LAST, FATE_NEXT } Fate;
+
+static void check_messages(Sweep *s, uint8_t type, const Message *messages,
+                           Fate fate)
+{
+    const uint32_t hit = message_hit(s, messages);
+    uint32_t tag = 0;
+
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        pair_expect(&s->p.a, messages[i].opcode == FAKERNIC_SQ_SEND_IMM
+                                 ? FAKERNIC_CQE_SEND
+                                 : FAKERNIC_CQE_RDMA_WRITE,
+                    i, FAKERNIC_WC_SUCCESS);
+    }
+    REQUIRE(hit < MESSAGES);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        if (i != hit || fate == FATE_TWICE) {
+            check_message(s, type, &messages[i], i, tag++);
+        }
+        if ((i == hit && fate == FATE_TWICE) ||
+            (i == hit + 1 && fate == FATE_NEXT)) {
+            check_message(s, type, &messages[hit], hit, tag++);
+        }
+    }
+    if (fate == FATE_LAST || (fate == FATE_NEXT && hit == MESSAGES - 1)) {
+        check_message(s, type, &messages[hit], hit, tag);
+    }
+    pair_expect_none(&s->p.b);
+}
+
+/* Each frame in turn. */
+static void sweep_messages(uint8_t type, const Message *messages,
+                           const char *what, Fate fate)
+{
+    unsigned k = 0;
+    bool hit;
+
+    do {
+        char rule[100];
+        Sweep s;
+
+        messages_begin(&s, type, messages);
+        snprintf(rule, sizeof(rule), "at=tx nth=%u %s", ++k, what);
+        arm(&s.faults[0], rule);
+        run(&s);
+        hit = s.faults[0].rules[0].hits == 1;
+        if (hit) {
+            check_messages(&s, type, messages, fate);
+        }
+        pair_free(&s.p);
+    } while (hit && !test_failed);
+    CHECK(type == FAKERNIC_QP_UD ? k == MESSAGES + 1 : k > 2 * MESSAGES);
+    if (test_failed) {
+        printf("# type %u, frame %u: %s\n", type, k, what);
+    }
+}
+
+static void only_the_message_hit_is_lost(void)
+{
+    static const char *const losses[] = {
+        "do=drop", "do=corrupt", "offset=45 mask=0x10 do=corrupt",
+        "bytes=50 do=truncate",
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(losses); i++) {
+        sweep_messages(FAKERNIC_QP_UC, uc_messages, losses[i], FATE_LOST);
+        sweep_messages(FAKERNIC_QP_UD, ud_messages, losses[i], FATE_LOST);
+    }
+}
+
+static void only_the_datagram_hit_is_late_or_twice(void)
+{
+    sweep_messages(FAKERNIC_QP_UD, ud_messages, "do=duplicate", FATE_TWICE);
+    sweep_messages(FAKERNIC_QP_UD, ud_messages, "delay-ns=300000000 do=delay",
+                   FATE_LAST);
+    sweep_messages(FAKERNIC_QP_UD, ud_messages, "by=1 do=reorder", FATE_NEXT);
+}
+
 static const Test tests[] = {
     TEST(every_frame_lost),
     TEST(every_frame_twice),
@@ -420,5 +607,7 @@ static const Test tests[] = {
     TEST(every_frame_overtaken),
     TEST(every_frame_lost_twice),
     TEST(every_access_fails),
+    TEST(only_the_message_hit_is_lost),
+    TEST(only_the_datagram_hit_is_late_or_twice),
 };
 TEST_MAIN(tests)
