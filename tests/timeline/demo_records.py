@@ -14,7 +14,7 @@ ROOM, FRAMES = 64, 16384
 TICKS = 10 ** 15                        # of a processor, at time 0; three a ns
 A, B, PSN = 7, 9, 0xffffff              # QPs; PSNs wrap
 POINTS = ("device", "tx", "rx")
-ACTIONS = ("count", "drop", "delay")
+ACTIONS = ("count", "drop", "delay", "corrupt")
 
 
 def kinds():

@@ -98,6 +98,21 @@ def test_lost_packet_is_explained(tmp_path):
     assert len(page.text(request).splitlines()) <= 40
 
 
+@pytest.mark.parametrize("point, node", [(1, "a"), (2, "b")])
+def test_forged_packet_is_one_that_came(tmp_path, point, node):
+    """Spoilt behind a right ICRC: the receiver takes it."""
+    steps = list(SEND)
+    first = next(i for i, step in enumerate(steps) if step[1] == "tx")
+    steps.insert(first + point, (node, "fault", {
+        "point": point, "action": 3, "hits": 1, "qpn": B if point == 2 else A,
+        "psn": steps[first][2]["psn"]}))
+    model = Model(records_of(steps, tmp_path))
+    assert not model.problems
+    request, = model.requests
+    assert not any(packet.lost() for packet in request.packets)
+    assert "do=corrupt" in page.text(request)
+
+
 def test_implied_nak_is_explained(tmp_path):
     """The fault, that the card asks again, and the second attempt."""
     model = Model(records_of(LOST_READ, tmp_path))

@@ -52,8 +52,9 @@ class Packet:
         return not self.rx
 
     def gone(self):
-        """A rule has lost it, or spoilt it so that nobody takes it."""
-        return bool(self.fault) and self.fault.action in GONE
+        """A rule has lost it, or spoilt it so that nobody has taken it."""
+        return (bool(self.fault) and self.fault.action in GONE and
+                not self.rx)
 
     def goes_to(self, node):
         return self.target in (None, node)
@@ -166,9 +167,12 @@ class Model:
         """A wire keeps the order: what was sent before a packet that has come
         is lost, unless a rule held it. Where the wire loses frames, and less
         come than were sent, the first of them are lost. What is left over is a
-        duplicate; or late, if the wire does not keep the order."""
-        candidates = [packet for packet in waiting
-                      if self.comes_from(rx, packet) and not packet.gone()]
+        duplicate; or late, if the wire does not keep the order; or spoilt, and
+        taken all the same, as its ICRC was made right."""
+        sent = [packet for packet in waiting if self.comes_from(rx, packet)]
+        candidates = ([packet for packet in sent if not packet.gone()] or
+                      [packet for packet in sent
+                       if packet.fault.action == "corrupt"])
         live = [packet for packet in candidates if not packet.rx and
                 not self.overtaken(packet, rx.node)]
         lost = 0 if self.whole else len(live) - left[rx.node, rx.number]
