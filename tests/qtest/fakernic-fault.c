@@ -1703,7 +1703,7 @@ static void test_why(void)
     machine_stop(&p.m);
 }
 
-/* PSNs of the connection begin with 0xfffffe, in both directions. */
+/* PSNs of the connection begin with 0xfffffe there, and with 100 back. */
 static void test_rpsn(void)
 {
     static const char *const rules[] = {
@@ -1712,10 +1712,19 @@ static void test_rpsn(void)
         "id=c at=tx opcode=rc-read-response-middle psn=0 rpsn=2 do=count",
         "id=d at=rx opcode=rc-read-response-middle psn=0 rpsn=2 do=count",
         "id=e at=tx opcode=rc-read-request psn=3 rpsn=5 do=count",
+        "id=f at=tx opcode=rc-read-request psn=100 rpsn=0 do=count",
+        "id=g at=rx opcode=rc-read-response-last psn=104 rpsn=4 do=count",
     };
+    Wqe wqe;
     Pair p;
 
     pair_start(&p, PATIENT);
+    assert_status(qp_to(&p.n, p.a.qpn, FAKERNIC_QPS_RESET), OK);
+    assert_status(qp_to(&p.n, p.b.qpn, FAKERNIC_QPS_RESET), OK);
+    connect_qp_at(&p.n, FAKERNIC_QP_RC, p.a.qpn, p.b.qpn, own_gid, nic_mac,
+                  0xfffffe, 100);
+    connect_qp_at(&p.n, FAKERNIC_QP_RC, p.b.qpn, p.a.qpn, own_gid, nic_mac,
+                  100, 0xfffffe);
     for (unsigned i = 0; i < ARRAY_SIZE(rules); i++) {
         fault(&p.m, rules[i]);
     }
@@ -1725,6 +1734,11 @@ static void test_rpsn(void)
     pair_read(&p);
     pair_has_read(&p, 0);
     g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 5);
+    wqe = wqe_rdma(&p.s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    sq_put(&p.n, &p.b, &wqe, sizeof(wqe));
+    sq_ring(&p.n, &p.b);
+    pair_has_read(&p, 0);
+    g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 7);
     machine_stop(&p.m);
 }
 

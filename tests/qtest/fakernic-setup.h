@@ -244,10 +244,11 @@ static inline void setup(Nic *n, Setup *s)
      FAKERNIC_QP_ATTR_RNR_RETRY | FAKERNIC_QP_ATTR_SQ_PSN |                  \
      FAKERNIC_QP_ATTR_MAX_RD_ATOMIC)
 
-/* Brings an RC QP or half of an XRC connection to RTS. */
-static inline void connect_qp(Nic *n, uint8_t type, uint32_t qpn,
-                              uint32_t dest, const uint8_t *dgid,
-                              const uint8_t *dmac)
+/* Brings an RC QP or half of an XRC connection to RTS, from these PSNs on. */
+static inline void connect_qp_at(Nic *n, uint8_t type, uint32_t qpn,
+                                 uint32_t dest, const uint8_t *dgid,
+                                 const uint8_t *dmac, uint32_t sq_psn,
+                                 uint32_t rq_psn)
 {
     struct fakernic_modify_qp_req req = {
         .qpn = LE32(qpn),
@@ -263,8 +264,8 @@ static inline void connect_qp(Nic *n, uint8_t type, uint32_t qpn,
                                  FAKERNIC_ACCESS_FLUSH_PERSISTENT),
             .path_mtu = FAKERNIC_MTU_1024,
             .dest_qpn = LE32(dest),
-            .rq_psn = LE32(0xfffffe),
-            .sq_psn = LE32(0xfffffe),
+            .rq_psn = LE32(rq_psn),
+            .sq_psn = LE32(sq_psn),
             .max_rd_atomic = 4,
             .max_dest_rd_atomic = 4,
             .min_rnr_timer = 12,
@@ -285,6 +286,13 @@ static inline void connect_qp(Nic *n, uint8_t type, uint32_t qpn,
     req.mask = LE32(FAKERNIC_QP_ATTR_STATE |
                     (type == FAKERNIC_QP_XRC_TGT ? 0 : RTS_REQUESTER_MASK));
     assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+static inline void connect_qp(Nic *n, uint8_t type, uint32_t qpn,
+                              uint32_t dest, const uint8_t *dgid,
+                              const uint8_t *dmac)
+{
+    connect_qp_at(n, type, qpn, dest, dgid, dmac, 0xfffffe, 0xfffffe);
 }
 
 static inline void rc_connect(Nic *n, uint32_t qpn, uint32_t dest,
