@@ -95,6 +95,8 @@ static void rules_that_mean_nothing(void)
     CHECK(!rules_add(w, "at=moon do=drop", error) && strstr(error, "moon"));
     CHECK(!rules_add(w, "at=cqe do=drop", error) && strstr(error, "at=cqe"));
     CHECK(!rules_add(w, "at=tx do=reorder", error) && strstr(error, "reorder"));
+    CHECK(!rules_add(w, "at=rx rpsn=0 do=drop", error) &&
+          strstr(error, "rpsn="));
     CHECK(!rules_add(w, "7:at=tx do=drop", error) && strstr(error, "host 7"));
     run();
 }
