@@ -31,7 +31,9 @@ def configured(work, folder, names):
             text += f"#define {name} 1\n"
     (folder / "config-host.h").write_text(text)
     # Of libraries that the root lacks, what the headers want of them.
-    (folder / "liburing.h").write_text("struct io_uring { char room[216]; };\n")
+    (folder / "liburing.h").write_text("struct io_uring { char room[216]; };\n"
+                                       "struct io_uring_cqe { char room[16]; };\n"
+                                       "struct io_uring_sqe;\n")
     (folder / "capstone.h").write_text("")
     other = Work()
     other.build = folder
