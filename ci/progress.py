@@ -12,6 +12,7 @@ import threading
 import time
 
 COUNT = re.compile(rb"\[(\d+)/(\d+)\]")
+PERCENT = re.compile(rb"\[ *(\d+)%\]$", re.M)
 TAIL = 8192
 TERMINAL_S = 1
 OTHERS_S = 30
@@ -19,15 +20,21 @@ OTHERS_S = 30
 SURE_S = 5
 
 
-def last_count(path):
-    """(done, of how many) as the log last said; None if it counts nothing."""
+def last_said(path, what):
+    """What a log said last of this pattern; None if it never did."""
     try:
         with open(path, "rb") as log:
             log.seek(max(0, log.seek(0, 2) - TAIL))
-            found = COUNT.findall(log.read())
+            found = what.findall(log.read())
     except OSError:
         return None
-    return tuple(map(int, found[-1])) if found else None
+    return found[-1] if found else None
+
+
+def last_count(path):
+    """(done, of how many) as the log last said; None if it counts nothing."""
+    found = last_said(path, COUNT)
+    return tuple(map(int, found)) if found else None
 
 
 def remaining(first, now, count):
@@ -89,3 +96,43 @@ class Progress:
         line = f"  {self.title:<44} {self.text(time.monotonic(), last_count(self.log))}"
         print(f"\r{line}\x1b[K" if self.terminal else line,
               end="" if self.terminal else "\n", flush=True)
+
+
+class Running:
+    """Suites of tests that run, each with a log: a line of all of them now and
+    then, as of the steps."""
+
+    def __init__(self, log_of):
+        self.log_of = log_of
+        self.since = {}                 # name -> when it began
+        self.terminal = sys.stdout.isatty()
+        self.told = time.monotonic()
+        self.pause = TERMINAL_S if self.terminal else OTHERS_S
+
+    def begin(self, name):
+        self.since[name] = time.monotonic()
+
+    def end(self, name):
+        self.since.pop(name, None)
+
+    def how_far(self, name, since):
+        """As pytest's log says, else for how long."""
+        percent = last_said(self.log_of(name), PERCENT)
+        return f"{name} {int(percent)}%" if percent else (
+            f"{name} {time.monotonic() - since:.0f}s")
+
+    def left_to_wait(self):
+        """Seconds until show() is due."""
+        return max(0.1, self.told + self.pause - time.monotonic())
+
+    def show(self):
+        self.told = time.monotonic()
+        line = "  running: " + ", ".join(
+            self.how_far(*suite) for suite in list(self.since.items()))
+        print(f"\r{line}\x1b[K" if self.terminal else line,
+              end="" if self.terminal else "\n", flush=True)
+
+    def clear(self):
+        """For a line of somebody else's."""
+        if self.terminal:
+            print("\r\x1b[K", end="", flush=True)

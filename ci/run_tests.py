@@ -27,6 +27,7 @@ from pathlib import Path
 
 import build
 from build import BUILD, HOST_CACHE, LOG, SRC
+from progress import Running
 
 HOST_LOG = f"{HOST_CACHE}/log"
 QUICK_SIM_SECONDS = 20
@@ -238,11 +239,15 @@ def only_one():
         yield
 
 
+def log_of(name):
+    return LOG / f"test-{name}.log"
+
+
 def run_suite(name, command, limit, environment):
     """Run one suite into its log; its output and its exit code."""
     if str(suite_folder(name) / "src") in " ".join(command):
         sync_sources(name)
-    path = LOG / f"test-{name}.log"
+    path = log_of(name)
     with open(path, "w", encoding="utf-8") as log:
         try:
             code = subprocess.run(
@@ -311,7 +316,7 @@ def take(left):
             yield left.get_nowait()
 
 
-def lane(queues, known, done, idle=()):
+def lane(queues, known, done, running, idle=()):
     """Run the suites of these queues, one after the other; what goes wrong
     outside a suite is handed on, too."""
     try:
@@ -319,26 +324,39 @@ def lane(queues, known, done, idle=()):
             for name in take(left):
                 start = time.monotonic()
                 command, limit, environment = known[name]
+                running.begin(name)
                 text, code = run_suite(name, [*idle, *command],
                                        limit * (PATIENCE if idle else 1),
                                        environment)
+                running.end(name)
                 done.put((name, text, code, time.monotonic() - start))
     except Exception as error:
         done.put(error)
 
 
+def next_result(done, running):
+    """What the lanes hand on; tells meanwhile how far they are."""
+    while True:
+        try:
+            return done.get(timeout=running.left_to_wait())
+        except queue.Empty:
+            running.show()
+
+
 def results(names, known):
     """(name, output, exit code, seconds) of each suite, as it ends."""
     first, others, done = (queue.SimpleQueue() for _ in range(3))
+    running = Running(log_of)
     for name in sorted(names, key=BEGIN.index):
         (others if name in ONLY_COMPUTE else first).put(name)
     for _ in range(LANES):
-        threading.Thread(target=lane, args=((first, others), known, done),
+        threading.Thread(target=lane, args=((first, others), known, done, running),
                          daemon=True).start()
-    threading.Thread(target=lane, args=((others,), known, done, IDLE),
+    threading.Thread(target=lane, args=((others,), known, done, running, IDLE),
                      daemon=True).start()
     for _ in names:
-        result = done.get()
+        result = next_result(done, running)
+        running.clear()
         if isinstance(result, Exception):
             raise result
         yield result

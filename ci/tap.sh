@@ -6,9 +6,21 @@
 tap_count=0
 tap_failed=0
 tap_folder=$(mktemp -d)
-trap 'rm -rf "$tap_folder"' EXIT
 log=$tap_folder/log
 : >"$log"
+
+# What takes long is not silent.
+tap_ticks() {
+    while sleep 30 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        echo "# $(($(date +%s) - tap_start))s:" \
+            "$(tail -n 1 "$log" 2>/dev/null | cut -c1-90)"
+    done
+}
+
+tap_start=$(date +%s)
+tap_ticks &
+tap_ticker=$!
+trap 'kill $tap_ticker 2>/dev/null; rm -rf "$tap_folder"' EXIT
 
 # The last lines of the log follow a test that failed.
 report() { # exit-code name
