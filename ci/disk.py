@@ -2,8 +2,8 @@
 """A plain Debian on a disk, with the packages of fakernic: /cache/images.
 
   debian-13.ext4      the root file system; LABEL=root
-  debian-13.vmlinuz   the kernel and the initramfs in its /boot
-  debian-13.initrd
+  debian-13.vmlinuz   the kernel and the initramfs in its /boot; also
+  debian-13.initrd    debian-13-cloud.vmlinuz and .initrd, of clouds' kernel
 
 mmdebstrap makes the system from the mirror, apt installs the packages, and
 mke2fs writes the disk: no loop device, and no privilege that a user namespace
@@ -30,10 +30,20 @@ INSTALLED = {"13": ("fakernic-dkms", "fakernic-provider"),
 # What somebody who wants to use RDMA in a machine of their own has; with that
 # which the packages depend on, so that they come without a network.
 SYSTEM = """
-systemd-sysv udev dbus linux-image-amd64 linux-headers-amd64 initramfs-tools
-zstd kmod dkms iproute2 iputils-ping ethtool pciutils
+systemd-sysv udev dbus linux-image-amd64 linux-headers-amd64
+linux-image-cloud-amd64 linux-headers-cloud-amd64 initramfs-tools zstd kmod dkms iproute2 iputils-ping ethtool pciutils
 rdma-core ibverbs-providers ibverbs-utils perftest rdmacm-utils python3-pyverbs
 """.split()
+
+# How the names of Debian's kernels end -> what the names of their files here get.
+FLAVOURS = {"amd64": "", "cloud-amd64": "-cloud"}
+
+# Debian's cloud images have all of their interfaces asked for addresses.
+NETWORKD = """[Match]
+Name=en*
+[Network]
+DHCP=yes
+"""
 
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 SIZE = "3G"
@@ -66,6 +76,8 @@ def make_system(this, release, root):
              APT / "sources.list.d" / sources)
     (root / "etc/fstab").write_text("LABEL=root / ext4 defaults 0 1\n")
     (root / "etc/hostname").write_text("debian\n")
+    (root / "etc/systemd/network/90-default.network").write_text(NETWORKD)
+    run_inside(this, root, "systemctl", "enable", "systemd-networkd")
     run_inside(this, root, "passwd", "--delete", "root")
 
 
@@ -93,12 +105,18 @@ def install(this, root, debs):
 
 def write_disk(this, root, name):
     IMAGES.mkdir(parents=True, exist_ok=True)
+    for flavour, suffix in FLAVOURS.items():
+        found = (root / "boot").glob(f"vmlinuz-*[0-9]-{flavour}")
+        release = max(found, key=version_of).name.removeprefix("vmlinuz-")
+        for part, source in (("vmlinuz", "vmlinuz"), ("initrd", "initrd.img")):
+            shutil.copy(root / f"boot/{source}-{release}",
+                        IMAGES / f"{name}{suffix}.{part}")
+            if not suffix:
+                (root / source).unlink(missing_ok=True)
+                (root / source).symlink_to(f"boot/{source}-{release}")
     partial = IMAGES / f"{name}.partial"
     partial.unlink(missing_ok=True)
     this.run("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", root, partial, SIZE)
-    for part, source in (("vmlinuz", "vmlinuz-*"), ("initrd", "initrd.img-*")):
-        newest = max((root / "boot").glob(source), key=version_of)
-        shutil.copy(newest, IMAGES / f"{name}.{part}")
     partial.rename(IMAGES / f"{name}.ext4")
 
 
@@ -109,7 +127,7 @@ def version_of(path):
 def build(step, digest, release):
     """The disk of a Debian release, of the packages as they are by now."""
     base = STAGE / release
-    key = digest([SUITES[release], SYSTEM, LEFT_OUT])
+    key = digest([SUITES[release], SYSTEM, LEFT_OUT, NETWORKD])
     with step(f"disk-base-{release}", key, f"Debian {release} for a disk") as this:
         if this is not None:
             make_system(this, release, base)

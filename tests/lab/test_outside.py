@@ -219,6 +219,30 @@ def test_what_an_image_lacks(said, why):
             raise CommandFailed("something else")
 
 
+def test_a_kernel_without_9p(tmp_path):
+    """As Debian's cloud kernels: the folder that nobody asked for is told of,
+    once; another is wanted."""
+    def run(script):
+        if script == "uname -r":
+            return guest.Result(script, 0, "6.12-cloud\n", "")
+        return guest.Result(script, lab.NO_9P, "", "")
+    said = []
+    poor = lab.Lab.__new__(lab.Lab)
+    poor.tell = said.append
+    poor.mounts = [Mount(tmp_path, "/work", implied=True)]
+    poor.nodes = [lab.Node(poor, SimpleNamespace(
+        name=f"node{number}", guest=SimpleNamespace(run=run))) for number in (1, 2)]
+    for one in poor.nodes:
+        poor.set_up_mounts(one)
+        assert one.work is None
+    poor.tell_what_is_not_mounted()
+    (line,) = said
+    assert "your folder is not /work" in line and "linux-image-amd64" in line
+    poor.mounts.append(Mount(tmp_path, "/data"))
+    with pytest.raises(LabError, match="cannot mount .*6.12-cloud has no 9p"):
+        poor.set_up_mounts(poor.nodes[0])
+
+
 @pytest.mark.parametrize("answer, told", (
     ({"status": "running"}, ""),
     ({"status": "io-error"}, "node1 stands still (io-error): its disk cannot be "

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A disk as users have it: partitions, and a boot loader of its own, GRUB, for
-BIOS and for UEFI. Made of the file system of ci/disk.py, without a loop device.
+BIOS and for UEFI; and qcow2, as one downloads them. Made of the file system of
+ci/disk.py, without a loop device.
 """
 
 import struct
 import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
 from pathlib import Path
+
+from fakernic_lab.qmp import QMP
 
 GRUB = Path("/usr/lib/grub")
 OVMF = Path("/usr/share/ovmf/OVMF.fd")
@@ -73,4 +79,58 @@ def make(system, disk, append=""):
             "conv=notrunc,sparse")
     with open(disk, "r+b") as file:
         file.truncate((1 + size + ESP_MIB) * MIB)
+    return disk
+
+
+# ---- qcow2 -------------------------------------------------------------------
+
+@contextmanager
+def qemu():
+    """The monitor of a QEMU without a machine, which knows formats of disks."""
+    with tempfile.TemporaryDirectory(prefix="fakernic-") as folder:
+        path = Path(folder) / "qmp"
+        with subprocess.Popen(
+                ["qemu-system-x86_64", "-M", "none", "-nodefaults", "-display",
+                 "none", "-qmp", f"unix:{path},server=on,wait=off"],
+                stdin=subprocess.DEVNULL) as process:
+            try:
+                while not path.exists() and process.poll() is None:
+                    time.sleep(0.05)
+                monitor = QMP(path)
+                yield monitor
+                monitor.close()
+            finally:
+                process.kill()
+
+
+def do_job(monitor, command, **words):
+    """A command that goes on for a while, to its end."""
+    monitor.cmd(command, {"job-id": "job", **words})
+    while True:
+        (job,) = monitor.cmd("query-jobs")
+        if job["status"] == "concluded":
+            break
+        time.sleep(0.1)
+    monitor.cmd("job-dismiss", {"id": "job"})
+    assert "error" not in job, job
+
+
+def make_qcow2(raw, disk):
+    """DISK, a qcow2 with what is in RAW."""
+    size = raw.stat().st_size
+    disk.unlink(missing_ok=True)
+    with qemu() as monitor:
+        def add(name, driver, **words):
+            monitor.cmd("blockdev-add", {"node-name": name, "driver": driver, **words})
+        add("raw", "raw", **{"read-only": True, "file": {
+            "driver": "file", "filename": str(raw), "read-only": True}})
+        do_job(monitor, "blockdev-create", options={
+            "driver": "file", "filename": str(disk), "size": 0})
+        add("file", "file", filename=str(disk))
+        do_job(monitor, "blockdev-create", options={
+            "driver": "qcow2", "file": "file", "size": size})
+        add("qcow2", "qcow2", file="file")
+        do_job(monitor, "blockdev-backup", device="raw", target="qcow2",
+               sync="full", **{"auto-dismiss": False})
+        monitor.cmd("quit")
     return disk

@@ -3,6 +3,7 @@
 a disk with a boot loader of its own; as an ordinary user."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from command import fakernic_lab
 from fakernic_lab import images
 
 NOBODY = 65534
-LOST = 120
+LOST, CANNOT = 120, 125
 LIMIT_S = 1500
 WORK = Path("/cache/build/disk/loader")
 
@@ -27,6 +28,24 @@ def disk(request):
                        WORK / f"debian-{release}.disk", "printk.time=0")
     yield made
     made.unlink()
+
+
+@pytest.fixture(scope="module")
+def qcow2(disk):
+    """The same in the format in which disks are downloaded."""
+    made = loader.make_qcow2(disk, disk.with_suffix(".qcow2"))
+    yield made
+    made.unlink()
+
+
+@pytest.fixture
+def kernel(request):
+    """The options that boot a kernel of the disk from outside."""
+    def options(flavour=""):
+        name = f"debian-{request.config.getoption('--release')}{flavour}"
+        return ("--kernel", images.images() / f"{name}.vmlinuz", "--initrd",
+                images.images() / f"{name}.initrd", "--append", "root=LABEL=root")
+    return options
 
 
 @pytest.fixture
@@ -58,3 +77,35 @@ def test_uefi_and_a_kernel_that_complains(disk, home):
     assert "node1: /sys/firmware/efi" in done.stdout, done
     assert "PORT_ACTIVE" in done.stdout, done
     assert done.returncode == LOST and "WARNING: planted" in done.stderr, done
+
+
+def test_three_of_a_qcow2_with_a_kernel_from_outside(qcow2, kernel, home):
+    """Processors, a folder, an MTU, the link: all that can be asked for."""
+    (home / "mine").write_text("of the user\n")
+    done = fakernic_lab(
+        home, "run", "-n", "3", "--image", qcow2, *kernel(), "--cpus", "2",
+        "--mount", ".:/src", "--mtu", "9000", "--link", "shared", "--ready", "cm", "--",
+        "ib_write_bw -F -R -n 200", ":", "ib_write_bw -F -R -n 200 node1", ":",
+        "cat /src/mine; nproc; ibv_devinfo", user=NOBODY, timeout=LIMIT_S)
+    assert done.returncode == 0, done
+    assert "node2: ---" in done.stdout and "65536" in done.stdout, done
+    for line in ("of the user", "2"):
+        assert f"node3: {line}\n" in done.stdout, done
+    assert re.search(r"node3: \s*active_mtu:\s*4096 ", done.stdout), done
+
+
+def test_a_kernel_for_clouds(qcow2, kernel, home):
+    """Debian's: the driver is there, 9p is not, which is told once."""
+    done = fakernic_lab(
+        home, "run", "--image", qcow2, *kernel("-cloud"), "--ready", "cm", "--",
+        "ib_write_bw -F -R -n 200", ":", "uname -r; ib_write_bw -F -R -n 200 node1",
+        user=NOBODY, timeout=LIMIT_S)
+    assert done.returncode == 0, done
+    assert re.search("node2: .*-cloud-amd64\n", done.stdout), done
+    assert "node2: ---" in done.stdout and "65536" in done.stdout, done
+    assert done.stderr.count("has no 9p") == 1, done
+    done = fakernic_lab(
+        home, "run", "-n", "1", "--image", qcow2, *kernel("-cloud"), "--mount",
+        ".:/src", "--", "true", user=NOBODY, timeout=LIMIT_S)
+    assert done.returncode == CANNOT, done
+    assert "cannot mount" in done.stderr and "linux-image-amd64" in done.stderr

@@ -310,7 +310,7 @@ def make_mounts(options):
         raise LabError("two --mount at the same place in the machines")
     if WORK not in targets:
         try:
-            mounts.insert(0, Mount(os.getcwd(), WORK))
+            mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
         except FileNotFoundError as error:
             raise LabError("your current folder is gone: go to another "
                            "one") from error

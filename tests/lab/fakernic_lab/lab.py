@@ -63,8 +63,12 @@ done <<'EOF'
 {names}EOF
 """
 
+LACKS_9P = ("the kernel {} has no 9p, as Debian's cloud kernels: install "
+            "linux-image-amd64 in the image, or boot another by --kernel")
+NO_9P = 19                      # ENODEV
 MOUNT = """
-modprobe -q 9pnet_virtio
+modprobe -qa 9pnet_virtio 9p
+grep -qw 9p /proc/filesystems || exit {no_9p}
 mkdir -p {target} && mount -t 9p -o {how},trans=virtio,version=9p2000.L,\
 msize=262144,cache=mmap {tag} {target}
 """
@@ -149,6 +153,7 @@ class Node:
         self.guest = machine.guest
         self.port = None
         self.work = None
+        self.without_9p = None      # the release of a kernel that lacks it
 
     @property
     def ip(self):
@@ -356,6 +361,7 @@ class Lab:
 
     def set_up(self):
         side_by_side(self.set_up_node, self.nodes, self.numbers)
+        self.tell_what_is_not_mounted()
         self.connect()
         if self.plan:
             self.relay.impair(**self.plan)
@@ -400,16 +406,28 @@ class Lab:
 
     def set_up_mounts(self, node):
         for index, mount in enumerate(self.mounts):
-            script = MOUNT.format(target=shlex.quote(mount.target),
+            script = MOUNT.format(target=shlex.quote(mount.target), no_9p=NO_9P,
                                   how="rw" if mount.writable else "ro",
                                   tag=f"mount{index}")
             result = node.guest.run(script)
+            if result.code == NO_9P:
+                node.without_9p = node.guest.run("uname -r").out.strip()
+                if mount.implied:
+                    continue
+                raise LabError(f"{node.name} cannot mount {mount.source}: "
+                               f"{LACKS_9P.format(node.without_9p)}")
             if not result.ok:
-                raise LabError(
-                    f"{node.name} cannot mount {mount.source} (its kernel "
-                    f"needs 9p): {result.err.strip() or result.code}")
+                raise LabError(f"{node.name} cannot mount {mount.source}: "
+                               f"{result.err.strip() or result.code}")
             if mount.target == WORK:
                 node.work = WORK
+
+    def tell_what_is_not_mounted(self):
+        """Once for all machines, whose commands then start elsewhere."""
+        for release in {node.without_9p for node in self.nodes} - {None}:
+            if self.tell:
+                self.tell(f"your folder is not {WORK} in the machines: "
+                          f"{LACKS_9P.format(release)}")
 
     def stop(self):
         while self.nodes:

@@ -71,12 +71,14 @@ class Nic:
 
 
 class Mount:
-    """A folder of the host that a guest sees."""
+    """A folder of the host that a guest sees; if IMPLIED nobody has asked for
+    it, and a guest may do without."""
 
-    def __init__(self, source, target, writable=False):
+    def __init__(self, source, target, writable=False, implied=False):
         self.source = Path(source).resolve()
         self.target = target
         self.writable = writable
+        self.implied = implied
 
     def arguments(self, index):
         return ["-fsdev", f"local,id=mount{index},path={escaped(self.source)},"
