@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import stat
@@ -110,6 +111,88 @@ def test_documents_know_all_options(tmp_path, document):
         usage = fakernic_lab(tmp_path, action, "--help").stdout
         for option in re.findall(r"^ +(--?[a-z-]+)", usage, re.M):
             assert option == "-h" or option in text, (action, option)
+
+
+# Where users read of the command.
+DOCUMENTS = [HERE.parents[1] / name for name in (
+    "README.md", "tests/lab/README.md", "tests/lab/LESSONS.md",
+    "tests/lab/fakernic-lab.rst", "tests/net/README.md",
+    "tests/timeline/README.md", "ci/recipes/README.md", "ci/recipes/github.yml",
+    "ci/recipes/gitlab.yml", "rdma-provider/TROUBLESHOOTING.md")]
+# A line of its own, perhaps behind a prompt or in quotes; or words in a text.
+EXAMPLE = re.compile(r"^ *(?:- )?'?(?:\w*\$ )?(fakernic-lab [a-z]+ .*)$|"
+                     r"`(fakernic-lab [a-z]+ [^`]*)`", re.M)
+
+
+def examples():
+    """Every call of the command in the documents, with the document's name."""
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+        for groups in EXAMPLE.findall(text):
+            line = "".join(groups).partition("; fakernic-lab")[0]
+            yield path.name, line.rstrip("'") if path.suffix == ".yml" else line
+
+
+def test_every_example_is_accepted(capsys):
+    """Those of the documents, and what users of other launchers try first."""
+    found = list(examples())
+    assert len(found) > 30 and {name for name, _ in found} >= {
+        "README.md", "LESSONS.md", "github.yml", "gitlab.yml"}
+    found += [("first tries", line) for line in (
+        "fakernic-lab run -- ./server_test : ./client_test",
+        "fakernic-lab run -n 3 --image debian-13.qcow2 --kernel vmlinuz --cpus 2 "
+        "--mount .:/src --mtu 9000 --link shared -- ./test",
+        "fakernic-lab run --link netdev -- ./test", "fakernic-lab up",
+        "fakernic-lab ssh", "fakernic-lab console node2",
+        "fakernic-lab run --loss 1% --pcap out.pcap --junit report.xml "
+        "--timeout 300 -- ./test")]
+    for name, line in found:
+        try:
+            options = cli.build_parser().parse_args(
+                shlex.split(line, comments=True)[1:])
+        except SystemExit:
+            pytest.fail(f"{name}: {line}\n{capsys.readouterr().err}")
+        if options.action in ("run", "exec"):
+            assert cli.split_commands(options.command), (name, line)
+
+
+def test_documents_name_no_other_options(tmp_path):
+    usage = "".join(fakernic_lab(tmp_path, *action.split(), "--help").stdout
+                    for action in ("", "run", "up", "exec", "show", "timeline"))
+    known = set(re.findall(r"--[a-z-]+", usage))
+    for path in DOCUMENTS:
+        if path.name != "README.md" or path.parent == HERE:
+            text = path.read_text(encoding="utf-8")
+            named = set(re.findall(r"`(--[a-z][a-z-]*)", text))
+            assert named <= known, (path, named - known)
+
+
+COMPLETE = """
+source /usr/share/bash-completion/bash_completion
+source "$0"
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+COMP_LINE="$*"
+COMP_POINT=${#COMP_LINE}
+_fakernic_lab
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize("words, offered", (
+    ("", {"run", "up", "exec", "shell", "ssh", "console", "show", "fault",
+          "timeline", "status", "down", "--help", "--version"}),
+    ("ru", {"run"}), ("run --lo", {"--loss"}),
+    ("run --link ", {"netdev", "shared"}), ("up --j", {""}),
+    ("run --j", {"--junit"}), ("show node1 sr", {"srqs", "srq"}),
+    ("exec no", {"node1", "node2", "node3"}), ("run -- base64 --wr", {"--wrap"})),
+    ids=str)
+def test_completion(words, offered):
+    """What bash offers behind these words."""
+    done = subprocess.run(
+        ["bash", "-c", COMPLETE, HERE / "fakernic-lab.bash", "fakernic-lab",
+         *words.split(" ")], capture_output=True, text=True, timeout=60, check=True)
+    assert {word.strip(" =") for word in done.stdout.split("\n")[:-1]} == offered
 
 
 # ---- looking inside ----------------------------------------------------------

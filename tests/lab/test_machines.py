@@ -71,6 +71,10 @@ def test_a_program_of_the_users(folder):
     out = folder / "fakernic-lab.out"
     assert "fakernic" in (out / "node1/dmesg").read_text()
     assert "rx_frames" in (out / "node2/rdma-statistic").read_text()
+    told = re.search(r"a folder per machine: (.*?)\.\n",
+                     (HERE / "README.md").read_text("utf-8"), re.S)[1]
+    assert {path.name for path in (out / "node2").iterdir()} == set(
+        re.findall("`(.*?)`", told))
     frames = subprocess.run(
         ["tshark", "-n", "-r", folder / "out.pcap", "-Y", "infiniband"],
         capture_output=True, text=True, check=True).stdout
@@ -196,6 +200,7 @@ def test_time_limit(three):
                      how=("--timeout", "2"))
     assert result.returncode == LATE
     assert "node2 not done after 2 s" in result.stderr
+    assert "the end of node2's console:\n" in result.stderr
     assert execute(three, "node2", "! pgrep -x sleep").returncode == 0
 
 
