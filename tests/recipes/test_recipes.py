@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every step of ci/recipes, as it stands there, in a plain Debian 13; the
-packages as an ordinary user of such a Debian finds them.
+packages as an ordinary user of such a Debian finds them, and as they are left
+by an update of QEMU.
 """
 
 import json
@@ -122,6 +123,31 @@ def test_ordinary_user_and_a_program_of_debians(plain):
     assert done.returncode == 0, done.stdout + done.stderr
     for line in ("rc_bw:", "rc_lat:", "rc_rdma_read_bw:", "rc_compare_swap_mr:"):
         assert f"node2: {line}" in done.stdout, done
+
+
+def test_plugin_is_rebuilt_by_one_command(plain):
+    """As after an update of QEMU: apt tells that the plug-in does not fit, QEMU
+    does not start with it, and the command names what it lacks; without root
+    rights it then builds it, of the source that it has fetched."""
+    mine = {"user": "mine:mine", "folder": "/home/mine"}
+    plain.step("apt-get update; apt-get install -y --no-install-recommends "
+               "./fakernic-packages/fakernic-qemu_*.deb; useradd -m mine; "
+               "rm /usr/lib/*/fakernic/qemu/*.so", folder=CHECKOUT)
+    told = plain.step("apt-get install -y --reinstall qemu-system-x86")
+    refused = plain.run("qemu-system-x86_64-fakernic", "--version", **mine)
+    assert refused.returncode == 1 and refused.stdout == "", refused
+    for line in (told.stdout + told.stderr, refused.stderr):
+        assert "was not built for this QEMU" in line, line
+        assert "run fakernic-qemu-rebuild\n" in line, line
+    rebuild = ("env", "HOME=/home/mine", "fakernic-qemu-rebuild")
+    lacks = plain.run(*rebuild, **mine)
+    found = re.fullmatch("fakernic: not found: .*: apt install (.*)\n", lacks.stderr)
+    assert lacks.returncode == 1 and found, lacks
+    plain.step(f"apt-get install -y --no-install-recommends {found[1]}")
+    plain.step(" ".join(rebuild), **mine)
+    shown = plain.step("HOME=/home/mine qemu-system-x86_64-fakernic "
+                       "-device fakernic,help", **mine)
+    assert "max-qp=<uint32>" in shown.stdout, shown
 
 
 @pytest.mark.parametrize("deb", sorted(PACKAGES.glob("*.deb")),
