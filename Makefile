@@ -61,7 +61,8 @@ help:
 	@echo 'make build           build everything; also each by itself:'
 	@echo '                     root (the Debian 13 tree that all happens in)'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
-	@echo 'make packages        Debian packages, in packages/ of the cache'
+	@echo 'make packages        Debian packages, in packages/ of the cache; packages-forky:'
+	@echo '                     the provider for the libibverbs of the next Debian'
 	@echo 'make clean           remove what was built, keep what was downloaded'
 	@echo 'make distclean       remove the cache'
 	@echo

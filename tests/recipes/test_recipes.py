@@ -125,6 +125,28 @@ def test_ordinary_user_and_a_program_of_debians(plain):
         assert f"node2: {line}" in done.stdout, done
 
 
+MINE = """
+def test_mine(lab):
+    assert "PORT_ACTIVE" in lab.node1.check("ibv_devinfo")
+    lab.node2.check("ping -c 1 node1")
+"""
+
+
+def test_pytest_finds_the_plugin_of_the_package(plain):
+    """Nobody names it; nor the manual page and the completion."""
+    plain.step("apt-get update; apt-get install -y --no-install-recommends "
+               "python3-pytest ./fakernic-packages/fakernic-qemu_*.deb "
+               "./fakernic-packages/fakernic-lab*_*.deb", folder=CHECKOUT)
+    plain.step("test -s man1/fakernic-lab.1.gz; "
+               "test -s ../bash-completion/completions/fakernic-lab",
+               folder="/usr/share/man")
+    (plain.root / CHECKOUT.lstrip("/") / "test_mine.py").write_text(MINE)
+    plain.step(f"chown {USER} .", folder=CHECKOUT)
+    done = plain.step("python3 -m pytest -q -p no:cacheprovider test_mine.py",
+                      folder=CHECKOUT, user=f"{USER}:{USER}")
+    assert "1 passed" in done.stdout, done
+
+
 def test_plugin_is_rebuilt_by_one_command(plain):
     """As after an update of QEMU: apt tells that the plug-in does not fit, QEMU
     does not start with it, and the command names what it lacks; without root
