@@ -56,6 +56,7 @@ LEFT_BEHIND = {
 INTRODUCE = """
 set -e
 hostname {name}
+touch /etc/hosts
 sed -i /fakernic-lab/d /etc/hosts
 while read line; do
     echo "$line # fakernic-lab" >>/etc/hosts
