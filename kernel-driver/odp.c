@@ -71,9 +71,9 @@ struct fakernic_odp {
 	u64 last;
 	u64 to_user;			/* from its addresses to the process' */
 	u32 key;
-	refcount_t users;
+	refcount_t users;		/* the region's key is one */
 	struct completion unused;
-	bool stopping;
+	bool stopping;			/* it may go; or stay after all */
 
 	struct mutex fault_lock;	/* all below: one fault at a time */
 	struct fakernic_page_table table;
@@ -93,7 +93,8 @@ struct fakernic_odp {
 };
 
 /*
- * The user of a region keeps it from going. NULL: no such region, or it goes.
+ * Its user keeps what the driver has of a region, not the device's part of it.
+ * NULL: no such region.
  */
 static struct fakernic_odp *fakernic_odp_get(struct fakernic_dev *dev, u32 key)
 {
@@ -111,6 +112,17 @@ static void fakernic_odp_put(struct fakernic_odp *odp)
 {
 	if (refcount_dec_and_test(&odp->users))
 		complete(&odp->unused);
+}
+
+/*
+ * Why no more is to be said of pages that come: -EIO, the device is dead;
+ * -ECANCELED, the region may go. Caller holds fault_lock.
+ */
+static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
+{
+	if (READ_ONCE(odp->dev->dead))
+		return -EIO;
+	return READ_ONCE(odp->stopping) ? -ECANCELED : 0;
 }
 
 /* PRESENT is for pages entered in the table. address: the process'. */
@@ -370,23 +382,28 @@ static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
 
 /*
  * The device waits for these pages of one block and must have an answer for
- * each: what is wrong with one is not the fault of others. Caller holds
- * fault_lock.
+ * each: what is wrong with one is not the fault of others. An error: it was
+ * broken off. Caller holds fault_lock.
  */
-static void fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
-				u64 length, u32 flags)
+static int fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
+			       u64 length, u32 flags)
 {
 	u8 shift = odp->umem->page_shift;
 	u64 last = address + (length - 1);
 	u64 page = address >> shift;
 	u32 refused = 0;
+	bool had;
+	int ret;
 
 	if (!fakernic_odp_fault(odp, address, length, flags))
-		return;
+		return 0;
 	for (; page <= last >> shift; page++) {
-		if (READ_ONCE(odp->stopping) || READ_ONCE(odp->dev->dead))
-			return;
-		if (fakernic_odp_fault(odp, page << shift, 1, flags)) {
+		had = !fakernic_odp_fault(odp, page << shift, 1, flags);
+		/* Then that says nothing of the page. */
+		ret = fakernic_odp_broken_off(odp);
+		if (ret)
+			return ret;
+		if (!had) {
 			refused++;
 			continue;
 		}
@@ -394,9 +411,13 @@ static void fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
 		refused = 0;
 	}
 	fakernic_odp_refuse(odp, (page - refused) << shift, refused);
+	return 0;
 }
 
-/* A range, block by block. Errors are told of those that nobody waits for. */
+/*
+ * A range, block by block. Errors: it was broken off; and of those that nobody
+ * waits for, what is wrong with them.
+ */
 static int fakernic_odp_serve(struct fakernic_odp *odp,
 			      const struct fakernic_odp_range *range)
 {
@@ -404,21 +425,21 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 	u64 address = range->first + odp->to_user;
 	u64 left = range->last - range->first;	/* and one more */
 	u64 part;
-	int ret = 0;
+	int ret;
 
 	for (;; address += part, left -= part) {
 		part = min(left, block - 1 - (address & (block - 1))) + 1;
 		mutex_lock(&odp->fault_lock);
-		if (range->flags & FAKERNIC_ODP_PREFETCH)
+		ret = fakernic_odp_broken_off(odp);
+		if (!ret && range->flags & FAKERNIC_ODP_PREFETCH)
 			ret = fakernic_odp_fault(odp, address, part,
 						 range->flags);
-		else
-			fakernic_odp_answer(odp, address, part, range->flags);
+		else if (!ret)
+			ret = fakernic_odp_answer(odp, address, part,
+						  range->flags);
 		mutex_unlock(&odp->fault_lock);
 		if (ret || part > left)
 			return ret;
-		if (READ_ONCE(odp->stopping) || READ_ONCE(odp->dev->dead))
-			return -EIO;
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
@@ -470,8 +491,8 @@ static void fakernic_odp_work(struct work_struct *work)
 	struct fakernic_odp_range *range;
 
 	while (!READ_ONCE(odp->stopping) && (range = fakernic_odp_next(odp))) {
-		fakernic_odp_serve(odp, range);
-		if (READ_ONCE(odp->stopping))
+		/* Not "stopping": that may have been undone meanwhile. */
+		if (fakernic_odp_serve(odp, range) == -ECANCELED)
 			fakernic_odp_put_back(odp, range);
 		else
 			kfree(range);
@@ -685,6 +706,10 @@ void fakernic_odp_free(struct fakernic_odp *odp)
 
 	/* Not there if it has never got a key. */
 	xa_cmpxchg(&odp->dev->odps, odp->key, odp, NULL, 0);
+	fakernic_odp_put(odp);
+	wait_for_completion(&odp->unused);
+	/* Its last user may not have returned yet. */
+	cancel_work_sync(&odp->work);
 	list_for_each_entry_safe(range, next, &odp->wanted, node)
 		kfree(range);
 	xa_for_each(&odp->children, index, child)
@@ -710,17 +735,14 @@ u8 fakernic_odp_page_shift(const struct fakernic_odp *odp)
 void fakernic_odp_stop(struct fakernic_odp *odp)
 {
 	WRITE_ONCE(odp->stopping, true);
-	fakernic_odp_put(odp);
-	wait_for_completion(&odp->unused);
-	/* Its last user may not have returned yet. */
-	cancel_work_sync(&odp->work);
+	/* Who had not seen it has told the device by now; who comes sees it. */
+	mutex_lock(&odp->fault_lock);
+	mutex_unlock(&odp->fault_lock);
 }
 
 void fakernic_odp_resume(struct fakernic_odp *odp)
 {
 	WRITE_ONCE(odp->stopping, false);
-	reinit_completion(&odp->unused);
-	refcount_set(&odp->users, 1);
 	fakernic_odp_queue_work(odp);
 }
 
@@ -756,6 +778,22 @@ static struct fakernic_odp *fakernic_odp_check_sge(struct ib_pd *ibpd,
 	return ERR_PTR(ret);
 }
 
+/* What faults say is of more kinds than ibv_advise_mr(3) knows. */
+static int fakernic_odp_advice_error(int ret)
+{
+	switch (ret) {
+	case 0:
+	case -ENOMEM:
+	case -EINTR:
+	case -EIO:
+		return ret;
+	case -ECANCELED:
+		return -EIO;
+	default:
+		return -EFAULT;
+	}
+}
+
 static int fakernic_odp_prefetch(struct ib_pd *ibpd, const struct ib_sge *sge,
 				 u32 flags, bool wait)
 {
@@ -775,9 +813,7 @@ static int fakernic_odp_prefetch(struct ib_pd *ibpd, const struct ib_sge *sge,
 			fakernic_odp_want(odp, &range);
 	}
 	fakernic_odp_put(odp);
-	/* What faults say is of more kinds than ibv_advise_mr(3) knows. */
-	return ret && ret != -ENOMEM && ret != -EINTR && ret != -EIO ? -EFAULT :
-								       ret;
+	return fakernic_odp_advice_error(ret);
 }
 
 static int fakernic_odp_advice_flags(enum ib_uverbs_advise_mr_advice advice,

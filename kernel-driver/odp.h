@@ -32,12 +32,12 @@ struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
 int fakernic_odp_start(struct fakernic_odp *odp, u32 key);
 
 /*
- * Returns when nobody uses it any more, and nobody will. Comes before the
- * region is destroyed; invalidations go on.
+ * Comes before the region is destroyed: of its pages the device is told no more
+ * than that some go. What it asks for meanwhile is kept.
  */
 void fakernic_odp_stop(struct fakernic_odp *odp);
 
-/* The device did not let go of the region: undoes the stop. */
+/* The device did not let go of the region: it has its answers now. */
 void fakernic_odp_resume(struct fakernic_odp *odp);
 
 /* The device has forgotten the region, or never knew it. */
