@@ -27,6 +27,9 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true",
                      help="run the long tests, and only those")
+    parser.addoption("--rounds", type=int, metavar="N", help="how often tests "
+                     "that repeat something do so, to try them; without it a "
+                     "hundred times and more")
     parser.addoption("--wire", choices=WIRES, help="what joins the guests; "
                      "$FAKERNIC_WIRE, or netdev, without it")
     parser.addoption("--kernel", default="6.12", help="what boots instead of "
@@ -84,6 +87,12 @@ def pytest_collection_modifyitems(config, items):
         key = repr(sorted(wanted_guests(item).items(), key=str))
         item.set_key = order.setdefault(key, len(order))
     items.sort(key=lambda item: item.set_key)
+
+
+@pytest.fixture(name="rounds")
+def rounds_of_a_test(request):
+    """How often it repeats what it does, of which it knows what is usual."""
+    return lambda usual: request.config.getoption("--rounds") or usual
 
 
 @pytest.fixture(scope="session")

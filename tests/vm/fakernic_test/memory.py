@@ -31,3 +31,28 @@ def kernel(vm):
     found = {name: int(kib) for name, kib in re.findall(
         r"^(\w+): +(\d+) kB", text, re.M)}
     return sum(found[name] for name in KEPT), found["MemAvailable"]
+
+
+class Growth:
+    """What machines take more than when it was made, caches apart."""
+
+    kinds = ("QEMU's heap", "the kernel's own", "what is not available")
+
+    def __init__(self, vms):
+        self.vms = list(vms)
+        self.before = [self.look(vm) for vm in self.vms]
+
+    @staticmethod
+    def look(vm):
+        vm.guest.check("sync; echo 3 >/proc/sys/vm/drop_caches; sleep 1")
+        own, available = kernel(vm)
+        return heap(vm), own, -available
+
+    def check(self, *limits):
+        """KiB of each kind; what there is goes to the report."""
+        rows = [[now - then for now, then in zip(self.look(vm), before)]
+                for vm, before in zip(self.vms, self.before)]
+        for vm, row in zip(self.vms, rows):
+            print(f"growth of {vm.name} in KiB:", dict(zip(self.kinds, row)))
+        assert all(kib <= limit for row in rows
+                   for kib, limit in zip(row, limits)), (rows, limits)
