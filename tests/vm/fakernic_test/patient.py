@@ -11,6 +11,7 @@ NATIVE_HOTPLUG = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"
 SLOT = "0000:01:00.0"
 SYSFS = f"/sys/bus/pci/devices/{SLOT}"
 DEVLINK = f"pci/{SLOT}"
+DRIVER = "/sys/bus/pci/drivers/fakernic"
 RUNG = """
 import ctypes, mmap, os
 fd = os.open("{sysfs}/resource0", os.O_RDWR)
@@ -51,6 +52,12 @@ ip addr del 10.1.2.3/24 dev {dev}
 ip addr del fd00:12::3/64 dev {dev}
 ip link set {dev} mtu 1500 address {mac}
 """
+
+
+def rebind(port):
+    """The driver lets go of a port's card, and finds it again."""
+    port.guest.check(f"echo {SLOT} >{DRIVER}/unbind && sleep 0.5 && "
+                     f"echo {SLOT} >{DRIVER}/bind", 60)
 
 
 class Patient:
