@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernel's users of RDMA, each between two guests: what is written is read
-again with the same sum, at both ends; the link goes for 3 s in mid-I/O; the
-target's machine is reset; then everything is taken down, and neither a resource
-nor a complaint is left. NVMe over Fabrics is in test_kernel_users.py, too.
+again with the same sum, at both ends; the link goes for 3 s and for 40 s in
+mid-I/O; the target's machine is reset; connections come and go a hundred times.
+Then everything is taken down, and neither a resource nor a complaint is left.
+NVMe over Fabrics is in test_kernel_users.py and test_lifecycle.py, too.
 """
 
 import time
 
 import pytest
 
-from fakernic_test import rdma, ulp
+from fakernic_test import memory, rdma, ulp
 
 pytestmark = pytest.mark.long
 
@@ -17,6 +18,11 @@ pytestmark = pytest.mark.long
 CUT = [name for name in ulp.ULPS if name != "smc"]
 # A new NVMe target is another one, which the host refuses.
 RESET = ("iser", "srp")
+ROUNDS = ("nvme", "srp")
+HUNDRED = 100
+# What may come and go in all of them but the first fifth, in KiB: of QEMU's heap,
+# of the kernel's own memory, of what is not available.
+GROWTH = (8192, 2048, 8192)
 
 
 @pytest.fixture
@@ -27,6 +33,17 @@ def service(ports, request):
     it.start()
     yield it
     it.stop()
+    ulp.nothing_left(ports, before)
+
+
+@pytest.fixture
+def served(ports, request):
+    """One that nobody is connected to, at the end either."""
+    before = ulp.counts(ports)
+    it = ulp.ULPS[request.param](ports)
+    it.serve()
+    yield it
+    it.unserve()
     ulp.nothing_left(ports, before)
 
 
@@ -51,6 +68,31 @@ def test_data(service):
 def test_data_over_a_short_cut(service):
     service.move()
     cut(service, 3, 90)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("service", CUT, indirect=True)
+def test_data_over_a_long_cut(service):
+    """Whether queue pairs last as long or their users make new ones."""
+    service.move()
+    cut(service, 40, 300)
+    service.move()
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("served", ROUNDS, indirect=True)
+def test_hundred_rounds(served, rounds):
+    """Of connecting, data and disconnecting, none of which leaves anything."""
+    idle = ulp.counts(served.ports)
+    count = rounds(HUNDRED)
+    for number in range(count):
+        if number == count // 5:
+            growth = memory.Growth(port.vm for port in served.ports)
+        served.connect()
+        served.move(1)
+        served.disconnect()
+        ulp.nothing_left(served.ports, idle)
+    growth.check(*GROWTH)
 
 
 @pytest.mark.parametrize("service", RESET, indirect=True)
