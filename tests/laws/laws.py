@@ -257,6 +257,34 @@ def unit_map(tree):
              if not (folder / f'{test}.c').exists()])
 
 
+# ---- ways in -----------------------------------------------------------------
+
+# What has QEMU call a function of the device by itself.
+REGISTERS = re.compile(
+    r'\b(timer_new\w*|timer_init\w*|qemu_bh_new\w*|aio_bh_\w+|qemu_new_nic|'
+    r'qemu_add_vm_change_state_handler|qemu_set_fd_handler|'
+    r'main_loop_poll_add_notifier|memory_region_init_io|'
+    r'thread_pool_submit\w*|\w*run_on_cpu)\s*\(')
+# And may stand elsewhere than in doors.c: what is registered is of doors.c,
+# or has nothing to do with the device.
+HANDED_DOWN = {('clock', 'timer_new_ns'), ('fakernic', 'memory_region_init_io'),
+               ('persist', 'thread_pool_submit_aio'),
+               ('cpus', 'async_run_on_cpu')}
+
+
+def ways_in(tree):
+    """QEMU calls the device back at doors.c alone"""
+    found = {(path.stem, name)
+             for path in sorted(tree.path(callgraph.DEVICE).glob('*.c'))
+             for name in REGISTERS.findall(
+                 strip_comments(path.read_text('utf-8')))
+             if path.stem != 'doors'}
+    return [(file, f'{file}.c calls {name}(): ways in are of doors.c')
+            for file, name in sorted(found - HANDED_DOWN)] + [
+        (file, f'laws.py: {file}.c no longer calls {name}()')
+        for file, name in sorted(HANDED_DOWN - found)]
+
+
 # ---- tests -------------------------------------------------------------------
 
 CELLS = '''
@@ -309,7 +337,7 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, checkpatch, function_length, no_todo,
-        document_links, unit_map, fault_cells)
+        document_links, unit_map, ways_in, fault_cells)
 
 
 def run(law, tree):

@@ -269,6 +269,10 @@ TESTS = (
             'rate'),
     planted(laws.document_links, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
+    planted(laws.ways_in, 'qemu-hw/device/rq.c', '#include "rq.h"',
+            '#include "rq.h"\nvoid planted(FakernicState *s);\n'
+            'void planted(FakernicState *s) { qemu_bh_new(NULL, s); }\n',
+            'rq'),
     planted(laws.fault_cells, 'tests/qtest/fakernic-fault.c',
             '{ "fault/cqe-overrun", test_cqe_overrun },', '', 'cqe-overrun'),
     planted(laws.fault_cells, 'qemu-hw/roce/fault.c',
