@@ -39,8 +39,9 @@
 #include "table.h"
 #include "wq.h"
 
-/* Empty polls for each poll doorbell. */
+/* Empty polls for each poll doorbell; and where it lets others run. */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
+#define FAKERNIC_POLLS_PER_PAUSE	64
 /* And for each look whether the device is gone, which is as dear. */
 #define FAKERNIC_POLLS_PER_LOOK	256
 
@@ -183,8 +184,12 @@ static void fakernic_cq_empty_locked(struct fakernic_cq *cq)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
+	unsigned int interval =
+		context->features & FAKERNIC_FEATURE_POLL_SELDOM ?
+			FAKERNIC_POLLS_PER_PAUSE :
+			FAKERNIC_POLLS_PER_DOORBELL;
 
-	if (++cq->empty_polls % FAKERNIC_POLLS_PER_DOORBELL == 0 &&
+	if (++cq->empty_polls % interval == 0 &&
 	    context->features & FAKERNIC_FEATURE_POLL_DOORBELL)
 		fakernic_ring_poll(context->uar);
 	if (cq->empty_polls % FAKERNIC_POLLS_PER_LOOK == 0)

@@ -13,6 +13,7 @@
 #include "bar.h"
 #include "budget.h"
 #include "clock.h"
+#include "cpus.h"
 #include "dm.h"
 #include "life.h"
 #include "sq.h"
@@ -394,7 +395,10 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
     }
 }
 
-/* Frames that are there come in now: each of them kicks. */
+/*
+ * Of a link, frames that are there come in now: each of them kicks. A netdev's
+ * frames are the main loop's to fetch, which may want this very processor.
+ */
 static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
 {
     if (!(s->driver_features & FAKERNIC_FEATURE_POLL_DOORBELL)) {
@@ -403,7 +407,11 @@ static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
     if (word) {
         return "reserved bits set";
     }
-    fakernic_link_poll(s->link);
+    if (s->link) {
+        fakernic_link_poll(s->link);
+    } else {
+        fakernic_cpu_waits();
+    }
     return NULL;
 }
 

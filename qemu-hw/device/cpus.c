@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the device needs of the guest's CPUs: that their locked instructions are
- * atomic to it.
+ * atomic to it; and that one that polls lets go of its processor.
  *
- * With KVM they are. TCG translates them to atomic host instructions only
- * where it runs CPUs in parallel; with one CPU, or all of them in one thread,
- * they become a load and a store, between which an RDMA atomic of a peer would
- * be lost. But the device is one more thread beside them.
+ * Atomic: with KVM they are. TCG translates them to atomic host instructions
+ * only where it runs CPUs in parallel; with one CPU, or all of them in one
+ * thread, they become a load and a store, between which an RDMA atomic of a
+ * peer would be lost. But the device is one more thread beside them.
  *
  * A CPU is but an address here: its layout depends on how QEMU was configured,
  * and the device may be loaded into a QEMU that others have built.
@@ -14,9 +14,14 @@
 #include "qemu/osdep.h"
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
+#include "qemu/main-loop.h"
+#include "qemu/timer.h"
 #include "qom/object.h"
 #include "system/tcg.h"
 #include "cpus.h"
+#include "../trace.h"
+
+#define FAKERNIC_WAY_NS 10000
 
 #ifdef CONFIG_TCG
 /* On the CPU itself, between two translation blocks; the next one is looked up
@@ -45,4 +50,29 @@ void fakernic_cpus_init(void)
     /* One that is plugged in later is one of several, and parallel already. */
     object_child_foreach_recursive(object_get_root(), fakernic_cpu_found, NULL);
 #endif
+}
+
+/*
+ * Between two translation blocks, or two entries into the guest, where the CPU
+ * can let go of the big QEMU lock: with it a thread that gets the processor
+ * would wait for the lock, and then for the processor again.
+ */
+static void fakernic_cpu_gives_way(CPUState *cpu, run_on_cpu_data unused)
+{
+    bql_unlock();
+    g_thread_yield();
+    bql_lock();
+}
+
+void fakernic_cpu_waits(void)
+{
+    static __thread int64_t gave_way;       /* by the host's clock */
+    const int64_t now = get_clock();
+
+    if (current_cpu && now - gave_way >= FAKERNIC_WAY_NS) {
+        gave_way = now;
+        trace_fakernic_cpu_gives_way();
+        async_run_on_cpu(current_cpu, fakernic_cpu_gives_way,
+                         RUN_ON_CPU_NULL);
+    }
 }

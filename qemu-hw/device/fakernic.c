@@ -273,8 +273,8 @@ static uint64_t fakernic_offered(const FakernicState *s)
 {
     uint64_t features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
 
-    if (!s->link_path) {
-        features &= ~FAKERNIC_FEATURE_POLL_DOORBELL;
+    if (s->link_path) {
+        features &= ~FAKERNIC_FEATURE_POLL_SELDOM;
     }
     if (!s->guest_faults) {
         features &= ~FAKERNIC_FEATURE_FAULTS;

@@ -532,6 +532,40 @@ static void receives_and_polls_are_memory_only(void)
 	world_end(&world);
 }
 
+/* Which of so many polls in vain rings first; 0: none of them. */
+static int rings_at(struct world *world, int polls)
+{
+	__le64 *doorbell = (void *)((uint8_t *)world->context->uar +
+				    FAKERNIC_DOORBELL_POLL);
+	struct ibv_wc wc;
+	int i;
+
+	*doorbell = ~0ULL;
+	for (i = 1; i <= polls; i++) {
+		CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 0);
+		if (*doorbell == 0)
+			return i;
+	}
+	return 0;
+}
+
+/* Where the device offers a doorbell for that, and as often as it wants. */
+static void who_polls_in_vain_rings(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	uint64_t *features = &world.context->features;
+
+	*features &= ~(FAKERNIC_FEATURE_POLL_DOORBELL |
+		       FAKERNIC_FEATURE_POLL_SELDOM);
+	CHECK(rings_at(&world, 64) == 0);
+	*features |= FAKERNIC_FEATURE_POLL_DOORBELL;
+	CHECK(rings_at(&world, 64) == 8 && rings_at(&world, 64) == 8);
+	CHECK(rings_at(&world, 64) == 8);
+	*features |= FAKERNIC_FEATURE_POLL_SELDOM;
+	CHECK(rings_at(&world, 40) == 40 && rings_at(&world, 64) == 64);
+	world_end(&world);
+}
+
 static void arming_tells_the_consumer_index(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -848,6 +882,7 @@ const struct test_case data_cases[] = {
 	CASE(windows_are_bound_with_remote_rights),
 	CASE(aborted_and_failed_batches_leave_nothing),
 	CASE(receives_and_polls_are_memory_only),
+	CASE(who_polls_in_vain_rings),
 	CASE(arming_tells_the_consumer_index),
 	CASE(sl_tells_the_network),
 	CASE(reset_cleans_the_cq),

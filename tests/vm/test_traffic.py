@@ -70,6 +70,30 @@ def test_bandwidth_by_events(ports):
     rdma.perftest("ib_send_bw", *ports, "-e -n 200 -s 4096").check()
 
 
+def ways_given(ports, options):
+    """How often the CPUs let others run while a pingpong went on."""
+    vms = [port.vm for port in ports]
+    event = "fakernic_cpu_gives_way"
+    for vm in vms:
+        vm.hmp(f"log trace:{event}")
+    try:
+        rdma.pingpong("rc", *ports, options).check()
+    finally:
+        for vm in vms:
+            vm.hmp(f"trace-event {event} off")
+            vm.hmp("log none")
+    return sum(vm.qemu_log().count(event) for vm in vms)
+
+
+def test_who_polls_lets_the_receiver_run(ports):
+    """Who polls needs nothing more than the thread that brings frames: the main
+    loop, if it is not the CPU itself, as on a link. Who sleeps has no need."""
+    slept = ways_given(ports, "-e -n 300")
+    polled = ways_given(ports, "-n 1000") - slept
+    linked = any("link=" in word for word in ports[0].vm.command)
+    assert slept == 0 and (polled > 0) != linked, (slept, polled)
+
+
 def test_many_queue_pairs(ports):
     rdma.perftest("ib_write_bw", *ports, "-q 8 -n 100 -s 8192").check()
 

@@ -35,8 +35,8 @@
 /*
  * FAKERNIC_FEATURE_POLL_DOORBELL: a CQ was polled and found empty. The word is
  * 0. The device may take received frames in at once, and have the wire wake
- * nobody for some time. Rung at a bounded rate by who goes on polling, and
- * never needed.
+ * nobody for some time; or let whoever brings them run (POLL_SELDOM). Rung at a
+ * bounded rate by who goes on polling, and never needed.
  */
 #define FAKERNIC_DOORBELL_POLL		0x020
 
