@@ -12,7 +12,7 @@ import time
 import pytest
 
 from demo_records import (
-    A, B, FRAMES, LOST_READ, PSN, SEND, TICKS, TOP, Recorder, kinds, mac,
+    A, B, FRAMES, LOST_READ, NONE, PSN, SEND, TICKS, TOP, Recorder, kinds, mac,
     packet)
 from fakernic_lab.timeline import files, page
 from fakernic_lab.timeline.model import Model
@@ -123,6 +123,42 @@ def test_implied_nak_is_explained(tmp_path):
                      r"(.*\n)*.*PSN 101, attempt 2\n", text), text
     assert len(text.splitlines()) <= 40
     assert "again: psn 101" in page.svg(request, ["a", "b"])
+
+
+def two_writes(*order):
+    """Of one packet each. The first is lost by a rule, the second tells so: it
+    COMES, then the peer says what it MISSES. Then both are sent again."""
+    write = {"qpn": A, "opcode": 4, "blocks": 1}
+    first, second = (packet("a", "b", A, B, number, PSN + number, 0x0a, 8)
+                     for number in (0, 1))
+    again = [step if step[1] != "tx" else (*step[:2], {**step[2], "attempt": 2})
+             for step in (*first, *second)]
+    said = {"qpn": B, "psn": PSN, "syndrome": 0x60}
+    middle = {"comes": second, "misses": (
+        ("b", "nak_tx", said), *packet("b", "a", B, A, NONE, PSN, 0x11))}
+    done = [("a", kind, {"cqn": 1, "pi": number, "qpn": A, "index": number,
+                         "opcode": 4})
+            for number in (0, 1) for kind in ("cqe", "cqe_visible")]
+    return (("a", "doorbell_sq", {"qpn": A, "pi": 2, "ci": 0}),
+            ("a", "wqe", {**write, "index": 0}),
+            ("a", "wqe", {**write, "index": 1}), *first[:-1],
+            ("b", "fault", {"point": 2, "action": 1, "hits": 1, "qpn": B,
+                            "psn": PSN}),
+            *(step for part in order for step in middle[part]), *again,
+            *packet("b", "a", B, A, NONE, PSN + 1, 0x11), *done)
+
+
+def test_whole_request_that_is_missed(tmp_path):
+    """Nothing of it has come when the peer asks for it; something behind it
+    has."""
+    model = Model(records_of(two_writes("comes", "misses"), tmp_path))
+    assert not model.problems
+    first, second = model.requests
+    assert [packet.tx.psn for packet in first.answers] == [PSN]
+    assert len(first.packets) == len(second.packets) == 2
+    model = Model(records_of(two_writes("misses", "comes"), tmp_path))
+    assert any("nothing behind it has come" in problem
+               for problem in model.problems)
 
 
 def send_by_timeout():

@@ -21,7 +21,8 @@ DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
          "nak_rx")
 # Opcodes, without the service's bits.
 RESPONSES = range(0x0d, 0x13)
-READ_REQUEST = 0x0c
+READ_REQUEST, ACK = 0x0c, 0x11
+SEQUENCE_ERROR = 0x60   # the syndrome of such a NAK
 # So many READs back at most, that of a response is looked for; and so many
 # packets of one PSN, that which arrives.
 READS_OPEN = 1024
@@ -106,9 +107,11 @@ class Model:
         self.asked = {}                 # (node, QP, PSN) -> request
         self.reads = defaultdict(list)  # (node, QP) -> their packets
         self.lags = defaultdict(list)   # node -> from a CQE to its poll
+        self.missed = {}                # (node, tx of such a NAK) -> its cause
         self.match_packets()
         for node in records:
             self.find_requests(node)
+            self.find_missed(node)
             self.check_events(node)
         self.find_answers()
         self.find_naks()
@@ -313,6 +316,22 @@ class Model:
                 for end in ends:
                     request.own += said.pop((end.node, end.qpn, end.psn), [])
 
+    def find_missed(self, node):
+        """NAKs that ask for what is missing: the PSN that they have is of a
+        packet that has not come, and they are told of by one behind it."""
+        came, said = defaultdict(lambda: deque(maxlen=SAME_OPEN)), {}
+        for event in self.records[node]:
+            if event.kind == "rx":
+                came[event.qpn].append(event)
+            elif event.kind == "nak_tx" and event.syndrome == SEQUENCE_ERROR:
+                said[event.qpn] = event.psn
+            elif (event.kind == "tx" and event.opcode & 0x1f == ACK and
+                    said.get(event.qpn) == event.psn):
+                del said[event.qpn]
+                self.missed[node, event.number] = next(
+                    (rx for rx in reversed(came[event.qpn])
+                     if 0 < (rx.psn - event.psn) & 0xffffff < 0x800000), None)
+
     @staticmethod
     def read_of(reads, event):
         """The READ whose range of PSNs this is in: the last that begins before
@@ -469,7 +488,12 @@ class Model:
         firsts = [rx for packet in request.packets for rx in packet.rx]
         first = min(firsts, key=lambda rx: rx.time, default=None)
         for packet in request.answers:
-            self.before(first, packet.tx)
+            nak = packet.tx.node, packet.tx.number
+            if nak not in self.missed:
+                self.before(first, packet.tx)
+            elif self.whole and not self.missed[nak]:
+                self.problems.append(f"missed, and nothing behind it has come: "
+                                     f"{packet.tx!r}")
         self.before(request.cqe, request.visible)
         if self.whole:
             self.check_data(request)
