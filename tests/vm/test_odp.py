@@ -72,13 +72,14 @@ def test_perftest_on_demand(ports, tool):
                for now, then in zip(after, before)), "no page was asked for"
 
 
-# Until a region of rdma_odp has had pages and lost some, and shows its kind.
+# Kills rdma_odp as soon as a region of its has had pages and lost some, and shows
+# its kind.
 BUSY = """
 for i in $(seq 50); do
     rdma statistic show mr >/tmp/mr
     rdma -dd resource show mr >/tmp/kinds
     grep -Eqz 'page_faults [1-9][^p]*page_invalidations [1-9]' /tmp/mr &&
-        grep -q on_demand /tmp/kinds && exit 0
+        grep -q on_demand /tmp/kinds && kill -9 $(pidof rdma_odp) && exit 0
     pidof rdma_odp >/dev/null || break
     sleep 0.1
 done
@@ -95,7 +96,6 @@ def test_killed_in_the_middle(ports, case):
     job = port.guest.start(f"exec rdma_odp {case} stolen", 100)
     port.guest.check("until pidof rdma_odp; do sleep 0.05; done")
     port.guest.check(BUSY, 60)
-    port.guest.check("kill -9 $(pidof rdma_odp)")
     killed = job.wait()
     assert not killed.ok and "1.." not in killed.out, killed
     rdma.wait_for_resources(port, before)
