@@ -159,7 +159,12 @@ def test_rdma_between_any_two(three):
         assert job.returncode == 0, job
         result = execute(three, f"node{client}",
                          f"rping -c -C 3 -v -a node{server}")
-        assert result.returncode == 0 and "rdma-ping-2" in result.stdout, result
+        assert "rdma-ping-2" in result.stdout, result
+        # Or its thread for events was too late for the end: see rdma.rping() of
+        # tests/vm.
+        assert result.returncode == 0 or (
+            result.returncode == 255 and
+            "rdma_get_cm_event: Bad file descriptor" in result.stderr), result
 
 
 def test_mounts(three):
@@ -190,8 +195,9 @@ def test_output_comes_as_it_is_printed(three):
     assert time.monotonic() - start < 30
     process.terminate()
     process.wait(30)
-    left = execute(three, "node1", "sleep 1; pgrep -x sleep -a")
-    assert "60" not in left.stdout, left
+    left = execute(three, "node1", "for i in $(seq 200); do pgrep -a -x sleep | "
+                   "grep 'sleep 60' || exit 0; sleep 0.1; done; exit 1")
+    assert left.returncode == 0, left
 
 
 def test_time_limit(three):

@@ -31,21 +31,16 @@ def test_exclusive_network_namespaces(ports, lab):
         dev=port.ibdev, count=2))
     port.guest.check(f"{inside} bash /tmp/wait_gids", 60)
     port.guest.check(f"{inside} rdma_odp atomics", 60)
-    port.guest.check(f"""
-        {inside} rping -s -C 5 -a {port.ip4} &
-        until {inside} rdma resource show cm_id | grep -q LISTEN; do
-            sleep 0.1
-        done
-        {inside} rping -c -C 5 -V -a {port.ip4} && wait $!
-        """, 60)
+    rdma.rping(port, port, 5, inside=inside).check()
     port.guest.check(f"""
         ip netns del red
-        for i in $(seq 100); do
+        for i in $(seq 300); do
             [ -e /sys/class/infiniband/{port.ibdev} ] &&
-            [ -e /sys/class/net/{port.netdev} ] && break
+            [ -e /sys/class/net/{port.netdev} ] &&
+            rdma system set netns shared && exit
             sleep 0.1
         done
-        rdma system set netns shared
+        exit 1
         """, 60)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()

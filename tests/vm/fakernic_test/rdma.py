@@ -124,11 +124,15 @@ def pingpong(kind, server, client, options="", family=4, timeout=60):
 CLOSED = "rdma_get_cm_event: Bad file descriptor"
 
 
-def rping(server, client, count=10, size=64, family=4, timeout=60):
-    """rping, which connects by rdma_cm and checks the bytes with -V."""
-    common = f"-C {count} -S {size} -V -v -a {server.ip(family)}"
-    pair = run_pair(server, client, f"rping -s {common}", f"rping -c {common}",
-                    "cm", timeout)
+def rping(server, client, count=10, size=64, family=4, timeout=60,
+          address=None, inside=""):
+    """rping, which connects by rdma_cm and checks the bytes with -V. ADDRESS is
+    another one of the server's than FAMILY's; INSIDE is a command that both are
+    the words of."""
+    common = f"-C {count} -S {size} -V -v -a {address or server.ip(family)}"
+    pair = run_pair(server, client, f"{inside} rping -s {common}",
+                    f"{inside} rping -c {common}", f"{inside} {LISTENS_CM}",
+                    timeout)
     # All is done, but its thread for events came back to a channel that its
     # main one had closed, and ended the program.
     if (pair.client.code == 255 and CLOSED in pair.client.err and
