@@ -6,6 +6,7 @@ can be tried against, or run between, the two.
 """
 
 import ipaddress
+import time
 
 NETWORK4 = "192.168.77"
 NETWORK6 = "fd00:77:"
@@ -24,6 +25,8 @@ LOAD = {
 # emulated Debian on a busy host is still booting when its agent is there.
 FIND_S = 300
 PING_S = 20
+# Within which the kernel makes a GID of an address.
+GID_S = 20
 FIND = """
 [ -e /run/udev/control ] && udevadm settle --timeout=240
 for try in $(seq 100); do
@@ -102,14 +105,20 @@ class Port:
         return self.index_of(self.ip(family))
 
     def index_of(self, address):
-        """The index of the RoCEv2 GID of an IP address of this guest."""
+        """The index of the RoCEv2 GID of an IP address of this guest, as soon
+        as there is one; else a LookupError."""
         wanted = ipaddress.ip_address(address)
         if wanted.version == 4:
             wanted = ipaddress.ip_address(f"::ffff:{address}")
-        for index, gid, kind in self.gids():
-            if ipaddress.ip_address(gid) == wanted and "v2" in kind:
-                return index
-        raise LookupError(f"no RoCEv2 GID {wanted} in {self.gids()}")
+        deadline = time.monotonic() + GID_S
+        while True:
+            known = self.gids()
+            for index, gid, kind in known:
+                if ipaddress.ip_address(gid) == wanted and "v2" in kind:
+                    return index
+            if time.monotonic() > deadline:
+                raise LookupError(f"no RoCEv2 GID {wanted} in {known}")
+            time.sleep(0.1)
 
     def ip(self, family=4):
         return self.ip4 if family == 4 else self.ip6
