@@ -105,9 +105,11 @@ def test_reload_in_the_middle_of_ping(ports, lab):
     """Unloading under Ethernet traffic is no different."""
     a, b = ports
     b.guest.check("rm -f /tmp/ping")
-    job = b.guest.start(f"stdbuf -oL ping -i 0.05 {a.ip4} >/tmp/ping", 100)
+    job = b.guest.start(f"stdbuf -oL ping -O -i 0.05 {a.ip4} >/tmp/ping", 100)
     b.guest.check("until grep -qs 'bytes from' /tmp/ping; do sleep 0.05; done")
-    a.guest.check("modprobe -r fakernic && modprobe fakernic")
+    a.guest.check("modprobe -r fakernic")
+    b.guest.check("until grep -q 'no answer' /tmp/ping; do sleep 0.05; done")
+    a.guest.check("modprobe fakernic")
     lab.ports[0] = rdma.bring_up(a.vm, 1)
     b.guest.check("pkill -INT -x ping")
     job.wait()

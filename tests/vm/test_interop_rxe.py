@@ -75,12 +75,14 @@ def udaddy(server, client, family, mtu, **limit):
     return rdma.udaddy(server, client, 100, mtu, family, **limit)
 
 
-def mckey(server, client, family, mtu, timeout=12):
+def mckey(server, client, family, mtu, timeout=40):
     """rxe sends from a kernel worker, and mckey destroys its QP at once: what
     the worker has not come to by then is never sent, 3 to 10 of 10 datagrams in
-    one run of four. So rxe has some tries; one of them must be whole."""
-    for _ in range(6 if client.ibdev.startswith("rxe") else 1):
-        pair = rdma.mckey(server, client, 10, mtu, family, timeout)
+    one run of four. So rxe has some tries; one of them must be whole. It waits
+    for what does not come, so the first are short."""
+    rxe = client.ibdev.startswith("rxe")
+    for limit in (12, 12, 12, 20, 30, timeout) if rxe else (timeout,):
+        pair = rdma.mckey(server, client, 10, mtu, family, min(limit, timeout))
         if pair.ok:
             break
     return pair

@@ -47,7 +47,7 @@ TARGET_END = f"""
     [ ! -d subsystems/{NQN}/namespaces/1 ] || rmdir subsystems/{NQN}/namespaces/1
     [ ! -d subsystems/{NQN} ] || rmdir subsystems/{NQN}
     cd /
-    for i in $(seq 50); do
+    for i in $(seq 150); do
         modprobe -r nvmet-rdma nvmet brd && exit 0
         sleep 0.2
     done
@@ -60,7 +60,7 @@ HOST = f"""
     echo "transport=rdma,traddr={{address}},trsvcid=4420,nqn={NQN},\
 nr_io_queues={{queues}},queue_size=32,ctrl_loss_tmo={{patience}},reconnect_delay=1" \
 >/dev/nvme-fabrics
-    for i in $(seq 100); do
+    for i in $(seq 300); do
         disk=$(ls /dev/nvme*n1 2>/dev/null) && break
         sleep 0.1
     done
@@ -71,7 +71,7 @@ HOST_END = """
     for controller in /sys/class/nvme/nvme*/delete_controller; do
         [ ! -e $controller ] || echo 1 >$controller
     done
-    for i in $(seq 50); do
+    for i in $(seq 150); do
         modprobe -r nvme-rdma && exit 0
         sleep 0.2
     done

@@ -14,10 +14,10 @@ from fakernic_lab.guest import Result
 from . import rdma, ulp
 
 TARGET, HOST = 0, 1
-LIMIT_S = 200
+LIMIT_S = 200           # of the writer; rdma_unplug ends by itself before
 # How long a target may keep what belonged to a host that has vanished.
 FORGETS_S = 60
-CONNECTS_S = 20
+CONNECTS_S = 60
 
 
 class Detached:
@@ -88,7 +88,7 @@ class Traffic:
         rdma_unplug has it, if the device goes for good."""
         self.program = Detached(
             self.port.guest, "RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
-            f"{once}", 100)
+            f"{once}", LIMIT_S + 20)
         self.port.guest.check(
             f"for i in $(seq 300); do grep -q running {self.program.file}.out && "
             "exit; sleep 0.1; done; exit 1")

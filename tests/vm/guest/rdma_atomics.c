@@ -133,14 +133,17 @@ static unsigned reap(struct side *side, unsigned *wrong)
 static int request(struct side *side, uint64_t total)
 {
     double deadline = seconds_now() + COMPLETION_WAIT_S;
-    unsigned posted = 0, done = 0, wrong = 0;
+    unsigned posted = 0, done = 0, before = 0, wrong = 0;
 
     while (done < total) {
         while (posted < total && posted - done < OUTSTANDING) {
             post_add(side, posted++);
         }
         done += reap(side, &wrong);
-        if (seconds_now() > deadline) {
+        if (done != before) {
+            before = done;
+            deadline = seconds_now() + COMPLETION_WAIT_S;
+        } else if (seconds_now() > deadline) {
             errno = ETIMEDOUT;
             die("%u completed", done);
         }

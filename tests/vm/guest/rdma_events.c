@@ -11,7 +11,7 @@
 #include <poll.h>
 
 #define BUFFER_SIZE 4096
-#define EVENT_WAIT_MS 5000
+#define EVENT_WAIT_MS 30000
 #define SILENCE_MS 100
 
 struct bench {

@@ -16,6 +16,7 @@
 #include "verbs_pair.h"
 
 #define SIZE (256u * 1024)
+#define PATIENCE_S 200          /* until it is told of the end */
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static void expect(const char *what, int error, int wanted)
@@ -60,7 +61,7 @@ static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
         .send_flags = IBV_SEND_SIGNALED,
         .wr.rdma = { (uintptr_t)to->addr, to->rkey },
     };
-    double limit = seconds_now() + 60;
+    double limit = seconds_now() + PATIENCE_S;
     unsigned long done = 0;
     bool told = false;
     struct ibv_wc wc;
