@@ -196,10 +196,12 @@ def test_a_domain_is_paused_and_resumed(machines, session):
     """Through libvirt's own monitor, while a transfer runs."""
     a, b = (ports_of.Port(machine, number, *machine.guest.check(
         ports_of.FIND).split()) for number, machine in enumerate(machines, 1))
-    job = a.guest.start(f"ib_write_bw -d {a.ibdev} -F -D 8 -x {a.gid_index()}",
+    # It waits for one who stands still for 4 s before it asks again: -u 20.
+    words = "-F -D 8 -u 20"
+    job = a.guest.start(f"ib_write_bw -d {a.ibdev} {words} -x {a.gid_index()}",
                         60)
     a.guest.check("until ss -Hltn 'sport = :18515' | grep -q .; do sleep 0.1; done")
-    client = b.guest.start(f"ib_write_bw -d {b.ibdev} -F -D 8 -x "
+    client = b.guest.start(f"ib_write_bw -d {b.ibdev} {words} -x "
                            f"{b.gid_index()} {a.ip4}", 60)
     session.check("suspend", NAMES[0])
     assert session.check("domstate", NAMES[0]).strip() == "paused"

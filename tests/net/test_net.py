@@ -30,7 +30,7 @@ def set_mtu(ports):
 def ping(server, client, mtu):
     """Whether an IP packet of MTU bytes arrives whole, after small ones."""
     client.guest.check(f"ping -c 1 -w 20 {server.ip4}", 30)
-    return client.guest.run(f"ping -c 2 -W 2 -M do -s {mtu - HEADERS} "
+    return client.guest.run(f"ping -c 1 -i 0.5 -w 6 -M do -s {mtu - HEADERS} "
                             f"{server.ip4}").ok
 
 
