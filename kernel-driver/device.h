@@ -93,7 +93,7 @@ struct fakernic_dev {
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;	/* caps.gid_count, as long as ibdev */
 	struct fakernic_port port;
-	struct work_struct page_request_work;	/* the device wants pages */
+	struct delayed_work page_request_work;	/* the device wants pages */
 };
 
 /* What a user did wrong: shown on request (dynamic debug), and rate-limited. */

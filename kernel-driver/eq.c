@@ -21,6 +21,7 @@
 #include <fakernic/regs.h>
 #include "cmd.h"
 #include "cmdq.h"
+#include "compat.h"
 #include "device.h"
 #include "eq.h"
 #include "explain.h"
@@ -87,7 +88,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 		schedule_work(&dev->port.work);
 		break;
 	case FAKERNIC_EVENT_PAGE_REQUEST:
-		schedule_work(&dev->page_request_work);
+		mod_delayed_work(system_dfl_wq, &dev->page_request_work, 0);
 		break;
 	case FAKERNIC_EVENT_DEVICE_FATAL:
 		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_FATAL);

@@ -29,7 +29,7 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 		return NULL;
 	dev->pdev = pdev;
 	fakernic_port_init(dev);
-	INIT_WORK(&dev->page_request_work, fakernic_page_request_work);
+	INIT_DELAYED_WORK(&dev->page_request_work, fakernic_page_request_work);
 	mutex_init(&dev->gid_lock);
 	mutex_init(&dev->cqs_lock);
 	mutex_init(&dev->life_lock);

@@ -47,6 +47,8 @@
 /* What the caller does not wait for is advice, and need not be all taken. */
 #define FAKERNIC_ODP_ADVICE_MAX		16
 #define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
+/* Jiffies until the device is asked again what it wants. */
+#define FAKERNIC_ODP_AGAIN		(HZ / 10)
 
 /* What is to be done about a range of pages. */
 #define FAKERNIC_ODP_WRITE		BIT(0)	/* they must be writable */
@@ -613,12 +615,19 @@ static void fakernic_odp_request(struct fakernic_dev *dev,
 void fakernic_page_request_work(struct work_struct *work)
 {
 	struct fakernic_dev *dev =
-		container_of(work, struct fakernic_dev, page_request_work);
+		container_of(work, struct fakernic_dev, page_request_work.work);
 	struct fakernic_query_page_requests_resp resp;
 	u32 count, i;
+	int ret;
 
 	do {
-		if (fakernic_cmd_page_requests(dev, &resp))
+		ret = fakernic_cmd_page_requests(dev, &resp);
+		/* The device does not announce a second time what it wants. */
+		if (ret && ret != -EIO)
+			queue_delayed_work(system_dfl_wq,
+					   &dev->page_request_work,
+					   FAKERNIC_ODP_AGAIN);
+		if (ret)
 			return;
 		count = min_t(u32, le32_to_cpu(resp.count),
 			      FAKERNIC_PAGE_REQUESTS_MAX);

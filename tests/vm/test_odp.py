@@ -55,6 +55,16 @@ def test_region_that_is_kept(ports):
     rdma.wait_for_resources(port, before)
 
 
+def test_request_that_is_not_told(ports):
+    """The device announces a request once; a driver that could not take it from
+    the list asks again."""
+    port = ports[0]
+    with faults.armed(port.vm, "at=command cmd=QUERY_PAGE_REQUESTS times=3 "
+                      f"do=fail status={IS_BUSY}") as rule:
+        judge(port.guest.run("rdma_odp given_back", 100), ["given_back"])
+        assert rule.hits() == [3]
+
+
 @pytest.mark.guests(kernel=("6.1", "6.12"))
 def test_old_kernel_pages_on_demand(ports):
     judge(ports[0].guest.run("rdma_odp", 200), CASES)
