@@ -325,13 +325,22 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
     return *len >= ETH_HLEN;
 }
 
-void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
-                                  uint64_t word)
+static FakernicHeld *fakernic_fault_hold_word(FakernicState *s,
+                                              RoceFaultPoint point,
+                                              RoceTime due, uint64_t offset,
+                                              uint64_t word)
 {
-    FakernicHeld *held = fakernic_fault_hold(s, ROCE_FAULT_DOORBELL, 0, 0);
+    FakernicHeld *held = fakernic_fault_hold(s, point, due, 0);
 
     held->offset = offset;
     held->word = word;
+    return held;
+}
+
+void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
+                                  uint64_t word)
+{
+    fakernic_fault_hold_word(s, ROCE_FAULT_DOORBELL, 0, offset, word);
 }
 
 bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
@@ -346,19 +355,16 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
     case ROCE_FAULT_DELAY:
     case ROCE_FAULT_DUPLICATE:
         /* A duplicate's delay is 0. */
-        held = fakernic_fault_hold(s, subject->point,
-                                   subject->now + rule->delay_ns, 0);
-        held->offset = offset;
-        held->word = *word;
+        fakernic_fault_hold_word(s, subject->point,
+                                 subject->now + rule->delay_ns, offset, *word);
         if (rule->act == ROCE_FAULT_DELAY) {
             return false;
         }
         break;
     case ROCE_FAULT_REORDER:
-        held = fakernic_fault_hold(s, subject->point,
-                                   subject->now + FAKERNIC_REORDER_NS, 0);
-        held->offset = offset;
-        held->word = *word;
+        held = fakernic_fault_hold_word(s, subject->point,
+                                        subject->now + FAKERNIC_REORDER_NS,
+                                        offset, *word);
         held->behind = rule->by;
         return false;
     case ROCE_FAULT_CORRUPT:
