@@ -469,6 +469,25 @@ void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
     fakernic_fault_hold(s, point, until, 0)->number = number;
 }
 
+bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
+                        RoceTime *waits, const RoceFaultRule **rule)
+{
+    *rule = NULL;
+    if (*waits > fakernic_now()) {
+        return false;
+    }
+    if (*waits) {
+        *waits = 0;
+        return true;
+    }
+    *rule = fakernic_fault_hit(s, subject);
+    if (!*rule || (*rule)->act != ROCE_FAULT_DELAY) {
+        return true;
+    }
+    *waits = subject->now + (*rule)->delay_ns;
+    return false;
+}
+
 const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
                                         RoceTime *until)
 {

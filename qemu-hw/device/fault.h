@@ -113,6 +113,14 @@ void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
                           uint32_t number, RoceTime until);
 
 /*
+ * What a rule, which is asked once for each, says about the next WQE of a
+ * queue; NULL: nothing. 'waits' is the queue's own, 0 at first: when it goes on
+ * after a DELAY. False: it waits, with a rule: from now on.
+ */
+bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
+                        RoceTime *waits, const RoceFaultRule **rule);
+
+/*
  * What a rule says about the next entry of the EQ; NULL: nothing. With a DELAY
  * 'until' is when the EQ goes on: it is flushed then.
  */

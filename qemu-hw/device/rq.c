@@ -9,7 +9,6 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
-#include "clock.h"
 #include "rq.h"
 #include "record.h"
 #include "state.h"
@@ -64,20 +63,12 @@ static bool fakernic_rq_may_go(FakernicState *s, const FakernicConsumer *c,
     RoceFaultSubject subject = { .point = ROCE_FAULT_RECV_WQE, .qpn = c->qpn,
                                  .number = c->srqn, .index = *c->ci };
 
-    *rule = NULL;
-    if (*c->waits) {
-        if (*c->waits > fakernic_now()) {
-            return false;
-        }
-        *c->waits = 0;
-    } else if (roce_fault_at(&s->faults.rules, ROCE_FAULT_RECV_WQE)) {
-        *rule = fakernic_fault_hit(s, &subject);
+    if (!*c->waits && !roce_fault_at(&s->faults.rules, ROCE_FAULT_RECV_WQE)) {
+        *rule = NULL;
+        return true;
     }
-    if (*rule && (*rule)->act == ROCE_FAULT_DELAY) {
-        *c->waits = subject.now + (*rule)->delay_ns;
-        return false;
-    }
-    return !*rule || (*rule)->act != ROCE_FAULT_DROP;
+    return fakernic_fault_wqe(s, &subject, c->waits, rule) &&
+           (!*rule || (*rule)->act != ROCE_FAULT_DROP);
 }
 
 static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,

@@ -275,8 +275,8 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
 }
 
 /*
- * What a fault rule, which is asked once for each, says about the next WQE;
- * NULL: nothing. False: the queue waits.
+ * What a fault rule says about the next WQE; NULL: nothing. False: the queue
+ * waits.
  */
 static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
                                const RoceFaultRule **rule)
@@ -284,20 +284,17 @@ static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
     RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qp->qpn,
                                  .index = qp->sq_ci };
 
-    *rule = NULL;
-    if (qp->sq_waits) {
-        if (qp->sq_waits > fakernic_now()) {
-            return false;
-        }
-        qp->sq_waits = 0;
-    } else if (roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
-        *rule = fakernic_fault_hit(s, &subject);
-    }
-    if (!*rule || (*rule)->act != ROCE_FAULT_DELAY) {
+    if (!qp->sq_waits &&
+        !roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
+        *rule = NULL;
         return true;
     }
-    qp->sq_waits = subject.now + (*rule)->delay_ns;
-    fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qp->qpn, qp->sq_waits);
+    if (fakernic_fault_wqe(s, &subject, &qp->sq_waits, rule)) {
+        return true;
+    }
+    if (*rule) {
+        fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qp->qpn, qp->sq_waits);
+    }
     return false;
 }
 
