@@ -9,6 +9,6 @@ PENDING = 'pending'
 KNOWN = {
     'columns': 60,
     'function_length': {
-        'step_command', 'test_cmd_reserved', 'test_dm_traffic',
-        'test_wqe_malformed', 'test_xrc_create'},
+        'step_command', 'test_cmd_reserved', 'test_wqe_malformed',
+        'test_xrc_create'},
 }

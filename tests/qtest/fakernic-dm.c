@@ -132,16 +132,8 @@ static void test_dm_traffic(void)
     Qp a, b;
     struct fakernic_create_mr_req req;
     struct fakernic_cqe cqe;
-    struct {
-        struct fakernic_sq_hdr hdr;
-        struct fakernic_sq_atomic atomic;
-        struct fakernic_sge sge;
-        uint8_t rest[48];
-    } atomic = {
-        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD,
-                 .flags = FAKERNIC_SQ_SIGNALED, .sge_count = 1, .bb_count = 2 },
-    };
     uint8_t got[5000], want[5000];
+    AtomicWqe atomic;
     uint32_t key;
     Wqe wqe;
 
@@ -173,10 +165,9 @@ static void test_dm_traffic(void)
     g_assert_cmphex(qtest_readq(m.qts, dm_address(&n) + offset + length), ==,
                     0);
     qtest_writeq(m.qts, dm_address(&n) + offset + 8, 41);
+    atomic = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 0, 1);
     atomic.atomic.remote_address = LE64(8);
     atomic.atomic.rkey = LE32(key);
-    atomic.atomic.swap_or_add = LE64(1);
-    atomic.sge = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
     sq_put(&n, &a, &atomic, sizeof(atomic));
     sq_ring(&n, &a);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);

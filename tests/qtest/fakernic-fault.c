@@ -1447,18 +1447,8 @@ static void test_dma_write_corrupt(void)
 /* Adds 2 to a word that is 40; the status. */
 static uint8_t pair_atomic(Pair *p)
 {
-    struct {
-        struct fakernic_sq_hdr hdr;
-        struct fakernic_sq_atomic atomic;
-        struct fakernic_sge sge;
-        uint8_t rest[48];
-    } wqe = {
-        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD,
-                 .flags = FAKERNIC_SQ_SIGNALED, .sge_count = 1, .bb_count = 2 },
-        .atomic = { .remote_address = LE64(p->s.data + 40960),
-                    .rkey = LE32(p->s.key), .swap_or_add = LE64(2) },
-        .sge = { LE64(p->s.data + 40968), LE32(8), LE32(p->s.key) },
-    };
+    AtomicWqe wqe = wqe_atomic(&p->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 40968,
+                               40960, 2);
     struct fakernic_cqe cqe;
 
     qtest_writeq(p->m.qts, p->s.data + 40960, 40);

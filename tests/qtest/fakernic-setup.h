@@ -422,6 +422,28 @@ static inline Wqe wqe_rdma(const Setup *s, uint8_t opcode, uint64_t local,
     };
 }
 
+/* An atomic's, of two blocks. */
+typedef struct AtomicWqe {
+    struct fakernic_sq_hdr hdr;
+    struct fakernic_sq_atomic atomic;
+    struct fakernic_sge sge[2];
+    uint8_t rest[32];
+} AtomicWqe;
+QEMU_BUILD_BUG_ON(sizeof(AtomicWqe) != 2 * FAKERNIC_SQ_BB_SIZE);
+
+static inline AtomicWqe wqe_atomic(const Setup *s, uint8_t opcode,
+                                   uint64_t local, uint64_t remote,
+                                   uint64_t swap_or_add)
+{
+    return (AtomicWqe) {
+        .hdr = { .opcode = opcode, .flags = FAKERNIC_SQ_SIGNALED,
+                 .sge_count = 1, .bb_count = 2 },
+        .atomic = { .remote_address = LE64(s->data + remote),
+                    .rkey = LE32(s->key), .swap_or_add = LE64(swap_or_add) },
+        .sge = { { LE64(s->data + local), LE32(8), LE32(s->key) } },
+    };
+}
+
 /* From the first to the second, the same place of each one's buffer. */
 static inline void neighbours_write(Neighbours *t, uint32_t length)
 {

@@ -852,23 +852,12 @@ static void test_atomic_byte_order(void)
     Qp a, b;
     struct fakernic_cqe cqe;
     uint8_t bytes[8];
-    struct {
-        struct fakernic_sq_hdr hdr;
-        struct fakernic_sq_atomic atomic;
-        struct fakernic_sge sge;
-        uint8_t rest[48];
-    } wqe = {
-        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD, .sge_count = 1,
-                 .flags = FAKERNIC_SQ_SIGNALED, .bb_count = 2 },
-        .atomic = { .swap_or_add = LE64(1) },
-    };
+    AtomicWqe wqe;
 
     start_enabled(&m, &n);
     setup_pair(&n, &s, &a, &b);
     qtest_memwrite(m.qts, s.data + 64, before, sizeof(before));
-    wqe.atomic.remote_address = LE64(s.data + 64);
-    wqe.atomic.rkey = LE32(s.key);
-    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
+    wqe = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 1);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);

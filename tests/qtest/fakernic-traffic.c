@@ -75,30 +75,17 @@ static void test_rc_atomic(void)
     Setup s;
     Qp a, b;
     struct fakernic_cqe cqe;
-    struct {
-        struct fakernic_sq_hdr hdr;
-        struct fakernic_sq_atomic atomic;
-        struct fakernic_sge sge;
-        uint8_t rest[48];
-    } wqe;
+    AtomicWqe wqe;
 
     start_enabled(&m, &n);
     setup_pair(&n, &s, &a, &b);
     qtest_writeq(m.qts, s.data + 64, 40);
-    memset(&wqe, 0, sizeof(wqe));
-    wqe.hdr = (struct fakernic_sq_hdr) {
-        .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD, .flags = FAKERNIC_SQ_SIGNALED,
-        .sge_count = 1, .bb_count = 2,
-    };
-    wqe.atomic.remote_address = LE64(s.data + 64);
-    wqe.atomic.rkey = LE32(s.key);
-    wqe.atomic.swap_or_add = LE64(2);
-    wqe.sge = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
+    wqe = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 2);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     wqe.hdr.opcode = FAKERNIC_SQ_ATOMIC_CMP_SWAP;
     wqe.atomic.compare = LE64(42);
     wqe.atomic.swap_or_add = LE64(0x123456789abcdef0ull);
-    wqe.sge.address = LE64(s.data + 8);
+    wqe.sge[0].address = LE64(s.data + 8);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
@@ -118,24 +105,14 @@ static void test_rc_atomic_masked(void)
     Setup s;
     Qp a, b;
     struct fakernic_cqe cqe;
-    struct {
-        struct fakernic_sq_hdr hdr;
-        struct fakernic_sq_atomic atomic;
-        struct fakernic_sge sge[2];
-        uint8_t rest[32];
-    } wqe = {
-        .hdr = { .opcode = FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD,
-                 .flags = FAKERNIC_SQ_SIGNALED, .sge_count = 1, .bb_count = 2 },
-    };
+    AtomicWqe wqe;
 
     start_enabled(&m, &n);
     setup_pair(&n, &s, &a, &b);
     qtest_writeq(m.qts, s.data + 64, 0x0001ffff0002ffffull);
-    wqe.atomic.remote_address = LE64(s.data + 64);
-    wqe.atomic.rkey = LE32(s.key);
-    wqe.atomic.swap_or_add = LE64(0x0001000100010001ull);
+    wqe = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD, 0, 64,
+                     0x0001000100010001ull);
     wqe.atomic.swap_mask_or_boundary = LE64(0x8000800080008000ull);
-    wqe.sge[0] = (struct fakernic_sge) { LE64(s.data), LE32(8), LE32(s.key) };
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_MASKED_FETCH_ADD,
