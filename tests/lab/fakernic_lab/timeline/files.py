@@ -20,7 +20,7 @@ def chosen(model):
     for name in NAMES:
         clean, hit = [], []
         for request in model.of_kind(name):
-            packets = request.packets + request.answers
+            packets = request.all_packets()
             if any(packet.fault for packet in packets):
                 hit.append(request)
             elif all(packet.tx.attempt <= 1 for packet in packets):

@@ -72,15 +72,22 @@ class WorkRequest:
         self.cqe = self.visible = None
         self.own = []               # other events of its, in any machine
 
+    def what(self):
+        return SQ_NAMES.get(self.wqe.opcode, f"opcode {self.wqe.opcode}")
+
     def name(self):
         return f"{self.node}: WR {self.index} of QP {self.qpn}"
+
+    def all_packets(self):
+        """Those there and those back."""
+        return self.packets + self.answers
 
     def events(self):
         """All of it in order of time: (event, packet or None)."""
         found = [(event, None) for event in
                  (self.post, self.doorbell, self.wqe, self.cqe, self.visible, *self.own)
                  if event]
-        for packet in self.packets + self.answers:
+        for packet in self.all_packets():
             found.append((packet.tx, packet))
             found += [(event, packet) for event in packet.rx + packet.own]
             if packet.fault:
@@ -501,4 +508,4 @@ class Model:
     def of_kind(self, name):
         """Work requests of a name of SQ_NAMES that completed."""
         return [request for request in self.requests if request.visible and
-                SQ_NAMES.get(request.wqe.opcode) == name]
+                request.what() == name]

@@ -5,7 +5,7 @@ Perfetto, and text."""
 import html
 import json
 
-from .model import NONE, SQ_NAMES
+from .model import NONE
 from .records import opcode_name
 
 # Kind -> (lane, what happens, in a sentence of the data sheet's sense).
@@ -90,22 +90,20 @@ def rows(request):
 
 
 def faults_of(request):
-    return sum(1 for packet in request.packets + request.answers
-               if packet.fault)
+    return sum(1 for packet in request.all_packets() if packet.fault)
 
 
 def file_name(request):
     """Of its picture: read.svg, read-lost.svg."""
-    what = SQ_NAMES.get(request.wqe.opcode, "other").lower().replace(" ", "-")
-    lost = any(packet.lost() for packet in request.packets + request.answers)
+    what = request.what().lower().replace(" ", "-")
+    lost = any(packet.lost() for packet in request.all_packets())
     end = "-lost" if lost else "-fault" if faults_of(request) else ""
     return f"{what}{end}.svg"
 
 
 def title(request):
-    what = SQ_NAMES.get(request.wqe.opcode, f"opcode {request.wqe.opcode}")
     faults = faults_of(request)
-    return (f"{what}, {len(request.packets)} packet(s) there, "
+    return (f"{request.what()}, {len(request.packets)} packet(s) there, "
             f"{len(request.answers)} back" +
             (f", {faults} hit by a fault rule" if faults else ""))
 
@@ -172,7 +170,7 @@ def svg(request, nodes):
         left = (STEPS[event.kind][0] == "card") == (x < width / 2)
         parts.append(dot + tag("text", words, x=x - 9 if left else x + 9,
                                y=y - 6, klass="end" if left else "word"))
-    for packet in request.packets + request.answers:
+    for packet in request.all_packets():
         parts.append(arrow(packet, spots, where))
     body = "".join(parts)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} '

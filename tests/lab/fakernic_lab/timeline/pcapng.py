@@ -8,7 +8,7 @@ the records, in nanoseconds (IETF draft-ietf-opsawg-pcapng, little-endian).
 import struct
 from collections import defaultdict
 
-from .model import NONE, SQ_NAMES
+from .model import NONE
 from .page import STEPS
 from .wire import packet_key
 
@@ -100,8 +100,7 @@ def story(found):
     request = found.request
     if request is None:
         return ""
-    what = SQ_NAMES.get(request.wqe.opcode, f"opcode {request.wqe.opcode}")
-    name = f"{what} {request.name()}"
+    name = f"{request.what()} {request.name()}"
     if found.number:
         count = len(request.packets)
         words = (f"packet {found.number} of {count} of {name}" if count > 1
