@@ -55,7 +55,7 @@ class Packet:
     def gone(self):
         """A rule has lost it, or spoilt it so that nobody has taken it."""
         return (bool(self.fault) and self.fault.action in GONE and
-                not self.rx)
+                self.lost())
 
     def goes_to(self, node):
         return self.target in (None, node)

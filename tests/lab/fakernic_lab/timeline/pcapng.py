@@ -7,7 +7,9 @@ the records, in nanoseconds (IETF draft-ietf-opsawg-pcapng, little-endian).
 
 import struct
 from collections import defaultdict
+from itertools import chain
 
+from .clock import of_order
 from .model import NONE
 from .page import STEPS
 from .wire import packet_key
@@ -90,7 +92,7 @@ class Frames:
 
 def left_lost(found):
     """It never came to the wire."""
-    return bool(found.fault and found.fault.point == "tx" and found.gone())
+    return found.gone() and found.fault.point == "tx"
 
 
 # ---- comments ------------------------------------------------------------------
@@ -139,9 +141,7 @@ def pcapng(model):
         yield interface(USER0, f"{node} bus", f"fakernic's bus events of {node}")
     numbers = {node: 2 * index for index, node in enumerate(model.records)}
     frames = Frames(model)
-    events = sorted((event for events in model.records.values()
-                     for event in events),
-                    key=lambda event: (event.time, event.number))
+    events = sorted(chain.from_iterable(model.records.values()), key=of_order)
     for event in events:
         number = numbers[event.node]
         if event.kind != "frame":
