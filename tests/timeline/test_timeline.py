@@ -46,6 +46,12 @@ def records_of(steps, tmp_path):
     return found
 
 
+def where(steps, kind, **fields):
+    """The number of the first step that is like this."""
+    return next(number for number, (_, found, others) in enumerate(steps)
+                if found == kind and fields.items() <= others.items())
+
+
 def test_send_is_one_story(tmp_path):
     model = Model(records_of(SEND, tmp_path))
     assert not model.problems
@@ -81,7 +87,7 @@ def test_long_requests_take_time_by_their_length(tmp_path):
 
 def test_lost_packet_is_explained(tmp_path):
     steps = list(SEND)
-    first = next(i for i, step in enumerate(steps) if step[1] == "tx")
+    first = where(steps, "tx")
     tx, out, into, rx = steps[first:first + 4]
     steps[first + 3] = ("b", "fault", {"point": 2, "action": 1, "hits": 1,
                                        "qpn": B, "psn": rx[2]["psn"]})
@@ -102,7 +108,7 @@ def test_lost_packet_is_explained(tmp_path):
 def test_forged_packet_is_one_that_came(tmp_path, point, node):
     """Spoilt behind a right ICRC: the receiver takes it."""
     steps = list(SEND)
-    first = next(i for i, step in enumerate(steps) if step[1] == "tx")
+    first = where(steps, "tx")
     steps.insert(first + point, (node, "fault", {
         "point": point, "action": 3, "hits": 1, "qpn": B if point == 2 else A,
         "psn": steps[first][2]["psn"]}))
@@ -164,8 +170,7 @@ def test_whole_request_that_is_missed(tmp_path):
 def send_by_timeout():
     """A SEND whose last packet the wire loses, and the probe of it."""
     steps = list(SEND)
-    last = next(i for i, step in enumerate(steps) if step[1] == "tx" and
-                step[2]["opcode"] == 0x02)
+    last = where(steps, "tx", opcode=0x02)
     tx, out, into, rx = steps[last:last + 4]
     say = {"qpn": A, "psn": tx[2]["psn"]}
     again = {**tx[2], "attempt": 2}
@@ -199,7 +204,7 @@ def first_twice(first_time, second_time):
     """A SEND whose first packet is sent again when the second has come; and
     what the receiver sees of it, before the second and behind it."""
     steps = list(SEND)
-    first = next(i for i, step in enumerate(steps) if step[1] == "tx")
+    first = where(steps, "tx")
     tx, out, into, rx = steps[first:first + 4]
     tail = packet("a", "b", A, B, 0, PSN + 1, 0x02, 100)
     seen = {"rx": rx, "into": into, "delay": (
@@ -226,8 +231,7 @@ def test_who_is_overtaken_is_lost(tmp_path, first_time, second_time, lost):
 def test_attempts_that_come_together(tmp_path):
     """Both waited at the receiver."""
     steps = list(send_by_timeout())
-    again = next(i for i, step in enumerate(steps) if step[1] == "tx" and
-                 step[2]["attempt"] == 3)
+    again = where(steps, "tx", attempt=3)
     steps[again + 4:again + 4] = 2 * steps[again + 2:again + 4]
     assert lost_ones(steps, tmp_path)[0] == []
 
@@ -250,7 +254,7 @@ def test_each_machine_gets_its_own(tmp_path):
     ("cqe_visible", "eqe")])
 def test_effect_before_cause_is_told(tmp_path, first, second):
     steps = list(SEND)
-    i = next(i for i, step in enumerate(steps) if step[1] == first)
+    i = where(steps, first)
     j = next(j for j in range(i, len(steps)) if steps[j][1] == second)
     steps[i], steps[j] = steps[j], steps[i]
     assert Model(records_of(steps, tmp_path)).problems
