@@ -7,6 +7,7 @@ NVMe over Fabrics is in test_kernel_users.py and test_lifecycle.py, too.
 """
 
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,26 +26,30 @@ HUNDRED = 100
 GROWTH = (8192, 2048, 8192)
 
 
+@contextmanager
+def leaving_nothing(ports, name):
+    """The service of this name; who has it starts it and takes it down."""
+    before = ulp.counts(ports)
+    yield ulp.ULPS[name](ports)
+    ulp.nothing_left(ports, before)
+
+
 @pytest.fixture
 def service(ports, request):
     """A running one; at the end it is taken down, and nothing is left."""
-    before = ulp.counts(ports)
-    it = ulp.ULPS[request.param](ports)
-    it.start()
-    yield it
-    it.stop()
-    ulp.nothing_left(ports, before)
+    with leaving_nothing(ports, request.param) as it:
+        it.start()
+        yield it
+        it.stop()
 
 
 @pytest.fixture
 def served(ports, request):
     """One that nobody is connected to, at the end either."""
-    before = ulp.counts(ports)
-    it = ulp.ULPS[request.param](ports)
-    it.serve()
-    yield it
-    it.unserve()
-    ulp.nothing_left(ports, before)
+    with leaving_nothing(ports, request.param) as it:
+        it.serve()
+        yield it
+        it.unserve()
 
 
 def cut(it, seconds, timeout):
