@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from fakernic_test import rdma
+from fakernic_test import memory, rdma
 
 PROGRAM = "rdma_connect"
 HOLD = "/tmp/go"                # what -k waits for
@@ -22,24 +22,6 @@ SERVER, CLIENT = 0, 1
 # What QEMU's heap may grow by in 10,000 connections: 300 bytes each. A QP alone
 # takes 1,100 in the device, a CQ and a memory region another 300.
 GROWTH_KIB = 3000
-ARENA = 64 << 20                # glibc aligns the arenas of threads to this
-LARGE_KIB = 256 << 10           # guest memory and translated code
-
-
-def heap(vm):
-    """The resident KiB of all that QEMU has allocated in small pieces."""
-    total, ours, size = 0, False, 0
-    with open(f"/proc/{vm.pid}/smaps", encoding="utf-8") as file:
-        for line in file:
-            words = line.split()
-            if begin := re.match("([0-9a-f]+)-", line):
-                ours = words[-1] == "[heap]" or (
-                    len(words) == 5 and int(begin[1], 16) % ARENA == 0)
-            elif words[0] == "Size:":
-                size = int(words[1])
-            elif words[0] == "Rss:" and ours and size < LARGE_KIB:
-                total += int(words[1])
-    return total
 
 
 class Report:
@@ -154,9 +136,9 @@ def test_thousand_open(ports):
 def test_ten_thousand(ports, vms):
     """More than twice as many as there may be QPs or CQs: each comes back."""
     Connections(ports, 200).succeed()
-    before = [heap(vm) for vm in vms]
+    before = [memory.heap(vm) for vm in vms]
     Connections(ports, 10000, limit=1700).succeed()
-    growth = [heap(vm) - kib for vm, kib in zip(vms, before)]
+    growth = [memory.heap(vm) - kib for vm, kib in zip(vms, before)]
     assert max(growth) < GROWTH_KIB, growth
 
 
