@@ -48,8 +48,7 @@ def no_mastering(patient):
 
 
 def rule(patient, do):
-    patient.port.vm.qmp("qom-set", path="/machine/peripheral/nic0",
-                        property="x-fault", value=f"at=device do={do}")
+    faults.set_fault(patient.port.vm, f"at=device do={do}")
 
 
 def dead(patient):

@@ -13,11 +13,15 @@ class FaultMissed(AssertionError):
     """A rule that nothing has hit: what it was to test was not tested."""
 
 
+def text_of(vm, device=NIC):
+    """The rules of a device in words, a line each."""
+    return vm.qmp("qom-get", path=device, property="x-fault")
+
+
 def rules_of(vm, device=NIC):
-    """The rules of a device in words, by their id."""
-    text = vm.qmp("qom-get", path=device, property="x-fault")
+    """The same by their id."""
     return {re.search(r"\bid=(\S+)", line).group(1): line
-            for line in text.splitlines()}
+            for line in text_of(vm, device).splitlines()}
 
 
 def hits(line):

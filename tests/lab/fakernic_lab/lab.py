@@ -18,6 +18,7 @@ from pathlib import Path
 
 from . import places, rdma
 from .errors import CommandFailed, GuestCrashed, LabError
+from .faults import set_fault, text_of
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic
 from .net import mac, wires
@@ -26,7 +27,6 @@ from .timeline import files
 
 NODES_MAX = 8
 PROCESSORS = os.cpu_count() or 1
-DEVICE = "/machine/peripheral/nic0"
 RECORD = "record"               # of a device, beside its machine's console
 TIMELINE = "timeline"           # the folder with what is made of them
 OUT = "fakernic-lab.out"
@@ -203,8 +203,8 @@ class Node:
     def faults(self, rules=""):
         """Gives the device more fault rules; all it has, a line each."""
         if rules:
-            self.vm.qmp("qom-set", path=DEVICE, property="x-fault", value=rules)
-        return self.vm.qmp("qom-get", path=DEVICE, property="x-fault")
+            set_fault(self.vm, rules)
+        return text_of(self.vm)
 
 
 class Lab:
