@@ -129,10 +129,14 @@ class File:
         """How many events were overwritten."""
         return max(0, self.count - self.room)
 
-    def events(self, node):
-        for number in range(self.lost(), self.count):
-            time, value, kind, *arguments = ENTRY.unpack_from(
+    def entries(self, begin=0):
+        """(number, what is in it) of those from BEGIN on that are there."""
+        for number in range(max(begin, self.lost()), self.count):
+            yield number, ENTRY.unpack_from(
                 self.data, HEADER.size + number % self.room * ENTRY.size)
+
+    def events(self, node):
+        for number, (time, value, kind, *arguments) in self.entries():
             if not 0 < kind < len(self.names.kinds):
                 raise RecordError(f"{self.path}: entry {number} is of unknown "
                                   f"kind {kind}: the file is damaged")
