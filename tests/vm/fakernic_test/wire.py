@@ -57,11 +57,9 @@ class RoceFrame:
             self.read_ipv4(data[self.ip_at:])
         else:
             self.read_ipv6(data[self.ip_at:])
-        self.sport, self.dport, self.udp_length, self.udp_sum = (
-            struct.unpack_from("!4H", data, self.udp_at))
+        self.sport, udp_length = struct.unpack_from("!H2xH", data, self.udp_at)
         bth = self.udp_at + 8
         self.opcode = data[bth]
-        self.pad = data[bth + 1] >> 4 & 3
         self.migreq = data[bth + 1] >> 6 & 1
         self.pkey = int.from_bytes(data[bth + 2:bth + 4], "big")
         self.dest_qp = int.from_bytes(data[bth + 5:bth + 8], "big")
@@ -72,7 +70,7 @@ class RoceFrame:
             self.qkey, self.source_qp = struct.unpack_from("!2I", data,
                                                            bth + 12)
         # The IP packet's own length: a short frame is padded behind it.
-        self.end = self.udp_at + self.udp_length
+        self.end = self.udp_at + udp_length
         self.icrc = int.from_bytes(data[self.end - 4:self.end], "little")
 
     def read_ipv4(self, header):
@@ -80,7 +78,7 @@ class RoceFrame:
         self.tclass, self.hop_limit = header[1], header[8]
         self.total_length = int.from_bytes(header[2:4], "big")
         self.flow_label = None
-        self.source, self.target = header[12:16], header[16:20]
+        self.target = header[16:20]
 
     def read_ipv6(self, header):
         self.udp_at = self.ip_at + 40
@@ -88,7 +86,7 @@ class RoceFrame:
         self.tclass, self.flow_label = first >> 20 & 0xff, first & 0xfffff
         self.hop_limit = header[7]
         self.total_length = 40 + int.from_bytes(header[4:6], "big")
-        self.source, self.target = header[8:24], header[24:40]
+        self.target = header[24:40]
 
     def headers(self):
         """Fields that somebody asked for: see HEADERS."""
