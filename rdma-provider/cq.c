@@ -177,10 +177,11 @@ static bool fakernic_cqe_retire(struct fakernic_context *context,
 }
 
 /*
- * A poll has found nothing. Who does so again and again polls: the device may
- * then work on this very processor. Who sleeps between entries never rings.
+ * So many polls in a row have found nothing. Who does so again and again polls:
+ * the device may then work on this very processor, or give it to others, so no
+ * lock is held. Who sleeps between entries never rings.
  */
-static void fakernic_cq_empty_locked(struct fakernic_cq *cq)
+static void fakernic_polled_in_vain(struct fakernic_cq *cq, unsigned int polls)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
@@ -189,10 +190,10 @@ static void fakernic_cq_empty_locked(struct fakernic_cq *cq)
 			FAKERNIC_POLLS_PER_PAUSE :
 			FAKERNIC_POLLS_PER_DOORBELL;
 
-	if (++cq->empty_polls % interval == 0 &&
+	if (polls % interval == 0 &&
 	    context->features & FAKERNIC_FEATURE_POLL_DOORBELL)
 		fakernic_ring_poll(context->uar);
-	if (cq->empty_polls % FAKERNIC_POLLS_PER_LOOK == 0)
+	if (polls % FAKERNIC_POLLS_PER_LOOK == 0)
 		fakernic_look_if_gone(context);
 }
 
@@ -310,6 +311,7 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 	struct fakernic_cqe *cqe;
+	unsigned int vain = 0;
 	uint32_t first;
 	int polled = 0;
 	int err = 0;
@@ -325,8 +327,10 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 	if (cq->ci != first)
 		fakernic_cq_release_locked(cq);
 	else if (!polled && count > 0)
-		fakernic_cq_empty_locked(cq);
+		vain = ++cq->empty_polls;
 	fakernic_unlock(&cq->lock);
+	if (vain)
+		fakernic_polled_in_vain(cq, vain);
 	return err == EINVAL && !polled ? -EINVAL : polled;
 }
 
@@ -378,6 +382,7 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 			       struct ibv_poll_cq_attr *attr)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
+	unsigned int vain = 0;
 	int err;
 
 	if (attr->comp_mask)
@@ -389,9 +394,11 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 		if (err != ENOENT)
 			fakernic_cq_release_locked(cq);
 		else
-			fakernic_cq_empty_locked(cq);
+			vain = ++cq->empty_polls;
 		fakernic_unlock(&cq->lock);
 	}
+	if (vain)
+		fakernic_polled_in_vain(cq, vain);
 	return err;
 }
 

@@ -52,6 +52,11 @@ void fakernic_cpus_init(void)
 #endif
 }
 
+bool fakernic_cpus_emulated(void)
+{
+    return tcg_enabled();
+}
+
 /*
  * Between two translation blocks, or two entries into the guest, where the CPU
  * can let go of the big QEMU lock: with it a thread that gets the processor

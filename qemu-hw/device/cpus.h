@@ -8,6 +8,9 @@
 /* From now on their locked instructions are atomic against RDMA atomics. */
 void fakernic_cpus_init(void);
 
+/* Whether QEMU computes what they do (TCG): a store costs no exit. */
+bool fakernic_cpus_emulated(void);
+
 /*
  * The CPU whose store this is has nothing to do but to wait for a frame. Once
  * in 10 us at most it lets other threads of the host run, such as the one that

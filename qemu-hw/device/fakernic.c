@@ -275,6 +275,9 @@ static uint64_t fakernic_offered(const FakernicState *s)
 
     if (s->link_path) {
         features &= ~FAKERNIC_FEATURE_POLL_SELDOM;
+    } else if (!fakernic_cpus_emulated()) {
+        features &= ~(FAKERNIC_FEATURE_POLL_DOORBELL |
+                      FAKERNIC_FEATURE_POLL_SELDOM);
     }
     if (!s->guest_faults) {
         features &= ~FAKERNIC_FEATURE_FAULTS;

@@ -59,10 +59,12 @@ def test_request_that_is_not_told(ports):
     """The device announces a request once; a driver that could not take it from
     the list asks again."""
     port = ports[0]
+    before = rdma.resources(port)
     with faults.armed(port.vm, "at=command cmd=QUERY_PAGE_REQUESTS times=3 "
                       f"do=fail status={IS_BUSY}") as rule:
         judge(port.guest.run("rdma_odp given_back", 100), ["given_back"])
         assert rule.hits() == [3]
+    rdma.wait_for_resources(port, before)
 
 
 @pytest.mark.guests(kernel=("6.1", "6.12"))
