@@ -38,7 +38,8 @@ def pytest_configure():
 @pytest.fixture(scope="session")
 def taps():
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        pytest.fail("no /dev/net/tun here that opens: load the module tun")
+        pytest.fail("no /dev/net/tun here that opens: load the module tun; or "
+                    "chmod 666 /dev/net/tun, as udev has it")
     for tap in TAPS:
         run("ip", "tuntap", "add", "dev", tap, "mode", "tap")
         run("ip", "link", "set", tap, "up")
