@@ -28,6 +28,7 @@ TAP = "tap,ifname=tap{n},script=no,downscript=no"
 TAPS = ("tap1", "tap2", "tap3")
 NUMBERS = (1, 2)
 RXE = 3
+MTU = 9000
 
 
 def pytest_configure():

@@ -5,6 +5,7 @@ import pytest
 
 from fakernic_test import rdma, tstamp
 
+OLD = pytest.mark.guests(kernel="6.1")
 MIXED = pytest.mark.guests(kernel=("6.1", "6.12"))
 
 

@@ -9,6 +9,7 @@ from . import stay
 from .errors import LabError
 from .qmp import QMP, QMPError
 
+NIC = "/machine/peripheral/nic0"
 BUSY_S = 5
 RING_COUNT = 16         # entries, if nobody says how many
 TRIES = 100
