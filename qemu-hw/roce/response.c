@@ -485,6 +485,28 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     return roce_wire_finish(buf, at, 0);
 }
 
+/*
+ * Without a source address nothing can be said; the peer asks again. 'res', an
+ * answer that would be due, or NULL, is given up: it is made again then.
+ */
+static void roce_response_unsaid(Roce *r, RoceTime now, RoceQp *qp,
+                                 RoceResource *res)
+{
+    RoceResponder *rs = &qp->rs;
+    const RoceOwed owed = rs->owed;
+
+    if (res) {
+        roce_resource_pend(rs, res, false);
+    }
+    rs->owed = ROCE_OWED_NOTHING;
+    if (owed == ROCE_OWED_FATAL) {
+        roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
+    }
+    if (res || owed != ROCE_OWED_NOTHING) {
+        roce_sched_ready(r, qp);
+    }
+}
+
 size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
 {
     RoceResponder *rs = &qp->rs;
@@ -492,30 +514,24 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     RocePacket packet;
     uint32_t at;
     size_t len = 0;
-    bool waits;
+    bool waits = false;
 
     if (!res && rs->owed == ROCE_OWED_NOTHING) {
         return 0;
     }
+    /* Whether its end can be told or not: nothing is executed before. */
+    if (res && res->kind == ROCE_ANSWER_FLUSH) {
+        waits = !roce_response_flushed(r, qp, res);
+        res = rs->owed == ROCE_OWED_FATAL ? NULL : res;
+    }
     if (!roce_path_packet(r, qp, &qp->attr.av, qp->attr.dest_qpn, &packet)) {
-        /* Without a source address nothing can be said; the peer asks again. */
-        if (res) {
-            roce_resource_pend(rs, res, false);
-        }
-        if (rs->owed == ROCE_OWED_FATAL) {
-            roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
-        }
-        rs->owed = ROCE_OWED_NOTHING;
-        roce_sched_ready(r, qp);
+        roce_response_unsaid(r, now, qp, waits ? NULL : res);
         return 0;
     }
     /* Compared where the answer stands: one may take half of all PSNs. */
     at = res ? roce_psn_add(res->psn, res->next) : 0;
-    waits = res && res->kind == ROCE_ANSWER_READ && res->length > 0 &&
-            (rs->pages_awaited || roce_pacer_wait(r, now, qp));
-    if (res && res->kind == ROCE_ANSWER_FLUSH) {
-        waits = !roce_response_flushed(r, qp, res);
-        res = rs->owed == ROCE_OWED_FATAL ? NULL : res;
+    if (res && res->kind == ROCE_ANSWER_READ && res->length > 0) {
+        waits = rs->pages_awaited || roce_pacer_wait(r, now, qp);
     }
     if (res && rs->owed == ROCE_OWED_ACK && !waits &&
         roce_psn_before(rs->owed_psn, at)) {

@@ -791,6 +791,18 @@ static void refused_by_the_medium(void)
     pair_free(&p);
 }
 
+/* A request for 8 bytes at the first PSN comes to b. */
+static void ask_for_flush(Pair *p)
+{
+    RocePacket packet = pair_packet(&p->a, &p->b, ROCE_BTH_FLUSH, PAIR_PSN);
+
+    packet.feth = FAKERNIC_FLUSH_PERSISTENT;
+    packet.reth.address = PAIR_MEMORY;
+    packet.reth.rkey = p->b.key;
+    packet.reth.length = 8;
+    pair_inject(p, &p->b, &packet, NULL, 0);
+}
+
 /* Asked for again while it is under way: one answer, when it is done. */
 static void asked_for_again_meanwhile(void)
 {
@@ -801,15 +813,9 @@ static void asked_for_again_meanwhile(void)
 
     pair_init(&p, FAKERNIC_QP_RC);
     p.b.host->flush_later = 1;
-    packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
-    packet.feth = FAKERNIC_FLUSH_PERSISTENT;
-    packet.reth.address = PAIR_MEMORY;
-    packet.reth.rkey = p.b.key;
-    packet.reth.length = 8;
     for (i = 0; i < 3; i++) {
-        pair_inject(&p, &p.b, &packet, NULL, 0);
+        ask_for_flush(&p);
         CHECK(!pair_take(&p, &p.b, buf, &packet));
-        packet.psn = PAIR_PSN;
     }
     CHECK_EQ(p.b.host->dma_count, 1);
     roce_flush_resume(p.b.r);
@@ -866,6 +872,64 @@ static void ended_meanwhile(void)
     }
 }
 
+/*
+ * Its source address goes away while it is under way, and comes back: what was
+ * begun is ended, and who asks again is answered.
+ */
+static void gid_gone_meanwhile(void)
+{
+    static const struct {
+        unsigned later, begun;
+        uint64_t part;
+        bool ok;
+    } cases[] = {
+        { 1, 0, 0, true }, { 0, 1, 8, true }, { 0, 1, 8, false },
+        { 0, 2, 4, true }, { 0, 0, 0, true },
+    };
+    const RoceGid none = { .type = FAKERNIC_GID_NONE };
+
+    for (unsigned i = 0; i < TEST_COUNT(cases); i++) {
+        uint8_t buf[ROCE_FRAME_MAX];
+        RocePacket packet;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        p.b.host->flush_later = cases[i].later;
+        p.b.host->flush_begun = cases[i].begun;
+        p.b.host->flush_part = cases[i].part;
+        ask_for_flush(&p);
+        CHECK_EQ(roce_gid_set(p.b.r, 0, &none), FAKERNIC_CMD_OK);
+        for (unsigned j = 0; j < 3; j++) {
+            CHECK(!pair_take(&p, &p.b, buf, &packet));
+            CHECK(roce_deadline(p.b.r) > 0);    /* it does not spin */
+            roce_flush_resume(p.b.r);
+            flush_ended(&p.b, cases[i].ok);
+        }
+        CHECK(!pair_take(&p, &p.b, buf, &packet));
+        CHECK_EQ(pair_state(&p.b), cases[i].ok ? FAKERNIC_QPS_RTS
+                                               : FAKERNIC_QPS_ERR);
+        CHECK_EQ(roce_gid_set(p.b.r, 0, &p.b.gid), FAKERNIC_CMD_OK);
+        if (cases[i].ok) {
+            const unsigned flushes = p.b.host->dma_count;
+
+            ask_for_flush(&p);
+            REQUIRE(pair_take(&p, &p.b, buf, &packet));
+            CHECK_EQ(packet.opcode,
+                     ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
+            CHECK_EQ(p.b.host->dma_count, flushes);
+            /* What comes behind it is executed. */
+            packet = pair_packet(&p.a, &p.b, ROCE_BTH_WRITE_ONLY,
+                                 PAIR_PSN + 1);
+            packet.reth.address = PAIR_MEMORY;
+            packet.reth.rkey = p.b.key;
+            packet.reth.length = 4;
+            pair_inject(&p, &p.b, &packet, "abcd", 4);
+            CHECK_MEM(p.b.memory, "abcd", 4);
+        }
+        pair_free(&p);
+    }
+}
+
 static const Test tests[] = {
     TEST(ranges_and_regions),
     TEST(packets_on_the_wire),
@@ -887,6 +951,7 @@ static const Test tests[] = {
     TEST(refused_by_the_medium),
     TEST(asked_for_again_meanwhile),
     TEST(ended_meanwhile),
+    TEST(gid_gone_meanwhile),
 };
 
 TEST_MAIN(tests)
