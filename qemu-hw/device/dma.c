@@ -2,11 +2,11 @@
 /*
  * Guest memory, through the PCI bus and whatever IOMMU is on it.
  *
- * The only user of the PCI DMA interface. Mappings live as long as one access.
- * Only RAM is reached: a DMA into some device's registers could re-enter this
- * one. Writes land in ascending address order, the last bytes last, because
- * applications poll the last byte of an RDMA WRITE; and they are visible before
- * whatever the device writes next.
+ * The only user of the PCI DMA interface, as a law says. Mappings live as long
+ * as one access. Only RAM is reached: a DMA into some device's registers could
+ * re-enter this one. Writes land in ascending address order, the last bytes
+ * last, because applications poll the last byte of an RDMA WRITE; and they are
+ * visible before whatever the device writes next.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -92,6 +92,31 @@ static void *fakernic_dma_map(FakernicState *s, uint64_t address, size_t *len)
         return NULL;
     }
     *len = mapped;
+    return p;
+}
+
+uint8_t *fakernic_dma_find(FakernicState *s, uint64_t address, uint64_t *len)
+{
+    PCIDevice *pci = PCI_DEVICE(s);
+    dma_addr_t piece = *len;
+    uint8_t first;
+    void *p;
+
+    fakernic_dma_count(s, 0);
+    /*
+     * Mapped to be read, an address without RAM would be read into a bounce
+     * buffer at once, and a device's registers may change by that.
+     */
+    if (!fakernic_dma_peek(s, address, &first, 1)) {
+        return NULL;
+    }
+    p = pci_dma_map(pci, address, &piece, DMA_DIRECTION_TO_DEVICE);
+    if (!p) {
+        return NULL;
+    }
+    /* The mapping holds nothing that the memory region does not. */
+    pci_dma_unmap(pci, p, piece, DMA_DIRECTION_TO_DEVICE, 0);
+    *len = piece;
     return p;
 }
 

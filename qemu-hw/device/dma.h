@@ -19,8 +19,17 @@ bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
                        size_t len);
 
 /*
- * Likewise. Bytes land in ascending order, and before whatever the device
- * writes next; those before one that is out of reach have been written.
+ * Where the RAM at an address is in QEMU, as much of *len bytes as are in one
+ * piece; NULL: there is none. Nothing is read and nothing becomes dirty. It
+ * stays where it is while the caller has a reference to its memory region,
+ * taken before the big QEMU lock is given up.
+ */
+uint8_t *fakernic_dma_find(FakernicState *s, uint64_t address, uint64_t *len);
+
+/*
+ * Bytes land in ascending order, and before whatever the device
+ * writes next; those before one that is out of reach have been written. False
+ * as fakernic_dma_read().
  */
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
                         size_t len, RoceFaultWhy why);

@@ -10,6 +10,7 @@
 #include "exec/cpu-common.h"
 #include "budget.h"
 #include "compat.h"
+#include "dma.h"
 #include "life.h"
 #include "persist.h"
 #include "../trace.h"
@@ -64,25 +65,6 @@ static bool fakernic_persist_add(FakernicPersist *job, uint8_t *p, size_t len)
     return true;
 }
 
-/* The first bytes of a part that are in one piece; 0: they have no medium. */
-static uint64_t fakernic_persist_piece(FakernicPersist *job, uint64_t address,
-                                       uint64_t len)
-{
-    PCIDevice *pci = PCI_DEVICE(job->s);
-    dma_addr_t piece = len;
-    /* Only looked for: nothing is written, nothing becomes dirty. */
-    void *p = pci_dma_map(pci, address, &piece, DMA_DIRECTION_TO_DEVICE);
-    bool added;
-
-    fakernic_spend(job->s, 1);
-    if (!p) {
-        return 0;
-    }
-    added = fakernic_persist_add(job, p, piece);
-    pci_dma_unmap(pci, p, piece, DMA_DIRECTION_TO_DEVICE, 0);
-    return added ? piece : 0;
-}
-
 /* As many bytes as ROCE_FLUSH_PARTS pieces have; 0: one has no medium. */
 static uint64_t fakernic_persist_gather(FakernicPersist *job,
                                         const RoceFlushJob *flush)
@@ -95,15 +77,15 @@ static uint64_t fakernic_persist_gather(FakernicPersist *job,
 
         while (at < flush->part[i].len) {
             const uint64_t address = flush->part[i].address + at;
-            const uint64_t len = flush->part[i].len - at;
-            uint64_t piece;
+            uint64_t piece = flush->part[i].len - at;
+            uint8_t *p;
 
             if (pieces-- == 0) {
                 return done;
             }
-            piece = fakernic_persist_piece(job, address, len);
-            if (!piece) {
-                trace_fakernic_err_dma(address, len, true);
+            p = fakernic_dma_find(job->s, address, &piece);
+            if (!p || !fakernic_persist_add(job, p, piece)) {
+                trace_fakernic_err_dma(address, piece, true);
                 job->s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
                 return 0;
             }

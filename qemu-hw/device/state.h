@@ -21,8 +21,8 @@
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
  *     ring.c  table.c  parse.c    what they are made of
- *     dm.c  dma.c  memory.c       memory, and how much of it
- *     persist.c                   its medium
+ *     dm.c  persist.c             device memory; the medium of guest memory
+ *     dma.c  memory.c             guest memory, and how much of all
  *     interrupt.c                 MSI-X
  *     fault.c                     what fault rules do
  *     record.c  clock.c  budget.c  cpus.c

@@ -285,6 +285,21 @@ def ways_in(tree):
         for file, name in sorted(HANDED_DOWN - found)]
 
 
+# ---- guest memory --------------------------------------------------------------
+
+REACHES_MEMORY = re.compile(r'\b((?:pci_dma|address_space|dma_memory|'
+                            r'cpu_physical_memory)_\w+)\s*\(')
+
+
+def memory_of_dma(tree):
+    """dma.c alone reaches guest memory"""
+    return [(path.stem, f'{path.stem}.c calls {name}(): memory is of dma.c')
+            for path in sorted(tree.path(callgraph.DEVICE).glob('*.c'))
+            if path.stem != 'dma'
+            for name in sorted(set(REACHES_MEMORY.findall(
+                strip_comments(path.read_text('utf-8')))))]
+
+
 # ---- tests -------------------------------------------------------------------
 
 CELLS = '''
@@ -337,7 +352,7 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, checkpatch, function_length, no_todo,
-        document_links, unit_map, ways_in, fault_cells)
+        document_links, unit_map, ways_in, memory_of_dma, fault_cells)
 
 
 def run(law, tree):

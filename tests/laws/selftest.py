@@ -273,6 +273,10 @@ TESTS = (
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) { qemu_bh_new(NULL, s); }\n',
             'rq'),
+    planted(laws.memory_of_dma, 'qemu-hw/device/rq.c', '#include "rq.h"',
+            '#include "rq.h"\nvoid planted(FakernicState *s);\n'
+            'void planted(FakernicState *s) '
+            '{ pci_dma_sync(PCI_DEVICE(s), 0); }\n', 'rq'),
     planted(laws.fault_cells, 'tests/qtest/fakernic-fault.c',
             '{ "fault/cqe-overrun", test_cqe_overrun },', '', 'cqe-overrun'),
     planted(laws.fault_cells, 'qemu-hw/roce/fault.c',

@@ -237,6 +237,44 @@ static void test_persist_no_medium(void)
     machine_stop(&m);
 }
 
+/*
+ * Nor have registers, and they are not even read: CLOCK_HI would change with a
+ * look at CLOCK_LO. Another device's, as QEMU keeps a device from its own.
+ */
+static void test_persist_registers(void)
+{
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n, other;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    machine_start(&m, "-machine pc");
+    persist_plug(&m, &n);
+    qtest_qmp_device_add(m.qts, "fakernic", "other", "{'addr': '07'}");
+    nic_find(&other, &m, PERSIST_SLOT + 1);
+    setup_pair(&n, &s, &a, &b);
+    reg_read(&other, FAKERNIC_REG_CLOCK_LO);
+    g_assert_cmphex(reg_read(&other, FAKERNIC_REG_CLOCK_HI), ==, 0);
+    qtest_clock_step(m.qts, 1ll << 33);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_FLUSH, 0, 0, 4);
+    wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_PERSISTENT);
+    wqe.rdma.rdma.remote_address =
+        LE64(other.regs.addr + FAKERNIC_REG_CLOCK_LO);
+    wqe.rdma.rdma.rkey =
+        LE32(mr_create(&n, s.pd, other.regs.addr, 4096,
+                       FAKERNIC_ACCESS_LOCAL_WRITE |
+                           FAKERNIC_ACCESS_FLUSH_PERSISTENT));
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_await(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmphex(reg_read(&other, FAKERNIC_REG_CLOCK_HI), ==, 0);
+    reg_read(&other, FAKERNIC_REG_CLOCK_LO);
+    g_assert_cmphex(reg_read(&other, FAKERNIC_REG_CLOCK_HI), >=, 2);
+    machine_stop(&m);
+}
+
 /* Neither the store that begins a job nor the monitor waits for the medium. */
 static void test_persist_monitor(void)
 {
@@ -324,6 +362,7 @@ const FakernicTest fakernic_persist_tests[] = {
     { "persist/unplug", test_persist_unplug },
     { "persist/replug", test_persist_replug },
     { "persist/no-medium", test_persist_no_medium },
+    { "persist/registers", test_persist_registers },
     { "persist/monitor", test_persist_monitor },
     { "persist/scattered", test_persist_scattered },
     { NULL }
