@@ -28,6 +28,7 @@ Steps that need nothing of each other can be made together: side by side.
   root-test    second stage of the root: what only tests and packages need
   guest-test   the same of the guest                   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
+               (the provider for Debian 12: in its bookworm/)
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
@@ -582,6 +583,7 @@ def build_packages():
     build_kernel(OLD_KERNEL)    # and this
     for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
         build_package(control.parent.parent.name)
+    build_package("provider", "bookworm")
 
 
 def build_forky_packages():

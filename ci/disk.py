@@ -25,7 +25,8 @@ APT = Path("/etc/apt")
 SUITES = {"13": ("trixie", "debian.sources"), "12": ("bookworm", "old.sources")}
 # The agent of fakernic-lab comes by itself, where systemd is new enough.
 INSTALLED = {"13": ("fakernic-dkms", "fakernic-provider"),
-             "12": ("fakernic-dkms", "fakernic-provider", "fakernic-lab-guest")}
+             "12": ("fakernic-dkms", "bookworm/fakernic-provider",
+                    "fakernic-lab-guest")}
 
 # What somebody who wants to use RDMA in a machine of their own has; with that
 # which the packages depend on, so that they come without a network.

@@ -8,6 +8,7 @@
 # has it.
 #
 #   /opt/kernels/6.1, 6.1.headers   Debian 12's kernel, as root-setup.sh has 6.12
+#   /opt/libibverbs-12              the headers of Debian 12's libibverbs, its version
 #   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
 #   /opt/sources/libfabric          libfabric's tests are in its source only
 set -eu
@@ -47,6 +48,21 @@ apt-get install -y --no-install-recommends --no-upgrade $wanted
 
 . /src/ci/kernel.sh
 kernel 6.1
+
+# A provider is compiled with what its libibverbs was, and mirrors have been seen
+# without that source: of the public headers any has the package.
+old_libibverbs() {
+    tmp=$(mktemp -d)
+    chmod 755 "$tmp"
+    (cd "$tmp" && apt-get download libibverbs-dev/bookworm &&
+        dpkg-deb -x ./*.deb . && dpkg-deb -f ./*.deb Version >version)
+    rm -rf /opt/libibverbs-12
+    mkdir /opt/libibverbs-12
+    cp -r "$tmp/usr/include" "$tmp/version" /opt/libibverbs-12
+    rm -rf "$tmp"
+}
+
+old_libibverbs
 
 # Header packages do not ship checkpatch.pl; the kernel's source package does.
 checkpatch() {

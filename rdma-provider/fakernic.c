@@ -326,7 +326,8 @@ fakernic_init_context(struct fakernic_context *context,
 			  major, FAKERNIC_INTERFACE_MAJOR);
 		return ENOTSUP;
 	}
-	context->features = uresp->features & ~fakernic_not_wanted();
+	context->features = uresp->features &
+			    ~(FAKERNIC_LACKING | fakernic_not_wanted());
 	context->wall_offset_ns = uresp->wall_offset_ns;
 	context->max_qp_wr = uresp->max_qp_wr;
 	/* What a WQE can hold bounds what the driver may promise. */

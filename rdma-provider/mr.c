@@ -40,7 +40,7 @@ struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	if (!vmr)
 		return NULL;
 	errno = ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access,
-				      vmr, NULL);
+				      vmr FAKERNIC_NO_DMABUF_ATTR);
 	if (errno) {
 		free(vmr);
 		return NULL;

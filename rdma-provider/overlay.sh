@@ -39,7 +39,7 @@ add_line()
 	shift 3
 	grep -qxF -- "$1" "$file" && return 0
 	[ "$(grep -cxF -- "$anchor" "$file")" = "$count" ] ||
-		die "$file: '$anchor' is not there $count times: not rdma-core 56?"
+		die "$file: '$anchor' is not there $count times: not rdma-core 44 to 65?"
 	lines=$(printf '%s\n' "$@")
 	ANCHOR=$anchor LINES_TO_ADD=$lines awk '
 		{ print }

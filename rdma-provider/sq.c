@@ -18,6 +18,7 @@
 #include "fakernic/regs.h"
 #include "fakernic/rq.h"
 #include "fakernic/sq.h"
+#include "compat.h"
 #include "context.h"
 #include "lock.h"
 #include "queue.h"

@@ -13,6 +13,7 @@
 #include <util/util.h>
 
 #include "fakernic/sq.h"
+#include "compat.h"
 #include "lock.h"
 #include "qp.h"
 #include "sq.h"
@@ -207,6 +208,7 @@ static void fakernic_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey,
 	sq->batch_err = fakernic_sq_put_inline(sq, data, sizeof(uint64_t));
 }
 
+#ifndef FAKERNIC_LACK_FLUSH
 static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
 			      uint64_t address, size_t length, uint8_t type,
 			      uint8_t level)
@@ -231,6 +233,7 @@ static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
 	if (level == IBV_FLUSH_RANGE)
 		fakernic_sq_put_sge(sq, 0, length, 0);
 }
+#endif
 
 static void fakernic_wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 {
@@ -389,8 +392,10 @@ int fakernic_set_builders(struct fakernic_qp *qp, enum ibv_qp_type type,
 		ex->wr_local_inv = fakernic_wr_local_inv;
 	if (flags & IBV_QP_EX_WITH_BIND_MW)
 		ex->wr_bind_mw = fakernic_wr_bind_mw;
+#ifndef FAKERNIC_LACK_FLUSH
 	if (flags & IBV_QP_EX_WITH_FLUSH)
 		ex->wr_flush = fakernic_wr_flush;
+#endif
 	if (flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = fakernic_wr_atomic_write;
 	return 0;

@@ -26,8 +26,13 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(scope="session")
-def machines(request):
-    release = request.config.getoption("--release")
+def release(request):
+    """12 or 13."""
+    return request.config.getoption("--release")
+
+
+@pytest.fixture(scope="session")
+def machines(release):
     parts = [images.images() / f"debian-{release}.{part}"
              for part in ("ext4", "vmlinuz", "initrd")]
     image = images.DiskImage(*parts, append=APPEND)

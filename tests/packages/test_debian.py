@@ -3,11 +3,14 @@
 and udev, its RDMA programs, none of them touched."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from fakernic_lab.rdma import FIND, bring_up
 from fakernic_test import rdma
+
+HERE = Path(__file__).parent
 
 # Packages of Debian that use the card.
 DEBIANS = ("libibverbs1 ibverbs-providers ibverbs-utils rdma-core librdmacm1t64 "
@@ -61,6 +64,17 @@ def test_pyverbs_opens_it(ports):
     assert int(out) > 0
 
 
+def test_extended_posting(ports):
+    """ibv_wr_*: functions that programs find in a structure of the release of
+    libibverbs, which the provider has filled in."""
+    port = ports[0]
+    program = "/root/extended_posting.py"
+    port.guest.write(program, (HERE / "extended_posting.py").read_text())
+    told = port.guest.check(
+        f"python3 {program} {port.ibdev} {port.gid_index()}", 100)
+    assert told.split() == ["8"], told
+
+
 @pytest.mark.parametrize("kind", ("rc", "uc", "ud", "srq", "xsrq"))
 def test_pingpong(ports, kind):
     rdma.pingpong(kind, *ports, "-n 200").check()
@@ -97,14 +111,19 @@ set -e
 cd $(mktemp -d)
 mkdir -p other/DEBIAN
 dpkg-query -s libibverbs1 | sed -e '/^Status/d' -e '/^Conffiles/,/^[^ ]/d' \\
-    -e 's/^Version: .*/Version: 57.0-1/' -e '/^Depends/d' >other/DEBIAN/control
+    -e 's/^Version: .*/Version: {version}/' -e '/^Depends/d' >other/DEBIAN/control
 dpkg-deb --build other other.deb >/dev/null
-apt-get install --simulate ./other.deb
+apt-get install --simulate --allow-downgrades ./other.deb
 """
 
+# The first with structures of its own after and before Debian's, by release.
+OTHERS = {"13": ("57.0-1", "44.0-2"), "12": ("45.0-1", "43.0-1")}
 
-def test_another_private_abi_and_it_exclude_each_other(machines):
-    """Release 57 of libibverbs has another one: apt would remove the provider."""
+
+@pytest.mark.parametrize("which", (0, 1), ids=("newer", "older"))
+def test_another_private_abi_and_it_exclude_each_other(machines, release, which):
+    """libibverbs of releases with other structures: apt would remove the
+    provider."""
     (vm, _) = machines
-    told = vm.guest.check(OTHER_ABI)
+    told = vm.guest.check(OTHER_ABI.format(version=OTHERS[release][which]))
     assert "Inst libibverbs1" in told and "Remv fakernic-provider" in told, told

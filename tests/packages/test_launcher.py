@@ -21,9 +21,8 @@ pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 
 
 @pytest.fixture(scope="module")
-def disk(request):
+def disk(release):
     """It boots with printk.time=0, as some do. Not in /tmp, which is memory."""
-    release = request.config.getoption("--release")
     made = loader.make(images.images() / f"debian-{release}.ext4",
                        WORK / f"debian-{release}.disk", "printk.time=0")
     yield made
@@ -39,10 +38,10 @@ def qcow2(disk):
 
 
 @pytest.fixture
-def kernel(request):
+def kernel(release):
     """The options that boot a kernel of the disk from outside."""
     def options(flavour=""):
-        name = f"debian-{request.config.getoption('--release')}{flavour}"
+        name = f"debian-{release}{flavour}"
         return ("--kernel", images.images() / f"{name}.vmlinuz", "--initrd",
                 images.images() / f"{name}.initrd", "--append", "root=LABEL=root")
     return options
