@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@
 #include "source-id.h"
 
 #define ID_BYTES_MAX    64
+#define PLACES          3
 
 static const char variable[] = "LD_PRELOAD";
 
@@ -137,19 +140,80 @@ static bool path_is_there(char *path, const char *format, ...)
     return length < PATH_MAX && !access(path, F_OK);
 }
 
-/* Beside this file, or where a user without root rights has built one. */
-static bool find_device(const char *own, const char *id, char *path)
+/*
+ * Whether the file names the sources that this one was made of. It is read and
+ * not loaded for that: what was loaded has told QEMU of its types, and cannot
+ * be unloaded any more.
+ */
+static bool is_made_of_the_same(const char *path)
 {
-    int folder = (int)(strrchr(own, '/') - own);
+    static const char wanted[] = FAKERNIC_PLUGIN_SOURCE_ID;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *data = MAP_FAILED;
+    struct stat node;
+    bool found;
+
+    if (fd >= 0 && !fstat(fd, &node) && node.st_size > 0) {
+        data = mmap(NULL, node.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (data == MAP_FAILED) {
+        return false;
+    }
+    found = memmem(data, node.st_size, wanted, sizeof(wanted) - 1);
+    munmap(data, node.st_size);
+    return found;
+}
+
+/* Beside this file, or where a user without root rights has built one. */
+static bool device_is_at(unsigned place, const char *own, const char *id,
+                         char *path)
+{
     const char *data = secure_getenv("XDG_DATA_HOME");
     const char *home = secure_getenv("HOME");
 
-    return path_is_there(path, "%.*s/qemu/%s.so", folder, own, id) ||
-           (data && *data == '/' &&
-            path_is_there(path, "%s/fakernic/qemu/%s.so", data, id)) ||
-           (home && *home == '/' &&
-            path_is_there(path, "%s/.local/share/fakernic/qemu/%s.so", home,
-                          id));
+    switch (place) {
+    case 0:
+        return path_is_there(path, "%.*s/qemu/%s.so",
+                             (int)(strrchr(own, '/') - own), own, id);
+    case 1:
+        return data && *data == '/' &&
+               path_is_there(path, "%s/fakernic/qemu/%s.so", data, id);
+    default:
+        return home && *home == '/' &&
+               path_is_there(path, "%s/.local/share/fakernic/qemu/%s.so", home,
+                             id);
+    }
+}
+
+/*
+ * The first that fits: one that an earlier release has left must not hide it.
+ * If there is none, the first at all; why that is refused will be told.
+ */
+static bool find_device(const char *own, const char *id, char *path)
+{
+    char there[PATH_MAX], real[PATH_MAX];
+    bool any = false;
+
+    for (unsigned place = 0; place < PLACES; place++) {
+        bool fits;
+
+        if (!device_is_at(place, own, id, there)) {
+            continue;
+        }
+        fits = realpath(there, real) && is_trusted(real) &&
+               is_made_of_the_same(real);
+        if (fits || !any) {
+            strcpy(path, there);
+        }
+        if (fits) {
+            return true;
+        }
+        any = true;
+    }
+    return any;
 }
 
 /* ---- what this process starts is none of our business ---------------- */

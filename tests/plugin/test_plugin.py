@@ -4,6 +4,7 @@ belong it is refused by one line."""
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -123,6 +124,15 @@ def test_children_are_left_alone(plugin, tmp_path):
     assert f"LD_PRELOAD={other}" in seen.read_text().splitlines()
 
 
+def make_stale(device, work):
+    """A device of another release than its loader."""
+    header = (work.objects / "source-id.h").read_text()
+    own = header.split('"')[1].encode()
+    data = device.read_bytes()
+    assert data.count(own) == 1
+    device.write_bytes(data.replace(own, b"0" * len(own)))
+
+
 # ---- refusals --------------------------------------------------------------
 
 @pytest.mark.parametrize("program", OTHERS, ids=lambda path: path.name)
@@ -154,11 +164,7 @@ def test_no_loader(plugin):
 
 def test_device_of_another_release(plugin, work):
     """As one is that was built before the package was replaced by a newer."""
-    header = (work.objects / "source-id.h").read_text()
-    own = header.split('"')[1].encode()
-    data = plugin.device.read_bytes()
-    assert data.count(own) == 1
-    plugin.device.write_bytes(data.replace(own, b"0" * len(own)))
+    make_stale(plugin.device, work)
     line = plugin.refusal("--version")
     assert line.endswith("another release of fakernic: run fakernic-qemu-rebuild")
 
@@ -209,6 +215,37 @@ def test_device_of_the_user(plugin, tmp_path):
     result = plugin.run("-device", "fakernic,help",
                         XDG_DATA_HOME=str(tmp_path / "data"))
     assert result.returncode == 0 and "max-qp" in result.stdout
+
+
+def put(plugin, folder):
+    """Another copy of the device, in FOLDER."""
+    folder.mkdir(parents=True)
+    copy = folder / plugin.device.name
+    shutil.copy(plugin.device, copy)
+    return copy
+
+
+@pytest.mark.parametrize("spoil", ("stale", "damaged", "writable"))
+def test_device_of_the_user_behind_one_that_does_not_fit(plugin, work, tmp_path,
+                                                         spoil):
+    """What an earlier release has left where only root can remove it; then in
+    the first of the user's two folders, too."""
+    data, home = tmp_path / "data", tmp_path / "home"
+    copies = [plugin.device, put(plugin, data / "fakernic/qemu")]
+    last = put(plugin, home / ".local/share/fakernic/qemu")
+    where = {"XDG_DATA_HOME": str(data), "HOME": str(home)}
+    for copy in copies:
+        if spoil == "stale":
+            make_stale(copy, work)
+        elif spoil == "damaged":
+            os.truncate(copy, 100)
+        else:
+            copy.chmod(0o666)
+        result = plugin.run("-device", "fakernic,help", **where)
+        assert result.returncode == 0 and "max-qp" in result.stdout, result
+        assert result.stderr == ""
+    last.unlink()
+    assert str(plugin.device) in plugin.refusal("--version", **where)
 
 
 # A header, the line behind which a field is planted, and what is said then.
