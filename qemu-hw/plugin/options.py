@@ -29,13 +29,19 @@ def known():
     return table
 
 
+def sources():
+    """What of the device sees QEMU's headers: the engine does not."""
+    for folder in ("device", "link"):
+        yield from sorted((TOP / "qemu-hw" / folder).glob("*.[ch]"))
+
+
 def tested(build):
     """The macros that the preprocessor looks at."""
     flags = subprocess.run([HERE / "flags.py", build / "compile_commands.json"],
                            check=True, capture_output=True, text=True).stdout
     # Traces are generated, with these.
     includes = {'"trace/control.h"', '"qemu/log-for-trace.h"'}
-    for path in [HERE / "check.c", *(TOP / "qemu-hw/device").glob("*.[ch]")]:
+    for path in [HERE / "check.c", *sources()]:
         text = path.read_text(encoding="utf-8")
         includes |= set(re.findall(r'^#include ("[a-z0-9-]+/[^"]+")', text, re.M))
     # Another release has some by another name: compat.h.

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from conftest import SRC, Work
 
 OPTIONS = SRC / "qemu-hw/plugin/options.py"
@@ -44,10 +46,12 @@ def code(work, folder):
     """The device's object files."""
     folder.mkdir()
     found = {}
-    for source in sorted((SRC / "qemu-hw/device").glob("*.c")):
-        target = folder / f"{source.stem}.o"
-        work.compile(source, target, f"-I{work.build}")
-        found[source.name] = target.read_bytes()
+    for part in ("device", "link"):
+        (folder / part).mkdir()
+        for source in sorted((SRC / "qemu-hw" / part).glob("*.c")):
+            target = folder / part / f"{source.stem}.o"
+            work.compile(source, target, f"-I{work.build}")
+            found[f"{part}/{source.name}"] = target.read_bytes()
     return found
 
 
@@ -72,12 +76,25 @@ def test_no_option_is_unknown(work):
     subprocess.run([OPTIONS, "headers", work.source, work.build], check=True)
 
 
-def test_unknown_option_is_refused(work, tmp_path):
+def every_include(*folders):
+    """The headers that the files of these folders include by their paths."""
+    return {name for folder in folders
+            for path in (SRC / "qemu-hw" / folder).glob("*.[ch]")
+            for name in re.findall(r'^#include "([a-z0-9-]+/[^"]+)"',
+                                   path.read_text(), re.M)}
+
+
+# What all include, and what of the folders is included by the link alone.
+@pytest.mark.parametrize("header", ("config-host.h", *sorted(
+    every_include("link") - every_include("device", "plugin"))))
+def test_unknown_option_is_refused(work, tmp_path, header):
     other = configured(work, tmp_path / "a", [])
     (other.build / "linux-headers").unlink(missing_ok=True)
-    text = (other.build / "config-host.h").read_text()
-    (other.build / "config-host.h").write_text(
-        f"{text}#ifdef CONFIG_OF_TOMORROW\n#endif\n")
+    planted = other.build / header
+    planted.parent.mkdir(exist_ok=True)
+    text = next(path.read_text() for path in (planted, work.source / "include" / header)
+                if path.exists())
+    planted.write_text(f"{text}#ifdef CONFIG_OF_TOMORROW\n#endif\n")
     result = subprocess.run([OPTIONS, "headers", work.source, other.build],
                             check=False, capture_output=True, text=True)
     assert result.returncode == 1
