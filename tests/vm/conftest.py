@@ -21,6 +21,9 @@ def pytest_configure(config):
     if config.getoption("--wire"):
         os.environ["FAKERNIC_WIRE"] = config.getoption("--wire")
     config.addinivalue_line(
+        "markers", "packaged: run once more in Debian's own QEMU, by the "
+        "plug-in: the suite packaged")
+    config.addinivalue_line(
         "markers", "long: not part of make test; make test-long runs these")
 
 

@@ -11,6 +11,7 @@ def additions(server, client, count):
                   f"rdma_atomics -n {count} {server.ip4}", 18602).check()
 
 
+@pytest.mark.packaged
 def test_no_addition_is_lost(ports):
     """With one CPU, an emulator need not make its locked instructions atomic
     to any other thread, unless a device asks for it."""

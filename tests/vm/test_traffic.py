@@ -26,6 +26,7 @@ def test_ping(ports, family):
     ping(b, f"-i 0.2 {a.ip(family)}")
 
 
+@pytest.mark.packaged
 @FAMILIES
 @pytest.mark.parametrize("options", ("", "-e"), ids=("polling", "events"))
 def test_rc_pingpong(ports, options, family):
@@ -39,12 +40,14 @@ def test_ud_pingpong(ports, options, family):
     rdma.pingpong("ud", *ports, options, family).check()
 
 
+@pytest.mark.packaged
 @FAMILIES
 def test_xrc_pingpong(ports, family):
     """Receives of a shared queue, by its number, over XRC."""
     rdma.pingpong("xsrq", *ports, "-n 200 -s 3000", family).check()
 
 
+@pytest.mark.packaged
 @FAMILIES
 def test_rping_compares_every_byte(ports, family):
     pair = rdma.rping(*ports, count=10, size=4000, family=family).check()
