@@ -41,7 +41,7 @@ help:
 	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
-	@echo '                     lintian'
+	@echo '                     the packages, those for other Debians too, lintian'
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
 	@echo '                     boot; LINUXES="6.12 7.3"'
 	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
@@ -180,8 +180,10 @@ timeline: root
 	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/timeline/demo --out /cache/log/timeline
 
+# The mirror may have no source for packages-forky: its tests fail then.
 test-recipes: root
 	@$(BUILD) root-test qemu-plugin packages
+	-@$(BUILD) packages-forky
 	@$(ENTER) python3 -m pytest -c tests/recipes/pytest.ini tests/recipes
 
 test-debug-kernel: root
