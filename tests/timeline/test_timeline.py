@@ -2,6 +2,7 @@
 """The timeline of records made by hand: what belongs together is found, what
 does not fit is told, a page opens in a browser."""
 
+import html
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from fakernic_lab.timeline import files, page
 from fakernic_lab.timeline.model import Model
 from fakernic_lab.timeline.records import (
     ENTRY, HEADER, OPERATIONS, OTHERS, SERVICES, RecordError, read)
+from fakernic_lab.timeline.steps import STEPS
 
 LAB = TOP / "tests/lab/fakernic-lab"
 LUA = TOP / "tests/lab/fakernic_lab/timeline/fakernic.lua"
@@ -396,7 +398,39 @@ def test_record_that_rested_is_not_whole(tmp_path):
 def test_every_kind_has_its_words():
     names = [name for name, _, _ in kinds()]
     assert len(names) == len(set(names))
-    assert set(page.STEPS) <= set(names)
+    assert set(STEPS) <= set(names)
+
+
+def plain(text):
+    """Without the marks of a data sheet, and on one line."""
+    return " ".join(re.sub(r"``|\*", "", text).split())
+
+
+def chapters():
+    """Heading -> what stands below it, of the data sheet; those of one name
+    together."""
+    found, heading = {}, ""
+    lines = (TOP / "firmware-spec/fakernic.rst").read_text("utf-8").splitlines()
+    for line, below in zip(lines, [*lines[1:], ""]):
+        if line and re.fullmatch(r"={3,}|-{3,}", below) and (
+                len(below) == len(line)):
+            heading = line
+        found[heading] = found.get(heading, "") + line + "\n"
+    return found
+
+
+def test_each_step_is_in_the_documents():
+    """What the page tells of an event stands in the data sheet; and all steps
+    together are README's journey."""
+    sheet = chapters()
+    for kind, step in STEPS.items():
+        assert step.chapter in sheet, (kind, step.chapter)
+        assert step.quoted in plain(sheet[step.chapter]), (kind, step.quoted)
+    readme = (TOP / "README.md").read_text("utf-8")
+    journey = readme.split("## The journey of one work request")[1]
+    rows = re.findall(r"^\| (\d+) \|", journey.split("\n## ")[0], re.M)
+    told = {row for step in STEPS.values() for row in step.rows}
+    assert len(rows) >= 14 and told == set(map(int, rows))
 
 
 def test_opcodes_are_those_of_the_engine():
@@ -484,10 +518,22 @@ def test_trace_for_perfetto(tmp_path):
     assert sum(event["ph"] == "f" for event in events) == len(model.packets)
 
 
-def browse(tmp_path, model):
-    """A browser shows the page of a model: what it made of it, and said."""
+# Points at each dot, and tells the test what the page then tells.
+POINT = """<script>
+document.body.dataset.told = JSON.stringify(
+    Array.from(document.querySelectorAll('circle'), dot => {
+        dot.dispatchEvent(new MouseEvent('mouseover', {bubbles: true}));
+        return document.getElementById('told').textContent;
+    }));
+</script></body>"""
+
+
+def browse(tmp_path, requests):
+    """A browser shows the page of some requests, and points at all of it: what
+    it made of it, and said."""
     out = tmp_path / "trace.html"
-    out.write_text(page.page(model.requests, ["a", "b"]), "utf-8")
+    out.write_text(page.page(requests, ["a", "b"]).replace("</body>", POINT),
+                   "utf-8")
     browser = shutil.which("chromium-headless-shell")
     assert browser, "chromium-headless-shell is not installed (word test)"
     return subprocess.run(
@@ -497,19 +543,47 @@ def browse(tmp_path, model):
         check=True)
 
 
+def two_requests(tmp_path):
+    """A SEND, and a READ that loses a packet."""
+    for name in ("send", "read"):
+        (tmp_path / name).mkdir()
+    return [*Model(records_of(SEND, tmp_path / "send")).requests,
+            *Model(records_of(LOST_READ, tmp_path / "read")).requests]
+
+
 def test_page_in_a_browser(tmp_path):
-    model = Model(records_of(SEND, tmp_path))
-    done = browse(tmp_path, model)
-    text = (tmp_path / "trace.html").read_text("utf-8")
-    outside = text.replace("http://www.w3.org/2000/svg", "")
-    assert "http" not in outside and len(outside) < 1 << 20
-    dots = len(page.rows(model.requests[0]))
+    requests = two_requests(tmp_path)
+    done = browse(tmp_path, requests)
+    dots = sum(len(page.rows(request)) for request in requests)
     assert f'data-ready="{dots}"' in done.stdout
     assert "CONSOLE" not in done.stderr
+
+
+def test_page_tells_who_points(tmp_path):
+    """Of each event its place, time, arguments, and what the documents say."""
+    requests = two_requests(tmp_path)
+    done = browse(tmp_path, requests)
+    told = json.loads(html.unescape(
+        re.search('data-told="([^"]*)"', done.stdout)[1]))
+    wanted = [(time, event) for request in requests
+              for time, event, _ in page.rows(request)]
+    assert len(told) == len(wanted) > 40
+    for text, (time, event) in zip(told, wanted):
+        step = STEPS[event.kind]
+        assert text.startswith(f"{event.node} {step.lane}, {time:.1f} us. "
+                               f"{step.sentence} [{page.detail(event)}]")
+        assert text.endswith(step.source()) and step.quoted in text
+    assert {event.kind for _, event in wanted} >= {"mark", "fault", "retry"}
+
+
+def test_page_needs_nothing_else_and_is_small(tmp_path):
+    """Ten work requests in a megabyte."""
+    text = page.page(5 * two_requests(tmp_path), ["a", "b"])
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert len(text.encode()) <= 10 ** 6
 
 
 def test_browser_tells_of_a_broken_page(tmp_path, monkeypatch):
     """Or the test above could not fail."""
     monkeypatch.setattr(page, "SCRIPT", page.SCRIPT + "nobody.knows();")
-    model = Model(records_of(SEND, tmp_path))
-    assert "CONSOLE" in browse(tmp_path, model).stderr
+    assert "CONSOLE" in browse(tmp_path, two_requests(tmp_path)).stderr

@@ -6,6 +6,7 @@
   clock.py     when programs came where their marks say
   wire.py      between which machines frames go, and what they bring
   model.py     what belongs together; what must hold
+  steps.py     what each event is, and where the documents say so
   page.py      a page, a picture, text, a trace for Perfetto
   pcapng.py    packets and the bus between them, for Wireshark
   fakernic.lua how Wireshark shows what is on the bus

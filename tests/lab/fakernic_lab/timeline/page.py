@@ -7,53 +7,8 @@ import json
 
 from .model import NONE
 from .records import opcode_name
+from .steps import STEPS
 
-# Kind -> (lane, what happens, in a sentence of the data sheet's sense).
-STEPS = {
-    "mark": ("software", "program", "The program enters post_send, or poll_cq "
-             "gave it completions: it has told the card, for this record."),
-    "doorbell_sq": ("software", "doorbell",
-                    "The program has written a WQE into the ring of its send "
-                    "queue and stores the queue's number and the new producer "
-                    "index into its doorbell page: one store, no system call."),
-    "wqe": ("memory", "WQE fetched",
-            "The card reads the WQE by DMA, once, and checks the copy: opcode, "
-            "lengths, reserved fields."),
-    "recv_wqe": ("memory", "receive fetched",
-                 "A SEND takes the oldest receive of the queue: the card reads "
-                 "that WQE by DMA."),
-    "tx": ("card", "sent", "The card makes one packet: headers with the peer's "
-           "QP and a packet sequence number (PSN), data by DMA, a checksum."),
-    "rx": ("card", "received", "The card has checked lengths, checksum, QP and "
-           "addresses, and compares the PSN with the one it expects."),
-    "nak_tx": ("card", "NAK", "The PSN is not the one expected: some packet is "
-               "missing, and the answer says which comes next."),
-    "nak_rx": ("card", "NAK came", "The peer misses packets from this PSN on."),
-    "retry": ("card", "again", "The card goes back to the oldest packet without "
-              "an answer; so often may it still do so."),
-    "timeout": ("card", "timeout", "No answer came in time."),
-    "probe": ("card", "probe", "No answer came for a while: one packet goes "
-              "again, to find out. The card has all its retries still."),
-    "fault": ("card", "FAULT", "A fault rule does this on purpose."),
-    "dma_read": ("memory", "read", "The card reads memory by DMA: a WQE, an "
-                 "index, or the data of a packet."),
-    "dma_write": ("memory", "written", "The card writes memory by DMA: the data "
-                  "of a packet where rkey or receive allow it, a CQE, an "
-                  "event."),
-    "cqe": ("card", "completed", "A work request is complete: a receive with "
-            "its last packet, others when everything up to here is "
-            "acknowledged. The card writes a CQE."),
-    "cqe_visible": ("memory", "CQE visible", "The CQE lies in the ring of the "
-                    "completion queue; its owner bit, written last, makes it "
-                    "valid. The program polls it."),
-    "eqe": ("memory", "event", "The CQ was armed, so an entry in an event queue "
-            "tells of it: who sleeps is to be woken."),
-    "interrupt": ("card", "MSI-X", "The event queue was armed, too: an "
-                  "interrupt, which is a write to the processor."),
-    "doorbell_eq": ("software", "handler", "The driver's handler has read the "
-                    "events, wakes who waits for the CQ, and arms the queue "
-                    "again by its doorbell."),
-}
 MARKS = {1: "posts to QP {id}", 2: "has polled CQ {id} up to {index}"}
 COLORS = {"fault": "#c00", "timeout": "#c00", "nak_tx": "#b60",
           "nak_rx": "#b60", "retry": "#b60", "probe": "#b60"}
@@ -89,6 +44,13 @@ def rows(request):
             (event.kind != "dma_read" or event.len > INDEX_BYTES)]
 
 
+def told(time, event):
+    """What the page tells who points at an event."""
+    step = STEPS[event.kind]
+    return (f"{event.node} {step.lane}, {time:.1f} us. {step.sentence} "
+            f"[{detail(event)}] {step.source()}")
+
+
 def faults_of(request):
     return sum(1 for packet in request.all_packets() if packet.fault)
 
@@ -115,7 +77,7 @@ def text(request):
         if packet and event is packet.tx:
             mark = "x" if packet.lost() else ">"
         lines.append(f"{time:10.1f} us  {event.node:<6} {mark} "
-                     f"{STEPS[event.kind][1]:<16} {detail(event)}")
+                     f"{STEPS[event.kind].short:<16} {detail(event)}")
     return "\n".join(lines) + "\n"
 
 
@@ -155,19 +117,17 @@ def svg(request, nodes):
                          klass="lane"))
     spots = {}
     for number, (time, event, _) in enumerate(found):
-        x = where[event.node, STEPS[event.kind][0]]
+        step = STEPS[event.kind]
+        x = where[event.node, step.lane]
         y = TOP + ROW * number
         spots[id(event)] = (x, y)
-        lane, short, sentence = STEPS[event.kind]
-        words = html.escape(f"{short}: {detail(event)}")
-        dot = tag("circle", tag("title", html.escape(
-            f"{event.node} {lane}, {time:.1f} us. {sentence} "
-            f"[{detail(event)}]")), cx=x, cy=y, r=5,
-            fill=COLORS.get(event.kind, "#06c"))
+        words = html.escape(f"{step.short}: {detail(event)}")
+        dot = tag("circle", tag("title", html.escape(told(time, event))),
+                  cx=x, cy=y, r=5, fill=COLORS.get(event.kind, "#06c"))
         parts.append(tag("text", f"{time:.1f} us", x=LEFT - 10, y=y + 4,
                          klass="time"))
         # Away from the wire for the cards, else towards it.
-        left = (STEPS[event.kind][0] == "card") == (x < width / 2)
+        left = (step.lane == "card") == (x < width / 2)
         parts.append(dot + tag("text", words, x=x - 9 if left else x + 9,
                                y=y - 6, klass="end" if left else "word"))
     for packet in request.all_packets():

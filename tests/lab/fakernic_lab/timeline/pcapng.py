@@ -11,7 +11,7 @@ from itertools import chain
 
 from .clock import of_order
 from .model import NONE
-from .page import STEPS
+from .steps import STEPS
 from .wire import packet_key
 
 ETHERNET, USER0 = 1, 147                # link types
@@ -127,7 +127,7 @@ def frame_comment(event, found):
 
 def bus_comment(event):
     step = STEPS.get(event.kind)
-    return step[2] if step else ""
+    return step.sentence if step else ""
 
 
 # ---- the file ------------------------------------------------------------------

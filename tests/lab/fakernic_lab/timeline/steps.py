@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What each event of a record is in the story of a work request: for a reader,
+and where the documents speak of it. tests/timeline looks that they do.
+"""
+
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    """LANE of the picture, SHORT for a row, a SENTENCE; the ROWS of README's
+    journey that it is, and the CHAPTER of firmware-spec/fakernic.rst whose words
+    are QUOTED."""
+    lane: str
+    short: str
+    sentence: str
+    rows: tuple
+    chapter: str
+    quoted: str
+
+    def source(self):
+        """Where to read on."""
+        words = f'The data sheet, "{self.chapter}": {self.quoted}'
+        if self.rows:
+            rows = ", ".join(map(str, self.rows))
+            words += f" README's journey: {rows}."
+        return words
+
+
+# By kind, which is record.c's.
+STEPS = {
+    "mark": Step(
+        "software", "program", "The program enters post_send, or poll_cq gave "
+        "it completions: it has told the card, for this record.",
+        (1, 15), "Queues",
+        "a program may stamp the records of its SQs and CQs: before it stores "
+        "an index it stores the time at which it began to post the work "
+        "requests, or had taken the completions, that the index covers."),
+    "doorbell_sq": Step(
+        "software", "doorbell", "The program has written a WQE into the ring "
+        "of its send queue and stores the queue's number and the new producer "
+        "index into its doorbell page: one store, no system call.",
+        (2, 3), "Memory ordering",
+        "Posting a send: store the WQE; write barrier; store the producer "
+        "index to the record; write barrier that also orders MMIO (wmb()); "
+        "store the doorbell."),
+    "wqe": Step(
+        "memory", "WQE fetched", "The card reads the WQE by DMA, once, and "
+        "checks the copy: opcode, lengths, reserved fields.",
+        (4, 5), "Memory ordering",
+        "A WQE, a command and a page table are copied once and judged on the "
+        "copy."),
+    "recv_wqe": Step(
+        "memory", "receive fetched", "A SEND takes the oldest receive of the "
+        "queue: the card reads that WQE by DMA.",
+        (), "Receive queues and shared receive queues",
+        "It copies a slot when a message takes it"),
+    "tx": Step(
+        "card", "sent", "The card makes one packet: headers with the peer's "
+        "QP and a packet sequence number (PSN), data by DMA, a checksum.",
+        (6, 7, 10), "Requester (RC)",
+        "Messages are cut at the path MTU. Every packet but the last has "
+        "exactly the MTU as payload."),
+    "rx": Step(
+        "card", "received", "The card has checked lengths, checksum, QP and "
+        "addresses, and compares the PSN with the one it expects.",
+        (8,), "Responder (RC)",
+        "Expected PSN: executed. PSN of the past half of the sequence space: a "
+        "duplicate"),
+    "nak_tx": Step(
+        "card", "NAK", "The PSN is not the one expected: some packet is "
+        "missing, and the answer says which comes next.",
+        (), "Responder (RC)",
+        'PSN of the future: one NAK "PSN sequence error" with the expected '
+        "PSN, repeated only after progress."),
+    "nak_rx": Step(
+        "card", "NAK came", "The peer misses packets from this PSN on.",
+        (), "Requester (RC)",
+        "retry_cnt counts firings and sequence NAKs without progress in "
+        "between"),
+    "retry": Step(
+        "card", "again", "The card goes back to the oldest packet without an "
+        "answer; so often may it still do so.",
+        (), "Requester (RC)",
+        "the oldest unacknowledged packet and all later ones are sent again "
+        "(go-back-N)."),
+    "timeout": Step(
+        "card", "timeout", "No answer came in time.",
+        (), "Requester (RC)",
+        "The local ACK timer runs while something is unacknowledged."),
+    "probe": Step(
+        "card", "probe", "No answer came for a while: one packet goes again, "
+        "to find out. The card has all its retries still.",
+        (), "Requester (RC)",
+        "A probe takes no try, and each waits twice as long as the one "
+        "before."),
+    "fault": Step(
+        "card", "FAULT", "A fault rule does this on purpose.",
+        (), "DUMP, FAULT",
+        "What the device then does may break any rule of this document"),
+    "dma_read": Step(
+        "memory", "read", "The card reads memory by DMA: a WQE, an index, or "
+        "the data of a packet.",
+        (5, 6), "Memory ordering",
+        "The device reads the ring after it, so everything the host stored "
+        "before the doorbell is seen."),
+    "dma_write": Step(
+        "memory", "written", "The card writes memory by DMA: the data of a "
+        "packet where rkey or receive allow it, a CQE, an event.",
+        (9, 12), "Memory ordering",
+        "Data of a receive, READ or atomic response is in host memory before "
+        "its CQE; the CQE's body before its owner byte"),
+    "cqe": Step(
+        "card", "completed", "A work request is complete: a receive with its "
+        "last packet, others when everything up to here is acknowledged. The "
+        "card writes a CQE.",
+        (11,), "Send queues",
+        "the host owns a block until the doorbell that covers it and again "
+        "after it has polled the completion of the WQE in it or of a later WQE "
+        "of the same queue"),
+    "cqe_visible": Step(
+        "memory", "CQE visible", "The CQE lies in the ring of the completion "
+        "queue; its owner bit, written last, makes it valid. The program polls "
+        "it.",
+        (12,), "Entries the device produces",
+        "The device writes the owner byte after all others of the entry. The "
+        "host reads the owner byte, then a read barrier, then the rest."),
+    "eqe": Step(
+        "memory", "event", "The CQ was armed, so an entry in an event queue "
+        "tells of it: who sleeps is to be woken.",
+        (13,), "Arming",
+        "The event is written as soon as the CQ holds an entry at index ci or "
+        "later: at once when it already does."),
+    "interrupt": Step(
+        "card", "MSI-X", "The event queue was armed, too: an interrupt, which "
+        "is a write to the processor.",
+        (13,), "Consuming",
+        "With ARM set, the EQ's vector is raised when the queue holds an entry "
+        "at that index or later, at once when it already does."),
+    "doorbell_eq": Step(
+        "software", "handler", "The driver's handler has read the events, "
+        "wakes who waits for the CQ, and arms the queue again by its "
+        "doorbell.",
+        (14,), "Consuming",
+        "An interrupt handler consumes entries until it finds one that is not "
+        "its own, then rings the doorbell with ARM."),
+}
