@@ -27,6 +27,11 @@ SENDER = ["mark", "doorbell_sq", "dma_read", "wqe", *4 * ["dma_read", "tx"],
 RECEIVER = ["rx", "dma_read", "recv_wqe", "dma_write", *3 * ["rx", "dma_write"],
             "cqe", "dma_write", "cqe_visible", "tx"]
 EVENTS_AT_LEAST = 24
+# Of the text of a READ that lost a packet; more for each silence in it (a probe
+# or a timeout, and what is then sent again), as guests on a busy host have them.
+LINES, SILENCE_LINES = 40, 20
+# Of a page.
+PAGE_REQUESTS, PAGE_BYTES = 10, 10 ** 6
 
 
 def lessons():
@@ -101,18 +106,40 @@ def is_whole_story(request):
             len(page.rows(request)) >= EVENTS_AT_LEAST)
 
 
+def recorded(folder):
+    return files.make({name: folder / "fakernic-lab.up" / name / "record"
+                       for name in ("node1", "node2")})
+
+
 def test_what_the_cards_recorded(reader):
     """Of all lessons, which have run before: nothing contradicts itself, and a
     SEND is told step by step."""
     folder, _ = reader
-    model = files.make({name: folder / "fakernic-lab.up" / name / "record"
-                        for name in ("node1", "node2")})
+    model = recorded(folder)
     assert model.whole and not model.problems, model.problems[:20]
     sends = [request for request in model.of_kind("SEND")
              if len(request.packets) == 4]
     assert any(map(is_whole_story, sends)), [
         page.text(request) for request in sends[:3]]
     assert any(packet.gone() for packet in model.packets)
+
+
+def test_what_is_shown_of_the_records(reader):
+    """A READ that lost a packet is short in text; ten work requests are a
+    small page."""
+    folder, _ = reader
+    model = recorded(folder)
+    shown = files.chosen(model)
+    lost, = [request for request in shown
+             if request.what() == "READ" and page.faults_of(request)]
+    silences = sum(event.kind in ("probe", "timeout")
+                   for _, event, _ in page.rows(lost))
+    text = page.text(lost)
+    assert len(text.splitlines()) <= LINES + SILENCE_LINES * silences, text
+    ten = [*shown, *(request for request in model.requests
+                     if request.visible)][:PAGE_REQUESTS]
+    assert len(ten) == PAGE_REQUESTS
+    assert len(page.page(ten, list(model.records)).encode()) <= PAGE_BYTES
 
 
 def test_ten_lessons():
