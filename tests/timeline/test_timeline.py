@@ -511,11 +511,72 @@ def test_words_of_another_version_are_shown(tmp_path, monkeypatch):
     assert any(line.strip() == "colour=3" for line in shown)
 
 
-def test_trace_for_perfetto(tmp_path):
-    model = Model(records_of(SEND, tmp_path))
+def traced(model):
+    """The events of a trace for Perfetto by their phase; times in whole
+    nanoseconds."""
+    found = {}
+    for event in json.loads(page.chrome(model))["traceEvents"]:
+        for name in {"ts", "dur"} & set(event):
+            event[name] = round(1000 * event[name])
+        found.setdefault(event["ph"], []).append(event)
+    return found
+
+
+def place_of(event):
+    return event["pid"], event["tid"], event["ts"]
+
+
+@pytest.mark.parametrize("steps", [SEND, LOST_READ], ids=["send", "read"])
+def test_arrows_of_perfetto_have_ends(tmp_path, steps):
+    """Each begins in the slice of what was sent and ends in that of what has
+    come: the one before it in the file, at its place and time."""
+    model = Model(records_of(steps, tmp_path))
     events = json.loads(page.chrome(model))["traceEvents"]
-    assert sum(event["ph"] == "s" for event in events) == len(model.packets)
-    assert sum(event["ph"] == "f" for event in events) == len(model.packets)
+    ends = {}
+    for before, event in zip(events, events[1:]):
+        if event["ph"] in "sf":
+            assert before["ph"] == "X" and place_of(before) == place_of(event)
+            assert before["name"] == {"s": "tx", "f": "rx"}[event["ph"]]
+            assert event["ph"] == "s" or event["bp"] == "e"
+            ends.setdefault(event["id"], {})[event["ph"]] = event
+    arrived = [packet for packet in model.packets if packet.rx]
+    assert len(ends) == len(arrived) > 2
+    pids = {node: pid for pid, node in enumerate(model.records, start=1)}
+    assert sorted((end["s"]["pid"], end["s"]["ts"], end["f"]["pid"],
+                   end["f"]["ts"]) for end in ends.values()) == sorted(
+        (pids[packet.tx.node], packet.tx.time / 1000, pids[packet.rx[0].node],
+         packet.rx[0].time / 1000) for packet in arrived)
+
+
+def test_threads_of_perfetto(tmp_path):
+    """All have numbers, names and an order, and slices that do not overlap,
+    also of events less than a slice apart."""
+    model = Model(records_of(SEND, tmp_path))
+    for events in model.records.values():
+        for number, event in enumerate(events):
+            event.time = 1000 + 100 * (number // 2)
+    found = traced(model)
+    threads = {(event["pid"], event["tid"]): event["args"]["name"]
+               for event in found["M"] if event["name"] == "thread_name"}
+    orders = {(event["pid"], event["tid"]): event["args"]["sort_index"]
+              for event in found["M"] if event["name"] == "thread_sort_index"}
+    processes = {event["pid"]: event["args"]["name"] for event in found["M"]
+                 if event["name"] == "process_name"}
+    assert list(processes.values()) == ["a", "b"]
+    assert threads.keys() == orders.keys()
+    slices = found["X"]
+    assert len(slices) == len(SEND)
+    assert {(event["pid"], event["tid"]) for event in slices} <= set(threads)
+    for event in slices:
+        step = STEPS.get(event["name"])
+        assert isinstance(event["tid"], int) and event["dur"] >= 0
+        assert threads[event["pid"], event["tid"]] == (
+            step.lane if step else "other")
+    for place in threads:
+        own = [event for event in slices
+               if (event["pid"], event["tid"]) == place]
+        for first, second in zip(own, own[1:]):
+            assert first["ts"] + first["dur"] <= second["ts"]
 
 
 # Points at each dot, and tells the test what the page then tells.

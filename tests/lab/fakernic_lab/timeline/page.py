@@ -4,6 +4,7 @@ Perfetto, and text."""
 
 import html
 import json
+from collections import defaultdict
 
 from .model import NONE
 from .records import opcode_name
@@ -203,24 +204,59 @@ speed of hardware. Point at a dot to read what happens there.</p>
 
 # ---- Chrome's trace format -----------------------------------------------------
 
+LANES = ("software", "memory", "card", "other")     # threads: 1, 2, ...
+SLICE_NS = 500
+
+
+def names_of(nodes):
+    """What the processes and threads of a trace are called."""
+    for pid, node in enumerate(nodes, start=1):
+        yield {"ph": "M", "name": "process_name", "pid": pid,
+               "args": {"name": node}}
+        for tid, lane in enumerate(LANES, start=1):
+            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid,
+                   "args": {"name": lane}}
+            yield {"ph": "M", "name": "thread_sort_index", "pid": pid,
+                   "tid": tid, "args": {"sort_index": tid}}
+
+
+def flows_of(packets):
+    """Of each end of a packet: the beginnings and ends of arrows there."""
+    found = defaultdict(list)
+    for number, packet in enumerate(packets, start=1):
+        if packet.rx:
+            common = {"cat": "wire", "name": "packet", "id": number}
+            for phase, event in (("s", packet.tx), ("f", packet.rx[0])):
+                end = {"bp": "e"} if phase == "f" else {}
+                found[event.node, event.number].append(
+                    {**common, "ph": phase, **end})
+    return found
+
+
+def slices(pid, events, flows):
+    """The events of a machine, each with the arrows that begin or end in it:
+    these belong to a slice by their thread and time. Slices of a thread must
+    not overlap, so one ends with the next."""
+    after = {}
+    found = []
+    for event in reversed(events):
+        step = STEPS.get(event.kind)
+        tid = 1 + LANES.index(step.lane if step else "other")
+        length = min(SLICE_NS, after.get(tid, event.time + SLICE_NS) -
+                     event.time)
+        after[tid] = event.time
+        at = {"pid": pid, "tid": tid, "ts": event.time / 1000}
+        found += [{**flow, **at} for flow in
+                  reversed(flows.get((event.node, event.number), ()))]
+        found.append({"ph": "X", **at, "dur": length / 1000,
+                      "name": event.kind, "args": event.fields})
+    return reversed(found)
+
+
 def chrome(model):
     """All events; packets as flows between the machines."""
-    found = []
-    for pid, (node, events) in enumerate(model.records.items(), start=1):
-        found.append({"ph": "M", "name": "process_name", "pid": pid,
-                      "args": {"name": node}})
-        for event in events:
-            lane = STEPS.get(event.kind, ("other",))[0]
-            found.append({"ph": "X", "pid": pid, "tid": lane, "dur": 0.5,
-                          "ts": event.time / 1000, "name": event.kind,
-                          "args": event.fields})
-    pids = {node: pid for pid, node in enumerate(model.records, start=1)}
-    for number, packet in enumerate(model.packets):
-        if packet.rx:
-            common = {"cat": "wire", "name": "packet", "id": number,
-                      "tid": "card"}
-            for phase, event in (("s", packet.tx), ("f", packet.rx[0])):
-                found.append({**common, "ph": phase, "bp": "e",
-                              "pid": pids[event.node],
-                              "ts": event.time / 1000})
+    found = list(names_of(model.records))
+    flows = flows_of(model.packets)
+    for pid, events in enumerate(model.records.values(), start=1):
+        found += slices(pid, events, flows)
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": found})
