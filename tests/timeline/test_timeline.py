@@ -492,6 +492,27 @@ def test_capture_is_filtered_by_arguments(tmp_path):
     assert not tshark(path, "-Y", "_ws.lua.error")
 
 
+def test_numbers_of_64_bits_are_whole(tmp_path):
+    """An address has more digits than a number of Lua's may hold."""
+    number = 0xfedcba9876543211
+    path = captured(tmp_path, [*SEND, ("a", "dma_read", {"address": number,
+                                                         "len": 1})])
+    for address, count in ((number, 1), (number - 1, 0), (number + 1, 0)):
+        assert len(tshark(path, "-Y",
+                          f"fakernic.address == {address:#x}")) == count
+
+
+def test_dissector_knows_the_names_of_the_recorder():
+    """All that stand in a line of the bus, and no others."""
+    text = LUA.read_text("utf-8")
+    numbers = re.findall(r'"(\w+)"', re.search(
+        r"local numbers = \{(.*?)\}", text, re.S)[1])
+    words = re.findall(r'ProtoField.string\("fakernic\.(\w+)"', text)
+    known = {name for kind, value, arguments in kinds()
+             if kind not in ("none", "frame") for name in (value, *arguments)}
+    assert sorted(numbers + words) == sorted((known - {"-"}) | {"kind"})
+
+
 def test_every_packet_has_a_comment(tmp_path):
     comments = tshark(captured(tmp_path, SEND), "-Y", "infiniband", "-T",
                       "fields", "-e", "frame.comment")

@@ -7,12 +7,15 @@
 
 local bus = Proto("fakernic", "fakernic bus event")
 
+-- What record.c of the device calls its values and arguments; tests/timeline
+-- compares.
 local numbers = {
     "address", "arm", "armed", "attempt", "blocks", "ci", "code", "cookie",
-    "cqn", "data", "detail", "eqn", "error", "from", "hits", "id", "index",
-    "left", "len", "loopback", "opcode", "peer", "pi", "psn", "qpn", "reasons",
-    "roce", "rule", "sges", "solicited", "srqn", "stat", "status", "step",
-    "syndrome", "tag", "to", "type", "uar", "vector", "vendor_err", "word",
+    "count", "cqn", "data", "detail", "eqn", "error", "from", "high", "hits",
+    "id", "index", "left", "len", "loopback", "low", "missed", "opcode", "peer",
+    "pi", "psn", "qpn", "reasons", "roce", "rule", "sges", "solicited", "srqn",
+    "stat", "status", "step", "syndrome", "tag", "ticks", "to", "type",
+    "vector", "vendor_err",
 }
 local fields = {
     kind = ProtoField.string("fakernic.kind", "Kind"),
@@ -35,9 +38,7 @@ local function add_word(tree, range, word)
 
     if field and field ~= fields.kind then
         if value:match("^%d+$") then
-            tree:add(field, range, UInt64.new(
-                tonumber(value) % 4294967296,
-                math.floor(tonumber(value) / 4294967296)))
+            tree:add(field, range, UInt64.new(value))
         else
             tree:add(field, range, value)
         end
