@@ -20,6 +20,8 @@ HERE = Path(__file__).parent
 DOCUMENT = HERE / "LESSONS.md"
 COMMAND_S = 120
 NUMBER = r"[0-9][0-9a-fx.:]*"
+# Of a rule: what was hit in the document must have been hit.
+HIT = re.compile(r"(hits|matches)=[1-9][0-9]*")
 # What the cards of both ends do for a SEND of four packets (README's journey)
 # whose programs poll, from the program that posts it on.
 SENDER = ["mark", "doorbell_sq", "dma_read", "wqe", *4 * ["dma_read", "tx"],
@@ -48,10 +50,16 @@ def lessons():
     return found
 
 
+def word_pattern(word):
+    hit = HIT.fullmatch(word)
+    if hit:
+        return f"{hit[1]}=[1-9][0-9]*"
+    return NUMBER.join(map(re.escape, re.split(NUMBER, word)))
+
+
 def pattern(line):
     """Of lines that are the same but for numbers and the width of columns."""
-    words = [NUMBER.join(map(re.escape, re.split(NUMBER, word)))
-             for word in line.split()]
+    words = map(word_pattern, line.split())
     return re.compile(r"\s*" + r"\s+".join(words) + r"\s*$")
 
 
@@ -163,3 +171,18 @@ def test_what_is_shown_must_come():
     assert find(["one 4", "...", "three 20.25 us"], printed) is None
     assert find(["two  0x2 at node9", "one 17"], printed) == "one 17"
     assert find(["two 0x3f at node"], printed) == "two 0x3f at node"
+
+
+def test_what_was_hit_must_be_hit():
+    """The lessons' rules were; one that nothing matched or hit is none that
+    the document shows."""
+    rules = [line for steps in lessons().values() for _, shown in steps
+             for line in shown if "hits=" in line]
+    assert len(rules) >= 2
+    for rule in rules:
+        for name in ("matches", "hits"):
+            missed = re.sub(f" {name}=\\d+", f" {name}=0", rule)
+            more = re.sub(f" {name}=\\d+", f" {name}=1234", rule)
+            assert missed != rule
+            assert find([rule], [missed]) == rule, missed
+            assert find([rule], [more]) is None, more
