@@ -38,6 +38,16 @@ def test_alone(lab):
     assert lab.node1.run("exit 7").code == 7
 
 @pytest.mark.lab(count=1)
+def test_rule_that_is_hit(lab, fault):
+    armed = fault(lab.node1, "at=tx class=ether do=count")
+    lab.node1.run("ping -c 1 -W 1 192.168.77.99")
+    assert armed.hits() == [1]
+
+@pytest.mark.lab(count=1)
+def test_rule_that_is_missed(lab, fault):
+    fault(lab.node1, "at=rx class=cnp do=drop")
+
+@pytest.mark.lab(count=1)
 def test_same_machine_again(lab):
     lab.node1.check("cat /work/test_plugged.py")
     lab.node1.check("echo '<4>WARNING: planted' >/dev/kmsg")
@@ -79,6 +89,35 @@ def test_a_program_of_the_users(folder):
         ["tshark", "-n", "-r", folder / "out.pcap", "-Y", "infiniband"],
         capture_output=True, text=True, check=True).stdout
     assert re.search("77.2 → 192.168.77.1 .*RC Send Only", frames), frames
+
+
+def test_timeline_and_a_rule(folder):
+    """The files, and nothing in them contradicts itself."""
+    result = fakernic_lab(
+        folder, "run", "--timeline", "--fault", "node1: at=rx "
+        "opcode=rc-send-first do=count", "--",
+        "ib_send_lat -F -s 4096 -m 1024 -n 5", ":",
+        "ib_send_lat -F -s 4096 -m 1024 -n 5 node1", user=NOBODY)
+    assert result.returncode == 0, result
+    told, = re.findall(r"timeline: (\d+) events, (\d+) packets, (\d+) work "
+                       r"requests completed, 0 problem\(s\)", result.stderr)
+    assert all(map(int, told)), result.stderr
+    made = folder / "fakernic-lab.out/timeline"
+    assert {"trace.html", "trace.txt", "trace.json", "trace.pcapng"} <= {
+        path.name for path in made.iterdir() if path.stat().st_size}
+    assert re.search(r"^SEND, 4 packet\(s\) there(\n.*)* has polled CQ \d+ up "
+                     r"to \d+\n", (made / "trace.txt").read_text("utf-8"), re.M)
+
+
+def test_a_rule_that_nothing_hits(folder):
+    """Fails a run whose commands end well."""
+    result = fakernic_lab(folder, "run", "-n", "1", "--fault",
+                          "at=rx opcode=rc-send-first do=drop", "--", "true",
+                          user=NOBODY)
+    assert result.returncode == 1, result
+    assert re.search("nothing hit a fault rule, so it was not tested: node1: "
+                     ".*at=rx opcode=rc-send-first do=drop matches=0 hits=0",
+                     result.stderr), result.stderr
 
 
 def test_a_kernel_that_dies(folder):
@@ -263,15 +302,18 @@ def test_console_at_a_terminal(three):
 
 
 def test_pytest_plugin(tmp_path):
-    """The second of its tests is passed by its program and failed by its
-    machine's kernel."""
+    """The last of its tests is passed by its program and failed by its
+    machine's kernel; the one before it by a rule that nothing has hit."""
     (tmp_path / "test_plugged.py").write_text(PLUGGED, encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "fakernic_lab.pytest_plugin",
          "-p", "no:cacheprovider"], cwd=tmp_path, capture_output=True, text=True,
         timeout=240, check=False,
         env={**os.environ, "PYTHONPATH": str(HERE)})
-    assert "2 passed, 1 error" in result.stdout, result
+    assert "4 passed, 2 errors" in result.stdout, result
+    assert "ERROR at teardown of test_rule_that_is_missed" in result.stdout
+    assert re.search("FaultMissed: nothing hit the fault rule: .*at=rx "
+                     "class=cnp do=drop matches=0 hits=0", result.stdout)
     assert "WARNING: planted" in result.stdout
     assert (tmp_path / "fakernic-lab.out/node1/console").exists()
     shutil.rmtree(tmp_path)

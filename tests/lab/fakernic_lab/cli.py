@@ -416,7 +416,7 @@ def run(options):
                                        options.ready, options.tty)
         missed = lab.faults_missed()
         if missed and not verdict.code:
-            verdict = launch.Verdict(1, "no frame hit a fault rule, so it was "
+            verdict = launch.Verdict(1, "nothing hit a fault rule, so it was "
                                      f"not tested: {missed[0]}")
         try:
             lab.collect()
