@@ -20,6 +20,8 @@ JOBS := 1
 KERNEL := 6.12
 # Of make soak.
 MINUTES := 60
+# Of make timeline: it may take so many seconds without the build; 0: any.
+LIMIT := 60
 # Of make test-debug-kernel: which tests of tests/vm, by default all.
 TESTS :=
 # Of make test-packages: Debian 13 or 12.
@@ -178,7 +180,7 @@ timeline-cost: root
 
 timeline: root
 	@$(BUILD) --together qemu-plugin image
-	@$(ENTER) tests/timeline/demo --out /cache/log/timeline
+	@$(ENTER) tests/timeline/demo --out /cache/log/timeline --limit $(LIMIT)
 
 # The mirror may have no source for packages-forky: its tests fail then.
 test-recipes: root

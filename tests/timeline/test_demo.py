@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What make timeline wants of its files and its time, without machines."""
+
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from demo_records import LOST_READ, SEND, TOP
+from fakernic_lab.lab import TIMELINE
+from fakernic_lab.timeline import files
+from fakernic_lab.timeline.model import Model
+from test_timeline import records_of
+
+
+@pytest.fixture
+def demo(monkeypatch):
+    """The program, whose machines have nothing to do."""
+    loader = SourceFileLoader("demo", str(TOP / "tests/timeline/demo"))
+    module = module_from_spec(spec_from_loader("demo", loader))
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "run_all", lambda lab: None)
+    return module
+
+
+def machines_that_leave(names, told=("as it should be",)):
+    """In place of a Lab: its timeline is files of these names."""
+    class Left:
+        def __init__(self, out, record):
+            assert record
+            self.folder = Path(out) / TIMELINE
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def make_timeline(self):
+            self.folder.mkdir(parents=True)
+            for name in names:
+                (self.folder / name).write_text("something\n", "utf-8")
+            return list(told)
+    return Left
+
+
+def ended(demo, tmp_path, *words):
+    return demo.main(["--out", str(tmp_path / "out"), *words])
+
+
+def test_demo_ends_well(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "Lab", machines_that_leave(demo.FILES))
+    assert ended(demo, tmp_path, "--limit", "60") == 0
+    told = capsys.readouterr()
+    assert told.out.endswith(" after 0 s\n") and not told.err
+
+
+@pytest.mark.parametrize("kind", ["send", "write", "read", "atomic"])
+@pytest.mark.parametrize("end", ["", "-lost"])
+def test_demo_wants_each_clean_and_lost(demo, tmp_path, monkeypatch, capsys,
+                                        kind, end):
+    gone = f"{kind}{end}.svg"
+    monkeypatch.setattr(demo, "Lab", machines_that_leave(
+        set(demo.FILES) - {gone}))
+    assert ended(demo, tmp_path) == 1
+    assert capsys.readouterr().err == f"there is no {gone}\n"
+
+
+@pytest.mark.parametrize("limit, code", [("60", 1), ("0", 0)])
+def test_demo_that_takes_long(demo, tmp_path, monkeypatch, capsys, limit, code):
+    times = iter((0, 61))
+    monkeypatch.setattr(demo, "Lab", machines_that_leave(demo.FILES))
+    monkeypatch.setattr(demo, "time", SimpleNamespace(
+        monotonic=lambda: next(times)))
+    assert ended(demo, tmp_path, "--limit", limit) == code
+    told = capsys.readouterr()
+    assert " after 61 s\n" in told.out
+    assert told.err.startswith("that is more than 60 s") == bool(code)
+
+
+def test_demo_tells_problems(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "Lab", machines_that_leave(
+        demo.FILES, ("much", "something is wrong")))
+    assert ended(demo, tmp_path) == 1
+    assert capsys.readouterr().err == "something is wrong\n"
+
+
+@pytest.mark.parametrize("steps, name", [(SEND, "send.svg"),
+                                         (LOST_READ, "read-lost.svg")])
+def test_names_that_the_demo_looks_for(demo, tmp_path, steps, name):
+    """Are those that a timeline gives its pictures."""
+    model = Model(records_of(steps, tmp_path))
+    files.write(model, tmp_path / "out")
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    pictures = {found for found in demo.FILES if found.endswith(".svg")}
+    assert made & pictures == {name}
+    assert set(demo.FILES) - pictures <= made
