@@ -309,11 +309,10 @@ class Lab:
 
     def launch(self):
         for number, name, netdev in zip(self.numbers, self.names, self.join()):
-            nic = Nic("fakernic", netdev, mac=mac(number),
-                      **self.nic_properties(name))
             folder = self.sockets / name
             folder.mkdir()
-            machine = Machine(name, self.out / name, [nic], self.image,
+            machine = Machine(name, self.out / name,
+                              self.nics(number, name, netdev), self.image,
                               mounts=self.mounts, qemu=self.qemu,
                               sockets=folder, keeps=[self.mark],
                               **self.options)
@@ -329,6 +328,11 @@ class Lab:
             self.sockets, self.names, bool(self.plan or self.pcap),
             wire=self.wire, pcap=self.pcap, stays=self.options["stays"])
         return netdevs
+
+    def nics(self, number, name, netdev):
+        """The cards of a machine; it is known by the first."""
+        return [Nic("fakernic", netdev, mac=mac(number),
+                    **self.nic_properties(name))]
 
     def nic_properties(self, name):
         rules = [rule for node, rule in self.faults if node in (None, name)]
