@@ -127,6 +127,98 @@ static void refused_requests(void)
     }
 }
 
+/* Two QPs of a service in RTS, with receives at the one that answers. */
+static void errors_open(Pair *p, uint8_t type)
+{
+    if (type == FAKERNIC_QP_UD || type == FAKERNIC_QP_RAW_PACKET) {
+        errors_init(p, type);
+    } else {
+        pair_init(p, type);
+    }
+    /* Its frames are for no QP of the peer. */
+    p->a.mute = type == FAKERNIC_QP_RAW_PACKET;
+    for (unsigned i = 0; !p->a.mute && i < 3; i++) {
+        pair_recv(&p->b, 7 + i, 0, 200);
+    }
+}
+
+/* What the peer of a queue that failed has seen: messages, and no error. */
+static void errors_unharmed(Pair *p, unsigned messages)
+{
+    unsigned i;
+
+    CHECK_EQ(pair_state(&p->b), FAKERNIC_QPS_RTS);
+    CHECK_EQ(p->b.host->event_count, 0);
+    for (i = 0; !p->a.mute && i < messages; i++) {
+        pair_expect(&p->b, FAKERNIC_CQE_RECV, 7 + i, FAKERNIC_WC_SUCCESS);
+    }
+    pair_expect_none(&p->b);
+}
+
+/* Three sends, the second of which the host wants to fail. */
+static void errors_force(Pair *p, uint8_t type, uint8_t status)
+{
+    RoceSendWr wr = errors_wr(p, type);
+
+    pair_send(p, &p->a, &wr);
+    wr.index = 2;
+    wr.forced_status = status;
+    wr.forced_error = 99 + status;
+    pair_send(p, &p->a, &wr);
+    wr.index = 3;
+    wr.forced_status = 0;
+    pair_send(p, &p->a, &wr);
+    pair_run(p);
+}
+
+/*
+ * A status that the host forces on a work request, of each service: the one
+ * before it succeeds, it ends with that and sends nothing, the one behind it is
+ * flushed. Of an unreliable service the send queue alone fails, and goes on.
+ */
+static void forced_statuses(void)
+{
+    static const uint8_t types[] = {
+        FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI, FAKERNIC_QP_UC, FAKERNIC_QP_UD,
+        FAKERNIC_QP_RAW_PACKET,
+    };
+    unsigned i;
+
+    for (i = 0; i < FAKERNIC_WC_GENERAL_ERR * TEST_COUNT(types); i++) {
+        const uint8_t type = types[i / FAKERNIC_WC_GENERAL_ERR];
+        const uint8_t status = 1 + i % FAKERNIC_WC_GENERAL_ERR;
+        const bool reliable = i / FAKERNIC_WC_GENERAL_ERR < 2;
+        RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
+        RoceSendWr wr;
+        Pair p;
+
+        errors_open(&p, type);
+        errors_force(&p, type, status);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, status);
+        pair_expect(&p.a, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_WR_FLUSH_ERR);
+        pair_expect_none(&p.a);
+        CHECK_EQ(p.a.host->completions[1].vendor_err, 99 + status);
+        CHECK_EQ(p.a.host->completions[2].vendor_err, FAKERNIC_VENDOR_FLUSHED);
+        CHECK_EQ(p.a.host->event_count, 0);
+        CHECK_EQ(p.a.sent, 1);
+        CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_LOCAL_ERRORS), 1);
+        CHECK_EQ(pair_state(&p.a), reliable ? FAKERNIC_QPS_ERR
+                                            : FAKERNIC_QPS_SQE);
+        errors_unharmed(&p, 1);
+        if (!reliable) {
+            CHECK_EQ(pair_modify(&p.a, p.now, FAKERNIC_QP_ATTR_STATE, &attr),
+                     FAKERNIC_CMD_OK);
+            wr = errors_wr(&p, type);
+            pair_send(&p, &p.a, &wr);
+            pair_run(&p);
+            pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
+            CHECK_EQ(p.a.sent, 2);
+        }
+        pair_free(&p);
+    }
+}
+
 /* A receive that is at fault itself fails the QP. */
 static void receives_at_fault(void)
 {
@@ -631,6 +723,7 @@ static void both_ends_are_told(void)
 static const Test tests[] = {
     TEST(refused_datagrams_and_frames),
     TEST(refused_requests),
+    TEST(forced_statuses),
     TEST(receives_at_fault),
     TEST(nops_and_inline),
     TEST(datagram_beyond_the_port),
