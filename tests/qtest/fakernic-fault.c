@@ -7,6 +7,7 @@
 #include "qapi/error.h"
 #include "qobject/qdict.h"
 #include "qobject/qjson.h"
+#include "fakernic-chance.h"
 #include "fakernic-setup.h"
 
 #define NIC0 "/machine/peripheral/nic0"
@@ -2196,6 +2197,63 @@ static void test_again(void)
     fclose(l.file);
 }
 
+/* A frame is in the port's receive queue; or it never will be. */
+static bool chance_arrives(Nic *n, Setup *s, Queue *rq, unsigned i, bool comes)
+{
+    struct fakernic_cqe cqe;
+    uint8_t number;
+
+    if (!comes) {
+        assert_status(cmd(n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+        return cq_poll(n, &s->cq, &cqe);
+    }
+    cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, CHANCE_LENGTH);
+    qtest_memread(n->m->qts, s->data + CHANCE_LENGTH - 1, &number, 1);
+    g_assert_cmpuint(number, ==, i);
+    queue_record(n, &s->cq, s->cq.index);
+    rq_post(n, rq, i, s->data, 2048, s->key);
+    return true;
+}
+
+/* The engine's table hits the same frames of the list: unit/test_fault.c. */
+static void test_chance(void)
+{
+    uint8_t frame[CHANCE_LENGTH];
+    uint64_t lost = 0;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    machine_start(&m, "-netdev dgram,id=n0,local.type=fd,local.str=%d "
+                      "%s,id=nic0,netdev=n0", fds[1], DEVICE);
+    close(fds[1]);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_PROMISCUOUS);
+    rq_post(&n, &raw.rq, 0, s.data, 2048, s.key);
+    fault(&m, CHANCE_RULE);
+    for (unsigned i = 0; i < CHANCE_FRAMES; i++) {
+        const unsigned before = fault_hits(&m);
+        bool comes;
+
+        chance_frame(i, nic_mac, frame);
+        wire_send(fds[0], frame, sizeof(frame));
+        AWAIT(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES) > i);
+        comes = fault_hits(&m) == before;
+        if (!chance_arrives(&n, &s, &raw.rq, i, comes)) {
+            lost |= 1ull << i;
+        }
+    }
+    g_assert_cmphex(lost, ==, CHANCE_HITS);
+    machine_stop(&m);
+    close(fds[0]);
+}
+
 const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-drop", test_tx_drop },
     { "fault/tx-drop-attempt", test_tx_drop_attempt },
@@ -2323,5 +2381,6 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/held-bounded", test_held_bounded },
     { "fault/stalled-eqs", test_stalled_eqs },
     { "fault/again", test_again },
+    { "fault/chance", test_chance },
     {}
 };

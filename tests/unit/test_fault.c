@@ -2,6 +2,7 @@
 /* fault.h: rules from words, what they hit, what they do to frames. */
 #include "harness.h"
 #include "fault.h"
+#include "../qtest/fakernic-chance.h"
 #include "opcode.h"
 #include "wire.h"
 
@@ -105,6 +106,25 @@ static void chance_is_the_seeds(void)
     CHECK_EQ(which("at=tx times=0 percent=50 seed=7 do=drop"), a);
     CHECK(which("at=tx times=0 percent=50 seed=8 do=drop") != a);
     CHECK(a != 0 && a != 0xfff);
+}
+
+/* Of a list of frames, those that a device hits, too. */
+static void chance_is_the_devices(void)
+{
+    static const uint8_t dst[6] = { 2, 0, 0, 0, 0, 1 };
+    uint64_t found = 0;
+
+    begin(CHANCE_RULE);
+    for (unsigned i = 0; i < CHANCE_FRAMES; i++) {
+        uint8_t frame[CHANCE_LENGTH];
+        RoceFaultSubject s = { .point = ROCE_FAULT_RX };
+
+        chance_frame(i, dst, frame);
+        roce_fault_look(&s, frame, sizeof(frame));
+        CHECK_EQ(s.roce, i % 4 == 3);
+        found |= (uint64_t)(roce_fault_hit(&faults, &s) != NULL) << i;
+    }
+    CHECK_EQ(found, CHANCE_HITS);
 }
 
 static void after_another(void)
@@ -561,7 +581,8 @@ static void commands(void)
 
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
-    TEST(after_another), TEST(matches), TEST(accesses), TEST(many_opcodes),
+    TEST(chance_is_the_devices), TEST(after_another), TEST(matches),
+    TEST(accesses), TEST(many_opcodes),
     TEST(refused_of_frames), TEST(refused), TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
     TEST(throttled), TEST(relative_psns), TEST(syndromes), TEST(forged),
