@@ -7,7 +7,7 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
-	test-long test-many test-programs test-packages test-recipes test-intree \
+	test-mutants test-long test-many test-programs test-packages test-recipes test-intree \
 	test-qemu-versions test-debug-kernel test-failing soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
@@ -38,6 +38,8 @@ help:
 	@echo '                     make tighten shortens the list of exceptions'
 	@echo 'make test            run the tests; by itself: test-packages, test-long'
 	@echo 'make test-quick      run the tests that need no VM'
+	@echo 'make test-mutants    each fault rule does nothing in turn: its test must fail;'
+	@echo '                     minutes'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-many       eight machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
@@ -146,6 +148,10 @@ test-quick: root
 	-@$(BUILD) driver-7.3
 	-@$(BUILD) driver-7.2
 	@$(ENTER) ci/run_tests.py --quick
+
+test-mutants: root
+	@$(BUILD) root-test qemu
+	@$(ENTER) ci/run_tests.py mutants
 
 test-long: build
 	@$(BUILD) kernel-6.1 guest-test failing

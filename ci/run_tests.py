@@ -42,7 +42,7 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "long", "programs")
 # Too long for make test: these run when they are named.
-NAMED = ("many", "long", "programs")
+NAMED = ("mutants", "many", "long", "programs")
 LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -120,6 +120,8 @@ def suites(quick):
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
                    str(BUILD / "qemu/qemu-system-x86_64")}),
+        "mutants": ([sys.executable, str(SRC / "tests/qtest/mutants.py")], 1200,
+                    {}),
         "plugin": ([sys.executable, "-m", "pytest", "--color=no", "-c",
                     str(SRC / "tests/plugin/pytest.ini"),
                     str(SRC / "tests/plugin")], 900, {}),
