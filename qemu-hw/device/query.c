@@ -205,6 +205,7 @@ static void fakernic_query_srq(const FakernicSrq *srq, GString *text)
     fakernic_json_number(text, "srqn", srq->id);
     fakernic_json_number(text, "pdn", srq->pdn);
     fakernic_json_number(text, "xrcdn", srq->xrcdn);
+    fakernic_json_number(text, "cqn", srq->cq ? srq->cq->id : 0);
     fakernic_json_number(text, "depth", srq->ring.depth);
     fakernic_json_number(text, "pi", srq->pi);
     fakernic_json_number(text, "ci", srq->ci);

@@ -732,6 +732,181 @@ static void test_guest_faults(void)
     machine_stop(&m);
 }
 
+/* ---- shared receive queues ----------------------------------------------- */
+
+#define SRQ_LOG_DEPTH 3
+
+static void srq_create(Nic *n, Queue *srq, uint32_t pdn, uint32_t xrcdn,
+                       uint32_t cqn)
+{
+    struct fakernic_create_srq_req req = {
+        .pages = queue_alloc(n, srq, SRQ_LOG_DEPTH, 6),
+        .log_depth = SRQ_LOG_DEPTH, .log_stride = 6, .pdn = LE32(pdn),
+        .xrcdn = LE32(xrcdn), .cqn = LE32(cqn),
+    };
+
+    srq->id = cmd_create(n, FAKERNIC_CMD_CREATE_SRQ, &req, sizeof(req));
+}
+
+/* b receives from the SRQ. */
+static void srq_pair(Nic *n, Setup *s, Qp *a, Qp *b, const Queue *srq)
+{
+    struct fakernic_create_qp_req req = {
+        .sq_pages = queue_alloc(n, &b->sq, 2, FAKERNIC_SQ_BB_SHIFT),
+        .type = FAKERNIC_QP_RC, .sq_log_depth = 2,
+        .rq_log_depth = FAKERNIC_QUEUE_NONE, .pdn = LE32(s->pd),
+        .send_cqn = LE32(s->cq.id), .recv_cqn = LE32(s->cq.id),
+        .srqn = LE32(srq->id),
+    };
+
+    b->qpn = cmd_create(n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+    qp_create(n, a, FAKERNIC_QP_RC, s->pd, &s->cq, 0);
+    rc_connect(n, a->qpn, b->qpn, own_gid, nic_mac);
+    rc_connect(n, b->qpn, a->qpn, own_gid, nic_mac);
+}
+
+static void srq_set_limit(Nic *n, const Queue *srq, uint32_t limit)
+{
+    struct fakernic_modify_srq_req req = {
+        .srqn = LE32(srq->id), .mask = FAKERNIC_SRQ_LIMIT,
+        .limit = LE32(limit),
+    };
+
+    assert_status(CMD(n, MODIFY_SRQ, req), OK);
+}
+
+static void srq_send(Nic *n, Setup *s, Qp *a, uint32_t tag)
+{
+    Wqe wqe = wqe_send(s, 0, 16);
+    struct fakernic_cqe cqe;
+
+    sq_put(n, a, &wqe, sizeof(wqe));
+    sq_ring(n, a);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, tag);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+}
+
+/* What x-srqs shall say of one, field by field. */
+typedef struct SrqSeen {
+    uint32_t pdn, xrcdn, cqn, pi, ci, limit, users;
+    bool error;
+} SrqSeen;
+
+static void srq_is(Machine *m, Nic *n, const Queue *srq, SrqSeen want)
+{
+    QList *list = query_list(m, "x-srqs");
+    QDict *seen = find(list, "srqn", srq->id);
+
+    g_assert_cmpuint(qdict_size(seen), ==, 10);
+    g_assert_cmpint(qdict_get_int(seen, "pdn"), ==, want.pdn);
+    g_assert_cmpint(qdict_get_int(seen, "xrcdn"), ==, want.xrcdn);
+    g_assert_cmpint(qdict_get_int(seen, "cqn"), ==, want.cqn);
+    g_assert_cmpint(qdict_get_int(seen, "depth"), ==, 1 << SRQ_LOG_DEPTH);
+    g_assert_cmpint(qdict_get_int(seen, "pi"), ==, want.pi);
+    g_assert_cmpint(qdict_get_int(seen, "ci"), ==, want.ci);
+    g_assert_cmpint(qdict_get_int(seen, "limit"), ==, want.limit);
+    g_assert_cmpint(qdict_get_int(seen, "users"), ==, want.users);
+    g_assert_cmpint(qdict_get_bool(seen, "error"), ==, want.error);
+    qobject_unref(list);
+    dump_is(m, n, FAKERNIC_DUMP_SRQ, srq->id, "x-srqs", "srqn", srq->id);
+}
+
+/* The receives from 'from' on, as they were posted. */
+static void srq_holds(Machine *m, const Setup *s, const Queue *srq,
+                      const char *more, uint32_t from, uint32_t count)
+{
+    QList *list = look(m, "srq", srq->id, more, count);
+
+    for (uint32_t i = from; i < from + count; i++) {
+        QDict *one = find(list, "index", i);
+
+        g_assert_cmpuint(qdict_size(one), ==, 4);
+        g_assert_cmpuint(entry_number(one, "tag"), ==, 70 + i);
+        g_assert_cmpuint(entry_number(one, "vendor-err"), ==, 0);
+        assert_segment(one, s->data + 1024 * i, 300 + i, s->key);
+    }
+    qobject_unref(list);
+}
+
+/* Where the ring stands, by x-ring. */
+static void srq_ring_is(Machine *m, uint32_t pi, uint32_t ci, uint32_t record)
+{
+    QDict *seen = query_dict(m, "x-ring");
+
+    g_assert_cmpint(qdict_get_int(seen, "depth"), ==, 1 << SRQ_LOG_DEPTH);
+    g_assert_cmpint(qdict_get_int(seen, "pi"), ==, pi);
+    g_assert_cmpint(qdict_get_int(seen, "ci"), ==, ci);
+    g_assert_cmpint(qdict_get_int(seen, "record"), ==, record);
+    qobject_unref(seen);
+}
+
+/* Three receives, of which one is taken; then fewer than the limit are left. */
+static void test_srqs(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Queue srq, xrc;
+    SrqSeen want;
+    uint32_t xrcdn;
+    Wqe wqe;
+
+    machine_start(&m, "%s,id=nic0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    srq_create(&n, &srq, s.pd, 0, 0);
+    want = (SrqSeen) { .pdn = s.pd };
+    srq_is(&m, &n, &srq, want);
+    qobject_unref(look(&m, "srq", srq.id, "", 0));
+    srq_pair(&n, &s, &a, &b, &srq);
+    for (uint32_t i = 0; i < 3; i++) {
+        rq_post(&n, &srq, 70 + i, s.data + 1024 * i, 300 + i, s.key);
+    }
+    srq_set_limit(&n, &srq, 2);
+    srq_send(&n, &s, &a, 70);
+    want = (SrqSeen) { .pdn = s.pd, .pi = 3, .ci = 1, .limit = 2, .users = 1 };
+    srq_is(&m, &n, &srq, want);
+    srq_holds(&m, &s, &srq, "", 1, 2);
+    srq_ring_is(&m, 3, 1, 3);
+    srq_holds(&m, &s, &srq, " from=0 count=1", 0, 1);
+
+    /* Posted, and the device has not looked yet. */
+    rq_post(&n, &srq, 73, s.data + 1024 * 3, 303, s.key);
+    srq_is(&m, &n, &srq, want);
+    srq_holds(&m, &s, &srq, "", 1, 3);
+    srq_ring_is(&m, 3, 1, 4);
+
+    /* Of an XRC domain, with a CQ of its own. */
+    xrcdn = cmd_create(&n, FAKERNIC_CMD_ALLOC_XRCD, NULL, 0);
+    srq_create(&n, &xrc, s.pd, xrcdn, s.cq.id);
+    srq_is(&m, &n, &xrc, (SrqSeen) { .pdn = s.pd, .xrcdn = xrcdn,
+                                     .cqn = s.cq.id });
+
+    for (uint32_t i = 1; i < 4; i++) {
+        srq_send(&n, &s, &a, 70 + i);
+    }
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_LIMIT), ==,
+                     srq.id);
+    want = (SrqSeen) { .pdn = s.pd, .pi = 4, .ci = 4, .users = 1 };
+    srq_is(&m, &n, &srq, want);
+
+    /* More are said to be there than there is room for. */
+    queue_record(&n, &srq, 100);
+    wqe = wqe_send(&s, 0, 16);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_ERROR), ==,
+                     srq.id);
+    want.error = true;
+    srq_is(&m, &n, &srq, want);
+    qobject_unref(look(&m, "srq", srq.id, "", 0));
+    srq_ring_is(&m, 4, 4, 100);
+    machine_stop(&m);
+}
+
 /* ---- at any time --------------------------------------------------------- */
 
 static const char *const nouns[] = {
@@ -822,6 +997,7 @@ const FakernicTest fakernic_query_tests[] = {
     { "query/qps", test_qps },
     { "query/in-flight", test_in_flight },
     { "query/queues", test_queues },
+    { "query/srqs", test_srqs },
     { "query/a-part", test_a_part },
     { "query/device", test_device },
     { "query/counters", test_counters },
