@@ -993,6 +993,158 @@ static void test_any_time(void)
     machine_stop(&m);
 }
 
+/* All of it, as text, to be compared and freed. */
+static char *everything(Machine *m)
+{
+    GString *all = g_string_new(NULL);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(nouns); i++) {
+        g_autofree char *text = query_text(m, nouns[i]);
+
+        g_string_append_printf(all, "%s %s\n", nouns[i], text);
+    }
+    return g_string_free(all, false);
+}
+
+/*
+ * A device that has failed keeps what it was doing, for whoever wants to see.
+ */
+static void test_fatal(void)
+{
+    static const char *const kept[] = { "x-qps", "x-cqs", "x-srqs", "x-keys",
+                                        "x-gids", "x-flows" };
+    char *before[G_N_ELEMENTS(kept)];
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    QList *list;
+    QDict *state;
+
+    start_pair(&m, &n, &s, &a, &b);
+    one_read(&n, &s, &a);
+    for (unsigned i = 0; i < G_N_ELEMENTS(kept); i++) {
+        before[i] = query_text(&m, kept[i]);
+    }
+    g_assert_true(state_is(&m, "running"));
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': 'x-fault', 'value':"
+                             " 'at=device code=5 do=fatal' } }", NIC0);
+    while (state_is(&m, "running")) {
+        g_usleep(1000);
+    }
+    assert_still(&m);
+    state = query_dict(&m, "x-state");
+    g_assert_cmphex(qdict_get_int(state, "status") & FAKERNIC_STATUS_FATAL, !=,
+                    0);
+    g_assert_cmpint(qdict_get_int(state, "fatal-code"), ==, 5);
+    qobject_unref(state);
+    for (unsigned i = 0; i < G_N_ELEMENTS(kept); i++) {
+        assert_same_text(&m, kept[i], before[i]);
+        g_free(before[i]);
+    }
+    list = look(&m, "sq", a.qpn, " from=0 count=1", 1);
+    g_assert_cmpstr(qdict_get_str(find(list, "index", 0), "opcode"), ==,
+                    "RDMA_READ");
+    qobject_unref(list);
+    list = look(&m, "eq", s.async.id, "", 1);
+    g_assert_cmpstr(qdict_get_str(find(list, "index", 0), "type"), ==,
+                    "DEVICE_FATAL");
+    qobject_unref(list);
+    machine_stop(&m);
+}
+
+/* In a reset there is nothing: was it still one when all had been asked for? */
+static bool reset_is_empty(Machine *m)
+{
+    g_autofree char *first = query_text(m, "x-state");
+    g_autofree char *all = everything(m);
+    g_autofree char *set = look_at(m, "sq 17");
+    QDict *got = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                           " 'path': %s, 'property': 'x-ring' } }", NIC0);
+    g_autofree char *last = query_text(m, "x-state");
+    const bool seen = g_str_equal(first, "{}") && g_str_equal(last, "{}");
+
+    if (seen) {
+        g_assert_nonnull(strstr(all, "x-state {}\nx-qps []\nx-cqs []\n"
+                                "x-srqs []\nx-eqs []\nx-keys []\nx-gids []\n"
+                                     "x-flows []\nx-counters []\n"));
+        g_assert_nonnull(strstr(set, "is being reset"));
+        g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(got, "error"),
+                                              "desc"), "is being reset"));
+    }
+    qobject_unref(got);
+    return seen;
+}
+
+/* Device memory that is to be cleared makes a reset last. */
+static void test_mid_reset(void)
+{
+    bool seen = false;
+
+    for (unsigned tries = 0; !seen && tries < 50; tries++) {
+        g_autofree char *gone = NULL;
+        Machine m;
+        Nic n;
+        Setup s;
+        Qp a, b;
+
+        machine_start(&m, "%s,id=nic0,turn-work=64,dm-size=100M", DEVICE);
+        nic_find(&n, &m, SLOT);
+        nic_bringup(&n);
+        setup_pair(&n, &s, &a, &b);
+        one_read(&n, &s, &a);
+        qobject_unref(look(&m, "sq", a.qpn, "", 0));
+        reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+        seen = reset_is_empty(&m);
+        nic_await_reset(&n);
+        gone = everything(&m);
+        g_assert_null(strstr(gone, "x-state {}"));
+        g_assert_nonnull(strstr(gone, "\nx-qps []\n"));
+        look_fails(&m, "sq 17", "there is no sq 17");
+        nic_bringup(&n);
+        assert_still(&m);
+        machine_stop(&m);
+    }
+    /* Else the tries have shown nothing. */
+    g_assert_true(seen);
+}
+
+/* Whoever asks for a device that is gone is told, and another is not it. */
+static void test_removed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    QDict *reply;
+
+    machine_start(&m, "-machine pc");
+    qtest_qmp_device_add(m.qts, "fakernic", "nic0", "{'addr': '06'}");
+    nic_find(&n, &m, 6);
+    nic_bringup(&n);
+    setup_pair(&n, &s, &a, &b);
+    qobject_unref(look(&m, "sq", a.qpn, "", 0));
+    qpci_unplug_acpi_device_test(m.qts, "nic0", 6);
+    g_free(n.pci);
+    for (unsigned i = 0; i < G_N_ELEMENTS(nouns); i++) {
+        reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                          " 'path': %s, 'property': %s } }", NIC0, nouns[i]);
+        g_assert_true(qdict_haskey(reply, "error"));
+        qobject_unref(reply);
+    }
+    look_fails(&m, "sq 17", "not found");
+    qtest_qmp_device_add(m.qts, "fakernic", "nic0", "{'addr': '06'}");
+    assert_still(&m);
+    assert_same_text(&m, "x-qps", "[]");
+    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                      " 'path': %s, 'property': 'x-ring' } }", NIC0);
+    g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
+                                          "desc"), "set it first"));
+    qobject_unref(reply);
+    machine_stop(&m);
+}
+
 const FakernicTest fakernic_query_tests[] = {
     { "query/qps", test_qps },
     { "query/in-flight", test_in_flight },
@@ -1010,5 +1162,8 @@ const FakernicTest fakernic_query_tests[] = {
     { "query/dump-refused", test_dump_refused },
     { "query/guest-faults", test_guest_faults },
     { "query/any-time", test_any_time },
+    { "query/fatal", test_fatal },
+    { "query/mid-reset", test_mid_reset },
+    { "query/removed", test_removed },
     {}
 };
