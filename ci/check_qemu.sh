@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The device in newer QEMUs, as TAP: overlay.sh puts it into the source of each,
-# it builds there without a warning, and its qtests pass. A QEMU is a version, of
-# which the source is Debian's, of its development suites; or the tar of a release
-# as it is found from inside the root: /cache/qemu-11.1.1.tar.xz. What is unpacked
-# goes when it was tested. QEMU is configured with as little as the qtests need:
-# what is tested is that the device fits. With FAKERNIC_KEEP=1 source and build
-# stay.
+# and changes nothing else there (check_overlay.py); it builds without a warning,
+# and its qtests pass. A QEMU is a version, of which the source is Debian's, of its
+# development suites; or the tar of a release as it is found from inside the root:
+# /cache/qemu-11.1.1.tar.xz. What is unpacked goes when it was tested. QEMU is
+# configured with as little as the qtests need: what is tested is that the device
+# fits. With FAKERNIC_KEEP=1 source and build stay.
 set -u
 . /src/ci/tap.sh
 RUN_S=1200
@@ -30,7 +30,6 @@ unpack() { # version|tar
 
 # Few devices and no code generator: it boots nothing.
 configure() {
-    /src/qemu-hw/overlay.sh "$source" || return 1
     # Q35 links with CXL only: its stub lacks a function in 10.2.
     printf 'CONFIG_%s=y\n' Q35 I440FX PCIE_PORT PXB CXL CXL_MEM_DEVICE FAKERNIC \
         >"$source/configs/devices/x86_64-softmmu/fakernic-few.mak"
@@ -76,8 +75,10 @@ for wanted in "$@"; do
     built=/cache/build/qemu-few-$version
     unpack "$wanted" >"$log" 2>&1
     report $? "the source of QEMU $version is there"
+    /src/ci/check_overlay.py "$source" >"$log" 2>&1
+    report $? "overlay.sh puts the device into it, and nothing else"
     configure >"$log" 2>&1
-    report $? "overlay.sh puts the device into it, and it is configured"
+    report $? "it is configured"
     compile >"$log" 2>&1
     report $? "it builds, the device without a warning"
     run_qtests >"$log" 2>&1

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""overlay.sh adds what its document says, and no more: on those parts of QEMU's
+source that it writes to. `make test-qemu-versions` asks the same of all of it."""
+
+import shutil
+import subprocess
+
+from conftest import SRC
+
+PARTS = ("VERSION", "meson.build", "hw/net", "include/net", "tests/qtest")
+
+
+def parts(source, target):
+    for name in PARTS:
+        part = target / name
+        part.parent.mkdir(parents=True, exist_ok=True)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, part, symlinks=True)
+        else:
+            shutil.copy(source / name, part)
+
+
+def checked(tree):
+    result = subprocess.run([SRC / "ci/check_overlay.py", tree], check=False,
+                            capture_output=True, text=True, timeout=60)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_what_overlay_adds(tmp_path, work):
+    parts(work.source, tmp_path)
+    assert checked(tmp_path) == (0, "")
+
+
+def test_a_tree_that_has_it(tmp_path, work):
+    """Nothing is said of what is not seen to be added."""
+    parts(work.source, tmp_path)
+    (tmp_path / "hw/net/fakernic").mkdir()
+    (tmp_path / "hw/net/fakernic/old.c").write_text("")
+    assert checked(tmp_path) == (1, f"{tmp_path} has the device already\n")
