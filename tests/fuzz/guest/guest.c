@@ -314,6 +314,8 @@ static void guest_step(Guest *g, const FuzzRecord *r)
             nic_restart(n);
         } else if (r->a < 64) {
             nic_enable(n, 0);
+        } else if (r->a >= 96 && r->a < 224) {
+            step_look(n, r);
         } else {
             guest_advance(g, n, r->where % IDS);
         }

@@ -6,7 +6,7 @@
  *   guest.c    machine, steps of an input
  *   driver.c   what a driver does: bring-up, command ring, a world of objects
  *   command.c  one command with a valid frame and fields the record chooses
- *   inside.c   FAULT and DUMP
+ *   inside.c   FAULT and DUMP; looks from outside
  *   paging.c   what a driver answers to page requests
  *   wq.c       work queues and RSS
  *   wqe.c      work requests in the rings
@@ -173,6 +173,8 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r);
 
 /* inside.c */
 void command_inside(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
+/* Asks QOM what is inside: objects, or the entries of a ring. */
+void step_look(Nic *n, const FuzzRecord *r);
 /* Takes all fault rules away, which a reset would not. */
 void nic_forget_rules(Nic *n);
 

@@ -3,10 +3,15 @@
  * FAULT and DUMP: rules out of the words that there are, of which most say
  * something, and texts of objects that exist. Pausing the machine and a device
  * that is dead until the bus is reset are left out: they end an input.
+ *
+ * And whoever looks from outside: what the guest has made of objects and rings
+ * is shown, whatever it is, and looking changes nothing.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qapi/error.h"
+#include "qobject/qjson.h"
+#include "qobject/qobject.h"
 #include "guest.h"
 
 #define PICK(words, choice) (words)[(choice) % ARRAY_SIZE(words)]
@@ -109,6 +114,135 @@ void command_inside(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r)
     } else {
         command_dump(g, n, r);
     }
+}
+
+/* ---- from outside -------------------------------------------------------- */
+
+static const struct {
+    const char *property;
+    bool json;
+    bool parts;                 /* "from=INDEX count=N" may be said before */
+} looks[] = {
+    { "x-state", true, false }, { "x-qps", true, true },
+    { "x-cqs", true, true }, { "x-srqs", true, true },
+    { "x-eqs", true, true }, { "x-keys", true, true },
+    { "x-gids", true, false }, { "x-flows", true, false },
+    { "x-counters", true, false }, { "x-recorder", false, false },
+    { "x-recorder-now", false, false }, { "x-fault", false, false },
+};
+
+/* Beside numbers out of the record: edges, and what is not said like that. */
+static const char *const parts[] = {
+    "", "count=1", "from=1 count=2", "from=4294967295", "from=0x8 count=0x3",
+    "count=4294967295", "count=0", "from=-1", "from=4294967296", "from=2x",
+    "until=3", "from=", "count", "from=1  count=1", "count=257",
+};
+
+/* What a property says; NULL: why not. */
+static char *look_get(Nic *n, const char *property)
+{
+    Error *err = NULL;
+    char *text = object_property_get_str(OBJECT(n->pci), property, &err);
+
+    GUEST_CHECK(!text == (err != NULL));
+    error_free(err);
+    return text;
+}
+
+/* False: that cannot be said. */
+static bool look_set(Nic *n, const char *property, const char *words)
+{
+    Error *err = NULL;
+    const bool taken = object_property_set_str(OBJECT(n->pci), property, words,
+                                               &err);
+
+    GUEST_CHECK(taken == !err);
+    error_free(err);
+    return taken;
+}
+
+static void look_check_json(const char *text)
+{
+    QObject *value = qobject_from_json(text, NULL);
+
+    GUEST_CHECK(value);
+    qobject_unref(value);
+}
+
+/* The part of a list, or of a ring, that a record wants. */
+static void look_part(GString *words, const FuzzRecord *r)
+{
+    if (r->d & 1) {
+        g_string_append_printf(words, " %s", PICK(parts, r->d >> 1));
+    }
+    if (r->d & 0x4000) {
+        g_string_append_printf(words, " from=%u", r->f);
+    }
+    if (r->d & 0x8000) {
+        g_string_append_printf(words, " count=%u", r->c);
+    }
+}
+
+static void look_objects(Nic *n, const FuzzRecord *r)
+{
+    const unsigned i = r->b % ARRAY_SIZE(looks);
+    g_autoptr(GString) words = g_string_new(NULL);
+    g_autofree char *text = NULL;
+
+    look_part(words, r);
+    if (looks[i].parts && words->len) {
+        /* A blank is before it. */
+        look_set(n, looks[i].property, words->str + 1);
+    }
+    text = look_get(n, looks[i].property);
+    GUEST_CHECK(text);
+    if (looks[i].json) {
+        look_check_json(text);
+    }
+}
+
+/* A ring that exists, mostly; then the same once more. */
+static void look_ring(Nic *n, const FuzzRecord *r)
+{
+    static const struct {
+        const char *ring;
+        Kind kind;
+    } rings[] = {
+        { "sq", KIND_QP }, { "rq", KIND_QP }, { "rq", KIND_WQ },
+        { "srq", KIND_SRQ }, { "cq", KIND_CQ }, { "eq", KIND_EQ },
+        { "sq", KIND_KEY }, { "tq", KIND_QP },
+    };
+    const unsigned i = r->b % ARRAY_SIZE(rings);
+    g_autoptr(GString) words = g_string_new(rings[i].ring);
+    g_autofree char *first = NULL, *second = NULL;
+
+    g_string_append_printf(words, " %u",
+                           nic_pick(n, rings[i].kind, r->e & 0xff));
+    look_part(words, r);
+    look_set(n, "x-ring", words->str);
+    first = look_get(n, "x-ring");
+    second = look_get(n, "x-ring");
+    GUEST_CHECK(!g_strcmp0(first, second));
+    if (first) {
+        look_check_json(first);
+    }
+}
+
+void step_look(Nic *n, const FuzzRecord *r)
+{
+    g_autofree char *state = look_get(n, "x-state");
+    g_autofree char *counters = look_get(n, "x-counters");
+    g_autofree char *state_after = NULL, *counters_after = NULL;
+
+    if (r->where & 64) {
+        look_objects(n, r);
+    } else {
+        look_ring(n, r);
+    }
+    state_after = look_get(n, "x-state");
+    counters_after = look_get(n, "x-counters");
+    GUEST_CHECK(g_str_equal(state, state_after));
+    GUEST_CHECK(g_str_equal(counters, counters_after));
 }
 
 void nic_forget_rules(Nic *n)
