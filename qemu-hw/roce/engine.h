@@ -52,6 +52,7 @@
 #define ROCE_TURNS_PER_OUTPUT 64
 #define ROCE_STEPS_PER_OUTPUT 256
 #define ROCE_MCAST_QPS_PER_GROUP 64
+#define ROCE_MCAST_GROUPS_MAX 256
 
 #define ROCE_QKEY_GSI 0x80010000u
 #define ROCE_PKEY_DEFAULT 0xffffu
@@ -209,6 +210,7 @@ typedef struct RoceQp {
     RoceWait waits[ROCE_WAIT_KINDS];
     uint64_t *counters;         /* the host's; NULL: none */
     uint32_t groups;            /* multicast, that it is attached to */
+    uint8_t in_group[ROCE_MCAST_GROUPS_MAX / 8];    /* which: bits */
     bool rq_broken;
     bool established;           /* COMM_ESTABLISHED was reported */
     bool drain_reported;

@@ -20,27 +20,50 @@ RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16])
     return NULL;
 }
 
-static bool roce_mcast_remove(Roce *r, RoceMcast *group, uint32_t qpn)
+static bool roce_mcast_is_member(const Roce *r, const RoceMcast *group,
+                                 const RoceQp *qp)
 {
-    uint32_t i;
+    const size_t number = (size_t)(group - r->mcast);
 
-    for (i = 0; i < group->count; i++) {
-        if (group->qpn[i] == qpn) {
-            group->qpn[i] = group->qpn[--group->count];
-            r->qps[qpn]->groups--;
-            return true;
-        }
-    }
-    return false;
+    return qp->in_group[number / 8] & 1u << number % 8;
 }
 
-/* The number will name another QP one day. */
+/* Joins or leaves, whichever it has not done. */
+static void roce_mcast_note(const Roce *r, const RoceMcast *group, RoceQp *qp)
+{
+    const size_t number = (size_t)(group - r->mcast);
+
+    qp->in_group[number / 8] ^= (uint8_t)(1u << number % 8);
+}
+
+/* It is a member. */
+static void roce_mcast_remove(Roce *r, RoceMcast *group, RoceQp *qp)
+{
+    uint32_t i = 0;
+
+    while (group->qpn[i] != qp->qpn) {
+        i++;
+    }
+    group->qpn[i] = group->qpn[--group->count];
+    roce_mcast_note(r, group, qp);
+    qp->groups--;
+    r->work++;
+}
+
+/*
+ * The number will name another QP one day. Members are looked through in the
+ * QP's own groups only: in all of them it would be most of what destroying a QP
+ * takes.
+ */
 void roce_mcast_leave(Roce *r, uint32_t qpn)
 {
-    uint32_t i;
+    RoceQp *qp = r->qps[qpn];
+    RoceMcast *group;
 
-    for (i = 0; r->qps[qpn]->groups > 0; i++) {
-        roce_mcast_remove(r, &r->mcast[i], qpn);
+    for (group = r->mcast; qp->groups > 0; group++) {
+        if (roce_mcast_is_member(r, group, qp)) {
+            roce_mcast_remove(r, group, qp);
+        }
     }
 }
 
@@ -85,15 +108,14 @@ int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn)
     if (!group) {
         return FAKERNIC_CMD_NO_RESOURCE;
     }
-    for (i = 0; i < group->count; i++) {
-        if (group->qpn[i] == qpn) {
-            return FAKERNIC_CMD_OK;     /* attached already: no change */
-        }
+    if (roce_mcast_is_member(r, group, qp)) {
+        return FAKERNIC_CMD_OK;         /* no change */
     }
     if (group->count == ROCE_MCAST_QPS_PER_GROUP) {
         return FAKERNIC_CMD_NO_RESOURCE;
     }
     group->qpn[group->count++] = qpn;
+    roce_mcast_note(r, group, qp);
     qp->groups++;
     return FAKERNIC_CMD_OK;
 }
@@ -101,7 +123,11 @@ int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn)
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
 {
     RoceMcast *group = roce_mcast_find(r, gid);
+    RoceQp *qp = roce_qp_find(r, qpn);
 
-    return group && roce_mcast_remove(r, group, qpn) ? FAKERNIC_CMD_OK
-                                                     : FAKERNIC_CMD_BAD_ID;
+    if (!group || !qp || !roce_mcast_is_member(r, group, qp)) {
+        return FAKERNIC_CMD_BAD_ID;
+    }
+    roce_mcast_remove(r, group, qp);
+    return FAKERNIC_CMD_OK;
 }

@@ -24,6 +24,7 @@ Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host)
 
     assert(roce_power_of_two(limits->max_qp) && limits->max_qp <= ROCE_QPNS);
     assert(roce_power_of_two(limits->max_sends) && limits->gid_count > 0);
+    assert(limits->max_mcast_groups <= ROCE_MCAST_GROUPS_MAX);
     /* Not reached by tests, as below: out of memory. */
     if (!r) {
         return NULL;

@@ -299,7 +299,7 @@ typedef struct RoceLimits {
     uint32_t max_qp;            /* power of two, <= 65536 */
     uint32_t max_mr;            /* regions and windows; power of two */
     uint32_t max_pd;            /* numbers of PDs are below this */
-    uint32_t max_mcast_groups;
+    uint32_t max_mcast_groups;  /* <= 256 */
     uint32_t max_odp_chunks;    /* of 512 pages, for all regions with on-demand
                                  * paging together; 0: there are no such */
     uint16_t gid_count;

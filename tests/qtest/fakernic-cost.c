@@ -1599,6 +1599,196 @@ static void test_cost_look(void)
     machine_stop(&m);
 }
 
+/* ---- tables that are full ------------------------------------------------ */
+
+#define COST_BATCH  64          /* as many QPs as a group takes */
+#define COST_GROUPS 256
+#define COST_SPARE  (2 * COST_BATCH)
+#define COST_PDS    65536
+#define COST_MRS    65536
+#define COST_TABLES ",max-pd=65536,max-qp=65536,max-mr=65536"
+
+static const char *const cost_kinds[] = {
+    "ALLOC_PD", "DEALLOC_PD", "CREATE_MR", "DESTROY_MR", "CREATE_QP",
+    "ATTACH_MCAST", "DETACH_MCAST", "DESTROY_QP",
+};
+
+/* What each of these takes, COST_BATCH times, in nanoseconds. */
+typedef uint64_t CostOfKinds[ARRAY_SIZE(cost_kinds)];
+
+typedef struct Crowd {
+    Machine m;
+    Nic n;
+    Setup s;
+    struct fakernic_create_qp_req qp;   /* UD, without queues */
+    struct fakernic_create_mr_req mr;   /* of a page */
+    CostOfKinds took;
+    unsigned kind;                      /* the next one in a round */
+} Crowd;
+
+/* Linux counts what a thread ran for when it sleeps. */
+static uint64_t main_idle_ns(Machine *m)
+{
+    g_usleep(500);
+    return main_thread_ns(m, false);
+}
+
+/*
+ * COST_BATCH commands at once, each for its own number; the numbers that they
+ * give, unless NULL. What the main thread takes for all of them.
+ */
+static uint64_t cost_batch(Nic *n, uint16_t opcode, const void *requests,
+                           size_t len, uint32_t *numbers)
+{
+    const uint32_t first = n->cmd_pi;
+    struct fakernic_cmd_completion completion;
+    uint64_t since;
+
+    for (unsigned i = 0; i < COST_BATCH; i++) {
+        cost_submit(n, opcode, (const uint8_t *)requests + i * len, len);
+    }
+    since = main_idle_ns(n->m);
+    cmd_ring(n);
+    cmd_wait(n, n->cmd_pi - 1, &completion);
+    since = main_idle_ns(n->m) - since;
+    for (unsigned i = 0; i < COST_BATCH; i++) {
+        cmd_wait(n, first + i, &completion);
+        assert_status(completion.status, OK);
+        if (numbers) {
+            numbers[i] = ldl_le_p(completion.payload);
+        }
+    }
+    return since;
+}
+
+/* The next kind: commands that are alike, or one for each of some numbers. */
+static void crowd_do(Crowd *c, uint16_t opcode, const void *request, size_t len,
+                     uint32_t *numbers)
+{
+    g_autofree uint8_t *requests = g_malloc(COST_BATCH * len + 1);
+    uint64_t *took = &c->took[c->kind++];
+
+    for (unsigned i = 0; i < COST_BATCH; i++) {
+        memcpy(requests + i * len, request, len);
+    }
+    *took = MIN(*took, cost_batch(&c->n, opcode, requests, len, numbers));
+}
+
+static void crowd_undo(Crowd *c, uint16_t opcode, const uint32_t *numbers)
+{
+    struct fakernic_id ids[COST_BATCH] = { 0 };
+    uint64_t *took = &c->took[c->kind++];
+
+    for (unsigned i = 0; i < COST_BATCH; i++) {
+        ids[i].id = LE32(numbers[i]);
+    }
+    *took = MIN(*took, cost_batch(&c->n, opcode, ids, sizeof(ids[0]), NULL));
+}
+
+/* All of these QPs join a group or leave it; what it takes. */
+static uint64_t crowd_group(Crowd *c, uint16_t opcode, unsigned group,
+                            const uint32_t *qpns)
+{
+    struct fakernic_mcast_req requests[COST_BATCH] = { 0 };
+    const uint8_t gid[16] = { [10] = 0xff, 0xff, 224, 1, group >> 8, group };
+
+    for (unsigned i = 0; i < COST_BATCH; i++) {
+        memcpy(requests[i].gid, gid, sizeof(gid));
+        requests[i].qpn = LE32(qpns[i]);
+    }
+    return cost_batch(&c->n, opcode, requests, sizeof(requests[0]), NULL);
+}
+
+/* Each kind once more, of objects that are new each time. */
+static void crowd_round(Crowd *c)
+{
+    uint32_t ids[COST_BATCH];
+    uint64_t *took;
+
+    c->kind = 0;
+    crowd_do(c, FAKERNIC_CMD_ALLOC_PD, "", 0, ids);
+    crowd_undo(c, FAKERNIC_CMD_DEALLOC_PD, ids);
+    crowd_do(c, FAKERNIC_CMD_CREATE_MR, &c->mr, sizeof(c->mr), ids);
+    crowd_undo(c, FAKERNIC_CMD_DESTROY_MR, ids);
+    crowd_do(c, FAKERNIC_CMD_CREATE_QP, &c->qp, sizeof(c->qp), ids);
+    took = &c->took[c->kind];
+    took[0] = MIN(took[0], crowd_group(c, FAKERNIC_CMD_ATTACH_MCAST, 0, ids));
+    took[1] = MIN(took[1], crowd_group(c, FAKERNIC_CMD_DETACH_MCAST, 0, ids));
+    c->kind += 2;
+    /* They leave by being destroyed, too. */
+    crowd_group(c, FAKERNIC_CMD_ATTACH_MCAST, 0, ids);
+    crowd_undo(c, FAKERNIC_CMD_DESTROY_QP, ids);
+    g_assert_cmpuint(c->kind, ==, ARRAY_SIZE(cost_kinds));
+}
+
+/* The least of some rounds: other programs only ever add to it. */
+static void crowd_measure(Crowd *c)
+{
+    memset(c->took, 0xff, sizeof(c->took));
+    for (unsigned i = 0; i < COST_ROUNDS; i++) {
+        crowd_round(c);
+    }
+}
+
+/* All groups but one, and all tables but for what a round takes. */
+static void crowd_fill(Crowd *c)
+{
+    uint32_t qpns[COST_BATCH];
+
+    c->kind = 0;
+    crowd_do(c, FAKERNIC_CMD_CREATE_QP, &c->qp, sizeof(c->qp), qpns);
+    for (unsigned group = 1; group < COST_GROUPS; group++) {
+        crowd_group(c, FAKERNIC_CMD_ATTACH_MCAST, group, qpns);
+    }
+    cost_create_many(&c->n, FAKERNIC_CMD_ALLOC_PD, "", 0,
+                     COST_PDS - COST_SPARE);
+    cost_create_many(&c->n, FAKERNIC_CMD_CREATE_MR, &c->mr, sizeof(c->mr),
+                     COST_MRS - COST_SPARE);
+    cost_create_many(&c->n, FAKERNIC_CMD_CREATE_QP, &c->qp, sizeof(c->qp),
+                     COST_PDS - COST_BATCH - COST_SPARE);
+}
+
+/*
+ * What comes and goes costs the same whether there is nothing beside it or all
+ * that there can be: nothing looks through a table. As with moderated CQs it is
+ * CPU time that is compared.
+ */
+static void test_cost_destroy(void)
+{
+    CostOfKinds few;
+    Crowd c;
+
+    machine_start(&c.m, "%s%s", COST_DEVICE, COST_TABLES);
+    nic_find(&c.n, &c.m, SLOT);
+    nic_bringup_deep(&c.n, 8);
+    setup(&c.n, &c.s);
+    c.qp = (struct fakernic_create_qp_req) {
+        .type = FAKERNIC_QP_UD,
+        .sq_log_depth = FAKERNIC_QUEUE_NONE,
+        .rq_log_depth = FAKERNIC_QUEUE_NONE,
+        .pdn = LE32(c.s.pd),
+        .send_cqn = LE32(c.s.cq.id),
+        .recv_cqn = LE32(c.s.cq.id),
+    };
+    c.mr = (struct fakernic_create_mr_req) {
+        .iova = LE64(1ull << 40),
+        .length = LE64(FAKERNIC_PAGE_SIZE),
+        .type = FAKERNIC_MR_MEMORY,
+        .pdn = LE32(c.s.pd),
+        .pages = contiguous(c.s.data, FAKERNIC_PAGE_SIZE),
+    };
+    crowd_measure(&c);
+    memcpy(few, c.took, sizeof(few));
+    crowd_fill(&c);
+    crowd_measure(&c);
+    for (unsigned i = 0; i < ARRAY_SIZE(cost_kinds); i++) {
+        g_test_message("%u %s took %" PRIu64 " ns, %" PRIu64 " ns with full "
+                       "tables", COST_BATCH, cost_kinds[i], few[i], c.took[i]);
+        g_assert_cmpuint(c.took[i], <=, 2 * few[i]);
+    }
+    cost_stop(&c.n, "objects that go while there are many");
+}
+
 /* An unplugged device is freed in the background, and another comes. */
 static void test_cost_unplug(void)
 {
@@ -1648,6 +1838,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/reset", test_cost_reset },
     { "cost/reset_dm", test_cost_reset_dm },
     { "cost/look", test_cost_look },
+    { "cost/destroy", test_cost_destroy },
     { "cost/unplug", test_cost_unplug },
     { NULL }
 };
