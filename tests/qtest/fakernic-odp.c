@@ -288,11 +288,160 @@ static void test_odp_teardown(void)
     machine_stop(&m);
 }
 
+/* ---- shares -------------------------------------------------------------- */
+
+#define FAIR_HOGS   80          /* more than the device's list holds */
+#define FAIR_WQES   31
+#define FAIR_ROUNDS 5
+/* In which all who wait have been listed, and two that were short. */
+#define FAIR_ANSWERS \
+    (DIV_ROUND_UP(FAIR_HOGS + 1, FAKERNIC_PAGE_REQUESTS_MAX) + 2)
+
+/* 16 bytes from a page of a region, to the setup's data. */
+static Wqe fair_wqe(const Setup *s, uint32_t lkey, uint64_t page, uint32_t rkey)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
+
+    wqe.rdma.rdma.rkey = LE32(rkey);
+    wqe.rdma.sge[0].address = LE64(ODP_BASE + page * FAKERNIC_PAGE_SIZE);
+    wqe.rdma.sge[0].lkey = LE32(lkey);
+    return wqe;
+}
+
+static void fair_post(Nic *n, Qp *qp, const Wqe *wqe, unsigned count)
+{
+    while (count--) {
+        sq_put(n, qp, wqe, sizeof(*wqe));
+    }
+    sq_ring(n, qp);
+}
+
+/* A page of this region comes, or goes; its command is not rung for yet. */
+static void fair_tell(Nic *n, const Setup *s, uint32_t key, uint64_t address,
+                      bool comes)
+{
+    const struct fakernic_update_pages_req req = {
+        .pages = { .address = comes ? LE64(s->data) : 0,
+                   .page_count = LE32(1),
+                   .page_shift = comes ? FAKERNIC_PAGE_SHIFT : 0 },
+        .address = LE64(address & ~(FAKERNIC_PAGE_SIZE - 1ull)),
+        .key = LE32(key),
+        .flags = LE32(comes ? FAKERNIC_PAGES_PRESENT : FAKERNIC_PAGES_ABSENT),
+    };
+    struct fakernic_cmd request = {
+        .opcode = LE16(FAKERNIC_CMD_UPDATE_PAGES),
+        .cookie = LE32(0xc0de0000 + n->cmd_pi),
+    };
+
+    memcpy(request.payload, &req, sizeof(req));
+    cmd_submit(n, &request);
+}
+
+static void fair_told(Nic *n)
+{
+    struct fakernic_cmd_completion completion;
+    const uint64_t since = main_cpu_us(n->m);
+
+    cmd_ring(n);
+    monitor_is_heard(n->m, "pages that come and go", since);
+    cmd_wait(n, n->cmd_pi - 1, &completion);
+    assert_status(completion.status, OK);
+}
+
+/*
+ * One answer: of the pages it lists, each of the region KEY is given and at
+ * once taken away, so that who wants it asks again. Is there one of VICTIM's?
+ */
+static bool fair_answer(Nic *n, const Setup *s, uint32_t key, uint32_t victim)
+{
+    struct fakernic_query_page_requests_resp resp;
+    const uint32_t count = odp_query(n, &resp);
+    bool found = false;
+
+    g_assert_cmpuint(count, >, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t address = le64_to_cpu(resp.request[i].address);
+
+        if (resp.request[i].key == LE32(victim)) {
+            found = true;
+            continue;
+        }
+        g_assert_cmphex(le32_to_cpu(resp.request[i].key), ==, key);
+        fair_tell(n, s, key, address, true);
+        fair_tell(n, s, key, address, false);
+    }
+    if (count > found) {
+        fair_told(n);
+    }
+    return found;
+}
+
+/*
+ * Many QPs of one process whose pages never stay want them again and again;
+ * the last QP, which is another process's, is listed after as many requests as
+ * there were before its own.
+ */
+static void test_odp_fair(void)
+{
+    struct fakernic_create_mr_req mr;
+    struct fakernic_cqe cqe;
+    uint32_t key, other, other_pd, other_data;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp hog, victim;
+    Wqe wqe;
+
+    start(&m, &n);
+    nic_bringup_deep(&n, 6);
+    setup(&n, &s);
+    mr = odp_req(&s);
+    mr.length = LE64(2ull * FAIR_HOGS * FAKERNIC_PAGE_SIZE);
+    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    other_pd = pd_alloc(&n);
+    mr.pdn = LE32(other_pd);
+    other = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    other_data = mr_create(&n, other_pd, s.data, DATA_SIZE,
+                           FAKERNIC_ACCESS_LOCAL_WRITE |
+                           FAKERNIC_ACCESS_REMOTE_WRITE);
+    for (unsigned i = 0; i < FAIR_HOGS; i++) {
+        qp_create(&n, &hog, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+        rc_connect(&n, hog.qpn, hog.qpn, own_gid, nic_mac);
+        /* Not beside one another: such requests become one. */
+        wqe = fair_wqe(&s, key, 2 * i, s.key);
+        wqe.hdr.flags = 0;
+        fair_post(&n, &hog, &wqe, FAIR_WQES);
+    }
+    qp_create(&n, &victim, FAKERNIC_QP_RC, other_pd, &s.cq, 0);
+    g_assert_cmpuint(victim.qpn, >, hog.qpn);
+    rc_connect(&n, victim.qpn, victim.qpn, own_gid, nic_mac);
+    wqe = fair_wqe(&s, other, 1, other_data);
+    for (unsigned round = 0; round < FAIR_ROUNDS; round++) {
+        unsigned answers = 1;
+
+        fair_post(&n, &victim, &wqe, 1);
+        while (!fair_answer(&n, &s, key, other)) {
+            answers++;
+            g_assert_cmpuint(answers, <=, FAIR_ANSWERS);
+        }
+        g_test_message("listed in answer %u", answers);
+        g_assert_false(cq_poll(&n, &s.cq, &cqe));
+        fair_tell(&n, &s, other, ODP_BASE + FAKERNIC_PAGE_SIZE, true);
+        fair_told(&n);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_SUCCESS);
+        fair_tell(&n, &s, other, ODP_BASE + FAKERNIC_PAGE_SIZE, false);
+        fair_told(&n);
+    }
+    machine_stop(&m);
+}
+
 const FakernicTest fakernic_odp_tests[] = {
     { "odp/mr", test_odp_mr },
     { "odp/update", test_odp_update },
     { "odp/traffic", test_odp_traffic },
     { "odp/list", test_odp_list },
     { "odp/teardown", test_odp_teardown },
+    { "odp/fair", test_odp_fair },
     { NULL }
 };
