@@ -356,10 +356,11 @@ static void test_reset_behind(void)
 {
     Machine m;
     Nic n;
+    unsigned left = 0;
 
     machine_start(&m, "%s", SMALL_TURNS);
     nic_find(&n, &m, SLOT);
-    for (unsigned life = 0; life < 3; life++) {
+    for (unsigned life = 0; life < 4; life++) {
         Bulk bulk;
 
         nic_bringup(&n);
@@ -371,13 +372,18 @@ static void test_reset_behind(void)
             qpci_config_writel(n.pci, PCI_BASE_ADDRESS_2, n.uar.addr);
             qpci_device_enable(n.pci);
             n.pci->msix_enabled = false;
+        } else if (life == 2) {
+            nic_flr(&n);
+            nic_await_reset(&n);
         } else {
             nic_reset(&n);
         }
-        bulk_poll(&n, &bulk);
+        left += PAIRS * WRITES - bulk_poll(&n, &bulk);
         main_loop_turns(&m, 100);
         g_assert_cmpuint(bulk_poll(&n, &bulk), ==, 0);
     }
+    /* Else nothing was shown. */
+    g_assert_cmpuint(left, >, 0);
     nic_bringup(&n);
     assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
     g_free(n.pci);
@@ -909,53 +915,109 @@ static void quiet_sleep(Nic *n, bool sleep)
     set_power_state(n, sleep ? 3 : 0);
 }
 
-/*
- * With frames, a completion and an interrupt still to come, the device is
- * halted: none of them comes before it goes on, and all of them do then, but
- * for what QEMU itself has 'lost'.
- */
-static void quiet_try(void (*halt)(Nic *n, bool on), unsigned lost)
-{
-    struct fakernic_cqe cqe;
+typedef struct Quiet {
     Machine m;
     Nic n;
     Setup s;
     Qp away;
-    unsigned frames;
-    int wire = start_wired(&m, &n);
+    int wire;
+} Quiet;
 
-    setup(&n, &s);
-    msix_setup(&n);
-    away_create(&n, &s, &s.cq, &away);
-    eq_ring(&n, &s.eq, true);
-    cq_arm(&n, &s.cq, 0, false);
+/* A device with frames, a completion and an interrupt still to come; it can be
+ * unplugged if that is asked for. */
+static void quiet_begin(Quiet *q, bool pluggable)
+{
+    Nic *n = &q->n;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    q->wire = fds[0];
+    machine_start(&q->m, "-netdev dgram,id=n0,local.type=fd,local.str=%d %s",
+                  fds[1], pluggable ? "-machine pc"
+                                    : DEVICE ",id=nic,netdev=n0");
+    close(fds[1]);
+    if (pluggable) {
+        qtest_qmp_device_add(q->m.qts, "fakernic", "nic",
+                             "{'addr': '06', 'netdev': 'n0', 'mac': %s}",
+                             MAC_STRING);
+    }
+    nic_find(n, &q->m, pluggable ? 6 : SLOT);
+    nic_bringup(n);
+    setup(n, &q->s);
+    away_create(n, &q->s, &q->s.cq, &q->away);
+    eq_ring(n, &q->s.eq, true);
+    cq_arm(n, &q->s.cq, 0, false);
     for (unsigned i = 0; i < QUIET_WRITES; i++) {
-        Wqe wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
+        Wqe wqe = wqe_rdma(&q->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, DATA_SIZE);
 
         if (i != QUIET_WRITES - 1) {
             wqe.hdr.flags &= ~FAKERNIC_SQ_SIGNALED;
         }
-        sq_put(&n, &away, &wqe, sizeof(wqe));
+        sq_put(n, &q->away, &wqe, sizeof(wqe));
     }
-    sq_ring(&n, &away);
-    halt(&n, true);
-    /* What the netdev has already comes out. */
-    frames = quiet_frames(&n, wire, 100);
+    sq_ring(n, &q->away);
+}
+
+/* None of it comes any more, but for what the netdev has already: so many
+ * frames. */
+static unsigned quiet_is(Quiet *q)
+{
+    const unsigned frames = quiet_frames(&q->n, q->wire, 100);
+    struct fakernic_cqe cqe;
+
     g_assert_cmpuint(frames, >, 0);
     g_assert_cmpuint(frames, <, QUIET_FRAMES);
-    g_assert_cmpuint(quiet_frames(&n, wire, 500), ==, 0);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    g_assert_false(msix_fired(&n, 1));
-    halt(&n, false);
+    g_assert_cmpuint(quiet_frames(&q->n, q->wire, 500), ==, 0);
+    g_assert_false(cq_poll(&q->n, &q->s.cq, &cqe));
+    for (unsigned v = 0; v < FAKERNIC_VECTOR_COUNT; v++) {
+        /* That of commands was raised by them. */
+        g_assert_true(v == FAKERNIC_VECTOR_CMDQ || !msix_fired(&q->n, v));
+    }
+    return frames;
+}
+
+static void quiet_end(Quiet *q)
+{
+    g_free(q->n.pci);
+    machine_stop(&q->m);
+    close(q->wire);
+}
+
+/* Nor does it when time passes; the end. */
+static void quiet_for_good(Quiet *q)
+{
+    struct fakernic_cqe cqe;
+
+    quiet_is(q);
+    qtest_clock_step(q->m.qts, 10000000000);
+    g_assert_cmpuint(quiet_frames(&q->n, q->wire, 100), ==, 0);
+    g_assert_false(cq_poll(&q->n, &q->s.cq, &cqe));
+    g_assert_false(msix_fired(&q->n, 1));
+    quiet_end(q);
+}
+
+/*
+ * The device is halted: nothing comes before it goes on, and all of it does
+ * then, but for what QEMU itself has 'lost'.
+ */
+static void quiet_try(void (*halt)(Nic *n, bool on), unsigned lost)
+{
+    struct fakernic_cqe cqe;
+    unsigned frames;
+    Quiet q;
+
+    quiet_begin(&q, false);
+    halt(&q.n, true);
+    frames = quiet_is(&q);
+    halt(&q.n, false);
     for (unsigned i = 0; frames < QUIET_FRAMES - lost && i < 1000; i++) {
-        frames += quiet_frames(&n, wire, 1);
+        frames += quiet_frames(&q.n, q.wire, 1);
     }
     g_assert_cmpuint(frames, >=, QUIET_FRAMES - lost);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    g_assert_true(msix_fired(&n, 1));
-    g_free(n.pci);
-    machine_stop(&m);
-    close(wire);
+    cq_expect(&q.n, &q.s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_SUCCESS);
+    g_assert_true(msix_fired(&q.n, 1));
+    quiet_end(&q);
 }
 
 static void test_quiet(void)
@@ -963,6 +1025,42 @@ static void test_quiet(void)
     /* QEMU forgets the frame that a netdev could not send when it stops. */
     quiet_try(quiet_stop, 1);
     quiet_try(quiet_sleep, 0);
+}
+
+/* A device that is off the bus is silent for good, as a pulled one. */
+static void test_quiet_dead(void)
+{
+    Quiet q;
+
+    quiet_begin(&q, false);
+    qtest_qmp_assert_success(q.m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': '/machine/peripheral/nic', 'property':"
+                             " 'x-fault', 'value': 'at=device do=dead' } }");
+    main_loop_turns(&q.m, 10);
+    g_assert_cmphex(reg_read(&q.n, FAKERNIC_REG_STATUS), ==, 0xffffffff);
+    quiet_for_good(&q);
+}
+
+/* So is one that has been reset, until it is brought up anew. */
+static void test_quiet_reset(void)
+{
+    Quiet q;
+
+    quiet_begin(&q, false);
+    reg_write(&q.n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+    quiet_for_good(&q);
+    quiet_begin(&q, false);
+    nic_flr(&q.n);
+    quiet_for_good(&q);
+}
+
+static void test_quiet_unplugged(void)
+{
+    Quiet q;
+
+    quiet_begin(&q, true);
+    qpci_unplug_acpi_device_test(q.m.qts, "nic", 6);
+    quiet_for_good(&q);
 }
 
 /* ---- the monitor --------------------------------------------------------- */
@@ -1110,6 +1208,9 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/reset/stopped", test_reset_stopped },
     { "life/frame-waits", test_frame_waits },
     { "life/quiet", test_quiet },
+    { "life/quiet-dead", test_quiet_dead },
+    { "life/quiet-reset", test_quiet_reset },
+    { "life/quiet-unplugged", test_quiet_unplugged },
     { "life/link-stopped", test_link_stopped },
     { "life/frame-in-sleep", test_frame_in_sleep },
     { "life/no-migration", test_no_migration },

@@ -71,23 +71,11 @@ static void test_flr(void)
     Machine m;
     Nic n;
     Setup s;
-    uint8_t exp;
-    uint16_t control;
 
     start_enabled(&m, &n);
     setup(&n, &s);
-    exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
-    control = qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL);
-    qpci_config_writew(n.pci, exp + PCI_EXP_DEVCTL,
-                       control | PCI_EXP_DEVCTL_BCR_FLR);
-    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) & PCI_COMMAND_MASTER,
-                    ==, 0);
-    /* FLR clears the BARs; map them again as they were. */
-    qpci_config_writel(n.pci, PCI_BASE_ADDRESS_0, n.regs.addr);
-    qpci_config_writel(n.pci, PCI_BASE_ADDRESS_2, n.uar.addr);
-    qpci_device_enable(n.pci);
+    nic_flr(&n);
     assert_power_on(&n);
-    n.pci->msix_enabled = false;
     nic_bringup(&n);
     assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
     machine_stop(&m);

@@ -140,6 +140,23 @@ static inline void set_link(Machine *m, bool up)
                              up);
 }
 
+/* A function-level reset, and what firmware does behind it. */
+static inline void nic_flr(Nic *n)
+{
+    const uint8_t exp = qpci_find_capability(n->pci, PCI_CAP_ID_EXP, 0);
+    const uint16_t control = qpci_config_readw(n->pci, exp + PCI_EXP_DEVCTL);
+
+    qpci_config_writew(n->pci, exp + PCI_EXP_DEVCTL,
+                       control | PCI_EXP_DEVCTL_BCR_FLR);
+    g_assert_cmphex(qpci_config_readw(n->pci, PCI_COMMAND) & PCI_COMMAND_MASTER,
+                    ==, 0);
+    /* It clears the BARs; they are mapped again as they were. */
+    qpci_config_writel(n->pci, PCI_BASE_ADDRESS_0, n->regs.addr);
+    qpci_config_writel(n->pci, PCI_BASE_ADDRESS_2, n->uar.addr);
+    qpci_device_enable(n->pci);
+    n->pci->msix_enabled = false;
+}
+
 /* Extended configuration space is reached through q35's MMCONFIG window. */
 #define ECAM 0xb0000000u
 
