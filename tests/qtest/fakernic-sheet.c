@@ -905,7 +905,7 @@ static void test_fast_reg_access(void)
     machine_stop(&m);
 }
 
-/* The clock, and with it every timer, stands still while the VM is stopped. */
+/* The clock is the VM's, which in a qtest moves when it is told to. */
 static void test_clock_is_virtual(void)
 {
     Machine m;
@@ -917,6 +917,71 @@ static void test_clock_is_virtual(void)
     g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, before);
     qtest_clock_step(m.qts, 12345);
     g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, before + 12345);
+    machine_stop(&m);
+}
+
+#define CLOCK_PERIOD_US 50000
+#define CLOCK_TRIES     100
+
+/* Stops the VM with an event held back; false: it was too late for that. */
+static bool clock_stop(Nic *n, Setup *s, Qp *a, uint32_t *stopped)
+{
+    uint32_t armed;
+
+    cq_arm(n, &s->cq, 0, false);
+    armed = reg_read(n, FAKERNIC_REG_CLOCK_LO);
+    complete_nops(n, a, 1);
+    qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'stop' }");
+    *stopped = reg_read(n, FAKERNIC_REG_CLOCK_LO);
+    g_assert_cmpuint(*stopped, !=, armed);
+    return *stopped - armed < CLOCK_PERIOD_US * 1000;
+}
+
+/* All goes on; the event comes. */
+static void clock_cont(Nic *n, Setup *s)
+{
+    struct fakernic_cqe cqe;
+
+    qtest_qmp_assert_success(n->m->qts, "{ 'execute': 'cont' }");
+    g_assert_cmpuint(eq_expect(n, &s->eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     s->cq.id);
+    eq_ring(n, &s->eq, true);
+    g_assert_true(cq_poll(n, &s->cq, &cqe));
+    queue_record(n, &s->cq, s->cq.index);
+}
+
+/*
+ * It stands still while the VM is stopped, and with it every timer: here of an
+ * event that moderation holds back. With emulated CPUs, which find nothing but
+ * zeros to execute, it runs by itself else.
+ */
+static void test_clock_stands_still(void)
+{
+    struct fakernic_modify_cq_req moderate = {
+        .count = LE16(100), .period_us = LE16(CLOCK_PERIOD_US),
+    };
+    struct fakernic_eqe eqe;
+    unsigned tries = 0;
+    uint32_t stopped;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    machine_start(&m, "-accel tcg %s", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup_pair(&n, &s, &a, &b);
+    moderate.cqn = LE32(s.cq.id);
+    assert_status(CMD(&n, MODIFY_CQ, moderate), OK);
+    while (!clock_stop(&n, &s, &a, &stopped)) {
+        g_assert_cmpuint(++tries, <, CLOCK_TRIES);
+        clock_cont(&n, &s);
+    }
+    g_usleep(2 * CLOCK_PERIOD_US);
+    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, stopped);
+    g_assert_false(eq_poll(&n, &s.eq, &eqe));
+    clock_cont(&n, &s);
     machine_stop(&m);
 }
 
@@ -942,5 +1007,6 @@ const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/atomic-byte-order", test_atomic_byte_order },
     { "sheet/fast-reg-access", test_fast_reg_access },
     { "sheet/clock", test_clock_is_virtual },
+    { "sheet/clock-stands-still", test_clock_stands_still },
     { NULL }
 };
