@@ -1385,6 +1385,66 @@ static void test_cost_sends(void)
     cost_stop(&n, "as many sends as there can be");
 }
 
+#define COST_LARGE          7   /* regions of 4 GiB in COST_MEMORY */
+#define COST_REGION_ROUNDS  8
+
+/*
+ * Large regions that come and go: what is freed behind their backs is gone
+ * before as much has been taken anew. And as many QPs as there is memory for,
+ * each as small as can be.
+ */
+static void test_cost_many(void)
+{
+    struct fakernic_create_mr_req large = {
+        .iova = LE64(1ull << 40),
+        .length = LE64(1ull << 32),
+        .type = FAKERNIC_MR_MEMORY,
+    };
+    struct fakernic_create_qp_req req;
+    uint32_t keys[COST_LARGE];
+    uint64_t before, most = 0;
+    unsigned qps;
+    Machine m;
+    Nic n;
+    Setup s;
+
+    cost_start(&m, &n, ",max-memory=64M,max-qp=65536");
+    setup(&n, &s);
+    large.pages = cost_list(&m, 1u << 20);
+    large.pdn = LE32(s.pd);
+    before = cost_rss(&n);
+    for (unsigned round = 0; round < COST_REGION_ROUNDS; round++) {
+        for (unsigned i = 0; i < COST_LARGE; i++) {
+            keys[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &large,
+                                 sizeof(large));
+        }
+        most = MAX(most, cost_rss(&n));
+        for (unsigned i = 0; i < COST_LARGE; i++) {
+            assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, keys[i]), OK);
+        }
+        most = MAX(most, cost_rss(&n));
+    }
+    g_test_message("%u regions of 4 GiB, %u times: %" PRIu64 " KiB taken of %u",
+                   COST_LARGE, COST_REGION_ROUNDS, (most - before) / 1024,
+                   COST_MEMORY / 1024);
+    /* Else they were not there. */
+    g_assert_cmpuint(most - before, >=, COST_LARGE * (8u << 20));
+    g_assert_cmpuint(most - before, <=, COST_MEMORY + COST_MEMORY_SLACK);
+    req = cost_qp_req(&n, &s, &s.cq);
+    req.type = FAKERNIC_QP_UD;
+    req.sq_log_depth = req.rq_log_depth = FAKERNIC_QUEUE_NONE;
+    req.rq_log_stride = 0;
+    memset(&req.sq_pages, 0, sizeof(req.sq_pages));
+    memset(&req.rq_pages, 0, sizeof(req.rq_pages));
+    qps = cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+    most = cost_rss(&n) - MIN(before, cost_rss(&n));
+    g_test_message("%u QPs: %" PRIu64 " KiB taken of %u", qps, most / 1024,
+                   COST_MEMORY / 1024);
+    g_assert_cmpuint(qps, >, 20000);
+    g_assert_cmpuint(most, <=, COST_MEMORY + COST_MEMORY_SLACK);
+    cost_stop(&n, "as many objects as there can be");
+}
+
 /* ---- timers ------------------------------------------------------------- */
 
 #define COST_TIMERS 3000
@@ -1848,6 +1908,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/queries", test_cost_queries },
     { "cost/memory", test_cost_memory },
     { "cost/sends", test_cost_sends },
+    { "cost/many", test_cost_many },
     { "cost/timers", test_cost_timers },
     { "cost/reset", test_cost_reset },
     { "cost/reset_dm", test_cost_reset_dm },
