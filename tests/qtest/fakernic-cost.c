@@ -58,6 +58,18 @@ static void cost_stop(Nic *n, const char *input)
     machine_stop(n->m);
 }
 
+/* What a turn may take unless it is said. */
+static void test_cost_defaults(void)
+{
+    Machine m;
+    Nic n = { .m = &m };
+
+    machine_start(&m, "%s,id=nic", DEVICE);
+    g_assert_cmpuint(cost_property(&n, "turn-us"), ==, 500);
+    g_assert_cmpuint(cost_property(&n, "turn-work"), ==, 2048);
+    machine_stop(&m);
+}
+
 /* Puts a command into the queue without ringing. */
 static void cost_submit(Nic *n, uint16_t opcode, const void *req, size_t len)
 {
@@ -1887,6 +1899,7 @@ static void test_cost_unplug(void)
 }
 
 const FakernicTest fakernic_cost_tests[] = {
+    { "cost/defaults", test_cost_defaults },
     { "cost/rereg", test_cost_rereg },
     { "cost/rereg_reset", test_cost_rereg_reset },
     { "cost/rereg_refused", test_cost_rereg_refused },
