@@ -263,6 +263,10 @@ TESTS = (
             '{\n' + ' ' * 80 + ';\n', 'qemu-hw/roce/toeplitz.c'),
     planted(laws.function_length, 'qemu-hw/roce/rate.c', '#include "rate.h"\n',
             '#include "rate.h"\n' + LONG, 'planted'),
+    planted(laws.parameter_count, 'qemu-hw/roce/rate.c',
+            '#include "rate.h"\n', '#include "rate.h"\nvoid planted(int a, '
+            'int (*b)(int, int), int c, int d,\n             int e, int f, '
+            'int g)\n{\n}\n', 'planted'),
     planted(laws.no_todo, 'qemu-hw/roce/rate.c', '#include "rate.h"\n',
             '#include "rate.h"\n/* TODO */\n', 'qemu-hw/roce/rate.c'),
     planted(laws.unit_map, 'tests/unit/README.md', '| rate.c |', '| ratio.c |',
@@ -277,6 +281,10 @@ TESTS = (
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) '
             '{ pci_dma_sync(PCI_DEVICE(s), 0); }\n', 'rq'),
+    planted(laws.ways_in, 'qemu-hw/device/fakernic.c',
+            'pc->exit = fakernic_exit;',
+            'pc->exit = fakernic_exit;\n    pc->config_read = fakernic_exit;',
+            'fakernic'),
     planted(laws.fault_cells, 'tests/qtest/fakernic-fault.c',
             '{ "fault/cqe-overrun", test_cqe_overrun },', '', 'cqe-overrun'),
     planted(laws.fault_cells, 'qemu-hw/roce/fault.c',
