@@ -7,8 +7,9 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
-	test-mutants test-long test-many test-programs test-packages test-recipes test-intree \
-	test-qemu-versions test-debug-kernel test-failing soak fuzz \
+	test-mutants test-long test-many test-programs test-packages test-recipes \
+	test-intree test-qemu-versions test-reproductions test-debug-kernel \
+	test-failing soak fuzz \
 	coverage shell bench bench-compare bench-engine \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
@@ -49,6 +50,7 @@ help:
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
 	@echo '                     boot; LINUXES="6.12 7.3"'
 	@echo 'make test-qemu-versions  the device in newer QEMUs: QEMUS=10.2'
+	@echo 'make test-reproductions  today'"'"'s qtests against an older device: they fail'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'
 	@echo 'make test-debug-kernel  the VM tests on a kernel that reports what its'
@@ -179,6 +181,10 @@ test-intree: root
 
 test-qemu-versions: root
 	@$(ENTER) ci/check_qemu.sh $(QEMUS)
+
+test-reproductions: root
+	@$(BUILD) qemu
+	@ci/reproductions.sh
 
 timeline-cost: root
 	@$(BUILD) qemu-plugin image

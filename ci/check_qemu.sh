@@ -10,9 +10,9 @@
 # fits. With FAKERNIC_KEEP=1 source and build stay.
 set -u
 . /src/ci/tap.sh
+. /src/ci/qemu-few.sh
 RUN_S=1200
 
-# A release's upstream tar, without firmware and what only tests of QEMU need.
 unpack() { # version|tar
     tar=$1
     case $1 in
@@ -22,34 +22,7 @@ unpack() { # version|tar
         tar=$(ls /opt/sources/qemu-"${1%%.*}"/qemu_"$1"[.+]*.orig.tar.* | tail -n 1)
         ;;
     esac
-    rm -rf "$source" "$built"
-    mkdir -p "$source"
-    tar -xf "$tar" -C "$source" --strip-components=1 --no-same-owner \
-        --exclude='*/roms/*/*' --exclude='*/tests/data/*/*'
-}
-
-# Few devices and no code generator: it boots nothing.
-configure() {
-    # Q35 links with CXL only: its stub lacks a function in 10.2.
-    printf 'CONFIG_%s=y\n' Q35 I440FX PCIE_PORT PXB CXL CXL_MEM_DEVICE FAKERNIC \
-        >"$source/configs/devices/x86_64-softmmu/fakernic-few.mak"
-    # Debian's tar has not all blobs that meson wants to exist.
-    for blob in $(grep -o 'edk2-[a-z0-9_-]*\.fd' "$source/pc-bios/meson.build"); do
-        : >"$source/pc-bios/$blob.bz2"
-    done
-    for blob in bamboo canyonlands pegasos1 pegasos2 petalogix-ml605 \
-        petalogix-s3adsp1800; do
-        : >"$source/pc-bios/dtb/$blob.dtb"
-    done
-    # Programs around QEMU, since 11: they want packages that Debian 13 has not.
-    sed -i '/^\[tooling\]/,/^\[/{/^\[/!d}' "$source/pythondeps.toml"
-    mkdir -p "$built"
-    cd "$built" && "$source/configure" --target-list=x86_64-softmmu \
-        --with-devices-x86_64=fakernic-few --without-default-devices \
-        --without-default-features --disable-install-blobs --disable-docs \
-        --disable-user --disable-guest-agent --disable-download \
-        --disable-tools --disable-tcg --enable-kvm --enable-fdt=system \
-        --enable-trace-backends=log -Doptimization=1
+    unpack_few "$tar"
 }
 
 compile() {
@@ -59,9 +32,7 @@ compile() {
 }
 
 run_qtests() {
-    for folder in /usr/share/seabios /usr/share/qemu; do
-        ln -sf "$folder"/*.bin "$built/pc-bios/"
-    done
+    firmware_few
     cd "$built" && QTEST_QEMU_BINARY=./qemu-system-x86_64 \
         timeout $RUN_S tests/qtest/fakernic-test --tap
 }
@@ -77,7 +48,7 @@ for wanted in "$@"; do
     report $? "the source of QEMU $version is there"
     /src/ci/check_overlay.py "$source" >"$log" 2>&1
     report $? "overlay.sh puts the device into it, and nothing else"
-    configure >"$log" 2>&1
+    configure_few /src/qemu-hw/overlay.sh >"$log" 2>&1
     report $? "it is configured"
     compile >"$log" 2>&1
     report $? "it builds, the device without a warning"

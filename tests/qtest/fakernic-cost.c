@@ -899,7 +899,9 @@ static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
         for (unsigned k = 0; k < COST_FLUSH_WQES; k++) {
             sq_put(n, &f->a[i], &wqe, sizeof(wqe));
         }
+        since = main_cpu_us(n->m);
         sq_ring(n, &f->a[i]);
+        g_assert_cmpuint(main_cpu_us(n->m) - since, <=, HEARD_US);
     }
     g_assert_false(cq_poll(n, &s->cq, &cqe));
     since = main_cpu_us(n->m);

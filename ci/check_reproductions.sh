@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# check_reproductions.sh REV: what the device of an older revision does wrong,
+# seen by today's qtests, as TAP. Each has to fail there, and to say why; and to
+# pass with today's device. The older one is built once, in the cache. Device
+# properties that it has not are left out (FAKERNIC_QTEST_WITHOUT).
+set -u
+. /src/ci/tap.sh
+. /src/ci/qemu-few.sh
+RUN_S=300
+
+rev=$1
+source=/cache/src/qemu-few-$rev
+built=/cache/build/qemu-few-$rev
+today=/cache/build/qemu
+qtest=$today/tests/qtest/fakernic-test
+
+build_old() {
+    key=$(sha256sum </src/ci/qemu-few.sh)
+    [ "$(cat "$built/fakernic.key" 2>/dev/null)" = "$key" ] && return
+    set -- /opt/sources/qemu/*.orig.tar.*
+    unpack_few "$1" &&
+        configure_few "/cache/src/device-$rev/qemu-hw/overlay.sh" &&
+        ninja -C "$built" -j"$(nproc)" qemu-system-x86_64 &&
+        firmware_few && echo "$key" >"$built/fakernic.key"
+}
+
+properties() { # qemu
+    "$1" -device fakernic,help 2>/dev/null | sed -n 's/^  \([^=<]*\)=.*/\1/p' |
+        sort
+}
+
+# Those of today's device that the older one has not: a|b|c.
+missing() {
+    properties "$today/qemu-system-x86_64" >"$tap_folder/today"
+    properties "$built/qemu-system-x86_64" >"$tap_folder/old"
+    comm -23 "$tap_folder/today" "$tap_folder/old" | paste -sd '|'
+}
+
+run() { # test
+    timeout $RUN_S "$qtest" --tap -p "/x86_64/fakernic/$1"
+}
+
+# It fails with the older device and says this, and passes with today's.
+reproduce() { # finding test words
+    if QTEST_QEMU_BINARY=$built/qemu-system-x86_64 \
+        FAKERNIC_QTEST_WITHOUT=$without run "$2" >"$log" 2>&1; then
+        report 1 "$1: $2 fails with $rev"
+    else
+        grep -E "Bail out|ERROR:|QEMU death" "$log" | head -n 2 | cut -c1-150 |
+            sed "s/^/# /"
+        grep -qE -- "$3" "$log"
+        report $? "$1: $2 fails with $rev: $3"
+    fi
+    QTEST_QEMU_BINARY=$today/qemu-system-x86_64 run "$2" >"$log" 2>&1
+    report $? "$1: $2 passes with today's device"
+}
+
+build_old >"$log" 2>&1
+report $? "QEMU with the device of $rev"
+without=$(missing)
+echo "# without $without"
+
+heard='(longest|sleepy|since) <= HEARD_US'
+for way in doorbell command frame timer; do
+    reproduce D1 "life/unplug/from-$way" 'QEMU death from signal'
+done
+reproduce D2 turn/monitor "$heard"
+reproduce D3 cost/flush_global "$heard"
+reproduce D3 cost/flush_frames "$heard"
+reproduce D4 life/stop 'bulk_poll\(&n, &bulk\) == 0'
+reproduce D5 odp/fair 'answers <= FAIR_ANSWERS'
+reproduce D7 cost/rereg "$heard"
+reproduce D7 cost/cq_overrun "$heard"
+reproduce D7 cost/moderation 'many <= 2 \* few'
+reproduce D7 cost/destroy '<= 2 \* few'
+reproduce D8 cost/memory 'taken <= COST_MEMORY'
+reproduce D9 turn/blocked-wire 'cq_count\(&n, &s.cq\) == 1'
+finish
