@@ -9,10 +9,12 @@ import hashlib
 import itertools
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 
 import callgraph
@@ -25,6 +27,7 @@ PARAMETERS = 6
 CHECKPATCH = '/opt/checkpatch/checkpatch.pl'
 KERNEL_STYLE = ('kernel-driver',)
 DOCUMENTS = ('.md', '.rst')
+README_LINES = 120
 
 
 # ---- who calls whom ----------------------------------------------------------
@@ -267,6 +270,64 @@ def document_links(tree):
     return problems
 
 
+def readme_length(tree):
+    """README.md has 120 lines at most"""
+    count = tree.read('README.md').count('\n')
+    return [('README.md', f'README.md has {count} lines')] * (
+        count > README_LINES)
+
+
+# In a text, and in a line of commands.
+MAKE_IN_TEXT = re.compile(r'`(make\s[^`#;&|]*)')
+MAKE_IN_CODE = re.compile(r'(?:^    (?:\$ )?|&& |; )(make [^#;&|\n]*)', re.M)
+RULE = re.compile(r'^([a-z][\w .-]*):(?!=| export)', re.M)
+
+
+def make_calls(text, indented_is_code):
+    """Each call of make in a document. Behind a cd it is of another's
+    Makefile."""
+    for code, lines in groupby(text.split('\n'),
+                               lambda line: line.startswith('    ')):
+        part = '\n'.join(lines)
+        if not code:
+            yield from MAKE_IN_TEXT.findall(part)
+        elif indented_is_code and not re.search(r'\bcd ', part):
+            yield from MAKE_IN_CODE.findall(part)
+
+
+def make_wants(call):
+    """(folder or None, targets) of a call of make."""
+    folder, wanted, words = None, [], iter(shlex.split(call)[1:])
+    for word in words:
+        if word == '-C':
+            folder = next(words, '')
+        elif re.fullmatch(r'[a-z][\w-]*', word):
+            wanted.append(word)
+    return folder, wanted
+
+
+def make_targets(tree):
+    """every "make X" in a document is a target of a Makefile"""
+    def rules(folder):
+        path = folder / 'Makefile'
+        text = path.read_text(encoding='utf-8') if path.exists() else ''
+        return {name for names in RULE.findall(text) for name in names.split()}
+
+    problems = []
+    for path in documents(tree):
+        name = path.relative_to(tree.top).as_posix()
+        for call in make_calls(path.read_text(encoding='utf-8'),
+                               path.suffix == '.md'):
+            folder, wanted = make_wants(call)
+            known = (rules(tree.top) | rules(path.parent) if folder is None
+                     else rules(tree.path(folder)))
+            if not known:
+                problems.append((name, f'{name}: no Makefile in {folder}'))
+            problems += [(name, f'{name}: no "make {target}"')
+                         for target in wanted if known and target not in known]
+    return problems
+
+
 def unit_map(tree):
     """tests/unit/README.md says which tests cover which file of the engine"""
     folder = tree.path('tests/unit')
@@ -384,7 +445,8 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, checkpatch, function_length, parameter_count,
-        no_todo, document_links, unit_map, ways_in, memory_of_dma, fault_cells)
+        no_todo, document_links, readme_length, make_targets, unit_map, ways_in,
+        memory_of_dma, fault_cells)
 
 
 def run(law, tree):

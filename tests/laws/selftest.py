@@ -34,7 +34,8 @@ def copy_of(tree, work):
     Path(work, 'tests/qtest').mkdir()
     shutil.copy(qtest, Path(work, 'tests/qtest'))
     shutil.copy(tree.path('.clang-format'), work)
-    shutil.copy(tree.path('README.md'), work)
+    for name in ('README.md', 'Makefile'):
+        shutil.copy(tree.path(name), work)
     return Tree(work)
 
 
@@ -273,6 +274,16 @@ TESTS = (
             'rate'),
     planted(laws.document_links, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
+    planted(laws.readme_length, 'README.md', '# fakernic\n',
+            '# fakernic\n' + '\n' * laws.README_LINES, 'README.md'),
+    planted(laws.make_targets, 'qemu-hw/README.md', '# fakernic for QEMU',
+            '# fakernic for QEMU: `make\nnothing BUILD=x`',
+            'qemu-hw/README.md'),
+    planted(laws.make_targets, 'kernel-driver/README.md',
+            '    make -C kernel-driver   ', '    make -C kernel-driver nothing',
+            'kernel-driver/README.md'),
+    planted(laws.make_targets, 'Makefile', '\ntest-intree:', '\nintree:',
+            'kernel-driver/README.md'),
     planted(laws.ways_in, 'qemu-hw/device/rq.c', '#include "rq.h"',
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) { qemu_bh_new(NULL, s); }\n',
