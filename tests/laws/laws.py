@@ -5,6 +5,7 @@ returns (key, complaint) pairs, none when it holds; its docstring says what it
 proves. known.py has what does not hold yet.
 """
 
+import ast
 import hashlib
 import itertools
 import os
@@ -343,6 +344,45 @@ def unit_map(tree):
              if not (folder / f'{test}.c').exists()])
 
 
+# ---- what is built -----------------------------------------------------------
+
+# Of ci/build.py, what takes minutes and a user of "make run" does without.
+WHOLE = ('qemu', 'rdma-core')
+
+
+def makers(text):
+    """Of ci/build.py: step -> the functions that its row of STEPS names, and
+    function -> those that it names itself."""
+    module = ast.parse(text)
+    functions = {node.name: node for node in module.body
+                 if isinstance(node, ast.FunctionDef)}
+
+    def named(node):
+        return {word.id for word in ast.walk(node)
+                if isinstance(word, ast.Name) and word.id in functions}
+    (steps,) = [node.value for node in module.body
+                if isinstance(node, ast.Assign) and
+                node.targets[0].id == 'STEPS']
+    return ({key.value: named(value)
+             for key, value in zip(steps.keys, steps.values)},
+            {name: named(node) for name, node in functions.items()})
+
+
+def run_builds_little(tree):
+    """make run builds neither a whole QEMU nor a whole rdma-core"""
+    rule = re.search(r'^run:.*\n((?:\t.*\n)+)', tree.read('Makefile'), re.M)
+    steps, names = makers(tree.read('ci/build.py'))
+    words = rule[1].split() if rule else []
+    found, left = set(), {name for word in words for name in steps.get(word, ())}
+    if not left:
+        raise SpecError('Makefile: run makes no step of ci/build.py')
+    while left:
+        found |= left
+        left = {name for maker in left for name in names[maker]} - found
+    return [(step, f'make run makes {step}') for step in WHOLE
+            if step in words or steps[step] & found]
+
+
 # ---- ways in -----------------------------------------------------------------
 
 # What has QEMU call a function of the device by itself.
@@ -445,8 +485,8 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, checkpatch, function_length, parameter_count,
-        no_todo, document_links, readme_length, make_targets, unit_map, ways_in,
-        memory_of_dma, fault_cells)
+        no_todo, document_links, readme_length, make_targets, run_builds_little,
+        unit_map, ways_in, memory_of_dma, fault_cells)
 
 
 def run(law, tree):

@@ -34,8 +34,9 @@ def copy_of(tree, work):
     Path(work, 'tests/qtest').mkdir()
     shutil.copy(qtest, Path(work, 'tests/qtest'))
     shutil.copy(tree.path('.clang-format'), work)
-    for name in ('README.md', 'Makefile'):
-        shutil.copy(tree.path(name), work)
+    Path(work, 'ci').mkdir()
+    for name in ('README.md', 'Makefile', 'ci/build.py'):
+        shutil.copy(tree.path(name), Path(work, name))
     return Tree(work)
 
 
@@ -284,6 +285,11 @@ TESTS = (
             'kernel-driver/README.md'),
     planted(laws.make_targets, 'Makefile', '\ntest-intree:', '\nintree:',
             'kernel-driver/README.md'),
+    planted(laws.run_builds_little, 'Makefile', '--together qemu-plugin image',
+            '--together qemu image', 'qemu'),
+    planted(laws.run_builds_little, 'ci/build.py',
+            'def build_image():\n    build_provider()',
+            'def build_image():\n    build_rdma_core()', 'rdma-core'),
     planted(laws.ways_in, 'qemu-hw/device/rq.c', '#include "rq.h"',
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) { qemu_bh_new(NULL, s); }\n',
