@@ -136,7 +136,7 @@ def suites(quick):
                       str(SRC / "tests/timeline/pytest.ini"),
                       str(SRC / "tests/timeline")], 300, {}),
         "lab": lab_tests("command", "outside"),
-        "lab-vm": lab_tests("machines", "lessons"),
+        "lab-vm": lab_tests("machines", "lessons", "readme", limit=1500),
         "many": lab_tests("many", limit=7200),
         "long": vm_tests("long", "--long", limit=LONG_S),
         "programs": vm_tests("programs", "--long", "test_programs.py",
