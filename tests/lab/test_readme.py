@@ -4,9 +4,12 @@ its text, in a checkout; and what they print, which is what it shows but for
 numbers, the width of columns, and any lines where it has "...".
 """
 
+import os
 import re
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from command import environment
 from fakernic_lab import places
@@ -15,7 +18,9 @@ from test_lessons import pattern
 TOP = Path(__file__).resolve().parents[2]
 README = TOP / "README.md"
 LIBRARIES = places.cache() / "build/rdma-core-install/usr"
+PLUG_IN = places.cache() / "build/qemu-plugin/qemu-system-x86_64-fakernic"
 LIMIT_S = 280
+PAGE_LINES = 60
 # Of the lines behind the first a command may have.
 CONTINUED = "\\\n"
 # Where KVM does not work, this line comes first.
@@ -79,6 +84,40 @@ def test_its_examples(tmp_path):
             command, printed[command])
     found = tmp_path / "fakernic-lab.out/timeline/trace.txt"
     assert "hit by a fault rule" in found.read_text("utf-8")
+
+
+@pytest.fixture(name="demo")
+def demo_of_make_run(tmp_path):
+    """make run without what it builds, in the QEMU that it takes."""
+    def demo(*options):
+        return subprocess.run(
+            [TOP / "tests/vm/demo", "--out", tmp_path, *options],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=LIMIT_S, check=False,
+            env={**os.environ, "FAKERNIC_QEMU": str(PLUG_IN)})
+    return demo
+
+
+@pytest.mark.timeout(2 * LIMIT_S)
+def test_make_run(tmp_path, demo):
+    """All that it shows is shown, on a page, as README has it; V=1 tells more."""
+    page = demo()
+    assert page.returncode == 0, page
+    lines = page.stdout.splitlines()
+    score = re.match(r"(\d+) of (\d+) shown in", lines[-1])
+    assert score and score[1] == score[2] and int(score[1]) > 15, page
+    assert len(lines) <= PAGE_LINES
+    assert sum(bool(re.search(r" ok( |$)", line)) for line in lines) == int(score[1])
+    wanted = shown()["make run"]
+    where = re.search("consoles and logs in (.*)", wanted[-1])[1]
+    lines[-1] = lines[-1].replace(str(tmp_path), where)
+    assert comes(wanted, lines), (wanted, page.stdout)
+    assert list(tmp_path.glob("*/console"))
+    whole = demo("-v")
+    assert whole.returncode == 0, whole
+    assert len(whole.stdout.splitlines()) > 2 * len(lines)
+    for row in (row for row in wanted if row.endswith(" ok")):
+        assert any(map(pattern(row).match, whole.stdout.splitlines())), row
 
 
 def test_make_has_what_is_shown():
