@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The launcher of a checkout, as its user runs it: not inside of the Debian
+tree, but outside, in a system that has neither QEMU nor what it is linked with.
+Here these are there, too, so it is looked at which ones a QEMU has mapped.
+"""
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from command import fakernic_lab
+from fakernic_lab import places
+
+START_S = 60
+MODULE = "virtio-gpu-pci"       # a device of which Debian's QEMU has a module
+
+
+@pytest.fixture(name="step", params=("qemu", "qemu-plugin"))
+def step_that_made_a_qemu(request):
+    return request.param
+
+
+@pytest.fixture(name="cache")
+def cache_of_that_step(step, tmp_path):
+    """What somebody has for whom nothing else has made one."""
+    cache = tmp_path / "cache"
+    (cache / "build").mkdir(parents=True)
+    for name in (f"build/{step}", "build/lab", "images",
+                 places.debian_root().name):
+        (cache / name).symlink_to(places.cache() / name)
+    return cache
+
+
+@pytest.fixture(name="qemu")
+def qemu_outside(cache, monkeypatch):
+    """The command that starts it."""
+    monkeypatch.setattr(places, "INSIDE", False)
+    monkeypatch.setenv("FAKERNIC_CACHE", str(cache))
+    monkeypatch.delenv("FAKERNIC_QEMU", raising=False)
+    return places.qemu_command()
+
+
+def mapped(command, monitor):
+    """The libraries of a QEMU that has made its devices."""
+    words = ["-machine", "q35", "-nodefaults", "-S", "-display", "none",
+             "-netdev", "hubport,hubid=0,id=n0", "-device", "fakernic,netdev=n0",
+             "-qmp", f"unix:{monitor},server=on,wait=off"]
+    with subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL) as qemu:
+        try:
+            deadline = time.monotonic() + START_S
+            while not monitor.exists():
+                assert qemu.poll() is None and time.monotonic() < deadline
+                time.sleep(0.05)
+            maps = Path(f"/proc/{qemu.pid}/maps").read_text("utf-8")
+        finally:
+            qemu.kill()
+    return set(map(Path, re.findall(r" (/\S+\.so\S*)$", maps, re.M)))
+
+
+def test_a_qemu_and_its_libraries(step, cache, qemu, tmp_path):
+    """The device is there; all else is of the tree, also what is loaded later."""
+    places.require_device(qemu)
+    tree = places.debian_root().resolve()
+    own = (cache / "build" / step).resolve()
+    if step == "qemu-plugin":
+        qemu = [*qemu, "-device", MODULE]
+    libraries = mapped(qemu, tmp_path / "qmp")
+    assert len(libraries) > 10
+    assert not [path for path in libraries
+                if not path.is_relative_to(tree) and
+                not path.is_relative_to(own)], libraries
+    if step == "qemu-plugin":
+        assert own / "fakernic-qemu.so" in libraries
+        assert tree / f"usr/lib/x86_64-linux-gnu/qemu/hw-display-{MODULE}.so" in (
+            libraries)
+
+
+def test_a_run(cache, tmp_path):
+    """A machine with an RDMA device."""
+    done = fakernic_lab(tmp_path, "run", "-n", "1", "--", "ibv_devinfo",
+                        FAKERNIC_ROOT="0", FAKERNIC_CACHE=str(cache),
+                        FAKERNIC_QEMU="")
+    assert done.returncode == 0, done
+    assert "node1: hca_id:\tfakernic0" in done.stdout, done
+    assert "PORT_ACTIVE" in done.stdout, done
+    console = (tmp_path / "fakernic-lab.out/node1/qemu.log").read_text("utf-8")
+    assert console == "", console
