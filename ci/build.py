@@ -571,10 +571,16 @@ def build_guest_test():
 
 
 def build_package(*name):
-    """Each keeps its own key and log, and prints its own line."""
+    """Each keeps its own key and log, and prints its own line at its end."""
     command = [SRC / "ci/packages/build.sh", *name]
-    if subprocess.run(command, check=False).returncode:
-        raise StepFailed(f"packages: {name[0]} is missing")
+    label = "-".join(name)
+    with Progress(f"package {label}", LOG / f"package-{label}.log"):
+        done = subprocess.run(command, check=False, capture_output=True,
+                              text=True)
+    print(done.stdout, end="", flush=True)
+    if done.returncode:
+        raise StepFailed(f"packages: {name[0]} is missing: "
+                         f"{done.stderr.strip().removeprefix('fakernic: ')}")
 
 
 def build_packages():
@@ -596,6 +602,12 @@ def build_forky_packages():
     build_package("provider", "forky")
 
 
+def make_packages(build, folder):
+    """For whoever wants to have them: where they are is told."""
+    build()
+    print(f"  the packages are in {HOST_CACHE}/{folder}", flush=True)
+
+
 def build_disk(release):
     build_packages()
     disk.build(step, digest, release)
@@ -613,8 +625,9 @@ STEPS = {
     "image": build_image,       # and what the payload is made of
     "root-test": build_root_test,
     "guest-test": build_guest_test,
-    "packages": build_packages,
-    "packages-forky": build_forky_packages,
+    "packages": lambda: make_packages(build_packages, "packages"),
+    "packages-forky": lambda: make_packages(build_forky_packages,
+                                            "packages/forky"),
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
 }

@@ -16,6 +16,8 @@ PERCENT = re.compile(rb"\[ *(\d+)%\]$", re.M)
 TAIL = 8192
 TERMINAL_S = 1
 OTHERS_S = 30
+# By which the times of files may be behind.
+CLOCK_S = 1
 # What is said earlier of the time left is worth little.
 SURE_S = 5
 
@@ -56,6 +58,7 @@ class Progress:
         self.log = log
         self.terminal = sys.stdout.isatty()
         self.start = time.monotonic()
+        self.begun = time.time()
         self.first = None
         self.total = None
         self.done = threading.Event()
@@ -90,10 +93,18 @@ class Progress:
         return (f"{passed}, {count[0]} of {count[1]}" +
                 (f", {left:.0f}s left" if left is not None else ""))
 
+    def count(self):
+        """As its log says; that of an earlier time says nothing."""
+        try:
+            stale = self.log.stat().st_mtime < self.begun - CLOCK_S
+        except OSError:
+            return None
+        return None if stale else last_count(self.log)
+
     def show(self):
         if self.shown[0] is not self:
             return
-        line = f"  {self.title:<44} {self.text(time.monotonic(), last_count(self.log))}"
+        line = f"  {self.title:<44} {self.text(time.monotonic(), self.count())}"
         print(f"\r{line}\x1b[K" if self.terminal else line,
               end="" if self.terminal else "\n", flush=True)
 

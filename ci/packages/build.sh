@@ -111,6 +111,7 @@ if [ -f "$stamp" ]; then
     (cd "$out" && sed 1d "$stamp" | xargs -r rm -f)
 fi
 rm -rf "$stamp" "$scratch"
+: >"$log"
 mkdir -p "$scratch/tree"
 stage
 cd "$scratch/tree"
@@ -118,7 +119,7 @@ write_changelog
 SOURCE_DATE_EPOCH=$(build_date)
 export SOURCE_DATE_EPOCH FAKERNIC_VARIANT="$variant"
 export DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc)"
-dpkg-buildpackage -b -us -uc --no-sign >"$log" 2>&1 9>&- ||
+dpkg-buildpackage -b -us -uc --no-sign >>"$log" 2>&1 9>&- ||
     die "package '$name' does not build: see ${FAKERNIC_HOST_CACHE:-/cache}/log/package-$label.log"
 cp ../*.deb "$out/"
 {

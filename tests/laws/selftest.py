@@ -4,11 +4,14 @@ Proof that every law can be broken: each test plants a violation, in a copy of
 the checkout or in a few lines of its own, and the law must find it.
 """
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from unittest import mock
 
@@ -18,6 +21,7 @@ import build
 import callgraph
 import laws
 import owners
+import progress
 from headers import SpecError, Tree
 
 AREAS = ('firmware-spec', 'qemu-hw', 'kernel-driver', 'rdma-provider')
@@ -213,6 +217,29 @@ def step_keys(_copy):
     return ['it ran']
 
 
+def packages_tell(_copy):
+    """a package that takes long tells how far it is, and not what its log of
+    an earlier time says"""
+    def build_slowly(*_, **__):
+        time.sleep(1)
+        return subprocess.CompletedProcess('', 0, '  package planted 1s\n', '')
+
+    out = io.StringIO()
+    with tempfile.TemporaryDirectory() as work:
+        log = Path(work, 'package-planted.log')
+        log.write_text('[7/7]\n', encoding='utf-8')
+        os.utime(log, (0, 0))
+        with mock.patch.object(build, 'LOG', Path(work)), \
+                mock.patch.object(build.subprocess, 'run', build_slowly), \
+                mock.patch.object(progress, 'OTHERS_S', 0.1), \
+                contextlib.redirect_stdout(out):
+            build.build_package('planted')
+    lines = [' '.join(line.split()) for line in out.getvalue().splitlines()]
+    good = (lines[1:] and lines[-1] == 'package planted 1s' and
+            all(line.endswith(' so far') for line in lines[:-1]))
+    return [] if good else [f'it said {lines}']
+
+
 LONG = 'void planted(void)\n{\n' + '    planted();\n' * 70 + '}\n'
 
 
@@ -243,7 +270,7 @@ def untested(_):
 
 TESTS = (
     finds_circle, finds_upward_call, other_source, older_object,
-    finds_checkpatch, step_keys, untested,
+    finds_checkpatch, step_keys, packages_tell, untested,
     planted_call(laws.device_calls, callgraph.DEVICE, True),
     planted_call(laws.driver_calls, callgraph.DRIVER),
     planted_call(laws.provider_calls, callgraph.PROVIDER),
