@@ -109,10 +109,34 @@ keep() {
     exit 1
 }
 
+# The time of a step moves: on a terminal each second, elsewhere now and then.
+ticks() { # pid
+    passed=0
+    while sleep 1 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
+        passed=$((passed + 1))
+        if [ -t 1 ]; then
+            printf '\r  %-44s %5ds so far' "$what" $passed
+        elif [ $((passed % 30)) = 0 ]; then
+            printf '  %-44s %5ds so far\n' "$what" $passed
+        fi
+    done
+}
+
 run() { # WHAT COMMAND...
     what=$1
     shift
-    "$@" >>"$log" 2>&1 && return
+    since=$(date +%s)
+    ticks $$ 9>&- &
+    ticker=$!
+    code=0
+    "$@" >>"$log" 2>&1 || code=$?
+    kill $ticker 2>/dev/null || :
+    wait $ticker 2>/dev/null || :
+    if [ -t 1 ]; then
+        printf '\r\033[K'
+    fi
+    printf '  %-44s %5ds\n' "$what" $(($(date +%s) - since))
+    [ $code != 0 ] || return 0
     trap - EXIT
     die "$what failed: see $log"
 }
