@@ -130,6 +130,14 @@ def test_a_kernel_that_dies(folder):
     assert "node2" in result.stderr
 
 
+def test_a_kernel_that_loads_no_unsigned_module(folder):
+    """As with Secure Boot: one line says what to do."""
+    result = fakernic_lab(folder, "run", "-n", "1", "--append",
+                          "module.sig_enforce=1", "--", "true", user=NOBODY)
+    assert result.returncode == CANNOT, result
+    assert "mokutil --import" in result.stderr.splitlines()[-1], result
+
+
 def test_a_run_that_is_interrupted(folder):
     """In the middle of a boot, and by one who presses Ctrl-C again and again:
     nothing is left of it. Another in the same folder was refused meanwhile."""

@@ -203,7 +203,9 @@ def test_a_machine_that_somebody_has_killed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("said, why", (
     ("/bin/bash: line 9: ping: command not found", "no program ping: it needs"),
     ("modprobe: FATAL: Module fakernic not found in directory /lib/modules/9",
-     "no driver fakernic for its kernel 9: put fakernic-dkms")))
+     "no driver fakernic for its kernel 9: put fakernic-dkms"),
+    ("modprobe: ERROR: could not insert 'fakernic': Key was rejected by service",
+     "Secure Boot.*mokutil --import /var/lib/dkms/mok.pub")))
 def test_what_an_image_lacks(said, why):
     """One line, and what to do."""
     poor = lab.Lab.__new__(lab.Lab)

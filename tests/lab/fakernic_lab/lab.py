@@ -40,6 +40,10 @@ NOT_FOUND = re.compile(r"(\w+): command not found")
 NEEDED = ("it needs Debian's kmod, iproute2, iputils-ping, rdma-core and "
           "hostname, or what has their programs")
 
+UNSIGNED = ("the image's kernel loads no module whose signer it does not know "
+            "(Secure Boot, or module.sig_enforce=1): 'mokutil --import "
+            "/var/lib/dkms/mok.pub' in it, once, or boot it without these")
+
 # File -> what is asked of a machine at the end for it.
 LEFT_BEHIND = {
     "dmesg": "dmesg",
@@ -388,6 +392,8 @@ class Lab:
             if missing:
                 raise LabError(f"the image has no program {missing[1]}: "
                                f"{NEEDED}") from error
+            if "Key was rejected" in str(error):
+                raise LabError(UNSIGNED) from error
             if "fakernic not found" not in str(error):
                 raise
             release = node.guest.run("uname -r").out.strip()
