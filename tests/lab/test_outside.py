@@ -237,12 +237,38 @@ def test_a_kernel_without_9p(tmp_path):
     for one in poor.nodes:
         poor.set_up_mounts(one)
         assert one.work is None
-    poor.tell_what_is_not_mounted()
+    poor.tell_what_is_lacking()
     (line,) = said
     assert "your folder is not /work" in line and "linux-image-amd64" in line
     poor.mounts.append(Mount(tmp_path, "/data"))
     with pytest.raises(LabError, match="cannot mount .*6.12-cloud has no 9p"):
         poor.set_up_mounts(poor.nodes[0])
+
+
+def test_an_image_without_a_provider(tmp_path, monkeypatch):
+    """Its driver is there, so it comes up, and every program would say that
+    there is no device: told once."""
+    def run(script):
+        done = subprocess.run(["bash", "-c", script.replace(
+            "/etc /usr/local/etc", str(tmp_path))], check=False)
+        return guest.Result(script, done.returncode, "", "")
+
+    def said_by_two():
+        said = []
+        poor = lab.Lab.__new__(lab.Lab)
+        poor.tell, poor.mounts, poor.mtu, poor.plan = said.append, [], None, None
+        poor.numbers, poor.connect = (1, 2), list
+        poor.nodes = [lab.Node(poor, SimpleNamespace(
+            name=f"node{number}", stamp_console=list,
+            guest=SimpleNamespace(run=run))) for number in poor.numbers]
+        poor.set_up()
+        return said
+    monkeypatch.setattr(lab.rdma, "bring_up", lambda *_, **__: "a port")
+    (line,) = said_by_two()
+    assert "no provider of fakernic" in line and "fakernic-provider_*.deb" in line
+    (tmp_path / "libibverbs.d").mkdir()
+    (tmp_path / "libibverbs.d/fakernic.driver").touch()
+    assert said_by_two() == []
 
 
 @pytest.mark.parametrize("answer, told", (

@@ -68,6 +68,16 @@ done <<'EOF'
 {names}EOF
 """
 
+# Where a libibverbs is told of providers: Debian's, or one that was built.
+HAS_PROVIDER = """
+for folder in /etc /usr/local/etc; do
+    [ -e $folder/libibverbs.d/fakernic.driver ] && exit
+done
+exit 1
+"""
+LACKS_PROVIDER = ("the image has no provider of fakernic for libibverbs: its "
+                  "programs see no RDMA device. Put fakernic-provider_*.deb "
+                  "into it and run 'apt install ./*.deb' there")
 LACKS_9P = ("the kernel {} has no 9p, as Debian's cloud kernels: install "
             "linux-image-amd64 in the image, or boot another by --kernel")
 NO_9P = 19                      # ENODEV
@@ -159,6 +169,7 @@ class Node:
         self.port = None
         self.work = None
         self.without_9p = None      # the release of a kernel that lacks it
+        self.without_provider = False
 
     @property
     def ip(self):
@@ -370,7 +381,7 @@ class Lab:
 
     def set_up(self):
         side_by_side(self.set_up_node, self.nodes, self.numbers)
-        self.tell_what_is_not_mounted()
+        self.tell_what_is_lacking()
         self.connect()
         if self.plan:
             self.relay.impair(**self.plan)
@@ -380,6 +391,7 @@ class Lab:
             node.vm.stamp_console()
             self.set_up_mounts(node)
             node.port = rdma.bring_up(node.vm, number, mtu=self.mtu)
+            node.without_provider = not node.guest.run(HAS_PROVIDER).ok
 
     @contextmanager
     def explained(self, node):
@@ -433,12 +445,15 @@ class Lab:
             if mount.target == WORK:
                 node.work = WORK
 
-    def tell_what_is_not_mounted(self):
-        """Once for all machines, whose commands then start elsewhere."""
-        for release in {node.without_9p for node in self.nodes} - {None}:
-            if self.tell:
-                self.tell(f"your folder is not {WORK} in the machines: "
-                          f"{LACKS_9P.format(release)}")
+    def tell_what_is_lacking(self):
+        """Once for all machines: what commands of theirs may do without."""
+        lines = [f"your folder is not {WORK} in the machines: "
+                 f"{LACKS_9P.format(release)}" for release in
+                 {node.without_9p for node in self.nodes} - {None}]
+        if any(node.without_provider for node in self.nodes):
+            lines.append(LACKS_PROVIDER)
+        for line in lines if self.tell else ():
+            self.tell(line)
 
     def stop(self):
         while self.nodes:
