@@ -160,6 +160,8 @@ def test_documents_name_no_other_options(tmp_path):
     usage = "".join(fakernic_lab(tmp_path, *action.split(), "--help").stdout
                     for action in ("", "run", "up", "exec", "show", "timeline"))
     known = set(re.findall(r"--[a-z-]+", usage))
+    plugin = (HERE / "fakernic_lab/pytest_plugin.py").read_text("utf-8")
+    known |= set(re.findall(r'"(--lab-[a-z]+)"', plugin))
     for path in DOCUMENTS:
         if path.name != "README.md" or path.parent == HERE:
             text = path.read_text(encoding="utf-8")

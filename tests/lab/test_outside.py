@@ -18,7 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 from command import COMMAND, environment, fakernic_lab
-from fakernic_lab import cli, guest, lab, launch, net, places, relay, stay
+from fakernic_lab import (
+    cli, guest, lab, launch, net, places, pytest_plugin, relay, stay)
 from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.machine import Machine, Mount, Nic
@@ -399,6 +400,43 @@ def test_a_long_boot_is_not_silent(monkeypatch):
     slow.await_boot()
     assert said == [f"{up} of 3 machines have booted after {seconds} s"
                     for up, seconds in ((0, 30), (1, 60), (2, 90), (2, 120))]
+
+
+# ---- from pytest -------------------------------------------------------------
+
+def keeper(said, **options):
+    """That of the plug-in, with these options on pytest's command line."""
+    options = {"lab_out": "out", "lab_qemu": None, "lab_image": None,
+               "lab_kernel": None, "lab_initrd": None, "lab_append": "", **options}
+    reporter = SimpleNamespace(ensure_newline=list, write_line=said.append)
+    return pytest_plugin.Keeper(SimpleNamespace(
+        getoption=options.get, pluginmanager=SimpleNamespace(
+            get_plugin={"terminalreporter": reporter}.get)))
+
+
+def test_pytest_in_an_image_without_9p():
+    """Nobody has asked for /work: without it tests go on, and are told."""
+    said = []
+    found = keeper(said).arguments({"count": 1})
+    assert [(mount.target, mount.implied) for mount in found["mounts"]] == [
+        ("/work", True)]
+    found["tell"]("no 9p")
+    assert said == ["fakernic-lab: no 9p"]
+    found = keeper(said).arguments({"mounts": ["/etc:/work"]})
+    assert [(mount.target, mount.implied) for mount in found["mounts"]] == [
+        ("/work", False)]
+
+
+def test_pytest_with_a_kernel_of_ones_own():
+    """As the command's options do."""
+    found = keeper([], lab_kernel="6.1", lab_append="quiet").arguments({})["image"]
+    assert (found.kernel, found.append) == ("6.1", "quiet")
+    found = keeper([], lab_image="/disk", lab_kernel="/vmlinuz",
+                   lab_initrd="/initrd").arguments({})["image"]
+    assert isinstance(found, DiskImage)
+    assert (found.kernel, found.initrd) == ("/vmlinuz", "/initrd")
+    with pytest.raises(LabError, match="--initrd needs"):
+        keeper([], lab_initrd="/initrd").arguments({})
 
 
 # ---- the wire ----------------------------------------------------------------

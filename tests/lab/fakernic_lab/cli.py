@@ -294,15 +294,6 @@ def spread(commands, count):
     return commands
 
 
-def make_image(options):
-    if options.image:
-        return images.DiskImage(options.image, options.kernel, options.initrd,
-                                options.append)
-    if options.initrd:
-        raise LabError("--initrd needs --image and --kernel")
-    return images.ProjectImage(options.kernel or "6.12", options.append)
-
-
 def make_mounts(options):
     mounts = [parse_mount(text) for text in options.mount]
     targets = [mount.target for mount in mounts]
@@ -336,7 +327,9 @@ def lab_arguments(options, count):
                        "of theirs: it needs --netdev")
     if plan:
         plan.update(match="all", seed=options.seed)
-    return {"count": count, "image": make_image(options), "out": options.out,
+    return {"count": count, "image": images.chosen(
+                options.image, options.kernel, options.initrd, options.append),
+            "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
             "memory": options.memory,
             "netdev": options.netdev, "first": options.first,

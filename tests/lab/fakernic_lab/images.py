@@ -192,3 +192,12 @@ def write_tools(path):
     info.size, info.mode = len(program), 0o755
     with tarfile.open(path, "w") as tar:
         tar.addfile(info, io.BytesIO(program))
+
+
+def chosen(disk_file=None, kernel=None, initrd=None, append=""):
+    """The image that options name: a disk's, or the project's own."""
+    if disk_file:
+        return DiskImage(disk_file, kernel, initrd, append)
+    if initrd:
+        raise LabError("--initrd needs --image and --kernel")
+    return ProjectImage(kernel or KERNELS[0], append)

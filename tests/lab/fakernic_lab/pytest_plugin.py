@@ -10,7 +10,7 @@ the tests that want the same.
 
 A complaint of a machine's kernel fails the test during which it came; a test
 that failed leaves no machines behind for the next. Options: --lab-image,
---lab-qemu, --lab-out.
+--lab-kernel, --lab-initrd, --lab-append, --lab-qemu, --lab-out.
 """
 
 import os
@@ -28,6 +28,12 @@ def pytest_addoption(parser):
     group = parser.getgroup("fakernic-lab", "machines with RDMA")
     group.addoption("--lab-image", metavar="FILE", help="a disk to boot "
                     "(default: the project's own guest)")
+    group.addoption("--lab-kernel", metavar="KERNEL", help="one of "
+                    f"{', '.join(images.KERNELS)}; with --lab-image the file of "
+                    "a kernel to boot instead of the image's")
+    group.addoption("--lab-initrd", metavar="FILE", help="with such a kernel")
+    group.addoption("--lab-append", metavar="WORDS", default="",
+                    help="words for the kernel's command line")
     group.addoption("--lab-qemu", metavar="FILE", help="the QEMU to run")
     group.addoption("--lab-out", metavar="FOLDER", default=OUT,
                     help=f"where consoles and logs go (default: {OUT})")
@@ -63,14 +69,24 @@ class Keeper:
 
     def arguments(self, wanted):
         """What Lab takes: of the mark, the options and the defaults."""
-        image = self.config.getoption("lab_image")
         mounts = [parse_mount(text) for text in wanted.get("mounts", ())]
         if WORK not in (mount.target for mount in mounts):
-            mounts.insert(0, Mount(os.getcwd(), WORK))
-        defaults = {"out": self.config.getoption("lab_out"),
-                    "qemu": self.config.getoption("lab_qemu"),
-                    "image": images.DiskImage(image) if image else None}
+            mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
+        option = self.config.getoption
+        defaults = {"out": option("lab_out"), "qemu": option("lab_qemu"),
+                    "tell": self.tell}
+        if "image" not in wanted:
+            defaults["image"] = images.chosen(
+                option("lab_image"), option("lab_kernel"), option("lab_initrd"),
+                option("lab_append"))
         return {**defaults, **wanted, "mounts": mounts}
+
+    def tell(self, text):
+        """Among what pytest prints of its progress."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter:
+            reporter.ensure_newline()
+            reporter.write_line(f"fakernic-lab: {text}")
 
     def stop(self):
         lab, self.lab = self.lab, None
