@@ -97,8 +97,7 @@ def test_nothing_is_up(tmp_path, action):
     assert "no machines are up: 'fakernic-lab up'" in result.stderr
 
 
-@pytest.mark.parametrize("action", ("", "run", "up", "exec", "shell", "console",
-                                    "show", "status", "down"))
+@pytest.mark.parametrize("action", ("", *cli.ACTIONS))
 def test_help(tmp_path, action):
     result = fakernic_lab(tmp_path, *action.split(), "--help")
     assert result.returncode == 0 and "usage: fakernic-lab" in result.stdout
