@@ -9,6 +9,9 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -27,16 +30,26 @@ SAID = "node1: Hello from the other machine\n"
 
 
 @pytest.fixture
-def plain():
-    """A Debian with a user's checkout, and in it the packages."""
+def checkout():
+    """A Debian with a user's checkout."""
     made = Plain(BASE.with_name("run"))
     made.put(HELLO, f"{CHECKOUT}/hello.c")
-    packages = made.root / CHECKOUT.lstrip("/") / "fakernic-packages"
-    packages.mkdir()
-    for deb in PACKAGES.glob("*.deb"):
-        os.link(deb, packages / deb.name)
     yield made
     made.remove()
+
+
+def put_packages(plain, folder):
+    target = plain.root / folder.lstrip("/")
+    target.mkdir(parents=True, exist_ok=True)
+    for deb in PACKAGES.glob("*.deb"):
+        os.link(deb, target / deb.name)
+
+
+@pytest.fixture
+def plain(checkout):
+    """The same, and in the checkout the packages."""
+    put_packages(checkout, f"{CHECKOUT}/fakernic-packages")
+    return checkout
 
 
 def recipe(name):
@@ -51,28 +64,78 @@ def check_left(plain):
     assert "fakernic" in (checkout / "fakernic-lab.out/node2/dmesg").read_text()
 
 
-def test_github(plain):
+# Plays GitHub's program, of which the options are looked up in the real one.
+GH = """#!/bin/sh
+[ "$GH_TOKEN $*" = "token release download fakernic --repo me/mine \
+--pattern *.deb --dir fakernic-packages" ] || exit 9
+mkdir fakernic-packages && ln /release/*.deb fakernic-packages
+"""
+
+
+def test_github(checkout):
     workflow = recipe("github.yml")
     (job,) = workflow["jobs"].values()
     assert job["container"]["image"] == "debian:trixie" and "runs-on" in job
     # YAML 1.1 reads "on" as true.
     assert workflow[True] == ["push", "pull_request"]
-    done = [plain.step(step["run"], folder=CHECKOUT)
-            for step in job["steps"] if "run" in step]
-    assert len(done) == 3 and SAID in done[-1].stdout
+    put_packages(checkout, "/release")
+    gh = checkout.root / "usr/local/bin/gh"
+    gh.write_text(GH)
+    gh.chmod(0o755)
+    steps = [step for step in job["steps"] if "run" in step]
+    assert [step["env"] for step in steps if "env" in step] == [
+        {"GH_TOKEN": "${{ github.token }}"}]
+    done = [checkout.step("GITHUB_REPOSITORY=me/mine; export GH_TOKEN=token\n" +
+                          step["run"], folder=CHECKOUT) for step in steps]
+    assert len(done) == 4 and SAID in done[-1].stdout
     used = [step["uses"] for step in job["steps"] if "uses" in step]
     assert used == ["actions/checkout@v4", "actions/upload-artifact@v4"]
-    check_left(plain)
+    check_left(checkout)
+    known = checkout.step("/usr/bin/gh release download --help").stdout
+    for option in re.findall(r"gh release download .*", steps[0]["run"])[0].split():
+        assert not option.startswith("--") or f"{option} " in known, option
 
 
-def test_gitlab(plain):
+class Registry(BaseHTTPRequestHandler):
+    """GitLab's, which has one file, for a job of the project alone."""
+
+    def do_GET(self):           # pylint: disable=invalid-name
+        good = (self.headers["JOB-TOKEN"] == "token" and self.path ==
+                "/projects/7/packages/generic/fakernic/1/fakernic-packages.tar")
+        self.send_response(200 if good else 404)
+        self.end_headers()
+        if good:
+            shutil.copyfileobj(self.server.file, self.wfile)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def registry():
+    """Its address; the file is made as README says."""
+    told = (RECIPES / "README.md").read_text("utf-8")
+    (command,) = re.findall("(tar -cf) /tmp/fakernic-packages.tar", told)
+    tar = BASE.with_name("fakernic-packages.tar")
+    subprocess.run(["sh", "-c", f"{command} {tar} *.deb"], cwd=PACKAGES, check=True)
+    with open(tar, "rb") as file, ThreadingHTTPServer(
+            ("127.0.0.1", 0), Registry) as server:
+        server.file = file
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+    tar.unlink()
+
+
+def test_gitlab(checkout, registry):
     (job,) = recipe("gitlab.yml").values()
     assert job["image"] == "debian:trixie"
-    done = [plain.step(line, folder=CHECKOUT)
+    known = f"CI_JOB_TOKEN=token CI_PROJECT_ID=7 CI_API_V4_URL={registry}; "
+    done = [checkout.step(known + line, folder=CHECKOUT)
             for line in job["before_script"] + job["script"]]
     assert SAID in done[-1].stdout
     assert job["artifacts"]["reports"]["junit"] == "report.xml"
-    check_left(plain)
+    check_left(checkout)
 
 
 def instructions():
@@ -100,7 +163,8 @@ def test_containerfile(plain):
     usage = plain.run(*entry, *json.loads(rest["CMD"]), folder=rest["WORKDIR"])
     assert usage.returncode == 0 and "usage: fakernic-lab" in usage.stdout
     told = (RECIPES / "Containerfile").read_text(encoding="utf-8")
-    assert "-v .:/work fakernic run -- " in told
+    assert ("--device /dev/kvm --group-add keep-groups -v .:/work fakernic "
+            "run -- ") in told
     done = plain.run(*entry, "run", "-n", "1", "--", "ibv_devinfo",
                      folder=rest["WORKDIR"])
     assert done.returncode == 0 and "PORT_ACTIVE" in done.stdout, done
