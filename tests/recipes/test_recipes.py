@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from plain import BASE, Plain
+from plain import BASE, STEP_S, Plain
 
 SRC = Path(__file__).parents[2]
 RECIPES = SRC / "ci/recipes"
@@ -136,6 +136,32 @@ def test_gitlab(checkout, registry):
     assert SAID in done[-1].stdout
     assert job["artifacts"]["reports"]["junit"] == "report.xml"
     check_left(checkout)
+
+
+@pytest.mark.timeout(2 * STEP_S)
+def test_cloud_image(checkout):
+    """What cloud-init is to do; but for the disk, which is there already."""
+    text = (RECIPES / "user-data").read_text(encoding="utf-8")
+    assert text.startswith("#cloud-config\n")
+    wanted = yaml.safe_load(text)
+    assert wanted.pop("power_state") == {"mode": "poweroff"}
+    assert wanted.pop("package_update") is True
+    mount, *commands = wanted.pop("runcmd")
+    assert mount == "mount -r LABEL=cidata /mnt"
+    assert "-V cidata " in (RECIPES / "README.md").read_text("utf-8")
+    put_packages(checkout, "/mnt")
+    # Of such an image.
+    (checkout.root / "etc/cloud").mkdir()
+    checkout.step("apt-get update; apt-get install -y " +
+                  " ".join(wanted.pop("packages")))
+    assert not wanted
+    for command in commands:
+        if command != "umount /mnt":
+            checkout.step(command)
+    (driver,) = (checkout.root / "usr/lib/modules").glob(
+        "*-amd64/updates/dkms/fakernic.ko*")
+    assert "cloud" not in str(driver)
+    assert (checkout.root / "etc/libibverbs.d/fakernic.driver").exists()
 
 
 def instructions():
