@@ -11,6 +11,7 @@
  * the interrupt touches them only while the caller is listed in cmdq.waiting,
  * under the lock.
  */
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
@@ -129,7 +130,20 @@ static void fakernic_cmdq_begin(struct fakernic_dev *dev)
 	cmdq->pi = 0;
 	cmdq->ci = 0;
 	dev->health.cause = FAKERNIC_DEATH_NONE;
+	dev->health.faults_told = 0;
 	spin_unlock_irqrestore(&cmdq->lock, flags);
+}
+
+/*
+ * Says once in each life that somebody had the device misbehave, which he may
+ * do at any time: nobody is to look for a bug.
+ */
+static void fakernic_cmdq_tell_faults(struct fakernic_dev *dev, u32 status)
+{
+	if (status != U32_MAX && status & FAKERNIC_STATUS_FAULTS &&
+	    !xchg(&dev->health.faults_told, 1))
+		dev_warn(&dev->pdev->dev,
+			 "device was told to misbehave: errors may be no bugs\n");
 }
 
 static void fakernic_cmdq_live(struct fakernic_dev *dev)
@@ -172,9 +186,7 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 			status, fakernic_fatal_name(code));
 		return ret;
 	}
-	if (status & FAKERNIC_STATUS_FAULTS)
-		dev_warn(&dev->pdev->dev,
-			 "device was told to misbehave: errors may be no bugs\n");
+	fakernic_cmdq_tell_faults(dev, status);
 	fakernic_cmdq_live(dev);
 	return 0;
 }
@@ -244,6 +256,7 @@ bool fakernic_cmdq_check(struct fakernic_dev *dev)
 
 	if (READ_ONCE(dev->dead))
 		return true;
+	fakernic_cmdq_tell_faults(dev, status);
 	if (status == U32_MAX || !(status & FAKERNIC_STATUS_READY))
 		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_GONE);
 	else if (status & FAKERNIC_STATUS_FATAL)

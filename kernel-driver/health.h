@@ -44,6 +44,8 @@ struct fakernic_health {
 	u32 status;
 	u32 fatal_code;
 	u32 in_flight;			/* commands */
+	/* cmdq.c: since ENABLE the log says that there were fault rules */
+	u32 faults_told;
 };
 
 /* Before anything can die; nothing is watched yet. -ENOMEM. */

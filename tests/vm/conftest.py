@@ -110,6 +110,15 @@ def lab():
 
 
 @pytest.fixture
+def power_on(lab):
+    """The test's guests, if it has this before them, are booted for it: no other
+    test has used their cards. The first of a file costs nothing by that."""
+    lab.judge()
+    lab.find_leaks()
+    lab.stop()
+
+
+@pytest.fixture
 def vms(lab, request):
     """The booted guests of the test; healthy before and after it."""
     wanted = wanted_guests(request.node)

@@ -63,6 +63,27 @@ def frozen(patient):
 DEATHS = (fatal, no_decoding, no_mastering, dead, frozen)
 
 
+MISBEHAVES = "device was told to misbehave"
+
+
+@pytest.mark.usefixtures("power_on")
+def test_rule_that_comes_later_is_told(patient):
+    """Of a card that nobody had misbehave before: soon, and once, however many
+    rules and polls follow. Once more after a reset."""
+    guest, vm = patient.guest, patient.port.vm
+    with faults.armed(vm, "at=tx class=roce do=count"):
+        patient.said(MISBEHAVES)
+        patient.works()
+    with faults.armed(vm, "at=tx class=roce times=0 do=count"):
+        patient.works()
+        guest.check("sleep 2")
+    assert guest.check("dmesg").count(MISBEHAVES) == 1
+    patient.forget()
+    guest.check(f"echo 1 >{SYSFS}/reset; sleep 2", 60)
+    patient.works()
+    assert guest.check("dmesg").count(MISBEHAVES) == 1
+
+
 def test_function_level_reset(patient):
     for _ in range(3):
         patient.forget()
@@ -203,7 +224,6 @@ def test_trace_tells(patient):
 
 # ---- lost interrupts ---------------------------------------------------------
 
-MISBEHAVES = "device was told to misbehave"
 LOST = "at=interrupt number=0 nth=8 every=4 times=3 do=drop"
 SLEEPS_S = 2            # who does nothing for so long is asleep
 WAKE_S = 20
