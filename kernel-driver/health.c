@@ -30,13 +30,18 @@
 #define FAKERNIC_PAUSE_MAX_S	64
 #define FAKERNIC_WELL_S		60	/* so long: the next death is new */
 
-/* After a pause, unless nobody is to recover it. */
+/*
+ * After a pause, unless nobody is to recover it. Whoever asks devlink hears of
+ * it before that, and may have it recovered.
+ */
 static void fakernic_recover_later(struct fakernic_health *health)
 {
 	spin_lock(&health->lock);
-	if (health->watched)
+	if (health->watched) {
+		queue_work(system_long_wq, &health->ill_work);
 		queue_delayed_work(system_long_wq, &health->recover_work,
 				   health->pause_s * HZ);
+	}
 	spin_unlock(&health->lock);
 }
 
@@ -80,6 +85,31 @@ fakernic_health_reporter(struct fakernic_health *health)
 	}
 }
 
+/* Both that of the cause and the device's own know. */
+static void fakernic_health_is_ill(struct fakernic_health *health)
+{
+	const enum devlink_health_reporter_state error =
+		DEVLINK_HEALTH_REPORTER_STATE_ERROR;
+
+	devlink_health_reporter_state_update(fakernic_health_reporter(health),
+					     error);
+	devlink_health_reporter_state_update(health->fw, error);
+}
+
+/* Unless it is well again: who made it so says that afterwards. */
+static void fakernic_ill_work(struct work_struct *work)
+{
+	struct fakernic_health *health =
+		container_of(work, struct fakernic_health, ill_work);
+	struct fakernic_dev *dev =
+		container_of(health, struct fakernic_dev, health);
+
+	mutex_lock(&dev->life_lock);
+	if (READ_ONCE(dev->dead) && !dev->held)
+		fakernic_health_is_ill(health);
+	mutex_unlock(&dev->life_lock);
+}
+
 static void fakernic_recover_work(struct work_struct *work)
 {
 	struct fakernic_health *health =
@@ -91,6 +121,8 @@ static void fakernic_recover_work(struct work_struct *work)
 	struct devlink_health_reporter *reporter =
 		fakernic_health_reporter(health);
 
+	/* What that says must not come between the two below. */
+	flush_work(&health->ill_work);
 	if (!READ_ONCE(dev->dead) || READ_ONCE(dev->held))
 		return;
 	health->pause_s = clamp(2 * health->pause_s, 1U, FAKERNIC_PAUSE_MAX_S);
@@ -130,12 +162,11 @@ static void fakernic_health_is_well(struct fakernic_health *health)
 	health->up_since = jiffies;
 	devlink_health_reporter_state_update(health->fatal, healthy);
 	devlink_health_reporter_state_update(health->cmdq, healthy);
+	devlink_health_reporter_state_update(health->fw, healthy);
 }
 
 void fakernic_health_update(struct fakernic_dev *dev, int ret)
 {
-	const enum devlink_health_reporter_state error =
-		DEVLINK_HEALTH_REPORTER_STATE_ERROR;
 	struct fakernic_health *health = &dev->health;
 
 	if (!ret) {
@@ -143,7 +174,7 @@ void fakernic_health_update(struct fakernic_dev *dev, int ret)
 		return;
 	}
 	dev_err(&dev->pdev->dev, "device does not come up: %d\n", ret);
-	devlink_health_reporter_state_update(health->fatal, error);
+	fakernic_health_is_ill(health);
 	fakernic_recover_later(health);
 }
 
@@ -287,6 +318,7 @@ static const struct devlink_health_reporter_ops fakernic_cmdq_reporter = {
 
 static const struct devlink_health_reporter_ops fakernic_fw_reporter = {
 	.name = "fw",
+	.recover = fakernic_health_recover,
 	.diagnose = fakernic_health_diagnose,
 	.dump = fakernic_fw_dump,
 	.test = fakernic_fw_test,
@@ -367,6 +399,7 @@ int fakernic_health_init(struct fakernic_dev *dev)
 
 	spin_lock_init(&health->lock);
 	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
+	INIT_WORK(&health->ill_work, fakernic_ill_work);
 	INIT_DELAYED_WORK(&health->poll_work, fakernic_poll_work);
 	INIT_DELAYED_WORK(&health->recover_work, fakernic_recover_work);
 	health->up_since = jiffies;
@@ -436,6 +469,7 @@ void fakernic_health_rest(struct fakernic_dev *dev)
 	fakernic_health_watch(&dev->health, false);
 	cancel_delayed_work_sync(&dev->health.poll_work);
 	cancel_delayed_work_sync(&dev->health.recover_work);
+	cancel_work_sync(&dev->health.ill_work);
 }
 
 void fakernic_health_stop(struct fakernic_dev *dev)

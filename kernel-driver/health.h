@@ -31,9 +31,10 @@ struct fakernic_health {
 	struct devlink_health_reporter *cmdq;
 	struct devlink_health_reporter *fw;	/* what the device tells */
 	struct delayed_work poll_work;
+	struct work_struct ill_work;		/* tells devlink */
 	struct delayed_work recover_work;
 	spinlock_t lock;		/* watched */
-	bool watched;			/* recover_work may be queued */
+	bool watched;			/* these two may be queued */
 	unsigned long up_since;		/* jiffies */
 	u32 pause_s;			/* before the next recovery */
 	u32 polls;

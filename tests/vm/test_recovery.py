@@ -10,6 +10,7 @@ until a reset of the function), frozen (commands are not answered), or that it
 loses interrupts and events.
 """
 
+import re
 import time
 
 import pytest
@@ -192,6 +193,61 @@ def test_dead_device_says_so(patient):
     finally:
         guest.run(f"devlink health dump clear {reporter}")
         guest.check(f"devlink health set {reporter} auto_recover true")
+
+
+def test_reporter_of_all_deaths(patient):
+    """fw knows of each while it lasts, and has it recovered at once; those that
+    know of their own go on waiting for it."""
+    guest = patient.guest
+    show = f"devlink health show {DEVLINK} reporter "
+    # Else the pauses go on growing from death to death.
+    guest.check(f"devlink dev reload {DEVLINK}", 60)
+    for death, reporter in ((fatal, "fw_fatal"), (frozen, "cmdq")):
+        guest.check(f"devlink health set {DEVLINK} reporter {reporter} "
+                    "auto_recover false")
+        try:
+            patient.forget()
+            death(patient)
+            for name in ("fw", reporter):
+                patient.until(f"{show} {name} | grep -q 'state error'")
+            patient.said("device is dead")
+            guest.check(f"devlink health recover {DEVLINK} reporter fw", 60)
+            patient.said("device is recovered")
+        finally:
+            guest.check(f"devlink health set {DEVLINK} reporter {reporter} "
+                        f"auto_recover true; echo 30 >{PARAMETERS}/cmd_timeout")
+        for name in ("fw", reporter):
+            assert "state healthy" in guest.check(f"{show} {name}")
+        patient.works()
+
+
+def reports(patient, reporter):
+    """How often the driver has wanted a recovery by a reporter."""
+    text = patient.guest.check(f"devlink health show {DEVLINK} reporter "
+                               f"{reporter}")
+    return int(re.search(r"error (\d+)", text)[1])
+
+
+def test_pause_is_ended_by_who_asks(patient):
+    """A card that keeps dying is recovered after ever longer pauses; the user
+    need not wait for them. Who was too late finds the next one longer."""
+    patient.guest.check(f"devlink dev reload {DEVLINK}", 60)
+    for number in range(6):         # the pauses begin with 0, 1, 2, 4 s
+        before = reports(patient, "fw_fatal")
+        patient.forget()
+        fatal(patient)
+        patient.said("device is dead")
+        if number > 2:
+            patient.until(f"devlink health show {DEVLINK} reporter fw | "
+                          "grep -q 'state error'")
+            patient.guest.check(
+                f"devlink health recover {DEVLINK} reporter fw", 60)
+        patient.said("device is recovered")
+        if reports(patient, "fw_fatal") == before:
+            break
+    assert number > 2
+    assert reports(patient, "fw_fatal") == before
+    patient.works()
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__)
