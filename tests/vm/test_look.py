@@ -112,6 +112,50 @@ def raw(item):
     return json.loads(bytes(int(str(byte), 0) for byte in item["data"]))
 
 
+# An entry of the flight recorder: its number, its kind, its values.
+EVENT = re.compile(r"\b(\d+) \d{6,} ([a-z_]+)((?: \w+=\w+)*)")
+# The one that fails of so many writes, of so many packets each; and how.
+WRITES, FAILING, PACKETS = 200, 150, 4
+REM_ACCESS_ERR, VENDOR_ERR = 10, 77
+WRITE = f"-n {WRITES} -s {1024 * PACKETS} -m 1024"
+
+
+@pytest.mark.usefixtures("power_on")
+def test_devlink_tells_of_the_request_that_failed(faulty):
+    """As it was when the first queue pair failed since the card was powered on:
+    what comes later is not told, and the card works on."""
+    port, reporter = faulty, f"{DEVLINK} reporter fw"
+    rdma.perftest("ib_write_bw", port, port, WRITE).check()
+    port.guest.check(f"echo 'at=send-wqe nth={FAILING} status={REM_ACCESS_ERR} "
+                     f"code={VENDOR_ERR} do=fail' >{FAULTS}")
+    client = rdma.perftest("ib_write_bw", port, port, WRITE).client
+    assert not client.ok, client
+    assert f"Failed status {REM_ACCESS_ERR}:" in client.out + client.err, client
+    qpn, psn = (int(word, 0) for word in re.search(
+        r"local address: .*QPN (\w+) PSN (\w+)", client.out).groups())
+    rdma.pingpong("rc", port, port, "-n 10").check()
+
+    text = port.guest.check(f"devlink health dump show {reporter}")
+    port.guest.check(f"devlink health dump clear {reporter}")
+    events = [(kind, {name: int(value, 0) for name, value in
+                      (word.split("=") for word in words.split())})
+              for _, kind, words in EVENT.findall(text)]
+    assert len(events) >= 256, text[-2000:]
+    assert events[-1] == ("qp_error", {"qpn": qpn, "vendor_err": VENDOR_ERR})
+    (rule,) = [at for at, (kind, _) in enumerate(events) if kind == "fault"]
+    assert events[rule][1]["qpn"] == qpn
+    failed = next(of for kind, of in events[rule:] if kind == "wqe")
+    assert failed["qpn"] == qpn
+    assert failed["index"] == (FAILING - 1) * failed["blocks"]
+    sent = [of for kind, of in events if kind == "tx" and of["qpn"] == qpn]
+    # The last packet before it; of itself there is none.
+    assert sent[-1]["index"] == (FAILING - 2) * failed["blocks"]
+    assert sent[-1]["psn"] == (psn + (FAILING - 1) * PACKETS - 1) % 2**24
+
+    port.guest.check(f"devlink health recover {reporter}")
+    rdma.pingpong("rc", port, port, "-n 10").check()
+
+
 def test_queue_pairs_are_those_of_rdma(pair, device):
     known = {item["qpn"]: item for item in device.objects("qps")}
     seen = resources(pair, "qp")
