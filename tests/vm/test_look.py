@@ -20,6 +20,7 @@ DEBUGFS = "/sys/kernel/debug"
 FAULTS = f"{DEBUGFS}/fakernic/0000:01:00.0/faults"
 # Queue pairs of all types, in a state and with attributes drawn from a seed.
 CROWD, SEED = 120, 20
+TOLD = "/tmp/states"
 MESSAGES = 20           # that a pair has exchanged before it is still
 TYPES = {"RC": "RC", "UC": "UC", "UD": "UD", "GSI": "GSI",
          "RAW_PACKET": "RAW_PACKET"}
@@ -87,14 +88,13 @@ def many_pairs(ports):
     """A port with many queue pairs, and what ibv_query_qp says of each."""
     (port,) = ports
     before = rdma.resources(port)
-    told = "/tmp/states"
-    job = port.guest.start(f"exec rdma_states {CROWD} {SEED} >{told}", 200)
-    ready = port.guest.run(f"until grep -qs ready {told}; do kill -0 {job.pid} "
+    job = port.guest.start(f"exec rdma_states {CROWD} {SEED} >{TOLD}", 200)
+    ready = port.guest.run(f"until grep -qs ready {TOLD}; do kill -0 {job.pid} "
                            "|| exit 1; sleep 0.1; done", 100)
     if not ready.ok:
         job.wait().check()
     rows = [dict(word.split("=") for word in line.split()) for line in
-            port.guest.check(f"grep qpn= {told}").splitlines()]
+            port.guest.check(f"grep qpn= {TOLD}").splitlines()]
     yield port, rows
     port.guest.check(f"kill {job.pid}")
     job.wait()
@@ -194,6 +194,31 @@ def test_a_crowd_is_the_same_to_all(crowd, device):
                                     if name in its}
         assert {"type", "state", "sq-psn"} <= set(its)
         assert dumped[mine["qpn"]] == mine
+
+
+def test_shared_receive_queues_are_the_same_to_all(crowd, device):
+    """One for RC and one for XRC, with receives and limits that differ."""
+    port, _ = crowd
+    known = {item["srqn"]: item for item in device.objects("srqs")}
+    dumped = [raw(item) for item in resources(port, "srq", "-j -r")]
+    assert len(dumped) == 2
+    assert {item["srqn"]: item for item in dumped} == known
+    plain, xrc = [dict(word.split("=") for word in line.split()) for line in
+                  port.guest.check(f"grep srqn= {TOLD}").splitlines()]
+    seen = {item["type"]: item for item in resources(port, "srq")}
+    assert set(seen) == {"BASIC", "XRC"}
+    queues = {"XRC": known.pop(int(xrc["srqn"]))}
+    (queues["BASIC"],) = known.values()
+    for kind, said, posted in (("BASIC", plain, 3), ("XRC", xrc, 6)):
+        mine = queues[kind]
+        assert mine["limit"] == int(said["limit"]) == posted - 1
+        assert mine["depth"] >= int(said["max-wr"])
+        assert (mine["pi"], mine["ci"]) == (posted, 0)
+        users = [qp["qpn"] for qp in device.objects("qps")
+                 if qp["srqn"] == mine["srqn"]]
+        assert mine["users"] == len(users)
+        assert sorted(map(int, seen[kind].get("lqpn", []))) == sorted(users)
+    assert queues["BASIC"]["users"] > 0
 
 
 def test_queues_and_keys_are_those_of_rdma(pair, device):

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * rdma_states COUNT SEED: so many queue pairs of all types, in states and with
- * attributes drawn from the seed. Prints of each, in a line of words
- * NAME=VALUE, what ibv_query_qp() says, then "ready", and keeps them until it
- * is killed.
+ * attributes drawn from the seed, and two SRQs, the second of them for XRC.
+ * Prints of each, in a line of words NAME=VALUE, what ibv_query_qp() and
+ * ibv_query_srq() say, then "ready", and keeps them until it is killed.
  */
 #include "verbs_pair.h"
 
@@ -15,7 +15,7 @@
 struct bench {
     struct endpoint end;
     struct ibv_cq *cq;
-    struct ibv_srq *srq;
+    struct ibv_srq *srq, *xrc_srq;
     struct ibv_xrcd *xrcd;
     uint64_t chance;
 };
@@ -49,6 +49,11 @@ static void set_up(struct bench *bench)
         .fd = -1, .oflags = O_CREAT,
     };
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 1 } };
+    struct ibv_srq_init_attr_ex xrc = {
+        .attr = { .max_wr = 8, .max_sge = 2 }, .srq_type = IBV_SRQT_XRC,
+        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+                     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
+    };
 
     open_endpoint(&bench->end);
     bench->cq = ibv_create_cq(bench->end.context, 64, NULL, NULL, 0);
@@ -57,6 +62,43 @@ static void set_up(struct bench *bench)
     if (!bench->cq || !bench->srq || !bench->xrcd) {
         die("ibv_create_cq, ibv_create_srq or ibv_open_xrcd");
     }
+    xrc.pd = bench->end.pd;
+    xrc.xrcd = bench->xrcd;
+    xrc.cq = bench->cq;
+    bench->xrc_srq = ibv_create_srq_ex(bench->end.context, &xrc);
+    if (!bench->xrc_srq) {
+        die("ibv_create_srq_ex");
+    }
+}
+
+/* Its receives are never used. */
+static void fill(struct ibv_srq *srq, unsigned receives, unsigned limit)
+{
+    struct ibv_srq_attr attr = { .srq_limit = limit };
+    struct ibv_recv_wr *bad, wr = { 0 };
+
+    while (receives--) {
+        if (ibv_post_srq_recv(srq, &wr, &bad)) {
+            die("ibv_post_srq_recv");
+        }
+    }
+    if (ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT)) {
+        die("ibv_modify_srq");
+    }
+}
+
+/* Verbs know the number of one that is for XRC. */
+static void print_srq(struct ibv_srq *srq)
+{
+    struct ibv_srq_attr attr;
+    uint32_t number = 0;
+
+    ibv_get_srq_num(srq, &number);
+    if (ibv_query_srq(srq, &attr)) {
+        die("ibv_query_srq");
+    }
+    printf("srqn=%u limit=%u max-wr=%u\n", number, attr.srq_limit,
+           attr.max_wr);
 }
 
 static struct ibv_qp *create(struct bench *bench, enum ibv_qp_type type)
@@ -201,6 +243,10 @@ int main(int argc, char **argv)
     }
     bench.chance = strtoull(argv[2], NULL, 0);
     set_up(&bench);
+    fill(bench.srq, 3, 2);
+    fill(bench.xrc_srq, 6, 5);
+    print_srq(bench.srq);
+    print_srq(bench.xrc_srq);
     for (int i = 0; i < atoi(argv[1]); i++) {
         make(&bench, (unsigned)i % TYPES);
     }
