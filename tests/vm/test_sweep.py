@@ -3,13 +3,15 @@
 runs once for each frame, DMA or command of one card, with a fault rule that hits
 just that one, until a run is too short to be hit. Told of success, the program
 has the right bytes; and it may be told of an error only where no transport can
-help. Each rule counts its hits: a sweep that hits nothing fails.
+help. UC and UD lose exactly the message that was hit. Each rule counts its hits:
+a sweep that hits nothing fails.
 
 In make test each so-many-th is hit, in make test-long each, which takes many
 minutes.
 """
 
 import itertools
+import re
 
 import pytest
 
@@ -23,6 +25,10 @@ NO_RESOURCE, DMA_ERROR = 7, 9
 FRAMES = {"lost": "do=drop", "twice": "do=duplicate",
           "corrupt": "do=corrupt", "late": "delay-ns=30000000 do=delay",
           "overtaken": "by=2 do=reorder"}
+# Of these a message does not recover, if its service does not.
+LOSSES = ("lost", "corrupt")
+SERVICES = ("rc", "xrc")
+UNRELIABLE = ("uc", "ud")
 DMAS = ("dma-read", "dma-write")
 # Of the rules that hit something at all.
 FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
@@ -61,20 +67,23 @@ def each(test):
 
 
 class Program:
-    """The two ends of rdma_sweep; the client's card is the victim."""
+    """The two ends of rdma_sweep; the client's card is the victim, if nobody
+    says else."""
 
     def __init__(self, server, client):
         self.server, self.client = server, client
+        self.service, self.victim = "rc", client
         self.before = rdma.resources(client)
         self.job = server.guest.start("exec rdma_sweep", 3600)
         server.guest.check(f"until {LISTENS}; do sleep 0.05; done")
 
     def run(self):
-        return self.client.guest.run(f"rdma_sweep {self.server.ip4}", 60)
+        return self.client.guest.run(
+            f"rdma_sweep {self.server.ip4} {self.service}", 60)
 
     def hit(self, rule):
         """A run with this rule; its result, and whether it was hit."""
-        vm = self.client.vm
+        vm = self.victim.vm
         faults.set_fault(vm, f"id=sweep {rule}")
         result = self.run()
         hits = faults.hits(faults.rules_of(vm)["sweep"])
@@ -113,15 +122,42 @@ def sweep(program, rule, step, judge):
             assert result.code == OK, told
             return count
         assert hits == 1, told
-        judge(result, told)
+        judge(result, told, nth)
     return None
 
 
 def sweep_frames(program, at, what, step):
-    def judge(result, told):
+    def judge(result, told, _):
         assert result.code == OK, told
     hit = sweep(program, f"at={at} class=roce {FRAMES[what]}", step, judge)
     assert hit * step >= FRAMES_AT_LEAST
+    program.works()
+
+
+def messages(result):
+    """Of each the number of its packets; and the numbers of those missing."""
+    packets, missing = (
+        [int(word) for word in re.search(f"^{name}(.*)$", result.out,
+                                         re.M)[1].split()]
+        for name in ("packets", "missing"))
+    return packets, missing
+
+
+def sweep_messages(program, service, at, what, step):
+    """Of those that come in, the other card is the victim: of this one there are
+    none. Behind them comes a reliable message, which is never missing."""
+    program.service = service
+    program.victim = {"tx": program.client, "rx": program.server}[at]
+    packets, missing = messages(program.run().check())
+    assert not missing
+    owners = [number for number, count in enumerate(packets)
+              for _ in range(count)]
+
+    def judge(result, told, nth):
+        assert result.code == OK, told
+        assert messages(result) == (packets, owners[nth - 1:nth]), told
+    hit = sweep(program, f"at={at} class=roce {FRAMES[what]}", step, judge)
+    assert hit * step > len(owners)
     program.works()
 
 
@@ -129,7 +165,7 @@ def sweep_others(program, rule, step, at_least):
     """What a transport cannot mend is told, and nothing stays of it."""
     told_of = []
 
-    def judge(result, told):
+    def judge(result, told, _):
         assert result.code in (OK, REFUSED), told
         told_of.append(result.code == REFUSED)
         program.works()
@@ -137,17 +173,47 @@ def sweep_others(program, rule, step, at_least):
     assert any(told_of)
 
 
-@pytest.mark.parametrize("what", FRAMES)
-@pytest.mark.parametrize("at", ("tx", "rx"))
+WHAT = pytest.mark.parametrize("what", FRAMES)
+LOSS = pytest.mark.parametrize("what", LOSSES)
+AT = pytest.mark.parametrize("at", ("tx", "rx"))
+
+
+@WHAT
+@AT
 def test_some_frames(program, at, what):
     sweep_frames(program, at, what, 3)
 
 
+@WHAT
+@AT
+def test_some_frames_of_xrc(program, at, what):
+    """Shared receives on the other side, over a QP that only receives."""
+    program.service = "xrc"
+    sweep_frames(program, at, what, 5)
+
+
+@LOSS
+@AT
+@pytest.mark.parametrize("service", UNRELIABLE)
+def test_some_messages(program, service, at, what):
+    sweep_messages(program, service, at, what, 3)
+
+
 @each
-@pytest.mark.parametrize("what", FRAMES)
-@pytest.mark.parametrize("at", ("tx", "rx"))
-def test_every_frame(program, at, what):
+@WHAT
+@AT
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_frame(program, service, at, what):
+    program.service = service
     sweep_frames(program, at, what, 1)
+
+
+@each
+@LOSS
+@AT
+@pytest.mark.parametrize("service", UNRELIABLE)
+def test_every_message(program, service, at, what):
+    sweep_messages(program, service, at, what, 1)
 
 
 @pytest.mark.parametrize("at", DMAS)
@@ -191,6 +257,7 @@ class Life:
 
     def __init__(self, lab, port, limit):
         self.lab, self.client = lab, port
+        self.victim = port
         address = port.ip4
         gid = "".join(f"{int(byte):02x}" for byte in address.split("."))
         self.script = LIFE.format(
