@@ -23,8 +23,10 @@ KERNEL := 6.12
 MINUTES := 60
 # Of make timeline: it may take so many seconds without the build; 0: any.
 LIMIT := 60
-# Of make test-debug-kernel: which tests of tests/vm, by default all.
+# Of make test-debug-kernel: which tests of tests/vm, by default all; with LONG=1
+# those of make test-long.
 TESTS :=
+LONG :=
 # Of make test-packages: Debian 13 or 12.
 RELEASE := 13
 # Of make test-qemu-versions and of make test-intree.
@@ -56,7 +58,8 @@ help:
 	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'
 	@echo 'make test-debug-kernel  the VM tests on a kernel that reports what its'
 	@echo '                     drivers do wrong: hours;'
-	@echo '                     TESTS="test_queues.py test_odp.py": some of them'
+	@echo '                     TESTS="test_queues.py test_odp.py": some of them;'
+	@echo '                     LONG=1: the long ones'
 	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
 	@echo 'make soak            everything at once with 1 % loss: MINUTES=60'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
@@ -207,7 +210,7 @@ test-debug-kernel: root
 	-@$(BUILD) rdma-core-65
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
 		-c tests/vm/pytest.ini -o timeout=3000 --kernel=debug \
-		$(or $(addprefix tests/vm/,$(TESTS)),tests/vm)
+		$(if $(LONG),--long) $(or $(addprefix tests/vm/,$(TESTS)),tests/vm)
 
 # Each allocation of the driver fails; part of make test-long.
 test-failing: root
