@@ -97,7 +97,7 @@ class Program:
             "for i in $(seq 200); do rdma link show "
             f"{self.client.ibdev}/1 | grep -q 'state ACTIVE' && "
             f"rdma_sweep {self.server.ip4} && exit 0; "
-            f"devlink health recover {DEVLINK} reporter fw_fatal; "
+            f"devlink health recover {DEVLINK} reporter fw; "
             "sleep 0.1; done; exit 1", 90)
         rdma.wait_for_resources(self.client, self.before)
 
@@ -227,8 +227,9 @@ def test_every_access_fails(program, at):
     sweep_others(program, f"at={at} do=fail", 1, DMAS_AT_LEAST)
 
 
-def test_some_commands_fail(program):
-    sweep_others(program, f"at=command do=fail status={NO_RESOURCE}", 4,
+@pytest.mark.parametrize("status, step", ((NO_RESOURCE, 4), (DMA_ERROR, 7)))
+def test_some_commands_fail(program, status, step):
+    sweep_others(program, f"at=command do=fail status={status}", step,
                  COMMANDS_AT_LEAST)
 
 
@@ -239,16 +240,24 @@ def test_every_command_fails(program, status):
                  COMMANDS_AT_LEAST)
 
 
-@each
-def test_every_command_is_never_done(program):
+def sweep_lost_commands(program, step):
     """Executed, but not completed: the driver waits, then resets the card."""
     limit = "/sys/module/fakernic/parameters/cmd_timeout"
     before = program.client.guest.check(f"cat {limit}").strip()
     program.client.guest.check(f"echo 1 >{limit}")
     try:
-        sweep_others(program, "at=command do=drop", 1, COMMANDS_AT_LEAST)
+        sweep_others(program, "at=command do=drop", step, COMMANDS_AT_LEAST)
     finally:
         program.client.guest.check(f"echo {before} >{limit}")
+
+
+def test_some_commands_are_never_done(program):
+    sweep_lost_commands(program, 8)
+
+
+@each
+def test_every_command_is_never_done(program):
+    sweep_lost_commands(program, 1)
 
 
 class Life:
@@ -284,8 +293,9 @@ def a_drivers_life(ports, lab, request):
     life.end()
 
 
-def test_some_commands_of_a_life_fail(life):
-    sweep_others(life, f"at=command do=fail status={NO_RESOURCE}", 9,
+@pytest.mark.parametrize("status, step", ((NO_RESOURCE, 9), (DMA_ERROR, 25)))
+def test_some_commands_of_a_life_fail(life, status, step):
+    sweep_others(life, f"at=command do=fail status={status}", step,
                  LIVES_AT_LEAST)
 
 
