@@ -25,6 +25,7 @@ pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
 
 PARAMETERS = "/sys/module/fakernic/parameters"
 CMDQ_DOORBELL = 0x054
+LINK_DOWN_S = 2
 
 
 @pytest.fixture
@@ -124,6 +125,75 @@ def test_fatal_bus_error(patient):
         patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
         patient.said("device recovery successful")
         patient.works()
+
+
+# What a bus error's rule has the kernel say, and whether it resets the card.
+SEVERITIES = {"correctable": ("AER: Correct", False),
+              "nonfatal": ("device recovery successful", False),
+              "fatal": ("device recovery successful", True)}
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_bus_error_by_a_rule(patient, severity):
+    """As if the monitor had injected it: only a fatal one takes the RDMA device
+    away."""
+    said, resets = SEVERITIES[severity]
+    show = f"rdma dev show {patient.port.ibdev}"
+    before = patient.guest.check(show)
+    for _ in range(2):
+        patient.forget()
+        with faults.armed(patient.port.vm,
+                          f"at=device severity={severity} do=aer"):
+            patient.said(said)
+        patient.works()
+    assert (patient.guest.check(show) != before) == resets
+
+
+def carriers(patient):
+    """How often it went, and came."""
+    return [int(word) for word in patient.guest.check(
+        f"cd /sys/class/net/{patient.port.netdev}; "
+        "cat carrier_down_count carrier_up_count").split()]
+
+
+def test_link_goes_by_a_rule(patient):
+    """For as long as the rule says; programs are told of both."""
+    guest, port = patient.guest, patient.port
+    job = guest.start(f"exec ibv_asyncwatch -d {port.ibdev} >/tmp/events 2>&1",
+                      100)
+    patient.until("[ -s /tmp/events ]")
+    before, begin = carriers(patient), time.monotonic()
+    with faults.armed(port.vm,
+                      f"at=device for-ns={LINK_DOWN_S}000000000 do=link-down"):
+        patient.until("grep -q IBV_EVENT_PORT_ERR /tmp/events")
+        patient.until("grep -q IBV_EVENT_PORT_ACTIVE /tmp/events")
+    assert time.monotonic() >= begin + LINK_DOWN_S
+    assert carriers(patient) == [count + 1 for count in before]
+    events = guest.check("grep -o 'IBV_EVENT_PORT_[A-Z]*' /tmp/events").split()
+    assert events == ["IBV_EVENT_PORT_ERR", "IBV_EVENT_PORT_ACTIVE"]
+    guest.run(f"kill {job.pid}")
+    job.wait()
+    patient.works()
+
+
+def test_program_hears_of_a_freeze(patient):
+    """Its requests are not done; when the driver has given the card up it is
+    told so, finds every verb failing by EIO and lets go of all."""
+    guest = patient.guest
+    # Else the pause may be that of an earlier death.
+    guest.check(f"devlink dev reload {DEVLINK}", 60)
+    job = guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
+                      ">/tmp/unplug", 100)
+    patient.until("grep -q running /tmp/unplug")
+    try:
+        frozen(patient)
+        result = job.wait()
+        said = guest.check("cat /tmp/unplug").splitlines()
+        assert result.ok and said == ["running", "done"], f"{said} {result}"
+        patient.said("device is recovered")
+    finally:
+        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    patient.works()
 
 
 def test_sleep(patient):
