@@ -72,12 +72,11 @@ void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
     }
     cnp->dest_qpn = roce_qp_datagram(qp) ? packet->deth.src_qpn
                                          : qp->attr.dest_qpn;
-    cnp->next = now + ROCE_CNP_INTERVAL_NS;
     cnp->owed = true;
     roce_sched_ready(r, qp);
 }
 
-size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
+size_t roce_congestion_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                               bool *loopback)
 {
     RoceCnp *cnp = &qp->cnp;
@@ -88,6 +87,8 @@ size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
         return 0;
     }
     cnp->owed = false;
+    /* From when it goes: it may have waited for the wire. */
+    cnp->next = now + ROCE_CNP_INTERVAL_NS;
     if (!roce_path_packet(r, qp, &cnp->av, cnp->dest_qpn, &packet)) {
         return 0;
     }

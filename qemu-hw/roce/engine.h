@@ -474,7 +474,7 @@ void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
  * Makes the CNP that the QP owes, of at most ROCE_FRAME_MAX bytes. 0: it owes
  * none, or the wire takes none, or the source GID is gone.
  */
-size_t roce_congestion_output(Roce *r, RoceQp *qp, uint8_t *buf,
+size_t roce_congestion_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                               bool *loopback);
 /* A CNP came for the QP. */
 void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);

@@ -246,7 +246,7 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         return roce_raw_output(r, now, qp, buf);
     }
     /* A CNP before all else: it is about what goes on now. */
-    len = roce_congestion_output(r, qp, buf, loopback);
+    len = roce_congestion_output(r, now, qp, buf, loopback);
     if (len == 0 && roce_qp_datagram(qp)) {
         len = roce_datagram_output(r, now, qp, buf, loopback);
     } else if (len == 0) {

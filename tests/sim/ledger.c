@@ -271,10 +271,10 @@ void ledger_cnp(SimQp *qp)
     if (!w->marks && !w->options.corrupt_ppm) {
         world_fail(w, "QP %u: a CNP without a mark", qp->qpn);
     }
-    /* One may have waited for the wire, and be close to the next. */
-    if (l->cnps >= 2 && w->now - l->cnp_at[l->cnps % 2] < CNP_DISTANCE) {
-        world_fail(w, "QP %u: three CNPs within %lld ns", qp->qpn,
-                   (long long)(w->now - l->cnp_at[l->cnps % 2]));
+    if (l->cnps && w->now - l->cnp_at < CNP_DISTANCE) {
+        world_fail(w, "QP %u: two CNPs within %lld ns", qp->qpn,
+                   (long long)(w->now - l->cnp_at));
     }
-    l->cnp_at[l->cnps++ % 2] = w->now;
+    l->cnp_at = w->now;
+    l->cnps++;
 }

@@ -198,7 +198,7 @@ struct SimRq {
 typedef struct SimLedger {
     uint64_t burst;             /* bits above its rate, at: */
     RoceTime burst_at;
-    RoceTime cnp_at[2];         /* the last congestion notifications */
+    RoceTime cnp_at;            /* the last congestion notification */
     uint32_t cnps;
     /* of a reliable requester: */
     uint32_t psn, send;         /* the next new request has, is */

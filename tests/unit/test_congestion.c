@@ -84,6 +84,27 @@ static void cnps_keep_their_distance(void)
     pair_free(&p);
 }
 
+/* On the wire, that is: one that waits is not close to the next. */
+static void a_cnp_that_waits_keeps_its_distance(void)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RocePacket packet;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    mark(&p);
+    p.now = 49000;
+    CHECK(pair_take(&p, &p.b, buf, &packet));
+    for (p.now = 50000; p.now < 99000; p.now += 1000) {
+        mark(&p);
+        CHECK(!pair_take(&p, &p.b, buf, &packet));
+    }
+    mark(&p);
+    CHECK(pair_take(&p, &p.b, buf, &packet));
+    CHECK_EQ(packet.opcode, ROCE_BTH_CNP);
+    pair_free(&p);
+}
+
 static void only_ce_is_a_mark(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -423,6 +444,7 @@ static void only_data_is_ecn_capable(void)
 static const Test tests[] = {
     TEST(marked_packet_is_answered_with_a_cnp),
     TEST(cnps_keep_their_distance),
+    TEST(a_cnp_that_waits_keeps_its_distance),
     TEST(only_ce_is_a_mark),
     TEST(no_cnp_for_strangers_and_cnps),
     TEST(marked_datagram_is_answered),
