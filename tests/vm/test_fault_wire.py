@@ -19,6 +19,32 @@ def test_packet_that_is_lost_twice_waits_for_the_timer(ports, vms):
         for _ in range(3))
 
 
+# Between CNPs of a queue pair; a capture's times are cut to microseconds.
+CNP_DISTANCE_US = 50
+
+
+def distances(found):
+    """Microseconds between CNPs that follow each other."""
+    times = [frame.time_us for frame in found if frame.opcode == losses.CNP]
+    return [after - before for before, after in zip(times, times[1:])]
+
+
+def test_cnps_keep_their_distance(ports, vms):
+    """Where they begin: a wire, or who reads it late, may bring two at once. A
+    thread that has to wait just before it tells the capture makes one distance
+    too long and the next too short, which is rare; of a card that keeps none,
+    nearly all are."""
+    server, client = ports
+    tries = [distances(losses.written(
+        vms[1], client, server, "at=tx opcode=rc-write-middle times=0 do=mark",
+        seen_by=vms[0])) for _ in range(3)]
+    assert all(tries)
+    short = [sum(distance < CNP_DISTANCE_US - 1 for distance in found)
+             for found in tries]
+    assert any(20 * few <= len(found)
+               for few, found in zip(short, tries)), tries
+
+
 def test_marks_are_told_by_cnps(ports, vms):
     server, client = ports
     found = losses.written(vms[1], client, server,

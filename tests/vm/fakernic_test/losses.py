@@ -16,12 +16,12 @@ LOSE_TWICE = (f"{LOSE}; id=again at=tx opcode=rc-write* attempt=2 after=once "
               "do=drop")
 
 
-def written(vm, client, server, rules):
-    """The frames at VM's port, whose card is the client's, of WRITEs with some
-    rules; each rule has hit."""
+def written(vm, client, server, rules, seen_by=None):
+    """The frames at VM's port, whose card is the client's, or at that of another,
+    of WRITEs with some rules; each rule has hit."""
     faults.set_fault(vm, rules)
     try:
-        with vm.capture() as path:
+        with (seen_by or vm).capture() as path:
             rdma.perftest("ib_write_bw", server, client, TRAFFIC).check()
         for line in faults.rules_of(vm).values():
             assert faults.hits(line), line

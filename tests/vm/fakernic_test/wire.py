@@ -27,23 +27,31 @@ GUESSERS = ("smcr_infiniband", "smb_direct_infiniband", "rpcrdma_infiniband",
             "sdp_ib_private")
 
 
-def frames(path):
-    """The frames of a pcap file."""
+def timed_frames(path):
+    """The frames of a pcap file, each behind its time in microseconds."""
     data = path.read_bytes()
     order = "<" if data[:4] == b"\xd4\xc3\xb2\xa1" else ">"
     offset = 24
     while offset + 16 <= len(data):
-        size, real = struct.unpack_from(f"{order}8x2I", data, offset)
+        seconds, micros, size, real = struct.unpack_from(f"{order}4I", data,
+                                                         offset)
         assert size == real, "the capture has cut a frame"
-        yield data[offset + 16:offset + 16 + size]
+        yield (1000000 * seconds + micros,
+               data[offset + 16:offset + 16 + size])
         offset += 16 + size
 
 
-class RoceFrame:
-    """The header fields of one RoCEv2 frame."""
+def frames(path):
+    """The same without it."""
+    return (data for _, data in timed_frames(path))
 
-    def __init__(self, data):
+
+class RoceFrame:
+    """The header fields of one RoCEv2 frame; when it was captured."""
+
+    def __init__(self, data, time_us=None):
         self.data = data
+        self.time_us = time_us
         self.mac = data[:6]
         self.vlan = self.pcp = None
         offset = 12
@@ -119,13 +127,13 @@ class RoceFrame:
 def roce_frames(path):
     """The RoCEv2 frames of a pcap file."""
     found = []
-    for data in frames(path):
+    for time_us, data in timed_frames(path):
         at = 16 if data[12:14] == b"\x81\x00" else 12
         kind, ip = data[at:at + 2], data[at + 2:]
         udp = (ip[4 * (ip[0] & 15):] if kind == b"\x08\x00" and ip[9] == 17 else
                ip[40:] if kind == b"\x86\xdd" and ip[6] == 17 else b"")
         if int.from_bytes(udp[2:4], "big") == ROCE_PORT:
-            found.append(RoceFrame(data))
+            found.append(RoceFrame(data, time_us))
     return found
 
 
