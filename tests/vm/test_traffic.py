@@ -104,6 +104,37 @@ def test_many_queue_pairs(ports):
     rdma.perftest("ib_write_bw", *ports, "-q 8 -n 100 -s 8192").check()
 
 
+# Large READs, and how many of their packets may be told twice.
+READS = "-q 8 -s 1048576 -n 20 -m 1024"
+READ_PACKETS = 8 * 20 * 1024
+TOLD_TWICE = READ_PACKETS // 1000
+
+
+def asked_again(ports):
+    """Timeouts of READs of which the wire loses nothing, and what came twice."""
+    before = [port.counters() for port in ports]
+    rdma.perftest("ib_read_bw", *ports, READS).check()
+    server, client = [
+        {name: value - old[name] for name, value in port.counters().items()}
+        for old, port in zip(before, ports)]
+    assert client["rx_roce"] >= READ_PACKETS
+    return (client["timeouts"],
+            client["drop_response"] + server["duplicates"])
+
+
+def test_large_reads_over_many_queue_pairs(ports):
+    """Each is answered by a thousand packets, behind those of seven others: who
+    asks for them has to have the patience. A machine that stands still for a
+    quarter of a second is asked again, which it is not thrice in a row."""
+    tries = []
+    for _ in range(3):
+        tries.append(asked_again(ports))
+        if tries[-1][0] == 0:
+            break
+    timeouts, twice = tries[-1]
+    assert timeouts == 0 and twice <= TOLD_TWICE, tries
+
+
 @FAMILIES
 def test_line_of_text(ports, family):
     pair = rdma.line_of_text(*ports, "written from afar", family).check()
