@@ -12,12 +12,18 @@
  * each 2 MiB that was used. Children of which nothing is mapped go when there
  * are many.
  *
+ * The core notes 16 bytes of each page that a region or a child could have,
+ * whether or not it is there. That is memory of the kernel, as much as a user
+ * likes, so it counts as memory that he has pinned (RLIMIT_MEMLOCK), together
+ * with the pages of his other regions.
+ *
  * Locks, outer first: fault_lock, mmap_lock (in the core's functions), the
  * umem_mutex of a umem. invalidate() runs in the reclaim of memory, too, and
  * takes umem_mutex: nothing may be allocated under that one. So the page table
  * for PRESENT is there from the start, and a command is for as many pages as
  * fit: a block.
  */
+#include <linux/capability.h>
 #include <linux/completion.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -44,6 +50,12 @@
 #define FAKERNIC_ODP_CHILD_SIZE						\
 	((u64)FAKERNIC_ODP_BLOCK_PAGES * PAGE_SIZE)
 #define FAKERNIC_ODP_CHILDREN_MIN	64
+/* Of the core's lists of pages, of the kernel's memory for each page. */
+#define FAKERNIC_ODP_NOTE_SIZE						\
+	(sizeof(unsigned long) + sizeof(dma_addr_t))
+#define FAKERNIC_ODP_CHILD_CHARGE					\
+	DIV_ROUND_UP(FAKERNIC_ODP_BLOCK_PAGES * FAKERNIC_ODP_NOTE_SIZE,	\
+		     PAGE_SIZE)
 /* What the caller does not wait for is advice, and need not be all taken. */
 #define FAKERNIC_ODP_ADVICE_MAX		16
 #define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
@@ -69,6 +81,7 @@ struct fakernic_odp {
 	struct ib_pd *ibpd;
 	struct ib_umem_odp *umem;	/* implicit: parent of the children */
 	struct mm_struct *mm;
+	unsigned long pinned_max;	/* pages, of mm */
 	u64 first;			/* of the region */
 	u64 last;
 	u64 to_user;			/* from its addresses to the process' */
@@ -82,6 +95,7 @@ struct fakernic_odp {
 	struct xarray children;		/* address / size -> ib_umem_odp */
 	u32 child_count;
 	u32 child_limit;		/* then look for those without pages */
+	unsigned long charged;		/* pages of the kernel, to mm */
 
 	spinlock_t lock;		/* all below */
 	struct list_head wanted;
@@ -114,6 +128,26 @@ static void fakernic_odp_put(struct fakernic_odp *odp)
 {
 	if (refcount_dec_and_test(&odp->users))
 		complete(&odp->unused);
+}
+
+/* Takes pages of the kernel's memory upon the process' account, or -ENOMEM. */
+static int fakernic_odp_charge(struct fakernic_odp *odp, unsigned long pages)
+{
+	unsigned long pinned = atomic64_add_return(pages, &odp->mm->pinned_vm);
+
+	if (pinned > odp->pinned_max) {
+		atomic64_sub(pages, &odp->mm->pinned_vm);
+		return -ENOMEM;
+	}
+	odp->charged += pages;
+	return 0;
+}
+
+static void fakernic_odp_uncharge(struct fakernic_odp *odp,
+				  unsigned long pages)
+{
+	atomic64_sub(pages, &odp->mm->pinned_vm);
+	odp->charged -= pages;
 }
 
 /*
@@ -284,10 +318,52 @@ static void fakernic_odp_drop_children(struct fakernic_odp *odp)
 			continue;
 		xa_erase(&odp->children, index);
 		ib_umem_odp_release(child);
+		fakernic_odp_uncharge(odp, FAKERNIC_ODP_CHILD_CHARGE);
 		odp->child_count--;
 	}
 	odp->child_limit = max_t(u32, FAKERNIC_ODP_CHILDREN_MIN,
 				 2 * odp->child_count);
+}
+
+/* Room for one more. Caller holds fault_lock. */
+static int fakernic_odp_charge_child(struct fakernic_odp *odp)
+{
+	if (odp->child_count < odp->child_limit &&
+	    !fakernic_odp_charge(odp, FAKERNIC_ODP_CHILD_CHARGE))
+		return 0;
+	fakernic_odp_drop_children(odp);
+	return fakernic_odp_charge(odp, FAKERNIC_ODP_CHILD_CHARGE);
+}
+
+/* Caller holds fault_lock. */
+static struct ib_umem_odp *fakernic_odp_add_child(struct fakernic_odp *odp,
+						  u64 index)
+{
+	struct ib_umem_odp *child;
+	int ret;
+
+	ret = fakernic_odp_charge_child(odp);
+	if (ret)
+		return ERR_PTR(ret);
+	child = ib_umem_odp_alloc_child(odp->umem,
+					index * FAKERNIC_ODP_CHILD_SIZE,
+					FAKERNIC_ODP_CHILD_SIZE,
+					&fakernic_odp_notifier_ops);
+	if (IS_ERR(child))
+		goto err_uncharge;
+	child->private = odp;
+	ret = xa_err(xa_store(&odp->children, index, child, GFP_KERNEL));
+	if (ret) {
+		ib_umem_odp_release(child);
+		child = ERR_PTR(ret);
+		goto err_uncharge;
+	}
+	odp->child_count++;
+	return child;
+
+err_uncharge:
+	fakernic_odp_uncharge(odp, FAKERNIC_ODP_CHILD_CHARGE);
+	return child;
 }
 
 /* The umem that has a page of the process. Caller holds fault_lock. */
@@ -296,29 +372,11 @@ static struct ib_umem_odp *fakernic_odp_umem(struct fakernic_odp *odp,
 {
 	u64 index = address / FAKERNIC_ODP_CHILD_SIZE;
 	struct ib_umem_odp *child;
-	int ret;
 
 	if (!odp->umem->is_implicit_odp)
 		return odp->umem;
 	child = xa_load(&odp->children, index);
-	if (child)
-		return child;
-	if (odp->child_count >= odp->child_limit)
-		fakernic_odp_drop_children(odp);
-	child = ib_umem_odp_alloc_child(odp->umem,
-					index * FAKERNIC_ODP_CHILD_SIZE,
-					FAKERNIC_ODP_CHILD_SIZE,
-					&fakernic_odp_notifier_ops);
-	if (IS_ERR(child))
-		return child;
-	child->private = odp;
-	ret = xa_err(xa_store(&odp->children, index, child, GFP_KERNEL));
-	if (ret) {
-		ib_umem_odp_release(child);
-		return ERR_PTR(ret);
-	}
-	odp->child_count++;
-	return child;
+	return child ? child : fakernic_odp_add_child(odp, index);
 }
 
 /*
@@ -636,11 +694,22 @@ void fakernic_page_request_work(struct work_struct *work)
 	} while (count);
 }
 
-static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
+/* Pages of the kernel's memory to note those of a region. */
+static unsigned long fakernic_odp_notes(u64 start, u64 length)
+{
+	u64 pages = (offset_in_page(start) + length + PAGE_SIZE - 1) >>
+		    PAGE_SHIFT;
+
+	return DIV_ROUND_UP_ULL(pages * FAKERNIC_ODP_NOTE_SIZE, PAGE_SIZE);
+}
+
+static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_odp *odp,
 						 u64 start, u64 length,
 						 u64 iova, int access)
 {
+	struct fakernic_dev *dev = odp->dev;
 	struct ib_umem_odp *umem;
+	int ret;
 
 	if (!start && length == U64_MAX)
 		return iova ? ERR_PTR(-EINVAL) :
@@ -650,6 +719,9 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
 	/* The core's arrays would be larger than any allocation may be. */
 	if (length >> PAGE_SHIFT > INT_MAX / sizeof(dma_addr_t) - 2)
 		return ERR_PTR(-ENOMEM);
+	ret = fakernic_odp_charge(odp, fakernic_odp_notes(start, length));
+	if (ret)
+		return ERR_PTR(ret);
 	umem = ib_umem_odp_get(dev->ibdev, start, length,
 			       fakernic_umem_odp_access(access),
 			       &fakernic_odp_notifier_ops);
@@ -658,6 +730,24 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_dev *dev,
 		return ERR_PTR(-EINVAL);
 	}
 	return umem;
+}
+
+/* Whose memory it is, and how much of the kernel's that may cost. */
+static void fakernic_odp_set_owner(struct fakernic_odp *odp)
+{
+	/* Children may come when the process has gone. */
+	odp->mm = current->mm;
+	mmgrab(odp->mm);
+	odp->pinned_max = capable(CAP_IPC_LOCK) ?
+				  ULONG_MAX :
+				  rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+}
+
+static void fakernic_odp_drop_owner(struct fakernic_odp *odp)
+{
+	/* Also that of a process that has gone: the account has not. */
+	fakernic_odp_uncharge(odp, odp->charged);
+	mmdrop(odp->mm);
 }
 
 struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
@@ -687,20 +777,23 @@ struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
 					FAKERNIC_ODP_BLOCK_PAGES);
 	if (ret)
 		goto err_free;
-	odp->umem = fakernic_odp_get_umem(dev, start, length, iova, access);
+	fakernic_odp_set_owner(odp);
+	/* That table. What is charged goes with the owner. */
+	ret = fakernic_odp_charge(odp, 1);
+	if (ret)
+		goto err_drop_owner;
+	odp->umem = fakernic_odp_get_umem(odp, start, length, iova, access);
 	if (IS_ERR(odp->umem)) {
 		ret = PTR_ERR(odp->umem);
 		fakernic_dbg(dev, "on-demand MR: %#llx, %#llx bytes: %d\n",
 			     start, length, ret);
-		goto err_free_table;
+		goto err_drop_owner;
 	}
 	odp->umem->private = odp;
-	/* Children may come when the process has gone. */
-	odp->mm = current->mm;
-	mmgrab(odp->mm);
 	return odp;
 
-err_free_table:
+err_drop_owner:
+	fakernic_odp_drop_owner(odp);
 	fakernic_page_table_free(dev, &odp->table);
 err_free:
 	kfree(odp);
@@ -725,7 +818,7 @@ void fakernic_odp_free(struct fakernic_odp *odp)
 		ib_umem_odp_release(child);
 	xa_destroy(&odp->children);
 	ib_umem_odp_release(odp->umem);
-	mmdrop(odp->mm);
+	fakernic_odp_drop_owner(odp);
 	fakernic_page_table_free(odp->dev, &odp->table);
 	kfree(odp);
 }

@@ -14,7 +14,7 @@ from fakernic_test import rdma
 
 CASES = ("given_back", "stolen", "atomics", "forked", "unmapped_locally",
          "unmapped_remotely", "implicit", "read_only", "scattered", "advice",
-         "many", "registration")
+         "many", "registration", "charged")
 IN_PACKAGED = ("given_back", "atomics")
 
 

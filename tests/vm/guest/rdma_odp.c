@@ -8,9 +8,11 @@
  * it runs all cases but "kept", which wants a device that refuses DESTROY_MR.
  */
 #define _GNU_SOURCE
+#include <grp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "verbs_pair.h"
@@ -675,6 +677,126 @@ static bool kept(struct bench *bench)
     return true;
 }
 
+#define NOBODY 65534
+#define GIB ((size_t)1 << 30)
+#define PINNED_MAX (8u << 20)           /* bytes */
+#define STRIDE (2u << 20)               /* of an implicit region's children */
+
+/* KiB that the kernel counts as pinned by this process. */
+static long pinned_kib(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    long kib = -1;
+
+    while (status && fgets(line, sizeof(line), status)) {
+        sscanf(line, "VmPin: %ld kB", &kib);
+    }
+    if (!status || kib < 0) {
+        die("VmPin");
+    }
+    fclose(status);
+    return kib;
+}
+
+/* How many regions of that size there can be at once. */
+static unsigned regions_of(struct bench *bench, void *area, size_t size)
+{
+    struct ibv_mr *mr[64];
+    unsigned count = 0;
+
+    while (count < 64 && (mr[count] = ibv_reg_mr(
+                              bench->end.pd, area, size,
+                              RIGHTS | IBV_ACCESS_ON_DEMAND))) {
+        count++;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (ibv_dereg_mr(mr[i])) {
+            die("ibv_dereg_mr");
+        }
+    }
+    return count;
+}
+
+/* A page of each of many children, until there can be no more: how many. */
+static unsigned touch_children(struct bench *bench, struct ibv_mr *mr,
+                               uint8_t *area, unsigned count)
+{
+    unsigned i = 0;
+    int err = 0;
+
+    while (i < count && !err) {
+        err = advise(bench, mr, area + (size_t)i * STRIDE, PAGE,
+                     IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+        i += !err;
+    }
+    if (err && err != ENOMEM) {
+        printf("# page %u: errno %d\n", i, err);
+        exit(1);
+    }
+    return i;
+}
+
+static bool pays(struct bench *bench)
+{
+    const unsigned most = 4 * GIB / STRIDE;
+    uint8_t *area = mmap(NULL, 64 * GIB, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                         MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long before = pinned_kib();
+    struct ibv_mr *all;
+    unsigned count;
+    int err;
+
+    CHECK(area != MAP_FAILED, "mmap: %d", errno);
+    err = reg_error(bench, area, 4 * GIB, 0);
+    CHECK(err == ENOMEM, "16 MiB of lists: %d", err);
+    err = reg_error(bench, area, 64 * GIB, 0);
+    CHECK(err == ENOMEM, "256 MiB of lists: %d", err);
+    /* Each is noted in a MiB, and has a page of its own. */
+    for (int i = 0; i < 3; i++) {
+        count = regions_of(bench, area, GIB / 4);
+        CHECK(count == 7, "%u regions in round %d", count, i);
+        CHECK(pinned_kib() == before, "%ld", pinned_kib() - before);
+    }
+    all = reg_all(bench);
+    count = touch_children(bench, all, area, most);
+    CHECK(count > 900 && count < 1024, "%u children", count);
+    CHECK(pinned_kib() <= PINNED_MAX >> 10, "%ld", pinned_kib());
+    /* Those of which nothing is there any more make room. */
+    madvise(area, 4 * GIB, MADV_DONTNEED);
+    err = advise(bench, all, area + 8 * GIB, PAGE,
+                 IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+    CHECK(!err, "room again: %d", err);
+    CHECK(pinned_kib() < before + 64, "%ld", pinned_kib() - before);
+    CHECK(!ibv_dereg_mr(all), "dereg");
+    CHECK(pinned_kib() == before, "%ld", pinned_kib() - before);
+    /* What is left goes when the process has gone. */
+    return regions_of(bench, area, GIB) == 1 && reg(bench, area, GIB);
+}
+
+/* What regions cost the kernel counts as pinned by their user. */
+static bool charged(struct bench *bench)
+{
+    const struct rlimit limit = { PINNED_MAX, PINNED_MAX };
+    pid_t child = fork();
+    int state;
+
+    (void)bench;
+    if (!child) {
+        struct bench own;
+
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) || setgroups(0, NULL) ||
+            setgid(NOBODY) || setuid(NOBODY)) {
+            die("setuid");
+        }
+        open_endpoint(&own.end);
+        exit(!pays(&own));
+    }
+    CHECK(child > 0 && waitpid(child, &state, 0) == child, "%d", child);
+    CHECK(WIFEXITED(state) && !WEXITSTATUS(state), "%#x", state);
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
@@ -691,6 +813,7 @@ static const struct {
     { "advice", advice },
     { "many", many },
     { "registration", registration },
+    { "charged", charged },
     { "kept", kept },
 };
 
