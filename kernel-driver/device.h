@@ -64,9 +64,10 @@ struct fakernic_dev {
 	struct work_struct fatal_work;
 	struct workqueue_struct *fatal_wq;	/* memory may wait for it */
 
-	struct mutex life_lock;		/* up, held; changes of them */
+	struct mutex life_lock;		/* up; changes of it */
 	bool up;			/* the hardware runs (life.c) */
-	bool held;			/* somebody else will have it go on */
+	unsigned long held;		/* bits of enum fakernic_holder */
+	unsigned long bus_held_at;	/* jiffies */
 	struct fakernic_health health;
 	struct fakernic_dump dump;
 	struct pci_saved_state *saved_state;	/* as it was mapped */

@@ -28,21 +28,30 @@
 #define FAKERNIC_POLL_PERIOD	(HZ / 2)
 #define FAKERNIC_POLLS_PER_NOP	10
 #define FAKERNIC_PAUSE_MAX_S	64
+#define FAKERNIC_HELD_PERIOD	HZ	/* until somebody lets it go on */
 #define FAKERNIC_WELL_S		60	/* so long: the next death is new */
 
+/* So many jiffies from now, unless nobody is to recover it. */
+static void fakernic_recover_in(struct fakernic_health *health,
+				unsigned long delay)
+{
+	spin_lock(&health->lock);
+	if (health->watched)
+		mod_delayed_work(system_long_wq, &health->recover_work, delay);
+	spin_unlock(&health->lock);
+}
+
 /*
- * After a pause, unless nobody is to recover it. Whoever asks devlink hears of
- * it before that, and may have it recovered.
+ * After a pause. Whoever asks devlink hears of it before that, and may have it
+ * recovered.
  */
 static void fakernic_recover_later(struct fakernic_health *health)
 {
 	spin_lock(&health->lock);
-	if (health->watched) {
+	if (health->watched)
 		queue_work(system_long_wq, &health->ill_work);
-		queue_delayed_work(system_long_wq, &health->recover_work,
-				   health->pause_s * HZ);
-	}
 	spin_unlock(&health->lock);
+	fakernic_recover_in(health, health->pause_s * HZ);
 }
 
 /*
@@ -105,7 +114,7 @@ static void fakernic_ill_work(struct work_struct *work)
 		container_of(health, struct fakernic_dev, health);
 
 	mutex_lock(&dev->life_lock);
-	if (READ_ONCE(dev->dead) && !dev->held)
+	if (READ_ONCE(dev->dead) && !READ_ONCE(dev->held))
 		fakernic_health_is_ill(health);
 	mutex_unlock(&dev->life_lock);
 }
@@ -123,8 +132,12 @@ static void fakernic_recover_work(struct work_struct *work)
 
 	/* What that says must not come between the two below. */
 	flush_work(&health->ill_work);
-	if (!READ_ONCE(dev->dead) || READ_ONCE(dev->held))
+	if (!READ_ONCE(dev->dead))
 		return;
+	if (fakernic_life_is_held(dev)) {
+		fakernic_recover_in(health, FAKERNIC_HELD_PERIOD);
+		return;
+	}
 	health->pause_s = clamp(2 * health->pause_s, 1U, FAKERNIC_PAUSE_MAX_S);
 	/* Of one that was not recovered it would hear no more. */
 	devlink_health_reporter_state_update(reporter, healthy);
@@ -165,6 +178,17 @@ static void fakernic_health_is_well(struct fakernic_health *health)
 	devlink_health_reporter_state_update(health->fw, healthy);
 }
 
+void fakernic_health_bus_error(struct fakernic_dev *dev)
+{
+	struct fakernic_health *health = &dev->health;
+
+	/* Nobody else writes it while it is down. */
+	if (health->cause == FAKERNIC_DEATH_NONE)
+		health->cause = FAKERNIC_DEATH_BUS;
+	fakernic_health_is_ill(health);
+	fakernic_recover_in(health, FAKERNIC_HELD_PERIOD);
+}
+
 void fakernic_health_update(struct fakernic_dev *dev, int ret)
 {
 	struct fakernic_health *health = &dev->health;
@@ -184,7 +208,8 @@ static int fakernic_health_recover(struct devlink_health_reporter *reporter,
 {
 	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
 	struct fakernic_health *health = &dev->health;
-	int ret = fakernic_life_recover(dev);
+	/* Of a report it is what that was about; a user has none. */
+	int ret = fakernic_life_recover(dev, !context);
 
 	if (ret) {
 		dev_err(&dev->pdev->dev,
@@ -366,7 +391,8 @@ static int fakernic_reload_down(struct devlink *devlink, bool netns_change,
 		NL_SET_ERR_MSG(extack, "namespaces cannot be changed");
 		return -EOPNOTSUPP;
 	}
-	fakernic_life_hold(fakernic_devlink_dev(devlink), true);
+	fakernic_life_hold(fakernic_devlink_dev(devlink),
+			   FAKERNIC_HELD_BY_RELOAD, true);
 	return 0;
 }
 
@@ -377,8 +403,13 @@ static int fakernic_reload_up(struct devlink *devlink,
 			      struct netlink_ext_ack *extack)
 {
 	struct fakernic_dev *dev = fakernic_devlink_dev(devlink);
-	int ret = fakernic_life_go_on(dev);
+	int ret;
 
+	ret = fakernic_life_go_on(dev, FAKERNIC_HELD_BY_RELOAD);
+	if (ret == -EBUSY) {
+		NL_SET_ERR_MSG(extack, "the device is being reset");
+		return ret;
+	}
 	*actions_performed = BIT(DEVLINK_RELOAD_ACTION_DRIVER_REINIT);
 	/* Whoever reloads starts afresh. */
 	dev->health.pause_s = 0;

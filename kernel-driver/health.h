@@ -68,6 +68,12 @@ void fakernic_health_rest(struct fakernic_dev *dev);
 void fakernic_health_stop(struct fakernic_dev *dev);
 
 /*
+ * An error of the bus took the device down. Unless the bus resumes it, it will
+ * be recovered as one that died.
+ */
+void fakernic_health_bus_error(struct fakernic_dev *dev);
+
+/*
  * The hardware came up, or did not (ret), as somebody wanted it to who resets
  * the device: its state is healthy, or it will be tried again.
  */

@@ -9,7 +9,9 @@
  * life_lock is taken before RTNL and the core's locks, and by nobody from
  * within a command, an event, or a verb.
  */
+#include <linux/bitops.h>
 #include <linux/delay.h>
+#include <linux/jiffies.h>
 #include <linux/pci.h>
 #include <linux/xarray.h>
 #include <fakernic/regs.h>
@@ -24,6 +26,8 @@
 #include "port.h"
 #include "regs.h"
 #include "trace.h"
+
+#define FAKERNIC_BUS_PATIENCE	(10 * HZ)
 
 int fakernic_life_start(struct fakernic_dev *dev)
 {
@@ -134,24 +138,51 @@ static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
 	fakernic_life_end(dev);
 }
 
-void fakernic_life_hold(struct fakernic_dev *dev, bool gently)
+void fakernic_life_claim(struct fakernic_dev *dev,
+			 enum fakernic_holder holder)
 {
+	if (holder == FAKERNIC_HELD_BY_BUS)
+		WRITE_ONCE(dev->bus_held_at, jiffies);
+	set_bit(holder, &dev->held);
+}
+
+void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
+			bool gently)
+{
+	/* Whoever has the lock may wait for a command. */
+	fakernic_life_claim(dev, holder);
 	mutex_lock(&dev->life_lock);
-	dev->held = true;
 	fakernic_life_down(dev, gently);
 	mutex_unlock(&dev->life_lock);
 }
 
-int fakernic_life_go_on(struct fakernic_dev *dev)
+bool fakernic_life_is_held(struct fakernic_dev *dev)
 {
-	int ret = 0;
+	unsigned long held = READ_ONCE(dev->held);
 
-	mutex_lock(&dev->life_lock);
-	dev->held = false;
-	if (!dev->up)
-		ret = fakernic_life_up(dev);
-	mutex_unlock(&dev->life_lock);
-	return ret;
+	if (held == BIT(FAKERNIC_HELD_BY_BUS))
+		return time_before(jiffies, READ_ONCE(dev->bus_held_at) +
+						    FAKERNIC_BUS_PATIENCE);
+	return held;
+}
+
+/*
+ * The bus has given up, or a user will not wait for it. Linux may have marked
+ * the device as gone; if it is there after all it can be used.
+ */
+static void fakernic_life_take_over(struct fakernic_dev *dev)
+{
+	struct pci_dev *pdev = dev->pdev;
+	u32 id;
+
+	if (!test_and_clear_bit(FAKERNIC_HELD_BY_BUS, &dev->held))
+		return;
+	dev_info(&pdev->dev, "nothing was heard after the bus error\n");
+	/* Not pci_read_config_dword(), which asks nobody when it is marked. */
+	if (!pci_bus_read_config_dword(pdev->bus, pdev->devfn, PCI_VENDOR_ID,
+				       &id) &&
+	    id == (pdev->vendor | (u32)pdev->device << 16))
+		pdev->error_state = pci_channel_io_normal;
 }
 
 /* A Function Level Reset, from which it comes back as it was configured. */
@@ -174,8 +205,6 @@ static int fakernic_life_recover_locked(struct fakernic_dev *dev)
 {
 	int ret;
 
-	if (dev->held)
-		return -EBUSY;
 	if (dev->up && !READ_ONCE(dev->dead))
 		return 0;
 	fakernic_life_down(dev, false);
@@ -186,12 +215,31 @@ static int fakernic_life_recover_locked(struct fakernic_dev *dev)
 	return ret ? ret : fakernic_life_up(dev);
 }
 
-int fakernic_life_recover(struct fakernic_dev *dev)
+int fakernic_life_go_on(struct fakernic_dev *dev,
+			enum fakernic_holder holder)
 {
-	int ret;
+	int ret = -EBUSY;
 
 	mutex_lock(&dev->life_lock);
-	ret = fakernic_life_recover_locked(dev);
+	/* A user who had it reset or reloaded does not wait for the bus. */
+	if (holder == FAKERNIC_HELD_BY_RELOAD ||
+	    holder == FAKERNIC_HELD_BY_RESET)
+		fakernic_life_take_over(dev);
+	if (test_and_clear_bit(holder, &dev->held) && !READ_ONCE(dev->held))
+		ret = fakernic_life_recover_locked(dev);
+	mutex_unlock(&dev->life_lock);
+	return ret;
+}
+
+int fakernic_life_recover(struct fakernic_dev *dev, bool asked)
+{
+	int ret = -EBUSY;
+
+	mutex_lock(&dev->life_lock);
+	if (asked || !fakernic_life_is_held(dev))
+		fakernic_life_take_over(dev);
+	if (!READ_ONCE(dev->held))
+		ret = fakernic_life_recover_locked(dev);
 	mutex_unlock(&dev->life_lock);
 	return ret;
 }

@@ -11,6 +11,15 @@
 
 struct fakernic_dev;
 
+/* Whoever has the hardware down until he lets it go on; there may be several. */
+enum fakernic_holder {
+	FAKERNIC_HELD_BY_RELOAD,	/* devlink */
+	FAKERNIC_HELD_BY_RESET,		/* of the function */
+	FAKERNIC_HELD_BY_SLEEP,
+	FAKERNIC_HELD_BY_BUS,		/* and may never be let go of */
+	FAKERNIC_HELD_FOR_GOOD,		/* the driver leaves */
+};
+
 /*
  * It is a fakernic we understand, it has been reset and executes commands. The
  * memory of the command queue is there. Sets what the device says of itself.
@@ -24,20 +33,40 @@ void fakernic_life_end(struct fakernic_dev *dev);
 int fakernic_life_show(struct fakernic_dev *dev);
 
 /*
- * Takes the hardware down, and it stays so until fakernic_life_go_on(). gently:
- * RDMA's users in the kernel may take leave of their peers first; else it is
- * stopped at once. Does nothing more to a device that is down.
+ * Somebody will take the hardware down: from now on no command waits for ever,
+ * and nobody begins to recover the device. At any time.
  */
-void fakernic_life_hold(struct fakernic_dev *dev, bool gently);
+void fakernic_life_claim(struct fakernic_dev *dev,
+			 enum fakernic_holder holder);
 
-/* Brings it up after fakernic_life_hold(). On an error it is down. */
-int fakernic_life_go_on(struct fakernic_dev *dev);
+/*
+ * Takes the hardware down, and it stays so until fakernic_life_go_on() of each
+ * holder. gently: RDMA's users in the kernel may take leave of their peers
+ * first; else it is stopped at once. Does nothing more to a device that is
+ * down.
+ */
+void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
+			bool gently);
+
+/*
+ * Brings it up after fakernic_life_hold(). -EBUSY: there is nothing to be done,
+ * because somebody else still holds it, or that holder does not. After any
+ * other error it is down.
+ */
+int fakernic_life_go_on(struct fakernic_dev *dev,
+			enum fakernic_holder holder);
+
+/*
+ * Is a recovery to wait? The bus has ten seconds, for it says nothing when it
+ * has given up; others will tell.
+ */
+bool fakernic_life_is_held(struct fakernic_dev *dev);
 
 /*
  * Brings a device up that is dead or down: by its own reset, and if that does
  * not help by one of the function. 0 also if it is well; -EBUSY while somebody
- * holds it.
+ * holds it. asked: by a user, who need not wait for the bus.
  */
-int fakernic_life_recover(struct fakernic_dev *dev);
+int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
 
 #endif

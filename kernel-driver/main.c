@@ -199,9 +199,10 @@ static void fakernic_remove(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
+	fakernic_life_claim(dev, FAKERNIC_HELD_FOR_GOOD);
 	fakernic_health_stop(dev);
 	fakernic_dump_remove(dev);
-	fakernic_life_hold(dev, true);
+	fakernic_life_hold(dev, FAKERNIC_HELD_FOR_GOOD, true);
 	fakernic_netdev_remove(dev);
 	cancel_work_sync(&dev->port.work);
 	fakernic_ptp_remove(dev);
@@ -216,10 +217,10 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
 	/* Whoever waits for a command is let go, a recovery as well. */
+	fakernic_life_claim(dev, FAKERNIC_HELD_FOR_GOOD);
 	fakernic_cmdq_end(dev);
 	fakernic_health_rest(dev);
 	mutex_lock(&dev->life_lock);
-	WRITE_ONCE(dev->held, true);
 	rtnl_lock();
 	netif_device_detach(dev->netdev);
 	rtnl_unlock();
@@ -236,17 +237,29 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 static void fakernic_reset_prepare(struct pci_dev *pdev)
 {
 	dev_info(&pdev->dev, "device is about to be reset\n");
-	fakernic_life_hold(pci_get_drvdata(pdev), false);
+	fakernic_life_hold(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_RESET,
+			   false);
+}
+
+static void fakernic_go_on(struct fakernic_dev *dev,
+			   enum fakernic_holder holder)
+{
+	int ret = fakernic_life_go_on(dev, holder);
+
+	/* Nothing has been brought up, and nothing was to be. */
+	if (ret != -EBUSY)
+		fakernic_health_update(dev, ret);
 }
 
 static void fakernic_reset_done(struct pci_dev *pdev)
 {
-	struct fakernic_dev *dev = pci_get_drvdata(pdev);
-
-	fakernic_health_update(dev, fakernic_life_go_on(dev));
+	fakernic_go_on(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_RESET);
 }
 
-/* After an error that is not fatal the device goes on, if it can. */
+/*
+ * After an error that is not fatal the device goes on, if it can. Else the bus
+ * recovers it and says so (error_resume), or does not, and says nothing.
+ */
 static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 						pci_channel_state_t state)
 {
@@ -254,7 +267,8 @@ static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 
 	if (state == pci_channel_io_normal && !fakernic_cmdq_check(dev))
 		return PCI_ERS_RESULT_CAN_RECOVER;
-	fakernic_life_hold(dev, false);
+	fakernic_life_hold(dev, FAKERNIC_HELD_BY_BUS, false);
+	fakernic_health_bus_error(dev);
 	return state == pci_channel_io_perm_failure ?
 		PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
 }
@@ -269,26 +283,30 @@ static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
+static void fakernic_error_resume(struct pci_dev *pdev)
+{
+	fakernic_go_on(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_BUS);
+}
+
 static const struct pci_error_handlers fakernic_error_handlers = {
 	.error_detected = fakernic_error_detected,
 	.slot_reset = fakernic_slot_reset,
-	.resume = fakernic_reset_done,
+	.resume = fakernic_error_resume,
 	.reset_prepare = fakernic_reset_prepare,
 	.reset_done = fakernic_reset_done,
 };
 
 static int fakernic_suspend(struct device *device)
 {
-	fakernic_life_hold(dev_get_drvdata(device), true);
+	fakernic_life_hold(dev_get_drvdata(device), FAKERNIC_HELD_BY_SLEEP,
+			   true);
 	return 0;
 }
 
 /* If it does not come up now it may later. */
 static int fakernic_resume(struct device *device)
 {
-	struct fakernic_dev *dev = dev_get_drvdata(device);
-
-	fakernic_health_update(dev, fakernic_life_go_on(dev));
+	fakernic_go_on(dev_get_drvdata(device), FAKERNIC_HELD_BY_SLEEP);
 	return 0;
 }
 

@@ -12,16 +12,17 @@ loses interrupts and events.
 
 import re
 import time
+from contextlib import contextmanager
 
 import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
 from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, SLOT, SYSFS,
-                                   Patient)
+                                   SETTINGS, Patient, rebind)
 
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
-                                options={"extra": NATIVE_HOTPLUG})
+                                options={"cpus": 2, "extra": NATIVE_HOTPLUG})
 
 PARAMETERS = "/sys/module/fakernic/parameters"
 CMDQ_DOORBELL = 0x054
@@ -194,6 +195,49 @@ def test_program_hears_of_a_freeze(patient):
     finally:
         guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
     patient.works()
+REPORTER = f"{DEVLINK} reporter fw_fatal"
+
+
+@contextmanager
+def left_dead(guest):
+    """Nobody recovers the device."""
+    guest.check(f"devlink health set {REPORTER} auto_recover false")
+    try:
+        yield
+    finally:
+        guest.run(f"devlink health dump clear {REPORTER}")
+        guest.check(f"devlink health set {REPORTER} auto_recover true")
+
+
+ASKED = {
+    "recover": f"devlink health recover {REPORTER}",
+    "reload": f"devlink dev reload {DEVLINK}",
+    "reset": f"echo 1 >{SYSFS}/reset",
+}
+
+
+@pytest.mark.guests(count=1)
+def test_bus_that_gives_up(patient):
+    """With QEMU's ACPI hot plug Linux finds no link behind the root port, gives
+    up, and no driver hears of it: it recovers the device after ten seconds, or
+    when it is asked to."""
+    gives_up = "device recovery failed"
+    guest, vm = patient.guest, patient.port.vm
+    vm.hmp("pcie_aer_inject_error nic0 SDN")
+    patient.said(gives_up)
+    patient.said("device is recovered", 30)
+    patient.works()
+    with left_dead(guest):
+        for command in ASKED.values():
+            patient.forget()
+            vm.hmp("pcie_aer_inject_error nic0 SDN")
+            patient.said(gives_up)
+            text = guest.check(f"devlink health diagnose {REPORTER}")
+            assert "state: dead" in text and "bus error" in text, text
+            guest.check(command, 60)
+            patient.works()
+            text = guest.check(f"devlink health show {REPORTER}")
+            assert "state healthy" in text, text
 
 
 def test_sleep(patient):
@@ -230,9 +274,8 @@ def test_devlink_tells_what_it_is(patient):
 def test_dead_device_says_so(patient):
     """It is left dead, if the user wants it, until he has it recovered."""
     guest, port = patient.guest, patient.port
-    reporter = f"{DEVLINK} reporter fw_fatal"
-    guest.check(f"devlink health set {reporter} auto_recover false")
-    try:
+    reporter = REPORTER
+    with left_dead(guest):
         job = guest.start(f"exec ibv_asyncwatch -d {port.ibdev} "
                           ">/tmp/events 2>&1", 100)
         patient.until("[ -s /tmp/events ]")
@@ -260,9 +303,6 @@ def test_dead_device_says_so(patient):
         patient.works()
         assert "state healthy" in guest.check(f"devlink health show {reporter}")
         assert "device_dead: 0" in guest.check(f"ethtool -S {port.netdev}")
-    finally:
-        guest.run(f"devlink health dump clear {reporter}")
-        guest.check(f"devlink health set {reporter} auto_recover true")
 
 
 def test_reporter_of_all_deaths(patient):
