@@ -476,7 +476,7 @@ void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
     fakernic_doorbell_hear(s, offset, word);
 }
 
-/* Doorbell pages read zero; the clock page reads the time. */
+/* Doorbell pages read zero; the clock page reads the time, if enabled. */
 uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset, unsigned size)
 {
     uint8_t page[sizeof(struct fakernic_clock_page)] = { 0 };
@@ -486,7 +486,8 @@ uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset, unsigned size)
         return MAKE_64BIT_MASK(0, 8 * size);
     }
     if (offset >> FAKERNIC_PAGE_SHIFT != s->uars ||
-        !fakernic_has_clock_page(s) || place + size > sizeof(page)) {
+        !fakernic_has_clock_page(s) || place + size > sizeof(page) ||
+        !(s->status & FAKERNIC_STATUS_ENABLED)) {
         return 0;
     }
     stq_le_p(page + offsetof(struct fakernic_clock_page, time_ns),

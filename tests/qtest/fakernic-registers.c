@@ -226,8 +226,14 @@ static void test_regs_clock(void)
     g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_COUNT), ==, 1);
     page = n.uar.addr + FAKERNIC_PAGE_SIZE *
                             reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
-    g_assert_cmpuint(qtest_readq(m.qts, page), ==, before + step);
+    /* Users see that the device does not work for them (any more). */
+    g_assert_cmpuint(qtest_readq(m.qts, page), ==, 0);
+    nic_bringup(&n);
+    g_assert_cmpuint(qtest_readq(m.qts, page), ==, clock_read(&n));
+    g_assert_cmpuint(qtest_readq(m.qts, page), >=, before + step);
     g_assert_cmpuint(qtest_readq(m.qts, page + 8), ==, 0);
+    nic_reset(&n);
+    g_assert_cmpuint(qtest_readq(m.qts, page), ==, 0);
     machine_stop(&m);
 }
 
