@@ -483,3 +483,17 @@ void fakernic_cqs_kick(struct fakernic_dev *dev)
 {
 	fakernic_cq_hw_for_each(dev, fakernic_cq_kick);
 }
+
+/* Its provider then finds out by itself. Under the lock of its EQ. */
+static void fakernic_cq_wake_user(struct fakernic_cq_hw *hw)
+{
+	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
+
+	if (hw->complete == fakernic_cq_complete && cq->umem)
+		fakernic_cq_complete(hw);
+}
+
+void fakernic_cqs_wake_users(struct fakernic_dev *dev)
+{
+	fakernic_cq_hw_for_each(dev, fakernic_cq_wake_user);
+}

@@ -66,6 +66,12 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp);
  */
 void fakernic_cqs_kick(struct fakernic_dev *dev);
 
+/*
+ * The device is dead: has all programs poll that sleep on a completion channel.
+ * Once for each death, as every event takes memory until it is read.
+ */
+void fakernic_cqs_wake_users(struct fakernic_dev *dev);
+
 static inline struct fakernic_cq *to_fakernic_cq(struct ib_cq *ibcq)
 {
 	return container_of(ibcq, struct fakernic_cq, ibcq);

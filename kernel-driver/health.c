@@ -77,6 +77,7 @@ static void fakernic_fatal_work(struct work_struct *work)
 		health->cause == FAKERNIC_DEATH_FATAL ?
 			fakernic_fatal_name(health->fatal_code) : "");
 	fakernic_port_end(dev);
+	fakernic_cqs_wake_users(dev);
 	if (time_after(jiffies, health->up_since + FAKERNIC_WELL_S * HZ))
 		health->pause_s = 0;
 	fakernic_recover_later(health);

@@ -427,6 +427,14 @@ class Sleepers:
                 return False
         return True
 
+    def results(self, seconds):
+        """Of both, which end within that time."""
+        deadline = time.monotonic() + seconds
+        while any(job.poll() is None for job in self.jobs):
+            assert time.monotonic() < deadline, "they sleep"
+            time.sleep(0.2)
+        return [job.wait() for job in self.jobs]
+
     def end(self):
         for job in self.jobs:
             self.guest.run(f"kill {job.pid}")
@@ -485,3 +493,18 @@ def test_sleeper_whose_event_is_lost(patient):
     assert sleepers.sleep()
     sleepers.end()
     patient.works()
+
+
+def test_sleepers_hear_of_the_end(patient):
+    """Nobody recovers the device, so that nothing else will wake them: what they
+    wait for is flushed."""
+    with left_dead(patient.guest):
+        sleepers = Sleepers(patient.port)
+        fatal(patient)
+        for result in sleepers.results(20):
+            assert not result.ok and "Work Request Flushed" in result.err, result
+        assert "state: dead" in patient.guest.check(
+            f"devlink health diagnose {REPORTER}")
+        patient.guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.works()
+    sleepers.end()
