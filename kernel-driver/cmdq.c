@@ -31,6 +31,8 @@
 
 /* An emulated device may stand still for long while its host is busy. */
 #define FAKERNIC_CMD_TIMEOUT_S		30
+/* For whoever takes it down there must be an end. */
+#define FAKERNIC_CMD_TIMEOUT_HELD_S	10
 #define FAKERNIC_CMD_POLL_MS		500
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
@@ -351,6 +353,15 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 	return 0;
 }
 
+/* Seconds until a command is given up; 0: never. May change meanwhile. */
+static unsigned int fakernic_cmd_patience(struct fakernic_dev *dev)
+{
+	unsigned int timeout = READ_ONCE(fakernic_cmd_timeout);
+
+	return timeout || !READ_ONCE(dev->held) ? timeout :
+						  FAKERNIC_CMD_TIMEOUT_HELD_S;
+}
+
 /*
  * Sleeps until the command is answered or the queue is dead; on return nobody
  * refers to wait any more. Looks at the ring itself now and then, should an
@@ -359,9 +370,9 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			      struct fakernic_cmd_wait *wait)
 {
-	unsigned int timeout = READ_ONCE(fakernic_cmd_timeout);
-	unsigned long deadline = jiffies + timeout * HZ;
 	unsigned long poll = msecs_to_jiffies(FAKERNIC_CMD_POLL_MS);
+	u64 begin = get_jiffies_64();
+	unsigned int timeout;
 
 	while (!wait_for_completion_timeout(&wait->done, poll)) {
 		fakernic_cmdq_interrupt(dev);
@@ -376,7 +387,8 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			wait_for_completion(&wait->done);
 			break;
 		}
-		if (!timeout || time_before(jiffies, deadline))
+		timeout = fakernic_cmd_patience(dev);
+		if (!timeout || get_jiffies_64() - begin < (u64)timeout * HZ)
 			continue;
 		dev_err(&dev->pdev->dev,
 			"no answer to command %s within %u s\n",

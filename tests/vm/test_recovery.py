@@ -374,6 +374,49 @@ def test_device_dies_and_is_recovered(patient, death):
         patient.works()
 
 
+# So many seconds are less than one in 32 bits of ticks, of which 250 are one.
+ALMOST_FOR_EVER = 17179870
+NOP_PERIOD_S = 5                # of the driver's own look at the device
+
+
+def test_breakpoint_in_the_device(patient):
+    """A user who has the driver wait for ever can change his mind, and a time
+    that is as good as for ever is not a short one."""
+    guest = patient.guest
+    patient.forget()
+    try:
+        guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
+        rule(patient, "freeze")
+        time.sleep(NOP_PERIOD_S + 2)
+        guest.check(f"echo {ALMOST_FOR_EVER} >{PARAMETERS}/cmd_timeout")
+        time.sleep(NOP_PERIOD_S)
+        assert "device is dead" not in guest.check("dmesg")
+        guest.check(f"echo 1 >{PARAMETERS}/cmd_timeout")
+        patient.said("device is dead: a command was not answered", 5)
+        patient.said("device is recovered")
+    finally:
+        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    patient.works()
+
+
+def test_driver_leaves_a_frozen_device(patient, lab):
+    """Also when it was told to wait for ever; and binds to it again."""
+    guest = patient.guest
+    patient.end()
+    try:
+        guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
+        rule(patient, "freeze")
+        time.sleep(NOP_PERIOD_S + 2)
+        rebind(patient.port)
+    finally:
+        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+        lab.ports = [rdma.bring_up(patient.port.vm, 1)]
+    patient.port = lab.ports[0]
+    guest.check(SETTINGS.format(dev=patient.port.netdev))
+    patient.state = patient.look()
+    patient.works()
+
+
 def test_trace_tells(patient):
     """Commands, events, the link and the hardware's life."""
     guest, events = patient.guest, "events/fakernic/enable"
