@@ -13,6 +13,7 @@
 #include <fakernic/wq.h>
 #include "channel.h"
 #include "cmd.h"
+#include "compat.h"
 #include "device.h"
 #include "hw.h"
 #include "netdev.h"
@@ -40,8 +41,9 @@ void fakernic_restart_later(struct fakernic_netdev *priv)
 		WRITE_ONCE(priv->restarts, 0);
 		grows = 0;
 	}
-	schedule_delayed_work(&priv->restart_work,
-			      FAKERNIC_RESTART_PAUSE << grows);
+	/* The queue that fakernic_tx_timeout() has, too. */
+	queue_delayed_work(system_dfl_wq, &priv->restart_work,
+			   FAKERNIC_RESTART_PAUSE << grows);
 }
 
 /*
