@@ -45,7 +45,13 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 	int ret;
 
 	fakernic_hw_sync(dev);
-	ret = xa_insert(all, number, hw, GFP_KERNEL);
+	xa_lock(all);
+	/* Not xa_insert(): the place of one that leaves may still be kept. */
+	if (xa_load(all, number))
+		ret = -EBUSY;
+	else
+		ret = xa_err(__xa_store(all, number, hw, GFP_KERNEL));
+	xa_unlock(all);
 	if (ret)
 		fakernic_hw_free(dev, number, destroy_opcode);
 	return ret;
@@ -59,18 +65,26 @@ static void fakernic_hw_drop(struct fakernic_dev *dev, struct xarray *all,
 	fakernic_hw_sync(dev);
 }
 
+/* Events do not find it; its place is kept, so that it can come back. */
+static void fakernic_hw_hide(struct xarray *all, u32 number)
+{
+	xa_store(all, number, XA_ZERO_ENTRY, 0);
+}
+
 /* After it, neither the device nor an interrupt touches it. */
 static int fakernic_hw_leave(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, void *hw, u16 destroy_opcode)
 {
 	int ret;
 
-	xa_erase(all, number);
+	fakernic_hw_hide(all, number);
 	ret = fakernic_cmd_free(dev, destroy_opcode, number);
 	if (ret) {
-		xa_store(all, number, hw, GFP_KERNEL);
+		xa_store(all, number, hw, 0);
 		return ret;
 	}
+	/* Unless somebody else has got the number meanwhile. */
+	xa_release(all, number);
 	fakernic_hw_sync(dev);
 	return 0;
 }
@@ -99,7 +113,7 @@ static void fakernic_cq_hw_hide(struct fakernic_cq_hw *hw)
 	struct fakernic_dev *dev = hw->dev;
 
 	mutex_lock(&dev->cqs_lock);
-	xa_erase(&dev->cqs, hw->cqn);
+	fakernic_hw_hide(&dev->cqs, hw->cqn);
 	mutex_unlock(&dev->cqs_lock);
 }
 

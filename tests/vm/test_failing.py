@@ -32,6 +32,7 @@ FAULTS = f"/sys/kernel/debug/fakernic/{SLOT}/faults"
 LIMIT = {"debug": 6}
 USUAL_LIMIT = 20
 VERBS_AT_LEAST = 100
+NEVER = 1000000         # do so many allocations of the driver succeed
 # The rows of kernel-driver/RELIABILITY.md that these tests fill.
 HARDWARE = ("reload", "reset", "unbind", "bind")
 
@@ -129,7 +130,7 @@ def failing_program(port, places, request):
 
 # Linux's own fails the n-th alone.
 @pytest.mark.parametrize("times", (1, pytest.param(
-    1000000, marks=pytest.mark.guests(kernel="6.12", **GUESTS))),
+    NEVER, marks=pytest.mark.guests(kernel="6.12", **GUESTS))),
     ids=("one", "all"))
 def test_verbs(port, failing, times):
     """The n-th allocation alone, and all from the n-th on."""
@@ -162,6 +163,17 @@ def rule_of_device(port):
     yield add
     after = port.guest.check(f"cat {FAULTS}; echo remove=all >{FAULTS}")
     assert " hits=0\n" not in after and " hits=" in after, after
+
+
+MANY_CQS = 130          # of guest/failing.py, which destroys the last one last
+
+
+def test_object_that_is_kept(port, rule):
+    """The device refuses to destroy a CQ when there is no memory: its events find
+    it again."""
+    rule(f"at=command cmd=DESTROY_CQ nth={MANY_CQS} do=fail status=6")
+    port.guest.check(f"{PROGRAM} --times {NEVER} kept {port.ibdev} "
+                     f"{port.gid_index()}", 100)
 
 
 def test_device_that_keeps_a_queue(port, rule):
