@@ -166,6 +166,7 @@ static const FaultWord fault_words[] = {
     { "times", KIND_NUMBER, PLACE(times), ANYWHERE, 0, UINT64_MAX },
     { "every", KIND_NUMBER, PLACE(every), ANYWHERE, 0, UINT64_MAX },
     { "percent", KIND_NUMBER, PLACE(percent), ANYWHERE, 0, 100 },
+    { "ppm", KIND_NUMBER, PLACE(ppm), ANYWHERE, 0, 1000000 },
     { "seed", KIND_NUMBER, PLACE(seed), ANYWHERE, 0, UINT64_MAX },
     { "after", KIND_ID, PLACE(after), ANYWHERE, 0, 0 },
     { "from-ns", KIND_NUMBER, PLACE(from_ns), ANYWHERE, 0, INT64_MAX },
@@ -532,6 +533,9 @@ static bool fault_together(FaultReader *in)
     if (rule->nth == 0 || rule->every == 0 || rule->by == 0) {
         return fault_wrong(in, "counts from 1", "nth, every, by");
     }
+    if (fault_given(rule, "percent") && fault_given(rule, "ppm")) {
+        return fault_wrong(in, "says it already", "percent, ppm");
+    }
     if (rule->after[0] && !roce_fault_find(in->faults, rule->after)) {
         return fault_wrong(in, "there is no rule", rule->after);
     }
@@ -586,7 +590,7 @@ static bool fault_take(RoceFaults *f, FaultReader *in)
     if (f->count == ROCE_FAULT_RULES) {
         return fault_wrong(in, "no more than 64 rules", rule->id);
     }
-    rule->chance = rule->seed;
+    rule->chance = rule->seed + f->salt;
     rule->of_packets = fault_given(rule, "opcode") ||
                        fault_given(rule, "psn") || fault_given(rule, "peer") ||
                        fault_given(rule, "rpsn") ||
@@ -604,8 +608,9 @@ static const RoceFaultRule fault_default = {
     .qpn = ALL, .peer = ALL, .psn = ALL, .rpsn = ALL, .syndrome = ALL,
     .attempt = ALL, .number = ALL, .len = ALL, .address = ALL,
     .opcodes = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
-    .nth = 1, .times = 1, .every = 1, .percent = 100, .until_ns = INT64_MAX,
-    .by = 1, .spoil = { .offset = ROCE_FRAME_MAX, .mask = 1 },
+    .nth = 1, .times = 1, .every = 1, .percent = 100, .ppm = 1000000,
+    .until_ns = INT64_MAX, .by = 1,
+    .spoil = { .offset = ROCE_FRAME_MAX, .mask = 1 },
 };
 #undef ALL
 
@@ -824,14 +829,19 @@ static uint64_t fault_chance(uint64_t *state)
 /* One more match: is it one of those to be hit? */
 static bool fault_its_turn(RoceFaultRule *rule)
 {
+    uint64_t draw;
+
     rule->matches++;
     if (rule->matches < rule->nth ||
         (rule->matches - rule->nth) % rule->every != 0 ||
         (rule->times && rule->hits >= rule->times)) {
         return false;
     }
-    return rule->percent >= 100 ||
-           (fault_chance(&rule->chance) >> 32) % 100 < rule->percent;
+    if (rule->percent >= 100 && rule->ppm >= 1000000) {
+        return true;
+    }
+    draw = fault_chance(&rule->chance) >> 32;
+    return draw % 100 < rule->percent && draw % 1000000 < rule->ppm;
 }
 
 /* May a rule be about this? Most of what passes is none that rules name. */

@@ -8,7 +8,8 @@
  *      rule   := at=POINT [match...] [which...] do=ACTION [argument...]
  *      match  := qpn= peer= psn= attempt= opcode= class= number= cmd= len=
  *                rpsn= syndrome= address= why=
- *      which  := nth= times= every= percent= seed= after= from-ns= until-ns=
+ *      which  := nth= times= every= percent= ppm= seed= after= from-ns=
+ *                until-ns=
  *
  * Words are separated by blanks, rules by ';' or a new line. "remove=ID" takes
  * a rule away, "remove=all" all of them. Numbers may be hexadecimal; opcode,
@@ -17,8 +18,9 @@
  * and '*'.
  *
  * Of what matches, the nth is hit (1, if not said), and times-1 more (times=0:
- * all), each every-th; with percent= only so many of them, by chance from seed.
- * A rule with after= counts from when the rule of that id was hit first.
+ * all), each every-th; with percent= only so many of them, or with ppm= of a
+ * million, by chance from seed. A rule with after= counts from when the rule
+ * of that id was hit first.
  */
 #ifndef ROCE_FAULT_H
 #define ROCE_FAULT_H
@@ -139,7 +141,7 @@ typedef struct RoceFaultRule {
     bool of_packets;            /* other frames never match */
     RoceFaultRange qpn, peer, psn, rpsn, syndrome, attempt, number, len;
     RoceFaultRange address;
-    uint64_t nth, times, every, percent, seed;
+    uint64_t nth, times, every, percent, ppm, seed;
     uint64_t from_ns, until_ns;
     RoceFaultSpoil spoil;
     uint64_t delay_ns, for_ns, by, bytes, status, code, mbps;
@@ -166,6 +168,7 @@ typedef struct RoceFaults {
     uint32_t serial;            /* for the ids of rules without */
     /* Optional: the number of a command's name; negative: there is none. */
     int (*command)(const char *name);
+    uint64_t salt;              /* tables of others have other chances */
 } RoceFaults;
 
 /* Is there a rule about this point? All that costs where there is none. */

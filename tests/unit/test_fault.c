@@ -94,6 +94,8 @@ static void counts(void)
     CHECK_EQ(which("at=tx nth=2 every=3 times=2 do=drop"), 0x012);
     CHECK_EQ(which("at=tx times=0 percent=0 do=drop"), 0);
     CHECK_EQ(which("at=tx times=0 percent=100 do=drop"), 0xfff);
+    CHECK_EQ(which("at=tx times=0 ppm=0 do=drop"), 0);
+    CHECK_EQ(which("at=tx times=0 ppm=1000000 do=drop"), 0xfff);
     CHECK_EQ(which("at=tx psn=3-5 times=0 do=drop"), 0x038);
     CHECK_EQ(which("at=tx psn=0x0a do=drop"), 0x400);
     CHECK_EQ(which("at=rx times=0 do=drop"), 0);
@@ -125,6 +127,35 @@ static void chance_is_the_devices(void)
         found |= (uint64_t)(roce_fault_hit(&faults, &s) != NULL) << i;
     }
     CHECK_EQ(found, CHANCE_HITS);
+}
+
+/* Twenty of these two million are expected. */
+static void shares_below_a_percent(void)
+{
+    unsigned hit = 0;
+
+    begin("id=few at=tx times=0 ppm=10 do=drop");
+    for (unsigned i = 0; i < 2000000; i++) {
+        hit += hits(ROCE_FAULT_TX, 1, i & 0xffffff, 0);
+    }
+    CHECK(hit > 5 && hit < 60);
+    CHECK_EQ(roce_fault_find(&faults, "few")->hits, hit);
+}
+
+static void tables_have_chances_of_their_own(void)
+{
+    static const char text[] = "at=tx times=0 percent=50 seed=7 do=drop";
+    const uint32_t a = which(text);
+    uint32_t b = 0;
+
+    memset(&faults, 0, sizeof(faults));
+    faults.salt = 1ull << 32;
+    CHECK(add(text));
+    for (unsigned i = 0; i < 12; i++) {
+        b |= (uint32_t)hits(ROCE_FAULT_TX, 1, i, 0) << i;
+    }
+    CHECK(a != b);
+    CHECK(b != 0 && b != 0xfff);
 }
 
 static void after_another(void)
@@ -267,6 +298,8 @@ static void refused_of_frames(void)
         { "at=rx opcode=rc-nonsense do=drop", "rc-nonsense" },
         { "at=rx opcode=0x100 do=drop", "0x100" },
         { "at=rx percent=101 do=drop", "101" },
+        { "at=rx ppm=1000001 do=drop", "1000001" },
+        { "at=rx percent=1 ppm=5 do=drop", "ppm" },
         { "at=rx after=x do=drop", "x" },
         { "at=dma-read why=moon do=fail", "moon" },
         { "at=tx do=throttle", "mbps=" },
@@ -581,7 +614,8 @@ static void commands(void)
 
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
-    TEST(chance_is_the_devices), TEST(after_another), TEST(matches),
+    TEST(chance_is_the_devices), TEST(shares_below_a_percent),
+    TEST(tables_have_chances_of_their_own), TEST(after_another), TEST(matches),
     TEST(accesses), TEST(many_opcodes),
     TEST(refused_of_frames), TEST(refused), TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
