@@ -150,7 +150,7 @@ test: build
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
-	@$(BUILD) root-test qemu qemu-plugin rdma-core driver-6.12 driver-6.1
+	@$(BUILD) root-test qemu qemu-plugin relay rdma-core driver-6.12 driver-6.1
 	-@$(BUILD) driver-7.3
 	-@$(BUILD) driver-7.2
 	@$(ENTER) ci/run_tests.py --quick

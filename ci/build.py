@@ -22,6 +22,7 @@ Steps that need nothing of each other can be made together: side by side.
   kernel-6.1   a guest's kernel beside 6.12, with the driver; also kernel-7.3
                and kernel-7.2
   kernel-debug one that reports what drivers do wrong: ci/debug-kernel.sh
+  relay        the launcher's wire with faults      /cache/build/lab
   image        guest kernel, initrd, base, payload     /cache/images
   failing      a module for the test of failing allocations
                                                       /cache/images/failing.erofs
@@ -545,7 +546,19 @@ def build_kernel(kernel):
     image.build_kernel(step, digest, kernel)
 
 
+def build_relay():
+    """What stands between machines whose wire has faults. Like the agent it
+    runs on any host."""
+    relay = SRC / "tests/lab/relay"
+    own = digest([], [relay, SRC / "qemu-hw/roce", SRC / "firmware-spec/include"])
+    with step("relay", own, "wire with faults") as this:
+        if this is not None:
+            this.run("make", "-B", f"BUILD={BUILD / 'lab'}",
+                     "CFLAGS=-O2 -Werror", "LDFLAGS=-static -s", cwd=relay)
+
+
 def build_image():
+    build_relay()               # not in it, but with it machines can be wired
     build_provider()
     for kernel in KERNELS:
         build_driver(kernel)
@@ -621,6 +634,7 @@ STEPS = {
     "rdma-core": build_rdma_core,
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
+    "relay": build_relay,
     "failing": lambda: image.build_failing(step, digest, KERNELS[0]),
     "image": build_image,       # and what the payload is made of
     "root-test": build_root_test,

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One QEMU's end of the wire, a socket of `-netdev stream`: each frame has its
+ * length in front, 32 bits big-endian. What comes in and what waits to go out
+ * is in two buffers of fixed size. An end is full when END_OUTPUT_LIMIT waits;
+ * one that is full and has taken nothing for END_STUCK_NS is stuck, and loses
+ * frames.
+ */
+#ifndef RELAY_END_H
+#define RELAY_END_H
+
+#include "roce.h"
+
+#include <sys/types.h>
+
+#define END_FRAME_MAX    (65536 + 4096)         /* QEMU's own limit */
+#define END_OUTPUT_LIMIT (1u << 22)             /* then it is full */
+#define END_STUCK_NS     3500000000ll
+#define END_NEVER        (-1)
+
+typedef struct End {
+    const char *name;           /* of who is there */
+    int listener;
+    int fd;                     /* -1: nobody is there */
+    uint32_t listened, watched; /* what epoll tells of both; 0: nothing */
+    uint8_t *input, *output;
+    size_t input_at, input_end; /* of the bytes that came */
+    size_t output_at, output_end;       /* of those that wait */
+    RoceTime full_since;        /* it has taken nothing; or END_NEVER */
+    uint64_t frames;            /* it has sent */
+    uint64_t lost;              /* it did not take */
+} End;
+
+/* Listens at 'path', whose last part names the end; false: errno says why. */
+bool end_open(End *e, const char *path);
+
+/* Takes who has come; there may be nobody any more. */
+void end_accept(End *e);
+
+/* Whoever is there goes, and what waited for them. */
+void end_close(End *e);
+
+/* Takes some of what has come, once. False: whoever is there has left. */
+bool end_read(End *e);
+
+/* Has a whole frame come, or the length of one that cannot be? */
+bool end_has_frame(const End *e);
+
+/*
+ * The next frame that came; its length, or 0: there is no whole one, -1: it is
+ * longer than any can be, so the end speaks another language. Good until the
+ * end is read again.
+ */
+ssize_t end_next(End *e, const uint8_t **frame);
+
+/* The frame waits to go out, or is lost, as the end is stuck or gone. */
+void end_queue(End *e, const uint8_t *frame, size_t len, RoceTime now);
+
+/* Lets go out what can. False: whoever was there has left. */
+bool end_flush(End *e, RoceTime now);
+
+/* Are there bytes that wait to go out? */
+bool end_waits(const End *e);
+
+/* Full, and not stuck: the others are to wait for it. */
+bool end_is_full(const End *e, RoceTime now);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The journey of a frame. */
+#include "wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESS_SIZE 6
+#define HEADER_SIZE  14
+/* Of one end, what rules hold at a time, about; then its frames wait. */
+#define HELD_MAX       16384
+#define HELD_BYTES_MAX (1u << 25)
+/* Who is to go behind others waits for them this long. */
+#define REORDER_NS     100000000
+
+/* ---- who waits for whom -------------------------------------------------- */
+
+/* Is an end full, but this one? */
+static bool wire_another_full(const Wire *w, unsigned number)
+{
+    for (unsigned i = 0; i < w->count; i++) {
+        if (i != number && end_is_full(&w->ends[i].end, w->now)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool wire_reads(const Wire *w, unsigned number)
+{
+    const WireEnd *e = &w->ends[number];
+
+    return e->held < HELD_MAX && e->held_bytes < HELD_BYTES_MAX &&
+           !wire_another_full(w, number);
+}
+
+/* Nobody is full: what was held may go on. */
+static bool wire_is_free(const Wire *w)
+{
+    return !wire_another_full(w, w->count);
+}
+
+RoceTime wire_deadline(const Wire *w)
+{
+    RoceTime deadline = wire_is_free(w) ? held_deadline(&w->late)
+                                        : ROCE_TIME_NEVER;
+
+    for (unsigned i = 0; i < w->count; i++) {
+        const End *e = &w->ends[i].end;
+
+        if (end_has_frame(e) && wire_reads(w, i)) {
+            return w->now;
+        }
+        if (end_is_full(e, w->now) &&
+            e->full_since + END_STUCK_NS < deadline) {
+            deadline = e->full_since + END_STUCK_NS;
+        }
+    }
+    return deadline;
+}
+
+/* ---- to which end -------------------------------------------------------- */
+
+static unsigned wire_place(const uint8_t *address)
+{
+    uint32_t hash = 2166136261u;        /* FNV-1a (public domain) */
+
+    for (unsigned i = 0; i < ADDRESS_SIZE; i++) {
+        hash = (hash ^ address[i]) * 16777619u;
+    }
+    return (hash ^ hash >> 16) % WIRE_BEHIND;
+}
+
+/* The end behind which the address is; 'count' if nobody knows. */
+static unsigned wire_known(const Wire *w, const uint8_t *address)
+{
+    const unsigned place = wire_place(address);
+
+    if (!(address[0] & 1) && w->behind[place].known &&
+        memcmp(w->behind[place].address, address, ADDRESS_SIZE) == 0) {
+        return w->behind[place].end;
+    }
+    return w->count;
+}
+
+static void wire_learn(Wire *w, const uint8_t *address, unsigned number)
+{
+    const unsigned place = wire_place(address);
+
+    memcpy(w->behind[place].address, address, ADDRESS_SIZE);
+    w->behind[place].end = (uint8_t)number;
+    w->behind[place].known = true;
+}
+
+/* ---- what rules do ------------------------------------------------------- */
+
+/* Whose rules are about a frame at this place. */
+static WireEnd *wire_whose(Wire *w, Place place)
+{
+    return &w->ends[place.point == ROCE_FAULT_TX ? place.from : place.to];
+}
+
+/* The frame that lets others pass there, if one does. */
+static Held **wire_overtaken(Wire *w, Place place)
+{
+    return &wire_whose(w, place)->overtaken[place.point == ROCE_FAULT_RX];
+}
+
+/* It goes on then; one for which there is no memory is lost. */
+static Held *wire_hold(Wire *w, Place place, RoceTime due, const uint8_t *frame,
+                       size_t len)
+{
+    Held *held = held_add(&w->late, place, due, frame, len);
+
+    if (held) {
+        w->ends[place.from].held++;
+        w->ends[place.from].held_bytes += len;
+    }
+    return held;
+}
+
+/* One at a time: others that are to, meanwhile, are among those that pass. */
+static bool wire_reorder(Wire *w, Place place, uint64_t by,
+                         const uint8_t *frame, size_t len)
+{
+    Held **overtaken = wire_overtaken(w, place);
+
+    if (*overtaken) {
+        return false;
+    }
+    *overtaken = wire_hold(w, place, w->now + REORDER_NS, frame, len);
+    if (*overtaken) {
+        (*overtaken)->behind = by;
+    }
+    return true;
+}
+
+/* A frame has passed: is it the turn of the one that has let it? */
+static void wire_passed(Wire *w, Place place)
+{
+    Held *held = *wire_overtaken(w, place);
+
+    if (held && held->behind && !--held->behind) {
+        held_hurry(&w->late, held);
+    }
+}
+
+static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len);
+
+/* The rules at the place have let it pass. */
+static void wire_onward(Wire *w, Place place, const uint8_t *frame, size_t len)
+{
+    unsigned known;
+
+    if (place.point == ROCE_FAULT_RX) {
+        end_queue(&w->ends[place.to].end, frame, len, w->now);
+        return;
+    }
+    known = w->count > 2 ? wire_known(w, frame) : w->count;
+    if (w->count > 2) {
+        wire_learn(w, frame + ADDRESS_SIZE, place.from);
+    }
+    for (unsigned i = 0; i < w->count; i++) {
+        if (i != place.from && (known == w->count || known == i)) {
+            wire_pass(w, (Place) { ROCE_FAULT_RX, place.from, i }, frame, len);
+        }
+    }
+}
+
+/* What the rules at the place say, and the way behind them. */
+static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len)
+{
+    const RoceFaultRule *rule = faults_judge(&wire_whose(w, place)->faults,
+                                             place.point, w->now, frame, len);
+    uint8_t *spoilt = w->spoilt[place.point == ROCE_FAULT_RX];
+    unsigned times = 1;
+
+    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
+    case ROCE_FAULT_DROP:
+        return;
+    case ROCE_FAULT_DELAY:
+        wire_hold(w, place, w->now + (RoceTime)rule->delay_ns, frame, len);
+        return;
+    case ROCE_FAULT_THROTTLE:
+        if (rule->goes > w->now) {
+            wire_hold(w, place, rule->goes, frame, len);
+            return;
+        }
+        break;
+    case ROCE_FAULT_REORDER:
+        if (wire_reorder(w, place, rule->by, frame, len)) {
+            return;
+        }
+        break;
+    case ROCE_FAULT_DUPLICATE:
+        times = 2;
+        break;
+    case ROCE_FAULT_CORRUPT:
+    case ROCE_FAULT_TRUNCATE:
+    case ROCE_FAULT_MARK:
+        memcpy(spoilt, frame, len);
+        frame = spoilt;
+        len = roce_fault_spoil(rule, spoilt, len);
+        break;
+    default:
+        break;
+    }
+    while (len >= HEADER_SIZE && times--) {
+        wire_onward(w, place, frame, len);
+    }
+    wire_passed(w, place);
+}
+
+/* ---- turns --------------------------------------------------------------- */
+
+/* What rules have held and is due goes on. */
+static void wire_release(Wire *w)
+{
+    Held *held, **overtaken;
+
+    while (wire_is_free(w) && (held = held_take(&w->late, w->now))) {
+        overtaken = wire_overtaken(w, held->place);
+        if (*overtaken == held) {
+            *overtaken = NULL;
+        }
+        w->ends[held->place.from].held--;
+        w->ends[held->place.from].held_bytes -= held->len;
+        wire_onward(w, held->place, held->frame, held->len);
+        free(held);
+    }
+}
+
+/* An end that speaks another language; it is told of once. */
+static void wire_blame(WireEnd *e)
+{
+    if (!e->blamed) {
+        fprintf(stderr, "relay: %s sends what are no frames\n", e->end.name);
+        e->blamed = true;
+    }
+    end_close(&e->end);
+}
+
+/* What has come from an end goes on, as far as it need not wait. */
+static void wire_take(Wire *w, unsigned number)
+{
+    End *e = &w->ends[number].end;
+    const uint8_t *frame;
+    ssize_t len;
+
+    while (e->fd >= 0 && wire_reads(w, number) &&
+           (len = end_next(e, &frame)) != 0) {
+        if (len < 0) {
+            wire_blame(&w->ends[number]);
+            return;
+        }
+        capture_add(&w->capture, frame, (size_t)len);
+        if (len >= HEADER_SIZE) {
+            wire_pass(w, (Place) { ROCE_FAULT_TX, number, 0 }, frame,
+                      (size_t)len);
+            wire_release(w);
+        }
+    }
+}
+
+void wire_turn(Wire *w)
+{
+    wire_release(w);
+    for (unsigned i = 0; i < w->count; i++) {
+        wire_take(w, i);
+    }
+    /* Whoever gets a frame finds it in the capture. */
+    capture_flush(&w->capture);
+    for (unsigned i = 0; i < w->count; i++) {
+        End *e = &w->ends[i].end;
+
+        if (e->fd >= 0 && !end_flush(e, w->now)) {
+            end_close(e);
+        }
+    }
+}
+
+bool wire_inject(Wire *w, unsigned number, const uint8_t *frame, size_t len)
+{
+    End *e = &w->ends[number].end;
+
+    if (e->fd < 0) {
+        return false;
+    }
+    end_queue(e, frame, len, w->now);
+    return true;
+}
+
+WireEnd *wire_named(Wire *w, const char *name)
+{
+    for (unsigned i = 0; i < w->count; i++) {
+        if (strcmp(w->ends[i].end.name, name) == 0) {
+            return &w->ends[i];
+        }
+    }
+    return NULL;
+}
