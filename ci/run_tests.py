@@ -135,7 +135,7 @@ def suites(quick):
         "timeline": ([sys.executable, "-m", "pytest", "--color=no", "-c",
                       str(SRC / "tests/timeline/pytest.ini"),
                       str(SRC / "tests/timeline")], 300, {}),
-        "lab": lab_tests("command", "outside"),
+        "lab": lab_tests("command", "outside", "relay"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),
         "many": lab_tests("many", limit=7200),

@@ -33,7 +33,8 @@ _fakernic_lab()
                 cq eq faults recorder recorder-now --json --device --from --count --help"
         fi ;;
     timeline) offered="--out --lost --partial --help"; [[ $cur == -* ]] || _filedir ;;
-    shell | ssh | console | fault) offered="node1 node2 node3 --help" ;;
+    shell | ssh | console) offered="node1 node2 node3 --help" ;;
+    fault) offered="node1 node2 node3 wire --help" ;;
     *) offered="--help" ;;
     esac
     COMPREPLY=($(compgen -W "$offered" -- "$cur"))

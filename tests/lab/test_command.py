@@ -644,16 +644,6 @@ def test_format_of_a_disk(tmp_path):
     assert DiskImage(disk).root() == "/dev/vda1"
 
 
-def test_a_plan_hits_the_same_frames_again():
-    frame = bytes(12) + b"\x08\x06" + bytes(50)
-
-    def lost(seed):
-        way = relay.Direction("node1")
-        way.impair({"loss": 0.3, "match": "all", "seed": seed})
-        return [not way.passes(frame)[0] for _ in range(100)]
-    assert lost(1) == lost(1) != lost(2) and 10 < sum(lost(1)) < 50
-
-
 def test_a_complaint_is_told_once(tmp_path):
     console = Console(tmp_path / "console")
     assert console.trouble() is None
@@ -716,45 +706,6 @@ def test_a_kernel_that_tells_no_time(tmp_path, monkeypatch):
                 machine.stamp_console()
         else:
             machine.stamp_console()
-
-
-def roce(psn):
-    """A frame with RDMA's headers and this PSN."""
-    udp = bytes(2) + (4791).to_bytes(2, "big") + bytes(4)
-    return (bytes(12) + b"\x08\x00" + b"\x45" + bytes(8) + b"\x11" + bytes(10)
-            + udp + b"\x04" + bytes(6) + b"\7" + bytes(1)
-            + psn.to_bytes(3, "big") + bytes(40))
-
-
-def test_repeats_are_counted_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(relay, "SEEN_MAX", 10)
-    way = relay.Direction("node1")
-    way.impair({"loss": 0.01})
-    for psn in range(100):
-        way.passes(roce(psn))
-        way.passes(roce(max(0, psn - 3)))
-    assert way.counts["repeated"] == 100
-    assert len(way.seen) + len(way.seen_before) <= 20
-
-
-def test_a_wire_outlives_clients_and_a_full_disk(tmp_path):
-    """Its own end is told."""
-    wire = relay.Relay(tmp_path, ["node1", "node2"], pcap="/dev/full")
-    try:
-        for text in (b"", b"{}\n", b"no JSON\n"):
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(str(wire.control))
-                client.sendall(text)
-        with socket.socket(socket.AF_UNIX) as machine:
-            machine.connect(str(wire.paths[0]))
-            machine.sendall(b"\0\0\0\x4a" + roce(1))
-            while not wire.counts()["node1"]["frames"]:
-                time.sleep(0.01)
-        wire.assert_alive()
-    finally:
-        wire.stop()
-    with pytest.raises(GuestCrashed, match="wire between the machines is lost"):
-        wire.assert_alive()
 
 
 class FakeAgent:

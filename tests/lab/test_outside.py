@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the launcher meets on machines of others: full disks, names that are
-long or odd, users without a home, too little memory, poor images, an end of the
-wire that stands still. No machine is booted.
+long or odd, users without a home, too little memory, poor images. No machine is
+booted.
 """
 
 import errno
@@ -19,7 +19,7 @@ import pytest
 
 from command import COMMAND, environment, fakernic_lab
 from fakernic_lab import (
-    cli, guest, lab, launch, net, places, pytest_plugin, relay, stay)
+    cli, guest, lab, launch, net, places, pytest_plugin, stay)
 from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.machine import Machine, Mount, Nic
@@ -28,8 +28,6 @@ from fakernic_lab.qmp import TIMEOUT_S, QMPError
 CANNOT = 125
 LOST = 120
 NOBODY_KNOWN = 54321
-FRAME_BYTES = 60000
-MORE = 3                # megabytes beyond what an end is held for
 READ_S = 60
 RELEASE_S = 20
 
@@ -437,67 +435,3 @@ def test_pytest_with_a_kernel_of_ones_own():
     assert (found.kernel, found.initrd) == ("/vmlinuz", "/initrd")
     with pytest.raises(LabError, match="--initrd needs"):
         keeper([], lab_initrd="/initrd").arguments({})
-
-
-# ---- the wire ----------------------------------------------------------------
-
-def broadcast(fill):
-    """A frame with its length before it, as the wire has it."""
-    frame = b"\xff" * 6 + b"\x52\x54\0\0\0\1" + b"\x88\xb5" + bytes(
-        [fill]) * (FRAME_BYTES - 14)
-    return len(frame).to_bytes(4, "big") + frame
-
-
-def take(sock, size):
-    """So many bytes of what comes."""
-    sock.settimeout(READ_S)
-    data = bytearray()
-    while len(data) < size:
-        data += sock.recv(min(1 << 18, size - len(data)))
-    return bytes(data)
-
-
-def test_one_that_stands_still_does_not_stop_the_others(tmp_path):
-    """Machines 1 and 2 talk while 3 takes nothing; it loses whole frames, and
-    hears again of what comes once it takes them."""
-    wire = relay.Relay(tmp_path, ["node1", "node2", "node3"])
-    count = (relay.OUTPUT_LIMIT + (MORE << 20)) // FRAME_BYTES
-    frame, last = broadcast(1), broadcast(2)
-    socks = [socket.socket(socket.AF_UNIX) for _ in range(3)]
-    try:
-        for sock, path in zip(socks, wire.paths):
-            sock.connect(str(path))
-        wire.counts()               # it has accepted them
-        one, two, three = socks
-        one.settimeout(READ_S)
-        heard = 0
-        while heard < count:
-            one.sendall(frame)
-            assert take(two, len(frame)) == frame
-            heard += 1
-        # It takes some, and so hears what is sent from now on.
-        three.settimeout(READ_S)
-        whole = bytearray(take(three, relay.OUTPUT_LIMIT))
-        one.sendall(last)
-        assert take(two, len(last)) == last
-        while not whole.endswith(last):
-            whole += three.recv(1 << 18)
-        del whole[-len(last):]
-        assert len(whole) % len(frame) == 0
-        assert relay.OUTPUT_LIMIT <= len(whole) < count * len(frame)
-        assert whole == frame * (len(whole) // len(frame))
-    finally:
-        for sock in socks:
-            sock.close()
-        wire.stop()
-
-
-def test_addresses_that_somebody_makes_up_are_forgotten():
-    """A guest may send from as many as it likes."""
-    wire = relay.Wire.__new__(relay.Wire)
-    wire.ends, wire.behind = [SimpleNamespace() for _ in range(3)], {}
-    for number in range(3 * relay.BEHIND_MAX):
-        wire.targets(0, bytes(6) + number.to_bytes(6, "big") + bytes(50))
-        assert len(wire.behind) <= relay.BEHIND_MAX
-    wire.targets(1, bytes(6) + b"\x02\0\0\0\0\1" + bytes(50))
-    assert wire.targets(0, b"\x02\0\0\0\0\1" + bytes(60)) == [wire.ends[1]]

@@ -8,7 +8,7 @@
   lab.py       machines on one wire, which know each other
   rdma.py      bringing the RDMA device of a guest up
   net.py       what joins machines
-  relay.py     a wire with faults, for two machines or more
+  relay.py     a wire with faults, for two machines or more: ../relay
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
   guest.py     commands inside a guest, through its agent

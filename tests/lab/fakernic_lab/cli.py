@@ -17,6 +17,12 @@ from .qmp import QMPError
 from .timeline import files
 from .timeline.records import RecordError
 
+# What frames come to by chance: option -> what a rule calls it.
+HARM = {"loss": "drop", "duplicate": "duplicate", "reorder": "reorder",
+        "corrupt": "corrupt"}
+MILLION = 1000000
+LONGEST_US = 3600e6             # a rule delays no longer
+
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -70,7 +76,7 @@ def microseconds(text):
         value = float(number) * units.get(text[len(number):] or "us", -1)
     except ValueError:
         value = -1
-    if value < 0:
+    if not 0 <= value <= LONGEST_US:
         raise argparse.ArgumentTypeError(f"'{text}': such as 100us or 2ms")
     return value
 
@@ -158,7 +164,7 @@ def add_wire_options(parser):
                        "machine here, if others are on another host")
     group.add_argument("--mtu", type=between(256, 9600), metavar="BYTES",
                        help="of the interfaces")
-    for fault in ("loss", "duplicate", "reorder", "corrupt"):
+    for fault in HARM:
         group.add_argument(f"--{fault}", type=probability, metavar="SHARE",
                            help=f"{fault} so many frames: 1%% or 0.01")
     group.add_argument("--delay", type=microseconds, metavar="TIME",
@@ -244,8 +250,10 @@ def build_parser():
     fault = commands.add_parser(
         "fault", help="let a device misbehave", description="Gives the device "
         "of a machine that stays fault rules, and prints those it has, with "
-        "how often each was hit; remove=all takes them away.")
-    fault.add_argument("node")
+        "how often each was hit; remove=all takes them away. The same of the "
+        "wire between them, if there are three or --pcap, --loss or the like "
+        "was said: for each end, or, NODE: RULE, for one.")
+    fault.add_argument("node", metavar="NODE|wire")
     fault.add_argument("rule", nargs="*", help='"at=rx '
                        'opcode=rc-read-response-first nth=3 do=drop"')
     story = commands.add_parser(
@@ -308,32 +316,46 @@ def make_mounts(options):
     return mounts
 
 
-def lab_arguments(options, count):
-    """What of the options a Lab takes."""
-    plan = {name: getattr(options, name) for name in
-            ("loss", "duplicate", "reorder", "corrupt") if getattr(options, name)}
-    if options.delay:
-        plan["delay_us"] = options.delay
-    if sum(plan.get(name, 0) for name in plan if name != "delay_us") > 1:
+def make_wire_rules(options):
+    """What --loss and its kin say, as fault rules. A frame is hit by one of
+    them: each takes its share of what those before it leave."""
+    shares = {act: getattr(options, name) or 0 for name, act in HARM.items()}
+    if sum(shares.values()) > 1:
         raise LabError("--loss, --duplicate, --reorder and --corrupt are more "
                        "than 100% together")
+    rules, left = [], 1
+    for number, (act, share) in enumerate(shares.items()):
+        if share:
+            ppm = round(MILLION * share / max(left, 1 / MILLION))
+            ppm = min(max(ppm, 1), MILLION)
+            seed = (options.seed * len(HARM) + number) % (1 << 64)
+            rules.append(f"at=tx times=0 ppm={ppm} seed={seed} do={act}")
+        left -= share
+    if options.delay:
+        # Where they come in: those that are sent twice are late, too.
+        delay = max(round(options.delay * 1000), 1)
+        rules.append(f"at=rx times=0 delay-ns={delay} do=delay")
+    return rules
+
+
+def lab_arguments(options, count):
+    """What of the options a Lab takes."""
+    wire_rules = make_wire_rules(options)
     if options.link == "shared" and options.netdev:
         raise LabError("--link shared and --netdev are two networks: choose one")
-    if options.link == "shared" and (plan or options.pcap):
+    if options.link == "shared" and (wire_rules or options.pcap):
         raise LabError("--link shared has nobody in the middle who could lose, "
                        "delay or record frames: use --link netdev")
     if options.first > 1 and not options.netdev:
         raise LabError("--first is for machines of several hosts, on a network "
                        "of theirs: it needs --netdev")
-    if plan:
-        plan.update(match="all", seed=options.seed)
     return {"count": count, "image": images.chosen(
                 options.image, options.kernel, options.initrd, options.append),
             "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
             "memory": options.memory,
             "netdev": options.netdev, "first": options.first,
-            "mtu": options.mtu, "plan": plan, "pcap": options.pcap,
+            "mtu": options.mtu, "wire_rules": wire_rules, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg, "faults": options.fault,
             "record": options.timeline, "tell": say,

@@ -18,10 +18,14 @@ def text_of(vm, device=NIC):
     return vm.qmp("qom-get", path=device, property="x-fault")
 
 
+def by_id(text):
+    return {re.search(r"\bid=(\S+)", line).group(1): line
+            for line in text.splitlines()}
+
+
 def rules_of(vm, device=NIC):
     """The same by their id."""
-    return {re.search(r"\bid=(\S+)", line).group(1): line
-            for line in text_of(vm, device).splitlines()}
+    return by_id(text_of(vm, device))
 
 
 def hits(line):
@@ -33,35 +37,64 @@ def set_fault(vm, text, device=NIC):
     vm.qmp("qom-set", path=device, property="x-fault", value=text)
 
 
-class Armed:
-    """Rules that are in force."""
+class DeviceRules:
+    """Those of a device, as armed_in() takes them."""
 
-    def __init__(self, vm, device, names):
-        self.vm, self.device, self.names = vm, device, names
+    def __init__(self, vm, device):
+        self.vm, self.device = vm, device
+
+    def text(self):
+        return text_of(self.vm, self.device)
+
+    def tell(self, words):
+        set_fault(self.vm, words, self.device)
+
+    def is_there(self):
+        return self.vm.is_running()
+
+
+class Armed:
+    """Rules that are in force, the same at each keeper."""
+
+    def __init__(self, keepers, names):
+        self.keepers, self.names = keepers, names
+
+    def lines(self):
+        """Of each rule, in the order they were given, its lines."""
+        known = [by_id(keeper.text()) for keeper in self.keepers]
+        return [[rules[name] for rules in known] for name in self.names]
 
     def hits(self):
-        """Of each rule, in the order they were given."""
-        known = rules_of(self.vm, self.device)
-        return [hits(known[name]) for name in self.names]
+        """Of each rule, by all."""
+        return [sum(map(hits, lines)) for lines in self.lines()]
 
     def missed(self):
-        known = rules_of(self.vm, self.device)
-        return [known[name] for name in self.names if not hits(known[name])]
+        return [lines[0] for lines in self.lines() if not any(map(hits, lines))]
 
 
 @contextmanager
-def armed(vm, *rules, device=NIC):
-    """Rules without id= are in force inside the with. Raises FaultMissed at its
-    end if one was not hit; they are taken away in any case."""
+def armed_in(keepers, rules):
+    """See armed(). The same rules at each of KEEPERS, one of which at least is
+    to hit each."""
     names = [f"armed{next(SERIAL)}" for _ in rules]
-    set_fault(vm, "; ".join(f"id={name} {rule}" for name, rule in
-                            zip(names, rules)), device)
-    faults = Armed(vm, device, names)
+    words = "; ".join(f"id={name} {rule}" for name, rule in zip(names, rules))
+    told = []
     try:
-        yield faults
-        missed = faults.missed()
+        for keeper in keepers:
+            keeper.tell(words)
+            told.append(keeper)
+        found = Armed(keepers, names)
+        yield found
+        missed = found.missed()
         if missed:
             raise FaultMissed("nothing hit the fault rule: " + missed[0])
     finally:
-        if vm.is_running():
-            set_fault(vm, "; ".join(f"remove={name}" for name in names), device)
+        for keeper in told:
+            if keeper.is_there():
+                keeper.tell("; ".join(f"remove={name}" for name in names))
+
+
+def armed(vm, *rules, device=NIC):
+    """Rules without id= are in force inside the with. Raises FaultMissed at its
+    end if one was not hit; they are taken away in any case."""
+    return armed_in([DeviceRules(vm, device)], rules)

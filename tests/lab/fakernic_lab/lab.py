@@ -225,26 +225,26 @@ class Node:
 class Lab:
     """Machines on one wire. As a context manager it starts and stops them.
 
-    MOUNTS are Mount objects; ENVIRONMENT is for all commands; PLAN is what the
-    wire does to frames (relay.py) once all are up; with PCAP a file gets all
-    frames; without both, WIRE may be "link", memory that they share. NETDEV, a
-    -netdev of QEMU with {n} for a machine's number, joins them to a network of
-    the host's instead; machines of another host are on it, too, if theirs have
-    other numbers: FIRST is that of the first here. With STAYS the machines
-    outlive this process. FAULTS are pairs of a machine's name, or None for all,
-    and a rule for its device (qemu-hw/README.md); with RECORD each device leaves
-    the file "record" behind, for make_timeline(). TELL gets a line now and
-    then while they boot.
+    MOUNTS are Mount objects; ENVIRONMENT is for all commands; WIRE_RULES are
+    fault rules for every end of the wire (relay.py) once all are up; with PCAP
+    a file gets all frames; without both, WIRE may be "link", memory that they
+    share. NETDEV, a -netdev of QEMU with {n} for a machine's number, joins them
+    to a network of the host's instead; machines of another host are on it, too,
+    if theirs have other numbers: FIRST is that of the first here. With STAYS
+    the machines outlive this process. FAULTS are pairs of a machine's name, or
+    None for all, and a rule for its device (qemu-hw/README.md); with RECORD each
+    device leaves the file "record" behind, for make_timeline(). TELL gets a line
+    now and then while they boot.
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
-                 cpus=1, mtu=None, plan=None, pcap=None, environment=None,
+                 cpus=1, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
                  netdev=None, first=1, faults=(), record=False, tell=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
-        if netdev and (plan or pcap):
+        if netdev and (wire_rules or pcap):
             raise LabError("a network of the host's (--netdev) has no faults and "
                            "no capture of ours: 'tc qdisc add dev TAP root netem "
                            "loss 1%' and 'tcpdump -i TAP' are the host's")
@@ -272,7 +272,7 @@ class Lab:
         self.faults = list(faults)
         self.record = record
         self.tell = tell
-        self.plan = plan or {}
+        self.wire_rules = list(wire_rules)
         self.pcap = pcap
         self.netdev = netdev
         self.environment = environment or {}
@@ -340,7 +340,7 @@ class Lab:
             return [self.netdev.replace("{n}", str(number))
                     for number in self.numbers]
         netdevs, self.relay = wires(
-            self.sockets, self.names, bool(self.plan or self.pcap),
+            self.sockets, self.names, bool(self.wire_rules or self.pcap),
             wire=self.wire, pcap=self.pcap, stays=self.options["stays"])
         return netdevs
 
@@ -360,7 +360,7 @@ class Lab:
 
     def records_are_whole(self):
         """Whether all frames are in them."""
-        return not self.plan and not self.netdev
+        return not self.wire_rules and not self.netdev
 
     def make_timeline(self):
         """Out of the records, in a folder beside the machines'; what was
@@ -383,8 +383,8 @@ class Lab:
         side_by_side(self.set_up_node, self.nodes, self.numbers)
         self.tell_what_is_lacking()
         self.connect()
-        if self.plan:
-            self.relay.impair(**self.plan)
+        if self.wire_rules:
+            self.relay.add_rules("; ".join(self.wire_rules))
 
     def set_up_node(self, node, number):
         with self.explained(node):

@@ -13,7 +13,9 @@ from .errors import LabError
 BINARY = "qemu-system-x86_64"
 WRAPPER = "qemu-system-x86_64-fakernic"
 INSIDE = os.environ.get("FAKERNIC_ROOT") == "1"
-AGENT_INSTALLED = Path("/usr/lib/fakernic-lab/fakernic-lab-agent")
+# The launcher's own programs: its package's, and where a checkout builds them.
+TOOLS_INSTALLED = Path("/usr/lib/fakernic-lab")
+TOOLS_BUILT = "build/lab"
 # The longest name of a unix socket, and the longest of ours below a lab's folder.
 SOCKET_NAME_MAX = 107
 LONGEST_SOCKET = "link/4194304-0.member"
@@ -128,13 +130,14 @@ def require_device(command):
             "of the package fakernic-qemu, or a QEMU built with fakernic")
 
 
-def agent():
-    """The guest agent's program, which is brought into images without it."""
-    for path in (AGENT_INSTALLED, cache() / "build/lab/fakernic-lab-agent"):
+def tool(name):
+    """A program of the launcher's: the guest agent, which is brought into images
+    without it, and the wire with faults."""
+    for path in (TOOLS_INSTALLED / name, cache() / TOOLS_BUILT / name):
         if path.exists():
             return path
-    raise LabError("no fakernic-lab-agent here: install the package "
-                   "fakernic-lab, or run 'make build-image' in a checkout")
+    raise LabError(f"no {name} here: install the package fakernic-lab, or run "
+                   "'make build-image' in a checkout")
 
 
 def require_writable(path):

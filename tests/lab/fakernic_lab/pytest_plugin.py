@@ -41,7 +41,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line(
-        "markers", "lab(count, mtu, plan, mounts, ...): the machines of a "
+        "markers", "lab(count, mtu, wire_rules, mounts, ...): the machines of a "
         "test; arguments as fakernic_lab.lab.Lab takes them")
 
 

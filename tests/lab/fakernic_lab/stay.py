@@ -30,6 +30,7 @@ from .relay import Relay
 
 ESCAPE = b"\x1d"            # Ctrl-]
 PAUSE_S = 0.05
+WIRE = "wire"               # in place of a machine
 
 
 def folder():
@@ -125,11 +126,18 @@ def start(lab):
 
 
 def save(lab, ready):
+    write_state(described(lab, ready))
+
+
+def write_state(state):
     """In one step: others read it at any time."""
     new = state_file().with_suffix(".new")
-    new.write_text(json.dumps(described(lab, ready), indent=1),
-                   encoding="utf-8")
+    new.write_text(json.dumps(state, indent=1), encoding="utf-8")
     new.replace(state_file())
+
+
+def read_state():
+    return json.loads(state_file().read_text(encoding="utf-8"))
 
 
 def described(lab, ready):
@@ -193,7 +201,7 @@ class Running:
 def running():
     try:
         require_own(folder())
-        state = json.loads(state_file().read_text(encoding="utf-8"))
+        state = read_state()
     except FileNotFoundError as error:
         raise LabError("no machines are up: 'fakernic-lab up' boots "
                        "some") from error
@@ -309,9 +317,27 @@ def talk(line):
             line.sendall(data)
 
 
+def wire_faults(lab, rules):
+    """Gives ends of the wire more rules; all they have, a line each."""
+    if not lab.relay:
+        raise LabError("the machines are joined with nobody between them who "
+                       "could harm frames: boot them with --pcap or --loss")
+    for rule in rules:
+        node, colon, words = rule.rpartition(":")
+        lab.relay.add_rules(words, *([node.strip()] if colon else []))
+    return "".join(f"{way}: {words}\n" for way, words in lab.relay.words()
+                   if words.startswith("id="))
+
+
 def fault(options):
-    """fault: rules for a device, and how often each was hit."""
-    node = running().node(options.node)
+    """fault: rules for a device or the wire, and how often each was hit."""
+    lab = running()
+    if options.node == WIRE:
+        print(wire_faults(lab, options.rule), end="")
+        if options.rule:        # of what the wire loses no record knows
+            write_state({**read_state(), "whole": False})
+        return 0
+    node = lab.node(options.node)
     try:
         print(node.faults("; ".join(options.rule)), end="")
     except QMPError as error:

@@ -33,7 +33,7 @@ grep -q 'debug_locks: *1$' /proc/lockdep_stats || echo locks are not watched
 sleep 6
 echo scan >kmemleak && echo scan >kmemleak && cat kmemleak
 """
-# A relay's ways, by who sends: the random numbers of a way depend on its name.
+# A relay's ways, by who sends.
 WAYS = ("ab", "ba")
 
 

@@ -4,14 +4,31 @@ they go, as these may well use the same QP numbers, and how many bytes of data
 they bring.
 """
 
-from ..relay import bth_offset
-
+ROCE_PORT = 4791
 BTH_BYTES, ICRC_BYTES = 12, 4
 # Headers behind the BTH of what brings data for a receive: by opcode without
 # the service's bits, and by these.
 IMM_OR_IETH = {0x03: 4, 0x05: 4, 0x16: 4, 0x17: 4}
 SENDS = (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
 SERVICE_BYTES = {0x60: 8, 0xa0: 4}
+
+
+def bth_offset(frame):
+    """Where the BTH of a RoCEv2 frame begins; 0 for any other frame."""
+    offset = 12
+    if frame[offset:offset + 2] == b"\x81\x00":
+        offset += 4
+    kind = frame[offset:offset + 2]
+    offset += 2
+    if kind == b"\x08\x00" and frame[offset + 9:offset + 10] == b"\x11":
+        offset += 4 * (frame[offset] & 15)
+    elif kind == b"\x86\xdd" and frame[offset + 6:offset + 7] == b"\x11":
+        offset += 40
+    else:
+        return 0
+    if int.from_bytes(frame[offset + 2:offset + 4], "big") != ROCE_PORT:
+        return 0
+    return offset + 8
 
 
 def packet_key(frame):
