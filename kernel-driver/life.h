@@ -11,13 +11,17 @@
 
 struct fakernic_dev;
 
-/* Whoever has the hardware down until he lets it go on; there may be several. */
+/*
+ * Whoever has the hardware down until he lets it go on, of whom there may be
+ * several: devlink's reload; a reset of the function; sleep; the bus after an
+ * error, which may never let go; and the driver when it leaves, for good.
+ */
 enum fakernic_holder {
-	FAKERNIC_HELD_BY_RELOAD,	/* devlink */
-	FAKERNIC_HELD_BY_RESET,		/* of the function */
+	FAKERNIC_HELD_BY_RELOAD,
+	FAKERNIC_HELD_BY_RESET,
 	FAKERNIC_HELD_BY_SLEEP,
-	FAKERNIC_HELD_BY_BUS,		/* and may never be let go of */
-	FAKERNIC_HELD_FOR_GOOD,		/* the driver leaves */
+	FAKERNIC_HELD_BY_BUS,
+	FAKERNIC_HELD_FOR_GOOD,
 };
 
 /*

@@ -747,7 +747,8 @@ static bool pays(struct bench *bench)
     unsigned count;
     int err;
 
-    CHECK(area != MAP_FAILED, "mmap: %d", errno);
+    CHECK(area != MAP_FAILED && !madvise(area, 64 * GIB, MADV_NOHUGEPAGE),
+          "mmap: %d", errno);
     err = reg_error(bench, area, 4 * GIB, 0);
     CHECK(err == ENOMEM, "16 MiB of lists: %d", err);
     err = reg_error(bench, area, 64 * GIB, 0);
