@@ -37,7 +37,7 @@ chmod 755 /usr/sbin/policy-rc.d
 
 export DEBIAN_FRONTEND=noninteractive
 # Debian 12's packages are there for those who name them.
-cp /opt/old.sources /etc/apt/sources.list.d/old.sources
+cp --remove-destination /opt/old.sources /etc/apt/sources.list.d/old.sources
 cat >/etc/apt/preferences.d/old <<EOF
 Package: *
 Pin: release n=bookworm*
@@ -82,4 +82,5 @@ checkpatch() {
 mkdir -p /opt/sources/libfabric
 (cd /opt/sources/libfabric && apt-get source --download-only --tar-only libfabric)
 apt-get clean
-echo "$key" >/.fakernic-test
+echo "$key" >/.fakernic-test.new
+mv /.fakernic-test.new /.fakernic-test
