@@ -18,12 +18,13 @@ qtest=$today/tests/qtest/fakernic-test
 
 build_old() {
     key=$(sha256sum </src/ci/qemu-few.sh)
-    [ "$(cat "$built/fakernic.key" 2>/dev/null)" = "$key" ] && return
-    set -- /opt/sources/qemu/*.orig.tar.*
-    unpack_few "$1" &&
-        configure_few "/cache/src/device-$rev/qemu-hw/overlay.sh" &&
-        ninja -C "$built" -j"$(nproc)" qemu-system-x86_64 &&
-        firmware_few && echo "$key" >"$built/fakernic.key"
+    if [ "$(cat "$built/fakernic.key" 2>/dev/null)" != "$key" ]; then
+        set -- /opt/sources/qemu/*.orig.tar.*
+        unpack_few "$1" &&
+            configure_few "/cache/src/device-$rev/qemu-hw/overlay.sh" &&
+            echo "$key" >"$built/fakernic.key" || return 1
+    fi
+    ninja -C "$built" -j"$(nproc)" qemu-system-x86_64 && firmware_few
 }
 
 properties() { # qemu

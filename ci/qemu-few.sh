@@ -22,6 +22,7 @@ configure_few() { # overlay.sh
     for blob in $(grep -o 'edk2-[a-z0-9_-]*\.fd' "$source/pc-bios/meson.build"); do
         : >"$source/pc-bios/$blob.bz2"
     done
+    mkdir -p "$source/pc-bios/dtb"
     for blob in bamboo canyonlands pegasos1 pegasos2 petalogix-ml605 \
         petalogix-s3adsp1800; do
         : >"$source/pc-bios/dtb/$blob.dtb"

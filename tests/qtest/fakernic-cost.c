@@ -1623,21 +1623,47 @@ static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
     }
 }
 
+#define COST_LOOKS 3
+
+/*
+ * Asked a few times: the least that the main thread took is what the device
+ * took of it, as other programs only ever add to that.
+ */
+static QDict *cost_look_reply(Nic *n, const char *property, uint32_t from,
+                              uint64_t *took)
+{
+    g_autofree char *window = g_strdup_printf("from=%u", from);
+    QDict *reply = NULL;
+
+    *took = UINT64_MAX;
+    for (unsigned i = 0; i < COST_LOOKS; i++) {
+        uint64_t since;
+
+        qobject_unref(reply);
+        qtest_qmp_assert_success(n->m->qts,
+            "{ 'execute': 'qom-set', 'arguments': { 'path': "
+            "'/machine/peripheral/nic', 'property': %s, 'value': %s } }",
+                                 property, window);
+        since = main_cpu_us(n->m);
+        reply = qtest_qmp(n->m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                                     " 'path': '/machine/peripheral/nic',"
+                          " 'property': %s } }", property);
+        *took = MIN(*took, main_cpu_us(n->m) - since);
+    }
+    return reply;
+}
+
 /* One answer, bounded: so many objects, each once, from which on. */
 static void cost_look(Nic *n, const char *property, const char *number,
                       uint32_t from, uint32_t at_least)
 {
-    const uint64_t before = main_cpu_us(n->m);
     uint64_t took;
-    QDict *reply = qtest_qmp(n->m->qts, "{ 'execute': 'qom-get', 'arguments': {"
-                                        " 'path': '/machine/peripheral/nic',"
-                             " 'property': %s } }", property);
+    QDict *reply = cost_look_reply(n, property, from, &took);
     const char *text = qdict_get_str(reply, "return");
     QList *list = qobject_to(QList, qobject_from_json(text, &error_abort));
     int64_t last = (int64_t)from - 1;
     QListEntry *entry;
 
-    took = main_cpu_us(n->m) - before;
     g_test_message("%s: %zu objects, %zu bytes, %" PRIu64 " us of the main "
                    "thread", property, qlist_size(list), strlen(text), took);
     g_assert_cmpuint(took, <=, HEARD_US);
@@ -1680,9 +1706,6 @@ static void test_cost_look(void)
                      COST_KEYS - COST_RESERVED);
     cost_look(&n, "x-qps", "qpn", 0, COST_ALL_QPS - COST_RESERVED);
     cost_look(&n, "x-keys", "index", 0, COST_ANSWER);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': '/machine/peripheral/nic', 'property':"
-                                    " 'x-keys', 'value': 'from=65000' } }");
     cost_look(&n, "x-keys", "index", 65000, COST_KEYS - COST_RESERVED - 65000);
     machine_stop(&m);
 }
@@ -1836,43 +1859,50 @@ static void crowd_fill(Crowd *c)
                      COST_PDS - COST_BATCH - COST_SPARE);
 }
 
+static void crowd_start(Crowd *c, const char *tables)
+{
+    machine_start(&c->m, "%s%s", COST_DEVICE, tables);
+    nic_find(&c->n, &c->m, SLOT);
+    nic_bringup_deep(&c->n, 8);
+    setup(&c->n, &c->s);
+    c->qp = (struct fakernic_create_qp_req) {
+        .type = FAKERNIC_QP_UD,
+        .sq_log_depth = FAKERNIC_QUEUE_NONE,
+        .rq_log_depth = FAKERNIC_QUEUE_NONE,
+        .pdn = LE32(c->s.pd),
+        .send_cqn = LE32(c->s.cq.id),
+        .recv_cqn = LE32(c->s.cq.id),
+    };
+    c->mr = (struct fakernic_create_mr_req) {
+        .iova = LE64(1ull << 40),
+        .length = LE64(FAKERNIC_PAGE_SIZE),
+        .type = FAKERNIC_MR_MEMORY,
+        .pdn = LE32(c->s.pd),
+        .pages = contiguous(c->s.data, FAKERNIC_PAGE_SIZE),
+    };
+}
+
 /*
- * What comes and goes costs the same whether there is nothing beside it or all
- * that there can be: nothing looks through a table. As with moderated CQs it is
- * CPU time that is compared.
+ * What comes and goes costs the same whether the tables are small and there is
+ * nothing beside it, or as large as can be and full: nothing looks through one.
+ * As with moderated CQs it is CPU time that is compared.
  */
 static void test_cost_destroy(void)
 {
     CostOfKinds few;
     Crowd c;
 
-    machine_start(&c.m, "%s%s", COST_DEVICE, COST_TABLES);
-    nic_find(&c.n, &c.m, SLOT);
-    nic_bringup_deep(&c.n, 8);
-    setup(&c.n, &c.s);
-    c.qp = (struct fakernic_create_qp_req) {
-        .type = FAKERNIC_QP_UD,
-        .sq_log_depth = FAKERNIC_QUEUE_NONE,
-        .rq_log_depth = FAKERNIC_QUEUE_NONE,
-        .pdn = LE32(c.s.pd),
-        .send_cqn = LE32(c.s.cq.id),
-        .recv_cqn = LE32(c.s.cq.id),
-    };
-    c.mr = (struct fakernic_create_mr_req) {
-        .iova = LE64(1ull << 40),
-        .length = LE64(FAKERNIC_PAGE_SIZE),
-        .type = FAKERNIC_MR_MEMORY,
-        .pdn = LE32(c.s.pd),
-        .pages = contiguous(c.s.data, FAKERNIC_PAGE_SIZE),
-    };
+    crowd_start(&c, COST_FEW);
     crowd_measure(&c);
     memcpy(few, c.took, sizeof(few));
+    machine_stop(&c.m);
+    crowd_start(&c, COST_TABLES);
     crowd_fill(&c);
     crowd_measure(&c);
     for (unsigned i = 0; i < ARRAY_SIZE(cost_kinds); i++) {
         g_test_message("%u %s took %" PRIu64 " ns, %" PRIu64 " ns with full "
                        "tables", COST_BATCH, cost_kinds[i], few[i], c.took[i]);
-        g_assert_cmpuint(c.took[i], <=, 2 * few[i]);
+        g_assert_cmpuint(2 * c.took[i], <=, 5 * few[i]);
     }
     cost_stop(&c.n, "objects that go while there are many");
 }

@@ -403,7 +403,7 @@ static void test_odp_fair(void)
     other = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
     other_data = mr_create(&n, other_pd, s.data, DATA_SIZE,
                            FAKERNIC_ACCESS_LOCAL_WRITE |
-                           FAKERNIC_ACCESS_REMOTE_WRITE);
+                               FAKERNIC_ACCESS_REMOTE_WRITE);
     for (unsigned i = 0; i < FAIR_HOGS; i++) {
         qp_create(&n, &hog, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
         rc_connect(&n, hog.qpn, hog.qpn, own_gid, nic_mac);
