@@ -112,7 +112,7 @@ def test_make_run(tmp_path, demo):
     where = re.search("consoles and logs in (.*)", wanted[-1])[1]
     lines[-1] = lines[-1].replace(str(tmp_path), where)
     assert comes(wanted, lines), (wanted, page.stdout)
-    assert list(tmp_path.glob("*/console"))
+    assert len(list(tmp_path.rglob("console"))) == 2
     whole = demo("-v")
     assert whole.returncode == 0, whole
     assert len(whole.stdout.splitlines()) > 2 * len(lines)

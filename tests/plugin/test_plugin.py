@@ -4,8 +4,6 @@ belong it is refused by one line."""
 
 import json
 import os
-import pty
-import re
 import shutil
 import subprocess
 import time
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILT, QEMU, SRC, build_id
+from conftest import QEMU, build_id
 
 # Programs that the plug-in was not built for: another configuration of the same
 # source in the same package, this project's own QEMU, and no QEMU at all.
@@ -281,25 +279,3 @@ def test_other_layout(plugin, work, tmp_path, header, behind, what):
     line = plugin.refusal("-device", "fakernic,help")
     assert f"this QEMU's {what} differs" in line
     assert line.endswith("run fakernic-qemu-rebuild")
-
-
-SLOW = '#!/bin/sh\nsleep 2\nexec /usr/bin/make "$@"\n'
-
-
-def test_building_it_is_not_silent(tmp_path):
-    """A line for each step, which moves on a terminal."""
-    slow = tmp_path / "bin/make"
-    slow.parent.mkdir()
-    slow.write_text(SLOW)
-    slow.chmod(0o755)
-    ours, theirs = pty.openpty()
-    subprocess.run(
-        [SRC / "qemu-hw/plugin/build.sh", "--source", "/opt/sources/qemu",
-         "--work", BUILT / "work", tmp_path / "out"], check=True, timeout=200,
-        stdin=subprocess.DEVNULL, stdout=theirs,
-        env={**os.environ, "PATH": f"{slow.parent}:{os.environ['PATH']}"})
-    said = os.read(ours, 1 << 16).decode()
-    os.close(theirs)
-    os.close(ours)
-    assert re.search(r"\r  compiling the device +1s so far", said), said
-    assert re.search(r"\r\x1b\[K  compiling the device +[2-9]s\r\n", said), said

@@ -9,10 +9,6 @@ import re
 import shutil
 import subprocess
 import time
-from contextlib import contextmanager, nullcontext
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
-from types import SimpleNamespace
 
 import pytest
 
@@ -25,7 +21,6 @@ from fakernic_lab.timeline.records import (
     ENTRY, HEADER, OPERATIONS, OTHERS, SERVICES, RecordError, read)
 from fakernic_lab.timeline.steps import STEPS
 
-DEMO = TOP / "tests/timeline/demo"
 LAB = TOP / "tests/lab/fakernic-lab"
 LUA = TOP / "tests/lab/fakernic_lab/timeline/fakernic.lua"
 NOBODY = 65534
@@ -674,32 +669,3 @@ def test_browser_tells_of_a_broken_page(tmp_path, monkeypatch):
     """Or the test above could not fail."""
     monkeypatch.setattr(page, "SCRIPT", page.SCRIPT + "nobody.knows();")
     assert "CONSOLE" in browse(tmp_path, two_requests(tmp_path)).stderr
-
-
-# ---- make timeline -----------------------------------------------------------
-
-def test_the_demo_is_not_silent(monkeypatch, capsys):
-    """A line before each that takes seconds, and what its machines tell."""
-    loader = SourceFileLoader("demo", str(DEMO))
-    demo = module_from_spec(spec_from_loader("demo", loader))
-    loader.exec_module(demo)
-    ran = []
-
-    @contextmanager
-    def fake_lab(tell, **_):
-        tell("1 of 2 machines have booted after 30 s")
-        machine = SimpleNamespace(vm=None)
-        yield SimpleNamespace(node1=machine, node2=machine,
-                              make_timeline=lambda: ["0 problem(s)"])
-    monkeypatch.setattr(demo, "Lab", fake_lab)
-    monkeypatch.setattr(demo, "missing", lambda _: [])
-    monkeypatch.setattr(demo, "run_pair", lambda *words: ran.append(words))
-    monkeypatch.setattr(demo.faults, "armed", lambda *_: nullcontext())
-    monkeypatch.setattr("sys.argv", ["demo"])
-    assert demo.main() == 0
-    said = capsys.readouterr().out.splitlines()
-    assert "  1 of 2 machines have booted after 30 s" in said
-    assert said[0] == "  two machines boot"
-    assert len(ran) == 2 * len(demo.RUNS)
-    for program, *_ in demo.RUNS:
-        assert sum(program in line for line in said) == 1
