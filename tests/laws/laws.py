@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby

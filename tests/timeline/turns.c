@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RDMA WRITEs of 8 bytes there and back, as ib_write_lat does them, over several
- * cards by turns: so that all have the same luck with their machines and host.
+ * RDMA WRITEs of 8 bytes there and back, as ib_write_lat does them, over
+ * several cards by turns: so that all have the same luck with their machines
+ * and host.
  *
  *      turns ROUNDS WRITES ADDRESS... [to HOST]
  *

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import places, rdma
-from .errors import CommandFailed, GuestCrashed, LabError
+from .errors import CommandFailed, LabError
 from .faults import set_fault, text_of
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic

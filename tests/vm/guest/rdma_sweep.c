@@ -191,7 +191,7 @@ static void connect_xrc(struct side *side, int access)
 {
     to_state(side->qp, (struct ibv_qp_attr) {
         .qp_state = IBV_QPS_INIT, .port_num = PORT_NUMBER,
-        .qp_access_flags = access,
+                           .qp_access_flags = access,
     }, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     to_state(side->qp, (struct ibv_qp_attr) {
         .qp_state = IBV_QPS_RTR, .path_mtu = MTU,
@@ -217,7 +217,7 @@ static void connect_uc(struct side *side)
     to_state(side->messages_qp, (struct ibv_qp_attr) {
         .qp_state = IBV_QPS_RTR, .path_mtu = MTU,
         .dest_qp_num = side->peer_qpn, .rq_psn = FIRST_PSN,
-        .ah_attr = route(side),
+                                    .ah_attr = route(side),
     }, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
     to_state(side->messages_qp, (struct ibv_qp_attr) {
         .qp_state = IBV_QPS_RTS, .sq_psn = FIRST_PSN,
