@@ -255,7 +255,8 @@ def test_an_image_without_a_provider(tmp_path, monkeypatch):
     def said_by_two():
         said = []
         poor = lab.Lab.__new__(lab.Lab)
-        poor.tell, poor.mounts, poor.mtu, poor.plan = said.append, [], None, None
+        poor.tell, poor.mounts, poor.mtu = said.append, [], None
+        poor.wire_rules = []
         poor.numbers, poor.connect = (1, 2), list
         poor.nodes = [lab.Node(poor, SimpleNamespace(
             name=f"node{number}", stamp_console=list,

@@ -28,8 +28,8 @@ def demo(monkeypatch):
 def machines_that_leave(names, told=("as it should be",)):
     """In place of a Lab: its timeline is files of these names."""
     class Left:
-        def __init__(self, out, record):
-            assert record
+        def __init__(self, out, record, tell):
+            assert record and tell
             self.folder = Path(out) / TIMELINE
 
         def __enter__(self):

@@ -31,7 +31,7 @@ STEPS = {
     "mark": Step(
         "software", "program", "The program enters post_send, or poll_cq gave "
         "it completions: it has told the card, for this record.",
-        (1, 15), "Queues",
+        (1, 9), "Queues",
         "a program may stamp the records of its SQs and CQs: before it stores "
         "an index it stores the time at which it began to post the work "
         "requests, or had taken the completions, that the index covers."),
@@ -39,14 +39,14 @@ STEPS = {
         "software", "doorbell", "The program has written a WQE into the ring "
         "of its send queue and stores the queue's number and the new producer "
         "index into its doorbell page: one store, no system call.",
-        (2, 3), "Memory ordering",
+        (1, 2), "Memory ordering",
         "Posting a send: store the WQE; write barrier; store the producer "
         "index to the record; write barrier that also orders MMIO (wmb()); "
         "store the doorbell."),
     "wqe": Step(
         "memory", "WQE fetched", "The card reads the WQE by DMA, once, and "
         "checks the copy: opcode, lengths, reserved fields.",
-        (4, 5), "Memory ordering",
+        (3, 4), "Memory ordering",
         "A WQE, a command and a page table are copied once and judged on the "
         "copy."),
     "recv_wqe": Step(
@@ -57,13 +57,13 @@ STEPS = {
     "tx": Step(
         "card", "sent", "The card makes one packet: headers with the peer's "
         "QP and a packet sequence number (PSN), data by DMA, a checksum.",
-        (6, 7, 10), "Requester (RC)",
+        (5, 7), "Requester (RC)",
         "Messages are cut at the path MTU. Every packet but the last has "
         "exactly the MTU as payload."),
     "rx": Step(
         "card", "received", "The card has checked lengths, checksum, QP and "
         "addresses, and compares the PSN with the one it expects.",
-        (8,), "Responder (RC)",
+        (6,), "Responder (RC)",
         "Expected PSN: executed. PSN of the past half of the sequence space: a "
         "duplicate"),
     "nak_tx": Step(
@@ -100,20 +100,20 @@ STEPS = {
     "dma_read": Step(
         "memory", "read", "The card reads memory by DMA: a WQE, an index, or "
         "the data of a packet.",
-        (5, 6), "Memory ordering",
+        (4, 5), "Memory ordering",
         "The device reads the ring after it, so everything the host stored "
         "before the doorbell is seen."),
     "dma_write": Step(
         "memory", "written", "The card writes memory by DMA: the data of a "
         "packet where rkey or receive allow it, a CQE, an event.",
-        (9, 12), "Memory ordering",
+        (6, 8), "Memory ordering",
         "Data of a receive, READ or atomic response is in host memory before "
         "its CQE; the CQE's body before its owner byte"),
     "cqe": Step(
         "card", "completed", "A work request is complete: a receive with its "
         "last packet, others when everything up to here is acknowledged. The "
         "card writes a CQE.",
-        (11,), "Send queues",
+        (7,), "Send queues",
         "the host owns a block until the doorbell that covers it and again "
         "after it has polled the completion of the WQE in it or of a later WQE "
         "of the same queue"),
@@ -121,26 +121,26 @@ STEPS = {
         "memory", "CQE visible", "The CQE lies in the ring of the completion "
         "queue; its owner bit, written last, makes it valid. The program polls "
         "it.",
-        (12,), "Entries the device produces",
+        (8,), "Entries the device produces",
         "The device writes the owner byte after all others of the entry. The "
         "host reads the owner byte, then a read barrier, then the rest."),
     "eqe": Step(
         "memory", "event", "The CQ was armed, so an entry in an event queue "
         "tells of it: who sleeps is to be woken.",
-        (13,), "Arming",
+        (8,), "Arming",
         "The event is written as soon as the CQ holds an entry at index ci or "
         "later: at once when it already does."),
     "interrupt": Step(
         "card", "MSI-X", "The event queue was armed, too: an interrupt, which "
         "is a write to the processor.",
-        (13,), "Consuming",
+        (8,), "Consuming",
         "With ARM set, the EQ's vector is raised when the queue holds an entry "
         "at that index or later, at once when it already does."),
     "doorbell_eq": Step(
         "software", "handler", "The driver's handler has read the events, "
         "wakes who waits for the CQ, and arms the queue again by its "
         "doorbell.",
-        (14,), "Consuming",
+        (9,), "Consuming",
         "An interrupt handler consumes entries until it finds one that is not "
         "its own, then rings the doorbell with ARM."),
 }
