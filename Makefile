@@ -65,7 +65,7 @@ help:
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
-	@echo 'make bench-engine    measure the engine alone: ten seconds'
+	@echo 'make bench-engine    measure the engine alone: half a minute'
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'

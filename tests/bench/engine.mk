@@ -14,8 +14,8 @@ SOURCES := engine.c $(wildcard $(ROCE)/*.c)
 
 .PHONY: bench
 bench: $(BUILD)/bench-engine
-	@$(BUILD)/bench-engine $(SECONDS) >$(BUILD)/bench-engine.json
-	@echo 'the same in $(BUILD)/bench-engine.json'
+	@$(BUILD)/bench-engine $(SECONDS) >$(BUILD)/bench-engine.json; code=$$?; \
+		echo 'the same in $(BUILD)/bench-engine.json'; exit $$code
 
 $(BUILD)/bench-engine: $(SOURCES) $(wildcard $(ROCE)/*.h)
 	@mkdir -p $(BUILD)
