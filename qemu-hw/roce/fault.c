@@ -943,15 +943,11 @@ static size_t fault_bth(const uint8_t *frame, size_t len)
     return udp + UDP_SIZE;
 }
 
-bool roce_fault_at_frame(const RoceFaults *f, RoceFaultPoint point,
-                         const uint8_t *frame, size_t len)
+bool roce_fault_wants_frame(const RoceFaults *f, RoceFaultPoint point,
+                            const uint8_t *frame, size_t len)
 {
-    size_t bth;
+    const size_t bth = fault_bth(frame, len);
 
-    if (!roce_fault_at(f, point)) {
-        return false;
-    }
-    bth = fault_bth(frame, len);
     return fault_wants(f, point, bth > 0, bth ? frame[bth] : 0);
 }
 

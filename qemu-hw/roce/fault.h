@@ -177,9 +177,18 @@ static inline bool roce_fault_at(const RoceFaults *f, RoceFaultPoint point)
     return f->points & 1u << point;
 }
 
+/* May one of the rules about TX or RX, of which there is one, be about this? */
+bool roce_fault_wants_frame(const RoceFaults *f, RoceFaultPoint point,
+                            const uint8_t *frame, size_t len);
+
 /* Is there a rule that may be about this frame, at TX or RX? Most say no. */
-bool roce_fault_at_frame(const RoceFaults *f, RoceFaultPoint point,
-                         const uint8_t *frame, size_t len);
+static inline bool roce_fault_at_frame(const RoceFaults *f,
+                                       RoceFaultPoint point,
+                                       const uint8_t *frame, size_t len)
+{
+    return roce_fault_at(f, point) &&
+           roce_fault_wants_frame(f, point, frame, len);
+}
 
 /*
  * Takes rules in words. False: none of them is taken, and 'error' says which
