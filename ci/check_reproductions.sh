@@ -69,13 +69,11 @@ for way in doorbell command frame timer; do
 done
 reproduce D2 turn/monitor "$heard"
 reproduce D3 cost/flush_global "$heard"
-reproduce D3 cost/flush_frames "$heard"
-reproduce D4 life/stop 'bulk_poll\(&n, &bulk\) == 0'
+reproduce D4 life/quiet 'frames < QUIET_FRAMES'
 reproduce D5 odp/fair 'answers <= FAIR_ANSWERS'
 reproduce D7 cost/rereg "$heard"
-reproduce D7 cost/cq_overrun "$heard"
 reproduce D7 cost/moderation 'many <= 2 \* few'
-reproduce D7 cost/destroy '<= 2 \* few'
+reproduce D7 cost/destroy '<= 5 \* few'
 reproduce D8 cost/memory 'taken <= COST_MEMORY'
 reproduce D9 turn/blocked-wire 'cq_count\(&n, &s.cq\) == 1'
 finish

@@ -871,7 +871,7 @@ static void test_cost_flush(void)
 
 #define ODP_TABLE_PAGES  512
 #define COST_FLUSH_PAIRS 256
-#define COST_FLUSH_WQES  4
+#define COST_FLUSH_WQES  16
 #define COST_FLUSH_BYTES (1u << 31)     /* the longest range there is */
 /* All doorbells of send queues wait for time to pass. */
 #define COST_HOLD \
@@ -984,7 +984,7 @@ static void test_cost_flush_global(void)
 
     cost_start(&m, &n, hold);
     setup(&n, &s);
-    cq_create(&n, &s.cq, 11, &s.eq, 0, 0);
+    cq_create(&n, &s.cq, 13, &s.eq, 0, 0);
     f.rkey[0] = cost_absent_pages(&n, &s);
     for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
         f.rkey[i] = f.rkey[0];
@@ -1010,7 +1010,7 @@ static void test_cost_flush_frames(void)
     Flushes f = { .address = COST_ODP_BASE };
 
     neighbours_start(&t, hold, ",id=nic,turn-work=256,turn-us=1000000");
-    cq_create(&t.nics[0], &t.s[0].cq, 11, &t.s[0].eq, 0, 0);
+    cq_create(&t.nics[0], &t.s[0].cq, 13, &t.s[0].eq, 0, 0);
     f.rkey[0] = cost_absent_pages(&t.nics[1], &t.s[1]);
     for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
         f.rkey[i] = f.rkey[0];
