@@ -24,9 +24,9 @@ from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
 KERNEL, INITRD = (images.images() / f"{name}-6.12"
                   for name in ("vmlinuz", "initrd"))
 DISKS = (*images.disk(KERNEL), *images.disk(INITRD))
-GUESTS = {"options": {"cpus": 2, "extra": (*NATIVE_HOTPLUG, *DISKS)}}
+GUESTS = {"options": {"extra": (*NATIVE_HOTPLUG, *DISKS)}}
 # With it QEMU's root port shows Linux an empty slot after S3, whose card goes.
-WITHOUT_NATIVE_HOTPLUG = pytest.mark.guests(options={"cpus": 2, "extra": DISKS})
+WITHOUT_NATIVE_HOTPLUG = pytest.mark.guests(options={"extra": DISKS})
 pytestmark = [pytest.mark.timeout(300), pytest.mark.guests(**GUESTS)]
 
 SIDES = {"target": TARGET, "host": HOST}

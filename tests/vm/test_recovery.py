@@ -22,7 +22,7 @@ from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, SLOT, SYSFS,
                                    SETTINGS, Patient, rebind)
 
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
-                                options={"cpus": 2, "extra": NATIVE_HOTPLUG})
+                                options={"extra": NATIVE_HOTPLUG})
 
 PARAMETERS = "/sys/module/fakernic/parameters"
 CMDQ_DOORBELL = 0x054
