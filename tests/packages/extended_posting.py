@@ -40,7 +40,7 @@ class End:
         self.cq = CQ(context, 32)
         cap = QPCap(max_send_wr=16, max_recv_wr=4, max_send_sge=2,
                     max_recv_sge=1, max_inline_data=64)
-        self.qp = QPEx(pd, QPInitAttrEx(
+        self.qp = QPEx(context, QPInitAttrEx(
             qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=cap, pd=pd,
             comp_mask=e.IBV_QP_INIT_ATTR_PD |
             e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, send_ops_flags=BUILDERS))
