@@ -3,7 +3,8 @@
 again with the same sum, at both ends; the link goes for 3 s and for 40 s in
 mid-I/O; the target's machine is reset; connections come and go a hundred times.
 Then everything is taken down, and neither a resource nor a complaint is left.
-NVMe over Fabrics is in test_kernel_users.py and test_lifecycle.py, too.
+NVMe over Fabrics is in test_kernel_users.py and test_lifecycle.py, too. Of what
+takes minutes, make test has one, make test-long all.
 """
 
 import time
@@ -13,12 +14,12 @@ import pytest
 
 from fakernic_test import memory, rdma, ulp
 
-pytestmark = pytest.mark.long
-
 # SMC-R gives a connection up before such a cut ends.
 CUT = [name for name in ulp.ULPS if name != "smc"]
 # A new NVMe target is another one, which the host refuses.
 RESET = ("iser", "srp")
+LONG_CUT = [pytest.param(name, marks=() if name == "nvme" else pytest.mark.long)
+            for name in CUT]
 ROUNDS = ("nvme", "srp")
 HUNDRED = 100
 
@@ -73,7 +74,7 @@ def test_data_over_a_short_cut(service):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("service", CUT, indirect=True)
+@pytest.mark.parametrize("service", LONG_CUT, indirect=True)
 def test_data_over_a_long_cut(service):
     """Whether queue pairs last as long or their users make new ones."""
     service.move()
@@ -81,6 +82,7 @@ def test_data_over_a_long_cut(service):
     service.move()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("served", ROUNDS, indirect=True)
 def test_hundred_rounds(served, rounds):
