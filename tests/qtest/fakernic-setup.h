@@ -261,18 +261,14 @@ static inline void setup(Nic *n, Setup *s)
      FAKERNIC_QP_ATTR_RNR_RETRY | FAKERNIC_QP_ATTR_SQ_PSN |                  \
      FAKERNIC_QP_ATTR_MAX_RD_ATOMIC)
 
-/* Brings an RC QP or half of an XRC connection to RTS, from these PSNs on. */
-static inline void connect_qp_at(Nic *n, uint8_t type, uint32_t qpn,
-                                 uint32_t dest, const uint8_t *dgid,
-                                 const uint8_t *dmac, uint32_t sq_psn,
-                                 uint32_t rq_psn)
+/* What connects an RC QP or half of an XRC connection, from these PSNs on. */
+static inline struct fakernic_modify_qp_req
+connect_req(uint32_t qpn, uint32_t dest, const uint8_t *dgid,
+            const uint8_t *dmac, uint32_t sq_psn, uint32_t rq_psn)
 {
     struct fakernic_modify_qp_req req = {
         .qpn = LE32(qpn),
-        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
-                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
         .attr = {
-            .state = FAKERNIC_QPS_INIT,
             .port = 1,
             .access_flags = LE32(FAKERNIC_ACCESS_REMOTE_WRITE |
                                  FAKERNIC_ACCESS_REMOTE_READ |
@@ -294,11 +290,33 @@ static inline void connect_qp_at(Nic *n, uint8_t type, uint32_t qpn,
 
     memcpy(req.attr.av.dgid, dgid, 16);
     memcpy(req.attr.av.dmac, dmac, 6);
-    assert_status(CMD(n, MODIFY_QP, req), OK);
-    req.attr.state = FAKERNIC_QPS_RTR;
-    req.mask = LE32(RTR_MASK |
-                    (type == FAKERNIC_QP_XRC_INI ? 0 : RTR_RESPONDER_MASK));
-    assert_status(CMD(n, MODIFY_QP, req), OK);
+    return req;
+}
+
+/* As far as RTR. */
+static inline void connect_rtr(Nic *n, uint8_t type,
+                               struct fakernic_modify_qp_req *req)
+{
+    req->attr.state = FAKERNIC_QPS_INIT;
+    req->mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS);
+    assert_status(CMD(n, MODIFY_QP, *req), OK);
+    req->attr.state = FAKERNIC_QPS_RTR;
+    req->mask = LE32(RTR_MASK |
+                     (type == FAKERNIC_QP_XRC_INI ? 0 : RTR_RESPONDER_MASK));
+    assert_status(CMD(n, MODIFY_QP, *req), OK);
+}
+
+/* As far as RTS. */
+static inline void connect_qp_at(Nic *n, uint8_t type, uint32_t qpn,
+                                 uint32_t dest, const uint8_t *dgid,
+                                 const uint8_t *dmac, uint32_t sq_psn,
+                                 uint32_t rq_psn)
+{
+    struct fakernic_modify_qp_req req = connect_req(qpn, dest, dgid, dmac,
+                                                    sq_psn, rq_psn);
+
+    connect_rtr(n, type, &req);
     req.attr.state = FAKERNIC_QPS_RTS;
     req.mask = LE32(FAKERNIC_QP_ATTR_STATE |
                     (type == FAKERNIC_QP_XRC_TGT ? 0 : RTS_REQUESTER_MASK));
