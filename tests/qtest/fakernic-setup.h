@@ -36,6 +36,7 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_sheet_tests[],
     fakernic_cost_tests[],
     fakernic_persist_tests[],
+    fakernic_peer_tests[],
     fakernic_link_tests[],
     fakernic_example_tests[];
 

@@ -28,6 +28,7 @@ int main(int argc, char **argv)
         fakernic_sheet_tests,
         fakernic_cost_tests,
         fakernic_persist_tests,
+        fakernic_peer_tests,
         fakernic_link_tests,
         fakernic_example_tests,
     };
