@@ -142,7 +142,7 @@ tighten: root
 # Whether a mirror still has rdma-core 65's source, or a kernel of backports, is
 # not ours to decide: without it, the tests that want it fail.
 test: build
-	@$(BUILD) qemu-fuzz qemu-plugin uabi kernel-6.1 guest-test
+	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
 	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.3
@@ -160,7 +160,7 @@ test-mutants: root
 	@$(ENTER) ci/run_tests.py mutants
 
 test-long: build
-	@$(BUILD) kernel-6.1 guest-test failing
+	@$(BUILD) kernel-6.1 guest-test modules
 	@$(ENTER) ci/programs.py
 	@$(ENTER) ci/run_tests.py long
 
@@ -214,7 +214,7 @@ test-debug-kernel: root
 
 # Each allocation of the driver fails; part of make test-long.
 test-failing: root
-	@$(BUILD) root-test qemu image failing $(addprefix kernel-,$(filter debug,$(KERNEL)))
+	@$(BUILD) root-test qemu image modules $(addprefix kernel-,$(filter debug,$(KERNEL)))
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/failing python3 -m pytest \
 		-c tests/vm/pytest.ini --long -s -o timeout=3000 --kernel=$(KERNEL) \
 		tests/vm/test_failing.py

@@ -24,8 +24,7 @@ Steps that need nothing of each other can be made together: side by side.
   kernel-debug one that reports what drivers do wrong: ci/debug-kernel.sh
   relay        the launcher's wire with faults      /cache/build/lab
   image        guest kernel, initrd, base, payload     /cache/images
-  failing      a module for the test of failing allocations
-                                                      /cache/images/failing.erofs
+  modules      what tests load into a kernel         /cache/images/modules.erofs
   root-test    second stage of the root: what only tests and packages need
   guest-test   the same of the guest                   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
@@ -34,7 +33,7 @@ Steps that need nothing of each other can be made together: side by side.
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
-               qemu-fuzz, qemu-plugin, rdma-core-65, uabi, other kernels
+               qemu-fuzz, qemu-plugin, rdma-core-65, uabi, modules, other kernels
 """
 
 import contextlib
@@ -635,7 +634,7 @@ STEPS = {
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
     "relay": build_relay,
-    "failing": lambda: image.build_failing(step, digest, KERNELS[0]),
+    "modules": lambda: image.build_modules(step, digest, KERNELS[0]),
     "image": build_image,       # and what the payload is made of
     "root-test": build_root_test,
     "guest-test": build_guest_test,
@@ -651,8 +650,9 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "failing", "root-test",
-         "guest-test", "packages", "packages-forky", "disk-13", "disk-12",
+EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "modules",
+         "root-test", "guest-test", "packages", "packages-forky", "disk-13",
+         "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL)))
 

@@ -29,7 +29,7 @@ RDMA = Path("/cache/build/rdma-core")
 RDMA_INSTALLED = Path("/cache/build/rdma-core-install")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 GUEST = SRC / "tests/vm/guest"
-FAILING = SRC / "tests/vm/module"
+MODULES = SRC / "tests/vm/module"
 SPEC = SRC / "firmware-spec"
 AGENT = SRC / "tests/lab/guest/agent.c"
 # For images that bring no agent of their own.
@@ -460,24 +460,26 @@ def build_payload(step, digest, kernels):
         erofs(this, root, "payload.erofs")
 
 
-def build_failing(step, digest, kernel):
-    """A module that has allocations fail, for the test of that."""
+def build_modules(step, digest, kernel):
+    """What tests load into a kernel."""
     version = kernel_version(kernel)
-    key = digest([version], [FAILING, SRC / "ci/image.py"])
-    with step("failing", key, "failing allocations") as this:
+    key = digest([version], [MODULES, SRC / "ci/image.py"])
+    with step("modules", key, "kernel modules of tests") as this:
         if this is None:
             return
-        root = STAGE / "failing"
+        root = STAGE / "modules"
         shutil.rmtree(root, ignore_errors=True)
-        copy = STAGE / "failing-module"
+        copy = STAGE / "modules-built"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(FAILING, copy)
+        shutil.copytree(MODULES, copy)
         this.run("make", "-C", f"{kernel_folder(kernel)}.headers", f"M={copy}",
                  "KCFLAGS=-Werror", "modules")
         root.mkdir(parents=True)
-        shutil.copy(copy / "failing.ko", root)
+        for module in copy.glob("*.ko"):
+            shutil.copy(module, root)
+            this.run("strip", "--strip-debug", root / module.name)
         IMAGES.mkdir(parents=True, exist_ok=True)
-        erofs(this, root, "failing.erofs")
+        erofs(this, root, "modules.erofs")
 
 
 # ---- a kernel on a disk of its own -----------------------------------------

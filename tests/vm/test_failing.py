@@ -13,7 +13,7 @@ from fakernic_lab import images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
 
-IMAGE = images.images() / "failing.erofs"
+IMAGE = images.images() / "modules.erofs"
 
 GUESTS = {"count": 1, "x_guest_faults": "on", "append": "slub_debug=FZP",
           "options": {"cpus": 2, "extra": tuple(images.disk(IMAGE))}}
