@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guests(count=1)
 
 
 def test_queues_and_queue_pairs(ports):
-    rdma.judged(ports[0], "rdma_events", 7)
+    rdma.judged(ports[0], "rdma_events", 8)
 
 
 @pytest.fixture

@@ -5,14 +5,20 @@
  * Each case has two fresh RC queue pairs on one device, does what calls for an
  * event, and waits for it: for its type and for the object it names. No other
  * event may come. Prints TAP.
+ *
+ * At last a queue pair is destroyed before its event is acknowledged, which has
+ * to wait for that, and nobody else for it.
  */
+#define _GNU_SOURCE
 #include "verbs_pair.h"
 
 #include <poll.h>
+#include <pthread.h>
 
 #define BUFFER_SIZE 4096
 #define EVENT_WAIT_MS 30000
 #define SILENCE_MS 100
+#define STUCK_S 30
 
 struct bench {
     struct endpoint end;
@@ -235,10 +241,53 @@ static void tear_down(struct bench *bench)
     }
 }
 
+/* ---- an event that is acknowledged late ---------------------------------- */
+
+static void *destroy(void *qp)
+{
+    return (void *)(intptr_t)ibv_destroy_qp(qp);
+}
+
+/* Others make, use and destroy theirs meanwhile; ended by SIGALRM if not. */
+static const char *destroyed_unacknowledged(struct bench *bench)
+{
+    struct ibv_async_event event;
+    struct expected expected;
+    struct ibv_qp *another;
+    pthread_t thread;
+    bool waited;
+    void *failed;
+
+    last_wqe_reached(bench, &expected);
+    if (ibv_get_async_event(bench->end.context, &event)) {
+        die("ibv_get_async_event");
+    }
+    alarm(STUCK_S);
+    if (pthread_create(&thread, NULL, destroy, bench->receiver)) {
+        die("pthread_create");
+    }
+    usleep(SILENCE_MS * 1000);
+    another = create_rc(&bench->end, bench->recv_side);
+    connect_rc(&bench->end, another, &bench->sender_address, 3, 0, 14, 7);
+    if (ibv_destroy_qp(another)) {
+        die("ibv_destroy_qp");
+    }
+    waited = pthread_tryjoin_np(thread, &failed) == EBUSY;
+    ibv_ack_async_event(&event);
+    if (waited) {
+        pthread_join(thread, &failed);
+    }
+    alarm(0);
+    bench->receiver = create_rc(&bench->end, bench->recv_side);
+    return event.event_type != expected.type ? "another event" :
+           !waited ? "it did not wait" : failed ? "it failed" : NULL;
+}
+
 int main(void)
 {
     const int count = sizeof(cases) / sizeof(cases[0]);
     struct bench bench = { 0 };
+    const char *why;
     int failed = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -249,10 +298,9 @@ int main(void)
     if (!bench.mr) {
         die("ibv_reg_mr");
     }
-    printf("1..%d\n", count);
+    printf("1..%d\n", count + 1);
     for (int i = 0; i < count; i++) {
         struct expected events[2] = { 0 };
-        const char *why;
 
         set_up(&bench, cases[i].srq);
         why = judge(bench.end.context, events,
@@ -262,5 +310,11 @@ int main(void)
         failed += !!why;
         tear_down(&bench);
     }
+    set_up(&bench, true);
+    why = destroyed_unacknowledged(&bench);
+    printf("%sok %d - destroyed before its event is acknowledged%s%s\n",
+           why ? "not " : "", count + 1, why ? " # " : "", why ? why : "");
+    tear_down(&bench);
+    failed += !!why;
     return failed != 0;
 }
