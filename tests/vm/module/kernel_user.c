@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A user of verbs in the kernel, for what the usual ones do too seldom.
+ *
+ * /sys/kernel/debug/kernel_user/run: whoever writes a word to it has the first
+ * fakernic used, until that goes or "end" is written:
+ *
+ *   wait   queue pairs whose work cannot be done wait at CQs of every vector
+ *          and kind, while CQs are made and destroyed on each CPU. When the
+ *          device has died, more work comes: all has to be flushed, once.
+ *   visit  whoever visits a CQ at the device's death is held up, and the CQ is
+ *          destroyed meanwhile, which has to wait for him.
+ *   deep   CQs as long as the device has them, and what rings cost.
+ *
+ * Read, it tells names and numbers: what came of it.
+ */
+#include <linux/cpumask.h>
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/kprobes.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+
+#define PORT 1
+#define GID_INDEX 0                 /* of its link-local address */
+#define NOBODY 0xfffff0             /* a number that no queue pair has */
+#define KINDS (IB_POLL_DIRECT + 1)
+#define VECTORS 8
+#define WAITING 16                  /* of each queue */
+#define AGAIN 200                   /* so often the dead device gets more */
+#define BATCH 64                    /* CQs that are made, then destroyed */
+#define HELD_MS 500
+#define ASKED_MS 10000
+#define SHALLOW_LOG 13
+#define SHALLOW_CQS 32
+#define DEEP_LOG 17
+#define CQE_SIZE 64
+#define BURST 1024                  /* completions, before they are polled */
+#define CHAIN 64
+
+enum counter {
+    QUEUES, VECTORS_USED, POSTED, FLUSHED, OTHERWISE, TWICE, REFUSED, AGAINS,
+    CHURNED, HELD, ASKED, EARLY, FREED, DEEPEST, NEEDED_KIB, TAKEN_KIB, DEEP,
+    POLLED, DISORDERED, COUNTERS
+};
+
+static const char *const names[COUNTERS] = {
+    "queues", "vectors", "posted", "flushed", "otherwise", "twice", "refused",
+    "agains", "churned", "held", "asked", "early", "freed", "deepest",
+    "needed_kib", "taken_kib", "deep", "polled", "disordered"
+};
+
+struct item {
+    struct ib_cqe cqe;
+    int posted;
+};
+
+struct queue {
+    struct ib_cq *cq;
+    struct ib_qp *qp;
+    struct item sends[WAITING], recvs[WAITING];
+};
+
+static DEFINE_MUTEX(lock);          /* all but the counters */
+static atomic_t counters[COUNTERS];
+static struct ib_device *device;
+static struct ib_pd *pd;
+static struct queue *queues;
+static int queue_count;
+static struct task_struct *poller, *churners[NR_CPUS];
+static struct dentry *folder;
+
+static void count(enum counter which)
+{
+    atomic_inc(&counters[which]);
+}
+
+static void set(enum counter which, int value)
+{
+    atomic_set(&counters[which], value);
+}
+
+static int get(enum counter which)
+{
+    return atomic_read(&counters[which]);
+}
+
+/* ---- queue pairs --------------------------------------------------------- */
+
+static struct ib_qp *make_qp(struct ib_cq *cq, u32 depth)
+{
+    struct ib_qp_init_attr attr = {
+        .send_cq = cq, .recv_cq = cq,
+        .cap = { .max_send_wr = depth, .max_recv_wr = depth,
+                 .max_send_sge = 1, .max_recv_sge = 1 },
+        .sq_sig_type = IB_SIGNAL_ALL_WR, .qp_type = IB_QPT_RC,
+    };
+
+    return ib_create_qp(pd, &attr);
+}
+
+static int to_init(struct ib_qp *qp)
+{
+    struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = PORT };
+
+    return ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX |
+                        IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+}
+
+static int to_error(struct ib_qp *qp)
+{
+    struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+    return ib_modify_qp(qp, &attr, IB_QP_STATE);
+}
+
+/* To nobody, for whose answer it waits for ever. */
+static int connect_to_nobody(struct ib_qp *qp)
+{
+    struct ib_qp_attr attr = {
+        .qp_state = IB_QPS_RTR, .path_mtu = IB_MTU_1024,
+        .dest_qp_num = NOBODY, .max_dest_rd_atomic = 1,
+    };
+    union ib_gid gid;
+    int ret;
+
+    ret = rdma_query_gid(device, PORT, GID_INDEX, &gid);
+    if (ret) {
+        return ret;
+    }
+    attr.ah_attr.type = rdma_ah_find_type(device, PORT);
+    rdma_ah_set_port_num(&attr.ah_attr, PORT);
+    rdma_ah_set_grh(&attr.ah_attr, &gid, 0, GID_INDEX, 64, 0);
+    ret = ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
+                       IB_QP_DEST_QPN | IB_QP_RQ_PSN | IB_QP_MIN_RNR_TIMER |
+                       IB_QP_MAX_DEST_RD_ATOMIC);
+    if (ret) {
+        return ret;
+    }
+    attr = (struct ib_qp_attr) { .qp_state = IB_QPS_RTS };
+    return ib_modify_qp(qp, &attr, IB_QP_STATE | IB_QP_TIMEOUT |
+                        IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
+                        IB_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* ---- work that waits ----------------------------------------------------- */
+
+static void done(struct ib_cq *cq, struct ib_wc *wc)
+{
+    struct item *item = container_of(wc->wr_cqe, struct item, cqe);
+
+    if (wc->status != IB_WC_WR_FLUSH_ERR) {
+        count(OTHERWISE);
+    }
+    count(cmpxchg(&item->posted, 1, 0) ? FLUSHED : TWICE);
+}
+
+/* Unless it still waits. */
+static void post_item(struct queue *queue, struct item *item, bool send)
+{
+    struct ib_send_wr send_wr = { .wr_cqe = &item->cqe, .opcode = IB_WR_SEND };
+    struct ib_recv_wr recv_wr = { .wr_cqe = &item->cqe };
+    int ret;
+
+    if (cmpxchg(&item->posted, 0, 1)) {
+        return;
+    }
+    item->cqe.done = done;
+    count(POSTED);
+    ret = send ? ib_post_send(queue->qp, &send_wr, NULL) :
+                 ib_post_recv(queue->qp, &recv_wr, NULL);
+    if (ret) {
+        count(REFUSED);
+    }
+}
+
+static void post_all(struct queue *queue)
+{
+    int i;
+
+    for (i = 0; i < WAITING; i++) {
+        post_item(queue, &queue->recvs[i], false);
+        post_item(queue, &queue->sends[i], true);
+    }
+}
+
+static int open_queue(int vector, enum ib_poll_context kind)
+{
+    struct queue *queue = &queues[queue_count];
+    struct ib_cq *cq;
+    struct ib_qp *qp;
+    int ret;
+
+    cq = ib_alloc_cq(device, queue, 2 * (WAITING + 1), vector, kind);
+    if (IS_ERR(cq)) {
+        return PTR_ERR(cq);
+    }
+    qp = make_qp(cq, WAITING + 1);
+    if (IS_ERR(qp)) {
+        ib_free_cq(cq);
+        return PTR_ERR(qp);
+    }
+    queue->cq = cq;
+    queue->qp = qp;
+    queue_count++;
+    ret = to_init(qp) ?: connect_to_nobody(qp);
+    if (!ret) {
+        post_all(queue);
+    }
+    return ret;
+}
+
+/* Polls the CQs that nobody else does; the dead get more work. */
+static int poll(void *argument)
+{
+    int i;
+
+    while (!kthread_should_stop()) {
+        for (i = 0; i < queue_count; i++) {
+            if (queues[i].cq->poll_ctx == IB_POLL_DIRECT) {
+                ib_process_cq_direct(queues[i].cq, WAITING);
+            }
+        }
+        if (get(FLUSHED) && get(AGAINS) < AGAIN) {
+            i = get(AGAINS) % queue_count;
+            post_item(&queues[i], &queues[i].recvs[0], false);
+            post_item(&queues[i], &queues[i].sends[0], true);
+            count(AGAINS);
+        }
+        usleep_range(500, 1000);
+    }
+    return 0;
+}
+
+static void unheeded(struct ib_cq *cq, struct ib_wc *wc)
+{
+}
+
+static struct ib_cqe nobodys = { .done = unheeded };
+
+/* Every third one has a queue pair that waits. */
+static struct ib_cq *make_cq(unsigned int number, struct ib_qp **qp)
+{
+    struct ib_recv_wr wr = { .wr_cqe = &nobodys };
+    struct ib_cq *cq;
+
+    cq = ib_alloc_cq(device, NULL, 4, number / KINDS, number % KINDS);
+    if (IS_ERR(cq)) {
+        return NULL;
+    }
+    *qp = number % 3 ? NULL : make_qp(cq, 1);
+    if (IS_ERR(*qp)) {
+        *qp = NULL;
+    }
+    if (*qp && !to_init(*qp)) {
+        ib_post_recv(*qp, &wr, NULL);
+    }
+    return cq;
+}
+
+static int churn(void *argument)
+{
+    struct ib_cq *cqs[BATCH];
+    struct ib_qp *qps[BATCH];
+    unsigned int number = 0;
+    int n;
+
+    while (!kthread_should_stop()) {
+        for (n = 0; n < BATCH; n++) {
+            cqs[n] = make_cq(number++, &qps[n]);
+            if (!cqs[n]) {
+                break;
+            }
+        }
+        /* At a death those that are there last a while. */
+        while (n--) {
+            if (qps[n]) {
+                ib_destroy_qp(qps[n]);
+            }
+            ib_free_cq(cqs[n]);
+            count(CHURNED);
+            if (get(FLUSHED)) {
+                usleep_range(500, 1500);
+            }
+        }
+        usleep_range(500, 1000);
+    }
+    return 0;
+}
+
+static int start_threads(void)
+{
+    int cpu;
+
+    poller = kthread_run(poll, NULL, "kernel_user");
+    if (IS_ERR(poller)) {
+        return PTR_ERR(xchg(&poller, NULL));
+    }
+    for_each_online_cpu(cpu) {
+        struct task_struct *task;
+
+        task = kthread_create_on_cpu(churn, NULL, cpu, "churn/%u");
+        if (IS_ERR(task)) {
+            return PTR_ERR(task);
+        }
+        churners[cpu] = task;
+        wake_up_process(task);
+    }
+    return 0;
+}
+
+static int wait(void)
+{
+    int vector, kind, ret;
+
+    queues = kvcalloc(VECTORS * KINDS, sizeof(*queues), GFP_KERNEL);
+    if (!queues) {
+        return -ENOMEM;
+    }
+    set(VECTORS_USED, min(device->num_comp_vectors, VECTORS));
+    for (vector = 0; vector < get(VECTORS_USED); vector++) {
+        for (kind = 0; kind < KINDS; kind++) {
+            ret = open_queue(vector, kind);
+            if (ret) {
+                return ret;
+            }
+        }
+    }
+    set(QUEUES, queue_count);
+    return start_threads();
+}
+
+/* As any user does. */
+static void stop_waiting(void)
+{
+    int i;
+
+    for (i = 0; i < NR_CPUS; i++) {
+        if (churners[i]) {
+            kthread_stop(churners[i]);
+            churners[i] = NULL;
+        }
+    }
+    if (poller) {
+        kthread_stop(poller);
+        poller = NULL;
+    }
+    while (queue_count) {
+        struct queue *queue = &queues[--queue_count];
+
+        ib_drain_qp(queue->qp);
+        ib_destroy_qp(queue->qp);
+        ib_free_cq(queue->cq);
+    }
+    kvfree(queues);
+    queues = NULL;
+}
+
+/* ---- a CQ that goes while it is visited ---------------------------------- */
+
+static struct ib_cq *visited;
+static size_t visited_size;
+
+static void destroy_visited(struct work_struct *work)
+{
+    set(ASKED, 1);
+    ib_free_cq(visited);
+    set(FREED, 1);
+}
+
+static DECLARE_WORK(destroy_work, destroy_visited);
+
+static void await(enum counter which, int milliseconds)
+{
+    int i;
+
+    for (i = 0; i < 10 * milliseconds && !get(which); i++) {
+        udelay(100);
+    }
+}
+
+/* The driver has found a CQ, and is about to look at it: so do others. */
+static int found(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+    unsigned long what = regs_return_value(regs);
+    unsigned long cq = (unsigned long)visited;
+    unsigned int other;
+
+    if (what < cq || what >= cq + visited_size ||
+        !within_module(get_kretprobe_retaddr(instance), device->ops.owner) ||
+        atomic_cmpxchg(&counters[HELD], 0, 1)) {
+        return 0;
+    }
+    other = cpumask_any_but(cpu_online_mask, smp_processor_id());
+    queue_work_on(other, system_highpri_wq, &destroy_work);
+    await(ASKED, ASKED_MS);
+    await(FREED, HELD_MS);
+    set(EARLY, get(FREED));
+    return 0;
+}
+
+static struct kretprobe probes[] = {
+    { .kp.symbol_name = "xa_find", .handler = found, .maxactive = 64 },
+    { .kp.symbol_name = "xa_find_after", .handler = found, .maxactive = 64 },
+};
+
+static int visit(void)
+{
+    int i, ret = 0;
+
+    if (num_online_cpus() < 2 || device->num_comp_vectors < 2) {
+        return -ENODEV;
+    }
+    /* Not of the first vector, with which visitors begin. */
+    visited = ib_alloc_cq(device, NULL, 4, 1, IB_POLL_DIRECT);
+    if (IS_ERR(visited)) {
+        return PTR_ERR(xchg(&visited, NULL));
+    }
+    visited_size = ksize(visited);
+    for (i = 0; i < ARRAY_SIZE(probes) && !ret; i++) {
+        ret = register_kretprobe(&probes[i]);
+    }
+    return ret;
+}
+
+static void end_visit(void)
+{
+    int i;
+
+    if (!visited) {
+        return;
+    }
+    for (i = 0; i < ARRAY_SIZE(probes); i++) {
+        unregister_kretprobe(&probes[i]);
+    }
+    flush_work(&destroy_work);
+    if (!get(FREED)) {
+        ib_free_cq(visited);
+    }
+    visited = NULL;
+}
+
+/* ---- long CQs ------------------------------------------------------------ */
+
+static long free_kib(void)
+{
+    struct sysinfo info;
+
+    si_meminfo(&info);
+    return info.freeram << (PAGE_SHIFT - 10);
+}
+
+static int weigh(void)
+{
+    struct ib_cq *cqs[SHALLOW_CQS];
+    long before = free_kib();
+    int n = 0, ret = 0;
+
+    while (n < SHALLOW_CQS && !ret) {
+        cqs[n] = ib_alloc_cq(device, NULL, 1 << SHALLOW_LOG, 0,
+                             IB_POLL_DIRECT);
+        ret = PTR_ERR_OR_ZERO(cqs[n]);
+        n += !ret;
+    }
+    set(NEEDED_KIB, n * (CQE_SIZE << SHALLOW_LOG >> 10));
+    set(TAKEN_KIB, before - free_kib());
+    while (n) {
+        ib_free_cq(cqs[--n]);
+    }
+    return ret;
+}
+
+static struct item burst[BURST];
+
+static void in_order(struct ib_cq *cq, struct ib_wc *wc)
+{
+    struct item *item = container_of(wc->wr_cqe, struct item, cqe);
+
+    if (item != &burst[get(POLLED) % BURST] ||
+        wc->status != IB_WC_WR_FLUSH_ERR) {
+        count(DISORDERED);
+    }
+    count(POLLED);
+}
+
+static int post_chain(struct ib_qp *qp, int first)
+{
+    static struct ib_send_wr wrs[CHAIN];
+    int i;
+
+    for (i = 0; i < CHAIN; i++) {
+        struct item *item = &burst[first + i];
+
+        item->cqe.done = in_order;
+        wrs[i] = (struct ib_send_wr) {
+            .wr_cqe = &item->cqe, .opcode = IB_WR_SEND,
+            .next = i + 1 < CHAIN ? &wrs[i + 1] : NULL,
+        };
+    }
+    return ib_post_send(qp, wrs, NULL);
+}
+
+/* Completions until they have gone round the ring, twice. */
+static int go_round(struct ib_cq *cq, struct ib_qp *qp)
+{
+    int i, ret, posted = 0;
+
+    ret = to_init(qp) ?: to_error(qp);
+    while (!ret && posted < 2 * cq->cqe + BURST) {
+        for (i = 0; i < BURST && !ret; i += CHAIN) {
+            ret = post_chain(qp, i);
+        }
+        posted += BURST;
+        for (i = 0; i < 100000 && get(POLLED) < posted && !ret; i++) {
+            ib_process_cq_direct(cq, BURST);
+            usleep_range(50, 100);
+        }
+        if (get(POLLED) != posted) {
+            ret = ret ?: -ETIMEDOUT;
+        }
+    }
+    return ret;
+}
+
+static int deep(void)
+{
+    struct ib_cq *cq;
+    struct ib_qp *qp;
+    int ret;
+
+    cq = ib_alloc_cq(device, NULL, device->attrs.max_cqe, 0, IB_POLL_DIRECT);
+    if (IS_ERR(cq)) {
+        return PTR_ERR(cq);
+    }
+    set(DEEPEST, cq->cqe);
+    ib_free_cq(cq);
+    ret = weigh();
+    if (ret) {
+        return ret;
+    }
+    cq = ib_alloc_cq(device, NULL, 1 << DEEP_LOG, 0, IB_POLL_DIRECT);
+    if (IS_ERR(cq)) {
+        return PTR_ERR(cq);
+    }
+    set(DEEP, cq->cqe);
+    qp = make_qp(cq, BURST);
+    ret = PTR_ERR_OR_ZERO(qp);
+    if (!ret) {
+        ret = go_round(cq, qp);
+        ib_destroy_qp(qp);
+    }
+    ib_free_cq(cq);
+    return ret;
+}
+
+/* ---- what is to be done, and what came of it ----------------------------- */
+
+/* What is counted stays. */
+static void end(void)
+{
+    stop_waiting();
+    end_visit();
+    if (pd) {
+        ib_dealloc_pd(pd);
+        pd = NULL;
+    }
+}
+
+static int begin(int (*what)(void))
+{
+    int i, ret;
+
+    if (!device) {
+        return -ENODEV;
+    }
+    for (i = 0; i < COUNTERS; i++) {
+        set(i, 0);
+    }
+    pd = ib_alloc_pd(device, 0);
+    if (IS_ERR(pd)) {
+        return PTR_ERR(xchg(&pd, NULL));
+    }
+    ret = what();
+    if (ret) {
+        end();
+    }
+    return ret;
+}
+
+static ssize_t run_write(struct file *file, const char __user *from,
+                         size_t size, loff_t *offset)
+{
+    char word[16] = "";
+    int ret = -EINVAL;
+
+    if (size >= sizeof(word) || copy_from_user(word, from, size)) {
+        return -EINVAL;
+    }
+    mutex_lock(&lock);
+    end();
+    if (sysfs_streq(word, "end")) {
+        ret = 0;
+    } else if (sysfs_streq(word, "wait")) {
+        ret = begin(wait);
+    } else if (sysfs_streq(word, "visit")) {
+        ret = begin(visit);
+    } else if (sysfs_streq(word, "deep")) {
+        ret = begin(deep);
+    }
+    mutex_unlock(&lock);
+    return ret ?: size;
+}
+
+static int run_show(struct seq_file *file, void *unused)
+{
+    int i;
+
+    for (i = 0; i < COUNTERS; i++) {
+        seq_printf(file, "%s %d\n", names[i], get(i));
+    }
+    return 0;
+}
+
+static int run_open(struct inode *inode, struct file *file)
+{
+    return single_open(file, run_show, NULL);
+}
+
+static const struct file_operations run_file = {
+    .owner = THIS_MODULE,
+    .open = run_open,
+    .read = seq_read,
+    .write = run_write,
+    .llseek = seq_lseek,
+    .release = single_release,
+};
+
+static int client_add(struct ib_device *added)
+{
+    mutex_lock(&lock);
+    if (!device && !strncmp(dev_name(&added->dev), "fakernic", 8)) {
+        device = added;
+    }
+    mutex_unlock(&lock);
+    return 0;
+}
+
+static void client_remove(struct ib_device *removed, void *unused)
+{
+    mutex_lock(&lock);
+    if (device == removed) {
+        end();
+        device = NULL;
+    }
+    mutex_unlock(&lock);
+}
+
+static struct ib_client client = {
+    .name = "kernel_user", .add = client_add, .remove = client_remove,
+};
+
+static int __init kernel_user_init(void)
+{
+    int ret = ib_register_client(&client);
+
+    if (ret) {
+        return ret;
+    }
+    folder = debugfs_create_dir("kernel_user", NULL);
+    debugfs_create_file("run", 0600, folder, NULL, &run_file);
+    return 0;
+}
+module_init(kernel_user_init);
+
+static void __exit kernel_user_exit(void)
+{
+    debugfs_remove(folder);
+    ib_unregister_client(&client);
+}
+module_exit(kernel_user_exit);
+
+MODULE_DESCRIPTION("A user of verbs in the kernel");
+MODULE_LICENSE("GPL");

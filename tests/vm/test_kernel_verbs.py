@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Verbs of the kernel, as a module (module/kernel_user.c) uses them: what NVMe
+over Fabrics and the like do too seldom, or by luck only.
+"""
+
+import time
+
+import pytest
+
+from fakernic_lab import faults, images
+from fakernic_test import rdma
+from fakernic_test.lab import mount
+from fakernic_test.patient import DEVLINK, SLOT, Patient
+
+IMAGE = images.images() / "modules.erofs"
+FOLDER = "/mnt/modules"
+RUN = "/sys/kernel/debug/kernel_user/run"
+REPORTER = f"{DEVLINK} reporter fw_fatal"
+
+
+def guests(cpus):
+    return pytest.mark.guests(count=1, kernel="6.12", options={
+        "cpus": cpus, "extra": tuple(images.disk(IMAGE))})
+
+
+pytestmark = [guests(2), pytest.mark.timeout(300)]
+
+KINDS = 4               # of a kernel's CQs, among them those that nobody calls
+EACH_WAY = 16           # work requests of a queue pair that wait
+AGAIN = 200             # times more is posted to a dead device
+BUSY = 300              # CQs made and destroyed, before it dies
+RING = 1 << 17          # entries of a CQ; one piece of memory would not do
+
+
+class User:
+    """The module."""
+
+    def __init__(self, patient):
+        self.patient, self.guest = patient, patient.guest
+        mount(self.guest, IMAGE, FOLDER)
+        self.guest.check(f"insmod {FOLDER}/kernel_user.ko")
+
+    def run(self, word, timeout=60):
+        self.guest.check(f"echo {word} >{RUN}", timeout)
+
+    def told(self):
+        return {name: int(number) for name, number in
+                map(str.split, self.guest.check(f"cat {RUN}").splitlines())}
+
+    def until(self, condition, seconds=30):
+        """What was told when that was true of it."""
+        deadline = time.monotonic() + seconds
+        while not condition(told := self.told()):
+            assert time.monotonic() < deadline, told
+            time.sleep(0.1)
+        return told
+
+    def end(self):
+        self.guest.check("rmmod kernel_user", 60)
+
+
+@pytest.fixture
+def patient(ports):
+    before = rdma.resources(ports[0])
+    patient = Patient(ports[0])
+    patient.forget()
+    yield patient
+    patient.end()
+    rdma.wait_for_resources(ports[0], before)
+
+
+@pytest.fixture
+def user(patient):
+    user = User(patient)
+    yield user
+    user.end()
+
+
+def wait_for_death(user):
+    """Queue pairs at CQs of each vector and kind, whose work is not done."""
+    user.run("wait")
+    told = user.until(lambda told: told["churned"] > BUSY)
+    cpus = int(user.guest.check("nproc"))
+    assert told["vectors"] == cpus
+    assert told["queues"] == KINDS * cpus
+    assert told["posted"] == 2 * EACH_WAY * told["queues"]
+    assert told["flushed"] == told["otherwise"] == told["refused"] == 0, told
+
+
+def is_flushed(told):
+    """Each work request once, also those that came when it was dead."""
+    return (told["flushed"] == told["posted"] and not told["twice"] and
+            not told["otherwise"] and not told["refused"])
+
+
+def dies(user, rule):
+    user.patient.forget()
+    faults.set_fault(user.patient.port.vm, f"at=device do={rule}")
+
+
+def dies_and_is_left(user):
+    """The kernel's users are told, and so is who posts to the dead device."""
+    wait_for_death(user)
+    user.guest.check(f"devlink health set {REPORTER} auto_recover false")
+    try:
+        dies(user, "fatal")
+        told = user.until(lambda told: told["agains"] == AGAIN and
+                          is_flushed(told))
+        assert told["posted"] > 2 * EACH_WAY * told["queues"] + AGAIN, told
+        user.guest.check(f"devlink health recover {REPORTER}", 60)
+    finally:
+        user.guest.run(f"devlink health dump clear {REPORTER}")
+        user.guest.check(f"devlink health set {REPORTER} auto_recover true")
+
+
+def dies_and_is_recovered(user):
+    """At once: they have to let go of it while they are told."""
+    wait_for_death(user)
+    dies(user, "dead")
+    user.patient.said("device is recovered", 40)
+
+
+DEATHS = (dies_and_is_left, dies_and_is_recovered)
+
+
+def judge_death(user, death):
+    death(user)
+    user.patient.works()
+    user.patient.port.vm.assert_healthy()
+    told = user.told()
+    assert is_flushed(told), told
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_what_waits_is_flushed(user, death):
+    """And no handler is called of CQs that are polled by their owner alone, which
+    the kernel's core would complain of; while others make and destroy CQs."""
+    judge_death(user, death)
+
+
+@pytest.mark.long
+@guests(4)
+@pytest.mark.timeout(3000)
+def test_many_deaths(user, rounds):
+    """Of more CPUs, each of which destroys CQs when the device dies."""
+    for _ in range(rounds(20)):
+        for death in DEATHS:
+            # Else the pauses go on growing from death to death.
+            user.guest.check(f"devlink dev reload {DEVLINK}", 60)
+            user.patient.works()
+            judge_death(user, death)
+
+
+def test_no_cq_goes_while_it_is_visited(user):
+    """At its death all CQs are looked at: who destroys one of them, on another
+    CPU, waits until that is done."""
+    user.run("visit")
+    dies(user, "fatal")
+    told = user.until(lambda told: told["freed"])
+    assert told["held"] == told["asked"] == 1 and not told["early"], told
+    user.patient.said("device is recovered", 40)
+    user.patient.works()
+
+
+def test_rings_of_single_pages(user):
+    """A kernel's CQ can be as long as the device says, costs as much memory as its
+    entries need, and has each of them in its place, round after round."""
+    user.run("deep", 200)
+    told = user.told()
+    assert told["deepest"] >= 1 << 22, told
+    assert told["needed_kib"] == 32 * (8192 * 64 >> 10), told
+    assert told["taken_kib"] < 1.4 * told["needed_kib"], told
+    assert told["deep"] == RING and told["polled"] > 2 * RING, told
+    assert not told["disordered"], told
+
+
+def test_death_needs_no_new_worker(ports):
+    """Who flushes has a thread of its own, should there be no memory to make
+    one."""
+    names = ports[0].guest.check("cat /proc/[0-9]*/comm")
+    # As much of fakernic-SLOT as a thread's name has room for.
+    assert f"kworker/R-fakernic-{SLOT}".startswith(
+        max((name for name in names.splitlines() if "R-fake" in name),
+            default="none")), names
