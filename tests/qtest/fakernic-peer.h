@@ -36,12 +36,12 @@ enum {
 };
 
 #define PEER_MTU     1024       /* what connect_qp() sets */
-#define PEER_PSN     0xfffffe   /* the first one each way, as connect_qp() has it */
+#define PEER_PSN     0xfffffe   /* the first each way, as connect_qp() has it */
 #define PEER_QPN     0x100      /* of the peer's first QP */
 #define PEER_BTH     42         /* in a frame */
 #define PEER_BYTES   54         /* what is behind the BTH */
 #define PEER_MAX     (PEER_MTU + 64)
-#define PEER_ROUNDS  10         /* of the main loop; nothing came: it is quiet */
+#define PEER_ROUNDS  10         /* of the main loop; then it is quiet */
 #define PEER_MASK    0xffffff
 
 static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
