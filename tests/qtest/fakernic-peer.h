@@ -36,12 +36,12 @@ enum {
 };
 
 #define PEER_MTU     1024       /* what connect_qp() sets */
-#define PEER_PSN     0xfffffe   /* the first each way, as connect_qp() has it */
+#define PEER_PSN     0xfffffe   /* the first one each way, as there */
 #define PEER_QPN     0x100      /* of the peer's first QP */
 #define PEER_BTH     42         /* in a frame */
 #define PEER_BYTES   54         /* what is behind the BTH */
 #define PEER_MAX     (PEER_MTU + 64)
-#define PEER_ROUNDS  10         /* of the main loop; then it is quiet */
+#define PEER_ROUNDS  10         /* of the main loop: it is quiet */
 #define PEER_MASK    0xffffff
 
 static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -201,26 +201,6 @@ static inline void peer_parse(const uint8_t *frame, size_t len, Packet *packet)
 
 /* ---- the wire ------------------------------------------------------------ */
 
-/* MORE: options of the device, which begin with a comma, or "". */
-static inline void peer_start(Peer *p, const char *more, unsigned queue)
-{
-    int fds[2];
-
-    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
-    if (queue) {
-        g_assert_cmpint(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &queue,
-                                   sizeof(queue)), ==, 0);
-    }
-    machine_start(&p->m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d "
-                  "%s,netdev=n0%s", fds[1], DEVICE, more);
-    close(fds[1]);
-    p->wire = fds[0];
-    p->out = g_byte_array_new();
-    nic_find(&p->n, &p->m, SLOT);
-    nic_bringup(&p->n);
-    setup(&p->n, &p->s);
-}
-
 static inline void peer_stop(Peer *p)
 {
     g_byte_array_unref(p->out);
@@ -268,6 +248,34 @@ static inline void peer_send(Peer *p)
         }
     }
     peer_rounds(p, 1);
+}
+
+/*
+ * MORE: options of the device, which begin with a comma, or "". QUEUE: bytes
+ * that the wire takes from the device before they are read; 0: as usual.
+ */
+static inline void peer_start(Peer *p, const char *more, unsigned queue)
+{
+    uint8_t frame[4 + 64] = { [3] = 64 };
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    if (queue) {
+        g_assert_cmpint(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &queue,
+                                   sizeof(queue)), ==, 0);
+    }
+    machine_start(&p->m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d "
+                  "%s,netdev=n0%s", fds[1], DEVICE, more);
+    close(fds[1]);
+    p->wire = fds[0];
+    p->out = g_byte_array_new();
+    nic_find(&p->n, &p->m, SLOT);
+    nic_bringup(&p->n);
+    setup(&p->n, &p->s);
+    /* QEMU joins the wire when it comes to that; it has, with what it reads. */
+    frame_make(frame + 4, nic_mac, 64);
+    g_byte_array_append(p->out, frame, sizeof(frame));
+    peer_send(p);
 }
 
 static inline void peer_read(Peer *p, uint8_t *bytes, size_t len)
