@@ -10,7 +10,35 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#define ASK_EVERY_S 1
+#define ASK_TIMES 60            /* of a peer that says nothing */
+
+/*
+ * Who leaves with words unread is said to have gone once, and never again;
+ * that goes by the card that a test may have killed. So whoever waits for a
+ * peer asks now and then whether it is still there, and is told when the card
+ * works again.
+ */
+static inline int keep_asking(int sock)
+{
+    const struct { int level, name, value; } options[] = {
+        { SOL_SOCKET, SO_KEEPALIVE, 1 },
+        { IPPROTO_TCP, TCP_KEEPIDLE, ASK_EVERY_S },
+        { IPPROTO_TCP, TCP_KEEPINTVL, ASK_EVERY_S },
+        { IPPROTO_TCP, TCP_KEEPCNT, ASK_TIMES },
+    };
+
+    for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (setsockopt(sock, options[i].level, options[i].name,
+                       &options[i].value, sizeof(options[i].value))) {
+            die("a socket");
+        }
+    }
+    return sock;
+}
 
 /* A socket to HOST; without one, to whoever comes first. */
 static inline int meet(const char *host, const char *port)
@@ -28,7 +56,11 @@ static inline int meet(const char *host, const char *port)
             listen(sock, 1)) {
             die("listen");
         }
-        return accept(sock, NULL, NULL);
+        sock = accept(sock, NULL, NULL);
+        if (sock < 0) {
+            die("accept");
+        }
+        return keep_asking(sock);
     }
     if (getaddrinfo(host, port, &hints, &found)) {
         die("%s", host);
@@ -38,7 +70,7 @@ static inline int meet(const char *host, const char *port)
         die("connect to %s", host);
     }
     freeaddrinfo(found);
-    return sock;
+    return keep_asking(sock);
 }
 
 /* What the peer says, for what it is told: both sides at once. */

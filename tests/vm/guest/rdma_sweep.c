@@ -672,7 +672,7 @@ static int serve(void)
         }
         if (fork() == 0) {
             close(sock);
-            exit(run_server(client));
+            exit(run_server(keep_asking(client)));
         }
         close(client);
         wait(NULL);
