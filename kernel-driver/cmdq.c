@@ -194,12 +194,10 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 }
 
 /* Wakes whoever waits: there will be no answer. */
-static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
+static void fakernic_cmdq_abandon_locked(struct fakernic_cmdq *cmdq)
 {
 	u32 mask = (1U << cmdq->log_depth) - 1;
-	unsigned long flags;
 
-	spin_lock_irqsave(&cmdq->lock, flags);
 	for (; cmdq->ci != cmdq->pi; cmdq->ci++) {
 		struct fakernic_cmd_wait *wait = cmdq->waiting[cmdq->ci & mask];
 
@@ -210,64 +208,90 @@ static void fakernic_cmdq_abandon(struct fakernic_cmdq *cmdq)
 		}
 		up(&cmdq->free);
 	}
-	spin_unlock_irqrestore(&cmdq->lock, flags);
 }
 
-static bool fakernic_cmdq_die(struct fakernic_dev *dev,
-			      enum fakernic_death cause)
+/*
+ * Who finds that the device has died holds the lock from when he looked until
+ * all have been let go: in between it cannot be enabled anew, and what was
+ * found in one life is no cause of death in the next.
+ */
+static bool fakernic_cmdq_die_locked(struct fakernic_dev *dev,
+				     enum fakernic_death cause)
 {
 	struct fakernic_health *health = &dev->health;
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
-	unsigned long flags;
-	bool first;
 
-	spin_lock_irqsave(&cmdq->lock, flags);
-	first = !cmdq->dead;
-	if (first) {
-		health->cause = cause;
-		health->status = fakernic_read(dev, FAKERNIC_REG_STATUS);
-		health->fatal_code = fakernic_read(dev,
-						   FAKERNIC_REG_FATAL_CODE);
-		health->in_flight = cmdq->pi - cmdq->ci;
-		/* Before anyone hears of it and frees what it writes to. */
-		fakernic_stop_device(dev);
-	}
+	if (cmdq->dead)
+		return false;
+	health->cause = cause;
+	health->status = fakernic_read(dev, FAKERNIC_REG_STATUS);
+	health->fatal_code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
+	health->in_flight = cmdq->pi - cmdq->ci;
+	/* Before anyone hears of it and frees what it writes to. */
+	fakernic_stop_device(dev);
 	cmdq->dead = true;
 	WRITE_ONCE(dev->dead, true);
-	spin_unlock_irqrestore(&cmdq->lock, flags);
-	if (first)
-		trace_fakernic_life(dev->pdev, "stops, of cause", cause);
-	fakernic_cmdq_abandon(cmdq);
-	return first;
+	fakernic_cmdq_abandon_locked(cmdq);
+	trace_fakernic_life(dev->pdev, "stops, of cause", cause);
+	return true;
+}
+
+static void fakernic_cmdq_kill_locked(struct fakernic_dev *dev,
+				      enum fakernic_death cause)
+{
+	if (fakernic_cmdq_die_locked(dev, cause))
+		queue_work(dev->fatal_wq, &dev->fatal_work);
 }
 
 bool fakernic_cmdq_end(struct fakernic_dev *dev)
 {
-	return fakernic_cmdq_die(dev, FAKERNIC_DEATH_NONE);
+	unsigned long flags;
+	bool first;
+
+	spin_lock_irqsave(&dev->cmdq.lock, flags);
+	first = fakernic_cmdq_die_locked(dev, FAKERNIC_DEATH_NONE);
+	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
+	return first;
 }
 
 void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause)
 {
-	if (fakernic_cmdq_die(dev, cause))
-		queue_work(dev->fatal_wq, &dev->fatal_work);
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->cmdq.lock, flags);
+	fakernic_cmdq_kill_locked(dev, cause);
+	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
+}
+
+/* Of what it dies, or has died, by the register. */
+static enum fakernic_death fakernic_status_death(u32 status)
+{
+	if (status == U32_MAX || !(status & FAKERNIC_STATUS_READY))
+		return FAKERNIC_DEATH_GONE;
+	if (status & FAKERNIC_STATUS_FATAL)
+		return FAKERNIC_DEATH_FATAL;
+	if (!(status & FAKERNIC_STATUS_ENABLED))
+		return FAKERNIC_DEATH_RESET;
+	return FAKERNIC_DEATH_NONE;
 }
 
 bool fakernic_cmdq_check(struct fakernic_dev *dev)
 {
-	u32 status = fakernic_read(dev, FAKERNIC_REG_STATUS);
+	enum fakernic_death cause;
+	unsigned long flags;
+	u32 status;
+	bool dead;
 
-	if (READ_ONCE(dev->dead))
-		return true;
-	fakernic_cmdq_tell_faults(dev, status);
-	if (status == U32_MAX || !(status & FAKERNIC_STATUS_READY))
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_GONE);
-	else if (status & FAKERNIC_STATUS_FATAL)
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_FATAL);
-	else if (!(status & FAKERNIC_STATUS_ENABLED))
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_RESET);
-	else
-		return false;
-	return true;
+	spin_lock_irqsave(&dev->cmdq.lock, flags);
+	status = fakernic_read(dev, FAKERNIC_REG_STATUS);
+	cause = fakernic_status_death(status);
+	if (cause != FAKERNIC_DEATH_NONE)
+		fakernic_cmdq_kill_locked(dev, cause);
+	dead = dev->cmdq.dead;
+	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
+	if (!dead)
+		fakernic_cmdq_tell_faults(dev, status);
+	return dead;
 }
 
 /* Copies one completion to the caller that waits. False: it is nonsense. */
@@ -313,13 +337,13 @@ void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 		dma_rmb();
 		good = fakernic_cmdq_complete_one(cmdq, cqe);
 	}
+	if (!good)
+		fakernic_cmdq_kill_locked(dev, FAKERNIC_DEATH_NONSENSE);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 
-	if (!good) {
+	if (!good)
 		dev_err(&dev->pdev->dev,
 			"device completed a command that was not given\n");
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
-	}
 }
 
 /* Puts a request on the ring; an entry has been reserved for it. */
@@ -351,6 +375,25 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, cmdq->pi);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 	return 0;
+}
+
+/* Unless it has been answered, or another life has begun. */
+static void fakernic_cmdq_give_up(struct fakernic_dev *dev,
+				  struct fakernic_cmd_wait *wait,
+				  unsigned int timeout)
+{
+	unsigned long flags;
+	bool late;
+
+	spin_lock_irqsave(&dev->cmdq.lock, flags);
+	late = !completion_done(&wait->done);
+	if (late)
+		fakernic_cmdq_kill_locked(dev, FAKERNIC_DEATH_TIMEOUT);
+	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
+	if (late)
+		dev_err(&dev->pdev->dev,
+			"no answer to command %s within %u s\n",
+			fakernic_cmd_name(wait->opcode), timeout);
 }
 
 /* Seconds until a command is given up; 0: never. May change meanwhile. */
@@ -390,10 +433,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 		timeout = fakernic_cmd_patience(dev);
 		if (!timeout || get_jiffies_64() - begin < (u64)timeout * HZ)
 			continue;
-		dev_err(&dev->pdev->dev,
-			"no answer to command %s within %u s\n",
-			fakernic_cmd_name(wait->opcode), timeout);
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_TIMEOUT);
+		fakernic_cmdq_give_up(dev, wait, timeout);
 		wait_for_completion(&wait->done);
 		break;
 	}
