@@ -106,7 +106,11 @@ static void fakernic_health_is_ill(struct fakernic_health *health)
 	devlink_health_reporter_state_update(health->fw, error);
 }
 
-/* Unless it is well again: who made it so says that afterwards. */
+/*
+ * Unless it is well again. While devlink has it recovered this waits, for it
+ * says itself that all is well when that is done: by then it may have died
+ * again, and who asks to have it recovered must not hear that it need not.
+ */
 static void fakernic_ill_work(struct work_struct *work)
 {
 	struct fakernic_health *health =
@@ -114,10 +118,12 @@ static void fakernic_ill_work(struct work_struct *work)
 	struct fakernic_dev *dev =
 		container_of(health, struct fakernic_dev, health);
 
+	devl_lock(health->devlink);
 	mutex_lock(&dev->life_lock);
 	if (READ_ONCE(dev->dead) && !READ_ONCE(dev->held))
 		fakernic_health_is_ill(health);
 	mutex_unlock(&dev->life_lock);
+	devl_unlock(health->devlink);
 }
 
 static void fakernic_recover_work(struct work_struct *work)
@@ -167,16 +173,24 @@ static void fakernic_poll_work(struct work_struct *work)
 			   FAKERNIC_POLL_PERIOD);
 }
 
-/* Whichever of the reporters had told that it was not. */
-static void fakernic_health_is_well(struct fakernic_health *health)
+/*
+ * Whichever of the reporters had told that it was not; unless it has died again
+ * since it came up.
+ */
+static void fakernic_health_is_well(struct fakernic_dev *dev)
 {
 	const enum devlink_health_reporter_state healthy =
 		DEVLINK_HEALTH_REPORTER_STATE_HEALTHY;
+	struct fakernic_health *health = &dev->health;
 
-	health->up_since = jiffies;
-	devlink_health_reporter_state_update(health->fatal, healthy);
-	devlink_health_reporter_state_update(health->cmdq, healthy);
-	devlink_health_reporter_state_update(health->fw, healthy);
+	mutex_lock(&dev->life_lock);
+	if (!READ_ONCE(dev->dead)) {
+		health->up_since = jiffies;
+		devlink_health_reporter_state_update(health->fatal, healthy);
+		devlink_health_reporter_state_update(health->cmdq, healthy);
+		devlink_health_reporter_state_update(health->fw, healthy);
+	}
+	mutex_unlock(&dev->life_lock);
 }
 
 void fakernic_health_bus_error(struct fakernic_dev *dev)
@@ -195,7 +209,7 @@ void fakernic_health_update(struct fakernic_dev *dev, int ret)
 	struct fakernic_health *health = &dev->health;
 
 	if (!ret) {
-		fakernic_health_is_well(health);
+		fakernic_health_is_well(dev);
 		return;
 	}
 	dev_err(&dev->pdev->dev, "device does not come up: %d\n", ret);
@@ -219,7 +233,7 @@ static int fakernic_health_recover(struct devlink_health_reporter *reporter,
 		fakernic_recover_later(health);
 		return ret;
 	}
-	fakernic_health_is_well(health);
+	fakernic_health_is_well(dev);
 	health->recoveries++;
 	dev_info(&dev->pdev->dev, "device is recovered\n");
 	return 0;
