@@ -76,6 +76,8 @@ void fakernic_life_end(struct fakernic_dev *dev)
 	/* The interrupts schedule the works, which use the event queues. */
 	fakernic_eqs_silence(dev);
 	cancel_work_sync(&dev->port.work);
+	/* It may have found a link since the hardware began to go down. */
+	fakernic_port_end(dev);
 	cancel_delayed_work_sync(&dev->page_request_work);
 	cancel_work_sync(&dev->fatal_work);
 	fakernic_eqs_cleanup(dev);
