@@ -3,8 +3,8 @@
 """Programs for tests/vm which the guest image has not, on a disk:
 /cache/images/programs.erofs. Run inside the root, after build.py guest-test.
 
-libfabric's own tests, which Debian has in its source only, and those of
-tests/vm/guest/programs; their libraries are in guest-test.erofs.
+libfabric's own tests, which Debian has in its source only, and the programs of
+tests/vm/guest/programs and guest/mpi; their libraries are in guest-test.erofs.
 """
 
 import shutil
@@ -20,6 +20,9 @@ OPTIONS = ["--disable-efa", "--disable-lpp", "--disable-shared"]
 SOURCES = image.GUEST / "programs"
 SPEC = SRC / "firmware-spec"
 TARGET = BUILD / "fabtests"
+# tests/vm/guest/mpi is compiled for each: name -> library. Headers: root-test.sh.
+MPI = {"mpich": "libmpich.so.12"}
+MPI_SOURCES = image.GUEST / "mpi"
 
 
 def make_fabtests(this):
@@ -31,15 +34,24 @@ def make_fabtests(this):
     this.run("make", "-C", TARGET, f"-j{JOBS}", *FABTESTS)
 
 
+def make_mpi(this, root):
+    for source in sorted(MPI_SOURCES.glob("*.c")):
+        for name, library in MPI.items():
+            this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror",
+                     "-isystem", f"/opt/mpi/{name}", "-o",
+                     root / f"{source.stem}.{name}", source,
+                     f"/{image.LIBRARIES}/{library}")
+
+
 def build_programs():
     build.build_root_test()
     build.build_provider()      # whose tree has the headers of verbs
     key = build.digest([build.source_name("libfabric"), FABTESTS, OPTIONS,
-                        *image.versions("lib(fabric|ucx)-dev")],
-                       [__file__, SOURCES, SPEC / "include",
+                        *image.versions("lib(fabric|ucx)-dev|mpich")],
+                       [__file__, SOURCES, MPI_SOURCES, SPEC / "include",
                         SPEC / "driver.c", image.GUEST / "meet.h",
                         image.GUEST / "verbs_pair.h"])
-    with build.step("programs", key, "libfabric's tests, one of UCX") as this:
+    with build.step("programs", key, "programs written for cards") as this:
         if this is None:
             return
         make_fabtests(this)
@@ -53,6 +65,7 @@ def build_programs():
                      f"-I{SPEC}/include", f"-I{image.RDMA}/include", "-o",
                      root / source.stem, source, "-Wl,--as-needed", "-lucp",
                      "-lucs")
+        make_mpi(this, root)
         image.strip_programs(this, root)
         image.IMAGES.mkdir(parents=True, exist_ok=True)
         image.erofs(this, root, "programs.erofs")

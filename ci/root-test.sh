@@ -11,6 +11,7 @@
 #   /opt/libibverbs-12              the headers of Debian 12's libibverbs, its version
 #   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
 #   /opt/sources/libfabric          libfabric's tests are in its source only
+#   /opt/mpi                        the headers of MPICH
 set -eu
 
 exec 9>/.fakernic-test.lock
@@ -63,6 +64,19 @@ old_libibverbs() {
 }
 
 old_libibverbs
+
+# Of the packages that have them the rest is compilers.
+mpi_headers() {
+    tmp=$(mktemp -d)
+    chmod 755 "$tmp"
+    (cd "$tmp" && apt-get download libmpich-dev && dpkg-deb -x ./*.deb .)
+    rm -rf /opt/mpi
+    mkdir /opt/mpi
+    cp -r "$tmp/usr/lib/x86_64-linux-gnu/mpich/include" /opt/mpi/mpich
+    rm -rf "$tmp"
+}
+
+mpi_headers
 
 # Header packages do not ship checkpatch.pl; the kernel's source package does.
 checkpatch() {

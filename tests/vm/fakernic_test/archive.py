@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What test_archive.py runs: programs of Debian's archive, as pairs of
+rdma.run_pair(), or as a script of one guest.
+"""
+
+import shlex
+
+from . import rdma
+from .lab import PROGRAMS, mount
+from .programs import FOLDER, HIDE
+
+FIO_PORT = 7171
+FIO_LIMIT_S = 40
+FIO_MEMORY = "/tmp/fio.kept"
+RSOCKETS_LIMIT_S = 40
+PATTERN = "0123abcd"
+RSOCKETS = ("env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so")
+CONFIG = """Host *
+    StrictHostKeyChecking no
+    UserKnownHostsFile /dev/null
+    LogLevel ERROR
+    ConnectTimeout 60
+"""
+SSHD = """
+    mkdir -p -m 700 /root/.ssh /run/sshd
+    [ -e /tmp/hostkey ] || ssh-keygen -q -t ed25519 -N '' -f /tmp/hostkey
+    pidof sshd >/dev/null ||
+    /usr/sbin/sshd -f /dev/null -h /tmp/hostkey -o UsePAM=no
+    """
+
+
+def prepare(ports):
+    """The programs' disk, and names for these guests."""
+    assert PROGRAMS.exists(), f"no {PROGRAMS.name}: ci/enter.sh ci/programs.py"
+    for port in ports:
+        mount(port.guest, PROGRAMS, FOLDER)
+        port.guest.check(HIDE)
+
+
+# ---- MPI --------------------------------------------------------------------
+
+def meet_by_ssh(ports):
+    """Root may go from each guest to each, by one key, once they are up."""
+    first = ports[0].guest
+    first.check("mkdir -p -m 700 /root/.ssh; [ -e /root/.ssh/mpi ] || "
+                "ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/mpi", 60)
+    key, public = (first.check(f"cat /root/.ssh/mpi{end}")
+                   for end in ("", ".pub"))
+    for port in ports:
+        port.guest.check(SSHD, 60)
+        for name, text in (("mpi", key), ("authorized_keys", public),
+                           ("config", CONFIG + "    IdentityFile ~/.ssh/mpi\n")):
+            port.guest.write(f"/root/.ssh/{name}", text)
+        port.guest.check("chmod 600 /root/.ssh/*")
+
+
+def ucx(port, transport):
+    """What UCX has to be told; see programs.ucx_job()."""
+    return {"UCX_TLS": f"{transport},self,sm", "UCX_MODULES": "^rocm",
+            "UCX_NET_DEVICES": f"{port.ibdev}:1",
+            "UCX_IB_GID_INDEX": str(port.gid_index()),
+            "UCX_LOG_LEVEL": "warn"}
+
+
+def mpich(ports, each, environment):
+    """The command of EACH processes in each guest."""
+    words = ["mpiexec.mpich", "-n", str(each * len(ports)), "-hosts",
+             ",".join(f"{port.ip4}:{each}" for port in ports)]
+    for name, value in environment.items():
+        words += ["-genv", name, value]
+    return shlex.join([*words, f"{FOLDER}/mpi_verify.mpich"])
+
+
+# ---- the others -------------------------------------------------------------
+
+def fio(server, client, verb):
+    """fio's rdma engine, whose server keeps 512 KiB in a file: it unlinks that,
+    so the file has another name. Who writes is the one that connects, whatever
+    the verb."""
+    server.guest.check(f"cd /tmp; rm -f fio.memory {FIO_MEMORY}; "
+                       f"truncate -s 520k fio.memory; ln fio.memory {FIO_MEMORY}")
+    common = (f"timeout {FIO_LIMIT_S} fio --name=job --ioengine=rdma --thread "
+              f"--bs=64k --size=4m --iodepth=8 --port={FIO_PORT}")
+    return rdma.run_pair(
+        server, client,
+        f"{common} --rw=read --mem=mmapshared:/tmp/fio.memory",
+        f"{common} --rw=write --verb={verb} --hostname={server.ip4} "
+        f"--buffer_pattern=0x{PATTERN}", "cm", FIO_LIMIT_S + 10)
+
+
+def fio_words(port):
+    """What the server's memory holds: 32-bit words, each with its count."""
+    text = port.guest.check("od -N 524288 -An -v -t x4 -w4 --endian=big "
+                            f"{FIO_MEMORY} | sort | uniq -c")
+    return {word: int(count) for count, word in
+            (line.split() for line in text.splitlines())}
+
+
+def by_rsockets(server, client, command, other):
+    """Two programs that know of TCP alone."""
+    return rdma.run_pair(
+        server, client, f"timeout {RSOCKETS_LIMIT_S} {RSOCKETS} {command}",
+        f"timeout {RSOCKETS_LIMIT_S} {RSOCKETS} {other}", "cm",
+        RSOCKETS_LIMIT_S + 10)
