@@ -336,6 +336,8 @@ static void test_cost_cq_overrun(void)
 #define COST_CQS       4000
 #define COST_DOORBELLS 50
 #define COST_ROUNDS    20
+#define COST_TRIES     5
+#define COST_PAUSE_US  200000
 
 /* What so many doorbells, each for one NOP, take of the main thread: the least
  * of some rounds, in nanoseconds. */
@@ -351,6 +353,19 @@ static uint64_t cost_doorbells(Nic *n, Qp *a)
             sq_ring(n, a);
         }
         least = MIN(least, main_thread_ns(n->m, false) - since);
+    }
+    return least;
+}
+
+/* The same, a few times while it is more than BOUND: a machine may be slow for
+ * longer than all rounds take. */
+static uint64_t cost_doorbells_within(Nic *n, Qp *a, uint64_t bound)
+{
+    uint64_t least = cost_doorbells(n, a);
+
+    for (unsigned i = 0; i < COST_TRIES && least > bound; i++) {
+        g_usleep(COST_PAUSE_US);
+        least = MIN(least, cost_doorbells(n, a));
     }
     return least;
 }
@@ -408,7 +423,7 @@ static void test_cost_moderation(void)
         rc_connect(&n, qpn, qpn, own_gid, nic_mac);
         ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qpn, 1));
     }
-    many = cost_doorbells(&n, &a);
+    many = cost_doorbells_within(&n, &a, 2 * few);
     g_test_message("%u doorbells took %" PRIu64 " ns, %" PRIu64 " ns beside "
                    "%u moderated CQs", COST_DOORBELLS, few, many, COST_CQS);
     g_assert_cmpuint(many, <=, 2 * few);
