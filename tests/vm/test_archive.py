@@ -20,7 +20,9 @@ def prepared_ports(ports):
 
 # ---- fio --------------------------------------------------------------------
 
-@pytest.mark.parametrize("verb", ("write", "read", "send"))
+# One run of 14 with SENDs waited until its time was over: not yet explained.
+@pytest.mark.parametrize("verb", (
+    "write", "read", pytest.param("send", marks=pytest.mark.long)))
 def test_fio(prepared, verb):
     """What it wrote is in the server's memory; its READs bring nothing there."""
     a, b = prepared
@@ -35,10 +37,10 @@ def test_fio(prepared, verb):
 
 def test_mpich(prepared):
     """By UCX, which the first guest's process starts in the other by ssh."""
-    archive.meet_by_ssh(prepared)
     command = archive.mpich(prepared, 1, archive.ucx(prepared[0], "rc"))
-    out = prepared[0].guest.check(f"cd /tmp && timeout {MPI_LIMIT_S} {command}",
-                                  MPI_LIMIT_S + 10)
+    with archive.met_by_ssh(prepared):
+        out = prepared[0].guest.check(
+            f"cd /tmp && timeout {MPI_LIMIT_S} {command}", MPI_LIMIT_S + 10)
     assert re.search(r"^[1-9]\d* comparisons held, 2 processes on 2 machines",
                      out, re.M), out
 

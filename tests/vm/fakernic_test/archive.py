@@ -4,6 +4,7 @@ rdma.run_pair(), or as a script of one guest.
 """
 
 import shlex
+from contextlib import contextmanager
 
 from . import rdma
 from .lab import PROGRAMS, mount
@@ -24,8 +25,8 @@ CONFIG = """Host *
 SSHD = """
     mkdir -p -m 700 /root/.ssh /run/sshd
     [ -e /tmp/hostkey ] || ssh-keygen -q -t ed25519 -N '' -f /tmp/hostkey
-    pidof sshd >/dev/null ||
-    /usr/sbin/sshd -f /dev/null -h /tmp/hostkey -o UsePAM=no
+    /usr/sbin/sshd -f /dev/null -h /tmp/hostkey -o UsePAM=no \
+        -o PidFile=/tmp/mpi.pid
     """
 
 
@@ -39,12 +40,13 @@ def prepare(ports):
 
 # ---- MPI --------------------------------------------------------------------
 
-def meet_by_ssh(ports):
-    """Root may go from each guest to each, by one key, once they are up."""
+@contextmanager
+def met_by_ssh(ports):
+    """Root may go from each guest to each meanwhile, by a key of its own."""
     first = ports[0].guest
-    first.check("mkdir -p -m 700 /root/.ssh; [ -e /root/.ssh/mpi ] || "
-                "ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/mpi", 60)
-    key, public = (first.check(f"cat /root/.ssh/mpi{end}")
+    first.check("rm -f /tmp/mpi.key*; "
+                "ssh-keygen -q -t ed25519 -N '' -f /tmp/mpi.key", 60)
+    key, public = (first.check(f"cat /tmp/mpi.key{end}")
                    for end in ("", ".pub"))
     for port in ports:
         port.guest.check(SSHD, 60)
@@ -52,6 +54,11 @@ def meet_by_ssh(ports):
                            ("config", CONFIG + "    IdentityFile ~/.ssh/mpi\n")):
             port.guest.write(f"/root/.ssh/{name}", text)
         port.guest.check("chmod 600 /root/.ssh/*")
+    try:
+        yield
+    finally:
+        for port in ports:
+            port.guest.run("kill $(cat /tmp/mpi.pid); rm -rf /root/.ssh")
 
 
 def ucx(port, transport):
