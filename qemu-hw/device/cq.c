@@ -187,12 +187,12 @@ bool fakernic_cq_errors_run(FakernicState *s)
     while ((cq = QTAILQ_FIRST(&s->failed_cqs))) {
         FakernicCqUser *user = QLIST_FIRST(&cq->fail_with);
 
-        if (!user) {
+        if (user) {
+            QLIST_SAFE_REMOVE(user, next);
+            fakernic_cq_tell(s, user);
+        } else {
             QTAILQ_REMOVE(&s->failed_cqs, cq, failed);
-            continue;
         }
-        QLIST_SAFE_REMOVE(user, next);
-        fakernic_cq_tell(s, user);
         if (!fakernic_spend(s, 1)) {
             return true;
         }

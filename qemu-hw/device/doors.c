@@ -152,6 +152,9 @@ static void fakernic_leave(FakernicState *s)
         }
         fakernic_interrupts_send(s);
         fakernic_life_settle(s);
+        if (!s->kicked && fakernic_is_running(s)) {
+            fakernic_budget_renew(s);   /* no turn will */
+        }
         fakernic_postpone(s);
     }
     s->inside--;
@@ -164,7 +167,8 @@ static void fakernic_leave(FakernicState *s)
 static void fakernic_go_on(FakernicState *s)
 {
     s->behind = false;
-    if (s->held & FAKERNIC_HELD_RESET) {
+    /* No turn will; and without any, no frame comes in, not even to be lost. */
+    if (!fakernic_is_running(s)) {
         fakernic_budget_renew(s);
     }
     fakernic_enter(s);

@@ -8,10 +8,15 @@
 #include "qemu/bitops.h"
 #include "qemu/host-utils.h"
 #include "hw/pci/msix.h"
+#include "budget.h"
 #include "interrupt.h"
 #include "record.h"
 #include "state.h"
 #include "../trace.h"
+
+/* What a message is to the budget: enough that the clock is looked at, as the
+ * store may be into the doorbell of another device, and take a turn of its. */
+#define FAKERNIC_INTERRUPT_WORK 16
 
 void fakernic_interrupt(FakernicState *s, unsigned vector)
 {
@@ -35,6 +40,7 @@ static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
     guard->engaged_in_io = true;
     msix_notify(PCI_DEVICE(s), vector);
     guard->engaged_in_io = engaged;
+    fakernic_spend(s, FAKERNIC_INTERRUPT_WORK);
 }
 
 void fakernic_interrupts_send(FakernicState *s)
@@ -42,7 +48,8 @@ void fakernic_interrupts_send(FakernicState *s)
     uint64_t vectors = s->interrupts;
 
     /* A vector that a reset took back is in 'vectors' only. */
-    for (; vectors && !s->held; vectors &= s->interrupts) {
+    for (; vectors && !s->held && fakernic_budget_left(s);
+         vectors &= s->interrupts) {
         unsigned vector = ctz64(vectors);
 
         vectors &= ~BIT_ULL(vector);

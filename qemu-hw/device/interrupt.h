@@ -11,7 +11,8 @@
 void fakernic_interrupt(FakernicState *s, unsigned vector);
 
 /*
- * Sends the vectors raised, each once; those raised meanwhile are left. A
+ * Sends the vectors raised, each once, as far as the budget goes; the others,
+ * and those raised meanwhile, are left. A
  * message is a store to where the guest says, so anything may come of it: a
  * frame received, a doorbell, a reset, even the removal of the device. For
  * doors.c only, with nothing else of the device on the stack.

@@ -247,11 +247,14 @@ static bool fakernic_turn_frames(FakernicState *s)
             /* A WQE that ended in error makes no frame but completions. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
         }
+        if (!fakernic_is_running(s)) {
+            return false;       /* the frame came back as a reset */
+        }
         fakernic_cq_errors_run(s);
         if (s->interrupts) {
-            return fakernic_is_running(s);
+            return true;
         }
-    } while (fakernic_turn_lasts(s, 1) && fakernic_is_running(s));
+    } while (fakernic_turn_lasts(s, 1));
     return false;
 }
 

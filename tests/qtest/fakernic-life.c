@@ -52,14 +52,6 @@ static void aim_at_slot_power(Nic *n, unsigned vector)
     g_free(port);
 }
 
-/* Round trips through the main loop, which runs whatever is ready. */
-static void main_loop_turns(Machine *m, unsigned count)
-{
-    while (count--) {
-        qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
-    }
-}
-
 static void assert_gone(Machine *m)
 {
     for (unsigned tries = 0; tries < 5000; tries++) {

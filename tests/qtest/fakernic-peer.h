@@ -227,14 +227,16 @@ static inline void peer_put(Peer *p, const Packet *packet)
 
 static inline void peer_rounds(Peer *p, unsigned count)
 {
-    while (count-- > 0) {
-        qtest_qmp_assert_success(p->m.qts, "{ 'execute': 'query-status' }");
-    }
+    main_loop_turns(&p->m, count);
 }
 
-/* Sends what was put together; the device has had all of it, then. */
+/*
+ * Sends what was put together; the device has had all of it, then, and the
+ * monitor was not kept waiting by it.
+ */
 static inline void peer_send(Peer *p)
 {
+    const uint64_t since = main_cpu_us(&p->m);
     int left = 1;
 
     g_assert_cmpint(send(p->wire, p->out->data, p->out->len, 0), ==,
@@ -247,7 +249,7 @@ static inline void peer_send(Peer *p)
             g_usleep(10);
         }
     }
-    peer_rounds(p, 1);
+    main_loop_turns_since(&p->m, 1, since);
 }
 
 /*

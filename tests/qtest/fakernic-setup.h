@@ -125,6 +125,28 @@ static inline void monitor_is_heard(Machine *m, const char *input,
     g_assert_cmpint(sleepy, <=, HEARD_US);
 }
 
+/*
+ * Round trips through the main loop, which runs whatever is ready: in each the
+ * monitor is heard in time. The first began when main_cpu_us() was 'since'.
+ */
+static inline void main_loop_turns_since(Machine *m, unsigned count,
+                                         uint64_t since)
+{
+    while (count-- > 0) {
+        uint64_t now;
+
+        qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
+        now = main_cpu_us(m);
+        g_assert_cmpuint(now - since, <=, HEARD_US);
+        since = now;
+    }
+}
+
+static inline void main_loop_turns(Machine *m, unsigned count)
+{
+    main_loop_turns_since(m, count, main_cpu_us(m));
+}
+
 /* ---- devices to begin with ----------------------------------------------- */
 
 /* One device, enabled, with all features. */
