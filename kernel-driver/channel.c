@@ -23,7 +23,11 @@
 
 #define FAKERNIC_RESTART_PAUSE		(HZ / 2)
 #define FAKERNIC_RESTART_GROWS		7U	/* times: to 64 s */
-#define FAKERNIC_RESTART_WELL		(60 * HZ)
+/*
+ * Queues that were made anew and worked for so long are well: what they meet
+ * next is another fault, and not the one that keeps coming back.
+ */
+#define FAKERNIC_RESTART_WELL		HZ
 
 static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
 {
@@ -48,7 +52,8 @@ void fakernic_restart_later(struct fakernic_netdev *priv)
 
 /*
  * A send or receive failed. That completion is all the device says about it:
- * the queue then is in an error state and only flushes what follows.
+ * the queue then is in an error state and only flushes what follows. That is
+ * enough to know of it, should the first completion be lost.
  */
 static void fakernic_channel_error(struct fakernic_channel *ch,
 				   const struct fakernic_cqe *cqe)
@@ -60,11 +65,10 @@ static void fakernic_channel_error(struct fakernic_channel *ch,
 		DEV_STATS_INC(netdev, rx_errors);
 	else
 		DEV_STATS_INC(netdev, tx_errors);
-	if (cqe->status == FAKERNIC_WC_WR_FLUSH_ERR)
-		return;
-	netdev_err(netdev, "%s failed: status %u, vendor error %u\n",
-		   recv ? "receive" : "send", cqe->status,
-		   le16_to_cpu(cqe->vendor_err));
+	if (cqe->status != FAKERNIC_WC_WR_FLUSH_ERR)
+		netdev_err(netdev, "%s failed: status %u, vendor error %u\n",
+			   recv ? "receive" : "send", cqe->status,
+			   le16_to_cpu(cqe->vendor_err));
 	fakernic_restart_later(ch->priv);
 }
 

@@ -42,7 +42,7 @@ struct fakernic_netdev {
 	struct work_struct rx_mode_work;
 	struct delayed_work restart_work;
 	unsigned long restarted_at;
-	u32 restarts;			/* since all was well for long */
+	u32 restarts;			/* in vain, one after another */
 	u32 pdn;
 	u32 lkey;			/* of all of DMA space */
 	bool ready;			/* pdn, lkey exist; under RTNL */

@@ -417,6 +417,33 @@ def test_driver_leaves_a_frozen_device(patient, lab):
     patient.works()
 
 
+# enum ibv_wc_status: a send's own error; and a flush, whose cause is not told.
+QP_OP_ERR, FLUSHED = 2, 5
+# A frame, and when it was: a broadcast waits for nobody's address.
+FAIL_A_SEND = """
+cut -d ' ' -f 1 /proc/uptime
+ping -b -c 1 -W 1 10.1.2.255 >/dev/null 2>&1
+for i in $(seq 200); do dmesg | grep restarting && exit; sleep 0.1; done
+dmesg; exit 1
+"""
+FAULTS_OF_A_PORT = 3
+
+
+@pytest.mark.parametrize("status", (QP_OP_ERR, FLUSHED))
+def test_port_fails_now_and_then(patient, status):
+    """Queues that are made anew and work are not punished for the last time:
+    the pause before they are made anew grows only if that was in vain."""
+    for _ in range(FAULTS_OF_A_PORT):
+        time.sleep(2)
+        patient.forget()
+        with faults.armed(patient.port.vm,
+                          f"at=send-wqe status={status} do=fail"):
+            told = patient.guest.check(FAIL_A_SEND, 60)
+        sent, restarted = re.findall(r"^(?:\[ *)?(\d+\.\d+)", told, re.M)
+        assert float(restarted) - float(sent) < 1.5, told
+    patient.works()
+
+
 def test_trace_tells(patient):
     """Commands, events, the link and the hardware's life."""
     guest, events = patient.guest, "events/fakernic/enable"
