@@ -284,6 +284,7 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
         s->working++;
         fakernic_port_input(s, frame, len);
         fakernic_turn_lasts(s, 1);
+        fakernic_turn_received(s);
         s->working--;
         s->inside--;
         fakernic_kick(s);

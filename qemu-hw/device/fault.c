@@ -144,6 +144,13 @@ static void fakernic_fault_unlink(FakernicState *s, FakernicHeld *held)
     f->held_bytes -= held->len;
 }
 
+/* Is there no room for one more, of so many bytes? */
+static bool fakernic_fault_is_full(const FakernicFaults *f, size_t len)
+{
+    return f->held_count >= FAKERNIC_HELD_MAX ||
+           f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX;
+}
+
 /*
  * What is lost when there is too much: not a stalled queue or a vector, unless
  * there is nothing else.
@@ -172,8 +179,7 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
     held->point = point;
     held->due = due;
     held->len = len;
-    while (f->held_count >= FAKERNIC_HELD_MAX ||
-           f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX) {
+    while (fakernic_fault_is_full(f, len)) {
         FakernicHeld *oldest = fakernic_fault_oldest(s);
 
         fakernic_fault_unlink(s, oldest);
@@ -186,12 +192,26 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
     return held;
 }
 
-FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now)
+static bool fakernic_fault_may_go(const FakernicHeld *held,
+                                  FakernicGoes which)
+{
+    switch (which) {
+    case FAKERNIC_GOES_RECEIVED:
+        return held->point == ROCE_FAULT_RX && !held->loopback;
+    case FAKERNIC_GOES_UNSENT:
+        return held->point != ROCE_FAULT_TX || held->loopback;
+    default:
+        return true;
+    }
+}
+
+FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now,
+                                 FakernicGoes which)
 {
     FakernicHeld *held;
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->due <= now) {
+        if (held->due <= now && fakernic_fault_may_go(held, which)) {
             fakernic_fault_unlink(s, held);
             return held;
         }
@@ -199,7 +219,8 @@ FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now)
     return NULL;
 }
 
-RoceTime fakernic_fault_deadline(const FakernicState *s)
+RoceTime fakernic_fault_deadline(const FakernicState *s,
+                                 FakernicGoes which)
 {
     RoceTime deadline = s->cmdq.delayed_until ?: ROCE_TIME_NEVER;
     FakernicHeld *held;
@@ -208,7 +229,9 @@ RoceTime fakernic_fault_deadline(const FakernicState *s)
         deadline = MIN(deadline, s->faults.link_until);
     }
     QTAILQ_FOREACH(held, &s->faults.held, next) {
-        deadline = MIN(deadline, held->due);
+        if (fakernic_fault_may_go(held, which)) {
+            deadline = MIN(deadline, held->due);
+        }
     }
     return deadline;
 }
@@ -242,6 +265,11 @@ static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
             fakernic_kick(s);
         }
     }
+}
+
+bool fakernic_fault_holds(const FakernicState *s)
+{
+    return !QTAILQ_EMPTY(&s->faults.held);
 }
 
 static FakernicHeld *fakernic_fault_hold_frame(FakernicState *s,
@@ -298,12 +326,18 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
                                   frame, *len, loopback);
         return false;
     case ROCE_FAULT_THROTTLE:
-        if (rule->goes > subject->now || !QTAILQ_EMPTY(&s->faults.held)) {
+        if (rule->goes <= subject->now && QTAILQ_EMPTY(&s->faults.held)) {
+            break;
+        }
+        /* As in a router's queue, it is the newest for which there is no room:
+         * without the oldest, which are to go next, nothing would. */
+        if (fakernic_fault_is_full(&s->faults, *len)) {
+            roce_fault_lost(&s->faults.rules, rule);
+        } else {
             fakernic_fault_hold_frame(s, point, rule->goes, frame, *len,
                                       loopback);
-            return false;
         }
-        break;
+        return false;
     case ROCE_FAULT_REORDER:
         held = fakernic_fault_hold_frame(s, point,
                                          subject->now + FAKERNIC_REORDER_NS,

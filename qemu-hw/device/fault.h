@@ -136,11 +136,22 @@ const RoceFaultRule *fakernic_fault_device(FakernicState *s);
 /* True, once: the link that a rule took down is back. */
 bool fakernic_fault_link_back(FakernicState *s);
 
+/* Is anything held? */
+bool fakernic_fault_holds(const FakernicState *s);
+
+typedef enum FakernicGoes {
+    FAKERNIC_GOES_ALL,
+    FAKERNIC_GOES_UNSENT,       /* all but frames for the wire */
+    FAKERNIC_GOES_RECEIVED,     /* frames from there */
+} FakernicGoes;
+
 /* Takes out what goes on now; NULL: nothing. To be freed. */
-FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now);
+FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now,
+                                 FakernicGoes which);
 
 /* When something that is held goes on. */
-RoceTime fakernic_fault_deadline(const FakernicState *s);
+RoceTime fakernic_fault_deadline(const FakernicState *s,
+                                 FakernicGoes which);
 
 /* Forgets what is held; rules and their counters stay. */
 void fakernic_fault_reset(FakernicState *s);

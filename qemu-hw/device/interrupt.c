@@ -55,7 +55,8 @@ void fakernic_interrupts_send(FakernicState *s)
         vectors &= ~BIT_ULL(vector);
         s->interrupts &= ~BIT_ULL(vector);
         if (msix_enabled(PCI_DEVICE(s)) &&
-            (!roce_fault_at(&s->faults.rules, ROCE_FAULT_INTERRUPT) ||
+            (!(roce_fault_at(&s->faults.rules, ROCE_FAULT_INTERRUPT) ||
+               s->faults.judged) ||
              fakernic_fault_interrupt(s, vector))) {
             fakernic_interrupt_send(s, vector);
         }

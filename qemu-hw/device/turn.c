@@ -115,9 +115,10 @@ static void fakernic_turn_sq(FakernicState *s, uint32_t qpn)
 }
 
 /* One thing that a fault rule held, and that goes on; false: there is none. */
-static bool fakernic_turn_held(FakernicState *s)
+static bool fakernic_turn_held(FakernicState *s, FakernicGoes which)
 {
-    g_autofree FakernicHeld *held = fakernic_fault_due(s, fakernic_now());
+    g_autofree FakernicHeld *held = fakernic_fault_due(s, fakernic_now(),
+                                                       which);
 
     if (!held) {
         return false;
@@ -147,6 +148,30 @@ static bool fakernic_turn_held(FakernicState *s)
         break;
     }
     return true;
+}
+
+/* Frames for a wire that takes none wait on. */
+static FakernicGoes fakernic_turn_which(FakernicState *s)
+{
+    return fakernic_port_must_wait(s) ? FAKERNIC_GOES_UNSENT
+                                      : FAKERNIC_GOES_ALL;
+}
+
+/* All that goes on now, as long as the turn lasts. */
+static void fakernic_turn_release(FakernicState *s)
+{
+    while (fakernic_fault_holds(s) && fakernic_is_running(s) &&
+           fakernic_turn_lasts(s, 1) &&
+           fakernic_turn_held(s, fakernic_turn_which(s))) {
+    }
+}
+
+void fakernic_turn_received(FakernicState *s)
+{
+    while (fakernic_fault_holds(s) && fakernic_is_running(s) &&
+           fakernic_turn_lasts(s, 1) &&
+           fakernic_turn_held(s, FAKERNIC_GOES_RECEIVED)) {
+    }
 }
 
 /* What a fault rule wants of the device as a whole. */
@@ -191,9 +216,7 @@ static bool fakernic_turn_faults(FakernicState *s)
     if (fakernic_fault_link_back(s)) {
         fakernic_port_link_changed(s);
     }
-    while (fakernic_is_running(s) && fakernic_turn_lasts(s, 1) &&
-           fakernic_turn_held(s)) {
-    }
+    fakernic_turn_release(s);
     return fakernic_is_running(s);
 }
 
@@ -247,8 +270,9 @@ static bool fakernic_turn_frames(FakernicState *s)
             /* A WQE that ended in error makes no frame but completions. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
         }
+        fakernic_turn_release(s);   /* those that this one has overtaken */
         if (!fakernic_is_running(s)) {
-            return false;       /* the frame came back as a reset */
+            return false;           /* a frame came back as a reset */
         }
         fakernic_cq_errors_run(s);
         if (s->interrupts) {
@@ -291,7 +315,8 @@ void fakernic_turn_end(FakernicState *s)
     RoceTime deadline = MIN(roce_deadline(s->roce),
                             fakernic_cq_run(s, fakernic_now()));
 
-    deadline = MIN(deadline, fakernic_fault_deadline(s));
+    deadline = MIN(deadline,
+                   fakernic_fault_deadline(s, fakernic_turn_which(s)));
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }

@@ -21,6 +21,10 @@ bool fakernic_turn(FakernicState *s);
  */
 bool fakernic_turn_lasts(FakernicState *s, unsigned work);
 
+/* Takes the frames that a fault rule held until others, one of which has just
+ * come in, had overtaken them. */
+void fakernic_turn_received(FakernicState *s);
+
 /* The turn is over: sets the timer to the next deadline, or kicks if it has
  * come. */
 void fakernic_turn_end(FakernicState *s);

@@ -861,6 +861,11 @@ static void fault_throttle(RoceFaultRule *rule, const RoceFaultSubject *s)
     rule->free = rule->goes + (RoceTime)(s->len * 8000ull / rule->mbps);
 }
 
+void roce_fault_lost(RoceFaults *f, const RoceFaultRule *rule)
+{
+    f->rules[rule - f->rules].free = rule->goes;
+}
+
 const RoceFaultRule *roce_fault_hit(RoceFaults *f,
                                     const RoceFaultSubject *subject)
 {

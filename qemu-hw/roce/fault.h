@@ -226,6 +226,12 @@ void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
  */
 size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len);
 
+/*
+ * The frame that a rule with THROTTLE has just hit is lost, and takes none of
+ * the time of those behind it.
+ */
+void roce_fault_lost(RoceFaults *faults, const RoceFaultRule *rule);
+
 /* What CORRUPT means, of any bytes; none at all are left alone. */
 void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len);
 

@@ -696,6 +696,106 @@ static void test_slow_peer(void)
     peer_stop(&s->p);
 }
 
+/* ---- fault rules, as a peer sees them ------------------------------------ */
+
+#define UC_PACKETS (DATA_SIZE / PEER_MTU)
+#define FRAME_NS   880000       /* of a packet of 1,100 bytes, at 10 Mbit/s */
+#define ON_TIME    100          /* frames, in as many times FRAME_NS */
+#define HELD_MAX   1024
+
+/* A UC QP, which sends what it is told to at once, and nothing twice. */
+static void faulty_start(Peer *p, Qp *qp, const char *rule, unsigned queue)
+{
+    g_autofree char *more = g_strdup_printf(",x-fault='%s'", rule);
+
+    peer_start(p, more, queue);
+    qp_create(&p->n, qp, FAKERNIC_QP_UC, p->s.pd, &p->s.cq, 0);
+    uc_connect(&p->n, qp->qpn, PEER_QPN, peer_gid, peer_mac);
+}
+
+static void faulty_post(Peer *p, Qp *qp, unsigned writes, uint32_t length)
+{
+    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, length);
+
+    for (unsigned i = 0; i < writes; i++) {
+        sq_put(&p->n, qp, &wqe, sizeof(wqe));
+    }
+    sq_ring(&p->n, qp);
+    peer_rounds(p, PEER_ROUNDS);
+}
+
+static void test_reorder_by(void)
+{
+    static const uint32_t order[] = { 0, 1, 3, 2, 4, 5, 6, 7 };
+    Packet packet;
+    Peer p;
+    Qp qp;
+
+    faulty_start(&p, &qp, "at=tx class=roce nth=3 by=1 do=reorder", 0);
+    faulty_post(&p, &qp, 1, ARRAY_SIZE(order) * PEER_MTU);
+    for (unsigned i = 0; i < ARRAY_SIZE(order); i++) {
+        g_assert_true(peer_next(&p, &packet));
+        g_assert_cmpuint(packet.psn, ==, order[i]);
+    }
+    peer_stop(&p);
+}
+
+/*
+ * More than can be held comes at once: the wire keeps its pace, what found no
+ * room is lost, and delays nobody.
+ */
+static void test_throttle_full(void)
+{
+    const unsigned writes = HELD_MAX / UC_PACKETS + 5;
+    uint32_t next = 0;
+    Packet packet;
+    Peer p;
+    Qp qp;
+
+    faulty_start(&p, &qp, "at=tx class=roce times=0 mbps=10 do=throttle", 0);
+    faulty_post(&p, &qp, writes, DATA_SIZE);
+    qtest_clock_step(p.m.qts, ON_TIME * FRAME_NS);
+    while (peer_next(&p, &packet)) {
+        g_assert_cmpuint(packet.psn, ==, next++);
+    }
+    g_assert_cmpuint(next, >=, ON_TIME);
+    for (unsigned i = 0; i < HELD_MAX; i++) {
+        qtest_clock_step(p.m.qts, FRAME_NS);
+        while (peer_take(&p, &packet)) {
+            next++;
+        }
+    }
+    while (peer_next(&p, &packet)) {
+        next++;
+    }
+    g_assert_cmpuint(next, >=, HELD_MAX);
+    g_assert_cmpuint(next, <, writes * UC_PACKETS);
+    faulty_post(&p, &qp, 1, PEER_MTU);
+    g_assert_true(peer_next(&p, &packet));
+    peer_stop(&p);
+}
+
+/* Frames that a rule has delayed wait on while the wire takes none. */
+static void test_delay_blocked(void)
+{
+    uint32_t next = 0;
+    Packet packet;
+    Peer p;
+    Qp qp;
+
+    faulty_start(&p, &qp, "at=tx class=roce times=0 delay-ns=1000000 do=delay",
+                 16 * PEER_MTU);
+    faulty_post(&p, &qp, 1, DATA_SIZE);
+    g_assert_false(peer_next(&p, &packet));
+    qtest_clock_step(p.m.qts, 2000000);
+    while (peer_next(&p, &packet)) {
+        g_assert_cmpuint(packet.psn, ==, next++);
+    }
+    g_assert_cmpuint(next, ==, UC_PACKETS);
+    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_TX_DROPPED), ==, 0);
+    peer_stop(&p);
+}
+
 const FakernicTest fakernic_peer_tests[] = {
     { "peer/xrc-read-again", test_xrc_read_again },
     { "peer/xrc-held-receive", test_xrc_held_receive },
@@ -707,5 +807,8 @@ const FakernicTest fakernic_peer_tests[] = {
     { "peer/silence", test_silence },
     { "peer/shares", test_shares },
     { "peer/slow-peer", test_slow_peer },
+    { "peer/fault-reorder", test_reorder_by },
+    { "peer/fault-throttle", test_throttle_full },
+    { "peer/fault-delay", test_delay_blocked },
     { NULL }
 };

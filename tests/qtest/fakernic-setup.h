@@ -359,6 +359,33 @@ static inline void rc_connect(Nic *n, uint32_t qpn, uint32_t dest,
     connect_qp(n, FAKERNIC_QP_RC, qpn, dest, dgid, dmac);
 }
 
+/* Brings a UC QP to RTS; its first PSN is 0. */
+static inline void uc_connect(Nic *n, uint32_t qpn, uint32_t dest,
+                              const uint8_t *dgid, const uint8_t *dmac)
+{
+    struct fakernic_modify_qp_req req = {
+        .qpn = LE32(qpn),
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = {
+            .state = FAKERNIC_QPS_INIT,
+            .port = 1,
+            .path_mtu = FAKERNIC_MTU_1024,
+            .dest_qpn = LE32(dest),
+        },
+    };
+
+    memcpy(req.attr.av.dgid, dgid, 16);
+    memcpy(req.attr.av.dmac, dmac, 6);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTR;
+    req.mask = LE32(RTR_MASK);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
 static inline void rc_pair(Nic *n, Setup *s, Qp *a, Qp *b)
 {
     qp_create(n, a, FAKERNIC_QP_RC, s->pd, &s->cq, 0);
