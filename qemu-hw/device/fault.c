@@ -208,15 +208,18 @@ static bool fakernic_fault_may_go(const FakernicHeld *held,
 FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now,
                                  FakernicGoes which)
 {
-    FakernicHeld *held;
+    FakernicHeld *held, *first = NULL;
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->due <= now && fakernic_fault_may_go(held, which)) {
-            fakernic_fault_unlink(s, held);
-            return held;
+        if (held->due <= now && fakernic_fault_may_go(held, which) &&
+            (!first || held->due < first->due)) {
+            first = held;
         }
     }
-    return NULL;
+    if (first) {
+        fakernic_fault_unlink(s, first);
+    }
+    return first;
 }
 
 RoceTime fakernic_fault_deadline(const FakernicState *s,

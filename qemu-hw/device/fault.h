@@ -145,7 +145,8 @@ typedef enum FakernicGoes {
     FAKERNIC_GOES_RECEIVED,     /* frames from there */
 } FakernicGoes;
 
-/* Takes out what goes on now; NULL: nothing. To be freed. */
+/* Takes out what goes on now, of several what was due first; NULL: nothing. To
+ * be freed. */
 FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now,
                                  FakernicGoes which);
 

@@ -10,6 +10,7 @@
 #include "opcode.h"
 #include "wire.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,7 +242,8 @@ static bool fault_wrong(FaultReader *in, const char *what, const char *word)
     return false;
 }
 
-/* A digit first: strtoull() would take signs and blanks. */
+/* A digit first: strtoull() would take signs and blanks. Decimal, whatever it
+ * begins with, but for 0x. */
 static bool fault_number(const char *text, const char **end, uint64_t max,
                          uint64_t *value)
 {
@@ -250,9 +252,10 @@ static bool fault_number(const char *text, const char **end, uint64_t max,
     if (*text < '0' || *text > '9') {
         return false;
     }
-    *value = strtoull(text, &rest, 0);
+    errno = 0;
+    *value = strtoull(text, &rest, strncmp(text, "0x", 2) == 0 ? 16 : 10);
     *end = rest;
-    return *value <= max;
+    return !errno && *value <= max;
 }
 
 static bool fault_range(const char *text, uint64_t max, RoceFaultRange *range)
@@ -536,6 +539,9 @@ static bool fault_together(FaultReader *in)
     if (fault_given(rule, "percent") && fault_given(rule, "ppm")) {
         return fault_wrong(in, "says it already", "percent, ppm");
     }
+    if (rule->from_ns > rule->until_ns) {
+        return fault_wrong(in, "ends before it begins", "until-ns");
+    }
     if (rule->after[0] && !roce_fault_find(in->faults, rule->after)) {
         return fault_wrong(in, "there is no rule", rule->after);
     }
@@ -641,6 +647,21 @@ static bool fault_rule(RoceFaults *f, const char *text, size_t len, char *error)
     return !any || fault_take(f, &in);
 }
 
+/* Is each rule there that another one waits for? */
+static bool fault_all_there(const RoceFaults *f, char *error)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        const RoceFaultRule *rule = &f->rules[i];
+
+        if (rule->after[0] && !roce_fault_find(f, rule->after)) {
+            snprintf(error, ROCE_FAULT_ERROR, "'%s' waits for '%s': remove it, "
+                     "too", rule->id, rule->after);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool roce_fault_add(RoceFaults *f, const char *text,
                     char error[ROCE_FAULT_ERROR])
 {
@@ -654,6 +675,10 @@ bool roce_fault_add(RoceFaults *f, const char *text,
             return false;
         }
         text += len + (text[len] != '\0');
+    }
+    if (!fault_all_there(f, error)) {
+        *f = before;
+        return false;
     }
     return true;
 }

@@ -14,7 +14,7 @@ import pytest
 
 from demo_records import (
     A, B, FRAMES, LOST_READ, NONE, PSN, SEND, TICKS, TOP, Recorder, kinds, mac,
-    packet)
+    packet, read_request, response)
 from fakernic_lab.timeline import files, page
 from fakernic_lab.timeline.model import Model
 from fakernic_lab.timeline.records import (
@@ -260,6 +260,22 @@ def test_effect_before_cause_is_told(tmp_path, first, second):
     j = next(j for j in range(i, len(steps)) if steps[j][1] == second)
     steps[i], steps[j] = steps[j], steps[i]
     assert Model(records_of(steps, tmp_path)).problems
+
+
+def test_completion_without_an_answer_is_told(tmp_path):
+    """It comes behind it, or, of a READ, behind the last."""
+    asked = (*LOST_READ[:4], *read_request(100), *response(100, 0x0d),
+             *response(101, 0x0e), *response(102, 0x0f), *SEND[-4:])
+    for story in (SEND, asked):
+        steps = list(story)
+        assert not Model(records_of(steps, tmp_path)).problems
+        answer = max(i for i, step in enumerate(steps)
+                     if step[:2] == ("a", "rx"))
+        done = next(i for i, step in enumerate(steps)
+                    if i > answer and step[:2] == ("a", "cqe"))
+        steps.insert(done, steps.pop(answer))
+        assert any("before it was answered" in problem for problem in
+                   Model(records_of(steps, tmp_path)).problems)
 
 
 def test_loss_without_a_rule_is_told(tmp_path):

@@ -167,6 +167,15 @@ static void after_another(void)
     CHECK_EQ(roce_fault_find(&faults, "b")->matches, 1);
 }
 
+static void counts_are_decimal(void)
+{
+    begin("at=tx nth=010 do=drop");
+    for (unsigned i = 0; i < 9; i++) {
+        CHECK(!hits(ROCE_FAULT_TX, 1, i, 0));
+    }
+    CHECK(hits(ROCE_FAULT_TX, 1, 9, 0));
+}
+
 static void matches(void)
 {
     RoceFaultSubject s = packet(ROCE_FAULT_TX, 17, 5, ROCE_BTH_ACK);
@@ -238,6 +247,8 @@ static void throttled(void)
     CHECK_EQ(goes(100004), 200005);
     CHECK_EQ(goes(900000), 900000);
     CHECK_EQ(goes(900000), 1000000);
+    roce_fault_lost(&faults, &faults.rules[0]);
+    CHECK_EQ(goes(900000), 1000000);
     begin("at=tx mbps=8 nth=2 times=1 do=throttle");
     CHECK_EQ(goes(5), -1);
     CHECK_EQ(goes(6), 6);
@@ -301,6 +312,11 @@ static void refused_of_frames(void)
         { "at=rx ppm=1000001 do=drop", "1000001" },
         { "at=rx percent=1 ppm=5 do=drop", "ppm" },
         { "at=rx after=x do=drop", "x" },
+        { "id=a at=rx do=drop; id=b at=rx after=a do=drop; remove=a", "'b'" },
+        { "at=rx from-ns=2 until-ns=1 do=drop", "until-ns" },
+        { "at=rx nth=18446744073709551616 do=drop",
+          "18446744073709551616" },
+        { "at=rx nth=0x do=drop", "0x" },
         { "at=dma-read why=moon do=fail", "moon" },
         { "at=tx do=throttle", "mbps=" },
         { "at=tx mbps=0 do=throttle", "mbps=" },
@@ -615,7 +631,8 @@ static void commands(void)
 static const Test tests[] = {
     TEST(nth_of_an_opcode), TEST(counts), TEST(chance_is_the_seeds),
     TEST(chance_is_the_devices), TEST(shares_below_a_percent),
-    TEST(tables_have_chances_of_their_own), TEST(after_another), TEST(matches),
+    TEST(tables_have_chances_of_their_own), TEST(after_another),
+    TEST(counts_are_decimal), TEST(matches),
     TEST(accesses), TEST(many_opcodes),
     TEST(refused_of_frames), TEST(refused), TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),

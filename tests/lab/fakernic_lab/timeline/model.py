@@ -21,6 +21,7 @@ DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
          "nak_rx")
 # Opcodes, without the service's bits.
 RESPONSES = range(0x0d, 0x13)
+RELIABLE = (0, 5)       # services that have them: RC, XRC
 READ_REQUEST, ACK = 0x0c, 0x11
 SEQUENCE_ERROR = 0x60   # the syndrome of such a NAK
 # So many READs back at most, that of a response is looked for; and so many
@@ -30,6 +31,15 @@ SAME_OPEN = 256
 SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
             7: "READ", 8: "ATOMIC", 9: "ATOMIC", 10: "ATOMIC", 11: "ATOMIC",
             12: "ATOMIC WRITE", 13: "FLUSH"}
+
+
+def is_answer(opcode):
+    return opcode >> 5 in RELIABLE and opcode & 0x1f in RESPONSES
+
+
+def psn_ahead(psn, other):
+    """Of two that run through 24 bits."""
+    return 0 < (psn - other) & 0xffffff < 0x800000
 
 
 def ahead(index, other):
@@ -115,6 +125,7 @@ class Model:
         self.reads = defaultdict(list)  # (node, QP) -> their packets
         self.lags = defaultdict(list)   # node -> from a CQE to its poll
         self.missed = {}                # (node, tx of such a NAK) -> its cause
+        self.answered = {}              # (node, CQE's number) -> PSN, by then
         self.match_packets()
         for node in records:
             self.find_requests(node)
@@ -220,7 +231,7 @@ class Model:
         sent = {packet.tx.number: packet for packet in self.packets
                 if packet.tx.node == node}
         open_requests = {}
-        doorbells, posts, begun = {}, {}, {}
+        doorbells, posts, begun, answered = {}, {}, {}, {}
         written = set()
         for event in self.records[node]:
             if event.kind == "mark":
@@ -237,7 +248,12 @@ class Model:
             elif event.kind == "tx" and event.roce and event.index != NONE:
                 self.adopt(sent[event.number],
                            open_requests.get((event.qpn, event.index)))
+            elif event.kind == "rx" and is_answer(event.opcode):
+                if not psn_ahead(answered.get(event.qpn, event.psn),
+                                 event.psn):
+                    answered[event.qpn] = event.psn
             elif event.kind == "cqe":
+                self.answered[node, event.number] = answered.get(event.qpn)
                 written.add((event.cqn, event.pi))
                 begun[event.cqn] = event
                 request = open_requests.get((event.qpn, event.index))
@@ -504,6 +520,21 @@ class Model:
         self.before(request.cqe, request.visible)
         if self.whole:
             self.check_data(request)
+            self.check_answered(request)
+
+    def check_answered(self, request):
+        """What succeeds has been answered, up to its last packet or by the last
+        response; an answer to what is behind it says so, too."""
+        cqe = request.cqe
+        psns = [packet.tx.psn for packet in request.packets
+                if packet.tx.opcode >> 5 in RELIABLE]
+        if not cqe or cqe.status or not psns:
+            return
+        psns += [packet.tx.psn for packet in request.answers
+                 if packet.tx.opcode & 0x1f != ACK]
+        answered = self.answered[cqe.node, cqe.number]
+        if answered is None or any(psn_ahead(psn, answered) for psn in psns):
+            self.problems.append(f"completed before it was answered: {cqe!r}")
 
     def of_kind(self, name):
         """Work requests of a name of SQ_NAMES that completed."""
