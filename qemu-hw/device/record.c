@@ -48,6 +48,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_FRAME] = "frame offset len way",
     [FAKERNIC_RECORD_MARK] = "mark ticks step id index low high",
     [FAKERNIC_RECORD_RESUMED] = "resumed missed",
+    [FAKERNIC_RECORD_RESTS] = "rests -",
 };
 
 static const char fakernic_record_magic[8] = "fakerec";
@@ -258,6 +259,9 @@ void fakernic_recorder_set(FakernicState *s, bool on, Error **errp)
         r->paused = false;
         fakernic_record(s, RESUMED, r->missed);
         r->missed = 0;
+    }
+    if (!on && !r->paused) {
+        fakernic_record(s, RESTS, 0);
     }
     r->paused = !on;
 }

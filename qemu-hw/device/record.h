@@ -54,6 +54,7 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_FRAME,
     FAKERNIC_RECORD_MARK,
     FAKERNIC_RECORD_RESUMED,
+    FAKERNIC_RECORD_RESTS,
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 

@@ -410,7 +410,7 @@ static char *file_kind(int fd, uint64_t entry, uint64_t *value)
 /* What the file does not get it is told the number of; memory has all. */
 static void test_pause(void)
 {
-    g_autofree char *text = NULL, *kind = NULL;
+    g_autofree char *text = NULL, *kind = NULL, *rests = NULL;
     uint64_t before, after, frames, frames_after, missed;
     File f;
     QDict *reply;
@@ -422,8 +422,11 @@ static void test_pause(void)
     file_make(&f);
     start_recorded(&m, &n, &s, &a, &b, f.option);
     one_write(&n, &s, &a);
-    file_counts(f.fd, &before, &frames);
     record_to_file(&m, false);
+    record_to_file(&m, false);
+    file_counts(f.fd, &before, &frames);
+    rests = file_kind(f.fd, before - 1, &missed);
+    g_assert_cmpstr(rests, ==, "rests");
     one_write(&n, &s, &a);
     file_counts(f.fd, &after, &frames_after);
     g_assert_cmpuint(before, ==, after);

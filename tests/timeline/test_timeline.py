@@ -409,6 +409,11 @@ def test_record_that_rested_is_not_whole(tmp_path):
     assert not model.problems
     assert any("b: 7 events" in line for line in files.verdict(model))
     assert Model(records_of(steps[1:], tmp_path)).problems
+    steps = [("a", "rests", {}), *(
+        step for step in SEND if step[0] == "b" and step[1] != "frame")]
+    model = Model(records_of(steps, tmp_path))
+    assert not model.problems
+    assert any("a: its record rests" in line for line in files.verdict(model))
 
 
 def test_every_kind_has_its_words():

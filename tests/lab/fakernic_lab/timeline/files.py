@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import page
 from .clock import behind
-from .model import Model
+from .model import RESTED, Model
 from .pcapng import pcapng
 from .records import overwritten, read
 
@@ -59,6 +59,12 @@ def make(paths, out=None, lost_is_fine=False, whole=True):
     return model
 
 
+def rests(events):
+    """Was it told to, and not to go on?"""
+    return [event.kind for event in events
+            if event.kind in RESTED][-1:] == ["rests"]
+
+
 def verdict(model):
     """What was found, a line, and what does not fit, a line each."""
     completed = sum(1 for request in model.requests if request.visible)
@@ -78,6 +84,9 @@ def verdict(model):
         if missed:
             lines.append(f"  {node}: {missed} events while its record rested "
                          "(x-recording) are missing")
+        if rests(events):
+            lines.append(f"  {node}: its record rests (x-recording), and what "
+                         "came since is missing")
         gone = sum(1 for event in events
                    if event.kind == "frame" and event.data is None)
         if gone:

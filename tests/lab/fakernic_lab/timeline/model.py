@@ -21,6 +21,7 @@ DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
          "nak_rx")
 # Opcodes, without the service's bits.
 RESPONSES = range(0x0d, 0x13)
+RESTED = ("rests", "resumed")
 RELIABLE = (0, 5)       # services that have them: RC, XRC
 READ_REQUEST, ACK = 0x0c, 0x11
 SEQUENCE_ERROR = 0x60   # the syndrome of such a NAK
@@ -114,7 +115,7 @@ class Model:
         record is, and go there. One that rested meanwhile is not whole."""
         self.records = records
         self.whole = whole and not any(
-            event.kind == "resumed" for events in records.values()
+            event.kind in RESTED for events in records.values()
             for event in events)
         self.wire = Wire(records)
         self.packets = []
