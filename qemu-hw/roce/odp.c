@@ -21,13 +21,20 @@ typedef struct OdpChunk {
     uint64_t *entries;          /* kept when the chunk is dropped */
 } OdpChunk;
 
+typedef struct OdpOwner {
+    uint32_t chunks;            /* that it holds */
+    uint32_t regions;           /* of it that hold any */
+} OdpOwner;
+
 struct RoceOdp {
     uint32_t max;
     uint32_t hand;              /* where a chunk to be dropped is looked for */
     uint32_t unused;            /* first of those, or ODP_NONE */
     uint32_t max_owners;
+    uint32_t max_regions;
     uint32_t owners;            /* that hold chunks */
-    uint32_t *held;             /* chunks, by owner */
+    OdpOwner *owner;
+    uint32_t *held;             /* chunks, by region */
     uint64_t looks;             /* at entries and at chunks */
     RoceFault fault;
     uint32_t bucket_mask;
@@ -35,7 +42,8 @@ struct RoceOdp {
     OdpChunk chunks[];
 };
 
-RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners)
+RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
+                      uint32_t max_regions)
 {
     RoceOdp *odp = calloc(1, sizeof(*odp) + max_chunks *
                                                 sizeof(odp->chunks[0]));
@@ -52,10 +60,13 @@ RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners)
     odp->max = max_chunks;
     odp->bucket_mask = buckets - 1;
     odp->max_owners = max_owners;
-    odp->held = calloc(max_owners, sizeof(odp->held[0]));
+    odp->max_regions = max_regions;
+    odp->owner = calloc(max_owners, sizeof(odp->owner[0]));
+    odp->held = calloc(max_regions, sizeof(odp->held[0]));
     odp->buckets = malloc(buckets * sizeof(odp->buckets[0]));
-    if (!odp->buckets || !odp->held) {
+    if (!odp->buckets || !odp->owner || !odp->held) {
         /* Not reached by tests. */
+        free(odp->owner);
         free(odp->held);
         free(odp->buckets);
         free(odp);
@@ -69,6 +80,7 @@ void roce_odp_free(RoceOdp *odp)
 {
     if (odp) {
         roce_odp_reset(odp);
+        free(odp->owner);
         free(odp->held);
         free(odp->buckets);
         free(odp);
@@ -86,7 +98,8 @@ void roce_odp_reset(RoceOdp *odp)
     }
     odp->unused = 0;
     odp->owners = 0;
-    memset(odp->held, 0, odp->max_owners * sizeof(odp->held[0]));
+    memset(odp->owner, 0, odp->max_owners * sizeof(odp->owner[0]));
+    memset(odp->held, 0, odp->max_regions * sizeof(odp->held[0]));
     for (uint32_t i = 0; i <= odp->bucket_mask; i++) {
         odp->buckets[i] = ODP_NONE;
     }
@@ -120,6 +133,7 @@ static void odp_drop(RoceOdp *odp, OdpChunk *chunk)
 {
     uint32_t index = (uint32_t)(chunk - odp->chunks);
     uint32_t *link = odp_bucket(odp, chunk->region, chunk->number);
+    OdpOwner *owner = &odp->owner[chunk->owner];
 
     while (*link != index) {
         link = &odp->chunks[*link].next;
@@ -128,26 +142,55 @@ static void odp_drop(RoceOdp *odp, OdpChunk *chunk)
     chunk->used = false;
     chunk->next = odp->unused;
     odp->unused = index;
-    odp->owners -= --odp->held[chunk->owner] == 0;
+    odp->owners -= --owner->chunks == 0;
+    owner->regions -= --odp->held[chunk->region] == 0;
 }
 
-/* Drops a chunk of an owner with more than its share, or the oldest. */
-static void odp_make_room(RoceOdp *odp, uint32_t owner)
+static uint32_t odp_share(uint32_t all, uint32_t among)
 {
-    uint32_t share = odp->max / (odp->owners + (odp->held[owner] == 0));
-    uint32_t at = odp->hand;
+    uint32_t share = all / among;
 
-    share = share > ROCE_ODP_SHARE_MIN ? share : ROCE_ODP_SHARE_MIN;
+    return share > ROCE_ODP_SHARE_MIN ? share : ROCE_ODP_SHARE_MIN;
+}
+
+/*
+ * Of an owner with more than this share, does the chunk's region hold more than
+ * its part of it? A region, and its owner, are asking for one more.
+ */
+static bool odp_is_greedy(const RoceOdp *odp, const OdpChunk *chunk,
+                          uint32_t share, uint32_t region, uint32_t owner)
+{
+    const bool joins = chunk->owner == owner && odp->held[region] == 0;
+
+    return odp->held[chunk->region] + (chunk->region == region) >
+           odp_share(share, odp->owner[chunk->owner].regions + joins);
+}
+
+/*
+ * Drops a chunk of a region with more than its share, of an owner with more
+ * than its; else any of such an owner; else the oldest.
+ */
+static void odp_make_room(RoceOdp *odp, uint32_t region, uint32_t owner)
+{
+    const uint32_t share = odp_share(
+        odp->max, odp->owners + (odp->owner[owner].chunks == 0));
+    uint32_t at = ODP_NONE;
+
     for (uint32_t i = 0; i < odp->max; i++) {
         uint32_t k = (odp->hand + i) % odp->max;
         uint32_t holder = odp->chunks[k].owner;
 
         odp->looks++;
-        if (odp->held[holder] + (holder == owner) > share) {
+        if (odp->owner[holder].chunks + (holder == owner) <= share) {
+            continue;
+        }
+        at = at == ODP_NONE ? k : at;
+        if (odp_is_greedy(odp, &odp->chunks[k], share, region, owner)) {
             at = k;
             break;
         }
     }
+    at = at == ODP_NONE ? odp->hand : at;
     odp->hand = (at + 1) % odp->max;
     odp_drop(odp, &odp->chunks[at]);
 }
@@ -160,7 +203,7 @@ static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint32_t owner,
     uint32_t *bucket;
 
     if (odp->unused == ODP_NONE) {
-        odp_make_room(odp, owner);
+        odp_make_room(odp, region, owner);
     }
     chunk = &odp->chunks[odp->unused];
     if (!chunk->entries) {
@@ -176,7 +219,8 @@ static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint32_t owner,
     chunk->region = region;
     chunk->owner = owner;
     chunk->number = number;
-    odp->owners += odp->held[owner]++ == 0;
+    odp->owners += odp->owner[owner].chunks++ == 0;
+    odp->owner[owner].regions += odp->held[region]++ == 0;
     bucket = odp_bucket(odp, region, number);
     chunk->next = *bucket;
     *bucket = (uint32_t)(chunk - odp->chunks);

@@ -4,8 +4,11 @@
  * such regions together a sparse table of chunks of 512 pages, bounded in
  * number. Over the bound a chunk is dropped: its pages are absent again and
  * fault anew, so that neither a guest nor a peer can make the table grow or
- * fail. It is one of an owner (a PD) that holds more than its share, if there
- * is one: nobody loses pages to an owner that wants more than its share.
+ * fail. Owners (PDs) have equal shares of it, and regions of what their owner
+ * has. The chunk dropped is one of a region with more than its share, of an
+ * owner with more than its, if there is one: nobody loses pages to somebody who
+ * wants more than a share, be it a peer with the key of one region that spans
+ * all addresses.
  *
  * A region is known here by the index of its key, a page by its address divided
  * by the region's page size.
@@ -40,10 +43,11 @@ typedef struct RoceFault {
 } RoceFault;
 
 /*
- * max_chunks >= 1; owners are numbers below max_owners. NULL when out of
- * memory.
+ * max_chunks >= 1; owners are numbers below max_owners, regions below
+ * max_regions, each of one owner. NULL when out of memory.
  */
-RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners);
+RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
+                      uint32_t max_regions);
 /* May be NULL. */
 void roce_odp_free(RoceOdp *odp);
 /* All pages are absent, and nobody holds any. */

@@ -4,8 +4,9 @@
  * pairs, SRQs and regions of its own. It does what a process can do to harm the
  * first one: requests with the other's keys, local and remote; invalidations,
  * registrations and binds of what is not its own; malformed WQEs; a flood of
- * pages on demand; objects that go and come again under the same numbers; old
- * requests said again, with a key of the number's next owner.
+ * pages on demand, also of a region that the first one lent it; objects that go
+ * and come again under the same numbers; old requests said again, with a key of
+ * the number's next owner.
  *
  * What names another PD's key may not succeed. Nothing may be read or written
  * in a vault, which is another's memory with all rights in its key and none for
@@ -27,7 +28,7 @@
 #define CQN 0x70000000u
 #define TAG_FOREIGN 0x80000000u         /* a receive into what is not its own */
 #define XRC_READ 0xacu
-#define SPARSE (1ull << 40)             /* a region for chunks alone */
+#define SPARSE (1ull << 40)             /* regions for chunks alone */
 
 typedef struct Work {
     RoceSendWr wr;
@@ -57,7 +58,8 @@ struct SimTenant {
     Domain domain[SIM_TENANT_PDS];
     SimMr *vault;                       /* the first tenant's */
     SimMr *heir;                        /* of the number's next owner */
-    uint32_t sparse;                    /* key */
+    uint32_t sparse;                    /* keys */
+    uint32_t lent;
     uint64_t sparse_next;
     uint64_t srq;                       /* serial */
     uint8_t read[ROCE_FRAME_MAX];       /* the last READ to an XRC target */
@@ -168,15 +170,14 @@ static void domain_close(Host *h, unsigned number)
     d->generation++;
 }
 
-static void sparse_open(Host *h)
+static void sparse_open(Host *h, RocePd pd, uint32_t *key)
 {
     RoceMrInit init = { .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12,
                         .access = FAKERNIC_ACCESS_ON_DEMAND |
                                   FAKERNIC_ACCESS_LOCAL_WRITE,
-                        .iova = SPARSE, .length = SPARSE, .pd = pd_of(h, 0) };
+                        .iova = SPARSE, .length = SPARSE, .pd = pd };
 
-    if (h->world->options.odp_pct &&
-        roce_mr_create(h->roce, &init, &h->tenant->sparse)) {
+    if (h->world->options.odp_pct && roce_mr_create(h->roce, &init, key)) {
         world_fail(h->world, "a tenant's large region is refused");
     }
 }
@@ -284,7 +285,7 @@ static void recycle(Host *h, unsigned number)
     t->domain[number].generation++;
     domain_open(h, number);
     if (number == 0) {
-        sparse_open(h);
+        sparse_open(h, pd_of(h, 0), &t->sparse);
     }
 }
 
@@ -406,15 +407,16 @@ static void post(Side *s)
     world_pump(s->qp.world, s->qp.host);
 }
 
-/* Chunk after chunk for one page each. */
+/* Chunk after chunk for one page each, as if they were asked for. */
 static void flood_chunks(Host *h)
 {
     struct SimTenant *t = h->tenant;
     uint64_t page = t->vault->pages[0];
-    RocePageUpdate u = { .key = t->sparse, .state = ROCE_PAGES_READABLE,
-                         .page_count = 1, .page_shift = 12, .pages = &page };
+    RocePageUpdate u = { .state = ROCE_PAGES_READABLE, .page_count = 1,
+                         .page_shift = 12, .pages = &page };
 
-    for (unsigned i = 0; t->sparse && i < 64; i++) {
+    for (unsigned i = 0; t->sparse && i < 128; i++) {
+        u.key = i % 2 ? t->lent : t->sparse;
         u.address = SPARSE + (t->sparse_next++ << 21) % SPARSE;
         if (roce_mr_update_pages(h->roce, &u)) {
             world_fail(h->world, "a tenant's page is refused");
@@ -481,7 +483,8 @@ void tenants_begin(World *w)
         for (unsigned k = 0; k < SIM_TENANT_PDS; k++) {
             domain_open(h, k);
         }
-        sparse_open(h);
+        sparse_open(h, pd_of(h, 0), &h->tenant->sparse);
+        sparse_open(h, SIM_PD, &h->tenant->lent);
         world_schedule(w, w->now, EV_TENANT, i);
     }
 }
@@ -502,6 +505,7 @@ void tenants_end(World *w)
 
         if (h->tenant->sparse) {
             roce_mr_destroy(h->roce, h->tenant->sparse);
+            roce_mr_destroy(h->roce, h->tenant->lent);
         }
         if (h->tenant->heir) {
             host_mr_destroy(h->tenant->heir);

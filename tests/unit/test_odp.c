@@ -21,7 +21,7 @@
 
 static void table_finds_what_was_set(void)
 {
-    RoceOdp *odp = roce_odp_new(4, 4);
+    RoceOdp *odp = roce_odp_new(4, 4, 8);
     uint64_t page;
 
     REQUIRE(odp);
@@ -56,7 +56,7 @@ static uint32_t odp_random(uint32_t below)
 /* The oldest chunk goes, exactly that; against a queue of what there is. */
 static void table_is_bounded(void)
 {
-    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4);
+    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4, 4);
     uint32_t queue[MODEL_CHUNKS], oldest = 0, step, i, key;
 
     REQUIRE(odp);
@@ -96,7 +96,7 @@ static void table_clears_ranges(void)
     unsigned i;
 
     for (i = 0; i < TEST_COUNT(ranges); i++) {
-        RoceOdp *odp = roce_odp_new(8, 4);
+        RoceOdp *odp = roce_odp_new(8, 4, 8);
         uint64_t page;
 
         REQUIRE(odp);
@@ -1029,7 +1029,7 @@ static void pages_come_and_go(void)
 /* An owner that wants ever more loses its own pages, nobody else does. */
 static void nobody_loses_his_share(void)
 {
-    RoceOdp *odp = roce_odp_new(128, 4);
+    RoceOdp *odp = roce_odp_new(128, 4, 32);
     uint64_t set;
 
     for (set = 0; set < 40; set++) {
@@ -1058,6 +1058,64 @@ static void nobody_loses_his_share(void)
     for (set = 0; set < 60; set++) {
         CHECK_EQ(roce_odp_get(odp, 20, FIRST(set)), 0x3001);
     }
+    roce_odp_free(odp);
+}
+
+#define SETS 40u
+
+/* Those of a region that are still there. */
+static unsigned odp_sets(const RoceOdp *odp, uint32_t region)
+{
+    unsigned count = 0;
+    uint64_t set;
+
+    for (set = 0; set < SETS; set++) {
+        count += roce_odp_get(odp, region, FIRST(set)) != 0;
+    }
+    return count;
+}
+
+static void odp_flood(RoceOdp *odp, uint32_t region, uint32_t owner,
+                      uint64_t sets)
+{
+    uint64_t set;
+
+    for (set = 0; set < sets; set++) {
+        roce_odp_set(odp, region, owner, FIRST(set), 0x1001);
+        REQUIRE(roce_odp_get(odp, region, FIRST(set)) == 0x1001);
+    }
+}
+
+/*
+ * Nor does one region to another of the same owner: a peer may have the key of
+ * one that spans all addresses.
+ */
+static void no_region_loses_its_share(void)
+{
+    RoceOdp *odp = roce_odp_new(512, 4, 32);
+
+    odp_flood(odp, 1, 1, SETS);
+    odp_flood(odp, 2, 1, 1000);
+    CHECK_EQ(odp_sets(odp, 1), SETS);
+    /* One that comes later gets its own at the cost of that one alone. */
+    odp_flood(odp, 3, 1, SETS);
+    odp_flood(odp, 2, 1, 1000);
+    CHECK_EQ(odp_sets(odp, 1), SETS);
+    CHECK_EQ(odp_sets(odp, 3), SETS);
+    /* Half is for another owner: they share the rest. */
+    odp_flood(odp, 4, 2, SETS);
+    odp_flood(odp, 2, 1, 1000);
+    CHECK_EQ(odp_sets(odp, 4), SETS);
+    CHECK_EQ(odp_sets(odp, 1), SETS);
+    CHECK_EQ(odp_sets(odp, 3), SETS);
+    /* A region that is gone has no share; one that comes again has. */
+    roce_odp_clear(odp, 1, 0, UINT64_MAX);
+    roce_odp_clear(odp, 3, 0, UINT64_MAX);
+    roce_odp_clear(odp, 4, 0, UINT64_MAX);
+    odp_flood(odp, 2, 1, 1000);
+    odp_flood(odp, 3, 1, SETS);
+    odp_flood(odp, 2, 1, 1000);
+    CHECK_EQ(odp_sets(odp, 3), SETS);
     roce_odp_free(odp);
 }
 
@@ -1340,6 +1398,7 @@ static const Test tests[] = {
     TEST(crowd_loses_its_region),
     TEST(crowd_asks_in_pieces),
     TEST(nobody_loses_his_share),
+    TEST(no_region_loses_its_share),
     TEST(asking_takes_no_pages_away),
     TEST(first_come_first_served),
     TEST(woken_for_own_pages_only),
