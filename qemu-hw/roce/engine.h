@@ -326,10 +326,9 @@ void roce_pages_ask_again(Roce *r, RoceWait *wait);
 void roce_pages_tell(Roce *r, const RoceTold *told);
 /*
  * Whoever waits for a byte of it: each once, whoever comes or goes between two
- * calls. NULL: there is none, or not before roce_work() is 'limit';
- * r->told.next tells.
+ * calls. NULL: there is none, or not in that many steps; r->told.next tells.
  */
-RoceWait *roce_pages_next(Roce *r, uint64_t limit);
+RoceWait *roce_pages_next(Roce *r, uint64_t steps);
 
 /* ---- path.c: addresses --------------------------------------------------- */
 

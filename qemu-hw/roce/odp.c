@@ -166,6 +166,11 @@ static bool odp_is_greedy(const RoceOdp *odp, const OdpChunk *chunk,
            odp_share(share, odp->owner[chunk->owner].regions + joins);
 }
 
+static uint32_t odp_next(const RoceOdp *odp, uint32_t i)
+{
+    return i + 1 < odp->max ? i + 1 : 0;
+}
+
 /*
  * Drops a chunk of a region with more than its share, of an owner with more
  * than its; else any of such an owner; else the oldest.
@@ -174,10 +179,9 @@ static void odp_make_room(RoceOdp *odp, uint32_t region, uint32_t owner)
 {
     const uint32_t share = odp_share(
         odp->max, odp->owners + (odp->owner[owner].chunks == 0));
-    uint32_t at = ODP_NONE;
+    uint32_t at = ODP_NONE, k = odp->hand;
 
-    for (uint32_t i = 0; i < odp->max; i++) {
-        uint32_t k = (odp->hand + i) % odp->max;
+    for (uint32_t i = 0; i < odp->max; i++, k = odp_next(odp, k)) {
         uint32_t holder = odp->chunks[k].owner;
 
         odp->looks++;
@@ -191,7 +195,7 @@ static void odp_make_room(RoceOdp *odp, uint32_t region, uint32_t owner)
         }
     }
     at = at == ODP_NONE ? odp->hand : at;
-    odp->hand = (at + 1) % odp->max;
+    odp->hand = odp_next(odp, at);
     odp_drop(odp, &odp->chunks[at]);
 }
 

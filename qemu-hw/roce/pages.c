@@ -143,11 +143,11 @@ void roce_pages_tell(Roce *r, const RoceTold *told)
     r->told.next = *pages_bucket(r, told->key);
 }
 
-RoceWait *roce_pages_next(Roce *r, uint64_t limit)
+RoceWait *roce_pages_next(Roce *r, uint64_t steps)
 {
     RoceTold *told = &r->told;
 
-    while (told->next && r->work < limit) {
+    while (told->next && steps-- > 0) {
         RoceWait *wait = told->next;
 
         r->work++;

@@ -378,7 +378,8 @@ static void roce_wake_up_to(Roce *r, uint64_t limit)
     RoceWait *wait;
     bool goes_on;
 
-    while ((wait = roce_pages_next(r, limit))) {
+    while (roce_work(r) < limit &&
+           (wait = roce_pages_next(r, limit - roce_work(r)))) {
         if (!roce_pages_answered(wait, r->told.first, r->told.last)) {
             roce_pages_ask_again(r, wait);
             continue;
@@ -392,7 +393,7 @@ static void roce_wake_up_to(Roce *r, uint64_t limit)
 
 bool roce_wake_some(Roce *r)
 {
-    roce_wake_up_to(r, r->work + ROCE_STEPS_PER_WAKE);
+    roce_wake_up_to(r, roce_work(r) + ROCE_STEPS_PER_WAKE);
     return !r->told.next;
 }
 

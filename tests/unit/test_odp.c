@@ -1325,6 +1325,68 @@ static void crowd_is_refused_at_once(void)
     pair_free(&p);
 }
 
+#define FULL_CHUNKS 1024u
+#define CHUNK_BYTES ((uint64_t)ROCE_ODP_CHUNK * PAGE)
+
+/* Takes all chunks; no region has more than what a share is at least. */
+static void odp_fill(Pair *p)
+{
+    const uint64_t page = PAIR_MEMORY;
+    RoceMrInit init = odp_init(BASE, UINT64_MAX - BASE, ALL);
+    uint32_t i;
+
+    for (i = 0; i < FULL_CHUNKS; i++) {
+        RocePageUpdate update = odp_tell(p, &page);
+
+        if (i % ROCE_ODP_SHARE_MIN == 0) {
+            CHECK_EQ(roce_mr_create(p->a.r, &init, &p->a.key),
+                     FAKERNIC_CMD_OK);
+        }
+        update.key = p->a.key;
+        update.address += i * CHUNK_BYTES;
+        CHECK_EQ(roce_mr_update_pages(p->a.r, &update), FAKERNIC_CMD_OK);
+    }
+    init.length = CROWD * CHUNK_BYTES;
+    CHECK_EQ(roce_mr_create(p->a.r, &init, &p->a.key), FAKERNIC_CMD_OK);
+}
+
+/* For each that waits, a place is to be found among many for what it is told:
+ * that is work as well. */
+static void places_are_found_in_pieces(void)
+{
+    RocePageUpdate update;
+    uint32_t done = 0, i;
+    uint64_t work;
+    Pair p;
+
+    pair_limits.max_odp_chunks = FULL_CHUNKS;
+    pair_init(&p, FAKERNIC_QP_RC);
+    pair_limits.max_odp_chunks = PAIR_ODP_CHUNKS;
+    odp_fill(&p);
+    for (i = 0; i < CROWD; i++) {
+        RoceSendWr wr = odp_wr(&p, i, FAKERNIC_SQ_SEND, i * CHUNK_BYTES, 8);
+
+        pair_create(&p.a, FAKERNIC_QP_RC);
+        pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
+        pair_send(&p, &p.a, &wr);
+    }
+    CHECK_EQ(odp_frames(&p), 0);
+    CHECK_EQ(p.a.host->page_count, CROWD);
+    update = odp_tell(&p, NULL);
+    update.state = ROCE_PAGES_REFUSED;
+    update.page_count = CROWD * ROCE_ODP_CHUNK;
+    CHECK_EQ(roce_mr_update_some(p.a.r, &update, &done, UINT32_MAX),
+             FAKERNIC_CMD_OK);
+    for (work = roce_work(p.a.r); !roce_wake_some(p.a.r);
+         work = roce_work(p.a.r)) {
+        CHECK(roce_work(p.a.r) - work <=
+              WAKES + FULL_CHUNKS / ROCE_LOOKS_PER_STEP + 2);
+    }
+    CHECK_EQ(odp_frames(&p), 0);
+    CHECK(p.a.host->completion_count > 0);
+    pair_free(&p);
+}
+
 /* So is a region taken from under them; and a call that cannot wait is not
  * overtaken by what one before it left. */
 static void crowd_loses_its_region(void)
@@ -1395,6 +1457,7 @@ static void crowd_asks_in_pieces(void)
 static const Test tests[] = {
     TEST(crowd_is_woken_in_pieces),
     TEST(crowd_is_refused_at_once),
+    TEST(places_are_found_in_pieces),
     TEST(crowd_loses_its_region),
     TEST(crowd_asks_in_pieces),
     TEST(nobody_loses_his_share),
