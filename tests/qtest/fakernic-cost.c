@@ -1474,6 +1474,54 @@ static void test_cost_many(void)
     cost_stop(&n, "as many objects as there can be");
 }
 
+/* What max-memory does not count: as many of each as there can be. */
+static void test_cost_small(void)
+{
+    static const uint16_t plain[] = {
+        FAKERNIC_CMD_ALLOC_PD, FAKERNIC_CMD_ALLOC_XRCD, FAKERNIC_CMD_ALLOC_UAR,
+        FAKERNIC_CMD_CREATE_COUNTER,
+    };
+    struct fakernic_create_eq_req eq = { .log_depth = 4 };
+    struct fakernic_create_cq_req cq = { .log_depth = 4 };
+    struct fakernic_create_srq_req srq = { .log_depth = 4, .log_stride = 6 };
+    struct fakernic_create_flow_req flow = {
+        .mask = { .ethertype = 0xffff },
+    };
+    struct fakernic_create_qp_req qp;
+    uint64_t before, taken;
+    unsigned count = 0;
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue ring;
+
+    cost_start(&m, &n, "");
+    setup(&n, &s);
+    qp = cost_qp_req(&n, &s, &s.cq);
+    qp.type = FAKERNIC_QP_RAW_PACKET;
+    flow.qpn = LE32(cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &qp, sizeof(qp)));
+    eq.pages = queue_alloc(&n, &ring, 4, 5);
+    cq.pages = queue_alloc(&n, &ring, 4, 6);
+    cq.eqn = LE32(s.eq.id);
+    srq.pages = queue_alloc(&n, &ring, 4, 6);
+    srq.pdn = LE32(s.pd);
+    before = cost_rss(&n);
+    count += cost_create_all(&n, FAKERNIC_CMD_CREATE_CQ, &cq, sizeof(cq));
+    count += cost_create_all(&n, FAKERNIC_CMD_CREATE_SRQ, &srq, sizeof(srq));
+    count += cost_create_all(&n, FAKERNIC_CMD_CREATE_EQ, &eq, sizeof(eq));
+    count += cost_create_all(&n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
+    for (unsigned i = 0; i < ARRAY_SIZE(plain); i++) {
+        count += cost_create_all(&n, plain[i], NULL, 0);
+    }
+    taken = cost_rss(&n) - before;
+    g_test_message("%u objects: %" PRIu64 " KiB taken", count, taken / 1024);
+    g_assert_cmpuint(count, >, 13000);
+    /* Else they were not there. */
+    g_assert_cmpuint(taken, >, count * 16);
+    g_assert_cmpuint(taken, <=, count * 1024);
+    cost_stop(&n, "as many small objects as there can be");
+}
+
 /* ---- timers ------------------------------------------------------------- */
 
 #define COST_TIMERS 3000
@@ -1969,6 +2017,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/memory", test_cost_memory },
     { "cost/sends", test_cost_sends },
     { "cost/many", test_cost_many },
+    { "cost/small", test_cost_small },
     { "cost/timers", test_cost_timers },
     { "cost/reset", test_cost_reset },
     { "cost/reset_dm", test_cost_reset_dm },
