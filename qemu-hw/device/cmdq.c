@@ -445,12 +445,22 @@ static bool fakernic_cmdq_step(FakernicState *s)
     return true;
 }
 
+/* More commands than the ring holds, says the doorbell. */
+static bool fakernic_cmdq_is_overrun(const FakernicCmdq *q)
+{
+    return q->pi - q->ci > 1U << q->log_depth;
+}
+
 bool fakernic_cmdq_run(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
     const uint32_t first = q->ci;
     bool room = true;
 
+    if (fakernic_cmdq_is_overrun(q)) {
+        fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_OVERRUN);
+        return false;           /* as was heard while it was frozen */
+    }
     while (room && fakernic_is_running(s) && q->ci != q->pi &&
            q->delayed_until <= fakernic_now()) {
         if (!fakernic_cmdq_step(s)) {
@@ -485,11 +495,11 @@ static void fakernic_cmdq_hear(FakernicState *s, uint32_t pi)
         FAKERNIC_GUEST_ERR("command doorbell while not enabled");
         return;
     }
-    if (pi - q->ci > 1U << q->log_depth) {
+    q->pi = pi;
+    if (fakernic_is_running(s) && fakernic_cmdq_is_overrun(q)) {
         fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_OVERRUN);
         return;
     }
-    q->pi = pi;
     fakernic_kick(s);
 }
 

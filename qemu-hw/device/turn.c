@@ -296,7 +296,7 @@ bool fakernic_turn(FakernicState *s)
     commands = fakernic_cmdq_run(s);
     now = fakernic_now();
     if (!fakernic_is_running(s)) {
-        return false;           /* a command ring was out of reach */
+        return false;           /* the command queue was fatal */
     }
     fakernic_turn_ticks(s, now);
     fakernic_port_events(s);

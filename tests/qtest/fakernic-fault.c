@@ -440,6 +440,27 @@ static void test_device_freeze_command(void)
     machine_stop(&p.m);
 }
 
+/* A doorbell that is fatal is so when it thaws: nothing is written before. */
+static void test_device_freeze_overrun(void)
+{
+    struct fakernic_eqe eqe;
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=ice at=device do=freeze");
+    wait_hit(&p.m);
+    reg_write(&p.n, FAKERNIC_REG_CMDQ_DOORBELL, p.n.cmd_pi - 1);
+    g_assert_false(eq_poll(&p.n, &p.s.async, &eqe));
+    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL,
+                    ==, 0);
+    fault(&p.m, "remove=ice");
+    AWAIT(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
+    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==,
+                     FAKERNIC_FATAL_CMDQ_OVERRUN);
+    eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_DEVICE_FATAL);
+    machine_stop(&p.m);
+}
+
 static void test_device_freeze_reset(void)
 {
     Pair p;
@@ -2281,6 +2302,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/device-freeze", test_device_freeze },
     { "fault/device-freeze-for", test_device_freeze_for },
     { "fault/device-freeze-command", test_device_freeze_command },
+    { "fault/device-freeze-overrun", test_device_freeze_overrun },
     { "fault/device-freeze-reset", test_device_freeze_reset },
     { "fault/device-dead", test_device_dead },
     { "fault/device-aer", test_device_aer },
