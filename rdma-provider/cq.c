@@ -361,9 +361,9 @@ int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 
 	fakernic_lock(&cq->lock);
-	cq->armed = (int32_t)(cq->told - cq->ci) > 0 ? cq->told : cq->ci;
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
-			cq->armed, solicited_only);
+			cq->told == cq->ci + 1 ? cq->told : cq->ci,
+			solicited_only);
 	fakernic_unlock(&cq->lock);
 	return 0;
 }
@@ -373,7 +373,8 @@ void fakernic_cq_event(struct ibv_cq *ibcq)
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 
 	fakernic_lock(&cq->lock);
-	cq->told = cq->armed + 1;
+	/* Who was late to take it may have polled what it told of. */
+	cq->told = fakernic_cq_peek(cq, cq->ci) ? cq->ci + 1 : cq->ci;
 	/* Where there is no entry, it may be the end that he was woken for. */
 	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
 	fakernic_unlock(&cq->lock);
@@ -699,7 +700,7 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 	old = err ? queue : cq->queue;
 	if (!err) {
 		cq->queue = queue;
-		cq->ci = cq->armed = cq->told = 0;
+		cq->ci = cq->told = 0;
 		ibcq->cqe = queue.depth;
 	}
 	fakernic_unlock(&cq->lock);

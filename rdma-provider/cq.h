@@ -20,8 +20,9 @@ struct fakernic_cq {
 	struct fakernic_queue queue;
 	struct fakernic_lock lock;
 	uint32_t ci;
-	uint32_t armed;			/* with this index, last */
-	uint32_t told;			/* events told of all before it */
+	uint32_t told;			/* the last event told of the entry
+					 * before it
+					 */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
@@ -60,7 +61,7 @@ int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
  */
 int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* An event of this CQ is being taken: it tells of one entry. */
+/* An event of this CQ is being taken: it tells of the next entry, if any. */
 void fakernic_cq_event(struct ibv_cq *cq);
 
 /*

@@ -625,6 +625,67 @@ static void arming_tells_the_consumer_index(void)
 	world_end(&world);
 }
 
+/* The index that arming tells now. */
+static uint32_t armed_at(struct world *world)
+{
+	__le64 *doorbell = (void *)((uint8_t *)world->context->uar +
+				    FAKERNIC_DOORBELL_CQ_ARM);
+
+	CHECK(!fakernic_req_notify_cq(world->cq, 0));
+	return le64toh(*doorbell);
+}
+
+/* One more send comes, and its entry is polled. */
+static void send_and_poll(struct world *world, uint32_t index)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	CHECK(!post(world, &wr) && complete_send(world, world->qp, index));
+	CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 1);
+}
+
+/*
+ * Who is late to take an event has polled its entry and armed anew. It tells of
+ * no other entry: the device would not wake him for the one that comes next,
+ * behind his last poll.
+ */
+static void a_late_event_tells_of_nothing_new(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+
+	CHECK(armed_at(&world) == 0);
+	send_and_poll(&world, 0);
+	CHECK(armed_at(&world) == 1);
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 1);
+	/* The same while the ring becomes another. */
+	send_and_poll(&world, 1);
+	CHECK(!fakernic_resize_cq(world.cq, 100));
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 0);
+	world_end(&world);
+}
+
+/* Billions of entries later, no event having been asked for. */
+static void an_old_event_tells_of_nothing_new(void)
+{
+	const uint32_t many = 3U << 30;
+	struct world world = world_of(IBV_QPT_RC);
+	struct fakernic_cq *cq = fakernic_to_cq(world.cq);
+
+	CHECK(armed_at(&world) == 0);
+	CHECK(complete_send(&world, world.qp, 0));
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 1);
+	cq->ci += many;
+	model_cq(world.cq)->index += many;
+	fakernic_queue_tell(&cq->queue, cq->ci);
+	send_and_poll(&world, 0);
+	CHECK(armed_at(&world) == many + 1);
+	world_end(&world);
+}
+
 /*
  * One datagram with these fields; what the two ways of polling say of its sl.
  */
@@ -905,6 +966,8 @@ const struct test_case data_cases[] = {
 	CASE(receives_and_polls_are_memory_only),
 	CASE(who_polls_in_vain_rings),
 	CASE(arming_tells_the_consumer_index),
+	CASE(a_late_event_tells_of_nothing_new),
+	CASE(an_old_event_tells_of_nothing_new),
 	CASE(sl_tells_the_network),
 	CASE(reset_cleans_the_cq),
 	CASE(reset_returns_both_rings_to_their_start),
