@@ -29,9 +29,29 @@
 #include "wq.h"
 #include "wr.h"
 
-static bool fakernic_has_recv_queue(const struct ibv_qp_init_attr_ex *attr)
+/*
+ * What attr says, without what a QP of its type or beside an SRQ has no use
+ * for: that may be anything (ibv_create_qp_ex(3)), and may go before the QP.
+ */
+static struct ibv_qp_init_attr_ex
+fakernic_used_attr(const struct ibv_qp_init_attr_ex *attr)
 {
-	return !attr->srq && attr->qp_type != IBV_QPT_XRC_SEND;
+	struct ibv_qp_init_attr_ex used = *attr;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+		used.pd = NULL;
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		used.cap = (struct ibv_qp_cap) {};
+		used.send_cq = NULL;
+		used.recv_cq = NULL;
+	} else if (attr->qp_type == IBV_QPT_XRC_SEND) {
+		used.recv_cq = NULL;
+	}
+	if (attr->qp_type == IBV_QPT_XRC_SEND || attr->srq) {
+		used.cap.max_recv_wr = 0;
+		used.cap.max_recv_sge = 0;
+	}
+	return used;
 }
 
 static int fakernic_check_caps(struct fakernic_context *context,
@@ -46,9 +66,8 @@ static int fakernic_check_caps(struct fakernic_context *context,
 				       "QP of %u sends, %u SGEs, %u bytes inline\n",
 				       cap->max_send_wr, cap->max_send_sge,
 				       cap->max_inline_data);
-	if (fakernic_has_recv_queue(attr) &&
-	    (cap->max_recv_wr > context->max_qp_wr ||
-	     cap->max_recv_sge > context->max_recv_sge))
+	if (cap->max_recv_wr > context->max_qp_wr ||
+	    cap->max_recv_sge > context->max_recv_sge)
 		return fakernic_refuse(context, EINVAL,
 				       "QP of %u receives, %u SGEs\n",
 				       cap->max_recv_wr, cap->max_recv_sge);
@@ -81,8 +100,8 @@ static bool fakernic_has_objects(const struct ibv_qp_init_attr_ex *attr)
 	/* An XRC target has a domain, and neither queues nor CQs. */
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
-	    attr->comp_mask & IBV_QP_INIT_ATTR_XRCD || !attr->send_cq)
+	if (!attr->pd || attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ||
+	    !attr->send_cq)
 		return false;
 	return attr->qp_type == IBV_QPT_XRC_SEND ? !attr->srq :
 						   !!attr->recv_cq;
@@ -110,8 +129,7 @@ static int fakernic_check_qp(struct fakernic_context *context,
 		return fakernic_refuse(context, EINVAL,
 				       "QP of type %u: wrong PD, XRCD, CQ or SRQ\n",
 				       attr->qp_type);
-	return attr->qp_type == IBV_QPT_XRC_RECV ? 0 :
-		fakernic_check_caps(context, attr);
+	return fakernic_check_caps(context, attr);
 }
 
 /* Makes the queues it has and describes them to the kernel. */
@@ -141,7 +159,7 @@ static int fakernic_alloc_queues(struct fakernic_qp *qp,
 		qp->sq.sge_max = 0;
 		qp->sq.inline_max = 0;
 	}
-	if (!fakernic_has_recv_queue(attr) || !attr->cap.max_recv_wr)
+	if (!attr->cap.max_recv_wr)
 		return 0;
 	log_depth = fakernic_log2_ceil(attr->cap.max_recv_wr);
 	log_stride = fakernic_recv_log_stride(attr->cap.max_recv_sge);
@@ -180,21 +198,6 @@ static void fakernic_get_caps(const struct fakernic_qp *qp,
 	};
 }
 
-/* What the kernel shall know of the capabilities: those of queues we made. */
-static struct ibv_qp_init_attr_ex
-fakernic_kernel_attr(const struct ibv_qp_init_attr_ex *attr)
-{
-	struct ibv_qp_init_attr_ex kernel_attr = *attr;
-
-	if (attr->qp_type == IBV_QPT_XRC_RECV) {
-		kernel_attr.cap = (struct ibv_qp_cap) {};
-	} else if (attr->qp_type == IBV_QPT_XRC_SEND) {
-		kernel_attr.cap.max_recv_wr = 0;
-		kernel_attr.cap.max_recv_sge = 0;
-	}
-	return kernel_attr;
-}
-
 /*
  * The table is for those that complete work requests of their own. An XRC
  * target does not, and may be opened several times under one number.
@@ -206,17 +209,15 @@ static bool fakernic_qp_in_table(const struct ibv_qp *qp)
 
 static int fakernic_create_qp_hw(struct fakernic_qp *qp,
 				 struct ibv_context *ibctx,
-				 const struct ibv_qp_init_attr_ex *attr,
+				 struct ibv_qp_init_attr_ex *attr,
 				 struct fakernic_cmd_create_qp *cmd)
 {
 	struct fakernic_context *context = fakernic_to_context(ibctx);
-	struct ibv_qp_init_attr_ex kernel_attr = fakernic_kernel_attr(attr);
 	struct fakernic_cmd_create_qp_resp resp = {};
 	int err;
 
-	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, &kernel_attr,
-				    &cmd->ibv_cmd, sizeof(*cmd),
-				    &resp.ibv_resp, sizeof(resp)
+	err = ibv_cmd_create_qp_ex2(ibctx, &qp->vqp, attr, &cmd->ibv_cmd,
+				    sizeof(*cmd), &resp.ibv_resp, sizeof(resp)
 				    FAKERNIC_NO_DRIVER_ATTR);
 	if (err || !fakernic_qp_in_table(&qp->vqp.qp))
 		return err;
@@ -231,25 +232,26 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 {
 	bool has_builders = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct fakernic_context *context = fakernic_to_context(ibctx);
+	struct ibv_qp_init_attr_ex used = fakernic_used_attr(attr);
 	struct fakernic_cmd_create_qp cmd = {};
 	struct fakernic_qp *qp;
 
 	if (attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE |
 			       IBV_QP_INIT_ATTR_RX_HASH))
 		return fakernic_create_rss_qp(ibctx, attr);
-	errno = fakernic_check_qp(context, attr);
+	errno = fakernic_check_qp(context, &used);
 	if (errno)
 		return NULL;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	errno = fakernic_alloc_queues(qp, context, attr, &cmd);
+	errno = fakernic_alloc_queues(qp, context, &used, &cmd);
 	if (errno) {
 		free(qp);
 		return NULL;
 	}
-	fakernic_lock_init(&qp->sq.lock, fakernic_pd_needs_locks(attr->pd));
-	fakernic_lock_init(&qp->rq.lock, fakernic_pd_needs_locks(attr->pd));
+	fakernic_lock_init(&qp->sq.lock, fakernic_pd_needs_locks(used.pd));
+	fakernic_lock_init(&qp->rq.lock, fakernic_pd_needs_locks(used.pd));
 	if (has_builders) {
 		errno = fakernic_set_builders(qp, attr->qp_type,
 					      attr->send_ops_flags);
@@ -260,7 +262,7 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 			goto err_free;
 		}
 	}
-	errno = fakernic_create_qp_hw(qp, ibctx, attr, &cmd);
+	errno = fakernic_create_qp_hw(qp, ibctx, &used, &cmd);
 	if (errno)
 		goto err_free;
 	if (has_builders)

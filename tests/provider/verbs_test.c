@@ -134,6 +134,54 @@ static void xrc_target_is_but_a_handle(void)
 	world_end(&world);
 }
 
+/*
+ * An initiator has no receives, a target no CQs at all: those that were named
+ * may go before it. A PD that comp_mask does not name may be anything.
+ */
+static void xrc_qps_hold_no_cq_but_their_own(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_context *context = world.pd->context;
+	struct ibv_cq *other = fakernic_create_cq(context, 8, NULL, 0);
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = world.cq, .recv_cq = other, .pd = world.pd,
+		.cap = { .max_send_wr = 4 }, .qp_type = IBV_QPT_XRC_SEND,
+		.comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp *initiator, *target;
+
+	initiator = fakernic_create_qp_ex(context, &attr);
+	attr.xrcd = xrcd_of(&world);
+	attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+	attr.qp_type = IBV_QPT_XRC_RECV;
+	attr.send_cq = other;
+	attr.pd = (void *)16;
+	target = fakernic_create_qp_ex(context, &attr);
+	CHECK(initiator && target && !fakernic_destroy_cq(other));
+	CHECK(!fakernic_modify_qp(initiator, &reset, IBV_QP_STATE));
+	CHECK(!fakernic_modify_qp(target, &reset, IBV_QP_STATE));
+	CHECK(!fakernic_destroy_qp(initiator) && !fakernic_destroy_qp(target));
+	CHECK(!fakernic_close_xrcd(attr.xrcd));
+	world_end(&world);
+}
+
+/* ibv_create_qp(3): with an SRQ, what is said of receives is ignored. */
+static void receives_do_not_count_beside_an_srq(void)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8 } };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = ~0,
+				  .max_recv_sge = ~0 };
+	struct ibv_srq *srq = fakernic_create_srq(world.pd, &attr);
+	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
+
+	CHECK(!cap.max_recv_wr && !cap.max_recv_sge);
+	CHECK(!model_qp(qp)->cap.max_recv_wr);
+	CHECK(!model_qp(qp)->cap.max_recv_sge);
+	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+	world_end(&world);
+}
+
 static void complete_xrc(struct world *world, struct ibv_srq *srq, uint32_t qpn)
 {
 	struct { struct fakernic_rq_wqe wqe; struct fakernic_sge sge[1]; } slot;
@@ -1033,6 +1081,8 @@ static void refused_requests_say_why(void)
 const struct test_case verbs_cases[] = {
 	CASE(xrc_initiator_names_the_srq),
 	CASE(xrc_target_is_but_a_handle),
+	CASE(xrc_qps_hold_no_cq_but_their_own),
+	CASE(receives_do_not_count_beside_an_srq),
 	CASE(xrc_receives_belong_to_the_srq),
 	CASE(basic_srq_holds_no_cq),
 	CASE(flush_and_atomic_write_are_built),
