@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ccan/array_size.h>
@@ -351,6 +352,19 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 }
 
 /*
+ * The lock of one who arms or takes an event, and may hold it already: between
+ * start_poll and end_poll. Whether he has it now, to give it back.
+ */
+static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
+{
+	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) ==
+	    pthread_self())
+		return false;
+	fakernic_lock(&cq->lock);
+	return true;
+}
+
+/*
  * The index tells the device what the application knows of: entries behind it
  * make an event at once. A sleeper that polls first and arms then misses
  * nothing. The entry whose event he has taken counts as known, so that who arms
@@ -359,25 +373,27 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	bool locked = fakernic_lock_if_not_polling(cq);
 
-	fakernic_lock(&cq->lock);
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
 			cq->told == cq->ci + 1 ? cq->told : cq->ci,
 			solicited_only);
-	fakernic_unlock(&cq->lock);
+	if (locked)
+		fakernic_unlock(&cq->lock);
 	return 0;
 }
 
 void fakernic_cq_event(struct ibv_cq *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
+	bool locked = fakernic_lock_if_not_polling(cq);
 
-	fakernic_lock(&cq->lock);
 	/* Who was late to take it may have polled what it told of. */
 	cq->told = fakernic_cq_peek(cq, cq->ci) ? cq->ci + 1 : cq->ci;
 	/* Where there is no entry, it may be the end that he was woken for. */
 	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
-	fakernic_unlock(&cq->lock);
+	if (locked)
+		fakernic_unlock(&cq->lock);
 }
 
 /* ---- the extended interface: one entry at a time, fields on demand ------- */
@@ -412,8 +428,11 @@ static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *vain)
 		else
 			*vain = ++cq->empty_polls;
 		fakernic_unlock(&cq->lock);
+		return err;
 	}
-	return err;
+	atomic_store_explicit(&cq->poller, pthread_self(),
+			      memory_order_relaxed);
+	return 0;
 }
 
 static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
@@ -445,6 +464,7 @@ static void fakernic_end_poll(struct ibv_cq_ex *ibcq)
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
 
 	fakernic_cq_release_locked(cq);
+	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
 	fakernic_unlock(&cq->lock);
 }
 

@@ -5,6 +5,7 @@
 #ifndef FAKERNIC_PROVIDER_CQ_H
 #define FAKERNIC_PROVIDER_CQ_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
 
@@ -26,6 +27,7 @@ struct fakernic_cq {
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
+	_Atomic(pthread_t) poller;	/* who is between them, or 0 */
 	struct fakernic_cqe flushed;	/* of a device that is gone */
 };
 
@@ -57,7 +59,7 @@ int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 /*
  * One event when there is an entry that was neither polled nor told of, at once
  * if there is one already. IBTA 11.4.2.2 asks only for entries to come; cards
- * tell of both.
+ * tell of both. Also between start_poll and end_poll.
  */
 int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 

@@ -4,6 +4,7 @@
  * completions. Each case acts as application and as device (model.h); the swarm
  * at the end does so at random from a seed.
  */
+#include <unistd.h>
 #include <ccan/array_size.h>
 
 #include "world.h"
@@ -667,6 +668,32 @@ static void a_late_event_tells_of_nothing_new(void)
 	world_end(&world);
 }
 
+/* In the middle of polling, as cards allow it; what was taken is polled. */
+static void who_polls_may_arm(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_cq_ex *ex;
+
+	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_cq(world.cq));
+	ex = fakernic_create_cq_ex(world.pd->context, &attr);
+	CHECK(ex);
+	world.cq = ibv_cq_ex_to_cq(ex);
+	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
+	/* Ends the test if it waits for itself. */
+	alarm(10);
+	CHECK(!ex->start_poll(ex, &poll) && armed_at(&world) == 1);
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 1);
+	ex->end_poll(ex);
+	CHECK(armed_at(&world) == 1);
+	alarm(0);
+	world_end(&world);
+}
+
 /* Billions of entries later, no event having been asked for. */
 static void an_old_event_tells_of_nothing_new(void)
 {
@@ -968,6 +995,7 @@ const struct test_case data_cases[] = {
 	CASE(arming_tells_the_consumer_index),
 	CASE(a_late_event_tells_of_nothing_new),
 	CASE(an_old_event_tells_of_nothing_new),
+	CASE(who_polls_may_arm),
 	CASE(sl_tells_the_network),
 	CASE(reset_cleans_the_cq),
 	CASE(reset_returns_both_rings_to_their_start),
