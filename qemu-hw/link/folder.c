@@ -42,11 +42,15 @@ static bool set_address(struct sockaddr_un *address, const char *folder,
     return len > 0 && (size_t)len < sizeof(address->sun_path);
 }
 
-static bool is_member(const char *name)
+/* What else has such a name is not for us to touch. */
+static bool is_member(DIR *dir, const char *name)
 {
     size_t len = strlen(name), suffix = strlen(SOCKET_SUFFIX);
+    struct stat st;
 
-    return len > suffix && !strcmp(name + len - suffix, SOCKET_SUFFIX);
+    return len > suffix && !strcmp(name + len - suffix, SOCKET_SUFFIX) &&
+           !fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) &&
+           S_ISSOCK(st.st_mode);
 }
 
 /* Ours alone: whoever can reach a socket in it may be our peer. */
@@ -122,7 +126,7 @@ static void connect_to_all(const char *path, LinkFound *found, void *opaque)
     unsigned looked = 0;
 
     while (dir && looked < LOOK_MAX && (entry = readdir(dir))) {
-        if (is_member(entry->d_name)) {
+        if (is_member(dir, entry->d_name)) {
             connect_to(path, entry->d_name, found, opaque);
             looked++;
         }
@@ -132,13 +136,20 @@ static void connect_to_all(const char *path, LinkFound *found, void *opaque)
     }
 }
 
-/* A socket under a name that no member has. */
+/*
+ * A socket under a name that no member has, which gets its mode from the
+ * descriptor: who may write to it may connect.
+ */
 static const char *listen_in(LinkFolder *folder, const char *path)
 {
     struct sockaddr_un address;
     char name[64];
     int sock = new_socket();
 
+    if (sock >= 0 && fchmod(sock, 0600)) {
+        close(sock);
+        sock = -1;
+    }
     for (unsigned i = 0; sock >= 0 && i < LOOK_MAX; i++) {
         snprintf(name, sizeof(name), "%ld-%u" SOCKET_SUFFIX, (long)getpid(), i);
         if (!set_address(&address, path, name)) {

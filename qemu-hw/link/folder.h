@@ -4,8 +4,9 @@
  * socket per member. Who joins connects to all that are there, and then
  * listens: so each two have one connection, and there is nobody in the middle.
  *
- * A folder belongs to one user: nobody else can write to it. What members left
- * behind that were killed is removed by the next.
+ * A folder belongs to one user: nobody else can write to it, nor connect to
+ * what is in it. What members left behind that were killed is removed by the
+ * next.
  */
 #ifndef FAKERNIC_LINK_FOLDER_H
 #define FAKERNIC_LINK_FOLDER_H

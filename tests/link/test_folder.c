@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How the members of a link meet in a folder, and what they leave alone. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "harness.h"
+#include "folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define MEMBERS 3
+
+static char folder[64];
+
+/* One that a member makes. */
+static void begin(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/test_folder-XXXXXX");
+    REQUIRE(mkdtemp(folder) && !rmdir(folder));
+}
+
+static const char *inside(const char *name)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+/* Nothing but the lock is left. */
+static void end(void)
+{
+    CHECK(!unlink(inside("lock")));
+    CHECK(!rmdir(folder));
+}
+
+static void count(void *opaque, int sock)
+{
+    ++*(unsigned *)opaque;
+    close(sock);
+}
+
+/* How many others a member finds that joins; it is a member then. */
+static unsigned join(LinkFolder *member)
+{
+    unsigned found = 0;
+
+    REQUIRE(link_folder_join(member, folder, count, &found) == NULL);
+    return found;
+}
+
+static const char *refusal(const char *path)
+{
+    LinkFolder member = { 0 };
+    unsigned found = 0;
+
+    return link_folder_join(&member, path, count, &found);
+}
+
+static void who_joins_finds_all(void)
+{
+    LinkFolder members[MEMBERS];
+
+    begin();
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        CHECK_EQ(join(&members[i]), i);
+    }
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        for (unsigned k = i + 1; k < MEMBERS; k++) {
+            int sock = link_folder_accept(&members[i]);
+
+            CHECK(sock >= 0);
+            close(sock);
+        }
+        CHECK(link_folder_accept(&members[i]) < 0);
+        link_folder_leave(&members[i]);
+    }
+    end();
+}
+
+/* A socket that its owner left behind, when he was killed. */
+static void leave_socket(const char *name)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", inside(name));
+    REQUIRE(!bind(sock, (struct sockaddr *)&address, sizeof(address)));
+    close(sock);
+}
+
+static void the_dead_are_buried(void)
+{
+    LinkFolder member;
+
+    begin();
+    REQUIRE(!mkdir(folder, 0700));
+    leave_socket("1-0.member");
+    leave_socket("2-0.member");
+    CHECK_EQ(join(&member), 0);
+    CHECK(access(inside("1-0.member"), F_OK) && errno == ENOENT);
+    CHECK(access(inside("2-0.member"), F_OK) && errno == ENOENT);
+    link_folder_leave(&member);
+    end();
+}
+
+/* It refuses a connection, too, and is somebody's. */
+static void what_is_no_socket_stays(void)
+{
+    LinkFolder member;
+    struct stat st;
+
+    begin();
+    REQUIRE(!mkdir(folder, 0700));
+    close(open(inside("letter.member"), O_CREAT | O_WRONLY, 0600));
+    REQUIRE(!symlink("letter.member", inside("sign.member")));
+    REQUIRE(!mkdir(inside("house.member"), 0700));
+    CHECK_EQ(join(&member), 0);
+    CHECK(!lstat(inside("letter.member"), &st) && S_ISREG(st.st_mode));
+    CHECK(!lstat(inside("sign.member"), &st) && S_ISLNK(st.st_mode));
+    unlink(inside("letter.member"));
+    unlink(inside("sign.member"));
+    CHECK(!rmdir(inside("house.member")));
+    link_folder_leave(&member);
+    end();
+}
+
+/* Whoever may write to its socket may be its peer. */
+static void sockets_are_the_users_alone(void)
+{
+    LinkFolder member;
+    struct stat st;
+    mode_t mask = umask(0);
+
+    begin();
+    REQUIRE(!mkdir(folder, 0755));
+    CHECK_EQ(join(&member), 0);
+    umask(mask);
+    CHECK(!stat(member.socket, &st) && S_ISSOCK(st.st_mode));
+    CHECK_EQ(st.st_mode & (S_IRWXG | S_IRWXO), 0);
+    link_folder_leave(&member);
+    end();
+}
+
+static void folders_of_others_are_refused(void)
+{
+    begin();
+    REQUIRE(!mkdir(folder, 0700));
+    CHECK(!chmod(folder, 0770) && refusal(folder));
+    CHECK(!chmod(folder, 0707) && refusal(folder));
+    CHECK(!chmod(folder, 0700));
+    REQUIRE(!symlink(".", inside("sign")));
+    CHECK(refusal(inside("sign")));
+    REQUIRE(!unlink(inside("sign")) && !symlink("there", inside("lock")));
+    CHECK(refusal(folder));
+    CHECK(access(inside("there"), F_OK));
+    end();
+    CHECK(refusal("/dev/null"));
+    CHECK(refusal("/nowhere/at/all"));
+}
+
+/* A folder that can be made, with no room behind it for a socket's name. */
+static void long_names_are_refused(void)
+{
+    char path[128], *name = path + 100;
+    const char *why;
+
+    begin();
+    REQUIRE(!mkdir(folder, 0700));
+    memset(path, 'x', 100);
+    memcpy(path, inside(""), strlen(inside("")));
+    *name = '\0';
+    why = refusal(path);
+    CHECK(why && strstr(why, "too long"));
+    strcpy(name, "/lock");
+    CHECK(!unlink(path));
+    *name = '\0';
+    CHECK(!rmdir(path));
+    CHECK(!rmdir(folder));
+}
+
+static const Test tests[] = {
+    TEST(who_joins_finds_all),
+    TEST(the_dead_are_buried),
+    TEST(what_is_no_socket_stays),
+    TEST(sockets_are_the_users_alone),
+    TEST(folders_of_others_are_refused),
+    TEST(long_names_are_refused),
+};
+
+TEST_MAIN(tests)
