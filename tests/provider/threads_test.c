@@ -121,6 +121,7 @@ static void *crowd_poll_ex(void *argument)
 			err = ex->next_poll(ex);
 		} while (!err);
 		CHECK(err == ENOENT);
+		CHECK(!fakernic_req_notify_cq(ibv_cq_ex_to_cq(ex), 0));
 		ex->end_poll(ex);
 	}
 	return NULL;
