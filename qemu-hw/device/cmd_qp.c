@@ -244,6 +244,7 @@ uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
 void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
 {
     roce_qp_destroy(s->roce, qp->qpn);
+    fakernic_fault_forget_qp(s, qp->qpn);
     fakernic_event_forget(s, NULL, &qp->async);
     fakernic_qp_refer(s, qp, -1);
     fakernic_cq_leave(qp->send_cq, &qp->send_user);
@@ -495,6 +496,7 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
         qp->sq_pi = qp->sq_ci = 0;
         qp->rq_pi = qp->rq_ci = 0;
         qp->sq_waits = qp->rq_waits = 0;
+        fakernic_fault_forget_qp(s, qp->qpn);
     } else if (qp->sq_pi != qp->sq_ci) {
         roce_post_send(s->roce, fakernic_now(), qp->qpn);
     }

@@ -133,6 +133,7 @@ FakernicVerdict fakernic_cmd_modify_wq(FakernicState *s, const void *request,
         fakernic_set_state(s, wq, FAKERNIC_QPS_RESET);
         wq->rq_pi = wq->rq_ci = 0;
         wq->rq_waits = 0;
+        fakernic_fault_forget_qp(s, wq->qpn);
         break;
     case FAKERNIC_WQS_RDY:
         if (attr.state == FAKERNIC_QPS_ERR) {

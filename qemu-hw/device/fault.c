@@ -488,14 +488,33 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     return due < 0;
 }
 
+static void fakernic_fault_forget(FakernicState *s, FakernicHeld *held)
+{
+    fakernic_fault_unlink(s, held);
+    g_free(held);
+}
+
 void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
 {
     FakernicHeld *held, *next;
 
     QTAILQ_FOREACH_SAFE(held, &s->faults.held, next, next) {
         if (held->point == ROCE_FAULT_CQE && held->number == cqn) {
-            fakernic_fault_unlink(s, held);
-            g_free(held);
+            fakernic_fault_forget(s, held);
+        }
+    }
+}
+
+void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn)
+{
+    FakernicHeld *held, *next;
+
+    if (s->qps[qpn]->type == FAKERNIC_QP_XRC_TGT) {
+        return;
+    }
+    QTAILQ_FOREACH_SAFE(held, &s->faults.held, next, next) {
+        if (held->point == ROCE_FAULT_CQE && held->completion.qpn == qpn) {
+            fakernic_fault_forget(s, held);
         }
     }
 }

@@ -106,6 +106,12 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion,
 void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);
 
 /*
+ * The QP or WQ of this number, which is still there, goes away or to RESET, and
+ * what is held of it; but receives that an XRC target took are their SRQ's.
+ */
+void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn);
+
+/*
  * The EQ (point EQE) is flushed, the SQ (SEND_WQE) fetched from then, if it is
  * still there.
  */

@@ -881,6 +881,35 @@ static void test_cqe_delay_destroy(void)
     pair_end(&p);
 }
 
+/* So does what is held of a QP: the driver has cleaned the CQ of it. */
+static void cqe_late(bool destroy)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=cqe delay-ns=20000000 do=delay");
+    pair_small_read(&p);
+    wait_hit(&p.m);
+    if (destroy) {
+        assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_QP, p.a.qpn), OK);
+    } else {
+        assert_status(qp_to(&p.n, p.a.qpn, FAKERNIC_QPS_RESET), OK);
+    }
+    qtest_clock_step(p.m.qts, 40 * MS);
+    pair_expect_none(&p);
+    pair_end(&p);
+}
+
+static void test_cqe_delay_destroy_qp(void)
+{
+    cqe_late(true);
+}
+
+static void test_cqe_delay_reset_qp(void)
+{
+    cqe_late(false);
+}
+
 /* A lie: the QP knows nothing of it. */
 static void test_cqe_fail(void)
 {
@@ -2324,6 +2353,8 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/cqe-duplicate", test_cqe_duplicate },
     { "fault/cqe-delay", test_cqe_delay },
     { "fault/cqe-delay-destroy", test_cqe_delay_destroy },
+    { "fault/cqe-delay-destroy-qp", test_cqe_delay_destroy_qp },
+    { "fault/cqe-delay-reset-qp", test_cqe_delay_reset_qp },
     { "fault/cqe-reorder", test_cqe_reorder },
     { "fault/cqe-reorder-last", test_cqe_reorder_last },
     { "fault/cqe-overrun", test_cqe_overrun },
