@@ -26,7 +26,7 @@
 #define LINK_FRAMES_A_LOOK  256
 /* How long the guest may not poll before its main loop takes over. */
 #define LINK_POLL_ENDS_NS   1000000
-/* A peer that takes nothing for so long keeps nobody waiting. */
+/* A peer that takes less than half a ring in so long keeps no other waiting. */
 #define LINK_STUCK_NS       3500000000
 /* How often one that waits for room looks for the time. */
 #define LINK_BLOCKED_LOOK_NS 100000000
@@ -37,7 +37,8 @@ typedef struct LinkPeer {
     bool asked;                 /* we connected: the answer is to come */
     bool up;
     bool gone;
-    int64_t full_since;         /* its ring; 0: it is not */
+    int64_t full_since;         /* its ring; 0: it has moved on since */
+    uint32_t full_head;         /* what had been taken then */
     LinkPair pair;
     QTAILQ_ENTRY(LinkPeer) next;
 } LinkPeer;
@@ -189,15 +190,26 @@ static void link_signal_peer(LinkPeer *peer)
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* It has taken nothing for long: others do not wait for it. */
+/* It has taken next to nothing for long: others do not wait for it. */
 static bool link_stuck(LinkPeer *peer)
 {
     int64_t now = link_now();
 
     if (!peer->full_since) {
         peer->full_since = now;
+        peer->full_head = peer->pair.tx.head;
     }
     return now - peer->full_since >= LINK_STUCK_NS;
+}
+
+/* It has room. Where others wait, a frame now and then is too little. */
+static void link_moves(LinkPeer *peer)
+{
+    const uint32_t taken = peer->pair.tx.head - peer->full_head;
+
+    if (taken >= LINK_RING_SIZE / 2 || peer->link->count == 1) {
+        peer->full_since = 0;
+    }
 }
 
 /* False: it has no room, and will signal when it has. */
@@ -221,7 +233,7 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
         link_drop(peer, "its ring holds nonsense");
         return true;
     }
-    peer->full_since = 0;
+    link_moves(peer);
     if (link_ring_wakes(&peer->pair.tx, link_now())) {
         link_signal_peer(peer);
     }

@@ -450,18 +450,36 @@ static void test_link_stopped(void)
     wired_stop(&w);
 }
 
-/* A frame that the port sends. */
+/* The device knows that a member has an address. */
+static void wired_introduce(Wired *w, Member *p, const uint8_t *mac)
+{
+    member_join(p, w->folder);
+    memcpy(w->frame + 6, mac, 6);
+    wired_put(w, p);
+    member_signal(p);
+    wired_expect(w);
+}
+
+/* A frame that the port will send; it lies where no other address' does. */
+static void wired_post(Wired *w, const uint8_t *to, size_t len)
+{
+    const uint64_t offset = (1 + to[5] % 3) * 16384;
+    g_autofree uint8_t *frame = g_malloc(len);
+    Wqe wqe = wqe_send(&w->s, offset, len);
+
+    frame_make(frame, to, len);
+    memcpy(frame + 6, nic_mac, 6);
+    qtest_memwrite(w->m.qts, w->s.data + offset, frame, len);
+    sq_put(&w->n, &w->raw, &wqe, sizeof(wqe));
+    sq_ring(&w->n, &w->raw);
+}
+
+/* And that it has sent. */
 static void wired_send(Wired *w, const uint8_t *to)
 {
     struct fakernic_cqe cqe;
-    uint8_t frame[64];
-    Wqe wqe = wqe_send(&w->s, 4096, sizeof(frame));
 
-    frame_make(frame, to, sizeof(frame));
-    memcpy(frame + 6, nic_mac, 6);
-    qtest_memwrite(w->m.qts, w->s.data + 4096, frame, sizeof(frame));
-    sq_put(&w->n, &w->raw, &wqe, sizeof(wqe));
-    sq_ring(&w->n, &w->raw);
+    wired_post(w, to, 64);
     cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
 }
 
@@ -478,11 +496,7 @@ static void test_link_addresses(void)
 
     wired_start(&w);
     for (unsigned i = 0; i < ARRAY_SIZE(macs); i++) {
-        member_join(&peers[i], w.folder);
-        memcpy(w.frame + 6, macs[i], 6);
-        wired_put(&w, &peers[i]);
-        member_signal(&peers[i]);
-        wired_expect(&w);
+        wired_introduce(&w, &peers[i], macs[i]);
     }
     for (unsigned i = 0; i < ARRAY_SIZE(macs); i++) {
         wired_send(&w, macs[i]);
@@ -493,6 +507,66 @@ static void test_link_addresses(void)
         g_assert_false(link_ring_filled(&peers[i].pair.rx));
         member_leave(&peers[i]);
     }
+    wired_stop(&w);
+}
+
+#define SLOW_FRAME  9014
+#define SLOW_PAIRS  16
+
+/* Its ring has no room for another of its frames. */
+static void slow_fill(Wired *w, const uint8_t *mac)
+{
+    const struct fakernic_set_port_req port = {
+        .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
+    };
+    const unsigned record = ROUND_UP(SLOW_FRAME + 8, LINK_RECORD_ALIGN);
+    struct fakernic_cqe cqe;
+
+    assert_status(CMD(&w->n, SET_PORT, port), OK);
+    for (unsigned i = 0; i < LINK_RING_SIZE / record; i++) {
+        wired_post(w, mac, SLOW_FRAME);
+        cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND,
+                 FAKERNIC_WC_SUCCESS);
+        queue_record(&w->n, &w->s.cq, w->s.cq.index);
+    }
+}
+
+/*
+ * One that takes a frame now and then, as many as it is sent in between: others
+ * get theirs before long.
+ */
+static void test_link_slow(void)
+{
+    static const uint8_t macs[2][6] = {
+        { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 0, 2 },
+    };
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    unsigned came = 0;
+    Member slow, other;
+    uint32_t len;
+    Wired w;
+
+    wired_start(&w);
+    wired_introduce(&w, &slow, macs[0]);
+    wired_introduce(&w, &other, macs[1]);
+    slow_fill(&w, macs[0]);
+    for (unsigned i = 0; i < SLOW_PAIRS; i++) {
+        wired_post(&w, macs[0], SLOW_FRAME);
+        wired_post(&w, macs[1], 64);
+    }
+    for (unsigned i = 0; came < SLOW_PAIRS; i++) {
+        g_assert_cmpuint(i, <, SLOW_PAIRS * 3 / 4);
+        g_usleep(500000);
+        g_assert_cmpuint(member_get(&slow, frame), ==, SLOW_FRAME);
+        if (link_ring_frees(&slow.pair.rx)) {
+            g_assert_true(link_signal(slow.sock));
+        }
+        while (link_ring_get(&other.pair.rx, frame, &len) == LINK_RING_OK) {
+            came++;
+        }
+    }
+    member_leave(&slow);
+    member_leave(&other);
     wired_stop(&w);
 }
 
@@ -626,6 +700,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/liars", test_link_liars },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
+    { "link/slow", test_link_slow },
     { "link/late", test_link_late },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },
