@@ -65,10 +65,13 @@ fakernic_clock_ns(const struct fakernic_context *context)
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
 }
 
-/* It was found to be gone: nothing of this context will be completed. */
+/*
+ * It was found to be gone: nothing of this context will be completed but what
+ * lies in a CQ's ring by now.
+ */
 static inline bool fakernic_is_gone(struct fakernic_context *context)
 {
-	return atomic_load_explicit(&context->gone, memory_order_relaxed);
+	return atomic_load_explicit(&context->gone, memory_order_acquire);
 }
 
 /*
@@ -85,7 +88,7 @@ static inline void fakernic_look_if_gone(struct fakernic_context *context)
 	now_ns = fakernic_clock_ns(context);
 	if (!now_ns || now_ns == UINT64_MAX)
 		atomic_store_explicit(&context->gone, true,
-				      memory_order_relaxed);
+				      memory_order_release);
 }
 
 #endif

@@ -236,9 +236,10 @@ static uint32_t fakernic_flush_one(struct fakernic_context *context,
 }
 
 /*
- * The ring is empty, and so it stays if the device is gone: an entry for one
- * of those that are still outstanding. NULL: there is none, or somebody holds
- * the tables; he may wait for this CQ, so it is for the next poll.
+ * The device was known to be gone before the ring was found to be empty, so
+ * that it stays so: an entry for one of those that are still outstanding. NULL:
+ * there is none, or somebody holds the tables; he may wait for this CQ, so it
+ * is for the next poll.
  */
 static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 						     uint64_t *wr_id)
@@ -248,8 +249,7 @@ static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 	uint8_t opcode;
 	uint32_t number;
 
-	if (likely(!fakernic_is_gone(context)) ||
-	    pthread_mutex_trylock(&context->qp_table.mutex))
+	if (pthread_mutex_trylock(&context->qp_table.mutex))
 		return NULL;
 	number = fakernic_flush_one(context, &cq->vcq.cq, wr_id, &opcode);
 	pthread_mutex_unlock(&context->qp_table.mutex);
@@ -273,12 +273,15 @@ static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
+	bool gone = fakernic_is_gone(context);
 
 	*cqe = fakernic_cq_peek(cq, cq->ci);
-	if (!*cqe) {
+	if (!*cqe && unlikely(gone)) {
 		*cqe = fakernic_cq_flush_locked(cq, wr_id);
 		return *cqe ? 0 : ENOENT;
 	}
+	if (!*cqe)
+		return ENOENT;
 	cq->empty_polls = 0;
 	cq->ci++;
 	if (!fakernic_cqe_retire(context, *cqe, wr_id)) {

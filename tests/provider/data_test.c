@@ -4,6 +4,9 @@
  * completions. Each case acts as application and as device (model.h); the swarm
  * at the end does so at random from a seed.
  */
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <ccan/array_size.h>
 
@@ -122,6 +125,46 @@ static void unplugged_device_flushes(void)
 static void silent_device_flushes(void)
 {
 	outstanding_work_is_flushed_when_the_device_is(UINT64_MAX);
+}
+
+static struct world *hurried;
+
+/* What the device does last, and a thread that finds it gone. */
+static void meanwhile(int number)
+{
+	struct fakernic_context *context = hurried->context;
+
+	CHECK(!mprotect(context, MODEL_CONTEXT_SIZE, PROT_READ | PROT_WRITE));
+	CHECK(complete_send(hurried, hurried->qp, 0));
+	atomic_store(&context->gone, true);
+}
+
+/*
+ * Both happen while another thread polls: when it comes to look at the context.
+ * What was completed is not flushed as well.
+ */
+static void last_completion_is_told_once(void)
+{
+	struct sigaction action = { .sa_handler = meanwhile }, before;
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .wr_id = 100, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc[9];
+
+	CHECK(!post(&world, &wr));
+	wr.wr_id = 101;
+	CHECK(!post(&world, &wr));
+	hurried = &world;
+	CHECK(!sigaction(SIGSEGV, &action, &before));
+	CHECK(!mprotect(world.context, MODEL_CONTEXT_SIZE, PROT_NONE));
+	CHECK(fakernic_poll_cq(world.cq, 1, wc) == 1);
+	CHECK(!sigaction(SIGSEGV, &before, NULL));
+	CHECK(world.context->gone);
+	CHECK(wc[0].wr_id == 100 && !wc[0].status);
+	CHECK(fakernic_poll_cq(world.cq, 9, wc) == 1);
+	check_flushed(&wc[0], &world, 101, false);
+	CHECK(!fakernic_poll_cq(world.cq, 9, wc));
+	world_end(&world);
 }
 
 /* An event without an entry: the first poll after it says what it was for. */
@@ -981,6 +1024,7 @@ const struct test_case data_cases[] = {
 	CASE(too_large_capabilities_are_refused),
 	CASE(unplugged_device_flushes),
 	CASE(silent_device_flushes),
+	CASE(last_completion_is_told_once),
 	CASE(who_sleeps_is_told_of_the_end_at_once),
 	CASE(extended_polls_are_flushed),
 	CASE(posting_in_the_wrong_state_is_refused),

@@ -33,8 +33,10 @@ static struct ibv_device model_device = { .name = "model" };
 
 struct fakernic_context *model_context(void)
 {
-	struct fakernic_context *context = calloc(1, sizeof(*context));
+	struct fakernic_context *context =
+		aligned_alloc(FAKERNIC_PAGE_SIZE, MODEL_CONTEXT_SIZE);
 
+	memset(context, 0, MODEL_CONTEXT_SIZE);
 	model_cq_count = 0;
 	model_qp_count = 0;
 	model_wq_count = 0;

@@ -46,6 +46,9 @@
 #define MODEL_DM_OFFSET	FAKERNIC_PAGE_SIZE
 #define MODEL_DM_HANDLE	5
 #define MODEL_DM_MAX	(2 * FAKERNIC_PAGE_SIZE)
+#define MODEL_CONTEXT_SIZE						\
+	((sizeof(struct fakernic_context) + FAKERNIC_PAGE_SIZE - 1) &	\
+	 ~((size_t)FAKERNIC_PAGE_SIZE - 1))
 
 struct model_ring {
 	uint8_t *bytes;
@@ -76,7 +79,7 @@ extern int model_failure;
 
 /*
  * A context with all features; its doorbell page and device memory are ordinary
- * memory.
+ * memory. It has its pages to itself.
  */
 struct fakernic_context *model_context(void);
 void model_free_context(struct fakernic_context *context);
