@@ -230,7 +230,8 @@ static bool fakernic_cmdq_die_locked(struct fakernic_dev *dev,
 	/* Before anyone hears of it and frees what it writes to. */
 	fakernic_stop_device(dev);
 	cmdq->dead = true;
-	WRITE_ONCE(dev->dead, true);
+	/* For fakernic_poll_cq(): behind all that the device has written. */
+	smp_store_release(&dev->dead, true);
 	fakernic_cmdq_abandon_locked(cmdq);
 	trace_fakernic_life(dev->pdev, "stops, of cause", cause);
 	return true;

@@ -378,7 +378,8 @@ static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 
 /*
  * What a dead device will not complete any more is completed here, so that
- * kernel users that wait for their QPs to drain come to an end.
+ * kernel users that wait for their QPs to drain come to an end. Under the CQ's
+ * lock, when there is no entry left in its ring.
  */
 static int fakernic_flush_dead(struct fakernic_cq *cq, int count,
 			       struct ib_wc *wc)
@@ -401,9 +402,15 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 	struct fakernic_cqe *cqe;
 	unsigned long flags;
 	u32 start;
+	bool dead;
 	int n = 0;
 
 	spin_lock_irqsave(&cq->lock, flags);
+	/*
+	 * Before the ring is looked at: then all that the device completed
+	 * before its end is seen there, and is not flushed as well.
+	 */
+	dead = smp_load_acquire(&cq->hw.dev->dead);
 	start = cq->hw.ci;
 	while (n < count) {
 		cqe = fakernic_cq_hw_next(&cq->hw);
@@ -415,22 +422,45 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 	}
 	if (cq->hw.ci != start)
 		fakernic_queue_publish(&cq->hw.queue, cq->hw.ci);
-	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
+	if (unlikely(dead))
 		n += fakernic_flush_dead(cq, count - n, &wc[n]);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return n;
+}
+
+/* Is there something that polling would flush? Under the CQ's lock. */
+static bool fakernic_cq_owes(struct fakernic_cq *cq)
+{
+	struct fakernic_qp *qp;
+
+	list_for_each_entry(qp, &cq->send_qps, send_node)
+		if (qp->sq.ci != smp_load_acquire(&qp->sq.pi))
+			return true;
+	list_for_each_entry(qp, &cq->recv_qps, recv_node)
+		if (qp->rq.ci != smp_load_acquire(&qp->rq.pi))
+			return true;
+	return false;
 }
 
 int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
 	unsigned long irq_flags;
+	bool missed = false;
 
 	spin_lock_irqsave(&cq->lock, irq_flags);
 	fakernic_cq_hw_arm(&cq->hw, (flags & IB_CQ_SOLICITED_MASK) ==
 					    IB_CQ_SOLICITED);
+	/*
+	 * fakernic_cqs_kick() may have come while the caller still polled, for
+	 * whom it did nothing then: one of the two sees the other.
+	 */
+	smp_mb();
+	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
+		missed = flags & IB_CQ_REPORT_MISSED_EVENTS &&
+			 fakernic_cq_owes(cq);
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
-	return 0;
+	return missed;
 }
 
 void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)

@@ -48,7 +48,8 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc);
 
 /*
  * Likewise. The device raises the event at once when there already is an entry,
- * so that none is ever missed (IB_CQ_REPORT_MISSED_EVENTS).
+ * so that none is ever missed. A dead one does not: with
+ * IB_CQ_REPORT_MISSED_EVENTS 1 says that polling will flush something.
  */
 int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 

@@ -84,6 +84,8 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	if (rq->pi != start)
 		fakernic_queue_publish(&rq->queue, rq->pi);
 	spin_unlock_irqrestore(&rq->lock, flags);
+	/* Who flushes sees what was posted, or here it is seen to be dead. */
+	smp_mb();
 	if (unlikely(READ_ONCE(dev->dead)))
 		queue_work(dev->fatal_wq, &dev->fatal_work);
 	return ret;

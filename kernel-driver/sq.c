@@ -315,6 +315,8 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 				  sq->pi);
 	}
 	spin_unlock_irqrestore(&sq->lock, flags);
+	/* Who flushes sees what was posted, or here it is seen to be dead. */
+	smp_mb();
 	if (unlikely(READ_ONCE(dev->dead)))
 		queue_work(dev->fatal_wq, &dev->fatal_work);
 	return ret;

@@ -10,12 +10,11 @@ import pytest
 from fakernic_lab import faults, images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
-from fakernic_test.patient import DEVLINK, SLOT, Patient
+from fakernic_test.patient import DEVLINK, REPORTER, SLOT, Patient, left_dead
 
 IMAGE = images.images() / "modules.erofs"
 FOLDER = "/mnt/modules"
 RUN = "/sys/kernel/debug/kernel_user/run"
-REPORTER = f"{DEVLINK} reporter fw_fatal"
 
 
 def guests(cpus):
@@ -101,16 +100,12 @@ def dies(user, rule):
 def dies_and_is_left(user):
     """The kernel's users are told, and so is who posts to the dead device."""
     wait_for_death(user)
-    user.guest.check(f"devlink health set {REPORTER} auto_recover false")
-    try:
+    with left_dead(user.guest):
         dies(user, "fatal")
         told = user.until(lambda told: told["agains"] == AGAIN and
                           is_flushed(told))
         assert told["posted"] > 2 * EACH_WAY * told["queues"] + AGAIN, told
         user.guest.check(f"devlink health recover {REPORTER}", 60)
-    finally:
-        user.guest.run(f"devlink health dump clear {REPORTER}")
-        user.guest.check(f"devlink health set {REPORTER} auto_recover true")
 
 
 def dies_and_is_recovered(user):
@@ -159,6 +154,24 @@ def test_no_cq_goes_while_it_is_visited(user):
     told = user.until(lambda told: told["freed"])
     assert told["held"] == told["asked"] == 1 and not told["early"], told
     user.patient.said("device is recovered", 40)
+    user.patient.works()
+
+
+@pytest.mark.parametrize("word", ("last", "late"))
+def test_death_while_somebody_polls(user, word):
+    """On another CPU. Work that the device completes after he has found the CQ
+    empty, and before it dies, is not flushed as well; and if he is told to poll
+    before he is done with it, he does so again."""
+    with left_dead(user.guest):
+        user.run(word)
+        told = user.until(lambda told: told["freed"], 60)
+        assert told["held"] == told["died"] == 1 and not told["early"], told
+        assert told["asked"] == (word == "late"), told
+        assert told["posted"] == 2 * EACH_WAY, told
+        user.until(lambda told: told["flushed"] == told["posted"])
+        time.sleep(1)
+        assert is_flushed(user.told()), user.told()
+        user.guest.check(f"devlink health recover {REPORTER}", 60)
     user.patient.works()
 
 

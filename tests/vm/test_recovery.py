@@ -12,14 +12,12 @@ loses interrupts and events.
 
 import re
 import time
-from contextlib import contextmanager
-
 import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, SLOT, SYSFS,
-                                   SETTINGS, Patient, rebind)
+from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, REPORTER, SETTINGS,
+                                   SLOT, SYSFS, Patient, left_dead, rebind)
 
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
                                 options={"extra": NATIVE_HOTPLUG})
@@ -195,18 +193,6 @@ def test_program_hears_of_a_freeze(patient):
     finally:
         guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
     patient.works()
-REPORTER = f"{DEVLINK} reporter fw_fatal"
-
-
-@contextmanager
-def left_dead(guest):
-    """Nobody recovers the device."""
-    guest.check(f"devlink health set {REPORTER} auto_recover false")
-    try:
-        yield
-    finally:
-        guest.run(f"devlink health dump clear {REPORTER}")
-        guest.check(f"devlink health set {REPORTER} auto_recover true")
 
 
 ASKED = {

@@ -3,6 +3,8 @@
 there when the device was ill; and ways to hurt it.
 """
 
+from contextlib import contextmanager
+
 from . import rdma
 
 # QEMU's root ports have no link by default, for which AER would wait.
@@ -11,6 +13,7 @@ NATIVE_HOTPLUG = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"
 SLOT = "0000:01:00.0"
 SYSFS = f"/sys/bus/pci/devices/{SLOT}"
 DEVLINK = f"pci/{SLOT}"
+REPORTER = f"{DEVLINK} reporter fw_fatal"
 DRIVER = "/sys/bus/pci/drivers/fakernic"
 RUNG = """
 import ctypes, mmap, os
@@ -71,6 +74,17 @@ def rebind(port):
     """The driver lets go of a port's card, and finds it again."""
     port.guest.check(f"echo {SLOT} >{DRIVER}/unbind && sleep 0.5 && "
                      f"echo {SLOT} >{DRIVER}/bind", 60)
+
+
+@contextmanager
+def left_dead(guest):
+    """Nobody recovers the device."""
+    guest.check(f"devlink health set {REPORTER} auto_recover false")
+    try:
+        yield
+    finally:
+        guest.run(f"devlink health dump clear {REPORTER}")
+        guest.check(f"devlink health set {REPORTER} auto_recover true")
 
 
 class Patient:

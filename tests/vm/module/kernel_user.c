@@ -10,6 +10,10 @@
  *          device has died, more work comes: all has to be flushed, once.
  *   visit  whoever visits a CQ at the device's death is held up, and the CQ is
  *          destroyed meanwhile, which has to wait for him.
+ *   last   whoever finds a CQ empty is held up; meanwhile the device completes
+ *          work there, and dies.
+ *   late   whoever has polled a CQ is held up before he says that he is done;
+ *          meanwhile the device dies, and he is told to poll.
  *   deep   CQs as long as the device has them, and what rings cost.
  *
  * Read, it tells names and numbers: what came of it.
@@ -17,11 +21,13 @@
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
+#include <linux/io.h>
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/pci.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -38,6 +44,10 @@
 #define BATCH 64                    /* CQs that are made, then destroyed */
 #define HELD_MS 500
 #define ASKED_MS 10000
+#define DOORBELL 0x054              /* of the command queue, in BAR 0 */
+#define DEADLY 0x7fffffff           /* beyond its ring */
+#define DEATH_MS 10000
+#define SETTLE_MS 300               /* until what is flushed is complete */
 #define SHALLOW_LOG 13
 #define SHALLOW_CQS 32
 #define DEEP_LOG 17
@@ -47,13 +57,13 @@
 
 enum counter {
     QUEUES, VECTORS_USED, POSTED, FLUSHED, OTHERWISE, TWICE, REFUSED, AGAINS,
-    CHURNED, HELD, ASKED, EARLY, FREED, DEEPEST, NEEDED_KIB, TAKEN_KIB, DEEP,
-    POLLED, DISORDERED, COUNTERS
+    CHURNED, HELD, ASKED, EARLY, DIED, FREED, DEEPEST, NEEDED_KIB, TAKEN_KIB,
+    DEEP, POLLED, DISORDERED, COUNTERS
 };
 
 static const char *const names[COUNTERS] = {
     "queues", "vectors", "posted", "flushed", "otherwise", "twice", "refused",
-    "agains", "churned", "held", "asked", "early", "freed", "deepest",
+    "agains", "churned", "held", "asked", "early", "died", "freed", "deepest",
     "needed_kib", "taken_kib", "deep", "polled", "disordered"
 };
 
@@ -406,7 +416,7 @@ static int found(struct kretprobe_instance *instance, struct pt_regs *regs)
     return 0;
 }
 
-static struct kretprobe probes[] = {
+static struct kretprobe visits[] = {
     { .kp.symbol_name = "xa_find", .handler = found, .maxactive = 64 },
     { .kp.symbol_name = "xa_find_after", .handler = found, .maxactive = 64 },
 };
@@ -424,8 +434,8 @@ static int visit(void)
         return PTR_ERR(xchg(&visited, NULL));
     }
     visited_size = ksize(visited);
-    for (i = 0; i < ARRAY_SIZE(probes) && !ret; i++) {
-        ret = register_kretprobe(&probes[i]);
+    for (i = 0; i < ARRAY_SIZE(visits) && !ret; i++) {
+        ret = register_kretprobe(&visits[i]);
     }
     return ret;
 }
@@ -437,14 +447,200 @@ static void end_visit(void)
     if (!visited) {
         return;
     }
-    for (i = 0; i < ARRAY_SIZE(probes); i++) {
-        unregister_kretprobe(&probes[i]);
+    for (i = 0; i < ARRAY_SIZE(visits); i++) {
+        unregister_kretprobe(&visits[i]);
     }
     flush_work(&destroy_work);
     if (!get(FREED)) {
         ib_free_cq(visited);
     }
     visited = NULL;
+}
+
+/* ---- a death while somebody polls ---------------------------------------- */
+
+static void __iomem *doorbell;
+static bool completes;              /* the work that waits, before the death */
+
+/*
+ * Until the driver knows, and has told whoever is to poll. The CPU of him who is
+ * held up takes no interrupts: nothing here may want that of all CPUs.
+ */
+static void die(struct work_struct *work)
+{
+    struct ib_qp_init_attr init;
+    struct ib_qp_attr attr;
+    int i;
+
+    if (completes && !to_error(queues[0].qp)) {
+        msleep(SETTLE_MS);
+    }
+    writel(DEADLY, doorbell);
+    for (i = 0; i < DEATH_MS / 10 && !get(DIED); i++) {
+        set(DIED, !!ib_query_qp(queues[0].qp, &attr, IB_QP_STATE, &init));
+        msleep(10);
+    }
+    for (i = 0; i < DEATH_MS / 10 && !completes && !get(ASKED); i++) {
+        msleep(10);
+    }
+    set(FREED, 1);
+}
+
+static DECLARE_WORK(death_work, die);
+
+/* The first who comes, until the device has died on another CPU. */
+static void hold(void)
+{
+    unsigned int other;
+
+    if (atomic_cmpxchg(&counters[HELD], 0, 1)) {
+        return;
+    }
+    other = cpumask_any_but(cpu_online_mask, smp_processor_id());
+    queue_work_on(other, system_highpri_wq, &death_work);
+    await(FREED, 3 * DEATH_MS);
+    set(EARLY, !get(FREED));
+}
+
+static bool is_first(struct pt_regs *regs)
+{
+    return regs_get_kernel_argument(regs, 0) ==
+           (unsigned long)&queues[0].cq->iop;
+}
+
+static int found_empty(struct kretprobe_instance *instance,
+                       struct pt_regs *regs)
+{
+    if (current == READ_ONCE(poller) && !regs_return_value(regs)) {
+        hold();
+    }
+    return 0;
+}
+
+static int has_polled(struct kprobe *probe, struct pt_regs *regs)
+{
+    if (is_first(regs)) {
+        hold();
+    }
+    return 0;
+}
+
+static int is_told_to_poll(struct kprobe *probe, struct pt_regs *regs)
+{
+    if (is_first(regs) && get(HELD)) {
+        set(ASKED, 1);
+    }
+    return 0;
+}
+
+static struct kretprobe peek = {
+    .kp.symbol_name = "fakernic_cq_hw_peek", .handler = found_empty,
+};
+static struct kprobe polled = {
+    .symbol_name = "irq_poll_complete", .pre_handler = has_polled,
+};
+static struct kprobe told = {
+    .symbol_name = "irq_poll_sched", .pre_handler = is_told_to_poll,
+};
+static bool peek_is_probed, polled_is_probed, told_is_probed;
+
+static int poll_first(void *argument)
+{
+    while (!kthread_should_stop()) {
+        ib_process_cq_direct(queues[0].cq, 2 * WAITING);
+        usleep_range(500, 1000);
+    }
+    return 0;
+}
+
+/* As if there had been an event: its softirq runs here, and once. */
+static int poll_once(void *argument)
+{
+    struct ib_cq *cq = queues[0].cq;
+
+    local_bh_disable();
+    cq->comp_handler(cq, cq->cq_context);
+    local_bh_enable();
+    while (!kthread_should_stop()) {
+        usleep_range(500, 1000);
+    }
+    return 0;
+}
+
+/* The last CPU's time is not everybody's. */
+static int start_poller(int (*function)(void *argument))
+{
+    struct task_struct *task;
+
+    task = kthread_create_on_cpu(function, NULL,
+                                 cpumask_last(cpu_online_mask), "poller/%u");
+    if (IS_ERR(task)) {
+        return PTR_ERR(task);
+    }
+    WRITE_ONCE(poller, task);
+    wake_up_process(task);
+    return 0;
+}
+
+static int open_first(enum ib_poll_context kind)
+{
+    struct pci_dev *pdev = to_pci_dev(device->dev.parent);
+
+    if (num_online_cpus() < 2) {
+        return -ENODEV;
+    }
+    doorbell = ioremap(pci_resource_start(pdev, 0) + DOORBELL, 4);
+    queues = kvcalloc(1, sizeof(*queues), GFP_KERNEL);
+    return doorbell && queues ? open_queue(0, kind) : -ENOMEM;
+}
+
+static int last(void)
+{
+    int ret = open_first(IB_POLL_DIRECT) ?: register_kretprobe(&peek);
+
+    if (ret) {
+        return ret;
+    }
+    peek_is_probed = true;
+    completes = true;
+    return start_poller(poll_first);
+}
+
+static int late(void)
+{
+    int ret = open_first(IB_POLL_SOFTIRQ) ?: register_kprobe(&polled);
+
+    if (ret) {
+        return ret;
+    }
+    polled_is_probed = true;
+    ret = register_kprobe(&told);
+    if (ret) {
+        return ret;
+    }
+    told_is_probed = true;
+    completes = false;
+    return start_poller(poll_once);
+}
+
+/* Nobody is held up any more; the queue is still there. */
+static void end_hold(void)
+{
+    if (peek_is_probed) {
+        unregister_kretprobe(&peek);
+    }
+    if (polled_is_probed) {
+        unregister_kprobe(&polled);
+    }
+    if (told_is_probed) {
+        unregister_kprobe(&told);
+    }
+    peek_is_probed = polled_is_probed = told_is_probed = false;
+    flush_work(&death_work);
+    if (doorbell) {
+        iounmap(doorbell);
+        doorbell = NULL;
+    }
 }
 
 /* ---- long CQs ------------------------------------------------------------ */
@@ -565,6 +761,7 @@ static int deep(void)
 /* What is counted stays. */
 static void end(void)
 {
+    end_hold();
     stop_waiting();
     end_visit();
     if (pd) {
@@ -611,6 +808,10 @@ static ssize_t run_write(struct file *file, const char __user *from,
         ret = begin(wait);
     } else if (sysfs_streq(word, "visit")) {
         ret = begin(visit);
+    } else if (sysfs_streq(word, "last")) {
+        ret = begin(last);
+    } else if (sysfs_streq(word, "late")) {
+        ret = begin(late);
     } else if (sysfs_streq(word, "deep")) {
         ret = begin(deep);
     }
