@@ -142,6 +142,24 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 	return work;
 }
 
+bool fakernic_channel_look(struct fakernic_channel *ch)
+{
+	u32 ci = READ_ONCE(ch->cq.ci);
+	bool waits = fakernic_cq_hw_peek(&ch->cq, ci);
+	bool lost = waits && ch->waited && ch->waited_ci == ci &&
+		    napi_schedule_prep(&ch->napi);
+
+	ch->waited = waits && !lost;
+	ch->waited_ci = ci;
+	if (lost) {
+		/* Its softirq runs when bottom halves may. */
+		local_bh_disable();
+		__napi_schedule(&ch->napi);
+		local_bh_enable();
+	}
+	return lost;
+}
+
 void fakernic_channel_init(struct fakernic_channel *ch,
 			   struct fakernic_netdev *priv, u32 index)
 {
@@ -181,6 +199,7 @@ static int fakernic_channel_create_cq(struct fakernic_channel *ch)
 				   ilog2(sizeof(struct fakernic_cqe)));
 	if (ret)
 		return ret;
+	ch->waited = false;
 	ch->cq.complete = fakernic_channel_cq_complete;
 	ch->cq.fail = fakernic_channel_cq_fail;
 	fakernic_queue_pages(&ch->cq.queue, &req.pages);

@@ -27,6 +27,8 @@ struct fakernic_channel {
 	struct fakernic_cq_hw cq;
 	struct fakernic_qp_hw qp;
 	struct fakernic_qp_hw wq;	/* qpn 0: there is none */
+	bool waited;			/* at the last look (channel_look) */
+	u32 waited_ci;			/* the completion that did */
 
 	/* tx.c */
 	struct fakernic_queue sq;
@@ -59,6 +61,13 @@ int fakernic_channel_up(struct fakernic_channel *ch);
 
 /* NAPI is off, and nobody sends. Under RTNL. */
 void fakernic_channel_down(struct fakernic_channel *ch);
+
+/*
+ * Has NAPI run for a completion that was there when this was called last, and
+ * has not been handled: its event was lost; then true. Calls are half a second
+ * apart. It is up. Under RTNL.
+ */
+bool fakernic_channel_look(struct fakernic_channel *ch);
 
 /*
  * All channels are to come up anew, from any context: after half a second, and

@@ -135,6 +135,15 @@ void fakernic_channels_down(struct fakernic_netdev *priv)
 	fakernic_channels_destroy(priv, priv->shape.channels);
 }
 
+u32 fakernic_channels_look(struct fakernic_netdev *priv)
+{
+	u32 i, lost = 0;
+
+	for (i = 0; priv->up && i < priv->shape.channels; i++)
+		lost += fakernic_channel_look(&priv->channels[i]);
+	return lost;
+}
+
 /* The stack's queues are as many; a table that nobody has set goes along. */
 static int fakernic_channels_take_shape(struct fakernic_netdev *priv,
 					const struct fakernic_shape *shape)

@@ -29,6 +29,12 @@ int fakernic_channels_up(struct fakernic_netdev *priv);
 void fakernic_channels_down(struct fakernic_netdev *priv);
 
 /*
+ * Looks after completions whose events were lost; see fakernic_channel_look().
+ * The number of channels that had some.
+ */
+u32 fakernic_channels_look(struct fakernic_netdev *priv);
+
+/*
  * Another shape: what is up goes down and comes up again for it. After an error
  * the shape is as it was.
  */

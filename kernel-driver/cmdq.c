@@ -421,6 +421,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 	while (!wait_for_completion_timeout(&wait->done, poll)) {
 		fakernic_cmdq_interrupt(dev);
 		if (try_wait_for_completion(&wait->done)) {
+			atomic_inc(&dev->lost_interrupts);
 			dev_warn_once(&dev->pdev->dev,
 				      "command %s was answered without an interrupt\n",
 				      fakernic_cmd_name(wait->opcode));

@@ -74,6 +74,8 @@ struct fakernic_dev {
 
 	struct fakernic_eq *eqs;
 	u32 eq_count;
+	atomic_t lost_interrupts;	/* found out by looking */
+	atomic_t lost_events;		/* likewise, of the net_device */
 	struct mutex cqs_lock;		/* whoever visits all CQs (hw.c) */
 	struct xarray cqs;		/* cqn -> struct fakernic_cq_hw */
 	struct xarray qps;		/* qpn, wqn -> struct fakernic_qp_hw */

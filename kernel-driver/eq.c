@@ -100,20 +100,29 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 	}
 }
 
+/* The next event, or NULL: not written yet. Caller holds the lock. */
+static struct fakernic_eqe *fakernic_eq_peek_locked(struct fakernic_eq *eq)
+{
+	struct fakernic_eqe *eqe = fakernic_queue_entry(&eq->queue, eq->ci);
+	u8 pass = ~(eq->ci >> eq->queue.log_depth) & 1;
+
+	if ((READ_ONCE(eqe->owner) & 1) != pass)
+		return NULL;
+	/* The rest of the entry was written before its owner bit. */
+	dma_rmb();
+	return eqe;
+}
+
 /* Takes what is there, at most one ring full. Caller holds the lock. */
 static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 {
+	struct fakernic_eqe *eqe;
 	u32 start = eq->ci;
 
 	while (eq->ci - start <= eq->queue.mask) {
-		struct fakernic_eqe *eqe =
-			fakernic_queue_entry(&eq->queue, eq->ci);
-		u8 pass = ~(eq->ci >> eq->queue.log_depth) & 1;
-
-		if ((READ_ONCE(eqe->owner) & 1) != pass)
+		eqe = fakernic_eq_peek_locked(eq);
+		if (!eqe)
 			break;
-		/* The rest of the entry was written before its owner bit. */
-		dma_rmb();
 		trace_fakernic_eqe(eq->dev->pdev, eq->eqn, eq->ci, eqe->type,
 				   le32_to_cpu(eqe->id),
 				   le32_to_cpu(eqe->data));
@@ -160,6 +169,44 @@ void fakernic_eq_sync(struct fakernic_eq *eq)
 		fakernic_eq_arm_locked(eq);
 	spin_unlock_irqrestore(&eq->lock, flags);
 	local_bh_enable();
+}
+
+/* True: there was one that had waited in vain. Caller holds the lock. */
+static bool fakernic_eq_look_locked(struct fakernic_eq *eq)
+{
+	bool waits = eq->live && fakernic_eq_peek_locked(eq);
+	bool lost = waits && eq->waited && eq->waited_ci == eq->ci;
+
+	if (lost) {
+		fakernic_eq_consume_locked(eq);
+		fakernic_eq_arm_locked(eq);
+	}
+	eq->waited = waits && !lost;
+	eq->waited_ci = eq->ci;
+	return lost;
+}
+
+void fakernic_eqs_look(struct fakernic_dev *dev)
+{
+	unsigned long flags;
+	bool lost;
+	u32 i;
+
+	for (i = 0; i < dev->eq_count; i++) {
+		struct fakernic_eq *eq = &dev->eqs[i];
+
+		local_bh_disable();
+		spin_lock_irqsave(&eq->lock, flags);
+		lost = fakernic_eq_look_locked(eq);
+		spin_unlock_irqrestore(&eq->lock, flags);
+		local_bh_enable();
+		if (!lost)
+			continue;
+		atomic_inc(&dev->lost_interrupts);
+		dev_warn_once(&dev->pdev->dev,
+			      "events of vector %u came without an interrupt\n",
+			      eq->vector);
+	}
 }
 
 static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)

@@ -20,6 +20,8 @@ struct fakernic_eq {
 	u32 ci;
 	u16 vector;
 	bool live;			/* the device has it */
+	bool waited;			/* at the last look (eqs_look) */
+	u32 waited_ci;			/* the event that did */
 	char name[48];
 };
 
@@ -38,6 +40,13 @@ void fakernic_eqs_silence(struct fakernic_dev *dev);
 
 /* Frees them. After fakernic_eqs_silence(), when nobody syncs any more. */
 void fakernic_eqs_cleanup(struct fakernic_dev *dev);
+
+/*
+ * Tells the events that were there when this was called last, and have not been
+ * told: their interrupt was lost. Calls are half a second apart, in process
+ * context, while no EQ comes or goes.
+ */
+void fakernic_eqs_look(struct fakernic_dev *dev);
 
 /*
  * On return, all events that the device wrote to eq before the call have been

@@ -284,6 +284,7 @@ static void fakernic_self_test(struct net_device *netdev,
 /* The driver's own, behind the device's counters; then those of each queue. */
 static const char *const fakernic_own_names[] = {
 	"device_dead", "device_deaths", "device_recoveries",
+	"lost_interrupts", "lost_events",
 	"tx_csum", "tx_tso", "rx_csum",
 };
 
@@ -349,6 +350,8 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	*data++ = READ_ONCE(dev->dead);
 	*data++ = dev->health.deaths;
 	*data++ = dev->health.recoveries;
+	*data++ = atomic_read(&dev->lost_interrupts);
+	*data++ = atomic_read(&dev->lost_events);
 	data[0] = 0;
 	data[1] = 0;
 	data[2] = 0;

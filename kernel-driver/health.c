@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Health. The data path asks the device nothing, so a slow poll looks whether
- * it is still there, and at times whether it executes commands. One that has
+ * it is still there, whether events wait whose interrupt was lost, and at times
+ * whether it executes commands. One that has
  * died is told of at once (fatal_work) and reported to devlink, which has it
  * recovered unless its user said no: immediately, then after pauses that grow
  * while it keeps dying or cannot be helped.
@@ -19,9 +20,11 @@
 #include "cq.h"
 #include "device.h"
 #include "dump.h"
+#include "eq.h"
 #include "explain.h"
 #include "health.h"
 #include "life.h"
+#include "netdev.h"
 #include "port.h"
 #include "regs.h"
 
@@ -164,6 +167,10 @@ static void fakernic_poll_work(struct work_struct *work)
 	if (mutex_trylock(&dev->life_lock)) {
 		lives = dev->up && !READ_ONCE(dev->dead) &&
 			!fakernic_cmdq_check(dev);
+		if (lives) {
+			fakernic_eqs_look(dev);
+			fakernic_netdev_look(dev);
+		}
 		mutex_unlock(&dev->life_lock);
 	}
 	/* One that does not answer kills the device. */

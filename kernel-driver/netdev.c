@@ -366,6 +366,21 @@ err:
 	return ret;
 }
 
+void fakernic_netdev_look(struct fakernic_dev *dev)
+{
+	u32 lost;
+
+	if (!rtnl_trylock())
+		return;
+	lost = fakernic_channels_look(fakernic_netdev_of(dev));
+	rtnl_unlock();
+	if (!lost)
+		return;
+	atomic_add(lost, &dev->lost_events);
+	dev_warn_once(&dev->pdev->dev,
+		      "completions of the port came without an event\n");
+}
+
 int fakernic_netdev_attach(struct fakernic_dev *dev)
 {
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);

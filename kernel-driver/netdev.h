@@ -75,6 +75,12 @@ int fakernic_netdev_attach(struct fakernic_dev *dev);
  */
 void fakernic_netdev_detach(struct fakernic_dev *dev);
 
+/*
+ * Looks after completions whose events were lost, half a second after the last
+ * call; not if somebody holds RTNL. While the hardware is up.
+ */
+void fakernic_netdev_look(struct fakernic_dev *dev);
+
 /* Unregisters it, detached. Its memory stays until no work looks at it. */
 void fakernic_netdev_remove(struct fakernic_dev *dev);
 

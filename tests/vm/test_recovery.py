@@ -405,10 +405,12 @@ def test_driver_leaves_a_frozen_device(patient, lab):
 
 # enum ibv_wc_status: a send's own error; and a flush, whose cause is not told.
 QP_OP_ERR, FLUSHED = 2, 5
-# A frame, and when it was: a broadcast waits for nobody's address.
-FAIL_A_SEND = """
+# A frame that waits for nobody's address.
+BROADCAST = "ping -b -c 1 -W 1 10.1.2.255 >/dev/null 2>&1"
+# It, and when it was.
+FAIL_A_SEND = f"""
 cut -d ' ' -f 1 /proc/uptime
-ping -b -c 1 -W 1 10.1.2.255 >/dev/null 2>&1
+{BROADCAST}
 for i in $(seq 200); do dmesg | grep restarting && exit; sleep 0.1; done
 dmesg; exit 1
 """
@@ -499,7 +501,7 @@ class Sleepers:
 
 
 def lose_one(patient, rule):
-    """Sleepers of whom one was not told, by a rule that was hit once."""
+    """Sleepers, one of whom a rule that was hit once keeps from being told."""
     vm = patient.port.vm
     sleepers = Sleepers(patient.port)
     with faults.armed(vm, f"{rule} nth={BETWEEN} do=drop") as lost:
@@ -507,8 +509,12 @@ def lose_one(patient, rule):
         while lost.hits() == [0] and time.monotonic() < deadline:
             time.sleep(0.1)
         assert lost.hits() == [1]
-    assert sleepers.sleep()
     return sleepers
+
+
+def counted(patient, name):
+    text = patient.guest.check(f"ethtool -S {patient.port.netdev}")
+    return int(re.search(rf"\b{name}: (\d+)", text)[1])
 
 
 def another(patient):
@@ -530,12 +536,11 @@ def test_command_whose_interrupt_is_lost(ports):
 
 
 def test_sleeper_whose_interrupt_is_lost(patient):
-    """All who sleep on that vector do so until somebody makes or destroys a CQ
-    there, which looks at the events."""
+    """The driver finds the event itself, wakes who slept, and counts it."""
     sleepers = lose_one(patient, "at=interrupt number=1")
-    another(patient)
     assert sleepers.wake_up()
     sleepers.end()
+    assert counted(patient, "lost_interrupts")
     patient.works()
     patient.guest.check(f"echo 1 >{SYSFS}/reset", 60)
     patient.said(MISBEHAVES)
@@ -545,9 +550,23 @@ def test_sleeper_whose_interrupt_is_lost(patient):
 def test_sleeper_whose_event_is_lost(patient):
     """Nothing ever wakes it; others are told of theirs."""
     sleepers = lose_one(patient, "at=eqe")
+    assert sleepers.sleep()
     another(patient)
     assert sleepers.sleep()
     sleepers.end()
+    patient.works()
+
+
+def test_port_whose_event_is_lost(patient):
+    """Frames that are done are found by the driver itself: their buffers are
+    freed, and they are counted as sent."""
+    sent = f"cat /sys/class/net/{patient.port.netdev}/statistics/tx_packets"
+    before = int(patient.guest.check(sent))
+    with faults.armed(patient.port.vm, "at=eqe do=drop") as lost:
+        patient.guest.run(BROADCAST)
+        patient.until(f"[ $({sent}) -gt {before} ]", 5)
+        assert lost.hits() == [1]
+    assert counted(patient, "lost_events")
     patient.works()
 
 
