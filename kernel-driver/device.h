@@ -84,7 +84,7 @@ struct fakernic_dev {
 	atomic_t key_tag;		/* of the next memory key (hw.c) */
 
 	struct xarray counters;		/* id -> struct rdma_counter */
-	struct mutex past_lock;		/* past, counters that go there */
+	struct mutex past_lock;		/* past, what goes there; netdev's */
 	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* of counters that were */
 
 	struct fakernic_query_device_resp caps;

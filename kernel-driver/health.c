@@ -29,7 +29,7 @@
 #include "regs.h"
 
 #define FAKERNIC_POLL_PERIOD	(HZ / 2)
-#define FAKERNIC_POLLS_PER_NOP	10
+#define FAKERNIC_POLLS_PER_COMMAND	10
 #define FAKERNIC_PAUSE_MAX_S	64
 #define FAKERNIC_HELD_PERIOD	HZ	/* until somebody lets it go on */
 #define FAKERNIC_WELL_S		60	/* so long: the next death is new */
@@ -174,8 +174,8 @@ static void fakernic_poll_work(struct work_struct *work)
 		mutex_unlock(&dev->life_lock);
 	}
 	/* One that does not answer kills the device. */
-	if (lives && ++health->polls % FAKERNIC_POLLS_PER_NOP == 0)
-		fakernic_cmd_nop(dev);
+	if (lives && ++health->polls % FAKERNIC_POLLS_PER_COMMAND == 0)
+		fakernic_netdev_count(dev);
 	queue_delayed_work(system_long_wq, &health->poll_work,
 			   FAKERNIC_POLL_PERIOD);
 }

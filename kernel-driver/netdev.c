@@ -28,6 +28,7 @@
 #include "regs.h"
 #include "rss.h"
 #include "rx.h"
+#include "stats.h"
 #include "tx.h"
 
 #define FAKERNIC_TX_TIMEOUT_SECONDS	20
@@ -187,6 +188,16 @@ static int fakernic_set_features(struct net_device *netdev,
 	return fakernic_cmd_set_port(priv->dev, &req);
 }
 
+/* In any context, so what the device had counted when it was asked last. */
+static void fakernic_get_stats64(struct net_device *netdev,
+				 struct rtnl_link_stats64 *stats)
+{
+	struct fakernic_netdev *priv = netdev_priv(netdev);
+
+	dev_get_tstats64(netdev, stats);
+	stats->rx_missed_errors = READ_ONCE(priv->missed);
+}
+
 static int fakernic_netdev_init(struct net_device *netdev)
 {
 	netdev->tstats = netdev_alloc_pcpu_stats(struct pcpu_sw_netstats);
@@ -211,7 +222,7 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	.ndo_set_mac_address = fakernic_set_mac,
 	.ndo_validate_addr = eth_validate_addr,
 	.ndo_change_mtu = fakernic_change_mtu,
-	.ndo_get_stats64 = dev_get_tstats64,
+	.ndo_get_stats64 = fakernic_get_stats64,
 	FAKERNIC_HWTSTAMP_OPS,
 };
 
@@ -381,11 +392,36 @@ void fakernic_netdev_look(struct fakernic_dev *dev)
 		      "completions of the port came without an event\n");
 }
 
+void fakernic_netdev_count(struct fakernic_dev *dev)
+{
+	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
+	u32 life = READ_ONCE(priv->lives);
+	u64 missed;
+
+	if (fakernic_read_stat(dev, FAKERNIC_STAT_RX_NO_BUFFER, &missed))
+		return;
+	mutex_lock(&dev->past_lock);
+	/* Else it has begun anew meanwhile. */
+	if (life == priv->lives)
+		WRITE_ONCE(priv->missed, priv->missed_before + missed);
+	mutex_unlock(&dev->past_lock);
+}
+
+/* The device counts anew, and what is told goes on. */
+static void fakernic_netdev_begin(struct fakernic_netdev *priv)
+{
+	mutex_lock(&priv->dev->past_lock);
+	priv->missed_before = priv->missed;
+	WRITE_ONCE(priv->lives, priv->lives + 1);
+	mutex_unlock(&priv->dev->past_lock);
+}
+
 int fakernic_netdev_attach(struct fakernic_dev *dev)
 {
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
 	int ret;
 
+	fakernic_netdev_begin(priv);
 	rtnl_lock();
 	ret = fakernic_netdev_alloc_key(priv);
 	if (ret)

@@ -50,6 +50,9 @@ struct fakernic_netdev {
 	bool tstamp_tx;			/* frames get time stamps: tstamp.h */
 	bool tstamp_rx;
 	u64 stats[FAKERNIC_STAT_COUNT];	/* ethtool's last; under RTNL */
+	u64 missed;			/* frames without a buffer: */
+	u64 missed_before;		/* of these, in earlier lives */
+	u32 lives;			/* these three under dev->past_lock */
 	struct fakernic_shape shape;	/* under RTNL */
 	struct fakernic_rss rss;	/* under RTNL */
 	struct fakernic_channel *channels;
@@ -80,6 +83,9 @@ void fakernic_netdev_detach(struct fakernic_dev *dev);
  * call; not if somebody holds RTNL. While the hardware is up.
  */
 void fakernic_netdev_look(struct fakernic_dev *dev);
+
+/* Asks the device for what "ip -s link" is to tell. Executes a command. */
+void fakernic_netdev_count(struct fakernic_dev *dev);
 
 /* Unregisters it, detached. Its memory stays until no work looks at it. */
 void fakernic_netdev_remove(struct fakernic_dev *dev);

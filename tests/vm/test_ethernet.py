@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from fakernic_lab import faults
 from fakernic_test import rdma, tstamp
 
 SIZE_MB = 8
@@ -70,6 +71,32 @@ def test_counters_count(ports):
     before = int(a.guest.check(read))
     b.guest.check(f"ping -c 10 -i 0.1 {a.ip4}")
     assert int(a.guest.check(read)) >= before + 10
+
+
+WITHOUT_A_BUFFER = 5
+NOT_FOUND = f"at=recv-wqe times={WITHOUT_A_BUFFER} do=drop"
+
+
+def missed(port):
+    text = port.guest.check(f"ip -s link show {port.netdev}")
+    names, values = re.search(r"RX: +(.*)\n +(.*)", text).groups()
+    return int(dict(zip(names.split(), values.split()))["missed"])
+
+
+def test_frames_without_a_buffer_are_told(ports):
+    """By "ip -s link", soon; and behind a reset, when the card counts anew."""
+    a, b = ports
+    before = missed(a)
+    for number in (1, 2):
+        with faults.armed(a.vm, NOT_FOUND):
+            b.guest.check(f"ping -i 0.2 -c 20 {a.ip4}")
+        wanted = before + number * WITHOUT_A_BUFFER
+        deadline = time.monotonic() + 30
+        while missed(a) < wanted:
+            assert time.monotonic() < deadline, missed(a)
+            time.sleep(0.5)
+        rdma.reset(a)
+        assert missed(a) == wanted
 
 
 # ---- what the card does -------------------------------------------------
