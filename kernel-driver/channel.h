@@ -17,6 +17,7 @@ struct fakernic_netdev;
 struct fakernic_rx_buffer;
 struct fakernic_tx_frame;
 struct fakernic_tx_map;
+struct page_pool;
 
 struct fakernic_channel {
 	struct fakernic_dev *dev;
@@ -41,6 +42,7 @@ struct fakernic_channel {
 
 	/* rx.c */
 	struct fakernic_queue rq;
+	struct page_pool *rx_pool;
 	struct fakernic_rx_buffer *rx_buffers;
 	u32 rx_pages;			/* of each buffer */
 	u32 rx_pi;

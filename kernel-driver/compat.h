@@ -4,8 +4,8 @@
  * the newest one's names for all. compat_ops.h has what differs of the table
  * of operations, compat_odp.h of the pages of on-demand regions,
  * compat_devlink.h of devlink, compat_ethtool.h of ethtool, compat_tstamp.h of
- * time stamps; probe.sh finds out what the kernel has. No other file asks
- * which kernel it is built for.
+ * time stamps, compat_page_pool.h of page pools; probe.sh finds out what the
+ * kernel has. No other file asks which kernel it is built for.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_H
 #define FAKERNIC_DRIVER_COMPAT_H

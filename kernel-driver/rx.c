@@ -2,12 +2,12 @@
 /*
  * Frames in: each slot of the receive queue has as many single pages as the
  * MTU asks for. A short frame is copied and its pages stay; of a long one the
- * headers are copied and the pages go with the skb, new ones take their place.
+ * headers are copied and the pages go with the skb, others take their place.
  * When there are none, the frame is dropped: the queue is always full again.
  *
- * The pages are not a page_pool's. One that maps them keeps the mappings until
- * the last socket has given its pages back, which a function that is pulled out
- * cannot wait for; and one that does not would spare us the allocator alone.
+ * The pages are those of a page_pool, to which sockets give them back. They are
+ * mapped here: a pool that does it keeps the mappings until the last socket is
+ * done, which a function that is pulled out cannot wait for.
  */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
@@ -16,6 +16,7 @@
 #include <rdma/ib_verbs.h>
 #include <fakernic/cq.h>
 #include "channel.h"
+#include "compat_page_pool.h"
 #include "device.h"
 #include "netdev.h"
 #include "queue.h"
@@ -43,12 +44,12 @@ static int fakernic_rx_alloc_page(struct fakernic_channel *ch,
 {
 	struct device *device = &ch->dev->pdev->dev;
 
-	*page = dev_alloc_page();
+	*page = page_pool_dev_alloc_pages(ch->rx_pool);
 	if (!*page)
 		return -ENOMEM;
 	*dma = dma_map_page(device, *page, 0, PAGE_SIZE, DMA_FROM_DEVICE);
 	if (dma_mapping_error(device, *dma)) {
-		__free_page(*page);
+		page_pool_put_full_page(ch->rx_pool, *page, false);
 		*page = NULL;
 		return -ENOMEM;
 	}
@@ -65,7 +66,7 @@ static void fakernic_rx_free_buffer(struct fakernic_channel *ch,
 			continue;
 		dma_unmap_page(&ch->dev->pdev->dev, buffer->dma[i],
 			       PAGE_SIZE, DMA_FROM_DEVICE);
-		__free_page(buffer->page[i]);
+		page_pool_put_full_page(ch->rx_pool, buffer->page[i], false);
 		buffer->page[i] = NULL;
 	}
 }
@@ -101,6 +102,23 @@ static void fakernic_rx_post(struct fakernic_channel *ch)
 	ch->rx_pi++;
 }
 
+/* It keeps as many pages as the queue has, beside those. */
+static int fakernic_rx_make_pool(struct fakernic_channel *ch, u32 depth)
+{
+	struct page_pool_params params = {
+		.pool_size = depth * ch->rx_pages,
+		.nid = NUMA_NO_NODE,
+		.dev = &ch->dev->pdev->dev,
+		.dma_dir = DMA_FROM_DEVICE,
+	};
+	struct page_pool *pool = page_pool_create(&params);
+
+	if (IS_ERR(pool))
+		return PTR_ERR(pool);
+	ch->rx_pool = pool;
+	return 0;
+}
+
 int fakernic_rx_init(struct fakernic_channel *ch)
 {
 	u32 i, depth = 1U << ch->priv->shape.rx_log_depth;
@@ -114,6 +132,9 @@ int fakernic_rx_init(struct fakernic_channel *ch)
 				   fakernic_rq_log_stride(ch->rx_pages));
 	if (ret)
 		return ret;
+	ret = fakernic_rx_make_pool(ch, depth);
+	if (ret)
+		goto err_cleanup;
 	ch->rx_buffers = kvcalloc(depth, sizeof(*ch->rx_buffers), GFP_KERNEL);
 	ret = -ENOMEM;
 	if (!ch->rx_buffers)
@@ -141,6 +162,9 @@ void fakernic_rx_cleanup(struct fakernic_channel *ch)
 		fakernic_rx_free_buffer(ch, &ch->rx_buffers[i]);
 	kvfree(ch->rx_buffers);
 	ch->rx_buffers = NULL;
+	/* Which goes when it has got all its pages back. */
+	page_pool_destroy(ch->rx_pool);
+	ch->rx_pool = NULL;
 	fakernic_queue_free(ch->dev, &ch->rq);
 }
 
@@ -190,6 +214,7 @@ static struct sk_buff *fakernic_rx_steal(struct fakernic_channel *ch,
 		buffer->dma[i] = fresh.dma[i];
 		offset = 0;
 	}
+	skb_mark_for_recycle(skb);
 	return skb;
 }
 

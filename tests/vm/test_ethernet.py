@@ -99,6 +99,35 @@ def test_frames_without_a_buffer_are_told(ports):
         assert missed(a) == wanted
 
 
+RING = 256
+PINGS = 2000
+NEW_PAGES = """
+cd /sys/kernel/tracing
+echo >trace
+echo 1 >events/page_pool/page_pool_state_hold/enable
+"""
+
+
+def test_buffers_come_back(ports):
+    """Of frames that are not copied: hardly one of them costs the kernel a page of
+    its own."""
+    a, b = ports
+    taken = "grep -c page_pool_state_hold /sys/kernel/tracing/trace || :"
+    a.guest.check("mountpoint -q /sys/kernel/tracing || "
+                  "mount -t tracefs tracefs /sys/kernel/tracing")
+    a.guest.check(NEW_PAGES)
+    try:
+        a.guest.check(f"ethtool -G {a.netdev} rx {RING}")
+        made = int(a.guest.check(taken))
+        assert made >= RING
+        out = b.guest.check(f"ping -f -c {PINGS} -s 1400 {a.ip4}", 100)
+        assert f"{PINGS} received" in out, out
+        assert int(a.guest.check(taken)) - made < PINGS / 10
+    finally:
+        a.guest.check("echo 0 >/sys/kernel/tracing/events/page_pool/enable; "
+                      f"ethtool -G {a.netdev} rx 512")
+
+
 # ---- what the card does -------------------------------------------------
 
 def counted(port):
