@@ -17,8 +17,10 @@ BUILD := $(ENTER) ci/build.py
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
 JOBS := 1
-# Of make test-failing: 6.12 or debug.
+# Of make test-failing: 6.12 or debug; of make test-debug-kernel: debug, if it
+# is not kcsan.
 KERNEL := 6.12
+DEBUG_KERNEL = $(or $(filter kcsan,$(KERNEL)),debug)
 # Of make soak.
 MINUTES := 60
 # Of make timeline: it may take so many seconds without the build; 0: any.
@@ -59,7 +61,7 @@ help:
 	@echo 'make test-debug-kernel  the VM tests on a kernel that reports what its'
 	@echo '                     drivers do wrong: hours;'
 	@echo '                     TESTS="test_queues.py test_odp.py": some of them;'
-	@echo '                     LONG=1: the long ones'
+	@echo '                     LONG=1: the long ones; KERNEL=kcsan: data races'
 	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
 	@echo 'make soak            everything at once with 1 % loss: MINUTES=60'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
@@ -205,11 +207,11 @@ test-recipes: root
 	@$(ENTER) python3 -m pytest -c tests/recipes/pytest.ini tests/recipes
 
 test-debug-kernel: root
-	@$(BUILD) root-test qemu image guest-test kernel-debug
+	@$(BUILD) root-test qemu image guest-test kernel-$(DEBUG_KERNEL)
 	@$(ENTER) ci/programs.py
 	-@$(BUILD) rdma-core-65
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
-		-c tests/vm/pytest.ini -o timeout=3000 --kernel=debug \
+		-c tests/vm/pytest.ini -o timeout=3000 --kernel=$(DEBUG_KERNEL) \
 		$(if $(LONG),--long) $(or $(addprefix tests/vm/,$(TESTS)),tests/vm)
 
 # Each allocation of the driver fails; part of make test-long.

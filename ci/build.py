@@ -22,6 +22,7 @@ Steps that need nothing of each other can be made together: side by side.
   kernel-6.1   a guest's kernel beside 6.12, with the driver; also kernel-7.3
                and kernel-7.2
   kernel-debug one that reports what drivers do wrong: ci/debug-kernel.sh
+  kernel-kcsan one that reports their data races: the same
   relay        the launcher's wire with faults      /cache/build/lab
   image        guest kernel, initrd, base, payload     /cache/images
   modules      what tests load into a kernel         /cache/images/modules.erofs
@@ -65,7 +66,7 @@ OLD_KERNEL = "6.1"
 # Of backports: they come and go, so nothing but their own tests depends on them.
 NEW_KERNELS = ("7.3", "7.2")
 # Debian 13's, compiled here: ci/debug-kernel.sh.
-DEBUG_KERNEL = "debug"
+DEBUG_KERNELS = ("debug", "kcsan")
 JOBS = str(os.cpu_count() or 1)
 # What a shell script sources: ". /src/ci/apt.sh".
 SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
@@ -469,15 +470,16 @@ def fetch_kernel(kernel):
         this.run(fetch, kernel)
 
 
-def build_debug_kernel():
+def build_debug_kernel(kernel):
     build_root_test()           # what Linux is compiled with
-    parts = ("debug-kernel.sh", "debug-kernel.config", "fetch-linux.sh")
+    parts = ("debug-kernel.sh", "debug-kernel.config", "fetch-linux.sh",
+             *(["kcsan-kernel.config"] if kernel == "kcsan" else []))
     own = digest(image.versions("gcc-[0-9]+|binutils"),
                  [SRC / "ci" / part for part in parts])
     title = "Linux that watches its drivers"
-    with step("linux-debug", own, title, whole=True) as this:
+    with step(f"linux-{kernel}", own, title, whole=True) as this:
         if this is not None:
-            this.run(SRC / "ci/debug-kernel.sh", JOBS)
+            this.run(SRC / "ci/debug-kernel.sh", JOBS, kernel)
 
 
 def build_driver(kernel):
@@ -485,8 +487,8 @@ def build_driver(kernel):
         fetch_kernel(kernel)
     elif kernel == OLD_KERNEL:
         build_root_test()
-    elif kernel == DEBUG_KERNEL:
-        build_debug_kernel()
+    elif kernel in DEBUG_KERNELS:
+        build_debug_kernel(kernel)
     name = f"driver-{kernel}"
     version = image.kernel_version(kernel)
     compiler = image.versions("gcc-12") if kernel == OLD_KERNEL else []
@@ -644,9 +646,9 @@ STEPS = {
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
 }
-for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL):
+for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
-for _kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL):
+for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
@@ -654,7 +656,7 @@ EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "modules",
          "root-test", "guest-test", "packages", "packages-forky", "disk-13",
          "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
-           for kernel in (OLD_KERNEL, *NEW_KERNELS, DEBUG_KERNEL)))
+           for kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS)))
 
 
 def make(names, together):

@@ -1,26 +1,40 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# debug-kernel.sh JOBS, inside the root: Debian 13's Linux, from its source, in
-# the configuration debug-kernel.config: as fetch-kernel.sh does for others, in
-# /cache/kernels/debug, its headers being the build folder. Its release names
-# what it was made from, so that no module of another one is taken for its own.
+# debug-kernel.sh JOBS KERNEL, inside the root: Debian 13's Linux, from its
+# source, as fetch-kernel.sh does for others, in /cache/kernels/KERNEL, its
+# headers being the build folder. KERNEL debug is in the configuration
+# debug-kernel.config; kcsan reports as kcsan-kernel.config says, in place of
+# that one's last parts. Its release names what it was made from, so that no
+# module of another one is taken for its own.
 set -eu
 
 jobs=$1
-config=/src/ci/debug-kernel.config
+kernel=$2
 source=/cache/src/linux-6.12
-build=/cache/build/linux-debug
-target=/cache/kernels/debug
+build=/cache/build/linux-$kernel
+target=/cache/kernels/$kernel
+config=$build/wanted.config
 
 /src/ci/fetch-linux.sh 6.12
 
+mkdir -p "$build" /cache/kernels
+case $kernel in
+debug)
+    cat /src/ci/debug-kernel.config ;;
+kcsan)
+    sed '/^# --- what reports/,$d' /src/ci/debug-kernel.config
+    cat /src/ci/kcsan-kernel.config ;;
+*)
+    echo "no kernel $kernel: debug or kcsan" >&2
+    exit 1 ;;
+esac >"$config"
+
 sum=$(cat "$config" "$0" | sha256sum | cut -c1-8)
 linux() {
-    make -C "$source" O="$build" -j"$jobs" LOCALVERSION="-debug-$sum" "$@"
+    make -C "$source" O="$build" -j"$jobs" LOCALVERSION="-$kernel-$sum" "$@"
 }
 
-mkdir -p "$build" /cache/kernels
 rm -rf "$target" "$target.partial" "$target.version"
 linux KCONFIG_ALLCONFIG="$config" allnoconfig
 # What depends on something that is missing is left out without a word.

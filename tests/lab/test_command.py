@@ -681,6 +681,36 @@ def test_a_page_may_be_registered_twice(tmp_path):
         assert console.trouble() is None and console.judged == console.size()
 
 
+RACE = b"""==================================================================\r
+BUG: KCSAN: data-race in tick_sched_timer / tick_nohz_idle_exit\r
+\r
+write to 0xffff88807d61f4a8 of 8 bytes by interrupt on cpu 1:\r
+ tick_sched_timer+0x10/0x20\r
+\r
+Reported by Kernel Concurrency Sanitizer on:\r
+CPU: 0 PID: 0 Comm: swapper/0\r
+==================================================================\r
+"""
+
+
+def test_races_of_the_kernel_are_its_own(tmp_path):
+    """What another user of it did is not told; the driver's are. However they
+    come."""
+    console = Console(tmp_path / "console")
+    with open(console.path, "ab", buffering=0) as file:
+        for line in RACE.splitlines(True):
+            file.write(line)
+            assert console.trouble() is None
+        for name in (b"tick_sched_timer /", b"/ tick_nohz_idle_exit"):
+            race = RACE.replace(name, name.replace(b"tick_", b"fakernic_tick_")
+                                .replace(b" /", b" [fakernic] /")
+                                .replace(b"exit", b"exit [fakernic]"))
+            file.write(RACE + race + RACE)
+            assert "[fakernic]" in console.trouble()
+            assert console.trouble() is None
+        assert console.judged == console.size()
+
+
 @pytest.mark.parametrize("line, stamped, plain", (
     ("WARNING: by a program", False, True),
     ("[  OK  ] BUG: nothing", False, True),

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from fakernic_test import rdma      # first: it finds fakernic_lab
-from fakernic_test.lab import DEBUG_KERNEL, Lab, WIRES
-from fakernic_lab.images import DEBUG_PATIENCE
+from fakernic_test.lab import Lab, WIRES
+from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
 
 
 # The network device behind each RDMA driver.
@@ -64,12 +64,13 @@ def kind_of_guests(node):
 
 
 def fits_kernel(item, kernel):
-    """The debug kernel runs what asks for no other one."""
-    return kernel != DEBUG_KERNEL or wanted_guests(item)["kernel"] == kernel
+    """A debug kernel runs what asks for no other one."""
+    return (kernel not in DEBUG_KERNELS or
+            wanted_guests(item)["kernel"] == kernel)
 
 
 def be_patient(item):
-    """The debug kernel gets more time from all marks."""
+    """A debug kernel gets more time from all marks."""
     mark = item.get_closest_marker("timeout")
     if mark:
         item.add_marker(pytest.mark.timeout(mark.args[0] * DEBUG_PATIENCE),
@@ -85,7 +86,7 @@ def pytest_collection_modifyitems(config, items):
                 fits_kernel(item, config.getoption("--kernel"))]
     order = {}
     for item in items:
-        if config.getoption("--kernel") == DEBUG_KERNEL:
+        if config.getoption("--kernel") in DEBUG_KERNELS:
             be_patient(item)
         key = repr(sorted(wanted_guests(item).items(), key=str))
         item.set_key = order.setdefault(key, len(order))

@@ -20,10 +20,15 @@ KNOWN = re.compile(
     r"^.*cut here \]-*\n.*DMA-API: .*: cacheline tracking EEXIST.*\n"
     r"(?:(?!.*end trace).*\n)*?.* ib_umem_get\+.*\n"
     r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
+# Data races of the kernel's own: of neither of the two does the driver know.
+OTHERS_RACE = re.compile(
+    r"^.*BUG: KCSAN: data-race in (?!.*\[fakernic\]).*\n"
+    r"(?:(?!.*={20}).*\n)*.*={20}.*\n", re.M)
 # Where such a one begins that has not ended yet, but may.
 OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
                   rb"(?:.*cacheline tracking EEXIST(?:(?!end trace)[^\0]){0,9000})?"
-                  rb"\Z", re.M)
+                  rb"\Z|"
+                  rb"^.*BUG: KCSAN: (?:(?!={20})[^\0]){0,9000}\Z", re.M)
 # The time, with which the kernel begins its lines.
 STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 
@@ -81,7 +86,7 @@ class Console:
 
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
-        text = KNOWN.sub("", text)
+        text = OTHERS_RACE.sub("", KNOWN.sub("", text))
         found = self.complaint(text)
         if not found:
             return None

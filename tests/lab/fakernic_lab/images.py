@@ -14,10 +14,12 @@ from pathlib import Path
 from . import places
 from .errors import LabError
 
-KERNELS = ("6.12", "6.1", "7.3", "7.2", "debug")
-# It looks for mistakes of its drivers, which takes memory and time.
-DEBUG_KERNEL = "debug"
-DEBUG_PATIENCE = 5          # by which it is slower
+KERNELS = ("6.12", "6.1", "7.3", "7.2", "debug", "kcsan")
+# They look for mistakes of their drivers, which takes memory and time: one for
+# races, of which there are more with two CPUs.
+RACE_KERNEL = "kcsan"
+DEBUG_KERNELS = ("debug", RACE_KERNEL)
+DEBUG_PATIENCE = 5          # by which they are slower
 # Those whose modules are not in the base, but on a disk of their own.
 OTHER_KERNELS = KERNELS[1:]
 # no_timer_check: on a busy host an emulated timer may not tick in the moment
@@ -84,7 +86,7 @@ class ProjectImage:
                            "with --image the path of a kernel")
         self.kernel = kernel
         self.append = append
-        if kernel == DEBUG_KERNEL:
+        if kernel in DEBUG_KERNELS:
             self.boot_timeout_s, self.memory = 600, 2048
             self.patience = DEBUG_PATIENCE
         self.parts = [images() / name for name in (

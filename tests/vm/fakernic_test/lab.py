@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fakernic_lab import images
 from fakernic_lab.errors import GuestCrashed
-from fakernic_lab.images import DEBUG_KERNEL, ProjectImage
+from fakernic_lab.images import RACE_KERNEL, ProjectImage
 from fakernic_lab.machine import Machine, Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 
@@ -25,15 +25,19 @@ NAMES = "ab"
 PROGRAMS = images.images() / "programs.erofs"
 EMULATORS_RACE = ("iotlb_to_section: Assertion",
                   "msix_table_mmio_write: Assertion")
-# What the debug kernel has found besides what it prints. Memory counts as lost
+# What debug kernels have found besides what they print. Memory counts as lost
 # when it is five seconds old and was the same in two scans.
-FIND_LEAKS = """
+FIND_LEAKS = {"debug": """
 cd /sys/kernel/debug
 grep -q 'debug_locks: *1$' /proc/lockdep_stats || echo locks are not watched
 [ "$(cat dma-api/disabled)" = N ] || echo DMA is not watched
 sleep 6
 echo scan >kmemleak && echo scan >kmemleak && cat kmemleak
-"""
+""", RACE_KERNEL: """
+cd /sys/kernel/debug
+grep -q '^enabled: 1$' kcsan || echo races are not watched
+grep -q '^setup_watchpoints: [1-9]' kcsan || echo no access was watched
+"""}
 # A relay's ways, by who sends.
 WAYS = ("ab", "ba")
 
@@ -98,6 +102,8 @@ class Lab:
 
     def start(self, booted, models, relayed, options, properties):
         self.serial += 1
+        if any(image.kernel == RACE_KERNEL for image in booted):
+            options = {"cpus": 2, **options}
         if PROGRAMS.exists():
             # First: a host bridge among the others would be its bus.
             extra = (*images.disk(PROGRAMS), *options.get("extra", ()))
@@ -139,8 +145,8 @@ class Lab:
         """Raises what guests have lost of their memory, where they look."""
         if not self.current:
             return
-        found = "".join(vm.guest.check(FIND_LEAKS, 200) for vm in self.vms
-                        if vm.image.kernel == DEBUG_KERNEL)
+        found = "".join(vm.guest.check(FIND_LEAKS[vm.image.kernel], 200)
+                        for vm in self.vms if vm.image.kernel in FIND_LEAKS)
         if found:
             self.current = None
             raise GuestCrashed(f"the debug kernel has found:\n{found}")
