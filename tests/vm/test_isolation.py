@@ -4,6 +4,7 @@
 import pytest
 
 from fakernic_test import rdma
+from fakernic_test.patient import DEVLINK, SYSFS
 
 pytestmark = pytest.mark.guests(count=1)
 
@@ -41,6 +42,38 @@ def test_exclusive_network_namespaces(ports, lab):
             sleep 0.1
         done
         exit 1
+        """, 60)
+    lab.ports = [rdma.bring_up(port.vm, 1)]
+    rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()
+
+
+RENEWALS = (f"echo 1 >{SYSFS}/reset", f"devlink dev reload {DEVLINK}")
+
+
+def test_interface_stays_in_its_namespace(ports, lab):
+    """With its address, when the hardware comes up anew; and programs in there
+    find RDMA again."""
+    (port,) = ports
+    inside = "ip netns exec red"
+    port.guest.check(f"""
+        set -e
+        ip netns add red
+        ip link set {port.netdev} netns red
+        {inside} ip link set lo up
+        {inside} ip link set {port.netdev} up
+        {inside} ip addr add {port.ip4}/24 dev {port.netdev}
+        """, 60)
+    port.guest.write("/tmp/wait_gids", rdma.WAIT_GIDS.format(
+        dev=port.ibdev, count=2))
+    for renewal in RENEWALS:
+        port.guest.check(renewal, 60)
+        shown = port.guest.check(f"{inside} ip -o addr show {port.netdev}")
+        assert port.ip4 in shown, shown
+        port.guest.check(f"{inside} bash /tmp/wait_gids", 60)
+        rdma.rping(port, port, 5, inside=inside).check()
+    port.guest.check(f"""
+        ip netns del red
+        until [ -e /sys/class/net/{port.netdev} ]; do sleep 0.1; done
         """, 60)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()
