@@ -29,6 +29,9 @@
 #define FAKERNIC_CONTEXT_RESP_MIN					\
 	offsetofend(FAKERNIC_CONTEXT_RESP, max_recv_sge)
 
+/* Not the kernel's. */
+#define FAKERNIC_UAR_OF_DEAD	(FAKERNIC_KERNEL_UAR + 1)
+
 static_assert(FAKERNIC_UVERBS_BASE == 1U << UVERBS_ID_NS_SHIFT);
 
 static void fakernic_remove_pages(struct fakernic_ucontext *context)
@@ -87,6 +90,20 @@ fakernic_describe_ucontext(struct fakernic_dev *dev,
 			rdma_user_mmap_get_offset(context->clock_entry);
 }
 
+/*
+ * A dead device can be opened, to be looked at: by any page, for none rings
+ * before the device is brought up anew, and by then users have none mapped.
+ */
+static int fakernic_alloc_uar(struct fakernic_dev *dev, u32 *uar)
+{
+	int ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, uar);
+
+	if (ret != -EIO || !READ_ONCE(dev->dead))
+		return ret;
+	*uar = FAKERNIC_UAR_OF_DEAD;
+	return 0;
+}
+
 int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 			    struct ib_udata *udata)
 {
@@ -104,7 +121,7 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 			     udata->outlen, FAKERNIC_CONTEXT_RESP_MIN);
 		return -EINVAL;
 	}
-	ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, &context->uar);
+	ret = fakernic_alloc_uar(dev, &context->uar);
 	if (ret)
 		return ret;
 	ret = fakernic_insert_pages(dev, context);

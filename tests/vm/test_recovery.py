@@ -272,6 +272,10 @@ def test_dead_device_says_so(patient):
         assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
         assert "DOWN" in guest.check(
             f"cat /sys/class/infiniband/{port.ibdev}/ports/1/state")
+        text = guest.check(f"ibv_devinfo -d {port.ibdev}")
+        assert "PORT_DOWN" in text, text
+        result = guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0")
+        assert not result.ok and "allocate PD" in result.err, result
         text = guest.check(f"ethtool -S {port.netdev}")
         assert "device_dead: 1" in text, text
         assert (counted.split("device_dead")[0] == text.split("device_dead")[0])
