@@ -348,8 +348,8 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 		memcpy(data, priv->stats, sizeof(priv->stats));
 	data += FAKERNIC_STAT_COUNT;
 	*data++ = READ_ONCE(dev->dead);
-	*data++ = dev->health.deaths;
-	*data++ = dev->health.recoveries;
+	*data++ = READ_ONCE(dev->health.deaths);
+	*data++ = READ_ONCE(dev->health.recoveries);
 	*data++ = atomic_read(&dev->lost_interrupts);
 	*data++ = atomic_read(&dev->lost_events);
 	data[0] = 0;
@@ -358,10 +358,11 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	for (i = 0; i < priv->channels_max; i++) {
 		const struct fakernic_channel *ch = &priv->channels[i];
 
-		data[0] += ch->tx_csum;
-		data[1] += ch->tx_tso;
-		data[2] += ch->rx_csum;
-		data[3 + i] = ch->rx_frames;
+		/* They go on counting. */
+		data[0] += READ_ONCE(ch->tx_csum);
+		data[1] += READ_ONCE(ch->tx_tso);
+		data[2] += READ_ONCE(ch->rx_csum);
+		data[3 + i] = READ_ONCE(ch->rx_frames);
 	}
 }
 

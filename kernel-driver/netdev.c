@@ -112,7 +112,7 @@ static void fakernic_tx_timeout(struct net_device *netdev, unsigned int queue)
 
 	netdev_err(netdev,
 		   "queue %u: send timeout: posted up to %u, completed up to %u\n",
-		   queue, ch->tx_pi, ch->tx_ci);
+		   queue, READ_ONCE(ch->tx_pi), READ_ONCE(ch->tx_ci));
 	DEV_STATS_INC(netdev, tx_errors);
 	/* Now, and not after the pause that one under way may have. */
 	mod_delayed_work(system_dfl_wq, &priv->restart_work, 0);
