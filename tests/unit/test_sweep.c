@@ -597,6 +597,111 @@ static void only_the_datagram_hit_is_late_or_twice(void)
     sweep_messages(FAKERNIC_QP_UD, ud_messages, "by=1 do=reorder", FATE_NEXT);
 }
 
+/* ---- UC, whose messages have several packets ----------------------------- */
+
+#define PACKETS_MAX 64u
+
+/* The message that has the packet, and which of its packets it is. */
+static uint32_t packet_of(const Message *messages, uint32_t packet,
+                          uint32_t *message)
+{
+    *message = 0;
+    while (packet >= packets(&messages[*message])) {
+        packet -= packets(&messages[(*message)++]);
+    }
+    return packet;
+}
+
+/*
+ * The messages that come of packets in this order: a gap loses the one it is
+ * in, up to the next first packet, whichever that is (IBTA 9.8.2.2).
+ */
+static uint32_t messages_of(const Message *messages, const uint32_t *order,
+                            uint32_t count, uint32_t *found)
+{
+    uint32_t next = 0, have = 0;
+    bool whole = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t message;
+        const uint32_t at = packet_of(messages, order[i], &message);
+
+        whole = at == 0 || (whole && order[i] == next);
+        next = order[i] + 1;
+        if (whole && at + 1 == packets(&messages[message])) {
+            found[have++] = message;
+            whole = false;
+        }
+    }
+    return have;
+}
+
+/* In which order packets come of which number k is hit. */
+static uint32_t order_of(uint32_t count, uint32_t k, Fate fate, uint32_t *order)
+{
+    uint32_t have = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const bool next = fate == FATE_NEXT && i == k + 1;
+
+        if (i != k || fate == FATE_TWICE) {
+            order[have++] = i;
+        }
+        if ((i == k && fate == FATE_TWICE) || next) {
+            order[have++] = k;
+        }
+    }
+    if (have < count) {
+        order[have++] = k;
+    }
+    return have;
+}
+
+static void sweep_packet(uint32_t count, uint32_t k, const char *what,
+                         Fate fate)
+{
+    const Message *messages = uc_messages;
+    uint32_t order[PACKETS_MAX + 1], found[PACKETS_MAX + 1], have;
+    char rule[100];
+    Sweep s;
+
+    messages_begin(&s, FAKERNIC_QP_UC, messages);
+    snprintf(rule, sizeof(rule), "at=tx nth=%u %s", k + 1, what);
+    arm(&s.faults[0], rule);
+    run(&s);
+    CHECK_EQ(s.faults[0].rules[0].hits, 1);
+    have = messages_of(messages, order, order_of(count, k, fate, order), found);
+    CHECK(have >= MESSAGES - 2);
+    for (uint32_t i = 0; i < have; i++) {
+        check_message(&s, FAKERNIC_QP_UC, &messages[found[i]], found[i], i);
+    }
+    pair_expect_none(&s.p.b);
+    pair_free(&s.p);
+    if (test_failed) {
+        printf("# %s\n", rule);
+    }
+}
+
+static void sweep_packets(const char *what, Fate fate)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        count += packets(&uc_messages[i]);
+    }
+    REQUIRE(count <= PACKETS_MAX);
+    for (uint32_t k = 0; k < count && !test_failed; k++) {
+        sweep_packet(count, k, what, fate);
+    }
+}
+
+static void uc_takes_what_is_in_order(void)
+{
+    sweep_packets("do=duplicate", FATE_TWICE);
+    sweep_packets("delay-ns=300000000 do=delay", FATE_LAST);
+    sweep_packets("by=1 do=reorder", FATE_NEXT);
+}
+
 static const Test tests[] = {
     TEST(every_frame_lost),
     TEST(every_frame_twice),
@@ -609,5 +714,6 @@ static const Test tests[] = {
     TEST(every_access_fails),
     TEST(only_the_message_hit_is_lost),
     TEST(only_the_datagram_hit_is_late_or_twice),
+    TEST(uc_takes_what_is_in_order),
 };
 TEST_MAIN(tests)
