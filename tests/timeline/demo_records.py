@@ -13,7 +13,7 @@ TOP = Path(__file__).resolve().parents[2]
 ROOM, FRAMES = 64, 16384
 TICKS = 10 ** 15                        # of a processor, at time 0; three a ns
 A, B, PSN = 7, 9, 0xffffff              # QPs; PSNs wrap
-POINTS = ("device", "tx", "rx")
+POINTS = ("device", "tx", "rx", "interrupt")
 ACTIONS = ("count", "drop", "delay", "corrupt")
 
 
@@ -71,6 +71,7 @@ SEND = (
     ("a", "doorbell_sq", {"qpn": A, "pi": 1, "ci": 0}),
     ("a", "dma_read", {"address": 4096, "len": 64}),
     ("a", "wqe", {"qpn": A, "index": 0, "opcode": 1, "blocks": 1}),
+    ("b", "arm", {"cqn": 2, "ci": 0, "pi": 0}),
     ("a", "dma_read", {"address": 8192, "len": 1024}),
     *packet("a", "b", A, B, 0, PSN, 0x00, 1024),
     ("b", "dma_read", {"address": 512, "len": 16}),

@@ -338,10 +338,41 @@ def test_clock_that_goes_wrong_is_told(tmp_path, monkeypatch):
     assert len(model.problems) == 1 and "polled before" in model.problems[0]
 
 
-def test_what_comes_without_a_cause(tmp_path):
-    steps = [*SEND, ("b", "interrupt", {"vector": 9})]
-    assert any("without an event" in problem for problem in
-               Model(records_of(steps, tmp_path)).problems)
+TOLD = {"cqn": 2, "pi": 1, "qpn": B, "index": 4, "opcode": 128}
+EVENT = {"eqn": 1, "pi": 1, "type": 1, "id": 2, "vector": 1}
+
+
+@pytest.mark.parametrize("more, wrong", [
+    ([("interrupt", {"vector": 9})], "without an event"),
+    # The first has used up its cause; a handler that arms late has a new one.
+    ([("interrupt", {"vector": 1})], "without an event"),
+    ([("eqe", {**EVENT, "type": 2, "armed": 0}), ("interrupt", {"vector": 1})],
+     "without an event"),
+    ([("eqe", {**EVENT, "type": 2, "armed": 1}), ("interrupt", {"vector": 1})],
+     None),
+    ([("eqe", {**EVENT, "type": 2}), ("doorbell_eq", {"eqn": 1, "ci": 1,
+                                                      "arm": 1}),
+      ("interrupt", {"vector": 1})], None),
+    ([("eqe", {**EVENT, "type": 2}), ("doorbell_eq", {"eqn": 1, "ci": 1}),
+      ("interrupt", {"vector": 1})], "without an event"),
+    ([("command_done", {}), ("interrupt", {"vector": 0})], None),
+    ([("interrupt", {"vector": 0})], "without an event"),
+    # A CQ tells of an entry once, and only who asked for it.
+    ([("cqe", TOLD), ("cqe_visible", TOLD), ("eqe", EVENT)], "nobody had asked"),
+    ([("arm", {"cqn": 2, "ci": 1}), ("eqe", EVENT)], "before it was visible"),
+    ([("arm", {"cqn": 2, "ci": 1}), ("cqe", TOLD), ("cqe_visible", TOLD),
+      ("eqe", EVENT)], None),
+    ([("arm", {"cqn": 2, "ci": 0}), ("eqe", EVENT)], None),
+    ([("fault", {"point": 3, "action": 1}),
+      ("interrupt", {"vector": 1})], None),
+    ([("reset", {}), ("interrupt", {"vector": 1})], "without an event"),
+])
+def test_each_event_and_interrupt_has_a_cause(tmp_path, more, wrong):
+    """Behind the SEND, whose event and interrupt are as they should be."""
+    steps = [*SEND, *(("b", kind, fields) for kind, fields in more)]
+    problems = Model(records_of(steps, tmp_path)).problems
+    assert len(problems) == (wrong is not None), problems
+    assert not wrong or wrong in problems[0]
 
 
 @pytest.mark.parametrize("spoil, word", [

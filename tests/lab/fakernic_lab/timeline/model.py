@@ -16,6 +16,7 @@ GONE = ("drop", "corrupt", "truncate")
 POST, POLL = 1, 2       # steps of marks
 RECEIVE = 0x80          # the bit of a completion's opcode
 COMPLETION = 1          # the type of an event
+COMMANDS = 0            # the vector of the command queue
 # What a packet makes the device do at once.
 DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
          "nak_rx")
@@ -106,6 +107,70 @@ class WorkRequest:
         once = {id(event): (event, packet) for event, packet in found}
         return sorted(once.values(), key=lambda pair: (
             pair[0].time, pair[0].node, pair[0].number))
+
+
+class Chain:
+    """What led to an event and an interrupt, at one machine: each must have a
+    cause of its own, which no other has used up."""
+
+    def __init__(self):
+        self.visible = {}               # CQ -> the last entry
+        self.arms = defaultdict(list)   # CQ -> from which entries on it tells
+        self.written = {}               # EQ -> how many entries
+        self.vectors = {}               # EQ -> its vector
+        self.owed = set()               # vectors that have a cause
+        self.spoilt = False             # a rule makes some without a cause
+
+    def wrong(self, event):
+        """What is wrong with the next event; None: nothing."""
+        look = getattr(self, f"see_{event.kind}", None)
+        found = look(event) if look else None
+        return None if self.spoilt else found
+
+    def see_fault(self, event):
+        self.spoilt |= event.point in ("eqe", "interrupt")
+
+    def see_reset(self, _):
+        self.__init__()
+
+    def see_cqe_visible(self, event):
+        self.visible[event.cqn] = event.pi
+
+    def see_arm(self, event):
+        self.arms[event.cqn].append(event.ci)
+
+    def see_eqe(self, event):
+        self.written[event.eqn] = event.pi + 1
+        self.vectors[event.eqn] = event.vector
+        if event.armed:
+            self.owed.add(event.vector)
+        if event.type != COMPLETION:
+            return None
+        last = self.visible.get(event.id)
+        arms = self.arms[event.id]
+        left = [ci for ci in arms if last is None or ahead(ci, last)]
+        self.arms[event.id] = left
+        if last is None or (arms and len(left) == len(arms)):
+            return "told before it was visible"
+        return None if arms else "told, and nobody had asked"
+
+    def see_doorbell_eq(self, event):
+        written = self.written.get(event.eqn, 0)
+        if event.arm and ahead(written, event.ci):
+            self.owed.add(self.vectors[event.eqn])
+        return ("handled before it was written" if ahead(event.ci, written)
+                else None)
+
+    def see_command_done(self, _):
+        self.owed.add(COMMANDS)
+
+    see_fatal = see_command_done
+
+    def see_interrupt(self, event):
+        if event.vector not in self.owed:
+            return "an interrupt without an event"
+        self.owed.discard(event.vector)
+        return None
 
 
 class Model:
@@ -427,21 +492,9 @@ class Model:
     def check_events(self, node):
         """A completion is visible before its event is written, which is before
         the interrupt and before the handler has seen it."""
-        visible, written, vectors = set(), {}, {0}      # 0: of commands
+        chain = Chain()
         for event in self.records[node] if self.whole else ():
-            wrong = None
-            if event.kind == "cqe_visible":
-                visible.add(event.cqn)
-            elif event.kind == "eqe":
-                written[event.eqn] = event.pi + 1
-                vectors.add(event.vector)
-                if event.type == COMPLETION and event.id not in visible:
-                    wrong = "told before it was visible"
-            elif event.kind == "interrupt" and event.vector not in vectors:
-                wrong = "an interrupt without an event"
-            elif event.kind == "doorbell_eq" and ahead(
-                    event.ci, written.get(event.eqn, 0)):
-                wrong = "handled before it was written"
+            wrong = chain.wrong(event)
             if wrong:
                 self.problems.append(f"{wrong}: {event!r}")
 
