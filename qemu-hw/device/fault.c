@@ -192,6 +192,27 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
     return held;
 }
 
+/*
+ * One has gone by: those that wait for it to, wait for one less. 'gone' was
+ * held itself, behind them; NULL: it was not.
+ */
+static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
+                                uint32_t number, const FakernicHeld *gone)
+{
+    FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held == gone) {
+            break;
+        }
+        if (held->point == point && held->number == number &&
+            held->behind && !--held->behind) {
+            held->due = 0;
+            fakernic_kick(s);
+        }
+    }
+}
+
 static bool fakernic_fault_may_go(const FakernicHeld *held,
                                   FakernicGoes which)
 {
@@ -215,6 +236,9 @@ FakernicHeld *fakernic_fault_due(FakernicState *s, RoceTime now,
             (!first || held->due < first->due)) {
             first = held;
         }
+    }
+    if (first && first->point == ROCE_FAULT_CQE) {
+        fakernic_fault_pass(s, first->point, first->number, first);
     }
     if (first) {
         fakernic_fault_unlink(s, first);
@@ -254,21 +278,6 @@ void fakernic_fault_reset(FakernicState *s)
 }
 
 /* ---- the points ---------------------------------------------------------- */
-
-/* One has gone by: those that wait for it to, wait for one less. */
-static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
-                                uint32_t number)
-{
-    FakernicHeld *held;
-
-    QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->point == point && held->number == number &&
-            held->behind && !--held->behind) {
-            held->due = 0;
-            fakernic_kick(s);
-        }
-    }
-}
 
 bool fakernic_fault_holds(const FakernicState *s)
 {
@@ -358,7 +367,7 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
     default:
         break;
     }
-    fakernic_fault_pass(s, point, 0);
+    fakernic_fault_pass(s, point, 0, NULL);
     return *len >= ETH_HLEN;
 }
 
@@ -412,7 +421,7 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
     default:
         break;
     }
-    fakernic_fault_pass(s, subject->point, 0);
+    fakernic_fault_pass(s, subject->point, 0, NULL);
     return true;
 }
 
@@ -461,8 +470,9 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     case ROCE_FAULT_DROP:
         return false;
     case ROCE_FAULT_REORDER:
-        fakernic_fault_hold_cqe(s, c, fault, subject.now + FAKERNIC_REORDER_NS,
-                                rule->by);
+        /* Behind those that are held already, in any case. */
+        fakernic_fault_hold_cqe(s, c, fault, MAX(behind, subject.now) +
+                                                 FAKERNIC_REORDER_NS, rule->by);
         return false;
     case ROCE_FAULT_CORRUPT:
         fault->spoil = rule->spoil;
@@ -480,7 +490,7 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     if (due >= 0) {
         fakernic_fault_hold_cqe(s, c, fault, due, 0);
     } else {
-        fakernic_fault_pass(s, ROCE_FAULT_CQE, c->cqn);
+        fakernic_fault_pass(s, ROCE_FAULT_CQE, c->cqn, NULL);
     }
     if (act == ROCE_FAULT_DUPLICATE) {
         fakernic_fault_hold_cqe(s, c, fault, MAX(due, 0), 0);

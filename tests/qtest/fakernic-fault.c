@@ -822,6 +822,27 @@ static void test_cqe_reorder(void)
     pair_end(&p);
 }
 
+/* What is delayed before it comes before it; what follows that overtakes. */
+static void test_cqe_reorder_delayed(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=late at=cqe delay-ns=200000000 do=delay; "
+                "id=last at=cqe nth=2 do=reorder");
+    pair_post(&p);
+    pair_post(&p);
+    pair_small_read(&p);
+    AWAIT(fault_hits_of(&p.m, "last"));
+    qtest_clock_step(p.m.qts, 199 * MS);
+    pair_expect_none(&p);
+    qtest_clock_step(p.m.qts, MS);
+    pair_expect(&p, 0);
+    pair_expect(&p, 2);
+    pair_expect(&p, 1);
+    pair_end(&p);
+}
+
 /* Nobody comes whom it could go behind; those of another CQ do not count. */
 static void test_cqe_reorder_last(void)
 {
@@ -2356,6 +2377,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/cqe-delay-destroy-qp", test_cqe_delay_destroy_qp },
     { "fault/cqe-delay-reset-qp", test_cqe_delay_reset_qp },
     { "fault/cqe-reorder", test_cqe_reorder },
+    { "fault/cqe-reorder-delayed", test_cqe_reorder_delayed },
     { "fault/cqe-reorder-last", test_cqe_reorder_last },
     { "fault/cqe-overrun", test_cqe_overrun },
     { "fault/cqe-fail", test_cqe_fail },
