@@ -87,7 +87,7 @@ static void fakernic_enable(FakernicState *s)
         s->status |= FAKERNIC_STATUS_ENABLED;
         roce_set_checks_csum(s->roce,
                              s->driver_features & FAKERNIC_FEATURE_CSUM);
-        trace_fakernic_enabled(s->driver_features, s->cmdq.sq_address,
+        trace_fakernic_enabled(s->name, s->driver_features, s->cmdq.sq_address,
                                s->cmdq.cq_address, s->cmdq.log_depth);
     }
 }
@@ -321,7 +321,7 @@ uint64_t fakernic_register_load(FakernicState *s, hwaddr offset, unsigned size)
         return MAKE_64BIT_MASK(0, 8 * size);
     }
     if (reg) {
-        trace_fakernic_reg_read(reg->name, value);
+        trace_fakernic_reg_read(s->name, reg->name, value);
     }
     return value;
 }
@@ -334,7 +334,7 @@ void fakernic_register_store(FakernicState *s, hwaddr offset, uint64_t value,
     if (!reg || (s->held & FAKERNIC_HELD_DEAD)) {
         return;
     }
-    trace_fakernic_reg_write(reg->name, value);
+    trace_fakernic_reg_write(s->name, reg->name, value);
     if (!reg->write) {
         FAKERNIC_GUEST_ERR("write of read-only register %s", reg->name);
     } else if (reg->bringup && (s->control & FAKERNIC_CONTROL_ENABLE)) {
@@ -347,7 +347,7 @@ void fakernic_register_store(FakernicState *s, hwaddr offset, uint64_t value,
 static void fakernic_doorbell_drop(FakernicState *s, hwaddr offset,
                                    uint64_t word, const char *why)
 {
-    trace_fakernic_ub_doorbell(offset, word, why);
+    trace_fakernic_ub_doorbell(s->name, offset, word, why);
     FAKERNIC_GUEST_ERR("doorbell 0x%016" PRIx64 " at BAR2 offset 0x%"
                        HWADDR_PRIx ": %s", word, offset, why);
     s->stats[FAKERNIC_STAT_DOORBELL_DROPPED]++;

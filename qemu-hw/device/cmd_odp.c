@@ -52,7 +52,7 @@ bool fakernic_page_request(void *host, uint32_t key, uint64_t address,
     if (s->page_request_count == FAKERNIC_PAGE_REQUEST_LIST) {
         return false;
     }
-    trace_fakernic_page_request(key, address, length, write);
+    trace_fakernic_page_request(s->name, key, address, length, write);
     s->stats[FAKERNIC_STAT_PAGE_REQUESTS]++;
     s->page_requests[s->page_request_count++] = request;
     if (s->page_request_count == 1) {
@@ -229,8 +229,9 @@ FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,
     if (status == FAKERNIC_CMD_LATER) {
         return FAKERNIC_VERDICT(status);
     }
-    trace_fakernic_update_pages(update.key, update.address, update.page_count,
-                                le32_to_cpu(req->flags), status);
+    trace_fakernic_update_pages(s->name, update.key, update.address,
+                                update.page_count, le32_to_cpu(req->flags),
+                                status);
     switch (status) {
     case FAKERNIC_CMD_OK:
         s->stats[FAKERNIC_STAT_PAGE_UPDATES]++;

@@ -479,7 +479,8 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
     status = bad_field ? FAKERNIC_CMD_BAD_PARAM :
              roce_qp_modify(s->roce, fakernic_now(), qp->qpn, mask, &attr,
                             &bad_field);
-    trace_fakernic_modify_qp(qp->qpn, mask, attr.state, status, bad_field);
+    trace_fakernic_modify_qp(s->name, qp->qpn, mask, attr.state, status,
+                             bad_field);
     if (status != FAKERNIC_CMD_OK) {
         bool is_bad = status == FAKERNIC_CMD_BAD_PARAM ||
                       status == FAKERNIC_CMD_BAD_STATE ||

@@ -314,7 +314,7 @@ static FakernicVerdict fakernic_cmd_execute(FakernicState *s,
         };
     }
     if (!s->cmdq.underway) {
-        trace_fakernic_cmd(cmd->name, le32_to_cpu(request->cookie));
+        trace_fakernic_cmd(s->name, cmd->name, le32_to_cpu(request->cookie));
         fakernic_record(s, COMMAND, 0, opcode, le32_to_cpu(request->cookie));
     }
     if (!cmd->execute || (cmd->feature & ~s->driver_features)) {
@@ -425,7 +425,7 @@ static bool fakernic_cmdq_step(FakernicState *s)
         return true;
     }
     fakernic_progress_drop(s, &s->progress);
-    trace_fakernic_cmd_done(le32_to_cpu(q->request.cookie), v.status,
+    trace_fakernic_cmd_done(s->name, le32_to_cpu(q->request.cookie), v.status,
                             v.detail);
     fakernic_record(s, COMMAND_DONE, 0, le16_to_cpu(q->request.opcode),
                     le32_to_cpu(q->request.cookie), v.status, v.detail);

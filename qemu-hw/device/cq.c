@@ -225,7 +225,7 @@ void fakernic_cqs_free(FakernicState *s)
 
 static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
 {
-    trace_fakernic_err_cq(cq->id, cq->pi, cq->ci);
+    trace_fakernic_err_cq(s->name, cq->id, cq->pi, cq->ci);
     s->stats[FAKERNIC_STAT_CQ_OVERRUNS]++;
     cq->error = true;
     QTAILQ_INSERT_TAIL(&s->failed_cqs, cq, failed);
@@ -258,9 +258,9 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
     fakernic_cqe_encode(&cqe, completion);
     cqe.owner = !(cq->pi & cq->ring.depth);
     fakernic_cq_stamped(s, cq);
-    trace_fakernic_cqe(cq->id, cq->pi, completion->qpn, completion->wqe_index,
-                       completion->opcode, completion->status,
-                       completion->vendor_err);
+    trace_fakernic_cqe(s->name, cq->id, cq->pi, completion->qpn,
+                       completion->wqe_index, completion->opcode,
+                       completion->status, completion->vendor_err);
     roce_fault_corrupt(&fault->spoil, &cqe, sizeof(cqe));
     fakernic_record(s, CQE, 0, cq->id, cq->pi, completion->qpn,
                     completion->wqe_index, completion->opcode,
@@ -307,7 +307,7 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
     const uint32_t pi = solicited ? cq->solicited_pi : cq->pi;
 
     fakernic_cq_stamped(s, cq);
-    trace_fakernic_doorbell_cq_arm(cq->id, ci, cq->pi, solicited);
+    trace_fakernic_doorbell_cq_arm(s->name, cq->id, ci, cq->pi, solicited);
     fakernic_record(s, ARM, 0, cq->id, ci, cq->pi, solicited);
     /* IBTA 11.4.2.2: a request for any completion is not weakened. */
     if (!solicited) {

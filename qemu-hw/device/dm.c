@@ -54,7 +54,7 @@ static uint8_t *fakernic_dm(FakernicState *s, uint64_t address, uint64_t len)
     const uint64_t offset = address & ~ROCE_ADDRESS_DM;
 
     if (!fakernic_dm_contains(s, offset, len)) {
-        trace_fakernic_err_dma(address, len, true);
+        trace_fakernic_err_dma(s->name, address, len, true);
         s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
         return NULL;
     }

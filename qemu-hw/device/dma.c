@@ -21,7 +21,7 @@
 static bool fakernic_dma_failed(FakernicState *s, uint64_t address, size_t len,
                                 bool is_write)
 {
-    trace_fakernic_err_dma(address, len, is_write);
+    trace_fakernic_err_dma(s->name, address, len, is_write);
     s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
     return false;
 }

@@ -278,7 +278,7 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
     if (!fakernic_can_receive(nc)) {
         return 0;               /* "not now" */
     }
-    trace_fakernic_rx_frame(len, fakernic_is_running(s));
+    trace_fakernic_rx_frame(s->name, len, fakernic_is_running(s));
     if (fakernic_is_running(s)) {
         s->inside++;
         s->working++;
@@ -308,7 +308,7 @@ static void fakernic_link_status_changed(NetClientState *nc)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
-    trace_fakernic_link(!nc->link_down);
+    trace_fakernic_link(s->name, !nc->link_down);
     fakernic_enter(s);
     fakernic_port_link_changed(s);
     fakernic_leave(s);

@@ -43,7 +43,7 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
         .owner = !(eq->pi & eq->ring.depth),
     };
 
-    trace_fakernic_eqe(eq->id, eq->pi, type, id, data);
+    trace_fakernic_eqe(s->name, eq->id, eq->pi, type, id, data);
     fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data, eq->vector,
                     eq->armed);
     if (spoil) {
@@ -51,7 +51,7 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     }
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
         /* A lost one would let a driver wait for ever, without a word. */
-        trace_fakernic_err_eqe(eq->id, type, id);
+        trace_fakernic_err_eqe(s->name, eq->id, type, id);
         eq->stalled_until = fakernic_now() + FAKERNIC_EQ_RETRY_NS;
         fakernic_fault_stall(s, ROCE_FAULT_EQE, eq->id, eq->stalled_until);
         return false;
@@ -212,7 +212,7 @@ void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
         fakernic_eq_flush(s, eq);
     }
     if (src->latched & BIT(type)) {
-        trace_fakernic_eq_full(eq ? eq->id : 0, type, src->id);
+        trace_fakernic_eq_full(s->name, eq ? eq->id : 0, type, src->id);
         s->stats[FAKERNIC_STAT_EQ_DELAYED]++;
     }
 }
@@ -230,7 +230,7 @@ void fakernic_event_forget(FakernicState *s, FakernicEq *eq,
 void fakernic_eq_doorbell(FakernicState *s, FakernicEq *eq, uint32_t ci,
                           bool arm)
 {
-    trace_fakernic_doorbell_eq(eq->id, ci, arm);
+    trace_fakernic_doorbell_eq(s->name, eq->id, ci, arm);
     fakernic_record(s, DOORBELL_EQ, 0, eq->id, ci, arm);
     if (ci - eq->ci > eq->pi - eq->ci) {
         FAKERNIC_GUEST_ERR("EQ %u: consumer index %u is not within %u..%u",

@@ -41,42 +41,42 @@ static void fakernic_engine_trace(void *host, RoceTracePoint point,
 
     switch (point) {
     case ROCE_TRACE_SEND_WR:
-        trace_fakernic_send_wr(qpn, a, b);
+        trace_fakernic_send_wr(s->name, qpn, a, b);
         break;
     case ROCE_TRACE_RX:
-        trace_fakernic_rx(qpn, a, b);
+        trace_fakernic_rx(s->name, qpn, a, b);
         fakernic_record(s, RX, 0, qpn, a, b);
         break;
     case ROCE_TRACE_DROP:
-        trace_fakernic_ub_drop(qpn, a, b);
+        trace_fakernic_ub_drop(s->name, qpn, a, b);
         fakernic_record(s, DROP, 0, qpn, a, b);
         break;
     case ROCE_TRACE_NAK_TX:
-        trace_fakernic_err_nak_tx(qpn, a, b);
+        trace_fakernic_err_nak_tx(s->name, qpn, a, b);
         fakernic_record(s, NAK_TX, 0, qpn, a, b);
         break;
     case ROCE_TRACE_NAK_RX:
-        trace_fakernic_err_nak_rx(qpn, a, b);
+        trace_fakernic_err_nak_rx(s->name, qpn, a, b);
         fakernic_record(s, NAK_RX, 0, qpn, a, b);
         break;
     case ROCE_TRACE_RETRY:
-        trace_fakernic_err_retry(qpn, a, b);
+        trace_fakernic_err_retry(s->name, qpn, a, b);
         fakernic_record(s, RETRY, 0, qpn, a, b);
         break;
     case ROCE_TRACE_TIMEOUT:
-        trace_fakernic_err_timeout(qpn, a, b);
+        trace_fakernic_err_timeout(s->name, qpn, a, b);
         fakernic_record(s, TIMEOUT, 0, qpn, a, b);
         break;
     case ROCE_TRACE_PROBE:
-        trace_fakernic_err_probe(qpn, a, b);
+        trace_fakernic_err_probe(s->name, qpn, a, b);
         fakernic_record(s, PROBE, 0, qpn, a, b);
         break;
     case ROCE_TRACE_QP_STATE:
-        trace_fakernic_qp_state(qpn, a, b);
+        trace_fakernic_qp_state(s->name, qpn, a, b);
         fakernic_record(s, QP_STATE, 0, qpn, a, b);
         break;
     case ROCE_TRACE_QP_ERROR:
-        trace_fakernic_err_qp(qpn, a);
+        trace_fakernic_err_qp(s->name, qpn, a);
         fakernic_record(s, QP_ERROR, 0, qpn, a);
         fakernic_record_keep(s, false);
         break;
@@ -302,6 +302,8 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     if (!fakernic_check_properties(s, errp)) {
         return;
     }
+    g_free(s->name);
+    s->name = object_get_canonical_path(OBJECT(s));
     fakernic_fault_init(s);
     if (!fakernic_recorder_init(s, errp)) {
         return;
@@ -455,6 +457,12 @@ static void fakernic_instance_init(Object *obj)
                                    OBJ_PROP_FLAG_READ);
 }
 
+/* Behind all that works for it: an event may be traced until then. */
+static void fakernic_finalize(Object *obj)
+{
+    g_free(FAKERNIC(obj)->name);
+}
+
 /* ---- type ------------------------------------------------------------ */
 
 /* The engine's state is not saved yet: migration and snapshots are refused. */
@@ -580,6 +588,7 @@ static const TypeInfo fakernic_info = {
     .parent = TYPE_PCI_DEVICE,
     .instance_size = sizeof(FakernicState),
     .instance_init = fakernic_instance_init,
+    .instance_finalize = fakernic_finalize,
     .class_init = fakernic_class_init,
     .interfaces = (InterfaceInfo[]) {
         { INTERFACE_PCIE_DEVICE },

@@ -119,7 +119,7 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
     subject->now = fakernic_now();
     rule = roce_fault_hit(&s->faults.rules, subject);
     if (rule) {
-        trace_fakernic_fault(rule->id, roce_fault_point_name(rule->at),
+        trace_fakernic_fault(s->name, rule->id, roce_fault_point_name(rule->at),
                              roce_fault_action_name(rule->act), subject->qpn,
                              subject->psn);
         fakernic_record(s, FAULT, 0, rule->at, rule->act, subject->qpn,

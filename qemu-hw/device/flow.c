@@ -40,7 +40,7 @@ static bool fakernic_flow_matches(const FakernicFlow *flow,
 static void fakernic_flow_deliver(FakernicState *s, const FakernicFlow *flow,
                                   const uint8_t *frame, size_t len)
 {
-    trace_fakernic_flow(flow->id, flow->qpn, len);
+    trace_fakernic_flow(s->name, flow->id, flow->qpn, len);
     fakernic_raw_input(s, flow->qpn, frame, len, false);
 }
 

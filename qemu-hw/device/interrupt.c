@@ -35,7 +35,7 @@ static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
     MemReentrancyGuard *guard = &DEVICE(s)->mem_reentrancy_guard;
     bool engaged = guard->engaged_in_io;
 
-    trace_fakernic_interrupt(vector);
+    trace_fakernic_interrupt(s->name, vector);
     fakernic_record(s, INTERRUPT, 0, vector);
     guard->engaged_in_io = true;
     msix_notify(PCI_DEVICE(s), vector);

@@ -29,7 +29,7 @@ void fakernic_hold(FakernicState *s, unsigned reason, bool hold)
 
     s->held = hold ? was | reason : was & ~reason;
     if (s->held != was) {
-        trace_fakernic_held(s->held);
+        trace_fakernic_held(s->name, s->held);
         fakernic_record(s, HELD, 0, s->held);
     }
     if (was && !s->held) {
@@ -39,7 +39,7 @@ void fakernic_hold(FakernicState *s, unsigned reason, bool hold)
 
 void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
 {
-    trace_fakernic_err_fatal(code);
+    trace_fakernic_err_fatal(s->name, code);
     fakernic_record(s, FATAL, 0, code);
     fakernic_record_keep(s, true);
     FAKERNIC_GUEST_ERR("fatal error %u, reset needed", code);
@@ -107,7 +107,7 @@ static bool fakernic_free_some(FakernicState *s)
 
 static void fakernic_reset_begin(FakernicState *s)
 {
-    trace_fakernic_reset();
+    trace_fakernic_reset(s->name);
     s->reset_wanted = false;
     fakernic_record(s, RESET, 0, 0);
     fakernic_clock_set(s, ROCE_TIME_NEVER);

@@ -85,7 +85,7 @@ static uint64_t fakernic_persist_gather(FakernicPersist *job,
             }
             p = fakernic_dma_find(job->s, address, &piece);
             if (!p || !fakernic_persist_add(job, p, piece)) {
-                trace_fakernic_err_dma(address, piece, true);
+                trace_fakernic_err_dma(job->s->name, address, piece, true);
                 job->s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
                 return 0;
             }

@@ -158,11 +158,11 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
         return;
     }
     if (!link_up || s->tx_blocked || len > fakernic_frame_limit(s, frame)) {
-        trace_fakernic_err_tx_frame(len, !link_up);
+        trace_fakernic_err_tx_frame(s->name, len, !link_up);
         s->stats[FAKERNIC_STAT_TX_DROPPED]++;
         return;
     }
-    trace_fakernic_tx_frame(len);
+    trace_fakernic_tx_frame(s->name, len);
     fakernic_record_frame(s, FAKERNIC_RECORD_OUT, frame, len);
     s->stats[FAKERNIC_STAT_TX_FRAMES]++;
     s->stats[FAKERNIC_STAT_TX_BYTES] += len;

@@ -183,12 +183,12 @@ RoceFetch fakernic_next_recv(void *host, uint32_t qpn, uint32_t srqn,
         fetch = fakernic_rq_fetch(s, &consumer, wr);
     }
     if (fetch == ROCE_FETCH_OK) {
-        trace_fakernic_rq_wqe(qpn, srqn, wr->tag, wr->sge_count,
+        trace_fakernic_rq_wqe(s->name, qpn, srqn, wr->tag, wr->sge_count,
                               wr->format_error);
         fakernic_record(s, RECV_WQE, 0, qpn, srqn, wr->tag, wr->sge_count,
                         wr->format_error);
     } else if (fetch == ROCE_FETCH_ERROR) {
-        trace_fakernic_err_rq(qpn, srqn, wr->format_error);
+        trace_fakernic_err_rq(s->name, qpn, srqn, wr->format_error);
     }
     return fetch;
 }

@@ -84,7 +84,7 @@ void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
         fakernic_parse(&parsed, frame, len);
         hash = fakernic_rss_hash(qp->rss, &parsed);
         qpn = table->wqns[hash & (table->size - 1)];
-        trace_fakernic_rss(qp->qpn, hash, qpn);
+        trace_fakernic_rss(s->name, qp->qpn, hash, qpn);
     }
     roce_input_ethernet(s->roce, fakernic_now(), qpn, frame, len, strip);
 }

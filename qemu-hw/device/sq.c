@@ -29,7 +29,7 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
         fakernic_record_mark(s, FAKERNIC_RECORD_POST, qp->qpn, qp->sq_pi,
                              stamp);
     }
-    trace_fakernic_doorbell_sq(qp->qpn, pi, qp->sq_ci);
+    trace_fakernic_doorbell_sq(s->name, qp->qpn, pi, qp->sq_ci);
     fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
     if ((int32_t)(pi - qp->sq_pi) < 0) {
         /* Overtaken by a later doorbell, which covers these entries. */
@@ -298,10 +298,11 @@ static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
     return false;
 }
 
-static RoceFetch fakernic_sq_broken(FakernicQp *qp, RoceSendWr *wr,
+static RoceFetch fakernic_sq_broken(const FakernicState *s, FakernicQp *qp,
+                                    RoceSendWr *wr,
                                     enum fakernic_vendor_err err)
 {
-    trace_fakernic_err_sq(qp->qpn, qp->sq_ci, qp->sq_pi, err);
+    trace_fakernic_err_sq(s->name, qp->qpn, qp->sq_ci, qp->sq_pi, err);
     wr->format_error = err;
     qp->sq_ci = qp->sq_pi;
     return ROCE_FETCH_ERROR;
@@ -358,14 +359,14 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     available = qp->sq_pi - qp->sq_ci;
     wr->index = qp->sq_ci;
     if (available > qp->sq.depth) {
-        return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
+        return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
     }
     if (!fakernic_sq_may_go(s, qp, &rule)) {
         return ROCE_FETCH_NONE;
     }
     count = fakernic_sq_read(s, qp, available, rule, wqe);
     if (count < 0) {
-        return fakernic_sq_broken(qp, wr, FAKERNIC_VENDOR_SQ_DMA);
+        return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_DMA);
     }
     if (rule && rule->act == ROCE_FAULT_DROP) {
         /* A turn fetches the one behind it: there may be many like this. */
@@ -379,7 +380,7 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     wr->format_error = count ? fakernic_decode_wqe(s, qp, wqe, wr)
                              : FAKERNIC_VENDOR_SQ_FORMAT;
     count = MAX(count, 1);
-    trace_fakernic_sq_wqe(qpn, wr->index, hdr->opcode, count,
+    trace_fakernic_sq_wqe(s->name, qpn, wr->index, hdr->opcode, count,
                           wr->format_error);
     fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
                     wr->format_error);

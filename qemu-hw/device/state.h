@@ -69,6 +69,7 @@ typedef struct FakernicBudget {
 
 struct FakernicState {
     PCIDevice parent_obj;
+    char *name;                 /* its path in QOM, from realize on */
 
     /* properties */
     NICConf conf;

@@ -225,8 +225,8 @@ static void fakernic_turn_trace(FakernicState *s, size_t len, bool loopback)
     const RoceFrameInfo *info = roce_output_info(s->roce);
 
     if (info->roce) {
-        trace_fakernic_tx(info->qpn, info->peer, info->index, info->psn,
-                          info->opcode, info->attempt);
+        trace_fakernic_tx(s->name, info->qpn, info->peer, info->index,
+                          info->psn, info->opcode, info->attempt);
     }
     fakernic_record(s, TX, 0, info->qpn, info->peer, info->index, info->psn,
                     info->opcode, info->attempt, len, loopback, info->roce);

@@ -162,7 +162,7 @@ static void link_drop(LinkPeer *peer, const char *why)
         warn_report("fakernic: link %s: a member is cut off: %s",
                     peer->link->path, why);
     }
-    trace_fakernic_link_peer(peer->sock, false);
+    trace_fakernic_link_peer(peer->link->nc.name, peer->sock, false);
     peer->gone = true;
     peer->up = false;
     qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
@@ -457,7 +457,7 @@ static void link_timer(void *opaque)
 static void link_up(LinkPeer *peer)
 {
     peer->up = true;
-    trace_fakernic_link_peer(peer->sock, true);
+    trace_fakernic_link_peer(peer->link->nc.name, peer->sock, true);
     link_describe(peer->link);
     link_look(peer->link);
 }

@@ -642,6 +642,42 @@ static void test_file_in_use(void)
     file_drop(&f);
 }
 
+/* Each event that is traced says of which device it is. */
+static void test_traced_by_name(void)
+{
+    g_autofree char *path = g_strdup("/tmp/fakernic-trace-XXXXXX");
+    const int fd = g_mkstemp(path);
+    g_autofree char *more = g_strdup_printf(",id=nic1 -trace 'fakernic_*' "
+                                            "-D %s", path);
+    g_autofree char *text = NULL;
+    g_auto(GStrv) lines = NULL;
+    unsigned of[2] = { 0 }, writes[2] = { 0 };
+    Neighbours t;
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    neighbours_start(&t, ",id=nic0", more);
+    neighbours_write(&t, 2000);
+    machine_stop(&t.m);
+    g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+    unlink(path);
+    lines = g_strsplit(text, "\n", -1);
+    for (unsigned i = 0; lines[i] && *lines[i]; i++) {
+        const bool first = strstr(lines[i], " " NIC0);
+        const bool second = strstr(lines[i], " /machine/peripheral/nic1");
+
+        if (first == second) {
+            g_error("of which device? %s", lines[i]);
+        }
+        of[second]++;
+        writes[second] += !!strstr(lines[i], "fakernic_sq_wqe ");
+    }
+    g_assert_cmpuint(of[0], >, 20);
+    g_assert_cmpuint(of[1], >, 20);
+    g_assert_cmpuint(writes[0], ==, 1);
+    g_assert_cmpuint(writes[1], ==, 0);
+}
+
 const FakernicTest fakernic_record_tests[] = {
     { "record/story", test_story },
     { "record/round", test_round },
@@ -654,6 +690,7 @@ const FakernicTest fakernic_record_tests[] = {
     { "record/no-stamps", test_no_stamps },
     { "record/pause", test_pause },
     { "record/two-files", test_two_files },
+    { "record/traced-by-name", test_traced_by_name },
     { "record/cost", test_cost },
     { "record/file-refused", test_file_refused },
     { "record/file-in-use", test_file_in_use },
