@@ -490,6 +490,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
+    DEFINE_PROP_BOOL("x-null", FakernicState, null_writes, false),
     DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
     DEFINE_PROP_CHR("x-fault-events", FakernicState, faults.listener),
     /* For tests of drivers: claim another version, hide features. */
@@ -529,6 +530,8 @@ static void fakernic_describe_properties(ObjectClass *class)
                      "in microseconds (10 to 1000000)" },
         { "turn-work", "and work, in units of about a microsecond "
                        "(64 to 1048576)" },
+        { "x-null", "WRITEs complete without a packet, to measure the rest (on "
+                    "or off)" },
         { "x-record", "a file that the recorder writes to" },
         { "x-guest-faults", "the guest may have the device misbehave (on or "
                             "off)" },

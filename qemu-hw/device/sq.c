@@ -343,6 +343,17 @@ static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
     return count;
 }
 
+/* x-null: a WRITE is over before it has begun. */
+static void fakernic_sq_null(const FakernicState *s, RoceSendWr *wr)
+{
+    if (s->null_writes && !wr->format_error &&
+        wr->opcode == FAKERNIC_SQ_RDMA_WRITE) {
+        wr->opcode = FAKERNIC_SQ_NOP;
+        wr->flags &= ~FAKERNIC_SQ_INLINE;
+        wr->sge_count = wr->inline_length = 0;
+    }
+}
+
 RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
 {
     FakernicState *s = host;
@@ -385,6 +396,7 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
                     wr->format_error);
     qp->sq_ci += count;
+    fakernic_sq_null(s, wr);
     wr->forced_status = 0;
     if (rule && rule->act == ROCE_FAULT_FAIL) {
         wr->forced_status = rule->status;

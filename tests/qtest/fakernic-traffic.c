@@ -68,6 +68,37 @@ static void test_rc_rdma(void)
     machine_stop(&m);
 }
 
+/* A device to measure by: a WRITE is complete, and nothing was written. */
+static void test_rc_null(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    machine_start(&m, DEVICE ",x-null=on");
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup_pair(&n, &s, &a, &b);
+    qtest_memset(m.qts, s.data + 16384, 0xee, 512);
+    fill(&n, &s, 0, 512);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 512);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 0);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_ROCE), ==, 0);
+    g_assert_cmphex(qtest_readq(m.qts, s.data + 16384), ==, ~0ull / 255 * 0xee);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_READ, 32768, 0, 512);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
+    assert_same(&n, &s, 0, 32768, 512);
+    machine_stop(&m);
+}
+
 static void test_rc_atomic(void)
 {
     Machine m;
@@ -714,6 +745,7 @@ static void test_srq_receive(void)
 const FakernicTest fakernic_traffic_tests[] = {
     { "rc/send", test_rc_send },
     { "rc/rdma", test_rc_rdma },
+    { "rc/null", test_rc_null },
     { "rc/atomic", test_rc_atomic },
     { "rc/atomic-masked", test_rc_atomic_masked },
     { "rc/atomic-write", test_rc_atomic_write },

@@ -10,9 +10,10 @@ from .relay import Relay
 
 # How wires are made: by QEMU's netdevs, or by the device's link.
 WIRES = ("netdev", "link")
-# Other netdevs for two machines, to measure: datagrams of UDP, which losses hit
-# as soon as a reader is late, between two and to a group.
-DATAGRAMS = ("inet", "mcast")
+# Other netdevs for two machines, to measure: datagrams between two of this host,
+# and of UDP, which losses hit as soon as a reader is late, between two and to a
+# group.
+DATAGRAMS = ("dgram", "inet", "mcast")
 GROUP = "239.192.7.7"
 LINK = "link="
 
@@ -29,8 +30,13 @@ def free_ports(count):
     return ports
 
 
-def datagrams(wire):
+def datagrams(wire, folder):
     """The -netdev options of two machines joined by DATAGRAMS."""
+    if wire == "dgram":
+        a, b = (escaped(folder / name) for name in ("left", "right"))
+        return [f"dgram,local.type=unix,local.path={here},"
+                f"remote.type=unix,remote.path={there}"
+                for here, there in ((a, b), (b, a))]
     a, b = free_ports(2)
     if wire == "mcast":
         return [f"socket,mcast={GROUP}:{a},localaddr=127.0.0.1"] * 2
@@ -49,7 +55,7 @@ def wires(folder, names, relayed=False, wire=None, **options):
     if len(names) == 1:
         return ["hubport,hubid=0"], None
     if wire in DATAGRAMS and len(names) == 2 and not relayed:
-        return datagrams(wire), None
+        return datagrams(wire, folder), None
     stream = "stream,addr.type=unix,addr.path="
     if relayed or len(names) > 2:
         relay = Relay(folder, names, **options)
