@@ -128,7 +128,7 @@ bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
 {
     const RoceGid *gid;
 
-    memset(packet, 0, sizeof(*packet));
+    roce_packet_clear(packet);
     if (!roce_path_av_valid(r, av)) {
         return false;
     }

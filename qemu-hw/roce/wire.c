@@ -320,7 +320,7 @@ RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
     const uint8_t *ip, *udp, *icrc;
     RoceDecode decoded;
 
-    memset(packet, 0, sizeof(*packet));
+    roce_packet_clear(packet);
     packet->frame_len = len;
     ip_offset = wire_decode_eth(frame, len, packet);
     if (ip_offset == 0) {

@@ -9,6 +9,8 @@
 #ifndef ROCE_WIRE_H
 #define ROCE_WIRE_H
 
+#include <string.h>
+
 #include "roce.h"
 
 #define ROCE_UDP_PORT 4791
@@ -79,6 +81,26 @@ typedef struct RocePacket {
     const uint8_t *payload;     /* decode only */
     size_t payload_len;
 } RocePacket;
+
+#define ROCE_PACKET_PIECE 64
+
+/*
+ * No header, no payload. In pieces: for one long memset gcc emits a "rep stos",
+ * which takes as long as encoding all headers does.
+ */
+static inline void roce_packet_clear(RocePacket *packet)
+{
+    uint8_t *at = (uint8_t *)packet;
+
+    _Static_assert(sizeof(*packet) > 3 * ROCE_PACKET_PIECE &&
+                       sizeof(*packet) <= 4 * ROCE_PACKET_PIECE,
+                   "four pieces");
+    memset(at, 0, ROCE_PACKET_PIECE);
+    memset(at + ROCE_PACKET_PIECE, 0, ROCE_PACKET_PIECE);
+    memset(at + 2 * ROCE_PACKET_PIECE, 0, ROCE_PACKET_PIECE);
+    memset(at + 3 * ROCE_PACKET_PIECE, 0,
+           sizeof(*packet) - 3 * ROCE_PACKET_PIECE);
+}
 
 typedef enum RoceDecode {
     ROCE_DECODE_OK,
