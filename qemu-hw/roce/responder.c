@@ -194,9 +194,13 @@ static RoceAccess roce_reth_access(const RoceQp *qp, const RocePacket *packet,
     };
 }
 
-/* Checks a WRITE's header: the right, the region, its whole length. */
+/*
+ * Checks a WRITE's header: the right, the region, its whole length. Of one that
+ * is a packet, and needs no receive, storing it checks as much.
+ */
 static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
-                                           const RocePacket *packet)
+                                           const RocePacket *packet,
+                                           const RoceOpcodeInfo *info)
 {
     const RoceAccess access = roce_reth_access(qp, packet,
                                                FAKERNIC_ACCESS_REMOTE_WRITE);
@@ -204,6 +208,9 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
 
     if (packet->reth.length > ROCE_MESSAGE_MAX) {
         return FAKERNIC_VENDOR_REQUEST_LENGTH;
+    }
+    if (info->flags & ROCE_LAST && !(info->flags & ROCE_HAS_IMM)) {
+        return 0;
     }
     return roce_mr_check(r->mrs, &access, &mr);
 }
@@ -254,7 +261,7 @@ static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
     if (!(qp->attr.access_flags & FAKERNIC_ACCESS_REMOTE_WRITE)) {
         return roce_responder_invalid(r, now, qp, FAKERNIC_VENDOR_QP_ACCESS);
     }
-    error = first ? roce_responder_check_write(r, qp, packet) : 0;
+    error = first ? roce_responder_check_write(r, qp, packet, info) : 0;
     if (error == FAKERNIC_VENDOR_REQUEST_LENGTH ||
         !roce_responder_length_ok(qp, packet, info->flags) ||
         offset + packet->payload_len > length ||
