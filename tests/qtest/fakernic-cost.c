@@ -1522,6 +1522,76 @@ static void test_cost_small(void)
     cost_stop(&n, "as many small objects as there can be");
 }
 
+#define COST_CONNECTED  2000
+#define COST_REGIONS    8
+#define COST_GIB_PAGES  (1u << 18)
+/* Of what is to be reached: bytes of a connected QP, of a GiB that is
+ * registered, of a device that nobody uses. */
+#define COST_PER_QP     (4u << 10)
+#define COST_PER_GIB    (5u << 19)
+#define COST_IDLE       (16u << 20)
+
+/* More memory than a machine without the device. */
+static uint64_t cost_idle(Nic *n)
+{
+    Machine m;
+    Nic none = { .m = &m };
+    uint64_t without;
+
+    machine_start(&m, "%s", "");
+    without = cost_rss(&none);
+    machine_stop(&m);
+    return cost_rss(n) - MIN(without, cost_rss(n));
+}
+
+/* Objects that nothing goes on with. */
+static void test_cost_objects(void)
+{
+    static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
+    static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+    struct fakernic_create_mr_req region = {
+        .iova = LE64(1ull << 40),
+        .length = LE64(1ull << 30),
+        .type = FAKERNIC_MR_MEMORY,
+    };
+    struct fakernic_create_qp_req req;
+    uint64_t idle, before, qp, gib, since;
+    Machine m;
+    Nic n;
+    Setup s;
+
+    cost_start(&m, &n, "");
+    idle = cost_idle(&n);
+    setup(&n, &s);
+    req = cost_qp_req(&n, &s, &s.cq);
+    region.pages = cost_list(&m, COST_GIB_PAGES);
+    region.pdn = LE32(s.pd);
+    before = cost_rss(&n);
+    for (unsigned i = 0; i < COST_CONNECTED; i++) {
+        rc_connect(&n, cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req,
+                                  sizeof(req)), 77, peer_gid, peer_mac);
+    }
+    qp = (cost_rss(&n) - before) / COST_CONNECTED;
+    before = cost_rss(&n);
+    since = main_cpu_us(&m);
+    for (unsigned i = 0; i < COST_REGIONS; i++) {
+        cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &region, sizeof(region));
+    }
+    since = main_cpu_us(&m) - since;
+    gib = (cost_rss(&n) - before) / COST_REGIONS;
+    g_test_message("idle device %" PRIu64 " KiB, connected QP %" PRIu64
+                   " bytes, registered GiB %" PRIu64 " KiB in %" PRIu64
+                   " us of the main thread", idle / 1024, qp, gib / 1024,
+                   since / COST_REGIONS);
+    /* Else they were not there. */
+    g_assert_cmpuint(qp, >, 1024);
+    g_assert_cmpuint(gib, >=, COST_GIB_PAGES * 8);
+    g_assert_cmpuint(qp, <=, COST_PER_QP);
+    g_assert_cmpuint(gib, <=, COST_PER_GIB);
+    g_assert_cmpuint(idle, <=, COST_IDLE);
+    cost_stop(&n, "objects that nothing goes on with");
+}
+
 /* ---- timers ------------------------------------------------------------- */
 
 #define COST_TIMERS 3000
@@ -2018,6 +2088,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/sends", test_cost_sends },
     { "cost/many", test_cost_many },
     { "cost/small", test_cost_small },
+    { "cost/objects", test_cost_objects },
     { "cost/timers", test_cost_timers },
     { "cost/reset", test_cost_reset },
     { "cost/reset_dm", test_cost_reset_dm },
