@@ -217,8 +217,11 @@ typedef struct RoceQp {
     bool responder_first;       /* whose turn it is */
     bool alt_path;              /* one was loaded */
     bool migration_refused;     /* reported since the QP was armed */
-    bool loopback;              /* of attr.av; valid for gid_epoch */
+    /* of attr.av and attr.dest_qpn; valid for gid_epoch */
     uint32_t gid_epoch;
+    bool loopback;
+    bool has_head;              /* its source GID is there */
+    RoceHead head;
     /* sched.c */
     struct RoceQpList *listed;  /* in: ready or parked, or NULL */
     struct RoceQp *next, *prev;
@@ -354,6 +357,11 @@ bool roce_path_av_valid(const Roce *r, const RoceAv *av);
 /* Fills in everything up to the BTH; false: the source GID is gone. */
 bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
                       uint32_t dest_qpn, RocePacket *packet);
+/*
+ * The same for a packet of a connected QP, to be encoded on qp->head: only what
+ * that takes, and what the trace wants to know.
+ */
+bool roce_path_begin(Roce *r, RoceQp *qp, RocePacket *packet);
 /*
  * roce_path_loops() of a connected QP's path, remembered until a GID
  * changes.

@@ -43,7 +43,7 @@ bool roce_migration_switch(Roce *r, RoceQp *qp)
     attr->alt_port = old.port;
     attr->timeout = old.alt_timeout;
     attr->alt_timeout = old.timeout;
-    qp->gid_epoch--;        /* the cached loopback is the other path's */
+    qp->gid_epoch--;        /* what is remembered is the other path's */
     roce_count(r, qp, FAKERNIC_STAT_PATH_MIGRATIONS);
     r->ops->event(r->host, FAKERNIC_EVENT_PATH_MIGRATED, qp->qpn, 0);
     roce_migration_resend(r, qp);

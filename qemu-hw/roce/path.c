@@ -123,8 +123,9 @@ static uint16_t roce_path_udp_sport(const RoceAv *av, uint32_t qpn,
     return 0xc000 | ((label & 0x3fff) ^ label >> 14);
 }
 
-bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
-                      uint32_t dest_qpn, RocePacket *packet)
+/* The fields that all packets of a path have in common. */
+static bool roce_path_fields(const Roce *r, const RoceQp *qp, const RoceAv *av,
+                             uint32_t dest_qpn, RocePacket *packet)
 {
     const RoceGid *gid;
 
@@ -146,20 +147,62 @@ bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
     packet->hop_limit = av->hop_limit ? av->hop_limit : 64;
     packet->flow_label = av->flow_label & 0xfffff;
     packet->udp_sport = roce_path_udp_sport(av, qp->qpn, dest_qpn);
-    packet->ip_id = r->ip_id++;
-    /* IBTA 17.2.8.1: a QP that never rearms says "migrated" all its life. */
-    packet->mig_req = qp->attr.path_mig_state == FAKERNIC_MIG_MIGRATED;
     packet->pkey = ROCE_PKEY_DEFAULT;
     packet->dest_qpn = dest_qpn;
     return true;
 }
 
+/* And those that differ. */
+static void roce_path_number(Roce *r, const RoceQp *qp, RocePacket *packet)
+{
+    packet->ip_id = r->ip_id++;
+    /* IBTA 17.2.8.1: a QP that never rearms says "migrated" all its life. */
+    packet->mig_req = qp->attr.path_mig_state == FAKERNIC_MIG_MIGRATED;
+}
+
+bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
+                      uint32_t dest_qpn, RocePacket *packet)
+{
+    if (!roce_path_fields(r, qp, av, dest_qpn, packet)) {
+        return false;
+    }
+    roce_path_number(r, qp, packet);
+    return true;
+}
+
+/* What of a connected QP's path stays until a GID or the path changes. */
+static void roce_path_remember(const Roce *r, RoceQp *qp)
+{
+    const RoceAv *av = &qp->attr.av;
+    RocePacket packet;
+
+    if (qp->gid_epoch == r->gid_epoch) {
+        return;
+    }
+    qp->gid_epoch = r->gid_epoch;
+    qp->loopback = roce_path_loops(r, av);
+    qp->has_head = roce_path_fields(r, qp, av, qp->attr.dest_qpn, &packet);
+    if (qp->has_head) {
+        roce_wire_head(&qp->head, &packet);
+    }
+}
+
+bool roce_path_begin(Roce *r, RoceQp *qp, RocePacket *packet)
+{
+    roce_path_remember(r, qp);
+    roce_packet_clear(packet);
+    if (!qp->has_head) {
+        return false;
+    }
+    packet->traffic_class = qp->attr.av.traffic_class;
+    packet->dest_qpn = qp->attr.dest_qpn;
+    roce_path_number(r, qp, packet);
+    return true;
+}
+
 bool roce_path_loopback(Roce *r, RoceQp *qp)
 {
-    if (qp->gid_epoch != r->gid_epoch) {
-        qp->gid_epoch = r->gid_epoch;
-        qp->loopback = roce_path_loops(r, &qp->attr.av);
-    }
+    roce_path_remember(r, qp);
     return qp->loopback;
 }
 

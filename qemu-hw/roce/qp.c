@@ -231,7 +231,7 @@ static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
         own->qkey = ROCE_QKEY_GSI;
     }
     qp->mtu = roce_mtu_bytes(own->path_mtu);
-    qp->gid_epoch--;        /* the cached loopback may be another path's */
+    qp->gid_epoch--;        /* what is remembered may be another path's */
     if (mask & A(RQ_PSN)) {
         qp->rs.epsn = own->rq_psn;
         qp->rs.msn = 0;

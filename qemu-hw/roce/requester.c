@@ -320,7 +320,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     RocePacket packet;
     size_t at;
 
-    if (!roce_path_packet(r, qp, &qp->attr.av, qp->attr.dest_qpn, &packet)) {
+    if (!roce_path_begin(r, qp, &packet)) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_QP_OP_ERR,
                          FAKERNIC_VENDOR_GID_INDEX);
         return 0;
@@ -332,7 +332,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     if (packet.payload_len > 0) {
         packet.traffic_class = roce_congestion_class(r, packet.traffic_class);
     }
-    at = roce_wire_encode(buf, &packet);
+    at = roce_wire_encode_on(buf, &qp->head, &packet);
     if (packet.payload_len > 0 && wr->flags & FAKERNIC_SQ_INLINE) {
         memcpy(buf + at, wr->inline_data + k * qp->mtu, packet.payload_len);
     } else if (packet.payload_len > 0) {

@@ -426,7 +426,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
     if (res->kind == ROCE_ANSWER_ATOMIC) {
         packet->opcode = service | ROCE_BTH_ATOMIC_ACK;
         packet->atomic_ack = res->original;
-        at = roce_wire_encode(buf, packet);
+        at = roce_wire_encode_on(buf, &qp->head, packet);
     } else {
         packet->opcode = service |
                          (first ? (last ? ROCE_BTH_READ_RESPONSE_ONLY
@@ -436,7 +436,7 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
         packet->payload_len = last ? res->length - done : qp->mtu;
         packet->traffic_class = roce_congestion_class(r,
                                                       packet->traffic_class);
-        at = roce_wire_encode(buf, packet);
+        at = roce_wire_encode_on(buf, &qp->head, packet);
         error = roce_response_data(r, qp, res, done, buf + at,
                                    packet->payload_len);
     }
@@ -470,7 +470,7 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
                                 ? roce_response_syndrome(r, qp)
                                 : rs->syndrome;
     packet->aeth.msn = rs->msn;
-    at = roce_wire_encode(buf, packet);
+    at = roce_wire_encode_on(buf, &qp->head, packet);
     rs->owed = ROCE_OWED_NOTHING;
     if (owed != ROCE_OWED_ACK) {
         roce_trace(r, ROCE_TRACE_NAK_TX, qp->qpn, packet->psn, rs->syndrome);
@@ -524,7 +524,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         waits = !roce_response_flushed(r, qp, res);
         res = rs->owed == ROCE_OWED_FATAL ? NULL : res;
     }
-    if (!roce_path_packet(r, qp, &qp->attr.av, qp->attr.dest_qpn, &packet)) {
+    if (!roce_path_begin(r, qp, &packet)) {
         roce_response_unsaid(r, now, qp, waits ? NULL : res);
         return 0;
     }

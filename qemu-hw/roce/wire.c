@@ -427,16 +427,22 @@ static void wire_encode_udp(uint8_t *udp, const RocePacket *p, size_t udp_len)
     wire_put16(udp + 6, 0);
 }
 
-static void wire_encode_bth(uint8_t *bth, const RocePacket *p, size_t pad)
+/* Of a BTH what differs from packet to packet; the rest is there, or zero. */
+static void wire_patch_bth(uint8_t *bth, const RocePacket *p, size_t pad)
 {
     bth[0] = p->opcode;
     bth[1] = (uint8_t)((p->solicited ? BTH_SOLICITED : 0) |
                        (p->mig_req ? BTH_MIG_REQ : 0) | pad << BTH_PAD_SHIFT);
+    bth[8] = p->ack_req ? BTH_ACK_REQ : 0;
+    wire_put24(bth + 9, p->psn);
+}
+
+static void wire_encode_bth(uint8_t *bth, const RocePacket *p, size_t pad)
+{
+    wire_patch_bth(bth, p, pad);
     wire_put16(bth + 2, p->pkey);
     bth[4] = (p->fecn ? BTH_FECN : 0) | (p->becn ? BTH_BECN : 0);
     wire_put24(bth + 5, p->dest_qpn);
-    bth[8] = p->ack_req ? BTH_ACK_REQ : 0;
-    wire_put24(bth + 9, p->psn);
 }
 
 static void wire_encode_headers(uint8_t *h, unsigned flags, const RocePacket *p)
@@ -495,12 +501,17 @@ static size_t wire_pad(size_t payload_len)
     return -payload_len & 3;
 }
 
+static size_t wire_udp_len(const RocePacket *p, const RoceOpcodeInfo *info)
+{
+    return UDP_SIZE + BTH_SIZE + info->header_size + p->payload_len +
+           wire_pad(p->payload_len) + ROCE_ICRC_SIZE;
+}
+
 size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet)
 {
     const RoceOpcodeInfo *info = roce_opcode_info(packet->opcode);
     size_t pad = wire_pad(packet->payload_len);
-    size_t udp_len = UDP_SIZE + BTH_SIZE + info->header_size +
-                     packet->payload_len + pad + ROCE_ICRC_SIZE;
+    size_t udp_len = wire_udp_len(packet, info);
     size_t offset = wire_encode_eth(buf, packet);
 
     assert(info->service != ROCE_SERVICE_NONE);
@@ -512,6 +523,66 @@ size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet)
     offset += BTH_SIZE;
     wire_encode_headers(buf + offset, info->flags, packet);
     return offset + info->header_size;
+}
+
+void roce_wire_head(RoceHead *head, const RocePacket *packet)
+{
+    uint8_t bytes[ROCE_HEADERS_MAX];
+    RocePacket bare = *packet;
+
+    bare.opcode = ROCE_BTH_RC | ROCE_BTH_ACK;
+    bare.traffic_class = 0;
+    bare.ip_id = 0;
+    bare.payload_len = 0;
+    head->len = (uint8_t)(roce_wire_encode(bytes, &bare) -
+                          roce_opcode_info(bare.opcode)->header_size);
+    head->ip = bare.has_vlan ? ETH_SIZE + VLAN_SIZE : ETH_SIZE;
+    head->network_type = bare.network_type;
+    memcpy(head->bytes, bytes, head->len);
+    head->sum = 0;
+    if (bare.network_type == FAKERNIC_GID_IPV4) {
+        wire_put16(head->bytes + head->ip + 2, 0);
+        wire_put16(head->bytes + head->ip + 10, 0);
+        for (unsigned i = 0; i < IPV4_SIZE; i += 2) {
+            head->sum += wire_get16(head->bytes + head->ip + i);
+        }
+    }
+}
+
+/* Lengths, traffic class, identification and checksum in a copy of a head. */
+static void wire_patch_ip(uint8_t *ip, const RoceHead *head,
+                          const RocePacket *p, size_t udp_len)
+{
+    uint32_t total = (uint32_t)(IPV4_SIZE + udp_len);
+
+    if (head->network_type == FAKERNIC_GID_IPV4) {
+        ip[1] = p->traffic_class;
+        wire_put16(ip + 2, total);
+        wire_put16(ip + 4, p->ip_id);
+        wire_put16(ip + 10, roce_csum_end((uint64_t)head->sum + total +
+                                          p->ip_id + p->traffic_class));
+    } else {
+        ip[0] |= p->traffic_class >> 4;
+        ip[1] |= (uint8_t)(p->traffic_class << 4);
+        wire_put16(ip + 4, (uint32_t)udp_len);
+    }
+}
+
+size_t roce_wire_encode_on(uint8_t *buf, const RoceHead *head,
+                           const RocePacket *packet)
+{
+    const RoceOpcodeInfo *info = roce_opcode_info(packet->opcode);
+    size_t udp_len = wire_udp_len(packet, info);
+    uint8_t *bth = buf + head->len - BTH_SIZE;
+
+    assert(head->len + info->header_size + packet->payload_len <=
+           ROCE_FRAME_MAX - ROCE_ICRC_SIZE - 3);
+    memcpy(buf, head->bytes, ROCE_HEAD_MAX);
+    wire_patch_ip(buf + head->ip, head, packet, udp_len);
+    wire_put16(bth - UDP_SIZE + 4, (uint32_t)udp_len);
+    wire_patch_bth(bth, packet, wire_pad(packet->payload_len));
+    wire_encode_headers(bth + BTH_SIZE, info->flags, packet);
+    return head->len + info->header_size;
 }
 
 size_t roce_wire_finish(uint8_t *buf, size_t payload_offset, size_t payload_len)

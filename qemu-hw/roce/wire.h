@@ -125,6 +125,28 @@ RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
  */
 size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet);
 
+/* Ethernet with a VLAN tag, IPv6, UDP and BTH. */
+#define ROCE_HEAD_MAX 78
+
+/* The headers, up to the BTH, that all packets of a path have in common. */
+typedef struct RoceHead {
+    uint8_t bytes[ROCE_HEAD_MAX];
+    uint8_t ip, len;            /* where the IP header begins; all of it */
+    uint8_t network_type;
+    uint32_t sum;               /* IPv4: of what is the same in each header */
+} RoceHead;
+
+/* Makes the head of the packets that go the way of this one. */
+void roce_wire_head(RoceHead *head, const RocePacket *packet);
+
+/*
+ * roce_wire_encode() of a packet that goes this way. Of the fields before the
+ * extended headers it takes those that differ from packet to packet: traffic
+ * class, IP identification, opcode, solicited, mig_req, ack_req, PSN.
+ */
+size_t roce_wire_encode_on(uint8_t *buf, const RoceHead *head,
+                           const RocePacket *packet);
+
 /*
  * Adds pad and ICRC behind a payload already in place. Returns the frame's
  * length. To be called once, after the payload no longer changes.

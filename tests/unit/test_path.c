@@ -335,7 +335,44 @@ static void gid_gone_under_a_responder(void)
     pair_free(&p);
 }
 
+/* The second of two WRITEs goes on another path: by its GID, by its QP. */
+static void path_of_the_next_packet(void)
+{
+    const uint8_t old_mac[6] = { 2, 0, 0, 0, 0, 1 };
+    RoceQpAttr attr = { 0 };
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceSendWr wr;
+    RoceGid gid;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
+    path_frame(&p, &wr, buf);
+    REQUIRE(roce_gid_get(p.a.r, 0, &gid));
+    CHECK_MEM(buf + 6, gid.mac, 6);
+    gid.mac[5] ^= 0x40;
+    CHECK_EQ(roce_gid_set(p.a.r, 0, &gid), FAKERNIC_CMD_OK);
+    path_frame(&p, &wr, buf);
+    CHECK_MEM(buf + 6, gid.mac, 6);
+    attr.state = FAKERNIC_QPS_SQD;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    attr.av = pair_qp(&p.a)->attr.av;
+    memcpy(attr.av.dmac, old_mac, 6);
+    attr.av.hop_limit = 77;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_AV, &attr),
+             FAKERNIC_CMD_OK);
+    attr.state = FAKERNIC_QPS_RTS;
+    CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+             FAKERNIC_CMD_OK);
+    path_frame(&p, &wr, buf);
+    CHECK_MEM(buf, old_mac, 6);
+    CHECK_EQ(buf[14 + 8], 77);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
+    TEST(path_of_the_next_packet),
     TEST(vlan_of_the_gid),
     TEST(priority_tag),
     TEST(ipv4_header),

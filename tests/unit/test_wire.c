@@ -491,6 +491,46 @@ static void every_opcode_round_trips(void)
     CHECK_EQ(opcodes, 34 + 12 + 2 + 1 + 34);
 }
 
+/* On the head of another packet that goes the same way. */
+static void same_on_a_head(const RocePacket *p)
+{
+    static uint8_t whole[ROCE_FRAME_MAX], on_head[ROCE_FRAME_MAX];
+    RocePacket other = *p;
+    RoceHead head;
+    size_t len;
+
+    other.traffic_class = (uint8_t)chance();
+    other.ip_id = (uint16_t)chance();
+    other.opcode = ROCE_BTH_RC | ROCE_BTH_SEND_ONLY;
+    other.solicited = chance() >> 63;
+    other.mig_req = chance() >> 63;
+    other.ack_req = chance() >> 63;
+    other.psn = chance() & 0xffffff;
+    other.payload_len = chance() & 0xfff;
+    roce_wire_head(&head, &other);
+    memset(on_head, 0x5a, sizeof(on_head));
+    len = roce_wire_encode(whole, p);
+    CHECK_EQ(roce_wire_encode_on(on_head, &head, p), len);
+    CHECK_MEM(on_head, whole, len);
+}
+
+static void heads_make_the_same_headers(void)
+{
+    for (unsigned opcode = 0; opcode < 256; opcode++) {
+        if (roce_opcode_info((uint8_t)opcode)->service == ROCE_SERVICE_NONE) {
+            continue;
+        }
+        for (unsigned n = 0; n < 64; n++) {
+            RocePacket p = chance_packet((uint8_t)opcode, network_types[n & 1]);
+
+            p.has_vlan = chance() >> 63;
+            p.vlan_tci = p.has_vlan ? (uint16_t)chance() : 0;
+            p.payload_len = chance() & 0xfff;
+            same_on_a_head(&p);
+        }
+    }
+}
+
 static void pad_bytes_are_zero_and_counted(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
@@ -822,6 +862,7 @@ static const Test tests[] = {
     TEST(golden_frames_decode_as_written),
     TEST(frames_of_others_reencode_byte_for_byte),
     TEST(every_opcode_round_trips),
+    TEST(heads_make_the_same_headers),
     TEST(pad_bytes_are_zero_and_counted),
     TEST(truncated_anywhere_is_refused),
     TEST(flipped_bits_are_noticed),
