@@ -5,9 +5,12 @@ booted.
 """
 
 import errno
+import io
 import os
+import re
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -19,7 +22,7 @@ import pytest
 
 from command import COMMAND, environment, fakernic_lab
 from fakernic_lab import (
-    cli, guest, lab, launch, net, places, pytest_plugin, stay)
+    cli, guest, lab, launch, net, places, pytest_plugin, stay, waiting)
 from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.machine import Machine, Mount, Nic
@@ -382,23 +385,45 @@ def test_all_are_set_up_or_nobody_waits():
     assert sorted(done) == list(range(8))
 
 
-def test_a_long_boot_is_not_silent(monkeypatch):
-    """A line now and then, not for each second."""
-    clock = [0.0]
-    monkeypatch.setattr(lab, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    said = []
-    slow = lab.Lab.__new__(lab.Lab)
-    slow.image, slow.tell, slow.set_up = DiskImage("/dev/null"), said.append, list
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
-    def wait_booted(_limit, _since, waiting):
-        for _ in range(40):
-            clock[0] += 1
-            waiting()
-    slow.nodes = [SimpleNamespace(vm=SimpleNamespace(wait_booted=wait_booted))
-                  for _ in range(3)]
+
+@pytest.fixture(name="slow")
+def slow_lab(monkeypatch):
+    """Three machines that take half a second each; lines come more often."""
+    monkeypatch.setattr(waiting, "TERMINAL_S", 0.1)
+    monkeypatch.setattr(waiting, "OTHERS_S", 0.3)
+    slow = lab.Lab.__new__(lab.Lab)
+    slow.image, slow.set_up = DiskImage("/dev/null"), list
+    slow.nodes = [SimpleNamespace(vm=SimpleNamespace(
+        wait_booted=lambda *_: time.sleep(0.5))) for _ in range(3)]
+    return slow
+
+
+def test_a_long_boot_is_not_silent(monkeypatch, slow):
+    """Where nobody looks at a terminal a line now and then."""
+    said = []
+    slow.tell = said.append
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
     slow.await_boot()
-    assert said == [f"{up} of 3 machines have booted after {seconds} s"
-                    for up, seconds in ((0, 30), (1, 60), (2, 90), (2, 120))]
+    assert 3 <= len(said) <= 5 and sys.stderr.getvalue() == ""
+    for line in said:
+        assert re.fullmatch(r"[0-3] of 3 machines have booted, \d+ s so far", line)
+
+
+def test_a_line_moves_on_a_terminal(monkeypatch, slow):
+    """And is gone when there is something to be said."""
+    slow.tell = pytest.fail
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    slow.await_boot()
+    *shown, last = sys.stderr.getvalue().split(waiting.WIPED)
+    assert len(shown) > 5 and last == ""
+    assert [line for line in shown if line and not re.fullmatch(
+        r"  [0-3] of 3 machines have booted, \d+ s so far", line)] == []
+    cli.say("over it")
+    assert sys.stderr.getvalue().endswith(f"{waiting.WIPED}fakernic-lab: over it\n")
 
 
 # ---- from pytest -------------------------------------------------------------

@@ -12,6 +12,7 @@
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
   guest.py     commands inside a guest, through its agent
+  waiting.py   the line that says how far a boot is
   console.py   what on a console means that the guest is not well
   show.py      what is inside a device
   faults.py    fault rules for a while, which must be hit

@@ -16,6 +16,7 @@ from .machine import Mount
 from .qmp import QMPError
 from .timeline import files
 from .timeline.records import RecordError
+from .waiting import WIPED
 
 # What frames come to by chance: option -> what a rule calls it.
 HARM = {"loss": "drop", "duplicate": "duplicate", "reorder": "reorder",
@@ -43,7 +44,9 @@ EXAMPLES = """examples:
 
 
 def say(text):
-    print(f"fakernic-lab: {text}", file=sys.stderr, flush=True)
+    """In place of a line that moves, if there is one."""
+    wiped = WIPED if sys.stderr.isatty() else ""
+    print(f"{wiped}fakernic-lab: {text}", file=sys.stderr, flush=True)
 
 
 def version():

@@ -24,6 +24,7 @@ from .machine import Machine, Mount, Nic
 from .net import mac, wires
 from .places import escaped
 from .timeline import files
+from .waiting import Waiting
 
 NODES_MAX = 8
 PROCESSORS = os.cpu_count() or 1
@@ -33,7 +34,6 @@ OUT = "fakernic-lab.out"
 OUT_UP = "fakernic-lab.up"      # of machines that stay
 MARK = ".fakernic-lab"
 IN_USE_S = 5
-TELL_S = 30
 WORK = "/work"
 # What an image lacks, as its shell tells it, and what it needs of Debian.
 NOT_FOUND = re.compile(r"(\w+): command not found")
@@ -309,18 +309,15 @@ class Lab:
         """What is left of start() once all are launched."""
         # So many as there are processors boot at a time.
         share = max(1, len(self.nodes) / PROCESSORS)
-        since = told = time.monotonic()
+        since, up = time.monotonic(), []
 
-        def waiting():
-            nonlocal told
-            now = time.monotonic()
-            if self.tell and now - told >= TELL_S:
-                told = now
-                self.tell(f"{up} of {len(self.nodes)} machines have booted "
-                          f"after {now - since:.0f} s")
-        for up, node in enumerate(self.nodes):
-            node.vm.wait_booted(self.image.boot_timeout_s * share, since, waiting)
-        self.set_up()
+        def so_far():
+            return f"{len(up)} of {len(self.nodes)} machines have booted"
+        with Waiting(so_far, self.tell):
+            for node in self.nodes:
+                node.vm.wait_booted(self.image.boot_timeout_s * share, since)
+                up.append(node)
+            self.set_up()
 
     def launch(self):
         for number, name, netdev in zip(self.numbers, self.names, self.join()):
@@ -476,7 +473,8 @@ class Lab:
 
     def collect(self):
         """Leaves behind what machines that still answer know."""
-        side_by_side(ask_what_is_left, self.nodes)
+        with Waiting(lambda: "asking the machines what they know"):
+            side_by_side(ask_what_is_left, self.nodes)
 
 
 def parse_mount(text):

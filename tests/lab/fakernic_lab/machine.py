@@ -217,17 +217,14 @@ class Machine:
             self.monitor.close()
             self.monitor = None
 
-    def wait_booted(self, timeout=None, since=None, waiting=None):
-        """Wait until the guest's agent answers; so long from now, or SINCE.
-        WAITING is called each second until then."""
+    def wait_booted(self, timeout=None, since=None):
+        """Wait until the guest's agent answers; so long from now, or SINCE."""
         timeout = timeout or self.image.boot_timeout_s
         deadline = (since or time.monotonic()) + timeout
         while True:
             self.assert_alive()
             if self.guest.answers(1):
                 return self
-            if waiting:
-                waiting()
             if time.monotonic() > deadline:
                 raise GuestTimeout(
                     f"{self.name}: no agent in its image answers within "
