@@ -70,7 +70,8 @@ def folder():
 def test_a_program_of_the_users(folder):
     """Its output, its exit code, what is left behind, a report."""
     result = fakernic_lab(folder, "run", "--junit", "report.xml", "--loss", "2%",
-                          "--pcap", "out.pcap", "--", "./hello", ":",
+                          "--pcap", "fakernic-lab.out/out.pcap", "--",
+                          "./hello", ":",
                           "./hello $FAKERNIC_PEER && sleep 1 && exit 5",
                           user=NOBODY)
     assert result.returncode == 5, result
@@ -86,7 +87,7 @@ def test_a_program_of_the_users(folder):
     assert {path.name for path in (out / "node2").iterdir()} == set(
         re.findall("`(.*?)`", told))
     frames = subprocess.run(
-        ["tshark", "-n", "-r", folder / "out.pcap", "-Y", "infiniband"],
+        ["tshark", "-n", "-r", out / "out.pcap", "-Y", "infiniband"],
         capture_output=True, text=True, check=True).stdout
     assert re.search("77.2 → 192.168.77.1 .*RC Send Only", frames), frames
 
