@@ -178,8 +178,7 @@ test-programs: build
 
 test-packages: root
 	@$(BUILD) qemu-plugin image disk-$(RELEASE)
-	@$(ENTER) python3 -m pytest -c tests/packages/pytest.ini tests/packages \
-		--release $(RELEASE)
+	@$(ENTER) ci/run_tests.py packages-$(RELEASE)
 
 test-intree: root
 	@$(BUILD) root-test qemu-plugin provider
@@ -204,7 +203,7 @@ timeline: root
 test-recipes: root
 	@$(BUILD) root-test qemu-plugin packages
 	-@$(BUILD) packages-forky
-	@$(ENTER) python3 -m pytest -c tests/recipes/pytest.ini tests/recipes
+	@$(ENTER) ci/run_tests.py recipes
 
 test-debug-kernel: root
 	@$(BUILD) root-test qemu image guest-test kernel-$(DEBUG_KERNEL)

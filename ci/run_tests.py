@@ -40,9 +40,11 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
-             "many", "long", "programs")
+             "many", "long", "programs", "packages-13", "packages-12",
+             "recipes")
 # Too long for make test: these run when they are named.
-NAMED = ("mutants", "many", "long", "programs")
+NAMED = ("mutants", "many", "long", "programs", "packages-13", "packages-12",
+         "recipes")
 LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -95,12 +97,23 @@ def vm_tests(name, *arguments, limit=4200):
             {"FAKERNIC_VM_LOG": str(LOG / name)})
 
 
+def tests_in(folder, *arguments, limit=900):
+    """A suite of a folder with a pytest.ini."""
+    return ([sys.executable, "-m", "pytest", "--color=no", "-c",
+             str(SRC / "tests" / folder / "pytest.ini"),
+             *(arguments or [str(SRC / "tests" / folder)])], limit, {})
+
+
 def lab_tests(*names, limit=900):
     """Files of the launcher's tests."""
-    folder = SRC / "tests/lab"
-    return ([sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"),
-             "--color=no", *(str(folder / f"test_{name}.py")
-                             for name in names)], limit, {})
+    return tests_in("lab", *(str(SRC / f"tests/lab/test_{name}.py")
+                             for name in names), limit=limit)
+
+
+def packages_tests(release):
+    """The packages in that Debian."""
+    return tests_in("packages", str(SRC / "tests/packages"), "--release", release,
+                    limit=7200)
 
 
 def suites(quick):
@@ -122,9 +135,7 @@ def suites(quick):
                    str(BUILD / "qemu/qemu-system-x86_64")}),
         "mutants": ([sys.executable, str(SRC / "tests/qtest/mutants.py")], 1200,
                     {}),
-        "plugin": ([sys.executable, "-m", "pytest", "--color=no", "-c",
-                    str(SRC / "tests/plugin/pytest.ini"),
-                    str(SRC / "tests/plugin")], 900, {}),
+        "plugin": tests_in("plugin"),
         "pyverbs": vm_tests("pyverbs", *(
             f"test_{name}.py" for name in PYVERBS)),
         "guest": vm_tests("guest", "--guests=one", *(
@@ -132,9 +143,7 @@ def suites(quick):
         "vm": vm_tests("vm", "--guests=two"),
         "vm-other": vm_tests("vm-other", "--guests=other"),
         "packaged": vm_tests("packaged", "-m", "packaged"),
-        "timeline": ([sys.executable, "-m", "pytest", "--color=no", "-c",
-                      str(SRC / "tests/timeline/pytest.ini"),
-                      str(SRC / "tests/timeline")], 300, {}),
+        "timeline": tests_in("timeline", limit=300),
         "lab": lab_tests("command", "outside", "relay"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),
@@ -142,9 +151,10 @@ def suites(quick):
         "long": vm_tests("long", "--long", limit=LONG_S),
         "programs": vm_tests("programs", "--long", "test_programs.py",
                              limit=LONG_S),
-        "net": ([sys.executable, "-m", "pytest", "--color=no", "-c",
-                 str(SRC / "tests/net/pytest.ini"), str(SRC / "tests/net")],
-                900, {}),
+        "net": tests_in("net"),
+        "packages-13": packages_tests("13"),
+        "packages-12": packages_tests("12"),
+        "recipes": tests_in("recipes", limit=7200),
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:

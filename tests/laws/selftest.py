@@ -317,6 +317,8 @@ TESTS = (
     planted(laws.run_builds_little, 'ci/build.py',
             '    build_provider()\n    for kernel in KERNELS:',
             '    build_rdma_core()\n    for kernel in KERNELS:', 'rdma-core'),
+    planted(laws.targets_tell, 'Makefile', 'ci/run_tests.py many',
+            'python3 -m pytest tests/lab/test_many.py', 'test-many'),
     planted(laws.ways_in, 'qemu-hw/device/rq.c', '#include "rq.h"',
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) { qemu_bh_new(NULL, s); }\n',
