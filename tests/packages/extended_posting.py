@@ -11,7 +11,6 @@ a batch of its own, and one that is aborted. Prints how many completed.
 import sys
 import time
 
-from pyverbs import enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -19,6 +18,11 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
 from pyverbs.wr import SGE, RecvWR
+
+try:
+    from pyverbs import libibverbs_enums as e   # since release 57
+except ImportError:
+    from pyverbs import enums as e
 
 SIZE = 4096
 ACCESS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE |
