@@ -125,6 +125,16 @@ static bool fakernic_event_has_data(unsigned type)
            type == FAKERNIC_EVENT_SRQ_ERROR;
 }
 
+/* A peer that migrated to a wrong path fails nothing, and has one cause. */
+static uint32_t fakernic_event_data(const FakernicEventSource *src,
+                                    unsigned type)
+{
+    if (type == FAKERNIC_EVENT_PATH_MIGRATION_ERROR) {
+        return FAKERNIC_VENDOR_MIGRATION;
+    }
+    return fakernic_event_has_data(type) ? src->data : 0;
+}
+
 /* What waits for this EQ is written in later turns. */
 static void fakernic_eq_late(FakernicState *s, FakernicEq *eq)
 {
@@ -147,8 +157,7 @@ static bool fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
             unsigned type = ctz32(src->latched);
 
             if (!fakernic_eqe_next(s, eq, type, src->id,
-                                   fakernic_event_has_data(type) ? src->data
-                                                                 : 0)) {
+                                   fakernic_event_data(src, type))) {
                 return false;
             }
             src->latched &= ~BIT(type);

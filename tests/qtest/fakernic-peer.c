@@ -276,6 +276,47 @@ static void test_stale_request(void)
     peer_stop(&p);
 }
 
+/* An empty WRITE with this MigReq, from the address that the QP has for it. */
+static void peer_write_nothing(Peer *p, const Qp *qp, uint32_t psn,
+                               bool mig_req)
+{
+    Packet packet = packet_of(PEER_WRITE_ONLY, qp->qpn, psn);
+
+    packet.mig_req = mig_req;
+    packet_reth(&packet, 0, 0, 0);
+    peer_put(p, &packet);
+    peer_send(p);
+}
+
+/* A peer that migrated to another path than the one loaded: the event tells. */
+static void test_wrong_path(void)
+{
+    struct fakernic_modify_qp_req req;
+    struct fakernic_eqe eqe;
+    Peer p;
+    Qp qp;
+
+    peer_start(&p, "", 0);
+    peer_connect(&p, &qp, 0);
+    req = connect_req(qp.qpn, PEER_QPN, peer_gid, peer_mac, PEER_PSN, PEER_PSN);
+    req.mask = LE32(FAKERNIC_QP_ATTR_ALT_PATH |
+                    FAKERNIC_QP_ATTR_PATH_MIG_STATE);
+    req.attr.path_mig_state = FAKERNIC_MIG_REARM;
+    req.attr.alt_port = 1;
+    req.attr.alt_timeout = 14;
+    req.attr.alt_av = req.attr.av;
+    req.attr.alt_av.dgid[15]++;
+    assert_status(CMD(&p.n, MODIFY_QP, req), OK);
+    peer_write_nothing(&p, &qp, PEER_PSN, false);
+    g_assert_false(eq_poll(&p.n, &p.s.async, &eqe));
+    peer_write_nothing(&p, &qp, PEER_PSN + 1, true);
+    g_assert_true(eq_poll(&p.n, &p.s.async, &eqe));
+    g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_PATH_MIGRATION_ERROR);
+    g_assert_cmpuint(le32_to_cpu(eqe.id), ==, qp.qpn);
+    g_assert_cmpuint(le32_to_cpu(eqe.data), ==, FAKERNIC_VENDOR_MIGRATION);
+    peer_stop(&p);
+}
+
 /* Codes without a meaning in RC (IBTA table 38): a NAK each (table 62). */
 static void test_reserved_opcode(void)
 {
@@ -801,6 +842,7 @@ const FakernicTest fakernic_peer_tests[] = {
     { "peer/xrc-held-receive", test_xrc_held_receive },
     { "peer/copies-of-a-nak", test_copies_of_a_nak },
     { "peer/stale-request", test_stale_request },
+    { "peer/wrong-path", test_wrong_path },
     { "peer/reserved-opcode", test_reserved_opcode },
     { "peer/bogus-duplicate", test_bogus_duplicate },
     { "peer/short-queue", test_short_queue },

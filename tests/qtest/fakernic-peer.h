@@ -50,6 +50,7 @@ static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
 typedef struct Packet {
     uint8_t opcode;
     bool asks;                  /* for an acknowledgement */
+    bool mig_req;
     uint32_t qpn, psn;
     size_t len;
     uint8_t bytes[PEER_MAX];    /* behind the BTH; no ICRC */
@@ -172,6 +173,7 @@ static inline size_t peer_frame(const Packet *packet, uint8_t *frame)
     stw_be_p(frame + 36, 4791);
     stw_be_p(frame + 38, len + 4 - 34);
     frame[PEER_BTH] = packet->opcode;
+    frame[PEER_BTH + 1] = packet->mig_req ? 0x40 : 0;
     stw_be_p(frame + PEER_BTH + 2, 0xffff);
     stl_be_p(frame + PEER_BTH + 4, packet->qpn);
     stl_be_p(frame + PEER_BTH + 8,
