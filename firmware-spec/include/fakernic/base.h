@@ -78,9 +78,10 @@ struct fakernic_queue_record {
 				 * EQ: not used, its doorbell carries it.
 				 */
 	__le32 rsvd;
-	__le64 stamp;		/* host writes, FAKERNIC_FEATURE_STAMPS; SQ,
-				 * CQ: when it began to post, or had taken, what
-				 * the index it stores next covers; 0: not told
+	__le64 stamp;		/* host writes, FAKERNIC_FEATURE_STAMPS. SQ, CQ:
+				 * the time at which it began to post, or had
+				 * taken, the entries that the index it stores
+				 * next covers; 0: no stamp
 				 */
 	__le32 rsvd2[4];
 	__le32 device_index;	/* device writes; reserved in version 1 (event

@@ -7,9 +7,10 @@
  * FAKERNIC_REG_CMDQ_DOORBELL. The device executes requests in order, each once,
  * and writes one completion per request into the completion ring, in order,
  * then raises vector 0. The driver never has more than depth requests without a
- * consumed completion (else FATAL_CMDQ_OVERRUN), so neither ring has a consumer
- * index. A completion is the driver's when bit 0 of its owner byte differs from
- * that of the previous pass, as in a CQ.
+ * consumed completion, so neither ring has a consumer index; an index more than
+ * depth beyond what was executed is FATAL_CMDQ_OVERRUN. A completion is the
+ * driver's when bit 0 of its owner byte differs from that of the previous pass,
+ * as in a CQ.
  *
  * A request carries exactly the structure of its opcode; every byte behind it
  * and every reserved field must be zero. A failed command changes nothing.
@@ -129,7 +130,7 @@ enum fakernic_cmd_opcode {
 	FAKERNIC_CMD_QUERY_COUNTER	= 0x6b,
 	/* number set aside: device memory */
 	FAKERNIC_CMD_RSVD_DM		= 0x58,
-	/* for who looks for an error, or wants one */
+	/* fault rules, and the inside of the device as text */
 	FAKERNIC_CMD_FAULT		= 0x70,
 	FAKERNIC_CMD_DUMP		= 0x71,
 };
@@ -550,7 +551,7 @@ struct fakernic_fault_req {
 };
 FAKERNIC_SIZE(struct fakernic_fault_req, 240);
 
-/* Of what DUMP tells. */
+/* What DUMP can describe. */
 enum fakernic_dump_kind {
 	FAKERNIC_DUMP_QP	= 1,	/* id: qpn or wqn */
 	FAKERNIC_DUMP_CQ	= 2,	/* cqn */
@@ -565,8 +566,8 @@ enum fakernic_dump_kind {
 
 /*
  * DUMP (FEATURE_DUMP): writes text for people: min(length, size - first) bytes
- * from byte 'first' on. With first 0 the text is made; else it is the one that
- * was made last. HW DATA
+ * from byte 'first' on. With first 0 the device makes the text; else it goes on
+ * with the one it made last. HW DATA
  */
 struct fakernic_dump_req {
 	__le64 address;		/* DMA address */

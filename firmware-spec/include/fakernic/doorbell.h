@@ -20,23 +20,23 @@
 /* New producer index of a send queue, in basic blocks. */
 #define FAKERNIC_DOORBELL_SQ		0x000
 /*
- * Asks for one event when the CQ holds an entry beyond consumer index ci; at
- * once if it already does. With SOLICITED only entries that are solicited or
- * carry an error count. Consumed by the event it causes.
+ * Asks for one event when the CQ holds an entry at consumer index ci or later;
+ * at once if it already does. With SOLICITED only entries that are solicited or
+ * carry an error count. The event ends the request.
  */
 #define FAKERNIC_DOORBELL_CQ_ARM	0x008
 /*
  * Consumer index of an event queue. With ARM the EQ's vector is raised when
- * the queue holds an entry beyond ci, at once if it already does.
+ * the queue holds an entry at ci or later, at once if it already does.
  * Page 0 only.
  */
 #define FAKERNIC_DOORBELL_EQ		0x010
 
 /*
  * FAKERNIC_FEATURE_POLL_DOORBELL: a CQ was polled and found empty. The word is
- * 0. The device may take received frames in at once, and have the wire wake
- * nobody for some time; or let whoever brings them run (POLL_SELDOM). Rung at a
- * bounded rate by who goes on polling, and never needed.
+ * 0. The device may take received frames in at once and need no wake-up for a
+ * while, or let the thread that brings them run (POLL_SELDOM). A hint: ring it
+ * at a bounded rate, or not at all.
  */
 #define FAKERNIC_DOORBELL_POLL		0x020
 

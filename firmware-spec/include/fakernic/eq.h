@@ -20,7 +20,8 @@ struct fakernic_eqe {
 	__u8 type;		/* enum fakernic_event */
 	__u8 rsvd[3];
 	__le32 id;		/* cqn, qpn, srqn, or 0 for port and device */
-	__le32 data;		/* QP_*, SRQ_ERROR: vendor_err (cq.h);
+	__le32 data;		/* QP_*, PATH_MIGRATION_ERROR, SRQ_ERROR:
+				 * enum fakernic_vendor_err (cq.h);
 				 * DEVICE_FATAL: fatal code (regs.h); else 0
 				 */
 	__u8 rsvd2[3];

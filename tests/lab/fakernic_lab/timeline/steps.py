@@ -32,8 +32,8 @@ STEPS = {
         "software", "program", "The program enters post_send, or poll_cq gave "
         "it completions: it has told the card, for this record.",
         (1, 9), "Queues",
-        "a program may stamp the records of its SQs and CQs: before it stores "
-        "an index it stores the time at which it began to post the work "
+        "a program may stamp the doorbell records of its SQs and CQs: before it "
+        "stores an index it stores the time at which it began to post the work "
         "requests, or had taken the completions, that the index covers."),
     "doorbell_sq": Step(
         "software", "doorbell", "The program has written a WQE into the ring "
@@ -91,7 +91,7 @@ STEPS = {
         "card", "probe", "No answer came for a while: one packet goes again, "
         "to find out. The card has all its retries still.",
         (), "Requester (RC)",
-        "A probe takes no try, and each waits twice as long as the one "
+        "A probe uses up no retry, and each waits twice as long as the one "
         "before."),
     "fault": Step(
         "card", "FAULT", "A fault rule does this on purpose.",
