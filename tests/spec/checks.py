@@ -159,7 +159,7 @@ def layout_golden(tree):
 
 
 def changes_version(tree):
-    """CHANGES.md begins with the interface version of regs.h"""
+    """CHANGES.md and the data sheet have the interface version of regs.h"""
     _, values = tree.measure()
     version = (f"{values['FAKERNIC_INTERFACE_MAJOR']}."
                f"{values['FAKERNIC_INTERFACE_MINOR']}")
@@ -170,6 +170,12 @@ def changes_version(tree):
         problems.append(f'CHANGES.md does not begin with "## {version}"')
     if f'hardware interface, {version}\n' not in tree.read(document.DOCUMENT):
         problems.append(f'the title of fakernic.rst does not say {version}')
+    word = f'0x{values["FAKERNIC_INTERFACE_MAJOR"]:04x}' \
+           f'{values["FAKERNIC_INTERFACE_MINOR"]:04x}'
+    if not re.search(rf'FAKERNIC_REG_INTERFACE_VERSION`` +RO +{word} ',
+                     tree.read(document.DOCUMENT)):
+        problems.append(f'INTERFACE_VERSION does not read {word} in the table '
+                        'of registers')
     return problems
 
 

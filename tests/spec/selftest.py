@@ -43,6 +43,8 @@ MUTATIONS = (
      'FAKERNIC_EVENT_PAGE_REQUEST 0x11'),
     (checks.changes_version, f'{BASE}/regs.h',
      'FAKERNIC_INTERFACE_MINOR\t1', 'FAKERNIC_INTERFACE_MINOR\t2', '## 1.2'),
+    (checks.changes_version, DOCUMENT, 'RO      0x00010001 ',
+     'RO      0x00010000 ', 'does not read 0x00010001'),
     (checks.document_syntax, DOCUMENT, '``FAKERNIC_CMD_OK``',
      '``FAKERNIC_CMD_OK', 'Malformed table'),
     (checks.document_syntax, DOCUMENT, 'include:: driver.c',
