@@ -176,6 +176,57 @@ static void test_detail_of_av(void)
     machine_stop(&m);
 }
 
+/* ---- requests for events --------------------------------------------- */
+
+/* An EQ doorbell without ARM frees entries; what was asked for stays. */
+static void test_eq_stays_armed(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
+    eq_ring(&n, &s.eq, false);
+    g_assert_false(msix_fired(&n, 1));
+    cq_arm(&n, &s.cq, 0, false);
+    complete_nops(&n, &qp, 1);
+    g_assert_true(msix_fired(&n, 1));
+    eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION);
+    eq_ring(&n, &s.eq, false);
+    cq_arm(&n, &s.cq, 0, false);
+    g_assert_false(msix_fired(&n, 1));
+    machine_stop(&m);
+}
+
+/* An arm request names an index, but frees nothing: the record does. */
+static void test_arm_frees_nothing(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+    struct fakernic_cqe cqe;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    cq_create(&n, &s.cq, 1, &s.eq, 0, 0);
+    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
+    complete_nops(&n, &qp, 2);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    cq_arm(&n, &s.cq, 0, false);
+    complete_nops(&n, &qp, 1);
+    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     s.cq.id);
+    machine_stop(&m);
+}
+
 /* ---- refused work requests ------------------------------------------- */
 
 /* A work request of one block, its header alone filled in. */
@@ -992,6 +1043,8 @@ const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/d3hot", test_d3hot },
     { "sheet/numbers", test_numbers },
     { "sheet/detail-of-av", test_detail_of_av },
+    { "sheet/eq-stays-armed", test_eq_stays_armed },
+    { "sheet/arm-frees-nothing", test_arm_frees_nothing },
     { "sheet/malformed-opcode", test_opcode_of_malformed },
     { "sheet/malformed-flags", test_flags_of_malformed },
     { "sheet/refused-reg-mr", test_refused_reg_mr },
