@@ -29,8 +29,8 @@ class Step(NamedTuple):
 # By kind, which is record.c's.
 STEPS = {
     "mark": Step(
-        "software", "program", "The program enters post_send, or poll_cq gave "
-        "it completions: it has told the card, for this record.",
+        "software", "program", "The program enters post_send, or poll_cq has "
+        "returned completions. Its provider noted the time for this recording.",
         (1, 9), "Queues",
         "a program may stamp the doorbell records of its SQs and CQs: before it "
         "stores an index it stores the time at which it began to post the work "
@@ -79,7 +79,7 @@ STEPS = {
         "between"),
     "retry": Step(
         "card", "again", "The card goes back to the oldest packet without an "
-        "answer; so often may it still do so.",
+        "answer, and sends again from there; this many retries are left.",
         (), "Requester (RC)",
         "the oldest unacknowledged packet and all later ones are sent again "
         "(go-back-N)."),
@@ -88,13 +88,13 @@ STEPS = {
         (), "Requester (RC)",
         "The local ACK timer runs while something is unacknowledged."),
     "probe": Step(
-        "card", "probe", "No answer came for a while: one packet goes again, "
-        "to find out. The card has all its retries still.",
+        "card", "probe", "No answer came for a while: the card sends one packet "
+        "again to get one. This uses up no retry.",
         (), "Requester (RC)",
         "A probe uses up no retry, and each waits twice as long as the one "
         "before."),
     "fault": Step(
-        "card", "FAULT", "A fault rule does this on purpose.",
+        "card", "FAULT", "A fault rule did this on purpose.",
         (), "DUMP, FAULT",
         "What the device then does may break any rule of this document"),
     "dma_read": Step(
@@ -125,8 +125,8 @@ STEPS = {
         "The device writes the owner byte after all others of the entry. The "
         "host reads the owner byte, then a read barrier, then the rest."),
     "eqe": Step(
-        "memory", "event", "The CQ was armed, so an entry in an event queue "
-        "tells of it: who sleeps is to be woken.",
+        "memory", "event", "The CQ was armed, so the card writes an entry into "
+        "an event queue: the driver shall wake the program.",
         (8,), "Arming",
         "The event is written as soon as the CQ holds an entry at index ci or "
         "later: at once when it already does."),
@@ -137,9 +137,9 @@ STEPS = {
         "With ARM set, the EQ's vector is raised when the queue holds an entry "
         "at that index or later, at once when it already does."),
     "doorbell_eq": Step(
-        "software", "handler", "The driver's handler has read the events, "
-        "wakes who waits for the CQ, and arms the queue again by its "
-        "doorbell.",
+        "software", "handler", "The driver's interrupt handler has read the "
+        "events, wakes the program that waits for the CQ, and arms the event "
+        "queue again by its doorbell.",
         (9,), "Consuming",
         "An interrupt handler consumes entries until it finds one that is not "
         "its own, then rings the doorbell with ARM."),
