@@ -23,6 +23,9 @@
      FAKERNIC_ACCESS_HUGETLB | FAKERNIC_ACCESS_RELAXED_ORDERING)
 #define ACCESS_WINDOW (ACCESS_REMOTE | FAKERNIC_ACCESS_ZERO_BASED)
 
+_Static_assert(ROCE_ODP_SHARE_MIN >= 2 * FAKERNIC_SGE_MAX,
+               "a packet finds all its pages in a share");
+
 typedef enum RoceMrKind {
     ROCE_MR_FREE = 0,           /* the entry names nothing */
     ROCE_MR_REGION,

@@ -31,8 +31,11 @@
 
 typedef struct RoceOdp RoceOdp;
 
-/* A share is no less, and all of a small table is anybody's. */
-#define ROCE_ODP_SHARE_MIN 32u
+/*
+ * A share is no less: a packet may be gathered from two chunks for each SGE,
+ * and finds them all there. All of a small table is anybody's.
+ */
+#define ROCE_ODP_SHARE_MIN 64u
 
 /* An access that found a page absent. */
 typedef struct RoceFault {

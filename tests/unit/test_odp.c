@@ -1029,7 +1029,7 @@ static void pages_come_and_go(void)
 /* An owner that wants ever more loses its own pages, nobody else does. */
 static void nobody_loses_his_share(void)
 {
-    RoceOdp *odp = roce_odp_new(128, 4, 32);
+    RoceOdp *odp = roce_odp_new(256, 4, 32);
     uint64_t set;
 
     for (set = 0; set < 40; set++) {
@@ -1325,6 +1325,7 @@ static void crowd_is_refused_at_once(void)
     pair_free(&p);
 }
 
+/* No region there has more than a share is at least, if this is full. */
 #define FULL_CHUNKS 1024u
 #define CHUNK_BYTES ((uint64_t)ROCE_ODP_CHUNK * PAGE)
 
@@ -1350,6 +1351,56 @@ static void odp_fill(Pair *p)
     CHECK_EQ(roce_mr_create(p->a.r, &init, &p->a.key), FAKERNIC_CMD_OK);
 }
 
+/* A pair whose first host has a full table. */
+static void pair_init_full(Pair *p)
+{
+    pair_limits.max_odp_chunks = FULL_CHUNKS;
+    pair_init(p, FAKERNIC_QP_RC);
+    pair_limits.max_odp_chunks = PAIR_ODP_CHUNKS;
+    odp_fill(p);
+}
+
+/* Both pages of what is wanted are there, and are the same. */
+static bool odp_serve_two(Pair *p)
+{
+    const uint64_t pages[2] = { PAIR_MEMORY, PAIR_MEMORY };
+    const FakePageRequest *request = fake_next_page_request(p->a.host);
+    RocePageUpdate update = odp_tell(p, pages);
+
+    if (!request) {
+        return false;
+    }
+    update.address = request->address & ~(uint64_t)(PAGE - 1);
+    update.page_count = 2;
+    CHECK_EQ(roce_mr_update_pages(p->a.r, &update), FAKERNIC_CMD_OK);
+    return true;
+}
+
+/* A packet may be gathered from two chunks for each SGE: a share has room for
+ * all of them, whatever the others hold. */
+static void share_is_enough_for_a_packet(void)
+{
+    uint32_t answers = 0, frames, i;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init_full(&p);
+    wr = odp_wr(&p, 0, FAKERNIC_SQ_SEND, 0, 8);
+    wr.sge_count = FAKERNIC_SGE_MAX;
+    for (i = 0; i < FAKERNIC_SGE_MAX; i++) {
+        wr.sge[i] = wr.sge[0];
+        wr.sge[i].address = BASE + (2 * i + 1) * CHUNK_BYTES - 4;
+    }
+    pair_send(&p, &p.a, &wr);
+    while ((frames = odp_frames(&p)) == 0 && answers < CROWD &&
+           odp_serve_two(&p)) {
+        answers++;
+    }
+    CHECK_EQ(frames, 1);
+    CHECK_EQ(answers, FAKERNIC_SGE_MAX);
+    pair_free(&p);
+}
+
 /* For each that waits, a place is to be found among many for what it is told:
  * that is work as well. */
 static void places_are_found_in_pieces(void)
@@ -1359,10 +1410,7 @@ static void places_are_found_in_pieces(void)
     uint64_t work;
     Pair p;
 
-    pair_limits.max_odp_chunks = FULL_CHUNKS;
-    pair_init(&p, FAKERNIC_QP_RC);
-    pair_limits.max_odp_chunks = PAIR_ODP_CHUNKS;
-    odp_fill(&p);
+    pair_init_full(&p);
     for (i = 0; i < CROWD; i++) {
         RoceSendWr wr = odp_wr(&p, i, FAKERNIC_SQ_SEND, i * CHUNK_BYTES, 8);
 
@@ -1458,6 +1506,7 @@ static const Test tests[] = {
     TEST(crowd_is_woken_in_pieces),
     TEST(crowd_is_refused_at_once),
     TEST(places_are_found_in_pieces),
+    TEST(share_is_enough_for_a_packet),
     TEST(crowd_loses_its_region),
     TEST(crowd_asks_in_pieces),
     TEST(nobody_loses_his_share),
