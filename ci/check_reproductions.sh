@@ -69,11 +69,15 @@ for way in doorbell command frame timer; do
 done
 reproduce D2 turn/monitor "$heard"
 reproduce D3 cost/flush_global "$heard"
+reproduce D3 cost/flush_frames "$heard"
+reproduce D3 persist/scattered 'took <= HEARD_US'
 reproduce D4 life/quiet 'frames < QUIET_FRAMES'
 reproduce D5 odp/fair 'answers <= FAIR_ANSWERS'
+reproduce D5 cost/odp_flood 'cost_wanted\(&w\) == COST_WAITERS'
 reproduce D6 peer/xrc-read-again 'owned_read\(&o, OTHER_BYTE\) == 0'
 reproduce D6 peer/xrc-held-receive 'qtest_readb\(n->m->qts, other\) == 0'
 reproduce D7 cost/rereg "$heard"
+reproduce D7 cost/copies 'rules == 64'
 reproduce D7 cost/moderation 'many <= 2 \* few'
 reproduce D7 cost/destroy '<= 5 \* few'
 reproduce D8 cost/memory 'taken <= COST_MEMORY'

@@ -742,15 +742,15 @@ typedef struct Waiters {
     uint32_t key;
 } Waiters;
 
-/* Many QPs, each with a WRITE from every other page. */
-static void cost_waiters(Waiters *w)
+/* Many QPs, each with a WRITE from a page so far from the one before it. */
+static void cost_waiters(Waiters *w, uint64_t apart)
 {
     struct fakernic_create_qp_req create;
 
     cost_start(&w->m, &w->n, "");
     setup(&w->n, &w->s);
     cq_create(&w->n, &w->s.cq, 12, &w->s.eq, 0, 0);
-    w->key = cost_on_demand(&w->n, &w->s, 2 * COST_WAITERS,
+    w->key = cost_on_demand(&w->n, &w->s, apart * COST_WAITERS,
                             FAKERNIC_ACCESS_LOCAL_WRITE);
     create = cost_qp_req(&w->n, &w->s, &w->s.cq);
     for (unsigned i = 0; i < COST_WAITERS; i++) {
@@ -760,7 +760,7 @@ static void cost_waiters(Waiters *w)
 
         create.sq_pages = queue_alloc(&w->n, &sq, 4, FAKERNIC_SQ_BB_SHIFT);
         wqe.rdma.sge[0].address =
-            LE64(COST_ODP_BASE + 2ull * i * FAKERNIC_PAGE_SIZE);
+            LE64(COST_ODP_BASE + apart * i * FAKERNIC_PAGE_SIZE);
         wqe.rdma.sge[0].lkey = LE32(w->key);
         qtest_memwrite(w->m.qts, sq.address, &wqe, sizeof(wqe));
         qpn = cmd_create(&w->n, FAKERNIC_CMD_CREATE_QP, &create,
@@ -815,7 +815,7 @@ static void test_cost_odp_flood(void)
 {
     Waiters w;
 
-    cost_waiters(&w);
+    cost_waiters(&w, 2);
     g_assert_cmpuint(cost_wanted(&w), ==, COST_WAITERS);
     cost_tell(&w, FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE, 0,
               2 * COST_WAITERS);
@@ -828,12 +828,51 @@ static void test_cost_odp_destroy(void)
 {
     Waiters w;
 
-    cost_waiters(&w);
+    cost_waiters(&w, 2);
     cost_tell(&w, FAKERNIC_PAGES_REFUSED, 1, 1);
     assert_status(cmd_id(&w.n, FAKERNIC_CMD_DESTROY_MR, w.key), OK);
     cost_all_end(&w, FAKERNIC_WC_LOC_PROT_ERR);
     g_assert_cmpuint(cost_wanted(&w), ==, 0);
     cost_stop(&w.n, "DESTROY_MR with many QPs that wait for its pages");
+}
+
+#define ODP_TABLE_PAGES 512
+#define COST_TABLES     4096    /* that the device has */
+#define COST_SHARE      64      /* that a region always may have */
+
+/* All the device's tables of pages are in use, by regions with no more than
+ * their share: each place for another is looked for among all of them. */
+static void cost_fill_tables(Waiters *w)
+{
+    const uint64_t step = ODP_TABLE_PAGES * (uint64_t)FAKERNIC_PAGE_SIZE;
+    struct fakernic_update_pages_req req = {
+        .flags = LE32(FAKERNIC_PAGES_PRESENT),
+        .pages = contiguous(w->s.data, FAKERNIC_PAGE_SIZE),
+    };
+
+    for (unsigned i = 0; i < COST_TABLES; i++) {
+        if (i % COST_SHARE == 0) {
+            req.key = LE32(cost_on_demand(&w->n, &w->s,
+                                          COST_SHARE * ODP_TABLE_PAGES, 0));
+        }
+        req.address = LE64(COST_ODP_BASE + i % COST_SHARE * step);
+        assert_status(CMD(&w->n, UPDATE_PAGES, req), OK);
+    }
+}
+
+/* Pages that are refused to many, in as many tables. */
+static void test_cost_odp_full(void)
+{
+    const uint64_t all = (uint64_t)COST_WAITERS * ODP_TABLE_PAGES;
+    Waiters w;
+
+    cost_waiters(&w, ODP_TABLE_PAGES);
+    cost_fill_tables(&w);
+    for (uint64_t at = 0; at < all; at += FAKERNIC_UPDATE_PAGES_MAX) {
+        cost_tell(&w, FAKERNIC_PAGES_REFUSED, at,
+                  MIN(FAKERNIC_UPDATE_PAGES_MAX, all - at));
+    }
+    cost_stop(&w.n, "pages that are refused while all tables are full");
 }
 
 /* ---- work requests and frames ------------------------------------------- */
@@ -884,9 +923,8 @@ static void test_cost_flush(void)
     cost_stop(&n, "a flush of full send queues");
 }
 
-#define ODP_TABLE_PAGES  512
 #define COST_FLUSH_PAIRS 256
-#define COST_FLUSH_WQES  16
+#define COST_FLUSH_WQES  31
 #define COST_FLUSH_BYTES (1u << 31)     /* the longest range there is */
 /* All doorbells of send queues wait for time to pass. */
 #define COST_HOLD \
@@ -2077,6 +2115,7 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/update_pages", test_cost_update_pages },
     { "cost/odp_flood", test_cost_odp_flood },
     { "cost/odp_destroy", test_cost_odp_destroy },
+    { "cost/odp_full", test_cost_odp_full },
     { "cost/flush", test_cost_flush },
     { "cost/flush_global", test_cost_flush_global },
     { "cost/flush_frames", test_cost_flush_frames },
