@@ -64,7 +64,7 @@ typedef struct FakernicPersist FakernicPersist;
 #define FAKERNIC_MAX_MR_SIZE        (1ULL << 40)
 #define FAKERNIC_MAX_MESSAGE        (1U << 31)
 #define FAKERNIC_MAX_FAST_REG_PAGES 512
-#define FAKERNIC_MAX_RD_ATOMIC      16
+#define FAKERNIC_MAX_RD_ATOMIC      64
 #define FAKERNIC_MAX_SENDS          64      /* in flight, per QP */
 #define FAKERNIC_MAX_ODP_CHUNKS     4096    /* of 512 pages: 16 MiB of tables */
 #define FAKERNIC_PAGE_REQUEST_LIST  64

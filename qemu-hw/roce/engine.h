@@ -51,6 +51,8 @@
  * turn they may be as many again. */
 #define ROCE_TURNS_PER_OUTPUT 64
 #define ROCE_STEPS_PER_OUTPUT 256
+/* READs and atomics that a responder has room to remember at first. */
+#define ROCE_RESOURCES_FIRST 2u
 #define ROCE_MCAST_QPS_PER_GROUP 64
 #define ROCE_MCAST_GROUPS_MAX 256
 
@@ -137,7 +139,7 @@ typedef struct RoceResponder {
     uint64_t offset;            /* SEND, WRITE: bytes that came */
     uint64_t address;           /* WRITE */
     uint32_t rkey, length;
-    RoceResource *ring;
+    RoceResource *ring;         /* of the last ones; it grows with use */
     uint32_t ring_size;
     uint32_t res_pi;            /* resources taken, free running */
     uint32_t res_pending;

@@ -471,6 +471,9 @@ static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
         return false;
     }
     qp->rs.ring_size = roce_qp_resources(r, &qp->init);
+    if (qp->rs.ring_size > ROCE_RESOURCES_FIRST) {
+        qp->rs.ring_size = ROCE_RESOURCES_FIRST;
+    }
     if (qp->rs.ring_size > 0) {
         qp->rs.ring = calloc(qp->rs.ring_size, sizeof(*qp->rs.ring));
         return qp->rs.ring != NULL;

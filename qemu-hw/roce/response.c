@@ -7,6 +7,8 @@
  */
 #include "engine.h"
 
+#include <stdlib.h>
+
 /* These two are not called behind a fatal NAK: the responder hears no more. */
 void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
 {
@@ -67,13 +69,44 @@ static void roce_resource_pend(RoceResponder *rs, RoceResource *res, bool on)
     }
 }
 
+/* Twice as many; each is found by its number as before. */
+static bool roce_resources_grow(RoceResponder *rs)
+{
+    uint32_t size = 2 * rs->ring_size;
+    RoceResource *ring = calloc(size, sizeof(*ring));
+
+    if (!ring) {
+        /* Not reached by tests: out of memory. */
+        return false;
+    }
+    for (uint32_t i = rs->res_pi - rs->ring_size; i != rs->res_pi; i++) {
+        ring[i % size] = *roce_resource_at(rs, i);
+    }
+    free(rs->ring);
+    rs->ring = ring;
+    rs->ring_size = size;
+    return true;
+}
+
+/* Room for one more, beside all that the peer may ask for again. */
+static bool roce_resources_fit(RoceResponder *rs, uint32_t granted)
+{
+    while (rs->ring_size < granted && rs->res_pi >= rs->ring_size) {
+        if (!roce_resources_grow(rs)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 RoceResource *roce_response_take(RoceQp *qp)
 {
     RoceResponder *rs = &qp->rs;
     uint32_t granted = qp->attr.max_dest_rd_atomic;
     RoceResource *res;
 
-    if (granted == 0 || granted > rs->ring_size) {
+    if (granted == 0 || rs->ring_size == 0 ||
+        !roce_resources_fit(rs, granted)) {
         return NULL;
     }
     if (rs->res_pi >= granted) {

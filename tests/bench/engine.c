@@ -23,7 +23,7 @@
 #define QPS_MAX 1024u
 #define BURST 32u               /* frames that one side takes in a turn */
 #define DEVICE_SENDS 64         /* as the device has it */
-#define DEVICE_READS 16
+#define DEVICE_READS 64
 
 typedef struct BenchQp {
     uint32_t qpn;
