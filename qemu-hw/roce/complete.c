@@ -226,6 +226,7 @@ static void roce_responder_forget(Roce *r, RoceQp *qp)
     qp->rs.nak_sent = false;
     qp->rs.res_pi = 0;
     qp->rs.res_pending = 0;
+    qp->rs.res_first = 0;
     qp->rs.pages_awaited = false;
     qp->rs.flushing = false;
     qp->rs.flush_gap = false;

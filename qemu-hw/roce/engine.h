@@ -143,6 +143,7 @@ typedef struct RoceResponder {
     uint32_t ring_size;
     uint32_t res_pi;            /* resources taken, free running */
     uint32_t res_pending;
+    uint32_t res_first;         /* none before this one is pending */
     bool pages_awaited;         /* by the oldest answer */
     uint8_t faults;             /* of the expected packet, so far */
     bool flushing;              /* nothing is executed behind a FLUSH */

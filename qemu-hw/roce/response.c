@@ -130,6 +130,7 @@ RoceResource *roce_response_take(RoceQp *qp)
     if (rs->res_pi >= 0x40000000u) {
         rs->res_pi -= 0x40000000u / rs->ring_size * rs->ring_size -
                       rs->ring_size;
+        rs->res_first = 0;
     }
     *res = (RoceResource) { .valid = true, .pd = rs->pd };
     roce_resource_pend(rs, res, true);
@@ -218,16 +219,19 @@ static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
 }
 
 /* Oldest resource that has an answer to send. */
-static RoceResource *roce_resource_pending(const RoceQp *qp)
+static RoceResource *roce_resource_pending(RoceQp *qp)
 {
-    uint32_t count = roce_resource_count(qp);
-    uint32_t i;
+    RoceResponder *rs = &qp->rs;
+    uint32_t oldest = rs->res_pi - roce_resource_count(qp);
 
-    if (qp->rs.res_pending == 0) {
+    if (rs->res_pending == 0) {
         return NULL;
     }
-    for (i = qp->rs.res_pi - count; i != qp->rs.res_pi; i++) {
-        RoceResource *res = roce_resource_at(&qp->rs, i);
+    if (rs->res_first < oldest) {
+        rs->res_first = oldest;
+    }
+    for (; rs->res_first != rs->res_pi; rs->res_first++) {
+        RoceResource *res = roce_resource_at(rs, rs->res_first);
 
         if (res->pending) {
             return res;
@@ -300,6 +304,7 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
     }
     if (!found->pending) {
         found->replay = true;
+        rs->res_first = 0;
         roce_resource_pend(rs, found, true);
     }
     if (kind == ROCE_ANSWER_READ) {
