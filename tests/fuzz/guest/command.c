@@ -206,7 +206,7 @@ static void command_modify_qp(Guest *g, Nic *n, const FuzzRecord *r)
             .access_flags = LE32(r->f & 0x3ff),
             .port = 1,
             .alt_port = 1,
-            .max_rd_atomic = r->g & 31,
+            .max_rd_atomic = r->g & 127,
             .max_dest_rd_atomic = r->g >> 8 & 31,
             .min_rnr_timer = r->g >> 16 & 31,
             .timeout = r->g >> 24 & 31,
