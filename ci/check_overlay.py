@@ -17,9 +17,11 @@ import sys
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[1]
-OURS = re.compile(r"hw/net/fakernic/|include/fakernic/|tests/qtest/fakernic-")
+OURS = re.compile(r"hw/net/fakernic/|include/fakernic/|tests/qtest/fakernic-|"
+                  r"qapi/fakernic\.json$")
 # In README: four blanks, a file of QEMU's, and the line that it gets.
-HOOK = re.compile(r"^ {4}(\S*(?:meson\.build|Kconfig)) {2,}(.+)$", re.M)
+HOOK = re.compile(r"^ {4}(\S*(?:meson\.build|Kconfig|schema\.json)) {2,}(.+)$",
+                  re.M)
 
 
 def documented():

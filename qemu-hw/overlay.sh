@@ -4,8 +4,9 @@
 # overlay.sh QEMU_SRC: puts the fakernic device into the source tree of a QEMU
 # 10.0, 10.2 or 11.1.
 #
-# Copies the device, the engine, the hardware interface headers and the qtest
-# with the data sheet's driver and examples, and adds the lines that make QEMU's build find them. May be run again after
+# Copies the device, the engine, its schema of QMP, the hardware interface headers
+# and the qtest with the data sheet's driver and examples, and adds the lines that
+# make QEMU's build find them. May be run again after
 # any change: only files that differ are written, so that the next build
 # compiles only what changed.
 set -eu
@@ -67,7 +68,7 @@ hook() {
 }
 
 target=$qemu/hw/net/fakernic
-for part in device link roce; do
+for part in device link qmp roce; do
     mirror "$here/$part" "$target/$part" $(sources "$here/$part")
 done
 mirror "$here" "$target" meson.build Kconfig trace-events trace.h
@@ -77,6 +78,8 @@ mirror "$include" "$qemu/include/fakernic" $(sources "$include")
 put() {
     cmp -s "$1" "$2" || cp "$1" "$2"
 }
+
+put "$here/qmp/fakernic.json" "$qemu/qapi/fakernic.json"
 
 for name in $(sources "$top/tests/qtest"); do
     put "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
@@ -96,6 +99,9 @@ awk '/^[^ ]/ && seen { name = "" }
 put "$lines.new" "$lines"
 rm "$lines.new"
 
+hook "$qemu/qapi/qapi-schema.json" "'fakernic.json'" \
+    "'net.json'" "{ 'include': 'fakernic.json' }"
+hook "$qemu/qapi/meson.build" "'fakernic'," "^    'rocker',$" "    'fakernic',"
 hook "$qemu/meson.build" "'hw/net/fakernic'" "^    'hw/net/can'," \
     "    'hw/net/fakernic',"
 hook "$qemu/hw/net/meson.build" "'fakernic'" "^subdir..can..$" \

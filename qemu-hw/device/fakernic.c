@@ -442,19 +442,21 @@ static char *fakernic_get_fault(Object *obj, Error **errp)
     return fakernic_fault_text(FAKERNIC(obj));
 }
 
-/*
- * For tests: x-longest-turn, the most work of one turn since realize;
- * x-persist-hold, a medium that is as slow as the test wants.
- */
 static void fakernic_instance_init(Object *obj)
 {
     FAKERNIC(obj)->faults.rules.command = fakernic_cmd_number;
     object_property_add_uint32_ptr(obj, "x-persist-hold",
                                    &FAKERNIC(obj)->persist_hold,
                                    OBJ_PROP_FLAG_READWRITE);
+    object_property_set_description(obj, "x-persist-hold",
+                                    "for tests: a medium for FLUSH that is as "
+                                    "slow as they want");
     object_property_add_uint32_ptr(obj, "x-longest-turn",
                                    &FAKERNIC(obj)->longest_turn,
                                    OBJ_PROP_FLAG_READ);
+    object_property_set_description(obj, "x-longest-turn",
+                                    "for tests: the most work of one turn so "
+                                    "far");
 }
 
 /* Behind all that works for it: an event may be traced until then. */
@@ -537,6 +539,9 @@ static void fakernic_describe_properties(ObjectClass *class)
                             "off)" },
         { "x-fault-events", "a character device that is told of each hit of a "
                             "fault rule, a line of JSON" },
+        { "x-interface-version", "for tests of drivers: claim another version "
+                                 "of the interface" },
+        { "x-feature-mask", "for tests of drivers: offer only these features" },
         { "x-recorder", "what led to the first error, of QPs only if none was "
                         "fatal; or what was last" },
         { "x-recorder-now", "what was last, whatever error there was" },

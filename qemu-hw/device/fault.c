@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "record.h"
 #include "state.h"
+#include "told.h"
 #include "../trace.h"
 
 /* What may be held at a time; over it the oldest is lost. */
@@ -76,6 +77,9 @@ static bool fakernic_fault_is_flood(FakernicFaults *f)
            f->untold + 1 < f->heard / FAKERNIC_TOLD_PART;
 }
 
+void (*fakernic_told)(Object *device, const RoceFaultRule *rule,
+                      const RoceFaultSubject *subject);
+
 /* Who does not read is not waited for: a later line says what was lost. */
 static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
                                 const RoceFaultSubject *subject)
@@ -84,6 +88,9 @@ static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
     g_autofree char *line = NULL;
     int len, taken;
 
+    if (fakernic_told) {
+        fakernic_told(OBJECT(s), rule, subject);
+    }
     if (!qemu_chr_fe_backend_connected(&f->listener)) {
         return;
     }

@@ -24,6 +24,7 @@ int main(int argc, char **argv)
         fakernic_life_tests,
         fakernic_fault_tests,
         fakernic_query_tests,
+        fakernic_qmp_tests,
         fakernic_record_tests,
         fakernic_sheet_tests,
         fakernic_cost_tests,

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import document
+import inside
 from headers import (HW_INCLUDE, LAYOUT, UAPI_HEADER, UAPI_INCLUDE, SpecError,
                      parse_constants, parse_structs, render_layout,
                      strip_comments)
@@ -406,7 +407,7 @@ CHECKS = (headers_alone, uapi_alone, header_includes, hw_data_rules,
           document_syntax,
           document_driver, document_names, document_values, document_structs,
           rnr_timers, spdx_lines, licence_texts, engine_includes,
-          one_definition, requests_reserved)
+          one_definition, requests_reserved, *inside.CHECKS)
 
 
 def run(check, tree):

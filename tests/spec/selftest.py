@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import checks
+import inside
 from headers import DOCUMENT, HW_INCLUDE, UAPI_HEADER, UAPI_INCLUDE, Tree
 
 BASE = f'{HW_INCLUDE}/fakernic'
@@ -92,6 +93,22 @@ MUTATIONS = (
     (checks.requests_reserved, 'qemu-hw/device/cmdq.c',
      'RSVD(struct fakernic_create_eq_req, rsvd2)', '{ 0, 0 }',
      'fakernic_create_eq_req.rsvd2'),
+    (inside.schema_names, inside.FAULTS, '= "overrun"', '= "overflow"',
+     'FakernicFaultAction is'),
+    (inside.schema_names, inside.FAULTS, '{ "mbps", KIND_NUMBER',
+     '{ "gbps", KIND_NUMBER', 'differ in gbps'),
+    (inside.schema_names, inside.QUERIES, '"retry-left"', '"tries-left"',
+     'query.c tells tries-left'),
+    (inside.schema_names, inside.SCHEMA, "'raw-packet'", "'raw'",
+     'FakernicQpType is'),
+    (inside.documented_inside, inside.README, '| `x-counters` |', '| |',
+     'the property x-counters'),
+    (inside.documented_inside, inside.README, '`every`', '',
+     'the word every'),
+    (inside.documented_inside, inside.SCHEMA, "'x-query-fakernic-eqs'",
+     "'x-query-fakernic-event-queues'", 'x-query-fakernic-event-queues'),
+    (inside.traced_devices, inside.EVENTS, '(const char *dev, unsigned vector)',
+     '(unsigned vector)', 'fakernic_interrupt'),
 )
 
 

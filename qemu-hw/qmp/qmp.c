@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The commands and the event of fakernic.json. A command asks a property of the
+ * device and gives the answer its type; a member that only one of the two knows
+ * makes it fail. What comes in, rules, is said to a property as well. So there
+ * is one implementation, which the plug-in for other QEMUs has, too.
+ */
+#include "qemu/osdep.h"
+#include "qemu/module.h"
+#include "qapi/error.h"
+#include "qapi/qapi-commands-fakernic.h"
+#include "qapi/qapi-events-fakernic.h"
+#include "qapi/qapi-visit-fakernic.h"
+#include "qapi/qobject-input-visitor.h"
+#include "qapi/qobject-output-visitor.h"
+#include "qobject/qbool.h"
+#include "qobject/qdict.h"
+#include "qobject/qjson.h"
+#include "qobject/qlist.h"
+#include "qobject/qnum.h"
+#include "qobject/qstring.h"
+#include "qom/object.h"
+#include "../device/told.h"
+
+#define FAKERNIC_TYPE           "fakernic"
+#define FAKERNIC_QMP_COUNT      8192        /* objects, if nobody says */
+
+/* So many events in a second of the machine's clock: who does not read them
+ * has them all in QEMU's memory. */
+#define FAKERNIC_QMP_EVENTS     100
+#define FAKERNIC_QMP_SECOND     1000000000
+
+/* ---- properties ---------------------------------------------------------- */
+
+static Object *fakernic_qmp_find(const char *path, Error **errp)
+{
+    bool ambiguous = false;
+    Object *device = object_resolve_path_type(path, FAKERNIC_TYPE, &ambiguous);
+
+    if (!device) {
+        error_setg(errp, ambiguous ? "there is more than one '%s'"
+                                   : "there is no fakernic '%s'", path);
+    }
+    return device;
+}
+
+static char *fakernic_qmp_get(const char *path, const char *property,
+                              Error **errp)
+{
+    Object *device = fakernic_qmp_find(path, errp);
+
+    return device ? object_property_get_str(device, property, errp) : NULL;
+}
+
+static bool fakernic_qmp_set(const char *path, const char *property,
+                             const char *text, Error **errp)
+{
+    Object *device = fakernic_qmp_find(path, errp);
+
+    return device && object_property_set_str(device, property, text, errp);
+}
+
+/* Names of QAPI: "RAW_PACKET" is raw-packet, what has no name is unknown. */
+static QString *fakernic_qmp_name(const char *word)
+{
+    g_autofree char *name = g_ascii_strdown(word, -1);
+
+    return qstring_from_str(*name == '?' ? "unknown"
+                                         : g_strdelimit(name, "_", '-'));
+}
+
+static void fakernic_qmp_names(QObject *object)
+{
+    QDict *dict = qobject_to(QDict, object);
+    QList *list = qobject_to(QList, object);
+    const QListEntry *item;
+
+    for (const QDictEntry *entry = dict ? qdict_first(dict) : NULL; entry;
+         entry = qdict_next(dict, entry)) {
+        const char *key = qdict_entry_key(entry);
+        const char *word = qdict_get_try_str(dict, key);
+
+        if (word) {
+            qdict_put(dict, key, fakernic_qmp_name(word));
+        } else {
+            fakernic_qmp_names(qdict_entry_value(entry));
+        }
+    }
+    for (item = list ? qlist_first(list) : NULL; item;
+         item = qlist_next(item)) {
+        fakernic_qmp_names(qlist_entry_obj(item));
+    }
+}
+
+/* What the property answers; NULL: it does not. */
+static QObject *fakernic_qmp_ask(const char *path, const char *property,
+                                 Error **errp)
+{
+    g_autofree char *text = fakernic_qmp_get(path, property, errp);
+    QObject *answer = text ? qobject_from_json(text, errp) : NULL;
+
+    if (answer) {
+        fakernic_qmp_names(answer);
+    }
+    return answer;
+}
+
+/* { "NAME": the objects, "next": where there are more }. */
+static QObject *fakernic_qmp_objects(const char *path, const char *property,
+                                     uint32_t from, uint32_t count,
+                                     Error **errp)
+{
+    g_autofree char *window = g_strdup_printf("from=%u count=%u", from, count);
+    QDict *result;
+    QList *answer, *objects;
+    QObject *object;
+
+    if (!fakernic_qmp_set(path, property, window, errp)) {
+        return NULL;
+    }
+    answer = qobject_to(QList, fakernic_qmp_ask(path, property, errp));
+    if (!answer) {
+        return NULL;
+    }
+    result = qdict_new();
+    objects = qlist_new();
+    while ((object = qlist_pop(answer))) {
+        QDict *dict = qobject_to(QDict, object);
+
+        if (qdict_size(dict) == 1 && qdict_haskey(dict, "next")) {
+            qdict_put_int(result, "next", qdict_get_int(dict, "next"));
+            qobject_unref(object);
+        } else {
+            qlist_append_obj(objects, object);
+        }
+    }
+    qobject_unref(answer);
+    qdict_put(result, property + strlen("x-"), objects);
+    return QOBJECT(result);
+}
+
+/* ---- what is inside ------------------------------------------------------ */
+
+/* The answer, which is used up, as a TYPE of the schema. */
+#define FAKERNIC_QMP_TYPED(type, answer, errp)                              \
+    ({                                                                      \
+        QObject *answer_ = answer;                                          \
+        type *typed_ = NULL;                                                \
+                                                                            \
+        if (answer_) {                                                      \
+            Visitor *v_ = qobject_input_visitor_new(answer_);               \
+                                                                            \
+            visit_type_ ## type(v_, NULL, &typed_, errp);                   \
+            visit_free(v_);                                                 \
+            qobject_unref(answer_);                                         \
+        }                                                                   \
+        typed_;                                                             \
+    })
+
+#define FAKERNIC_QMP_LIST(type, name)                                       \
+    type *qmp_x_query_fakernic_ ## name(const char *path, bool has_from,    \
+                                        uint32_t from, bool has_count,      \
+                                        uint32_t count, Error **errp)       \
+    {                                                                       \
+        return FAKERNIC_QMP_TYPED(                                          \
+            type, fakernic_qmp_objects(path, "x-" #name,                    \
+                                       has_from ? from : 0,                 \
+                                       has_count ? count                    \
+                                                 : FAKERNIC_QMP_COUNT,      \
+                                       errp), errp);                        \
+    }
+
+FAKERNIC_QMP_LIST(FakernicQps, qps)
+FAKERNIC_QMP_LIST(FakernicCqs, cqs)
+FAKERNIC_QMP_LIST(FakernicSrqs, srqs)
+FAKERNIC_QMP_LIST(FakernicEqs, eqs)
+FAKERNIC_QMP_LIST(FakernicKeys, keys)
+
+FakernicInfo *qmp_x_query_fakernic(const char *path, Error **errp)
+{
+    return FAKERNIC_QMP_TYPED(FakernicInfo,
+                              fakernic_qmp_ask(path, "x-state", errp), errp);
+}
+
+FakernicGidInfoList *qmp_x_query_fakernic_gids(const char *path, Error **errp)
+{
+    return FAKERNIC_QMP_TYPED(FakernicGidInfoList,
+                              fakernic_qmp_ask(path, "x-gids", errp), errp);
+}
+
+FakernicFlowInfoList *qmp_x_query_fakernic_flows(const char *path,
+                                                 Error **errp)
+{
+    return FAKERNIC_QMP_TYPED(FakernicFlowInfoList,
+                              fakernic_qmp_ask(path, "x-flows", errp), errp);
+}
+
+/* A set of counters: names are values in the schema. */
+static QDict *fakernic_qmp_counters(const QDict *set)
+{
+    QDict *result = qdict_new();
+    QList *values = qlist_new();
+
+    for (const QDictEntry *entry = qdict_first(set); entry;
+         entry = qdict_next(set, entry)) {
+        const char *name = qdict_entry_key(entry);
+        QObject *value = qobject_ref(qdict_entry_value(entry));
+
+        if (!strcmp(name, "counter") || !strcmp(name, "users")) {
+            qdict_put_obj(result, name, value);
+        } else {
+            QDict *one = qdict_new();
+
+            qdict_put_str(one, "name", name);
+            qdict_put_obj(one, "value", value);
+            qlist_append(values, one);
+        }
+    }
+    qdict_put(result, "values", values);
+    return result;
+}
+
+FakernicCountersList *qmp_x_query_fakernic_counters(const char *path,
+                                                    Error **errp)
+{
+    QList *answer = qobject_to(QList,
+                               fakernic_qmp_ask(path, "x-counters", errp));
+    QList *sets = answer ? qlist_new() : NULL;
+    const QListEntry *entry;
+
+    for (entry = answer ? qlist_first(answer) : NULL; entry;
+         entry = qlist_next(entry)) {
+        qlist_append(sets, fakernic_qmp_counters(
+                               qobject_to(QDict, qlist_entry_obj(entry))));
+    }
+    qobject_unref(answer);
+    return FAKERNIC_QMP_TYPED(FakernicCountersList,
+                              sets ? QOBJECT(sets) : NULL, errp);
+}
+
+FakernicRingInfo *qmp_x_query_fakernic_ring(FakernicRingQuery *query,
+                                            Error **errp)
+{
+    g_autoptr(GString) words = g_string_new(FakernicRingKind_str(query->ring));
+
+    g_string_append_printf(words, " %u", query->number);
+    if (query->has_from) {
+        g_string_append_printf(words, " from=%u", query->from);
+    }
+    if (query->has_count) {
+        g_string_append_printf(words, " count=%u", query->count);
+    }
+    if (!fakernic_qmp_set(query->path, "x-ring", words->str, errp)) {
+        return NULL;
+    }
+    return FAKERNIC_QMP_TYPED(FakernicRingInfo,
+                              fakernic_qmp_ask(query->path, "x-ring", errp),
+                              errp);
+}
+
+/* "NUMBER TIME WHAT" */
+static FakernicRecordInfo *fakernic_qmp_record(const char *line)
+{
+    FakernicRecordInfo *record = g_new0(FakernicRecordInfo, 1);
+    char *rest;
+
+    record->number = g_ascii_strtoull(line, &rest, 10);
+    record->time_ns = g_ascii_strtoull(rest, &rest, 10);
+    record->what = g_strdup(rest + (*rest == ' '));
+    return record;
+}
+
+FakernicRecordInfoList *qmp_x_query_fakernic_recorder(const char *path,
+                                                      bool has_now, bool now,
+                                                      Error **errp)
+{
+    g_autofree char *text = fakernic_qmp_get(
+        path, has_now && now ? "x-recorder-now" : "x-recorder", errp);
+    g_auto(GStrv) lines = g_strsplit(text ?: "", "\n", -1);
+    FakernicRecordInfoList *records = NULL, **tail = &records;
+
+    for (unsigned i = 0; lines[i] && *lines[i]; i++) {
+        QAPI_LIST_APPEND(tail, fakernic_qmp_record(lines[i]));
+    }
+    return records;
+}
+
+/* ---- fault rules --------------------------------------------------------- */
+
+/* One word of a rule; a blank or ';' in it would begin another. */
+static bool fakernic_qmp_word(GString *text, const char *name,
+                              const char *value, Error **errp)
+{
+    for (const char *c = value; *c || c == value; c++) {
+        if (!g_ascii_isgraph(*c) || *c == ';') {
+            error_setg(errp, "'%s' is no value of '%s'", value, name);
+            return false;
+        }
+    }
+    g_string_append_printf(text, "%s=%s ", name, value);
+    return true;
+}
+
+static bool fakernic_qmp_member(GString *text, const char *name,
+                                QObject *value, Error **errp)
+{
+    const QBool *on = qobject_to(QBool, value);
+    const QNum *number = qobject_to(QNum, value);
+    g_autofree char *digits = number ? qnum_to_string(qobject_to(QNum, value))
+                                     : NULL;
+
+    return fakernic_qmp_word(text, name,
+                             on ? (qbool_get_bool(on) ? "on" : "off") :
+                             digits ?: qstring_get_str(
+                                           qobject_to(QString, value)), errp);
+}
+
+static QDict *fakernic_qmp_rule_members(FakernicFaultRule *rule)
+{
+    QObject *members;
+    Visitor *v = qobject_output_visitor_new(&members);
+
+    visit_type_FakernicFaultRule(v, NULL, &rule, &error_abort);
+    visit_complete(v, &members);
+    visit_free(v);
+    return qobject_to(QDict, members);
+}
+
+void qmp_x_fakernic_fault_add(const char *path, FakernicFaultRule *rule,
+                              Error **errp)
+{
+    g_autoptr(QDict) members = fakernic_qmp_rule_members(rule);
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (const QDictEntry *entry = qdict_first(members); entry;
+         entry = qdict_next(members, entry)) {
+        if (!fakernic_qmp_member(text, qdict_entry_key(entry),
+                                 qdict_entry_value(entry), errp)) {
+            return;
+        }
+    }
+    fakernic_qmp_set(path, "x-fault", text->str, errp);
+}
+
+void qmp_x_fakernic_fault_remove(const char *path, const char *id,
+                                 Error **errp)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    if (fakernic_qmp_word(text, "remove", id ?: "all", errp)) {
+        fakernic_qmp_set(path, "x-fault", text->str, errp);
+    }
+}
+
+/* A line of rules, "NAME=VALUE ... matches=N hits=N"; NULL: it is not typed. */
+static FakernicFaultInfo *fakernic_qmp_fault(const char *line, Error **errp)
+{
+    g_auto(GStrv) words = g_strsplit(line, " ", -1);
+    QDict *info = qdict_new(), *rule = qdict_new();
+    FakernicFaultInfo *typed = NULL;
+    Visitor *v;
+
+    for (unsigned i = 0; words[i]; i++) {
+        char *value = strchr(words[i], '=');
+        bool counts = g_str_has_prefix(words[i], "matches=") ||
+                      g_str_has_prefix(words[i], "hits=");
+
+        if (value) {
+            *value++ = '\0';
+            qdict_put_str(counts ? info : rule, words[i], value);
+        }
+    }
+    qdict_put(info, "rule", rule);
+    v = qobject_input_visitor_new_keyval(QOBJECT(info));
+    visit_type_FakernicFaultInfo(v, NULL, &typed, errp);
+    visit_free(v);
+    qobject_unref(info);
+    return typed;
+}
+
+FakernicFaultInfoList *qmp_x_query_fakernic_faults(const char *path,
+                                                   Error **errp)
+{
+    g_autofree char *text = fakernic_qmp_get(path, "x-fault", errp);
+    g_auto(GStrv) lines = g_strsplit(text ?: "", "\n", -1);
+    FakernicFaultInfoList *rules = NULL, **tail = &rules;
+
+    for (unsigned i = 0; lines[i] && *lines[i]; i++) {
+        FakernicFaultInfo *rule = fakernic_qmp_fault(lines[i], errp);
+
+        if (!rule) {
+            qapi_free_FakernicFaultInfoList(rules);
+            return NULL;
+        }
+        QAPI_LIST_APPEND(tail, rule);
+    }
+    return rules;
+}
+
+/* ---- the event ----------------------------------------------------------- */
+
+static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
+                             const RoceFaultSubject *subject)
+{
+    static RoceTime second;
+    static uint64_t sent, untold;
+    g_autofree char *path = NULL;
+    const char *at = roce_fault_point_name(rule->at);
+    const char *act = roce_fault_action_name(rule->act);
+
+    if (subject->now < second ||
+        subject->now >= second + FAKERNIC_QMP_SECOND) {
+        second = subject->now;
+        sent = 0;
+    }
+    if (sent == FAKERNIC_QMP_EVENTS) {
+        untold++;
+        return;
+    }
+    sent++;
+    path = object_get_canonical_path(device);
+    qapi_event_send_fakernic_fault(
+        path, rule->id,
+        qapi_enum_parse(&FakernicFaultPoint_lookup, at, -1, &error_abort),
+        qapi_enum_parse(&FakernicFaultAction_lookup, act, -1, &error_abort),
+        rule->hits, subject->now, subject->qpn, subject->psn, subject->index,
+        untold);
+    untold = 0;
+}
+
+static void fakernic_qmp_listen(void)
+{
+    fakernic_told = fakernic_qmp_hit;
+}
+
+type_init(fakernic_qmp_listen)

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Commands of QMP and the event, typed: they say what the properties say, of
+ * which fakernic-query.c and fakernic-fault.c test that it is true.
+ */
+#include "qemu/osdep.h"
+#include "qapi/error.h"
+#include "qobject/qdict.h"
+#include "qobject/qjson.h"
+#include "qobject/qlist.h"
+#include "qobject/qnum.h"
+#include "fakernic-setup.h"
+
+#define NIC0 "/machine/peripheral/nic0"
+#define SECOND 1000000000ll
+
+/* ---- asking -------------------------------------------------------------- */
+
+/* What a command returns, the caller's; of an error what it says. */
+static QObject *ask(Machine *m, const char *command, const char *arguments,
+                    char **error)
+{
+    g_autofree char *text = g_strdup_printf(
+        "{ 'execute': '%s', 'arguments': { 'path': '%s'%s%s } }", command,
+        NIC0, *arguments ? ", " : "", arguments);
+    QDict *reply = qobject_to(QDict, qobject_from_json(text, &error_abort));
+    QDict *answer, *wrong;
+    QObject *result;
+
+    qtest_qmp_send(m->qts, "%p", reply);
+    answer = qtest_qmp_receive(m->qts);
+    wrong = qdict_get_qdict(answer, "error");
+    *error = wrong ? g_strdup(qdict_get_str(wrong, "desc")) : NULL;
+    result = qobject_ref(qdict_get(answer, "return"));
+    qobject_unref(answer);
+    return result;
+}
+
+static QObject *returned(Machine *m, const char *command, const char *arguments)
+{
+    g_autofree char *error = NULL;
+    QObject *result = ask(m, command, arguments, &error);
+
+    if (error) {
+        g_error("%s: %s", command, error);
+    }
+    return result;
+}
+
+static void done(Machine *m, const char *command, const char *arguments)
+{
+    qobject_unref(returned(m, command, arguments));
+}
+
+static void refused(Machine *m, const char *command, const char *arguments,
+                    const char *why)
+{
+    g_autofree char *error = NULL;
+    QObject *result = ask(m, command, arguments, &error);
+
+    g_assert_null(result);
+    g_assert_nonnull(error);
+    if (!strstr(error, why)) {
+        g_error("%s says '%s', not '%s'", command, error, why);
+    }
+}
+
+/* A property's JSON; its names as the schema has them. */
+static QObject *property(Machine *m, const char *name)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': %s } }", NIC0, name);
+    g_autofree char *text = g_ascii_strdown(qdict_get_str(reply, "return"), -1);
+    QObject *value = qobject_from_json(g_strdelimit(text, "_", '-'),
+                                       &error_abort);
+
+    qobject_unref(reply);
+    return value;
+}
+
+static void same(QObject *one, QObject *other, const char *what)
+{
+    g_autoptr(GString) a = qobject_to_json(one), b = qobject_to_json(other);
+
+    if (!qobject_is_equal(one, other)) {
+        g_error("%s: %s is not %s", what, a->str, b->str);
+    }
+    qobject_unref(other);
+}
+
+/* All of a kind, of which there are some. */
+static void same_list(Machine *m, const char *command, const char *key,
+                      const char *name, size_t count)
+{
+    QObject *answer = returned(m, command, "");
+    QDict *dict = qobject_to(QDict, answer);
+    QObject *list = dict ? qdict_get(dict, key) : answer;
+
+    g_assert_cmpuint(qlist_size(qobject_to(QList, list)), ==, count);
+    same(list, property(m, name), command);
+    qobject_unref(answer);
+}
+
+static void start_pair(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b)
+{
+    machine_start(m, "%s,id=nic0,max-qp=64", DEVICE);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+    setup_pair(n, s, a, b);
+}
+
+static void one_read(Nic *n, Setup *s, Qp *a)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    struct fakernic_cqe cqe;
+
+    sq_put(n, a, &wqe, sizeof(wqe));
+    sq_ring(n, a);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
+}
+
+/* ---- what is inside ------------------------------------------------------ */
+
+static void test_objects(void)
+{
+    struct fakernic_create_flow_req flow = { .type = FAKERNIC_FLOW_NORMAL };
+    QObject *state;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b, raw;
+
+    start_pair(&m, &n, &s, &a, &b);
+    port_up(&n, &s, &raw, 0);
+    flow.qpn = LE32(raw.qpn);
+    cmd_create(&n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
+    one_read(&n, &s, &a);
+    cq_arm(&n, &s.cq, 0, false);
+    assert_status(qp_to(&n, b.qpn, FAKERNIC_QPS_ERR), OK);
+    state = returned(&m, "x-query-fakernic", "");
+    same(state, property(&m, "x-state"), "x-query-fakernic");
+    qobject_unref(state);
+    same_list(&m, "x-query-fakernic-qps", "qps", "x-qps", 3);
+    same_list(&m, "x-query-fakernic-cqs", "cqs", "x-cqs", 1);
+    same_list(&m, "x-query-fakernic-eqs", "eqs", "x-eqs", 2);
+    same_list(&m, "x-query-fakernic-srqs", "srqs", "x-srqs", 0);
+    same_list(&m, "x-query-fakernic-keys", "keys", "x-keys", 1);
+    same_list(&m, "x-query-fakernic-gids", NULL, "x-gids", 1);
+    same_list(&m, "x-query-fakernic-flows", NULL, "x-flows", 1);
+    machine_stop(&m);
+}
+
+/* A QP of each type, and keys of several. */
+static void test_types(void)
+{
+    static const uint8_t types[] = {
+        FAKERNIC_QP_RC, FAKERNIC_QP_UC, FAKERNIC_QP_UD, FAKERNIC_QP_GSI,
+        FAKERNIC_QP_RAW_PACKET,
+    };
+    struct fakernic_create_qp_req xrc = {
+        .type = FAKERNIC_QP_XRC_INI, .sq_log_depth = 5,
+        .rq_log_depth = FAKERNIC_QUEUE_NONE,
+    };
+    struct fakernic_create_wq_req wq = {
+        .type = FAKERNIC_WQT_RQ, .log_depth = 2, .log_stride = 6,
+    };
+    struct fakernic_create_mw_req mw = { .type = FAKERNIC_MW_TYPE_2B };
+    Queue rq;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b, qp;
+
+    start_pair(&m, &n, &s, &a, &b);
+    for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
+        qp_create(&n, &qp, types[i], s.pd, &s.cq, 0);
+    }
+    xrc.sq_pages = queue_alloc(&n, &qp.sq, 5, FAKERNIC_SQ_BB_SHIFT);
+    xrc.pdn = LE32(s.pd);
+    xrc.send_cqn = LE32(s.cq.id);
+    cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &xrc, sizeof(xrc));
+    wq.pages = queue_alloc(&n, &rq, 2, 6);
+    wq.pdn = LE32(s.pd);
+    wq.cqn = LE32(s.cq.id);
+    cmd_create(&n, FAKERNIC_CMD_CREATE_WQ, &wq, sizeof(wq));
+    mw.pdn = LE32(s.pd);
+    cmd_create(&n, FAKERNIC_CMD_CREATE_MW, &mw, sizeof(mw));
+    same_list(&m, "x-query-fakernic-qps", "qps", "x-qps",
+              2 + ARRAY_SIZE(types) + 2);
+    same_list(&m, "x-query-fakernic-keys", "keys", "x-keys", 2);
+    machine_stop(&m);
+}
+
+static void test_a_part(void)
+{
+    g_autofree char *rest = NULL;
+    QDict *answer;
+    uint32_t next;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    answer = qobject_to(QDict, returned(&m, "x-query-fakernic-qps",
+                                        "'count': 1"));
+    g_assert_cmpuint(qlist_size(qdict_get_qlist(answer, "qps")), ==, 1);
+    next = qdict_get_int(answer, "next");
+    qobject_unref(answer);
+    rest = g_strdup_printf("'from': %u", next);
+    answer = qobject_to(QDict, returned(&m, "x-query-fakernic-qps", rest));
+    g_assert_cmpuint(qlist_size(qdict_get_qlist(answer, "qps")), ==, 1);
+    g_assert_false(qdict_haskey(answer, "next"));
+    qobject_unref(answer);
+    refused(&m, "x-query-fakernic-qps", "'count': 0", "count=N");
+    machine_stop(&m);
+}
+
+static void test_counters(void)
+{
+    QObject *answer;
+    QDict *device;
+    QList *values;
+    const QListEntry *entry;
+    uint64_t seen = 0;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    one_read(&n, &s, &a);
+    answer = returned(&m, "x-query-fakernic-counters", "");
+    device = qobject_to(QDict, qlist_peek(qobject_to(QList, answer)));
+    g_assert_cmpint(qdict_get_int(device, "counter"), ==, 0);
+    values = qdict_get_qlist(device, "values");
+    g_assert_cmpuint(qlist_size(values), ==, FAKERNIC_STAT_COUNT);
+    QLIST_FOREACH_ENTRY(values, entry) {
+        QDict *one = qobject_to(QDict, qlist_entry_obj(entry));
+
+        if (!strcmp(qdict_get_str(one, "name"), "tx_roce")) {
+            seen = qdict_get_int(one, "value");
+        }
+    }
+    g_assert_cmpuint(seen, >, 0);
+    g_assert_cmpuint(seen, ==, nic_stat(&n, FAKERNIC_STAT_TX_ROCE));
+    qobject_unref(answer);
+    machine_stop(&m);
+}
+
+/* The command's ring is that of the property, which it has set. */
+static void same_ring(Machine *m, const char *kind, uint32_t number,
+                      const char *more)
+{
+    g_autofree char *words = g_strdup_printf("'ring': '%s', 'number': %u%s",
+                                             kind, number, more);
+    QObject *ring = returned(m, "x-query-fakernic-ring", words);
+
+    g_assert_cmpstr(qdict_get_str(qobject_to(QDict, ring), "ring"), ==, kind);
+    g_assert_false(qlist_empty(qdict_get_qlist(qobject_to(QDict, ring),
+                                               "entries")));
+    same(ring, property(m, "x-ring"), words);
+    qobject_unref(ring);
+}
+
+static void test_rings(void)
+{
+    AtomicWqe atomic;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    cq_arm(&n, &s.cq, 0, false);
+    one_read(&n, &s, &a);
+    atomic = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 1);
+    sq_put(&n, &a, &atomic, sizeof(atomic));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
+    rq_post(&n, &b.rq, 77, s.data, 300, s.key);
+    same_ring(&m, "sq", a.qpn, ", 'from': 0, 'count': 2");
+    same_ring(&m, "rq", b.qpn, "");
+    same_ring(&m, "cq", s.cq.id, "");
+    same_ring(&m, "eq", s.eq.id, "");
+    refused(&m, "x-query-fakernic-ring", "'ring': 'srq', 'number': 1",
+            "there is no srq 1");
+    refused(&m, "x-query-fakernic-ring", "'ring': 'tq', 'number': 1", "tq");
+    refused(&m, "x-query-fakernic-ring",
+            "'ring': 'cq', 'number': 1, 'count': 257", "count");
+    machine_stop(&m);
+}
+
+static void test_recorder(void)
+{
+    QList *records;
+    QDict *last;
+    const char *what;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    one_read(&n, &s, &a);
+    records = qobject_to(QList, returned(&m, "x-query-fakernic-recorder",
+                                         "'now': true"));
+    last = qobject_to(QDict, qlist_entry_obj(QTAILQ_LAST(&records->head)));
+    what = qdict_get_str(last, "what");
+    g_assert_cmpint(qdict_get_int(last, "number"), ==,
+                    qlist_size(records) - 1);
+    g_assert_cmpint(qdict_get_int(last, "time-ns"), >, 0);
+    if (!g_str_has_prefix(what, "cqe_visible cqn=")) {
+        g_error("the last that it did is '%s'", what);
+    }
+    qobject_unref(records);
+    machine_stop(&m);
+}
+
+/* In each state there is an answer, which has its type. */
+static void test_states(void)
+{
+    static const char *const commands[] = {
+        "x-query-fakernic", "x-query-fakernic-qps", "x-query-fakernic-cqs",
+        "x-query-fakernic-srqs", "x-query-fakernic-eqs",
+        "x-query-fakernic-keys", "x-query-fakernic-gids",
+        "x-query-fakernic-flows", "x-query-fakernic-counters",
+        "x-query-fakernic-recorder", "x-query-fakernic-faults",
+    };
+    Machine m;
+    Nic n;
+
+    machine_start(&m, "%s,id=nic0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    for (unsigned state = 0; state < 4; state++) {
+        for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
+            done(&m, commands[i], "");
+        }
+        switch (state) {
+        case 0:
+            nic_bringup(&n);
+            break;
+        case 1:
+            qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+            break;
+        case 2:
+            done(&m, "x-fakernic-fault-add",
+                 "'rule': { 'id': 'd', 'at': 'device', 'do': 'dead' }");
+            qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+            ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
+            break;
+        }
+    }
+    machine_stop(&m);
+}
+
+/* ---- fault rules --------------------------------------------------------- */
+
+static void test_rules(void)
+{
+    QObject *answer;
+    QDict *info, *event, *data;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    done(&m, "x-fakernic-fault-add",
+         "'rule': { 'id': 'r3', 'at': 'rx', 'nth': 1, 'class': 'roce',"
+         " 'opcode': 'rc-read-response-first', 'psn': '0-0xffffff',"
+         " 'offset': 60, 'mask': 3, 'fix-icrc': true, 'do': 'corrupt' }");
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FAULTS,
+                    !=, 0);
+    one_read(&n, &s, &a);
+    event = qtest_qmp_eventwait_ref(m.qts, "FAKERNIC_FAULT");
+    data = qdict_get_qdict(event, "data");
+    g_assert_cmpstr(qdict_get_str(data, "path"), ==, NIC0);
+    g_assert_cmpstr(qdict_get_str(data, "id"), ==, "r3");
+    g_assert_cmpstr(qdict_get_str(data, "at"), ==, "rx");
+    g_assert_cmpstr(qdict_get_str(data, "do"), ==, "corrupt");
+    g_assert_cmpint(qdict_get_int(data, "hits"), ==, 1);
+    g_assert_cmpint(qdict_get_int(data, "qpn"), ==, a.qpn);
+    g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
+    qobject_unref(event);
+    answer = returned(&m, "x-query-fakernic-faults", "");
+    g_assert_cmpuint(qlist_size(qobject_to(QList, answer)), ==, 1);
+    info = qobject_to(QDict, qlist_peek(qobject_to(QList, answer)));
+    g_assert_cmpint(qdict_get_int(info, "matches"), ==, 1);
+    g_assert_cmpint(qdict_get_int(info, "hits"), ==, 1);
+    data = qdict_get_qdict(info, "rule");
+    g_assert_cmpstr(qdict_get_str(data, "id"), ==, "r3");
+    g_assert_cmpstr(qdict_get_str(data, "psn"), ==, "0-16777215");
+    g_assert_cmpint(qdict_get_int(data, "mask"), ==, 3);
+    g_assert_true(qdict_get_bool(data, "fix-icrc"));
+    g_assert_cmpuint(qdict_size(data), ==, 10);
+    qobject_unref(answer);
+    done(&m, "x-fakernic-fault-remove", "'id': 'r3'");
+    answer = returned(&m, "x-query-fakernic-faults", "");
+    g_assert_true(qlist_empty(qobject_to(QList, answer)));
+    qobject_unref(answer);
+    machine_stop(&m);
+}
+
+/* What a rule froze thaws when it is removed, with all the others. */
+static void test_thaw(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    done(&m, "x-fakernic-fault-add",
+         "'rule': { 'id': 'f', 'at': 'device', 'do': 'freeze' }");
+    ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
+    done(&m, "x-fakernic-fault-remove", "");
+    one_read(&n, &s, &a);
+    machine_stop(&m);
+}
+
+static void test_refused(void)
+{
+    static const struct {
+        const char *command, *arguments, *why;
+    } wrong[] = {
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'moon',"
+          " 'do': 'drop' }", "moon" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx' }", "do" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+          " 'do': 'freeze' }", "freeze" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+          " 'do': 'drop', 'nht': 3 }", "nht" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+          " 'do': 'drop', 'psn': '1 times=0' }", "is no value of 'psn'" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+          " 'do': 'drop', 'psn': '1;remove=all' }", "is no value of 'psn'" },
+        { "x-fakernic-fault-add", "'rule': { 'id': '', 'at': 'rx',"
+          " 'do': 'drop' }", "is no value of 'id'" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+          " 'do': 'drop', 'percent': -1 }", "percent" },
+        { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+          " 'do': 'drop', 'nth': 'first' }", "nth" },
+        { "x-fakernic-fault-remove", "'id': 'nobody'", "nobody" },
+        { "x-fakernic-fault-remove", "'id': 'a;remove=b'", "no value" },
+    };
+    QObject *rules;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+        refused(&m, wrong[i].command, wrong[i].arguments, wrong[i].why);
+    }
+    rules = returned(&m, "x-query-fakernic-faults", "");
+    g_assert_true(qlist_empty(qobject_to(QList, rules)));
+    qobject_unref(rules);
+    machine_stop(&m);
+}
+
+/* Of another device, of none, and of one that was taken away. */
+static void test_paths(void)
+{
+    static const char *const paths[] = { "/machine", "nic1", "/" };
+    QDict *reply;
+    Machine m;
+
+    machine_start(&m, "-machine pc");
+    qtest_qmp_device_add(m.qts, "fakernic", "nic0", "{'addr': '06'}");
+    for (unsigned i = 0; i < ARRAY_SIZE(paths); i++) {
+        reply = qtest_qmp(m.qts, "{ 'execute': 'x-query-fakernic-qps',"
+                          " 'arguments': { 'path': %s } }", paths[i]);
+        g_assert_true(qdict_haskey(reply, "error"));
+        qobject_unref(reply);
+    }
+    reply = qtest_qmp(m.qts, "{ 'execute': 'x-query-fakernic-qps',"
+                             " 'arguments': { 'path': 'nic0' } }");
+    g_assert_true(qdict_haskey(reply, "return"));
+    qobject_unref(reply);
+    qpci_unplug_acpi_device_test(m.qts, "nic0", 6);
+    refused(&m, "x-query-fakernic-qps", "", "there is no fakernic");
+    machine_stop(&m);
+}
+
+/* Events that are there; the last one's untold. */
+static unsigned events(Machine *m, int64_t *untold)
+{
+    unsigned count = 0;
+    QDict *event;
+
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
+    while ((event = qtest_qmp_event_ref(m->qts, "FAKERNIC_FAULT"))) {
+        *untold = qdict_get_int(qdict_get_qdict(event, "data"), "untold");
+        qobject_unref(event);
+        count++;
+    }
+    return count;
+}
+
+/* Who does not read them has 100 events in a second at most. */
+static void test_flood(void)
+{
+    int64_t untold = 0;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    done(&m, "x-fakernic-fault-add", "'rule': { 'id': 'each', 'at': 'doorbell',"
+                                     " 'times': 0, 'do': 'drop' }");
+    for (unsigned i = 0; i < 250; i++) {
+        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
+    }
+    g_assert_cmpuint(events(&m, &untold), ==, 100);
+    g_assert_cmpint(untold, ==, 0);
+    qtest_clock_step(m.qts, SECOND);
+    ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
+    g_assert_cmpuint(events(&m, &untold), ==, 1);
+    g_assert_cmpint(untold, ==, 150);
+    machine_stop(&m);
+}
+
+/* ---- that it can be found ------------------------------------------------ */
+
+static bool has_name(QList *list, const char *name, const char *kind)
+{
+    const QListEntry *entry;
+
+    QLIST_FOREACH_ENTRY(list, entry) {
+        QDict *one = qobject_to(QDict, qlist_entry_obj(entry));
+
+        if (!g_strcmp0(qdict_get_try_str(one, "name"), name) &&
+            !g_strcmp0(qdict_get_try_str(one, "meta-type"), kind)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_schema(void)
+{
+    static const char *const commands[] = {
+        "x-fakernic-fault-add", "x-fakernic-fault-remove",
+        "x-query-fakernic-faults", "x-query-fakernic", "x-query-fakernic-qps",
+        "x-query-fakernic-cqs", "x-query-fakernic-srqs",
+        "x-query-fakernic-eqs", "x-query-fakernic-keys",
+        "x-query-fakernic-gids", "x-query-fakernic-flows",
+        "x-query-fakernic-counters", "x-query-fakernic-ring",
+        "x-query-fakernic-recorder",
+    };
+    QDict *reply;
+    QList *schema;
+    Machine m;
+
+    machine_start(&m, "%s,id=nic0", DEVICE);
+    reply = qtest_qmp(m.qts, "{ 'execute': 'query-qmp-schema' }");
+    schema = qdict_get_qlist(reply, "return");
+    for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
+        g_assert_true(has_name(schema, commands[i], "command"));
+    }
+    g_assert_true(has_name(schema, "FAKERNIC_FAULT", "event"));
+    qobject_unref(reply);
+    machine_stop(&m);
+}
+
+static QDict *properties_of(Machine *m, const char *type)
+{
+    return qtest_qmp(m->qts, "{ 'execute': 'qom-list-properties',"
+                             " 'arguments': { 'typename': %s } }", type);
+}
+
+static bool has_property(QList *list, const char *name)
+{
+    const QListEntry *entry;
+
+    QLIST_FOREACH_ENTRY(list, entry) {
+        QDict *one = qobject_to(QDict, qlist_entry_obj(entry));
+
+        if (!strcmp(qdict_get_str(one, "name"), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each property of the device, but those of any, says what it is. */
+static void test_described(void)
+{
+    unsigned ours = 0;
+    const QListEntry *entry;
+    QDict *reply, *any;
+    Machine m;
+
+    machine_start(&m, "%s,id=nic0", DEVICE);
+    reply = properties_of(&m, "fakernic");
+    any = properties_of(&m, "pci-device");
+    QLIST_FOREACH_ENTRY(qdict_get_qlist(reply, "return"), entry) {
+        QDict *one = qobject_to(QDict, qlist_entry_obj(entry));
+        const char *name = qdict_get_str(one, "name");
+        const char *text = qdict_get_try_str(one, "description");
+
+        if (g_str_has_prefix(name, "x-") &&
+            !has_property(qdict_get_qlist(any, "return"), name)) {
+            if (!text || !*text) {
+                g_error("%s is not described", name);
+            }
+            ours++;
+        }
+    }
+    g_assert_cmpuint(ours, >=, 20);
+    qobject_unref(reply);
+    qobject_unref(any);
+    machine_stop(&m);
+}
+
+const FakernicTest fakernic_qmp_tests[] = {
+    { "qmp/objects", test_objects },
+    { "qmp/types", test_types },
+    { "qmp/a-part", test_a_part },
+    { "qmp/counters", test_counters },
+    { "qmp/rings", test_rings },
+    { "qmp/recorder", test_recorder },
+    { "qmp/states", test_states },
+    { "qmp/rules", test_rules },
+    { "qmp/thaw", test_thaw },
+    { "qmp/refused", test_refused },
+    { "qmp/paths", test_paths },
+    { "qmp/flood", test_flood },
+    { "qmp/schema", test_schema },
+    { "qmp/described", test_described },
+    {}
+};

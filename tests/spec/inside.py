@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""
+What is seen and broken from outside has one name everywhere: in the device's
+tables, in the schema of QMP, in qemu-hw/README.md.
+"""
+
+import json
+import re
+
+from headers import SpecError
+
+SCHEMA = 'qemu-hw/qmp/fakernic.json'
+README = 'qemu-hw/README.md'
+FAULTS = 'qemu-hw/roce/fault.c'
+QUERIES = 'qemu-hw/device/query.c'
+LOOKS = 'qemu-hw/device/look.c'
+DEVICE = 'qemu-hw/device/fakernic.c'
+EVENTS = 'qemu-hw/trace-events'
+# Events of no device.
+NAMELESS = {'fakernic_cpu_gives_way', 'fakernic_link_peer'}
+
+
+def schema(tree):
+    """The schema's definitions, by name."""
+    text = re.sub(r'^#.*$', '', tree.read(SCHEMA), flags=re.M)
+    text = text.replace("'", '"')
+    decoder, at, found = json.JSONDecoder(), 0, {}
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        one, at = decoder.raw_decode(text, at)
+        kind = next(iter(one))
+        found[one[kind]] = one
+    return found
+
+
+def table(tree, name, of):
+    """The strings of an array, in its order."""
+    body = re.search(rf'\b{name}\[\w*\]\s*=\s*\{{(.*?)\}};', tree.read(of),
+                     re.S)
+    if not body:
+        raise SpecError(f'{of}: no table {name}')
+    return re.findall(r'(?:=|\{|,|^)\s*\{?\s*"([^"]+)"', body.group(1))
+
+
+def points(tree):
+    """Those of faults, as the enumeration has them."""
+    order = re.findall(r'^    ROCE_FAULT_(\w+),', tree.read(
+        'qemu-hw/roce/fault.h').split('RoceFaultPoint;')[0], re.M)[:-1]
+    rows = dict(re.findall(r'\[ROCE_FAULT_(\w+)\] = \{ "([\w-]+)"',
+                           tree.read(FAULTS)))
+    return [rows[name] for name in order]
+
+
+def words(tree):
+    """What a rule can say."""
+    return re.findall(r'^    \{ "([\w-]+)", KIND_', tree.read(FAULTS), re.M)
+
+
+def members(definition):
+    return [name.lstrip('*') for name in definition['data']]
+
+
+def of_schema(name):
+    return name.lower().replace('_', '-')
+
+
+def enums(tree):
+    """{enumeration of the schema: the names that it must have}"""
+    def known(of, *tables):
+        return ['unknown', *(of_schema(name) for found in tables
+                             for name in table(tree, found, of))]
+
+    kinds = re.findall(r'types\[\] = \{(.*?)\};', tree.read(QUERIES), re.S)
+    found = {'FakernicQpType': kinds[0], 'FakernicKeyType': kinds[1] + kinds[2],
+             'FakernicGidType': kinds[3], 'FakernicFlowType': kinds[4]}
+    found = {name: ['unknown', *map(of_schema, re.findall(r'"(\w+)"', body))]
+             for name, body in found.items()}
+    return found | {
+        'FakernicFaultPoint': points(tree),
+        'FakernicFaultAction': table(tree, 'fault_actions', FAULTS),
+        'FakernicFaultClass': table(tree, 'fault_classes', FAULTS),
+        'FakernicFaultWhy': table(tree, 'fault_reasons', FAULTS),
+        'FakernicFaultSeverity': table(tree, 'fault_severities', FAULTS),
+        'FakernicQpState': known(QUERIES, 'fakernic_query_states'),
+        'FakernicArm': known(QUERIES, 'arms'),
+        'FakernicRingKind': table(tree, 'fakernic_look_kinds', LOOKS),
+    }
+
+
+def schema_names(tree):
+    """QMP's schema has the names of the device's tables"""
+    types = schema(tree)
+    problems = []
+    for name, due in enums(tree).items():
+        if types[name]['data'] != due:
+            problems.append(f'{name} is {types[name]["data"]}, the device has '
+                            f'{due}')
+    rule = set(members(types['FakernicFaultRule']))
+    for name in sorted(rule ^ set(words(tree))):
+        problems.append(f'FakernicFaultRule and {FAULTS} differ in {name}')
+    said = {member for one in types.values() if 'data' in one
+            for member in one['data'] if not isinstance(member, dict)}
+    said |= {member for one in types.values() for member in one.get('base', {})}
+    said = {member.lstrip('*') for member in said}
+    for of in (QUERIES, LOOKS):
+        shown = re.findall(r'fakernic_(?:json_\w+|query_use|query_table)\('
+                           r'text, "([\w-]+)"', tree.read(of))
+        problems += [f'{of} tells {name}, of which the schema knows nothing'
+                     for name in sorted(set(shown) - said)]
+    return problems
+
+
+def properties(tree):
+    """The device's properties that begin with x-."""
+    text = tree.read(DEVICE)
+    return sorted({*re.findall(r'"(x-[\w-]+)"', text),
+                   *re.findall(r'^    \{ "(x-[\w-]+)"', tree.read(QUERIES),
+                               re.M)})
+
+
+def documented_inside(tree):
+    """qemu-hw/README.md names all that is seen and broken from outside"""
+    text = tree.read(README)
+    names = {'point': points(tree), 'word': words(tree),
+             'action': table(tree, 'fault_actions', FAULTS),
+             'property': properties(tree),
+             'command or event': [
+                 name for name, one in schema(tree).items()
+                 if 'command' in one or 'event' in one]}
+    quoted = set(re.findall(r'[\w-]+',
+                            ' '.join(re.findall(r'`([^`]*)`', text))))
+    return [f'{README} does not name the {kind} {name}'
+            for kind, of_kind in names.items() for name in of_kind
+            if name not in quoted]
+
+
+def traced_devices(tree):
+    """each trace event begins with the device that it is of"""
+    events = re.findall(r'^(fakernic_\w+)\((.*?)\) (.*)$', tree.read(EVENTS),
+                        re.M)
+    return [f'{EVENTS}: {name} does not begin with its device'
+            for name, arguments, form in events if name not in NAMELESS and
+            not (arguments.startswith('const char *dev') and
+                 form.startswith('"%s'))]
+
+
+CHECKS = (schema_names, documented_inside, traced_devices)
