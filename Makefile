@@ -10,7 +10,7 @@ BUILD := $(ENTER) ci/build.py
 	test-mutants test-long test-many test-programs test-packages test-recipes \
 	test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
-	coverage shell bench bench-compare bench-engine \
+	coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -69,6 +69,7 @@ help:
 	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make bench-engine    measure the engine alone: half a minute'
+	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
@@ -109,7 +110,7 @@ packages-forky: root
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
-run shell timeline timeline-cost test-many test-packages: export FAKERNIC_QEMU ?= \
+run shell timeline timeline-cost bench-rules test-many test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
 
 run: root
@@ -240,6 +241,10 @@ bench-compare: root
 bench-engine: root
 	@$(ENTER) make -s -C tests/bench -f engine.mk \
 		BUILD=/cache/build/bench-engine
+
+bench-rules: root
+	@$(BUILD) --together qemu-plugin image
+	@$(ENTER) tests/bench/rules.py --out /cache/log/bench-rules
 
 coverage: root
 	@$(BUILD) root-test
