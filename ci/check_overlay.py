@@ -4,8 +4,8 @@
 
 The tree has not seen it yet, and has afterwards. It adds files of ours, takes
 none away, and puts into QEMU's own files the lines that qemu-hw/README.md lists,
-and no other. Done again it writes nothing. A complaint is a line on stdout, and
-makes it exit 1.
+and no other. Done again it writes nothing; --remove leaves the tree as it was. A
+complaint is a line on stdout, and makes it exit 1.
 """
 
 import difflib
@@ -51,8 +51,8 @@ def written(tree):
             for name, path in files(tree).items()}
 
 
-def overlay(tree):
-    subprocess.run([SRC / "qemu-hw/overlay.sh", tree], check=True,
+def overlay(tree, *options):
+    subprocess.run([SRC / "qemu-hw/overlay.sh", *options, tree], check=True,
                    stdout=subprocess.DEVNULL)
 
 
@@ -94,12 +94,22 @@ def again(tree):
             if before.get(name) != after.get(name)]
 
 
+def removed(tree, before):
+    overlay(tree, "--remove")
+    after = contents(tree)
+    overlay(tree)
+    return [f"--remove leaves {name} changed"
+            for name in sorted(before.keys() | after)
+            if before.get(name) != after.get(name)]
+
+
 def main(tree):
     tree = Path(tree).resolve()
     if any(OURS.match(name) for name in files(tree)):
         print(f"{tree} has the device already")
         return 1
-    found = first_time(tree) + again(tree)
+    before = contents(tree)
+    found = first_time(tree) + again(tree) + removed(tree, before)
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 

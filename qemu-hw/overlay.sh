@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # overlay.sh QEMU_SRC: puts the fakernic device into the source tree of a QEMU
-# 10.0, 10.2 or 11.1.
+# 10.0, 10.2 or 11.1; overlay.sh --remove QEMU_SRC takes it out again.
 #
 # Copies the device, the engine, its schema of QMP, the hardware interface headers
 # and the qtest with the data sheet's driver and examples, and adds the lines that
@@ -11,8 +11,13 @@
 # compiles only what changed.
 set -eu
 
+remove=
+if [ "${1:-}" = --remove ]; then
+    remove=1
+    shift
+fi
 if [ $# -ne 1 ]; then
-    echo "usage: overlay.sh QEMU_SRC" >&2
+    echo "usage: overlay.sh [--remove] QEMU_SRC" >&2
     exit 2
 fi
 qemu=$1
@@ -23,6 +28,27 @@ if [ ! -f "$qemu/hw/net/meson.build" ] || [ ! -f "$qemu/VERSION" ]; then
     echo "overlay.sh: $qemu is not a QEMU source tree" >&2
     exit 1
 fi
+# Takes out of a file each line that names the device, and a blank one before it.
+unhook() {
+    awk '/fakernic/ { blank = ""; next }
+        { printf "%s", blank; blank = "" }
+        /^$/ { blank = "\n"; next }
+        { print }
+        END { printf "%s", blank }' "$1" >"$1.new"
+    cmp -s "$1.new" "$1" || cat "$1.new" >"$1"
+    rm "$1.new"
+}
+
+if [ -n "$remove" ]; then
+    rm -rf "$qemu/hw/net/fakernic" "$qemu/include/fakernic"
+    rm -f "$qemu"/tests/qtest/fakernic-* "$qemu/qapi/fakernic.json"
+    for name in meson.build hw/net/meson.build hw/net/Kconfig \
+        tests/qtest/meson.build qapi/meson.build qapi/qapi-schema.json; do
+        unhook "$qemu/$name"
+    done
+    exit 0
+fi
+
 case $(cat "$qemu/VERSION") in
 10.0.* | 10.2.* | 11.1.*) ;;
 *)

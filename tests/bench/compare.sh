@@ -14,7 +14,10 @@ qemu=/cache/build/qemu/qemu-system-x86_64
 tree=$(mktemp -d)
 trap 'git worktree remove --force "$tree"; rm -rf "$tree"' EXIT
 git worktree add --quiet --detach "$tree" "$rev"
-# In one build folder, one after the other: QEMU finds its firmware there.
+# In one build folder, one after the other: QEMU finds its firmware there. What
+# the older device does not know may not be left in the source.
+ci/enter.sh sh -c '[ ! -e /cache/src/qemu ] ||
+    qemu-hw/overlay.sh --remove /cache/src/qemu'
 (cd "$tree" && ci/enter.sh ci/build.py qemu &&
     ci/enter.sh cp "$qemu" "$qemu-$rev")
 ci/enter.sh ci/build.py qemu image
