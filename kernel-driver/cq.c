@@ -434,10 +434,10 @@ static bool fakernic_cq_owes(struct fakernic_cq *cq)
 	struct fakernic_qp *qp;
 
 	list_for_each_entry(qp, &cq->send_qps, send_node)
-		if (qp->sq.ci != smp_load_acquire(&qp->sq.pi))
+		if (qp->sq.ci != READ_ONCE(qp->sq.pi))
 			return true;
 	list_for_each_entry(qp, &cq->recv_qps, recv_node)
-		if (qp->rq.ci != smp_load_acquire(&qp->rq.pi))
+		if (qp->rq.ci != READ_ONCE(qp->rq.pi))
 			return true;
 	return false;
 }

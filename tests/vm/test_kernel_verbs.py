@@ -28,6 +28,7 @@ KINDS = 4               # of a kernel's CQs, among them those that nobody calls
 EACH_WAY = 16           # work requests of a queue pair that wait
 AGAIN = 200             # times more is posted to a dead device
 BUSY = 300              # CQs made and destroyed, before it dies
+QUIET_S = 5             # a CPU is held up for less
 RING = 1 << 17          # entries of a CQ; one piece of memory would not do
 
 
@@ -164,6 +165,8 @@ def test_death_while_somebody_polls(user, word):
     before he is done with it, he does so again."""
     with left_dead(user.guest):
         user.run(word)
+        # A process that ended now might want an interrupt of the CPU held up.
+        time.sleep(QUIET_S)
         told = user.until(lambda told: told["freed"], 60)
         assert told["held"] == told["died"] == 1 and not told["early"], told
         assert told["asked"] == (word == "late"), told

@@ -46,7 +46,8 @@
 #define ASKED_MS 10000
 #define DOORBELL 0x054              /* of the command queue, in BAR 0 */
 #define DEADLY 0x7fffffff           /* beyond its ring */
-#define DEATH_MS 10000
+#define DEATH_MS 5000
+#define SHELL_MS 1000               /* until whoever said "run" is gone */
 #define SETTLE_MS 300               /* until what is flushed is complete */
 #define SHALLOW_LOG 13
 #define SHALLOW_CQS 32
@@ -460,11 +461,12 @@ static void end_visit(void)
 /* ---- a death while somebody polls ---------------------------------------- */
 
 static void __iomem *doorbell;
+static unsigned long begins;        /* the first who comes later is held up */
 static bool completes;              /* the work that waits, before the death */
 
 /*
- * Until the driver knows, and has told whoever is to poll. The CPU of him who is
- * held up takes no interrupts: nothing here may want that of all CPUs.
+ * Until the driver knows, and has told whoever is to poll. The CPU of him who
+ * is held up takes no interrupts: nothing here may want that of all CPUs.
  */
 static void die(struct work_struct *work)
 {
@@ -488,12 +490,17 @@ static void die(struct work_struct *work)
 
 static DECLARE_WORK(death_work, die);
 
-/* The first who comes, until the device has died on another CPU. */
+/*
+ * The first who comes, until the device has died on another CPU. A process that
+ * ends wants interrupts of the CPUs that it ran on, so nobody is held up before
+ * the shell that asked for it is gone.
+ */
 static void hold(void)
 {
     unsigned int other;
 
-    if (atomic_cmpxchg(&counters[HELD], 0, 1)) {
+    if (time_before(jiffies, READ_ONCE(begins)) ||
+        atomic_cmpxchg(&counters[HELD], 0, 1)) {
         return;
     }
     other = cpumask_any_but(cpu_online_mask, smp_processor_id());
@@ -558,6 +565,7 @@ static int poll_once(void *argument)
 {
     struct ib_cq *cq = queues[0].cq;
 
+    msleep(2 * SHELL_MS);
     local_bh_disable();
     cq->comp_handler(cq, cq->cq_context);
     local_bh_enable();
@@ -589,6 +597,7 @@ static int open_first(enum ib_poll_context kind)
     if (num_online_cpus() < 2) {
         return -ENODEV;
     }
+    WRITE_ONCE(begins, jiffies + msecs_to_jiffies(SHELL_MS));
     doorbell = ioremap(pci_resource_start(pdev, 0) + DOORBELL, 4);
     queues = kvcalloc(1, sizeof(*queues), GFP_KERNEL);
     return doorbell && queues ? open_queue(0, kind) : -ENOMEM;
