@@ -1059,6 +1059,7 @@ static void *flood_run(void *opaque)
 
 #define MONITOR_PAGES  256
 #define MONITOR_ROUNDS 5
+#define MONITOR_TRIES  10
 
 /* Writes of 1 MiB each, of the same page again and again: a GB in all. */
 static void bulk_enlarge(Nic *n, Bulk *bulk)
@@ -1083,12 +1084,33 @@ static void bulk_enlarge(Nic *n, Bulk *bulk)
     bulk->length = MONITOR_PAGES * FAKERNIC_PAGE_SIZE;
 }
 
-/* Frames come as fast as they can, and the device has more to do than it could
- * while the monitor waits. */
+/*
+ * Frames come as fast as they can, and the device has more to do than it could
+ * while the monitor waits; in so many rounds there was some left of it.
+ */
+static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
+{
+    Flood flood = { .fd = fd };
+    unsigned done = 0, beside = 0;
+
+    bulk_post(n, bulk);
+    flood.thread = g_thread_new("flood", flood_run, &flood);
+    for (unsigned i = 0; i < MONITOR_ROUNDS; i++) {
+        monitor_is_heard(n->m, "a flood of frames beside other work",
+                         main_cpu_us(n->m));
+        done += bulk_poll(n, bulk);
+        beside += done < PAIRS_MAX * WRITES;
+    }
+    g_atomic_int_set(&flood.stop, 1);
+    g_thread_join(flood.thread);
+    bulk_finish(n, bulk, done);
+    return beside;
+}
+
+/* Where the test itself was not run for a while, all was done: once more. */
 static void test_monitor(void)
 {
-    Flood flood = { .stop = 0 };
-    unsigned done = 0, beside = 0;
+    unsigned beside = 0;
     Machine m;
     Nic n;
     Bulk bulk;
@@ -1102,22 +1124,14 @@ static void test_monitor(void)
     nic_bringup(&n);
     bulk_create(&n, &bulk, PAIRS_MAX);
     bulk_enlarge(&n, &bulk);
-    bulk_post(&n, &bulk);
-    flood.fd = fds[0];
-    flood.thread = g_thread_new("flood", flood_run, &flood);
-    for (unsigned i = 0; i < MONITOR_ROUNDS; i++) {
-        monitor_is_heard(&m, "a flood of frames beside other work",
-                         main_cpu_us(&m));
-        done += bulk_poll(&n, &bulk);
-        beside += done < PAIRS_MAX * WRITES;
+    for (unsigned i = 0; !beside && i < MONITOR_TRIES; i++) {
+        beside = monitor_rounds(&n, &bulk, fds[0]);
     }
-    g_test_message("%u writes done, in %u of %u rounds some were left", done,
-                   beside, MONITOR_ROUNDS);
+    g_test_message("in %u of %u rounds some writes were left", beside,
+                   MONITOR_ROUNDS);
     g_assert_cmpuint(beside, >, 0);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), >, 0);
-    g_atomic_int_set(&flood.stop, 1);
     shutdown(fds[0], SHUT_RDWR);
-    g_thread_join(flood.thread);
     g_free(n.pci);
     machine_stop(&m);
     close(fds[0]);
