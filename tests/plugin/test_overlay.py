@@ -7,7 +7,8 @@ import subprocess
 
 from conftest import SRC
 
-PARTS = ("VERSION", "meson.build", "hw/net", "include/net", "tests/qtest")
+PARTS = ("VERSION", "meson.build", "hw/net", "include/net", "qapi",
+         "tests/qtest")
 
 
 def parts(source, target):
