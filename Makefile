@@ -29,7 +29,7 @@ LIMIT := 60
 # those of make test-long.
 TESTS :=
 LONG :=
-# Of make test-packages: Debian 13 or 12, or 14, which is in testing.
+# Of make test-packages: Debian 13 or 12.
 RELEASE := 13
 # Of make test-qemu-versions and of make test-intree.
 QEMUS := 10.2
@@ -48,8 +48,7 @@ help:
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-many       eight machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
-	@echo 'make test-packages   the Debian packages, in two plain Debian 13 machines;'
-	@echo '                     RELEASE=12 or 14: of Debian 12 or testing'
+	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     the packages, those for other Debians too, lintian'
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'

@@ -32,7 +32,7 @@ Steps that need nothing of each other can be made together: side by side.
                (the provider for Debian 12: in its bookworm/)
   packages-forky  the provider for rdma-core 65        /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
-  disk-12      Debian 12; disk-14: testing, with the provider of packages-forky
+  disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
                qemu-fuzz, qemu-plugin, rdma-core-65, uabi, modules, other kernels
 """
@@ -624,8 +624,6 @@ def make_packages(build, folder):
 
 def build_disk(release):
     build_packages()
-    if release == "14":
-        build_forky_packages()
     disk.build(step, digest, release)
 
 
@@ -647,7 +645,6 @@ STEPS = {
                                             "packages/forky"),
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
-    "disk-14": lambda: build_disk("14"),
 }
 for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
@@ -657,7 +654,7 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "modules",
          "root-test", "guest-test", "packages", "packages-forky", "disk-13",
-         "disk-12", "disk-14",
+         "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS)))
 

@@ -7,7 +7,7 @@
 
 mmdebstrap makes the system from the mirror, apt installs the packages, and
 mke2fs writes the disk: no loop device, and no privilege that a user namespace
-has not. 12 instead of 13 is Debian 12, 14 the next Debian, as it is in testing.
+has not. 12 instead of 13 is Debian 12.
 """
 
 import re
@@ -21,14 +21,12 @@ STAGE = Path("/cache/build/disk")
 PACKAGES = Path("/cache/packages")
 APT = Path("/etc/apt")
 
-# The suite, and which of the root's lists of sources has it, if one does.
-SUITES = {"13": ("trixie", "debian.sources"), "12": ("bookworm", "old.sources"),
-          "14": ("forky", None)}
+# The suite, and which of the root's lists of sources has it.
+SUITES = {"13": ("trixie", "debian.sources"), "12": ("bookworm", "old.sources")}
 # The agent of fakernic-lab comes by itself, where systemd is new enough.
 INSTALLED = {"13": ("fakernic-dkms", "fakernic-provider"),
              "12": ("fakernic-dkms", "bookworm/fakernic-provider",
-                    "fakernic-lab-guest"),
-             "14": ("fakernic-dkms", "forky/fakernic-provider")}
+                    "fakernic-lab-guest")}
 
 # What somebody who wants to use RDMA in a machine of their own has; with that
 # which the packages depend on, so that they come without a network.
@@ -67,28 +65,16 @@ def run_inside(this, root, *command):
     this.run("unshare", "--mount", "sh", "-c", INSIDE, "inside", root, *command)
 
 
-def sources_of(release):
-    """A list of sources: one of the root's, or of the same mirror."""
-    suite, name = SUITES[release]
-    if name:
-        return APT / "sources.list.d" / name
-    text = (APT / "sources.list.d/debian.sources").read_text(encoding="utf-8")
-    (mirror, *_) = re.findall(r"^URIs: (\S+)", text, re.M)
-    made = STAGE / f"{suite}.sources"
-    made.write_text(f"Types: deb\nURIs: {mirror}\nSuites: {suite}\n"
-                    "Components: main\n", encoding="utf-8")
-    return made
-
-
 def make_system(this, release, root):
-    suite, _ = SUITES[release]
+    suite, sources = SUITES[release]
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
     this.run("mmdebstrap", "--mode=root", "--variant=apt",
              f"--aptopt={APT}/apt.conf.d/99host",
              '--aptopt=APT::Install-Recommends "false"',
              *(f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT),
-             f"--include={','.join(SYSTEM)}", suite, root, sources_of(release))
+             f"--include={','.join(SYSTEM)}", suite, root,
+             APT / "sources.list.d" / sources)
     (root / "etc/fstab").write_text("LABEL=root / ext4 defaults 0 1\n")
     (root / "etc/hostname").write_text("debian\n")
     (root / "etc/systemd/network/90-default.network").write_text(NETWORKD)

@@ -41,10 +41,10 @@ MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "long", "programs", "packages-13", "packages-12",
-             "packages-14", "recipes")
+             "recipes")
 # Too long for make test: these run when they are named.
 NAMED = ("mutants", "many", "long", "programs", "packages-13", "packages-12",
-         "packages-14", "recipes")
+         "recipes")
 LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -154,7 +154,6 @@ def suites(quick):
         "net": tests_in("net"),
         "packages-13": packages_tests("13"),
         "packages-12": packages_tests("12"),
-        "packages-14": packages_tests("14"),
         "recipes": tests_in("recipes", limit=7200),
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)

@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def release(request):
-    """12, 13 or 14."""
+    """12 or 13."""
     return request.config.getoption("--release")
 
 

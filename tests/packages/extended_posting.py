@@ -11,6 +11,7 @@ a batch of its own, and one that is aborted. Prints how many completed.
 import sys
 import time
 
+from pyverbs import enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -18,11 +19,6 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
 from pyverbs.wr import SGE, RecvWR
-
-try:
-    from pyverbs import libibverbs_enums as e   # since release 57
-except ImportError:
-    from pyverbs import enums as e
 
 SIZE = 4096
 ACCESS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE |
