@@ -305,9 +305,8 @@ static bool fakernic_qmp_member(GString *text, const char *name,
                                 QObject *value, Error **errp)
 {
     const QBool *on = qobject_to(QBool, value);
-    const QNum *number = qobject_to(QNum, value);
-    g_autofree char *digits = number ? qnum_to_string(qobject_to(QNum, value))
-                                     : NULL;
+    QNum *number = qobject_to(QNum, value);
+    g_autofree char *digits = number ? qnum_to_string(number) : NULL;
 
     return fakernic_qmp_word(text, name,
                              on ? (qbool_get_bool(on) ? "on" : "off") :

@@ -9,9 +9,8 @@
 #include "qobject/qjson.h"
 #include "qobject/qlist.h"
 #include "qobject/qnum.h"
-#include "fakernic-setup.h"
+#include "fakernic-inside.h"
 
-#define NIC0 "/machine/peripheral/nic0"
 #define SECOND 1000000000ll
 
 /* ---- asking -------------------------------------------------------------- */
@@ -99,24 +98,6 @@ static void same_list(Machine *m, const char *command, const char *key,
     g_assert_cmpuint(qlist_size(qobject_to(QList, list)), ==, count);
     same(list, property(m, name), command);
     qobject_unref(answer);
-}
-
-static void start_pair(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b)
-{
-    machine_start(m, "%s,id=nic0,max-qp=64", DEVICE);
-    nic_find(n, m, SLOT);
-    nic_bringup(n);
-    setup_pair(n, s, a, b);
-}
-
-static void one_read(Nic *n, Setup *s, Qp *a)
-{
-    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
-    struct fakernic_cqe cqe;
-
-    sq_put(n, a, &wqe, sizeof(wqe));
-    sq_ring(n, a);
-    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
 }
 
 /* ---- what is inside ------------------------------------------------------ */

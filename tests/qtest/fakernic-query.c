@@ -9,9 +9,7 @@
 #include "qobject/qjson.h"
 #include "qobject/qlist.h"
 #include "qobject/qnum.h"
-#include "fakernic-setup.h"
-
-#define NIC0 "/machine/peripheral/nic0"
+#include "fakernic-inside.h"
 
 static char *query_text(Machine *m, const char *property)
 {
@@ -56,24 +54,6 @@ static QDict *find(QList *list, const char *number, uint32_t id)
     }
     g_assert_nonnull(found);
     return found;
-}
-
-static void start_pair(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b)
-{
-    machine_start(m, "%s,id=nic0,max-qp=64", DEVICE);
-    nic_find(n, m, SLOT);
-    nic_bringup(n);
-    setup_pair(n, s, a, b);
-}
-
-static void one_read(Nic *n, Setup *s, Qp *a)
-{
-    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
-    struct fakernic_cqe cqe;
-
-    sq_put(n, a, &wqe, sizeof(wqe));
-    sq_ring(n, a);
-    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
 }
 
 static void test_qps(void)

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What tests of looking inside begin with: a device that has a name, two of its
+ * QPs connected, and something that has gone from one to the other.
+ */
+#ifndef FAKERNIC_INSIDE_H
+#define FAKERNIC_INSIDE_H
+
+#include "fakernic-setup.h"
+
+#define NIC0 "/machine/peripheral/nic0"
+
+static inline void start_pair(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b)
+{
+    machine_start(m, "%s,id=nic0,max-qp=64", DEVICE);
+    nic_find(n, m, SLOT);
+    nic_bringup(n);
+    setup_pair(n, s, a, b);
+}
+
+static inline void one_read(Nic *n, Setup *s, Qp *a)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    struct fakernic_cqe cqe;
+
+    sq_put(n, a, &wqe, sizeof(wqe));
+    sq_ring(n, a);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
+}
+
+#endif
