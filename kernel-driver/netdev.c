@@ -396,14 +396,15 @@ void fakernic_netdev_count(struct fakernic_dev *dev)
 {
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
 	u32 life = READ_ONCE(priv->lives);
-	u64 missed;
+	u64 stats[FAKERNIC_STAT_COUNT];
 
-	if (fakernic_read_stat(dev, FAKERNIC_STAT_RX_NO_BUFFER, &missed))
+	if (fakernic_read_stats(dev, 0, stats))
 		return;
 	mutex_lock(&dev->past_lock);
 	/* Else it has begun anew meanwhile. */
 	if (life == priv->lives)
-		WRITE_ONCE(priv->missed, priv->missed_before + missed);
+		WRITE_ONCE(priv->missed, priv->missed_before +
+					 stats[FAKERNIC_STAT_RX_NO_BUFFER]);
 	mutex_unlock(&dev->past_lock);
 }
 

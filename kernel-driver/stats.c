@@ -39,22 +39,3 @@ int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 	dma_free_coherent(device, size, counters, dma);
 	return count < 0 ? count : 0;
 }
-
-int fakernic_read_stat(struct fakernic_dev *dev, enum fakernic_stat stat,
-		       u64 *value)
-{
-	size_t size = (stat + 1) * sizeof(__le64);
-	struct device *device = &dev->pdev->dev;
-	__le64 *counters;
-	dma_addr_t dma;
-	int count;
-
-	counters = dma_alloc_coherent(device, size, &dma, GFP_KERNEL);
-	if (!counters)
-		return -ENOMEM;
-	count = fakernic_cmd_query_stats(dev, dma, size);
-	if (count >= 0)
-		*value = stat < count ? le64_to_cpu(counters[stat]) : 0;
-	dma_free_coherent(device, size, counters, dma);
-	return count < 0 ? count : 0;
-}

@@ -27,10 +27,6 @@ extern const char *const fakernic_stat_names[];
  */
 int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 
-/* Reads one of the device's; likewise. */
-int fakernic_read_stat(struct fakernic_dev *dev, enum fakernic_stat stat,
-		       u64 *value);
-
 static inline bool fakernic_stat_is_devices(int stat)
 {
 	return (stat >= FAKERNIC_STAT_DOORBELL_DROPPED &&
