@@ -25,6 +25,8 @@ from headers import HW_INCLUDE, SpecError, strip_comments
 FUNCTION_LINES = 70
 PARAMETERS = 6
 CHECKPATCH = '/opt/checkpatch/checkpatch.pl'
+SCHEMA = 'qemu-hw/qmp/fakernic.json'
+SCHEMA_COLUMNS = 70
 KERNEL_STYLE = ('kernel-driver',)
 DOCUMENTS = ('.md', '.rst')
 README_LINES = 120
@@ -89,6 +91,23 @@ def columns(tree):
             for name in layout.files(tree)
             for number, line in enumerate(tree.read(name).split('\n'), 1)
             if layout.width(line) > layout.COLUMNS and '"' not in line]
+
+
+def schema_comments(tree):
+    """QMP's schema has comments as QEMU 10.2 and later parse them"""
+    blocks = re.sub(r'^##\n(.*?)^##\n', lambda block: re.sub(
+        r'^#', '##', block[0], flags=re.M), tree.read(SCHEMA),
+        flags=re.M | re.S)
+    problems = []
+    for number, line in enumerate(blocks.split('\n'), 1):
+        text = line[1:] if line.startswith('##') else ''
+        if len(text) > SCHEMA_COLUMNS:
+            problems.append((SCHEMA, f'{SCHEMA}:{number}: {len(text)} columns '
+                             f'of a comment, {SCHEMA_COLUMNS} are allowed'))
+        if re.search('[.!?] [A-Z0-9(]', text):
+            problems.append((SCHEMA, f'{SCHEMA}:{number}: a sentence of a '
+                             'comment begins after two blanks'))
+    return problems
 
 
 def checkpatch_file(tree, name):
@@ -494,9 +513,10 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         *(contracts(folder) for folder in (
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
-        formatted, columns, checkpatch, function_length, parameter_count,
-        no_todo, document_links, readme_length, make_targets, run_builds_little,
-        targets_tell, unit_map, ways_in, memory_of_dma, fault_cells)
+        formatted, columns, schema_comments, checkpatch, function_length,
+        parameter_count, no_todo, document_links, readme_length, make_targets,
+        run_builds_little, targets_tell, unit_map, ways_in, memory_of_dma,
+        fault_cells)
 
 
 def run(law, tree):
