@@ -78,7 +78,7 @@ QEMU_OPTIONS = [
     "--disable-guest-agent", "--disable-download",
     "--enable-tcg", "--enable-kvm", "--enable-slirp", "--enable-virtfs",
     "--enable-attr", "--enable-pixman", "--enable-fdt=system",
-    "--enable-trace-backends=log",
+    "--enable-trace-backends=log", "--enable-werror",
 ]
 
 # Of the root's second stage; what is made by it is keyed by it.

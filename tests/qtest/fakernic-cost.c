@@ -1888,7 +1888,7 @@ static void test_cost_look(void)
 #define COST_SPARE  (2 * COST_BATCH)
 #define COST_PDS    65536
 #define COST_MRS    65536
-#define COST_TABLES ",max-pd=65536,max-qp=65536,max-mr=65536"
+#define COST_CROWD ",max-pd=65536,max-qp=65536,max-mr=65536"
 
 static const char *const cost_kinds[] = {
     "ALLOC_PD", "DEALLOC_PD", "CREATE_MR", "DESTROY_MR", "CREATE_QP",
@@ -2067,7 +2067,7 @@ static void test_cost_destroy(void)
     crowd_measure(&c);
     memcpy(few, c.took, sizeof(few));
     machine_stop(&c.m);
-    crowd_start(&c, COST_TABLES);
+    crowd_start(&c, COST_CROWD);
     crowd_fill(&c);
     crowd_measure(&c);
     for (unsigned i = 0; i < ARRAY_SIZE(cost_kinds); i++) {
