@@ -20,7 +20,7 @@ import pytest
 
 from command import fakernic_lab
 from fakernic_lab import (
-    cli, faults, junit, launch, places, relay, show, stay)
+    cli, faults, junit, launch, places, recordings, relay, show, stay)
 from fakernic_lab.console import Console
 from fakernic_lab.errors import GuestCrashed, LabError
 from fakernic_lab.guest import Job
@@ -404,6 +404,55 @@ def test_no_folder_of_others_is_emptied(tmp_path):
     mark.close()
     with prepare_out(mine)[1]:
         assert [path.name for path in mine.iterdir()] == [MARK]
+
+
+@pytest.fixture(name="memory")
+def memory_fixture(tmp_path, monkeypatch):
+    """A folder that stands for memory."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(recordings, "MEMORY", memory)
+    return memory
+
+
+def test_a_record_is_in_memory_while_it_grows(tmp_path, memory):
+    path = tmp_path / recordings.RECORD
+    recordings.prepare(path)
+    path.write_bytes(b"entries" + bytes(1 << 20))
+    written, = memory.iterdir()
+    assert written.read_bytes() == path.read_bytes()
+    recordings.leave(path)
+    assert not path.is_symlink() and not list(memory.iterdir())
+    assert path.read_bytes() == b"entries" + bytes(1 << 20)
+    recordings.leave(path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("lacking", ("folder", "room"))
+def test_a_record_without_memory_is_on_disk(tmp_path, memory, monkeypatch,
+                                            lacking):
+    if lacking == "folder":
+        memory.rmdir()
+    else:
+        monkeypatch.setattr(places, "free_memory", lambda: 1)
+    path = tmp_path / recordings.RECORD
+    recordings.prepare(path)
+    assert not path.is_symlink()
+    path.write_bytes(b"entries")
+    recordings.leave(path)
+    assert path.read_bytes() == b"entries"
+
+
+def test_what_was_killed_leaves_no_record_in_memory(tmp_path, memory):
+    out, mark = prepare_out(tmp_path / "out")
+    (out / "node1").mkdir()
+    recordings.prepare(out / "node1" / recordings.RECORD)
+    (out / "node1" / "record-other").symlink_to(tmp_path / "precious")
+    (tmp_path / "precious").write_text("", encoding="utf-8")
+    mark.close()
+    assert list(memory.iterdir())
+    prepare_out(out)[1].close()
+    assert not list(memory.iterdir()) and (tmp_path / "precious").exists()
 
 
 class FakeMonitor:

@@ -18,6 +18,7 @@
   faults.py    fault rules for a while, which must be hit
   qmp.py       QEMU's machine protocol
   places.py    where QEMU and the images are, KVM or not
+  recordings.py  where devices record: in memory, if there is room
   pytest_plugin.py  the fixture lab
   timeline/    what devices recorded, as pages, pictures, captures
 

@@ -16,19 +16,19 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import places, rdma
+from . import places, rdma, recordings
 from .errors import CommandFailed, LabError
 from .faults import set_fault, text_of
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic
 from .net import mac, wires
 from .places import escaped
+from .recordings import RECORD
 from .timeline import files
 from .waiting import Waiting
 
 NODES_MAX = 8
 PROCESSORS = os.cpu_count() or 1
-RECORD = "record"               # of a device, beside its machine's console
 TIMELINE = "timeline"           # the folder with what is made of them
 OUT = "fakernic-lab.out"
 OUT_UP = "fakernic-lab.up"      # of machines that stay
@@ -106,6 +106,8 @@ def occupy(mark, folder):
 def empty(folder):
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
+            for record in path.glob(f"{RECORD}*"):
+                recordings.forget(record)
             shutil.rmtree(path)
         elif path.name != MARK:
             path.unlink()
@@ -174,6 +176,12 @@ class Node:
     @property
     def ip(self):
         return self.port.ip4
+
+    def stop(self):
+        """Ends it, at once if it does not end by itself."""
+        self.vm.stop()
+        for path in self.lab.records_of(self.name):
+            recordings.leave(path)
 
     def environment(self):
         """The variables of a command."""
@@ -329,6 +337,8 @@ class Lab:
                               sockets=folder, keeps=[self.mark],
                               **self.options)
             self.nodes.append(Node(self, machine))
+            for path in self.records_of(name):
+                recordings.prepare(path, len(self.numbers))
             machine.launch()
 
     def join(self):
@@ -352,8 +362,12 @@ class Lab:
         if rules:
             found["x_fault"] = "; ".join(rules)
         if self.record:
-            found["x_record"] = escaped(self.out / name / RECORD)
+            found["x_record"] = escaped(*self.records_of(name))
         return found
+
+    def records_of(self, name):
+        """The files in which a machine's devices record."""
+        return [self.out / name / RECORD] if self.record else []
 
     def records_are_whole(self):
         """Whether all frames are in them."""
@@ -363,7 +377,7 @@ class Lab:
         """Out of the records, in a folder beside the machines'; what was
         found, a line each."""
         model = files.make(
-            {node.name: self.out / node.name / RECORD for node in self.nodes},
+            {node.name: self.records_of(node.name)[0] for node in self.nodes},
             self.out / TIMELINE, True, self.records_are_whole())
         return files.verdict(model)
 
@@ -454,7 +468,7 @@ class Lab:
 
     def stop(self):
         while self.nodes:
-            self.nodes.pop().vm.stop()
+            self.nodes.pop().stop()
         if self.relay:
             self.relay.stop()
             self.relay = None

@@ -186,13 +186,14 @@ class Running:
 
     def stop(self):
         for node in self.nodes:
-            node.vm.stop()
+            node.stop()
         if self.relay:
             self.relay.stop()
 
     def records_are_whole(self):
         return self.whole
 
+    records_of = Lab.records_of
     judge = Lab.judge
     collect = Lab.collect
     make_timeline = Lab.make_timeline
