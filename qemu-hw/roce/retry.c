@@ -244,6 +244,8 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 
 RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
 {
+    const bool late = now - t->deadline > ROCE_LATE_NS && !t->lossy;
+
     t->deadline = ROCE_TIME_NEVER;
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
         t->mode = ROCE_RETRY_SENDING;
@@ -253,6 +255,10 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
     if (t->paced) {
         /* The packet that asks for an ACK waits for its turn, and starts the
          * timer again. */
+        return ROCE_EXPIRY_NOTHING;
+    }
+    if (now < t->ack_at && late) {
+        roce_retry_set_timer(t, now);
         return ROCE_EXPIRY_NOTHING;
     }
     if (now < t->ack_at) {

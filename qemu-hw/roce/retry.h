@@ -24,6 +24,9 @@
  * one that has not. There it is the peer that is slow: see retry.c. */
 #define ROCE_PROBE_FLOOR_NS 5000000
 #define ROCE_PROBE_TRUST_NS 25000000
+/* A timer that comes so late was kept waiting by what keeps the peer waiting,
+ * too: a host that computes for others. */
+#define ROCE_LATE_NS 2000000
 /* Probes in a row; each waits twice as long as the one before. */
 #define ROCE_PROBES_MAX 5
 
@@ -68,7 +71,7 @@ typedef enum RoceRnr {
 
 /* What the deadline means when it comes. */
 typedef enum RoceExpiry {
-    ROCE_EXPIRY_NOTHING,        /* the silence is our own */
+    ROCE_EXPIRY_NOTHING,        /* the silence is our own: it starts anew */
     ROCE_EXPIRY_RNR,            /* the wait is over: go back */
     ROCE_EXPIRY_PROBE,          /* it is long for a round trip: ask */
     ROCE_EXPIRY_TIMEOUT,        /* no answer: take a try, and go back */

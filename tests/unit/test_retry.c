@@ -295,6 +295,30 @@ static void a_clean_path_is_trusted(void)
     CHECK_EQ(roce_retry_probe_ns(&t), ROCE_PROBE_TRUST_NS);
 }
 
+/* What has kept our timer waiting keeps the peer waiting, too: its silence
+ * counts from when we run again, but the local ACK timer's does not. */
+static void silence_while_we_stood_still_is_not_probed(void)
+{
+    RoceRetry t = measured();
+    RoceTime now = t.deadline + ROCE_LATE_NS + 1;
+
+    CHECK_EQ(roce_retry_expire(&t, now), ROCE_EXPIRY_NOTHING);
+    CHECK(!t.probe && !t.lossy);
+    CHECK_EQ(t.deadline, now + ROCE_PROBE_TRUST_NS);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + ROCE_LATE_NS),
+             ROCE_EXPIRY_PROBE);
+    CHECK(t.probe && t.lossy);
+
+    t = measured();
+    CHECK_EQ(roce_retry_expire(&t, t.ack_at + 2 * ROCE_LATE_NS),
+             ROCE_EXPIRY_TIMEOUT);
+
+    /* Of a path that loses packets it is more likely a loss. */
+    t = measured_lossy();
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+             ROCE_EXPIRY_PROBE);
+}
+
 static void long_trips_are_not_probed_early(void)
 {
     RoceRetry t = started();
@@ -319,6 +343,7 @@ static const Test tests[] = {
     TEST(silence_is_probed_without_a_try),
     TEST(progress_begins_probing_anew),
     TEST(a_clean_path_is_trusted),
+    TEST(silence_while_we_stood_still_is_not_probed),
     TEST(long_trips_are_not_probed_early),
     TEST(what_is_sent_again_is_not_timed),
     TEST(rnr_timer_is_table_45),
