@@ -26,6 +26,9 @@
 #define LINK_FRAMES_A_LOOK  256
 /* How long the guest may not poll before its main loop takes over. */
 #define LINK_POLL_ENDS_NS   1000000
+/* A peer that takes nothing for so long, while frames are there, has no
+ * processor: it may be the one on which our guest polls. */
+#define LINK_STANDS_NS      30000
 /* A peer that takes less than half a ring in so long keeps no other waiting. */
 #define LINK_STUCK_NS       3500000000
 /* How often one that waits for room looks for the time. */
@@ -39,6 +42,8 @@ typedef struct LinkPeer {
     bool gone;
     int64_t full_since;         /* its ring; 0: it has moved on since */
     uint32_t full_head;         /* what had been taken then */
+    int64_t unread_since;       /* frames that it does not take; 0: none */
+    uint32_t unread_taken;      /* what had been taken then */
     LinkPair pair;
     QTAILQ_ENTRY(LinkPeer) next;
 } LinkPeer;
@@ -398,19 +403,39 @@ static void link_look(FakernicLink *link)
     link->looking = false;
 }
 
+/* Frames are there for it: does it take none of them? */
+static bool link_stands(LinkPeer *peer, uint32_t taken, int64_t now)
+{
+    if (!peer->unread_since || taken != peer->unread_taken) {
+        peer->unread_since = now;
+        peer->unread_taken = taken;
+    }
+    return now - peer->unread_since >= LINK_STANDS_NS;
+}
+
 /*
  * Our guest waits; a peer's guest that polled when we wrote may do so no more.
+ * True: a peer waits for a processor.
  */
-static void link_remind(FakernicLink *link)
+static bool link_remind(FakernicLink *link)
 {
+    const int64_t now = link_now();
+    bool stands = false;
     LinkPeer *peer;
 
     QTAILQ_FOREACH(peer, &link->peers, next) {
-        if (peer->up && !link_ring_drained(&peer->pair.tx) &&
-            link_ring_wakes(&peer->pair.tx, link_now())) {
+        uint32_t taken;
+
+        if (!peer->up || !link_ring_unread(&peer->pair.tx, &taken)) {
+            peer->unread_since = 0;
+            continue;
+        }
+        stands |= link_stands(peer, taken, now);
+        if (link_ring_wakes(&peer->pair.tx, now)) {
             link_signal_peer(peer);
         }
     }
+    return stands;
 }
 
 void fakernic_link_look(FakernicLink *link)
@@ -418,10 +443,10 @@ void fakernic_link_look(FakernicLink *link)
     link_look(link);
 }
 
-void fakernic_link_poll(FakernicLink *link)
+bool fakernic_link_poll(FakernicLink *link)
 {
     if (link->looking) {
-        return;
+        return false;
     }
     if (!link->polled) {
         timer_mod_anticipate_ns(link->timer, qemu_clock_get_ns(
@@ -430,7 +455,7 @@ void fakernic_link_poll(FakernicLink *link)
     link->polled = link_now();
     link_wake(link, link->polled);
     link_look(link);
-    link_remind(link);
+    return link_remind(link);
 }
 
 static void link_bottom_half(void *opaque)

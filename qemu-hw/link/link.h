@@ -30,8 +30,9 @@ void fakernic_link_look(FakernicLink *link);
 
 /*
  * The guest polls and has found nothing: takes the frames that are there in
- * now, on this thread. As long as it does that often, nobody signals.
+ * now, on this thread. As long as it does that often, nobody signals. True: a
+ * peer that has frames does not get to take them, and may want this processor.
  */
-void fakernic_link_poll(FakernicLink *link);
+bool fakernic_link_poll(FakernicLink *link);
 
 #endif

@@ -96,9 +96,10 @@ bool link_ring_wakes(LinkWriter *w, uint64_t now)
     return true;
 }
 
-bool link_ring_drained(const LinkWriter *w)
+bool link_ring_unread(const LinkWriter *w, uint32_t *taken)
 {
-    return load(&w->control->head) == w->tail;
+    *taken = load(&w->control->head);
+    return *taken != w->tail;
 }
 
 LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len)

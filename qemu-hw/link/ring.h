@@ -81,8 +81,11 @@ LinkRingResult link_ring_put(LinkWriter *w, const void *frame, uint32_t len);
 /* After frames were put in: does the reader want a signal? */
 bool link_ring_wakes(LinkWriter *w, uint64_t now);
 
-/* The reader has taken all that was put in. */
-bool link_ring_drained(const LinkWriter *w);
+/*
+ * True: the reader has not taken all that was put in. *taken moves when it takes
+ * some; nothing else is to be made of it, as it is not checked.
+ */
+bool link_ring_unread(const LinkWriter *w, uint32_t *taken);
 
 /* NONE: there is no room, and a signal will come when there is. */
 LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len);
