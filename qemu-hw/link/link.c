@@ -26,6 +26,11 @@
 #define LINK_FRAMES_A_LOOK  256
 /* How long the guest may not poll before its main loop takes over. */
 #define LINK_POLL_ENDS_NS   1000000
+/* How long after a short frame a member looks again before it sleeps: an answer
+ * comes sooner than a thread is woken. Long frames come in at a stretch, and are
+ * acknowledged the fewer times the more of them are taken at once. */
+#define LINK_LINGER_NS      20000
+#define LINK_LINGER_FRAME   256
 /* A peer that takes nothing for so long, while frames are there, has no
  * processor: it may be the one on which our guest polls. */
 #define LINK_STANDS_NS      30000
@@ -66,6 +71,7 @@ struct FakernicLink {
     bool blocked;               /* one waits in ours, for room */
     bool looking;
     int64_t polled;             /* 0: the guest does not poll */
+    int64_t came;               /* the last short frame */
     uint8_t frame[LINK_FRAME_MAX];
 };
 
@@ -306,7 +312,7 @@ static bool link_take(LinkPeer *peer)
     FakernicLink *link = peer->link;
     unsigned left = LINK_FRAMES_A_LOOK;
     LinkRingResult result = LINK_RING_OK;
-    uint32_t len;
+    uint32_t len = 0;
 
     while (left && !link->refused && peer->up) {
         result = link_ring_get(&peer->pair.rx, link->frame, &len);
@@ -322,6 +328,9 @@ static bool link_take(LinkPeer *peer)
     if (result == LINK_RING_BROKEN) {
         link_drop(peer, "its ring holds nonsense");
         return false;
+    }
+    if (left < LINK_FRAMES_A_LOOK && len <= LINK_LINGER_FRAME) {
+        link->came = link_now();
     }
     if (peer->up && left < LINK_FRAMES_A_LOOK &&
         link_ring_frees(&peer->pair.rx)) {
@@ -395,7 +404,7 @@ static void link_look(FakernicLink *link)
     if (link->refused) {
         more = false;           /* link_taken() goes on */
     } else if (!more && !link->polled) {
-        more = link_sleep(link);
+        more = link_now() - link->came < LINK_LINGER_NS || link_sleep(link);
     }
     if (more) {
         qemu_bh_schedule(link->bh);
