@@ -34,8 +34,9 @@ TCP_PORT = 5301
 # be more than the other kind's.
 ANSWERED = ("read", "atomic")
 READS_OF_BOTH = " -o 16"
-# Words in the names of counters that stand still on a clean wire.
-FAULTS = ("retrans", "timeout", "dup", "drop", "retry", "seq")
+# Words in the names of counters that stand still on a clean wire; of RNR NAKs,
+# too, after which perftest's first SENDs go again: they met no receive yet.
+FAULTS = ("retrans", "timeout", "dup", "drop", "retry", "seq", "rnr")
 # The RoCE frames that a port has sent: fakernic's name, and Soft-RoCE's.
 SENT = ("tx_roce", "sent_pkts")
 # Of a thread: on a processor and waiting for one, in ns, and how often it got it.
