@@ -96,7 +96,7 @@ typedef enum RoceAnswer {
 typedef struct RoceResource {
     bool valid;
     bool pending;               /* (the rest of) the answer is to be sent */
-    bool replay;                /* it was sent in full before */
+    uint8_t replays;            /* not 0: it was sent in full before */
     RoceAnswer kind;
     uint32_t psn, psn_count;
     uint32_t start, next;       /* packets: first of this answer, next */

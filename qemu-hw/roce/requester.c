@@ -314,7 +314,6 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
 static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                uint32_t psn, bool *asks, uint8_t *buf)
 {
-    const bool probe = *asks;   /* goes once more, out of turn */
     uint32_t k = roce_psn_sub(psn, send->psn);
     const RoceSendWr *wr = send->wr;
     RocePacket packet;
@@ -351,7 +350,7 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
         }
     }
     roce_note_output(r, qp, &packet, wr->index,
-                     roce_sendq_attempt(&qp->sq, psn) + probe);
+                     roce_sendq_attempt(&qp->sq, psn));
     return roce_wire_finish(buf, at, packet.payload_len);
 }
 
@@ -390,6 +389,7 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
     uint32_t psn = roce_psn_sub(sq->tx_psn, 1);
     RoceSend *send;
     bool asks = true;
+    size_t len;
 
     if (!qp->retry.probe || roce_path_waits(r, qp)) {
         return 0;
@@ -412,7 +412,11 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
         return 0;
     }
     roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
-    return roce_send_packet(r, qp, send, psn, &asks, buf);
+    len = roce_send_packet(r, qp, send, psn, &asks, buf);
+    if (len > 0) {
+        roce_sendq_probed(sq, psn);
+    }
+    return len;
 }
 
 size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)

@@ -112,14 +112,14 @@ RoceResource *roce_response_take(RoceQp *qp)
     if (rs->res_pi >= granted) {
         res = roce_resource_at(rs, rs->res_pi - granted);
         /* A replay nobody waits for may be cut short, an answer may not. */
-        if (res->pending && !res->replay) {
+        if (res->pending && !res->replays) {
             return NULL;
         }
         roce_resource_pend(rs, res, false);
         res->valid = false;
     }
     res = roce_resource_at(rs, rs->res_pi);
-    if (res->pending && !res->replay) {
+    if (res->pending && !res->replays) {
         /* Not reached: of a larger grant it is older than the one above, and
          * answers go out oldest first. */
         return NULL;
@@ -302,8 +302,10 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
             res->next = res->start = 0;
         }
     }
+    if (!found->pending || found->replays) {
+        found->replays += found->replays < UINT8_MAX - 1;
+    }
     if (!found->pending) {
-        found->replay = true;
         rs->res_first = 0;
         roce_resource_pend(rs, found, true);
     }
@@ -432,7 +434,7 @@ static void roce_response_no_data(Roce *r, RoceQp *qp, RoceResource *res,
         /* The rest of the answer waits, and all that is behind it. */
         qp->rs.pages_awaited = true;
         roce_pages_wait(r, qp, ROCE_WAIT_ANSWER);
-    } else if (res->replay) {
+    } else if (res->replays) {
         /* Asked for late: who had the answer may have taken the key back. */
         roce_resource_pend(&qp->rs, res, false);
         roce_sched_ready(r, qp);
@@ -592,6 +594,6 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         len = roce_response_owed(r, now, qp, &packet, buf);
     }
     roce_note_output(r, qp, &packet, ROCE_INDEX_NONE,
-                     res && res->replay ? 2 : 1);
+                     res ? res->replays + 1 : 1);
     return len;
 }

@@ -88,8 +88,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->answers = 0;
     sq->answer_psns = 0;
     sq->broken = false;
-    sq->rewinds = 0;
-    sq->rewound = psn;
+    sq->again_count = 0;
 }
 
 RoceSend *roce_sendq_push(RoceSendq *sq, const RoceSendWr *wr)
@@ -255,13 +254,64 @@ RoceSend *roce_sendq_find(const RoceSendq *sq, uint32_t psn)
     }
 }
 
+/* The PSNs from 'first' to before 'end' were sent, and count for later. */
+static void roce_sendq_note_again(RoceSendq *sq, uint32_t first, uint32_t end)
+{
+    for (unsigned i = 0; i < sq->again_count; i++) {
+        RoceSendAgain *again = &sq->again[i];
+
+        if (again->first == first && again->end == end) {
+            again->times += again->times < UINT8_MAX;
+            return;
+        }
+    }
+    if (sq->again_count == ROCE_SENDQ_AGAIN) {
+        memmove(sq->again, sq->again + 1,
+                --sq->again_count * sizeof(sq->again[0]));
+    }
+    sq->again[sq->again_count++] = (RoceSendAgain) { first, end, 1 };
+}
+
+/* What is answered will not be sent again, and its PSNs come round. */
+static void roce_sendq_forget_again(RoceSendq *sq)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < sq->again_count; i++) {
+        if (roce_psn_before(sq->una, sq->again[i].end)) {
+            sq->again[kept++] = sq->again[i];
+        }
+    }
+    sq->again_count = (uint8_t)kept;
+}
+
+void roce_sendq_probed(RoceSendq *sq, uint32_t psn)
+{
+    roce_sendq_note_again(sq, psn, roce_psn_next(psn));
+}
+
+uint8_t roce_sendq_attempts(const RoceSendq *sq, uint32_t psn)
+{
+    unsigned attempt = 1;
+
+    /* Since it went back last, too: then it is a probe. */
+    attempt += roce_psn_sub(psn, sq->una) < roce_psn_sub(sq->tx_psn, sq->una);
+    for (unsigned i = 0; i < sq->again_count; i++) {
+        const RoceSendAgain *again = &sq->again[i];
+
+        if (roce_psn_sub(psn, again->first) <
+            roce_psn_sub(again->end, again->first)) {
+            attempt += again->times;
+        }
+    }
+    return attempt < UINT8_MAX ? (uint8_t)attempt : UINT8_MAX;
+}
+
 void roce_sendq_rewind(RoceSendq *sq)
 {
-    if (roce_psn_diff(sq->una, sq->rewound) >= 0) {
-        sq->rewinds = 0;
+    if (sq->tx_psn != sq->una) {
+        roce_sendq_note_again(sq, sq->una, sq->tx_psn);
     }
-    sq->rewinds += sq->rewinds < UINT8_MAX - 2;
-    sq->rewound = sq->high;
     sq->tx = sq->ci;
     sq->tx_psn = sq->una;
 }
@@ -269,6 +319,9 @@ void roce_sendq_rewind(RoceSendq *sq)
 /* An answer has overtaken a retransmission: what it covers is not sent. */
 static void roce_sendq_catch_up(RoceSendq *sq, uint32_t old_una)
 {
+    if (sq->again_count > 0) {
+        roce_sendq_forget_again(sq);
+    }
     if (roce_psn_sub(sq->tx_psn, old_una) >= roce_psn_sub(sq->una, old_una)) {
         return;
     }

@@ -28,6 +28,8 @@
 
 /* PSNs that may be outstanding (IBTA 9.7.7.1, C9-139). */
 #define ROCE_PSN_WINDOW 0x800000u
+/* Parts of what is outstanding whose number of attempts is noted. */
+#define ROCE_SENDQ_AGAIN 8
 
 /* One send work request in flight. */
 typedef struct RoceSend {
@@ -49,6 +51,12 @@ typedef struct RoceSend {
     uint16_t vendor_err;
 } RoceSend;
 
+/* PSNs that were sent and are to be sent again, or were, by themselves. */
+typedef struct RoceSendAgain {
+    uint32_t first, end;
+    uint8_t times;
+} RoceSendAgain;
+
 typedef struct RoceSendq {
     RoceSend *ring;
     uint32_t size;          /* of ring, power of two; 0: no send queue */
@@ -61,8 +69,8 @@ typedef struct RoceSendq {
     bool unlimited;         /* the peer tells no credits */
     uint32_t answers;       /* READs and atomics started, not complete */
     uint32_t answer_psns;   /* and all their PSNs */
-    uint8_t rewinds;        /* without an answer to all before rewound */
-    uint32_t rewound;       /* high, when it was rewound last */
+    uint8_t again_count;    /* parts that were sent, maybe again: */
+    RoceSendAgain again[ROCE_SENDQ_AGAIN];  /* the oldest first */
     bool broken;            /* the host's ring is not to be read again */
 } RoceSendq;
 
@@ -138,10 +146,17 @@ bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits);
 bool roce_sendq_start(RoceSendq *sq);
 /* The packets of the entry at tx up to psn_count PSNs are on the wire. */
 void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count);
-/* How often the packet that is to be sent now will have been: 1, 2, ... */
+/* The packet with this PSN has gone once more, out of turn. */
+void roce_sendq_probed(RoceSendq *sq, uint32_t psn);
+/*
+ * How often one that was sent before will have been. There may be more parts
+ * than are noted: what was sent in the oldest of them then counts for less.
+ */
+uint8_t roce_sendq_attempts(const RoceSendq *sq, uint32_t psn);
+/* How often the packet that is to be sent now will have been: 1, 2, ... 255. */
 static inline uint8_t roce_sendq_attempt(const RoceSendq *sq, uint32_t psn)
 {
-    return roce_sendq_awaits(sq, psn) ? sq->rewinds + 1 : 1;
+    return roce_sendq_awaits(sq, psn) ? roce_sendq_attempts(sq, psn) : 1;
 }
 /* The entry at tx needs no packets (any more). */
 void roce_sendq_skip(RoceSendq *sq);

@@ -1396,6 +1396,48 @@ static void second_loss_is_found_by_probes(void)
     pair_free(&p);
 }
 
+/* A packet that never arrives, or whose answer does not: 1, 2, 3, ... */
+static void each_attempt_has_its_number(Pair *p, PairHost *mute, uint8_t opcode)
+{
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, 2, opcode, 0, PAIR_MTU);
+    unsigned attempts = 0;
+
+    mute->mute = true;
+    pair_send(p, &p->a, &wr);
+    while (pair_state(&p->a) == FAKERNIC_QPS_RTS) {
+        PairHost *const hosts[] = { &p->a, &p->b };
+
+        for (unsigned i = 0; i < 2; i++) {
+            while (pair_step(p, hosts[i], hosts[1 - i])) {
+                if (hosts[i] == mute) {
+                    CHECK_EQ(roce_output_info(mute->r)->attempt, ++attempts);
+                }
+            }
+        }
+        p->now = roce_deadline(p->a.r);
+        roce_tick(p->a.r, p->now);
+    }
+    CHECK(attempts > 3);
+    CHECK_EQ(pair_stat(&p->a, FAKERNIC_STAT_RETRY_EXCEEDED), 1);
+}
+
+static void attempts_are_counted(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    for (unsigned i = 0; i < 2; i++) {
+        pair_init(&p, FAKERNIC_QP_RC);
+        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
+        pair_send(&p, &p.a, &wr);
+        pair_run(&p);
+        each_attempt_has_its_number(&p, i ? &p.b : &p.a,
+                                    i ? FAKERNIC_SQ_RDMA_READ
+                                      : FAKERNIC_SQ_RDMA_WRITE);
+        pair_free(&p);
+    }
+}
+
 /* Answers of a READ that come twice, behind a gap, tell of one gap. */
 static void copies_of_an_implied_nak_cost_one_try(void)
 {
@@ -1425,6 +1467,7 @@ static const Test tests[] = {
     TEST(lost_tail_is_probed),
     TEST(second_loss_is_told_by_the_timer),
     TEST(second_loss_is_found_by_probes),
+    TEST(attempts_are_counted),
     TEST(copies_of_a_sequence_nak_cost_one_try),
     TEST(copies_of_an_rnr_nak_cost_one_try),
     TEST(late_copies_of_an_rnr_nak_cost_no_try),

@@ -145,6 +145,83 @@ static void rewind_starts_at_the_oldest_unanswered(void)
     roce_sendq_free(&sq);
 }
 
+/* A PSN's attempts: those sent before and again, and not those beside it. */
+static void attempts_are_counted_for_each_psn(void)
+{
+    RoceSendq sq;
+    bool progress;
+
+    setup(&sq);
+    add(&sq, 4, false);
+    add(&sq, 2, false);
+    transmit(&sq);
+    /* One of the next message, then a probe of the oldest, and another. */
+    CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 4)), 1);
+    CHECK(roce_sendq_start(&sq));
+    roce_sendq_sent(&sq, 1);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST), 2);
+    roce_sendq_probed(&sq, FIRST);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST), 3);
+    roce_sendq_probed(&sq, FIRST);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST + 1), 2);
+    roce_sendq_rewind(&sq);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST), 4);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST + 1), 2);
+    CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 4)), 2);
+    /* It goes back again before all was sent again. */
+    roce_sendq_sent(&sq, 1);
+    roce_sendq_rewind(&sq);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST), 5);
+    CHECK_EQ(roce_sendq_attempt(&sq, FIRST + 1), 2);
+    transmit(&sq);
+    transmit(&sq);
+    CHECK_EQ(sq.tx_psn, roce_psn_add(FIRST, 6));
+    roce_sendq_rewind(&sq);
+    CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 4)), 3);
+    /* Sent for the first time behind the second rewind. */
+    CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 5)), 2);
+    /* What is answered is forgotten: its PSN comes round again. */
+    CHECK(roce_sendq_ack(&sq, roce_psn_add(FIRST, 5), &progress));
+    CHECK_EQ(sq.again_count, 0);
+    roce_sendq_free(&sq);
+}
+
+/* A peer without receives has a request come again for ever. */
+static void attempts_end_at_255(void)
+{
+    RoceSendq sq;
+
+    setup(&sq);
+    add(&sq, 1, false);
+    for (unsigned i = 1; i < 300; i++) {
+        if (i == 1) {
+            CHECK(roce_sendq_start(&sq));
+        }
+        CHECK_EQ(roce_sendq_attempt(&sq, FIRST), i < 255 ? i : 255);
+        roce_sendq_sent(&sq, 1);
+        roce_sendq_rewind(&sq);
+    }
+    roce_sendq_free(&sq);
+}
+
+/* More parts than can be noted: the oldest are forgotten, no others. */
+static void attempts_of_many_parts(void)
+{
+    RoceSendq sq;
+
+    setup(&sq);
+    add(&sq, ROCE_SENDQ_AGAIN + 2, false);
+    transmit(&sq);
+    for (uint32_t i = 0; i < ROCE_SENDQ_AGAIN + 2; i++) {
+        roce_sendq_probed(&sq, roce_psn_add(FIRST, i));
+    }
+    for (uint32_t i = 0; i < ROCE_SENDQ_AGAIN + 2; i++) {
+        CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, i)),
+                 i < 2 ? 2 : 3);
+    }
+    roce_sendq_free(&sq);
+}
+
 /* The first transmission's ACK comes while the second is under way. */
 static void late_ack_overtakes_a_retransmission(void)
 {
@@ -268,6 +345,9 @@ static const Test tests[] = {
     TEST(ack_may_end_inside_a_message),
     TEST(ack_stops_at_a_read),
     TEST(rewind_starts_at_the_oldest_unanswered),
+    TEST(attempts_are_counted_for_each_psn),
+    TEST(attempts_end_at_255),
+    TEST(attempts_of_many_parts),
     TEST(late_ack_overtakes_a_retransmission),
     TEST(data_in_flight_leaves_reads_out),
     TEST(psn_window_is_bounded),
