@@ -22,6 +22,7 @@
 #include "life.h"
 #include "look.h"
 #include "objects.h"
+#include "outside.h"
 #include "port.h"
 #include "query.h"
 #include "record.h"
@@ -402,6 +403,26 @@ static void fakernic_set_window(Object *obj, Visitor *v, const char *name,
     if (visit_type_str(v, name, &words, errp)) {
         fakernic_query_window(FAKERNIC(obj), opaque, words, errp);
     }
+}
+
+char *fakernic_ask_objects(Object *device, const char *property, uint32_t from,
+                           uint32_t count, Error **errp)
+{
+    const FakernicQuery *query = fakernic_queries;
+
+    if (!count) {
+        error_setg(errp, "'count' is to be 1 at least");
+        return NULL;
+    }
+    while (strcmp(query->property, property)) {
+        query++;
+    }
+    return fakernic_query_part(FAKERNIC(device), query, from, count);
+}
+
+char *fakernic_ask_ring(Object *device, const char *words, Error **errp)
+{
+    return fakernic_look_words(FAKERNIC(device), words, errp);
 }
 
 static void fakernic_set_look(Object *obj, const char *words, Error **errp)

@@ -13,9 +13,9 @@
 #include "budget.h"
 #include "clock.h"
 #include "fault.h"
+#include "outside.h"
 #include "record.h"
 #include "state.h"
-#include "told.h"
 #include "../trace.h"
 
 /* What may be held at a time; over it the oldest is lost. */

@@ -27,6 +27,7 @@ static const char *const fakernic_look_kinds[] = {
 
 /* The ring that a look found, and whose it is. */
 typedef struct FakernicLooked {
+    FakernicLookKind kind;
     const FakernicRing *ring;
     const FakernicQp *qp;       /* of an SQ */
     uint32_t pi, ci;            /* as the device knows them */
@@ -35,29 +36,17 @@ typedef struct FakernicLooked {
 
 /* ---- which --------------------------------------------------------------- */
 
-static bool fakernic_look_number(const char *text, uint32_t max,
-                                 uint32_t *value)
-{
-    uint64_t number;
-
-    if (!g_ascii_isdigit(*text) || parse_uint_full(text, 0, &number) ||
-        number > max) {
-        return false;
-    }
-    *value = number;
-    return true;
-}
-
 static bool fakernic_look_option(FakernicLook *look, const char *word)
 {
     const char *value;
 
     if (strstart(word, "from=", &value)) {
         look->has_from = true;
-        return fakernic_look_number(value, UINT32_MAX, &look->from);
+        return fakernic_query_number(value, UINT32_MAX, &look->from);
     }
     return strstart(word, "count=", &value) &&
-           fakernic_look_number(value, FAKERNIC_LOOK_COUNT_MAX, &look->count) &&
+           fakernic_query_number(value, FAKERNIC_LOOK_COUNT_MAX,
+                                 &look->count) &&
            look->count > 0;
 }
 
@@ -80,7 +69,7 @@ static bool fakernic_look_parse(FakernicLook *look, const char *text,
     *look = (FakernicLook) { .count = FAKERNIC_LOOK_COUNT };
     look->kind = count ? fakernic_look_kind(words[0]) : FAKERNIC_LOOK_NONE;
     if (look->kind == FAKERNIC_LOOK_NONE || count < 2 ||
-        !fakernic_look_number(words[1], UINT32_MAX, &look->number)) {
+        !fakernic_query_number(words[1], UINT32_MAX, &look->number)) {
         error_setg(errp, "which ring is to be seen? One of 'sq', 'rq', 'srq', "
                          "'cq', 'eq', and its number, as in \"sq 17\"");
         return false;
@@ -186,6 +175,7 @@ static bool fakernic_look_find(FakernicState *s, const FakernicLook *look,
                    look->number);
         return false;
     }
+    found->kind = look->kind;
     return true;
 }
 
@@ -446,7 +436,7 @@ static unsigned fakernic_look_entry(FakernicState *s,
                                     const FakernicLooked *found, uint32_t index,
                                     GString *text)
 {
-    switch (s->look.kind) {
+    switch (found->kind) {
     case FAKERNIC_LOOK_SQ:
         return fakernic_look_send(s, found, index, text);
     case FAKERNIC_LOOK_CQ:
@@ -506,19 +496,14 @@ static bool fakernic_look_entries(FakernicState *s, const FakernicLooked *found,
     return true;
 }
 
-char *fakernic_look(FakernicState *s, Error **errp)
+static char *fakernic_look_ring(FakernicState *s, const FakernicLook *look,
+                                Error **errp)
 {
-    const FakernicLook *look = &s->look;
     g_autoptr(GString) text = g_string_new("{");
     FakernicLooked found;
     uint32_t record, first, count;
     bool reached;
 
-    if (look->kind == FAKERNIC_LOOK_NONE) {
-        error_setg(errp, "set it first to the ring to be seen, as in "
-                         "\"sq 17\"");
-        return NULL;
-    }
     if (!fakernic_look_find(s, look, &found, errp)) {
         return NULL;
     }
@@ -546,4 +531,22 @@ char *fakernic_look(FakernicState *s, Error **errp)
     }
     fakernic_json_end(text, '}');
     return g_string_free(g_steal_pointer(&text), false);
+}
+
+char *fakernic_look(FakernicState *s, Error **errp)
+{
+    if (s->look.kind == FAKERNIC_LOOK_NONE) {
+        error_setg(errp, "set it first to the ring to be seen, as in "
+                         "\"sq 17\"");
+        return NULL;
+    }
+    return fakernic_look_ring(s, &s->look, errp);
+}
+
+char *fakernic_look_words(FakernicState *s, const char *words, Error **errp)
+{
+    FakernicLook look;
+
+    return fakernic_look_parse(&look, words, errp)
+               ? fakernic_look_ring(s, &look, errp) : NULL;
 }

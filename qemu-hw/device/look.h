@@ -38,4 +38,7 @@ bool fakernic_look_at(FakernicState *s, const char *words, Error **errp);
  */
 char *fakernic_look(FakernicState *s, Error **errp);
 
+/* The ring that the words name, in the same way; what was taken stays. */
+char *fakernic_look_words(FakernicState *s, const char *words, Error **errp);
+
 #endif

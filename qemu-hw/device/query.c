@@ -470,6 +470,19 @@ char *fakernic_query_one(FakernicState *s, enum fakernic_dump_kind kind,
     return g_string_free(g_steal_pointer(&text), false);
 }
 
+bool fakernic_query_number(const char *text, uint32_t max, uint32_t *value)
+{
+    const int base = g_str_has_prefix(text, "0x") ? 16 : 10;
+    uint64_t number;
+
+    if (!g_ascii_isdigit(*text) || parse_uint_full(text, base, &number) ||
+        number > max) {
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
 bool fakernic_query_possible(const FakernicState *s)
 {
     return s->nic && !(s->held & (FAKERNIC_HELD_RESET | FAKERNIC_HELD_LEAVING));
@@ -486,9 +499,8 @@ bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
         const char *number = strchr(word[i], '=');
 
         if ((!from && !g_str_has_prefix(word[i], "count=")) ||
-            !g_ascii_isdigit(number[1]) ||
-            qemu_strtoui(number + 1, NULL, 0,
-                         from ? &window.from : &window.count) < 0 ||
+            !fakernic_query_number(number + 1, UINT32_MAX,
+                                   from ? &window.from : &window.count) ||
             !window.count) {
             error_setg(errp, "property '%s' takes \"from=INDEX count=N\", "
                        "not '%s'", query->property, word[i]);
@@ -501,15 +513,13 @@ bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
 
 /* The objects of a kind, as many as are wanted; then where the next is. */
 static void fakernic_query_walk(FakernicState *s, const FakernicQuery *query,
-                                GString *text)
+                                uint32_t from, uint32_t count, GString *text)
 {
-    const bool mine = s->window.query == query;
-    const uint32_t most = MIN(mine ? s->window.count : FAKERNIC_QUERY_MAX,
-                              FAKERNIC_QUERY_MAX);
+    const uint32_t most = MIN(count, FAKERNIC_QUERY_MAX);
     const uint32_t end = query->end(s);
     uint32_t found = 0;
 
-    for (uint32_t id = mine ? s->window.from : 0; id < end; id++) {
+    for (uint32_t id = from; id < end; id++) {
         const size_t before = text->len;
 
         fakernic_json_begin(text, NULL, '{');
@@ -525,21 +535,32 @@ static void fakernic_query_walk(FakernicState *s, const FakernicQuery *query,
         }
         fakernic_json_end(text, '}');
     }
-    if (mine) {
-        s->window.query = NULL;
-    }
 }
 
-char *fakernic_query(FakernicState *s, const FakernicQuery *query)
+char *fakernic_query_part(FakernicState *s, const FakernicQuery *query,
+                          uint32_t from, uint32_t count)
 {
     GString *text = g_string_new(NULL);
 
     g_string_append_c(text, query->open);
     if (fakernic_query_possible(s) && query->entry) {
-        fakernic_query_walk(s, query, text);
+        fakernic_query_walk(s, query, from, count, text);
     } else if (fakernic_query_possible(s)) {
         query->write(s, text);
     }
     g_string_append_c(text, query->close);
     return g_string_free(text, false);
+}
+
+char *fakernic_query(FakernicState *s, const FakernicQuery *query)
+{
+    const FakernicWindow window = s->window;
+
+    if (window.query != query) {
+        return fakernic_query_part(s, query, 0, FAKERNIC_QUERY_MAX);
+    }
+    if (fakernic_query_possible(s)) {
+        s->window.query = NULL;
+    }
+    return fakernic_query_part(s, query, window.from, window.count);
 }

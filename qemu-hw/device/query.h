@@ -32,6 +32,12 @@ typedef struct FakernicWindow {
 /* All there is to ask for; the last has no property. */
 extern const FakernicQuery fakernic_queries[];
 
+/*
+ * A number, decimal whatever it begins with but for 0x. False: it is none, or
+ * more than 'max'.
+ */
+bool fakernic_query_number(const char *text, uint32_t max, uint32_t *value);
+
 /* False: it is not realized, or in the middle of a reset. */
 bool fakernic_query_possible(const FakernicState *s);
 
@@ -48,6 +54,11 @@ bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
  * realized, or is in the middle of a reset.
  */
 char *fakernic_query(FakernicState *s, const FakernicQuery *query);
+
+/* The same, where there are objects of 'count' from an index on; no window
+ * matters. */
+char *fakernic_query_part(FakernicState *s, const FakernicQuery *query,
+                          uint32_t from, uint32_t count);
 
 /* An object in JSON, to be freed; NULL: there is none of this number. */
 char *fakernic_query_one(FakernicState *s, enum fakernic_dump_kind kind,

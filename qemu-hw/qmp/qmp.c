@@ -3,7 +3,9 @@
  * The commands and the event of fakernic.json. A command asks a property of the
  * device and gives the answer its type; a member that only one of the two knows
  * makes it fail. What comes in, rules, is said to a property as well. So there
- * is one implementation, which the plug-in for other QEMUs has, too.
+ * is one implementation, which the plug-in for other QEMUs has, too. Where a
+ * property is to be set before it is asked, the device is asked past it: others
+ * may have set it.
  */
 #include "qemu/osdep.h"
 #include "qemu/module.h"
@@ -20,7 +22,7 @@
 #include "qobject/qnum.h"
 #include "qobject/qstring.h"
 #include "qom/object.h"
-#include "../device/told.h"
+#include "../device/outside.h"
 
 #define FAKERNIC_TYPE           "fakernic"
 #define FAKERNIC_QMP_COUNT      8192        /* objects, if nobody says */
@@ -92,11 +94,9 @@ static void fakernic_qmp_names(QObject *object)
     }
 }
 
-/* What the property answers; NULL: it does not. */
-static QObject *fakernic_qmp_ask(const char *path, const char *property,
-                                 Error **errp)
+/* The device's answer, of which NULL is none. */
+static QObject *fakernic_qmp_answer(const char *text, Error **errp)
 {
-    g_autofree char *text = fakernic_qmp_get(path, property, errp);
     QObject *answer = text ? qobject_from_json(text, errp) : NULL;
 
     if (answer) {
@@ -105,20 +105,29 @@ static QObject *fakernic_qmp_ask(const char *path, const char *property,
     return answer;
 }
 
+/* What the property answers; NULL: it does not. */
+static QObject *fakernic_qmp_ask(const char *path, const char *property,
+                                 Error **errp)
+{
+    g_autofree char *text = fakernic_qmp_get(path, property, errp);
+
+    return fakernic_qmp_answer(text, errp);
+}
+
 /* { "NAME": the objects, "next": where there are more }. */
 static QObject *fakernic_qmp_objects(const char *path, const char *property,
                                      uint32_t from, uint32_t count,
                                      Error **errp)
 {
-    g_autofree char *window = g_strdup_printf("from=%u count=%u", from, count);
+    Object *device = fakernic_qmp_find(path, errp);
+    g_autofree char *text = device ? fakernic_ask_objects(device, property,
+                                                          from, count, errp)
+                                   : NULL;
     QDict *result;
     QList *answer, *objects;
     QObject *object;
 
-    if (!fakernic_qmp_set(path, property, window, errp)) {
-        return NULL;
-    }
-    answer = qobject_to(QList, fakernic_qmp_ask(path, property, errp));
+    answer = qobject_to(QList, fakernic_qmp_answer(text, errp));
     if (!answer) {
         return NULL;
     }
@@ -242,6 +251,8 @@ FakernicRingInfo *qmp_x_query_fakernic_ring(FakernicRingQuery *query,
                                             Error **errp)
 {
     g_autoptr(GString) words = g_string_new(FakernicRingKind_str(query->ring));
+    g_autofree char *text = NULL;
+    Object *device;
 
     g_string_append_printf(words, " %u", query->number);
     if (query->has_from) {
@@ -250,12 +261,10 @@ FakernicRingInfo *qmp_x_query_fakernic_ring(FakernicRingQuery *query,
     if (query->has_count) {
         g_string_append_printf(words, " count=%u", query->count);
     }
-    if (!fakernic_qmp_set(query->path, "x-ring", words->str, errp)) {
-        return NULL;
-    }
+    device = fakernic_qmp_find(query->path, errp);
+    text = device ? fakernic_ask_ring(device, words->str, errp) : NULL;
     return FAKERNIC_QMP_TYPED(FakernicRingInfo,
-                              fakernic_qmp_ask(query->path, "x-ring", errp),
-                              errp);
+                              fakernic_qmp_answer(text, errp), errp);
 }
 
 /* "NUMBER TIME WHAT" */

@@ -193,7 +193,7 @@ static void test_a_part(void)
     g_assert_cmpuint(qlist_size(qdict_get_qlist(answer, "qps")), ==, 1);
     g_assert_false(qdict_haskey(answer, "next"));
     qobject_unref(answer);
-    refused(&m, "x-query-fakernic-qps", "'count': 0", "count=N");
+    refused(&m, "x-query-fakernic-qps", "'count': 0", "'count'");
     machine_stop(&m);
 }
 
@@ -229,14 +229,24 @@ static void test_counters(void)
     machine_stop(&m);
 }
 
-/* The command's ring is that of the property, which it has set. */
+static void property_set(Machine *m, const char *name, const char *words)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                             " 'path': %s, 'property': %s, 'value': %s } }",
+                             NIC0, name, words);
+}
+
+/* The command's ring is that of the property. */
 static void same_ring(Machine *m, const char *kind, uint32_t number,
                       const char *more)
 {
     g_autofree char *words = g_strdup_printf("'ring': '%s', 'number': %u%s",
                                              kind, number, more);
+    g_autofree char *said = g_strdup_printf(
+        "%s %u%s", kind, number, *more ? " from=0 count=2" : "");
     QObject *ring = returned(m, "x-query-fakernic-ring", words);
 
+    property_set(m, "x-ring", said);
     g_assert_cmpstr(qdict_get_str(qobject_to(QDict, ring), "ring"), ==, kind);
     g_assert_false(qlist_empty(qdict_get_qlist(qobject_to(QDict, ring),
                                                "entries")));
@@ -270,6 +280,42 @@ static void test_rings(void)
     refused(&m, "x-query-fakernic-ring", "'ring': 'tq', 'number': 1", "tq");
     refused(&m, "x-query-fakernic-ring",
             "'ring': 'cq', 'number': 1, 'count': 257", "count");
+    machine_stop(&m);
+}
+
+/* What somebody has set properties to, commands neither use nor change. */
+static void test_asks_alone(void)
+{
+    g_autofree char *words = NULL;
+    QObject *part;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    one_read(&n, &s, &a);
+    words = g_strdup_printf("sq %u from=0 count=1", a.qpn);
+    property_set(&m, "x-ring", words);
+    property_set(&m, "x-qps", "count=1");
+    done(&m, "x-query-fakernic-cqs", "'count': 1");
+    same_list(&m, "x-query-fakernic-cqs", "cqs", "x-cqs", 1);
+    part = returned(&m, "x-query-fakernic-qps", "");
+    g_assert_cmpuint(qlist_size(qdict_get_qlist(qobject_to(QDict, part),
+                                                "qps")), ==, 2);
+    qobject_unref(part);
+    done(&m, "x-query-fakernic-qps", "'from': 4000000000, 'count': 1");
+    part = property(&m, "x-qps");
+    g_assert_cmpuint(qlist_size(qobject_to(QList, part)), ==, 2);
+    g_assert_true(qdict_haskey(qobject_to(QDict, qlist_entry_obj(
+        QTAILQ_LAST(&qobject_to(QList, part)->head))), "next"));
+    qobject_unref(part);
+    qobject_unref(returned(&m, "x-query-fakernic-ring",
+                           "'ring': 'cq', 'number': 1"));
+    part = property(&m, "x-ring");
+    g_assert_cmpstr(qdict_get_str(qobject_to(QDict, part), "ring"), ==, "sq");
+    g_assert_cmpint(qdict_get_int(qobject_to(QDict, part), "count"), ==, 1);
+    qobject_unref(part);
     machine_stop(&m);
 }
 
@@ -604,6 +650,7 @@ const FakernicTest fakernic_qmp_tests[] = {
     { "qmp/a-part", test_a_part },
     { "qmp/counters", test_counters },
     { "qmp/rings", test_rings },
+    { "qmp/asks-alone", test_asks_alone },
     { "qmp/recorder", test_recorder },
     { "qmp/states", test_states },
     { "qmp/rules", test_rules },

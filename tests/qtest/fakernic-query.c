@@ -232,7 +232,13 @@ static void test_a_part(void)
     list = query_from(&m, "x-cqs", "from=4000000000");
     g_assert_true(qlist_empty(list));
     qobject_unref(list);
+    list = query_from(&m, "x-qps", "from=0x0 count=010");
+    g_assert_cmpuint(qlist_size(list), ==, qlist_size(all));
+    qobject_unref(list);
     query_from_refused(&m, "x-qps", "from=-1");
+    query_from_refused(&m, "x-qps", "from=+1");
+    query_from_refused(&m, "x-qps", "from=4294967296");
+    query_from_refused(&m, "x-qps", "count=0x");
     query_from_refused(&m, "x-qps", "until=3");
     query_from_refused(&m, "x-gids", "from=1");
     qobject_unref(all);
@@ -498,6 +504,10 @@ static void test_no_ring(void)
         { "sq -1", "which ring" },
         { "sq 4294967296", "which ring" },
         { "sq 4000", "there is no sq 4000" },
+        { "sq 04000", "there is no sq 4000" },
+        { "sq 0xfa0", "there is no sq 4000" },
+        { "sq +1", "which ring" },
+        { "sq 0x", "which ring" },
         { "cq 4294967295", "there is no cq 4294967295" },
         { "srq 1", "there is no srq 1" },
         { "eq 99", "there is no eq 99" },
