@@ -11,6 +11,7 @@
 #include "wire.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,12 +164,12 @@ static const FaultWord fault_words[] = {
     { "address", KIND_RANGE, PLACE(address),
       AT(DMA_READ) | AT(DMA_WRITE) | AT(DMA_ATOMIC), 0, UINT64_MAX },
     { "why", KIND_WHY, PLACE(why), AT(DMA_READ) | AT(DMA_WRITE), 0, 0 },
-    { "nth", KIND_NUMBER, PLACE(nth), ANYWHERE, 0, UINT64_MAX },
-    { "times", KIND_NUMBER, PLACE(times), ANYWHERE, 0, UINT64_MAX },
-    { "every", KIND_NUMBER, PLACE(every), ANYWHERE, 0, UINT64_MAX },
+    { "nth", KIND_NUMBER, PLACE(nth), ANYWHERE, 0, INT64_MAX },
+    { "times", KIND_NUMBER, PLACE(times), ANYWHERE, 0, INT64_MAX },
+    { "every", KIND_NUMBER, PLACE(every), ANYWHERE, 0, INT64_MAX },
     { "percent", KIND_NUMBER, PLACE(percent), ANYWHERE, 0, 100 },
     { "ppm", KIND_NUMBER, PLACE(ppm), ANYWHERE, 0, 1000000 },
-    { "seed", KIND_NUMBER, PLACE(seed), ANYWHERE, 0, UINT64_MAX },
+    { "seed", KIND_NUMBER, PLACE(seed), ANYWHERE, 0, INT64_MAX },
     { "after", KIND_ID, PLACE(after), ANYWHERE, 0, 0 },
     { "from-ns", KIND_NUMBER, PLACE(from_ns), ANYWHERE, 0, INT64_MAX },
     { "until-ns", KIND_NUMBER, PLACE(until_ns), ANYWHERE, 0, INT64_MAX },
@@ -240,6 +241,78 @@ static bool fault_wrong(FaultReader *in, const char *what, const char *word)
 {
     snprintf(in->error, ROCE_FAULT_ERROR, "%s: '%.40s'", what, word);
     return false;
+}
+
+static void fault_say(FaultReader *in, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Goes on with what is wrong. */
+static void fault_say(FaultReader *in, const char *format, ...)
+{
+    const size_t len = strlen(in->error);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(in->error + len, ROCE_FAULT_ERROR - len, format, args);
+    va_end(args);
+}
+
+/* Names in structures of 'stride' bytes, as far as they are among those. */
+static void fault_say_names(FaultReader *in, const char *const *names,
+                            size_t stride, unsigned count, uint64_t among)
+{
+    const char *between = "";
+
+    for (unsigned i = 0; i < count; i++) {
+        const char *const *name =
+            (const char *const *)((const char *)names + i * stride);
+
+        if (among & 1ull << i) {
+            fault_say(in, "%s%s", between, *name);
+            between = ", ";
+        }
+    }
+}
+
+/* What values the word takes. */
+static void fault_say_values(FaultReader *in, const FaultWord *word)
+{
+    const unsigned long long max = word->max;
+
+    switch (word->kind) {
+    case KIND_NUMBER:
+        fault_say(in, "a number up to %llu", max);
+        break;
+    case KIND_OPCODE:
+        fault_say(in, "a name as rc-send-first, the beginning of some and '*', "
+                      "or a number up to %llu, or a range A-B", max);
+        break;
+    case KIND_RANGE:
+        fault_say(in, "a number up to %llu, or a range A-B", max);
+        break;
+    case KIND_ID:
+        fault_say(in, "up to %u letters, digits, '-', '_' and '.'",
+                  ROCE_FAULT_ID - 1);
+        break;
+    case KIND_COMMAND:
+        fault_say(in, "a command's name, as CREATE_QP");
+        break;
+    case KIND_AT:
+        fault_say(in, "one of ");
+        fault_say_names(in, &fault_points[0].name, sizeof(fault_points[0]),
+                        ROCE_FAULT_POINTS, UINT64_MAX);
+        break;
+    case KIND_DO:
+        fault_say(in, "one of ");
+        fault_say_names(in, fault_actions, sizeof(fault_actions[0]),
+                        ROCE_FAULT_ACTIONS, UINT64_MAX);
+        break;
+    default:
+        fault_say(in, "one of ");
+        fault_say_names(in, fault_named[word->kind].names, sizeof(char *),
+                        fault_named[word->kind].count, UINT64_MAX);
+        break;
+    }
 }
 
 /* A digit first: strtoull() would take signs and blanks. Decimal, whatever it
@@ -443,7 +516,11 @@ static bool fault_word(FaultReader *in, char *text)
     }
     bit = fault_bit(text);
     if (!bit) {
-        return fault_wrong(in, "no rule has the word", text);
+        fault_wrong(in, "no rule has the word", text);
+        fault_say(in, ", but ");
+        fault_say_names(in, &fault_words[0].name, sizeof(fault_words[0]), WORDS,
+                        UINT64_MAX);
+        return false;
     }
     if (in->rule.given & bit) {
         return fault_wrong(in, "said twice", text);
@@ -452,7 +529,8 @@ static bool fault_word(FaultReader *in, char *text)
     for (unsigned i = 0; i < WORDS; i++) {
         if (bit == 1ull << i && !fault_value(in, &fault_words[i], value)) {
             snprintf(in->error, ROCE_FAULT_ERROR,
-                     "'%.40s' is no value for '%s'", value, text);
+                     "'%.40s' is no value for '%s', which takes ", value, text);
+            fault_say_values(in, &fault_words[i]);
             return false;
         }
     }
@@ -505,8 +583,10 @@ static bool fault_together(FaultReader *in)
                            fault_given(rule, "at") ? "do=" : "at=");
     }
     if (!roce_fault_offers(rule->at, rule->act)) {
-        snprintf(in->error, ROCE_FAULT_ERROR, "at=%s cannot do=%s", point,
+        snprintf(in->error, ROCE_FAULT_ERROR, "at=%s cannot do=%s, but ", point,
                  fault_actions[rule->act]);
+        fault_say_names(in, fault_actions, sizeof(fault_actions[0]),
+                        ROCE_FAULT_ACTIONS, fault_points[rule->at].actions);
         return false;
     }
     for (unsigned i = 0; i < WORDS; i++) {
@@ -535,6 +615,9 @@ static bool fault_together(FaultReader *in)
     }
     if (rule->nth == 0 || rule->every == 0 || rule->by == 0) {
         return fault_wrong(in, "counts from 1", "nth, every, by");
+    }
+    if (rule->act == ROCE_FAULT_CORRUPT && rule->spoil.mask == 0) {
+        return fault_wrong(in, "changes nothing", "mask");
     }
     if (fault_given(rule, "percent") && fault_given(rule, "ppm")) {
         return fault_wrong(in, "says it already", "percent, ppm");

@@ -31,7 +31,7 @@
 #define ROCE_FAULT_ID       16          /* with the end of the string */
 /* A rule in words, with its counters and the end of the string, at most. */
 #define ROCE_FAULT_TEXT     512
-#define ROCE_FAULT_ERROR    160
+#define ROCE_FAULT_ERROR    512
 
 typedef enum RoceFaultPoint {
     ROCE_FAULT_DEVICE,          /* a turn of the device begins */

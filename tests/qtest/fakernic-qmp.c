@@ -488,6 +488,44 @@ static void test_refused(void)
     machine_stop(&m);
 }
 
+/* A typed number is the text's: nothing wraps, and what is wrong is said. */
+static void test_numbers(void)
+{
+    static const char *const words[] = {
+        "nth", "times", "every", "seed", "percent", "ppm", "from-ns",
+        "until-ns", "delay-ns",
+    };
+    static const char *const values[] = { "-1", "-9223372036854775808" };
+    QObject *rules;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_pair(&m, &n, &s, &a, &b);
+    for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
+        for (unsigned k = 0; k < ARRAY_SIZE(values); k++) {
+            g_autofree char *rule = g_strdup_printf(
+                "'rule': { 'id': 'r', 'at': 'rx', 'do': 'drop', '%s': %s }",
+                words[i], values[k]);
+            g_autofree char *why = g_strdup_printf(
+                "'%s' is no value for '%s'", values[k], words[i]);
+
+            refused(&m, "x-fakernic-fault-add", rule, why);
+        }
+    }
+    refused(&m, "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+            " 'do': 'drop', 'seed': 9223372036854775808 }", "seed");
+    /* What was added in words can be typed. */
+    property_set(&m, "x-fault", "id=w at=rx nth=9223372036854775807 "
+                 "times=9223372036854775807 every=9223372036854775807 "
+                                "seed=9223372036854775807 do=drop");
+    rules = returned(&m, "x-query-fakernic-faults", "");
+    g_assert_cmpuint(qlist_size(qobject_to(QList, rules)), ==, 1);
+    qobject_unref(rules);
+    machine_stop(&m);
+}
+
 /* Of another device, of none, and of one that was taken away. */
 static void test_paths(void)
 {
@@ -656,6 +694,7 @@ const FakernicTest fakernic_qmp_tests[] = {
     { "qmp/rules", test_rules },
     { "qmp/thaw", test_thaw },
     { "qmp/refused", test_refused },
+    { "qmp/numbers", test_numbers },
     { "qmp/paths", test_paths },
     { "qmp/flood", test_flood },
     { "qmp/schema", test_schema },

@@ -357,8 +357,9 @@ def licence_texts(tree):
 
 def engine_includes(tree):
     """qemu-hw/roce includes itself, C11, libdeflate and the interface only"""
-    c11 = {'assert', 'errno', 'inttypes', 'limits', 'stdalign', 'stdbool',
-           'stddef', 'stdint', 'stdio', 'stdlib', 'string', 'stdatomic'}
+    c11 = {'assert', 'errno', 'inttypes', 'limits', 'stdalign', 'stdarg',
+           'stdbool', 'stddef', 'stdint', 'stdio', 'stdlib', 'string',
+           'stdatomic'}
     engine = tree.path('qemu-hw/roce')
     own = {p.name for p in engine.glob('*.h')}
     allowed = {f'<{n}.h>' for n in c11} | {'<libdeflate.h>'}

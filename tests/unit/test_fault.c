@@ -376,6 +376,111 @@ static void refused(void)
     refuses(wrong, TEST_COUNT(wrong));
 }
 
+/*
+ * Digits, or 0x and digits, and no more than the word takes. Typed forms have
+ * signed numbers of 64 bits, and no others.
+ */
+static void refused_numbers(void)
+{
+    static const char *const values[] = {
+        "-1", "+1", "-0", "0x", "0X10", "0x-1", "0x+1", "1-2", "1.0", "1e3",
+        "0b1", "1_000", "''", "9223372036854775808", "18446744073709551615",
+        "0x8000000000000000", "0x10000000000000000",
+    };
+    static const char *const words[] = {
+        "at=rx do=drop nth", "at=rx do=drop times", "at=rx do=drop every",
+        "at=rx do=drop percent", "at=rx do=drop ppm", "at=rx do=drop seed",
+        "at=rx do=drop from-ns", "at=rx do=drop until-ns",
+        "at=rx do=delay delay-ns", "at=rx do=reorder by",
+        "at=rx do=corrupt offset", "at=rx do=corrupt mask",
+        "at=tx do=throttle mbps", "at=rx do=truncate bytes",
+        "at=device do=freeze for-ns", "at=command do=fail status",
+        "at=device do=fatal code",
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(words); i++) {
+        for (unsigned k = 0; k < TEST_COUNT(values); k++) {
+            char text[100];
+            const Wrong wrong = { text, values[k] };
+
+            snprintf(text, sizeof(text), "%s=%s", words[i], values[k]);
+            refuses(&wrong, 1);
+        }
+    }
+}
+
+static void refused_ranges(void)
+{
+    static const char *const values[] = {
+        "-1", "+1", "1-", "-", "1--1", "1-+2", "0x-0x", "0x1-0x", "2-1",
+        "1-2-3", "1,2", "18446744073709551616", "0-0x10000000000000000",
+    };
+    static const char *const words[] = {
+        "at=tx do=drop qpn", "at=tx do=drop peer", "at=tx do=drop psn",
+        "at=tx do=drop rpsn", "at=tx do=drop syndrome", "at=tx do=drop attempt",
+        "at=tx do=drop opcode", "at=cqe do=drop number", "at=tx do=drop len",
+        "at=dma-write do=drop address",
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(words); i++) {
+        for (unsigned k = 0; k < TEST_COUNT(values); k++) {
+            char text[100];
+            const Wrong wrong = { text, values[k] };
+
+            snprintf(text, sizeof(text), "%s=%s", words[i], values[k]);
+            refuses(&wrong, 1);
+        }
+    }
+}
+
+static void largest_numbers(void)
+{
+    begin("at=tx nth=9223372036854775807 times=0x7fffffffffffffff "
+          "every=9223372036854775807 seed=9223372036854775807 "
+          "qpn=0xFFFFFF len=0-4294967295 psn=010 do=drop");
+    CHECK_EQ(faults.rules[0].nth, INT64_MAX);
+    CHECK_EQ(faults.rules[0].times, INT64_MAX);
+    CHECK_EQ(faults.rules[0].every, INT64_MAX);
+    CHECK_EQ(faults.rules[0].seed, INT64_MAX);
+    CHECK_EQ(faults.rules[0].qpn.first, 0xffffff);
+    CHECK_EQ(faults.rules[0].psn.first, 10);
+    begin("at=dma-write address=0-0xffffffffffffffff do=drop");
+    CHECK_EQ(faults.rules[0].address.last, UINT64_MAX);
+}
+
+/* A value that is refused has beside it what the word takes. */
+static void refusals_say_what_may_stand_there(void)
+{
+    static const Wrong wrong[] = {
+        { "at=rx nth=x do=drop", "a number up to 9223372036854775807" },
+        { "at=rx percent=101 do=drop", "a number up to 100" },
+        { "at=rx qpn=x do=drop", "a number up to 16777215, or a range A-B" },
+        { "at=moon do=drop", "one of device, tx, rx, doorbell, command, "
+          "send-wqe, recv-wqe, cqe, eqe, interrupt, dma-read, dma-write, "
+                             "page-list, cmd-doorbell, dma-atomic, dma-flush" },
+        { "at=rx do=dance", "one of count, drop, delay, duplicate, reorder, "
+          "corrupt, truncate, mark, fail, fatal, freeze, dead, aer, "
+                            "link-down, pause, overrun, throttle" },
+        { "at=rx class=x do=drop", "one of any, roce, cnp, gsi, ether" },
+        { "at=dma-read why=x do=fail", "one of any, wqe, record, page-list, "
+                                       "payload, cqe, eqe, cmd" },
+        { "at=device severity=x do=aer", "one of correctable, nonfatal, "
+                                         "fatal" },
+        { "at=rx fix-icrc=x do=corrupt", "one of off, on" },
+        { "at=rx opcode=x do=drop", "a name as rc-send-first, the beginning "
+          "of some and '*', or a number up to 255, or a range A-B" },
+        { "at=command cmd=x status=1 do=fail", "a command's name, as CREATE_QP" },
+        { "id=/ at=rx do=drop", "up to 15 letters, digits, '-', '_' and '.'" },
+        { "at=cmd-doorbell do=corrupt", "at=cmd-doorbell cannot do=corrupt, "
+                                        "but count, drop, delay, pause" },
+        { "at=rx colour=red do=drop", "id, at, qpn, peer, psn, rpsn, " },
+        { "at=rx colour=red do=drop", ", severity, status, code" },
+        { "at=rx mask=0 do=corrupt", "changes nothing: 'mask'" },
+    };
+
+    refuses(wrong, TEST_COUNT(wrong));
+}
+
 /* What several rules are about together, as they come and go. */
 static void many_opcodes(void)
 {
@@ -634,7 +739,9 @@ static const Test tests[] = {
     TEST(tables_have_chances_of_their_own), TEST(after_another),
     TEST(counts_are_decimal), TEST(matches),
     TEST(accesses), TEST(many_opcodes),
-    TEST(refused_of_frames), TEST(refused), TEST(full),
+    TEST(refused_of_frames), TEST(refused), TEST(refused_numbers),
+    TEST(refused_ranges), TEST(largest_numbers),
+    TEST(refusals_say_what_may_stand_there), TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
     TEST(throttled), TEST(relative_psns), TEST(syndromes), TEST(forged),
     TEST(frames),
