@@ -27,6 +27,8 @@
  */
 #define FAKERNIC_TOLD_MAX       65536
 #define FAKERNIC_TOLD_PART      1024
+/* So many first hits of rules are told beside these: rules come and go. */
+#define FAKERNIC_TOLD_FIRSTS    8192
 /* A frame that is to go behind others waits for them this long. */
 #define FAKERNIC_REORDER_NS     100000000
 
@@ -71,10 +73,16 @@ char *fakernic_fault_text(const FakernicState *s)
 }
 
 /* Is the hit one too many to be told? */
-static bool fakernic_fault_is_flood(FakernicFaults *f)
+static bool fakernic_fault_is_flood(FakernicFaults *f, uint64_t hits)
 {
-    return ++f->heard > FAKERNIC_TOLD_MAX &&
-           f->untold + 1 < f->heard / FAKERNIC_TOLD_PART;
+    if (++f->heard <= FAKERNIC_TOLD_MAX) {
+        return false;
+    }
+    if (hits <= FAKERNIC_TOLD_FIRST && f->firsts < FAKERNIC_TOLD_FIRSTS) {
+        f->firsts++;
+        return false;
+    }
+    return f->untold + 1 < f->heard / FAKERNIC_TOLD_PART;
 }
 
 void (*fakernic_told)(Object *device, const RoceFaultRule *rule,
@@ -94,7 +102,7 @@ static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
     if (!qemu_chr_fe_backend_connected(&f->listener)) {
         return;
     }
-    if (fakernic_fault_is_flood(f)) {
+    if (fakernic_fault_is_flood(f, rule->hits)) {
         f->untold++;
         return;
     }

@@ -50,6 +50,7 @@ typedef struct FakernicFaults {
     FakernicWriter listener;    /* is told of hits; may be of nobody */
     uint64_t heard;             /* hits since it is there */
     uint64_t untold;            /* of these, not told since the last line */
+    uint32_t firsts;            /* told as first hits of their rules */
     bool torn;                  /* it has taken a part of a line */
 } FakernicFaults;
 

@@ -8,6 +8,9 @@
 
 #include "../roce/fault.h"
 
+/* So many hits of each rule are told, however many others there were before. */
+#define FAKERNIC_TOLD_FIRST 16
+
 /*
  * Who else is told of each hit of a fault rule; NULL: nobody. It takes no time
  * worth a budget.

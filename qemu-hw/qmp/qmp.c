@@ -27,8 +27,8 @@
 #define FAKERNIC_TYPE           "fakernic"
 #define FAKERNIC_QMP_COUNT      8192        /* objects, if nobody says */
 
-/* So many events in a second of the machine's clock: who does not read them
- * has them all in QEMU's memory. */
+/* So many events in a second of the machine's clock, beside those of a rule's
+ * first hits: who does not read them has them all in QEMU's memory. */
 #define FAKERNIC_QMP_EVENTS     100
 #define FAKERNIC_QMP_SECOND     1000000000
 
@@ -421,7 +421,7 @@ static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
         second = subject->now;
         sent = 0;
     }
-    if (sent == FAKERNIC_QMP_EVENTS) {
+    if (sent >= FAKERNIC_QMP_EVENTS && rule->hits > FAKERNIC_TOLD_FIRST) {
         untold++;
         return;
     }

@@ -2070,25 +2070,36 @@ static void test_events_unread(void)
     fclose(l.file);
 }
 
-/* How many lines a file has, and the hits that they say were not told. */
-static uint64_t file_lines(const char *path, uint64_t *untold)
+/*
+ * How many lines a file has, and those of the rule "new"; and the hits that
+ * they say were not told.
+ */
+static uint64_t file_lines(const char *path, uint64_t *news, uint64_t *untold)
 {
     g_autofree char *text = NULL;
     uint64_t count = 0;
 
+    *news = 0;
     *untold = 0;
     g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
     for (const char *at = text; (at = strstr(at, "\"untold\": ")); at++) {
         *untold += g_ascii_strtoull(at + strlen("\"untold\": "), NULL, 10);
         count++;
     }
+    for (const char *at = text; (at = strstr(at, "\"id\": \"new\"")); at++) {
+        ++*news;
+    }
     return count;
 }
 
 #define FLOOD_BURSTS 2200
 #define FLOOD_NOPS   32         /* all of a send queue, which stay there */
+#define FLOOD_RULES  540
 
-/* Who takes all, as a file does, is told of fewer and fewer. */
+/*
+ * Who takes all, as a file does, is told of fewer and fewer; but of the first
+ * hits of each rule.
+ */
 static void test_events_flood(void)
 {
     const Wqe nop = { .send.hdr = { .opcode = FAKERNIC_SQ_NOP,
@@ -2100,7 +2111,7 @@ static void test_events_flood(void)
         ",turn-us=1000000,turn-work=100000,x-fault-events=told "
         "-chardev file,id=told,path=%s", path);
     const uint64_t hits = FLOOD_BURSTS * FLOOD_NOPS;
-    uint64_t lines, untold;
+    uint64_t lines, news, untold;
     Pair p;
 
     g_assert_cmpint(fd, >=, 0);
@@ -2114,11 +2125,22 @@ static void test_events_flood(void)
         p.a.sq.index += FLOOD_NOPS;
     }
     g_assert_cmpuint(fault_hits(&p.m), ==, hits);
+    fault(&p.m, "remove=all; id=new at=cqe times=20 do=drop");
+    sq_ring(&p.n, &p.a);
+    g_assert_cmpuint(fault_hits(&p.m), ==, 20);
+    /* But who has rules come and go does not fill a disk. */
+    for (unsigned i = 0; i < FLOOD_RULES; i++) {
+        p.a.sq.index += FLOOD_NOPS;
+        fault(&p.m, "remove=all; at=cqe times=0 do=drop");
+        sq_ring(&p.n, &p.a);
+    }
+    g_assert_cmpuint(fault_hits(&p.m), ==, FLOOD_NOPS);
     machine_stop(&p.m);
-    lines = file_lines(path, &untold);
-    g_assert_cmpuint(lines, >, 65536 + 60);
-    g_assert_cmpuint(lines, <, 65536 + 90);
-    g_assert_cmpuint(lines + untold, <=, hits);
+    lines = file_lines(path, &news, &untold);
+    g_assert_cmpuint(news, ==, 16);
+    g_assert_cmpuint(lines, >, 65536 + 60 + 8192);
+    g_assert_cmpuint(lines, <, 65536 + 120 + 8192);
+    g_assert_cmpuint(lines + untold, <=, hits + 20 + FLOOD_RULES * FLOOD_NOPS);
     g_assert_cmpuint(lines + untold, >, hits - hits / 1024);
     unlink(path);
     close(fd);
