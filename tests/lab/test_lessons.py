@@ -177,7 +177,7 @@ def test_what_was_hit_must_be_hit():
     """The lessons' rules were; one that nothing matched or hit is none that
     the document shows."""
     rules = [line for steps in lessons().values() for _, shown in steps
-             for line in shown if "hits=" in line]
+             for line in shown if "hits=" in line and " hits=0" not in line]
     assert len(rules) >= 2
     for rule in rules:
         for name in ("matches", "hits"):

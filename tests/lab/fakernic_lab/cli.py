@@ -35,6 +35,33 @@ EPILOG = """exit codes of run and exec: that of the first command that failed;
 120 if a machine was lost or its kernel complained, 124 when the time is over,
 125 if fakernic-lab itself cannot do what it was asked."""
 
+FAULT = """Gives the device of a machine that stays fault rules, and prints those it has,
+with how often each was hit; remove=ID takes one away, remove=all all of them.
+The same of the wire between them, if there are three or --pcap, --loss or the
+like was said: for each end, or, NODE: RULE, for one."""
+
+RULES = """a rule is words NAME=VALUE in quotes; at and do are needed:
+  where      at=tx rx doorbell cmd-doorbell command send-wqe recv-wqe cqe eqe
+             interrupt dma-read dma-write dma-atomic dma-flush page-list device
+  on what    qpn peer psn rpsn attempt opcode class=roce cnp gsi ether, syndrome
+             len cmd number address why=any wqe record page-list payload cqe eqe
+             cmd
+  which      nth (1: the first) times (1; 0: all from then on) every percent ppm
+             seed after from-ns until-ns
+  does what  do=drop duplicate mark count pause overrun dead, or with words of
+             their own: delay (delay-ns) reorder (by) corrupt (offset mask
+             fix-icrc) truncate (bytes) throttle (mbps) fail (status code bytes)
+             fatal (code) freeze, link-down (for-ns) aer (severity=correctable
+             nonfatal fatal)
+  its name   id
+
+A wrong word is answered with what could stand there. All of them are explained
+in fakernic's qemu-hw/README.md, "Breaking it".
+
+  fakernic-lab fault node1 "at=tx opcode=rc-send* nth=3 do=drop"
+  fakernic-lab fault node2 "at=command cmd=CREATE_CQ status=7 do=fail"
+"""
+
 EXAMPLES = """examples:
   fakernic-lab run -- ib_write_bw : ib_write_bw node1
   fakernic-lab run -- ./server_test : ./client_test node1
@@ -177,7 +204,8 @@ def add_wire_options(parser):
     group.add_argument("--fault", action="append", type=fault_rule, default=[],
                        metavar="[NODE:]RULE", help="let a device misbehave: "
                        '"node2: at=rx opcode=rc-read-response-first nth=3 '
-                       'do=drop"; a rule that nothing hits fails the run')
+                       'do=drop" (its words: fakernic-lab fault --help); a rule '
+                       'that nothing hits fails the run')
     group.add_argument("--timeline", action="store_true", help="each device "
                        "records what it does; a page, a picture, text and a "
                        f"capture of it go into {TIMELINE}/ of --out")
@@ -251,11 +279,8 @@ def build_parser():
         one.add_argument("node", nargs="?", default="node1")
     add_show(commands)
     fault = commands.add_parser(
-        "fault", help="let a device misbehave", description="Gives the device "
-        "of a machine that stays fault rules, and prints those it has, with "
-        "how often each was hit; remove=all takes them away. The same of the "
-        "wire between them, if there are three or --pcap, --loss or the like "
-        "was said: for each end, or, NODE: RULE, for one.")
+        "fault", help="let a device misbehave", description=FAULT,
+        epilog=RULES, formatter_class=argparse.RawDescriptionHelpFormatter)
     fault.add_argument("node", metavar="NODE|wire")
     fault.add_argument("rule", nargs="*", help='"at=rx '
                        'opcode=rc-read-response-first nth=3 do=drop"')
