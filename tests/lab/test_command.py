@@ -12,6 +12,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +23,10 @@ from command import fakernic_lab
 from fakernic_lab import (
     cli, faults, junit, launch, places, recordings, relay, show, stay)
 from fakernic_lab.console import Console
-from fakernic_lab.errors import GuestCrashed, LabError
+from fakernic_lab.errors import GuestCrashed, GuestTimeout, LabError
 from fakernic_lab.guest import Job
 from fakernic_lab.images import DiskImage
-from fakernic_lab.lab import MARK, parse_mount, prepare_out
+from fakernic_lab.lab import MARK, NODES_MAX, Lab, parse_mount, prepare_out
 from fakernic_lab.machine import Machine
 from fakernic_lab.qmp import QMP, QMPError
 
@@ -619,6 +620,29 @@ def test_nobody_elses_process_is_ended(tmp_path):
             time.sleep(0.01)
         wire.stop()
         assert own.wait(10) == -signal.SIGKILL
+
+
+def deaf_node(folder, number, asked):
+    """A machine whose agent does not answer before all have been asked; nor
+    then."""
+    name = f"node{number}"
+    (folder / name).mkdir()
+
+    def run(*_):
+        asked.wait()
+        raise GuestTimeout(f"the agent of {name} does not answer")
+    return SimpleNamespace(name=name, guest=SimpleNamespace(run=run),
+                           vm=SimpleNamespace(directory=folder / name))
+
+
+@pytest.mark.parametrize("of", (Lab, stay.Running))
+def test_machines_that_do_not_answer_are_waited_for_at_once(tmp_path, of):
+    """Not one after the other, however few the processors."""
+    asked = threading.Barrier(NODES_MAX, timeout=10)
+    lab = SimpleNamespace(nodes=[deaf_node(tmp_path, number, asked)
+                                 for number in range(1, NODES_MAX + 1)])
+    of.collect(lab)
+    assert not asked.broken
 
 
 def test_a_machine_that_never_started_stops(tmp_path, monkeypatch):

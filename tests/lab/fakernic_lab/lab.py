@@ -130,10 +130,10 @@ def prepare_out(folder):
     return folder.resolve(), mark
 
 
-def side_by_side(work, *each):
+def side_by_side(work, *each, at_once=PROCESSORS):
     """WORK for each, as many at a time as there are processors. When one fails
     the others are not waited for: they end with their machines."""
-    pool = ThreadPoolExecutor(PROCESSORS)
+    pool = ThreadPoolExecutor(at_once)
     try:
         for one in as_completed([pool.submit(work, *arguments)
                                  for arguments in zip(*each)]):
@@ -486,9 +486,10 @@ class Lab:
             self.relay.assert_alive()
 
     def collect(self):
-        """Leaves behind what machines that still answer know."""
+        """Leaves behind what machines that still answer know. One that does
+        not answer is waited for, so all are asked at once."""
         with Waiting(lambda: "asking the machines what they know"):
-            side_by_side(ask_what_is_left, self.nodes)
+            side_by_side(ask_what_is_left, self.nodes, at_once=NODES_MAX)
 
 
 def parse_mount(text):
