@@ -161,7 +161,7 @@ def test_each_lesson_shows_something():
                for steps in lessons().values())
     pictures = re.findall(r"^!\[.+\]\((.+\.svg)\)$",
                           DOCUMENT.read_text("utf-8"), re.M)
-    assert len(pictures) >= 4
+    assert len(pictures) >= 5
     for name in pictures:
         assert (HERE / name).read_text("utf-8").startswith("<svg ")
 
