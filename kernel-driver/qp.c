@@ -136,13 +136,16 @@ static int fakernic_check_cap(struct fakernic_dev *dev,
 	return 0;
 }
 
-/* Queues that a QP of its type does not have, whatever was asked for. */
+/*
+ * What was asked for of queues that a QP of its type, or one with an SRQ, does
+ * not have: that may be anything (ibv_create_qp(3)).
+ */
 static void fakernic_drop_unused_caps(const struct fakernic_qp *qp,
 				      struct ib_qp_init_attr *attr)
 {
-	if (qp->type == FAKERNIC_QP_XRC_TGT) {
+	if (qp->type == FAKERNIC_QP_XRC_TGT)
 		memset(&attr->cap, 0, sizeof(attr->cap));
-	} else if (qp->type == FAKERNIC_QP_XRC_INI) {
+	if (qp->type == FAKERNIC_QP_XRC_INI || attr->srq) {
 		attr->cap.max_recv_wr = 0;
 		attr->cap.max_recv_sge = 0;
 	}
@@ -187,7 +190,7 @@ static int fakernic_check_create_qp(struct fakernic_dev *dev,
 			     ureq->rq_log_stride > FAKERNIC_RQ_LOG_STRIDE_MAX ||
 		  attr->srq :
 		  ureq->rq_va || ureq->rq_log_stride ||
-			     (attr->cap.max_recv_wr && !attr->srq))) {
+			     attr->cap.max_recv_wr)) {
 		fakernic_dbg(dev,
 			     "create QP: log depths %u, %u, log stride %u, or a reserved field\n",
 			     ureq->sq_log_depth, ureq->rq_log_depth,

@@ -388,6 +388,40 @@ static void queue_pairs(void)
     abuse(&c, wrong);
 }
 
+/* Which has no receive queue, so what is said of one is not judged. */
+static void queue_pairs_with_srq(void)
+{
+    struct ibv_srq_init_attr init = { .attr = { ENTRIES, 1, 0 } };
+    struct ibv_srq *srq = ibv_create_srq(end.pd, &init);
+    struct command c = {
+        .name = "CREATE_QP with an SRQ", .number = IB_USER_VERBS_CMD_CREATE_QP,
+        .core_size = sizeof(c.core.qp), .core_answer = 32,
+        .driver_size = sizeof(c.driver.qp), .driver_answer = 8,
+        .destroy = IB_USER_VERBS_CMD_DESTROY_QP, .shape = ANSWERED,
+        .core.qp = {
+            .pd_handle = end.pd->handle, .send_cq_handle = cq->handle,
+            .recv_cq_handle = cq->handle, .max_send_wr = 4, .max_send_sge = 1,
+            .qp_type = IBV_QPT_RC, .is_srq = true,
+        },
+        .driver.qp = {
+            .sq_va = (uintptr_t)queue, .sq_log_depth = LOG_ENTRIES,
+            .rq_log_depth = FAKERNIC_ABI_QUEUE_NONE,
+        },
+    };
+
+    if (!srq) {
+        die("ibv_create_srq");
+    }
+    c.core.qp.srq_handle = srq->handle;
+    request(&c, "as it should be", 0);
+    c.core.qp.max_recv_wr = UINT32_MAX;
+    c.core.qp.max_recv_sge = UINT32_MAX;
+    request(&c, "any receives of its own", 0);
+    c.core.qp.max_send_wr = UINT32_MAX;
+    request(&c, "too many sends", EINVAL);
+    FAILS(0, ibv_destroy_srq(srq));
+}
+
 static void work_queues(void)
 {
     static const struct wrong wrong[] = {
@@ -688,6 +722,7 @@ int main(void)
     group("completion queues", completion_queues);
     group("shared receive queues", shared_receive_queues);
     group("queue pairs", queue_pairs);
+    group("queue pairs with an SRQ", queue_pairs_with_srq);
     group("work queues", work_queues);
     group("RSS queue pairs", rss_queue_pairs);
     group("plain requests", plain_requests);
