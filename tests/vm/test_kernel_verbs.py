@@ -190,6 +190,19 @@ def test_rings_of_single_pages(user):
     assert not told["disordered"], told
 
 
+def test_queues_as_deep_as_promised(user):
+    """A kernel's RQ and SRQ take as many receives as the device says, and not one
+    more; its SQ as many sends at least. All of them complete, each once. Beside an
+    SRQ nobody judges what is said of receives."""
+    user.run("full", 200)
+    told = user.told()
+    assert told["recvs"] == told["max_qp_wr"] >= 4096, told
+    assert told["shared"] == told["max_srq_wr"] >= 32767, told
+    assert told["sends"] >= told["max_qp_wr"], told
+    assert told["received"] == told["sent"] == told["recvs"] + told["shared"]
+    assert not told["disordered"], told
+
+
 def test_death_needs_no_new_worker(ports):
     """Who flushes has a thread of its own, should there be no memory to make
     one."""

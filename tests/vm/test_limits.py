@@ -45,3 +45,9 @@ def test_limits_are_the_true_ones(ports):
     assert rows["max_cqe"][0] >= 1 << 22
     rdma.wait_for_resources(port, before)
     rdma.pingpong("rc", port, port, "-n 50").check()
+
+
+def test_queues_are_as_deep_as_promised(ports):
+    """SQ, RQ and SRQ take as many work requests as reported, and not one more; all
+    of them complete."""
+    rdma.judged(ports[0], "rdma_full", 9)

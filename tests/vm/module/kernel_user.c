@@ -15,6 +15,8 @@
  *   late   whoever has polled a CQ is held up before he says that he is done;
  *          meanwhile the device dies, and he is told to poll.
  *   deep   CQs as long as the device has them, and what rings cost.
+ *   full   SQ, RQ and SRQ as deep as the device has them, filled and emptied;
+ *          a queue pair with an SRQ is asked for receives that nobody has.
  *
  * Read, it tells names and numbers: what came of it.
  */
@@ -55,17 +57,20 @@
 #define CQE_SIZE 64
 #define BURST 1024                  /* completions, before they are polled */
 #define CHAIN 64
+#define SILENCE_MS 20000            /* between two completions: no more come */
 
 enum counter {
     QUEUES, VECTORS_USED, POSTED, FLUSHED, OTHERWISE, TWICE, REFUSED, AGAINS,
     CHURNED, HELD, ASKED, EARLY, DIED, FREED, DEEPEST, NEEDED_KIB, TAKEN_KIB,
-    DEEP, POLLED, DISORDERED, COUNTERS
+    DEEP, POLLED, DISORDERED, MAX_QP_WR, MAX_SRQ_WR, SENDS, RECVS, SHARED,
+    SENT, RECEIVED, COUNTERS
 };
 
 static const char *const names[COUNTERS] = {
     "queues", "vectors", "posted", "flushed", "otherwise", "twice", "refused",
     "agains", "churned", "held", "asked", "early", "died", "freed", "deepest",
-    "needed_kib", "taken_kib", "deep", "polled", "disordered"
+    "needed_kib", "taken_kib", "deep", "polled", "disordered", "max_qp_wr",
+    "max_srq_wr", "sends", "recvs", "shared", "sent", "received"
 };
 
 struct item {
@@ -132,12 +137,12 @@ static int to_error(struct ib_qp *qp)
     return ib_modify_qp(qp, &attr, IB_QP_STATE);
 }
 
-/* To nobody, for whose answer it waits for ever. */
-static int connect_to_nobody(struct ib_qp *qp)
+/* To a queue pair of this device. Of nobody it awaits an answer for ever. */
+static int connect(struct ib_qp *qp, u32 peer)
 {
     struct ib_qp_attr attr = {
         .qp_state = IB_QPS_RTR, .path_mtu = IB_MTU_1024,
-        .dest_qp_num = NOBODY, .max_dest_rd_atomic = 1,
+        .dest_qp_num = peer, .max_dest_rd_atomic = 1,
     };
     union ib_gid gid;
     int ret;
@@ -221,7 +226,7 @@ static int open_queue(int vector, enum ib_poll_context kind)
     queue->cq = cq;
     queue->qp = qp;
     queue_count++;
-    ret = to_init(qp) ?: connect_to_nobody(qp);
+    ret = to_init(qp) ?: connect(qp, NOBODY);
     if (!ret) {
         post_all(queue);
     }
@@ -765,6 +770,160 @@ static int deep(void)
     return ret;
 }
 
+/* ---- deep queues --------------------------------------------------------- */
+
+static void sent(struct ib_cq *cq, struct ib_wc *wc)
+{
+    if (wc->status) {
+        count(DISORDERED);
+    }
+    count(SENT);
+}
+
+static void received(struct ib_cq *cq, struct ib_wc *wc)
+{
+    struct item *item = container_of(wc->wr_cqe, struct item, cqe);
+
+    if (wc->status || !item->posted) {
+        count(DISORDERED);
+    }
+    item->posted = 0;
+    count(RECEIVED);
+}
+
+/* So many receives as it takes, of which there are items; or an error. */
+static int fill(struct ib_qp *qp, struct ib_srq *srq, struct item *items,
+                int room)
+{
+    int n, ret;
+
+    for (n = 0; n < room; n++) {
+        struct ib_recv_wr wr = { .wr_cqe = &items[n].cqe };
+
+        items[n].cqe.done = received;
+        items[n].posted = 1;
+        ret = srq ? ib_post_srq_recv(srq, &wr, NULL) :
+                    ib_post_recv(qp, &wr, NULL);
+        if (ret) {
+            items[n].posted = 0;
+            return ret == -ENOMEM ? n : ret;
+        }
+    }
+    return n;
+}
+
+/* As many sends as the queue takes; in all there are so many. */
+static int post_sends(struct ib_qp *qp, int posted, int messages)
+{
+    static struct ib_cqe cqe = { .done = sent };
+    struct ib_send_wr wr = {
+        .wr_cqe = &cqe, .opcode = IB_WR_SEND, .send_flags = IB_SEND_SIGNALED,
+    };
+    int ret = 0;
+
+    while (posted < messages && !ret) {
+        ret = ib_post_send(qp, &wr, NULL);
+        posted += !ret;
+    }
+    return ret && ret != -ENOMEM ? ret : posted;
+}
+
+/* To itself. The first time nothing is polled before the queue is full. */
+static int send_to_itself(struct ib_cq *cq, struct ib_qp *qp, int messages)
+{
+    int sent_before = get(SENT), received_before = get(RECEIVED);
+    unsigned long deadline = jiffies + msecs_to_jiffies(SILENCE_MS);
+    int posted = 0;
+
+    while (get(SENT) - sent_before < messages ||
+           get(RECEIVED) - received_before < messages) {
+        posted = post_sends(qp, posted, messages);
+        if (posted < 0) {
+            return posted;
+        }
+        if (!get(SENDS) && posted < messages) {
+            set(SENDS, posted);
+        }
+        if (ib_process_cq_direct(cq, BURST)) {
+            deadline = jiffies + msecs_to_jiffies(SILENCE_MS);
+        } else if (time_after(jiffies, deadline)) {
+            return -ETIMEDOUT;
+        }
+        cond_resched();
+    }
+    return 0;
+}
+
+static int fill_and_empty(struct ib_cq *cq, struct ib_qp *qp,
+                          struct ib_srq *srq, enum counter taken, int room)
+{
+    struct item *items = kvcalloc(room, sizeof(*items), GFP_KERNEL);
+    int ret;
+
+    if (!items) {
+        return -ENOMEM;
+    }
+    ret = to_init(qp);
+    if (!ret) {
+        ret = fill(qp, srq, items, room);
+        set(taken, ret);
+    }
+    if (ret > 0) {
+        ret = connect(qp, qp->qp_num) ?: send_to_itself(cq, qp, ret);
+    }
+    ib_destroy_qp(qp);
+    kvfree(items);
+    return ret;
+}
+
+static int full_shared(struct ib_cq *cq)
+{
+    struct ib_srq_init_attr srq_attr = {
+        .attr = { .max_wr = device->attrs.max_srq_wr, .max_sge = 1 },
+        .srq_type = IB_SRQT_BASIC,
+    };
+    struct ib_qp_init_attr attr = {
+        .send_cq = cq, .recv_cq = cq, .sq_sig_type = IB_SIGNAL_REQ_WR,
+        .cap = { .max_send_wr = device->attrs.max_qp_wr, .max_send_sge = 1,
+                 .max_recv_wr = U32_MAX, .max_recv_sge = U32_MAX },
+        .qp_type = IB_QPT_RC,
+    };
+    struct ib_srq *srq = ib_create_srq(pd, &srq_attr);
+    struct ib_qp *qp;
+    int ret;
+
+    if (IS_ERR(srq)) {
+        return PTR_ERR(srq);
+    }
+    attr.srq = srq;
+    qp = ib_create_qp(pd, &attr);
+    ret = IS_ERR(qp) ? PTR_ERR(qp) :
+          fill_and_empty(cq, qp, srq, SHARED, device->attrs.max_srq_wr + 1);
+    ib_destroy_srq(srq);
+    return ret;
+}
+
+static int full(void)
+{
+    struct ib_cq *cq;
+    struct ib_qp *qp;
+    int ret;
+
+    set(MAX_QP_WR, device->attrs.max_qp_wr);
+    set(MAX_SRQ_WR, device->attrs.max_srq_wr);
+    cq = ib_alloc_cq(device, NULL, 2 * device->attrs.max_srq_wr, 0,
+                     IB_POLL_DIRECT);
+    if (IS_ERR(cq)) {
+        return PTR_ERR(cq);
+    }
+    qp = make_qp(cq, device->attrs.max_qp_wr);
+    ret = IS_ERR(qp) ? PTR_ERR(qp) :
+          fill_and_empty(cq, qp, NULL, RECVS, device->attrs.max_qp_wr + 1);
+    ret = ret ?: full_shared(cq);
+    ib_free_cq(cq);
+    return ret;
+}
+
 /* ---- what is to be done, and what came of it ----------------------------- */
 
 /* What is counted stays. */
@@ -823,6 +982,8 @@ static ssize_t run_write(struct file *file, const char __user *from,
         ret = begin(late);
     } else if (sysfs_streq(word, "deep")) {
         ret = begin(deep);
+    } else if (sysfs_streq(word, "full")) {
+        ret = begin(full);
     }
     mutex_unlock(&lock);
     return ret ?: size;
