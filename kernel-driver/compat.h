@@ -29,6 +29,26 @@ static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev,
 }
 #endif
 
+/*
+ * Allocated for the initial namespace, of which it is until it is registered.
+ * While namespaces share devices all are of that one.
+ */
+#ifndef FAKERNIC_HAVE_ALLOC_WITH_NET
+static inline struct ib_device *fakernic_ib_in_net(struct ib_device *ibdev,
+						   struct net *net)
+{
+	if (ibdev && !rdma_dev_access_netns(ibdev, net))
+		write_pnet(&ibdev->coredev.rdma_net, net);
+	return ibdev;
+}
+
+/* The member is the first. */
+#define ib_alloc_device_with_net(type, member, net)			\
+	container_of(							\
+		fakernic_ib_in_net(_ib_alloc_device(sizeof(struct type)), net),\
+		struct type, member)
+#endif
+
 #ifndef FAKERNIC_HAVE_VM_FLAGS_CLEAR
 static inline void vm_flags_clear(struct vm_area_struct *vma,
 				  vm_flags_t flags)

@@ -49,6 +49,7 @@ struct fakernic_ib {
 struct fakernic_dev {
 	struct ib_device *ibdev;	/* NULL: none now (ibdev.c) */
 	char ib_name[IB_DEVICE_NAME_MAX];	/* of the one before */
+	u64 ib_net;			/* its namespace's cookie, likewise */
 	struct pci_dev *pdev;
 	struct net_device *netdev;
 	void __iomem *regs;

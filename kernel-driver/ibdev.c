@@ -3,7 +3,9 @@
  * The ib_device: what it is and can do, its port, its events. The objects'
  * verbs are in files of their own.
  */
+#include <linux/rcupdate.h>
 #include <linux/string.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
@@ -473,10 +475,38 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_mw_ops);
 }
 
-static struct ib_device *fakernic_ib_alloc(struct fakernic_dev *dev)
+/*
+ * Notes the network namespace that a user may have moved it to. Held, the
+ * core's lock keeps it there, and the namespace with it.
+ */
+static void fakernic_ib_note_net(struct fakernic_dev *dev)
 {
-	struct fakernic_ib *ib = ib_alloc_device(fakernic_ib, ibdev);
+	struct ib_device *ibdev = dev->ibdev;
 
+	mutex_lock(&ibdev->unregistration_lock);
+	dev->ib_net = read_pnet(&ibdev->coredev.rdma_net)->net_cookie;
+	mutex_unlock(&ibdev->unregistration_lock);
+}
+
+/* That namespace, or the initial one if it has ended. The caller puts it. */
+static struct net *fakernic_ib_get_net(const struct fakernic_dev *dev)
+{
+	struct net *net, *found = NULL;
+
+	rcu_read_lock();
+	for_each_net_rcu(net)
+		if (net->net_cookie == dev->ib_net)
+			found = maybe_get_net(net);
+	rcu_read_unlock();
+	return found ? found : get_net(&init_net);
+}
+
+static struct ib_device *fakernic_ib_alloc(struct fakernic_dev *dev,
+					   struct net *net)
+{
+	struct fakernic_ib *ib;
+
+	ib = ib_alloc_device_with_net(fakernic_ib, ibdev, net);
 	if (!ib)
 		return NULL;
 	ib->dev = dev;
@@ -504,9 +534,10 @@ static void fakernic_ib_free(struct fakernic_dev *dev)
 	dev->ibdev = NULL;
 }
 
-int fakernic_ib_add(struct fakernic_dev *dev)
+/* net is there until it returns. */
+static int fakernic_ib_add_to(struct fakernic_dev *dev, struct net *net)
 {
-	struct ib_device *ibdev = fakernic_ib_alloc(dev);
+	struct ib_device *ibdev = fakernic_ib_alloc(dev, net);
 	int ret;
 
 	if (!ibdev)
@@ -549,9 +580,19 @@ err_free:
 	return ret;
 }
 
+int fakernic_ib_add(struct fakernic_dev *dev)
+{
+	struct net *net = fakernic_ib_get_net(dev);
+	int ret = fakernic_ib_add_to(dev, net);
+
+	put_net(net);
+	return ret;
+}
+
 void fakernic_ib_remove(struct fakernic_dev *dev)
 {
 	fakernic_port_set_ib(dev, false);
+	fakernic_ib_note_net(dev);
 	strscpy(dev->ib_name, dev_name(&dev->ibdev->dev), sizeof(dev->ib_name));
 	ib_unregister_device(dev->ibdev);
 	fakernic_ib_free(dev);

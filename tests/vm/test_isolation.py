@@ -3,18 +3,19 @@
 
 import pytest
 
+from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import DEVLINK, SYSFS
+from fakernic_test.patient import DEVLINK, REPORTER, SYSFS, left_dead
 
 pytestmark = pytest.mark.guests(count=1)
 
 NOBODY = 65534
+INSIDE = "ip netns exec red"
+RENEWALS = (f"echo 1 >{SYSFS}/reset", f"devlink dev reload {DEVLINK}")
 
 
-def test_exclusive_network_namespaces(ports, lab):
-    """The device is of one namespace, works there, and comes back at its end."""
-    (port,) = ports
-    inside = "ip netns exec red"
+def move(port):
+    """Both faces into a namespace, where they get to work."""
     port.guest.check(f"""
         set -e
         rdma system set netns exclusive
@@ -24,17 +25,23 @@ def test_exclusive_network_namespaces(ports, lab):
         [ -z "$(rdma dev)" ]
         [ -z "$(ls /sys/class/infiniband)" ]
         if rdma_odp atomics; then exit 1; fi
-        {inside} ip link set lo up
-        {inside} ip link set {port.netdev} up
-        {inside} ip addr add {port.ip4}/24 dev {port.netdev}
+        {INSIDE} ip link set lo up
+        {INSIDE} ip link set {port.netdev} up
+        {INSIDE} ip addr add {port.ip4}/24 dev {port.netdev}
         """, 60)
     port.guest.write("/tmp/wait_gids", rdma.WAIT_GIDS.format(
         dev=port.ibdev, count=2))
-    port.guest.check(f"{inside} bash /tmp/wait_gids", 60)
-    port.guest.check(f"{inside} rdma_odp atomics", 60)
-    rdma.rping(port, port, 5, inside=inside).check()
+
+
+def works_inside(port):
+    port.guest.check(f"{INSIDE} bash /tmp/wait_gids", 60)
+    port.guest.check(f"{INSIDE} rdma_odp atomics", 60)
+    rdma.rping(port, port, 5, inside=INSIDE).check()
+
+
+def comes_back(port):
+    """At the end of the namespace."""
     port.guest.check(f"""
-        ip netns del red
         for i in $(seq 300); do
             [ -e /sys/class/infiniband/{port.ibdev} ] &&
             [ -e /sys/class/net/{port.netdev} ] &&
@@ -43,34 +50,68 @@ def test_exclusive_network_namespaces(ports, lab):
         done
         exit 1
         """, 60)
+
+
+def test_exclusive_network_namespaces(ports, lab):
+    """The device is of one namespace, works there, and comes back at its end."""
+    (port,) = ports
+    move(port)
+    works_inside(port)
+    port.guest.check("ip netns del red")
+    comes_back(port)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()
 
 
-RENEWALS = (f"echo 1 >{SYSFS}/reset", f"devlink dev reload {DEVLINK}")
+def test_rdma_device_stays_in_its_namespace(ports, lab):
+    """Too, when the hardware comes up anew; if the namespace has ended meanwhile
+    it is in the one that all begin with."""
+    (port,) = ports
+    guest = port.guest
+    move(port)
+    for renewal in RENEWALS:
+        guest.check(renewal, 60)
+        works_inside(port)
+        assert not guest.check("rdma dev"), renewal
+    guest.check("dmesg -C")
+    faults.set_fault(port.vm, "at=device do=fatal")
+    guest.check("until dmesg | grep 'device is recovered'; do sleep 0.1; done",
+                60)
+    works_inside(port)
+    with left_dead(guest):
+        with faults.armed(port.vm, "at=command cmd=NOP times=0 do=fail status=7"):
+            assert not guest.run(f"devlink dev reload {DEVLINK}").ok
+            guest.check(f"""
+                ip netns del red
+                until [ -e /sys/class/net/{port.netdev} ]; do sleep 0.1; done
+                [ -z "$(rdma dev)" ]
+                """, 60)
+        guest.check(f"devlink health recover {REPORTER}", 60)
+    comes_back(port)
+    lab.ports = [rdma.bring_up(port.vm, 1)]
+    rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()
 
 
 def test_interface_stays_in_its_namespace(ports, lab):
     """With its address, when the hardware comes up anew; and programs in there
     find RDMA again."""
     (port,) = ports
-    inside = "ip netns exec red"
     port.guest.check(f"""
         set -e
         ip netns add red
         ip link set {port.netdev} netns red
-        {inside} ip link set lo up
-        {inside} ip link set {port.netdev} up
-        {inside} ip addr add {port.ip4}/24 dev {port.netdev}
+        {INSIDE} ip link set lo up
+        {INSIDE} ip link set {port.netdev} up
+        {INSIDE} ip addr add {port.ip4}/24 dev {port.netdev}
         """, 60)
     port.guest.write("/tmp/wait_gids", rdma.WAIT_GIDS.format(
         dev=port.ibdev, count=2))
     for renewal in RENEWALS:
         port.guest.check(renewal, 60)
-        shown = port.guest.check(f"{inside} ip -o addr show {port.netdev}")
+        shown = port.guest.check(f"{INSIDE} ip -o addr show {port.netdev}")
         assert port.ip4 in shown, shown
-        port.guest.check(f"{inside} bash /tmp/wait_gids", 60)
-        rdma.rping(port, port, 5, inside=inside).check()
+        port.guest.check(f"{INSIDE} bash /tmp/wait_gids", 60)
+        rdma.rping(port, port, 5, inside=INSIDE).check()
     port.guest.check(f"""
         ip netns del red
         until [ -e /sys/class/net/{port.netdev} ]; do sleep 0.1; done
