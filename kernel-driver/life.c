@@ -110,18 +110,19 @@ int fakernic_life_show(struct fakernic_dev *dev)
 	return 0;
 }
 
+/* Never -EBUSY, which would say that there was nothing to be done. */
 static int fakernic_life_up(struct fakernic_dev *dev)
 {
 	int ret;
 
 	ret = fakernic_life_start(dev);
-	if (ret)
-		return ret;
-	ret = fakernic_life_show(dev);
-	trace_fakernic_life(dev->pdev, "comes up", ret);
-	if (ret)
-		fakernic_life_end(dev);
-	return ret;
+	if (!ret) {
+		ret = fakernic_life_show(dev);
+		trace_fakernic_life(dev->pdev, "comes up", ret);
+		if (ret)
+			fakernic_life_end(dev);
+	}
+	return ret == -EBUSY ? -EIO : ret;
 }
 
 static void fakernic_life_down(struct fakernic_dev *dev, bool gently)

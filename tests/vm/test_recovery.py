@@ -321,6 +321,25 @@ def test_reporter_of_all_deaths(patient):
         patient.works()
 
 
+BUSY, NO_RESOURCE = 6, 7        # enum fakernic_cmd_status
+
+
+@pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
+def test_device_that_does_not_come_up(patient, status):
+    """Whatever it says to that: devlink knows that it is ill, and has it recovered
+    when it can be."""
+    guest = patient.guest
+    with left_dead(guest):
+        with faults.armed(patient.port.vm, "at=command cmd=NOP times=0 do=fail "
+                          f"status={status}"):
+            assert not guest.run(f"devlink dev reload {DEVLINK}").ok
+            assert "state error" in guest.check(
+                f"devlink health show {REPORTER}")
+        guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.said("device is recovered")
+    patient.works()
+
+
 def reports(patient, reporter):
     """How often the driver has wanted a recovery by a reporter."""
     text = patient.guest.check(f"devlink health show {DEVLINK} reporter "
