@@ -14,6 +14,11 @@
 #include "explain.h"
 #include "gid.h"
 
+int fakernic_cmd_ask_nop(struct fakernic_dev *dev)
+{
+	return fakernic_cmdq_ask(dev, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0);
+}
+
 int fakernic_cmd_nop(struct fakernic_dev *dev)
 {
 	u8 sent[FAKERNIC_CMD_PAYLOAD], received[FAKERNIC_CMD_PAYLOAD];
@@ -43,6 +48,13 @@ int fakernic_cmd_query_port(struct fakernic_dev *dev,
 				  resp, sizeof(*resp));
 }
 
+int fakernic_cmd_ask_port(struct fakernic_dev *dev,
+			  struct fakernic_query_port_resp *resp)
+{
+	return fakernic_cmdq_ask(dev, FAKERNIC_CMD_QUERY_PORT, NULL, 0, resp,
+				 sizeof(*resp));
+}
+
 int fakernic_cmd_set_port(struct fakernic_dev *dev,
 			  const struct fakernic_set_port_req *req)
 {
@@ -50,18 +62,36 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 				  sizeof(*req), NULL, 0);
 }
 
-int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
-			     u32 length)
+static struct fakernic_query_stats_req fakernic_stats_to(dma_addr_t dma,
+							 u32 length)
 {
-	struct fakernic_query_stats_req req = {
+	return (struct fakernic_query_stats_req) {
 		.address = cpu_to_le64(dma),
 		.length = cpu_to_le32(length),
 	};
+}
+
+int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
+			     u32 length)
+{
+	struct fakernic_query_stats_req req = fakernic_stats_to(dma, length);
 	struct fakernic_query_stats_resp resp = {};
 	int ret;
 
 	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_STATS, &req,
 				 sizeof(req), &resp, sizeof(resp));
+	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
+}
+
+int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
+			   u32 length)
+{
+	struct fakernic_query_stats_req req = fakernic_stats_to(dma, length);
+	struct fakernic_query_stats_resp resp = {};
+	int ret;
+
+	ret = fakernic_cmdq_ask(dev, FAKERNIC_CMD_QUERY_STATS, &req,
+				sizeof(req), &resp, sizeof(resp));
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 

@@ -20,6 +20,9 @@ union ib_gid;
 /* -EIO also when the answer does not echo what was sent. */
 int fakernic_cmd_nop(struct fakernic_dev *dev);
 
+/* Does it execute commands? As fakernic_cmdq_ask(). */
+int fakernic_cmd_ask_nop(struct fakernic_dev *dev);
+
 /* Limits and sizes: the same until the next reset. */
 int fakernic_cmd_query_device(struct fakernic_dev *dev,
 			      struct fakernic_query_device_resp *resp);
@@ -27,6 +30,10 @@ int fakernic_cmd_query_device(struct fakernic_dev *dev,
 /* Link, speed, MTU and the counter of bad P_Keys, as of now. */
 int fakernic_cmd_query_port(struct fakernic_dev *dev,
 			    struct fakernic_query_port_resp *resp);
+
+/* Likewise, as fakernic_cmdq_ask(). */
+int fakernic_cmd_ask_port(struct fakernic_dev *dev,
+			  struct fakernic_query_port_resp *resp);
 
 /* Sets what req's mask names; all of it, or nothing. */
 int fakernic_cmd_set_port(struct fakernic_dev *dev,
@@ -39,6 +46,10 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
  */
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
 			     u32 length);
+
+/* The first of these, as fakernic_cmdq_ask(). */
+int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
+			   u32 length);
 
 /* The same of the set with that number. */
 int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,

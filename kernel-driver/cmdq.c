@@ -34,6 +34,8 @@
 /* For whoever takes it down there must be an end. */
 #define FAKERNIC_CMD_TIMEOUT_HELD_S	10
 #define FAKERNIC_CMD_POLL_MS		500
+/* For who can do without the answer. */
+#define FAKERNIC_ASK_TIMEOUT_S		3
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
 
@@ -49,10 +51,12 @@ struct fakernic_cmd_wait {
 	struct completion done;
 	void *resp;
 	u32 resp_size;
+	u32 slot;
 	u16 opcode;
+	bool asks;			/* who need not have the answer */
 	u8 status;
 	u32 detail;
-	int error;			/* the device died meanwhile */
+	int error;			/* there will be no answer */
 };
 
 static int fakernic_cmd_status_errno(u8 status)
@@ -131,6 +135,7 @@ static void fakernic_cmdq_begin(struct fakernic_dev *dev)
 	memset(cmdq->cq, 0, depth * sizeof(*cmdq->cq));
 	cmdq->pi = 0;
 	cmdq->ci = 0;
+	cmdq->unheard = 0;
 	dev->health.cause = FAKERNIC_DEATH_NONE;
 	dev->health.faults_told = 0;
 	spin_unlock_irqrestore(&cmdq->lock, flags);
@@ -208,6 +213,7 @@ static void fakernic_cmdq_abandon_locked(struct fakernic_cmdq *cmdq)
 		}
 		up(&cmdq->free);
 	}
+	cmdq->unheard = 0;
 }
 
 /*
@@ -313,6 +319,8 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 			memcpy(wait->resp, cqe->payload, wait->resp_size);
 		cmdq->waiting[slot] = NULL;
 		complete(&wait->done);
+	} else {
+		cmdq->unheard--;
 	}
 	cmdq->ci++;
 	up(&cmdq->free);
@@ -355,27 +363,48 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	struct fakernic_cmd *cmd;
 	unsigned long flags;
-	u32 slot;
+	int ret = 0;
 
 	spin_lock_irqsave(&cmdq->lock, flags);
-	if (cmdq->dead) {
+	if (cmdq->dead)
+		ret = -EIO;
+	else if (wait->asks && cmdq->unheard)
+		ret = -ETIMEDOUT;
+	if (ret) {
 		spin_unlock_irqrestore(&cmdq->lock, flags);
 		up(&cmdq->free);
-		return -EIO;
+		return ret;
 	}
-	slot = cmdq->pi & ((1U << cmdq->log_depth) - 1);
-	cmd = &cmdq->sq[slot];
+	wait->slot = cmdq->pi & ((1U << cmdq->log_depth) - 1);
+	cmd = &cmdq->sq[wait->slot];
 	memset(cmd, 0, sizeof(*cmd));
 	cmd->opcode = cpu_to_le16(wait->opcode);
 	cmd->cookie = cpu_to_le32(cmdq->pi);
 	if (req_size)
 		memcpy(cmd->payload, req, req_size);
-	cmdq->waiting[slot] = wait;
+	cmdq->waiting[wait->slot] = wait;
 	cmdq->pi++;
 	/* writel() orders the request before the doorbell. */
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, cmdq->pi);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 	return 0;
+}
+
+/* Who asks goes without the answer, unless it is there. */
+static void fakernic_cmdq_leave(struct fakernic_dev *dev,
+				struct fakernic_cmd_wait *wait)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	unsigned long flags;
+
+	spin_lock_irqsave(&cmdq->lock, flags);
+	if (!completion_done(&wait->done)) {
+		cmdq->waiting[wait->slot] = NULL;
+		cmdq->unheard++;
+		wait->error = -ETIMEDOUT;
+		complete(&wait->done);
+	}
+	spin_unlock_irqrestore(&cmdq->lock, flags);
 }
 
 /* Unless it has been answered, or another life has begun. */
@@ -415,7 +444,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			      struct fakernic_cmd_wait *wait)
 {
 	unsigned long poll = msecs_to_jiffies(FAKERNIC_CMD_POLL_MS);
-	u64 begin = get_jiffies_64();
+	u64 waited, begin = get_jiffies_64();
 	unsigned int timeout;
 
 	while (!wait_for_completion_timeout(&wait->done, poll)) {
@@ -432,14 +461,61 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			wait_for_completion(&wait->done);
 			break;
 		}
+		waited = get_jiffies_64() - begin;
 		timeout = fakernic_cmd_patience(dev);
-		if (!timeout || get_jiffies_64() - begin < (u64)timeout * HZ)
+		if (timeout && waited >= (u64)timeout * HZ)
+			fakernic_cmdq_give_up(dev, wait, timeout);
+		else if (wait->asks && waited >= FAKERNIC_ASK_TIMEOUT_S * HZ)
+			fakernic_cmdq_leave(dev, wait);
+		else
 			continue;
-		fakernic_cmdq_give_up(dev, wait, timeout);
 		wait_for_completion(&wait->done);
 		break;
 	}
 	return wait->error;
+}
+
+/* Each command in flight ends within its timeout, so this ends too. */
+static int fakernic_cmdq_reserve(struct fakernic_cmdq *cmdq, bool asks)
+{
+	if (asks)
+		return down_timeout(&cmdq->free, FAKERNIC_ASK_TIMEOUT_S * HZ) ?
+			-ETIMEDOUT : 0;
+	down(&cmdq->free);
+	return 0;
+}
+
+static int fakernic_cmdq_run(struct fakernic_dev *dev,
+			     struct fakernic_cmd_wait *wait,
+			     const void *req, u32 req_size)
+{
+	struct device *device = &dev->pdev->dev;
+	u16 opcode = wait->opcode;
+	u64 begin = ktime_get_ns();
+	int ret;
+
+	if (WARN_ON_ONCE(req_size > FAKERNIC_CMD_PAYLOAD ||
+			 wait->resp_size > FAKERNIC_CMD_PAYLOAD))
+		return -EINVAL;
+	init_completion(&wait->done);
+	ret = fakernic_cmdq_reserve(&dev->cmdq, wait->asks);
+	if (ret)
+		return ret;
+	ret = fakernic_cmdq_submit(dev, wait, req, req_size);
+	if (ret)
+		return ret;
+	ret = fakernic_cmdq_wait(dev, wait);
+	trace_fakernic_cmd(dev->pdev, opcode, wait->status, wait->detail, ret,
+			   ktime_get_ns() - begin);
+	if (ret)
+		return ret;
+	if (wait->status != FAKERNIC_CMD_OK)
+		dev_dbg_ratelimited(device, "%s refused: %s, at byte %u %s\n",
+				    fakernic_cmd_name(opcode),
+				    fakernic_cmd_status_name(wait->status),
+				    wait->detail,
+				    fakernic_cmd_field(opcode, wait->detail));
+	return fakernic_cmd_status_errno(wait->status);
 }
 
 int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
@@ -451,30 +527,20 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		.resp_size = resp_size,
 		.opcode = opcode,
 	};
-	struct device *device = &dev->pdev->dev;
-	u64 begin = ktime_get_ns();
-	int ret;
 
-	if (WARN_ON_ONCE(req_size > FAKERNIC_CMD_PAYLOAD ||
-			 resp_size > FAKERNIC_CMD_PAYLOAD))
-		return -EINVAL;
-	init_completion(&wait.done);
+	return fakernic_cmdq_run(dev, &wait, req, req_size);
+}
 
-	/* Each command in flight ends within its timeout, so this ends too. */
-	down(&dev->cmdq.free);
-	ret = fakernic_cmdq_submit(dev, &wait, req, req_size);
-	if (ret)
-		return ret;
-	ret = fakernic_cmdq_wait(dev, &wait);
-	trace_fakernic_cmd(dev->pdev, opcode, wait.status, wait.detail, ret,
-			   ktime_get_ns() - begin);
-	if (ret)
-		return ret;
-	if (wait.status != FAKERNIC_CMD_OK)
-		dev_dbg_ratelimited(device, "%s refused: %s, at byte %u %s\n",
-				    fakernic_cmd_name(opcode),
-				    fakernic_cmd_status_name(wait.status),
-				    wait.detail,
-				    fakernic_cmd_field(opcode, wait.detail));
-	return fakernic_cmd_status_errno(wait.status);
+int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
+		      const void *req, u32 req_size,
+		      void *resp, u32 resp_size)
+{
+	struct fakernic_cmd_wait wait = {
+		.resp = resp,
+		.resp_size = resp_size,
+		.opcode = opcode,
+		.asks = true,
+	};
+
+	return fakernic_cmdq_run(dev, &wait, req, req_size);
 }

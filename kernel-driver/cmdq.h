@@ -28,6 +28,7 @@ struct fakernic_cmdq {
 	spinlock_t lock;		/* all below, both rings */
 	u32 pi;
 	u32 ci;
+	u32 unheard;			/* in flight, and nobody waits */
 	u8 log_depth;
 	bool dead;
 };
@@ -84,5 +85,17 @@ bool fakernic_cmdq_check(struct fakernic_dev *dev);
 int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		       const void *req, u32 req_size,
 		       void *resp, u32 resp_size);
+
+/*
+ * The same for who can do without the answer: -ETIMEDOUT when there is none
+ * within three seconds, and at once while an answer is owed that somebody has
+ * not waited for. A device that is silent is thus asked by nobody else.
+ *
+ * After -ETIMEDOUT it may execute the command yet; memory that this names is
+ * the device's until a later call does not return that.
+ */
+int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
+		      const void *req, u32 req_size,
+		      void *resp, u32 resp_size);
 
 #endif

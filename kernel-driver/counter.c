@@ -174,7 +174,7 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
 	if (!values)
 		return -ENOMEM;
-	ret = fakernic_read_stats(dev, 0, values);
+	ret = fakernic_ask_stats(dev, values);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (fakernic_stat_is_devices(i) == !port)
 			stats->value[n++] = values[i];

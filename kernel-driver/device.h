@@ -87,6 +87,7 @@ struct fakernic_dev {
 	struct xarray counters;		/* id -> struct rdma_counter */
 	struct mutex past_lock;		/* past, what goes there; netdev's */
 	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* of counters that were */
+	struct fakernic_asked asked;
 
 	struct fakernic_query_device_resp caps;
 	struct fakernic_dm_pool dm;

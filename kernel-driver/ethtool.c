@@ -251,7 +251,7 @@ static int fakernic_test_link(struct fakernic_dev *dev)
 	struct fakernic_query_port_resp info;
 	int ret;
 
-	ret = fakernic_cmd_query_port(dev, &info);
+	ret = fakernic_cmd_ask_port(dev, &info);
 	return ret ? ret : info.link_up ? 0 : -ENOLINK;
 }
 
@@ -261,7 +261,7 @@ static const struct {
 } fakernic_tests[] = {
 	{ "registers", fakernic_test_registers },
 	{ "status", fakernic_test_status },
-	{ "command queue", fakernic_cmd_nop },
+	{ "command queue", fakernic_cmd_ask_nop },
 	{ "link", fakernic_test_link },
 };
 
@@ -341,8 +341,8 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	struct fakernic_dev *dev = priv->dev;
 	u32 i;
 
-	/* A dead device counts no more: what it said last. */
-	if (!fakernic_read_stats(dev, 0, data))
+	/* A dead device counts no more, a silent one may: what it said last. */
+	if (!fakernic_ask_stats(dev, data))
 		memcpy(priv->stats, data, sizeof(priv->stats));
 	else
 		memcpy(data, priv->stats, sizeof(priv->stats));

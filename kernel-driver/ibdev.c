@@ -239,11 +239,8 @@ static int fakernic_query_port(struct ib_device *ibdev, u32 port,
 	struct fakernic_query_port_resp resp;
 	int ret;
 
-	ret = fakernic_cmd_query_port(dev, &resp);
-	/* A dead one says that it is down, and else what it said last. */
-	if (ret && READ_ONCE(dev->dead))
-		resp = dev->port.info;
-	else if (ret)
+	ret = fakernic_port_ask(dev, &resp);
+	if (ret)
 		return ret;
 	attr->gid_tbl_len = le16_to_cpu(dev->caps.gid_count);
 	attr->pkey_tbl_len = le16_to_cpu(dev->caps.pkey_count);

@@ -20,6 +20,7 @@
 #include "odp.h"
 #include "port.h"
 #include "ptp.h"
+#include "stats.h"
 
 static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 {
@@ -105,8 +106,13 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 	ret = fakernic_cmdq_init(dev);
 	if (ret)
 		goto err_unmap_uar;
+	ret = fakernic_asked_init(dev);
+	if (ret)
+		goto err_cleanup_cmdq;
 	return 0;
 
+err_cleanup_cmdq:
+	fakernic_cmdq_cleanup(dev);
 err_unmap_uar:
 	pci_iounmap(pdev, dev->uar);
 err_unmap:
@@ -121,6 +127,7 @@ err_disable:
 
 static void fakernic_unmap_device(struct fakernic_dev *dev)
 {
+	fakernic_asked_cleanup(dev);
 	fakernic_cmdq_cleanup(dev);
 	pci_iounmap(dev->pdev, dev->uar);
 	pci_iounmap(dev->pdev, dev->regs);

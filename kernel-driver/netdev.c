@@ -94,6 +94,11 @@ static void fakernic_restart_work(struct work_struct *work)
 	struct fakernic_netdev *priv =
 		container_of(work, struct fakernic_netdev, restart_work.work);
 
+	/* If it is silent nobody is to wait for RTNL meanwhile. */
+	if (fakernic_cmd_ask_nop(priv->dev) == -ETIMEDOUT) {
+		queue_delayed_work(system_dfl_wq, &priv->restart_work, HZ);
+		return;
+	}
 	rtnl_lock();
 	if (netif_running(priv->netdev) && fakernic_netdev_works(priv)) {
 		netdev_info(priv->netdev, "restarting\n");

@@ -25,19 +25,21 @@ static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 		ib_dispatch_event(&event);
 }
 
-void fakernic_port_changed(struct fakernic_dev *dev)
+/*
+ * info: what the device said, or NULL. It may have died since. Caller holds the
+ * lock.
+ */
+static void fakernic_port_tell(struct fakernic_dev *dev,
+			       const struct fakernic_query_port_resp *info)
 {
 	struct fakernic_port *port = &dev->port;
-	struct fakernic_query_port_resp info;
-	bool link = false, active;
+	bool link, active;
 
-	mutex_lock(&port->lock);
 	if (!port->netdev_registered)
-		goto unlock;
-	if (!READ_ONCE(dev->dead) && !fakernic_cmd_query_port(dev, &info)) {
-		port->info = info;
-		link = info.link_up;
-	}
+		return;
+	if (info)
+		port->info = *info;
+	link = info && info->link_up && !READ_ONCE(dev->dead);
 	active = link && netif_running(dev->netdev);
 	trace_fakernic_link(dev->pdev, link, active);
 	if (active)
@@ -50,8 +52,37 @@ void fakernic_port_changed(struct fakernic_dev *dev)
 					      IB_EVENT_PORT_ACTIVE :
 					      IB_EVENT_PORT_ERR);
 	}
-unlock:
+}
+
+/*
+ * Who has ask_lock may wait for long, and is alone with it: no older answer is
+ * told after a newer one.
+ */
+void fakernic_port_changed(struct fakernic_dev *dev)
+{
+	struct fakernic_port *port = &dev->port;
+	struct fakernic_query_port_resp info;
+	int ret;
+
+	mutex_lock(&port->ask_lock);
+	ret = fakernic_cmd_query_port(dev, &info);
+	mutex_lock(&port->lock);
+	fakernic_port_tell(dev, ret ? NULL : &info);
 	mutex_unlock(&port->lock);
+	mutex_unlock(&port->ask_lock);
+}
+
+int fakernic_port_ask(struct fakernic_dev *dev,
+		      struct fakernic_query_port_resp *info)
+{
+	int ret = fakernic_cmd_ask_port(dev, info);
+
+	if (ret != -ETIMEDOUT && !(ret && READ_ONCE(dev->dead)))
+		return ret;
+	mutex_lock(&dev->port.lock);
+	*info = dev->port.info;
+	mutex_unlock(&dev->port.lock);
+	return 0;
 }
 
 static void fakernic_port_work(struct work_struct *work)
@@ -62,6 +93,7 @@ static void fakernic_port_work(struct work_struct *work)
 
 void fakernic_port_init(struct fakernic_dev *dev)
 {
+	mutex_init(&dev->port.ask_lock);
 	mutex_init(&dev->port.lock);
 	INIT_WORK(&dev->port.work, fakernic_port_work);
 }

@@ -16,6 +16,7 @@
 struct fakernic_dev;
 
 struct fakernic_port {
+	struct mutex ask_lock;		/* taken first; while it is asked */
 	struct mutex lock;		/* all below, carrier, port events */
 	bool netdev_registered;		/* then the carrier may change */
 	bool ib_registered;		/* then there are events */
@@ -32,6 +33,13 @@ void fakernic_port_init(struct fakernic_dev *dev);
  * elsewhere than process context: schedule port.work.
  */
 void fakernic_port_changed(struct fakernic_dev *dev);
+
+/*
+ * What the device says of the port now; or said last, if it is dead or silent.
+ * Waits three seconds at most.
+ */
+int fakernic_port_ask(struct fakernic_dev *dev,
+		      struct fakernic_query_port_resp *info);
 
 /* Returns when nobody is telling the other side's former state any more. */
 void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered);

@@ -19,13 +19,27 @@ const char *const fakernic_stat_names[] = {
 
 static_assert(ARRAY_SIZE(fakernic_stat_names) == FAKERNIC_STAT_COUNT);
 
+#define FAKERNIC_STATS_SIZE	(FAKERNIC_STAT_COUNT * sizeof(__le64))
+
+/* Of count counters; those that there are not are 0. */
+static int fakernic_copy_stats(u64 *values, const __le64 *counters, int count)
+{
+	int i;
+
+	if (count < 0)
+		return count;
+	for (i = 0; i < FAKERNIC_STAT_COUNT; i++)
+		values[i] = i < count ? le64_to_cpu(counters[i]) : 0;
+	return 0;
+}
+
 int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 {
-	size_t size = FAKERNIC_STAT_COUNT * sizeof(__le64);
+	const size_t size = FAKERNIC_STATS_SIZE;
 	struct device *device = &dev->pdev->dev;
 	__le64 *counters;
 	dma_addr_t dma;
-	int i, count;
+	int ret, count;
 
 	counters = dma_alloc_coherent(device, size, &dma, GFP_KERNEL);
 	if (!counters)
@@ -34,8 +48,40 @@ int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 		count = fakernic_cmd_query_counter(dev, counter_id, dma, size);
 	else
 		count = fakernic_cmd_query_stats(dev, dma, size);
-	for (i = 0; count >= 0 && i < FAKERNIC_STAT_COUNT; i++)
-		values[i] = i < count ? le64_to_cpu(counters[i]) : 0;
+	ret = fakernic_copy_stats(values, counters, count);
 	dma_free_coherent(device, size, counters, dma);
-	return count < 0 ? count : 0;
+	return ret;
+}
+
+int fakernic_asked_init(struct fakernic_dev *dev)
+{
+	struct fakernic_asked *asked = &dev->asked;
+
+	mutex_init(&asked->lock);
+	asked->counters = dma_alloc_coherent(&dev->pdev->dev,
+					     FAKERNIC_STATS_SIZE, &asked->dma,
+					     GFP_KERNEL);
+	return asked->counters ? 0 : -ENOMEM;
+}
+
+void fakernic_asked_cleanup(struct fakernic_dev *dev)
+{
+	dma_free_coherent(&dev->pdev->dev, FAKERNIC_STATS_SIZE,
+			  dev->asked.counters, dev->asked.dma);
+}
+
+/*
+ * Into memory that stays: the device may write there when nobody waits for it
+ * any more. The next who asks does so when it has.
+ */
+int fakernic_ask_stats(struct fakernic_dev *dev, u64 *values)
+{
+	struct fakernic_asked *asked = &dev->asked;
+	int ret;
+
+	mutex_lock(&asked->lock);
+	ret = fakernic_cmd_ask_stats(dev, asked->dma, FAKERNIC_STATS_SIZE);
+	ret = fakernic_copy_stats(values, asked->counters, ret);
+	mutex_unlock(&asked->lock);
+	return ret;
 }

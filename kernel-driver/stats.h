@@ -5,10 +5,23 @@
 #ifndef FAKERNIC_DRIVER_STATS_H
 #define FAKERNIC_DRIVER_STATS_H
 
+#include <linux/mutex.h>
 #include <linux/types.h>
 #include <fakernic/stats.h>
 
 struct fakernic_dev;
+
+struct fakernic_asked {
+	struct mutex lock;		/* the memory, one asks at a time */
+	__le64 *counters;
+	dma_addr_t dma;
+};
+
+/* -ENOMEM. */
+int fakernic_asked_init(struct fakernic_dev *dev);
+
+/* The device has been stopped. */
+void fakernic_asked_cleanup(struct fakernic_dev *dev);
 
 /* These counters are the device's own; all others are the port's. */
 #define FAKERNIC_DEVICE_STAT_COUNT					\
@@ -26,6 +39,12 @@ extern const char *const fakernic_stat_names[];
  * not have are 0. -ENOMEM, or the command's error.
  */
 int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
+
+/*
+ * The device's (counter_id 0), for who can do without: as fakernic_cmdq_ask(),
+ * and two such times at most if others do the same.
+ */
+int fakernic_ask_stats(struct fakernic_dev *dev, u64 *values);
 
 static inline bool fakernic_stat_is_devices(int stat)
 {

@@ -12,6 +12,8 @@ loses interrupts and events.
 
 import re
 import time
+from contextlib import contextmanager
+
 import pytest
 
 from fakernic_lab import faults
@@ -405,6 +407,69 @@ def test_breakpoint_in_the_device(patient):
         patient.said("device is recovered")
     finally:
         guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    patient.works()
+
+
+# Of the port, its counters, and of what the kernel locks for all interfaces.
+READERS = ("rdma link show {ib}/1 | grep ACTIVE",
+           "grep ACTIVE /sys/class/infiniband/{ib}/ports/1/state",
+           "cat /sys/class/infiniband/{ib}/ports/1/rate", "ethtool -S {net}",
+           "ip link set {net} alias silent", "ip -s link show {net}")
+IGNORANT = ("ethtool -t {net}",
+            "cat /sys/class/infiniband/{ib}/ports/1/hw_counters/tx_frames",
+            "cat /sys/class/infiniband/{ib}/ports/1/counters/port_xmit_data")
+SILENCE_S = 3                   # that the first waits, and others need not
+
+
+@contextmanager
+def silent(patient):
+    """For as long as it likes."""
+    try:
+        patient.guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
+        with faults.armed(patient.port.vm, "at=device do=freeze"):
+            yield
+    finally:
+        patient.guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+
+
+def ask(patient, commands, good=True):
+    for command in commands:
+        result = patient.guest.run(command.format(
+            ib=patient.port.ibdev, net=patient.port.netdev), 4 * SILENCE_S)
+        assert result.ok == good, result
+
+
+@pytest.mark.parametrize("first", (READERS[0], READERS[3], IGNORANT[0]))
+def test_silent_device_holds_up_nobody(patient, first):
+    """Who wants to know hears what it said last, or that nothing is known; when it
+    speaks again, it is as if nothing had been."""
+    patient.forget()
+    ask(patient, READERS + IGNORANT)
+    with silent(patient):
+        ask(patient, (first,), first in READERS)
+        begin = time.monotonic()
+        ask(patient, READERS)
+        ask(patient, IGNORANT, good=False)
+        assert time.monotonic() - begin < SILENCE_S * (len(READERS) - 1)
+        last = counted(patient, "commands")
+    ask(patient, READERS + IGNORANT)
+    assert counted(patient, "commands") > last
+    patient.works()
+    assert "device is dead" not in patient.guest.check("dmesg")
+
+
+@pytest.mark.long
+def test_port_of_a_silent_device_waits(patient):
+    """With frames that it does not send: it is not restarted before it speaks, and
+    nobody who changes an interface waits for that."""
+    patient.forget()
+    with silent(patient):
+        patient.guest.run("ping -b -f -c 9999 -w 5 10.1.2.255", 60)
+        patient.said("send timeout", 60)
+        for _ in range(10):
+            ask(patient, ("ip link set {net} alias silent; sleep 1",))
+        assert "restarting" not in patient.guest.check("dmesg")
+    patient.said("restarting")
     patient.works()
 
 
