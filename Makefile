@@ -7,8 +7,8 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
-	test-mutants test-long test-many test-programs test-packages test-recipes \
-	test-intree test-qemu-versions test-reproductions test-debug-kernel \
+	test-mutants test-long test-link test-many test-programs test-packages \
+	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build packages \
@@ -46,6 +46,7 @@ help:
 	@echo 'make test-mutants    each fault rule does nothing in turn: its test must fail;'
 	@echo '                     minutes'
 	@echo 'make test-long       the VM tests that make test leaves out'
+	@echo 'make test-link       the VM tests with the guests joined by the link'
 	@echo 'make test-many       eight machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
@@ -166,6 +167,11 @@ test-long: build
 	@$(BUILD) kernel-6.1 guest-test modules
 	@$(ENTER) ci/programs.py
 	@$(ENTER) ci/run_tests.py long
+
+test-link: build
+	@$(BUILD) modules kernel-6.1 guest-test
+	@$(ENTER) ci/programs.py
+	@$(ENTER) env FAKERNIC_WIRE=link ci/run_tests.py vm vm-other
 
 test-many: root
 	@$(BUILD) root-test qemu-plugin image
