@@ -184,7 +184,7 @@ void fakernic_recorder_cleanup(FakernicState *s)
     r->first_error = NULL;
 }
 
-/* Into the file; the place of the one after the next is on its way meanwhile. */
+/* Into the file; the place of the one after the next is fetched meanwhile. */
 static void fakernic_recorder_file(FakernicRecorder *r,
                                    const FakernicRecord *entry)
 {
