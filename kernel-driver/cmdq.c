@@ -53,7 +53,8 @@ struct fakernic_cmd_wait {
 	u32 resp_size;
 	u32 slot;
 	u16 opcode;
-	bool asks;			/* who need not have the answer */
+	bool asks;			/* who need not have the answer, */
+	unsigned long until;		/* in jiffies, from then on */
 	u8 status;
 	u32 detail;
 	int error;			/* there will be no answer */
@@ -89,6 +90,7 @@ int fakernic_cmdq_init(struct fakernic_dev *dev)
 	dev->dead = true;
 	spin_lock_init(&cmdq->lock);
 	sema_init(&cmdq->free, depth);
+	sema_init(&cmdq->asks, 1);
 
 	cmdq->waiting = kcalloc(depth, sizeof(*cmdq->waiting), GFP_KERNEL);
 	if (!cmdq->waiting)
@@ -465,7 +467,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 		timeout = fakernic_cmd_patience(dev);
 		if (timeout && waited >= (u64)timeout * HZ)
 			fakernic_cmdq_give_up(dev, wait, timeout);
-		else if (wait->asks && waited >= FAKERNIC_ASK_TIMEOUT_S * HZ)
+		else if (wait->asks && time_after_eq(jiffies, wait->until))
 			fakernic_cmdq_leave(dev, wait);
 		else
 			continue;
@@ -475,11 +477,21 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 	return wait->error;
 }
 
-/* Each command in flight ends within its timeout, so this ends too. */
-static int fakernic_cmdq_reserve(struct fakernic_cmdq *cmdq, bool asks)
+/* At least one, for what is free by now. */
+static long fakernic_ask_left(const struct fakernic_cmd_wait *wait)
 {
-	if (asks)
-		return down_timeout(&cmdq->free, FAKERNIC_ASK_TIMEOUT_S * HZ) ?
+	return max_t(long, wait->until - jiffies, 1);
+}
+
+/*
+ * Each command in flight that somebody waits for ends within its timeout, and
+ * at most one is in flight for nobody, so this ends too.
+ */
+static int fakernic_cmdq_reserve(struct fakernic_cmdq *cmdq,
+				 struct fakernic_cmd_wait *wait)
+{
+	if (wait->asks)
+		return down_timeout(&cmdq->free, fakernic_ask_left(wait)) ?
 			-ETIMEDOUT : 0;
 	down(&cmdq->free);
 	return 0;
@@ -498,7 +510,7 @@ static int fakernic_cmdq_run(struct fakernic_dev *dev,
 			 wait->resp_size > FAKERNIC_CMD_PAYLOAD))
 		return -EINVAL;
 	init_completion(&wait->done);
-	ret = fakernic_cmdq_reserve(&dev->cmdq, wait->asks);
+	ret = fakernic_cmdq_reserve(&dev->cmdq, wait);
 	if (ret)
 		return ret;
 	ret = fakernic_cmdq_submit(dev, wait, req, req_size);
@@ -540,7 +552,14 @@ int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
 		.resp_size = resp_size,
 		.opcode = opcode,
 		.asks = true,
+		.until = jiffies + FAKERNIC_ASK_TIMEOUT_S * HZ,
 	};
+	int ret;
 
-	return fakernic_cmdq_run(dev, &wait, req, req_size);
+	/* One at a time: else all entries could be in flight for nobody. */
+	if (down_timeout(&dev->cmdq.asks, fakernic_ask_left(&wait)))
+		return -ETIMEDOUT;
+	ret = fakernic_cmdq_run(dev, &wait, req, req_size);
+	up(&dev->cmdq.asks);
+	return ret;
 }

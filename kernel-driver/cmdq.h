@@ -25,6 +25,7 @@ struct fakernic_cmdq {
 	dma_addr_t cq_dma;
 	struct fakernic_cmd_wait **waiting;	/* by ring position */
 	struct semaphore free;		/* entries not in flight */
+	struct semaphore asks;		/* who asks, one at a time */
 	spinlock_t lock;		/* all below, both rings */
 	u32 pi;
 	u32 ci;
@@ -89,7 +90,8 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 /*
  * The same for who can do without the answer: -ETIMEDOUT when there is none
  * within three seconds, and at once while an answer is owed that somebody has
- * not waited for. A device that is silent is thus asked by nobody else.
+ * not waited for. One asks at a time, so a device that is silent owes nobody
+ * more than one answer.
  *
  * After -ETIMEDOUT it may execute the command yet; memory that this names is
  * the device's until a later call does not return that.

@@ -474,7 +474,8 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 
 /*
  * Notes the network namespace that a user may have moved it to. Held, the
- * core's lock keeps it there, and the namespace with it.
+ * core's lock keeps it there, and the namespace with it. Who moves it between
+ * this and its end finds the next one where it was.
  */
 static void fakernic_ib_note_net(struct fakernic_dev *dev)
 {

@@ -458,6 +458,32 @@ def test_silent_device_holds_up_nobody(patient, first):
     assert "device is dead" not in patient.guest.check("dmesg")
 
 
+CROWDED_S = 8                   # more than who asks waits
+# More than the command queue has entries, all at once.
+CROWD = """
+for i in $(seq 100); do
+    cat /sys/class/infiniband/{ib}/ports/1/state >/dev/null &
+done
+wait
+"""
+
+
+def test_crowd_of_readers_hides_no_death(patient):
+    """What they have not waited for leaves room for those who find it out."""
+    guest = patient.guest
+    patient.forget()
+    try:
+        guest.check(f"echo {CROWDED_S} >{PARAMETERS}/cmd_timeout")
+        rule(patient, "freeze")
+        guest.run(CROWD.format(ib=patient.port.ibdev), 60)
+        patient.said("device is dead: a command was not answered",
+                     2 * CROWDED_S + NOP_PERIOD_S)
+        patient.said("device is recovered")
+    finally:
+        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    patient.works()
+
+
 @pytest.mark.long
 def test_port_of_a_silent_device_waits(patient):
     """With frames that it does not send: it is not restarted before it speaks, and
