@@ -27,9 +27,10 @@
 #define FAKERNIC_TYPE           "fakernic"
 #define FAKERNIC_QMP_COUNT      8192        /* objects, if nobody says */
 
-/* So many events in a second of the machine's clock, beside those of a rule's
+/* So many events in a second of the machine's clock, beside so many of rules'
  * first hits: who does not read them has them all in QEMU's memory. */
 #define FAKERNIC_QMP_EVENTS     100
+#define FAKERNIC_QMP_FIRSTS     8192
 #define FAKERNIC_QMP_SECOND     1000000000
 
 /* ---- properties ---------------------------------------------------------- */
@@ -411,7 +412,7 @@ static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
                              const RoceFaultSubject *subject)
 {
     static RoceTime second;
-    static uint64_t sent, untold;
+    static uint64_t sent, untold, firsts;
     g_autofree char *path = NULL;
     const char *at = roce_fault_point_name(rule->at);
     const char *act = roce_fault_action_name(rule->act);
@@ -421,11 +422,12 @@ static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
         second = subject->now;
         sent = 0;
     }
-    if (sent >= FAKERNIC_QMP_EVENTS && rule->hits > FAKERNIC_TOLD_FIRST) {
+    if (sent++ >= FAKERNIC_QMP_EVENTS &&
+        (rule->hits > FAKERNIC_TOLD_FIRST ||
+         firsts++ >= FAKERNIC_QMP_FIRSTS)) {
         untold++;
         return;
     }
-    sent++;
     path = object_get_canonical_path(device);
     qapi_event_send_fakernic_fault(
         path, rule->id,
