@@ -180,6 +180,7 @@ void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
     roce_retry_refill(t, attr);
     roce_retry_forget_signs(t);
     t->probes = 0;
+    t->late = 0;
     t->probe = false;
     t->unsent = false;
     /* The packet that found no receive is the oldest: one was there after all,
@@ -244,7 +245,8 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 
 RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
 {
-    const bool late = now - t->deadline > ROCE_LATE_NS && !t->lossy;
+    const bool late = now - t->deadline > ROCE_LATE_NS && !t->lossy &&
+                      t->late < ROCE_LATE_MAX;
 
     t->deadline = ROCE_TIME_NEVER;
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
@@ -258,6 +260,7 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
         return ROCE_EXPIRY_NOTHING;
     }
     if (now < t->ack_at && late) {
+        t->late++;
         roce_retry_set_timer(t, now);
         return ROCE_EXPIRY_NOTHING;
     }

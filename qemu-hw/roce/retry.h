@@ -27,6 +27,8 @@
 /* A timer that comes so late was kept waiting by what keeps the peer waiting,
  * too: a host that computes for others. */
 #define ROCE_LATE_NS 2000000
+/* So often in a row that counts for the peer. */
+#define ROCE_LATE_MAX 3
 /* Probes in a row; each waits twice as long as the one before. */
 #define ROCE_PROBES_MAX 5
 
@@ -55,6 +57,7 @@ typedef struct RoceRetry {
     bool lossy;                 /* the path has lost a packet, or seems to */
     bool probe;                 /* a probe is to be sent */
     uint8_t probes;             /* since progress */
+    uint8_t late;               /* silences that began anew, the same */
     /* The round trip, as RFC 6298 has it; 0: not known. */
     RoceTime trip, deviation;
     bool timing;                /* a packet's answer is awaited to measure it */

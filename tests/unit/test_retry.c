@@ -313,6 +313,20 @@ static void silence_while_we_stood_still_is_not_probed(void)
     CHECK_EQ(roce_retry_expire(&t, t.ack_at + 2 * ROCE_LATE_NS),
              ROCE_EXPIRY_TIMEOUT);
 
+    /* A host that is always slow does not hide a loss. */
+    t = measured();
+    for (unsigned i = 0; i < ROCE_LATE_MAX; i++) {
+        CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+                 ROCE_EXPIRY_NOTHING);
+    }
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+             ROCE_EXPIRY_PROBE);
+    t = measured();
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+             ROCE_EXPIRY_NOTHING);
+    roce_retry_progress(&t, 1100, &patient, true);
+    CHECK_EQ(t.late, 0);
+
     /* Of a path that loses packets it is more likely a loss. */
     t = measured_lossy();
     CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
