@@ -397,8 +397,8 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
 
 /*
  * Of a link, frames that are there come in now: each of them kicks. A netdev's
- * frames are the main loop's to fetch, which may want this very processor; so may
- * a peer that does not read what the link has for it.
+ * frames are the main loop's to fetch, which may want this very processor; so
+ * may a peer that does not read what the link has for it.
  */
 static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
 {

@@ -27,13 +27,16 @@
 /* How long the guest may not poll before its main loop takes over. */
 #define LINK_POLL_ENDS_NS   1000000
 /* How long after a short frame a member looks again before it sleeps: an answer
- * comes sooner than a thread is woken. Long frames come in at a stretch, and are
+ * comes sooner than a thread is woken. Long frames come in at a stretch, and
+ * are
  * acknowledged the fewer times the more of them are taken at once. */
 #define LINK_LINGER_NS      20000
 #define LINK_LINGER_FRAME   256
 /* A peer that takes nothing for so long, while frames are there, has no
  * processor: it may be the one on which our guest polls. */
 #define LINK_STANDS_NS      30000
+/* After so long it is stopped, and no processor helps it. */
+#define LINK_STOPPED_NS     100000000
 /* A peer that takes less than half a ring in so long keeps no other waiting. */
 #define LINK_STUCK_NS       3500000000
 /* How often one that waits for room looks for the time. */
@@ -419,7 +422,8 @@ static bool link_stands(LinkPeer *peer, uint32_t taken, int64_t now)
         peer->unread_since = now;
         peer->unread_taken = taken;
     }
-    return now - peer->unread_since >= LINK_STANDS_NS;
+    return now - peer->unread_since >= LINK_STANDS_NS &&
+           now - peer->unread_since < LINK_STOPPED_NS;
 }
 
 /*

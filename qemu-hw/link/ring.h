@@ -82,8 +82,8 @@ LinkRingResult link_ring_put(LinkWriter *w, const void *frame, uint32_t len);
 bool link_ring_wakes(LinkWriter *w, uint64_t now);
 
 /*
- * True: the reader has not taken all that was put in. *taken moves when it takes
- * some; nothing else is to be made of it, as it is not checked.
+ * True: the reader has not taken all that was put in. *taken moves when it
+ * takes some; nothing else is to be made of it, as it is not checked.
  */
 bool link_ring_unread(const LinkWriter *w, uint32_t *taken);
 
