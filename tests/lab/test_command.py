@@ -4,6 +4,7 @@ no machine is booted.
 """
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -422,12 +423,17 @@ def memory_fixture(tmp_path, monkeypatch):
     return memory
 
 
-def test_a_record_is_in_memory_while_it_grows(tmp_path, memory):
-    path = tmp_path / recordings.RECORD
-    recordings.prepare(path)
+def record_in(folder):
+    """A record that has grown a little."""
+    path = folder / recordings.RECORD
+    recordings.prepare([path])
     path.write_bytes(b"entries" + bytes(1 << 20))
-    written, = memory.iterdir()
-    assert written.read_bytes() == path.read_bytes()
+    return path
+
+
+def test_a_record_is_in_memory_while_it_grows(tmp_path, memory):
+    path = record_in(tmp_path)
+    assert path.is_symlink() and path.resolve().parent == memory
     recordings.leave(path)
     assert not path.is_symlink() and not list(memory.iterdir())
     assert path.read_bytes() == b"entries" + bytes(1 << 20)
@@ -442,24 +448,68 @@ def test_a_record_without_memory_is_on_disk(tmp_path, memory, monkeypatch,
         memory.rmdir()
     else:
         monkeypatch.setattr(places, "free_memory", lambda: 1)
-    path = tmp_path / recordings.RECORD
-    recordings.prepare(path)
+    path = record_in(tmp_path)
     assert not path.is_symlink()
-    path.write_bytes(b"entries")
     recordings.leave(path)
-    assert path.read_bytes() == b"entries"
+    assert path.exists()
+
+
+def test_all_records_are_in_memory_or_none(tmp_path, monkeypatch, memory):
+    monkeypatch.setattr(places, "free_memory",
+                        lambda: 3 * recordings.RECORD_BYTES >> 20)
+    recordings.prepare([tmp_path / "1", tmp_path / "2"])
+    assert not list(memory.iterdir())
+    recordings.prepare([tmp_path / "1"])
+    assert list(memory.iterdir())
+
+
+def test_a_record_that_cannot_be_moved_is_not_lost(tmp_path, memory, capsys):
+    path = record_in(tmp_path)
+    path.with_name(f"{path.name}.new").mkdir()
+    (path.with_name(f"{path.name}.new") / path.resolve().name).mkdir()
+    recordings.leave(path)
+    assert "is still" in capsys.readouterr().err
+    assert path.is_symlink() and path.read_bytes().startswith(b"entries")
+    assert list(memory.iterdir())
+
+
+def test_a_record_of_another_lab_is_left_to_it(tmp_path, monkeypatch):
+    """Of one that has the folder of a lab that was killed."""
+    monkeypatch.setattr(recordings, "END_S", 0)
+    monkeypatch.setattr(recordings, "MEMORY", tmp_path)
+    (tmp_path / "node1").mkdir()
+    path = record_in(tmp_path / "node1")
+    with open(path, "rb") as device:
+        fcntl.flock(device, fcntl.LOCK_EX)
+        recordings.leave(path)
+        assert path.is_symlink() and path.exists()
+    recordings.leave(path)
+    assert not path.is_symlink()
 
 
 def test_what_was_killed_leaves_no_record_in_memory(tmp_path, memory):
     out, mark = prepare_out(tmp_path / "out")
     (out / "node1").mkdir()
-    recordings.prepare(out / "node1" / recordings.RECORD)
+    record_in(out / "node1")
     (out / "node1" / "record-other").symlink_to(tmp_path / "precious")
     (tmp_path / "precious").write_text("", encoding="utf-8")
     mark.close()
     assert list(memory.iterdir())
     prepare_out(out)[1].close()
     assert not list(memory.iterdir()) and (tmp_path / "precious").exists()
+
+
+def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
+    (tmp_path / "gone").mkdir()
+    path = record_in(tmp_path / "gone")
+    with open(path, "rb") as device:
+        fcntl.flock(device, fcntl.LOCK_EX)
+        path.unlink()
+        recordings.prepare([])
+        assert list(memory.iterdir())
+    (tmp_path / "here").mkdir()
+    record_in(tmp_path / "here")
+    assert len(list(memory.iterdir())) == 2
 
 
 class FakeMonitor:

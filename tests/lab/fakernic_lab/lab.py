@@ -177,12 +177,6 @@ class Node:
     def ip(self):
         return self.port.ip4
 
-    def stop(self):
-        """Ends it, at once if it does not end by itself."""
-        self.vm.stop()
-        for path in self.lab.records_of(self.name):
-            recordings.leave(path)
-
     def environment(self):
         """The variables of a command."""
         peers = [node for node in self.lab.nodes if node is not self]
@@ -337,9 +331,9 @@ class Lab:
                               sockets=folder, keeps=[self.mark],
                               **self.options)
             self.nodes.append(Node(self, machine))
-            for path in self.records_of(name):
-                recordings.prepare(path, len(self.numbers))
-            machine.launch()
+        recordings.prepare(self.records())
+        for node in self.nodes:
+            node.vm.launch()
 
     def join(self):
         """The -netdev of each machine."""
@@ -368,6 +362,11 @@ class Lab:
     def records_of(self, name):
         """The files in which a machine's devices record."""
         return [self.out / name / RECORD] if self.record else []
+
+    def records(self):
+        """All of them."""
+        return [path for node in self.nodes
+                for path in self.records_of(node.name)]
 
     def records_are_whole(self):
         """Whether all frames are in them."""
@@ -467,11 +466,14 @@ class Lab:
             self.tell(line)
 
     def stop(self):
+        records = self.records()
         while self.nodes:
-            self.nodes.pop().stop()
+            self.nodes.pop().vm.stop()
         if self.relay:
             self.relay.stop()
             self.relay = None
+        for path in records:
+            recordings.leave(path)
         shutil.rmtree(self.sockets, ignore_errors=True)
         self.mark.close()
 

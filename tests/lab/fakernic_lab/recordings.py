@@ -5,9 +5,12 @@ the kernel writes back every few seconds, and the first store into each of its
 pages from then on is a page fault, which stops the device for microseconds.
 """
 
+import fcntl
 import os
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 from . import places
@@ -17,7 +20,9 @@ RECORD = "record"               # of a device, beside its machine's console
 RECORD_BYTES = 4096 + (64 << 20) + (64 << 20)
 MEMORY = Path("/dev/shm")
 PREFIX = "fakernic-lab-"
+OWNER = ".of"                   # beside each: where the link to it is
 MIB = 1 << 20
+END_S = 2                       # in which a QEMU that was killed is gone
 
 
 def fits(count):
@@ -32,13 +37,19 @@ def fits(count):
             places.free_memory() >= wanted // MIB)
 
 
-def prepare(path, count=1):
-    """The file, that a device is to record in, is in memory if that has room
-    for COUNT of them."""
-    if fits(count):
+def prepare(paths):
+    """The files, that devices are to record in, are in memory if that has room
+    for all."""
+    reap()
+    for path in paths if fits(len(paths)) else ():
         handle, name = tempfile.mkstemp(prefix=PREFIX, dir=MEMORY)
         os.close(handle)
         path.symlink_to(name)
+        owner_of(name).write_text(str(path), encoding="utf-8")
+
+
+def owner_of(name):
+    return Path(f"{name}{OWNER}")
 
 
 def in_memory(path):
@@ -50,21 +61,69 @@ def in_memory(path):
     return target if ours else None
 
 
+def in_use(target, seconds=0):
+    """Whether a device still has the record when they are over."""
+    deadline = time.monotonic() + seconds
+    with open(target, "rb") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return False
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    return True
+            time.sleep(0.02)
+
+
+def remove(target):
+    target.unlink(missing_ok=True)
+    owner_of(target).unlink(missing_ok=True)
+
+
 def leave(path):
     """After the device's end: its record is where it was asked for, and no
-    longer in memory."""
+    longer in memory. What cannot be moved stays; nothing is raised."""
     target = in_memory(path)
-    if target is None:
-        return
-    path.unlink()
-    # Most of it is zeros, which take no room. On a full disk cp says so, and
-    # whoever reads the record that it is cut; the other machines end all the same.
-    subprocess.run(["cp", "--sparse=always", target, path], check=False)
-    target.unlink(missing_ok=True)
+    try:
+        # Another's, if a lab that was killed had the same folder.
+        if target and not in_use(target, END_S):
+            move(target, path)
+    except OSError as error:
+        print(f"fakernic-lab: {path} is still {target}: {error.strerror}",
+              file=sys.stderr)
+
+
+def move(target, path):
+    """By another process, which an interrupt from the terminal does not reach.
+    Most of a record is zeros, which take no room."""
+    new = path.with_name(f"{path.name}.new")
+    copy = subprocess.run(["cp", "--sparse=always", target, new], check=False,
+                          stderr=subprocess.PIPE, text=True,
+                          start_new_session=True)
+    if copy.returncode:
+        new.unlink(missing_ok=True)
+        print(f"fakernic-lab: {path} is still {target}: {copy.stderr.strip()}",
+              file=sys.stderr)
+    else:
+        new.replace(path)
+        remove(target)
 
 
 def forget(path):
     """Nothing of a record that nobody has left stays in memory."""
     target = in_memory(path)
     if target:
-        target.unlink(missing_ok=True)
+        remove(target)
+
+
+def reap():
+    """Nor of one whose folder is gone with the link to it."""
+    for owner in MEMORY.glob(f"{PREFIX}*{OWNER}"):
+        target = owner.with_name(owner.name.removesuffix(OWNER))
+        try:
+            path = Path(owner.read_text(encoding="utf-8"))
+            if in_memory(path) != target and (not target.exists() or
+                                              not in_use(target)):
+                remove(target)
+        except OSError:
+            pass                # another user's

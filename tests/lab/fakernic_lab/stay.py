@@ -20,7 +20,7 @@ import tty
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import launch, places
+from . import launch, places, recordings
 from .errors import LabError
 from .lab import Lab, Node
 from .machine import Machine
@@ -186,14 +186,17 @@ class Running:
 
     def stop(self):
         for node in self.nodes:
-            node.stop()
+            node.vm.stop()
         if self.relay:
             self.relay.stop()
+        for path in self.records():
+            recordings.leave(path)
 
     def records_are_whole(self):
         return self.whole
 
     records_of = Lab.records_of
+    records = Lab.records
     judge = Lab.judge
     collect = Lab.collect
     make_timeline = Lab.make_timeline
