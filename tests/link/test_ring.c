@@ -106,17 +106,22 @@ static void polling_reader_is_signalled_when_it_stops(void)
     part();
 }
 
-/* So that a writer need not ask about who has read it all. */
-static void drained_is_known(void)
+/* So that a writer need not ask about who has read it all, and sees who reads. */
+static void unread_is_known(void)
 {
-    uint32_t len;
+    uint32_t len, taken, before;
 
     join();
-    CHECK(link_ring_drained(&a.tx));
+    CHECK(!link_ring_unread(&a.tx, &before));
     link_ring_put(&a.tx, frame, 60);
-    CHECK(!link_ring_drained(&a.tx));
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(link_ring_unread(&a.tx, &taken));
+    CHECK(taken == before);
     REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
-    CHECK(link_ring_drained(&a.tx));
+    CHECK(link_ring_unread(&a.tx, &taken));
+    CHECK(taken != before);
+    REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
+    CHECK(!link_ring_unread(&a.tx, &taken));
     part();
 }
 
@@ -376,7 +381,7 @@ static const Test tests[] = {
     TEST(longest_frame_fits),
     TEST(sleeper_is_signalled_once),
     TEST(polling_reader_is_signalled_when_it_stops),
-    TEST(drained_is_known),
+    TEST(unread_is_known),
     TEST(room_is_told),
     TEST(reader_believes_no_tail),
     TEST(reader_believes_no_length),

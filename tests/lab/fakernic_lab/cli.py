@@ -18,6 +18,7 @@ from .timeline import files
 from .timeline.records import RecordError
 from .waiting import WIPED
 
+SEEDS = 1 << 63                 # that a rule may have
 # What frames come to by chance: option -> what a rule calls it.
 HARM = {"loss": "drop", "duplicate": "duplicate", "reorder": "reorder",
         "corrupt": "corrupt"}
@@ -356,7 +357,7 @@ def make_wire_rules(options):
         if share:
             ppm = round(MILLION * share / max(left, 1 / MILLION))
             ppm = min(max(ppm, 1), MILLION)
-            seed = (options.seed * len(HARM) + number) % (1 << 64)
+            seed = (options.seed * len(HARM) + number) % SEEDS
             rules.append(f"at=tx times=0 ppm={ppm} seed={seed} do={act}")
         left -= share
     if options.delay:
