@@ -106,7 +106,7 @@ static void polling_reader_is_signalled_when_it_stops(void)
     part();
 }
 
-/* So that a writer need not ask about who has read it all, and sees who reads. */
+/* A writer need not ask about who has read it all, and sees who reads. */
 static void unread_is_known(void)
 {
     uint32_t len, taken, before;
