@@ -376,6 +376,21 @@ static void refused(void)
     refuses(wrong, TEST_COUNT(wrong));
 }
 
+/* Each of the values for each of the words, of which a rule ends in one. */
+static void refuses_each(const char *const *words, unsigned word_count,
+                         const char *const *values, unsigned value_count)
+{
+    for (unsigned i = 0; i < word_count; i++) {
+        for (unsigned k = 0; k < value_count; k++) {
+            char text[100];
+            const Wrong wrong = { text, values[k] };
+
+            snprintf(text, sizeof(text), "%s=%s", words[i], values[k]);
+            refuses(&wrong, 1);
+        }
+    }
+}
+
 /*
  * Digits, or 0x and digits, and no more than the word takes. Typed forms have
  * signed numbers of 64 bits, and no others.
@@ -398,15 +413,7 @@ static void refused_numbers(void)
         "at=device do=fatal code",
     };
 
-    for (unsigned i = 0; i < TEST_COUNT(words); i++) {
-        for (unsigned k = 0; k < TEST_COUNT(values); k++) {
-            char text[100];
-            const Wrong wrong = { text, values[k] };
-
-            snprintf(text, sizeof(text), "%s=%s", words[i], values[k]);
-            refuses(&wrong, 1);
-        }
-    }
+    refuses_each(words, TEST_COUNT(words), values, TEST_COUNT(values));
 }
 
 static void refused_ranges(void)
@@ -422,15 +429,7 @@ static void refused_ranges(void)
         "at=dma-write do=drop address",
     };
 
-    for (unsigned i = 0; i < TEST_COUNT(words); i++) {
-        for (unsigned k = 0; k < TEST_COUNT(values); k++) {
-            char text[100];
-            const Wrong wrong = { text, values[k] };
-
-            snprintf(text, sizeof(text), "%s=%s", words[i], values[k]);
-            refuses(&wrong, 1);
-        }
-    }
+    refuses_each(words, TEST_COUNT(words), values, TEST_COUNT(values));
 }
 
 static void largest_numbers(void)
