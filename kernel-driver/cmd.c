@@ -372,9 +372,11 @@ int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 	if (!ret || READ_ONCE(dev->dead))
 		return 0;
 	/* A user may well free a region before the windows on it. */
-	if (ret != -EBUSY)
-		dev_err_ratelimited(&dev->pdev->dev,
-				    "%s of object %#x fails: %d\n",
-				    fakernic_cmd_name(opcode), id, ret);
-	return ret;
+	if (ret == -EBUSY)
+		return ret;
+	dev_err(&dev->pdev->dev,
+		"%s of object %#x fails: %d: what the device keeps it could write to\n",
+		fakernic_cmd_name(opcode), id, ret);
+	fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
+	return 0;
 }

@@ -34,6 +34,8 @@ const char *fakernic_death_name(enum fakernic_death cause)
 		return "a command was not answered";
 	case FAKERNIC_DEATH_NONSENSE:
 		return "a command was answered that was not given";
+	case FAKERNIC_DEATH_KEEPS:
+		return "it does not let go of an object";
 	}
 	return "unknown";
 }

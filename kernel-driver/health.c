@@ -92,6 +92,7 @@ fakernic_health_reporter(struct fakernic_health *health)
 	switch (health->cause) {
 	case FAKERNIC_DEATH_TIMEOUT:
 	case FAKERNIC_DEATH_NONSENSE:
+	case FAKERNIC_DEATH_KEEPS:
 		return health->cmdq;
 	default:
 		return health->fatal;

@@ -23,6 +23,7 @@ enum fakernic_death {
 	FAKERNIC_DEATH_BUS,		/* AER says so */
 	FAKERNIC_DEATH_TIMEOUT,		/* of a command */
 	FAKERNIC_DEATH_NONSENSE,	/* on the command queue */
+	FAKERNIC_DEATH_KEEPS,		/* an object or a page */
 };
 
 struct fakernic_health {

@@ -35,7 +35,7 @@ static void fakernic_hw_free(struct fakernic_dev *dev, u32 number,
 			     u16 destroy_opcode)
 {
 	if (fakernic_cmd_free(dev, destroy_opcode, number))
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
 }
 
 /* The device has made it: events find it from now on, or it is destroyed. */

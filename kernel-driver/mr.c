@@ -211,7 +211,7 @@ static void fakernic_drop_mr(struct ib_mr *ibmr)
 	if (!fakernic_dereg_mr(ibmr, NULL))
 		return;
 	fakernic_cmdq_kill(to_fakernic_dev(ibmr->device),
-			   FAKERNIC_DEATH_NONSENSE);
+			   FAKERNIC_DEATH_KEEPS);
 	fakernic_dereg_mr(ibmr, NULL);
 }
 

@@ -274,7 +274,7 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	dev_err(&odp->dev->pdev->dev,
 		"device does not let go of pages of MR %#x: %d\n", odp->key,
 		ret);
-	fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_NONSENSE);
+	fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_KEEPS);
 }
 
 /* The kernel takes pages away, or changes the rights to them. */

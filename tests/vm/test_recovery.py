@@ -499,21 +499,57 @@ def test_port_of_a_silent_device_waits(patient):
     patient.works()
 
 
+@contextmanager
+def bound_anew(patient, lab):
+    """The driver leaves inside the with, and comes again: as a port of the test."""
+    patient.end()
+    try:
+        yield
+    finally:
+        lab.ports = [rdma.bring_up(patient.port.vm, 1)]
+    patient.port = lab.ports[0]
+    patient.guest.check(SETTINGS.format(dev=patient.port.netdev))
+    patient.state = patient.look()
+
+
 def test_driver_leaves_a_frozen_device(patient, lab):
     """Also when it was told to wait for ever; and binds to it again."""
     guest = patient.guest
-    patient.end()
-    try:
-        guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
-        rule(patient, "freeze")
-        time.sleep(NOP_PERIOD_S + 2)
+    with bound_anew(patient, lab):
+        try:
+            guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
+            rule(patient, "freeze")
+            time.sleep(NOP_PERIOD_S + 2)
+            rebind(patient.port)
+        finally:
+            guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    patient.works()
+
+
+KEPT = ("QP", "CQ", "MR")
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_device_keeps_what_a_program_gave_back(patient, kind):
+    """It is reset, for it could write into memory that is no longer the program's;
+    that hears of it as of any death, and its memory is free."""
+    patient.forget()
+    with faults.armed(patient.port.vm, f"at=command cmd=DESTROY_{kind} times=0 "
+                      f"do=fail status={NO_RESOURCE}"):
+        rdma.pingpong("rc", patient.port, patient.port, "-n 50")
+        patient.said("device is dead: it does not let go of an object")
+    patient.said("device is recovered")
+    patient.works()
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_device_keeps_what_the_kernel_gave_back(patient, lab, kind):
+    """The kernel's users of verbs, among them the core's own MADs, cannot keep
+    what a device refuses to destroy while its driver leaves."""
+    with bound_anew(patient, lab), \
+            faults.armed(patient.port.vm, f"at=command cmd=DESTROY_{kind} "
+                         f"times=0 do=fail status={NO_RESOURCE}"):
         rebind(patient.port)
-    finally:
-        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
-        lab.ports = [rdma.bring_up(patient.port.vm, 1)]
-    patient.port = lab.ports[0]
-    guest.check(SETTINGS.format(dev=patient.port.netdev))
-    patient.state = patient.look()
     patient.works()
 
 
