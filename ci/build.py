@@ -72,6 +72,9 @@ JOBS = str(os.cpu_count() or 1)
 SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
 HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
 
+# What the version of a QEMU that ci/mend_qemu.py went over says; the launcher
+# reads it.
+MENDED = "fakernic"
 QEMU_OPTIONS = [
     "--target-list=x86_64-softmmu", "--without-default-features",
     "--disable-install-blobs", "--disable-docs", "--disable-user",
@@ -79,6 +82,7 @@ QEMU_OPTIONS = [
     "--enable-tcg", "--enable-kvm", "--enable-slirp", "--enable-virtfs",
     "--enable-attr", "--enable-pixman", "--enable-fdt=system",
     "--enable-trace-backends=log", "--enable-werror",
+    f"--with-pkgversion={MENDED}",
 ]
 
 # Of the root's second stage; what is made by it is keyed by it.
@@ -315,14 +319,17 @@ def configure_qemu(this, source, target, wanted):
 
 
 def build_qemu():
+    mend = SRC / "ci/mend_qemu.py"
     own = digest([source_name("qemu"), QEMU_OPTIONS, FIRMWARE],
-                 [SRC / "qemu-hw", SRC / "firmware-spec", SRC / "tests/qtest"])
+                 [SRC / "qemu-hw", SRC / "firmware-spec", SRC / "tests/qtest",
+                  mend])
     with step("qemu", own, "QEMU with fakernic") as this:
         if this is None:
             return
         source = unpack(this, "qemu")
         stand_in_blobs(source)
         overlay(this, SRC / "qemu-hw/overlay.sh", source)
+        this.run(mend, source)
         target = BUILD / "qemu"
         configure_qemu(this, source, target, QEMU_OPTIONS)
         targets = ["qemu-system-x86_64"]

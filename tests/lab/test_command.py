@@ -381,6 +381,20 @@ def test_kvm_is_used_without_a_word(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("version, cpus, single", (
+    ("10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)", 4, True),
+    ("10.2.2", 2, True),
+    ("10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)", 1, False),
+    ("10.0.13 (fakernic)", 4, False),
+    ("11.1.1", 4, False), ("7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", 4, False)))
+def test_qemu_that_loses_accesses_emulates_one_processor_at_a_time(
+        monkeypatch, tmp_path, version, cpus, single):
+    on_host(monkeypatch, "")
+    qemu = script(tmp_path / "qemu", f"echo 'QEMU emulator version {version}'")
+    assert places.acceleration([str(qemu)], cpus) == (
+        "tcg,thread=single" if single else "tcg")
+
+
 def test_no_guest_image(tmp_path):
     result = fakernic_lab(tmp_path, "run", "--", "true", FAKERNIC_ROOT="0",
                           FAKERNIC_CACHE=str(tmp_path))

@@ -118,9 +118,10 @@ class Machine:
                     isinstance(self.image, DiskImage))
         self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
-        self.command = [*(qemu or places.qemu_command()),
+        qemu = qemu or places.qemu_command()
+        self.command = [*qemu,
                         *self.base_arguments(machine, memory or self.image.memory,
-                                             cpus),
+                                             cpus, places.acceleration(qemu, cpus)),
                         *self.nic_arguments(nics, ports)]
         for index, mount in enumerate(self.mounts):
             self.command += mount.arguments(index)
@@ -150,12 +151,11 @@ class Machine:
 
     # ---- its command line --------------------------------------------------
 
-    def base_arguments(self, machine, memory, cpus):
-        accel = places.accelerator()
+    def base_arguments(self, machine, memory, cpus, accel):
         arguments = [
             "-nodefaults", "-no-user-config", "-no-reboot",
             "-display", "none", "-name", self.name,
-            "-machine", f"{machine},accel={accel}",
+            "-machine", machine, "-accel", accel,
             "-cpu", "host" if accel == "kvm" else "max",
             "-smp", str(cpus), "-m", str(memory),
             *self.image.arguments(self.name, self.directory),
