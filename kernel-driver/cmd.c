@@ -95,7 +95,7 @@ int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 
-int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
+int fakernic_cmd_ask_counter(struct fakernic_dev *dev, u32 id,
 			       dma_addr_t dma, u32 length)
 {
 	struct fakernic_query_counter_req req = {
@@ -106,8 +106,8 @@ int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
 	struct fakernic_query_stats_resp resp = {};
 	int ret;
 
-	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_COUNTER, &req,
-				 sizeof(req), &resp, sizeof(resp));
+	ret = fakernic_cmdq_ask(dev, FAKERNIC_CMD_QUERY_COUNTER, &req,
+				sizeof(req), &resp, sizeof(resp));
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 

@@ -52,7 +52,7 @@ int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
 			   u32 length);
 
 /* The same of the set with that number. */
-int fakernic_cmd_query_counter(struct fakernic_dev *dev, u32 id,
+int fakernic_cmd_ask_counter(struct fakernic_dev *dev, u32 id,
 			       dma_addr_t dma, u32 length);
 
 /* Binds a set of counters to a QP; id 0: none. */

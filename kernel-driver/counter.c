@@ -107,7 +107,7 @@ static int fakernic_read_counter(struct fakernic_dev *dev, u32 id, u64 *values)
 	all = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*all), GFP_KERNEL);
 	if (!all)
 		return -ENOMEM;
-	ret = fakernic_read_stats(dev, id, all);
+	ret = fakernic_ask_stats(dev, id, all);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (!fakernic_stat_is_devices(i))
 			values[n++] = all[i];
@@ -174,7 +174,7 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
 	if (!values)
 		return -ENOMEM;
-	ret = fakernic_ask_stats(dev, values);
+	ret = fakernic_ask_stats(dev, 0, values);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (fakernic_stat_is_devices(i) == !port)
 			stats->value[n++] = values[i];

@@ -342,7 +342,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	u32 i;
 
 	/* A dead device counts no more, a silent one may: what it said last. */
-	if (!fakernic_ask_stats(dev, data))
+	if (!fakernic_ask_stats(dev, 0, data))
 		memcpy(priv->stats, data, sizeof(priv->stats));
 	else
 		memcpy(data, priv->stats, sizeof(priv->stats));

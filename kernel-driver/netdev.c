@@ -403,7 +403,7 @@ void fakernic_netdev_count(struct fakernic_dev *dev)
 	u32 life = READ_ONCE(priv->lives);
 	u64 stats[FAKERNIC_STAT_COUNT];
 
-	if (fakernic_read_stats(dev, 0, stats))
+	if (fakernic_read_stats(dev, stats))
 		return;
 	mutex_lock(&dev->past_lock);
 	/* Else it has begun anew meanwhile. */

@@ -33,7 +33,7 @@ static int fakernic_copy_stats(u64 *values, const __le64 *counters, int count)
 	return 0;
 }
 
-int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
+int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
 {
 	const size_t size = FAKERNIC_STATS_SIZE;
 	struct device *device = &dev->pdev->dev;
@@ -44,10 +44,7 @@ int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 	counters = dma_alloc_coherent(device, size, &dma, GFP_KERNEL);
 	if (!counters)
 		return -ENOMEM;
-	if (counter_id)
-		count = fakernic_cmd_query_counter(dev, counter_id, dma, size);
-	else
-		count = fakernic_cmd_query_stats(dev, dma, size);
+	count = fakernic_cmd_query_stats(dev, dma, size);
 	ret = fakernic_copy_stats(values, counters, count);
 	dma_free_coherent(device, size, counters, dma);
 	return ret;
@@ -74,13 +71,18 @@ void fakernic_asked_cleanup(struct fakernic_dev *dev)
  * Into memory that stays: the device may write there when nobody waits for it
  * any more. The next who asks does so when it has.
  */
-int fakernic_ask_stats(struct fakernic_dev *dev, u64 *values)
+int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 {
 	struct fakernic_asked *asked = &dev->asked;
 	int ret;
 
 	mutex_lock(&asked->lock);
-	ret = fakernic_cmd_ask_stats(dev, asked->dma, FAKERNIC_STATS_SIZE);
+	if (counter_id)
+		ret = fakernic_cmd_ask_counter(dev, counter_id, asked->dma,
+					       FAKERNIC_STATS_SIZE);
+	else
+		ret = fakernic_cmd_ask_stats(dev, asked->dma,
+					     FAKERNIC_STATS_SIZE);
 	ret = fakernic_copy_stats(values, asked->counters, ret);
 	mutex_unlock(&asked->lock);
 	return ret;

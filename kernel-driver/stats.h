@@ -34,17 +34,16 @@ void fakernic_asked_cleanup(struct fakernic_dev *dev);
 extern const char *const fakernic_stat_names[];
 
 /*
- * Reads all counters of the device (counter_id 0), or of the set of counters
- * with that number, into FAKERNIC_STAT_COUNT values. Those an older device does
- * not have are 0. -ENOMEM, or the command's error.
+ * Reads all counters of the device into FAKERNIC_STAT_COUNT values. Those an
+ * older device does not have are 0. -ENOMEM, or the command's error.
  */
-int fakernic_read_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
+int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
 
 /*
- * The device's (counter_id 0), for who can do without: as fakernic_cmdq_ask(),
- * and two such times at most if others do the same.
+ * The same (counter_id 0), or those of a set of counters, for who can do without:
+ * as fakernic_cmdq_ask(), and two such times at most if others do the same.
  */
-int fakernic_ask_stats(struct fakernic_dev *dev, u64 *values);
+int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 
 static inline bool fakernic_stat_is_devices(int stat)
 {

@@ -484,6 +484,34 @@ def test_crowd_of_readers_hides_no_death(patient):
     patient.works()
 
 
+AUTO = "rdma statistic qp set link {ib}/1 auto"
+
+
+def test_set_of_counters_is_not_told(patient):
+    """The card falls silent when its own counters have been read, and those of a
+    set not yet: nobody waits for long."""
+    guest, port = patient.guest, patient.port
+    ask(patient, (f"{AUTO} type on",))
+    server = guest.start(f"exec ibv_rc_pingpong -d {port.ibdev} "
+                         f"-g {port.gid_index()}", 100)
+    try:
+        patient.until("rdma statistic qp show | grep -q LQPN")
+        guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
+        with faults.armed(port.vm, "at=command cmd=QUERY_COUNTER times=0 do=drop"):
+            begin = time.monotonic()
+            ask(patient, IGNORANT[1:2], good=False)
+            assert time.monotonic() - begin < 3 * SILENCE_S
+        patient.forget()
+        guest.check(f"echo 1 >{PARAMETERS}/cmd_timeout")
+        patient.said("device is recovered")
+    finally:
+        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+        guest.run(f"kill {server.pid}")
+        server.wait()
+    ask(patient, (f"{AUTO} off",))
+    patient.works()
+
+
 @pytest.mark.long
 def test_port_of_a_silent_device_waits(patient):
     """With frames that it does not send: it is not restarted before it speaks, and
