@@ -8,8 +8,7 @@ When one CPU changes the map (it programs a BAR) another that has yet to flush i
 TLB reads or writes some other device, or QEMU ends with "iotlb_to_section:
 Assertion". One boot in twenty of a guest with four CPUs hangs: an EOI is lost, and
 with it the timer of its CPU. In 11.1 an entry has the region itself. Here a CPU
-keeps the map it filled its TLB from until it flushes it; RCU keeps that alive,
-for the CPU leaves its critical section only to do what is queued, this first.
+keeps the map that its TLB was filled from, with a reference, until it flushes it.
 
 Other versions are left alone. May be run again.
 """
@@ -17,21 +16,27 @@ Other versions are left alone. May be run again.
 import sys
 from pathlib import Path
 
-FIELD = "    AddressSpaceDispatch *filled_from; /* fakernic: the map of the TLB */\n"
+FIELD = "    FlatView *filled_from; /* fakernic: the map that the TLB is of */\n"
 CHANGES = (
     ("    MemoryListener tcg_as_listener;\n} CPUAddressSpace;",
      "    MemoryListener tcg_as_listener;\n" + FIELD + "} CPUAddressSpace;"),
+    ("            memory_listener_unregister(&cpuas->tcg_as_listener);\n",
+     "            memory_listener_unregister(&cpuas->tcg_as_listener);\n"
+     "            g_clear_pointer(&cpuas->filled_from, flatview_unref);\n"),
     ("    AddressSpaceDispatch *d = "
      "address_space_to_dispatch(cpu->cpu_ases[asidx].as);",
-     "    AddressSpaceDispatch *d = cpu->cpu_ases[asidx].filled_from;"),
+     "    AddressSpaceDispatch *d =\n"
+     "        flatview_to_dispatch(cpu->cpu_ases[asidx].filled_from);"),
     ("    AddressSpaceDispatch *d = address_space_to_dispatch(cpuas->as);\n"
      "    int section_index",
-     "    AddressSpaceDispatch *d = cpuas->filled_from;\n"
+     "    AddressSpaceDispatch *d = flatview_to_dispatch(cpuas->filled_from);\n"
      "    int section_index"),
     ("run_on_cpu_data data)\n{\n    tlb_flush(cpu);\n",
-     "run_on_cpu_data data)\n{\n    CPUAddressSpace *space = data.host_ptr;\n\n"
-     "    space->filled_from = address_space_to_dispatch(space->as);\n"
-     "    tlb_flush(cpu);\n"),
+     "run_on_cpu_data data)\n{\n    CPUAddressSpace *space = data.host_ptr;\n"
+     "    FlatView *old = space->filled_from;\n\n"
+     "    space->filled_from = address_space_get_flatview(space->as);\n"
+     "    tlb_flush(cpu);\n"
+     "    if (old) {\n        flatview_unref(old);\n    }\n"),
 )
 
 
