@@ -96,7 +96,7 @@ int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
 }
 
 int fakernic_cmd_ask_counter(struct fakernic_dev *dev, u32 id,
-			       dma_addr_t dma, u32 length)
+			     dma_addr_t dma, u32 length)
 {
 	struct fakernic_query_counter_req req = {
 		.address = cpu_to_le64(dma),

@@ -53,7 +53,7 @@ int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
 
 /* The same of the set with that number. */
 int fakernic_cmd_ask_counter(struct fakernic_dev *dev, u32 id,
-			       dma_addr_t dma, u32 length);
+			     dma_addr_t dma, u32 length);
 
 /* Binds a set of counters to a QP; id 0: none. */
 int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id);

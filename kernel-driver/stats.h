@@ -40,8 +40,9 @@ extern const char *const fakernic_stat_names[];
 int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
 
 /*
- * The same (counter_id 0), or those of a set of counters, for who can do without:
- * as fakernic_cmdq_ask(), and two such times at most if others do the same.
+ * The same (counter_id 0), or those of a set of counters, for who can do
+ * without: as fakernic_cmdq_ask(), and two such times at most if others do the
+ * same.
  */
 int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 
