@@ -10,7 +10,7 @@ Assertion". One boot in twenty of a guest with four CPUs hangs: an EOI is lost, 
 with it the timer of its CPU. In 11.1 an entry has the region itself. Here a CPU
 keeps the map that its TLB was filled from, with a reference, until it flushes it.
 
-Other versions are left alone. May be run again.
+Versions before 10 and after it are left alone. May be run again.
 """
 
 import sys
@@ -41,8 +41,11 @@ CHANGES = (
 
 
 def main(source):
-    if not (source / "VERSION").read_text(encoding="utf-8").startswith("10.0."):
+    version = (source / "VERSION").read_text(encoding="utf-8").strip()
+    if not version.startswith("10."):
         return
+    if not version.startswith("10.0."):
+        sys.exit(f"mend_qemu.py: {version} needs a mend of its own: write it")
     path = source / "system/physmem.c"
     text = path.read_text(encoding="utf-8")
     if FIELD in text:

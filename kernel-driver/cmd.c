@@ -380,3 +380,9 @@ int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 	fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
 	return 0;
 }
+
+void fakernic_cmd_drop(struct fakernic_dev *dev, u16 opcode, u32 id)
+{
+	if (fakernic_cmd_free(dev, opcode, id))
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
+}

@@ -182,4 +182,7 @@ int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
  */
 int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id);
 
+/* The same of one that nobody uses, so a device that says so dies, too. */
+void fakernic_cmd_drop(struct fakernic_dev *dev, u16 opcode, u32 id);
+
 #endif

@@ -175,9 +175,12 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
-	int ret;
+	int ret = 0;
 
-	ret = fakernic_cq_hw_destroy(&cq->hw);
+	if (udata)
+		ret = fakernic_cq_hw_destroy(&cq->hw);
+	else
+		fakernic_cq_hw_drop(&cq->hw);
 	if (ret)
 		return ret;
 	fakernic_queue_free(cq->hw.dev, &cq->hw.queue);

@@ -30,14 +30,6 @@ static void fakernic_hw_sync(struct fakernic_dev *dev)
 	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 }
 
-/* What it was made of goes: a device that will not have that must die. */
-static void fakernic_hw_free(struct fakernic_dev *dev, u32 number,
-			     u16 destroy_opcode)
-{
-	if (fakernic_cmd_free(dev, destroy_opcode, number))
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
-}
-
 /* The device has made it: events find it from now on, or it is destroyed. */
 static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, void *hw, u16 destroy_opcode)
@@ -53,7 +45,7 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 		ret = xa_err(__xa_store(all, number, hw, GFP_KERNEL));
 	xa_unlock(all);
 	if (ret)
-		fakernic_hw_free(dev, number, destroy_opcode);
+		fakernic_cmd_drop(dev, destroy_opcode, number);
 	return ret;
 }
 
@@ -61,7 +53,7 @@ static void fakernic_hw_drop(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, u16 destroy_opcode)
 {
 	xa_erase(all, number);
-	fakernic_hw_free(dev, number, destroy_opcode);
+	fakernic_cmd_drop(dev, destroy_opcode, number);
 	fakernic_hw_sync(dev);
 }
 
@@ -279,6 +271,11 @@ int fakernic_mr_hw_create(struct fakernic_dev *dev,
 int fakernic_mr_hw_destroy(struct fakernic_dev *dev, u32 key)
 {
 	return fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MR, key);
+}
+
+void fakernic_mr_hw_drop(struct fakernic_dev *dev, u32 key)
+{
+	fakernic_cmd_drop(dev, FAKERNIC_CMD_DESTROY_MR, key);
 }
 
 int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key)

@@ -146,6 +146,9 @@ int fakernic_mr_hw_create(struct fakernic_dev *dev,
  */
 int fakernic_mr_hw_destroy(struct fakernic_dev *dev, u32 key);
 
+/* No window is bound to the region. */
+void fakernic_mr_hw_drop(struct fakernic_dev *dev, u32 key);
+
 /* A window's key; type: FAKERNIC_MW_TYPE_*. */
 int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key);
 

@@ -205,16 +205,6 @@ static struct ib_mr *fakernic_make_umem_mr(struct ib_pd *ibpd,
 	return ibmr;
 }
 
-/* Nobody has its key yet: a device that does not let it go must die. */
-static void fakernic_drop_mr(struct ib_mr *ibmr)
-{
-	if (!fakernic_dereg_mr(ibmr, NULL))
-		return;
-	fakernic_cmdq_kill(to_fakernic_dev(ibmr->device),
-			   FAKERNIC_DEATH_KEEPS);
-	fakernic_dereg_mr(ibmr, NULL);
-}
-
 static struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
 					 u64 length, u64 iova, int access)
 {
@@ -242,7 +232,7 @@ static struct ib_mr *fakernic_reg_odp_mr(struct ib_pd *ibpd, u64 start,
 	to_fakernic_mr(ibmr)->odp = odp;
 	ret = fakernic_odp_start(odp, ibmr->lkey);
 	if (ret) {
-		fakernic_drop_mr(ibmr);
+		fakernic_dereg_mr(ibmr, NULL);
 		return ERR_PTR(ret);
 	}
 	return ibmr;
@@ -488,11 +478,14 @@ int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibmr->device);
 	struct fakernic_mr *mr = to_fakernic_mr(ibmr);
-	int ret;
+	int ret = 0;
 
 	if (mr->odp)
 		fakernic_odp_stop(mr->odp);
-	ret = fakernic_mr_hw_destroy(dev, ibmr->lkey);
+	if (udata)
+		ret = fakernic_mr_hw_destroy(dev, ibmr->lkey);
+	else
+		fakernic_mr_hw_drop(dev, ibmr->lkey);
 	if (ret) {
 		if (mr->odp)
 			fakernic_odp_resume(mr->odp);

@@ -247,15 +247,15 @@ static int fakernic_netdev_alloc_key(struct fakernic_netdev *priv)
 	req.pdn = cpu_to_le32(priv->pdn);
 	ret = fakernic_mr_hw_create(priv->dev, &req, &priv->lkey);
 	if (ret)
-		fakernic_cmd_free(priv->dev, FAKERNIC_CMD_DEALLOC_PD,
+		fakernic_cmd_drop(priv->dev, FAKERNIC_CMD_DEALLOC_PD,
 				  priv->pdn);
 	return ret;
 }
 
 static void fakernic_netdev_free_key(struct fakernic_netdev *priv)
 {
-	fakernic_mr_hw_destroy(priv->dev, priv->lkey);
-	fakernic_cmd_free(priv->dev, FAKERNIC_CMD_DEALLOC_PD, priv->pdn);
+	fakernic_mr_hw_drop(priv->dev, priv->lkey);
+	fakernic_cmd_drop(priv->dev, FAKERNIC_CMD_DEALLOC_PD, priv->pdn);
 }
 
 /* What the device can be asked for, and left to be done by the stack. */

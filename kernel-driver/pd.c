@@ -26,15 +26,19 @@ int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	uresp.pdn = pd->pdn;
 	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
-		fakernic_cmd_free(dev, FAKERNIC_CMD_DEALLOC_PD, pd->pdn);
+		fakernic_cmd_drop(dev, FAKERNIC_CMD_DEALLOC_PD, pd->pdn);
 	return ret;
 }
 
 int fakernic_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	return fakernic_cmd_free(to_fakernic_dev(ibpd->device),
-				 FAKERNIC_CMD_DEALLOC_PD,
-				 to_fakernic_pd(ibpd)->pdn);
+	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
+	u32 pdn = to_fakernic_pd(ibpd)->pdn;
+
+	if (udata)
+		return fakernic_cmd_free(dev, FAKERNIC_CMD_DEALLOC_PD, pdn);
+	fakernic_cmd_drop(dev, FAKERNIC_CMD_DEALLOC_PD, pdn);
+	return 0;
 }
 
 int fakernic_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)

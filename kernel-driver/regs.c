@@ -134,6 +134,10 @@ int fakernic_reset_device(struct fakernic_dev *dev)
 void fakernic_stop_device(struct fakernic_dev *dev)
 {
 	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
-	/* The read pushes the posted write to the device. */
-	fakernic_read(dev, FAKERNIC_REG_STATUS);
+	/*
+	 * The read pushes the posted write to the device. One that is out of
+	 * reach may run on: it must not reach memory, either.
+	 */
+	if (fakernic_read(dev, FAKERNIC_REG_STATUS) == U32_MAX)
+		pci_clear_master(dev->pdev);
 }

@@ -82,7 +82,7 @@ static int fakernic_rss_create(struct fakernic_netdev *priv,
 	if (!ret)
 		return 0;
 	hw->qp.qpn = 0;
-	fakernic_cmd_free(priv->dev, FAKERNIC_CMD_DESTROY_IND_TABLE,
+	fakernic_cmd_drop(priv->dev, FAKERNIC_CMD_DESTROY_IND_TABLE,
 			  hw->table_id);
 	return ret;
 }
@@ -94,7 +94,7 @@ static void fakernic_rss_destroy(struct fakernic_netdev *priv,
 		return;
 	fakernic_qp_hw_drop(priv->dev, &hw->qp);
 	hw->qp.qpn = 0;
-	fakernic_cmd_free(priv->dev, FAKERNIC_CMD_DESTROY_IND_TABLE,
+	fakernic_cmd_drop(priv->dev, FAKERNIC_CMD_DESTROY_IND_TABLE,
 			  hw->table_id);
 }
 

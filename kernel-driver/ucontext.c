@@ -136,7 +136,7 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 err_remove:
 	fakernic_remove_pages(context);
 err_dealloc:
-	fakernic_cmd_free(dev, FAKERNIC_CMD_DEALLOC_UAR, context->uar);
+	fakernic_cmd_drop(dev, FAKERNIC_CMD_DEALLOC_UAR, context->uar);
 	return ret;
 }
 
@@ -145,7 +145,7 @@ void fakernic_dealloc_ucontext(struct ib_ucontext *ibucontext)
 	struct fakernic_ucontext *context = to_fakernic_ucontext(ibucontext);
 
 	fakernic_remove_pages(context);
-	fakernic_cmd_free(to_fakernic_dev(ibucontext->device),
+	fakernic_cmd_drop(to_fakernic_dev(ibucontext->device),
 			  FAKERNIC_CMD_DEALLOC_UAR, context->uar);
 }
 

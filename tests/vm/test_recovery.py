@@ -554,6 +554,19 @@ def test_driver_leaves_a_frozen_device(patient, lab):
     patient.works()
 
 
+def test_device_out_of_reach_masters_no_bus(patient):
+    """It cannot be told to stop, and what it writes to may be somebody else's."""
+    guest = patient.guest
+    with left_dead(guest):
+        patient.forget()
+        no_decoding(patient)
+        patient.said("device is dead")
+        assert int(guest.check(f"setpci -s {SLOT} COMMAND"), 16) & 4 == 0
+        guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.said("device is recovered")
+    patient.works()
+
+
 KEPT = ("QP", "CQ", "MR")
 
 
@@ -570,13 +583,16 @@ def test_device_keeps_what_a_program_gave_back(patient, kind):
     patient.works()
 
 
-@pytest.mark.parametrize("kind", KEPT)
-def test_device_keeps_what_the_kernel_gave_back(patient, lab, kind):
+@pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
+@pytest.mark.parametrize("kind", (*KEPT, "PD"))
+def test_device_keeps_what_the_kernel_gave_back(patient, lab, kind, status):
     """The kernel's users of verbs, among them the core's own MADs, cannot keep
-    what a device refuses to destroy while its driver leaves."""
+    what a device refuses to destroy while its driver leaves, also when it says
+    that others use it."""
+    verb = "DEALLOC" if kind == "PD" else "DESTROY"
     with bound_anew(patient, lab), \
-            faults.armed(patient.port.vm, f"at=command cmd=DESTROY_{kind} "
-                         f"times=0 do=fail status={NO_RESOURCE}"):
+            faults.armed(patient.port.vm, f"at=command cmd={verb}_{kind} "
+                         f"times=0 do=fail status={status}"):
         rebind(patient.port)
     patient.works()
 

@@ -116,14 +116,19 @@ def qemu_command(wanted=None):
     return found
 
 
-def require_device(command):
-    """That this QEMU has the device, which a plain one has not."""
+def ask_qemu(command, *words):
+    """What QEMU says to these words before it ends."""
     try:
-        listing = subprocess.run(
-            [*command, "-device", "help"], stdin=subprocess.DEVNULL,
+        return subprocess.run(
+            [*command, *words], stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(f"{command[0]} does not run: {error}") from error
+
+
+def require_device(command):
+    """That this QEMU has the device, which a plain one has not."""
+    listing = ask_qemu(command, "-device", "help")
     if listing.returncode:
         last = listing.stderr.strip().splitlines() or ["no message"]
         raise LabError(f"{command[0]} does not run: {last[-1]}")
@@ -200,9 +205,6 @@ def acceleration(qemu, cpus):
     """The value of -accel for this QEMU, the words that start it."""
     accel = accelerator()
     if accel == "tcg" and cpus > 1:
-        said = subprocess.run([*qemu, "--version"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60,
-                              check=False).stdout
-        if LOSES.match(said):
+        if LOSES.match(ask_qemu(qemu, "--version").stdout):
             return "tcg,thread=single"
     return accel
