@@ -24,6 +24,7 @@ from fakernic_lab.timeline.steps import STEPS
 LAB = TOP / "tests/lab/fakernic-lab"
 LUA = TOP / "tests/lab/fakernic_lab/timeline/fakernic.lua"
 NOBODY = 65534
+LIAR = 99               # a QP
 # README's journey, at both ends: a SEND that is waited for at b.
 JOURNEY = {
     "a": ["mark", "doorbell_sq", "dma_read", "wqe", "dma_read", "tx",
@@ -287,10 +288,10 @@ def test_loss_without_a_rule_is_told(tmp_path):
                Model(records_of(steps, tmp_path)).problems)
 
 
-def stamped(tmp_path, count=8):
+def stamped(tmp_path, count=8, forged=()):
     """A program that posts every 100 us and polls 25 us later. Its doorbell is
     heard 0.9 to 2.3 us after the stamp; the other stamp is found 75 us late, and
-    the last one a second."""
+    the last one a second. Another leaves FORGED ones between them."""
     recorder, polled = Recorder(), []
     for number in range(count):
         start = 100_000 * (number + 1)
@@ -305,6 +306,9 @@ def stamped(tmp_path, count=8):
                          index=number)
         polled = [{"ticks": 3 * (start + 25_000) + TICKS, "step": 2, "id": 1,
                    "index": number + 1}]
+        for ticks in forged[number:number + 1]:
+            recorder.add(start + 30_000, "mark", ticks=ticks, step=1, id=LIAR,
+                         index=0)
     recorder.add(10 ** 9, "mark", **polled[0])
     path = tmp_path / "a"
     path.write_bytes(recorder.file())
@@ -325,6 +329,25 @@ def test_marks_stand_where_they_were_made(tmp_path):
     told, = re.findall(r"a's programs marked at most ([\d.]+) us late",
                        files.verdict(model)[0])
     assert 5 <= float(told) <= 7
+
+
+@pytest.mark.parametrize("forged", [
+    (2 ** 63,), (1,), (2 ** 64 - 1, 1, 2 ** 63, TICKS // 2),
+    (TICKS + 3 * 10 ** 10,), 6 * (TICKS - 3,)])
+def test_forged_stamps_move_nothing(tmp_path, forged):
+    """What was made before the record began, or after its end, no program of
+    this machine has stamped."""
+    model = files.make({"a": stamped(tmp_path, forged=forged)}, tmp_path / "out")
+    assert not model.problems
+    lies = [event.time for event in model.records["a"]
+            if event.fields.get("id") == LIAR]
+    assert lies == [100_000 * (number + 1) + 30_000
+                    for number in range(len(forged))]
+    honest = [event for event in model.records["a"] if event.kind == "mark" and
+              event.id != LIAR]
+    assert len(honest) == 16
+    for mark in honest:
+        assert 0 <= mark.time - (mark.ticks - TICKS) // 3 <= 900, mark
 
 
 def test_clock_that_goes_wrong_is_told(tmp_path, monkeypatch):
@@ -412,6 +435,11 @@ def test_file_that_is_not_there(tmp_path):
     assert done.returncode == 125 and done.stderr.count("\n") == 1
     assert "none: No such file or directory" in done.stderr
     assert "Errno" not in done.stderr
+
+
+def test_record_of_a_card_that_did_nothing(tmp_path):
+    model = Model(records_of((), tmp_path))
+    assert not model.problems and not any(model.records.values())
 
 
 def test_events_that_were_overwritten(tmp_path):

@@ -31,23 +31,31 @@ def lives(events):
     return found
 
 
-def settle(marks):
-    """Puts them where they were made."""
-    apart = min((found_at(mark) - mark.ticks for mark in marks), default=0)
+def settle(marks, begin):
+    """Puts them where they were made, from the record's BEGIN on. A stamp is the
+    program's, and may be any number: a mark that would be out of the record,
+    compared with most others, stays where it was found and tells nothing."""
     ticks = found_at(marks[-1]) - found_at(marks[0]) if marks else 0
-    time = marks[-1].time - marks[0].time if marks else 0
-    for mark in marks:
-        age = found_at(mark) - mark.ticks - apart
-        if ticks > 0:
-            mark.time -= age * time // ticks
+    if ticks <= 0:
+        return
+    time = marks[-1].time - marks[0].time
+    lags = [found_at(mark) - mark.ticks for mark in marks]
+    usual = sorted(lags)[len(lags) // 2]
+    apart = min((lag for lag in lags if (usual - lag) * time // ticks <=
+                 marks[-1].time - begin), default=usual)
+    for mark, lag in zip(marks, lags):
+        age = (lag - apart) * time // ticks
+        if 0 <= age <= mark.time - begin:
+            mark.time -= age
 
 
 def place(events):
     """The events of a machine with its marks where they belong. One without
     ticks stays where it is."""
     marks = []
+    begin = events[0].time if events else 0
     for life in lives(events):
-        settle(life)
+        settle(life, begin)
         marks += life
     found = set(map(id, marks))
     return list(merge((event for event in events if id(event) not in found),
