@@ -30,6 +30,7 @@ from fakernic_lab.images import DiskImage
 from fakernic_lab.lab import MARK, NODES_MAX, Lab, parse_mount, prepare_out
 from fakernic_lab.machine import Machine
 from fakernic_lab.qmp import QMP, QMPError
+from fakernic_lab.timeline.records import RecordError
 
 HERE = Path(__file__).parent
 CANNOT = 125
@@ -524,6 +525,52 @@ def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
     (tmp_path / "here").mkdir()
     record_in(tmp_path / "here")
     assert len(list(memory.iterdir())) == 2
+
+
+@pytest.mark.parametrize("error, words", [
+    (RecordError("a: too short"), "a: too short"),
+    (KeyError(5), "KeyError: 5"),
+    (ValueError("one\ntwo"), "ValueError: one two"),
+    (OSError(errno.ENOSPC, "full"), "OSError: [Errno 28] full")])
+def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
+    """And is no verdict on the commands."""
+    def make_timeline():
+        raise error
+    assert cli.tell_timeline(SimpleNamespace(
+        record=True, make_timeline=make_timeline)) == CANNOT
+    assert capsys.readouterr().err == f"fakernic-lab: no timeline: {words}\n"
+
+
+def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
+    class FakeLab:
+        """Of machines that ran a command."""
+        nodes, record = (None,), True
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def collect(self):
+            pass
+
+        faults_missed = collect
+
+        def make_timeline(self):
+            raise KeyError(5)
+    monkeypatch.setattr(cli, "Lab", lambda **_: FakeLab())
+    monkeypatch.setattr(cli, "lab_arguments", lambda *_: {})
+    monkeypatch.setattr(launch, "run_all", lambda *_: (
+        launch.Verdict(7, "node1: exit code 7", "it said"), []))
+    report = tmp_path / "report.xml"
+    assert cli.run(cli.build_parser().parse_args(
+        ["run", "--timeline", "--memory", "128", "--junit", str(report), "--",
+         "false"])) == 7
+    assert "node1: exit code 7" in report.read_text("utf-8")
+    said = capsys.readouterr().err.splitlines()
+    assert "fakernic-lab: no timeline: KeyError: 5" in said
+    assert "fakernic-lab: node1: exit code 7" in said
 
 
 class FakeMonitor:

@@ -421,11 +421,15 @@ def tell_timeline(lab):
     if not lab.record:
         return 0
     try:
-        for line in lab.make_timeline():
-            say(f"timeline: {line.strip()}")
-    except RecordError as error:
-        say(f"no timeline: {error}")
+        lines = lab.make_timeline()
+    except Exception as error:
+        words = " ".join(str(error).split())
+        if not isinstance(error, RecordError):
+            words = f"{type(error).__name__}: {words}"
+        say(f"no timeline: {words}")
         return CODE_CANNOT
+    for line in lines:
+        say(f"timeline: {line.strip()}")
     say(f"it is in {os.path.relpath(lab.out / TIMELINE)}")
     return 0
 
