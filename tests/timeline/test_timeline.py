@@ -389,6 +389,10 @@ EVENT = {"eqn": 1, "pi": 1, "type": 1, "id": 2, "vector": 1}
     ([("fault", {"point": 3, "action": 1}),
       ("interrupt", {"vector": 1})], None),
     ([("reset", {}), ("interrupt", {"vector": 1})], "without an event"),
+    # The device notes what a guest rings before it judges it.
+    ([("doorbell_eq", {"eqn": 5, "ci": 0xffffffff, "arm": 1})], None),
+    ([("doorbell_eq", {"eqn": 5, "ci": 0xffffffff, "arm": 1}),
+      ("interrupt", {"vector": 2})], "without an event"),
 ])
 def test_each_event_and_interrupt_has_a_cause(tmp_path, more, wrong):
     """Behind the SEND, whose event and interrupt are as they should be."""

@@ -156,8 +156,9 @@ class Chain:
 
     def see_doorbell_eq(self, event):
         written = self.written.get(event.eqn, 0)
-        if event.arm and ahead(written, event.ci):
-            self.owed.add(self.vectors[event.eqn])
+        vector = self.vectors.get(event.eqn)
+        if vector is not None and event.arm and ahead(written, event.ci):
+            self.owed.add(vector)
         return ("handled before it was written" if ahead(event.ci, written)
                 else None)
 
