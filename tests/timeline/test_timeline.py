@@ -2,12 +2,14 @@
 """The timeline of records made by hand: what belongs together is found, what
 does not fit is told, a page opens in a browser."""
 
+import functools
 import html
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -86,6 +88,52 @@ def test_long_requests_take_time_by_their_length(tmp_path):
     few = seconds_for(2000, tmp_path / "few")
     many = seconds_for(16000, tmp_path / "many")
     assert many < 24 * few, (few, many)
+
+
+def lines_run(work):
+    """How many lines it runs, whatever the machine's speed."""
+    count = 0
+
+    def trace(*_):
+        nonlocal count
+        count += 1
+        return trace
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def hits(kind, count):
+    """So many WRITEs of a, and rules of b's that hit so many frames: those of
+    NOBODY whose packets are in a record, or TAKEN, LOST, or SENT to c."""
+    packets = [packet("a", "b", A, B, 0, 5 if kind == "sent" else number, 0x0a)
+               for number in range(count)]
+    rule = {"point": 2, "action": 2, "hits": 1, "qpn": B, "psn": 5}
+    if kind == "nobody":
+        rule |= {"qpn": 0, "psn": 0xfffff0}
+    steps = []
+    for tx, out, _, rx in packets:
+        if kind == "sent":
+            out[2]["data"] = mac("c") + out[2]["data"][6:]
+        steps += [tx, *([out] if kind == "sent" else []),
+                  *([rx] if kind in ("nobody", "taken") else [])]
+    return [*steps, *(("b", "fault", rule) for _ in range(count)),
+            *((node, "qp_state", {"qpn": 1}) for node in "ab")]
+
+
+@pytest.mark.parametrize("kind", ["nobody", "taken", "lost", "sent"])
+def test_faults_take_time_by_their_number(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(Recorder, "__init__", functools.partialmethod(
+        Recorder.__init__, 1024, 1 << 16))
+    counts = []
+    for count in (50, 400):
+        records = records_of([*hits(kind, count), ("c", "reset", {})], tmp_path)
+        counts.append(lines_run(lambda: Model(records)))
+    assert counts[1] < 12 * counts[0], counts
 
 
 def test_lost_packet_is_explained(tmp_path):

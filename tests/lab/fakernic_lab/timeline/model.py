@@ -73,6 +73,38 @@ class Packet:
         return self.target in (None, node)
 
 
+class Open:
+    """The packets that a rule may hit yet, the newest last, by where it does."""
+
+    def __init__(self):
+        self.count = 0
+        self.places = defaultdict(list)
+
+    def add(self, packet):
+        tx = packet.tx
+        self.count += 1
+        for place in (("tx", tx.node, tx.qpn, tx.psn),
+                      ("rx", packet.target, tx.peer, tx.psn)):
+            self.places[place].append((self.count, packet))
+
+    def newest(self, fault, node):
+        """As (number, packet), in a list; it is empty if there is none."""
+        waiting = self.places.get((fault.point, node, fault.qpn, fault.psn), [])
+        while waiting and (waiting[-1][1].fault or
+                           (fault.point == "rx" and waiting[-1][1].rx)):
+            waiting.pop()
+        return waiting[-1:]
+
+    def blame(self, fault):
+        """The frame that a rule hit: at tx the last of that QP, at rx one to
+        it that has not come."""
+        found = self.newest(fault, fault.node)
+        if fault.point == "rx":
+            found += self.newest(fault, None)
+        if found:
+            max(found)[1].fault = fault
+
+
 class WorkRequest:
     def __init__(self, wqe):
         self.wqe = wqe
@@ -215,19 +247,20 @@ class Model:
                         if event.kind in ("tx", "rx", "fault")),
                        key=lambda event: (event.time, event.kind != "tx"))
         left = self.arrivals_left(times)
-        early = []
+        early, unhit = [], Open()
         for event in times:
             if event.kind == "tx" and event.roce:
                 packet = Packet(event, self.wire.others.get(
                     (event.node, event.number)))
                 self.packets.append(packet)
+                unhit.add(packet)
                 waiting[event.peer, event.psn, event.opcode].append(packet)
             elif event.kind == "rx":
                 if not self.arrive(event, waiting[
                         event.qpn, event.psn, event.opcode], left):
                     early.append(event)
             elif event.kind == "fault" and event.point in ("tx", "rx"):
-                self.blame(event)
+                unhit.blame(event)
         for event in early if self.whole else ():
             self.problems.append(f"received before it was sent, or never sent: "
                                  f"{event!r}")
@@ -278,19 +311,6 @@ class Model:
     def overtaken(self, packet, node):
         return (not packet.fault and packet.tx.number <
                 self.newest.get((packet.tx.node, node), 0))
-
-    def blame(self, fault):
-        """The frame that a rule hit: at tx the last of that QP, at rx one to
-        it that has not come."""
-        for packet in reversed(self.packets):
-            here = packet.tx.node == fault.node
-            if (packet.tx.psn == fault.psn and not packet.fault and
-                    ((fault.point == "tx" and here and
-                      packet.tx.qpn == fault.qpn) or
-                     (fault.point == "rx" and packet.goes_to(fault.node) and
-                      packet.tx.peer == fault.qpn and not packet.rx))):
-                packet.fault = fault
-                return
 
     # ---- work requests -----------------------------------------------------
 
@@ -508,8 +528,8 @@ class Model:
         for packet in self.packets:
             for rx in packet.rx:
                 self.before(packet.tx, rx)
-            if packet.lost() and not packet.fault and self.whole:
-                self.unexplained(packet)
+        if self.whole:
+            self.check_lost()
         for request in self.requests:
             self.check_request(request)
 
@@ -546,14 +566,18 @@ class Model:
             self.problems.append(f"effect before cause: {effect!r} before "
                                  f"{cause!r}")
 
-    def unexplained(self, packet):
-        """Lost without a rule: fine only at the end of a record, or where a
-        frame was for nobody here."""
-        ends = [events[-1].time for events in self.records.values() if events]
-        if packet.tx.time < min(ends) and any(
-                event.kind == "qp_state" and event.qpn == packet.tx.peer
-                for events in self.records.values() for event in events):
-            self.problems.append(f"sent and never received: {packet.tx!r}")
+    def check_lost(self):
+        """Without a rule: fine only at the end of a record, or where a frame
+        was for nobody here."""
+        end = min((events[-1].time for events in self.records.values()
+                   if events), default=0)
+        known = {event.qpn for events in self.records.values()
+                 for event in events if event.kind == "qp_state"}
+        for packet in self.packets:
+            if (packet.lost() and not packet.fault and packet.tx.time < end and
+                    packet.tx.peer in known):
+                self.problems.append("sent and never received: "
+                                     f"{packet.tx!r}")
 
     def check_request(self, request):
         if self.whole and not request.doorbell:
