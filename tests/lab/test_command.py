@@ -527,6 +527,39 @@ def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
     assert len(list(memory.iterdir())) == 2
 
 
+@pytest.mark.parametrize("end", ["", recordings.OWNER])
+def test_no_pipe_in_memory_stops_the_launcher(tmp_path, memory, end):
+    """Anybody can make one there, of any name; be it the record that one in
+    our name tells of."""
+    pipe = memory / f"{recordings.PREFIX}x"
+    recordings.owner_of(pipe).write_text(str(tmp_path / "gone"), "utf-8")
+    pipe = pipe.with_name(f"{pipe.name}{end}")
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    reaper = threading.Thread(target=recordings.prepare, args=([],), daemon=True)
+    reaper.start()
+    reaper.join(60)
+    assert not reaper.is_alive() and pipe.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "another's", "nonsense"])
+def test_what_is_not_ours_in_memory_stays(tmp_path, memory, monkeypatch, kind):
+    (tmp_path / "gone").mkdir()
+    path = record_in(tmp_path / "gone")
+    owner = recordings.owner_of(path.resolve())
+    path.unlink()
+    if kind == "link":
+        owner.rename(tmp_path / "owner")
+        owner.symlink_to(tmp_path / "owner")
+    else:
+        if kind == "nonsense":
+            owner.write_bytes(b"\xff")
+        uid = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    recordings.prepare([])
+    assert len(list(memory.iterdir())) == 2
+
+
 @pytest.mark.parametrize("error, words", [
     (RecordError("a: too short"), "a: too short"),
     (KeyError(5), "KeyError: 5"),

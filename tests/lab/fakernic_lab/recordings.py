@@ -5,8 +5,10 @@ the kernel writes back every few seconds, and the first store into each of its
 pages from then on is a page fault, which stops the device for microseconds.
 """
 
+import errno
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -61,10 +63,20 @@ def in_memory(path):
     return target if ours else None
 
 
+def open_ours(path, flags):
+    """An opener of our files alone, where anybody may put a pipe or a link."""
+    number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    found = os.fstat(number)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        return number
+    os.close(number)
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+
 def in_use(target, seconds=0):
     """Whether a device still has the record when they are over."""
     deadline = time.monotonic() + seconds
-    with open(target, "rb") as file:
+    with open(target, "rb", opener=open_ours) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,7 +133,8 @@ def reap():
     for owner in MEMORY.glob(f"{PREFIX}*{OWNER}"):
         target = owner.with_name(owner.name.removesuffix(OWNER))
         try:
-            path = Path(owner.read_text(encoding="utf-8"))
+            with open(owner, encoding="utf-8", opener=open_ours) as file:
+                path = Path(file.read())
             if in_memory(path) != target and (not target.exists() or
                                               not in_use(target)):
                 remove(target)
