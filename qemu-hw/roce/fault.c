@@ -502,14 +502,19 @@ static bool fault_value(FaultReader *in, const FaultWord *word,
 /* One word, NAME=VALUE. */
 static bool fault_word(FaultReader *in, char *text)
 {
+    const bool remove = strncmp(text, "remove=", 7) == 0;
     char *value = strchr(text, '=');
     uint64_t bit;
 
+    if (in->remove || (remove && in->rule.given)) {
+        return fault_wrong(in, "put ';' between remove=ID and other words",
+                           text);
+    }
     if (!value) {
         return fault_wrong(in, "a rule is made of words NAME=VALUE", text);
     }
     *value++ = '\0';
-    if (strcmp(text, "remove") == 0) {
+    if (remove) {
         in->remove = true;
         return fault_id(value, in->rule.id) ||
                fault_wrong(in, "not the id of a rule", value);

@@ -11,11 +11,11 @@
  *      which  := nth= times= every= percent= ppm= seed= after= from-ns=
  *                until-ns=
  *
- * Words are separated by blanks, rules by ';' or a new line. "remove=ID" takes
- * a rule away, "remove=all" all of them. Numbers may be hexadecimal; opcode,
- * psn, rpsn, syndrome, number, len and address may be ranges, A-B. An opcode
- * is a number or a name as "rc-read-response-first", or the beginning of one
- * and '*'.
+ * Words are separated by blanks, rules by ';' or a new line. Instead of a rule,
+ * "remove=ID" takes one away, "remove=all" all of them. Numbers may be
+ * hexadecimal; opcode, psn, rpsn, syndrome, number, len and address may be
+ * ranges, A-B. An opcode is a number or a name as "rc-read-response-first", or
+ * the beginning of one and '*'.
  *
  * Of what matches, the nth is hit (1, if not said), and times-1 more (times=0:
  * all), each every-th; with percent= only so many of them, or with ppm= of a

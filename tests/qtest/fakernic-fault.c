@@ -2156,6 +2156,11 @@ static void test_refused(void)
     fault_refused(&p.m, "remove=nobody", "nobody");
     g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
                     FAKERNIC_STATUS_FAULTS, ==, 0);
+    fault(&p.m, "id=one at=rx opcode=cnp do=drop; "
+                "id=two at=rx opcode=cnp do=drop");
+    fault_refused(&p.m, "remove=one id=r1 at=rx do=drop", "put ';'");
+    fault_refused(&p.m, "remove=one remove=two", "put ';'");
+    g_assert_cmpuint(fault_hits_of(&p.m, "one"), ==, 0);
     machine_stop(&p.m);
 }
 

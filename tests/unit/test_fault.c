@@ -338,6 +338,12 @@ static void refused_of_frames(void)
         { "id=with/slash at=tx do=drop", "with/slash" },
         { "id=muchtoolongtobeanid at=tx do=drop", "muchtoo" },
         { "remove=nobody", "nobody" },
+        { "remove=kept at=rx do=drop", "';' between remove=ID" },
+        { "remove=kept id=r1 at=rx do=drop", "id=r1" },
+        { "remove=kept remove=kept", "';' between remove=ID" },
+        { "at=rx do=drop remove=kept", "remove=kept" },
+        { "remove=all remove=kept", "remove=kept" },
+        { "remove=kept kept", "';' between remove=ID" },
         { "id=a at=tx do=drop; id=a at=rx do=drop", "a" },
     };
 
