@@ -37,6 +37,15 @@ void fakernic_fault_init(FakernicState *s)
     QTAILQ_INIT(&s->faults.held);
 }
 
+/* Is the rule still there that has hit the device? A new one of its id, which
+ * has hit nothing yet, is another. */
+static bool fakernic_fault_stays(const FakernicFaults *f, const char *id)
+{
+    const RoceFaultRule *rule = roce_fault_find(&f->rules, id);
+
+    return rule && rule->hits > 0;
+}
+
 bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp)
 {
     FakernicFaults *f = &s->faults;
@@ -50,10 +59,10 @@ bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp)
         return false;
     }
     f->told |= f->rules.count > 0;
-    if (f->frozen_by[0] && !roce_fault_find(&f->rules, f->frozen_by)) {
+    if (f->frozen_by[0] && !fakernic_fault_stays(f, f->frozen_by)) {
         f->thaw = 0;
     }
-    if (f->link_by[0] && !roce_fault_find(&f->rules, f->link_by)) {
+    if (f->link_by[0] && !fakernic_fault_stays(f, f->link_by)) {
         f->link_until = MIN(f->link_until, fakernic_now());
     }
     return true;

@@ -408,6 +408,30 @@ static void test_device_freeze(void)
     machine_stop(&p.m);
 }
 
+/* Another rule that takes the id of the one that froze it keeps nothing. */
+static void test_device_freeze_replaced(void)
+{
+    static const char *const others[] = {
+        "remove=ice; id=ice at=tx opcode=cnp do=drop",
+        "remove=all; id=ice at=device nth=1000000 do=freeze",
+    };
+    struct fakernic_cqe cqe;
+    Pair p;
+
+    pair_start(&p, "");
+    for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+        fault(&p.m, "id=ice at=device do=freeze");
+        wait_hit(&p.m);
+        pair_read(&p);
+        g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+        fault(&p.m, others[i]);
+        pair_has_read(&p, 0);
+        g_assert_cmpuint(fault_hits(&p.m), ==, 0);
+        fault(&p.m, "remove=all");
+    }
+    machine_stop(&p.m);
+}
+
 static void test_device_freeze_for(void)
 {
     Pair p;
@@ -1460,6 +1484,19 @@ static void test_device_link_down(void)
     machine_stop(&p.m);
 }
 
+static void test_device_link_down_replaced(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "id=down at=device do=link-down");
+    wait_hit(&p.m);
+    g_assert_false(link_is_up(&p));
+    fault(&p.m, "remove=down; id=down at=tx opcode=cnp do=drop");
+    g_assert_true(link_is_up(&p));
+    machine_stop(&p.m);
+}
+
 /* The WQE is out of reach: the QP fails. */
 static void test_dma_read_fail(void)
 {
@@ -2381,9 +2418,11 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/device-freeze-command", test_device_freeze_command },
     { "fault/device-freeze-overrun", test_device_freeze_overrun },
     { "fault/device-freeze-reset", test_device_freeze_reset },
+    { "fault/device-freeze-replaced", test_device_freeze_replaced },
     { "fault/device-dead", test_device_dead },
     { "fault/device-aer", test_device_aer },
     { "fault/device-link-down", test_device_link_down },
+    { "fault/device-link-down-replaced", test_device_link_down_replaced },
     { "fault/doorbell-drop", test_doorbell_drop },
     { "fault/doorbell-delay", test_doorbell_delay },
     { "fault/doorbell-duplicate", test_doorbell_duplicate },
