@@ -27,11 +27,17 @@
 #define FAKERNIC_TYPE           "fakernic"
 #define FAKERNIC_QMP_COUNT      8192        /* objects, if nobody says */
 
-/* So many events in a second of the machine's clock, beside so many of rules'
- * first hits: who does not read them has them all in QEMU's memory. */
+/*
+ * Who does not read events has them all in QEMU's memory. So there are so many
+ * of them in a second of the machine's clock; after so many in all, only one in
+ * a thousandth part of the hits there were; and so many of rules' first hits
+ * beside these.
+ */
 #define FAKERNIC_QMP_EVENTS     100
-#define FAKERNIC_QMP_FIRSTS     8192
 #define FAKERNIC_QMP_SECOND     1000000000
+#define FAKERNIC_QMP_MAX        65536
+#define FAKERNIC_QMP_PART       1024
+#define FAKERNIC_QMP_FIRSTS     8192
 
 /* ---- properties ---------------------------------------------------------- */
 
@@ -408,24 +414,49 @@ FakernicFaultInfoList *qmp_x_query_fakernic_faults(const char *path,
 
 /* ---- the event ----------------------------------------------------------- */
 
+typedef struct FakernicQmpTold {
+    RoceTime second;            /* when it began */
+    uint64_t sent;              /* in it */
+    uint64_t heard;             /* hits */
+    uint64_t told;              /* of these, but for first hits beside them */
+    uint64_t firsts;            /* those */
+    uint64_t untold;            /* since the last event */
+} FakernicQmpTold;
+
+/* Is the hit one too many to be told? */
+static bool fakernic_qmp_is_flood(FakernicQmpTold *t, uint64_t hits,
+                                  RoceTime now)
+{
+    if (now < t->second || now >= t->second + FAKERNIC_QMP_SECOND) {
+        t->second = now;
+        t->sent = 0;
+    }
+    t->heard++;
+    if (t->sent < FAKERNIC_QMP_EVENTS &&
+        (t->told < FAKERNIC_QMP_MAX ||
+         t->untold + 1 >= t->heard / FAKERNIC_QMP_PART)) {
+        t->sent++;
+        t->told++;
+        return false;
+    }
+    if (hits <= FAKERNIC_TOLD_FIRST && t->firsts < FAKERNIC_QMP_FIRSTS) {
+        t->firsts++;
+        return false;
+    }
+    return true;
+}
+
+/* Of all devices. */
 static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
                              const RoceFaultSubject *subject)
 {
-    static RoceTime second;
-    static uint64_t sent, untold, firsts;
+    static FakernicQmpTold told;
     g_autofree char *path = NULL;
     const char *at = roce_fault_point_name(rule->at);
     const char *act = roce_fault_action_name(rule->act);
 
-    if (subject->now < second ||
-        subject->now >= second + FAKERNIC_QMP_SECOND) {
-        second = subject->now;
-        sent = 0;
-    }
-    if (sent++ >= FAKERNIC_QMP_EVENTS &&
-        (rule->hits > FAKERNIC_TOLD_FIRST ||
-         firsts++ >= FAKERNIC_QMP_FIRSTS)) {
-        untold++;
+    if (fakernic_qmp_is_flood(&told, rule->hits, subject->now)) {
+        told.untold++;
         return;
     }
     path = object_get_canonical_path(device);
@@ -434,8 +465,8 @@ static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
         qapi_enum_parse(&FakernicFaultPoint_lookup, at, -1, &error_abort),
         qapi_enum_parse(&FakernicFaultAction_lookup, act, -1, &error_abort),
         rule->hits, subject->now, subject->qpn, subject->psn, subject->index,
-        untold);
-    untold = 0;
+        told.untold);
+    told.untold = 0;
 }
 
 static void fakernic_qmp_listen(void)

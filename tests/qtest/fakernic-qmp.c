@@ -601,6 +601,95 @@ static void test_flood(void)
     machine_stop(&m);
 }
 
+/* A second monitor, which a test reads by lines. */
+typedef struct Monitor {
+    int fd;
+    FILE *lines;
+    uint64_t events, untold;    /* of FAKERNIC_FAULT */
+} Monitor;
+
+static void monitor_says(Monitor *monitor, const char *command)
+{
+    char line[4096];
+    const char *untold;
+
+    g_assert_cmpint(write(monitor->fd, command, strlen(command)), ==,
+                    strlen(command));
+    do {
+        g_assert_nonnull(fgets(line, sizeof(line), monitor->lines));
+        untold = strstr(line, "\"untold\": ");
+        if (untold) {
+            monitor->untold += g_ascii_strtoull(untold + strlen("\"untold\": "),
+                                                NULL, 10);
+            monitor->events++;
+        }
+    } while (!strstr(line, "\"return\": "));
+}
+
+static void monitor_start(Monitor *monitor, Machine *m)
+{
+    const struct timeval patience = { .tv_sec = 60 };
+    int ends[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), ==, 0);
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    machine_start(m, "%s,id=nic0 -chardev socket,id=second,fd=%d "
+                     "-mon chardev=second,mode=control", DEVICE, ends[1]);
+    close(ends[1]);
+    *monitor = (Monitor) { .fd = ends[0], .lines = fdopen(ends[0], "r") };
+    monitor_says(monitor, "{ 'execute': 'qmp_capabilities' }");
+}
+
+static void monitor_rules(Monitor *monitor, const char *rules)
+{
+    g_autofree char *command = g_strdup_printf(
+        "{ 'execute': 'qom-set', 'arguments': { 'path': '%s',"
+        " 'property': 'x-fault', 'value': '%s' } }", NIC0, rules);
+
+    monitor_says(monitor, command);
+}
+
+/* So many hits, a hundred in a second. */
+static void hits_of_doorbells(Machine *m, Nic *n, unsigned count,
+                              Monitor *monitor)
+{
+    for (unsigned i = 1; i <= count; i++) {
+        ring(n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
+        if (i % 100 == 0 || i == count) {
+            qtest_clock_step(m->qts, SECOND);
+            monitor_says(monitor, "{ 'execute': 'query-status' }");
+        }
+    }
+}
+
+/* In the long run there are fewer and fewer, but of first hits of rules. */
+static void test_flood_for_long(void)
+{
+    const uint64_t first = 65600, more = 10000;
+    Monitor monitor;
+    Machine m;
+    Nic n;
+
+    monitor_start(&monitor, &m);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    monitor_rules(&monitor, "at=doorbell times=0 do=drop");
+    hits_of_doorbells(&m, &n, first, &monitor);
+    g_assert_cmpuint(monitor.events, >=, 65536);
+    g_assert_cmpuint(monitor.events, <=, 65536 + 1);
+    monitor.events = monitor.untold = 0;
+    hits_of_doorbells(&m, &n, more, &monitor);
+    g_assert_cmpuint(monitor.events, >=, 1024 * more / (first + more) - 1);
+    g_assert_cmpuint(monitor.events, <=, 1024 * more / first + 1);
+    g_assert_cmpuint(monitor.events + monitor.untold, >, more - 75);
+    monitor.events = 0;
+    monitor_rules(&monitor, "remove=all; at=doorbell times=20 do=drop");
+    hits_of_doorbells(&m, &n, 20, &monitor);
+    g_assert_cmpuint(monitor.events, ==, 16);
+    machine_stop(&m);
+    fclose(monitor.lines);
+}
+
 /* ---- that it can be found ------------------------------------------------ */
 
 static bool has_name(QList *list, const char *name, const char *kind)
@@ -709,6 +798,7 @@ const FakernicTest fakernic_qmp_tests[] = {
     { "qmp/numbers", test_numbers },
     { "qmp/paths", test_paths },
     { "qmp/flood", test_flood },
+    { "qmp/flood-for-long", test_flood_for_long },
     { "qmp/schema", test_schema },
     { "qmp/described", test_described },
     {}
