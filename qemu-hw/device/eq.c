@@ -201,6 +201,7 @@ void fakernic_eq_forget(FakernicState *s, FakernicEq *eq)
     if (QTAILQ_IN_USE(eq, late)) {
         QTAILQ_REMOVE(&s->late_eqs, eq, late);
     }
+    fakernic_fault_forget_eq(s, eq->id);
 }
 
 void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,

@@ -21,6 +21,8 @@
 /* What may be held at a time; over it the oldest is lost. */
 #define FAKERNIC_HELD_MAX       1024
 #define FAKERNIC_HELD_BYTES_MAX (16 * MiB)
+/* So many stalls; over it no other send queue is stalled. */
+#define FAKERNIC_STALLS_MAX     1024
 /*
  * So many hits are told each, then only one in a thousandth part of those there
  * were: who keeps all lines, as a file does, has some 100,000 of them at last.
@@ -159,38 +161,50 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
 
 /* ---- what is held -------------------------------------------------------- */
 
+/*
+ * A queue or a vector that waits. Losing it would lose all that waits there,
+ * for ever; so it is not for want of room.
+ */
+static bool fakernic_fault_is_stall(RoceFaultPoint point)
+{
+    return point == ROCE_FAULT_EQE || point == ROCE_FAULT_SEND_WQE ||
+           point == ROCE_FAULT_INTERRUPT;
+}
+
 static void fakernic_fault_unlink(FakernicState *s, FakernicHeld *held)
 {
     FakernicFaults *f = &s->faults;
 
     QTAILQ_REMOVE(&f->held, held, next);
     f->held_count--;
+    f->stalls -= fakernic_fault_is_stall(held->point);
     f->held_bytes -= held->len;
 }
 
-/* Is there no room for one more, of so many bytes? */
+static void fakernic_fault_forget(FakernicState *s, FakernicHeld *held)
+{
+    fakernic_fault_unlink(s, held);
+    g_free(held);
+}
+
+/* Is there no room for one more that is no stall, of so many bytes? */
 static bool fakernic_fault_is_full(const FakernicFaults *f, size_t len)
 {
-    return f->held_count >= FAKERNIC_HELD_MAX ||
+    return f->held_count - f->stalls >= FAKERNIC_HELD_MAX ||
            f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX;
 }
 
-/*
- * What is lost when there is too much: not a stalled queue or a vector, unless
- * there is nothing else.
- */
-static FakernicHeld *fakernic_fault_oldest(FakernicState *s)
+/* What is lost when there is too much. */
+static void fakernic_fault_forget_oldest(FakernicState *s)
 {
     FakernicHeld *held;
 
     QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->point != ROCE_FAULT_EQE &&
-            held->point != ROCE_FAULT_SEND_WQE &&
-            held->point != ROCE_FAULT_INTERRUPT) {
-            return held;
+        if (!fakernic_fault_is_stall(held->point)) {
+            fakernic_fault_forget(s, held);
+            return;
         }
     }
-    return QTAILQ_FIRST(&s->faults.held);
 }
 
 static FakernicHeld *fakernic_fault_hold(FakernicState *s,
@@ -203,14 +217,12 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
     held->point = point;
     held->due = due;
     held->len = len;
-    while (fakernic_fault_is_full(f, len)) {
-        FakernicHeld *oldest = fakernic_fault_oldest(s);
-
-        fakernic_fault_unlink(s, oldest);
-        g_free(oldest);
+    while (!fakernic_fault_is_stall(point) && fakernic_fault_is_full(f, len)) {
+        fakernic_fault_forget_oldest(s);
     }
     QTAILQ_INSERT_TAIL(&f->held, held, next);
     f->held_count++;
+    f->stalls += fakernic_fault_is_stall(point);
     f->held_bytes += len;
     fakernic_kick(s);
     return held;
@@ -292,8 +304,7 @@ void fakernic_fault_reset(FakernicState *s)
     FakernicHeld *held;
 
     while ((held = QTAILQ_FIRST(&s->faults.held))) {
-        fakernic_fault_unlink(s, held);
-        g_free(held);
+        fakernic_fault_forget(s, held);
     }
     s->faults.frozen_by[0] = '\0';
     s->faults.link_by[0] = '\0';
@@ -522,21 +533,27 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     return due < 0;
 }
 
-static void fakernic_fault_forget(FakernicState *s, FakernicHeld *held)
-{
-    fakernic_fault_unlink(s, held);
-    g_free(held);
-}
-
-void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
+/* Of a CQ or an EQ. */
+static void fakernic_fault_forget_queue(FakernicState *s, RoceFaultPoint point,
+                                        uint32_t number)
 {
     FakernicHeld *held, *next;
 
     QTAILQ_FOREACH_SAFE(held, &s->faults.held, next, next) {
-        if (held->point == ROCE_FAULT_CQE && held->number == cqn) {
+        if (held->point == point && held->number == number) {
             fakernic_fault_forget(s, held);
         }
     }
+}
+
+void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
+{
+    fakernic_fault_forget_queue(s, ROCE_FAULT_CQE, cqn);
+}
+
+void fakernic_fault_forget_eq(FakernicState *s, uint32_t eqn)
+{
+    fakernic_fault_forget_queue(s, ROCE_FAULT_EQE, eqn);
 }
 
 void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn)
@@ -547,16 +564,37 @@ void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn)
         return;
     }
     QTAILQ_FOREACH_SAFE(held, &s->faults.held, next, next) {
-        if (held->point == ROCE_FAULT_CQE && held->completion.qpn == qpn) {
+        if ((held->point == ROCE_FAULT_CQE && held->completion.qpn == qpn) ||
+            (held->point == ROCE_FAULT_SEND_WQE && held->number == qpn)) {
             fakernic_fault_forget(s, held);
         }
     }
 }
 
+/* What the queue or vector waits with, or NULL. */
+static FakernicHeld *fakernic_fault_stalled(const FakernicState *s,
+                                            RoceFaultPoint point,
+                                            uint32_t number)
+{
+    FakernicHeld *held;
+
+    QTAILQ_FOREACH(held, &s->faults.held, next) {
+        if (held->point == point && held->number == number) {
+            return held;
+        }
+    }
+    return NULL;
+}
+
+/* It waits once, so that no guest can pile up more than it has queues. */
 void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
                           uint32_t number, RoceTime until)
 {
-    fakernic_fault_hold(s, point, until, 0)->number = number;
+    FakernicHeld *held = fakernic_fault_stalled(s, point, number) ?:
+                         fakernic_fault_hold(s, point, until, 0);
+
+    held->number = number;
+    held->due = until;
 }
 
 bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
@@ -571,7 +609,9 @@ bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
         return true;
     }
     *rule = fakernic_fault_hit(s, subject);
-    if (!*rule || (*rule)->act != ROCE_FAULT_DELAY) {
+    if (!*rule || (*rule)->act != ROCE_FAULT_DELAY ||
+        (subject->point == ROCE_FAULT_SEND_WQE &&
+         s->faults.stalls >= FAKERNIC_STALLS_MAX)) {
         return true;
     }
     *waits = subject->now + (*rule)->delay_ns;
@@ -591,18 +631,6 @@ const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
     return rule;
 }
 
-static bool fakernic_fault_holds_vector(const FakernicState *s, unsigned vector)
-{
-    const FakernicHeld *held;
-
-    QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->point == ROCE_FAULT_INTERRUPT && held->number == vector) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool fakernic_fault_interrupt(FakernicState *s, unsigned vector)
 {
     RoceFaultSubject subject = { .point = ROCE_FAULT_INTERRUPT,
@@ -620,8 +648,8 @@ bool fakernic_fault_interrupt(FakernicState *s, unsigned vector)
         return !rule || rule->act != ROCE_FAULT_DROP;
     }
     due = rule->act == ROCE_FAULT_DELAY ? subject.now + rule->delay_ns : 0;
-    if (!fakernic_fault_holds_vector(s, vector)) {
-        fakernic_fault_hold(s, ROCE_FAULT_INTERRUPT, due, 0)->number = vector;
+    if (!fakernic_fault_stalled(s, ROCE_FAULT_INTERRUPT, vector)) {
+        fakernic_fault_stall(s, ROCE_FAULT_INTERRUPT, vector, due);
     }
     return rule->act == ROCE_FAULT_DUPLICATE;
 }

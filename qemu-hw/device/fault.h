@@ -46,6 +46,7 @@ typedef struct FakernicFaults {
     QTAILQ_HEAD(, FakernicHeld) held;
     uint64_t judged;            /* vectors that rules have had their say on */
     uint32_t held_count;
+    uint32_t stalls;            /* of these, queues and vectors that wait */
     uint64_t held_bytes;
     FakernicWriter listener;    /* is told of hits; may be of nobody */
     uint64_t heard;             /* hits since it is there */
@@ -106,6 +107,9 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion,
 /* The CQ is gone, and what is held for it. */
 void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);
 
+/* The EQ is gone: it waits no longer. */
+void fakernic_fault_forget_eq(FakernicState *s, uint32_t eqn);
+
 /*
  * The QP or WQ of this number, which is still there, goes away or to RESET, and
  * what is held of it; but receives that an XRC target took are their SRQ's.
@@ -122,7 +126,8 @@ void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
 /*
  * What a rule, which is asked once for each, says about the next WQE of a
  * queue; NULL: nothing. 'waits' is the queue's own, 0 at first: when it goes on
- * after a DELAY. False: it waits, with a rule: from now on.
+ * after a DELAY. False: it waits, with a rule: from now on. When as many send
+ * queues wait as may, another does not.
  */
 bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
                         RoceTime *waits, const RoceFaultRule **rule);

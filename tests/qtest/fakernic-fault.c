@@ -2230,6 +2230,20 @@ static void test_held_bounded(void)
     machine_stop(&m);
 }
 
+/* What rules hold. */
+static unsigned held(Machine *m)
+{
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': 'x-state' } }", NIC0);
+    QDict *state = qobject_to(
+        QDict, qobject_from_json(qdict_get_str(reply, "return"), &error_abort));
+    const unsigned count = qdict_get_int(state, "faults-held");
+
+    qobject_unref(state);
+    qobject_unref(reply);
+    return count;
+}
+
 /* EQs that are stalled and then destroyed, more than can be held. */
 static void test_stalled_eqs(void)
 {
@@ -2251,9 +2265,64 @@ static void test_stalled_eqs(void)
         guest_free(&p.m.alloc, cq.address);
     }
     g_assert_cmpuint(fault_hits(&p.m), ==, 1100);
+    g_assert_cmpuint(held(&p.m), ==, 0);
     complete_nops(&p.n, &p.a, 1);
     cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
     machine_stop(&p.m);
+}
+
+/* How many completions are there now. */
+static unsigned completed(Pair *p, Queue *cq)
+{
+    struct fakernic_cqe cqe;
+    unsigned count = 0;
+
+    while (cq_poll(&p->n, cq, &cqe)) {
+        count++;
+    }
+    return count;
+}
+
+/* More send queues are to wait than may, and each goes on. */
+static void test_stalled_sqs(void)
+{
+    const unsigned all = 1100, may = 1024;
+    unsigned done = 0;
+    Queue cq;
+    Qp *qps = g_new0(Qp, all);
+    Pair p;
+
+    pair_start(&p, "");
+    cq_create(&p.n, &cq, 11, &p.s.eq, 0, 0);
+    fault(&p.m, "id=w at=send-wqe times=0 delay-ns=20000000 do=delay");
+    for (unsigned i = 0; i < all; i++) {
+        qp_create(&p.n, &qps[i], FAKERNIC_QP_RC, p.s.pd, &cq, 0);
+        rc_connect(&p.n, qps[i].qpn, qps[i].qpn, own_gid, nic_mac);
+        complete_nops(&p.n, &qps[i], 1);
+    }
+    AWAIT(fault_hits(&p.m) == all);
+    g_assert_cmpuint(held(&p.m), ==, may);
+    /* One more does not wait; its frame does, and takes nobody's place. */
+    fault(&p.m, "at=tx opcode=rc-read-request delay-ns=20000000 do=delay");
+    pair_small_read(&p);
+    AWAIT(held(&p.m) == may + 1);
+    qtest_clock_step(p.m.qts, 19 * MS);
+    AWAIT((done += completed(&p, &cq)) >= all - may);
+    pair_expect_none(&p);
+    g_assert_cmpuint(done + completed(&p, &cq), ==, all - may);
+    qtest_clock_step(p.m.qts, MS);
+    AWAIT((done += completed(&p, &cq)) >= all);
+    pair_expect(&p, 0);
+    g_assert_cmpuint(held(&p.m), ==, 0);
+    /* A queue that begins anew gives its place to others. */
+    fault(&p.m, "remove=w; at=send-wqe times=0 delay-ns=3600000000000 "
+                "do=delay");
+    complete_nops(&p.n, &qps[0], 1);
+    AWAIT(held(&p.m) == 1);
+    assert_status(qp_to(&p.n, qps[0].qpn, FAKERNIC_QPS_RESET), OK);
+    g_assert_cmpuint(held(&p.m), ==, 0);
+    machine_stop(&p.m);
+    g_free(qps);
 }
 
 /* ---- the same again ------------------------------------------------------ */
@@ -2521,6 +2590,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/refused", test_refused },
     { "fault/held-bounded", test_held_bounded },
     { "fault/stalled-eqs", test_stalled_eqs },
+    { "fault/stalled-sqs", test_stalled_sqs },
     { "fault/again", test_again },
     { "fault/chance", test_chance },
     {}
