@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from fakernic_lab.errors import GuestTimeout
+from fakernic_lab.errors import GuestCrashed, GuestTimeout
 from fakernic_test import rdma
 from fakernic_test.lab import Lab
 from rows import numbers_of
@@ -140,8 +140,9 @@ class Pair:
         began = time.monotonic()
         try:
             pair = self.run(row, more)
-        except GuestTimeout as error:       # it cannot even be killed
-            print(f"# {row.name} {self.name}{more} hangs: {error}", flush=True)
+        except (GuestTimeout, GuestCrashed) as error:   # it cannot be killed
+            print(f"# {row.name} {self.name}{more} is lost: "
+                  f"{str(error).splitlines()[0]}", flush=True)
             self.stop()
             self.boot()
             return {}
