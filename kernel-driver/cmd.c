@@ -371,7 +371,6 @@ int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 	ret = fakernic_cmdq_exec(dev, opcode, &req, sizeof(req), NULL, 0);
 	if (!ret || READ_ONCE(dev->dead))
 		return 0;
-	/* A user may well free a region before the windows on it. */
 	if (ret == -EBUSY)
 		return ret;
 	dev_err(&dev->pdev->dev,

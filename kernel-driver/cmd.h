@@ -174,11 +174,11 @@ int fakernic_cmd_dump(struct fakernic_dev *dev,
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
 
 /*
- * DEALLOC_* and DESTROY_* of the object with that number. Succeeds on a dead
- * device, which has forgotten all its objects: otherwise nothing could be torn
- * down any more. A device that refuses dies, for its driver's callers cannot
- * keep what it could still write to; but for -EBUSY, of an object that others
- * use.
+ * DEALLOC_* and DESTROY_* of the object with that number. -EBUSY: others use
+ * it, such as windows a region. Succeeds on a dead device, which has forgotten
+ * all its objects: otherwise nothing could be torn down any more. A device
+ * that refuses for another reason dies: nobody can keep for it what it could
+ * still write to.
  */
 int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id);
 

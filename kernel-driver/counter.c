@@ -82,7 +82,7 @@ err_erase:
 		xa_erase(&dev->counters, id);
 err_destroy:
 	if (new)
-		fakernic_cmd_drop(dev, FAKERNIC_CMD_DESTROY_COUNTER, id);
+		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_COUNTER, id);
 	return ret;
 }
 

@@ -175,14 +175,8 @@ int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
-	int ret = 0;
 
-	if (udata)
-		ret = fakernic_cq_hw_destroy(&cq->hw);
-	else
-		fakernic_cq_hw_drop(&cq->hw);
-	if (ret)
-		return ret;
+	fakernic_cq_hw_drop(&cq->hw);
 	fakernic_queue_free(cq->hw.dev, &cq->hw.queue);
 	ib_umem_release(cq->umem);
 	return 0;

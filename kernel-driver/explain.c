@@ -35,7 +35,7 @@ const char *fakernic_death_name(enum fakernic_death cause)
 	case FAKERNIC_DEATH_NONSENSE:
 		return "a command was answered that was not given";
 	case FAKERNIC_DEATH_KEEPS:
-		return "it does not let go of an object";
+		return "it does not let go of what it was given";
 	}
 	return "unknown";
 }

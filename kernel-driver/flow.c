@@ -181,12 +181,9 @@ int fakernic_destroy_flow(struct ib_flow *ibflow)
 {
 	struct fakernic_flow *flow =
 		container_of(ibflow, struct fakernic_flow, ibflow);
-	int ret;
 
-	ret = fakernic_cmd_free(to_fakernic_dev(ibflow->device),
-				FAKERNIC_CMD_DESTROY_FLOW, flow->id);
-	if (ret)
-		return ret;
+	fakernic_cmd_drop(to_fakernic_dev(ibflow->device),
+			  FAKERNIC_CMD_DESTROY_FLOW, flow->id);
 	kfree(flow);
 	return 0;
 }

@@ -37,48 +37,19 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 	int ret;
 
 	fakernic_hw_sync(dev);
-	xa_lock(all);
-	/* Not xa_insert(): the place of one that leaves may still be kept. */
-	if (xa_load(all, number))
-		ret = -EBUSY;
-	else
-		ret = xa_err(__xa_store(all, number, hw, GFP_KERNEL));
-	xa_unlock(all);
+	ret = xa_insert(all, number, hw, GFP_KERNEL);
 	if (ret)
 		fakernic_cmd_drop(dev, destroy_opcode, number);
 	return ret;
 }
 
+/* After it, neither the device nor an interrupt touches it. */
 static void fakernic_hw_drop(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, u16 destroy_opcode)
 {
 	xa_erase(all, number);
 	fakernic_cmd_drop(dev, destroy_opcode, number);
 	fakernic_hw_sync(dev);
-}
-
-/* Events do not find it; its place is kept, so that it can come back. */
-static void fakernic_hw_hide(struct xarray *all, u32 number)
-{
-	xa_store(all, number, XA_ZERO_ENTRY, 0);
-}
-
-/* After it, neither the device nor an interrupt touches it. */
-static int fakernic_hw_leave(struct fakernic_dev *dev, struct xarray *all,
-			     u32 number, void *hw, u16 destroy_opcode)
-{
-	int ret;
-
-	fakernic_hw_hide(all, number);
-	ret = fakernic_cmd_free(dev, destroy_opcode, number);
-	if (ret) {
-		xa_store(all, number, hw, 0);
-		return ret;
-	}
-	/* Unless somebody else has got the number meanwhile. */
-	xa_release(all, number);
-	fakernic_hw_sync(dev);
-	return 0;
 }
 
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
@@ -99,34 +70,15 @@ int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 				 FAKERNIC_CMD_DESTROY_CQ);
 }
 
-/* Whoever visits all CQs now is done with this one. */
-static void fakernic_cq_hw_hide(struct fakernic_cq_hw *hw)
-{
-	struct fakernic_dev *dev = hw->dev;
-
-	mutex_lock(&dev->cqs_lock);
-	fakernic_hw_hide(&dev->cqs, hw->cqn);
-	mutex_unlock(&dev->cqs_lock);
-}
-
-int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw)
-{
-	struct fakernic_dev *dev = hw->dev;
-	int ret;
-
-	fakernic_cq_hw_hide(hw);
-	ret = fakernic_hw_leave(dev, &dev->cqs, hw->cqn, hw,
-				FAKERNIC_CMD_DESTROY_CQ);
-	if (!ret)
-		fakernic_eq_sync(hw->eq);
-	return ret;
-}
-
 void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw)
 {
-	fakernic_cq_hw_hide(hw);
-	fakernic_hw_drop(hw->dev, &hw->dev->cqs, hw->cqn,
-			 FAKERNIC_CMD_DESTROY_CQ);
+	struct fakernic_dev *dev = hw->dev;
+
+	/* Whoever visits all CQs now is done with this one. */
+	mutex_lock(&dev->cqs_lock);
+	xa_erase(&dev->cqs, hw->cqn);
+	mutex_unlock(&dev->cqs_lock);
+	fakernic_hw_drop(dev, &dev->cqs, hw->cqn, FAKERNIC_CMD_DESTROY_CQ);
 	fakernic_eq_sync(hw->eq);
 }
 
@@ -188,12 +140,6 @@ int fakernic_rss_qp_hw_create(struct fakernic_dev *dev,
 					     FAKERNIC_CMD_DESTROY_QP);
 }
 
-int fakernic_qp_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
-{
-	return fakernic_hw_leave(dev, &dev->qps, hw->qpn, hw,
-				 FAKERNIC_CMD_DESTROY_QP);
-}
-
 void fakernic_qp_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
 {
 	fakernic_hw_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_QP);
@@ -226,12 +172,6 @@ int fakernic_wq_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 					     FAKERNIC_CMD_DESTROY_WQ);
 }
 
-int fakernic_wq_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
-{
-	return fakernic_hw_leave(dev, &dev->qps, hw->qpn, hw,
-				 FAKERNIC_CMD_DESTROY_WQ);
-}
-
 void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
 {
 	fakernic_hw_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_WQ);
@@ -246,13 +186,6 @@ int fakernic_srq_hw_create(struct fakernic_dev *dev,
 	ret = fakernic_cmd_create_srq(dev, req, &hw->srqn);
 	return ret ? ret : fakernic_hw_enter(dev, &dev->srqs, hw->srqn, hw,
 					     FAKERNIC_CMD_DESTROY_SRQ);
-}
-
-int fakernic_srq_hw_destroy(struct fakernic_dev *dev,
-			    struct fakernic_srq_hw *hw)
-{
-	return fakernic_hw_leave(dev, &dev->srqs, hw->srqn, hw,
-				 FAKERNIC_CMD_DESTROY_SRQ);
 }
 
 void fakernic_srq_hw_drop(struct fakernic_dev *dev,
@@ -284,7 +217,7 @@ int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key)
 				      atomic_inc_return(&dev->key_tag), key);
 }
 
-int fakernic_mw_hw_destroy(struct fakernic_dev *dev, u32 key)
+void fakernic_mw_hw_drop(struct fakernic_dev *dev, u32 key)
 {
-	return fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_MW, key);
+	fakernic_cmd_drop(dev, FAKERNIC_CMD_DESTROY_MW, key);
 }

@@ -59,13 +59,7 @@ struct fakernic_srq_hw {
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 			  struct fakernic_create_cq_req *req, u32 comp_vector);
 
-/*
- * -EBUSY while a QP, WQ or SRQ completes there. The ring is the caller's to
- * free.
- */
-int fakernic_cq_hw_destroy(struct fakernic_cq_hw *hw);
-
-/* Nothing completes there. */
+/* No QP, WQ or SRQ completes there. The ring is the caller's to free. */
 void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw);
 
 /*
@@ -97,9 +91,6 @@ int fakernic_rss_qp_hw_create(struct fakernic_dev *dev,
 			      struct fakernic_qp_hw *hw,
 			      const struct fakernic_create_rss_qp_req *req);
 
-/* Both kinds. -EBUSY while flow rules name it. */
-int fakernic_qp_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
-
 /* Both kinds; no flow rule names it. */
 void fakernic_qp_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 
@@ -115,9 +106,6 @@ int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
 int fakernic_wq_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 			  const struct fakernic_create_wq_req *req);
 
-/* -EBUSY while an indirection table names it. */
-int fakernic_wq_hw_destroy(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
-
 /* No table names it. */
 void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 
@@ -125,10 +113,6 @@ void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 int fakernic_srq_hw_create(struct fakernic_dev *dev,
 			   struct fakernic_srq_hw *hw,
 			   const struct fakernic_create_srq_req *req);
-
-/* -EBUSY while a QP receives from it. */
-int fakernic_srq_hw_destroy(struct fakernic_dev *dev,
-			    struct fakernic_srq_hw *hw);
 
 /* Nothing receives from it. */
 void fakernic_srq_hw_drop(struct fakernic_dev *dev, struct fakernic_srq_hw *hw);
@@ -153,7 +137,7 @@ void fakernic_mr_hw_drop(struct fakernic_dev *dev, u32 key);
 int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key);
 
 /* Unbinds the window, too. */
-int fakernic_mw_hw_destroy(struct fakernic_dev *dev, u32 key);
+void fakernic_mw_hw_drop(struct fakernic_dev *dev, u32 key);
 
 /* The entry at the consumer index, or NULL; the caller advances the index. */
 static inline struct fakernic_cqe *

@@ -27,6 +27,6 @@ int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 
 int fakernic_dealloc_mw(struct ib_mw *ibmw)
 {
-	return fakernic_mw_hw_destroy(to_fakernic_dev(ibmw->device),
-				      ibmw->rkey);
+	fakernic_mw_hw_drop(to_fakernic_dev(ibmw->device), ibmw->rkey);
+	return 0;
 }

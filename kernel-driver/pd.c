@@ -33,11 +33,9 @@ int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 int fakernic_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibpd->device);
-	u32 pdn = to_fakernic_pd(ibpd)->pdn;
 
-	if (udata)
-		return fakernic_cmd_free(dev, FAKERNIC_CMD_DEALLOC_PD, pdn);
-	fakernic_cmd_drop(dev, FAKERNIC_CMD_DEALLOC_PD, pdn);
+	fakernic_cmd_drop(dev, FAKERNIC_CMD_DEALLOC_PD,
+			  to_fakernic_pd(ibpd)->pdn);
 	return 0;
 }
 
@@ -55,7 +53,8 @@ int fakernic_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 
 int fakernic_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
 {
-	return fakernic_cmd_free(to_fakernic_dev(ibxrcd->device),
-				 FAKERNIC_CMD_DEALLOC_XRCD,
-				 to_fakernic_xrcd(ibxrcd)->xrcdn);
+	fakernic_cmd_drop(to_fakernic_dev(ibxrcd->device),
+			  FAKERNIC_CMD_DEALLOC_XRCD,
+			  to_fakernic_xrcd(ibxrcd)->xrcdn);
+	return 0;
 }

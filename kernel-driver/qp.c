@@ -631,7 +631,6 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
 	struct fakernic_qp *qp = to_fakernic_qp(ibqp);
-	int ret = 0;
 
 	if (qp->sq.queue.ring) {
 		/*
@@ -641,12 +640,7 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 		fakernic_qp_hw_set_state(dev, &qp->hw, FAKERNIC_QPS_RESET);
 		fakernic_clean_kernel_qp(qp);
 	}
-	if (udata)
-		ret = fakernic_qp_hw_destroy(dev, &qp->hw);
-	else
-		fakernic_qp_hw_drop(dev, &qp->hw);
-	if (ret)
-		return ret;
+	fakernic_qp_hw_drop(dev, &qp->hw);
 	if (qp->sq.queue.ring) {
 		fakernic_unlist_qp(qp);
 		fakernic_free_kernel_queues(dev, qp);

@@ -39,8 +39,8 @@ int fakernic_negotiate(struct fakernic_dev *dev);
 int fakernic_reset_device(struct fakernic_dev *dev);
 
 /*
- * Ends all DMA and all interrupts of the device, in any context. Resetting is
- * the only way to end operation; a device that is gone does not mind.
+ * Ends all DMA and all interrupts of the device, in any context, by a reset.
+ * One out of reach masters the bus no longer.
  */
 void fakernic_stop_device(struct fakernic_dev *dev);
 

@@ -294,14 +294,8 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibsrq->device);
 	struct fakernic_srq *srq = to_fakernic_srq(ibsrq);
-	int ret = 0;
 
-	if (udata)
-		ret = fakernic_srq_hw_destroy(dev, &srq->hw);
-	else
-		fakernic_srq_hw_drop(dev, &srq->hw);
-	if (ret)
-		return ret;
+	fakernic_srq_hw_drop(dev, &srq->hw);
 	fakernic_queue_free(dev, &srq->queue);
 	kvfree(srq->free);
 	kvfree(srq->wr_id);

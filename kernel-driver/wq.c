@@ -191,11 +191,8 @@ int fakernic_destroy_wq(struct ib_wq *ibwq, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibwq->device);
 	struct fakernic_wq *wq = to_fakernic_wq(ibwq);
-	int ret;
 
-	ret = fakernic_wq_hw_destroy(dev, &wq->hw);
-	if (ret)
-		return ret;
+	fakernic_wq_hw_drop(dev, &wq->hw);
 	ib_umem_release(wq->umem);
 	kfree(wq);
 	return 0;
@@ -240,8 +237,9 @@ int fakernic_destroy_ind_table(struct ib_rwq_ind_table *ibtable)
 {
 	struct fakernic_ind_table *table = to_fakernic_ind_table(ibtable);
 
-	return fakernic_cmd_free(to_fakernic_dev(ibtable->device),
-				 FAKERNIC_CMD_DESTROY_IND_TABLE, table->id);
+	fakernic_cmd_drop(to_fakernic_dev(ibtable->device),
+			  FAKERNIC_CMD_DESTROY_IND_TABLE, table->id);
+	return 0;
 }
 
 static int fakernic_check_rss_qp(struct fakernic_dev *dev,

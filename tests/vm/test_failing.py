@@ -165,17 +165,6 @@ def rule_of_device(port):
     assert " hits=0\n" not in after and " hits=" in after, after
 
 
-MANY_CQS = 130          # of guest/failing.py, which destroys the last one last
-
-
-def test_object_that_is_kept(port, rule):
-    """The device refuses to destroy a CQ when there is no memory: its events find
-    it again."""
-    rule(f"at=command cmd=DESTROY_CQ nth={MANY_CQS} do=fail status=6")
-    port.guest.check(f"{PROGRAM} --times {NEVER} kept {port.ibdev} "
-                     f"{port.gid_index()}", 100)
-
-
 def test_device_that_keeps_a_queue(port, rule):
     """The port's memory goes, so it is stopped before it can write there."""
     rule("at=command cmd=DESTROY_QP do=fail status=6")

@@ -570,15 +570,16 @@ def test_device_out_of_reach_masters_no_bus(patient):
 KEPT = ("QP", "CQ", "MR")
 
 
-@pytest.mark.parametrize("kind", KEPT)
-def test_device_keeps_what_a_program_gave_back(patient, kind):
+@pytest.mark.parametrize("kind, status", (
+    *((kind, NO_RESOURCE) for kind in KEPT), ("QP", BUSY), ("CQ", BUSY)))
+def test_device_keeps_what_a_program_gave_back(patient, kind, status):
     """It is reset, for it could write into memory that is no longer the program's;
     that hears of it as of any death, and its memory is free."""
     patient.forget()
     with faults.armed(patient.port.vm, f"at=command cmd=DESTROY_{kind} times=0 "
-                      f"do=fail status={NO_RESOURCE}"):
+                      f"do=fail status={status}"):
         rdma.pingpong("rc", patient.port, patient.port, "-n 50")
-        patient.said("device is dead: it does not let go of an object")
+        patient.said("device is dead: it does not let go")
     patient.said("device is recovered")
     patient.works()
 

@@ -4,7 +4,6 @@ after the other, and looks that what was done failed, or did without it, and
 that it works afterwards.
 
     failing.py verbs DEVICE GID-INDEX        every verb, made and destroyed
-    failing.py kept DEVICE GID-INDEX         a CQ that is not destroyed
     failing.py command UNDO AGAIN COMMAND    a shell command
 
 Linux fails the n-th allocation or copy of a task that has written n to
@@ -21,7 +20,6 @@ are and how many were failed.
 import argparse
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -340,48 +338,6 @@ def sweep_verbs(arguments):
     return hit
 
 
-CQS = 130                       # see test_object_that_is_kept
-EVENT_S = 30
-
-
-def keep_cq(arguments):
-    """The device refuses to destroy the last of many CQs, and there is no memory:
-    it is told of its completions as before. What the driver knows of 64 numbers
-    is allocated together, so no other may be left in its neighbourhood."""
-    verbs = Verbs(arguments.device, arguments.gid_index)
-    channel = CompChannel(verbs.context)
-    *others, kept = [CQ(verbs.context, 10, None, channel, 0)
-                     for _ in range(CQS)]
-    for cq in others:
-        cq.close()
-    nth = Nth()
-    nth.set(1)
-    try:
-        kept.close()
-        raise SystemExit("the device has destroyed it")
-    except PyverbsError as refused:
-        nth.set(0)
-        print(f"refused: {refused}")
-    qp = QP(verbs.pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=kept, rcq=kept,
-                                 cap=QPCap(max_recv_wr=1)))
-    attr = QPAttr(port_num=1)
-    attr.qkey = 1
-    qp.to_init(attr)
-    kept.req_notify()
-    qp.post_recv(RecvWR(wr_id=7))
-    qp.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
-    signal.alarm(EVENT_S)
-    channel.get_cq_event(kept)
-    signal.alarm(0)
-    kept.ack_events(1)
-    count, (flushed, *_) = kept.poll()
-    if count != 1 or flushed.wr_id != 7:
-        raise SystemExit(f"{count} completions")
-    qp.close()
-    kept.close()
-    return 0
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit", type=int, default=NEVER)
@@ -391,11 +347,8 @@ def main():
     verbs = kinds.add_parser("verbs")
     verbs.set_defaults(run=sweep_verbs)
     verbs.add_argument("--only", default="")
-    kept = kinds.add_parser("kept")
-    kept.set_defaults(run=keep_cq)
-    for one in (verbs, kept):
-        one.add_argument("device")
-        one.add_argument("gid_index", type=int)
+    verbs.add_argument("device")
+    verbs.add_argument("gid_index", type=int)
     command = kinds.add_parser("command")
     command.set_defaults(run=sweep_command)
     for word in ("undo", "again", "command"):
@@ -407,7 +360,7 @@ def main():
     return 0
 
 
-if {"verbs", "kept"} & set(sys.argv):
+if "verbs" in sys.argv:
     import pyverbs.enums as e
     from pyverbs.addr import AH, AHAttr, GlobalRoute
     from pyverbs.cq import CQ, CQEX, CompChannel, CqInitAttrEx
@@ -420,7 +373,6 @@ if {"verbs", "kept"} & set(sys.argv):
     from pyverbs.spec import EthSpec
     from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
     from pyverbs.wq import RwqIndTable, RwqIndTableInitAttr, WQ, WQInitAttr
-    from pyverbs.wr import RecvWR
 
 
 if __name__ == "__main__":
