@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from demo_records import (
     A, B, FRAMES, LOST_READ, NONE, PSN, SEND, TICKS, TOP, Recorder, kinds, mac,
     packet, read_request, response)
-from fakernic_lab.timeline import files, page
+from fakernic_lab.timeline import clock, files, page
 from fakernic_lab.timeline.model import Model
 from fakernic_lab.timeline.records import (
     ENTRY, HEADER, OPERATIONS, OTHERS, SERVICES, RecordError, read)
@@ -396,6 +397,27 @@ def test_forged_stamps_move_nothing(tmp_path, forged):
     assert len(honest) == 16
     for mark in honest:
         assert 0 <= mark.time - (mark.ticks - TICKS) // 3 <= 900, mark
+
+
+def marked(number, found, made):
+    """A mark, with times in nanoseconds; three ticks are one."""
+    ticks = 3 * found
+    return SimpleNamespace(kind="mark", number=number, time=found,
+                           high=ticks >> 32, low=ticks & 0xffffffff,
+                           ticks=TICKS + 3 * made, fields={"ticks": True})
+
+
+def test_stamp_from_behind_the_end_moves_nothing():
+    """By less than the record is long."""
+    honest = [marked(number, 50_000_000 * number, 50_000_000 * number - 100)
+              for number in range(1, 20)]
+    liar = marked(20, 955_000_000, 1_500_000_000)
+    last = marked(21, 1_000_000_000, 999_999_900)
+    found = {id(mark): mark.time for mark in (*honest, liar, last)}
+    clock.place([*honest, liar, last])
+    for mark in (*honest, last):
+        assert found[id(mark)] - 100 <= mark.time <= found[id(mark)], mark
+    assert liar.time == 955_000_000
 
 
 def test_clock_that_goes_wrong_is_told(tmp_path, monkeypatch):

@@ -31,18 +31,20 @@ def lives(events):
     return found
 
 
-def settle(marks, begin):
-    """Puts them where they were made, from the record's BEGIN on. A stamp is the
-    program's, and may be any number: a mark that would be out of the record,
-    compared with most others, stays where it was found and tells nothing."""
+def settle(marks, begin, end):
+    """Puts them where they were made, between the record's BEGIN and END. A stamp
+    is the program's, and may be any number: a mark that would be out of the
+    record, compared with most others, stays where it was found and tells
+    nothing."""
     ticks = found_at(marks[-1]) - found_at(marks[0]) if marks else 0
     if ticks <= 0:
         return
     time = marks[-1].time - marks[0].time
     lags = [found_at(mark) - mark.ticks for mark in marks]
     usual = sorted(lags)[len(lags) // 2]
-    apart = min((lag for lag in lags if (usual - lag) * time // ticks <=
-                 marks[-1].time - begin), default=usual)
+    apart = min((lag for mark, lag in zip(marks, lags)
+                 if mark.time + (usual - lag) * time // ticks <= end),
+                default=usual)
     for mark, lag in zip(marks, lags):
         age = (lag - apart) * time // ticks
         if 0 <= age <= mark.time - begin:
@@ -53,9 +55,9 @@ def place(events):
     """The events of a machine with its marks where they belong. One without
     ticks stays where it is."""
     marks = []
-    begin = events[0].time if events else 0
+    begin, end = (events[0].time, events[-1].time) if events else (0, 0)
     for life in lives(events):
-        settle(life, begin)
+        settle(life, begin, end)
         marks += life
     found = set(map(id, marks))
     return list(merge((event for event in events if id(event) not in found),
