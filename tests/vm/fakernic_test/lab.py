@@ -23,8 +23,6 @@ RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 NAMES = "ab"
 # What ci/programs.py makes, where it was made.
 PROGRAMS = images.images() / "programs.erofs"
-EMULATORS_RACE = ("iotlb_to_section: Assertion",
-                  "msix_table_mmio_write: Assertion")
 # What debug kernels have found besides what they print. Memory counts as lost
 # when it is five seconds old and was the same in two scans.
 FIND_LEAKS = {"debug": """
@@ -83,22 +81,10 @@ class Lab:
         if wanted != self.current:
             self.find_leaks()
             self.stop()
-            self.start_patiently([ProjectImage(kernel, append)
-                                  for kernel in kernels], models, relay,
-                                 options or {}, properties)
+            self.start([ProjectImage(kernel, append) for kernel in kernels],
+                       models, relay, options or {}, properties)
             self.current = wanted
         return self.vms
-
-    def start_patiently(self, *what):
-        """Once more, after a fault of QEMU's emulation of several CPUs: while
-        firmware moves the BARs, one CPU uses the map of before, finds no region
-        there, or writes to another."""
-        try:
-            self.start(*what)
-        except GuestCrashed as error:
-            if not any(text in str(error) for text in EMULATORS_RACE):
-                raise
-            self.start(*what)
 
     def start(self, booted, models, relayed, options, properties):
         self.serial += 1
