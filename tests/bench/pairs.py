@@ -140,9 +140,12 @@ class Pair:
         began = time.monotonic()
         try:
             pair = self.run(row, more)
-        except (GuestTimeout, GuestCrashed) as error:   # it cannot be killed
-            print(f"# {row.name} {self.name}{more} is lost: "
-                  f"{str(error).splitlines()[0]}", flush=True)
+        except (GuestTimeout, GuestCrashed) as error:
+            # It cannot be killed, or has died. That happens to Soft-RoCE.
+            print(f"# {row.name} {self.name}{more} is lost: {error}",
+                  flush=True)
+            if isinstance(error, GuestCrashed) and self.device != "rxe":
+                raise
             self.stop()
             self.boot()
             return {}
