@@ -275,7 +275,7 @@ void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause)
 /* Of what it dies, or has died, by the register. */
 static enum fakernic_death fakernic_status_death(u32 status)
 {
-	if (status == U32_MAX || !(status & FAKERNIC_STATUS_READY))
+	if (fakernic_is_out_of_reach(status))
 		return FAKERNIC_DEATH_GONE;
 	if (status & FAKERNIC_STATUS_FATAL)
 		return FAKERNIC_DEATH_FATAL;

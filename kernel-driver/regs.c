@@ -133,14 +133,11 @@ int fakernic_reset_device(struct fakernic_dev *dev)
 
 void fakernic_stop_device(struct fakernic_dev *dev)
 {
-	u32 status;
-
 	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
 	/*
 	 * The read pushes the posted write to the device. One that is out of
 	 * reach may run on: it must not reach memory, either.
 	 */
-	status = fakernic_read(dev, FAKERNIC_REG_STATUS);
-	if (status == U32_MAX || !(status & FAKERNIC_STATUS_READY))
+	if (fakernic_is_out_of_reach(fakernic_read(dev, FAKERNIC_REG_STATUS)))
 		pci_clear_master(dev->pdev);
 }

@@ -38,6 +38,12 @@ int fakernic_negotiate(struct fakernic_dev *dev);
 /* Resets the device and waits until it is ready: -ETIMEDOUT after 5 s. */
 int fakernic_reset_device(struct fakernic_dev *dev);
 
+/* Whether nobody answers for STATUS, which was read: a bus says all ones. */
+static inline bool fakernic_is_out_of_reach(u32 status)
+{
+	return status == U32_MAX || !(status & FAKERNIC_STATUS_READY);
+}
+
 /*
  * Ends all DMA and all interrupts of the device, in any context, by a reset.
  * One out of reach masters the bus no longer.
