@@ -121,9 +121,9 @@ def running_program(ports):
     program.end()
 
 
-def sweep(program, rule, step, judge):
-    """How many were hit, each STEP-th of them."""
-    for count, nth in enumerate(itertools.count(1, step)):
+def sweep(program, rule, step, judge, first=1):
+    """How many were hit, each STEP-th of them from the FIRST on."""
+    for count, nth in enumerate(itertools.count(first, step)):
         result, hits = program.hit(f"nth={nth} {rule}")
         told = f"{rule} nth={nth}: {result}"
         if not hits:
@@ -170,15 +170,20 @@ def sweep_messages(program, service, at, what, step):
 
 
 def sweep_others(program, rule, step, at_least):
-    """What a transport cannot mend is told, and nothing stays of it."""
+    """What a transport cannot mend is told, and nothing stays of it. A sample may
+    hit only what is mended, as are accesses of the Ethernet port: then the next
+    ones are hit."""
     told_of = []
 
     def judge(result, told, _):
         assert result.code in (OK, REFUSED), told
         told_of.append(result.code == REFUSED)
         program.works()
-    assert sweep(program, rule, step, judge) * step >= at_least
-    assert any(told_of)
+    for first in range(1, step + 1):
+        assert sweep(program, rule, step, judge, first) * step >= at_least
+        if any(told_of):
+            return
+    pytest.fail(f"nobody was told of any of {len(told_of)}")
 
 
 WHAT = pytest.mark.parametrize("what", FRAMES)
