@@ -88,6 +88,7 @@ def many_pairs(ports):
     """A port with many queue pairs, and what ibv_query_qp says of each."""
     (port,) = ports
     before = rdma.resources(port)
+    port.guest.check(f"rm -f {TOLD}")       # an earlier one's is ready at once
     job = port.guest.start(f"exec rdma_states {CROWD} {SEED} >{TOLD}", 200)
     ready = port.guest.run(f"until grep -qs ready {TOLD}; do kill -0 {job.pid} "
                            "|| exit 1; sleep 0.1; done", 100)

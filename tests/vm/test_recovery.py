@@ -64,6 +64,26 @@ def frozen(patient):
 
 
 DEATHS = (fatal, no_decoding, no_mastering, dead, frozen)
+EVENTS, UNPLUG = "/tmp/events", "/tmp/unplug"
+
+
+def start_watch(patient):
+    """A program that writes to EVENTS what it hears of the device. What an earlier
+    one wrote would say that it is there already."""
+    patient.guest.check(f"rm -f {EVENTS}")
+    job = patient.guest.start(f"exec ibv_asyncwatch -d {patient.port.ibdev} "
+                              f">{EVENTS} 2>&1", 100)
+    patient.until(f"[ -s {EVENTS} ]")
+    return job
+
+
+def start_unplug(patient):
+    """One at work, that writes to UNPLUG how it takes the device's end."""
+    patient.guest.check(f"rm -f {UNPLUG}")
+    job = patient.guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
+                              f">{UNPLUG}", 100)
+    patient.until(f"grep -qs running {UNPLUG}")
+    return job
 
 
 MISBEHAVES = "device was told to misbehave"
@@ -98,12 +118,10 @@ def test_function_level_reset(patient):
 def test_program_hears_of_a_reset(patient):
     """Told by an event, it finds every verb failing and lets go of all."""
     guest = patient.guest
-    job = guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
-                      ">/tmp/unplug", 100)
-    patient.until("grep -q running /tmp/unplug")
+    job = start_unplug(patient)
     guest.check(f"echo 1 >{SYSFS}/reset", 60)
     result = job.wait()
-    said = guest.check("cat /tmp/unplug").splitlines()
+    said = guest.check(f"cat {UNPLUG}").splitlines()
     assert result.ok and said == ["running", "done"], f"{said} {result}"
     patient.works()
 
@@ -160,17 +178,15 @@ def carriers(patient):
 def test_link_goes_by_a_rule(patient):
     """For as long as the rule says; programs are told of both."""
     guest, port = patient.guest, patient.port
-    job = guest.start(f"exec ibv_asyncwatch -d {port.ibdev} >/tmp/events 2>&1",
-                      100)
-    patient.until("[ -s /tmp/events ]")
+    job = start_watch(patient)
     before, begin = carriers(patient), time.monotonic()
     with faults.armed(port.vm,
                       f"at=device for-ns={LINK_DOWN_S}000000000 do=link-down"):
-        patient.until("grep -q IBV_EVENT_PORT_ERR /tmp/events")
-        patient.until("grep -q IBV_EVENT_PORT_ACTIVE /tmp/events")
+        patient.until(f"grep -q IBV_EVENT_PORT_ERR {EVENTS}")
+        patient.until(f"grep -q IBV_EVENT_PORT_ACTIVE {EVENTS}")
     assert time.monotonic() >= begin + LINK_DOWN_S
     assert carriers(patient) == [count + 1 for count in before]
-    events = guest.check("grep -o 'IBV_EVENT_PORT_[A-Z]*' /tmp/events").split()
+    events = guest.check(f"grep -o 'IBV_EVENT_PORT_[A-Z]*' {EVENTS}").split()
     assert events == ["IBV_EVENT_PORT_ERR", "IBV_EVENT_PORT_ACTIVE"]
     guest.run(f"kill {job.pid}")
     job.wait()
@@ -183,13 +199,11 @@ def test_program_hears_of_a_freeze(patient):
     guest = patient.guest
     # Else the pause may be that of an earlier death.
     guest.check(f"devlink dev reload {DEVLINK}", 60)
-    job = guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
-                      ">/tmp/unplug", 100)
-    patient.until("grep -q running /tmp/unplug")
+    job = start_unplug(patient)
     try:
         frozen(patient)
         result = job.wait()
-        said = guest.check("cat /tmp/unplug").splitlines()
+        said = guest.check(f"cat {UNPLUG}").splitlines()
         assert result.ok and said == ["running", "done"], f"{said} {result}"
         patient.said("device is recovered")
     finally:
@@ -264,13 +278,11 @@ def test_dead_device_says_so(patient):
     guest, port = patient.guest, patient.port
     reporter = REPORTER
     with left_dead(guest):
-        job = guest.start(f"exec ibv_asyncwatch -d {port.ibdev} "
-                          ">/tmp/events 2>&1", 100)
-        patient.until("[ -s /tmp/events ]")
+        job = start_watch(patient)
         counted = guest.check(f"ethtool -S {port.netdev}")
         fatal(patient)
         patient.until(f"[ $(cat /sys/class/net/{port.netdev}/carrier) = 0 ]", 1)
-        patient.until("grep -q IBV_EVENT_DEVICE_FATAL /tmp/events", 5)
+        patient.until(f"grep -q IBV_EVENT_DEVICE_FATAL {EVENTS}", 5)
         assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
         assert "DOWN" in guest.check(
             f"cat /sys/class/infiniband/{port.ibdev}/ports/1/state")
