@@ -56,13 +56,13 @@ def test_rping_compares_every_byte(ports, family):
 
 @pytest.mark.parametrize("tool", ("ib_write_bw", "ib_read_bw", "ib_send_bw"))
 def test_bandwidth(ports, tool):
-    pair = rdma.perftest(tool, *ports, "-n 300 -s 65536").check()
+    pair = rdma.measured(tool, *ports, "-n 300 -s 65536").check()
     assert rdma.perftest_numbers(pair.client.out)[3] > 0
 
 
 @pytest.mark.parametrize("tool", ("ib_write_lat", "ib_read_lat", "ib_send_lat"))
 def test_latency(ports, tool):
-    pair = rdma.perftest(tool, *ports, "-n 200").check()
+    pair = rdma.measured(tool, *ports, "-n 200").check()
     assert rdma.perftest_numbers(pair.client.out)[4] > 0
 
 
