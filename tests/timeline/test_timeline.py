@@ -86,9 +86,16 @@ def seconds_for(packets, folder):
 
 
 def test_long_requests_take_time_by_their_length(tmp_path):
-    few = seconds_for(2000, tmp_path / "few")
-    many = seconds_for(16000, tmp_path / "many")
-    assert many < 24 * few, (few, many)
+    """What looks at each packet for each takes 64 times as long whenever it is
+    measured; what a busy machine makes of one measurement does not come thrice."""
+    took = []
+    for number in range(3):
+        took.append([seconds_for(packets, tmp_path / f"{packets}.{number}")
+                     for packets in (2000, 16000)])
+        few, many = took[-1]
+        if many < 24 * few:
+            return
+    pytest.fail(f"{took}")
 
 
 def lines_run(work):
