@@ -924,6 +924,8 @@ static void test_cost_flush(void)
 }
 
 #define COST_FLUSH_PAIRS 256
+/* Of a peer, which sends all its frames in one turn: that is not to take long. */
+#define COST_FLUSH_PEERS 64
 #define COST_FLUSH_WQES  31
 #define COST_FLUSH_BYTES (1u << 31)     /* the longest range there is */
 /* All doorbells of send queues wait for time to pass. */
@@ -935,6 +937,7 @@ typedef struct Flushes {
     Qp a[COST_FLUSH_PAIRS], b[COST_FLUSH_PAIRS];
     uint32_t rkey[COST_FLUSH_PAIRS];
     uint64_t address;
+    unsigned pairs;
 } Flushes;
 
 /* Each pair flushes as often as can be, all of them at once. */
@@ -943,7 +946,7 @@ static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
     struct fakernic_cqe cqe;
     uint64_t since;
 
-    for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
+    for (unsigned i = 0; i < f->pairs; i++) {
         Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_FLUSH, 0, 0, COST_FLUSH_BYTES);
 
         wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_GLOBAL);
@@ -960,7 +963,7 @@ static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
     since = main_cpu_us(n->m);
     qtest_clock_step(n->m->qts, 1000);
     monitor_is_heard(n->m, input, since);
-    for (unsigned i = 0; i < COST_FLUSH_PAIRS * COST_FLUSH_WQES; i++) {
+    for (unsigned i = 0; i < f->pairs * COST_FLUSH_WQES; i++) {
         cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
     }
     queue_record(n, &s->cq, s->cq.index);
@@ -1033,7 +1036,7 @@ static void test_cost_flush_global(void)
     Machine m;
     Nic n;
     Setup s;
-    Flushes f = { .address = COST_ODP_BASE };
+    Flushes f = { .address = COST_ODP_BASE, .pairs = COST_FLUSH_PAIRS };
 
     cost_start(&m, &n, hold);
     setup(&n, &s);
@@ -1060,12 +1063,12 @@ static void test_cost_flush_frames(void)
     g_autofree char *hold = g_strdup_printf(
         ",turn-work=1048576,turn-us=1000000" COST_HOLD, FAKERNIC_DOORBELL_SQ);
     Neighbours t;
-    Flushes f = { .address = COST_ODP_BASE };
+    Flushes f = { .address = COST_ODP_BASE, .pairs = COST_FLUSH_PEERS };
 
     neighbours_start(&t, hold, ",id=nic,turn-work=256,turn-us=1000000");
     cq_create(&t.nics[0], &t.s[0].cq, 13, &t.s[0].eq, 0, 0);
     f.rkey[0] = cost_absent_pages(&t.nics[1], &t.s[1]);
-    for (unsigned i = 0; i < COST_FLUSH_PAIRS; i++) {
+    for (unsigned i = 0; i < COST_FLUSH_PEERS; i++) {
         f.rkey[i] = f.rkey[0];
         neighbours_connect(&t, &f.a[i], &f.b[i]);
     }
