@@ -622,20 +622,30 @@ for i in $(seq 200); do dmesg | grep restarting && exit; sleep 0.1; done
 dmesg; exit 1
 """
 FAULTS_OF_A_PORT = 3
+PAUSE_MOST_S = 1.5
+
+
+def pause_of_a_port(patient, status):
+    """How long after a send that failed its queues are made anew."""
+    time.sleep(2)
+    patient.forget()
+    with faults.armed(patient.port.vm, f"at=send-wqe status={status} do=fail"):
+        told = patient.guest.check(FAIL_A_SEND, 60)
+    sent, restarted = re.findall(r"^(?:\[ *)?(\d+\.\d+)", told, re.M)
+    return float(restarted) - float(sent)
 
 
 @pytest.mark.parametrize("status", (QP_OP_ERR, FLUSHED))
 def test_port_fails_now_and_then(patient, status):
     """Queues that are made anew and work are not punished for the last time:
-    the pause before they are made anew grows only if that was in vain."""
-    for _ in range(FAULTS_OF_A_PORT):
-        time.sleep(2)
-        patient.forget()
-        with faults.armed(patient.port.vm,
-                          f"at=send-wqe status={status} do=fail"):
-            told = patient.guest.check(FAIL_A_SEND, 60)
-        sent, restarted = re.findall(r"^(?:\[ *)?(\d+\.\d+)", told, re.M)
-        assert float(restarted) - float(sent) < 1.5, told
+    the pause before they are made anew grows only if that was in vain. One that a
+    busy machine makes long has no longer ones behind it."""
+    for _ in range(2):
+        pauses = [pause_of_a_port(patient, status)
+                  for _ in range(FAULTS_OF_A_PORT)]
+        if max(pauses) < PAUSE_MOST_S:
+            break
+    assert max(pauses) < PAUSE_MOST_S, pauses
     patient.works()
 
 
