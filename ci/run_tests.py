@@ -49,9 +49,10 @@ LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
 LANES = min(2, JOBS)
 # Guests wait for each other and for timers, and leave some of two processors
-# idle: to these suites, which only compute and have no time limits inside. What
-# is merely nice would make guests slower by more than it gains, for they are
-# woken late. On processors that are never idle these run last.
+# idle: to these suites, which only compute; a time limit inside (of one program,
+# by tests/unit/run.sh) is that of the suite. What is merely nice would make guests
+# slower by more than it gains, for they are woken late. On processors that are
+# never idle these run last.
 ONLY_COMPUTE = ("dkms", "driver", "spec", "laws", "unit")
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # by which their time limits are multiplied
@@ -335,9 +336,11 @@ def lane(queues, known, done, running, idle=()):
             for name in take(left):
                 start = time.monotonic()
                 command, limit, environment = known[name]
+                if idle:
+                    limit *= PATIENCE
+                    environment = {**environment, "TEST_TIMEOUT": str(limit)}
                 running.begin(name)
-                text, code = run_suite(name, [*idle, *command],
-                                       limit * (PATIENCE if idle else 1),
+                text, code = run_suite(name, [*idle, *command], limit,
                                        environment)
                 running.end(name)
                 done.put((name, text, code, time.monotonic() - start))
