@@ -118,11 +118,14 @@ def test_latency(sides, tool, words):
 
 
 def test_flow_rules(sides):
-    """How fast rules are made: a hundred of them."""
-    result = sides.ports[0].guest.run(
-        sides.command(0, "raw_ethernet_fs_rate", ""))
-    assert result.ok, result
-    assert re.search(rf"^ *{COUNT}\s+\d", result.out, re.M), result
+    """How fast rules are made: a hundred of them. See rdma.measured()."""
+    for _ in range(rdma.MEASURED_TRIES):
+        result = sides.ports[0].guest.run(
+            sides.command(0, "raw_ethernet_fs_rate", ""))
+        found = re.search(rf"^ *{COUNT}\s+\d", result.out, re.M)
+        if found or not result.ok:
+            break
+    assert result.ok and found, result
 
 
 @pytest.mark.parametrize("words", REFUSED)
