@@ -527,6 +527,27 @@ def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
     assert len(list(memory.iterdir())) == 2
 
 
+def test_a_record_that_is_being_made_stays(memory):
+    """Another launcher has not yet said where the link to it is."""
+    record = memory / f"{recordings.PREFIX}x"
+    record.touch()
+    recordings.owner_of(record).touch()
+    recordings.prepare([])
+    assert record.exists()
+
+
+def test_a_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
+    """Anybody can make one there, if he can guess the name."""
+    taken = memory / f"{recordings.PREFIX}x"
+    taken.touch()
+    monkeypatch.setattr(recordings.tempfile, "mkstemp", lambda **_: (
+        os.open(taken, os.O_RDWR), str(taken)))
+    recordings.owner_of(taken).symlink_to(tmp_path / "precious")
+    with pytest.raises(FileExistsError):
+        recordings.prepare([tmp_path / "1"])
+    assert not (tmp_path / "precious").exists()
+
+
 @pytest.mark.parametrize("end", ["", recordings.OWNER])
 def test_no_pipe_in_memory_stops_the_launcher(tmp_path, memory, end):
     """Anybody can make one there, of any name; be it the record that one in

@@ -47,7 +47,8 @@ def prepare(paths):
         handle, name = tempfile.mkstemp(prefix=PREFIX, dir=MEMORY)
         os.close(handle)
         path.symlink_to(name)
-        owner_of(name).write_text(str(path), encoding="utf-8")
+        with open(owner_of(name), "x", encoding="utf-8") as owner:
+            owner.write(str(path))
 
 
 def owner_of(name):
@@ -134,9 +135,10 @@ def reap():
         target = owner.with_name(owner.name.removesuffix(OWNER))
         try:
             with open(owner, encoding="utf-8", opener=open_ours) as file:
-                path = Path(file.read())
-            if in_memory(path) != target and (not target.exists() or
-                                              not in_use(target)):
+                told = file.read()
+            # Nothing yet: another launcher is about to say it.
+            if told and in_memory(Path(told)) != target and (
+                    not target.exists() or not in_use(target)):
                 remove(target)
         except OSError:
             pass                # another user's
