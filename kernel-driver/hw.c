@@ -43,13 +43,22 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 	return ret;
 }
 
-/* After it, neither the device nor an interrupt touches it. */
+/*
+ * No event finds it any more. After it, neither the device nor an interrupt
+ * touches it.
+ */
+static void fakernic_hw_end(struct fakernic_dev *dev, u32 number,
+			    u16 destroy_opcode)
+{
+	fakernic_cmd_drop(dev, destroy_opcode, number);
+	fakernic_hw_sync(dev);
+}
+
 static void fakernic_hw_drop(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, u16 destroy_opcode)
 {
 	xa_erase(all, number);
-	fakernic_cmd_drop(dev, destroy_opcode, number);
-	fakernic_hw_sync(dev);
+	fakernic_hw_end(dev, number, destroy_opcode);
 }
 
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
@@ -78,7 +87,7 @@ void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw)
 	mutex_lock(&dev->cqs_lock);
 	xa_erase(&dev->cqs, hw->cqn);
 	mutex_unlock(&dev->cqs_lock);
-	fakernic_hw_drop(dev, &dev->cqs, hw->cqn, FAKERNIC_CMD_DESTROY_CQ);
+	fakernic_hw_end(dev, hw->cqn, FAKERNIC_CMD_DESTROY_CQ);
 	fakernic_eq_sync(hw->eq);
 }
 
