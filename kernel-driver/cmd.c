@@ -62,52 +62,27 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 				  sizeof(*req), NULL, 0);
 }
 
-static struct fakernic_query_stats_req fakernic_stats_to(dma_addr_t dma,
-							 u32 length)
+int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
+			     dma_addr_t dma, u32 length, bool ask)
 {
-	return (struct fakernic_query_stats_req) {
-		.address = cpu_to_le64(dma),
-		.length = cpu_to_le32(length),
-	};
-}
-
-int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
-			     u32 length)
-{
-	struct fakernic_query_stats_req req = fakernic_stats_to(dma, length);
-	struct fakernic_query_stats_resp resp = {};
-	int ret;
-
-	ret = fakernic_cmdq_exec(dev, FAKERNIC_CMD_QUERY_STATS, &req,
-				 sizeof(req), &resp, sizeof(resp));
-	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
-}
-
-int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
-			   u32 length)
-{
-	struct fakernic_query_stats_req req = fakernic_stats_to(dma, length);
-	struct fakernic_query_stats_resp resp = {};
-	int ret;
-
-	ret = fakernic_cmdq_ask(dev, FAKERNIC_CMD_QUERY_STATS, &req,
-				sizeof(req), &resp, sizeof(resp));
-	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
-}
-
-int fakernic_cmd_ask_counter(struct fakernic_dev *dev, u32 id,
-			     dma_addr_t dma, u32 length)
-{
+	/* That for all has 0 in the place of the number. */
 	struct fakernic_query_counter_req req = {
 		.address = cpu_to_le64(dma),
 		.length = cpu_to_le32(length),
-		.id = cpu_to_le32(id),
+		.id = cpu_to_le32(counter_id),
 	};
+	u16 opcode = counter_id ? FAKERNIC_CMD_QUERY_COUNTER :
+				  FAKERNIC_CMD_QUERY_STATS;
 	struct fakernic_query_stats_resp resp = {};
 	int ret;
 
-	ret = fakernic_cmdq_ask(dev, FAKERNIC_CMD_QUERY_COUNTER, &req,
-				sizeof(req), &resp, sizeof(resp));
+	BUILD_BUG_ON(sizeof(req) != sizeof(struct fakernic_query_stats_req));
+	BUILD_BUG_ON(offsetof(typeof(req), id) !=
+		     offsetof(struct fakernic_query_stats_req, rsvd));
+
+	ret = (ask ? fakernic_cmdq_ask : fakernic_cmdq_exec)(dev, opcode, &req,
+							     sizeof(req), &resp,
+							     sizeof(resp));
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 

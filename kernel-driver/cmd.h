@@ -40,20 +40,12 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 			  const struct fakernic_set_port_req *req);
 
 /*
- * The device writes its counters, __le64 each, to length bytes at dma; or those
- * of the set with that number. Returns how many counters it has, which may be
- * more than fit, or an error.
+ * The device writes its counters (counter_id 0), __le64 each, to length bytes
+ * at dma; or those of the set with that number. ask: as fakernic_cmdq_ask().
+ * Returns how many counters it has, which may be more than fit, or an error.
  */
-int fakernic_cmd_query_stats(struct fakernic_dev *dev, dma_addr_t dma,
-			     u32 length);
-
-/* The first of these, as fakernic_cmdq_ask(). */
-int fakernic_cmd_ask_stats(struct fakernic_dev *dev, dma_addr_t dma,
-			   u32 length);
-
-/* The same of the set with that number. */
-int fakernic_cmd_ask_counter(struct fakernic_dev *dev, u32 id,
-			     dma_addr_t dma, u32 length);
+int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
+			     dma_addr_t dma, u32 length, bool ask);
 
 /* Binds a set of counters to a QP; id 0: none. */
 int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id);

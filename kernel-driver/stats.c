@@ -44,7 +44,7 @@ int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
 	counters = dma_alloc_coherent(device, size, &dma, GFP_KERNEL);
 	if (!counters)
 		return -ENOMEM;
-	count = fakernic_cmd_query_stats(dev, dma, size);
+	count = fakernic_cmd_query_stats(dev, 0, dma, size, false);
 	ret = fakernic_copy_stats(values, counters, count);
 	dma_free_coherent(device, size, counters, dma);
 	return ret;
@@ -77,12 +77,8 @@ int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 	int ret;
 
 	mutex_lock(&asked->lock);
-	if (counter_id)
-		ret = fakernic_cmd_ask_counter(dev, counter_id, asked->dma,
-					       FAKERNIC_STATS_SIZE);
-	else
-		ret = fakernic_cmd_ask_stats(dev, asked->dma,
-					     FAKERNIC_STATS_SIZE);
+	ret = fakernic_cmd_query_stats(dev, counter_id, asked->dma,
+				       FAKERNIC_STATS_SIZE, true);
 	ret = fakernic_copy_stats(values, asked->counters, ret);
 	mutex_unlock(&asked->lock);
 	return ret;
