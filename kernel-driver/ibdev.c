@@ -296,6 +296,18 @@ static void fakernic_get_dev_fw_str(struct ib_device *ibdev, char *str)
 		 version >> 16 & 0xff, version & 0xffff);
 }
 
+/*
+ * Notes the network namespace that the device is in. The core calls it whenever
+ * the device appears in one, be it new or moved by a user, and lets nobody move
+ * it meanwhile.
+ */
+static int fakernic_ib_note_net(struct ib_device *ibdev)
+{
+	to_fakernic_dev(ibdev)->ib_net =
+		read_pnet(&ibdev->coredev.rdma_net)->net_cookie;
+	return 0;
+}
+
 static const struct uapi_definition fakernic_uapi_defs[] = {
 	UAPI_DEF_CHAIN(fakernic_ucontext_defs),
 	UAPI_DEF_CHAIN(fakernic_dm_defs),
@@ -307,6 +319,7 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.driver_id = RDMA_DRIVER_UNKNOWN,
 	.uverbs_abi_ver = FAKERNIC_ABI_VERSION,
 	.uverbs_no_driver_id_binding = 1,
+	.enable_driver = fakernic_ib_note_net,
 
 	.query_device = fakernic_query_device,
 	.query_port = fakernic_query_port,
@@ -472,20 +485,6 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_mw_ops);
 }
 
-/*
- * Notes the network namespace that a user may have moved it to. Held, the
- * core's lock keeps it there, and the namespace with it. Who moves it between
- * this and its end finds the next one where it was.
- */
-static void fakernic_ib_note_net(struct fakernic_dev *dev)
-{
-	struct ib_device *ibdev = dev->ibdev;
-
-	mutex_lock(&ibdev->unregistration_lock);
-	dev->ib_net = read_pnet(&ibdev->coredev.rdma_net)->net_cookie;
-	mutex_unlock(&ibdev->unregistration_lock);
-}
-
 /* That namespace, or the initial one if it has ended. The caller puts it. */
 static struct net *fakernic_ib_get_net(const struct fakernic_dev *dev)
 {
@@ -590,8 +589,8 @@ int fakernic_ib_add(struct fakernic_dev *dev)
 void fakernic_ib_remove(struct fakernic_dev *dev)
 {
 	fakernic_port_set_ib(dev, false);
-	fakernic_ib_note_net(dev);
-	strscpy(dev->ib_name, dev_name(&dev->ibdev->dev), sizeof(dev->ib_name));
 	ib_unregister_device(dev->ibdev);
+	/* Nobody renames it any more. */
+	strscpy(dev->ib_name, dev_name(&dev->ibdev->dev), sizeof(dev->ib_name));
 	fakernic_ib_free(dev);
 }
