@@ -474,6 +474,26 @@ int fakernic_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int count,
 	return ib_sg_to_pages(ibmr, sg, count, offset, fakernic_set_page);
 }
 
+/*
+ * A region that windows are bound to stays; a device that says so while there
+ * are none lies, and a region that allows none has none.
+ */
+static int fakernic_destroy_mr(struct fakernic_dev *dev, struct fakernic_mr *mr)
+{
+	struct fakernic_pd *pd = to_fakernic_pd(mr->ibmr.pd);
+	int ret = fakernic_mr_hw_destroy(dev, mr->ibmr.lkey);
+
+	if (!ret)
+		return 0;
+	down_write(&pd->windows_lock);
+	if (!atomic_read(&pd->windows)) {
+		fakernic_mr_hw_drop(dev, mr->ibmr.lkey);
+		ret = 0;
+	}
+	up_write(&pd->windows_lock);
+	return ret;
+}
+
 int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibmr->device);
@@ -482,15 +502,12 @@ int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 
 	if (mr->odp)
 		fakernic_odp_stop(mr->odp);
-	if (udata)
-		ret = fakernic_mr_hw_destroy(dev, ibmr->lkey);
+	if (udata && mr->access & IB_ACCESS_MW_BIND)
+		ret = fakernic_destroy_mr(dev, mr);
 	else
 		fakernic_mr_hw_drop(dev, ibmr->lkey);
-	if (ret) {
-		if (mr->odp)
-			fakernic_odp_resume(mr->odp);
+	if (ret)
 		return ret;
-	}
 	if (mr->odp)
 		fakernic_odp_free(mr->odp);
 	fakernic_page_table_free(dev, &mr->table);

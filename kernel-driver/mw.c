@@ -14,6 +14,7 @@
 int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibmw->device);
+	struct fakernic_pd *pd = to_fakernic_pd(ibmw->pd);
 	u8 type = ibmw->type == IB_MW_TYPE_1 ? FAKERNIC_MW_TYPE_1 :
 					       FAKERNIC_MW_TYPE_2B;
 	int ret;
@@ -21,12 +22,21 @@ int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ret;
-	return fakernic_mw_hw_create(dev, to_fakernic_pd(ibmw->pd)->pdn, type,
-				     &ibmw->rkey);
+	down_read(&pd->windows_lock);
+	ret = fakernic_mw_hw_create(dev, pd->pdn, type, &ibmw->rkey);
+	if (!ret)
+		atomic_inc(&pd->windows);
+	up_read(&pd->windows_lock);
+	return ret;
 }
 
 int fakernic_dealloc_mw(struct ib_mw *ibmw)
 {
+	struct fakernic_pd *pd = to_fakernic_pd(ibmw->pd);
+
+	down_read(&pd->windows_lock);
 	fakernic_mw_hw_drop(to_fakernic_dev(ibmw->device), ibmw->rkey);
+	atomic_dec(&pd->windows);
+	up_read(&pd->windows_lock);
 	return 0;
 }

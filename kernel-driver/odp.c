@@ -88,7 +88,7 @@ struct fakernic_odp {
 	u32 key;
 	refcount_t users;		/* the region's key is one */
 	struct completion unused;
-	bool stopping;			/* it may go; or stay after all */
+	bool stopping;			/* it goes */
 
 	struct mutex fault_lock;	/* all below: one fault at a time */
 	struct fakernic_page_table table;
@@ -152,7 +152,7 @@ static void fakernic_odp_uncharge(struct fakernic_odp *odp,
 
 /*
  * Why no more is to be said of pages that come: -EIO, the device is dead;
- * -ECANCELED, the region may go. Caller holds fault_lock.
+ * -ECANCELED, the region goes. Caller holds fault_lock.
  */
 static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
 {
@@ -524,26 +524,6 @@ static struct fakernic_odp_range *fakernic_odp_next(struct fakernic_odp *odp)
 	return range;
 }
 
-/* Behind an entry, or the head. Caller holds lock. */
-static void fakernic_odp_add(struct fakernic_odp *odp,
-			     struct fakernic_odp_range *range,
-			     struct list_head *behind)
-{
-	list_add(&range->node, behind);
-	odp->wanted_count++;
-	if (range->flags & FAKERNIC_ODP_PREFETCH)
-		odp->advice_count++;
-}
-
-/* It was broken off: to be served if the region stays after all. */
-static void fakernic_odp_put_back(struct fakernic_odp *odp,
-				  struct fakernic_odp_range *range)
-{
-	spin_lock(&odp->lock);
-	fakernic_odp_add(odp, range, &odp->wanted);
-	spin_unlock(&odp->lock);
-}
-
 static void fakernic_odp_work(struct work_struct *work)
 {
 	struct fakernic_odp *odp =
@@ -551,11 +531,8 @@ static void fakernic_odp_work(struct work_struct *work)
 	struct fakernic_odp_range *range;
 
 	while (!READ_ONCE(odp->stopping) && (range = fakernic_odp_next(odp))) {
-		/* Not "stopping": that may have been undone meanwhile. */
-		if (fakernic_odp_serve(odp, range) == -ECANCELED)
-			fakernic_odp_put_back(odp, range);
-		else
-			kfree(range);
+		fakernic_odp_serve(odp, range);
+		kfree(range);
 	}
 	fakernic_odp_put(odp);
 }
@@ -614,7 +591,9 @@ static int fakernic_odp_want(struct fakernic_odp *odp,
 	} else if (odp->wanted_count >= fakernic_odp_wanted_max(odp)) {
 		ret = -ENOSPC;
 	} else if (!advice || odp->advice_count < FAKERNIC_ODP_ADVICE_MAX) {
-		fakernic_odp_add(odp, new, odp->wanted.prev);
+		list_add_tail(&new->node, &odp->wanted);
+		odp->wanted_count++;
+		odp->advice_count += advice;
 		new = NULL;
 	}
 	spin_unlock(&odp->lock);
@@ -840,12 +819,6 @@ void fakernic_odp_stop(struct fakernic_odp *odp)
 	/* Who had not seen it has told the device by now; who comes sees it. */
 	mutex_lock(&odp->fault_lock);
 	mutex_unlock(&odp->fault_lock);
-}
-
-void fakernic_odp_resume(struct fakernic_odp *odp)
-{
-	WRITE_ONCE(odp->stopping, false);
-	fakernic_odp_queue_work(odp);
 }
 
 u64 fakernic_odp_address(const struct fakernic_odp *odp)

@@ -33,12 +33,9 @@ int fakernic_odp_start(struct fakernic_odp *odp, u32 key);
 
 /*
  * Comes before the region is destroyed: of its pages the device is told no more
- * than that some go. What it asks for meanwhile is kept.
+ * than that some go.
  */
 void fakernic_odp_stop(struct fakernic_odp *odp);
-
-/* The device did not let go of the region: it has its answers now. */
-void fakernic_odp_resume(struct fakernic_odp *odp);
 
 /* The device has forgotten the region, or never knew it. */
 void fakernic_odp_free(struct fakernic_odp *odp);
@@ -71,10 +68,6 @@ static inline int fakernic_odp_start(struct fakernic_odp *odp, u32 key)
 }
 
 static inline void fakernic_odp_stop(struct fakernic_odp *odp)
-{
-}
-
-static inline void fakernic_odp_resume(struct fakernic_odp *odp)
 {
 }
 

@@ -20,6 +20,7 @@ int fakernic_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ret;
+	init_rwsem(&pd->windows_lock);
 	ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_PD, &pd->pdn);
 	if (ret || !udata)
 		return ret;

@@ -5,11 +5,15 @@
 #ifndef FAKERNIC_DRIVER_PD_H
 #define FAKERNIC_DRIVER_PD_H
 
+#include <linux/atomic.h>
+#include <linux/rwsem.h>
 #include <rdma/ib_verbs.h>
 
 struct fakernic_pd {
 	struct ib_pd ibpd;
 	u32 pdn;
+	struct rw_semaphore windows_lock;	/* read: windows come, go */
+	atomic_t windows;
 };
 
 struct fakernic_xrcd {

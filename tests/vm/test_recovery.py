@@ -37,6 +37,14 @@ def patient(ports):
     patient.end()
 
 
+@pytest.fixture
+def afresh(patient):
+    """No death before is held against the card: it is recovered at once."""
+    patient.guest.check(f"devlink dev reload {DEVLINK}", 60)
+    patient.works()
+    patient.forget()
+
+
 def fatal(patient):
     patient.ring(CMDQ_DOORBELL, 0x7fffffff)
 
@@ -582,15 +590,28 @@ def test_device_out_of_reach_masters_no_bus(patient):
 KEPT = ("QP", "CQ", "MR")
 
 
-@pytest.mark.parametrize("kind, status", (
-    *((kind, NO_RESOURCE) for kind in KEPT), ("QP", BUSY), ("CQ", BUSY)))
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
+@pytest.mark.parametrize("kind", KEPT)
 def test_device_keeps_what_a_program_gave_back(patient, kind, status):
     """It is reset, for it could write into memory that is no longer the program's;
     that hears of it as of any death, and its memory is free."""
-    patient.forget()
     with faults.armed(patient.port.vm, f"at=command cmd=DESTROY_{kind} times=0 "
                       f"do=fail status={status}"):
         rdma.pingpong("rc", patient.port, patient.port, "-n 50")
+        patient.said("device is dead: it does not let go")
+    patient.said("device is recovered")
+    patient.works()
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("what", ("", "bind"))
+def test_device_keeps_a_region_without_windows(patient, what):
+    """Of a program that has ended, with or without one in it: when that is gone
+    the device cannot say that the region is in use."""
+    with faults.armed(patient.port.vm, "at=command cmd=DESTROY_MR times=0 "
+                      f"do=fail status={BUSY}"):
+        patient.guest.check(f"rdma_windows {what}", 60)
         patient.said("device is dead: it does not let go")
     patient.said("device is recovered")
     patient.works()

@@ -23,6 +23,14 @@ def test_moderated_and_resized_cqs(ports):
     rdma.judged(ports[0], "rdma_cqs", 9)
 
 
+def test_window_that_is_left(ports):
+    """A region does not go before the window in it; at a program's end both do."""
+    (port,) = ports
+    before = rdma.resources(port)
+    port.guest.check("rdma_windows bind", 60)
+    rdma.wait_for_resources(port, before)
+
+
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
 def test_children(ports, how):
     rdma.judged(ports[0], f"rdma_forks {how}", 1)

@@ -4,8 +4,7 @@
  *
  * Each case makes two RC queue pairs of one process, connected to each other,
  * and on-demand regions; then memory is taken away, moved, copied on write or
- * unmapped before and while the device uses it. Prints TAP. Without arguments
- * it runs all cases but "kept", which wants a device that refuses DESTROY_MR.
+ * unmapped before and while the device uses it. Prints TAP.
  */
 #define _GNU_SOURCE
 #include <grp.h>
@@ -619,64 +618,6 @@ static bool many(struct bench *bench)
     return true;
 }
 
-#define REFUSALS 2000           /* as many as the rule is for */
-
-struct letting_go {
-    struct ibv_mr *mr;
-    atomic_bool over;
-    int error;
-};
-
-/* The device refuses it so often; between, it is as if nobody had tried. */
-static void *let_go(void *opaque)
-{
-    struct letting_go *it = opaque;
-    uint64_t state = 9;
-
-    for (int i = 0; i < REFUSALS; i++) {
-        it->error = ibv_dereg_mr(it->mr);
-        if (it->error != EBUSY) {
-            break;
-        }
-        usleep(draw(&state) % 500);
-    }
-    atomic_store(&it->over, true);
-    return NULL;
-}
-
-/* A region that does not go is used as before: each missing page comes. */
-static bool kept(struct bench *bench)
-{
-    uint8_t *a = map(AREA, -1), *b = map(AREA, -1);
-    struct ibv_mr *mr_b = ibv_reg_mr(bench->end.pd, b, AREA, RIGHTS);
-    struct letting_go it = { .mr = reg(bench, a, AREA) };
-    unsigned moved = 0;
-    pthread_t thread;
-
-    CHECK(mr_b, "ibv_reg_mr");
-    if (pthread_create(&thread, NULL, let_go, &it)) {
-        die("pthread_create");
-    }
-    while (!atomic_load(&it.over)) {
-        uint32_t at = moved++ % (AREA / PAGE) * PAGE;
-        int status;
-
-        CHECK(!madvise(a, AREA, MADV_DONTNEED), "madvise");
-        memset(b, 1, PAGE);
-        status = go(bench, IBV_WR_RDMA_WRITE, it.mr, a + at, mr_b, b, PAGE);
-        CHECK(status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(status));
-        CHECK(!b[0] && !b[PAGE - 1], "data");
-    }
-    pthread_join(thread, NULL);
-    printf("# %u times\n", moved);
-    CHECK(it.error == EBUSY, "no such rule: %d", it.error);
-    CHECK(moved > ROUNDS, "%u times", moved);
-    CHECK(!ibv_dereg_mr(it.mr) && !ibv_dereg_mr(mr_b), "dereg");
-    munmap(a, AREA);
-    munmap(b, AREA);
-    return true;
-}
-
 #define NOBODY 65534
 #define GIB ((size_t)1 << 30)
 #define PINNED_MAX (8u << 20)           /* bytes */
@@ -815,7 +756,6 @@ static const struct {
     { "many", many },
     { "registration", registration },
     { "charged", charged },
-    { "kept", kept },
 };
 
 static bool is_named(const char *name, int argc, char **argv)
@@ -838,8 +778,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool good;
 
-        if (!is_named(cases[i].name, argc, argv) &&
-            (argc > 1 || cases[i].run == kept)) {
+        if (argc > 1 && !is_named(cases[i].name, argc, argv)) {
             continue;
         }
         set_up(&bench);
