@@ -16,6 +16,7 @@
 #include <fakernic/regs.h>
 #include <fakernic/stats.h>
 #include "cmd.h"
+#include "cmdq.h"
 #include "counter.h"
 #include "device.h"
 #include "stats.h"
@@ -82,18 +83,17 @@ err_erase:
 		xa_erase(&dev->counters, id);
 err_destroy:
 	if (new)
-		fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_COUNTER, id);
+		fakernic_cmd_drop(dev, FAKERNIC_CMD_DESTROY_COUNTER, id);
 	return ret;
 }
 
 int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
-	int ret;
 
-	ret = fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0);
-	if (ret && !READ_ONCE(dev->dead))
-		return ret;
+	/* At the end of a QP the core forgets the set, whatever is said here. */
+	if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
 	ibqp->counter = NULL;
 	return 0;
 }
@@ -140,8 +140,8 @@ int fakernic_counter_dealloc(struct rdma_counter *counter)
 		dev->past[i] += counter->stats->value[i];
 	xa_erase(&dev->counters, counter->id);
 	mutex_unlock(&dev->past_lock);
-	return fakernic_cmd_free(dev, FAKERNIC_CMD_DESTROY_COUNTER,
-				 counter->id);
+	fakernic_cmd_drop(dev, FAKERNIC_CMD_DESTROY_COUNTER, counter->id);
+	return 0;
 }
 
 /* Takes from the port's values what sets have counted or are counting. */

@@ -38,13 +38,13 @@ fakernic_counter_alloc_stats(struct rdma_counter *counter);
 int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
 			     u32 port);
 
-/* No set counts the QP any more. Succeeds on a dead device. */
+/* No set counts the QP any more. Never fails. */
 int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port);
 
 /* Reads the set into its stats, in the order of the port's. */
 int fakernic_counter_update_stats(struct rdma_counter *counter);
 
-/* Forgets the set; what it has counted goes to the past. */
+/* Forgets the set; what it has counted goes to the past. Never fails. */
 int fakernic_counter_dealloc(struct rdma_counter *counter);
 
 #endif

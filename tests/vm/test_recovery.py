@@ -617,6 +617,24 @@ def test_device_keeps_a_region_without_windows(patient, what):
     patient.works()
 
 
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("command", ("SET_QP_COUNTER", "DESTROY_COUNTER"))
+def test_device_keeps_a_set_of_counters(patient, command):
+    """At the end of its queue pair the kernel's core forgets the set."""
+    guest, port = patient.guest, patient.port
+    ask(patient, (f"{AUTO} type on",))
+    server = guest.start(f"exec ibv_rc_pingpong -d {port.ibdev} "
+                         f"-g {port.gid_index()}", 100)
+    patient.until("rdma statistic qp show | grep -q LQPN")
+    with faults.armed(port.vm, f"at=command cmd={command} times=0 do=fail "
+                      f"status={BUSY}"):
+        guest.check(f"kill {server.pid}")
+        server.wait()
+        patient.said("device is dead: it does not let go")
+    patient.said("device is recovered")
+    patient.works()
+
+
 @pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
 @pytest.mark.parametrize("kind", (*KEPT, "PD"))
 def test_device_keeps_what_the_kernel_gave_back(patient, lab, kind, status):
