@@ -88,10 +88,10 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		       void *resp, u32 resp_size);
 
 /*
- * The same for who can do without the answer: -ETIMEDOUT when there is none
- * within three seconds, and at once while an answer is owed that somebody has
- * not waited for. One asks at a time, so a device that is silent owes nobody
- * more than one answer.
+ * The same for who can do without the answer: -ETIMEDOUT when there is none, or
+ * no free entry of the ring, within three seconds, and at once while an answer
+ * is owed that somebody has not waited for. One asks at a time, so a device
+ * that is silent owes nobody more than one answer.
  *
  * After -ETIMEDOUT it may execute the command yet; memory that this names is
  * the device's until a later call does not return that.
