@@ -91,7 +91,9 @@ int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
 
-	/* At the end of a QP the core forgets the set, whatever is said here. */
+	/*
+	 * At the end of a QP the core forgets the set, whatever is said here.
+	 */
 	if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))
 		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
 	ibqp->counter = NULL;

@@ -924,7 +924,9 @@ static void test_cost_flush(void)
 }
 
 #define COST_FLUSH_PAIRS 256
-/* Of a peer, which sends all its frames in one turn: that is not to take long. */
+/*
+ * Of a peer, which sends all its frames in one turn: that is not to take long.
+ */
 #define COST_FLUSH_PEERS 64
 #define COST_FLUSH_WQES  31
 #define COST_FLUSH_BYTES (1u << 31)     /* the longest range there is */
