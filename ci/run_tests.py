@@ -338,7 +338,8 @@ def lane(queues, known, done, running, idle=()):
                 command, limit, environment = known[name]
                 if idle:
                     limit *= PATIENCE
-                    environment = {**environment, "TEST_TIMEOUT": str(limit)}
+                    environment = {**environment,
+                                   "TEST_TIMEOUT": str(limit * 9 // 10)}
                 running.begin(name)
                 text, code = run_suite(name, [*idle, *command], limit,
                                        environment)

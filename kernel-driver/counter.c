@@ -92,6 +92,12 @@ int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
 
 	/*
+	 * Two have asked at once: for the second the core would put the set
+	 * once more.
+	 */
+	if (!ibqp->counter)
+		return -EINVAL;
+	/*
 	 * At the end of a QP the core forgets the set, whatever is said here.
 	 */
 	if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))

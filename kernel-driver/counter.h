@@ -38,7 +38,7 @@ fakernic_counter_alloc_stats(struct rdma_counter *counter);
 int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
 			     u32 port);
 
-/* No set counts the QP any more. Never fails. */
+/* No set counts the QP any more. Fails only if none did: -EINVAL. */
 int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port);
 
 /* Reads the set into its stats, in the order of the port's. */

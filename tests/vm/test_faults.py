@@ -90,7 +90,7 @@ def test_reloads(ports, lab, rounds, usual):
     """The driver goes and comes back so often, then works. After the first tenth
     no more memory is taken: the driver's own rings are of 100 KiB."""
     a, b = ports
-    few = rounds(usual) // 10
+    few = max(1, rounds(usual) // 10)
     try:
         reload(a, few)
         growth = memory.Growth([a.vm])

@@ -625,14 +625,17 @@ def test_device_keeps_a_set_of_counters(patient, command):
     ask(patient, (f"{AUTO} type on",))
     server = guest.start(f"exec ibv_rc_pingpong -d {port.ibdev} "
                          f"-g {port.gid_index()}", 100)
-    patient.until("rdma statistic qp show | grep -q LQPN")
-    with faults.armed(port.vm, f"at=command cmd={command} times=0 do=fail "
-                      f"status={BUSY}"):
-        guest.check(f"kill {server.pid}")
-        server.wait()
-        patient.said("device is dead: it does not let go")
-    patient.said("device is recovered")
-    patient.works()
+    try:
+        patient.until("rdma statistic qp show | grep -q LQPN")
+        with faults.armed(port.vm, f"at=command cmd={command} times=0 do=fail "
+                          f"status={BUSY}"):
+            guest.check(f"kill {server.pid}")
+            server.wait()
+            patient.said("device is dead: it does not let go")
+        patient.said("device is recovered")
+        patient.works()
+    finally:
+        guest.run(f"kill {server.pid}; {AUTO.format(ib=port.ibdev)} off")
 
 
 @pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
@@ -674,6 +677,7 @@ def pause_of_a_port(patient, status):
     return float(restarted) - float(sent)
 
 
+@pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("status", (QP_OP_ERR, FLUSHED))
 def test_port_fails_now_and_then(patient, status):
     """Queues that are made anew and work are not punished for the last time:
@@ -812,6 +816,8 @@ def who_has_lost_an_event(patient):
         before = counted(patient, "lost_events")
         sleepers = lose_one(patient, "at=eqe")
         asleep = sleepers.sleep()
+        if not asleep:
+            time.sleep(SLEEPS_S)        # while RTNL is taken it does not look
         if counted(patient, "lost_events") == before:
             return sleepers, asleep
         sleepers.end()

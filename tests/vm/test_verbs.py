@@ -27,8 +27,9 @@ def test_window_that_is_left(ports):
     """A region does not go before the window in it; at a program's end both do."""
     (port,) = ports
     before = rdma.resources(port)
-    port.guest.check("rdma_windows bind", 60)
+    port.guest.check("dmesg -C; rdma_windows bind", 60)
     rdma.wait_for_resources(port, before)
+    assert "device is" not in port.guest.check("dmesg")
 
 
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_windows [bind]: ends with all that it has: a window, and a younger
- * region
+ * rdma_windows [bind]: ends with all that it has, a window and a younger region
  * that allows windows. With "bind" the window lies in the region, which then
- * cannot be deregistered. The kernel has to put away all of it.
+ * cannot be deregistered. The kernel has to put all of it away.
  */
 #include <errno.h>
 #include <string.h>
