@@ -106,7 +106,8 @@ def latencies(result):
                 for wire, least in zip(WIRES, wanted)))
             if verb != "write":
                 yield (f"{row}, {key} in us", f" | {most}",
-                       cell(result.median(row, "stream", key), 1e9, "{:.4g}"),
+                       cell(result.median(row, "stream", key), 1e9, "{:.4g}",
+                            False),
                        cell(result.median(row, "link", key), most, "{:.4g}",
                             False))
         yield (f"{row}, mean / median", "1.5 | 1.5", *(
