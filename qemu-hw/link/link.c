@@ -13,6 +13,7 @@
 #include "qemu/timer.h"
 #include "qapi/error.h"
 #include "net/eth.h"
+#include "debt.h"
 #include "folder.h"
 #include "link.h"
 #include "pair.h"
@@ -37,7 +38,8 @@
 #define LINK_STANDS_NS      30000
 /* After so long it is stopped, and no processor helps it. */
 #define LINK_STOPPED_NS     100000000
-/* A peer that takes less than half a ring in so long keeps no other waiting. */
+/* The only peer has room for nothing in so long: it loses frames. Where there
+ * are others, debt.h says how long they wait for one. */
 #define LINK_STUCK_NS       3500000000
 /* How often one that waits for room looks for the time. */
 #define LINK_BLOCKED_LOOK_NS 100000000
@@ -48,8 +50,8 @@ typedef struct LinkPeer {
     bool asked;                 /* we connected: the answer is to come */
     bool up;
     bool gone;
-    int64_t full_since;         /* its ring; 0: it has moved on since */
-    uint32_t full_head;         /* what had been taken then */
+    int64_t full_since;         /* its ring; 0: it has had room since */
+    LinkDebt debt;              /* the time that others waited for it */
     int64_t unread_since;       /* frames that it does not take; 0: none */
     uint32_t unread_taken;      /* what had been taken then */
     LinkPair pair;
@@ -67,11 +69,14 @@ struct FakernicLink {
     LinkFolder folder;
     QTAILQ_HEAD(, LinkPeer) peers;
     unsigned count;
+    unsigned up;                /* of these, members */
     LinkMac macs[LINK_MACS];
     QEMUBH *bh;
     QEMUTimer *timer;
     bool refused;               /* a frame waits in the NIC's queue */
     bool blocked;               /* one waits in ours, for room */
+    LinkPeer *awaited;          /* for room at it; NULL: it is gone */
+    int64_t awaited_since;
     bool looking;
     int64_t polled;             /* 0: the guest does not poll */
     int64_t came;               /* the last short frame */
@@ -81,6 +86,13 @@ struct FakernicLink {
 static int64_t link_now(void)
 {
     return get_clock();
+}
+
+/* The timer's function runs in so long, or earlier. */
+static void link_again(FakernicLink *link, int64_t ns)
+{
+    timer_mod_anticipate_ns(link->timer,
+                            qemu_clock_get_ns(QEMU_CLOCK_REALTIME) + ns);
 }
 
 /* ---- addresses ----------------------------------------------------------- */
@@ -144,13 +156,7 @@ static void link_forget(LinkPeer *peer)
 
 static void link_describe(FakernicLink *link)
 {
-    LinkPeer *peer;
-    unsigned up = 0;
-
-    QTAILQ_FOREACH(peer, &link->peers, next) {
-        up += peer->up;
-    }
-    qemu_set_info_str(&link->nc, "link=%s,peers=%u", link->path, up);
+    qemu_set_info_str(&link->nc, "link=%s,peers=%u", link->path, link->up);
 }
 
 static void link_peer_free(LinkPeer *peer)
@@ -160,6 +166,9 @@ static void link_peer_free(LinkPeer *peer)
     qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
     close(peer->sock);
     link_forget(peer);
+    if (link->awaited == peer) {
+        link->awaited = NULL;
+    }
     link_pair_unmap(&peer->pair);
     QTAILQ_REMOVE(&link->peers, peer, next);
     link->count--;
@@ -178,6 +187,7 @@ static void link_drop(LinkPeer *peer, const char *why)
     }
     trace_fakernic_link_peer(peer->link->nc.name, peer->sock, false);
     peer->gone = true;
+    peer->link->up -= peer->up;
     peer->up = false;
     qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
     qemu_bh_schedule(peer->link->bh);
@@ -204,26 +214,18 @@ static void link_signal_peer(LinkPeer *peer)
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* It has taken next to nothing for long: others do not wait for it. */
-static bool link_stuck(LinkPeer *peer)
+/* Its ring is full: how long a frame may wait; 0: it is dropped. */
+static int64_t link_patience(LinkPeer *peer)
 {
-    int64_t now = link_now();
+    const int64_t now = link_now();
 
     if (!peer->full_since) {
         peer->full_since = now;
-        peer->full_head = peer->pair.tx.head;
     }
-    return now - peer->full_since >= LINK_STUCK_NS;
-}
-
-/* It has room. Where others wait, a frame now and then is too little. */
-static void link_moves(LinkPeer *peer)
-{
-    const uint32_t taken = peer->pair.tx.head - peer->full_head;
-
-    if (taken >= LINK_RING_SIZE / 2 || peer->link->count == 1) {
-        peer->full_since = 0;
+    if (peer->link->up > 1) {
+        return link_debt_patience(&peer->debt, now);
     }
+    return MAX(peer->full_since + LINK_STUCK_NS - now, 0);
 }
 
 /* False: it has no room, and will signal when it has. */
@@ -232,7 +234,7 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
     LinkRingResult result = link_ring_put(&peer->pair.tx, frame, len);
 
     if (result == LINK_RING_NONE) {
-        if (link_stuck(peer)) {
+        if (!link_patience(peer)) {
             return true;        /* dropped */
         }
         result = link_ring_await_room(&peer->pair.tx, len);
@@ -247,7 +249,7 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
         link_drop(peer, "its ring holds nonsense");
         return true;
     }
-    link_moves(peer);
+    peer->full_since = 0;
     if (link_ring_wakes(&peer->pair.tx, link_now())) {
         link_signal_peer(peer);
     }
@@ -266,6 +268,32 @@ static void link_flood(FakernicLink *link, const uint8_t *frame, size_t len)
     }
 }
 
+/* The only member that is up; NULL: there are none, or several. */
+static LinkPeer *link_only(FakernicLink *link)
+{
+    LinkPeer *peer = NULL;
+
+    if (link->up == 1) {
+        QTAILQ_FOREACH(peer, &link->peers, next) {
+            if (peer->up) {
+                break;
+            }
+        }
+    }
+    return peer;
+}
+
+/* The NIC's queue waits until this peer has room, or its patience ends. */
+static void link_block(LinkPeer *peer)
+{
+    FakernicLink *link = peer->link;
+
+    link->blocked = true;
+    link->awaited = peer;
+    link->awaited_since = link_now();
+    link_again(link, MIN(link_patience(peer), LINK_BLOCKED_LOOK_NS));
+}
+
 static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)
 {
     FakernicLink *link = DO_UPCAST(FakernicLink, nc, nc);
@@ -275,16 +303,13 @@ static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)
         return len ? len : -1;
     }
     peer = link_owner(link, frame);
-    if (!peer && link->count == 1) {
-        peer = QTAILQ_FIRST(&link->peers);
-        peer = peer->up ? peer : NULL;
+    if (!peer) {
+        peer = link_only(link);
     }
     if (!peer) {
         link_flood(link, frame, len);
     } else if (!link_put(peer, frame, len)) {
-        link->blocked = true;
-        timer_mod_anticipate_ns(link->timer, qemu_clock_get_ns(
-            QEMU_CLOCK_REALTIME) + LINK_BLOCKED_LOOK_NS);
+        link_block(peer);
         return 0;
     }
     return len;
@@ -293,7 +318,13 @@ static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)
 static void link_unblock(FakernicLink *link)
 {
     if (link->blocked) {
+        const int64_t now = link_now();
+
+        if (link->awaited) {
+            link_debt_add(&link->awaited->debt, now - link->awaited_since, now);
+        }
         link->blocked = false;
+        link->awaited = NULL;
         qemu_flush_queued_packets(&link->nc);
     }
 }
@@ -462,8 +493,7 @@ bool fakernic_link_poll(FakernicLink *link)
         return false;
     }
     if (!link->polled) {
-        timer_mod_anticipate_ns(link->timer, qemu_clock_get_ns(
-            QEMU_CLOCK_REALTIME) + LINK_POLL_ENDS_NS);
+        link_again(link, LINK_POLL_ENDS_NS);
     }
     link->polled = link_now();
     link_wake(link, link->polled);
@@ -484,8 +514,7 @@ static void link_timer(void *opaque)
     FakernicLink *link = opaque;
 
     if (link_guest_polls(link)) {
-        timer_mod(link->timer, qemu_clock_get_ns(QEMU_CLOCK_REALTIME) +
-                                   LINK_POLL_ENDS_NS);
+        link_again(link, LINK_POLL_ENDS_NS);
     }
     link_look(link);            /* what waits for room arms it again */
 }
@@ -495,6 +524,7 @@ static void link_timer(void *opaque)
 static void link_up(LinkPeer *peer)
 {
     peer->up = true;
+    peer->link->up++;
     trace_fakernic_link_peer(peer->link->nc.name, peer->sock, true);
     link_describe(peer->link);
     link_look(peer->link);

@@ -513,17 +513,31 @@ static void test_link_addresses(void)
 #define SLOW_FRAME  9014
 #define SLOW_PAIRS  16
 
-/* Its ring has no room for another of its frames. */
-static void slow_fill(Wired *w, const uint8_t *mac)
+static const uint8_t slow_macs[2][6] = {
+    { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 0, 2 },
+};
+
+/* So many fill a ring: there is no room for another. */
+#define SLOW_FULL   (LINK_RING_SIZE / ROUND_UP(SLOW_FRAME + 8, \
+                                               LINK_RECORD_ALIGN))
+
+static void slow_start(Wired *w, Member *slow, Member *other)
 {
     const struct fakernic_set_port_req port = {
         .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
     };
-    const unsigned record = ROUND_UP(SLOW_FRAME + 8, LINK_RECORD_ALIGN);
+
+    wired_start(w);
+    wired_introduce(w, slow, slow_macs[0]);
+    wired_introduce(w, other, slow_macs[1]);
+    assert_status(CMD(&w->n, SET_PORT, port), OK);
+}
+
+static void slow_fill(Wired *w, const uint8_t *mac, unsigned frames)
+{
     struct fakernic_cqe cqe;
 
-    assert_status(CMD(&w->n, SET_PORT, port), OK);
-    for (unsigned i = 0; i < LINK_RING_SIZE / record; i++) {
+    for (unsigned i = 0; i < frames; i++) {
         wired_post(w, mac, SLOW_FRAME);
         cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND,
                  FAKERNIC_WC_SUCCESS);
@@ -537,25 +551,20 @@ static void slow_fill(Wired *w, const uint8_t *mac)
  */
 static void test_link_slow(void)
 {
-    static const uint8_t macs[2][6] = {
-        { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 0, 2 },
-    };
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
     unsigned came = 0;
     Member slow, other;
     uint32_t len;
     Wired w;
 
-    wired_start(&w);
-    wired_introduce(&w, &slow, macs[0]);
-    wired_introduce(&w, &other, macs[1]);
-    slow_fill(&w, macs[0]);
+    slow_start(&w, &slow, &other);
+    slow_fill(&w, slow_macs[0], SLOW_FULL);
     for (unsigned i = 0; i < SLOW_PAIRS; i++) {
-        wired_post(&w, macs[0], SLOW_FRAME);
-        wired_post(&w, macs[1], 64);
+        wired_post(&w, slow_macs[0], SLOW_FRAME);
+        wired_post(&w, slow_macs[1], 64);
     }
     for (unsigned i = 0; came < SLOW_PAIRS; i++) {
-        g_assert_cmpuint(i, <, SLOW_PAIRS * 3 / 4);
+        g_assert_cmpuint(i, <, SLOW_PAIRS / 4);
         g_usleep(500000);
         g_assert_cmpuint(member_get(&slow, frame), ==, SLOW_FRAME);
         if (link_ring_frees(&slow.pair.rx)) {
@@ -564,6 +573,52 @@ static void test_link_slow(void)
         while (link_ring_get(&other.pair.rx, frame, &len) == LINK_RING_OK) {
             came++;
         }
+    }
+    member_leave(&slow);
+    member_leave(&other);
+    wired_stop(&w);
+}
+
+/* Half of what is in its ring, and a frame more. */
+static void slow_take(Member *slow)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+
+    for (unsigned i = 0; i <= SLOW_FULL / 2; i++) {
+        g_assert_cmpuint(member_get(slow, frame), ==, SLOW_FRAME);
+    }
+    if (link_ring_frees(&slow->pair.rx)) {
+        g_assert_true(link_signal(slow->sock));
+    }
+}
+
+/*
+ * One that takes half a ring every two seconds, and nothing in between: the
+ * other does not wait for that.
+ */
+static void test_link_greedy(void)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    struct fakernic_cqe cqe;
+    Member slow, other;
+    uint32_t len;
+    Wired w;
+
+    slow_start(&w, &slow, &other);
+    slow_fill(&w, slow_macs[0], SLOW_FULL);
+    for (unsigned i = 0; i < 3; i++) {
+        wired_post(&w, slow_macs[0], SLOW_FRAME);
+        wired_post(&w, slow_macs[1], 64);
+        g_usleep(2000000);
+        g_assert_cmpint(link_ring_get(&other.pair.rx, frame, &len), ==,
+                        LINK_RING_OK);
+        g_assert_cmpuint(len, ==, 64);
+        for (unsigned k = 0; k < 2; k++) {
+            cq_await(&w.n, &w.s.cq, &cqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_SUCCESS);
+        }
+        slow_take(&slow);
+        slow_fill(&w, slow_macs[0], SLOW_FULL / 2 + 1);
     }
     member_leave(&slow);
     member_leave(&other);
@@ -701,6 +756,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
     { "link/slow", test_link_slow },
+    { "link/greedy", test_link_greedy },
     { "link/late", test_link_late },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },

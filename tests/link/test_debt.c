@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How long one peer may keep a member from its others. */
+#include "harness.h"
+#include "debt.h"
+
+#define START   INT64_C(5000000000000)
+#define MS      INT64_C(1000000)
+
+static void who_owes_nothing_is_waited_for(void)
+{
+    LinkDebt debt = { 0 };
+
+    CHECK_EQ(link_debt_patience(&debt, START), LINK_DEBT_NS);
+}
+
+static void waiting_uses_patience_up(void)
+{
+    LinkDebt debt = { 0 };
+
+    link_debt_add(&debt, 40 * MS, START);
+    CHECK_EQ(link_debt_patience(&debt, START), 60 * MS);
+    link_debt_add(&debt, 60 * MS, START);
+    CHECK_EQ(link_debt_patience(&debt, START), 0);
+}
+
+static void a_tenth_of_time_is_paid_back(void)
+{
+    LinkDebt debt = { 0 };
+
+    link_debt_add(&debt, 100 * MS, START);
+    CHECK_EQ(link_debt_patience(&debt, START + 200 * MS), 20 * MS);
+    CHECK_EQ(link_debt_patience(&debt, START + 1000 * MS), 100 * MS);
+    /* And not more than it owes. */
+    CHECK_EQ(link_debt_patience(&debt, START + 9000 * MS), 100 * MS);
+    link_debt_add(&debt, 10 * MS, START + 9000 * MS);
+    CHECK_EQ(link_debt_patience(&debt, START + 9000 * MS), 90 * MS);
+}
+
+/* We slept for an hour: that is not its fault. */
+static void a_debt_is_bounded(void)
+{
+    LinkDebt debt = { 0 };
+
+    link_debt_add(&debt, 3600000 * MS, START);
+    CHECK_EQ(link_debt_patience(&debt, START + 1000 * MS), 0);
+    CHECK(link_debt_patience(&debt, START + 1001 * MS) > 0);
+}
+
+/*
+ * It takes nothing, and a frame for it comes every so often, or at once; what
+ * wakes us comes late.
+ */
+static int64_t stuck_for(int64_t time, int64_t every, int64_t late)
+{
+    const int64_t end = START + time;
+    LinkDebt debt = { 0 };
+    int64_t now = START, lost = 0;
+
+    while (now < end) {
+        int64_t patience = link_debt_patience(&debt, now);
+
+        if (patience) {
+            now += patience + late;
+            lost += patience + late;
+            link_debt_add(&debt, patience + late, now);
+        } else {
+            now += every;
+        }
+    }
+    return lost;
+}
+
+static void a_stuck_peer_costs_a_tenth(void)
+{
+    static const int64_t every[] = { 1000, 1 * MS, 700 * MS };
+    static const int64_t late[] = { 0, 50000, 10 * MS };
+
+    for (unsigned i = 0; i < TEST_COUNT(every); i++) {
+        for (unsigned k = 0; k < TEST_COUNT(late); k++) {
+            int64_t lost = stuck_for(10000 * MS, every[i], late[k]);
+
+            CHECK(lost >= LINK_DEBT_NS);
+            CHECK(lost <= 1000 * MS + LINK_DEBT_NS + late[k]);
+        }
+    }
+}
+
+static const Test tests[] = {
+    TEST(who_owes_nothing_is_waited_for),
+    TEST(waiting_uses_patience_up),
+    TEST(a_tenth_of_time_is_paid_back),
+    TEST(a_debt_is_bounded),
+    TEST(a_stuck_peer_costs_a_tenth),
+};
+
+TEST_MAIN(tests)
