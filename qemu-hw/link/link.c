@@ -196,13 +196,17 @@ static void link_drop(LinkPeer *peer, const char *why)
 static void link_bury(FakernicLink *link)
 {
     LinkPeer *peer, *next;
+    bool freed = false;
 
     QTAILQ_FOREACH_SAFE(peer, &link->peers, next, next) {
         if (peer->gone) {
             link_peer_free(peer);
+            freed = true;
         }
     }
-    link_describe(link);
+    if (freed) {
+        link_describe(link);
+    }
 }
 
 static void link_signal_peer(LinkPeer *peer)
