@@ -20,6 +20,12 @@
 #include "../trace.h"
 
 #define LINK_PEERS_MAX      32
+/* With connections that have yet to say who they are. */
+#define LINK_SOCKETS_MAX    64
+/* Who connects says hello at once. */
+#define LINK_HELLO_NS       1000000000
+/* Who is connected to may still be starting. */
+#define LINK_ANSWER_NS      30000000000
 #define LINK_MACS           256
 /* Places where an address may stand, from the one that its bytes choose on. */
 #define LINK_MAC_WAYS       16
@@ -50,6 +56,7 @@ typedef struct LinkPeer {
     bool asked;                 /* we connected: the answer is to come */
     bool up;
     bool gone;
+    int64_t since;              /* when it connected */
     int64_t full_since;         /* its ring; 0: it has had room since */
     LinkDebt debt;              /* the time that others waited for it */
     int64_t unread_since;       /* frames that it does not take; 0: none */
@@ -513,16 +520,6 @@ static void link_bottom_half(void *opaque)
     link_look(link);
 }
 
-static void link_timer(void *opaque)
-{
-    FakernicLink *link = opaque;
-
-    if (link_guest_polls(link)) {
-        link_again(link, LINK_POLL_ENDS_NS);
-    }
-    link_look(link);            /* what waits for room arms it again */
-}
-
 /* ---- members that come and go -------------------------------------------- */
 
 static void link_up(LinkPeer *peer)
@@ -534,11 +531,18 @@ static void link_up(LinkPeer *peer)
     link_look(peer->link);
 }
 
+/* No member has more: each has one connection to each other. */
+static const char *link_full(FakernicLink *link)
+{
+    return link->up < LINK_PEERS_MAX ? NULL : "more than 33 members";
+}
+
 /* We connected, and have sent our memory: this is the answer. */
 static void link_answered(LinkPeer *peer, const LinkHello *hello, size_t len)
 {
     const char *why = link_hello_check(hello, len);
 
+    why = why ? why : link_full(peer->link);
     if (why) {
         link_drop(peer, why);
     } else {
@@ -553,6 +557,7 @@ static void link_asked(LinkPeer *peer, const LinkHello *hello, size_t len,
     const char *why = link_hello_check(hello, len);
     LinkHello answer = link_hello();
 
+    why = why ? why : link_full(peer->link);
     if (!why) {
         why = link_pair_adopt(&peer->pair, memfd);
     }
@@ -602,19 +607,45 @@ static LinkPeer *link_peer_new(FakernicLink *link, int sock)
 {
     LinkPeer *peer;
 
-    if (link->count >= LINK_PEERS_MAX) {
-        warn_report("fakernic: link %s: more than %u members", link->path,
-                    LINK_PEERS_MAX);
+    if (link->count >= LINK_SOCKETS_MAX) {
+        warn_report("fakernic: link %s: more than %u connections", link->path,
+                    LINK_SOCKETS_MAX);
         close(sock);
         return NULL;
     }
     peer = g_new0(LinkPeer, 1);
     peer->link = link;
     peer->sock = sock;
+    peer->since = link_now();
     QTAILQ_INSERT_TAIL(&link->peers, peer, next);
     link->count++;
     qemu_set_fd_handler(sock, link_readable, NULL, peer);
+    link_again(link, LINK_HELLO_NS);
     return peer;
+}
+
+/* Drops who has not said hello in time, and comes back for the others. */
+static void link_await_hellos(FakernicLink *link)
+{
+    const int64_t now = link_now();
+    LinkPeer *peer;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        const int64_t end = peer->since +
+                            (peer->asked ? LINK_ANSWER_NS : LINK_HELLO_NS);
+
+        if (peer->up || peer->gone) {
+            continue;
+        }
+        if (now < end) {
+            link_again(link, end - now);
+            continue;
+        }
+        link_greet(peer);       /* it may be us who come late */
+        if (!peer->up) {
+            link_drop(peer, "it does not say hello");
+        }
+    }
 }
 
 static void link_accept(void *opaque)
@@ -645,6 +676,17 @@ static void link_found(void *opaque, int sock)
     if (memfd >= 0) {
         close(memfd);
     }
+}
+
+static void link_timer(void *opaque)
+{
+    FakernicLink *link = opaque;
+
+    link_await_hellos(link);
+    if (link_guest_polls(link)) {
+        link_again(link, LINK_POLL_ENDS_NS);
+    }
+    link_look(link);            /* what waits for room arms it again */
 }
 
 /* ---- its life ------------------------------------------------------------ */

@@ -422,6 +422,30 @@ static void test_link_liars(void)
     wired_stop(&w);
 }
 
+/* Connections that say nothing take no member's place, and end. */
+static void test_link_silent(void)
+{
+    Member honest, silent[40];
+    Wired w;
+
+    wired_start(&w);
+    for (unsigned i = 0; i < ARRAY_SIZE(silent); i++) {
+        silent[i] = (Member) { .sock = member_connect(w.folder) };
+    }
+    member_join(&honest, w.folder);
+    wired_put(&w, &honest);
+    member_signal(&honest);
+    wired_expect(&w);
+    for (unsigned i = 0; i < ARRAY_SIZE(silent); i++) {
+        member_expect_end(&silent[i]);
+    }
+    wired_put(&w, &honest);
+    member_signal(&honest);
+    wired_expect(&w);
+    member_leave(&honest);
+    wired_stop(&w);
+}
+
 /* What comes while the VM is stopped waits in the ring. */
 static void test_link_stopped(void)
 {
@@ -753,6 +777,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/clean", test_link_clean },
     { "link/unplug", test_link_unplug },
     { "link/liars", test_link_liars },
+    { "link/silent", test_link_silent },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
     { "link/slow", test_link_slow },
