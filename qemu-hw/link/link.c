@@ -26,6 +26,8 @@
 #define LINK_HELLO_NS       1000000000
 /* Who is connected to may still be starting. */
 #define LINK_ANSWER_NS      30000000000
+/* After an accept() that failed, such as for want of a descriptor. */
+#define LINK_ACCEPT_NS      1000000000
 #define LINK_MACS           256
 /* Places where an address may stand, from the one that its bytes choose on. */
 #define LINK_MAC_WAYS       16
@@ -74,6 +76,8 @@ struct FakernicLink {
     NetClientState nc;
     char *path;
     LinkFolder folder;
+    int64_t deaf_until;         /* no accept() before; 0: we listen */
+    bool deaf_told;
     QTAILQ_HEAD(, LinkPeer) peers;
     unsigned count;
     unsigned up;                /* of these, members */
@@ -648,13 +652,46 @@ static void link_await_hellos(FakernicLink *link)
     }
 }
 
+/* The listener stays readable: whoever waits for that would run for ever. */
+static void link_deafen(FakernicLink *link, int why)
+{
+    if (!link->deaf_told) {
+        link->deaf_told = true;
+        warn_report("fakernic: link %s: who joins has to wait: %s", link->path,
+                    g_strerror(why));
+    }
+    qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
+    link->deaf_until = link_now() + LINK_ACCEPT_NS;
+    link_again(link, LINK_ACCEPT_NS);
+}
+
 static void link_accept(void *opaque)
 {
     FakernicLink *link = opaque;
     int sock = link_folder_accept(&link->folder);
 
     if (sock >= 0) {
+        link->deaf_told = false;
         link_peer_new(link, sock);
+    } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        link_deafen(link, errno);
+    }
+}
+
+static void link_listen(FakernicLink *link)
+{
+    link->deaf_until = 0;
+    qemu_set_fd_handler(link->folder.listener, link_accept, NULL, link);
+}
+
+static void link_listen_again(FakernicLink *link)
+{
+    const int64_t left = link->deaf_until - link_now();
+
+    if (link->deaf_until && left > 0) {
+        link_again(link, left);
+    } else if (link->deaf_until) {
+        link_listen(link);
     }
 }
 
@@ -682,6 +719,7 @@ static void link_timer(void *opaque)
 {
     FakernicLink *link = opaque;
 
+    link_listen_again(link);
     link_await_hellos(link);
     if (link_guest_polls(link)) {
         link_again(link, LINK_POLL_ENDS_NS);
@@ -742,7 +780,7 @@ FakernicLink *fakernic_link_new(const char *path, const char *device_id,
         qemu_del_net_client(nc);
         return NULL;
     }
-    qemu_set_fd_handler(link->folder.listener, link_accept, NULL, link);
+    link_listen(link);
     link_describe(link);
     conf->peers.ncs[0] = nc;
     conf->peers.queues = 1;

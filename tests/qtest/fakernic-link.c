@@ -6,6 +6,7 @@
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
@@ -446,6 +447,67 @@ static void test_link_silent(void)
     wired_stop(&w);
 }
 
+static int64_t cpu_time_ns(pid_t pid)
+{
+    struct timespec used;
+    clockid_t clock;
+
+    g_assert_cmpint(clock_getcpuclockid(pid, &clock), ==, 0);
+    g_assert_cmpint(clock_gettime(clock, &used), ==, 0);
+    return used.tv_sec * 1000000000LL + used.tv_nsec;
+}
+
+/* The lowest descriptor that a process has not open. */
+static unsigned free_descriptor(pid_t pid)
+{
+    for (unsigned i = 0;; i++) {
+        g_autofree char *path = g_strdup_printf("/proc/%d/fd/%u", (int)pid, i);
+        struct stat st;
+
+        if (lstat(path, &st)) {
+            return i;
+        }
+    }
+}
+
+/*
+ * Who joins while the device has no descriptor left: it does not spin, and
+ * answers when it has one.
+ */
+static void test_link_descriptors(void)
+{
+    LinkHello hello = link_hello(), answer;
+    struct rlimit all, full;
+    int64_t before;
+    Member late;
+    Wired w;
+    pid_t pid;
+    int fd;
+
+    wired_start(&w);
+    pid = qtest_pid(w.m.qts);
+    g_assert_cmpint(prlimit(pid, RLIMIT_NOFILE, NULL, &all), ==, 0);
+    full = (struct rlimit) { free_descriptor(pid), all.rlim_max };
+    g_assert_cmpint(prlimit(pid, RLIMIT_NOFILE, &full, NULL), ==, 0);
+    late.sock = member_connect(w.folder);
+    fd = link_pair_make(&late.pair);
+    g_assert_true(link_hello_send(late.sock, &hello, fd));
+    close(fd);
+    before = cpu_time_ns(pid);
+    g_usleep(2500000);
+    g_assert_cmpint(cpu_time_ns(pid) - before, <, 500000000);
+    g_assert_cmpint(link_hello_receive(late.sock, &answer, &fd), ==, 0);
+    g_assert_cmpint(prlimit(pid, RLIMIT_NOFILE, &all, NULL), ==, 0);
+    g_assert_true(member_readable(&late));
+    g_assert_cmpint(link_hello_receive(late.sock, &answer, &fd), >, 0);
+    g_assert_null(link_hello_check(&answer, sizeof(answer)));
+    wired_put(&w, &late);
+    member_signal(&late);
+    wired_expect(&w);
+    member_leave(&late);
+    wired_stop(&w);
+}
+
 /* What comes while the VM is stopped waits in the ring. */
 static void test_link_stopped(void)
 {
@@ -778,6 +840,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/unplug", test_link_unplug },
     { "link/liars", test_link_liars },
     { "link/silent", test_link_silent },
+    { "link/descriptors", test_link_descriptors },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
     { "link/slow", test_link_slow },
