@@ -100,23 +100,30 @@ static void connect_to(const char *path, const char *name, LinkFound *found,
                        void *opaque)
 {
     struct sockaddr_un address;
-    int sock;
+    int sock, why;
 
     if (!set_address(&address, path, name)) {
+        errno = ENAMETOOLONG;
+        found(opaque, -1, name);
         return;
     }
     sock = new_socket();
     if (sock < 0) {
+        found(opaque, -1, name);
         return;
     }
     if (!connect(sock, (struct sockaddr *)&address, sizeof(address))) {
-        found(opaque, sock);
+        found(opaque, sock, name);
         return;
     }
-    if (errno == ECONNREFUSED) {
-        unlink(address.sun_path);       /* nobody is behind it any more */
-    }
+    why = errno;
     close(sock);
+    if (why == ECONNREFUSED) {
+        unlink(address.sun_path);       /* nobody is behind it any more */
+    } else if (why != ENOENT) {         /* it has not left meanwhile */
+        errno = why;
+        found(opaque, -1, name);
+    }
 }
 
 static void connect_to_all(const char *path, LinkFound *found, void *opaque)

@@ -18,8 +18,11 @@ typedef struct LinkFolder {
     char *socket;               /* its path */
 } LinkFolder;
 
-/* Gets a connected socket, which is the callee's. */
-typedef void LinkFound(void *opaque, int sock);
+/*
+ * Gets a connected socket, which is the callee's; or -1 where the member of
+ * this name could not be reached, for the reason in errno.
+ */
+typedef void LinkFound(void *opaque, int sock, const char *name);
 
 /*
  * Joins the link of a folder, which is made if it does not exist: 'found' gets

@@ -695,10 +695,10 @@ static void link_listen_again(FakernicLink *link)
     }
 }
 
-/* A member that was there before us. */
-static void link_found(void *opaque, int sock)
+/* We are connected to a member that was there before us. */
+static void link_ask(FakernicLink *link, int sock)
 {
-    LinkPeer *peer = link_peer_new(opaque, sock);
+    LinkPeer *peer = link_peer_new(link, sock);
     LinkHello hello = link_hello();
     int memfd;
 
@@ -713,6 +713,19 @@ static void link_found(void *opaque, int sock)
     if (memfd >= 0) {
         close(memfd);
     }
+}
+
+static void link_found(void *opaque, int sock, const char *name)
+{
+    FakernicLink *link = opaque;
+
+    if (sock >= 0) {
+        link_ask(link, sock);
+        return;
+    }
+    warn_report("fakernic: link %s: cannot connect to member %s: %s: no frame "
+                "passes between it and this one until one of them joins again",
+                link->path, name, g_strerror(errno));
 }
 
 static void link_timer(void *opaque)

@@ -39,8 +39,10 @@ static void end(void)
     CHECK(!rmdir(folder));
 }
 
-static void count(void *opaque, int sock)
+static void count(void *opaque, int sock, const char *name)
 {
+    (void)name;
+    CHECK(sock >= 0);
     ++*(unsigned *)opaque;
     close(sock);
 }
@@ -79,6 +81,64 @@ static void who_joins_finds_all(void)
         }
         CHECK(link_folder_accept(&members[i]) < 0);
         link_folder_leave(&members[i]);
+    }
+    end();
+}
+
+typedef struct Missed {
+    unsigned times;
+    int why;
+    char name[64];
+} Missed;
+
+static void miss(void *opaque, int sock, const char *name)
+{
+    Missed *missed = opaque;
+
+    missed->why = errno;
+    CHECK(sock < 0);
+    missed->times++;
+    snprintf(missed->name, sizeof(missed->name), "%s", name);
+}
+
+/* So many connections that it takes no more. */
+static unsigned fill_backlog(const LinkFolder *member, int *socks, unsigned max)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", member->socket);
+    for (unsigned i = 0; i < max; i++) {
+        socks[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+        REQUIRE(socks[i] >= 0);
+        if (connect(socks[i], (struct sockaddr *)&address, sizeof(address))) {
+            CHECK_EQ(errno, EAGAIN);
+            return i + 1;
+        }
+    }
+    REQUIRE(false);
+    return 0;
+}
+
+/* It is stopped, and many have connected to it. */
+static void who_cannot_be_reached_is_named(void)
+{
+    LinkFolder busy, member;
+    Missed missed = { 0 };
+    int socks[200];
+    unsigned filled;
+
+    begin();
+    CHECK_EQ(join(&busy), 0);
+    filled = fill_backlog(&busy, socks, TEST_COUNT(socks));
+    CHECK(link_folder_join(&member, folder, miss, &missed) == NULL);
+    CHECK_EQ(missed.times, 1);
+    CHECK_EQ(missed.why, EAGAIN);
+    CHECK(!strcmp(missed.name, strrchr(busy.socket, '/') + 1));
+    CHECK(!access(busy.socket, F_OK));
+    link_folder_leave(&member);
+    link_folder_leave(&busy);
+    for (unsigned i = 0; i < filled; i++) {
+        close(socks[i]);
     }
     end();
 }
@@ -186,6 +246,7 @@ static void long_names_are_refused(void)
 
 static const Test tests[] = {
     TEST(who_joins_finds_all),
+    TEST(who_cannot_be_reached_is_named),
     TEST(the_dead_are_buried),
     TEST(what_is_no_socket_stays),
     TEST(sockets_are_the_users_alone),
