@@ -21,8 +21,9 @@
 #define LOCK_NAME       "lock"
 #define SOCKET_SUFFIX   ".member"
 #define BACKLOG         64
-/* Others hold the lock for as long as they connect: milliseconds. */
-#define LOCK_TRIES      500
+/* Others hold the lock for as long as they connect: milliseconds. Who waits
+ * keeps the guest waiting, a second in all. */
+#define LOCK_TRIES      100
 #define LOCK_PAUSE_NS   10000000
 /* Sockets of a folder that are looked at: far more than members. */
 #define LOOK_MAX        256
@@ -75,25 +76,41 @@ static const char *check_folder(const char *path)
     return NULL;
 }
 
-/* Its descriptor; -1 when somebody does not let go of it. */
-static int lock_folder(const char *path)
+/* Its descriptor; -1 and errno: it cannot be opened. */
+static int open_lock(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock, why;
+
+    if (folder < 0) {
+        return -1;
+    }
+    lock = openat(folder, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                  0600);
+    why = errno;
+    close(folder);
+    errno = why;
+    return lock;
+}
+
+/* NULL, and the lock's descriptor; or why not. */
+static const char *lock_folder(const char *path, int *lock)
 {
     const struct timespec pause = { 0, LOCK_PAUSE_NS };
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int lock = openat(folder, LOCK_NAME,
-                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-    close(folder);
-    for (unsigned i = 0; lock >= 0 && i < LOCK_TRIES; i++) {
-        if (!flock(lock, LOCK_EX | LOCK_NB)) {
-            return lock;
+    *lock = open_lock(path);
+    if (*lock < 0) {
+        return "has no lock that can be opened";
+    }
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        if (!flock(*lock, LOCK_EX | LOCK_NB)) {
+            return NULL;
         }
         nanosleep(&pause, NULL);
     }
-    if (lock >= 0) {
-        close(lock);
-    }
-    return -1;
+    close(*lock);
+    errno = 0;
+    return "is locked by a member that does not go on";
 }
 
 static void connect_to(const char *path, const char *name, LinkFound *found,
@@ -189,9 +206,9 @@ const char *link_folder_join(LinkFolder *folder, const char *path,
     if (why) {
         return why;
     }
-    lock = lock_folder(path);
-    if (lock < 0) {
-        return "cannot be locked: another member is stuck";
+    why = lock_folder(path, &lock);
+    if (why) {
+        return why;
     }
     connect_to_all(path, found, opaque);
     why = listen_in(folder, path);

@@ -8,14 +8,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MEMBERS 3
 
 static char folder[64];
+static uint64_t slept_ns;
+
+/* In place of the C library's: the folder's pauses take no time. */
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+    (void)left;
+    slept_ns += time->tv_sec * UINT64_C(1000000000) + time->tv_nsec;
+    return 0;
+}
 
 /* One that a member makes. */
 static void begin(void)
@@ -224,6 +236,46 @@ static void folders_of_others_are_refused(void)
     CHECK(refusal("/nowhere/at/all"));
 }
 
+/* Who joins at a machine's monitor keeps its guest waiting. */
+static void who_holds_the_lock_is_waited_for_a_second(void)
+{
+    const char *why;
+    int lock;
+
+    begin();
+    REQUIRE(!mkdir(folder, 0700));
+    lock = open(inside("lock"), O_CREAT | O_RDWR, 0600);
+    REQUIRE(lock >= 0 && !flock(lock, LOCK_EX));
+    slept_ns = 0;
+    why = refusal(folder);
+    CHECK(why && strstr(why, "locked by a member"));
+    CHECK_EQ(slept_ns, 1000000000);
+    close(lock);
+    end();
+}
+
+/* And the reason is told. */
+static void what_cannot_be_opened_is_not_locked(void)
+{
+    struct rlimit all, none;
+    const char *why;
+    int reason;
+
+    begin();
+    REQUIRE(!mkdir(folder, 0700));
+    REQUIRE(!getrlimit(RLIMIT_NOFILE, &all));
+    none = (struct rlimit) { 0, all.rlim_max };
+    slept_ns = 0;
+    REQUIRE(!setrlimit(RLIMIT_NOFILE, &none));
+    why = refusal(folder);
+    reason = errno;
+    REQUIRE(!setrlimit(RLIMIT_NOFILE, &all));
+    CHECK(why && strstr(why, "no lock"));
+    CHECK_EQ(reason, EMFILE);
+    CHECK_EQ(slept_ns, 0);
+    CHECK(!rmdir(folder));
+}
+
 /* A folder that can be made, with no room behind it for a socket's name. */
 static void long_names_are_refused(void)
 {
@@ -251,6 +303,8 @@ static const Test tests[] = {
     TEST(what_is_no_socket_stays),
     TEST(sockets_are_the_users_alone),
     TEST(folders_of_others_are_refused),
+    TEST(who_holds_the_lock_is_waited_for_a_second),
+    TEST(what_cannot_be_opened_is_not_locked),
     TEST(long_names_are_refused),
 };
 
