@@ -11,12 +11,15 @@ static int64_t owed(const LinkDebt *debt, int64_t now)
     return debt->owed > paid ? debt->owed - paid : 0;
 }
 
-void link_debt_add(LinkDebt *debt, int64_t waited, int64_t now)
+void link_debt_add(LinkDebt *debt, int64_t waited, uint32_t head, int64_t now)
 {
-    const int64_t sum = owed(debt, now) + waited;
+    const int64_t worth = (int64_t)(uint32_t)(head - debt->head) *
+                          LINK_DEBT_NS_A_BYTE;
+    const int64_t sum = owed(debt, now) + (waited > worth ? waited - worth : 0);
 
     debt->owed = sum < LINK_DEBT_MAX_NS ? sum : LINK_DEBT_MAX_NS;
     debt->at = now;
+    debt->head = head;
 }
 
 int64_t link_debt_patience(const LinkDebt *debt, int64_t now)

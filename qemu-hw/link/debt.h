@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How long a member waits for one peer at the cost of its others. The time
- * that it waited is the peer's debt, of which a tenth of all time is paid back.
- * Who owes too much is waited for no more: it costs the others LINK_DEBT_NS
- * once, and a tenth of the time from then on.
+ * that it waited is the peer's debt, but for LINK_DEBT_NS_A_BYTE of what the
+ * peer has taken: who is slow, and not stuck, owes nothing. A tenth of all time
+ * is paid back. Who owes too much is waited for no more: beside what its frames
+ * take at 16 MB/s it costs the others LINK_DEBT_NS once, and a tenth of the
+ * time from then on.
  *
  * Plain C11; times are in ns, of a clock that never goes back.
  */
@@ -13,6 +15,7 @@
 #include <stdint.h>
 
 #define LINK_DEBT_NS        100000000
+#define LINK_DEBT_NS_A_BYTE 62
 /* It never owes more, however late we look: our own sleep is not its fault. */
 #define LINK_DEBT_MAX_NS    (2 * LINK_DEBT_NS)
 
@@ -20,10 +23,14 @@
 typedef struct LinkDebt {
     int64_t owed;
     int64_t at;                 /* when it owed that */
+    uint32_t head;              /* what it had taken then */
 } LinkDebt;
 
-/* We have waited for it for so long, until now. */
-void link_debt_add(LinkDebt *debt, int64_t waited, int64_t now);
+/*
+ * We have waited for it for so long, until now. 'head' is what it has taken
+ * since it came, in bytes modulo 2^32.
+ */
+void link_debt_add(LinkDebt *debt, int64_t waited, uint32_t head, int64_t now);
 
 /* How long we may wait for it; 0: not at all. */
 int64_t link_debt_patience(const LinkDebt *debt, int64_t now);

@@ -334,9 +334,11 @@ static void link_unblock(FakernicLink *link)
 {
     if (link->blocked) {
         const int64_t now = link_now();
+        LinkPeer *peer = link->awaited;
 
-        if (link->awaited) {
-            link_debt_add(&link->awaited->debt, now - link->awaited_since, now);
+        if (peer) {             /* its head as checked last, when it was full */
+            link_debt_add(&peer->debt, now - link->awaited_since,
+                          peer->pair.tx.head, now);
         }
         link->blocked = false;
         link->awaited = NULL;

@@ -17,9 +17,9 @@ static void waiting_uses_patience_up(void)
 {
     LinkDebt debt = { 0 };
 
-    link_debt_add(&debt, 40 * MS, START);
+    link_debt_add(&debt, 40 * MS, 0, START);
     CHECK_EQ(link_debt_patience(&debt, START), 60 * MS);
-    link_debt_add(&debt, 60 * MS, START);
+    link_debt_add(&debt, 60 * MS, 0, START);
     CHECK_EQ(link_debt_patience(&debt, START), 0);
 }
 
@@ -27,12 +27,12 @@ static void a_tenth_of_time_is_paid_back(void)
 {
     LinkDebt debt = { 0 };
 
-    link_debt_add(&debt, 100 * MS, START);
+    link_debt_add(&debt, 100 * MS, 0, START);
     CHECK_EQ(link_debt_patience(&debt, START + 200 * MS), 20 * MS);
     CHECK_EQ(link_debt_patience(&debt, START + 1000 * MS), 100 * MS);
     /* And not more than it owes. */
     CHECK_EQ(link_debt_patience(&debt, START + 9000 * MS), 100 * MS);
-    link_debt_add(&debt, 10 * MS, START + 9000 * MS);
+    link_debt_add(&debt, 10 * MS, 0, START + 9000 * MS);
     CHECK_EQ(link_debt_patience(&debt, START + 9000 * MS), 90 * MS);
 }
 
@@ -41,7 +41,7 @@ static void a_debt_is_bounded(void)
 {
     LinkDebt debt = { 0 };
 
-    link_debt_add(&debt, 3600000 * MS, START);
+    link_debt_add(&debt, 3600000 * MS, 0, START);
     CHECK_EQ(link_debt_patience(&debt, START + 1000 * MS), 0);
     CHECK(link_debt_patience(&debt, START + 1001 * MS) > 0);
 }
@@ -62,7 +62,7 @@ static int64_t stuck_for(int64_t time, int64_t every, int64_t late)
         if (patience) {
             now += patience + late;
             lost += patience + late;
-            link_debt_add(&debt, patience + late, now);
+            link_debt_add(&debt, patience + late, 0, now);
         } else {
             now += every;
         }
@@ -85,12 +85,29 @@ static void a_stuck_peer_costs_a_tenth(void)
     }
 }
 
+/* It takes a ring of 1 MiB every 50 ms, for which we always wait. */
+static void who_is_slow_is_waited_for(void)
+{
+    LinkDebt debt = { 0 };
+    uint32_t head = UINT32_MAX - (4 << 20);
+    int64_t now = START;
+
+    link_debt_add(&debt, 0, head, now);
+    for (unsigned i = 0; i < 200; i++) {
+        now += 50 * MS;
+        head += 1 << 20;
+        link_debt_add(&debt, 50 * MS, head, now);
+        CHECK_EQ(link_debt_patience(&debt, now), LINK_DEBT_NS);
+    }
+}
+
 static const Test tests[] = {
     TEST(who_owes_nothing_is_waited_for),
     TEST(waiting_uses_patience_up),
     TEST(a_tenth_of_time_is_paid_back),
     TEST(a_debt_is_bounded),
     TEST(a_stuck_peer_costs_a_tenth),
+    TEST(who_is_slow_is_waited_for),
 };
 
 TEST_MAIN(tests)
