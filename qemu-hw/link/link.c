@@ -88,6 +88,7 @@ struct FakernicLink {
     bool blocked;               /* one waits in ours, for room */
     LinkPeer *awaited;          /* for room at it; NULL: it is gone */
     int64_t awaited_since;
+    int64_t awaited_ns;         /* for so long at most */
     bool looking;
     int64_t polled;             /* 0: the guest does not poll */
     int64_t came;               /* the last short frame */
@@ -306,7 +307,8 @@ static void link_block(LinkPeer *peer)
     link->blocked = true;
     link->awaited = peer;
     link->awaited_since = link_now();
-    link_again(link, MIN(link_patience(peer), LINK_BLOCKED_LOOK_NS));
+    link->awaited_ns = MIN(link_patience(peer), LINK_BLOCKED_LOOK_NS);
+    link_again(link, link->awaited_ns);
 }
 
 static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)
@@ -336,8 +338,10 @@ static void link_unblock(FakernicLink *link)
         const int64_t now = link_now();
         LinkPeer *peer = link->awaited;
 
-        if (peer) {             /* its head as checked last, when it was full */
-            link_debt_add(&peer->debt, now - link->awaited_since,
+        if (peer) {             /* if we come late, it is not for its sake */
+            link_ring_see(&peer->pair.tx);
+            link_debt_add(&peer->debt,
+                          MIN(now - link->awaited_since, link->awaited_ns),
                           peer->pair.tx.head, now);
         }
         link->blocked = false;

@@ -102,6 +102,11 @@ bool link_ring_unread(const LinkWriter *w, uint32_t *taken)
     return *taken != w->tail;
 }
 
+void link_ring_see(LinkWriter *w)
+{
+    look_for_room(w, 0);
+}
+
 LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len)
 {
     LinkRingResult room;

@@ -87,6 +87,9 @@ bool link_ring_wakes(LinkWriter *w, uint64_t now);
  */
 bool link_ring_unread(const LinkWriter *w, uint32_t *taken);
 
+/* Sees what the reader has taken by now: w->head, if it keeps to the rules. */
+void link_ring_see(LinkWriter *w);
+
 /* NONE: there is no room, and a signal will come when there is. */
 LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len);
 

@@ -101,6 +101,32 @@ static void who_is_slow_is_waited_for(void)
     }
 }
 
+/* The same, at 32 MB/s, told of every 100 us. */
+static void a_wait_is_told_of_in_pieces(void)
+{
+    LinkDebt debt = { 0 };
+    uint32_t head = 0;
+    int64_t now = START;
+
+    for (unsigned i = 0; i < 100000; i++) {
+        now += MS / 10;
+        head += i % 320 ? 0 : 1 << 20;
+        link_debt_add(&debt, MS / 10, head, now);
+        CHECK(link_debt_patience(&debt, now) > LINK_DEBT_NS / 2);
+    }
+}
+
+/* What it is owed for a year of taking is no more than it may owe. */
+static void credit_is_bounded(void)
+{
+    LinkDebt debt = { 0 };
+
+    link_debt_add(&debt, 0, UINT32_MAX, START);
+    CHECK_EQ(link_debt_patience(&debt, START), LINK_DEBT_NS);
+    link_debt_add(&debt, 2 * LINK_DEBT_NS, UINT32_MAX, START);
+    CHECK_EQ(link_debt_patience(&debt, START), 0);
+}
+
 static const Test tests[] = {
     TEST(who_owes_nothing_is_waited_for),
     TEST(waiting_uses_patience_up),
@@ -108,6 +134,8 @@ static const Test tests[] = {
     TEST(a_debt_is_bounded),
     TEST(a_stuck_peer_costs_a_tenth),
     TEST(who_is_slow_is_waited_for),
+    TEST(a_wait_is_told_of_in_pieces),
+    TEST(credit_is_bounded),
 };
 
 TEST_MAIN(tests)
