@@ -49,6 +49,9 @@
 /* The only peer has room for nothing in so long: it loses frames. Where there
  * are others, debt.h says how long they wait for one. */
 #define LINK_STUCK_NS       3500000000
+/* How much of our own lateness a peer has to pay for: else, of waits so short
+ * that all are late, it would pay for less than is paid back meanwhile. */
+#define LINK_LATE_NS        10000000
 /* How often one that waits for room looks for the time. */
 #define LINK_BLOCKED_LOOK_NS 100000000
 
@@ -341,7 +344,8 @@ static void link_unblock(FakernicLink *link)
         if (peer) {             /* if we come late, it is not for its sake */
             link_ring_see(&peer->pair.tx);
             link_debt_add(&peer->debt,
-                          MIN(now - link->awaited_since, link->awaited_ns),
+                          MIN(now - link->awaited_since,
+                              link->awaited_ns + LINK_LATE_NS),
                           peer->pair.tx.head, now);
         }
         link->blocked = false;
