@@ -590,18 +590,26 @@ def test_device_out_of_reach_masters_no_bus(patient):
 KEPT = ("QP", "CQ", "MR")
 
 
+@contextmanager
+def dies_of_refusing(patient, command, status):
+    """The device refuses such a command, which lets go of something, for as long as
+    it takes: it is reset, and then all works."""
+    with faults.armed(patient.port.vm, f"at=command cmd={command} times=0 "
+                      f"do=fail status={status}"):
+        yield
+        patient.said("device is dead: it does not let go")
+    patient.said("device is recovered")
+    patient.works()
+
+
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
 @pytest.mark.parametrize("kind", KEPT)
 def test_device_keeps_what_a_program_gave_back(patient, kind, status):
     """It is reset, for it could write into memory that is no longer the program's;
     that hears of it as of any death, and its memory is free."""
-    with faults.armed(patient.port.vm, f"at=command cmd=DESTROY_{kind} times=0 "
-                      f"do=fail status={status}"):
+    with dies_of_refusing(patient, f"DESTROY_{kind}", status):
         rdma.pingpong("rc", patient.port, patient.port, "-n 50")
-        patient.said("device is dead: it does not let go")
-    patient.said("device is recovered")
-    patient.works()
 
 
 @pytest.mark.usefixtures("afresh")
@@ -609,12 +617,8 @@ def test_device_keeps_what_a_program_gave_back(patient, kind, status):
 def test_device_keeps_a_region_without_windows(patient, what):
     """Of a program that has ended, with or without one in it: when that is gone
     the device cannot say that the region is in use."""
-    with faults.armed(patient.port.vm, "at=command cmd=DESTROY_MR times=0 "
-                      f"do=fail status={BUSY}"):
+    with dies_of_refusing(patient, "DESTROY_MR", BUSY):
         patient.guest.check(f"rdma_windows {what}", 60)
-        patient.said("device is dead: it does not let go")
-    patient.said("device is recovered")
-    patient.works()
 
 
 @pytest.mark.usefixtures("afresh")
@@ -627,13 +631,9 @@ def test_device_keeps_a_set_of_counters(patient, command):
                          f"-g {port.gid_index()}", 100)
     try:
         patient.until("rdma statistic qp show | grep -q LQPN")
-        with faults.armed(port.vm, f"at=command cmd={command} times=0 do=fail "
-                          f"status={BUSY}"):
+        with dies_of_refusing(patient, command, BUSY):
             guest.check(f"kill {server.pid}")
             server.wait()
-            patient.said("device is dead: it does not let go")
-        patient.said("device is recovered")
-        patient.works()
     finally:
         guest.run(f"kill {server.pid}; {AUTO.format(ib=port.ibdev)} off")
 
