@@ -214,32 +214,42 @@ static bool fakernic_flush_qp(struct fakernic_qp *qp, const struct ibv_cq *cq,
 	return qp->vqp.qp.recv_cq == cq && fakernic_rq_flush(&qp->rq, wr_id);
 }
 
-/* Looks for one in all queues. The number of the queue; 0: there is none. */
-static uint32_t fakernic_flush_one(struct fakernic_context *context,
+/* The number of a QP that waits for one here; 0: none does. */
+static uint32_t fakernic_flush_qps(struct fakernic_table *table,
 				   const struct ibv_cq *cq, uint64_t *wr_id,
 				   uint8_t *opcode)
 {
-	struct fakernic_wq *wq;
 	struct fakernic_qp *qp;
 	uint32_t n;
 
-	for (n = 0; (qp = fakernic_table_next_locked(&context->qp_table, &n));
-	     n++)
+	pthread_mutex_lock(&table->walk);
+	for (n = 0; (qp = fakernic_table_next_locked(table, &n)); n++)
 		if (fakernic_flush_qp(qp, cq, wr_id, opcode))
-			return n;
-	*opcode = FAKERNIC_CQE_RECV;
-	for (n = 0; (wq = fakernic_table_next_locked(&context->wq_table, &n));
-	     n++)
+			break;
+	pthread_mutex_unlock(&table->walk);
+	return qp ? n : 0;
+}
+
+/* The same of WQs. */
+static uint32_t fakernic_flush_wqs(struct fakernic_table *table,
+				   const struct ibv_cq *cq, uint64_t *wr_id)
+{
+	struct fakernic_wq *wq;
+	uint32_t n;
+
+	pthread_mutex_lock(&table->walk);
+	for (n = 0; (wq = fakernic_table_next_locked(table, &n)); n++)
 		if (wq->wq.cq == cq && fakernic_rq_flush(&wq->rq, wr_id))
-			return n;
-	return 0;
+			break;
+	pthread_mutex_unlock(&table->walk);
+	return wq ? n : 0;
 }
 
 /*
  * The device was known to be gone before the ring was found to be empty, so
- * that it stays so: an entry for one of those that are still outstanding. NULL:
- * there is none, or somebody holds the tables; he may wait for this CQ, so it
- * is for the next poll.
+ * that it stays so: an entry for one of those that are still outstanding, or
+ * NULL. Who was woken may poll but once and sleep again, so it is never "not
+ * now".
  */
 static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 						     uint64_t *wr_id)
@@ -249,10 +259,13 @@ static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 	uint8_t opcode;
 	uint32_t number;
 
-	if (pthread_mutex_trylock(&context->qp_table.mutex))
-		return NULL;
-	number = fakernic_flush_one(context, &cq->vcq.cq, wr_id, &opcode);
-	pthread_mutex_unlock(&context->qp_table.mutex);
+	number = fakernic_flush_qps(&context->qp_table, &cq->vcq.cq, wr_id,
+				    &opcode);
+	if (!number) {
+		opcode = FAKERNIC_CQE_RECV;
+		number = fakernic_flush_wqs(&context->wq_table, &cq->vcq.cq,
+					    wr_id);
+	}
 	if (!number)
 		return NULL;
 	cq->flushed = (struct fakernic_cqe) {

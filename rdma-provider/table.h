@@ -4,7 +4,9 @@
  *
  * Changes are made under the mutex; look-ups take no lock. That is safe because
  * a page of the table, once there, stays until the context goes, and because an
- * object is removed only while its CQs are locked and hold no entry of it.
+ * object is removed only while its CQs are locked and hold no entry of it. Who
+ * walks the table meets objects of others' CQs, too: these stay while he has
+ * the walk, which is asked for last of all locks.
  */
 #ifndef FAKERNIC_PROVIDER_TABLE_H
 #define FAKERNIC_PROVIDER_TABLE_H
@@ -25,6 +27,7 @@ struct fakernic_table_page {
 
 struct fakernic_table {
 	pthread_mutex_t mutex;
+	pthread_mutex_t walk;
 	_Atomic(struct fakernic_table_page *) page[FAKERNIC_TABLE_SIZE];
 };
 
@@ -45,7 +48,7 @@ static inline void *fakernic_table_find(struct fakernic_table *table,
 
 /*
  * The first object of that number or a higher one, which *number becomes, or
- * NULL. The mutex is held.
+ * NULL. The walk is held.
  */
 static inline void *fakernic_table_next_locked(struct fakernic_table *table,
 					       uint32_t *number)
@@ -87,7 +90,7 @@ static inline int fakernic_table_put_locked(struct fakernic_table *table,
 	return 0;
 }
 
-/* The mutex is held; the number was put before. */
+/* The mutex is held, not the walk; the number was put before. */
 static inline void fakernic_table_remove_locked(struct fakernic_table *table,
 						uint32_t number)
 {
@@ -96,13 +99,16 @@ static inline void fakernic_table_remove_locked(struct fakernic_table *table,
 	page = atomic_load_explicit(
 		&table->page[(number >> FAKERNIC_TABLE_SHIFT) &
 			     FAKERNIC_TABLE_MASK], memory_order_relaxed);
+	pthread_mutex_lock(&table->walk);
 	atomic_store_explicit(&page->object[number & FAKERNIC_TABLE_MASK], NULL,
 			      memory_order_release);
+	pthread_mutex_unlock(&table->walk);
 }
 
 static inline void fakernic_table_init(struct fakernic_table *table)
 {
 	pthread_mutex_init(&table->mutex, NULL);
+	pthread_mutex_init(&table->walk, NULL);
 }
 
 /* Frees the pages, not the objects: there are none any more. */
@@ -113,6 +119,7 @@ static inline void fakernic_table_free(struct fakernic_table *table)
 	for (i = 0; i < FAKERNIC_TABLE_SIZE; i++)
 		free(atomic_load_explicit(&table->page[i],
 					  memory_order_relaxed));
+	pthread_mutex_destroy(&table->walk);
 	pthread_mutex_destroy(&table->mutex);
 }
 

@@ -187,6 +187,27 @@ static void who_sleeps_is_told_of_the_end_at_once(void)
 	world_end(&world);
 }
 
+/*
+ * Who was woken polls once, and sleeps when it finds nothing: also while
+ * somebody else makes a queue pair, destroys one, or polls another CQ.
+ */
+static void nobody_keeps_a_sleeper_from_its_flush(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct fakernic_clock_page page = {};
+	struct ibv_send_wr wr = { .wr_id = 3, .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	CHECK(!post(&world, &wr));
+	world.context->clock_page = &page;
+	fakernic_cq_event(world.cq);
+	pthread_mutex_lock(&world.context->qp_table.mutex);
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	pthread_mutex_unlock(&world.context->qp_table.mutex);
+	check_flushed(&wc, &world, 3, false);
+	world_end(&world);
+}
+
 /* One entry at a time, of a CQ with readers; its QPs' numbers are kept. */
 static void extended_polls_are_flushed(void)
 {
@@ -1026,6 +1047,7 @@ const struct test_case data_cases[] = {
 	CASE(silent_device_flushes),
 	CASE(last_completion_is_told_once),
 	CASE(who_sleeps_is_told_of_the_end_at_once),
+	CASE(nobody_keeps_a_sleeper_from_its_flush),
 	CASE(extended_polls_are_flushed),
 	CASE(posting_in_the_wrong_state_is_refused),
 	CASE(full_queue_takes_exactly_max_send_wr),

@@ -315,6 +315,59 @@ static void polls_of_a_cq_whose_qps_come_and_go(void)
 	world_end(&world);
 }
 
+#define SLEEPERS	3
+#define FLUSHED		200	/* of each, one after the other */
+
+struct sleeper {
+	struct world world;	/* with a CQ and a QP of its own */
+	pthread_t thread;
+};
+
+/* Finds in each poll what it has just posted. */
+static void *flushed_at_once(void *argument)
+{
+	struct sleeper *sleeper = argument;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	for (wr.wr_id = 0; wr.wr_id < FLUSHED; wr.wr_id++) {
+		CHECK(!post(&sleeper->world, &wr));
+		CHECK(fakernic_poll_cq(sleeper->world.cq, 1, &wc) == 1);
+		CHECK(wc.wr_id == wr.wr_id && wc.status == IBV_WC_WR_FLUSH_ERR);
+	}
+	return NULL;
+}
+
+/* Threads at a dead device, each with its own CQ, while QPs come and go. */
+static void each_is_flushed_at_its_first_poll(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct crowd crowd = { .world = &world };
+	struct ibv_qp_cap cap = { .max_send_wr = 4 };
+	struct sleeper sleepers[SLEEPERS];
+	int i;
+
+	for (i = 0; i < SLEEPERS; i++) {
+		struct world *own = &sleepers[i].world;
+
+		*own = world;
+		own->cq = fakernic_create_cq(own->pd->context, 8, NULL, 0);
+		CHECK(own->cq);
+		own->qp = world_qp(own, IBV_QPT_RC, &cap, 0, NULL);
+	}
+	atomic_store(&world.context->gone, true);
+	for (i = 0; i < SLEEPERS; i++)
+		CHECK(!pthread_create(&sleepers[i].thread, NULL,
+				      flushed_at_once, &sleepers[i]));
+	create_and_destroy(&crowd);
+	for (i = 0; i < SLEEPERS; i++) {
+		pthread_join(sleepers[i].thread, NULL);
+		CHECK(!fakernic_destroy_qp(sleepers[i].world.qp));
+		CHECK(!fakernic_destroy_cq(sleepers[i].world.cq));
+	}
+	world_end(&world);
+}
+
 static const struct test_case cases[] = {
 	CASE(posts_to_a_qp_and_polls_of_a_cq),
 	CASE(receives_of_a_qp),
@@ -322,6 +375,7 @@ static const struct test_case cases[] = {
 	CASE(polls_of_a_cq_that_is_resized),
 	CASE(posts_to_an_srq_that_is_resized),
 	CASE(polls_of_a_cq_whose_qps_come_and_go),
+	CASE(each_is_flushed_at_its_first_poll),
 };
 
 int main(void)
