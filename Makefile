@@ -213,7 +213,7 @@ test-recipes: root
 	@$(ENTER) ci/run_tests.py recipes
 
 test-debug-kernel: root
-	@$(BUILD) root-test qemu image guest-test kernel-$(DEBUG_KERNEL)
+	@$(BUILD) root-test qemu image guest-test kernel-$(DEBUG_KERNEL) modules
 	@$(ENTER) ci/programs.py
 	-@$(BUILD) rdma-core-65
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
@@ -222,7 +222,7 @@ test-debug-kernel: root
 
 # Each allocation of the driver fails; part of make test-long.
 test-failing: root
-	@$(BUILD) root-test qemu image modules $(addprefix kernel-,$(filter debug,$(KERNEL)))
+	@$(BUILD) root-test qemu image $(addprefix kernel-,$(filter debug,$(KERNEL))) modules
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/failing python3 -m pytest \
 		-c tests/vm/pytest.ini --long -s -o timeout=3000 --kernel=$(KERNEL) \
 		tests/vm/test_failing.py

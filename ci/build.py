@@ -643,7 +643,8 @@ STEPS = {
     "rdma-core-65": build_new_rdma_core,
     "uabi": build_uabi,
     "relay": build_relay,
-    "modules": lambda: image.build_modules(step, digest, KERNELS[0]),
+    "modules": lambda: image.build_modules(step, digest,
+                                           (*KERNELS, *DEBUG_KERNELS)),
     "image": build_image,       # and what the payload is made of
     "root-test": build_root_test,
     "guest-test": build_guest_test,

@@ -460,24 +460,28 @@ def build_payload(step, digest, kernels):
         erofs(this, root, "payload.erofs")
 
 
-def build_modules(step, digest, kernel):
-    """What tests load into a kernel."""
-    version = kernel_version(kernel)
-    key = digest([version], [MODULES, SRC / "ci/image.py"])
+def build_modules(step, digest, kernels):
+    """What tests load into a kernel: a folder for each of these that is there,
+    by its release."""
+    there = [kernel for kernel in kernels
+             if Path(f"{kernel_folder(kernel)}.version").exists()]
+    versions = [kernel_version(kernel) for kernel in there]
+    key = digest(versions, [MODULES, SRC / "ci/image.py"])
     with step("modules", key, "kernel modules of tests") as this:
         if this is None:
             return
         root = STAGE / "modules"
         shutil.rmtree(root, ignore_errors=True)
-        copy = STAGE / "modules-built"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(MODULES, copy)
-        this.run("make", "-C", f"{kernel_folder(kernel)}.headers", f"M={copy}",
-                 "KCFLAGS=-Werror", "modules")
-        root.mkdir(parents=True)
-        for module in copy.glob("*.ko"):
-            shutil.copy(module, root)
-            this.run("strip", "--strip-debug", root / module.name)
+        for kernel, version in zip(there, versions):
+            copy = STAGE / "modules-built"
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(MODULES, copy)
+            this.run("make", "-C", f"{kernel_folder(kernel)}.headers",
+                     f"M={copy}", "KCFLAGS=-Werror", "modules")
+            (root / version).mkdir(parents=True)
+            for module in copy.glob("*.ko"):
+                shutil.copy(module, root / version)
+                this.run("strip", "--strip-debug", root / version / module.name)
         IMAGES.mkdir(parents=True, exist_ok=True)
         erofs(this, root, "modules.erofs")
 

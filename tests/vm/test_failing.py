@@ -101,7 +101,7 @@ def port_again(ports):
     guest = ports[0].guest
     if not guest.run(CAN_FAIL).ok:
         mount(guest, IMAGE, "/mnt")
-        guest.check("insmod /mnt/failing.ko")
+        guest.check("insmod /mnt/$(uname -r)/failing.ko")
     yield ports[0]
     port = rdma.bring_up(ports[0].vm, 1)
     rdma.pingpong("rc", port, port, "-n 20").check()

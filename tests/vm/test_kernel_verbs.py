@@ -18,7 +18,7 @@ RUN = "/sys/kernel/debug/kernel_user/run"
 
 
 def guests(cpus):
-    return pytest.mark.guests(count=1, kernel="6.12", options={
+    return pytest.mark.guests(count=1, options={
         "cpus": cpus, "extra": tuple(images.disk(IMAGE))})
 
 
@@ -38,7 +38,7 @@ class User:
     def __init__(self, patient):
         self.patient, self.guest = patient, patient.guest
         mount(self.guest, IMAGE, FOLDER)
-        self.guest.check(f"insmod {FOLDER}/kernel_user.ko")
+        self.guest.check(f"insmod {FOLDER}/$(uname -r)/kernel_user.ko")
 
     def run(self, word, timeout=60):
         self.guest.check(f"echo {word} >{RUN}", timeout)
