@@ -145,7 +145,7 @@ def suites(quick):
         "vm-other": vm_tests("vm-other", "--guests=other"),
         "packaged": vm_tests("packaged", "-m", "packaged"),
         "timeline": tests_in("timeline", limit=300),
-        "lab": lab_tests("command", "outside", "relay"),
+        "lab": lab_tests("command", "outside", "relay", "shared"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),
         "many": lab_tests("many", limit=7200),

@@ -41,7 +41,9 @@ REFUSED = {
     ("--",): "no command",
     ("--", "a", ":", ":", "b"): "no command",
     ("-n", "3", "--", "a", ":", "b"): "2 commands for 3 machines",
-    ("--link", "shared", "--pcap", "x", "--", "a"): "--link shared",
+    ("--link", "shared", "--netdev", "tap", "--", "a"): "two networks",
+    ("--link", "shared", "--loss", "60%", "--reorder", "0.5", "--", "a"):
+        "more than 100%",
     ("--mount", "nonsense", "--", "a"): "--mount nonsense",
     ("--mount", "/nosuch:/x", "--", "a"): "/nosuch is no folder",
     ("--mount", "/etc:/", "--", "a"): "not over",
@@ -697,7 +699,7 @@ class FakeLab:
 
     def __init__(self, fails=False, **_):
         self.environment, self.out, self.relay = {}, "", None
-        self.record = False
+        self.record, self.captured = False, None
         self.nodes, self.numbers = [], []
         self.fails, self.seen = fails, []
 
@@ -834,11 +836,12 @@ def test_exec_in_one_knows_the_others(tmp_path, monkeypatch):
     assert seen == [(2, ["a"], ["node2"]), (2, ["a", "a"], ["node1", "node2"])]
 
 
-@pytest.mark.parametrize("option", ("--pcap", "--junit"))
+@pytest.mark.parametrize("option", (["--pcap"], ["--junit"],
+                                    ["--link", "shared", "--pcap"]), ids=" ".join)
 def test_files_are_opened_before_a_boot(tmp_path, option):
     qemu = script(tmp_path / "qemu", "echo 'name \"fakernic\"'")
     result = fakernic_lab(tmp_path, "run", "--image", "/etc/hostname", "--qemu",
-                          qemu, option, "/nosuch/file", "--", "true")
+                          qemu, *option, "/nosuch/file", "--", "true")
     assert result.returncode == CANNOT and result.stderr.count("\n") == 1
     assert "/nosuch/file: No such file" in result.stderr, result
 

@@ -166,6 +166,61 @@ def test_a_run_that_is_interrupted(folder):
     assert left.stdout == b"", left
 
 
+def of_capture(path, wanted, *fields):
+    """These fields of the frames in it that are wanted."""
+    done = subprocess.run(
+        ["tshark", "-n", "-r", path, "-Y", wanted, "-T", "fields",
+         *(word for field in fields for word in ("-e", field))],
+        capture_output=True, text=True, check=True)
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def test_machines_that_share_memory(tmp_path):
+    """Three: their cards lose and delay frames, the link of one goes down, and
+    one capture has all that was sent, in order, lost or not."""
+    def do(*words):
+        result = fakernic_lab(tmp_path, *words)
+        assert result.returncode == 0, result
+        return result.stdout
+
+    def await_carrier(state):
+        do("exec", "node3", "--", "for try in $(seq 100); do grep -q "
+           f"{state} /sys/class/net/eth0/carrier && exit; sleep 0.1; done; exit 1")
+    try:
+        do("up", "-n", "3", "--link", "shared", "--loss", "20%", "--delay",
+           "300us", "--pcap", "all.pcap")
+        do("exec", "all", "--", "for peer in $FAKERNIC_PEERS; do "
+           "ping -q -c 50 -i 0.02 $peer; done; true")
+        rules = do("fault", "wire").splitlines()
+        assert [re.match("(node.): id=wire-(.*?) ", rule).groups() for rule in
+                rules] == [(f"node{number}", act) for number in (1, 2, 3)
+                           for act in ("drop", "delay")]
+        assert all(int(rule.rpartition("=")[2]) > 10 for rule in rules), rules
+        assert do("fault", "wire", "remove=wire-drop; remove=wire-delay") == ""
+        do("exec", "all", "--", "ib_send_lat -F -n 300", ":",
+           "ib_send_lat -F -n 300 node1", ":", "true")
+        do("fault", "node3", "id=down at=device do=link-down")
+        await_carrier(0)
+        do("fault", "node3", "remove=down")
+        await_carrier(1)
+    finally:
+        down = fakernic_lab(tmp_path, "down")
+    assert down.returncode == 0 and down.stderr == "", down
+    pings = of_capture(tmp_path / "all.pcap", "icmp.type == 8", "ip.src",
+                       "ip.dst", "icmp.seq", "icmp.ident")
+    assert 300 <= len(pings) == len(set(map(tuple, pings)))
+    replies = of_capture(tmp_path / "all.pcap", "icmp.type == 0", "icmp.resp_to")
+    assert 150 < len(replies) < 290 and all(map(all, replies))
+    sent = dict.fromkeys(map(tuple, of_capture(
+        tmp_path / "all.pcap", "infiniband.bth.opcode == 4", "ip.src",
+        "infiniband.bth.psn")))
+    assert len(sent) >= 600
+    assert [ip for ip, _ in sent] == ["192.168.77.2", "192.168.77.1"] * (
+        len(sent) // 2)
+    for number in (1, 2, 3):
+        assert (tmp_path / f"fakernic-lab.up/node{number}/wire.pcap").exists()
+
+
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
     """Three machines that stay: the folder in which they were started, whose

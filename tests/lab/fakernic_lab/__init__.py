@@ -9,6 +9,8 @@
   rdma.py      bringing the RDMA device of a guest up
   net.py       what joins machines
   relay.py     a wire with faults, for two machines or more: ../relay
+  cards.py     the machines' cards in its place, where they share memory
+  captures.py  one capture out of those of each machine
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
   guest.py     commands inside a guest, through its agent

@@ -10,6 +10,7 @@ import time
 from importlib import metadata
 
 from . import images, junit, launch, places, show, stay
+from .cards import SEEDS, WIRES
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .lab import NODES_MAX, OUT, OUT_UP, TIMELINE, WORK, Lab, parse_mount
 from .machine import Mount
@@ -18,7 +19,6 @@ from .timeline import files
 from .timeline.records import RecordError
 from .waiting import WIPED
 
-SEEDS = 1 << 63                 # that a rule may have
 # What frames come to by chance: option -> what a rule calls it.
 HARM = {"loss": "drop", "duplicate": "duplicate", "reorder": "reorder",
         "corrupt": "corrupt"}
@@ -39,7 +39,8 @@ EPILOG = """exit codes of run and exec: that of the first command that failed;
 FAULT = """Gives the device of a machine that stays fault rules, and prints those it has,
 with how often each was hit; remove=ID takes one away, remove=all all of them.
 The same of the wire between them, if there are three or --pcap, --loss or the
-like was said: for each end, or, NODE: RULE, for one."""
+like was said: for each end, or, NODE: RULE, for one; with --link shared the
+cards of all, or of one, get them."""
 
 RULES = """a rule is words NAME=VALUE in quotes; at and do are needed:
   where      at=tx rx doorbell cmd-doorbell command send-wqe recv-wqe cqe eqe
@@ -185,7 +186,8 @@ def add_wire_options(parser):
     group = parser.add_argument_group("the wire")
     group.add_argument("--link", choices=("netdev", "shared"), default="netdev",
                        help="netdev: frames through QEMU's own sockets; "
-                       "shared: through memory, faster")
+                       "shared: through memory, faster; their cards lose, "
+                       "delay and capture frames")
     group.add_argument("--netdev", metavar="OPTIONS", help="join each to a "
                        "network of this machine's instead: a -netdev of QEMU, "
                        "{n} is the machine's number, such as "
@@ -211,7 +213,9 @@ def add_wire_options(parser):
                        "records what it does; a page, a picture, text and a "
                        f"capture of it go into {TIMELINE}/ of --out")
     group.add_argument("--pcap", metavar="FILE",
-                       help="capture all frames, as their senders sent them")
+                       help="capture all frames, as their senders sent them; "
+                       "with --link shared it is made at the end, of a capture "
+                       "of each")
 
 
 def add_show(commands):
@@ -347,7 +351,10 @@ def make_mounts(options):
 
 def make_wire_rules(options):
     """What --loss and its kin say, as fault rules. A frame is hit by one of
-    them: each takes its share of what those before it leave."""
+    them: each takes its share of what those before it leave. Cards lose what
+    comes to them, so that captures have it, and have rules of others, too."""
+    shared = options.link == "shared"
+    harm_at, delay_at = ("rx", "tx") if shared else ("tx", "rx")
     shares = {act: getattr(options, name) or 0 for name, act in HARM.items()}
     if sum(shares.values()) > 1:
         raise LabError("--loss, --duplicate, --reorder and --corrupt are more "
@@ -358,13 +365,15 @@ def make_wire_rules(options):
             ppm = round(MILLION * share / max(left, 1 / MILLION))
             ppm = min(max(ppm, 1), MILLION)
             seed = (options.seed * len(HARM) + number) % SEEDS
-            rules.append(f"at=tx times=0 ppm={ppm} seed={seed} do={act}")
+            rules.append((act, f"at={harm_at} times=0 ppm={ppm} seed={seed}"))
         left -= share
     if options.delay:
-        # Where they come in: those that are sent twice are late, too.
+        # At the other end: of each, one rule hits a frame, and those that are
+        # sent twice are to be late, too.
         delay = max(round(options.delay * 1000), 1)
-        rules.append(f"at=rx times=0 delay-ns={delay} do=delay")
-    return rules
+        rules.append(("delay", f"at={delay_at} times=0 delay-ns={delay}"))
+    return [(f"id={WIRES}{act} " if shared else "") + f"{words} do={act}"
+            for act, words in rules]
 
 
 def lab_arguments(options, count):
@@ -372,9 +381,6 @@ def lab_arguments(options, count):
     wire_rules = make_wire_rules(options)
     if options.link == "shared" and options.netdev:
         raise LabError("--link shared and --netdev are two networks: choose one")
-    if options.link == "shared" and (wire_rules or options.pcap):
-        raise LabError("--link shared has nobody in the middle who could lose, "
-                       "delay or record frames: use --link netdev")
     if options.first > 1 and not options.netdev:
         raise LabError("--first is for machines of several hosts, on a network "
                        "of theirs: it needs --netdev")

@@ -16,12 +16,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import places, rdma, recordings
+from . import captures, places, rdma, recordings
+from .cards import WIRES, Cards
 from .errors import CommandFailed, LabError
 from .faults import set_fault, text_of
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic
-from .net import mac, wires
+from .net import LINK, mac, wires
 from .places import escaped
 from .recordings import RECORD
 from .timeline import files
@@ -229,8 +230,9 @@ class Lab:
 
     MOUNTS are Mount objects; ENVIRONMENT is for all commands; WIRE_RULES are
     fault rules for every end of the wire (relay.py) once all are up; with PCAP
-    a file gets all frames; without both, WIRE may be "link", memory that they
-    share. NETDEV, a -netdev of QEMU with {n} for a machine's number, joins them
+    a file gets all frames. WIRE may be "link", memory that they share: the rules
+    are then their cards', and PCAP is made at the end of what each has seen.
+    NETDEV, a -netdev of QEMU with {n} for a machine's number, joins them
     to a network of the host's instead; machines of another host are on it, too,
     if theirs have other numbers: FIRST is that of the first here. With STAYS
     the machines outlive this process. FAULTS are pairs of a machine's name, or
@@ -275,7 +277,8 @@ class Lab:
         self.record = record
         self.tell = tell
         self.wire_rules = list(wire_rules)
-        self.pcap = pcap
+        self.pcap = pcap and os.path.abspath(pcap)
+        self.captured = None        # what is made of the machines' captures
         self.netdev = netdev
         self.environment = environment or {}
         self.sockets = Path(sockets or places.socket_folder())
@@ -334,15 +337,26 @@ class Lab:
         recordings.prepare(self.records())
         for node in self.nodes:
             node.vm.launch()
+        for vm, _ in self.capturing():
+            vm.dump(vm.directory / captures.CAPTURE)
+            vm.close_monitor()
+
+    def capturing(self):
+        """(machine, its card's address) of those that capture."""
+        return [(node.vm, mac(number)) for number, node in
+                zip(self.numbers, self.nodes)] if self.captured else []
 
     def join(self):
         """The -netdev of each machine."""
         if self.netdev:
             return [self.netdev.replace("{n}", str(number))
                     for number in self.numbers]
+        relayed = self.wire != "link" and bool(self.wire_rules or self.pcap)
         netdevs, self.relay = wires(
-            self.sockets, self.names, bool(self.wire_rules or self.pcap),
-            wire=self.wire, pcap=self.pcap, stays=self.options["stays"])
+            self.sockets, self.names, relayed, wire=self.wire, pcap=self.pcap,
+            stays=self.options["stays"])
+        if netdevs[0].startswith(LINK):
+            self.relay, self.captured = Cards(self.nodes), self.pcap
         return netdevs
 
     def nics(self, number, name, netdev):
@@ -381,12 +395,13 @@ class Lab:
         return files.verdict(model)
 
     def faults_missed(self):
-        """The rules that nothing has hit, a line each."""
+        """Those of FAULTS that nothing has hit, a line each."""
         missed = []
         for node in self.nodes if self.faults else ():
             missed += [f"{node.name}: {line}"
                        for line in node.faults().splitlines()
-                       if line.endswith(" hits=0")]
+                       if line.endswith(" hits=0") and
+                       not line.startswith(f"id={WIRES}")]
         return missed
 
     def set_up(self):
@@ -395,6 +410,8 @@ class Lab:
         self.connect()
         if self.wire_rules:
             self.relay.add_rules("; ".join(self.wire_rules))
+            for node in self.nodes:
+                node.vm.close_monitor()
 
     def set_up_node(self, node, number):
         with self.explained(node):
@@ -466,7 +483,7 @@ class Lab:
             self.tell(line)
 
     def stop(self):
-        records = self.records()
+        records, captured = self.records(), self.capturing()
         while self.nodes:
             self.nodes.pop().vm.stop()
         if self.relay:
@@ -474,6 +491,8 @@ class Lab:
             self.relay = None
         for path in records:
             recordings.leave(path)
+        if captured:
+            captures.leave(self.captured, captured)
         shutil.rmtree(self.sockets, ignore_errors=True)
         self.mark.close()
 

@@ -339,14 +339,21 @@ class Machine:
         nics = getattr(self, "nics", ())
         return nics[nic].backend_name(nic) if nics else f"n{nic}"
 
+    def dump(self, path, nic=0):
+        """From now on a pcap gets all the device sends and receives; its name
+        among QEMU's objects."""
+        self.capture_count += 1
+        name = f"dump{self.capture_count}"
+        self.qmp("object-add", qom_type="filter-dump", id=name,
+                 netdev=self.backend_name(nic), file=str(path), maxlen=65536)
+        return name
+
     @contextmanager
     def capture(self, nic=0, path=None):
         """A pcap of all the device sends and receives inside the with."""
-        self.capture_count += 1
-        name = f"dump{self.capture_count}"
-        path = Path(path or self.directory / f"{name}.pcap").resolve()
-        self.qmp("object-add", qom_type="filter-dump", id=name,
-                 netdev=self.backend_name(nic), file=str(path), maxlen=65536)
+        path = Path(path or self.directory /
+                    f"dump{self.capture_count + 1}.pcap").resolve()
+        name = self.dump(path, nic)
         try:
             yield path
         finally:

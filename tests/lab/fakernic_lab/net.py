@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What joins machines: a stream between two, the relay for all else; or, asked
-for and without faults, the device's own link in shared memory."""
+for and without a relay, the device's own link in shared memory."""
 
 import os
 import socket

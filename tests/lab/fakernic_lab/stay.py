@@ -20,10 +20,12 @@ import tty
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import launch, places, recordings
+from . import captures, launch, places, recordings
+from .cards import Cards
 from .errors import LabError
 from .lab import Lab, Node
 from .machine import Machine
+from .net import mac
 from .qmp import QMPError
 from .rdma import Port
 from .relay import Relay
@@ -145,6 +147,7 @@ def described(lab, ready):
     return {"environment": lab.environment, "out": str(lab.out), "ready": ready,
             "record": lab.record, "whole": lab.records_are_whole(),
             "relay": lab.relay.pid if lab.relay else None,
+            "linked": isinstance(lab.relay, Cards), "captured": lab.captured,
             "nodes": [{"name": node.name, "number": number, "pid": node.vm.pid,
                        "directory": str(node.vm.directory), "work": node.work,
                        "stamped": node.vm.console.stamped,
@@ -175,7 +178,10 @@ class Running:
             self.nodes.append(node)
         names = [node.name for node in self.nodes]
         self.relay = (Relay.running(folder(), names, state["relay"])
-                      if state["relay"] else None)
+                      if state["relay"] else
+                      Cards(self.nodes) if state.get("linked") else None)
+        self.captured = state.get("captured")
+        self.numbers = [node.port.number for node in self.nodes]
 
     def node(self, name):
         for node in self.nodes:
@@ -191,10 +197,13 @@ class Running:
             self.relay.stop()
         for path in self.records():
             recordings.leave(path)
+        if self.captured:
+            captures.leave(self.captured, self.capturing())
 
     def records_are_whole(self):
         return self.whole
 
+    capturing = Lab.capturing
     records_of = Lab.records_of
     records = Lab.records
     judge = Lab.judge
@@ -338,7 +347,7 @@ def fault(options):
     lab = running()
     if options.node == WIRE:
         print(wire_faults(lab, options.rule), end="")
-        if options.rule:        # of what the wire loses no record knows
+        if options.rule and lab.relay.pid:  # of what it loses no record knows
             write_state({**read_state(), "whole": False})
         return 0
     node = lab.node(options.node)
