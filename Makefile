@@ -66,7 +66,8 @@ help:
 	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
 	@echo 'make soak            everything at once with 1 % loss: MINUTES=60'
 	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
-	@echo 'make bench           measure it beside Soft-RoCE: hours; BENCH=--quick: minutes'
+	@echo 'make bench           measure it beside Soft-RoCE: four hours at most;'
+	@echo '                     BENCH=--short: most of one; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make bench-engine    measure the engine alone: half a minute'
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
@@ -235,9 +236,9 @@ fuzz: root
 	@$(ENTER) make -s -C tests/fuzz fuzz BUILD=/cache/build/test-fuzz \
 		SECONDS=$(SECONDS) JOBS=$(JOBS)
 
-# BENCH: options of tests/bench/bench.py.
+# BENCH: options of tests/bench/bench.py, which draws with what root-test brings.
 bench: root
-	@$(BUILD) qemu image
+	@$(BUILD) root-test qemu image
 	@$(ENTER) tests/bench/bench.py $(BENCH)
 
 bench-compare: root

@@ -59,8 +59,8 @@ PATIENCE = 4            # by which their time limits are multiplied
 # The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
          "net", "driver", "qtest", "plugin", "packaged", "spec", "lab", "laws",
-         "unit", "provider", "timeline", "link", *NAMED)
-BY_PYTEST = (*VM_SUITES, "timeline", "lab", "plugin")
+         "unit", "provider", "timeline", "link", "bench", *NAMED)
+BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's own, with the plug-in.
 PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
 PYVERBS = ("pyverbs", "pyverbs_65")
@@ -145,6 +145,7 @@ def suites(quick):
         "vm-other": vm_tests("vm-other", "--guests=other"),
         "packaged": vm_tests("packaged", "-m", "packaged"),
         "timeline": tests_in("timeline", limit=300),
+        "bench": tests_in("bench", limit=300),
         "lab": lab_tests("command", "outside", "relay", "shared"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),

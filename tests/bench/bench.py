@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measures fakernic and Soft-RoCE side by side: bench.py [--rows PATTERN] ...
+"""Measures fakernic and Soft-RoCE side by side: bench.py [--short] ...
 
-Pairs of machines of all devices are up at once, in the same QEMU; each row runs
-on one after the other, in alternating order, after a run that does not count.
-Nothing here passes or fails on a time. README.md tells how to read the result.
+Pairs of machines of all devices are up at once, in the same QEMU. A pass is
+one run of each row on each pair, in alternating order; a boot has several, as
+many as time allows. Nothing here passes or fails on a time. README.md tells how
+to read the result.
 """
 
 import argparse
@@ -14,87 +15,199 @@ import json
 import os
 import platform
 import re
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+TOP = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 
+import table                                        # noqa: E402
 from fakernic_lab import places                     # noqa: E402
 from pairs import DEVICES, USUAL, Pair              # noqa: E402
-from rows import QUICK, REACH, all_rows, chosen_rows    # noqa: E402
+from results import PATIENT, RXE, Result, number    # noqa: E402
+from rows import (QUICK, REACH, SHORT, SHORT_NOT, all_rows,     # noqa: E402
+                  chosen_rows)
 
-# Soft-RoCE's default gives up waiting for an ACK after 67 ms: what is measured
-# then is how it repeats itself. It gets a second try, with a second.
-PATIENT = " -u 18"
+# Of two builds of the device.
+COMPARED = ("stream", "link")
+# Of the rows that warm up, one per tool.
+WARM_SIZES = (8, 65536, 1 << 20)
+# A row is left alone on a pair that failed so often without success between.
+ENOUGH = 2
+# Name -> rows, rows that are not, passes of a boot, boots, minutes at most.
+SELECTIONS = {
+    "full": (("*",), (), 3, 2, 240),
+    "short": (SHORT, SHORT_NOT, 5, 1, 60),
+    "reach": (REACH, (), 5, 1, 60),
+    "quick": (QUICK, (), 1, 1, 10),
+}
 
 
 # ---- the job -----------------------------------------------------------------
 
-def measure_all(options, rows, result):
-    """Fills result["rows"]: row -> device -> list of runs."""
-    names = list(options.builds)
-    for boot in range(options.boots):
-        with contextlib.ExitStack() as stack:
-            pairs = []
-            for name in names:
-                folder = options.out / "vm" / f"boot{boot}"
-                pairs.append(Pair(name, options.builds[name], folder,
-                                  options.pin))
-                stack.callback(pairs[-1].stop)
-            for row in rows:
-                measure_row(options, row, pairs, boot, result["rows"])
-                save(options, result)
+class Job:
+    """Fills result["rows"], row -> device -> list of runs, and result["failed"]
+    likewise. A cell is (row's name, device's name)."""
+
+    def __init__(self, options, rows, result):
+        self.options, self.rows, self.result = options, rows, result
+        self.found, self.failed = result["rows"], result["failed"]
+        self.in_vain = {}       # cell -> failures since the last success
+        self.began = time.monotonic()
+        machine_then = result["machine"]
+        self.load = list(machine_then.get("load", []))
+        self.minutes_before = machine_then.get("minutes", 0)
+
+    def minutes(self):
+        return (time.monotonic() - self.began) / 60
+
+    # ---- what there is ----
+
+    def runs(self, cell, failed=False):
+        row, name = cell
+        return (self.failed if failed else self.found).get(row, {}).get(name, [])
+
+    def visits(self, cell, boot):
+        """How often a boot has run it, with and without success."""
+        return sum(run["boot"] == boot for failed in (False, True)
+                   for run in self.runs(cell, failed))
+
+    def visits_of_row(self, row):
+        """Of the pair that was asked most."""
+        return max(len(self.runs((row.name, name), False)) +
+                   len(self.runs((row.name, name), True))
+                   for name in self.options.builds)
+
+    def left_alone(self, cell):
+        """As Soft-RoCE with many QPs would take hours."""
+        failed = 0 if self.runs(cell) else len(self.runs(cell, True))
+        return self.in_vain.get(cell, failed) >= ENOUGH
+
+    def wanted(self, row, name, boot, done):
+        """Whether a boot with so many passes behind it lacks a run."""
+        cell = row.name, name
+        return self.visits(cell, boot) <= done and not self.left_alone(cell)
+
+    def boots_left(self, takes):
+        """Boots in which something is left to do."""
+        return [boot for boot in range(self.options.boots)
+                if any(self.wanted(row, name, boot, self.options.runs - 1)
+                       for row in self.rows for name in self.options.builds
+                       if takes(name, row))]
+
+    # ---- what is done ----
+
+    def run(self, make_pair, takes):
+        """All of it, but not for longer than it may; MAKE_PAIR boots one."""
+        left = self.boots_left(takes)
+        for number_of_boot, boot in enumerate(left, 1):
+            with contextlib.ExitStack() as stack:
+                pairs = []
+                for name in self.options.builds:
+                    pairs.append(make_pair(name, boot))
+                    stack.callback(pairs[-1].stop)
+                self.warm_up(pairs)
+                self.run_boot(pairs, boot, self.options.minutes *
+                              number_of_boot / len(left))
+
+    def warm_up(self, pairs):
+        """Each tool once on each pair: programs are read, code is translated,
+        peers have met."""
+        tools = {row.tool for row in self.rows}
+        for row in all_rows():
+            if row.tool in tools and row.size in WARM_SIZES:
+                tools.remove(row.tool)
+                for pair in pairs:
+                    if pair.takes(row):
+                        pair.measure(row)
+
+    def run_boot(self, pairs, boot, until):
+        """Its passes, those rows first that have the fewest runs."""
+        for done in range(self.options.runs):
+            for row in sorted(self.rows, key=self.visits_of_row):
+                if self.minutes() > until:
+                    print(f"# {self.minutes():.0f} minutes are over: boot "
+                          f"{boot} ends in pass {done}", flush=True)
+                    return
+                self.visit(row, pairs, boot, done)
+
+    def visit(self, row, pairs, boot, done):
+        """One run of a row on each pair that lacks it."""
+        turns = pairs if (done + boot) % 2 else pairs[::-1]
+        ran = [self.measure(row, pair, boot, more)
+               for pair in turns if pair.takes(row)
+               for more in self.ways(row, pair, boot, done)]
+        if ran:
+            print(self.told(row, ran), flush=True)
+            self.save()
+
+    def repeats(self, row, name):
+        """Whether Soft-RoCE's default has failed or repeated something."""
+        cell = row, name
+        return bool(self.runs(cell, True) or any(
+            run["faults"] for run in self.runs(cell)))
+
+    def ways(self, row, pair, boot, done):
+        """The options with which a pair runs. Soft-RoCE that repeats gets
+        patience, too; with many QPs nothing else if it did so with fewer, as its
+        guest may not come back from that."""
+        patient = pair.device == RXE and row.is_perftest
+        hopeless = patient and any(self.repeats(fewer, pair.name)
+                                   for fewer in row.fewer())
+        if not hopeless and self.wanted(row, pair.name, boot, done):
+            yield ""
+        if patient and (hopeless or self.repeats(row.name, pair.name)) and \
+                self.wanted(row, pair.name + PATIENT, boot, done):
+            yield PATIENT
+
+    def measure(self, row, pair, boot, more):
+        """(name, numbers) of a run that is kept."""
+        name = pair.name + more
+        numbers, why = pair.measure(row, more)
+        into = self.found if numbers else self.failed
+        into.setdefault(row.name, {}).setdefault(name, []).append(
+            {**(numbers or {"why": why}), "boot": boot})
+        cell = row.name, name
+        self.in_vain[cell] = 0 if numbers else self.in_vain.get(cell, 0) + 1
+        if why:
+            print(f"# {row.name} {name}: {why}", flush=True)
+        return name, numbers
+
+    def told(self, row, ran):
+        """A line of what was run."""
+        key = row.keys[0]
+        return (f"{self.minutes():6.1f} min  {row.name:20} {key:7}" +
+                "".join(f"  {name} {number(numbers.get(key))}"
+                        for name, numbers in sorted(
+                            ran, key=lambda run: self.place(run[0]))))
+
+    def place(self, name):
+        return list(self.options.builds).index(name.removesuffix(PATIENT))
+
+    def save(self):
+        """What there is so far, at any time whole: a long job may be ended."""
+        machine = self.result["machine"]
+        machine["load"] = [*self.load, os.getloadavg()[0]]
+        machine["minutes"] = round(self.minutes_before + self.minutes(), 1)
+        path = self.options.out / "result.json"
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(self.result, indent=1) + "\n",
+                       encoding="utf-8")
+        new.replace(path)
 
 
-def save(options, result):
-    """What there is so far: a long job may be ended."""
-    result["machine"]["load after"] = os.getloadavg()[0]
-    (options.out / "result.json").write_text(
-        json.dumps(result, indent=1) + "\n", encoding="utf-8")
-
-
-def measure_row(options, row, pairs, boot, found):
-    """All runs of a row. A pair that has failed twice without success between is
-    not asked again, as Soft-RoCE with many QPs would take hours."""
-    failed = dict.fromkeys(pairs, 0)
-    runs = found.setdefault(row.name, {})
-    for run in range(options.runs + 1):
-        for pair in pairs if (run + boot) % 2 else pairs[::-1]:
-            if not pair.takes(row) or failed[pair] == 2:
-                continue
-            numbers = pair.measure(row)
-            failed[pair] = 0 if numbers else failed[pair] + 1
-            if run and numbers:         # the first is to warm up
-                runs.setdefault(pair.name, []).append({**numbers, "boot": boot})
-    for pair in pairs:
-        if pair.device == "rxe" and row.is_perftest and (
-                failed[pair] or any(run["faults"]
-                                    for run in runs.get(pair.name, []))):
-            measure_patient(options, row, pair, boot, runs)
-    print(line(row, runs, [*options.builds, *(name for name in runs
-                                              if name not in options.builds)]),
-          flush=True)
-
-
-def measure_patient(options, row, pair, boot, runs):
-    """Soft-RoCE once more, with a longer wait for ACKs."""
-    for _ in range(options.runs):
-        numbers = pair.measure(row, PATIENT)
-        if not numbers:
-            break
-        runs.setdefault(pair.name + PATIENT, []).append({**numbers,
-                                                         "boot": boot})
-
+# ---- the machine ---------------------------------------------------------------
 
 def limits():
     """What this machine can do without any of us, now."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "limits")
-        link = HERE.parents[1] / "qemu-hw/link"
+        link = TOP / "qemu-hw/link"
         subprocess.run(["cc", "-O2", "-std=gnu11", "-pthread", "-o", program,
                         HERE / "limits.c", link / "ring.c", link / "pair.c",
                         f"-I{link}", "-ldeflate"], check=True)
@@ -104,121 +217,172 @@ def limits():
             re.findall(r"^(.+?): ([\d.]+)", text, re.M)}
 
 
+def revision():
+    """Of this checkout, where there is a git that can tell."""
+    try:
+        return subprocess.run(
+            ["git", "-c", f"safe.directory={TOP}", "-C", str(TOP), "describe",
+             "--always", "--dirty"], check=True, capture_output=True,
+            text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def checksum(qemu):
+    return hashlib.sha256(qemu.read_bytes()).hexdigest()[:16]
+
+
 def machine(qemu):
     version = subprocess.run([str(qemu), "--version"], check=True,
                              capture_output=True, text=True).stdout
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"processor": cpu[1] if cpu else platform.machine(),
-            "processors": os.cpu_count(), "kernel": platform.release(),
-            "load before": os.getloadavg()[0], "qemu": version.split("\n")[0],
-            "binary": hashlib.sha256(qemu.read_bytes()).hexdigest()[:16],
-            "accelerator": places.accelerator()}
+            "processors": os.cpu_count(), "memory, GiB": round(memory / 2**30),
+            "kernel": platform.release(), "revision": revision(),
+            "qemu": version.split("\n")[0], "binary": checksum(qemu),
+            "accelerator": places.accelerator(),
+            "load": [os.getloadavg()[0]]}
 
 
-# ---- what is printed -----------------------------------------------------------
+# ---- what is asked for ---------------------------------------------------------
 
-def values(runs, key):
-    return [run[key] for run in runs if key in run]
-
-
-def spread(runs, key):
-    found = values(runs, key)
-    if not found:
-        return "-"
-    return (f"{statistics.median(found):.4g} ({min(found):.3g}.."
-            f"{max(found):.3g})")
-
-
-def line(row, devices, names):
-    """One row for people: each device's median and spread, and its ratio to the
-    first's."""
-    texts = []
-    for key in row.keys:
-        text = f"{row.name:18} {key:7}"
-        base = values(devices.get(names[0], []), key)
-        for name in names:
-            runs = devices.get(name, [])
-            text += f" | {name} {spread(runs, key):26}"
-            found = values(runs, key)
-            if name != names[0] and base and found:
-                ratio = statistics.median(found) / statistics.median(base)
-                text += f" x{1 / ratio if row.is_latency else ratio:.3g}"
-        texts.append(text)
-    faults = {name: {} for name in names}
-    for name in names:
-        for run in devices.get(name, []):
-            for fault, count in run["faults"].items():
-                faults[name][fault] = faults[name].get(fault, 0) + count
-    told = {name: counts for name, counts in faults.items() if counts}
-    return "\n".join(texts) + (f"\n{'':18} {told}" if told else "")
-
-
-def parse():
+def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", nargs="+", default=["*"], metavar="PATTERN",
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--short", dest="selection", action="store_const",
+                        const="short", help="one QP of each size, and what many "
+                        "QPs and a smaller path MTU change: most of an hour")
+    choice.add_argument("--reach", dest="selection", action="store_const",
+                        const="reach", help="the rows of what is to be reached "
+                        "(reach.py): most of an hour")
+    choice.add_argument("--quick", dest="selection", action="store_const",
+                        const="quick", help="a few rows, one run each: three "
+                        "minutes on two idle processors")
+    parser.add_argument("--rows", nargs="+", metavar="PATTERN",
                         help="only these rows, such as 'write-*'")
-    parser.add_argument("--quick", action="store_true", help="a few rows, one "
-                        "run each: three minutes on two idle processors")
-    parser.add_argument("--reach", action="store_true", help="the rows of what "
-                        "is to be reached (reach.py)")
+    parser.add_argument("--minutes", type=float, help="it begins no run later: "
+                        "then there are fewer passes (240)")
     parser.add_argument("--list", action="store_true", help="name the rows")
-    parser.add_argument("--devices", nargs="+", default=list(USUAL),
-                        choices=DEVICES)
-    parser.add_argument("--runs", type=int, default=None, help="that count, of "
-                        "each row in each boot (3)")
-    parser.add_argument("--boots", type=int, default=None, help="of each pair: "
-                        "it has its luck for its life (2)")
-    parser.add_argument("--qemu", type=Path, default=None)
+    parser.add_argument("--devices", nargs="+", choices=DEVICES,
+                        metavar="DEVICE", help=f"of {', '.join(DEVICES)}: "
+                        f"{', '.join(USUAL)}; with --old {', '.join(COMPARED)}")
+    parser.add_argument("--runs", type=int, help="that count, of each row in "
+                        "each boot (3)")
+    parser.add_argument("--boots", type=int, help="of each pair: it has its "
+                        "luck for its life (2)")
+    parser.add_argument("--qemu", type=Path)
     parser.add_argument("--old", type=Path, help="compare with this QEMU: each "
-                        "device runs in both, rxe in neither")
+                        "device runs in both, rxe in neither; the rows are "
+                        "those of --short")
     parser.add_argument("--null", action="store_true", help="with --old: the "
                         "old one twice, which tells what luck is worth")
     parser.add_argument("--pin", action="store_true", help="each machine of a "
                         "pair to a processor of its own")
+    parser.add_argument("--resume", action="store_true", help="go on where a "
+                        "job with these options was ended")
     parser.add_argument("--out", type=Path, default=Path("/cache/log/bench"))
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def settle(options):
-    """What follows from the options: which device runs in which QEMU."""
+    """What follows from the options: which rows, and which device in which QEMU.
+    Returns the rows."""
     if options.null and not options.old:
         raise SystemExit("bench.py: --null needs --old: a build to run twice")
-    if options.quick and options.rows == ["*"]:
-        options.rows = list(QUICK)
-    if options.reach and options.rows == ["*"]:
-        options.rows = list(REACH)
-    options.runs = options.runs or (1 if options.quick else 3)
-    options.boots = options.boots or (1 if options.quick else 2)
+    selection = options.selection or ("short" if options.old else "full")
+    patterns, but, runs, boots, minutes = SELECTIONS[selection]
+    options.runs = options.runs or runs
+    options.boots = options.boots or boots
+    options.minutes = options.minutes or minutes
+    devices = options.devices or (COMPARED if options.old else USUAL)
     qemu = options.qemu or Path(places.qemu_command()[0])
     options.qemu = qemu
     if options.old:
-        devices = [name for name in options.devices if name != "rxe"]
         binaries = {"old": options.old, "new": qemu}
         if options.null:
             binaries["again"] = options.old
         options.builds = {f"{name}@{which}": binary for name in devices
-                          for which, binary in binaries.items()}
+                          if name != RXE for which, binary in binaries.items()}
     else:
-        options.builds = {name: qemu for name in options.devices}
+        options.builds = {name: qemu for name in devices}
+    if options.rows:
+        return chosen_rows(options.rows)
+    return chosen_rows(patterns, but)
+
+
+def begin(options, rows):
+    """What the job fills: new, or what an earlier one has left."""
+    about = {"devices": list(options.builds), "rows": [row.name for row in rows],
+             "binary": checksum(options.qemu),
+             "old": checksum(options.old) if options.old else None}
+    path = options.out / "result.json"
+    if options.resume and path.exists():
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result.get("asked") != about:
+            raise SystemExit(f"bench.py: {path} is of other rows, devices or "
+                             "QEMU: measure anew without --resume")
+        # The machine is not what it was: its limits are told once more.
+        result.setdefault("limits resumed", []).append(limits())
+        result["machine"]["load"].append(os.getloadavg()[0])
+        return result
+    return {"machine": machine(options.qemu), "limits": limits(), "asked": about,
+            "devices": list(options.builds), "rows": {}, "failed": {},
+            "crashes": []}
+
+
+def report(options, result):
+    """The table, and the pictures where matplotlib is there."""
+    path = options.out / "result.json"
+    text = table.text_of(Result(result))
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
+    try:
+        import plot
+        pictures = plot.draw(path)
+    except ImportError as error:
+        pictures = [f"no pictures: {error}; ci/build.py root-test brings it"]
+    print("\n".join(map(str, [path, path.with_suffix(".md"), *pictures])))
+
+
+def end(_signal, _frame):
+    """Ends it as Ctrl-C does: with its report."""
+    raise KeyboardInterrupt
 
 
 def main():
     options = parse()
+    rows = all_rows() if options.list and not (
+        options.rows or options.selection) else settle(options)
     if options.list:
-        print("\n".join(row.name for row in all_rows()))
-        return
-    settle(options)
-    rows = chosen_rows(options.rows)
+        print("\n".join(row.name for row in rows))
+        return 0
+    signal.signal(signal.SIGTERM, end)
     options.out.mkdir(parents=True, exist_ok=True)
-    result = {"machine": machine(options.qemu), "limits": limits(),
-              "devices": list(options.builds), "rows": {}}
+    result = begin(options, rows)
     for part in ("machine", "limits"):
         for name, value in result[part].items():
-            print(f"{name}: {value}")
-    measure_all(options, rows, result)
-    path = options.out / "result.json"
-    print(f"{path}; plots by tests/bench/plot.py {path}")
+            print(f"{name}: {value}", flush=True)
+    job = Job(options, rows, result)
+
+    def pair(name, boot):
+        made = Pair(name, options.builds[name],
+                    options.out / "vm" / f"boot{boot}", options.pin)
+        made.crashes = result["crashes"]
+        result["machine"].setdefault("guests", made.versions())
+        return made
+    try:
+        job.run(pair, Pair.would_take)
+        result["limits after"] = limits()
+    except KeyboardInterrupt:
+        print("# ended early: --resume goes on", flush=True)
+    finally:
+        job.save()
+        report(options, result)
+    for crash in result["crashes"]:
+        print(f"a machine of fakernic died: {crash}", file=sys.stderr)
+    return 1 if result["crashes"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

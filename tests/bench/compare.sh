@@ -20,5 +20,5 @@ ci/enter.sh sh -c '[ ! -e /cache/src/qemu ] ||
     qemu-hw/overlay.sh --remove /cache/src/qemu'
 (cd "$tree" && ci/enter.sh ci/build.py qemu &&
     ci/enter.sh cp "$qemu" "$qemu-$rev")
-ci/enter.sh ci/build.py qemu image
+ci/enter.sh ci/build.py root-test qemu image
 ci/enter.sh tests/bench/bench.py --qemu "$qemu" --old "$qemu-$rev" "$@"

@@ -6,10 +6,12 @@ import os
 import time
 from pathlib import Path
 
-from fakernic_lab.errors import GuestCrashed, GuestTimeout
+from fakernic_lab.errors import (CommandFailed, GuestCrashed, GuestTimeout,
+                                 LabError)
 from fakernic_test import rdma
 from fakernic_test.lab import Lab
-from rows import numbers_of
+from results import KINDS
+from rows import USUAL_MTU, numbers_of
 
 # Name -> the device's model, driver, what joins two of them, and properties. Of
 # a mixed pair there are two of each: of the server's machine, then the client's.
@@ -27,8 +29,15 @@ DEVICES = {
                {}),
 }
 USUAL = ("rxe", "stream", "dgram", "link", "null")
+# Soft-RoCE is at an end of these.
+SLOW = ("rxe", "to-rxe", "by-rxe")
+# Of a guest, in MiB. Soft-RoCE keeps what was sent again until it looks at it,
+# and has run out of less with 64 QPs.
+MEMORY, MEMORY_SLOW = 640, 2048
 MTU = 9000
-TIMEOUT_S = 40
+# What a tool may take beside what it measures for.
+TIMEOUT_S = 30
+BOOT_TRIES = 2
 TCP_PORT = 5301
 # perftest asks for as many outstanding READs as its own card answers, which may
 # be more than the other kind's.
@@ -39,8 +48,10 @@ READS_OF_BOTH = " -o 16"
 FAULTS = ("retrans", "timeout", "dup", "drop", "retry", "seq", "rnr")
 # The RoCE frames that a port has sent: fakernic's name, and Soft-RoCE's.
 SENT = ("tx_roce", "sent_pkts")
-# Of a thread: on a processor and waiting for one, in ns, and how often it got it.
-SCHEDSTAT = ("run", "wait", "wakes")
+VERSIONS = "uname -sr; echo perftest; ib_write_bw --version | " \
+    "sed 's/.*: *//'; iperf3 --version | sed -n '1s/(.*//p'"
+# What happens when a machine is lost while something runs in it.
+LOST = (GuestTimeout, GuestCrashed, CommandFailed, OSError)
 
 
 class Pair:
@@ -50,24 +61,36 @@ class Pair:
         self.name = name
         self.device = name.partition("@")[0]
         self.mixed = not isinstance(DEVICES[self.device][1], str)
+        self.slow = self.device in SLOW
         self.qemu, self.pinned = qemu, pin
         self.lab = Lab(folder / name)
         self.ports, self.kinds = [], {}
+        self.crashes = []       # what fakernic's guests have died of
         self.boot()
 
     def boot(self):
         """Brings the machines up."""
         model, driver, wire, properties = DEVICES[self.device]
         os.environ["FAKERNIC_WIRE"] = wire
-        vms = self.lab.get(model=model, options={"memory": 640,
-                                                 "qemu": [str(self.qemu)]},
-                           **properties)
+        vms = self.lab.get(
+            model=model, options={"memory": MEMORY_SLOW if self.slow else MEMORY,
+                                  "qemu": [str(self.qemu)]}, **properties)
         self.ports = rdma.bring_up_all(vms, driver)
         for port in self.ports:
             port.set_mtu(MTU)
         self.kinds = self.find_threads()
         if self.pinned:
             self.pin()
+
+    def boot_again(self):
+        """After one was lost."""
+        for last in range(BOOT_TRIES):
+            self.stop()
+            try:
+                return self.boot()
+            except (*LOST, LabError, LookupError):
+                if last + 1 == BOOT_TRIES:
+                    raise
 
     def find_threads(self):
         """Thread -> what it does: each main loop's, each virtual CPU's."""
@@ -88,10 +111,20 @@ class Pair:
     def stop(self):
         self.lab.stop()
 
+    @staticmethod
+    def would_take(name, row):
+        """Whether a row says something of a device: the null device sends nothing,
+        so that a path MTU does not matter to it."""
+        return name.partition("@")[0] != "null" or (
+            row.verb == "write" and not row.is_latency and
+            row.mtu == USUAL_MTU)
+
     def takes(self, row):
-        """Whether the row says something of it."""
-        return self.device != "null" or (row.verb == "write" and
-                                         not row.is_latency)
+        return self.would_take(self.device, row)
+
+    def versions(self):
+        """What runs in a guest."""
+        return " ".join(self.ports[0].guest.check(VERSIONS).split())
 
     def counters(self):
         """Those of a fault, of both ports together, and what each has sent."""
@@ -105,85 +138,97 @@ class Pair:
         return found, sent
 
     def threads(self):
-        """Kind -> what its threads have had of the processors by now."""
-        found = {kind: dict.fromkeys(SCHEDSTAT, 0)
-                 for kind in ("main", "cpu", "other")}
+        """Thread -> its kind, and what it has had of the processors by now."""
+        found = {}
         for vm in (port.vm for port in self.ports):
             for task in Path(f"/proc/{vm.pid}/task").iterdir():
-                total = found[self.kinds.get(int(task.name), "other")]
-                with contextlib.suppress(FileNotFoundError):    # it ended
-                    numbers = (task / "schedstat").read_text().split()
-                    for key, number in zip(SCHEDSTAT, numbers):
-                        total[key] += int(number)
+                with contextlib.suppress(OSError):              # it ended
+                    found[int(task.name)] = (
+                        self.kinds.get(int(task.name), "other"),
+                        *map(int, (task / "schedstat").read_text().split()))
         return found
 
     def run(self, row, more):
         """One run of its tool; a rdma.Pair."""
+        words = row.words(self.slow)
+        limit = TIMEOUT_S + row.seconds(self.slow)
         if row.tool == "iperf3":
             server, client = self.ports
             return rdma.run_pair(
                 server, client, f"iperf3 -s -1 -p {TCP_PORT}",
-                f"iperf3 -c {server.ip4} -p {TCP_PORT} {row.options}",
-                TCP_PORT, TIMEOUT_S)
+                f"iperf3 -c {server.ip4} -p {TCP_PORT} {words}", TCP_PORT, limit)
         if not row.is_perftest:
-            return rdma.pingpong("rc", *self.ports, row.options,
-                                 timeout=TIMEOUT_S)
+            return rdma.pingpong("rc", *self.ports, words, timeout=limit)
         if self.mixed and row.verb in ANSWERED:
             more += READS_OF_BOTH
-        return rdma.perftest(row.tool, *self.ports, row.options + more,
-                             timeout=TIMEOUT_S)
+        return rdma.perftest(row.tool, *self.ports, words + more, timeout=limit)
 
     def measure(self, row, more=""):
-        """The numbers of one run, with MORE options; {} and a line if it
-        failed."""
+        """One run with MORE options: its numbers and ""; or {} and why it gave
+        none."""
+        try:
+            return self.measured(row, more)
+        except LOST as error:
+            # A machine cannot be killed, or has died: that happens to Soft-RoCE.
+            if isinstance(error, GuestCrashed) and not self.slow:
+                self.crashes.append(f"{row.name} {self.name}: {error}")
+            self.boot_again()
+            words = str(error).splitlines() or [type(error).__name__]
+            return {}, f"lost: {words[0]}"
+
+    def measured(self, row, more):
         before = (*self.counters(), self.threads())
         began = time.monotonic()
-        try:
-            pair = self.run(row, more)
-        except (GuestTimeout, GuestCrashed) as error:
-            # It cannot be killed, or has died. That happens to Soft-RoCE.
-            print(f"# {row.name} {self.name}{more} is lost: {error}",
-                  flush=True)
-            if isinstance(error, GuestCrashed) and self.device != "rxe":
-                raise
-            self.stop()
-            self.boot()
-            return {}
+        pair = self.run(row, more)
         seconds = time.monotonic() - began
         found = numbers_of(row, pair.client.out) if pair.ok else {}
         if not found:
-            print(f"# {row.name} {self.name}{more} failed: {pair.client}",
-                  flush=True)
-            return {}
+            return {}, why(pair)
         after = (*self.counters(), self.threads())
         found["faults"] = {name: after[0][name] - before[0].get(name, 0)
                            for name in after[0]
                            if after[0][name] != before[0].get(name, 0)}
-        found.update(frames(row, before[1], after[1]))
+        found.update(frames(row, found, before[1], after[1]))
         found.update(times(found, before[2], after[2], seconds))
-        return found
+        return found, ""
 
 
-def frames(row, before, after):
-    """What frames tell of a one-way row: how many messages there were, and how
-    many frames came back for each."""
+def why(pair):
+    """In a line, why a tool has given no numbers."""
+    for side, answer in (("client", pair.client), ("server", pair.server)):
+        if answer.timed_out:
+            return f"{side}: no end in its time"
+        if not answer.ok:
+            lines = (answer.err or answer.out).strip().splitlines()
+            return f"{side}: {lines[-1].strip() if lines else answer.code}"
+    return "no message ended in its time"
+
+
+def frames(row, found, before, after):
+    """What frames tell of a one-way row, for each message: how many went, and how
+    many came back. A null device sends none."""
     back, there = (late - early for early, late in zip(before, after))
-    if row.is_latency or not row.is_perftest or there < row.packets:
+    if row.is_latency or not found.get("messages") or not there:
         return {}
-    messages = there / row.packets
-    return {"messages": messages, "frames back": back / messages}
+    return {"frames there": there / found["messages"],
+            "frames back": back / found["messages"]}
 
 
 def times(found, before, after, seconds):
     """Of each kind of thread: processors used, how long it waited for one each
     time that it wanted it, and its time per message, all in us; of a whole run,
-    with its programs' start and end."""
+    with its programs' start and end. Of a thread that ended meanwhile nobody
+    knows."""
+    totals = {kind: [0, 0, 0] for kind in KINDS}
+    for thread, (kind, *late) in after.items():
+        _, *early = before.get(thread, (kind, 0, 0, 0))
+        for at, number in enumerate(late):
+            totals[kind][at] += number - early[at]
     told = {"cpu": 0, "queued": 0}
-    for kind, late in after.items():
-        run, wait, wakes = (late[key] - before[kind][key] for key in SCHEDSTAT)
+    for kind, (run, wait, wakes) in totals.items():
         told["cpu"] += run / 1e9 / seconds
         told["queued"] += wait / 1e9 / seconds
         told[f"{kind} wait"] = wait / 1e3 / wakes if wakes else 0
-        if "messages" in found:
+        if found.get("messages"):
             told[f"{kind} per message"] = run / 1e3 / found["messages"]
     return told

@@ -7,44 +7,14 @@ bold falls short. It passes or fails nothing.
 """
 
 import json
-import statistics
 import sys
 from pathlib import Path
 
+from results import Result
+
 WIRES = ("stream", "link")
-BASE = "rxe"
-# Soft-RoCE with patience counts where that is the better of the two.
-BASES = (BASE, BASE + " -u 18")
 DATAGRAMS = "unix datagrams of 4200 bytes, GB/s"
 ONE_WAY = ("write", "read", "send")
-
-
-class Result:
-    """The rows of one job."""
-
-    def __init__(self, path):
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        self.rows, self.limits = found["rows"], found["limits"]
-
-    def median(self, row, device, key):
-        """None: it was not measured, or never came to an end."""
-        runs = [run[key] for run in self.rows.get(row, {}).get(device, [])
-                if key in run]
-        return statistics.median(runs) if runs else None
-
-    def times(self, row, device, key, fast=max):
-        """How many times as fast as Soft-RoCE, at its best; None: unknown."""
-        mine = self.median(row, device, key)
-        base = [value for name in BASES
-                if (value := self.median(row, name, key)) is not None]
-        if mine is None or not base:
-            return None
-        return mine / max(base) if fast is max else min(base) / mine
-
-    def share(self, row, of, device, key):
-        """The part of another row's number."""
-        mine, other = (self.median(name, device, key) for name in (row, of))
-        return None if mine is None or other is None else mine / other
 
 
 def cell(value, wanted, text, more_is_better=True):
@@ -168,7 +138,7 @@ def engine(path):
 
 
 def main():
-    result = Result(sys.argv[1])
+    result = Result.read(sys.argv[1])
     rows = [*bandwidth(result), *many(result), *rates(result),
             *latencies(result), *others(result)]
     if len(sys.argv) > 2:

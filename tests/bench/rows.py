@@ -7,32 +7,57 @@ import re
 
 from fakernic_test import rdma
 
+KIB, MIB = 1 << 10, 1 << 20
 VERBS = ("write", "read", "send", "atomic")
-SIZES = (64, 4096, 65536, 1 << 20)
+SIZES = (64, 4 * KIB, 64 * KIB, MIB)
+ATOMIC = 8                      # an atomic has no other size
+SMALL = 8                       # of a latency, where bandwidth has 64
 QPS = (1, 8, 64)
+MANY = 8                        # more QPs than that
 PATH_MTUS = (1024, 4096)
-LATENCY_ROUNDS = 1000
-SECONDS = 2
-MIB = 1 << 20
-# perftest's columns: of bandwidth tools, of latency tools.
+USUAL_MTU = PATH_MTUS[-1]
+PINGPONG_ROUNDS = 1000
+# A run of bandwidth takes so long; where a slow device would not end enough
+# messages in it, longer, and at most so long.
+SECONDS, SECONDS_MOST = 2, 12
+# What Soft-RoCE moves here at least, in bytes a second, by path MTU; and so often
+# it shall end a message of each QP.
+SLOW_RATES = {1024: 4e6, 4096: 10e6}
+SLOW_TIMES = 3
+# Rounds of a latency by size: of fakernic, and of Soft-RoCE, which takes ten times
+# as long and more.
+ROUNDS = {SMALL: (2000, 1000), 4 * KIB: (2000, 500), 64 * KIB: (1000, 100),
+          MIB: (300, 10)}
+# Per QP: perftest's 512 of 64 QPs are more than a CQ of Soft-RoCE holds.
+RECEIVES = " -r 256"
+# perftest's columns: of both, of bandwidth tools, of latency tools with the rounds
+# that each number takes to mean something.
+ITERATIONS = 1
 BW_AVERAGE, BW_RATE = 3, 4
-LATENCY = {"median": 4, "mean": 5, "p99": 7, "p99.9": 8}
-# --quick: what tells most in three minutes.
+LATENCY = {"median": (4, 5), "mean": (5, 5), "p99": (7, 100),
+           "p99.9": (8, 1000)}
+# Selections: what tells most in three minutes,
 QUICK = ("write-64", "send-64", "write-65536", "read-65536", "send-65536",
          "write-lat", "send-lat", "read-lat")
-# --reach: each row of the table of what is to be reached.
+# each row of the table of what is to be reached,
 REACH = ("*-lat", "pingpong-*", "tcp", "write-64", "read-64", "send-64",
          "write-65536*", "read-65536*", "send-65536*", "write-1048576",
          "read-1048576", "send-1048576")
+# and one QP of each size, with what many QPs and a smaller path MTU change.
+SHORT = ("*-lat", "pingpong-*", "tcp", "write-*[0-9]", "read-*[0-9]",
+         "send-*[0-9]", "atomic-8")
+SHORT_NOT = ("*-q8-m*", "*-q64-m*", "*-lat-*", "*-64-q*", "*-4096-q*",
+             "*-1048576-q*", "*-64-m*", "*-4096-m*", "*-1048576-m*")
 
 
 class Row:
-    """One measurement: a tool with options. PACKETS is how many of a message's
-    the client sends."""
+    """One measurement: a tool, and of what. OPTIONS are those that every device
+    gets."""
 
-    def __init__(self, name, tool, options, size, verb="", packets=1):
-        self.name, self.tool, self.options = name, tool, options
-        self.size, self.verb, self.packets = size, verb, packets
+    def __init__(self, name, tool, size, verb="", qps=1, mtu=USUAL_MTU,
+                 options=""):
+        self.name, self.tool, self.size, self.verb = name, tool, size, verb
+        self.qps, self.mtu, self.options = qps, mtu, options
 
     @property
     def is_latency(self):
@@ -49,38 +74,68 @@ class Row:
             return ("mean",)
         if self.is_latency:
             return tuple(LATENCY)
-        return ("k/s",) if self.size < 4096 else ("MB/s",)
+        return ("k/s",) if self.size < 4 * KIB else ("MB/s",)
+
+    def fewer(self):
+        """Of one with many QPs, the names of those with fewer."""
+        return [bandwidth_row(self.verb, self.size, qps, self.mtu).name
+                for qps in QPS if MANY < self.qps > qps]
+
+    def seconds(self, slow):
+        """How long a run of bandwidth takes; SLOW: Soft-RoCE is at an end."""
+        if not slow:
+            return SECONDS
+        wanted = SLOW_TIMES * self.size * self.qps / SLOW_RATES[self.mtu]
+        return min(SECONDS_MOST, max(SECONDS, round(wanted)))
+
+    def words(self, slow=False):
+        """The options of its tool."""
+        if not self.is_perftest:
+            return self.options
+        size = "" if self.verb == "atomic" else f"-s {self.size} "
+        if self.is_latency:
+            return f"{size}-m {self.mtu} -n {ROUNDS[self.size][slow]}"
+        return (f"{size}-q {self.qps} -m {self.mtu} -D {self.seconds(slow)}" +
+                (RECEIVES if self.verb == "send" and self.qps > MANY else ""))
+
+
+def mtu_name(mtu):
+    return f"-m{mtu}" if mtu != USUAL_MTU else ""
 
 
 def bandwidth_row(verb, size, qps, mtu):
-    name = f"{verb}-{size}" + (f"-q{qps}" if qps > 1 else "") + (
-        f"-m{mtu}" if mtu != PATH_MTUS[-1] else "")
-    sizes = "" if verb == "atomic" else f"-s {size} "
-    packets = 1 if verb in ("read", "atomic") else -(-size // mtu)
-    return Row(name, f"ib_{verb}_bw", f"{sizes}-q {qps} -m {mtu} -D {SECONDS}",
-               size, verb, packets)
+    name = (f"{verb}-{size}" + (f"-q{qps}" if qps > 1 else "") + mtu_name(mtu))
+    return Row(name, f"ib_{verb}_bw", size, verb, qps, mtu)
+
+
+def latency_row(verb, size, mtu=USUAL_MTU):
+    name = (f"{verb}-lat" + (f"-{size}" if size > SMALL else "") +
+            mtu_name(mtu))
+    return Row(name, f"ib_{verb}_lat", size, verb, mtu=mtu)
 
 
 def all_rows():
-    """Every row there is, the larger path MTU and fewer QPs first."""
-    rows = [Row(f"{verb}-lat", f"ib_{verb}_lat",
-                ("" if verb == "atomic" else "-s 8 ") +
-                f"-n {LATENCY_ROUNDS}", 8, verb) for verb in VERBS]
-    rows += [Row(f"pingpong-{how}", "ibv_rc_pingpong",
-                 f"-s 8 -n {LATENCY_ROUNDS}{option}", 8)
+    """Every row there is: what tells most comes first, as time may run out."""
+    rows = [latency_row(verb, SMALL) for verb in VERBS]
+    rows += [Row(f"pingpong-{how}", "ibv_rc_pingpong", SMALL,
+                 options=f"-s {SMALL} -n {PINGPONG_ROUNDS}{option}")
              for how, option in (("poll", ""), ("events", " -e"))]
-    rows.append(Row("tcp", "iperf3", f"-t {SECONDS} -J", MIB))
+    rows.append(Row("tcp", "iperf3", MIB, options=f"-t {SECONDS} -J"))
     for mtu in reversed(PATH_MTUS):
         for qps in QPS:
             rows += [bandwidth_row(verb, size, qps, mtu) for verb in VERBS
-                     for size in (SIZES if verb != "atomic" else (8,))]
+                     for size in (SIZES if verb != "atomic" else (ATOMIC,))]
+        # Eight bytes are one packet with either path MTU.
+        rows += [latency_row(verb, size, mtu) for verb in VERBS
+                 for size in ROUNDS if verb != "atomic" and size > SMALL]
     return rows
 
 
-def chosen_rows(patterns):
-    """Those whose names are like one of PATTERNS."""
+def chosen_rows(patterns, but=()):
+    """Those whose names are like one of PATTERNS, and like none of BUT."""
     rows = [row for row in all_rows()
-            if any(fnmatch.fnmatch(row.name, text) for text in patterns)]
+            if any(fnmatch.fnmatchcase(row.name, text) for text in patterns)
+            and not any(fnmatch.fnmatchcase(row.name, text) for text in but)]
     if not rows:
         raise SystemExit(f"bench.py: no row is like {' '.join(patterns)}; "
                          "--list names them")
@@ -88,17 +143,30 @@ def chosen_rows(patterns):
 
 
 def numbers_of(row, output):
-    """What a tool has printed, by the names that tables have; {}: nothing."""
+    """What a tool has printed, by the names that tables have; {}: nothing that
+    means anything."""
     if row.tool == "iperf3":
-        got = json.loads(output)["end"]["sum_received"]["bits_per_second"]
-        return {"MB/s": got / 8e6}
+        return {"MB/s": tcp_rate(output)} if tcp_rate(output) else {}
     if row.tool.endswith("_pingpong"):
         found = re.search(r"= ([\d.]+) usec/iter", output)
         return {"mean": float(found[1])} if found else {}
     columns = rdma.perftest_numbers(output)
-    if len(columns) <= BW_RATE:
+    # A rate is rounded to one message a second, few bytes of slow ones to none.
+    if len(columns) <= BW_RATE or not any(columns[BW_AVERAGE:BW_RATE + 1]):
         return {}
+    found = {"messages": columns[ITERATIONS]}
     if row.is_latency:
-        return {key: columns[at] for key, at in LATENCY.items()}
-    return {"MB/s": columns[BW_AVERAGE] * MIB / 1e6,
+        return {**found, **{key: columns[at]
+                            for key, (at, least) in LATENCY.items()
+                            if found["messages"] >= least}}
+    return {**found, "MB/s": columns[BW_AVERAGE] * MIB / 1e6,
             "k/s": columns[BW_RATE] * 1e3}
+
+
+def tcp_rate(output):
+    """What iperf3's receiver has got, in MB/s; None: it did not say."""
+    try:
+        end = json.loads(output)["end"]
+        return end["sum_received"]["bits_per_second"] / 8e6
+    except (ValueError, KeyError):
+        return None

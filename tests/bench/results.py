@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A result of bench.py: its medians and spreads."""
+
+import json
+import statistics
+from pathlib import Path
+
+# Soft-RoCE's default gives up waiting for an ACK after 67 ms: what is measured
+# then is how it repeats itself. It gets a second try, with a second. What counts
+# is the better of the two.
+PATIENT = " -u 18"
+RXE = "rxe"
+# Of threads: each machine's main loop, its virtual CPUs, others.
+KINDS = ("main", "cpu", "other")
+
+
+def values(runs, key):
+    return [run[key] for run in runs if key in run]
+
+
+def number(value):
+    """For people: four digits."""
+    if not value:
+        return "0" if value == 0 else "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+class Result:
+    """The rows of one job."""
+
+    def __init__(self, found):
+        self.found = found
+        self.rows, self.limits = found["rows"], found["limits"]
+        self.failed = found.get("failed", {})
+        self.devices = found["devices"]
+
+    @classmethod
+    def read(cls, path):
+        return cls(json.loads(Path(path).read_text(encoding="utf-8")))
+
+    def runs(self, row, device):
+        return self.rows.get(row, {}).get(device, [])
+
+    def median(self, row, device, key):
+        """None: it was not measured, or never came to an end."""
+        found = values(self.runs(row, device), key)
+        return statistics.median(found) if found else None
+
+    def spread(self, row, device, key):
+        """(median, least, greatest), or None."""
+        found = values(self.runs(row, device), key)
+        if not found:
+            return None
+        return statistics.median(found), min(found), max(found)
+
+    def best(self, row, device, key, fast=max):
+        """The name under which a device has the better median, with its usual
+        options or with those of the patient; FAST: max or min."""
+        names = [name for name in (device, device + PATIENT)
+                 if self.median(row, name, key) is not None]
+        return fast(names, key=lambda name: self.median(row, name, key),
+                    default=device)
+
+    def times(self, row, device, key, fast=max, base=RXE):
+        """How many times as fast as another at its best; None: unknown."""
+        mine = self.median(row, device, key)
+        other = self.median(row, self.best(row, base, key, fast), key)
+        if not mine or not other:
+            return None
+        return mine / other if fast is max else other / mine
+
+    def share(self, row, of, device, key):
+        """The part of another row's number."""
+        mine, other = (self.median(name, device, key) for name in (row, of))
+        return None if mine is None or not other else mine / other

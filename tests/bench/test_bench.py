@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The yardstick itself, without machines: which rows there are, what is read of
+what tools print, in which order pairs are asked, what a job that is ended has
+kept, and that its tables and pictures tell it. No time is judged."""
+
+import itertools
+import json
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+import bench
+import pairs
+import reach
+import rows
+import table
+from fakernic_lab.errors import GuestCrashed, GuestTimeout
+from results import PATIENT, Result
+
+BANDWIDTH = """
+ #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+ 65536      21200            0.00               1000.00              0.016000
+---------------------------------------------------------------------------------
+"""
+LATENCY = """
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 8       {}          28.36          2051.25      39.11              48.23            107.48          119.38                  2001.25
+"""
+
+
+def row(name):
+    (found,) = rows.chosen_rows([name])
+    return found
+
+
+# ---- rows --------------------------------------------------------------------
+
+def test_the_rows_are_the_whole_matrix():
+    names = {found.name for found in rows.all_rows()}
+    for verb, qps, mtu in itertools.product(rows.VERBS, rows.QPS,
+                                            rows.PATH_MTUS):
+        for size in (8,) if verb == "atomic" else rows.SIZES:
+            assert rows.bandwidth_row(verb, size, qps, mtu).name in names
+    for verb, size, mtu in itertools.product(rows.VERBS, rows.ROUNDS,
+                                             rows.PATH_MTUS):
+        if verb != "atomic" and (size > 8 or mtu == 4096):
+            assert rows.latency_row(verb, size, mtu).name in names
+    assert {"atomic-lat", "tcp", "pingpong-poll", "pingpong-events"} <= names
+    assert len(names) == len(rows.all_rows())
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_row_says_what_its_tool_does(slow):
+    for found in rows.all_rows():
+        words = found.words(slow).split()
+        if found.is_perftest:
+            assert words[words.index("-m") + 1] == str(found.mtu)
+            assert ("-s" in words) == (found.verb != "atomic")
+            assert ("-n" in words) == found.is_latency != ("-D" in words)
+        assert rows.SECONDS <= found.seconds(slow) <= rows.SECONDS_MOST
+
+
+def test_soft_roce_has_time_to_end_messages():
+    many = row("write-1048576-q64")
+    assert many.words(True).endswith("-D 12") and many.words().endswith("-D 2")
+    assert row("write-64").words(True) == row("write-64").words()
+    assert "-r 256" in row("send-64-q64").words()
+    assert "-r" not in row("send-64-q8").words().split()
+
+
+def test_selections():
+    quick = rows.chosen_rows(rows.QUICK)
+    assert len(quick) == len(rows.QUICK)
+    short = {found.name for found in rows.chosen_rows(rows.SHORT,
+                                                      rows.SHORT_NOT)}
+    assert {"write-64", "read-4096", "send-65536", "write-1048576", "atomic-8",
+            "write-lat", "write-65536-q64", "read-65536-m1024", "tcp",
+            "pingpong-poll"} <= short
+    assert not short & {"write-65536-q8-m1024", "write-lat-4096", "write-64-q8"}
+    with pytest.raises(SystemExit):
+        rows.chosen_rows(["nothing-like-it"])
+
+
+# ---- what tools print ----------------------------------------------------------
+
+def test_numbers_of_bandwidth():
+    assert rows.numbers_of(row("write-65536"), BANDWIDTH) == {
+        "messages": 21200, "MB/s": 1048.576, "k/s": 16.0}
+
+
+def test_slow_atomics_are_numbers():
+    few = " 8 1200 0.00 0.00 0.000600\n"
+    assert rows.numbers_of(row("atomic-8"), few)["k/s"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("rounds, keys", [
+    (2000, {"median", "mean", "p99", "p99.9"}), (500, {"median", "mean", "p99"}),
+    (10, {"median", "mean"})])
+def test_numbers_of_latency_are_those_that_mean_something(rounds, keys):
+    found = rows.numbers_of(row("write-lat"), LATENCY.format(rounds))
+    assert set(found) == keys | {"messages"} and found["median"] == 39.11
+
+
+def test_numbers_of_other_tools():
+    assert rows.numbers_of(row("pingpong-poll"),
+                           "1000 iters in 0.05 seconds = 52.70 usec/iter\n") == {
+                               "mean": 52.7}
+    report = {"end": {"sum_received": {"bits_per_second": 8e8}}}
+    assert rows.numbers_of(row("tcp"), json.dumps(report)) == {"MB/s": 100}
+
+
+@pytest.mark.parametrize("name, output", [
+    ("write-64", ""), ("write-64", BANDWIDTH.replace(
+        "1000.00", "0.00").replace("0.016000", "0.000000")),
+    ("write-lat", " 8 1000\n"), ("tcp", '{"error": "no route"}'), ("tcp", ""),
+    ("pingpong-poll", "Failed status 12")])
+def test_no_numbers_of_nothing(name, output):
+    assert rows.numbers_of(row(name), output) == {}
+
+
+# ---- what is counted -----------------------------------------------------------
+
+def test_frames_per_message():
+    assert pairs.frames(row("write-65536"), {"messages": 10}, [5, 100],
+                        [10, 260]) == {"frames there": 16, "frames back": 0.5}
+    assert pairs.frames(row("write-lat"), {"messages": 10}, [0, 0], [9, 9]) == {}
+    assert pairs.frames(row("write-64"), {"messages": 10}, [0, 0], [0, 0]) == {}
+
+
+def test_times_per_message_and_wake_up():
+    before = {1: ("main", 5, 5, 5), 2: ("main", 0, 0, 0), 3: ("other", 9, 9, 9)}
+    after = {1: ("main", 5 + 10**9, 5 + 6 * 10**6, 5 + 800),
+             2: ("main", 10**9, 0, 200), 4: ("cpu", 10**9, 10**9, 0)}
+    told = pairs.times({"messages": 1000}, before, after, 2)
+    assert told["cpu"] == 1.5 and told["main per message"] == 2000
+    assert told["main wait"] == 6 and told["cpu wait"] == 0
+    # Thread 3 has ended: it takes nothing away.
+    assert told["other wait"] == told["other per message"] == 0
+
+
+def test_why_there_are_no_numbers():
+    def answer(code=0, err=""):
+        return SimpleNamespace(code=code, ok=code == 0, timed_out=code == 124,
+                               out="", err=err)
+    good = answer()
+    for server, client, text in (
+            (good, answer(124), "client: no end in its time"),
+            (answer(1, "one\ntwo\n"), good, "server: two"),
+            (good, good, "no message ended in its time")):
+        assert pairs.why(SimpleNamespace(server=server, client=client)) == text
+
+
+@pytest.mark.parametrize("error, slow, crashes", [
+    (GuestTimeout("no end\nof it"), False, 0), (GuestCrashed("it died"), False, 1),
+    (GuestCrashed("it died"), True, 0), (ConnectionResetError(), False, 0)])
+def test_a_pair_that_is_lost_boots_again(error, slow, crashes):
+    class Lost(pairs.Pair):
+        def __init__(self):
+            self.name, self.slow, self.crashes, self.boots = "it", slow, [], 0
+
+        def measured(self, *_):
+            raise error
+
+        def boot(self):
+            self.boots += 1
+            if self.boots == 1:
+                raise GuestTimeout("not at once")
+
+        def stop(self):
+            pass
+    pair = Lost()
+    numbers, why = pair.measure(row("write-64"))
+    assert not numbers and why.startswith("lost: ") and "\n" not in why
+    assert pair.boots == 2 and len(pair.crashes) == crashes
+
+
+def test_null_takes_what_a_packet_does_not_matter_to():
+    takes = pairs.Pair.would_take
+    assert takes("null", row("write-64-q8")) and takes("stream", row("tcp"))
+    assert not any(takes(name, row(of)) for name in ("null", "null@old")
+                   for of in ("write-64-m1024", "read-64", "write-lat", "tcp"))
+
+
+# ---- a job ---------------------------------------------------------------------
+
+class FakePair:
+    """Two machines that are not there; LOG is who was asked what."""
+
+    def __init__(self, name, log, results):
+        self.name, self.device = name, name.partition("@")[0]
+        self.log, self.results = log, results
+        log.append(("boot", name))
+
+    def stop(self):
+        self.log.append(("stop", self.name))
+
+    def takes(self, found):
+        return pairs.Pair.would_take(self.name, found)
+
+    def measure(self, found, more=""):
+        self.log.append((found.name, self.name + more))
+        result = self.results.get(self.name + more, {"MB/s": 10, "k/s": 1})
+        if callable(result):
+            result = result()
+        return ({**result, "faults": result.get("faults", {})}, "") if result \
+            else ({}, "client: broken")
+
+
+def options(tmp_path, **others):
+    words = ["--rows", "write-64", "write-65536", "--devices", "rxe", "stream",
+             "--runs", "2", "--boots", "1", "--qemu", "/bin/true", "--out",
+             str(tmp_path)]
+    found = bench.parse(words)
+    for name, value in others.items():
+        setattr(found, name, value)
+    return found
+
+
+def job_of(asked, result=None):
+    found = bench.settle(asked)
+    result = result or {"machine": {}, "limits": {}, "rows": {}, "failed": {},
+                        "devices": list(asked.builds)}
+    return bench.Job(asked, found, result), result
+
+
+def run(job, results=None):
+    """Who was asked what."""
+    log = []
+    job.run(lambda name, _: FakePair(name, log, results or {}),
+            pairs.Pair.would_take)
+    return log
+
+
+def measured(log):
+    return [entry for entry in log if entry[0] not in ("boot", "stop")]
+
+
+def test_pairs_alternate_after_a_warm_up(tmp_path):
+    job, result = job_of(options(tmp_path))
+    log = measured(run(job))
+    assert log == [
+        ("write-65536", "rxe"), ("write-65536", "stream"),  # to warm up
+        ("write-64", "stream"), ("write-64", "rxe"),
+        ("write-65536", "stream"), ("write-65536", "rxe"),
+        ("write-64", "rxe"), ("write-64", "stream"),
+        ("write-65536", "rxe"), ("write-65536", "stream")]
+    assert all(len(runs) == 2 for row in result["rows"].values()
+               for runs in row.values())
+    assert not result["failed"]
+
+
+def test_who_fails_is_left_alone(tmp_path):
+    job, result = job_of(options(tmp_path, runs=5))
+    log = measured(run(job, {"stream": None}))
+    assert log.count(("write-64", "stream")) == bench.ENOUGH
+    assert len(result["rows"]["write-65536"]["rxe"]) == 5
+    assert [run["why"] for run in result["failed"]["write-65536"]["stream"]] == [
+        "client: broken"] * bench.ENOUGH
+
+
+def test_who_fails_now_and_then_is_asked_again(tmp_path):
+    works = {"MB/s": 1, "k/s": 1}
+    answers = itertools.cycle([None, works, works])
+    job, result = job_of(options(tmp_path, runs=6))
+    run(job, {"stream": lambda: next(answers)})
+    for name in ("write-64", "write-65536"):
+        assert sum(len(result[part].get(name, {}).get("stream", []))
+                   for part in ("rows", "failed")) == 6
+
+
+@pytest.mark.parametrize("rxe", [
+    None, {"MB/s": 1, "k/s": 1, "faults": {"completer_retry_err": 3}}])
+def test_soft_roce_that_repeats_is_tried_with_patience(tmp_path, rxe):
+    job, result = job_of(options(tmp_path))
+    run(job, {"rxe": rxe})
+    assert len(result["rows"]["write-64"]["rxe" + PATIENT]) == 2
+
+
+def test_soft_roce_that_repeats_with_few_qps_is_spared_with_many(tmp_path):
+    asked = options(tmp_path, rows=["write-64-q8", "write-64-q64"])
+    job, result = job_of(asked)
+    log = measured(run(job, {"rxe": {"k/s": 1, "faults": {"dup": 1}}}))
+    assert ("write-64-q64", "rxe") not in log
+    assert log.count(("write-64-q8", "rxe")) == 2
+    for name in ("write-64-q8", "write-64-q64"):
+        assert len(result["rows"][name]["rxe" + PATIENT]) == 2
+
+
+def test_soft_roce_that_does_not_is_not(tmp_path):
+    job, result = job_of(options(tmp_path))
+    run(job)
+    assert set(result["rows"]["write-64"]) == {"rxe", "stream"}
+
+
+def test_a_job_that_was_ended_goes_on(tmp_path):
+    asked = options(tmp_path, boots=2)
+    job, result = job_of(asked)
+    log, saved = [], tmp_path / "result.json"
+
+    class Ended(FakePair):
+        def measure(self, found, more=""):
+            if len(measured(self.log)) == 9:
+                raise KeyboardInterrupt
+            return super().measure(found, more)
+    with pytest.raises(KeyboardInterrupt):
+        job.run(lambda name, _: Ended(name, log, {}), pairs.Pair.would_take)
+    # Of the row in which it was ended, what stands in the file is whole.
+    kept = json.loads(saved.read_text("utf-8"))
+    assert [len(kept["rows"][name][device]) for name in ("write-64",
+                                                         "write-65536")
+            for device in ("rxe", "stream")] == [2, 2, 1, 1]
+    job, kept = job_of(asked, kept)
+    again = measured(run(job))
+    assert again[2:4] == [("write-65536", "rxe"), ("write-65536", "stream")]
+    assert len(again) == 2 + 2 + 2 + 8
+    for devices in kept["rows"].values():
+        for runs in devices.values():
+            assert sorted(run["boot"] for run in runs) == [0, 0, 1, 1]
+    job, _ = job_of(asked, kept)
+    assert run(job) == []               # nothing is left: nothing boots
+
+
+def test_a_job_that_is_interrupted_tells_what_it_has(tmp_path, monkeypatch,
+                                                     capsys):
+    class Interrupted(FakePair):
+        would_take = pairs.Pair.would_take
+
+        def __init__(self, name, *_):
+            super().__init__(name, [], {})
+
+        def versions(self):
+            return "Linux"
+
+        def measure(self, found, more=""):
+            if len(self.log) == 4:      # booted, warm, two rows
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().measure(found, more)
+    monkeypatch.setattr(bench, "Pair", Interrupted)
+    monkeypatch.setattr(bench, "limits", lambda: {"memcpy": 1.0})
+    monkeypatch.setattr(bench.sys, "argv", [
+        "bench.py", "--rows", "write-64", "write-65536", "--devices", "stream",
+        "--qemu", "/bin/true", "--out", str(tmp_path)])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert bench.main() == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "--resume goes on" in capsys.readouterr().out
+    text = (tmp_path / "result.md").read_text("utf-8")
+    assert "| write-64 | thousand/s | 1 (1..1) |" in text
+    assert (tmp_path / "result-write.svg").exists()
+
+
+def test_a_job_ends_when_its_time_is_over(tmp_path, monkeypatch):
+    ticks = itertools.count(0, 60)      # each look at the clock takes a minute
+    monkeypatch.setattr(bench.time, "monotonic", lambda: next(ticks))
+    job, result = job_of(options(tmp_path, runs=1000, boots=2, minutes=40))
+    run(job)
+    boots = [run["boot"] for run in result["rows"]["write-64"]["stream"]]
+    assert 0 in boots and 1 in boots and len(boots) < 40
+
+
+def test_rows_with_the_fewest_runs_come_first(tmp_path):
+    asked = options(tmp_path, runs=1, boots=2)
+    job, result = job_of(asked)
+    result["rows"]["write-64"] = {
+        name: [{"k/s": 1, "faults": {}, "boot": 0}] for name in asked.builds}
+    log = measured(run(job))
+    assert log[2][0] == "write-65536"           # of the first boot
+    assert log[6:8] == [("write-64", "rxe"), ("write-64", "stream")]
+
+
+def test_the_full_matrix_is_the_default():
+    found = bench.parse([])
+    found.qemu = bench.Path("/bin/true")
+    assert len(bench.settle(found)) == len(rows.all_rows())
+    assert found.runs * found.boots >= 5 and found.minutes
+    assert list(found.builds) == list(pairs.USUAL)
+
+
+def test_two_builds_are_compared():
+    found = bench.parse(["--old", "/bin/false", "--qemu", "/bin/true", "--null"])
+    bench.settle(found)
+    assert list(found.builds) == [f"{name}@{which}" for name in bench.COMPARED
+                                  for which in ("old", "new", "again")]
+    with pytest.raises(SystemExit):
+        bench.settle(bench.parse(["--null"]))
+
+
+def test_another_job_is_not_resumed(tmp_path):
+    asked = options(tmp_path, resume=True)
+    found = bench.settle(asked)
+    (tmp_path / "result.json").write_text('{"asked": {}}', "utf-8")
+    with pytest.raises(SystemExit, match="measure anew"):
+        bench.begin(asked, found)
+
+
+# ---- what is told ----------------------------------------------------------------
+
+def result_of(**devices):
+    """A result with numbers of each kind of row."""
+    limits = {"unix datagrams of 4200 bytes, GB/s": 2.5,
+              "unix datagrams of 138 bytes, GB/s": 0.1,
+              "the link's ring, frames of 4200 bytes, GB/s": 9.0,
+              "a thread woken and back by eventfd, us": 45.0}
+    found = {"machine": {"processor": "one | two"}, "limits": limits,
+             "devices": ["rxe", "stream"], "rows": {}, "failed": {}}
+    for name, factor in (("rxe", 1), ("stream", 10)):
+        for wanted in rows.all_rows():
+            latency = wanted.is_latency
+            found["rows"].setdefault(wanted.name, {})[name] = [
+                {key: by * (10 / factor if latency else factor)
+                 for key in (table.LATENCIES if latency else ("MB/s", "k/s"))} |
+                {"faults": {"retransmits": 2, "duplicates": 1}, "cpu": 1,
+                 "boot": 0, "main per message": 3.5, "main wait": 2,
+                 "frames back": 0.1} for by in (1, 2, 4)]
+    found["rows"]["write-64"].update(devices)
+    return found
+
+
+def test_medians_spreads_and_ratios():
+    result = Result(result_of())
+    assert result.spread("write-64", "stream", "k/s") == (20, 10, 40)
+    assert result.times("write-64", "stream", "k/s") == 10
+    assert result.times("write-lat", "stream", "median", min) == 10
+    assert result.median("write-64", "link", "k/s") is None
+    assert result.times("write-64", "link", "k/s") is None
+
+
+def test_the_better_of_soft_roces_two_counts():
+    found = result_of(**{"rxe" + PATIENT: [{"k/s": 4}]})
+    assert Result(found).times("write-64", "stream", "k/s") == 5
+    found["rows"]["write-64"]["rxe"] = []
+    assert Result(found).times("write-64", "stream", "k/s") == 5
+
+
+def test_the_table_has_all_that_was_measured():
+    found = result_of()
+    found["failed"] = {"write-64-q8": {"rxe": [
+        {"why": "client: broken | pipe\nmore", "boot": 0}]}}
+    del found["rows"]["write-64-q8"]["rxe"]
+    text = table.text_of(Result(found))
+    assert "| write-64 | thousand/s | 2 (1..4) | 20 (10..40), 10 x |" in text
+    assert "| write-lat, p99.9 | us | 20 (10..40) | 2 (1..4), 10 x |" in text
+    assert "| write-64-q8 | thousand/s | did not end | 20 (10..40) |" in text
+    assert ("| write-64-q8 | rxe | 1 | client: broken \\| pipe |") in text
+    assert ("| write-64 | stream | 3.5 |  |  | 2 |  |  |  | 0.1 | 6 sent again, "
+            "3 duplicates |") in text
+    assert "| processor | one \\| two |" in text
+    for wanted in rows.all_rows():
+        assert f"| {wanted.name}" in text
+
+
+def test_the_table_of_what_is_to_be_reached():
+    result = Result(result_of())
+    assert ("write-65536", "25 x | 100 x, above datagrams", "**10 x**",
+            "not measured") in list(reach.bandwidth(result))
+    assert any(row[0] == "write-1048576-q64" for row in reach.many(result))
+
+
+@pytest.mark.parametrize("size, wanted", [
+    (64, 0.1e3 * 64 / 138), (4096, 2.5e3 * 4096 / 4200),
+    (1 << 20, 2.5e3 * 4096 / 4200)])
+def test_limits_are_of_what_a_message_carries(size, wanted):
+    import plot
+    limits = result_of()["limits"]
+    assert plot.limit_of(limits, "unix datagrams", size) == pytest.approx(wanted)
+    assert plot.limit_of(limits, "the link's ring", 64) is None
+
+
+def test_pictures(tmp_path):
+    import plot
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(result_of()), "utf-8")
+    names = {f"r-{verb}{more}.svg" for verb in ("write", "read", "send")
+             for more in ("", "-all")} | {"r-latency.svg"}
+    assert {made.name for made in plot.draw(path)} == names
+    for name in names:
+        text = (tmp_path / name).read_text("utf-8")
+        assert "<svg" in text and "stream" in text and "limit" in text
