@@ -93,6 +93,16 @@ static int open_lock(const char *path)
     return lock;
 }
 
+/* Not held by another: it cannot be had at all. */
+static const char *cannot_lock(int lock)
+{
+    const int why = errno;
+
+    close(lock);
+    errno = why;
+    return "has a lock that cannot be locked";
+}
+
 /* NULL, and the lock's descriptor; or why not. */
 static const char *lock_folder(const char *path, int *lock)
 {
@@ -105,6 +115,9 @@ static const char *lock_folder(const char *path, int *lock)
     for (unsigned i = 0; i < LOCK_TRIES; i++) {
         if (!flock(*lock, LOCK_EX | LOCK_NB)) {
             return NULL;
+        }
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            return cannot_lock(*lock);
         }
         nanosleep(&pause, NULL);
     }

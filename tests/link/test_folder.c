@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,19 @@ int nanosleep(const struct timespec *time, struct timespec *left)
     (void)left;
     slept_ns += time->tv_sec * UINT64_C(1000000000) + time->tv_nsec;
     return 0;
+}
+
+/* What flock() fails with, in place of what it does; 0: nothing. */
+static int lock_fails;
+
+/* The same: it is the kernel that locks. */
+int flock(int fd, int operation)
+{
+    if (lock_fails) {
+        errno = lock_fails;
+        return -1;
+    }
+    return syscall(SYS_flock, fd, operation);
 }
 
 /* One that a member makes. */
@@ -254,6 +268,26 @@ static void who_holds_the_lock_is_waited_for_a_second(void)
     end();
 }
 
+/* A file system without locks: nobody holds it, and to wait is of no use. */
+static void what_cannot_be_locked_is_not_held(void)
+{
+    static const int reasons[] = { ENOLCK, EOPNOTSUPP };
+
+    begin();
+    for (unsigned i = 0; i < TEST_COUNT(reasons); i++) {
+        const char *why;
+
+        slept_ns = 0;
+        lock_fails = reasons[i];
+        why = refusal(folder);
+        CHECK_EQ(errno, reasons[i]);
+        lock_fails = 0;
+        CHECK(why && strstr(why, "cannot be locked"));
+        CHECK_EQ(slept_ns, 0);
+    }
+    end();
+}
+
 /* And the reason is told. */
 static void what_cannot_be_opened_is_not_locked(void)
 {
@@ -304,6 +338,7 @@ static const Test tests[] = {
     TEST(sockets_are_the_users_alone),
     TEST(folders_of_others_are_refused),
     TEST(who_holds_the_lock_is_waited_for_a_second),
+    TEST(what_cannot_be_locked_is_not_held),
     TEST(what_cannot_be_opened_is_not_locked),
     TEST(long_names_are_refused),
 };
