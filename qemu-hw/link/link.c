@@ -110,6 +110,18 @@ static void link_again(FakernicLink *link, int64_t ns)
                             qemu_clock_get_ns(QEMU_CLOCK_REALTIME) + ns);
 }
 
+static void G_GNUC_PRINTF(2, 3) link_warn(FakernicLink *link,
+                                          const char *format, ...)
+{
+    g_autofree char *text = NULL;
+    va_list list;
+
+    va_start(list, format);
+    text = g_strdup_vprintf(format, list);
+    va_end(list);
+    warn_report("fakernic: link %s: %s", link->path, text);
+}
+
 /* ---- addresses ----------------------------------------------------------- */
 
 /*
@@ -190,6 +202,19 @@ static void link_peer_free(LinkPeer *peer)
     g_free(peer);
 }
 
+#define LINK_ADVICE \
+    "no frame passes between it and this one until one of the two joins " \
+    "again: restart its QEMU, or unplug its device and plug it in"
+
+/* The answer to who connected and gets no further. */
+static void link_refuse(int sock)
+{
+    LinkHello answer = link_hello();
+
+    answer.refused = 1;
+    link_hello_send(sock, &answer, -1);
+}
+
 /* Nothing of it is looked at any more; it is freed by the bottom half. */
 static void link_drop(LinkPeer *peer, const char *why)
 {
@@ -197,8 +222,11 @@ static void link_drop(LinkPeer *peer, const char *why)
         return;
     }
     if (why) {
-        warn_report("fakernic: link %s: a member is cut off: %s",
-                    peer->link->path, why);
+        link_warn(peer->link, "the member of process %ld is cut off: %s: "
+                  LINK_ADVICE, link_process(peer->sock), why);
+        if (!peer->up && !peer->asked) {
+            link_refuse(peer->sock);
+        }
     }
     trace_fakernic_link_peer(peer->link->nc.name, peer->sock, false);
     peer->gone = true;
@@ -575,9 +603,8 @@ static void link_asked(LinkPeer *peer, const LinkHello *hello, size_t len,
     if (!why) {
         why = link_pair_adopt(&peer->pair, memfd);
     }
-    answer.refused = why != NULL;
-    if (!link_hello_send(peer->sock, &answer, -1) && !why) {
-        why = "it does not listen";
+    if (!why && !link_hello_send(peer->sock, &answer, -1)) {
+        why = "it did not wait for an answer";
     }
     if (why) {
         link_drop(peer, why);
@@ -622,9 +649,9 @@ static LinkPeer *link_peer_new(FakernicLink *link, int sock)
     LinkPeer *peer;
 
     if (link->count >= LINK_SOCKETS_MAX) {
-        warn_report("fakernic: link %s: more than %u connections", link->path,
-                    LINK_SOCKETS_MAX);
-        close(sock);
+        link_warn(link, "the member of process %ld would be one of more than "
+                  "%u connections: " LINK_ADVICE, link_process(sock),
+                  LINK_SOCKETS_MAX);
         return NULL;
     }
     peer = g_new0(LinkPeer, 1);
@@ -657,7 +684,8 @@ static void link_await_hellos(FakernicLink *link)
         }
         link_greet(peer);       /* it may be us who come late */
         if (!peer->up) {
-            link_drop(peer, "it does not say hello");
+            link_drop(peer, peer->asked ? "it does not answer" :
+                                          "it does not say hello");
         }
     }
 }
@@ -667,8 +695,7 @@ static void link_deafen(FakernicLink *link, int why)
 {
     if (!link->deaf_told) {
         link->deaf_told = true;
-        warn_report("fakernic: link %s: who joins has to wait: %s", link->path,
-                    g_strerror(why));
+        link_warn(link, "who joins has to wait: %s", g_strerror(why));
     }
     qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
     link->deaf_until = link_now() + LINK_ACCEPT_NS;
@@ -682,7 +709,10 @@ static void link_accept(void *opaque)
 
     if (sock >= 0) {
         link->deaf_told = false;
-        link_peer_new(link, sock);
+        if (!link_peer_new(link, sock)) {
+            link_refuse(sock);
+            close(sock);
+        }
     } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
         link_deafen(link, errno);
     }
@@ -713,16 +743,20 @@ static void link_ask(FakernicLink *link, int sock)
     int memfd;
 
     if (!peer) {
+        close(sock);
         return;
     }
     peer->asked = true;
     memfd = link_pair_make(&peer->pair);
-    if (memfd < 0 || !link_hello_send(sock, &hello, memfd)) {
-        link_drop(peer, memfd < 0 ? "no memory to share with it" : NULL);
+    if (memfd < 0) {
+        link_drop(peer, "no memory to share with it");
+        return;
     }
-    if (memfd >= 0) {
-        close(memfd);
+    /* EPIPE: it has closed, perhaps behind an answer that is still to read. */
+    if (!link_hello_send(sock, &hello, memfd) && errno != EPIPE) {
+        link_drop(peer, "it cannot be sent our memory");
     }
+    close(memfd);
 }
 
 static void link_found(void *opaque, int sock, const char *name)
@@ -733,9 +767,8 @@ static void link_found(void *opaque, int sock, const char *name)
         link_ask(link, sock);
         return;
     }
-    warn_report("fakernic: link %s: cannot connect to member %s: %s: no frame "
-                "passes between it and this one until one of them joins again",
-                link->path, name, g_strerror(errno));
+    link_warn(link, "cannot connect to member %s: %s: " LINK_ADVICE, name,
+              g_strerror(errno));
 }
 
 static void link_timer(void *opaque)

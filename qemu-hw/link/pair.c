@@ -91,6 +91,9 @@ const char *link_pair_adopt(LinkPair *pair, int memfd)
     struct stat st;
     int seals = fcntl(memfd, F_GET_SEALS);
 
+    if (memfd < 0) {
+        return "no memory came with its hello";
+    }
     if (seals < 0 || (seals & SEALS) != SEALS || (seals & F_SEAL_WRITE)) {
         return "its memory is not sealed as it must be";
     }
@@ -133,7 +136,7 @@ const char *link_hello_check(const LinkHello *hello, size_t len)
         return "it speaks another version: run the same build of QEMU's device "
                "on both sides";
     }
-    return hello->refused ? "it refuses" : NULL;
+    return hello->refused ? "it refuses, and its own output says why" : NULL;
 }
 
 bool link_hello_send(int sock, const LinkHello *hello, int fd)
@@ -191,15 +194,30 @@ int link_hello_receive(int sock, LinkHello *hello, int *fd)
         /* Without the union's padding, where another one would fit. */
         .msg_controllen = sizeof(control.bytes),
     };
+    const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
     ssize_t len;
 
     *fd = -1;
-    len = recvmsg(sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    len = recvmsg(sock, &message, flags);
+    /* It closed without having read all of ours: what it sent is still there,
+     * behind this error, which comes once. */
+    if (len < 0 && errno == ECONNRESET) {
+        len = recvmsg(sock, &message, flags);
+    }
     if (len < 0) {
         return nothing_there() ? 0 : -1;
     }
     *fd = message_fd(&message);
     return len ? len : -1;
+}
+
+long link_process(int sock)
+{
+    struct ucred peer = { 0 };
+    socklen_t len = sizeof(peer);
+
+    getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+    return peer.pid;
 }
 
 bool link_signal(int sock)

@@ -51,10 +51,14 @@ const char *link_hello_check(const LinkHello *hello, size_t len);
 bool link_hello_send(int sock, const LinkHello *hello, int fd);
 
 /*
- * Receives one; 0: none is there yet, -1: the peer is gone. *fd is a descriptor
- * that came with it, or -1. Never blocks.
+ * Receives one; 0: none is there yet, -1: the peer is gone, and left none. *fd
+ * is a descriptor that came with it, or -1. Never blocks. A descriptor that
+ * comes while the process can have no other is lost.
  */
 int link_hello_receive(int sock, LinkHello *hello, int *fd);
+
+/* The process at the other end, for people; 0: none that can be seen. */
+long link_process(int sock);
 
 /* Signals the peer. Never blocks; false: it is gone. */
 bool link_signal(int sock);

@@ -328,6 +328,34 @@ static void hellos_are_checked(void)
     part();
 }
 
+/* Who refuses closes, and may not have read what we sent. */
+static void last_words_are_heard(void)
+{
+    LinkHello hello = link_hello(), other;
+    int ends[2], came;
+
+    REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    CHECK(link_hello_send(ends[0], &hello, -1));
+    hello.refused = 1;
+    CHECK(link_hello_send(ends[1], &hello, -1));
+    close(ends[1]);
+    CHECK_EQ(link_hello_receive(ends[0], &other, &came), sizeof(other));
+    CHECK_EQ(other.refused, 1);
+    CHECK_EQ(link_hello_receive(ends[0], &other, &came), -1);
+    close(ends[0]);
+}
+
+static void processes_are_known(void)
+{
+    int ends[2];
+
+    REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    CHECK_EQ(link_process(ends[0]), getpid());
+    CHECK_EQ(link_process(-1), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void send_two_fds(int sock, const LinkHello *hello)
 {
     const int fds[2] = { STDIN_FILENO, STDIN_FILENO };
@@ -390,6 +418,8 @@ static const Test tests[] = {
     TEST(nobody_sleeps_for_ever),
     TEST(only_sealed_memory_is_taken),
     TEST(hellos_are_checked),
+    TEST(last_words_are_heard),
+    TEST(processes_are_known),
     TEST(more_descriptors_do_not_stay),
 };
 

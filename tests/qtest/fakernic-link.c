@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
+#include "../../hw/net/fakernic/link/folder.c"
 #include "../../hw/net/fakernic/link/pair.c"
 #include "../../hw/net/fakernic/link/ring.c"
 
@@ -423,6 +424,69 @@ static void test_link_liars(void)
     wired_stop(&w);
 }
 
+/* ---- what a device prints ------------------------------------------------ */
+
+/* The standard error of a machine that is started in between. */
+typedef struct Told {
+    char *path;
+    int real;
+} Told;
+
+static void told_begin(Told *told)
+{
+    int fd;
+
+    told->path = g_strdup("/tmp/fakernic-told-XXXXXX");
+    fd = g_mkstemp(told->path);
+    told->real = dup(STDERR_FILENO);
+    g_assert_cmpint(dup2(fd, STDERR_FILENO), ==, STDERR_FILENO);
+    close(fd);
+}
+
+static void told_started(Told *told)
+{
+    g_assert_cmpint(dup2(told->real, STDERR_FILENO), ==, STDERR_FILENO);
+    close(told->real);
+}
+
+static char *told_text(const Told *told)
+{
+    char *text = NULL;
+
+    g_assert_true(g_file_get_contents(told->path, &text, NULL, NULL));
+    return text;
+}
+
+static void told_await(const Told *told, const char *what)
+{
+    for (unsigned tries = 0; tries < 10000; tries++) {
+        g_autofree char *text = told_text(told);
+
+        if (strstr(text, what)) {
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("not told: %s", what);
+}
+
+static unsigned told_lines(const Told *told, const char *what)
+{
+    g_autofree char *text = told_text(told);
+    unsigned lines = 0;
+
+    for (char *at = text; (at = strstr(at, what)); at += strlen(what)) {
+        lines++;
+    }
+    return lines;
+}
+
+static void told_end(Told *told)
+{
+    unlink(told->path);
+    g_free(told->path);
+}
+
 /* Connections that say nothing take no member's place, and end. */
 static void test_link_silent(void)
 {
@@ -506,6 +570,79 @@ static void test_link_descriptors(void)
     wired_expect(&w);
     member_leave(&late);
     wired_stop(&w);
+}
+
+static void refused_expect(int sock)
+{
+    Member p = { .sock = sock };
+    LinkHello answer;
+    int fd;
+
+    g_assert_true(member_readable(&p));
+    g_assert_cmpint(link_hello_receive(sock, &answer, &fd), ==, sizeof(answer));
+    g_assert_cmpuint(answer.refused, !=, 0);
+    close(sock);
+}
+
+/* More than it has places for: each gets an answer. */
+static void test_link_crowd(void)
+{
+    LinkHello hello = { .version = 1 };
+    int crowd[160];
+    Told told;
+    Wired w;
+
+    told_begin(&told);
+    wired_start(&w);
+    told_started(&told);
+    for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
+        crowd[i] = member_connect(w.folder);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
+        link_hello_send(crowd[i], &hello, -1);
+        refused_expect(crowd[i]);
+    }
+    g_assert_cmpuint(told_lines(&told, "more than 64 connections"), >, 0);
+    wired_stop(&w);
+    told_end(&told);
+}
+
+static void no_others(void *opaque, int sock, const char *name)
+{
+    g_assert_not_reached();
+}
+
+/* A device joins, and its peer refuses: whoever reads it knows what to do. */
+static void test_link_refused(void)
+{
+    char *folder = link_folder();
+    LinkHello hello;
+    LinkFolder first;
+    Told told;
+    Machine m;
+    Nic n;
+    Member p = { 0 };
+
+    g_assert_null(link_folder_join(&first, folder, no_others, NULL));
+    told_begin(&told);
+    link_start_one(&m, &n, folder);
+    told_started(&told);
+    p.sock = link_folder_accept(&first);
+    g_assert_cmpint(p.sock, >=, 0);
+    g_assert_true(member_readable(&p));
+    /* Its hello is not read: what is sent before the end is heard all the
+     * same. */
+    hello = link_hello();
+    hello.refused = 1;
+    g_assert_true(link_hello_send(p.sock, &hello, -1));
+    close(p.sock);
+    told_await(&told, "it refuses");
+    told_await(&told, "until one of the two joins again");
+    g_free(n.pci);
+    machine_stop(&m);
+    link_folder_leave(&first);
+    link_folder_end(folder);
+    told_end(&told);
 }
 
 /* What comes while the VM is stopped waits in the ring. */
@@ -841,6 +978,8 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/unplug", test_link_unplug },
     { "link/liars", test_link_liars },
     { "link/silent", test_link_silent },
+    { "link/crowd", test_link_crowd },
+    { "link/refused", test_link_refused },
     { "link/descriptors", test_link_descriptors },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
