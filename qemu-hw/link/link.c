@@ -17,6 +17,7 @@
 #include "folder.h"
 #include "link.h"
 #include "pair.h"
+#include "told.h"
 #include "../trace.h"
 
 #define LINK_PEERS_MAX      32
@@ -81,6 +82,7 @@ struct FakernicLink {
     LinkFolder folder;
     int64_t deaf_until;         /* no accept() before; 0: we listen */
     bool deaf_told;
+    LinkTold told;
     QTAILQ_HEAD(, LinkPeer) peers;
     unsigned count;
     unsigned up;                /* of these, members */
@@ -114,12 +116,21 @@ static void G_GNUC_PRINTF(2, 3) link_warn(FakernicLink *link,
                                           const char *format, ...)
 {
     g_autofree char *text = NULL;
+    unsigned untold;
     va_list list;
 
+    if (!link_told_next(&link->told, link_now(), &untold)) {
+        return;
+    }
     va_start(list, format);
     text = g_strdup_vprintf(format, list);
     va_end(list);
-    warn_report("fakernic: link %s: %s", link->path, text);
+    if (untold) {
+        warn_report("fakernic: link %s: %s (%u warnings before it were left "
+                    "out)", link->path, text, untold);
+    } else {
+        warn_report("fakernic: link %s: %s", link->path, text);
+    }
 }
 
 /* ---- addresses ----------------------------------------------------------- */

@@ -584,7 +584,7 @@ static void refused_expect(int sock)
     close(sock);
 }
 
-/* More than it has places for: each gets an answer. */
+/* More than it has places for: each gets an answer, but not each a line. */
 static void test_link_crowd(void)
 {
     LinkHello hello = { .version = 1 };
@@ -603,6 +603,7 @@ static void test_link_crowd(void)
         refused_expect(crowd[i]);
     }
     g_assert_cmpuint(told_lines(&told, "more than 64 connections"), >, 0);
+    g_assert_cmpuint(told_lines(&told, "fakernic: link"), ==, 32);
     wired_stop(&w);
     told_end(&told);
 }
