@@ -59,6 +59,7 @@
 typedef struct LinkPeer {
     FakernicLink *link;
     int sock;
+    int spare;                  /* see link_accept(); -1: none */
     bool asked;                 /* we connected: the answer is to come */
     bool up;
     bool gone;
@@ -197,12 +198,21 @@ static void link_describe(FakernicLink *link)
     qemu_set_info_str(&link->nc, "link=%s,peers=%u", link->path, link->up);
 }
 
+static void link_peer_use_spare(LinkPeer *peer)
+{
+    if (peer->spare >= 0) {
+        close(peer->spare);
+        peer->spare = -1;
+    }
+}
+
 static void link_peer_free(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
 
     qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
     close(peer->sock);
+    link_peer_use_spare(peer);
     link_forget(peer);
     if (link->awaited == peer) {
         link->awaited = NULL;
@@ -627,8 +637,10 @@ static void link_asked(LinkPeer *peer, const LinkHello *hello, size_t len,
 static void link_greet(LinkPeer *peer)
 {
     LinkHello hello = { 0 };
-    int fd, len = link_hello_receive(peer->sock, &hello, &fd);
+    int fd, len;
 
+    link_peer_use_spare(peer);
+    len = link_hello_receive(peer->sock, &hello, &fd);
     if (len < 0) {
         link_drop(peer, NULL);
     } else if (len && peer->asked) {
@@ -668,6 +680,7 @@ static LinkPeer *link_peer_new(FakernicLink *link, int sock)
     peer = g_new0(LinkPeer, 1);
     peer->link = link;
     peer->sock = sock;
+    peer->spare = -1;
     peer->since = link_now();
     QTAILQ_INSERT_TAIL(&link->peers, peer, next);
     link->count++;
@@ -713,19 +726,41 @@ static void link_deafen(FakernicLink *link, int why)
     link_again(link, LINK_ACCEPT_NS);
 }
 
+static void link_accepted(FakernicLink *link, int sock, int spare)
+{
+    LinkPeer *peer = link_peer_new(link, sock);
+
+    link->deaf_told = false;
+    if (peer) {
+        peer->spare = spare;
+    } else {
+        link_refuse(sock);
+        close(sock);
+        close(spare);
+    }
+}
+
+/*
+ * Each connection keeps a descriptor in reserve, in place of the one that comes
+ * with its hello: for want of it the memory would be lost, and who is honest
+ * refused.
+ */
 static void link_accept(void *opaque)
 {
     FakernicLink *link = opaque;
-    int sock = link_folder_accept(&link->folder);
+    int spare = fcntl(link->folder.listener, F_DUPFD_CLOEXEC, 0);
+    int sock = spare < 0 ? -1 : link_folder_accept(&link->folder);
+    const int why = errno;
 
     if (sock >= 0) {
-        link->deaf_told = false;
-        if (!link_peer_new(link, sock)) {
-            link_refuse(sock);
-            close(sock);
-        }
-    } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        link_deafen(link, errno);
+        link_accepted(link, sock, spare);
+        return;
+    }
+    if (spare >= 0) {
+        close(spare);
+    }
+    if (why != EAGAIN && why != EINTR && why != ECONNABORTED) {
+        link_deafen(link, why);
     }
 }
 

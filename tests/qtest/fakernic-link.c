@@ -521,24 +521,24 @@ static int64_t cpu_time_ns(pid_t pid)
     return used.tv_sec * 1000000000LL + used.tv_nsec;
 }
 
-/* The lowest descriptor that a process has not open. */
-static unsigned free_descriptor(pid_t pid)
+/* The lowest descriptor that a process has not open, but for so many. */
+static unsigned free_descriptor(pid_t pid, unsigned others)
 {
     for (unsigned i = 0;; i++) {
         g_autofree char *path = g_strdup_printf("/proc/%d/fd/%u", (int)pid, i);
         struct stat st;
 
-        if (lstat(path, &st)) {
+        if (lstat(path, &st) && !others--) {
             return i;
         }
     }
 }
 
 /*
- * Who joins while the device has no descriptor left: it does not spin, and
- * answers when it has one.
+ * Who joins while the device has so many descriptors left, fewer than it takes:
+ * it does not spin, and answers when it has them.
  */
-static void test_link_descriptors(void)
+static void descriptors_left(unsigned left)
 {
     LinkHello hello = link_hello(), answer;
     struct rlimit all, full;
@@ -551,7 +551,7 @@ static void test_link_descriptors(void)
     wired_start(&w);
     pid = qtest_pid(w.m.qts);
     g_assert_cmpint(prlimit(pid, RLIMIT_NOFILE, NULL, &all), ==, 0);
-    full = (struct rlimit) { free_descriptor(pid), all.rlim_max };
+    full = (struct rlimit) { free_descriptor(pid, left), all.rlim_max };
     g_assert_cmpint(prlimit(pid, RLIMIT_NOFILE, &full, NULL), ==, 0);
     late.sock = member_connect(w.folder);
     fd = link_pair_make(&late.pair);
@@ -570,6 +570,17 @@ static void test_link_descriptors(void)
     wired_expect(&w);
     member_leave(&late);
     wired_stop(&w);
+}
+
+static void test_link_descriptors(void)
+{
+    descriptors_left(0);
+}
+
+/* For the connection, and not for the memory that comes with it. */
+static void test_link_descriptor(void)
+{
+    descriptors_left(1);
 }
 
 static void refused_expect(int sock)
@@ -982,6 +993,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/crowd", test_link_crowd },
     { "link/refused", test_link_refused },
     { "link/descriptors", test_link_descriptors },
+    { "link/descriptor", test_link_descriptor },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
     { "link/slow", test_link_slow },
