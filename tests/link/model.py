@@ -5,32 +5,45 @@
 sleep for ever beside a frame. Prints TAP.
 
 The waiting end and the telling end are a reader without frames and its writer;
-a writer without room and its reader do the same with other words. Mutants, each
-without one piece of the protocol, must be found wrong.
+a writer without room and its reader do the same with other words, and without
+polls. Mutants, each without one piece of the protocol, must be found wrong.
+
+Of time there is only what may or may not have passed: whether a poll is recent
+to the writer, and whether the guest still polls when the reader looks.
 """
 
 import sys
 
-FRAMES = 3
 WRITER, READER = 0, 1
 
 
 class Rules:
     """The protocol, or a mutant of it."""
 
-    def __init__(self, writer_barrier=True, reader_barrier=True, looks=True,
-                 tickets=True):
-        self.writer_barrier = writer_barrier
-        self.reader_barrier = reader_barrier
-        self.looks = looks
-        self.tickets = tickets
+    def __init__(self, frames=3, polls=0, reminders=0, **without):
+        self.frames = frames
+        self.polls = polls          # of the reader's guest
+        self.reminders = reminders  # the writer looks again: its guest polls
+        self.writer_barrier = True
+        self.reader_barrier = True
+        self.looks = True           # the reader, once more before it sleeps
+        self.tickets = True
+        self.timer = True           # it looks for the end of the polls
+        self.clears = True          # who polls no longer says so
+        self.ticket_first = True    # a recent poll hides no ticket
+        self.told_apart = True      # polls and tickets that were signalled
+        assert all(hasattr(self, name) for name in without)
+        self.__dict__.update(without)
 
 
 # A state: (memory, buffers, writer, reader, signals) with
-#   memory   (tail, asleep)
+#   memory   (tail, asleep, polled)
 #   buffers  per end, the stores that the other does not see yet
-#   writer   (step, frames put, ticket told last)
-#   reader   (step, head, ticket)
+#   writer   (step, frames put, reminders left, ticket told last, poll told last)
+#   reader   (step, head, ticket, polls left, whether its guest polls)
+
+TAIL, ASLEEP, POLLED = 0, 1, 2
+
 
 def load(state, end, word):
     """What an end sees: its own stores first."""
@@ -59,60 +72,125 @@ def drained(state):
             yield (tuple(new), tuple(left), *rest)
 
 
-TAIL, ASLEEP = 0, 1
+def judge_ticket(ticket, told, told_poll, rules):
+    """(told, told_poll) behind a signal for this ticket; None: no signal."""
+    if not rules.tickets:
+        ticket = min(ticket, 1)
+    if not ticket or ticket == told:
+        return None
+    return (ticket, told_poll) if rules.told_apart else (ticket, ticket)
+
+
+def judge_poll(polled, told, told_poll, rules):
+    """The same for this poll, which is not recent."""
+    if not polled or polled == told_poll:
+        return None
+    return (told, polled) if rules.told_apart else (polled, polled)
 
 
 def writer_moves(state, rules):
-    memory, buffers, (step, count, told), reader, signals = state
-    if step == "put" and count < FRAMES:
+    memory, buffers, (step, count, left, told, told_poll), reader, signals = state
+
+    def at(new, memories=(told, told_poll), signal=0):
+        return (memory, buffers, (new, count, left, *memories), reader,
+                signals + signal)
+
+    first, second = ("ticket", "poll") if rules.ticket_first else (
+        "poll", "ticket")
+    if step == "put" and count < rules.frames:
         yield (memory, stored(buffers, WRITER, TAIL, count + 1),
-               ("barrier", count + 1, told), reader, signals)
-    elif step == "barrier":
-        if not rules.writer_barrier or not buffers[WRITER]:
-            yield memory, buffers, ("look", count, told), reader, signals
-    elif step == "look":
-        ticket = load(state, WRITER, ASLEEP)
-        if not rules.tickets:
-            ticket = min(ticket, 1)
-        if ticket and ticket != told:
-            yield memory, buffers, ("put", count, ticket), reader, signals + 1
+               ("barrier", count + 1, left, told, told_poll), reader, signals)
+    if step == "put" and count and left:
+        yield (memory, buffers, ("barrier", count, left - 1, told, told_poll),
+               reader, signals)
+    # link_ring_wakes()
+    if step == "barrier" and not (rules.writer_barrier and buffers[WRITER]):
+        yield at(first)
+    if step == "ticket":
+        now = judge_ticket(load(state, WRITER, ASLEEP), told, told_poll, rules)
+        if now:
+            yield at("put", now, signal=1)
         else:
-            yield memory, buffers, ("put", count, told), reader, signals
+            yield at("put" if step == second else second)
+    if step == "poll":
+        polled = load(state, WRITER, POLLED)
+        now = judge_poll(polled, told, told_poll, rules)
+        if now:
+            yield at("put", now, signal=1)
+        if polled or step == second:
+            yield at("put")         # it is recent, or was signalled
+        if not polled and step == first:
+            yield at(second)
 
 
 def reader_moves(state, rules):
-    memory, buffers, writer, (step, head, ticket), signals = state
+    memory, buffers, writer, (step, head, ticket, polls, polling), signals = state
     tail = load(state, READER, TAIL)
-    if step == "wake":
-        yield (memory, stored(buffers, READER, ASLEEP, 0), writer,
-               ("take", head, ticket), signals)
+
+    def at(new, **changed):
+        values = dict({"head": head, "ticket": ticket, "polls": polls,
+                       "polling": polling, "signals": signals}, **changed)
+        yield (memory, buffers, writer,
+               (new, *(values[name] for name in (
+                   "head", "ticket", "polls", "polling"))), values["signals"])
+
+    def stores(new, word, value, **changed):
+        for _, _, *rest in at(new, **changed):
+            yield memory, stored(buffers, READER, word, value), *rest
+
+    # It wakes, or its guest polls: fakernic_link_poll(), link_wake().
+    if step == "wake" and rules.clears:
+        yield from stores("awake", POLLED, 0, polling=False)
+    elif step == "wake":
+        yield from at("awake", polling=False)
+    elif step == "poll":
+        yield from stores("awake", POLLED, rules.polls + 1 - polls,
+                          polls=polls - 1, polling=True)
+    elif step == "awake":
+        yield from stores("take", ASLEEP, 0)
     elif step == "take":
-        yield memory, buffers, writer, (
-            ("take", tail, ticket) if tail != head else
-            ("publish", head, ticket)), signals
+        if tail != head:
+            yield from at("take", head=tail)
+        else:
+            yield from at("between polls" if polling else "publish")
+    # link_ring_sleep()
     elif step == "publish":
-        yield (memory, stored(buffers, READER, ASLEEP, ticket + 1), writer,
-               ("barrier", head, ticket + 1), signals)
+        if rules.clears:
+            yield from stores("publish ticket", POLLED, 0)
+        else:
+            yield from at("publish ticket")
+    elif step == "publish ticket":
+        yield from stores("barrier", ASLEEP, ticket + 1, ticket=ticket + 1)
     elif step == "barrier":
         if not rules.reader_barrier or not buffers[READER]:
-            yield memory, buffers, writer, ("look", head, ticket), signals
+            yield from at("look")
     elif step == "look":
-        again = rules.looks and tail != head
-        yield memory, buffers, writer, (
-            "wake" if again else "sleep", head, ticket), signals
-    elif step == "sleep" and signals:
-        yield memory, buffers, writer, ("wake", head, ticket), signals - 1
+        yield from at("wake" if rules.looks and tail != head else "sleep")
+    # What makes it look. A signal takes those before it along.
+    if step == "sleep" and signals:
+        yield from at("wake", signals=0)
+    if step == "between polls":
+        if signals:
+            yield from at("wake", signals=0)
+            yield from at("take", signals=0)
+        if rules.timer:
+            yield from at("wake")
+            yield from at("take")
+    # Its guest polls: between two looks, also in those that it lingers for.
+    if step in ("sleep", "between polls", "publish") and polls:
+        yield from at("poll")
 
 
 def explore(rules):
-    """(states, most signals sent for one sleep, a state that is stuck wrongly)"""
-    start = ((0, 0), ((), ()), ("put", 0, 0), ("wake", 0, 0), 0)
+    """(states, most signals under way, a state that is stuck wrongly)"""
+    start = ((0, 0, 0), ((), ()), ("put", 0, rules.reminders, 0, 0),
+             ("wake", 0, 0, rules.polls, False), 0)
     seen, todo, most = {start}, [start], 0
     while todo:
         state = todo.pop()
         moves = [*drained(state), *writer_moves(state, rules),
                  *reader_moves(state, rules)]
-        if not moves and state[3][1] != FRAMES:
+        if not moves and state[3][1] != rules.frames:
             return len(seen), most, state
         for new in moves:
             most = max(most, new[4])
@@ -123,12 +201,19 @@ def explore(rules):
 
 
 def main():
+    polls = {"frames": 2, "polls": 2, "reminders": 1}
     wanted = (
         ("nobody sleeps beside a frame", Rules(), True),
         ("found: no barrier of the writer", Rules(writer_barrier=False), False),
         ("found: no barrier of the reader", Rules(reader_barrier=False), False),
         ("found: no second look", Rules(looks=False), False),
         ("found: a flag in place of tickets", Rules(tickets=False), False),
+        ("nor whose guest polled", Rules(**polls), True),
+        ("found: polls that end unnoticed", Rules(**polls, timer=False), False),
+        ("found: one memory of polls and tickets",
+         Rules(**polls, told_apart=False), False),
+        ("found: a sleeper that seems to poll",
+         Rules(**polls, clears=False, ticket_first=False), False),
     )
     failed = 0
     for number, (name, rules, right) in enumerate(wanted, start=1):
