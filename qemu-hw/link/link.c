@@ -53,6 +53,10 @@
 /* How much of our own lateness a peer has to pay for: else, of waits so short
  * that all are late, it would pay for less than is paid back meanwhile. */
 #define LINK_LATE_NS        10000000
+/* How often, and how often after the last frame, lost wake-ups are looked for.
+ * No frame that is sent again may come before: it would wake the sleeper. */
+#define LINK_WATCH_NS       20000000
+#define LINK_WATCHES        4
 /* How often one that waits for room looks for the time. */
 #define LINK_BLOCKED_LOOK_NS 100000000
 
@@ -68,6 +72,8 @@ typedef struct LinkPeer {
     LinkDebt debt;              /* the time that others waited for it */
     int64_t unread_since;       /* frames that it does not take; 0: none */
     uint32_t unread_taken;      /* what had been taken then */
+    uint32_t overslept;         /* link_ring_oversleeps(), as last seen */
+    uint32_t lost;              /* the same, as last counted */
     LinkPair pair;
     QTAILQ_ENTRY(LinkPeer) next;
 } LinkPeer;
@@ -90,6 +96,9 @@ struct FakernicLink {
     LinkMac macs[LINK_MACS];
     QEMUBH *bh;
     QEMUTimer *timer;
+    QEMUTimer *watch;
+    unsigned watches;           /* to come; 0: it is not armed */
+    unsigned lost_wakeups;      /* of peers, and by our fault */
     bool refused;               /* a frame waits in the NIC's queue */
     bool blocked;               /* one waits in ours, for room */
     LinkPeer *awaited;          /* for room at it; NULL: it is gone */
@@ -195,7 +204,8 @@ static void link_forget(LinkPeer *peer)
 
 static void link_describe(FakernicLink *link)
 {
-    qemu_set_info_str(&link->nc, "link=%s,peers=%u", link->path, link->up);
+    qemu_set_info_str(&link->nc, "link=%s,peers=%u,lost-wakeups=%u", link->path,
+                      link->up, link->lost_wakeups);
 }
 
 static void link_peer_use_spare(LinkPeer *peer)
@@ -280,6 +290,56 @@ static void link_signal_peer(LinkPeer *peer)
     }
 }
 
+/* ---- lost wake-ups ------------------------------------------------------- */
+
+static void link_watch_arm(FakernicLink *link)
+{
+    timer_mod_ns(link->watch, qemu_clock_get_ns(QEMU_CLOCK_REALTIME) +
+                                  LINK_WATCH_NS);
+}
+
+/*
+ * A frame was put in. This and the timer count what ring.h says that there
+ * cannot be; tests want to see none. Nobody is signalled for it, and the timer
+ * is one of its own, as link_timer() looks: a sleeper must not be woken by that
+ * by which it is watched.
+ */
+static void link_watch(FakernicLink *link)
+{
+    if (!link->watches) {
+        link_watch_arm(link);
+    }
+    link->watches = LINK_WATCHES;
+}
+
+/* Twice the same: it was not about to look. */
+static void link_watch_peer(LinkPeer *peer)
+{
+    const uint32_t ticket = link_ring_oversleeps(&peer->pair.tx);
+
+    if (ticket && ticket == peer->overslept && ticket != peer->lost) {
+        peer->lost = ticket;
+        peer->link->lost_wakeups++;
+        link_describe(peer->link);
+    }
+    peer->overslept = ticket;
+}
+
+static void link_watch_timer(void *opaque)
+{
+    FakernicLink *link = opaque;
+    LinkPeer *peer;
+
+    QTAILQ_FOREACH(peer, &link->peers, next) {
+        if (peer->up) {
+            link_watch_peer(peer);
+        }
+    }
+    if (--link->watches) {
+        link_watch_arm(link);
+    }
+}
+
 /* ---- out ----------------------------------------------------------------- */
 
 /* Its ring is full: how long a frame may wait; 0: it is dropped. */
@@ -318,6 +378,7 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
         return true;
     }
     peer->full_since = 0;
+    link_watch(peer->link);
     if (link_ring_wakes(&peer->pair.tx, link_now())) {
         link_signal_peer(peer);
     }
@@ -845,6 +906,7 @@ static void link_cleanup(NetClientState *nc)
     }
     qemu_bh_delete(link->bh);
     timer_free(link->timer);
+    timer_free(link->watch);
     g_free(link->path);
 }
 
@@ -875,6 +937,7 @@ FakernicLink *fakernic_link_new(const char *path, const char *device_id,
     QTAILQ_INIT(&link->peers);
     link->bh = qemu_bh_new(link_bottom_half, link);
     link->timer = timer_new_ns(QEMU_CLOCK_REALTIME, link_timer, link);
+    link->watch = timer_new_ns(QEMU_CLOCK_REALTIME, link_watch_timer, link);
     why = link_folder_join(&link->folder, path, link_found, link);
     if (why) {
         error_setg(errp, "link '%s' %s%s%s", path, why, errno ? ": " : "",

@@ -102,6 +102,14 @@ bool link_ring_unread(const LinkWriter *w, uint32_t *taken)
     return *taken != w->tail;
 }
 
+uint32_t link_ring_oversleeps(const LinkWriter *w)
+{
+    const uint32_t ticket = load(&w->control->asleep);
+    uint32_t taken;
+
+    return ticket != w->told && link_ring_unread(w, &taken) ? ticket : 0;
+}
+
 void link_ring_see(LinkWriter *w)
 {
     look_for_room(w, 0);

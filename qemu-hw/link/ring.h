@@ -87,6 +87,14 @@ bool link_ring_wakes(LinkWriter *w, uint64_t now);
  */
 bool link_ring_unread(const LinkWriter *w, uint32_t *taken);
 
+/*
+ * The ticket of a reader that sleeps, although frames are there and nobody has
+ * signalled it; else 0. It may be about to look once more: if the ticket stays,
+ * a wake-up is lost. Between link_ring_put() and link_ring_wakes() it means
+ * nothing.
+ */
+uint32_t link_ring_oversleeps(const LinkWriter *w);
+
 /* Sees what the reader has taken by now: w->head, if it keeps to the rules. */
 void link_ring_see(LinkWriter *w);
 

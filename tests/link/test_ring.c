@@ -125,6 +125,30 @@ static void unread_is_known(void)
     part();
 }
 
+/* One that sleeps beside a frame, and was not signalled, is seen. */
+static void lost_wakeups_are_seen(void)
+{
+    uint32_t len;
+
+    join();
+    CHECK(link_ring_sleep(&b.rx));
+    CHECK_EQ(link_ring_oversleeps(&a.tx), 0);
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(link_ring_oversleeps(&a.tx) != 0);
+    CHECK(link_ring_wakes(&a.tx, 1));
+    CHECK_EQ(link_ring_oversleeps(&a.tx), 0);
+    link_ring_wake(&b.rx);
+    link_ring_put(&a.tx, frame, 60);
+    CHECK_EQ(link_ring_oversleeps(&a.tx), 0);
+    /* The reader's mistake: it does not look once more. */
+    b.rx.control->asleep = ++b.rx.ticket;
+    CHECK_EQ(link_ring_oversleeps(&a.tx), b.rx.ticket);
+    while (link_ring_get(&b.rx, got, &len) == LINK_RING_OK) {
+    }
+    CHECK_EQ(link_ring_oversleeps(&a.tx), 0);
+    part();
+}
+
 static void room_is_told(void)
 {
     uint32_t len;
@@ -410,6 +434,7 @@ static const Test tests[] = {
     TEST(sleeper_is_signalled_once),
     TEST(polling_reader_is_signalled_when_it_stops),
     TEST(unread_is_known),
+    TEST(lost_wakeups_are_seen),
     TEST(room_is_told),
     TEST(reader_believes_no_tail),
     TEST(reader_believes_no_length),

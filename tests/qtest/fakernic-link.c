@@ -52,6 +52,21 @@ static void link_start_one(Machine *m, Nic *n, const char *folder)
     nic_bringup(n);
 }
 
+/* How many wake-ups all devices say that they have lost. */
+static unsigned lost_wakeups(Machine *m)
+{
+    static const char word[] = "lost-wakeups=";
+    g_autofree char *text = qtest_hmp(m->qts, "info network");
+    unsigned lost = 0, found = 0;
+
+    for (char *at = text; (at = strstr(at, word)); found++) {
+        at += strlen(word);
+        lost += strtoul(at, NULL, 10);
+    }
+    g_assert_cmpuint(found, >, 0);
+    return lost;
+}
+
 /* ---- two devices --------------------------------------------------------- */
 
 typedef struct Two {
@@ -95,6 +110,7 @@ static void two_start(Two *t, const char *folder, const char *other)
 
 static void two_stop(Two *t)
 {
+    g_assert_cmpuint(lost_wakeups(&t->m), ==, 0);
     for (unsigned i = 0; i < LINK_DEVICES; i++) {
         g_free(t->n[i].pci);
     }
@@ -372,11 +388,18 @@ static void wired_start(Wired *w)
     frame_make(w->frame, nic_mac, sizeof(w->frame));
 }
 
-static void wired_stop(Wired *w)
+/* But for a peer that the test had sleep too long, so many times. */
+static void wired_stop_lost(Wired *w, unsigned lost)
 {
+    g_assert_cmpuint(lost_wakeups(&w->m), ==, lost);
     g_free(w->n.pci);
     machine_stop(&w->m);
     link_folder_end(w->folder);
+}
+
+static void wired_stop(Wired *w)
+{
+    wired_stop_lost(w, 0);
 }
 
 static void wired_put(Wired *w, Member *p)
@@ -745,12 +768,48 @@ static void test_link_addresses(void)
     wired_stop(&w);
 }
 
-#define SLOW_FRAME  9014
-#define SLOW_PAIRS  16
-
 static const uint8_t slow_macs[2][6] = {
     { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 0, 2 },
 };
+
+/*
+ * A peer that sleeps beside a frame without a last look: each such sleep is
+ * counted once, and the device does not wake it.
+ */
+static void test_link_watchdog(void)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    struct pollfd silent = { .events = POLLIN };
+    LinkControl *control;
+    Member peer;
+    Wired w;
+
+    wired_start(&w);
+    wired_introduce(&w, &peer, slow_macs[0]);
+    control = peer.pair.rx.control;
+    silent.fd = peer.sock;
+    for (unsigned i = 1; i <= 2; i++) {
+        wired_send(&w, slow_macs[0]);
+        qatomic_set(&control->asleep, i);
+        for (unsigned k = 0; lost_wakeups(&w.m) < i; k++) {
+            g_assert_cmpuint(k, <, 10000);
+            g_usleep(1000);
+        }
+        g_usleep(200000);
+        g_assert_cmpuint(lost_wakeups(&w.m), ==, i);
+        g_assert_cmpint(poll(&silent, 1, 0), ==, 0);
+        g_assert_cmpuint(member_get(&peer, frame), ==, 64);
+        qatomic_set(&control->asleep, 0);
+    }
+    /* One that is awake may take its time. */
+    wired_send(&w, slow_macs[0]);
+    g_usleep(200000);
+    member_leave(&peer);
+    wired_stop_lost(&w, 2);
+}
+
+#define SLOW_FRAME  9014
+#define SLOW_PAIRS  16
 
 /* So many fill a ring: there is no room for another. */
 #define SLOW_FULL   (LINK_RING_SIZE / ROUND_UP(SLOW_FRAME + 8, \
@@ -996,6 +1055,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/descriptor", test_link_descriptor },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
+    { "link/watchdog", test_link_watchdog },
     { "link/slow", test_link_slow },
     { "link/greedy", test_link_greedy },
     { "link/late", test_link_late },

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from fakernic_test import rdma      # first: it finds fakernic_lab
-from fakernic_test.lab import Lab, WIRES
+from fakernic_test.lab import Lab, WIRES, lost_wakeups
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
 
 
@@ -132,6 +132,7 @@ def vms(lab, request):
     try:
         for vm in vms:
             vm.assert_healthy()
+            assert not lost_wakeups(vm), f"of the link of {vm.name}"
     except BaseException:
         for vm, begin in zip(vms, start):
             print(f"--- console of {vm.name} during this test\n"

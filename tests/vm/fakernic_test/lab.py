@@ -8,6 +8,7 @@ already fill the two cores this project is made for.
 """
 
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -52,6 +53,17 @@ def mount(guest, path, folder):
     if not guest.run(f"mkdir -p {folder}; mountpoint -q {folder}").ok:
         disk = find_disk(guest, path)
         guest.check(f"mount -t erofs -o ro {disk} {folder}")
+
+
+def lost_wakeups(vm):
+    """How often a peer of its links slept beside a frame of it, and was not
+    signalled: qemu-hw/link/link.c."""
+    if not any(nic.is_linked() for nic in vm.nics):
+        return 0
+    text = vm.hmp("info network")
+    counts = re.findall(r",lost-wakeups=(\d+)", text)
+    assert len(counts) == text.count(",link="), text
+    return sum(map(int, counts))
 
 
 class Lab:
