@@ -182,6 +182,38 @@ static void reader_believes_no_tail(void)
     }
 }
 
+/* Nor one that is behind what was taken, or behind itself. */
+static void tails_do_not_go_back(void)
+{
+    uint32_t len;
+
+    join();
+    for (unsigned i = 0; i < 3; i++) {
+        link_ring_put(&a.tx, frame, 60);
+        REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
+    }
+    for (uint32_t back = 8; back <= b.rx.head; back += 8) {
+        a.tx.control->tail = b.rx.head - back;
+        CHECK(link_ring_filled(&b.rx));
+        CHECK(link_ring_get(&b.rx, got, &len) == LINK_RING_BROKEN);
+    }
+    part();
+}
+
+/* A frame that ends behind the tail is not taken, however short it is. */
+static void tails_do_not_cut_frames(void)
+{
+    uint32_t len;
+
+    for (uint32_t cut = 8; cut <= 64; cut += 8) {
+        join();
+        link_ring_put(&a.tx, frame, 64);
+        a.tx.control->tail -= cut;
+        CHECK(link_ring_get(&b.rx, got, &len) == LINK_RING_BROKEN);
+        part();
+    }
+}
+
 static void reader_believes_no_length(void)
 {
     static const uint32_t lies[] = { 0, 61, LINK_FRAME_MAX + 1, 0xffffffff };
@@ -209,6 +241,47 @@ static void writer_believes_no_head(void)
         CHECK(link_ring_await_room(&a.tx, 9000) == LINK_RING_BROKEN);
         part();
     }
+}
+
+/* Within what was put in and not yet taken any head is as good as another. */
+static void heads_do_not_go_back(void)
+{
+    uint32_t len, size = 9000 + 8, full = 0;
+
+    join();
+    while (link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK) {
+        full++;
+    }
+    REQUIRE(link_ring_get(&b.rx, got, &len) == LINK_RING_OK);
+    CHECK(link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK);
+    a.tx.control->head -= size;
+    CHECK(link_ring_put(&a.tx, frame, 9000) == LINK_RING_BROKEN);
+    a.tx.control->head = (full + 2) * size;
+    CHECK(link_ring_put(&a.tx, frame, 9000) == LINK_RING_BROKEN);
+    link_ring_see(&a.tx);
+    CHECK_EQ(a.tx.head, size);
+    a.tx.control->head = (full + 1) * size;
+    CHECK(link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK);
+    part();
+}
+
+/* Tickets and polls are numbers without a meaning: each is signalled once. */
+static void liars_get_a_signal_for_each_ticket(void)
+{
+    static const uint32_t tickets[] = { 1, 0xffffffff, 2, 0x80000000 };
+
+    join();
+    for (unsigned i = 0; i < TEST_COUNT(tickets); i++) {
+        b.rx.control->asleep = tickets[i];
+        b.tx.control->wants_room = tickets[i];
+        CHECK(link_ring_wakes(&a.tx, 1000000));
+        CHECK(link_ring_frees(&a.rx));
+        b.rx.control->polled = i % 2 ? UINT64_MAX : 1 + i;
+        link_ring_wakes(&a.tx, 1000000);
+        CHECK(!link_ring_wakes(&a.tx, 1000000));
+        CHECK(!link_ring_frees(&a.rx));
+    }
+    part();
 }
 
 static void scribble(uint32_t *random)
@@ -327,6 +400,90 @@ static void only_sealed_memory_is_taken(void)
     part();
 }
 
+/* The memfd's size, and what is sealed. */
+static int make_memory(off_t size, int seals)
+{
+    int fd = memfd_create("other", MFD_ALLOW_SEALING);
+
+    REQUIRE(fd >= 0 && !ftruncate(fd, size));
+    REQUIRE(!seals || !fcntl(fd, F_ADD_SEALS, seals));
+    return fd;
+}
+
+#define MEMORY_SIZE (2 * (4096 + (off_t)LINK_RING_SIZE))
+#define MEMORY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10
+#endif
+
+/* Whatever could end, shrink or fail under us. */
+static void other_memory_is_refused(void)
+{
+    static const struct {
+        off_t size;
+        int seals;
+    } bad[] = {
+        { MEMORY_SIZE, 0 },
+        { MEMORY_SIZE, MEMORY_SEALS & ~F_SEAL_SHRINK },
+        { MEMORY_SIZE, MEMORY_SEALS & ~F_SEAL_GROW },
+        { MEMORY_SIZE, MEMORY_SEALS & ~F_SEAL_SEAL },
+        { MEMORY_SIZE, MEMORY_SEALS | F_SEAL_WRITE },
+        { MEMORY_SIZE, MEMORY_SEALS | F_SEAL_FUTURE_WRITE },
+        { 0, MEMORY_SEALS },
+        { MEMORY_SIZE - 1, MEMORY_SEALS },
+        { MEMORY_SIZE + 1, MEMORY_SEALS },
+        { MEMORY_SIZE - 4096, MEMORY_SEALS },
+        { 2 * MEMORY_SIZE, MEMORY_SEALS },
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(bad); i++) {
+        int fd = make_memory(bad[i].size, bad[i].seals);
+
+        CHECK(link_pair_adopt(&b, fd) != NULL);
+        CHECK(b.map == NULL);
+        close(fd);
+    }
+}
+
+/* Files that have bytes, and are not memory, or are and can shrink. */
+static void other_files_are_refused(void)
+{
+    char path[] = "/dev/shm/test_ring-XXXXXX";
+    int fds[6], ends[2];
+
+    fds[0] = mkstemp(path);
+    REQUIRE(fds[0] >= 0 && !unlink(path) && !ftruncate(fds[0], MEMORY_SIZE));
+    fds[1] = open("/dev/zero", O_RDWR);
+    fds[2] = open("/proc/self/exe", O_RDONLY);
+    fds[3] = open("/", O_RDONLY | O_DIRECTORY);
+    REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    fds[4] = ends[0];
+    fds[5] = ends[1];
+    for (unsigned i = 0; i < TEST_COUNT(fds); i++) {
+        CHECK(fds[i] >= 0 && link_pair_adopt(&b, fds[i]) != NULL);
+        close(fds[i]);
+    }
+}
+
+/* Whoever has the memfd can do what it likes: no access of ours fails. */
+static void memory_does_not_shrink_later(void)
+{
+    int fd = link_pair_make(&a);
+    uint32_t len;
+
+    REQUIRE(fd >= 0 && link_pair_adopt(&b, fd) == NULL);
+    CHECK(ftruncate(fd, 0) < 0);
+    CHECK(ftruncate(fd, MEMORY_SIZE / 2) < 0);
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) < 0);
+    link_ring_put(&a.tx, frame, 60);
+    CHECK(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                     MEMORY_SIZE));
+    CHECK(link_ring_get(&b.rx, got, &len) == LINK_RING_NONE);
+    CHECK(link_ring_put(&b.tx, frame, 60) == LINK_RING_OK);
+    close(fd);
+    part();
+}
+
 static void hellos_are_checked(void)
 {
     LinkHello hello = link_hello(), other = hello;
@@ -378,6 +535,46 @@ static void processes_are_known(void)
     CHECK_EQ(link_process(-1), 0);
     close(ends[0]);
     close(ends[1]);
+}
+
+/* Sizes that no hello has; one that is too long is one of ours so far. */
+static void odd_hellos_are_refused(void)
+{
+    char bytes[4096] = { 0 };
+    LinkHello hello = link_hello(), other;
+    int ends[2], came;
+
+    REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
+    memcpy(bytes, &hello, sizeof(hello));
+    for (size_t size = 1; size <= sizeof(bytes); size += 1 + size / 2) {
+        ssize_t len;
+
+        memset(&other, 0, sizeof(other));
+        REQUIRE(send(ends[0], bytes, size, 0) == (ssize_t)size);
+        len = link_hello_receive(ends[1], &other, &came);
+        CHECK_EQ(len, size < sizeof(hello) ? size : sizeof(hello));
+        CHECK_EQ(came, -1);
+        CHECK((link_hello_check(&other, len) == NULL) ==
+              (size >= sizeof(hello)));
+    }
+    /* One without bytes looks like the end. */
+    REQUIRE(send(ends[0], bytes, 0, 0) == 0);
+    CHECK_EQ(link_hello_receive(ends[1], &other, &came), -1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Another field than ours, be it by one bit. */
+static void other_hellos_are_refused(void)
+{
+    const LinkHello hello = link_hello();
+
+    for (size_t i = 0; i < 8 * sizeof(hello); i++) {
+        LinkHello other = hello;
+
+        ((uint8_t *)&other)[i / 8] ^= 1 << i % 8;
+        CHECK(link_hello_check(&other, sizeof(other)) != NULL);
+    }
 }
 
 static void send_two_fds(int sock, const LinkHello *hello)
@@ -437,12 +634,21 @@ static const Test tests[] = {
     TEST(lost_wakeups_are_seen),
     TEST(room_is_told),
     TEST(reader_believes_no_tail),
+    TEST(tails_do_not_go_back),
+    TEST(tails_do_not_cut_frames),
     TEST(reader_believes_no_length),
     TEST(writer_believes_no_head),
+    TEST(heads_do_not_go_back),
+    TEST(liars_get_a_signal_for_each_ticket),
     TEST(scribbler_hurts_nobody),
     TEST(nobody_sleeps_for_ever),
     TEST(only_sealed_memory_is_taken),
+    TEST(other_memory_is_refused),
+    TEST(other_files_are_refused),
+    TEST(memory_does_not_shrink_later),
     TEST(hellos_are_checked),
+    TEST(odd_hellos_are_refused),
+    TEST(other_hellos_are_refused),
     TEST(last_words_are_heard),
     TEST(processes_are_known),
     TEST(more_descriptors_do_not_stay),
