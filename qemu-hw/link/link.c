@@ -379,6 +379,8 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
     }
     peer->full_since = 0;
     link_watch(peer->link);
+    /* Also for a mere ACK: a guest that sleeps may wait for nothing but the
+     * completion that it brings, which only the peer knows. */
     if (link_ring_wakes(&peer->pair.tx, link_now())) {
         link_signal_peer(peer);
     }
