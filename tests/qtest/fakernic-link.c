@@ -415,6 +415,62 @@ static void wired_expect(Wired *w)
     cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
 }
 
+/* Lies of a member about the one frame that it has put in. */
+static void lie_far_tail(Member *p)
+{
+    p->pair.tx.control->tail = 0x7ffffff8;
+}
+
+static void lie_long_ring(Member *p)
+{
+    p->pair.tx.control->tail = LINK_RING_SIZE + LINK_RECORD_ALIGN;
+}
+
+static void lie_odd_tail(Member *p)
+{
+    p->pair.tx.control->tail += 3;
+}
+
+static void lie_tail_back(Member *p)
+{
+    p->pair.tx.control->tail = -LINK_RECORD_ALIGN;
+}
+
+static void lie_cut_tail(Member *p)
+{
+    p->pair.tx.control->tail -= LINK_RECORD_ALIGN;
+}
+
+static void lie_no_length(Member *p)
+{
+    memset(p->pair.tx.data, 0, 4);
+}
+
+static void lie_length(Member *p)
+{
+    memset(p->pair.tx.data, 0xff, 4);
+}
+
+static void lie_longer(Member *p)
+{
+    p->pair.tx.data[0] = 64 + 1;
+}
+
+static void (*const lies[])(Member *) = {
+    lie_far_tail, lie_long_ring, lie_odd_tail, lie_tail_back, lie_cut_tail,
+    lie_no_length, lie_length, lie_longer,
+};
+
+/* What one member says is nothing to another. */
+static void honest_is_heard(Wired *w, Member *honest)
+{
+    rq_post(&w->n, &w->raw.rq, 0, w->s.data, 2048, w->s.key);
+    wired_put(w, honest);
+    member_signal(honest);
+    wired_expect(w);
+    queue_record(&w->n, &w->s.cq, w->s.cq.index);
+}
+
 /* Ones that lie, ones that are killed; who is honest notices nothing. */
 static void test_link_liars(void)
 {
@@ -423,26 +479,166 @@ static void test_link_liars(void)
 
     wired_start(&w);
     member_join(&honest, w.folder);
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i <= ARRAY_SIZE(lies); i++) {
         member_join(&liar, w.folder);
         wired_put(&w, &liar);
-        if (i == 0) {
-            liar.pair.tx.control->tail = 0x7ffffff8;
-        } else if (i == 1) {
-            liar.pair.tx.data[0] = 0;
-        } else if (i == 2) {
-            liar.pair.tx.control->tail += 3;
-        }
-        if (i < 3) {
-            link_signal(liar.sock);
+        if (i < ARRAY_SIZE(lies)) {
+            lies[i](&liar);
+            g_assert_true(link_signal(liar.sock));
             member_expect_end(&liar);
         } else {
             member_leave(&liar);
         }
-        wired_put(&w, &honest);
-        member_signal(&honest);
-        wired_expect(&w);
+        honest_is_heard(&w, &honest);
     }
+    member_leave(&honest);
+    wired_stop(&w);
+}
+
+/* Says hello with some bytes, and descriptors. */
+static bool stranger_hello(int sock, const void *bytes, size_t size,
+                           const int *fds, unsigned count)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+    } control = { 0 };
+    struct iovec iov = { (void *)bytes, size };
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (count) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
+    }
+    return sendmsg(sock, &message, MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+typedef struct Stranger {
+    size_t size;                /* of its hello */
+    unsigned at;                /* a byte of it that is another; 0: none */
+    unsigned fds;
+    enum { OURS, NOT_MEMORY, NOT_SEALED, NOT_SIZED } memory;
+} Stranger;
+
+#define HELLO sizeof(LinkHello)
+
+static const Stranger strangers[] = {
+    { 1, 0, 1 }, { HELLO - 1, 0, 1 }, { 4096, 1, 1 }, { HELLO, 1, 1 },
+    { HELLO, offsetof(LinkHello, version), 1 },
+    { HELLO, offsetof(LinkHello, ring_size), 1 },
+    { HELLO, offsetof(LinkHello, frame_max), 1 },
+    { HELLO, offsetof(LinkHello, refused), 1 },
+    { HELLO, 0, 0 }, { HELLO, 0, 1, NOT_MEMORY }, { HELLO, 0, 1, NOT_SEALED },
+    { HELLO, 0, 1, NOT_SIZED }, { HELLO, 0, 3, NOT_MEMORY },
+};
+
+static int stranger_memory(const Stranger *s, LinkPair *pair)
+{
+    int fd;
+
+    if (s->memory == OURS) {
+        return link_pair_make(pair);
+    }
+    if (s->memory == NOT_MEMORY) {
+        return open("/dev/zero", O_RDWR | O_CLOEXEC);
+    }
+    fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    g_assert_cmpint(ftruncate(fd, s->memory == NOT_SEALED ? FILE_SIZE : 4096),
+                    ==, 0);
+    if (s->memory == NOT_SIZED) {
+        g_assert_cmpint(fcntl(fd, F_ADD_SEALS, SEALS), ==, 0);
+    }
+    return fd;
+}
+
+static void stranger_comes(const Stranger *s, const char *folder)
+{
+    uint8_t bytes[4096] = { 0 };
+    LinkHello hello = link_hello();
+    Member p = { .sock = member_connect(folder) };
+    int fds[3];
+
+    memcpy(bytes, &hello, sizeof(hello));
+    bytes[s->at] ^= s->at != 0;
+    fds[0] = stranger_memory(s, &p.pair);
+    g_assert_cmpint(fds[0], >=, 0);
+    fds[1] = fds[2] = fds[0];
+    g_assert_true(stranger_hello(p.sock, bytes, s->size, fds, s->fds));
+    close(fds[0]);
+    member_expect_end(&p);
+}
+
+static unsigned descriptors(pid_t pid)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
+    GDir *dir = g_dir_open(path, 0, NULL);
+    unsigned count = 0;
+
+    g_assert_nonnull(dir);
+    while (g_dir_read_name(dir)) {
+        count++;
+    }
+    g_dir_close(dir);
+    return count;
+}
+
+/* Whoever says something else, or brings something else than memory. */
+static void test_link_strangers(void)
+{
+    Member honest;
+    unsigned before;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&honest, w.folder);
+    before = descriptors(qtest_pid(w.m.qts));
+    for (unsigned i = 0; i < ARRAY_SIZE(strangers); i++) {
+        stranger_comes(&strangers[i], w.folder);
+        honest_is_heard(&w, &honest);
+    }
+    for (unsigned i = 0; descriptors(qtest_pid(w.m.qts)) > before; i++) {
+        g_assert_cmpuint(i, <, 10000);
+        g_usleep(1000);
+    }
+    member_leave(&honest);
+    wired_stop(&w);
+}
+
+/* Of one that has closed, what it had put in comes, and nothing later. */
+static void test_link_closed(void)
+{
+    struct fakernic_cqe cqe;
+    Member honest, other;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&honest, w.folder);
+    member_join(&other, w.folder);
+    wired_put(&w, &other);
+    close(other.sock);
+    wired_expect(&w);
+    while (true) {
+        g_autofree char *text = qtest_hmp(w.m.qts, "info network");
+
+        if (strstr(text, "peers=1,")) {
+            break;
+        }
+        g_usleep(1000);
+    }
+    wired_put(&w, &other);
+    ring(&w.n, 0, FAKERNIC_DOORBELL_POLL, 0);
+    g_assert_false(cq_poll(&w.n, &w.s.cq, &cqe));
+    honest_is_heard(&w, &honest);
+    g_assert_false(cq_poll(&w.n, &w.s.cq, &cqe));
+    g_assert_true(link_ring_filled(&(LinkReader) {
+        .control = other.pair.tx.control,
+        .head = other.pair.tx.control->head,
+    }));
+    link_pair_unmap(&other.pair);
     member_leave(&honest);
     wired_stop(&w);
 }
@@ -1048,6 +1244,8 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/clean", test_link_clean },
     { "link/unplug", test_link_unplug },
     { "link/liars", test_link_liars },
+    { "link/strangers", test_link_strangers },
+    { "link/closed", test_link_closed },
     { "link/silent", test_link_silent },
     { "link/crowd", test_link_crowd },
     { "link/refused", test_link_refused },
