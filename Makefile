@@ -65,7 +65,7 @@ help:
 	@echo '                     LONG=1: the long ones; KERNEL=kcsan: data races'
 	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
 	@echo 'make soak            everything at once with 1 % loss: MINUTES=60'
-	@echo 'make fuzz            fuzz engine and device: SECONDS=600 each, JOBS=1'
+	@echo 'make fuzz            fuzz engine, link and device: SECONDS=600 each, JOBS=1'
 	@echo 'make bench           measure it beside Soft-RoCE: four hours at most;'
 	@echo '                     BENCH=--short: most of one; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'

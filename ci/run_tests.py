@@ -34,8 +34,8 @@ QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
 JOBS = os.cpu_count() or 1
 # What the suites that make compiles are made of, beside their own folders.
-MADE_OF = ("qemu-hw/roce", "firmware-spec/include", "rdma-provider",
-           "kernel-driver/uapi", "tests/tap.sh", "tests/wire",
+MADE_OF = ("qemu-hw/roce", "qemu-hw/link", "firmware-spec/include",
+           "rdma-provider", "kernel-driver/uapi", "tests/tap.sh", "tests/wire",
            "tests/qtest/fakernic-chance.h")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
@@ -127,7 +127,7 @@ def suites(quick):
         "link": (make_check("link"), 300, {}),
         "provider": (compile_check("provider"), 600, {}),
         "sim": (compile_check("sim", f"SECONDS={seconds}"), 1200, {}),
-        "fuzz": (compile_check("fuzz", *(["TARGETS=frames"] if quick else [])),
+        "fuzz": (compile_check("fuzz", *(["TARGETS=frames link"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
         "dkms": (["sh", str(SRC / "ci/check_dkms.sh")], 1200, {}),
