@@ -39,8 +39,11 @@ int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn)
 		.qpn = cpu_to_le32(qpn),
 		.mtu = cpu_to_le32(netdev->mtu),
 	};
+	int ret;
 
 	memcpy(req.mac, netdev->dev_addr, ETH_ALEN);
+	/* No older filter is told after a newer one. */
+	mutex_lock(&priv->filter_lock);
 	if (qpn) {
 		req.mask |= cpu_to_le32(FAKERNIC_PORT_FILTER);
 		req.filter = fakernic_rx_filter(netdev);
@@ -50,7 +53,9 @@ int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn)
 		req.vlan_strip =
 			!!(netdev->features & NETIF_F_HW_VLAN_CTAG_RX);
 	}
-	return fakernic_cmd_set_port(priv->dev, &req);
+	ret = fakernic_cmd_set_port(priv->dev, &req);
+	mutex_unlock(&priv->filter_lock);
+	return ret;
 }
 
 static void fakernic_channels_destroy(struct fakernic_netdev *priv, u32 count)

@@ -13,7 +13,7 @@ struct fakernic_shape;
 /* Has the net_device hardware to work with? */
 bool fakernic_netdev_works(struct fakernic_netdev *priv);
 
-/* What the device is to let in (FAKERNIC_FILTER_*). In any context. */
+/* What the device is to let in (FAKERNIC_FILTER_*). Under filter_lock. */
 u8 fakernic_rx_filter(const struct net_device *netdev);
 
 /* Who receives; qpn 0: nobody. The filter only when there is somebody. */

@@ -105,6 +105,15 @@ struct fakernic_dev {
 #define fakernic_dbg(dev, ...)						\
 	ibdev_dbg_ratelimited((dev)->ibdev, __VA_ARGS__)
 
+/*
+ * How long after so many failures in a row what failed is tried again, in
+ * jiffies: from half a second, twice as long each time, to 64 s.
+ */
+static inline unsigned long fakernic_pause(u32 failures)
+{
+	return HZ / 2 << min(failures, 7U);
+}
+
 static inline struct fakernic_dev *to_fakernic_dev(struct ib_device *ibdev)
 {
 	return container_of(ibdev, struct fakernic_ib, ibdev)->dev;

@@ -85,7 +85,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 		break;
 	case FAKERNIC_EVENT_PORT_ACTIVE:
 	case FAKERNIC_EVENT_PORT_ERROR:
-		schedule_work(&dev->port.work);
+		mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
 		break;
 	case FAKERNIC_EVENT_PAGE_REQUEST:
 		mod_delayed_work(system_dfl_wq, &dev->page_request_work, 0);

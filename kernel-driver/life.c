@@ -75,7 +75,7 @@ void fakernic_life_end(struct fakernic_dev *dev)
 	pci_clear_master(dev->pdev);
 	/* The interrupts schedule the works, which use the event queues. */
 	fakernic_eqs_silence(dev);
-	cancel_work_sync(&dev->port.work);
+	cancel_delayed_work_sync(&dev->port.work);
 	/* It may have found a link since the hardware began to go down. */
 	fakernic_port_end(dev);
 	cancel_delayed_work_sync(&dev->page_request_work);

@@ -211,7 +211,7 @@ static void fakernic_remove(struct pci_dev *pdev)
 	fakernic_dump_remove(dev);
 	fakernic_life_hold(dev, FAKERNIC_HELD_FOR_GOOD, true);
 	fakernic_netdev_remove(dev);
-	cancel_work_sync(&dev->port.work);
+	cancel_delayed_work_sync(&dev->port.work);
 	fakernic_ptp_remove(dev);
 	fakernic_netdev_free(dev);
 	fakernic_unmap_device(dev);

@@ -18,6 +18,7 @@
 #include "channel.h"
 #include "channels.h"
 #include "cmd.h"
+#include "compat.h"
 #include "compat_tstamp.h"
 #include "device.h"
 #include "ethtool.h"
@@ -40,20 +41,37 @@ static struct fakernic_netdev *fakernic_netdev_of(struct fakernic_dev *dev)
 	return netdev_priv(dev->netdev);
 }
 
-static void fakernic_rx_mode_work(struct work_struct *work)
+static int fakernic_set_filter_locked(struct fakernic_netdev *priv)
 {
-	struct fakernic_netdev *priv =
-		container_of(work, struct fakernic_netdev, rx_mode_work);
 	struct fakernic_set_port_req req = {
 		.mask = cpu_to_le32(FAKERNIC_PORT_FILTER),
 		.filter = fakernic_rx_filter(priv->netdev),
 	};
+
+	return fakernic_cmd_set_port(priv->dev, &req);
+}
+
+/* The device is told until it takes it, or has nobody to receive. */
+static void fakernic_rx_mode_work(struct work_struct *work)
+{
+	struct fakernic_netdev *priv =
+		container_of(work, struct fakernic_netdev, rx_mode_work.work);
+	unsigned long pause;
 	int ret;
 
-	ret = fakernic_cmd_set_port(priv->dev, &req);
-	if (ret && !READ_ONCE(priv->dev->dead))
-		netdev_err(priv->netdev, "receive filter %#x: %d\n",
-			   req.filter, ret);
+	mutex_lock(&priv->filter_lock);
+	ret = fakernic_set_filter_locked(priv);
+	if (!ret || READ_ONCE(priv->dev->dead) ||
+	    !netif_running(priv->netdev)) {
+		priv->filter_refusals = 0;
+	} else {
+		pause = fakernic_pause(priv->filter_refusals++);
+		netdev_err(priv->netdev,
+			   "receive filter is not set: %d; next try in %u ms\n",
+			   ret, jiffies_to_msecs(pause));
+		queue_delayed_work(system_dfl_wq, &priv->rx_mode_work, pause);
+	}
+	mutex_unlock(&priv->filter_lock);
 }
 
 /* Called under a spinlock; commands sleep. */
@@ -61,7 +79,7 @@ static void fakernic_set_rx_mode(struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 
-	schedule_work(&priv->rx_mode_work);
+	mod_delayed_work(system_dfl_wq, &priv->rx_mode_work, 0);
 }
 
 /* On a dead device, too: its recovery will bring the queues. */
@@ -75,7 +93,7 @@ static int fakernic_open(struct net_device *netdev)
 	ret = fakernic_channels_up(priv);
 	if (ret)
 		return ret;
-	schedule_work(&priv->dev->port.work);
+	fakernic_port_look(priv->dev);
 	return 0;
 }
 
@@ -359,7 +377,8 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	priv->dev = dev;
 	priv->netdev = netdev;
 	dev->netdev = netdev;
-	INIT_WORK(&priv->rx_mode_work, fakernic_rx_mode_work);
+	mutex_init(&priv->filter_lock);
+	INIT_DELAYED_WORK(&priv->rx_mode_work, fakernic_rx_mode_work);
 	INIT_DELAYED_WORK(&priv->restart_work, fakernic_restart_work);
 	ret = fakernic_cmd_query_port(dev, &dev->port.info);
 	if (ret)
@@ -377,7 +396,7 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	return 0;
 
 err:
-	cancel_work_sync(&priv->rx_mode_work);
+	cancel_delayed_work_sync(&priv->rx_mode_work);
 	dev_err(&dev->pdev->dev, "Ethernet port cannot be set up: %d\n", ret);
 	return ret;
 }
@@ -466,7 +485,7 @@ void fakernic_netdev_remove(struct fakernic_dev *dev)
 	fakernic_port_set_netdev(dev, false);
 	unregister_netdev(dev->netdev);
 	cancel_delayed_work_sync(&priv->restart_work);
-	cancel_work_sync(&priv->rx_mode_work);
+	cancel_delayed_work_sync(&priv->rx_mode_work);
 }
 
 void fakernic_netdev_free(struct fakernic_dev *dev)

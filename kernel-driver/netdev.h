@@ -8,6 +8,7 @@
 
 #include <linux/if_ether.h>
 #include <linux/if_vlan.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/workqueue.h>
 #include <fakernic/stats.h>
@@ -39,7 +40,9 @@ struct fakernic_shape {
 struct fakernic_netdev {
 	struct fakernic_dev *dev;
 	struct net_device *netdev;
-	struct work_struct rx_mode_work;
+	struct delayed_work rx_mode_work;
+	struct mutex filter_lock;	/* while the device is told one */
+	u32 filter_refusals;		/* in a row; under filter_lock */
 	struct delayed_work restart_work;
 	unsigned long restarted_at;
 	u32 restarts;			/* in vain, one after another */

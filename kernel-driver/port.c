@@ -7,6 +7,7 @@
 #include <rdma/ib_verbs.h>
 #include <fakernic/cmdq.h>
 #include "cmd.h"
+#include "compat.h"
 #include "device.h"
 #include "port.h"
 #include "trace.h"
@@ -26,8 +27,8 @@ static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 }
 
 /*
- * info: what the device said, or NULL. It may have died since. Caller holds the
- * lock.
+ * info: what the device said, or NULL: nothing new. It may have died since.
+ * Caller holds the lock.
  */
 static void fakernic_port_tell(struct fakernic_dev *dev,
 			       const struct fakernic_query_port_resp *info)
@@ -37,9 +38,11 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 
 	if (!port->netdev_registered)
 		return;
-	if (info)
+	if (info) {
 		port->info = *info;
-	link = info && info->link_up && !READ_ONCE(dev->dead);
+		port->link = info->link_up;
+	}
+	link = port->link && !READ_ONCE(dev->dead);
 	active = link && netif_running(dev->netdev);
 	trace_fakernic_link(dev->pdev, link, active);
 	if (active)
@@ -52,6 +55,22 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 					      IB_EVENT_PORT_ACTIVE :
 					      IB_EVENT_PORT_ERR);
 	}
+}
+
+/* Nothing else may ever ask again. Caller holds ask_lock. */
+static void fakernic_port_asked(struct fakernic_dev *dev, int ret)
+{
+	struct fakernic_port *port = &dev->port;
+	unsigned long pause;
+
+	if (!ret || READ_ONCE(dev->dead)) {
+		port->refusals = 0;
+		return;
+	}
+	pause = fakernic_pause(port->refusals++);
+	dev_err(&dev->pdev->dev, "link is not told: %d; next try in %u ms\n",
+		ret, jiffies_to_msecs(pause));
+	queue_delayed_work(system_dfl_wq, &port->work, pause);
 }
 
 /*
@@ -69,6 +88,7 @@ void fakernic_port_changed(struct fakernic_dev *dev)
 	mutex_lock(&port->lock);
 	fakernic_port_tell(dev, ret ? NULL : &info);
 	mutex_unlock(&port->lock);
+	fakernic_port_asked(dev, ret);
 	mutex_unlock(&port->ask_lock);
 }
 
@@ -88,14 +108,19 @@ int fakernic_port_ask(struct fakernic_dev *dev,
 static void fakernic_port_work(struct work_struct *work)
 {
 	fakernic_port_changed(container_of(work, struct fakernic_dev,
-					   port.work));
+					   port.work.work));
+}
+
+void fakernic_port_look(struct fakernic_dev *dev)
+{
+	mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
 }
 
 void fakernic_port_init(struct fakernic_dev *dev)
 {
 	mutex_init(&dev->port.ask_lock);
 	mutex_init(&dev->port.lock);
-	INIT_WORK(&dev->port.work, fakernic_port_work);
+	INIT_DELAYED_WORK(&dev->port.work, fakernic_port_work);
 }
 
 void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered)
@@ -117,7 +142,7 @@ void fakernic_port_stopped(struct fakernic_dev *dev)
 	mutex_lock(&dev->port.lock);
 	netif_carrier_off(dev->netdev);
 	mutex_unlock(&dev->port.lock);
-	schedule_work(&dev->port.work);
+	fakernic_port_look(dev);
 }
 
 void fakernic_port_end(struct fakernic_dev *dev)
@@ -125,6 +150,7 @@ void fakernic_port_end(struct fakernic_dev *dev)
 	mutex_lock(&dev->port.lock);
 	if (dev->port.netdev_registered)
 		netif_carrier_off(dev->netdev);
+	dev->port.link = false;
 	WRITE_ONCE(dev->port.active, false);
 	if (READ_ONCE(dev->dead))
 		fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);

@@ -20,19 +20,24 @@ struct fakernic_port {
 	struct mutex lock;		/* all below, carrier, port events */
 	bool netdev_registered;		/* then the carrier may change */
 	bool ib_registered;		/* then there are events */
+	bool link;			/* what the device said last */
 	bool active;			/* read without the lock */
 	struct fakernic_query_port_resp info;	/* as of the last change */
-	struct work_struct work;	/* fakernic_port_changed() */
+	struct delayed_work work;	/* fakernic_port_changed() */
+	u32 refusals;			/* in a row; under ask_lock */
 };
 
 /* Before all else; cannot fail. */
 void fakernic_port_init(struct fakernic_dev *dev);
 
 /*
- * Asks the device for the link's state and tells both sides of a change. From
- * elsewhere than process context: schedule port.work.
+ * Asks the device for the link's state and tells both sides of a change. If the
+ * device lives and refuses, all stays as it was and it is asked again later.
  */
 void fakernic_port_changed(struct fakernic_dev *dev);
+
+/* The same by port.work, at once. In any context. */
+void fakernic_port_look(struct fakernic_dev *dev);
 
 /*
  * What the device says of the port now; or said last, if it is dead or silent.

@@ -201,6 +201,52 @@ def test_link_goes_by_a_rule(patient):
     patient.works()
 
 
+def carrier(patient):
+    return f"[ $(cat /sys/class/net/{patient.port.netdev}/carrier) = {{}} ]"
+
+
+REFUSED = "at=command cmd={} times={} do=fail status=6"
+REFUSED_S = 5           # a command that is refused twice is done by then
+
+
+def test_link_that_is_not_told(patient):
+    """The device refuses to say what became of it: it is asked again, and
+    meanwhile the port is what it was."""
+    port = patient.port
+    try:
+        patient.forget()
+        with faults.armed(port.vm, REFUSED.format("QUERY_PORT", 2)):
+            port.vm.set_link(False)
+            patient.until("dmesg | grep -q 'link is not told' && " +
+                          carrier(patient).format(1))
+            patient.until(carrier(patient).format(0), REFUSED_S)
+        with faults.armed(port.vm, REFUSED.format("QUERY_PORT", 2)):
+            port.vm.set_link(True)
+            patient.until(carrier(patient).format(1), REFUSED_S)
+    finally:
+        port.vm.set_link(True)
+    patient.works()
+
+
+def test_filter_that_is_not_taken(patient):
+    """It is told to the device again, until that has taken it."""
+    guest, port = patient.guest, patient.port
+    rules = (REFUSED.format("SET_PORT", 2),
+             "at=command cmd=SET_PORT times=0 do=count")
+    patient.forget()
+    try:
+        with faults.armed(port.vm, *rules) as told:
+            guest.check(f"ip link set {port.netdev} promisc on")
+            deadline = time.monotonic() + REFUSED_S
+            while told.hits() != [2, 1]:
+                assert time.monotonic() < deadline, told.lines()
+                time.sleep(0.1)
+        patient.said("receive filter")
+    finally:
+        guest.check(f"ip link set {port.netdev} promisc off")
+    patient.works()
+
+
 def test_program_hears_of_a_freeze(patient):
     """Its requests are not done; when the driver has given the card up it is
     told so, finds every verb failing by EIO and lets go of all."""
