@@ -21,8 +21,6 @@
 #include "rx.h"
 #include "tx.h"
 
-#define FAKERNIC_RESTART_PAUSE		(HZ / 2)
-#define FAKERNIC_RESTART_GROWS		7U	/* times: to 64 s */
 /*
  * Queues that were made anew and worked for so long are well: what they meet
  * next is another fault, and not the one that keeps coming back.
@@ -36,18 +34,15 @@ static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
 
 void fakernic_restart_later(struct fakernic_netdev *priv)
 {
-	const unsigned long last = READ_ONCE(priv->restarted_at);
-	u32 grows = min(READ_ONCE(priv->restarts), FAKERNIC_RESTART_GROWS);
-
 	if (delayed_work_pending(&priv->restart_work))
 		return;
-	if (time_after(jiffies, last + FAKERNIC_RESTART_WELL)) {
+	if (READ_ONCE(priv->up) &&
+	    time_after(jiffies,
+		       READ_ONCE(priv->up_since) + FAKERNIC_RESTART_WELL))
 		WRITE_ONCE(priv->restarts, 0);
-		grows = 0;
-	}
 	/* The queue that fakernic_tx_timeout() has, too. */
 	queue_delayed_work(system_dfl_wq, &priv->restart_work,
-			   FAKERNIC_RESTART_PAUSE << grows);
+			   fakernic_pause(READ_ONCE(priv->restarts)));
 }
 
 /*

@@ -11,6 +11,7 @@
 #include "device.h"
 #include "hw.h"
 #include "netdev.h"
+#include "port.h"
 #include "rss.h"
 
 u8 fakernic_rx_filter(const struct net_device *netdev)
@@ -107,11 +108,13 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	ret = fakernic_channels_set_port(priv, fakernic_rss_qpn(priv));
 	if (ret)
 		goto err_rss_down;
+	WRITE_ONCE(priv->up_since, jiffies);
 	WRITE_ONCE(priv->up, true);
 	for (i = 0; i < priv->shape.channels; i++)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
 	/* After a restart there may be frames that wait for it. */
 	netif_tx_wake_all_queues(priv->netdev);
+	fakernic_port_set_bare(priv->dev, false);
 	return 0;
 
 err_rss_down:
@@ -121,20 +124,36 @@ err_destroy:
 	fakernic_channels_destroy(priv, priv->shape.channels);
 err:
 	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
+	/* Nobody is to wait for a queue that will not send. */
+	fakernic_port_set_bare(priv->dev, true);
 	/* If it remains open without them: there may be memory some day. */
 	fakernic_restart_later(priv);
 	return ret;
+}
+
+/*
+ * The queues stop now: they have not waited since they sent something last,
+ * which may be long ago.
+ */
+static void fakernic_channels_stop_tx(struct fakernic_netdev *priv)
+{
+	u32 i;
+
+	for (i = 0; i < priv->shape.channels; i++)
+		txq_trans_cond_update(netdev_get_tx_queue(priv->netdev, i));
+	netif_tx_disable(priv->netdev);
 }
 
 void fakernic_channels_down(struct fakernic_netdev *priv)
 {
 	if (!priv->up)
 		return;
+	WRITE_ONCE(priv->restarts, 0);
 	/* Whoever comes now, after the core has started the queue, drops. */
 	WRITE_ONCE(priv->up, false);
 	/* First NAPI, which would wake the queues again. */
 	fakernic_channels_napi(priv, false);
-	netif_tx_disable(priv->netdev);
+	fakernic_channels_stop_tx(priv);
 	fakernic_channels_set_port(priv, 0);
 	fakernic_rss_down(priv);
 	fakernic_channels_destroy(priv, priv->shape.channels);

@@ -25,7 +25,7 @@ int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn);
  */
 int fakernic_channels_up(struct fakernic_netdev *priv);
 
-/* May be called again. */
+/* May be called again. What is up next has failed nowhere yet. */
 void fakernic_channels_down(struct fakernic_netdev *priv);
 
 /*

@@ -12,6 +12,7 @@
 #ifndef FAKERNIC_DRIVER_DEVICE_H
 #define FAKERNIC_DRIVER_DEVICE_H
 
+#include <linux/minmax.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>

@@ -111,6 +111,7 @@ static void fakernic_restart_work(struct work_struct *work)
 {
 	struct fakernic_netdev *priv =
 		container_of(work, struct fakernic_netdev, restart_work.work);
+	u32 restarts;
 
 	/* If it is silent nobody is to wait for RTNL meanwhile. */
 	if (fakernic_cmd_ask_nop(priv->dev) == -ETIMEDOUT) {
@@ -120,9 +121,9 @@ static void fakernic_restart_work(struct work_struct *work)
 	rtnl_lock();
 	if (netif_running(priv->netdev) && fakernic_netdev_works(priv)) {
 		netdev_info(priv->netdev, "restarting\n");
-		WRITE_ONCE(priv->restarted_at, jiffies);
-		WRITE_ONCE(priv->restarts, priv->restarts + 1);
+		restarts = READ_ONCE(priv->restarts);
 		fakernic_channels_down(priv);
+		WRITE_ONCE(priv->restarts, restarts + 1);
 		fakernic_channels_up(priv);
 	}
 	rtnl_unlock();

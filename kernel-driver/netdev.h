@@ -44,7 +44,7 @@ struct fakernic_netdev {
 	struct mutex filter_lock;	/* while the device is told one */
 	u32 filter_refusals;		/* in a row; under filter_lock */
 	struct delayed_work restart_work;
-	unsigned long restarted_at;
+	unsigned long up_since;		/* jiffies, of its queues */
 	u32 restarts;			/* in vain, one after another */
 	u32 pdn;
 	u32 lkey;			/* of all of DMA space */

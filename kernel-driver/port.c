@@ -26,6 +26,14 @@ static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 		ib_dispatch_event(&event);
 }
 
+static void fakernic_port_carry_locked(struct fakernic_dev *dev)
+{
+	if (dev->port.active && !dev->port.bare)
+		netif_carrier_on(dev->netdev);
+	else
+		netif_carrier_off(dev->netdev);
+}
+
 /*
  * info: what the device said, or NULL: nothing new. It may have died since.
  * Caller holds the lock.
@@ -34,7 +42,7 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 			       const struct fakernic_query_port_resp *info)
 {
 	struct fakernic_port *port = &dev->port;
-	bool link, active;
+	bool link, active, changed;
 
 	if (!port->netdev_registered)
 		return;
@@ -45,16 +53,13 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 	link = port->link && !READ_ONCE(dev->dead);
 	active = link && netif_running(dev->netdev);
 	trace_fakernic_link(dev->pdev, link, active);
-	if (active)
-		netif_carrier_on(dev->netdev);
-	else
-		netif_carrier_off(dev->netdev);
-	if (active != port->active) {
-		WRITE_ONCE(port->active, active);
+	changed = active != port->active;
+	WRITE_ONCE(port->active, active);
+	fakernic_port_carry_locked(dev);
+	if (changed)
 		fakernic_port_dispatch_locked(dev, active ?
 					      IB_EVENT_PORT_ACTIVE :
 					      IB_EVENT_PORT_ERR);
-	}
 }
 
 /* Nothing else may ever ask again. Caller holds ask_lock. */
@@ -135,6 +140,18 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered)
 	mutex_lock(&dev->port.lock);
 	dev->port.ib_registered = registered;
 	mutex_unlock(&dev->port.lock);
+}
+
+void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare)
+{
+	struct fakernic_port *port = &dev->port;
+
+	mutex_lock(&port->lock);
+	if (port->netdev_registered && bare != port->bare) {
+		port->bare = bare;
+		fakernic_port_carry_locked(dev);
+	}
+	mutex_unlock(&port->lock);
 }
 
 void fakernic_port_stopped(struct fakernic_dev *dev)

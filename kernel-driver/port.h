@@ -21,6 +21,7 @@ struct fakernic_port {
 	bool netdev_registered;		/* then the carrier may change */
 	bool ib_registered;		/* then there are events */
 	bool link;			/* what the device said last */
+	bool bare;			/* the net_device has no queues */
 	bool active;			/* read without the lock */
 	struct fakernic_query_port_resp info;	/* as of the last change */
 	struct delayed_work work;	/* fakernic_port_changed() */
@@ -51,6 +52,9 @@ void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered);
 
 /* Likewise for the RDMA device: whether there are events. */
 void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
+
+/* The net_device could have no queues, hence has no carrier; or it has some. */
+void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare);
 
 /* The net_device has stopped: it has no carrier, and the RDMA port follows. */
 void fakernic_port_stopped(struct fakernic_dev *dev);

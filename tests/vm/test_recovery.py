@@ -207,6 +207,7 @@ def carrier(patient):
 
 REFUSED = "at=command cmd={} times={} do=fail status=6"
 REFUSED_S = 5           # a command that is refused twice is done by then
+PAUSE_MOST_S = 1.5      # by so much a busy machine makes a pause longer
 
 
 def test_link_that_is_not_told(patient):
@@ -244,6 +245,32 @@ def test_filter_that_is_not_taken(patient):
         patient.said("receive filter")
     finally:
         guest.check(f"ip link set {port.netdev} promisc off")
+    patient.works()
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("tries", (4, pytest.param(
+    7, marks=(pytest.mark.long, pytest.mark.timeout(300)))))
+def test_port_without_queues(patient, tries):
+    """Neither those that ethtool asks for can be had nor, for a while, the old:
+    then the port has no carrier, and nobody waits for it to send, while RDMA's
+    goes on. The pauses between the tries grow."""
+    guest, port = patient.guest, patient.port
+    patient.forget()
+    with faults.armed(port.vm, REFUSED.format("CREATE_CQ", tries + 1)):
+        assert not guest.run(f"ethtool -G {port.netdev} rx 1024").ok
+        guest.check(carrier(patient).format(0))
+        assert "ACTIVE" in guest.check(f"rdma link show {port.ibdev}/1")
+        patient.until(carrier(patient).format(1), 2 ** tries)
+    log = guest.check("dmesg")
+    tried = [float(when) for when in
+             re.findall(r"^\[ *([\d.]+)\] .*restarting", log, re.M)]
+    pauses = [b - a for a, b in zip(tried, tried[1:])]
+    assert len(pauses) == tries - 1
+    # The kernel's timers may be late by an eighth.
+    assert all(2 ** n <= pause + 0.1 < 2 ** n * 9 / 8 + PAUSE_MOST_S
+               for n, pause in enumerate(pauses)), pauses
+    assert "send timeout" not in log and "WATCHDOG" not in log
     patient.works()
 
 
@@ -710,7 +737,6 @@ for i in $(seq 200); do dmesg | grep restarting && exit; sleep 0.1; done
 dmesg; exit 1
 """
 FAULTS_OF_A_PORT = 3
-PAUSE_MOST_S = 1.5
 
 
 def pause_of_a_port(patient, status):
