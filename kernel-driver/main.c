@@ -263,6 +263,12 @@ static void fakernic_reset_done(struct pci_dev *pdev)
 	fakernic_go_on(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_RESET);
 }
 
+static void fakernic_bus_error(struct fakernic_dev *dev)
+{
+	fakernic_life_hold(dev, FAKERNIC_HELD_BY_BUS, false);
+	fakernic_health_bus_error(dev);
+}
+
 /*
  * After an error that is not fatal the device goes on, if it can. Else the bus
  * recovers it and says so (error_resume), or does not, and says nothing.
@@ -274,16 +280,24 @@ static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 
 	if (state == pci_channel_io_normal && !fakernic_cmdq_check(dev))
 		return PCI_ERS_RESULT_CAN_RECOVER;
-	fakernic_life_hold(dev, FAKERNIC_HELD_BY_BUS, false);
-	fakernic_health_bus_error(dev);
+	fakernic_bus_error(dev);
 	return state == pci_channel_io_perm_failure ?
 		PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_NEED_RESET;
 }
 
+/*
+ * Somebody below the same port wanted a reset. Linux asks everybody there, also
+ * where none took place: who is well and has forgotten nothing goes on.
+ */
 static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
+	if (!test_bit(FAKERNIC_HELD_BY_BUS, &dev->held)) {
+		if (!fakernic_cmdq_check(dev))
+			return PCI_ERS_RESULT_RECOVERED;
+		fakernic_bus_error(dev);
+	}
 	pci_load_saved_state(pdev, dev->saved_state);
 	pci_restore_state(pdev);
 	pci_save_state(pdev);

@@ -154,6 +154,33 @@ def test_fatal_bus_error(patient):
         patient.works()
 
 
+NEIGHBOUR = SLOT.replace(".0", ".1")
+TWO_FUNCTIONS = ("-global", "fakernic.multifunction=on",
+                 "-netdev", "hubport,id=beside,hubid=7",
+                 "-device", "fakernic,id=beside,netdev=beside,bus=slot1,addr=0.1")
+
+
+@pytest.mark.guests(count=1, append="iomem=relaxed",
+                    options={"extra": NATIVE_HOTPLUG + TWO_FUNCTIONS})
+def test_bus_error_with_an_ill_neighbour(patient):
+    """Who is dead wants a reset, of which Linux tells all below the same port:
+    those who are well go on."""
+    guest, vm = patient.guest, patient.port.vm
+    show = f"rdma dev show {patient.port.ibdev}"
+    before = guest.check(show)
+    reporter = f"pci/{NEIGHBOUR} reporter fw_fatal"
+    guest.check(f"devlink health set {reporter} auto_recover false")
+    patient.forget()
+    faults.set_fault(vm, "at=device do=fatal", device="/machine/peripheral/beside")
+    patient.said(f"{NEIGHBOUR}: device is dead")
+    vm.hmp("pcie_aer_inject_error nic0 POISON_TLP")
+    patient.said("device recovery successful")
+    assert int(guest.check(f"setpci -s {SLOT} COMMAND"), 16) & 4
+    patient.works()
+    assert guest.check(show) == before
+    assert f"{SLOT}: device is dead" not in guest.check("dmesg")
+
+
 # What a bus error's rule has the kernel say, and whether it resets the card.
 SEVERITIES = {"correctable": ("AER: Correct", False),
               "nonfatal": ("device recovery successful", False),
