@@ -106,7 +106,10 @@ static void fakernic_channel_complete(struct fakernic_channel *ch,
 		     fakernic_rx_complete(ch, cqe) :
 		     fakernic_tx_complete(ch, cqe, budget);
 
-	if (known && cqe->status != FAKERNIC_WC_SUCCESS)
+	if (!known)
+		/* Nor will any that follow be in their places. */
+		fakernic_restart_later(ch->priv);
+	else if (cqe->status != FAKERNIC_WC_SUCCESS)
 		fakernic_channel_error(ch, cqe);
 }
 

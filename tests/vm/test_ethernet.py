@@ -123,6 +123,20 @@ echo 1 >events/page_pool/page_pool_state_hold/enable
 """
 
 
+def test_port_goes_on_behind_a_lost_receive(ports):
+    """Those that follow are not in their places: the queues are made anew."""
+    a, b = ports
+    # Nobody answers, which would have a completion, too.
+    shout = f"ping -b -c 1 -W 1 -I {b.netdev} 255.255.255.255 >/dev/null 2>&1"
+    a.guest.check("dmesg -C")
+    with faults.armed(a.vm, "at=cqe do=drop") as lost:
+        b.guest.run(f"for i in $(seq 5); do {shout}; done")
+        assert lost.hits() == [1]
+    b.guest.check(f"for i in $(seq 10); do ping -c 1 -W 1 {a.ip4} && exit; done; "
+                  "exit 1", 60)
+    assert "completion of receive" in a.guest.check("dmesg")
+
+
 def test_buffers_come_back(ports):
     """Of frames that are not copied: hardly one of them costs the kernel a page of
     its own."""

@@ -946,6 +946,17 @@ def test_port_whose_event_is_lost(patient):
     patient.works()
 
 
+def test_port_whose_completion_is_lost(patient):
+    """Those that follow are not in their places: the queues are made anew."""
+    patient.forget()
+    with faults.armed(patient.port.vm, "at=cqe do=drop") as lost:
+        patient.guest.run(BROADCAST)
+        assert lost.hits() == [1]
+    patient.guest.run(BROADCAST)
+    patient.said("restarting", 3)
+    patient.works()
+
+
 def test_sleepers_hear_of_the_end(patient):
     """Nobody recovers the device, so that nothing else will wake them: what they
     wait for is flushed."""
