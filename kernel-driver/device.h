@@ -69,6 +69,7 @@ struct fakernic_dev {
 	struct mutex life_lock;		/* up; changes of it */
 	bool up;			/* the hardware runs (life.c) */
 	unsigned long held;		/* bits of enum fakernic_holder */
+	bool found_dead;		/* by who holds it, before he did */
 	unsigned long bus_held_at;	/* jiffies */
 	struct fakernic_health health;
 	struct fakernic_dump dump;

@@ -149,13 +149,27 @@ void fakernic_life_claim(struct fakernic_dev *dev,
 	set_bit(holder, &dev->held);
 }
 
+/*
+ * Sleep and the bus leave one that was dead as they have found it: it has been
+ * stopped, and whether it is to be recovered only devlink knows.
+ */
+static bool fakernic_life_leaves(struct fakernic_dev *dev,
+				 enum fakernic_holder holder)
+{
+	return dev->found_dead && (holder == FAKERNIC_HELD_BY_SLEEP ||
+				   holder == FAKERNIC_HELD_BY_BUS);
+}
+
 void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
 			bool gently)
 {
 	/* Whoever has the lock may wait for a command. */
 	fakernic_life_claim(dev, holder);
 	mutex_lock(&dev->life_lock);
-	fakernic_life_down(dev, gently);
+	if (dev->up || READ_ONCE(dev->held) == BIT(holder))
+		dev->found_dead = READ_ONCE(dev->dead);
+	if (!fakernic_life_leaves(dev, holder))
+		fakernic_life_down(dev, gently);
 	mutex_unlock(&dev->life_lock);
 }
 
@@ -224,11 +238,14 @@ int fakernic_life_go_on(struct fakernic_dev *dev,
 	int ret = -EBUSY;
 
 	mutex_lock(&dev->life_lock);
+	if (!fakernic_life_leaves(dev, holder))
+		dev->found_dead = false;
 	/* A user who had it reset or reloaded does not wait for the bus. */
 	if (holder == FAKERNIC_HELD_BY_RELOAD ||
 	    holder == FAKERNIC_HELD_BY_RESET)
 		fakernic_life_take_over(dev);
-	if (test_and_clear_bit(holder, &dev->held) && !READ_ONCE(dev->held))
+	if (test_and_clear_bit(holder, &dev->held) && !READ_ONCE(dev->held) &&
+	    !dev->found_dead)
 		ret = fakernic_life_recover_locked(dev);
 	mutex_unlock(&dev->life_lock);
 	return ret;

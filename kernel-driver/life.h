@@ -47,15 +47,16 @@ void fakernic_life_claim(struct fakernic_dev *dev,
  * Takes the hardware down, and it stays so until fakernic_life_go_on() of each
  * holder. gently: RDMA's users in the kernel may take leave of their peers
  * first; else it is stopped at once. Does nothing more to a device that is
- * down.
+ * down, nor, for sleep and the bus, to one that is dead.
  */
 void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
 			bool gently);
 
 /*
  * Brings it up after fakernic_life_hold(). -EBUSY: there is nothing to be done,
- * because somebody else still holds it, or that holder does not. After any
- * other error it is down.
+ * because somebody else still holds it, or that holder does not, or it was dead
+ * before and nobody asked for it. After any other error it is down, or as dead
+ * as before.
  */
 int fakernic_life_go_on(struct fakernic_dev *dev,
 			enum fakernic_holder holder);

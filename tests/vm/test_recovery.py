@@ -417,6 +417,48 @@ def test_dead_device_says_so(patient):
         assert "device_dead: 0" in guest.check(f"ethtool -S {port.netdev}")
 
 
+def still_dead(patient):
+    """For as long as a recovery that was under way would take, and it says so
+    itself, wherever one may ask."""
+    guest, port = patient.guest, patient.port
+    guest.check("sleep 3")
+    assert "state: dead" in guest.check(f"devlink health diagnose {REPORTER}")
+    assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
+    assert "PORT_DOWN" in guest.check(f"ibv_devinfo -d {port.ibdev}")
+    assert "device_dead: 1" in guest.check(f"ethtool -S {port.netdev}")
+    assert "Link detected: no" in guest.check(f"ethtool {port.netdev}")
+
+
+def sleep(patient):
+    patient.guest.check("echo devices >/sys/power/pm_test; "
+                        "echo freeze >/sys/power/state; "
+                        "echo none >/sys/power/pm_test", 60)
+
+
+def bus_error(patient):
+    patient.port.vm.hmp("pcie_aer_inject_error nic0 POISON_TLP")
+    patient.said("device recovery successful")
+
+
+def fatal_bus_error(patient):
+    patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
+    patient.said("device recovery successful")
+
+
+@pytest.mark.parametrize("event", (sleep, bus_error, fatal_bus_error))
+def test_dead_device_is_left_dead(patient, event):
+    """Who wants to look at it is not robbed of it by what he has not asked for."""
+    guest = patient.guest
+    with left_dead(guest):
+        patient.forget()
+        fatal(patient)
+        patient.said("device is dead")
+        event(patient)
+        still_dead(patient)
+        guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.works()
+
+
 def test_reporter_of_all_deaths(patient):
     """fw knows of each while it lasts, and has it recovered at once; those that
     know of their own go on waiting for it."""
