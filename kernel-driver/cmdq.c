@@ -165,13 +165,13 @@ static void fakernic_cmdq_live(struct fakernic_dev *dev)
 	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
 }
 
-int fakernic_cmdq_enable(struct fakernic_dev *dev)
+/* Gives the device the rings. *status: what it says of itself then. */
+static int fakernic_cmdq_hand_over(struct fakernic_dev *dev, u32 *status)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
-	u32 status, code;
+	u32 code;
 	int ret;
 
-	fakernic_cmdq_begin(dev);
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_LO,
 		       lower_32_bits(cmdq->sq_dma));
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_SQ_HI,
@@ -182,22 +182,60 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 		       upper_32_bits(cmdq->cq_dma));
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_LOG_DEPTH, cmdq->log_depth);
 	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
-	ret = readl_poll_timeout(dev->regs + FAKERNIC_REG_STATUS, status,
-				 status & (FAKERNIC_STATUS_ENABLED |
-					   FAKERNIC_STATUS_FATAL),
+	ret = readl_poll_timeout(dev->regs + FAKERNIC_REG_STATUS, *status,
+				 *status & (FAKERNIC_STATUS_ENABLED |
+					    FAKERNIC_STATUS_FATAL),
 				 1000, FAKERNIC_ENABLE_TIMEOUT_US);
-	if (!ret && status & FAKERNIC_STATUS_FATAL)
+	if (!ret && *status & FAKERNIC_STATUS_FATAL)
 		ret = -EIO;
-	if (ret) {
-		code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
-		dev_err(&dev->pdev->dev,
-			"device cannot be enabled: status %#x, fatal code: %s\n",
-			status, fakernic_fatal_name(code));
+	if (!ret)
+		return 0;
+	code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
+	dev_err(&dev->pdev->dev,
+		"device cannot be enabled: status %#x, fatal code: %s\n",
+		*status, fakernic_fatal_name(code));
+	return ret;
+}
+
+int fakernic_cmdq_enable(struct fakernic_dev *dev)
+{
+	u32 status;
+	int ret;
+
+	fakernic_cmdq_begin(dev);
+	ret = fakernic_cmdq_hand_over(dev, &status);
+	if (ret)
 		return ret;
-	}
 	fakernic_cmdq_tell_faults(dev, status);
 	fakernic_cmdq_live(dev);
 	return 0;
+}
+
+/* The first entries are not those that anybody waits for: all were let go. */
+int fakernic_cmdq_try(struct fakernic_dev *dev)
+{
+	struct fakernic_cmdq *cmdq = &dev->cmdq;
+	struct fakernic_cmd_completion *cqe = cmdq->cq;
+	size_t depth = 1UL << cmdq->log_depth;
+	u32 status;
+	u8 owner;
+	int ret;
+
+	memset(cmdq->cq, 0, depth * sizeof(*cmdq->cq));
+	memset(cmdq->sq, 0, sizeof(*cmdq->sq));
+	cmdq->sq->opcode = cpu_to_le16(FAKERNIC_CMD_NOP);
+	ret = fakernic_cmdq_hand_over(dev, &status);
+	if (ret)
+		return ret;
+	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, 1);
+	ret = read_poll_timeout(READ_ONCE, owner, owner & 1, 1000,
+				FAKERNIC_ASK_TIMEOUT_S * USEC_PER_SEC, false,
+				cqe->owner);
+	if (ret)
+		return ret;
+	/* The rest of the entry was written before its owner bit. */
+	dma_rmb();
+	return fakernic_cmd_status_errno(cqe->status);
 }
 
 /* Wakes whoever waits: there will be no answer. */

@@ -48,6 +48,12 @@ void fakernic_cmdq_cleanup(struct fakernic_dev *dev);
 int fakernic_cmdq_enable(struct fakernic_dev *dev);
 
 /*
+ * Likewise, of a queue that is dead and stays so for all others: has the device
+ * execute NOP. Errors as above and of that command; three seconds more.
+ */
+int fakernic_cmdq_try(struct fakernic_dev *dev);
+
+/*
  * Takes the completions that are there. From the interrupt of vector 0, or any
  * other context.
  */

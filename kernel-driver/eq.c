@@ -278,6 +278,20 @@ err_free_vectors:
 	return ret;
 }
 
+void fakernic_eqs_forget(struct fakernic_dev *dev)
+{
+	unsigned long flags;
+	u32 i;
+
+	for (i = 0; i < dev->eq_count; i++) {
+		struct fakernic_eq *eq = &dev->eqs[i];
+
+		spin_lock_irqsave(&eq->lock, flags);
+		eq->live = false;
+		spin_unlock_irqrestore(&eq->lock, flags);
+	}
+}
+
 void fakernic_eqs_silence(struct fakernic_dev *dev)
 {
 	u32 i;

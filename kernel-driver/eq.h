@@ -35,6 +35,9 @@ int fakernic_eqs_init(struct fakernic_dev *dev);
 /* Brings them up on the device, which forgets them when it is reset. */
 int fakernic_eqs_create(struct fakernic_dev *dev);
 
+/* The device has been reset: no event of an earlier life is told any more. */
+void fakernic_eqs_forget(struct fakernic_dev *dev);
+
 /* The device has been stopped: no handler runs from here on. */
 void fakernic_eqs_silence(struct fakernic_dev *dev);
 

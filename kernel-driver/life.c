@@ -218,13 +218,54 @@ static int fakernic_life_reset_function(struct fakernic_dev *dev)
 	return ret;
 }
 
+/*
+ * Would it come up? For all others it remains dead, and stopped: the RDMA
+ * device and the net_device tell them so.
+ */
+static int fakernic_life_try(struct fakernic_dev *dev)
+{
+	int ret;
+
+	if (fakernic_is_gone(dev))
+		return -ENODEV;
+	ret = fakernic_reset_device(dev);
+	if (ret)
+		return ret;
+	fakernic_eqs_forget(dev);
+	ret = fakernic_negotiate(dev);
+	if (ret)
+		return ret;
+	pci_set_master(dev->pdev);
+	ret = fakernic_cmdq_try(dev);
+	fakernic_stop_device(dev);
+	pci_clear_master(dev->pdev);
+	trace_fakernic_life(dev->pdev, "is tried", ret);
+	return ret;
+}
+
+/* What there is of a dead device stays until another one can take its place. */
+static int fakernic_life_replace(struct fakernic_dev *dev)
+{
+	int ret;
+
+	ret = fakernic_life_try(dev);
+	if (ret)
+		ret = fakernic_life_reset_function(dev) ?:
+		      fakernic_life_try(dev);
+	if (!ret)
+		fakernic_life_down(dev, false);
+	return ret;
+}
+
 static int fakernic_life_recover_locked(struct fakernic_dev *dev)
 {
 	int ret;
 
 	if (dev->up && !READ_ONCE(dev->dead))
 		return 0;
-	fakernic_life_down(dev, false);
+	ret = dev->up ? fakernic_life_replace(dev) : 0;
+	if (ret)
+		return ret == -EBUSY ? -EIO : ret;
 	ret = fakernic_is_gone(dev) ? -ENODEV : fakernic_life_up(dev);
 	if (!ret)
 		return 0;

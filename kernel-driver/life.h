@@ -70,7 +70,8 @@ bool fakernic_life_is_held(struct fakernic_dev *dev);
 /*
  * Brings a device up that is dead or down: by its own reset, and if that does
  * not help by one of the function. 0 also if it is well; -EBUSY while somebody
- * holds it. asked: by a user, who need not wait for the bus.
+ * holds it. After an error a dead one is as it was, unless it executed a
+ * command and failed later. asked: by a user, who need not wait for the bus.
  */
 int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
 

@@ -459,6 +459,22 @@ def test_dead_device_is_left_dead(patient, event):
         patient.works()
 
 
+def test_dead_device_that_cannot_be_recovered_says_so(patient):
+    """It is there until the one that takes its place is."""
+    guest, vm = patient.guest, patient.port.vm
+    before = guest.check(f"rdma dev show {patient.port.ibdev}")
+    with left_dead(guest):
+        patient.forget()
+        with faults.armed(vm, "at=command cmd=NOP times=0 do=fail status=7"):
+            fatal(patient)
+            patient.said("device is dead")
+            assert not guest.run(f"devlink health recover {REPORTER}", 60).ok
+            still_dead(patient)
+            assert guest.check(f"rdma dev show {patient.port.ibdev}") == before
+        guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.works()
+
+
 def test_reporter_of_all_deaths(patient):
     """fw knows of each while it lasts, and has it recovered at once; those that
     know of their own go on waiting for it."""
