@@ -33,7 +33,7 @@ const char *fakernic_death_name(enum fakernic_death cause)
 	case FAKERNIC_DEATH_TIMEOUT:
 		return "a command was not answered";
 	case FAKERNIC_DEATH_NONSENSE:
-		return "a command was answered that was not given";
+		return "it answers nonsense";
 	case FAKERNIC_DEATH_KEEPS:
 		return "it does not let go of what it was given";
 	}

@@ -30,7 +30,10 @@ static void fakernic_hw_sync(struct fakernic_dev *dev)
 	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 }
 
-/* The device has made it: events find it from now on, or it is destroyed. */
+/*
+ * The device has made it: events find it from now on, or it is destroyed. Not
+ * if it has the number of another one, which that would destroy.
+ */
 static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, void *hw, u16 destroy_opcode)
 {
@@ -38,6 +41,11 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 
 	fakernic_hw_sync(dev);
 	ret = xa_insert(all, number, hw, GFP_KERNEL);
+	if (ret == -EBUSY) {
+		dev_err(&dev->pdev->dev, "device made %#x twice\n", number);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
+		return -EIO;
+	}
 	if (ret)
 		fakernic_cmd_drop(dev, destroy_opcode, number);
 	return ret;

@@ -10,6 +10,7 @@ until a reset of the function), frozen (commands are not answered), or that it
 loses interrupts and events.
 """
 
+import json
 import re
 import time
 from contextlib import contextmanager
@@ -807,6 +808,32 @@ def test_device_keeps_what_the_kernel_gave_back(patient, lab, kind, status):
             faults.armed(patient.port.vm, f"at=command cmd={verb}_{kind} "
                          f"times=0 do=fail status={status}"):
         rebind(patient.port)
+    patient.works()
+
+
+@pytest.mark.usefixtures("afresh")
+def test_device_makes_a_queue_twice(patient):
+    """What it says of another one's number is not believed, nor is that destroyed:
+    nobody can tell whose it is."""
+    guest, port = patient.guest, patient.port
+    command = f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()}"
+    server = guest.start(f"exec {command}", 100)
+    try:
+        patient.until(rdma.LISTENS_TCP.format(port=18515))
+        cqs = json.loads(port.vm.qmp("qom-get", path=faults.NIC,
+                                     property="x-cqs"))
+        last = max(cq["cqn"] for cq in cqs)
+        patient.forget()
+        faults.set_fault(port.vm, "id=made at=command cmd=CREATE_CQ do=count; "
+                         "id=twice after=made at=dma-write why=cmd do=corrupt "
+                         f"offset=0 mask={last ^ (last + 1)}")
+        assert not guest.run(f"{command} -p 18516").ok
+        patient.said("device is dead: it answers nonsense")
+        patient.said("device is recovered")
+    finally:
+        faults.set_fault(port.vm, "remove=all")
+        guest.run(f"kill {server.pid}")
+        server.wait()
     patient.works()
 
 
