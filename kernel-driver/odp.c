@@ -269,7 +269,9 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	atomic64_add(count, &odp->invalidations);
 	ret = fakernic_odp_update(odp, fakernic_odp_page_address(umem, first),
 				  last - first + 1, FAKERNIC_PAGES_ABSENT);
-	if (!ret || READ_ONCE(odp->stopping) || READ_ONCE(odp->dev->dead))
+	/* Of a region that goes it may say that there is none any more. */
+	if (!ret || READ_ONCE(odp->dev->dead) ||
+	    (ret == -EINVAL && READ_ONCE(odp->stopping)))
 		return;
 	dev_err(&odp->dev->pdev->dev,
 		"device does not let go of pages of MR %#x: %d\n", odp->key,
