@@ -121,18 +121,23 @@ def power_on(lab):
 
 @pytest.fixture
 def vms(lab, request):
-    """The booted guests of the test; healthy before and after it."""
+    """The booted guests of the test; healthy before and after it, and so are their
+    cards, if it does not hurt them."""
     wanted = wanted_guests(request.node)
     driver = wanted.pop("driver")
     models = (MODELS[driver] if isinstance(driver, str) else
               tuple(MODELS[name] for name in driver))
     vms = lab.get(model=models, **wanted)
     start = [vm.console.size() for vm in vms]
+    for vm in vms:
+        vm.begins()
     yield vms
     try:
         for vm in vms:
             vm.assert_healthy()
             assert not lost_wakeups(vm), f"of the link of {vm.name}"
+        for vm in vms if lab.current else ():       # else it has failed
+            vm.ends()
     except BaseException:
         for vm, begin in zip(vms, start):
             print(f"--- console of {vm.name} during this test\n"

@@ -99,6 +99,7 @@ NOTHING = ("address", "auto counters", "info")
 def port_again(ports):
     """The port, which is used afterwards."""
     guest = ports[0].guest
+    ports[0].vm.hurt()
     if not guest.run(CAN_FAIL).ok:
         mount(guest, IMAGE, "/mnt")
         guest.check("insmod /mnt/$(uname -r)/failing.ko")

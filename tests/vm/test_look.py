@@ -126,6 +126,7 @@ def test_devlink_tells_of_the_request_that_failed(faulty):
     """As it was when the first queue pair failed since the card was powered on:
     what comes later is not told, and the card works on."""
     port, reporter = faulty, f"{DEVLINK} reporter fw"
+    port.vm.hurt()
     rdma.perftest("ib_write_bw", port, port, WRITE).check()
     port.guest.check(f"echo 'at=send-wqe nth={FAILING} status={REM_ACCESS_ERR} "
                      f"code={VENDOR_ERR} do=fail' >{FAULTS}")
@@ -293,6 +294,7 @@ def test_faults_from_the_guest(faulty):
 def test_devlink_tells_what_led_to_the_first_error(faulty):
     """The reporter's own test lets the device die; it is recovered."""
     port = faulty
+    port.vm.hurt()
     rdma.pingpong("rc", port, port, "-n 100").check()
     port.guest.check(f"devlink health test {DEVLINK} reporter fw")
     port.guest.check("for i in $(seq 300); do dmesg | grep -q 'device is "

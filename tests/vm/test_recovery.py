@@ -51,11 +51,13 @@ def fatal(patient):
 
 
 def no_decoding(patient):
+    patient.port.vm.hurt()
     patient.guest.check(f"setpci -s {SLOT} COMMAND=0:2")
 
 
 def no_mastering(patient):
     """It cannot reach its rings: the next command is its end."""
+    patient.port.vm.hurt()
     patient.guest.check(f"setpci -s {SLOT} COMMAND=0:4")
 
 

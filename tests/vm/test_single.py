@@ -31,6 +31,7 @@ def test_one_guest_alone_talks_to_itself(ports):
 def test_unknown_interface_version_is_refused(vms):
     """One clear line in dmesg, no device, no complaint, no crash."""
     (vm,) = vms
+    vm.hurt()
     vm.guest.check("modprobe fakernic")
     lines = [line for line in vm.guest.check("dmesg").splitlines()
              if "fakernic" in line and "interface version" in line]

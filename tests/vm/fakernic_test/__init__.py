@@ -3,6 +3,7 @@
 which boots guests and runs commands in them.
 
   lab.py      sets of wired guests, booted once and reused between tests
+  watched.py  guests whose cards have to stay well
   rdma.py     the usual client/server pairs
   pairs.py    many short pairs of programs in one go
   patient.py  a port with settings that must stay

@@ -16,8 +16,9 @@ from pathlib import Path
 from fakernic_lab import images
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import RACE_KERNEL, ProjectImage
-from fakernic_lab.machine import Machine, Nic
+from fakernic_lab.machine import Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
+from .watched import Watched
 
 # Labs of two runs at once must not share theirs.
 RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
@@ -114,7 +115,7 @@ class Lab:
         for index, image in enumerate(booted):
             nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
                       **properties)
-            self.vms.append(Machine(NAMES[index], directory / NAMES[index],
+            self.vms.append(Watched(NAMES[index], directory / NAMES[index],
                                     [nic], image, **options))
         try:
             for vm in self.vms:

@@ -105,6 +105,7 @@ class Patient:
         self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
 
     def ring(self, register, value):
+        self.port.vm.hurt()
         self.guest.write("/tmp/ring.py", RUNG.format(
             sysfs=SYSFS, register=register, value=value))
         self.guest.check("python3 /tmp/ring.py")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guests whose cards have to stay well. The driver mends what a card does wrong,
+and says so; a test that nobody told to expect it would pass. So whatever it has
+warned of, and each interrupt and event that it has found lost, is trouble, unless
+the test has the device misbehave, by a fault rule or as hurt() says.
+"""
+
+import re
+from collections import Counter
+
+from fakernic_lab.errors import GuestCrashed
+from fakernic_lab.machine import Machine
+
+# Points of fault rules where not the device fails but the network does, and what
+# rules do that does no harm.
+NETWORK = ("tx", "rx")
+HARMLESS = ("count", "pause")
+# The driver looks twice a second for what was lost, and knows the second time.
+LOOKS_S = 1.2
+# Which boot it is, what was lost, and the kernel's messages of the driver, also
+# those that a test has cleared: level, number, time in microseconds; text.
+NEWS = """
+{wait}
+cat /proc/sys/kernel/random/boot_id
+for net in /sys/bus/pci/drivers/fakernic/*/net/*; do
+    [ ! -e $net ] || ethtool -S ${{net##*/}}
+done | grep -E ' lost_(interrupts|events): '
+dd if=/dev/kmsg bs=8k iflag=nonblock status=none 2>/dev/null |
+    grep -a ';fakernic 0' || :
+"""
+LOST = re.compile(r"^ +(lost_\w+): (\d+)$", re.M)
+SAID = re.compile(r"^(\d+),(\d+),\d+,[^;]*;(.*)$", re.M)
+WARNING = 4
+# What it says at a lower level, though nobody wants it to happen; and what it warns
+# of whenever there was a rule, or the kernel for it when a user was refused.
+UNWANTED = "restarting"
+WANTED = re.compile("told to misbehave|no one-step time stamps")
+
+
+def hurts(rules):
+    """Whether some of these fault rules make the device misbehave."""
+    for rule in re.split(r"[;\n]", rules):
+        words = dict(re.findall(r"(\S+)=(\S+)", rule))
+        if (words.get("do", HARMLESS[0]) not in HARMLESS and
+                words.get("at") not in NETWORK):
+            return True
+    return False
+
+
+class Watched(Machine):
+    """Between begins() and ends() is a test."""
+
+    def __init__(self, name, directory, nics, image, **options):
+        super().__init__(name, directory, nics, image, **options)
+        self.looks = any(nic.model == "fakernic" for nic in nics)
+        self.is_born_ill = any("x_fault" in nic.properties for nic in nics)
+        self.is_hurt = False
+        self.boot = None
+        self.heard = -1
+        self.lost = Counter()
+
+    def hurt(self):
+        """The test does the card some harm, other than by QMP."""
+        self.is_hurt = True
+
+    def qmp(self, command, **arguments):
+        if (command == "qom-set" and arguments.get("property") == "x-fault" and
+                hurts(arguments["value"])):
+            self.hurt()
+        return super().qmp(command, **arguments)
+
+    def news(self, wait=0):
+        """What there was to complain of since the last call, in lines."""
+        text = self.guest.run(NEWS.format(wait=f"sleep {wait}" if wait else "")).out
+        boot, _, text = text.partition("\n")
+        if boot != self.boot:
+            self.boot, self.heard, self.lost = boot, -1, Counter()
+        lost = Counter()
+        for name, count in LOST.findall(text):
+            lost[name] += int(count)
+        found = [f"{name}: {more}" for name, more in (lost - self.lost).items()]
+        self.lost = lost
+        for level, number, words in SAID.findall(text):
+            if int(number) <= self.heard:
+                continue
+            self.heard = int(number)
+            if (UNWANTED in words or
+                    int(level) % 8 <= WARNING and not WANTED.search(words)):
+                found.append(words)
+        return found
+
+    def begins(self):
+        """What there is to hear by now is of a test that has hurt the card."""
+        if self.looks and self.is_hurt:
+            self.news(LOOKS_S)
+        self.is_hurt = self.is_born_ill
+
+    def ends(self):
+        found = self.news() if self.looks else []
+        if found and not self.is_hurt:
+            raise GuestCrashed(f"nobody has hurt the card of {self.name}, but:\n" +
+                               "\n".join(found))

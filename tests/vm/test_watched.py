@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A card that is ill of itself fails the test, also where the driver has mended it:
+here by fault rules that the guest's root writes, of which the tests do not know.
+"""
+
+import time
+
+import pytest
+
+from fakernic_lab.errors import GuestCrashed
+from fakernic_test import rdma
+from fakernic_test.watched import hurts
+
+pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
+
+DEBUGFS = "/sys/kernel/debug"
+FAULTS = f"{DEBUGFS}/fakernic/0000:01:00.0/faults"
+HEALED_S = 1.5          # the driver looks for what was lost twice a second
+RESTARTED = "for i in $(seq 100); do dmesg | grep -q 'restarting' && exit; " \
+            "sleep 0.1; done; exit 1"
+RECOVERED = RESTARTED.replace("restarting", "device is recovered")
+BROADCAST = "ping -b -c 1 -W 1 192.168.77.255"
+
+
+@pytest.fixture(name="sick")
+def sick_port(ports):
+    """The port; the log begins here, and what becomes of it is the test's."""
+    (port,) = ports
+    port.guest.check(f"mountpoint -q {DEBUGFS} || mount -t debugfs none {DEBUGFS}; "
+                     "dmesg -C")
+    port.vm.ends()
+    yield port
+    port.guest.check(f"echo remove=all >{FAULTS}; until rdma link | grep -q ACTIVE; "
+                     "do sleep 0.1; done", 60)
+    port.vm.hurt()
+
+
+def rule(port, text):
+    port.guest.check(f"echo '{text}' >{FAULTS}")
+
+
+def complaint(port):
+    with pytest.raises(GuestCrashed) as error:
+        port.vm.ends()
+    return str(error.value)
+
+
+def test_well(sick):
+    """A rule alone is nothing."""
+    rule(sick, "at=tx class=roce do=count")
+    rdma.pingpong("rc", sick, sick, "-n 50").check()
+    sick.vm.ends()
+
+
+@pytest.mark.parametrize("at, name", (("interrupt number=1", "lost_interrupts"),
+                                      ("eqe", "lost_events")))
+def test_lost(sick, at, name):
+    """Each time, though it is said once."""
+    for _ in range(2):
+        rule(sick, f"at={at} do=drop")
+        sick.guest.run(BROADCAST)
+        time.sleep(HEALED_S)
+        assert f"{name}: 1" in complaint(sick)
+        sick.vm.ends()          # it is told of once
+
+
+def test_restarted(sick):
+    rule(sick, "at=send-wqe status=5 do=fail")
+    sick.guest.run(BROADCAST)
+    sick.guest.check(RESTARTED)
+    assert "restarting" in complaint(sick)
+
+
+def test_died(sick):
+    """Also if the test has cleared the log; unless it says that it did that."""
+    for is_asked in (False, True):
+        sick.guest.run(f"echo 'at=device do=fatal' >{FAULTS}")     # is not answered
+        sick.guest.check(RECOVERED, 60)
+        sick.guest.check("dmesg -C")
+        if is_asked:
+            sick.vm.hurt()
+            sick.vm.ends()
+        else:
+            assert "device is dead" in complaint(sick)
+
+
+@pytest.mark.parametrize("rules, wanted", (
+    ("at=tx do=drop", False), ("id=x at=rx opcode=rc-ack do=corrupt", False),
+    ("at=command do=count", False), ("remove=all", False),
+    ("at=tx do=drop; id=y at=eqe do=drop", True), ("at=device do=dead", True)))
+def test_rules_that_hurt(rules, wanted):
+    assert hurts(rules) == wanted
