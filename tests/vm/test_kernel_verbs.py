@@ -163,6 +163,7 @@ def test_death_while_somebody_polls(user, word):
     """On another CPU. Work that the device completes after he has found the CQ
     empty, and before it dies, is not flushed as well; and if he is told to poll
     before he is done with it, he does so again."""
+    user.patient.port.vm.hurt()
     with left_dead(user.guest):
         user.run(word)
         # A process that ended now might want an interrupt of the CPU held up.

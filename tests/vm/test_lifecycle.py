@@ -254,6 +254,7 @@ def replug(port):
 
 def surprise(port):
     slot = slot_above(port)
+    port.vm.hurt()
     port.guest.check(f"dmesg -C; setpci -s {slot} {POWER_OFF} {POWER_ON}")
     wait_for(port.guest, SYSFS, there=False)
     assert "Card not present" in port.guest.check("dmesg")

@@ -11,10 +11,12 @@ from collections import Counter
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.machine import Machine
 
-# Points of fault rules where not the device fails but the network does, and what
-# rules do that does no harm.
+# Points of fault rules where not the device fails but the network does, what rules
+# do that does no harm, and the monitor's command for what the PCI core calls an
+# error of the device.
 NETWORK = ("tx", "rx")
 HARMLESS = ("count", "pause")
+BUS_ERROR = "pcie_aer_inject_error"
 # The driver looks twice a second for what was lost, and knows the second time.
 LOOKS_S = 1.2
 # Which boot it is, what was lost, and the kernel's messages of the driver, also
@@ -64,8 +66,9 @@ class Watched(Machine):
         self.is_hurt = True
 
     def qmp(self, command, **arguments):
-        if (command == "qom-set" and arguments.get("property") == "x-fault" and
-                hurts(arguments["value"])):
+        if ((command == "qom-set" and arguments.get("property") == "x-fault" and
+             hurts(arguments["value"])) or
+                BUS_ERROR in arguments.get("command_line", "")):
             self.hurt()
         return super().qmp(command, **arguments)
 
