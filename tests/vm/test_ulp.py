@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kernel's users of RDMA, each between two guests: what is written is read
 again with the same sum, at both ends; the link goes for 3 s and for 40 s in
-mid-I/O; the target's machine is reset; connections come and go a hundred times.
-Then everything is taken down, and neither a resource nor a complaint is left.
-NVMe over Fabrics is in test_kernel_users.py and test_lifecycle.py, too. Of what
-takes minutes, make test has one, make test-long all.
+mid-I/O; the host's driver is unbound; the target's machine is reset; connections
+come and go a hundred times. Then everything is taken down, and neither a resource
+nor a complaint is left. NVMe over Fabrics is in test_kernel_users.py and
+test_lifecycle.py, too. Of what takes minutes, make test has one, make test-long
+all.
 """
 
 import time
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from fakernic_test import memory, rdma, ulp
+from fakernic_test.patient import rebind
 
 # SMC-R gives a connection up before such a cut ends.
 CUT = [name for name in ulp.ULPS if name != "smc"]
@@ -20,6 +22,7 @@ CUT = [name for name in ulp.ULPS if name != "smc"]
 RESET = ("iser", "srp")
 LONG_CUT = [pytest.param(name, marks=() if name == "nvme" else pytest.mark.long)
             for name in CUT]
+UNBOUND = ("iser", "srp", "nfs", "rds")
 ROUNDS = ("nvme", "srp")
 HUNDRED = 100
 
@@ -101,6 +104,23 @@ def test_hundred_rounds(served, rounds):
         else:
             growth = memory.Growth(port.vm for port in served.ports)
     growth.check()
+
+
+@pytest.mark.parametrize("service", UNBOUND, indirect=True)
+def test_host_is_unbound(service, lab):
+    """Its driver goes in mid-I/O and comes again: who serves waits for it, and who
+    writes goes on or, where the disk went as well, is told and logs in anew."""
+    writing = ulp.Writing(service, 200, script=service.stubborn())
+    rebind(service.host)
+    lab.ports[-1] = rdma.bring_up(service.host.vm, len(lab.ports))
+    if service.outlives_its_card:
+        writing.goes_on()
+        writing.stop()
+    else:
+        result = writing.job.wait()
+        assert not result.ok and not result.timed_out, result
+        service.connect_again()
+    service.move()
 
 
 @pytest.mark.parametrize("service", RESET, indirect=True)

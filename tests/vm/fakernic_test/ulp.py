@@ -37,6 +37,8 @@ class Ulp:
     """A service of the first guest, used by the second."""
 
     modules = ()
+    # The second's connections are made anew when its card comes again.
+    outlives_its_card = True
 
     def __init__(self, ports):
         self.ports = ports
@@ -63,6 +65,10 @@ class Ulp:
     def stop(self):
         self.disconnect()
         self.unserve()
+
+    def stubborn(self):
+        """A script that writes, of who does not mind that his address is gone."""
+        return self.write(1)
 
     def move(self, count=4):
         """So many megabytes, compared at both ends."""
@@ -199,6 +205,7 @@ class Srp(Disk):
     knows the address that was called, not the caller's: that one has access."""
 
     port = 5555
+    outlives_its_card = False
 
     def __init__(self, ports):
         super().__init__(ports)
@@ -254,6 +261,9 @@ class Srp(Disk):
             echo 600 >dev_loss_tmo
             echo off >fast_io_fail_tmo
             """)
+
+    def connect_again(self):
+        self.connect()
 
     def disconnect(self):
         self.on_host("""
@@ -372,6 +382,9 @@ class Rds(Sockets):
     modules = ("rds", "rds_rdma")
     family = "rds"
     owner = "rdma_cm"
+
+    def stubborn(self):
+        return f"again {self.write(1)}"
 
 
 class Smc(Sockets):
