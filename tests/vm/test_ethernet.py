@@ -165,6 +165,10 @@ def counted(port):
             for name, value in re.findall(r"(\w+): (\d+)", text)}
 
 
+MERGED_AT_LEAST = 3     # of bulk data, on average
+OTHER_FRAMES = 100      # ARP, IPv6
+
+
 def set_offloads(port, words):
     port.guest.check(f"ethtool -K {port.netdev} {words}")
 
@@ -221,6 +225,35 @@ def test_the_wire_has_right_checksums(ports, family):
     after = counted(b)
     assert after["tx_csum"] > before["tx_csum"]
     assert after["tx_tso"] > before["tx_tso"]
+
+
+def received(port):
+    """Frames by the interface; and packets by the kernel's IP, which a merged one
+    is one of."""
+    frames = port.guest.check(
+        f"cat /sys/class/net/{port.netdev}/statistics/rx_packets")
+    packets = port.guest.check("nstat -asz IpInReceives")
+    return [int(frames), int(re.search(r"^IpInReceives +(\d+)", packets, re.M)[1])]
+
+
+@pytest.mark.parametrize("state", ("on", "off"))
+def test_frames_are_merged(ports, state):
+    """GRO: the kernel's TCP gets what came together in one piece."""
+    a, b = ports
+    set_offloads(a, f"gro {state}")
+    try:
+        before = received(a)
+        send_data(a, b, 4)
+        frames, packets = (after - count for after, count in
+                           zip(received(a), before))
+    finally:
+        set_offloads(a, "gro on")
+    print(f"GRO {state}: {frames} frames, {packets} packets")
+    assert frames > 1000
+    if state == "on":
+        assert packets < frames / MERGED_AT_LEAST
+    else:
+        assert packets > frames - OTHER_FRAMES
 
 
 def test_bytes_are_the_same_without_offloads(ports):
