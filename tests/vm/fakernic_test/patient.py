@@ -15,10 +15,13 @@ SYSFS = f"/sys/bus/pci/devices/{SLOT}"
 DEVLINK = f"pci/{SLOT}"
 REPORTER = f"{DEVLINK} reporter fw_fatal"
 DRIVER = "/sys/bus/pci/drivers/fakernic"
+RINGS = "the doorbell rings"
 RUNG = """
 import ctypes, mmap, os
 fd = os.open("{sysfs}/resource0", os.O_RDWR)
 bar = mmap.mmap(fd, 4096)
+with open("/dev/kmsg", "w") as log:
+    log.write("{says}")
 ctypes.c_uint32.from_buffer(bar, {register}).value = {value}
 """
 
@@ -107,7 +110,7 @@ class Patient:
     def ring(self, register, value):
         self.port.vm.hurt()
         self.guest.write("/tmp/ring.py", RUNG.format(
-            sysfs=SYSFS, register=register, value=value))
+            sysfs=SYSFS, register=register, value=value, says=RINGS))
         self.guest.check("python3 /tmp/ring.py")
 
     def until(self, condition, seconds=20):
