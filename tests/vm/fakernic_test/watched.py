@@ -37,6 +37,10 @@ WARNING = 4
 # of whenever there was a rule, or the kernel for it when a user was refused.
 UNWANTED = "restarting"
 WANTED = re.compile("told to misbehave|no one-step time stamps")
+# What it cannot know where one CPU looks and another has not had its turn to handle
+# the interrupt: emulated ones wait for the host's processors, for how long nobody
+# says.
+UNSURE = re.compile("came without an (?:interrupt|event)")
 
 
 def hurts(rules):
@@ -54,6 +58,7 @@ class Watched(Machine):
 
     def __init__(self, name, directory, nics, image, **options):
         super().__init__(name, directory, nics, image, **options)
+        self.is_sure = options.get("cpus", 1) == 1
         self.looks = any(nic.model == "fakernic" for nic in nics)
         self.is_born_ill = any("x_fault" in nic.properties for nic in nics)
         self.is_hurt = False
@@ -81,12 +86,15 @@ class Watched(Machine):
         lost = Counter()
         for name, count in LOST.findall(text):
             lost[name] += int(count)
-        found = [f"{name}: {more}" for name, more in (lost - self.lost).items()]
+        found = [f"{name}: {more}" for name, more in (lost - self.lost).items()
+                 if self.is_sure]
         self.lost = lost
         for level, number, words in SAID.findall(text):
             if int(number) <= self.heard:
                 continue
             self.heard = int(number)
+            if not self.is_sure and UNSURE.search(words):
+                continue
             if (UNWANTED in words or
                     int(level) % 8 <= WARNING and not WANTED.search(words)):
                 found.append(words)
