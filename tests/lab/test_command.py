@@ -914,8 +914,9 @@ DMA-API: Mapped at:\r
 """
 
 
-def test_a_page_may_be_registered_twice(tmp_path):
-    """By a program; a kernel's queue may not. However it comes."""
+def test_mappings_may_share_a_line(tmp_path):
+    """Those of a program, and of another module; a queue's may not. However it
+    comes."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
         for line in PAGE_TWICE.splitlines(True):
@@ -923,7 +924,11 @@ def test_a_page_may_be_registered_twice(tmp_path):
             assert console.trouble() is None
         file.write(PAGE_TWICE + b"WARNING: one\r\n" + PAGE_TWICE)
         assert "WARNING: one\n" in console.trouble()
-        file.write(PAGE_TWICE.replace(b"ib_umem_get", b"map_queue"))
+        for name in b"ib_umem_odp_map_dma_and_lock", b"nvme_rdma_alloc_qe":
+            file.write(PAGE_TWICE.replace(b"ib_umem_get", name))
+            assert console.trouble() is None
+        file.write(PAGE_TWICE.replace(b"ib_umem_get", b"fakernic_map_queue")
+                   .replace(b"[ib_uverbs]", b"[fakernic]"))
         assert "EEXIST" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
 

@@ -64,9 +64,13 @@ def kind_of_guests(node):
 
 
 def fits_kernel(item, kernel):
-    """A debug kernel runs what asks for no other one."""
+    """A debug kernel runs what asks for no other one. Linux 6.12's RDS alone has
+    it complain, with any card: of the order of rds_trans_sem and rdma_cm's
+    handler_mutex, after which it looks at no lock any more, and of headers that
+    are unmapped in another direction than they were mapped in."""
     return (kernel not in DEBUG_KERNELS or
-            wanted_guests(item)["kernel"] == kernel)
+            wanted_guests(item)["kernel"] == kernel and
+            "[rds" not in item.name)
 
 
 def be_patient(item):

@@ -14,12 +14,12 @@ TROUBLE = re.compile(
     r"DMA-API: (?!debugging|preallocated|Mapped at)|unable to handle|Out of memory|"
     r"non-static key|unregister_netdevice: waiting|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
-# What DMA_API_DEBUG says whenever a program registers a page twice, which it may:
-# of the RDMA core's mappings, with any card.
-KNOWN = re.compile(
+# What DMA_API_DEBUG says whenever two mappings share a cache line: a program may
+# register a page twice, and what other modules map is not the driver's.
+SHARED_LINE = re.compile(
     r"^.*cut here \]-*\n.*DMA-API: .*: cacheline tracking EEXIST.*\n"
-    r"(?:(?!.*end trace).*\n)*?.* ib_umem_get\+.*\n"
     r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
+FOR_A_PROGRAM = re.compile(r" ib_umem_(?:get|odp_map_dma_and_lock)\+")
 # Data races of the kernel's own: of neither of the two does the driver know.
 OTHERS_RACE = re.compile(
     r"^.*BUG: KCSAN: data-race in (?!.*\[fakernic\]).*\n"
@@ -31,6 +31,13 @@ OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
                   rb"^.*BUG: KCSAN: (?:(?!={20})[^\0]){0,9000}\Z", re.M)
 # The time, with which the kernel begins its lines.
 STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
+
+
+def drivers_own(found):
+    """What remains of a SHARED_LINE."""
+    report = found[0]
+    own = "[fakernic]" in report and not FOR_A_PROGRAM.search(report)
+    return report if own else ""
 
 
 def readable(data):
@@ -86,7 +93,7 @@ class Console:
 
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
-        text = OTHERS_RACE.sub("", KNOWN.sub("", text))
+        text = OTHERS_RACE.sub("", SHARED_LINE.sub(drivers_own, text))
         found = self.complaint(text)
         if not found:
             return None
