@@ -100,12 +100,23 @@ class Patient:
             f"cat /sys/class/net/{port.netdev}/address").strip()
         self.guest.check(SETTINGS.format(dev=port.netdev))
         self.state = self.look()
+        self.deaths = self.died()
 
     def look(self):
         return self.guest.check(STATE.format(dev=self.port.netdev))
 
+    def died(self):
+        """How often, since the driver has it."""
+        return self.guest.check(
+            f"ethtool -S {self.port.netdev} | grep device_deaths").split()[-1]
+
     def end(self):
+        """No death is held against the card by who comes next: else each of its
+        recoveries within a minute would take twice as long."""
         self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
+        if self.died() != self.deaths:
+            self.guest.check(f"devlink dev reload {DEVLINK}", 60)
+            self.until(f"rdma link show {self.port.ibdev}/1 | grep -q ACTIVE")
 
     def ring(self, register, value):
         self.port.vm.hurt()
