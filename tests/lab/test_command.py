@@ -13,6 +13,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -902,6 +903,31 @@ def test_a_complaint_is_told_once(tmp_path):
         file.write(b"ING: two\r\n")
         assert "WARNING: two\n" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
+
+
+DESTROYED = """
+import os, signal, time
+from fakernic_lab import cli
+
+class Destroyed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+cli.take_signals()
+try:
+    Destroyed()
+    time.sleep(10)
+except KeyboardInterrupt:
+    raise SystemExit(cli.CODE_INTERRUPTED)
+"""
+
+
+def test_an_interrupt_that_python_drops():
+    """It comes in a destructor, whose exceptions are ignored."""
+    done = subprocess.run([sys.executable, "-c", DESTROYED], cwd=HERE, timeout=60,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == cli.CODE_INTERRUPTED, done
+    assert not done.stderr
 
 
 PAGE_TWICE = b"""------------[ cut here ]------------\r

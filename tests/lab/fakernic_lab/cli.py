@@ -28,6 +28,7 @@ LONGEST_US = 3600e6             # a rule delays no longer
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+AGAIN_S = 0.01          # an interrupt that was dropped
 
 DESCRIPTION = """Runs programs in virtual machines that have RDMA: each has a
 fakernic, a RoCEv2 card in software. No root, no hardware, no configuration."""
@@ -511,8 +512,19 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
+def interrupt_again(unraisable):
+    """An interrupt that comes while something is destroyed is dropped there: the
+    machines would go on as if nobody had said anything."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, interrupted)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 def take_signals():
     """Those that somebody has us ignore, as nohup does, stay ignored."""
+    sys.unraisablehook = interrupt_again
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupted)
