@@ -953,6 +953,15 @@ def test_mappings_may_share_a_line(tmp_path):
         for name in b"ib_umem_odp_map_dma_and_lock", b"nvme_rdma_alloc_qe":
             file.write(PAGE_TWICE.replace(b"ib_umem_get", name))
             assert console.trouble() is None
+        file.write(PAGE_TWICE.replace(b"ib_umem_get", b"isert_create_send_desc")
+                   .replace(b"cacheline tracking EEXIST",
+                            b"device driver tries to sync")
+                   .replace(b"---[", b"softirqs last disabled at (1): "
+                            b"[<ff>] fakernic_eq_sync+0x20/0x1b0 [fakernic]\r\n---["))
+        assert console.trouble() is None
+        file.write(PAGE_TWICE.replace(b"cacheline tracking EEXIST",
+                                      b"device driver has pending allocations"))
+        assert "pending" in console.trouble() and console.trouble() is None
         file.write(PAGE_TWICE.replace(b"ib_umem_get", b"fakernic_map_queue")
                    .replace(b"[ib_uverbs]", b"[fakernic]"))
         assert "EEXIST" in console.trouble()

@@ -14,11 +14,13 @@ TROUBLE = re.compile(
     r"DMA-API: (?!debugging|preallocated|Mapped at)|unable to handle|Out of memory|"
     r"non-static key|unregister_netdevice: waiting|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
-# What DMA_API_DEBUG says whenever two mappings share a cache line: a program may
-# register a page twice, and what other modules map is not the driver's.
-SHARED_LINE = re.compile(
-    r"^.*cut here \]-*\n.*DMA-API: .*: cacheline tracking EEXIST.*\n"
+# What DMA_API_DEBUG says of mappings: those of other modules are not the driver's,
+# and a program may register a page twice, whose mappings share a cache line then.
+MAPPING = re.compile(
+    r"^.*cut here \]-*\n.*DMA-API: .*: (?:cacheline tracking EEXIST|"
+    r"device driver tries to sync|device driver frees DMA memory with ).*\n"
     r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
+BY_THE_DRIVER = re.compile(r"^ +\w+\+\S+ \[fakernic\]", re.M)
 FOR_A_PROGRAM = re.compile(r" ib_umem_(?:get|odp_map_dma_and_lock)\+")
 # Data races of the kernel's own: of neither of the two does the driver know.
 OTHERS_RACE = re.compile(
@@ -26,7 +28,7 @@ OTHERS_RACE = re.compile(
     r"(?:(?!.*={20}).*\n)*.*={20}.*\n", re.M)
 # Where such a one begins that has not ended yet, but may.
 OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
-                  rb"(?:.*cacheline tracking EEXIST(?:(?!end trace)[^\0]){0,9000})?"
+                  rb"(?:.*DMA-API: (?:(?!end trace)[^\0]){0,9000})?"
                   rb"\Z|"
                   rb"^.*BUG: KCSAN: (?:(?!={20})[^\0]){0,9000}\Z", re.M)
 # The time, with which the kernel begins its lines.
@@ -34,10 +36,13 @@ STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
 def drivers_own(found):
-    """What remains of a SHARED_LINE."""
+    """What remains of a MAPPING."""
     report = found[0]
-    own = "[fakernic]" in report and not FOR_A_PROGRAM.search(report)
-    return report if own else ""
+    if not BY_THE_DRIVER.search(report) or (
+            "cacheline tracking EEXIST" in report and
+            FOR_A_PROGRAM.search(report)):
+        return ""
+    return report
 
 
 def readable(data):
@@ -93,7 +98,7 @@ class Console:
 
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
-        text = OTHERS_RACE.sub("", SHARED_LINE.sub(drivers_own, text))
+        text = OTHERS_RACE.sub("", MAPPING.sub(drivers_own, text))
         found = self.complaint(text)
         if not found:
             return None
