@@ -931,7 +931,7 @@ def test_an_interrupt_that_python_drops():
 
 
 PAGE_TWICE = b"""------------[ cut here ]------------\r
-DMA-API: fakernic 0000:01:00.0: cacheline tracking EEXIST, overlapping\r
+DMA-API: fakernic 0000:01:00.0: cacheline tracking EEXIST, overlapping mappings\r
 WARNING: CPU: 0 PID: 203 at kernel/dma/debug.c:601 add_dma_entry+0x3c7/0x520\r
 Call Trace:\r
  ib_umem_get+0x593/0x8f0 [ib_uverbs]\r
@@ -950,17 +950,21 @@ def test_mappings_may_share_a_line(tmp_path):
             assert console.trouble() is None
         file.write(PAGE_TWICE + b"WARNING: one\r\n" + PAGE_TWICE)
         assert "WARNING: one\n" in console.trouble()
+        file.write(PAGE_TWICE.replace(
+            b"fakernic 0000:01:00.0: cacheline tracking EEXIST,", b"exceeded 7"))
+        assert console.trouble() is None
         for name in b"ib_umem_odp_map_dma_and_lock", b"nvme_rdma_alloc_qe":
             file.write(PAGE_TWICE.replace(b"ib_umem_get", name))
             assert console.trouble() is None
         file.write(PAGE_TWICE.replace(b"ib_umem_get", b"isert_create_send_desc")
-                   .replace(b"cacheline tracking EEXIST",
+                   .replace(b"cacheline tracking EEXIST, overlapping mappings",
                             b"device driver tries to sync")
                    .replace(b"---[", b"softirqs last disabled at (1): "
                             b"[<ff>] fakernic_eq_sync+0x20/0x1b0 [fakernic]\r\n---["))
         assert console.trouble() is None
-        file.write(PAGE_TWICE.replace(b"cacheline tracking EEXIST",
-                                      b"device driver has pending allocations"))
+        file.write(PAGE_TWICE.replace(
+            b"cacheline tracking EEXIST, overlapping mappings",
+            b"device driver has pending DMA allocations"))
         assert "pending" in console.trouble() and console.trouble() is None
         file.write(PAGE_TWICE.replace(b"ib_umem_get", b"fakernic_map_queue")
                    .replace(b"[ib_uverbs]", b"[fakernic]"))

@@ -17,7 +17,7 @@ TROUBLE = re.compile(
 # What DMA_API_DEBUG says of mappings: those of other modules are not the driver's,
 # and a program may register a page twice, whose mappings share a cache line then.
 MAPPING = re.compile(
-    r"^.*cut here \]-*\n.*DMA-API: .*: (?:cacheline tracking EEXIST|"
+    r"^.*cut here \]-*\n.*DMA-API: .*(?:overlapping mappings|"
     r"device driver tries to sync|device driver frees DMA memory with ).*\n"
     r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
 BY_THE_DRIVER = re.compile(r"^ +\w+\+\S+ \[fakernic\]", re.M)
@@ -39,7 +39,7 @@ def drivers_own(found):
     """What remains of a MAPPING."""
     report = found[0]
     if not BY_THE_DRIVER.search(report) or (
-            "cacheline tracking EEXIST" in report and
+            "overlapping mappings" in report and
             FOR_A_PROGRAM.search(report)):
         return ""
     return report
