@@ -571,12 +571,6 @@ static void frames_check_waits(Frames *f)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
-                               unsigned int seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1,
-                                 const uint8_t *data2, size_t size2,
-                                 uint8_t *out, size_t max_size,
-                                 unsigned int seed);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -597,18 +591,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     frames_check_waits(&f);
     world_free(&f.w);
     return 0;
-}
-
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
-                               unsigned int seed)
-{
-    return fuzz_mutate(data, size, max_size, seed);
-}
-
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1,
-                                 const uint8_t *data2, size_t size2,
-                                 uint8_t *out, size_t max_size,
-                                 unsigned int seed)
-{
-    return fuzz_crossover(data1, size1, data2, size2, out, max_size, seed);
 }

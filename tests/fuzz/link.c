@@ -17,6 +17,7 @@
 #endif
 #include "pair.h"
 #include "records.h"
+#include "../qtest/fakernic-stranger.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -32,7 +33,6 @@
 #define GUARD           4096U
 #define MEMORY_SIZE     (2 * (4096 + (off_t)LINK_RING_SIZE))
 #define MEMORY_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define FDS_MAX         3U
 
 #define FUZZ_CHECK(condition)                                               \
     do {                                                                    \
@@ -381,16 +381,10 @@ static int stranger_fd(const FuzzRecord *r, unsigned kind)
 
 static void stranger_speaks(int sock, const FuzzRecord *r)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-    } control = { 0 };
     uint8_t bytes[256] = { 0 };
     const LinkHello hello = link_hello();
     const unsigned count = r->d & 3;
-    struct iovec iov = { bytes, r->b & 1 ? sizeof(hello) : r->c % 256U };
-    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-    int fds[FDS_MAX];
+    int fds[STRANGER_FDS_MAX];
 
     memcpy(bytes, &hello, sizeof(hello));
     if (r->b & 8) {
@@ -400,15 +394,8 @@ static void stranger_speaks(int sock, const FuzzRecord *r)
         fds[i] = stranger_fd(r, r->d >> (2 + 2 * i));
         FUZZ_CHECK(fds[i] >= 0);
     }
-    if (count) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
-    }
-    sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    stranger_send(sock, bytes, r->b & 1 ? sizeof(hello) : r->c % 256U, fds,
+                  count, MSG_DONTWAIT);
     for (unsigned i = 0; i < count; i++) {
         close(fds[i]);
     }
@@ -565,12 +552,6 @@ static void step(Link *l, const FuzzRecord *r)
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
-                               unsigned int seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1,
-                                 const uint8_t *data2, size_t size2,
-                                 uint8_t *out, size_t max_size,
-                                 unsigned int seed);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -594,18 +575,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     link_part(&l);
     FUZZ_CHECK(open_fds() == fds);
     return 0;
-}
-
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
-                               unsigned int seed)
-{
-    return fuzz_mutate(data, size, max_size, seed);
-}
-
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1,
-                                 const uint8_t *data2, size_t size2,
-                                 uint8_t *out, size_t max_size,
-                                 unsigned int seed)
-{
-    return fuzz_crossover(data1, size1, data2, size2, out, max_size, seed);
 }

@@ -6,6 +6,7 @@
 #endif
 #include "harness.h"
 #include "pair.h"
+#include "../qtest/fakernic-stranger.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -577,26 +578,6 @@ static void other_hellos_are_refused(void)
     }
 }
 
-static void send_two_fds(int sock, const LinkHello *hello)
-{
-    const int fds[2] = { STDIN_FILENO, STDIN_FILENO };
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(fds))];
-    } control = { 0 };
-    struct iovec iov = { (void *)hello, sizeof(*hello) };
-    struct msghdr message = {
-        .msg_iov = &iov, .msg_iovlen = 1,
-        .msg_control = &control, .msg_controllen = sizeof(control),
-    };
-
-    control.align.cmsg_level = SOL_SOCKET;
-    control.align.cmsg_type = SCM_RIGHTS;
-    control.align.cmsg_len = CMSG_LEN(sizeof(fds));
-    memcpy(CMSG_DATA(&control.align), fds, sizeof(fds));
-    REQUIRE(sendmsg(sock, &message, 0) == sizeof(*hello));
-}
-
 /* The number that the next descriptor gets. */
 static int next_fd(void)
 {
@@ -608,13 +589,14 @@ static int next_fd(void)
 
 static void more_descriptors_do_not_stay(void)
 {
+    const int fds[] = { STDIN_FILENO, STDIN_FILENO };
     LinkHello hello = link_hello(), other;
     int ends[2], came, next;
 
     REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends));
     next = next_fd();
     for (unsigned i = 0; i < 10; i++) {
-        send_two_fds(ends[0], &hello);
+        REQUIRE(stranger_send(ends[0], &hello, sizeof(hello), fds, 2, 0));
         CHECK_EQ(link_hello_receive(ends[1], &other, &came), sizeof(other));
         if (came >= 0) {
             close(came);

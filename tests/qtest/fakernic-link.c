@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
+#include "fakernic-stranger.h"
 #include "../../hw/net/fakernic/link/folder.c"
 #include "../../hw/net/fakernic/link/pair.c"
 #include "../../hw/net/fakernic/link/ring.c"
@@ -495,28 +496,6 @@ static void test_link_liars(void)
     wired_stop(&w);
 }
 
-/* Says hello with some bytes, and descriptors. */
-static bool stranger_hello(int sock, const void *bytes, size_t size,
-                           const int *fds, unsigned count)
-{
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
-    } control = { 0 };
-    struct iovec iov = { (void *)bytes, size };
-    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-    if (count) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        control.align.cmsg_level = SOL_SOCKET;
-        control.align.cmsg_type = SCM_RIGHTS;
-        control.align.cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
-    }
-    return sendmsg(sock, &message, MSG_NOSIGNAL) == (ssize_t)size;
-}
-
 typedef struct Stranger {
     size_t size;                /* of its hello */
     unsigned at;                /* a byte of it that is another; 0: none */
@@ -567,7 +546,7 @@ static void stranger_comes(const Stranger *s, const char *folder)
     fds[0] = stranger_memory(s, &p.pair);
     g_assert_cmpint(fds[0], >=, 0);
     fds[1] = fds[2] = fds[0];
-    g_assert_true(stranger_hello(p.sock, bytes, s->size, fds, s->fds));
+    g_assert_true(stranger_send(p.sock, bytes, s->size, fds, s->fds, 0));
     close(fds[0]);
     member_expect_end(&p);
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What may come to a link's member from who keeps to no rule: of its unit tests
+ * (tests/link), of a device (fakernic-link.c) and of the fuzzer (tests/fuzz).
+ */
+#ifndef FAKERNIC_STRANGER_H
+#define FAKERNIC_STRANGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* Descriptors that come with one message, at most. */
+#define STRANGER_FDS_MAX 3u
+
+/*
+ * Sends some bytes with 'count' descriptors, which remain the caller's; true:
+ * all are on their way. flags: of sendmsg().
+ */
+static inline bool stranger_send(int sock, const void *bytes, size_t size,
+                                 const int *fds, unsigned count, int flags)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(STRANGER_FDS_MAX * sizeof(int))];
+    } control = { 0 };
+    struct iovec iov = { (void *)bytes, size };
+    struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
+    }
+    return sendmsg(sock, &message, MSG_NOSIGNAL | flags) == (ssize_t)size;
+}
+
+#endif
