@@ -41,8 +41,8 @@ def patient(ports):
 
 @pytest.fixture
 def afresh(patient):
-    """No death before is held against the card: it is recovered at once."""
-    patient.guest.check(f"devlink dev reload {DEVLINK}", 60)
+    """It is recovered at once."""
+    patient.reload()
     patient.works()
     patient.forget()
 
@@ -588,8 +588,7 @@ def test_device_dies_and_is_recovered(patient, death):
     """By itself: noticed within a second if it can be seen, brought up."""
     limit = NOTICED_S[death] + SLACK_S
     for _ in range(SOON_TRIES):
-        # Else the pauses go on growing from death to death.
-        patient.guest.check(f"devlink dev reload {DEVLINK}", 60)
+        patient.reload()
         took = [die_and_recover(patient, death) for _ in range(2)]
         if max(took) < limit:
             break

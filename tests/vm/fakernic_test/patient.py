@@ -110,12 +110,15 @@ class Patient:
         return self.guest.check(
             f"ethtool -S {self.port.netdev} | grep device_deaths").split()[-1]
 
+    def reload(self):
+        """No death before is held against the card: else each of its recoveries
+        within a minute would take twice as long."""
+        self.guest.check(f"devlink dev reload {DEVLINK}", 60)
+
     def end(self):
-        """No death is held against the card by who comes next: else each of its
-        recoveries within a minute would take twice as long."""
         self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
         if self.died() != self.deaths:
-            self.guest.check(f"devlink dev reload {DEVLINK}", 60)
+            self.reload()
             self.until(f"rdma link show {self.port.ibdev}/1 | grep -q ACTIVE")
 
     def ring(self, register, value):
