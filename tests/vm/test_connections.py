@@ -70,7 +70,8 @@ class Connections:
     @staticmethod
     def state(port):
         return {**rdma.resources(port), "messages": port.guest.check(
-            "dmesg | grep -cE 'fakernic|infiniband|rdma|ib_' || true").strip()}
+            "dmesg -t | grep -cE '^(fakernic|infiniband|rdma|ib_)' || "
+            "true").strip()}
 
     def wait_for(self, side, kind, count, limit=100):
         """Until there are COUNT more objects of a kind than before."""

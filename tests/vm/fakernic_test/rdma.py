@@ -95,6 +95,13 @@ def wait_for_resources(port, wanted):
         time.sleep(0.2)
 
 
+def driver_said(port):
+    """Lines of the kernel's log that the driver wrote: those of DMA_API_DEBUG
+    have its name further on."""
+    return [line for line in port.guest.check("dmesg -t").splitlines()
+            if line.startswith("fakernic")]
+
+
 def judged(port, command, tests, timeout=100):
     """Runs a guest program that judges for itself, in TAP: it passes all of so
     many tests and leaves nothing behind."""
