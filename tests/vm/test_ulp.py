@@ -16,7 +16,7 @@ import pytest
 from fakernic_test import memory, rdma, ulp
 from fakernic_test.patient import rebind
 
-# SMC-R gives a connection up before such a cut ends.
+# SMC-R gives a connection up before such a cut ends: a test of its own.
 CUT = [name for name in ulp.ULPS if name != "smc"]
 # A new NVMe target is another one, which the host refuses.
 RESET = ("iser", "srp")
@@ -74,6 +74,25 @@ def test_data(service):
 def test_data_over_a_short_cut(service):
     service.move()
     cut(service, 3, 90)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seconds", (3, pytest.param(40, marks=pytest.mark.long)))
+@pytest.mark.parametrize("service", ("smc",), indirect=True)
+def test_both_ends_are_told_of_a_cut(service, seconds):
+    """SMC-R gives a connection up: who writes is told, who serves takes the next,
+    and that goes by RDMA again."""
+    service.move()
+    job = service.write_until_told()
+    service.host.vm.set_link(False)
+    try:
+        time.sleep(seconds)
+    finally:
+        service.host.vm.set_link(True)
+    result = job.wait()
+    assert not result.ok and not result.timed_out, result
+    service.connect_again()
+    service.move()
 
 
 @pytest.mark.timeout(600)

@@ -401,6 +401,17 @@ class Smc(Sockets):
             port.guest.check(f"modprobe smc && python3 {SOCKETS} join FAKERNIC")
         super().start()
 
+    def write_until_told(self):
+        """A job that writes on until its connection ends."""
+        return self.host.guest.start(self.write(1 << 20), 300)
+
+    def connect_again(self):
+        """By RDMA: what is asked for before SMC-R knows of the port is TCP's."""
+        self.on_host(f"""
+            by_rdma() {{ {self.write(1)} rdma resource show qp |
+                         grep -F 'comm [{self.owner}]'; }}
+            again by_rdma""")
+
 
 ULPS = {"nvme": Nvme, "iser": Iser, "srp": Srp, "nfs": Nfs, "rds": Rds,
         "smc": Smc}
