@@ -99,8 +99,12 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(name="rounds")
 def rounds_of_a_test(request):
-    """How often it repeats what it does, of which it knows what is usual."""
-    return lambda usual: request.config.getoption("--rounds") or usual
+    """How often it repeats what it does, of which it knows what is usual. A debug
+    kernel, ten times as slow, does a tenth of thousands."""
+    slow = request.config.getoption("--kernel") in DEBUG_KERNELS
+    return lambda usual: (
+        request.config.getoption("--rounds") or
+        (usual // 10 if slow and usual >= 1000 else usual))
 
 
 @pytest.fixture(scope="session")
