@@ -55,7 +55,7 @@ class Connections:
         self.ports = ports
         self.count = count
         for port in ports:
-            port.guest.check(f"rm -f {HOLD} {SAID}")
+            port.guest.check(f"rm -f {HOLD} {SAID}; dmesg -C")
         self.before = [self.state(port) for port in ports]
         common = f"{PROGRAM} -n {count} -w {window}"
         said = f"| tee {SAID}; exit ${{PIPESTATUS[0]}}"
