@@ -972,6 +972,37 @@ def test_mappings_may_share_a_line(tmp_path):
         assert console.trouble() is None and console.judged == console.size()
 
 
+ORDER = b"""======================================================\r
+WARNING: possible circular locking dependency detected\r
+rdma_gone/113 is trying to acquire lock:\r
+       CPU0                    CPU1\r
+       ----                    ----\r
+  lock(&file->disassociation_lock);\r
+                               lock(&mm->mmap_lock/1);\r
+                               lock(&file->disassociation_lock);\r
+  rlock(&mm->mmap_lock);\r
+Call Trace:\r
+ <TASK>\r
+ fakernic_ib_remove+0x34/0x160 [fakernic]\r
+ </TASK>\r
+"""
+
+
+def test_locks_of_the_core_alone(tmp_path):
+    """Their order is not the driver's; with a lock of its own among them it is.
+    However they come."""
+    console = Console(tmp_path / "console")
+    with open(console.path, "ab", buffering=0) as file:
+        for line in ORDER.splitlines(True):
+            file.write(line)
+            assert console.trouble() is None
+        file.write(ORDER + b"WARNING: one\r\n" + ORDER)
+        assert "WARNING: one\n" in console.trouble()
+        file.write(ORDER.replace(b"mm->mmap_lock)", b"dev->life_lock)"))
+        assert "life_lock" in console.trouble()
+        assert console.trouble() is None and console.judged == console.size()
+
+
 RACE = b"""==================================================================\r
 BUG: KCSAN: data-race in tick_sched_timer / tick_nohz_idle_exit\r
 \r

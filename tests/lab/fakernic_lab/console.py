@@ -26,9 +26,19 @@ FOR_A_PROGRAM = re.compile(r" ib_umem_(?:get|odp_map_dma_and_lock)\+")
 OTHERS_RACE = re.compile(
     r"^.*BUG: KCSAN: data-race in (?!.*\[fakernic\]).*\n"
     r"(?:(?!.*={20}).*\n)*.*={20}.*\n", re.M)
+# Locks in a wrong order, and the only ones that ib_uverbs of Linux 6.12 takes so, for
+# whose driver ever: as a process with a doorbell page forks, and as its device goes.
+ORDER = re.compile(
+    r"^.*WARNING: possible circular locking.*\n"
+    r"(?:(?!.*</TASK>).*\n)*.*</TASK>.*\n", re.M)
+LOCK = re.compile(r"lock\((\S+)\);")
+LOCKS_OF_UVERBS = {"&file->disassociation_lock", "&mm->mmap_lock",
+                   "&mm->mmap_lock/1"}
 # Where such a one begins that has not ended yet, but may.
 OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
                   rb"(?:.*DMA-API: (?:(?!end trace)[^\0]){0,9000})?"
+                  rb"\Z|"
+                  rb"^.*WARNING: possible circular (?:(?!</TASK>)[^\0]){0,20000}"
                   rb"\Z|"
                   rb"^.*BUG: KCSAN: (?:(?!={20})[^\0]){0,9000}\Z", re.M)
 # The time, with which the kernel begins its lines.
@@ -43,6 +53,11 @@ def drivers_own(found):
             FOR_A_PROGRAM.search(report)):
         return ""
     return report
+
+
+def of_other_locks(found):
+    """What remains of an ORDER."""
+    return "" if set(LOCK.findall(found[0])) <= LOCKS_OF_UVERBS else found[0]
 
 
 def readable(data):
@@ -99,6 +114,7 @@ class Console:
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
         text = OTHERS_RACE.sub("", MAPPING.sub(drivers_own, text))
+        text = ORDER.sub(of_other_locks, text)
         found = self.complaint(text)
         if not found:
             return None

@@ -150,6 +150,12 @@ class Lab:
             self.current = None
             raise GuestCrashed(f"the debug kernel has found:\n{found}")
 
+    def afresh(self):
+        """Whoever comes next gets guests that are booted for it."""
+        self.judge()
+        self.find_leaks()
+        self.stop()
+
     def stop(self):
         self.current = None
         while self.vms:
