@@ -10,18 +10,22 @@ all.
 
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from fakernic_test import memory, rdma, ulp
 from fakernic_test.patient import rebind
 
-# SMC-R gives a connection up before such a cut ends: a test of its own.
+
+def some(names, short):
+    """Those that are not SHORT are marked so."""
+    return [pytest.param(name, marks=() if name in short else pytest.mark.long)
+            for name in names]
+
+
+# SMC-R gives a connection up whatever happens: tests of its own.
 CUT = [name for name in ulp.ULPS if name != "smc"]
-# A new NVMe target is another one, which the host refuses.
-RESET = ("iser", "srp")
-LONG_CUT = [pytest.param(name, marks=() if name == "nvme" else pytest.mark.long)
-            for name in CUT]
 UNBOUND = ("iser", "srp", "nfs", "rds")
 ROUNDS = ("nvme", "srp")
 HUNDRED = 100
@@ -53,14 +57,32 @@ def served(ports, request):
         it.unserve()
 
 
-def cut(it, seconds, timeout):
-    """The link is gone for so long while data is written and compared."""
-    writing = ulp.Writing(it, timeout)
+def cut_link(it, seconds):
     it.host.vm.set_link(False)
     try:
         time.sleep(seconds)
     finally:
         it.host.vm.set_link(True)
+
+
+def unbind_host(it):
+    rebind(it.host)
+    it.ports[-1] = rdma.bring_up(it.host.vm, len(it.ports))
+
+
+def reset_target(it):
+    """It serves again what there was, with other data or none."""
+    vm = it.target.vm
+    with vm.boots_again():
+        vm.qmp("system_reset")
+    it.ports[0] = rdma.bring_up(vm, 1)
+    it.serve()
+
+
+def cut(it, seconds, timeout):
+    """The link is gone for so long while data is written and compared."""
+    writing = ulp.Writing(it, timeout)
+    cut_link(it, seconds)
     writing.goes_on()
     writing.stop()
 
@@ -77,18 +99,17 @@ def test_data_over_a_short_cut(service):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seconds", (3, pytest.param(40, marks=pytest.mark.long)))
+@pytest.mark.parametrize("event", (
+    pytest.param(partial(cut_link, seconds=3), id="cut-3"),
+    pytest.param(partial(cut_link, seconds=40), id="cut-40", marks=pytest.mark.long),
+    pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
 @pytest.mark.parametrize("service", ("smc",), indirect=True)
-def test_both_ends_are_told_of_a_cut(service, seconds):
+def test_both_ends_are_told(service, event):
     """SMC-R gives a connection up: who writes is told, who serves takes the next,
     and that goes by RDMA again."""
     service.move()
     job = service.write_until_told()
-    service.host.vm.set_link(False)
-    try:
-        time.sleep(seconds)
-    finally:
-        service.host.vm.set_link(True)
+    event(service)
     result = job.wait()
     assert not result.ok and not result.timed_out, result
     service.connect_again()
@@ -96,7 +117,7 @@ def test_both_ends_are_told_of_a_cut(service, seconds):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("service", LONG_CUT, indirect=True)
+@pytest.mark.parametrize("service", some(CUT, ("nvme",)), indirect=True)
 def test_data_over_a_long_cut(service):
     """Whether queue pairs last as long or their users make new ones."""
     service.move()
@@ -125,14 +146,8 @@ def test_hundred_rounds(served, rounds):
     growth.check()
 
 
-@pytest.mark.parametrize("service", UNBOUND, indirect=True)
-def test_host_is_unbound(service, lab):
-    """Its driver goes in mid-I/O and comes again: who serves waits for it, and who
-    writes goes on or, where the disk went as well, is told and logs in anew."""
-    writing = ulp.Writing(service, 200, script=service.stubborn())
-    rebind(service.host)
-    lab.ports[-1] = rdma.bring_up(service.host.vm, len(lab.ports))
-    if service.outlives_its_card:
+def goes_on_or_was_told(service, writing, goes_on):
+    if goes_on:
         writing.goes_on()
         writing.stop()
     else:
@@ -142,15 +157,22 @@ def test_host_is_unbound(service, lab):
     service.move()
 
 
-@pytest.mark.parametrize("service", RESET, indirect=True)
-def test_target_is_reset(service, lab):
-    """In mid-I/O: the host waits for it, and goes on with a blank disk."""
-    writing = ulp.Writing(service, 200, script=service.only_write())
-    vm = service.target.vm
-    with vm.boots_again():
-        vm.qmp("system_reset")
-    lab.ports[0] = rdma.bring_up(vm, 1)
-    service.serve()
-    writing.goes_on()
-    writing.stop()
-    service.move()
+@pytest.mark.parametrize("service", UNBOUND, indirect=True)
+def test_host_is_unbound(service):
+    """Its driver goes in mid-I/O and comes again: who serves waits for it, and who
+    writes goes on or, where the disk went as well, is told and logs in anew."""
+    writing = ulp.Writing(service, 200, script=service.stubborn())
+    unbind_host(service)
+    goes_on_or_was_told(service, writing, service.outlives_its_card)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("service", some(CUT, ("iser", "nfs")), indirect=True)
+def test_target_is_reset(service):
+    """In mid-I/O: who writes waits for it and goes on, with a blank disk, file
+    system or socket, or is told when a disk that is another one is given up."""
+    writing = ulp.Writing(service, 200, script=service.anew())
+    reset_target(service)
+    if not service.outlives_its_target:
+        service.disconnect()
+    goes_on_or_was_told(service, writing, service.outlives_its_target)

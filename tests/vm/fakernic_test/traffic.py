@@ -9,7 +9,6 @@ is gone, and gives its controllers up when its own RDMA device goes.
 import itertools
 import time
 
-from fakernic_lab.errors import CommandFailed
 from fakernic_lab.guest import Result
 from . import rdma, ulp
 
@@ -17,7 +16,6 @@ TARGET, HOST = 0, 1
 LIMIT_S = 200           # of the writer; rdma_unplug ends by itself before
 # How long a target may keep what belonged to a host that has vanished.
 FORGETS_S = 60
-CONNECTS_S = 60
 
 
 class Detached:
@@ -120,19 +118,6 @@ class Traffic:
         assert not result.ok and not result.timed_out, result
         self.disk.on_host("again test ! -e /dev/nvme0")
 
-    def connect_again(self):
-        """The card gives the same numbers to queue pairs as before it was reset,
-        of which the target has not heard: it then refuses a connection, once, as
-        a stale one (IBTA 12.9.8.3), and lets go of what it had."""
-        deadline = time.monotonic() + CONNECTS_S
-        while True:
-            try:
-                return self.disk.connect()
-            except CommandFailed:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1)
-
     def recovers(self):
         """After the target's RDMA device has gone, the host writes on as soon as
         it listens again; after its own, it has to be told to connect."""
@@ -141,7 +126,7 @@ class Traffic:
             self.goes_on()
         else:
             self.was_lost()
-            self.connect_again()
+            self.disk.connect_again()
         self.disk.move(1)
 
     def end(self):
@@ -158,13 +143,13 @@ class Traffic:
 def across(server, client, seconds):
     """Jobs of a pair that writes for so long from one port to the other."""
     words = f"-F -D {seconds} -s 4096"
-    jobs = [server.guest.start(
-        f"ib_write_bw -d {server.ibdev} -x {server.gid_index()} {words}",
-        seconds + 60)]
+    jobs = [Detached(
+        server.guest, f"exec ib_write_bw -d {server.ibdev} -x {server.gid_index()} "
+        f"{words}", seconds + 60)]
     server.guest.check(f"for i in $(seq 300); do "
                        f"{rdma.LISTENS_TCP.format(port=18515)} && exit; "
                        "sleep 0.1; done; exit 1")
-    jobs.append(client.guest.start(
-        f"ib_write_bw -d {client.ibdev} -x {client.gid_index()} {words} "
-        f"{server.ip4}", seconds + 60))
+    jobs.append(Detached(
+        client.guest, f"exec ib_write_bw -d {client.ibdev} -x {client.gid_index()} "
+        f"{words} {server.ip4}", seconds + 60))
     return jobs

@@ -9,9 +9,12 @@ at the first one's copy.
 
 import time
 
+from fakernic_lab.errors import CommandFailed
 from . import nvme
 
 LIMIT = 100
+# How long a host asks a target that refuses it.
+CONNECTS_S = 60
 TARGET = "/sys/kernel/config/target"
 RAMDISK = f"""
     modprobe brd rd_nr=1 rd_size=65536
@@ -37,8 +40,10 @@ class Ulp:
     """A service of the first guest, used by the second."""
 
     modules = ()
-    # The second's connections are made anew when its card comes again.
+    # The second's connections are made anew when its card comes again; when the
+    # first serves again, whose machine has begun anew.
     outlives_its_card = True
+    outlives_its_target = True
 
     def __init__(self, ports):
         self.ports = ports
@@ -69,6 +74,17 @@ class Ulp:
     def stubborn(self):
         """A script that writes, of who does not mind that his address is gone."""
         return self.write(1)
+
+    def anew(self):
+        """A script that writes on after the target's machine has begun anew."""
+        return self.stubborn()
+
+    def tried_again(self, limit):
+        """A script that begins to write anew whenever it has failed, or takes
+        longer than so many seconds."""
+        self.host.guest.write("/tmp/tried", f"{FUNCTIONS}\nset -e\n{self.write(1)}")
+        limit *= self.host.vm.patience
+        return f"again timeout {limit} bash /tmp/tried\n"
 
     def move(self, count=4):
         """So many megabytes, compared at both ends."""
@@ -106,7 +122,8 @@ class Disk(Ulp):
             sha256sum </tmp/data | same_sum
             """
 
-    def only_write(self):
+    def anew(self):
+        """What was written just before is not on the target's new RAM disk."""
         return (f"dd if=/dev/zero of={self.disk} bs=64k count=16 oflag=direct "
                 "conv=nocreat\n")
 
@@ -122,6 +139,8 @@ class Nvme(Disk):
 
     pattern = "nvme"
     queues = 2
+    # A new one is another one, which the host refuses.
+    outlives_its_target = False
 
     def serve(self):
         self.on_target(nvme.TARGET.format(family=4, address=self.address,
@@ -138,6 +157,19 @@ class Nvme(Disk):
         self.disk = self.on_host(nvme.HOST.format(
             address=self.address, patience=600, queues=self.queues)).strip()
         assert self.disk.startswith("/dev/nvme"), self.disk
+
+    def connect_again(self):
+        """A card gives the same numbers to queue pairs as before it was reset, of
+        which its peer has not heard: a connection is then refused, once, as a
+        stale one (IBTA 12.9.8.3), and what there was is let go of."""
+        deadline = time.monotonic() + CONNECTS_S
+        while True:
+            try:
+                return self.connect()
+            except CommandFailed:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
 
     def disconnect(self):
         self.on_host(nvme.HOST_END)
@@ -332,6 +364,10 @@ class Nfs(Ulp):
             sha256sum </tmp/data | same_sum
             """
 
+    def anew(self):
+        """Its file was on a tmpfs: who has it open is told that it is gone."""
+        return self.tried_again(100)
+
     def compare(self, count):
         there = self.on_target("sha256sum </srv/nfs/data")
         assert there == self.on_host("sha256sum </tmp/data")
@@ -384,7 +420,8 @@ class Rds(Sockets):
     owner = "rdma_cm"
 
     def stubborn(self):
-        return f"again {self.write(1)}"
+        """A datagram to who does not listen yet is lost, and its answer."""
+        return self.tried_again(20)
 
 
 class Smc(Sockets):
@@ -396,14 +433,26 @@ class Smc(Sockets):
     family = "smc"
     owner = "smc"
 
-    def start(self):
-        for port in self.ports:
-            port.guest.check(f"modprobe smc && python3 {SOCKETS} join FAKERNIC")
-        super().start()
+    def serve(self):
+        self.join(self.target)
+        super().serve()
+
+    def connect(self):
+        self.join(self.host)
+        super().connect()
+
+    @staticmethod
+    def join(port):
+        port.guest.check(f"modprobe smc && python3 {SOCKETS} join FAKERNIC")
 
     def write_until_told(self):
-        """A job that writes on until its connection ends."""
-        return self.host.guest.start(self.write(1 << 20), 300)
+        """A job that writes on until its connection ends; it has begun."""
+        before = self.host.counters()["rx_roce"]
+        job = self.host.guest.start(self.write(1 << 20), 300)
+        while self.host.counters()["rx_roce"] < before + 100:
+            assert job.poll() is None, job.result
+            time.sleep(0.1)
+        return job
 
     def connect_again(self):
         """By RDMA: what is asked for before SMC-R knows of the port is TCP's."""
