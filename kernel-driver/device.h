@@ -67,7 +67,7 @@ struct fakernic_dev {
 	struct workqueue_struct *fatal_wq;	/* memory may wait for it */
 
 	struct mutex life_lock;		/* up; changes of it */
-	bool up;			/* the hardware runs (life.c) */
+	bool up;			/* has both faces (life.c) */
 	unsigned long held;		/* bits of enum fakernic_holder */
 	bool found_dead;		/* by who holds it, before he did */
 	unsigned long bus_held_at;	/* jiffies */
@@ -75,7 +75,7 @@ struct fakernic_dev {
 	struct fakernic_dump dump;
 	struct pci_saved_state *saved_state;	/* as it was mapped */
 
-	struct fakernic_eq *eqs;
+	struct fakernic_eq *eqs;	/* NULL: it did not come up */
 	u32 eq_count;
 	atomic_t lost_interrupts;	/* found out by looking */
 	atomic_t lost_events;		/* likewise, of the net_device */

@@ -43,7 +43,7 @@ int fakernic_dm_init(struct fakernic_dev *dev)
 	u32 first, pages;
 
 	spin_lock_init(&dev->dm.lock);
-	if (!(dev->features & FAKERNIC_FEATURE_DM))
+	if (!(dev->features & FAKERNIC_FEATURE_DM) || READ_ONCE(dev->dead))
 		return 0;
 	first = fakernic_read(dev, FAKERNIC_REG_DM_OFFSET);
 	pages = fakernic_read(dev, FAKERNIC_REG_DM_PAGES);

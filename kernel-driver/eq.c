@@ -308,6 +308,7 @@ void fakernic_eqs_cleanup(struct fakernic_dev *dev)
 		fakernic_queue_free(dev, &dev->eqs[i].queue);
 	dev->eq_count = 0;
 	kfree(dev->eqs);
+	dev->eqs = NULL;
 	pci_free_irq_vectors(dev->pdev);
 }
 

@@ -30,6 +30,8 @@ const char *fakernic_death_name(enum fakernic_death cause)
 		return "device has been reset by somebody else";
 	case FAKERNIC_DEATH_BUS:
 		return "bus error";
+	case FAKERNIC_DEATH_UNBORN:
+		return "it does not come up";
 	case FAKERNIC_DEATH_TIMEOUT:
 		return "a command was not answered";
 	case FAKERNIC_DEATH_NONSENSE:

@@ -154,6 +154,7 @@ static void fakernic_recover_work(struct work_struct *work)
 	devlink_health_reporter_state_update(reporter, healthy);
 	devlink_health_report(reporter, fakernic_death_name(health->cause),
 			      dev);
+	fakernic_life_give_up(dev);
 }
 
 /* Not while it goes up or down. */

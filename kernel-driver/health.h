@@ -21,6 +21,7 @@ enum fakernic_death {
 	FAKERNIC_DEATH_FATAL,		/* it says so */
 	FAKERNIC_DEATH_RESET,		/* it forgot all */
 	FAKERNIC_DEATH_BUS,		/* AER says so */
+	FAKERNIC_DEATH_UNBORN,		/* it does not come up */
 	FAKERNIC_DEATH_TIMEOUT,		/* of a command */
 	FAKERNIC_DEATH_NONSENSE,	/* on the command queue */
 	FAKERNIC_DEATH_KEEPS,		/* an object or a page */

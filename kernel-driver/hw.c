@@ -75,6 +75,9 @@ int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
 	int ret;
 
+	/* A device that did not come up has none. */
+	if (!dev->eqs)
+		return -EIO;
 	hw->dev = dev;
 	hw->ci = 0;
 	hw->eq = &dev->eqs[FAKERNIC_EQ_COMPLETION + comp_vector % vectors];

@@ -546,7 +546,9 @@ static int fakernic_ib_add_to(struct fakernic_dev *dev, struct net *net)
 	ibdev->node_guid = cpu_to_be64(le64_to_cpu(dev->caps.node_guid));
 	strscpy(ibdev->node_desc, FAKERNIC_NAME, sizeof(ibdev->node_desc));
 	ibdev->phys_port_cnt = 1;
-	ibdev->num_comp_vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
+	/* Of a dead one, too, there is said to be one. */
+	ibdev->num_comp_vectors = max(dev->eq_count, FAKERNIC_EQ_COMPLETION +
+				      1U) - FAKERNIC_EQ_COMPLETION;
 	ibdev->driver_def = fakernic_uapi_defs;
 	ibdev->dev.parent = &dev->pdev->dev;
 	ret = fakernic_gids_alloc(dev);

@@ -4,7 +4,9 @@
  * the event queues, then its two faces: queues for the net_device, which has
  * waited detached, and an RDMA device. Going down undoes that in reverse. A
  * dead device goes down as a living one does: its commands fail at once, and
- * whatever is destroyed is gone already.
+ * whatever is destroyed is gone already. One that was to come up again and did
+ * not has both faces, too, to say that it is dead: without queues, and with
+ * what the device said of itself when it last lived.
  *
  * life_lock is taken before RTNL and the core's locks, and by nobody from
  * within a command, an event, or a verb.
@@ -243,6 +245,26 @@ static int fakernic_life_try(struct fakernic_dev *dev)
 	return ret;
 }
 
+/*
+ * It did not come up, and has been stopped. Who asks for it is to hear that,
+ * and not that there is no such device.
+ */
+static void fakernic_life_show_dead(struct fakernic_dev *dev)
+{
+	int ret;
+
+	/* Nobody else writes it while it is down. */
+	if (dev->health.cause == FAKERNIC_DEATH_NONE)
+		dev->health.cause = FAKERNIC_DEATH_UNBORN;
+	fakernic_netdev_attach_dead(dev);
+	ret = fakernic_ib_add(dev);
+	trace_fakernic_life(dev->pdev, "is shown dead", ret);
+	if (ret)
+		fakernic_netdev_detach(dev);
+	else
+		dev->up = true;
+}
+
 /* What there is of a dead device stays until another one can take its place. */
 static int fakernic_life_replace(struct fakernic_dev *dev)
 {
@@ -267,10 +289,12 @@ static int fakernic_life_recover_locked(struct fakernic_dev *dev)
 	if (ret)
 		return ret == -EBUSY ? -EIO : ret;
 	ret = fakernic_is_gone(dev) ? -ENODEV : fakernic_life_up(dev);
-	if (!ret)
-		return 0;
-	ret = fakernic_life_reset_function(dev);
-	return ret ? ret : fakernic_life_up(dev);
+	if (ret)
+		ret = fakernic_life_reset_function(dev) ?:
+		      fakernic_life_up(dev);
+	if (ret)
+		fakernic_life_show_dead(dev);
+	return ret;
 }
 
 int fakernic_life_go_on(struct fakernic_dev *dev,
@@ -303,4 +327,12 @@ int fakernic_life_recover(struct fakernic_dev *dev, bool asked)
 		ret = fakernic_life_recover_locked(dev);
 	mutex_unlock(&dev->life_lock);
 	return ret;
+}
+
+void fakernic_life_give_up(struct fakernic_dev *dev)
+{
+	mutex_lock(&dev->life_lock);
+	if (!dev->up && !fakernic_life_is_held(dev))
+		fakernic_life_show_dead(dev);
+	mutex_unlock(&dev->life_lock);
 }

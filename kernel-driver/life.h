@@ -55,8 +55,8 @@ void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
 /*
  * Brings it up after fakernic_life_hold(). -EBUSY: there is nothing to be done,
  * because somebody else still holds it, or that holder does not, or it was dead
- * before and nobody asked for it. After any other error it is down, or as dead
- * as before.
+ * before and nobody asked for it. After any other error it is dead: both faces
+ * say so, unless there is no memory for them.
  */
 int fakernic_life_go_on(struct fakernic_dev *dev,
 			enum fakernic_holder holder);
@@ -71,8 +71,15 @@ bool fakernic_life_is_held(struct fakernic_dev *dev);
  * Brings a device up that is dead or down: by its own reset, and if that does
  * not help by one of the function. 0 also if it is well; -EBUSY while somebody
  * holds it. After an error a dead one is as it was, unless it executed a
- * command and failed later. asked: by a user, who need not wait for the bus.
+ * command and failed later: then it has new faces, which say that it is dead.
+ * asked: by a user, who need not wait for the bus.
  */
 int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
+
+/*
+ * The bus was given its ten seconds and has not recovered the device; nobody
+ * else is to. If it is down it says that it is dead.
+ */
+void fakernic_life_give_up(struct fakernic_dev *dev);
 
 #endif

@@ -466,6 +466,14 @@ unlock:
 	return ret;
 }
 
+/* Its carrier is off, and what is sent nevertheless is dropped. */
+void fakernic_netdev_attach_dead(struct fakernic_dev *dev)
+{
+	rtnl_lock();
+	netif_device_attach(dev->netdev);
+	rtnl_unlock();
+}
+
 void fakernic_netdev_detach(struct fakernic_dev *dev)
 {
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);

@@ -76,6 +76,12 @@ int fakernic_netdev_add(struct fakernic_dev *dev);
 int fakernic_netdev_attach(struct fakernic_dev *dev);
 
 /*
+ * The hardware is dead and stopped, and has been detached: the net_device is
+ * attached without it, to say so and to take settings. Takes RTNL.
+ */
+void fakernic_netdev_attach_dead(struct fakernic_dev *dev);
+
+/*
  * The hardware will go down, or has: the net_device is detached and keeps
  * nothing of it. Takes RTNL. May be called again.
  */

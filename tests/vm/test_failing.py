@@ -40,10 +40,13 @@ ONE, ALL = "verbs, one in a row", "verbs, all in a row"
 THE_HARDWARE, THE_REST = "the hardware", "the port and the rest"
 PLACES_AT_LEAST = {ONE: 175, ALL: 175, THE_HARDWARE: 54, THE_REST: 135}
 
-# It may have come up without some of what it wanted, or not at all.
+# It may have come up without some of what it wanted, or not at all: dead, or with
+# no RDMA device to say so.
 UP = f"""
 for i in $(seq 100); do
-    rdma link | grep -q fakernic0/1 && exit
+    rdma link | grep -q fakernic0/1 &&
+        devlink health diagnose {DEVLINK} reporter fw_fatal |
+        grep -q 'state: well' && exit
     devlink health recover {DEVLINK} reporter fw_fatal
     sleep 0.3
 done

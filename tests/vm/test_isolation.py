@@ -5,12 +5,14 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import DEVLINK, REPORTER, SYSFS, left_dead
+from fakernic_test.patient import DEVLINK, SYSFS
 
 pytestmark = pytest.mark.guests(count=1)
 
 NOBODY = 65534
 INSIDE = "ip netns exec red"
+CMD_TIMEOUT = "/sys/module/fakernic/parameters/cmd_timeout"
+COMES_UP_S = 15         # longer than a namespace takes to end
 RENEWALS = (f"echo 1 >{SYSFS}/reset", f"devlink dev reload {DEVLINK}")
 
 
@@ -64,8 +66,8 @@ def test_exclusive_network_namespaces(ports, lab):
 
 
 def test_rdma_device_stays_in_its_namespace(ports, lab):
-    """Too, when the hardware comes up anew; if the namespace has ended meanwhile
-    it is in the one that all begin with."""
+    """Too, when the hardware comes up anew; if the namespace ends meanwhile it is in
+    the one that all begin with."""
     (port,) = ports
     guest = port.guest
     move(port)
@@ -78,15 +80,17 @@ def test_rdma_device_stays_in_its_namespace(ports, lab):
     guest.check("until dmesg | grep 'device is recovered'; do sleep 0.1; done",
                 60)
     works_inside(port)
-    with left_dead(guest):
-        with faults.armed(port.vm, "at=command cmd=NOP times=0 do=fail status=7"):
-            assert not guest.run(f"devlink dev reload {DEVLINK}").ok
-            guest.check(f"""
-                ip netns del red
-                until [ -e /sys/class/net/{port.netdev} ]; do sleep 0.1; done
-                [ -z "$(rdma dev)" ]
-                """, 60)
-        guest.check(f"devlink health recover {REPORTER}", 60)
+    guest.check(f"echo {COMES_UP_S} >{CMD_TIMEOUT}")
+    with faults.armed(port.vm, "at=command cmd=NOP do=drop"):
+        job = guest.start(f"devlink dev reload {DEVLINK}")
+        guest.check(f"""
+            while [ "$({INSIDE} rdma dev)" ]; do sleep 0.1; done
+            ip netns del red
+            until [ -e /sys/class/net/{port.netdev} ]; do sleep 0.1; done
+            [ -z "$(rdma dev)" ]
+            """, 60)
+        job.wait().check()
+    guest.check(f"echo 30 >{CMD_TIMEOUT}")
     comes_back(port)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()

@@ -342,7 +342,7 @@ def test_bus_that_gives_up(patient):
     patient.said("device is recovered", 30)
     patient.works()
     with left_dead(guest):
-        for command in ASKED.values():
+        for name, command in ASKED.items():
             patient.forget()
             vm.hmp("pcie_aer_inject_error nic0 SDN")
             patient.said(gives_up)
@@ -361,6 +361,11 @@ def test_sleep(patient):
     for _ in range(2):
         patient.guest.check(f"echo freeze >{power}/state", 60)
         patient.works()
+            if name == "reset":
+                # When Linux has had its time the device says that it is dead.
+                patient.until(f"[ -e /sys/class/infiniband/{patient.port.ibdev} ]",
+                              30)
+                says_dead(patient)
     patient.guest.check(f"echo none >{power}/pm_test")
 
 
@@ -421,11 +426,9 @@ def test_dead_device_says_so(patient):
         assert "device_dead: 0" in guest.check(f"ethtool -S {port.netdev}")
 
 
-def still_dead(patient):
-    """For as long as a recovery that was under way would take, and it says so
-    itself, wherever one may ask."""
+def says_dead(patient):
+    """Wherever one may ask."""
     guest, port = patient.guest, patient.port
-    guest.check("sleep 3")
     assert "state: dead" in guest.check(f"devlink health diagnose {REPORTER}")
     assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
     assert "PORT_DOWN" in guest.check(f"ibv_devinfo -d {port.ibdev}")
@@ -445,6 +448,12 @@ def bus_error(patient):
 
 
 def fatal_bus_error(patient):
+def still_dead(patient):
+    """For as long as a recovery that was under way would take."""
+    patient.guest.check("sleep 3")
+    says_dead(patient)
+
+
     patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
     patient.said("device recovery successful")
 
@@ -508,19 +517,47 @@ def test_reporter_of_all_deaths(patient):
 BUSY, NO_RESOURCE = 6, 7        # enum fakernic_cmd_status
 
 
-@pytest.mark.parametrize("status", (BUSY, NO_RESOURCE))
-def test_device_that_does_not_come_up(patient, status):
-    """Whatever it says to that: devlink knows that it is ill, and has it recovered
-    when it can be."""
-    guest = patient.guest
+def reload(patient):
+    assert not patient.guest.run(ASKED["reload"], 60).ok
+
+
+def reset(patient):
+    patient.guest.check(ASKED["reset"], 60)
+
+
+@pytest.mark.parametrize("event, status, cure", (
+    (reload, BUSY, "recover"), (reset, NO_RESOURCE, "reset"),
+    (sleep, BUSY, "reload"), (fatal_bus_error, NO_RESOURCE, "recover")))
+def test_device_that_does_not_come_up(patient, event, status, cure):
+    """Whatever it says to that, it is dead, and tells all who ask; it takes
+    settings, stays so while nothing helps, and comes up when something does."""
+    guest, port = patient.guest, patient.port
+    before = rdma.resources(port)
     with left_dead(guest):
-        with faults.armed(patient.port.vm, "at=command cmd=NOP times=0 do=fail "
+        patient.forget()
+        with faults.armed(port.vm, "at=command cmd=NOP times=0 do=fail "
                           f"status={status}"):
-            assert not guest.run(f"devlink dev reload {DEVLINK}").ok
+            event(patient)
+            patient.said("device does not come up")
+            says_dead(patient)
+            text = guest.check(f"devlink health diagnose {REPORTER}")
+            assert "it does not come up" in text, text
             assert "state error" in guest.check(
                 f"devlink health show {REPORTER}")
-        guest.check(f"devlink health recover {REPORTER}", 60)
-        patient.said("device is recovered")
+            result = guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0")
+            assert not result.ok and "allocate PD" in result.err, result
+            guest.check(f"ethtool -G {port.netdev} rx 1024; "
+                        f"ip link set {port.netdev} mtu 4300; sleep 1; "
+                        f"ip link set {port.netdev} mtu 4200")
+            shown = guest.check(f"rdma dev show {port.ibdev}")
+            assert not guest.run(ASKED["recover"], 60).ok
+            assert guest.check(f"rdma dev show {port.ibdev}") == shown
+            says_dead(patient)
+        guest.check(ASKED[cure], 60)
+        patient.until(f"rdma link show {port.ibdev}/1 | grep -q ACTIVE")
+    text = guest.check(f"ethtool -g {port.netdev}")
+    assert re.search(r"Current.*\bRX:\s+1024\b", text, re.S), text
+    guest.check(f"ethtool -G {port.netdev} rx 512")
     patient.works()
 
 
@@ -542,6 +579,7 @@ def test_pause_is_ended_by_who_asks(patient):
         patient.said("device is dead")
         if number > 2:
             patient.until(f"devlink health show {DEVLINK} reporter fw | "
+    rdma.wait_for_resources(port, before)
                           "grep -q 'state error'")
             patient.guest.check(
                 f"devlink health recover {DEVLINK} reporter fw", 60)
