@@ -308,15 +308,32 @@ static int fakernic_cmdq_dump(struct devlink_health_reporter *reporter,
 	return 0;
 }
 
+/*
+ * devlink's lock is not for who may wait for ever: of a device that is silent
+ * nothing is asked. Of a dead one all fails at once.
+ */
+static int fakernic_health_listens(struct fakernic_dev *dev,
+				   struct netlink_ext_ack *extack)
+{
+	if (fakernic_cmd_ask_nop(dev) != -ETIMEDOUT)
+		return 0;
+	NL_SET_ERR_MSG(extack, "the device does not answer");
+	return -ETIMEDOUT;
+}
+
 /* What the device did last, or what led to its first error, a line each. */
 static int fakernic_fw_dump(struct devlink_health_reporter *reporter,
 			    struct devlink_fmsg *msg, void *context,
 			    struct netlink_ext_ack *extack)
 {
 	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
-	char *text = fakernic_dump_text(dev, FAKERNIC_DUMP_RECORDER, 0);
-	char *rest = text, *line;
+	char *text, *rest, *line;
+	int ret = fakernic_health_listens(dev, extack);
 
+	if (ret)
+		return ret;
+	text = fakernic_dump_text(dev, FAKERNIC_DUMP_RECORDER, 0);
+	rest = text;
 	if (IS_ERR(text)) {
 		NL_SET_ERR_MSG(extack, "the device tells nothing");
 		return PTR_ERR(text);
@@ -343,6 +360,9 @@ static int fakernic_fw_test(struct devlink_health_reporter *reporter,
 		NL_SET_ERR_MSG(extack, "the device takes no fault rules");
 		return -EOPNOTSUPP;
 	}
+	ret = fakernic_health_listens(dev, extack);
+	if (ret)
+		return ret;
 	ret = fakernic_cmd_fault(dev, rule);
 	/* That of an earlier test is still there: rules outlive a reset. */
 	if (ret == -EINVAL && !fakernic_cmd_fault(dev, "remove=devlink-test"))
