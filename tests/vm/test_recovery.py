@@ -98,6 +98,19 @@ def start_unplug(patient):
     return job
 
 
+TRACING = "/sys/kernel/tracing"
+EVENTS_TRACED = f"{TRACING}/events/fakernic/enable"
+
+
+def start_trace(guest):
+    guest.check(f"mountpoint -q {TRACING} || mount -t tracefs tracefs {TRACING}; "
+                f"echo >{TRACING}/trace; echo 1 >{EVENTS_TRACED}")
+
+
+def end_trace(guest):
+    return guest.check(f"echo 0 >{EVENTS_TRACED}; cat {TRACING}/trace")
+
+
 MISBEHAVES = "device was told to misbehave"
 
 
@@ -348,6 +361,11 @@ def test_bus_that_gives_up(patient):
             patient.said(gives_up)
             text = guest.check(f"devlink health diagnose {REPORTER}")
             assert "state: dead" in text and "bus error" in text, text
+            if name == "reset":
+                # When Linux has had its time the device says that it is dead.
+                patient.until(f"[ -e /sys/class/infiniband/{patient.port.ibdev} ]",
+                              30)
+                says_dead(patient)
             guest.check(command, 60)
             patient.works()
             text = guest.check(f"devlink health show {REPORTER}")
@@ -361,11 +379,6 @@ def test_sleep(patient):
     for _ in range(2):
         patient.guest.check(f"echo freeze >{power}/state", 60)
         patient.works()
-            if name == "reset":
-                # When Linux has had its time the device says that it is dead.
-                patient.until(f"[ -e /sys/class/infiniband/{patient.port.ibdev} ]",
-                              30)
-                says_dead(patient)
     patient.guest.check(f"echo none >{power}/pm_test")
 
 
@@ -398,8 +411,7 @@ def test_dead_device_says_so(patient):
         job = start_watch(patient)
         counted = guest.check(f"ethtool -S {port.netdev}")
         fatal(patient)
-        patient.until(f"[ $(cat /sys/class/net/{port.netdev}/carrier) = 0 ]", 1)
-        patient.until(f"grep -q IBV_EVENT_DEVICE_FATAL {EVENTS}", 5)
+        patient.until(f"grep -q IBV_EVENT_DEVICE_FATAL {EVENTS}")
         assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
         assert "DOWN" in guest.check(
             f"cat /sys/class/infiniband/{port.ibdev}/ports/1/state")
@@ -436,6 +448,12 @@ def says_dead(patient):
     assert "Link detected: no" in guest.check(f"ethtool {port.netdev}")
 
 
+def still_dead(patient):
+    """For as long as a recovery that was under way would take."""
+    patient.guest.check("sleep 3")
+    says_dead(patient)
+
+
 def sleep(patient):
     patient.guest.check("echo devices >/sys/power/pm_test; "
                         "echo freeze >/sys/power/state; "
@@ -448,28 +466,30 @@ def bus_error(patient):
 
 
 def fatal_bus_error(patient):
-def still_dead(patient):
-    """For as long as a recovery that was under way would take."""
-    patient.guest.check("sleep 3")
-    says_dead(patient)
-
-
     patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
     patient.said("device recovery successful")
 
 
-@pytest.mark.parametrize("event", (sleep, bus_error, fatal_bus_error))
-def test_dead_device_is_left_dead(patient, event):
-    """Who wants to look at it is not robbed of it by what he has not asked for."""
+@pytest.mark.parametrize("death, event, cure", (
+    (fatal, sleep, "reset"), (frozen, bus_error, "reset"),
+    (fatal, fatal_bus_error, "reload")))
+def test_dead_device_is_left_dead(patient, death, event, cure):
+    """Who wants to look at it is not robbed of it by what he has not asked for; what
+    he asks for brings it up."""
     guest = patient.guest
-    with left_dead(guest):
-        patient.forget()
-        fatal(patient)
-        patient.said("device is dead")
-        event(patient)
-        still_dead(patient)
-        guest.check(f"devlink health recover {REPORTER}", 60)
-        patient.works()
+    reporter = f"{DEVLINK} reporter cmdq" if death is frozen else REPORTER
+    try:
+        with left_dead(guest, reporter):
+            patient.forget()
+            death(patient)
+            patient.said("device is dead")
+            event(patient)
+            still_dead(patient)
+            guest.check(ASKED[cure], 60)
+            patient.works()
+            assert "state healthy" in guest.check(f"devlink health show {reporter}")
+    finally:
+        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
 
 
 def test_dead_device_that_cannot_be_recovered_says_so(patient):
@@ -559,6 +579,7 @@ def test_device_that_does_not_come_up(patient, event, status, cure):
     assert re.search(r"Current.*\bRX:\s+1024\b", text, re.S), text
     guest.check(f"ethtool -G {port.netdev} rx 512")
     patient.works()
+    rdma.wait_for_resources(port, before)
 
 
 def reports(patient, reporter):
@@ -579,7 +600,6 @@ def test_pause_is_ended_by_who_asks(patient):
         patient.said("device is dead")
         if number > 2:
             patient.until(f"devlink health show {DEVLINK} reporter fw | "
-    rdma.wait_for_resources(port, before)
                           "grep -q 'state error'")
             patient.guest.check(
                 f"devlink health recover {DEVLINK} reporter fw", 60)
@@ -632,6 +652,92 @@ def test_device_dies_and_is_recovered(patient, death):
             break
     print(f"{death.__name__}: noticed after {took} s")
     assert max(took) < limit, took
+
+
+# What is heard of a death goes into the log that has the death itself: what the
+# interface says, then the RDMA port, and an event. Nobody asks the device before the
+# carrier is gone: who gives it a command may notice what the driver has not.
+HEARS = """
+cd /sys/class
+(
+    until grep -q 0 net/{net}/carrier; do sleep 0.02; done
+    echo 'hears: no carrier' >/dev/kmsg
+    until grep -q DOWN infiniband/{ib}/ports/1/state; do sleep 0.02; done
+    echo 'hears: port is down' >/dev/kmsg
+) &
+ibv_asyncwatch -d {ib} | while read -r line; do
+    echo "hears: $line" >/dev/kmsg
+done
+wait
+"""
+HEARD = ("no carrier", "port is down", ".*IBV_EVENT_DEVICE_FATAL")
+
+
+def hear_of(patient, death):
+    """How long it takes until all have heard, in seconds of the guest's clock."""
+    guest = patient.guest
+    patient.until(carrier(patient).format(1))
+    patient.forget()
+    job = guest.start(HEARS.format(net=patient.port.netdev,
+                                   ib=patient.port.ibdev), 100)
+    patient.said("hears: .*async event FD")
+    guest.check("echo it dies >/dev/kmsg")
+    death(patient)
+    for words in HEARD:
+        patient.said(f"hears: {words}")
+    died = when(patient, f"it dies|{RINGS}")
+    heard = [when(patient, f"hears: {words}") - died for words in HEARD]
+    guest.run(f"kill {job.pid}")
+    job.wait()
+    guest.check(f"devlink health recover {REPORTER}", 60)
+    return heard
+
+
+# The driver looks each half second; three processes that want to hear have to run,
+# on a machine that may have others to run.
+HEARD_S = 1.5
+
+
+@pytest.mark.parametrize("death", (fatal, no_decoding, dead),
+                         ids=lambda death: death.__name__)
+def test_all_hear_of_a_death(patient, death):
+    """Within about a second of one that can be seen: the interface has no carrier,
+    the RDMA port is down, programs have their event."""
+    with left_dead(patient.guest):
+        for _ in range(SOON_TRIES):
+            heard = hear_of(patient, death)
+            if max(heard) < HEARD_S:
+                break
+    print(f"{death.__name__}: heard of after {heard} s")
+    assert max(heard) < HEARD_S, heard
+    patient.works()
+
+
+# The flags of an entry of the trace: irqs off, need-resched, the kind of interrupt.
+DIES_IN = re.compile(r"\] ..(.)\S+ +[\d.]+: fakernic_life: .* stops, of cause")
+HARD_IRQ = "hH"
+FATAL_EVENT = "type 15, "       # enum fakernic_event
+
+
+def test_interrupt_tells_of_a_fatal_error(patient):
+    """Also of one whose event is lost: the handler of vector 0 asks the device, so
+    that nobody waits for the driver's next look."""
+    guest = patient.guest
+    with left_dead(guest):
+        for _ in range(SOON_TRIES):
+            patient.forget()
+            with faults.armed(patient.port.vm, "at=eqe times=0 do=drop"):
+                start_trace(guest)
+                fatal(patient)
+                patient.said("device is dead")
+            text = end_trace(guest)
+            guest.check(f"devlink health recover {REPORTER}", 60)
+            found = DIES_IN.findall(text)
+            assert len(found) == 1 and FATAL_EVENT not in text, text
+            if found[0] in HARD_IRQ:
+                break
+    assert found[0] in HARD_IRQ, text
+    patient.works()
 
 
 # Between a death and the recovery, of a card that goes on dying; and how long it
@@ -990,13 +1096,10 @@ def test_port_fails_now_and_then(patient, status):
 
 def test_trace_tells(patient):
     """Commands, events, the link and the hardware's life."""
-    guest, events = patient.guest, "events/fakernic/enable"
-    guest.check("mountpoint -q /sys/kernel/tracing || "
-                "mount -t tracefs tracefs /sys/kernel/tracing; "
-                f"cd /sys/kernel/tracing; echo >trace; echo 1 >{events}; "
-                f"echo 1 >{SYSFS}/reset", 60)
+    start_trace(patient.guest)
+    reset(patient)
     patient.works()
-    text = guest.check(f"cd /sys/kernel/tracing; echo 0 >{events}; cat trace")
+    text = end_trace(patient.guest)
     for words in ("CREATE_QP: ", "fakernic_eqe", "link up, port active",
                   "goes down", "comes up: 0"):
         assert words in text, f"no {words}: {text[-2000:]}"

@@ -80,14 +80,14 @@ def rebind(port):
 
 
 @contextmanager
-def left_dead(guest):
-    """Nobody recovers the device."""
-    guest.check(f"devlink health set {REPORTER} auto_recover false")
+def left_dead(guest, reporter=REPORTER):
+    """Nobody recovers the device of what this reporter tells."""
+    guest.check(f"devlink health set {reporter} auto_recover false")
     try:
         yield
     finally:
-        guest.run(f"devlink health dump clear {REPORTER}")
-        guest.check(f"devlink health set {REPORTER} auto_recover true")
+        guest.run(f"devlink health dump clear {reporter}")
+        guest.check(f"devlink health set {reporter} auto_recover true")
 
 
 class Patient:
