@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from fakernic_test import memory, rdma, ulp
-from fakernic_test.patient import rebind
+from fakernic_test.patient import DRIVER, SLOT, rebind
 
 
 def some(names, short):
@@ -98,10 +98,22 @@ def test_data_over_a_short_cut(service):
     cut(service, 3, 90)
 
 
+def unbind_host_until_told(it):
+    """Before there is a next connection. After half a second one went by RDMA, too,
+    but the host's module then was in use for 30 s and more."""
+    it.on_host(f"echo {SLOT} >{DRIVER}/unbind")
+    it.on_target(f"""
+        is_told() {{ ! rdma resource show qp | grep -F 'comm [{it.owner}]'; }}
+        again is_told""")
+    it.on_host(f"echo {SLOT} >{DRIVER}/bind")
+    it.ports[-1] = rdma.bring_up(it.host.vm, len(it.ports))
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("event", (
     pytest.param(partial(cut_link, seconds=3), id="cut-3"),
     pytest.param(partial(cut_link, seconds=40), id="cut-40", marks=pytest.mark.long),
+    pytest.param(unbind_host_until_told, id="unbound"),
     pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
 @pytest.mark.parametrize("service", ("smc",), indirect=True)
 def test_both_ends_are_told(service, event):

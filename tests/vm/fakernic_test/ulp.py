@@ -427,7 +427,8 @@ class Rds(Sockets):
 class Smc(Sockets):
     """Shared memory communications: TCP's sockets, carried by RDMA. Version 1
     wants GIDs of RoCE version 1; for version 2 both are of one "enterprise".
-    The kernel's retries last for about a second: a longer cut ends connections."""
+    The kernel's retries last for about a second: a longer cut ends connections.
+    Who waits for his peer looks for him every two seconds (30 is usual)."""
 
     modules = ("smc",)
     family = "smc"
@@ -443,7 +444,11 @@ class Smc(Sockets):
 
     @staticmethod
     def join(port):
-        port.guest.check(f"modprobe smc && python3 {SOCKETS} join FAKERNIC")
+        port.guest.check(f"""
+            set -e
+            modprobe smc
+            echo 2 >/proc/sys/net/smc/smcr_testlink_time
+            python3 {SOCKETS} join FAKERNIC""")
 
     def write_until_told(self):
         """A job that writes on until its connection ends; it has begun."""
