@@ -5,15 +5,41 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import DEVLINK, SYSFS
+from fakernic_test.patient import DEVLINK, NATIVE_HOTPLUG, SYSFS
 
-pytestmark = pytest.mark.guests(count=1)
+# Those of test_recovery.py.
+pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
+                                options={"extra": NATIVE_HOTPLUG})
 
 NOBODY = 65534
 INSIDE = "ip netns exec red"
 CMD_TIMEOUT = "/sys/module/fakernic/parameters/cmd_timeout"
 COMES_UP_S = 15         # longer than a namespace takes to end
-RENEWALS = (f"echo 1 >{SYSFS}/reset", f"devlink dev reload {DEVLINK}")
+
+
+def reset(port):
+    port.guest.check(f"echo 1 >{SYSFS}/reset", 60)
+
+
+def reload(port):
+    port.guest.check(f"devlink dev reload {DEVLINK}", 60)
+
+
+def bus_error(port):
+    port.guest.check("dmesg -C")
+    port.vm.hmp("pcie_aer_inject_error nic0 SDN")
+    port.guest.check("until dmesg | grep 'device recovery successful'; do "
+                     "sleep 0.1; done", 60)
+
+
+def sleep(port):
+    """Of all devices; the machine stays awake."""
+    port.guest.check("echo devices >/sys/power/pm_test; "
+                     "echo freeze >/sys/power/state; "
+                     "echo none >/sys/power/pm_test", 60)
+
+
+RENEWALS = (reset, reload, bus_error, sleep)
 
 
 def move(port):
@@ -72,7 +98,7 @@ def test_rdma_device_stays_in_its_namespace(ports, lab):
     guest = port.guest
     move(port)
     for renewal in RENEWALS:
-        guest.check(renewal, 60)
+        renewal(port)
         works_inside(port)
         assert not guest.check("rdma dev"), renewal
     guest.check("dmesg -C")
@@ -111,7 +137,7 @@ def test_interface_stays_in_its_namespace(ports, lab):
     port.guest.write("/tmp/wait_gids", rdma.WAIT_GIDS.format(
         dev=port.ibdev, count=2))
     for renewal in RENEWALS:
-        port.guest.check(renewal, 60)
+        renewal(port)
         shown = port.guest.check(f"{INSIDE} ip -o addr show {port.netdev}")
         assert port.ip4 in shown, shown
         port.guest.check(f"{INSIDE} bash /tmp/wait_gids", 60)
