@@ -11,8 +11,9 @@ import re
 import pytest
 
 from fakernic_lab.net import mac
-from fakernic_test import rdma
+from fakernic_test import rdma, ulp
 from fakernic_test.cards import bring_up, card, root_port
+from fakernic_test.patient import SLOT
 
 CPUS = 4
 # Where the cards are: four places, each twice, and how many bridges are above.
@@ -58,11 +59,11 @@ def test_eight_cards_in_all_places(cards):
 VECTORS = "python3 /usr/share/fakernic/vectors.py"
 
 
-def fired(one):
+def fired(one, slot):
     """Vector -> interrupts, of a card's completion vectors."""
     text = one.guest.check("cat /proc/interrupts")
     return {int(vector): sum(map(int, counts.split())) for counts, vector in
-            re.findall(rf"^ *\d+:((?: +\d+)+) .*fakernic-comp(\d+)@{one.slot}$",
+            re.findall(rf"^ *\d+:((?: +\d+)+) .*fakernic-comp(\d+)@{slot}$",
                        text, re.M)}
 
 
@@ -70,14 +71,96 @@ def fired(one):
 @pytest.mark.parametrize("cards", (8,), indirect=True)
 def test_all_vectors(cards):
     """One for each CPU, of each card; a program gets events by every one."""
-    for one in cards:
-        assert sorted(fired(one)) == list(range(CPUS))
-    for one in cards[::7]:
-        before = fired(one)
-        assert one.guest.check(f"{VECTORS} {one.ibdev}").strip() == str(CPUS)
-        after = fired(one)
-        assert all(after[vector] > before[vector] for vector in before), (
-            before, after)
+    before = [fired(one, one.slot) for one in cards]
+    assert [sorted(counts) for counts in before] == [list(range(CPUS))] * 8
+    names = " ".join(one.ibdev for one in cards)
+    told = cards[0].guest.check(f"{VECTORS} {names}", 100)
+    assert told.split() == [str(CPUS)] * 8
+    for one, counts in zip(cards, before):
+        after = fired(one, one.slot)
+        assert all(after[vector] > counts[vector] for vector in counts), (
+            one.slot, counts, after)
+
+
+# Network namespaces of the cards that a hub joins: what one sends to another crosses
+# it. Each serves, and asks the next.
+APART = """
+set -e
+while read -r number dev; do
+    ip netns add of$number
+    ip link set $dev netns of$number
+    ip -n of$number link set $dev up
+    ip -n of$number addr add 10.30.0.$number/24 dev $dev
+    ip netns exec of$number rping -s -P -S 1024 -a 10.30.0.$number \
+        >/tmp/served$number 2>&1 &
+done <<END
+{cards}
+END
+for i in $(seq 600); do
+    [ $(rdma resource show cm_id | grep -c LISTEN) = {count} ] && exit
+    sleep 0.1
+done
+exit 1
+"""
+ASK = """
+for number in $(seq {count}); do
+    ip netns exec of$number rping -c -v -V -C {pings} -S 1024 \
+        -a 10.30.0.$((number % {count} + 1)) >/tmp/asked$number 2>&1 &
+done
+wait
+tail -n 3 /tmp/asked*
+"""
+TOGETHER = """
+pkill -x rping
+for number in $(seq {count}); do ip netns del of$number; done
+for i in $(seq 100); do
+    [ $(ls -d /sys/class/infiniband/*/device/net/* | wc -l) = 8 ] && exit
+    sleep 0.1
+done
+exit 1
+"""
+PINGS = 10
+
+
+@EIGHT
+@pytest.mark.parametrize("cards", (8,), indirect=True)
+def test_cards_of_one_hub(cards):
+    """All seven at once, each writes to the next, reads from it, and compares."""
+    guest = cards[0].guest
+    joined = [one for one in cards if number_of(one)]
+    before = [one.counters()["rx_roce"] for one in joined]
+    names = {"count": len(joined), "pings": PINGS, "cards": "\n".join(
+        f"{number} {one.netdev}" for number, one in enumerate(joined, 1))}
+    guest.check(APART.format(**names), 100)
+    try:
+        said = guest.check(ASK.format(**names), 100)
+        assert said.count(f"rdma-ping-{PINGS - 1}:") == len(joined), said
+        for one, count in zip(joined, before):
+            assert one.counters()["rx_roce"] > count + 4 * PINGS
+    finally:
+        guest.run(TOGETHER.format(**names), 60)
+
+
+@pytest.mark.long
+@pytest.mark.guests(options={"cpus": CPUS})
+def test_disk_by_four_queues(ports):
+    """Of NVMe over Fabrics, one for each CPU: the kernel uses all completion
+    vectors, at both ends."""
+    before = ulp.counts(ports)
+    disk = ulp.Nvme(ports)
+    disk.queues = CPUS
+    disk.start()
+    idle = [fired(port, SLOT) for port in ports]
+    disk.on_host(f"for cpu in $(seq 0 {CPUS - 1}); do taskset -c $cpu dd "
+                 f"if=/dev/zero of={disk.disk} bs=64k count=16 oflag=direct "
+                 "conv=nocreat status=none & done; wait")
+    disk.move()
+    for port, counts in zip(ports, idle):
+        after = fired(port, SLOT)
+        assert len(after) == CPUS and all(
+            after[vector] > counts[vector] for vector in after), (counts, after)
+    disk.stop()
+    ulp.nothing_left(ports, before)
 
 
 # ---- behind an IOMMU ---------------------------------------------------------
@@ -97,6 +180,7 @@ INTEL = pytest.mark.guests(
 @INTEL
 @pytest.mark.parametrize("cards", (2,), indirect=True)
 def test_strict_iommu(cards):
+    """Programs, and the kernel's NVMe over Fabrics."""
     for one in cards:
         assert domain(one) == "DMA"
         one.works()
@@ -104,6 +188,10 @@ def test_strict_iommu(cards):
         rdma.rping(one, one, count=5).check()
         rdma.perftest("ib_write_bw", one, one, "-n 200 -s 65536").check()
         rdma.wait_for_resources(one, before)
+    disk = ulp.Nvme(cards[:1])
+    disk.start()
+    disk.move()
+    disk.stop()
     said = cards[0].guest.check("dmesg")
     assert "fault addr" not in said, said[-2000:]
 

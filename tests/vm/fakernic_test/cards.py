@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests with more cards than one, each on a wire of its own."""
+"""Guests with more cards than one: the lab's own, and those that a hub joins."""
 
 from fakernic_lab.net import mac
 
 from . import rdma
 
+HUB = 1
 LOAD = """
 modprobe fakernic && modprobe -a ib_uverbs rdma_ucm || exit 1
 for try in $(seq 200); do
@@ -25,7 +26,7 @@ ip -6 addr replace {ip6}/64 dev {dev} nodad
 
 def card(number, bus):
     """The arguments of one more card, NUMBER from 1 on, on a bus."""
-    return ("-netdev", f"hubport,hubid={number},id=n{number}",
+    return ("-netdev", f"hubport,hubid={HUB},id=n{number}",
             "-device", f"fakernic,netdev=n{number},id=nic{number},bus={bus},"
             f"mac={mac(0x10 + number)}")
 

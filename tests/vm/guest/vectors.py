@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vectors.py DEVICE: a completion event by each of its completion vectors.
+"""vectors.py DEVICE...: a completion event by each of their completion vectors.
 
 A receive that is flushed is a completion; its CQ's events go by that vector.
-Prints how many vectors there are. An event that does not come ends it after ten
+Prints how many vectors each has. An event that does not come ends it after ten
 seconds by SIGALRM.
 """
 
@@ -40,8 +40,8 @@ def wake(context, pd, mr, vector):
         thing.close()
 
 
-def main():
-    context = Context(name=sys.argv[1])
+def wake_by_all(name):
+    context = Context(name=name)
     pd = PD(context)
     mr = MR(pd, SIZE, enums.IBV_ACCESS_LOCAL_WRITE)
     for vector in range(context.num_comp_vectors):
@@ -49,4 +49,5 @@ def main():
     print(context.num_comp_vectors)
 
 
-main()
+for device in sys.argv[1:]:
+    wake_by_all(device)
