@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fakernic_lab import faults
-from fakernic_test import memory, rdma
+from fakernic_test import memory, rdma, ulp
 
 # enum ibv_wc_status: all errors, the one of requests that are flushed, and two
 # states of enum ibv_qp_state.
@@ -61,12 +61,21 @@ def test_killed_application_leaves_nothing(ports):
     rdma.pingpong("rc", a, b, "-n 100").check()
 
 
+# In the middle of the peer's pings; each tenth time a program is at work as well,
+# which has to be told.
 RELOADS = """
 set -e
 for i in $(seq {count}); do
+    job=
+    if [ $((i % 10)) = 2 ]; then
+        ( {wait_gids} )
+        rm -f /tmp/unplug
+        RDMAV_ALLOW_DISASSOC_DESTROY=1 rdma_unplug once >/tmp/unplug & job=$!
+        until grep -qs running /tmp/unplug; do kill -0 $job; sleep 0.1; done
+    fi
     modprobe -r fakernic
     [ -z "$(ls /sys/class/infiniband)" ]
-    [ ! -e /sys/class/net/{netdev} ]
+    [ ! -e /sys/class/net/{port.netdev} ]
     [ ! -e /sys/kernel/debug/fakernic ]
     [ -z "$(grep fakernic /proc/interrupts)" ]
     modprobe fakernic
@@ -75,51 +84,65 @@ for i in $(seq {count}); do
         sleep 0.05
     done
     [ -n "$(ls /sys/class/infiniband)" ]
+    ip link set {port.netdev} up
+    ip addr add {port.ip4}/24 dev {port.netdev}
+    ping -q -c 1 -w 20 {peer.ip4} >/dev/null
+    for try in $(seq 400); do
+        [ $(cat /sys/class/net/{port.netdev}/statistics/rx_packets) -lt 20 ] || break
+        sleep 0.05
+    done
+    [ $try -lt 400 ]
+    [ -z "$job" ] || wait $job
+    [ -z "$job" ] || [ "$(echo $(cat /tmp/unplug))" = "running done" ]
 done
 """
 
 
-def reload(port, count):
-    port.guest.check(RELOADS.format(count=count, netdev=port.netdev),
-                     100 + 10 * count)
+def reload(port, peer, count):
+    port.guest.check(RELOADS.format(
+        count=count, port=port, peer=peer, wait_gids=rdma.WAIT_GIDS.format(
+            dev=port.ibdev, count=2)), 100 + 10 * count)
+
+
+def reload_under_a_disk(ports, count):
+    """The host of a disk writes on each time."""
+    before = ulp.counts(ports)
+    disk = ulp.Nvme(ports)
+    disk.start()
+    writing = ulp.Writing(disk, 100 + 20 * count, count=1)
+    for _ in range(count):
+        reload(*ports, 1)
+        disk.serve_again()
+        writing.goes_on()
+    writing.stop()
+    disk.stop()
+    ulp.nothing_left(ports, before)
 
 
 @pytest.mark.parametrize("usual", (20, pytest.param(200, marks=(
     pytest.mark.long, pytest.mark.timeout(2000)))))
 def test_reloads(ports, lab, rounds, usual):
-    """The driver goes and comes back so often, then works. After the first tenth
-    no more memory is taken: the driver's own rings are of 100 KiB."""
+    """The driver goes and comes back so often, under traffic, then works. After the
+    first tenth no more memory is taken: the driver's own rings are of 100 KiB. A
+    tenth more is done while the kernel serves a disk by it."""
     a, b = ports
     few = max(1, rounds(usual) // 10)
+    pings = b.guest.start(f"exec ping -q -i 0.01 {a.ip4}", 2000)
     try:
-        reload(a, few)
+        reload(a, b, few)
         growth = memory.Growth([a.vm])
         for _ in range(3):
-            reload(a, 3 * few)
+            reload(a, b, 3 * few)
             growth.end_part()
         growth.check()
+        reload_under_a_disk(ports, few)
+        b.guest.check("pkill -INT -x ping")
+        sent, received = map(int, re.search(
+            r"(\d+) packets transmitted, (\d+) received", pings.wait().out).groups())
+        assert 10 * few < received < sent
         lab.ports[0] = rdma.bring_up(a.vm, 1)
         rdma.pingpong("rc", lab.ports[0], b, "-c").check()
         assert rdma.resources(lab.ports[0]).get("mr", "0") == "0"
     except BaseException:
         lab.current = None
         raise
-
-
-def test_reload_in_the_middle_of_ping(ports, lab):
-    """Unloading under Ethernet traffic is no different."""
-    a, b = ports
-    b.guest.check("rm -f /tmp/ping")
-    job = b.guest.start(f"stdbuf -oL ping -O -i 0.05 {a.ip4} >/tmp/ping", 100)
-    b.guest.check("until grep -qs 'bytes from' /tmp/ping; do sleep 0.05; done")
-    a.guest.check("modprobe -r fakernic")
-    b.guest.check("until grep -q 'no answer' /tmp/ping; do sleep 0.05; done")
-    a.guest.check("modprobe fakernic")
-    lab.ports[0] = rdma.bring_up(a.vm, 1)
-    b.guest.check("pkill -INT -x ping")
-    job.wait()
-    sent, received = re.search(
-        r"(\d+) packets transmitted, (\d+) received",
-        b.guest.check("cat /tmp/ping")).groups()
-    assert 0 < int(received) < int(sent)
-    rdma.pingpong("rc", lab.ports[0], b, "-n 100").check()
