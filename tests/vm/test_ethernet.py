@@ -12,21 +12,14 @@ import pytest
 from fakernic_lab import faults
 from fakernic_test import rdma, tstamp
 
-SIZE_MB = 8
-
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
 def test_tcp_carries_every_byte(ports, mtu):
     """Random bytes through nc; SHA-256 on both sides."""
-    a, b = ports
     for port in ports:
         port.set_mtu(mtu)
     try:
-        pair = rdma.run_pair(
-            a, b, "nc -l 7000 | sha256sum",
-            f"head -c {SIZE_MB}M /dev/urandom >/tmp/data; sha256sum </tmp/data;"
-            f" nc -N {a.ip4} 7000 </tmp/data; rm /tmp/data", 7000, 120).check()
-        assert pair.server.out == pair.client.out
+        rdma.send_bytes(*ports, size="8M")
     finally:
         for port in ports:
             port.set_mtu(1500)
@@ -72,6 +65,47 @@ def test_counters_count(ports):
     before = int(a.guest.check(read))
     b.guest.check(f"ping -c 10 -i 0.1 {a.ip4}")
     assert int(a.guest.check(read)) >= before + 10
+
+
+STREAM_PORT = 7005
+STREAM = f"""
+rm -f /tmp/enough
+while [ ! -e /tmp/enough ]; do head -c 20000 /dev/urandom; sleep 0.01; done |
+tee /tmp/data | nc -N {{}} {STREAM_PORT}
+sha256sum </tmp/data; rm /tmp/data
+"""
+
+
+def await_more(port):
+    """Until the connection has brought more."""
+    def arrived():
+        text = port.guest.check(
+            f"ss -Htin state established sport = :{STREAM_PORT}")
+        return sum(map(int, re.findall(r"bytes_received:(\d+)", text)))
+
+    before = arrived()
+    deadline = time.monotonic() + 60
+    while arrived() == before:
+        assert time.monotonic() < deadline, before
+        time.sleep(0.1)
+
+
+def test_tcp_lives_through_resets(ports):
+    """Of either card, under one connection that never pauses: every byte arrives."""
+    a, b = ports
+    server = a.guest.start(f"nc -l {STREAM_PORT} | sha256sum", 200)
+    a.guest.check("until ss -Hltn sport = :%d | grep -q .; do sleep 0.05; done" %
+                  STREAM_PORT)
+    client = b.guest.start(STREAM.format(a.ip4), 200)
+    try:
+        for port in ports:
+            await_more(a)
+            rdma.reset(port)
+        await_more(a)
+    finally:
+        b.guest.check("touch /tmp/enough")
+    sent, received = client.wait(), server.wait()
+    assert sent.ok and received.ok and sent.out == received.out, (sent, received)
 
 
 WITHOUT_A_BUFFER = 5
@@ -165,21 +199,13 @@ def counted(port):
             for name, value in re.findall(r"(\w+): (\d+)", text)}
 
 
-MERGED_AT_LEAST = 3     # of bulk data, on average
+FRAMES_OF_DATA = 1000   # at least, of what rdma.send_bytes() sends
+MERGED_AT_LEAST = 3     # of them, on average
 OTHER_FRAMES = 100      # ARP, IPv6
 
 
 def set_offloads(port, words):
     port.guest.check(f"ethtool -K {port.netdev} {words}")
-
-
-def send_data(a, b, family, port=7003):
-    """2 MB from b to a, in TCP; the bytes are compared."""
-    pair = rdma.run_pair(
-        a, b, f"nc -{family} -l {port} | sha256sum",
-        "head -c 2M /dev/urandom >/tmp/data; sha256sum </tmp/data; "
-        f"nc -{family} -N {a.ip(family)} {port} </tmp/data", port, 120).check()
-    assert pair.server.out == pair.client.out
 
 
 def test_offloads_can_be_turned_off_and_on(ports):
@@ -203,17 +229,18 @@ def test_offloads_can_be_turned_off_and_on(ports):
 
 @pytest.mark.parametrize("family", (4, 6))
 def test_the_wire_has_right_checksums(ports, family):
-    """As tcpdump finds at the peer, of what the card has filled in and cut."""
+    """As tcpdump finds at the peer, of what the card has filled in and cut; and the
+    peer's card finds, which spares its kernel to look."""
     a, b = ports
-    before = counted(b)
+    before, looked = counted(b), counted(a)
     set_offloads(a, "gro off")
     a.guest.check("rm -f /tmp/wire.pcap")
     capture = a.guest.start(
         f"exec tcpdump -i {a.netdev} -U -w /tmp/wire.pcap "
-        f"src host {b.ip(family)} and port 7003", 120)
+        f"src host {b.ip(family)} and port {rdma.BYTES_PORT}", 120)
     try:
         a.guest.check("until [ -s /tmp/wire.pcap ]; do sleep 0.05; done")
-        send_data(a, b, family)
+        rdma.send_bytes(a, b, family)
     finally:
         a.guest.check(f"kill {capture.pid}")
         capture.wait()
@@ -225,6 +252,7 @@ def test_the_wire_has_right_checksums(ports, family):
     after = counted(b)
     assert after["tx_csum"] > before["tx_csum"]
     assert after["tx_tso"] > before["tx_tso"]
+    assert counted(a)["rx_csum"] - looked["rx_csum"] > FRAMES_OF_DATA
 
 
 def received(port):
@@ -243,13 +271,13 @@ def test_frames_are_merged(ports, state):
     set_offloads(a, f"gro {state}")
     try:
         before = received(a)
-        send_data(a, b, 4)
+        rdma.send_bytes(a, b)
         frames, packets = (after - count for after, count in
                            zip(received(a), before))
     finally:
         set_offloads(a, "gro on")
     print(f"GRO {state}: {frames} frames, {packets} packets")
-    assert frames > 1000
+    assert frames > FRAMES_OF_DATA
     if state == "on":
         assert packets < frames / MERGED_AT_LEAST
     else:
@@ -261,11 +289,12 @@ def test_bytes_are_the_same_without_offloads(ports):
     for port in ports:
         set_offloads(port, "rx off tx off")
     try:
-        before = counted(b)
-        send_data(a, b, 4)
-        after = counted(b)
-        assert after["tx_csum"] == before["tx_csum"]
-        assert after["tx_tso"] == before["tx_tso"]
+        before = [counted(port) for port in ports]
+        rdma.send_bytes(a, b)
+        after = [counted(port) for port in ports]
+        for name in ("tx_csum", "tx_tso", "rx_csum"):
+            assert [count[name] for count in after] == [
+                count[name] for count in before], name
     finally:
         for port in ports:
             set_offloads(port, "rx on tx on tso on")
@@ -291,11 +320,7 @@ def test_vlan_tags_by_the_card(vlan):
     for state_a, state_b in (("on", "on"), ("off", "on"), ("on", "off")):
         set_offloads(a, f"rxvlan {state_a} txvlan {state_a}")
         set_offloads(b, f"rxvlan {state_b} txvlan {state_b}")
-        pair = rdma.run_pair(
-            a, b, "nc -l 10.5.0.1 7004 | sha256sum",
-            "head -c 1M /dev/urandom >/tmp/data; sha256sum </tmp/data; "
-            "nc -N 10.5.0.1 7004 </tmp/data", 7004, 120).check()
-        assert pair.server.out == pair.client.out
+        rdma.send_bytes(a, b, size="1M", address="10.5.0.1")
     # What reaches the other end's parent interface says what was sent.
     text = a.guest.check(
         f"ping -q -i 0.1 -w 20 10.5.0.2 >/dev/null & timeout 30 tcpdump -c 1 -e "
@@ -303,6 +328,7 @@ def test_vlan_tags_by_the_card(vlan):
     assert "vlan 5, p 3" in text
 
 
+# A datagram, or a segment that opens a connection.
 SEND_WRONG = """
 import socket, struct, sys
 def mac(text): return bytes.fromhex(text.replace(":", ""))
@@ -310,41 +336,83 @@ def csum(data):
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16: total = (total & 0xffff) + (total >> 16)
     return ~total & 0xffff
-name, here, there, source, target, wrong = sys.argv[1:]
-source, target = socket.inet_aton(source), socket.inet_aton(target)
-ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 32, 1, 0, 64, 17, 0, source, target)
-ip = ip[:10] + struct.pack("!H", csum(ip)) + ip[12:]
-udp = struct.pack("!HHHH4s", 7009, 7009, 12, 0, b"abcd")
-total = csum(source + target + struct.pack("!HH", 17, 12) + udp)
-udp = udp[:6] + struct.pack("!H", total ^ int(wrong)) + udp[8:]
+name, here, there, source, target, kind, wrong = sys.argv[1:]
+six = ":" in source
+source, target = (socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET,
+                                   text) for text in (source, target))
+if kind == "udp":
+    number, at = 17, 6
+    data = struct.pack("!HHHH4s", 7009, 7009, 12, 0, b"abcd")
+else:
+    number, at = 6, 16
+    data = struct.pack("!HHIIBBHHH", 7009, 7009, 1, 0, 5 << 4, 2, 1000, 0, 0)
+total = csum(source + target + struct.pack("!II", len(data), number) + data)
+data = data[:at] + struct.pack("!H", total ^ int(wrong)) + data[at + 2:]
+if six:
+    ip = struct.pack("!IHBB", 6 << 28, len(data), number, 64) + source + target
+else:
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(data), 1, 0, 64, number, 0)
+    ip += source + target
+    ip = ip[:10] + struct.pack("!H", csum(ip)) + ip[12:]
 sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 sock.bind((name, 0))
-sock.send(mac(there) + mac(here) + b"\\x08\\x00" + ip + udp)
+sock.send(mac(there) + mac(here) + (b"\\x86\\xdd" if six else b"\\x08\\x00") +
+          ip + data)
 """
+# Of as many of them, whether the kernel takes the checksum for looked at:
+# TP_STATUS_CSUM_VALID of SOL_PACKET's PACKET_AUXDATA.
+LOOKED_AT = """
+import socket, struct, sys
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+sock.setsockopt(263, 8, 1)
+sock.bind((sys.argv[1], 3))
+open("/tmp/looks", "w").close()
+left = int(sys.argv[2])
+while left:
+    frame, ((_, _, aux),), _, address = sock.recvmsg(2000, 100)
+    at = 54 if frame[12:14] == b"\\x86\\xdd" else 34
+    if address[2] == 0 and frame[at + 2:at + 4] == struct.pack("!H", 7009):
+        print(struct.unpack_from("I", aux)[0] >> 7 & 1, flush=True)
+        left -= 1
+"""
+# What the kernel counts of wrong ones; of others, to whose port nobody listens.
+KERNEL_COUNTS = {("udp", 4): ("UdpInCsumErrors", "UdpNoPorts"),
+                 ("udp", 6): ("Udp6InCsumErrors", "Udp6NoPorts"),
+                 ("tcp", 4): ("TcpInCsumErrors", "TcpOutRsts"),
+                 ("tcp", 6): ("TcpInCsumErrors", "TcpOutRsts")}
 
 
 def test_wrong_checksums_are_seen(ports):
-    """A datagram with one is counted, by card and kernel, and not delivered."""
+    """Frames that have one are counted, by card and kernel, and not delivered;
+    others the kernel does not look at again."""
     a, b = ports
     b.guest.write("/tmp/wrong.py", SEND_WRONG)
+    a.guest.write("/tmp/looked.py", LOOKED_AT)
     mac = [port.guest.check(f"cat /sys/class/net/{port.netdev}/address").strip()
            for port in (b, a)]
 
-    def state():
-        text = a.guest.check("nstat -asz UdpInCsumErrors UdpNoPorts")
-        numbers = dict(re.findall(r"^(Udp\w+) +(\d+)", text, re.M))
-        return (counted(a)["rx_csum_wrong"], int(numbers["UdpInCsumErrors"]),
-                int(numbers["UdpNoPorts"]))
+    def state(names):
+        text = a.guest.check(f"nstat -asz {' '.join(names)}")
+        numbers = dict(re.findall(r"^(\w+) +(\d+)", text, re.M))
+        card = counted(a)
+        return [card["rx_csum_wrong"], card["rx_csum"],
+                *(int(numbers[name]) for name in names)]
 
-    wanted = state()
-    for wrong in (0, 1):
-        b.guest.check(f"python3 /tmp/wrong.py {b.netdev} {mac[0]} {mac[1]} "
-                      f"{b.ip4} {a.ip4} {wrong}")
-        wanted = (wanted[0] + wrong, wanted[1] + wrong, wanted[2] + 1 - wrong)
-        deadline = time.monotonic() + 20
-        while (found := state()) != wanted and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert found == wanted
+    a.guest.check("rm -f /tmp/looks")
+    looker = a.guest.start(
+        f"exec python3 /tmp/looked.py {a.netdev} {2 * len(KERNEL_COUNTS)}", 120)
+    a.guest.check("until [ -e /tmp/looks ]; do sleep 0.05; done")
+    for (kind, family), names in KERNEL_COUNTS.items():
+        for wrong in (0, 1):
+            wanted = [count + (wrong if at % 2 == 0 else 1 - wrong)
+                      for at, count in enumerate(state(names))]
+            b.guest.check(f"python3 /tmp/wrong.py {b.netdev} {' '.join(mac)} "
+                          f"{b.ip(family)} {a.ip(family)} {kind} {wrong}")
+            deadline = time.monotonic() + 20
+            while (found := state(names)) != wanted:
+                assert time.monotonic() < deadline, (kind, family, found, wanted)
+                time.sleep(0.2)
+    assert looker.wait().out.split() == ["1", "0"] * len(KERNEL_COUNTS)
 
 
 # ---- time stamps --------------------------------------------------------

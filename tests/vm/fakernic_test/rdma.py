@@ -13,6 +13,7 @@ from fakernic_lab.rdma import (FIND, NETWORK4, NETWORK6, WAIT_GIDS,  # noqa: F40
 # How a server shows that it listens: on a TCP port, or as an rdma_cm id.
 LISTENS_TCP = "ss -Hltn 'sport = :{port}' | grep -q ."
 LISTENS_CM = "rdma resource show cm_id | grep -q 'state LISTEN'"
+BYTES_PORT = 7003
 
 
 # What programs say of it; some (ibv_*_pingpong -c) end well all the same.
@@ -69,6 +70,17 @@ def run_pair(server, client, server_command, client_command, listen=18515,
     if job.result is None:
         server.guest.run(f"kill {job.pid}; sleep 0.5")
     return Pair(job.wait(), answer)
+
+
+def send_bytes(server, client, family=4, size="2M", address=None):
+    """Random bytes from client to server, in TCP; what arrives is compared.
+    ADDRESS is another one of the server's than FAMILY's."""
+    pair = run_pair(
+        server, client, f"nc -{family} -l {BYTES_PORT} | sha256sum",
+        f"head -c {size} /dev/urandom >/tmp/data; sha256sum </tmp/data; "
+        f"nc -{family} -N {address or server.ip(family)} {BYTES_PORT} </tmp/data;"
+        " rm /tmp/data", BYTES_PORT, 120).check()
+    assert pair.server.out == pair.client.out
 
 
 # ---- what is left behind ------------------------------------------------
