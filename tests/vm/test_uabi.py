@@ -69,7 +69,8 @@ def old_driver(lab, number):
 
 
 def exercise(a, b):
-    """What both ages have, both ways."""
+    """What both ages have, both ways; the Ethernet port's bytes, too, of which the
+    older driver has the card do nothing."""
     for kind, options in (("rc", "-c"), ("rc", "-e"), ("uc", "-c"), ("ud", "-c"),
                           ("srq", "-c"), ("xsrq", "")):
         rdma.pingpong(kind, a, b, f"-n 100 {options}").check()
@@ -79,6 +80,8 @@ def exercise(a, b):
         rdma.verify(kind, a, b).check()
     rdma.perftest("ib_write_bw", b, a, "-n 100").check()
     rdma.perftest("ib_atomic_lat", a, b, "-n 100").check()
+    rdma.send_bytes(a, b)
+    rdma.send_bytes(b, a, family=6)
 
 
 def test_old_provider_with_the_driver(ports):
