@@ -2,54 +2,109 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is to be reached, and what was: reach.py RESULT.json [bench-engine.json]
 
-Makes a table of a result of bench.py --reach, and of bench-engine's; a number in
-bold falls short. It passes or fails nothing.
+Makes a table of a result of bench.py --reach, and of bench-engine's. A number is
+the median of all runs, with the least and the greatest of them; of a ratio these
+are the runs, too, by the median of what they are compared with. One in bold falls
+short. It passes or fails nothing.
 """
 
 import json
 import sys
 from pathlib import Path
 
-from results import Result
+from results import RXE, Result, values
+from rows import MANY_QPS, MANY_QPS_PARTNER, QPS
 
 WIRES = ("stream", "link")
 DATAGRAMS = "unix datagrams of 4200 bytes, GB/s"
 ONE_WAY = ("write", "read", "send")
+UNKNOWN = "not measured"
 
 
-def cell(value, wanted, text, more_is_better=True):
-    """A number for the table, in bold if it falls short."""
-    if value is None:
-        return "not measured"
-    good = value >= wanted if more_is_better else value <= wanted
-    return text.format(value) if good else f"**{text.format(value)}**"
+# ---- numbers: (median, least, greatest), or None --------------------------------
 
+def over(found, by):
+    """Each of them by a number that may be unknown."""
+    return found and by and tuple(value / by for value in found)
+
+
+def times(result, row, wire, key, fast=max):
+    """How many times as fast as Soft-RoCE at its best."""
+    mine = result.spread(row, wire, key)
+    base = result.median(row, result.best(row, RXE, key, fast), key)
+    if not mine or not base or not all(mine):
+        return None
+    if fast is max:
+        return over(mine, base)
+    middle, least, greatest = mine
+    return base / middle, base / greatest, base / least
+
+
+def share(result, row, of, wire, key):
+    """The part of another row's median."""
+    return over(result.spread(row, wire, key), result.median(of, wire, key))
+
+
+def inner(result, row, wire, key, by):
+    """One median by another; the spread is that of each run's own."""
+    found = [run[key] / run[by] for run in result.runs(row, wire)
+             if key in run and run.get(by)]
+    if not found:
+        return None
+    return (result.median(row, wire, key) / result.median(row, wire, by),
+            min(found), max(found))
+
+
+def cell(found, wanted, form, before="", after="", more=True):
+    """Numbers for the table, in bold if the median falls short; WANTED may be
+    None, and MORE says whether more is better."""
+    if not found:
+        return UNKNOWN
+    middle, least, greatest = (f"{before}{value:{form}}" for value in found)
+    text = middle + after
+    short = wanted is not None and (
+        found[0] < wanted if more else found[0] > wanted)
+    return f"{f'**{text}**' if short else text} ({least}..{greatest})"
+
+
+def single(value, wanted, form, more=True):
+    """The same of a number that was measured once."""
+    text = format(value, form)
+    return text if (value >= wanted if more else value <= wanted) else (
+        f"**{text}**")
+
+
+# ---- rows: what, wanted, stream, link ---------------------------------------------
 
 def bandwidth(result):
     """64 KiB and 1 MiB on one QP."""
+    limit = result.limits.get(DATAGRAMS, 0) * 1e3
     for size in (65536, 1 << 20):
         for verb in ONE_WAY:
             row = f"{verb}-{size}"
-            limit = result.limits[DATAGRAMS] * 1e3
             yield (row, "25 x | 100 x, above datagrams",
-                   *(cell(result.times(row, wire, "MB/s"), wanted, "{:.3g} x")
+                   *(cell(times(result, row, wire, "MB/s"), wanted, ".3g",
+                          after=" x")
                      for wire, wanted in zip(WIRES, (25, 100))))
-            yield (f"{row} in MB/s, datagrams {limit:.0f}", " | limit",
-                   cell(result.median(row, "stream", "MB/s"), 0, "{:.0f}"),
-                   cell(result.median(row, "link", "MB/s"), limit, "{:.0f}"))
+            yield (f"{row} in MB/s, datagrams "
+                   f"{f'{limit:.0f}' if limit else UNKNOWN}", " | limit",
+                   *(cell(result.spread(row, wire, "MB/s"), least or None, ".0f")
+                     for wire, least in zip(WIRES, (None, limit))))
 
 
 def many(result):
-    """The same on 8 and 64 QPs, against one."""
+    """The same on 8 and 64 QPs, against one; and a thousand."""
     for size in (65536, 1 << 20):
         for verb in ONE_WAY:
-            for qps in (8, 64):
+            for qps in QPS[1:]:
                 row = f"{verb}-{size}-q{qps}"
-                if row in result.rows:
-                    yield (row, "90 % of 1 QP | 75 %", *(
-                        cell(result.share(row, f"{verb}-{size}", wire, "MB/s"),
-                             wanted, "{:.0%}")
-                        for wire, wanted in zip(WIRES, (0.9, 0.75))))
+                yield (row, "90 % of 1 QP | 75 %, aim 90 %", *(
+                    cell(share(result, row, f"{verb}-{size}", wire, "MB/s"),
+                         wanted, ".0%") for wire, wanted in zip(WIRES,
+                                                                (0.9, 0.75))))
+    yield (f"{MANY_QPS} against {MANY_QPS_PARTNER}", "80 % | 80 %", *(
+        cell(share(result, MANY_QPS, MANY_QPS_PARTNER, wire, "k/s"), 0.8, ".0%")
+        for wire in WIRES))
 
 
 def rates(result):
@@ -58,11 +113,12 @@ def rates(result):
     for verb in ONE_WAY:
         row = f"{verb}-64"
         yield (row, "12 x | 40 x",
-               *(cell(result.times(row, wire, "k/s"), wanted, "{:.3g} x")
+               *(cell(times(result, row, wire, "k/s"), wanted, ".3g", after=" x")
                  for wire, wanted in zip(WIRES, (12, 40))))
-        mine = result.median(row, "link", "k/s")
-        yield (f"{row} of the null device's {null or 0:.0f} k/s", " | 50 %", "",
-               cell(mine / null if mine and null else None, 0.5, "{:.0%}"))
+        yield (f"{row} of the null device's WRITEs, "
+               f"{f'{null:.0f} k/s' if null else UNKNOWN}", " | 50 %, aim 80 %",
+               "", cell(over(result.spread(row, "link", "k/s"), null), 0.5,
+                        ".0%"))
 
 
 def latencies(result):
@@ -70,49 +126,50 @@ def latencies(result):
     for verb in ("send", "read", "atomic", "write"):
         row = f"{verb}-lat"
         wanted = (10, 20) if verb == "write" else (10, 50)
-        for key, most in (("median", 10), ("p99", 100)):
-            yield (f"{row}, {key}", f"1/{wanted[0]} | 1/{wanted[1]}", *(
-                cell(result.times(row, wire, key, min), least, "1/{:.3g}")
-                for wire, least in zip(WIRES, wanted)))
-            if verb != "write":
-                yield (f"{row}, {key} in us", f" | {most}",
-                       cell(result.median(row, "stream", key), 1e9, "{:.4g}",
-                            False),
-                       cell(result.median(row, "link", key), most, "{:.4g}",
-                            False))
+        for key, most in (("median", 10), ("p99", 100), ("p99.9", None)):
+            if most:
+                yield (f"{row}, {key}", f"1/{wanted[0]} | 1/{wanted[1]}", *(
+                    cell(times(result, row, wire, key, min), least, ".3g", "1/")
+                    for wire, least in zip(WIRES, wanted)))
+            most = None if verb == "write" else most
+            yield (f"{row}, {key} in us", f" | {most}" if most else "",
+                   *(cell(result.spread(row, wire, key), limit, ".4g",
+                          more=False) for wire, limit in zip(WIRES,
+                                                             (None, most))))
         yield (f"{row}, mean / median", "1.5 | 1.5", *(
-            cell(ratio(result.median(row, wire, "mean"),
-                       result.median(row, wire, "median")), 1.5, "{:.2f}",
-                 False) for wire in WIRES))
+            cell(inner(result, row, wire, "mean", "median"), 1.5, ".2f",
+                 more=False) for wire in WIRES))
 
 
-def ratio(a, b):
-    """Of two numbers of which either may be unknown."""
-    return None if a is None or not b else a / b
+def faults(result, wire):
+    """Of all runs without an RNR NAK, which perftest makes itself."""
+    runs = [run["faults"] for row in result.rows.values()
+            for run in row.get(wire, []) if not any(
+                "rnr" in name for name in run["faults"])]
+    if not runs:
+        return UNKNOWN
+    return f"{single(sum(sum(run.values()) for run in runs), 0, ',', False)} " \
+        f"in {len(runs)} runs"
 
 
 def others(result):
     """Polling, faults, ACKs, TCP."""
     poll, events = "pingpong-poll", "pingpong-events"
     yield ("ibv_rc_pingpong polling / -e", "1 | 1", *(
-        cell(ratio(result.median(poll, wire, "mean"),
-                   result.median(events, wire, "mean")), 1, "{:.2f}", False)
+        cell(share(result, poll, events, wire, "mean"), 1, ".2f", more=False)
         for wire in WIRES))
-    yield ("faults, runs without an RNR NAK", "0 | 0", *(
-        cell(sum(sum(run["faults"].values()) for row in result.rows.values()
-                 for run in row.get(wire, []) if not any(
-                     "rnr" in name for name in run["faults"])), 0, "{}", False)
-        for wire in WIRES))
+    yield ("faults, runs without an RNR NAK", "0 | 0",
+           *(faults(result, wire) for wire in WIRES))
     yield ("ACK frames per 64 B WRITE", "0.25 | 0.1", *(
-        cell(result.median("write-64", wire, "frames back"), most, "{:.3f}",
-             False) for wire, most in zip(WIRES, (0.25, 0.1))))
+        cell(result.spread("write-64", wire, "frames back"), most, ".3f",
+             more=False) for wire, most in zip(WIRES, (0.25, 0.1))))
     yield ("TCP against virtio-net", "1 x | 2 x", *(
-        cell(result.times("tcp", wire, "MB/s"), least, "{:.2f} x")
+        cell(times(result, "tcp", wire, "MB/s"), least, ".2f", after=" x")
         for wire, least in zip(WIRES, (1, 2))))
 
 
 def engine(path):
-    """What bench-engine has found."""
+    """What bench-engine has found: what, wanted, what the engine does."""
     found = json.loads(Path(path).read_text(encoding="utf-8"))
     memory = found["memory"]
 
@@ -124,29 +181,53 @@ def engine(path):
     small = max(at["messages_per_s"] for at in best(bytes=64))
     many_qps, few = (best(op="write", bytes=64, qps=qps)[0]["messages_per_s"]
                      for qps in (1000, 8))
-    yield ("engine alone, 64 KiB", "2.5, aim 4.5 GB/s",
-           cell(large, 2.5, "{:.2f} GB/s"), "")
-    yield ("engine alone, 64 bytes", "2, aim 4 M/s",
-           cell(small / 1e6, 2, "{:.2f} M/s"), "")
+    yield ("64 KiB, GB/s", "2.5, aim 4.5", single(large, 2.5, ".2f"))
+    yield ("64 bytes, million/s", "2, aim 4", single(small / 1e6, 2, ".2f"))
     yield ("1,000 active QPs against 8", "80 %",
-           cell(many_qps / few, 0.8, "{:.0%}"), "")
+           single(many_qps / few, 0.8, ".0%"))
     for key, what, most in (("connected_qp", "a connected QP", 4 << 10),
                             ("registered_gib", "a registered GiB", 5 << 19),
-                            ("engine", "an idle engine", 16 << 20)):
-        yield (f"memory of {what}", f"{most >> 10} KiB",
-               cell(memory[key] / 1024, most / 1024, "{:.1f} KiB", False), "")
+                            ("engine", "idle", 16 << 20)):
+        yield (f"memory, KiB: {what}", f"{most >> 10:,}",
+               single(memory[key] / 1024, most / 1024, ",.1f", False))
+    yield ("registering a GiB, ms", "50",
+           single(memory["register_gib_ms"], 50, ".2f", False))
+
+
+# ---- the table ------------------------------------------------------------------
+
+def about(result):
+    """Of what build and job it is, in a line."""
+    machine = result.found["machine"]
+    runs = [run for row in result.rows.values() for name in WIRES
+            for run in row.get(name, [])]
+    each = {len(values(row.get(name, []), "boot"))
+            for row in result.rows.values() for name in WIRES if name in row}
+    boots = len({run["boot"] for run in runs})
+    return (f"Revision {machine.get('revision', 'not recorded')}, "
+            f"{machine.get('qemu', 'QEMU not recorded')}, binary "
+            f"{machine.get('binary', 'not recorded')}; "
+            f"{'..'.join(map(str, sorted({min(each), max(each)})))} runs of a "
+            f"row in {boots} boot{'s'[:boots != 1]}." if runs else UNKNOWN)
+
+
+def table(head, rows):
+    """Lines of Markdown."""
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+            *("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
+              for row in rows)]
 
 
 def main():
     result = Result.read(sys.argv[1])
-    rows = [*bandwidth(result), *many(result), *rates(result),
-            *latencies(result), *others(result)]
+    lines = [about(result), "",
+             *table(("what", "wanted: stream \\| link", "stream", "link"),
+                    [*bandwidth(result), *many(result), *rates(result),
+                     *latencies(result), *others(result)])]
     if len(sys.argv) > 2:
-        rows += engine(sys.argv[2])
-    print("| what | wanted: stream \\| link | stream | link |\n|---|---|---|---|")
-    for what, wanted, stream, link in rows:
-        print(f"| {what} | {wanted.replace('|', chr(92) + '|')} | {stream} | "
-              f"{link} |")
+        lines += ["", *table(("the engine alone", "wanted", "engine"),
+                             engine(sys.argv[2]))]
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

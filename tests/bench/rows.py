@@ -14,6 +14,11 @@ ATOMIC = 8                      # an atomic has no other size
 SMALL = 8                       # of a latency, where bandwidth has 64
 QPS = (1, 8, 64)
 MANY = 8                        # more QPs than that
+# As many connections as a server has, against few: so many work requests on each,
+# as the engine's measurement (engine.c) has them with a thousand.
+THOUSAND, THOUSAND_DEPTH = 1000, 16
+MANY_QPS = f"write-64-q{THOUSAND}"
+MANY_QPS_PARTNER = f"write-64-q{MANY}-t{THOUSAND_DEPTH}"
 PATH_MTUS = (1024, 4096)
 USUAL_MTU = PATH_MTUS[-1]
 PINGPONG_ROUNDS = 1000
@@ -36,13 +41,15 @@ ITERATIONS = 1
 BW_AVERAGE, BW_RATE = 3, 4
 LATENCY = {"median": (4, 5), "mean": (5, 5), "p99": (7, 100),
            "p99.9": (8, 1000)}
+# A guest makes and connects so many QPs in a second at least.
+CONNECTS = 20
 # Selections: what tells most in three minutes,
 QUICK = ("write-64", "send-64", "write-65536", "read-65536", "send-65536",
          "write-lat", "send-lat", "read-lat")
 # each row of the table of what is to be reached,
 REACH = ("*-lat", "pingpong-*", "tcp", "write-64", "read-64", "send-64",
-         "write-65536*", "read-65536*", "send-65536*", "write-1048576",
-         "read-1048576", "send-1048576")
+         "write-65536*", "read-65536*", "send-65536*", "*-1048576",
+         "*-1048576-q8", "*-1048576-q64", MANY_QPS, MANY_QPS_PARTNER)
 # and one QP of each size, with what many QPs and a smaller path MTU change.
 SHORT = ("*-lat", "pingpong-*", "tcp", "write-*[0-9]", "read-*[0-9]",
          "send-*[0-9]", "atomic-8")
@@ -52,12 +59,13 @@ SHORT_NOT = ("*-q8-m*", "*-q64-m*", "*-lat-*", "*-64-q*", "*-4096-q*",
 
 class Row:
     """One measurement: a tool, and of what. OPTIONS are those that every device
-    gets."""
+    gets; DEPTH, of work requests on each QP, is perftest's own where it is 0."""
 
     def __init__(self, name, tool, size, verb="", qps=1, mtu=USUAL_MTU,
-                 options=""):
+                 options="", depth=0):
         self.name, self.tool, self.size, self.verb = name, tool, size, verb
         self.qps, self.mtu, self.options = qps, mtu, options
+        self.depth = depth
 
     @property
     def is_latency(self):
@@ -88,6 +96,10 @@ class Row:
         wanted = SLOW_TIMES * self.size * self.qps / SLOW_RATES[self.mtu]
         return min(SECONDS_MOST, max(SECONDS, round(wanted)))
 
+    def connecting(self):
+        """How long its QPs may take to be there, in seconds."""
+        return self.qps // CONNECTS
+
     def words(self, slow=False):
         """The options of its tool."""
         if not self.is_perftest:
@@ -95,7 +107,9 @@ class Row:
         size = "" if self.verb == "atomic" else f"-s {self.size} "
         if self.is_latency:
             return f"{size}-m {self.mtu} -n {ROUNDS[self.size][slow]}"
-        return (f"{size}-q {self.qps} -m {self.mtu} -D {self.seconds(slow)}" +
+        depth = f"-t {self.depth} " if self.depth else ""
+        return (f"{size}{depth}-q {self.qps} -m {self.mtu} "
+                f"-D {self.seconds(slow)}" +
                 (RECEIVES if self.verb == "send" and self.qps > MANY else ""))
 
 
@@ -106,6 +120,12 @@ def mtu_name(mtu):
 def bandwidth_row(verb, size, qps, mtu):
     name = (f"{verb}-{size}" + (f"-q{qps}" if qps > 1 else "") + mtu_name(mtu))
     return Row(name, f"ib_{verb}_bw", size, verb, qps, mtu)
+
+
+def deep_rows():
+    """A thousand QPs, and few with as much on each."""
+    return [Row(name, "ib_write_bw", 64, "write", qps, depth=THOUSAND_DEPTH)
+            for name, qps in ((MANY_QPS, THOUSAND), (MANY_QPS_PARTNER, MANY))]
 
 
 def latency_row(verb, size, mtu=USUAL_MTU):
@@ -121,6 +141,7 @@ def all_rows():
                  options=f"-s {SMALL} -n {PINGPONG_ROUNDS}{option}")
              for how, option in (("poll", ""), ("events", " -e"))]
     rows.append(Row("tcp", "iperf3", MIB, options=f"-t {SECONDS} -J"))
+    rows += deep_rows()
     for mtu in reversed(PATH_MTUS):
         for qps in QPS:
             rows += [bandwidth_row(verb, size, qps, mtu) for verb in VERBS

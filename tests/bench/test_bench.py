@@ -47,7 +47,8 @@ def test_the_rows_are_the_whole_matrix():
                                              rows.PATH_MTUS):
         if verb != "atomic" and (size > 8 or mtu == 4096):
             assert rows.latency_row(verb, size, mtu).name in names
-    assert {"atomic-lat", "tcp", "pingpong-poll", "pingpong-events"} <= names
+    assert {"atomic-lat", "tcp", "pingpong-poll", "pingpong-events",
+            "write-64-q1000", "write-64-q8-t16"} <= names
     assert len(names) == len(rows.all_rows())
 
 
@@ -70,6 +71,16 @@ def test_soft_roce_has_time_to_end_messages():
     assert "-r" not in row("send-64-q8").words().split()
 
 
+def test_a_thousand_qps_are_compared_at_the_same_depth():
+    deep, few = row(rows.MANY_QPS), row(rows.MANY_QPS_PARTNER)
+    assert deep.words() == few.words().replace("-q 8", "-q 1000")
+    assert "-t 16 " in deep.words() and "-t" not in row("write-64-q8").words()
+    assert deep.connecting() > 30 and not few.connecting()
+    takes = pairs.Pair.would_take
+    assert takes("link", deep) and takes("null", deep) and takes("rxe", few)
+    assert not takes("rxe", deep)
+
+
 def test_selections():
     quick = rows.chosen_rows(rows.QUICK)
     assert len(quick) == len(rows.QUICK)
@@ -79,6 +90,11 @@ def test_selections():
             "write-lat", "write-65536-q64", "read-65536-m1024", "tcp",
             "pingpong-poll"} <= short
     assert not short & {"write-65536-q8-m1024", "write-lat-4096", "write-64-q8"}
+    wanted = {found.name for found in rows.chosen_rows(rows.REACH)}
+    assert {f"{verb}-{size}{qps}" for verb in reach.ONE_WAY
+            for size in (65536, 1 << 20) for qps in ("", "-q8", "-q64")} | {
+                rows.MANY_QPS, rows.MANY_QPS_PARTNER, "write-lat"} <= wanted
+    assert not wanted & {"write-1048576-m1024", "atomic-8"}
     with pytest.raises(SystemExit):
         rows.chosen_rows(["nothing-like-it"])
 
@@ -455,9 +471,47 @@ def test_the_table_has_all_that_was_measured():
 
 def test_the_table_of_what_is_to_be_reached():
     result = Result(result_of())
-    assert ("write-65536", "25 x | 100 x, above datagrams", "**10 x**",
-            "not measured") in list(reach.bandwidth(result))
-    assert any(row[0] == "write-1048576-q64" for row in reach.many(result))
+    table_rows = {cells[0]: cells[2:] for part in (
+        reach.bandwidth, reach.many, reach.rates, reach.latencies, reach.others)
+        for cells in part(result)}
+    assert table_rows["write-65536"] == ("**10 x** (5..20)", "not measured")
+    assert table_rows["write-1048576-q64"] == ("100% (50%..200%)", "not measured")
+    assert table_rows["write-64-q1000 against write-64-q8-t16"] == (
+        "100% (50%..200%)", "not measured")
+    assert table_rows["send-lat, p99"] == ("1/10 (1/5..1/20)", "not measured")
+    assert table_rows["send-lat, p99.9 in us"] == ("2 (1..4)", "not measured")
+    assert table_rows["send-lat, mean / median"] == ("1.00 (1.00..1.00)",
+                                                     "not measured")
+    assert table_rows["faults, runs without an RNR NAK"] == (
+        f"**{9 * len(rows.all_rows())}** in {3 * len(rows.all_rows())} runs",
+        "not measured")
+    assert ("write-64 of the null device's WRITEs, not measured", " | 50 %, "
+            "aim 80 %", "", "not measured") in list(reach.rates(result))
+
+
+def test_what_is_to_be_reached_stands_there_without_any_number(tmp_path, capsys,
+                                                               monkeypatch):
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"machine": {}, "limits": {}, "rows": {},
+                                "devices": ["stream"]}), "utf-8")
+    monkeypatch.setattr(reach.sys, "argv", ["reach.py", str(path)])
+    reach.main()
+    heads, *lines = capsys.readouterr().out.split("|---|---|---|---|\n")
+    assert heads.startswith("not measured\n") and len(lines) == 1
+    assert all("not measured" in line for line in lines[0].splitlines())
+    assert "**" not in lines[0]
+
+
+def test_the_engine_has_its_own_table(capsys, monkeypatch):
+    folder = bench.HERE / "results"
+    monkeypatch.setattr(reach.sys, "argv", ["reach.py", *(
+        str(folder / name) for name in ("reach.json", "engine.json"))])
+    reach.main()
+    wires, engine = capsys.readouterr().out.split("| the engine alone ")
+    assert "Revision not recorded" in wires and "3 runs of a row" in wires
+    assert "| write-64-q1000 against write-64-q8-t16 | 80 % \\| 80 % | " \
+        "not measured | not measured |" in wires
+    assert "| 1,000 active QPs against 8 | 80 % | 89% |" in engine
 
 
 @pytest.mark.parametrize("size, wanted", [
