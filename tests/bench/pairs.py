@@ -21,6 +21,8 @@ DEVICES = {
     "dgram": ("fakernic", "fakernic", "dgram", {}),
     "link": ("fakernic", "fakernic", "link", {}),
     "null": ("fakernic", "fakernic", "link", {"x-null": "on"}),
+    "stream+nice10": ("fakernic", "fakernic", "netdev", {}),
+    "link+nice10": ("fakernic", "fakernic", "link", {}),
     "inet": ("fakernic", "fakernic", "inet", {}),
     "mcast": ("fakernic", "fakernic", "mcast", {}),
     "to-rxe": (("virtio-net-pci", "fakernic"), ("rxe", "fakernic"), "netdev",
@@ -28,6 +30,8 @@ DEVICES = {
     "by-rxe": (("fakernic", "virtio-net-pci"), ("fakernic", "rxe"), "netdev",
                {}),
 }
+# By how much virtual CPUs are below the thread that feeds them.
+CPU_NICE = {"stream+nice10": 10, "link+nice10": 10}
 USUAL = ("rxe", "stream", "dgram", "link", "null")
 # Soft-RoCE is at an end of these.
 SLOW = ("rxe", "to-rxe", "by-rxe")
@@ -74,7 +78,9 @@ class Pair:
         os.environ["FAKERNIC_WIRE"] = wire
         vms = self.lab.get(
             model=model, options={"memory": MEMORY_SLOW if self.slow else MEMORY,
-                                  "qemu": [str(self.qemu)]}, **properties)
+                                  "qemu": [str(self.qemu)],
+                                  "cpu_nice": CPU_NICE.get(self.device, 0)},
+            **properties)
         self.ports = rdma.bring_up_all(vms, driver)
         for port in self.ports:
             port.set_mtu(MTU)

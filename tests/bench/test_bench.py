@@ -199,6 +199,27 @@ def test_null_takes_what_a_packet_does_not_matter_to():
                    for of in ("write-64-m1024", "read-64", "write-lat", "tcp"))
 
 
+@pytest.mark.parametrize("name, nice", [
+    ("link", 0), ("link+nice10", 10), ("stream+nice10@old", 10)])
+def test_priorities_are_a_device_of_their_own(tmp_path, monkeypatch, name, nice):
+    """Which runs beside the same one without, in turns."""
+    asked = []
+
+    class Guests:
+        def __init__(self, _):
+            pass
+
+        def get(self, **arguments):
+            asked.append(arguments["options"]["cpu_nice"])
+            return []
+    monkeypatch.setattr(pairs, "Lab", Guests)
+    monkeypatch.setattr(pairs.rdma, "bring_up_all", lambda *_: [])
+    monkeypatch.setenv("FAKERNIC_WIRE", "")
+    pairs.Pair(name, "/bin/true", tmp_path)
+    assert asked == [nice] and os.environ["FAKERNIC_WIRE"] == pairs.DEVICES[
+        name.partition("@")[0]][2]
+
+
 # ---- a job ---------------------------------------------------------------------
 
 class FakePair:

@@ -5,8 +5,8 @@ _fakernic_lab()
 {
     local cur prev words cword
     _init_completion || return
-    local machines="-n --image --kernel --initrd --append --cpus --memory
-        --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
+    local machines="-n --image --kernel --initrd --append --cpus --cpu-nice
+        --memory --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
         --reorder --corrupt --delay --seed --fault --timeline --pcap --help"
     local i action="" offered=""
 

@@ -137,6 +137,23 @@ def linked_qemus(tmp_path):
         yield machines
 
 
+def test_processors_below_who_feeds_them(linked):
+    """By --cpu-nice: so much, of each machine that was told so; no other thread."""
+    def priorities(vm):
+        cpus = {cpu["thread-id"] for cpu in vm.qmp("query-cpus-fast")}
+        return [{os.getpriority(os.PRIO_PROCESS, int(task)) - mine
+                 for task in os.listdir(f"/proc/{vm.pid}/task")
+                 if (int(task) in cpus) == of_cpus}
+                for of_cpus in (True, False)]
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    assert cli.lab_arguments(options("--cpu-nice", "7", "--image", os.devnull),
+                             2)["cpu_nice"] == 7
+    for vm, nice in zip(linked, (0, min(7, 19 - mine))):
+        vm.cpu_nice = nice
+        vm.launch()
+        assert priorities(vm) == [{nice}, {0}]
+
+
 @pytest.fixture(name="up")
 def those_that_are_up(tmp_path, monkeypatch, linked):
     """The same, as machines that stay."""

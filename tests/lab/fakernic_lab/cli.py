@@ -165,6 +165,10 @@ def add_machine_options(parser, out=OUT):
     group.add_argument("--append", metavar="WORDS", default="",
                        help="words for the kernel's command line")
     group.add_argument("--cpus", type=between(1, 64), default=1, metavar="N")
+    group.add_argument("--cpu-nice", type=between(0, 19), default=0, metavar="N",
+                       help="run these so much below the thread that brings them "
+                       "frames: shorter latencies where nothing else runs, hungry "
+                       "machines where something does (default: 0)")
     group.add_argument("--memory", type=between(128, 1 << 20), default=None,
                        metavar="MIB", help="MiB each (default: 768, with "
                        "--image 1024)")
@@ -389,6 +393,7 @@ def lab_arguments(options, count):
                 options.image, options.kernel, options.initrd, options.append),
             "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
+            "cpu_nice": options.cpu_nice,
             "memory": options.memory,
             "netdev": options.netdev, "first": options.first,
             "mtu": options.mtu, "wire_rules": wire_rules, "pcap": options.pcap,

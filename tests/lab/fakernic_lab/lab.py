@@ -242,7 +242,7 @@ class Lab:
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
-                 cpus=1, mtu=None, wire_rules=(), pcap=None, environment=None,
+                 cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
                  netdev=None, first=1, faults=(), record=False, tell=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
@@ -269,8 +269,8 @@ class Lab:
             self.mark.close()
             raise
         self.mounts = list(mounts)
-        self.options = {"memory": memory, "cpus": cpus, "extra": extra,
-                        "stays": stays}
+        self.options = {"memory": memory, "cpus": cpus, "cpu_nice": cpu_nice,
+                        "extra": extra, "stays": stays}
         self.mtu = mtu
         self.wire = wire
         self.faults = list(faults)
