@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """All interleavings of the protocol by which a ring's ends signal each other
 (qemu-hw/link/ring.h), on processors that delay stores (x86's TSO): nobody may
-sleep for ever beside a frame. Prints TAP.
+sleep for ever beside a frame, nor wait for ever beside room. Prints TAP.
 
-The waiting end and the telling end are a reader without frames and its writer;
-a writer without room and its reader do the same with other words, and without
-polls. Mutants, each without one piece of the protocol, must be found wrong.
+Both halves at once: a reader without frames, and a writer without room, whom a
+ring of few frames makes. Mutants, each without one piece of the protocol, must
+be found wrong. What link.c has beside it to be on the safe side, a writer's look
+for the time, is not here.
 
 Of time there is only what may or may not have passed: whether a poll is recent
 to the writer, and whether the guest still polls when the reader looks.
@@ -20,8 +21,9 @@ WRITER, READER = 0, 1
 class Rules:
     """The protocol, or a mutant of it."""
 
-    def __init__(self, frames=3, polls=0, reminders=0, **without):
+    def __init__(self, frames=3, room=None, polls=0, reminders=0, **without):
         self.frames = frames
+        self.room = room or frames  # frames that the ring holds
         self.polls = polls          # of the reader's guest
         self.reminders = reminders  # the writer looks again: its guest polls
         self.writer_barrier = True
@@ -32,17 +34,24 @@ class Rules:
         self.clears = True          # who polls no longer says so
         self.ticket_first = True    # a recent poll hides no ticket
         self.told_apart = True      # polls and tickets that were signalled
+        self.room_barrier = True    # of the writer, without room
+        self.freed_barrier = True   # of the reader, that has made some
+        self.room_looks = True      # the writer, once more before it waits
+        self.room_tickets = True
         assert all(hasattr(self, name) for name in without)
         self.__dict__.update(without)
 
 
 # A state: (memory, buffers, writer, reader, signals) with
-#   memory   (tail, asleep, polled)
+#   memory   (tail, asleep, polled, head, wants_room)
 #   buffers  per end, the stores that the other does not see yet
-#   writer   (step, frames put, reminders left, ticket told last, poll told last)
-#   reader   (step, head, ticket, polls left, whether its guest polls)
+#   writer   (step, frames put, reminders left, ticket told last, poll told last,
+#            its own ticket)
+#   reader   (step, head, ticket, polls left, whether its guest polls, the
+#            writer's ticket told last, whether it has taken something)
+#   signals  under way to each end
 
-TAIL, ASLEEP, POLLED = 0, 1, 2
+TAIL, ASLEEP, POLLED, HEAD, WANTS = range(5)
 
 
 def load(state, end, word):
@@ -88,21 +97,46 @@ def judge_poll(polled, told, told_poll, rules):
     return (told, polled) if rules.told_apart else (polled, polled)
 
 
+def put_moves(state, rules):
+    """link_ring_put(), and link_ring_await_room() where there is no room."""
+    memory, buffers, writer, reader, signals = state
+    step, count, *others, mine = writer
+    there_is = count - load(state, WRITER, HEAD) < rules.room
+
+    def stores(new, word, value, count=count, mine=mine):
+        return (memory, stored(buffers, WRITER, word, value),
+                (new, count, *others, mine), reader, signals)
+
+    def at(new, signals=signals):
+        return memory, buffers, (new, count, *others, mine), reader, signals
+
+    if step == "put" and count < rules.frames:
+        if there_is:
+            yield stores("barrier", TAIL, count + 1, count=count + 1)
+        else:
+            yield stores("room barrier", WANTS, mine + 1, mine=mine + 1)
+    if step == "room barrier" and not (rules.room_barrier and buffers[WRITER]):
+        yield at("room look" if rules.room_looks else "await room")
+    if step == "room look":
+        yield stores("put", WANTS, 0) if there_is else at("await room")
+    if step == "await room" and signals[WRITER]:
+        yield at("put", (0, signals[READER]))
+
+
 def writer_moves(state, rules):
-    memory, buffers, (step, count, left, told, told_poll), reader, signals = state
+    memory, buffers, writer, reader, signals = state
+    step, count, left, told, told_poll, mine = writer
 
     def at(new, memories=(told, told_poll), signal=0):
-        return (memory, buffers, (new, count, left, *memories), reader,
-                signals + signal)
+        return (memory, buffers, (new, count, left, *memories, mine), reader,
+                (signals[WRITER], signals[READER] + signal))
 
     first, second = ("ticket", "poll") if rules.ticket_first else (
         "poll", "ticket")
-    if step == "put" and count < rules.frames:
-        yield (memory, stored(buffers, WRITER, TAIL, count + 1),
-               ("barrier", count + 1, left, told, told_poll), reader, signals)
+    yield from put_moves(state, rules)
     if step == "put" and count and left:
-        yield (memory, buffers, ("barrier", count, left - 1, told, told_poll),
-               reader, signals)
+        yield (memory, buffers, ("barrier", count, left - 1, told, told_poll,
+                                 mine), reader, signals)
     # link_ring_wakes()
     if step == "barrier" and not (rules.writer_barrier and buffers[WRITER]):
         yield at(first)
@@ -124,15 +158,15 @@ def writer_moves(state, rules):
 
 
 def reader_moves(state, rules):
-    memory, buffers, writer, (step, head, ticket, polls, polling), signals = state
+    memory, buffers, writer, reader, signals = state
+    step, head, ticket, polls, polling, told, took = reader
     tail = load(state, READER, TAIL)
+    names = ("head", "ticket", "polls", "polling", "told", "took")
 
-    def at(new, **changed):
-        values = dict({"head": head, "ticket": ticket, "polls": polls,
-                       "polling": polling, "signals": signals}, **changed)
-        yield (memory, buffers, writer,
-               (new, *(values[name] for name in (
-                   "head", "ticket", "polls", "polling"))), values["signals"])
+    def at(new, to_writer=0, heard=False, **changed):
+        values = dict(zip(names, reader[1:]), **changed)
+        yield (memory, buffers, writer, (new, *(values[name] for name in names)),
+               (signals[WRITER] + to_writer, 0 if heard else signals[READER]))
 
     def stores(new, word, value, **changed):
         for _, _, *rest in at(new, **changed):
@@ -148,11 +182,26 @@ def reader_moves(state, rules):
                           polls=polls - 1, polling=True)
     elif step == "awake":
         yield from stores("take", ASLEEP, 0)
+    # link_take(): some of what is there, or all of it
     elif step == "take":
         if tail != head:
-            yield from at("take", head=tail)
-        else:
+            yield from stores("take", HEAD, head + 1, head=head + 1, took=True)
+        if took:
+            yield from at("freed", took=False)
+        elif tail == head:
             yield from at("between polls" if polling else "publish")
+    # link_ring_frees()
+    elif step == "freed":
+        if not rules.freed_barrier or not buffers[READER]:
+            yield from at("tell")
+    elif step == "tell":
+        wanted = load(state, READER, WANTS)
+        if not rules.room_tickets:
+            wanted = min(wanted, 1)
+        if wanted and wanted != told:
+            yield from at("take", to_writer=1, told=wanted)
+        else:
+            yield from at("take")
     # link_ring_sleep()
     elif step == "publish":
         if rules.clears:
@@ -167,12 +216,12 @@ def reader_moves(state, rules):
     elif step == "look":
         yield from at("wake" if rules.looks and tail != head else "sleep")
     # What makes it look. A signal takes those before it along.
-    if step == "sleep" and signals:
-        yield from at("wake", signals=0)
+    if step == "sleep" and signals[READER]:
+        yield from at("wake", heard=True)
     if step == "between polls":
-        if signals:
-            yield from at("wake", signals=0)
-            yield from at("take", signals=0)
+        if signals[READER]:
+            yield from at("wake", heard=True)
+            yield from at("take", heard=True)
         if rules.timer:
             yield from at("wake")
             yield from at("take")
@@ -182,9 +231,10 @@ def reader_moves(state, rules):
 
 
 def explore(rules):
-    """(states, most signals under way, a state that is stuck wrongly)"""
-    start = ((0, 0, 0), ((), ()), ("put", 0, rules.reminders, 0, 0),
-             ("wake", 0, 0, rules.polls, False), 0)
+    """(states, most signals under way to one end, a state that is stuck
+    wrongly)"""
+    start = ((0,) * 5, ((), ()), ("put", 0, rules.reminders, 0, 0, 0),
+             ("wake", 0, 0, rules.polls, False, 0, False), (0, 0))
     seen, todo, most = {start}, [start], 0
     while todo:
         state = todo.pop()
@@ -193,7 +243,7 @@ def explore(rules):
         if not moves and state[3][1] != rules.frames:
             return len(seen), most, state
         for new in moves:
-            most = max(most, new[4])
+            most = max(most, *new[4])
             if new not in seen:
                 seen.add(new)
                 todo.append(new)
@@ -202,6 +252,7 @@ def explore(rules):
 
 def main():
     polls = {"frames": 2, "polls": 2, "reminders": 1}
+    full = {"frames": 3, "room": 1}
     wanted = (
         ("nobody sleeps beside a frame", Rules(), True),
         ("found: no barrier of the writer", Rules(writer_barrier=False), False),
@@ -214,6 +265,18 @@ def main():
          Rules(**polls, told_apart=False), False),
         ("found: a sleeper that seems to poll",
          Rules(**polls, clears=False, ticket_first=False), False),
+        ("nor waits beside room", Rules(**full), True),
+        ("nor with room for two", Rules(frames=4, room=2), True),
+        ("nor while the other's guest polls",
+         Rules(frames=2, room=1, polls=1), True),
+        ("found: no barrier of a writer without room",
+         Rules(**full, room_barrier=False), False),
+        ("found: no barrier of who has made room",
+         Rules(**full, freed_barrier=False), False),
+        ("found: no second look for room",
+         Rules(**full, room_looks=False), False),
+        ("found: a flag in place of tickets for room",
+         Rules(**full, room_tickets=False), False),
     )
     failed = 0
     for number, (name, rules, right) in enumerate(wanted, start=1):
