@@ -19,6 +19,7 @@ from pathlib import Path
 
 import callgraph
 import layout
+import named
 import owners
 from headers import HW_INCLUDE, SpecError, strip_comments
 
@@ -508,6 +509,11 @@ def fault_cells(tree):
             for cell in cells(tree) if cell not in tests]
 
 
+def tests_named(tree):
+    """each test that a document names exists; what is long is said to be, alone"""
+    return named.problems(tree)
+
+
 LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         fields_written, engine_headers_alone,
         *(contracts(folder) for folder in (
@@ -516,7 +522,7 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, readme_length, make_targets,
         run_builds_little, targets_tell, unit_map, ways_in, memory_of_dma,
-        fault_cells)
+        fault_cells, tests_named)
 
 
 def run(law, tree):

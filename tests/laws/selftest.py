@@ -32,14 +32,14 @@ def copy_of(tree, work):
     for area in AREAS:
         shutil.copytree(tree.path(area), Path(work, area), ignore=ignore,
                         symlinks=True)
-    shutil.copytree(tree.path('tests/unit'), Path(work, 'tests/unit'),
-                    ignore=ignore)
+    for area in ('tests/unit', 'tests/vm', 'tests/lab/fakernic_lab'):
+        shutil.copytree(tree.path(area), Path(work, area), ignore=ignore)
     qtest = tree.path('tests/qtest/fakernic-fault.c')
     Path(work, 'tests/qtest').mkdir()
     shutil.copy(qtest, Path(work, 'tests/qtest'))
     shutil.copy(tree.path('.clang-format'), work)
     Path(work, 'ci').mkdir()
-    for name in ('README.md', 'Makefile', 'ci/build.py'):
+    for name in ('README.md', 'Makefile', 'ci/build.py', 'tests/STATUS.md'):
         shutil.copy(tree.path(name), Path(work, name))
     return Tree(work)
 
@@ -342,6 +342,17 @@ TESTS = (
     planted(laws.fault_cells, 'qemu-hw/roce/fault.c',
             '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
             'page-list-duplicate'),
+    planted(laws.tests_named, 'kernel-driver/RELIABILITY.md',
+            '`test_function_level_reset`', '`test_planted`', 'test_planted'),
+    planted(laws.tests_named, 'kernel-driver/RELIABILITY.md',
+            '`…[flr-target]` †', '`…[flr-target]`',
+            'test_interface_stays[flr-target]'),
+    planted(laws.tests_named, 'tests/vm/test_ulp.py',
+            '@pytest.mark.long\n', '', 'test_hundred_rounds'),
+    planted(laws.tests_named, 'tests/STATUS.md', 'vm: test_atomics |',
+            'vm: test_planted |', 'test_planted'),
+    planted(laws.tests_named, 'tests/STATUS.md', 'system heap) | works |',
+            'system heap) | works, by `make test-long` |', 'test_dmabuf'),
 )
 
 
