@@ -5,21 +5,28 @@ that it works afterwards.
 
     failing.py verbs DEVICE GID-INDEX        every verb, made and destroyed
     failing.py command UNDO AGAIN COMMAND    a shell command
+    failing.py beside WHO COMMAND            the same, while the allocations are
+                                             those of WHO: threads, of the
+                                             kernel, or softirqs
 
 Linux fails the n-th allocation or copy of a task that has written n to
 /proc/self/fail-nth (CONFIG_FAULT_INJECTION); on other kernels failing.ko
 (../module) does so with allocations, and with --times N with as many in a
-row. Only those count that the driver makes or has made below it. UNDO brings
-back the state in which COMMAND is to run, whether it succeeded or not; AGAIN
-says so if it is well. --at-least N: as many were failed, or this test is none.
---limit N: if there are more, N of them: the first, the
-last, and some in between. A line per operation tells how many allocations there
-are and how many were failed.
+row; with those beside a command on any kernel. Only those count that the driver
+makes or has made below it. UNDO brings back the state in which COMMAND is to
+run, whether it succeeded or not; AGAIN says so if it is well. --at-least N: as
+many were failed, or this test is none. --limit N: if there are more, N of them:
+the first, the last, and some in between. A line per operation tells how many
+allocations there are and how many were failed.
 """
 
 import argparse
+import ctypes
+import fcntl
+import mmap
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +36,11 @@ NEVER = 1_000_000
 MODULE = "fakernic"
 DEBUG = Path("/sys/kernel/debug")
 OWN = DEBUG / "failing"         # of failing.ko
+LINUXS = "/proc/thread-self/fail-nth"
+# What failing.ko calls them.
+WHO = {"writer": 1, "programs": 2, "threads": 4, "softirqs": 8}
+# Above it is the network, not the driver.
+RECEIVED = "netif_receive_skb_list_internal"
 
 
 def module_range():
@@ -49,23 +61,28 @@ def function_range(name):
     return hex(start), hex(text[text.index(start) + 1])
 
 
-def choose_what_fails(times):
+def choose_what_fails(times, who="writer"):
     """Has only those allocations fail that the driver makes. Files of /proc/irq
     that could not be made the kernel misses when it removes them: a WARNING."""
     start, end = module_range()
-    spared = function_range("register_irq_proc")
+    spared = function_range(RECEIVED if who == "softirqs" else
+                            "register_irq_proc")
     if OWN.exists():
         for name, value in (("times", times), ("start", start), ("end", end),
                             ("spared_start", spared[0]),
-                            ("spared_end", spared[1])):
+                            ("spared_end", spared[1]), ("who", WHO[who])):
             (OWN / name).write_text(str(value))
+    set_kinds((("require-start", start), ("require-end", end),
+               ("reject-start", spared[0]), ("reject-end", spared[1]),
+               ("stacktrace-depth", 32), ("verbose", 1),
+               ("ignore-gfp-wait", "N"), ("task-filter", "N"), ("min-order", 0),
+               ("probability", 0), ("times", -1)))
+
+
+def set_kinds(values):
+    """Of Linux's own."""
     for kind in KINDS:
-        for name, value in (("require-start", start), ("require-end", end),
-                            ("reject-start", spared[0]),
-                            ("reject-end", spared[1]),
-                            ("stacktrace-depth", 32), ("verbose", 1),
-                            ("ignore-gfp-wait", "N"), ("min-order", 0),
-                            ("probability", 0), ("times", -1)):
+        for name, value in values:
             path = DEBUG / kind / name
             if path.exists():
                 path.write_text(str(value))
@@ -79,9 +96,8 @@ def log(text):
 class Nth:
     """Of this task, or of a child that has asked for it: the n-th from now on."""
 
-    def __init__(self, task="thread-self"):
-        self.file = (OWN / "nth" if OWN.exists() else
-                     Path(f"/proc/{task}/fail-nth"))
+    def __init__(self, task="thread-self", is_own=not Path(LINUXS).exists()):
+        self.file = OWN / "nth" if is_own else Path(f"/proc/{task}/fail-nth")
 
     def set(self, number):
         self.file.write_text(str(number), encoding="ascii")
@@ -148,10 +164,58 @@ def sweep_command(arguments):
     return hit
 
 
+# ---- beside a command ------------------------------------------------------
+
+def sweep_beside(arguments):
+    """Others make these: it may fail or not, and works afterwards."""
+    name = arguments.command
+    nth = Nth(is_own=True)
+
+    def run(number):
+        nth.set(number)
+        code = subprocess.run(["sh", "-c", name], stdout=subprocess.DEVNULL,
+                              check=False).returncode
+        return code, nth.left()
+
+    code, left = run(NEVER)
+    if code:
+        raise SystemExit(f"'{name}' fails by itself: {code}")
+    total = NEVER - left
+    hit = failed = 0
+    for number in places(total, arguments.limit):
+        log(f"beside {name}: {number} of {total}")
+        code, left = run(number)
+        hit += left == 0
+        failed += code != 0
+        if code:
+            check(name)
+    check(name)
+    tell(name, total, hit, failed)
+    return hit
+
+
 # ---- verbs -----------------------------------------------------------------
+
+# <linux/udmabuf.h>
+UDMABUF_CREATE = 0x40187542
+
+
+def dma_buf(size):
+    """Of memory of a program."""
+    memory = os.memfd_create("failing", os.MFD_ALLOW_SEALING)
+    os.ftruncate(memory, size)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    with open("/dev/udmabuf", "r+b", buffering=0) as device:
+        made = fcntl.ioctl(device, UDMABUF_CREATE, bytearray(
+            struct.pack("=IIQQ", memory, 0, 0, size)))
+    os.close(memory)
+    return made
+
 
 class Verbs:
     """What verbs are made of; the operations are made of these."""
+
+    SIZE = 1 << 20
 
     def __init__(self, device, gid_index):
         self.device = device
@@ -160,6 +224,11 @@ class Verbs:
         self.gid = self.context.query_gid(1, gid_index)
         self.pd = PD(self.context)
         self.cq = CQ(self.context, 100)
+        self.other_pd = PD(self.context)
+        self.memory = mmap.mmap(-1, self.SIZE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.dma_buf = dma_buf(self.SIZE)
+        self.wqs = [self.wq(), self.wq()]
 
     def open(self):
         return Context(name=self.device)
@@ -171,8 +240,43 @@ class Verbs:
             qp_type=kind, scq=self.cq, rcq=self.cq, cap=cap, **more))
 
     def raw(self):
-        qp = self.qp(e.IBV_QPT_RAW_PACKET)
-        return qp
+        return self.qp(e.IBV_QPT_RAW_PACKET)
+
+    def qp_ex(self, kind, mask, **more):
+        return QP(self.context, QPInitAttrEx(
+            qp_type=kind, comp_mask=mask, **more))
+
+    def xrcd(self):
+        return XRCD(self.context, XRCDInitAttr(
+            e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS, os.O_CREAT,
+            -1))
+
+    def xrc_srq(self, xrcd):
+        attr = SrqInitAttrEx(max_wr=300)
+        attr.srq_type = e.IBV_SRQT_XRC
+        attr.pd, attr.xrcd, attr.cq = self.pd, xrcd, self.cq
+        attr.comp_mask = (
+            e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD |
+            e.IBV_SRQ_INIT_ATTR_XRCD | e.IBV_SRQ_INIT_ATTR_CQ)
+        return SRQ(self.context, attr)
+
+    def xrc_send(self):
+        return self.qp_ex(e.IBV_QPT_XRC_SEND, e.IBV_QP_INIT_ATTR_PD, pd=self.pd,
+                          scq=self.cq, cap=QPCap(max_send_wr=300))
+
+    def xrc_recv(self, xrcd):
+        return self.qp_ex(e.IBV_QPT_XRC_RECV, e.IBV_QP_INIT_ATTR_XRCD,
+                          xrcd=xrcd)
+
+    def rss(self, table):
+        key = bytes(range(40))
+        hash_conf = RxHashConf(
+            rx_hash_function=e.IBV_RX_HASH_FUNC_TOEPLITZ, rx_hash_key_len=40,
+            rx_hash_key=key, rx_hash_fields_mask=e.IBV_RX_HASH_SRC_IPV4)
+        return self.qp_ex(
+            e.IBV_QPT_RAW_PACKET, e.IBV_QP_INIT_ATTR_PD |
+            e.IBV_QP_INIT_ATTR_RX_HASH | e.IBV_QP_INIT_ATTR_IND_TABLE,
+            pd=self.pd, hash_conf=hash_conf, ind_table=table)
 
     def path(self):
         route = GlobalRoute(dgid=self.gid, sgid_index=self.gid_index)
@@ -222,6 +326,24 @@ def operations(v):
     def to_rts(qp):
         qp.to_rts(v.rc_attr(qp))
 
+    def ud_to_rts(qp):
+        qp.to_rts(QPAttr(port_num=1))
+
+    def rereg(mr):
+        """Memory, domain and rights."""
+        mr.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION, v.pd, v.address, v.SIZE)
+        mr.rereg(e.IBV_REREG_MR_CHANGE_PD, v.other_pd)
+        mr.rereg(e.IBV_REREG_MR_CHANGE_ACCESS, v.other_pd, access=local)
+
+    def advise(mr):
+        v.pd.advise_mr(e._IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+                       e._IBV_ADVISE_MR_FLAG_FLUSH,
+                       [SGE(v.address, v.SIZE, mr.lkey)])
+
+    def to_ready(wq):
+        wq.modify(WQAttr(attr_mask=e.IBV_WQ_ATTR_STATE,
+                         wq_state=e.IBV_WQS_RDY))
+
     def query(qp):
         qp.query(e.IBV_QP_STATE)
         v.context.query_device()
@@ -234,6 +356,14 @@ def operations(v):
         ("reg_mr", none, lambda _: MR(v.pd, 4096, wide)),
         ("reg_mr 4 MiB", none, lambda _: MR(v.pd, 4 << 20, wide)),
         ("reg_mr on demand", none, lambda _: MR(v.pd, 1 << 20, odp)),
+        ("reg_mr of all memory", none, lambda _: MR(v.pd, 0, odp, implicit=True)),
+        ("reg_mr of a DMA-BUF", none, lambda _: DmaBufMR(
+            v.pd, v.SIZE, wide, v.dma_buf)),
+        ("rereg_mr", lambda: MR(v.pd, 4096, wide), rereg),
+        ("rereg_mr on demand", lambda: MR(v.pd, 4096, odp), rereg),
+        ("advise_mr", lambda: MR(v.pd, v.SIZE, odp, v.address), advise),
+        ("advise_mr of all memory",
+         lambda: MR(v.pd, 0, odp, implicit=True), advise),
         ("alloc_mw 1", none, lambda _: MW(v.pd, e.IBV_MW_TYPE_1)),
         ("alloc_mw 2", none, lambda _: MW(v.pd, e.IBV_MW_TYPE_2)),
         ("alloc_dm", none, lambda _: v.dm()),
@@ -254,10 +384,20 @@ def operations(v):
         ("create_qp ud", none, lambda _: v.qp(e.IBV_QPT_UD)),
         ("create_qp raw", none, lambda _: v.raw()),
         ("create_qp with srq", v.srq, lambda srq: v.qp(e.IBV_QPT_RC, srq=srq)),
+        ("open_xrcd", none, lambda _: v.xrcd()),
+        ("create_srq xrc", v.xrcd, v.xrc_srq),
+        ("create_qp xrc send", none, lambda _: v.xrc_send()),
+        ("create_qp xrc recv", v.xrcd, v.xrc_recv),
         ("modify_qp", lambda: v.qp(e.IBV_QPT_RC), to_rts),
+        ("modify_qp uc", lambda: v.qp(e.IBV_QPT_UC), to_rts),
+        ("modify_qp ud", lambda: v.qp(e.IBV_QPT_UD), ud_to_rts),
+        ("modify_qp raw", v.raw, ud_to_rts),
+        ("modify_qp xrc send", v.xrc_send, to_rts),
         ("query", lambda: v.qp(e.IBV_QPT_RC), query),
         ("create_ah", none, lambda _: AH(v.pd, attr=v.path())),
         ("create_wq", none, lambda _: v.wq()),
+        ("modify_wq", v.wq, to_ready),
+        ("create_qp rss", lambda: v.table(v.wqs), v.rss),
         ("create_rwq_ind_table", v.wq, lambda wq: v.table([wq, wq])),
         ("create_flow", v.raw, v.flow),
         ("alloc_parent_domain", none, lambda _: ParentDomain(
@@ -353,8 +493,12 @@ def main():
     command.set_defaults(run=sweep_command)
     for word in ("undo", "again", "command"):
         command.add_argument(word)
+    beside = kinds.add_parser("beside")
+    beside.set_defaults(run=sweep_beside)
+    beside.add_argument("who", choices=WHO)
+    beside.add_argument("command")
     arguments = parser.parse_args()
-    choose_what_fails(arguments.times)
+    choose_what_fails(arguments.times, getattr(arguments, "who", "writer"))
     if arguments.run(arguments) < arguments.at_least:
         raise SystemExit("too few allocations were failed")
     return 0
@@ -366,13 +510,16 @@ if "verbs" in sys.argv:
     from pyverbs.cq import CQ, CQEX, CompChannel, CqInitAttrEx
     from pyverbs.device import AllocDmAttr, Context, DM
     from pyverbs.flow import Flow, FlowAttr
-    from pyverbs.mr import DMMR, MR, MW
+    from pyverbs.mr import DMMR, DmaBufMR, MR, MW
     from pyverbs.pd import PD, ParentDomain, ParentDomainInitAttr
     from pyverbs.pyverbs_error import PyverbsError
-    from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+    from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr, QPInitAttrEx
     from pyverbs.spec import EthSpec
-    from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
-    from pyverbs.wq import RwqIndTable, RwqIndTableInitAttr, WQ, WQInitAttr
+    from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
+    from pyverbs.wq import (RwqIndTable, RwqIndTableInitAttr, RxHashConf, WQ,
+                            WQAttr, WQInitAttr)
+    from pyverbs.wr import SGE
+    from pyverbs.xrcd import XRCD, XRCDInitAttr
 
 
 if __name__ == "__main__":

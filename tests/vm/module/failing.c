@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Lets an allocation of a task fail, on kernels that are built without fault
- * injection: what /proc/PID/fail-nth and require-start are on those that are.
+ * Lets allocations fail, on kernels that are built without fault injection:
+ * what /proc/PID/fail-nth and require-start are on those that are. And, which
+ * those cannot, the n-th of softirqs and of the kernel's threads.
  *
  * In /sys/kernel/debug/failing: whoever writes n to "nth" has the n-th
- * allocation fail that it makes from now on, and as many as "times" says with
- * it; read, it is how many are left, 0 once one has failed. Only those count
- * that are made by code between the addresses "start" and "end", or by what
- * that has called, but not below "spared_start" to "spared_end"; and of those that are made in the same way, from there on,
- * the first two: a loop fails in its first round, and once in a later one.
+ * allocation fail that is made from now on, and as many as "times" says with
+ * it; read, it is how many are left, 0 once one has failed. "who" makes it is a
+ * sum of 1 for the task that wrote n, 2 for tasks of programs, 4 for threads of
+ * the kernel, 8 for softirqs. Only those count that are made by code between
+ * the addresses "start" and "end", or by what that has called, but not below
+ * "spared_start" to "spared_end"; and of those that are made in the same way,
+ * from there on, the first two: a loop fails in its first round, and once in a
+ * later one.
+ *
+ * While "chance" is not 0, so many in a thousand fail, as "seed" has it, and n
+ * means nothing. "failed" counts.
  */
 #include <linux/debugfs.h>
 #include <linux/fs.h>
@@ -17,35 +24,63 @@
 #include <linux/module.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 #include <linux/stacktrace.h>
 
 #define FRAMES 48
 #define WAYS_BITS 14
 #define EACH 2
 
+enum who { WRITER = 1, TASKS = 2, THREADS = 4, SOFTIRQS = 8 };
+
 static struct dentry *folder;
 static u64 start, end;
 static u64 spared_start, spared_end;
+static u32 who = WRITER;
 static struct task_struct *target;
+static DEFINE_RAW_SPINLOCK(lock);   /* all below */
+static bool armed;
 static u64 left;
 static u64 times = 1, rest;
+static u32 chance, seed;
+static u32 failed;
 /* How often each way was taken. */
 static u8 taken[1 << WAYS_BITS];
 
-/* What an allocation is made to be instead. */
+/* What an allocation is made to be instead, or their number. */
 static noinline notrace void *give_nothing(void)
 {
     return NULL;
 }
 
+static bool is_asked(void)
+{
+    u32 asked = READ_ONCE(who);
+
+    if (!READ_ONCE(armed) && !READ_ONCE(chance)) {
+        return false;
+    }
+    if (in_serving_softirq()) {
+        return !in_hardirq() && asked & SOFTIRQS;
+    }
+    if (!in_task()) {
+        return false;
+    }
+    if (asked & WRITER && READ_ONCE(target) == current) {
+        return true;
+    }
+    return asked & (current->flags & PF_KTHREAD ? THREADS : TASKS);
+}
+
 /* From the driver's outermost function down to the allocation; 0: it is not in
- * there, or is spared. */
+ * there, or is spared. Whom an interrupt has interrupted does not count. */
 static u32 find_way(void)
 {
     unsigned long frames[FRAMES];
     unsigned int i, deep = 0;
     unsigned int count = stack_trace_save(frames, FRAMES, 0);
 
+    count = filter_irq_stacks(frames, count);
     for (i = 0; i < count; i++) {
         if (frames[i] >= spared_start && frames[i] < spared_end) {
             return 0;
@@ -68,22 +103,43 @@ static bool is_taken_often(u32 way)
     return false;
 }
 
+/* Caller holds the lock. */
+static bool is_to_fail(u32 way)
+{
+    if (chance) {
+        seed = seed * 1664525 + 1013904223;
+        return (seed >> 16) % 1000 < chance;
+    }
+    if (!armed || (left && (is_taken_often(way) || --left))) {
+        return false;
+    }
+    if (!--rest) {
+        WRITE_ONCE(armed, false);
+    }
+    return true;
+}
+
 static int before(struct kprobe *probe, struct pt_regs *regs)
 {
+    unsigned long flags;
+    bool fails;
     u32 way;
 
-    if (READ_ONCE(target) != current || !in_task()) {
+    if (!is_asked()) {
         return 0;
     }
     way = find_way();
-    if (!way || (left && (is_taken_often(way) || --left))) {
+    if (!way) {
         return 0;
     }
-    if (!--rest) {
-        WRITE_ONCE(target, NULL);
+    raw_spin_lock_irqsave(&lock, flags);
+    fails = is_to_fail(way);
+    failed += fails;
+    raw_spin_unlock_irqrestore(&lock, flags);
+    if (fails) {
+        instruction_pointer_set(regs, (unsigned long)give_nothing);
     }
-    instruction_pointer_set(regs, (unsigned long)give_nothing);
-    return 1;
+    return fails;
 }
 
 /* With one, a probe may say where the function goes on. */
@@ -105,20 +161,22 @@ static struct kprobe probes[] = {
     PROBE("kmem_cache_alloc_noprof"),
     PROBE("kmem_cache_alloc_node_noprof"),
     PROBE("kmem_cache_alloc_lru_noprof"),
+    PROBE("kmem_cache_alloc_bulk_noprof"),
     PROBE("__alloc_pages_noprof"),
+    PROBE("alloc_pages_bulk_noprof"),
     PROBE("pcpu_alloc_noprof"),
     PROBE("__vmalloc_node_range_noprof"),
 };
 
 static int nth_set(void *data, u64 value)
 {
-    WRITE_ONCE(target, NULL);
+    raw_spin_lock_irq(&lock);
     left = value;
     rest = times;
     memset(taken, 0, sizeof(taken));
-    if (value && rest) {
-        WRITE_ONCE(target, current);
-    }
+    WRITE_ONCE(target, value ? current : NULL);
+    WRITE_ONCE(armed, value && rest);
+    raw_spin_unlock_irq(&lock);
     return 0;
 }
 
@@ -154,7 +212,11 @@ static int __init failing_init(void)
     debugfs_create_x64("end", 0600, folder, &end);
     debugfs_create_x64("spared_start", 0600, folder, &spared_start);
     debugfs_create_x64("spared_end", 0600, folder, &spared_end);
+    debugfs_create_u32("who", 0600, folder, &who);
     debugfs_create_u64("times", 0600, folder, &times);
+    debugfs_create_u32("chance", 0600, folder, &chance);
+    debugfs_create_u32("seed", 0600, folder, &seed);
+    debugfs_create_u32("failed", 0600, folder, &failed);
     debugfs_create_file("nth", 0600, folder, NULL, &nth_file);
     return 0;
 }

@@ -17,6 +17,7 @@
  *   deep   CQs as long as the device has them, and what rings cost.
  *   full   SQ, RQ and SRQ as deep as the device has them, filled and emptied;
  *          a queue pair with an SRQ is asked for receives that nobody has.
+ *   make   one object of each kind is made, changed and destroyed.
  *
  * Read, it tells names and numbers: what came of it.
  */
@@ -57,6 +58,7 @@
 #define CQE_SIZE 64
 #define BURST 1024                  /* completions, before they are polled */
 #define CHAIN 64
+#define PAGES 512                   /* of a region: a page of their addresses */
 #define SILENCE_MS 20000            /* between two completions: no more come */
 
 enum counter {
@@ -924,6 +926,117 @@ static int full(void)
     return ret;
 }
 
+/* ---- one of each --------------------------------------------------------- */
+
+struct made {
+    struct ib_cq *cq;
+    struct ib_mr *mr;
+    struct ib_srq *srq;
+    struct ib_qp *qp;
+    struct ib_ah *ah;
+};
+
+static int make_mr(struct made *made)
+{
+    struct ib_mr *mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, PAGES);
+
+    if (IS_ERR(mr)) {
+        return PTR_ERR(mr);
+    }
+    made->mr = mr;
+    return 0;
+}
+
+static int make_softirqs_cq(struct made *made)
+{
+    struct ib_cq *cq = ib_alloc_cq(device, NULL, WAITING, 0, IB_POLL_SOFTIRQ);
+
+    if (IS_ERR(cq)) {
+        return PTR_ERR(cq);
+    }
+    made->cq = cq;
+    return rdma_set_cq_moderation(cq, WAITING, 1);
+}
+
+static int make_srq(struct made *made)
+{
+    struct ib_srq_init_attr attr = {
+        .attr = { .max_wr = WAITING, .max_sge = 1 },
+        .srq_type = IB_SRQT_BASIC,
+    };
+    struct ib_srq_attr limit = { .srq_limit = 1 };
+    struct ib_srq *srq = ib_create_srq(pd, &attr);
+
+    if (IS_ERR(srq)) {
+        return PTR_ERR(srq);
+    }
+    made->srq = srq;
+    return ib_modify_srq(srq, &limit, IB_SRQ_LIMIT) ?:
+           ib_query_srq(srq, &limit);
+}
+
+static int make_srqs_qp(struct made *made)
+{
+    struct ib_qp_init_attr attr = {
+        .send_cq = made->cq, .recv_cq = made->cq, .srq = made->srq,
+        .cap = { .max_send_wr = WAITING, .max_send_sge = 1 },
+        .qp_type = IB_QPT_RC,
+    };
+    struct ib_qp_attr state;
+    struct ib_qp *qp = ib_create_qp(pd, &attr);
+
+    if (IS_ERR(qp)) {
+        return PTR_ERR(qp);
+    }
+    made->qp = qp;
+    return to_init(qp) ?: connect(qp, qp->qp_num) ?:
+           ib_query_qp(qp, &state, IB_QP_STATE, &attr);
+}
+
+static int make_ah(struct made *made)
+{
+    struct rdma_ah_attr attr = { .type = rdma_ah_find_type(device, PORT) };
+    union ib_gid gid;
+    struct ib_ah *ah;
+    int ret = rdma_query_gid(device, PORT, GID_INDEX, &gid);
+
+    if (ret) {
+        return ret;
+    }
+    rdma_ah_set_port_num(&attr, PORT);
+    rdma_ah_set_grh(&attr, &gid, 0, GID_INDEX, 64, 0);
+    ah = rdma_create_ah(pd, &attr, RDMA_CREATE_AH_SLEEPABLE);
+    if (IS_ERR(ah)) {
+        return PTR_ERR(ah);
+    }
+    made->ah = ah;
+    return 0;
+}
+
+static int make(void)
+{
+    struct made made = {};
+    int ret = make_mr(&made) ?: make_softirqs_cq(&made) ?:
+              make_srq(&made) ?: make_srqs_qp(&made) ?: make_ah(&made);
+
+    if (made.ah) {
+        rdma_destroy_ah(made.ah, RDMA_DESTROY_AH_SLEEPABLE);
+    }
+    if (made.qp) {
+        ib_destroy_qp(made.qp);
+    }
+    if (made.srq) {
+        ib_destroy_srq(made.srq);
+    }
+    if (made.cq) {
+        ib_free_cq(made.cq);
+    }
+    if (made.mr) {
+        ib_dereg_mr(made.mr);
+    }
+    return ret;
+}
+
 /* ---- what is to be done, and what came of it ----------------------------- */
 
 /* What is counted stays. */
@@ -984,6 +1097,8 @@ static ssize_t run_write(struct file *file, const char __user *from,
         ret = begin(deep);
     } else if (sysfs_streq(word, "full")) {
         ret = begin(full);
+    } else if (sysfs_streq(word, "make")) {
+        ret = begin(make);
     }
     mutex_unlock(&lock);
     return ret ?: size;
