@@ -15,7 +15,14 @@ import image
 from build import BUILD, JOBS, SRC, StepFailed
 
 # Of libfabric's tests, those that tests/vm/fakernic_test/programs.py runs.
-FABTESTS = ["benchmarks/fi_msg_pingpong", "benchmarks/fi_rdm_pingpong"]
+FABTESTS = [
+    *(f"benchmarks/fi_{name}" for name in (
+        "msg_pingpong", "msg_bw", "rma_bw", "rma_pingpong", "rdm_pingpong",
+        "rdm_tagged_pingpong", "rdm_tagged_bw", "rdm_cntr_pingpong")),
+    *(f"functional/fi_{name}" for name in (
+        "cq_data", "msg_epoll", "multi_ep", "multi_recv", "rdm_atomic",
+        "rdm_tagged_peek", "shared_ctx", "unexpected_msg")),
+    "unit/fi_cq_test", "unit/fi_mr_test"]
 OPTIONS = ["--disable-efa", "--disable-lpp", "--disable-shared"]
 SOURCES = image.GUEST / "programs"
 SPEC = SRC / "firmware-spec"

@@ -4,8 +4,9 @@
  *
  * Messages of growing size go to the server, which answers each with its bytes
  * turned over; then as much is put into the server's memory and got from it
- * again. With -s both sleep for what they wait for, else they poll. Which
- * transport and device is UCX's to choose, by UCX_TLS and UCX_NET_DEVICES.
+ * again. Last come atomic operations. With -s both sleep for what they wait
+ * for, else they poll. Which transport and device is UCX's to choose, by
+ * UCX_TLS and UCX_NET_DEVICES.
  */
 #include "../meet.h"
 
@@ -103,6 +104,7 @@ static void open_ucx(struct card *card)
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES,
         .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA |
+                    UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 |
                     (sleeps ? UCP_FEATURE_WAKEUP : 0),
     };
     ucp_worker_params_t alone = {
@@ -132,6 +134,93 @@ static void open_ucx(struct card *card)
     memcpy(card->key, key, card->key_length);
 }
 
+/* The window of the peer, and what its first SIZE bytes are. */
+struct counter {
+    const struct card *card;
+    ucp_rkey_h key;
+    size_t size;
+    uint64_t value;
+};
+
+static uint64_t result(ucp_atomic_op_t op, uint64_t value, uint64_t operand)
+{
+    switch (op) {
+    case UCP_ATOMIC_OP_ADD:
+        return value + operand;
+    case UCP_ATOMIC_OP_AND:
+        return value & operand;
+    case UCP_ATOMIC_OP_OR:
+        return value | operand;
+    case UCP_ATOMIC_OP_XOR:
+        return value ^ operand;
+    default:
+        return operand;
+    }
+}
+
+/* One operation. THEN is what CSWAP stores, if it finds OPERAND. */
+static void atomic(struct counter *counter, ucp_atomic_op_t op,
+                   uint64_t operand, uint64_t then)
+{
+    uint64_t mask = counter->size == 8 ? ~0ULL : 0xffffffff, reply = then;
+    uint64_t value = counter->value;
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE |
+                        UCP_OP_ATTR_FIELD_REPLY_BUFFER,
+        .datatype = ucp_dt_make_contig(counter->size),
+        .reply_buffer = &reply,
+    };
+
+    finish(ucp_atomic_op_nbx(peer, op, &operand, 1, counter->card->memory,
+                             counter->key, &param),
+           "atomic operation");
+    if (((reply ^ value) & mask) != 0) {
+        fprintf(stderr, "operation %d of %zu bytes found %#llx and not %#llx\n",
+                op, counter->size, (unsigned long long)(reply & mask),
+                (unsigned long long)(value & mask));
+        exit(1);
+    }
+    if (op == UCP_ATOMIC_OP_CSWAP) {
+        operand = (operand ^ value) & mask ? value : then;
+    }
+    counter->value = (result(op, value, operand) & mask) | (value & ~mask);
+}
+
+/* Each of them; what is then in the window goes to the server. */
+static void ask_atomics(const struct card *card, ucp_rkey_h key, size_t size)
+{
+    struct counter counter = { card, key, size, 0x11223344fffffff0 };
+    ucp_request_param_t none = { 0 };
+
+    finish(ucp_put_nbx(peer, &counter.value, sizeof(counter.value),
+                       card->memory, key, &none),
+           "put");
+    finish(ucp_ep_flush_nbx(peer, &none), "flush");
+    /* Into the upper half, if that is part of it. */
+    atomic(&counter, UCP_ATOMIC_OP_ADD, 0x25, 0);
+    atomic(&counter, UCP_ATOMIC_OP_OR, 0xff00ff00, 0);
+    atomic(&counter, UCP_ATOMIC_OP_XOR, 0x0ff00ff0, 0);
+    atomic(&counter, UCP_ATOMIC_OP_AND, ~0xf0ULL, 0);
+    atomic(&counter, UCP_ATOMIC_OP_CSWAP, counter.value, 77);
+    atomic(&counter, UCP_ATOMIC_OP_CSWAP, counter.value + 1, 78);
+    atomic(&counter, UCP_ATOMIC_OP_SWAP, 0xabcdef1234, 0);
+    atomic(&counter, UCP_ATOMIC_OP_ADD, ~0ULL, 0);
+    send_message(&counter.value, sizeof(counter.value));
+    receive_message(in, 1);
+}
+
+static void serve_atomics(void)
+{
+    uint64_t value;
+
+    receive_message(&value, sizeof(value));
+    if (memcmp(window, &value, sizeof(value))) {
+        fprintf(stderr, "atomic operations have left other bytes\n");
+        exit(1);
+    }
+    send_message(in, 1);
+}
+
 static void serve(void)
 {
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -148,6 +237,8 @@ static void serve(void)
         compare(window, sizes[i], ROUNDS, 0);
         send_message(in, 1);
     }
+    serve_atomics();
+    serve_atomics();
 }
 
 static void ask(const struct card *card)
@@ -174,6 +265,8 @@ static void ask(const struct card *card)
         send_message(out, 1);
         receive_message(in, 1);
     }
+    ask_atomics(card, key, 4);
+    ask_atomics(card, key, 8);
 }
 
 int main(int argc, char **argv)
