@@ -38,8 +38,7 @@
 #define LINK_POLL_ENDS_NS   1000000
 /* How long after a short frame a member looks again before it sleeps: an answer
  * comes sooner than a thread is woken. Long frames come in at a stretch, and
- * are
- * acknowledged the fewer times the more of them are taken at once. */
+ * are acknowledged the fewer times the more of them are taken at once. */
 #define LINK_LINGER_NS      20000
 #define LINK_LINGER_FRAME   256
 /* A peer that takes nothing for so long, while frames are there, has no
@@ -74,6 +73,8 @@ typedef struct LinkPeer {
     uint32_t unread_taken;      /* what had been taken then */
     uint32_t overslept;         /* link_ring_oversleeps(), as last seen */
     uint32_t lost;              /* the same, as last counted */
+    uint32_t overwaited;        /* link_ring_overwaits(), as last seen */
+    uint32_t lost_room;         /* the same, as last counted */
     LinkPair pair;
     QTAILQ_ENTRY(LinkPeer) next;
 } LinkPeer;
@@ -98,7 +99,7 @@ struct FakernicLink {
     QEMUTimer *timer;
     QEMUTimer *watch;
     unsigned watches;           /* to come; 0: it is not armed */
-    unsigned lost_wakeups;      /* of peers, and by our fault */
+    unsigned lost_wakeups;      /* of peers by us, of us by peers */
     bool refused;               /* a frame waits in the NIC's queue */
     bool blocked;               /* one waits in ours, for room */
     LinkPeer *awaited;          /* for room at it; NULL: it is gone */
@@ -299,10 +300,10 @@ static void link_watch_arm(FakernicLink *link)
 }
 
 /*
- * A frame was put in. This and the timer count what ring.h says that there
- * cannot be; tests want to see none. Nobody is signalled for it, and the timer
- * is one of its own, as link_timer() looks: a sleeper must not be woken by that
- * by which it is watched.
+ * A frame was put in, or waits for room. This and the timer count what ring.h
+ * says that there cannot be; tests want to see none. Nobody is signalled for
+ * it, and the timer is one of its own, as link_timer() looks: a sleeper must
+ * not be woken by that by which it is watched.
  */
 static void link_watch(FakernicLink *link)
 {
@@ -312,6 +313,12 @@ static void link_watch(FakernicLink *link)
     link->watches = LINK_WATCHES;
 }
 
+static void link_count_lost(FakernicLink *link)
+{
+    link->lost_wakeups++;
+    link_describe(link);
+}
+
 /* Twice the same: it was not about to look. */
 static void link_watch_peer(LinkPeer *peer)
 {
@@ -319,10 +326,24 @@ static void link_watch_peer(LinkPeer *peer)
 
     if (ticket && ticket == peer->overslept && ticket != peer->lost) {
         peer->lost = ticket;
-        peer->link->lost_wakeups++;
-        link_describe(peer->link);
+        link_count_lost(peer->link);
     }
     peer->overslept = ticket;
+}
+
+/*
+ * We wait for its room. Twice the same: its signal was not about to be heard,
+ * and it is link_timer() that will find the room.
+ */
+static void link_watch_room(LinkPeer *peer)
+{
+    const uint32_t ticket = link_ring_overwaits(&peer->pair.tx);
+
+    if (ticket && ticket == peer->overwaited && ticket != peer->lost_room) {
+        peer->lost_room = ticket;
+        link_count_lost(peer->link);
+    }
+    peer->overwaited = ticket;
 }
 
 static void link_watch_timer(void *opaque)
@@ -334,6 +355,9 @@ static void link_watch_timer(void *opaque)
         if (peer->up) {
             link_watch_peer(peer);
         }
+    }
+    if (link->awaited && link->awaited->up) {
+        link_watch_room(link->awaited);
     }
     if (--link->watches) {
         link_watch_arm(link);
@@ -424,6 +448,7 @@ static void link_block(LinkPeer *peer)
     link->awaited_since = link_now();
     link->awaited_ns = MIN(link_patience(peer), LINK_BLOCKED_LOOK_NS);
     link_again(link, link->awaited_ns);
+    link_watch(link);
 }
 
 static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)

@@ -110,6 +110,17 @@ uint32_t link_ring_oversleeps(const LinkWriter *w)
     return ticket != w->told && link_ring_unread(w, &taken) ? ticket : 0;
 }
 
+uint32_t link_ring_overwaits(const LinkWriter *w)
+{
+    uint32_t taken;
+
+    /* In this order: who takes frames has said before that it is awake. */
+    if (link_ring_unread(w, &taken) || !load(&w->control->asleep)) {
+        return 0;
+    }
+    return w->ticket;
+}
+
 void link_ring_see(LinkWriter *w)
 {
     look_for_room(w, 0);

@@ -95,6 +95,13 @@ bool link_ring_unread(const LinkWriter *w, uint32_t *taken);
  */
 uint32_t link_ring_oversleeps(const LinkWriter *w);
 
+/*
+ * Of a writer that waits for room: the ticket that nobody has signalled,
+ * although the reader has taken all that was put in, and sleeps; else 0. The
+ * signal may be under way: if the ticket stays, it is lost.
+ */
+uint32_t link_ring_overwaits(const LinkWriter *w);
+
 /* Sees what the reader has taken by now: w->head, if it keeps to the rules. */
 void link_ring_see(LinkWriter *w);
 

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FRAMES 200000U
@@ -147,6 +148,36 @@ static void lost_wakeups_are_seen(void)
     while (link_ring_get(&b.rx, got, &len) == LINK_RING_OK) {
     }
     CHECK_EQ(link_ring_oversleeps(&a.tx), 0);
+    part();
+}
+
+/* Nobody waits beside room but while a reader has it and is about to tell. */
+static void lost_room_is_seen(void)
+{
+    uint32_t len, ticket;
+
+    join();
+    CHECK(link_ring_sleep(&b.rx));
+    while (link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK) {
+    }
+    CHECK(link_ring_await_room(&a.tx, 9000) == LINK_RING_NONE);
+    CHECK(!link_ring_overwaits(&a.tx));     /* it sleeps, beside frames */
+    link_ring_wake(&b.rx);
+    while (link_ring_get(&b.rx, got, &len) == LINK_RING_OK) {
+    }
+    CHECK(!link_ring_overwaits(&a.tx));     /* it may tell */
+    CHECK(link_ring_sleep(&b.rx));
+    ticket = link_ring_overwaits(&a.tx);
+    CHECK(ticket != 0);
+    link_ring_wake(&b.rx);
+    CHECK(!link_ring_overwaits(&a.tx));
+    while (link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK) {
+    }
+    CHECK(link_ring_await_room(&a.tx, 9000) == LINK_RING_NONE);
+    while (link_ring_get(&b.rx, got, &len) == LINK_RING_OK) {
+    }
+    CHECK(link_ring_sleep(&b.rx));
+    CHECK(link_ring_overwaits(&a.tx) != ticket);
     part();
 }
 
@@ -314,6 +345,73 @@ static void scribbler_hurts_nobody(void)
     }
     CHECK(broken > 0);
     CHECK(good > 0);
+    part();
+}
+
+/* So long, and until each has happened. */
+#define SCRIBBLE_CLOCKS (CLOCKS_PER_SEC / 2)
+
+/* A record of 64 bytes, of which the ring holds a whole number. */
+#define SCRIBBLE_LEN 56U
+
+static bool scribbled;
+
+static void shared_store(uint32_t *word, uint32_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+/* Lengths and indexes, right and wrong ones, of the record that is next. */
+static void *scribble_on(void *opaque)
+{
+    static const uint32_t lengths[] = {
+        SCRIBBLE_LEN, UINT32_MAX, SCRIBBLE_LEN, LINK_FRAME_MAX + 1, 0,
+    };
+    LinkControl *in = a.tx.control, *out = a.rx.control;
+
+    for (uint32_t i = 0; !__atomic_load_n(&scribbled, __ATOMIC_RELAXED); i++) {
+        const uint32_t head = __atomic_load_n(&in->head, __ATOMIC_RELAXED);
+
+        shared_store((uint32_t *)(a.tx.data + head % LINK_RING_SIZE),
+                     lengths[i % TEST_COUNT(lengths)]);
+        shared_store(&in->tail, head + (i % 7 ? LINK_RING_SIZE : 3));
+        shared_store(&out->head, i % 5 ?
+                     __atomic_load_n(&out->tail, __ATOMIC_RELAXED) : i * 8);
+    }
+    return opaque;
+}
+
+/*
+ * What was checked is not read again: it may be another by then. How often that
+ * is tried depends on how many processors are free; each good run says little,
+ * one that fails all.
+ */
+static void scribbler_hurts_nobody_meanwhile(void)
+{
+    const clock_t end = clock() + SCRIBBLE_CLOCKS;
+    uint32_t len, broken = 0, good = 0, stuck = 0;
+    pthread_t thread;
+
+    join();
+    scribbled = false;
+    for (unsigned i = 0; i < LINK_RING_SIZE; i += 64) {
+        memcpy(a.tx.data + i, &(uint32_t) { SCRIBBLE_LEN }, 4);
+    }
+    REQUIRE(!pthread_create(&thread, NULL, scribble_on, NULL));
+    while (clock() < end || !good || !broken || !stuck) {
+        LinkRingResult result = link_ring_get(&b.rx, got, &len);
+
+        CHECK(result != LINK_RING_OK || (len > 0 && len <= LINK_FRAME_MAX));
+        good += result == LINK_RING_OK;
+        broken += result == LINK_RING_BROKEN;
+        stuck += link_ring_put(&b.tx, frame, 9000) != LINK_RING_OK;
+    }
+    __atomic_store_n(&scribbled, true, __ATOMIC_RELAXED);
+    printf("# %u frames were good, %u were not\n", good, broken);
+    pthread_join(thread, NULL);
+    CHECK(good > 0);
+    CHECK(broken > 0);
+    CHECK(stuck > 0);
     part();
 }
 
@@ -614,6 +712,7 @@ static const Test tests[] = {
     TEST(polling_reader_is_signalled_when_it_stops),
     TEST(unread_is_known),
     TEST(lost_wakeups_are_seen),
+    TEST(lost_room_is_seen),
     TEST(room_is_told),
     TEST(reader_believes_no_tail),
     TEST(tails_do_not_go_back),
@@ -623,6 +722,7 @@ static const Test tests[] = {
     TEST(heads_do_not_go_back),
     TEST(liars_get_a_signal_for_each_ticket),
     TEST(scribbler_hurts_nobody),
+    TEST(scribbler_hurts_nobody_meanwhile),
     TEST(nobody_sleeps_for_ever),
     TEST(only_sealed_memory_is_taken),
     TEST(other_memory_is_refused),

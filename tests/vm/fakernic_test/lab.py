@@ -58,7 +58,7 @@ def mount(guest, path, folder):
 
 def lost_wakeups(vm):
     """How often a peer of its links slept beside a frame of it, and was not
-    signalled: qemu-hw/link/link.c."""
+    signalled, or did not signal room that it waited for: qemu-hw/link/link.c."""
     if not any(nic.is_linked() for nic in vm.nics):
         return 0
     text = vm.hmp("info network")
