@@ -16,16 +16,20 @@
 #include "../../hw/net/fakernic/link/ring.c"
 
 #define LINK_DEVICES 2
+#define LINK_MEMBERS 4
 #define LINK_DEVICE \
     "-device fakernic,id=nic0,addr=04.0,mac=" MAC_STRING ",link=%s "
 #define OTHER_MAC "52:54:00:0a:0b:0d"
 
-static const uint8_t link_macs[LINK_DEVICES][6] = {
+static const uint8_t link_macs[LINK_MEMBERS][6] = {
     { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0c },
     { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0d },
+    { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0e },
+    { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0f },
 };
-static const uint8_t link_gids[LINK_DEVICES][16] = {
+static const uint8_t link_gids[LINK_MEMBERS][16] = {
     { [10] = 0xff, 0xff, 10, 0, 0, 1 }, { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+    { [10] = 0xff, 0xff, 10, 0, 0, 3 }, { [10] = 0xff, 0xff, 10, 0, 0, 4 },
 };
 
 static char *link_folder(void)
@@ -70,42 +74,58 @@ static unsigned lost_wakeups(Machine *m)
 
 /* ---- two devices --------------------------------------------------------- */
 
+/* In one process, or the second in one of its own, 'far'. */
 typedef struct Two {
-    Machine m;
+    Machine m, far;
+    unsigned first;             /* whose addresses they have */
     Nic n[LINK_DEVICES];
     Setup s[LINK_DEVICES];
     Qp qp[LINK_DEVICES];
 } Two;
 
-static void two_setup(Two *t, unsigned i, unsigned slot)
+static void two_setup(Two *t, unsigned i, Machine *m, unsigned slot)
 {
-    struct fakernic_set_gid_req gid = gid_req(0, link_gids[i]);
+    struct fakernic_set_gid_req gid = gid_req(0, link_gids[t->first + i]);
 
-    nic_find(&t->n[i], &t->m, slot);
+    nic_find(&t->n[i], m, slot);
     nic_bringup(&t->n[i]);
     setup(&t->n[i], &t->s[i]);
-    memcpy(gid.mac, link_macs[i], 6);
+    memcpy(gid.mac, link_macs[t->first + i], 6);
     assert_status(CMD(&t->n[i], SET_GID, gid), OK);
+}
+
+static void two_connect_qps(Two *t, Qp *qp)
+{
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        qp_create(&t->n[i], &qp[i], FAKERNIC_QP_RC, t->s[i].pd, &t->s[i].cq, 0);
+    }
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        rc_connect(&t->n[i], qp[i].qpn, qp[!i].qpn, link_gids[t->first + !i],
+                   link_macs[t->first + !i]);
+    }
 }
 
 static void two_connect(Two *t)
 {
-    for (unsigned i = 0; i < LINK_DEVICES; i++) {
-        qp_create(&t->n[i], &t->qp[i], FAKERNIC_QP_RC, t->s[i].pd, &t->s[i].cq,
-                  0);
-    }
-    for (unsigned i = 0; i < LINK_DEVICES; i++) {
-        rc_connect(&t->n[i], t->qp[i].qpn, t->qp[!i].qpn, link_gids[!i],
-                   link_macs[!i]);
-    }
+    two_connect_qps(t, t->qp);
 }
 
 static void two_start(Two *t, const char *folder, const char *other)
 {
     machine_start(&t->m, LINK_DEVICE "-device fakernic,id=nic1,addr=05.0,"
                   "mac=" OTHER_MAC ",link=%s", folder, other);
-    two_setup(t, 0, SLOT);
-    two_setup(t, 1, SLOT + 1);
+    two_setup(t, 0, &t->m, SLOT);
+    two_setup(t, 1, &t->m, SLOT + 1);
+    two_connect(t);
+}
+
+static void two_start_apart(Two *t, const char *folder)
+{
+    machine_start(&t->m, LINK_DEVICE, folder);
+    machine_start(&t->far, "-device fakernic,id=nic1,addr=04.0,mac=" OTHER_MAC
+                  ",link=%s", folder);
+    two_setup(t, 0, &t->m, SLOT);
+    two_setup(t, 1, &t->far, SLOT);
     two_connect(t);
 }
 
@@ -114,6 +134,10 @@ static void two_stop(Two *t)
     g_assert_cmpuint(lost_wakeups(&t->m), ==, 0);
     for (unsigned i = 0; i < LINK_DEVICES; i++) {
         g_free(t->n[i].pci);
+    }
+    if (t->far.qts) {
+        g_assert_cmpuint(lost_wakeups(&t->far), ==, 0);
+        machine_stop(&t->far);
     }
     machine_stop(&t->m);
 }
@@ -130,16 +154,29 @@ static void two_write(Two *t, unsigned from)
     sq_ring(&t->n[from], &t->qp[from]);
 }
 
-static void two_written(Two *t, unsigned from)
+static void two_completed(Two *t, unsigned from)
 {
-    g_autofree uint8_t *x = g_malloc(DATA_SIZE), *y = g_malloc(DATA_SIZE);
     struct fakernic_cqe cqe;
 
     cq_await(&t->n[from], &t->s[from].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
              FAKERNIC_WC_SUCCESS);
-    qtest_memread(t->m.qts, t->s[from].data, x, DATA_SIZE / 2);
-    qtest_memread(t->m.qts, t->s[!from].data + DATA_SIZE / 2, y, DATA_SIZE / 2);
+    queue_record(&t->n[from], &t->s[from].cq, t->s[from].cq.index);
+}
+
+static void two_same(Two *t, unsigned from)
+{
+    g_autofree uint8_t *x = g_malloc(DATA_SIZE), *y = g_malloc(DATA_SIZE);
+
+    qtest_bufread(t->n[from].m->qts, t->s[from].data, x, DATA_SIZE / 2);
+    qtest_bufread(t->n[!from].m->qts, t->s[!from].data + DATA_SIZE / 2, y,
+                  DATA_SIZE / 2);
     g_assert_cmpmem(x, DATA_SIZE / 2, y, DATA_SIZE / 2);
+}
+
+static void two_written(Two *t, unsigned from)
+{
+    two_completed(t, from);
+    two_same(t, from);
 }
 
 /* No frame was lost, sent twice, or came in another order. */
@@ -158,7 +195,7 @@ static void two_exchange(Two *t, unsigned rounds)
     for (unsigned i = 0; i < rounds; i++) {
         fill(&t->n[0], &t->s[0], 0, DATA_SIZE / 2);
         fill(&t->n[1], &t->s[1], 1, DATA_SIZE / 2);
-        qtest_memset(t->m.qts, t->s[i % 2].data, i, 999);
+        qtest_memset(t->n[i % 2].m->qts, t->s[i % 2].data, i, 999);
         two_write(t, 0);
         two_write(t, 1);
         two_written(t, 0);
@@ -170,7 +207,7 @@ static void two_exchange(Two *t, unsigned rounds)
 static void test_link_two(void)
 {
     char *folder = link_folder();
-    Two t;
+    Two t = { 0 };
 
     two_start(&t, folder, folder);
     two_exchange(&t, 40);
@@ -189,7 +226,7 @@ static void test_link_two(void)
 static void test_link_clean(void)
 {
     char *folder = link_folder();
-    Two t;
+    Two t = { 0 };
 
     two_start(&t, folder, folder);
     for (unsigned i = 0; i < 40; i++) {
@@ -205,12 +242,149 @@ static void test_link_clean(void)
     link_folder_end(folder);
 }
 
+/* ---- what is written, while much is on its way --------------------------- */
+
+/* The windows of so many QPs are together more than a ring holds. */
+#define LOAD_QPS    10
+#define LOAD_EACH   3
+#define LOAD_WRITES (LOAD_QPS * LOAD_EACH)
+#define LOAD_SLOT   (48 * 1024u)
+#define LOAD_SIZE   (LOAD_WRITES * LOAD_SLOT)
+#define LOAD_ROUNDS 3
+
+/*
+ * A region of each, of which the first half is written to the other's second.
+ */
+typedef struct Load {
+    uint64_t memory[LINK_DEVICES];
+    uint32_t key[LINK_DEVICES];
+    uint8_t *sent[LINK_DEVICES];
+    Qp qp[LOAD_QPS][LINK_DEVICES];
+} Load;
+
+static void load_begin(Load *l, Two *t)
+{
+    for (unsigned i = 0; i < LINK_DEVICES; i++) {
+        l->memory[i] = mem_alloc(t->n[i].m, 2 * LOAD_SIZE);
+        l->key[i] = mr_create(&t->n[i], t->s[i].pd, l->memory[i], 2 * LOAD_SIZE,
+                              FAKERNIC_ACCESS_LOCAL_WRITE |
+                                  FAKERNIC_ACCESS_REMOTE_WRITE);
+        l->sent[i] = g_malloc(LOAD_SIZE);
+    }
+    for (unsigned i = 0; i < LOAD_QPS; i++) {
+        two_connect_qps(t, l->qp[i]);
+    }
+}
+
+/* Bytes that were not there before, nor in another place. */
+static void load_draw(Load *l, Two *t, unsigned from, unsigned round)
+{
+    g_autoptr(GRand) rand = g_rand_new_with_seed(2 * round + from);
+    uint32_t *words = (uint32_t *)l->sent[from];
+
+    for (unsigned i = 0; i < LOAD_SIZE / sizeof(*words); i++) {
+        words[i] = g_rand_int(rand);
+    }
+    qtest_bufwrite(t->n[from].m->qts, l->memory[from], words, LOAD_SIZE);
+}
+
+/* Each place goes to another one; one doorbell for all of a QP. */
+static unsigned load_place(unsigned i, unsigned round)
+{
+    return (i * 7 + round) % LOAD_WRITES;
+}
+
+static void load_write(Load *l, Two *t, unsigned from, unsigned round)
+{
+    for (unsigned i = 0; i < LOAD_WRITES; i++) {
+        Qp *qp = &l->qp[i / LOAD_EACH][from];
+        Wqe wqe = wqe_rdma(&t->s[from], FAKERNIC_SQ_RDMA_WRITE, 0, 0,
+                           LOAD_SLOT);
+
+        wqe.rdma.sge[0].address = LE64(l->memory[from] + i * LOAD_SLOT);
+        wqe.rdma.sge[0].lkey = LE32(l->key[from]);
+        wqe.rdma.rdma.remote_address = LE64(
+            l->memory[!from] + LOAD_SIZE + load_place(i, round) * LOAD_SLOT);
+        wqe.rdma.rdma.rkey = LE32(l->key[!from]);
+        sq_put(&t->n[from], qp, &wqe, sizeof(wqe));
+        if (i % LOAD_EACH == LOAD_EACH - 1) {
+            sq_ring(&t->n[from], qp);
+        }
+    }
+}
+
+static void load_check(const Load *l, Two *t, unsigned from, unsigned round)
+{
+    g_autofree uint8_t *came = g_malloc(LOAD_SIZE);
+
+    for (unsigned i = 0; i < LOAD_WRITES; i++) {
+        two_completed(t, from);
+    }
+    qtest_bufread(t->n[!from].m->qts, l->memory[!from] + LOAD_SIZE, came,
+                  LOAD_SIZE);
+    for (unsigned i = 0; i < LOAD_WRITES; i++) {
+        g_assert_cmpmem(came + load_place(i, round) * LOAD_SLOT, LOAD_SLOT,
+                        l->sent[from] + i * LOAD_SLOT, LOAD_SLOT);
+    }
+}
+
+static void load_run(Two *t)
+{
+    Load l;
+
+    load_begin(&l, t);
+    for (unsigned round = 0; round < LOAD_ROUNDS; round++) {
+        load_draw(&l, t, 0, round);
+        load_draw(&l, t, 1, round);
+        load_write(&l, t, 1, round);
+        /* One that stands for a moment has its peer wait for room. */
+        if (t->far.qts) {
+            g_assert_cmpint(kill(qtest_pid(t->far.qts), SIGSTOP), ==, 0);
+        }
+        load_write(&l, t, 0, round);
+        if (t->far.qts) {
+            g_assert_cmpint(kill(qtest_pid(t->far.qts), SIGCONT), ==, 0);
+        }
+        load_check(&l, t, 0, round);
+        load_check(&l, t, 1, round);
+    }
+    two_clean(t);
+    g_free(l.sent[0]);
+    g_free(l.sent[1]);
+}
+
+/* Every byte, both ways at once, many writes at a time. */
+static void test_link_load(void)
+{
+    char *folder = link_folder();
+    Two t = { 0 };
+
+    two_start(&t, folder, folder);
+    load_run(&t);
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
+/* And at the pace of two processes, which signal each other. */
+static void test_link_load_apart(void)
+{
+    char *folder = link_folder();
+    Two t = { 0 };
+
+    two_start_apart(&t, folder);
+    load_run(&t);
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
+/* ---- ones that go -------------------------------------------------------- */
+
 static void two_plug(Two *t, unsigned i, const char *folder)
 {
     qtest_qmp_device_add(t->m.qts, "fakernic", i ? "nic1" : "nic0",
                          "{'addr': %s, 'mac': %s, 'link': %s}", i ? "07" : "06",
                          i ? OTHER_MAC : MAC_STRING, folder);
-    two_setup(t, i, 6 + i);
+    two_setup(t, i, &t->m, 6 + i);
 }
 
 /* One is unplugged with frames on their way, and another takes its place. */
@@ -218,7 +392,7 @@ static void test_link_unplug(void)
 {
     char *folder = link_folder();
     struct fakernic_cqe cqe;
-    Two t;
+    Two t = { 0 };
 
     machine_start(&t.m, "-machine pc");
     two_plug(&t, 0, folder);
@@ -237,6 +411,87 @@ static void test_link_unplug(void)
     cq_create(&t.n[0], &t.s[0].cq, 6, &t.s[0].eq, 0, 0);
     two_connect(&t);
     two_exchange(&t, 2);
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
+static void far_start(Two *t, const char *folder)
+{
+    machine_start(&t->far, "-device fakernic,id=nic3,addr=04.0,"
+                  "mac=52:54:00:0a:0b:0f,link=%s", folder);
+    two_setup(t, 1, &t->far, SLOT);
+    two_connect(t);
+}
+
+/* At once; qtest_quit() would take that for a crash of the device's. */
+static void far_kill(Two *t)
+{
+    g_assert_cmpint(kill(qtest_pid(t->far.qts), SIGKILL), ==, 0);
+    while (qtest_probe_child(t->far.qts)) {
+        g_usleep(1000);
+    }
+    g_free(t->n[1].pci);
+    qpci_free_pc(t->far.bus);
+    alloc_destroy(&t->far.alloc);
+}
+
+/* So many devices of a machine have so many peers each. */
+static void peers_await(Machine *m, const char *peers, unsigned devices)
+{
+    for (unsigned tries = 0; tries < 30000; tries++) {
+        g_autofree char *text = qtest_hmp(m->qts, "info network");
+        unsigned found = 0;
+
+        for (char *at = text; (at = strstr(at, peers)); at += strlen(peers)) {
+            found++;
+        }
+        if (found == devices) {
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("not %s", peers);
+}
+
+/*
+ * A QEMU that is killed, with frames on their way to it and from it: others go
+ * on, its place is free, and who comes next is connected.
+ */
+static void test_link_killed(void)
+{
+    char *folder = link_folder();
+    Two t = { 0 }, killed = { .first = 2 };
+
+    machine_start(&t.m, LINK_DEVICE "-device fakernic,id=nic1,addr=05.0,"
+                  "mac=" OTHER_MAC ",link=%s -device fakernic,id=nic2,addr=06.0,"
+                  "mac=52:54:00:0a:0b:0e,link=%s", folder, folder, folder);
+    two_setup(&t, 0, &t.m, SLOT);
+    two_setup(&t, 1, &t.m, SLOT + 1);
+    two_setup(&killed, 0, &t.m, SLOT + 2);
+    two_connect(&t);
+    for (unsigned round = 0; round < 3; round++) {
+        far_start(&killed, folder);
+        two_exchange(&killed, 2);
+        for (unsigned i = 0; i < 20; i++) {
+            two_write(&killed, 0);
+            two_write(&killed, 1);
+            two_write(&t, i % 2);
+        }
+        far_kill(&killed);
+        for (unsigned i = 0; i < 20; i++) {
+            two_written(&t, i % 2);
+        }
+        two_exchange(&t, 2);
+        peers_await(&t.m, "peers=2,", 3);
+        /* What is left of the old connection is nothing to the next. */
+        cq_create(&killed.n[0], &killed.s[0].cq, 6, &killed.s[0].eq, 0, 0);
+    }
+    far_start(&killed, folder);
+    two_exchange(&killed, 2);
+    g_free(killed.n[0].pci);
+    g_free(killed.n[1].pci);
+    g_assert_cmpuint(lost_wakeups(&killed.far), ==, 0);
+    machine_stop(&killed.far);
     two_stop(&t);
     link_folder_end(folder);
 }
@@ -341,7 +596,7 @@ static void test_link_late(void)
     char *folders[] = { link_folder(), link_folder() };
     Member here, there;
     uint32_t len;
-    Two t;
+    Two t = { 0 };
 
     two_start(&t, folders[0], folders[1]);
     member_join(&here, folders[0]);
@@ -389,13 +644,18 @@ static void wired_start(Wired *w)
     frame_make(w->frame, nic_mac, sizeof(w->frame));
 }
 
+static void wired_end(Wired *w)
+{
+    g_free(w->n.pci);
+    machine_stop(&w->m);
+    link_folder_end(w->folder);
+}
+
 /* But for a peer that the test had sleep too long, so many times. */
 static void wired_stop_lost(Wired *w, unsigned lost)
 {
     g_assert_cmpuint(lost_wakeups(&w->m), ==, lost);
-    g_free(w->n.pci);
-    machine_stop(&w->m);
-    link_folder_end(w->folder);
+    wired_end(w);
 }
 
 static void wired_stop(Wired *w)
@@ -494,6 +754,69 @@ static void test_link_liars(void)
     }
     member_leave(&honest);
     wired_stop(&w);
+}
+
+/* One that goes on writing where the device reads. */
+typedef struct Scribbler {
+    Member member;
+    bool ended;
+} Scribbler;
+
+#define SCRIBBLE_RECORD 72      /* of a frame of 64 bytes */
+
+static void *scribbler_run(void *opaque)
+{
+    static const uint32_t lengths[] = { 64, UINT32_MAX, LINK_FRAME_MAX, 0 };
+    Scribbler *s = opaque;
+    LinkWriter *tx = &s->member.pair.tx;
+    LinkControl *rx = s->member.pair.rx.control;
+
+    for (uint32_t i = 0; !qatomic_read(&s->ended); i++) {
+        const uint32_t head = qatomic_read(&tx->control->head);
+        uint8_t *record = tx->data + head % LINK_RING_SIZE;
+
+        /* Indexes of which the device can make something, for most of the
+         * time: else all ends at once. */
+        qatomic_set((uint32_t *)record, lengths[i % 512 ? 0 :
+                                                i / 512 % ARRAY_SIZE(lengths)]);
+        qatomic_set((uint32_t *)(record + 20), i);
+        qatomic_set(&tx->control->tail, head + 4 * SCRIBBLE_RECORD);
+        qatomic_set(&rx->head, i % 4096 ? qatomic_read(&rx->tail) : i);
+        qatomic_set(&rx->asleep, i);
+    }
+    return NULL;
+}
+
+/* It is cut off sooner or later, or not at all: nobody else notices. */
+static void test_link_scribbler(void)
+{
+    Member honest;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&honest, w.folder);
+    for (unsigned round = 0; round < 20; round++) {
+        Scribbler s = { 0 };
+        GThread *thread;
+
+        member_join(&s.member, w.folder);
+        for (unsigned i = 0; i < LINK_RING_SIZE / SCRIBBLE_RECORD; i++) {
+            uint8_t *record = s.member.pair.tx.data + i * SCRIBBLE_RECORD;
+
+            memcpy(record, &(uint32_t) { 64 }, 4);
+            memcpy(record + 8, link_macs[1], 6);        /* not the device's */
+        }
+        thread = g_thread_new("scribbler", scribbler_run, &s);
+        for (unsigned i = 0; i < 50 && link_signal(s.member.sock); i++) {
+            qtest_qmp_assert_success(w.m.qts, "{ 'execute': 'query-status' }");
+        }
+        qatomic_set(&s.ended, true);
+        g_thread_join(thread);
+        member_leave(&s.member);
+        honest_is_heard(&w, &honest);
+    }
+    member_leave(&honest);
+    wired_end(&w);
 }
 
 typedef struct Stranger {
@@ -822,37 +1145,136 @@ static void no_others(void *opaque, int sock, const char *name)
     g_assert_not_reached();
 }
 
-/* A device joins, and its peer refuses: whoever reads it knows what to do. */
+/* Devices that join a folder whose first member the test plays. */
+static void joiners_start(Machine *m, const char *folder, unsigned count)
+{
+    g_autoptr(GString) text = g_string_new("");
+
+    for (unsigned i = 0; i < count; i++) {
+        g_string_append_printf(text, "-device fakernic,id=nic%u,addr=%02x.0,"
+                               "mac=52:54:00:0a:0c:%02x,link=%s ", i, SLOT + i,
+                               i, folder);
+    }
+    machine_start(m, "%s", text->str);
+}
+
+/* The next of them, before it has its answer. */
+static void joiner_accept(Member *p, LinkFolder *folder)
+{
+    p->sock = link_folder_accept(folder);
+    g_assert_cmpint(p->sock, >=, 0);
+    g_assert_true(member_readable(p));
+}
+
+typedef struct Answer {
+    unsigned at;                /* a byte of it that is another */
+    size_t size;
+    const char *told;
+} Answer;
+
+/*
+ * A device joins, and its peer refuses or speaks another version: whoever reads
+ * what it prints knows what to do.
+ */
 static void test_link_refused(void)
 {
+    static const Answer answers[] = {
+        { offsetof(LinkHello, refused), HELLO, "it refuses" },
+        { offsetof(LinkHello, version), HELLO, "it speaks another version" },
+        { offsetof(LinkHello, ring_size), HELLO, "it speaks another version" },
+        { offsetof(LinkHello, frame_max), HELLO, "it speaks another version" },
+        { 1, HELLO, "it speaks something else" },
+        { offsetof(LinkHello, refused), HELLO - 4, "it speaks something else" },
+    };
     char *folder = link_folder();
-    LinkHello hello;
     LinkFolder first;
     Told told;
     Machine m;
-    Nic n;
-    Member p = { 0 };
 
     g_assert_null(link_folder_join(&first, folder, no_others, NULL));
     told_begin(&told);
-    link_start_one(&m, &n, folder);
+    joiners_start(&m, folder, ARRAY_SIZE(answers));
     told_started(&told);
-    p.sock = link_folder_accept(&first);
-    g_assert_cmpint(p.sock, >=, 0);
-    g_assert_true(member_readable(&p));
-    /* Its hello is not read: what is sent before the end is heard all the
-     * same. */
-    hello = link_hello();
-    hello.refused = 1;
-    g_assert_true(link_hello_send(p.sock, &hello, -1));
-    close(p.sock);
-    told_await(&told, "it refuses");
+    for (unsigned i = 0; i < ARRAY_SIZE(answers); i++) {
+        union {
+            LinkHello hello;
+            uint8_t bytes[HELLO];
+        } answer = { .hello = link_hello() };
+        Member p;
+
+        joiner_accept(&p, &first);
+        /* Its hello is not read: what is sent before the end is heard all the
+         * same. */
+        answer.bytes[answers[i].at] ^= 1;
+        g_assert_cmpint(send(p.sock, answer.bytes, answers[i].size, 0), ==,
+                        answers[i].size);
+        close(p.sock);
+        for (unsigned k = 0; told_lines(&told, "is cut off") <= i; k++) {
+            g_assert_cmpuint(k, <, 10000);
+            g_usleep(1000);
+        }
+    }
     told_await(&told, "until one of the two joins again");
-    g_free(n.pci);
+    for (unsigned i = 0; i < ARRAY_SIZE(answers); i++) {
+        unsigned same = 0;
+
+        for (unsigned k = 0; k < ARRAY_SIZE(answers); k++) {
+            same += g_str_equal(answers[i].told, answers[k].told);
+        }
+        g_assert_cmpuint(told_lines(&told, answers[i].told), ==, same);
+    }
+    peers_await(&m, "peers=5,", ARRAY_SIZE(answers));
     machine_stop(&m);
     link_folder_leave(&first);
     link_folder_end(folder);
     told_end(&told);
+}
+
+/* It is a member now. */
+static void joiner_answer(Member *p)
+{
+    LinkHello hello = link_hello();
+    int fd;
+
+    g_assert_cmpint(link_hello_receive(p->sock, &hello, &fd), >, 0);
+    g_assert_null(link_hello_check(&hello, sizeof(hello)));
+    g_assert_null(link_pair_adopt(&p->pair, fd));
+    close(fd);
+    hello = link_hello();
+    g_assert_true(link_hello_send(p->sock, &hello, -1));
+}
+
+/* The lies of who joins, told by who was there first. */
+static void test_link_older(void)
+{
+    const unsigned count = ARRAY_SIZE(lies);
+    char *folder = link_folder();
+    Member older[ARRAY_SIZE(lies)];
+    uint8_t frame[64];
+    LinkFolder first;
+    g_autofree char *all = g_strdup_printf("peers=%u,", count);
+    g_autofree char *others = g_strdup_printf("peers=%u,", count - 1);
+    Machine m;
+
+    frame_make(frame, nic_mac, sizeof(frame));
+    g_assert_null(link_folder_join(&first, folder, no_others, NULL));
+    joiners_start(&m, folder, count);
+    for (unsigned i = 0; i < count; i++) {
+        joiner_accept(&older[i], &first);
+        joiner_answer(&older[i]);
+    }
+    peers_await(&m, all, count);
+    for (unsigned i = 0; i < count; i++) {
+        g_assert_cmpint(link_ring_put(&older[i].pair.tx, frame, sizeof(frame)),
+                        ==, LINK_RING_OK);
+        lies[i](&older[i]);
+        g_assert_true(link_signal(older[i].sock));
+        member_expect_end(&older[i]);
+    }
+    peers_await(&m, others, count);
+    machine_stop(&m);
+    link_folder_leave(&first);
+    link_folder_end(folder);
 }
 
 /* What comes while the VM is stopped waits in the ring. */
@@ -1095,6 +1517,165 @@ static void test_link_greedy(void)
     wired_stop(&w);
 }
 
+/* Of what was taken; the device knows it, as its ring was full since. */
+static void head_ahead(Member *p)
+{
+    qatomic_set(&p->pair.rx.control->head, qatomic_read(
+        &p->pair.rx.control->tail) + LINK_RECORD_ALIGN);
+}
+
+static void head_far(Member *p)
+{
+    qatomic_set(&p->pair.rx.control->head, p->pair.rx.head + 0x7ffffff8);
+}
+
+static void head_odd(Member *p)
+{
+    qatomic_set(&p->pair.rx.control->head, p->pair.rx.head + 3);
+}
+
+static void head_back(Member *p)
+{
+    qatomic_set(&p->pair.rx.control->head, p->pair.rx.head - LINK_RECORD_ALIGN);
+}
+
+static void (*const heads[])(Member *) = {
+    head_ahead, head_far, head_odd, head_back,
+};
+
+/* Of who reads what the device sends; also while the device waits for room. */
+static void test_link_heads(void)
+{
+    struct fakernic_cqe cqe;
+    Member liar, other;
+    Wired w;
+
+    slow_start(&w, &liar, &other);
+    for (unsigned i = 0; i < 2 * ARRAY_SIZE(heads); i++) {
+        const bool waits = i >= ARRAY_SIZE(heads);
+
+        slow_fill(&w, slow_macs[0], SLOW_FULL);
+        slow_take(&liar);
+        slow_fill(&w, slow_macs[0], SLOW_FULL / 2 + 1);
+        if (waits) {
+            wired_post(&w, slow_macs[0], SLOW_FRAME);
+        }
+        heads[i % ARRAY_SIZE(heads)](&liar);
+        g_assert_true(link_signal(liar.sock));
+        wired_post(&w, slow_macs[0], SLOW_FRAME);
+        for (unsigned k = 0; k <= waits; k++) {
+            cq_await(&w.n, &w.s.cq, &cqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_SUCCESS);
+        }
+        member_expect_end(&liar);
+        honest_is_heard(&w, &other);
+        /* Its address is nobody's now: the next liar has it. */
+        wired_introduce(&w, &liar, slow_macs[0]);
+        rq_post(&w.n, &w.raw.rq, 0, w.s.data, 2048, w.s.key);
+        memcpy(w.frame + 6, slow_macs[1], 6);
+    }
+    member_leave(&liar);
+    member_leave(&other);
+    wired_end(&w);
+}
+
+/* How many signals are there. */
+static unsigned member_signals(Member *p)
+{
+    unsigned signals = 0;
+    char byte;
+
+    while (recv(p->sock, &byte, 1, MSG_DONTWAIT) > 0) {
+        signals++;
+    }
+    return signals;
+}
+
+#define BURST 16
+
+/* So many sends by one doorbell; the member takes them when all are out. */
+static void wired_burst(Wired *w, Member *p, const uint8_t *to)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    struct fakernic_cqe cqe;
+    Wqe wqe = wqe_send(&w->s, 0, 64);
+
+    frame_make(frame, to, 64);
+    qtest_memwrite(w->m.qts, w->s.data, frame, 64);
+    for (unsigned i = 0; i < BURST; i++) {
+        sq_put(&w->n, &w->raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(&w->n, &w->raw);
+    for (unsigned i = 0; i < BURST; i++) {
+        cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND,
+                 FAKERNIC_WC_SUCCESS);
+    }
+    queue_record(&w->n, &w->s.cq, w->s.cq.index);
+    for (unsigned i = 0; i < BURST; i++) {
+        g_assert_cmpuint(member_get(p, frame), ==, 64);
+    }
+}
+
+/*
+ * A signal, which is a system call, for a batch: who sleeps gets one, however
+ * many frames there are, and who is awake, or has been told, none.
+ */
+static void test_link_signals(void)
+{
+    Member peer;
+    Wired w;
+
+    wired_start(&w);
+    wired_introduce(&w, &peer, slow_macs[0]);
+    g_assert_cmpuint(member_signals(&peer), ==, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        wired_burst(&w, &peer, slow_macs[0]);
+        g_assert_cmpuint(member_signals(&peer), ==, 0);
+        g_assert_true(link_ring_sleep(&peer.pair.rx));
+        wired_burst(&w, &peer, slow_macs[0]);
+        g_assert_cmpuint(member_signals(&peer), ==, 1);
+        wired_burst(&w, &peer, slow_macs[0]);
+        g_assert_cmpuint(member_signals(&peer), ==, 0);
+        link_ring_wake(&peer.pair.rx);
+    }
+    member_leave(&peer);
+    wired_stop(&w);
+}
+
+/*
+ * A peer that has taken all and sleeps, and has told nobody that there is room:
+ * the device finds it by the time, and counts that it had to. It may have found
+ * it before the peer could sleep: then once more.
+ */
+static void test_link_watchdog_room(void)
+{
+    const struct fakernic_set_port_req port = {
+        .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
+    };
+    struct fakernic_cqe cqe;
+    LinkControl *control;
+    Member peer;
+    Wired w;
+
+    wired_start(&w);
+    wired_introduce(&w, &peer, slow_macs[0]);
+    assert_status(CMD(&w.n, SET_PORT, port), OK);
+    control = peer.pair.rx.control;
+    for (unsigned i = 1; !lost_wakeups(&w.m); i++) {
+        g_assert_cmpuint(i, <, 100);
+        slow_fill(&w, slow_macs[0], SLOW_FULL);
+        wired_post(&w, slow_macs[0], SLOW_FRAME);
+        qatomic_set(&control->head, qatomic_read(&control->tail));
+        qatomic_set(&control->asleep, i);
+        cq_await(&w.n, &w.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+        queue_record(&w.n, &w.s.cq, w.s.cq.index);
+        qatomic_set(&control->asleep, 0);
+        qatomic_set(&control->head, qatomic_read(&control->tail));
+    }
+    member_leave(&peer);
+    wired_stop_lost(&w, 1);
+}
+
 /* ---- the doorbell of who polls ------------------------------------------- */
 
 static uint64_t poll_drops(Nic *n, uint64_t word)
@@ -1200,7 +1781,7 @@ static void poll_fault(Machine *m, const char *rules)
 static void test_poll_frozen(void)
 {
     char *folder = link_folder();
-    Two t;
+    Two t = { 0 };
 
     two_start(&t, folder, folder);
     fill(&t.n[0], &t.s[0], 0, DATA_SIZE / 2);
@@ -1221,8 +1802,15 @@ static void test_poll_frozen(void)
 const FakernicTest fakernic_link_tests[] = {
     { "link/two", test_link_two },
     { "link/clean", test_link_clean },
+    { "link/load", test_link_load },
+    { "link/apart", test_link_load_apart },
     { "link/unplug", test_link_unplug },
+    { "link/killed", test_link_killed },
     { "link/liars", test_link_liars },
+    { "link/older", test_link_older },
+    { "link/heads", test_link_heads },
+    { "link/scribbler", test_link_scribbler },
+    { "link/signals", test_link_signals },
     { "link/strangers", test_link_strangers },
     { "link/closed", test_link_closed },
     { "link/silent", test_link_silent },
@@ -1233,6 +1821,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
     { "link/watchdog", test_link_watchdog },
+    { "link/lost-room", test_link_watchdog_room },
     { "link/slow", test_link_slow },
     { "link/greedy", test_link_greedy },
     { "link/late", test_link_late },
