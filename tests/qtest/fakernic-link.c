@@ -1471,6 +1471,51 @@ static void test_link_slow(void)
     wired_stop(&w);
 }
 
+/*
+ * Nothing comes back from a peer that stood, and has frames to take: it signals
+ * that there is room all the same.
+ */
+static void test_link_room(void)
+{
+    const struct fakernic_set_port_req port = {
+        .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
+    };
+    char *folder = link_folder();
+    struct fakernic_cqe cqe;
+    unsigned sent = 0;
+    Two t = { 0 };
+    Wired w;
+
+    two_start_apart(&t, folder);
+    port_up(&t.n[0], &t.s[0], &w.raw, 0);
+    assert_status(CMD(&t.n[0], SET_PORT, port), OK);
+    w.m = t.m;
+    w.n = t.n[0];
+    w.s = t.s[0];
+    for (unsigned round = 0; round < 3; round++) {
+        g_assert_cmpint(kill(qtest_pid(t.far.qts), SIGSTOP), ==, 0);
+        slow_fill(&w, link_macs[1], SLOW_FULL);
+        for (unsigned i = 0; i < 8; i++) {
+            wired_post(&w, link_macs[1], SLOW_FRAME);
+        }
+        g_assert_cmpint(kill(qtest_pid(t.far.qts), SIGCONT), ==, 0);
+        for (unsigned i = 0; i < 8; i++) {
+            cq_await(&w.n, &w.s.cq, &cqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_SUCCESS);
+        }
+        queue_record(&w.n, &w.s.cq, w.s.cq.index);
+        sent += SLOW_FULL + 8;
+        /* Who still has some is full too soon. */
+        for (unsigned i = 0;
+             nic_stat(&t.n[1], FAKERNIC_STAT_RX_FRAMES) < sent; i++) {
+            g_assert_cmpuint(i, <, 10000);
+            g_usleep(1000);
+        }
+    }
+    two_stop(&t);
+    link_folder_end(folder);
+}
+
 /* Half of what is in its ring, and a frame more. */
 static void slow_take(Member *slow)
 {
@@ -1822,6 +1867,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/addresses", test_link_addresses },
     { "link/watchdog", test_link_watchdog },
     { "link/lost-room", test_link_watchdog_room },
+    { "link/room", test_link_room },
     { "link/slow", test_link_slow },
     { "link/greedy", test_link_greedy },
     { "link/late", test_link_late },
