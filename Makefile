@@ -46,7 +46,8 @@ help:
 	@echo 'make test-mutants    each fault rule does nothing in turn: its test must fail;'
 	@echo '                     minutes'
 	@echo 'make test-long       the VM tests that make test leaves out'
-	@echo 'make test-link       the VM tests with the guests joined by the link'
+	@echo 'make test-link       the VM tests over the link, but where a wire'
+	@echo '                     between guests loses frames, or joins Soft-RoCE'
 	@echo 'make test-many       eight machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
@@ -169,10 +170,15 @@ test-long: build
 	@$(ENTER) ci/programs.py
 	@$(ENTER) ci/run_tests.py long
 
+# What keeps a netdev all the same is told by the log of its suite.
 test-link: build
-	@$(BUILD) modules kernel-6.1 guest-test
+	@$(BUILD) qemu-plugin uabi modules kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
-	@$(ENTER) env FAKERNIC_WIRE=link ci/run_tests.py vm vm-other
+	-@$(BUILD) rdma-core-65
+	-@$(BUILD) kernel-7.3
+	-@$(BUILD) kernel-7.2
+	@$(ENTER) env FAKERNIC_WIRE=link ci/run_tests.py pyverbs guest vm \
+		vm-other packaged
 
 test-many: root
 	@$(BUILD) root-test qemu-plugin image

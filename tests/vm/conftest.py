@@ -2,6 +2,7 @@
 """Fixtures of the VM tests: booted guests, reused while they are healthy."""
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -61,6 +62,26 @@ def kind_of_guests(node):
         return "one"
     usual = dict(USUAL, kernel=node.config.getoption("--kernel"))
     return "two" if wanted == usual else "other"
+
+
+def why_netdev(item):
+    """Why a test's guests are joined by netdevs where others have the link; ""
+    if they have it, too."""
+    wanted = wanted_guests(item)
+    if wanted["driver"] != USUAL["driver"]:
+        return "Soft-RoCE does not speak the link"
+    if wanted.get("relay"):
+        return "a relay between them harms frames"
+    return ""
+
+
+def pytest_report_collectionfinish(items):
+    """Which tests they are, by file."""
+    if os.environ.get("FAKERNIC_WIRE") != "link":
+        return []
+    found = Counter((why_netdev(item), item.path.name) for item in items)
+    return [f"{count} tests of {name} keep the netdev: {why}"
+            for (why, name), count in sorted(found.items()) if why]
 
 
 def fits_kernel(item, kernel):

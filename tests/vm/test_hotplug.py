@@ -38,7 +38,9 @@ def replug(port):
     while "nic0" in devices(vm):
         assert time.monotonic() < deadline, "QEMU still has the device"
         time.sleep(0.1)
-    vm.qmp("device_add", driver="fakernic", netdev="n0", id="nic0", bus="slot1")
+    wire, _, path = vm.nics[0].wire(0).partition("=")
+    vm.qmp("device_add", driver="fakernic", id="nic0", bus="slot1",
+           **{wire: path})
     vm.guest.check(WAIT.format("&&"), 60)
 
 
