@@ -924,8 +924,9 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_that_python_drops():
     """It comes in a destructor, whose exceptions are ignored."""
-    done = subprocess.run([sys.executable, "-c", DESTROYED], cwd=HERE, timeout=60,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["env", "--default-signal=INT", sys.executable, "-c", DESTROYED],
+        cwd=HERE, timeout=60, capture_output=True, text=True, check=False)
     assert done.returncode == cli.CODE_INTERRUPTED, done
     assert not done.stderr
 

@@ -144,8 +144,10 @@ def test_a_run_that_is_interrupted(folder):
     nothing is left of it. Another in the same folder was refused meanwhile."""
     sockets = folder / "tmp"
     sockets.mkdir()
+    # A shell has what it starts in the background ignore SIGINT: so does the run.
     process = subprocess.Popen(
-        [HERE / "fakernic-lab", "run", "--", "sleep 100"], cwd=folder,
+        ["env", "--default-signal=INT", HERE / "fakernic-lab", "run", "--",
+         "sleep 100"], cwd=folder,
         stderr=subprocess.PIPE, text=True,
         env=environment(folder, TMPDIR=str(sockets)))
     deadline = time.monotonic() + 150
