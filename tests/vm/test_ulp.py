@@ -79,6 +79,16 @@ def reset_target(it):
     it.serve()
 
 
+@pytest.fixture
+def dying(ports, lab, request):
+    """One whose connections will die. Linux's smc then keeps a reference to itself
+    now and then, and with it what it has of the card: others get other guests."""
+    it = ulp.ULPS[request.param](ports)
+    it.start()
+    yield it
+    lab.worn = True
+
+
 def cut(it, seconds, timeout):
     """The link is gone for so long while data is written and compared."""
     writing = ulp.Writing(it, timeout)
@@ -115,17 +125,17 @@ def unbind_host_until_told(it):
     pytest.param(partial(cut_link, seconds=40), id="cut-40", marks=pytest.mark.long),
     pytest.param(unbind_host_until_told, id="unbound"),
     pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
-@pytest.mark.parametrize("service", ("smc",), indirect=True)
-def test_both_ends_are_told(service, event):
+@pytest.mark.parametrize("dying", ("smc",), indirect=True)
+def test_both_ends_are_told(dying, event):
     """SMC-R gives a connection up: who writes is told, who serves takes the next,
     and that goes by RDMA again."""
-    service.move()
-    job = service.write_until_told()
-    event(service)
+    dying.move()
+    job = dying.write_until_told()
+    event(dying)
     result = job.wait()
     assert not result.ok and not result.timed_out, result
-    service.connect_again()
-    service.move()
+    dying.connect_again()
+    dying.move()
 
 
 @pytest.mark.timeout(600)

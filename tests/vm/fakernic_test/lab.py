@@ -73,6 +73,7 @@ class Lab:
     def __init__(self, directory=RUNS):
         self.directory = Path(directory)
         self.current = None
+        self.worn = False       # by a test, the last of its guests
         self.vms = []
         self.relay = None
         self.sockets = None
@@ -158,6 +159,7 @@ class Lab:
 
     def stop(self):
         self.current = None
+        self.worn = False
         while self.vms:
             self.vms.pop().stop()
         if self.relay:

@@ -451,13 +451,20 @@ class Smc(Sockets):
             python3 {SOCKETS} join FAKERNIC""")
 
     def write_until_told(self):
-        """A job that writes on until its connection ends; it has begun."""
-        before = self.host.counters()["rx_roce"]
-        job = self.host.guest.start(self.write(1 << 20), 300)
-        while self.host.counters()["rx_roce"] < before + 100:
-            assert job.poll() is None, job.result
-            time.sleep(0.1)
-        return job
+        """A job that writes on, by RDMA, until its connection ends; it has begun. One
+        that SMC-R could not agree upon is TCP's, and made anew."""
+        for _ in range(3):
+            before = self.host.counters()["rx_roce"]
+            job = self.host.guest.start(self.write(1 << 20), 300)
+            deadline = time.monotonic() + 20 * self.host.vm.patience
+            while time.monotonic() < deadline:
+                assert job.poll() is None, job.result
+                if self.host.counters()["rx_roce"] > before + 100:
+                    return job
+                time.sleep(0.1)
+            job.kill()
+            job.wait()
+        raise AssertionError("SMC-R goes by TCP")
 
     def connect_again(self):
         """By RDMA: what is asked for before SMC-R knows of the port is TCP's."""
