@@ -41,10 +41,11 @@ class Growth:
     but with all else less than three times what may be."""
 
     kinds = ("QEMU's heap", "the kernel's own", "what is not available")
-    limits = (4096, 1024, 8192)     # KiB, in all parts together
 
-    def __init__(self, vms):
+    def __init__(self, vms, heap=4096):
+        """HEAP is the first one's limit, in KiB, in all parts together."""
         self.vms = list(vms)
+        self.limits = (heap, 1024, 8192)
         self.looks = []
         self.end_part()
 
