@@ -59,6 +59,12 @@
 /* How often one that waits for room looks for the time. */
 #define LINK_BLOCKED_LOOK_NS 100000000
 
+/* A ticket whose signal is watched for. */
+typedef struct LinkWatched {
+    uint32_t seen;              /* last */
+    uint32_t lost;              /* as last counted */
+} LinkWatched;
+
 typedef struct LinkPeer {
     FakernicLink *link;
     int sock;
@@ -71,10 +77,8 @@ typedef struct LinkPeer {
     LinkDebt debt;              /* the time that others waited for it */
     int64_t unread_since;       /* frames that it does not take; 0: none */
     uint32_t unread_taken;      /* what had been taken then */
-    uint32_t overslept;         /* link_ring_oversleeps(), as last seen */
-    uint32_t lost;              /* the same, as last counted */
-    uint32_t overwaited;        /* link_ring_overwaits(), as last seen */
-    uint32_t lost_room;         /* the same, as last counted */
+    LinkWatched sleep;          /* link_ring_oversleeps() */
+    LinkWatched room;           /* link_ring_overwaits() */
     LinkPair pair;
     QTAILQ_ENTRY(LinkPeer) next;
 } LinkPeer;
@@ -313,37 +317,16 @@ static void link_watch(FakernicLink *link)
     link->watches = LINK_WATCHES;
 }
 
-static void link_count_lost(FakernicLink *link)
+/* Twice the same: the signal was not under way. */
+static void link_watch_ticket(FakernicLink *link, LinkWatched *watched,
+                              uint32_t ticket)
 {
-    link->lost_wakeups++;
-    link_describe(link);
-}
-
-/* Twice the same: it was not about to look. */
-static void link_watch_peer(LinkPeer *peer)
-{
-    const uint32_t ticket = link_ring_oversleeps(&peer->pair.tx);
-
-    if (ticket && ticket == peer->overslept && ticket != peer->lost) {
-        peer->lost = ticket;
-        link_count_lost(peer->link);
+    if (ticket && ticket == watched->seen && ticket != watched->lost) {
+        watched->lost = ticket;
+        link->lost_wakeups++;
+        link_describe(link);
     }
-    peer->overslept = ticket;
-}
-
-/*
- * We wait for its room. Twice the same: its signal was not about to be heard,
- * and it is link_timer() that will find the room.
- */
-static void link_watch_room(LinkPeer *peer)
-{
-    const uint32_t ticket = link_ring_overwaits(&peer->pair.tx);
-
-    if (ticket && ticket == peer->overwaited && ticket != peer->lost_room) {
-        peer->lost_room = ticket;
-        link_count_lost(peer->link);
-    }
-    peer->overwaited = ticket;
+    watched->seen = ticket;
 }
 
 static void link_watch_timer(void *opaque)
@@ -353,11 +336,14 @@ static void link_watch_timer(void *opaque)
 
     QTAILQ_FOREACH(peer, &link->peers, next) {
         if (peer->up) {
-            link_watch_peer(peer);
+            link_watch_ticket(link, &peer->sleep,
+                              link_ring_oversleeps(&peer->pair.tx));
         }
     }
     if (link->awaited && link->awaited->up) {
-        link_watch_room(link->awaited);
+        /* Without a signal it is link_timer() that will find the room. */
+        link_watch_ticket(link, &link->awaited->room,
+                          link_ring_overwaits(&link->awaited->pair.tx));
     }
     if (--link->watches) {
         link_watch_arm(link);

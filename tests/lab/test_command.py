@@ -941,16 +941,21 @@ DMA-API: Mapped at:\r
 """
 
 
+def says_what_is_not_told(console, file, report):
+    """However it comes; what comes between two of them is told."""
+    for line in report.splitlines(True):
+        file.write(line)
+        assert console.trouble() is None
+    file.write(report + b"WARNING: one\r\n" + report)
+    assert "WARNING: one\n" in console.trouble()
+
+
 def test_mappings_may_share_a_line(tmp_path):
     """Those of a program, and of another module; a queue's may not. However it
     comes."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
-        for line in PAGE_TWICE.splitlines(True):
-            file.write(line)
-            assert console.trouble() is None
-        file.write(PAGE_TWICE + b"WARNING: one\r\n" + PAGE_TWICE)
-        assert "WARNING: one\n" in console.trouble()
+        says_what_is_not_told(console, file, PAGE_TWICE)
         file.write(PAGE_TWICE.replace(
             b"fakernic 0000:01:00.0: cacheline tracking EEXIST,", b"exceeded 7"))
         assert console.trouble() is None
@@ -994,11 +999,7 @@ def test_locks_of_the_core_alone(tmp_path):
     However they come."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
-        for line in ORDER.splitlines(True):
-            file.write(line)
-            assert console.trouble() is None
-        file.write(ORDER + b"WARNING: one\r\n" + ORDER)
-        assert "WARNING: one\n" in console.trouble()
+        says_what_is_not_told(console, file, ORDER)
         file.write(ORDER.replace(b"mm->mmap_lock)", b"dev->life_lock)"))
         assert "life_lock" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
