@@ -34,6 +34,8 @@
 #define ROCE_MESSAGE_MAX 0x80000000u
 /* An ACK is asked for once in this many packets, or more often. */
 #define ROCE_ACK_EVERY 32
+_Static_assert(ROCE_WINDOW_SHARE >= ROCE_ACK_EVERY,
+               "a QP asks for an ACK within its share");
 /* WQEs one QP may consume in one turn without a frame coming of it. */
 #define ROCE_WQES_PER_TURN 16
 /* Of frames, that a QP sends before another has its turn; at least one. */
@@ -305,6 +307,13 @@ bool roce_sched_has_next(const Roce *r);
 void roce_sched_remove(Roce *r, RoceQp *qp);
 /* To be called after retry.deadline, flush_at or pace.wake has changed. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
+/*
+ * How many QPs have a deadline: those with something in flight, and few more.
+ */
+static inline uint32_t roce_sched_timers(const Roce *r)
+{
+    return r->heap_count;
+}
 /* The QP of the earliest deadline, NULL when there is none. */
 RoceQp *roce_sched_first(const Roce *r);
 /* The QP's FLUSH waits behind others, until the host takes it. */

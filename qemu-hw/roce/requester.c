@@ -167,24 +167,37 @@ static uint32_t roce_send_part(const RoceQp *qp, const RoceSend *send)
 }
 
 /*
- * What is in flight is limited, so that a loss costs little. A part of a READ
- * goes alone, whole READs as many as the window takes.
+ * What is in flight is limited, so that a loss costs little, and less where
+ * other QPs have something in flight, so that it does not wait in queues. A
+ * part of a READ goes alone, whole READs as many as the window takes; two in
+ * any case, so that the peer has one to go on with.
  */
-static bool roce_send_fits_window(const RoceQp *qp, const RoceSend *send)
+static bool roce_send_fits_window(const Roce *r, const RoceQp *qp,
+                                  const RoceSend *send)
 {
     const RoceSendq *sq = &qp->sq;
     uint32_t in_flight = roce_psn_sub(sq->tx_psn, sq->una);
+    uint32_t busy = roce_sched_timers(r);
     bool whole = !send->started || sq->tx_psn == send->psn;
+    uint32_t size;
 
     if (!roce_qp_reliable(qp)) {
         return true;
     }
     if (!send->answered) {
-        return roce_sendq_data_in_flight(sq) < qp->requests.size;
+        return roce_sendq_data_in_flight(sq) <
+               roce_window_share(&qp->requests, busy);
     }
-    return in_flight == 0 ||
-           (whole && send->psn_count <= qp->answers.size &&
-            in_flight + send->psn_count <= qp->answers.size);
+    if (in_flight == 0) {
+        return true;
+    }
+    size = roce_window_share(&qp->answers, busy);
+    if (size < 2 * send->psn_count) {
+        size = 2 * send->psn_count;
+    }
+    return whole && send->psn_count <= qp->answers.size &&
+           in_flight + send->psn_count <= size &&
+           in_flight + send->psn_count <= qp->answers.size;
 }
 
 /* May the entry at tx put a packet on the wire now? Starts it if so. */
@@ -193,7 +206,7 @@ static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
     RoceSendq *sq = &qp->sq;
 
     if (roce_send_lacks_credit(r, qp, send) ||
-        !roce_send_fits_window(qp, send)) {
+        !roce_send_fits_window(r, qp, send)) {
         return false;
     }
     if (!send->started) {

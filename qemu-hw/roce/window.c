@@ -28,6 +28,18 @@ void roce_window_lost(RoceWindow *w)
     w->answered = 0;
 }
 
+uint32_t roce_window_share(const RoceWindow *w, uint32_t busy)
+{
+    uint32_t share;
+
+    if (busy < 2) {
+        return w->size;
+    }
+    share = ROCE_WINDOW_ALL / busy;
+    share = share > ROCE_WINDOW_SHARE ? share : ROCE_WINDOW_SHARE;
+    return w->size < share ? w->size : share;
+}
+
 uint32_t roce_window_ack_every(const RoceWindow *w, uint32_t most)
 {
     uint32_t quarter = w->size / 4;

@@ -21,6 +21,14 @@
  * before any of them would take it for dead. */
 #define ROCE_WINDOW_ANSWERS 512
 #define ROCE_WINDOW_MIN 2
+/*
+ * In flight of all QPs together, of either kind: a MiB of packets of 4 KiB, as
+ * much as a link's ring holds. What is in flight beyond that waits in queues.
+ * A QP may have as many as come between two that ask for an ACK in any case, or
+ * it would wait for an answer that it did not ask for.
+ */
+#define ROCE_WINDOW_ALL 256
+#define ROCE_WINDOW_SHARE 32
 
 typedef struct RoceWindow {
     uint32_t size;
@@ -34,6 +42,8 @@ void roce_window_init(RoceWindow *w, uint32_t max);
 void roce_window_answered(RoceWindow *w, uint32_t count);
 /* Something was lost, or seems to be. */
 void roce_window_lost(RoceWindow *w);
+/* How many packets one of 'busy' QPs may have in flight. */
+uint32_t roce_window_share(const RoceWindow *w, uint32_t busy);
 /* After how many packets to ask for an ACK; never more than 'most'. */
 uint32_t roce_window_ack_every(const RoceWindow *w, uint32_t most);
 

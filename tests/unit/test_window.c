@@ -48,6 +48,22 @@ static void small_windows_ask_more_often(void)
     CHECK_EQ(roce_window_ack_every(&w, 32), 1);
 }
 
+static void busy_qps_share(void)
+{
+    RoceWindow w;
+
+    roce_window_init(&w, 128);
+    CHECK_EQ(roce_window_share(&w, 0), 128);
+    CHECK_EQ(roce_window_share(&w, 1), 128);
+    CHECK_EQ(roce_window_share(&w, 2), 128);
+    CHECK_EQ(roce_window_share(&w, 4), ROCE_WINDOW_ALL / 4);
+    CHECK_EQ(roce_window_share(&w, 1000), ROCE_WINDOW_SHARE);
+    while (w.size > ROCE_WINDOW_MIN) {
+        roce_window_lost(&w);
+    }
+    CHECK_EQ(roce_window_share(&w, 1000), ROCE_WINDOW_MIN);
+}
+
 /* ---- the wire ------------------------------------------------------------ */
 
 typedef struct Wire {
@@ -61,6 +77,7 @@ typedef struct Wire {
     unsigned head, tail;
     RoceTime free_at;
     unsigned sent, lost;
+    unsigned most;              /* frames in it since it was set to 0 */
 } Wire;
 
 typedef struct Run {
@@ -69,7 +86,7 @@ typedef struct Run {
     uint32_t qpn[2][QPS];
     unsigned qps;
     bool b_is_slow;             /* b answers a request before it reads on */
-    unsigned completions;
+    unsigned posted, completions;
 } Run;
 
 static void wire_send(Run *run, Wire *wire, const uint8_t *frame, size_t len)
@@ -91,6 +108,9 @@ static void wire_send(Run *run, Wire *wire, const uint8_t *frame, size_t len)
     memcpy(wire->queue[count].frame, frame, len);
     wire->queue[count].len = len;
     wire->queue[count].at = wire->free_at;
+    if (wire->tail - wire->head > wire->most) {
+        wire->most = wire->tail - wire->head;
+    }
 }
 
 /* A host sends what it has; a slow one not before the last frames are out. */
@@ -140,6 +160,7 @@ static void run_take(Run *run, unsigned side)
 static void run_all(Run *run)
 {
     const RoceCompletion *c;
+    unsigned half = run->posted / 2;
     unsigned steps = 0;
 
     run_pump(run, 0);
@@ -169,6 +190,9 @@ static void run_all(Run *run)
         }
         while ((c = fake_next_completion(run->p.a.host))) {
             run->completions += c->status == FAKERNIC_WC_SUCCESS;
+            if (run->completions == half) {
+                run->wire[0].most = run->wire[1].most = 0;
+            }
         }
         fake_clear_logs(run->p.a.host);
         fake_clear_logs(run->p.b.host);
@@ -212,6 +236,7 @@ static void run_post(Run *run, uint8_t opcode, unsigned count,
                                          packets * PAIR_MTU);
 
             pair_send(&run->p, &run->p.a, &wr);
+            run->posted++;
         }
         /* A doorbell for each QP: its requests leave before the next one's. */
         run_pump(run, 0);
@@ -289,12 +314,43 @@ static void long_reads_of_a_slow_peer(void)
     run_free(run);
 }
 
+/* ---- many QPs ------------------------------------------------------------ */
+
+/*
+ * The queue is no longer than all QPs together may make it, once all have seen
+ * each other, and nobody waits for an answer that it did not ask for.
+ */
+static void queue_of_many(uint8_t opcode, unsigned side)
+{
+    Run *run = run_new(QPS, UINT32_MAX, FRAME_NS);
+    uint64_t useful = (uint64_t)QPS * 75 * 16;
+
+    run_post(run, opcode, 75, 16);
+    run_all(run);
+    printf("# opcode %u: %u frames in the queue\n", opcode,
+           run->wire[side].most);
+    CHECK_EQ(run->completions, QPS * 75);
+    CHECK(run->wire[side].most >= ROCE_WINDOW_ALL / 2);
+    CHECK(run->wire[side].most <= ROCE_WINDOW_ALL + 16);
+    CHECK_EQ(pair_stat(&run->p.a, FAKERNIC_STAT_RETRANSMITS), 0);
+    CHECK(run->p.now < (RoceTime)useful * FRAME_NS * 11 / 10);
+    run_free(run);
+}
+
+static void many_qps_keep_queues_short(void)
+{
+    queue_of_many(FAKERNIC_SQ_RDMA_WRITE, 0);
+    queue_of_many(FAKERNIC_SQ_RDMA_READ, 1);
+}
+
 static const Test tests[] = {
     TEST(loss_halves_answers_add),
+    TEST(busy_qps_share),
     TEST(small_windows_ask_more_often),
     TEST(writes_over_a_short_queue),
     TEST(reads_over_a_short_queue),
     TEST(long_reads_of_a_slow_peer),
+    TEST(many_qps_keep_queues_short),
 };
 
 TEST_MAIN(tests)
