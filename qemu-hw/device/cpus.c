@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the device needs of the guest's CPUs: that their locked instructions are
- * atomic to it; and that one that polls lets go of its processor.
+ * atomic to it; that one that polls lets go of its processor; and, where it was
+ * asked to see to it, that they come after the thread that feeds them.
  *
  * Atomic: with KVM they are. TCG translates them to atomic host instructions
  * only where it runs CPUs in parallel; with one CPU, or all of them in one
@@ -21,6 +22,8 @@
 #include "cpus.h"
 #include "../trace.h"
 
+#include <sys/resource.h>
+
 #define FAKERNIC_WAY_NS 10000
 
 #ifdef CONFIG_TCG
@@ -30,26 +33,41 @@ static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
 {
     tcg_cflags_set(cpu, CF_PARALLEL);
 }
+#endif
 
-static int fakernic_cpu_found(Object *obj, void *opaque)
+/*
+ * On the CPU's own thread, which TCG may have for all of them. No error: who
+ * has made it lower still cannot have it raised again.
+ */
+static void fakernic_cpu_nice(CPUState *cpu, run_on_cpu_data nice)
 {
-    if (object_dynamic_cast(obj, TYPE_CPU)) {
+    setpriority(PRIO_PROCESS, qemu_get_thread_id(),
+                getpriority(PRIO_PROCESS, getpid()) + nice.host_int);
+}
+
+static int fakernic_cpu_found(Object *obj, void *nice)
+{
+    if (!object_dynamic_cast(obj, TYPE_CPU)) {
+        return 0;
+    }
+#ifdef CONFIG_TCG
+    if (tcg_enabled()) {
         async_run_on_cpu((CPUState *)obj, fakernic_cpu_parallel,
                          RUN_ON_CPU_NULL);
     }
+#endif
+    if (nice) {
+        async_run_on_cpu((CPUState *)obj, fakernic_cpu_nice,
+                         RUN_ON_CPU_HOST_INT((int)(uintptr_t)nice));
+    }
     return 0;
 }
-#endif
 
-void fakernic_cpus_init(void)
+/* One that is plugged in later is one of several, and parallel already. */
+void fakernic_cpus_init(unsigned nice)
 {
-#ifdef CONFIG_TCG
-    if (!tcg_enabled()) {
-        return;
-    }
-    /* One that is plugged in later is one of several, and parallel already. */
-    object_child_foreach_recursive(object_get_root(), fakernic_cpu_found, NULL);
-#endif
+    object_child_foreach_recursive(object_get_root(), fakernic_cpu_found,
+                                   (void *)(uintptr_t)nice);
 }
 
 bool fakernic_cpus_emulated(void)

@@ -5,8 +5,12 @@
 #ifndef FAKERNIC_DEVICE_CPUS_H
 #define FAKERNIC_DEVICE_CPUS_H
 
-/* From now on their locked instructions are atomic against RDMA atomics. */
-void fakernic_cpus_init(void);
+/*
+ * From now on the locked instructions of those that there are are atomic
+ * against RDMA atomics; and the host's scheduler prefers QEMU's main thread to
+ * theirs, by 'nice' (setpriority(2), 0 to 19).
+ */
+void fakernic_cpus_init(unsigned nice);
 
 /* Whether QEMU computes what they do (TCG): a store costs no exit. */
 bool fakernic_cpus_emulated(void);

@@ -164,6 +164,7 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
                                 errp) &&
            fakernic_check_limit("turn-us", s->turn_us, 10, 1000000, false,
                                 errp) &&
+           fakernic_check_limit("cpu-nice", s->cpu_nice, 0, 19, false, errp) &&
            fakernic_check_dm_size(s, errp);
 }
 
@@ -341,7 +342,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     }
     fakernic_objects_init(s);
     fakernic_doors_open(s);
-    fakernic_cpus_init();
+    fakernic_cpus_init(s->cpu_nice);
     fakernic_reset(s);
     return;
 
@@ -513,6 +514,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
+    DEFINE_PROP_UINT32("cpu-nice", FakernicState, cpu_nice, 0),
     DEFINE_PROP_BOOL("x-null", FakernicState, null_writes, false),
     DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
     DEFINE_PROP_CHR("x-fault-events", FakernicState, faults.listener),
@@ -553,6 +555,8 @@ static void fakernic_describe_properties(ObjectClass *class)
                      "in microseconds (10 to 1000000)" },
         { "turn-work", "and work, in units of about a microsecond "
                        "(64 to 1048576)" },
+        { "cpu-nice", "by how much the threads of virtual CPUs are below the "
+                      "one that brings them frames (0 to 19)" },
         { "x-null", "WRITEs complete without a packet, to measure the rest (on "
                     "or off)" },
         { "x-record", "a file that the recorder writes to" },

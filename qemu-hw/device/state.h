@@ -90,6 +90,7 @@ struct FakernicState {
     bool guest_faults;          /* the guest may add fault rules */
     uint32_t turn_work;         /* budget of a turn, in units of budget.h */
     uint32_t turn_us;           /* and in time */
+    uint32_t cpu_nice;          /* of the guest's CPUs, below the main thread */
     bool null_writes;           /* to be measured: WRITEs make no packets */
     uint32_t interface_version;
     uint64_t feature_mask;

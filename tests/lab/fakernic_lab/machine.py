@@ -99,8 +99,8 @@ class Machine:
     process; SOCKETS, a folder with a short name, is then needed. It KEEPS
     files of this process open. MACHINE is QEMU's, with options; without PORTS
     the devices are on its first bus, not each below a root port of its own. By
-    CPU_NICE the threads of its processors are below the one that feeds them:
-    qemu-hw/README.md, "Priorities"."""
+    CPU_NICE, a property of its fakernics, the threads of its processors are below
+    the one that feeds them: qemu-hw/README.md, "Priorities"."""
 
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
@@ -116,7 +116,9 @@ class Machine:
         self.nics = list(nics)
         self.stays = stays
         self.keeps = list(keeps)
-        self.cpu_nice = cpu_nice
+        for nic in self.nics:
+            if cpu_nice and nic.model == "fakernic":
+                nic.properties["cpu_nice"] = cpu_nice
         self.sockets = Path(sockets or places.socket_folder())
         self.attach(self.directory, self.sockets,
                     isinstance(self.image, DiskImage))
@@ -206,15 +208,7 @@ class Machine:
             if time.monotonic() > deadline:
                 raise LabError(f"QEMU of {self.name} does not start")
             self.try_monitor()
-        if self.cpu_nice:
-            self.lower_processors()
         self.close_monitor()
-
-    def lower_processors(self):
-        """The threads of those that there are now; several may share one."""
-        for thread in {cpu["thread-id"] for cpu in self.qmp("query-cpus-fast")}:
-            usual = os.getpriority(os.PRIO_PROCESS, thread)
-            os.setpriority(os.PRIO_PROCESS, thread, usual + self.cpu_nice)
 
     def try_monitor(self):
         """QEMU greets when all else of it is there."""
