@@ -571,8 +571,9 @@ static u32 fakernic_odp_wanted_max(const struct fakernic_odp *odp)
 
 /*
  * Leaves a range to the work item. What the device has asked for must have an
- * answer, for it asks once. Advice is forgotten when there is much of it. An
- * error: there is no memory, or more is wanted than QPs can wait for.
+ * answer, for it asks once, and its program waits: there is memory for it in
+ * the end. Advice is forgotten when there is much of it. An error: there is no
+ * memory for advice, or more is wanted than QPs can wait for.
  */
 static int fakernic_odp_want(struct fakernic_odp *odp,
 			     const struct fakernic_odp_range *range)
@@ -581,7 +582,8 @@ static int fakernic_odp_want(struct fakernic_odp *odp,
 	bool advice = range->flags & FAKERNIC_ODP_PREFETCH;
 	int ret = 0;
 
-	new = kmemdup(range, sizeof(*range), GFP_KERNEL);
+	new = kmemdup(range, sizeof(*range),
+		      advice ? GFP_KERNEL : GFP_KERNEL | __GFP_NOFAIL);
 	if (!new)
 		return -ENOMEM;
 

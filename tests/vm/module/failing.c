@@ -14,6 +14,8 @@
  * from there on, the first two: a loop fails in its first round, and once in a
  * later one.
  *
+ * One with __GFP_NOFAIL does not fail, nor count.
+ *
  * While "chance" is not 0, so many in a thousand fail, as "seed" has it, and n
  * means nothing. "failed" counts.
  */
@@ -119,13 +121,20 @@ static bool is_to_fail(u32 way)
     return true;
 }
 
+/* A function that allocates; its argument, from 0 on, that is gfp_t. */
+struct place {
+    struct kprobe probe;
+    unsigned int gfp;
+};
+
 static int before(struct kprobe *probe, struct pt_regs *regs)
 {
+    unsigned int gfp = container_of(probe, struct place, probe)->gfp;
     unsigned long flags;
     bool fails;
     u32 way;
 
-    if (!is_asked()) {
+    if (!is_asked() || regs_get_kernel_argument(regs, gfp) & __GFP_NOFAIL) {
         return 0;
     }
     way = find_way();
@@ -148,24 +157,28 @@ static void after(struct kprobe *probe, struct pt_regs *regs,
 {
 }
 
-#define PROBE(name) { \
-    .symbol_name = name, .pre_handler = before, .post_handler = after }
+#define PLACE(name, at) { \
+    .probe = { .symbol_name = name, .pre_handler = before, \
+               .post_handler = after }, \
+    .gfp = at }
+/* Behind the size there is one of buckets, if they have those. */
+#define BUCKET IS_ENABLED(CONFIG_SLAB_BUCKETS)
 
-static struct kprobe probes[] = {
-    PROBE("__kmalloc_noprof"),
-    PROBE("__kmalloc_cache_noprof"),
-    PROBE("__kmalloc_cache_node_noprof"),
-    PROBE("__kmalloc_node_noprof"),
-    PROBE("__kmalloc_node_track_caller_noprof"),
-    PROBE("__kvmalloc_node_noprof"),
-    PROBE("kmem_cache_alloc_noprof"),
-    PROBE("kmem_cache_alloc_node_noprof"),
-    PROBE("kmem_cache_alloc_lru_noprof"),
-    PROBE("kmem_cache_alloc_bulk_noprof"),
-    PROBE("__alloc_pages_noprof"),
-    PROBE("alloc_pages_bulk_noprof"),
-    PROBE("pcpu_alloc_noprof"),
-    PROBE("__vmalloc_node_range_noprof"),
+static struct place places[] = {
+    PLACE("__kmalloc_noprof", 1),
+    PLACE("__kmalloc_cache_noprof", 1),
+    PLACE("__kmalloc_cache_node_noprof", 1),
+    PLACE("__kmalloc_node_noprof", 1 + BUCKET),
+    PLACE("__kmalloc_node_track_caller_noprof", 1 + BUCKET),
+    PLACE("__kvmalloc_node_noprof", 1 + BUCKET),
+    PLACE("kmem_cache_alloc_noprof", 1),
+    PLACE("kmem_cache_alloc_node_noprof", 1),
+    PLACE("kmem_cache_alloc_lru_noprof", 2),
+    PLACE("kmem_cache_alloc_bulk_noprof", 1),
+    PLACE("__alloc_pages_noprof", 0),
+    PLACE("alloc_pages_bulk_noprof", 0),
+    PLACE("pcpu_alloc_noprof", 3),
+    PLACE("__vmalloc_node_range_noprof", 4),
 };
 
 static int nth_set(void *data, u64 value)
@@ -191,7 +204,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(nth_file, nth_get, nth_set, "%llu\n");
 static void forget(int count)
 {
     while (count--) {
-        unregister_kprobe(&probes[count]);
+        unregister_kprobe(&places[count].probe);
     }
 }
 
@@ -199,10 +212,10 @@ static int __init failing_init(void)
 {
     int i, ret;
 
-    for (i = 0; i < ARRAY_SIZE(probes); i++) {
-        ret = register_kprobe(&probes[i]);
+    for (i = 0; i < ARRAY_SIZE(places); i++) {
+        ret = register_kprobe(&places[i].probe);
         if (ret) {
-            pr_err("no %s: %d\n", probes[i].symbol_name, ret);
+            pr_err("no %s: %d\n", places[i].probe.symbol_name, ret);
             forget(i);
             return ret;
         }
@@ -225,7 +238,7 @@ module_init(failing_init);
 static void __exit failing_exit(void)
 {
     debugfs_remove(folder);
-    forget(ARRAY_SIZE(probes));
+    forget(ARRAY_SIZE(places));
 }
 module_exit(failing_exit);
 
