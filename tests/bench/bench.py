@@ -28,7 +28,7 @@ sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 
 import table                                        # noqa: E402
 from fakernic_lab import places                     # noqa: E402
-from pairs import DEVICES, USUAL, Pair              # noqa: E402
+from pairs import DEVICES, MTU, USUAL, Pair              # noqa: E402
 from results import PATIENT, RXE, Result, number    # noqa: E402
 from rows import (QUICK, REACH, SHORT, SHORT_NOT, all_rows,     # noqa: E402
                   chosen_rows)
@@ -245,6 +245,17 @@ def machine(qemu):
             "load": [os.getloadavg()[0]]}
 
 
+def make_taps():
+    """Two, and a bridge of them, in a network namespace of this job."""
+    os.unshare(os.CLONE_NEWNET)
+    words = ["link set lo up", f"link add br0 mtu {MTU} type bridge"]
+    for tap in ("tap1", "tap2"):
+        words += [f"tuntap add dev {tap} mode tap",
+                  f"link set {tap} mtu {MTU} master br0 up"]
+    for line in [*words, "link set br0 up"]:
+        subprocess.run(["ip", *line.split()], check=True)
+
+
 # ---- what is asked for ---------------------------------------------------------
 
 def parse(words=None):
@@ -363,6 +374,9 @@ def main():
     for part in ("machine", "limits"):
         for name, value in result[part].items():
             print(f"{name}: {value}", flush=True)
+    if any(DEVICES[name.partition("@")[0]][2] == "tap"
+           for name in options.builds):
+        make_taps()
     job = Job(options, rows, result)
 
     def pair(name, boot):

@@ -25,6 +25,7 @@ DEVICES = {
     "link+nice10": ("fakernic", "fakernic", "link", {}),
     "inet": ("fakernic", "fakernic", "inet", {}),
     "mcast": ("fakernic", "fakernic", "mcast", {}),
+    "tap": ("virtio-net-pci", "rxe", "tap", {}),
     "to-rxe": (("virtio-net-pci", "fakernic"), ("rxe", "fakernic"), "netdev",
                {}),
     "by-rxe": (("fakernic", "virtio-net-pci"), ("fakernic", "rxe"), "netdev",
@@ -34,7 +35,7 @@ DEVICES = {
 CPU_NICE = {"stream+nice10": 10, "link+nice10": 10}
 USUAL = ("rxe", "stream", "dgram", "link", "null")
 # Soft-RoCE is at an end of these.
-SLOW = ("rxe", "to-rxe", "by-rxe")
+SLOW = ("rxe", "tap", "to-rxe", "by-rxe")
 # Of a guest, in MiB. Soft-RoCE keeps what was sent again until it looks at it,
 # and has run out of less with 64 QPs.
 MEMORY, MEMORY_SLOW = 640, 2048

@@ -110,9 +110,11 @@ class Lab:
             options = {**options, "extra": extra}
         directory = self.directory / f"set{self.serial}"
         self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))
-        linkable = set(models) == {"fakernic"}
+        wire = os.environ.get("FAKERNIC_WIRE", WIRES[0])
+        if wire == "link" and set(models) != {"fakernic"}:
+            wire = "netdev"
         netdevs, self.relay = wires(self.sockets, WAYS[:len(booted)], relayed,
-                                    **({} if linkable else {"wire": "netdev"}))
+                                    wire)
         for index, image in enumerate(booted):
             nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
                       **properties)
