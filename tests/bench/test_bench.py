@@ -6,6 +6,7 @@ kept, and that its tables and pictures tell it. No time is judged."""
 import itertools
 import json
 import os
+import re
 import signal
 from types import SimpleNamespace
 
@@ -523,16 +524,19 @@ def test_what_is_to_be_reached_stands_there_without_any_number(tmp_path, capsys,
     assert "**" not in lines[0]
 
 
-def test_the_engine_has_its_own_table(capsys, monkeypatch):
+def test_the_page_has_what_was_measured(capsys, monkeypatch):
+    """Both tables are those of the files that the page names."""
     folder = bench.HERE / "results"
     monkeypatch.setattr(reach.sys, "argv", ["reach.py", *(
-        str(folder / name) for name in ("reach.json", "engine.json"))])
+        str(folder / name) for name in ("reach.json", "engine-2456dbc.json"))])
     reach.main()
-    wires, engine = capsys.readouterr().out.split("| the engine alone ")
-    assert "Revision not recorded" in wires and "3 runs of a row" in wires
-    assert "| write-64-q1000 against write-64-q8-t16 | 80 % \\| 80 % | " \
-        "not measured | not measured |" in wires
-    assert "| 1,000 active QPs against 8 | 80 % | 89% |" in engine
+    out = capsys.readouterr().out
+    assert "Revision 2456dbc" in out and "3..5 runs of a row" in out
+    page = (bench.HERE / "RESULTS.md").read_text(encoding="utf-8")
+    tables = re.findall(r"(?:^\|.*\n)+", out, re.M)
+    assert [table.split(" |")[0] for table in tables] == [
+        "| what", "| the engine alone"]
+    assert all(table.strip() in page for table in tables)
 
 
 @pytest.mark.parametrize("size, wanted", [

@@ -1450,9 +1450,10 @@ static void test_cost_sends(void)
     g_test_message("%u QPs: %" PRIu64 " KiB, and with their sends %" PRIu64
                    " KiB of %u", count, made / 1024, taken / 1024,
                    COST_MEMORY / 1024);
-    /* Else they were not under way. */
+    /* Else they were not under way: of each QP half of what it may have alone,
+     * as they share (ROCE_WINDOW_SHARE). */
     g_assert_cmpuint(taken, >, 2 * made);
-    g_assert_cmpuint(taken, >, COST_MEMORY / 2);
+    g_assert_cmpuint(taken, >, COST_MEMORY / 3);
     g_assert_cmpuint(taken, <=, COST_MEMORY + COST_MEMORY_SLACK / 8);
     cost_stop(&n, "as many sends as there can be");
 }

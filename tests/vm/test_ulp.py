@@ -26,7 +26,10 @@ def some(names, short):
 
 # SMC-R gives a connection up whatever happens: tests of its own.
 CUT = [name for name in ulp.ULPS if name != "smc"]
-UNBOUND = ("iser", "srp", "nfs", "rds")
+# Once in some dozens of runs with RDS, rdma_cm goes on looking up an address, as the
+# card goes, for an ID that is gone: Linux's addr_handler() takes a mutex that was
+# freed.
+UNBOUND = ("iser", "srp", "nfs", pytest.param("rds", marks=pytest.mark.long))
 ROUNDS = ("nvme", "srp")
 HUNDRED = 100
 
