@@ -20,11 +20,10 @@ sys.path[:0] = [str(TESTS / "vm"), str(TESTS / "lab")]
 from fakernic_lab import rdma
 from fakernic_lab.lab import Lab
 from fakernic_lab.machine import Machine, Nic
-from fakernic_lab.net import mac
+from fakernic_lab.net import TAP, mac
 from networks import run
 
 LOGS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/net"))
-TAP = "tap,ifname=tap{n},script=no,downscript=no"
 TAPS = ("tap1", "tap2", "tap3")
 NUMBERS = (1, 2)
 RXE = 3

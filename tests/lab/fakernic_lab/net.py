@@ -14,8 +14,8 @@ WIRES = ("netdev", "link")
 # and of UDP, which losses hit as soon as a reader is late, between two and to a
 # group.
 DATAGRAMS = ("dgram", "inet", "mcast")
-# Those that are there already, to measure: tap1, tap2.
-TAP = "tap,ifname=tap{},script=no,downscript=no"
+# Those that are there already: tap1, tap2.
+TAP = "tap,ifname=tap{n},script=no,downscript=no"
 GROUP = "239.192.7.7"
 LINK = "link="
 
@@ -57,7 +57,7 @@ def wires(folder, names, relayed=False, wire=None, **options):
     if len(names) == 1:
         return ["hubport,hubid=0"], None
     if wire == "tap":
-        return [TAP.format(number + 1) for number in range(len(names))], None
+        return [TAP.format(n=number + 1) for number in range(len(names))], None
     if wire in DATAGRAMS and len(names) == 2 and not relayed:
         return datagrams(wire, folder), None
     stream = "stream,addr.type=unix,addr.path="
