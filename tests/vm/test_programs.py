@@ -7,6 +7,7 @@ as PROGRAMS.md has it, beside each; `make test-programs` all of them on fakernic
 and on Soft-RoCE, and writes PROGRAMS.md.
 """
 
+import errno
 import json
 import os
 import re
@@ -14,10 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from fakernic_test import programs
+from fakernic_lab.guest import Result
+from fakernic_test import pairs, programs, rdma
 
 RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 DOCUMENT = Path(__file__).with_name("PROGRAMS.md")
+# What fabtests print of a completion that was flushed.
+FLUSH = ("[error] fabtests:common/shared.c:3044: cq_readerr 125 (Operation "
+         "canceled), provider errno: 5 (Work Request Flushed Error)\n")
 
 
 def known(driver):
@@ -46,6 +51,23 @@ def test_document_has_all():
     assert set(fakernic.values()) == {programs.PASSED}
     assert set(rxe) <= titles(programs.ALL)
     assert set(rxe.values()) <= {programs.PASSED, programs.FAILED}
+
+
+@pytest.mark.guests(count=1)
+@pytest.mark.parametrize("name, ends, out, again", [
+    ("fi_rdm_pingpong", (0, errno.ECANCELED), FLUSH, True),
+    ("fi_rdm_pingpong", (pairs.TIMED_OUT, 0), "", True),
+    ("fi_rdm_pingpong", (0, errno.ECANCELED), "", False),
+    ("fi_rdm_pingpong", (errno.ECANCELED, errno.ECANCELED), FLUSH, False),
+    ("fi_rdm_pingpong", (pairs.TIMED_OUT, pairs.TIMED_OUT), "", False),
+    ("fi_msg_pingpong", (0, errno.ECANCELED), FLUSH, False),
+])
+def test_what_is_made_again(name, ends, out, again):
+    """A run over ofi_rxm of which one side has done all, and nothing else."""
+    name = next(one for one in programs.PROGRAMS if name in one)
+    pair = rdma.Pair(*(Result("fabtest", code, out if code else "", "")
+                       for code in ends))
+    assert programs.lost_its_last(name, pair) == again
 
 
 @pytest.mark.timeout(900)
