@@ -268,7 +268,6 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now)
         t->probe = true;
         t->lossy = true;
         t->probes++;
-        t->timing = false;
         roce_retry_set_timer(t, now);
         return ROCE_EXPIRY_PROBE;
     }

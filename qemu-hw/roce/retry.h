@@ -127,7 +127,9 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now);
 /*
  * The round trip. A packet that asks for an answer is timed when it is first
  * sent, one at a time; what is sent again is not (Karn's rule). A silence much
- * longer than that asks for a probe: it costs a packet and no try.
+ * longer than that asks for a probe: it costs a packet and no try. A trip that
+ * was probed counts all the same, from the first sending: it may be too long,
+ * but trips that became longer than the wait would never be learnt.
  */
 void roce_retry_time(RoceRetry *t, RoceTime now, uint32_t psn);
 /* All before 'una' is answered. To be called before roce_retry_progress(). */

@@ -343,6 +343,32 @@ static void long_trips_are_not_probed_early(void)
 }
 
 /* Karn: nobody knows which of two copies an answer is for. */
+/*
+ * Trips have become longer than was waited for: the first probe teaches that,
+ * where trips that were probed taught nothing all of them would be.
+ */
+static void probes_teach_patience(void)
+{
+    RoceRetry t = measured();
+    RoceTime now = 1100;
+    unsigned i, probes = 0;
+
+    for (i = 1; i <= 100; i++) {
+        const RoceTime answer = now + 30000000;
+
+        roce_retry_time(&t, now, i);
+        while (t.deadline < answer) {
+            CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_PROBE);
+            roce_retry_probed(&t);
+            probes++;
+        }
+        now = answer;
+        roce_retry_timed(&t, now, i + 1);
+        roce_retry_progress(&t, now, &patient, true);
+    }
+    CHECK_EQ(probes, 1);
+}
+
 static void what_is_sent_again_is_not_timed(void)
 {
     RoceRetry t = started();
@@ -359,6 +385,7 @@ static const Test tests[] = {
     TEST(a_clean_path_is_trusted),
     TEST(silence_while_we_stood_still_is_not_probed),
     TEST(long_trips_are_not_probed_early),
+    TEST(probes_teach_patience),
     TEST(what_is_sent_again_is_not_timed),
     TEST(rnr_timer_is_table_45),
     TEST(ack_timeout_zero_is_never),
