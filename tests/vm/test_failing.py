@@ -12,6 +12,7 @@ import pytest
 from fakernic_lab import images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
+from fakernic_test.patient import DEVLINK, DRIVER, RELOAD, RESET, SLOT
 
 IMAGE = images.images() / "modules.erofs"
 
@@ -25,9 +26,6 @@ FOLDER = "/usr/share/fakernic"
 PROGRAM = f"python3 {FOLDER}/failing.py"
 CAN_FAIL = "[ -e /proc/self/fail-nth ] || [ -e /sys/kernel/debug/failing ]"
 USER = "/sys/kernel/debug/kernel_user/run"
-SLOT = "0000:01:00.0"
-DEVLINK = f"pci/{SLOT}"
-DRIVER = "/sys/bus/pci/drivers/fakernic"
 FAULTS = f"/sys/kernel/debug/fakernic/{SLOT}/faults"
 # Of more places than this the first, the last and some in between are failed:
 # Linux's own counts a loop's each round as one, and is for a slow kernel. Of the
@@ -97,8 +95,8 @@ COMMANDS = {
     "rule": (f"echo 'id=x at=tx qpn=9999 do=count' >{FAULTS}",
              f"echo remove=x >{FAULTS} || :", f"grep -q id=x {FAULTS}"),
     "resources": ("exec rdma -r -d resource show qp", "true", "true"),
-    "reload": (f"exec devlink dev reload {DEVLINK}", UP, UP),
-    "reset": (f"echo 1 >/sys/bus/pci/devices/{SLOT}/reset", UP, UP),
+    "reload": (f"exec {RELOAD}", UP, UP),
+    "reset": (RESET, UP, UP),
     "unbind": (f"echo {SLOT} >{DRIVER}/unbind",
                f"[ -e {DRIVER}/{SLOT} ] || echo {SLOT} >{DRIVER}/bind",
                f"echo {SLOT} >{DRIVER}/bind || exit\n{UP}"),

@@ -5,7 +5,8 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import DEVLINK, NATIVE_HOTPLUG, SYSFS
+from fakernic_test.patient import (NATIVE_HOTPLUG, RELOAD, fatal_bus_error, reload,
+                                   reset, sleep)
 
 # Those of test_recovery.py.
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
@@ -17,29 +18,7 @@ CMD_TIMEOUT = "/sys/module/fakernic/parameters/cmd_timeout"
 COMES_UP_S = 15         # longer than a namespace takes to end
 
 
-def reset(port):
-    port.guest.check(f"echo 1 >{SYSFS}/reset", 60)
-
-
-def reload(port):
-    port.guest.check(f"devlink dev reload {DEVLINK}", 60)
-
-
-def bus_error(port):
-    port.guest.check("dmesg -C")
-    port.vm.hmp("pcie_aer_inject_error nic0 SDN")
-    port.guest.check("until dmesg | grep 'device recovery successful'; do "
-                     "sleep 0.1; done", 60)
-
-
-def sleep(port):
-    """Of all devices; the machine stays awake."""
-    port.guest.check("echo devices >/sys/power/pm_test; "
-                     "echo freeze >/sys/power/state; "
-                     "echo none >/sys/power/pm_test", 60)
-
-
-RENEWALS = (reset, reload, bus_error, sleep)
+RENEWALS = (reset, reload, fatal_bus_error, sleep)
 
 
 def move(port):
@@ -108,7 +87,7 @@ def test_rdma_device_stays_in_its_namespace(ports, lab):
     works_inside(port)
     guest.check(f"echo {COMES_UP_S} >{CMD_TIMEOUT}")
     with faults.armed(port.vm, "at=command cmd=NOP do=drop"):
-        job = guest.start(f"devlink dev reload {DEVLINK}")
+        job = guest.start(RELOAD)
         guest.check(f"""
             while [ "$({INSIDE} rdma dev)" ]; do sleep 0.1; done
             ip netns del red

@@ -10,7 +10,7 @@ import pytest
 from fakernic_lab import faults, images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
-from fakernic_test.patient import DEVLINK, REPORTER, SLOT, Patient, left_dead
+from fakernic_test.patient import REPORTER, SLOT, Patient, left_dead, reload
 
 IMAGE = images.images() / "modules.erofs"
 FOLDER = "/mnt/modules"
@@ -142,7 +142,7 @@ def test_many_deaths(user, rounds):
     for _ in range(rounds(20)):
         for death in DEATHS:
             # Else the pauses go on growing from death to death.
-            user.guest.check(f"devlink dev reload {DEVLINK}", 60)
+            reload(user.patient.port)
             user.patient.works()
             judge_death(user, death)
 

@@ -19,7 +19,8 @@ import pytest
 from fakernic_lab import images
 from fakernic_test import rdma
 from fakernic_test.lab import find_disk
-from fakernic_test.patient import NATIVE_HOTPLUG, SYSFS, Patient, rebind
+from fakernic_test.patient import (NATIVE_HOTPLUG, SYSFS, Patient,
+                                   fatal_bus_error, rebind, reset)
 from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
 
 KERNEL, INITRD = (images.images() / f"{name}-6.12"
@@ -67,12 +68,11 @@ def cases(short, long, twice=False):
 # ---- the interface stays -----------------------------------------------------
 
 def flr(patient):
-    patient.guest.check(f"echo 1 >{SYSFS}/reset", 60)
+    reset(patient.port)
 
 
-def fatal_bus_error(patient):
-    patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
-    patient.said("device recovery successful")
+def fatal_error(patient):
+    fatal_bus_error(patient.port)
 
 
 def s3(patient):
@@ -104,7 +104,7 @@ def s2idle(patient):
     job.wait().check()
 
 
-STAYS = {"flr": flr, "fatal_bus_error": fatal_bus_error, "s3": s3,
+STAYS = {"flr": flr, "fatal_bus_error": fatal_error, "s3": s3,
          "s2idle": s2idle}
 
 

@@ -19,9 +19,10 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, REPORTER, RINGS,
-                                   SETTINGS, SLOT, SYSFS, Patient, left_dead,
-                                   rebind)
+from fakernic_test.patient import (DEVLINK, NATIVE_HOTPLUG, RELOAD, REPORTER,
+                                   RESET, RINGS, SETTINGS, SLOT, Patient, bus_error,
+                                   fatal_bus_error, left_dead, rebind,
+                                   reload, reset, sleep)
 
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
                                 options={"extra": NATIVE_HOTPLUG})
@@ -127,7 +128,7 @@ def test_rule_that_comes_later_is_told(patient):
         guest.check("sleep 2")
     assert guest.check("dmesg").count(MISBEHAVES) == 1
     patient.forget()
-    guest.check(f"echo 1 >{SYSFS}/reset; sleep 2", 60)
+    guest.check(f"{RESET}; sleep 2", 60)
     patient.works()
     assert guest.check("dmesg").count(MISBEHAVES) == 1
 
@@ -135,7 +136,7 @@ def test_rule_that_comes_later_is_told(patient):
 def test_function_level_reset(patient):
     for _ in range(3):
         patient.forget()
-        patient.guest.check(f"echo 1 >{SYSFS}/reset", 60)
+        reset(patient.port)
         patient.said("about to be reset")
         patient.works()
 
@@ -144,7 +145,7 @@ def test_program_hears_of_a_reset(patient):
     """Told by an event, it finds every verb failing and lets go of all."""
     guest = patient.guest
     job = start_unplug(patient)
-    guest.check(f"echo 1 >{SYSFS}/reset", 60)
+    reset(patient.port)
     result = job.wait()
     said = guest.check(f"cat {UNPLUG}").splitlines()
     assert result.ok and said == ["running", "done"], f"{said} {result}"
@@ -155,9 +156,7 @@ def test_bus_error_that_is_not_fatal(patient):
     """Nothing is torn down: the RDMA device is the one it was."""
     before = patient.guest.check(f"rdma dev show {patient.port.ibdev}")
     for _ in range(3):
-        patient.forget()
-        patient.port.vm.hmp("pcie_aer_inject_error nic0 POISON_TLP")
-        patient.said("device recovery successful")
+        bus_error(patient.port)
         assert patient.guest.check(
             f"rdma dev show {patient.port.ibdev}") == before
     patient.works()
@@ -165,9 +164,7 @@ def test_bus_error_that_is_not_fatal(patient):
 
 def test_fatal_bus_error(patient):
     for _ in range(3):
-        patient.forget()
-        patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
-        patient.said("device recovery successful")
+        fatal_bus_error(patient.port)
         patient.works()
 
 
@@ -324,7 +321,7 @@ def test_program_hears_of_a_freeze(patient):
     told so, finds every verb failing by EIO and lets go of all."""
     guest = patient.guest
     # Else the pause may be that of an earlier death.
-    guest.check(f"devlink dev reload {DEVLINK}", 60)
+    reload(patient.port)
     job = start_unplug(patient)
     try:
         frozen(patient)
@@ -339,8 +336,8 @@ def test_program_hears_of_a_freeze(patient):
 
 ASKED = {
     "recover": f"devlink health recover {REPORTER}",
-    "reload": f"devlink dev reload {DEVLINK}",
-    "reset": f"echo 1 >{SYSFS}/reset",
+    "reload": RELOAD,
+    "reset": RESET,
 }
 
 
@@ -375,17 +372,14 @@ def test_bus_that_gives_up(patient):
 
 def test_sleep(patient):
     """Suspend to idle; the kernel resumes all devices after five seconds."""
-    power = "/sys/power"
-    patient.guest.check(f"echo devices >{power}/pm_test")
     for _ in range(2):
-        patient.guest.check(f"echo freeze >{power}/state", 60)
+        sleep(patient.port)
         patient.works()
-    patient.guest.check(f"echo none >{power}/pm_test")
 
 
 def test_reload(patient):
     for _ in range(2):
-        patient.guest.check(f"devlink dev reload {DEVLINK}", 60)
+        reload(patient.port)
         patient.works()
 
 
@@ -455,22 +449,6 @@ def still_dead(patient):
     says_dead(patient)
 
 
-def sleep(patient):
-    patient.guest.check("echo devices >/sys/power/pm_test; "
-                        "echo freeze >/sys/power/state; "
-                        "echo none >/sys/power/pm_test", 60)
-
-
-def bus_error(patient):
-    patient.port.vm.hmp("pcie_aer_inject_error nic0 POISON_TLP")
-    patient.said("device recovery successful")
-
-
-def fatal_bus_error(patient):
-    patient.port.vm.hmp("pcie_aer_inject_error nic0 SDN")
-    patient.said("device recovery successful")
-
-
 @pytest.mark.parametrize("death, event, cure", (
     (fatal, sleep, "reset"), (frozen, bus_error, "reset"),
     (fatal, fatal_bus_error, "reload")))
@@ -484,7 +462,7 @@ def test_dead_device_is_left_dead(patient, death, event, cure):
             patient.forget()
             death(patient)
             patient.said("device is dead")
-            event(patient)
+            event(patient.port)
             still_dead(patient)
             guest.check(ASKED[cure], 60)
             patient.works()
@@ -515,7 +493,7 @@ def test_reporter_of_all_deaths(patient):
     guest = patient.guest
     show = f"devlink health show {DEVLINK} reporter "
     # Else the pauses go on growing from death to death.
-    guest.check(f"devlink dev reload {DEVLINK}", 60)
+    reload(patient.port)
     for death, reporter in ((fatal, "fw_fatal"), (frozen, "cmdq")):
         guest.check(f"devlink health set {DEVLINK} reporter {reporter} "
                     "auto_recover false")
@@ -538,16 +516,12 @@ def test_reporter_of_all_deaths(patient):
 BUSY, NO_RESOURCE = 6, 7        # enum fakernic_cmd_status
 
 
-def reload(patient):
-    assert not patient.guest.run(ASKED["reload"], 60).ok
-
-
-def reset(patient):
-    patient.guest.check(ASKED["reset"], 60)
+def refused_reload(port):
+    assert not port.guest.run(RELOAD, 60).ok
 
 
 @pytest.mark.parametrize("event, status, cure", (
-    (reload, BUSY, "recover"), (reset, NO_RESOURCE, "reset"),
+    (refused_reload, BUSY, "recover"), (reset, NO_RESOURCE, "reset"),
     (sleep, BUSY, "reload"), (fatal_bus_error, NO_RESOURCE, "recover")))
 def test_device_that_does_not_come_up(patient, event, status, cure):
     """Whatever it says to that, it is dead, and tells all who ask; it takes
@@ -558,7 +532,7 @@ def test_device_that_does_not_come_up(patient, event, status, cure):
         patient.forget()
         with faults.armed(port.vm, "at=command cmd=NOP times=0 do=fail "
                           f"status={status}"):
-            event(patient)
+            event(patient.port)
             patient.said("device does not come up")
             says_dead(patient)
             text = guest.check(f"devlink health diagnose {REPORTER}")
@@ -593,7 +567,7 @@ def reports(patient, reporter):
 def test_pause_is_ended_by_who_asks(patient):
     """A card that keeps dying is recovered after ever longer pauses; the user
     need not wait for them. Who was too late finds the next one longer."""
-    patient.guest.check(f"devlink dev reload {DEVLINK}", 60)
+    reload(patient.port)
     for number in range(6):         # the pauses begin with 0, 1, 2, 4 s
         before = reports(patient, "fw_fatal")
         patient.forget()
@@ -1098,7 +1072,7 @@ def test_port_fails_now_and_then(patient, status):
 def test_trace_tells(patient):
     """Commands, events, the link and the hardware's life."""
     start_trace(patient.guest)
-    reset(patient)
+    reset(patient.port)
     patient.works()
     text = end_trace(patient.guest)
     for words in ("CREATE_QP: ", "fakernic_eqe", "link up, port active",
@@ -1203,7 +1177,7 @@ def test_sleeper_whose_interrupt_is_lost(patient):
     sleepers.end()
     assert counted(patient, "lost_interrupts")
     patient.works()
-    patient.guest.check(f"echo 1 >{SYSFS}/reset", 60)
+    reset(patient.port)
     patient.said(MISBEHAVES)
     patient.works()
 

@@ -73,6 +73,41 @@ ip link set {dev} mtu 1500 address {mac}
 """
 
 
+# What takes the device down and brings it up again.
+RESET = f"echo 1 >{SYSFS}/reset"
+RELOAD = f"devlink dev reload {DEVLINK}"
+# Of all devices; the machine stays awake.
+SLEEP = ("echo devices >/sys/power/pm_test; echo freeze >/sys/power/state; "
+         "echo none >/sys/power/pm_test")
+# Errors that a card tells of by AER: the link's end of it is fatal.
+FATAL, NOT_FATAL = "SDN", "POISON_TLP"
+
+
+def reset(port):
+    port.guest.check(RESET, 60)
+
+
+def reload(port):
+    port.guest.check(RELOAD, 60)
+
+
+def sleep(port):
+    port.guest.check(SLEEP, 60)
+
+
+def bus_error(port, error=NOT_FATAL):
+    """And Linux's recovery from it."""
+    port.guest.check("dmesg -C")
+    port.vm.hmp(f"pcie_aer_inject_error nic0 {error}")
+    port.guest.check("for i in $(seq 200); do dmesg | grep -q 'device recovery "
+                     "successful' && exit; sleep 0.1; done; dmesg | tail; exit 1",
+                     60)
+
+
+def fatal_bus_error(port):
+    bus_error(port, FATAL)
+
+
 def rebind(port):
     """The driver lets go of a port's card, and finds it again."""
     port.guest.check(f"echo {SLOT} >{DRIVER}/unbind && sleep 0.5 && "
@@ -113,7 +148,7 @@ class Patient:
     def reload(self):
         """No death before is held against the card: else each of its recoveries
         within a minute would take twice as long."""
-        self.guest.check(f"devlink dev reload {DEVLINK}", 60)
+        reload(self.port)
 
     def end(self):
         self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
