@@ -42,6 +42,10 @@ MEMORY, MEMORY_SLOW = 640, 2048
 MTU = 9000
 # What a tool may take beside what it measures for.
 TIMEOUT_S = 30
+# perftest compares the processor's clock with the system's before it reckons:
+# where a machine stood still meanwhile, it gives up and prints a rate of 0.
+NO_CLOCK = "Correlation coefficient r^2"
+CLOCK_TRIES = 3
 BOOT_TRIES = 2
 TCP_PORT = 5301
 # perftest asks for as many outstanding READs as its own card answers, which may
@@ -186,12 +190,14 @@ class Pair:
             words = str(error).splitlines() or [type(error).__name__]
             return {}, f"lost: {words[0]}"
 
-    def measured(self, row, more):
+    def measured(self, row, more, tries=CLOCK_TRIES):
         before = (*self.counters(), self.threads())
         began = time.monotonic()
         pair = self.run(row, more)
         seconds = time.monotonic() - began
         found = numbers_of(row, pair.client.out) if pair.ok else {}
+        if not found and NO_CLOCK in pair.client.out + pair.client.err and tries > 1:
+            return self.measured(row, more, tries - 1)
         if not found:
             return {}, why(pair)
         after = (*self.counters(), self.threads())
@@ -211,6 +217,8 @@ def why(pair):
         if not answer.ok:
             lines = (answer.err or answer.out).strip().splitlines()
             return f"{side}: {lines[-1].strip() if lines else answer.code}"
+    if NO_CLOCK in pair.client.out + pair.client.err:
+        return "client: could not tell the rate of its clock"
     return "no message ended in its time"
 
 

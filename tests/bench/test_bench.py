@@ -157,6 +157,38 @@ def test_times_per_message_and_wake_up():
     assert told["other wait"] == told["other per message"] == 0
 
 
+CLOCKLESS = "Correlation coefficient r^2: 0.849731 < 0.9\n"
+
+
+@pytest.mark.parametrize("clockless, runs", [(0, 1), (2, 3), (5, 3)])
+def test_a_run_without_a_clock_is_made_again(clockless, runs):
+    """It prints the messages, and a rate of 0."""
+    class Clockless(pairs.Pair):
+        def __init__(self):
+            self.name, self.done = "it", 0
+
+        def counters(self):
+            return {}, [0, 0]
+
+        def threads(self):
+            return {}
+
+        def run(self, row, more):
+            self.done += 1
+            bad = self.done <= clockless
+            rates = "0.00 0.000000" if bad else "3000.00 0.050000"
+            out = f" 65536 114736 0.00 {rates}\n"
+            end = SimpleNamespace(ok=True, timed_out=False, out=out,
+                                  err=CLOCKLESS if bad else "")
+            return SimpleNamespace(ok=True, client=end, server=end)
+
+    pair = Clockless()
+    row = next(row for row in bench.all_rows() if row.name == "read-65536-q8")
+    found, why = pair.measured(row, "")
+    assert pair.done == runs
+    assert bool(found) == (clockless < runs) and ("clock" in why) == (not found)
+
+
 def test_why_there_are_no_numbers():
     def answer(code=0, err=""):
         return SimpleNamespace(code=code, ok=code == 0, timed_out=code == 124,
@@ -165,6 +197,8 @@ def test_why_there_are_no_numbers():
     for server, client, text in (
             (good, answer(124), "client: no end in its time"),
             (answer(1, "one\ntwo\n"), good, "server: two"),
+            (good, answer(0, CLOCKLESS),
+             "client: could not tell the rate of its clock"),
             (good, good, "no message ended in its time")):
         assert pairs.why(SimpleNamespace(server=server, client=client)) == text
 
