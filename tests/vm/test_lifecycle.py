@@ -67,18 +67,10 @@ def cases(short, long, twice=False):
 
 # ---- the interface stays -----------------------------------------------------
 
-def flr(patient):
-    reset(patient.port)
-
-
-def fatal_error(patient):
-    fatal_bus_error(patient.port)
-
-
-def s3(patient):
+def s3(port):
     """QEMU wakes it. The agent's ports are closed and opened."""
-    vm = patient.port.vm
-    asleep = Detached(patient.guest, "sleep 1; echo mem >/sys/power/state", 120)
+    vm = port.vm
+    asleep = Detached(port.guest, "sleep 1; echo mem >/sys/power/state", 120)
     deadline = time.monotonic() + 60
     while vm.qmp("query-status")["status"] != "suspended":
         assert time.monotonic() < deadline, asleep.poll()
@@ -90,12 +82,12 @@ def s3(patient):
     asleep.wait().check()
 
 
-def s2idle(patient):
+def s2idle(port):
     """A key wakes it."""
-    vm = patient.port.vm
-    patient.guest.check("echo enabled >"
+    vm = port.vm
+    port.guest.check("echo enabled >"
                         "/sys/devices/platform/i8042/serio0/power/wakeup")
-    job = patient.guest.start("echo freeze >/sys/power/state", 120)
+    job = port.guest.start("echo freeze >/sys/power/state", 120)
     deadline = time.monotonic() + 60
     while job.poll() is None:
         assert time.monotonic() < deadline, "it does not wake up"
@@ -104,7 +96,7 @@ def s2idle(patient):
     job.wait().check()
 
 
-STAYS = {"flr": flr, "fatal_bus_error": fatal_error, "s3": s3,
+STAYS = {"flr": reset, "fatal_bus_error": fatal_bus_error, "s3": s3,
          "s2idle": s2idle}
 
 
@@ -132,7 +124,7 @@ def survives(lab, patient, side, event):
     jobs = across(traffic.peer, traffic.port, 100)
     patient.until("rdma resource show qp | grep 'comm ib_write_bw' | "
                   "grep -q 'state RTS'")
-    event(patient)
+    event(patient.port)
     traffic.program_was_told()
     for job in jobs:
         result = job.wait()

@@ -73,6 +73,13 @@ ip link set {dev} mtu 1500 address {mac}
 """
 
 
+def until(guest, condition, seconds=20):
+    """A shell command has succeeded in a guest."""
+    tries = int(seconds * 10)
+    guest.check(f"for i in $(seq {tries}); do {condition} && exit; "
+                "sleep 0.1; done; dmesg | tail; exit 1", seconds + 30)
+
+
 # What takes the device down and brings it up again.
 RESET = f"echo 1 >{SYSFS}/reset"
 RELOAD = f"devlink dev reload {DEVLINK}"
@@ -99,9 +106,7 @@ def bus_error(port, error=NOT_FATAL):
     """And Linux's recovery from it."""
     port.guest.check("dmesg -C")
     port.vm.hmp(f"pcie_aer_inject_error nic0 {error}")
-    port.guest.check("for i in $(seq 200); do dmesg | grep -q 'device recovery "
-                     "successful' && exit; sleep 0.1; done; dmesg | tail; exit 1",
-                     60)
+    until(port.guest, "dmesg | grep -q 'device recovery successful'")
 
 
 def fatal_bus_error(port):
@@ -163,9 +168,7 @@ class Patient:
         self.guest.check("python3 /tmp/ring.py")
 
     def until(self, condition, seconds=20):
-        tries = int(seconds * 10)
-        self.guest.check(f"for i in $(seq {tries}); do {condition} && exit; "
-                         "sleep 0.1; done; dmesg | tail; exit 1", seconds + 30)
+        until(self.guest, condition, seconds)
 
     def said(self, text, seconds=20):
         self.until(f"dmesg | grep -q '{text}'", seconds)
