@@ -139,6 +139,7 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered)
 {
 	mutex_lock(&dev->port.lock);
 	dev->port.ib_registered = registered;
+	dev->port.end_told = false;
 	mutex_unlock(&dev->port.lock);
 }
 
@@ -164,12 +165,16 @@ void fakernic_port_stopped(struct fakernic_dev *dev)
 
 void fakernic_port_end(struct fakernic_dev *dev)
 {
-	mutex_lock(&dev->port.lock);
-	if (dev->port.netdev_registered)
+	struct fakernic_port *port = &dev->port;
+
+	mutex_lock(&port->lock);
+	if (port->netdev_registered)
 		netif_carrier_off(dev->netdev);
-	dev->port.link = false;
-	WRITE_ONCE(dev->port.active, false);
-	if (READ_ONCE(dev->dead))
+	port->link = false;
+	WRITE_ONCE(port->active, false);
+	if (READ_ONCE(dev->dead) && !port->end_told) {
+		port->end_told = true;
 		fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
-	mutex_unlock(&dev->port.lock);
+	}
+	mutex_unlock(&port->lock);
 }

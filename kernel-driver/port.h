@@ -20,6 +20,7 @@ struct fakernic_port {
 	struct mutex lock;		/* all below, carrier, port events */
 	bool netdev_registered;		/* then the carrier may change */
 	bool ib_registered;		/* then there are events */
+	bool end_told;			/* of that RDMA device, by an event */
 	bool link;			/* what the device said last */
 	bool bare;			/* the net_device has no queues */
 	bool active;			/* read without the lock */

@@ -19,7 +19,7 @@ import pytest
 from fakernic_lab import images
 from fakernic_test import rdma
 from fakernic_test.lab import find_disk
-from fakernic_test.patient import (NATIVE_HOTPLUG, SYSFS, Patient,
+from fakernic_test.patient import (NATIVE_HOTPLUG, SYSFS, Patient, bus_error,
                                    fatal_bus_error, rebind, reset)
 from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
 
@@ -150,11 +150,7 @@ def test_interface_stays(lab, settings, event, side):
 
 def small_bus_errors(port):
     for _ in range(3):
-        port.guest.check("dmesg -C")
-        port.vm.hmp("pcie_aer_inject_error nic0 POISON_TLP")
-        port.guest.check("for i in $(seq 200); do dmesg | grep -q "
-                         "'device recovery successful' && exit; sleep 0.1; "
-                         "done; exit 1", 60)
+        bus_error(port)
 
 
 def frame_sizes(port):

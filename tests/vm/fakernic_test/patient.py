@@ -102,10 +102,15 @@ def sleep(port):
     port.guest.check(SLEEP, 60)
 
 
-def bus_error(port, error=NOT_FATAL):
-    """And Linux's recovery from it."""
+def tells_of(port, error):
+    """The card sends the message of AER; the kernel's log begins anew."""
     port.guest.check("dmesg -C")
     port.vm.hmp(f"pcie_aer_inject_error nic0 {error}")
+
+
+def bus_error(port, error=NOT_FATAL):
+    """And Linux's recovery from it."""
+    tells_of(port, error)
     until(port.guest, "dmesg | grep -q 'device recovery successful'")
 
 
