@@ -4,10 +4,11 @@
  *
  * Says "running" once it writes to itself over an RC QP, into pinned memory and
  * into memory paged on demand, and polls. When it is told of the end
- * (IBV_EVENT_DEVICE_FATAL) every further verb must fail with EIO, the port is
- * down if it can still be asked, and everything must let itself be destroyed:
- * run it with RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the device
- * did not die but was taken away, and that is said once, when it is true.
+ * (IBV_EVENT_DEVICE_FATAL) receives that wait at an RC and a UD QP are flushed,
+ * each once; every further verb must fail with EIO, the port is down if it can
+ * still be asked, and everything must let itself be destroyed: run it with
+ * RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the device did not die but
+ * was taken away, and that is said once, when it is true.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +18,8 @@
 
 #define SIZE (256u * 1024)
 #define PATIENCE_S 200          /* until it is told of the end */
+#define FLUSHED_S 10            /* after it */
+#define WAITING 16              /* receives of a queue pair */
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static void expect(const char *what, int error, int wanted)
@@ -84,14 +87,104 @@ static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
     return told && done > 0;
 }
 
+/* One in which datagrams can be received. */
+static struct ibv_qp *create_ud(struct endpoint *end, struct ibv_cq *cq)
+{
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+        .cap = { .max_send_wr = 1, .max_recv_wr = WAITING, .max_send_sge = 1,
+                 .max_recv_sge = 1 },
+    };
+    struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+                                .port_num = PORT_NUMBER };
+    struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR };
+    struct ibv_qp *qp = ibv_create_qp(end->pd, &attr);
+
+    if (!qp || ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+                             IBV_QP_PORT | IBV_QP_QKEY) ||
+        ibv_modify_qp(qp, &rtr, IBV_QP_STATE)) {
+        die("a UD queue pair");
+    }
+    return qp;
+}
+
+static void receive(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id)
+{
+    struct ibv_sge sge = { (uintptr_t)mr->addr, SIZE, mr->lkey };
+
+    for (int i = 0; i < WAITING; i++) {
+        struct ibv_recv_wr *bad, wr = { .wr_id = wr_id + i, .sg_list = &sge,
+                                        .num_sge = 1 };
+
+        if (ibv_post_recv(qp, &wr, &bad)) {
+            die("ibv_post_recv");
+        }
+    }
+}
+
+/* Receives 0 to COUNT - 1 are told of, each once, and nothing else. */
+static void see_flushed(struct ibv_cq *cq, int count)
+{
+    double limit = seconds_now() + FLUSHED_S;
+    bool told[2 * WAITING] = { false };
+    struct ibv_wc wc;
+    int seen = 0;
+
+    while (seen < count && seconds_now() < limit) {
+        if (ibv_poll_cq(cq, 1, &wc) < 1) {
+            continue;
+        }
+        if (wc.status != IBV_WC_WR_FLUSH_ERR || told[wc.wr_id]) {
+            printf("wrong: receive %d: %s\n", (int)wc.wr_id,
+                   ibv_wc_status_str(wc.status));
+            exit(1);
+        }
+        told[wc.wr_id] = true;
+        seen++;
+    }
+    if (seen < count || ibv_poll_cq(cq, 1, &wc) > 0) {
+        printf("wrong: %d or more of %d receives are flushed\n", seen, count);
+        exit(1);
+    }
+}
+
+/* Whatever the kernel is asked for. */
+static void see_refused(struct endpoint *end, struct ibv_qp *qp,
+                        struct ibv_cq *cq, struct ibv_mr *mr)
+{
+    struct ibv_ah_attr path = {
+        .is_global = 1, .port_num = PORT_NUMBER,
+        .grh = { .dgid = end->gid, .sgid_index = end->gid_index },
+    };
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+        .cap = { 1, 1, 1, 1, 0 },
+    };
+    struct ibv_srq_init_attr srq = { .attr = { 16, 1, 0 } };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+#define REFUSED(verb, ...) \
+    (errno = 0, expect(#verb, verb(__VA_ARGS__) ? 0 : errno, EIO))
+    REFUSED(ibv_alloc_pd, end->context);
+    REFUSED(ibv_reg_mr, end->pd, mr->addr, SIZE, 0);
+    REFUSED(ibv_alloc_mw, end->pd, IBV_MW_TYPE_1);
+    REFUSED(ibv_create_cq, end->context, 8, NULL, NULL, 0);
+    REFUSED(ibv_create_qp, end->pd, &init);
+    REFUSED(ibv_create_srq, end->pd, &srq);
+    REFUSED(ibv_create_ah, end->pd, &path);
+    expect("ibv_resize_cq", ibv_resize_cq(cq, 64), EIO);
+    expect("ibv_query_qp", ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), EIO);
+    expect("ibv_modify_qp", ibv_modify_qp(qp, &attr, IBV_QP_STATE), EIO);
+}
+
 int main(int argc, char **argv)
 {
     bool once = argc > 1 && !strcmp(argv[1], "once");
     struct ibv_port_attr port;
     struct endpoint end;
     struct ibv_mr *pinned, *paged;
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
+    struct ibv_cq *cq, *receives;
+    struct ibv_qp *qp, *waiting, *datagrams;
     int error;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -102,6 +195,12 @@ int main(int argc, char **argv)
     connect_to_itself(&end, qp, RIGHTS);
     pinned = reg(&end, 0);
     paged = reg(&end, IBV_ACCESS_ON_DEMAND);
+    receives = ibv_create_cq(end.context, 2 * WAITING, NULL, NULL, 0);
+    waiting = create_rc(&end, receives);
+    connect_to_itself(&end, waiting, RIGHTS);
+    receive(waiting, pinned, 0);
+    datagrams = create_ud(&end, receives);
+    receive(datagrams, pinned, WAITING);
     if (!write_on(&end, qp, cq, pinned, paged)) {
         printf("wrong: not told of the end\n");
         return 1;
@@ -110,21 +209,18 @@ int main(int argc, char **argv)
     if (error || port.state != IBV_PORT_DOWN) {
         expect("ibv_query_port", error, EIO);
     }
-    errno = 0;
-    expect("ibv_alloc_pd", ibv_alloc_pd(end.context) ? 0 : errno, EIO);
-    errno = 0;
-    expect("ibv_reg_mr", ibv_reg_mr(end.pd, paged->addr, SIZE, 0) ? 0 : errno,
-           EIO);
-    errno = 0;
-    expect("ibv_create_cq",
-           ibv_create_cq(end.context, 8, NULL, NULL, 0) ? 0 : errno, EIO);
+    see_flushed(receives, 2 * WAITING);
+    see_refused(&end, qp, cq, pinned);
     sleep(1);
     if (once && is_told(end.context)) {
         printf("wrong: told of the end twice\n");
         return 1;
     }
     expect("ibv_destroy_qp", ibv_destroy_qp(qp), 0);
+    expect("ibv_destroy_qp", ibv_destroy_qp(waiting), 0);
+    expect("ibv_destroy_qp of UD", ibv_destroy_qp(datagrams), 0);
     expect("ibv_destroy_cq", ibv_destroy_cq(cq), 0);
+    expect("ibv_destroy_cq", ibv_destroy_cq(receives), 0);
     expect("ibv_dereg_mr", ibv_dereg_mr(pinned), 0);
     expect("ibv_dereg_mr on demand", ibv_dereg_mr(paged), 0);
     expect("ibv_dealloc_pd", ibv_dealloc_pd(end.pd), 0);
