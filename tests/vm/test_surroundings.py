@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from fakernic_lab import faults
 from fakernic_lab.net import mac
 from fakernic_test import rdma, ulp
 from fakernic_test.cards import bring_up, card, root_port
@@ -194,6 +195,28 @@ def test_strict_iommu(cards):
     disk.stop()
     said = cards[0].guest.check("dmesg")
     assert "fault addr" not in said, said[-2000:]
+
+
+# Of a region of a few dozen pages, not of a ring: a bit that no address has.
+ASTRAY = ("at=dma-read why=page-list len=128-4096 times=2 do=corrupt offset=4 "
+          "mask=0x40")
+
+
+@INTEL
+@pytest.mark.parametrize("cards", (2,), indirect=True)
+def test_card_goes_astray(cards):
+    """It takes a page of each of two regions, of sender and receiver, to be another,
+    which is none of its own: their queue pairs end, and the card stays well."""
+    (one,) = [each for each in cards if number_of(each) == 0]
+    one.guest.check("dmesg -C")
+    with faults.armed(one.vm, ASTRAY):
+        pair = rdma.perftest("ib_write_bw", one, one, "-n 200 -s 65536")
+    assert not pair.ok, pair
+    said = one.guest.check("dmesg")
+    assert re.search(rf"{one.slot[5:]}\] fault addr", said), said[-2000:]
+    assert "device is dead" not in said
+    for each in cards:
+        each.works()
 
 
 TAKE = """
