@@ -999,7 +999,9 @@ def test_locks_of_the_core_alone(tmp_path):
     However they come."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
+        assert console.locks_are_watched()
         says_what_is_not_told(console, file, ORDER)
+        assert not console.locks_are_watched()
         file.write(ORDER.replace(b"mm->mmap_lock)", b"dev->life_lock)"))
         assert "life_lock" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()

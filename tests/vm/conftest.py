@@ -166,9 +166,7 @@ def vms(lab, request):
             assert not lost_wakeups(vm), f"of the link of {vm.name}"
         for vm in vms if lab.current else ():       # else it has failed
             vm.ends()
-        # A guest whose kernel has told of that looks at no lock any more.
-        if lab.worn or any("possible circular locking" in vm.console.text(begin)
-                           for vm, begin in zip(vms, start)):
+        if lab.worn or not all(vm.console.locks_are_watched() for vm in vms):
             lab.afresh()
     except BaseException:
         for vm, begin in zip(vms, start):

@@ -84,6 +84,11 @@ class Console:
     def text(self, start=0):
         return readable(self.data(start))
 
+    def locks_are_watched(self):
+        """No more, once the kernel has told of one: not of that either of which
+        the driver does not know (ORDER)."""
+        return "WARNING: possible circular locking" not in self.text()
+
     def tail(self, lines=25):
         """Its last lines, indented."""
         return "".join(f"    {line}\n" for line in

@@ -89,6 +89,8 @@ class ProjectImage:
         if kernel in DEBUG_KERNELS:
             self.boot_timeout_s, self.memory = 600, 2048
             self.patience = DEBUG_PATIENCE
+            # Its reports of others are longer than what else is in the log.
+            self.append += " log_buf_len=16M"
         self.parts = [images() / name for name in (
             f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
             "payload.erofs")]

@@ -29,7 +29,8 @@ PROGRAMS = images.images() / "programs.erofs"
 # when it is five seconds old and was the same in two scans.
 FIND_LEAKS = {"debug": """
 cd /sys/kernel/debug
-grep -q 'debug_locks: *1$' /proc/lockdep_stats || echo locks are not watched
+[ {locks} = False ] || grep -q 'debug_locks: *1$' /proc/lockdep_stats ||
+    echo locks are not watched
 [ "$(cat dma-api/disabled)" = N ] || echo DMA is not watched
 sleep 6
 echo scan >kmemleak && echo scan >kmemleak && cat kmemleak
@@ -147,8 +148,10 @@ class Lab:
         """Raises what guests have lost of their memory, where they look."""
         if not self.current:
             return
-        found = "".join(vm.guest.check(FIND_LEAKS[vm.image.kernel], 200)
-                        for vm in self.vms if vm.image.kernel in FIND_LEAKS)
+        found = "".join(
+            vm.guest.check(FIND_LEAKS[vm.image.kernel].format(
+                locks=vm.console.locks_are_watched()), 200)
+            for vm in self.vms if vm.image.kernel in FIND_LEAKS)
         if found:
             self.current = None
             raise GuestCrashed(f"the debug kernel has found:\n{found}")
