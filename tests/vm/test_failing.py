@@ -6,13 +6,16 @@ freed, or written beyond its end.
 
 import collections
 import re
+import time
 
 import pytest
 
-from fakernic_lab import images
+from fakernic_lab import faults, images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
-from fakernic_test.patient import DEVLINK, DRIVER, RELOAD, RESET, SLOT
+from fakernic_test.nvme import TARGET_AGAIN, Storage
+from fakernic_test.patient import (DEVLINK, DRIVER, RELOAD, RESET, SLEEP,
+                                   SLOT)
 
 IMAGE = images.images() / "modules.erofs"
 
@@ -38,13 +41,13 @@ VERBS_AT_LEAST = 200
 NEVER = 1000000         # do so many allocations of the driver succeed
 # The rows of kernel-driver/RELIABILITY.md that these tests fill, and how many
 # places each has at least: a tenth less than what was seen.
-HARDWARE = ("reload", "reset", "unbind", "bind")
+HARDWARE = ("reload", "reset", "sleep", "unbind", "bind")
 ONE, ALL = "verbs, one in a row", "verbs, all in a row"
 KERNELS = "verbs of the kernel"
 BESIDES, BESIDES_ALL = "softirqs and threads", "softirqs and threads, all in a row"
 THE_HARDWARE, THE_REST = "the hardware", "the port and the rest"
-PLACES_AT_LEAST = {ONE: 270, ALL: 280, KERNELS: 28, BESIDES: 18, BESIDES_ALL: 2,
-                   THE_HARDWARE: 54, THE_REST: 125}
+PLACES_AT_LEAST = {ONE: 270, ALL: 280, KERNELS: 28, BESIDES: 39, BESIDES_ALL: 5,
+                   THE_HARDWARE: 67, THE_REST: 125}
 
 # It may have come up without some of what it wanted, or not at all: dead, or with
 # no RDMA device to say so.
@@ -97,6 +100,10 @@ COMMANDS = {
     "resources": ("exec rdma -r -d resource show qp", "true", "true"),
     "reload": (f"exec {RELOAD}", UP, UP),
     "reset": (RESET, UP, UP),
+    # By who asks for it, not by the kernel's threads, and for a second.
+    "sleep": ("cd /sys/power; echo 0 >pm_async; "
+              "echo 1 >/sys/module/suspend/parameters/pm_test_delay; " + SLEEP,
+              UP, UP),
     "unbind": (f"echo {SLOT} >{DRIVER}/unbind",
                f"[ -e {DRIVER}/{SLOT} ] || echo {SLOT} >{DRIVER}/bind",
                f"echo {SLOT} >{DRIVER}/bind || exit\n{UP}"),
@@ -215,8 +222,35 @@ for size in 56 1400; do
         exit
 done
 """
-BESIDE = {"receives": ("softirqs", RECEIVES),
-          "paging": ("threads", "exec rdma_odp given_back implicit")}
+# Deaths before are forgotten, so that it is recovered at once. That it is to die may
+# be the last that it is told: without an answer.
+DIES = f"""
+{RELOAD} >/dev/null || exit
+dmesg -C
+echo at=device do=fatal 2>/dev/null >{FAULTS}
+for i in $(seq 100); do
+    dmesg | grep -Eq 'device (is recovered|cannot be recovered)' && break
+    sleep 0.1
+done
+{UP}
+"""
+LINK = "cat /sys/class/net/DEV/carrier"
+LOSES_ITS_LINK = f"""
+echo at=device for-ns=1000000000 do=link-down >{FAULTS} || exit
+for wanted in 0 1; do
+    for i in $(seq 100); do
+        [ $({LINK}) = $wanted ] && break
+        sleep 0.1
+    done
+    [ $({LINK}) = $wanted ] || exit
+done
+rdma link show fakernic0/1 | grep -q ACTIVE
+"""
+# Whose allocations fail, what is done meanwhile, and how many are failed at most.
+BESIDE = {"receives": ("softirqs", RECEIVES, NEVER),
+          "paging": ("threads", "exec rdma_odp given_back implicit", NEVER),
+          "recovery": ("threads", DIES, COMMANDS_LIMIT),
+          "link": ("threads", LOSES_ITS_LINK, COMMANDS_LIMIT)}
 
 
 @pytest.mark.parametrize("times", (1, NEVER), ids=("one", "all"))
@@ -224,19 +258,71 @@ BESIDE = {"receives": ("softirqs", RECEIVES),
 @pytest.mark.guests(kernel="6.12", **PAIR)
 def test_beside(port, ports, failing, name, times):
     """Allocations that softirqs make, and the kernel's own threads: a frame is
-    lost, a page had at the second try; and when there is no memory any more, all
-    frames are, until there is."""
-    who, command = BESIDE[name]
+    lost, a page had at the second try, a device recovered at the next; and when
+    there is no memory any more, all frames are lost, until there is."""
+    who, command, limit = BESIDE[name]
     port.guest.write("/tmp/beside", command.replace("DEV", port.netdev)
                      .replace("PEER", ports[1].ip4))
     dropped = f"cat /sys/class/net/{port.netdev}/statistics/rx_dropped"
     before = int(port.guest.check(dropped))
     said = failing(BESIDES if times == 1 else BESIDES_ALL, name,
                    f"--times {times} --at-least 1 beside {who} 'sh /tmp/beside'",
-                   NEVER if times == 1 else IN_A_ROW_LIMIT)
+                   limit if times == 1 else IN_A_ROW_LIMIT)
     assert times > 1 or " 0 errors" in said
     if name == "receives":
         assert int(port.guest.check(dropped)) > before
+
+
+# ---- anybody's, by chance ----------------------------------------------------
+
+PERMILLE = 30
+BUSY = "while [ -e /tmp/busy ]; do {}; sleep 0.1; done >/dev/null 2>&1; exit 0"
+LOADS = ("rdma_odp given_back implicit",
+         "ip link set DEV mtu 4200; ethtool -S DEV; ip link set DEV mtu 1500",
+         f"rdma -dd resource show; devlink health diagnose {DEVLINK} reporter fw")
+CHANCES = 100           # that come true at least
+DIES_S = 30             # after which the device dies; and so long is it left
+
+
+def write_and_read(storage):
+    """A megabyte, whose sums are the same."""
+    return f"""
+        head -c 1M /dev/urandom >/tmp/data
+        dd if=/tmp/data of={storage.disk} bs=64k oflag=direct conv=nocreat \
+            status=none
+        sum=$(dd if={storage.disk} bs=64k count=16 iflag=direct status=none |
+              sha256sum)
+        [ "$sum" = "$(sha256sum </tmp/data)" ]"""
+
+
+@pytest.mark.guests(**PAIR)
+def test_by_chance(port, ports):
+    """Some of all that the driver makes, or has made, while programs and the
+    kernel use its card, and it dies once and comes up again."""
+    peer = ports[1]
+    storage = Storage(ports)
+    for one in ports:
+        one.guest.check("touch /tmp/busy")
+    port.guest.check(f"{PROGRAM} chance {PERMILLE}")
+    jobs = [port.guest.start(BUSY.format(load.replace("DEV", port.netdev)), 300)
+            for load in LOADS]
+    jobs += [peer.guest.start(BUSY.format(load), 300) for load in (
+        write_and_read(storage),
+        f"ping -i 0.01 -c 500 -W 1 -s 1400 {port.ip4}")]
+    time.sleep(DIES_S)
+    faults.set_fault(port.vm, "at=device do=fatal")
+    time.sleep(DIES_S)
+    for one in ports:
+        one.guest.check("rm /tmp/busy")
+    print(port.guest.check(f"{PROGRAM} --at-least {CHANCES} chance 0", 200))
+    port.guest.check(UP, 100)
+    again = rdma.bring_up(port.vm, 1)
+    port.guest.check(TARGET_AGAIN)
+    for job in jobs:
+        job.wait()
+    rdma.pingpong("rc", again, peer, "-n 20").check()
+    peer.guest.check(f"set -e{write_and_read(storage)}", 100)
+    storage.end()
 
 
 @pytest.fixture(name="rule")

@@ -8,6 +8,9 @@ that it works afterwards.
     failing.py beside WHO COMMAND            the same, while the allocations are
                                              those of WHO: threads, of the
                                              kernel, or softirqs
+    failing.py chance PERMILLE               until it is called so again, with 0,
+                                             and tells how many have failed:
+                                             those of everybody
 
 Linux fails the n-th allocation or copy of a task that has written n to
 /proc/self/fail-nth (CONFIG_FAULT_INJECTION); on other kernels failing.ko
@@ -39,6 +42,7 @@ OWN = DEBUG / "failing"         # of failing.ko
 LINUXS = "/proc/thread-self/fail-nth"
 # What failing.ko calls them.
 WHO = {"writer": 1, "programs": 2, "threads": 4, "softirqs": 8}
+EVERYBODY = sum(WHO.values())
 # Above it is the network, not the driver.
 RECEIVED = "netif_receive_skb_list_internal"
 
@@ -192,6 +196,33 @@ def sweep_beside(arguments):
     check(name)
     tell(name, total, hit, failed)
     return hit
+
+
+def end_chance():
+    """How many have failed: Linux's own takes each off what may fail."""
+    if Path(LINUXS).exists():
+        failed = sum(NEVER - int((DEBUG / kind / "times").read_text())
+                     for kind in KINDS)
+        set_kinds([("probability", 0)])
+    else:
+        failed = int((OWN / "failed").read_text())
+        (OWN / "chance").write_text("0")
+    print(f"by chance: {failed} failed, ", flush=True)
+    return failed
+
+
+def set_chance(arguments):
+    if not arguments.permille:
+        return end_chance()
+    choose_what_fails(NEVER)
+    if Path(LINUXS).exists():
+        set_kinds((("times", NEVER), ("verbose", 0),
+                   ("probability", arguments.permille // 10)))
+    else:
+        for name, value in (("who", EVERYBODY), ("seed", arguments.seed),
+                            ("failed", 0), ("chance", arguments.permille)):
+            (OWN / name).write_text(str(value))
+    return NEVER
 
 
 # ---- verbs -----------------------------------------------------------------
@@ -497,8 +528,13 @@ def main():
     beside.set_defaults(run=sweep_beside)
     beside.add_argument("who", choices=WHO)
     beside.add_argument("command")
+    chance = kinds.add_parser("chance")
+    chance.set_defaults(run=set_chance)
+    chance.add_argument("--seed", type=int, default=1)
+    chance.add_argument("permille", type=int)
     arguments = parser.parse_args()
-    choose_what_fails(arguments.times, getattr(arguments, "who", "writer"))
+    if arguments.run != set_chance:
+        choose_what_fails(arguments.times, getattr(arguments, "who", "writer"))
     if arguments.run(arguments) < arguments.at_least:
         raise SystemExit("too few allocations were failed")
     return 0
