@@ -21,7 +21,7 @@ from pathlib import Path
 from .errors import CommandFailed, GuestCrashed, GuestTimeout
 
 # A guest has as many ports: so many commands at a time.
-PORTS = 8
+PORTS = 12
 # How much longer than the guest's own time limit the host waits.
 GRACE_S = 20
 ALIVE_S = 0.2
