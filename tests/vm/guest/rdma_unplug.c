@@ -4,11 +4,11 @@
  *
  * Says "running" once it writes to itself over an RC QP, into pinned memory and
  * into memory paged on demand, and polls. When it is told of the end
- * (IBV_EVENT_DEVICE_FATAL) receives that wait at an RC and a UD QP are flushed,
- * each once; every further verb must fail with EIO, the port is down if it can
- * still be asked, and everything must let itself be destroyed: run it with
- * RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the device did not die but
- * was taken away, and that is said once, when it is true.
+ * (IBV_EVENT_DEVICE_FATAL) receives that wait at an RC and a UD QP are
+ * flushed, each once; every further verb must fail with EIO, the port is down
+ * if it can still be asked, and everything must let itself be destroyed: run
+ * it with RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the device did
+ * not die but was taken away, and that is said once, when it is true.
  */
 #include <fcntl.h>
 #include <poll.h>
