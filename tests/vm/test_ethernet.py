@@ -68,6 +68,7 @@ def test_counters_count(ports):
 
 
 STREAM_PORT = 7005
+ARRIVED = "/tmp/arrived"
 STREAM = f"""
 rm -f /tmp/enough
 while [ ! -e /tmp/enough ]; do head -c 20000 /dev/urandom; sleep 0.01; done |
@@ -79,9 +80,7 @@ sha256sum </tmp/data; rm /tmp/data
 def await_more(port):
     """Until the connection has brought more."""
     def arrived():
-        text = port.guest.check(
-            f"ss -Htin state established sport = :{STREAM_PORT}")
-        return sum(map(int, re.findall(r"bytes_received:(\d+)", text)))
+        return int(port.guest.check(f"stat -c %s {ARRIVED}"))
 
     before = arrived()
     deadline = time.monotonic() + 60
@@ -93,7 +92,7 @@ def await_more(port):
 def test_tcp_lives_through_resets(ports):
     """Of either card, under one connection that never pauses: every byte arrives."""
     a, b = ports
-    server = a.guest.start(f"nc -l {STREAM_PORT} | sha256sum", 200)
+    server = a.guest.start(f"nc -l {STREAM_PORT} | tee {ARRIVED} | sha256sum", 200)
     a.guest.check("until ss -Hltn sport = :%d | grep -q .; do sleep 0.05; done" %
                   STREAM_PORT)
     client = b.guest.start(STREAM.format(a.ip4), 200)
@@ -104,6 +103,7 @@ def test_tcp_lives_through_resets(ports):
         await_more(a)
     finally:
         b.guest.check("touch /tmp/enough")
+        a.guest.check(f"rm -f {ARRIVED}")
     sent, received = client.wait(), server.wait()
     assert sent.ok and received.ok and sent.out == received.out, (sent, received)
 
@@ -200,7 +200,7 @@ def counted(port):
 
 
 FRAMES_OF_DATA = 1000   # at least, of what rdma.send_bytes() sends
-MERGED_AT_LEAST = 3     # of them, on average
+MERGED_AT_LEAST = 1.5   # frames to a packet: above 3, but where races are looked for
 OTHER_FRAMES = 100      # ARP, IPv6
 
 

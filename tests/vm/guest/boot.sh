@@ -19,6 +19,8 @@ mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
 # Of the debug kernel: all that is wrong with DMA, not the first only.
 [ ! -e /sys/kernel/debug/dma-api ] || echo 1 >/sys/kernel/debug/dma-api/all_errors
+# Of the one that looks for data races: not before, booting takes long enough.
+[ ! -e /sys/kernel/debug/kcsan ] || echo on >/sys/kernel/debug/kcsan
 ulimit -l unlimited
 
 host=guest
