@@ -49,6 +49,9 @@ int fakernic_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	struct fakernic_ah *ah = to_fakernic_ah(ibah);
 	int ret;
 
+	/* It gives no command that would tell. */
+	if (READ_ONCE(dev->dead))
+		return -EIO;
 	if (!(rdma_ah_get_ah_flags(init->ah_attr) & IB_AH_GRH)) {
 		fakernic_dbg(dev, "create AH: RoCE needs a GRH\n");
 		return -EINVAL;

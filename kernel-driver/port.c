@@ -172,7 +172,7 @@ void fakernic_port_end(struct fakernic_dev *dev)
 		netif_carrier_off(dev->netdev);
 	port->link = false;
 	WRITE_ONCE(port->active, false);
-	if (READ_ONCE(dev->dead) && !port->end_told) {
+	if (READ_ONCE(dev->dead) && port->ib_registered && !port->end_told) {
 		port->end_told = true;
 		fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
 	}

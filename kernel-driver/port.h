@@ -20,7 +20,7 @@ struct fakernic_port {
 	struct mutex lock;		/* all below, carrier, port events */
 	bool netdev_registered;		/* then the carrier may change */
 	bool ib_registered;		/* then there are events */
-	bool end_told;			/* of that RDMA device, by an event */
+	bool end_told;			/* of that RDMA device */
 	bool link;			/* what the device said last */
 	bool bare;			/* the net_device has no queues */
 	bool active;			/* read without the lock */
@@ -61,8 +61,9 @@ void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare);
 void fakernic_port_stopped(struct fakernic_dev *dev);
 
 /*
- * The hardware has died or is to go down. Of a death both sides are told. A
- * living device works until the core takes it from its users, and says so.
+ * The hardware has died or is to go down. Of a death both sides are told,
+ * once. A living device works until the core takes it from its users, and says
+ * so.
  */
 void fakernic_port_end(struct fakernic_dev *dev);
 

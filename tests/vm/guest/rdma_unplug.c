@@ -18,7 +18,7 @@
 
 #define SIZE (256u * 1024)
 #define PATIENCE_S 200          /* until it is told of the end */
-#define FLUSHED_S 10            /* after it */
+#define FLUSHED_S 60            /* after it */
 #define WAITING 16              /* receives of a queue pair */
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
@@ -134,7 +134,8 @@ static void see_flushed(struct ibv_cq *cq, int count)
         if (ibv_poll_cq(cq, 1, &wc) < 1) {
             continue;
         }
-        if (wc.status != IBV_WC_WR_FLUSH_ERR || told[wc.wr_id]) {
+        if (wc.status != IBV_WC_WR_FLUSH_ERR ||
+            wc.wr_id >= (uint64_t)count || told[wc.wr_id]) {
             printf("wrong: receive %d: %s\n", (int)wc.wr_id,
                    ibv_wc_status_str(wc.status));
             exit(1);
@@ -161,7 +162,8 @@ static void see_refused(struct endpoint *end, struct ibv_qp *qp,
         .cap = { 1, 1, 1, 1, 0 },
     };
     struct ibv_srq_init_attr srq = { .attr = { 16, 1, 0 } };
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+    /* Into error it may go: who ends is let go. */
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 
 #define REFUSED(verb, ...) \
     (errno = 0, expect(#verb, verb(__VA_ARGS__) ? 0 : errno, EIO))
@@ -210,7 +212,7 @@ int main(int argc, char **argv)
         expect("ibv_query_port", error, EIO);
     }
     see_flushed(receives, 2 * WAITING);
-    see_refused(&end, qp, cq, pinned);
+    see_refused(&end, waiting, cq, pinned);
     sleep(1);
     if (once && is_told(end.context)) {
         printf("wrong: told of the end twice\n");
