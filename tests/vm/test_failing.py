@@ -276,23 +276,44 @@ def test_beside(port, ports, failing, name, times):
 # ---- anybody's, by chance ----------------------------------------------------
 
 PERMILLE = 30
-BUSY = "while [ -e /tmp/busy ]; do {}; sleep 0.1; done >/dev/null 2>&1; exit 0"
-LOADS = ("rdma_odp given_back implicit",
-         "ip link set DEV mtu 4200; ethtool -S DEV; ip link set DEV mtu 1500",
-         f"rdma -dd resource show; devlink health diagnose {DEVLINK} reporter fw")
-CHANCES = 100           # that come true at least
+# Each was done once when all was well, and again and again, whether it is or not.
+BUSY = """
+exec >/dev/null 2>&1
+while [ -e /tmp/busy ]; do
+    ( {load} ) && touch /tmp/done.{name}
+    sleep 0.1
+done
+exit 0
+"""
+DONE = ("for i in $(seq 600); do [ $(ls /tmp/done.* | wc -l) = {} ] && exit; "
+        "sleep 0.1; done; ls /tmp/done.*; exit 1")
+LOADS = {
+    "paging": "rdma_odp given_back implicit",
+    "mtu": "ip link set DEV mtu 4200 && ethtool -S DEV && ip link set DEV mtu 1500",
+    "looks": f"rdma -dd resource show && devlink health diagnose {DEVLINK} "
+             "reporter fw",
+}
+CHANCES = 200           # that come true at least
 DIES_S = 30             # after which the device dies; and so long is it left
 
 
 def write_and_read(storage):
-    """A megabyte, whose sums are the same."""
+    """A megabyte, whose sums are the same if it can be had."""
     return f"""
         head -c 1M /dev/urandom >/tmp/data
         dd if=/tmp/data of={storage.disk} bs=64k oflag=direct conv=nocreat \
-            status=none
-        sum=$(dd if={storage.disk} bs=64k count=16 iflag=direct status=none |
-              sha256sum)
-        [ "$sum" = "$(sha256sum </tmp/data)" ]"""
+            status=none && dd if={storage.disk} of=/tmp/read bs=64k count=16 \
+            iflag=direct status=none || exit 1
+        [ "$(sha256sum </tmp/data)" = "$(sha256sum </tmp/read)" ] ||
+            {{ touch /tmp/wrong; exit 1; }}"""
+
+
+def keep_busy(guest, loads):
+    guest.check("touch /tmp/busy; rm -f /tmp/done.*")
+    jobs = [guest.start(BUSY.format(name=name, load=load), 400)
+            for name, load in loads.items()]
+    guest.check(DONE.format(len(loads)), 100)
+    return jobs
 
 
 @pytest.mark.guests(**PAIR)
@@ -301,14 +322,14 @@ def test_by_chance(port, ports):
     kernel use its card, and it dies once and comes up again."""
     peer = ports[1]
     storage = Storage(ports)
-    for one in ports:
-        one.guest.check("touch /tmp/busy")
+    jobs = keep_busy(port.guest, {name: load.replace("DEV", port.netdev)
+                                  for name, load in LOADS.items()})
+    jobs += keep_busy(peer.guest, {
+        "disk": write_and_read(storage),
+        "pings": f"ping -i 0.01 -c 500 -W 1 -s 1400 {port.ip4}"})
+    deaths = f"ethtool -S {port.netdev} | grep device_deaths"
+    before = port.guest.check(deaths)
     port.guest.check(f"{PROGRAM} chance {PERMILLE}")
-    jobs = [port.guest.start(BUSY.format(load.replace("DEV", port.netdev)), 300)
-            for load in LOADS]
-    jobs += [peer.guest.start(BUSY.format(load), 300) for load in (
-        write_and_read(storage),
-        f"ping -i 0.01 -c 500 -W 1 -s 1400 {port.ip4}")]
     time.sleep(DIES_S)
     faults.set_fault(port.vm, "at=device do=fatal")
     time.sleep(DIES_S)
@@ -316,12 +337,14 @@ def test_by_chance(port, ports):
         one.guest.check("rm /tmp/busy")
     print(port.guest.check(f"{PROGRAM} --at-least {CHANCES} chance 0", 200))
     port.guest.check(UP, 100)
+    assert port.guest.check(deaths) != before
     again = rdma.bring_up(port.vm, 1)
     port.guest.check(TARGET_AGAIN)
     for job in jobs:
         job.wait()
     rdma.pingpong("rc", again, peer, "-n 20").check()
-    peer.guest.check(f"set -e{write_and_read(storage)}", 100)
+    peer.guest.check(write_and_read(storage), 100)
+    peer.guest.check("[ ! -e /tmp/wrong ]")
     storage.end()
 
 

@@ -84,8 +84,8 @@ def until(guest, condition, seconds=20):
 RESET = f"echo 1 >{SYSFS}/reset"
 RELOAD = f"devlink dev reload {DEVLINK}"
 # Of all devices; the machine stays awake.
-SLEEP = ("echo devices >/sys/power/pm_test; echo freeze >/sys/power/state; "
-         "echo none >/sys/power/pm_test")
+SLEEP = ("echo devices >/sys/power/pm_test && echo freeze >/sys/power/state; "
+         "code=$?; echo none >/sys/power/pm_test; (exit $code)")
 # Errors that a card tells of by AER: the link's end of it is fatal.
 FATAL, NOT_FATAL = "SDN", "POISON_TLP"
 
@@ -102,9 +102,12 @@ def sleep(port):
     port.guest.check(SLEEP, 60)
 
 
+TELLS = "the card tells"
+
+
 def tells_of(port, error):
     """The card sends the message of AER; the kernel's log begins anew."""
-    port.guest.check("dmesg -C")
+    port.guest.check(f"dmesg -C; echo {TELLS} >/dev/kmsg")
     port.vm.hmp(f"pcie_aer_inject_error nic0 {error}")
 
 

@@ -202,12 +202,12 @@ def end_chance():
     """How many have failed: Linux's own takes each off what may fail."""
     if Path(LINUXS).exists():
         failed = sum(NEVER - int((DEBUG / kind / "times").read_text())
-                     for kind in KINDS)
+                     for kind in KINDS if (DEBUG / kind / "times").exists())
         set_kinds([("probability", 0)])
     else:
         failed = int((OWN / "failed").read_text())
         (OWN / "chance").write_text("0")
-    print(f"by chance: {failed} failed, ", flush=True)
+    print(f"by chance: {failed} failed", flush=True)
     return failed
 
 
