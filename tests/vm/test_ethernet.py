@@ -12,6 +12,7 @@ import pytest
 from fakernic_lab import faults
 from fakernic_lab.images import RACE_KERNEL
 from fakernic_test import rdma, tstamp
+from fakernic_test.patient import reload, sleep, until
 
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
@@ -90,8 +91,17 @@ def await_more(port):
         time.sleep(0.1)
 
 
-def test_tcp_lives_through_resets(ports):
-    """Of either card, under one connection that never pauses: every byte arrives."""
+def death(port):
+    port.guest.check("dmesg -C")
+    with faults.armed(port.vm, "at=device do=fatal"):
+        until(port.guest, "dmesg | grep -q 'device is recovered'")
+
+
+@pytest.mark.parametrize("event", (rdma.reset, reload, sleep, death),
+                         ids=lambda event: event.__name__)
+def test_tcp_lives_through_it(lab, ports, event):
+    """Under one connection that never pauses either card is reset, reloaded, put to
+    sleep, or dies and is recovered: every byte arrives."""
     a, b = ports
     server = a.guest.start(f"nc -l {STREAM_PORT} | tee {ARRIVED} | sha256sum", 200)
     a.guest.check("until ss -Hltn sport = :%d | grep -q .; do sleep 0.05; done" %
@@ -100,13 +110,15 @@ def test_tcp_lives_through_resets(ports):
     try:
         for port in ports:
             await_more(a)
-            rdma.reset(port)
+            event(port)
         await_more(a)
     finally:
         b.guest.check("touch /tmp/enough")
         a.guest.check(f"rm -f {ARRIVED}")
     sent, received = client.wait(), server.wait()
     assert sent.ok and received.ok and sent.out == received.out, (sent, received)
+    # GIDs are in other places.
+    lab.ports = rdma.bring_up_all([port.vm for port in ports])
 
 
 WITHOUT_A_BUFFER = 5
