@@ -109,7 +109,8 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	if (ret)
 		goto err_rss_down;
 	WRITE_ONCE(priv->up_since, jiffies);
-	WRITE_ONCE(priv->up, true);
+	/* Pairs with fakernic_start_xmit(), which then sees the queues. */
+	smp_store_release(&priv->up, true);
 	for (i = 0; i < priv->shape.channels; i++)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
 	/* After a restart there may be frames that wait for it. */
@@ -189,7 +190,8 @@ int fakernic_channels_reshape(struct fakernic_netdev *priv,
 			      const struct fakernic_shape *shape)
 {
 	struct fakernic_shape old = priv->shape;
-	bool was_up = priv->up;
+	/* A dead device's next life begins with the new ones. */
+	bool was_up = priv->up && fakernic_netdev_works(priv);
 	int ret;
 
 	fakernic_channels_down(priv);

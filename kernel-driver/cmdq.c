@@ -355,7 +355,8 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 			return false;
 		wait->status = cqe->status;
 		wait->detail = le32_to_cpu(cqe->detail);
-		if (wait->resp_size)
+		/* Of one that was refused there are no results. */
+		if (wait->resp_size && cqe->status == FAKERNIC_CMD_OK)
 			memcpy(wait->resp, cqe->payload, wait->resp_size);
 		cmdq->waiting[slot] = NULL;
 		complete(&wait->done);

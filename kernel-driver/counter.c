@@ -193,8 +193,11 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 		if (fakernic_stat_is_devices(i) == !port)
 			stats->value[n++] = values[i];
 	kfree(values);
-	/* A dead one that tells nothing could not be registered. */
-	if (ret && READ_ONCE(dev->dead) && !dev->port.ib_registered)
+	/*
+	 * Whose counters are read as it is registered, and who does not tell
+	 * them, or not soon, would not be registered.
+	 */
+	if (ret && !dev->port.ib_registered)
 		return stats->num_counters;
 	if (!ret && port && dev->features & FAKERNIC_FEATURE_COUNTERS)
 		ret = fakernic_subtract_counters(dev, stats->value);

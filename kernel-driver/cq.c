@@ -455,7 +455,7 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	smp_mb();
 	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
 		missed = flags & IB_CQ_REPORT_MISSED_EVENTS &&
-			 fakernic_cq_owes(cq);
+			 (fakernic_cq_hw_next(&cq->hw) || fakernic_cq_owes(cq));
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 	return missed;
 }

@@ -236,13 +236,13 @@ static int fakernic_eq_init(struct fakernic_dev *dev, u32 index)
 
 int fakernic_eqs_init(struct fakernic_dev *dev)
 {
-	u32 wanted = min_t(u32, num_online_cpus() + FAKERNIC_VECTOR_COMPLETION,
-			   fakernic_read(dev, FAKERNIC_REG_VECTOR_COUNT));
+	u32 wanted = min3(num_online_cpus() + FAKERNIC_VECTOR_COMPLETION,
+			  fakernic_read(dev, FAKERNIC_REG_VECTOR_COUNT),
+			  (u32)FAKERNIC_VECTOR_COUNT);
 	u32 i;
 	int ret;
 
-	if (wanted <= FAKERNIC_VECTOR_COMPLETION ||
-	    wanted > FAKERNIC_VECTOR_COUNT) {
+	if (wanted <= FAKERNIC_VECTOR_COMPLETION) {
 		dev_err(&dev->pdev->dev, "device has %u interrupt vectors\n",
 			wanted);
 		return -ENODEV;

@@ -118,7 +118,9 @@ static int fakernic_coalesce_all(struct fakernic_netdev *priv)
 	u32 i;
 	int ret = 0;
 
-	for (i = 0; priv->up && i < priv->shape.channels; i++)
+	if (!priv->up || !fakernic_netdev_works(priv))
+		return 0;
+	for (i = 0; i < priv->shape.channels; i++)
 		ret = fakernic_channel_coalesce(&priv->channels[i]) ?: ret;
 	return ret;
 }
@@ -207,7 +209,7 @@ static int fakernic_set_rxfh(struct net_device *netdev,
 	if (rxfh->indir)
 		memcpy(rss->set.table, rxfh->indir,
 		       rss->size * sizeof(rss->set.table[0]));
-	ret = fakernic_rss_change(priv);
+	ret = fakernic_netdev_works(priv) ? fakernic_rss_change(priv) : 0;
 	if (ret)
 		rss->set = old;
 	return ret;

@@ -13,6 +13,7 @@
 #include "device.h"
 #include "gid.h"
 
+/* Under gid_lock. */
 static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 			    const struct fakernic_gid *gid)
 {
@@ -20,11 +21,9 @@ static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 
 	if (index >= le16_to_cpu(dev->caps.gid_count))
 		return -EINVAL;
-	mutex_lock(&dev->gid_lock);
 	ret = fakernic_cmd_set_gid(dev, index, gid);
 	if (!ret)
 		dev->gids[index] = *gid;
-	mutex_unlock(&dev->gid_lock);
 	return ret;
 }
 
@@ -40,12 +39,14 @@ int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
 
 	if (type != RDMA_NETWORK_IPV4 && type != RDMA_NETWORK_IPV6)
 		return -EOPNOTSUPP;
-	ret = rdma_read_gid_l2_fields(attr, &gid.vlan, gid.mac);
-	if (ret)
-		return ret;
 	gid.type = type;
 	memcpy(gid.gid, attr->gid.raw, sizeof(gid.gid));
-	ret = fakernic_set_gid(dev, attr->index, &gid);
+	mutex_lock(&dev->gid_lock);
+	/* Or a MAC that changes meanwhile would not be followed. */
+	ret = rdma_read_gid_l2_fields(attr, &gid.vlan, gid.mac);
+	if (!ret)
+		ret = fakernic_set_gid(dev, attr->index, &gid);
+	mutex_unlock(&dev->gid_lock);
 	/* The core's table goes with the dead device. */
 	return READ_ONCE(dev->dead) ? 0 : ret;
 }
@@ -56,7 +57,9 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
 	struct fakernic_gid none = {};
 	int ret;
 
+	mutex_lock(&dev->gid_lock);
 	ret = fakernic_set_gid(dev, attr->index, &none);
+	mutex_unlock(&dev->gid_lock);
 	return READ_ONCE(dev->dead) ? 0 : ret;
 }
 

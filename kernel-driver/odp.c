@@ -161,6 +161,16 @@ static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
 	return READ_ONCE(odp->stopping) ? -ECANCELED : 0;
 }
 
+/*
+ * What a program asks for may take minutes, and may not keep the driver here.
+ */
+static int fakernic_odp_unwanted(const struct fakernic_odp *odp,
+				 const struct fakernic_odp_range *range)
+{
+	return range->flags & FAKERNIC_ODP_PREFETCH &&
+	       !READ_ONCE(odp->dev->up) ? -EIO : 0;
+}
+
 /* PRESENT is for pages entered in the table. address: the process'. */
 static int fakernic_odp_update(struct fakernic_odp *odp, u64 address,
 			       u32 count, u32 flags)
@@ -492,7 +502,8 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 	for (;; address += part, left -= part) {
 		part = min(left, block - 1 - (address & (block - 1))) + 1;
 		mutex_lock(&odp->fault_lock);
-		ret = fakernic_odp_broken_off(odp);
+		ret = fakernic_odp_broken_off(odp) ?:
+		      fakernic_odp_unwanted(odp, range);
 		if (!ret && range->flags & FAKERNIC_ODP_PREFETCH)
 			ret = fakernic_odp_fault(odp, address, part,
 						 range->flags);

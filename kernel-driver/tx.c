@@ -143,7 +143,8 @@ static struct netdev_queue *fakernic_txq(const struct fakernic_channel *ch)
 
 static u32 fakernic_tx_free(const struct fakernic_channel *ch)
 {
-	return ch->sq.mask + 1 - (ch->tx_pi - READ_ONCE(ch->tx_ci));
+	/* Pairs with fakernic_tx_complete(), which has done with the slots. */
+	return ch->sq.mask + 1 - (ch->tx_pi - smp_load_acquire(&ch->tx_ci));
 }
 
 static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
@@ -226,7 +227,7 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	bool ring;
 
 	/* Without hardware there are no queues; with fewer, not this one. */
-	if (unlikely(!READ_ONCE(priv->up) || !ch->tx_frames))
+	if (unlikely(!smp_load_acquire(&priv->up) || !ch->tx_frames))
 		goto drop_quietly;
 	/* On failure it has freed the skb. */
 	if (skb_put_padto(skb, ETH_ZLEN))
@@ -304,7 +305,8 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 	netdev_tx_completed_queue(fakernic_txq(ch), 1, skb->len);
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);
-	WRITE_ONCE(ch->tx_ci, ch->tx_ci + frame->bb_count);
+	/* Pairs with fakernic_tx_free(). */
+	smp_store_release(&ch->tx_ci, ch->tx_ci + frame->bb_count);
 	return true;
 }
 
