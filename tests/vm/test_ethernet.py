@@ -12,7 +12,7 @@ import pytest
 from fakernic_lab import faults
 from fakernic_lab.images import RACE_KERNEL
 from fakernic_test import rdma, tstamp
-from fakernic_test.patient import reload, sleep, until
+from fakernic_test.patient import is_recovered, reload, sleep
 
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
@@ -94,7 +94,7 @@ def await_more(port):
 def death(port):
     port.guest.check("dmesg -C")
     with faults.armed(port.vm, "at=device do=fatal"):
-        until(port.guest, "dmesg | grep -q 'device is recovered'")
+        is_recovered(port.guest)
 
 
 @pytest.mark.parametrize("event", (rdma.reset, reload, sleep, death),

@@ -14,8 +14,8 @@ from fakernic_lab import faults, images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
 from fakernic_test.nvme import TARGET_AGAIN, Storage
-from fakernic_test.patient import (DEVLINK, DRIVER, RELOAD, RESET, SLEEP,
-                                   SLOT)
+from fakernic_test.patient import (BIND, DEVLINK, DRIVER, FAULTS, RELOAD,
+                                   RESET, SLEEP, SLOT, UNBIND, is_recovered)
 
 IMAGE = images.images() / "modules.erofs"
 
@@ -29,7 +29,6 @@ FOLDER = "/usr/share/fakernic"
 PROGRAM = f"python3 {FOLDER}/failing.py"
 CAN_FAIL = "[ -e /proc/self/fail-nth ] || [ -e /sys/kernel/debug/failing ]"
 USER = "/sys/kernel/debug/kernel_user/run"
-FAULTS = f"/sys/kernel/debug/fakernic/{SLOT}/faults"
 # Of more places than this the first, the last and some in between are failed:
 # Linux's own counts a loop's each round as one, and is for a slow kernel. Of the
 # usual one all are, but of commands, which take seconds; and of all in a row those
@@ -104,12 +103,9 @@ COMMANDS = {
     "sleep": ("cd /sys/power; echo 0 >pm_async; "
               "echo 1 >/sys/module/suspend/parameters/pm_test_delay; " + SLEEP,
               UP, UP),
-    "unbind": (f"echo {SLOT} >{DRIVER}/unbind",
-               f"[ -e {DRIVER}/{SLOT} ] || echo {SLOT} >{DRIVER}/bind",
-               f"echo {SLOT} >{DRIVER}/bind || exit\n{UP}"),
-    "bind": (f"echo {SLOT} >{DRIVER}/bind",
-             f"[ ! -e {DRIVER}/{SLOT} ] || echo {SLOT} >{DRIVER}/unbind",
-             UP),
+    "unbind": (UNBIND, f"[ -e {DRIVER}/{SLOT} ] || {BIND}",
+               f"{BIND} || exit\n{UP}"),
+    "bind": (BIND, f"[ ! -e {DRIVER}/{SLOT} ] || {UNBIND}", UP),
 }
 # These allocate nothing in the driver.
 NOTHING = ("address", "test", "counters", "auto counters", "info")
@@ -297,17 +293,6 @@ CHANCES = 200           # that come true at least
 DIES_S = 30             # after which the device dies; and so long is it left
 
 
-def write_and_read(storage):
-    """A megabyte, whose sums are the same if it can be had."""
-    return f"""
-        head -c 1M /dev/urandom >/tmp/data
-        dd if=/tmp/data of={storage.disk} bs=64k oflag=direct conv=nocreat \
-            status=none && dd if={storage.disk} of=/tmp/read bs=64k count=16 \
-            iflag=direct status=none || exit 1
-        [ "$(sha256sum </tmp/data)" = "$(sha256sum </tmp/read)" ] ||
-            {{ touch /tmp/wrong; exit 1; }}"""
-
-
 def keep_busy(guest, loads):
     guest.check("touch /tmp/busy; rm -f /tmp/done.*")
     jobs = [guest.start(BUSY.format(name=name, load=load), 400)
@@ -325,7 +310,7 @@ def test_by_chance(port, ports):
     jobs = keep_busy(port.guest, {name: load.replace("DEV", port.netdev)
                                   for name, load in LOADS.items()})
     jobs += keep_busy(peer.guest, {
-        "disk": write_and_read(storage),
+        "disk": storage.write_and_read(),
         "pings": f"ping -i 0.01 -c 500 -W 1 -s 1400 {port.ip4}"})
     deaths = f"ethtool -S {port.netdev} | grep device_deaths"
     before = port.guest.check(deaths)
@@ -343,7 +328,7 @@ def test_by_chance(port, ports):
     for job in jobs:
         job.wait()
     rdma.pingpong("rc", again, peer, "-n 20").check()
-    peer.guest.check(write_and_read(storage), 100)
+    peer.guest.check(storage.write_and_read(), 100)
     peer.guest.check("[ ! -e /tmp/wrong ]")
     storage.end()
 
@@ -366,8 +351,7 @@ def test_device_that_keeps_a_queue(port, rule):
     """The port's memory goes, so it is stopped before it can write there."""
     rule("at=command cmd=DESTROY_QP do=fail status=6")
     port.guest.check(f"ip link set {port.netdev} down")
-    port.guest.check("for i in $(seq 300); do dmesg | grep -q 'device is "
-                     "recovered' && exit; sleep 0.1; done; dmesg; exit 1", 60)
+    is_recovered(port.guest, 30)
     said = port.guest.check("dmesg")
     assert "device is dead" in said, said
 

@@ -5,8 +5,9 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (NATIVE_HOTPLUG, RELOAD, fatal_bus_error, reload,
-                                   reset, sleep)
+from fakernic_test.patient import (NATIVE_HOTPLUG, RELOAD, commands_may_take,
+                                   fatal_bus_error, is_recovered, reload, reset,
+                                   sleep)
 
 # Those of test_recovery.py.
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
@@ -14,7 +15,6 @@ pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
 
 NOBODY = 65534
 INSIDE = "ip netns exec red"
-CMD_TIMEOUT = "/sys/module/fakernic/parameters/cmd_timeout"
 COMES_UP_S = 15         # longer than a namespace takes to end
 
 
@@ -82,10 +82,9 @@ def test_rdma_device_stays_in_its_namespace(ports, lab):
         assert not guest.check("rdma dev"), renewal
     guest.check("dmesg -C")
     faults.set_fault(port.vm, "at=device do=fatal")
-    guest.check("until dmesg | grep 'device is recovered'; do sleep 0.1; done",
-                60)
+    is_recovered(guest)
     works_inside(port)
-    guest.check(f"echo {COMES_UP_S} >{CMD_TIMEOUT}")
+    commands_may_take(guest, COMES_UP_S)
     with faults.armed(port.vm, "at=command cmd=NOP do=drop"):
         job = guest.start(RELOAD)
         guest.check(f"""
@@ -95,7 +94,7 @@ def test_rdma_device_stays_in_its_namespace(ports, lab):
             [ -z "$(rdma dev)" ]
             """, 60)
         job.wait().check()
-    guest.check(f"echo 30 >{CMD_TIMEOUT}")
+    commands_may_take(guest)
     comes_back(port)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     rdma.pingpong("rc", lab.ports[0], lab.ports[0], "-n 50").check()

@@ -10,6 +10,7 @@ import pytest
 
 from fakernic_test import rdma
 from fakernic_test.nvme import Storage
+from fakernic_test.patient import BIND, UNBIND
 
 
 @pytest.fixture
@@ -90,9 +91,8 @@ def test_driver_goes_under_load(storage, lab):
     job = host.start(f"while dd if=/dev/zero of={it.disk} bs=32k count=2000 "
                      "oflag=direct conv=nocreat; do :; done; exit 1", 100)
     it.wait_until_written()
-    host.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/unbind; "
-               "! ls /sys/class/infiniband/fakernic0 2>/dev/null", 60)
-    host.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/bind")
+    host.check(f"{UNBIND}; ! ls /sys/class/infiniband/fakernic0 2>/dev/null", 60)
+    host.check(BIND)
     result = job.wait()
     assert not result.ok and not result.timed_out, result
     lab.ports[1] = it.host = rdma.bring_up(it.host.vm, 2)

@@ -113,7 +113,7 @@ def dies_and_is_recovered(user):
     """At once: they have to let go of it while they are told."""
     wait_for_death(user)
     dies(user, "dead")
-    user.patient.said("device is recovered", 40)
+    user.patient.is_recovered(40)
 
 
 DEATHS = (dies_and_is_left, dies_and_is_recovered)
@@ -154,7 +154,7 @@ def test_no_cq_goes_while_it_is_visited(user):
     dies(user, "fatal")
     told = user.until(lambda told: told["freed"])
     assert told["held"] == told["asked"] == 1 and not told["early"], told
-    user.patient.said("device is recovered", 40)
+    user.patient.is_recovered(40)
     user.patient.works()
 
 

@@ -12,12 +12,10 @@ import pytest
 
 from fakernic_lab.show import NIC, Device
 from fakernic_test import rdma
+from fakernic_test.patient import DEVLINK, FAULTS, MOUNT_DEBUGFS
 
 pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 
-DEVLINK = "pci/0000:01:00.0"
-DEBUGFS = "/sys/kernel/debug"
-FAULTS = f"{DEBUGFS}/fakernic/0000:01:00.0/faults"
 # Queue pairs of all types, in a state and with attributes drawn from a seed.
 CROWD, SEED = 120, 20
 TOLD = "/tmp/states"
@@ -42,8 +40,7 @@ def device_of(ports):
 def faulty_port(ports):
     """The guest's port; its root may write fault rules."""
     (port,) = ports
-    port.guest.check(f"mountpoint -q {DEBUGFS} || "
-                     f"mount -t debugfs none {DEBUGFS}")
+    port.guest.check(MOUNT_DEBUGFS)
     yield port
     port.guest.check(f"echo remove=all >{FAULTS}")
 

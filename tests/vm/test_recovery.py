@@ -19,18 +19,19 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (DEVLINK, FATAL, NATIVE_HOTPLUG, RELOAD,
-                                   REPORTER, RESET, RINGS, SETTINGS, SLOT,
-                                   Patient, bus_error, fatal_bus_error,
-                                   left_dead, rebind, reload, reset, sleep,
-                                   tells_of, TELLS)
+from fakernic_test.patient import (CMD_TIMEOUT_S, DEVLINK, FATAL,
+                                   NATIVE_HOTPLUG, RECOVERED, RELOAD, REPORTER,
+                                   RESET, RINGS, SETTINGS, SLOT, TELLS, Patient,
+                                   bus_error, commands_may_take,
+                                   fatal_bus_error, left_dead, rebind, reload,
+                                   reset, sleep, tells_of)
 
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
                                 options={"extra": NATIVE_HOTPLUG})
 
-PARAMETERS = "/sys/module/fakernic/parameters"
 CMDQ_DOORBELL = 0x054
 LINK_DOWN_S = 2
+HASTY_S = 3                     # what the driver waits for a command in most tests
 
 
 @pytest.fixture
@@ -73,7 +74,12 @@ def dead(patient):
 
 
 def frozen(patient):
-    patient.guest.check(f"echo 3 >{PARAMETERS}/cmd_timeout")
+    commands_may_take(patient.guest, HASTY_S)
+    rule(patient, "freeze")
+
+
+def frozen_as_usual(patient):
+    """As long as a user has to wait who has not changed anything."""
     rule(patient, "freeze")
 
 
@@ -329,14 +335,11 @@ def test_program_hears_of_a_freeze(patient):
     # Else the pause may be that of an earlier death.
     reload(patient.port)
     job = start_unplug(patient)
-    try:
-        frozen(patient)
-        result = job.wait()
-        said = guest.check(f"cat {UNPLUG}").splitlines()
-        assert result.ok and said == ["running", "done"], f"{said} {result}"
-        patient.said("device is recovered")
-    finally:
-        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    frozen(patient)
+    result = job.wait()
+    said = guest.check(f"cat {UNPLUG}").splitlines()
+    assert result.ok and said == ["running", "done"], f"{said} {result}"
+    patient.is_recovered()
     patient.works()
 
 
@@ -359,8 +362,8 @@ def test_bus_that_gives_up(patient):
     guest, vm = patient.guest, patient.port.vm
     tells_of(patient.port, FATAL)
     patient.said(gives_up)
-    patient.said("device is recovered", 30)
-    held = when(patient, "device is recovered") - when(patient, TELLS)
+    patient.is_recovered(30)
+    held = when(patient, RECOVERED) - when(patient, TELLS)
     assert 0 <= held - BUS_PATIENCE_S < BROUGHT_UP_S * vm.patience, held
     patient.works()
     with left_dead(guest):
@@ -443,6 +446,45 @@ def test_dead_device_says_so(patient):
         assert "device_dead: 0" in guest.check(f"ethtool -S {port.netdev}")
 
 
+def test_dead_port_takes_settings(patient):
+    """Of its queues, too, which the next life begins with."""
+    guest, port = patient.guest, patient.port
+    with left_dead(guest):
+        patient.forget()
+        fatal(patient)
+        patient.said("device is dead")
+        guest.check(f"""
+            set -e
+            ethtool -G {port.netdev} rx 1024
+            ethtool -C {port.netdev} rx-frames 8 rx-usecs 50
+            ethtool -X {port.netdev} equal 1""")
+        guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.works()
+    text = guest.check(f"ethtool -g {port.netdev}; ethtool -c {port.netdev}")
+    assert re.search(r"Current.*\bRX:\s+1024\b", text, re.S), text
+    assert re.search(r"rx-usecs:\s+50\b", text), text
+    guest.check(f"ethtool -G {port.netdev} rx 512; "
+                f"ethtool -C {port.netdev} rx-frames 0 rx-usecs 0")
+    patient.works()
+
+
+# Longer than the core waits for the counters of a device that it registers.
+LATE = "at=command cmd=QUERY_STATS times=0 delay-ns=4000000000 do=delay"
+
+
+@pytest.mark.parametrize("event", (reset, reload, sleep),
+                         ids=lambda event: event.__name__)
+def test_statistics_come_late(patient, event):
+    """A device that is slow to tell them comes up, as with all else it is slow in."""
+    patient.forget()
+    with faults.armed(patient.port.vm, LATE):
+        event(patient.port)
+    patient.until(f"rdma link show {patient.port.ibdev}/1 | grep -q ACTIVE")
+    said = patient.guest.check("dmesg")
+    assert "does not come up" not in said and "device is dead" not in said, said
+    patient.works()
+
+
 def says_dead(patient):
     """Wherever one may ask."""
     guest, port = patient.guest, patient.port
@@ -467,18 +509,15 @@ def test_dead_device_is_left_dead(patient, death, event, cure):
     he asks for brings it up."""
     guest = patient.guest
     reporter = reporter_of(death)
-    try:
-        with left_dead(guest, reporter):
-            patient.forget()
-            death(patient)
-            patient.said("device is dead")
-            event(patient.port)
-            still_dead(patient)
-            guest.check(ASKED[cure], 60)
-            patient.works()
-            assert "state healthy" in guest.check(f"devlink health show {reporter}")
-    finally:
-        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    with left_dead(guest, reporter):
+        patient.forget()
+        death(patient)
+        patient.said("device is dead")
+        event(patient.port)
+        still_dead(patient)
+        guest.check(ASKED[cure], 60)
+        patient.works()
+        assert "state healthy" in guest.check(f"devlink health show {reporter}")
 
 
 def test_dead_device_that_cannot_be_recovered_says_so(patient):
@@ -514,10 +553,10 @@ def test_reporter_of_all_deaths(patient):
                 patient.until(f"{show} {name} | grep -q 'state error'")
             patient.said("device is dead")
             guest.check(f"devlink health recover {DEVLINK} reporter fw", 60)
-            patient.said("device is recovered")
+            patient.is_recovered()
         finally:
             guest.check(f"devlink health set {DEVLINK} reporter {reporter} "
-                        f"auto_recover true; echo 30 >{PARAMETERS}/cmd_timeout")
+                        "auto_recover true")
         for name in ("fw", reporter):
             assert "state healthy" in guest.check(f"{show} {name}")
         patient.works()
@@ -530,21 +569,31 @@ def refused_reload(port):
     assert not port.guest.run(RELOAD, 60).ok
 
 
-@pytest.mark.parametrize("event, status, cure", (
-    (refused_reload, BUSY, "recover"), (reset, NO_RESOURCE, "reset"),
-    (sleep, BUSY, "reload"), (fatal_bus_error, NO_RESOURCE, "recover")))
-def test_device_that_does_not_come_up(patient, event, status, cure):
+def what_it_is(port):
+    """That it has said so once is enough."""
+    return port.guest.check(f"ibv_devinfo -v -d {port.ibdev} | grep -E "
+                            "'node_guid|max_(cqe|qp|mtu|pkeys):'")
+
+
+@pytest.mark.parametrize("event, command, status, cure", (
+    (refused_reload, "NOP", BUSY, "recover"), (reset, "NOP", NO_RESOURCE, "reset"),
+    (sleep, "NOP", BUSY, "reload"),
+    (fatal_bus_error, "NOP", NO_RESOURCE, "recover"),
+    (reset, "QUERY_DEVICE", BUSY, "recover")))
+def test_device_that_does_not_come_up(patient, event, command, status, cure):
     """Whatever it says to that, it is dead, and tells all who ask; it takes
     settings, stays so while nothing helps, and comes up when something does."""
     guest, port = patient.guest, patient.port
     before = rdma.resources(port)
+    known = what_it_is(port)
     with left_dead(guest):
         patient.forget()
-        with faults.armed(port.vm, "at=command cmd=NOP times=0 do=fail "
+        with faults.armed(port.vm, f"at=command cmd={command} times=0 do=fail "
                           f"status={status}"):
             event(patient.port)
             patient.said("device does not come up")
             says_dead(patient)
+            assert what_it_is(port) == known
             text = guest.check(f"devlink health diagnose {REPORTER}")
             assert "it does not come up" in text, text
             assert "state error" in guest.check(
@@ -556,8 +605,11 @@ def test_device_that_does_not_come_up(patient, event, status, cure):
                         f"ip link set {port.netdev} mtu 4200")
             shown = guest.check(f"rdma dev show {port.ibdev}")
             assert not guest.run(ASKED["recover"], 60).ok
-            assert guest.check(f"rdma dev show {port.ibdev}") == shown
+            # One that is tried first, as far as NOP.
+            if command == "NOP":
+                assert guest.check(f"rdma dev show {port.ibdev}") == shown
             says_dead(patient)
+            assert what_it_is(port) == known
         guest.check(ASKED[cure], 60)
         patient.until(f"rdma link show {port.ibdev}/1 | grep -q ACTIVE")
     text = guest.check(f"ethtool -g {port.netdev}")
@@ -588,7 +640,7 @@ def test_pause_is_ended_by_who_asks(patient):
                           "grep -q 'state error'")
             patient.guest.check(
                 f"devlink health recover {DEVLINK} reporter fw", 60)
-        patient.said("device is recovered")
+        patient.is_recovered()
         if reports(patient, "fw_fatal") == before:
             break
     assert number > 2
@@ -610,7 +662,8 @@ NOP_PERIOD_S = 5                # of the driver's own look at the device
 # three seconds for one; and how much more if the machine is busy.
 AT_ONCE_S = 1
 NOTICED_S = {fatal: AT_ONCE_S, no_decoding: AT_ONCE_S, dead: AT_ONCE_S,
-             no_mastering: NOP_PERIOD_S + 1, frozen: NOP_PERIOD_S + 3 + 1}
+             no_mastering: NOP_PERIOD_S + 1, frozen: NOP_PERIOD_S + HASTY_S + 1,
+             frozen_as_usual: NOP_PERIOD_S + CMD_TIMEOUT_S + 1}
 SLACK_S = 0.5
 SOON_TRIES = 2                  # a busy machine is not so for ever
 
@@ -620,14 +673,15 @@ def die_and_recover(patient, death):
     patient.forget()
     patient.guest.check("echo it dies >/dev/kmsg")
     death(patient)
-    patient.said("device is dead", 20)
-    patient.said("device is recovered")
-    patient.guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    patient.said("device is dead", NOTICED_S[death] + 20)
+    patient.is_recovered()
     patient.works()
     return when(patient, "device is dead") - when(patient, f"it dies|{RINGS}")
 
 
-@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__)
+@pytest.mark.parametrize("death", (*DEATHS, pytest.param(
+    frozen_as_usual, marks=(pytest.mark.long, pytest.mark.timeout(300)))),
+                         ids=lambda death: death.__name__)
 def test_device_dies_and_is_recovered(patient, death):
     """By itself: noticed within a second if it can be seen, brought up."""
     limit = NOTICED_S[death] + SLACK_S
@@ -675,8 +729,8 @@ def hear_of(patient, death):
     died = when(patient, f"it dies|{RINGS}" if NOTICED_S[death] <= AT_ONCE_S else
                 "device is dead")
     heard = [when(patient, f"hears: {words}") - died for words in HEARD]
-    guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout; "
-                f"devlink health recover {reporter_of(death)}", 60)
+    commands_may_take(guest)
+    guest.check(f"devlink health recover {reporter_of(death)}", 60)
     patient.until(f"rdma link show {patient.port.ibdev}/1 | grep -q ACTIVE")
     assert patient.look() == patient.state
     # Of the death by the driver, and of the recovery by the core of the kernel.
@@ -747,9 +801,9 @@ BROUGHT_UP_S = 2                # it is down and up again within that time
 def pause_of_recovery(patient):
     patient.forget()
     fatal(patient)
-    patient.said("device is recovered", PAUSES_S[-1] + 20)
+    patient.is_recovered(PAUSES_S[-1] + 20)
     assert patient.look() == patient.state
-    return when(patient, "device is recovered") - when(patient, "device is dead")
+    return when(patient, RECOVERED) - when(patient, "device is dead")
 
 
 def grow(patient, wanted):
@@ -787,18 +841,15 @@ def test_breakpoint_in_the_device(patient):
     that is as good as for ever is not a short one."""
     guest = patient.guest
     patient.forget()
-    try:
-        guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
-        rule(patient, "freeze")
-        time.sleep(NOP_PERIOD_S + 2)
-        guest.check(f"echo {ALMOST_FOR_EVER} >{PARAMETERS}/cmd_timeout")
-        time.sleep(NOP_PERIOD_S)
-        assert "device is dead" not in guest.check("dmesg")
-        guest.check(f"echo 1 >{PARAMETERS}/cmd_timeout")
-        patient.said("device is dead: a command was not answered", 5)
-        patient.said("device is recovered")
-    finally:
-        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    commands_may_take(guest, 0)
+    rule(patient, "freeze")
+    time.sleep(NOP_PERIOD_S + 2)
+    commands_may_take(guest, ALMOST_FOR_EVER)
+    time.sleep(NOP_PERIOD_S)
+    assert "device is dead" not in guest.check("dmesg")
+    commands_may_take(guest, 1)
+    patient.said("device is dead: a command was not answered", 5)
+    patient.is_recovered()
     patient.works()
 
 
@@ -819,12 +870,10 @@ SILENCE_S = 3                   # that the first waits, and others need not
 @contextmanager
 def silent(patient):
     """For as long as it likes."""
-    try:
-        patient.guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
-        with faults.armed(patient.port.vm, "at=device do=freeze"):
-            yield
-    finally:
-        patient.guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    commands_may_take(patient.guest, 0)
+    with faults.armed(patient.port.vm, "at=device do=freeze"):
+        yield
+    commands_may_take(patient.guest)
 
 
 def ask(patient, commands, good=True):
@@ -867,15 +916,12 @@ def test_crowd_of_readers_hides_no_death(patient):
     """What they have not waited for leaves room for those who find it out."""
     guest = patient.guest
     patient.forget()
-    try:
-        guest.check(f"echo {CROWDED_S} >{PARAMETERS}/cmd_timeout")
-        rule(patient, "freeze")
-        guest.run(CROWD.format(ib=patient.port.ibdev), 60)
-        patient.said("device is dead: a command was not answered",
-                     2 * CROWDED_S + NOP_PERIOD_S)
-        patient.said("device is recovered")
-    finally:
-        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+    commands_may_take(guest, CROWDED_S)
+    rule(patient, "freeze")
+    guest.run(CROWD.format(ib=patient.port.ibdev), 60)
+    patient.said("device is dead: a command was not answered",
+                 2 * CROWDED_S + NOP_PERIOD_S)
+    patient.is_recovered()
     patient.works()
 
 
@@ -891,16 +937,15 @@ def test_set_of_counters_is_not_told(patient):
                          f"-g {port.gid_index()}", 100)
     try:
         patient.until("rdma statistic qp show | grep -q LQPN")
-        guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
+        commands_may_take(guest, 0)
         with faults.armed(port.vm, "at=command cmd=QUERY_COUNTER times=0 do=drop"):
             begin = time.monotonic()
             ask(patient, IGNORANT[1:2], good=False)
             assert time.monotonic() - begin < 3 * SILENCE_S
         patient.forget()
-        guest.check(f"echo 1 >{PARAMETERS}/cmd_timeout")
-        patient.said("device is recovered")
+        commands_may_take(guest, 1)
+        patient.is_recovered()
     finally:
-        guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
         guest.run(f"kill {server.pid}")
         server.wait()
     ask(patient, (f"{AUTO} off",))
@@ -939,13 +984,10 @@ def test_driver_leaves_a_frozen_device(patient, lab):
     """Also when it was told to wait for ever; and binds to it again."""
     guest = patient.guest
     with bound_anew(patient, lab):
-        try:
-            guest.check(f"echo 0 >{PARAMETERS}/cmd_timeout")
-            rule(patient, "freeze")
-            time.sleep(NOP_PERIOD_S + 2)
-            rebind(patient.port)
-        finally:
-            guest.check(f"echo 30 >{PARAMETERS}/cmd_timeout")
+        commands_may_take(guest, 0)
+        rule(patient, "freeze")
+        time.sleep(NOP_PERIOD_S + 2)
+        rebind(patient.port)
     patient.works()
 
 
@@ -958,7 +1000,7 @@ def test_device_out_of_reach_masters_no_bus(patient):
         patient.said("device is dead")
         assert int(guest.check(f"setpci -s {SLOT} COMMAND"), 16) & 4 == 0
         guest.check(f"devlink health recover {REPORTER}", 60)
-        patient.said("device is recovered")
+        patient.is_recovered()
     patient.works()
 
 
@@ -973,7 +1015,7 @@ def dies_of_refusing(patient, command, status):
                       f"do=fail status={status}"):
         yield
         patient.said("device is dead: it does not let go")
-    patient.said("device is recovered")
+    patient.is_recovered()
     patient.works()
 
 
@@ -1045,7 +1087,7 @@ def test_device_makes_a_queue_twice(patient):
                          f"offset=0 mask={last ^ (last + 1)}")
         assert not guest.run(f"{command} -p 18516").ok
         patient.said("device is dead: it answers nonsense")
-        patient.said("device is recovered")
+        patient.is_recovered()
     finally:
         faults.set_fault(port.vm, "remove=all")
         guest.run(f"kill {server.pid}")

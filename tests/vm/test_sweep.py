@@ -17,9 +17,9 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
+from fakernic_test.patient import DEVLINK, commands_may_take
 
 LISTENS = rdma.LISTENS_TCP.format(port=18604)
-DEVLINK = "pci/0000:01:00.0"
 OK, REFUSED = 0, 1
 NO_RESOURCE, DMA_ERROR = 7, 9
 FRAMES = {"lost": "do=drop", "twice": "do=duplicate",
@@ -254,16 +254,12 @@ def test_every_command_fails(program, status):
                  COMMANDS_AT_LEAST)
 
 
-LIMIT = "/sys/module/fakernic/parameters/cmd_timeout"
-
-
 @pytest.fixture(name="hasty")
 def program_with_a_hasty_driver(program):
     """A command may take a second."""
-    before = program.client.guest.check(f"cat {LIMIT}").strip()
-    program.client.guest.check(f"echo 1 >{LIMIT}")
+    commands_may_take(program.client.guest, 1)
     yield program
-    program.client.guest.check(f"echo {before} >{LIMIT}")
+    commands_may_take(program.client.guest)
 
 
 def test_client_vanishes(hasty):
@@ -274,13 +270,15 @@ def test_client_vanishes(hasty):
     forgotten where the other card is."""
     guest = hasty.client.guest
     recover = f"devlink health set {DEVLINK} reporter cmdq auto_recover "
-    guest.check(f"echo 5 >{LIMIT}; {recover} false")
+    commands_may_take(guest, 5)
+    guest.check(f"{recover} false")
     try:
         result, hits = hasty.hit("at=command cmd=ALLOC_UAR do=drop")
         assert hits == 1 and result.code == REFUSED, result
         guest.check("sleep 6")
     finally:
-        guest.check(f"{recover} true; echo 1 >{LIMIT}")
+        guest.check(f"{recover} true")
+        commands_may_take(guest, 1)
     hasty.works()
 
 

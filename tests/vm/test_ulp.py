@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from fakernic_test import memory, rdma, ulp
-from fakernic_test.patient import DRIVER, SLOT, rebind
+from fakernic_test.patient import BIND, UNBIND, rebind
 
 
 def some(names, short):
@@ -114,11 +114,11 @@ def test_data_over_a_short_cut(service):
 def unbind_host_until_told(it):
     """Before there is a next connection. After half a second one went by RDMA, too,
     but the host's module then was in use for 30 s and more."""
-    it.on_host(f"echo {SLOT} >{DRIVER}/unbind")
+    it.on_host(UNBIND)
     it.on_target(f"""
         is_told() {{ ! rdma resource show qp | grep -F 'comm [{it.owner}]'; }}
         again is_told""")
-    it.on_host(f"echo {SLOT} >{DRIVER}/bind")
+    it.on_host(BIND)
     it.ports[-1] = rdma.bring_up(it.host.vm, len(it.ports))
 
 

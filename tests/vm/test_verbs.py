@@ -6,6 +6,7 @@ import re
 import pytest
 
 from fakernic_test import rdma
+from fakernic_test.patient import BIND, SLOT
 
 pytestmark = pytest.mark.guests(count=1)
 
@@ -40,8 +41,8 @@ def test_children(ports, how):
 def test_driver_lets_go(ports, lab):
     """Doorbells, clock and device memory are zapped; verbs answer EIO."""
     (port,) = ports
-    result = port.guest.run("rdma_gone 0000:01:00.0", 60)
-    port.guest.check("echo 0000:01:00.0 >/sys/bus/pci/drivers/fakernic/bind")
+    result = port.guest.run(f"rdma_gone {SLOT}", 60)
+    port.guest.check(BIND)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     assert result.ok, result
     assert len(re.findall(r"^ok ", result.out, re.M)) == 10, result

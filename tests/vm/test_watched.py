@@ -9,16 +9,12 @@ import pytest
 
 from fakernic_lab.errors import GuestCrashed
 from fakernic_test import rdma
+from fakernic_test.patient import FAULTS, MOUNT_DEBUGFS, is_recovered, until
 from fakernic_test.watched import hurts
 
 pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 
-DEBUGFS = "/sys/kernel/debug"
-FAULTS = f"{DEBUGFS}/fakernic/0000:01:00.0/faults"
 HEALED_S = 1.5          # the driver looks for what was lost twice a second
-RESTARTED = "for i in $(seq 100); do dmesg | grep -q 'restarting' && exit; " \
-            "sleep 0.1; done; exit 1"
-RECOVERED = RESTARTED.replace("restarting", "device is recovered")
 BROADCAST = "ping -b -c 1 -W 1 192.168.77.255"
 
 
@@ -26,8 +22,7 @@ BROADCAST = "ping -b -c 1 -W 1 192.168.77.255"
 def sick_port(ports):
     """The port; the log begins here, and what becomes of it is the test's."""
     (port,) = ports
-    port.guest.check(f"mountpoint -q {DEBUGFS} || mount -t debugfs none {DEBUGFS}; "
-                     "dmesg -C")
+    port.guest.check(f"{MOUNT_DEBUGFS}; dmesg -C")
     port.vm.ends()
     yield port
     port.guest.check(f"echo remove=all >{FAULTS}; until rdma link | grep -q ACTIVE; "
@@ -67,7 +62,7 @@ def test_lost(sick, at, name):
 def test_restarted(sick):
     rule(sick, "at=send-wqe status=5 do=fail")
     sick.guest.run(BROADCAST)
-    sick.guest.check(RESTARTED)
+    until(sick.guest, "dmesg | grep -q restarting")
     assert "restarting" in complaint(sick)
 
 
@@ -75,7 +70,7 @@ def test_died(sick):
     """Also if the test has cleared the log; unless it says that it did that."""
     for is_asked in (False, True):
         sick.guest.run(f"echo 'at=device do=fatal' >{FAULTS}")     # is not answered
-        sick.guest.check(RECOVERED, 60)
+        is_recovered(sick.guest)
         sick.guest.check("dmesg -C")
         if is_asked:
             sick.vm.hurt()

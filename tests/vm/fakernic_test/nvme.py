@@ -101,6 +101,17 @@ class Storage:
             60).strip()
         assert self.disk.startswith("/dev/nvme"), self.disk
 
+    def write_and_read(self, size="1M"):
+        """A command of the host's: bytes by chance, read again. Those that are
+        not the same leave /tmp/wrong, too."""
+        return f"""
+            head -c {size} /dev/urandom >/tmp/data
+            dd if=/tmp/data of={self.disk} bs=64k oflag=direct conv=nocreat \
+                status=none && dd if={self.disk} of=/tmp/read bs=64k \
+                count={size} iflag=direct,count_bytes status=none || exit 1
+            [ "$(sha256sum </tmp/data)" = "$(sha256sum </tmp/read)" ] ||
+                {{ touch /tmp/wrong; exit 1; }}"""
+
     def wait_until_written(self):
         """Until some writes to the disk have come to their end."""
         done = f"$(awk '{{print $5}}' /sys/class/block/{self.disk[5:]}/stat)"

@@ -15,7 +15,16 @@ SYSFS = f"/sys/bus/pci/devices/{SLOT}"
 DEVLINK = f"pci/{SLOT}"
 REPORTER = f"{DEVLINK} reporter fw_fatal"
 DRIVER = "/sys/bus/pci/drivers/fakernic"
+UNBIND, BIND = (f"echo {SLOT} >{DRIVER}/{way}" for way in ("unbind", "bind"))
+DEBUGFS = "/sys/kernel/debug"
+MOUNT_DEBUGFS = (f"mountpoint -q {DEBUGFS} || mount -t debugfs none {DEBUGFS}")
+FAULTS = f"{DEBUGFS}/fakernic/{SLOT}/faults"    # rules, of the guest's root
+# How many seconds the driver waits for the answer to a command, and usually; 0: as
+# long as it takes.
+CMD_TIMEOUT = "/sys/module/fakernic/parameters/cmd_timeout"
+CMD_TIMEOUT_S = 30
 RINGS = "the doorbell rings"
+RECOVERED = "device is recovered"       # as the kernel's log has it
 RUNG = """
 import ctypes, mmap, os
 fd = os.open("{sysfs}/resource0", os.O_RDWR)
@@ -80,6 +89,10 @@ def until(guest, condition, seconds=20):
                 "sleep 0.1; done; dmesg | tail; exit 1", seconds + 30)
 
 
+def is_recovered(guest, seconds=20):
+    until(guest, f"dmesg | grep -q '{RECOVERED}'", seconds)
+
+
 # What takes the device down and brings it up again.
 RESET = f"echo 1 >{SYSFS}/reset"
 RELOAD = f"devlink dev reload {DEVLINK}"
@@ -100,6 +113,11 @@ def reload(port):
 
 def sleep(port):
     port.guest.check(SLEEP, 60)
+
+
+def commands_may_take(guest, seconds=CMD_TIMEOUT_S):
+    """Until Patient.works() or another call says otherwise."""
+    guest.check(f"echo {seconds} >{CMD_TIMEOUT}")
 
 
 TELLS = "the card tells"
@@ -123,8 +141,7 @@ def fatal_bus_error(port):
 
 def rebind(port):
     """The driver lets go of a port's card, and finds it again."""
-    port.guest.check(f"echo {SLOT} >{DRIVER}/unbind && sleep 0.5 && "
-                     f"echo {SLOT} >{DRIVER}/bind", 60)
+    port.guest.check(f"{UNBIND} && sleep 0.5 && {BIND}", 60)
 
 
 @contextmanager
@@ -164,6 +181,7 @@ class Patient:
         reload(self.port)
 
     def end(self):
+        commands_may_take(self.guest)
         self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
         if self.died() != self.deaths:
             self.reload()
@@ -181,12 +199,16 @@ class Patient:
     def said(self, text, seconds=20):
         self.until(f"dmesg | grep -q '{text}'", seconds)
 
+    def is_recovered(self, seconds=20):
+        is_recovered(self.guest, seconds)
+
     def forget(self):
         self.guest.check("dmesg -C")
 
     def works(self):
         """All is as it was set, and both faces work."""
         port = self.port
+        commands_may_take(self.guest)
         self.until(f"rdma link show {port.ibdev}/1 | grep -q 'state ACTIVE'")
         assert self.look() == self.state
         port.indexes = {}
