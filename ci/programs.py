@@ -20,9 +20,11 @@ FABTESTS = [
         "msg_pingpong", "msg_bw", "rma_bw", "rma_pingpong", "rdm_pingpong",
         "rdm_tagged_pingpong", "rdm_tagged_bw", "rdm_cntr_pingpong")),
     *(f"functional/fi_{name}" for name in (
-        "cq_data", "msg_epoll", "multi_ep", "multi_recv", "rdm_atomic",
-        "rdm_tagged_peek", "shared_ctx", "unexpected_msg")),
-    "unit/fi_cq_test", "unit/fi_mr_test"]
+        "av_xfer", "cm_data", "cq_data", "flood", "msg", "msg_epoll",
+        "multi_ep", "multi_recv", "rdm", "rdm_atomic", "rdm_multi_client",
+        "rdm_rma_event", "rdm_tagged_peek", "shared_ctx", "unexpected_msg")),
+    *(f"unit/fi_{name}_test" for name in (
+        "av", "cntr", "cq", "dom", "eq", "mr"))]
 OPTIONS = ["--disable-efa", "--disable-lpp", "--disable-shared"]
 SOURCES = image.GUEST / "programs"
 SPEC = SRC / "firmware-spec"

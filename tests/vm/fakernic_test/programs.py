@@ -36,11 +36,14 @@ VERIFY = {"polling": "", "sleeping": " -s"}
 
 # ---- libfabric ------------------------------------------------------------
 
-# Tests whose sides meet over TCP, whatever the provider.
-MEET_BY_TCP = ("fi_multi_ep", "fi_multi_recv", "fi_rdm_tagged_peek",
-               "fi_unexpected_msg")
-# Those of one side only, which then finds the other.
-ALONE = ("fi_cq_test", "fi_mr_test")
+# Tests whose sides meet over TCP, whatever the provider, and by which port.
+MEET_BY_TCP = {**dict.fromkeys(
+    ("fi_av_xfer", "fi_multi_ep", "fi_multi_recv", "fi_rdm_tagged_peek",
+     "fi_unexpected_msg"), OOB_PORT), "fi_cm_data": 2710}
+# Those of one side only, which then finds the other; and what they want to know.
+ALONE = {**dict.fromkeys(
+    ("fi_cntr_test", "fi_cq_test", "fi_dom_test", "fi_eq_test", "fi_mr_test"), ""),
+    "fi_av_test": " -s {me} -g {peer}"}
 
 
 class Kind:
@@ -57,7 +60,7 @@ class Kind:
         command = (f"env FI_PROVIDER={only} "
                    f"FI_VERBS_GID_IDX={port.gid_index(family)} "
                    f"{FOLDER}/{test} -p \"{self.provider}\"")
-        if test.startswith(ALONE):
+        if test.split()[0] in ALONE:
             return command
         if self.by_tcp:
             return f"{command} -E"
@@ -66,15 +69,18 @@ class Kind:
 
     def job(self, name, test, server, client, family):
         peer = server.ip4 if self.by_tcp else server.ip(family)
-        by_tcp = self.by_tcp or test.startswith(MEET_BY_TCP)
-        if test.startswith(ALONE):
+        program = test.split()[0]
+        if program in ALONE:
+            wants = ALONE[program].format(me=client.ip(family),
+                                          peer=server.ip(family))
             return pairs.Job(
                 name, f"nc -{family} -N -l {OOB_PORT} </dev/null",
-                f"sh -c '{self.command(test, client, family)} && "
+                f"sh -c '{self.command(test, client, family)}{wants} && "
                 f"nc -N {server.ip(family)} {OOB_PORT} </dev/null'", OOB_PORT)
         return pairs.Job(name, self.command(test, server, family),
                          f"{self.command(test, client, family)} {peer}",
-                         OOB_PORT if by_tcp else CM)
+                         OOB_PORT if self.by_tcp
+                         else MEET_BY_TCP.get(program, CM))
 
 
 VERBS = Kind("verbs")
@@ -106,6 +112,19 @@ BOTH_WAYS = {
         "fi_rdm_cntr_pingpong": SIZES,
         "fi_rdm_atomic": ATOMICS}),
 }
+# A second's sends wait for who receives.
+FLOOD = "-v -T 1 -S 4096 -I 50"
+# Of domains, queues and counters, which move no data; and of both providers of
+# reliable datagrams.
+UNIT = {"fi_dom_test": "-n 2",
+        "fi_eq_test": "",
+        "fi_cq_test": "-L 50",
+        "fi_mr_test": "",
+        "fi_cntr_test": ""}
+RDM = {"fi_rdm": "",
+       "fi_rdm -U": "",
+       "fi_av_xfer": "-e rdm",
+       "fi_flood -e rdm": FLOOD}
 # And those that poll, or that have their own way. ofi_rxd, which is what uses
 # the datagrams of verbs, has no other.
 ONE_WAY = {
@@ -114,16 +133,21 @@ ONE_WAY = {
         "fi_cq_data -o writedata": "-e msg",
         "fi_multi_ep": "-e msg -v -S 1024",
         "fi_shared_ctx": "-e msg --no-tx-shared-ctx",
+        "fi_msg": "",
         "fi_msg_epoll": "",
-        "fi_cq_test": "-L 50",
-        "fi_mr_test": ""}),
+        "fi_cm_data": "",
+        "fi_flood -e msg": FLOOD,
+        **UNIT}),
     "verbs;ofi_rxm": (RXM, {
         "fi_cq_data -o senddata": "-e rdm",
         "fi_cq_data -o writedata": "-e rdm",
         "fi_multi_ep": "-e rdm -v -S 1024",
         "fi_multi_recv": "-e rdm -I 5 -v -S 4096",
         "fi_unexpected_msg": "-e rdm -I 10 -v -S 1024",
-        "fi_rdm_tagged_peek": ""}),
+        "fi_rdm_tagged_peek": "",
+        "fi_av_test": "-e rdm -n 1",
+        **RDM,
+        **UNIT}),
     "verbs;ofi_rxd": (RXD, {
         "fi_rdm_pingpong": CHECKED,
         "fi_rdm_tagged_pingpong": CHECKED,
@@ -131,7 +155,14 @@ ONE_WAY = {
         "fi_rma_bw -o write": f"-e rdm {CHECKED}",
         "fi_rma_bw -o read": f"-e rdm {CHECKED}",
         "fi_multi_recv": "-e rdm -I 5 -v -S 4096",
-        "fi_rdm_atomic": ATOMICS}),
+        "fi_rdm_atomic": ATOMICS,
+        "fi_multi_ep": "-e rdm -v -S 1024",
+        "fi_unexpected_msg": "-e rdm -I 10 -v -S 1024",
+        "fi_rdm_tagged_peek": "",
+        "fi_rdm_rma_event": "",
+        "fi_rdm_multi_client": "-C 10 -I 5",
+        **RDM,
+        **UNIT}),
 }
 FABTESTS = {
     **{f"{provider}, {wait}: {test}": (kind, f"{test} {rest}{how}")
@@ -203,7 +234,8 @@ IPV4_ONLY = ("fi_rma_", "fi_rdm_atomic")
 # each way to wait.
 OFTEN = ("fi_msg_pingpong", "fi_rdm_pingpong", "data compared")
 SELDOM = ("fi_msg_bw", "fi_rdm_tagged_bw", "fi_rma_pingpong", "senddata",
-          "fi_multi_recv", "fi_cq_test", "fi_mr_test", "ofi_rxm, sleeping")
+          "fi_multi_recv", "fi_cq_test", "fi_mr_test", "fi_dom_test", "fi_eq_test",
+          "fi_cntr_test", "fi_rdm -U", "ofi_rxm, sleeping")
 
 
 def has(name, words):
