@@ -548,7 +548,10 @@ static void roce_requester_probe(Roce *r, RoceQp *qp)
 
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
 {
-    RoceExpiry expiry = roce_retry_expire(&qp->retry, now);
+    /* Answers that are lost at their end, or one request. */
+    const bool untold = roce_requester_window(qp) == &qp->answers ||
+                        qp->sq.tx_psn == roce_psn_next(qp->sq.una);
+    RoceExpiry expiry = roce_retry_expire(&qp->retry, now, untold);
 
     roce_sched_timer(r, qp);
     switch (expiry) {

@@ -121,8 +121,12 @@ bool roce_retry_take(RoceRetry *t);
 /* An RNR NAK with its timer field. */
 RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                        uint8_t timer);
-/* The deadline has come. */
-RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now);
+/*
+ * The deadline has come. 'untold': of a loss the silence alone would tell, so
+ * the path is taken for lossy. Of several requests the peer tells which it
+ * misses.
+ */
+RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold);
 
 /*
  * The round trip. A packet that asks for an answer is timed when it is first

