@@ -42,7 +42,9 @@ int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
 	gid.type = type;
 	memcpy(gid.gid, attr->gid.raw, sizeof(gid.gid));
 	mutex_lock(&dev->gid_lock);
-	/* Or a MAC that changes meanwhile would not be followed. */
+	/*
+	 * In the lock: else fakernic_gids_follow_mac() could miss this entry.
+	 */
 	ret = rdma_read_gid_l2_fields(attr, &gid.vlan, gid.mac);
 	if (!ret)
 		ret = fakernic_set_gid(dev, attr->index, &gid);

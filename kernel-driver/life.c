@@ -102,7 +102,7 @@ int fakernic_life_show(struct fakernic_dev *dev)
 		fakernic_netdev_detach(dev);
 		return ret;
 	}
-	WRITE_ONCE(dev->up, true);
+	dev->up = true;
 	/* What dies from now on was alive; what died meanwhile is told now. */
 	WRITE_ONCE(dev->fatal_told, false);
 	/* Pairs with queue_work(), after dead was set: one sees the other. */
@@ -131,7 +131,7 @@ static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
 {
 	if (!dev->up)
 		return;
-	WRITE_ONCE(dev->up, false);
+	dev->up = false;
 	trace_fakernic_life(dev->pdev, "goes down", 0);
 	if (!gently || fakernic_cmdq_check(dev)) {
 		fakernic_cmdq_end(dev);
@@ -262,10 +262,13 @@ static void fakernic_life_show_dead(struct fakernic_dev *dev)
 	if (ret)
 		fakernic_netdev_detach(dev);
 	else
-		WRITE_ONCE(dev->up, true);
+		dev->up = true;
 }
 
-/* What there is of a dead device stays until another one can take its place. */
+/*
+ * What there is of a dead device stays until another one can take its place, as
+ * far as a NOP can tell.
+ */
 static int fakernic_life_replace(struct fakernic_dev *dev)
 {
 	int ret;

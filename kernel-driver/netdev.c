@@ -422,14 +422,15 @@ void fakernic_netdev_count(struct fakernic_dev *dev)
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
 	u32 life = READ_ONCE(priv->lives);
 	u64 stats[FAKERNIC_STAT_COUNT];
+	u64 missed;
 
 	if (fakernic_read_stats(dev, stats))
 		return;
 	mutex_lock(&dev->past_lock);
-	/* Else it has begun anew meanwhile. */
-	if (life == priv->lives)
-		WRITE_ONCE(priv->missed, priv->missed_before +
-					 stats[FAKERNIC_STAT_RX_NO_BUFFER]);
+	/* Else it has begun anew meanwhile, or is about to be said to have. */
+	missed = priv->missed_before + stats[FAKERNIC_STAT_RX_NO_BUFFER];
+	if (life == priv->lives && missed > priv->missed)
+		WRITE_ONCE(priv->missed, missed);
 	mutex_unlock(&dev->past_lock);
 }
 

@@ -42,6 +42,7 @@
 #include "compat.h"
 #include "compat_odp.h"
 #include "device.h"
+#include "life.h"
 #include "mr.h"
 #include "odp.h"
 #include "pages.h"
@@ -66,7 +67,7 @@
 #define FAKERNIC_ODP_WRITE		BIT(0)	/* they must be writable */
 #define FAKERNIC_ODP_READ_ONLY		BIT(1)	/* they need not be */
 #define FAKERNIC_ODP_NO_FAULT		BIT(2)	/* only those in memory */
-#define FAKERNIC_ODP_PREFETCH		BIT(3)	/* nobody waits for them */
+#define FAKERNIC_ODP_PREFETCH		BIT(3)	/* no work request waits */
 
 /* In the region's addresses, which are those of the keys' users. */
 struct fakernic_odp_range {
@@ -162,13 +163,16 @@ static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
 }
 
 /*
- * What a program asks for may take minutes, and may not keep the driver here.
+ * A prefetch may take minutes, and does not keep waiting who takes the hardware
+ * down. The bus may leave it up, or it is dead.
  */
 static int fakernic_odp_unwanted(const struct fakernic_odp *odp,
 				 const struct fakernic_odp_range *range)
 {
+	unsigned long held = READ_ONCE(odp->dev->held);
+
 	return range->flags & FAKERNIC_ODP_PREFETCH &&
-	       !READ_ONCE(odp->dev->up) ? -EIO : 0;
+	       held & ~BIT(FAKERNIC_HELD_BY_BUS) ? -EIO : 0;
 }
 
 /* PRESENT is for pages entered in the table. address: the process'. */

@@ -138,7 +138,7 @@ void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered)
 void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered)
 {
 	mutex_lock(&dev->port.lock);
-	dev->port.ib_registered = registered;
+	WRITE_ONCE(dev->port.ib_registered, registered);
 	dev->port.end_told = false;
 	mutex_unlock(&dev->port.lock);
 }
