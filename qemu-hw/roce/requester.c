@@ -548,7 +548,7 @@ static void roce_requester_probe(Roce *r, RoceQp *qp)
 
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
 {
-    /* Answers that are lost at their end, or one request. */
+    /* One packet is out, or answers, of which the last may be lost. */
     const bool untold = roce_requester_window(qp) == &qp->answers ||
                         qp->sq.tx_psn == roce_psn_next(qp->sq.una);
     RoceExpiry expiry = roce_retry_expire(&qp->retry, now, untold);

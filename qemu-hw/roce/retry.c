@@ -81,10 +81,11 @@ static void roce_retry_quiet(RoceRetry *t)
 /*
  * Two guests that poll on two processors keep each other's device waiting for
  * some time slices: where nothing was ever lost, a probe would be a duplicate.
- * A silence beyond that counts as a loss where it would be the only sign: of one
- * request, or of answers to a READ, lost at its end. With 64 queue pairs beside
- * programs that compute, every silence that counted so made for ten times as
- * many packets sent again.
+ * A silence beyond that counts as a loss where one packet is out, or answers
+ * to a READ, for which it would be the only sign. Of many packets the last may
+ * be lost as well, and each silence about them is waited for long; but with 64
+ * queue pairs beside programs that compute ten times as many packets were sent
+ * again when their silences counted, too.
  */
 RoceTime roce_retry_probe_ns(const RoceRetry *t)
 {

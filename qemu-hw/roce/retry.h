@@ -122,9 +122,10 @@ bool roce_retry_take(RoceRetry *t);
 RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                        uint8_t timer);
 /*
- * The deadline has come. 'untold': of a loss the silence alone would tell, so
- * the path is taken for lossy. Of several requests the peer tells which it
- * misses.
+ * The deadline has come. 'untold': had a packet been lost, the silence alone
+ * would tell, so the path is taken for lossy. Else the peer tells of a gap as
+ * soon as a later packet comes, unless the last ones were lost: their silences
+ * are long.
  */
 RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold);
 

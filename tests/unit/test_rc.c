@@ -1327,6 +1327,37 @@ static void lost_tail_is_probed(void)
     pair_free(&p);
 }
 
+/* The last of so many packets is lost; is the path taken for lossy? */
+static bool silence_makes_lossy(unsigned packets)
+{
+    RoceSendWr wr;
+    bool lossy;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (unsigned i = 1; i <= 2; i++) {
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_WRITE, 0,
+                          packets * PAIR_MTU);
+        if (i == 2) {
+            pair_lose(&p.a, packets);
+        }
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, p.now + 2 * ROCE_PROBE_TRUST_NS);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, i, FAKERNIC_WC_SUCCESS);
+    }
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 1);
+    lossy = pair_qp(&p.a)->retry.lossy;
+    pair_free(&p);
+    return lossy;
+}
+
+static void silence_about_one_packet_makes_lossy(void)
+{
+    CHECK(silence_makes_lossy(1));
+    CHECK(!silence_makes_lossy(2));
+    CHECK(!silence_makes_lossy(5));
+}
+
 /*
  * What the peer misses it says once (C9-115): lost again, the packet is asked
  * for by nobody, and the silence is ended by the timer. Without a round trip
@@ -1465,6 +1496,7 @@ static void copies_of_an_implied_nak_cost_one_try(void)
 
 static const Test tests[] = {
     TEST(lost_tail_is_probed),
+    TEST(silence_about_one_packet_makes_lossy),
     TEST(second_loss_is_told_by_the_timer),
     TEST(second_loss_is_found_by_probes),
     TEST(attempts_are_counted),

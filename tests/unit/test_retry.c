@@ -281,7 +281,7 @@ static void progress_begins_probing_anew(void)
     CHECK_EQ(t.deadline, 9000000 + ROCE_PROBE_FLOOR_NS);
 }
 
-/* Of several packets that were sent the peer would tell which it misses. */
+/* Of many packets the peer would tell which it misses. */
 static void a_silence_about_many_is_no_loss(void)
 {
     RoceRetry t = measured();
