@@ -19,7 +19,7 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (CMD_TIMEOUT_S, DEVLINK, FATAL,
+from fakernic_test.patient import (CMD_TIMEOUT, CMD_TIMEOUT_S, DEVLINK, FATAL,
                                    NATIVE_HOTPLUG, RECOVERED, RELOAD, REPORTER,
                                    RESET, RINGS, SETTINGS, SLOT, TELLS, Patient,
                                    bus_error, commands_may_take,
@@ -343,6 +343,25 @@ def test_program_hears_of_a_freeze(patient):
     patient.works()
 
 
+FORESIGHT = "/tmp/foresight"
+
+
+@pytest.mark.parametrize("event", (reload, reset),
+                         ids=lambda event: event.__name__)
+def test_prefetch_holds_up_nobody(patient, event):
+    """What a program wants to be paged in, for many minutes, ends with its device."""
+    guest = patient.guest
+    patient.forget()
+    job = guest.start(f"exec rdma_foresight >{FORESIGHT}", 100)
+    patient.until(f"grep -qs begins {FORESIGHT}")
+    guest.check("sleep 1")
+    event(patient.port)
+    assert job.wait().ok
+    said = guest.check(f"cat {FORESIGHT}")
+    assert said == "begins\nended: Input/output error\n", said
+    patient.works()
+
+
 ASKED = {
     "recover": f"devlink health recover {REPORTER}",
     "reload": RELOAD,
@@ -446,6 +465,8 @@ def test_dead_device_says_so(patient):
         assert "device_dead: 0" in guest.check(f"ethtool -S {port.netdev}")
 
 
+@pytest.mark.guests(count=1, append="iomem=relaxed",
+                    options={"cpus": 2, "extra": NATIVE_HOTPLUG})
 def test_dead_port_takes_settings(patient):
     """Of its queues, too, which the next life begins with."""
     guest, port = patient.guest, patient.port
@@ -455,15 +476,18 @@ def test_dead_port_takes_settings(patient):
         patient.said("device is dead")
         guest.check(f"""
             set -e
-            ethtool -G {port.netdev} rx 1024
+            ethtool -X {port.netdev} equal 1
             ethtool -C {port.netdev} rx-frames 8 rx-usecs 50
-            ethtool -X {port.netdev} equal 1""")
+            ethtool -G {port.netdev} rx 1024""")
         guest.check(f"devlink health recover {REPORTER}", 60)
         patient.works()
     text = guest.check(f"ethtool -g {port.netdev}; ethtool -c {port.netdev}")
     assert re.search(r"Current.*\bRX:\s+1024\b", text, re.S), text
     assert re.search(r"rx-usecs:\s+50\b", text), text
-    guest.check(f"ethtool -G {port.netdev} rx 512; "
+    table = guest.check(f"ethtool -x {port.netdev}").split("hash key")[0]
+    assert re.search(r"^ *0:( +0)+$", table, re.M), table
+    guest.check(f"ethtool -X {port.netdev} default; "
+                f"ethtool -G {port.netdev} rx 512; "
                 f"ethtool -C {port.netdev} rx-frames 0 rx-usecs 0")
     patient.works()
 
@@ -570,7 +594,7 @@ def refused_reload(port):
 
 
 def what_it_is(port):
-    """That it has said so once is enough."""
+    """GUID and limits, which it need not tell again when it is dead."""
     return port.guest.check(f"ibv_devinfo -v -d {port.ibdev} | grep -E "
                             "'node_guid|max_(cqe|qp|mtu|pkeys):'")
 
@@ -605,7 +629,7 @@ def test_device_that_does_not_come_up(patient, event, command, status, cure):
                         f"ip link set {port.netdev} mtu 4200")
             shown = guest.check(f"rdma dev show {port.ibdev}")
             assert not guest.run(ASKED["recover"], 60).ok
-            # One that is tried first, as far as NOP.
+            # What has answered a NOP is taken for one that will come up.
             if command == "NOP":
                 assert guest.check(f"rdma dev show {port.ibdev}") == shown
             says_dead(patient)
@@ -679,9 +703,7 @@ def die_and_recover(patient, death):
     return when(patient, "device is dead") - when(patient, f"it dies|{RINGS}")
 
 
-@pytest.mark.parametrize("death", (*DEATHS, pytest.param(
-    frozen_as_usual, marks=(pytest.mark.long, pytest.mark.timeout(300)))),
-                         ids=lambda death: death.__name__)
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__)
 def test_device_dies_and_is_recovered(patient, death):
     """By itself: noticed within a second if it can be seen, brought up."""
     limit = NOTICED_S[death] + SLACK_S
@@ -692,6 +714,17 @@ def test_device_dies_and_is_recovered(patient, death):
             break
     print(f"{death.__name__}: noticed after {took} s")
     assert max(took) < limit, took
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("power_on")
+def test_freeze_is_noticed_by_default(patient):
+    """By a driver of which nobody has changed how long it waits for a command."""
+    assert patient.guest.check(f"cat {CMD_TIMEOUT}").strip() == str(CMD_TIMEOUT_S)
+    took = die_and_recover(patient, frozen_as_usual)
+    print(f"noticed after {took} s")
+    assert took < NOTICED_S[frozen_as_usual] + SLACK_S
 
 
 # What is heard of a death goes into the log that has the death itself: what the
@@ -945,6 +978,7 @@ def test_set_of_counters_is_not_told(patient):
         patient.forget()
         commands_may_take(guest, 1)
         patient.is_recovered()
+        commands_may_take(guest)
     finally:
         guest.run(f"kill {server.pid}")
         server.wait()

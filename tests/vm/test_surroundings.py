@@ -198,9 +198,9 @@ def test_strict_iommu(cards):
 
 
 # A page of a region gets a bit that no address has: the server's, which is written to,
-# or the client's, whose region is the second, and which is read. What malloc() takes
-# from the kernel for as much begins at the same place in each large page, and a page
-# behind it: so the list has all small pages, as no ring's has.
+# or the client's, whose region is the second, and which is read. Two MiB of
+# malloc() begin a page behind an address that two MiB divide: so the region's list is
+# of small pages, and as long as no ring's is.
 ASTRAY = {"Write": 1, "Read": 2}
 ASTRAY_SIZE = 2 << 20
 
