@@ -375,7 +375,8 @@ static void probes_teach_patience(void)
 
         roce_retry_time(&t, now, i);
         while (t.deadline < answer) {
-            CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_PROBE);
+            CHECK_EQ(roce_retry_expire(&t, t.deadline, true),
+                     ROCE_EXPIRY_PROBE);
             roce_retry_probed(&t);
             probes++;
         }
