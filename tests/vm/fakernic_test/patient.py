@@ -17,7 +17,7 @@ REPORTER = f"{DEVLINK} reporter fw_fatal"
 DRIVER = "/sys/bus/pci/drivers/fakernic"
 UNBIND, BIND = (f"echo {SLOT} >{DRIVER}/{way}" for way in ("unbind", "bind"))
 DEBUGFS = "/sys/kernel/debug"
-MOUNT_DEBUGFS = (f"mountpoint -q {DEBUGFS} || mount -t debugfs none {DEBUGFS}")
+MOUNT_DEBUGFS = f"mountpoint -q {DEBUGFS} || mount -t debugfs none {DEBUGFS}"
 FAULTS = f"{DEBUGFS}/fakernic/{SLOT}/faults"    # rules, of the guest's root
 # How many seconds the driver waits for the answer to a command, and usually; 0: as
 # long as it takes.
