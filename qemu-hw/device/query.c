@@ -511,7 +511,8 @@ bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
     return true;
 }
 
-/* The objects of a kind, as many as are wanted; then where the next is. */
+/* The objects of a kind, as many as are wanted and allowed; then where the next
+ * is. */
 static void fakernic_query_walk(FakernicState *s, const FakernicQuery *query,
                                 uint32_t from, uint32_t count, GString *text)
 {
@@ -527,7 +528,7 @@ static void fakernic_query_walk(FakernicState *s, const FakernicQuery *query,
             g_string_truncate(text, before);
             continue;
         }
-        if (found++ == most) {
+        if (found++ == most || before > FAKERNIC_QUERY_BYTES) {
             g_string_truncate(text, before);
             fakernic_json_begin(text, NULL, '{');
             fakernic_json_number(text, "next", id);

@@ -20,8 +20,10 @@ typedef struct FakernicQuery {
     uint32_t (*end)(const FakernicState *s);
 } FakernicQuery;
 
-/* So many objects at most in an answer. */
+/* An answer has at most so many objects, and begins none behind so many bytes:
+ * the main thread writes it in one go. */
 #define FAKERNIC_QUERY_MAX      8192
+#define FAKERNIC_QUERY_BYTES    (512u << 10)
 
 /* Which of the objects the next answer to one query has. */
 typedef struct FakernicWindow {
