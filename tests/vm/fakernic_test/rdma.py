@@ -127,17 +127,17 @@ def judged(port, command, tests, timeout=100):
 
 # ---- the usual tools -----------------------------------------------------
 
-def pingpong(kind, server, client, options="", family=4, timeout=60):
+def pingpong(kind, server, client, options="", family=4, timeout=60, inside=""):
     """ibv_{rc,ud,…}_pingpong between two ports (or one with itself).
 
-    FAMILY is that of the GIDs; its server listens for TCP on IPv4 only.
+    FAMILY is that of the GIDs; its server listens for TCP on IPv4 only. INSIDE
+    is a command that both are the words of.
     """
-    return run_pair(
-        server, client,
-        f"ibv_{kind}_pingpong -d {server.ibdev} -g {server.gid_index(family)} "
-        f"{options}",
-        f"ibv_{kind}_pingpong -d {client.ibdev} -g {client.gid_index(family)} "
-        f"{options} {server.ip4}", 18515, timeout)
+    at_server, at_client = (
+        f"{inside} ibv_{kind}_pingpong -d {port.ibdev} "
+        f"-g {port.gid_index(family)} {options}" for port in (server, client))
+    return run_pair(server, client, at_server, f"{at_client} {server.ip4}",
+                    18515, timeout)
 
 
 CLOSED = "rdma_get_cm_event: Bad file descriptor"
