@@ -233,6 +233,7 @@ typedef struct RoceQp {
     RoceTime deadline;
     RoceTime flush_at;          /* ERR: next look at the queues */
     uint32_t heap_index;
+    bool busy;                  /* counts for busy_count */
 } RoceQp;
 
 typedef struct RoceQpList {
@@ -271,6 +272,7 @@ struct Roce {
     bool wire_wanted;           /* since roce_sched_next() */
     RoceQp **heap;
     uint32_t heap_count;
+    uint32_t busy_count;        /* QPs that wait for answers */
     RoceFrameInfo out;          /* of the frame handed out last */
     RoceQp *sent;               /* whose it was, if nobody answers it: its work
                                  * request completes once it has gone */
@@ -307,12 +309,10 @@ bool roce_sched_has_next(const Roce *r);
 void roce_sched_remove(Roce *r, RoceQp *qp);
 /* To be called after retry.deadline, flush_at or pace.wake has changed. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
-/*
- * How many QPs have a deadline: those with something in flight, and few more.
- */
-static inline uint32_t roce_sched_timers(const Roce *r)
+/* How many QPs wait for answers to something in flight. */
+static inline uint32_t roce_sched_busy(const Roce *r)
 {
-    return r->heap_count;
+    return r->busy_count;
 }
 /* The QP of the earliest deadline, NULL when there is none. */
 RoceQp *roce_sched_first(const Roce *r);
@@ -459,6 +459,9 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
                       uint16_t vendor_err);
 /* Flushes what is in the queues of a QP in ERR or SQE. */
 void roce_flush(Roce *r, RoceTime now, RoceQp *qp);
+/* A receive that it has taken from an SRQ and not filled is flushed: whose it
+ * is would wait for it for ever. */
+void roce_return_recv(Roce *r, RoceQp *qp);
 /* Forgets everything in flight. */
 void roce_forget(Roce *r, RoceQp *qp);
 /* Fails the oldest send: its completion, then ERR (or SQE), and the flush. */

@@ -177,7 +177,7 @@ static bool roce_send_fits_window(const Roce *r, const RoceQp *qp,
 {
     const RoceSendq *sq = &qp->sq;
     uint32_t in_flight = roce_psn_sub(sq->tx_psn, sq->una);
-    uint32_t busy = roce_sched_timers(r);
+    uint32_t busy = roce_sched_busy(r);
     bool whole = !send->started || sq->tx_psn == send->psn;
     uint32_t size;
 
@@ -402,6 +402,7 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
     uint32_t psn = roce_psn_sub(sq->tx_psn, 1);
     RoceSend *send;
     bool asks = true;
+    uint8_t status;
     size_t len;
 
     if (!qp->retry.probe || roce_path_waits(r, qp)) {
@@ -424,15 +425,21 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
     if (send->answered) {
         return 0;
     }
-    roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
+    status = send->status;
     len = roce_send_packet(r, qp, send, psn, &asks, buf);
     if (len > 0) {
+        roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
         roce_sendq_probed(sq, psn);
+    } else {
+        /* What a probe lacks is no error: the answer may be on its way. */
+        send->status = status;
     }
     return len;
 }
 
-size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
+/* *paced: it is the pacer that the next packet waits for. */
+static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
+                             bool *paced)
 {
     RoceSendq *sq = &qp->sq;
     unsigned budget = ROCE_WQES_PER_TURN;
@@ -448,7 +455,7 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
         len = roce_send_probe(r, qp, buf);
-        if (len > 0) {
+        if (len > 0 || qp->retry.mode != ROCE_RETRY_SENDING) {
             return len;
         }
         if (sq->tx == sq->pi) {
@@ -480,8 +487,8 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         if (!roce_send_may_go(r, qp, send) || roce_path_waits(r, qp)) {
             return 0;
         }
-        roce_retry_pace(&qp->retry, roce_pacer_wait(r, now, qp));
-        if (qp->retry.paced) {
+        *paced = roce_pacer_wait(r, now, qp);
+        if (*paced) {
             return 0;
         }
         len = roce_send_packet(r, qp, send, sq->tx_psn, &asks, buf);
@@ -492,6 +499,28 @@ size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     }
     roce_sched_ready(r, qp);
     return 0;
+}
+
+/* Does an answer have to come? One that has failed waits for none. */
+static bool roce_requester_awaits(const RoceQp *qp)
+{
+    return roce_qp_reliable(qp) &&
+           (qp->attr.state == FAKERNIC_QPS_RTS ||
+            qp->attr.state == FAKERNIC_QPS_SQD) &&
+           !roce_sendq_empty(&qp->sq) && qp->sq.tx_psn != qp->sq.una;
+}
+
+size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
+{
+    bool paced = false;
+    size_t len = roce_send_next(r, now, qp, buf, &paced);
+
+    if (paced != qp->retry.paced) {
+        roce_retry_pace(&qp->retry, now, &qp->attr, paced,
+                        roce_requester_awaits(qp));
+        roce_sched_timer(r, qp);
+    }
+    return len;
 }
 
 void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,

@@ -87,15 +87,20 @@ static void roce_retry_quiet(RoceRetry *t)
  * queue pairs beside programs that compute ten times as many packets were sent
  * again when their silences counted, too.
  */
-RoceTime roce_retry_probe_ns(const RoceRetry *t)
+static RoceTime roce_retry_first_probe_ns(const RoceRetry *t)
 {
     RoceTime floor = t->lossy ? ROCE_PROBE_FLOOR_NS : ROCE_PROBE_TRUST_NS;
     RoceTime wait = t->trip + 4 * t->deviation;
 
+    return wait > floor ? wait : floor;
+}
+
+RoceTime roce_retry_probe_ns(const RoceRetry *t)
+{
     if (t->trip == 0 || t->probes >= ROCE_PROBES_MAX) {
         return ROCE_TIME_NEVER;
     }
-    return (wait > floor ? wait : floor) << t->probes;
+    return roce_retry_first_probe_ns(t) << t->probes;
 }
 
 /* Silence from 'now' on is first probed, then a timeout at ack_at. */
@@ -118,7 +123,12 @@ void roce_retry_time(RoceRetry *t, RoceTime now, uint32_t psn)
     }
 }
 
-/* RFC 6298, section 2: gains of an eighth and a quarter. */
+/*
+ * RFC 6298, section 2: gains of an eighth and a quarter. After a probe nobody
+ * knows what the answer is for. Were all of the time a trip, each loss would
+ * have the next one wait for several times as long; were none of it, a peer
+ * that has become slow would be probed for ever.
+ */
 void roce_retry_timed(RoceRetry *t, RoceTime now, uint32_t una)
 {
     RoceTime trip = now - t->timed_at;
@@ -132,6 +142,9 @@ void roce_retry_timed(RoceRetry *t, RoceTime now, uint32_t una)
         t->trip = trip > 0 ? trip : 1;
         t->deviation = trip / 2;
         return;
+    }
+    if (t->probes > 0 && trip > roce_retry_first_probe_ns(t)) {
+        trip = roce_retry_first_probe_ns(t);
     }
     off = trip > t->trip ? trip - t->trip : t->trip - trip;
     t->deviation += (off - t->deviation) / 4;
@@ -160,6 +173,7 @@ void roce_retry_restart(RoceRetry *t, const RoceQpAttr *attr)
 void roce_retry_stop(RoceRetry *t)
 {
     roce_retry_quiet(t);
+    t->paced = false;
 }
 
 void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
@@ -172,8 +186,14 @@ void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
     }
 }
 
-void roce_retry_pace(RoceRetry *t, bool waits)
+void roce_retry_pace(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                     bool waits, bool outstanding)
 {
+    if (t->paced && !waits && outstanding && t->mode == ROCE_RETRY_SENDING &&
+        t->deadline == ROCE_TIME_NEVER) {
+        t->ack_at = roce_retry_ack_at(now, attr);
+        roce_retry_set_timer(t, now);
+    }
     t->paced = waits;
 }
 
@@ -259,7 +279,7 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
     }
     if (t->paced) {
         /* The packet that asks for an ACK waits for its turn, and starts the
-         * timer again. */
+         * timer again; so does the end of that wait. */
         return ROCE_EXPIRY_NOTHING;
     }
     if (now < t->ack_at && late) {

@@ -29,7 +29,11 @@
 #define ROCE_LATE_NS 2000000
 /* So often in a row that counts for the peer. */
 #define ROCE_LATE_MAX 3
-/* Probes in a row; each waits twice as long as the one before. */
+/*
+ * Probes in a row; each waits twice as long as the one before. A timeout gives
+ * no new ones: eight QPs that READ over a queue that is too short took a tenth
+ * longer with them.
+ */
 #define ROCE_PROBES_MAX 5
 
 typedef enum RoceRetryMode {
@@ -105,8 +109,18 @@ void roce_retry_stop(RoceRetry *t);
  */
 void roce_retry_sent(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                      bool slow);
-/* The next packet waits for the pacer, or no longer. */
-void roce_retry_pace(RoceRetry *t, bool waits);
+/* Does a timer run for an answer? With a timeout of 0 there is none. */
+static inline bool roce_retry_awaits(const RoceRetry *t)
+{
+    return t->mode == ROCE_RETRY_SENDING && t->deadline != ROCE_TIME_NEVER;
+}
+
+/*
+ * The next packet waits for the pacer; or no longer, and if 'outstanding' ones
+ * have no timer for that reason, they get one.
+ */
+void roce_retry_pace(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
+                     bool waits, bool outstanding);
 /* An answer moved on; 'outstanding': others are still waited for. */
 void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                          bool outstanding);
@@ -133,8 +147,8 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold);
  * The round trip. A packet that asks for an answer is timed when it is first
  * sent, one at a time; what is sent again is not (Karn's rule). A silence much
  * longer than that asks for a probe: it costs a packet and no try. A trip that
- * was probed counts all the same, from the first sending: it may be too long,
- * but trips that became longer than the wait would never be learnt.
+ * was probed counts as what was waited for before the first probe, if it took
+ * longer: trips that become longer than the wait are learnt in a few rounds.
  */
 void roce_retry_time(RoceRetry *t, RoceTime now, uint32_t psn);
 /* All before 'una' is answered. To be called before roce_retry_progress(). */

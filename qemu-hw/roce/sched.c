@@ -145,9 +145,14 @@ static void roce_heap_remove(Roce *r, RoceQp *qp)
 
 void roce_sched_timer(Roce *r, RoceQp *qp)
 {
+    const bool busy = roce_retry_awaits(&qp->retry);
     RoceTime deadline = qp->retry.deadline < qp->flush_at
                             ? qp->retry.deadline : qp->flush_at;
 
+    if (busy != qp->busy) {
+        qp->busy = busy;
+        r->busy_count += busy ? 1 : UINT32_MAX;
+    }
     if (qp->pace.wake < deadline) {
         deadline = qp->pace.wake;
     }

@@ -350,6 +350,79 @@ static void waiting_qp_can_go(void)
     }
 }
 
+/*
+ * It waits for the pacer, and then for its share of what may be in flight, of
+ * which the answers are lost: its timer runs again.
+ */
+static void wait_that_ends_leaves_a_timer(void)
+{
+    PairHost others[8];
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    limit(&p, &p.a, 8 * MBIT);
+    p.b.mute = true;
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 60 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    while (roce_psn_sub(pair_qp(&p.a)->sq.tx_psn, PAIR_PSN) < 40) {
+        pair_run(&p);
+        p.now = roce_deadline(p.a.r);
+        roce_tick(p.a.r, p.now);
+    }
+    pair_run(&p);
+    CHECK(pair_qp(&p.a)->retry.paced);
+    for (i = 0; i < TEST_COUNT(others); i++) {
+        PairHost peer = p.b;
+
+        others[i] = p.a;
+        pair_create(&others[i], FAKERNIC_QP_RC);
+        pair_create(&peer, FAKERNIC_QP_RC);
+        pair_connect(&others[i], &peer, FAKERNIC_QP_RC);
+        pair_connect(&peer, &others[i], FAKERNIC_QP_RC);
+        pair_send(&p, &others[i], &wr);
+    }
+    pair_run_until(&p, p.now + ROCE_ACK_WAIT_FLOOR_NS / 2);
+    CHECK(!pair_qp(&p.a)->retry.paced);
+    CHECK(pair_qp(&p.a)->retry.deadline < ROCE_TIME_NEVER);
+    p.b.mute = false;
+    pair_run_until(&p, p.now + 4 * ROCE_ACK_WAIT_FLOOR_NS);
+    for (i = 0; i <= TEST_COUNT(others); i++) {
+        const RoceCompletion *c = fake_next_completion(p.a.host);
+
+        REQUIRE(c != NULL);
+        CHECK_EQ(c->status, FAKERNIC_WC_SUCCESS);
+    }
+    pair_free(&p);
+}
+
+/* It fails while it waits for the pacer, and then waits for nobody's answer. */
+static void who_has_failed_has_no_timer(void)
+{
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_XRC_INI);
+    limit(&p, &p.a, 8 * MBIT);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 60 * PAIR_MTU);
+    wr.xrc_srqn = p.a.srqn;
+    wr.rdma.rkey ^= 1;
+    pair_send(&p, &p.a, &wr);
+    while (pair_step(&p, &p.a, &p.b)) {
+    }
+    CHECK(pair_qp(&p.a)->retry.paced);
+    while (pair_step(&p, &p.b, &p.a)) {
+    }
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_run(&p);
+    CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
+    pair_run_until(&p, p.now + 4 * ROCE_ACK_WAIT_FLOOR_NS);
+    pair_expect_none(&p.a);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(static_rates_are_those_of_ibv_rate),
     TEST(rate_limit_is_kept),
@@ -362,6 +435,8 @@ static const Test tests[] = {
     TEST(ack_passes_a_waiting_read_answer),
     TEST(raw_packets_are_paced),
     TEST(waiting_qp_can_go),
+    TEST(wait_that_ends_leaves_a_timer),
+    TEST(who_has_failed_has_no_timer),
 };
 
 TEST_MAIN(tests)

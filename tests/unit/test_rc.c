@@ -1427,6 +1427,56 @@ static void second_loss_is_found_by_probes(void)
     pair_free(&p);
 }
 
+/* Each is asked for again by a probe: what that took is no round trip. */
+static void lost_reads_wait_no_longer(void)
+{
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 5; i++) {
+        if (i > 0) {
+            pair_lose(&p.a, 1);
+        }
+        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, PAIR_MTU);
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, p.now + 4 * ROCE_ACK_WAIT_FLOOR_NS);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
+    }
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
+    pair_free(&p);
+}
+
+/* Its source address is missing for a while: the request has been made. */
+static void probe_without_a_source_is_no_error(void)
+{
+    RoceGid none = { .type = FAKERNIC_GID_NONE };
+    uint8_t buf[ROCE_FRAME_MAX];
+    bool loopback;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    wr.index = 2;
+    pair_send(&p, &p.a, &wr);
+    CHECK(pair_step(&p, &p.a, &p.b));
+    CHECK_EQ(roce_gid_set(p.a.r, 0, &none), FAKERNIC_CMD_OK);
+    p.now = roce_deadline(p.a.r);
+    roce_tick(p.a.r, p.now);
+    CHECK_EQ(pair_qp(&p.a)->retry.probes, 1);
+    CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 0);
+    CHECK_EQ(roce_gid_set(p.a.r, 0, &p.a.gid), FAKERNIC_CMD_OK);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
+    pair_free(&p);
+}
+
 /* A packet that never arrives, or whose answer does not: 1, 2, 3, ... */
 static void each_attempt_has_its_number(Pair *p, PairHost *mute, uint8_t opcode)
 {
@@ -1499,6 +1549,8 @@ static const Test tests[] = {
     TEST(silence_about_one_packet_makes_lossy),
     TEST(second_loss_is_told_by_the_timer),
     TEST(second_loss_is_found_by_probes),
+    TEST(lost_reads_wait_no_longer),
+    TEST(probe_without_a_source_is_no_error),
     TEST(attempts_are_counted),
     TEST(copies_of_a_sequence_nak_cost_one_try),
     TEST(copies_of_an_rnr_nak_cost_one_try),

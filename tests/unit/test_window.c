@@ -343,6 +343,31 @@ static void many_qps_keep_queues_short(void)
     queue_of_many(FAKERNIC_SQ_RDMA_READ, 1);
 }
 
+/* Those in error wait for receives to flush, and for nobody on the wire. */
+static void qps_in_error_take_no_share(void)
+{
+    RoceSendWr wr;
+    unsigned i;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    for (i = 0; i < 8; i++) {
+        RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
+        PairHost other = p.a;
+
+        pair_create(&other, FAKERNIC_QP_RC);
+        CHECK_EQ(pair_modify(&other, 0, FAKERNIC_QP_ATTR_STATE, &attr),
+                 FAKERNIC_CMD_OK);
+    }
+    p.b.mute = true;
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0,
+                      100 * PAIR_MTU);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(p.a.sent, 100);
+    pair_free(&p);
+}
+
 static const Test tests[] = {
     TEST(loss_halves_answers_add),
     TEST(busy_qps_share),
@@ -351,6 +376,7 @@ static const Test tests[] = {
     TEST(reads_over_a_short_queue),
     TEST(long_reads_of_a_slow_peer),
     TEST(many_qps_keep_queues_short),
+    TEST(qps_in_error_take_no_share),
 };
 
 TEST_MAIN(tests)
