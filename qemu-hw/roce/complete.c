@@ -261,6 +261,14 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
     }
 }
 
+void roce_return_recv(Roce *r, RoceQp *qp)
+{
+    if (qp->rx.held && qp->rx.srqn) {
+        roce_fail_recv(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
+                       FAKERNIC_VENDOR_FLUSHED);
+    }
+}
+
 void roce_forget(Roce *r, RoceQp *qp)
 {
     roce_responder_forget(r, qp);

@@ -100,6 +100,7 @@ static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
 {
     uint32_t new_key = wr->bind_mw.new_key;
     uint32_t access = wr->bind_mw.access;
+    uint32_t next_tag = (wr->bind_mw.mw_key + 1) & 0xff;
 
     if (mw->kind != ROCE_MR_WINDOW) {
         return FAKERNIC_VENDOR_KEY_STATE;
@@ -112,8 +113,8 @@ static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
         return FAKERNIC_VENDOR_BIND;
     }
     if (mw->type == FAKERNIC_MW_TYPE_1) {
-        /* The device chooses the next key; zero-based is for type 2. */
-        return (new_key & 0xff) != ((mw->key + 1) & 0xff) ||
+        /* The verb chooses the next key; zero-based is for type 2. */
+        return (new_key & 0xff) != next_tag ||
                        (access & FAKERNIC_ACCESS_ZERO_BASED)
                    ? FAKERNIC_VENDOR_BIND : FAKERNIC_VENDOR_NONE;
     }
@@ -166,11 +167,23 @@ static void mr_bind(RoceMrTable *t, RoceMr *mw, RoceMr *mr, uint32_t qpn,
     }
 }
 
+/*
+ * A window of type 1 is the verb's to name, by its index: it counts its tag on
+ * when it posts, also for what then fails or is flushed.
+ */
+static uint16_t mr_find_window(RoceMrTable *t, uint32_t key, RoceMr **mw)
+{
+    *mw = mr_by_index(t, key);
+    return *mw && (*mw)->kind == ROCE_MR_WINDOW &&
+                   (*mw)->type == FAKERNIC_MW_TYPE_1
+               ? FAKERNIC_VENDOR_NONE : mr_find(t, key, mw);
+}
+
 uint16_t roce_mr_bind_mw(RoceMrTable *t, RocePd pd, uint32_t qpn,
                          const RoceSendWr *wr)
 {
     RoceMr *mw, *mr = NULL;
-    uint16_t error = mr_find(t, wr->bind_mw.mw_key, &mw);
+    uint16_t error = mr_find_window(t, wr->bind_mw.mw_key, &mw);
 
     if (!error) {
         error = mr_check_window(mw, pd, wr);

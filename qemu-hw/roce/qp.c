@@ -249,6 +249,7 @@ static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
 
 static void roce_qp_reset(Roce *r, RoceQp *qp)
 {
+    roce_return_recv(r, qp);
     roce_forget(r, qp);
     roce_qp_set_state(r, qp, FAKERNIC_QPS_RESET);
     memset(&qp->attr, 0, sizeof(qp->attr));

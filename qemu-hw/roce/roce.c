@@ -322,6 +322,7 @@ int roce_qp_destroy(Roce *r, uint32_t qpn)
     if (!qp) {
         return FAKERNIC_CMD_BAD_ID;
     }
+    roce_return_recv(r, qp);
     roce_mcast_leave(r, qpn);
     roce_mr_table_qp_gone(r->mrs, qpn, UINT32_MAX);
     roce_qp_free(r, qp);

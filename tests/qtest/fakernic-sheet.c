@@ -498,7 +498,8 @@ static void test_refused_bind_mw(void)
 #define REFUSED(vendor, change) CASE(FAKERNIC_WC_MW_BIND_ERR, vendor, change)
     CASE(FAKERNIC_WC_LOC_QP_OP_ERR, SQ_RSVD, bind.rsvd[0] = 1);
     REFUSED(KEY_INDEX, bind.mw_key = LE32(0xffff00));
-    REFUSED(KEY_TAG, bind.mw_key = LE32(mw ^ 1));
+    REFUSED(KEY_TAG, bind.mw_key = LE32(window_create(&n, s.pd,
+                                                  FAKERNIC_MW_TYPE_2B) ^ 1));
     REFUSED(KEY_STATE, bind.mw_key = LE32(region));
     REFUSED(KEY_PD, bind.mw_key = LE32(window_create(&n, other_pd,
                                                      FAKERNIC_MW_TYPE_1)));

@@ -398,28 +398,38 @@ static void recv_failed(SimQp *qp, SimRecv *r, const RoceCompletion *c)
     qp->rq_failed = true;
 }
 
-static void model_recv(SimQp *qp, const RoceCompletion *c)
+/* The receive that completes is none any more; NULL: it was none. */
+static SimRecv *recv_take(SimQp *qp, const RoceCompletion *c)
 {
     World *w = qp->world;
     bool target = qp->type == FAKERNIC_QP_XRC_TGT;
     SimRq *rq = target && qp->host->xrc[1]->srqn == c->srqn
                 ? qp->host->xrc[1] : qp->rq;
     uint32_t index = c->wqe_index - rq->tag_base;
-    SimRecv *r;
 
     if (index >= rq->fetched || rq->recv[index].done != SIM_OPEN ||
         rq->recv[index].qp != qp || (!rq->srqn && index != rq->done)) {
         world_fail(w, "QP %u: completion of receive %u, not outstanding or "
                    "not the next", qp->qpn, index);
-        return;
+        return NULL;
     }
     if (c->cqn != (target ? rq->cqn : qp->recv_cqn) || c->srqn != rq->srqn) {
         world_fail(w, "QP %u: receive completion for CQ %u, SRQ %u", qp->qpn,
                    c->cqn, c->srqn);
     }
-    r = &rq->recv[index];
     rq->done = index + 1;
     rq->open--;
+    return &rq->recv[index];
+}
+
+static void model_recv(SimQp *qp, const RoceCompletion *c)
+{
+    World *w = qp->world;
+    SimRecv *r = recv_take(qp, c);
+
+    if (!r) {
+        return;
+    }
     if (c->status != FAKERNIC_WC_SUCCESS) {
         recv_failed(qp, r, c);
         return;
@@ -438,12 +448,44 @@ static void model_recv(SimQp *qp, const RoceCompletion *c)
     }
 }
 
+/* It was taken for a message of which some may have come. */
+static void model_recv_returned(SimQp *qp, const RoceCompletion *c)
+{
+    SimRecv *r = recv_take(qp, c);
+
+    if (r) {
+        r->done = SIM_FAILED;
+        recv_unknown(r);
+    }
+}
+
+void model_recv_ended(const SimQp *qp)
+{
+    const World *w = qp->world;
+
+    for (uint32_t k = 0; k < w->rq_count; k++) {
+        const SimRq *rq = &w->rq[k];
+
+        for (uint32_t i = 0; rq->srqn && i < rq->fetched; i++) {
+            if (rq->recv[i].qp == qp && rq->recv[i].done == SIM_OPEN) {
+                world_fail(qp->world, "QP %u has ended with receive %u of SRQ "
+                           "%u", qp->qpn, i, rq->srqn);
+            }
+        }
+    }
+}
+
 /* ---- reports ------------------------------------------------------------- */
 
 void model_complete(Host *h, const RoceCompletion *c)
 {
     SimQp *qp = host_find_qp(h, c->qpn);
 
+    if (qp && qp->ending && c->opcode & 0x80 && c->srqn &&
+        c->status == FAKERNIC_WC_WR_FLUSH_ERR) {
+        model_recv_returned(qp, c);
+        return;
+    }
     if (!qp || qp->silent) {
         world_fail(h->world, "completion for QP %u, which has no work",
                    c->qpn);

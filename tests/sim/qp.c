@@ -142,11 +142,17 @@ int host_modify_state(SimQp *qp, uint8_t state)
 {
     RoceQpAttr attr = { .state = state };
     uint32_t bad = 0;
-    int status = roce_qp_modify(qp->host->roce, qp->world->now, qp->qpn,
-                                FAKERNIC_QP_ATTR_STATE, &attr, &bad);
+    int status;
 
+    qp->ending = state == FAKERNIC_QPS_RESET;
+    status = roce_qp_modify(qp->host->roce, qp->world->now, qp->qpn,
+                            FAKERNIC_QP_ATTR_STATE, &attr, &bad);
     world_log(qp->world, qp->host->number, LOG_MODIFY, qp->qpn, state,
               (uint32_t)status, 0, 0);
+    if (qp->ending) {
+        model_recv_ended(qp);
+    }
+    qp->ending = false;
     return status;
 }
 
@@ -266,13 +272,17 @@ void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn)
 
 void host_qp_destroy(SimQp *qp)
 {
-    int status = roce_qp_destroy(qp->host->roce, qp->qpn);
+    int status;
 
+    qp->ending = true;
+    status = roce_qp_destroy(qp->host->roce, qp->qpn);
     world_log(qp->world, qp->host->number, LOG_MODIFY, qp->qpn, 99,
               (uint32_t)status, 0, 0);
     if (status != FAKERNIC_CMD_OK) {
         world_fail(qp->world, "roce_qp_destroy: %d", status);
     }
+    model_recv_ended(qp);
+    qp->ending = false;
     qp->alive = false;
     qp->silent = true;
 }

@@ -265,6 +265,8 @@ void change_drained(SimQp *qp);
 #define ANY_STATUS 0xffffffffu
 
 void model_complete(Host *h, const RoceCompletion *c);
+/* A QP was reset or destroyed: it keeps no receive of an SRQ. */
+void model_recv_ended(const SimQp *qp);
 void model_send(SimQp *qp, const RoceCompletion *c);
 /* The host is told to flush. */
 void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent);

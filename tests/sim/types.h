@@ -230,6 +230,7 @@ struct SimQp {
     bool apm;                   /* has an alternate path, and asks to rearm */
     bool migrated;              /* went over to it */
     bool silent;                /* RESET or destroyed: nothing may complete */
+    bool ending;                /* about to be so: an SRQ's receive returns */
     bool error;                 /* the host moved it to ERR, or saw it fail */
     bool sq_broken, rq_broken;  /* next_send, next_recv fail from now on */
     bool paused;                /* in SQD */

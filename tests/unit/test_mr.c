@@ -1049,6 +1049,24 @@ static void type_1_window_unbinds_with_length_0(void)
     teardown();
 }
 
+/* Who binds counts the tag on, also for what was flushed or refused. */
+static void type_1_window_is_found_by_index(void)
+{
+    uint32_t mr, mw, posted;
+
+    setup();
+    mr = create_memory(0x1000, KIB4, 1, ALL);
+    mw = create_mw(FAKERNIC_MW_TYPE_1);
+    posted = next_key(next_key(mw));
+    CHECK_EQ(bind(bind_wr(posted, next_key(posted), mr, 0x1000, 8, RD)), 0);
+    CHECK_EQ(check(next_key(posted), 0x1000, 8, RD), 0);
+    CHECK_EQ(check(posted, 0x1000, 8, RD), FAKERNIC_VENDOR_KEY_TAG);
+    mw = create_mw(FAKERNIC_MW_TYPE_2B);
+    CHECK_EQ(bind(bind_wr(next_key(mw), mw, mr, 0x1000, 8, RD)),
+             FAKERNIC_VENDOR_KEY_TAG);
+    teardown();
+}
+
 static void type_2_window_belongs_to_its_qp(void)
 {
     const RoceMr *found;
@@ -1148,7 +1166,7 @@ static void bad_bindings_are_refused(void)
     next = next_key(mw);
     CHECK_EQ(bind(bind_wr(0, 0, mr, 0x1000, 1, RD)), FAKERNIC_VENDOR_KEY_INDEX);
     CHECK_EQ(bind(bind_wr(next, next, mr, 0x1000, 1, RD)),
-             FAKERNIC_VENDOR_KEY_TAG);
+             FAKERNIC_VENDOR_BIND);
     CHECK_EQ(bind(bind_wr(mr, next_key(mr), mr, 0x1000, 1, RD)),
              FAKERNIC_VENDOR_KEY_STATE);
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1000, 1, RD)), FAKERNIC_VENDOR_BIND);
@@ -1279,6 +1297,7 @@ static const Test tests[] = {
     TEST(invalidation_by_owner_and_peer),
     TEST(type_1_window_binds_and_rebinds),
     TEST(type_1_window_unbinds_with_length_0),
+    TEST(type_1_window_is_found_by_index),
     TEST(type_2_window_belongs_to_its_qp),
     TEST(windows_of_a_qp_go_bit_by_bit),
     TEST(zero_based_window),

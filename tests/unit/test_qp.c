@@ -401,6 +401,34 @@ static void srq_receives_are_not_flushed(void)
     pair_free(&p);
 }
 
+/*
+ * The QP ends in the middle of a message, and would be the last to know of it.
+ */
+static void srq_receive_is_flushed_with_its_qp(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        RoceRecvWr recv;
+        RoceSendWr wr;
+        Pair p;
+
+        recv = srq_init(&p);
+        recv.sge[0] = pair_sge(&p.b, 0, 2 * PAIR_MTU);
+        fake_post_srq(p.b.host, 5, &recv);
+        wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2 * PAIR_MTU);
+        pair_send(&p, &p.a, &wr);
+        CHECK(pair_step(&p, &p.a, &p.b));
+        CHECK_EQ(fake_queue_left(p.b.host, FAKE_SRQ, 5), 0);
+        CHECK_EQ(i ? roce_qp_destroy(p.b.r, p.b.qpn)
+                   : to_state(&p.b, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
+        CHECK_EQ(p.b.host->completions[0].srqn, 5);
+        pair_expect(&p.b, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_WR_FLUSH_ERR);
+        pair_expect_none(&p.b);
+        pair_free(&p);
+    }
+}
+
 static void empty_srq_is_not_ready(void)
 {
     RoceRecvWr recv;
@@ -647,6 +675,7 @@ static const Test tests[] = {
     TEST(uc_message_establishes_communication),
     TEST(sqd_drains_and_resumes),
     TEST(srq_receives_are_not_flushed),
+    TEST(srq_receive_is_flushed_with_its_qp),
     TEST(empty_srq_is_not_ready),
     TEST(broken_queues_are_fatal),
     TEST(host_errors_are_reported_once),

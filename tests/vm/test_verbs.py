@@ -33,6 +33,12 @@ def test_window_that_is_left(ports):
     assert "device is" not in port.guest.check("dmesg")
 
 
+def test_what_failed_is_done_again(ports):
+    """A receive of an SRQ comes back when its queue pair goes, and a window whose
+    bind was flushed is bound."""
+    rdma.judged(ports[0], "rdma_again", 4)
+
+
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
 def test_children(ports, how):
     rdma.judged(ports[0], f"rdma_forks {how}", 1)
