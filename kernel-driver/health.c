@@ -33,6 +33,7 @@
 #define FAKERNIC_PAUSE_MAX_S	64
 #define FAKERNIC_HELD_PERIOD	HZ	/* until somebody lets it go on */
 #define FAKERNIC_WELL_S		60	/* so long: the next death is new */
+#define FAKERNIC_WAKES		3	/* of users, after the first */
 
 /* So many jiffies from now, unless nobody is to recover it. */
 static void fakernic_recover_in(struct fakernic_health *health,
@@ -81,6 +82,7 @@ static void fakernic_fatal_work(struct work_struct *work)
 			fakernic_fatal_name(health->fatal_code) : "");
 	fakernic_port_end(dev);
 	fakernic_cqs_wake_users(dev);
+	WRITE_ONCE(health->wakes, FAKERNIC_WAKES);
 	if (time_after(jiffies, health->up_since + FAKERNIC_WELL_S * HZ))
 		health->pause_s = 0;
 	fakernic_recover_later(health);
@@ -157,6 +159,22 @@ static void fakernic_recover_work(struct work_struct *work)
 	fakernic_life_give_up(dev);
 }
 
+/*
+ * Who sleeps may take the news of a death for that of an entry, which was there
+ * as well, and sleep on: it comes again. Not for ever, as an event that nobody
+ * takes is memory of the kernel's.
+ */
+static void fakernic_wake_again(struct fakernic_dev *dev)
+{
+	struct fakernic_health *health = &dev->health;
+	const unsigned int left = READ_ONCE(health->wakes);
+
+	if (!left)
+		return;
+	WRITE_ONCE(health->wakes, left - 1);
+	fakernic_cqs_wake_users(dev);
+}
+
 /* Not while it goes up or down. */
 static void fakernic_poll_work(struct work_struct *work)
 {
@@ -172,6 +190,8 @@ static void fakernic_poll_work(struct work_struct *work)
 		if (lives) {
 			fakernic_eqs_look(dev);
 			fakernic_netdev_look(dev);
+		} else if (dev->up && READ_ONCE(dev->dead)) {
+			fakernic_wake_again(dev);
 		}
 		mutex_unlock(&dev->life_lock);
 	}

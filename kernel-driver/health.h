@@ -39,6 +39,7 @@ struct fakernic_health {
 	bool watched;			/* these two may be queued */
 	unsigned long up_since;		/* jiffies */
 	u32 pause_s;			/* before the next recovery */
+	unsigned int wakes;		/* of users, still to come */
 	u32 polls;
 	u32 deaths;
 	u32 recoveries;

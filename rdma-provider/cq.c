@@ -329,6 +329,28 @@ static void fakernic_cq_release_locked(struct fakernic_cq *cq)
 	fakernic_queue_release(&cq->queue, cq->ci);
 }
 
+/*
+ * Where there is no entry, it may be the end that an event tells of; and where
+ * there is, that may be what another event told of.
+ */
+static void fakernic_cq_hear_locked(struct fakernic_cq *cq)
+{
+	if (likely(!atomic_load_explicit(&cq->events, memory_order_relaxed)))
+		return;
+	if (atomic_exchange_explicit(&cq->events, 0, memory_order_relaxed) > 1)
+		cq->doubtful = true;
+	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
+}
+
+/* The ring is empty. So many polls in a row have found nothing. */
+static unsigned int fakernic_cq_vain_locked(struct fakernic_cq *cq)
+{
+	if (cq->doubtful)
+		cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
+	cq->doubtful = false;
+	return ++cq->empty_polls;
+}
+
 /* As fakernic_poll_cq(); vain: so many polls in a row have found nothing. */
 static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 			     struct ibv_wc *wc, unsigned int *vain)
@@ -340,6 +362,7 @@ static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 
 	*vain = 0;
 	fakernic_lock(&cq->lock);
+	fakernic_cq_hear_locked(cq);
 	first = cq->ci;
 	while (polled < count) {
 		err = fakernic_cq_take_locked(cq, &cqe, &wc[polled].wr_id);
@@ -349,8 +372,8 @@ static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 	}
 	if (cq->ci != first)
 		fakernic_cq_release_locked(cq);
-	else if (!polled && count > 0)
-		*vain = ++cq->empty_polls;
+	if (err == ENOENT && (!polled || cq->doubtful))
+		*vain = fakernic_cq_vain_locked(cq);
 	fakernic_unlock(&cq->lock);
 	return err == EINVAL && !polled ? -EINVAL : polled;
 }
@@ -359,12 +382,13 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 	unsigned int vain;
-	int polled;
+	int polled, more;
 
 	polled = fakernic_take_wcs(cq, count, wc, &vain);
-	if (vain && fakernic_polled_in_vain(cq, vain))
-		polled = fakernic_take_wcs(cq, count, wc, &vain);
-	return polled;
+	if (!vain || !fakernic_polled_in_vain(cq, vain))
+		return polled;
+	more = fakernic_take_wcs(cq, count - polled, wc + polled, &vain);
+	return more < 0 && polled ? polled : polled + more;
 }
 
 /*
@@ -381,6 +405,15 @@ static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
 }
 
 /*
+ * An event, after which nobody has polled, told of the next entry. Who was late
+ * to take it may have polled that before.
+ */
+static void fakernic_cq_tell_locked(struct fakernic_cq *cq)
+{
+	cq->told = fakernic_cq_peek(cq, cq->ci) ? cq->ci + 1 : cq->ci;
+}
+
+/*
  * The index tells the device what the application knows of: entries behind it
  * make an event at once. A sleeper that polls first and arms then misses
  * nothing. The entry whose event he has taken counts as known, so that who arms
@@ -391,6 +424,9 @@ int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 	bool locked = fakernic_lock_if_not_polling(cq);
 
+	if (!cq->lock.needed &&
+	    atomic_load_explicit(&cq->events, memory_order_relaxed))
+		fakernic_cq_tell_locked(cq);
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
 			cq->told == cq->ci + 1 ? cq->told : cq->ci,
 			solicited_only);
@@ -402,12 +438,13 @@ int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 void fakernic_cq_event(struct ibv_cq *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
-	bool locked = fakernic_lock_if_not_polling(cq);
+	bool locked;
 
-	/* Who was late to take it may have polled what it told of. */
-	cq->told = fakernic_cq_peek(cq, cq->ci) ? cq->ci + 1 : cq->ci;
-	/* Where there is no entry, it may be the end that he was woken for. */
-	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
+	atomic_fetch_add_explicit(&cq->events, 1, memory_order_relaxed);
+	if (!cq->lock.needed)
+		return;
+	locked = fakernic_lock_if_not_polling(cq);
+	fakernic_cq_tell_locked(cq);
 	if (locked)
 		fakernic_unlock(&cq->lock);
 }
@@ -436,13 +473,14 @@ static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *vain)
 
 	*vain = 0;
 	fakernic_lock(&cq->lock);
+	fakernic_cq_hear_locked(cq);
 	err = fakernic_ex_take_locked(cq);
 	if (err) {
 		/* One that was taken but refused is behind us as well. */
 		if (err != ENOENT)
 			fakernic_cq_release_locked(cq);
 		else
-			*vain = ++cq->empty_polls;
+			*vain = fakernic_cq_vain_locked(cq);
 		fakernic_unlock(&cq->lock);
 		return err;
 	}
@@ -469,10 +507,17 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 static int fakernic_next_poll(struct ibv_cq_ex *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
+	int err;
 
 	/* The application is done with one. */
 	fakernic_cq_release_locked(cq);
-	return fakernic_ex_take_locked(cq);
+	err = fakernic_ex_take_locked(cq);
+	if (unlikely(err == ENOENT && cq->doubtful)) {
+		cq->doubtful = false;
+		fakernic_look_if_gone(fakernic_to_context(ibcq->context));
+		err = fakernic_ex_take_locked(cq);
+	}
+	return err;
 }
 
 static void fakernic_end_poll(struct ibv_cq_ex *ibcq)

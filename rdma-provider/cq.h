@@ -6,6 +6,7 @@
 #define FAKERNIC_PROVIDER_CQ_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
 
@@ -26,6 +27,8 @@ struct fakernic_cq {
 					 */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
+	atomic_uint events;		/* taken since the last poll */
+	bool doubtful;			/* one of several may be the end */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
 	_Atomic(pthread_t) poller;	/* who is between them, or 0 */
 	struct fakernic_cqe flushed;	/* of a device that is gone */
@@ -63,7 +66,11 @@ int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
  */
 int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* An event of this CQ is being taken: it tells of the next entry, if any. */
+/*
+ * An event of this CQ is being taken: it tells of the next entry, if any. Who
+ * takes it may be another thread than the one that alone uses a CQ without a
+ * lock, for nobody knows whose the next event of a channel is.
+ */
 void fakernic_cq_event(struct ibv_cq *cq);
 
 /*

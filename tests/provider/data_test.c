@@ -187,6 +187,65 @@ static void who_sleeps_is_told_of_the_end_at_once(void)
 	world_end(&world);
 }
 
+/* An entry came as well, whose event is taken together with that of the end. */
+static void end_with_an_entry(struct world *world,
+			      const struct fakernic_clock_page *page)
+{
+	struct ibv_recv_wr recv = { .wr_id = 3 }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	world->context->clock_page = page;
+	CHECK(!fakernic_post_recv(world->qp, &recv, &bad));
+	CHECK(!post(world, &wr) && complete_send(world, world->qp, 0));
+	fakernic_cq_event(world->cq);
+	fakernic_cq_event(world->cq);
+}
+
+static void an_entry_hides_no_end(void)
+{
+	struct fakernic_clock_page page = {};
+	struct ibv_wc wc[4];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		struct world world = world_of(IBV_QPT_RC);
+
+		end_with_an_entry(&world, &page);
+		if (i) {
+			CHECK(fakernic_poll_cq(world.cq, 4, wc) == 2);
+		} else {
+			CHECK(fakernic_poll_cq(world.cq, 1, wc) == 1);
+			CHECK(fakernic_poll_cq(world.cq, 1, wc + 1) == 1);
+		}
+		CHECK(wc[0].wr_id == 2 && wc[0].status == IBV_WC_SUCCESS);
+		check_flushed(wc + 1, &world, 3, true);
+		world_end(&world);
+	}
+}
+
+static void an_entry_hides_no_end_from_extended_polls(void)
+{
+	struct fakernic_clock_page page = {};
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_cq_ex *ex;
+
+	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_cq(world.cq));
+	ex = fakernic_create_cq_ex(world.pd->context, &attr);
+	CHECK(ex);
+	world.cq = ibv_cq_ex_to_cq(ex);
+	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	end_with_an_entry(&world, &page);
+	CHECK(!ex->start_poll(ex, &poll) && ex->wr_id == 2);
+	CHECK(!ex->next_poll(ex) && ex->wr_id == 3);
+	CHECK(ex->status == IBV_WC_WR_FLUSH_ERR);
+	CHECK(ex->next_poll(ex) == ENOENT);
+	ex->end_poll(ex);
+	world_end(&world);
+}
+
 /*
  * Who was woken polls once, and sleeps when it finds nothing: also while
  * somebody else makes a queue pair, destroys one, or polls another CQ.
@@ -732,6 +791,39 @@ static void a_late_event_tells_of_nothing_new(void)
 	world_end(&world);
 }
 
+/* Who arms a CQ without a lock when its event has come gets no second one. */
+static void event_without_a_lock_tells_of_its_entry(void)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 8,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+	};
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_cq_ex *ex;
+	struct ibv_wc wc;
+
+	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_cq(world.cq));
+	ex = fakernic_create_cq_ex(world.pd->context, &attr);
+	CHECK(ex);
+	world.cq = ibv_cq_ex_to_cq(ex);
+	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	CHECK(armed_at(&world) == 0);
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 1);
+	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(armed_at(&world) == 1);
+	/* The next one is news to who polled after the event. */
+	fakernic_cq_event(world.cq);
+	CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
+	CHECK(armed_at(&world) == 1);
+	world_end(&world);
+}
+
 /* In the middle of polling, as cards allow it; what was taken is polled. */
 static void who_polls_may_arm(void)
 {
@@ -1047,6 +1139,8 @@ const struct test_case data_cases[] = {
 	CASE(silent_device_flushes),
 	CASE(last_completion_is_told_once),
 	CASE(who_sleeps_is_told_of_the_end_at_once),
+	CASE(an_entry_hides_no_end),
+	CASE(an_entry_hides_no_end_from_extended_polls),
 	CASE(nobody_keeps_a_sleeper_from_its_flush),
 	CASE(extended_polls_are_flushed),
 	CASE(posting_in_the_wrong_state_is_refused),
@@ -1061,6 +1155,7 @@ const struct test_case data_cases[] = {
 	CASE(arming_tells_the_consumer_index),
 	CASE(a_late_event_tells_of_nothing_new),
 	CASE(an_old_event_tells_of_nothing_new),
+	CASE(event_without_a_lock_tells_of_its_entry),
 	CASE(who_polls_may_arm),
 	CASE(sl_tells_the_network),
 	CASE(reset_cleans_the_cq),

@@ -286,6 +286,70 @@ static void posts_to_an_srq_that_is_resized(void)
 	world_end(&world);
 }
 
+/*
+ * In a thread domain one thread posts at a time, but who polls, which may be
+ * another, gives the tags back.
+ */
+static void posts_to_an_srq_in_a_thread_domain(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16 } };
+	struct ibv_td_init_attr td_attr = {};
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_td *td = fakernic_alloc_td(world.pd->context, &td_attr);
+	struct ibv_parent_domain_init_attr attr = { .pd = world.pd, .td = td };
+	struct ibv_pd *domain =
+		fakernic_alloc_parent_domain(world.pd->context, &attr);
+	struct crowd crowd = { .world = &world };
+
+	crowd.srq = fakernic_create_srq(domain, &init);
+	crowd.ring = model_srq();
+	CHECK(crowd.srq);
+	crowd_run(&crowd, receive_one, crowd_poll);
+	CHECK(!fakernic_destroy_srq(crowd.srq));
+	CHECK(!fakernic_dealloc_pd(domain) && !fakernic_dealloc_td(td));
+	world_end(&world);
+}
+
+/* Nobody knows whose the next event of a channel is, so he cannot wait. */
+static void *take_events(void *argument)
+{
+	struct world *world = argument;
+	int i;
+
+	for (i = 0; i < POSTS; i++)
+		fakernic_cq_event(world->cq);
+	return NULL;
+}
+
+static void events_of_a_cq_without_a_lock(void)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 64,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+	};
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_cq_ex *ex =
+		fakernic_create_cq_ex(world.pd->context, &attr);
+	struct ibv_wc wc;
+	pthread_t other;
+	int i;
+
+	CHECK(ex && !fakernic_destroy_qp(world.qp) &&
+	      !fakernic_destroy_cq(world.cq));
+	world.cq = ibv_cq_ex_to_cq(ex);
+	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	CHECK(!pthread_create(&other, NULL, take_events, &world));
+	for (i = 0; i < COMMANDS; i++) {
+		CHECK(!fakernic_resize_cq(world.cq, i % 2 ? 20 : 600));
+		CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
+		CHECK(!fakernic_req_notify_cq(world.cq, 0));
+		sched_yield();
+	}
+	pthread_join(other, NULL);
+	world_end(&world);
+}
+
 /* Others come to the CQ and the table that it is polled by, and go. */
 static void *create_and_destroy(void *argument)
 {
@@ -374,6 +438,8 @@ static const struct test_case cases[] = {
 	CASE(extended_posts_and_polls),
 	CASE(polls_of_a_cq_that_is_resized),
 	CASE(posts_to_an_srq_that_is_resized),
+	CASE(posts_to_an_srq_in_a_thread_domain),
+	CASE(events_of_a_cq_without_a_lock),
 	CASE(polls_of_a_cq_whose_qps_come_and_go),
 	CASE(each_is_flushed_at_its_first_poll),
 };

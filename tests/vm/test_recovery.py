@@ -1344,3 +1344,29 @@ def test_sleepers_hear_of_the_end(patient):
         patient.guest.check(f"devlink health recover {REPORTER}", 60)
         patient.works()
     sleepers.end()
+
+
+DRAIN = "/tmp/drain"
+
+
+@pytest.mark.parametrize("how", ("late", "solicited"))
+def test_end_behind_an_entry_is_heard(patient, how):
+    """Who takes all events and then all entries hears of the end, too, though
+    there is an entry; and so does who finds one that had no event."""
+    guest = patient.guest
+    with left_dead(guest):
+        patient.forget()
+        guest.check(f"rm -f {DRAIN}.go")
+        job = guest.start(f"exec rdma_drain {how} >{DRAIN}", 60)
+        patient.until(f"grep -qs begins {DRAIN}")
+        fatal(patient)
+        patient.said("device is dead")
+        guest.check(f"sleep 2; touch {DRAIN}.go" if how == "late" else "true")
+        result = job.wait()
+        said = guest.check(f"cat {DRAIN}")
+        assert result.ok, f"{said} {result}"
+        assert "WRITE: success\n" in said, said
+        assert said.endswith("receive: Work Request Flushed Error\n"), said
+        assert how == "solicited" or "events: 1\n" not in said, said
+        guest.check(f"devlink health recover {REPORTER}", 60)
+        patient.works()
