@@ -141,9 +141,14 @@ static int fakernic_query_rt_values(struct ibv_context *context,
 		return EINVAL;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		now_ns = fakernic_clock_ns(fakernic_to_context(context));
-		/* Nanoseconds in tv_nsec alone would overflow 32-bit longs. */
-		values->raw_clock.tv_sec = now_ns / 1000000000;
-		values->raw_clock.tv_nsec = now_ns % 1000000000;
+		/*
+		 * As other cards tell a count, all of it in tv_nsec, where a
+		 * long has room for it.
+		 */
+		values->raw_clock.tv_sec =
+			sizeof(long) < 8 ? now_ns / 1000000000 : 0;
+		values->raw_clock.tv_nsec =
+			sizeof(long) < 8 ? now_ns % 1000000000 : now_ns;
 	}
 	return 0;
 }

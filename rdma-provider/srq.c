@@ -85,7 +85,8 @@ fakernic_new_srq(const struct fakernic_context *context,
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return NULL;
-	fakernic_lock_init(&srq->lock, fakernic_pd_needs_locks(attr->pd));
+	/* Who polls gives tags back, also where one thread alone posts. */
+	fakernic_lock_init(&srq->lock, true);
 	err = fakernic_queue_alloc(&srq->queue, attr->pd,
 				   FAKERNIC_RESOURCE_SRQ,
 				   fakernic_log2_ceil(attr->attr.max_wr),
