@@ -1155,13 +1155,15 @@ static void fault_forge(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     const size_t at = fault_icrc(frame, len);
     const size_t ip = fault_ip(frame, len);
+    /* Of the packet as it is, whatever it will say of itself. */
+    const size_t ip_size = at && fault_ipv4(frame + ip) ? 20 : 40;
     uint32_t icrc;
 
     if (!at) {
         return;
     }
     roce_fault_corrupt(&rule->spoil, frame, at);
-    icrc = roce_icrc(frame + ip, fault_ipv4(frame + ip) ? 20 : 40, at - ip);
+    icrc = roce_icrc(frame + ip, ip_size, at - ip);
     for (unsigned i = 0; i < ROCE_ICRC_SIZE; i++) {
         frame[at + i] = (uint8_t)(icrc >> 8 * i);
     }

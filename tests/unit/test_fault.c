@@ -708,6 +708,32 @@ static void forged(void)
     }
 }
 
+/* Each byte, also of the headers that tell where what is; and short packets. */
+static void forged_everywhere(void)
+{
+    static const uint8_t types[] = { FAKERNIC_GID_IPV4, FAKERNIC_GID_IPV6 };
+
+    begin("id=a at=rx mask=0xff do=corrupt fix-icrc=on");
+    for (unsigned i = 0; i < 2 * TEST_COUNT(types); i++) {
+        uint8_t whole[ROCE_FRAME_MAX] = { 0 };
+        size_t len = i & 1 ? make_ack(whole, types[i / 2], ROCE_BTH_ACK, 0x1f)
+                           : make_frame(whole, types[i / 2]);
+
+        for (size_t at = 0; at < len - ROCE_ICRC_SIZE; at++) {
+            for (unsigned mask = 1; mask < 256; mask <<= 1) {
+                uint8_t *frame = malloc(len);
+
+                memcpy(frame, whole, len);
+                faults.rules[0].spoil.offset = at;
+                faults.rules[0].spoil.mask = mask;
+                CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
+                CHECK_EQ(frame[at], whole[at] ^ mask);
+                free(frame);
+            }
+        }
+    }
+}
+
 /* Frames of all lengths full of nothing sensible: nothing beyond is read. */
 static void frames_of_nonsense(void)
 {
@@ -749,6 +775,7 @@ static const Test tests[] = {
     TEST(refusals_say_what_may_stand_there), TEST(full),
     TEST(ids_do_not_collide), TEST(printed), TEST(points), TEST(corrupted),
     TEST(throttled), TEST(relative_psns), TEST(syndromes), TEST(forged),
+    TEST(forged_everywhere),
     TEST(frames),
     TEST(frames_of_nonsense), TEST(commands),
 };

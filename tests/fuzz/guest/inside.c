@@ -27,6 +27,7 @@ static const char *const frame_actions[] = {
     "drop", "delay delay-ns=20000", "duplicate", "reorder by=2",
     "corrupt offset=50 mask=0xff", "truncate bytes=60", "mark", "count",
     "corrupt offset=60 fix-icrc=on", "throttle mbps=100",
+    "corrupt offset=14 mask=0x20 fix-icrc=on",
 };
 static const char *const other_actions[] = {
     "drop", "delay delay-ns=5000", "duplicate", "fail", "fail status=7",
