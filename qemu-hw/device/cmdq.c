@@ -445,10 +445,14 @@ static bool fakernic_cmdq_step(FakernicState *s)
     return true;
 }
 
-/* More commands than the ring holds, says the doorbell. */
+/*
+ * More commands than the ring holds, says the doorbell; or none, while there is
+ * one that it has announced.
+ */
 static bool fakernic_cmdq_is_overrun(const FakernicCmdq *q)
 {
-    return q->pi - q->ci > 1U << q->log_depth;
+    return q->pi - q->ci > 1U << q->log_depth ||
+           (q->pi == q->ci && (q->underway || q->delayed_until));
 }
 
 bool fakernic_cmdq_run(FakernicState *s)

@@ -304,7 +304,10 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
 void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
                      bool solicited)
 {
-    const uint32_t pi = solicited ? cq->solicited_pi : cq->pi;
+    /* How many entries are behind what the driver knows of; so long ago may the
+     * last solicited one be that indices have wrapped since. */
+    const uint32_t behind = cq->pi - ci;
+    const uint32_t since = cq->pi - cq->solicited_pi;
 
     fakernic_cq_stamped(s, cq);
     trace_fakernic_doorbell_cq_arm(s->name, cq->id, ci, cq->pi, solicited);
@@ -315,7 +318,7 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
     } else if (cq->arm == FAKERNIC_ARM_NONE) {
         cq->arm = FAKERNIC_ARM_SOLICITED;
     }
-    if ((int32_t)(pi - ci) > 0) {
+    if ((int32_t)behind > 0 && (!solicited || since < behind)) {
         fakernic_cq_raise(s, cq);
     }
 }

@@ -771,6 +771,21 @@ static void test_command_delay(void)
     command_late("at=command times=0 cmd=ALLOC_PD delay-ns=20000000 do=delay");
 }
 
+/* It has been announced: a doorbell that takes it back is one behind it. */
+static void test_command_delay_taken_back(void)
+{
+    Pair p;
+
+    pair_start(&p, "");
+    fault(&p.m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
+    submit_hit(&p);
+    reg_write(&p.n, FAKERNIC_REG_CMDQ_DOORBELL, p.n.cmd_pi - 1);
+    AWAIT(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
+    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==,
+                     FAKERNIC_FATAL_CMDQ_OVERRUN);
+    machine_stop(&p.m);
+}
+
 static void test_command_delay_reset(void)
 {
     Pair p;
@@ -2505,6 +2520,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/command-drop", test_command_drop },
     { "fault/command-delay", test_command_delay },
     { "fault/command-delay-reset", test_command_delay_reset },
+    { "fault/command-delay-taken-back", test_command_delay_taken_back },
     { "fault/cqe-drop", test_cqe_drop },
     { "fault/cqe-duplicate", test_cqe_duplicate },
     { "fault/cqe-delay", test_cqe_delay },
