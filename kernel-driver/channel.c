@@ -27,6 +27,9 @@
  */
 #define FAKERNIC_RESTART_WELL		HZ
 
+/* Of sends, so many, and then others get their turn. */
+#define FAKERNIC_SENDS_PER_POLL		128
+
 static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
 {
 	napi_schedule(&container_of(hw, struct fakernic_channel, cq)->napi);
@@ -119,13 +122,16 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 		container_of(napi, struct fakernic_channel, napi);
 	u32 start = ch->cq.ci, rx_start = ch->rx_pi;
 	struct fakernic_cqe *cqe;
-	int work = 0;
+	int work = 0, sends = 0;
 
 	while ((cqe = fakernic_cq_hw_next(&ch->cq))) {
 		if (cqe->opcode >= FAKERNIC_CQE_RECV) {
 			if (work == budget)
 				break;
 			work++;
+		} else if (sends++ == FAKERNIC_SENDS_PER_POLL) {
+			work = budget;
+			break;
 		}
 		fakernic_channel_complete(ch, cqe, budget);
 		ch->cq.ci++;
@@ -134,7 +140,7 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 		fakernic_queue_publish(&ch->cq.queue, ch->cq.ci);
 	if (ch->rx_pi != rx_start)
 		fakernic_queue_publish(&ch->rq, ch->rx_pi);
-	fakernic_tx_wake(ch);
+	fakernic_tx_done(ch);
 	if (work < budget && napi_complete_done(napi, work))
 		fakernic_cq_hw_arm(&ch->cq, false);
 	return work;

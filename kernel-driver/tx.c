@@ -69,6 +69,7 @@ int fakernic_tx_init(struct fakernic_channel *ch)
 			       sizeof(*ch->tx_maps), GFP_KERNEL);
 	ch->tx_pi = 0;
 	ch->tx_ci = 0;
+	ch->tx_next = 0;
 	if (ch->tx_frames && ch->tx_maps)
 		return 0;
 	fakernic_tx_cleanup(ch);
@@ -143,7 +144,7 @@ static struct netdev_queue *fakernic_txq(const struct fakernic_channel *ch)
 
 static u32 fakernic_tx_free(const struct fakernic_channel *ch)
 {
-	/* Pairs with fakernic_tx_complete(), which has done with the slots. */
+	/* Pairs with fakernic_tx_done(): nobody looks at the slots any more. */
 	return ch->sq.mask + 1 - (ch->tx_pi - smp_load_acquire(&ch->tx_ci));
 }
 
@@ -152,7 +153,7 @@ static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
 	if (fakernic_tx_free(ch) >= FAKERNIC_TX_STOP)
 		return;
 	netif_tx_stop_queue(fakernic_txq(ch));
-	/* Pairs with fakernic_tx_wake(): one of the two sees the other. */
+	/* Pairs with fakernic_tx_done(): one of the two sees the other. */
 	smp_mb();
 	if (fakernic_tx_free(ch) >= FAKERNIC_TX_WAKE)
 		netif_tx_start_queue(fakernic_txq(ch));
@@ -215,6 +216,17 @@ static void fakernic_tx_offload(struct fakernic_channel *ch,
 	}
 }
 
+/*
+ * Frames of a packet socket, of macvtap and of tc's redirections come by no
+ * look at the MTU. What is longer than any frame would be the queue's end.
+ */
+static bool fakernic_tx_is_too_long(const struct sk_buff *skb)
+{
+	u32 tag = skb_vlan_tag_present(skb) ? VLAN_HLEN : 0;
+
+	return !skb_is_gso(skb) && skb->len + tag > FAKERNIC_FRAME_MAX;
+}
+
 netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev)
 {
@@ -232,6 +244,8 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	/* On failure it has freed the skb. */
 	if (skb_put_padto(skb, ETH_ZLEN))
 		goto dropped;
+	if (unlikely(fakernic_tx_is_too_long(skb)))
+		goto drop;
 	if (skb_shinfo(skb)->nr_frags + 1 > FAKERNIC_SGE_MAX &&
 	    skb_linearize(skb))
 		goto drop;
@@ -282,7 +296,7 @@ drop_quietly:
 bool fakernic_tx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe, int budget)
 {
-	u32 place = ch->tx_ci & ch->sq.mask;
+	u32 place = ch->tx_next & ch->sq.mask;
 	struct fakernic_tx_frame *frame = &ch->tx_frames[place];
 	struct sk_buff *skb = frame->skb;
 
@@ -291,10 +305,10 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 			netdev_err(ch->netdev,
 				   "queue %u: completion of send %u, expected %u\n",
 				   ch->index,
-				   le32_to_cpu(cqe->wqe_index), ch->tx_ci);
+				   le32_to_cpu(cqe->wqe_index), ch->tx_next);
 		return false;
 	}
-	fakernic_tx_unmap(ch, ch->tx_ci, frame->sge_count);
+	fakernic_tx_unmap(ch, ch->tx_next, frame->sge_count);
 	if (cqe->status == FAKERNIC_WC_SUCCESS) {
 		if (unlikely(frame->stamped))
 			fakernic_tstamp_sent(ch->priv, skb, cqe);
@@ -302,16 +316,24 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 				       max_t(u16, skb_shinfo(skb)->gso_segs, 1),
 				       skb->len);
 	}
-	netdev_tx_completed_queue(fakernic_txq(ch), 1, skb->len);
+	ch->tx_done_frames++;
+	ch->tx_done_bytes += skb->len;
 	frame->skb = NULL;
 	napi_consume_skb(skb, budget);
-	/* Pairs with fakernic_tx_free(). */
-	smp_store_release(&ch->tx_ci, ch->tx_ci + frame->bb_count);
+	ch->tx_next += frame->bb_count;
 	return true;
 }
 
-void fakernic_tx_wake(struct fakernic_channel *ch)
+void fakernic_tx_done(struct fakernic_channel *ch)
 {
+	if (!ch->tx_done_frames)
+		return;
+	/* Pairs with fakernic_tx_free(). */
+	smp_store_release(&ch->tx_ci, ch->tx_next);
+	netdev_tx_completed_queue(fakernic_txq(ch), ch->tx_done_frames,
+				  ch->tx_done_bytes);
+	ch->tx_done_frames = 0;
+	ch->tx_done_bytes = 0;
 	/* Pairs with fakernic_tx_maybe_stop(). */
 	smp_mb();
 	if (unlikely(netif_tx_queue_stopped(fakernic_txq(ch))) &&

@@ -26,13 +26,16 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev);
 
 /*
- * The oldest send is done, as cqe says; frees its frame. False: cqe is of
- * another, and is ignored. From NAPI with that budget.
+ * The oldest send is done, as cqe says; frees its frame, but not yet its place.
+ * False: cqe is of another, and is ignored. From NAPI with that budget.
  */
 bool fakernic_tx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe, int budget);
 
-/* After completions: lets the stack send again if there is room. From NAPI. */
-void fakernic_tx_wake(struct fakernic_channel *ch);
+/*
+ * After completions, whose entries the device may use again: what takes their
+ * places may complete at once. Lets the stack send if there is room. From NAPI.
+ */
+void fakernic_tx_done(struct fakernic_channel *ch);
 
 #endif

@@ -144,6 +144,28 @@ def known_by_heart(port, peer):
         port.guest.check(f"ip neigh del {peer.ip4} dev {port.netdev}")
 
 
+TOO_LONG = """
+set -e
+tc qdisc add dev lo clsact
+tc filter add dev lo egress matchall action mirred egress redirect dev {netdev}
+for i in 1 2 3; do ping -c 1 -W 1 -s 20000 127.0.0.1 >/dev/null || true; done
+tc qdisc del dev lo clsact
+"""
+
+
+def test_frames_that_are_too_long(ports):
+    """No MTU is asked on this way: they are dropped, and the queue goes on."""
+    port, peer = ports
+    dropped = f"cat /sys/class/net/{port.netdev}/statistics/tx_dropped"
+    before = int(port.guest.check(dropped))
+    port.guest.check("dmesg -C")
+    port.guest.check(TOO_LONG.format(netdev=port.netdev), 60)
+    assert int(port.guest.check(dropped)) >= before + 3
+    port.guest.check(f"ping -c 1 -W 5 {peer.ip4}")
+    said = port.guest.check("dmesg")
+    assert "failed" not in said and "restarting" not in said, said
+
+
 def test_frames_without_a_buffer_are_told(ports):
     """By "ip -s link", soon; and behind a reset, when the card counts anew."""
     a, b = ports
