@@ -177,14 +177,20 @@ static bool roce_flush_sends(Roce *r, RoceQp *qp)
     return sq->size > 0 && !sq->broken;
 }
 
-static bool roce_flush_recvs(Roce *r, RoceQp *qp)
+/* That which was taken for a message, and not filled. */
+static void roce_flush_held(Roce *r, RoceQp *qp)
 {
-    unsigned budget = ROCE_FLUSH_BATCH;
-
     if (qp->rx.held) {
         roce_fail_recv(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
                        FAKERNIC_VENDOR_FLUSHED);
     }
+}
+
+static bool roce_flush_recvs(Roce *r, RoceQp *qp)
+{
+    unsigned budget = ROCE_FLUSH_BATCH;
+
+    roce_flush_held(r, qp);
     /* Receives of an SRQ belong to its other QPs (IBTA 10.2.9.3). */
     while (qp->init.has_rq && budget-- > 0) {
         if (roce_take_recv(r, qp) != ROCE_FETCH_OK) {
@@ -263,9 +269,8 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
 
 void roce_return_recv(Roce *r, RoceQp *qp)
 {
-    if (qp->rx.held && qp->rx.srqn) {
-        roce_fail_recv(r, qp, FAKERNIC_WC_WR_FLUSH_ERR,
-                       FAKERNIC_VENDOR_FLUSHED);
+    if (qp->rx.srqn) {
+        roce_flush_held(r, qp);
     }
 }
 

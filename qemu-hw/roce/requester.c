@@ -437,6 +437,13 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
     return len;
 }
 
+/* In SQD what has begun goes on. */
+static bool roce_requester_works(const RoceQp *qp)
+{
+    return qp->attr.state == FAKERNIC_QPS_RTS ||
+           qp->attr.state == FAKERNIC_QPS_SQD;
+}
+
 /* *paced: it is the pacer that the next packet waits for. */
 static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                              bool *paced)
@@ -449,8 +456,7 @@ static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         RoceSend *send;
         size_t len;
 
-        if ((qp->attr.state != FAKERNIC_QPS_RTS &&
-             qp->attr.state != FAKERNIC_QPS_SQD) ||
+        if (!roce_requester_works(qp) ||
             qp->retry.mode != ROCE_RETRY_SENDING) {
             return 0;
         }
@@ -504,9 +510,7 @@ static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
 /* Does an answer have to come? One that has failed waits for none. */
 static bool roce_requester_awaits(const RoceQp *qp)
 {
-    return roce_qp_reliable(qp) &&
-           (qp->attr.state == FAKERNIC_QPS_RTS ||
-            qp->attr.state == FAKERNIC_QPS_SQD) &&
+    return roce_qp_reliable(qp) && roce_requester_works(qp) &&
            !roce_sendq_empty(&qp->sq) && qp->sq.tx_psn != qp->sq.una;
 }
 
