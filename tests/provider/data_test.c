@@ -232,11 +232,7 @@ static void an_entry_hides_no_end_from_extended_polls(void)
 	struct ibv_poll_cq_attr poll = {};
 	struct ibv_cq_ex *ex;
 
-	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_cq(world.cq));
-	ex = fakernic_create_cq_ex(world.pd->context, &attr);
-	CHECK(ex);
-	world.cq = ibv_cq_ex_to_cq(ex);
-	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	ex = world_extended(&world, &attr, 0);
 	end_with_an_entry(&world, &page);
 	CHECK(!ex->start_poll(ex, &poll) && ex->wr_id == 2);
 	CHECK(!ex->next_poll(ex) && ex->wr_id == 3);
@@ -802,14 +798,9 @@ static void event_without_a_lock_tells_of_its_entry(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
-	struct ibv_cq_ex *ex;
 	struct ibv_wc wc;
 
-	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_cq(world.cq));
-	ex = fakernic_create_cq_ex(world.pd->context, &attr);
-	CHECK(ex);
-	world.cq = ibv_cq_ex_to_cq(ex);
-	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	world_extended(&world, &attr, 0);
 	CHECK(armed_at(&world) == 0);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
 	fakernic_cq_event(world.cq);
@@ -833,11 +824,7 @@ static void who_polls_may_arm(void)
 	struct ibv_poll_cq_attr poll = {};
 	struct ibv_cq_ex *ex;
 
-	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_cq(world.cq));
-	ex = fakernic_create_cq_ex(world.pd->context, &attr);
-	CHECK(ex);
-	world.cq = ibv_cq_ex_to_cq(ex);
-	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	ex = world_extended(&world, &attr, 0);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
 	/* Ends the test if it waits for itself. */
 	alarm(10);

@@ -218,12 +218,7 @@ static void extended_posts_and_polls(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world };
 
-	crowd.ex = fakernic_create_cq_ex(world.pd->context, &attr);
-	CHECK(crowd.ex && !fakernic_destroy_qp(world.qp) &&
-	      !fakernic_destroy_cq(world.cq));
-	world.cq = ibv_cq_ex_to_cq(crowd.ex);
-	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap,
-			    IBV_QP_EX_WITH_SEND, NULL);
+	crowd.ex = world_extended(&world, &attr, IBV_QP_EX_WITH_SEND);
 	crowd_run(&crowd, build_one, crowd_poll_ex);
 	world_end(&world);
 }
@@ -329,16 +324,11 @@ static void events_of_a_cq_without_a_lock(void)
 		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
 	};
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_cq_ex *ex =
-		fakernic_create_cq_ex(world.pd->context, &attr);
 	struct ibv_wc wc;
 	pthread_t other;
 	int i;
 
-	CHECK(ex && !fakernic_destroy_qp(world.qp) &&
-	      !fakernic_destroy_cq(world.cq));
-	world.cq = ibv_cq_ex_to_cq(ex);
-	world.qp = world_qp(&world, IBV_QPT_RC, &world.cap, 0, NULL);
+	world_extended(&world, &attr, 0);
 	CHECK(!pthread_create(&other, NULL, take_events, &world));
 	for (i = 0; i < COMMANDS; i++) {
 		CHECK(!fakernic_resize_cq(world.cq, i % 2 ? 20 : 600));

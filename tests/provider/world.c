@@ -91,3 +91,17 @@ int run_cases(const struct test_case *cases, unsigned int count, int number)
 	}
 	return number;
 }
+
+struct ibv_cq_ex *world_extended(struct world *world,
+				 struct ibv_cq_init_attr_ex *attr,
+				 uint64_t send_ops)
+{
+	struct ibv_cq_ex *ex =
+		fakernic_create_cq_ex(world->pd->context, attr);
+
+	CHECK(ex && !fakernic_destroy_qp(world->qp) &&
+	      !fakernic_destroy_cq(world->cq));
+	world->cq = ibv_cq_ex_to_cq(ex);
+	world->qp = world_qp(world, IBV_QPT_RC, &world->cap, send_ops, NULL);
+	return ex;
+}

@@ -58,6 +58,11 @@ struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
 			struct ibv_qp_cap *cap, uint64_t send_ops,
 			struct ibv_srq *srq);
 
+/* Its CQ and its QP, of RC, become others: the CQ an extended one. */
+struct ibv_cq_ex *world_extended(struct world *world,
+				 struct ibv_cq_init_attr_ex *attr,
+				 uint64_t send_ops);
+
 int post(struct world *world, struct ibv_send_wr *wr);
 bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index);
 

@@ -459,18 +459,23 @@ static void model_recv_returned(SimQp *qp, const RoceCompletion *c)
     }
 }
 
+void model_recv_kept(const SimQp *qp, const SimRq *rq, const char *state)
+{
+    for (uint32_t i = 0; i < rq->fetched; i++) {
+        if (rq->recv[i].qp == qp && rq->recv[i].done == SIM_OPEN) {
+            world_fail(qp->world, "QP %u %s keeps receive %u", qp->qpn, state,
+                       i);
+        }
+    }
+}
+
 void model_recv_ended(const SimQp *qp)
 {
     const World *w = qp->world;
 
     for (uint32_t k = 0; k < w->rq_count; k++) {
-        const SimRq *rq = &w->rq[k];
-
-        for (uint32_t i = 0; rq->srqn && i < rq->fetched; i++) {
-            if (rq->recv[i].qp == qp && rq->recv[i].done == SIM_OPEN) {
-                world_fail(qp->world, "QP %u has ended with receive %u of SRQ "
-                           "%u", qp->qpn, i, rq->srqn);
-            }
+        if (w->rq[k].srqn) {
+            model_recv_kept(qp, &w->rq[k], "that ended");
         }
     }
 }

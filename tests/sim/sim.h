@@ -265,6 +265,8 @@ void change_drained(SimQp *qp);
 #define ANY_STATUS 0xffffffffu
 
 void model_complete(Host *h, const RoceCompletion *c);
+/* A QP in that state, in words, keeps no receive of the queue. */
+void model_recv_kept(const SimQp *qp, const SimRq *rq, const char *state);
 /* A QP was reset or destroyed: it keeps no receive of an SRQ. */
 void model_recv_ended(const SimQp *qp);
 void model_send(SimQp *qp, const RoceCompletion *c);

@@ -1388,6 +1388,17 @@ static void second_loss_is_told_by_the_timer(void)
     pair_free(&p);
 }
 
+/* A WRITE of one packet; before that there are no probes. */
+static void measure_trip(Pair *p)
+{
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, 1, FAKERNIC_SQ_RDMA_WRITE, 0,
+                                 PAIR_MTU);
+
+    pair_send(p, &p->a, &wr);
+    pair_run(p);
+    pair_expect(&p->a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+}
+
 /*
  * The same where a probe comes before that timer: of the last packet first,
  * which the peer that has said what it misses does not answer; then of the
@@ -1400,10 +1411,7 @@ static void second_loss_is_found_by_probes(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
-    pair_run(&p);
-    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    measure_trip(&p);
     pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
     pair_lose(&p.a, 2);
     pair_lose(&p.a, 4);
@@ -1458,11 +1466,8 @@ static void probe_without_a_source_is_no_error(void)
     Pair p;
 
     pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
-    pair_run(&p);
-    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
-    wr.index = 2;
+    measure_trip(&p);
+    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
     pair_send(&p, &p.a, &wr);
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK_EQ(roce_gid_set(p.a.r, 0, &none), FAKERNIC_CMD_OK);
