@@ -168,7 +168,7 @@ test-mutants: root
 test-long: build
 	@$(BUILD) kernel-6.1 guest-test modules
 	@$(ENTER) ci/programs.py
-	@$(ENTER) ci/run_tests.py long
+	@$(ENTER) ci/run_tests.py long long-two long-other programs
 
 # What keeps a netdev all the same is told by the log of its suite.
 test-link: build

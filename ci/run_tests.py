@@ -40,11 +40,11 @@ MADE_OF = ("qemu-hw/roce", "qemu-hw/link", "firmware-spec/include",
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
-             "many", "long", "programs", "packages-13", "packages-12",
-             "recipes")
+             "many", "long-two", "long-other", "long", "programs",
+             "packages-13", "packages-12", "recipes")
 # Too long for make test: these run when they are named.
-NAMED = ("mutants", "many", "long", "programs", "packages-13", "packages-12",
-         "recipes")
+NAMED = ("mutants", "many", "long-two", "long-other", "long", "programs",
+         "packages-13", "packages-12", "recipes")
 LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -96,6 +96,13 @@ def vm_tests(name, *arguments, limit=4200):
     return ([sys.executable, "-m", "pytest", "-c", str(tests / "pytest.ini"),
              "--color=no", *map(str, arguments)], limit,
             {"FAKERNIC_VM_LOG": str(LOG / name)})
+
+
+def long_tests(name, guests):
+    """Those of guests of a kind that make test leaves out. test_programs.py writes
+    its document of runs of both kinds, so it is a suite of its own."""
+    return vm_tests(name, "--long", f"--guests={guests}",
+                    "--ignore-glob=*/test_programs.py", limit=LONG_S)
 
 
 def tests_in(folder, *arguments, limit=900):
@@ -150,7 +157,9 @@ def suites(quick):
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),
         "many": lab_tests("many", limit=7200),
-        "long": vm_tests("long", "--long", limit=LONG_S),
+        "long": long_tests("long", "one"),
+        "long-two": long_tests("long-two", "two"),
+        "long-other": long_tests("long-other", "other"),
         "programs": vm_tests("programs", "--long", "test_programs.py",
                              limit=LONG_S),
         "net": tests_in("net"),
