@@ -461,6 +461,12 @@ static uint32_t fakernic_qp_attr_beyond(FakernicState *s, uint32_t mask,
     return 0;
 }
 
+bool fakernic_qp_is_mute(const FakernicQp *qp)
+{
+    return (qp->send_cq && qp->send_cq->error) ||
+           (qp->recv_cq && qp->recv_cq->error);
+}
+
 FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
                                        void *response)
 {
@@ -470,13 +476,17 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
     uint32_t bad_field = 0;
     RoceQpAttr attr;
     uint8_t status;
+    bool begins;
 
     if (!qp) {
         return FAKERNIC_REFUSE(BAD_ID, struct fakernic_modify_qp_req, qpn);
     }
     fakernic_qp_attr_decode(&attr, &req->attr);
     bad_field = fakernic_qp_attr_beyond(s, mask, &attr);
+    begins = (mask & FAKERNIC_QP_ATTR_STATE) &&
+             attr.state == FAKERNIC_QPS_INIT;
     status = bad_field ? FAKERNIC_CMD_BAD_PARAM :
+             begins && fakernic_qp_is_mute(qp) ? FAKERNIC_CMD_BAD_STATE :
              roce_qp_modify(s->roce, fakernic_now(), qp->qpn, mask, &attr,
                             &bad_field);
     trace_fakernic_modify_qp(s->name, qp->qpn, mask, attr.state, status,

@@ -136,7 +136,7 @@ FakernicVerdict fakernic_cmd_modify_wq(FakernicState *s, const void *request,
         fakernic_fault_forget_qp(s, wq->qpn);
         break;
     case FAKERNIC_WQS_RDY:
-        if (attr.state == FAKERNIC_QPS_ERR) {
+        if (attr.state == FAKERNIC_QPS_ERR || fakernic_qp_is_mute(wq)) {
             return FAKERNIC_REFUSE(BAD_STATE, ModifyWqReq, state);
         }
         if (attr.state == FAKERNIC_QPS_RESET) {

@@ -53,6 +53,9 @@ uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
 /* The reverse; no rule, table or port may refer to it. */
 void fakernic_qp_remove(FakernicState *s, FakernicQp *qp);
 
+/* Whether a CQ of its own is in error: nobody would hear of what it does. */
+bool fakernic_qp_is_mute(const FakernicQp *qp);
+
 /* Frees one that is not known, or whose device is being reset. */
 void fakernic_qp_free(FakernicState *s, FakernicQp *qp);
 

@@ -296,6 +296,48 @@ static void test_cq_overrun(void)
     machine_stop(&m);
 }
 
+/* Nobody would hear of what such a QP does: it does not leave RESET. */
+static void test_cq_overrun_in_reset(void)
+{
+    struct fakernic_modify_qp_req init = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
+    };
+    struct fakernic_modify_qp_req back = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE),
+        .attr = { .state = FAKERNIC_QPS_RESET },
+    };
+    Machine m;
+    Nic n;
+    Setup s;
+    Queue small;
+    Qp a, b;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    cq_create(&n, &small, 1, &s.eq, 0, 0);
+    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &small, 0);
+    qp_create(&n, &b, FAKERNIC_QP_RC, s.pd, &small, 0);
+    rc_connect(&n, a.qpn, a.qpn, own_gid, nic_mac);
+    complete_nops(&n, &a, 3);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     small.id);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     a.qpn);
+    init.qpn = LE32(b.qpn);
+    assert_refused(&n, CMD(&n, MODIFY_QP, init), BAD_STATE,
+                   fakernic_modify_qp_req, attr.state);
+    g_assert_cmpuint(qp_state(&n, b.qpn), ==, FAKERNIC_QPS_RESET);
+    /* Neither does that which was told, and began anew. */
+    back.qpn = LE32(a.qpn);
+    assert_status(CMD(&n, MODIFY_QP, back), OK);
+    init.qpn = LE32(a.qpn);
+    assert_refused(&n, CMD(&n, MODIFY_QP, init), BAD_STATE,
+                   fakernic_modify_qp_req, attr.state);
+    machine_stop(&m);
+}
+
 static void test_cq_resize(void)
 {
     Machine m;
@@ -524,6 +566,7 @@ const FakernicTest fakernic_queues_tests[] = {
     { "cq/moderation", test_cq_moderation },
     { "cq/moderation-changes", test_cq_moderation_changes },
     { "cq/overrun", test_cq_overrun },
+    { "cq/overrun_in_reset", test_cq_overrun_in_reset },
     { "cq/resize", test_cq_resize },
     { "cq/deep", test_cq_deep },
     { "cq/deep_not_taken", test_cq_deep_not_taken },

@@ -665,6 +665,10 @@ static void test_wq_cq_overrun(void)
                      r.s.cq.id);
     g_assert_cmpuint(eq_expect(&r.n, &r.s.async, FAKERNIC_EVENT_QP_FATAL), ==,
                      r.wq.wqn);
+    /* It can begin anew, but not go on: nobody would hear of it. */
+    assert_status(wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RESET), OK);
+    assert_refused(&r.n, wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RDY), BAD_STATE,
+                   fakernic_modify_wq_req, state);
     rss_stop(&r);
 }
 
