@@ -53,14 +53,15 @@ void fakernic_flow_sniff(FakernicState *s, const uint8_t *frame, size_t len)
     }
 }
 
-bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len)
+FakernicRuled fakernic_flow_input(FakernicState *s, const uint8_t *frame,
+                                  size_t len)
 {
     FakernicParsed parsed;
     FakernicFlow *flow;
     unsigned looks = 0;
 
     if (QTAILQ_EMPTY(&s->flows[FAKERNIC_FLOW_NORMAL])) {
-        return false;
+        return FAKERNIC_RULED_NOTHING;
     }
     fakernic_parse(&parsed, frame, len);
     QTAILQ_FOREACH(flow, &s->flows[FAKERNIC_FLOW_NORMAL], next) {
@@ -71,15 +72,14 @@ bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len)
             continue;
         }
         if (flow->flags & FAKERNIC_FLOW_DROP) {
-            s->stats[FAKERNIC_STAT_RX_FILTERED]++;
-            return true;
+            return FAKERNIC_RULED_DROPPED;
         }
         fakernic_flow_deliver(s, flow, frame, len);
         if (!(flow->flags & FAKERNIC_FLOW_DONT_TRAP)) {
-            return true;
+            return FAKERNIC_RULED_TAKEN;
         }
     }
-    return false;
+    return FAKERNIC_RULED_NOTHING;
 }
 
 bool fakernic_flow_default(FakernicState *s, const uint8_t *frame, size_t len)

@@ -35,8 +35,16 @@ void fakernic_flow_remove(FakernicState *s, FakernicFlow *flow);
 /* Gives a copy to every sniffer. */
 void fakernic_flow_sniff(FakernicState *s, const uint8_t *frame, size_t len);
 
-/* Goes by the NORMAL rules; true: one of them has taken the frame. */
-bool fakernic_flow_input(FakernicState *s, const uint8_t *frame, size_t len);
+/* What the NORMAL rules make of a frame. */
+typedef enum FakernicRuled {
+    FAKERNIC_RULED_NOTHING,     /* copied to some QPs, or to none */
+    FAKERNIC_RULED_TAKEN,
+    FAKERNIC_RULED_DROPPED,     /* not counted */
+} FakernicRuled;
+
+/* Gives it to those whom the rules name. */
+FakernicRuled fakernic_flow_input(FakernicState *s, const uint8_t *frame,
+                                  size_t len);
 
 /* Gives it to the QP that takes what nobody wants; false: there is none. */
 bool fakernic_flow_default(FakernicState *s, const uint8_t *frame, size_t len);

@@ -55,8 +55,14 @@ static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
 {
     const bool accepts = fakernic_port_accepts(s, frame);
 
-    if (fakernic_flow_input(s, frame, len)) {
+    switch (fakernic_flow_input(s, frame, len)) {
+    case FAKERNIC_RULED_TAKEN:
         return;
+    case FAKERNIC_RULED_DROPPED:
+        s->stats[FAKERNIC_STAT_RX_FILTERED]++;
+        return;
+    case FAKERNIC_RULED_NOTHING:
+        break;
     }
     if (accepts && s->port_qpn) {
         fakernic_raw_input(s, s->port_qpn, frame, len, s->port_vlan_strip);

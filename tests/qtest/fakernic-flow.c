@@ -381,6 +381,38 @@ static void test_flow_copy_of_sent(void)
     machine_stop(&m);
 }
 
+/* A rule that drops has the copy of what is sent dropped, which nobody counts:
+ * the frame leaves. */
+static void test_flow_drop_of_sent(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a;
+    const FlowReq req = { .flags = FAKERNIC_FLOW_DROP, .mask.smac[5] = 0xff,
+                          .value.smac[5] = peer[5] };
+    uint8_t frame[100], seen[200];
+    int fd = start_wired(&m, &n);
+    struct fakernic_cqe cqe;
+    Wqe wqe;
+
+    setup(&n, &s);
+    raw_create(&n, &s, &a, 0);
+    flow_create(&n, req);
+    frame_make(frame, mine, 100);
+    qtest_memwrite(m.qts, s.data, frame, 100);
+    wqe = wqe_send(&s, 0, 100);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 100);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FILTERED), ==, 0);
+    deliver(&n, fd, frame, 100);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FILTERED), ==, 1);
+    close(fd);
+    machine_stop(&m);
+}
+
 /* ---- counters -------------------------------------------------------- */
 
 static uint64_t counter_read(Nic *n, uint32_t id, enum fakernic_stat which)
@@ -469,6 +501,7 @@ const FakernicTest fakernic_flow_tests[] = {
     { "flow/headers", test_flow_headers },
     { "flow/loopback", test_flow_loopback },
     { "flow/copy-of-sent", test_flow_copy_of_sent },
+    { "flow/drop-of-sent", test_flow_drop_of_sent },
     { "counters", test_counters },
     { NULL }
 };
