@@ -14,15 +14,18 @@
 #include "port.h"
 #include "rss.h"
 
-u8 fakernic_rx_filter(const struct net_device *netdev)
+u8 fakernic_rx_filter(struct net_device *netdev)
 {
 	u8 filter = FAKERNIC_FILTER_BROADCAST;
 
-	if (netdev->flags & IFF_PROMISC)
+	netif_addr_lock_bh(netdev);
+	/* The device knows one unicast address, or takes all. */
+	if (netdev->flags & IFF_PROMISC || !netdev_uc_empty(netdev))
 		filter |= FAKERNIC_FILTER_PROMISCUOUS;
 	/* The device knows only none or all of the groups. */
 	if (netdev->flags & IFF_ALLMULTI || !netdev_mc_empty(netdev))
 		filter |= FAKERNIC_FILTER_MULTICAST;
+	netif_addr_unlock_bh(netdev);
 	return filter;
 }
 

@@ -14,7 +14,7 @@ struct fakernic_shape;
 bool fakernic_netdev_works(struct fakernic_netdev *priv);
 
 /* What the device is to let in (FAKERNIC_FILTER_*). Under filter_lock. */
-u8 fakernic_rx_filter(const struct net_device *netdev);
+u8 fakernic_rx_filter(struct net_device *netdev);
 
 /* Who receives; qpn 0: nobody. The filter only when there is somebody. */
 int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn);

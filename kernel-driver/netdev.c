@@ -86,15 +86,11 @@ static void fakernic_set_rx_mode(struct net_device *netdev)
 static int fakernic_open(struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
-	int ret;
+	int ret = fakernic_netdev_works(priv) ? fakernic_channels_up(priv) : 0;
 
-	if (!fakernic_netdev_works(priv))
-		return 0;
-	ret = fakernic_channels_up(priv);
-	if (ret)
-		return ret;
-	fakernic_port_look(priv->dev);
-	return 0;
+	if (!ret)
+		fakernic_port_set_open(priv->dev, true);
+	return ret;
 }
 
 static int fakernic_stop(struct net_device *netdev)
@@ -102,7 +98,7 @@ static int fakernic_stop(struct net_device *netdev)
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 
 	fakernic_channels_down(priv);
-	fakernic_port_stopped(priv->dev);
+	fakernic_port_set_open(priv->dev, false);
 	return 0;
 }
 
@@ -316,7 +312,10 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 	netdev->features = netdev->hw_features | NETIF_F_GRO | NETIF_F_HIGHDMA;
 	netdev->vlan_features = (netdev->hw_features &
 				 ~FAKERNIC_VLAN_OFFLOADS) | NETIF_F_HIGHDMA;
-	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
+	/* fakernic_rx_filter() looks at its unicast addresses: Linux, which
+	 * would make it promiscuous for them, does not while it is detached.
+	 */
+	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_UNICAST_FLT;
 	netdev->min_mtu = max_t(u32, le32_to_cpu(info->min_mtu),
 				ETH_MIN_MTU);
 	netdev->max_mtu = min_t(u32, le32_to_cpu(info->max_mtu),
@@ -462,6 +461,9 @@ int fakernic_netdev_attach(struct fakernic_dev *dev)
 		goto unlock;
 	}
 	netif_device_attach(dev->netdev);
+	/* Linux tells of no address that comes before that. */
+	if (netif_running(dev->netdev))
+		fakernic_set_rx_mode(dev->netdev);
 unlock:
 	rtnl_unlock();
 	return ret;

@@ -51,7 +51,7 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 		port->link = info->link_up;
 	}
 	link = port->link && !READ_ONCE(dev->dead);
-	active = link && netif_running(dev->netdev);
+	active = link && port->open;
 	trace_fakernic_link(dev->pdev, link, active);
 	changed = active != port->active;
 	WRITE_ONCE(port->active, active);
@@ -116,11 +116,6 @@ static void fakernic_port_work(struct work_struct *work)
 					   port.work.work));
 }
 
-void fakernic_port_look(struct fakernic_dev *dev)
-{
-	mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
-}
-
 void fakernic_port_init(struct fakernic_dev *dev)
 {
 	mutex_init(&dev->port.ask_lock);
@@ -155,12 +150,14 @@ void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare)
 	mutex_unlock(&port->lock);
 }
 
-void fakernic_port_stopped(struct fakernic_dev *dev)
+void fakernic_port_set_open(struct fakernic_dev *dev, bool open)
 {
 	mutex_lock(&dev->port.lock);
-	netif_carrier_off(dev->netdev);
+	dev->port.open = open;
+	if (!open)
+		netif_carrier_off(dev->netdev);
 	mutex_unlock(&dev->port.lock);
-	fakernic_port_look(dev);
+	mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
 }
 
 void fakernic_port_end(struct fakernic_dev *dev)

@@ -22,6 +22,7 @@ struct fakernic_port {
 	bool ib_registered;		/* then there are events */
 	bool end_told;			/* of that RDMA device */
 	bool link;			/* what the device said last */
+	bool open;			/* the net_device, and not on its way */
 	bool bare;			/* the net_device has no queues */
 	bool active;			/* read without the lock */
 	struct fakernic_query_port_resp info;	/* as of the last change */
@@ -37,9 +38,6 @@ void fakernic_port_init(struct fakernic_dev *dev);
  * device lives and refuses, all stays as it was and it is asked again later.
  */
 void fakernic_port_changed(struct fakernic_dev *dev);
-
-/* The same by port.work, at once. In any context. */
-void fakernic_port_look(struct fakernic_dev *dev);
 
 /*
  * What the device says of the port now; or said last, if it is dead or silent.
@@ -57,8 +55,11 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
 /* The net_device could have no queues, hence has no carrier; or it has some. */
 void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare);
 
-/* The net_device has stopped: it has no carrier, and the RDMA port follows. */
-void fakernic_port_stopped(struct fakernic_dev *dev);
+/*
+ * The net_device is open, or has stopped: then it has no carrier. The RDMA port
+ * follows, when the device has been asked for its link.
+ */
+void fakernic_port_set_open(struct fakernic_dev *dev, bool open);
 
 /*
  * The hardware has died or is to go down. Of a death both sides are told,

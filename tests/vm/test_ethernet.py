@@ -12,7 +12,7 @@ import pytest
 from fakernic_lab import faults
 from fakernic_lab.images import RACE_KERNEL
 from fakernic_test import rdma, tstamp
-from fakernic_test.patient import is_recovered, reload, sleep
+from fakernic_test.patient import RELOAD, is_recovered, reload, sleep
 
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
@@ -119,6 +119,40 @@ def test_tcp_lives_through_it(lab, ports, event):
     assert sent.ok and received.ok and sent.out == received.out, (sent, received)
     # GIDs are in other places.
     lab.ports = rdma.bring_up_all([port.vm for port in ports])
+
+
+SECOND_MAC = "02:00:00:00:78:01"
+COMES_UP_LATE = "at=command cmd=QUERY_DEVICE delay-ns=4000000000 do=delay"
+
+
+def test_address_that_comes_while_it_reloads(lab, ports):
+    """A second unicast address, as macvlan and bridges add it: the card lets its
+    frames in, though nothing else about the interface changes."""
+    a, b = ports
+    filtered = f"ethtool -S {a.netdev} | awk '/ rx_filtered:/ {{print $2}}'"
+    a.guest.check(f"echo 1 >/proc/sys/net/ipv6/conf/{a.netdev}/disable_ipv6")
+    try:
+        with faults.armed(a.vm, COMES_UP_LATE) as rules:
+            job = a.guest.start(f"exec {RELOAD}", 60)
+            deadline = time.monotonic() + 20
+            while rules.hits() != [1]:
+                assert time.monotonic() < deadline, rules.lines()
+                time.sleep(0.1)
+            a.guest.check(f"bridge fdb add {SECOND_MAC} dev {a.netdev}")
+            assert job.wait().ok
+        b.guest.check(f"ping -c 5 {a.ip4}")
+        before = int(a.guest.check(filtered))
+        b.guest.check(f"ip neigh replace {a.ip4} lladdr {SECOND_MAC} dev {b.netdev}")
+        b.guest.run(f"ping -c 5 -i 0.2 -W 1 {a.ip4}")
+        assert int(a.guest.check(filtered)) == before
+        # Without it they are not let in.
+        a.guest.check(f"bridge fdb del {SECOND_MAC} dev {a.netdev}; sleep 1")
+        b.guest.run(f"ping -c 15 -i 0.2 -W 1 {a.ip4}")
+        assert int(a.guest.check(filtered)) >= before + 5
+    finally:
+        b.guest.run(f"ip neigh del {a.ip4} dev {b.netdev}")
+        a.guest.check(f"echo 0 >/proc/sys/net/ipv6/conf/{a.netdev}/disable_ipv6")
+        lab.ports = rdma.bring_up_all([port.vm for port in ports])
 
 
 WITHOUT_A_BUFFER = 5

@@ -6,8 +6,11 @@ refuses alternate paths on RoCE; the engine's are in tests/unit/test_apm.c. SRQ_
 needs a broken ring, which no program can make: tests/qtest/fakernic-srq.c.
 """
 
+import time
+
 import pytest
 
+from fakernic_lab import faults
 from fakernic_test import rdma
 
 pytestmark = pytest.mark.guests(count=1)
@@ -44,6 +47,37 @@ def test_port(ports, told):
     finally:
         port.vm.set_link(True)
     told("PORT_ACTIVE")
+
+
+def state_of_port(port):
+    return port.guest.check(
+        f"sleep 1; rdma link show {port.ibdev}/1 | grep -o ' state [A-Z]*'")
+
+
+def test_port_that_cannot_be_opened(ports, lab):
+    """The link comes while the interface is being opened, which fails then: no
+    port is active whose interface is down."""
+    (port,) = ports
+    port.guest.check(f"ip link set {port.netdev} down")
+    port.guest.check(f"until rdma link show {port.ibdev}/1 | grep -q 'state DOWN'; "
+                     "do sleep 0.1; done")
+    try:
+        with faults.armed(port.vm,
+                          "at=command cmd=CREATE_CQ delay-ns=3000000000 do=delay",
+                          "at=command cmd=CREATE_QP do=fail status=6") as rules:
+            job = port.guest.start(f"ip link set {port.netdev} up", 60)
+            deadline = time.monotonic() + 20
+            while rules.hits() != [1, 0]:
+                assert time.monotonic() < deadline, rules.lines()
+                time.sleep(0.1)
+            port.vm.set_link(False)
+            port.vm.set_link(True)
+            assert not job.wait().ok
+            assert rules.hits() == [1, 1]
+        assert state_of_port(port) == " state DOWN\n"
+    finally:
+        lab.ports = [rdma.bring_up(port.vm, 1)]
+    assert state_of_port(port) == " state ACTIVE\n"
 
 
 def test_gid_change(ports, told):
