@@ -11,6 +11,7 @@ that it works afterwards.
     failing.py chance PERMILLE               until it is called so again, with 0,
                                              and tells how many have failed:
                                              those of everybody
+    failing.py failed                        tells how many have, meanwhile
 
 Linux fails the n-th allocation or copy of a task that has written n to
 /proc/self/fail-nth (CONFIG_FAULT_INJECTION); on other kernels failing.ko
@@ -198,22 +199,29 @@ def sweep_beside(arguments):
     return hit
 
 
-def end_chance():
+def tell_chance(_):
     """How many have failed: Linux's own takes each off what may fail."""
     if Path(LINUXS).exists():
         failed = sum(NEVER - int((DEBUG / kind / "times").read_text())
                      for kind in KINDS if (DEBUG / kind / "times").exists())
-        set_kinds([("probability", 0)])
     else:
         failed = int((OWN / "failed").read_text())
-        (OWN / "chance").write_text("0")
     print(f"by chance: {failed} failed", flush=True)
     return failed
 
 
+def end_chance():
+    if Path(LINUXS).exists():
+        set_kinds([("probability", 0)])
+    else:
+        (OWN / "chance").write_text("0")
+
+
 def set_chance(arguments):
     if not arguments.permille:
-        return end_chance()
+        failed = tell_chance(arguments)
+        end_chance()
+        return failed
     choose_what_fails(NEVER)
     if Path(LINUXS).exists():
         set_kinds((("times", NEVER), ("verbose", 0),
@@ -532,8 +540,9 @@ def main():
     chance.set_defaults(run=set_chance)
     chance.add_argument("--seed", type=int, default=1)
     chance.add_argument("permille", type=int)
+    kinds.add_parser("failed").set_defaults(run=tell_chance)
     arguments = parser.parse_args()
-    if arguments.run != set_chance:
+    if arguments.run not in (set_chance, tell_chance):
         choose_what_fails(arguments.times, getattr(arguments, "who", "writer"))
     if arguments.run(arguments) < arguments.at_least:
         raise SystemExit("too few allocations were failed")
