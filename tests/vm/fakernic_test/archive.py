@@ -81,22 +81,26 @@ def mpich(ports, each, environment):
 # ---- the others -------------------------------------------------------------
 
 def fio(server, client, verb):
-    """fio's rdma engine, whose server keeps 512 KiB in a file: it unlinks that,
-    so the file has another name. Who writes is the one that connects, whatever
-    the verb."""
+    """fio's rdma engine, whose server keeps its memory in a file: it unlinks
+    that, so the file has another name. Who writes is the one that connects,
+    whatever the verb. fio's SENDs are not repeated when they find no receive, and
+    then it waits for ever (its rnr_retry_count is 0): the server, which has half a
+    second before the first, has a receive for each of them."""
+    depth = 64 if verb == "send" else 8
     server.guest.check(f"cd /tmp; rm -f fio.memory {FIO_MEMORY}; "
-                       f"truncate -s 520k fio.memory; ln fio.memory {FIO_MEMORY}")
+                       f"truncate -s 4104k fio.memory; ln fio.memory {FIO_MEMORY}")
     common = (f"timeout {FIO_LIMIT_S} fio --name=job --ioengine=rdma --thread "
-              f"--bs=64k --size=4m --iodepth=8 --port={FIO_PORT}")
+              f"--bs=64k --size=4m --port={FIO_PORT}")
     return rdma.run_pair(
         server, client,
-        f"{common} --rw=read --mem=mmapshared:/tmp/fio.memory",
-        f"{common} --rw=write --verb={verb} --hostname={server.ip4} "
+        f"{common} --iodepth={depth} --rw=read --mem=mmapshared:/tmp/fio.memory",
+        f"{common} --iodepth=8 --rw=write --verb={verb} --hostname={server.ip4} "
         f"--buffer_pattern=0x{PATTERN}", "cm", FIO_LIMIT_S + 10)
 
 
 def fio_words(port):
-    """What the server's memory holds: 32-bit words, each with its count."""
+    """What the first 512 KiB of the server's memory hold, as much as eight
+    requests are: 32-bit words, each with its count."""
     text = port.guest.check("od -N 524288 -An -v -t x4 -w4 --endian=big "
                             f"{FIO_MEMORY} | sort | uniq -c")
     return {word: int(count) for count, word in
