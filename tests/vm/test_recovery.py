@@ -844,7 +844,8 @@ def grow(patient, wanted):
     brought_up = BROUGHT_UP_S * patient.port.vm.patience
     for pause in wanted:
         pauses.append(pause_of_recovery(patient))
-        assert pause <= pauses[-1] < pause + brought_up, pauses
+        # The kernel's timers may be late by an eighth.
+        assert pause <= pauses[-1] < pause * 9 / 8 + brought_up, pauses
     print(f"pauses: {pauses}")
 
 
