@@ -291,6 +291,16 @@ static void test_flow_headers(void)
     machine_stop(&m);
 }
 
+/* A raw-packet QP sends a frame of 100 bytes. */
+static void frame_send(Nic *n, const Setup *s, Qp *from, const uint8_t *frame)
+{
+    const Wqe wqe = wqe_send(s, 0, 100);
+
+    qtest_memwrite(n->m->qts, s->data, frame, 100);
+    sq_put(n, from, &wqe, sizeof(wqe));
+    sq_ring(n, from);
+}
+
 /* A frame to an address that a rule names does not leave the device. */
 static void test_flow_loopback(void)
 {
@@ -301,7 +311,6 @@ static void test_flow_loopback(void)
     uint8_t frame[100], seen[200];
     int fd = start_wired(&m, &n);
     struct fakernic_cqe cqe;
-    Wqe wqe;
 
     setup(&n, &s);
     raw_create(&n, &s, &a, 0);
@@ -310,10 +319,7 @@ static void test_flow_loopback(void)
     flow_create(&n, flow_dmac(&b, mine));
     flow_create(&n, flow_dmac(&b, group));
     frame_make(frame, mine, 100);
-    qtest_memwrite(m.qts, s.data, frame, 100);
-    wqe = wqe_send(&s, 0, 100);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
+    frame_send(&n, &s, &a, frame);
     expect_at(&n, &s, &b);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     qtest_memread(m.qts, s.data + 4096, seen, 100);
@@ -321,9 +327,7 @@ static void test_flow_loopback(void)
     /* A group does both, and the sniffer sees what is sent and received. */
     flow_create(&n, flow_type(&sniffer, FAKERNIC_FLOW_SNIFFER));
     frame_make(frame, group, 100);
-    qtest_memwrite(m.qts, s.data, frame, 100);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
+    frame_send(&n, &s, &a, frame);
     expect_at(&n, &s, &sniffer);
     expect_at(&n, &s, &b);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
@@ -348,7 +352,6 @@ static void test_flow_copy_of_sent(void)
     uint8_t frame[100], seen[200];
     int fd = start_wired(&m, &n);
     struct fakernic_cqe cqe;
-    Wqe wqe;
 
     setup(&n, &s);
     raw_create(&n, &s, &a, 0);
@@ -366,10 +369,7 @@ static void test_flow_copy_of_sent(void)
         if (own) {
             memcpy(frame + 6, nic_mac, 6);
         }
-        qtest_memwrite(m.qts, s.data, frame, 100);
-        wqe = wqe_send(&s, 0, 100);
-        sq_put(&n, &a, &wqe, sizeof(wqe));
-        sq_ring(&n, &a);
+        frame_send(&n, &s, &a, frame);
         if (!own) {
             expect_at(&n, &s, &b);
         }
@@ -394,16 +394,12 @@ static void test_flow_drop_of_sent(void)
     uint8_t frame[100], seen[200];
     int fd = start_wired(&m, &n);
     struct fakernic_cqe cqe;
-    Wqe wqe;
 
     setup(&n, &s);
     raw_create(&n, &s, &a, 0);
     flow_create(&n, req);
     frame_make(frame, mine, 100);
-    qtest_memwrite(m.qts, s.data, frame, 100);
-    wqe = wqe_send(&s, 0, 100);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
+    frame_send(&n, &s, &a, frame);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 100);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FILTERED), ==, 0);

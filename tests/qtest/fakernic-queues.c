@@ -304,10 +304,6 @@ static void test_cq_overrun_in_reset(void)
                      FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_ACCESS_FLAGS),
         .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
     };
-    struct fakernic_modify_qp_req back = {
-        .mask = LE32(FAKERNIC_QP_ATTR_STATE),
-        .attr = { .state = FAKERNIC_QPS_RESET },
-    };
     Machine m;
     Nic n;
     Setup s;
@@ -330,8 +326,7 @@ static void test_cq_overrun_in_reset(void)
                    fakernic_modify_qp_req, attr.state);
     g_assert_cmpuint(qp_state(&n, b.qpn), ==, FAKERNIC_QPS_RESET);
     /* Neither does that which was told, and began anew. */
-    back.qpn = LE32(a.qpn);
-    assert_status(CMD(&n, MODIFY_QP, back), OK);
+    assert_status(qp_to(&n, a.qpn, FAKERNIC_QPS_RESET), OK);
     init.qpn = LE32(a.qpn);
     assert_refused(&n, CMD(&n, MODIFY_QP, init), BAD_STATE,
                    fakernic_modify_qp_req, attr.state);
