@@ -19,6 +19,7 @@
 #include "cmdq.h"
 #include "counter.h"
 #include "device.h"
+#include "qp.h"
 #include "stats.h"
 
 static struct rdma_stat_desc fakernic_port_stats[FAKERNIC_PORT_STAT_COUNT];
@@ -54,15 +55,20 @@ fakernic_counter_alloc_stats(struct rdma_counter *counter)
 	return fakernic_alloc_hw_port_stats(counter->device, counter->port);
 }
 
-/* A new set gets its number with its first QP. */
-int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
-			     u32 port)
+static int fakernic_counter_bind_locked(struct fakernic_dev *dev,
+					struct rdma_counter *counter,
+					struct ib_qp *ibqp)
 {
-	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
 	bool new = !counter->id;
 	u32 id = counter->id;
 	int ret;
 
+	/*
+	 * Two have asked at once, each for a set: the core asks whether there
+	 * is one before it takes any lock of the QP's, and would put but one.
+	 */
+	if (ibqp->counter)
+		return -EINVAL;
 	if (new) {
 		ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_CREATE_COUNTER, &id);
 		if (ret)
@@ -87,23 +93,38 @@ err_destroy:
 	return ret;
 }
 
+/* A new set gets its number with its first QP. */
+int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
+			     u32 port)
+{
+	struct fakernic_qp *qp = to_fakernic_qp(ibqp);
+	int ret;
+
+	mutex_lock(&qp->lock);
+	ret = fakernic_counter_bind_locked(to_fakernic_dev(ibqp->device),
+					   counter, ibqp);
+	mutex_unlock(&qp->lock);
+	return ret;
+}
+
 int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(ibqp->device);
+	struct fakernic_qp *qp = to_fakernic_qp(ibqp);
+	int ret = 0;
 
-	/*
-	 * Two have asked at once: for the second the core would put the set
-	 * once more.
-	 */
-	if (!ibqp->counter)
-		return -EINVAL;
-	/*
-	 * At the end of a QP the core forgets the set, whatever is said here.
-	 */
-	if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
-	ibqp->counter = NULL;
-	return 0;
+	mutex_lock(&qp->lock);
+	if (!ibqp->counter) {
+		/* Likewise: for the second the core would put it once more. */
+		ret = -EINVAL;
+	} else {
+		/* The core forgets the set of a QP that ends in any case. */
+		if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))
+			fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
+		ibqp->counter = NULL;
+	}
+	mutex_unlock(&qp->lock);
+	return ret;
 }
 
 /* What a set has counted, in the order of the port's statistics. */

@@ -70,6 +70,13 @@ err_end:
 	return ret;
 }
 
+/* All users are gone. In the next life numbers are others'. */
+static void fakernic_life_owes_nothing(struct xarray *all)
+{
+	if (WARN_ON(!xa_empty(all)))
+		xa_destroy(all);
+}
+
 void fakernic_life_end(struct fakernic_dev *dev)
 {
 	/* Whoever still waits for a command is let go. */
@@ -83,11 +90,11 @@ void fakernic_life_end(struct fakernic_dev *dev)
 	cancel_delayed_work_sync(&dev->page_request_work);
 	cancel_work_sync(&dev->fatal_work);
 	fakernic_eqs_cleanup(dev);
-	WARN_ON(!xa_empty(&dev->cqs));
-	WARN_ON(!xa_empty(&dev->qps));
-	WARN_ON(!xa_empty(&dev->srqs));
-	WARN_ON(!xa_empty(&dev->counters));
-	WARN_ON(!xa_empty(&dev->odps));
+	fakernic_life_owes_nothing(&dev->cqs);
+	fakernic_life_owes_nothing(&dev->qps);
+	fakernic_life_owes_nothing(&dev->srqs);
+	fakernic_life_owes_nothing(&dev->counters);
+	fakernic_life_owes_nothing(&dev->odps);
 }
 
 int fakernic_life_show(struct fakernic_dev *dev)

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from fakernic_test import rdma
+from fakernic_test.patient import reload
 
 pytestmark = pytest.mark.guests(count=1)
 
@@ -120,6 +121,21 @@ def test_counters_as_monitoring_tools_read_them(ports):
 
 def test_performance_management_by_mad(ports):
     rdma.judged(ports[0], f"rdma_pma {ports[0].ibdev}", 6)
+
+
+def test_two_threads_want_a_set_of_counters(ports, lab):
+    """For one queue pair, at once: it has one, which goes with it, and the next
+    life of the driver begins without."""
+    (port,) = ports
+    auto = f"rdma statistic qp set link {port.ibdev}/1 auto"
+    port.guest.check(f"{auto} type on")
+    try:
+        port.guest.check("rdma_counters", 200)
+    finally:
+        port.guest.check(f"{auto} off")
+    assert "cntn" not in port.guest.check("rdma statistic qp show")
+    reload(port)
+    lab.ports = [rdma.bring_up(port.vm, 1)]
 
 
 def test_counters_of_queue_pairs_by_type(ports):
