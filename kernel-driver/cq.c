@@ -38,11 +38,29 @@
 #define FAKERNIC_CQE_LOG_SIZE	6
 #define FAKERNIC_CQ_LOG_DEPTH_MIN	1
 
+/*
+ * Of a kernel's CQ without QPs nothing is to be heard, and it may be about to
+ * go: who destroys it has made sure that its handler has nothing more to do. A
+ * user's that is not made yet may never be.
+ */
+static bool fakernic_cq_is_used(struct fakernic_cq *cq)
+{
+	bool used;
+
+	if (cq->umem)
+		return READ_ONCE(cq->made);
+	spin_lock(&cq->lock);
+	used = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
+	spin_unlock(&cq->lock);
+	return used;
+}
+
+/* Under the lock of its EQ. */
 static void fakernic_cq_complete(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
 
-	if (cq->ibcq.comp_handler)
+	if (cq->ibcq.comp_handler && fakernic_cq_is_used(cq))
 		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 }
 
@@ -111,6 +129,7 @@ static int fakernic_create_user_cq(struct fakernic_dev *dev,
 	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 	if (ret)
 		goto err_destroy;
+	WRITE_ONCE(cq->made, true);
 	return 0;
 
 err_destroy:
@@ -300,19 +319,20 @@ static void fakernic_wc_datagram(struct ib_wc *wc,
 	}
 }
 
-static void fakernic_wc_recv(struct fakernic_qp *qp, struct ib_wc *wc,
+static bool fakernic_wc_recv(struct fakernic_qp *qp, struct ib_wc *wc,
 			     const struct fakernic_cqe *cqe)
 {
 	u32 tag = le32_to_cpu(cqe->wqe_index);
+	bool posted;
 
-	if (qp->ibqp.srq) {
-		wc->wr_id = fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
-						  tag);
-	} else {
-		wc->wr_id = qp->rq.wr_id[tag & qp->rq.queue.mask];
-		/* Not before the wr_id has been read. */
-		smp_store_release(&qp->rq.ci, qp->rq.ci + 1);
-	}
+	if (qp->ibqp.srq)
+		posted = fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
+					       tag, &wc->wr_id);
+	else
+		posted = qp->rq.queue.ring &&
+			 fakernic_rq_complete(&qp->rq, tag, &wc->wr_id);
+	if (!posted)
+		return false;
 	wc->byte_len = le32_to_cpu(cqe->byte_count);
 	if (cqe->flags & FAKERNIC_CQE_IMM) {
 		wc->ex.imm_data = cpu_to_be32(le32_to_cpu(cqe->imm_or_key));
@@ -323,20 +343,15 @@ static void fakernic_wc_recv(struct fakernic_qp *qp, struct ib_wc *wc,
 	}
 	if (qp->type == FAKERNIC_QP_UD || qp->type == FAKERNIC_QP_GSI)
 		fakernic_wc_datagram(wc, cqe);
+	return true;
 }
 
-static void fakernic_wc_send(struct fakernic_qp *qp, struct ib_wc *wc,
+static bool fakernic_wc_send(struct fakernic_qp *qp, struct ib_wc *wc,
 			     const struct fakernic_cqe *cqe)
 {
-	struct fakernic_sq *sq = &qp->sq;
-	u32 place = le32_to_cpu(cqe->wqe_index) & sq->queue.mask;
-	u32 skipped = (place - sq->ci) & sq->queue.mask;
-
-	/* WQEs without a completion of their own are done as well. */
-	wc->wr_id = sq->wr_id[place];
 	wc->byte_len = le32_to_cpu(cqe->byte_count);
-	/* Not before these have been read. */
-	smp_store_release(&sq->ci, sq->ci + skipped + sq->bb_count[place]);
+	return fakernic_sq_complete(&qp->sq, le32_to_cpu(cqe->wqe_index),
+				    &wc->wr_id);
 }
 
 /* The QP of the kernel that has this number, or NULL. */
@@ -347,7 +362,7 @@ static struct fakernic_qp *fakernic_cq_find_qp(struct fakernic_cq *cq, u32 qpn)
 	return hw ? hw->qp : NULL;
 }
 
-/* False: the entry is of a QP that is not there any more. */
+/* False: the entry is of a QP or request that is not there any more. */
 static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 			     const struct fakernic_cqe *cqe)
 {
@@ -366,11 +381,8 @@ static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 		fakernic_dbg(cq->hw.dev, "QP %#x: %s: %s\n", qp->hw.qpn,
 			     ib_wc_status_msg(wc->status),
 			     fakernic_vendor_name(wc->vendor_err));
-	if (recv)
-		fakernic_wc_recv(qp, wc, cqe);
-	else
-		fakernic_wc_send(qp, wc, cqe);
-	return true;
+	return recv ? fakernic_wc_recv(qp, wc, cqe) :
+		      fakernic_wc_send(qp, wc, cqe);
 }
 
 /*
@@ -464,6 +476,7 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 {
 	struct fakernic_cqe *cqe;
 	unsigned long flags;
+	u64 unused;
 	u32 ci;
 
 	if (!cq->hw.queue.ring)
@@ -477,21 +490,11 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 			continue;
 		if (qp->ibqp.srq && cqe->opcode >= FAKERNIC_CQE_RECV)
 			fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
-					      le32_to_cpu(cqe->wqe_index));
+					      le32_to_cpu(cqe->wqe_index),
+					      &unused);
 		cqe->qpn = 0;
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
-}
-
-/* A kernel's CQ without QPs may be about to go, and has nothing to flush. */
-static bool fakernic_cq_has_qps(struct fakernic_cq *cq)
-{
-	bool has;
-
-	spin_lock(&cq->lock);
-	has = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
-	spin_unlock(&cq->lock);
-	return has;
 }
 
 /* Has a kernel consumer poll. Under the lock of its EQ. */
@@ -502,7 +505,7 @@ static void fakernic_cq_kick(struct fakernic_cq_hw *hw)
 	/* The net_device has a CQ, too. */
 	if (hw->complete != fakernic_cq_complete)
 		return;
-	if (cq->ibcq.poll_ctx != IB_POLL_DIRECT && fakernic_cq_has_qps(cq))
+	if (cq->ibcq.poll_ctx != IB_POLL_DIRECT)
 		fakernic_cq_complete(hw);
 }
 

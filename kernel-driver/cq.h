@@ -19,6 +19,7 @@ struct fakernic_cq {
 	struct ib_cq ibcq;
 	struct fakernic_cq_hw hw;
 	struct ib_umem *umem;		/* a user's */
+	bool made;			/* a user's: it has heard of it */
 	struct mutex resize_lock;	/* umem, a user's: calls may be many */
 	u16 count;			/* moderation: entries for an event */
 	u16 period_us;

@@ -539,7 +539,8 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	    (new == IB_QPS_ERR || new == IB_QPS_RESET)) {
 		ret = 0;
 		/* Who drains a QP with an SRQ waits for this. */
-		if (new == IB_QPS_ERR && qp->ibqp.srq)
+		if (new == IB_QPS_ERR && qp->state != IB_QPS_ERR &&
+		    qp->ibqp.srq)
 			fakernic_qp_event(&qp->hw,
 					  FAKERNIC_EVENT_LAST_WQE_REACHED, 0);
 	}
@@ -643,6 +644,9 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	fakernic_qp_hw_drop(dev, &qp->hw);
 	if (qp->sq.queue.ring) {
 		fakernic_unlist_qp(qp);
+		/* Whoever told its CQs of it has done so. */
+		fakernic_eq_sync(to_fakernic_cq(ibqp->send_cq)->hw.eq);
+		fakernic_eq_sync(to_fakernic_cq(ibqp->recv_cq)->hw.eq);
 		fakernic_free_kernel_queues(dev, qp);
 	}
 	ib_umem_release(qp->rq_umem);

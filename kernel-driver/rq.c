@@ -41,15 +41,13 @@ void fakernic_rq_write(struct fakernic_queue *queue, u32 pi, u32 tag,
 static int fakernic_post_recv_one(struct fakernic_rq *rq,
 				  const struct ib_recv_wr *wr)
 {
-	u32 place = rq->pi & rq->queue.mask;
-
 	if (wr->num_sge > rq->max_sge)
 		return -EINVAL;
-	/* Pairs with the release in fakernic_wc_recv(). */
+	/* Pairs with the release in fakernic_rq_complete(). */
 	if (rq->pi - smp_load_acquire(&rq->ci) > rq->queue.mask)
 		return -ENOMEM;
-	rq->wr_id[place] = wr->wr_id;
-	fakernic_rq_write(&rq->queue, rq->pi, place, wr->sg_list, wr->num_sge);
+	rq->wr_id[rq->pi & rq->queue.mask] = wr->wr_id;
+	fakernic_rq_write(&rq->queue, rq->pi, rq->pi, wr->sg_list, wr->num_sge);
 	/* For fakernic_rq_flush_one(): what it says is there, is there. */
 	smp_store_release(&rq->pi, rq->pi + 1);
 	return 0;
@@ -91,20 +89,29 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	return ret;
 }
 
+bool fakernic_rq_complete(struct fakernic_rq *rq, u32 tag, u64 *wr_id)
+{
+	/* Pairs with the release in fakernic_post_recv_one(). */
+	if (tag - rq->ci >= smp_load_acquire(&rq->pi) - rq->ci)
+		return false;
+	*wr_id = rq->wr_id[tag & rq->queue.mask];
+	/* Pairs with the acquire in fakernic_post_recv_one(). */
+	smp_store_release(&rq->ci, tag + 1);
+	return true;
+}
+
 bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 {
 	struct fakernic_rq *rq = &qp->rq;
+	u64 wr_id;
 
-	/* Pairs with the release in fakernic_post_recv_one(). */
-	if (!rq->queue.ring || rq->ci == smp_load_acquire(&rq->pi))
+	if (!rq->queue.ring || !fakernic_rq_complete(rq, rq->ci, &wr_id))
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	wc->qp = &qp->ibqp;
 	wc->status = IB_WC_WR_FLUSH_ERR;
 	wc->opcode = IB_WC_RECV;
 	wc->vendor_err = FAKERNIC_VENDOR_FLUSHED;
-	wc->wr_id = rq->wr_id[rq->ci & rq->queue.mask];
-	/* Pairs with the acquire in fakernic_post_recv_one(). */
-	smp_store_release(&rq->ci, rq->ci + 1);
+	wc->wr_id = wr_id;
 	return true;
 }

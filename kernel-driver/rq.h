@@ -43,6 +43,14 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		       const struct ib_recv_wr **bad_wr);
 
 /*
+ * The receive of that tag, its free-running index, is done; its wr_id. Those
+ * before it are lost, of which a fault rule took the completions. False: it is
+ * not posted, or was done before: the device told twice, or of another one. The
+ * caller holds the lock of the receive CQ.
+ */
+bool fakernic_rq_complete(struct fakernic_rq *rq, u32 tag, u64 *wr_id);
+
+/*
  * The device is dead: completes the oldest slot as flushed. False: there is
  * none. The caller holds the lock of the receive CQ.
  */

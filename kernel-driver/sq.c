@@ -261,19 +261,22 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 {
 	struct fakernic_sq *sq = &qp->sq;
 	struct fakernic_wqe wqe;
-	u32 place, used;
+	u32 place, used, i;
 	int ret;
 
 	ret = fakernic_build_wqe(qp, &wqe, wr);
 	if (ret)
 		return ret;
-	/* Pairs with the release in fakernic_wc_send(). */
+	/* Pairs with the release in fakernic_sq_complete(). */
 	used = sq->pi - smp_load_acquire(&sq->ci);
 	if (used + wqe.hdr.bb_count > sq->queue.mask + 1)
 		return -ENOMEM;
 	place = sq->pi & sq->queue.mask;
 	sq->wr_id[place] = wr->wr_id;
 	sq->bb_count[place] = wqe.hdr.bb_count;
+	/* No request begins at the others. */
+	for (i = 1; i < wqe.hdr.bb_count; i++)
+		sq->bb_count[(sq->pi + i) & sq->queue.mask] = 0;
 	fakernic_queue_write(&sq->queue, sq->pi, &wqe, wqe.hdr.bb_count);
 	/* For fakernic_sq_flush_one(): what it says is there, is there. */
 	smp_store_release(&sq->pi, sq->pi + wqe.hdr.bb_count);
@@ -322,20 +325,34 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	return ret;
 }
 
+bool fakernic_sq_complete(struct fakernic_sq *sq, u32 index, u64 *wr_id)
+{
+	u32 place = index & sq->queue.mask;
+	u32 count;
+
+	/* Pairs with the release in fakernic_post_send_one(). */
+	if (index - sq->ci >= smp_load_acquire(&sq->pi) - sq->ci)
+		return false;
+	count = sq->bb_count[place];
+	if (!count)
+		return false;
+	*wr_id = sq->wr_id[place];
+	/* Pairs with the acquire in fakernic_post_send_one(). */
+	smp_store_release(&sq->ci, index + count);
+	return true;
+}
+
 bool fakernic_sq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 {
 	struct fakernic_sq *sq = &qp->sq;
-	u32 place = sq->ci & sq->queue.mask;
+	u64 wr_id;
 
-	/* Pairs with the release in fakernic_post_send_one(). */
-	if (sq->ci == smp_load_acquire(&sq->pi))
+	if (!fakernic_sq_complete(sq, sq->ci, &wr_id))
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	wc->qp = &qp->ibqp;
 	wc->status = IB_WC_WR_FLUSH_ERR;
 	wc->vendor_err = FAKERNIC_VENDOR_FLUSHED;
-	wc->wr_id = sq->wr_id[place];
-	/* Pairs with the acquire in fakernic_post_send_one(). */
-	smp_store_release(&sq->ci, sq->ci + sq->bb_count[place]);
+	wc->wr_id = wr_id;
 	return true;
 }

@@ -20,7 +20,7 @@ struct fakernic_sq {
 	u32 pi;
 	u32 ci;				/* writer: whoever locks the CQ */
 	u64 *wr_id;			/* by position of the first block */
-	u8 *bb_count;			/* likewise */
+	u8 *bb_count;			/* likewise; of others 0 */
 	u32 max_sge;
 	u32 max_inline;
 	bool signal_all;
@@ -39,6 +39,14 @@ u32 fakernic_sq_wqe_size(u8 type, u32 max_sge, u32 max_inline);
  */
 int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		       const struct ib_send_wr **bad_wr);
+
+/*
+ * The request that begins at that position is done, and those before it, which
+ * have no completion of their own; its wr_id. False: none begins there that was
+ * not done before: the device told twice, or of another one. The caller holds
+ * the lock of the send CQ.
+ */
+bool fakernic_sq_complete(struct fakernic_sq *sq, u32 index, u64 *wr_id);
 
 /*
  * The device is dead: completes the oldest request as flushed. False: there is

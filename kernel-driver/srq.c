@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared receive queues. Receives complete out of order here, so each carries a
- * tag taken from a stack; a slot of the ring is free again when the device has
- * copied it, which it has when fewer receives than slots are outstanding.
+ * Shared receive queues. Receives complete out of order here, so the tag of
+ * each names a slot of wr_ids taken from a stack, and which turn of it this
+ * is, lest one be told twice. A place in the ring is free again when the
+ * device has copied it, which it has when fewer receives than places are
+ * outstanding.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -125,10 +127,13 @@ static int fakernic_create_kernel_srq(struct fakernic_dev *dev,
 	ret = -ENOMEM;
 	srq->wr_id = kvcalloc(depth, sizeof(*srq->wr_id), GFP_KERNEL);
 	srq->free = kvcalloc(depth, sizeof(*srq->free), GFP_KERNEL);
-	if (!srq->wr_id || !srq->free)
+	srq->tag = kvcalloc(depth, sizeof(*srq->tag), GFP_KERNEL);
+	if (!srq->wr_id || !srq->free || !srq->tag)
 		goto err_free;
-	for (i = 0; i < depth; i++)
+	for (i = 0; i < depth; i++) {
 		srq->free[i] = i;
+		srq->tag[i] = i;
+	}
 	srq->free_count = depth;
 	ret = fakernic_srq_hw_create(dev, &srq->hw, req);
 	if (ret)
@@ -137,6 +142,7 @@ static int fakernic_create_kernel_srq(struct fakernic_dev *dev,
 	return 0;
 
 err_free:
+	kvfree(srq->tag);
 	kvfree(srq->free);
 	kvfree(srq->wr_id);
 	fakernic_queue_free(dev, &srq->queue);
@@ -257,6 +263,7 @@ int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	struct fakernic_modify_srq_req req = {
 		.srqn = cpu_to_le32(srq->hw.srqn),
 	};
+	int ret;
 
 	if (mask & ~(IB_SRQ_LIMIT | IB_SRQ_MAX_WR)) {
 		fakernic_dbg(dev, "modify SRQ %#x: attributes %#x\n",
@@ -270,6 +277,9 @@ int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	if (mask & IB_SRQ_MAX_WR)
 		return fakernic_resize_srq(dev, srq, &req, attr->max_wr,
 					   udata);
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	return mask ? fakernic_cmd_modify_srq(dev, &req) : 0;
 }
 
@@ -297,24 +307,39 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 
 	fakernic_srq_hw_drop(dev, &srq->hw);
 	fakernic_queue_free(dev, &srq->queue);
+	kvfree(srq->tag);
 	kvfree(srq->free);
 	kvfree(srq->wr_id);
 	ib_umem_release(srq->umem);
 	return 0;
 }
 
+/* The slot is posted, or done. */
+static void fakernic_srq_turn(struct fakernic_srq *srq, u32 slot)
+{
+	srq->tag[slot] += srq->queue.mask + 1;
+}
+
+/* Its turn is odd. */
+static bool fakernic_srq_is_posted(const struct fakernic_srq *srq, u32 tag)
+{
+	return tag & (srq->queue.mask + 1) &&
+	       tag == srq->tag[tag & srq->queue.mask];
+}
+
 static int fakernic_post_srq_one(struct fakernic_srq *srq,
 				 const struct ib_recv_wr *wr)
 {
-	u16 tag;
+	u16 slot;
 
 	if (wr->num_sge > srq->max_sge)
 		return -EINVAL;
 	if (!srq->free_count)
 		return -ENOMEM;
-	tag = srq->free[--srq->free_count];
-	srq->wr_id[tag] = wr->wr_id;
-	fakernic_rq_write(&srq->queue, srq->pi, tag, wr->sg_list,
+	slot = srq->free[--srq->free_count];
+	srq->wr_id[slot] = wr->wr_id;
+	fakernic_srq_turn(srq, slot);
+	fakernic_rq_write(&srq->queue, srq->pi, srq->tag[slot], wr->sg_list,
 			  wr->num_sge);
 	srq->pi++;
 	return 0;
@@ -343,17 +368,19 @@ int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-u64 fakernic_srq_complete(struct fakernic_srq *srq, u32 tag)
+bool fakernic_srq_complete(struct fakernic_srq *srq, u32 tag, u64 *wr_id)
 {
+	u32 slot = tag & srq->queue.mask;
 	unsigned long flags;
-	u64 wr_id;
+	bool posted;
 
 	spin_lock_irqsave(&srq->lock, flags);
-	tag &= srq->queue.mask;
-	wr_id = srq->wr_id[tag];
-	/* Only a device that completes a receive twice could overflow it. */
-	if (!WARN_ON_ONCE(srq->free_count > srq->queue.mask))
-		srq->free[srq->free_count++] = tag;
+	posted = fakernic_srq_is_posted(srq, tag);
+	if (posted) {
+		*wr_id = srq->wr_id[slot];
+		fakernic_srq_turn(srq, slot);
+		srq->free[srq->free_count++] = slot;
+	}
 	spin_unlock_irqrestore(&srq->lock, flags);
-	return wr_id;
+	return posted;
 }

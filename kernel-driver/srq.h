@@ -23,8 +23,9 @@ struct fakernic_srq {
 	spinlock_t lock;		/* a kernel's: all below */
 	u32 pi;
 	u32 free_count;
-	u16 *free;			/* stack of tags not in use */
-	u64 *wr_id;			/* by tag */
+	u16 *free;			/* stack of slots not in use */
+	u32 *tag;			/* slot, turn (odd: posted) */
+	u64 *wr_id;			/* by slot */
 	u32 max_sge;
 };
 
@@ -51,9 +52,10 @@ int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 
 /*
  * A receive of a kernel's SRQ is done: its wr_id, and the tag is free again. In
- * any context, without the SRQ's lock; under that of a CQ.
+ * any context, without the SRQ's lock; under that of a CQ. False: none of that
+ * tag is posted: the device told twice, or of another one.
  */
-u64 fakernic_srq_complete(struct fakernic_srq *srq, u32 tag);
+bool fakernic_srq_complete(struct fakernic_srq *srq, u32 tag, u64 *wr_id);
 
 static inline struct fakernic_srq *to_fakernic_srq(struct ib_srq *ibsrq)
 {

@@ -191,10 +191,7 @@ def test_rings_of_single_pages(user):
     assert not told["disordered"], told
 
 
-def test_queues_as_deep_as_promised(user):
-    """A kernel's RQ and SRQ take as many receives as the device says, and not one
-    more; its SQ as many sends at least. All of them complete, each once. Beside an
-    SRQ nobody judges what is said of receives."""
+def judge_full(user):
     user.run("full", 200)
     told = user.told()
     assert told["recvs"] == told["max_qp_wr"] >= 4096, told
@@ -202,6 +199,21 @@ def test_queues_as_deep_as_promised(user):
     assert told["sends"] >= told["max_qp_wr"], told
     assert told["received"] == told["sent"] == told["recvs"] + told["shared"]
     assert not told["disordered"], told
+
+
+def test_queues_as_deep_as_promised(user):
+    """A kernel's RQ and SRQ take as many receives as the device says, and not one
+    more; its SQ as many sends at least. All of them complete, each once. Beside an
+    SRQ nobody judges what is said of receives."""
+    judge_full(user)
+
+
+def test_completions_that_are_told_twice(user):
+    """By the device: a work request completes once."""
+    with faults.armed(user.patient.port.vm,
+                      "at=cqe every=3 times=0 do=duplicate") as rule:
+        judge_full(user)
+        assert rule.hits()[0] > 1000
 
 
 def test_death_needs_no_new_worker(ports):
