@@ -65,6 +65,7 @@ struct fakernic_dev {
 	bool fatal_told;		/* by fatal_work, since it was up */
 	struct work_struct fatal_work;
 	struct workqueue_struct *fatal_wq;	/* memory may wait for it */
+	struct workqueue_struct *odp_wq;	/* pages may never come */
 
 	struct mutex life_lock;		/* up; changes of it */
 	bool up;			/* has both faces (life.c) */

@@ -41,7 +41,10 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 	xa_init(&dev->counters);
 	xa_init(&dev->odps);
 	mutex_init(&dev->past_lock);
-	if (fakernic_health_init(dev)) {
+	dev->odp_wq = alloc_workqueue("fakernic-odp", WQ_UNBOUND, 0);
+	if (!dev->odp_wq || fakernic_health_init(dev)) {
+		if (dev->odp_wq)
+			destroy_workqueue(dev->odp_wq);
 		kfree(dev);
 		return NULL;
 	}
@@ -53,6 +56,7 @@ static void fakernic_free(struct fakernic_dev *dev)
 {
 	pci_set_drvdata(dev->pdev, NULL);
 	fakernic_health_cleanup(dev);
+	destroy_workqueue(dev->odp_wq);
 	kfree(dev);
 }
 

@@ -62,6 +62,8 @@
 #define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
 /* Jiffies until the device is asked again what it wants. */
 #define FAKERNIC_ODP_AGAIN		(HZ / 10)
+/* So often it may refuse to take an answer. */
+#define FAKERNIC_ODP_TRIES		10
 
 /* What is to be done about a range of pages. */
 #define FAKERNIC_ODP_WRITE		BIT(0)	/* they must be writable */
@@ -449,11 +451,22 @@ static int fakernic_odp_fault(struct fakernic_odp *odp, u64 address,
 static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
 				u32 count)
 {
+	unsigned int tries = 0;
+
 	if (!count)
 		return;
 	fakernic_dbg(odp->dev, "MR %#x: %u pages at %#llx cannot be had\n",
 		     odp->key, count, address);
-	fakernic_odp_update(odp, address, count, FAKERNIC_PAGES_REFUSED);
+	/* Who waits for them would do so for ever. */
+	while (fakernic_odp_update(odp, address, count,
+				   FAKERNIC_PAGES_REFUSED) &&
+	       !fakernic_odp_broken_off(odp)) {
+		if (++tries == FAKERNIC_ODP_TRIES) {
+			fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_KEEPS);
+			return;
+		}
+		schedule_timeout_uninterruptible(FAKERNIC_ODP_AGAIN);
+	}
 }
 
 /*
@@ -572,7 +585,7 @@ fakernic_odp_overlapping(struct fakernic_odp *odp,
 static void fakernic_odp_queue_work(struct fakernic_odp *odp)
 {
 	refcount_inc(&odp->users);
-	if (!queue_work(system_dfl_wq, &odp->work))
+	if (!queue_work(odp->dev->odp_wq, &odp->work))
 		fakernic_odp_put(odp);
 }
 

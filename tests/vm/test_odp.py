@@ -13,8 +13,8 @@ from fakernic_lab import faults
 from fakernic_test import rdma
 
 CASES = ("given_back", "stolen", "atomics", "forked", "unmapped_locally",
-         "unmapped_remotely", "implicit", "read_only", "scattered", "advice",
-         "many", "registration", "charged")
+         "unmapped_remotely", "never_mapped", "implicit", "read_only",
+         "scattered", "advice", "many", "registration", "charged")
 IN_PACKAGED = ("given_back", "atomics")
 
 
@@ -53,6 +53,18 @@ def test_request_that_is_not_told(ports):
     with faults.armed(port.vm, "at=command cmd=QUERY_PAGE_REQUESTS times=3 "
                       f"do=fail status={IS_BUSY}") as rule:
         judge(port.guest.run("rdma_odp given_back", 100), ["given_back"])
+        assert rule.hits() == [3]
+    rdma.wait_for_resources(port, before)
+
+
+def test_answer_that_is_not_taken(ports):
+    """That there is no such page is said until the device has heard it: who waits
+    for the page would do so for ever."""
+    port = ports[0]
+    before = rdma.resources(port)
+    with faults.armed(port.vm, "at=command cmd=UPDATE_PAGES times=3 "
+                      f"do=fail status={IS_BUSY}") as rule:
+        judge(port.guest.run("rdma_odp never_mapped", 100), ["never_mapped"])
         assert rule.hits() == [3]
     rdma.wait_for_resources(port, before)
 

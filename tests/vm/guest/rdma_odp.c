@@ -393,6 +393,23 @@ static bool unmapped_remotely(struct bench *bench)
     return unmapped_at(bench, false, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* So is what never was, of which the device is told but that. */
+static bool never_mapped(struct bench *bench)
+{
+    uint8_t *a = map(PAGE, -1), *b = map(PAGE, -1);
+    struct ibv_mr *mr_a = ibv_reg_mr(bench->end.pd, a, PAGE, RIGHTS);
+    struct ibv_mr *mr_b = reg(bench, b, PAGE);
+    int found;
+
+    CHECK(mr_a, "ibv_reg_mr");
+    munmap(b, PAGE);
+    found = go(bench, IBV_WR_RDMA_WRITE, mr_a, a, mr_b, b, 16);
+    CHECK(found == IBV_WC_REM_ACCESS_ERR, "%s", ibv_wc_status_str(found));
+    CHECK(!ibv_dereg_mr(mr_a) && !ibv_dereg_mr(mr_b), "dereg");
+    munmap(a, PAGE);
+    return true;
+}
+
 /* All of the address space by one key: memory that comes later, too. */
 static bool implicit(struct bench *bench)
 {
@@ -749,6 +766,7 @@ static const struct {
     { "forked", forked },
     { "unmapped_locally", unmapped_locally },
     { "unmapped_remotely", unmapped_remotely },
+    { "never_mapped", never_mapped },
     { "implicit", implicit },
     { "read_only", read_only },
     { "scattered", scattered },
