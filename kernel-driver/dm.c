@@ -147,6 +147,9 @@ struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 	ret = fakernic_check_dm(dev, attr);
 	if (ret)
 		return ERR_PTR(ret);
+	/* No command says so. */
+	if (READ_ONCE(dev->dead))
+		return ERR_PTR(-EIO);
 	dm = kzalloc(sizeof(*dm), GFP_KERNEL);
 	if (!dm)
 		return ERR_PTR(-ENOMEM);

@@ -155,6 +155,10 @@ struct ib_flow *fakernic_create_flow(struct ib_qp *ibqp,
 	ret = fakernic_check_no_ureq(dev, udata);
 	if (ret)
 		return ERR_PTR(ret);
+	if (attr->type > IB_FLOW_ATTR_SNIFFER) {
+		fakernic_dbg(dev, "create flow: type %#x\n", attr->type);
+		return ERR_PTR(-EINVAL);
+	}
 	if (attr->flags & ~IB_FLOW_ATTR_FLAGS_DONT_TRAP) {
 		fakernic_dbg(dev, "create flow: flags %#x\n", attr->flags);
 		return ERR_PTR(-EOPNOTSUPP);

@@ -388,7 +388,7 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	if (ret)
 		goto err;
 	netif_carrier_off(netdev);
-	netif_device_detach(netdev);
+	/* Who opens it at once has no queues yet: attach brings them. */
 	ret = register_netdev(netdev);
 	if (ret)
 		goto err;

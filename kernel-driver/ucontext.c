@@ -12,6 +12,7 @@
 #include <fakernic/regs.h>
 #include <rdma/fakernic-abi.h>
 #include "cmd.h"
+#include "cmdq.h"
 #include "device.h"
 #include "mmap.h"
 #include "regs.h"
@@ -90,6 +91,14 @@ fakernic_describe_ucontext(struct fakernic_dev *dev,
 			rdma_user_mmap_get_offset(context->clock_entry);
 }
 
+/* What lies behind the BAR is another's, and page 0 the kernel's. */
+static bool fakernic_is_user_uar(struct fakernic_dev *dev, u32 uar)
+{
+	return uar != FAKERNIC_KERNEL_UAR &&
+	       ((u64)uar + 1) * FAKERNIC_PAGE_SIZE <=
+		       pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR);
+}
+
 /*
  * A dead device can be opened, to be looked at: by any page, for none rings
  * before the device is brought up anew, and by then users have none mapped.
@@ -98,6 +107,12 @@ static int fakernic_alloc_uar(struct fakernic_dev *dev, u32 *uar)
 {
 	int ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, uar);
 
+	if (!ret && !fakernic_is_user_uar(dev, *uar)) {
+		dev_err(&dev->pdev->dev, "device has no doorbell page %#x\n",
+			*uar);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
+		return -EIO;
+	}
 	if (ret != -EIO || !READ_ONCE(dev->dead))
 		return ret;
 	*uar = FAKERNIC_UAR_OF_DEAD;
@@ -121,6 +136,9 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 			     udata->outlen, FAKERNIC_CONTEXT_RESP_MIN);
 		return -EINVAL;
 	}
+	ret = fakernic_check_no_ureq(dev, udata);
+	if (ret)
+		return ret;
 	ret = fakernic_alloc_uar(dev, &context->uar);
 	if (ret)
 		return ret;

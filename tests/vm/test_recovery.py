@@ -19,10 +19,10 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (CMD_TIMEOUT, CMD_TIMEOUT_S, DEVLINK, FATAL,
-                                   NATIVE_HOTPLUG, RECOVERED, RELOAD, REPORTER,
-                                   RESET, RINGS, SETTINGS, SLOT, TELLS, Patient,
-                                   bus_error, commands_may_take,
+from fakernic_test.patient import (BIND, CMD_TIMEOUT, CMD_TIMEOUT_S, DEVLINK,
+                                   FATAL, NATIVE_HOTPLUG, RECOVERED, RELOAD,
+                                   REPORTER, RESET, RINGS, SETTINGS, SLOT, TELLS,
+                                   UNBIND, Patient, bus_error, commands_may_take,
                                    fatal_bus_error, left_dead, rebind, reload,
                                    reset, sleep, tells_of)
 
@@ -340,6 +340,20 @@ def test_program_hears_of_a_freeze(patient):
     said = guest.check(f"cat {UNPLUG}").splitlines()
     assert result.ok and said == ["running", "done"], f"{said} {result}"
     patient.is_recovered()
+    patient.works()
+
+
+def test_program_on_a_dead_device(patient):
+    """That is left so: it has the device yet, all of whose verbs fail by EIO, and
+    lets go of all."""
+    guest = patient.guest
+    with left_dead(guest):
+        job = start_unplug(patient)
+        fatal(patient)
+        result = job.wait()
+        said = guest.check(f"cat {UNPLUG}").splitlines()
+        assert result.ok and said == ["running", "done"], f"{said} {result}"
+        guest.check(f"devlink health recover {REPORTER}", 60)
     patient.works()
 
 
@@ -1127,6 +1141,39 @@ def test_device_makes_a_queue_twice(patient):
         faults.set_fault(port.vm, "remove=all")
         guest.run(f"kill {server.pid}")
         server.wait()
+    patient.works()
+
+
+@pytest.mark.usefixtures("afresh")
+def test_device_names_a_doorbell_page_that_is_none(patient):
+    """What lies behind its BAR is another's: no program gets it to write to."""
+    guest, port = patient.guest, patient.port
+    patient.forget()
+    faults.set_fault(port.vm, "id=made at=command cmd=ALLOC_UAR do=count; "
+                     "id=far after=made at=dma-write why=cmd do=corrupt "
+                     "offset=1 mask=0x80")
+    try:
+        assert not guest.run(f"ibv_devinfo -d {port.ibdev}").ok
+        patient.said("device is dead: it answers nonsense")
+    finally:
+        faults.set_fault(port.vm, "remove=all")
+    patient.is_recovered()
+    patient.works()
+
+
+def test_interface_is_opened_at_once(patient, lab):
+    """By who hears of it, before the driver has all that it needs for it."""
+    guest, netdev = patient.guest, patient.port.netdev
+    with bound_anew(patient, lab):
+        guest.check(UNBIND)
+        with faults.armed(patient.port.vm, "at=command cmd=ALLOC_PD "
+                          "delay-ns=4000000000 do=delay") as rules:
+            job = guest.start(BIND, 60)
+            patient.until(f"[ -e /sys/class/net/{netdev} ]")
+            guest.check(f"ip link set {netdev} up")
+            assert job.wait().ok
+            assert rules.hits() == [1]
+        patient.until(f"[ $(cat /sys/class/net/{netdev}/carrier) = 1 ]")
     patient.works()
 
 

@@ -800,6 +800,8 @@ static void flow_rules(void)
     rule = good;
     rule.attr.type = 77;
     MAKES_NOTHING(EINVAL, ibv_create_flow(raw, &rule.attr));
+    rule.attr.type = 1 << 8;            /* of which no byte is to be lost */
+    MAKES_NOTHING(EINVAL, ibv_create_flow(raw, &rule.attr));
     rule = good;
     rule.attr.flags = 1 << 20;
     MAKES_NOTHING(EINVAL, ibv_create_flow(raw, &rule.attr));

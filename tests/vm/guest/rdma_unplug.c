@@ -162,6 +162,7 @@ static void see_refused(struct endpoint *end, struct ibv_qp *qp,
         .cap = { 1, 1, 1, 1, 0 },
     };
     struct ibv_srq_init_attr srq = { .attr = { 16, 1, 0 } };
+    struct ibv_alloc_dm_attr dm = { .length = 64 };
     /* Into error it may go: who ends is let go. */
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 
@@ -174,6 +175,7 @@ static void see_refused(struct endpoint *end, struct ibv_qp *qp,
     REFUSED(ibv_create_qp, end->pd, &init);
     REFUSED(ibv_create_srq, end->pd, &srq);
     REFUSED(ibv_create_ah, end->pd, &path);
+    REFUSED(ibv_alloc_dm, end->context, &dm);
     expect("ibv_resize_cq", ibv_resize_cq(cq, 64), EIO);
     expect("ibv_query_qp", ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), EIO);
     expect("ibv_modify_qp", ibv_modify_qp(qp, &attr, IBV_QP_STATE), EIO);
