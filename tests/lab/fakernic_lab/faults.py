@@ -3,6 +3,7 @@
 
 import itertools
 import re
+import time
 from contextlib import contextmanager
 
 NIC = "/machine/peripheral/nic0"
@@ -67,6 +68,13 @@ class Armed:
     def hits(self):
         """Of each rule, by all."""
         return [sum(map(hits, lines)) for lines in self.lines()]
+
+    def wait_for(self, wanted, seconds=20):
+        """Until hits() are those."""
+        deadline = time.monotonic() + seconds
+        while self.hits() != wanted:
+            assert time.monotonic() < deadline, self.lines()
+            time.sleep(0.1)
 
     def missed(self):
         return [lines[0] for lines in self.lines() if not any(map(hits, lines))]
