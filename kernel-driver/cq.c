@@ -38,29 +38,12 @@
 #define FAKERNIC_CQE_LOG_SIZE	6
 #define FAKERNIC_CQ_LOG_DEPTH_MIN	1
 
-/*
- * Of a kernel's CQ without QPs nothing is to be heard, and it may be about to
- * go: who destroys it has made sure that its handler has nothing more to do. A
- * user's that is not made yet may never be.
- */
-static bool fakernic_cq_is_used(struct fakernic_cq *cq)
-{
-	bool used;
-
-	if (cq->umem)
-		return READ_ONCE(cq->made);
-	spin_lock(&cq->lock);
-	used = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
-	spin_unlock(&cq->lock);
-	return used;
-}
-
-/* Under the lock of its EQ. */
+/* Under the lock of its EQ. A user's that is not made yet may never be. */
 static void fakernic_cq_complete(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
 
-	if (cq->ibcq.comp_handler && fakernic_cq_is_used(cq))
+	if (cq->ibcq.comp_handler && (!cq->umem || READ_ONCE(cq->made)))
 		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 }
 
@@ -497,6 +480,17 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 	spin_unlock_irqrestore(&cq->lock, flags);
 }
 
+/* A kernel's CQ without QPs may be about to go, and has nothing to flush. */
+static bool fakernic_cq_has_qps(struct fakernic_cq *cq)
+{
+	bool has;
+
+	spin_lock(&cq->lock);
+	has = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
+	spin_unlock(&cq->lock);
+	return has;
+}
+
 /* Has a kernel consumer poll. Under the lock of its EQ. */
 static void fakernic_cq_kick(struct fakernic_cq_hw *hw)
 {
@@ -505,7 +499,7 @@ static void fakernic_cq_kick(struct fakernic_cq_hw *hw)
 	/* The net_device has a CQ, too. */
 	if (hw->complete != fakernic_cq_complete)
 		return;
-	if (cq->ibcq.poll_ctx != IB_POLL_DIRECT)
+	if (cq->ibcq.poll_ctx != IB_POLL_DIRECT && fakernic_cq_has_qps(cq))
 		fakernic_cq_complete(hw);
 }
 

@@ -539,15 +539,18 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	    (new == IB_QPS_ERR || new == IB_QPS_RESET)) {
 		ret = 0;
 		/* Who drains a QP with an SRQ waits for this. */
-		if (new == IB_QPS_ERR && qp->state != IB_QPS_ERR &&
-		    qp->ibqp.srq)
+		if (new == IB_QPS_ERR && qp->ibqp.srq && !qp->end_told) {
+			qp->end_told = true;
 			fakernic_qp_event(&qp->hw,
 					  FAKERNIC_EVENT_LAST_WQE_REACHED, 0);
+		}
 	}
 	if (ret)
 		return ret;
 	if (new == IB_QPS_RESET && qp->sq.queue.ring)
 		fakernic_clean_kernel_qp(qp);
+	if (new == IB_QPS_RESET)
+		qp->end_told = false;
 	WRITE_ONCE(qp->state, new);
 	return 0;
 }

@@ -25,6 +25,7 @@ struct fakernic_qp {
 	struct list_head recv_node;
 	struct mutex lock;		/* state */
 	enum ib_qp_state state;		/* posting reads it without the lock */
+	bool end_told;			/* on a dead device */
 	struct ib_qp_cap cap;		/* as asked for */
 	u8 type;			/* enum fakernic_qp_type */
 };

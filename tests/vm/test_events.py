@@ -6,7 +6,6 @@ refuses alternate paths on RoCE; the engine's are in tests/unit/test_apm.c. SRQ_
 needs a broken ring, which no program can make: tests/qtest/fakernic-srq.c.
 """
 
-
 import pytest
 
 from fakernic_lab import faults
