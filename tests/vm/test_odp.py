@@ -45,28 +45,26 @@ def test_memory_that_is_not_pinned(ports, case):
 IS_BUSY = 6             # a command's status
 
 
+def judge_busy(port, command, case):
+    """The device refuses the first three of that command."""
+    before = rdma.resources(port)
+    with faults.armed(port.vm, f"at=command cmd={command} times=3 "
+                      f"do=fail status={IS_BUSY}") as rule:
+        judge(port.guest.run(f"rdma_odp {case}", 100), [case])
+        assert rule.hits() == [3]
+    rdma.wait_for_resources(port, before)
+
+
 def test_request_that_is_not_told(ports):
     """The device announces a request once; a driver that could not take it from
     the list asks again."""
-    port = ports[0]
-    before = rdma.resources(port)
-    with faults.armed(port.vm, "at=command cmd=QUERY_PAGE_REQUESTS times=3 "
-                      f"do=fail status={IS_BUSY}") as rule:
-        judge(port.guest.run("rdma_odp given_back", 100), ["given_back"])
-        assert rule.hits() == [3]
-    rdma.wait_for_resources(port, before)
+    judge_busy(ports[0], "QUERY_PAGE_REQUESTS", "given_back")
 
 
 def test_answer_that_is_not_taken(ports):
     """That there is no such page is said until the device has heard it: who waits
     for the page would do so for ever."""
-    port = ports[0]
-    before = rdma.resources(port)
-    with faults.armed(port.vm, "at=command cmd=UPDATE_PAGES times=3 "
-                      f"do=fail status={IS_BUSY}") as rule:
-        judge(port.guest.run("rdma_odp never_mapped", 100), ["never_mapped"])
-        assert rule.hits() == [3]
-    rdma.wait_for_resources(port, before)
+    judge_busy(ports[0], "UPDATE_PAGES", "never_mapped")
 
 
 @pytest.mark.guests(kernel=("6.1", "6.12"))
