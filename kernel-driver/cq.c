@@ -312,8 +312,7 @@ static bool fakernic_wc_recv(struct fakernic_qp *qp, struct ib_wc *wc,
 		posted = fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
 					       tag, &wc->wr_id);
 	else
-		posted = qp->rq.queue.ring &&
-			 fakernic_rq_complete(&qp->rq, tag, &wc->wr_id);
+		posted = fakernic_rq_complete(&qp->rq, tag, &wc->wr_id);
 	if (!posted)
 		return false;
 	wc->byte_len = le32_to_cpu(cqe->byte_count);

@@ -105,7 +105,7 @@ bool fakernic_rq_flush_one(struct fakernic_qp *qp, struct ib_wc *wc)
 	struct fakernic_rq *rq = &qp->rq;
 	u64 wr_id;
 
-	if (!rq->queue.ring || !fakernic_rq_complete(rq, rq->ci, &wr_id))
+	if (!fakernic_rq_complete(rq, rq->ci, &wr_id))
 		return false;
 	memset(wc, 0, sizeof(*wc));
 	wc->qp = &qp->ibqp;
