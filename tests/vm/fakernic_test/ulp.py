@@ -15,6 +15,8 @@ from . import nvme
 LIMIT = 100
 # How long a host asks a target that refuses it.
 CONNECTS_S = 60
+# How long a connection and a megabyte may take.
+ASKS_S = 20
 TARGET = "/sys/kernel/config/target"
 RAMDISK = f"""
     modprobe brd rd_nr=1 rd_size=65536
@@ -33,6 +35,15 @@ FUNCTIONS = """
     again() { for i in $(seq 150); do "$@" 2>/tmp/again && return; sleep 0.2; done
               cat /tmp/again >&2; return 1; }
     same_sum() { [ "$(cat)" = "$(cat /tmp/sum)" ]; }
+    """
+# For who wonders what sockets wait for.
+STATE = """
+    rdma link
+    ss -tan
+    for pid in $(pgrep -f ulp_sockets) $(pgrep -f smc); do
+        cat /proc/$pid/comm /proc/$pid/stack
+    done
+    dmesg | tail
     """
 
 
@@ -468,10 +479,18 @@ class Smc(Sockets):
 
     def connect_again(self):
         """By RDMA: what is asked for before SMC-R knows of the port is TCP's."""
-        self.on_host(f"""
-            by_rdma() {{ {self.write(1)} rdma resource show qp |
-                         grep -F 'comm [{self.owner}]'; }}
-            again by_rdma""")
+        deadline = time.monotonic() + LIMIT * self.host.vm.patience
+        asked = []
+        while time.monotonic() < deadline:
+            asked.append(self.host.guest.run(
+                self.write(1) + "rdma resource show qp", ASKS_S))
+            if asked[-1].ok and f"comm [{self.owner}]" in asked[-1].out:
+                return
+            time.sleep(0.2)
+        raise AssertionError(f"{len(asked)} times not by RDMA: "
+                             f"{asked[0]} ... {asked[-1]}"
+                             + "".join(port.guest.run(STATE).out
+                                       for port in self.ports))
 
 
 ULPS = {"nvme": Nvme, "iser": Iser, "srp": Srp, "nfs": Nfs, "rds": Rds,
