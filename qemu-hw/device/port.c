@@ -16,6 +16,7 @@
 #include "record.h"
 #include "rss.h"
 #include "state.h"
+#include "../roce/ether.h"
 #include "../trace.h"
 
 /*
@@ -27,12 +28,11 @@
 #define FAKERNIC_HUB_BLOCKED_NS  100000000
 #define FAKERNIC_WIRE_BLOCKED_NS 4000000000
 
-/* Frames of 14 bytes and more; they may lie at any address. */
-static size_t fakernic_frame_limit(const FakernicState *s, const uint8_t *frame)
+/* Of frames of 14 bytes and more. */
+static bool fakernic_frame_fits(const FakernicState *s, const uint8_t *frame,
+                                size_t len)
 {
-    bool tagged = lduw_be_p(frame + 2 * ETH_ALEN) == ETH_P_VLAN;
-
-    return s->port_mtu + ETH_HLEN + (tagged ? 4 : 0);
+    return len <= roce_ether_limit(frame, len, s->port_mtu);
 }
 
 static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
@@ -53,8 +53,6 @@ static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
 static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
                                size_t len)
 {
-    const bool accepts = fakernic_port_accepts(s, frame);
-
     switch (fakernic_flow_input(s, frame, len)) {
     case FAKERNIC_RULED_TAKEN:
         return;
@@ -64,11 +62,10 @@ static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
     case FAKERNIC_RULED_NOTHING:
         break;
     }
-    if (accepts && s->port_qpn) {
+    if (s->port_qpn && fakernic_port_accepts(s, frame)) {
         fakernic_raw_input(s, s->port_qpn, frame, len, s->port_vlan_strip);
     } else if (!fakernic_flow_default(s, frame, len)) {
-        s->stats[accepts ? FAKERNIC_STAT_RX_NO_BUFFER :
-                           FAKERNIC_STAT_RX_FILTERED]++;
+        s->stats[FAKERNIC_STAT_RX_FILTERED]++;
     }
 }
 
@@ -104,7 +101,7 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         s->stats[FAKERNIC_STAT_DROP_SHORT]++;
         return;
     }
-    if (len > fakernic_frame_limit(s, frame)) {
+    if (!fakernic_frame_fits(s, frame, len)) {
         s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
         return;
     }
@@ -158,12 +155,12 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
     const bool link_up = fakernic_port_link_up(s);
+    const bool fits = fakernic_frame_fits(s, frame, len);
 
-    if (len <= fakernic_frame_limit(s, frame) &&
-        fakernic_port_loop(s, frame, len)) {
+    if (fits && fakernic_port_loop(s, frame, len)) {
         return;
     }
-    if (!link_up || s->tx_blocked || len > fakernic_frame_limit(s, frame)) {
+    if (!link_up || s->tx_blocked || !fits) {
         trace_fakernic_err_tx_frame(s->name, len, !link_up);
         s->stats[FAKERNIC_STAT_TX_DROPPED]++;
         return;

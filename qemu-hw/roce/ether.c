@@ -75,6 +75,14 @@ static uint16_t ether_type(const uint8_t *frame, size_t len, size_t *offset)
     return type;
 }
 
+size_t roce_ether_limit(const uint8_t *frame, size_t len, uint32_t mtu)
+{
+    size_t offset;
+
+    ether_type(frame, len, &offset);
+    return mtu + offset;
+}
+
 void roce_ether_put_tag(uint8_t *frame, uint16_t tci)
 {
     ether_put16(frame + ROCE_ETHER_ADDRESSES, TYPE_VLAN);

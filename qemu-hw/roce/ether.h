@@ -14,6 +14,13 @@
 
 #define ROCE_ETHER_ADDRESSES 12  /* bytes; a tag comes next (IEEE 802.1Q) */
 #define ROCE_ETHER_TAG 4
+#define ROCE_ETHER_HEADERS_MAX 22   /* with two tags */
+
+/*
+ * How long a frame that begins with so many bytes, 14 at least, may be: each of
+ * up to two VLAN tags comes on top of the MTU and the header.
+ */
+size_t roce_ether_limit(const uint8_t *frame, size_t len, uint32_t mtu);
 
 /* Writes an 802.1Q tag, of type 0x8100, where a frame has it. */
 void roce_ether_put_tag(uint8_t *frame, uint16_t tci);

@@ -38,10 +38,14 @@ static size_t roce_raw_tag(const RoceSendWr *wr)
     return wr->flags & FAKERNIC_SQ_VLAN ? ROCE_ETHER_TAG : 0;
 }
 
-static bool roce_raw_fits(const Roce *r, const RoceSendWr *wr, size_t length)
+/* Of a frame, without the tag that it is to get, the first bytes are there. */
+static bool roce_raw_fits(const Roce *r, const RoceSendWr *wr, size_t length,
+                          const uint8_t *frame, size_t there)
 {
-    return length + roce_raw_tag(wr) <=
-           r->port_mtu + ROCE_ETHERNET_HEADER + ROCE_ETHER_TAG;
+    const size_t limit = roce_ether_limit(frame, there, r->port_mtu);
+
+    return length <= limit &&
+           length + roce_raw_tag(wr) <= r->port_mtu + ROCE_ETHER_HEADERS_MAX;
 }
 
 /* Copies the frame to buf. 0: none, send->status tells whether by error. */
@@ -50,7 +54,7 @@ static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     if (!roce_raw_gather(r, qp, send, 0, buf, send->length)) {
         return 0;
     }
-    if (!roce_raw_fits(r, send->wr, send->length)) {
+    if (!roce_raw_fits(r, send->wr, send->length, buf, send->length)) {
         roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
         return 0;
     }
@@ -80,7 +84,7 @@ static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     length = left < mss ? left : mss;
     part.last = length == left;
     if (!part.headers ||
-        !roce_raw_fits(r, send->wr, part.headers + length)) {
+        !roce_raw_fits(r, send->wr, part.headers + length, buf, look)) {
         roce_count(r, qp, FAKERNIC_STAT_TX_DROPPED);
         send->cut_off = send->length;
         return 0;

@@ -394,6 +394,20 @@ static inline uint64_t nic_stat(Nic *n, enum fakernic_stat which)
     return value;
 }
 
+/* What comes over the wire comes when it comes. */
+static inline void wait_stat(Nic *n, enum fakernic_stat which,
+                             uint64_t value)
+{
+    for (unsigned tries = 0; tries < 5000; tries++) {
+        if (nic_stat(n, which) == value) {
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("counter %u is %" PRIu64 ", not %" PRIu64, which,
+            nic_stat(n, which), value);
+}
+
 /* ---- queues ---------------------------------------------------------- */
 
 static inline struct fakernic_page_list contiguous(uint64_t address,

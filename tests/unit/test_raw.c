@@ -178,12 +178,21 @@ static void tags_count(void)
     static const struct {
         uint32_t length, mtu;
         unsigned status, sent;
+        uint8_t types[6];       /* behind the addresses */
     } rows[] = {
-        { 1514, 1500, FAKERNIC_WC_SUCCESS, 1518 },
-        { 1515, 1500, FAKERNIC_WC_SUCCESS, 0 },
-        { 13, 1500, FAKERNIC_WC_LOC_LEN_ERR, 0 },
-        { ROCE_FRAME_MAX - 4, 9004, FAKERNIC_WC_SUCCESS, ROCE_FRAME_MAX },
-        { ROCE_FRAME_MAX - 3, 9004, FAKERNIC_WC_LOC_LEN_ERR, 0 },
+        { 1514, 1500, FAKERNIC_WC_SUCCESS, 1518, { 0 } },
+        { 1515, 1500, FAKERNIC_WC_SUCCESS, 0, { 0 } },
+        { 13, 1500, FAKERNIC_WC_LOC_LEN_ERR, 0, { 0 } },
+        { ROCE_FRAME_MAX - 4, 9004, FAKERNIC_WC_SUCCESS, ROCE_FRAME_MAX,
+          { 0 } },
+        { ROCE_FRAME_MAX - 3, 9004, FAKERNIC_WC_LOC_LEN_ERR, 0, { 0 } },
+        /* One that has a tag; or two, of which only so many count. */
+        { 1518, 1500, FAKERNIC_WC_SUCCESS, 1522, { 0x88, 0xa8 } },
+        { 1519, 1500, FAKERNIC_WC_SUCCESS, 0, { 0x88, 0xa8 } },
+        { 1518, 1500, FAKERNIC_WC_SUCCESS, 1522,
+          { 0x88, 0xa8, 0, 1, 0x81, 0x00 } },
+        { 1519, 1500, FAKERNIC_WC_SUCCESS, 0,
+          { 0x88, 0xa8, 0, 1, 0x81, 0x00 } },
     };
     uint8_t *buf = malloc(ROCE_FRAME_MAX);
     bool loopback;
@@ -194,6 +203,7 @@ static void tags_count(void)
     for (i = 0; i < TEST_COUNT(rows); i++) {
         raw_init(&h);
         roce_set_port_mtu(h.r, rows[i].mtu);
+        memcpy(h.memory + 12, rows[i].types, sizeof(rows[i].types));
         send_tagged(&h, rows[i].length, 1);
         CHECK_EQ(roce_output(h.r, 0, buf, &loopback), rows[i].sent);
         CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);

@@ -15,7 +15,7 @@ enum fakernic_stat {
 	FAKERNIC_STAT_RX_FRAMES,
 	FAKERNIC_STAT_RX_BYTES,
 	FAKERNIC_STAT_RX_NO_BUFFER,	/* Ethernet frame, empty port RQ */
-	FAKERNIC_STAT_RX_FILTERED,	/* not for this MAC */
+	FAKERNIC_STAT_RX_FILTERED,	/* not for this MAC, or for nobody */
 	FAKERNIC_STAT_RX_OVERSIZE,	/* longer than the port's MTU allows */
 	FAKERNIC_STAT_TX_DROPPED,	/* link down, or longer than the MTU */
 	/* RoCEv2 frames */
