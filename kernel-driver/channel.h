@@ -37,6 +37,7 @@ struct fakernic_channel {
 	struct fakernic_tx_map *tx_maps;
 	u32 tx_pi;
 	u32 tx_ci;			/* behind what is free again */
+	u32 tx_rung;			/* the device knows of those before */
 	u32 tx_next;			/* to complete; from here on NAPI's */
 	u32 tx_done_frames, tx_done_bytes;	/* between the two */
 	u64 tx_csum;			/* frames left to the device to sum */

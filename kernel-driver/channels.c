@@ -136,14 +136,15 @@ err:
 }
 
 /*
- * The queues stop now: they have not waited since they sent something last,
- * which may be long ago.
+ * All queues stop now, those without a channel as well: they have not waited
+ * since they sent something last, which may be long ago. (Linux 6.12 and what
+ * was mended of 6.1 in late 2024 know.)
  */
 static void fakernic_channels_stop_tx(struct fakernic_netdev *priv)
 {
 	u32 i;
 
-	for (i = 0; i < priv->shape.channels; i++)
+	for (i = 0; i < priv->channels_max; i++)
 		txq_trans_cond_update(netdev_get_tx_queue(priv->netdev, i));
 	netif_tx_disable(priv->netdev);
 }

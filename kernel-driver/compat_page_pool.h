@@ -11,4 +11,16 @@
 #include <net/page_pool.h>
 #endif
 
+/*
+ * Says whose pool it is. Linux complains of pages that sockets keep for a
+ * minute and more if it cannot tell.
+ */
+static inline void fakernic_page_pool_is_of(struct page_pool_params *params,
+					    struct net_device *netdev)
+{
+#ifdef FAKERNIC_HAVE_PAGE_POOL_NETDEV
+	params->netdev = netdev;
+#endif
+}
+
 #endif

@@ -29,6 +29,7 @@ RESIZE_USER_CQ rdma/ib_verbs.h resize_user_cq
 REPORT_PORT_EVENT rdma/ib_verbs.h report_port_event
 ALLOC_WITH_NET rdma/ib_verbs.h ib_alloc_device_with_net
 PAGE_POOL_HELPERS net/page_pool/helpers.h page_pool_dev_alloc_pages
+PAGE_POOL_NETDEV net/page_pool/types.h netdev
 HMM_DMA_MAP rdma/ib_umem_odp.h hmm_dma_map
 DRIVER_NAME_PUT net/devlink.h devlink_info_driver_name_put
 DEVLINK_SET_FEATURES net/devlink.h devlink_set_features

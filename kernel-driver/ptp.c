@@ -34,11 +34,15 @@ static int fakernic_ptp_gettime(struct ptp_clock_info *info,
 {
 	struct fakernic_dev *dev =
 		container_of(info, struct fakernic_dev, ptp_info);
+	u64 clock;
 
 	if (READ_ONCE(dev->dead))
 		return -ENODEV;
-	*now = ns_to_timespec64(fakernic_read_clock(dev, system) +
-				dev->wall_offset_ns);
+	clock = fakernic_read_clock(dev, system);
+	/* What came of a device that nobody knows to be gone is no time. */
+	if (fakernic_is_gone(dev))
+		return -ENODEV;
+	*now = ns_to_timespec64(clock + dev->wall_offset_ns);
 	return 0;
 }
 

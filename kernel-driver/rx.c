@@ -29,6 +29,9 @@
 
 #define FAKERNIC_RX_PAGES_MAX	DIV_ROUND_UP(FAKERNIC_FRAME_MAX, PAGE_SIZE)
 
+/* Who fills a queue may wait for pages, and has nobody killed for them. */
+#define FAKERNIC_RX_PATIENTLY	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)
+
 struct fakernic_rx_buffer {
 	struct page *page[FAKERNIC_RX_PAGES_MAX];
 	dma_addr_t dma[FAKERNIC_RX_PAGES_MAX];
@@ -40,11 +43,12 @@ u32 fakernic_rx_pages_for(u32 mtu)
 }
 
 static int fakernic_rx_alloc_page(struct fakernic_channel *ch,
-				  struct page **page, dma_addr_t *dma)
+				  struct page **page, dma_addr_t *dma,
+				  gfp_t gfp)
 {
 	struct device *device = &ch->dev->pdev->dev;
 
-	*page = page_pool_dev_alloc_pages(ch->rx_pool);
+	*page = page_pool_alloc_pages(ch->rx_pool, gfp | __GFP_NOWARN);
 	if (!*page)
 		return -ENOMEM;
 	*dma = dma_map_page(device, *page, 0, PAGE_SIZE, DMA_FROM_DEVICE);
@@ -72,13 +76,14 @@ static void fakernic_rx_free_buffer(struct fakernic_channel *ch,
 }
 
 static int fakernic_rx_fill_buffer(struct fakernic_channel *ch,
-				   struct fakernic_rx_buffer *buffer, u32 count)
+				   struct fakernic_rx_buffer *buffer, u32 count,
+				   gfp_t gfp)
 {
 	u32 i;
 
 	for (i = 0; i < count; i++)
 		if (fakernic_rx_alloc_page(ch, &buffer->page[i],
-					   &buffer->dma[i])) {
+					   &buffer->dma[i], gfp)) {
 			fakernic_rx_free_buffer(ch, buffer);
 			return -ENOMEM;
 		}
@@ -111,8 +116,10 @@ static int fakernic_rx_make_pool(struct fakernic_channel *ch, u32 depth)
 		.dev = &ch->dev->pdev->dev,
 		.dma_dir = DMA_FROM_DEVICE,
 	};
-	struct page_pool *pool = page_pool_create(&params);
+	struct page_pool *pool;
 
+	fakernic_page_pool_is_of(&params, ch->netdev);
+	pool = page_pool_create(&params);
 	if (IS_ERR(pool))
 		return PTR_ERR(pool);
 	ch->rx_pool = pool;
@@ -141,7 +148,8 @@ int fakernic_rx_init(struct fakernic_channel *ch)
 		goto err_cleanup;
 	for (i = 0; i < depth; i++) {
 		ret = fakernic_rx_fill_buffer(ch, &ch->rx_buffers[i],
-					      ch->rx_pages);
+					      ch->rx_pages,
+					      FAKERNIC_RX_PATIENTLY);
 		if (ret)
 			goto err_cleanup;
 		fakernic_rx_post(ch);
@@ -196,7 +204,7 @@ static struct sk_buff *fakernic_rx_steal(struct fakernic_channel *ch,
 	u32 offset = FAKERNIC_RX_HEADER;
 	struct sk_buff *skb;
 
-	if (fakernic_rx_fill_buffer(ch, &fresh, count))
+	if (fakernic_rx_fill_buffer(ch, &fresh, count, GFP_ATOMIC))
 		return NULL;
 	skb = fakernic_rx_copy(ch, buffer, FAKERNIC_RX_HEADER);
 	if (!skb) {

@@ -69,6 +69,7 @@ int fakernic_tx_init(struct fakernic_channel *ch)
 			       sizeof(*ch->tx_maps), GFP_KERNEL);
 	ch->tx_pi = 0;
 	ch->tx_ci = 0;
+	ch->tx_rung = 0;
 	ch->tx_next = 0;
 	if (ch->tx_frames && ch->tx_maps)
 		return 0;
@@ -161,6 +162,8 @@ static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
 
 static void fakernic_tx_ring(struct fakernic_channel *ch)
 {
+	/* Pairs with fakernic_tx_complete(): the frames are written. */
+	smp_store_release(&ch->tx_rung, ch->tx_pi);
 	fakernic_queue_publish(&ch->sq, ch->tx_pi);
 	fakernic_doorbell(ch->dev, FAKERNIC_DOORBELL_SQ, 0, ch->qp.qpn,
 			  ch->tx_pi);
@@ -298,9 +301,11 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 {
 	u32 place = ch->tx_next & ch->sq.mask;
 	struct fakernic_tx_frame *frame = &ch->tx_frames[place];
-	struct sk_buff *skb = frame->skb;
+	struct sk_buff *skb;
 
-	if (!skb || (le32_to_cpu(cqe->wqe_index) & ch->sq.mask) != place) {
+	/* Pairs with fakernic_tx_ring(). */
+	if (ch->tx_next == smp_load_acquire(&ch->tx_rung) ||
+	    (le32_to_cpu(cqe->wqe_index) & ch->sq.mask) != place) {
 		if (net_ratelimit())
 			netdev_err(ch->netdev,
 				   "queue %u: completion of send %u, expected %u\n",
@@ -308,6 +313,7 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 				   le32_to_cpu(cqe->wqe_index), ch->tx_next);
 		return false;
 	}
+	skb = frame->skb;
 	fakernic_tx_unmap(ch, ch->tx_next, frame->sge_count);
 	if (cqe->status == FAKERNIC_WC_SUCCESS) {
 		if (unlikely(frame->stamped))
@@ -318,7 +324,6 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 	}
 	ch->tx_done_frames++;
 	ch->tx_done_bytes += skb->len;
-	frame->skb = NULL;
 	napi_consume_skb(skb, budget);
 	ch->tx_next += frame->bb_count;
 	return true;

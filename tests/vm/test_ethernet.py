@@ -257,6 +257,53 @@ def test_buffers_come_back(ports):
                       f"ethtool -G {a.netdev} rx 512")
 
 
+DEEP = 4096
+# Two files that are longer than what is free.
+FULL_OF_FILES = "cat /dev/vda /dev/vdc >/dev/null"
+
+
+def test_deep_queue_when_memory_is_full(ports):
+    """Of files, which the kernel can do without: it takes their pages."""
+    port = ports[0]
+    port.set_mtu(9000)
+    try:
+        port.guest.check(f"{FULL_OF_FILES}; ethtool -G {port.netdev} rx {DEEP}", 60)
+    finally:
+        port.guest.check(f"ethtool -G {port.netdev} rx 512")
+        port.set_mtu(1500)
+
+
+# Until then Linux does not complain of pages that sockets have kept.
+KEPT_S = 65
+KEEPS = """
+import socket, time
+with socket.create_server(("{address}", {port})) as listener:
+    open("/tmp/listens", "w").close()
+    peer, _ = listener.accept()
+    time.sleep({seconds})
+"""
+
+
+@pytest.mark.long
+def test_frames_that_nobody_reads(ports):
+    """They keep the pages of queues that have gone: for as long as they like."""
+    a, b = ports
+    a.guest.check("dmesg -C; rm -f /tmp/listens")
+    a.guest.write("/tmp/keeps.py", KEEPS.format(address=a.ip4, port=STREAM_PORT,
+                                                seconds=2 * KEPT_S))
+    keeps = a.guest.start("exec python3 /tmp/keeps.py", 3 * KEPT_S)
+    a.guest.check("for i in $(seq 200); do [ -e /tmp/listens ] && exit; sleep 0.1;"
+                  " done; exit 1")
+    writes = b.guest.start(f"exec nc {a.ip4} {STREAM_PORT} </dev/zero", 3 * KEPT_S)
+    a.guest.check(f"sleep 3; ethtool -G {a.netdev} rx {RING}; sleep {KEPT_S}; "
+                  f"ethtool -G {a.netdev} rx 512", 100)
+    keeps.kill()
+    writes.kill()
+    keeps.wait(), writes.wait()
+    said = a.guest.check("dmesg")
+    assert "stalled" not in said, said
+
+
 # ---- what the card does -------------------------------------------------
 
 def counted(port):
@@ -393,6 +440,32 @@ def test_vlan_tags_by_the_card(vlan):
         f"ping -q -i 0.1 -w 20 10.5.0.2 >/dev/null & timeout 30 tcpdump -c 1 -e "
         f"-nn -i {a.netdev} 'vlan 5 and src 10.5.0.2' 2>/dev/null; kill $!")
     assert "vlan 5, p 3" in text
+
+
+OTHER_TAGS = """
+set -e
+ip link add link {netdev} name service9 type vlan proto 802.1ad id 9
+ip link add link service9 name customer8 type vlan id 8
+ip addr add 10.9.0.{at}/24 dev service9
+ip addr add 10.8.0.{at}/24 dev customer8
+ip link set service9 up
+ip link set customer8 up
+"""
+
+
+def test_frames_with_other_tags(ports):
+    """A provider's (IEEE 802.1ad), and a customer's in it: each comes on top of the
+    MTU."""
+    a, b = ports
+    for at, port in enumerate(ports, 1):
+        port.guest.check(OTHER_TAGS.format(netdev=port.netdev, at=at))
+    try:
+        for network in (9, 8):
+            b.guest.check(f"ping -c 3 -i 0.2 -M do -s 1472 10.{network}.0.1")
+            rdma.send_bytes(a, b, size="1M", address=f"10.{network}.0.1")
+    finally:
+        for port in ports:
+            port.guest.check("ip link del customer8; ip link del service9")
 
 
 # A datagram and a segment that opens a connection, of either family; each with

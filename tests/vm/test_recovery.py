@@ -21,8 +21,8 @@ from fakernic_lab import faults
 from fakernic_test import rdma
 from fakernic_test.patient import (BIND, CMD_TIMEOUT, CMD_TIMEOUT_S, DEVLINK,
                                    FATAL, NATIVE_HOTPLUG, RECOVERED, RELOAD,
-                                   REPORTER, RESET, RINGS, SETTINGS, SLOT, TELLS,
-                                   UNBIND, Patient, bus_error, commands_may_take,
+                                   REPORTER, RESET, RINGS, SETTINGS, SLOT, SYSFS,
+                                   TELLS, UNBIND, Patient, bus_error, commands_may_take,
                                    fatal_bus_error, left_dead, rebind, reload,
                                    reset, sleep, tells_of)
 
@@ -325,6 +325,53 @@ def test_port_without_queues(patient, tries):
     patient.works()
 
 
+@pytest.mark.usefixtures("afresh")
+def test_life_that_begins_without_queues(patient):
+    """Those that a reset's new device is asked for first cannot be had: RDMA is
+    there all the same, and the port has a carrier when they can."""
+    guest, port = patient.guest, patient.port
+    patient.forget()
+    with faults.armed(port.vm, REFUSED.format("CREATE_CQ", 1)) as refused:
+        reset(port)
+        assert refused.hits() == [1]
+        assert port.ibdev in guest.check("rdma link")
+        patient.until(carrier(patient).format(1))
+    log = guest.check("dmesg")
+    assert "queues cannot be set up" in log and "restarting" in log, log
+    patient.works()
+
+
+GONE_CLOCK = """
+import os, subprocess, time
+clock = os.open("/dev/$(ls {sysfs}/ptp)", os.O_RDONLY)
+last = 0
+def look():
+    global last
+    now = time.clock_gettime_ns(~clock << 3 | 3)
+    assert now >= last, (last, now)
+    last = now
+look()
+subprocess.run(["setpci", "-s", "{slot}", "COMMAND=0:2"], check=True)
+try:
+    while True:
+        look()
+except OSError as error:
+    print(error)
+"""
+
+
+def test_clock_of_a_device_that_is_gone(patient):
+    """What a bus says without it is no time, whether or not the driver knows."""
+    patient.port.vm.hurt()
+    said = patient.guest.check(
+        "cat >/tmp/clock.py <<END\n"
+        + GONE_CLOCK.format(sysfs=SYSFS, slot=SLOT)
+        + "END\ntimeout 20 python3 /tmp/clock.py")
+    assert "No such device" in said
+    patient.is_recovered()
+    patient.works()
+
+
 def test_program_hears_of_a_freeze(patient):
     """Its requests are not done; when the driver has given the card up it is
     told so, finds every verb failing by EIO and lets go of all."""
@@ -383,6 +430,7 @@ ASKED = {
 BUS_PATIENCE_S = 10     # which the driver has with Linux's recovery
 
 
+@pytest.mark.long
 @pytest.mark.guests(count=1)
 def test_bus_that_gives_up(patient):
     """With QEMU's ACPI hot plug Linux finds no link behind the root port, gives
@@ -611,10 +659,10 @@ def what_it_is(port):
 
 
 @pytest.mark.parametrize("event, command, status, cure", (
-    (refused_reload, "NOP", BUSY, "recover"), (reset, "NOP", NO_RESOURCE, "reset"),
-    (sleep, "NOP", BUSY, "reload"),
-    (fatal_bus_error, "NOP", NO_RESOURCE, "recover"),
-    (reset, "QUERY_DEVICE", BUSY, "recover")))
+    (reset, "NOP", NO_RESOURCE, "reset"), (reset, "QUERY_DEVICE", BUSY, "recover"),
+    *(pytest.param(*others, marks=pytest.mark.long) for others in (
+        (refused_reload, "NOP", BUSY, "recover"), (sleep, "NOP", BUSY, "reload"),
+        (fatal_bus_error, "NOP", NO_RESOURCE, "recover")))))
 def test_device_that_does_not_come_up(patient, event, command, status, cure):
     """Whatever it says to that, it is dead, and tells all who ask; it takes
     settings, stays so while nothing helps, and comes up when something does."""
