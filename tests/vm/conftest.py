@@ -7,18 +7,22 @@ from collections import Counter
 import pytest
 
 from fakernic_test import rdma      # first: it finds fakernic_lab
-from fakernic_test.lab import Lab, WIRES, lost_wakeups
+from fakernic_test.lab import Lab, RUNS, WIRES, lost_wakeups
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
 
 
 # The network device behind each RDMA driver.
 MODELS = {"fakernic": "fakernic", "rxe": "virtio-net-pci"}
 
+DURATIONS = RUNS / "durations"
+
 
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "guests(count, kernel, driver, relay, **properties): what "
         "the test's guests are; two with Linux 6.12 and fakernic without it")
+    RUNS.mkdir(parents=True, exist_ok=True)
+    DURATIONS.unlink(missing_ok=True)
     if config.getoption("--wire"):
         os.environ["FAKERNIC_WIRE"] = config.getoption("--wire")
     config.addinivalue_line(
@@ -184,6 +188,13 @@ def ports(lab, vms, request):
         lab.ports = rdma.bring_up_all(vms, driver)
         lab.ports_of = lab.serial
     return lab.ports
+
+
+def pytest_runtest_logreport(report):
+    """How long each part of a test took, as it goes: for who wants to know where
+    the time goes."""
+    with open(DURATIONS, "a", encoding="utf-8") as file:
+        file.write(f"{report.duration:.1f}\t{report.when}\t{report.nodeid}\n")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -133,6 +133,7 @@ def test_thousand_open(ports):
     many.succeed()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_ten_thousand(ports, vms, rounds):
     """More than twice as many as there may be QPs or CQs: each comes back."""
@@ -184,6 +185,7 @@ def test_unanswered_and_killed(ports):
     silent.nothing_left()
 
 
+@pytest.mark.long
 def test_lost_link(ports):
     """The link goes down between REQ and REP: either side gives up.
 

@@ -124,7 +124,7 @@ def reload_under_a_disk(ports, count):
 RELOAD_HEAP_KIB = 40
 
 
-@pytest.mark.parametrize("usual", (20, pytest.param(200, marks=(
+@pytest.mark.parametrize("usual", (10, pytest.param(200, marks=(
     pytest.mark.long, pytest.mark.timeout(2000)))))
 def test_reloads(ports, lab, rounds, usual):
     """The driver goes and comes back so often, under traffic, then works. After the

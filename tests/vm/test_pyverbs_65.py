@@ -22,6 +22,7 @@ def image():
         f"{IMAGE.name} is not there: ci/enter.sh ci/build.py rdma-core-65")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(pyverbs.LIMIT_S + 120)
 @pytest.mark.guests(count=1, options={"memory": 1536,
                                       "extra": tuple(images.disk(IMAGE))})
