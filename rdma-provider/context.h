@@ -65,6 +65,12 @@ fakernic_clock_ns(const struct fakernic_context *context)
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
 }
 
+/* Of a device that is gone: see fakernic_look_if_gone(). */
+static inline bool fakernic_no_time(uint64_t now_ns)
+{
+	return !now_ns || now_ns == UINT64_MAX;
+}
+
 /*
  * It was found to be gone: nothing of this context will be completed but what
  * lies in a CQ's ring by now.
@@ -81,12 +87,9 @@ static inline bool fakernic_is_gone(struct fakernic_context *context)
  */
 static inline void fakernic_look_if_gone(struct fakernic_context *context)
 {
-	uint64_t now_ns;
-
 	if (!context->clock_page)
 		return;
-	now_ns = fakernic_clock_ns(context);
-	if (!now_ns || now_ns == UINT64_MAX)
+	if (fakernic_no_time(fakernic_clock_ns(context)))
 		atomic_store_explicit(&context->gone, true,
 				      memory_order_release);
 }

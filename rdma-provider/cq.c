@@ -146,10 +146,12 @@ static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,
 	return wq ? &wq->rq : NULL;
 }
 
-/* Gives the room of the completed WR back; its wr_id; false: no such queue. */
-static bool fakernic_cqe_retire(struct fakernic_context *context,
-				const struct fakernic_cqe *cqe,
-				uint64_t *wr_id)
+/*
+ * Gives the room of the completed WR back; its wr_id. EINVAL: no such queue;
+ * EALREADY: nothing outstanding, a fault rule has the entry told twice, say.
+ */
+static int fakernic_cqe_retire(struct fakernic_context *context,
+			       const struct fakernic_cqe *cqe, uint64_t *wr_id)
 {
 	bool receive = cqe->opcode & FAKERNIC_CQE_RECEIVE;
 	uint32_t index = le32toh(cqe->wqe_index);
@@ -161,22 +163,19 @@ static bool fakernic_cqe_retire(struct fakernic_context *context,
 	if (receive && srqn) {
 		srq = fakernic_table_find(&context->srq_table, srqn);
 		if (!srq)
-			return false;
-		*wr_id = fakernic_srq_complete(srq, index);
-		return true;
+			return EINVAL;
+		return fakernic_srq_complete(srq, index, wr_id) ? 0 : EALREADY;
 	}
 	qp = fakernic_table_find(&context->qp_table, le32toh(cqe->qpn));
 	if (receive) {
 		rq = fakernic_find_rq(context, qp, le32toh(cqe->qpn));
 		if (!rq)
-			return false;
-		*wr_id = fakernic_rq_complete(rq, index);
-		return true;
+			return EINVAL;
+		return fakernic_rq_complete(rq, index, wr_id) ? 0 : EALREADY;
 	}
 	if (!qp || !qp->sq.queue.ring)
-		return false;
-	*wr_id = fakernic_sq_complete(&qp->sq, index);
-	return true;
+		return EINVAL;
+	return fakernic_sq_complete(&qp->sq, index, wr_id) ? 0 : EALREADY;
 }
 
 /*
@@ -268,18 +267,19 @@ static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 	}
 	if (!number)
 		return NULL;
-	cq->flushed = (struct fakernic_cqe) {
+	cq->kept = (struct fakernic_cqe) {
 		.opcode = opcode,
 		.status = FAKERNIC_WC_WR_FLUSH_ERR,
 		.vendor_err = htole16(FAKERNIC_VENDOR_FLUSHED),
 		.qpn = htole32(number),
 	};
-	return &cq->flushed;
+	return &cq->kept;
 }
 
 /*
- * Takes the next entry, if there is one: 0 with the entry and its wr_id, ENOENT
- * when empty, EINVAL when it names no queue of this context.
+ * Takes the next entry that completes something, if there is one: 0 with the
+ * entry and its wr_id, ENOENT when empty, EINVAL when it names no queue of this
+ * context.
  */
 static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 				   struct fakernic_cqe **cqe, uint64_t *wr_id)
@@ -287,23 +287,25 @@ static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
 	bool gone = fakernic_is_gone(context);
+	int err;
 
-	*cqe = fakernic_cq_peek(cq, cq->ci);
-	if (!*cqe && unlikely(gone)) {
-		*cqe = fakernic_cq_flush_locked(cq, wr_id);
-		return *cqe ? 0 : ENOENT;
-	}
-	if (!*cqe)
-		return ENOENT;
-	cq->empty_polls = 0;
-	cq->ci++;
-	if (!fakernic_cqe_retire(context, *cqe, wr_id)) {
+	do {
+		*cqe = fakernic_cq_peek(cq, cq->ci);
+		if (!*cqe && unlikely(gone)) {
+			*cqe = fakernic_cq_flush_locked(cq, wr_id);
+			return *cqe ? 0 : ENOENT;
+		}
+		if (!*cqe)
+			return ENOENT;
+		cq->empty_polls = 0;
+		cq->ci++;
+		err = fakernic_cqe_retire(context, *cqe, wr_id);
+	} while (unlikely(err == EALREADY));
+	if (err)
 		verbs_err(&context->vctx,
 			  "CQ %u: completion of unknown QP %u\n", cq->cqn,
 			  le32toh((*cqe)->qpn));
-		return EINVAL;
-	}
-	return 0;
+	return err;
 }
 
 static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
@@ -391,26 +393,31 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 	return more < 0 && polled ? polled : polled + more;
 }
 
-/*
- * The lock of one who arms or takes an event, and may hold it already: between
- * start_poll and end_poll. Whether he has it now, to give it back.
- */
+/* Whether this thread has the lock already: between start_poll and end_poll. */
+static bool fakernic_cq_is_mine(struct fakernic_cq *cq)
+{
+	return atomic_load_explicit(&cq->poller, memory_order_relaxed) ==
+	       pthread_self();
+}
+
+/* Of one who arms or takes an event: whether he has it now, to give it back. */
 static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
 {
-	if (atomic_load_explicit(&cq->poller, memory_order_relaxed) ==
-	    pthread_self())
+	if (fakernic_cq_is_mine(cq))
 		return false;
 	fakernic_lock(&cq->lock);
 	return true;
 }
 
 /*
- * An event, after which nobody has polled, told of the next entry. Who was late
- * to take it may have polled that before.
+ * An event told of the next entry, if nobody has polled since it was asked for.
+ * Who was late to take it may have polled that before: of the one that came
+ * next nobody has told.
  */
 static void fakernic_cq_tell_locked(struct fakernic_cq *cq)
 {
-	cq->told = fakernic_cq_peek(cq, cq->ci) ? cq->ci + 1 : cq->ci;
+	if (cq->armed == cq->ci && fakernic_cq_peek(cq, cq->ci))
+		cq->told = cq->ci + 1;
 }
 
 /*
@@ -427,9 +434,9 @@ int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	if (!cq->lock.needed &&
 	    atomic_load_explicit(&cq->events, memory_order_relaxed))
 		fakernic_cq_tell_locked(cq);
+	cq->armed = cq->told == cq->ci + 1 ? cq->told : cq->ci;
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
-			cq->told == cq->ci + 1 ? cq->told : cq->ci,
-			solicited_only);
+			cq->armed, solicited_only);
 	if (locked)
 		fakernic_unlock(&cq->lock);
 	return 0;
@@ -469,17 +476,19 @@ static int fakernic_ex_take_locked(struct fakernic_cq *cq)
 /* As fakernic_start_poll(); vain: so many have found nothing. */
 static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *vain)
 {
+	uint32_t first;
 	int err;
 
 	*vain = 0;
 	fakernic_lock(&cq->lock);
 	fakernic_cq_hear_locked(cq);
+	first = cq->ci;
 	err = fakernic_ex_take_locked(cq);
 	if (err) {
-		/* One that was taken but refused is behind us as well. */
-		if (err != ENOENT)
+		/* What was taken but refused is behind us as well. */
+		if (cq->ci != first)
 			fakernic_cq_release_locked(cq);
-		else
+		if (err == ENOENT)
 			*vain = fakernic_cq_vain_locked(cq);
 		fakernic_unlock(&cq->lock);
 		return err;
@@ -781,6 +790,7 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 	old = err ? queue : cq->queue;
 	if (!err) {
 		cq->queue = queue;
+		cq->armed -= cq->ci;
 		cq->ci = cq->told = 0;
 		ibcq->cqe = queue.depth;
 	}
@@ -819,6 +829,17 @@ static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,
 	}
 }
 
+static bool fakernic_try_lock_unless_mine(struct fakernic_cq *cq)
+{
+	return fakernic_cq_is_mine(cq) || fakernic_try_lock(&cq->lock);
+}
+
+static void fakernic_unlock_unless_mine(struct fakernic_cq *cq)
+{
+	if (!fakernic_cq_is_mine(cq))
+		fakernic_unlock(&cq->lock);
+}
+
 void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 {
 	struct fakernic_cq *order[2];
@@ -827,7 +848,21 @@ void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 	fakernic_order_cqs(one, other, order);
 	for (i = 0; i < 2; i++)
 		if (order[i])
-			fakernic_lock(&order[i]->lock);
+			fakernic_lock_if_not_polling(order[i]);
+}
+
+bool fakernic_try_lock_cqs(struct ibv_cq *one, struct ibv_cq *other)
+{
+	struct fakernic_cq *order[2];
+
+	fakernic_order_cqs(one, other, order);
+	if (order[0] && !fakernic_try_lock_unless_mine(order[0]))
+		return false;
+	if (!order[1] || fakernic_try_lock_unless_mine(order[1]))
+		return true;
+	if (order[0])
+		fakernic_unlock_unless_mine(order[0]);
+	return false;
 }
 
 void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other)
@@ -838,7 +873,7 @@ void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 	fakernic_order_cqs(one, other, order);
 	for (i = 1; i >= 0; i--)
 		if (order[i])
-			fakernic_unlock(&order[i]->lock);
+			fakernic_unlock_unless_mine(order[i]);
 }
 
 /*
@@ -873,12 +908,13 @@ static void fakernic_drop_cqe(struct fakernic_context *context,
 {
 	uint32_t srqn = le32toh(cqe->srqn);
 	struct fakernic_srq *srq;
+	uint64_t unread;
 
 	if (!(cqe->opcode & FAKERNIC_CQE_RECEIVE) || !srqn)
 		return;
 	srq = fakernic_table_find(&context->srq_table, srqn);
 	if (srq)
-		fakernic_srq_complete(srq, le32toh(cqe->wqe_index));
+		fakernic_srq_complete(srq, le32toh(cqe->wqe_index), &unread);
 }
 
 /*
@@ -912,6 +948,11 @@ fakernic_clean_cq_locked(struct fakernic_cq *cq, uint32_t number,
 	}
 	if (!removed)
 		return;
+	/* Who is polling goes on reading the one that he has taken. */
+	if (fakernic_cq_is_mine(cq) && cq->cqe != &cq->kept) {
+		cq->kept = *cq->cqe;
+		cq->cqe = &cq->kept;
+	}
 	cq->ci += removed;
 	fakernic_cq_release_locked(cq);
 }
@@ -936,8 +977,8 @@ void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn)
 				 fakernic_cqe_is_of_srq);
 }
 
-void fakernic_forget_number_locked(struct fakernic_context *context,
-				   uint32_t number)
+bool fakernic_try_forget_number_locked(struct fakernic_context *context,
+				       uint32_t number)
 {
 	struct fakernic_wq *wq = fakernic_table_find(&context->wq_table,
 						     number);
@@ -945,7 +986,8 @@ void fakernic_forget_number_locked(struct fakernic_context *context,
 						     number);
 
 	if (wq) {
-		fakernic_lock_cqs(wq->wq.cq, NULL);
+		if (!fakernic_try_lock_cqs(wq->wq.cq, NULL))
+			return false;
 		fakernic_clean_cq_of_qp_locked(wq->wq.cq, number);
 		fakernic_table_remove_locked(&context->wq_table, number);
 		fakernic_unlock_cqs(wq->wq.cq, NULL);
@@ -953,21 +995,25 @@ void fakernic_forget_number_locked(struct fakernic_context *context,
 	if (qp) {
 		struct ibv_qp *ibqp = &qp->vqp.qp;
 
-		fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
+		if (!fakernic_try_lock_cqs(ibqp->send_cq, ibqp->recv_cq))
+			return false;
 		fakernic_clean_cqs_of_qp_locked(ibqp);
 		fakernic_table_remove_locked(&context->qp_table, number);
 		fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	}
+	return true;
 }
 
 int fakernic_enter_qp(struct fakernic_context *context, struct fakernic_qp *qp)
 {
+	struct fakernic_table *table = &context->qp_table;
 	uint32_t qpn = qp->vqp.qp.qp_num;
 	int err;
 
-	pthread_mutex_lock(&context->qp_table.mutex);
-	fakernic_forget_number_locked(context, qpn);
-	err = fakernic_table_put_locked(&context->qp_table, qpn, qp);
-	pthread_mutex_unlock(&context->qp_table.mutex);
+	pthread_mutex_lock(&table->mutex);
+	while (!fakernic_try_forget_number_locked(context, qpn))
+		fakernic_table_yield_locked(table);
+	err = fakernic_table_put_locked(table, qpn, qp);
+	pthread_mutex_unlock(&table->mutex);
 	return err;
 }

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
 
@@ -25,13 +26,16 @@ struct fakernic_cq {
 	uint32_t told;			/* the last event told of the entry
 					 * before it
 					 */
+	uint32_t armed;			/* where it was armed last */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	atomic_uint events;		/* taken since the last poll */
 	bool doubtful;			/* one of several may be the end */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
 	_Atomic(pthread_t) poller;	/* who is between them, or 0 */
-	struct fakernic_cqe flushed;	/* of a device that is gone */
+	struct fakernic_cqe kept;	/* not in the ring: of a device that is
+					 * gone, or whose place was needed
+					 */
 };
 
 /* cqe entries, rounded up to a power of two; the kernel learns the depth. */
@@ -74,10 +78,13 @@ int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void fakernic_cq_event(struct ibv_cq *cq);
 
 /*
- * Locks the CQs of a queue that goes, in an order that cannot deadlock; they
- * may be one, or NULL.
+ * Locks the CQs of a queue that goes, in an order that cannot deadlock, but for
+ * one that this thread has locked by start_poll; they may be one, or NULL.
  */
 void fakernic_lock_cqs(struct ibv_cq *one, struct ibv_cq *other);
+
+/* The same without waiting. False: somebody has one; neither is locked. */
+bool fakernic_try_lock_cqs(struct ibv_cq *one, struct ibv_cq *other);
 
 /* The same two. */
 void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other);
@@ -98,10 +105,11 @@ void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn);
 /*
  * The QP or WQ that had this number, if there still is one, leaves its CQs and
  * its table: the device has destroyed it. The caller holds the mutex of
- * qp_table: whoever destroys it, or gets its number anew, comes first.
+ * qp_table: whoever destroys it, or gets its number anew, comes first. False:
+ * somebody has a CQ of it, who may want that mutex; it is there still.
  */
-void fakernic_forget_number_locked(struct fakernic_context *context,
-				   uint32_t number);
+bool fakernic_try_forget_number_locked(struct fakernic_context *context,
+				       uint32_t number);
 
 /* A new QP, found by its number from now on. 0 or ENOMEM. */
 int fakernic_enter_qp(struct fakernic_context *context,

@@ -141,6 +141,8 @@ static int fakernic_query_rt_values(struct ibv_context *context,
 		return EINVAL;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		now_ns = fakernic_clock_ns(fakernic_to_context(context));
+		if (fakernic_no_time(now_ns))
+			return EIO;
 		/*
 		 * As other cards tell a count, all of it in tv_nsec, where a
 		 * long has room for it.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * A lock that single-threaded objects do without. Locks are taken in this
- * order: table mutex, CQ (two of them by number), then SQ, RQ or SRQ; who has a
- * CQ's lock may try for the table's. A completion frees room in an SQ or RQ
- * without their locks: through one atomic counter.
+ * order: CQ (two of them by number), table mutex, then SQ, RQ or SRQ; who has
+ * a table's mutex may only try for a CQ's: a program that has one, from
+ * start_poll to end_poll, may create and destroy meanwhile. A completion frees
+ * room in an SQ or RQ without their locks: through one atomic counter.
  */
 #ifndef FAKERNIC_PROVIDER_LOCK_H
 #define FAKERNIC_PROVIDER_LOCK_H
@@ -32,6 +33,12 @@ static inline void fakernic_lock(struct fakernic_lock *lock)
 {
 	if (lock->needed)
 		pthread_spin_lock(&lock->spin);
+}
+
+/* False: somebody has it. */
+static inline bool fakernic_try_lock(struct fakernic_lock *lock)
+{
+	return !lock->needed || !pthread_spin_trylock(&lock->spin);
 }
 
 static inline void fakernic_unlock(struct fakernic_lock *lock)

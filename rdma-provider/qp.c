@@ -359,6 +359,7 @@ int fakernic_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 int fakernic_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct fakernic_context *context = fakernic_to_context(ibqp->context);
+	struct fakernic_table *table = &context->qp_table;
 	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
 	int err;
 
@@ -369,10 +370,11 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 	err = ibv_cmd_destroy_qp(ibqp);
 	if (err)
 		return err;
-	pthread_mutex_lock(&context->qp_table.mutex);
-	if (fakernic_table_find(&context->qp_table, ibqp->qp_num) == qp)
-		fakernic_forget_number_locked(context, ibqp->qp_num);
-	pthread_mutex_unlock(&context->qp_table.mutex);
+	pthread_mutex_lock(&table->mutex);
+	while (fakernic_table_find(table, ibqp->qp_num) == qp &&
+	       !fakernic_try_forget_number_locked(context, ibqp->qp_num))
+		fakernic_table_yield_locked(table);
+	pthread_mutex_unlock(&table->mutex);
 	fakernic_free_qp(qp);
 	return 0;
 }

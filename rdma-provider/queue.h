@@ -82,16 +82,15 @@ static inline bool fakernic_queue_pass(const struct fakernic_queue *queue,
 static inline void fakernic_queue_tell(struct fakernic_queue *queue,
 				       uint32_t index)
 {
-	*(volatile __le32 *)&queue->record->index = htole32(index);
+	__atomic_store_n(&queue->record->index, htole32(index),
+			 __ATOMIC_RELAXED);
 }
 
 /* The index that was stored last; what is before it can be read. */
 static inline uint32_t fakernic_queue_told(const struct fakernic_queue *queue)
 {
-	uint32_t index = le32toh(*(volatile __le32 *)&queue->record->index);
-
-	atomic_thread_fence(memory_order_acquire);
-	return index;
+	return le32toh(__atomic_load_n(&queue->record->index,
+				       __ATOMIC_ACQUIRE));
 }
 
 /* Producer: the entries before index are written. */

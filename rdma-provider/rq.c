@@ -2,8 +2,8 @@
 /*
  * Receive queues: ibv_recv_wr -> slot (fakernic/rq.h), the producer index ->
  * doorbell record. Posting is memory stores only; the device reads the record
- * when it needs a receive. A QP's receives complete in order, so slot number is
- * tag, and counting completions tells which slots are free.
+ * when it needs a receive. A QP's receives complete in order: the tag is the
+ * index, and the last that came back tells which slots are free.
  */
 #include <endian.h>
 #include <errno.h>
@@ -72,23 +72,26 @@ void fakernic_rq_reset(struct fakernic_rq *rq)
 	fakernic_unlock(&rq->lock);
 }
 
-uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag)
+bool fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag,
+			  uint64_t *wr_id)
 {
-	uint64_t wr_id = rq->wr_id[fakernic_queue_slot(&rq->queue, tag)];
+	uint32_t ci = atomic_load_explicit(&rq->ci, memory_order_relaxed);
 
+	if (tag - ci >= fakernic_queue_told(&rq->queue) - ci)
+		return false;
+	*wr_id = rq->wr_id[fakernic_queue_slot(&rq->queue, tag)];
 	/* Behind the read of wr_id: its slot may be posted again now. */
-	atomic_fetch_add_explicit(&rq->ci, 1, memory_order_release);
-	return wr_id;
+	atomic_store_explicit(&rq->ci, tag + 1, memory_order_release);
+	return true;
 }
 
 bool fakernic_rq_flush(struct fakernic_rq *rq, uint64_t *wr_id)
 {
-	uint32_t ci = atomic_load_explicit(&rq->ci, memory_order_relaxed);
-
-	if (!rq->queue.ring || ci == fakernic_queue_told(&rq->queue))
-		return false;
-	*wr_id = fakernic_rq_complete(rq, ci);
-	return true;
+	return rq->queue.ring &&
+	       fakernic_rq_complete(rq,
+				    atomic_load_explicit(&rq->ci,
+							 memory_order_relaxed),
+				    wr_id);
 }
 
 void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
@@ -111,15 +114,14 @@ void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
 static int fakernic_post_one_recv(struct fakernic_rq *rq,
 				  const struct ibv_recv_wr *wr)
 {
-	uint32_t slot = fakernic_queue_slot(&rq->queue, rq->pi);
-
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->sge_max)
 		return EINVAL;
 	if (rq->pi - atomic_load_explicit(&rq->ci, memory_order_acquire) >=
 	    rq->queue.depth)
 		return ENOMEM;
-	rq->wr_id[slot] = wr->wr_id;
-	fakernic_write_recv(fakernic_queue_entry(&rq->queue, slot), slot, wr);
+	rq->wr_id[fakernic_queue_slot(&rq->queue, rq->pi)] = wr->wr_id;
+	fakernic_write_recv(fakernic_queue_entry(&rq->queue, rq->pi), rq->pi,
+			    wr);
 	rq->pi++;
 	return 0;
 }

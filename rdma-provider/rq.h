@@ -21,7 +21,7 @@ struct fakernic_rq {
 	struct fakernic_lock lock;
 	uint64_t *wr_id;		/* by slot */
 	uint32_t pi;
-	atomic_uint ci;			/* receives completed */
+	atomic_uint ci;			/* behind those completed */
 	uint32_t sge_max;
 };
 
@@ -37,9 +37,11 @@ void fakernic_rq_reset(struct fakernic_rq *rq);
 
 /*
  * A receive's CQE was taken from its CQ, which is locked: its wr_id; frees its
- * slot. tag: as the CQE has it.
+ * slot and those before, whose CQEs were lost. tag: as the CQE has it. False:
+ * it is not posted, or was completed before.
  */
-uint64_t fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag);
+bool fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag,
+			  uint64_t *wr_id);
 
 /*
  * The device is gone: the oldest of those that it has not completed is. Under

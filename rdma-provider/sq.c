@@ -150,22 +150,22 @@ void fakernic_sq_reset(struct fakernic_sq *sq)
 	fakernic_unlock(&sq->lock);
 }
 
-uint64_t fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index)
+bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
+			  uint64_t *wr_id)
 {
 	const struct fakernic_sq_wr *wr =
 		&sq->wr[fakernic_queue_slot(&sq->queue, index)];
-	uint64_t wr_id = wr->wr_id;
 
+	if (index - sq->ci >= fakernic_queue_told(&sq->queue) - sq->ci)
+		return false;
+	*wr_id = wr->wr_id;
 	sq->ci = wr->end;
 	/* Behind the reads: its place may be posted to again now. */
 	atomic_store_explicit(&sq->wr_ci, wr->wr_end, memory_order_release);
-	return wr_id;
+	return true;
 }
 
 bool fakernic_sq_flush(struct fakernic_sq *sq, uint64_t *wr_id)
 {
-	if (!sq->queue.ring || sq->ci == fakernic_queue_told(&sq->queue))
-		return false;
-	*wr_id = fakernic_sq_complete(sq, sq->ci);
-	return true;
+	return sq->queue.ring && fakernic_sq_complete(sq, sq->ci, wr_id);
 }

@@ -75,9 +75,10 @@ void fakernic_sq_reset(struct fakernic_sq *sq);
 /*
  * A send's CQE was taken from its CQ, which is locked: its wr_id. Frees the
  * room of it and of all unsignaled ones before it (IBTA 10.8.5). index: as the
- * CQE has it.
+ * CQE has it. False: it is not posted, or was completed before.
  */
-uint64_t fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index);
+bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
+			  uint64_t *wr_id);
 
 /*
  * The device is gone: the oldest of those that it has not completed is. Under

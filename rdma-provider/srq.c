@@ -26,6 +26,7 @@ static void fakernic_srq_free(struct fakernic_srq *srq)
 {
 	fakernic_lock_destroy(&srq->lock);
 	free(srq->wr_id);
+	free(srq->tag);
 	free(srq->free_tag);
 	fakernic_queue_free(&srq->queue);
 	free(srq);
@@ -105,35 +106,38 @@ fakernic_new_srq(const struct fakernic_context *context,
 /*
  * It leaves its CQ and the table. The QPs of a basic one are gone, and their
  * entries with them; libibverbs may remember a CQ for it all the same, which it
- * does not hold. The table's mutex is held.
+ * does not hold. The table's mutex is held. False: somebody has the CQ.
  */
-static void fakernic_forget_srq_locked(struct fakernic_context *context,
-				       struct fakernic_srq *srq)
+static bool fakernic_try_forget_srq_locked(struct fakernic_context *context,
+					   struct fakernic_srq *srq)
 {
 	struct ibv_cq *cq = NULL;
 
 	if (srq->vsrq.srq_type == IBV_SRQT_XRC)
 		cq = srq->vsrq.cq;
-	fakernic_lock_cqs(cq, NULL);
+	if (!fakernic_try_lock_cqs(cq, NULL))
+		return false;
 	if (cq)
 		fakernic_clean_cq_of_srq_locked(cq, srq->srqn);
 	fakernic_table_remove_locked(&context->srq_table, srq->srqn);
 	fakernic_unlock_cqs(cq, NULL);
+	return true;
 }
 
 /* One that had the number and whose destruction is not over leaves first. */
 static int fakernic_enter_srq(struct fakernic_context *context,
 			      struct fakernic_srq *srq)
 {
+	struct fakernic_table *table = &context->srq_table;
 	struct fakernic_srq *old;
 	int err;
 
-	pthread_mutex_lock(&context->srq_table.mutex);
-	old = fakernic_table_find(&context->srq_table, srq->srqn);
-	if (old)
-		fakernic_forget_srq_locked(context, old);
-	err = fakernic_table_put_locked(&context->srq_table, srq->srqn, srq);
-	pthread_mutex_unlock(&context->srq_table.mutex);
+	pthread_mutex_lock(&table->mutex);
+	while ((old = fakernic_table_find(table, srq->srqn)) &&
+	       !fakernic_try_forget_srq_locked(context, old))
+		fakernic_table_yield_locked(table);
+	err = fakernic_table_put_locked(table, srq->srqn, srq);
+	pthread_mutex_unlock(&table->mutex);
 	return err;
 }
 
@@ -178,12 +182,14 @@ err_free:
 	return NULL;
 }
 
+/* Without a limit: "irrelevant for ibv_create_srq", says its man page. */
 struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 				    struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq_init_attr_ex attr_ex = {
 		.srq_context = attr->srq_context,
-		.attr = attr->attr,
+		.attr.max_wr = attr->attr.max_wr,
+		.attr.max_sge = attr->attr.max_sge,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
 		.srq_type = IBV_SRQT_BASIC,
 		.pd = pd,
@@ -191,8 +197,10 @@ struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 	struct ibv_srq *srq;
 
 	srq = fakernic_create_srq_ex(pd->context, &attr_ex);
-	if (srq)
-		attr->attr = attr_ex.attr;
+	if (srq) {
+		attr->attr.max_wr = attr_ex.attr.max_wr;
+		attr->attr.max_sge = attr_ex.attr.max_sge;
+	}
 	return srq;
 }
 
@@ -286,6 +294,7 @@ int fakernic_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srqn)
 int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibsrq->context);
+	struct fakernic_table *table = &context->srq_table;
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	int err;
 
@@ -293,10 +302,11 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 	err = ibv_cmd_destroy_srq(ibsrq);
 	if (err)
 		return err;
-	pthread_mutex_lock(&context->srq_table.mutex);
-	if (fakernic_table_find(&context->srq_table, srq->srqn) == srq)
-		fakernic_forget_srq_locked(context, srq);
-	pthread_mutex_unlock(&context->srq_table.mutex);
+	pthread_mutex_lock(&table->mutex);
+	while (fakernic_table_find(table, srq->srqn) == srq &&
+	       !fakernic_try_forget_srq_locked(context, srq))
+		fakernic_table_yield_locked(table);
+	pthread_mutex_unlock(&table->mutex);
 	fakernic_srq_free(srq);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef FAKERNIC_PROVIDER_SRQ_H
 #define FAKERNIC_PROVIDER_SRQ_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
 
@@ -16,7 +17,8 @@ struct fakernic_srq {
 	struct verbs_srq vsrq;
 	struct fakernic_queue queue;
 	struct fakernic_lock lock;	/* all below but numbers and limits */
-	uint64_t *wr_id;		/* by tag */
+	uint64_t *wr_id;		/* by place of the tag */
+	uint32_t *tag;			/* likewise: the one in use, or next */
 	uint32_t *free_tag;		/* stack of the tags not in use */
 	uint32_t free_count;
 	uint32_t tag_count;		/* the largest depth it ever had */
@@ -60,9 +62,10 @@ int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count);
 
 /*
  * A receive's CQE was taken from its CQ, which is locked: its wr_id; frees its
- * tag. 0 for a tag that is not in use.
+ * tag. False: it is not in use, or no more.
  */
-uint64_t fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag);
+bool fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag,
+			   uint64_t *wr_id);
 
 /* As fakernic_rq_post(). */
 int fakernic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,

@@ -2,7 +2,8 @@
 /*
  * Receives of SRQs: as rq.c, but the QPs that share one complete its receives
  * in any order. So a receive carries a tag from a stack of free ones, under
- * which its wr_id is kept until its CQE returns the tag.
+ * which its wr_id is kept until its CQE returns the tag. A tag is a place (bits
+ * 15..0) and how often that was used: what completes one twice is known.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 #include "rq.h"
 #include "srq.h"
 
+#define FAKERNIC_SRQ_PLACE	((1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX) - 1)
+
 int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
 {
-	uint32_t *free_tag;
+	uint32_t *free_tag, *tag;
 	uint64_t *wr_id;
 
 	if (count <= srq->tag_count)
@@ -24,26 +27,37 @@ int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
 	if (!wr_id)
 		return ENOMEM;
 	srq->wr_id = wr_id;
+	tag = realloc(srq->tag, count * sizeof(*tag));
+	if (!tag)
+		return ENOMEM;
+	srq->tag = tag;
 	free_tag = realloc(srq->free_tag, count * sizeof(*free_tag));
 	if (!free_tag)
 		return ENOMEM;
 	srq->free_tag = free_tag;
-	while (srq->tag_count < count)
+	while (srq->tag_count < count) {
+		srq->tag[srq->tag_count] = srq->tag_count;
 		srq->free_tag[srq->free_count++] = srq->tag_count++;
+	}
 	return 0;
 }
 
-uint64_t fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag)
+bool fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag,
+			   uint64_t *wr_id)
 {
-	uint64_t wr_id = 0;
+	uint32_t place = tag & FAKERNIC_SRQ_PLACE;
+	bool posted;
 
 	fakernic_lock(&srq->lock);
-	if (tag < srq->tag_count && srq->free_count < srq->tag_count) {
-		wr_id = srq->wr_id[tag];
-		srq->free_tag[srq->free_count++] = tag;
+	posted = place < srq->tag_count && srq->tag[place] == tag &&
+		 srq->free_count < srq->tag_count;
+	if (posted) {
+		*wr_id = srq->wr_id[place];
+		srq->tag[place] = tag + FAKERNIC_SRQ_PLACE + 1;
+		srq->free_tag[srq->free_count++] = srq->tag[place];
 	}
 	fakernic_unlock(&srq->lock);
-	return wr_id;
+	return posted;
 }
 
 static int fakernic_post_one_srq_recv(struct fakernic_srq *srq,
@@ -57,7 +71,7 @@ static int fakernic_post_one_srq_recv(struct fakernic_srq *srq,
 	if (fakernic_srq_outstanding(srq) >= srq->queue.depth)
 		return ENOMEM;
 	tag = srq->free_tag[--srq->free_count];
-	srq->wr_id[tag] = wr->wr_id;
+	srq->wr_id[tag & FAKERNIC_SRQ_PLACE] = wr->wr_id;
 	fakernic_write_recv(fakernic_queue_entry(&srq->queue, srq->pi), tag,
 			    wr);
 	srq->pi++;

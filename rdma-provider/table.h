@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -68,6 +69,17 @@ static inline void *fakernic_table_next_locked(struct fakernic_table *table,
 		++*number;
 	}
 	return NULL;
+}
+
+/*
+ * Lets go of the mutex, and takes it again: who has what its holder wants may
+ * want the mutex himself.
+ */
+static inline void fakernic_table_yield_locked(struct fakernic_table *table)
+{
+	pthread_mutex_unlock(&table->mutex);
+	sched_yield();
+	pthread_mutex_lock(&table->mutex);
 }
 
 /* The mutex is held. 0 or ENOMEM. */

@@ -97,12 +97,14 @@ fakernic_new_wq(const struct fakernic_context *context,
 static int fakernic_enter_wq(struct fakernic_context *context,
 			     struct fakernic_wq *wq)
 {
+	struct fakernic_table *table = &context->qp_table;
 	int err;
 
-	pthread_mutex_lock(&context->qp_table.mutex);
-	fakernic_forget_number_locked(context, wq->wq.wq_num);
+	pthread_mutex_lock(&table->mutex);
+	while (!fakernic_try_forget_number_locked(context, wq->wq.wq_num))
+		fakernic_table_yield_locked(table);
 	err = fakernic_table_put_locked(&context->wq_table, wq->wq.wq_num, wq);
-	pthread_mutex_unlock(&context->qp_table.mutex);
+	pthread_mutex_unlock(&table->mutex);
 	return err;
 }
 
@@ -186,6 +188,7 @@ int fakernic_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 int fakernic_destroy_wq(struct ibv_wq *ibwq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibwq->context);
+	struct fakernic_table *table = &context->qp_table;
 	struct fakernic_wq *wq = fakernic_to_wq(ibwq);
 	int err;
 
@@ -193,10 +196,11 @@ int fakernic_destroy_wq(struct ibv_wq *ibwq)
 	err = ibv_cmd_destroy_wq(ibwq);
 	if (err)
 		return err;
-	pthread_mutex_lock(&context->qp_table.mutex);
-	if (fakernic_table_find(&context->wq_table, ibwq->wq_num) == wq)
-		fakernic_forget_number_locked(context, ibwq->wq_num);
-	pthread_mutex_unlock(&context->qp_table.mutex);
+	pthread_mutex_lock(&table->mutex);
+	while (fakernic_table_find(&context->wq_table, ibwq->wq_num) == wq &&
+	       !fakernic_try_forget_number_locked(context, ibwq->wq_num))
+		fakernic_table_yield_locked(table);
+	pthread_mutex_unlock(&table->mutex);
 	fakernic_free_wq(wq);
 	return 0;
 }

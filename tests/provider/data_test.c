@@ -732,6 +732,7 @@ static void arming_tells_the_consumer_index(void)
 	CHECK(!complete_send(&world, world.qp, i));
 	CHECK(!fakernic_req_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
+	CHECK(!post(&world, &wr));
 	/* The entry whose event was taken is known; those behind it are not. */
 	fakernic_cq_event(world.cq);
 	CHECK(!fakernic_req_notify_cq(world.cq, 0));
@@ -773,6 +774,7 @@ static void send_and_poll(struct world *world, uint32_t index)
 static void a_late_event_tells_of_nothing_new(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 
 	CHECK(armed_at(&world) == 0);
 	send_and_poll(&world, 0);
@@ -784,6 +786,14 @@ static void a_late_event_tells_of_nothing_new(void)
 	CHECK(!fakernic_resize_cq(world.cq, 100));
 	fakernic_cq_event(world.cq);
 	CHECK(armed_at(&world) == 0);
+	/* Nor of the entry that has come since, of which nobody was told. */
+	send_and_poll(&world, 2);
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 3));
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 1);
+	/* Whose own event, then, is one. */
+	fakernic_cq_event(world.cq);
+	CHECK(armed_at(&world) == 2);
 	world_end(&world);
 }
 
@@ -856,12 +866,25 @@ static void an_old_event_tells_of_nothing_new(void)
 	world_end(&world);
 }
 
+/* Of the next receive that the device takes. */
+static uint32_t next_tag(struct model_ring *ring)
+{
+	union {
+		struct fakernic_rq_wqe wqe;
+		uint8_t bytes[512];
+	} slot;
+
+	CHECK(model_take_recv(ring, &slot));
+	return le32toh(slot.wqe.tag);
+}
+
 /*
  * One datagram with these fields; what the two ways of polling say of its sl.
  */
 static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
 		     struct fakernic_cqe cqe)
 {
+	struct model_ring *ring = &model_qp(world->qp)->rq;
 	struct ibv_recv_wr wr = {}, *bad;
 	struct ibv_poll_cq_attr attr = {};
 	struct ibv_wc wc;
@@ -871,8 +894,10 @@ static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
 	cqe.opcode = FAKERNIC_CQE_RECV;
 	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
 	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
+	cqe.wqe_index = htole32(next_tag(ring));
 	CHECK(model_complete(model_cq(world->cq), cqe));
 	CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 1);
+	cqe.wqe_index = htole32(next_tag(ring));
 	CHECK(model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe));
 	CHECK(!ex->start_poll(ex, &attr));
 	sl = ex->read_sl(ex);
@@ -1000,6 +1025,156 @@ static void srq_tags_are_kept(void)
 	world_end(&world);
 }
 
+/* As the device would, for that tag or index. */
+static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
+		 uint32_t tag)
+{
+	CHECK(model_complete(model_cq(world->cq), (struct fakernic_cqe) {
+		.qpn = htole32(qp->qp_num),
+							  .srqn = htole32(srqn),
+		.wqe_index = htole32(tag),
+		.opcode = FAKERNIC_CQE_RECV,
+						  }));
+}
+
+/*
+ * A fault rule has a completion told twice: now, and when its slot has the next
+ * receive, of the next round. Neither completes anything, nor takes room.
+ */
+static void receives_complete_once(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct model_ring *ring = &model_qp(world.qp)->rq;
+	struct ibv_recv_wr wr = {}, *bad;
+	struct ibv_wc wc[4];
+	uint32_t first, tag;
+	unsigned int i;
+
+	CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+	first = next_tag(ring);
+	tell(&world, world.qp, 0, first);
+	tell(&world, world.qp, 0, first);
+	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 0);
+	for (i = 1; i <= world.cap.max_recv_wr; i++) {
+		wr.wr_id = i;
+		CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+		tag = next_tag(ring);
+		tell(&world, world.qp, 0, first);
+		tell(&world, world.qp, 0, tag);
+		CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+		CHECK(wc[0].wr_id == i);
+	}
+	world_end(&world);
+}
+
+/* What follows one that was lost is not told again when the device is gone. */
+static void lost_receives_are_behind(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct model_ring *ring = &model_qp(world.qp)->rq;
+	struct ibv_recv_wr wr = {}, *bad;
+	struct ibv_wc wc[4];
+
+	for (wr.wr_id = 10; wr.wr_id < 13; wr.wr_id++)
+		CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+	next_tag(ring);
+	tell(&world, world.qp, 0, next_tag(ring));
+	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 11);
+	atomic_store(&world.context->gone, true);
+	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 12);
+	CHECK(wc[0].status == IBV_WC_WR_FLUSH_ERR);
+	world_end(&world);
+}
+
+static void sends_complete_once(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc[4];
+	uint32_t i, index, first = 0;
+	struct {
+		uint8_t bytes[FAKERNIC_SQ_WQE_BB_MAX * FAKERNIC_SQ_BB_SIZE];
+	} wqe;
+
+	for (i = 0; i < 3 * world.cap.max_send_wr; i++) {
+		wr.wr_id = i;
+		CHECK(!post(&world, &wr));
+		CHECK(model_take_send(model_qp(world.qp), &wqe, &index));
+		/* An old one again, and one that was not posted. */
+		if (i)
+			CHECK(complete_send(&world, world.qp, first));
+		CHECK(complete_send(&world, world.qp, index + 8));
+		CHECK(complete_send(&world, world.qp, index));
+		CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+		CHECK(wc[0].wr_id == i);
+		first = index;
+	}
+	world_end(&world);
+}
+
+/* The same of an SRQ, where a tag is used again at once. */
+static void receives_of_an_srq_complete_once(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4 } };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_srq *srq = fakernic_create_srq(world.pd, &init);
+	struct ibv_qp_cap cap = { .max_send_wr = 1 };
+	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
+	struct ibv_recv_wr wr = {}, *bad;
+	uint32_t tag, last = 0;
+	struct ibv_wc wc[4];
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		wr.wr_id = i;
+		CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
+		tag = next_tag(model_srq());
+		if (i)
+			tell(&world, qp, MODEL_SRQN, last);
+		tell(&world, qp, MODEL_SRQN, tag);
+		tell(&world, qp, MODEL_SRQN, tag);
+		CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+		CHECK(wc[0].wr_id == i);
+		last = tag;
+	}
+	for (i = 0; i < init.attr.max_wr; i++)
+		CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
+	CHECK(fakernic_post_srq_recv(srq, &wr, &bad) == ENOMEM);
+	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+	world_end(&world);
+}
+
+/* Between start_poll and end_poll: the entry that is being read stays. */
+static void who_polls_may_destroy(void)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 2,
+		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN,
+	};
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_cq_ex *ex = world_extended(&world, &attr, 0);
+	struct ibv_qp_cap cap = { .max_send_wr = 4 };
+	struct ibv_qp *other = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
+	struct ibv_poll_cq_attr poll = {};
+	uint32_t number;
+
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
+	CHECK(complete_send(&world, other, 0));
+	CHECK(!ex->start_poll(ex, &poll));
+	number = ex->read_qp_num ? ex->read_qp_num(ex) : 0;
+	CHECK(!fakernic_destroy_qp(other));
+	/* The device has room for two more. */
+	CHECK(complete_send(&world, world.qp, 7));
+	CHECK(ex->status == IBV_WC_SUCCESS && ex->read_byte_len(ex) == 0);
+	CHECK(number == (ex->read_qp_num ? ex->read_qp_num(ex) : 0));
+	CHECK(ex->next_poll(ex) == ENOENT);
+	ex->end_poll(ex);
+	CHECK(ex->start_poll(ex, &poll) == ENOENT);
+	world_end(&world);
+}
+
 static void resize_keeps_what_was_not_polled(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -1043,12 +1218,16 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 	struct ibv_cq_ex *ex = fakernic_create_cq_ex(world.pd->context, &init);
 	struct model_ring *ring = model_cq(ibv_cq_ex_to_cq(ex));
 	struct ibv_poll_cq_attr attr = {};
+	struct ibv_recv_wr wr = {}, *bad;
 	uint32_t i;
 
 	CHECK(ex && ex->start_poll(ex, &attr) == ENOENT);
 	for (i = 0; i < 4; i++)
+		CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+	for (i = 0; i < 4; i++)
 		CHECK(model_complete(ring, (struct fakernic_cqe) {
 			.qpn = htole32(world.qp->qp_num),
+						   .wqe_index = htole32(i),
 			.opcode = FAKERNIC_CQE_RECV, .src_qpn = htole32(i),
 			.timestamp = htole64(1ULL << 40 | i), .sl = 3,
 			.status = FAKERNIC_WC_WR_FLUSH_ERR,
@@ -1148,6 +1327,11 @@ const struct test_case data_cases[] = {
 	CASE(reset_cleans_the_cq),
 	CASE(reset_returns_both_rings_to_their_start),
 	CASE(srq_tags_are_kept),
+	CASE(receives_complete_once),
+	CASE(lost_receives_are_behind),
+	CASE(sends_complete_once),
+	CASE(receives_of_an_srq_complete_once),
+	CASE(who_polls_may_destroy),
 	CASE(resize_keeps_what_was_not_polled),
 	CASE(completion_of_an_unknown_qp_is_an_error_once),
 	CASE(extended_cq_gives_room_back_entry_by_entry),

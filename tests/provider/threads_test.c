@@ -369,6 +369,52 @@ static void polls_of_a_cq_whose_qps_come_and_go(void)
 	world_end(&world);
 }
 
+static atomic_bool is_destroyed;
+
+static void say_destroyed(void)
+{
+	atomic_store(&is_destroyed, true);
+}
+
+static void *destroy_one(void *qp)
+{
+	CHECK(!fakernic_destroy_qp(qp));
+	return NULL;
+}
+
+/*
+ * Who has a CQ, from start_poll to end_poll, makes a QP meanwhile; another
+ * waits for the CQ, to destroy one.
+ */
+static void who_polls_may_create(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
+	struct ibv_qp_cap cap = { .max_send_wr = 4 };
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_cq_ex *ex = world_extended(&world, &attr, 0);
+	struct ibv_qp *qp, *other;
+	pthread_t thread;
+	int i;
+
+	other = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
+	CHECK(!ex->start_poll(ex, &poll));
+	model_meanwhile = say_destroyed;
+	CHECK(!pthread_create(&thread, NULL, destroy_one, other));
+	while (!atomic_load(&is_destroyed))
+		sched_yield();
+	for (i = 0; i < 1000; i++)
+		sched_yield();
+	qp = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
+	CHECK(qp);
+	ex->end_poll(ex);
+	pthread_join(thread, NULL);
+	CHECK(!fakernic_destroy_qp(qp));
+	world_end(&world);
+}
+
 #define SLEEPERS	3
 #define FLUSHED		200	/* of each, one after the other */
 
@@ -431,6 +477,7 @@ static const struct test_case cases[] = {
 	CASE(posts_to_an_srq_in_a_thread_domain),
 	CASE(events_of_a_cq_without_a_lock),
 	CASE(polls_of_a_cq_whose_qps_come_and_go),
+	CASE(who_polls_may_create),
 	CASE(each_is_flushed_at_its_first_poll),
 };
 

@@ -218,7 +218,8 @@ static void xrc_receives_belong_to_the_srq(void)
 	CHECK(wc[0].qp_num == 0xabcdef && wc[1].opcode == IBV_WC_RECV);
 	CHECK(wc[0].wr_id == 0 && wc[1].wr_id == 1);
 	complete_xrc(&world, srq, 0xabcdef);
-	CHECK(complete_send(&world, world.qp, 0));
+	world.qp->state = IBV_QPS_RTS;
+	CHECK(complete_send(&world, world.qp, world_send(&world)));
 	CHECK(!fakernic_destroy_srq(srq) && !fakernic_close_xrcd(xrcd));
 	CHECK(fakernic_poll_cq(world.cq, 8, wc) == 1);
 	CHECK(wc[0].opcode == IBV_WC_SEND);
@@ -372,11 +373,15 @@ static void completions_tell_their_opcode(void)
 		struct fakernic_cqe cqe = {
 			.qpn = htole32(world.qp->qp_num),
 			.opcode = pairs[i].cqe };
+		uint32_t (*next)(struct world *world) =
+			pairs[i].wc & IBV_WC_RECV ? world_receive : world_send;
 
+		cqe.wqe_index = htole32(next(&world));
 		model_complete(model_cq(world.cq), cqe);
-		model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe);
 		CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
 		CHECK(wc.opcode == pairs[i].wc);
+		cqe.wqe_index = htole32(next(&world));
+		model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe);
 		CHECK(!ex->start_poll(ex, &attr));
 		CHECK(ex->read_opcode(ex) == pairs[i].wc);
 		ex->end_poll(ex);
@@ -414,6 +419,7 @@ static void posts_and_polls_are_stamped(void)
 	CHECK(posted && again > posted && polled > again);
 	world.context->features &= ~FAKERNIC_FEATURE_STAMPS;
 	CHECK(!fakernic_post_send(qp, &wr, &bad));
+	cqe.wqe_index = htole32(1);
 	model_complete(model_cq(world.cq), cqe);
 	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
 	CHECK(model_stamp(sq) == again && model_stamp(ring) == polled);
@@ -439,7 +445,7 @@ static void wallclock_is_the_device_clock_moved(void)
 	      errno == EOPNOTSUPP);
 	world.context->wall_offset_ns = 1700000000000000000;
 	ex = fakernic_create_cq_ex(world.pd->context, &init);
-	CHECK(ex);
+	CHECK(ex && !world_send(&world));
 	model_complete(model_cq(ibv_cq_ex_to_cq(ex)), (struct fakernic_cqe) {
 		.qpn = htole32(world.qp->qp_num), .opcode = FAKERNIC_CQE_SEND,
 		.timestamp = htole64(72000000000) });

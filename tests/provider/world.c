@@ -73,6 +73,30 @@ int post(struct world *world, struct ibv_send_wr *wr)
 	return fakernic_post_send(world->qp, wr, &bad);
 }
 
+uint32_t world_send(struct world *world)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	uint8_t wqe[FAKERNIC_SQ_WQE_BB_MAX * FAKERNIC_SQ_BB_SIZE];
+	uint32_t index;
+
+	CHECK(!post(world, &wr));
+	CHECK(model_take_send(model_qp(world->qp), wqe, &index));
+	return index;
+}
+
+uint32_t world_receive(struct world *world)
+{
+	union {
+		struct fakernic_rq_wqe wqe;
+		uint8_t bytes[512];
+	} slot;
+	struct ibv_recv_wr wr = {}, *bad;
+
+	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
+	CHECK(model_take_recv(&model_qp(world->qp)->rq, &slot));
+	return le32toh(slot.wqe.tag);
+}
+
 bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index)
 {
 	return model_complete(model_cq(world->cq), (struct fakernic_cqe) {

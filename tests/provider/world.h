@@ -64,6 +64,9 @@ struct ibv_cq_ex *world_extended(struct world *world,
 				 uint64_t send_ops);
 
 int post(struct world *world, struct ibv_send_wr *wr);
+/* One more send or receive, which the device takes: its index or tag. */
+uint32_t world_send(struct world *world);
+uint32_t world_receive(struct world *world);
 bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index);
 
 #endif

@@ -21,8 +21,6 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "guests(count, kernel, driver, relay, **properties): what "
         "the test's guests are; two with Linux 6.12 and fakernic without it")
-    RUNS.mkdir(parents=True, exist_ok=True)
-    DURATIONS.unlink(missing_ok=True)
     if config.getoption("--wire"):
         os.environ["FAKERNIC_WIRE"] = config.getoption("--wire")
     config.addinivalue_line(
@@ -30,6 +28,12 @@ def pytest_configure(config):
         "plug-in: the suite packaged")
     config.addinivalue_line(
         "markers", "long: not part of make test; make test-long runs these")
+
+
+def pytest_sessionstart(session):
+    if not session.config.option.collectonly:
+        RUNS.mkdir(parents=True, exist_ok=True)
+        DURATIONS.unlink(missing_ok=True)
 
 
 def pytest_addoption(parser):

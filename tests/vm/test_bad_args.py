@@ -31,7 +31,7 @@ FROM_THE_DRIVER = (
 
 
 # How many refusals each of them judges.
-PROGRAMS = {"rdma_badargs": 261, "rdma_badabi": 276}
+PROGRAMS = {"rdma_badargs": 265, "rdma_badabi": 276}
 EACH = pytest.mark.parametrize("program", PROGRAMS)
 
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from fakernic_lab import faults
 from fakernic_test import rdma
 from fakernic_test.patient import BIND, SLOT
 
@@ -42,6 +43,15 @@ def test_what_failed_is_done_again(ports):
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
 def test_children(ports, how):
     rdma.judged(ports[0], f"rdma_forks {how}", 1)
+
+
+@pytest.mark.parametrize("kind", ("rc", "srq", "ud"))
+def test_completions_that_are_told_twice(ports, kind):
+    """Each request of a program completes once, and its data is right."""
+    (port,) = ports
+    with faults.armed(port.vm, "at=cqe every=3 times=0 do=duplicate") as twice:
+        rdma.pingpong(kind, port, port, "-n 1000" + " -c" * (kind != "ud")).check()
+        assert twice.hits()[0] > 300
 
 
 def test_driver_lets_go(ports, lab):

@@ -219,6 +219,14 @@ static void shared_receive_queues(void)
     srq = ibv_create_srq(end.pd, &init);
     report("an SRQ of max_srq_wr requests", srq ? 0 : errno, 0);
     FAILS(0, ibv_destroy_srq(srq));
+    init = good;
+    init.attr.srq_limit = ~0U;      /* "irrelevant", says the man page */
+    srq = ibv_create_srq(end.pd, &init);
+    report("an SRQ whose limit is not said", srq ? 0 : errno, 0);
+    FAILS(0, ibv_query_srq(srq, &attr));
+    report("it has none", attr.srq_limit, 0);
+    FAILS(0, ibv_destroy_srq(srq));
+    attr.max_wr = 16;
     srq = ibv_create_srq(end.pd, &good);
     attr.srq_limit = good.attr.max_wr + 1;
     FAILS(EINVAL, ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
