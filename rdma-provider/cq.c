@@ -698,6 +698,7 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	struct fakernic_cmd_create_cq_resp resp = {};
 	struct fakernic_cmd_create_cq cmd = {};
 	struct fakernic_cq *cq;
+	int err;
 
 	errno = fakernic_cq_check(fakernic_to_context(ibctx), attr);
 	if (errno)
@@ -705,21 +706,21 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return NULL;
-	errno = fakernic_queue_alloc(&cq->queue, fakernic_cq_pd(attr),
-				     FAKERNIC_RESOURCE_CQ,
-				     fakernic_cq_log_depth(attr->cqe),
-				     fakernic_log2_ceil(sizeof(*cq->cqe)));
-	if (errno)
+	err = fakernic_queue_alloc(&cq->queue, fakernic_cq_pd(attr),
+				   FAKERNIC_RESOURCE_CQ,
+				   fakernic_cq_log_depth(attr->cqe),
+				   fakernic_log2_ceil(sizeof(*cq->cqe)));
+	if (err)
 		goto err_free;
 	cmd.buf_va = (uintptr_t)cq->queue.ring;
 	cmd.log_depth = cq->queue.log_depth;
 	/* Every CQE has its time: the kernel need not know who reads it. */
 	kernel_attr.wc_flags &= IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_CVLAN;
-	errno = ibv_cmd_create_cq_ex(ibctx, &kernel_attr,
-				     FAKERNIC_NO_PROV_ATTR &cq->vcq,
-				     &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
-				     sizeof(resp), 0);
-	if (errno)
+	err = ibv_cmd_create_cq_ex(ibctx, &kernel_attr,
+				   FAKERNIC_NO_PROV_ATTR &cq->vcq,
+				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				   sizeof(resp), 0);
+	if (err)
 		goto err_queue;
 	cq->cqn = resp.cqn;
 	cq->vcq.cq.cqe = cq->queue.depth;
@@ -730,6 +731,8 @@ err_queue:
 	fakernic_queue_free(&cq->queue);
 err_free:
 	free(cq);
+	/* Behind an allocator of the program's, which may change it. */
+	errno = err;
 	return NULL;
 }
 

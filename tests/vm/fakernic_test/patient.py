@@ -64,8 +64,12 @@ SENDS = """
 cd /sys/class/net/{dev}/statistics
 before=$(cat tx_packets)
 for i in $(seq 30); do
-    ping -c 1 -W 1 10.1.2.77 >/dev/null
-    [ $(cat tx_packets) -gt $before ] && exit
+    ping -c 1 -W 1 10.1.2.77 >/dev/null &
+    for j in $(seq 20); do
+        [ $(cat tx_packets) -gt $before ] && {{ kill $!; exit; }}
+        sleep 0.05
+    done
+    wait
 done
 ip -s link show {dev}; ip neigh; tc -s qdisc show dev {dev}
 exit 1
