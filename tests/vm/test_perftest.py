@@ -179,8 +179,14 @@ def run(ports, tool, rows):
     return {row: found[name] for name, row in names.items()}
 
 
+def marked(tool, service):
+    """What the bandwidth tools do over UC and XRC, those of latency do, too."""
+    often = tool.endswith("bw") or service in ("RC", "UD")
+    return pytest.param(tool, service, marks=() if often else pytest.mark.long)
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("tool, service", PAIRS)
+@pytest.mark.parametrize("tool, service", itertools.starmap(marked, PAIRS))
 def test_perftest(ports, tool, service):
     for port in ports:
         port.guest.check("echo 32 >/proc/sys/vm/nr_hugepages")
