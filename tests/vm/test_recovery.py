@@ -39,12 +39,23 @@ LINK_DOWN_S = 2
 HASTY_S = 3                     # what the driver waits for a command in most tests
 
 
+@pytest.fixture(scope="module", name="ward")
+def fixture_ward(lab):
+    """Patients keep their settings from one test to the next: by number of the lab's
+    guests."""
+    ward = {}
+    yield ward
+    if lab.current and lab.serial in ward:
+        ward[lab.serial].end()
+
+
 @pytest.fixture
-def patient(ports):
-    patient = Patient(ports[0])
-    patient.forget()
-    yield patient
-    patient.end()
+def patient(lab, ports, ward):
+    if lab.serial not in ward:
+        ward[lab.serial] = Patient(ports[0])
+    ward[lab.serial].begin(ports[0])
+    yield ward[lab.serial]
+    ward[lab.serial].rest()
 
 
 @pytest.fixture

@@ -184,12 +184,23 @@ class Patient:
         within a minute would take twice as long."""
         reload(self.port)
 
-    def end(self):
+    def begin(self, port):
+        """What comes is another test's, which may have PORT of another driver."""
+        self.port = port
+        self.deaths = self.died()
+        self.forget()
+
+    def rest(self):
+        """It is as it was, with its settings."""
         commands_may_take(self.guest)
-        self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
         if self.died() != self.deaths:
             self.reload()
             self.until(f"rdma link show {self.port.ibdev}/1 | grep -q ACTIVE")
+
+    def end(self):
+        commands_may_take(self.guest)
+        self.guest.check(RESTORE.format(dev=self.port.netdev, mac=self.mac))
+        self.rest()
 
     def ring(self, register, value):
         self.port.vm.hurt()
