@@ -866,38 +866,22 @@ static void an_old_event_tells_of_nothing_new(void)
 	world_end(&world);
 }
 
-/* Of the next receive that the device takes. */
-static uint32_t next_tag(struct model_ring *ring)
-{
-	union {
-		struct fakernic_rq_wqe wqe;
-		uint8_t bytes[512];
-	} slot;
-
-	CHECK(model_take_recv(ring, &slot));
-	return le32toh(slot.wqe.tag);
-}
-
 /*
  * One datagram with these fields; what the two ways of polling say of its sl.
  */
 static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
 		     struct fakernic_cqe cqe)
 {
-	struct model_ring *ring = &model_qp(world->qp)->rq;
-	struct ibv_recv_wr wr = {}, *bad;
 	struct ibv_poll_cq_attr attr = {};
 	struct ibv_wc wc;
 	uint8_t sl;
 
 	cqe.qpn = htole32(world->qp->qp_num);
 	cqe.opcode = FAKERNIC_CQE_RECV;
-	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
-	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
-	cqe.wqe_index = htole32(next_tag(ring));
+	cqe.wqe_index = htole32(world_receive(world));
 	CHECK(model_complete(model_cq(world->cq), cqe));
 	CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 1);
-	cqe.wqe_index = htole32(next_tag(ring));
+	cqe.wqe_index = htole32(world_receive(world));
 	CHECK(model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe));
 	CHECK(!ex->start_poll(ex, &attr));
 	sl = ex->read_sl(ex);
@@ -1029,12 +1013,14 @@ static void srq_tags_are_kept(void)
 static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
 		 uint32_t tag)
 {
-	CHECK(model_complete(model_cq(world->cq), (struct fakernic_cqe) {
+	struct fakernic_cqe cqe = {
 		.qpn = htole32(qp->qp_num),
-							  .srqn = htole32(srqn),
+		.srqn = htole32(srqn),
 		.wqe_index = htole32(tag),
 		.opcode = FAKERNIC_CQE_RECV,
-						  }));
+	};
+
+	CHECK(model_complete(model_cq(world->cq), cqe));
 }
 
 /*
@@ -1150,7 +1136,7 @@ static void who_polls_may_destroy(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 2,
-		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN,
+		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM,
 	};
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
@@ -1158,17 +1144,16 @@ static void who_polls_may_destroy(void)
 	struct ibv_qp_cap cap = { .max_send_wr = 4 };
 	struct ibv_qp *other = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
 	struct ibv_poll_cq_attr poll = {};
-	uint32_t number;
 
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
 	CHECK(complete_send(&world, other, 0));
 	CHECK(!ex->start_poll(ex, &poll));
-	number = ex->read_qp_num ? ex->read_qp_num(ex) : 0;
+	CHECK(ex->read_qp_num(ex) == world.qp->qp_num);
 	CHECK(!fakernic_destroy_qp(other));
 	/* The device has room for two more. */
 	CHECK(complete_send(&world, world.qp, 7));
 	CHECK(ex->status == IBV_WC_SUCCESS && ex->read_byte_len(ex) == 0);
-	CHECK(number == (ex->read_qp_num ? ex->read_qp_num(ex) : 0));
+	CHECK(ex->read_qp_num(ex) == world.qp->qp_num);
 	CHECK(ex->next_poll(ex) == ENOENT);
 	ex->end_poll(ex);
 	CHECK(ex->start_poll(ex, &poll) == ENOENT);
@@ -1227,8 +1212,8 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 	for (i = 0; i < 4; i++)
 		CHECK(model_complete(ring, (struct fakernic_cqe) {
 			.qpn = htole32(world.qp->qp_num),
-						   .wqe_index = htole32(i),
-			.opcode = FAKERNIC_CQE_RECV, .src_qpn = htole32(i),
+			.opcode = FAKERNIC_CQE_RECV, .wqe_index = htole32(i),
+						   .src_qpn = htole32(i),
 			.timestamp = htole64(1ULL << 40 | i), .sl = 3,
 			.status = FAKERNIC_WC_WR_FLUSH_ERR,
 			.vendor_err = htole16(FAKERNIC_VENDOR_FLUSHED) }));

@@ -84,17 +84,23 @@ uint32_t world_send(struct world *world)
 	return index;
 }
 
-uint32_t world_receive(struct world *world)
+uint32_t next_tag(struct model_ring *ring)
 {
 	union {
 		struct fakernic_rq_wqe wqe;
 		uint8_t bytes[512];
 	} slot;
+
+	CHECK(model_take_recv(ring, &slot));
+	return le32toh(slot.wqe.tag);
+}
+
+uint32_t world_receive(struct world *world)
+{
 	struct ibv_recv_wr wr = {}, *bad;
 
 	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
-	CHECK(model_take_recv(&model_qp(world->qp)->rq, &slot));
-	return le32toh(slot.wqe.tag);
+	return next_tag(&model_qp(world->qp)->rq);
 }
 
 bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index)

@@ -67,6 +67,8 @@ int post(struct world *world, struct ibv_send_wr *wr);
 /* One more send or receive, which the device takes: its index or tag. */
 uint32_t world_send(struct world *world);
 uint32_t world_receive(struct world *world);
+/* The tag of the next receive, which the device takes. */
+uint32_t next_tag(struct model_ring *ring);
 bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index);
 
 #endif

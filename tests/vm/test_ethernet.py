@@ -12,7 +12,7 @@ import pytest
 from fakernic_lab import faults
 from fakernic_lab.images import RACE_KERNEL
 from fakernic_test import rdma, tstamp
-from fakernic_test.patient import RELOAD, is_recovered, reload, sleep
+from fakernic_test.patient import RELOAD, is_recovered, reload, sleep, until
 
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
@@ -292,14 +292,14 @@ def test_frames_that_nobody_reads(ports):
     a.guest.write("/tmp/keeps.py", KEEPS.format(address=a.ip4, port=STREAM_PORT,
                                                 seconds=2 * KEPT_S))
     keeps = a.guest.start("exec python3 /tmp/keeps.py", 3 * KEPT_S)
-    a.guest.check("for i in $(seq 200); do [ -e /tmp/listens ] && exit; sleep 0.1;"
-                  " done; exit 1")
+    until(a.guest, "[ -e /tmp/listens ]")
     writes = b.guest.start(f"exec nc {a.ip4} {STREAM_PORT} </dev/zero", 3 * KEPT_S)
     a.guest.check(f"sleep 3; ethtool -G {a.netdev} rx {RING}; sleep {KEPT_S}; "
                   f"ethtool -G {a.netdev} rx 512", 100)
     keeps.kill()
     writes.kill()
-    keeps.wait(), writes.wait()
+    keeps.wait()
+    writes.wait()
     said = a.guest.check("dmesg")
     assert "stalled" not in said, said
 

@@ -29,6 +29,7 @@ from fakernic_test.patient import (BIND, CMD_TIMEOUT, CMD_TIMEOUT_S, DEVLINK,
 pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
                                 options={"extra": NATIVE_HOTPLUG})
 
+
 def longer(*rows):
     """Those that make test leaves out: others are of the same kind."""
     return [pytest.param(*row, marks=pytest.mark.long) for row in rows]
@@ -359,7 +360,7 @@ def test_life_that_begins_without_queues(patient):
 
 GONE_CLOCK = """
 import os, subprocess, time
-clock = os.open("/dev/$(ls {sysfs}/ptp)", os.O_RDONLY)
+clock = os.open("/dev/{ptp}", os.O_RDONLY)
 last = 0
 def look():
     global last
@@ -378,12 +379,11 @@ except OSError as error:
 
 def test_clock_of_a_device_that_is_gone(patient):
     """What a bus says without it is no time, whether or not the driver knows."""
+    guest = patient.guest
     patient.port.vm.hurt()
-    said = patient.guest.check(
-        "cat >/tmp/clock.py <<END\n"
-        + GONE_CLOCK.format(sysfs=SYSFS, slot=SLOT)
-        + "END\ntimeout 20 python3 /tmp/clock.py")
-    assert "No such device" in said
+    ptp = guest.check(f"ls {SYSFS}/ptp").strip()
+    guest.write("/tmp/clock.py", GONE_CLOCK.format(ptp=ptp, slot=SLOT))
+    assert "No such device" in guest.check("timeout 20 python3 /tmp/clock.py")
     patient.is_recovered()
     patient.works()
 
