@@ -59,14 +59,14 @@ cat /sys/class/net/{dev}/ifindex
 """
 # The interface carries frames: somebody is asked for who is not there. If he was a
 # moment ago, too, Linux may have asked all it will and just give him up: then the
-# next ping is who asks.
+# next ping is who asks. It may have ended before it is looked at.
 SENDS = """
 cd /sys/class/net/{dev}/statistics
 before=$(cat tx_packets)
 for i in $(seq 30); do
     ping -c 1 -W 1 10.1.2.77 >/dev/null &
     for j in $(seq 20); do
-        [ $(cat tx_packets) -gt $before ] && {{ kill $!; exit; }}
+        [ $(cat tx_packets) -gt $before ] && {{ kill $! 2>/dev/null; exit 0; }}
         sleep 0.05
     done
     wait
