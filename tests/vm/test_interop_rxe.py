@@ -288,7 +288,7 @@ def test_unreliable_tool_waits_for_ever(ports, lab, tool):
     """The rows that the table under loss leaves out, with their reason."""
     server = 1 if tool == "mckey" else 0
     with lab.relay.armed(lost_data(50, SEED)):
-        pair = run(TOOLS, tool, ports, 4, 1024, server, timeout=12)
+        pair = run(TOOLS, tool, ports, 4, 1024, server, timeout=6)
     assert pair.server.timed_out or pair.client.timed_out, (
         WAIT_FOR_EVER[tool], pair.server, pair.client)
 
@@ -297,7 +297,7 @@ def test_verify_notices_a_difference(ports):
     """Two seeds are two plans: the judge of all rows above can say no."""
     a, b = ports
     pair = rdma.run_pair(a, b, "rdma_verify -S 1", f"rdma_verify -S 2 {a.ip4}",
-                         18601, timeout=40)
+                         18601, timeout=15)
     assert "wrong: " in pair.server.out + pair.client.out, (
         pair.server, pair.client)
 

@@ -2,8 +2,8 @@
 """rdma-core 56.1's own tests, as they come, against the device in loopback.
 
 pyverbs_56.txt says what must come of each; the tests of other vendors' devices
-(mlx5, efa) are not run. The same tests then run on Soft-RoCE in the same guest,
-and the table of tests/STATUS.md must say what came of both.
+(mlx5, efa) are not run. `make test-long` runs the same tests on Soft-RoCE, too, in
+one guest, and the table of tests/STATUS.md must say what came of both.
 """
 
 import re
@@ -34,17 +34,14 @@ pytestmark = [
     pytest.mark.guests(count=1, options={"memory": 1536, "extra": SECOND_NIC})]
 
 
-@pytest.fixture(scope="module")
-def ours():
-    """What came of the tests on fakernic, once they ran."""
-    return {}
-
-
-def test_rdma_core_tests(vms, ours):
-    port = rdma.bring_up(vms[0], 1, "fakernic")
-    found, log = SUITE.run(port)
-    ours.update(found)
+def run_on_fakernic(vm):
+    found, log = SUITE.run(rdma.bring_up(vm, 1, "fakernic"))
     SUITE.check(found, log)
+    return found
+
+
+def test_rdma_core_tests(vms):
+    run_on_fakernic(vms[0])
 
 
 def table_of_status():
@@ -59,12 +56,13 @@ def run_on_soft_roce(port, files=()):
     return found, log
 
 
-def test_table_with_soft_roce(vms, ours):
+@pytest.mark.long
+def test_table_with_soft_roce(vms):
     """The same tests on Soft-RoCE. It is not what is tested here: the table
     says what it can do, and a file of which it makes something else gets more
     chances; what has passed once can be done."""
-    assert ours, "needs the results of test_rdma_core_tests"
     (vm,) = vms
+    ours = run_on_fakernic(vm)
     vm.guest.check("modprobe -r fakernic")
     port = rdma.bring_up(vm, 2, "rxe")
     theirs, log = run_on_soft_roce(port)
