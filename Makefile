@@ -150,9 +150,8 @@ tighten: root
 test: build
 	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
-	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.3
-	-@$(BUILD) kernel-7.2
+	-@$(BUILD) driver-7.2
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
@@ -166,17 +165,17 @@ test-mutants: root
 	@$(ENTER) ci/run_tests.py mutants
 
 test-long: build
-	@$(BUILD) kernel-6.1 guest-test modules
+	@$(BUILD) uabi modules kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
-	@$(ENTER) ci/run_tests.py long long-two long-other programs
+	-@$(BUILD) rdma-core-65
+	-@$(BUILD) kernel-7.2
+	@$(ENTER) ci/run_tests.py long long-two long-other programs dkms-more
 
 # What keeps a netdev all the same is told by the log of its suite.
 test-link: build
 	@$(BUILD) qemu-plugin uabi modules kernel-6.1 guest-test
 	@$(ENTER) ci/programs.py
-	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.3
-	-@$(BUILD) kernel-7.2
 	@$(ENTER) env FAKERNIC_WIRE=link ci/run_tests.py pyverbs guest vm \
 		vm-other packaged
 

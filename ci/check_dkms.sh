@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# fakernic-dkms, as TAP: dkms installs, of what the package holds, a signed
-# module for each kernel that the package names, and leaves others alone. All of
+# check_dkms.sh KERNEL..., as TAP, of fakernic-dkms: dkms installs, of what the
+# package holds, a signed module for each of these kernels, and leaves others than
+# the package names alone. All of
 # it in folders of its own; the package in a Debian of its own is a matter of
 # the VM tests.
 set -u
@@ -27,7 +28,7 @@ run_dkms() { # command release headers
         --installtree "$work/modules" --force >"$log" 2>&1
 }
 
-for kernel in 7.3 7.2 6.12 6.1; do
+for kernel in "$@"; do
     folder=$(kernel_folder $kernel)
     release=$(cat "$folder.version" 2>"$log") &&
         run_dkms install "$release" "$(readlink -f "$folder.headers")"

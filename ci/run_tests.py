@@ -43,7 +43,7 @@ VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "long-two", "long-other", "long", "programs",
              "packages-13", "packages-12", "recipes")
 # Too long for make test: these run when they are named.
-NAMED = ("mutants", "many", "long-two", "long-other", "long", "programs",
+NAMED = ("dkms-more", "mutants", "many", "long-two", "long-other", "long", "programs",
          "packages-13", "packages-12", "recipes")
 LONG_S = 10 * 3600
 # Two at a time: more guests want more memory than the README asks for.
@@ -112,6 +112,10 @@ def tests_in(folder, *arguments, limit=900):
              *(arguments or [str(SRC / "tests" / folder)])], limit, {})
 
 
+def dkms_tests(*kernels):
+    return ["sh", str(SRC / "ci/check_dkms.sh"), *kernels], 1200, {}
+
+
 def lab_tests(*names, limit=900):
     """Files of the launcher's tests."""
     return tests_in("lab", *(str(SRC / f"tests/lab/test_{name}.py")
@@ -137,7 +141,8 @@ def suites(quick):
         "fuzz": (compile_check("fuzz", *(["TARGETS=frames link"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
-        "dkms": (["sh", str(SRC / "ci/check_dkms.sh")], 1200, {}),
+        "dkms": dkms_tests("7.3", "6.1"),
+        "dkms-more": dkms_tests("7.2", "6.12"),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
                    str(BUILD / "qemu/qemu-system-x86_64")}),
@@ -169,7 +174,7 @@ def suites(quick):
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
-        for name in (*VM_SUITES, "dkms"):
+        for name in (*VM_SUITES, "dkms", "dkms-more"):
             del found[name]
     return found
 

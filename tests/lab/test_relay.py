@@ -607,7 +607,7 @@ def test_a_slow_end_slows_the_others_down(ends):
 
 
 def test_what_rules_hold_is_bounded(ends):
-    """Another end is not slower for it. The delay is longer than it takes to send
+    """Another end does not wait for it. The delay is longer than it takes to send
     as much on a busy machine."""
     three = ends(3)
     frame = ether(1, 60000)
@@ -617,7 +617,7 @@ def test_what_rules_hold_is_bounded(ends):
         assert HELD_BYTES_MAX < pushed < HELD_BYTES_MAX + SLACK
         begin = time.monotonic()
         three.send(1, ether(2))
-        assert three.take(0) == [ether(2)] and time.monotonic() - begin < 1
+        assert three.take(0) == [ether(2)] and time.monotonic() - begin < 15
         assert three.take(2) == [ether(2)]
 
 

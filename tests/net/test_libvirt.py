@@ -201,8 +201,12 @@ def test_a_domain_is_paused_and_resumed(machines, session):
     job = a.guest.start(f"ib_write_bw -d {a.ibdev} {words} -x {a.gid_index()}",
                         60)
     a.guest.check("until ss -Hltn 'sport = :18515' | grep -q .; do sleep 0.1; done")
+    begun = b.counters()["tx_roce"] + 1000
     client = b.guest.start(f"ib_write_bw -d {b.ibdev} {words} -x "
                            f"{b.gid_index()} {a.ip4}", 60)
+    while b.counters()["tx_roce"] < begun:
+        assert client.poll() is None, client.result
+        time.sleep(0.1)
     session.check("suspend", NAMES[0])
     assert session.check("domstate", NAMES[0]).strip() == "paused"
     session.check("resume", NAMES[0])

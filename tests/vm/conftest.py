@@ -143,7 +143,7 @@ def lab():
     yield lab
     try:
         lab.judge()
-        lab.find_leaks()
+        lab.last_look()
     finally:
         lab.stop()
 
@@ -173,7 +173,7 @@ def vms(lab, request):
             vm.assert_healthy()
             assert not lost_wakeups(vm), f"of the link of {vm.name}"
         for vm in vms if lab.current else ():       # else it has failed
-            vm.ends()
+            vm.ends(request.node.name)
         if lab.worn or not all(vm.console.locks_are_watched() for vm in vms):
             lab.afresh()
     except BaseException:

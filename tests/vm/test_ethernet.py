@@ -132,11 +132,17 @@ def test_address_that_comes_while_it_reloads(lab, ports):
     filtered = f"ethtool -S {a.netdev} | awk '/ rx_filtered:/ {{print $2}}'"
     a.guest.check(f"echo 1 >/proc/sys/net/ipv6/conf/{a.netdev}/disable_ipv6")
     try:
-        with faults.armed(a.vm, COMES_UP_LATE) as rules:
-            job = a.guest.start(f"exec {RELOAD}", 60)
-            rules.wait_for([1])
-            a.guest.check(f"bridge fdb add {SECOND_MAC} dev {a.netdev}")
-            assert job.wait().ok
+        for _ in range(3):
+            with faults.armed(a.vm, COMES_UP_LATE) as rules:
+                job = a.guest.start(f"exec {RELOAD}", 60)
+                rules.wait_for([1])
+                a.guest.check(f"bridge fdb add {SECOND_MAC} dev {a.netdev}")
+                came_late = job.poll() is not None
+                assert job.wait().ok
+            if not came_late:
+                break
+            a.guest.check(f"bridge fdb del {SECOND_MAC} dev {a.netdev}")
+        assert not came_late
         b.guest.check(f"ping -c 5 {a.ip4}")
         before = int(a.guest.check(filtered))
         b.guest.check(f"ip neigh replace {a.ip4} lladdr {SECOND_MAC} dev {b.netdev}")
@@ -224,17 +230,22 @@ echo 1 >events/page_pool/page_pool_state_hold/enable
 
 
 def test_port_goes_on_behind_a_lost_receive(ports):
-    """Those that follow are not in their places: the queues are made anew."""
+    """Those that follow are not in their places: the queues are made anew. Linux may
+    send something of its own just then, whose completion is lost instead."""
     a, b = ports
     # Nobody answers, which would have a completion, too.
     shout = f"ping -b -c 1 -W 1 -I {b.netdev} 255.255.255.255 >/dev/null 2>&1"
-    a.guest.check("dmesg -C")
-    with faults.armed(a.vm, "at=cqe do=drop") as lost:
-        b.guest.run(f"for i in $(seq 5); do {shout}; done")
-        assert lost.hits() == [1]
-    b.guest.check(f"for i in $(seq 10); do ping -c 1 -W 1 {a.ip4} && exit; done; "
-                  "exit 1", 60)
-    assert "completion of receive" in a.guest.check("dmesg")
+    for _ in range(3):
+        a.guest.check("dmesg -C")
+        with faults.armed(a.vm, "at=cqe do=drop") as lost:
+            b.guest.run(f"for i in $(seq 5); do {shout}; done")
+            assert lost.hits() == [1]
+        b.guest.check(f"for i in $(seq 10); do ping -c 1 -W 1 {a.ip4} && exit; "
+                      "done; exit 1", 60)
+        said = a.guest.check("dmesg")
+        if "completion of receive" in said:
+            break
+    assert "completion of receive" in said
 
 
 def test_buffers_come_back(ports):
@@ -250,7 +261,8 @@ def test_buffers_come_back(ports):
         made = int(a.guest.check(taken))
         assert made >= RING
         out = b.guest.check(f"ping -f -c {PINGS} -s 1400 {a.ip4}", 100)
-        assert f"{PINGS} received" in out, out
+        # As many as its socket has room for, after it stood still.
+        assert int(re.search(r"(\d+) received", out)[1]) > 0.9 * PINGS, out
         assert int(a.guest.check(taken)) - made < PINGS / 10
     finally:
         a.guest.check("echo 0 >/sys/kernel/tracing/events/page_pool/enable; "
@@ -267,7 +279,7 @@ def test_deep_queue_when_memory_is_full(ports):
     port = ports[0]
     port.set_mtu(9000)
     try:
-        port.guest.check(f"{FULL_OF_FILES}; ethtool -G {port.netdev} rx {DEEP}", 60)
+        port.guest.check(f"{FULL_OF_FILES}; ethtool -G {port.netdev} rx {DEEP}", 200)
     finally:
         port.guest.check(f"ethtool -G {port.netdev} rx 512")
         port.set_mtu(1500)

@@ -71,9 +71,10 @@ def test_device_is_replaced_under_a_program(ports, lab):
 def test_program_hears_of_the_removal(ports, lab):
     """Told by an event, it finds every verb failing and lets go of all."""
     (port,) = ports
+    port.guest.check("rm -f /tmp/unplug")
     job = port.guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
                            "once >/tmp/unplug", 100)
-    port.guest.check("until grep -q running /tmp/unplug; do sleep 0.1; done")
+    port.guest.check("until grep -qs running /tmp/unplug; do sleep 0.1; done")
     replug(port)
     result = job.wait()
     said = port.guest.check("cat /tmp/unplug").splitlines()

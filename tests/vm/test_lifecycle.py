@@ -20,7 +20,7 @@ from fakernic_lab import images
 from fakernic_test import rdma
 from fakernic_test.lab import find_disk
 from fakernic_test.patient import (NATIVE_HOTPLUG, SYSFS, Patient, bus_error,
-                                   fatal_bus_error, rebind, reset)
+                                   fatal_bus_error, rebind, reset, until)
 from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
 
 KERNEL, INITRD = (images.images() / f"{name}-6.12"
@@ -45,6 +45,8 @@ exit 1
 # The commands of reboot(2), which tell drivers that their machine goes down.
 RESTART, KEXEC = 0x01234567, 0x45584543
 JUMBO = 4200
+WRITES = ("rdma resource show qp | grep 'comm ib_write_bw' | "
+          "grep -q 'state RTS'")
 
 
 def wait_for(guest, path, there=True):
@@ -122,8 +124,7 @@ def survives(lab, patient, side, event):
     traffic = Traffic(lab, SIDES[side])
     traffic.start_program()
     jobs = across(traffic.peer, traffic.port, 100)
-    patient.until("rdma resource show qp | grep 'comm ib_write_bw' | "
-                  "grep -q 'state RTS'")
+    patient.until(WRITES)
     event(patient.port)
     traffic.program_was_told()
     for job in jobs:
@@ -177,12 +178,13 @@ def test_nothing_is_lost(ports, lab):
     """One after the other, under the same users, none of which hears of it."""
     traffic = Traffic(lab, TARGET)
     traffic.start_program()
-    jobs = across(traffic.port, traffic.peer, 20)
     for event in HARMLESS:
+        jobs = across(traffic.port, traffic.peer, 5)
+        until(traffic.port.guest, WRITES)
         event(traffic.port)
         traffic.writing.goes_on()
-    for job in jobs:
-        job.wait().check()
+        for job in jobs:
+            job.wait().check()
     traffic.end_program()
     traffic.goes_on()
     traffic.disk.move(1)

@@ -293,7 +293,7 @@ def test_devlink_tells_what_led_to_the_first_error(faulty):
     port = faulty
     port.vm.hurt()
     rdma.pingpong("rc", port, port, "-n 100").check()
-    port.guest.check(f"devlink health test {DEVLINK} reporter fw")
+    port.guest.check(f"dmesg -C; devlink health test {DEVLINK} reporter fw")
     port.guest.check("for i in $(seq 300); do dmesg | grep -q 'device is "
                      "recovered' && exit 0; sleep 0.1; done; exit 1", 60)
     text = port.guest.check(f"devlink health dump show {DEVLINK} reporter fw")

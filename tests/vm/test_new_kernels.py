@@ -5,13 +5,13 @@ import pytest
 
 from fakernic_test import rdma
 
-KERNELS = ("7.3", "7.2")
+KERNELS = {"7.3": (), "7.2": (pytest.mark.long,)}
 
 
 def on(kernel):
     """The first guest has this kernel."""
-    return pytest.param(kernel, id=kernel, marks=pytest.mark.guests(
-        kernel=(kernel, "6.12")))
+    return pytest.param(kernel, id=kernel, marks=(pytest.mark.guests(
+        kernel=(kernel, "6.12")), *KERNELS[kernel]))
 
 
 NEW = pytest.mark.parametrize("kernel", [on(kernel) for kernel in KERNELS])

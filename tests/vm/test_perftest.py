@@ -180,8 +180,9 @@ def run(ports, tool, rows):
 
 
 def marked(tool, service):
-    """What the bandwidth tools do over UC and XRC, those of latency do, too."""
-    often = tool.endswith("bw") or service in ("RC", "UD")
+    """What the bandwidth tools do over UC and XRC, those of latency do, too; and
+    over XRC what WRITE and SEND do."""
+    often = service in ("RC", "UD") or tool in ("ib_write_bw", "ib_send_bw")
     return pytest.param(tool, service, marks=() if often else pytest.mark.long)
 
 

@@ -11,6 +11,7 @@ loses interrupts and events.
 """
 
 import json
+import operator
 import re
 import time
 from contextlib import contextmanager
@@ -73,13 +74,13 @@ def fatal(patient):
 
 def no_decoding(patient):
     patient.port.vm.hurt()
-    patient.guest.check(f"setpci -s {SLOT} COMMAND=0:2")
+    patient.guest.check(f"echo {RINGS} >/dev/kmsg; setpci -s {SLOT} COMMAND=0:2")
 
 
 def no_mastering(patient):
     """It cannot reach its rings: the next command is its end."""
     patient.port.vm.hurt()
-    patient.guest.check(f"setpci -s {SLOT} COMMAND=0:4")
+    patient.guest.check(f"echo {RINGS} >/dev/kmsg; setpci -s {SLOT} COMMAND=0:4")
 
 
 def rule(patient, do):
@@ -164,7 +165,7 @@ def test_rule_that_comes_later_is_told(patient):
 
 
 def test_function_level_reset(patient):
-    for _ in range(3):
+    for _ in range(2):
         patient.forget()
         reset(patient.port)
         patient.said("about to be reset")
@@ -193,7 +194,7 @@ def test_bus_error_that_is_not_fatal(patient):
 
 
 def test_fatal_bus_error(patient):
-    for _ in range(3):
+    for _ in range(2):
         fatal_bus_error(patient.port)
         patient.works()
 
@@ -204,6 +205,7 @@ TWO_FUNCTIONS = ("-global", "fakernic.multifunction=on",
                  "-device", "fakernic,id=beside,netdev=beside,bus=slot1,addr=0.1")
 
 
+@pytest.mark.long
 @pytest.mark.guests(count=1, append="iomem=relaxed",
                     options={"extra": NATIVE_HOTPLUG + TWO_FUNCTIONS})
 def test_bus_error_with_an_ill_neighbour(patient):
@@ -336,7 +338,7 @@ def test_port_without_queues(patient, tries):
     pauses = [b - a for a, b in zip(tried, tried[1:])]
     assert len(pauses) == tries - 1
     # The kernel's timers may be late by an eighth.
-    assert all(2 ** n <= pause + 0.1 < 2 ** n * 9 / 8 + PAUSE_MOST_S
+    assert all(2 ** n <= pause + 0.1 < 2 ** n * 9 / 8 + 2 * PAUSE_MOST_S
                for n, pause in enumerate(pauses)), pauses
     assert "send timeout" not in log and "WATCHDOG" not in log
     patient.works()
@@ -540,6 +542,7 @@ def test_dead_device_says_so(patient):
         assert "device_dead: 0" in guest.check(f"ethtool -S {port.netdev}")
 
 
+@pytest.mark.long
 @pytest.mark.guests(count=1, append="iomem=relaxed",
                     options={"cpus": 2, "extra": NATIVE_HOTPLUG})
 def test_dead_port_takes_settings(patient):
@@ -571,7 +574,7 @@ def test_dead_port_takes_settings(patient):
 LATE = "at=command cmd=QUERY_STATS times=0 delay-ns=4000000000 do=delay"
 
 
-@pytest.mark.parametrize("event", (sleep, *longer((reset,), (reload,))),
+@pytest.mark.parametrize("event", (reset, *longer((sleep,), (reload,))),
                          ids=lambda event: event.__name__)
 def test_statistics_come_late(patient, event):
     """A device that is slow to tell them comes up, as with all else it is slow in."""
@@ -734,8 +737,9 @@ def test_pause_is_ended_by_who_asks(patient):
         fatal(patient)
         patient.said("device is dead")
         if number > 2:
-            patient.until(f"devlink health show {DEVLINK} reporter fw | "
-                          "grep -q 'state error'")
+            patient.until(f"{{ devlink health show {DEVLINK} reporter fw | "
+                          "grep -q 'state error' || "
+                          f"dmesg | grep -q '{RECOVERED}'; }}")
             patient.guest.check(
                 f"devlink health recover {DEVLINK} reporter fw", 60)
         patient.is_recovered()
@@ -916,13 +920,17 @@ def pause_of_recovery(patient):
 
 
 def grow(patient, wanted):
-    pauses = []
     brought_up = BROUGHT_UP_S * patient.port.vm.patience
-    for pause in wanted:
-        pauses.append(pause_of_recovery(patient))
+    for _ in range(SOON_TRIES):
+        pauses = [pause_of_recovery(patient) for _ in wanted]
+        print(f"pauses: {pauses}")
+        assert all(map(operator.le, wanted, pauses)), pauses
         # The kernel's timers may be late by an eighth.
-        assert pause <= pauses[-1] < pause * 9 / 8 + brought_up, pauses
-    print(f"pauses: {pauses}")
+        if all(took < pause * 9 / 8 + brought_up
+               for pause, took in zip(wanted, pauses)):
+            return
+        patient.reload()
+    pytest.fail(f"{pauses} are longer than {wanted}")
 
 
 @pytest.mark.usefixtures("afresh")
@@ -993,7 +1001,9 @@ def ask(patient, commands, good=True):
         assert result.ok == good and not result.timed_out, result
 
 
-@pytest.mark.parametrize("first", (READERS[0], READERS[3], IGNORANT[0]))
+@pytest.mark.parametrize("first", (READERS[0], *longer((READERS[3],),
+                                                      (IGNORANT[0],))),
+                         ids=("link", "statistics", "self_test"))
 def test_silent_device_holds_up_nobody(patient, first):
     """Who wants to know hears what it said last, or that nothing is known; when it
     speaks again, it is as if nothing had been."""
@@ -1022,6 +1032,7 @@ wait
 """
 
 
+@pytest.mark.long
 def test_crowd_of_readers_hides_no_death(patient):
     """What they have not waited for leaves room for those who find it out."""
     guest = patient.guest
@@ -1263,7 +1274,7 @@ def pause_of_a_port(patient, status):
 
 
 @pytest.mark.usefixtures("afresh")
-@pytest.mark.parametrize("status", (QP_OP_ERR, FLUSHED))
+@pytest.mark.parametrize("status", (QP_OP_ERR, *longer((FLUSHED,))))
 def test_port_fails_now_and_then(patient, status):
     """Queues that are made anew and work are not punished for the last time:
     the pause before they are made anew grows only if that was in vain. One that a
@@ -1377,10 +1388,11 @@ def test_command_whose_interrupt_is_lost(ports):
 
 def test_sleeper_whose_interrupt_is_lost(patient):
     """The driver finds the event itself, wakes who slept, and counts it."""
+    before = counted(patient, "lost_interrupts")
     sleepers = lose_one(patient, "at=interrupt number=1")
     assert sleepers.wake_up()
     sleepers.end()
-    assert counted(patient, "lost_interrupts")
+    assert counted(patient, "lost_interrupts") > before
     patient.works()
     reset(patient.port)
     patient.said(MISBEHAVES)
@@ -1418,11 +1430,12 @@ def test_port_whose_event_is_lost(patient):
     freed, and they are counted as sent."""
     sent = f"cat /sys/class/net/{patient.port.netdev}/statistics/tx_packets"
     before = int(patient.guest.check(sent))
+    lost_before = counted(patient, "lost_events")
     with faults.armed(patient.port.vm, "at=eqe do=drop") as lost:
         patient.guest.run(BROADCAST)
         patient.until(f"[ $({sent}) -gt {before} ]", 5)
         assert lost.hits() == [1]
-    assert counted(patient, "lost_events")
+    assert counted(patient, "lost_events") > lost_before
     patient.works()
 
 
@@ -1431,7 +1444,7 @@ def test_port_whose_completion_is_lost(patient):
     patient.forget()
     with faults.armed(patient.port.vm, "at=cqe do=drop") as lost:
         patient.guest.run(BROADCAST)
-        assert lost.hits() == [1]
+        lost.wait_for([1])
     patient.guest.run(BROADCAST)
     patient.said("restarting", 3)
     patient.works()
@@ -1442,6 +1455,7 @@ def test_sleepers_hear_of_the_end(patient):
     wait for is flushed."""
     with left_dead(patient.guest):
         sleepers = Sleepers(patient.port)
+        assert sleepers.wake_up()
         fatal(patient)
         for result in sleepers.results(20):
             assert not result.ok and "Work Request Flushed" in result.err, result

@@ -92,6 +92,9 @@ while read -r number dev; do
     ip link set $dev netns of$number
     ip -n of$number link set $dev up
     ip -n of$number addr add 10.30.0.$number/24 dev $dev
+    until grep -qs 0a1e:000$number /sys/class/infiniband/*/ports/1/gids/[0-9]; do
+        sleep 0.1
+    done
     ip netns exec of$number rping -s -P -S 1024 -a 10.30.0.$number \
         >/tmp/served$number 2>&1 &
 done <<END

@@ -329,7 +329,7 @@ def a_drivers_life(ports, lab, request):
     life.end()
 
 
-@pytest.mark.parametrize("status, step", ((NO_RESOURCE, 9), (DMA_ERROR, 25)))
+@pytest.mark.parametrize("status, step", ((NO_RESOURCE, 16), (DMA_ERROR, 25)))
 def test_some_commands_of_a_life_fail(life, status, step):
     sweep_others(life, f"at=command do=fail status={status}", step,
                  LIVES_AT_LEAST)

@@ -84,12 +84,14 @@ def exercise(a, b):
     rdma.send_bytes(b, a, family=6)
 
 
+@pytest.mark.long
 def test_old_provider_with_the_driver(ports):
     a, b = ports
     with old_provider(a):
         exercise(a, b)
 
 
+@pytest.mark.long
 def test_provider_with_the_old_driver(ports, lab):
     with old_driver(lab, 1) as b:
         exercise(b, lab.ports[0])

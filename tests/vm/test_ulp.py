@@ -111,36 +111,6 @@ def test_data_over_a_short_cut(service):
     cut(service, 3, 90)
 
 
-def unbind_host_until_told(it):
-    """Before there is a next connection. After half a second one went by RDMA, too,
-    but the host's module then was in use for 30 s and more."""
-    it.on_host(UNBIND)
-    it.on_target(f"""
-        is_told() {{ ! rdma resource show qp | grep -F 'comm [{it.owner}]'; }}
-        again is_told""")
-    it.on_host(BIND)
-    it.ports[-1] = rdma.bring_up(it.host.vm, len(it.ports))
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("event", (
-    pytest.param(partial(cut_link, seconds=3), id="cut-3"),
-    pytest.param(partial(cut_link, seconds=40), id="cut-40", marks=pytest.mark.long),
-    pytest.param(unbind_host_until_told, id="unbound"),
-    pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
-@pytest.mark.parametrize("dying", ("smc",), indirect=True)
-def test_both_ends_are_told(dying, event):
-    """SMC-R gives a connection up: who writes is told, who serves takes the next,
-    and that goes by RDMA again."""
-    dying.move()
-    job = dying.write_until_told()
-    event(dying)
-    result = job.wait()
-    assert not result.ok and not result.timed_out, result
-    dying.connect_again()
-    dying.move()
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", some(CUT, ("nvme",)), indirect=True)
 def test_data_over_a_long_cut(service):
@@ -192,7 +162,7 @@ def test_host_is_unbound(service):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("service", some(CUT, ("iser", "nfs")), indirect=True)
+@pytest.mark.parametrize("service", some(CUT, ("nfs",)), indirect=True)
 def test_target_is_reset(service):
     """In mid-I/O: who writes waits for it and goes on, with a blank disk, file
     system or socket, or is told when a disk that is another one is given up."""
@@ -201,3 +171,34 @@ def test_target_is_reset(service):
     if not service.outlives_its_target:
         service.disconnect()
     goes_on_or_was_told(service, writing, service.outlives_its_target)
+
+
+# These come last: the next test has other guests.
+def unbind_host_until_told(it):
+    """Before there is a next connection. After half a second one went by RDMA, too,
+    but the host's module then was in use for 30 s and more."""
+    it.on_host(UNBIND)
+    it.on_target(f"""
+        is_told() {{ ! rdma resource show qp | grep -F 'comm [{it.owner}]'; }}
+        again is_told""")
+    it.on_host(BIND)
+    it.ports[-1] = rdma.bring_up(it.host.vm, len(it.ports))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("event", (
+    pytest.param(partial(cut_link, seconds=3), id="cut-3"),
+    pytest.param(partial(cut_link, seconds=40), id="cut-40", marks=pytest.mark.long),
+    pytest.param(unbind_host_until_told, id="unbound", marks=pytest.mark.long),
+    pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
+@pytest.mark.parametrize("dying", ("smc",), indirect=True)
+def test_both_ends_are_told(dying, event):
+    """SMC-R gives a connection up: who writes is told, who serves takes the next,
+    and that goes by RDMA again."""
+    dying.move()
+    job = dying.write_until_told()
+    event(dying)
+    result = job.wait()
+    assert not result.ok and not result.timed_out, result
+    dying.connect_again()
+    dying.move()

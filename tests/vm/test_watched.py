@@ -10,7 +10,7 @@ import pytest
 from fakernic_lab.errors import GuestCrashed
 from fakernic_test import rdma
 from fakernic_test.patient import FAULTS, MOUNT_DEBUGFS, is_recovered, until
-from fakernic_test.watched import hurts
+from fakernic_test.watched import TOGETHER, hurts
 
 pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 
@@ -23,7 +23,7 @@ def sick_port(ports):
     """The port; the log begins here, and what becomes of it is the test's."""
     (port,) = ports
     port.guest.check(f"{MOUNT_DEBUGFS}; dmesg -C")
-    port.vm.ends()
+    port.vm.look()
     yield port
     port.guest.check(f"echo remove=all >{FAULTS}; until rdma link | grep -q ACTIVE; "
                      "do sleep 0.1; done", 60)
@@ -36,7 +36,7 @@ def rule(port, text):
 
 def complaint(port):
     with pytest.raises(GuestCrashed) as error:
-        port.vm.ends()
+        port.vm.look()
     return str(error.value)
 
 
@@ -44,7 +44,7 @@ def test_well(sick):
     """A rule alone is nothing."""
     rule(sick, "at=tx class=roce do=count")
     rdma.pingpong("rc", sick, sick, "-n 50").check()
-    sick.vm.ends()
+    sick.vm.look()
 
 
 @pytest.mark.parametrize("at, name", (("interrupt number=1", "lost_interrupts"),
@@ -56,7 +56,7 @@ def test_lost(sick, at, name):
         sick.guest.run(BROADCAST)
         time.sleep(HEALED_S)
         assert f"{name}: 1" in complaint(sick)
-        sick.vm.ends()          # it is told of once
+        sick.vm.look()          # it is told of once
 
 
 def test_restarted(sick):
@@ -74,9 +74,30 @@ def test_died(sick):
         sick.guest.check("dmesg -C")
         if is_asked:
             sick.vm.hurt()
-            sick.vm.ends()
+            sick.vm.ends("is asked")
+            assert not sick.vm.unseen
         else:
             assert "device is dead" in complaint(sick)
+
+
+def test_some_tests_are_looked_at_together(sick):
+    """Whoever hurts the card hears what was before, and in which tests it may have
+    been; when nobody does, the last of them."""
+    rule(sick, "at=eqe do=drop")
+    sick.guest.run(BROADCAST)
+    time.sleep(HEALED_S)
+    sick.vm.ends("first")
+    sick.vm.ends("second")
+    with pytest.raises(GuestCrashed, match="in first, second:\nlost_events: 1"):
+        sick.vm.hurt()
+    assert not sick.vm.is_hurt
+    rule(sick, "at=eqe do=drop")
+    sick.guest.run(BROADCAST)
+    time.sleep(HEALED_S)
+    for number in range(1, TOGETHER):
+        sick.vm.ends(f"test {number}")
+    with pytest.raises(GuestCrashed, match="lost_events: 1"):
+        sick.vm.ends("the last")
 
 
 @pytest.mark.parametrize("rules, wanted", (

@@ -94,7 +94,7 @@ class Lab:
                   repr(properties))
         self.judge()
         if wanted != self.current:
-            self.find_leaks()
+            self.last_look()
             self.stop()
             self.start([ProjectImage(kernel, append) for kernel in kernels],
                        models, relay, options or {}, properties)
@@ -144,10 +144,14 @@ class Lab:
             raise GuestCrashed("since the test before this one ended:\n" +
                                "\n".join(complaints))
 
-    def find_leaks(self):
-        """Raises what guests have lost of their memory, where they look."""
+    def last_look(self):
+        """Raises what is wrong with the cards of guests that will be stopped, and
+        what these have lost of their memory, where they look."""
         if not self.current:
             return
+        for vm in self.vms:
+            if vm.unseen:
+                vm.look()
         found = "".join(
             vm.guest.check(FIND_LEAKS[vm.image.kernel].format(
                 locks=vm.console.locks_are_watched()), 200)
@@ -159,7 +163,7 @@ class Lab:
     def afresh(self):
         """Whoever comes next gets guests that are booted for it."""
         self.judge()
-        self.find_leaks()
+        self.last_look()
         self.stop()
 
     def stop(self):

@@ -228,7 +228,8 @@ class Patient:
         assert self.look() == self.state
         port.indexes = {}
         count = len(self.guest.check(
-            f"ip -o addr show dev {port.netdev}").splitlines())
+            f"for dev in {port.netdev} {port.netdev}.7; do "
+            "ip -o addr show dev $dev; done").splitlines())
         self.guest.check(rdma.WAIT_GIDS.format(dev=port.ibdev, count=count))
         rdma.pingpong("rc", port, port, "-n 50").check()
         self.guest.check(SENDS.format(dev=port.netdev), 100)

@@ -451,7 +451,8 @@ class Smc(Sockets):
 
     def connect(self):
         self.join(self.host)
-        super().connect()
+        self.on_host(f"modprobe -a {' '.join(self.modules)}")
+        self.connect_again()
 
     @staticmethod
     def join(port):

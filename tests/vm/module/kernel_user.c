@@ -180,15 +180,15 @@ static void done(struct ib_cq *cq, struct ib_wc *wc)
     count(cmpxchg(&item->posted, 1, 0) ? FLUSHED : TWICE);
 }
 
-/* Unless it still waits. */
-static void post_item(struct queue *queue, struct item *item, bool send)
+/* Unless it still waits: whether it is posted now. */
+static bool post_item(struct queue *queue, struct item *item, bool send)
 {
     struct ib_send_wr send_wr = { .wr_cqe = &item->cqe, .opcode = IB_WR_SEND };
     struct ib_recv_wr recv_wr = { .wr_cqe = &item->cqe };
     int ret;
 
     if (cmpxchg(&item->posted, 0, 1)) {
-        return;
+        return false;
     }
     item->cqe.done = done;
     count(POSTED);
@@ -197,6 +197,7 @@ static void post_item(struct queue *queue, struct item *item, bool send)
     if (ret) {
         count(REFUSED);
     }
+    return true;
 }
 
 static void post_all(struct queue *queue)
@@ -238,6 +239,8 @@ static int open_queue(int vector, enum ib_poll_context kind)
 /* Polls the CQs that nobody else does; the dead get more work. */
 static int poll(void *argument)
 {
+    unsigned int next = 0;
+    bool is_posted;
     int i;
 
     while (!kthread_should_stop()) {
@@ -247,10 +250,13 @@ static int poll(void *argument)
             }
         }
         if (get(FLUSHED) && get(AGAINS) < AGAIN) {
-            i = get(AGAINS) % queue_count;
-            post_item(&queues[i], &queues[i].recvs[0], false);
-            post_item(&queues[i], &queues[i].sends[0], true);
-            count(AGAINS);
+            struct queue *queue = &queues[next++ % queue_count];
+
+            is_posted = post_item(queue, &queue->recvs[0], false);
+            is_posted |= post_item(queue, &queue->sends[0], true);
+            if (is_posted) {
+                count(AGAINS);
+            }
         }
         usleep_range(500, 1000);
     }
