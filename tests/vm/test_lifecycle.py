@@ -180,7 +180,7 @@ def test_nothing_is_lost(ports, lab):
     traffic.start_program()
     for event in HARMLESS:
         jobs = across(traffic.port, traffic.peer, 5)
-        until(traffic.port.guest, WRITES)
+        until(traffic.peer.guest, WRITES)
         event(traffic.port)
         traffic.writing.goes_on()
         for job in jobs:
