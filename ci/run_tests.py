@@ -53,7 +53,8 @@ LANES = min(2, JOBS)
 # by tests/unit/run.sh) is that of the suite. What is merely nice would make guests
 # slower by more than it gains, for they are woken late. On processors that are
 # never idle these run last.
-ONLY_COMPUTE = ("dkms", "fuzz", "driver", "spec", "laws", "unit", "timeline")
+ONLY_COMPUTE = ("dkms", "fuzz", "sim", "driver", "spec", "laws", "unit",
+                "timeline")
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # by which their time limits are multiplied
 # The order in which suites begin: the long ones first, so that all end together.

@@ -43,7 +43,7 @@ plant() {       # name file command
 # Does a program notice? Crashes (SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS) are
 # finds, too. A hang is none, nor a program that could not run or was killed.
 notices() {     # program arguments
-    timeout 120 "$@" >>"$log" 2>&1
+    timeout "${TEST_TIMEOUT:-120}" "$@" >>"$log" 2>&1
     case $? in
     1 | 132 | 134 | 135 | 136 | 139) true ;;
     *) false ;;

@@ -53,6 +53,7 @@ def fixture_ward(lab):
 
 @pytest.fixture
 def patient(lab, ports, ward):
+    ports[0].vm.look()      # now, and not when it is hurt
     if lab.serial not in ward:
         ward[lab.serial] = Patient(ports[0])
     ward[lab.serial].begin(ports[0])

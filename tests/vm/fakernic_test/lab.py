@@ -150,8 +150,7 @@ class Lab:
         if not self.current:
             return
         for vm in self.vms:
-            if vm.unseen:
-                vm.look()
+            vm.look()
         found = "".join(
             vm.guest.check(FIND_LEAKS[vm.image.kernel].format(
                 locks=vm.console.locks_are_watched()), 200)

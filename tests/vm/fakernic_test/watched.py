@@ -73,8 +73,7 @@ class Watched(Machine):
 
     def hurt(self):
         """The test does the card some harm, other than by QMP."""
-        if self.unseen:
-            self.look()
+        self.look()
         self.is_hurt = True
 
     def qmp(self, command, **arguments):
@@ -113,8 +112,7 @@ class Watched(Machine):
 
     def boots_again(self):
         """See Machine: nobody hears any more of what was before."""
-        if self.unseen:
-            self.look()
+        self.look()
         return super().boots_again()
 
     def begins(self):
@@ -130,7 +128,10 @@ class Watched(Machine):
                 self.look()
 
     def look(self):
-        """Raises what there was to complain of in the tests since the last time."""
+        """Raises what there was to complain of in the tests since the last time. It
+        counts as a reader of the card's statistics."""
+        if not self.unseen:
+            return
         tests, self.unseen = ", ".join(self.unseen), []
         found = self.news()
         if found:
