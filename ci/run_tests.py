@@ -58,9 +58,9 @@ ONLY_COMPUTE = ("dkms", "fuzz", "sim", "driver", "spec", "laws", "unit",
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # by which their time limits are multiplied
 # The order in which suites begin: the long ones first, so that all end together.
-BEGIN = ("vm", "guest", "pyverbs", "vm-other", "lab-vm", "dkms", "fuzz", "sim",
-         "net", "driver", "qtest", "plugin", "packaged", "spec", "lab", "laws",
-         "unit", "provider", "timeline", "link", "bench", *NAMED)
+BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "qtest", "net",
+         "sim", "pyverbs", "plugin", "laws", "driver", "spec", "lab", "packaged",
+         "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's own, with the plug-in.
 PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
