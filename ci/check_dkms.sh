@@ -3,9 +3,8 @@
 #
 # check_dkms.sh KERNEL..., as TAP, of fakernic-dkms: dkms installs, of what the
 # package holds, a signed module for each of these kernels, and leaves others than
-# the package names alone. All of
-# it in folders of its own; the package in a Debian of its own is a matter of
-# the VM tests.
+# the package names alone. All of it in folders of its own; the package in a
+# Debian of its own is a matter of the VM tests.
 set -u
 . /src/ci/tap.sh
 

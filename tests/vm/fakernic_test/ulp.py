@@ -451,7 +451,6 @@ class Smc(Sockets):
 
     def connect(self):
         self.join(self.host)
-        self.on_host(f"modprobe -a {' '.join(self.modules)}")
         self.connect_again()
 
     @staticmethod
