@@ -24,7 +24,7 @@ import pytest
 from command import fakernic_lab
 from fakernic_lab import (
     cli, faults, junit, launch, places, recordings, relay, show, stay)
-from fakernic_lab.console import Console
+from fakernic_lab.console import Console, leaks
 from fakernic_lab.errors import GuestCrashed, GuestTimeout, LabError
 from fakernic_lab.guest import Job
 from fakernic_lab.images import DiskImage
@@ -976,6 +976,22 @@ def test_mappings_may_share_a_line(tmp_path):
                    .replace(b"[ib_uverbs]", b"[fakernic]"))
         assert "EEXIST" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()
+
+
+LOST = """unreferenced object 0xffff88801563ce00 (size 6400):
+  comm "timeout", pid 982, jiffies 4295011644
+  backtrace (crc 3b0ee1f2):
+    kmem_cache_alloc_node_noprof+0x18b/0x340
+    copy_process+0x3c8/0x89f0
+"""
+
+
+def test_memory_that_linux_loses():
+    """That of a task is none of the driver's; what is beside it may be."""
+    drivers = LOST.replace("copy_process", "fakernic_create_cq")
+    assert not leaks(LOST + LOST)
+    assert leaks("locks are not watched\n" + LOST + drivers + LOST) == (
+        "locks are not watched\n" + drivers.strip())
 
 
 ORDER = b"""======================================================\r
