@@ -34,11 +34,12 @@ ORDER = re.compile(
 LOCK = re.compile(r"lock\((\S+)\);")
 LOCKS_OF_UVERBS = {"&file->disassociation_lock", "&mm->mmap_lock",
                    "&mm->mmap_lock/1"}
-# One of kmemleak's reports; and of what no driver takes: task, signals, credentials.
-# Linux 6.12 keeps them of a program that opens a device which refuses (its
-# UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task).
-LEAK = re.compile(r"^unreferenced object .*\n(?: .*\n?)*", re.M)
-OF_A_TASK = re.compile(r"^ +(?:copy_process|prepare_exec_creds)\+", re.M)
+# Lost memory of a task, its signals or credentials, which no driver takes. Linux 6.12
+# loses that of a program that opens a device which refuses: its
+# UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task.
+OTHERS_LEAK = re.compile(
+    r"^unreferenced object .*\n(?: .*\n)*? +(?:copy_process|prepare_exec_creds)\+"
+    r".*\n(?: .*\n)*", re.M)
 # Where such a one begins that has not ended yet, but may.
 OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
                   rb"(?:.*DMA-API: (?:(?!end trace)[^\0]){0,9000})?"
@@ -63,12 +64,6 @@ def drivers_own(found):
 def of_other_locks(found):
     """What remains of an ORDER."""
     return "" if set(LOCK.findall(found[0])) <= LOCKS_OF_UVERBS else found[0]
-
-
-def leaks(text):
-    """What kmemleak has found that may be the driver's."""
-    return LEAK.sub(lambda found: "" if OF_A_TASK.search(found[0]) else found[0],
-                    text).strip()
 
 
 def readable(data):

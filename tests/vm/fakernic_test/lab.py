@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from fakernic_lab import images
-from fakernic_lab.console import leaks
+from fakernic_lab.console import OTHERS_LEAK
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import RACE_KERNEL, ProjectImage
 from fakernic_lab.machine import Nic
@@ -153,7 +153,7 @@ class Lab:
         for vm in self.vms:
             vm.look()
         found = "".join(
-            leaks(vm.guest.check(FIND_LEAKS[vm.image.kernel].format(
+            OTHERS_LEAK.sub("", vm.guest.check(FIND_LEAKS[vm.image.kernel].format(
                 locks=vm.console.locks_are_watched()), 200))
             for vm in self.vms if vm.image.kernel in FIND_LEAKS)
         if found:
