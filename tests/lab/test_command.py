@@ -978,6 +978,32 @@ def test_mappings_may_share_a_line(tmp_path):
         assert console.trouble() is None and console.judged == console.size()
 
 
+def mixed(*ones):
+    """What CPUs say that speak in turns: reports line by line."""
+    return b"".join(b"".join(lines) for lines in
+                    zip(*(one.splitlines(True) for one in ones), strict=True))
+
+
+def test_mappings_told_by_several_cpus(tmp_path):
+    """At once, and their lines come mixed; one of them may be the driver's own."""
+    console = Console(tmp_path / "console")
+    own = PAGE_TWICE.replace(b"ib_umem_get", b"fakernic_map_queue").replace(
+        b"[ib_uverbs]", b"[fakernic]")
+    programs = PAGE_TWICE.replace(b"Call Trace:\r\n", b"Call Trace:\r\n"
+                                  b" fakernic_pin_user_mr+0x89/0x1e0 [fakernic]\r\n")
+    with open(console.path, "ab", buffering=0) as file:
+        says_what_is_not_told(console, file, mixed(programs, programs, programs))
+        for other, told in (
+                (own, "EEXIST"),
+                (PAGE_TWICE.replace(b"overlapping mappings", b"no memory"), "no memory"),
+                (PAGE_TWICE.replace(b"DMA-API: f", b"f"), "WARNING"),
+                (PAGE_TWICE.replace(b"WARNING: ", b"BUG: KASAN: "), "KASAN")):
+            other = other.replace(b"Call Trace:\r\n", b"Call Trace:\r\n line\r\n")
+            file.write(mixed(programs, other))
+            assert told in console.trouble()
+            assert console.trouble() is None and console.judged == console.size()
+
+
 LOST = """unreferenced object 0xffff88801563ce00 (size 6400):
   comm "timeout", pid 982, jiffies 4295011644
   backtrace (crc 3b0ee1f2):

@@ -14,12 +14,16 @@ TROUBLE = re.compile(
     r"DMA-API: (?!debugging|preallocated|Mapped at)|unable to handle|Out of memory|"
     r"non-static key|unregister_netdevice: waiting|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
+# What a report begins and ends with; those of several CPUs may come mixed.
+CUT = re.compile(r"^.*(?:(cut here \]-)|end trace ).*\n", re.M)
 # What DMA_API_DEBUG says of mappings: those of other modules are not the driver's,
 # and a program may register a page twice, whose mappings share a cache line then.
 MAPPING = re.compile(
-    r"^.*cut here \]-*\n.*DMA-API: .*(?:overlapping mappings|"
-    r"device driver tries to sync|device driver frees DMA memory with ).*\n"
-    r"(?:(?!.*end trace).*\n)*.*end trace.*\n", re.M)
+    r"DMA-API: .*(?:(overlapping mappings)|device driver tries to sync|"
+    r"device driver frees DMA memory with )")
+OF_A_MAPPING = re.compile(
+    r"DMA-API: |WARNING: CPU: \d+ PID: \d+ at kernel/dma/debug\.c:|Call Trace:")
+LONGEST_MAPPING = 100000
 BY_THE_DRIVER = re.compile(r"^ +\w+\+\S+ \[fakernic\]", re.M)
 FOR_A_PROGRAM = re.compile(r" ib_umem_(?:get|odp_map_dma_and_lock)\+")
 # Data races of the kernel's own: of neither of the two does the driver know.
@@ -41,24 +45,58 @@ OTHERS_LEAK = re.compile(
     r"^unreferenced object .*\n(?: .*\n)*? +(?:copy_process|prepare_exec_creds)\+"
     r".*\n(?: .*\n)*", re.M)
 # Where such a one begins that has not ended yet, but may.
-OPEN = re.compile(rb"^.*cut here \]-*\r?\n"
-                  rb"(?:.*DMA-API: (?:(?!end trace)[^\0]){0,9000})?"
-                  rb"\Z|"
-                  rb"^.*WARNING: possible circular (?:(?!</TASK>)[^\0]){0,20000}"
+OPEN = re.compile(rb"^.*WARNING: possible circular (?:(?!</TASK>)[^\0]){0,20000}"
                   rb"\Z|"
                   rb"^.*BUG: KCSAN: (?:(?!={20})[^\0]){0,9000}\Z", re.M)
 # The time, with which the kernel begins its lines.
 STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
-def drivers_own(found):
-    """What remains of a MAPPING."""
-    report = found[0]
-    if not BY_THE_DRIVER.search(report) or (
-            "overlapping mappings" in report and
-            FOR_A_PROGRAM.search(report)):
-        return ""
-    return report
+def reports(text):
+    """Where each report begins and ends, or None if it has not ended: those that
+    several CPUs make at once are one."""
+    begin = depth = 0
+    for mark in CUT.finditer(text):
+        if mark[1]:
+            begin = begin if depth else mark.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                yield begin, mark.end()
+    if depth:
+        yield begin, None
+
+
+def others_mappings(report):
+    """A report, or as many as CPUs made at once: each of mappings that are no
+    error of the driver's."""
+    cuts = sum(bool(mark[1]) for mark in CUT.finditer(report))
+    kinds = MAPPING.findall(report)
+    if len(kinds) != cuts or any(not OF_A_MAPPING.match(report, found.start())
+                                 for found in TROUBLE.finditer(report)):
+        return False
+    return not BY_THE_DRIVER.search(report) or (
+        all(kinds) and len(FOR_A_PROGRAM.findall(report)) >= cuts)
+
+
+def without_others_mappings(text):
+    kept, at = [], 0
+    for begin, end in reports(text):
+        if end and others_mappings(text[begin:end]):
+            kept.append(text[at:begin])
+            at = end
+    return "".join(kept) + text[at:]
+
+
+def mappings_open(text):
+    """Where a report of mappings begins that has not ended, or may be one."""
+    for begin, end in reports(text):
+        rest = text[begin:]
+        if not end and len(rest) < LONGEST_MAPPING and (
+                MAPPING.search(rest) or not TROUBLE.search(rest)):
+            return begin
+    return None
 
 
 def of_other_locks(found):
@@ -119,12 +157,14 @@ class Console:
         unfinished = OPEN.search(data)
         if unfinished:
             data = data[:unfinished.start()]
+        # Latin 1: a character is a byte.
+        data = data[:mappings_open(data.decode("latin-1"))]
         self.judged += len(data)
         return self.excerpt(readable(data))
 
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
-        text = OTHERS_RACE.sub("", MAPPING.sub(drivers_own, text))
+        text = OTHERS_RACE.sub("", without_others_mappings(text))
         text = ORDER.sub(of_other_locks, text)
         found = self.complaint(text)
         if not found:
