@@ -1045,6 +1045,13 @@ def test_locks_of_the_core_alone(tmp_path):
         assert console.locks_are_watched()
         says_what_is_not_told(console, file, ORDER)
         assert not console.locks_are_watched()
+        of_slots = ORDER.replace(b"&file->disassociation_lock",
+                                 b"pci_rescan_remove_lock")
+        for mapped in b"&mm->mmap_lock/1", b"&mm->mmap_lock":
+            of_slots = of_slots.replace(mapped, b"&ctrl->reset_lock")
+        says_what_is_not_told(console, file, of_slots)
+        file.write(of_slots.replace(b"&ctrl->reset_lock", b"&mm->mmap_lock"))
+        assert "pci_rescan" in console.trouble()
         file.write(ORDER.replace(b"mm->mmap_lock)", b"dev->life_lock)"))
         assert "life_lock" in console.trouble()
         assert console.trouble() is None and console.judged == console.size()

@@ -30,14 +30,16 @@ FOR_A_PROGRAM = re.compile(r" ib_umem_(?:get|odp_map_dma_and_lock)\+")
 OTHERS_RACE = re.compile(
     r"^.*BUG: KCSAN: data-race in (?!.*\[fakernic\]).*\n"
     r"(?:(?!.*={20}).*\n)*.*={20}.*\n", re.M)
-# Locks in a wrong order, and the only ones that ib_uverbs of Linux 6.12 takes so, for
-# whose driver ever: as a process with a doorbell page forks, and as its device goes.
+# Locks in a wrong order, and those that Linux 6.12 takes so for whose driver ever:
+# ib_uverbs as a process with a doorbell page forks, and as its device goes; pciehp as
+# a card goes from a slot, twice.
 ORDER = re.compile(
     r"^.*WARNING: possible circular locking.*\n"
     r"(?:(?!.*</TASK>).*\n)*.*</TASK>.*\n", re.M)
 LOCK = re.compile(r"lock\((\S+)\);")
-LOCKS_OF_UVERBS = {"&file->disassociation_lock", "&mm->mmap_lock",
-                   "&mm->mmap_lock/1"}
+OTHERS_LOCKS = (
+    {"&file->disassociation_lock", "&mm->mmap_lock", "&mm->mmap_lock/1"},
+    {"pci_rescan_remove_lock", "&ctrl->reset_lock"})
 # Lost memory of a task, its signals or credentials, which no driver takes. Linux 6.12
 # loses that of a program that opens a device which refuses: its
 # UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task.
@@ -101,7 +103,8 @@ def mappings_open(text):
 
 def of_other_locks(found):
     """What remains of an ORDER."""
-    return "" if set(LOCK.findall(found[0])) <= LOCKS_OF_UVERBS else found[0]
+    locks = set(LOCK.findall(found[0]))
+    return "" if any(locks <= others for others in OTHERS_LOCKS) else found[0]
 
 
 def readable(data):

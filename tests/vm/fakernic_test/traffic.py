@@ -13,7 +13,7 @@ from fakernic_lab.guest import Result
 from . import rdma, ulp
 
 TARGET, HOST = 0, 1
-LIMIT_S = 200           # of the writer; rdma_unplug ends by itself before
+LIMIT_S = 200           # of the writer, and of the program
 # How long a target may keep what belonged to a host that has vanished.
 FORGETS_S = 60
 
@@ -86,7 +86,7 @@ class Traffic:
         rdma_unplug has it, if the device goes for good."""
         self.program = Detached(
             self.port.guest, "RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
-            f"{once}", LIMIT_S + 20)
+            f"{once}", LIMIT_S)
         self.port.guest.check(
             f"for i in $(seq 300); do grep -q running {self.program.file}.out && "
             "exit; sleep 0.1; done; exit 1")

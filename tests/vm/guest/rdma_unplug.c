@@ -17,7 +17,6 @@
 #include "verbs_pair.h"
 
 #define SIZE (256u * 1024)
-#define PATIENCE_S 200          /* until it is told of the end */
 #define FLUSHED_S 60            /* after it */
 #define WAITING 16              /* receives of a queue pair */
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -54,7 +53,10 @@ static struct ibv_mr *reg(struct endpoint *end, int access)
     return mr;
 }
 
-/* Writes until the end is told, once; true if it was. Errors belong to it. */
+/*
+ * Writes until the end is told, once, however long that takes: the caller has
+ * a limit. True if it has written before. Errors belong to the end.
+ */
 static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
                      struct ibv_mr *from, struct ibv_mr *to)
 {
@@ -64,18 +66,17 @@ static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
         .send_flags = IBV_SEND_SIGNALED,
         .wr.rdma = { (uintptr_t)to->addr, to->rkey },
     };
-    double limit = seconds_now() + PATIENCE_S;
     unsigned long done = 0;
     bool told = false;
     struct ibv_wc wc;
 
-    while (!told && seconds_now() < limit) {
+    while (!told) {
         madvise(to->addr, SIZE, MADV_DONTNEED);
         if (ibv_post_send(qp, &wr, &bad)) {
             told = is_told(end->context);
             continue;
         }
-        while (!(told = is_told(end->context)) && seconds_now() < limit) {
+        while (!(told = is_told(end->context))) {
             if (ibv_poll_cq(cq, 1, &wc) == 1) {
                 if (wc.status == IBV_WC_SUCCESS && ++done == 1) {
                     printf("running\n");
@@ -84,7 +85,7 @@ static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
             }
         }
     }
-    return told && done > 0;
+    return done > 0;
 }
 
 /* One in which datagrams can be received. */
@@ -206,7 +207,7 @@ int main(int argc, char **argv)
     datagrams = create_ud(&end, receives);
     receive(datagrams, pinned, WAITING);
     if (!write_on(&end, qp, cq, pinned, paged)) {
-        printf("wrong: not told of the end\n");
+        printf("wrong: told of the end too early\n");
         return 1;
     }
     error = ibv_query_port(end.context, 1, &port);
