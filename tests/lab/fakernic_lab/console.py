@@ -55,37 +55,38 @@ STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
 def reports(text):
-    """Where each report begins and ends, or None if it has not ended: those that
-    several CPUs make at once are one."""
-    begin = depth = 0
+    """Where each report begins and ends, or None if it has not ended, and how many
+    it is: those that several CPUs make at once are one."""
+    begin = depth = count = 0
     for mark in CUT.finditer(text):
         if mark[1]:
-            begin = begin if depth else mark.start()
+            if not depth:
+                begin, count = mark.start(), 0
             depth += 1
+            count += 1
         elif depth:
             depth -= 1
             if not depth:
-                yield begin, mark.end()
+                yield begin, mark.end(), count
     if depth:
-        yield begin, None
+        yield begin, None, count
 
 
-def others_mappings(report):
-    """A report, or as many as CPUs made at once: each of mappings that are no
+def others_mappings(report, count):
+    """A report, or COUNT that CPUs made at once: each of mappings that are no
     error of the driver's."""
-    cuts = sum(bool(mark[1]) for mark in CUT.finditer(report))
     kinds = MAPPING.findall(report)
-    if len(kinds) != cuts or any(not OF_A_MAPPING.match(report, found.start())
+    if len(kinds) != count or any(not OF_A_MAPPING.match(report, found.start())
                                  for found in TROUBLE.finditer(report)):
         return False
     return not BY_THE_DRIVER.search(report) or (
-        all(kinds) and len(FOR_A_PROGRAM.findall(report)) >= cuts)
+        all(kinds) and len(FOR_A_PROGRAM.findall(report)) >= count)
 
 
 def without_others_mappings(text):
     kept, at = [], 0
-    for begin, end in reports(text):
-        if end and others_mappings(text[begin:end]):
+    for begin, end, count in reports(text):
+        if end and others_mappings(text[begin:end], count):
             kept.append(text[at:begin])
             at = end
     return "".join(kept) + text[at:]
@@ -93,10 +94,9 @@ def without_others_mappings(text):
 
 def mappings_open(text):
     """Where a report of mappings begins that has not ended, or may be one."""
-    for begin, end in reports(text):
-        rest = text[begin:]
-        if not end and len(rest) < LONGEST_MAPPING and (
-                MAPPING.search(rest) or not TROUBLE.search(rest)):
+    for begin, end, _ in reports(text):
+        if not end and len(text) - begin < LONGEST_MAPPING and (
+                MAPPING.search(text, begin) or not TROUBLE.search(text, begin)):
             return begin
     return None
 

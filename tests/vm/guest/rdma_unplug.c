@@ -17,7 +17,7 @@
 #include "verbs_pair.h"
 
 #define SIZE (256u * 1024)
-#define FLUSHED_S 60            /* after it */
+#define FLUSHED_S 60            /* after the end */
 #define WAITING 16              /* receives of a queue pair */
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
