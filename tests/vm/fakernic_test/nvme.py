@@ -82,9 +82,8 @@ HOST_END = """
 def counts(port):
     """Of `rdma resource`, but for CQs: the core keeps those it shares between
     its users (ib_cq_pool_get()) until the device goes."""
-    found = rdma.resources(port)
-    del found["cq"]
-    return found
+    return {kind: count for kind, count in rdma.resources(port).items()
+            if kind != "cq"}
 
 
 class Storage:

@@ -40,12 +40,13 @@ def results(output, commands):
 def run(server, client, jobs, timeout=240):
     """Job name -> rdma.Pair; a side that did not get to run has code 255."""
     sides = []
+    patience = server.guest.vm.patience
     for port, side in ((server, "server"), (client, "client")):
         lines = [json.dumps([job.name, getattr(job, side), job.listen])
                  for job in jobs]
         port.guest.write(f"/tmp/{side}.jobs", "\n".join(lines) + "\n")
         sides.append(f"exec python3 {RUNNER} {side} {server.ip4} "
-                     f"{CONTROL_PORT} </tmp/{side}.jobs")
+                     f"{CONTROL_PORT} {patience} </tmp/{side}.jobs")
     job = server.guest.start(sides[0], timeout)
     answer = client.guest.run(sides[1], timeout)
     served = job.wait()

@@ -257,8 +257,9 @@ def job(name, family, server, client):
     else:
         kind, test = FABTESTS[name]
         found = kind.job(title(name, family), test, server, client, family)
-    found.server = f"timeout {LIMIT_S} {found.server}"
-    found.client = f"timeout {LIMIT_S} {found.client}"
+    limit = LIMIT_S * server.guest.vm.patience
+    found.server = f"timeout {limit} {found.server}"
+    found.client = f"timeout {limit} {found.client}"
     return found
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs many short client/server pairs between two guests, one after the other.
 
-pairs_runner.py server ADDRESS PORT <JOBS in one guest and pairs_runner.py
-client ADDRESS PORT <JOBS in the other keep step over one TCP connection: the
-client's program starts when the server's listens. JOBS has a line of JSON per
+pairs_runner.py server ADDRESS PORT PATIENCE <JOBS in one guest and
+pairs_runner.py client ADDRESS PORT PATIENCE <JOBS in the other keep step over
+one TCP connection: the client's program starts when the server's listens.
+PATIENCE is by which the time limits are multiplied. JOBS has a line of JSON per
 pair, [NAME, COMMAND LINE, LISTEN], LISTEN being the server's TCP port or "cm"
 for an rdma_cm listener; only the server looks at it. Each side prints a line
 of JSON per pair: name, code (null: did not end in time), output, seconds.
@@ -60,9 +61,9 @@ class Program:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace", start_new_session=True)
 
-    def wait_listening(self, listen):
-        """True once it listens, False when it ended or takes too long."""
-        while time.monotonic() < self.start + START_LIMIT_S:
+    def wait_listening(self, listen, limit):
+        """True once it listens, False when it ended or after LIMIT seconds."""
+        while time.monotonic() < self.start + limit:
             if (listens_cm(self.process.pid) if listen == "cm" else
                     listens_tcp(listen)):
                 return True
@@ -86,9 +87,9 @@ class Program:
         return code
 
 
-def serve(wire, name, command, listen):
+def serve(wire, patience, name, command, listen):
     program = Program(name, command)
-    ready = program.wait_listening(listen)
+    ready = program.wait_listening(listen, patience * START_LIMIT_S)
     wire.write("go\n" if ready else "no\n")
     wire.flush()
     if not ready:
@@ -97,13 +98,13 @@ def serve(wire, name, command, listen):
     # Once the client has ended, the server has little left to do; with a
     # client that failed it may wait for ever.
     code = int(wire.readline())
-    program.finish(PAIR_LIMIT_S if code == 0 else 2)
+    program.finish(patience * (PAIR_LIMIT_S if code == 0 else 2))
 
 
-def ask(wire, name, command, _):
+def ask(wire, patience, name, command, _):
     if wire.readline() != "go\n":
         return
-    code = Program(name, command).finish(PAIR_LIMIT_S)
+    code = Program(name, command).finish(patience * PAIR_LIMIT_S)
     wire.write(f"{255 if code is None else code}\n")
     wire.flush()
 
@@ -124,13 +125,14 @@ def connect(role, address, port):
 
 
 def main():
-    role, address, port = sys.argv[1:]
+    role, address, port, patience = sys.argv[1:]
+    patience = int(patience)
     jobs = [json.loads(line) for line in sys.stdin]
     with connect(role, address, int(port)) as sock:
-        sock.settimeout(2 * PAIR_LIMIT_S)
+        sock.settimeout(2 * patience * PAIR_LIMIT_S)
         wire = sock.makefile("rw", encoding="ascii")
         for job in jobs:
-            (serve if role == "server" else ask)(wire, *job)
+            (serve if role == "server" else ask)(wire, patience, *job)
 
 
 main()
