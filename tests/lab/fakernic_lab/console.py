@@ -42,10 +42,12 @@ OTHERS_LOCKS = (
     {"pci_rescan_remove_lock", "&ctrl->reset_lock"})
 # Lost memory of a task, its signals or credentials, which no driver takes. Linux 6.12
 # loses that of a program that opens a device which refuses: its
-# UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task.
+# UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task. And a socket
+# of SMC that took a connection: if it is closed while its link group ends,
+# smc_close_active_abort() forgets to put it.
 OTHERS_LEAK = re.compile(
-    r"^unreferenced object .*\n(?: .*\n)*? +(?:copy_process|prepare_exec_creds)\+"
-    r".*\n(?: .*\n)*", re.M)
+    r"^unreferenced object .*\n(?: .*\n)*? +"
+    r"(?:copy_process|prepare_exec_creds|smc_tcp_listen_work)\+.*\n(?: .*\n)*", re.M)
 # Where such a one begins that has not ended yet, but may.
 OPEN = re.compile(rb"^.*WARNING: possible circular (?:(?!</TASK>)[^\0]){0,20000}"
                   rb"\Z|"
