@@ -63,7 +63,8 @@ def run_pair(server, client, server_command, client_command, listen=18515,
             server.guest.run(f"kill {job.pid}; sleep 0.5")
         return Pair(job.wait(), ready)
     answer = client.guest.run(client_command, timeout)
-    deadline = time.monotonic() + (10 if not answer.ok else timeout)
+    deadline = time.monotonic() + server.vm.patience * (
+        timeout if answer.ok else 10)
     while job.poll() is None and time.monotonic() < deadline:
         server.vm.assert_alive()
         time.sleep(0.02)
