@@ -295,6 +295,29 @@ def test_attempts_that_come_together(tmp_path):
     assert lost_ones(steps, tmp_path)[0] == []
 
 
+def test_first_of_three_attempts_is_hit(tmp_path):
+    """All of them wait at the receiver, where a rule drops what comes first."""
+    write = {"qpn": A, "opcode": 4, "blocks": 1}
+    sent = [packet("a", "b", A, B, number, PSN + number, 0x0a, 8)
+            for number in (0, 1)]
+    steps = [("a", "doorbell_sq", {"qpn": A, "pi": 2, "ci": 0}),
+             *(("a", "wqe", {**write, "index": number}) for number in (0, 1))]
+    for attempt in (1, 2, 3):
+        for tx, out, _, _ in sent:
+            steps += [("a", "tx", {**tx[2], "attempt": attempt}), out]
+    arrivals = 3 * [sent[0][2:], sent[1][2:]]
+    steps += [arrivals[0][0],
+              ("b", "fault", {"point": 2, "action": 1, "hits": 1, "qpn": B,
+                              "psn": PSN}),
+              *(step for arrival in arrivals[1:] for step in arrival)]
+    steps += [(node, "qp_state", {"qpn": qpn, "from": 1, "to": 2})
+              for node, qpn in (("a", A), ("b", B))]
+    model = Model(records_of(steps, tmp_path))
+    assert not model.problems
+    assert [(packet.tx.psn, packet.tx.attempt) for packet in model.packets
+            if packet.gone()] == [(PSN, 1)]
+
+
 def test_each_machine_gets_its_own(tmp_path):
     """Three machines whose QPs have the same numbers, and two PSNs the
     same."""

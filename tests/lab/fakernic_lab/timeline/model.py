@@ -73,36 +73,24 @@ class Packet:
         return self.target in (None, node)
 
 
-class Open:
-    """The packets that a rule may hit yet, the newest last, by where it does."""
+class Flight:
+    """The packets that were sent, as what comes of them is looked for."""
 
     def __init__(self):
-        self.count = 0
-        self.places = defaultdict(list)
+        self.last = {}              # (node, QP, PSN) -> the last one
+        self.waiting = defaultdict(lambda: deque(maxlen=SAME_OPEN))
 
     def add(self, packet):
         tx = packet.tx
-        self.count += 1
-        for place in (("tx", tx.node, tx.qpn, tx.psn),
-                      ("rx", packet.target, tx.peer, tx.psn)):
-            self.places[place].append((self.count, packet))
+        self.last[tx.node, tx.qpn, tx.psn] = packet
+        self.waiting[packet.target, tx.peer, tx.psn].append(packet)
 
-    def newest(self, fault, node):
-        """As (number, packet), in a list; it is empty if there is none."""
-        waiting = self.places.get((fault.point, node, fault.qpn, fault.psn), [])
-        while waiting and (waiting[-1][1].fault or
-                           (fault.point == "rx" and waiting[-1][1].rx)):
-            waiting.pop()
-        return waiting[-1:]
-
-    def blame(self, fault):
-        """The frame that a rule hit: at tx the last of that QP, at rx one to
-        it that has not come."""
-        found = self.newest(fault, fault.node)
-        if fault.point == "rx":
-            found += self.newest(fault, None)
-        if found:
-            max(found)[1].fault = fault
+    def to(self, event):
+        """Those that an event at their receiver may be of, the oldest first."""
+        found = [packet for target in (event.node, None) for packet in
+                 self.waiting.get((target, event.qpn, event.psn), ())
+                 if packet.tx.loopback == (event.node == packet.tx.node)]
+        return sorted(found, key=lambda packet: packet.tx.time)
 
 
 class WorkRequest:
@@ -241,26 +229,23 @@ class Model:
     def match_packets(self):
         """A frame and its arrivals, by machines, destination, PSN and opcode,
         in order."""
-        waiting = defaultdict(lambda: deque(maxlen=SAME_OPEN))
         times = sorted((event for events in self.records.values()
                         for event in events
                         if event.kind in ("tx", "rx", "fault")),
                        key=lambda event: (event.time, event.kind != "tx"))
         left = self.arrivals_left(times)
-        early, unhit = [], Open()
+        early, flight = [], Flight()
         for event in times:
             if event.kind == "tx" and event.roce:
                 packet = Packet(event, self.wire.others.get(
                     (event.node, event.number)))
                 self.packets.append(packet)
-                unhit.add(packet)
-                waiting[event.peer, event.psn, event.opcode].append(packet)
+                flight.add(packet)
             elif event.kind == "rx":
-                if not self.arrive(event, waiting[
-                        event.qpn, event.psn, event.opcode], left):
+                if not self.arrive(event, flight.to(event), left):
                     early.append(event)
             elif event.kind == "fault" and event.point in ("tx", "rx"):
-                unhit.blame(event)
+                self.blame(event, flight)
         for event in early if self.whole else ():
             self.problems.append(f"received before it was sent, or never sent: "
                                  f"{event!r}")
@@ -281,8 +266,8 @@ class Model:
 
     def comes_from(self, rx, packet):
         source = self.wire.others.get((rx.node, rx.number))
-        return (packet.tx.loopback == (rx.node == packet.tx.node) and
-                packet.goes_to(rx.node) and source in (None, packet.tx.node))
+        return packet.tx.opcode == rx.opcode and source in (None,
+                                                            packet.tx.node)
 
     def arrive(self, rx, waiting, left):
         """A wire keeps the order: what was sent before a packet that has come
@@ -304,9 +289,27 @@ class Model:
         else:
             return False
         packet.rx.append(rx)
-        way = packet.tx.node, rx.node
-        self.newest[way] = max(packet.tx.number, self.newest.get(way, 0))
+        self.came(packet, rx.node)
         return True
+
+    def blame(self, fault, flight):
+        """The frame that a rule hit: at tx the last of that QP. At rx it has
+        come as others do: it is the first that has not, and may yet; the last,
+        where the wire loses frames."""
+        if fault.point == "tx":
+            hit = [flight.last.get((fault.node, fault.qpn, fault.psn))]
+        else:
+            hit = [packet for packet in flight.to(fault) if not packet.rx and
+                   not packet.fault and not self.overtaken(packet, fault.node)]
+        packet = hit[0 if self.whole else -1] if hit else None
+        if packet and not packet.fault:
+            packet.fault = fault
+            if fault.point == "rx":
+                self.came(packet, fault.node)
+
+    def came(self, packet, node):
+        way = packet.tx.node, node
+        self.newest[way] = max(packet.tx.number, self.newest.get(way, 0))
 
     def overtaken(self, packet, node):
         return (not packet.fault and packet.tx.number <
