@@ -13,11 +13,10 @@ that it works afterwards.
                                              those of everybody
     failing.py failed                        tells how many have, meanwhile
 
-Linux fails the n-th allocation or copy of a task that has written n to
-/proc/self/fail-nth (CONFIG_FAULT_INJECTION); on other kernels failing.ko
-(../module) does so with allocations, and with --times N with as many in a
-row; with those beside a command on any kernel. Only those count that the driver
-makes or has made below it. UNDO brings back the state in which COMMAND is to
+failing.ko (../module) fails the n-th allocation, and with --times N as many in a
+row. With --linuxs Linux itself does so to verbs (CONFIG_FAULT_INJECTION), also
+to copies from and to a program. Only those count that the driver makes or has
+made below it. UNDO brings back the state in which COMMAND is to
 run, whether it succeeded or not; AGAIN says so if it is well. --at-least N: as
 many were failed, or this test is none. --limit N: if there are more, N of them:
 the first, the last, and some in between. A line per operation tells how many
@@ -40,12 +39,15 @@ NEVER = 1_000_000
 MODULE = "fakernic"
 DEBUG = Path("/sys/kernel/debug")
 OWN = DEBUG / "failing"         # of failing.ko
-LINUXS = "/proc/thread-self/fail-nth"
+LINUXS = Path("/proc/thread-self/fail-nth")
 # What failing.ko calls them.
 WHO = {"writer": 1, "programs": 2, "threads": 4, "softirqs": 8}
 EVERYBODY = sum(WHO.values())
 # Above it is the network, not the driver.
 RECEIVED = "netif_receive_skb_list_internal"
+# Of the debug kernel: what DMA_API_DEBUG, kmemleak and DEBUG_OBJECTS allocate.
+WATCHERS = ("add_dma_entry", "dma_entry_alloc", "__alloc_object",
+            "kmemleak_scan_area", "fill_pool")
 
 
 def module_range():
@@ -56,29 +58,33 @@ def module_range():
     return start, hex(int(start, 16) + size)
 
 
-def function_range(name):
-    """Of the kernel itself."""
-    lines = Path("/proc/kallsyms").read_text(encoding="ascii").splitlines()
-    text = sorted({int(line.split()[0], 16) for line in lines
-                   if line.split()[1] in "tT"})
-    start = next(int(line.split()[0], 16) for line in lines
-                 if line.split()[2] == name)
-    return hex(start), hex(text[text.index(start) + 1])
+def function_ranges(names):
+    """Of the kernel itself, those that it has."""
+    found = {}
+    for line in Path("/proc/kallsyms").read_text(encoding="ascii").splitlines():
+        address, kind, name = line.split()[:3]
+        if kind in "tT":
+            found.setdefault(int(address, 16), set()).add(name)
+    text = sorted(found)
+    return [(hex(start), hex(end)) for start, end in zip(text, text[1:])
+            if found[start] & set(names)]
 
 
 def choose_what_fails(times, who="writer"):
     """Has only those allocations fail that the driver makes. Files of /proc/irq
-    that could not be made the kernel misses when it removes them: a WARNING."""
+    that could not be made the kernel misses when it removes them: a WARNING;
+    and who watches the driver would do so no longer."""
     start, end = module_range()
-    spared = function_range(RECEIVED if who == "softirqs" else
-                            "register_irq_proc")
-    if OWN.exists():
-        for name, value in (("times", times), ("start", start), ("end", end),
-                            ("spared_start", spared[0]),
-                            ("spared_end", spared[1]), ("who", WHO[who])):
-            (OWN / name).write_text(str(value))
+    spared = function_ranges([RECEIVED if who == "softirqs" else
+                              "register_irq_proc"])
+    for name, value in (("times", times), ("start", start), ("end", end),
+                        ("who", WHO[who])):
+        (OWN / name).write_text(str(value))
+    for number, place in enumerate(spared + function_ranges(WATCHERS)):
+        for name, value in zip(("start", "end"), place):
+            (OWN / f"spared{number}_{name}").write_text(value)
     set_kinds((("require-start", start), ("require-end", end),
-               ("reject-start", spared[0]), ("reject-end", spared[1]),
+               ("reject-start", spared[0][0]), ("reject-end", spared[0][1]),
                ("stacktrace-depth", 32), ("verbose", 1),
                ("ignore-gfp-wait", "N"), ("task-filter", "N"), ("min-order", 0),
                ("probability", 0), ("times", -1)))
@@ -99,10 +105,10 @@ def log(text):
 
 
 class Nth:
-    """Of this task, or of a child that has asked for it: the n-th from now on."""
+    """Of the task that sets it: the n-th from then on."""
 
-    def __init__(self, task="thread-self", is_own=not Path(LINUXS).exists()):
-        self.file = OWN / "nth" if is_own else Path(f"/proc/{task}/fail-nth")
+    def __init__(self, is_linuxs=False):
+        self.file = LINUXS if is_linuxs else OWN / "nth"
 
     def set(self, number):
         self.file.write_text(str(number), encoding="ascii")
@@ -136,7 +142,7 @@ def run_failing(command, number):
         Nth().set(number)
         os.execv("/bin/sh", ["sh", "-c", f"exec >/dev/null 2>&1; {command}"])
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    left = Nth(child).left()
+    left = Nth().left()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), left
 
 
@@ -174,7 +180,7 @@ def sweep_command(arguments):
 def sweep_beside(arguments):
     """Others make these: it may fail or not, and works afterwards."""
     name = arguments.command
-    nth = Nth(is_own=True)
+    nth = Nth()
 
     def run(number):
         nth.set(number)
@@ -200,36 +206,19 @@ def sweep_beside(arguments):
 
 
 def tell_chance(_):
-    """How many have failed: Linux's own takes each off what may fail."""
-    if Path(LINUXS).exists():
-        failed = sum(NEVER - int((DEBUG / kind / "times").read_text())
-                     for kind in KINDS if (DEBUG / kind / "times").exists())
-    else:
-        failed = int((OWN / "failed").read_text())
+    failed = int((OWN / "failed").read_text())
     print(f"by chance: {failed} failed", flush=True)
     return failed
 
 
-def end_chance():
-    if Path(LINUXS).exists():
-        set_kinds([("probability", 0)])
-    else:
-        (OWN / "chance").write_text("0")
-
-
 def set_chance(arguments):
     if not arguments.permille:
-        failed = tell_chance(arguments)
-        end_chance()
-        return failed
+        (OWN / "chance").write_text("0")
+        return tell_chance(arguments)
     choose_what_fails(NEVER)
-    if Path(LINUXS).exists():
-        set_kinds((("times", NEVER), ("verbose", 0),
-                   ("probability", arguments.permille // 10)))
-    else:
-        for name, value in (("who", EVERYBODY), ("seed", arguments.seed),
-                            ("failed", 0), ("chance", arguments.permille)):
-            (OWN / name).write_text(str(value))
+    for name, value in (("who", EVERYBODY), ("seed", arguments.seed),
+                        ("failed", 0), ("chance", arguments.permille)):
+        (OWN / name).write_text(str(value))
     return NEVER
 
 
@@ -507,7 +496,7 @@ class VerbSweep:
 
 
 def sweep_verbs(arguments):
-    sweep = VerbSweep(Nth(), arguments.limit)
+    sweep = VerbSweep(Nth(arguments.linuxs), arguments.limit)
     verbs = Verbs(arguments.device, arguments.gid_index)
     hit = 0
     for name, needs, run in operations(verbs):
@@ -526,6 +515,7 @@ def main():
     verbs = kinds.add_parser("verbs")
     verbs.set_defaults(run=sweep_verbs)
     verbs.add_argument("--only", default="")
+    verbs.add_argument("--linuxs", action="store_true")
     verbs.add_argument("device")
     verbs.add_argument("gid_index", type=int)
     command = kinds.add_parser("command")

@@ -10,9 +10,9 @@
  * sum of 1 for the task that wrote n, 2 for tasks of programs, 4 for threads of
  * the kernel, 8 for softirqs. Only those count that are made by code between
  * the addresses "start" and "end", or by what that has called, but not below
- * "spared_start" to "spared_end"; and of those that are made in the same way,
- * from there on, the first two: a loop fails in its first round, and once in a
- * later one.
+ * "spared0_start" to "spared0_end" and so on; and of those that are made in the
+ * same way, from there on, the first two: a loop fails in its first round, and
+ * once in a later one.
  *
  * One with __GFP_NOFAIL does not fail, nor count.
  *
@@ -29,18 +29,21 @@
 #include <linux/spinlock.h>
 #include <linux/stacktrace.h>
 
-#define FRAMES 48
+#define FRAMES 64
 #define WAYS_BITS 14
 #define EACH 2
+#define SPARED 8
 
 enum who { WRITER = 1, TASKS = 2, THREADS = 4, SOFTIRQS = 8 };
 
 static struct dentry *folder;
 static u64 start, end;
-static u64 spared_start, spared_end;
+static u64 spared[SPARED][2];
 static u32 who = WRITER;
 static struct task_struct *target;
-static DEFINE_RAW_SPINLOCK(lock);   /* all below */
+/* Of all below. Lockdep forbids what may be taken in an NMI, which a probe seems
+ * to be, but never is: allocations are not made there. */
+static arch_spinlock_t lock = __ARCH_SPIN_LOCK_UNLOCKED;
 static bool armed;
 static u64 left;
 static u64 times = 1, rest;
@@ -55,18 +58,22 @@ static noinline notrace void *give_nothing(void)
     return NULL;
 }
 
+/* A probe that is a breakpoint (a kernel without the function tracer) counts as
+ * an NMI, which counts as an interrupt, too. */
+static bool in_interrupt_handler(void)
+{
+    return hardirq_count() > (in_nmi() ? HARDIRQ_OFFSET : 0);
+}
+
 static bool is_asked(void)
 {
     u32 asked = READ_ONCE(who);
 
-    if (!READ_ONCE(armed) && !READ_ONCE(chance)) {
+    if ((!READ_ONCE(armed) && !READ_ONCE(chance)) || in_interrupt_handler()) {
         return false;
     }
     if (in_serving_softirq()) {
-        return !in_hardirq() && asked & SOFTIRQS;
-    }
-    if (!in_task()) {
-        return false;
+        return asked & SOFTIRQS;
     }
     if (asked & WRITER && READ_ONCE(target) == current) {
         return true;
@@ -74,24 +81,47 @@ static bool is_asked(void)
     return asked & (current->flags & PF_KTHREAD ? THREADS : TASKS);
 }
 
-/* From the driver's outermost function down to the allocation; 0: it is not in
- * there, or is spared. Whom an interrupt has interrupted does not count. */
-static u32 find_way(void)
+static bool is_spared(unsigned long address)
 {
-    unsigned long frames[FRAMES];
+    unsigned int i;
+
+    for (i = 0; i < SPARED; i++) {
+        if (address >= spared[i][0] && address < spared[i][1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* From the driver's outermost function down to the allocation; 0: it is not in
+ * there, or is spared. Whom an interrupt has interrupted does not count. A
+ * breakpoint is such an interrupt itself; and who follows frame pointers from
+ * there on misses the caller, as the function has not pushed its own yet. */
+static u32 find_way(struct pt_regs *regs)
+{
+    unsigned long frames[FRAMES], *from = frames;
     unsigned int i, deep = 0;
     unsigned int count = stack_trace_save(frames, FRAMES, 0);
 
-    count = filter_irq_stacks(frames, count);
+    if (in_nmi()) {
+        i = filter_irq_stacks(frames, count);
+        from += i;
+        count -= i;
+    }
+    count = filter_irq_stacks(from, count);
+    if (from > frames) {
+        *--from = *(unsigned long *)kernel_stack_pointer(regs);
+        count++;
+    }
     for (i = 0; i < count; i++) {
-        if (frames[i] >= spared_start && frames[i] < spared_end) {
+        if (is_spared(from[i])) {
             return 0;
         }
-        if (frames[i] >= start && frames[i] < end) {
+        if (from[i] >= start && from[i] < end) {
             deep = i + 1;
         }
     }
-    return deep ? jhash(frames, deep * sizeof(frames[0]), 0) | 1 : 0;
+    return deep ? jhash(from, deep * sizeof(*from), 0) | 1 : 0;
 }
 
 static bool is_taken_often(u32 way)
@@ -137,14 +167,16 @@ static int before(struct kprobe *probe, struct pt_regs *regs)
     if (!is_asked() || regs_get_kernel_argument(regs, gfp) & __GFP_NOFAIL) {
         return 0;
     }
-    way = find_way();
+    way = find_way(regs);
     if (!way) {
         return 0;
     }
-    raw_spin_lock_irqsave(&lock, flags);
+    local_irq_save(flags);
+    arch_spin_lock(&lock);
     fails = is_to_fail(way);
     failed += fails;
-    raw_spin_unlock_irqrestore(&lock, flags);
+    arch_spin_unlock(&lock);
+    local_irq_restore(flags);
     if (fails) {
         instruction_pointer_set(regs, (unsigned long)give_nothing);
     }
@@ -183,13 +215,15 @@ static struct place places[] = {
 
 static int nth_set(void *data, u64 value)
 {
-    raw_spin_lock_irq(&lock);
+    local_irq_disable();
+    arch_spin_lock(&lock);
     left = value;
     rest = times;
     memset(taken, 0, sizeof(taken));
     WRITE_ONCE(target, value ? current : NULL);
     WRITE_ONCE(armed, value && rest);
-    raw_spin_unlock_irq(&lock);
+    arch_spin_unlock(&lock);
+    local_irq_enable();
     return 0;
 }
 
@@ -210,6 +244,7 @@ static void forget(int count)
 
 static int __init failing_init(void)
 {
+    char name[32];
     int i, ret;
 
     for (i = 0; i < ARRAY_SIZE(places); i++) {
@@ -223,8 +258,12 @@ static int __init failing_init(void)
     folder = debugfs_create_dir("failing", NULL);
     debugfs_create_x64("start", 0600, folder, &start);
     debugfs_create_x64("end", 0600, folder, &end);
-    debugfs_create_x64("spared_start", 0600, folder, &spared_start);
-    debugfs_create_x64("spared_end", 0600, folder, &spared_end);
+    for (i = 0; i < SPARED; i++) {
+        snprintf(name, sizeof(name), "spared%d_start", i);
+        debugfs_create_x64(name, 0600, folder, &spared[i][0]);
+        snprintf(name, sizeof(name), "spared%d_end", i);
+        debugfs_create_x64(name, 0600, folder, &spared[i][1]);
+    }
     debugfs_create_u32("who", 0600, folder, &who);
     debugfs_create_u64("times", 0600, folder, &times);
     debugfs_create_u32("chance", 0600, folder, &chance);
