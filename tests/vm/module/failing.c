@@ -41,8 +41,8 @@ static u64 start, end;
 static u64 spared[SPARED][2];
 static u32 who = WRITER;
 static struct task_struct *target;
-/* Of all below. Lockdep forbids what may be taken in an NMI, which a probe seems
- * to be, but never is: allocations are not made there. */
+/* Of all below. Lockdep forbids what may be taken in an NMI, which a probe
+ * seems to be, but never is: allocations are not made there. */
 static arch_spinlock_t lock = __ARCH_SPIN_LOCK_UNLOCKED;
 static bool armed;
 static u64 left;
