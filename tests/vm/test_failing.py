@@ -45,7 +45,9 @@ KERNELS = "verbs of the kernel"
 BESIDES, BESIDES_ALL = "softirqs and threads", "softirqs and threads, all in a row"
 THE_HARDWARE, THE_REST = "the hardware", "the port and the rest"
 PLACES_AT_LEAST = {ONE: 270, ALL: 280, KERNELS: 28, BESIDES: 33, BESIDES_ALL: 5,
-                   THE_HARDWARE: 59, THE_REST: 125}
+                   THE_HARDWARE: 67, THE_REST: 125}
+# On kernels where some are found in one run and not in the next.
+FEWER = {"debug": {THE_HARDWARE: 59}}
 
 # It may have come up without some of what it wanted, or not at all: dead, or with
 # no RDMA device to say so.
@@ -129,13 +131,13 @@ class Places:
     def __init__(self):
         self.failed = collections.defaultdict(dict)
 
-    def check(self, rows):
+    def check(self, rows, least):
         """Of ROWS, of which everything was done."""
         counts = {row: sum(of.values()) for row, of in self.failed.items()}
         print("\n".join(f"RELIABILITY.md: {row}: {count} places"
                         for row, count in counts.items()))
         few = {row: counts[row] for row in rows
-               if counts[row] < PLACES_AT_LEAST[row]}
+               if counts[row] < least[row]}
         assert not few, (few, self.failed)
 
 
@@ -149,10 +151,12 @@ def whole_rows(failed):
 
 
 @pytest.fixture(name="places", scope="module")
-def places_by_row():
+def places_by_row(request):
     places = Places()
     yield places
-    places.check(whole_rows(places.failed))
+    kernel = request.config.getoption("--kernel")
+    places.check(whole_rows(places.failed),
+                 PLACES_AT_LEAST | FEWER.get(kernel, {}))
 
 
 @pytest.fixture(name="failing")
