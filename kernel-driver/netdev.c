@@ -453,11 +453,9 @@ int fakernic_netdev_attach(struct fakernic_dev *dev)
 	if (ret)
 		goto unlock;
 	priv->ready = true;
-	if (!netif_running(dev->netdev))
+	/* Without channels there is no carrier, but RDMA, of the port's MTU. */
+	if (!netif_running(dev->netdev) || fakernic_channels_up(priv))
 		ret = fakernic_channels_set_port(priv, 0);
-	else if (fakernic_channels_up(priv) && READ_ONCE(dev->dead))
-		ret = -EIO;
-	/* Else RDMA goes on, and there is a carrier when there are channels. */
 	if (ret) {
 		priv->ready = false;
 		fakernic_netdev_free_key(priv);

@@ -348,14 +348,22 @@ def test_port_without_queues(patient, tries):
 @pytest.mark.usefixtures("afresh")
 def test_life_that_begins_without_queues(patient):
     """Those that a reset's new device is asked for first cannot be had: RDMA is
-    there all the same, and the port has a carrier when they can."""
+    there all the same, of the interface's MTU, and the port has a carrier when they
+    can. What is refused is a command that no other queue needs."""
     guest, port = patient.guest, patient.port
-    patient.forget()
-    with faults.armed(port.vm, REFUSED.format("CREATE_CQ", 1)) as refused:
-        reset(port)
-        assert refused.hits() == [1]
-        assert port.ibdev in guest.check("rdma link")
-        patient.until(carrier(patient).format(1))
+    guest.check(f"ethtool -C {port.netdev} rx-usecs 50")
+    try:
+        patient.forget()
+        with faults.armed(port.vm, REFUSED.format("MODIFY_CQ", 3)) as refused:
+            reset(port)
+            said = guest.check(f"ibv_devinfo -d {port.ibdev}")
+            guest.check(carrier(patient).format(0))
+            assert "PORT_ACTIVE" in said, said
+            assert re.search(r"active_mtu:\s+4096", said), said
+            patient.until(carrier(patient).format(1))
+            assert refused.hits() == [3]
+    finally:
+        guest.check(f"ethtool -C {port.netdev} rx-usecs 0")
     log = guest.check("dmesg")
     assert "queues cannot be set up" in log and "restarting" in log, log
     patient.works()

@@ -8,14 +8,21 @@ import statistics
 
 LARGE_KIB = 256 << 10           # guest memory and translated code
 NODE = 48                       # bytes: of GLib's trees, with malloc()'s header
+BUCKET = 64                     # bytes: of QEMU's hash tables
 KEPT = ("SUnreclaim", "KernelStack", "PageTables", "VmallocUsed", "Percpu")
 
 
 def translated(vm):
-    """The KiB of TCG's tree of translated blocks, which grows with each module
-    that is loaded to where none was; 0 without TCG."""
-    found = re.search(r"^TB count +(\d+)", vm.hmp("info jit"), re.M)
-    return int(found[1]) * NODE >> 10 if found else 0
+    """The KiB of TCG's tree and table of translated blocks, which grow with each
+    module that is loaded to where none was, the table by doubling; 0 without
+    TCG."""
+    jit = vm.hmp("info jit")
+    count = re.search(r"^TB count +(\d+)", jit, re.M)
+    buckets = re.search(r"^TB hash buckets +\d+/(\d+)", jit, re.M)
+    if not count:
+        return 0
+    print(f"{vm.name}: {count[1]} translated blocks, {buckets[1]} buckets")
+    return int(count[1]) * NODE + int(buckets[1]) * BUCKET >> 10
 
 
 def heap(vm):
