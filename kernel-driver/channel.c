@@ -37,6 +37,7 @@ static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
 
 void fakernic_restart_later(struct fakernic_netdev *priv)
 {
+	WRITE_ONCE(priv->restart_of, READ_ONCE(priv->generation));
 	if (delayed_work_pending(&priv->restart_work))
 		return;
 	if (READ_ONCE(priv->up) &&

@@ -100,6 +100,7 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	int ret;
 
 	/* What any earlier ones said of errors is no more. */
+	WRITE_ONCE(priv->generation, priv->generation + 1);
 	cancel_delayed_work(&priv->restart_work);
 	ret = fakernic_channels_create(priv);
 	if (ret)

@@ -115,7 +115,9 @@ static void fakernic_restart_work(struct work_struct *work)
 		return;
 	}
 	rtnl_lock();
-	if (netif_running(priv->netdev) && fakernic_netdev_works(priv)) {
+	/* Not those that somebody else has made since. */
+	if (netif_running(priv->netdev) && fakernic_netdev_works(priv) &&
+	    READ_ONCE(priv->restart_of) == priv->generation) {
 		netdev_info(priv->netdev, "restarting\n");
 		restarts = READ_ONCE(priv->restarts);
 		fakernic_channels_down(priv);
@@ -130,10 +132,14 @@ static void fakernic_tx_timeout(struct net_device *netdev, unsigned int queue)
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 	struct fakernic_channel *ch = &priv->channels[queue];
 
+	/* They are being made anew, by a device that takes its time. */
+	if (!READ_ONCE(priv->up))
+		return;
 	netdev_err(netdev,
 		   "queue %u: send timeout: posted up to %u, completed up to %u\n",
 		   queue, READ_ONCE(ch->tx_pi), READ_ONCE(ch->tx_ci));
 	DEV_STATS_INC(netdev, tx_errors);
+	WRITE_ONCE(priv->restart_of, READ_ONCE(priv->generation));
 	/* Now, and not after the pause that one under way may have. */
 	mod_delayed_work(system_dfl_wq, &priv->restart_work, 0);
 }

@@ -45,6 +45,8 @@ struct fakernic_netdev {
 	u32 filter_refusals;		/* in a row; under filter_lock */
 	struct delayed_work restart_work;
 	unsigned long up_since;		/* jiffies, of its queues */
+	u32 generation;			/* of its queues; with vain tries */
+	u32 restart_of;			/* the one that erred */
 	u32 restarts;			/* in vain, one after another */
 	u32 pdn;
 	u32 lkey;			/* of all of DMA space */

@@ -369,6 +369,35 @@ def test_life_that_begins_without_queues(patient):
     patient.works()
 
 
+SLOW_S = 5
+SLOW = f"at=command cmd={{}} times=0 delay-ns={SLOW_S}000000000 do=delay"
+SLOW_CMDS = ("SET_PORT", "MODIFY_QP", "CREATE_CQ", "DESTROY_CQ", "CREATE_QP", "DESTROY_QP")
+WATCHDOG_S = 20         # Linux looks at queues that are stopped so often
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("afresh")
+def test_queues_that_are_long_in_coming(patient):
+    """Those that ethtool asks for, of a device that takes its time: they are not
+    taken for queues that fail to send, and are not made twice."""
+    guest, port = patient.guest, patient.port
+    patient.forget()
+    try:
+        with faults.armed(port.vm, *map(SLOW.format, SLOW_CMDS)) as slow:
+            guest.check(f"ethtool -G {port.netdev} rx 1024", 120)
+            hits = slow.hits()
+        # Linux looks twice in that time: at the second it finds them late.
+        assert sum(hits) * SLOW_S > 2 * WATCHDOG_S, hits
+        # Whoever waits to make them once more does so now.
+        time.sleep(2)
+        log = guest.check("dmesg")
+    finally:
+        guest.check(f"ethtool -G {port.netdev} rx 512", 120)
+    assert "send timeout" not in log and "restarting" not in log, log
+    patient.works()
+
+
 GONE_CLOCK = """
 import os, subprocess, time
 clock = os.open("/dev/{ptp}", os.O_RDONLY)

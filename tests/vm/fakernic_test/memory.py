@@ -51,9 +51,9 @@ def kernel(vm):
 
 class Growth:
     """What machines take more and more of while they do the same again and again,
-    caches apart. A leak is in each part of that; a table that is doubled once
-    (TCG's, of translated blocks, by 4 MiB) is in one, and so not in the median,
-    but with all else less than three times what may be."""
+    caches apart. A leak is in each part of that; a table that is doubled once is in
+    one, and so not in the median, but with all else less than three times what may
+    be."""
 
     kinds = ("QEMU's heap", "the kernel's own", "what is not available")
 
