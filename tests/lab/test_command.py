@@ -1051,6 +1051,9 @@ def test_locks_of_the_core_alone(tmp_path):
         for mapped in b"&mm->mmap_lock/1", b"&mm->mmap_lock":
             of_slots = of_slots.replace(mapped, b"&ctrl->reset_lock")
         says_what_is_not_told(console, file, of_slots)
+        of_targets = of_slots.replace(b"pci_rescan_remove_lock", b"nvmet_config_sem")
+        says_what_is_not_told(console, file, of_targets.replace(
+            b"&ctrl->reset_lock", b"&id_priv->handler_mutex"))
         file.write(of_slots.replace(b"&ctrl->reset_lock", b"&mm->mmap_lock"))
         assert "pci_rescan" in console.trouble()
         file.write(ORDER.replace(b"mm->mmap_lock)", b"dev->life_lock)"))

@@ -32,14 +32,17 @@ OTHERS_RACE = re.compile(
     r"(?:(?!.*={20}).*\n)*.*={20}.*\n", re.M)
 # Locks in a wrong order, and those that Linux 6.12 takes so for whose driver ever:
 # ib_uverbs as a process with a doorbell page forks, and as its device goes; pciehp as
-# a card goes from a slot, twice.
+# a card goes from a slot, twice; nvmet_rdma, which carries a command out in the
+# connection's handler if it came before the connection was told of, and ends its
+# listener, another such identifier, under the lock that the command takes.
 ORDER = re.compile(
     r"^.*WARNING: possible circular locking.*\n"
     r"(?:(?!.*</TASK>).*\n)*.*</TASK>.*\n", re.M)
 LOCK = re.compile(r"lock\((\S+)\);")
 OTHERS_LOCKS = (
     {"&file->disassociation_lock", "&mm->mmap_lock", "&mm->mmap_lock/1"},
-    {"pci_rescan_remove_lock", "&ctrl->reset_lock"})
+    {"pci_rescan_remove_lock", "&ctrl->reset_lock"},
+    {"nvmet_config_sem", "&id_priv->handler_mutex"})
 # Lost memory of a task, its signals or credentials, which no driver takes. Linux 6.12
 # loses that of a program that opens a device which refuses: its
 # UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task. And a socket
