@@ -371,7 +371,8 @@ def test_life_that_begins_without_queues(patient):
 
 SLOW_S = 5
 SLOW = f"at=command cmd={{}} times=0 delay-ns={SLOW_S}000000000 do=delay"
-SLOW_CMDS = ("SET_PORT", "MODIFY_QP", "CREATE_CQ", "DESTROY_CQ", "CREATE_QP", "DESTROY_QP")
+SLOW_CMDS = ("SET_PORT", "MODIFY_QP", "CREATE_CQ", "DESTROY_CQ", "CREATE_QP",
+             "DESTROY_QP")
 WATCHDOG_S = 20         # Linux looks at queues that are stopped so often
 
 
@@ -655,6 +656,12 @@ def test_dead_device_is_left_dead(patient, death, event, cure):
         patient.said("device is dead")
         event(patient.port)
         still_dead(patient)
+        text = guest.check(f"devlink health diagnose {reporter}; "
+                           f"devlink health dump show {reporter}")
+        assert "state: dead" in text, text
+        if death is frozen:
+            assert "a command was not answered" in text, text
+            assert re.search("in_flight_at_death: [1-9]", text), text
         guest.check(ASKED[cure], 60)
         patient.works()
         assert "state healthy" in guest.check(f"devlink health show {reporter}")
@@ -674,6 +681,30 @@ def test_dead_device_that_cannot_be_recovered_says_so(patient):
             assert guest.check(f"rdma dev show {patient.port.ibdev}") == before
         guest.check(f"devlink health recover {REPORTER}", 60)
         patient.works()
+
+
+TRIED = "device cannot be recovered"
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("event", (fatal, *longer((reset,))),
+                         ids=lambda event: event.__name__)
+def test_recovery_is_tried_again(patient, event):
+    """One that fails, until it does not, after pauses that grow; nobody asks for
+    it."""
+    patient.forget()
+    with faults.armed(patient.port.vm, REFUSED.format("QUERY_DEVICE", 0)):
+        event(patient if event is fatal else patient.port)
+        patient.until(f"[ $(dmesg | grep -c '{TRIED}') = 3 ]")
+    patient.is_recovered()
+    tried = [float(at) for at in re.findall(
+        rf"^\[ *([\d.]+)\] .*{TRIED}", patient.guest.check("dmesg"), re.M)]
+    pauses = [b - a for a, b in zip(tried, tried[1:] + [when(patient, RECOVERED)])]
+    # The first of PAUSES_S is that before the first try.
+    assert all(map(operator.le, PAUSES_S[1:], pauses)), pauses
+    assert "state healthy" in patient.guest.check(
+        f"devlink health show {REPORTER}")
+    patient.works()
 
 
 def test_reporter_of_all_deaths(patient):
@@ -1327,13 +1358,23 @@ def test_port_fails_now_and_then(patient, status):
 
 
 def test_trace_tells(patient):
-    """Commands, events, the link and the hardware's life."""
-    start_trace(patient.guest)
-    reset(patient.port)
+    """Commands, also one that is refused, events, the link and the hardware's
+    life."""
+    guest, vm = patient.guest, patient.port.vm
+    start_trace(guest)
+    patient.forget()
+    rule(patient, "dead")
+    patient.is_recovered()
     patient.works()
-    text = end_trace(patient.guest)
-    for words in ("CREATE_QP: ", "fakernic_eqe", "link up, port active",
-                  "goes down", "comes up: 0"):
+    with faults.armed(vm, REFUSED.format("CREATE_CQ", 1)):
+        assert not guest.run(f"ibv_rc_pingpong -d {patient.port.ibdev}").ok
+    with faults.armed(vm, "at=device for-ns=1000000000 do=link-down"):
+        patient.until(carrier(patient).format(0))
+    patient.until(carrier(patient).format(1))
+    text = end_trace(guest)
+    for words in ("CREATE_QP: ok", "CREATE_CQ: busy", "fakernic_eqe",
+                  "link down, port down", "link up, port active", "stops, of cause",
+                  "goes down: 0", "function is reset: 0", "comes up: 0"):
         assert words in text, f"no {words}: {text[-2000:]}"
 
 
