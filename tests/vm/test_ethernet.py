@@ -99,10 +99,11 @@ def death(port):
 
 @pytest.mark.parametrize("event", (rdma.reset, reload, sleep, death),
                          ids=lambda event: event.__name__)
-def test_tcp_lives_through_it(lab, ports, event):
+def test_tcp_lives_through_it(lab, vlan, event):
     """Under one connection that never pauses either card is reset, reloaded, put to
-    sleep, or dies and is recovered: every byte arrives."""
-    a, b = ports
+    sleep, or dies and is recovered: every byte arrives. Then frames of a VLAN do, as
+    before."""
+    a, b = ports = vlan
     server = a.guest.start(f"nc -l {STREAM_PORT} | tee {ARRIVED} | sha256sum", 200)
     a.guest.check("until ss -Hltn sport = :%d | grep -q .; do sleep 0.05; done" %
                   STREAM_PORT)
@@ -111,7 +112,8 @@ def test_tcp_lives_through_it(lab, ports, event):
         for port in ports:
             await_more(a)
             event(port)
-        await_more(a)
+            await_more(a)
+            b.guest.check("ping -c 3 -i 0.2 -W 5 10.5.0.1")
     finally:
         b.guest.check("touch /tmp/enough")
         a.guest.check(f"rm -f {ARRIVED}")

@@ -61,11 +61,17 @@ def served(ports, request):
 
 
 def cut_link(it, seconds):
+    def cuts():
+        return int(it.host.guest.check(f"cat /sys/class/infiniband/{it.host.ibdev}"
+                                       "/ports/1/counters/link_downed"))
+
+    before = cuts()
     it.host.vm.set_link(False)
     try:
         time.sleep(seconds)
     finally:
         it.host.vm.set_link(True)
+    assert cuts() == before + 1
 
 
 def unbind_host(it):

@@ -57,22 +57,26 @@ ip -6 route show dev {dev} | grep -v fe80 | sed 's/ linkdown//' | sort
 tc qdisc show dev {dev} root | awk '{{print $2, $3}}'
 cat /sys/class/net/{dev}/ifindex
 """
-# The interface carries frames: somebody is asked for who is not there. If he was a
-# moment ago, too, Linux may have asked all it will and just give him up: then the
-# next ping is who asks. It may have ended before it is looked at.
+# The interface carries frames, and so does the VLAN upon it: somebody is asked for who
+# is not there. If he was a moment ago, too, Linux may have asked all it will and just
+# give him up: then the next ping is who asks. It may have ended before it is looked at.
 SENDS = """
-cd /sys/class/net/{dev}/statistics
-before=$(cat tx_packets)
-for i in $(seq 30); do
-    ping -c 1 -W 1 10.1.2.77 >/dev/null &
-    for j in $(seq 20); do
-        [ $(cat tx_packets) -gt $before ] && {{ kill $! 2>/dev/null; exit 0; }}
-        sleep 0.05
+sends() {{
+    before=$(cat tx_packets)
+    for i in $(seq 30); do
+        ping -c 1 -W 1 $1 >/dev/null &
+        for j in $(seq 20); do
+            [ $(cat tx_packets) -gt $before ] && {{ kill $! 2>/dev/null; return; }}
+            sleep 0.05
+        done
+        wait
     done
-    wait
-done
-ip -s link show {dev}; ip neigh; tc -s qdisc show dev {dev}
-exit 1
+    ip -s link show; ip neigh; tc -s qdisc show
+    exit 1
+}}
+cd /sys/class/net/{dev}/statistics
+sends 10.1.2.77
+sends 10.7.0.77
 """
 RESTORE = """
 set -e
