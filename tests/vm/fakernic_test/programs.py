@@ -21,6 +21,7 @@ HIDE = """
     """
 LIMIT_S = 55                # of a program
 TRIES = 3
+MADE_AGAIN_MOST = 0.1           # of all, of which a third are over ofi_rxm
 CM = "cm"
 OOB_PORT = 3000
 PERFTEST_PORT = 18515
@@ -284,14 +285,25 @@ def run_part(server, client, wanted):
     found = {}
     for begin in range(0, len(wanted), 10):
         part = wanted[begin:begin + 10]
-        for _ in range(TRIES):
-            found.update(pairs.run(server, client, part,
-                                   60 + 2 * LIMIT_S * len(part)))
+        for again in range(TRIES):
+            made = pairs.run(server, client, part, 60 + 2 * LIMIT_S * len(part))
+            for pair in made.values():
+                pair.again = again
+            found.update(made)
             part = [one for one in part if lost_its_last(one.name,
                                                         found[one.name])]
             if not part:
                 break
     return found
+
+
+def made_again(found):
+    """Title -> how often, of those that had to be: few, or something else loses
+    completions."""
+    again = {name: pair.again for name, pair in found.items() if pair.again}
+    print(f"made again: {again}")
+    assert sum(again.values()) <= MADE_AGAIN_MOST * len(found), again
+    return again
 
 
 def run(ports, wanted):

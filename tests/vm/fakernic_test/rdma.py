@@ -26,6 +26,7 @@ class Pair:
     def __init__(self, server, client):
         self.server = server
         self.client = client
+        self.again = 0          # times that it had to be made before
 
     def wrong_data(self):
         """Whether a side has found other bytes than it was to find."""
