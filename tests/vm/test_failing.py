@@ -84,6 +84,9 @@ COMMANDS = {
     "auto counters": (
         "exec rdma statistic qp set link fakernic0/1 auto type on",
         "rdma statistic qp set link fakernic0/1 auto off || :", "true"),
+    "management": (
+        "exec cat /sys/class/infiniband/fakernic0/ports/1/counters/port_xmit_data",
+        "true", "true"),
     "multicast": ("exec mckey -s -m 239.7.7.7 -b ADDRESS -C 1 -S 64", "true",
                   "true"),
     "info": (f"exec devlink dev info {DEVLINK}", "true", "true"),

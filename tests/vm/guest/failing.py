@@ -224,6 +224,9 @@ def set_chance(arguments):
 
 # ---- verbs -----------------------------------------------------------------
 
+COUNTED = "modify_qp with counters"
+COUNT = "rdma statistic qp set link {}/1 auto {}"    # a set for each type of QP
+
 # <linux/udmabuf.h>
 UDMABUF_CREATE = 0x40187542
 
@@ -407,6 +410,8 @@ def operations(v):
         ("create_srq", none, lambda _: v.srq()),
         ("modify_srq", v.srq, lambda srq: srq.modify(
             SrqAttr(max_wr=300, srq_limit=10), e.IBV_SRQ_LIMIT)),
+        ("resize_srq", v.srq, lambda srq: srq.modify(
+            SrqAttr(max_wr=5000), e.IBV_SRQ_MAX_WR)),
         ("create_qp rc", none, lambda _: v.qp(e.IBV_QPT_RC)),
         ("create_qp uc", none, lambda _: v.qp(e.IBV_QPT_UC)),
         ("create_qp ud", none, lambda _: v.qp(e.IBV_QPT_UD)),
@@ -430,6 +435,7 @@ def operations(v):
         ("create_flow", v.raw, v.flow),
         ("alloc_parent_domain", none, lambda _: ParentDomain(
             v.context, ParentDomainInitAttr(pd=v.pd))),
+        (COUNTED, lambda: v.qp(e.IBV_QPT_RC), to_rts),
     ]
 
 
@@ -501,7 +507,11 @@ def sweep_verbs(arguments):
     hit = 0
     for name, needs, run in operations(verbs):
         if re.search(arguments.only, name):
+            if name == COUNTED:
+                check(COUNT.format(verbs.device, "type on"))
             sweep.one(name, needs, run)
+            if name == COUNTED:
+                check(COUNT.format(verbs.device, "off"))
             hit += sweep.hit
     return hit
 
