@@ -75,6 +75,30 @@ def test_extended_posting(ports):
     assert told.split() == ["8"], told
 
 
+NO_GRH = """
+from pyverbs.addr import AH, AHAttr
+from pyverbs.device import Context
+from pyverbs.pd import PD
+try:
+    AH(PD(Context(name="{device}")), attr=AHAttr(port_num=1))
+except Exception as error:
+    print(error)
+"""
+
+
+def test_why_it_is_refused(ports):
+    """As the provider's TROUBLESHOOTING.md has it: Debian's libibverbs, a release
+    build, says so to a file alone."""
+    port = ports[0]
+    port.guest.write("/root/no_grh.py", NO_GRH.format(device=port.ibdev))
+    ask = "VERBS_LOG_LEVEL=4 {} python3 /root/no_grh.py"
+    loud = port.guest.run(ask.format("VERBS_LOG_FILE=/dev/stderr"), 100)
+    quiet = port.guest.run(ask.format(""), 100)
+    assert "Failed to create AH" in loud.out and loud.out == quiet.out, loud
+    assert "address without GRH: RoCE needs one" in loud.err, loud
+    assert quiet.err == "", quiet
+
+
 @pytest.mark.parametrize("kind", ("rc", "uc", "ud", "srq", "xsrq"))
 def test_pingpong(ports, kind):
     rdma.pingpong(kind, *ports, "-n 200").check()
