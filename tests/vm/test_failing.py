@@ -29,8 +29,8 @@ FOLDER = "/usr/share/fakernic"
 PROGRAM = f"python3 {FOLDER}/failing.py"
 USER = "/sys/kernel/debug/kernel_user/run"
 # Of more places than this the first, the last and some in between are failed: of
-# commands, which take seconds, and where Linux counts a loop's each round. Of all
-# in a row those from the first on, and the last.
+# commands on kernels where each takes seconds, and where Linux counts a loop's each
+# round. Of all in a row those from the first on, and the last.
 COMMANDS_LIMIT = 20
 LINUXS_LIMIT = 6
 IN_A_ROW_LIMIT = 3
@@ -44,10 +44,13 @@ ONE, ALL = "verbs, one in a row", "verbs, all in a row"
 KERNELS = "verbs of the kernel"
 BESIDES, BESIDES_ALL = "softirqs and threads", "softirqs and threads, all in a row"
 THE_HARDWARE, THE_REST = "the hardware", "the port and the rest"
-PLACES_AT_LEAST = {ONE: 270, ALL: 280, KERNELS: 28, BESIDES: 33, BESIDES_ALL: 5,
-                   THE_HARDWARE: 67, THE_REST: 125}
-# On kernels where some are found in one run and not in the next.
-FEWER = {"debug": {THE_HARDWARE: 59}}
+PLACES_AT_LEAST = {ONE: 280, ALL: 280, KERNELS: 28, BESIDES: 33, BESIDES_ALL: 5,
+                   THE_HARDWARE: 1350, THE_REST: 440}
+# On kernels where some are found in one run and not in the next, or fewer are failed.
+FEWER = {"debug": {THE_HARDWARE: 59, THE_REST: 125}}
+# Where all of them are, however many, but for a suspend's: others take less than a
+# second each.
+WHOLE_ON = "6.12"
 
 # It may have come up without some of what it wanted, or not at all: dead, or with
 # no RDMA device to say so.
@@ -187,15 +190,17 @@ def test_verbs(port, failing, times):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command(port, failing, name):
+def test_command(port, failing, name, request):
     command, undo, again = (
         text.replace("DEV", port.netdev).replace("ADDRESS", port.ip4)
         for text in COMMANDS[name])
+    kernel = request.config.getoption("--kernel")
     port.guest.write("/tmp/undo", undo)
     port.guest.write("/tmp/again", again)
     failing(THE_HARDWARE if name in HARDWARE else THE_REST, name,
             f"--at-least {int(name not in NOTHING)} command "
-            f"'sh /tmp/undo' 'sh /tmp/again' \"{command}\"", COMMANDS_LIMIT)
+            f"'sh /tmp/undo' 'sh /tmp/again' \"{command}\"",
+            NEVER if kernel == WHOLE_ON and name != "sleep" else COMMANDS_LIMIT)
 
 
 def test_verbs_of_the_kernel(port, failing):
