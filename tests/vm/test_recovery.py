@@ -334,8 +334,7 @@ def test_port_without_queues(patient, tries):
         assert "ACTIVE" in guest.check(f"rdma link show {port.ibdev}/1")
         patient.until(carrier(patient).format(1), 2 ** tries)
     log = guest.check("dmesg")
-    tried = [float(when) for when in
-             re.findall(r"^\[ *([\d.]+)\] .*restarting", log, re.M)]
+    tried = times(log, "restarting")
     pauses = [b - a for a, b in zip(tried, tried[1:])]
     assert len(pauses) == tries - 1
     # The kernel's timers may be late by an eighth.
@@ -697,8 +696,7 @@ def test_recovery_is_tried_again(patient, event):
         event(patient if event is fatal else patient.port)
         patient.until(f"[ $(dmesg | grep -c '{TRIED}') = 3 ]")
     patient.is_recovered()
-    tried = [float(at) for at in re.findall(
-        rf"^\[ *([\d.]+)\] .*{TRIED}", patient.guest.check("dmesg"), re.M)]
+    tried = times(patient.guest.check("dmesg"), TRIED)
     pauses = [b - a for a, b in zip(tried, tried[1:] + [when(patient, RECOVERED)])]
     # The first of PAUSES_S is that before the first try.
     assert all(map(operator.le, PAUSES_S[1:], pauses)), pauses
@@ -819,12 +817,18 @@ def test_pause_is_ended_by_who_asks(patient):
     patient.works()
 
 
+def times(log, text):
+    """Seconds of the guest's clock, at which its LOG says so, each time."""
+    return [float(at) for at in
+            re.findall(rf"^\[ *(\d+\.\d+)\] .*(?:{text})", log, re.M)]
+
+
 def when(patient, text):
-    """Seconds of the guest's clock, at which its log says so, last."""
+    """The last of them."""
     log = patient.guest.check("dmesg")
-    said = re.findall(rf"^\[ *(\d+\.\d+)\] .*(?:{text})", log, re.M)
+    said = times(log, text)
     assert said, log
-    return float(said[-1])
+    return said[-1]
 
 
 NOP_PERIOD_S = 5                # of the driver's own look at the device
