@@ -10,6 +10,7 @@ import itertools
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import document
@@ -78,13 +79,45 @@ def uapi_alone(tree):
     return [f'{UAPI_HEADER}: {p}' for p in compiles_alone(tree, UAPI_HEADER)]
 
 
+# The reader's own types, as the data sheet lists them.
+TYPES = """
+typedef unsigned char __u8;
+typedef unsigned short __u16, __le16;
+typedef unsigned int __u32, __le32;
+typedef unsigned long long __u64, __le64;
+"""
+# UEFI, two kinds of firmware, and a big-endian machine of 32 bits.
+FOREIGN = ('x86_64-unknown-windows', 'riscv64-unknown-elf', 'aarch64-none-elf',
+           'powerpc-none-eabi')
+
+
+def headers_off_linux(tree):
+    """headers compile off Linux, with <stdint.h> or the reader's types"""
+    problems = []
+    source = ''.join(f'#include <{h}>\n' for h in tree.hw_headers())
+    with tempfile.TemporaryDirectory() as work:
+        types = Path(work, 'types.h')
+        types.write_text(TYPES, encoding='utf-8')
+        ways = (('-nostdlibinc',),
+                ('-nostdinc', f'-DFAKERNIC_TYPES="{types}"'))
+        for target, way in itertools.product(FOREIGN, ways):
+            flags = (f'--target={target}', '-ffreestanding', '-std=c11', *way)
+            if said := syntax_check(tree, 'clang', flags, source):
+                problems.append(f'{target} {way[0]}:\n{said}')
+    return problems
+
+
+BASE_INCLUDES = ('<linux/types.h>', '<stdint.h>', 'FAKERNIC_TYPES')
+
+
 def header_includes(tree):
-    """headers include <linux/types.h> and one another, nothing else"""
+    """base.h includes the types, headers one another, nothing else"""
     problems = []
     for header in tree.hw_headers():
         for name in re.findall(r'^#include (\S+)', tree.hw_text(header), re.M):
             own = f'fakernic/{name.strip(chr(34))}'
-            if name != '<linux/types.h>' and own not in tree.hw_headers():
+            if own not in tree.hw_headers() and not (
+                    header == 'fakernic/base.h' and name in BASE_INCLUDES):
                 problems.append(f'{header} includes {name}')
     for name in re.findall(r'^#include (\S+)', tree.uapi_text(), re.M):
         if name != '<linux/types.h>':
@@ -403,8 +436,8 @@ def requests_reserved(tree):
             and f'RSVD(struct {s.name}, {f.name})' not in table]
 
 
-CHECKS = (headers_alone, uapi_alone, header_includes, hw_data_rules,
-          uapi_rules, layout_golden, changes_version, counter_names,
+CHECKS = (headers_alone, headers_off_linux, uapi_alone, header_includes,
+          hw_data_rules, uapi_rules, layout_golden, changes_version, counter_names,
           document_syntax,
           document_driver, document_names, document_values, document_structs,
           rnr_timers, spdx_lines, licence_texts, engine_includes,

@@ -80,9 +80,13 @@ def parse_constants(text):
 
 
 def parse_other_names(text):
-    """Enum tags and function-like macros: they have a name but no value."""
+    """
+    Enum tags, function-like macros, macros that the reader may define: they
+    have a name but no value.
+    """
     code = strip_comments(text)
     return set(re.findall(r'\benum (fakernic_\w+)', code) +
+               re.findall(r'\bdefined\((FAKERNIC_\w+)\)', code) +
                re.findall(r'^#define (FAKERNIC_\w+)\(', code, re.M))
 
 

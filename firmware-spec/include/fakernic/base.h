@@ -16,7 +16,23 @@
 #ifndef FAKERNIC_BASE_H
 #define FAKERNIC_BASE_H
 
+/*
+ * __u8, __u16, __u32, __u64 and __le16, __le32, __le64: unsigned integers, the
+ * latter in the byte order of the device. Linux has them. Elsewhere they come
+ * from <stdint.h>, or from a header of the reader's:
+ * -DFAKERNIC_TYPES='"my_types.h"'.
+ */
+#if defined(FAKERNIC_TYPES)
+#include FAKERNIC_TYPES
+#elif defined(__KERNEL__) || defined(__linux__)
 #include <linux/types.h>
+#else
+#include <stdint.h>
+typedef uint8_t __u8;
+typedef uint16_t __u16, __le16;
+typedef uint32_t __u32, __le32;
+typedef uint64_t __u64, __le64;
+#endif
 
 /* Mask of the bits hi..lo, both included, of a 32- or 64-bit word. */
 #define FAKERNIC_BITS(hi, lo) \
