@@ -202,8 +202,24 @@ static bool roce_flush_recvs(Roce *r, RoceQp *qp)
     return qp->init.has_rq;
 }
 
+/*
+ * How long to wait before the next look at the receive queue of a QP in ERR. A
+ * QP may stay there without limit, so each look that finds nothing doubles the
+ * wait.
+ */
+static RoceTime roce_flush_next_wait(RoceTime wait)
+{
+    if (wait == 0) {
+        return FAKERNIC_RQ_FLUSH_INTERVAL_NS;
+    }
+    return wait < FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS / 2
+               ? 2 * wait : FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS;
+}
+
 void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
 {
+    const bool timer = qp->flush_at <= now;
+    const uint64_t work = r->work;
     bool more;
 
     qp->flush_at = ROCE_TIME_NEVER;
@@ -212,12 +228,16 @@ void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
     more = roce_flush_sends(r, qp);
     if (qp->attr.state == FAKERNIC_QPS_ERR && !more) {
         more = roce_flush_recvs(r, qp);
-        if (qp->init.has_rq && !qp->rq_broken) {
-            qp->flush_at = now + FAKERNIC_RQ_FLUSH_INTERVAL_NS;
-        }
+    }
+    if (!timer || r->work != work) {
+        qp->flush_wait = 0;
     }
     if (more) {
         qp->flush_at = now;
+    } else if (qp->attr.state == FAKERNIC_QPS_ERR && qp->init.has_rq &&
+               !qp->rq_broken) {
+        qp->flush_wait = roce_flush_next_wait(qp->flush_wait);
+        qp->flush_at = now + qp->flush_wait;
     }
     roce_sched_timer(r, qp);
 }

@@ -232,6 +232,7 @@ typedef struct RoceQp {
     struct RoceQp *next, *prev;
     RoceTime deadline;
     RoceTime flush_at;          /* ERR: next look at the queues */
+    RoceTime flush_wait;        /* ERR: between the last two, 0: no wait */
     uint32_t heap_index;
     bool busy;                  /* counts for busy_count */
 } RoceQp;

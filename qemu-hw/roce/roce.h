@@ -461,8 +461,10 @@ bool roce_qp_unbind(Roce *r, uint32_t qpn, uint32_t max);
 /*
  * IBTA 11.2.5.2. *bad_field is set to the FAKERNIC_QP_ATTR_* bit of the
  * attribute refused, or 0. A transition to RESET forgets all work requests; to
- * ERR it flushes them with completions; receives posted later are found by
- * roce_tick() within FAKERNIC_RQ_FLUSH_INTERVAL_NS, as they ring no doorbell.
+ * ERR it flushes them with completions. Receives posted later ring no doorbell:
+ * roce_tick() looks for them after FAKERNIC_RQ_FLUSH_INTERVAL_NS, then after
+ * waits that double up to FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS. Each work request
+ * that is flushed, and each roce_post_send(), starts with the first wait again.
  */
 int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
                    const RoceQpAttr *attr, uint32_t *bad_field);

@@ -345,7 +345,7 @@ static void teardown_flush(World *w)
             host_post_send(qp, 1);
         }
     }
-    world_run(w, w->now + FAKERNIC_RQ_FLUSH_INTERVAL_NS +
+    world_run(w, w->now + FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS +
                  w->options.tick_late_ns + MS, never);
     for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
         SimQp *qp = &w->qp[i];

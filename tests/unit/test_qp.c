@@ -205,6 +205,57 @@ static void err_flushes_what_is_posted_later(void)
     pair_free(&p);
 }
 
+/*
+ * A QP that nothing is posted to is looked at less and less often, and a
+ * receive that comes at last is flushed within the longest wait.
+ */
+static void err_backs_off_without_receives(void)
+{
+    const RoceTime second = 1000000000;
+    unsigned ticks = 0;
+    RoceTime now;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    while ((now = roce_deadline(p.a.r)) < 10 * second) {
+        roce_tick(p.a.r, now);
+        ticks++;
+    }
+    CHECK(ticks < 30);
+    now = 10 * second;
+    pair_recv(&p.a, 2, 0, 64);
+    CHECK(roce_deadline(p.a.r) <= now + FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS);
+    now = roce_deadline(p.a.r);
+    roce_tick(p.a.r, now);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK_EQ(roce_deadline(p.a.r), now + FAKERNIC_RQ_FLUSH_INTERVAL_NS);
+    pair_free(&p);
+}
+
+/* A doorbell of its send queue makes an idle QP in ERR look at once. */
+static void err_looks_at_receives_after_a_send(void)
+{
+    RoceTime now = 0;
+    RoceSendWr wr;
+    Pair p;
+
+    pair_init(&p, FAKERNIC_QP_RC);
+    CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
+    for (unsigned i = 0; i < 8; i++) {
+        now = roce_deadline(p.a.r);
+        roce_tick(p.a.r, now);
+    }
+    pair_recv(&p.a, 2, 0, 64);
+    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
+    fake_post_send(p.a.host, p.a.qpn, &wr);
+    roce_post_send(p.a.r, now, p.a.qpn);
+    pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_WR_FLUSH_ERR);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_WR_FLUSH_ERR);
+    CHECK_EQ(roce_deadline(p.a.r), now + FAKERNIC_RQ_FLUSH_INTERVAL_NS);
+    pair_free(&p);
+}
+
 static void reset_forgets_without_completions(void)
 {
     RoceSendWr wr;
@@ -668,6 +719,8 @@ static const Test tests[] = {
     TEST(query_tells_what_was_set), TEST(first_psns_stay),
     TEST(err_flushes_both_queues_in_order),
     TEST(err_flushes_what_is_posted_later),
+    TEST(err_backs_off_without_receives),
+    TEST(err_looks_at_receives_after_a_send),
     TEST(reset_forgets_without_completions),
     TEST(sends_wait_for_rts),
     TEST(first_request_establishes_communication),

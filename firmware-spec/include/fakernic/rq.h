@@ -4,8 +4,9 @@
  * consumes in order. A ring of slots of one size (rq_log_stride); the producer
  * index lies in the doorbell record and the device reads it when it needs a
  * receive, so posting one is memory stores only: the slot, a write barrier,
- * the index. A receive posted to a QP in the error state is flushed within
- * FAKERNIC_RQ_FLUSH_INTERVAL_NS.
+ * the index. The device looks for receives posted to a QP in the error state
+ * after FAKERNIC_RQ_FLUSH_INTERVAL_NS, and after twice as long each time that
+ * it finds none, up to FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS.
  */
 #ifndef FAKERNIC_RQ_H
 #define FAKERNIC_RQ_H
@@ -34,6 +35,7 @@ struct fakernic_rq_wqe {
 FAKERNIC_SIZE(struct fakernic_rq_wqe, 16);
 
 #define FAKERNIC_RQ_FLUSH_INTERVAL_NS	10000000
+#define FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS	640000000
 #define FAKERNIC_RQ_LOG_STRIDE_MIN	5	/* 1 SGE */
 #define FAKERNIC_RQ_LOG_STRIDE_MAX	9	/* 31 SGEs */
 #define FAKERNIC_SGE_MAX		30	/* the limit in WRs, SQ and RQ */
