@@ -6,6 +6,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
+#include "qemu/guest-random.h"
 #include "qemu/host-utils.h"
 #include "qemu/module.h"
 #include "qapi/error.h"
@@ -322,6 +323,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
         .dcqcn = s->dcqcn,
         .link_kbps = s->speed_mbps * 1000,
     };
+    qemu_guest_getrandom_nofail(&limits.hash_seed, sizeof(limits.hash_seed));
     s->roce = roce_new(&limits, &fakernic_host_ops, s);
     if (!s->roce) {
         error_setg(errp, "out of memory for %u queue pairs and %u keys",

@@ -39,7 +39,8 @@ RoceMrTable *roce_mr_table_new(const RoceLimits *limits,
     t->qp_windows = calloc(ROCE_QPNS, sizeof(*t->qp_windows));
     t->pd_keys = calloc(t->max_pd, sizeof(t->pd_keys[0]));
     if (limits->max_odp_chunks > 0) {
-        t->odp = roce_odp_new(limits->max_odp_chunks, limits->max_pd, max);
+        t->odp = roce_odp_new(limits->max_odp_chunks, limits->max_pd, max,
+                              limits->hash_seed);
     }
     if (!t->qp_windows || !t->pd_keys ||
         (limits->max_odp_chunks > 0 && !t->odp)) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * See odp.h. Chunks are found by a hash of region and chunk number, with chains
- * in an array beside it; a hand goes round them to choose the one to drop.
+ * in an array beside it; a hand goes round them to choose the one to drop. A
+ * guest chooses the numbers, so the hash is keyed with a secret of the host's:
+ * no choice of numbers makes chains long.
  */
 #include "odp.h"
 
@@ -36,14 +38,25 @@ struct RoceOdp {
     OdpOwner *owner;
     uint32_t *held;             /* chunks, by region */
     uint64_t looks;             /* at entries and at chunks */
+    uint64_t hash[4];           /* secret multipliers */
     RoceFault fault;
     uint32_t bucket_mask;
     uint32_t *buckets;
     OdpChunk chunks[];
 };
 
+/* The next of a sequence of random numbers (splitmix64). */
+static uint64_t odp_random(uint64_t *state)
+{
+    uint64_t mix = *state += 0x9e3779b97f4a7c15u;
+
+    mix = (mix ^ mix >> 30) * 0xbf58476d1ce4e5b9u;
+    mix = (mix ^ mix >> 27) * 0x94d049bb133111ebu;
+    return mix ^ mix >> 31;
+}
+
 RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
-                      uint32_t max_regions)
+                      uint32_t max_regions, uint64_t seed)
 {
     RoceOdp *odp = calloc(1, sizeof(*odp) + max_chunks *
                                                 sizeof(odp->chunks[0]));
@@ -59,6 +72,9 @@ RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
     }
     odp->max = max_chunks;
     odp->bucket_mask = buckets - 1;
+    for (unsigned i = 0; i < sizeof(odp->hash) / sizeof(odp->hash[0]); i++) {
+        odp->hash[i] = odp_random(&seed);
+    }
     odp->max_owners = max_owners;
     odp->max_regions = max_regions;
     odp->owner = calloc(max_owners, sizeof(odp->owner[0]));
@@ -106,24 +122,31 @@ void roce_odp_reset(RoceOdp *odp)
     odp->hand = 0;
 }
 
+/*
+ * Multiply-shift hashing of three words (Dietzfelbinger, 1996): two different
+ * keys share a bucket with a probability of one in the number of buckets,
+ * whatever the keys are.
+ */
 static uint32_t *odp_bucket(RoceOdp *odp, uint32_t region, uint64_t number)
 {
-    uint64_t mix = (number + 1) * 0x9e3779b97f4a7c15u ^
-                   region * 0xc2b2ae3d27d4eb4fu;
+    uint64_t mix = odp->hash[0] + odp->hash[1] * (uint32_t)number +
+                   odp->hash[2] * (uint32_t)(number >> 32) +
+                   odp->hash[3] * region;
 
-    return &odp->buckets[(mix ^ mix >> 32) & odp->bucket_mask];
+    return &odp->buckets[mix >> 32 & odp->bucket_mask];
 }
 
-static OdpChunk *odp_find(const RoceOdp *odp, uint32_t region, uint64_t number)
+static OdpChunk *odp_find(RoceOdp *odp, uint32_t region, uint64_t number)
 {
-    uint32_t i = *odp_bucket((RoceOdp *)odp, region, number);
+    uint32_t i = *odp_bucket(odp, region, number);
 
     while (i != ODP_NONE) {
-        const OdpChunk *chunk = &odp->chunks[i];
+        OdpChunk *chunk = &odp->chunks[i];
 
         if (chunk->region == region && chunk->number == number) {
-            return (OdpChunk *)chunk;
+            return chunk;
         }
+        odp->looks++;
         i = chunk->next;
     }
     return NULL;
@@ -135,7 +158,9 @@ static void odp_drop(RoceOdp *odp, OdpChunk *chunk)
     uint32_t *link = odp_bucket(odp, chunk->region, chunk->number);
     OdpOwner *owner = &odp->owner[chunk->owner];
 
+    odp->looks++;
     while (*link != index) {
+        odp->looks++;
         link = &odp->chunks[*link].next;
     }
     *link = chunk->next;
@@ -241,7 +266,7 @@ const RoceFault *roce_odp_fault(const RoceOdp *odp)
     return &odp->fault;
 }
 
-uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page)
+uint64_t roce_odp_get(RoceOdp *odp, uint32_t region, uint64_t page)
 {
     const OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
 

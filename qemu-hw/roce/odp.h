@@ -47,17 +47,18 @@ typedef struct RoceFault {
 
 /*
  * max_chunks >= 1; owners are numbers below max_owners, regions below
- * max_regions, each of one owner. NULL when out of memory.
+ * max_regions, each of one owner. 'seed' is a secret number of this table's
+ * own. NULL when out of memory.
  */
 RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
-                      uint32_t max_regions);
+                      uint32_t max_regions, uint64_t seed);
 /* May be NULL. */
 void roce_odp_free(RoceOdp *odp);
 /* All pages are absent, and nobody holds any. */
 void roce_odp_reset(RoceOdp *odp);
 
 /* The entry that roce_odp_set() was told of a page; 0: it is absent. */
-uint64_t roce_odp_get(const RoceOdp *odp, uint32_t region, uint64_t page);
+uint64_t roce_odp_get(RoceOdp *odp, uint32_t region, uint64_t page);
 /*
  * At least this many pages from 'page' on are absent; 0: it is there. Looks at
  * one chunk: all the rest of it, when none of it is there.

@@ -302,6 +302,8 @@ typedef struct RoceLimits {
     uint32_t max_mcast_groups;  /* <= 256 */
     uint32_t max_odp_chunks;    /* of 512 pages, for all regions with on-demand
                                  * paging together; 0: there are no such */
+    uint64_t hash_seed;         /* of tables whose keys the guest chooses: a
+                                 * random number that nobody knows */
     uint16_t gid_count;
     uint16_t max_sends;         /* sends in flight per QP: fetched and not yet
                                  * completed; power of two */

@@ -411,6 +411,7 @@ Host *host_new(World *w, unsigned number)
                           .gid_count = 4, .max_rd_atomic = 16,
                           .max_sends = (uint16_t)w->options.max_sends,
                           .dcqcn = w->options.dcqcn,
+                          .hash_seed = w->seed,
                           .link_kbps = w->options.rate_mbps * 1000 };
     Host *h = calloc(1, sizeof(*h));
 

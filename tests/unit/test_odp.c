@@ -21,7 +21,7 @@
 
 static void table_finds_what_was_set(void)
 {
-    RoceOdp *odp = roce_odp_new(4, 4, 8);
+    RoceOdp *odp = roce_odp_new(4, 4, 8, 0);
     uint64_t page;
 
     REQUIRE(odp);
@@ -56,7 +56,7 @@ static uint32_t odp_random(uint32_t below)
 /* The oldest chunk goes, exactly that; against a queue of what there is. */
 static void table_is_bounded(void)
 {
-    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4, 4);
+    RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4, 4, 0);
     uint32_t queue[MODEL_CHUNKS], oldest = 0, step, i, key;
 
     REQUIRE(odp);
@@ -96,7 +96,7 @@ static void table_clears_ranges(void)
     unsigned i;
 
     for (i = 0; i < TEST_COUNT(ranges); i++) {
-        RoceOdp *odp = roce_odp_new(8, 4, 8);
+        RoceOdp *odp = roce_odp_new(8, 4, 8, 0);
         uint64_t page;
 
         REQUIRE(odp);
@@ -113,6 +113,70 @@ static void table_clears_ranges(void)
             CHECK_EQ(roce_odp_get(odp, 6, page), 0x2001);
         }
         roce_odp_free(odp);
+    }
+}
+
+#define CHAIN 32u
+
+/* Numbers of chunks that share a bucket with the first, under a seed. */
+static void chain_choose(uint64_t seed, uint64_t number[CHAIN])
+{
+    RoceOdp *odp = roce_odp_new(64, 4, 8, seed);
+    uint32_t count = 1;
+    uint64_t next, looks;
+
+    REQUIRE(odp);
+    number[0] = 0;
+    for (next = 1; count < CHAIN; next++) {
+        roce_odp_reset(odp);
+        roce_odp_set(odp, 1, 0, 0, 0x1001);
+        roce_odp_set(odp, 1, 0, next * ROCE_ODP_CHUNK, 0x1001);
+        looks = roce_odp_looks(odp);
+        roce_odp_get(odp, 1, 0);
+        if (roce_odp_looks(odp) > looks) {
+            number[count++] = next;
+        }
+        REQUIRE(next < 64 * 64);
+    }
+    roce_odp_free(odp);
+}
+
+/* Looks that it takes to find each of these chunks once. */
+static uint64_t chain_looks(uint64_t seed, const uint64_t number[CHAIN])
+{
+    RoceOdp *odp = roce_odp_new(64, 4, 8, seed);
+    uint64_t looks;
+
+    REQUIRE(odp);
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        roce_odp_set(odp, 1, 0, number[i] * ROCE_ODP_CHUNK, 0x1001);
+    }
+    looks = roce_odp_looks(odp);
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        CHECK_EQ(roce_odp_get(odp, 1, number[i] * ROCE_ODP_CHUNK), 0x1001);
+    }
+    looks = roce_odp_looks(odp) - looks;
+    roce_odp_free(odp);
+    return looks;
+}
+
+/* Each chunk of a chain that a lookup passes counts as a look. */
+static void table_counts_chains(void)
+{
+    uint64_t number[CHAIN];
+
+    chain_choose(1, number);
+    CHECK_EQ(chain_looks(1, number), CHAIN * (CHAIN - 1) / 2);
+}
+
+/* Chunks that share a bucket under one seed do not under others. */
+static void table_chains_depend_on_the_seed(void)
+{
+    uint64_t number[CHAIN];
+
+    chain_choose(1, number);
+    for (uint64_t seed = 2; seed < 100; seed++) {
+        CHECK(chain_looks(seed, number) < CHAIN * (CHAIN - 1) / 8);
     }
 }
 
@@ -1029,7 +1093,7 @@ static void pages_come_and_go(void)
 /* An owner that wants ever more loses its own pages, nobody else does. */
 static void nobody_loses_his_share(void)
 {
-    RoceOdp *odp = roce_odp_new(256, 4, 32);
+    RoceOdp *odp = roce_odp_new(256, 4, 32, 0);
     uint64_t set;
 
     for (set = 0; set < 40; set++) {
@@ -1064,7 +1128,7 @@ static void nobody_loses_his_share(void)
 #define SETS 40u
 
 /* Those of a region that are still there. */
-static unsigned odp_sets(const RoceOdp *odp, uint32_t region)
+static unsigned odp_sets(RoceOdp *odp, uint32_t region)
 {
     unsigned count = 0;
     uint64_t set;
@@ -1092,7 +1156,7 @@ static void odp_flood(RoceOdp *odp, uint32_t region, uint32_t owner,
  */
 static void no_region_loses_its_share(void)
 {
-    RoceOdp *odp = roce_odp_new(512, 4, 32);
+    RoceOdp *odp = roce_odp_new(512, 4, 32, 0);
 
     odp_flood(odp, 1, 1, SETS);
     odp_flood(odp, 2, 1, 1000);
@@ -1517,6 +1581,8 @@ static const Test tests[] = {
     TEST(table_finds_what_was_set),
     TEST(table_is_bounded),
     TEST(table_clears_ranges),
+    TEST(table_counts_chains),
+    TEST(table_chains_depend_on_the_seed),
     TEST(bad_regions_are_refused),
     TEST(bad_updates_are_refused),
     TEST(updates_come_in_pieces),
