@@ -241,7 +241,7 @@ fuzz: root
 	@$(ENTER) make -s -C tests/fuzz fuzz BUILD=/cache/build/test-fuzz \
 		SECONDS=$(SECONDS) JOBS=$(JOBS)
 
-# BENCH: options of tests/bench/bench.py, which draws with what root-test brings.
+# BENCH: options of tests/bench/bench.py.
 bench: root
 	@$(BUILD) root-test qemu image
 	@$(ENTER) tests/bench/bench.py $(BENCH)

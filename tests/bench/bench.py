@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 
+import plot                                         # noqa: E402
 import table                                        # noqa: E402
 from fakernic_lab import places                     # noqa: E402
 from pairs import DEVICES, MTU, USUAL, Pair              # noqa: E402
@@ -343,17 +344,13 @@ def begin(options, rows):
 
 
 def report(options, result):
-    """The table, and the pictures where matplotlib is there."""
+    """The table and the figures."""
     path = options.out / "result.json"
     text = table.text_of(Result(result))
     path.with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)
-    try:
-        import plot
-        pictures = plot.draw(path)
-    except ImportError as error:
-        pictures = [f"no pictures: {error}; ci/build.py root-test brings it"]
-    print("\n".join(map(str, [path, path.with_suffix(".md"), *pictures])))
+    print("\n".join(map(str, [path, path.with_suffix(".md"),
+                              *plot.draw(path)])))
 
 
 def end(_signal, _frame):

@@ -1,49 +1,49 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Draws a result of bench.py: plot.py RESULT.json makes RESULT-*.svg.
+"""Draws a result of bench.py: plot.py RESULT.json makes RESULT-throughput.svg and
+RESULT-latency.svg.
 
-Bandwidth over message size, a line per device, with this machine's limits: of one
-QP with the larger path MTU, and of all QPs and path MTUs where they were measured;
-latency over message size. A bar at each point spans all runs.
+Each device has a line per row. Throughput: a mark at the median, a bar from the
+least to the greatest run, and this machine's limit for frames of that size. Latency:
+a mark at the median and a bar to the 99th percentile. Only what was measured is
+drawn, and no two measurements are joined.
 """
 
+import math
 import sys
+from html import escape
 from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "fakernic"
-matplotlib.rcParams["svg.fonttype"] = "none"        # a tenth of the bytes
-
-from matplotlib import pyplot           # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 
-from results import Result              # noqa: E402
-from rows import PATH_MTUS, QPS, ROUNDS, SIZES, USUAL_MTU   # noqa: E402
-from rows import bandwidth_row, latency_row     # noqa: E402
+from results import RXE, Result, number                     # noqa: E402
 
-VERBS = ("write", "read", "send")
-# Name of a limit -> bytes of its frames, of which a packet has the rest for its
-# headers; older results know no small frames.
-LIMITS = {"unix datagrams": "--", "the link's ring": ":"}
+# (row, its name in the figure).
+THROUGHPUT = (("write-64", "WRITE, 64 bytes"), ("write-4096", "WRITE, 4 KiB"),
+              ("write-65536", "WRITE, 64 KiB"), ("read-65536", "READ, 64 KiB"),
+              ("send-65536", "SEND, 64 KiB"),
+              ("write-65536-q64", "WRITE, 64 KiB, 64 QPs"),
+              ("write-1048576", "WRITE, 1 MiB"))
+LATENCY = (("send-lat", "SEND"), ("read-lat", "READ"),
+           ("atomic-lat", "Atomic"), ("write-lat", "WRITE"))
+# Name of a limit; bytes of a packet -> the frames that carry it.
+LIMIT = "unix datagrams"
 FRAMES = {64: "138 bytes", 4096: "4200 bytes"}
-WAKE = "a thread woken and back by eventfd, us"
-COLOURS = {"rxe": "C3", "stream": "C0", "dgram": "C9", "link": "C2",
-           "null": "C7"}
-
-
-def size_name(size):
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size // unit} {name}"
-    return str(size)
+NAMES = {RXE: "Soft-RoCE", "stream": "fakernic, stream",
+         "link": "fakernic, link"}
+NOT_DRAWN = ("null",)           # it sends nothing
+DIGITS = 3
+# Differ in shape and in brightness, so that a print in grey shows them.
+MARKS = {RXE: ("#444444", "white", "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z"),
+         "stream": ("#56b4e9", "#56b4e9", "M-5,-5h10v10h-10z"),
+         "link": ("#003f6b", "#003f6b", "M-6,5h12l-6,-11z")}
+OTHER = ("#9c5500", "white", "M0,-6l6,6l-6,6l-6,-6z")
+WIDTH, MARGIN, LINE, GAP, FONT = 560, 12, 21, 28, 16
 
 
 def limit_of(limits, name, size):
-    """MB/s of payload that frames of that size bring at most; None: unknown."""
+    """MB/s of payload that frames of that size carry at most; None: unknown."""
     packet = max(bytes for bytes in FRAMES if bytes <= size)
     frame = FRAMES[packet]
     value = next((value for text, value in limits.items()
@@ -51,98 +51,159 @@ def limit_of(limits, name, size):
     return value and value * 1e3 * packet / int(frame.split()[0])
 
 
-def points(result, device, rows, key, fast=max):
-    """(sizes, medians, downwards, upwards) of those of some (size, row's name)
-    that were measured: of Soft-RoCE, of its better median."""
-    found = [(size, result.spread(row, result.best(row, device, key, fast), key))
-             for size, row in rows]
-    found = [(size, *spread) for size, spread in found if spread]
-    return ([size for size, *_ in found], [middle for _, middle, _, _ in found],
-            [middle - least for _, middle, least, _ in found],
-            [most - middle for _, middle, _, most in found])
+class Line:
+    """What one device did in one row: a mark, and a bar through or from it."""
+
+    def __init__(self, device, mark, bar, text):
+        self.device, self.mark, self.bar, self.text = device, mark, bar, text
 
 
-def line(axes, result, device, rows, key, fast=max, **style):
-    """Whether there was something to draw."""
-    sizes, middles, down, up = points(result, device, rows, key, fast)
-    if sizes:
-        axes.errorbar(sizes, middles, yerr=[down, up], marker="o", capsize=3,
-                      color=COLOURS.get(device), **style)
-    return bool(sizes)
+def drawn(result):
+    return [device for device in result.devices
+            if device.partition("@")[0] not in NOT_DRAWN]
 
 
-def scales(axes, sizes, unit, title):
-    """Both logarithmic, with these sizes of messages."""
-    axes.set(xscale="log", yscale="log", ylabel=unit, title=title,
-             xlabel="message, bytes", xlim=(sizes[0] / 2, sizes[-1] * 2))
-    axes.set_xticks(sizes, map(size_name, sizes))
-    axes.minorticks_off()
-    axes.grid(color="0.9")
+def throughput_lines(result, row):
+    for device in drawn(result):
+        found = result.spread(row, result.best(row, device, "MB/s"), "MB/s")
+        if found:
+            middle, least, greatest = found
+            yield Line(device, middle, (least, greatest),
+                       number(middle, DIGITS))
 
 
-def bandwidth(axes, result, verb, qps, mtu):
-    """One panel; whether there was something to draw."""
-    rows = [(size, bandwidth_row(verb, size, qps, mtu).name) for size in SIZES]
-    drawn = [line(axes, result, device, rows, "MB/s", label=device)
-             for device in result.devices]
-    for name, style in LIMITS.items() if mtu == USUAL_MTU else ():
-        known = [(size, value) for size in SIZES
-                 if (value := limit_of(result.limits, name, size))]
-        axes.plot([size for size, _ in known], [value for _, value in known],
-                  style, color="grey", label=f"limit: {name}")
-    scales(axes, SIZES, "MB/s", f"RDMA {verb}, {qps} "
-           f"QP{'s' if qps > 1 else ''}, path MTU {mtu}")
-    return any(drawn)
+def latency_lines(result, row):
+    for device in drawn(result):
+        name = result.best(row, device, "median", min)
+        middle, p99 = (result.median(row, name, key) for key in ("median", "p99"))
+        if middle:
+            text = number(middle, DIGITS) + (
+                f", p99 {number(p99, DIGITS)}" if p99 else "")
+            yield Line(device, middle, (middle, p99 or middle), text)
 
 
-def latency(axes, result, verb):
-    """Medians, and the 99th percentiles dashed."""
-    rows = [(size, latency_row(verb, size).name) for size in ROUNDS]
-    drawn = [line(axes, result, device, rows, key, min, label=label.format(device),
-                  linestyle=style, markerfacecolor=face)
-             for device in result.devices
-             for key, label, style, face in (
-                 ("median", "{}", "-", None), ("p99", "{}, 99 %", "--", "white"))]
-    if WAKE in result.limits:
-        axes.axhline(result.limits[WAKE], linestyle=":", color="grey",
-                     label="limit: a thread woken and back")
-    scales(axes, tuple(ROUNDS), "us", f"RDMA {verb}, latency")
-    return any(drawn)
+class Figure:
+    """Rows of lines above an axis of decades."""
+
+    def __init__(self, title, unit):
+        self.title, self.unit = title, unit
+        self.rows = []          # (name, lines, limit or None)
+
+    def add(self, name, lines, limit=None):
+        if lines:
+            self.rows.append((name, lines, limit))
+
+    def scale(self):
+        """The decades at both ends."""
+        values = [value for _, lines, limit in self.rows
+                  for value in (limit, *(end for line in lines
+                                         for end in line.bar)) if value]
+        first = math.floor(math.log10(min(values)))
+        return first, max(first + 1, math.ceil(math.log10(max(values))))
+
+    def x(self, value):
+        first, last = self.scale()
+        return MARGIN + (WIDTH - 2 * MARGIN) * (
+            math.log10(value) - first) / (last - first)
+
+    def text(self, at, y, words, anchor="start", more=""):
+        return (f'<text x="{at:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>'
+                f'{escape(words)}</text>')
+
+    def draw_line(self, y, line):
+        """Its name and numbers stand where the figure has more room."""
+        stroke, fill, path = MARKS.get(line.device, OTHER)
+        left, right = map(self.x, line.bar)
+        at = self.x(line.mark)
+        words = f"{NAMES.get(line.device, line.device)} {line.text}"
+        if WIDTH - right > left:
+            label = self.text(max(right, at) + 11, y + 5, words)
+        else:
+            label = self.text(min(left, at) - 11, y + 5, words, "end")
+        return [f'<g stroke="{stroke}" fill="{fill}" stroke-width="2">'
+                f'<path d="M{left:.1f},{y:.1f}H{right:.1f}"/>'
+                f'<path class="mark" transform="translate({at:.1f},{y:.1f})" '
+                f'd="{path}"/></g>', label]
+
+    def body(self):
+        """Lines of SVG, and where they end."""
+        found, y = [], 2 * FONT + GAP
+        for name, lines, limit in self.rows:
+            found.append(self.text(MARGIN, y + 5, name, more=' class="row"'))
+            if limit:
+                found.append(
+                    f'<path class="limit" d="M{self.x(limit):.1f},{y + 10:.1f}'
+                    f'v{LINE * len(lines)}"/>')
+            for line in lines:
+                y += LINE
+                found += self.draw_line(y, line)
+            y += GAP
+        return found, y - GAP + LINE
+
+    def axis(self, end):
+        first, last = self.scale()
+        for decade in range(first, last + 1):
+            at = self.x(10.0 ** decade)
+            anchor = {first: "start", last: "end"}.get(decade, "middle")
+            yield f'<path class="axis" d="M{at:.1f},{2 * FONT + 12}V{end}"/>'
+            yield self.text(at, end + FONT + 4, f"{10.0 ** decade:,.12g}", anchor)
+
+    def svg(self, description):
+        body, end = self.body()
+        height = end + 3 * FONT + 10
+        return "\n".join([
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} '
+            f'{height}" width="{WIDTH}" height="{height}" role="img" '
+            'aria-labelledby="title desc">',
+            f'<title id="title">{escape(self.title)}</title>',
+            f'<desc id="desc">{escape(description)}</desc>',
+            f'<style>text {{ font: {FONT}px sans-serif; fill: #222; '
+            'paint-order: stroke; stroke: white; stroke-width: 4px }',
+            '.row, .head { font-weight: bold }',
+            '.axis { stroke: #ccc; fill: none }',
+            '.limit { stroke: #222; stroke-width: 2; stroke-dasharray: 5 3 }',
+            '</style>',
+            f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+            *self.axis(end),
+            self.text(MARGIN, 20, self.title, more=' class="head"'),
+            *body,
+            self.text(MARGIN, end + 2 * FONT + 10, self.unit), '</svg>', ""])
+
+    def described(self):
+        """What the figure shows, in words."""
+        return "; ".join(
+            f"{name}: " + ", ".join(
+                f"{NAMES.get(line.device, line.device)} {line.text}"
+                for line in lines) for name, lines, _ in self.rows)
 
 
-def finish(figure, axes, path):
-    handles, labels = axes.get_legend_handles_labels()
-    figure.tight_layout()
-    figure.legend(handles, labels, fontsize="small", loc="upper center", ncols=3,
-                  bbox_to_anchor=(0.5, 0.02))
-    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
-    pyplot.close(figure)
-
-
-def pictures(result):
-    """(name, figure, its first axes, whether there is something in it)."""
-    for verb in VERBS:
-        figure, axes = pyplot.subplots(figsize=(6, 4))
-        yield verb, figure, axes, bandwidth(axes, result, verb, 1, USUAL_MTU)
-        figure, grid = pyplot.subplots(2, 3, figsize=(15, 8), sharey=True)
-        drawn = [bandwidth(grid[row][column], result, verb, qps, mtu)
-                 for row, mtu in enumerate(reversed(PATH_MTUS))
-                 for column, qps in enumerate(QPS)]
-        yield f"{verb}-all", figure, grid[0][0], all(drawn)
-    figure, grid = pyplot.subplots(1, len(VERBS), figsize=(15, 4), sharey=True)
-    drawn = [latency(axes, result, verb) for axes, verb in zip(grid, VERBS)]
-    yield "latency", figure, grid[0], any(drawn)
+def figures(result):
+    """(name, SVG) of each figure with something in it."""
+    figure = Figure("RDMA throughput, path MTU 4096",
+                    "MB/s, logarithmic; bar: all runs; dashed: UNIX datagrams")
+    for row, name in THROUGHPUT:
+        size = int(row.split("-")[1])
+        figure.add(name, list(throughput_lines(result, row)),
+                   limit_of(result.limits, LIMIT, size))
+    if figure.rows:
+        yield "throughput", figure.svg(
+            "Median MB/s of payload. The dashed line is what UNIX datagrams of "
+            f"one packet each carry on this machine. {figure.described()}.")
+    figure = Figure("RDMA latency of 8 bytes, one work request at a time",
+                    "us, logarithmic; mark: median; bar: to the 99th percentile")
+    for row, name in LATENCY:
+        figure.add(name, list(latency_lines(result, row)))
+    if figure.rows:
+        yield "latency", figure.svg(
+            f"Microseconds, median and 99th percentile. {figure.described()}.")
 
 
 def draw(path):
     """Draws what there is; the files."""
     source, made = Path(path), []
-    for name, figure, axes, wanted in pictures(Result.read(source)):
-        if wanted:
-            made.append(source.with_name(f"{source.stem}-{name}.svg"))
-            finish(figure, axes, made[-1])
-        else:
-            pyplot.close(figure)
+    for name, text in figures(Result.read(source)):
+        made.append(source.with_name(f"{source.stem}-{name}.svg"))
+        made[-1].write_text(text, encoding="utf-8")
     return made
 
 

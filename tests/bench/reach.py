@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is to be reached, and what was: reach.py RESULT.json [bench-engine.json]
+"""Compares a result with the targets: reach.py RESULT.json [bench-engine.json]
 
-Makes a table of a result of bench.py --reach, and of bench-engine's. A number is
-the median of all runs, with the least and the greatest of them; of a ratio these
-are the runs, too, by the median of what they are compared with. One in bold falls
-short. It passes or fails nothing.
+Prints a table of a result of bench.py --reach, and one of bench-engine's result. A
+number is the median of all runs, with the least and the greatest run. A ratio
+divides each run by the median of the other device. A number in bold misses its
+target. The exit status does not depend on the numbers.
 """
 
 import json
 import sys
 from pathlib import Path
 
-from results import RXE, Result, values
-from rows import MANY_QPS, MANY_QPS_PARTNER, QPS
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
+
+from results import RXE, Result, values                     # noqa: E402
+from rows import MANY_QPS, MANY_QPS_PARTNER, QPS            # noqa: E402
 
 WIRES = ("stream", "link")
 DATAGRAMS = "unix datagrams of 4200 bytes, GB/s"
@@ -143,9 +146,9 @@ def latencies(result):
 
 def faults(result, wire):
     """Of all runs without an RNR NAK, which perftest makes itself."""
-    runs = [run["faults"] for row in result.rows.values()
-            for run in row.get(wire, []) if not any(
-                "rnr" in name for name in run["faults"])]
+    runs = [run.get("faults", {}) for row in result.rows.values()
+            for run in row.get(wire, [])]
+    runs = [run for run in runs if not any("rnr" in name for name in run)]
     if not runs:
         return UNKNOWN
     return f"{single(sum(sum(run.values()) for run in runs), 0, ',', False)} " \
@@ -168,9 +171,8 @@ def others(result):
         for wire, least in zip(WIRES, (1, 2))))
 
 
-def engine(path):
-    """What bench-engine has found: what, wanted, what the engine does."""
-    found = json.loads(Path(path).read_text(encoding="utf-8"))
+def engine(found):
+    """Rows of a result of bench-engine: what, wanted, what the engine does."""
     memory = found["memory"]
 
     def best(**wanted):
@@ -224,9 +226,12 @@ def main():
              *table(("what", "wanted: stream \\| link", "stream", "link"),
                     [*bandwidth(result), *many(result), *rates(result),
                      *latencies(result), *others(result)])]
+    alone = result.found.get("engine")
     if len(sys.argv) > 2:
+        alone = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    if alone:
         lines += ["", *table(("the engine alone", "wanted", "engine"),
-                             engine(sys.argv[2]))]
+                             engine(alone))]
     print("\n".join(lines))
 
 

@@ -18,11 +18,11 @@ def values(runs, key):
     return [run[key] for run in runs if key in run]
 
 
-def number(value):
-    """For people: four digits."""
+def number(value, digits=4):
+    """Formats a number for people."""
     if not value:
         return "0" if value == 0 else "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 class Result:

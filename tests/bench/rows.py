@@ -48,7 +48,7 @@ QUICK = ("write-64", "send-64", "write-65536", "read-65536", "send-65536",
          "write-lat", "send-lat", "read-lat")
 # each row of the table of what is to be reached,
 REACH = ("*-lat", "pingpong-*", "tcp", "write-64", "read-64", "send-64",
-         "write-65536*", "read-65536*", "send-65536*", "*-1048576",
+         "write-4096", "write-65536*", "read-65536*", "send-65536*", "*-1048576",
          "*-1048576-q8", "*-1048576-q64", MANY_QPS, MANY_QPS_PARTNER)
 # and one QP of each size, with what many QPs and a smaller path MTU change.
 SHORT = ("*-lat", "pingpong-*", "tcp", "write-*[0-9]", "read-*[0-9]",

@@ -6,14 +6,16 @@ kept, and that its tables and pictures tell it. No time is judged."""
 import itertools
 import json
 import os
-import re
 import signal
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
 import bench
+import page
 import pairs
+import plot
 import reach
 import rows
 import table
@@ -422,7 +424,7 @@ def test_a_job_that_is_interrupted_tells_what_it_has(tmp_path, monkeypatch,
     assert "--resume goes on" in capsys.readouterr().out
     text = (tmp_path / "result.md").read_text("utf-8")
     assert "| write-64 | thousand/s | 1 (1..1) |" in text
-    assert (tmp_path / "result-write.svg").exists()
+    assert (tmp_path / "result-throughput.svg").exists()
 
 
 def test_a_job_ends_when_its_time_is_over(tmp_path, monkeypatch):
@@ -558,38 +560,75 @@ def test_what_is_to_be_reached_stands_there_without_any_number(tmp_path, capsys,
     assert "**" not in lines[0]
 
 
-def test_the_page_has_what_was_measured(capsys, monkeypatch):
-    """Both tables are those of the files that the page names."""
-    folder = bench.HERE / "results"
-    monkeypatch.setattr(reach.sys, "argv", ["reach.py", *(
-        str(folder / name) for name in ("reach.json", "engine-2456dbc.json"))])
-    reach.main()
-    out = capsys.readouterr().out
-    assert "Revision 2456dbc" in out and "3..5 runs of a row" in out
-    page = (bench.HERE / "RESULTS.md").read_text(encoding="utf-8")
-    tables = re.findall(r"(?:^\|.*\n)+", out, re.M)
-    assert [table.split(" |")[0] for table in tables] == [
-        "| what", "| the engine alone"]
-    assert all(table.strip() in page for table in tables)
+def test_the_page_has_what_was_measured():
+    """Its tables and figures are those of the kept file."""
+    result = Result.read(page.KEPT)
+    assert page.tables(result) in page.PAGE.read_text(encoding="utf-8")
+    assert len(list(page.headlines(result))) == 12
+    for name, text in plot.figures(result):
+        assert page.KEPT.with_name(f"results-{name}.svg").read_text(
+            encoding="utf-8") == text
+
+
+def test_the_kept_file_is_reduced_by_its_script():
+    found = json.loads(page.KEPT.read_text("utf-8"))
+    for row in found["rows"].values():
+        for run in itertools.chain(*row.values()):
+            run.setdefault("faults", {})
+    again = page.text_of_kept(page.kept(found, found["engine"]))
+    assert again == page.KEPT.read_text("utf-8")
+
+
+def test_the_kept_file_gives_the_same_tables():
+    whole = {**result_of(), "limits after": result_of()["limits"]}
+    less = json.loads(page.text_of_kept(page.kept(whole, {})))
+    assert len(json.dumps(less)) < len(json.dumps(whole))
+    for part in (reach.bandwidth, reach.many, reach.rates, reach.latencies,
+                 reach.others, page.headlines):
+        assert list(part(Result(less))) == list(part(Result(whole)))
+
+
+def test_only_the_part_between_the_markers_changes():
+    text = "a\n<!-- begin page.py -->\nold\n<!-- end page.py -->\nb\n"
+    assert page.page_with("new\n", text) == text.replace("old", "new")
+    with pytest.raises(SystemExit, match="no markers"):
+        page.page_with("new\n", "a\nb\n")
 
 
 @pytest.mark.parametrize("size, wanted", [
     (64, 0.1e3 * 64 / 138), (4096, 2.5e3 * 4096 / 4200),
     (1 << 20, 2.5e3 * 4096 / 4200)])
 def test_limits_are_of_what_a_message_carries(size, wanted):
-    import plot
     limits = result_of()["limits"]
     assert plot.limit_of(limits, "unix datagrams", size) == pytest.approx(wanted)
     assert plot.limit_of(limits, "the link's ring", 64) is None
 
 
-def test_pictures(tmp_path):
-    import plot
+def test_figures(tmp_path):
+    """Each has a title, a description, few lines, and a mark per measurement."""
     path = tmp_path / "r.json"
     path.write_text(json.dumps(result_of()), "utf-8")
-    names = {f"r-{verb}{more}.svg" for verb in ("write", "read", "send")
-             for more in ("", "-all")} | {"r-latency.svg"}
-    assert {made.name for made in plot.draw(path)} == names
-    for name in names:
-        text = (tmp_path / name).read_text("utf-8")
-        assert "<svg" in text and "stream" in text and "limit" in text
+    made = plot.draw(path)
+    assert [one.name for one in made] == ["r-throughput.svg", "r-latency.svg"]
+    for one, drawn in zip(made, (plot.THROUGHPUT, plot.LATENCY)):
+        text = one.read_text("utf-8")
+        root = ElementTree.fromstring(text)
+        assert [child.tag.rpartition("}")[2] for child in root[:2]] == [
+            "title", "desc"] and root[0].text and root[1].text
+        assert text.count("\n") < 400
+        assert text.count('class="mark"') == 2 * len(drawn)
+        assert text.count("fakernic, stream") == 2 * len(drawn)  # once in desc
+
+
+def test_a_figure_has_no_mark_for_what_was_not_measured(tmp_path):
+    found = result_of()
+    found["rows"] = {"write-65536": {"stream": found["rows"]["write-65536"][
+        "stream"]}, "send-lat": {}}
+    (name, text), = plot.figures(Result(found))
+    assert name == "throughput" and text.count('class="mark"') == 1
+    assert "Soft-RoCE" not in text
+
+
+def test_devices_differ_without_colour():
+    shapes = [path for _, _, path in (*plot.MARKS.values(), plot.OTHER)]
+    assert len(set(shapes)) == len(shapes)
