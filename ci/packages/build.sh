@@ -50,8 +50,7 @@ contents() {
     [ -e "$status" ] || status=/var/lib/dpkg/status
     sha256sum <"$status"
     dpkg-query -W debhelper dkms dh-python build-essential
-    for input in ci/packages/build.sh ci/packages/version "ci/packages/$name" \
-        $(inputs); do
+    for input in ci/packages/build.sh VERSION "ci/packages/$name" $(inputs); do
         files_of "$input" | tr '\n' '\0' | xargs -0r sha256sum
     done
 }
@@ -73,11 +72,11 @@ stage() {
 # The time of the newest commit, or of the version file where git has none.
 build_date() {
     git -c safe.directory='*' -C "$top" log -1 --format=%ct 2>/dev/null ||
-        stat -c %Y "$top/ci/packages/version"
+        stat -c %Y "$top/VERSION"
 }
 
 write_changelog() {
-    version=$(cat "$top/ci/packages/version")
+    version=$(cat "$top/VERSION")
     if [ -x "$here/version-suffix" ]; then
         version=$version$("$here/version-suffix" "$scratch/tree")
     fi

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from setuptools import setup
 
-VERSION = Path(__file__).resolve().parents[2] / "ci/packages/version"
+VERSION = Path(__file__).resolve().parents[2] / "VERSION"
 
 setup(name="fakernic-lab", version=VERSION.read_text().strip(),
       description="Run programs in virtual machines that have RDMA",

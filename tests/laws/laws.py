@@ -297,6 +297,17 @@ def readme_length(tree):
         count > README_LINES)
 
 
+def change_log(tree):
+    """CHANGES.md begins with an entry for the version in VERSION"""
+    version = tree.read('VERSION').strip()
+    first = re.search(r'^## (\S+)', tree.read('CHANGES.md'), re.M)
+    if not re.fullmatch(r'\d+\.\d+(\.\d+)?', version):
+        return [('VERSION', f'VERSION: {version!r} is not a version')]
+    if not first or first[1] != version:
+        return [('CHANGES.md', f'CHANGES.md: its first entry is not {version}')]
+    return []
+
+
 # In a text, and in a line of commands.
 MAKE_IN_TEXT = re.compile(r'`(make\s[^`#;&|]*)')
 MAKE_IN_CODE = re.compile(r'(?:^    (?:\$ )?|&& |; )(make [^#;&|\n]*)', re.M)
@@ -520,9 +531,9 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, schema_comments, checkpatch, function_length,
-        parameter_count, no_todo, document_links, readme_length, make_targets,
-        run_builds_little, targets_tell, unit_map, ways_in, memory_of_dma,
-        fault_cells, tests_named)
+        parameter_count, no_todo, document_links, readme_length, change_log,
+        make_targets, run_builds_little, targets_tell, unit_map, ways_in,
+        memory_of_dma, fault_cells, tests_named)
 
 
 def run(law, tree):
