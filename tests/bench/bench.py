@@ -3,9 +3,9 @@
 """Measures fakernic and Soft-RoCE side by side: bench.py [--short] ...
 
 Pairs of machines of all devices are up at once, in the same QEMU. A pass is
-one run of each row on each pair, in alternating order; a boot has several, as
-many as time allows. Nothing here passes or fails on a time. README.md tells how
-to read the result.
+one run of each row on each pair, in alternating order. A boot has several passes,
+as many as time allows. Nothing here passes or fails on a time. README.md explains
+the result.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from rows import (QUICK, REACH, SHORT, SHORT_NOT, all_rows,     # noqa: E402
 COMPARED = ("stream", "link")
 # Of the rows that warm up, one per tool.
 WARM_SIZES = (8, 65536, 1 << 20)
-# A row is left alone on a pair that failed so often without success between.
+# A row is skipped on a pair after this many failures in a row.
 ENOUGH = 2
 # Name -> rows, rows that are not, passes of a boot, boots, minutes at most.
 SELECTIONS = {
@@ -58,7 +58,7 @@ class Job:
     def __init__(self, options, rows, result):
         self.options, self.rows, self.result = options, rows, result
         self.found, self.failed = result["rows"], result["failed"]
-        self.in_vain = {}       # cell -> failures since the last success
+        self.failures = {}      # cell -> failures since the last success
         self.began = time.monotonic()
         machine_then = result["machine"]
         self.load = list(machine_then.get("load", []))
@@ -67,32 +67,32 @@ class Job:
     def minutes(self):
         return (time.monotonic() - self.began) / 60
 
-    # ---- what there is ----
+    # ---- what was measured so far ----
 
     def runs(self, cell, failed=False):
         row, name = cell
         return (self.failed if failed else self.found).get(row, {}).get(name, [])
 
     def visits(self, cell, boot):
-        """How often a boot has run it, with and without success."""
+        """How often a boot has run a cell, with and without success."""
         return sum(run["boot"] == boot for failed in (False, True)
                    for run in self.runs(cell, failed))
 
     def visits_of_row(self, row):
-        """Of the pair that was asked most."""
+        """Runs of the pair that has most."""
         return max(len(self.runs((row.name, name), False)) +
                    len(self.runs((row.name, name), True))
                    for name in self.options.builds)
 
-    def left_alone(self, cell):
-        """As Soft-RoCE with many QPs would take hours."""
+    def skipped(self, cell):
+        """Whether it failed too often: Soft-RoCE with many QPs would take hours."""
         failed = 0 if self.runs(cell) else len(self.runs(cell, True))
-        return self.in_vain.get(cell, failed) >= ENOUGH
+        return self.failures.get(cell, failed) >= ENOUGH
 
     def wanted(self, row, name, boot, done):
-        """Whether a boot with so many passes behind it lacks a run."""
+        """Whether a boot lacks a run of a row after DONE passes."""
         cell = row.name, name
-        return self.visits(cell, boot) <= done and not self.left_alone(cell)
+        return self.visits(cell, boot) <= done and not self.skipped(cell)
 
     def boots_left(self, takes):
         """Boots in which something is left to do."""
@@ -101,10 +101,10 @@ class Job:
                        for row in self.rows for name in self.options.builds
                        if takes(name, row))]
 
-    # ---- what is done ----
+    # ---- measuring ----
 
     def run(self, make_pair, takes):
-        """All of it, but not for longer than it may; MAKE_PAIR boots one."""
+        """Runs all boots within the time limit; MAKE_PAIR boots a pair."""
         left = self.boots_left(takes)
         for number_of_boot, boot in enumerate(left, 1):
             with contextlib.ExitStack() as stack:
@@ -117,8 +117,8 @@ class Job:
                               number_of_boot / len(left))
 
     def warm_up(self, pairs):
-        """Each tool once on each pair: programs are read, code is translated,
-        peers have met."""
+        """Runs each tool once on each pair, so that programs are read, code is
+        translated and addresses are resolved."""
         tools = {row.tool for row in self.rows}
         for row in all_rows():
             if row.tool in tools and row.size in WARM_SIZES:
@@ -128,35 +128,35 @@ class Job:
                         pair.measure(row)
 
     def run_boot(self, pairs, boot, until):
-        """Its passes, those rows first that have the fewest runs."""
+        """Runs the passes of a boot, rows with the fewest runs first."""
         for done in range(self.options.runs):
             for row in sorted(self.rows, key=self.visits_of_row):
                 if self.minutes() > until:
-                    print(f"# {self.minutes():.0f} minutes are over: boot "
+                    print(f"# {self.minutes():.0f} minutes have passed: boot "
                           f"{boot} ends in pass {done}", flush=True)
                     return
                 self.visit(row, pairs, boot, done)
 
     def visit(self, row, pairs, boot, done):
-        """One run of a row on each pair that lacks it."""
+        """Runs a row once on each pair that lacks a run."""
         turns = pairs if (done + boot) % 2 else pairs[::-1]
         ran = [self.measure(row, pair, boot, more)
                for pair in turns if pair.takes(row)
                for more in self.ways(row, pair, boot, done)]
         if ran:
-            print(self.told(row, ran), flush=True)
+            print(self.summary(row, ran), flush=True)
             self.save()
 
     def repeats(self, row, name):
-        """Whether Soft-RoCE's default has failed or repeated something."""
+        """Whether Soft-RoCE's default has failed or retransmitted."""
         cell = row, name
         return bool(self.runs(cell, True) or any(
             run["faults"] for run in self.runs(cell)))
 
     def ways(self, row, pair, boot, done):
-        """The options with which a pair runs. Soft-RoCE that repeats gets
-        patience, too; with many QPs nothing else if it did so with fewer, as its
-        guest may not come back from that."""
+        """The options with which a pair runs. Soft-RoCE that retransmits also runs
+        with a longer ACK timeout. If it retransmitted with fewer QPs, it runs only
+        so with many, because its guest may hang."""
         patient = pair.device == RXE and row.is_perftest
         hopeless = patient and any(self.repeats(fewer, pair.name)
                                    for fewer in row.fewer())
@@ -167,20 +167,20 @@ class Job:
             yield PATIENT
 
     def measure(self, row, pair, boot, more):
-        """(name, numbers) of a run that is kept."""
+        """Runs a row and stores the result; (name, numbers)."""
         name = pair.name + more
         numbers, why = pair.measure(row, more)
         into = self.found if numbers else self.failed
         into.setdefault(row.name, {}).setdefault(name, []).append(
             {**(numbers or {"why": why}), "boot": boot})
         cell = row.name, name
-        self.in_vain[cell] = 0 if numbers else self.in_vain.get(cell, 0) + 1
+        self.failures[cell] = 0 if numbers else self.failures.get(cell, 0) + 1
         if why:
             print(f"# {row.name} {name}: {why}", flush=True)
         return name, numbers
 
-    def told(self, row, ran):
-        """A line of what was run."""
+    def summary(self, row, ran):
+        """One line with the numbers of a visit."""
         key = row.keys[0]
         return (f"{self.minutes():6.1f} min  {row.name:20} {key:7}" +
                 "".join(f"  {name} {number(numbers.get(key))}"
@@ -191,7 +191,7 @@ class Job:
         return list(self.options.builds).index(name.removesuffix(PATIENT))
 
     def save(self):
-        """What there is so far, at any time whole: a long job may be ended."""
+        """Replaces the result file: a long job may be interrupted at any time."""
         machine = self.result["machine"]
         machine["load"] = [*self.load, os.getloadavg()[0]]
         machine["minutes"] = round(self.minutes_before + self.minutes(), 1)
@@ -205,7 +205,7 @@ class Job:
 # ---- the machine ---------------------------------------------------------------
 
 def limits():
-    """What this machine can do without any of us, now."""
+    """What this machine can do without fakernic, now."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "limits")
         link = TOP / "qemu-hw/link"
@@ -219,7 +219,7 @@ def limits():
 
 
 def revision():
-    """Of this checkout, where there is a git that can tell."""
+    """Of this checkout; "unknown" without git."""
     try:
         return subprocess.run(
             ["git", "-c", f"safe.directory={TOP}", "-C", str(TOP), "describe",
@@ -247,7 +247,7 @@ def machine(qemu):
 
 
 def make_taps():
-    """Two, and a bridge of them, in a network namespace of this job."""
+    """Makes two taps and a bridge in a network namespace of this job."""
     os.unshare(os.CLONE_NEWNET)
     words = ["link set lo up", f"link add br0 mtu {MTU} type bridge"]
     for tap in ("tap1", "tap2"):
@@ -257,7 +257,7 @@ def make_taps():
         subprocess.run(["ip", *line.split()], check=True)
 
 
-# ---- what is asked for ---------------------------------------------------------
+# ---- options -------------------------------------------------------------------
 
 def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -266,39 +266,39 @@ def parse(words=None):
                         const="short", help="one QP of each size, and what many "
                         "QPs and a smaller path MTU change: most of an hour")
     choice.add_argument("--reach", dest="selection", action="store_const",
-                        const="reach", help="the rows of what is to be reached "
-                        "(reach.py): an hour and a half")
+                        const="reach", help="the rows of the results page and "
+                        "of reach.py: an hour and a half")
     choice.add_argument("--quick", dest="selection", action="store_const",
                         const="quick", help="a few rows, one run each: three "
                         "minutes on two idle processors")
     parser.add_argument("--rows", nargs="+", metavar="PATTERN",
                         help="only these rows, such as 'write-*'")
-    parser.add_argument("--minutes", type=float, help="it begins no run later: "
-                        "then there are fewer passes (240)")
+    parser.add_argument("--minutes", type=float, help="start no run after that "
+                        "time (240)")
     parser.add_argument("--list", action="store_true", help="name the rows")
     parser.add_argument("--devices", nargs="+", choices=DEVICES,
                         metavar="DEVICE", help=f"of {', '.join(DEVICES)}: "
                         f"{', '.join(USUAL)}; with --old {', '.join(COMPARED)}")
-    parser.add_argument("--runs", type=int, help="that count, of each row in "
-                        "each boot (3)")
-    parser.add_argument("--boots", type=int, help="of each pair: it has its "
-                        "luck for its life (2)")
+    parser.add_argument("--runs", type=int, help="runs of each row in each "
+                        "boot (3)")
+    parser.add_argument("--boots", type=int, help="boots of each pair: runs of "
+                        "one boot resemble each other (2)")
     parser.add_argument("--qemu", type=Path)
     parser.add_argument("--old", type=Path, help="compare with this QEMU: each "
-                        "device runs in both, rxe in neither; the rows are "
-                        "those of --short")
-    parser.add_argument("--null", action="store_true", help="with --old: the "
-                        "old one twice, which tells what luck is worth")
-    parser.add_argument("--pin", action="store_true", help="each machine of a "
-                        "pair to a processor of its own")
-    parser.add_argument("--resume", action="store_true", help="go on where a "
-                        "job with these options was ended")
+                        "device runs in both, rxe in neither; rows as with "
+                        "--short")
+    parser.add_argument("--null", action="store_true", help="with --old: run "
+                        "the old one twice, which shows the noise")
+    parser.add_argument("--pin", action="store_true", help="keep each machine "
+                        "of a pair on a processor of its own")
+    parser.add_argument("--resume", action="store_true", help="continue an "
+                        "interrupted job with the same options")
     parser.add_argument("--out", type=Path, default=Path("/cache/log/bench"))
     return parser.parse_args(words)
 
 
 def settle(options):
-    """What follows from the options: which rows, and which device in which QEMU.
+    """Completes the options: runs, boots, and which device runs in which QEMU.
     Returns the rows."""
     if options.null and not options.old:
         raise SystemExit("bench.py: --null needs --old: a build to run twice")
@@ -324,7 +324,7 @@ def settle(options):
 
 
 def begin(options, rows):
-    """What the job fills: new, or what an earlier one has left."""
+    """The result that the job fills: a new one, or an earlier job's."""
     about = {"devices": list(options.builds), "rows": [row.name for row in rows],
              "binary": checksum(options.qemu),
              "old": checksum(options.old) if options.old else None}
@@ -333,8 +333,8 @@ def begin(options, rows):
         result = json.loads(path.read_text(encoding="utf-8"))
         if result.get("asked") != about:
             raise SystemExit(f"bench.py: {path} is of other rows, devices or "
-                             "QEMU: measure anew without --resume")
-        # The machine is not what it was: its limits are told once more.
+                             "QEMU: start a new job without --resume")
+        # The machine may have changed: measure its limits again.
         result.setdefault("limits resumed", []).append(limits())
         result["machine"]["load"].append(os.getloadavg()[0])
         return result
@@ -354,7 +354,7 @@ def report(options, result):
 
 
 def end(_signal, _frame):
-    """Ends it as Ctrl-C does: with its report."""
+    """Ends the job as Ctrl-C does: with its report."""
     raise KeyboardInterrupt
 
 
@@ -386,12 +386,12 @@ def main():
         job.run(pair, Pair.would_take)
         result["limits after"] = limits()
     except KeyboardInterrupt:
-        print("# ended early: --resume goes on", flush=True)
+        print("# interrupted: --resume continues", flush=True)
     finally:
         job.save()
         report(options, result)
     for crash in result["crashes"]:
-        print(f"a machine of fakernic died: {crash}", file=sys.stderr)
+        print(f"a guest of fakernic crashed: {crash}", file=sys.stderr)
     return 1 if result["crashes"] else 0
 
 

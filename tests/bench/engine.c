@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine alone: two of them in one process, on one core, without QEMU,
- * sockets and guests. What it makes is the most that any wire can bring, and
- * what a change of the engine is worth is seen here first. No test: it passes
- * or fails on no rate. What fault rules may cost is bounded, though: it ends
- * with 2 if they surely cost more. Usage: engine [SECONDS PER CELL]; JSON on
- * stdout, a table for people on stderr.
+ * Measures the engine alone: two engines in one process, on one core, without
+ * QEMU, sockets and guests. The result is an upper bound for every wire, and
+ * shows first what a change of the engine is worth. It does not pass or fail on
+ * a rate, but exits with 2 if fault rules surely cost more than their limit.
+ * Usage: engine [SECONDS PER CELL]; JSON on stdout, a table on stderr.
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -247,7 +246,7 @@ static void side_connect(Side *s, const Side *peer, unsigned count, uint8_t mtu)
 
 static RoceFaults faults;
 
-/* So many rules that match nothing here, at both ends of the wire by turns. */
+/* Adds rules that match nothing, alternately at both ends of the wire. */
 static void arm(unsigned rules)
 {
     char text[ROCE_FAULT_TEXT], error[ROCE_FAULT_ERROR];
@@ -262,7 +261,7 @@ static void arm(unsigned rules)
     }
 }
 
-/* What the device does with a frame for fault rules. */
+/* Applies fault rules to a frame as the device does. */
 static void pass(RoceFaultPoint point, const Side *s, const uint8_t *frame,
                  size_t len)
 {
@@ -281,8 +280,8 @@ static void pass(RoceFaultPoint point, const Side *s, const uint8_t *frame,
 }
 
 /*
- * One side's turn: up to 'most' frames, which the other then takes. 'hooks' is
- * a constant: without them the compiler leaves nothing of what rules need.
+ * Runs one side's turn: up to 'most' frames, which the other side then takes.
+ * 'hooks' is a constant, so that the compiler removes the hooks if it is false.
  */
 static inline __attribute__((always_inline)) bool
 turn(Side *from, Side *to, RoceTime now, unsigned most, bool hooks)
@@ -338,7 +337,7 @@ typedef struct Cell {
     unsigned qps, depth, most;
     uint8_t mtu;
     unsigned rules;
-    bool bare;                  /* no place where a rule could be asked for */
+    bool bare;                  /* compiled without hooks for rules */
 } Cell;
 
 typedef struct Outcome {
@@ -374,7 +373,7 @@ static Outcome run(const Cell *cell, double limit)
             turns += 2;
         }
     } while (seconds(CLOCK_MONOTONIC) - start < limit);
-    /* Of this thread: what others do on the machine does not count. */
+    /* Of this thread only: other load on the machine does not count. */
     spent = seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
     if (a.errors || b.errors || !a.completions) {
         die("errors on a clean wire");
@@ -439,10 +438,9 @@ static double cost_rate(const Cost *cost, Cell cell, bool second, double limit)
 }
 
 /*
- * What rules cost: cells with and without by turns, each compared with the one
- * beside it. Between the sixth and the sixteenth of 21 such ratios lies their
- * median, with 97 % probability: what is more than the bound there is told.
- * False: it is.
+ * Measures the cost of rules: cells with and without, by turns, each compared
+ * with its neighbour. The median lies between the sixth and the sixteenth of 21
+ * ratios with 97 % probability. Returns false if that range exceeds the limit.
  */
 static bool rules_cost(const Cost *cost, const Cell *cell, double limit,
                        bool first)
@@ -483,7 +481,7 @@ static double in_use(void)
     return (double)m.uordblks + (double)m.hblkhd;
 }
 
-/* Of an engine as the device makes it, of a connected QP, of a GiB of pages. */
+/* Memory of an engine as the device has it, of a QP, of a GiB of pages. */
 static void memory(void)
 {
     const uint32_t pages = 1u << 18;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What this machine can do by itself, one line each: the limits that bench.py's
- * numbers are to be seen beside. Each is measured for half a second.
+ * Prints what this machine can do without fakernic, one limit per line, for
+ * comparison with bench.py's numbers. Each measurement takes half a second.
  */
 #define _GNU_SOURCE
 #include <libdeflate.h>
@@ -17,7 +17,7 @@
 
 #include "pair.h"
 
-/* What carries 4 KiB, and what carries 64 bytes: with room for the headers. */
+/* Frames that carry 4 KiB and 64 bytes, with their headers. */
 #define FRAME 4200U
 #define SMALL 138U
 #define HALF_A_SECOND 500000000ULL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two machines with a device, for bench.py: what is counted while a row runs."""
+"""A pair of machines for bench.py, and the counters of a run."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ from fakernic_test.lab import Lab
 from results import KINDS
 from rows import QPS, USUAL_MTU, numbers_of
 
-# Name -> the device's model, driver, what joins two of them, and properties. Of
-# a mixed pair there are two of each: of the server's machine, then the client's.
+# Name -> the device's model, driver, wire and properties. A mixed pair has two
+# models and drivers: the server's, then the client's.
 DEVICES = {
     "rxe": ("virtio-net-pci", "rxe", "netdev", {}),
     "stream": ("fakernic", "fakernic", "netdev", {}),
@@ -31,36 +31,36 @@ DEVICES = {
     "by-rxe": (("fakernic", "virtio-net-pci"), ("fakernic", "rxe"), "netdev",
                {}),
 }
-# By how much virtual CPUs are below the thread that feeds them.
+# How far virtual CPUs are below the thread that feeds them.
 CPU_NICE = {"stream+nice10": 10, "link+nice10": 10}
 USUAL = ("rxe", "stream", "dgram", "link", "null")
-# Soft-RoCE is at an end of these.
+# Pairs with Soft-RoCE at one end or both.
 SLOW = ("rxe", "tap", "to-rxe", "by-rxe")
-# Of a guest, in MiB. Soft-RoCE keeps what was sent again until it looks at it,
-# and has run out of less with 64 QPs.
+# MiB of a guest. Soft-RoCE keeps retransmitted packets until it looks at them, and
+# has run out of less memory with 64 QPs.
 MEMORY, MEMORY_SLOW = 640, 2048
 MTU = 9000
-# What a tool may take beside what it measures for.
+# What a tool may take in addition to its measurement.
 TIMEOUT_S = 30
-# perftest compares the processor's clock with the system's before it reckons:
-# where a machine stood still meanwhile, it gives up and prints a rate of 0.
+# perftest compares the processor's clock with the system's before it computes a
+# rate. If the machine paused in between, it prints a rate of 0.
 NO_CLOCK = "Correlation coefficient r^2"
-CLOCKLESS = "client: could not tell the rate of its clock"
+CLOCKLESS = "client: could not measure the rate of its clock"
 CLOCK_TRIES = 3
 BOOT_TRIES = 2
 TCP_PORT = 5301
-# perftest asks for as many outstanding READs as its own card answers, which may
-# be more than the other kind's.
+# perftest requests as many outstanding READs as its own device answers, which may
+# exceed the limit of the other device.
 ANSWERED = ("read", "atomic")
 READS_OF_BOTH = " -o 16"
-# Words in the names of counters that stand still on a clean wire; of RNR NAKs,
-# too, after which perftest's first SENDs go again: they met no receive yet.
+# Words in the names of counters that do not change on a clean wire. RNR NAKs are
+# among them: perftest's first SENDs arrive before their receives are posted.
 FAULTS = ("retrans", "timeout", "dup", "drop", "retry", "seq", "rnr")
 # The RoCE frames that a port has sent: fakernic's name, and Soft-RoCE's.
 SENT = ("tx_roce", "sent_pkts")
 VERSIONS = "uname -sr; echo perftest; ib_write_bw --version | " \
     "sed 's/.*: *//'; iperf3 --version | sed -n '1s/(.*//p'"
-# What happens when a machine is lost while something runs in it.
+# Errors when a machine is lost while something runs in it.
 LOST = (GuestTimeout, GuestCrashed, CommandFailed, OSError)
 
 
@@ -75,7 +75,7 @@ class Pair:
         self.qemu, self.pinned = qemu, pin
         self.lab = Lab(folder / name)
         self.ports, self.kinds = [], {}
-        self.crashes = []       # what fakernic's guests have died of
+        self.crashes = []       # why fakernic's guests crashed
         self.boot()
 
     def boot(self):
@@ -95,7 +95,7 @@ class Pair:
             self.pin()
 
     def boot_again(self):
-        """After one was lost."""
+        """Boots the machines again after one was lost."""
         for last in range(BOOT_TRIES):
             self.stop()
             try:
@@ -105,7 +105,7 @@ class Pair:
                     raise
 
     def find_threads(self):
-        """Thread -> what it does: each main loop's, each virtual CPU's."""
+        """Thread -> kind, of each main loop and each virtual CPU."""
         kinds = {}
         for vm in (port.vm for port in self.ports):
             kinds[vm.pid] = "main"
@@ -114,7 +114,7 @@ class Pair:
         return kinds
 
     def pin(self):
-        """Each machine on a processor of its own, with all its threads."""
+        """Keeps all threads of each machine on a processor of its own."""
         free = sorted(os.sched_getaffinity(0))
         for number, port in enumerate(self.ports):
             for task in Path(f"/proc/{port.vm.pid}/task").iterdir():
@@ -125,9 +125,9 @@ class Pair:
 
     @staticmethod
     def would_take(name, row):
-        """Whether a row says something of a device: the null device sends nothing,
-        so that a path MTU does not matter to it; and Soft-RoCE, whose guest runs
-        out of memory with 64 QPs, is not asked for more."""
+        """Whether a device runs a row. The null device sends nothing, so it runs
+        WRITEs with one path MTU. Soft-RoCE runs no more than 64 QPs, with which
+        its guest already runs out of memory."""
         device = name.partition("@")[0]
         if device == "null":
             return (row.verb == "write" and not row.is_latency and
@@ -138,11 +138,11 @@ class Pair:
         return self.would_take(self.device, row)
 
     def versions(self):
-        """What runs in a guest."""
+        """Versions of the programs in a guest."""
         return " ".join(self.ports[0].guest.check(VERSIONS).split())
 
     def counters(self):
-        """Those of a fault, of both ports together, and what each has sent."""
+        """Error counters of both ports together, and frames sent by each."""
         found, sent = {}, []
         for port in self.ports:
             counters = port.counters()
@@ -153,7 +153,7 @@ class Pair:
         return found, sent
 
     def threads(self):
-        """Thread -> its kind, and what it has had of the processors by now."""
+        """Thread -> its kind, and its processor time, wait time and wake-ups."""
         found = {}
         for vm in (port.vm for port in self.ports):
             for task in Path(f"/proc/{vm.pid}/task").iterdir():
@@ -164,7 +164,7 @@ class Pair:
         return found
 
     def run(self, row, more):
-        """One run of its tool; a rdma.Pair."""
+        """Runs the tool of a row once; a rdma.Pair."""
         words = row.words(self.slow)
         limit = TIMEOUT_S + row.connecting() + row.seconds(self.slow)
         if row.tool == "iperf3":
@@ -179,12 +179,12 @@ class Pair:
         return rdma.perftest(row.tool, *self.ports, words + more, timeout=limit)
 
     def measure(self, row, more=""):
-        """One run with MORE options: its numbers and ""; or {} and why it gave
-        none."""
+        """Runs a row with MORE options: its numbers and ""; or {} and the reason why
+        it gave none."""
         try:
             return self.measured(row, more)
         except LOST as error:
-            # A machine cannot be killed, or has died: that happens to Soft-RoCE.
+            # The guest hangs or crashed, which happens with Soft-RoCE.
             if isinstance(error, GuestCrashed) and not self.slow:
                 self.crashes.append(f"{row.name} {self.name}: {error}")
             self.boot_again()
@@ -212,21 +212,21 @@ class Pair:
 
 
 def why(pair):
-    """In a line, why a tool has given no numbers."""
+    """In one line, the reason why a tool gave no numbers."""
     for side, answer in (("client", pair.client), ("server", pair.server)):
         if answer.timed_out:
-            return f"{side}: no end in its time"
+            return f"{side}: timeout"
         if not answer.ok:
             lines = (answer.err or answer.out).strip().splitlines()
             return f"{side}: {lines[-1].strip() if lines else answer.code}"
     if NO_CLOCK in pair.client.out + pair.client.err:
         return CLOCKLESS
-    return "no message ended in its time"
+    return "timeout: no message finished"
 
 
 def frames(row, found, before, after):
-    """What frames tell of a one-way row, for each message: how many went, and how
-    many came back. A null device sends none."""
+    """Frames per message of a one-way row, in both directions. A null device sends
+    none."""
     back, there = (late - early for early, late in zip(before, after))
     if row.is_latency or not found.get("messages") or not there:
         return {}
@@ -235,20 +235,19 @@ def frames(row, found, before, after):
 
 
 def times(found, before, after, seconds):
-    """Of each kind of thread: processors used, how long it waited for one each
-    time that it wanted it, and its time per message, all in us; of a whole run,
-    with its programs' start and end. Of a thread that ended meanwhile nobody
-    knows."""
+    """Of each kind of thread: processors used, wait per wake-up and time per message
+    in us, over the whole run with the start and end of its programs. A thread that
+    ended during the run does not count."""
     totals = {kind: [0, 0, 0] for kind in KINDS}
     for thread, (kind, *late) in after.items():
         _, *early = before.get(thread, (kind, 0, 0, 0))
         for at, number in enumerate(late):
             totals[kind][at] += number - early[at]
-    told = {"cpu": 0, "queued": 0}
+    found_times = {"cpu": 0, "queued": 0}
     for kind, (run, wait, wakes) in totals.items():
-        told["cpu"] += run / 1e9 / seconds
-        told["queued"] += wait / 1e9 / seconds
-        told[f"{kind} wait"] = wait / 1e3 / wakes if wakes else 0
+        found_times["cpu"] += run / 1e9 / seconds
+        found_times["queued"] += wait / 1e9 / seconds
+        found_times[f"{kind} wait"] = wait / 1e3 / wakes if wakes else 0
         if found.get("messages"):
-            told[f"{kind} per message"] = run / 1e3 / found["messages"]
-    return told
+            found_times[f"{kind} per message"] = run / 1e3 / found["messages"]
+    return found_times

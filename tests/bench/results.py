@@ -5,9 +5,8 @@ import json
 import statistics
 from pathlib import Path
 
-# Soft-RoCE's default gives up waiting for an ACK after 67 ms: what is measured
-# then is how it repeats itself. It gets a second try, with a second. What counts
-# is the better of the two.
+# Soft-RoCE's default ACK timeout is 67 ms, so slow runs measure retransmissions. It
+# runs again with a timeout of a second; the better of the two counts.
 PATIENT = " -u 18"
 RXE = "rxe"
 # Of threads: each machine's main loop, its virtual CPUs, others.
@@ -42,7 +41,7 @@ class Result:
         return self.rows.get(row, {}).get(device, [])
 
     def median(self, row, device, key):
-        """None: it was not measured, or never came to an end."""
+        """None: not measured, or no run finished."""
         found = values(self.runs(row, device), key)
         return statistics.median(found) if found else None
 
@@ -54,15 +53,15 @@ class Result:
         return statistics.median(found), min(found), max(found)
 
     def best(self, row, device, key, fast=max):
-        """The name under which a device has the better median, with its usual
-        options or with those of the patient; FAST: max or min."""
+        """The name under which a device has the better median: its own, or the one
+        with the longer ACK timeout; FAST: max or min."""
         names = [name for name in (device, device + PATIENT)
                  if self.median(row, name, key) is not None]
         return fast(names, key=lambda name: self.median(row, name, key),
                     default=device)
 
     def times(self, row, device, key, fast=max, base=RXE):
-        """How many times as fast as another at its best; None: unknown."""
+        """How many times as fast as BASE at its best; None: unknown."""
         mine = self.median(row, device, key)
         other = self.median(row, self.best(row, base, key, fast), key)
         if not mine or not other:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What bench.py measures: its rows, and what their tools print."""
+"""The rows of bench.py, and parsing of their tools' output."""
 
 import fnmatch
 import json
@@ -14,43 +14,43 @@ ATOMIC = 8                      # an atomic has no other size
 SMALL = 8                       # of a latency, where bandwidth has 64
 QPS = (1, 8, 64)
 MANY = 8                        # more QPs than that
-# As many connections as a server has, against few: so many work requests on each,
-# as the engine's measurement (engine.c) has them with a thousand.
+# As many connections as a server has, against few, with as many work requests on
+# each as engine.c posts with a thousand.
 THOUSAND, THOUSAND_DEPTH = 1000, 16
 MANY_QPS = f"write-64-q{THOUSAND}"
 MANY_QPS_PARTNER = f"write-64-q{MANY}-t{THOUSAND_DEPTH}"
 PATH_MTUS = (1024, 4096)
 USUAL_MTU = PATH_MTUS[-1]
 PINGPONG_ROUNDS = 1000
-# A run of bandwidth takes so long; where a slow device would not end enough
-# messages in it, longer, and at most so long.
+# Time of a run of bandwidth, and its limit where a slow device needs longer to
+# finish enough messages.
 SECONDS, SECONDS_MOST = 2, 12
-# What Soft-RoCE moves here at least, in bytes a second, by path MTU; and so often
-# it shall end a message of each QP.
+# Path MTU -> bytes a second that Soft-RoCE moves here at least; and how many
+# messages of each QP it has to finish.
 SLOW_RATES = {1024: 4e6, 4096: 10e6}
 SLOW_TIMES = 3
-# Rounds of a latency by size: of fakernic, and of Soft-RoCE, which takes ten times
-# as long and more.
+# Size -> rounds of a latency: of fakernic, and of Soft-RoCE, whose rounds take ten
+# times as long or more.
 ROUNDS = {SMALL: (2000, 1000), 4 * KIB: (2000, 500), 64 * KIB: (1000, 100),
           MIB: (300, 10)}
-# Per QP: perftest's 512 of 64 QPs are more than a CQ of Soft-RoCE holds.
+# Per QP: with 64 QPs perftest's 512 exceed Soft-RoCE's CQ.
 RECEIVES = " -r 256"
-# perftest's columns: of both, of bandwidth tools, of latency tools with the rounds
-# that each number takes to mean something.
+# perftest's columns: of both kinds, of bandwidth tools, of latency tools with the
+# rounds that each number needs.
 ITERATIONS = 1
 BW_AVERAGE, BW_RATE = 3, 4
 LATENCY = {"median": (4, 5), "mean": (5, 5), "p99": (7, 100),
            "p99.9": (8, 1000)}
-# A guest makes and connects so many QPs in a second at least.
+# QPs that a guest creates and connects in a second at least.
 CONNECTS = 20
-# Selections: what tells most in three minutes,
+# Selections: the most important rows in three minutes,
 QUICK = ("write-64", "send-64", "write-65536", "read-65536", "send-65536",
          "write-lat", "send-lat", "read-lat")
-# each row of the table of what is to be reached,
+# the rows of the results page and of the targets,
 REACH = ("*-lat", "pingpong-*", "tcp", "write-64", "read-64", "send-64",
          "write-4096", "write-65536*", "read-65536*", "send-65536*", "*-1048576",
          "*-1048576-q8", "*-1048576-q64", MANY_QPS, MANY_QPS_PARTNER)
-# and one QP of each size, with what many QPs and a smaller path MTU change.
+# and one QP of each size, with samples of many QPs and the smaller path MTU.
 SHORT = ("*-lat", "pingpong-*", "tcp", "write-*[0-9]", "read-*[0-9]",
          "send-*[0-9]", "atomic-8")
 SHORT_NOT = ("*-q8-m*", "*-q64-m*", "*-lat-*", "*-64-q*", "*-4096-q*",
@@ -58,8 +58,8 @@ SHORT_NOT = ("*-q8-m*", "*-q64-m*", "*-lat-*", "*-64-q*", "*-4096-q*",
 
 
 class Row:
-    """One measurement: a tool, and of what. OPTIONS are those that every device
-    gets; DEPTH, of work requests on each QP, is perftest's own where it is 0."""
+    """One measurement: a tool and its parameters. Every device gets OPTIONS. DEPTH is
+    the number of work requests on each QP; 0 is perftest's default."""
 
     def __init__(self, name, tool, size, verb="", qps=1, mtu=USUAL_MTU,
                  options="", depth=0):
@@ -77,7 +77,7 @@ class Row:
 
     @property
     def keys(self):
-        """What of its numbers is shown."""
+        """The numbers that are shown."""
         if self.tool.endswith("_pingpong"):
             return ("mean",)
         if self.is_latency:
@@ -85,7 +85,7 @@ class Row:
         return ("k/s",) if self.size < 4 * KIB else ("MB/s",)
 
     def fewer(self):
-        """Of one with many QPs, the names of those with fewer."""
+        """The names of the same row with fewer QPs, if it has many."""
         return [bandwidth_row(self.verb, self.size, qps, self.mtu).name
                 for qps in QPS if MANY < self.qps > qps]
 
@@ -97,7 +97,7 @@ class Row:
         return min(SECONDS_MOST, max(SECONDS, round(wanted)))
 
     def connecting(self):
-        """How long its QPs may take to be there, in seconds."""
+        """Seconds that creation and connection of its QPs may take."""
         return self.qps // CONNECTS
 
     def words(self, slow=False):
@@ -135,7 +135,7 @@ def latency_row(verb, size, mtu=USUAL_MTU):
 
 
 def all_rows():
-    """Every row there is: what tells most comes first, as time may run out."""
+    """Every row, the most important first, as time may run out."""
     rows = [latency_row(verb, SMALL) for verb in VERBS]
     rows += [Row(f"pingpong-{how}", "ibv_rc_pingpong", SMALL,
                  options=f"-s {SMALL} -n {PINGPONG_ROUNDS}{option}")
@@ -146,33 +146,32 @@ def all_rows():
         for qps in QPS:
             rows += [bandwidth_row(verb, size, qps, mtu) for verb in VERBS
                      for size in (SIZES if verb != "atomic" else (ATOMIC,))]
-        # Eight bytes are one packet with either path MTU.
+        # Eight bytes are one packet with either path MTU, so they have one row.
         rows += [latency_row(verb, size, mtu) for verb in VERBS
                  for size in ROUNDS if verb != "atomic" and size > SMALL]
     return rows
 
 
 def chosen_rows(patterns, but=()):
-    """Those whose names are like one of PATTERNS, and like none of BUT."""
+    """The rows whose names match one of PATTERNS and none of BUT."""
     rows = [row for row in all_rows()
             if any(fnmatch.fnmatchcase(row.name, text) for text in patterns)
             and not any(fnmatch.fnmatchcase(row.name, text) for text in but)]
     if not rows:
-        raise SystemExit(f"bench.py: no row is like {' '.join(patterns)}; "
-                         "--list names them")
+        raise SystemExit(f"bench.py: no row matches {' '.join(patterns)}; "
+                         "--list names all rows")
     return rows
 
 
 def numbers_of(row, output):
-    """What a tool has printed, by the names that tables have; {}: nothing that
-    means anything."""
+    """The numbers in a tool's output, by their names in tables; {}: there are none."""
     if row.tool == "iperf3":
         return {"MB/s": tcp_rate(output)} if tcp_rate(output) else {}
     if row.tool.endswith("_pingpong"):
         found = re.search(r"= ([\d.]+) usec/iter", output)
         return {"mean": float(found[1])} if found else {}
     columns = rdma.perftest_numbers(output)
-    # A rate is rounded to one message a second, few bytes of slow ones to none.
+    # perftest rounds rates: of slow small messages the bandwidth is 0.
     if len(columns) <= BW_RATE or not any(columns[BW_AVERAGE:BW_RATE + 1]):
         return {}
     found = {"messages": columns[ITERATIONS]}
@@ -185,7 +184,7 @@ def numbers_of(row, output):
 
 
 def tcp_rate(output):
-    """What iperf3's receiver has got, in MB/s; None: it did not say."""
+    """What iperf3's receiver got, in MB/s; None: not reported."""
     try:
         end = json.loads(output)["end"]
         return end["sum_received"]["bits_per_second"] / 8e6

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What fault rules that match nothing cost: the latency of an RDMA WRITE of 8
-bytes between two machines with two cards each, of which one has sixteen rules at
-each end (../timeline/turns.py). It must be below 1.05. Of the engine alone
-`make bench-engine` tells it."""
+"""Measures the cost of fault rules that match nothing: the latency of an RDMA WRITE
+of 8 bytes between two machines with two cards each, of which one has sixteen rules
+at each end (../timeline/turns.py). The ratio must be below 1.05. For the engine
+alone use `make bench-engine`."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ import turns                                            # noqa: E402
 
 PARTS = ("sixteen rules", turns.NONE)
 LIMITS = {PARTS[0]: 1.05}
-# Of every frame, but never right.
+# The device checks them for every frame; none matches.
 RULES = "; ".join(f"at={('tx', 'rx')[number % 2]} qpn={0xfff000 + number} "
                   "times=0 do=drop" for number in range(16))
 
@@ -34,8 +34,8 @@ class Ruled(turns.Cards):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", default="fakernic-rules.out")
-    parser.add_argument("--cycles", type=int, default=4, help="of boots, at "
-                        "most; two in a cycle")
+    parser.add_argument("--cycles", type=int, default=4, help="cycles of two "
+                        "boots each, at most")
     options = parser.parse_args()
     out = Path(options.out)
     return int(turns.measure(lambda shift: Ruled(out, shift), LIMITS,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A result of bench.py as Markdown for people: table.py RESULT.json"""
+"""Prints a result of bench.py as Markdown: table.py RESULT.json"""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from results import KINDS, PATIENT, RXE, Result, number, values
 UNITS = {"MB/s": "MB/s", "k/s": "thousand/s", "mean": "us", "median": "us",
          "p99": "us", "p99.9": "us"}
 LATENCIES = ("mean", "median", "p99", "p99.9")
-# What counters say, by words of their names: the first that fits.
+# Word in a counter's name -> what it counts; the first match wins.
 REPEATED = (("dup", "duplicates"), ("rnr", "RNR NAKs"),
             ("retrans", "sent again"), ("retry", "sent again"),
             ("timeout", "timeouts"), ("seq", "out of sequence"))
@@ -24,7 +24,7 @@ def table(head, rows):
 
 
 def names_of(result):
-    """The columns: devices, and Soft-RoCE with patience where it was needed."""
+    """The columns: devices, and Soft-RoCE with the longer ACK timeout if it ran."""
     found = {name for devices in (*result.rows.values(),
                                   *result.failed.values()) for name in devices}
     return [name for device in result.devices
@@ -36,7 +36,7 @@ def cell(result, row, name, key, base):
     found = result.spread(row, name, key)
     if not found:
         failed = result.failed.get(row, {}).get(name)
-        return "did not end" if failed else ""
+        return "failed" if failed else ""
     middle, least, greatest = map(number, found)
     text = f"{middle} ({least}..{greatest})"
     if name.removesuffix(PATIENT) == base:
@@ -46,13 +46,13 @@ def cell(result, row, name, key, base):
 
 
 def key_of(row):
-    """What a row of bandwidth is measured in."""
+    """The unit of a row of bandwidth."""
     size = re.fullmatch(r"[a-z]+-(\d+).*", row)
     return "k/s" if size and int(size[1]) < 4096 else "MB/s"
 
 
 def numbers(result, names, title, wanted):
-    """A table of what WANTED gives of a row: keys."""
+    """A table with the numbers whose keys WANTED returns for a row."""
     base = RXE if RXE in result.devices else result.devices[0]
     rows = []
     for row in dict.fromkeys([*result.rows, *result.failed]):
@@ -70,7 +70,7 @@ def is_latency(row):
 
 
 def faults(runs):
-    """What was repeated in all of some runs, in words."""
+    """Retransmissions and errors of some runs, in words."""
     found = {}
     for run in runs:
         for name, count in run.get("faults", {}).items():
@@ -85,7 +85,7 @@ def middle(result, row, name, key):
 
 
 def costs(result, names):
-    """What a message took of processors and wire, per row and device."""
+    """Processor time and frames per message, per row and device."""
     rows = []
     for row in result.rows:
         for name in names:
@@ -99,17 +99,17 @@ def costs(result, names):
                       for kind in KINDS),
                     *(middle(result, row, name, f"frames {way}")
                       for way in ("there", "back")), faults(runs)])
-    return ["## What a message costs", "",
+    return ["## Cost of a message", "",
             "Medians: us of the threads of both QEMUs per message (main loops, "
-            "virtual CPUs, others), us that one waited for a processor when it "
-            "woke, frames per message there and back (of WRITE and SEND, ACKs); "
-            "and what all runs together repeated.", "",
+            "virtual CPUs, others), us that a thread waited for a processor when "
+            "it woke, frames per message there and back (of WRITE and SEND, "
+            "ACKs); and errors of all runs together.", "",
             *table(["row", "device", *KINDS, *(f"{kind} waits" for kind in KINDS),
-                    "there", "back", "repeated"], rows)] if rows else []
+                    "there", "back", "errors"], rows)] if rows else []
 
 
 def failures(result):
-    """What did not end, and why."""
+    """Runs without numbers, and why."""
     rows = []
     for row, devices in result.failed.items():
         for name, runs in devices.items():
@@ -117,21 +117,21 @@ def failures(result):
                                       for run in runs))
             rows.append([row, name, str(len(runs)),
                          "; ".join(whys).replace("|", "\\|")])
-    return ["## What did not end", "",
+    return ["## Failed runs", "",
             *table(["row", "device", "runs", "why"], rows)] if rows else []
 
 
 def limits(result):
     """Before the job and after it."""
     after = result.found.get("limits after", {})
-    return ["## What this machine can do", "",
+    return ["## Limits of this machine", "",
             *table(["limit", "before", "after"], [
                 [name, number(value), number(after.get(name))]
                 for name, value in result.limits.items()])]
 
 
 def text_of(result):
-    """All of it."""
+    """The whole document."""
     names = names_of(result)
     lines = ["<!-- SPDX-License-Identifier: GPL-2.0-or-later -->",
              "# A result of bench.py", "",

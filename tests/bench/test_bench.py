@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The yardstick itself, without machines: which rows there are, what is read of
-what tools print, in which order pairs are asked, what a job that is ended has
-kept, and that its tables and pictures tell it. No time is judged."""
+"""Tests of the benchmark itself, without machines: its rows, parsing of the tools'
+output, the order of a job, its interruption and resumption, and its tables and
+figures. No test judges a time."""
 
 import itertools
 import json
@@ -56,7 +56,7 @@ def test_the_rows_are_the_whole_matrix():
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_a_row_says_what_its_tool_does(slow):
+def test_rows_have_their_tools_options(slow):
     for found in rows.all_rows():
         words = found.words(slow).split()
         if found.is_perftest:
@@ -66,7 +66,7 @@ def test_a_row_says_what_its_tool_does(slow):
         assert rows.SECONDS <= found.seconds(slow) <= rows.SECONDS_MOST
 
 
-def test_soft_roce_has_time_to_end_messages():
+def test_soft_roce_runs_longer_for_large_messages():
     many = row("write-1048576-q64")
     assert many.words(True).endswith("-D 12") and many.words().endswith("-D 2")
     assert row("write-64").words(True) == row("write-64").words()
@@ -102,14 +102,14 @@ def test_selections():
         rows.chosen_rows(["nothing-like-it"])
 
 
-# ---- what tools print ----------------------------------------------------------
+# ---- output of the tools -------------------------------------------------------
 
 def test_numbers_of_bandwidth():
     assert rows.numbers_of(row("write-65536"), BANDWIDTH) == {
         "messages": 21200, "MB/s": 1048.576, "k/s": 16.0}
 
 
-def test_slow_atomics_are_numbers():
+def test_rates_below_one_per_ms_are_numbers():
     few = " 8 1200 0.00 0.00 0.000600\n"
     assert rows.numbers_of(row("atomic-8"), few)["k/s"] == pytest.approx(0.6)
 
@@ -117,7 +117,7 @@ def test_slow_atomics_are_numbers():
 @pytest.mark.parametrize("rounds, keys", [
     (2000, {"median", "mean", "p99", "p99.9"}), (500, {"median", "mean", "p99"}),
     (10, {"median", "mean"})])
-def test_numbers_of_latency_are_those_that_mean_something(rounds, keys):
+def test_percentiles_need_enough_rounds(rounds, keys):
     found = rows.numbers_of(row("write-lat"), LATENCY.format(rounds))
     assert set(found) == keys | {"messages"} and found["median"] == 39.11
 
@@ -135,11 +135,11 @@ def test_numbers_of_other_tools():
         "1000.00", "0.00").replace("0.016000", "0.000000")),
     ("write-lat", " 8 1000\n"), ("tcp", '{"error": "no route"}'), ("tcp", ""),
     ("pingpong-poll", "Failed status 12")])
-def test_no_numbers_of_nothing(name, output):
+def test_failed_output_gives_no_numbers(name, output):
     assert rows.numbers_of(row(name), output) == {}
 
 
-# ---- what is counted -----------------------------------------------------------
+# ---- counters ------------------------------------------------------------------
 
 def test_frames_per_message():
     assert pairs.frames(row("write-65536"), {"messages": 10}, [5, 100],
@@ -155,7 +155,7 @@ def test_times_per_message_and_wake_up():
     told = pairs.times({"messages": 1000}, before, after, 2)
     assert told["cpu"] == 1.5 and told["main per message"] == 2000
     assert told["main wait"] == 6 and told["cpu wait"] == 0
-    # Thread 3 has ended: it takes nothing away.
+    # Thread 3 has ended: its time is not subtracted.
     assert told["other wait"] == told["other per message"] == 0
 
 
@@ -163,8 +163,8 @@ CLOCKLESS = "Correlation coefficient r^2: 0.849731 < 0.9\n"
 
 
 @pytest.mark.parametrize("clockless, runs", [(0, 1), (2, 3), (5, 3)])
-def test_a_run_without_a_clock_is_made_again(clockless, runs):
-    """It prints the messages, and a rate of 0."""
+def test_runs_without_a_clock_are_repeated(clockless, runs):
+    """perftest prints the number of messages, but a rate of 0."""
     class Clockless(pairs.Pair):
         def __init__(self):
             self.name, self.done = "it", 0
@@ -191,24 +191,24 @@ def test_a_run_without_a_clock_is_made_again(clockless, runs):
     assert bool(found) == (clockless < runs) and ("clock" in why) == (not found)
 
 
-def test_why_there_are_no_numbers():
+def test_reason_of_a_run_without_numbers():
     def answer(code=0, err=""):
         return SimpleNamespace(code=code, ok=code == 0, timed_out=code == 124,
                                out="", err=err)
     good = answer()
     for server, client, text in (
-            (good, answer(124), "client: no end in its time"),
+            (good, answer(124), "client: timeout"),
             (answer(1, "one\ntwo\n"), good, "server: two"),
             (good, answer(0, CLOCKLESS),
-             "client: could not tell the rate of its clock"),
-            (good, good, "no message ended in its time")):
+             "client: could not measure the rate of its clock"),
+            (good, good, "timeout: no message finished")):
         assert pairs.why(SimpleNamespace(server=server, client=client)) == text
 
 
 @pytest.mark.parametrize("error, slow, crashes", [
     (GuestTimeout("no end\nof it"), False, 0), (GuestCrashed("it died"), False, 1),
     (GuestCrashed("it died"), True, 0), (ConnectionResetError(), False, 0)])
-def test_a_pair_that_is_lost_boots_again(error, slow, crashes):
+def test_lost_pairs_are_booted_again(error, slow, crashes):
     class Lost(pairs.Pair):
         def __init__(self):
             self.name, self.slow, self.crashes, self.boots = "it", slow, [], 0
@@ -229,7 +229,7 @@ def test_a_pair_that_is_lost_boots_again(error, slow, crashes):
     assert pair.boots == 2 and len(pair.crashes) == crashes
 
 
-def test_null_takes_what_a_packet_does_not_matter_to():
+def test_null_device_runs_only_writes_without_packets():
     takes = pairs.Pair.would_take
     assert takes("null", row("write-64-q8")) and takes("stream", row("tcp"))
     assert not any(takes(name, row(of)) for name in ("null", "null@old")
@@ -238,8 +238,8 @@ def test_null_takes_what_a_packet_does_not_matter_to():
 
 @pytest.mark.parametrize("name, nice", [
     ("link", 0), ("link+nice10", 10), ("stream+nice10@old", 10)])
-def test_priorities_are_a_device_of_their_own(tmp_path, monkeypatch, name, nice):
-    """Which runs beside the same one without, in turns."""
+def test_cpu_nice_is_a_device_of_its_own(tmp_path, monkeypatch, name, nice):
+    """So that it runs by turns with the same device without it."""
     asked = []
 
     class Guests:
@@ -260,7 +260,7 @@ def test_priorities_are_a_device_of_their_own(tmp_path, monkeypatch, name, nice)
 # ---- a job ---------------------------------------------------------------------
 
 class FakePair:
-    """Two machines that are not there; LOG is who was asked what."""
+    """A pair without machines; LOG has its boots, stops and runs."""
 
     def __init__(self, name, log, results):
         self.name, self.device = name, name.partition("@")[0]
@@ -300,7 +300,7 @@ def job_of(asked, result=None):
 
 
 def run(job, results=None):
-    """Who was asked what."""
+    """The log of a job without machines."""
     log = []
     job.run(lambda name, _: FakePair(name, log, results or {}),
             pairs.Pair.would_take)
@@ -325,7 +325,7 @@ def test_pairs_alternate_after_a_warm_up(tmp_path):
     assert not result["failed"]
 
 
-def test_who_fails_is_left_alone(tmp_path):
+def test_pairs_that_fail_twice_are_skipped(tmp_path):
     job, result = job_of(options(tmp_path, runs=5))
     log = measured(run(job, {"stream": None}))
     assert log.count(("write-64", "stream")) == bench.ENOUGH
@@ -334,7 +334,7 @@ def test_who_fails_is_left_alone(tmp_path):
         "client: broken"] * bench.ENOUGH
 
 
-def test_who_fails_now_and_then_is_asked_again(tmp_path):
+def test_pairs_that_fail_at_times_are_not_skipped(tmp_path):
     works = {"MB/s": 1, "k/s": 1}
     answers = itertools.cycle([None, works, works])
     job, result = job_of(options(tmp_path, runs=6))
@@ -346,13 +346,13 @@ def test_who_fails_now_and_then_is_asked_again(tmp_path):
 
 @pytest.mark.parametrize("rxe", [
     None, {"MB/s": 1, "k/s": 1, "faults": {"completer_retry_err": 3}}])
-def test_soft_roce_that_repeats_is_tried_with_patience(tmp_path, rxe):
+def test_soft_roce_that_retransmits_gets_a_longer_timeout(tmp_path, rxe):
     job, result = job_of(options(tmp_path))
     run(job, {"rxe": rxe})
     assert len(result["rows"]["write-64"]["rxe" + PATIENT]) == 2
 
 
-def test_soft_roce_that_repeats_with_few_qps_is_spared_with_many(tmp_path):
+def test_soft_roce_that_retransmits_runs_many_qps_only_so(tmp_path):
     asked = options(tmp_path, rows=["write-64-q8", "write-64-q64"])
     job, result = job_of(asked)
     log = measured(run(job, {"rxe": {"k/s": 1, "faults": {"dup": 1}}}))
@@ -362,13 +362,13 @@ def test_soft_roce_that_repeats_with_few_qps_is_spared_with_many(tmp_path):
         assert len(result["rows"][name]["rxe" + PATIENT]) == 2
 
 
-def test_soft_roce_that_does_not_is_not(tmp_path):
+def test_soft_roce_on_a_clean_wire_keeps_its_timeout(tmp_path):
     job, result = job_of(options(tmp_path))
     run(job)
     assert set(result["rows"]["write-64"]) == {"rxe", "stream"}
 
 
-def test_a_job_that_was_ended_goes_on(tmp_path):
+def test_interrupted_jobs_continue(tmp_path):
     asked = options(tmp_path, boots=2)
     job, result = job_of(asked)
     log, saved = [], tmp_path / "result.json"
@@ -380,7 +380,7 @@ def test_a_job_that_was_ended_goes_on(tmp_path):
             return super().measure(found, more)
     with pytest.raises(KeyboardInterrupt):
         job.run(lambda name, _: Ended(name, log, {}), pairs.Pair.would_take)
-    # Of the row in which it was ended, what stands in the file is whole.
+    # The file is complete up to the last row.
     kept = json.loads(saved.read_text("utf-8"))
     assert [len(kept["rows"][name][device]) for name in ("write-64",
                                                          "write-65536")
@@ -393,11 +393,10 @@ def test_a_job_that_was_ended_goes_on(tmp_path):
         for runs in devices.values():
             assert sorted(run["boot"] for run in runs) == [0, 0, 1, 1]
     job, _ = job_of(asked, kept)
-    assert run(job) == []               # nothing is left: nothing boots
+    assert run(job) == []               # nothing is left to do: no pair boots
 
 
-def test_a_job_that_is_interrupted_tells_what_it_has(tmp_path, monkeypatch,
-                                                     capsys):
+def test_interrupted_jobs_report_what_they_have(tmp_path, monkeypatch, capsys):
     class Interrupted(FakePair):
         would_take = pairs.Pair.would_take
 
@@ -421,13 +420,13 @@ def test_a_job_that_is_interrupted_tells_what_it_has(tmp_path, monkeypatch,
         assert bench.main() == 0
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert "--resume goes on" in capsys.readouterr().out
+    assert "--resume continues" in capsys.readouterr().out
     text = (tmp_path / "result.md").read_text("utf-8")
     assert "| write-64 | thousand/s | 1 (1..1) |" in text
     assert (tmp_path / "result-throughput.svg").exists()
 
 
-def test_a_job_ends_when_its_time_is_over(tmp_path, monkeypatch):
+def test_a_job_ends_after_its_minutes(tmp_path, monkeypatch):
     ticks = itertools.count(0, 60)      # each look at the clock takes a minute
     monkeypatch.setattr(bench.time, "monotonic", lambda: next(ticks))
     job, result = job_of(options(tmp_path, runs=1000, boots=2, minutes=40))
@@ -463,15 +462,15 @@ def test_two_builds_are_compared():
         bench.settle(bench.parse(["--null"]))
 
 
-def test_another_job_is_not_resumed(tmp_path):
+def test_jobs_of_other_rows_are_not_resumed(tmp_path):
     asked = options(tmp_path, resume=True)
     found = bench.settle(asked)
     (tmp_path / "result.json").write_text('{"asked": {}}', "utf-8")
-    with pytest.raises(SystemExit, match="measure anew"):
+    with pytest.raises(SystemExit, match="start a new job"):
         bench.begin(asked, found)
 
 
-# ---- what is told ----------------------------------------------------------------
+# ---- reports --------------------------------------------------------------------
 
 def result_of(**devices):
     """A result with numbers of each kind of row."""
@@ -503,14 +502,14 @@ def test_medians_spreads_and_ratios():
     assert result.times("write-64", "link", "k/s") is None
 
 
-def test_the_better_of_soft_roces_two_counts():
+def test_ratios_use_soft_roces_better_median():
     found = result_of(**{"rxe" + PATIENT: [{"k/s": 4}]})
     assert Result(found).times("write-64", "stream", "k/s") == 5
     found["rows"]["write-64"]["rxe"] = []
     assert Result(found).times("write-64", "stream", "k/s") == 5
 
 
-def test_the_table_has_all_that_was_measured():
+def test_the_table_has_every_row():
     found = result_of()
     found["failed"] = {"write-64-q8": {"rxe": [
         {"why": "client: broken | pipe\nmore", "boot": 0}]}}
@@ -518,7 +517,7 @@ def test_the_table_has_all_that_was_measured():
     text = table.text_of(Result(found))
     assert "| write-64 | thousand/s | 2 (1..4) | 20 (10..40), 10 x |" in text
     assert "| write-lat, p99.9 | us | 20 (10..40) | 2 (1..4), 10 x |" in text
-    assert "| write-64-q8 | thousand/s | did not end | 20 (10..40) |" in text
+    assert "| write-64-q8 | thousand/s | failed | 20 (10..40) |" in text
     assert ("| write-64-q8 | rxe | 1 | client: broken \\| pipe |") in text
     assert ("| write-64 | stream | 3.5 |  |  | 2 |  |  |  | 0.1 | 6 sent again, "
             "3 duplicates |") in text
@@ -527,7 +526,7 @@ def test_the_table_has_all_that_was_measured():
         assert f"| {wanted.name}" in text
 
 
-def test_the_table_of_what_is_to_be_reached():
+def test_the_table_of_targets():
     result = Result(result_of())
     table_rows = {cells[0]: cells[2:] for part in (
         reach.bandwidth, reach.many, reach.rates, reach.latencies, reach.others)
@@ -547,8 +546,7 @@ def test_the_table_of_what_is_to_be_reached():
             "aim 80 %", "", "not measured") in list(reach.rates(result))
 
 
-def test_what_is_to_be_reached_stands_there_without_any_number(tmp_path, capsys,
-                                                               monkeypatch):
+def test_the_table_of_targets_without_any_number(tmp_path, capsys, monkeypatch):
     path = tmp_path / "result.json"
     path.write_text(json.dumps({"machine": {}, "limits": {}, "rows": {},
                                 "devices": ["stream"]}), "utf-8")
@@ -598,7 +596,7 @@ def test_only_the_part_between_the_markers_changes():
 @pytest.mark.parametrize("size, wanted", [
     (64, 0.1e3 * 64 / 138), (4096, 2.5e3 * 4096 / 4200),
     (1 << 20, 2.5e3 * 4096 / 4200)])
-def test_limits_are_of_what_a_message_carries(size, wanted):
+def test_limits_count_payload_only(size, wanted):
     limits = result_of()["limits"]
     assert plot.limit_of(limits, "unix datagrams", size) == pytest.approx(wanted)
     assert plot.limit_of(limits, "the link's ring", 64) is None

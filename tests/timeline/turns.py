@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / name) for name in ("lab", "bench")]
 
-from likely import likely                               # noqa: E402
+from confidence import median_range                     # noqa: E402
 from fakernic_lab import launch                         # noqa: E402
 from fakernic_lab.lab import Lab                        # noqa: E402
 from fakernic_lab.machine import Mount, Nic             # noqa: E402
@@ -134,7 +134,7 @@ def judge(found, limits, words):
     """True: it costs little; False: too much; None: not shown."""
     verdicts = []
     for (part, name), values in sorted(found.items()):
-        low, high = likely(values)
+        low, high = median_range(values)
         limit = limits[part]
         print(f"{words.format(part)}, {name}: the latency is "
               f"{statistics.median(values):.3f} times that without, likely "
