@@ -188,6 +188,14 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
+/* Flags of a QP of this type that the driver may use. */
+static uint8_t fakernic_qp_flags(const FakernicState *s, uint8_t type)
+{
+    return type == FAKERNIC_QP_UD &&
+           s->driver_features & FAKERNIC_FEATURE_BLOCK_MCAST_LB ?
+           FAKERNIC_QP_BLOCK_MCAST_LB : 0;
+}
+
 /* Takes (1) or gives back (-1) what the QP refers to. */
 static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
 {
@@ -271,6 +279,9 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
         (req->srqn && !(s->driver_features & FAKERNIC_FEATURE_SRQ))) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_UNSUPPORTED);
     }
+    if (req->flags & ~fakernic_qp_flags(s, req->type)) {
+        return FAKERNIC_REFUSE(BAD_PARAM, CreateQpReq, flags);
+    }
     v = fakernic_check_qp_queues(req);
     if (fakernic_accepts(&v)) {
         v = fakernic_check_qp_ids(s, req);
@@ -300,6 +311,7 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
         .recv_cqn = le32_to_cpu(req->recv_cqn),
         .srqn = le32_to_cpu(req->srqn),
         .xrcdn = qp->xrcdn,
+        .block_mcast_lb = req->flags & FAKERNIC_QP_BLOCK_MCAST_LB,
     };
     status = fakernic_qp_add(s, qp, &init);
     if (status != FAKERNIC_CMD_OK) {

@@ -126,6 +126,14 @@ static void roce_input_cnp(Roce *r, RoceTime now, RoceQp *qp,
     }
 }
 
+/* Did the QP send this datagram, and does it not want it back? */
+static bool roce_input_blocked(const Roce *r, const RoceQp *qp,
+                               const RocePacket *packet)
+{
+    return qp->init.block_mcast_lb && packet->deth.src_qpn == qp->qpn &&
+           roce_path_gid_ours(r, packet->sgid);
+}
+
 /* A datagram to a group goes to every QP attached to it (IBTA 10.5.2). */
 static void roce_input_multicast(Roce *r, RoceTime now,
                                  const RocePacket *packet,
@@ -141,7 +149,7 @@ static void roce_input_multicast(Roce *r, RoceTime now,
     for (i = 0; i < group->count; i++) {
         RoceQp *qp = roce_qp_find(r, group->qpn[i]);
 
-        if (qp) {
+        if (qp && !roce_input_blocked(r, qp, packet)) {
             r->work++;
             roce_input_qp(r, now, qp, packet, info);
         }

@@ -429,6 +429,7 @@ typedef struct RoceQpInit {
     uint8_t type;               /* enum fakernic_qp_type */
     bool has_sq;
     bool has_rq;                /* own RQ; exclusive with srqn */
+    bool block_mcast_lb;        /* its multicast datagrams do not come back */
     RocePd pd;
     uint32_t send_cqn;
     uint32_t recv_cqn;

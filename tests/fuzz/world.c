@@ -80,6 +80,7 @@ RoceAv world_av(World *w, Side *side, Slot slot)
 bool world_create(World *w, Side *side, Slot slot)
 {
     RoceQpInit init = {
+        .block_mcast_lb = slot == SLOT_UD_SRQ,
         .type = slots[slot].type,
         .has_sq = slots[slot].sq,
         .has_rq = slots[slot].rq,

@@ -98,6 +98,9 @@ static void test_cmd_feature_not_taken(void)
         .access = LE32(FAKERNIC_ACCESS_ON_DEMAND),
         .type = FAKERNIC_MR_ON_DEMAND,
     };
+    struct fakernic_create_qp_req qp = {
+        .type = FAKERNIC_QP_UD, .flags = FAKERNIC_QP_BLOCK_MCAST_LB,
+    };
     Machine m;
     Nic n;
     uint64_t sq, cq;
@@ -112,6 +115,13 @@ static void test_cmd_feature_not_taken(void)
         assert_status(cmd(&n, opcodes[i], NULL, 0, NULL, 0), UNSUPPORTED);
     }
     assert_status(CMD(&n, CREATE_MR, mr), UNSUPPORTED);
+    /* A feature that gives a field its use: the field must be 0. */
+    nic_reset(&n);
+    nic_set_features(&n, FAKERNIC_FEATURE_UD);
+    nic_set_cmdq(&n, sq, cq, 4);
+    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    assert_refused(&n, CMD(&n, CREATE_QP, qp), BAD_PARAM,
+                   fakernic_create_qp_req, flags);
     machine_stop(&m);
 }
 
@@ -145,7 +155,7 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_REREG_MR, 48 },
         { FAKERNIC_CMD_CREATE_MW, 8, { 6, 7 } },
         { FAKERNIC_CMD_DESTROY_MW, 8, { 4, 7 } },
-        { FAKERNIC_CMD_CREATE_QP, 64, { 60, 63 } },
+        { FAKERNIC_CMD_CREATE_QP, 64, { 61, 63 } },
         { FAKERNIC_CMD_DESTROY_QP, 8, { 4, 7 } },
         { FAKERNIC_CMD_MODIFY_QP, 144, { 47, 86, 87, 91, 126, 131, 132, } },
         { FAKERNIC_CMD_QUERY_QP, 8, { 4, 7 } },
@@ -734,7 +744,16 @@ static void test_qp_create(void)
     BAD(srqn, LE32(5), BAD_ID);
     BAD(xrcdn, LE32(1), BAD_PARAM);
     BAD(uar, LE32(1), BAD_ID);
+    BAD(flags, FAKERNIC_QP_BLOCK_MCAST_LB, BAD_PARAM);
 #undef BAD
+    req = good;
+    req.type = FAKERNIC_QP_UD;
+    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB << 1;
+    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PARAM,
+                   fakernic_create_qp_req, flags);
+    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB;
+    qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
     req = good;
     req.sq_pages.page_count = 0;
     assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PAGE_LIST,

@@ -273,6 +273,64 @@ static void groups_reach_members_on_the_same_port(void)
     pair_free(&p);
 }
 
+/* QP qpn of a sends to the group; a gets the copy of it 'times' times. */
+static void datagram_to_group(Pair *p, const uint8_t group[16], uint32_t qpn,
+                              unsigned times)
+{
+    uint8_t buf[ROCE_FRAME_MAX];
+    RoceSendWr wr;
+    bool loopback;
+    size_t len;
+
+    p->a.qpn = qpn;
+    wr = datagram_wr(&p->a, &p->b, 9, 64);
+    memcpy(wr.ud.av.dgid, group, 16);
+    wr.ud.dest_qpn = FAKERNIC_QPN_MULTICAST;
+    pair_send(p, &p->a, &wr);
+    CHECK(roce_output(p->a.r, 0, buf, &loopback) > 0);
+    len = roce_output(p->a.r, 0, buf, &loopback);
+    CHECK(len > 0 && loopback);
+    pair_expect(&p->a, FAKERNIC_CQE_SEND, 9, FAKERNIC_WC_SUCCESS);
+    while (times-- > 0) {
+        CHECK_EQ(roce_input(p->a.r, 0, buf, len), ROCE_INPUT_TAKEN);
+    }
+}
+
+/*
+ * A QP that blocks its own multicast datagrams gets neither the device's copy
+ * nor one that the wire brings back; other QPs do, and it gets those of others.
+ */
+static void blocked_qp_gets_no_datagram_of_its_own(void)
+{
+    static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
+    const RoceQpInit init = {
+        .type = FAKERNIC_QP_UD, .has_sq = true, .has_rq = true, .pd = 1,
+        .block_mcast_lb = true,
+    };
+    uint32_t other, blocked;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    other = p.a.qpn;
+    for (uint32_t tag = 2; tag < 5; tag++) {
+        pair_recv(&p.a, tag, 8192, 200);
+    }
+    CHECK_EQ(roce_qp_create(p.a.r, &init, &blocked), FAKERNIC_CMD_OK);
+    p.a.qpn = blocked;
+    datagram_rts(&p.a, QKEY);
+    pair_recv(&p.a, 1, 4096, 200);
+    CHECK_EQ(roce_mcast_attach(p.a.r, group, blocked), FAKERNIC_CMD_OK);
+    CHECK_EQ(roce_mcast_attach(p.a.r, group, other), FAKERNIC_CMD_OK);
+    datagram_to_group(&p, group, blocked, 2);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
+    datagram_to_group(&p, group, other, 1);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
+    pair_expect(&p.a, FAKERNIC_CQE_RECV, 4, FAKERNIC_WC_SUCCESS);
+    pair_expect_none(&p.a);
+    pair_free(&p);
+}
+
 static void uc_delivers_and_completes_at_once(void)
 {
     RoceSendWr wr;
@@ -400,6 +458,7 @@ static const Test tests[] = {
     TEST(own_gid_is_looped_back),
     TEST(groups_reach_their_members),
     TEST(groups_reach_members_on_the_same_port),
+    TEST(blocked_qp_gets_no_datagram_of_its_own),
     TEST(uc_delivers_and_completes_at_once),
     TEST(unanswered_is_complete_once_it_has_gone),
     TEST(uc_loses_whole_messages),

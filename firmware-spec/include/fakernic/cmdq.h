@@ -429,7 +429,9 @@ struct fakernic_create_qp_req {
 	__le32 uar;		/* doorbell page that rings its SQ;
 				 * XRC_TGT: 0
 				 */
-	__le32 rsvd;
+	__u8 flags;		/* FEATURE_BLOCK_MCAST_LB, UD; else 0 */
+#define FAKERNIC_QP_BLOCK_MCAST_LB	FAKERNIC_BITS(0, 0)
+	__u8 rsvd[3];
 };
 FAKERNIC_SIZE(struct fakernic_create_qp_req, 64);
 

@@ -165,6 +165,8 @@ static void command_create_qp(Guest *g, Nic *n, const FuzzRecord *r)
         .srqn = LE32(srq ? nic_pick(n, KIND_SRQ, r->e >> 16 & 0xff) : 0),
         .xrcdn = LE32(sq ? 0 : nic_pick(n, KIND_XRCD, r->e >> 16 & 0xff)),
         .uar = LE32(sq ? uar : 0),
+        .flags = type == FAKERNIC_QP_UD && r->c & 64
+                     ? FAKERNIC_QP_BLOCK_MCAST_LB : 0,
     };
     Queue send = { 0 }, recv = { 0 };
 
