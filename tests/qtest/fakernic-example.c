@@ -12,7 +12,11 @@
 
 /* firmware-spec/driver.c: what it is, and what it wants of a machine. */
 void driver(void);
+void driver_nop(void);
 void driver_write(const __u8 *mac);
+void driver_open(void);
+void driver_send(const void *frame, __u32 length);
+__u32 driver_receive(void *frame);
 __u32 bar0_read(__u32 offset);
 void bar0_write(__u32 offset, __u32 value);
 void bar2_write(__u32 offset, __u64 word);
@@ -30,6 +34,7 @@ static struct {
     uint64_t dma_end;
     uint64_t last_doorbell;
     unsigned waited;
+    int wire;
 } bare;
 
 __u32 bar0_read(__u32 offset)
@@ -71,13 +76,18 @@ static void bare_start(void)
 {
     g_autofree char *path = g_strdup("/tmp/fakernic-qtest-XXXXXX");
     int fd = g_mkstemp(path);
+    int wire[2];
 
     g_assert_cmpint(fd, >=, 0);
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, wire), ==, 0);
     memset(&bare, 0, sizeof(bare));
     bare.dma_end = DMA_START;
+    bare.wire = wire[0];
     machine_start(&bare.m, "-m 128M -object memory-backend-file,id=ram,"
                   "share=on,size=128M,mem-path=%s -machine memory-backend=ram "
-                  DEVICE, path);
+                  "-netdev dgram,id=n0,local.type=fd,local.str=%d "
+                  DEVICE ",netdev=n0", path, wire[1]);
+    close(wire[1]);
     unlink(path);
     bare.ram = mmap(NULL, RAM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     g_assert_true(bare.ram != MAP_FAILED);
@@ -90,14 +100,57 @@ static void bare_stop(void)
 {
     machine_stop(&bare.m);
     munmap(bare.ram, RAM_SIZE);
+    close(bare.wire);
 }
 
 static void test_driver(void)
 {
     bare_start();
     driver();
+    driver_nop();
     g_assert_true(msix_fired(&bare.n, 1));
     driver_write(nic_mac);
+    bare_stop();
+}
+
+/* More completions and events than its queues, of 16 entries, hold. */
+static void test_driver_without_end(void)
+{
+    bare_start();
+    driver();
+    for (unsigned i = 0; i < 100; i++) {
+        driver_nop();
+    }
+    bare_stop();
+}
+
+/* More frames each way than its queues hold. */
+static void test_driver_ethernet(void)
+{
+    uint8_t frame[1514], got[2048];
+
+    bare_start();
+    driver();
+    driver_open();
+    g_assert_cmpuint(driver_receive(got), ==, 0);
+    for (unsigned i = 0; i < 40; i++) {
+        const size_t len = i % 2 ? sizeof(frame) : 60 + i;
+        __u32 received;
+
+        frame_make(frame, nic_mac, len);
+        frame[20] = i;
+        driver_send(frame, len);
+        g_assert_cmpint(wire_receive(bare.wire, got, sizeof(got)), ==, len);
+        g_assert_cmpmem(got, len, frame, len);
+        if (i % 3 == 0) {
+            memset(frame, 0xff, 6);
+        }
+        wire_send(bare.wire, frame, len);
+        while (!(received = driver_receive(got))) {
+            relax();
+        }
+        g_assert_cmpmem(got, received, frame, len);
+    }
     bare_stop();
 }
 
@@ -166,11 +219,13 @@ static void assert_example(const char *name, const void *bytes, size_t size)
 #define COMPLETIONS (DMA_START + 0x5000)
 #define DATA        (DMA_START + 0x7000)
 #define SENDS       (DMA_START + 0x9000)
+#define RECEIVES    (DMA_START + 0x14000)
 
 static void test_examples(void)
 {
     bare_start();
     driver();
+    driver_nop();
     driver_write(nic_mac);
     assert_example("request", bare.ram + REQUESTS + sizeof(struct fakernic_cmd),
                    sizeof(struct fakernic_cmd));
@@ -184,6 +239,10 @@ static void test_examples(void)
     assert_example("cqe", bare.ram + COMPLETIONS + sizeof(struct fakernic_cqe),
                    sizeof(struct fakernic_cqe));
     g_assert_cmpmem(bare.ram + DATA, 13, "Hello, world", 13);
+    /* Its commands take the places of the first ones. */
+    driver_open();
+    assert_example("slot", bare.ram + RECEIVES,
+                   1 << FAKERNIC_RQ_LOG_STRIDE_MIN);
     bare_stop();
 }
 
@@ -201,7 +260,40 @@ static void test_limits(void)
     machine_stop(&m);
 }
 
-/* The frame of a WRITE to a peer. */
+/*
+ * The datagram of the data sheet, which a QP sends to itself. Buffer and Q_Key
+ * are the test's.
+ */
+static void test_datagram(void)
+{
+    struct fakernic_cqe cqe;
+    uint8_t text[12];
+    UdWqe wqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp qp;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    ud_to_rts(&n, &s, &qp);
+    rq_post(&n, &qp.rq, 0, s.data + 4096, 4096, s.key);
+    g_assert_true(example_read("datagram", (void *)&wqe, sizeof(wqe)));
+    wqe.ud.qkey = LE32(7);
+    wqe.sge.address = LE64(s.data);
+    wqe.sge.lkey = LE32(s.key);
+    qtest_memwrite(m.qts, s.data, "Hello, world", 12);
+    sq_put(&n, &qp, &wqe, sizeof(wqe));
+    sq_ring(&n, &qp);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 40 + 12);
+    qtest_memread(m.qts, s.data + 4096 + 40, text, 12);
+    g_assert_cmpmem(text, 12, "Hello, world", 12);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
+/* The frame of a WRITE to a peer, by QP 3 as the driver's. */
 static void test_frame(void)
 {
     static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -209,7 +301,7 @@ static void test_frame(void)
     Machine m;
     Nic n;
     Setup s;
-    Qp qp;
+    Qp first, qp;
     Wqe wqe;
     ssize_t len;
     int wire = start_wired(&m, &n);
@@ -217,7 +309,9 @@ static void test_frame(void)
     setup(&n, &s);
     memcpy(peer_gid, own_gid, 16);
     peer_gid[15] = 2;
+    qp_create(&n, &first, FAKERNIC_QP_UD, s.pd, &s.cq, 0);
     qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    g_assert_cmpuint(qp.qpn, ==, 3);
     rc_connect(&n, qp.qpn, 0x11, peer_gid, peer_mac);
     qtest_memwrite(m.qts, s.data, "Hello, world", 12);
     wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 12);
@@ -234,8 +328,11 @@ static void test_frame(void)
 
 const FakernicTest fakernic_example_tests[] = {
     { "example/driver", test_driver },
+    { "example/driver-without-end", test_driver_without_end },
+    { "example/driver-ethernet", test_driver_ethernet },
     { "example/hex", test_examples },
     { "example/limits", test_limits },
+    { "example/datagram", test_datagram },
     { "example/frame", test_frame },
     { NULL }
 };

@@ -599,6 +599,33 @@ static inline void port_up(Nic *n, Setup *s, Qp *raw, uint8_t filter)
     assert_status(CMD(n, SET_PORT, port), OK);
 }
 
+/* A UD QP in RTS, Q_Key 7. */
+static inline void ud_to_rts(Nic *n, Setup *s, Qp *qp)
+{
+    struct fakernic_modify_qp_req req = {
+        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
+                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
+        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1, .qkey = LE32(7) },
+    };
+
+    qp_create(n, qp, FAKERNIC_QP_UD, s->pd, &s->cq, 0);
+    req.qpn = LE32(qp->qpn);
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+    assert_status(qp_to(n, qp->qpn, FAKERNIC_QPS_RTR), OK);
+    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
+    req.attr.state = FAKERNIC_QPS_RTS;
+    assert_status(CMD(n, MODIFY_QP, req), OK);
+}
+
+/* A datagram's WQE, of two blocks. */
+typedef struct UdWqe {
+    struct fakernic_sq_hdr hdr;
+    struct fakernic_sq_ud ud;
+    struct fakernic_sge sge;
+    uint8_t rest[48];
+} UdWqe;
+QEMU_BUILD_BUG_ON(sizeof(UdWqe) != 2 * FAKERNIC_SQ_BB_SIZE);
+
 /* A device on one end of a datagram socket pair; the other end. */
 static inline int start_wired(Machine *m, Nic *n)
 {

@@ -585,30 +585,6 @@ static void set_gids(Nic *n)
     set_gid(n, PRIORITY, 3, 0);
 }
 
-static void ud_to_rts(Nic *n, Setup *s, Qp *qp)
-{
-    struct fakernic_modify_qp_req req = {
-        .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
-                     FAKERNIC_QP_ATTR_PORT | FAKERNIC_QP_ATTR_QKEY),
-        .attr = { .state = FAKERNIC_QPS_INIT, .port = 1, .qkey = LE32(7) },
-    };
-
-    qp_create(n, qp, FAKERNIC_QP_UD, s->pd, &s->cq, 0);
-    req.qpn = LE32(qp->qpn);
-    assert_status(CMD(n, MODIFY_QP, req), OK);
-    assert_status(qp_to(n, qp->qpn, FAKERNIC_QPS_RTR), OK);
-    req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
-    req.attr.state = FAKERNIC_QPS_RTS;
-    assert_status(CMD(n, MODIFY_QP, req), OK);
-}
-
-typedef struct UdWqe {
-    struct fakernic_sq_hdr hdr;
-    struct fakernic_sq_ud ud;
-    struct fakernic_sge sge;
-    uint8_t rest[48];
-} UdWqe;
-
 static UdWqe ud_wqe(const Setup *s, uint32_t dest, uint16_t from, uint8_t to)
 {
     UdWqe wqe = {
