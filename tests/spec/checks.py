@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import document
+import formulas
 import inside
 from headers import (HW_INCLUDE, LAYOUT, UAPI_HEADER, UAPI_INCLUDE, SpecError,
                      parse_constants, parse_structs, render_layout,
@@ -22,7 +23,6 @@ from headers import (HW_INCLUDE, LAYOUT, UAPI_HEADER, UAPI_INCLUDE, SpecError,
 COMPILERS = ('gcc', 'clang')
 STANDARDS = ('c11', 'gnu11', 'gnu17')
 WARNINGS = ('-Wall', '-Wextra', '-Wpedantic', '-Wpadded', '-Werror')
-RNR_TIMERS = 'qemu-hw/roce/retry.c'
 DRIVER = 'firmware-spec/driver.c'
 DRIVER_FLAGS = ('-std=gnu11', '-Wall', '-Wextra', '-Wmissing-prototypes',
                 '-Werror')
@@ -322,27 +322,6 @@ def document_structs(tree):
     return problems
 
 
-def rnr_timers(tree):
-    """the data sheet's RNR timers (IBTA table 45) are those of the engine"""
-    found = re.search(r'\broce_rnr_10us\[32\] = \{(.*?)\}',
-                      strip_comments(tree.read(RNR_TIMERS)), re.S)
-    if not found:
-        raise SpecError(f'{RNR_TIMERS}: no table of RNR timers')
-    engine = [int(number) for number in re.findall(r'\d+', found.group(1))]
-    printed = {}
-    for _, heads, rows in document.tables(tree):
-        if heads[:2] == ['n', 'ms']:
-            for row in rows:
-                printed |= {int(n): round(float(ms) * 100)
-                            for n, ms in zip(row[::2], row[1::2])}
-    if sorted(printed) != list(range(32)) or len(engine) != 32:
-        return [f'{len(printed)} RNR timers in the data sheet, {len(engine)} '
-                f'in {RNR_TIMERS}: there are 32']
-    return [f'RNR timer {n}: the data sheet says {printed[n] / 100} ms, the '
-            f'engine {own / 100}'
-            for n, own in enumerate(engine) if printed[n] != own]
-
-
 def source_files(tree):
     for area in AREAS:
         for path in sorted(tree.path(area).rglob('*')):
@@ -440,8 +419,9 @@ CHECKS = (headers_alone, headers_off_linux, uapi_alone, header_includes,
           hw_data_rules, uapi_rules, layout_golden, changes_version, counter_names,
           document_syntax,
           document_driver, document_names, document_values, document_structs,
-          rnr_timers, spdx_lines, licence_texts, engine_includes,
-          one_definition, requests_reserved, *inside.CHECKS)
+          spdx_lines, licence_texts, engine_includes,
+          one_definition, requests_reserved, *formulas.CHECKS,
+          *inside.CHECKS)
 
 
 def run(check, tree):

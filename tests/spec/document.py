@@ -78,6 +78,21 @@ def quoted_values(tree):
                    row[heads.index(columns[0])])
 
 
+def example(tree, name):
+    """The bytes of an example in hex; those that it leaves out are zero."""
+    found = re.search(rf'^\.\. example: {re.escape(name)}\n\n::\n\n'
+                      r'((?: {4}.*\n)+)', tree.read(DOCUMENT), re.M)
+    if not found:
+        raise SpecError(f'{DOCUMENT}: no example {name}')
+    data = bytearray()
+    for line in found.group(1).splitlines():
+        offset, text = int(line[4:8], 16), line[10:].split('   ')[0]
+        part = bytes.fromhex(text)
+        data.extend(bytes(max(0, offset + len(part) - len(data))))
+        data[offset:offset + len(part)] = part
+    return bytes(data)
+
+
 def bits_of(mask):
     low = (mask & -mask).bit_length() - 1
     high = mask.bit_length() - 1

@@ -7,7 +7,7 @@ tables, in the schema of QMP, in qemu-hw/README.md.
 import json
 import re
 
-from headers import SpecError
+from headers import DOCUMENT, SpecError
 
 SCHEMA = 'qemu-hw/qmp/fakernic.json'
 README = 'qemu-hw/README.md'
@@ -118,20 +118,27 @@ def properties(tree):
                                re.M)})
 
 
-def documented_inside(tree):
-    """qemu-hw/README.md names all that is seen and broken from outside"""
-    text = tree.read(README)
-    names = {'point': points(tree), 'word': words(tree),
-             'action': table(tree, 'fault_actions', FAULTS),
-             'property': properties(tree),
-             'command or event': [
-                 name for name, one in schema(tree).items()
-                 if 'command' in one or 'event' in one]}
-    quoted = set(re.findall(r'[\w-]+',
-                            ' '.join(re.findall(r'`([^`]*)`', text))))
-    return [f'{README} does not name the {kind} {name}'
+def unnamed(tree, of, names):
+    """What a document does not quote of {kind: names}."""
+    quoted = set(re.findall(r'[\w-]+', ' '.join(
+        re.findall(r'`+([^`]+)`+', tree.read(of)))))
+    return [f'{of} does not name the {kind} {name}'
             for kind, of_kind in names.items() for name in of_kind
             if name not in quoted]
+
+
+def documented_inside(tree):
+    """README and data sheet name all that is seen and broken from outside"""
+    language = {'point': points(tree), 'word': words(tree),
+                'action': table(tree, 'fault_actions', FAULTS),
+                'class': table(tree, 'fault_classes', FAULTS),
+                'reason': table(tree, 'fault_reasons', FAULTS)}
+    seen = {'property': properties(tree),
+            'command or event': [
+                name for name, one in schema(tree).items()
+                if 'command' in one or 'event' in one]}
+    return (unnamed(tree, README, language | seen) +
+            unnamed(tree, DOCUMENT, language))
 
 
 def traced_devices(tree):

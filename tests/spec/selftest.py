@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import checks
+import formulas
 import inside
 from headers import DOCUMENT, HW_INCLUDE, UAPI_HEADER, UAPI_INCLUDE, Tree
 
@@ -78,12 +79,24 @@ MUTATIONS = (
      '__le32 qp_number;', '+ 8 4 qp_number'),
     (checks.document_structs, DOCUMENT, 'struct fakernic_eqe, 16 bytes',
      'struct fakernic_eqe, 24 bytes', '24 bytes in the data sheet'),
-    (checks.rnr_timers, DOCUMENT, '30   327.68', '30   327.86',
-     'RNR timer 30: the data sheet says 327.86 ms, the engine 327.68'),
-    (checks.rnr_timers, checks.RNR_TIMERS, '65536, 1, 2,', '65536, 2, 2,',
-     'RNR timer 1: the data sheet says 0.01 ms, the engine 0.02'),
-    (checks.rnr_timers, DOCUMENT, '0    655.36  4    0.04',
-     '32   655.36  4    0.04', 'there are 32'),
+    (formulas.rnr_timers, DOCUMENT, '30   327.68', '30   327.86',
+     'RNR timer 30: the data sheet says 327.86, the engine 327.68 ms'),
+    (formulas.rnr_timers, formulas.RNR_TIMERS, '65536, 1, 2,', '65536, 2, 2,',
+     'RNR timer 1: the data sheet says 0.01, the engine 0.02 ms'),
+    (formulas.rnr_timers, DOCUMENT, '0    655.36  4    0.04',
+     '32   655.36  4    0.04', 'RNR timer 0: the data sheet says None'),
+    (formulas.credits, formulas.CREDITS, '24576, 32768', '24576, 32769',
+     'credit code 30: the data sheet says 32768.0, the engine 32769'),
+    (formulas.static_rates, formulas.RATES, '[11] = 14062500',
+     '[11] = 14000000', 'static rate 11: the data sheet says 14062.5'),
+    (formulas.dcqcn, formulas.DCQCN, 'HYPER_KBPS 400000', 'HYPER_KBPS 500000',
+     'hyper step: the data sheet says 400 Mbit/s, the engine 500'),
+    (formulas.frame_formulas, DOCUMENT, '0022  cf d2', '0022  df d2',
+     'port of the frame should be cfd2'),
+    (formulas.frame_formulas, DOCUMENT, '00 00 2a 17', '00 00 2a 18',
+     'the ICRC of the frame'),
+    (formulas.rss_formula, DOCUMENT, 'The hash is 0x5', 'The hash is 0x6',
+     'is 0x51ccc178'),
     (checks.spdx_lines, 'qemu-hw/roce/roce.h', 'SPDX', 'XPDS', 'no SPDX'),
     (checks.spdx_lines, 'qemu-hw/roce/roce.h', 'GPL-2.0-or-later', 'MIT',
      'MIT is not the licence'),
@@ -111,6 +124,8 @@ MUTATIONS = (
      'the property x-counters'),
     (inside.documented_inside, inside.README, '`every`', '',
      'the word every'),
+    (inside.documented_inside, DOCUMENT, '``for-ns`` ', '``for``    ',
+     'the word for-ns'),
     (inside.documented_inside, inside.SCHEMA, "'x-query-fakernic-eqs'",
      "'x-query-fakernic-event-queues'", 'x-query-fakernic-event-queues'),
     (inside.traced_devices, inside.EVENTS, '(const char *dev, unsigned vector)',
