@@ -5,6 +5,10 @@
  * deadline has come, a persistent FLUSH is through, the bottom half goes on
  * with what was left, the VM stops or goes on, the device is unplugged.
  *
+ * Each door passes the gate, which the unplug closes without return. A door can
+ * be entered after that: QEMU looks up a region once for a whole DMA, and a CPU
+ * may have looked it up before it waits for the big lock.
+ *
  * A door lets its station work and then gives the device a turn. No station
  * and no turn calls back up here. Doors nest: what the device sends may come
  * back to it at once. Only the outermost gives turns and, with nothing else of
@@ -31,10 +35,20 @@
 
 /* ---- in and out ---------------------------------------------------------- */
 
-static void fakernic_enter(FakernicState *s)
+bool fakernic_gate(const FakernicState *s)
 {
+    return !(s->held & FAKERNIC_HELD_LEAVING);
+}
+
+/* Through the gate, to work. False: it is closed. */
+static bool fakernic_enter(FakernicState *s)
+{
+    if (!fakernic_gate(s)) {
+        return false;
+    }
     s->inside++;
     s->working++;
+    return true;
 }
 
 /*
@@ -121,17 +135,18 @@ static void fakernic_burst_remove(FakernicState *s)
 }
 
 /*
- * The device is unplugged, and nothing of it is on the stack but, from within,
- * its outermost door: whose caller may look at the device once more (at the
- * guard against reentrance), so all else goes later.
+ * The gate is closed, and nothing of the device is on the stack except, from
+ * within, its outermost door: whose caller may look at the device again (at the
+ * guard against reentrance), so all else goes later. Runs once, as no door is
+ * entered after this.
  */
-static void fakernic_end(FakernicState *s)
+static void fakernic_end(void *opaque)
 {
+    FakernicState *s = opaque;
     FakernicLink *link;
 
     /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
     qemu_purge_queued_packets(qemu_get_queue(s->nic));
-    fakernic_burst_remove(s);
     link = s->nic->peer_deleted ? NULL : s->link;
     qemu_del_nic(s->nic);
     s->nic = NULL;
@@ -158,20 +173,38 @@ static void fakernic_leave(FakernicState *s)
         fakernic_postpone(s);
     }
     s->inside--;
-    if (!s->inside && (s->held & FAKERNIC_HELD_LEAVING)) {
+    if (!s->inside && !fakernic_gate(s)) {
         fakernic_end(s);
+    }
+}
+
+/*
+ * The same for a door of the net layer, whose caller uses the NIC after it: no
+ * turn, and no end before the caller has returned.
+ */
+static void fakernic_leave_net(FakernicState *s)
+{
+    s->working--;
+    s->inside--;
+    if (!s->inside && !fakernic_gate(s)) {
+        aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end, s);
+    } else {
+        fakernic_kick(s);
+        fakernic_burst_add(s);
     }
 }
 
 /* What waits goes on: a reset, frames at the netdev, then a turn. */
 static void fakernic_go_on(FakernicState *s)
 {
+    if (!fakernic_enter(s)) {
+        return;
+    }
     s->behind = false;
     /* No turn will; and without any, no frame comes in, not even to be lost. */
     if (!fakernic_is_running(s)) {
         fakernic_budget_renew(s);
     }
-    fakernic_enter(s);
     if (s->frames_wait && fakernic_takes_frames(s)) {
         s->frames_wait = false;
         qemu_flush_queued_packets(qemu_get_queue(s->nic));
@@ -189,7 +222,8 @@ static void fakernic_bottom_half(void *opaque)
 static uint64_t fakernic_register_read(void *opaque, hwaddr offset,
                                        unsigned size)
 {
-    return fakernic_register_load(opaque, offset, size);
+    return fakernic_gate(opaque) ? fakernic_register_load(opaque, offset, size)
+                                 : MAKE_64BIT_MASK(0, 8 * size);
 }
 
 static void fakernic_register_write(void *opaque, hwaddr offset,
@@ -202,9 +236,10 @@ static void fakernic_register_write(void *opaque, hwaddr offset,
         FAKERNIC_GUEST_ERR("register store while the VM is stopped");
         return;
     }
-    fakernic_enter(s);
-    fakernic_register_store(s, offset, value, size);
-    fakernic_leave(s);
+    if (fakernic_enter(s)) {
+        fakernic_register_store(s, offset, value, size);
+        fakernic_leave(s);
+    }
 }
 
 const MemoryRegionOps fakernic_register_door = {
@@ -218,7 +253,8 @@ const MemoryRegionOps fakernic_register_door = {
 static uint64_t fakernic_doorbell_read(void *opaque, hwaddr offset,
                                        unsigned size)
 {
-    return fakernic_doorbell_load(opaque, offset, size);
+    return fakernic_gate(opaque) ? fakernic_doorbell_load(opaque, offset, size)
+                                 : MAKE_64BIT_MASK(0, 8 * size);
 }
 
 static void fakernic_doorbell_write(void *opaque, hwaddr offset, uint64_t word,
@@ -226,9 +262,10 @@ static void fakernic_doorbell_write(void *opaque, hwaddr offset, uint64_t word,
 {
     FakernicState *s = opaque;
 
-    fakernic_enter(s);
-    fakernic_doorbell_store(s, offset, word, size);
-    fakernic_leave(s);
+    if (fakernic_enter(s)) {
+        fakernic_doorbell_store(s, offset, word, size);
+        fakernic_leave(s);
+    }
 }
 
 const MemoryRegionOps fakernic_doorbell_door = {
@@ -238,6 +275,52 @@ const MemoryRegionOps fakernic_doorbell_door = {
     .valid = { .min_access_size = 1, .max_access_size = 8 },
     .impl = { .min_access_size = 1, .max_access_size = 8 },
 };
+
+/*
+ * The MSI-X table and its pending bits are QEMU's, which frees them at the
+ * unplug and asserts that nothing reaches them after it.
+ */
+static const MemoryRegionOps *fakernic_table_ops, *fakernic_pending_ops;
+
+static uint64_t fakernic_table_read(void *opaque, hwaddr offset, unsigned size)
+{
+    return fakernic_gate(opaque)
+               ? fakernic_table_ops->read(opaque, offset, size)
+               : MAKE_64BIT_MASK(0, 8 * size);
+}
+
+static void fakernic_table_write(void *opaque, hwaddr offset, uint64_t value,
+                                 unsigned size)
+{
+    if (fakernic_gate(opaque)) {
+        fakernic_table_ops->write(opaque, offset, value, size);
+    }
+}
+
+static uint64_t fakernic_pending_read(void *opaque, hwaddr offset,
+                                      unsigned size)
+{
+    return fakernic_gate(opaque)
+               ? fakernic_pending_ops->read(opaque, offset, size)
+               : MAKE_64BIT_MASK(0, 8 * size);
+}
+
+void fakernic_msix_doors(PCIDevice *pci)
+{
+    static MemoryRegionOps table, pending;
+
+    if (!fakernic_table_ops) {
+        fakernic_table_ops = pci->msix_table_mmio.ops;
+        table = *fakernic_table_ops;
+        table.read = fakernic_table_read;
+        table.write = fakernic_table_write;
+        fakernic_pending_ops = pci->msix_pba_mmio.ops;
+        pending = *fakernic_pending_ops;
+        pending.read = fakernic_pending_read;
+    }
+    pci->msix_table_mmio.ops = &table;
+    pci->msix_pba_mmio.ops = &pending;
+}
 
 /* ---- the wire ------------------------------------------------------------ */
 
@@ -259,11 +342,12 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
     }
 }
 
+/* A frame for a device that leaves is lost. */
 static bool fakernic_can_receive(NetClientState *nc)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
-    if (!fakernic_takes_frames(s)) {
+    if (fakernic_gate(s) && !fakernic_takes_frames(s)) {
         s->frames_wait = true;
         return false;
     }
@@ -279,16 +363,11 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
         return 0;               /* "not now" */
     }
     trace_fakernic_rx_frame(s->name, len, fakernic_is_running(s));
-    if (fakernic_is_running(s)) {
-        s->inside++;
-        s->working++;
+    if (fakernic_is_running(s) && fakernic_enter(s)) {
         fakernic_port_input(s, frame, len);
         fakernic_turn_lasts(s, 1);
         fakernic_turn_received(s);
-        s->working--;
-        s->inside--;
-        fakernic_kick(s);
-        fakernic_burst_add(s);
+        fakernic_leave_net(s);
     }
     /* 0, for an empty frame, would stop the wire for ever. */
     return len ? len : -1;
@@ -299,19 +378,21 @@ static void fakernic_sent(NetClientState *nc, ssize_t len)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
-    fakernic_port_sent(s);
-    fakernic_kick(s);
-    fakernic_burst_add(s);
+    if (fakernic_enter(s)) {
+        fakernic_port_sent(s);
+        fakernic_leave_net(s);
+    }
 }
 
 static void fakernic_link_status_changed(NetClientState *nc)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
-    trace_fakernic_link(s->name, !nc->link_down);
-    fakernic_enter(s);
-    fakernic_port_link_changed(s);
-    fakernic_leave(s);
+    if (fakernic_enter(s)) {
+        trace_fakernic_link(s->name, !nc->link_down);
+        fakernic_port_link_changed(s);
+        fakernic_leave_net(s);
+    }
 }
 
 static NetClientInfo fakernic_net_info = {
@@ -329,8 +410,10 @@ static void fakernic_persisted(void *opaque, int error)
 {
     FakernicState *s = fakernic_persist_done(opaque, error);
 
-    if (s) {
+    if (fakernic_gate(s)) {
         fakernic_kick(s);
+    } else {
+        fakernic_persist_forget(s);
     }
 }
 
@@ -340,25 +423,31 @@ static void fakernic_timer(void *opaque)
 {
     FakernicState *s = opaque;
 
-    fakernic_enter(s);
-    fakernic_clock_fired(s);
-    fakernic_thaw(s);
-    fakernic_kick(s);
-    fakernic_leave(s);
+    if (fakernic_enter(s)) {
+        fakernic_clock_fired(s);
+        fakernic_thaw(s);
+        fakernic_kick(s);
+        fakernic_leave(s);
+    }
 }
 
 static void fakernic_vm_state(void *opaque, bool running, RunState state)
 {
-    fakernic_hold(opaque, FAKERNIC_HELD_STOPPED, !running);
+    if (fakernic_gate(opaque)) {
+        fakernic_hold(opaque, FAKERNIC_HELD_STOPPED, !running);
+    }
 }
 
 void fakernic_configured(FakernicState *s)
 {
     const PCIDevice *pci = PCI_DEVICE(s);
-    const uint8_t *pmcsr = pci->config + pci->pm_cap + PCI_PM_CTRL;
 
-    fakernic_hold(s, FAKERNIC_HELD_FROZEN,
-                  pci_get_word(pmcsr) & PCI_PM_CTRL_STATE_MASK);
+    if (fakernic_gate(s)) {
+        const uint8_t *pmcsr = pci->config + pci->pm_cap + PCI_PM_CTRL;
+
+        fakernic_hold(s, FAKERNIC_HELD_FROZEN,
+                      pci_get_word(pmcsr) & PCI_PM_CTRL_STATE_MASK);
+    }
 }
 
 /* ---- their life ---------------------------------------------------------- */
@@ -386,6 +475,7 @@ void fakernic_doors_open(FakernicState *s)
 void fakernic_doors_close(FakernicState *s)
 {
     fakernic_hold(s, FAKERNIC_HELD_LEAVING, true);
+    fakernic_burst_remove(s);
     qemu_del_vm_change_state_handler(s->vm_state);
     qemu_bh_delete(s->bh);
     s->bh = NULL;

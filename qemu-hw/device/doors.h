@@ -7,9 +7,19 @@
 
 #include "common.h"
 #include "compat.h"
+#include "hw/pci/pci_device.h"
 
 extern const MemoryRegionOps fakernic_register_door;
 extern const MemoryRegionOps fakernic_doorbell_door;
+
+/*
+ * The gate of every door, also of methods and properties. False: the device has
+ * been unplugged, and nothing of it may be used.
+ */
+bool fakernic_gate(const FakernicState *s);
+
+/* Puts doors in front of the MSI-X table of QEMU. */
+void fakernic_msix_doors(PCIDevice *pci);
 
 /* Configuration space has been written to, or reset. */
 void fakernic_configured(FakernicState *s);

@@ -102,16 +102,30 @@ static const RoceHostOps fakernic_host_ops = {
 
 static void fakernic_reset_hold(Object *obj, ResetType type)
 {
-    fakernic_reset(FAKERNIC(obj));
+    if (fakernic_gate(FAKERNIC(obj))) {
+        fakernic_reset(FAKERNIC(obj));
+    }
 }
 
 static void fakernic_write_config(PCIDevice *pci, uint32_t address,
                                   uint32_t value, int len)
 {
     pci_default_write_config(pci, address, value, len);
-    pcie_cap_flr_write_config(pci, address, value, len);
-    pcie_aer_write_config(pci, address, value, len);
-    fakernic_configured(FAKERNIC(pci));
+    /* A message that was unmasked may have switched off the device's slot. */
+    if (fakernic_gate(FAKERNIC(pci))) {
+        pcie_cap_flr_write_config(pci, address, value, len);
+        pcie_aer_write_config(pci, address, value, len);
+        fakernic_configured(FAKERNIC(pci));
+    }
+}
+
+/* What was unplugged is not asked, nor realized again. */
+static bool fakernic_is_there(const FakernicState *s, Error **errp)
+{
+    if (!fakernic_gate(s)) {
+        error_setg(errp, "the device has been unplugged");
+    }
+    return fakernic_gate(s);
 }
 
 /* ---- realize --------------------------------------------------------- */
@@ -244,6 +258,7 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
         fakernic_cleanup_dm(s);
         return false;
     }
+    fakernic_msix_doors(pci);
     for (unsigned i = 0; i < FAKERNIC_VECTOR_COUNT; i++) {
         msix_vector_use(pci, i);
     }
@@ -302,7 +317,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     FakernicState *s = FAKERNIC(pci);
     RoceLimits limits;
 
-    if (!fakernic_check_properties(s, errp)) {
+    if (!fakernic_is_there(s, errp) || !fakernic_check_properties(s, errp)) {
         return;
     }
     g_free(s->name);
@@ -356,6 +371,7 @@ err_cleanup_bars:
 err_free_roce:
     roce_free(s->roce);
     s->roce = NULL;
+    s->stats = NULL;
 err_recorder:
     fakernic_recorder_cleanup(s);
 }
@@ -372,39 +388,54 @@ static void fakernic_exit(PCIDevice *pci)
 
 static char *fakernic_get_recorder(Object *obj, Error **errp)
 {
-    return fakernic_record_text(FAKERNIC(obj), false);
+    FakernicState *s = FAKERNIC(obj);
+
+    return fakernic_is_there(s, errp) ? fakernic_record_text(s, false) : NULL;
 }
 
 static char *fakernic_get_recorder_now(Object *obj, Error **errp)
 {
-    return fakernic_record_text(FAKERNIC(obj), true);
+    FakernicState *s = FAKERNIC(obj);
+
+    return fakernic_is_there(s, errp) ? fakernic_record_text(s, true) : NULL;
 }
 
 static bool fakernic_get_recording(Object *obj, Error **errp)
 {
-    return fakernic_recorder_is_on(FAKERNIC(obj));
+    FakernicState *s = FAKERNIC(obj);
+
+    return fakernic_is_there(s, errp) && fakernic_recorder_is_on(s);
 }
 
 static void fakernic_set_recording(Object *obj, bool on, Error **errp)
 {
-    fakernic_recorder_set(FAKERNIC(obj), on, errp);
+    FakernicState *s = FAKERNIC(obj);
+
+    if (fakernic_is_there(s, errp)) {
+        fakernic_recorder_set(s, on, errp);
+    }
 }
 
 static void fakernic_get_query(Object *obj, Visitor *v, const char *name,
                                void *opaque, Error **errp)
 {
-    g_autofree char *text = fakernic_query(FAKERNIC(obj), opaque);
+    FakernicState *s = FAKERNIC(obj);
+    g_autofree char *text = NULL;
 
-    visit_type_str(v, name, &text, errp);
+    if (fakernic_is_there(s, errp)) {
+        text = fakernic_query(s, opaque);
+        visit_type_str(v, name, &text, errp);
+    }
 }
 
 static void fakernic_set_window(Object *obj, Visitor *v, const char *name,
                                 void *opaque, Error **errp)
 {
+    FakernicState *s = FAKERNIC(obj);
     g_autofree char *words = NULL;
 
-    if (visit_type_str(v, name, &words, errp)) {
-        fakernic_query_window(FAKERNIC(obj), opaque, words, errp);
+    if (fakernic_is_there(s, errp) && visit_type_str(v, name, &words, errp)) {
+        fakernic_query_window(s, opaque, words, errp);
     }
 }
 
@@ -413,6 +444,9 @@ char *fakernic_ask_objects(Object *device, const char *property, uint32_t from,
 {
     const FakernicQuery *query = fakernic_queries;
 
+    if (!fakernic_is_there(FAKERNIC(device), errp)) {
+        return NULL;
+    }
     if (!count) {
         error_setg(errp, "'count' is to be 1 at least");
         return NULL;
@@ -425,17 +459,26 @@ char *fakernic_ask_objects(Object *device, const char *property, uint32_t from,
 
 char *fakernic_ask_ring(Object *device, const char *words, Error **errp)
 {
-    return fakernic_look_words(FAKERNIC(device), words, errp);
+    FakernicState *s = FAKERNIC(device);
+
+    return fakernic_is_there(s, errp) ? fakernic_look_words(s, words, errp)
+                                      : NULL;
 }
 
 static void fakernic_set_look(Object *obj, const char *words, Error **errp)
 {
-    fakernic_look_at(FAKERNIC(obj), words, errp);
+    FakernicState *s = FAKERNIC(obj);
+
+    if (fakernic_is_there(s, errp)) {
+        fakernic_look_at(s, words, errp);
+    }
 }
 
 static char *fakernic_get_look(Object *obj, Error **errp)
 {
-    return fakernic_look(FAKERNIC(obj), errp);
+    FakernicState *s = FAKERNIC(obj);
+
+    return fakernic_is_there(s, errp) ? fakernic_look(s, errp) : NULL;
 }
 
 static void fakernic_add_queries(ObjectClass *class)
@@ -455,7 +498,8 @@ static void fakernic_set_fault(Object *obj, const char *text, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    if (fakernic_fault_add(s, text, errp) && s->nic) {
+    if (fakernic_is_there(s, errp) && fakernic_fault_add(s, text, errp) &&
+        s->nic) {
         fakernic_thaw(s);
         fakernic_kick(s);
     }
@@ -463,7 +507,9 @@ static void fakernic_set_fault(Object *obj, const char *text, Error **errp)
 
 static char *fakernic_get_fault(Object *obj, Error **errp)
 {
-    return fakernic_fault_text(FAKERNIC(obj));
+    FakernicState *s = FAKERNIC(obj);
+
+    return fakernic_is_there(s, errp) ? fakernic_fault_text(s) : NULL;
 }
 
 static void fakernic_instance_init(Object *obj)

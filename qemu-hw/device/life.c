@@ -174,6 +174,7 @@ bool fakernic_life_end(FakernicState *s)
         fakernic_objects_free(s);
         roce_free(s->roce);
         s->roce = NULL;
+        s->stats = NULL;        /* they are the engine's */
         fakernic_dump_forget(s);
         g_clear_pointer(&s->fault_refused, g_free);
     }

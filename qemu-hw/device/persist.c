@@ -194,15 +194,10 @@ RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
 FakernicState *fakernic_persist_done(void *opaque, int error)
 {
     FakernicPersist *job = opaque;
-    FakernicState *s = job->s;
 
     job->ended = true;
     job->error = error;
-    if (!(s->held & FAKERNIC_HELD_LEAVING)) {
-        return s;
-    }
-    fakernic_persist_end(s);
-    return NULL;
+    return job->s;
 }
 
 void fakernic_persist_run(FakernicState *s)

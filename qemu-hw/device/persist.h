@@ -17,15 +17,18 @@ RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
                              uint64_t *done);
 
 /*
- * A thread is done with the job 'opaque': the next turn tells the engine. The
- * device; NULL: it is gone.
+ * A thread is done with the job 'opaque' of the device that is returned: the
+ * next turn tells the engine, unless the job is forgotten.
  */
 FakernicState *fakernic_persist_done(void *opaque, int error);
 
 /* Tells the engine what has become of its jobs, and takes the next. */
 void fakernic_persist_run(FakernicState *s);
 
-/* The engine of the job that is under way is gone. */
+/*
+ * The engine of the job that is under way is gone. If the job has ended, its
+ * reference to the device goes with it.
+ */
 void fakernic_persist_forget(FakernicState *s);
 
 #endif

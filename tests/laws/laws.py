@@ -459,6 +459,44 @@ def ways_in(tree):
         for file, name in sorted(HANDED_DOWN - found)]
 
 
+GATE = re.compile(r'\bfakernic_(?:gate|enter|is_there)\(')
+# Called by QEMU and no doors: the end itself, QOM's bookkeeping, the engine.
+NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
+            'fakernic_finalize', 'fakernic_instance_init',
+            'fakernic_class_init', 'fakernic_register_types',
+            'fakernic_engine_trace')
+
+
+def ungated(text, more=()):
+    """Of a file's functions that are passed on as pointers, and of MORE, those
+    that do not pass the gate, nor call one of the file that does on its way
+    in."""
+    code = strip_comments(text)
+    lines = code.split('\n')
+    bodies = {name: '\n'.join(lines[line - 1:line - 1 + count])
+              for name, line, count in functions(code)}
+    passes, before = set(), None
+    while passes != before:
+        before = set(passes)
+        passes |= {name for name, body in bodies.items() if GATE.search(body) or
+                   any(f'{other}(' in body for other in passes - {name}
+                       if not other.startswith('fakernic_leave'))}
+    return sorted(name for name in bodies if name not in passes and
+                  (name in more or re.search(rf'\b{name}\b(?!\()', code)))
+
+
+def doors_gated(tree):
+    """each way into the device passes the gate, which the unplug closes"""
+    more = {name for header in ('doors', 'outside') for name, *_ in prototypes(
+        tree.read(f'{callgraph.DEVICE}/{header}.h'))} - {
+            'fakernic_doors_open', 'fakernic_doors_close',
+            'fakernic_msix_doors'}
+    return [(name, f'{file}.c: {name}() does not pass the gate')
+            for file in ('doors', 'fakernic')
+            for name in ungated(tree.read(f'{callgraph.DEVICE}/{file}.c'), more)
+            if name not in (*NO_DOORS, 'fakernic_gate')]
+
+
 # ---- guest memory --------------------------------------------------------------
 
 REACHES_MEMORY = re.compile(r'\b((?:pci_dma|address_space|dma_memory|'
@@ -533,7 +571,7 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, readme_length, change_log,
         make_targets, run_builds_little, targets_tell, unit_map, ways_in,
-        memory_of_dma, fault_cells, tests_named)
+        doors_gated, memory_of_dma, fault_cells, tests_named)
 
 
 def run(law, tree):

@@ -170,6 +170,161 @@ static void test_unplug_from_timer(void)
     machine_stop(&m);
 }
 
+/* ---- doors that are entered after the end -------------------------------- */
+
+/*
+ * A device in a slot, whose next completion switches the slot off. QEMU looks a
+ * region up once for a whole DMA: what a DMA still writes then comes in after
+ * the end.
+ */
+typedef struct End {
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+} End;
+
+/* What QEMU frees is overwritten at once, so that a use after it is seen. */
+#define OVERWRITES "glibc.malloc.perturb=170:glibc.malloc.tcache_count=0"
+
+static void end_prepare(End *e)
+{
+    Wqe wqe;
+
+    setup_pair(&e->n, &e->s, &e->a, &e->b);
+    wqe = wqe_rdma(&e->s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 1000);
+    sq_put(&e->n, &e->a, &wqe, sizeof(wqe));
+}
+
+static void end_begin(End *e)
+{
+    g_setenv("GLIBC_TUNABLES", OVERWRITES, true);
+    start_in_slot(&e->m, &e->n, "");
+    g_unsetenv("GLIBC_TUNABLES");
+    end_prepare(e);
+    aim_at_slot_power(&e->n, 1);
+}
+
+static void end_done(End *e)
+{
+    assert_gone(&e->m);
+    g_free(e->n.pci);
+    machine_stop(&e->m);
+}
+
+/* The first of two doorbells ends the device, the same DMA rings the other. */
+static void test_end_doorbell(void)
+{
+    uint64_t words[2];
+    End e;
+
+    end_begin(&e);
+    cq_arm(&e.n, &e.s.cq, 0, false);
+    words[0] = cpu_to_le64(doorbell(e.a.qpn, e.a.sq.index));
+    words[1] = cpu_to_le64(doorbell(e.s.cq.id, e.s.cq.index));
+    qtest_memwrite(e.m.qts, e.n.uar.addr + FAKERNIC_DOORBELL_SQ, words,
+                   sizeof(words));
+    end_done(&e);
+}
+
+/* The same from CMDQ_DOORBELL on: 4 bytes of it, 2 and 1 of the next one. */
+static void test_end_register(void)
+{
+    const struct fakernic_cmd nop = { .opcode = LE16(FAKERNIC_CMD_NOP) };
+    uint8_t bytes[7] = { 0 };
+    End e;
+
+    end_begin(&e);
+    aim_at_slot_power(&e.n, FAKERNIC_VECTOR_CMDQ);
+    cmd_submit(&e.n, &nop);
+    stl_le_p(bytes, e.n.cmd_pi);
+    qtest_memwrite(e.m.qts, e.n.regs.addr + FAKERNIC_REG_CMDQ_DOORBELL, bytes,
+                   sizeof(bytes));
+    end_done(&e);
+}
+
+/* A masked vector is pending, and will switch the slot off. */
+static void end_pending(End *e)
+{
+    end_begin(e);
+    msix_mask(&e->n, 1, true);
+    cq_arm(&e->n, &e->s.cq, 0, false);
+    sq_ring(&e->n, &e->a);
+    main_loop_turns(&e->m, 10);
+}
+
+/* The DMA that unmasks it goes on into the next entries of the table. */
+static void test_end_vectors(void)
+{
+    const uint8_t zeros[4 + 2 * PCI_MSIX_ENTRY_SIZE] = { 0 };
+    End e;
+
+    end_pending(&e);
+    qtest_memwrite(e.m.qts, msix_entry(&e.n, 1) + PCI_MSIX_ENTRY_VECTOR_CTRL,
+                   zeros, sizeof(zeros));
+    end_done(&e);
+}
+
+/*
+ * A store to configuration space unmasks it with all others. A root port's slot
+ * is switched there, too, which QEMU refuses in the middle of such a store, but
+ * a bridge's in memory (SHPC).
+ */
+static void test_end_config(void)
+{
+    enum { BRIDGE = 5, DEVICE_ON_BRIDGE = 33, COMMAND = 0x14, OFF = 0x10f };
+    const uint32_t shpc = 0xfe000000;
+    QPCIDevice *bridge;
+    uint8_t msix;
+    uint16_t flags;
+    End e;
+
+    g_setenv("GLIBC_TUNABLES", OVERWRITES, true);
+    machine_start(&e.m, "-machine pc -device pci-bridge,id=br,chassis_nr=1,"
+                  "shpc=on,addr=05 -device fakernic,id=nic,bus=br,addr=1,mac="
+                  MAC_STRING);
+    g_unsetenv("GLIBC_TUNABLES");
+    bridge = qpci_device_find(e.m.bus, QPCI_DEVFN(BRIDGE, 0));
+    qpci_config_writel(bridge, PCI_BASE_ADDRESS_0, shpc);
+    qpci_config_writel(bridge, PCI_BASE_ADDRESS_1, 0);
+    qpci_config_writel(bridge, PCI_PRIMARY_BUS, 0x00010100);
+    qpci_config_writel(bridge, PCI_MEMORY_BASE, 0xeff0e000);
+    qpci_config_writel(bridge, PCI_PREF_MEMORY_BASE, 0x0000fff0);
+    qpci_device_enable(bridge);
+    nic_find(&e.n, &e.m, DEVICE_ON_BRIDGE);
+    nic_bringup(&e.n);
+    end_prepare(&e);
+    qtest_writel(e.m.qts, msix_entry(&e.n, 1) + PCI_MSIX_ENTRY_LOWER_ADDR,
+                 shpc + COMMAND);
+    qtest_writel(e.m.qts, msix_entry(&e.n, 1) + PCI_MSIX_ENTRY_DATA, OFF);
+    msix = qpci_find_capability(e.n.pci, PCI_CAP_ID_MSIX, 0);
+    flags = qpci_config_readw(e.n.pci, msix + PCI_MSIX_FLAGS);
+    qpci_config_writew(e.n.pci, msix + PCI_MSIX_FLAGS,
+                       flags | PCI_MSIX_FLAGS_MASKALL);
+    cq_arm(&e.n, &e.s.cq, 0, false);
+    sq_ring(&e.n, &e.a);
+    main_loop_turns(&e.m, 10);
+    qpci_config_writew(e.n.pci, msix + PCI_MSIX_FLAGS, flags);
+    g_assert_cmphex(qpci_config_readl(e.n.pci, 0), ==, 0xffffffff);
+    main_loop_turns(&e.m, 10);
+    g_free(bridge);
+    g_free(e.n.pci);
+    machine_stop(&e.m);
+}
+
+/* The event of the port that set_link makes: QEMU uses the NIC after it. */
+static void test_end_set_link(void)
+{
+    End e;
+
+    end_begin(&e);
+    aim_at_slot_power(&e.n, FAKERNIC_VECTOR_CMDQ);
+    eq_ring(&e.n, &e.s.async, true);
+    qtest_qmp_assert_success(e.m.qts, "{ 'execute': 'set_link', 'arguments': {"
+                                      " 'name': 'nic', 'up': false } }");
+    end_done(&e);
+}
+
 /* A UC QP whose peer is on the wire, and is nobody. */
 static void away_create(Nic *n, const Setup *s, Queue *cq, Qp *away)
 {
@@ -257,6 +412,78 @@ static void bulk_finish(Nic *n, Bulk *bulk, unsigned done)
         }
     }
     g_assert_cmpuint(done, ==, bulk->pairs * WRITES);
+}
+
+static bool end_asked(Machine *m, const char *command, const char *property)
+{
+    QDict *answer = qtest_qmp(m->qts, "{ 'execute': %s, 'arguments': {"
+                                      " 'path': '/machine/peripheral/nic',"
+                              " 'property': %s } }", command, property);
+    const bool answered = qdict_haskey(answer, "return");
+
+    qobject_unref(answer);
+    return answered;
+}
+
+static bool end_set(Machine *m, const char *property, const char *value)
+{
+    QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                      " 'path': '/machine/peripheral/nic',"
+                              " 'property': %s, 'value': %s } }", property,
+                              value);
+    const bool taken = qdict_haskey(answer, "return");
+
+    qobject_unref(answer);
+    return taken;
+}
+
+static void end_realize(Machine *m, bool realized, bool taken)
+{
+    QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                      " 'path': '/machine/peripheral/nic',"
+                              " 'property': 'realized', 'value': %i } }",
+                              realized);
+
+    g_assert(qdict_haskey(answer, "return") == taken);
+    qobject_unref(answer);
+}
+
+/*
+ * A device that the monitor has ended stays in QEMU's tree. All of its
+ * properties refuse, it is not realized again, and nothing else reaches it.
+ */
+static void test_end_properties(void)
+{
+    static const char *const properties[] = {
+        "x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys", "x-gids",
+        "x-flows", "x-counters", "x-ring", "x-fault", "x-recorder",
+        "x-recorder-now",
+    };
+    Machine m;
+    Nic n;
+    Bulk bulk;
+
+    machine_start(&m, "%s", SMALL_TURNS);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    bulk_start(&n, &bulk);
+    end_realize(&m, false, true);
+    for (unsigned i = 0; i < ARRAY_SIZE(properties); i++) {
+        g_assert_false(end_asked(&m, "qom-get", properties[i]));
+    }
+    g_assert_false(end_set(&m, "x-fault", "at=device do=freeze"));
+    g_assert_false(end_set(&m, "x-ring", "sq 17"));
+    g_assert_false(end_set(&m, "x-qps", "from=0 count=1"));
+    end_realize(&m, true, false);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'system_reset' }");
+    qtest_qmp_eventwait(m.qts, "RESET");
+    qtest_clock_step(m.qts, 1000000000);
+    main_loop_turns(&m, 100);
+    g_assert_false(end_asked(&m, "qom-get", "x-state"));
+    g_free(n.pci);
+    machine_stop(&m);
 }
 
 /* Nothing moves while the VM is stopped, and all goes on after that. */
@@ -1214,6 +1441,12 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/unplug/from-command", test_unplug_from_command },
     { "life/unplug/from-frame", test_unplug_from_frame },
     { "life/unplug/from-timer", test_unplug_from_timer },
+    { "life/end/doorbell", test_end_doorbell },
+    { "life/end/register", test_end_register },
+    { "life/end/vectors", test_end_vectors },
+    { "life/end/config", test_end_config },
+    { "life/end/set-link", test_end_set_link },
+    { "life/end/properties", test_end_properties },
     { "life/unplug/behind", test_unplug_behind },
     { "life/unplug/blocked", test_unplug_blocked },
     { "life/stop", test_stop },
