@@ -4,9 +4,10 @@
  *
  * The only user of the PCI DMA interface, as a law says. Mappings live as long
  * as one access. Only RAM is reached: a DMA into some device's registers could
- * re-enter this one. Writes land in ascending address order, the last bytes
- * last, because applications poll the last byte of an RDMA WRITE; and they are
- * visible before whatever the device writes next.
+ * re-enter this one. Writes are stored in ascending address order. Only the
+ * last 8 bytes are kept behind the others for a weakly ordered host, because
+ * applications poll the last byte of an RDMA WRITE; and all are visible before
+ * whatever the device writes next.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"

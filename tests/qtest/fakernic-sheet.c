@@ -102,7 +102,7 @@ static void test_d3hot(void)
     rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
     pm = qpci_find_capability(n.pci, PCI_CAP_ID_PM, 0);
     qpci_config_writew(n.pci, pm + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
-    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_MAGIC), !=, FAKERNIC_MAGIC);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_MAGIC), ==, 0);
     complete_nops(&n, &qp, 1);
     qpci_config_writew(n.pci, pm + PCI_PM_CTRL, 0);
     g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS), ==,
@@ -110,6 +110,39 @@ static void test_d3hot(void)
     g_assert_false(cq_poll(&n, &s.cq, &cqe));
     sq_ring(&n, &qp);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    machine_stop(&m);
+}
+
+/*
+ * The clock page and device memory are there for a driver that has taken no
+ * feature, though it can make no key for the latter.
+ */
+static void test_bar2_without_features(void)
+{
+    struct fakernic_create_mr_req dm = {
+        .length = LE64(4096), .type = FAKERNIC_MR_DM,
+        .pages = { .page_count = LE32(1), .page_shift = FAKERNIC_PAGE_SHIFT },
+    };
+    uint64_t clock, memory;
+    Machine m;
+    Nic n;
+
+    start(&m, &n);
+    nic_reset(&n);
+    nic_set_features(&n, 0);
+    nic_set_cmdq(&n, mem_alloc(&m, 4096), mem_alloc(&m, 4096), 4);
+    clock = n.uar.addr + FAKERNIC_PAGE_SIZE *
+        (uint64_t)reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
+    memory = n.uar.addr + FAKERNIC_PAGE_SIZE *
+                              (uint64_t)reg_read(&n, FAKERNIC_REG_DM_OFFSET);
+    qtest_clock_step(m.qts, 12345);
+    g_assert_cmpuint(qtest_readq(m.qts, clock), ==, 0);
+    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    g_assert_cmpuint(qtest_readq(m.qts, clock), >=, 12345);
+    qtest_writeq(m.qts, memory, 0x1122334455667788);
+    g_assert_cmphex(qtest_readq(m.qts, memory), ==, 0x1122334455667788);
+    dm.pdn = LE32(pd_alloc(&n));
+    assert_status(CMD(&n, CREATE_MR, dm), UNSUPPORTED);
     machine_stop(&m);
 }
 
@@ -173,6 +206,38 @@ static void test_detail_of_av(void)
     req.attr.av.rsvd = LE16(1);
     assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_RESERVED,
                    fakernic_modify_qp_req, attr.av.rsvd);
+    machine_stop(&m);
+}
+
+/* A wrong page list is never BAD_RESERVED; 'detail' names the whole list. */
+static void test_detail_of_page_list(void)
+{
+    struct fakernic_create_cq_req good = { .log_depth = 4 }, req;
+    Machine m;
+    Nic n;
+    Setup s;
+
+    start_enabled(&m, &n);
+    setup(&n, &s);
+    good.eqn = LE32(s.eq.id);
+    good.pages = contiguous(s.data, 2048);
+#define BAD(change) do {                                                     \
+        req = good;                                                          \
+        change;                                                              \
+        assert_refused(&n, CMD(&n, CREATE_CQ, req), BAD_PAGE_LIST,           \
+                       fakernic_create_cq_req, pages);                       \
+    } while (0)
+    BAD(req.pages.address = LE64(s.data + 8));
+    BAD(req.pages.page_count = 0);
+    BAD(req.pages.page_shift = 11);
+    BAD(req.pages.levels = 4);
+    BAD(req.pages.rsvd = LE16(1));
+#undef BAD
+    req = good;
+    req.rsvd = LE16(1);
+    assert_refused(&n, CMD(&n, CREATE_CQ, req), BAD_RESERVED,
+                   fakernic_create_cq_req, rsvd);
+    assert_status(CMD(&n, CREATE_CQ, good), OK);
     machine_stop(&m);
 }
 
@@ -888,6 +953,100 @@ static void test_atomic_byte_order(void)
     machine_stop(&m);
 }
 
+/* A WRITE_IMM from a to b, of 'length' bytes. */
+static Wqe wqe_write_imm(const Setup *s, uint32_t length)
+{
+    Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE_IMM, 0, 8192, length);
+
+    wqe.hdr.imm_or_key = LE32(0x1234);
+    return wqe;
+}
+
+/* byte_count of RECV_RDMA_IMM is what the peer wrote, not where it fits. */
+static void test_write_imm_count(void)
+{
+    static const uint32_t lengths[] = { 0, 12, 1024, 3000 };
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+
+    start_enabled(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    for (unsigned i = 0; i < ARRAY_SIZE(lengths); i++) {
+        Wqe wqe = wqe_write_imm(&s, lengths[i]);
+
+        rq_post(&n, &b.rq, i, s.data + 16384, 4, s.key);
+        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_ring(&n, &a);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV_RDMA_IMM,
+                  FAKERNIC_WC_SUCCESS);
+        g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, lengths[i]);
+        g_assert_cmphex(le32_to_cpu(cqe.imm_or_key), ==, 0x1234);
+        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                  FAKERNIC_WC_SUCCESS);
+    }
+    machine_stop(&m);
+}
+
+/*
+ * The key of a WRITE_IMM is judged before it takes a receive: an event says
+ * why the QP fails, and its receive is flushed.
+ */
+static void test_write_imm_refused(void)
+{
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    rq_post(&n, &b.rq, 7, s.data + 16384, 64, s.key);
+    wqe = wqe_write_imm(&s, 12);
+    wqe.rdma.rdma.rkey = LE32(s.key + 0x100);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_ACCESS_ERROR),
+                     ==, b.qpn);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_WR_FLUSH_ERR);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    machine_stop(&m);
+}
+
+/* Memory that fails only when it is written has cost a receive by then. */
+static void test_write_imm_unreachable(void)
+{
+    const uint64_t nowhere = 1ull << 40;
+    struct fakernic_cqe cqe;
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp a, b;
+    Wqe wqe;
+
+    start_enabled(&m, &n);
+    setup_pair(&n, &s, &a, &b);
+    rq_post(&n, &b.rq, 7, s.data + 16384, 64, s.key);
+    wqe = wqe_write_imm(&s, 12);
+    wqe.rdma.rdma.remote_address = LE64(nowhere);
+    wqe.rdma.rdma.rkey = LE32(mr_create(&n, s.pd, nowhere, 4096,
+                                        FAKERNIC_ACCESS_LOCAL_WRITE |
+                                            FAKERNIC_ACCESS_REMOTE_WRITE));
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_LOC_ACCESS_ERR);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 7);
+    g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_KEY_DMA);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_REM_ACCESS_ERR);
+    machine_stop(&m);
+}
+
 /* Rights given at creation of a FAST_REG key are judged, and then forgotten. */
 static void test_fast_reg_access(void)
 {
@@ -1010,8 +1169,10 @@ const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/flr", test_flr_leaves_nothing },
     { "sheet/control-reset", test_control_reset_leaves_pci },
     { "sheet/d3hot", test_d3hot },
+    { "sheet/bar2-without-features", test_bar2_without_features },
     { "sheet/numbers", test_numbers },
     { "sheet/detail-of-av", test_detail_of_av },
+    { "sheet/detail-of-page-list", test_detail_of_page_list },
     { "sheet/eq-stays-armed", test_eq_stays_armed },
     { "sheet/arm-frees-nothing", test_arm_frees_nothing },
     { "sheet/malformed-opcode", test_opcode_of_malformed },
@@ -1027,6 +1188,9 @@ const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/frame-too-long", test_frame_too_long },
     { "sheet/doorbell-before-rts", test_doorbell_before_rts },
     { "sheet/atomic-byte-order", test_atomic_byte_order },
+    { "sheet/write-imm-count", test_write_imm_count },
+    { "sheet/write-imm-refused", test_write_imm_refused },
+    { "sheet/write-imm-unreachable", test_write_imm_unreachable },
     { "sheet/fast-reg-access", test_fast_reg_access },
     { "sheet/clock", test_clock_is_virtual },
     { "sheet/clock-stands-still", test_clock_stands_still },

@@ -322,6 +322,27 @@ def document_structs(tree):
     return problems
 
 
+def conformance_rules(tree):
+    """rules of the data sheet are numbered, and their tests exist"""
+    known = set()
+    for path in tree.path('tests/qtest').glob('*.c'):
+        known |= set(re.findall(r'^    \{ "([\w/-]+)",',
+                                path.read_text(encoding='utf-8'), re.M))
+    problems, numbers = [], []
+    for _, heads, rows in document.tables(tree):
+        if heads[0] in ('Rule', 'No.'):
+            numbers += [row[0] for row in rows]
+        if heads[-1] == 'Tests':
+            problems += [f'{row[0]}: there is no test {test}' for row in rows
+                         for test in re.split(r',\s+', row[-1])
+                         if test not in known]
+    for letter in 'DNE':
+        own = [n for n in numbers if n[0] == letter]
+        if own != [f'{letter}{i + 1}' for i in range(len(own))] or not own:
+            problems.append(f'the rules {letter} are not in order: {own}')
+    return problems
+
+
 def source_files(tree):
     for area in AREAS:
         for path in sorted(tree.path(area).rglob('*')):
@@ -418,7 +439,7 @@ def requests_reserved(tree):
 CHECKS = (headers_alone, headers_off_linux, uapi_alone, header_includes,
           hw_data_rules, uapi_rules, layout_golden, changes_version, counter_names,
           document_syntax,
-          document_driver, document_names, document_values, document_structs,
+          document_driver, conformance_rules, document_names, document_values, document_structs,
           spdx_lines, licence_texts, engine_includes,
           one_definition, requests_reserved, *formulas.CHECKS,
           *inside.CHECKS)
