@@ -2,33 +2,35 @@
 /* What a peer owes to a member's others: debt.h. */
 #include "debt.h"
 
-#define PAID_BACK 10            /* one in so many ns */
+#define PAID_BACK 10            /* one ns of this many */
 
-static int64_t owed(const LinkDebt *debt, int64_t now)
+static int64_t within(int64_t value, int64_t most)
 {
-    const int64_t paid = (now - debt->at) / PAID_BACK;
-
-    if (debt->owed <= 0) {
-        return debt->owed;
-    }
-    return debt->owed > paid ? debt->owed - paid : 0;
+    return value < 0 ? 0 : value < most ? value : most;
 }
 
-void link_debt_add(LinkDebt *debt, int64_t waited, uint32_t head, int64_t now)
+int64_t link_debt_owed(const LinkDebt *debt, int64_t now)
 {
-    const int64_t worth = (int64_t)(uint32_t)(head - debt->head) *
-                          LINK_DEBT_NS_A_BYTE;
-    int64_t sum = owed(debt, now) + waited - worth;
-
-    sum = sum < LINK_DEBT_MAX_NS ? sum : LINK_DEBT_MAX_NS;
-    debt->owed = sum > -LINK_CREDIT_MAX_NS ? sum : -LINK_CREDIT_MAX_NS;
-    debt->at = now;
-    debt->head = head;
+    return within(debt->owed - (now - debt->at) / PAID_BACK, debt->owed);
 }
 
-int64_t link_debt_patience(const LinkDebt *debt, int64_t now)
+void link_debt_add(LinkDebt *debt, LinkDebt *all, int64_t waited,
+                   uint32_t taken, int64_t now)
 {
-    const int64_t left = LINK_DEBT_NS - owed(debt, now);
+    const int64_t paid = (int64_t)taken * LINK_DEBT_NS_A_BYTE;
+    const int64_t before = link_debt_owed(debt, now);
+    const int64_t after = within(before + waited - paid, LINK_DEBT_MAX_NS);
+    const int64_t sum = link_debt_owed(all, now) + after - before;
 
-    return left < 0 ? 0 : left < LINK_DEBT_NS ? left : LINK_DEBT_NS;
+    *debt = (LinkDebt) { after, now };
+    *all = (LinkDebt) { within(sum, LINK_DEBTS_NS + LINK_DEBT_NS), now };
+}
+
+int64_t link_debt_patience(const LinkDebt *debt, const LinkDebt *all,
+                           int64_t now)
+{
+    const int64_t own = LINK_DEBT_NS - link_debt_owed(debt, now);
+    const int64_t left = LINK_DEBTS_NS - link_debt_owed(all, now);
+
+    return within(own < left ? own : left, LINK_DEBT_NS);
 }

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "folder.h"
+#include "closer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -236,7 +237,13 @@ int link_folder_accept(LinkFolder *folder)
 
 void link_folder_leave(LinkFolder *folder)
 {
+    LinkCloser *closer;
+
     unlink(folder->socket);
     free(folder->socket);
-    close(folder->listener);
+    /* Members that connected and were not accepted may have sent files. */
+    closer = link_closer_start(folder->listener, -1);
+    if (closer) {
+        link_closer_leave(closer);
+    }
 }

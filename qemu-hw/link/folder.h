@@ -35,6 +35,10 @@ const char *link_folder_join(LinkFolder *folder, const char *path,
 /* The next member that joins; -1: none now. */
 int link_folder_accept(LinkFolder *folder);
 
+/*
+ * Leaves it, without waiting for the listening socket to close: closer.h. No
+ * other descriptor of that socket is open.
+ */
 void link_folder_leave(LinkFolder *folder);
 
 #endif

@@ -13,7 +13,8 @@
 #include "qemu/timer.h"
 #include "qapi/error.h"
 #include "net/eth.h"
-#include "debt.h"
+#include "account.h"
+#include "closer.h"
 #include "folder.h"
 #include "link.h"
 #include "pair.h"
@@ -23,6 +24,10 @@
 #define LINK_PEERS_MAX      32
 /* With connections that have yet to say who they are. */
 #define LINK_SOCKETS_MAX    64
+/* And with refused ones that are still being closed: no accept() beyond. */
+#define LINK_SOCKETS_ALL    (2 * LINK_SOCKETS_MAX)
+/* Of one process: the link's devices in it are as many at most. */
+#define LINK_PROCESS_MAX    LINK_PEERS_MAX
 /* Who connects says hello at once. */
 #define LINK_HELLO_NS       1000000000
 /* Who is connected to may still be starting. */
@@ -32,8 +37,9 @@
 #define LINK_MACS           256
 /* Places where an address may stand, from the one that its bytes choose on. */
 #define LINK_MAC_WAYS       16
-/* Frames of one peer before the next peer's, and others' work, get a chance. */
+/* Frames, and bytes, of all peers before others' work gets a chance. */
 #define LINK_FRAMES_A_LOOK  256
+#define LINK_BYTES_A_LOOK   LINK_RING_SIZE
 /* How long the guest may not poll before its main loop takes over. */
 #define LINK_POLL_ENDS_NS   1000000
 /* How long after a short frame a member looks again before it sleeps: an answer
@@ -59,6 +65,9 @@
 /* How often one that waits for room looks for the time. */
 #define LINK_BLOCKED_LOOK_NS 100000000
 
+_Static_assert(LINK_ACCOUNTS > LINK_SOCKETS_ALL,
+               "each connection has an account");
+
 /* A ticket whose signal is watched for. */
 typedef struct LinkWatched {
     uint32_t seen;              /* last */
@@ -72,9 +81,13 @@ typedef struct LinkPeer {
     bool asked;                 /* we connected: the answer is to come */
     bool up;
     bool gone;
+    int foreign;                /* a descriptor to close with it, or -1 */
+    LinkCloser *closer;         /* of a peer that is gone */
     int64_t since;              /* when it connected */
     int64_t full_since;         /* its ring; 0: it has had room since */
-    LinkDebt debt;              /* the time that others waited for it */
+    LinkAccount *account;       /* of its process */
+    bool counts;                /* it has been waited for; since then */
+    uint32_t counted;           /* the bytes that it took are reported there */
     int64_t unread_since;       /* frames that it does not take; 0: none */
     uint32_t unread_taken;      /* what had been taken then */
     LinkWatched sleep;          /* link_ring_oversleeps() */
@@ -96,7 +109,8 @@ struct FakernicLink {
     bool deaf_told;
     LinkTold told;
     QTAILQ_HEAD(, LinkPeer) peers;
-    unsigned count;
+    unsigned count;             /* with those that are being closed */
+    LinkAccounts accounts;
     unsigned up;                /* of these, members */
     LinkMac macs[LINK_MACS];
     QEMUBH *bh;
@@ -110,6 +124,9 @@ struct FakernicLink {
     int64_t awaited_since;
     int64_t awaited_ns;         /* for so long at most */
     bool looking;
+    bool more;                  /* the bottom half looks again */
+    unsigned frames_left;       /* of this look */
+    int64_t bytes_left;
     int64_t polled;             /* 0: the guest does not poll */
     int64_t came;               /* the last short frame */
     uint8_t frame[LINK_FRAME_MAX];
@@ -221,23 +238,29 @@ static void link_peer_use_spare(LinkPeer *peer)
     }
 }
 
+/* Of a peer that is gone. False: its closer can have no thread now. */
+static bool link_peer_close(LinkPeer *peer)
+{
+    if (!peer->closer) {
+        link_peer_use_spare(peer);
+        link_forget(peer);
+        link_pair_unmap(&peer->pair);
+        peer->closer = link_closer_start(peer->sock, peer->foreign);
+    }
+    return peer->closer;
+}
+
 static void link_peer_free(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
 
-    qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
-    close(peer->sock);
-    link_peer_use_spare(peer);
-    link_forget(peer);
-    if (link->awaited == peer) {
-        link->awaited = NULL;
-    }
-    link_pair_unmap(&peer->pair);
+    link_account_close(peer->account);
     QTAILQ_REMOVE(&link->peers, peer, next);
     link->count--;
     g_free(peer);
 }
 
+#define LINK_FOREIGN_TEXT "it sends descriptors other than a link's memory"
 #define LINK_ADVICE \
     "no frame passes between it and this one until one of the two joins " \
     "again: restart its QEMU, or unplug its device and plug it in"
@@ -251,11 +274,36 @@ static void link_refuse(int sock)
     link_hello_send(sock, &answer, -1);
 }
 
-/* Nothing of it is looked at any more; it is freed by the bottom half. */
+/* What the awaited peer has cost the others; it is not awaited any more. */
+static void link_charge(FakernicLink *link)
+{
+    const int64_t now = link_now();
+    LinkPeer *peer = link->awaited;
+
+    if (!peer) {
+        return;
+    }
+    link->awaited = NULL;
+    link_ring_see(&peer->pair.tx);
+    /* If we come late, it is not for its sake. */
+    link_debt_add(&peer->account->debt, &link->accounts.all,
+                  MIN(now - link->awaited_since,
+                      link->awaited_ns + LINK_LATE_NS),
+                  peer->pair.tx.head - peer->counted, now);
+    peer->counted = peer->pair.tx.head;
+}
+
+/*
+ * Nothing of it is looked at any more. The bottom half closes it; it keeps its
+ * place until all that it sent is closed.
+ */
 static void link_drop(LinkPeer *peer, const char *why)
 {
     if (peer->gone) {
         return;
+    }
+    if (peer->link->awaited == peer) {
+        link_charge(peer->link);
     }
     if (why) {
         link_warn(peer->link, "the member of process %ld is cut off: %s: "
@@ -268,6 +316,7 @@ static void link_drop(LinkPeer *peer, const char *why)
     peer->gone = true;
     peer->link->up -= peer->up;
     peer->up = false;
+    link_describe(peer->link);
     qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
     qemu_bh_schedule(peer->link->bh);
 }
@@ -275,16 +324,12 @@ static void link_drop(LinkPeer *peer, const char *why)
 static void link_bury(FakernicLink *link)
 {
     LinkPeer *peer, *next;
-    bool freed = false;
 
     QTAILQ_FOREACH_SAFE(peer, &link->peers, next, next) {
-        if (peer->gone) {
+        if (peer->gone && link_peer_close(peer) &&
+            link_closer_done(peer->closer)) {
             link_peer_free(peer);
-            freed = true;
         }
-    }
-    if (freed) {
-        link_describe(link);
     }
 }
 
@@ -361,7 +406,8 @@ static int64_t link_patience(LinkPeer *peer)
         peer->full_since = now;
     }
     if (peer->link->up > 1) {
-        return link_debt_patience(&peer->debt, now);
+        return link_debt_patience(&peer->account->debt,
+                                  &peer->link->accounts.all, now);
     }
     return MAX(peer->full_since + LINK_STUCK_NS - now, 0);
 }
@@ -429,6 +475,10 @@ static void link_block(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
 
+    if (!peer->counts) {        /* what it took before pays for nothing */
+        peer->counts = true;
+        peer->counted = peer->pair.tx.head;
+    }
     link->blocked = true;
     link->awaited = peer;
     link->awaited_since = link_now();
@@ -461,18 +511,8 @@ static ssize_t link_send(NetClientState *nc, const uint8_t *frame, size_t len)
 static void link_unblock(FakernicLink *link)
 {
     if (link->blocked) {
-        const int64_t now = link_now();
-        LinkPeer *peer = link->awaited;
-
-        if (peer) {             /* if we come late, it is not for its sake */
-            link_ring_see(&peer->pair.tx);
-            link_debt_add(&peer->debt,
-                          MIN(now - link->awaited_since,
-                              link->awaited_ns + LINK_LATE_NS),
-                          peer->pair.tx.head, now);
-        }
+        link_charge(link);
         link->blocked = false;
-        link->awaited = NULL;
         qemu_flush_queued_packets(&link->nc);
     }
 }
@@ -488,20 +528,28 @@ static void link_taken(NetClientState *nc, ssize_t len)
     qemu_bh_schedule(link->bh);
 }
 
-/* Takes frames of one peer in, up to a bound; true: there may be more. */
-static bool link_take(LinkPeer *peer)
+/* False: this look has taken as much as it may. */
+static bool link_may_take(FakernicLink *link)
+{
+    return link->frames_left && link->bytes_left > 0;
+}
+
+/* Takes frames of one peer in, as many as this look may. */
+static void link_take(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
-    unsigned left = LINK_FRAMES_A_LOOK;
     LinkRingResult result = LINK_RING_OK;
+    bool took = false;
     uint32_t len = 0;
 
-    while (left && !link->refused && peer->up) {
+    while (link_may_take(link) && !link->refused && peer->up) {
         result = link_ring_get(&peer->pair.rx, link->frame, &len);
         if (result != LINK_RING_OK) {
             break;
         }
-        left--;
+        took = true;
+        link->frames_left--;
+        link->bytes_left -= len;
         link_learn(peer, link->frame, len);
         if (!qemu_send_packet_async(&link->nc, link->frame, len, link_taken)) {
             link->refused = true;
@@ -509,29 +557,45 @@ static bool link_take(LinkPeer *peer)
     }
     if (result == LINK_RING_BROKEN) {
         link_drop(peer, "its ring holds nonsense");
-        return false;
+        return;
     }
-    if (left < LINK_FRAMES_A_LOOK && len <= LINK_LINGER_FRAME) {
+    if (took && len <= LINK_LINGER_FRAME) {
         link->came = link_now();
     }
-    if (peer->up && left < LINK_FRAMES_A_LOOK &&
-        link_ring_frees(&peer->pair.rx)) {
+    if (took && peer->up && link_ring_frees(&peer->pair.rx)) {
         link_signal_peer(peer);
     }
-    return !left;
 }
 
-static bool link_take_all(FakernicLink *link)
+/* The next look begins behind this peer. */
+static void link_rotate(FakernicLink *link, LinkPeer *last)
 {
-    bool more = false;
     LinkPeer *peer;
 
+    do {
+        peer = QTAILQ_FIRST(&link->peers);
+        QTAILQ_REMOVE(&link->peers, peer, next);
+        QTAILQ_INSERT_TAIL(&link->peers, peer, next);
+    } while (peer != last);
+}
+
+/* True: there may be more. */
+static bool link_take_all(FakernicLink *link)
+{
+    LinkPeer *peer;
+
+    link->frames_left = LINK_FRAMES_A_LOOK;
+    link->bytes_left = LINK_BYTES_A_LOOK;
     QTAILQ_FOREACH(peer, &link->peers, next) {
         if (peer->up) {
-            more |= link_take(peer);
+            link_take(peer);
+        }
+        if (!link_may_take(link)) {
+            link_rotate(link, peer);
+            return true;
         }
     }
-    return more;
+    return false;
 }
 
 /* True: a frame came in the last moment. */
@@ -591,6 +655,7 @@ static void link_look(FakernicLink *link)
     if (more) {
         qemu_bh_schedule(link->bh);
     }
+    link->more = more;
     link->looking = false;
 }
 
@@ -665,7 +730,7 @@ static void link_up(LinkPeer *peer)
     peer->link->up++;
     trace_fakernic_link_peer(peer->link->nc.name, peer->sock, true);
     link_describe(peer->link);
-    link_look(peer->link);
+    qemu_bh_schedule(peer->link->bh);
 }
 
 /* No member has more: each has one connection to each other. */
@@ -715,6 +780,11 @@ static void link_greet(LinkPeer *peer)
 
     link_peer_use_spare(peer);
     len = link_hello_receive(peer->sock, &hello, &fd);
+    if (len == LINK_FOREIGN) {
+        peer->foreign = fd;     /* close() may not return for long */
+        link_drop(peer, LINK_FOREIGN_TEXT);
+        return;
+    }
     if (len < 0) {
         link_drop(peer, NULL);
     } else if (len && peer->asked) {
@@ -727,40 +797,60 @@ static void link_greet(LinkPeer *peer)
     }
 }
 
+/* Frames of this peer are the first of the next look. */
+static void link_prefer(LinkPeer *peer)
+{
+    QTAILQ_REMOVE(&peer->link->peers, peer, next);
+    QTAILQ_INSERT_HEAD(&peer->link->peers, peer, next);
+}
+
 static void link_readable(void *opaque)
 {
     LinkPeer *peer = opaque;
+    int signals;
 
     if (!peer->up) {
         link_greet(peer);
-    } else if (link_signals_take(peer->sock)) {
+        return;
+    }
+    signals = link_signals_take(peer->sock);
+    if (signals < 0) {
+        link_prefer(peer);      /* what it sent before it went */
         link_look(peer->link);
-    } else {
-        link_look(peer->link);  /* what it sent before it went */
-        link_drop(peer, NULL);
+        link_drop(peer, signals == LINK_FOREIGN ? LINK_FOREIGN_TEXT : NULL);
+    } else if (!peer->link->more) {
+        link_look(peer->link);
     }
 }
 
 static LinkPeer *link_peer_new(FakernicLink *link, int sock)
 {
-    LinkPeer *peer;
+    LinkPeer *peer = g_new0(LinkPeer, 1);
 
-    if (link->count >= LINK_SOCKETS_MAX) {
-        link_warn(link, "the member of process %ld would be one of more than "
-                  "%u connections: " LINK_ADVICE, link_process(sock),
-                  LINK_SOCKETS_MAX);
-        return NULL;
-    }
-    peer = g_new0(LinkPeer, 1);
     peer->link = link;
     peer->sock = sock;
     peer->spare = -1;
+    peer->foreign = -1;
     peer->since = link_now();
+    peer->account = link_account_open(&link->accounts, link_process(sock),
+                                      peer->since);
     QTAILQ_INSERT_TAIL(&link->peers, peer, next);
     link->count++;
     qemu_set_fd_handler(sock, link_readable, NULL, peer);
     link_again(link, LINK_HELLO_NS);
     return peer;
+}
+
+/* NULL: there is a place for the connection. */
+static const char *link_crowded(LinkPeer *peer)
+{
+    if (peer->account->connections > LINK_PROCESS_MAX &&
+        peer->account->process) {
+        return "its process has more than " stringify(LINK_PROCESS_MAX)
+               " connections";
+    }
+    return peer->link->count <= LINK_SOCKETS_MAX ? NULL :
+           "more than " stringify(LINK_SOCKETS_MAX) " connections";
 }
 
 /* Drops who has not said hello in time, and comes back for the others. */
@@ -788,12 +878,12 @@ static void link_await_hellos(FakernicLink *link)
     }
 }
 
-/* The listener stays readable: whoever waits for that would run for ever. */
-static void link_deafen(FakernicLink *link, int why)
+/* The listener stays readable: a handler would run without end. */
+static void link_deafen(FakernicLink *link, const char *why)
 {
     if (!link->deaf_told) {
         link->deaf_told = true;
-        link_warn(link, "who joins has to wait: %s", g_strerror(why));
+        link_warn(link, "members that join have to wait: %s", why);
     }
     qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
     link->deaf_until = link_now() + LINK_ACCEPT_NS;
@@ -803,14 +893,12 @@ static void link_deafen(FakernicLink *link, int why)
 static void link_accepted(FakernicLink *link, int sock, int spare)
 {
     LinkPeer *peer = link_peer_new(link, sock);
+    const char *why = link_crowded(peer);
 
     link->deaf_told = false;
-    if (peer) {
-        peer->spare = spare;
-    } else {
-        link_refuse(sock);
-        close(sock);
-        close(spare);
+    peer->spare = spare;
+    if (why) {
+        link_drop(peer, why);
     }
 }
 
@@ -822,10 +910,16 @@ static void link_accepted(FakernicLink *link, int sock, int spare)
 static void link_accept(void *opaque)
 {
     FakernicLink *link = opaque;
-    int spare = fcntl(link->folder.listener, F_DUPFD_CLOEXEC, 0);
-    int sock = spare < 0 ? -1 : link_folder_accept(&link->folder);
-    const int why = errno;
+    int sock, spare, why;
 
+    link_bury(link);
+    if (link->count >= LINK_SOCKETS_ALL) {
+        link_deafen(link, "too many connections are being closed");
+        return;
+    }
+    spare = fcntl(link->folder.listener, F_DUPFD_CLOEXEC, 0);
+    sock = spare < 0 ? -1 : link_folder_accept(&link->folder);
+    why = errno;
     if (sock >= 0) {
         link_accepted(link, sock, spare);
         return;
@@ -834,7 +928,7 @@ static void link_accept(void *opaque)
         close(spare);
     }
     if (why != EAGAIN && why != EINTR && why != ECONNABORTED) {
-        link_deafen(link, why);
+        link_deafen(link, g_strerror(why));
     }
 }
 
@@ -859,14 +953,15 @@ static void link_listen_again(FakernicLink *link)
 static void link_ask(FakernicLink *link, int sock)
 {
     LinkPeer *peer = link_peer_new(link, sock);
+    const char *why = link_crowded(peer);
     LinkHello hello = link_hello();
     int memfd;
 
-    if (!peer) {
-        close(sock);
+    peer->asked = true;
+    if (why) {
+        link_drop(peer, why);
         return;
     }
-    peer->asked = true;
     memfd = link_pair_make(&peer->pair);
     if (memfd < 0) {
         link_drop(peer, "no memory to share with it");
@@ -883,9 +978,17 @@ static void link_found(void *opaque, int sock, const char *name)
 {
     FakernicLink *link = opaque;
 
-    if (sock >= 0) {
+    if (sock >= 0 && link->count < LINK_SOCKETS_ALL) {
         link_ask(link, sock);
         return;
+    }
+    if (sock >= 0) {
+        LinkCloser *closer = link_closer_start(sock, -1);
+
+        if (closer) {
+            link_closer_leave(closer);
+        }
+        errno = EMFILE;
     }
     link_warn(link, "cannot connect to member %s: %s: " LINK_ADVICE, name,
               g_strerror(errno));
@@ -905,17 +1008,27 @@ static void link_timer(void *opaque)
 
 /* ---- its life ------------------------------------------------------------ */
 
+/* Does not wait for it to close; without a thread it stays open. */
+static void link_peer_leave(LinkPeer *peer)
+{
+    qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
+    if (link_peer_close(peer)) {
+        link_closer_leave(peer->closer);
+    }
+    link_peer_free(peer);
+}
+
 static void link_cleanup(NetClientState *nc)
 {
     FakernicLink *link = DO_UPCAST(FakernicLink, nc, nc);
     LinkPeer *peer, *next;
 
+    QTAILQ_FOREACH_SAFE(peer, &link->peers, next, next) {
+        link_peer_leave(peer);
+    }
     if (link->folder.socket) {
         qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
         link_folder_leave(&link->folder);
-    }
-    QTAILQ_FOREACH_SAFE(peer, &link->peers, next, next) {
-        link_peer_free(peer);
     }
     qemu_bh_delete(link->bh);
     timer_free(link->timer);

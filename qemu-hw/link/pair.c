@@ -23,6 +23,11 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIGNALS_AT_ONCE 16
 
+_Static_assert(LINK_RING_SIZE % CONTROL_SIZE == 0,
+               "a ring is mapped by whole pages");
+_Static_assert(sizeof(LinkControl) <= CONTROL_SIZE,
+               "the control words of a ring fit into one page");
+
 static bool map_at(uint8_t *place, size_t len, int memfd, off_t offset)
 {
     return mmap(place, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -85,7 +90,11 @@ int link_pair_make(LinkPair *pair)
     return fd;
 }
 
-const char *link_pair_adopt(LinkPair *pair, int memfd)
+/*
+ * What is wrong with a peer's memory; NULL: nothing. The seals come first: to
+ * ask for them calls no foreign file system, and only memory has them.
+ */
+static const char *memory_check(int memfd)
 {
     struct statfs fs;
     struct stat st;
@@ -100,6 +109,16 @@ const char *link_pair_adopt(LinkPair *pair, int memfd)
     if (fstat(memfd, &st) || st.st_size != FILE_SIZE || fstatfs(memfd, &fs) ||
         fs.f_type != TMPFS_MAGIC) {
         return "its memory is of another size or kind";
+    }
+    return NULL;
+}
+
+const char *link_pair_adopt(LinkPair *pair, int memfd)
+{
+    const char *why = memory_check(memfd);
+
+    if (why) {
+        return why;
     }
     return pair_map(pair, memfd, 1) ? NULL : "its memory cannot be mapped";
 }
@@ -162,7 +181,7 @@ bool link_hello_send(int sock, const LinkHello *hello, int fd)
            sizeof(*hello);
 }
 
-/* The one descriptor of a message: the kernel drops more than fit. */
+/* The one descriptor of a message, for which there is room. */
 static int message_fd(struct msghdr *message)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(message);
@@ -180,6 +199,23 @@ static bool nothing_there(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
+/*
+ * Looks at the next packet, which stays in the queue, and with it the last
+ * reference to the files that came with it.
+ */
+static ssize_t look(int sock, struct msghdr *message)
+{
+    const int flags = MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+    ssize_t len = recvmsg(sock, message, flags);
+
+    /* It closed without having read all of ours: what it sent is still there,
+     * behind this error, which comes once. */
+    if (len < 0 && errno == ECONNRESET) {
+        len = recvmsg(sock, message, flags);
+    }
+    return len;
+}
+
 int link_hello_receive(int sock, LinkHello *hello, int *fd)
 {
     union {
@@ -194,20 +230,18 @@ int link_hello_receive(int sock, LinkHello *hello, int *fd)
         /* Without the union's padding, where another one would fit. */
         .msg_controllen = sizeof(control.bytes),
     };
-    const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
     ssize_t len;
 
     *fd = -1;
-    len = recvmsg(sock, &message, flags);
-    /* It closed without having read all of ours: what it sent is still there,
-     * behind this error, which comes once. */
-    if (len < 0 && errno == ECONNRESET) {
-        len = recvmsg(sock, &message, flags);
-    }
+    len = look(sock, &message);
     if (len < 0) {
         return nothing_there() ? 0 : -1;
     }
     *fd = message_fd(&message);
+    if ((message.msg_flags & MSG_CTRUNC) || (*fd >= 0 && memory_check(*fd))) {
+        return LINK_FOREIGN;
+    }
+    recv(sock, hello, sizeof(*hello), MSG_DONTWAIT);
     return len ? len : -1;
 }
 
@@ -227,16 +261,22 @@ bool link_signal(int sock)
            nothing_there();
 }
 
-bool link_signals_take(int sock)
+int link_signals_take(int sock)
 {
     char byte;
 
     for (unsigned i = 0; i < SIGNALS_AT_ONCE; i++) {
-        ssize_t len = recv(sock, &byte, 1, MSG_DONTWAIT);
+        struct iovec iov = { &byte, 1 };
+        struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+        ssize_t len = look(sock, &message);
 
-        if (len <= 0) {
-            return len && nothing_there();
+        if (len > 0 && (message.msg_flags & MSG_CTRUNC)) {
+            return LINK_FOREIGN;
         }
+        if (len <= 0) {
+            return len && nothing_there() ? 1 : -1;
+        }
+        recv(sock, &byte, 1, MSG_DONTWAIT);
     }
-    return true;
+    return 1;
 }

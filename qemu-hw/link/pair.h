@@ -47,13 +47,23 @@ LinkHello link_hello(void);
 /* What is wrong with a peer's of so many bytes; NULL: nothing. */
 const char *link_hello_check(const LinkHello *hello, size_t len);
 
+/*
+ * What a function returns for a packet with descriptors other than the memory
+ * that a hello brings. The packet stays in the queue: the call that drops the
+ * last reference to a file closes it, and that takes as long as the sender
+ * likes (a TCP socket with SO_LINGER, a file of its FUSE mount). Only
+ * link_closer_start() may close such a socket.
+ */
+#define LINK_FOREIGN    (-2)
+
 /* Sends a hello, with a descriptor unless that is -1. Never blocks. */
 bool link_hello_send(int sock, const LinkHello *hello, int fd);
 
 /*
  * Receives one; 0: none is there yet, -1: the peer is gone, and left none. *fd
- * is a descriptor that came with it, or -1. Never blocks. A descriptor that
- * comes while the process can have no other is lost.
+ * is the memory that came with it, or -1. For LINK_FOREIGN *fd is -1 or a
+ * descriptor that link_closer_start() has to close. Never blocks. A descriptor
+ * that comes while the process can have no other counts as foreign.
  */
 int link_hello_receive(int sock, LinkHello *hello, int *fd);
 
@@ -63,7 +73,10 @@ long link_process(int sock);
 /* Signals the peer. Never blocks; false: it is gone. */
 bool link_signal(int sock);
 
-/* Takes some of the signals that are there; false: the peer is gone. */
-bool link_signals_take(int sock);
+/*
+ * Takes some of the signals that are there; -1: the peer is gone, LINK_FOREIGN:
+ * it sends descriptors. Never blocks.
+ */
+int link_signals_take(int sock);
 
 #endif

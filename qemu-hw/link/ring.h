@@ -36,6 +36,11 @@
 #define LINK_FRAME_MAX      65536U
 #define LINK_RECORD_ALIGN   8U
 
+_Static_assert((LINK_RING_SIZE & (LINK_RING_SIZE - 1)) == 0,
+               "indexes count modulo 2^32, places modulo the ring's size");
+_Static_assert(LINK_FRAME_MAX + LINK_RECORD_ALIGN <= LINK_RING_SIZE,
+               "the longest frame fits into a ring");
+
 /* How old a reader's last poll may be, in ns, for it to count as polling. */
 #define LINK_POLL_RECENT    30000
 

@@ -339,7 +339,7 @@ static void step_socket(Link *l, const FuzzRecord *r)
     }
     there = link_signal(l->sock[0]);
     FUZZ_CHECK(there == (l->sock[1] >= 0));
-    there = link_signals_take(l->sock[0]);
+    there = link_signals_take(l->sock[0]) > 0;
     FUZZ_CHECK(there || l->sock[1] < 0 || l->emptied);
 }
 
@@ -459,7 +459,10 @@ static void stranger_is_heard(Link *l, int sock, bool no_fd)
 
     len = no_fd ? receive_without(sock, &hello, &fd) :
                   link_hello_receive(sock, &hello, &fd);
-    FUZZ_CHECK(len >= -1 && len <= (int)sizeof(hello));
+    FUZZ_CHECK(len >= LINK_FOREIGN && len <= (int)sizeof(hello));
+    /* What is received has no other descriptor than memory. */
+    FUZZ_CHECK(len < 0 || fd == -1 ||
+               (fcntl(fd, F_GET_SEALS) & MEMORY_SEALS) == MEMORY_SEALS);
     FUZZ_CHECK(fd == -1 || fcntl(fd, F_GETFD) == FD_CLOEXEC);
     if (len > 0 && !link_hello_check(&hello, (size_t)len)) {
         if (!link_pair_adopt(&pair, fd)) {

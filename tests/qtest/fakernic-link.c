@@ -6,11 +6,14 @@
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
 #include "fakernic-stranger.h"
+#include "../../hw/net/fakernic/link/closer.c"
 #include "../../hw/net/fakernic/link/folder.c"
 #include "../../hw/net/fakernic/link/pair.c"
 #include "../../hw/net/fakernic/link/ring.c"
@@ -529,19 +532,47 @@ static bool member_readable(const Member *p)
     return poll(&ready, 1, 10000) == 1;
 }
 
-static void member_join(Member *p, const char *folder)
+/*
+ * Connects 'count' times in a process of its own, which ends; the last of the
+ * sockets, which have numbers one behind the other.
+ */
+static int member_connect_apart(const char *folder, unsigned count)
+{
+    const pid_t pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    int status;
+
+    g_assert_cmpint(pid, >=, 0);
+    if (!pid) {
+        int sock = -1;
+
+        for (unsigned i = 0; i < count; i++) {
+            sock = member_connect(folder);
+        }
+        _exit(sock);
+    }
+    g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+    g_assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* It is connected, and becomes a member. */
+static void member_greet(Member *p)
 {
     LinkHello hello = link_hello(), answer;
-    int fd;
+    int fd = link_pair_make(&p->pair);
 
-    p->sock = member_connect(folder);
-    fd = link_pair_make(&p->pair);
     g_assert_cmpint(fd, >=, 0);
     g_assert_true(link_hello_send(p->sock, &hello, fd));
     close(fd);
     g_assert_true(member_readable(p));
     g_assert_cmpint(link_hello_receive(p->sock, &answer, &fd), >, 0);
     g_assert_null(link_hello_check(&answer, sizeof(answer)));
+}
+
+static void member_join(Member *p, const char *folder)
+{
+    p->sock = member_connect(folder);
+    member_greet(p);
 }
 
 static void member_leave(Member *p)
@@ -945,6 +976,112 @@ static void test_link_closed(void)
     wired_stop(&w);
 }
 
+/* ---- files that take long to close --------------------------------------- */
+
+/* In its hello, in place of the memory. */
+static void foreign_hello(Member *p, const char *folder, int fd)
+{
+    const LinkHello hello = link_hello();
+
+    p->sock = member_connect(folder);
+    g_assert_true(stranger_send(p->sock, &hello, sizeof(hello), &fd, 1, 0));
+}
+
+/* Besides the memory: there is room for one descriptor. */
+static void foreign_surplus(Member *p, const char *folder, int fd)
+{
+    const LinkHello hello = link_hello();
+    int fds[] = { link_pair_make(&p->pair), fd };
+
+    p->sock = member_connect(folder);
+    g_assert_true(stranger_send(p->sock, &hello, sizeof(hello), fds, 2, 0));
+    close(fds[0]);
+}
+
+static void foreign_signal(Member *p, const char *folder, int fd)
+{
+    member_join(p, folder);
+    g_assert_true(stranger_send(p->sock, "", 1, &fd, 1, 0));
+}
+
+/* In a packet that the device has not read when it cuts the member off. */
+static void foreign_unread(Member *p, const char *folder, int fd)
+{
+    member_join(p, folder);
+    lie_long_ring(p);
+    for (unsigned i = 0; i < SIGNALS_AT_ONCE; i++) {
+        g_assert_true(link_signal(p->sock));
+    }
+    stranger_send(p->sock, "", 1, &fd, 1, 0);
+}
+
+/* In the last packet before its end. */
+static void foreign_last(Member *p, const char *folder, int fd)
+{
+    foreign_signal(p, folder, fd);
+    shutdown(p->sock, SHUT_WR);
+}
+
+static void (*const foreigners[])(Member *, const char *, int) = {
+    foreign_hello, foreign_surplus, foreign_signal, foreign_unread,
+    foreign_last,
+};
+
+/* The monitor and other members notice nothing of it. */
+static void test_link_foreign(void)
+{
+    Member honest;
+    Wired w;
+
+    wired_start(&w);
+    member_join(&honest, w.folder);
+    for (unsigned i = 0; i < ARRAY_SIZE(foreigners); i++) {
+        const uint64_t since = main_cpu_us(&w.m);
+        Member p = { 0 };
+        StrangerTcp tcp;
+
+        g_assert_true(stranger_tcp(&tcp));
+        foreigners[i](&p, w.folder, tcp.lingers);
+        close(tcp.lingers);
+        monitor_is_heard(&w.m, "a lingering socket", since);
+        honest_is_heard(&w, &honest);
+        member_expect_end(&p);
+        close(tcp.peer);
+    }
+    member_leave(&honest);
+    wired_stop(&w);
+}
+
+/* What it brings is in the queues of a device that ends. */
+static void test_link_foreign_end(void)
+{
+    const int64_t limit = 10 * G_USEC_PER_SEC;
+    Member crowd[20] = { 0 };
+    StrangerTcp tcp;
+    int64_t since;
+    Wired w;
+
+    wired_start(&w);
+    g_assert_true(stranger_tcp(&tcp));
+    g_assert_cmpint(kill(qtest_pid(w.m.qts), SIGSTOP), ==, 0);
+    for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
+        foreign_hello(&crowd[i], w.folder, tcp.lingers);
+    }
+    close(tcp.lingers);
+    qtest_qmp_send(w.m.qts, "{ 'execute': 'quit' }");
+    g_assert_cmpint(kill(qtest_pid(w.m.qts), SIGCONT), ==, 0);
+    since = g_get_monotonic_time();
+    while (qtest_probe_child(w.m.qts)) {
+        g_assert_cmpint(g_get_monotonic_time() - since, <, limit);
+        g_usleep(1000);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
+        close(crowd[i].sock);
+    }
+    close(tcp.peer);
+    wired_end(&w);
+}
+
 /* ---- what a device prints ------------------------------------------------ */
 
 /* The standard error of a machine that is started in between. */
@@ -1011,7 +1148,7 @@ static void told_end(Told *told)
 /* Connections that say nothing take no member's place, and end. */
 static void test_link_silent(void)
 {
-    Member honest, silent[40];
+    Member honest, silent[30];
     Wired w;
 
     wired_start(&w);
@@ -1117,7 +1254,7 @@ static void refused_expect(int sock)
 }
 
 /* More than it has places for: each gets an answer, but not each a line. */
-static void test_link_crowd(void)
+static void crowd_comes(bool apart, const char *why)
 {
     LinkHello hello = { .version = 1 };
     int crowd[160];
@@ -1128,16 +1265,47 @@ static void test_link_crowd(void)
     wired_start(&w);
     told_started(&told);
     for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
-        crowd[i] = member_connect(w.folder);
+        crowd[i] = apart ? member_connect_apart(w.folder, 1) :
+                           member_connect(w.folder);
     }
     for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
         link_hello_send(crowd[i], &hello, -1);
         refused_expect(crowd[i]);
     }
-    g_assert_cmpuint(told_lines(&told, "more than 64 connections"), >, 0);
+    g_assert_cmpuint(told_lines(&told, why), >, 0);
     g_assert_cmpuint(told_lines(&told, "fakernic: link"), ==, 32);
     wired_stop(&w);
     told_end(&told);
+}
+
+static void test_link_crowd(void)
+{
+    crowd_comes(false, "its process has more than 32 connections");
+}
+
+static void test_link_crowd_apart(void)
+{
+    crowd_comes(true, "more than 64 connections");
+}
+
+#define HOGGED 70
+
+/* The connections of one process leave places for others. */
+static void test_link_hog(void)
+{
+    Member honest;
+    int last;
+    Wired w;
+
+    wired_start(&w);
+    last = member_connect_apart(w.folder, HOGGED);
+    member_join(&honest, w.folder);
+    honest_is_heard(&w, &honest);
+    for (int i = 0; i < HOGGED; i++) {
+        g_assert_cmpint(close(last - i), ==, 0);
+    }
+    member_leave(&honest);
+    wired_stop(&w);
 }
 
 static void no_others(void *opaque, int sock, const char *name)
@@ -1562,6 +1730,175 @@ static void test_link_greedy(void)
     wired_stop(&w);
 }
 
+#define REJOIN_US       300000
+#define REJOIN_TIME_US  (6 * G_USEC_PER_SEC)
+
+_Static_assert(SLOW_FULL % 4 == 0, "bursts fill a ring");
+
+/* A pair of frames, of which the first waits; how long the second had to. */
+static int64_t rejoin_pair(Wired *w, Member *other)
+{
+    const int64_t since = unhindered_us(&w->m);
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    struct fakernic_cqe cqe;
+
+    wired_post(w, slow_macs[0], SLOW_FRAME);
+    wired_post(w, slow_macs[1], 64);
+    for (unsigned i = 0; i < 2; i++) {
+        cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND,
+                 FAKERNIC_WC_SUCCESS);
+    }
+    queue_record(&w->n, &w->s.cq, w->s.cq.index);
+    g_assert_cmpuint(member_get(other, frame), ==, 64);
+    return unhindered_us(&w->m) - since;
+}
+
+#define REJOIN_BURST 29         /* a quarter of SLOW_FULL */
+
+/* Its ring is full. What it takes before pays for nothing. */
+static void rejoin_fill(Wired *w, Member *again)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    Wqe wqe = wqe_send(&w->s, 0, SLOW_FRAME);
+    struct fakernic_cqe cqe;
+
+    frame_make(frame, slow_macs[0], SLOW_FRAME);
+    memcpy(frame + 6, nic_mac, 6);
+    qtest_memwrite(w->m.qts, w->s.data, frame, SLOW_FRAME);
+    for (unsigned i = 0; i < 2 * SLOW_FULL; i += REJOIN_BURST) {
+        for (unsigned k = 0; k < REJOIN_BURST; k++) {
+            sq_put(&w->n, &w->raw, &wqe, sizeof(wqe));
+        }
+        sq_ring(&w->n, &w->raw);
+        for (unsigned k = 0; k < REJOIN_BURST; k++) {
+            cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND,
+                     FAKERNIC_WC_SUCCESS);
+        }
+        queue_record(&w->n, &w->s.cq, w->s.cq.index);
+        for (unsigned k = 0; i < SLOW_FULL && k < REJOIN_BURST; k++) {
+            member_get(again, frame);
+        }
+    }
+}
+
+/*
+ * A member that takes nothing leaves and joins again every 0.3 s: its others
+ * lose a tenth of the time, and once what debt.h says.
+ */
+static void rejoin_run(bool apart, int64_t once_us)
+{
+    const int64_t begin = g_get_monotonic_time();
+    int64_t lost = 0, now = begin;
+    Member other, again;
+    Wired w;
+
+    slow_start(&w, &again, &other);
+    member_leave(&again);
+    while (now < begin + REJOIN_TIME_US) {
+        const int64_t leaves = now + REJOIN_US;
+
+        again.sock = apart ? member_connect_apart(w.folder, 1) :
+                             member_connect(w.folder);
+        member_greet(&again);
+        rq_post(&w.n, &w.raw.rq, 0, w.s.data, 2048, w.s.key);
+        memcpy(w.frame + 6, slow_macs[0], 6);
+        wired_put(&w, &again);
+        member_signal(&again);
+        wired_expect(&w);
+        rejoin_fill(&w, &again);
+        while (now < leaves) {
+            const int64_t took = rejoin_pair(&w, &other);
+
+            lost += took > 5000 ? took : 0;
+            now = g_get_monotonic_time();
+        }
+        member_leave(&again);
+    }
+    g_test_message("others lost %" PRId64 " of %" PRId64 " us", lost,
+                   now - begin);
+    g_assert_cmpint(lost, <, (now - begin) / 10 + once_us);
+    member_leave(&other);
+    wired_stop(&w);
+}
+
+static void test_link_rejoin(void)
+{
+    rejoin_run(false, 250000);
+}
+
+/* Each time from another process. */
+static void test_link_rejoin_apart(void)
+{
+    rejoin_run(true, 450000);
+}
+
+#define FLOOD_PEERS  32
+/* Of frames that fill a ring 16 times. */
+#define FLOOD_FRAME  (LINK_RING_SIZE / 16 - LINK_RECORD_ALIGN)
+#define FLOOD_ROUNDS 20
+
+typedef struct Flood {
+    Member peers[FLOOD_PEERS];
+    bool ended;
+} Flood;
+
+static void flood_prepare(Member *p, const char *folder)
+{
+    const uint32_t len = FLOOD_FRAME;
+
+    member_join(p, folder);
+    for (unsigned i = 0; i < 16; i++) {
+        uint8_t *record = p->pair.tx.data + i * (LINK_RING_SIZE / 16);
+
+        memcpy(record, &len, sizeof(len));
+        memset(record + LINK_RECORD_ALIGN, 2, 2 * sizeof(nic_mac));
+    }
+}
+
+/* Their rings are full again as soon as something was taken. */
+static void *flood_run(void *opaque)
+{
+    Flood *f = opaque;
+
+    while (!qatomic_read(&f->ended)) {
+        for (unsigned i = 0; i < FLOOD_PEERS; i++) {
+            LinkControl *tx = f->peers[i].pair.tx.control;
+
+            qatomic_set(&tx->tail, qatomic_read(&tx->head) + LINK_RING_SIZE);
+            if (qatomic_read(&tx->asleep)) {
+                link_signal(f->peers[i].sock);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* All members send as much as they can to a device that does not run. */
+static void test_link_flood(void)
+{
+    char *folder = link_folder();
+    Flood f = { 0 };
+    GThread *thread;
+    Machine m;
+
+    machine_start(&m, LINK_DEVICE, folder);
+    for (unsigned i = 0; i < FLOOD_PEERS; i++) {
+        flood_prepare(&f.peers[i], folder);
+    }
+    thread = g_thread_new("flood", flood_run, &f);
+    for (unsigned i = 0; i < FLOOD_ROUNDS; i++) {
+        monitor_is_heard(&m, "a flood", main_cpu_us(&m));
+    }
+    qatomic_set(&f.ended, true);
+    g_thread_join(thread);
+    for (unsigned i = 0; i < FLOOD_PEERS; i++) {
+        g_assert_cmpuint(f.peers[i].pair.tx.control->head, >, 0);
+        member_leave(&f.peers[i]);
+    }
+    machine_stop(&m);
+    link_folder_end(folder);
+}
+
 /* Of what was taken; the device knows it, as its ring was full since. */
 static void head_ahead(Member *p)
 {
@@ -1860,6 +2197,13 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/closed", test_link_closed },
     { "link/silent", test_link_silent },
     { "link/crowd", test_link_crowd },
+    { "link/crowd-apart", test_link_crowd_apart },
+    { "link/hog", test_link_hog },
+    { "link/foreign", test_link_foreign },
+    { "link/foreign-end", test_link_foreign_end },
+    { "link/rejoin", test_link_rejoin },
+    { "link/rejoin-apart", test_link_rejoin_apart },
+    { "link/flood", test_link_flood },
     { "link/refused", test_link_refused },
     { "link/descriptors", test_link_descriptors },
     { "link/descriptor", test_link_descriptor },

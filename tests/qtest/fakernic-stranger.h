@@ -6,11 +6,13 @@
 #ifndef FAKERNIC_STRANGER_H
 #define FAKERNIC_STRANGER_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* Descriptors that come with one message, at most. */
 #define STRANGER_FDS_MAX 3u
@@ -38,6 +40,38 @@ static inline bool stranger_send(int sock, const void *bytes, size_t size,
         memcpy(CMSG_DATA(&control.align), fds, count * sizeof(int));
     }
     return sendmsg(sock, &message, MSG_NOSIGNAL | flags) == (ssize_t)size;
+}
+
+/* A TCP connection of which one end takes 20 s to close. */
+typedef struct StrangerTcp {
+    int lingers;                /* it has data that nobody takes */
+    int peer;                   /* once it is closed, the other end closes */
+} StrangerTcp;
+
+/* False: there is no TCP on this machine. */
+static inline bool stranger_tcp(StrangerTcp *tcp)
+{
+    static const char bytes[65536];
+    const struct linger linger = { 1, 20 };
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool good;
+
+    tcp->lingers = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    good = !bind(listener, (struct sockaddr *)&address, size) &&
+           !listen(listener, 1) &&
+           !getsockname(listener, (struct sockaddr *)&address, &size) &&
+           !connect(tcp->lingers, (struct sockaddr *)&address, size);
+    tcp->peer = good ? accept(listener, NULL, NULL) : -1;
+    close(listener);
+    while (good && send(tcp->lingers, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+    }
+    return tcp->peer >= 0 && !setsockopt(tcp->lingers, SOL_SOCKET, SO_LINGER,
+                                         &linger, sizeof(linger));
 }
 
 #endif

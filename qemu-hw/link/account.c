@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the processes of a link owe: account.h. */
+#include "account.h"
+
+#include <stddef.h>
+
+/* NULL: it has none. Nobody can tell processes apart that cannot be seen. */
+static LinkAccount *find(LinkAccounts *accounts, long process)
+{
+    for (unsigned i = 0; process && i < LINK_ACCOUNTS; i++) {
+        if (accounts->each[i].process == process) {
+            return &accounts->each[i];
+        }
+    }
+    return NULL;
+}
+
+/* Of those without a connection the one that owes least. */
+static LinkAccount *find_unused(LinkAccounts *accounts, int64_t now)
+{
+    LinkAccount *best = NULL;
+
+    for (unsigned i = 0; i < LINK_ACCOUNTS; i++) {
+        LinkAccount *account = &accounts->each[i];
+
+        if (!account->connections &&
+            (!best || link_debt_owed(&account->debt, now) <
+                          link_debt_owed(&best->debt, now))) {
+            best = account;
+        }
+    }
+    return best;
+}
+
+LinkAccount *link_account_open(LinkAccounts *accounts, long process,
+                               int64_t now)
+{
+    LinkAccount *account = find(accounts, process);
+
+    if (!account) {
+        account = find_unused(accounts, now);
+        *account = (LinkAccount) { .process = process };
+    }
+    account->connections++;
+    return account;
+}
+
+void link_account_close(LinkAccount *account)
+{
+    account->connections--;
+}
