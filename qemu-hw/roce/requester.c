@@ -428,7 +428,7 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
     status = send->status;
     len = roce_send_packet(r, qp, send, psn, &asks, buf);
     if (len > 0) {
-        roce_count(r, qp, FAKERNIC_STAT_RETRANSMITS);
+        roce_count(r, qp, FAKERNIC_STAT_PROBES);
         roce_sendq_probed(sq, psn);
     } else {
         /* What a probe lacks is no error: the answer may be on its way. */
@@ -572,6 +572,7 @@ static void roce_requester_probe(Roce *r, RoceQp *qp)
         if (qp->retry.probes != ROCE_PROBE_OF_ANSWERS) {
             return;
         }
+        roce_count(r, qp, FAKERNIC_STAT_PROBES);
         roce_window_lost(&qp->answers);
         roce_sendq_rewind(&qp->sq);
     }

@@ -136,7 +136,9 @@ bool roce_retry_take(RoceRetry *t);
 RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                        uint8_t timer);
 /*
- * The deadline has come. 'untold': had a packet been lost, the silence alone
+ * The deadline has come. If the timer is late by as much as the silence has
+ * lasted, nothing ran here: an answer may wait to be received, and the silence
+ * starts again. 'untold': had a packet been lost, the silence alone
  * would tell, so the path is taken for lossy. Else the peer tells of a gap as
  * soon as a later packet comes, unless the last ones were lost: their silences
  * are long.

@@ -187,6 +187,7 @@ static void two_clean(Two *t)
 {
     for (unsigned i = 0; i < LINK_DEVICES; i++) {
         g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+        g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_PROBES), ==, 0);
         g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_TX_DROPPED), ==, 0);
         g_assert_cmpuint(nic_stat(&t->n[i], FAKERNIC_STAT_TX_ROCE), ==,
                          nic_stat(&t->n[!i], FAKERNIC_STAT_RX_ROCE));
@@ -646,6 +647,7 @@ static void test_link_late(void)
     qtest_clock_step(t.m.qts, 300000000);
     two_written(&t, 0);
     g_assert_cmpuint(nic_stat(&t.n[0], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+    g_assert_cmpuint(nic_stat(&t.n[0], FAKERNIC_STAT_PROBES), ==, 0);
     member_leave(&here);
     member_leave(&there);
     two_stop(&t);

@@ -218,6 +218,7 @@ static void test_two_devices(void)
         g_assert_cmpmem(x, sizeof(x), y, sizeof(y));
     }
     g_assert_cmpuint(nic_stat(&t.nics[0], FAKERNIC_STAT_RETRANSMITS), ==, 0);
+    g_assert_cmpuint(nic_stat(&t.nics[0], FAKERNIC_STAT_PROBES), ==, 0);
     machine_stop(&t.m);
 }
 

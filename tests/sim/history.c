@@ -261,7 +261,8 @@ static void final_counters(World *w)
         FAKERNIC_STAT_DROP_RESPONSE,
     };
     static const uint8_t zero_without_rnr[] = {
-        FAKERNIC_STAT_RETRANSMITS, FAKERNIC_STAT_DUPLICATES,
+        FAKERNIC_STAT_RETRANSMITS, FAKERNIC_STAT_PROBES,
+        FAKERNIC_STAT_DUPLICATES,
         FAKERNIC_STAT_OUT_OF_SEQUENCE, FAKERNIC_STAT_TX_RNR_NAK,
     };
     const SimOptions *o = &w->options;

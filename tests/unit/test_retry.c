@@ -356,6 +356,28 @@ static void silence_while_we_stood_still_is_not_probed(void)
              ROCE_EXPIRY_PROBE);
 }
 
+/*
+ * A timer that is late by as much as the silence has lasted says nothing of the
+ * peer, on whatever path and however often: the silence starts again. It does
+ * not move the local ACK timer.
+ */
+static void silence_starts_again_when_nothing_ran(void)
+{
+    RoceRetry t = measured_lossy();
+    RoceTime now = t.deadline;
+    unsigned i;
+
+    for (i = 0; i < 2 * ROCE_LATE_MAX; i++) {
+        now = t.deadline + ROCE_PROBE_FLOOR_NS;
+        CHECK_EQ(roce_retry_expire(&t, now, true), ROCE_EXPIRY_NOTHING);
+        CHECK(!t.probe);
+        CHECK_EQ(t.deadline, now + ROCE_PROBE_FLOOR_NS);
+    }
+    CHECK_EQ(roce_retry_expire(&t, t.deadline + ROCE_PROBE_FLOOR_NS - 1, true),
+             ROCE_EXPIRY_PROBE);
+    CHECK_EQ(roce_retry_expire(&t, 1100 + WAIT, true), ROCE_EXPIRY_TIMEOUT);
+}
+
 static void long_trips_are_not_probed_early(void)
 {
     RoceRetry t = started();
@@ -435,6 +457,7 @@ static const Test tests[] = {
     TEST(a_silence_about_many_is_no_loss),
     TEST(a_clean_path_is_trusted),
     TEST(silence_while_we_stood_still_is_not_probed),
+    TEST(silence_starts_again_when_nothing_ran),
     TEST(long_trips_are_not_probed_early),
     TEST(probes_teach_patience),
     TEST(losses_do_not_teach_patience),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guests(relay=True)
 
 # What a rule does -> the counters of either port of which one must move.
 TRACES = {
-    "drop": {"retransmits"},
+    "drop": {"retransmits", "probes"},
     "duplicate": {"duplicates", "drop_response"},
     "reorder": {"out_of_sequence", "drop_response", "implied_nak"},
     "corrupt": {"drop_icrc"},

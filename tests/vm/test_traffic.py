@@ -142,7 +142,7 @@ WRITES = "-q 64 -s 65536 -n 20 -m 1024"
 WRITE_PACKETS = 64 * 20 * 64
 REPEATED_MAX = WRITE_PACKETS // 50
 NEVER = ("timeouts", "drop_qpn", "drop_qp_state", "rx_rnr_nak")
-REPEATED = ("retransmits", "duplicates", "drop_response", *NEVER)
+REPEATED = ("retransmits", "probes", "duplicates", "drop_response", *NEVER)
 
 
 def is_little(counts, most):

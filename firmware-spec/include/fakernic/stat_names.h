@@ -73,6 +73,7 @@
 	row(PAGES_REFUSED, "pages_refused") \
 	row(TX_ROCE_BYTES, "tx_roce_bytes") \
 	row(RX_ROCE_BYTES, "rx_roce_bytes") \
-	row(RX_CSUM_WRONG, "rx_csum_wrong")
+	row(RX_CSUM_WRONG, "rx_csum_wrong") \
+	row(PROBES, "probes")
 
 #endif

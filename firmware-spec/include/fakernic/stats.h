@@ -89,6 +89,9 @@ enum fakernic_stat {
 	FAKERNIC_STAT_RX_CSUM_WRONG,	/* FEATURE_CSUM: frames received with a
 					 * wrong IPv4, TCP or UDP checksum
 					 */
+	FAKERNIC_STAT_PROBES,		/* silences of the peer that made the
+					 * requester ask again, before a timeout
+					 */
 	FAKERNIC_STAT_COUNT
 };
 
