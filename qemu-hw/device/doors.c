@@ -194,6 +194,20 @@ static void fakernic_leave_net(FakernicState *s)
     }
 }
 
+/*
+ * Asks the netdev for what waits there. A tap with several queues spreads flows
+ * over all of them, and each waits until it is asked.
+ */
+static void fakernic_frames_ask(FakernicState *s)
+{
+    const int queues = MAX(s->conf.peers.queues, 1);
+
+    s->frames_wait = false;
+    for (int i = 0; i < queues; i++) {
+        qemu_flush_queued_packets(qemu_get_subqueue(s->nic, i));
+    }
+}
+
 /* What waits goes on: a reset, frames at the netdev, then a turn. */
 static void fakernic_go_on(FakernicState *s)
 {
@@ -206,8 +220,7 @@ static void fakernic_go_on(FakernicState *s)
         fakernic_budget_renew(s);
     }
     if (s->frames_wait && fakernic_takes_frames(s)) {
-        s->frames_wait = false;
-        qemu_flush_queued_packets(qemu_get_queue(s->nic));
+        fakernic_frames_ask(s);
     }
     fakernic_leave(s);
 }

@@ -728,13 +728,6 @@ static void test_timed(void)
 
 /* ---- frames -------------------------------------------------------------- */
 
-static void set_power_state(Nic *n, unsigned state)
-{
-    uint8_t pm = qpci_find_capability(n->pci, PCI_CAP_ID_PM, 0);
-
-    qpci_config_writew(n->pci, pm + PCI_PM_CTRL, state);
-}
-
 /* Not in D3hot, nor while the VM is stopped: it waits at the netdev. */
 static void test_frame_waits(void)
 {

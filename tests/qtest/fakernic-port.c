@@ -4,8 +4,131 @@
  * that go down or die.
  */
 #include "qemu/osdep.h"
+#include <linux/if_packet.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include "fakernic-setup.h"
+
+/* ---- a tap with several queues ---------------------------------------- */
+
+#define TAP_QUEUES_MAX 4
+#define TAP_FLOWS      64
+
+/* In a network namespace of its own, which lives as long as the sockets. */
+typedef struct Tap {
+    int queues[TAP_QUEUES_MAX];
+    int wire;                   /* a packet socket: what is sent there */
+} Tap;
+
+static void tap_up(Tap *tap, struct ifreq *request)
+{
+    struct sockaddr_ll address = { .sll_family = AF_PACKET };
+
+    tap->wire = socket(AF_PACKET, SOCK_RAW, 0);
+    g_assert_cmpint(tap->wire, >=, 0);
+    address.sll_ifindex = if_nametoindex(request->ifr_name);
+    g_assert_cmpint(bind(tap->wire, (struct sockaddr *)&address,
+                         sizeof(address)), ==, 0);
+    request->ifr_flags = IFF_UP;
+    g_assert_cmpint(ioctl(tap->wire, SIOCSIFFLAGS, request), ==, 0);
+}
+
+static void tap_open(Tap *tap, unsigned queues)
+{
+    struct ifreq request = {
+        .ifr_name = "tap0",
+        .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE,
+    };
+    const int home = open("/proc/self/ns/net", O_RDONLY);
+
+    g_assert_cmpint(unshare(CLONE_NEWNET), ==, 0);
+    for (unsigned i = 0; i < queues; i++) {
+        tap->queues[i] = open("/dev/net/tun", O_RDWR);
+        if (tap->queues[i] < 0) {
+            g_error("/dev/net/tun does not open: load the module tun");
+        }
+        g_assert_cmpint(ioctl(tap->queues[i], TUNSETIFF, &request), ==, 0);
+    }
+    tap_up(tap, &request);
+    g_assert_cmpint(setns(home, CLONE_NEWNET), ==, 0);
+    close(home);
+}
+
+/* A frame of each flow; the kernel chooses the queue by its addresses. */
+static void tap_send(const Tap *tap)
+{
+    uint8_t frame[64];
+
+    for (unsigned i = 0; i < TAP_FLOWS; i++) {
+        memset(frame, 0, sizeof(frame));
+        frame_make(frame, nic_mac, ETH_HLEN);
+        stw_be_p(frame + 12, ETH_P_IP);
+        frame[14] = 0x45;
+        stw_be_p(frame + 16, sizeof(frame) - ETH_HLEN);
+        frame[22] = 64;
+        frame[23] = IPPROTO_UDP;
+        stl_be_p(frame + 26, 0x0a000002);
+        stl_be_p(frame + 30, 0x0a000001);
+        stw_be_p(frame + 34, 1024 + i);
+        stw_be_p(frame + 36, 9);
+        stw_be_p(frame + 38, sizeof(frame) - 34);
+        g_assert_cmpint(send(tap->wire, frame, sizeof(frame), 0), ==,
+                        sizeof(frame));
+    }
+}
+
+/*
+ * Frames that a device in D3hot leaves at the netdev come afterwards, of all
+ * flows, and so do those behind them. (None has a receive: that is counted.)
+ */
+static void tap_test(unsigned queues)
+{
+    g_autoptr(GString) fds = g_string_new(NULL);
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    Tap tap;
+
+    tap_open(&tap, queues);
+    for (unsigned i = 0; i < queues; i++) {
+        g_string_append_printf(fds, "%s%d", i ? ":" : "", tap.queues[i]);
+    }
+    machine_start(&m, "-netdev tap,id=n0,fds=%s %s,netdev=n0", fds->str,
+                  DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, FAKERNIC_FILTER_BROADCAST);
+    tap_send(&tap);
+    wait_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER, TAP_FLOWS);
+    set_power_state(&n, 3);
+    tap_send(&tap);
+    main_loop_turns(&m, 100);
+    set_power_state(&n, 0);
+    wait_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER, 2 * TAP_FLOWS);
+    tap_send(&tap);
+    wait_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER, 3 * TAP_FLOWS);
+    g_free(n.pci);
+    machine_stop(&m);
+    close(tap.wire);
+    for (unsigned i = 0; i < queues; i++) {
+        close(tap.queues[i]);
+    }
+}
+
+static void test_tap_two_queues(void)
+{
+    tap_test(2);
+}
+
+static void test_tap_four_queues(void)
+{
+    tap_test(4);
+}
 
 /* ---- the port -------------------------------------------------------- */
 
@@ -663,5 +786,7 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/long-segments", test_long_segments },
     { "port/vlan-tags", test_vlan_tags },
     { "port/offloads-not-taken", test_offloads_not_taken },
+    { "port/tap-two-queues", test_tap_two_queues },
+    { "port/tap-four-queues", test_tap_four_queues },
     { NULL }
 };

@@ -181,6 +181,14 @@ static inline void nic_flr(Nic *n)
     n->pci->msix_enabled = false;
 }
 
+/* D0 to D3. */
+static inline void set_power_state(Nic *n, unsigned state)
+{
+    uint8_t pm = qpci_find_capability(n->pci, PCI_CAP_ID_PM, 0);
+
+    qpci_config_writew(n->pci, pm + PCI_PM_CTRL, state);
+}
+
 /* Extended configuration space is reached through q35's MMCONFIG window. */
 #define ECAM 0xb0000000u
 
