@@ -15,6 +15,7 @@
 #include "qemu/osdep.h"
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
+#include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "qom/object.h"
@@ -36,13 +37,21 @@ static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
 #endif
 
 /*
- * On the CPU's own thread, which TCG may have for all of them. No error: who
- * has made it lower still cannot have it raised again.
+ * On the CPU's own thread, which TCG may have for all of them. A thread that is
+ * lower already cannot be raised, and need not be.
  */
 static void fakernic_cpu_nice(CPUState *cpu, run_on_cpu_data nice)
 {
-    setpriority(PRIO_PROCESS, qemu_get_thread_id(),
-                getpriority(PRIO_PROCESS, getpid()) + nice.host_int);
+    const int thread = qemu_get_thread_id();
+    const int wanted = getpriority(PRIO_PROCESS, getpid()) + nice.host_int;
+
+    if (setpriority(PRIO_PROCESS, thread, wanted) &&
+        getpriority(PRIO_PROCESS, thread) < wanted) {
+        warn_report_once("fakernic: property 'cpu-nice' has no effect: QEMU "
+                         "cannot lower the priority of virtual CPUs: %s "
+                         "(-sandbox resourcecontrol=deny forbids it)",
+                         g_strerror(errno));
+    }
 }
 
 static int fakernic_cpu_found(Object *obj, void *nice)

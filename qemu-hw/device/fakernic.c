@@ -15,6 +15,7 @@
 #include "hw/pci/pcie.h"
 #include "migration/vmstate.h"
 #include "net/eth.h"
+#include "system/system.h"
 #include "budget.h"
 #include "compat.h"
 #include "cpus.h"
@@ -527,6 +528,8 @@ static void fakernic_instance_init(Object *obj)
     object_property_set_description(obj, "x-longest-turn",
                                     "for tests: the most work of one turn so "
                                     "far");
+    device_add_bootindex_property(obj, &FAKERNIC(obj)->conf.bootindex,
+                                  "bootindex", "/ethernet-phy@0", DEVICE(obj));
 }
 
 /* Behind all that works for it: an event may be traced until then. */

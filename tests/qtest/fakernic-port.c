@@ -4,12 +4,17 @@
  * that go down or die.
  */
 #include "qemu/osdep.h"
+#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include "libqos/fw_cfg.h"
 #include "fakernic-setup.h"
 
 /* ---- a tap with several queues ---------------------------------------- */
@@ -128,6 +133,57 @@ static void test_tap_two_queues(void)
 static void test_tap_four_queues(void)
 {
     tap_test(4);
+}
+
+/* ---- properties that other cards have, too ------------------------------- */
+
+/* The firmware finds the card in the list of what to boot from. */
+static void test_bootindex(void)
+{
+    char list[256] = "";
+    QFWCFG *fw_cfg;
+    Machine m;
+
+    machine_start(&m, "%s,bootindex=1", DEVICE);
+    fw_cfg = pc_fw_cfg_init(m.qts);
+    qfw_cfg_get_file(fw_cfg, "bootorder", list, sizeof(list) - 1);
+    g_assert_cmpstr(list, ==, "/pci@i0cf8/ethernet@4/ethernet-phy@0");
+    pc_fw_cfg_uninit(fw_cfg);
+    machine_stop(&m);
+}
+
+/* What QEMU's sandbox does with resourcecontrol=deny, to this process. */
+static void deny_setpriority(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setpriority, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { ARRAY_SIZE(code), code };
+
+    g_assert_cmpint(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), ==, 0);
+    g_assert_cmpint(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), ==,
+                    0);
+}
+
+/* One line says what cpu-nice cannot do, however many CPUs there are. */
+static void test_cpu_nice_denied(void)
+{
+    Machine m;
+
+    if (g_test_subprocess()) {
+        deny_setpriority();
+        machine_start(&m, "-smp 4 %s,cpu-nice=10", DEVICE);
+        main_loop_turns(&m, 100);
+        machine_stop(&m);
+        return;
+    }
+    g_test_trap_subprocess(NULL, 0, 0);
+    g_test_trap_assert_passed();
+    g_test_trap_assert_stderr("*warning: fakernic: property 'cpu-nice'*");
+    g_test_trap_assert_stderr_unmatched("*'cpu-nice'*'cpu-nice'*");
 }
 
 /* ---- the port -------------------------------------------------------- */
@@ -788,5 +844,7 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/offloads-not-taken", test_offloads_not_taken },
     { "port/tap-two-queues", test_tap_two_queues },
     { "port/tap-four-queues", test_tap_four_queues },
+    { "port/bootindex", test_bootindex },
+    { "port/cpu-nice-denied", test_cpu_nice_denied },
     { NULL }
 };
