@@ -609,7 +609,7 @@ def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
         def __exit__(self, *_):
             pass
 
-        def collect(self):
+        def collect(self, *_):
             pass
 
         faults_missed = collect
@@ -1129,7 +1129,7 @@ class FakeAgent:
     def assert_alive(self):
         pass
 
-    def send(self, line):
+    def send(self, line, _timeout=None):
         if line == "hello end":
             raise BrokenPipeError
 

@@ -22,7 +22,8 @@ import pytest
 
 from command import COMMAND, environment, fakernic_lab
 from fakernic_lab import (
-    cli, guest, lab, launch, net, places, pytest_plugin, stay, waiting)
+    cli, guest, lab, launch, net, outputs, places, pytest_plugin, rdma, stay,
+    waiting)
 from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.machine import Machine, Mount, Nic
@@ -37,19 +38,22 @@ RELEASE_S = 20
 
 # ---- disks and folders -------------------------------------------------------
 
-def full(folder, name):
-    """A file that cannot be written to: the disk is full."""
-    (folder / name).symlink_to("/dev/full")
-
-
 def node(folder):
     """What a command in a machine needs of it."""
-    return SimpleNamespace(name="node1", vm=SimpleNamespace(directory=folder))
+    return SimpleNamespace(name="node1", vm=Machine.running(
+        "node1", folder, folder, 0))
 
 
+@pytest.fixture(name="full")
+def full_disk(monkeypatch):
+    """No file of a folder can be written to."""
+    monkeypatch.setattr(outputs.Folder, "create", lambda *_: open(
+        "/dev/full", "wb", buffering=0))
+
+
+@pytest.mark.usefixtures("full")
 def test_output_that_cannot_be_kept_is_told(tmp_path, capsys):
     """It is shown all the same, and the reason is not the machine's."""
-    full(tmp_path, "output")
     run = launch.Run(node(tmp_path), "command")
     run.take("out", b"first\n")
     run.take("out", b"second\n")
@@ -59,9 +63,9 @@ def test_output_that_cannot_be_kept_is_told(tmp_path, capsys):
     run.finish(LOST)
 
 
+@pytest.mark.usefixtures("full")
 def test_a_run_on_a_full_disk_ends_its_commands(tmp_path):
     """With the reason, not with a machine that is lost."""
-    full(tmp_path, "output")
     killed = []
     one = node(tmp_path)
 
@@ -76,10 +80,10 @@ def test_a_run_on_a_full_disk_ends_its_commands(tmp_path):
     assert killed == [one]
 
 
+@pytest.mark.usefixtures("full")
 def test_what_is_left_behind_on_a_full_disk(tmp_path):
-    full(tmp_path, "dmesg")
     with pytest.raises(LabError, match="/dmesg: No space left on device"):
-        lab.leave(tmp_path / "dmesg", "text")
+        outputs.Folder(tmp_path).write("dmesg", "text")
 
 
 def test_down_ends_machines_whatever_else_fails(tmp_path, monkeypatch):
@@ -218,9 +222,86 @@ def test_what_an_image_lacks(said, why):
         with poor.explained(one):
             raise CommandFailed(f"$ some\nlines\n{said}\n[exit code 1]")
     assert "\n" not in str(told.value)
-    with pytest.raises(CommandFailed):
-        with poor.explained(one):
-            raise CommandFailed("something else")
+    with pytest.raises(LabError) as told:
+        with poor.explained(SimpleNamespace(name="node1")):
+            raise CommandFailed("$ some\nlines\nno room\n[exit code 1]")
+    assert str(told.value) == "node1 could not be set up: no room [exit code 1]"
+
+
+@pytest.mark.parametrize("says, why", (
+    ("[ 1.5] fakernic 0000:01:00.0: no MSI-X vectors: -28\n"
+     "[ 1.6] fakernic 0000:01:00.0: probe with driver fakernic failed with error "
+     "-28\n", "0000:01:00.0: no MSI-X vectors: -28; 0000:01:00.0: probe with "
+     "driver fakernic failed with error -28"),
+    ("", "the driver has said nothing of it, see /out/node1/console")))
+def test_a_driver_that_does_not_bind(says, why):
+    """One line with its reason."""
+    one = SimpleNamespace(
+        name="node1", vm=SimpleNamespace(directory="/out/node1"),
+        guest=SimpleNamespace(run=lambda _: SimpleNamespace(out=says)))
+    with pytest.raises(LabError) as told:
+        with lab.Lab.__new__(lab.Lab).explained(one):
+            raise CommandFailed(f"$ {rdma.FIND}\n{rdma.NO_DEVICE}\n[exit code 1]")
+    assert str(told.value) == (
+        f"node1 has no RDMA device with a network interface: {why}")
+
+
+GIDS_OF = {
+    "all": ("0 fe80:0000:0000:0000:0000:00ff:fe00:0001 RoCE v2\n"
+            "1 0000:0000:0000:0000:0000:ffff:c0a8:4d01 IB/RoCE v1\n"
+            "2 0000:0000:0000:0000:0000:ffff:c0a8:4d01 RoCE v2\n"
+            "3 fd00:0077:0000:0000:0000:0000:0000:0001 RoCE v2\n", "2 3 0"),
+    "without its IPv4 address": (
+            "0 fe80:0000:0000:0000:0000:00ff:fe00:0001 RoCE v2\n"
+            "3 fd00:0077:0000:0000:0000:0000:0000:0001 RoCE v2\n", "none 3 0"),
+    "without any": ("", "none none none")}
+
+
+@pytest.mark.parametrize("gids", GIDS_OF, ids=str)
+def test_indexes_of_gids_are_those_of_now(tmp_path, gids):
+    """Commands run although an address has left the interface."""
+    text, shown = GIDS_OF[gids]
+    for line in text.splitlines():
+        index, gid, kind = line.split(maxsplit=2)
+        for name, value in (("gid_attrs/types", kind), ("gids", gid)):
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / index).write_text(f"{value}\n", "utf-8")
+    port = rdma.Port(SimpleNamespace(guest=None), 1, "dev", "net")
+    one = lab.Node(SimpleNamespace(nodes=[], environment={}, meeting=None), SimpleNamespace(
+        name="node1", guest=None))
+    one.port = port
+    script = one.script("echo ${FAKERNIC_GID_INDEX-none} "
+                        "${FAKERNIC_GID_INDEX6-none} ${FAKERNIC_GID_INDEX_LL-none}")
+    done = subprocess.run(
+        ["bash", "-c", script.replace("/sys/class/infiniband/dev/ports/1",
+                                      str(tmp_path))],
+        capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == (f"{shown}\n", "")
+
+
+def test_a_kernel_without_ipv6():
+    """It has its IPv4 address, and pings and variables are of that."""
+    asked = []
+
+    def check(script, *_):
+        asked.append(script)
+        return "dev0 net0\n" if rdma.FIND in script else "no IPv6\n"
+    vm = SimpleNamespace(name="node1", guest=SimpleNamespace(check=check))
+    ports = [rdma.bring_up(vm, number) for number in (1, 2)]
+    rdma.find_others(ports[0], ports)
+    assert asked[-1] == "ping -c 1 -w 20 192.168.77.2"
+    one = lab.Node(SimpleNamespace(nodes=[], environment={}, meeting=None), vm)
+    one.port = ports[0]
+    assert "FAKERNIC_IP6" not in one.environment()
+
+
+@pytest.mark.parametrize("names", ("\x1b[2J net0", "dev0 $(reboot)", "dev0"))
+def test_names_of_devices_are_names(names):
+    """They are shown, and go into scripts."""
+    vm = SimpleNamespace(name="node1", guest=SimpleNamespace(
+        check=lambda *_: names))
+    with pytest.raises(GuestCrashed, match="node1 names no RDMA device"):
+        rdma.bring_up(vm, 1)
 
 
 def test_a_kernel_without_9p(tmp_path):
@@ -355,8 +436,7 @@ def test_machines_are_asked_side_by_side(tmp_path, monkeypatch):
     for name in ("node1", "node2"):
         (tmp_path / name).mkdir()
         whole.nodes.append(SimpleNamespace(
-            guest=SimpleNamespace(run=run),
-            vm=SimpleNamespace(directory=tmp_path / name)))
+            guest=SimpleNamespace(run=run), vm=node(tmp_path / name).vm))
     whole.collect()
     assert len(list(tmp_path.glob("*/*"))) == 2 * len(lab.LEFT_BEHIND)
 

@@ -280,7 +280,8 @@ class World:
             found.append((write(self.folder / f"{number}.pcap", seen),
                           MACS[number]))
             os.utime(found[-1][0], (self.now / 10**6, self.now / 10**6))
-        fits = captures.merge(found, self.folder / "all.pcap")
+        with open(self.folder / "all.pcap", "wb") as file:
+            fits = captures.merge(found, file)
         return fits, list(captures.frames(self.folder / "all.pcap"))
 
 
@@ -338,7 +339,8 @@ def test_a_capture_that_is_cut(tmp_path):
     for size in (0, 10, 30):
         path.write_bytes(bytes(size))
         assert not list(captures.frames(path))
-        assert captures.merge([(path, MACS[0])], tmp_path / "all")
+        with open(tmp_path / "all", "wb") as file:
+            assert captures.merge([(path, MACS[0])], file)
     assert (tmp_path / "all").stat().st_size == captures.HEAD.size
 
 

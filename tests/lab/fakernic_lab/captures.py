@@ -143,32 +143,35 @@ def sent_once(captures, forward):
             yield time, data
 
 
-def merge(captures, path):
-    """Makes a capture of all frames, once each, in the order in which they were
+def merge(captures, file):
+    """Writes into an open file a capture of all frames, once each, in the order in which they were
     sent, out of those of machines: (file, the machine's address). Whether the
     order is right for all: a machine that was stopped for a while has another
     clock from then on."""
     found = [each for each, _ in captures]
     samples = [Sample(*each) for each in captures]
     forward, fits = settings(samples, list(map(guess, found, samples)))
-    with open(path, "wb", BUFFER) as file:
-        file.write(HEAD.pack(MAGIC, *VERSION, 0, 0, SNAP_LENGTH, ETHERNET))
-        for time, data in sent_once(found, forward):
-            file.write(FRAME.pack(*divmod(time, MILLION), len(data), len(data)))
-            file.write(data)
+    file.write(HEAD.pack(MAGIC, *VERSION, 0, 0, SNAP_LENGTH, ETHERNET))
+    for time, data in sent_once(found, forward):
+        file.write(FRAME.pack(*divmod(time, MILLION), len(data), len(data)))
+        file.write(data)
+    file.flush()
     return fits
 
 
-def leave(path, machines):
-    """After the machines' end, the capture of all: MACHINES are pairs of a
-    Machine and its address. Nothing is raised."""
+def leave(path, machines, file=None):
+    """After the machines' end, the capture of all, into the FILE of this path
+    if it is open: MACHINES are pairs of a Machine and its address. Nothing is
+    raised."""
     captures = [(vm.directory / CAPTURE, bytes.fromhex(mac.replace(":", "")))
                 for vm, mac in machines]
     lines = [f"the capture of {vm.name} has not all frames: its disk is full"
              for vm, _ in machines if STOPPED in vm.qemu_log()]
     try:
         with Waiting(lambda: "putting the captures of all machines together"):
-            if not merge([each for each in captures if each[0].exists()], path):
+            with file or open(path, "wb", BUFFER) as file:
+                fits = merge([each for each in captures if each[0].exists()], file)
+            if not fits:
                 lines.append(f"{path}: frames may be in a wrong order, as the "
                              "machines' clocks have moved: was one paused?")
     except OSError as error:

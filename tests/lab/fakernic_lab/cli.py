@@ -14,6 +14,7 @@ from .cards import SEEDS, WIRES
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .lab import NODES_MAX, OUT, OUT_UP, TIMELINE, WORK, Lab, parse_mount
 from .machine import Mount
+from .outputs import printable
 from .qmp import QMPError
 from .timeline import files
 from .timeline.records import RecordError
@@ -76,7 +77,7 @@ EXAMPLES = """examples:
 def say(text):
     """In place of a line that moves, if there is one."""
     wiped = WIPED if sys.stderr.isatty() else ""
-    print(f"{wiped}fakernic-lab: {text}", file=sys.stderr, flush=True)
+    print(f"{wiped}fakernic-lab: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def version():
@@ -423,7 +424,7 @@ def tell_memory(count, each):
 def show_verdict(verdict):
     if verdict.code:
         if verdict.detail:
-            print(verdict.detail.rstrip(), file=sys.stderr)
+            print(printable(verdict.detail.rstrip()), file=sys.stderr)
         say(verdict.reason)
 
 
@@ -463,7 +464,7 @@ def run(options):
     commands = spread(commands, options.n)
     lab = Lab(**lab_arguments(options, len(commands)))
     try:
-        places.require_writable(options.junit)
+        report = places.opened(options.junit)
     except LabError:
         lab.stop()
         raise
@@ -486,8 +487,9 @@ def run(options):
             if not verdict.code:
                 raise
             say(f"not all is left: {error}")
-    if options.junit:
-        junit.write(options.junit, verdict, runs)
+    if report:
+        with report:
+            junit.write(report, verdict, runs)
     show_verdict(verdict)
     say(f"ended with {verdict.code}; what is left is in {options.out}")
     return verdict.code
@@ -551,7 +553,7 @@ def main(arguments=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CODE_CANNOT
-    except (OSError, QMPError, LookupError) as error:
+    except (OSError, QMPError, LookupError, ValueError) as error:
         say(f"{type(error).__name__}: {error}")
         return CODE_CANNOT
 

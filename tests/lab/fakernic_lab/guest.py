@@ -5,16 +5,21 @@ A command is a shell script. run() waits for it and returns its output and
 exit code; start() returns a Job, so that a server in one guest and a client
 in another run side by side. `timeout` inside the guest ends what outlives
 its limit, and the host gives up a little later: no command outlives its test.
+
+The guest may be hostile: what its agent sends, and how fast it reads, is
+bounded in bytes and in time.
 """
 
 import base64
 import binascii
 import fcntl
 import os
+import select
 import shlex
 import socket
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +29,8 @@ from .errors import CommandFailed, GuestCrashed, GuestTimeout
 PORTS = 12
 # How much longer than the guest's own time limit the host waits.
 GRACE_S = 20
+# How long an agent may take to start a command, on a busy machine.
+START_S = 120
 ALIVE_S = 0.2
 INPUT_CHUNK = 8192
 TIMED_OUT = (124, 137)
@@ -33,6 +40,15 @@ AGAIN_FIRST_S = 0.1
 AGAIN_S = 1
 # What ends a command, and the answer to it.
 END = ["hello", "end"]
+# The longest line of an agent: guest/agent.c sends 16 KiB.
+LINE_MAX = 1 << 16
+# What is kept of a command's output if nobody takes it as it comes, of each
+# stream; the rest is cut.
+KEPT_MAX = 64 << 20
+CUT = b"\n[the rest is cut]\n"
+# How long a guest may take to read a line, or to read that a command is to end.
+SEND_S = 60
+KILL_S = 2
 
 
 class Result:
@@ -78,7 +94,9 @@ class Session:
         except OSError:
             self.lock.close()
             raise
-        self.buffer = b""
+        self.sock.setblocking(False)
+        self.buffer = b""       # the beginning of a line
+        self.lines = deque()    # that have come
         self.token = f"{os.getpid()}.{time.monotonic_ns()}"
         self.broken = False
         self.unsure = True      # of what the agent says: hello() first
@@ -86,32 +104,53 @@ class Session:
         self.writing = threading.Lock()
 
     def close(self):
-        """Whoever still listens is let go: until then the connection is there,
-        and QEMU takes no other one."""
+        """A thread that still listens is woken first: until then the connection
+        is there, and QEMU takes no other one."""
         with suppress(OSError):     # there is none any more
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
         self.lock.close()
 
+    def wait_for(self, what, deadline):
+        """TimeoutError if the socket is not ready before the deadline."""
+        poll = select.poll()
+        with suppress(ValueError):      # it was closed: recv() says so
+            poll.register(self.sock, what)
+            left = deadline and max(0, deadline - time.monotonic()) * 1000
+            if not poll.poll(left):
+                raise TimeoutError("the guest is silent, or does not read")
+
     def send(self, line, timeout=None):
-        """TimeoutError when the machine takes no more in that time."""
+        """TimeoutError when the machine does not take it in that time."""
+        left = memoryview(line.encode() + b"\n")
+        deadline = time.monotonic() + (timeout or SEND_S)
         with self.writing:
-            self.sock.settimeout(timeout)
-            self.sock.sendall(line.encode() + b"\n")
+            while left:
+                with suppress(BlockingIOError):
+                    left = left[self.sock.send(left):]
+                    continue
+                self.wait_for(select.POLLOUT, deadline)
 
     def line(self, timeout=None):
         """The next line as a list of words; None when time is up."""
-        while b"\n" not in self.buffer:
-            self.sock.settimeout(timeout)
+        deadline = timeout and time.monotonic() + timeout
+        while not self.lines:
             try:
+                self.wait_for(select.POLLIN, deadline)
                 data = self.sock.recv(1 << 18)
+            except BlockingIOError:
+                continue
             except TimeoutError:
                 return None
             if not data:
                 raise ConnectionError("the agent's port was closed")
-            self.buffer += data
-        line, _, self.buffer = self.buffer.partition(b"\n")
-        return line.decode("ascii", "replace").split()
+            *self.lines, self.buffer = (self.buffer + data).split(b"\n")
+            self.lines = deque(self.lines)
+            if len(self.buffer) > LINE_MAX:
+                raise ConnectionError("the agent sends a line without end")
+            if not self.lines and deadline and time.monotonic() > deadline:
+                return None
+        return self.lines.popleft().decode("ascii", "replace").split()
 
     def hello(self, timeout):
         """Begin anew; whether the agent answers in time. What it is told, or
@@ -135,6 +174,14 @@ class Session:
             if self.line(left) == ["hello", self.token]:
                 return True
         return False
+
+
+def number(words):
+    """The number in a line of the agent."""
+    try:
+        return int(words[1][:10])
+    except (IndexError, ValueError) as error:
+        raise ConnectionError(f"the agent says '{words[0]}' only") from error
 
 
 def packed(words):
@@ -171,15 +218,22 @@ class Job:
         self.started = threading.Event()
         self.ended = threading.Event()
         self.session = guest.take_session()
-        how = "pty {} {}".format(*terminal) if terminal else "run"
-        self.session.send(f"{how} {packed(argv)}")
-        if not (input or terminal):
-            self.send(b"")
         threading.Thread(target=self.listen, daemon=True).start()
-        self.await_event(self.started)
+        how = "pty {} {}".format(*terminal) if terminal else "run"
+        try:
+            self.session.send(f"{how} {packed(argv)}")
+            if not (input or terminal):
+                self.send(b"")
+        except TimeoutError as error:
+            self.session.broken = True
+            raise GuestTimeout(f"{guest.vm.name} reads no command") from error
+        self.await_event(self.started, time.monotonic() + START_S)
 
     def collect(self, stream, data):
-        self.texts[stream] += data
+        text = self.texts[stream]
+        if len(text) <= KEPT_MAX:
+            text += data if len(text) + len(data) <= KEPT_MAX else (
+                data[:KEPT_MAX - len(text)] + CUT)
 
     def listen(self):
         """Takes what the agent says until the command has ended."""
@@ -197,12 +251,12 @@ class Job:
     def hear(self, words):
         kind = words[0] if words else ""
         if kind == "pid":
-            self.pid = int(words[1])
+            self.pid = number(words)
             self.started.set()
         elif kind in ("out", "err"):
             self.on_output(kind, payload(words))
         elif kind == "exit":
-            self.end(int(words[1]))
+            self.end(number(words))
         elif words == END:
             self.end(KILLED)
 
@@ -226,23 +280,23 @@ class Job:
         """End it, with all it started."""
         if not self.ended.is_set():
             self.session.unsure = True
-            with suppress(OSError):     # its machine is gone, and it too
-                self.session.send(" ".join(END))
+            with suppress(OSError):     # its machine is gone, or does not read
+                self.session.send(" ".join(END), KILL_S)
 
     def poll(self):
         """The Result if the command has ended, else None."""
         return self.result
 
-    def await_event(self, event):
+    def await_event(self, event, deadline):
         """Raises when the guest crashed or stopped answering."""
         while not event.wait(ALIVE_S):
             self.guest.vm.assert_alive()
-            if self.deadline and time.monotonic() > self.deadline:
+            if deadline and time.monotonic() > deadline:
                 raise GuestTimeout(f"no end within its time limit: {self.script}")
 
     def wait(self):
         """The Result."""
-        self.await_event(self.ended)
+        self.await_event(self.ended, self.deadline)
         if self.result is None:
             self.guest.vm.assert_alive()
             raise GuestCrashed(f"{self.guest.vm.name} has closed its port")

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from .faults import set_fault, text_of
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic
 from .net import LINK, mac, wires
+from .outputs import require_apart
 from .places import escaped
 from .recordings import RECORD
 from .timeline import files
@@ -69,6 +71,7 @@ done <<'EOF'
 {names}EOF
 """
 
+DRIVER_SAYS = "dmesg | grep -E 'fakernic [0-9a-f]{4}:[0-9a-f:.]+: '"
 # Where a libibverbs is told of providers: Debian's, or one that was built.
 HAS_PROVIDER = """
 for folder in /etc /usr/local/etc; do
@@ -114,6 +117,12 @@ def empty(folder):
             path.unlink()
 
 
+def open_mark(path, _flags):
+    """Not through a link that something else has put there."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK |
+                   os.O_CLOEXEC, 0o666)
+
+
 def prepare_out(folder):
     """The empty folder for what is left behind, and its mark: it is in use
     until that is closed. Never one with other things."""
@@ -123,7 +132,7 @@ def prepare_out(folder):
         raise LabError(f"{folder} holds other things: choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        mark = open(folder / MARK, "w", encoding="utf-8")
+        mark = open(folder / MARK, "rb", opener=open_mark)
         occupy(mark, folder)
         empty(folder)
     except OSError as error:
@@ -143,14 +152,6 @@ def side_by_side(work, *each, at_once=PROCESSORS):
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def leave(path, text):
-    """Writes a file among what is left behind."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"{path}: {error.strerror}") from error
-
-
 def ask_what_is_left(node):
     """Leaves behind what a machine knows, if it still answers."""
     for name, script in LEFT_BEHIND.items():
@@ -158,7 +159,20 @@ def ask_what_is_left(node):
             text = node.guest.run(script, 20).out
         except Exception:     # pylint: disable=broad-except
             break             # a lost machine has its console
-        leave(node.vm.directory / name, text)
+        node.vm.folder.write(name, text)
+
+
+def last_words(error):
+    """In a line what a command that failed has said last, and how it ended."""
+    return " ".join(str(error).splitlines()[-2:])
+
+
+def why_not_bound(node):
+    """In a line what the driver has said of its device."""
+    lines = [line.partition("fakernic ")[2] for line in
+             node.guest.run(DRIVER_SAYS).out.splitlines()]
+    return "; ".join(lines[-2:]) or (
+        f"the driver has said nothing of it, see {node.vm.directory}/console")
 
 
 class Node:
@@ -185,11 +199,11 @@ class Node:
             "FAKERNIC_NODE": self.name,
             "FAKERNIC_NODES": " ".join(node.name for node in self.lab.nodes),
             "FAKERNIC_IP": self.port.ip4,
-            "FAKERNIC_IP6": self.port.ip6,
             "FAKERNIC_IBDEV": self.port.ibdev,
             "FAKERNIC_NETDEV": self.port.netdev,
-            "FAKERNIC_GID_INDEX": str(self.port.gid_index()),
         }
+        if 6 in self.port.families:
+            found["FAKERNIC_IP6"] = self.port.ip6
         if peers:
             found["FAKERNIC_PEER"] = peers[0].name
             found["FAKERNIC_PEER_IP"] = peers[0].port.ip4
@@ -201,7 +215,8 @@ class Node:
         environment and folder."""
         if not isinstance(command, str):
             command = shlex.join(map(str, command))
-        exports = [f"export {name}={shlex.quote(value)}\n"
+        exports = [self.port.gid_variables()] if self.port else []
+        exports += [f"export {name}={shlex.quote(value)}\n"
                    for name, value in self.environment().items()]
         folder = f"cd {self.work} || exit 126\n" if self.work else ""
         return "".join(exports) + folder + command
@@ -262,17 +277,18 @@ class Lab:
         self.image.check()
         self.qemu = places.qemu_command(qemu)
         places.require_device(self.qemu)
+        self.mounts = list(mounts)
+        self.wire = wire or os.environ.get("FAKERNIC_WIRE")
+        self.require_apart(out, sockets, stays and pcap)
         self.out, self.mark = prepare_out(out)
         try:
-            places.require_writable(pcap)
+            self.pcap_file = places.opened(pcap)
         except LabError:
             self.mark.close()
             raise
-        self.mounts = list(mounts)
         self.options = {"memory": memory, "cpus": cpus, "cpu_nice": cpu_nice,
                         "extra": extra, "stays": stays}
         self.mtu = mtu
-        self.wire = wire
         self.faults = list(faults)
         self.record = record
         self.tell = tell
@@ -303,6 +319,16 @@ class Lab:
                 return node
         raise AttributeError(name)
 
+    def require_apart(self, out, sockets, pcap):
+        """No machine may write where the launcher does while they run, or, of
+        machines that stay, afterwards."""
+        others = {sockets or tempfile.gettempdir():
+                  "set FAKERNIC_LAB_STATE to a folder outside of it" if sockets
+                  else "set TMPDIR to a folder outside of it"}
+        if pcap and self.wire == "link":
+            others[os.path.dirname(os.path.abspath(pcap))] = "choose another --pcap"
+        require_apart(self.mounts, out, others)
+
     # ---- life --------------------------------------------------------------
 
     def start(self):
@@ -332,13 +358,14 @@ class Lab:
                               self.nics(number, name, netdev), self.image,
                               mounts=self.mounts, qemu=self.qemu,
                               sockets=folder, keeps=[self.mark],
+                              files=[captures.CAPTURE] if self.captured else [],
                               **self.options)
             self.nodes.append(Node(self, machine))
         recordings.prepare(self.records())
         for node in self.nodes:
             node.vm.launch()
         for vm, _ in self.capturing():
-            vm.dump(vm.directory / captures.CAPTURE)
+            vm.dump(vm.file_name(captures.CAPTURE))
             vm.close_monitor()
 
     def capturing(self):
@@ -433,8 +460,12 @@ class Lab:
                                f"{NEEDED}") from error
             if "Key was rejected" in str(error):
                 raise LabError(UNSIGNED) from error
+            if rdma.NO_DEVICE in str(error):
+                raise LabError(f"{node.name} has {rdma.NO_DEVICE}: "
+                               f"{why_not_bound(node)}") from error
             if "fakernic not found" not in str(error):
-                raise
+                raise LabError(f"{node.name} could not be set up: "
+                               f"{last_words(error)}") from error
             release = node.guest.run("uname -r").out.strip()
             raise LabError(
                 f"the image has no driver fakernic for its kernel {release}: "
@@ -492,7 +523,7 @@ class Lab:
         for path in records:
             recordings.leave(path)
         if captured:
-            captures.leave(self.captured, captured)
+            captures.leave(self.captured, captured, self.pcap_file)
         shutil.rmtree(self.sockets, ignore_errors=True)
         self.mark.close()
 

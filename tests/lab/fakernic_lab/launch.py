@@ -10,6 +10,7 @@ import threading
 import time
 
 from .errors import GuestCrashed, GuestTimeout, LabError
+from .outputs import FILE_MAX, printable
 from .qmp import QMPError
 
 WATCH_S = 0.2
@@ -21,6 +22,8 @@ LOOK_S = 5
 READY_S = 5
 CODE_TIMEOUT = 124
 CODE_LOST = 120
+# What a report quotes of an output's end.
+END_MAX = 100000
 
 # Prints a line per listening TCP socket, and per rdma_cm id that listens.
 LISTENERS = """
@@ -56,7 +59,9 @@ class Run:
         self.skipped = False
         self.begin = self.seconds = 0
         self.partial = {"out": b"", "err": b""}
-        self.output = open(node.vm.directory / "output", "wb", buffering=0)
+        self.output = node.vm.folder.create("output")
+        self.kept = 0               # bytes in it
+        self.end = b""              # of what it printed
         self.refused = None         # what writing to that has told
         self.writing = threading.Lock()
 
@@ -78,15 +83,20 @@ class Run:
         self.show(stream, lines)
 
     def keep(self, data):
+        """In the file, which has a longest length, and of the end in memory: the
+        file is not read again."""
+        self.end = (self.end + data)[-END_MAX:]
+        data = data[:FILE_MAX - self.kept]
+        self.kept += len(data)
         try:
             while data and not self.refused:
                 data = data[self.output.write(data):]
         except OSError as error:
-            self.refused = f"{self.output.name}: {error.strerror}"
+            self.refused = f"{self.node.vm.folder.path / 'output'}: {error.strerror}"
 
     def show(self, stream, lines):
         text = "".join(f"{self.node.name}: "
-                       f"{line.decode('utf-8', 'replace').rstrip()}\n"
+                       f"{printable(line.decode('utf-8', 'replace').rstrip())}\n"
                        for line in lines)
         with PRINTING:
             print_to("stderr" if stream == "err" else "stdout", text)
@@ -116,9 +126,8 @@ class Run:
         self.finish(0)
 
     def text(self):
-        path = self.node.vm.directory / "output"
-        return path.read_text("utf-8", "replace")
-
+        """The end of what it printed."""
+        return self.end.decode("utf-8", "replace")
 
 
 class Verdict:

@@ -2,7 +2,7 @@
 """One machine: a QEMU process, its console, its monitor, its guest.
 
 In its directory are left CONSOLE, the guest's kernel messages, and QEMU.LOG,
-what QEMU printed, trace events included.
+what QEMU printed, trace events included. QEMU gets both as open files.
 """
 
 import os
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 from . import places
@@ -19,6 +20,7 @@ from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
 from .images import DiskImage, ProjectImage
 from .net import LINK
+from .outputs import Folder, contents, limit_files, name_of
 from .places import escaped
 from .qmp import QMP
 
@@ -97,7 +99,8 @@ def socket_arguments(kind, name, path, log=None):
 class Machine:
     """A guest with any number of network devices. With STAYS it outlives this
     process; SOCKETS, a folder with a short name, is then needed. It KEEPS
-    files of this process open. MACHINE is QEMU's, with options; without PORTS
+    files of this process open. FILES are names of more files that QEMU is to
+    write: see file_name(). MACHINE is QEMU's, with options; without PORTS
     the devices are on its first bus, not each below a root port of its own. By
     CPU_NICE, a property of its fakernics, the threads of its processors are below
     the one that feeds them: qemu-hw/README.md, "Priorities"."""
@@ -105,11 +108,13 @@ class Machine:
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
                  stays=False, keeps=(), machine="q35", ports=True,
-                 cpu_nice=0):
+                 cpu_nice=0, files=()):
         self.name = name
         self.directory = Path(directory).resolve()
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
+        self.files = {name: self.folder.create(name) for name in
+                      ("console", "qemu.log", *files)}
         self.image = image or ProjectImage()
         self.patience = self.image.patience
         self.mounts = list(mounts)
@@ -137,7 +142,8 @@ class Machine:
 
     def attach(self, directory, sockets, stamped):
         """What there is of a machine wherever it was started."""
-        self.console = Console(directory / "console", stamped)
+        self.console = Console(directory / "console", stamped,
+                               self.files.get("console"))
         self.guest = Guest(self, [sockets / f"agent{number}"
                                   for number in range(PORTS)])
         self.monitor = None
@@ -148,12 +154,22 @@ class Machine:
         self = cls.__new__(cls)
         self.name, self.directory = name, Path(directory)
         self.sockets, self.stays = Path(sockets), True
+        self.files = {}
         self.attach(self.directory, self.sockets, stamped)
         self.process = self.exitcode = None
         self.started_pid = pid
         return self
 
     patience = 1                # time limits of its commands: times this
+
+    @cached_property
+    def folder(self):
+        """The open folder of what it leaves behind."""
+        return Folder(self.directory)
+
+    def file_name(self, name):
+        """By which QEMU opens a file that is already open here."""
+        return name_of(self.files[name])
 
     # ---- its command line --------------------------------------------------
 
@@ -168,7 +184,8 @@ class Machine:
             *socket_arguments(["-mon", "chardev=qmp,mode=control"], "qmp",
                               self.sockets / "qmp"),
             *socket_arguments(["-serial", "chardev:console"], "console",
-                              self.sockets / "console", self.console.path),
+                              self.sockets / "console",
+                              self.file_name("console")),
             "-device", f"virtio-serial-pci,max_ports={PORTS + 1}",
         ]
         for number in range(PORTS):
@@ -197,11 +214,13 @@ class Machine:
     def launch(self):
         """Start QEMU; the guest boots while the caller goes on."""
         ends_with_us = [] if self.stays else ["setpriv", "--pdeathsig", "KILL"]
-        with open(self.directory / "qemu.log", "wb") as log:
-            self.process = subprocess.Popen(
-                [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                pass_fds=[file.fileno() for file in self.keeps])
+        self.process = subprocess.Popen(
+            [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
+            stdout=self.files["qemu.log"], stderr=subprocess.STDOUT,
+            start_new_session=True, restore_signals=False,
+            pass_fds=[file.fileno() for file in
+                      (*self.keeps, *self.files.values())])
+        limit_files(self.process.pid)
         deadline = time.monotonic() + QEMU_START_S
         while not self.monitor:
             self.assert_alive()
@@ -271,8 +290,8 @@ class Machine:
 
     def qemu_log(self):
         """What QEMU printed so far, trace events included."""
-        path = self.directory / "qemu.log"
-        return path.read_text("utf-8", "replace") if path.exists() else ""
+        return contents(self.directory / "qemu.log",
+                        self.files.get("qemu.log")).decode("utf-8", "replace")
 
     def assert_alive(self):
         """Raises GuestCrashed when QEMU has ended."""

@@ -148,11 +148,11 @@ def tool(name):
                    "'make build-image' in a checkout")
 
 
-def require_writable(path):
-    """That a file can be written, if one is named: before anything boots."""
+def opened(path):
+    """A file that is to be written at the end, if one is named, else None: it is
+    opened before anything boots, so that no machine can put a link there."""
     try:
-        if path:
-            open(path, "wb").close()
+        return open(path, "wb") if path else None
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from error
 

@@ -22,6 +22,7 @@ from . import faults, images
 from .errors import LabError
 from .lab import OUT, WORK, Lab, parse_mount
 from .machine import Mount
+from .outputs import printable
 
 
 def pytest_addoption(parser):
@@ -86,7 +87,7 @@ class Keeper:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter:
             reporter.ensure_newline()
-            reporter.write_line(f"fakernic-lab: {text}")
+            reporter.write_line(f"fakernic-lab: {printable(text)}")
 
     def stop(self):
         lab, self.lab = self.lab, None

@@ -3,6 +3,7 @@
 
 import json
 import socket
+import time
 
 TIMEOUT_S = 60
 
@@ -20,15 +21,20 @@ class QMP:
         self.file = self.sock.makefile("rw", encoding="utf-8")
         try:
             self.sock.connect(str(path))
-            self.answer()
+            self.answer(greets_within)
         except BaseException:
             self.close()
             raise
         self.cmd("qmp_capabilities", within=greets_within)
 
-    def answer(self):
-        """The next message that is not an event."""
+    def answer(self, within):
+        """The next message that is not an event, however many of these come."""
+        deadline = time.monotonic() + within
         while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("QEMU's monitor sends only events")
+            self.sock.settimeout(left)
             line = self.file.readline()
             if not line:
                 raise ConnectionError("QEMU has closed its monitor")
@@ -43,7 +49,7 @@ class QMP:
         json.dump({"execute": command, "arguments": arguments or {}}, self.file)
         self.file.write("\n")
         self.file.flush()
-        answer = self.answer()
+        answer = self.answer(within)
         if "error" in answer:
             raise QMPError(f"{command}: {answer['error'].get('desc')}")
         return answer["return"]

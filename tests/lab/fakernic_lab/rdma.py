@@ -6,7 +6,10 @@ can be tried against, or run between, the two.
 """
 
 import ipaddress
+import re
 import time
+
+from .errors import GuestCrashed
 
 NETWORK4 = "192.168.77"
 NETWORK6 = "fd00:77:"
@@ -21,6 +24,7 @@ LOAD = {
     """,
 }
 
+NO_DEVICE = "no RDMA device with a network interface"
 # Prints "IBDEV NETDEV" once both are there, by the names that udev gives them: an
 # emulated Debian on a busy host is still booting when its agent is there.
 FIND_S = 300
@@ -31,17 +35,18 @@ FIND = """
 [ -e /run/udev/control ] && udevadm settle --timeout=240
 for try in $(seq 100); do
     for ib in /sys/class/infiniband/*; do
+        [ -e "$ib" ] || continue
         for net in $ib/device/net/* $(cat $ib/parent 2>/dev/null); do
-            [ -e /sys/class/net/${net##*/} ] || continue
+            [ -e "/sys/class/net/${net##*/}" ] || continue
             echo ${ib##*/} ${net##*/}
             exit 0
         done
     done
     sleep 0.1
 done
-echo "no RDMA device with a network interface" >&2
+echo "%s" >&2
 exit 1
-"""
+""" % NO_DEVICE
 
 # Prints "INDEX GID TYPE" per used entry of the GID table. Shell built-ins only:
 # a table has 256 entries, and a process per entry takes seconds when emulated.
@@ -52,6 +57,18 @@ for index in {{0..255}}; do
     read -r gid <gids/$index
     echo "$index $gid $kind"
 done
+"""
+
+GID = re.compile(r"^(\d{1,3}) ([\da-f:]{39}) (.*)$", re.M)
+
+# Exports FAKERNIC_GID_INDEX and its like: by the addresses, and of the link's.
+GID_VARIABLES = """
+while read -r index gid kind; do
+    case $gid$kind in
+    *v1*) ;;
+    {cases}    fe80:*) export FAKERNIC_GID_INDEX_LL=$index;;
+    esac
+done < <(exec 2>/dev/null; {script})
 """
 
 # Waits until the interface's two addresses have become RoCEv2 GIDs.
@@ -75,10 +92,35 @@ def ip6(number):
     return f"{NETWORK6}:{number}"
 
 
-class Port:
-    """An RDMA port that is up: names and addresses of one guest."""
+# Gives the interface its addresses, of the families that the kernel has, and
+# prints "no IPv6" if it has none. Each address becomes a GID, as does IPv6's
+# address of the link.
+ADDRESSES = """
+ip link set {netdev} up
+ip addr replace {ip4}/24 dev {netdev}
+count=1
+if [ -e /proc/net/if_inet6 ]; then
+    ip -6 addr replace {ip6}/64 dev {netdev} nodad
+    count=3
+else
+    echo no IPv6
+fi
+"""
+# A device's name, as the kernel takes it and a terminal.
+NAME = re.compile(r"[\w.:-]{1,64}", re.A)
 
-    def __init__(self, vm, number, ibdev, netdev):
+
+def gid_of(address):
+    """An IPv6 address as sysfs shows it."""
+    return ipaddress.IPv6Address(address).packed.hex(":", 2)
+
+
+class Port:
+    """An RDMA port that is up: names and addresses of one guest. Its kernel may
+    lack IPv6."""
+
+    def __init__(self, vm, number, ibdev, netdev, ipv6=True):
+        self.families = (4, 6) if ipv6 else (4,)
         self.vm = vm
         self.guest = vm.guest
         self.number = number
@@ -91,9 +133,19 @@ class Port:
 
     def gids(self):
         """[(index, gid, type)] of the used entries."""
-        lines = self.guest.check(GIDS.format(dev=self.ibdev)).splitlines()
+        text = self.guest.check(GIDS.format(dev=self.ibdev))
         return [(int(index), gid, kind) for index, gid, kind in
-                (line.split(maxsplit=2) for line in lines)]
+                GID.findall(text)]
+
+    def gid_variables(self):
+        """A shell script that sets the variables of GIDs, as the interface has
+        its addresses then; without an address its variable is not set."""
+        cases = "".join(
+            f"{gid_of(address)}*) "
+            f"export FAKERNIC_GID_INDEX{name}=$index;;\n"
+            for address, name in ((f"::ffff:{self.ip4}", ""), (self.ip6, "6")))
+        return GID_VARIABLES.format(script=GIDS.format(dev=self.ibdev),
+                                    cases=cases)
 
     def gid_index(self, family=4):
         """The index of the RoCEv2 GID of this port's address."""
@@ -141,22 +193,25 @@ class Port:
 
 def bring_up(vm, number, driver="fakernic", mtu=None):
     """Load the driver, give the interface addresses NUMBER; its Port."""
-    ibdev, netdev = vm.guest.check(LOAD[driver] + FIND, FIND_S).split()[-2:]
+    names = vm.guest.check(LOAD[driver] + FIND, FIND_S).split()[-2:]
+    if len(names) != 2 or not all(map(NAME.fullmatch, names)):
+        raise GuestCrashed(f"{vm.name} names no RDMA device")
+    ibdev, netdev = names
     port = Port(vm, number, ibdev, netdev)
     if mtu:
         port.set_mtu(mtu)
-    vm.guest.check(f"""
-        ip link set {netdev} up
-        ip addr replace {port.ip4}/24 dev {netdev}
-        ip -6 addr replace {port.ip6}/64 dev {netdev} nodad
-        """ + WAIT_GIDS.format(dev=ibdev, count=3))
+    said = vm.guest.check(
+        ADDRESSES.format(netdev=netdev, ip4=port.ip4, ip6=port.ip6) +
+        WAIT_GIDS.format(dev=ibdev, count="$count"))
+    if "no IPv6" in said:
+        port.families = (4,)
     return port
 
 
 def find_others(port, ports):
     """Until all have answered this one, over both kinds of addresses."""
     pings = [f"ping -c 1 -w {PING_S} {peer.ip(family)}" for peer in ports
-             for family in (4, 6) if peer is not port]
+             for family in port.families if peer is not port]
     if pings:
         port.guest.check(" && ".join(pings), PING_S * (len(pings) + 1))
 

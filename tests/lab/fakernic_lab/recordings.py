@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from . import places
+from .outputs import Folder, name_of
 
 RECORD = "record"               # of a device, beside its machine's console
 # x-record's file: qemu-hw/device/record.h.
@@ -109,16 +110,18 @@ def leave(path):
 def move(target, path):
     """By another process, which an interrupt from the terminal does not reach.
     Most of a record is zeros, which take no room."""
-    new = path.with_name(f"{path.name}.new")
-    copy = subprocess.run(["cp", "--sparse=always", target, new], check=False,
-                          stderr=subprocess.PIPE, text=True,
-                          start_new_session=True)
+    folder, new = Folder(path.parent), f"{path.name}.new"
+    with folder.create(new) as file:
+        copy = subprocess.run(
+            ["cp", "--sparse=always", target, name_of(file)], check=False,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+            pass_fds=[file.fileno()])
     if copy.returncode:
-        new.unlink(missing_ok=True)
+        os.unlink(new, dir_fd=folder.fd)
         print(f"fakernic-lab: {path} is still {target}: {copy.stderr.strip()}",
               file=sys.stderr)
     else:
-        new.replace(path)
+        folder.rename(new, path.name)
         remove(target)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from . import faults, places
 from .errors import GuestCrashed, LabError
+from .outputs import limit_files
 
 CONTROL_S = 10
 START_S = 30
@@ -56,8 +57,9 @@ class Relay:
              str(self.control), str(pcap or ""), *map(str, self.paths)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=None if not stays else subprocess.DEVNULL,
-            start_new_session=True)
+            start_new_session=True, restore_signals=False)
         self.pid = self.process.pid
+        limit_files(self.pid)
         self.wait_started()
 
     def wait_started(self):

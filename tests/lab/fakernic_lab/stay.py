@@ -152,6 +152,7 @@ def described(lab, ready):
                        "directory": str(node.vm.directory), "work": node.work,
                        "stamped": node.vm.console.stamped,
                        "ibdev": node.port.ibdev if ready else "",
+                       "ipv6": ready and 6 in node.port.families,
                        "netdev": node.port.netdev if ready else ""}
                       for number, node in zip(lab.numbers, lab.nodes)]}
 
@@ -173,7 +174,7 @@ class Running:
                                       item["stamped"])
             node = Node(self, machine)
             node.port = Port(machine, item["number"], item["ibdev"],
-                             item["netdev"])
+                             item["netdev"], item.get("ipv6", True))
             node.work = item["work"]
             self.nodes.append(node)
         names = [node.name for node in self.nodes]
@@ -240,7 +241,7 @@ def healthy():
         if not node.vm.is_running():
             raise LabError(f"{node.name} is gone: 'fakernic-lab down' ends the "
                            f"rest, {node.vm.console.path} has its last words")
-        node.vm.console.trouble()
+        node.vm.console.forget()
     return lab
 
 
@@ -300,7 +301,7 @@ def type_into(job):
 def console(options):
     """console: the serial line, until Ctrl-]."""
     node = healthy().node(options.node)
-    with open(node.vm.directory / "console.lock", "w", encoding="utf-8") as lock:
+    with open(node.vm.sockets / "console.lock", "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

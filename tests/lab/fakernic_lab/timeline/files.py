@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The files of a timeline, and the work requests that they show."""
 
-import shutil
+from io import BufferedWriter
 from pathlib import Path
 
+from ..outputs import Folder
 from . import page
 from .clock import behind
 from .model import RESTED, Model
@@ -35,16 +36,16 @@ def write(model, out):
     requests = chosen(model)
     nodes = list(model.records)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "trace.txt").write_text("\n".join(
-        page.text(request) for request in requests), "utf-8")
-    (out / "trace.html").write_text(page.page(requests, nodes), "utf-8")
-    (out / "trace.json").write_text(page.chrome(model), "utf-8")
-    with open(out / "trace.pcapng", "wb") as file:
+    folder = Folder(out)
+    folder.write("trace.txt", "\n".join(
+        page.text(request) for request in requests))
+    folder.write("trace.html", page.page(requests, nodes))
+    folder.write("trace.json", page.chrome(model))
+    with BufferedWriter(folder.create("trace.pcapng")) as file:
         file.writelines(pcapng(model))
-    shutil.copyfile(Path(__file__).parent / DISSECTOR, out / DISSECTOR)
+    folder.write(DISSECTOR, (Path(__file__).parent / DISSECTOR).read_bytes())
     for request in requests:
-        (out / page.file_name(request)).write_text(page.svg(request, nodes),
-                                                   "utf-8")
+        folder.write(page.file_name(request), page.svg(request, nodes))
 
 
 def make(paths, out=None, lost_is_fine=False, whole=True):

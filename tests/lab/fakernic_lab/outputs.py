@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The files that the launcher leaves behind.
+
+A guest may write below a folder that is mounted writable, so it may put a link
+or a pipe where the launcher is about to write. A Folder is opened once. Each
+file in it is made new by its name below the open folder: what lies there under
+this name is removed, never followed. QEMU gets open files, not names.
+"""
+
+import os
+import re
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+from .errors import LabError
+
+# No file that QEMU or the wire writes, and no output of a command, is longer.
+FILE_MAX = 16 << 30
+CHUNK = 1 << 20
+# Control characters, which a terminal would obey.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text):
+    """A guest's text for a terminal or a report: control characters are shown
+    as backslash escapes; newlines and tabs stay."""
+    return CONTROL.sub(
+        lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def limit_files(pid):
+    """The process PID writes no file that is longer than FILE_MAX. A child must
+    ignore SIGXFSZ, as Python does: Popen(restore_signals=False)."""
+    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+    limit = FILE_MAX if hard == resource.RLIM_INFINITY else min(FILE_MAX, hard)
+    with suppress(ProcessLookupError):      # it has ended already
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))
+
+
+def name_of(file):
+    """The name by which a child that keeps this file open can open it."""
+    return f"/proc/self/fd/{file.fileno()}"
+
+
+def contents(path, file=None, start=0, size=None):
+    """SIZE bytes, or all, of an open FILE, else of the regular file at PATH;
+    none if nothing is there."""
+    if file is None:
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK |
+                             os.O_CLOEXEC)
+        except FileNotFoundError:
+            return b""
+        with open(number, "rb") as file:
+            return contents(path, file, start, size)
+    parts = []
+    while size is None or size > 0:
+        data = os.pread(file.fileno(), min(size or CHUNK, CHUNK), start)
+        if not data:
+            break
+        parts.append(data)
+        start += len(data)
+        size = size and size - len(data)
+    return b"".join(parts)
+
+
+class Folder:
+    """An open folder; PATH is for messages and for its user."""
+
+    def __init__(self, path, parent=None):
+        self.path = Path(path)
+        self.fd = os.open(
+            self.path.name if parent else self.path,
+            os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC |
+            (os.O_NOFOLLOW if parent else 0), dir_fd=parent and parent.fd)
+
+    def __del__(self):
+        with suppress(AttributeError, OSError):
+            os.close(self.fd)
+
+    def inside(self, name):
+        """The folder of this name in it, which is made if it is not there."""
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=self.fd)
+        return Folder(self.path / name, self)
+
+    def create(self, name):
+        """A new file, open for reading and writing, without a buffer."""
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.fd)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return open(os.open(name, flags, 0o666, dir_fd=self.fd), "r+b",
+                    buffering=0)
+
+    def open(self, name):
+        """A file that is there, for reading: no link and no pipe."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return open(os.open(name, flags, dir_fd=self.fd), "rb")
+
+    def write(self, name, data):
+        """A new file with this text, or these bytes."""
+        if isinstance(data, str):
+            data = data.encode("utf-8", "replace")
+        try:
+            with self.create(name) as file:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left):]
+        except OSError as error:
+            raise LabError(f"{self.path / name}: {error.strerror}") from error
+
+    def rename(self, name, new):
+        os.replace(name, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+
+def contains(folder, path):
+    """Whether PATH is this folder or below it, by whatever name."""
+    if not os.path.exists(folder):
+        return False
+    path = Path(path).resolve()
+    return any(os.path.samefile(folder, above) for above in (path, *path.parents)
+               if above.exists())
+
+
+def require_apart(mounts, out, others):
+    """Raises a LabError if a machine could write where the launcher writes: in
+    the folder OUT, or in OTHERS, folder -> how to choose another one."""
+    elsewhere = {out: "choose another --out", **others}
+    for mount in mounts:
+        if contains(out, mount.source):
+            raise LabError(f"--mount {mount.source}: {out} is emptied before a "
+                           "run: mount another folder, or choose another --out")
+        for place, choice in elsewhere.items() if mount.writable else ():
+            if contains(mount.source, place):
+                raise LabError(
+                    f"--mount {mount.source}:{mount.target}:rw: the machines "
+                    f"could replace files of fakernic-lab in {place}: mount a "
+                    "folder of its own for their results ('mkdir results', "
+                    f"--mount results:{mount.target}:rw), or {choice}")
