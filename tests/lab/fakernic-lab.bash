@@ -18,13 +18,14 @@ _fakernic_lab()
     --image | --initrd | --qemu | --pcap | --junit | --kernel) _filedir; return ;;
     --out | --mount) _filedir -d; return ;;
     --link) COMPREPLY=($(compgen -W "netdev shared" -- "$cur")); return ;;
+    --expect) COMPREPLY=($(compgen -W "oom tasks crash" -- "$cur")); return ;;
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in
     "") offered="run up exec shell ssh console show fault timeline status down --help --version" ;;
-    run) offered="$machines --ready --timeout -t --tty --junit --" ;;
+    run) offered="$machines --ready --timeout -t --tty --junit --expect --" ;;
     up) offered=$machines ;;
-    exec) offered="node1 node2 node3 all --timeout --help --" ;;
+    exec) offered="node1 node2 node3 all --timeout --expect --help --" ;;
     show)
         if [[ ${words[cword - 1]} == show ]]; then
             offered="node1 node2 node3"

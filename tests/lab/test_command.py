@@ -612,7 +612,7 @@ def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
         def collect(self, *_):
             pass
 
-        faults_missed = collect
+        faults_missed = traces_missed = expect = collect
 
         def make_timeline(self):
             raise KeyError(5)
@@ -1089,6 +1089,83 @@ def test_races_of_the_kernel_are_its_own(tmp_path):
             assert "[fakernic]" in console.trouble()
             assert console.trouble() is None
         assert console.judged == console.size()
+
+
+OOM = """[  9.1] a invoked oom-killer: gfp_mask=0xcc0, order=0\r
+[  9.1] Call Trace:\r
+[  9.1]  <TASK>\r
+[  9.1]  try_charge_memcg+0x3c8/0x670\r
+[  9.1]  </TASK>\r
+[  9.2] Memory cgroup out of memory: Killed process 207 (a)\r
+"""
+TASKS = """[  9.1] sysrq: Show State\r
+[  9.1] task:bash            state:S stack:0     pid:207\r
+[  9.1] Call Trace:\r
+[  9.1]  <TASK>\r
+[  9.1]  fakernic_cmd_wait+0x3c8/0x670 [fakernic]\r
+[  9.1]  </TASK>\r
+"""
+CRASHED = """[  9.1] sysrq: Trigger a crash\r
+[  9.1] Kernel panic - not syncing: sysrq triggered crash\r
+[  9.1] Call Trace:\r
+[  9.1]  <TASK>\r
+[  9.1]  sysrq_handle_crash+0x1a/0x20\r
+[  9.1]  </TASK>\r
+"""
+
+
+@pytest.mark.parametrize("kind, report", (
+    ("oom", OOM), ("tasks", TASKS), ("crash", CRASHED)), ids=lambda one: one[:5])
+def test_a_trace_that_is_expected(tmp_path, kind, report):
+    """However it comes. Another one between two of them is a complaint, and so
+    is each without the option."""
+    plain = Console(tmp_path / "console")
+    log = Console(tmp_path / "console")
+    log.expect([kind])
+    with open(log.path, "ab", buffering=0) as file:
+        for line in report.encode().splitlines(True):
+            file.write(line)
+            assert log.trouble() is None
+        assert log.met == {kind} and plain.trouble()
+        file.write(f"{report}[ 9.3] WARNING: one\r\n{report}".encode())
+        assert "WARNING: one\n" in log.trouble() and log.trouble() is None
+
+
+@pytest.mark.parametrize("kind, report, own", (
+    ("oom", OOM, "[  9.1]  fakernic_pin_user_mr+0x89/0x1e0 [fakernic]\r\n"),
+    ("oom", OOM, "[  9.1] BUG: KASAN: use-after-free in fakernic_poll\r\n"),
+    ("tasks", TASKS, "[  9.1] WARNING: CPU: 0 PID: 1 at fakernic/cq.c:1\r\n"),
+    ("crash", CRASHED, "[  9.1]  fakernic_remove+0x89/0x1e0 [fakernic]\r\n")))
+def test_a_trace_of_the_driver_is_never_expected(tmp_path, kind, report, own):
+    lines = report.splitlines(True)
+    (tmp_path / "console").write_text("".join([*lines[:-1], own, lines[-1]]), "utf-8")
+    log = Console(tmp_path / "console")
+    log.expect([kind])
+    assert own.strip() in log.trouble() and log.met == set()
+
+
+def test_a_crash_that_is_expected_is_no_loss(tmp_path):
+    """The machine has ended, and what its kernel said before is judged."""
+    log = tmp_path / "console"
+    log.write_text(CRASHED, "utf-8")
+    machine = Machine.running("node1", tmp_path, tmp_path, None)
+    with pytest.raises(GuestCrashed, match="is lost"):
+        machine.assert_healthy()
+    machine.console.expect(["crash"])
+    machine.console.judged = 0
+    machine.assert_healthy()
+    log.write_text(f"WARNING: one\n{CRASHED}", "utf-8")
+    machine.console.judged = 0
+    with pytest.raises(GuestCrashed, match="WARNING: one"):
+        machine.assert_healthy()
+
+
+def test_a_trace_that_does_not_come_fails_a_run():
+    verdict = launch.without_misses(launch.Verdict(0), (launch.NO_TRACE, ["oom"]))
+    assert (verdict.code, verdict.reason) == (
+        1, "no kernel trace came that --expect announces: oom")
+    assert launch.without_misses(launch.Verdict(3), ("", ["oom"])).code == 3
+    assert launch.without_misses(launch.Verdict(0), ("", [])).code == 0
 
 
 @pytest.mark.parametrize("line, stamped, plain", (

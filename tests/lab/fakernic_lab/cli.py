@@ -11,6 +11,7 @@ from importlib import metadata
 
 from . import images, junit, launch, places, show, stay
 from .cards import SEEDS, WIRES
+from .console import EXPECTED
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .lab import NODES_MAX, OUT, OUT_UP, TIMELINE, WORK, Lab, parse_mount
 from .machine import Mount
@@ -224,6 +225,14 @@ def add_wire_options(parser):
                        "of each")
 
 
+def add_expect(parser):
+    parser.add_argument("--expect", action="append", default=[], choices=EXPECTED,
+                        metavar="TRACE", help="a kernel trace that the commands "
+                        f"cause on purpose, which is no complaint: "
+                        f"{', '.join(EXPECTED)} (README.md); without it the run "
+                        "fails, and any other trace still ends it")
+
+
 def add_show(commands):
     seen = commands.add_parser(
         "show", help="what is inside a device", description="Shows what is "
@@ -272,6 +281,7 @@ def build_parser():
     run.add_argument("-t", "--tty", action="store_true", help="the commands "
                      "print to a terminal, so most print line by line")
     run.add_argument("--junit", metavar="FILE", help="a report for CI")
+    add_expect(run)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND "
                      "[: COMMAND]...", help="one for all machines, or one each")
     up = commands.add_parser("up", help="boot machines that stay")
@@ -280,6 +290,7 @@ def build_parser():
     execute = commands.add_parser("exec", help="run a command in one that stays")
     execute.add_argument("--timeout", type=between(1, 1 << 20), default=600,
                          metavar="SECONDS")
+    add_expect(execute)
     execute.add_argument("node", help="node1, node2, …, or all")
     execute.add_argument("command", nargs=argparse.REMAINDER,
                          metavar="-- COMMAND")
@@ -473,12 +484,13 @@ def run(options):
     begin = time.monotonic()
     with lab:
         say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
+        lab.expect(options.expect)
         verdict, runs = launch.run_all(lab, commands, options.timeout,
                                        options.ready, options.tty)
-        missed = lab.faults_missed()
-        if missed and not verdict.code:
-            verdict = launch.Verdict(1, "nothing hit a fault rule, so it was "
-                                     f"not tested: {missed[0]}")
+        verdict = launch.without_misses(
+            verdict, ("nothing hit a fault rule, so it was not tested",
+                      lab.faults_missed()),
+            (launch.NO_TRACE, lab.traces_missed()))
         try:
             lab.collect()
             tell_timeline(lab)

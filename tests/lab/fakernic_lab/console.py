@@ -114,8 +114,34 @@ def others_race(report):
     return DRIVER not in report.partition("\n")[0]
 
 
+def only(*words):
+    """Whether each complaint in a report is one of these, and no function in it
+    the driver's."""
+    return lambda report: DRIVER not in report and complains_only(report, words)
+
+
+def complains_only(report, words):
+    return all(found[0] in words for found in TROUBLE.finditer(report))
+
+
+def task_shown(report):
+    """A task and where it sleeps, which may be in the driver."""
+    return bool(TASK.search(report.partition("\n")[0])) and complains_only(
+        report, ["Call Trace:"])
+
+
 ORDERS = Kind(ORDER, "</TASK>", 20000, of_other_locks)
 RACES = Kind("BUG: KCSAN: data-race in ", "=" * 20, 9000, others_race)
+# Traces that a command causes on purpose, by the words of --expect: a process is
+# killed as memory is short, sysrq-t or sysrq-w shows tasks, sysrq-c crashes.
+TASK = re.compile(r"task:\S+ +state:")
+CRASH = "crash"
+EXPECTED = {
+    "oom": Kind("invoked oom-killer", "Killed process", 100000,
+                only("Call Trace:", "Out of memory")),
+    "tasks": Kind("task:", "</TASK>", 20000, task_shown),
+    CRASH: Kind("sysrq: Trigger a crash", "</TASK>", 20000,
+                only("Kernel panic", "Call Trace:"))}
 
 
 # ---- mappings ----------------------------------------------------------------
@@ -192,6 +218,7 @@ class Console:
         self.file = file
         self.stamped = stamped
         self.judged = 0
+        self.expect(())
 
     def data(self, start=0, size=None):
         return contents(self.path, self.file, start, size)
@@ -214,6 +241,12 @@ class Console:
         if self.file:
             return os.fstat(self.file.fileno()).st_size
         return self.path.stat().st_size if self.path.exists() else 0
+
+    def expect(self, kinds):
+        """From now on these kinds of EXPECTED are no complaints. MET are those
+        that came."""
+        self.expected = {name: EXPECTED[name] for name in kinds}
+        self.met = set()
 
     def forget(self):
         """Nothing that is there counts from now on."""
@@ -239,7 +272,8 @@ class Console:
         data = data[:end] if end or len(data) < PIECE else data
         # Latin 1: a character is a byte.
         text = data.decode("latin-1")
-        starts = [kind.open_at(text) for kind in (ORDERS, RACES)]
+        starts = [kind.open_at(text) for kind in (
+            ORDERS, RACES, *self.expected.values())]
         open_at = [start for start in starts if start is not None]
         text = text[:min(open_at, default=len(text))]
         return data[:len(text[:mappings_open(text)])]
@@ -256,6 +290,11 @@ class Console:
         text = without_others_mappings(text)
         for kind in (RACES, ORDERS):
             text = kind.without(text)
+        for name, kind in self.expected.items():
+            rest = kind.without(text)
+            if rest != text:
+                self.met.add(name)
+            text = rest
         found = self.complaint(text)
         if not found:
             return None

@@ -537,6 +537,17 @@ class Lab:
         if self.relay:
             self.relay.assert_alive()
 
+    def expect(self, kinds):
+        """From now on these kernel traces (console.EXPECTED) are no complaints."""
+        for node in self.nodes:
+            node.vm.console.expect(kinds)
+
+    def traces_missed(self):
+        """Those of expect() that no machine has printed."""
+        consoles = [node.vm.console for node in self.nodes]
+        return sorted({name for log in consoles for name in log.expected} -
+                      {name for log in consoles for name in log.met})
+
     def collect(self):
         """Leaves behind what machines that still answer know. One that does
         not answer is waited for, so all are asked at once."""

@@ -22,6 +22,7 @@ LOOK_S = 5
 READY_S = 5
 CODE_TIMEOUT = 124
 CODE_LOST = 120
+CODE_MISSED = 1
 # What a report quotes of an output's end.
 END_MAX = 100000
 
@@ -108,7 +109,9 @@ class Run:
         if self.refused:
             raise LabError(self.refused)
         if ended:
-            self.finish(self.job.wait().code)
+            crashed = (self.job.poll() is None and
+                       self.node.vm.crashed_as_expected())
+            self.finish(0 if crashed else self.job.wait().code)
         return self.code is not None
 
     def finish(self, code):
@@ -231,6 +234,18 @@ def late_verdict(late, reason):
                      f"{node.vm.console.tail(10)}{paused(node.vm)}"
                      for node in late)
     return Verdict(CODE_TIMEOUT, f"{names} {reason}", detail)
+
+
+def without_misses(verdict, *misses):
+    """The verdict, or if it is good another one: for a reason -> what should
+    have come and did not."""
+    for reason, missed in misses:
+        if missed and not verdict.code:
+            return Verdict(CODE_MISSED, f"{reason}: {missed[0]}")
+    return verdict
+
+
+NO_TRACE = "no kernel trace came that --expect announces"
 
 
 def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None):

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from . import places
-from .console import Console
+from .console import CRASH, Console
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
 from .images import DiskImage, ProjectImage
@@ -303,9 +303,21 @@ class Machine:
                 f"{self.name} is lost: its QEMU {how}\n"
                 f"{self.qemu_log()[-2000:]}the end of its console:\n{words}")
 
+    def crashed_as_expected(self):
+        """Whether QEMU has ended by a crash that its user wants."""
+        if CRASH not in self.console.expected or self.is_running():
+            return False
+        self.assert_uncomplaining()
+        return CRASH in self.console.met
+
     def assert_healthy(self):
-        """Raises GuestCrashed on a crash or on any kernel complaint."""
-        self.assert_alive()
+        """Raises GuestCrashed on a crash or on any kernel complaint, except those
+        that are expected."""
+        if not self.crashed_as_expected():
+            self.assert_alive()
+            self.assert_uncomplaining()
+
+    def assert_uncomplaining(self):
         trouble = self.console.trouble()
         if trouble:
             raise GuestCrashed(f"the kernel of {self.name} complains:\n{trouble}")

@@ -110,16 +110,23 @@ def lab(lab_keeper, request):
     """The machines of the test, healthy before and after it."""
     mark = request.node.get_closest_marker("lab")
     try:
-        found = lab_keeper.get(**(mark.kwargs if mark else {}))
+        found = lab_keeper.get(**{name: value for name, value in (
+            mark.kwargs if mark else {}).items() if name != "expect"})
     except LabError as error:
         pytest.fail(f"fakernic-lab: {error}", pytrace=False)
     found.judge()
+    found.expect(mark.kwargs.get("expect", ()) if mark else ())
     yield found
     try:
         found.judge()
     except BaseException:
         lab_keeper.stop()
         raise
+    missed = found.traces_missed()
+    found.expect(())
+    if missed:
+        pytest.fail(f"no kernel trace came that is expected: {missed[0]}",
+                    pytrace=False)
 
 
 @pytest.fixture

@@ -208,6 +208,8 @@ class Running:
     records_of = Lab.records_of
     records = Lab.records
     judge = Lab.judge
+    expect = Lab.expect
+    traces_missed = Lab.traces_missed
     collect = Lab.collect
     make_timeline = Lab.make_timeline
 
