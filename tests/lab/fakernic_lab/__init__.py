@@ -15,6 +15,8 @@
   images.py    what a machine boots
   guest.py     commands inside a guest, through its agent
   waiting.py   the line that says how far a boot is
+  meeting.py   commands that wait for each other
+  outputs.py   the files that are left behind, and their bounds
   console.py   what on a console means that the guest is not well
   show.py      what is inside a device
   faults.py    fault rules for a while, which must be hit

@@ -25,8 +25,9 @@ from pathlib import Path
 
 from .errors import CommandFailed, GuestCrashed, GuestTimeout
 
-# A guest has as many ports: so many commands at a time.
-PORTS = 12
+# Ports of a guest: that many commands at a time. One is the launcher's own
+# (meeting.py).
+PORTS = 13
 # How much longer than the guest's own time limit the host waits.
 GRACE_S = 20
 # How long an agent may take to start a command, on a busy machine.

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import captures, places, rdma, recordings
+from . import captures, meeting, places, rdma, recordings
 from .cards import WIRES, Cards
 from .errors import CommandFailed, LabError
 from .faults import set_fault, text_of
@@ -59,7 +59,8 @@ LEFT_BEHIND = {
                "ethtool -S ${net##*/}; done",
 }
 
-# Its name, and a line of /etc/hosts for each.
+# Its name, a line of /etc/hosts for each, what programs of infiniband-diags need,
+# and the command by which scripts wait for each other.
 INTRODUCE = """
 set -e
 hostname {name}
@@ -69,6 +70,9 @@ while read line; do
     echo "$line # fakernic-lab" >>/etc/hosts
 done <<'EOF'
 {names}EOF
+modprobe -q ib_umad || true
+{{ mkdir -p /usr/local/bin && cat >{tool} && chmod 755 {tool}; }} <<'EOF' || true
+{script}EOF
 """
 
 DRIVER_SAYS = "dmesg | grep -E 'fakernic [0-9a-f]{4}:[0-9a-f:.]+: '"
@@ -208,6 +212,8 @@ class Node:
             found["FAKERNIC_PEER"] = peers[0].name
             found["FAKERNIC_PEER_IP"] = peers[0].port.ip4
             found["FAKERNIC_PEERS"] = " ".join(peer.name for peer in peers)
+        if self.lab.meeting:
+            found[meeting.VARIABLE] = self.lab.meeting.folder
         return {**found, **self.lab.environment}
 
     def script(self, command):
@@ -298,7 +304,7 @@ class Lab:
         self.netdev = netdev
         self.environment = environment or {}
         self.sockets = Path(sockets or places.socket_folder())
-        self.relay = None
+        self.relay = self.meeting = None
         self.nodes = []
         self.spoilt = False
 
@@ -481,9 +487,13 @@ class Lab:
 
         def introduce(node):
             with self.explained(node):
-                node.guest.check(INTRODUCE.format(name=node.name, names=names))
+                node.guest.check(INTRODUCE.format(
+                    name=node.name, names=names, tool=meeting.TOOL,
+                    script=meeting.SCRIPT))
                 rdma.find_others(node.port, ports)
         side_by_side(introduce, self.nodes)
+        if not self.options["stays"]:
+            self.meeting = meeting.Meeting(self.nodes)
 
     def set_up_mounts(self, node):
         for index, mount in enumerate(self.mounts):

@@ -25,6 +25,7 @@ from .cards import Cards
 from .errors import LabError
 from .lab import Lab, Node
 from .machine import Machine
+from .meeting import Meeting
 from .net import mac
 from .qmp import QMPError
 from .rdma import Port
@@ -167,7 +168,7 @@ class Running:
         self.out = Path(state["out"])
         self.ready = state["ready"]
         self.record, self.whole = state["record"], state["whole"]
-        self.nodes = []
+        self.nodes, self.meeting = [], None
         for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],
                                       folder() / item["name"], item["pid"],
@@ -254,8 +255,12 @@ def execute(options):
     commands = split_commands(options.command)
     nodes = lab.nodes if options.node == "all" else [lab.node(options.node)]
     ready = "now" if len(commands) == 1 else "auto"
+    lab.expect(options.expect)
+    lab.meeting = Meeting(nodes)
     verdict, _ = launch.run_all(lab, spread(commands, len(nodes)),
                                 options.timeout, ready, nodes=nodes)
+    verdict = launch.without_misses(verdict, (launch.NO_TRACE, lab.traces_missed()))
+    lab.meeting.end()
     show_verdict(verdict)
     return verdict.code
 

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""fakernic-wait NAME: commands on several machines wait for each other.
+
+It needs no network, which is what a test may have taken down. In each machine
+runs a listener, a command like any other: what `fakernic-wait` writes into a
+pipe the listener prints, a line "NAME ID"; once a call with this name has come
+from every machine, each listener gets the ID of its own on its standard input,
+and opens the pipe of this name, at which the call waits. "- ID" takes a call
+back. A second call with a name waits for the others' second.
+"""
+
+import os
+import re
+import threading
+import time
+from collections import defaultdict, deque
+from contextlib import suppress
+
+from .errors import GuestCrashed, GuestTimeout
+
+TOOL = "/usr/local/bin/fakernic-wait"
+FOLDER = "/run/fakernic-wait"
+VARIABLE = "FAKERNIC_WAIT"
+ALONE = "alone"                 # in place of a folder
+LIMIT_S = 300                   # of a call that names none
+READY_S = 60
+# Of one machine: calls that wait, and bytes of a line.
+CALLS_MAX = 256
+LINE_MAX = 200
+CALL = re.compile(rb"([\w.:@+-]{1,64}) (\d{1,10}\.\d{1,10})", re.A)
+
+SCRIPT = f"""#!/bin/bash
+# fakernic-wait [-t SECONDS] NAME: waits until every machine of the run has called
+# it with this name. Ends with 124 if they do not within SECONDS.
+limit={LIMIT_S}
+[ "$1" = -t ] && {{ limit=$2; shift 2; }}
+if [ $# != 1 ] || ! [[ $limit =~ ^[1-9][0-9]{{0,5}}$ ]] ||
+    ! [[ $1 =~ ^[A-Za-z0-9_.:@+-]{{1,64}}$ ]] || [ "$1" = - ]; then
+    echo "usage: fakernic-wait [-t SECONDS] NAME (letters, digits, _.:@+-)" >&2
+    exit 2
+fi
+folder=${VARIABLE}
+[ "$folder" != {ALONE} ] || exit 0
+if ! [ -p "$folder/calls" ]; then
+    echo "fakernic-wait: this command was not started by fakernic-lab" >&2
+    exit 125
+fi
+id=$$.$RANDOM
+mkfifo "$folder/$id" || exit 125
+trap 'rm -f "$folder/$id"' EXIT
+echo "$1 $id" 1<>"$folder/calls"
+if ! read -r -t "$limit" <>"$folder/$id"; then
+    echo "- $id" 1<>"$folder/calls"
+    echo "fakernic-wait: not all machines have called '$1' within $limit s" >&2
+    exit 124
+fi
+"""
+
+# Keeps the pipe of calls open, so that a call never waits for a reader of it.
+LISTENER = """
+umask 0
+mkdir -p {folder} && mkfifo {folder}/calls && exec 3<>{folder}/calls || exit 1
+while read -r line <&3; do printf '%s\\n' "$line"; done &
+echo ready
+while read -r id; do [ ! -p {folder}/$id ] || echo 1<>{folder}/$id; done
+"""
+
+
+class Listener:
+    """That of one machine of a Meeting."""
+
+    def __init__(self, meeting, node):
+        self.meeting = meeting
+        self.node = node
+        self.line = b""
+        self.ready = threading.Event()
+        self.calls = defaultdict(deque)     # name -> IDs that wait
+        self.job = node.guest.start(LISTENER.format(folder=meeting.folder),
+                                    timeout=None, on_output=self.take, input=True)
+
+    def take(self, stream, data):
+        if stream == "err":
+            return
+        *lines, self.line = (self.line + data).split(b"\n")
+        self.line = self.line[:LINE_MAX]
+        for line in lines:
+            self.obey(line)
+
+    def obey(self, line):
+        if line == b"ready":
+            self.ready.set()
+        call = CALL.fullmatch(line)
+        if call:
+            self.meeting.called(self, *call.groups())
+
+    def waiting(self):
+        return sum(map(len, self.calls.values()))
+
+    def take_back(self, number):
+        for ids in self.calls.values():
+            with suppress(ValueError):
+                ids.remove(number)
+
+    def go(self, number):
+        # A machine that does not read holds nobody else up.
+        def send():
+            with suppress(OSError):
+                self.job.send(number + b"\n")
+        threading.Thread(target=send, daemon=True).start()
+
+
+class Meeting:
+    """Where the commands of NODES wait for each other. If a machine cannot have
+    a listener there is no meeting."""
+
+    def __init__(self, nodes):
+        self.folder = f"{FOLDER}.{os.getpid()}.{time.monotonic_ns()}"
+        self.lock = threading.Lock()
+        self.listeners = []
+        if len(nodes) == 1:
+            self.folder = ALONE
+            return
+        try:
+            for node in nodes:
+                self.listeners.append(Listener(self, node))
+            for listener in self.listeners:
+                listener.job.await_event(listener.ready,
+                                         time.monotonic() + READY_S)
+        except (GuestTimeout, GuestCrashed):
+            self.end()
+
+    def called(self, listener, name, number):
+        """A call has come, or is taken back; once it is the last all go on."""
+        with self.lock:
+            if name == b"-":
+                listener.take_back(number)
+                return
+            if listener.waiting() >= CALLS_MAX:
+                return
+            listener.calls[name].append(number)
+            if self.listeners and all(one.calls[name] for one in self.listeners):
+                for one in self.listeners:
+                    one.go(one.calls[name].popleft())
+            # A name that none waits with is forgotten.
+            for one in self.listeners:
+                if not one.calls[name]:
+                    del one.calls[name]
+
+    def end(self):
+        """Calls that still wait do so until their time is up."""
+        for listener in self.listeners:
+            listener.job.kill()
+        self.listeners, self.folder = [], ""

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""fakernic-wait: machines are shells of this computer, each with the listener."""
+
+import os
+import subprocess
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from fakernic_lab import meeting
+
+READ_S = 60
+
+
+class ShellJob:
+    """A command, as a Job in a guest."""
+
+    def __init__(self, script, on_output):
+        self.process = subprocess.Popen(
+            ["bash", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            start_new_session=True)
+        self.on_output = on_output
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while data := self.process.stdout.read1(4096):
+            self.on_output("out", data)
+
+    def send(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def await_event(self, event, _deadline):
+        assert event.wait(READ_S)
+
+    def kill(self):
+        os.killpg(self.process.pid, 9)
+        self.process.wait()
+
+
+class Machine:
+    """Runs fakernic-wait, with its meeting's folder."""
+
+    def __init__(self):
+        self.guest = SimpleNamespace(start=self.start)
+        self.folder = None
+
+    def start(self, script, timeout, on_output, input):
+        assert timeout is None and input
+        self.folder = script.partition("mkdir -p ")[2].split()[0]
+        return ShellJob(script, on_output)
+
+    def wait(self, *words, folder=None):
+        return subprocess.Popen(
+            ["bash", "-c", meeting.SCRIPT, "fakernic-wait", *words],
+            env={**os.environ, meeting.VARIABLE: folder or self.folder})
+
+
+@pytest.fixture(name="three")
+def three_machines(tmp_path, monkeypatch):
+    """They have folders of their own."""
+    monkeypatch.setattr(meeting.os, "getpid", lambda: 1)
+    listener = meeting.LISTENER
+    machines = [Machine() for _ in range(3)]
+    folders = iter(str(tmp_path / str(number)) for number in range(3))
+    monkeypatch.setattr(meeting, "LISTENER", SimpleNamespace(
+        format=lambda folder: listener.format(folder=next(folders))))
+    held = meeting.Meeting(machines)
+    yield held, machines
+    held.end()
+
+
+def codes(processes):
+    return [process.wait(READ_S) for process in processes]
+
+
+def test_all_go_on_when_all_have_come(three):
+    _, machines = three
+    first = [machine.wait("ready") for machine in machines[:2]]
+    other = machines[2].wait("-t", "1", "other")
+    assert other.wait(READ_S) == 124
+    assert [process.poll() for process in first] == [None, None]
+    assert codes([*first, machines[2].wait("ready")]) == [0, 0, 0]
+
+
+def test_a_name_may_be_used_again(three):
+    """One machine is a call ahead of the others."""
+    _, (one, two, three_) = three
+    for _ in range(3):
+        assert codes([one.wait("again"), two.wait("again"),
+                      three_.wait("again")]) == [0, 0, 0]
+
+
+def test_a_call_that_has_timed_out_counts_no_more(three, capfd):
+    _, (one, two, three_) = three
+    assert one.wait("-t", "1", "late").wait(READ_S) == 124
+    assert "not all machines have called 'late' within 1 s" in capfd.readouterr().err
+    others = [two.wait("late"), three_.wait("-t", "2", "late")]
+    assert others[1].wait(READ_S) == 124
+    assert others[0].poll() is None
+    assert codes([one.wait("late"), others[0], three_.wait("late")]) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("words, folder, code", (
+    ((), None, 2), (("a", "b"), None, 2), (("-",), None, 2), (("a b",), None, 2),
+    (("-t", "x", "a"), None, 2), (("a",), "/nosuch", 125),
+    (("a",), meeting.ALONE, 0)), ids=str)
+def test_calls_that_do_not_wait(words, folder, code, capfd):
+    assert Machine().wait(*words, folder=folder or "/nosuch").wait(READ_S) == code
+    assert capfd.readouterr().err.count("\n") == (code != 0)
+
+
+def test_one_machine_waits_for_nobody():
+    held = meeting.Meeting([Machine()])
+    assert held.folder == meeting.ALONE
+    held.end()
+
+
+def test_a_hostile_machine_takes_bounded_memory(three):
+    """And the others still meet."""
+    held, machines = three
+    listener = held.listeners[0]
+    listener.take("out", b"x" * (1 << 20))
+    listener.take("out", b"\n")
+    for number in range(10 * meeting.CALLS_MAX):
+        listener.take("out", f"n{number} 1.{number}\n../../etc {number}\n"
+                      f"- 2.{number}\n\xff\n".encode("latin-1"))
+    assert len(listener.line) <= meeting.LINE_MAX
+    assert listener.waiting() == meeting.CALLS_MAX == len(listener.calls)
+    listener.calls.clear()
+    assert codes([machine.wait("end") for machine in machines]) == [0, 0, 0]
+
+
+def test_a_machine_that_does_not_read_holds_no_other_up(three):
+    held, machines = three
+    release = threading.Event()
+    held.listeners[0].job.send = lambda _: release.wait(READ_S)
+    begin = time.monotonic()
+    calls = [machine.wait("end") for machine in machines]
+    assert codes(calls[1:]) == [0, 0] and time.monotonic() - begin < READ_S
+    release.set()
+    calls[0].kill()
+    calls[0].wait()
