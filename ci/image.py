@@ -55,6 +55,10 @@ SKIPPED_TREES = ("net/bluetooth", "net/mac80211", "net/wireless", "net/nfc",
                  "net/can", "net/batman-adv", "fs/xfs", "fs/btrfs",
                  "fs/bcachefs", "fs/ocfs2", "fs/gfs2", "fs/ubifs", "fs/jfs")
 
+# Essential packages with programs that users miss: no other package names them as
+# its dependency.
+ESSENTIAL = ("diffutils", "libc-bin")
+
 SKIPPED_FILES = re.compile(
     r"/usr/(include|share/(doc|man|info|locale|lintian|bug|perl|gdb|i18n|"
     r"bash-completion|zsh|fish|applications|icons))(/|$)|\.a$|/gconv/.*\.so$")
@@ -129,7 +133,8 @@ def installed_packages(status):
 def guest_packages(status, *words):
     """The packages that these words mark and all they depend on."""
     depends, provides = installed_packages(status)
-    todo = [name for word in words for name in listed_packages(word)]
+    todo = [*ESSENTIAL,
+            *(name for word in words for name in listed_packages(word))]
     done = set()
     while todo:
         name = provides.get(todo.pop())
@@ -449,11 +454,13 @@ def build_payload(step, digest, kernels):
         (root / "usr/bin").mkdir()
         compile_programs(this, root / "usr/bin")
         compile_agent(this, root / "usr/bin")
+        shutil.copy(GUEST / "show_gids", root / "usr/bin")
         strip_programs(this, root)
         share = root / "usr/share/fakernic"
         share.mkdir(parents=True, exist_ok=True)
         for path in GUEST.iterdir():
-            if path.suffix not in (".c", ".pyc") and path.is_file():
+            if path.suffix not in (".c", ".pyc") and path.is_file() and (
+                    path.name != "show_gids"):
                 shutil.copy(path, share)
         for kernel in kernels:
             stage_driver(this, kernel, root)

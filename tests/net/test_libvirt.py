@@ -82,7 +82,7 @@ def boot_project_image(domain, name):
     add(system, "kernel", str(kernel))
     add(system, "initrd", str(initrd))
     add(system, "cmdline", f"{images.COMMON} loglevel=5 panic=-1 mitigations=off "
-        f"nokaslr fakernic.host={name}")
+        f"nokaslr fakernic_host={name}")
     devices = domain.find("devices")
     devices.remove(devices.find("disk"))
     for letter, path in zip("ab", disks):

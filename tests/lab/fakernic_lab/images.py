@@ -118,7 +118,7 @@ class ProjectImage:
     def arguments(self, name, _directory):
         kernel, initrd, *disks = self.parts
         words = [COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
-                 f"fakernic.host={name}", self.append]
+                 f"fakernic_host={name}", self.append]
         # What only the project's tests need, where it was made.
         tests = images() / "guest-test.erofs"
         if tests.exists():

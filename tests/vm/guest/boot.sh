@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Brings a test guest up, run by init.c with the console as its terminal:
-# file systems, host name (fakernic.host= on the command line), loopback, and
+# file systems, host name (fakernic_host= on the command line: with a dot it would
+# be a parameter of the driver's), loopback, and
 # the agent of fakernic-lab on its virtio ports. Loads no driver: tests decide
 # that.
 mount -t sysfs sys /sys
@@ -15,6 +16,11 @@ ln -sfn /proc/self/fd/0 /dev/stdin
 ln -sfn /proc/self/fd/1 /dev/stdout
 ln -sfn /proc/self/fd/2 /dev/stderr
 ln -sfn pts/ptmx /dev/ptmx
+# As systemd does it for containers: one hierarchy, with all controllers.
+mount -t cgroup2 cgroup /sys/fs/cgroup &&
+    for controller in $(cat /sys/fs/cgroup/cgroup.controllers); do
+        echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control
+    done
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
 # Of the debug kernel: all that is wrong with DMA, not the first only.
@@ -26,7 +32,7 @@ ulimit -l unlimited
 host=guest
 for word in $(cat /proc/cmdline); do
     case $word in
-    fakernic.host=*) host=${word#*=} ;;
+    fakernic_host=*) host=${word#*=} ;;
     esac
 done
 echo "$host" >/proc/sys/kernel/hostname
