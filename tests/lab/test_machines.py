@@ -56,11 +56,12 @@ def test_same_machine_again(lab):
 
 @pytest.fixture
 def folder():
-    """An ordinary user's folder, with the example compiled in it."""
+    """An ordinary user's folder, with the example compiled in it: it fails if it
+    leaks."""
     with tempfile.TemporaryDirectory() as name:
         subprocess.run(
-            ["gcc", "-Wall", "-Werror", "-o", f"{name}/hello",
-             HERE / "example/hello.c", f"-I{LIBRARIES}/include",
+            ["gcc", "-Wall", "-Werror", "-g", "-fsanitize=address",
+             "-static-libasan", "-o", f"{name}/hello", HERE / "example/hello.c", f"-I{LIBRARIES}/include",
              f"-L{LIBRARIES}/lib/x86_64-linux-gnu", "-lrdmacm", "-libverbs"],
             check=True)
         os.chown(name, NOBODY, NOBODY)

@@ -21,12 +21,13 @@ int main(int argc, char **argv)
                                           .ai_flags = serves * RAI_PASSIVE };
     struct ibv_qp_init_attr attr = { .cap = { 1, 1, 1, 1, 0 },
                                      .sq_sig_all = 1 };
-    struct rdma_cm_id *id, *listener;
+    struct rdma_cm_id *id, *listener = NULL;
     struct ibv_mr *mr;
     struct ibv_wc wc;
 
     need(!rdma_getaddrinfo(argv[1], "7471", &hints, &info), "getaddrinfo");
     need(!rdma_create_ep(&id, info, NULL, &attr), "create_ep");
+    rdma_freeaddrinfo(info);
     if (serves) {
         listener = id;
         need(!rdma_listen(listener, 1), "listen");
@@ -42,6 +43,12 @@ int main(int argc, char **argv)
         need(!rdma_connect(id, NULL), "connect");
         need(!rdma_post_send(id, NULL, text, sizeof(text), mr, 0), "post_send");
         need(rdma_get_send_comp(id, &wc) == 1 && !wc.status, "send");
+    }
+    rdma_disconnect(id);
+    rdma_dereg_mr(mr);
+    rdma_destroy_ep(id);
+    if (listener) {
+        rdma_destroy_ep(listener);
     }
     return 0;
 }
