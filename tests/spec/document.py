@@ -7,6 +7,7 @@ Two kinds of tables are compared with the headers. A table titled
 column "Name" and one of VALUE_COLUMNS gives the numbers of constants.
 """
 
+import functools
 import re
 
 from headers import DOCUMENT, SpecError
@@ -18,6 +19,11 @@ NAME = re.compile(r'\b(fakernic_[a-z0-9_]+|FAKERNIC_[A-Z0-9_]+)(\*?)')
 
 def doctree(tree):
     """Parses the document; (doctree, what docutils complains about)."""
+    return parse(tree.read(DOCUMENT), str(tree.path(DOCUMENT)))
+
+
+@functools.lru_cache(maxsize=2)         # the checkout's, and a mutated one
+def parse(text, path):
     try:
         from docutils import core, nodes, utils
     except ImportError as error:
@@ -34,8 +40,7 @@ def doctree(tree):
                 'halt_level': utils.Reporter.SEVERE_LEVEL + 1,
                 'warning_stream': Reporter(), 'syntax_highlight': 'none',
                 'input_encoding': 'utf-8'}
-    tree_nodes = core.publish_doctree(tree.read(DOCUMENT).encode(),
-                                      source_path=str(tree.path(DOCUMENT)),
+    tree_nodes = core.publish_doctree(text.encode(), source_path=path,
                                       settings_overrides=settings)
     return tree_nodes, nodes, problems
 

@@ -27,7 +27,7 @@ MUTATIONS = (
     (checks.headers_off_linux, f'{BASE}/base.h', '#elif defined(__KERNEL__) ||',
      '#elif 1 ||', 'windows -nostdlibinc'),
     (checks.headers_off_linux, f'{BASE}/base.h', '#if defined(FAKERNIC_TYPES)',
-     '#if 0', 'windows -nostdinc'),
+     '#if 0', 'riscv64-unknown-elf -nostdinc'),
     (checks.headers_off_linux, f'{BASE}/eq.h', '__u8 owner;', '__s8 owner;',
      'eq.h:'),
     (checks.uapi_alone, UAPI, '#include <linux/types.h>', '', 'gcc'),
