@@ -406,6 +406,18 @@ def test_the_end_of_a_console_is_short(tmp_path):
     assert len(console.Console(path).tail()) < 10000
 
 
+def test_an_error_that_quotes_a_guest_is_short(tmp_path, capsys):
+    """And so is the end of QEMU's log."""
+    cli.say("x" * (1 << 20))
+    assert len(capsys.readouterr().err) < 30000
+    machine = Machine.running("node1", tmp_path, tmp_path, None)
+    (tmp_path / "qemu.log").write_bytes(b"x" * (1 << 20))
+    with pytest.raises(GuestCrashed) as told:
+        machine.assert_alive()
+    assert 2000 < len(str(told.value)) < 3000
+    assert len(machine.qemu_log()) == 1 << 20
+
+
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\rnode2: fine\x9b31m\u202e"
 
 

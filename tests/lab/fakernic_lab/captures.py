@@ -166,7 +166,7 @@ def leave(path, machines, file=None):
     captures = [(vm.directory / CAPTURE, bytes.fromhex(mac.replace(":", "")))
                 for vm, mac in machines]
     lines = [f"the capture of {vm.name} has not all frames: its disk is full"
-             for vm, _ in machines if STOPPED in vm.qemu_log()]
+             for vm, _ in machines if STOPPED in vm.qemu_log(BUFFER)]
     try:
         with Waiting(lambda: "putting the captures of all machines together"):
             with file or open(path, "wb", BUFFER) as file:

@@ -25,6 +25,7 @@ from .waiting import WIPED
 HARM = {"loss": "drop", "duplicate": "duplicate", "reorder": "reorder",
         "corrupt": "corrupt"}
 MILLION = 1000000
+SAID_MAX = 20000                # characters of an error, which may quote a guest
 LONGEST_US = 3600e6             # a rule delays no longer
 
 CODE_CANNOT = 125
@@ -78,7 +79,8 @@ EXAMPLES = """examples:
 def say(text):
     """In place of a line that moves, if there is one."""
     wiped = WIPED if sys.stderr.isatty() else ""
-    print(f"{wiped}fakernic-lab: {printable(text)}", file=sys.stderr, flush=True)
+    print(f"{wiped}fakernic-lab: {printable(text[-SAID_MAX:])}", file=sys.stderr,
+          flush=True)
 
 
 def version():

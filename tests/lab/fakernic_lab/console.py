@@ -233,7 +233,7 @@ class Console:
 
     def tail(self, lines=25):
         """Its last lines, indented."""
-        text = readable(self.data(max(0, self.size() - TAIL)))
+        text = readable(self.data(-TAIL))
         return "".join(f"    {line[:LINE_MAX]}\n" for line in
                        text.rstrip().split("\n")[-lines:])
 

@@ -76,6 +76,7 @@ modprobe -q ib_umad || true
 """
 
 DRIVER_SAYS = "dmesg | grep -E 'fakernic [0-9a-f]{4}:[0-9a-f:.]+: '"
+QUOTED_MAX = 300                # of a guest's line
 # Where a libibverbs is told of providers: Debian's, or one that was built.
 HAS_PROVIDER = """
 for folder in /etc /usr/local/etc; do
@@ -168,12 +169,12 @@ def ask_what_is_left(node):
 
 def last_words(error):
     """In a line what a command that failed has said last, and how it ended."""
-    return " ".join(str(error).splitlines()[-2:])
+    return " ".join(line[:QUOTED_MAX] for line in str(error).splitlines()[-2:])
 
 
 def why_not_bound(node):
     """In a line what the driver has said of its device."""
-    lines = [line.partition("fakernic ")[2] for line in
+    lines = [line.partition("fakernic ")[2][:QUOTED_MAX] for line in
              node.guest.run(DRIVER_SAYS).out.splitlines()]
     return "; ".join(lines[-2:]) or (
         f"the driver has said nothing of it, see {node.vm.directory}/console")

@@ -288,10 +288,10 @@ class Machine:
                 os.kill(self.pid, signal.SIGKILL)
         shutil.rmtree(self.sockets, ignore_errors=True)
 
-    def qemu_log(self):
-        """What QEMU printed so far, trace events included."""
-        return contents(self.directory / "qemu.log",
-                        self.files.get("qemu.log")).decode("utf-8", "replace")
+    def qemu_log(self, last=0):
+        """What QEMU printed so far, trace events included, or the LAST bytes."""
+        return contents(self.directory / "qemu.log", self.files.get("qemu.log"),
+                        -last).decode("utf-8", "replace")
 
     def assert_alive(self):
         """Raises GuestCrashed when QEMU has ended."""
@@ -301,7 +301,7 @@ class Machine:
                    f"ended with {self.exitcode}")
             raise GuestCrashed(
                 f"{self.name} is lost: its QEMU {how}\n"
-                f"{self.qemu_log()[-2000:]}the end of its console:\n{words}")
+                f"{self.qemu_log(2000)}the end of its console:\n{words}")
 
     def crashed_as_expected(self):
         """Whether QEMU has ended by a crash that its user wants."""

@@ -45,7 +45,7 @@ def name_of(file):
 
 def contents(path, file=None, start=0, size=None):
     """SIZE bytes, or all, of an open FILE, else of the regular file at PATH;
-    none if nothing is there."""
+    none if nothing is there. A negative START counts from the end."""
     if file is None:
         try:
             number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK |
@@ -54,6 +54,8 @@ def contents(path, file=None, start=0, size=None):
             return b""
         with open(number, "rb") as file:
             return contents(path, file, start, size)
+    if start < 0:
+        start = max(0, os.fstat(file.fileno()).st_size + start)
     parts = []
     while size is None or size > 0:
         data = os.pread(file.fileno(), min(size or CHUNK, CHUNK), start)
