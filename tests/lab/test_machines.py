@@ -274,6 +274,49 @@ def test_rdma_between_any_two(three):
                               re.M)) == 2, result
 
 
+def test_what_scripts_need(three):
+    """Tools, a hierarchy of cgroups, umad; no complaint of the kernel's about
+    words on its command line; names of GIDs."""
+    result = execute(three, "node1", "mountpoint -q /sys/fs/cgroup && "
+                     "grep -q memory /sys/fs/cgroup/cgroup.subtree_control && "
+                     "diff /etc/hosts /etc/hosts && ldd /bin/true >/dev/null && "
+                     "[ -c /dev/infiniband/umad0 ] && ! dmesg | grep unknown && "
+                     "show_gids | grep -E \" $FAKERNIC_GID_INDEX .* $FAKERNIC_IP "
+                     "+v2 +eth0\" && show_gids | grep -q \" $FAKERNIC_GID_INDEX6 .*"
+                     ":0077:\"")
+    assert result.returncode == 0, result
+
+
+def test_commands_wait_for_each_other(three):
+    """Also without a network."""
+    result = execute(three, "all", "ip link set eth0 down; [ $FAKERNIC_NODE = node3 ] "
+                     "&& sleep 2 && echo late; fakernic-wait here; echo here; "
+                     "fakernic-wait down; ip link set eth0 up")
+    assert result.returncode == 0, result
+    lines = result.stdout.splitlines()
+    assert lines[0] == "node3: late" and sorted(lines[1:]) == [
+        f"node{number}: here" for number in (1, 2, 3)], lines
+
+
+def test_commands_run_without_their_machines_address(three):
+    for how, wanted in (("del", "none"), ("add", "1")):
+        result = execute(three, "node2", f"ip addr {how} $FAKERNIC_IP/24 dev eth0; "
+                         "sleep 1")
+        assert result.returncode == 0, result
+        result = execute(three, "node2", "echo ${FAKERNIC_GID_INDEX-none}")
+        assert result.stdout == f"node2: {wanted}\n", result
+
+
+def test_a_process_is_killed_on_purpose(three):
+    """As memory of its cgroup is short: the trace is expected, and must come."""
+    result = execute(three, "node1", "mkdir /sys/fs/cgroup/small && cd "
+                     "/sys/fs/cgroup/small && echo 20M >memory.max && "
+                     "(echo $BASHPID >cgroup.procs; tail /dev/zero); [ $? = 137 ]",
+                     how=("--expect", "oom"))
+    assert result.returncode == 0, result
+    assert execute(three, "node1", "true", how=("--expect", "oom")).returncode == 1
+
+
 def test_mounts(three):
     assert "by all" in execute(three, "node3", "cat seen").stdout
     refused = execute(three, "node1", "touch /work/new")

@@ -246,6 +246,17 @@ def test_a_driver_that_does_not_bind(says, why):
         f"node1 has no RDMA device with a network interface: {why}")
 
 
+def test_without_a_device_no_other_interface_is_found(tmp_path):
+    """A pattern that matches nothing must not match the loopback's name."""
+    (tmp_path / "net/lo").mkdir(parents=True)
+    done = subprocess.run(
+        ["bash", "-c", rdma.FIND.replace("/sys/class", str(tmp_path)).replace(
+            "seq 100", "seq 1")], capture_output=True, text=True, timeout=60,
+        check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "no RDMA device with a network interface\n"
+
+
 GIDS_OF = {
     "all": ("0 fe80:0000:0000:0000:0000:00ff:fe00:0001 RoCE v2\n"
             "1 0000:0000:0000:0000:0000:ffff:c0a8:4d01 IB/RoCE v1\n"
