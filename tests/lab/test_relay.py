@@ -7,6 +7,7 @@ import re
 import socket
 import struct
 import subprocess
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -593,6 +594,34 @@ def test_one_that_stands_still_does_not_stop_the_others(ends):
         heard += 1
     assert heard < count
     assert three.wire.counts()["node3"]["lost"] == count - heard
+
+
+def test_an_end_that_reads_slowly_stalls_the_others_for_a_tenth(ends):
+    """End 3 reads 1 MiB every 2 s: what waits for it pays for 65 ms each."""
+    three = ends(3)
+    done = threading.Event()
+    frame = ether(1, 9000)
+
+    def read_slowly():
+        while not done.wait(2):
+            three.bytes(2, 1 << 20)
+
+    reader = threading.Thread(target=read_slowly)
+    reader.start()
+    begin = time.monotonic()
+    stalled, worst = 0, 0
+    while time.monotonic() - begin < 8:
+        since = time.monotonic()
+        three.send(0, *[frame] * 20)
+        three.take(1, 20)
+        took = time.monotonic() - since
+        stalled += took if took > 0.05 else 0
+        worst = max(worst, took)
+    done.set()
+    reader.join()
+    # 200 ms, 260 ms for its frames, 800 ms; and some for this machine.
+    assert worst < 0.5 and stalled < 2, (worst, stalled)
+    assert three.wire.counts()["node3"]["lost"]
 
 
 def test_a_slow_end_slows_the_others_down(ends):

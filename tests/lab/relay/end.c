@@ -19,7 +19,7 @@
  */
 #define OUTPUT_SIZE (2 * END_OUTPUT_LIMIT + 8 * (LENGTH_SIZE + END_FRAME_MAX))
 
-bool end_open(End *e, const char *path)
+bool end_open(End *e, const char *path, LinkDebt *all)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     const char *dot = strrchr(path, '.');
@@ -29,7 +29,7 @@ bool end_open(End *e, const char *path)
         return false;
     }
     strcpy(address.sun_path, path);
-    *e = (End) { .name = dot ? dot + 1 : path, .fd = -1,
+    *e = (End) { .name = dot ? dot + 1 : path, .fd = -1, .all = all,
                  .full_since = END_NEVER };
     e->input = malloc(INPUT_SIZE);
     e->output = malloc(OUTPUT_SIZE);
@@ -46,14 +46,58 @@ void end_accept(End *e)
     e->fd = accept4(e->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-void end_close(End *e)
+/* ---- waits for an end --------------------------------------------------- */
+
+static RoceTime end_patience(const End *e, RoceTime now)
 {
+    RoceTime patience;
+
+    if (!e->all) {
+        return END_STUCK_NS;
+    }
+    patience = link_debt_patience(&e->debt, e->all, now);
+    return patience < END_WAIT_MIN_NS ? 0 : patience;
+}
+
+/* It is full: the others wait from now on. */
+static void end_begin_wait(End *e, RoceTime now)
+{
+    e->full_since = now;
+    e->wait_ends = now + end_patience(e, now);
+}
+
+/* They have waited until now, or until their patience ended. */
+static void end_end_wait(End *e, RoceTime now)
+{
+    if (e->full_since != END_NEVER && e->all) {
+        const RoceTime end = now < e->wait_ends ? now : e->wait_ends;
+
+        link_debt_add(&e->debt, e->all, end - e->full_since, e->taken, now);
+        e->taken = 0;
+    }
+    e->full_since = END_NEVER;
+}
+
+static bool end_is_stuck(const End *e, RoceTime now)
+{
+    return e->full_since != END_NEVER && now >= e->wait_ends;
+}
+
+bool end_is_full(const End *e, RoceTime now)
+{
+    return e->full_since != END_NEVER && !end_is_stuck(e, now);
+}
+
+/* ---- its bytes ----------------------------------------------------------- */
+
+void end_close(End *e, RoceTime now)
+{
+    end_end_wait(e, now);
     close(e->fd);
     e->fd = -1;
     e->watched = 0;
     e->input_at = e->input_end = 0;
     e->output_at = e->output_end = 0;
-    e->full_since = END_NEVER;
 }
 
 bool end_read(End *e)
@@ -115,22 +159,16 @@ bool end_waits(const End *e)
     return e->output_end > e->output_at;
 }
 
-static bool end_is_stuck(const End *e, RoceTime now)
-{
-    return e->full_since != END_NEVER && now - e->full_since >= END_STUCK_NS;
-}
-
-bool end_is_full(const End *e, RoceTime now)
-{
-    return e->full_since != END_NEVER && !end_is_stuck(e, now);
-}
-
 void end_queue(End *e, const uint8_t *frame, size_t len, RoceTime now)
 {
     const size_t waits = e->output_end - e->output_at;
     const size_t size = LENGTH_SIZE + len;
     uint8_t *to;
 
+    if (e->all && end_is_stuck(e, now)) {       /* its debt has shrunk */
+        end_end_wait(e, now);
+        end_begin_wait(e, now);
+    }
     if (e->fd < 0 || end_is_stuck(e, now) || waits + size > OUTPUT_SIZE) {
         e->lost++;
         return;
@@ -147,7 +185,7 @@ void end_queue(End *e, const uint8_t *frame, size_t len, RoceTime now)
     memcpy(to + LENGTH_SIZE, frame, len);
     e->output_end += size;
     if (e->full_since == END_NEVER && waits + size >= END_OUTPUT_LIMIT) {
-        e->full_since = now;
+        end_begin_wait(e, now);
     }
 }
 
@@ -161,8 +199,12 @@ bool end_flush(End *e, RoceTime now)
             return errno == EAGAIN || errno == EINTR;
         }
         e->output_at += (size_t)sent;
-        e->full_since = e->output_end - e->output_at >= END_OUTPUT_LIMIT
-                            ? now : END_NEVER;
+        e->taken += (uint32_t)sent;
+        if (e->output_end - e->output_at < END_OUTPUT_LIMIT) {
+            end_end_wait(e, now);
+        } else if (!e->all) {
+            end_begin_wait(e, now);
+        }
     }
     e->output_at = e->output_end = 0;
     return true;

@@ -3,12 +3,15 @@
  * One QEMU's end of the wire, a socket of `-netdev stream`: each frame has its
  * length in front, 32 bits big-endian. What comes in and what waits to go out
  * is in two buffers of fixed size. An end is full when END_OUTPUT_LIMIT waits;
- * one that is full and has taken nothing for END_STUCK_NS is stuck, and loses
- * frames.
+ * then the others wait for it. Between two ends that ends when it has taken
+ * nothing for END_STUCK_NS. Among more, the time that they wait is its debt
+ * (debt.h), which outlives its connection. An end that they no longer wait for
+ * is stuck, and loses frames.
  */
 #ifndef RELAY_END_H
 #define RELAY_END_H
 
+#include "debt.h"
 #include "roce.h"
 
 #include <sys/types.h>
@@ -16,6 +19,7 @@
 #define END_FRAME_MAX    (65536 + 4096)         /* QEMU's own limit */
 #define END_OUTPUT_LIMIT (1u << 22)             /* then it is full */
 #define END_STUCK_NS     3500000000ll
+#define END_WAIT_MIN_NS  1000000ll              /* shorter waits are none */
 #define END_NEVER        (-1)
 
 typedef struct End {
@@ -26,19 +30,26 @@ typedef struct End {
     uint8_t *input, *output;
     size_t input_at, input_end; /* of the bytes that came */
     size_t output_at, output_end;       /* of those that wait */
-    RoceTime full_since;        /* it has taken nothing; or END_NEVER */
+    RoceTime full_since;        /* others wait; END_NEVER: it has room */
+    RoceTime wait_ends;         /* from then on it is stuck */
+    LinkDebt debt;
+    LinkDebt *all;              /* of all ends; NULL: there are two */
+    uint32_t taken;             /* bytes, since they were last counted */
     uint64_t frames;            /* it has sent */
     uint64_t lost;              /* it did not take */
 } End;
 
-/* Listens at 'path', whose last part names the end; false: errno says why. */
-bool end_open(End *e, const char *path);
+/*
+ * Listens at 'path', whose last part names the end; false: errno says why.
+ * 'all' is the sum of the debts of all ends; NULL: there are two.
+ */
+bool end_open(End *e, const char *path, LinkDebt *all);
 
 /* Takes who has come; there may be nobody any more. */
 void end_accept(End *e);
 
 /* Whoever is there goes, and what waited for them. */
-void end_close(End *e);
+void end_close(End *e, RoceTime now);
 
 /* Takes some of what has come, once. False: whoever is there has left. */
 bool end_read(End *e);

@@ -6,7 +6,7 @@
  * every frame as its sender sent it.
  *
  * Here are the ways in: sockets and the clock. Files call downwards: relay,
- * control, wire, held, faults, end, capture.
+ * control, wire, held, faults, end, capture, and debt of qemu-hw/link.
  */
 #include "control.h"
 
@@ -135,7 +135,7 @@ static void relay_event(Door door, unsigned number)
         /* First the frames that waited: who has left may have sent them. */
         if (e->fd >= 0 && wire_reads(&relay.wire, number) &&
             !end_has_frame(e) && !end_read(e)) {
-            end_close(e);
+            end_close(e, relay.wire.now);
         }
         break;
     case DOOR_CLOCK:
@@ -189,7 +189,8 @@ static void relay_open(const char *control, const char *pcap, char **paths,
     for (unsigned i = 0; i < count; i++) {
         WireEnd *e = &relay.wire.ends[i];
 
-        if (!end_open(&e->end, paths[i])) {
+        if (!end_open(&e->end, paths[i],
+                      count > 2 ? &relay.wire.debts : NULL)) {
             relay_fail(paths[i]);
         }
         /* The same rule hits other frames of each. */

@@ -51,9 +51,8 @@ RoceTime wire_deadline(const Wire *w)
         if (end_has_frame(e) && wire_reads(w, i)) {
             return w->now;
         }
-        if (end_is_full(e, w->now) &&
-            e->full_since + END_STUCK_NS < deadline) {
-            deadline = e->full_since + END_STUCK_NS;
+        if (end_is_full(e, w->now) && e->wait_ends < deadline) {
+            deadline = e->wait_ends;
         }
     }
     return deadline;
@@ -231,13 +230,13 @@ static void wire_release(Wire *w)
 }
 
 /* An end that speaks another language; it is told of once. */
-static void wire_blame(WireEnd *e)
+static void wire_blame(WireEnd *e, RoceTime now)
 {
     if (!e->blamed) {
         fprintf(stderr, "relay: %s sends what are no frames\n", e->end.name);
         e->blamed = true;
     }
-    end_close(&e->end);
+    end_close(&e->end, now);
 }
 
 /* What has come from an end goes on, as far as it need not wait. */
@@ -250,7 +249,7 @@ static void wire_take(Wire *w, unsigned number)
     while (e->fd >= 0 && wire_reads(w, number) &&
            (len = end_next(e, &frame)) != 0) {
         if (len < 0) {
-            wire_blame(&w->ends[number]);
+            wire_blame(&w->ends[number], w->now);
             return;
         }
         capture_add(&w->capture, frame, (size_t)len);
@@ -274,7 +273,7 @@ void wire_turn(Wire *w)
         End *e = &w->ends[i].end;
 
         if (e->fd >= 0 && !end_flush(e, w->now)) {
-            end_close(e);
+            end_close(e, w->now);
         }
     }
 }

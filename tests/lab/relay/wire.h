@@ -5,8 +5,9 @@
  *
  *      end --tx rules--> switch --rx rules--> end
  *
- * While an end is full the frames of the others wait; so do those of an end of
- * which much is held by rules: nothing is lost, and memory is bounded.
+ * While an end is full the frames of the others wait, for a bounded time
+ * (end.h); so do those of an end of which much is held by rules. Memory is
+ * bounded.
  */
 #ifndef RELAY_WIRE_H
 #define RELAY_WIRE_H
@@ -31,6 +32,7 @@ typedef struct WireEnd {
 typedef struct Wire {
     WireEnd *ends;
     unsigned count;
+    LinkDebt debts;             /* of all ends, if there are more than two */
     RoceTime now;               /* since the wire began */
     Capture capture;            /* of frames as they were sent */
     Heap late;
