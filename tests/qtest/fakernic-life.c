@@ -312,6 +312,98 @@ static void test_end_config(void)
     machine_stop(&e.m);
 }
 
+/* Where the guest's program finds addresses, 0 until it is to use them. */
+#define CPU_UAR    0x8000
+#define CPU_REGS   0x8004
+#define CPU_MSIX   0x8008
+#define CPU_ROUNDS 0x800c       /* that it has done */
+
+/* What a CPU does: from reset to 32-bit mode, then stores and loads forever. */
+static char *cpu_program(void)
+{
+    static const uint8_t enter[] = {
+        0xfa,                                           /* cli */
+        0x66, 0x2e, 0x0f, 0x01, 0x16, 0x40, 0x00,       /* lgdt cs:0x40 */
+        0x0f, 0x20, 0xc0, 0x0c, 0x01, 0x0f, 0x22, 0xc0, /* cr0 |= 1 */
+        0x66, 0xea, 0x80, 0x00, 0xff, 0xff, 0x08, 0x00, /* jmp 8:0xffff0080 */
+    };
+    static const uint8_t tables[] = {
+        0x17, 0x00, 0x48, 0x00, 0xff, 0xff, 0, 0,       /* of 0xffff0048 */
+        0, 0, 0, 0, 0, 0, 0, 0,
+        0xff, 0xff, 0, 0, 0, 0x9b, 0xcf, 0,             /* code */
+        0xff, 0xff, 0, 0, 0, 0x93, 0xcf, 0,             /* data */
+    };
+    static const uint8_t loop[] = {
+        0x66, 0xb8, 0x10, 0x00, 0x8e, 0xd8,             /* ds = 0x10 */
+        0x8b, 0x35, 0x00, 0x80, 0x00, 0x00,             /* esi = UAR */
+        0x8b, 0x3d, 0x04, 0x80, 0x00, 0x00,             /* edi = REGS */
+        0x8b, 0x1d, 0x08, 0x80, 0x00, 0x00,             /* ebx = MSIX */
+        0x85, 0xdb, 0x74, 0xea,                         /* wait for them */
+        0x89, 0x06, 0x8b, 0x06,                         /* a doorbell page */
+        0x89, 0x47, 0x28, 0x8b, 0x47, 0x08,             /* registers */
+        0x8b, 0x03, 0xc7, 0x43, 0x2c, 1, 0, 0, 0,       /* the vectors */
+        0x8b, 0x83, 0x00, 0x08, 0x00, 0x00,             /* pending bits */
+        0xff, 0x05, 0x0c, 0x80, 0x00, 0x00,             /* ROUNDS++ */
+        0xeb, 0xc9,
+    };
+    static const uint8_t reset[] = { 0xe9, 0x0d, 0x00 };
+    g_autofree uint8_t *bios = g_malloc0(65536);
+    char *path = g_strdup("/tmp/fakernic-program-XXXXXX");
+    const int fd = g_mkstemp(path);
+
+    memcpy(bios, enter, sizeof(enter));
+    memcpy(bios + 0x40, tables, sizeof(tables));
+    memcpy(bios + 0x80, loop, sizeof(loop));
+    memcpy(bios + 0xfff0, reset, sizeof(reset));
+    g_assert_cmpint(write(fd, bios, 65536), ==, 65536);
+    close(fd);
+    return path;
+}
+
+/* The CPU does so many more rounds. */
+static void cpu_runs(Machine *m, uint32_t rounds)
+{
+    const uint32_t end = qtest_readl(m->qts, CPU_ROUNDS) + rounds;
+
+    for (unsigned tries = 0; tries < 10000; tries++) {
+        if (qtest_readl(m->qts, CPU_ROUNDS) >= end) {
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("the CPU stands still");
+}
+
+/*
+ * A CPU waits for the big lock in the middle of an access to the device, and
+ * gets it after the end. Its program makes no other accesses.
+ */
+static void test_end_cpu(void)
+{
+    g_autofree char *program = cpu_program();
+    g_autofree char *options = g_strdup_printf(
+        "-netdev hubport,id=n0,hubid=0 -accel tcg -bios %s", program);
+
+    for (unsigned i = 0; i < 3; i++) {
+        End e;
+
+        start_in_slot(&e.m, &e.n, options);
+        end_prepare(&e);
+        aim_at_slot_power(&e.n, 1);
+        cq_arm(&e.n, &e.s.cq, 0, false);
+        qtest_writel(e.m.qts, CPU_UAR, e.n.uar.addr);
+        qtest_writel(e.m.qts, CPU_REGS, e.n.regs.addr);
+        qtest_writel(e.m.qts, CPU_MSIX, msix_entry(&e.n, 0));
+        cpu_runs(&e.m, 100);
+        sq_ring(&e.n, &e.a);
+        cpu_runs(&e.m, 100);
+        g_assert_cmphex(qtest_readl(e.m.qts, ECAM + (1 << 20)), ==, 0xffffffff);
+        g_free(e.n.pci);
+        machine_stop(&e.m);
+    }
+    unlink(program);
+}
+
 /* The event of the port that set_link makes: QEMU uses the NIC after it. */
 static void test_end_set_link(void)
 {
@@ -1438,6 +1530,7 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/end/register", test_end_register },
     { "life/end/vectors", test_end_vectors },
     { "life/end/config", test_end_config },
+    { "life/end/cpu", test_end_cpu },
     { "life/end/set-link", test_end_set_link },
     { "life/end/properties", test_end_properties },
     { "life/unplug/behind", test_unplug_behind },
