@@ -1327,6 +1327,41 @@ static void lost_tail_is_probed(void)
     pair_free(&p);
 }
 
+/* The table "How long a dead peer takes" of the data sheet. */
+static void dead_peer_ends_after_the_documented_time(void)
+{
+    static const struct {
+        uint8_t timeout, retry_cnt;
+        RoceTime us;
+    } rows[] = {
+        { 8, 7, 33554 }, { 12, 7, 536870 }, { 13, 7, 1073741 },
+        { 14, 7, 2000000 }, { 14, 3, 1000000 }, { 16, 7, 2147483 },
+        { 18, 3, 4294967 }, { 20, 7, 34359738 },
+    };
+
+    for (unsigned i = 0; i < TEST_COUNT(rows); i++) {
+        const RoceTime end = rows[i].us * 1000;
+        RoceSendWr wr;
+        Pair p;
+
+        pair_init(&p, FAKERNIC_QP_RC);
+        pair_qp(&p.a)->attr.timeout = rows[i].timeout;
+        pair_qp(&p.a)->attr.retry_cnt = rows[i].retry_cnt;
+        roce_retry_refill(&pair_qp(&p.a)->retry, &pair_qp(&p.a)->attr);
+        CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
+        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+        pair_send(&p, &p.a, &wr);
+        pair_run_until(&p, end - 1);
+        pair_expect_none(&p.a);
+        pair_run_until(&p, end + 1000000);
+        pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1,
+                    FAKERNIC_WC_RETRY_EXC_ERR);
+        CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS),
+                 rows[i].retry_cnt + 1);
+        pair_free(&p);
+    }
+}
+
 /* The last of so many packets is lost; is the path taken for lossy? */
 static bool silence_makes_lossy(unsigned packets)
 {
@@ -1551,6 +1586,7 @@ static void copies_of_an_implied_nak_cost_one_try(void)
 }
 
 static const Test tests[] = {
+    TEST(dead_peer_ends_after_the_documented_time),
     TEST(lost_tail_is_probed),
     TEST(silence_about_one_packet_makes_lossy),
     TEST(second_loss_is_told_by_the_timer),
