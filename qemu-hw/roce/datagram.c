@@ -151,6 +151,21 @@ static void roce_datagram_fail(Roce *r, RoceTime now, RoceQp *qp,
     roce_enter_error(r, now, qp, FAKERNIC_EVENT_NONE, vendor_err);
 }
 
+/*
+ * The datagram is dropped. A receive of the QP's own waits for one that fits. A
+ * receive of an SRQ completes with an error (IBTA 9.9.3, class E): the SRQ's
+ * other QPs need it, and this QP may get no datagram any more.
+ */
+static void roce_datagram_too_long(Roce *r, RoceQp *qp,
+                                   const RocePacket *packet)
+{
+    roce_drop(r, FAKERNIC_STAT_DROP_UD_LENGTH, qp->qpn, packet->psn);
+    if (qp->rx.srqn) {
+        roce_fail_recv(r, qp, FAKERNIC_WC_LOC_LEN_ERR,
+                       FAKERNIC_VENDOR_RQ_TOO_SMALL);
+    }
+}
+
 void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
                          const RocePacket *packet)
 {
@@ -179,8 +194,7 @@ void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     if (ROCE_GRH_SIZE + packet->payload_len > qp->rx.capacity) {
-        /* The receive stays for a datagram that fits. */
-        roce_drop(r, FAKERNIC_STAT_DROP_UD_LENGTH, qp->qpn, packet->psn);
+        roce_datagram_too_long(r, qp, packet);
         return;
     }
     error = roce_datagram_store(r, qp, packet);

@@ -98,6 +98,43 @@ static void datagrams_that_do_not_fit_are_dropped(void)
     pair_free(&p);
 }
 
+/*
+ * A receive of an SRQ that is too small completes: were it kept for a datagram
+ * that fits, the SRQ's owner would wait for it as long as this QP gets none.
+ */
+static void long_datagram_completes_a_receive_of_an_srq(void)
+{
+    const RoceQpInit init = {
+        .type = FAKERNIC_QP_UD, .has_sq = true, .srqn = 5, .pd = 1,
+        .send_cqn = 10, .recv_cqn = 11,
+    };
+    RoceRecvWr recv = { .tag = 7, .sge_count = 1 };
+    RoceSendWr wr;
+    Pair p;
+
+    datagram_init(&p, FAKERNIC_QP_UD, QKEY);
+    CHECK_EQ(roce_qp_create(p.b.r, &init, &p.b.qpn), FAKERNIC_CMD_OK);
+    datagram_rts(&p.b, QKEY);
+    recv.sge[0] = pair_sge(&p.b, 4096, 103);
+    fake_post_srq(p.b.host, 5, &recv);
+    wr = datagram_wr(&p.a, &p.b, 1, 64);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_LENGTH), 1);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 7, FAKERNIC_WC_LOC_LEN_ERR);
+    CHECK_EQ(pair_qp(&p.b)->attr.state, FAKERNIC_QPS_RTS);
+    /* The next one takes another receive. */
+    recv.tag = 8;
+    recv.sge[0] = pair_sge(&p.b, 4096, 104);
+    fake_post_srq(p.b.host, 5, &recv);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.b, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
+    pair_expect_none(&p.b);
+    pair_free(&p);
+}
+
 static void wrong_qkey_is_dropped(void)
 {
     RoceSendWr wr;
@@ -451,6 +488,7 @@ static void uc_goes_on_after_half_a_message(void)
 static const Test tests[] = {
     TEST(datagram_arrives_behind_its_header),
     TEST(datagrams_that_do_not_fit_are_dropped),
+    TEST(long_datagram_completes_a_receive_of_an_srq),
     TEST(wrong_qkey_is_dropped),
     TEST(refused_datagram_enters_sqe),
     TEST(bad_address_vector_is_refused),
