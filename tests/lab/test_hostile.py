@@ -71,6 +71,13 @@ def test_what_machines_know_is_not_written_through_a_link(node, precious, name,
     assert path.is_file() and path.read_text("utf-8") == "text\n"
 
 
+def test_a_folder_is_not_opened_through_a_link(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    with pytest.raises(NotADirectoryError):
+        outputs.Folder(tmp_path / "link")
+
+
 def test_an_output_is_not_written_through_a_link(node, precious, capsys):
     plant(node.vm.directory, "output", "link", precious)
     run = launch.Run(node, "command")

@@ -68,24 +68,17 @@ def contents(path, file=None, start=0, size=None):
 
 
 class Folder:
-    """An open folder; PATH is for messages and for its user."""
+    """An open folder, which is no link; PATH is for messages and for its
+    user."""
 
-    def __init__(self, path, parent=None):
+    def __init__(self, path):
         self.path = Path(path)
-        self.fd = os.open(
-            self.path.name if parent else self.path,
-            os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC |
-            (os.O_NOFOLLOW if parent else 0), dir_fd=parent and parent.fd)
+        self.fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY |
+                          os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def __del__(self):
         with suppress(AttributeError, OSError):
             os.close(self.fd)
-
-    def inside(self, name):
-        """The folder of this name in it, which is made if it is not there."""
-        with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=self.fd)
-        return Folder(self.path / name, self)
 
     def create(self, name):
         """A new file, open for reading and writing, without a buffer."""
@@ -94,11 +87,6 @@ class Folder:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return open(os.open(name, flags, 0o666, dir_fd=self.fd), "r+b",
                     buffering=0)
-
-    def open(self, name):
-        """A file that is there, for reading: no link and no pipe."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return open(os.open(name, flags, dir_fd=self.fd), "rb")
 
     def write(self, name, data):
         """A new file with this text, or these bytes."""

@@ -36,7 +36,7 @@ def write(model, out):
     requests = chosen(model)
     nodes = list(model.records)
     out.mkdir(parents=True, exist_ok=True)
-    folder = Folder(out)
+    folder = Folder(out.resolve())
     folder.write("trace.txt", "\n".join(
         page.text(request) for request in requests))
     folder.write("trace.html", page.page(requests, nodes))
