@@ -45,12 +45,13 @@ class Machine:
 
     def __init__(self):
         self.guest = SimpleNamespace(start=self.start)
-        self.folder = None
+        self.folder = self.job = None
 
     def start(self, script, timeout, on_output, input):
         assert timeout is None and input
         self.folder = script.partition("mkdir -p ")[2].split()[0]
-        return ShellJob(script, on_output)
+        self.job = ShellJob(script, on_output)
+        return self.job
 
     def wait(self, *words, folder=None):
         return subprocess.Popen(
@@ -118,6 +119,18 @@ def test_one_machine_waits_for_nobody():
     held.end()
 
 
+def test_a_meeting_leaves_no_threads(three):
+    held, machines = three
+    before = threading.active_count()
+    held.end(machines_stay=False)
+    for machine in machines:
+        os.killpg(machine.job.process.pid, 9)
+    deadline = time.monotonic() + READ_S
+    while threading.active_count() > before - 6:    # readers and writers
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_hostile_machine_takes_bounded_memory(three):
     """And the others still meet."""
     held, machines = three
@@ -140,6 +153,11 @@ def test_a_machine_that_does_not_read_holds_no_other_up(three):
     begin = time.monotonic()
     calls = [machine.wait("end") for machine in machines]
     assert codes(calls[1:]) == [0, 0] and time.monotonic() - begin < READ_S
+    threads = threading.active_count()
+    for _ in range(10 * meeting.CALLS_MAX):
+        for listener in held.listeners:
+            held.called(listener, b"again", b"1.1")
+    assert threading.active_count() == threads
     release.set()
     calls[0].kill()
     calls[0].wait()

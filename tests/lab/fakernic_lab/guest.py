@@ -124,13 +124,18 @@ class Session:
     def send(self, line, timeout=None):
         """TimeoutError when the machine does not take it in that time."""
         left = memoryview(line.encode() + b"\n")
-        deadline = time.monotonic() + (timeout or SEND_S)
-        with self.writing:
+        timeout = timeout or SEND_S
+        deadline = time.monotonic() + timeout
+        if not self.writing.acquire(timeout=timeout):
+            raise TimeoutError("the guest does not read")
+        try:
             while left:
                 with suppress(BlockingIOError):
                     left = left[self.sock.send(left):]
                     continue
                 self.wait_for(select.POLLOUT, deadline)
+        finally:
+            self.writing.release()
 
     def line(self, timeout=None):
         """The next line as a list of words; None when time is up."""

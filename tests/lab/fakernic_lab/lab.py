@@ -526,6 +526,8 @@ class Lab:
 
     def stop(self):
         records, captured = self.records(), self.capturing()
+        if self.meeting:
+            self.meeting.end(machines_stay=False)
         while self.nodes:
             self.nodes.pop().vm.stop()
         if self.relay:

@@ -10,6 +10,7 @@ back. A second call with a name waits for the others' second.
 """
 
 import os
+import queue
 import re
 import threading
 import time
@@ -75,8 +76,10 @@ class Listener:
         self.line = b""
         self.ready = threading.Event()
         self.calls = defaultdict(deque)     # name -> IDs that wait
+        self.answers = queue.Queue(CALLS_MAX)
         self.job = node.guest.start(LISTENER.format(folder=meeting.folder),
                                     timeout=None, on_output=self.take, input=True)
+        threading.Thread(target=self.answer, daemon=True).start()
 
     def take(self, stream, data):
         if stream == "err":
@@ -101,12 +104,16 @@ class Listener:
             with suppress(ValueError):
                 ids.remove(number)
 
-    def go(self, number):
-        # A machine that does not read holds nobody else up.
-        def send():
-            with suppress(OSError):
+    def answer(self):
+        """In a thread of its own: a machine that does not read holds no other
+        up. None ends it."""
+        with suppress(OSError):
+            while (number := self.answers.get()) is not None:
                 self.job.send(number + b"\n")
-        threading.Thread(target=send, daemon=True).start()
+
+    def go(self, number):
+        with suppress(queue.Full):      # it does not read
+            self.answers.put_nowait(number)
 
 
 class Meeting:
@@ -146,8 +153,10 @@ class Meeting:
                 if not one.calls[name]:
                     del one.calls[name]
 
-    def end(self):
+    def end(self, machines_stay=True):
         """Calls that still wait do so until their time is up."""
         for listener in self.listeners:
-            listener.job.kill()
+            listener.go(None)
+            if machines_stay:
+                listener.job.kill()
         self.listeners, self.folder = [], ""
