@@ -869,6 +869,33 @@ static void test_frame_limit(void)
     datagrams_stop(&d);
 }
 
+static bool link_up(Nic *n)
+{
+    struct fakernic_query_port_resp resp;
+
+    assert_status(cmd(n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    return resp.link_up;
+}
+
+/* The link goes down by set_link, not when the far side of the netdev goes. */
+static void test_link_up(void)
+{
+    Machine m;
+    Nic n;
+    int wire = start_wired(&m, &n);
+
+    g_assert_true(link_up(&n));
+    close(wire);
+    main_loop_turns(&m, 10);
+    g_assert_true(link_up(&n));
+    set_link(&m, false);
+    g_assert_false(link_up(&n));
+    set_link(&m, true);
+    g_assert_true(link_up(&n));
+    machine_stop(&m);
+}
+
 /* A frame larger than any port takes is no frame at all: 9000 and 22. */
 static void test_frame_too_long(void)
 {
@@ -1185,6 +1212,7 @@ const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/rc-between-vlans", test_rc_between_vlans },
     { "sheet/port-counters", test_port_counters },
     { "sheet/frame-limit", test_frame_limit },
+    { "sheet/link-up", test_link_up },
     { "sheet/frame-too-long", test_frame_too_long },
     { "sheet/doorbell-before-rts", test_doorbell_before_rts },
     { "sheet/atomic-byte-order", test_atomic_byte_order },
