@@ -187,16 +187,20 @@ static struct queue create_ud(void)
 {
     const __u32 masks[] = { ATTR(PKEY_INDEX) | ATTR(PORT) | ATTR(QKEY), 0,
                             ATTR(SQ_PSN) };
-    const struct fakernic_qp_attr attr = { .port = 1, .qkey = 0x1234 };
+    struct fakernic_modify_qp_req modify = { .attr.port = 1,
+                                             .attr.qkey = 0x1234 };
+    struct fakernic_create_qp_req qp = { .type = FAKERNIC_QP_UD,
+                                         .rq_log_depth = FAKERNIC_QUEUE_NONE,
+                                         .recv_cqn = cq.id };
 
-    return create_qp(FAKERNIC_QP_UD, masks, &attr);
+    return create_qp(&qp, &modify, masks);
 }
 
 static void post(struct queue *sq, const void *wqe)
 {
     memcpy(entry(sq), wqe, FAKERNIC_SQ_BB_SIZE);
     sq->index++;
-    memcpy(sq->ring + (FAKERNIC_SQ_BB_SIZE << LOG_DEPTH), &sq->index, 4);
+    publish(sq);
     ring(FAKERNIC_DOORBELL_SQ, sq, 0);
 }
 
@@ -211,10 +215,13 @@ static void post_nop(struct queue *sq)
 static bool completes(struct queue *sq)
 {
     struct fakernic_cqe *cqe;
+    bool done;
 
     post_nop(sq);
     cqe = take(&cq, offsetof(struct fakernic_cqe, owner));
-    return cqe->status == FAKERNIC_WC_SUCCESS && cqe->qpn == sq->id;
+    done = cqe->status == FAKERNIC_WC_SUCCESS && cqe->qpn == sq->id;
+    publish(&cq);
+    return done;
 }
 
 static struct queue create_rc(const __u8 *mac)
@@ -226,14 +233,17 @@ static struct queue create_rc(const __u8 *mac)
         ATTR(TIMEOUT) | ATTR(RETRY_CNT) | ATTR(RNR_RETRY) |
             ATTR(SQ_PSN) | ATTR(MAX_RD_ATOMIC),
     };
-    struct fakernic_qp_attr attr = { .port = 1,
-                                     .path_mtu = FAKERNIC_MTU_1024,
-                                     .timeout = 14 };
+    struct fakernic_modify_qp_req modify = {
+        .attr = { .port = 1, .path_mtu = FAKERNIC_MTU_1024, .timeout = 14 },
+    };
+    struct fakernic_create_qp_req qp = { .type = FAKERNIC_QP_RC,
+                                         .rq_log_depth = FAKERNIC_QUEUE_NONE,
+                                         .recv_cqn = cq.id };
 
     /* GID 0 is what driver_write() has set. */
-    memcpy(attr.av.dmac, mac, 6);
-    memcpy(attr.av.dgid + 10, "\xff\xff\x0a\0\0\1", 6);
-    return create_qp(FAKERNIC_QP_RC, masks, &attr);
+    memcpy(modify.attr.av.dmac, mac, 6);
+    memcpy(modify.attr.av.dgid + 10, "\xff\xff\x0a\0\0\1", 6);
+    return create_qp(&qp, &modify, masks);
 }
 
 /* What one QP sends from: it ends. */
@@ -318,6 +328,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     open_card(argv[1], argv[2]);
     driver();
+    driver_nop();
     report(true, "the driver of the data sheet works");
     read_mac(mac);
     driver_write(mac);
