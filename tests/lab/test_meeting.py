@@ -69,6 +69,7 @@ def three_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(meeting, "LISTENER", SimpleNamespace(
         format=lambda folder: listener.format(folder=next(folders))))
     held = meeting.Meeting(machines)
+    held.listeners.sort(key=lambda one: machines.index(one.node))
     yield held, machines
     held.end()
 

@@ -178,8 +178,9 @@ def add_machine_options(parser, out=OUT):
                        "--image 1024)")
     group.add_argument("--mount", action="append", default=[], metavar=
                        "HOST:/GUEST[:rw]", help="a folder of this machine's "
-                       "that they see, read-only unless told; .:/work is "
-                       "always there unless you mount something else at /work")
+                       "that they see, read-only without :rw (and with it "
+                       "not one that contains --out); .:/work is always there "
+                       "unless you mount something else at /work")
     group.add_argument("--env", action="append", type=variable, default=[],
                        metavar="NAME=VALUE", help="for the commands")
     group.add_argument("--qemu", metavar="FILE", help="the QEMU to run")

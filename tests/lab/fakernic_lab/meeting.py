@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections import defaultdict, deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from .errors import GuestCrashed, GuestTimeout
@@ -127,9 +128,12 @@ class Meeting:
         if len(nodes) == 1:
             self.folder = ALONE
             return
+
+        def listen(node):
+            self.listeners.append(Listener(self, node))
         try:
-            for node in nodes:
-                self.listeners.append(Listener(self, node))
+            with ThreadPoolExecutor(len(nodes)) as pool:
+                list(pool.map(listen, nodes))
             for listener in self.listeners:
                 listener.job.await_event(listener.ready,
                                          time.monotonic() + READY_S)
