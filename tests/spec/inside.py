@@ -7,6 +7,7 @@ tables, in the schema of QMP, in qemu-hw/README.md.
 import json
 import re
 
+import document
 from headers import DOCUMENT, SpecError
 
 SCHEMA = 'qemu-hw/qmp/fakernic.json'
@@ -141,6 +142,41 @@ def documented_inside(tree):
             unnamed(tree, DOCUMENT, language))
 
 
+def offered(tree):
+    """{point: actions} of the engine, without those that every point has."""
+    text = tree.read(FAULTS)
+    macros = {name: set(re.findall(r'DO\((\w+)\)', body)) for name, body in
+              re.findall(r'#define (ON_\w+) +\(((?:.*\\\n)*.*)\)', text)}
+    rows = re.search(r'fault_points\[\w+\] = \{(.*?)\n\};', text, re.S)
+    found = {}
+    for point, body in re.findall(r'\{ "([\w-]+)",(.*?)\}', rows.group(1), re.S):
+        names = set(re.findall(r'DO\((\w+)\)', body)).union(
+            *(macros[name] for name in re.findall(r'ON_\w+', body)))
+        found[point] = {of_schema(name) for name in names} - {'count', 'pause'}
+    return found
+
+
+def sheet_actions(tree):
+    """the data sheet's actions at each point of fault rules are the engine's"""
+    every = set(table(tree, 'fault_actions', FAULTS))
+    printed = {}
+    for _, heads, rows in document.tables(tree):
+        if heads[0] != 'at':
+            continue
+        for at, _, text in rows:
+            common, *also = text.split(';')
+            for point in re.findall(r'[\w-]+', at):
+                said = ' '.join([common] + [words for words in also
+                                            if words.split()[0] == point])
+                printed[point] = every.intersection(
+                    re.findall(r'[\w-]+', said))
+    engine = offered(tree)
+    return [f'at {point}: the data sheet has {sorted(printed.get(point, ()))}, '
+            f'the engine {sorted(engine.get(point, ()))}'
+            for point in sorted(printed.keys() | engine.keys())
+            if printed.get(point) != engine.get(point)]
+
+
 def traced_devices(tree):
     """each trace event begins with the device that it is of"""
     events = re.findall(r'^(fakernic_\w+)\((.*?)\) (.*)$', tree.read(EVENTS),
@@ -151,4 +187,4 @@ def traced_devices(tree):
                  form.startswith('"%s'))]
 
 
-CHECKS = (schema_names, documented_inside, traced_devices)
+CHECKS = (schema_names, documented_inside, sheet_actions, traced_devices)

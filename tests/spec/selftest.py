@@ -129,6 +129,8 @@ MUTATIONS = (
      'the word every'),
     (inside.documented_inside, DOCUMENT, '``for-ns`` ', '``for``    ',
      'the word for-ns'),
+    (inside.sheet_actions, inside.FAULTS, '"eqe", ON_STORES | DO(CORRUPT)',
+     '"eqe", ON_STORES', 'at eqe: the data sheet has'),
     (inside.documented_inside, inside.SCHEMA, "'x-query-fakernic-eqs'",
      "'x-query-fakernic-event-queues'", 'x-query-fakernic-event-queues'),
     (inside.traced_devices, inside.EVENTS, '(const char *dev, unsigned vector)',
