@@ -357,7 +357,7 @@ def test_a_machine_that_was_paused(tmp_path):
 def machine(folder, name, said=""):
     (folder / name).mkdir()
     return SimpleNamespace(name=name, directory=folder / name,
-                           qemu_log=lambda: said)
+                           qemu_log=lambda _last=0: said)
 
 
 def test_what_is_left(tmp_path, capsys):
