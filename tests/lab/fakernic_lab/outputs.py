@@ -32,9 +32,10 @@ def printable(text):
 def limit_files(pid):
     """The process PID writes no file that is longer than FILE_MAX. A child must
     ignore SIGXFSZ, as Python does: Popen(restore_signals=False)."""
-    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
-    limit = FILE_MAX if hard == resource.RLIM_INFINITY else min(FILE_MAX, hard)
-    with suppress(ProcessLookupError):      # it has ended already
+    # It may have ended, or run as another user, whose limits are not ours.
+    with suppress(ProcessLookupError, PermissionError):
+        hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+        limit = FILE_MAX if hard == resource.RLIM_INFINITY else min(FILE_MAX, hard)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))
 
 
