@@ -407,6 +407,15 @@ def test_a_console_is_judged_in_linear_time(tmp_path, words):
         assert done.stdout == "judged\n", done
 
 
+def test_all_of_a_long_console_is_judged(tmp_path):
+    """A complaint behind megabytes of other lines is found at once."""
+    log = console.Console(tmp_path / "console")
+    log.path.write_bytes(b"a line without a complaint\n" * 400000 +
+                         b"WARNING: one\nfine\n")
+    assert "WARNING: one\n" in log.trouble()
+    assert log.trouble() is None and log.judged == log.size()
+
+
 def test_the_end_of_a_console_is_short(tmp_path):
     path = tmp_path / "console"
     path.write_bytes(b"x" * (1 << 20) + b"\n" + b"y" * (1 << 20))

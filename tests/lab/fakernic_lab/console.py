@@ -279,11 +279,15 @@ class Console:
         return data[:len(text[:mappings_open(text)])]
 
     def trouble(self):
-        """The first complaint since the last call with its surroundings, of
-        the next PIECE bytes."""
-        data = self.piece()
-        self.judged += len(data)
-        return self.excerpt(readable(data))
+        """The first complaint since the last call with its surroundings. Of a
+        PIECE with a complaint no other one is reported."""
+        end = self.size()
+        while True:
+            data = self.piece()
+            self.judged += len(data)
+            found = self.excerpt(readable(data))
+            if found or not data or self.judged >= end:
+                return found
 
     def excerpt(self, text):
         """The first complaint in a text with its surroundings, or None."""
