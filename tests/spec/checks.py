@@ -86,6 +86,17 @@ typedef unsigned short __u16, __le16;
 typedef unsigned int __u32, __le32;
 typedef unsigned long long __u64, __le64;
 """
+# Of the C library driver.c needs this.
+STDDEF = """
+typedef __SIZE_TYPE__ size_t;
+#define offsetof(type, field) __builtin_offsetof(type, field)
+"""
+STRING = """
+#include <stddef.h>
+void *memcpy(void *, const void *, size_t);
+int memcmp(const void *, const void *, size_t);
+char *strcpy(char *, const char *);
+"""
 # UEFI, two kinds of firmware, and a big-endian machine of 32 bits.
 FOREIGN = {'x86_64-unknown-windows': '-nostdlibinc',
            'riscv64-unknown-elf': '-nostdinc',
@@ -94,17 +105,21 @@ FOREIGN = {'x86_64-unknown-windows': '-nostdlibinc',
 
 
 def headers_off_linux(tree):
-    """headers compile off Linux, with <stdint.h> or the reader's types"""
+    """headers and driver.c compile off Linux, with the reader's types or not"""
     problems = []
     source = ''.join(f'#include <{h}>\n' for h in tree.hw_headers())
     with tempfile.TemporaryDirectory() as work:
         types = Path(work, 'types.h')
         types.write_text(TYPES, encoding='utf-8')
+        Path(work, 'stddef.h').write_text(STDDEF, encoding='utf-8')
+        Path(work, 'string.h').write_text(STRING, encoding='utf-8')
         for target, way in FOREIGN.items():
-            flags = [f'--target={target}', '-ffreestanding', '-std=c11', way]
+            flags = [f'--target={target}', '-ffreestanding', '-std=gnu11',
+                     '-Wall', '-Wextra', '-Werror', f'-I{work}', way]
             if way == '-nostdinc':
                 flags.append(f'-DFAKERNIC_TYPES="{types}"')
-            if said := syntax_check(tree, 'clang', flags, source):
+            if said := syntax_check(tree, 'clang', flags,
+                                    source + tree.read(DRIVER)):
                 problems.append(f'{target} {way}:\n{said}')
     return problems
 
@@ -439,12 +454,11 @@ def requests_reserved(tree):
 
 
 CHECKS = (headers_alone, headers_off_linux, uapi_alone, header_includes,
-          hw_data_rules, uapi_rules, layout_golden, changes_version, counter_names,
-          document_syntax,
-          document_driver, conformance_rules, document_names, document_values, document_structs,
-          spdx_lines, licence_texts, engine_includes,
-          one_definition, requests_reserved, *formulas.CHECKS,
-          *inside.CHECKS)
+          hw_data_rules, uapi_rules, layout_golden, changes_version,
+          counter_names, document_syntax, document_driver, conformance_rules,
+          document_names, document_values, document_structs, spdx_lines,
+          licence_texts, engine_includes, one_definition, requests_reserved,
+          *formulas.CHECKS, *inside.CHECKS)
 
 
 def run(check, tree):

@@ -149,7 +149,8 @@ def offered(tree):
               re.findall(r'#define (ON_\w+) +\(((?:.*\\\n)*.*)\)', text)}
     rows = re.search(r'fault_points\[\w+\] = \{(.*?)\n\};', text, re.S)
     found = {}
-    for point, body in re.findall(r'\{ "([\w-]+)",(.*?)\}', rows.group(1), re.S):
+    for point, body in re.findall(r'\{ "([\w-]+)",(.*?)\}', rows.group(1),
+                                  re.S):
         names = set(re.findall(r'DO\((\w+)\)', body)).union(
             *(macros[name] for name in re.findall(r'ON_\w+', body)))
         found[point] = {of_schema(name) for name in names} - {'count', 'pause'}

@@ -28,6 +28,8 @@ MUTATIONS = (
      '#elif 1 ||', 'windows -nostdlibinc'),
     (checks.headers_off_linux, f'{BASE}/base.h', '#if defined(FAKERNIC_TYPES)',
      '#if 0', 'riscv64-unknown-elf -nostdinc'),
+    (checks.headers_off_linux, checks.DRIVER, '#include <string.h>',
+     '#include <unistd.h>', 'unistd.h'),
     (checks.headers_off_linux, f'{BASE}/eq.h', '__u8 owner;', '__s8 owner;',
      'eq.h:'),
     (checks.uapi_alone, UAPI, '#include <linux/types.h>', '', 'gcc'),
