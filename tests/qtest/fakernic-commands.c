@@ -710,6 +710,21 @@ static void test_rereg_mw(void)
 
 /* ---- queue pairs ----------------------------------------------------- */
 
+/* A UD QP has a flag, and only one. */
+static void check_qp_flags(Nic *n, const struct fakernic_create_qp_req *good)
+{
+    struct fakernic_create_qp_req req = *good;
+    uint32_t qpn;
+
+    req.type = FAKERNIC_QP_UD;
+    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB << 1;
+    assert_refused(n, CMD(n, CREATE_QP, req), BAD_PARAM,
+                   fakernic_create_qp_req, flags);
+    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB;
+    qpn = cmd_create(n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
+    assert_status(cmd_id(n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
+}
+
 static void test_qp_create(void)
 {
     Machine m;
@@ -746,14 +761,7 @@ static void test_qp_create(void)
     BAD(uar, LE32(1), BAD_ID);
     BAD(flags, FAKERNIC_QP_BLOCK_MCAST_LB, BAD_PARAM);
 #undef BAD
-    req = good;
-    req.type = FAKERNIC_QP_UD;
-    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB << 1;
-    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PARAM,
-                   fakernic_create_qp_req, flags);
-    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB;
-    qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
+    check_qp_flags(&n, &good);
     req = good;
     req.sq_pages.page_count = 0;
     assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PAGE_LIST,
