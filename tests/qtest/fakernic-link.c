@@ -1009,12 +1009,20 @@ static void foreign_signal(Member *p, const char *folder, int fd)
 /* In a packet that the device has not read when it cuts the member off. */
 static void foreign_unread(Member *p, const char *folder, int fd)
 {
+    struct ucred device;
+    socklen_t len = sizeof(device);
+
     member_join(p, folder);
+    g_assert_cmpint(getsockopt(p->sock, SOL_SOCKET, SO_PEERCRED, &device, &len),
+                    ==, 0);
+    /* It reads nothing before all of it is there. */
+    g_assert_cmpint(kill(device.pid, SIGSTOP), ==, 0);
     lie_long_ring(p);
     for (unsigned i = 0; i < SIGNALS_AT_ONCE; i++) {
         g_assert_true(link_signal(p->sock));
     }
-    stranger_send(p->sock, "", 1, &fd, 1, 0);
+    g_assert_true(stranger_send(p->sock, "", 1, &fd, 1, 0));
+    g_assert_cmpint(kill(device.pid, SIGCONT), ==, 0);
 }
 
 /* In the last packet before its end. */
