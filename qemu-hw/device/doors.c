@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The doors: every way into the device. A register or a doorbell is stored to,
- * a frame comes in, the link changes, the netdev takes frames again, a
- * deadline has come, a persistent FLUSH is through, the bottom half goes on
- * with what was left, the VM stops or goes on, the device is unplugged.
+ * The doors: every way into the device. These are stores to registers and
+ * doorbells, received frames, changes of the link, a netdev that takes frames
+ * again, deadlines, the end of a persistent FLUSH, the bottom half, a VM that
+ * stops or resumes, and the unplug.
  *
- * Each door passes the gate, which the unplug closes without return. A door can
- * be entered after that: QEMU looks up a region once for a whole DMA, and a CPU
- * may have looked it up before it waits for the big lock.
+ * Each door passes the gate, which the unplug closes forever. A door may be
+ * entered after that: QEMU looks up a region once for a whole DMA, and a CPU
+ * looks it up before it waits for the big lock.
  *
  * A door lets its station work and then gives the device a turn. No station
- * and no turn calls back up here. Doors nest: what the device sends may come
- * back to it at once. Only the outermost gives turns and, with nothing else of
- * the device on the stack, sends interrupts; an inner one leaves a note.
+ * and no turn calls back up here. Doors nest: what the device sends may return
+ * to it at once. Only the outermost door gives turns and, with nothing else of
+ * the device on the stack, sends interrupts. An inner one leaves a note.
  *
- * Two kinds of work wait. What a turn has no budget for waits for the bottom
- * half, and other doors give no turn before it: the main loop serves others in
- * between. And a received frame gives no turn by itself: a netdev hands over
- * all it has, and one turn at the end of that burst answers it; a netdev that
- * takes frames again is heard there, too.
+ * Two kinds of work wait. Work beyond a turn's budget waits for the bottom
+ * half, and other doors give no turn before it, so that the main loop serves
+ * others in between. Calls of the net layer give no turn either: a netdev hands
+ * over all of its frames, and one turn at the end of that burst answers them.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -52,8 +51,8 @@ static bool fakernic_enter(FakernicState *s)
 }
 
 /*
- * May a frame come in? Else fakernic_go_on() will ask for it. A device that
- * a fault rule stopped loses it.
+ * May a frame come in? If not, fakernic_go_on() asks for it later. A device
+ * that a fault rule stopped drops it.
  */
 static bool fakernic_takes_frames(const FakernicState *s)
 {
@@ -96,7 +95,7 @@ static void fakernic_postpone(FakernicState *s)
     }
 }
 
-/* Frees what is left, a turn's worth at a time; the device's memory then. */
+/* Frees what is left, a turn's worth at a time, then the device's memory. */
 static void fakernic_end_some(void *opaque)
 {
     FakernicState *s = opaque;
@@ -109,11 +108,11 @@ static void fakernic_end_some(void *opaque)
 }
 
 /*
- * The devices that took frames in this round of the main loop, or whose netdev
- * takes some again. Behind its handlers, and before it sleeps, the main loop
- * tells its notifiers: there they get their turn, without another round (in
- * which a peer on the same processor would find the wire empty, and sleep:
- * READs of 64 KiB were a seventh slower). All under the big QEMU lock.
+ * The devices that the net layer called in this round of the main loop. After
+ * its handlers, and before it sleeps, the main loop calls its notifiers. The
+ * devices get their turn there, without another round, in which a peer on the
+ * same processor would find the wire empty and sleep: READs of 64 KiB were a
+ * seventh slower. All of this happens under the big QEMU lock.
  */
 static QTAILQ_HEAD(, FakernicState) fakernic_bursts =
     QTAILQ_HEAD_INITIALIZER(fakernic_bursts);
@@ -135,17 +134,17 @@ static void fakernic_burst_remove(FakernicState *s)
 }
 
 /*
- * The gate is closed, and nothing of the device is on the stack except, from
- * within, its outermost door: whose caller may look at the device again (at the
- * guard against reentrance), so all else goes later. Runs once, as no door is
- * entered after this.
+ * The gate is closed, and nothing of the device is on the stack except its
+ * outermost door, if that ended it. The caller of that door may still look at
+ * the device (at the guard against reentrance), so its memory goes later. This
+ * runs once, because no door is entered after it.
  */
 static void fakernic_end(void *opaque)
 {
     FakernicState *s = opaque;
     FakernicLink *link;
 
-    /* The netdev may hold a frame of ours, and a way to fakernic_sent(). */
+    /* The netdev may hold a frame of this device, and call fakernic_sent(). */
     qemu_purge_queued_packets(qemu_get_queue(s->nic));
     link = s->nic->peer_deleted ? NULL : s->link;
     qemu_del_nic(s->nic);
@@ -208,14 +207,14 @@ static void fakernic_frames_ask(FakernicState *s)
     }
 }
 
-/* What waits goes on: a reset, frames at the netdev, then a turn. */
+/* Continues what waits: a reset, frames at the netdev, then a turn. */
 static void fakernic_go_on(FakernicState *s)
 {
     if (!fakernic_enter(s)) {
         return;
     }
     s->behind = false;
-    /* No turn will; and without any, no frame comes in, not even to be lost. */
+    /* No turn will do it, and without a budget not even a frame is dropped. */
     if (!fakernic_is_running(s)) {
         fakernic_budget_renew(s);
     }
@@ -345,7 +344,7 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
     QTAILQ_FOREACH(s, &fakernic_bursts, burst) {
         count++;
     }
-    /* Those that join meanwhile have their bottom half; any may go away. */
+    /* Those that join now have their bottom half; any may be unplugged. */
     while (count-- && (s = QTAILQ_FIRST(&fakernic_bursts))) {
         fakernic_burst_remove(s);
         if (!s->behind && s->kicked) {
@@ -355,7 +354,7 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
     }
 }
 
-/* A frame for a device that leaves is lost. */
+/* A frame for a device whose gate is closed is dropped. */
 static bool fakernic_can_receive(NetClientState *nc)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
@@ -382,7 +381,7 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
         fakernic_turn_received(s);
         fakernic_leave_net(s);
     }
-    /* 0, for an empty frame, would stop the wire for ever. */
+    /* 0, for an empty frame, would stop the wire forever. */
     return len ? len : -1;
 }
 
@@ -418,7 +417,7 @@ static NetClientInfo fakernic_net_info = {
 
 /* ---- the medium ---------------------------------------------------------- */
 
-/* What was flushed is there. */
+/* The thread has ended: what was flushed is on its medium. */
 static void fakernic_persisted(void *opaque, int error)
 {
     FakernicState *s = fakernic_persist_done(opaque, error);
