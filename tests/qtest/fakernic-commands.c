@@ -710,12 +710,15 @@ static void test_rereg_mw(void)
 
 /* ---- queue pairs ----------------------------------------------------- */
 
-/* A UD QP has a flag, and only one. */
+/* A UD QP has a flag, and only one; an RC QP has none. */
 static void check_qp_flags(Nic *n, const struct fakernic_create_qp_req *good)
 {
     struct fakernic_create_qp_req req = *good;
     uint32_t qpn;
 
+    req.flags = FAKERNIC_QP_BLOCK_MCAST_LB;
+    assert_refused(n, CMD(n, CREATE_QP, req), BAD_PARAM,
+                   fakernic_create_qp_req, flags);
     req.type = FAKERNIC_QP_UD;
     req.flags = FAKERNIC_QP_BLOCK_MCAST_LB << 1;
     assert_refused(n, CMD(n, CREATE_QP, req), BAD_PARAM,
@@ -759,7 +762,6 @@ static void test_qp_create(void)
     BAD(srqn, LE32(5), BAD_ID);
     BAD(xrcdn, LE32(1), BAD_PARAM);
     BAD(uar, LE32(1), BAD_ID);
-    BAD(flags, FAKERNIC_QP_BLOCK_MCAST_LB, BAD_PARAM);
 #undef BAD
     check_qp_flags(&n, &good);
     req = good;
