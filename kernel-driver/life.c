@@ -41,6 +41,7 @@ int fakernic_life_start(struct fakernic_dev *dev)
 	ret = fakernic_reset_device(dev);
 	if (ret)
 		return ret;
+	fakernic_port_begin(dev);
 	ret = fakernic_negotiate(dev);
 	if (ret)
 		return ret;

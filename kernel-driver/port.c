@@ -2,10 +2,13 @@
 /*
  * The one port, as the net_device and the RDMA device share it: its link state
  * and who is told when that changes. The RDMA port is active while the device
- * has a link and the net_device is up.
+ * has a link and the net_device is up. While the net_device is down the
+ * device's port is disabled, which stops RDMA, as mlx5 does. Queues that are
+ * replaced while the net_device stays up do not disable it.
  */
 #include <rdma/ib_verbs.h>
 #include <fakernic/cmdq.h>
+#include <fakernic/regs.h>
 #include "cmd.h"
 #include "compat.h"
 #include "device.h"
@@ -51,7 +54,7 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 		port->link = info->link_up;
 	}
 	link = port->link && !READ_ONCE(dev->dead);
-	active = link && port->open;
+	active = link && port->open && READ_ONCE(port->enabled);
 	trace_fakernic_link(dev->pdev, link, active);
 	changed = active != port->active;
 	WRITE_ONCE(port->active, active);
@@ -73,9 +76,30 @@ static void fakernic_port_asked(struct fakernic_dev *dev, int ret)
 		return;
 	}
 	pause = fakernic_pause(port->refusals++);
-	dev_err(&dev->pdev->dev, "link is not told: %d; next try in %u ms\n",
+	dev_err(&dev->pdev->dev,
+		"port state cannot be set or queried: %d; next try in %u ms\n",
 		ret, jiffies_to_msecs(pause));
 	queue_delayed_work(system_dfl_wq, &port->work, pause);
+}
+
+/* Without the feature the port is always enabled. Caller holds ask_lock. */
+static int fakernic_port_enable(struct fakernic_dev *dev)
+{
+	struct fakernic_port *port = &dev->port;
+	const bool open = READ_ONCE(port->open);
+	const struct fakernic_set_port_req req = {
+		.mask = cpu_to_le32(FAKERNIC_PORT_ENABLED),
+		.enabled = open,
+	};
+	int ret;
+
+	if (!(dev->features & FAKERNIC_FEATURE_PORT_DISABLE) ||
+	    port->enabled == open)
+		return 0;
+	ret = fakernic_cmd_set_port(dev, &req);
+	if (!ret)
+		WRITE_ONCE(port->enabled, open);
+	return ret;
 }
 
 /*
@@ -89,7 +113,7 @@ void fakernic_port_changed(struct fakernic_dev *dev)
 	int ret;
 
 	mutex_lock(&port->ask_lock);
-	ret = fakernic_cmd_query_port(dev, &info);
+	ret = fakernic_port_enable(dev) ?: fakernic_cmd_query_port(dev, &info);
 	mutex_lock(&port->lock);
 	fakernic_port_tell(dev, ret ? NULL : &info);
 	mutex_unlock(&port->lock);
@@ -123,6 +147,13 @@ void fakernic_port_init(struct fakernic_dev *dev)
 	INIT_DELAYED_WORK(&dev->port.work, fakernic_port_work);
 }
 
+void fakernic_port_begin(struct fakernic_dev *dev)
+{
+	mutex_lock(&dev->port.ask_lock);
+	WRITE_ONCE(dev->port.enabled, true);
+	mutex_unlock(&dev->port.ask_lock);
+}
+
 void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered)
 {
 	mutex_lock(&dev->port.lock);
@@ -153,11 +184,11 @@ void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare)
 void fakernic_port_set_open(struct fakernic_dev *dev, bool open)
 {
 	mutex_lock(&dev->port.lock);
-	dev->port.open = open;
+	WRITE_ONCE(dev->port.open, open);
 	if (!open)
 		netif_carrier_off(dev->netdev);
 	mutex_unlock(&dev->port.lock);
-	mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
+	fakernic_port_changed(dev);
 }
 
 void fakernic_port_end(struct fakernic_dev *dev)

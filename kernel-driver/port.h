@@ -22,6 +22,7 @@ struct fakernic_port {
 	bool ib_registered;		/* then there are events */
 	bool end_told;			/* of that RDMA device */
 	bool link;			/* what the device said last */
+	bool enabled;			/* what the device was set to last */
 	bool open;			/* the net_device, and not on its way */
 	bool bare;			/* the net_device has no queues */
 	bool active;			/* read without the lock */
@@ -33,9 +34,13 @@ struct fakernic_port {
 /* Before all else; cannot fail. */
 void fakernic_port_init(struct fakernic_dev *dev);
 
+/* The device has been reset: its port is enabled. */
+void fakernic_port_begin(struct fakernic_dev *dev);
+
 /*
- * Asks the device for the link's state and tells both sides of a change. If the
- * device lives and refuses, all stays as it was and it is asked again later.
+ * Enables the device's port or disables it, as the net_device is open or not.
+ * Then queries the link and notifies both sides of a change. If the device
+ * lives and refuses, all stays as it was and the driver retries later.
  */
 void fakernic_port_changed(struct fakernic_dev *dev);
 
@@ -56,8 +61,8 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
 void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare);
 
 /*
- * The net_device is open, or has stopped: then it has no carrier. The RDMA port
- * follows, when the device has been asked for its link.
+ * The net_device is open, or has stopped: then it has no carrier, and the
+ * device's port is disabled. Executes commands.
  */
 void fakernic_port_set_open(struct fakernic_dev *dev, bool open);
 

@@ -136,8 +136,11 @@ static uint32_t fakernic_port_settings(const FakernicState *s)
     const uint32_t always = FAKERNIC_PORT_MTU | FAKERNIC_PORT_MAC |
                             FAKERNIC_PORT_FILTER | FAKERNIC_PORT_QPN;
 
-    return s->driver_features & FAKERNIC_FEATURE_VLAN ?
-           always | FAKERNIC_PORT_VLAN_STRIP : always;
+    return always |
+           (s->driver_features & FAKERNIC_FEATURE_VLAN ?
+            FAKERNIC_PORT_VLAN_STRIP : 0) |
+           (s->driver_features & FAKERNIC_FEATURE_PORT_DISABLE ?
+            FAKERNIC_PORT_ENABLED : 0);
 }
 
 static FakernicVerdict
@@ -168,6 +171,10 @@ fakernic_check_set_port(FakernicState *s,
     if (mask & FAKERNIC_PORT_VLAN_STRIP && req->vlan_strip > 1) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req,
                                vlan_strip);
+    }
+    if (mask & FAKERNIC_PORT_ENABLED && req->enabled > 1) {
+        return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_set_port_req,
+                               enabled);
     }
     if ((mask & FAKERNIC_PORT_QPN) && qpn) {
         FakernicQp *qp = fakernic_qp(s, qpn);
@@ -207,6 +214,9 @@ FakernicVerdict fakernic_cmd_set_port(FakernicState *s, const void *request,
     }
     if (mask & FAKERNIC_PORT_VLAN_STRIP) {
         s->port_vlan_strip = req->vlan_strip;
+    }
+    if (mask & FAKERNIC_PORT_ENABLED) {
+        s->port_enabled = req->enabled;
     }
     return v;
 }

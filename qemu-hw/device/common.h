@@ -50,7 +50,7 @@ typedef struct FakernicPersist FakernicPersist;
      FAKERNIC_FEATURE_CSUM | FAKERNIC_FEATURE_TSO | FAKERNIC_FEATURE_VLAN | \
      FAKERNIC_FEATURE_DEEP_CQ | FAKERNIC_FEATURE_FAULTS |                   \
      FAKERNIC_FEATURE_DUMP | FAKERNIC_FEATURE_STAMPS |                      \
-     FAKERNIC_FEATURE_BLOCK_MCAST_LB)
+     FAKERNIC_FEATURE_BLOCK_MCAST_LB | FAKERNIC_FEATURE_PORT_DISABLE)
 
 /* Limits that are not properties. */
 #define FAKERNIC_MAX_EQ             64

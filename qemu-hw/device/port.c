@@ -49,6 +49,12 @@ static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
     return !memcmp(frame, s->port_mac, sizeof(s->port_mac));
 }
 
+/* Whether frames leave and enter. Loopback does not ask. */
+static bool fakernic_port_carries(FakernicState *s)
+{
+    return s->port_enabled && fakernic_port_link_up(s);
+}
+
 /* A frame that is not the engine's: who gets it? */
 static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
                                size_t len)
@@ -92,7 +98,7 @@ static void fakernic_port_take_faulty(FakernicState *s, const uint8_t *frame,
 
 void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
 {
-    if (!fakernic_port_link_up(s)) {
+    if (!fakernic_port_carries(s)) {
         return;
     }
     s->stats[FAKERNIC_STAT_RX_FRAMES]++;
@@ -154,14 +160,14 @@ static RoceTime fakernic_port_patience(const NetClientState *nc)
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
-    const bool link_up = fakernic_port_link_up(s);
+    const bool carries = fakernic_port_carries(s);
     const bool fits = fakernic_frame_fits(s, frame, len);
 
     if (fits && fakernic_port_loop(s, frame, len)) {
         return;
     }
-    if (!link_up || s->tx_blocked || !fits) {
-        trace_fakernic_err_tx_frame(s->name, len, !link_up);
+    if (!carries || s->tx_blocked || !fits) {
+        trace_fakernic_err_tx_frame(s->name, len, !carries);
         s->stats[FAKERNIC_STAT_TX_DROPPED]++;
         return;
     }
@@ -241,6 +247,7 @@ void fakernic_port_reset(FakernicState *s)
     s->link_changed = false;
     s->port_filter = 0;
     s->port_vlan_strip = false;
+    s->port_enabled = true;
     memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
     fakernic_port_set_mtu(s, MIN(FAKERNIC_DEFAULT_MTU, s->mtu_max));
 }

@@ -72,6 +72,7 @@ static void fakernic_query_state(FakernicState *s, GString *text)
     fakernic_json_number(text, "command-pi", s->cmdq.pi);
     fakernic_json_number(text, "command-ci", s->cmdq.ci);
     fakernic_json_number(text, "port-mtu", s->port_mtu);
+    fakernic_json_bool(text, "port-enabled", s->port_enabled);
     fakernic_json_bool(text, "wire-blocked", s->tx_blocked);
     fakernic_json_number(text, "interrupts", s->interrupts);
     fakernic_json_number(text, "faults-held", s->faults.held_count);

@@ -155,6 +155,7 @@ struct FakernicState {
     bool link_changed;          /* an event is to tell */
     uint8_t port_filter;
     bool port_vlan_strip;
+    bool port_enabled;          /* by the driver; else it drops all */
     uint8_t port_mac[6];
 
     /* objects */

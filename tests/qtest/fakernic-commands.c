@@ -284,7 +284,7 @@ static void test_port(void)
     req = good; req.field = value;                                           \
     assert_refused(&n, CMD(&n, SET_PORT, req), code, fakernic_set_port_req,  \
                    field)
-    BAD(mask, LE32(0x20), BAD_PARAM);
+    BAD(mask, LE32(0x40), BAD_PARAM);
     BAD(mtu, LE32(9001), BAD_PARAM);
     BAD(mtu, LE32(67), BAD_PARAM);
     BAD(mtu, LE32(~0u), BAD_PARAM);

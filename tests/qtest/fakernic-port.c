@@ -381,6 +381,104 @@ static void test_link(void)
     machine_stop(&m);
 }
 
+static uint8_t port_enable(Nic *n, uint8_t enabled)
+{
+    struct fakernic_set_port_req req = {
+        .mask = LE32(FAKERNIC_PORT_ENABLED),
+        .enabled = enabled,
+    };
+
+    return CMD(n, SET_PORT, req);
+}
+
+/* A frame each way; the device has seen the one that arrives. */
+static void port_exchange(Nic *n, Setup *s, Qp *raw, int fd)
+{
+    struct fakernic_cqe cqe;
+    uint8_t frame[60];
+    Wqe wqe = wqe_send(s, 0, sizeof(frame));
+
+    sq_put(n, raw, &wqe, sizeof(wqe));
+    sq_ring(n, raw);
+    cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    frame_make(frame, nic_mac, sizeof(frame));
+    wire_send(fd, frame, sizeof(frame));
+    main_loop_turns(n->m, 10);
+}
+
+/* As without a link, but it is no event, and QUERY_PORT does not show it. */
+static void test_disabled(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw, a, b;
+    struct fakernic_query_port_resp resp;
+    struct fakernic_cqe cqe;
+    struct fakernic_eqe eqe;
+    int fd = start_wired(&m, &n);
+    Wqe wqe;
+
+    setup_pair(&n, &s, &a, &b);
+    port_up(&n, &s, &raw, 0);
+    assert_status(port_enable(&n, 0), OK);
+    port_exchange(&n, &s, &raw, fd);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 0);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), ==, 0);
+    g_assert_false(eq_poll(&n, &s.async, &eqe));
+    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    g_assert_cmpuint(resp.link_up, ==, 1);
+    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 64);
+    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_ring(&n, &a);
+    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_status(port_enable(&n, 1), OK);
+    port_exchange(&n, &s, &raw, fd);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), ==, 1);
+    close(fd);
+    machine_stop(&m);
+}
+
+static void test_disabled_until_reset(void)
+{
+    Machine m;
+    Nic n;
+    Setup s;
+    Qp raw;
+    int fd = start_wired(&m, &n);
+
+    assert_status(port_enable(&n, 0), OK);
+    nic_reset(&n);
+    nic_bringup(&n);
+    setup(&n, &s);
+    port_up(&n, &s, &raw, 0);
+    port_exchange(&n, &s, &raw, fd);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 1);
+    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_RX_FRAMES), ==, 1);
+    close(fd);
+    machine_stop(&m);
+}
+
+static void test_disabled_refused(void)
+{
+    Machine m;
+    Nic n;
+
+    start_enabled(&m, &n);
+    assert_status(port_enable(&n, 2), BAD_PARAM);
+    nic_reset(&n);
+    nic_set_features(&n, nic_offered(&n) & ~FAKERNIC_FEATURE_PORT_DISABLE);
+    nic_set_cmdq(&n, n.cmd_sq, n.cmd_cq, 4);
+    qtest_memset(m.qts, n.cmd_cq, 0,
+                 16 * sizeof(struct fakernic_cmd_completion));
+    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    assert_status(port_enable(&n, 1), BAD_PARAM);
+    machine_stop(&m);
+}
+
 /* Two devices on a hub in one process: frames arrive while others leave. */
 static void test_two_devices(void)
 {
@@ -835,6 +933,9 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/garbage", test_wire_garbage },
     { "port/empty-frame", test_empty_frame },
     { "port/link", test_link },
+    { "port/disabled", test_disabled },
+    { "port/disabled-until-reset", test_disabled_until_reset },
+    { "port/disabled-refused", test_disabled_refused },
     { "port/two-devices", test_two_devices },
     { "port/dead-wire", test_dead_wire },
     { "port/late-reader", test_late_reader },

@@ -292,7 +292,7 @@ def test_link_that_is_not_told(patient):
         # Seven seconds and a half: a slow guest has to see them.
         with faults.armed(port.vm, REFUSED.format("QUERY_PORT", 4)):
             port.vm.set_link(False)
-            patient.until("dmesg | grep -q 'link is not told' && " +
+            patient.until("dmesg | grep -q 'port state cannot be set' && " +
                           carrier(patient).format(1))
             patient.until(carrier(patient).format(0), 20)
         with faults.armed(port.vm, REFUSED.format("QUERY_PORT", 2)):

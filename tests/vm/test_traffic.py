@@ -2,6 +2,7 @@
 """RDMA between two guests and within one, by the tools everyone knows."""
 
 import re
+import time
 
 import pytest
 
@@ -231,3 +232,72 @@ def test_link_down_and_up(ports):
         a.vm.set_link(True)
     a.guest.check(wait.format("rdma link | grep -q 'state ACTIVE'"))
     rdma.pingpong("rc", a, b, "-n 100").check()
+
+
+WRITING = "ib_write_bw -F -d {} -x {} -s 65536 -D 60"
+TX = "cat /sys/class/infiniband/{}/ports/1/hw_counters/tx_roce"
+
+
+class Writes:
+    """ib_write_bw for a minute from the second port to the first."""
+
+    def __init__(self, ports):
+        self.ports = ports
+        server, client = (WRITING.format(port.ibdev, port.gid_index())
+                          for port in ports)
+        a, b = ports
+        self.server = a.guest.start(server, 100)
+        a.guest.check(f"until {rdma.LISTENS_TCP.format(port=18515)}; do "
+                      "sleep 0.05; done")
+        self.client = b.guest.start(f"{client} {a.ip4}", 100)
+        self.wait_for_more()
+
+    def sent(self):
+        b = self.ports[1]
+        return int(b.guest.check(TX.format(b.ibdev)))
+
+    def wait_for_more(self):
+        before = self.sent()
+        deadline = time.monotonic() + 60
+        while self.sent() < before + 2000:
+            assert self.client.poll() is None, self.client.result
+            assert time.monotonic() < deadline, "nothing is sent"
+            time.sleep(0.2)
+
+    def end(self):
+        for port, job in zip(self.ports, (self.server, self.client)):
+            port.guest.run(f"kill {job.pid}")
+            job.wait()
+
+
+@pytest.fixture
+def writes(lab, ports):
+    """The last test may have taken an interface's IPv6 addresses."""
+    writes = Writes(ports)
+    yield writes
+    writes.end()
+    lab.ports = [rdma.bring_up(port.vm, port.number) for port in ports]
+
+
+DOWN_S = 10     # longer than all retries of a connection take: 2 s
+
+
+@pytest.mark.parametrize("side", (0, 1), ids=("receiver", "sender"))
+def test_interface_down_ends_rdma(writes, side):
+    """A card's port goes down with its interface, and RDMA with the port."""
+    port = writes.ports[side]
+    port.guest.check(f"ip link set {port.netdev} down; sleep {DOWN_S}; "
+                     f"ip link set {port.netdev} up")
+    result = writes.client.wait()
+    assert "Failed status 12" in result.out + result.err, result
+
+
+def test_interface_down_for_a_moment(writes):
+    """Within the retries of a connection: it goes on. So it does when queues
+    are replaced, for which the port does not go down."""
+    a, b = writes.ports
+    a.guest.check(f"ip link set {a.netdev} down; ip link set {a.netdev} up")
+    writes.wait_for_more()
+    b.guest.check(f"ip link set {b.netdev} mtu 4200; ethtool -G {b.netdev} "
+                  f"rx 256; ip link set {b.netdev} mtu 1500")
+    writes.wait_for_more()

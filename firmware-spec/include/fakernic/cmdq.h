@@ -203,6 +203,8 @@ struct fakernic_set_port_req {
 #define FAKERNIC_PORT_QPN	FAKERNIC_BITS(3, 3)
 /* FEATURE_VLAN: */
 #define FAKERNIC_PORT_VLAN_STRIP	FAKERNIC_BITS(4, 4)
+/* FEATURE_PORT_DISABLE: */
+#define FAKERNIC_PORT_ENABLED	FAKERNIC_BITS(5, 5)
 	__le32 mtu;		/* Ethernet payload, min_mtu..max_mtu */
 	__le32 qpn;		/* raw-packet QP that receives what is not
 				 * RoCEv2; 0: none
@@ -213,7 +215,8 @@ struct fakernic_set_port_req {
 #define FAKERNIC_FILTER_PROMISCUOUS	FAKERNIC_BITS(2, 2)
 	__u8 vlan_strip;	/* 1: qpn gets frames without their tag */
 	__u8 mac[6];		/* unicast filter */
-	__le32 rsvd[2];
+	__u8 enabled;		/* 0: nothing leaves or enters the port */
+	__u8 rsvd[7];
 };
 FAKERNIC_SIZE(struct fakernic_set_port_req, 28);
 
