@@ -122,11 +122,11 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 	struct fakernic_channel *ch =
 		container_of(napi, struct fakernic_channel, napi);
 	u32 start = ch->cq.ci, rx_start = ch->rx_pi;
-	struct fakernic_cqe *cqe;
+	struct fakernic_cqe cqe;
 	int work = 0, sends = 0;
 
-	while ((cqe = fakernic_cq_hw_next(&ch->cq))) {
-		if (cqe->opcode >= FAKERNIC_CQE_RECV) {
+	while (fakernic_cq_hw_next(&ch->cq, &cqe)) {
+		if (cqe.opcode >= FAKERNIC_CQE_RECV) {
 			if (work == budget)
 				break;
 			work++;
@@ -134,7 +134,7 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 			work = budget;
 			break;
 		}
-		fakernic_channel_complete(ch, cqe, budget);
+		fakernic_channel_complete(ch, &cqe, budget);
 		ch->cq.ci++;
 	}
 	if (ch->cq.ci != start)
@@ -150,7 +150,8 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 bool fakernic_channel_look(struct fakernic_channel *ch)
 {
 	u32 ci = READ_ONCE(ch->cq.ci);
-	bool waits = fakernic_cq_hw_peek(&ch->cq, ci);
+	struct fakernic_cqe cqe;
+	bool waits = fakernic_cq_hw_peek(&ch->cq, ci, &cqe);
 	bool lost = waits && ch->waited && ch->waited_ci == ci &&
 		    napi_schedule_prep(&ch->napi);
 

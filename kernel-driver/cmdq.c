@@ -215,7 +215,6 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 int fakernic_cmdq_try(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
-	struct fakernic_cmd_completion *cqe = cmdq->cq;
 	size_t depth = 1UL << cmdq->log_depth;
 	u32 status;
 	u8 owner;
@@ -230,12 +229,12 @@ int fakernic_cmdq_try(struct fakernic_dev *dev)
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, 1);
 	ret = read_poll_timeout(READ_ONCE, owner, owner & 1, 1000,
 				FAKERNIC_ASK_TIMEOUT_S * USEC_PER_SEC, false,
-				cqe->owner);
+				cmdq->cq->owner);
 	if (ret)
 		return ret;
 	/* The rest of the entry was written before its owner bit. */
 	dma_rmb();
-	return fakernic_cmd_status_errno(cqe->status);
+	return fakernic_cmd_status_errno(READ_ONCE(cmdq->cq->status));
 }
 
 /* Wakes whoever waits: there will be no answer. */
@@ -368,25 +367,36 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 	return true;
 }
 
+/*
+ * A copy of the next completion, which the device cannot change. False: it is
+ * not written yet.
+ */
+static bool fakernic_cmdq_take(const struct fakernic_cmdq *cmdq,
+			       struct fakernic_cmd_completion *cqe)
+{
+	const u32 slot = cmdq->ci & ((1U << cmdq->log_depth) - 1);
+	const u8 pass = ~(cmdq->ci >> cmdq->log_depth) & 1;
+
+	if ((READ_ONCE(cmdq->cq[slot].owner) & 1) != pass)
+		return false;
+	/* The rest of the entry was written before its owner bit. */
+	dma_rmb();
+	*cqe = cmdq->cq[slot];
+	/* The compiler must not read a field of the ring again. */
+	barrier();
+	return true;
+}
+
 void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
-	u32 mask = (1U << cmdq->log_depth) - 1;
+	struct fakernic_cmd_completion cqe;
 	unsigned long flags;
 	bool good = true;
 
 	spin_lock_irqsave(&cmdq->lock, flags);
-	while (good && !cmdq->dead) {
-		struct fakernic_cmd_completion *cqe =
-			&cmdq->cq[cmdq->ci & mask];
-		u8 pass = ~(cmdq->ci >> cmdq->log_depth) & 1;
-
-		if ((READ_ONCE(cqe->owner) & 1) != pass)
-			break;
-		/* The rest of the entry was written before its owner bit. */
-		dma_rmb();
-		good = fakernic_cmdq_complete_one(cmdq, cqe);
-	}
+	while (good && !cmdq->dead && fakernic_cmdq_take(cmdq, &cqe))
+		good = fakernic_cmdq_complete_one(cmdq, &cqe);
 	if (!good)
 		fakernic_cmdq_kill_locked(dev, FAKERNIC_DEATH_NONSENSE);
 	spin_unlock_irqrestore(&cmdq->lock, flags);

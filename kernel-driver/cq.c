@@ -390,7 +390,7 @@ static int fakernic_flush_dead(struct fakernic_cq *cq, int count,
 int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 {
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
-	struct fakernic_cqe *cqe;
+	struct fakernic_cqe cqe;
 	unsigned long flags;
 	u32 start;
 	bool dead;
@@ -403,11 +403,8 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 	 */
 	dead = smp_load_acquire(&cq->hw.dev->dead);
 	start = cq->hw.ci;
-	while (n < count) {
-		cqe = fakernic_cq_hw_next(&cq->hw);
-		if (!cqe)
-			break;
-		if (fakernic_wc_fill(cq, &wc[n], cqe))
+	while (n < count && fakernic_cq_hw_next(&cq->hw, &cqe)) {
+		if (fakernic_wc_fill(cq, &wc[n], &cqe))
 			n++;
 		cq->hw.ci++;
 	}
@@ -436,6 +433,7 @@ static bool fakernic_cq_owes(struct fakernic_cq *cq)
 int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 {
 	struct fakernic_cq *cq = to_fakernic_cq(ibcq);
+	struct fakernic_cqe cqe;
 	unsigned long irq_flags;
 	bool missed = false;
 
@@ -449,14 +447,15 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	smp_mb();
 	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
 		missed = flags & IB_CQ_REPORT_MISSED_EVENTS &&
-			 (fakernic_cq_hw_next(&cq->hw) || fakernic_cq_owes(cq));
+			 (fakernic_cq_hw_next(&cq->hw, &cqe) ||
+			  fakernic_cq_owes(cq));
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 	return missed;
 }
 
 void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 {
-	struct fakernic_cqe *cqe;
+	struct fakernic_cqe cqe;
 	unsigned long flags;
 	u64 unused;
 	u32 ci;
@@ -465,16 +464,15 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 		return;
 	spin_lock_irqsave(&cq->lock, flags);
 	for (ci = cq->hw.ci; ci - cq->hw.ci <= cq->hw.queue.mask; ci++) {
-		cqe = fakernic_cq_hw_peek(&cq->hw, ci);
-		if (!cqe)
+		if (!fakernic_cq_hw_peek(&cq->hw, ci, &cqe))
 			break;
-		if (le32_to_cpu(cqe->qpn) != qp->hw.qpn)
+		if (le32_to_cpu(cqe.qpn) != qp->hw.qpn)
 			continue;
-		if (qp->ibqp.srq && cqe->opcode >= FAKERNIC_CQE_RECV)
+		if (qp->ibqp.srq && cqe.opcode >= FAKERNIC_CQE_RECV)
 			fakernic_srq_complete(to_fakernic_srq(qp->ibqp.srq),
-					      le32_to_cpu(cqe->wqe_index),
+					      le32_to_cpu(cqe.wqe_index),
 					      &unused);
-		cqe->qpn = 0;
+		fakernic_cq_hw_void(&cq->hw, ci);
 	}
 	spin_unlock_irqrestore(&cq->lock, flags);
 }

@@ -100,34 +100,26 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 	}
 }
 
-/* The next event, or NULL: not written yet. Caller holds the lock. */
-static struct fakernic_eqe *fakernic_eq_peek_locked(struct fakernic_eq *eq)
+/* A copy of the next event. False: not written yet. Caller holds the lock. */
+static bool fakernic_eq_peek_locked(const struct fakernic_eq *eq,
+				    struct fakernic_eqe *eqe)
 {
-	struct fakernic_eqe *eqe = fakernic_queue_entry(&eq->queue, eq->ci);
-	u8 pass = ~(eq->ci >> eq->queue.log_depth) & 1;
-
-	if ((READ_ONCE(eqe->owner) & 1) != pass)
-		return NULL;
-	/* The rest of the entry was written before its owner bit. */
-	dma_rmb();
-	return eqe;
+	BUILD_BUG_ON(offsetof(typeof(*eqe), owner) != sizeof(*eqe) - 1);
+	return fakernic_queue_read(&eq->queue, eq->ci, eqe, sizeof(*eqe));
 }
 
 /* Takes what is there, at most one ring full. Caller holds the lock. */
 static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 {
-	struct fakernic_eqe *eqe;
+	struct fakernic_eqe eqe;
 	u32 start = eq->ci;
 
-	while (eq->ci - start <= eq->queue.mask) {
-		eqe = fakernic_eq_peek_locked(eq);
-		if (!eqe)
-			break;
-		trace_fakernic_eqe(eq->dev->pdev, eq->eqn, eq->ci, eqe->type,
-				   le32_to_cpu(eqe->id),
-				   le32_to_cpu(eqe->data));
-		fakernic_tell(eq->dev, eqe->type, le32_to_cpu(eqe->id),
-			      le32_to_cpu(eqe->data));
+	while (eq->ci - start <= eq->queue.mask &&
+	       fakernic_eq_peek_locked(eq, &eqe)) {
+		trace_fakernic_eqe(eq->dev->pdev, eq->eqn, eq->ci, eqe.type,
+				   le32_to_cpu(eqe.id), le32_to_cpu(eqe.data));
+		fakernic_tell(eq->dev, eqe.type, le32_to_cpu(eqe.id),
+			      le32_to_cpu(eqe.data));
 		eq->ci++;
 	}
 	return eq->ci != start;
@@ -174,7 +166,8 @@ void fakernic_eq_sync(struct fakernic_eq *eq)
 /* True: there was one that had waited in vain. Caller holds the lock. */
 static bool fakernic_eq_look_locked(struct fakernic_eq *eq)
 {
-	bool waits = eq->live && fakernic_eq_peek_locked(eq);
+	struct fakernic_eqe eqe;
+	bool waits = eq->live && fakernic_eq_peek_locked(eq, &eqe);
 	bool lost = waits && eq->waited && eq->waited_ci == eq->ci;
 
 	if (lost) {

@@ -120,16 +120,19 @@ void fakernic_cq_hw_for_each(struct fakernic_dev *dev,
 	mutex_unlock(&dev->cqs_lock);
 }
 
-struct fakernic_cqe *fakernic_cq_hw_peek(struct fakernic_cq_hw *hw, u32 ci)
+bool fakernic_cq_hw_peek(const struct fakernic_cq_hw *hw, u32 ci,
+			 struct fakernic_cqe *cqe)
 {
-	struct fakernic_cqe *cqe = fakernic_queue_entry(&hw->queue, ci);
-	u8 pass = ~(ci >> hw->queue.log_depth) & 1;
+	BUILD_BUG_ON(offsetof(typeof(*cqe), owner) != sizeof(*cqe) - 1);
+	return fakernic_queue_read(&hw->queue, ci, cqe, sizeof(*cqe));
+}
 
-	if ((READ_ONCE(cqe->owner) & 1) != pass)
-		return NULL;
-	/* The rest of the entry was written before its owner bit. */
-	dma_rmb();
-	return cqe;
+void fakernic_cq_hw_void(struct fakernic_cq_hw *hw, u32 ci)
+{
+	__le32 *qpn = fakernic_queue_entry(&hw->queue, ci) +
+		      offsetof(struct fakernic_cqe, qpn);
+
+	WRITE_ONCE(*qpn, 0);
 }
 
 void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited)

@@ -70,10 +70,14 @@ void fakernic_cq_hw_for_each(struct fakernic_dev *dev,
 			     void (*visit)(struct fakernic_cq_hw *hw));
 
 /*
- * The entry at index ci, or NULL: not written yet. Of a kernel's CQ. The caller
- * has the CQ to itself; in any context.
+ * Copies the entry at index ci of a kernel's CQ. False: not written yet. The
+ * caller has the CQ to itself; in any context.
  */
-struct fakernic_cqe *fakernic_cq_hw_peek(struct fakernic_cq_hw *hw, u32 ci);
+bool fakernic_cq_hw_peek(const struct fakernic_cq_hw *hw, u32 ci,
+			 struct fakernic_cqe *cqe);
+
+/* The entry at index ci names no QP any more. Likewise. */
+void fakernic_cq_hw_void(struct fakernic_cq_hw *hw, u32 ci);
 
 /*
  * Asks for one event, for the next entry behind the consumer index, which may
@@ -139,11 +143,11 @@ int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key);
 /* Unbinds the window, too. */
 void fakernic_mw_hw_drop(struct fakernic_dev *dev, u32 key);
 
-/* The entry at the consumer index, or NULL; the caller advances the index. */
-static inline struct fakernic_cqe *
-fakernic_cq_hw_next(struct fakernic_cq_hw *hw)
+/* The entry at the consumer index; the caller advances the index. */
+static inline bool fakernic_cq_hw_next(const struct fakernic_cq_hw *hw,
+				       struct fakernic_cqe *cqe)
 {
-	return fakernic_cq_hw_peek(hw, hw->ci);
+	return fakernic_cq_hw_peek(hw, hw->ci, cqe);
 }
 
 #endif

@@ -7,6 +7,8 @@
 #ifndef FAKERNIC_DRIVER_QUEUE_H
 #define FAKERNIC_DRIVER_QUEUE_H
 
+#include <linux/compiler.h>
+#include <linux/string.h>
 #include <linux/types.h>
 #include <asm/barrier.h>
 #include <fakernic/base.h>
@@ -75,6 +77,28 @@ static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
 
 	return queue->ring[byte >> FAKERNIC_PAGE_SHIFT] +
 	       (byte & (FAKERNIC_PAGE_SIZE - 1));
+}
+
+/*
+ * Copies the entry of that index of a CQ or EQ, whose last byte says in which
+ * pass it was written. A faulty device may change its ring at any time, so that
+ * what was checked could differ from what is used: nobody else reads the ring.
+ * False: the device has not written it yet. In any context.
+ */
+static inline bool fakernic_queue_read(const struct fakernic_queue *queue,
+				       u32 index, void *entry, size_t size)
+{
+	const u8 *from = fakernic_queue_entry(queue, index);
+	u8 pass = ~(index >> queue->log_depth) & 1;
+
+	if ((READ_ONCE(from[size - 1]) & 1) != pass)
+		return false;
+	/* The rest of the entry was written before its owner bit. */
+	dma_rmb();
+	memcpy(entry, from, size);
+	/* The compiler must not read a field of the ring again. */
+	barrier();
+	return true;
 }
 
 /*

@@ -277,6 +277,22 @@ static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 }
 
 /*
+ * A copy of the next entry, or NULL: what is checked is what is used, whatever
+ * a faulty device does to its ring at the same time.
+ */
+static struct fakernic_cqe *fakernic_cq_copy_locked(struct fakernic_cq *cq)
+{
+	const struct fakernic_cqe *cqe = fakernic_cq_peek(cq, cq->ci);
+
+	if (!cqe)
+		return NULL;
+	cq->kept = *cqe;
+	/* The compiler must not read a field of the ring again. */
+	atomic_signal_fence(memory_order_seq_cst);
+	return &cq->kept;
+}
+
+/*
  * Takes the next entry that completes something, if there is one: 0 with the
  * entry and its wr_id, ENOENT when empty, EINVAL when it names no queue of this
  * context.
@@ -290,7 +306,7 @@ static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 	int err;
 
 	do {
-		*cqe = fakernic_cq_peek(cq, cq->ci);
+		*cqe = fakernic_cq_copy_locked(cq);
 		if (!*cqe && unlikely(gone)) {
 			*cqe = fakernic_cq_flush_locked(cq, wr_id);
 			return *cqe ? 0 : ENOENT;
@@ -951,11 +967,6 @@ fakernic_clean_cq_locked(struct fakernic_cq *cq, uint32_t number,
 	}
 	if (!removed)
 		return;
-	/* Who is polling goes on reading the one that he has taken. */
-	if (fakernic_cq_is_mine(cq) && cq->cqe != &cq->kept) {
-		cq->kept = *cq->cqe;
-		cq->cqe = &cq->kept;
-	}
 	cq->ci += removed;
 	fakernic_cq_release_locked(cq);
 }

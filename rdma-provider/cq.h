@@ -33,9 +33,7 @@ struct fakernic_cq {
 	bool doubtful;			/* one of several may be the end */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
 	_Atomic(pthread_t) poller;	/* who is between them, or 0 */
-	struct fakernic_cqe kept;	/* not in the ring: of a device that is
-					 * gone, or whose place was needed
-					 */
+	struct fakernic_cqe kept;	/* the last one that was taken */
 };
 
 /* cqe entries, rounded up to a power of two; the kernel learns the depth. */

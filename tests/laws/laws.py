@@ -512,6 +512,22 @@ def memory_of_dma(tree):
                 strip_comments(path.read_text('utf-8')))))]
 
 
+# ---- entries of the device -----------------------------------------------------
+
+# A local pointer to an entry, or a function that returns one.
+KEEPS_ENTRY = re.compile(r'struct (fakernic_(?:cqe|eqe|cmd_completion)) \*\s*'
+                         r'(?:\w+\s*[=;]|fakernic_\w+\s*\()')
+
+
+def entries_copied(tree):
+    """the driver copies what a device completed before it uses it"""
+    return [(path.stem, f'{path.stem}.c points to struct {name} in a ring, '
+             'which the device may change: copy it')
+            for path in sorted(tree.path(callgraph.DRIVER).glob('*.c'))
+            for name in sorted(set(KEEPS_ENTRY.findall(
+                strip_comments(path.read_text('utf-8')))))]
+
+
 # ---- tests -------------------------------------------------------------------
 
 CELLS = '''
@@ -571,7 +587,7 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, readme_length, change_log,
         make_targets, run_builds_little, targets_tell, unit_map, ways_in,
-        doors_gated, memory_of_dma, fault_cells, tests_named)
+        doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named)
 
 
 def run(law, tree):

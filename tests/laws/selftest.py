@@ -337,6 +337,9 @@ TESTS = (
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) '
             '{ pci_dma_sync(PCI_DEVICE(s), 0); }\n', 'rq'),
+    planted(laws.entries_copied, 'kernel-driver/channel.c',
+            '\tstruct fakernic_cqe cqe;\n\tint work',
+            '\tstruct fakernic_cqe *cqe = NULL;\n\tint work', 'channel'),
     planted(laws.ways_in, 'qemu-hw/device/fakernic.c',
             'pc->exit = fakernic_exit;',
             'pc->exit = fakernic_exit;\n    pc->config_read = fakernic_exit;',

@@ -847,6 +847,27 @@ static void who_polls_may_arm(void)
 	world_end(&world);
 }
 
+/* A faulty device writes to the ring between the check and the use. */
+static void an_entry_that_was_taken_stays_as_it_was(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_poll_cq_attr poll = {};
+	struct ibv_cq_ex *ex;
+
+	attr.wc_flags = IBV_WC_EX_WITH_QP_NUM;
+	ex = world_extended(&world, &attr, 0);
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
+	CHECK(!ex->start_poll(ex, &poll));
+	memset(fakernic_queue_entry(&fakernic_to_cq(world.cq)->queue, 0), 0xff,
+	       sizeof(struct fakernic_cqe));
+	CHECK(ex->read_qp_num(ex) == world.qp->qp_num);
+	CHECK(ex->read_opcode(ex) == IBV_WC_SEND);
+	ex->end_poll(ex);
+	world_end(&world);
+}
+
 /* Billions of entries later, no event having been asked for. */
 static void an_old_event_tells_of_nothing_new(void)
 {
@@ -1292,6 +1313,7 @@ const struct test_case data_cases[] = {
 	CASE(who_sleeps_is_told_of_the_end_at_once),
 	CASE(an_entry_hides_no_end),
 	CASE(an_entry_hides_no_end_from_extended_polls),
+	CASE(an_entry_that_was_taken_stays_as_it_was),
 	CASE(nobody_keeps_a_sleeper_from_its_flush),
 	CASE(extended_polls_are_flushed),
 	CASE(posting_in_the_wrong_state_is_refused),
