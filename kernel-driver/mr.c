@@ -98,6 +98,7 @@ struct ib_mr *fakernic_make_mr(struct ib_pd *ibpd,
 		return ERR_PTR(ret);
 	}
 	mr->access = access;
+	mr->mm = current->mm;
 	mr->ibmr.length = le64_to_cpu(req->length);
 	return &mr->ibmr;
 }
@@ -322,8 +323,23 @@ static int fakernic_rereg(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	if (umem) {
 		ib_umem_release(mr->umem);
 		mr->umem = umem;
+		mr->mm = current->mm;
 	}
 	return 0;
+}
+
+/*
+ * Pins the same addresses again. Those of a forked child are other memory: the
+ * region would become the child's, and its parent would write there.
+ */
+static bool fakernic_mr_is_callers(const struct fakernic_mr *mr)
+{
+	if (mr->mm == current->mm)
+		return true;
+	fakernic_dbg(to_fakernic_dev(mr->ibmr.device),
+		     "rereg MR %#x: its memory is another process's\n",
+		     mr->ibmr.lkey);
+	return false;
 }
 
 /* On-demand, from now on or no longer: the core replaces the region. */
@@ -336,6 +352,8 @@ static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
 	if (mr->access & IB_ACCESS_MW_BIND)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
+		if (!fakernic_mr_is_callers(mr))
+			return ERR_PTR(-EPERM);
 		start = mr->odp ? fakernic_odp_address(mr->odp) :
 				  mr->umem->address;
 		length = mr->ibmr.length;
@@ -345,6 +363,16 @@ static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
 				    flags & IB_MR_REREG_ACCESS ? access :
 								 mr->access,
 				    NULL, udata);
+}
+
+static bool fakernic_mr_can_change(const struct fakernic_mr *mr, int flags)
+{
+	if (!(flags & ~IB_MR_REREG_SUPPORTED) &&
+	    (mr->odp || (mr->umem && !mr->umem->is_dmabuf)))
+		return true;
+	fakernic_dbg(to_fakernic_dev(mr->ibmr.device),
+		     "rereg MR %#x: flags %#x\n", mr->ibmr.lkey, flags);
+	return false;
 }
 
 struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
@@ -361,12 +389,8 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	struct ib_umem *umem = NULL;
 	int ret;
 
-	if (flags & ~IB_MR_REREG_SUPPORTED || (!mr->umem && !mr->odp) ||
-	    (mr->umem && mr->umem->is_dmabuf)) {
-		fakernic_dbg(dev, "rereg MR %#x: flags %#x\n",
-			     ibmr->lkey, flags);
+	if (!fakernic_mr_can_change(mr, flags))
 		return ERR_PTR(-EOPNOTSUPP);
-	}
 	if (mr->odp || (flags & IB_MR_REREG_ACCESS &&
 			access & IB_ACCESS_ON_DEMAND))
 		return fakernic_recreate_mr(mr, flags, start, length, iova,
@@ -379,6 +403,8 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	/* Memory pinned for reading must be pinned again to be written. */
 	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) &&
 	    !mr->umem->writable) {
+		if (!fakernic_mr_is_callers(mr))
+			return ERR_PTR(-EPERM);
 		flags |= IB_MR_REREG_TRANS;
 		start = mr->umem->address;
 		length = mr->umem->length;

@@ -18,6 +18,7 @@ struct fakernic_mr {
 	struct ib_umem *umem;		/* a user's, pinned */
 	struct fakernic_odp *odp;	/* a user's, on demand */
 	int access;			/* as asked for */
+	const struct mm_struct *mm;	/* whose memory; to compare */
 	u8 type;			/* enum fakernic_mr_type */
 	struct fakernic_page_table table;	/* of a fast-registration MR */
 	u32 page_count;			/* mapped by map_mr_sg */

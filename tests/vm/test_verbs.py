@@ -42,7 +42,7 @@ def test_what_failed_is_done_again(ports):
 
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
 def test_children(ports, how):
-    rdma.judged(ports[0], f"rdma_forks {how}", 1)
+    rdma.judged(ports[0], f"rdma_forks {how}", 2)
 
 
 @pytest.mark.parametrize("kind", ("rc", "srq", "ud"))

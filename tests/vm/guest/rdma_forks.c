@@ -5,7 +5,8 @@
  * While a child lives and writes to all it inherited, the parent's queues and
  * buffers must stay where the device knows them, and go on to work: a queue
  * pair connected to itself writes, each time after the parent has touched
- * both pages. Children with and without ibv_fork_init(). Prints TAP.
+ * both pages. Children with and without ibv_fork_init(). And a child must not
+ * make a region of its parent's one of its own. Prints TAP.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -118,11 +119,50 @@ static bool run(struct bench *bench, bool has_region)
     return fine && bench->ordinary[0] == 0;
 }
 
+#define MAY_WRITE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+static int let_write(struct ibv_mr *mr)
+{
+    return ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+                        MAY_WRITE);
+}
+
+/*
+ * To allow writes to a region that could only be read, its memory is pinned
+ * again: the child's attempt is refused, and the parent's succeeds.
+ */
+static bool child_takes_no_region(struct bench *bench)
+{
+    uint8_t *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ibv_sge sge = { (uintptr_t)bench->memory, PAGE, bench->mr->lkey };
+    struct ibv_mr *mr;
+    int status;
+    pid_t pid;
+
+    memset(memory, 0, PAGE);
+    memset(bench->memory, 0x5a, PAGE);
+    mr = ibv_reg_mr(bench->end.pd, memory, PAGE, 0);
+    if (!mr) {
+        die("region");
+    }
+    pid = fork();
+    if (!pid) {
+        _exit(let_write(mr) == 0);
+    }
+    if (waitpid(pid, &status, 0) != pid || status || let_write(mr)) {
+        return false;
+    }
+    post(bench->qp, IBV_WR_RDMA_WRITE, &sge, (uintptr_t)memory, mr->rkey, 0);
+    return next_completion(bench->cq).status == IBV_WC_SUCCESS &&
+           !memcmp(bench->memory, memory, PAGE) && !ibv_dereg_mr(mr);
+}
+
 int main(int argc, char **argv)
 {
     bool asks = argc > 1 && !strcmp(argv[1], "init");
     struct bench bench = { 0 };
-    bool fine;
+    bool fine, refused;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (asks && ibv_fork_init()) {
@@ -133,7 +173,9 @@ int main(int argc, char **argv)
      * the kernel copies pinned pages at a fork (IBV_FORK_UNNEEDED). */
     fine = run(&bench, !asks || ibv_is_fork_initialized() ==
                                     IBV_FORK_UNNEEDED);
-    printf("1..1\n%sok 1 - %s ibv_fork_init()\n", fine ? "" : "not ",
+    printf("1..2\n%sok 1 - %s ibv_fork_init()\n", fine ? "" : "not ",
            asks ? "with" : "without");
-    return !fine;
+    refused = child_takes_no_region(&bench);
+    printf("%sok 2 - a child takes no region\n", refused ? "" : "not ");
+    return !fine || !refused;
 }
