@@ -200,6 +200,8 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 		attr->cq_caps.max_cq_moderation_count = U16_MAX;
 		attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	}
+	if (dev->features & FAKERNIC_FEATURE_BLOCK_MCAST_LB)
+		attr->kernel_cap_flags |= IBK_BLOCK_MULTICAST_LOOPBACK;
 	/* Completion timestamps are nanoseconds. */
 	attr->timestamp_mask = U64_MAX;
 	attr->hca_core_clock = 1000000;

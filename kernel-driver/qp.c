@@ -115,6 +115,20 @@ static int fakernic_qp_type(struct fakernic_dev *dev,
 	}
 }
 
+static int fakernic_check_create_flags(struct fakernic_dev *dev,
+				       const struct ib_qp_init_attr *attr)
+{
+	u32 known = 0;
+
+	if (attr->qp_type == IB_QPT_UD &&
+	    dev->features & FAKERNIC_FEATURE_BLOCK_MCAST_LB)
+		known = IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK;
+	if (!(attr->create_flags & ~known))
+		return 0;
+	fakernic_dbg(dev, "create QP: flags %#x\n", attr->create_flags);
+	return -EOPNOTSUPP;
+}
+
 static int fakernic_check_cap(struct fakernic_dev *dev,
 			      const struct ib_qp_init_attr *attr)
 {
@@ -159,6 +173,8 @@ static void fakernic_fill_create_qp(struct fakernic_create_qp_req *req,
 {
 	memset(req, 0, sizeof(*req));
 	req->type = qp->type;
+	if (attr->create_flags & IB_QP_CREATE_BLOCK_MULTICAST_LOOPBACK)
+		req->flags = FAKERNIC_QP_BLOCK_MCAST_LB;
 	req->sq_log_depth = FAKERNIC_QUEUE_NONE;
 	req->rq_log_depth = FAKERNIC_QUEUE_NONE;
 	if (qp->type == FAKERNIC_QP_XRC_TGT) {
@@ -385,11 +401,9 @@ int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 	struct fakernic_create_qp_req req;
 	int ret;
 
-	if (attr->create_flags) {
-		fakernic_dbg(dev, "create QP: flags %#x\n",
-			     attr->create_flags);
-		return -EOPNOTSUPP;
-	}
+	ret = fakernic_check_create_flags(dev, attr);
+	if (ret)
+		return ret;
 	ret = fakernic_qp_type(dev, attr, udata);
 	if (ret < 0) {
 		fakernic_dbg(dev, "create QP: type %d\n", attr->qp_type);

@@ -107,6 +107,15 @@ static bool fakernic_has_objects(const struct ibv_qp_init_attr_ex *attr)
 						   !!attr->recv_cq;
 }
 
+static uint32_t
+fakernic_qp_create_flags(const struct fakernic_context *context,
+			 const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->qp_type == IBV_QPT_UD &&
+	       context->features & FAKERNIC_FEATURE_BLOCK_MCAST_LB ?
+			IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+}
+
 static int fakernic_check_qp(struct fakernic_context *context,
 			     const struct ibv_qp_init_attr_ex *attr)
 {
@@ -121,7 +130,7 @@ static int fakernic_check_qp(struct fakernic_context *context,
 		return fakernic_refuse(context, EOPNOTSUPP,
 				       "no QPs of type %u\n", attr->qp_type);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
-	    attr->create_flags)
+	    attr->create_flags & ~fakernic_qp_create_flags(context, attr))
 		return fakernic_refuse(context, EOPNOTSUPP,
 				       "QP creation flags %#x\n",
 				       attr->create_flags);

@@ -835,6 +835,8 @@ static void bad_qps_are_refused(void)
 	BAD_QP(EOPNOTSUPP, bad.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH);
 	BAD_QP(EOPNOTSUPP, bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	       bad.create_flags = IBV_QP_CREATE_SCATTER_FCS);
+	BAD_QP(EOPNOTSUPP, bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	       bad.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 	BAD_QP(EOPNOTSUPP, bad.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	       bad.send_ops_flags = IBV_QP_EX_WITH_TSO);
 	BAD_QP(EOPNOTSUPP, world.context->features &= ~FAKERNIC_FEATURE_UC;
@@ -847,6 +849,14 @@ static void bad_qps_are_refused(void)
 	bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	CHECK(!fakernic_destroy_qp(
 		fakernic_create_qp_ex(world.pd->context, &bad)));
+	/* Or with this one, for a UD QP of a device that has it. */
+	bad.qp_type = IBV_QPT_UD;
+	bad.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	world.context->features |= FAKERNIC_FEATURE_BLOCK_MCAST_LB;
+	CHECK(!fakernic_destroy_qp(
+		fakernic_create_qp_ex(world.pd->context, &bad)));
+	world.context->features &= ~FAKERNIC_FEATURE_BLOCK_MCAST_LB;
+	check_bad_qp(&world, &bad, EOPNOTSUPP);
 	CHECK(!fakernic_destroy_srq(srq));
 	world_end(&world);
 }

@@ -34,6 +34,8 @@ PROGRAMS = {
                      "-s {s} -b {c} -c 4 -C 20 -S 1000"),
     "udaddy": lambda s, c, family: rdma.udaddy(s, c, 50, 500, family),
     "mckey": lambda s, c, family: rdma.mckey(s, c, 50, 500, family),
+    "mckey_without_loopback": lambda s, c, family: rdma.mckey(
+        s, c, 50, 500, family, options="-l"),
     "rstream": both(["rstream"], "-b {s} -S 5000 -C 50 -I 2 -T v",
                     "-s {s} -S 5000 -C 50 -I 2 -T v"),
     "riostream": both(["riostream"], "-b {s} -S 5000 -C 50 -I 2 -T v",
@@ -56,6 +58,7 @@ CANNOT = {
     ("udpong", 4): "rconnect: No such file or directory",
     ("udpong", 6): "rconnect: No such file or directory",
     ("mckey", 6): "Unknown error 524",
+    ("mckey_without_loopback", 6): "Unknown error 524",
     ("cmtime", 6): "Address family for hostname not supported",
     ("rdma_xserver_rc", 6): "Connection refused",
     ("rdma_xserver_xrc", 6): "Connection refused",
@@ -64,7 +67,8 @@ CANNOT = {
 
 def row(program, family, name):
     """What cannot be is seen once in make test: it takes its time."""
-    seen = family == 4 or program not in ("udpong", "rdma_xserver_xrc")
+    seen = family == 4 or program not in (
+        "udpong", "rdma_xserver_xrc", "mckey_without_loopback")
     return pytest.param(program, family, id=f"{program}-{name}",
                         marks=() if seen else pytest.mark.long)
 

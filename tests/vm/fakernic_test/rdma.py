@@ -180,7 +180,7 @@ def udaddy(server, client, count=100, size=100, family=4, timeout=60):
 GROUPS = {4: "239.7.7.7", 6: "ff12::7:7"}
 
 
-def mckey(receiver, sender, count=100, size=100, family=4, timeout=60):
+def mckey(receiver, sender, count=100, size=100, family=4, timeout=60, options=""):
     """Datagrams to a multicast group; the receiver waits for all of them.
 
     The sender does not wait for its sends: it leaves and destroys its QP, and a
@@ -188,7 +188,7 @@ def mckey(receiver, sender, count=100, size=100, family=4, timeout=60):
     takes at once: a socket's buffer, 90 frames of 1 KB if nobody reads it yet.
     It pauses for 3 s before it sends: the receiver has joined long before.
     """
-    common = f"mckey -m {GROUPS[family]} -C {count} -S {size}"
+    common = f"mckey -m {GROUPS[family]} -C {count} -S {size} {options}"
     receiver.guest.check("rm -f /tmp/mckey.out")
     return run_pair(
         receiver, sender,
