@@ -100,6 +100,7 @@ struct fakernic_dev {
 	spinlock_t ptp_lock;		/* both halves of the clock */
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;	/* caps.gid_count, as long as ibdev */
+	u32 gids_gone;			/* entries that QPs alone still use */
 	struct fakernic_port port;
 	struct delayed_work page_request_work;	/* the device wants pages */
 };

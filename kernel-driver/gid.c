@@ -2,16 +2,21 @@
 /*
  * The GID table: the core decides what is in it (the addresses of the
  * net_device and of what lies upon it), the device has the same table, with the
- * source MAC and VLAN of each entry.
+ * source MAC and VLAN of each entry. An entry whose address goes while QPs use
+ * it stays in the device's until they are gone. So an address that is removed
+ * and added again, as some DHCP clients renew a lease, ends no connection.
  */
 #include <linux/etherdevice.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/xarray.h>
 #include <rdma/ib_cache.h>
 #include <fakernic/cmdq.h>
 #include "cmd.h"
 #include "device.h"
 #include "gid.h"
+#include "hw.h"
+#include "qp.h"
 
 /* Under gid_lock. */
 static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
@@ -22,9 +27,36 @@ static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 	if (index >= le16_to_cpu(dev->caps.gid_count))
 		return -EINVAL;
 	ret = fakernic_cmd_set_gid(dev, index, gid);
-	if (!ret)
-		dev->gids[index] = *gid;
-	return ret;
+	if (ret)
+		return ret;
+	if (dev->gids[index].gone)
+		WRITE_ONCE(dev->gids_gone, dev->gids_gone - 1);
+	dev->gids[index] = *gid;
+	return 0;
+}
+
+/*
+ * The core notes an entry at its QP after the driver has connected that, so one
+ * that is being connected is missed and fails. The lock keeps QPs in memory.
+ */
+static bool fakernic_gid_is_used(struct fakernic_dev *dev,
+				 const struct ib_gid_attr *attr)
+{
+	struct fakernic_qp_hw *hw;
+	bool used = false;
+	unsigned long qpn;
+
+	xa_lock(&dev->qps);
+	xa_for_each(&dev->qps, qpn, hw) {
+		const struct ib_qp *qp = hw->qp ? &hw->qp->ibqp : NULL;
+
+		used = qp && (READ_ONCE(qp->av_sgid_attr) == attr ||
+			      READ_ONCE(qp->alt_path_sgid_attr) == attr);
+		if (used)
+			break;
+	}
+	xa_unlock(&dev->qps);
+	return used;
 }
 
 int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
@@ -60,9 +92,30 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
 	int ret;
 
 	mutex_lock(&dev->gid_lock);
-	ret = fakernic_set_gid(dev, attr->index, &none);
+	if (fakernic_gid_is_used(dev, attr)) {
+		dev->gids[attr->index].gone = attr;
+		WRITE_ONCE(dev->gids_gone, dev->gids_gone + 1);
+		ret = 0;
+	} else {
+		ret = fakernic_set_gid(dev, attr->index, &none);
+	}
 	mutex_unlock(&dev->gid_lock);
 	return READ_ONCE(dev->dead) ? 0 : ret;
+}
+
+void fakernic_gids_settle(struct fakernic_dev *dev)
+{
+	const struct fakernic_gid none = {};
+	u16 i;
+
+	if (!READ_ONCE(dev->gids_gone))
+		return;
+	mutex_lock(&dev->gid_lock);
+	for (i = 0; i < le16_to_cpu(dev->caps.gid_count); i++)
+		if (dev->gids[i].gone &&
+		    !fakernic_gid_is_used(dev, dev->gids[i].gone))
+			fakernic_set_gid(dev, i, &none);
+	mutex_unlock(&dev->gid_lock);
 }
 
 int fakernic_gids_alloc(struct fakernic_dev *dev)
@@ -75,6 +128,7 @@ int fakernic_gids_alloc(struct fakernic_dev *dev)
 		return -ENOMEM;
 	mutex_lock(&dev->gid_lock);
 	dev->gids = gids;
+	dev->gids_gone = 0;
 	mutex_unlock(&dev->gid_lock);
 	return 0;
 }

@@ -17,6 +17,9 @@ struct fakernic_gid {
 	u8 type;			/* enum fakernic_gid_type */
 	u8 mac[ETH_ALEN];
 	u16 vlan;
+	const struct ib_gid_attr *gone;	/* the core's, whose address went
+					 * while a QP used it; to compare
+					 */
 };
 
 /* An empty table, before the core fills it. -ENOMEM. */
@@ -28,8 +31,15 @@ void fakernic_gids_free(struct fakernic_dev *dev);
 /* Operations of struct ib_device_ops. Removing succeeds on a dead device. */
 int fakernic_add_gid(const struct ib_gid_attr *attr, void **context);
 
-/* Clears the entry. Succeeds on a dead device. */
+/*
+ * Clears the entry, unless QPs use it: they keep their source address, as those
+ * of a card whose QPs have a copy of it. The core does not use the index again
+ * before they are gone. Succeeds on a dead device.
+ */
 int fakernic_del_gid(const struct ib_gid_attr *attr, void **context);
+
+/* A QP is gone: clears entries that were left for it. */
+void fakernic_gids_settle(struct fakernic_dev *dev);
 
 /*
  * The net_device has a new MAC (ETH_ALEN bytes). The core renews the entries it

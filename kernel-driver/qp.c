@@ -23,6 +23,7 @@
 #include "device.h"
 #include "eq.h"
 #include "explain.h"
+#include "gid.h"
 #include "hw.h"
 #include "pages.h"
 #include "pd.h"
@@ -659,6 +660,7 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 		fakernic_clean_kernel_qp(qp);
 	}
 	fakernic_qp_hw_drop(dev, &qp->hw);
+	fakernic_gids_settle(dev);
 	if (qp->sq.queue.ring) {
 		fakernic_unlist_qp(qp);
 		/* Whoever told its CQs of it has done so. */

@@ -3,10 +3,12 @@
 
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from fakernic_lab import places
+from fakernic_lab.show import NIC, Device
 from fakernic_test import rdma, wire
 
 FAMILIES = pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
@@ -301,3 +303,17 @@ def test_interface_down_for_a_moment(writes):
     b.guest.check(f"ip link set {b.netdev} mtu 4200; ethtool -G {b.netdev} "
                   f"rx 256; ip link set {b.netdev} mtu 1500")
     writes.wait_for_more()
+
+
+@pytest.mark.parametrize("side", (0, 1), ids=("receiver", "sender"))
+def test_address_that_comes_back(writes, side):
+    """A DHCP client renews its lease by removing the address and adding it
+    again: connections go on, also those of the address that went."""
+    port = writes.ports[side]
+    port.guest.check(f"ip addr del {port.ip4}/24 dev {port.netdev}; sleep 1; "
+                     f"ip addr add {port.ip4}/24 dev {port.netdev}")
+    writes.wait_for_more()
+    writes.end()
+    qmp = SimpleNamespace(cmd=lambda command, words: port.vm.qmp(command, **words))
+    gids = [item["gid"] for item in Device(qmp, NIC).objects("gids")]
+    assert len(set(gids)) == len(gids), "an entry of before is left"
