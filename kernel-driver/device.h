@@ -51,6 +51,8 @@ struct fakernic_dev {
 	struct ib_device *ibdev;	/* NULL: none now (ibdev.c) */
 	char ib_name[IB_DEVICE_NAME_MAX];	/* of the one before */
 	u64 ib_net;			/* its namespace's cookie, likewise */
+	char ib_desc[IB_DEVICE_NODE_DESC_MAX];	/* its node_desc */
+	bool ib_dim;			/* it had adaptive moderation */
 	struct pci_dev *pdev;
 	struct net_device *netdev;
 	void __iomem *regs;

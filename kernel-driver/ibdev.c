@@ -234,6 +234,18 @@ static int fakernic_query_device(struct ib_device *ibdev,
 	return fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 }
 
+/* The description is what rdma-ndd writes; the device need not know it. */
+static int fakernic_modify_device(struct ib_device *ibdev, int mask,
+				  struct ib_device_modify *attr)
+{
+	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
+		return -EOPNOTSUPP;
+	if (mask & IB_DEVICE_MODIFY_NODE_DESC)
+		memcpy(ibdev->node_desc, attr->node_desc,
+		       IB_DEVICE_NODE_DESC_MAX);
+	return 0;
+}
+
 static int fakernic_query_port(struct ib_device *ibdev, u32 port,
 			       struct ib_port_attr *attr)
 {
@@ -324,6 +336,7 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.enable_driver = fakernic_ib_note_net,
 
 	.query_device = fakernic_query_device,
+	.modify_device = fakernic_modify_device,
 	.query_port = fakernic_query_port,
 	.query_pkey = fakernic_query_pkey,
 	.get_link_layer = fakernic_get_link_layer,
@@ -546,7 +559,8 @@ static int fakernic_ib_add_to(struct fakernic_dev *dev, struct net *net)
 	memset(dev->past, 0, sizeof(dev->past));
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->node_guid = cpu_to_be64(le64_to_cpu(dev->caps.node_guid));
-	strscpy(ibdev->node_desc, FAKERNIC_NAME, sizeof(ibdev->node_desc));
+	memcpy(ibdev->node_desc, dev->ib_desc, sizeof(ibdev->node_desc));
+	ibdev->use_cq_dim = dev->ib_dim;
 	ibdev->phys_port_cnt = 1;
 	/* Of a dead one, too, there is said to be one. */
 	ibdev->num_comp_vectors = max(dev->eq_count, FAKERNIC_EQ_COMPLETION +
@@ -594,7 +608,9 @@ void fakernic_ib_remove(struct fakernic_dev *dev)
 {
 	fakernic_port_set_ib(dev, false);
 	ib_unregister_device(dev->ibdev);
-	/* Nobody renames it any more. */
+	/* Nobody renames it or changes what users set any more. */
 	strscpy(dev->ib_name, dev_name(&dev->ibdev->dev), sizeof(dev->ib_name));
+	memcpy(dev->ib_desc, dev->ibdev->node_desc, sizeof(dev->ib_desc));
+	dev->ib_dim = dev->ibdev->use_cq_dim;
 	fakernic_ib_free(dev);
 }

@@ -48,6 +48,7 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 		kfree(dev);
 		return NULL;
 	}
+	strscpy(dev->ib_desc, FAKERNIC_NAME, sizeof(dev->ib_desc));
 	pci_set_drvdata(pdev, dev);
 	return dev;
 }

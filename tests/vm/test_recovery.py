@@ -530,6 +530,23 @@ def test_reload(patient):
         patient.works()
 
 
+def test_rdma_settings_outlive_a_reload(patient):
+    """Those that the core keeps with the RDMA device, which a reload replaces."""
+    guest, name = patient.guest, patient.port.ibdev
+    desc = f"/sys/class/infiniband/{name}/node_desc"
+    try:
+        guest.check(f"echo -n 'rack 7' >{desc} && "
+                    f"rdma dev set {name} adaptive-moderation on")
+        reload(patient.port)
+        assert guest.check(f"cat {desc}") == "rack 7\n"
+        shown = guest.check(f"rdma -d dev show {name}")
+        assert "adaptive-moderation on" in shown, shown
+    finally:
+        guest.check(f"echo -n fakernic >{desc} && "
+                    f"rdma dev set {name} adaptive-moderation off")
+    patient.works()
+
+
 def test_devlink_tells_what_it_is(patient):
     text = patient.guest.check(f"devlink dev info {DEVLINK}")
     assert "driver fakernic" in text and "serial_number" in text, text
