@@ -53,6 +53,7 @@ struct fakernic_dev {
 	u64 ib_net;			/* its namespace's cookie, likewise */
 	char ib_desc[IB_DEVICE_NODE_DESC_MAX];	/* its node_desc */
 	bool ib_dim;			/* it had adaptive moderation */
+	bool bounced;			/* DMA goes to copies (swiotlb) */
 	struct pci_dev *pdev;
 	struct net_device *netdev;
 	void __iomem *regs;

@@ -5,7 +5,9 @@
  * sleep only the hardware goes down and up (life.c).
  */
 #include <linux/bitfield.h>
+#include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
+#include <linux/iommu.h>
 #include <linux/module.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -61,6 +63,31 @@ static void fakernic_free(struct fakernic_dev *dev)
 	kfree(dev);
 }
 
+/*
+ * Whether the kernel has the device read and write copies of all memory, as
+ * "swiotlb=force" and confidential guests do. An IOMMU translates otherwise.
+ */
+static bool fakernic_dma_bounces(struct device *device)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(device);
+	struct page *page = alloc_page(GFP_KERNEL);
+	bool bounces = false;
+	dma_addr_t dma;
+
+	if (!page)
+		return false;
+	dma = dma_map_page(device, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	if (!dma_mapping_error(device, dma)) {
+		phys_addr_t at = domain ? iommu_iova_to_phys(domain, dma) :
+					  dma_to_phys(device, dma);
+
+		bounces = at != page_to_phys(page);
+		dma_unmap_page(device, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	}
+	__free_page(page);
+	return bounces;
+}
+
 /* Stage 1: the function answers and can do DMA. */
 static int fakernic_map_device(struct fakernic_dev *dev)
 {
@@ -84,6 +111,7 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 	}
 	/* Blocks of registered memory may be as large as they come. */
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	dev->bounced = fakernic_dma_bounces(&pdev->dev);
 	/* What slot_reset and a recovery go back to. */
 	pci_save_state(pdev);
 	dev->saved_state = pci_store_saved_state(pdev);

@@ -130,6 +130,11 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	/* A larger page would give a user the doorbells of others. */
 	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE)
 		return -EOPNOTSUPP;
+	if (dev->bounced) {
+		ibdev_err_ratelimited(dev->ibdev,
+				      "programs cannot use it: the kernel copies what the device reads and writes (swiotlb=force), so they share no memory with it\n");
+		return -EOPNOTSUPP;
+	}
 	if (udata->outlen < FAKERNIC_CONTEXT_RESP_MIN) {
 		fakernic_dbg(dev,
 			     "alloc context: response of %zu bytes, %zu needed\n",

@@ -273,6 +273,17 @@ def test_what_the_iommu_forbids(cards):
         again.works()
 
 
+@pytest.mark.long
+@pytest.mark.guests(count=1, append="swiotlb=force")
+def test_memory_that_is_copied(ports):
+    """A kernel that has devices use copies of memory, as confidential guests have
+    it: a program, whose memory the card would not see, cannot open it."""
+    (port,) = ports
+    result = port.guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0 127.0.0.1")
+    assert not result.ok and "get context" in result.err, result
+    assert "swiotlb=force" in port.guest.check("dmesg | grep fakernic.*programs")
+
+
 # The disks must be there before the IOMMU's driver, which is on one of them.
 @pytest.mark.long
 @pytest.mark.guests(count=1, options={
