@@ -7,14 +7,23 @@
  * Work is counted so that tests can assert its bound, and timed because a unit
  * is only about a microsecond. The clock is the host's: what is bounded is how
  * long others wait for the main loop. It is read once in a few units.
+ *
+ * That a step counts as what it costs is measured in tests (x-cost-limit), in
+ * CPU time of the thread, which other programs on the host do not change.
  */
 #include "qemu/osdep.h"
+#include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "budget.h"
 #include "state.h"
 
 #define FAKERNIC_UNITS_PER_LOOK 16
+/* A step may take as long whatever it counts as. On a crowded host the CPU time
+ * of steps that do nothing was up to half of it: interrupts of the host count
+ * as
+ * the thread's. */
+#define FAKERNIC_STEP_FREE_NS 1000000
 
 static int64_t fakernic_host_time(void)
 {
@@ -30,6 +39,7 @@ bool fakernic_spend(FakernicState *s, unsigned work)
         b->look = FAKERNIC_UNITS_PER_LOOK;
     }
     b->used += work;
+    s->costs.declared += work;
     if (b->used >= b->look) {
         b->look = b->used + FAKERNIC_UNITS_PER_LOOK;
         b->over |= fakernic_host_time() >= b->ends;
@@ -48,6 +58,43 @@ void fakernic_budget_renew(FakernicState *s)
     s->longest_turn = MAX(s->longest_turn, s->budget.used);
     s->budget.used = 0;
     s->budget.over = false;
+}
+
+static int64_t fakernic_cpu_time(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * NANOSECONDS_PER_SECOND + now.tv_nsec;
+}
+
+void fakernic_step_begin(FakernicState *s)
+{
+    if (s->costs.limit) {
+        s->costs.declared = 0;
+        s->costs.began = fakernic_cpu_time();
+    }
+}
+
+void fakernic_step_end(FakernicState *s, const char *station)
+{
+    FakernicCosts *c = &s->costs;
+    int64_t took;
+
+    if (!c->limit) {
+        return;
+    }
+    do {
+        took = fakernic_cpu_time() - c->began;
+    } while (took < c->planted * 1000LL);
+    c->planted = 0;
+    if (took > FAKERNIC_STEP_FREE_NS &&
+        took > (int64_t)c->limit * c->declared) {
+        c->found++;
+        warn_report("fakernic: a step of %s took %" PRId64 " us of CPU time and "
+                    "counted as %u units", station, took / 1000, c->declared);
+    }
+    fakernic_step_begin(s);
 }
 
 void fakernic_kick(FakernicState *s)

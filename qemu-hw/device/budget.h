@@ -24,6 +24,15 @@ bool fakernic_budget_left(const FakernicState *s);
 void fakernic_budget_renew(FakernicState *s);
 
 /*
+ * For tests, with x-cost-limit: what is done until fakernic_step_end() is one
+ * step of work, which is reported if it took more CPU time than it counts as.
+ * The end of a step begins the next one.
+ */
+void fakernic_step_begin(FakernicState *s);
+/* Of this station, which the report names. */
+void fakernic_step_end(FakernicState *s, const char *station);
+
+/*
  * Notes that there is work for a turn. Stations call this, never the turn. With
  * nothing of the device on the stack the bottom half gives the turn.
  */

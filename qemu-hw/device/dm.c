@@ -10,6 +10,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
+#include "qemu/madvise.h"
 #include "budget.h"
 #include "dm.h"
 #include "dma.h"
@@ -28,8 +29,16 @@ uint32_t fakernic_dm_page(const FakernicState *s)
     return s->uars + 1;
 }
 
-/* What is zeroed in one go: a page is about a unit of work. */
-#define FAKERNIC_DM_AT_ONCE 64
+void fakernic_dm_init(FakernicState *s)
+{
+    qemu_madvise(memory_region_get_ram_ptr(&s->dm), s->dm_size,
+                 QEMU_MADV_NOHUGEPAGE);
+}
+
+/* Pages that are zeroed in one go, and what one counts as: most of that is the
+ * host's, which brings a page that nothing has touched yet. */
+#define FAKERNIC_DM_AT_ONCE 16
+#define FAKERNIC_DM_PAGE_WORK 4
 
 bool fakernic_dm_zero_some(FakernicState *s)
 {
@@ -43,7 +52,7 @@ bool fakernic_dm_zero_some(FakernicState *s)
         memset(dm + s->dm_zeroed, 0, len);
         memory_region_set_dirty(&s->dm, s->dm_zeroed, len);
         s->dm_zeroed += len;
-        lasts = fakernic_spend(s, FAKERNIC_DM_AT_ONCE);
+        lasts = fakernic_spend(s, FAKERNIC_DM_AT_ONCE * FAKERNIC_DM_PAGE_WORK);
     }
     return s->dm_zeroed >= s->dm_size;
 }

@@ -17,6 +17,10 @@ bool fakernic_dm_contains(const FakernicState *s, uint64_t offset,
 /* The page of BAR2 at which device memory begins. */
 uint32_t fakernic_dm_page(const FakernicState *s);
 
+/* Device memory has been made: the host brings it in small pages, as bringing a
+ * huge one takes longer than a turn may. */
+void fakernic_dm_init(FakernicState *s);
+
 /* Zeroes it, from dm_zeroed on, as far as the budget goes; true: all. */
 bool fakernic_dm_zero_some(FakernicState *s);
 

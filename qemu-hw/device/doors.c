@@ -45,6 +45,9 @@ static bool fakernic_enter(FakernicState *s)
     if (!fakernic_gate(s)) {
         return false;
     }
+    if (!s->inside) {
+        fakernic_step_begin(s);
+    }
     s->inside++;
     s->working++;
     return true;
@@ -70,12 +73,16 @@ static void fakernic_give_turn(FakernicState *s)
         s->working++;
         more = fakernic_turn(s);
         s->working--;
+        fakernic_step_begin(s);
         fakernic_life_settle(s);
+        fakernic_step_end(s, "a reset");
         fakernic_interrupts_send(s);
+        fakernic_step_end(s, "interrupts");
         fakernic_life_settle(s);
     } while (more && fakernic_is_running(s));
     if (fakernic_is_running(s)) {
         fakernic_turn_end(s);
+        fakernic_turn_step(s, "the end of a turn");
     }
     fakernic_budget_renew(s);
 }
@@ -100,7 +107,12 @@ static void fakernic_end_some(void *opaque)
 {
     FakernicState *s = opaque;
 
-    if (fakernic_life_end(s)) {
+    bool done;
+
+    fakernic_step_begin(s);
+    done = fakernic_life_end(s);
+    fakernic_step_end(s, "the end");
+    if (done) {
         object_unref(OBJECT(s));
     } else {
         aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end_some, s);
@@ -160,7 +172,9 @@ static void fakernic_leave(FakernicState *s)
 {
     s->working--;
     if (s->inside == 1) {
+        fakernic_turn_step(s, "a door");
         fakernic_life_settle(s);
+        fakernic_step_end(s, "a reset");
         if (s->kicked && !s->behind && fakernic_is_running(s)) {
             fakernic_give_turn(s);
         }
@@ -376,8 +390,10 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
     }
     trace_fakernic_rx_frame(s->name, len, fakernic_is_running(s));
     if (fakernic_is_running(s) && fakernic_enter(s)) {
+        fakernic_step_begin(s);
         fakernic_port_input(s, frame, len);
         fakernic_turn_lasts(s, 1);
+        fakernic_turn_step(s, "a received frame");
         fakernic_turn_received(s);
         fakernic_leave_net(s);
     }

@@ -248,6 +248,7 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
                                     s->dm_size, errp)) {
             return false;
         }
+        fakernic_dm_init(s);
         memory_region_add_subregion_overlap(&s->uar_bar, dm_offset, &s->dm, 1);
     }
     pci_register_bar(pci, FAKERNIC_BAR_UAR,
@@ -513,8 +514,27 @@ static char *fakernic_get_fault(Object *obj, Error **errp)
     return fakernic_is_there(s, errp) ? fakernic_fault_text(s) : NULL;
 }
 
+/* What tests of costs set and see. */
+static void fakernic_costs_init(Object *obj, FakernicCosts *costs)
+{
+    object_property_add_uint32_ptr(obj, "x-cost-limit", &costs->limit,
+                                   OBJ_PROP_FLAG_READWRITE);
+    object_property_set_description(obj, "x-cost-limit",
+                                    "for tests: report each step that takes "
+                                    "more ns of CPU time per unit of work");
+    object_property_add_uint32_ptr(obj, "x-cost-found", &costs->found,
+                                   OBJ_PROP_FLAG_READ);
+    object_property_set_description(obj, "x-cost-found",
+                                    "for tests: how many were reported");
+    object_property_add_uint32_ptr(obj, "x-cost-planted", &costs->planted,
+                                   OBJ_PROP_FLAG_READWRITE);
+    object_property_set_description(obj, "x-cost-planted",
+                                    "for tests: us that the next step wastes");
+}
+
 static void fakernic_instance_init(Object *obj)
 {
+    fakernic_costs_init(obj, &FAKERNIC(obj)->costs);
     FAKERNIC(obj)->faults.rules.command = fakernic_cmd_number;
     object_property_add_uint32_ptr(obj, "x-persist-hold",
                                    &FAKERNIC(obj)->persist_hold,

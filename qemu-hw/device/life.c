@@ -91,18 +91,29 @@ static void fakernic_reset_registers(FakernicState *s, uint32_t status)
     memset(&s->cmdq, 0, sizeof(s->cmdq));
 }
 
-/* Objects of the engine freed in one go, each about a unit of work. */
-#define FAKERNIC_FREED_AT_ONCE 64
+/* Objects of the engine freed in one go, and what one counts as: it has some
+ * pieces of memory. */
+#define FAKERNIC_FREED_AT_ONCE 16
+#define FAKERNIC_FREED_WORK 4
+/* And all tables of the engine made empty, which ends its reset. */
+#define FAKERNIC_EMPTY_WORK 16
 
-/* Frees what lives in the device, as far as the budget goes; true: all. */
+/*
+ * Frees what lives in the device, as far as the budget goes; true: all. The
+ * engine goes last: each call after its end would empty its tables again.
+ */
 static bool fakernic_free_some(FakernicState *s)
 {
+    if (!fakernic_objects_free_some(s)) {
+        return false;
+    }
     while (!roce_reset_some(s->roce, FAKERNIC_FREED_AT_ONCE)) {
-        if (!fakernic_spend(s, FAKERNIC_FREED_AT_ONCE)) {
+        if (!fakernic_spend(s, FAKERNIC_FREED_AT_ONCE * FAKERNIC_FREED_WORK)) {
             return false;
         }
     }
-    return fakernic_objects_free_some(s);
+    fakernic_spend(s, FAKERNIC_EMPTY_WORK);
+    return true;
 }
 
 static void fakernic_reset_begin(FakernicState *s)
@@ -154,8 +165,8 @@ void fakernic_life_settle(FakernicState *s)
     if (s->reset_wanted) {
         fakernic_reset_begin(s);
     }
-    if (fakernic_budget_left(s) && fakernic_free_some(s) &&
-        fakernic_dm_zero_some(s)) {
+    if (fakernic_budget_left(s) && fakernic_dm_zero_some(s) &&
+        fakernic_free_some(s)) {
         fakernic_reset_end(s);
     } else {
         qemu_bh_schedule(s->bh);

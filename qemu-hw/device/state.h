@@ -67,6 +67,15 @@ typedef struct FakernicBudget {
     bool over;
 } FakernicBudget;
 
+/* For tests: does a step of work cost what it counts as (budget.h)? */
+typedef struct FakernicCosts {
+    uint32_t limit;             /* ns of CPU time a unit; 0: not measured */
+    uint32_t found;             /* steps that took more */
+    uint32_t planted;           /* us that the next step wastes */
+    uint32_t declared;          /* units of this step so far */
+    int64_t began;              /* it did, by the thread's CPU time in ns */
+} FakernicCosts;
+
 struct FakernicState {
     PCIDevice parent_obj;
     char *name;                 /* its path in QOM, from realize on */
@@ -131,6 +140,7 @@ struct FakernicState {
     bool in_burst;              /* linked in the list of those that took frames */
     QTAILQ_ENTRY(FakernicState) burst;
     FakernicBudget budget;
+    FakernicCosts costs;
     bool flush_waits;           /* a persistent FLUSH, for the one before */
     FakernicPersist *persist;   /* which is under way */
     BlockCompletionFunc *persisted;     /* the door for its end */

@@ -34,6 +34,14 @@ bool fakernic_turn_lasts(FakernicState *s, unsigned work)
     return fakernic_spend(s, work + units);
 }
 
+void fakernic_turn_step(FakernicState *s, const char *station)
+{
+    if (s->costs.limit) {
+        fakernic_turn_lasts(s, 0);
+        fakernic_step_end(s, station);
+    }
+}
+
 /*
  * Timers and flushes that are due, as long as the turn lasts. Whoever was late
  * is no judge of it: what waits on the link comes in before a timer says that
@@ -45,8 +53,12 @@ static void fakernic_turn_ticks(FakernicState *s, RoceTime now)
         fakernic_link_look(s->link);
     }
     while (roce_deadline(s->roce) <= now) {
+        bool lasts;
+
         roce_tick(s->roce, now);
-        if (!fakernic_turn_lasts(s, 1)) {
+        lasts = fakernic_turn_lasts(s, 1);
+        fakernic_turn_step(s, "timers");
+        if (!lasts) {
             return;
         }
     }
@@ -266,6 +278,7 @@ static bool fakernic_turn_has_more(const FakernicState *s)
 static bool fakernic_turn_frames(FakernicState *s)
 {
     do {
+        fakernic_turn_step(s, "frames");
         if (!fakernic_turn_frame(s) && !fakernic_turn_has_more(s)) {
             /* A WQE that ended in error makes no frame but completions. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
@@ -288,12 +301,16 @@ bool fakernic_turn(FakernicState *s)
     RoceTime now;
 
     fakernic_turn_lasts(s, 0);
+    fakernic_step_begin(s);
     if (!fakernic_turn_faults(s)) {
         return false;
     }
+    fakernic_turn_step(s, "fault rules");
     fakernic_turn_reclaim(s);
     fakernic_persist_run(s);
+    fakernic_turn_step(s, "memory given back");
     commands = fakernic_cmdq_run(s);
+    fakernic_turn_step(s, "commands");
     now = fakernic_now();
     if (!fakernic_is_running(s)) {
         return false;           /* the command queue was fatal */
@@ -301,9 +318,12 @@ bool fakernic_turn(FakernicState *s)
     fakernic_turn_ticks(s, now);
     fakernic_port_events(s);
     fakernic_eqs_run(s);
+    fakernic_turn_step(s, "events");
     fakernic_cq_run(s, now);
     fakernic_cq_errors_run(s);
+    fakernic_turn_step(s, "completion queues");
     more = fakernic_turn_frames(s);
+    fakernic_turn_step(s, "frames");
     if (commands || !fakernic_budget_left(s)) {
         fakernic_kick(s);
     }

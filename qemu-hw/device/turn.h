@@ -21,6 +21,9 @@ bool fakernic_turn(FakernicState *s);
  */
 bool fakernic_turn_lasts(FakernicState *s, unsigned work);
 
+/* fakernic_step_end(), with what the engine has done. */
+void fakernic_turn_step(FakernicState *s, const char *station);
+
 /* Takes the frames that a fault rule held until others, one of which has just
  * come in, had overtaken them. */
 void fakernic_turn_received(FakernicState *s);

@@ -49,6 +49,8 @@ _Static_assert(ROCE_WINDOW_SHARE >= ROCE_ACK_EVERY,
 #define ROCE_STEPS_PER_WAKE 256
 /* Entries of page tables and windows that count as one step. */
 #define ROCE_LOOKS_PER_STEP 16
+/* Entries of the GID table, which lie side by side, that do. */
+#define ROCE_GIDS_PER_STEP 64
 /* Turns of QPs in one roce_output() call, and steps that end it: of one more
  * turn they may be as many again. */
 #define ROCE_TURNS_PER_OUTPUT 64
@@ -358,10 +360,10 @@ uint8_t roce_path_port_mtu(const Roce *r);
  */
 int roce_path_gid_find(Roce *r, const RocePacket *packet);
 /* Is this an address of the port, in whatever VLAN? */
-bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16]);
+bool roce_path_gid_ours(Roce *r, const uint8_t gid[16]);
 /* Does a packet made for this path come back in, and never leave? The source GID
  * must be there: roce_path_packet() has said so. */
-bool roce_path_loops(const Roce *r, const RoceAv *av);
+bool roce_path_loops(Roce *r, const RoceAv *av);
 /*
  * Is there a source GID of this index, of the destination's kind, and the
  * service level one of eight?

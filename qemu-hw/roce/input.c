@@ -127,7 +127,7 @@ static void roce_input_cnp(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /* Did the QP send this datagram, and does it not want it back? */
-static bool roce_input_blocked(const Roce *r, const RoceQp *qp,
+static bool roce_input_blocked(Roce *r, const RoceQp *qp,
                                const RocePacket *packet)
 {
     return qp->init.block_mcast_lb && packet->deth.src_qpn == qp->qpn &&

@@ -20,7 +20,6 @@ typedef struct OdpChunk {
     uint64_t number;            /* page / ROCE_ODP_CHUNK */
     uint32_t next;              /* in the hash chain, or of the unused ones,
                                  * or ODP_NONE */
-    uint64_t *entries;          /* kept when the chunk is dropped */
 } OdpChunk;
 
 typedef struct OdpOwner {
@@ -42,6 +41,7 @@ struct RoceOdp {
     RoceFault fault;
     uint32_t bucket_mask;
     uint32_t *buckets;
+    uint64_t *entries;          /* of all chunks; memory once they are used */
     OdpChunk chunks[];
 };
 
@@ -80,12 +80,10 @@ RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
     odp->owner = calloc(max_owners, sizeof(odp->owner[0]));
     odp->held = calloc(max_regions, sizeof(odp->held[0]));
     odp->buckets = malloc(buckets * sizeof(odp->buckets[0]));
-    if (!odp->buckets || !odp->owner || !odp->held) {
+    odp->entries = calloc(max_chunks, ROCE_ODP_CHUNK * sizeof(odp->entries[0]));
+    if (!odp->buckets || !odp->owner || !odp->held || !odp->entries) {
         /* Not reached by tests. */
-        free(odp->owner);
-        free(odp->held);
-        free(odp->buckets);
-        free(odp);
+        roce_odp_free(odp);
         return NULL;
     }
     roce_odp_reset(odp);
@@ -95,7 +93,7 @@ RoceOdp *roce_odp_new(uint32_t max_chunks, uint32_t max_owners,
 void roce_odp_free(RoceOdp *odp)
 {
     if (odp) {
-        roce_odp_reset(odp);
+        free(odp->entries);
         free(odp->owner);
         free(odp->held);
         free(odp->buckets);
@@ -105,9 +103,6 @@ void roce_odp_free(RoceOdp *odp)
 
 void roce_odp_reset(RoceOdp *odp)
 {
-    for (uint32_t i = 0; i < odp->max; i++) {
-        free(odp->chunks[i].entries);
-    }
     memset(odp->chunks, 0, odp->max * sizeof(odp->chunks[0]));
     for (uint32_t i = 0; i < odp->max; i++) {
         odp->chunks[i].next = i + 1 < odp->max ? i + 1 : ODP_NONE;
@@ -134,6 +129,11 @@ static uint32_t *odp_bucket(RoceOdp *odp, uint32_t region, uint64_t number)
                    odp->hash[3] * region;
 
     return &odp->buckets[mix >> 32 & odp->bucket_mask];
+}
+
+static uint64_t *odp_entries(const RoceOdp *odp, const OdpChunk *chunk)
+{
+    return odp->entries + (size_t)(chunk - odp->chunks) * ROCE_ODP_CHUNK;
 }
 
 static OdpChunk *odp_find(RoceOdp *odp, uint32_t region, uint64_t number)
@@ -224,7 +224,7 @@ static void odp_make_room(RoceOdp *odp, uint32_t region, uint32_t owner)
     odp_drop(odp, &odp->chunks[at]);
 }
 
-/* A chunk with all pages absent; NULL without memory. */
+/* A chunk with all pages absent. */
 static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint32_t owner,
                           uint64_t number)
 {
@@ -235,15 +235,9 @@ static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint32_t owner,
         odp_make_room(odp, region, owner);
     }
     chunk = &odp->chunks[odp->unused];
-    if (!chunk->entries) {
-        chunk->entries = malloc(ROCE_ODP_CHUNK * sizeof(chunk->entries[0]));
-        if (!chunk->entries) {
-            /* Not reached by tests: out of memory. */
-            return NULL;
-        }
-    }
     odp->unused = chunk->next;
-    memset(chunk->entries, 0, ROCE_ODP_CHUNK * sizeof(chunk->entries[0]));
+    memset(odp_entries(odp, chunk), 0,
+           ROCE_ODP_CHUNK * sizeof(odp->entries[0]));
     chunk->used = true;
     chunk->region = region;
     chunk->owner = owner;
@@ -270,20 +264,22 @@ uint64_t roce_odp_get(RoceOdp *odp, uint32_t region, uint64_t page)
 {
     const OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
 
-    return chunk ? chunk->entries[page % ROCE_ODP_CHUNK] : 0;
+    return chunk ? odp_entries(odp, chunk)[page % ROCE_ODP_CHUNK] : 0;
 }
 
 uint64_t roce_odp_absent(RoceOdp *odp, uint32_t region, uint64_t page)
 {
     const OdpChunk *chunk = odp_find(odp, region, page / ROCE_ODP_CHUNK);
     const uint32_t first = page % ROCE_ODP_CHUNK;
+    const uint64_t *entries;
     uint32_t i = first;
 
     if (!chunk) {
         odp->looks++;
         return ROCE_ODP_CHUNK - first;
     }
-    while (i < ROCE_ODP_CHUNK && !(chunk->entries[i] & ROCE_ODP_PRESENT)) {
+    entries = odp_entries(odp, chunk);
+    while (i < ROCE_ODP_CHUNK && !(entries[i] & ROCE_ODP_PRESENT)) {
         i++;
     }
     odp->looks += i - first;
@@ -299,15 +295,14 @@ void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
     if (!chunk) {
         chunk = odp_take(odp, region, owner, page / ROCE_ODP_CHUNK);
     }
-    if (chunk) {
-        chunk->entries[page % ROCE_ODP_CHUNK] = entry;
-    }
+    odp_entries(odp, chunk)[page % ROCE_ODP_CHUNK] = entry;
 }
 
 /* The part of a chunk that lies in the range of pages; all of it: the chunk. */
 static void odp_clear_part(RoceOdp *odp, OdpChunk *chunk, uint64_t first,
                            uint64_t count)
 {
+    uint64_t *entries = odp_entries(odp, chunk);
     uint64_t start = chunk->number * ROCE_ODP_CHUNK;
 
     if (start >= first && start - first + (ROCE_ODP_CHUNK - 1) < count) {
@@ -318,7 +313,7 @@ static void odp_clear_part(RoceOdp *odp, OdpChunk *chunk, uint64_t first,
     for (uint32_t i = 0; i < ROCE_ODP_CHUNK; i++) {
         /* One comparison for both ends: pages before 'first' wrap far up. */
         if (start + i - first < count) {
-            chunk->entries[i] = 0;
+            entries[i] = 0;
         }
     }
 }

@@ -64,7 +64,7 @@ uint64_t roce_odp_get(RoceOdp *odp, uint32_t region, uint64_t page);
  * one chunk: all the rest of it, when none of it is there.
  */
 uint64_t roce_odp_absent(RoceOdp *odp, uint32_t region, uint64_t page);
-/* Without memory for it the page stays absent. */
+/* Remembers a page's entry; another chunk may be dropped for that. */
 void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
                   uint64_t page, uint64_t entry);
 /* Makes pages absent; takes no longer for many than for all there are. */

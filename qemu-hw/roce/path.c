@@ -54,40 +54,43 @@ int roce_path_gid_find(Roce *r, const RocePacket *packet)
     for (i = 0; i < r->limits.gid_count; i++) {
         if (roce_path_gid_matches(&r->gids[i], packet)) {
             r->gid_hint = i;
-            return i;
+            break;
         }
     }
-    return -1;
+    r->work += i / ROCE_GIDS_PER_STEP;
+    return i < r->limits.gid_count ? i : -1;
 }
 
-bool roce_path_gid_ours(const Roce *r, const uint8_t gid[16])
+bool roce_path_gid_ours(Roce *r, const uint8_t gid[16])
 {
-    uint16_t i;
+    uint16_t i = 0;
 
-    for (i = 0; i < r->limits.gid_count; i++) {
-        if (r->gids[i].type != FAKERNIC_GID_NONE &&
-            memcmp(r->gids[i].gid, gid, 16) == 0) {
-            return true;
-        }
+    while (i < r->limits.gid_count &&
+           (r->gids[i].type == FAKERNIC_GID_NONE ||
+            memcmp(r->gids[i].gid, gid, 16) != 0)) {
+        i++;
     }
-    return false;
+    r->work += i / ROCE_GIDS_PER_STEP;
+    return i < r->limits.gid_count;
 }
 
 /* An own address in another VLAN is beyond the wire, if anywhere. */
-bool roce_path_loops(const Roce *r, const RoceAv *av)
+bool roce_path_loops(Roce *r, const RoceAv *av)
 {
     const RoceGid *from = &r->gids[av->sgid_index];
+    uint16_t i;
 
-    for (uint16_t i = 0; i < r->limits.gid_count; i++) {
+    for (i = 0; i < r->limits.gid_count; i++) {
         const RoceGid *gid = &r->gids[i];
 
         if (gid->type == from->type &&
             roce_path_vid(gid) == roce_path_vid(from) &&
             memcmp(gid->gid, av->dgid, sizeof(gid->gid)) == 0) {
-            return true;
+            break;
         }
     }
-    return false;
+    r->work += i / ROCE_GIDS_PER_STEP;
+    return i < r->limits.gid_count;
 }
 
 /* An IPv4 source cannot reach an IPv6 destination. */
@@ -171,7 +174,7 @@ bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
 }
 
 /* What of a connected QP's path stays until a GID or the path changes. */
-static void roce_path_remember(const Roce *r, RoceQp *qp)
+static void roce_path_remember(Roce *r, RoceQp *qp)
 {
     const RoceAv *av = &qp->attr.av;
     RocePacket packet;

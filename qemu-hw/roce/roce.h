@@ -336,9 +336,9 @@ uint64_t *roce_stats(Roce *r);
 /*
  * Steps of work done since roce_new(), free running, kept across roce_reset():
  * a frame taken by a QP, a turn of a QP, a WQE fetched, a completion, a timer
- * served, 16 entries of a page table or windows. Each call of the data plane
- * makes a bounded number of them; the host charges the difference to its
- * budget.
+ * served, 16 entries of a page table or windows, 64 of the GID table. Each call
+ * of the data plane makes a bounded number of them; the host charges the
+ * difference to its budget.
  */
 uint64_t roce_work(const Roce *r);
 

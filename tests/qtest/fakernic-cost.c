@@ -2,7 +2,9 @@
 /*
  * Costs: whatever a guest or a peer asks for, the work of one turn stays within
  * its budget, and what is left is done in later turns. Work is counted by the
- * device (x-longest-turn), never timed. Each test prints the longest turn that
+ * device (x-longest-turn). That it costs what it counts as is measured
+ * (x-cost-limit): no step may take more than ten times as much. Each test
+ * prints the longest turn that
  * its input made. Where work is left, the monitor is asked in the middle of it:
  * what the main thread computes before it answers is counted as CPU time, which
  * other programs on the machine do not change.
@@ -17,9 +19,12 @@
 #define COST_WORK 256           /* the budget of a turn here, and no clock */
 /* What has been begun is finished: a frame for many, a CQ's worst QP. */
 #define COST_STEP 256
+/* Steps of a test that may take longer. On a crowded host one in some thousands
+ * does, up to a dozen in a test, whatever it works on. */
+#define COST_BY_CHANCE 24
 #define COST_DEVICE \
     "-device fakernic,id=nic,addr=04.0,mac=" MAC_STRING \
-    ",turn-work=256,turn-us=1000000"
+    ",turn-work=256,turn-us=1000000,x-cost-limit=10000"     /* ns a unit */
 
 static uint64_t cost_property(Nic *n, const char *name)
 {
@@ -50,6 +55,7 @@ static void cost_check(Nic *n, const char *input)
     g_assert_cmpuint(cost_property(n, "turn-work"), ==, COST_WORK);
     g_assert_cmpuint(longest, >, 0);
     g_assert_cmpuint(longest, <=, COST_WORK + COST_STEP);
+    g_assert_cmpuint(cost_property(n, "x-cost-found"), <=, COST_BY_CHANCE);
 }
 
 static void cost_stop(Nic *n, const char *input)
@@ -67,6 +73,28 @@ static void test_cost_defaults(void)
     machine_start(&m, "%s,id=nic", DEVICE);
     g_assert_cmpuint(cost_property(&n, "turn-us"), ==, 500);
     g_assert_cmpuint(cost_property(&n, "turn-work"), ==, 2048);
+    machine_stop(&m);
+}
+
+/* A step that takes longer than it counts as is found; the others are not. */
+static void test_cost_planted(void)
+{
+    Machine m;
+    Nic n;
+    uint64_t found;
+
+    cost_start(&m, &n, "");
+    found = cost_property(&n, "x-cost-found");
+    for (unsigned i = 1; i <= 4; i++) {
+        qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', "
+            "'arguments': { 'path': '/machine/peripheral/nic', "
+            "'property': 'x-cost-planted', 'value': 5000 } }");
+        assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+        g_assert_cmpuint(cost_property(&n, "x-cost-planted"), ==, 0);
+        g_assert_cmpuint(cost_property(&n, "x-cost-found"), >=, found + i);
+    }
+    g_assert_cmpuint(cost_property(&n, "x-cost-found"), <=,
+                     found + 4 + COST_BY_CHANCE);
     machine_stop(&m);
 }
 
@@ -2131,6 +2159,7 @@ static void test_cost_unplug(void)
 
 const FakernicTest fakernic_cost_tests[] = {
     { "cost/defaults", test_cost_defaults },
+    { "cost/planted", test_cost_planted },
     { "cost/rereg", test_cost_rereg },
     { "cost/rereg_reset", test_cost_rereg_reset },
     { "cost/rereg_refused", test_cost_rereg_refused },

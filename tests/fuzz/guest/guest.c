@@ -48,6 +48,10 @@
  */
 #define GUEST_TURN_WORK 256
 #define GUEST_STEP_WORK 256
+/* CPU time of a unit of work, in ns, with sanitizers; and steps of an input
+ * that may take more by chance, on a host with other work. */
+#define GUEST_UNIT_NS 100000
+#define GUEST_COSTLY_STEPS 4
 
 static Guest guest;
 static int64_t allocated;
@@ -82,10 +86,22 @@ void guest_settle(void)
     }
 }
 
-/* No turn does more than its budget and one step that is never divided. */
+static uint64_t guest_costly_steps(const Nic *n)
+{
+    return object_property_get_uint(OBJECT(n->pci), "x-cost-found",
+                                    &error_abort);
+}
+
+/*
+ * No turn does more than its budget and one step that is never divided. Steps
+ * cost what they count as; a few may not by chance, so an input has to bring
+ * many that do not.
+ */
 static void guest_check_work(Guest *g)
 {
     for (unsigned i = 0; i < NICS; i++) {
+        GUEST_CHECK(guest_costly_steps(&g->nic[i]) - g->costly[i] <=
+                    GUEST_COSTLY_STEPS);
         GUEST_CHECK(object_property_get_uint(OBJECT(g->nic[i].pci),
                                              "x-longest-turn", &error_abort) <=
                     GUEST_TURN_WORK + GUEST_STEP_WORK);
@@ -410,6 +426,9 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
     g->input = (FuzzInput) { data, size, 0 };
     fuzz_next(&g->input, &r);
     guest_restart(g);
+    for (unsigned i = 0; i < NICS; i++) {
+        g->costly[i] = guest_costly_steps(&g->nic[i]);
+    }
     allocated -= __sanitizer_get_current_allocated_bytes();
     guest_begin(g, &r);
     while (steps++ < FUZZ_RECORDS_MAX && fuzz_next(&g->input, &r)) {
@@ -442,8 +461,8 @@ static GString *guest_command_line(FuzzTarget *t)
         " -netdev hubport,id=h0,hubid=0 -netdev hubport,id=h1,hubid=0"
 #define FUZZ_NIC ",uars=4,max-qp=32,max-cq=16,max-srq=8,max-pd=8,max-mr=64," \
                  "max-mr-pages=4096,gids=4,x-guest-faults=on," \
-                 "turn-us=1000000,turn-work=" \
-                 stringify(GUEST_TURN_WORK)
+                 "turn-us=1000000,x-cost-limit=" stringify(GUEST_UNIT_NS) \
+                 ",turn-work=" stringify(GUEST_TURN_WORK)
         " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
         " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC
                     ",dcqcn=on");

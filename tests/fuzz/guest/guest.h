@@ -113,6 +113,7 @@ typedef struct Guest {
     GuestPatch patch;
     uint8_t features_choice;
     Paging paging;
+    uint64_t costly[NICS];      /* steps so far, when the input began */
 } Guest;
 
 #define GUEST_CHECK(condition)                                              \
