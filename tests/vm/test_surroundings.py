@@ -279,6 +279,7 @@ def test_memory_that_is_copied(ports):
     """A kernel that has devices use copies of memory, as confidential guests have
     it: a program, whose memory the card would not see, cannot open it."""
     (port,) = ports
+    port.vm.hurt()
     result = port.guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0 127.0.0.1")
     assert not result.ok and "get context" in result.err, result
     assert "swiotlb=force" in port.guest.check("dmesg | grep fakernic.*programs")
