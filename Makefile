@@ -49,7 +49,7 @@ help:
 	@echo 'make test-link       the VM tests over the link, but where a wire'
 	@echo '                     between guests loses frames, or joins Soft-RoCE'
 	@echo 'make test-many       eight machines on one wire, each way of joining them'
-	@echo 'make test-programs   libfabric and UCX, and the same on Soft-RoCE: PROGRAMS.md'
+	@echo 'make test-programs   libfabric, UCX, RNBD, SMB Direct, Open MPI...: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     the packages, those for other Debians too, lintian'
@@ -166,7 +166,7 @@ test-mutants: root
 
 test-long: build
 	@$(BUILD) uabi modules kernel-6.1 guest-test
-	@$(ENTER) ci/programs.py
+	@$(ENTER) ci/programs.py --long
 	-@$(BUILD) rdma-core-65
 	-@$(BUILD) kernel-7.2
 	@$(ENTER) ci/run_tests.py long long-two long-other programs dkms-more
@@ -186,7 +186,7 @@ test-many: root
 # Leaves PROGRAMS.md in log/programs of the cache.
 test-programs: build
 	@$(BUILD) guest-test
-	@$(ENTER) ci/programs.py
+	@$(ENTER) ci/programs.py --long
 	@$(ENTER) ci/run_tests.py programs
 
 test-packages: root

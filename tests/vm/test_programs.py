@@ -4,7 +4,10 @@ by its own tests, UCX by ucx_perftest and by a program that compares its data.
 
 `make test` runs a part of the combinations on fakernic and prints rxe's result,
 as PROGRAMS.md has it, beside each; `make test-programs` all of them on fakernic
-and on Soft-RoCE, and writes PROGRAMS.md.
+and on Soft-RoCE, and writes PROGRAMS.md. It also runs what `ci/programs.py --long`
+fetches and builds: kernel modules that Debian leaves out, Open MPI, Ceph's
+messenger, librpma, Valkey. Each of these tests compares the data, and checks by
+the cards' counters that the data went by RDMA.
 """
 
 import errno
@@ -16,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from fakernic_lab.guest import Result
-from fakernic_test import pairs, programs, rdma
+from fakernic_test import built, pairs, programs, rdma, ulp
 
 RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 DOCUMENT = Path(__file__).with_name("PROGRAMS.md")
@@ -120,3 +123,91 @@ def test_document_is_written():
     text = head + programs.table(found)
     (RESULTS / "PROGRAMS.md").write_text(text, encoding="utf-8")
     print(text)
+
+
+# ---- what ci/programs.py --long makes ----------------------------------------
+
+# Bytes that a test moves at least.
+KERNEL_MIB = 8
+MPI_BYTES = 4 * built.MEBIBYTE
+CEPH_MESSAGES = 200
+CEPH_SIZE = 65536
+VALKEY_THREADS = 4
+VALKEY_BYTES = 2 * VALKEY_THREADS * 128 * 1024     # at least 128 keys each
+
+
+def long_test(test):
+    """For make test-programs, on guests that have the disk of built.py."""
+    for mark in (pytest.mark.long, pytest.mark.timeout(600),
+                 pytest.mark.guests(options=built.OPTIONS)):
+        test = mark(test)
+    return test
+
+
+@long_test
+@pytest.mark.parametrize("service", (built.Rnbd, built.Smb))
+def test_kernel_modules(ports, service):
+    """RNBD over RTRS, and SMB Direct: both ends have the data that was written."""
+    built.prepare(ports, "modules")
+    if service is built.Smb:
+        built.prepare(ports, "ksmbd")
+    before = ulp.counts(ports)
+    it = service(ports)
+    it.start()
+    with built.by_rdma(ports, 2 * KERNEL_MIB * built.MEBIBYTE):
+        it.move(KERNEL_MIB)
+    it.stop()
+    ulp.nothing_left(ports, before)
+
+
+@long_test
+def test_libiscsi(ports):
+    """QEMU's own initiator, by libiscsi's iSER, at the target of Linux."""
+    built.prepare(ports, "libiscsi")
+    before = ulp.counts(ports)
+    it = ulp.Iser(ports)
+    it.serve()
+    with built.by_rdma(ports, 4 * built.MEBIBYTE):
+        result = built.qemu_io(ports, it, "1M", {"0": 0x5a, "1M": 0xa5})
+    it.unserve()
+    assert result.ok and "verification failed" not in result.out, result
+    assert result.out.count("1048576/1048576 bytes") == 4, result
+    ulp.nothing_left(ports, before)
+
+
+@long_test
+@pytest.mark.parametrize("layer", sorted(built.OPENMPI))
+def test_openmpi(ports, layer):
+    built.prepare(ports, "openmpi")
+    with built.by_rdma(ports, MPI_BYTES):
+        result = built.openmpi(ports, layer).check()
+    assert re.search(r"^[1-9]\d* comparisons held, 2 processes on 2 machines",
+                     result.out, re.M), result
+
+
+@long_test
+def test_ceph_messenger(ports):
+    built.prepare(ports, "ceph")
+    with built.by_rdma(ports, CEPH_MESSAGES * CEPH_SIZE):
+        result = built.ceph(ports, CEPH_MESSAGES, CEPH_SIZE)
+    assert result.ok, result
+
+
+@long_test
+def test_rpma(ports):
+    """FLUSH and ATOMIC WRITE are native: the program checks the opcodes."""
+    built.prepare(ports, "rpma")
+    with built.by_rdma(ports, 2 * built.MEBIBYTE):
+        pair = built.rpma(ports).check()
+    assert "compared, by FLUSH and ATOMIC WRITE" in pair.client.out, pair
+    assert "1048576 bytes of the server's memory compared" in pair.server.out, pair
+
+
+@long_test
+def test_valkey(ports):
+    built.prepare(ports, "valkey")
+    with built.by_rdma(ports, VALKEY_BYTES):
+        result = built.valkey(ports, VALKEY_THREADS)
+    assert result.ok, result
+    threads = re.findall(r"GET \d+ KVs \[OK\]", result.out)
+    assert len(threads) == VALKEY_THREADS, result
