@@ -10,7 +10,7 @@ BUILD := $(ENTER) ci/build.py
 	test-mutants test-long test-link test-many test-programs test-packages \
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
-	coverage shell bench bench-compare bench-engine bench-rules \
+	docs coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -72,6 +72,8 @@ help:
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make bench-engine    measure the engine alone: half a minute'
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
+	@echo 'make docs            all documents as one site with a search: docs/ of the'
+	@echo '                     cache'
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
@@ -256,6 +258,11 @@ bench-engine: root
 bench-rules: root
 	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/bench/rules.py --out /cache/log/bench-rules
+
+docs: root
+	@$(BUILD) root-test
+	@$(ENTER) ci/check_docs.py
+	@echo "the site begins at $${FAKERNIC_CACHE:-$$HOME/.cache/fakernic}/docs/index.html"
 
 coverage: root
 	@$(BUILD) root-test

@@ -53,13 +53,13 @@ LANES = min(2, JOBS)
 # by tests/unit/run.sh) is that of the suite. What is merely nice would make guests
 # slower by more than it gains, for they are woken late. On processors that are
 # never idle these run last.
-ONLY_COMPUTE = ("dkms", "fuzz", "sim", "driver", "spec", "laws", "unit",
-                "timeline")
+ONLY_COMPUTE = ("dkms", "fuzz", "sim", "driver", "spec", "laws", "docs",
+                "unit", "timeline")
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # by which their time limits are multiplied
 # The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "qtest", "net",
-         "sim", "pyverbs", "plugin", "laws", "driver", "spec", "lab", "packaged",
+         "sim", "pyverbs", "plugin", "laws", "driver", "spec", "docs", "lab", "packaged",
          "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's own, with the plug-in.
@@ -142,6 +142,7 @@ def suites(quick):
         "fuzz": (compile_check("fuzz", *(["TARGETS=frames link"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
+        "docs": ([sys.executable, str(SRC / "ci/check_docs.py")], 300, {}),
         "dkms": dkms_tests("7.3", "6.1"),
         "dkms-more": dkms_tests("7.2", "6.12"),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,

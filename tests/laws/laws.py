@@ -298,13 +298,13 @@ def readme_length(tree):
 
 
 def change_log(tree):
-    """CHANGES.md begins with an entry for the version in VERSION"""
+    """CHANGES begins with an entry for the version in VERSION"""
     version = tree.read('VERSION').strip()
-    first = re.search(r'^## (\S+)', tree.read('CHANGES.md'), re.M)
+    first = re.search(r'^## (\S+)', tree.read('CHANGES'), re.M)
     if not re.fullmatch(r'\d+\.\d+(\.\d+)?', version):
         return [('VERSION', f'VERSION: {version!r} is not a version')]
     if not first or first[1] != version:
-        return [('CHANGES.md', f'CHANGES.md: its first entry is not {version}')]
+        return [('CHANGES', f'CHANGES: its first entry is not {version}')]
     return []
 
 

@@ -39,7 +39,7 @@ def copy_of(tree, work):
     shutil.copy(qtest, Path(work, 'tests/qtest'))
     shutil.copy(tree.path('.clang-format'), work)
     Path(work, 'ci').mkdir()
-    for name in ('README.md', 'CHANGES.md', 'VERSION', 'Makefile', 'ci/build.py',
+    for name in ('README.md', 'CHANGES', 'VERSION', 'Makefile', 'ci/build.py',
                  'tests/STATUS.md'):
         shutil.copy(tree.path(name), Path(work, name))
     return Tree(work)
@@ -311,8 +311,8 @@ TESTS = (
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
     planted(laws.readme_length, 'README.md', '# fakernic\n',
             '# fakernic\n' + '\n' * laws.README_LINES, 'README.md'),
-    planted(laws.change_log, 'CHANGES.md', '\n## ', '\n## 9.9\n\n## ',
-            'CHANGES.md'),
+    planted(laws.change_log, 'CHANGES', '\n## ', '\n## 9.9\n\n## ',
+            'CHANGES'),
     planted(laws.change_log, 'VERSION', '0.', 'v0.', 'VERSION'),
     planted(laws.make_targets, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic for QEMU: `make\nnothing BUILD=x`',
