@@ -980,59 +980,64 @@ static void test_link_closed(void)
 
 /* ---- files that take long to close --------------------------------------- */
 
+/*
+ * Sends a packet whose last descriptor lingers, while the device is stopped: so
+ * the device is the last that has it.
+ */
+static void foreign_send(Wired *w, Member *p, const void *bytes, size_t size,
+                         const int *fds, unsigned count)
+{
+    g_assert_cmpint(kill(qtest_pid(w->m.qts), SIGSTOP), ==, 0);
+    g_assert_true(stranger_send(p->sock, bytes, size, fds, count, 0));
+    g_assert_cmpint(close(fds[count - 1]), ==, 0);
+}
+
 /* In its hello, in place of the memory. */
-static void foreign_hello(Member *p, const char *folder, int fd)
+static void foreign_hello(Wired *w, Member *p, int fd)
 {
     const LinkHello hello = link_hello();
 
-    p->sock = member_connect(folder);
-    g_assert_true(stranger_send(p->sock, &hello, sizeof(hello), &fd, 1, 0));
+    p->sock = member_connect(w->folder);
+    foreign_send(w, p, &hello, sizeof(hello), &fd, 1);
 }
 
 /* Besides the memory: there is room for one descriptor. */
-static void foreign_surplus(Member *p, const char *folder, int fd)
+static void foreign_surplus(Wired *w, Member *p, int fd)
 {
     const LinkHello hello = link_hello();
-    int fds[] = { link_pair_make(&p->pair), fd };
+    const int fds[] = { link_pair_make(&p->pair), fd };
 
-    p->sock = member_connect(folder);
-    g_assert_true(stranger_send(p->sock, &hello, sizeof(hello), fds, 2, 0));
+    p->sock = member_connect(w->folder);
+    foreign_send(w, p, &hello, sizeof(hello), fds, 2);
     close(fds[0]);
 }
 
-static void foreign_signal(Member *p, const char *folder, int fd)
+static void foreign_signal(Wired *w, Member *p, int fd)
 {
-    member_join(p, folder);
-    g_assert_true(stranger_send(p->sock, "", 1, &fd, 1, 0));
+    member_join(p, w->folder);
+    foreign_send(w, p, "", 1, &fd, 1);
 }
 
 /* In a packet that the device has not read when it cuts the member off. */
-static void foreign_unread(Member *p, const char *folder, int fd)
+static void foreign_unread(Wired *w, Member *p, int fd)
 {
-    struct ucred device;
-    socklen_t len = sizeof(device);
-
-    member_join(p, folder);
-    g_assert_cmpint(getsockopt(p->sock, SOL_SOCKET, SO_PEERCRED, &device, &len),
-                    ==, 0);
-    /* It reads nothing before all of it is there. */
-    g_assert_cmpint(kill(device.pid, SIGSTOP), ==, 0);
+    member_join(p, w->folder);
+    g_assert_cmpint(kill(qtest_pid(w->m.qts), SIGSTOP), ==, 0);
     lie_long_ring(p);
     for (unsigned i = 0; i < SIGNALS_AT_ONCE; i++) {
         g_assert_true(link_signal(p->sock));
     }
-    g_assert_true(stranger_send(p->sock, "", 1, &fd, 1, 0));
-    g_assert_cmpint(kill(device.pid, SIGCONT), ==, 0);
+    foreign_send(w, p, "", 1, &fd, 1);
 }
 
 /* In the last packet before its end. */
-static void foreign_last(Member *p, const char *folder, int fd)
+static void foreign_last(Wired *w, Member *p, int fd)
 {
-    foreign_signal(p, folder, fd);
+    foreign_signal(w, p, fd);
     shutdown(p->sock, SHUT_WR);
 }
 
-static void (*const foreigners[])(Member *, const char *, int) = {
+static void (*const foreigners[])(Wired *, Member *, int) = {
     foreign_hello, foreign_surplus, foreign_signal, foreign_unread,
     foreign_last,
 };
@@ -1046,13 +1051,14 @@ static void test_link_foreign(void)
     wired_start(&w);
     member_join(&honest, w.folder);
     for (unsigned i = 0; i < ARRAY_SIZE(foreigners); i++) {
-        const uint64_t since = main_cpu_us(&w.m);
         Member p = { 0 };
         StrangerTcp tcp;
+        uint64_t since;
 
         g_assert_true(stranger_tcp(&tcp));
-        foreigners[i](&p, w.folder, tcp.lingers);
-        close(tcp.lingers);
+        since = main_cpu_us(&w.m);
+        foreigners[i](&w, &p, tcp.lingers);
+        g_assert_cmpint(kill(qtest_pid(w.m.qts), SIGCONT), ==, 0);
         monitor_is_heard(&w.m, "a lingering socket", since);
         honest_is_heard(&w, &honest);
         member_expect_end(&p);
@@ -1075,7 +1081,7 @@ static void test_link_foreign_end(void)
     g_assert_true(stranger_tcp(&tcp));
     g_assert_cmpint(kill(qtest_pid(w.m.qts), SIGSTOP), ==, 0);
     for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
-        foreign_hello(&crowd[i], w.folder, tcp.lingers);
+        foreign_hello(&w, &crowd[i], dup(tcp.lingers));
     }
     close(tcp.lingers);
     qtest_qmp_send(w.m.qts, "{ 'execute': 'quit' }");
