@@ -271,8 +271,8 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
     const RoceTime late_by = now - t->deadline;
     /* For as long as the silence that was to be probed. */
     const bool stood_still = late_by >= roce_retry_probe_ns(t);
-    const bool late = late_by > ROCE_LATE_NS && !t->lossy &&
-                      t->late < ROCE_LATE_MAX;
+    const bool late = t->late < ROCE_LATE_MAX &&
+                      (stood_still || (late_by > ROCE_LATE_NS && !t->lossy));
 
     t->deadline = ROCE_TIME_NEVER;
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
@@ -285,8 +285,8 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
          * timer again; so does the end of that wait. */
         return ROCE_EXPIRY_NOTHING;
     }
-    if (now < t->ack_at && (late || stood_still)) {
-        t->late += !stood_still;
+    if (now < t->ack_at && late) {
+        t->late++;
         roce_retry_set_timer(t, now);
         return ROCE_EXPIRY_NOTHING;
     }

@@ -24,10 +24,10 @@
  * one that has not. There it is the peer that is slow: see retry.c. */
 #define ROCE_PROBE_FLOOR_NS 5000000
 #define ROCE_PROBE_TRUST_NS 25000000
-/* A timer that comes so late was kept waiting by what keeps the peer waiting,
- * too: a host that computes for others. */
+/* A timer that is this late was delayed by a busy host, which delays the peer
+ * as well. */
 #define ROCE_LATE_NS 2000000
-/* So often in a row that counts for the peer. */
+/* How many late timers in a row start the silence again. */
 #define ROCE_LATE_MAX 3
 /*
  * Probes in a row; each waits twice as long as the one before. A timeout gives
@@ -138,10 +138,10 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 /*
  * The deadline has come. If the timer is late by as much as the silence has
  * lasted, nothing ran here: an answer may wait to be received, and the silence
- * starts again. 'untold': had a packet been lost, the silence alone
- * would tell, so the path is taken for lossy. Else the peer tells of a gap as
- * soon as a later packet comes, unless the last ones were lost: their silences
- * are long.
+ * starts again, ROCE_LATE_MAX times at most. 'untold': only the silence can show
+ * that a packet was lost, so the path counts as lossy. Else the peer reports a
+ * gap as soon as a later packet comes, unless the last ones were lost: their
+ * silences are long.
  */
 RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold);
 
