@@ -111,7 +111,7 @@ void fakernic_gids_settle(struct fakernic_dev *dev)
 	if (!READ_ONCE(dev->gids_gone))
 		return;
 	mutex_lock(&dev->gid_lock);
-	for (i = 0; i < le16_to_cpu(dev->caps.gid_count); i++)
+	for (i = 0; dev->gids && i < le16_to_cpu(dev->caps.gid_count); i++)
 		if (dev->gids[i].gone &&
 		    !fakernic_gid_is_used(dev, dev->gids[i].gone))
 			fakernic_set_gid(dev, i, &none);
@@ -138,6 +138,7 @@ void fakernic_gids_free(struct fakernic_dev *dev)
 	mutex_lock(&dev->gid_lock);
 	kvfree(dev->gids);
 	dev->gids = NULL;
+	WRITE_ONCE(dev->gids_gone, 0);
 	mutex_unlock(&dev->gid_lock);
 }
 
