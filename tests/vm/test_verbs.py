@@ -35,8 +35,8 @@ def test_window_that_is_left(ports):
 
 
 def test_what_failed_is_done_again(ports):
-    """A receive of an SRQ comes back when its queue pair goes, and a window whose
-    bind was flushed is bound."""
+    """A receive of an SRQ that is too small for a datagram completes with an error,
+    and a window whose bind was flushed is bound."""
     rdma.judged(ports[0], "rdma_again", 4)
 
 
