@@ -2,23 +2,24 @@
 /*
  * The RoCEv2 engine: its whole public interface.
  *
- * The engine is a function of (state, input, now). It is C11 with libc's memory
- * and string functions and libdeflate's CRC32; it knows no QEMU, no threads, no
- * clock, no randomness and no sockets. Frames are pushed in with roce_input()
- * and pulled out with roce_output(); time is a number handed in, the next
- * deadline a number handed out. Everything else the engine wants (guest memory,
- * the next work request, the place of a completion) it asks of its host through
- * struct RoceHostOps. QEMU, the simulator, the unit tests and the fuzzers are
- * such hosts.
+ * The engine is a function of (state, input, now). It is C11 with libc's
+ * memory and string functions and libdeflate's CRC32. It uses no QEMU code,
+ * threads, clock, random numbers or sockets. The host pushes frames in with
+ * roce_input() and pulls them out with roce_output(). The host passes the time
+ * in, and the engine returns its next deadline. For everything else (guest
+ * memory, the next work request, the place of a completion) the engine calls
+ * its host through struct RoceHostOps. QEMU, the simulator, the unit tests and
+ * the fuzzers are such hosts.
  *
  * Rules for callers:
+ *
  *  - one thread per Roce; host operations must not call back into the engine;
  *  - 'now' never decreases;
  *  - after any roce_post_*, roce_input, roce_tick or roce_qp_* call the caller
- *    drains roce_output() until it returns 0 (or as far as its wire takes it)
- *    and asks roce_deadline() anew;
- *  - the numbers of opcodes, states, attributes, statuses and counters are those
- *    of the firmware-spec headers: there is no second set of names for them.
+ *    drains roce_output() until it returns 0, or until its wire takes no more
+ *    frames, and then reads roce_deadline() again;
+ *  - opcodes, states, attributes, statuses and counters have the numbers of
+ *    the firmware-spec headers: there is no second set of names for them.
  *
  * All multi-byte fields in these structures are in host order.
  */
@@ -40,23 +41,23 @@
 typedef int64_t RoceTime;               /* nanoseconds from any origin */
 #define ROCE_TIME_NEVER INT64_MAX
 
-/* Largest Ethernet frame the engine makes or takes: 9000 + header + VLAN. */
+/* Largest Ethernet frame the engine sends or receives: 9000 + header + VLAN. */
 #define ROCE_FRAME_MAX 9022
 
 typedef struct Roce Roce;
 
 /*
  * A protection domain: its number, below RoceLimits.max_pd, and a generation
- * that the host never repeats for this number. Answers are kept, and may be
- * asked for again, after the domain is gone: the number's next owner is
- * another RocePd.
+ * that the host never repeats for this number. The engine keeps answers for
+ * duplicate requests even after the domain is gone. The generation tells the
+ * old domain from a new one with the same number.
  */
 typedef uint64_t RocePd;
 #define ROCE_PD(number, generation) \
     ((RocePd)(generation) << 32 | (uint32_t)(number))
 #define ROCE_PD_NUMBER(pd) ((uint32_t)(pd))
 
-/* ---- what the engine asks of its host ---------------------------------- */
+/* ---- operations of the host -------------------------------------------- */
 
 /* One scatter/gather entry (IBTA 10.7.2). */
 typedef struct RoceSge {
@@ -80,8 +81,8 @@ typedef struct RoceAv {
 
 /*
  * A send work request. The host has checked its format (opcode known, counts
- * within limits, reserved fields zero) and copied it out of guest memory; the
- * engine judges whether the QP may execute it.
+ * within limits, reserved fields zero) and copied it from guest memory. The
+ * engine checks whether the QP may execute it.
  */
 typedef struct RoceSendWr {
     uint32_t index;             /* returned as RoceCompletion.wqe_index */
@@ -89,14 +90,15 @@ typedef struct RoceSendWr {
     uint8_t flags;              /* FAKERNIC_SQ_* */
     uint8_t sge_count;
     uint16_t inline_length;     /* with FAKERNIC_SQ_INLINE */
-    uint16_t mss;               /* RAW_PACKET: of a TCP segment to be cut */
-    uint16_t format_error;      /* enum fakernic_vendor_err, or 0: the host
-                                 * refused the WQE; completes in error with
-                                 * LOC_QP_OP_ERR, other fields but index,
-                                 * opcode and flags are not valid */
-    uint8_t forced_status;      /* enum fakernic_wc_status, or 0: it fails with
-                                 * this in its turn, whatever it asks for */
-    uint16_t forced_error;      /* and this is vendor_err */
+    uint16_t mss;               /* RAW_PACKET: segment size for segmenting
+                                 * TCP */
+    uint16_t format_error;      /* enum fakernic_vendor_err, or 0. The host
+                                 * refused the WQE: it completes with
+                                 * LOC_QP_OP_ERR. Only index, opcode and flags
+                                 * are valid. */
+    uint8_t forced_status;      /* enum fakernic_wc_status, or 0: when its turn
+                                 * comes, it fails with this status */
+    uint16_t forced_error;      /* and with this vendor_err */
     uint32_t imm_or_key;
     uint32_t xrc_srqn;
     union {
@@ -136,7 +138,7 @@ typedef struct RoceSendWr {
             uint32_t access;
         } bind_mw;
     };
-    union {                     /* last: what is not used is not stored */
+    union {                     /* last: the unused rest is not stored */
         RoceSge sge[FAKERNIC_SGE_MAX];
         uint8_t inline_data[FAKERNIC_INLINE_MAX];
     };
@@ -149,7 +151,7 @@ typedef struct RoceRecvWr {
     RoceSge sge[FAKERNIC_SGE_MAX];
 } RoceRecvWr;
 
-/* What a CQE says (struct fakernic_cqe in host order). */
+/* The contents of a CQE (struct fakernic_cqe in host order). */
 typedef struct RoceCompletion {
     uint32_t cqn;
     uint32_t qpn;
@@ -176,24 +178,24 @@ typedef struct RoceAtomic {
     uint64_t compare;
     uint64_t swap_mask_or_boundary;
     uint64_t compare_mask;
-    uint64_t original;          /* out: the value before */
+    uint64_t original;          /* out: the original value */
 } RoceAtomic;
 
 /*
- * The value an atomic leaves behind where 'value' was: the one place that knows
- * the arithmetic. Masked fetch and add: a set bit of the boundary is the most
- * significant bit of a field, out of which no carry goes.
+ * The value that an atomic stores in place of 'value'. Only this function
+ * knows the arithmetic. Masked fetch and add: each set bit of the boundary is
+ * the most significant bit of a field, and no carry leaves a field.
  */
 uint64_t roce_atomic_result(const RoceAtomic *op, uint64_t value);
 
-/* What an XRC target needs of a shared receive queue. */
+/* The part of a shared receive queue that an XRC target uses. */
 typedef struct RoceXrcSrq {
-    uint64_t id;                /* never another SRQ's, unlike its number */
+    uint64_t id;                /* unique; SRQ numbers are reused */
     RocePd pd;                  /* rkeys and lkeys of its messages */
     uint32_t cqn;               /* its receives complete here */
 } RoceXrcSrq;
 
-/* Points on a work request's way, for traces only. */
+/* Trace points along the path of a work request. */
 typedef enum RoceTracePoint {
     ROCE_TRACE_SEND_WR,         /* qpn, a = index, b = opcode */
     ROCE_TRACE_RX,              /* qpn (destination), a = psn, b = BTH opcode */
@@ -202,7 +204,7 @@ typedef enum RoceTracePoint {
     ROCE_TRACE_NAK_RX,          /* qpn, a = psn, b = syndrome */
     ROCE_TRACE_RETRY,           /* qpn, a = psn, b = retries left */
     ROCE_TRACE_TIMEOUT,         /* qpn, a = psn, b = retries left */
-    ROCE_TRACE_PROBE,           /* qpn, a = psn, b = how many since progress */
+    ROCE_TRACE_PROBE,           /* qpn, a = psn, b = probes since progress */
     ROCE_TRACE_QP_STATE,        /* qpn, a = old state, b = new state */
     ROCE_TRACE_QP_ERROR,        /* qpn, a = enum fakernic_vendor_err, b = 0 */
 } RoceTracePoint;
@@ -210,26 +212,28 @@ typedef enum RoceTracePoint {
 typedef enum RoceFetch {
     ROCE_FETCH_NONE = 0,        /* the queue is empty */
     ROCE_FETCH_OK = 1,          /* *wr is filled in */
-    ROCE_FETCH_ERROR = 2,       /* the queue itself is broken (DMA, overrun):
-                                 * wr->format_error says why */
+    ROCE_FETCH_ERROR = 2,       /* the queue failed (DMA error, overrun): see
+                                 * wr->format_error */
 } RoceFetch;
 
-/* How far a FLUSH of a range has come. */
+/* Progress of a FLUSH. */
 typedef enum RoceFlush {
-    ROCE_FLUSH_FAILED,          /* out of reach, or no medium to persist on */
-    ROCE_FLUSH_DONE,            /* all of it */
-    ROCE_FLUSH_BEGUN,           /* a part: roce_flush_ended() tells its end */
-    ROCE_FLUSH_LATER,           /* nothing: the host asks to be asked again,
-                                 * after roce_flush_resume() */
-    ROCE_FLUSH_MORE,            /* of the engine: it goes on at once */
+    ROCE_FLUSH_FAILED,          /* bad address, or no persistent medium */
+    ROCE_FLUSH_DONE,            /* complete */
+    ROCE_FLUSH_BEGUN,           /* a part has started: roce_flush_ended()
+                                 * reports its end */
+    ROCE_FLUSH_LATER,           /* the host is busy: retry after
+                                 * roce_flush_resume() */
+    ROCE_FLUSH_MORE,            /* set by the engine only: it continues at
+                                 * once */
 } RoceFlush;
 
 #define ROCE_FLUSH_PARTS 64
 
-/* What the host is asked to flush at once: of one range, in its order. */
+/* Parts of one range, in order, that the host flushes together. */
 typedef struct RoceFlushJob {
     uint32_t qpn;
-    uint64_t ticket;            /* another one each time; never 0 */
+    uint64_t ticket;            /* unique per job; never 0 */
     bool persistent;
     unsigned count;             /* 1 or more */
     struct {
@@ -238,13 +242,14 @@ typedef struct RoceFlushJob {
 } RoceFlushJob;
 
 /*
- * Synchronous; may fail where they return bool; must not call the engine.
- * Addresses are DMA addresses, translated from keys by the engine; ranges do
- * not wrap and have been checked against the region.
+ * Host operations are synchronous, and must not call the engine. Those that
+ * return bool may fail. Addresses are DMA addresses, which the engine has
+ * translated from keys. Ranges do not wrap, and the engine has checked them
+ * against the region.
  *
- * An address with this bit lies in device memory. It comes from the page list
- * of a FAKERNIC_MR_DM region only: the region of all DMA addresses ends below
- * it, and the host takes it from no other page list.
+ * An address with this bit is in device memory. Only the page list of a
+ * FAKERNIC_MR_DM region contains such addresses. The region of all DMA
+ * addresses ends below the bit, and the host rejects it in other page lists.
  */
 #define ROCE_ADDRESS_DM (1ULL << 63)
 
@@ -256,12 +261,13 @@ typedef struct RoceHostOps {
                       size_t len);
     bool (*dma_atomic)(void *host, uint64_t address, RoceAtomic *op);
     /*
-     * FLUSH (IBTA annex A19). Without 'persistent': all that was written,
-     * anywhere, is visible to all, which takes one barrier; asked for once per
-     * FLUSH, with the beginning of its range, and answered at once. With it:
-     * these bytes are on their medium. A host that has to wait for that answers
-     * BEGUN, and in *done how many of the bytes, 1 or more, it is about to
-     * bring there.
+     * FLUSH (IBTA annex A19). Without 'persistent' the host makes all earlier
+     * writes, to any address, visible to everyone, which takes one barrier.
+     * The engine requests it once per FLUSH, with the start of the range, and
+     * the host completes it at once. With 'persistent' the host brings these
+     * bytes to their medium. If that takes time, the host returns BEGUN and
+     * sets *done to the number of bytes, at least 1, that it has begun to
+     * flush.
      */
     RoceFlush (*dma_flush)(void *host, const RoceFlushJob *job,
                            uint64_t *done);
@@ -270,18 +276,18 @@ typedef struct RoceHostOps {
     /* The next WQE of a QP's receive queue, or of its SRQ (srqn != 0). */
     RoceFetch (*next_recv)(void *host, uint32_t qpn, uint32_t srqn,
                            RoceRecvWr *wr);
-    /* Receives posted to a QP's own RQ and not fetched: for end-to-end credits.
-     * A broken queue has none. */
+    /* Number of receives posted to a QP's own RQ and not yet fetched, for
+     * end-to-end credits. It is 0 for a broken queue. */
     uint32_t (*recv_count)(void *host, uint32_t qpn);
-    /* Finds an XRC SRQ; false: there is none of this number in the domain, or
-     * it is in error. */
+    /* Finds an XRC SRQ. False: the domain has none of this number, or it is in
+     * error. */
     bool (*xrc_srq)(void *host, uint32_t srqn, uint32_t xrcdn,
                     RoceXrcSrq *srq);
-    /* Optional (NULL: no on-demand paging). These bytes of a region are wanted,
-     * to be written to with 'write', and not all of them are there: the answer
-     * is roce_mr_update_pages(), later. The same may be asked for often. False:
-     * there is no room for the request now; it is made again after
-     * roce_page_requests_resume(). */
+    /* Optional (NULL: no on-demand paging). The engine needs these bytes of a
+     * region, with 'write' to write to them, and some of their pages are
+     * absent. The host answers later with roce_mr_update_pages(). The engine
+     * may repeat a request. False: the host has no room for the request. The
+     * engine retries it after roce_page_requests_resume(). */
     bool (*page_request)(void *host, uint32_t key, uint64_t address,
                          uint64_t length, bool write);
     /* A work request has completed. Called in completion order per queue. */
@@ -300,33 +306,38 @@ typedef struct RoceLimits {
     uint32_t max_mr;            /* regions and windows; power of two */
     uint32_t max_pd;            /* numbers of PDs are below this */
     uint32_t max_mcast_groups;  /* <= 256 */
-    uint32_t max_odp_chunks;    /* of 512 pages, for all regions with on-demand
-                                 * paging together; 0: there are no such */
-    uint64_t hash_seed;         /* of tables whose keys the guest chooses: a
-                                 * random number that nobody knows */
+    uint32_t max_odp_chunks;    /* chunks of 512 pages, for all regions with
+                                 * on-demand paging; 0: on-demand paging is
+                                 * off */
+    uint64_t hash_seed;         /* a secret random number, for tables whose
+                                 * keys the guest chooses */
     uint16_t gid_count;
     uint16_t max_sends;         /* sends in flight per QP: fetched and not yet
                                  * completed; power of two */
     uint8_t max_rd_atomic;      /* initiator and responder resources per QP */
     bool dcqcn;                 /* received CNPs slow a QP down; data packets
                                  * are sent as ECN-capable, ECT(0) */
-    uint32_t link_kbps;         /* where DCQCN starts; 0: 100 Gbit/s */
+    uint32_t link_kbps;         /* initial rate of DCQCN; 0: 100 Gbit/s */
 } RoceLimits;
 
-/* Returns NULL only when out of memory. 'host' is handed to every operation. */
+/*
+ * Returns NULL only if out of memory. The engine passes 'host' to each
+ * operation.
+ */
 Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host);
 /* Frees all objects without completions or events. */
 void roce_free(Roce *r);
 /* Destroys all objects, clears GIDs and counters: the state of roce_new(). */
 void roce_reset(Roce *r);
 /*
- * The same in pieces: up to 'max' objects are freed, of each kind. True: that
- * was all. Until then nothing but this and roce_free() may be called.
+ * Like roce_reset(), but frees at most 'max' objects of each kind per call.
+ * True: the reset is complete. Until then the host may only call this function
+ * and roce_free().
  */
 bool roce_reset_some(Roce *r, uint32_t max);
 /*
- * Frees some of the memory that destroyed regions had: 8 bytes for each of up
- * to 'pages' pages. True: that was all.
+ * Frees page tables of destroyed regions: 8 bytes for each of up to 'pages'
+ * pages. True: none is left.
  */
 bool roce_reclaim(Roce *r, uint64_t pages);
 
@@ -334,11 +345,11 @@ bool roce_reclaim(Roce *r, uint64_t pages);
 uint64_t *roce_stats(Roce *r);
 
 /*
- * Steps of work done since roce_new(), free running, kept across roce_reset():
- * a frame taken by a QP, a turn of a QP, a WQE fetched, a completion, a timer
- * served, 16 entries of a page table or windows, 64 of the GID table. Each call
- * of the data plane makes a bounded number of them; the host charges the
- * difference to its budget.
+ * Steps of work done since roce_new(): free running, and kept across
+ * roce_reset(). One step is a frame that a QP receives, a turn of a QP, a WQE
+ * fetched, a completion, a timer served, 16 entries of a page table or
+ * windows, or 64 entries of the GID table. Each data-plane call takes a
+ * bounded number of steps. The host charges the difference to its budget.
  */
 uint64_t roce_work(const Roce *r);
 
@@ -358,63 +369,66 @@ typedef enum RoceInput {
 RoceInput roce_input(Roce *r, RoceTime now, const uint8_t *frame, size_t len);
 
 /*
- * Delivers a frame to a raw-packet QP's receive queue; with 'strip' its VLAN
- * tag, if it has one, goes to the completion instead. False, and
- * FAKERNIC_STAT_RX_NO_BUFFER counted, when it has no receive or is not RTR/RTS.
+ * Delivers a frame to a raw-packet QP's receive queue. With 'strip' the VLAN
+ * tag of a tagged frame moves to the completion. If the QP has no receive or
+ * is not in RTR or RTS, the function counts FAKERNIC_STAT_RX_NO_BUFFER and
+ * returns false.
  */
 bool roce_input_ethernet(Roce *r, RoceTime now, uint32_t qpn,
                          const uint8_t *frame, size_t len, bool strip);
 
 /*
- * Runs what is due at 'now': retransmission, RNR waits, flushes, QPs whose turn
- * to send has come; a bounded number of QPs per call. With more due
- * roce_deadline() is not after 'now'.
+ * Does the work that is due at 'now': retransmissions, ends of RNR waits,
+ * flushes, and paced QPs that may send again. Each call serves a bounded
+ * number of QPs. If more are due, roce_deadline() is not after 'now'.
  */
 void roce_tick(Roce *r, RoceTime now);
 
-/* When roce_tick() is next needed; ROCE_TIME_NEVER: only on other input. */
+/* When to call roce_tick() next. ROCE_TIME_NEVER: not before other input. */
 RoceTime roce_deadline(const Roce *r);
 
 /*
- * Pulls the next frame to send, complete with Ethernet header, without FCS,
- * round robin between QPs. 'buf' holds ROCE_FRAME_MAX bytes. Returns its
- * length, or 0 when there is nothing to send now. *loopback is set when the
- * destination is one of this engine's own GIDs: such a frame goes back into
- * roce_input(), not on the wire. (A frame to a multicast group with members
- * here comes twice: once for the wire, once with *loopback.) Guest memory is
- * read here, once per frame.
+ * Pulls the next frame to send, with its Ethernet header but without FCS,
+ * round robin between QPs. 'buf' holds ROCE_FRAME_MAX bytes. Returns the
+ * length, or 0 if there is nothing to send now. *loopback is set if the
+ * destination is one of this engine's own GIDs: the caller passes such a frame
+ * to roce_input() and does not send it. A frame to a multicast group with
+ * local members comes twice: first for the wire, then with *loopback. The
+ * function reads guest memory, once per frame.
  *
- * The caller has sent the frame before it asks for another, which also
- * completes the work request of the one before, if nobody answers it (UC, UD,
- * raw): what is complete has been sent.
+ * The caller sends each frame before it asks for the next. For services
+ * without answers (UC, UD, raw) that call completes the work request of the
+ * frame before. So a frame has been sent when its work request completes.
  */
 size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback);
 
-/* Which work request a frame is of. */
+/* The work request that a frame belongs to. */
 typedef struct RoceFrameInfo {
     uint32_t qpn;               /* the sender's */
     uint32_t peer;              /* the destination's */
     uint32_t psn;
-    uint32_t index;             /* of the WQE, or ROCE_INDEX_NONE: an answer */
+    uint32_t index;             /* of the WQE; ROCE_INDEX_NONE: an answer */
     uint8_t opcode;             /* of the BTH */
-    uint8_t attempt;            /* 1, 2, ...: how often this PSN was sent */
-    bool roce;                  /* else a raw frame: only qpn is valid */
+    uint8_t attempt;            /* 1, 2, ...: number of times this PSN was
+                                 * sent */
+    bool roce;                  /* false: a raw frame; only qpn is valid */
 } RoceFrameInfo;
 #define ROCE_INDEX_NONE UINT32_MAX
 
 /*
- * The PSN that the QP's connection began with: of the requests that it sends,
- * or of those that it takes. False: there is no such QP.
+ * The first PSN of the QP's connection: with 'sends' of the requests that it
+ * sends, otherwise of those that it receives. False: there is no such QP.
  */
 bool roce_qp_first_psn(const Roce *r, uint32_t qpn, bool sends, uint32_t *psn);
 
-/* Of the frame that roce_output() handed out last. */
+/* Describes the last frame that roce_output() returned. */
 const RoceFrameInfo *roce_output_info(const Roce *r);
 
 /*
- * Does the wire take frames? While it does not, roce_output() makes those with
- * *loopback only, and executes what needs no frame; QPs whose next frame is for
- * the wire wait. After roce_new() and roce_reset() it does.
+ * Sets whether the wire takes frames, which it does after roce_new() and
+ * roce_reset(). While it does not, roce_output() returns only frames with
+ * *loopback and executes work requests that need no frame. QPs whose next
+ * frame is for the wire wait.
  */
 void roce_set_wire(Roce *r, bool takes_frames);
 
@@ -429,7 +443,7 @@ typedef struct RoceQpInit {
     uint8_t type;               /* enum fakernic_qp_type */
     bool has_sq;
     bool has_rq;                /* own RQ; exclusive with srqn */
-    bool block_mcast_lb;        /* its multicast datagrams do not come back */
+    bool block_mcast_lb;        /* do not loop its multicast datagrams back */
     RocePd pd;
     uint32_t send_cqn;
     uint32_t recv_cqn;
@@ -449,54 +463,59 @@ typedef struct RoceQpAttr {
     RoceAv av, alt_av;
 } RoceQpAttr;
 
-/* Bytes that the engine allocates for such a QP at most, with a full queue of
- * the longest work requests. */
+/* Upper limit of the memory that the engine allocates for such a QP, in bytes,
+ * with a full queue of the longest work requests. */
 size_t roce_qp_memory(const Roce *r, const RoceQpInit *init);
-/* GSI gets QPN 1; others a QPN not used for as long as possible before. */
+/* GSI gets QPN 1, other types the free QPN that was released longest ago. */
 int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn);
 /*
- * No further completion or event names the QP once this returns. It takes time
- * by the windows of type 2 that are bound to the QP and nothing else.
+ * After this returns no completion or event names the QP. The time it takes
+ * depends only on the number of type 2 windows bound to the QP.
  */
 int roce_qp_destroy(Roce *r, uint32_t qpn);
-/* Unbinds up to 'max' of these windows; true: none is left. */
+/* Unbinds up to 'max' of these windows. True: none is left. */
 bool roce_qp_unbind(Roce *r, uint32_t qpn, uint32_t max);
 /*
  * IBTA 11.2.5.2. *bad_field is set to the FAKERNIC_QP_ATTR_* bit of the
- * attribute refused, or 0. A transition to RESET forgets all work requests; to
- * ERR it flushes them with completions. Receives posted later ring no doorbell:
- * roce_tick() looks for them after FAKERNIC_RQ_FLUSH_INTERVAL_NS, then after
- * waits that double up to FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS. Each work request
- * that is flushed, and each roce_post_send(), starts with the first wait again.
+ * refused attribute, or to 0. A transition to RESET discards all work
+ * requests; one to ERR flushes them with completions. Receives posted later
+ * ring no doorbell, so roce_tick() polls for them: after
+ * FAKERNIC_RQ_FLUSH_INTERVAL_NS, then after waits that double up to
+ * FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS. Each flushed work request, and each
+ * roce_post_send(), restarts with the shortest wait.
  */
 int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
                    const RoceQpAttr *attr, uint32_t *bad_field);
-/* Attributes of a QP as of now; BAD_ID: there is none. */
+/* The current attributes of a QP. BAD_ID: there is no such QP. */
 int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
 
-/* What no attribute tells: how far the QP is. */
+/* The progress of a QP, which no attribute contains. */
 typedef struct RoceQpView {
-    uint32_t una_psn;           /* the oldest not acknowledged */
-    uint32_t tx_psn;            /* the next to be sent, again or first */
-    uint32_t high_psn;          /* behind the last sent ever */
-    uint32_t in_flight;         /* work requests fetched and not complete */
+    uint32_t una_psn;           /* oldest unacknowledged PSN */
+    uint32_t tx_psn;            /* next to send, or to retransmit */
+    uint32_t high_psn;          /* one after the highest ever sent */
+    uint32_t in_flight;         /* work requests fetched, not complete */
     uint32_t msn;
     uint8_t retry_left, rnr_left;
     bool nak_sent;
     bool loopback;
 } RoceQpView;
 
-/* Changes nothing; false: there is no such QP. */
+/* Does not change the QP. False: there is no such QP. */
 bool roce_qp_view(const Roce *r, uint32_t qpn, RoceQpView *view);
 
 /*
- * A QP counts beside roce_stats() in this array, too: FAKERNIC_STAT_COUNT
- * entries by enum fakernic_stat, of which what happens to one QP are used. It
- * is the host's, may be shared between QPs, and is used until another (or
- * NULL) is set or the QP is destroyed.
+ * Sets a counter array of the QP, which it updates in addition to
+ * roce_stats(). It has FAKERNIC_STAT_COUNT entries by enum fakernic_stat; only
+ * the counters of QP events are used. The host owns the array, and QPs may
+ * share one. The engine uses it until the host sets another (or NULL) or
+ * destroys the QP.
  */
 int roce_qp_set_counters(Roce *r, uint32_t qpn, uint64_t *counters);
-/* The host found the QP's CQ or ring broken: to ERR, flush, QP_FATAL event. */
+/*
+ * The host reports a broken CQ or ring: the QP goes to ERR and is flushed, and
+ * QP_FATAL is reported.
+ */
 void roce_qp_error(Roce *r, RoceTime now, uint32_t qpn, uint16_t vendor_err);
 
 typedef struct RoceMrInit {
@@ -511,91 +530,98 @@ typedef struct RoceMrInit {
     uint64_t length;
     uint64_t *pages;            /* malloc'ed page addresses; the engine owns
                                  * them once the call succeeds */
-    bool aligned;               /* the host has seen that all of them are: the
-                                 * call does not look at millions of them */
+    bool aligned;               /* the host has checked that all pages are
+                                 * aligned, so the call does not check millions
+                                 * of them again */
 } RoceMrInit;
 
-/* A region, its key in *key. NO_RESOURCE: there are max_mr keys. */
+/* Creates a region and sets *key. NO_RESOURCE: all max_mr keys are in use. */
 int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key);
 /*
- * Changes what 'mask' (FAKERNIC_REREG_*) says. *key: the region's; then its
- * key after that.
+ * Changes the attributes in 'mask' (FAKERNIC_REREG_*). *key is the region's
+ * key; the call sets it to the new one.
  */
 int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
                   uint32_t *key);
 /* Also for windows. BUSY while a window is bound to the region. */
 int roce_mr_destroy(Roce *r, uint32_t key);
-/* The same, but for those who wait for its pages: roce_wake_some() is due. */
+/*
+ * Like roce_mr_destroy(), but leaves QPs that wait for its pages to
+ * roce_wake_some(), which the caller must call.
+ */
 int roce_mr_destroy_begin(Roce *r, uint32_t key);
-/* A window of this enum fakernic_mw_type, not bound; its key in *key. */
+/* Creates an unbound window of this enum fakernic_mw_type and sets *key. */
 int roce_mw_create(Roce *r, uint8_t type, uint8_t tag, RocePd pd,
                    uint32_t *key);
 /* Unbinds it, and frees its key. */
 int roce_mw_destroy(Roce *r, uint32_t key);
-/* What a key is, for whoever looks from outside. */
+/* Properties of a key, for observers outside the engine. */
 typedef struct RoceMrView {
-    uint32_t key;               /* with its tag of now */
+    uint32_t key;               /* with its current tag */
     bool window;
     uint8_t type;               /* enum fakernic_mr_type or _mw_type */
     bool valid;                 /* registered, or bound */
     uint32_t access;
     uint64_t start, length;
     uint32_t windows;           /* bound to the region */
-    uint32_t qpn;               /* a window's of type 2B, while bound */
+    uint32_t qpn;               /* of a bound type 2B window */
 } RoceMrView;
 
-/* By its index; changes nothing. False: there is no such key. */
+/* Looks up a key by its index. False: there is none. */
 bool roce_mr_view(const Roce *r, uint32_t index, RoceMrView *view);
 /* How many keys belong to a PD (for DEALLOC_PD's BUSY); O(1). */
 uint32_t roce_pd_users(const Roce *r, RocePd pd);
 
 typedef enum RocePages {
-    ROCE_PAGES_ABSENT,          /* no longer touched once the call returns */
+    ROCE_PAGES_ABSENT,          /* not accessed after the call returns */
     ROCE_PAGES_READABLE,
     ROCE_PAGES_WRITABLE,        /* and readable */
-    ROCE_PAGES_REFUSED,         /* not to be had: who waits for them fails */
+    ROCE_PAGES_REFUSED,         /* unavailable: work requests that wait for
+                                 * them fail */
 } RocePages;
 
-/* What has become of some pages of a region with on-demand paging. */
+/* The new state of some pages of a region with on-demand paging. */
 typedef struct RocePageUpdate {
     uint32_t key;
     RocePages state;
-    uint64_t address;           /* of the first, in the region's addresses */
+    uint64_t address;           /* of the first page, in the region's address
+                                 * space */
     uint32_t page_count;
     uint8_t page_shift;         /* READABLE, WRITABLE: the region's */
     const uint64_t *pages;      /* and DMA addresses */
 } RocePageUpdate;
 
 /*
- * All at once, those who wait for the pages included: takes as long as there
- * are.
+ * Updates all pages in one call and wakes the QPs that wait for them. The time
+ * it takes grows with the number of both.
  */
 int roce_mr_update_pages(Roce *r, const RocePageUpdate *update);
 /*
- * The same in pieces: tells of up to 'max' pages behind the first '*done', and
- * adds their number to it. The range is judged as a whole each time, so that
- * only the first call can find it wrong; pages[] only as far as it is used.
- * roce_wake_some() is due for those who wait for these pages.
+ * Like roce_mr_update_pages(), but updates at most 'max' pages after the first
+ * '*done', and adds their number to '*done'. Each call checks the whole range,
+ * so only the first can find it invalid. It reads pages[] only for the pages
+ * that it updates. The caller must call roce_wake_some() for the QPs that wait
+ * for these pages.
  */
 int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
                         uint32_t max);
 /*
- * Lets some go on of those who waited for what the host has told of. True: that
- * was all. What is left is done at once by the next call that tells of pages.
+ * Wakes some of the QPs whose pages the host has reported. True: none is left.
+ * The next call that reports pages first wakes all that are left.
  */
 bool roce_wake_some(Roce *r);
 
-/* The host has room for page requests again. Some of those in line are made:
- * unless that fills the room, the rest wait for the next such call, which comes
- * when the host has taken them. */
+/* The host has room for page requests again. The engine makes some of those
+ * that are queued. If they do not fill the room, the rest wait for the next
+ * such call, which the host makes when it has taken them. */
 void roce_page_requests_resume(Roce *r);
 
-/* What was begun for a job is over. Who asked for it may be gone since. */
+/* The host has finished a job. The QP that requested it may be gone. */
 void roce_flush_ended(Roce *r, uint32_t qpn, uint64_t ticket, bool ok);
 
 /*
- * The host takes another job: who has waited longest since ROCE_FLUSH_LATER
- * asks again. False: nobody waits.
+ * The host takes another job. The QP that has waited longest since
+ * ROCE_FLUSH_LATER retries. False: no QP waits.
  */
 bool roce_flush_resume(Roce *r);
 
@@ -606,23 +632,24 @@ typedef struct RoceGid {
     uint8_t gid[16];
 } RoceGid;
 
-/* Type NONE empties the entry. Paths that use it take the new one at once. */
+/* Type NONE clears the entry. Paths that use it follow the change at once. */
 int roce_gid_set(Roce *r, uint16_t index, const RoceGid *gid);
-/* False: the entry is not set, or there is none of this index. */
+/* False: the entry is not set or the index is out of range. */
 bool roce_gid_get(const Roce *r, uint16_t index, RoceGid *gid);
-/* A UD QP to a group; once more for one that is attached does nothing. */
+/* Attaches a UD QP to a group. Attaching it twice has no further effect. */
 int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
-/* BAD_ID: it is not attached. */
+/* BAD_ID: the QP is not attached. */
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 
 /*
- * The Ethernet payload the port takes: path MTUs that do not fit are refused.
+ * Sets the largest Ethernet payload of the port. Larger path MTUs are refused.
  */
 void roce_set_port_mtu(Roce *r, uint32_t mtu);
 
 /*
- * Are the checksums of frames for raw-packet QPs checked, and completions told
- * of those that are right? After roce_new() and roce_reset() they are not.
+ * Sets whether the engine checks the checksums of frames for raw-packet QPs
+ * and reports correct ones in completions. It does not after roce_new() and
+ * roce_reset().
  */
 void roce_set_checks_csum(Roce *r, bool checks);
 
