@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * struct fakernic_dev: one PCI function with both its faces. Made and torn down
- * by main.c, its hardware brought up and down by life.c; the files fill in what
- * is theirs. Each noun has a header of its own: an object's structures and the
- * contracts of the functions that the file of the same name defines.
+ * struct fakernic_dev: one PCI function, with its net_device and its RDMA
+ * device. main.c allocates and frees it; life.c brings its hardware up and
+ * down. Each kind of object has its own header, which declares its structures
+ * and documents the functions of the .c file of the same name.
  *
- * Unless a contract says otherwise, a function returns 0 or a negative errno,
- * may sleep, and must not be called with a spinlock held. All numbers of
- * objects (CQN, QPN, ...) are the device's.
+ * Unless documented otherwise, a function returns 0 or a negative errno, may
+ * sleep, and must not be called with a spinlock held. The device assigns all
+ * object numbers (CQN, QPN, ...).
  */
 #ifndef FAKERNIC_DRIVER_DEVICE_H
 #define FAKERNIC_DRIVER_DEVICE_H
@@ -34,56 +34,58 @@
 #endif
 
 #define FAKERNIC_NAME		"fakernic"
-#define FAKERNIC_KERNEL_UAR	0	/* doorbells of kernel objects */
-#define FAKERNIC_EQ_ASYNC	0	/* eqs[] of all but completion events */
-#define FAKERNIC_EQ_COMPLETION	1	/* and the first of those */
+#define FAKERNIC_KERNEL_UAR	0	/* doorbell page of the kernel */
+#define FAKERNIC_EQ_ASYNC	0	/* eqs[] index: all other events */
+#define FAKERNIC_EQ_COMPLETION	1	/* eqs[] index: first for completions */
 
 struct fakernic_eq;
 struct fakernic_gid;
 
-/* The RDMA device, which goes and comes again when the hardware does. */
+/* The RDMA device: unregistered and registered again around each reset. */
 struct fakernic_ib {
 	struct ib_device ibdev;
 	struct fakernic_dev *dev;
 };
 
 struct fakernic_dev {
-	struct ib_device *ibdev;	/* NULL: none now (ibdev.c) */
-	char ib_name[IB_DEVICE_NAME_MAX];	/* of the one before */
-	u64 ib_net;			/* its namespace's cookie, likewise */
+	struct ib_device *ibdev;	/* NULL: not registered (ibdev.c) */
+	/* Settings of the last RDMA device, which the next one inherits. */
+	char ib_name[IB_DEVICE_NAME_MAX];
+	u64 ib_net;			/* cookie of its namespace */
 	char ib_desc[IB_DEVICE_NODE_DESC_MAX];	/* its node_desc */
-	bool ib_dim;			/* it had adaptive moderation */
-	bool bounced;			/* DMA goes to copies (swiotlb) */
+	bool ib_dim;			/* it used adaptive moderation */
+
+	bool bounced;			/* DMA uses bounce buffers (swiotlb) */
 	struct pci_dev *pdev;
 	struct net_device *netdev;
 	void __iomem *regs;
 	void __iomem *uar;		/* page FAKERNIC_KERNEL_UAR */
-	phys_addr_t uar_address;	/* of BAR2, from that page on */
+	phys_addr_t uar_address;	/* of the first page of BAR2 */
 	u64 features;			/* FAKERNIC_FEATURE_* in use */
 	u32 interface_version;
 	u32 fw_version;
 
 	struct fakernic_cmdq cmdq;
-	bool dead;			/* no answer is to be expected */
-	bool fatal_told;		/* by fatal_work, since it was up */
+	bool dead;			/* commands fail at once */
+	bool fatal_told;		/* fatal_work has reported the death */
 	struct work_struct fatal_work;
-	struct workqueue_struct *fatal_wq;	/* memory may wait for it */
-	struct workqueue_struct *odp_wq;	/* pages may never come */
+	struct workqueue_struct *fatal_wq;	/* WQ_MEM_RECLAIM */
+	struct workqueue_struct *odp_wq;	/* page faults may block */
 
-	struct mutex life_lock;		/* up; changes of it */
-	bool up;			/* has both faces (life.c) */
+	struct mutex life_lock;		/* serializes going up and down */
+	bool up;			/* interfaces registered (life.c) */
 	unsigned long held;		/* bits of enum fakernic_holder */
-	bool found_dead;		/* by who holds it, before he did */
-	unsigned long bus_held_at;	/* jiffies */
+	bool found_dead;		/* already dead when quiesced */
+	unsigned long bus_held_at;	/* jiffies of the bus error */
 	struct fakernic_health health;
 	struct fakernic_dump dump;
-	struct pci_saved_state *saved_state;	/* as it was mapped */
+	struct pci_saved_state *saved_state;	/* as at probe */
 
-	struct fakernic_eq *eqs;	/* NULL: it did not come up */
+	struct fakernic_eq *eqs;	/* NULL: the device did not come up */
 	u32 eq_count;
-	atomic_t lost_interrupts;	/* found out by looking */
-	atomic_t lost_events;		/* likewise, of the net_device */
-	struct mutex cqs_lock;		/* whoever visits all CQs (hw.c) */
+	atomic_t lost_interrupts;	/* found by polling */
+	atomic_t lost_events;		/* same, of the net_device */
+	struct mutex cqs_lock;		/* iteration over all CQs (hw.c) */
 	struct xarray cqs;		/* cqn -> struct fakernic_cq_hw */
 	struct xarray qps;		/* qpn, wqn -> struct fakernic_qp_hw */
 	struct xarray srqs;		/* srqn -> struct fakernic_srq_hw */
@@ -91,8 +93,8 @@ struct fakernic_dev {
 	atomic_t key_tag;		/* of the next memory key (hw.c) */
 
 	struct xarray counters;		/* id -> struct rdma_counter */
-	struct mutex past_lock;		/* past, what goes there; netdev's */
-	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* of counters that were */
+	struct mutex past_lock;		/* past; netdev's missed frames */
+	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* sum of freed counters */
 	struct fakernic_asked asked;
 
 	struct fakernic_query_device_resp caps;
@@ -102,19 +104,19 @@ struct fakernic_dev {
 	struct ptp_clock_info ptp_info;
 	spinlock_t ptp_lock;		/* both halves of the clock */
 	struct mutex gid_lock;		/* gids */
-	struct fakernic_gid *gids;	/* caps.gid_count, as long as ibdev */
-	u32 gids_gone;			/* entries that QPs alone still use */
+	struct fakernic_gid *gids;	/* caps.gid_count; lives with ibdev */
+	u32 gids_gone;			/* deleted entries QPs still use */
 	struct fakernic_port port;
-	struct delayed_work page_request_work;	/* the device wants pages */
+	struct delayed_work page_request_work;	/* of the device */
 };
 
-/* What a user did wrong: shown on request (dynamic debug), and rate-limited. */
+/* Logs an application's mistake: rate-limited, enabled by dynamic debug. */
 #define fakernic_dbg(dev, ...)						\
 	ibdev_dbg_ratelimited((dev)->ibdev, __VA_ARGS__)
 
 /*
- * How long after so many failures in a row what failed is tried again, in
- * jiffies: from half a second, twice as long each time, to 64 s.
+ * Returns the delay in jiffies before the next retry after that many
+ * consecutive failures: half a second, doubled each time, at most 64 s.
  */
 static inline unsigned long fakernic_pause(u32 failures)
 {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The life of the hardware. Going up it is reset, gets the command queue and
- * the event queues, then its two faces: queues for the net_device, which has
- * waited detached, and an RDMA device. Going down undoes that in reverse. A
- * dead device goes down as a living one does: its commands fail at once, and
- * whatever is destroyed is gone already. One that was to come up again and did
- * not has both faces, too, to say that it is dead: without queues, and with
- * what the device said of itself when it last lived.
+ * The life cycle of the hardware. To bring the device up, the driver resets
+ * it and creates the command queue and the event queues. It then creates the
+ * net_device's queues, attaches it and registers an RDMA device. Going down
+ * undoes that in reverse. A dead device goes down the same way: its commands
+ * fail at once, and the reset has already destroyed its objects.
  *
- * life_lock is taken before RTNL and the core's locks, and by nobody from
- * within a command, an event, or a verb.
+ * If the device does not come up again, the driver still registers both
+ * interfaces, so that users see a dead device instead of a missing one. They
+ * have no queues and show the capabilities that were last read.
+ *
+ * life_lock is taken before RTNL and the RDMA core's locks. Code that runs
+ * inside a command, an event handler or a verb never takes it.
  */
 #include <linux/bitops.h>
 #include <linux/delay.h>
@@ -71,7 +73,10 @@ err_end:
 	return ret;
 }
 
-/* All users are gone. In the next life numbers are others'. */
+/*
+ * All objects must be destroyed by now. After the reset the device assigns
+ * their numbers again.
+ */
 static void fakernic_life_owes_nothing(struct xarray *all)
 {
 	if (WARN_ON(!xa_empty(all)))
@@ -80,13 +85,13 @@ static void fakernic_life_owes_nothing(struct xarray *all)
 
 void fakernic_life_end(struct fakernic_dev *dev)
 {
-	/* Whoever still waits for a command is let go. */
+	/* Callers that still wait for a command fail. */
 	fakernic_cmdq_end(dev);
 	pci_clear_master(dev->pdev);
-	/* The interrupts schedule the works, which use the event queues. */
+	/* Interrupts queue the works below, and these use the event queues. */
 	fakernic_eqs_silence(dev);
 	cancel_delayed_work_sync(&dev->port.work);
-	/* It may have found a link since the hardware began to go down. */
+	/* The work may have set the link up again in the meantime. */
 	fakernic_port_end(dev);
 	cancel_delayed_work_sync(&dev->page_request_work);
 	cancel_work_sync(&dev->fatal_work);
@@ -111,16 +116,19 @@ int fakernic_life_show(struct fakernic_dev *dev)
 		return ret;
 	}
 	dev->up = true;
-	/* What dies from now on was alive; what died meanwhile is told now. */
+	/* fatal_work reports the next death, or one during the bring-up. */
 	WRITE_ONCE(dev->fatal_told, false);
-	/* Pairs with queue_work(), after dead was set: one sees the other. */
+	/*
+	 * Pairs with queue_work() after dead is set: either this code sees
+	 * dead, or fatal_work sees that fatal_told is false.
+	 */
 	smp_mb();
 	if (READ_ONCE(dev->dead))
 		queue_work(dev->fatal_wq, &dev->fatal_work);
 	return 0;
 }
 
-/* Never -EBUSY, which would say that there was nothing to be done. */
+/* Never returns -EBUSY: callers take that for "nothing to do". */
 static int fakernic_life_up(struct fakernic_dev *dev)
 {
 	int ret;
@@ -160,8 +168,8 @@ void fakernic_life_claim(struct fakernic_dev *dev,
 }
 
 /*
- * Sleep and the bus leave one that was dead as they have found it: it has been
- * stopped, and whether it is to be recovered only devlink knows.
+ * A suspend and a bus error leave a device alone that was already dead. It
+ * has been stopped, and devlink's settings decide whether it is recovered.
  */
 static bool fakernic_life_leaves(struct fakernic_dev *dev,
 				 enum fakernic_holder holder)
@@ -173,7 +181,7 @@ static bool fakernic_life_leaves(struct fakernic_dev *dev,
 void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
 			bool gently)
 {
-	/* Whoever has the lock may wait for a command. */
+	/* First, because the lock's owner may be waiting for a command. */
 	fakernic_life_claim(dev, holder);
 	mutex_lock(&dev->life_lock);
 	if (dev->up || READ_ONCE(dev->held) == BIT(holder))
@@ -194,8 +202,9 @@ bool fakernic_life_is_held(struct fakernic_dev *dev)
 }
 
 /*
- * The bus has given up, or a user will not wait for it. Linux may have marked
- * the device as gone; if it is there after all it can be used.
+ * Ends the bus's hold: it did not resume the device in time, or a user does
+ * not wait. Linux may have marked the device as gone. If it still answers,
+ * the mark is cleared so that the device can be used.
  */
 static void fakernic_life_take_over(struct fakernic_dev *dev)
 {
@@ -205,14 +214,14 @@ static void fakernic_life_take_over(struct fakernic_dev *dev)
 	if (!test_and_clear_bit(FAKERNIC_HELD_BY_BUS, &dev->held))
 		return;
 	dev_info(&pdev->dev, "nothing was heard after the bus error\n");
-	/* Not pci_read_config_dword(), which asks nobody when it is marked. */
+	/* pci_read_config_dword() does not read a device so marked. */
 	if (!pci_bus_read_config_dword(pdev->bus, pdev->devfn, PCI_VENDOR_ID,
 				       &id) &&
 	    id == (pdev->vendor | (u32)pdev->device << 16))
 		pdev->error_state = pci_channel_io_normal;
 }
 
-/* A Function Level Reset, from which it comes back as it was configured. */
+/* Issues a Function Level Reset and restores the configuration space. */
 static int fakernic_life_reset_function(struct fakernic_dev *dev)
 {
 	struct pci_dev *pdev = dev->pdev;
@@ -229,8 +238,8 @@ static int fakernic_life_reset_function(struct fakernic_dev *dev)
 }
 
 /*
- * Would it come up? For all others it remains dead, and stopped: the RDMA
- * device and the net_device tell them so.
+ * Tests whether the device would come up, then stops it again. It stays dead
+ * to all other code, so the RDMA device and the net_device can stay as well.
  */
 static int fakernic_life_try(struct fakernic_dev *dev)
 {
@@ -254,14 +263,14 @@ static int fakernic_life_try(struct fakernic_dev *dev)
 }
 
 /*
- * It did not come up, and has been stopped. Who asks for it is to hear that,
- * and not that there is no such device.
+ * Registers both interfaces of a device that did not come up and has been
+ * stopped, so that users see a dead device instead of a missing one.
  */
 static void fakernic_life_show_dead(struct fakernic_dev *dev)
 {
 	int ret;
 
-	/* Nobody else writes it while it is down. */
+	/* No other code writes the cause while the device is down. */
 	if (dev->health.cause == FAKERNIC_DEATH_NONE)
 		dev->health.cause = FAKERNIC_DEATH_UNBORN;
 	fakernic_netdev_attach_dead(dev);
@@ -274,8 +283,8 @@ static void fakernic_life_show_dead(struct fakernic_dev *dev)
 }
 
 /*
- * What there is of a dead device stays until another one can take its place, as
- * far as a NOP can tell.
+ * A dead device keeps its interfaces until the reset device has executed a
+ * NOP, so a failed recovery does not remove them.
  */
 static int fakernic_life_replace(struct fakernic_dev *dev)
 {
@@ -316,7 +325,7 @@ int fakernic_life_go_on(struct fakernic_dev *dev,
 	mutex_lock(&dev->life_lock);
 	if (!fakernic_life_leaves(dev, holder))
 		dev->found_dead = false;
-	/* A user who had it reset or reloaded does not wait for the bus. */
+	/* After a reset or reload by a user, do not wait for the bus. */
 	if (holder == FAKERNIC_HELD_BY_RELOAD ||
 	    holder == FAKERNIC_HELD_BY_RESET)
 		fakernic_life_take_over(dev);

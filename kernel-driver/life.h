@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The life of the hardware: up, down, up anew. The net_device, the PTP clock
- * and the function's mappings outlast it; the RDMA device and all its objects
- * go and come with it.
+ * The life cycle of the hardware: it goes up, down for a reset or a suspend,
+ * and up again. The net_device, the PTP clock and the function's mappings
+ * survive that. The RDMA device and all its objects are destroyed and created.
  */
 #ifndef FAKERNIC_DRIVER_LIFE_H
 #define FAKERNIC_DRIVER_LIFE_H
@@ -12,9 +12,9 @@
 struct fakernic_dev;
 
 /*
- * Whoever has the hardware down until he lets it go on, of whom there may be
- * several: devlink's reload; a reset of the function; sleep; the bus after an
- * error, which may never let go; and the driver when it leaves, for good.
+ * Reasons to keep the hardware down; several can apply at the same time:
+ * a devlink reload, a function reset, a suspend, a bus error (which may never
+ * be resumed), and the removal of the driver or a shutdown, which are final.
  */
 enum fakernic_holder {
 	FAKERNIC_HELD_BY_RELOAD,
@@ -25,60 +25,69 @@ enum fakernic_holder {
 };
 
 /*
- * It is a fakernic we understand, it has been reset and executes commands. The
- * memory of the command queue is there. Sets what the device says of itself.
+ * Resets the device and brings it up to the point where it executes commands.
+ * Fails if its interface version is not supported. Fills in features and caps.
+ * The command queue's memory must have been allocated.
  */
 int fakernic_life_start(struct fakernic_dev *dev);
 
-/* Undoes it; nobody uses the device any more, and it may be dead. */
+/*
+ * Undoes fakernic_life_start(). The interfaces must be down, and all objects
+ * destroyed. The device may be dead.
+ */
 void fakernic_life_end(struct fakernic_dev *dev);
 
-/* Both faces of a device that has been started; undone by fakernic_life_end. */
+/*
+ * Attaches the net_device and registers the RDMA device of a device that has
+ * been started. On failure it undoes its own steps only.
+ */
 int fakernic_life_show(struct fakernic_dev *dev);
 
 /*
- * Somebody will take the hardware down: from now on no command waits for ever,
- * and nobody begins to recover the device. At any time.
+ * Announces that the hardware will be taken down: from now on every command
+ * has a time limit, and no recovery starts. Callable in any state.
  */
 void fakernic_life_claim(struct fakernic_dev *dev,
 			 enum fakernic_holder holder);
 
 /*
- * Takes the hardware down, and it stays so until fakernic_life_go_on() of each
- * holder. gently: RDMA's users in the kernel may take leave of their peers
- * first; else it is stopped at once. Does nothing more to a device that is
- * down, nor, for sleep and the bus, to one that is dead.
+ * Quiesces the hardware until every holder has called fakernic_life_go_on().
+ * gently: kernel users of RDMA may disconnect from their peers first.
+ * Otherwise the device is stopped at once. A device that is already down is
+ * left alone. A suspend and a bus error also leave a dead device alone.
  */
 void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
 			bool gently);
 
 /*
- * Brings it up after fakernic_life_hold(). -EBUSY: there is nothing to be done,
- * because somebody else still holds it, or that holder does not, or it was dead
- * before and nobody asked for it. After any other error it is dead: both faces
- * say so, unless there is no memory for them.
+ * Resumes the hardware after fakernic_life_hold(). Returns -EBUSY, and does
+ * nothing, in three cases: another holder keeps the device down; this holder
+ * did not; or the device was dead before a suspend or a bus error. After any
+ * other error the device is dead. Both interfaces then exist and report that,
+ * unless memory for them is short.
  */
 int fakernic_life_go_on(struct fakernic_dev *dev,
 			enum fakernic_holder holder);
 
 /*
- * Is a recovery to wait? The bus has ten seconds, for it says nothing when it
- * has given up; others will tell.
+ * Returns true if a recovery has to wait for a holder. Other holders always
+ * resume the device; the bus may not, so it is waited for ten seconds at most.
  */
 bool fakernic_life_is_held(struct fakernic_dev *dev);
 
 /*
- * Brings a device up that is dead or down: by its own reset, and if that does
- * not help by one of the function. 0 also if it is well; -EBUSY while somebody
- * holds it. After an error a dead one is as it was, unless it executed a
- * command and failed later: then it has new faces, which say that it is dead.
- * asked: by a user, who need not wait for the bus.
+ * Recovers a device that is dead or down: first by its own reset, and if that
+ * fails by a function reset. Returns 0 also for a healthy device, and -EBUSY
+ * while a holder keeps it down. After an error a dead device keeps its
+ * interfaces. If it executed a command and failed later, its RDMA device is
+ * replaced by one that reports a dead device. asked: a user requests the
+ * recovery, which then does not wait for the bus.
  */
 int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
 
 /*
- * The bus was given its ten seconds and has not recovered the device; nobody
- * else is to. If it is down it says that it is dead.
+ * Called after a failed recovery. If the device is down and no holder will
+ * resume it, registers interfaces that report a dead device.
  */
 void fakernic_life_give_up(struct fakernic_dev *dev);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The PCI driver: probe brings the device up in stages, each of which a failure
- * of a later one undoes, and remove tears it down in reverse. Around resets and
- * sleep only the hardware goes down and up (life.c).
+ * The PCI driver. Probe brings the device up in stages; if a stage fails, the
+ * earlier ones are undone. Remove undoes all stages in reverse. A reset or a
+ * suspend only takes the hardware down and up (life.c).
  */
 #include <linux/bitfield.h>
 #include <linux/dma-direct.h>
@@ -64,8 +64,9 @@ static void fakernic_free(struct fakernic_dev *dev)
 }
 
 /*
- * Whether the kernel has the device read and write copies of all memory, as
- * "swiotlb=force" and confidential guests do. An IOMMU translates otherwise.
+ * Returns true if the kernel copies all DMA through bounce buffers, as it does
+ * with "swiotlb=force" and in confidential guests. Behind an IOMMU the DMA
+ * address is first translated back to a physical one.
  */
 static bool fakernic_dma_bounces(struct device *device)
 {
@@ -88,7 +89,7 @@ static bool fakernic_dma_bounces(struct device *device)
 	return bounces;
 }
 
-/* Stage 1: the function answers and can do DMA. */
+/* Stage 1: enable the function, map its BARs and set up DMA. */
 static int fakernic_map_device(struct fakernic_dev *dev)
 {
 	struct pci_dev *pdev = dev->pdev;
@@ -109,10 +110,10 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 		dev_err(&pdev->dev, "no 64-bit DMA: %d\n", ret);
 		goto err_release;
 	}
-	/* Blocks of registered memory may be as large as they come. */
+	/* A block of registered memory has no size limit. */
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
 	dev->bounced = fakernic_dma_bounces(&pdev->dev);
-	/* What slot_reset and a recovery go back to. */
+	/* slot_reset and a recovery restore this state. */
 	pci_save_state(pdev);
 	dev->saved_state = pci_store_saved_state(pdev);
 	ret = -ENOMEM;
@@ -180,7 +181,10 @@ static void fakernic_tell(struct fakernic_dev *dev)
 		 dev->features, dev->eq_count);
 }
 
-/* Stage 3: what stays, then both faces. */
+/*
+ * Stage 3: register the clock and the net_device, which survive resets, then
+ * attach the net_device and register the RDMA device.
+ */
 static int fakernic_add(struct fakernic_dev *dev)
 {
 	int ret;
@@ -251,12 +255,12 @@ static void fakernic_remove(struct pci_dev *pdev)
 	fakernic_free(dev);
 }
 
-/* Before a reboot or kexec: no DMA into what comes next. */
+/* Stops DMA before a reboot or kexec, which would corrupt the next kernel. */
 static void fakernic_shutdown(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	/* Whoever waits for a command is let go, a recovery as well. */
+	/* Callers that wait for a command, such as a recovery, fail now. */
 	fakernic_life_claim(dev, FAKERNIC_HELD_FOR_GOOD);
 	fakernic_cmdq_end(dev);
 	fakernic_health_rest(dev);
@@ -270,9 +274,8 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 }
 
 /*
- * A reset of the function, a fatal bus error, and sleep all make the device
- * forget everything. RDMA's users are told as if it had been unplugged; the
- * net_device waits.
+ * A function reset, a fatal bus error and a suspend all lose the device's
+ * state. RDMA applications see a removal; the net_device stays, detached.
  */
 static void fakernic_reset_prepare(struct pci_dev *pdev)
 {
@@ -286,7 +289,7 @@ static void fakernic_go_on(struct fakernic_dev *dev,
 {
 	int ret = fakernic_life_go_on(dev, holder);
 
-	/* Nothing has been brought up, and nothing was to be. */
+	/* -EBUSY: the hardware has to stay down, its health is unchanged. */
 	if (ret != -EBUSY)
 		fakernic_health_update(dev, ret);
 }
@@ -303,8 +306,9 @@ static void fakernic_bus_error(struct fakernic_dev *dev)
 }
 
 /*
- * After an error that is not fatal the device goes on, if it can. Else the bus
- * recovers it and says so (error_resume), or does not, and says nothing.
+ * After a non-fatal error the device continues if it is still healthy. If not,
+ * the bus recovers it and calls error_resume. If that fails, no callback
+ * follows, so the driver relies on a timeout (fakernic_life_is_held()).
  */
 static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 						pci_channel_state_t state)
@@ -319,8 +323,9 @@ static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 }
 
 /*
- * Somebody below the same port wanted a reset. Linux asks everybody there, also
- * where none took place: who is well and has forgotten nothing goes on.
+ * A device below the same port requested a reset. Linux calls slot_reset for
+ * every device there, including those that were not reset. A healthy device
+ * that kept its state continues.
  */
 static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
 {
@@ -357,7 +362,7 @@ static int fakernic_suspend(struct device *device)
 	return 0;
 }
 
-/* If it does not come up now it may later. */
+/* Never fails: if the device does not come up, recovery is retried later. */
 static int fakernic_resume(struct device *device)
 {
 	fakernic_go_on(dev_get_drvdata(device), FAKERNIC_HELD_BY_SLEEP);
