@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The doors: every way into the device. These are stores to registers and
- * doorbells, received frames, changes of the link, a netdev that takes frames
- * again, deadlines, the end of a persistent FLUSH, the bottom half, a VM that
- * stops or resumes, and the unplug.
+ * The doors: all entry points of the device. They are stores to registers and
+ * doorbells, received frames, link changes, a netdev that takes frames again,
+ * deadlines, the end of a persistent FLUSH, the bottom half, a VM that stops or
+ * resumes, and the unplug.
  *
- * Each door passes the gate, which the unplug closes forever. A door may be
- * entered after that: QEMU looks up a region once for a whole DMA, and a CPU
- * looks it up before it waits for the big lock.
+ * Each door checks the gate, which the unplug closes permanently. QEMU may
+ * still enter a door after that. It looks up a region once for a whole DMA, and
+ * a CPU looks it up before it waits for the big lock.
  *
- * A door lets its station work and then gives the device a turn. No station
- * and no turn calls back up here. Doors nest: what the device sends may return
- * to it at once. Only the outermost door gives turns and, with nothing else of
- * the device on the stack, sends interrupts. An inner one leaves a note.
+ * A door calls its station and then gives the device a turn. A station is the
+ * file that does the work. No station and no turn calls back up here. Doors
+ * nest, because a frame that the device sends may return to it at once. Only
+ * the outermost door gives turns and sends interrupts; an inner door only notes
+ * that there is work.
  *
- * Two kinds of work wait. Work beyond a turn's budget waits for the bottom
- * half, and other doors give no turn before it, so that the main loop serves
- * others in between. Calls of the net layer give no turn either: a netdev hands
- * over all of its frames, and one turn at the end of that burst answers them.
+ * Two kinds of work are deferred. Work beyond a turn's budget waits for the
+ * bottom half, so that the main loop can serve others; until then no door gives
+ * a turn. Calls of the net layer give no turn either: a netdev delivers frames
+ * in bursts, and one turn at the end of the burst answers all of them.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -39,7 +40,7 @@ bool fakernic_gate(const FakernicState *s)
     return !(s->held & FAKERNIC_HELD_LEAVING);
 }
 
-/* Through the gate, to work. False: it is closed. */
+/* Enters a door; false: the gate is closed. */
 static bool fakernic_enter(FakernicState *s)
 {
     if (!fakernic_gate(s)) {
@@ -54,8 +55,8 @@ static bool fakernic_enter(FakernicState *s)
 }
 
 /*
- * May a frame come in? If not, fakernic_go_on() asks for it later. A device
- * that a fault rule stopped drops it.
+ * False: the frame stays with the netdev, and fakernic_go_on() asks for it
+ * later. A device that a fault rule stopped takes frames, and drops them.
  */
 static bool fakernic_takes_frames(const FakernicState *s)
 {
@@ -87,7 +88,7 @@ static void fakernic_give_turn(FakernicState *s)
     fakernic_budget_renew(s);
 }
 
-/* The rest waits for the bottom half. */
+/* Schedules the bottom half for the work that is left. */
 static void fakernic_postpone(FakernicState *s)
 {
     if (s->held) {
@@ -102,7 +103,9 @@ static void fakernic_postpone(FakernicState *s)
     }
 }
 
-/* Frees what is left, a turn's worth at a time, then the device's memory. */
+/*
+ * Frees the objects, one turn's budget per call, then the device's memory.
+ */
 static void fakernic_end_some(void *opaque)
 {
     FakernicState *s = opaque;
@@ -120,11 +123,11 @@ static void fakernic_end_some(void *opaque)
 }
 
 /*
- * The devices that the net layer called in this round of the main loop. After
- * its handlers, and before it sleeps, the main loop calls its notifiers. The
- * devices get their turn there, without another round, in which a peer on the
- * same processor would find the wire empty and sleep: READs of 64 KiB were a
- * seventh slower. All of this happens under the big QEMU lock.
+ * The devices that the net layer called in this round of the main loop. The
+ * main loop calls its notifiers after its handlers and before it sleeps, and
+ * the devices get their turn there. A bottom half would need another round: in
+ * between a peer on the same host CPU finds the wire empty and sleeps, which
+ * made READs of 64 KiB a seventh slower. The big QEMU lock protects the list.
  */
 static QTAILQ_HEAD(, FakernicState) fakernic_bursts =
     QTAILQ_HEAD_INITIALIZER(fakernic_bursts);
@@ -146,17 +149,16 @@ static void fakernic_burst_remove(FakernicState *s)
 }
 
 /*
- * The gate is closed, and nothing of the device is on the stack except its
- * outermost door, if that ended it. The caller of that door may still look at
- * the device (at the guard against reentrance), so its memory goes later. This
- * runs once, because no door is entered after it.
+ * Runs once, when the gate is closed and the device has left the stack. Only
+ * the outermost door may still be there. Its caller may read the device (the
+ * reentrancy guard) afterwards, so a bottom half frees the memory.
  */
 static void fakernic_end(void *opaque)
 {
     FakernicState *s = opaque;
     FakernicLink *link;
 
-    /* The netdev may hold a frame of this device, and call fakernic_sent(). */
+    /* A frame in the netdev's queue would call fakernic_sent() later. */
     qemu_purge_queued_packets(qemu_get_queue(s->nic));
     link = s->nic->peer_deleted ? NULL : s->link;
     qemu_del_nic(s->nic);
@@ -181,7 +183,7 @@ static void fakernic_leave(FakernicState *s)
         fakernic_interrupts_send(s);
         fakernic_life_settle(s);
         if (!s->kicked && fakernic_is_running(s)) {
-            fakernic_budget_renew(s);   /* no turn will */
+            fakernic_budget_renew(s);   /* no turn follows to renew it */
         }
         fakernic_postpone(s);
     }
@@ -192,8 +194,8 @@ static void fakernic_leave(FakernicState *s)
 }
 
 /*
- * The same for a door of the net layer, whose caller uses the NIC after it: no
- * turn, and no end before the caller has returned.
+ * Leaves a door of the net layer. Its caller still uses the NIC, so there is no
+ * turn, and the end waits until the caller has returned.
  */
 static void fakernic_leave_net(FakernicState *s)
 {
@@ -208,8 +210,8 @@ static void fakernic_leave_net(FakernicState *s)
 }
 
 /*
- * Asks the netdev for what waits there. A tap with several queues spreads flows
- * over all of them, and each waits until it is asked.
+ * Asks the netdev for the frames that it has queued. A multi-queue tap spreads
+ * flows over its queues, and each queue waits until it is asked.
  */
 static void fakernic_frames_ask(FakernicState *s)
 {
@@ -221,14 +223,14 @@ static void fakernic_frames_ask(FakernicState *s)
     }
 }
 
-/* Continues what waits: a reset, frames at the netdev, then a turn. */
+/* Resumes deferred work: a reset, frames at the netdev, then a turn. */
 static void fakernic_go_on(FakernicState *s)
 {
     if (!fakernic_enter(s)) {
         return;
     }
     s->behind = false;
-    /* No turn will do it, and without a budget not even a frame is dropped. */
+    /* No turn renews the budget then, and dropping a frame needs one, too. */
     if (!fakernic_is_running(s)) {
         fakernic_budget_renew(s);
     }
@@ -258,7 +260,7 @@ static void fakernic_register_write(void *opaque, hwaddr offset,
     FakernicState *s = opaque;
 
     if (s->held & FAKERNIC_HELD_STOPPED) {
-        /* Not by a CPU: they stop before the device does. */
+        /* Another device's DMA: vCPUs stop before the device does. */
         FAKERNIC_GUEST_ERR("register store while the VM is stopped");
         return;
     }
@@ -303,8 +305,8 @@ const MemoryRegionOps fakernic_doorbell_door = {
 };
 
 /*
- * The MSI-X table and its pending bits are QEMU's, which frees them at the
- * unplug and asserts that nothing reaches them after it.
+ * QEMU owns the MSI-X table and the pending bits. It frees them at the unplug
+ * and asserts that nothing accesses them later, so these doors go in front.
  */
 static const MemoryRegionOps *fakernic_table_ops, *fakernic_pending_ops;
 
@@ -358,7 +360,10 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
     QTAILQ_FOREACH(s, &fakernic_bursts, burst) {
         count++;
     }
-    /* Those that join now have their bottom half; any may be unplugged. */
+    /*
+     * A turn may add devices, which have their bottom half, or unplug any. So
+     * the loop takes the first device each time, and no more than were listed.
+     */
     while (count-- && (s = QTAILQ_FIRST(&fakernic_bursts))) {
         fakernic_burst_remove(s);
         if (!s->behind && s->kicked) {
@@ -368,7 +373,7 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
     }
 }
 
-/* A frame for a device whose gate is closed is dropped. */
+/* True when the gate is closed: fakernic_receive() drops the frame. */
 static bool fakernic_can_receive(NetClientState *nc)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
@@ -397,7 +402,7 @@ static ssize_t fakernic_receive(NetClientState *nc, const uint8_t *frame,
         fakernic_turn_received(s);
         fakernic_leave_net(s);
     }
-    /* 0, for an empty frame, would stop the wire forever. */
+    /* 0 means "not now" and would block the queue behind an empty frame. */
     return len ? len : -1;
 }
 
@@ -433,7 +438,7 @@ static NetClientInfo fakernic_net_info = {
 
 /* ---- the medium ---------------------------------------------------------- */
 
-/* The thread has ended: what was flushed is on its medium. */
+/* The thread has ended: the flushed data is persistent. */
 static void fakernic_persisted(void *opaque, int error)
 {
     FakernicState *s = fakernic_persist_done(opaque, error);
@@ -478,7 +483,7 @@ void fakernic_configured(FakernicState *s)
     }
 }
 
-/* ---- their life ---------------------------------------------------------- */
+/* ---- realize and unplug -------------------------------------------------- */
 
 void fakernic_doors_open(FakernicState *s)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The doors: every way into the device.
+ * The doors: all entry points of the device.
  */
 #ifndef FAKERNIC_DEVICE_DOORS_H
 #define FAKERNIC_DEVICE_DOORS_H
@@ -13,26 +13,25 @@ extern const MemoryRegionOps fakernic_register_door;
 extern const MemoryRegionOps fakernic_doorbell_door;
 
 /*
- * The gate of every door, also of methods and properties. False: the device has
- * been unplugged, and nothing of it may be used.
+ * The gate, which every door, method and property checks. False: the device is
+ * unplugged, and its parts must not be used.
  */
 bool fakernic_gate(const FakernicState *s);
 
-/* Puts doors in front of the MSI-X table of QEMU. */
+/* Guards QEMU's MSI-X table and pending bits by the gate. */
 void fakernic_msix_doors(PCIDevice *pci);
 
-/* Configuration space has been written to, or reset. */
+/* Called after a write to, or a reset of, configuration space. */
 void fakernic_configured(FakernicState *s);
 
 /*
- * Opens those of the net layer, the VM's state, the timer and the bottom half.
+ * Registers the doors of the net layer, VM state, timer and bottom half.
  */
 void fakernic_doors_open(FakernicState *s);
 
 /*
- * The reverse: nothing comes in any more, and all that lives in the device is
- * freed: now, or, when this comes from within the device, by the last door on
- * the stack.
+ * Closes the gate and frees the device's objects. When the device itself is on
+ * the stack, its outermost door frees them.
  */
 void fakernic_doors_close(FakernicState *s);
 

@@ -3,13 +3,14 @@
  * The fakernic device: its state.
  *
  * The device is a shell around the RoCEv2 engine (../roce/roce.h). It knows
- * PCI, guest memory, queues and interrupts, and nothing of packets: it fetches
- * work requests for the engine, places the completions, and moves frames
- * between the engine and the netdev. Everything in guest-visible format comes
- * from the hardware interface headers, is copied once and decoded from the
- * copy.
+ * PCI, guest memory, queues and interrupts, and nothing of packets. It fetches
+ * work requests for the engine, writes the completions, and moves frames
+ * between the engine and the netdev. All guest-visible formats come from the
+ * hardware interface headers. The device copies each structure once and decodes
+ * the copy, so the guest cannot change it after a check.
  *
- * Files are a stair: each calls only those below or beside it (tests/laws).
+ * Files form a ladder: each calls only those below it or in its own row
+ * (tests/laws).
  *
  *     fakernic.c                  the wiring
  *     doors.c                     every way in
@@ -17,20 +18,20 @@
  *     cmdq.c  life.c              commands; fatal errors and reset
  *     cmd_*.c  objects.c          one command each; all objects together
  *     query.c  look.c  json.c  stats.c
- *                                 what is inside, for others to see
+ *                                 show the device's state to tools and tests
  *     port.c  flow.c  rss.c       frames
  *     sq.c  rq.c  cq.c  eq.c      queues
- *     ring.c  table.c  parse.c    what they are made of
- *     dm.c  persist.c             device memory; the medium of guest memory
- *     dma.c  memory.c             guest memory, and how much of all
+ *     ring.c  table.c  parse.c    rings, number tables, parsing of options
+ *     dm.c  persist.c             device memory; flushes to persistent memory
+ *     dma.c  memory.c             access to guest memory; host memory limit
  *     interrupt.c                 MSI-X
- *     fault.c                     what fault rules do
+ *     fault.c                     effects of fault rules
  *     record.c  clock.c  budget.c  cpus.c
- *                                 time, work
+ *                                 recorder, timer, budget of a turn, vCPUs
  *
- * The way back up is a note: fakernic_kick() says that there is work for a
- * turn. The engine calls sq.c, rq.c, cq.c and eq.c, which never call the
- * engine back: what they find broken waits for the turn.
+ * A lower file does not call a higher one. It calls fakernic_kick(), which
+ * notes that there is work for a turn. The engine calls sq.c, rq.c, cq.c and
+ * eq.c, which never call the engine back: the turn reports their errors to it.
  */
 #ifndef FAKERNIC_DEVICE_STATE_H
 #define FAKERNIC_DEVICE_STATE_H
@@ -59,21 +60,21 @@
 #define TYPE_FAKERNIC "fakernic"
 OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
 
-/* What a turn may use, and has used (budget.h). */
+/* The budget of a turn, and how much of it is used (budget.h). */
 typedef struct FakernicBudget {
     uint32_t used;              /* units */
-    uint32_t look;              /* at the clock next, when this much is used */
-    int64_t ends;               /* by the host's clock, in ns */
+    uint32_t look;              /* units at which the clock is read next */
+    int64_t ends;               /* end of the turn: host clock, in ns */
     bool over;
 } FakernicBudget;
 
-/* For tests: does a step of work cost what it counts as (budget.h)? */
+/* For tests: compares CPU time with the units a step declares (budget.h). */
 typedef struct FakernicCosts {
-    uint32_t limit;             /* ns of CPU time a unit; 0: not measured */
+    uint32_t limit;             /* ns of CPU time per unit; 0: not measured */
     uint32_t found;             /* steps that took more */
-    uint32_t planted;           /* us that the next step wastes */
+    uint32_t planted;           /* us that the next step wastes on purpose */
     uint32_t declared;          /* units of this step so far */
-    int64_t began;              /* it did, by the thread's CPU time in ns */
+    int64_t began;              /* start of the step: thread CPU time in ns */
 } FakernicCosts;
 
 struct FakernicState {
@@ -90,7 +91,7 @@ struct FakernicState {
     uint32_t max_pd;
     uint32_t max_mr;
     uint64_t max_mr_pages;
-    uint64_t max_memory;        /* of the host, in bytes: memory.h */
+    uint64_t max_memory;        /* limit of host memory, in bytes: memory.h */
     uint32_t gids;
     uint32_t mtu_max;
     uint32_t speed_mbps;
@@ -98,55 +99,55 @@ struct FakernicState {
     bool dcqcn;
     bool guest_faults;          /* the guest may add fault rules */
     uint32_t turn_work;         /* budget of a turn, in units of budget.h */
-    uint32_t turn_us;           /* and in time */
-    uint32_t cpu_nice;          /* of the guest's CPUs, below the main thread */
-    bool null_writes;           /* to be measured: WRITEs make no packets */
+    uint32_t turn_us;           /* budget of a turn, in time */
+    uint32_t cpu_nice;          /* vCPU threads: this much nicer than main */
+    bool null_writes;           /* for measurements: WRITEs make no packets */
     uint32_t interface_version;
     uint64_t feature_mask;
 
     /* wiring */
     NICState *nic;
-    FakernicLink *link;         /* behind the NIC, or NULL: a netdev is */
-    NetPacketSent *sent;        /* the door for the netdev's answer */
+    FakernicLink *link;         /* the NIC's backend; NULL: it is a netdev */
+    NetPacketSent *sent;        /* called when the netdev takes frames again */
     MemoryRegion regs_bar;
     MemoryRegion uar_bar;
     MemoryRegion dm;            /* device memory, within uar_bar */
-    uint64_t dm_zeroed;         /* bytes of it, by this reset */
+    uint64_t dm_zeroed;         /* bytes of 'dm' that this reset has zeroed */
     Roce *roce;
     uint64_t *stats;            /* the engine's array */
     QEMUBH *bh;
     QEMUTimer *timer;
     RoceTime timer_deadline;
     bool tx_blocked;            /* a frame waits in the netdev's queue */
-    RoceTime tx_blocked_until;  /* then the wire counts as dead */
+    RoceTime tx_blocked_until;  /* after this the wire counts as dead */
 
     /* life: life.h */
     unsigned held;              /* FAKERNIC_HELD_*: why it does not run */
-    bool reset_wanted;          /* not begun yet */
+    bool reset_wanted;          /* a reset is requested, but has not begun */
     VMChangeStateEntry *vm_state;
     FakernicFaults faults;      /* fault.h */
     FakernicRecorder recorder;  /* record.h */
     FakernicLook look;          /* look.h */
     FakernicWindow window;      /* query.h */
-    char *dump;                 /* the text that DUMP made last, or NULL */
-    char *fault_refused;        /* why the last FAULT was, or NULL */
+    char *dump;                 /* text of the last DUMP command, or NULL */
+    char *fault_refused;        /* error of the last FAULT command, or NULL */
 
     /* doors and turns: doors.h, turn.h, budget.h */
-    unsigned inside;            /* doors whose frames are on the stack */
-    unsigned working;           /* stations and turns that are, too */
+    unsigned inside;            /* doors on the stack */
+    unsigned working;           /* stations and turns on the stack */
     bool kicked;                /* there is work for a turn */
-    bool behind;                /* which waits for the bottom half */
-    bool frames_wait;           /* at the netdev, until it is told */
-    bool in_burst;              /* linked in the list of those that took frames */
+    bool behind;                /* that work waits for the bottom half */
+    bool frames_wait;           /* the netdev queues frames until it is asked */
+    bool in_burst;              /* linked in fakernic_bursts */
     QTAILQ_ENTRY(FakernicState) burst;
     FakernicBudget budget;
     FakernicCosts costs;
-    bool flush_waits;           /* a persistent FLUSH, for the one before */
-    FakernicPersist *persist;   /* which is under way */
-    BlockCompletionFunc *persisted;     /* the door for its end */
-    uint32_t persist_hold;      /* for tests: not before so many ms */
-    uint64_t engine_work;       /* of roce_work(), charged so far */
-    uint32_t longest_turn;      /* the most that one has used */
+    bool flush_waits;           /* a FLUSH waits for the one in 'persist' */
+    FakernicPersist *persist;   /* the persistent FLUSH under way */
+    BlockCompletionFunc *persisted;     /* called when it ends */
+    uint32_t persist_hold;      /* for tests: its least duration in ms */
+    uint64_t engine_work;       /* part of roce_work() that is charged */
+    uint32_t longest_turn;      /* most units that one turn has used */
 
     /* registers */
     uint32_t control;
@@ -157,15 +158,15 @@ struct FakernicState {
     uint64_t driver_features;
     uint32_t clock_high;
     FakernicCmdq cmdq;
-    FakernicProgress progress;  /* of the command that is being executed */
+    FakernicProgress progress;  /* of the command under execution */
 
     /* port */
     uint32_t port_mtu;
     uint32_t port_qpn;
-    bool link_changed;          /* an event is to tell */
+    bool link_changed;          /* the next turn raises the event */
     uint8_t port_filter;
     bool port_vlan_strip;
-    bool port_enabled;          /* by the driver; else it drops all */
+    bool port_enabled;          /* set by the driver; else frames are dropped */
     uint8_t port_mac[6];
 
     /* objects */
@@ -173,21 +174,21 @@ struct FakernicState {
     FakernicTable cqs;
     FakernicTable srqs;
     FakernicTable pds;
-    uint32_t pd_generation;     /* of the PD made last */
-    uint64_t srq_serial;        /* of the SRQ made last */
+    uint32_t pd_generation;     /* of the newest PD */
+    uint64_t srq_serial;        /* of the newest SRQ */
     FakernicTable xrcds;
     FakernicTable counters;
     FakernicTable ind_tables;
     FakernicTable flow_table;
-    /* by type, in the order they are asked in */
+    /* by type, in order of evaluation */
     QTAILQ_HEAD(, FakernicFlow) flows[FAKERNIC_FLOW_SNIFFER + 1];
-    uint32_t copying_flows;     /* rules that leave the frame to others, too */
+    uint32_t copying_flows;     /* rules that copy a frame, not consume it */
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
-    uint32_t qps_cleared;       /* by a reset, so far */
+    uint32_t qps_cleared;       /* entries that the reset has cleared so far */
     FakernicKey *keys;          /* by index */
-    uint64_t mr_pages;          /* their page list entries together */
-    uint64_t memory;            /* bytes taken of max_memory */
+    uint64_t mr_pages;          /* page list entries of all keys */
+    uint64_t memory;            /* bytes of max_memory in use */
     FakernicPageRequest page_requests[FAKERNIC_PAGE_REQUEST_LIST];
     uint32_t page_request_count;
     FakernicEq *async_eq;
@@ -195,9 +196,9 @@ struct FakernicState {
     QTAILQ_HEAD(, FakernicEq) late_eqs;     /* with events still to write */
     FakernicEventSource port_events;
     FakernicEventSource device_events;
-    QTAILQ_HEAD(, FakernicCq) failed_cqs;   /* with QPs still to be told */
-    GTree *held_cqs;            /* whose event has a deadline, by deadline */
-    uint64_t interrupts;        /* vectors raised and not yet sent */
+    QTAILQ_HEAD(, FakernicCq) failed_cqs;   /* with QPs that must still fail */
+    GTree *held_cqs;            /* CQs with a moderated event, by deadline */
+    uint64_t interrupts;        /* bit mask: raised, message not yet sent */
 
     uint8_t frame[ROCE_FRAME_MAX];
 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A turn: whenever something happened (a doorbell, a command, a frame, a
- * deadline, a wire that takes frames again) the device does all the work that
- * is ready, up to its budget, and leaves the rest to the bottom half.
+ * A turn: after each event (a doorbell, a command, a frame, a deadline, a wire
+ * that takes frames again) the device does the work that is ready. It stops at
+ * its budget and leaves the rest to the bottom half.
  *
- * Nothing else moves the engine's output, so this is also where the engine is
- * told what its downcalls found broken. Sending a frame may deliver another to
- * this very device (a hub, a peer in the same process), reset it or remove it:
- * after each frame the turn asks whether the device still runs.
+ * Only a turn takes frames from the engine. So it is also the place that
+ * reports to the engine the errors that its downcalls found. Sending a frame
+ * may deliver another one to this device (a hub, a peer in the same process),
+ * reset it or unplug it. So the turn checks after each frame whether the device
+ * still runs.
  */
 #include "qemu/osdep.h"
 #include "bar.h"
@@ -22,7 +23,7 @@
 #include "../trace.h"
 
 #define FAKERNIC_STEPS_PER_UNIT 4
-/* Page addresses of regions that are gone, whose memory one turn frees. */
+/* Page addresses of destroyed memory regions that one turn frees. */
 #define FAKERNIC_RECLAIM_PER_TURN (128 * KiB)
 
 bool fakernic_turn_lasts(FakernicState *s, unsigned work)
@@ -43,9 +44,9 @@ void fakernic_turn_step(FakernicState *s, const char *station)
 }
 
 /*
- * Timers and flushes that are due, as long as the turn lasts. Whoever was late
- * is no judge of it: what waits on the link comes in before a timer says that
- * nothing came.
+ * Runs the timers and flushes that are due, within the budget. The turn may be
+ * late itself. So it first takes the frames that wait on the link: a timer must
+ * not expire although the answer has arrived.
  */
 static void fakernic_turn_ticks(FakernicState *s, RoceTime now)
 {
@@ -82,7 +83,7 @@ static void fakernic_turn_send(FakernicState *s, uint8_t *frame, size_t len,
     }
 }
 
-/* The engine's frame, unless a fault rule has it lost or held. */
+/* Sends the engine's frame, unless a fault rule drops or holds it. */
 static void fakernic_turn_send_faulty(FakernicState *s, size_t len,
                                       bool loopback)
 {
@@ -108,7 +109,7 @@ static void fakernic_turn_held_frame(FakernicState *s, FakernicHeld *held)
     }
 }
 
-/* An EQ that a fault rule stalled goes on, if it is still there. */
+/* Resumes an EQ that a fault rule stalled, if it still exists. */
 static void fakernic_turn_eq(FakernicState *s, uint32_t eqn)
 {
     FakernicEq *eq = fakernic_table_get(&s->eqs, eqn);
@@ -118,7 +119,7 @@ static void fakernic_turn_eq(FakernicState *s, uint32_t eqn)
     }
 }
 
-/* The next WQE of an SQ that a fault rule stalled is fetched in its turn. */
+/* Resumes an SQ that a fault rule stalled: the engine fetches its next WQE. */
 static void fakernic_turn_sq(FakernicState *s, uint32_t qpn)
 {
     if (fakernic_qp(s, qpn)) {
@@ -126,7 +127,7 @@ static void fakernic_turn_sq(FakernicState *s, uint32_t qpn)
     }
 }
 
-/* One thing that a fault rule held, and that goes on; false: there is none. */
+/* Releases one item that a fault rule held; false: none is due. */
 static bool fakernic_turn_held(FakernicState *s, FakernicGoes which)
 {
     g_autofree FakernicHeld *held = fakernic_fault_due(s, fakernic_now(),
@@ -162,14 +163,14 @@ static bool fakernic_turn_held(FakernicState *s, FakernicGoes which)
     return true;
 }
 
-/* Frames for a wire that takes none wait on. */
+/* While the wire is blocked, frames for it stay held. */
 static FakernicGoes fakernic_turn_which(FakernicState *s)
 {
     return fakernic_port_must_wait(s) ? FAKERNIC_GOES_UNSENT
                                       : FAKERNIC_GOES_ALL;
 }
 
-/* All that goes on now, as long as the turn lasts. */
+/* Releases all held items that are due, within the budget. */
 static void fakernic_turn_release(FakernicState *s)
 {
     while (fakernic_fault_holds(s) && fakernic_is_running(s) &&
@@ -186,7 +187,7 @@ void fakernic_turn_received(FakernicState *s)
     }
 }
 
-/* What a fault rule wants of the device as a whole. */
+/* Applies a fault rule that acts on the whole device. */
 static void fakernic_turn_fault(FakernicState *s)
 {
     const bool link_up = fakernic_port_link_up(s);
@@ -207,7 +208,7 @@ static void fakernic_turn_fault(FakernicState *s)
         fakernic_aer(s, rule->severity);
         break;
     case ROCE_FAULT_LINK_DOWN:
-        /* Else a rule that hits every turn would make one of each. */
+        /* A rule that hits every turn must raise one event only. */
         if (link_up) {
             fakernic_port_link_changed(s);
         }
@@ -218,7 +219,7 @@ static void fakernic_turn_fault(FakernicState *s)
 }
 
 /*
- * The part of a turn that only fault rules have work for; as fakernic_turn().
+ * The part of a turn that serves fault rules. False: the device stopped.
  */
 static bool fakernic_turn_faults(FakernicState *s)
 {
@@ -245,8 +246,8 @@ static void fakernic_turn_trace(FakernicState *s, size_t len, bool loopback)
 }
 
 /*
- * One frame, from the engine to where it goes; false: there is none. While the
- * wire takes none, only those that stay in the device are made.
+ * Sends the engine's next frame; false: there is none. While the wire is
+ * blocked, the engine makes loopback frames only.
  */
 static bool fakernic_turn_frame(FakernicState *s)
 {
@@ -267,25 +268,25 @@ static bool fakernic_turn_frame(FakernicState *s)
     return true;
 }
 
-/* The engine has made no frame, but was not through with all that may make
+/* The engine made no frame, but has not yet looked at everything that may make
  * one. */
 static bool fakernic_turn_has_more(const FakernicState *s)
 {
     return roce_deadline(s->roce) == 0;
 }
 
-/* True: interrupts are to be sent before there is more to do. */
+/* True: the caller sends interrupts, and the turn then continues. */
 static bool fakernic_turn_frames(FakernicState *s)
 {
     do {
         fakernic_turn_step(s, "frames");
         if (!fakernic_turn_frame(s) && !fakernic_turn_has_more(s)) {
-            /* A WQE that ended in error makes no frame but completions. */
+            /* A failed WQE makes no frame, but its CQE may overrun a CQ. */
             return !QTAILQ_EMPTY(&s->failed_cqs);
         }
-        fakernic_turn_release(s);   /* those that this one has overtaken */
+        fakernic_turn_release(s);   /* frames that waited for this one */
         if (!fakernic_is_running(s)) {
-            return false;           /* a frame came back as a reset */
+            return false;           /* the frame caused a reset, or worse */
         }
         fakernic_cq_errors_run(s);
         if (s->interrupts) {
@@ -343,7 +344,7 @@ void fakernic_turn_end(FakernicState *s)
     if (deadline > fakernic_now()) {
         fakernic_clock_set(s, deadline);
     } else {
-        /* QEMU would serve such a timer again and again, and nobody else. */
+        /* QEMU runs a timer that is due again at once, and starves the rest. */
         fakernic_kick(s);
     }
 }
