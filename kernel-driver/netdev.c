@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The net_device: an Ethernet port on the same queues that RDMA uses. Opening
- * it brings its channels up and tells the port to deliver there all frames that
- * are not RoCEv2; stopping it undoes that. Its link is that of the
- * RDMA port, too: see port.c. It stays, with all its settings, while the
- * hardware goes down and comes up again: detached, without queues.
+ * The net_device: an Ethernet port on the same kind of queues that RDMA uses.
+ * Opening it brings its channels up and makes the port deliver all frames
+ * except RoCEv2 to them. Stopping it undoes that. It shares its link with the
+ * RDMA port (port.c). While the hardware goes down and comes up again the
+ * net_device stays registered with all its settings, but is detached and has no
+ * queues.
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
@@ -51,7 +52,10 @@ static int fakernic_set_filter_locked(struct fakernic_netdev *priv)
 	return fakernic_cmd_set_port(priv->dev, &req);
 }
 
-/* The device is told until it takes it, or has nobody to receive. */
+/*
+ * Retries until the device accepts the filter, dies, or the net_device is
+ * stopped.
+ */
 static void fakernic_rx_mode_work(struct work_struct *work)
 {
 	struct fakernic_netdev *priv =
@@ -82,7 +86,7 @@ static void fakernic_set_rx_mode(struct net_device *netdev)
 	mod_delayed_work(system_dfl_wq, &priv->rx_mode_work, 0);
 }
 
-/* On a dead device, too: its recovery will bring the queues. */
+/* Also succeeds on a dead device: its recovery creates the queues. */
 static int fakernic_open(struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
@@ -102,20 +106,20 @@ static int fakernic_stop(struct net_device *netdev)
 	return 0;
 }
 
-/* Queues anew, after an error or a timeout of theirs. */
+/* Replaces the queues after an error or a send timeout. */
 static void fakernic_restart_work(struct work_struct *work)
 {
 	struct fakernic_netdev *priv =
 		container_of(work, struct fakernic_netdev, restart_work.work);
 	u32 restarts;
 
-	/* If it is silent nobody is to wait for RTNL meanwhile. */
+	/* Do not hold RTNL while the device does not respond. */
 	if (fakernic_cmd_ask_nop(priv->dev) == -ETIMEDOUT) {
 		queue_delayed_work(system_dfl_wq, &priv->restart_work, HZ);
 		return;
 	}
 	rtnl_lock();
-	/* Not those that somebody else has made since. */
+	/* Skip queues that were already replaced since the error. */
 	if (netif_running(priv->netdev) && fakernic_netdev_works(priv) &&
 	    READ_ONCE(priv->restart_of) == priv->generation) {
 		netdev_info(priv->netdev, "restarting\n");
@@ -132,7 +136,7 @@ static void fakernic_tx_timeout(struct net_device *netdev, unsigned int queue)
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 	struct fakernic_channel *ch = &priv->channels[queue];
 
-	/* They are being made anew, by a device that takes its time. */
+	/* The queues are being replaced, and the device is slow. */
 	if (!READ_ONCE(priv->up))
 		return;
 	netdev_err(netdev,
@@ -140,7 +144,7 @@ static void fakernic_tx_timeout(struct net_device *netdev, unsigned int queue)
 		   queue, READ_ONCE(ch->tx_pi), READ_ONCE(ch->tx_ci));
 	DEV_STATS_INC(netdev, tx_errors);
 	WRITE_ONCE(priv->restart_of, READ_ONCE(priv->generation));
-	/* Now, and not after the pause that one under way may have. */
+	/* Run at once, even if a restart is already scheduled for later. */
 	mod_delayed_work(system_dfl_wq, &priv->restart_work, 0);
 }
 
@@ -198,7 +202,7 @@ static int fakernic_set_mac(struct net_device *netdev, void *address)
 	return 0;
 }
 
-/* The device is to be told of one of them. */
+/* Only VLAN stripping is a setting of the device. */
 static int fakernic_set_features(struct net_device *netdev,
 				 netdev_features_t features)
 {
@@ -214,7 +218,10 @@ static int fakernic_set_features(struct net_device *netdev,
 	return fakernic_cmd_set_port(priv->dev, &req);
 }
 
-/* In any context, so what the device had counted when it was asked last. */
+/*
+ * May run in atomic context, so it returns the device's count as of the last
+ * query.
+ */
 static void fakernic_get_stats64(struct net_device *netdev,
 				 struct rtnl_link_stats64 *stats)
 {
@@ -252,7 +259,7 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	FAKERNIC_HWTSTAMP_OPS,
 };
 
-/* A PD and a key for all of DMA space: as long as the hardware is up. */
+/* Allocates a PD and a key for all of DMA space, while the hardware is up. */
 static int fakernic_netdev_alloc_key(struct fakernic_netdev *priv)
 {
 	struct fakernic_create_mr_req req = {
@@ -279,7 +286,7 @@ static void fakernic_netdev_free_key(struct fakernic_netdev *priv)
 	fakernic_cmd_drop(priv->dev, FAKERNIC_CMD_DEALLOC_PD, priv->pdn);
 }
 
-/* What the device can be asked for, and left to be done by the stack. */
+/* Offloads that the device has; users can turn them off. */
 static netdev_features_t
 fakernic_netdev_features(const struct fakernic_dev *dev)
 {
@@ -318,8 +325,9 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 	netdev->features = netdev->hw_features | NETIF_F_GRO | NETIF_F_HIGHDMA;
 	netdev->vlan_features = (netdev->hw_features &
 				 ~FAKERNIC_VLAN_OFFLOADS) | NETIF_F_HIGHDMA;
-	/* fakernic_rx_filter() looks at its unicast addresses: Linux, which
-	 * would make it promiscuous for them, does not while it is detached.
+	/* IFF_UNICAST_FLT: fakernic_rx_filter() handles unicast addresses
+	 * itself. Without it Linux would set promiscuous mode for them, but not
+	 * while the net_device is detached.
 	 */
 	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_UNICAST_FLT;
 	netdev->min_mtu = max_t(u32, le32_to_cpu(info->min_mtu),
@@ -331,9 +339,10 @@ static void fakernic_netdev_setup(struct net_device *netdev,
 }
 
 /*
- * Each has a vector; without RSS there is one. A small device has half of its
- * QPs and CQs left for RDMA: a channel takes a QP, a WQ, which counts as one,
- * and a CQ, and the port one QP more, or two when its table changes.
+ * Each channel has a vector; without RSS there is one channel. A channel uses a
+ * QP, a WQ, which counts as a QP, and a CQ. The port uses one more QP, or two
+ * while its table changes. These limits leave half of the QPs and CQs of a
+ * small device to RDMA.
  */
 static u32 fakernic_channels_max(const struct fakernic_dev *dev)
 {
@@ -394,7 +403,7 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 	if (ret)
 		goto err;
 	netif_carrier_off(netdev);
-	/* Who opens it at once has no queues yet: attach brings them. */
+	/* It may be opened at once, without queues: attach brings them. */
 	ret = register_netdev(netdev);
 	if (ret)
 		goto err;
@@ -432,14 +441,14 @@ void fakernic_netdev_count(struct fakernic_dev *dev)
 	if (fakernic_read_stats(dev, stats))
 		return;
 	mutex_lock(&dev->past_lock);
-	/* Else it has begun anew meanwhile, or is about to be said to have. */
+	/* Drop the value if the device was reset since, or is about to be. */
 	missed = priv->missed_before + stats[FAKERNIC_STAT_RX_NO_BUFFER];
 	if (life == priv->lives && missed > priv->missed)
 		WRITE_ONCE(priv->missed, missed);
 	mutex_unlock(&dev->past_lock);
 }
 
-/* The device counts anew, and what is told goes on. */
+/* The device counts from 0 again; the reported sum must not go back. */
 static void fakernic_netdev_begin(struct fakernic_netdev *priv)
 {
 	mutex_lock(&priv->dev->past_lock);
@@ -459,7 +468,10 @@ int fakernic_netdev_attach(struct fakernic_dev *dev)
 	if (ret)
 		goto unlock;
 	priv->ready = true;
-	/* Without channels there is no carrier, but RDMA, of the port's MTU. */
+	/*
+	 * Without channels there is no carrier, but RDMA works with the port's
+	 * MTU.
+	 */
 	if (!netif_running(dev->netdev) || fakernic_channels_up(priv))
 		ret = fakernic_channels_set_port(priv, 0);
 	if (ret) {
@@ -468,7 +480,7 @@ int fakernic_netdev_attach(struct fakernic_dev *dev)
 		goto unlock;
 	}
 	netif_device_attach(dev->netdev);
-	/* Linux tells of no address that comes before that. */
+	/* Linux reports no address changes to a detached net_device. */
 	if (netif_running(dev->netdev))
 		fakernic_set_rx_mode(dev->netdev);
 unlock:
@@ -476,7 +488,7 @@ unlock:
 	return ret;
 }
 
-/* Its carrier is off, and what is sent nevertheless is dropped. */
+/* Its carrier is off, and the driver drops frames that are still sent. */
 void fakernic_netdev_attach_dead(struct fakernic_dev *dev)
 {
 	rtnl_lock();
@@ -514,7 +526,7 @@ void fakernic_netdev_free(struct fakernic_dev *dev)
 	if (!dev->netdev)
 		return;
 	channels = fakernic_netdev_of(dev)->channels;
-	/* Until then its list of NAPI contexts goes through the channels. */
+	/* Free the channels last: they contain its NAPI contexts. */
 	free_netdev(dev->netdev);
 	kfree(channels);
 	dev->netdev = NULL;

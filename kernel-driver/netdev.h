@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The net_device: channels (channel.h) and who of them receives what (rss.h).
- * netdev.c is its life.
+ * The net_device: its channels (channel.h) and how frames are distributed to
+ * them (rss.h). netdev.c registers, opens, attaches and removes it.
  */
 #ifndef FAKERNIC_DRIVER_NETDEV_H
 #define FAKERNIC_DRIVER_NETDEV_H
@@ -28,36 +28,36 @@
 struct fakernic_channel;
 struct fakernic_dev;
 
-/* What ethtool sets of its queues. */
+/* Queue parameters that ethtool sets. */
 struct fakernic_shape {
 	u32 channels;
 	u8 tx_log_depth;		/* basic blocks */
 	u8 rx_log_depth;		/* frames */
 	u16 coalesce_frames;		/* 0: any number */
-	u16 coalesce_us;		/* 0: each frame has its event */
+	u16 coalesce_us;		/* 0: one event per frame */
 };
 
 struct fakernic_netdev {
 	struct fakernic_dev *dev;
 	struct net_device *netdev;
 	struct delayed_work rx_mode_work;
-	struct mutex filter_lock;	/* while the device is told one */
+	struct mutex filter_lock;	/* while the filter is set */
 	u32 filter_refusals;		/* in a row; under filter_lock */
 	struct delayed_work restart_work;
-	unsigned long up_since;		/* jiffies, of its queues */
-	u32 generation;			/* of its queues; with vain tries */
-	u32 restart_of;			/* the one that erred */
-	u32 restarts;			/* in vain, one after another */
+	unsigned long up_since;		/* jiffies: queues exist since */
+	u32 generation;			/* number of attempts to make queues */
+	u32 restart_of;			/* generation that failed */
+	u32 restarts;			/* in a row */
 	u32 pdn;
-	u32 lkey;			/* of all of DMA space */
+	u32 lkey;			/* covers all of DMA space */
 	bool ready;			/* pdn, lkey exist; under RTNL */
 	bool up;			/* its queues exist; under RTNL */
 	bool tstamp_tx;			/* frames get time stamps: tstamp.h */
 	bool tstamp_rx;
-	u64 stats[FAKERNIC_STAT_COUNT];	/* ethtool's last; under RTNL */
-	u64 missed;			/* frames without a buffer: */
-	u64 missed_before;		/* of these, in earlier lives */
-	u32 lives;			/* these three under dev->past_lock */
+	u64 stats[FAKERNIC_STAT_COUNT];	/* last ethtool read; under RTNL */
+	u64 missed;			/* frames dropped without a buffer, */
+	u64 missed_before;		/* of these before the last reset */
+	u32 lives;			/* resets; three: dev->past_lock */
 	struct fakernic_shape shape;	/* under RTNL */
 	struct fakernic_rss rss;	/* under RTNL */
 	struct fakernic_channel *channels;
@@ -65,43 +65,44 @@ struct fakernic_netdev {
 };
 
 /*
- * Registers the net_device, detached; sets dev->netdev. Also after a failure
- * the caller calls fakernic_netdev_free().
+ * Registers the net_device, detached, and sets dev->netdev. The caller calls
+ * fakernic_netdev_free() even after a failure.
  */
 int fakernic_netdev_add(struct fakernic_dev *dev);
 
 /*
- * The hardware is up, as new: the net_device gets what it needs of it,
- * according to its settings and whether it is open, and is attached. Takes
- * RTNL. After a failure it is detached, and there is nothing to undo.
+ * The hardware was reset and is up: creates the net_device's objects, according
+ * to its settings and whether it is open, and attaches it. Takes RTNL. After a
+ * failure it stays detached and there is nothing to undo.
  */
 int fakernic_netdev_attach(struct fakernic_dev *dev);
 
 /*
- * The hardware is dead and stopped, and has been detached: the net_device is
- * attached without it, to say so and to take settings. Takes RTNL.
+ * The hardware is dead and stopped, and the net_device was detached. Attaches
+ * it without hardware, so that it shows no carrier and accepts settings. Takes
+ * RTNL.
  */
 void fakernic_netdev_attach_dead(struct fakernic_dev *dev);
 
 /*
- * The hardware will go down, or has: the net_device is detached and keeps
- * nothing of it. Takes RTNL. May be called again.
+ * The hardware goes down or is down: detaches the net_device and frees its
+ * objects. Takes RTNL. May be called again.
  */
 void fakernic_netdev_detach(struct fakernic_dev *dev);
 
 /*
- * Looks after completions whose events were lost, half a second after the last
- * call; not if somebody holds RTNL. While the hardware is up.
+ * Handles completions whose events were lost. Called every half second while
+ * the hardware is up. Does nothing if RTNL is taken.
  */
 void fakernic_netdev_look(struct fakernic_dev *dev);
 
-/* Asks the device for what "ip -s link" is to tell. Executes a command. */
+/* Queries the counters that "ip -s link" shows. Executes a command. */
 void fakernic_netdev_count(struct fakernic_dev *dev);
 
-/* Unregisters it, detached. Its memory stays until no work looks at it. */
+/* Unregisters it, detached. Work items may use its memory until _free(). */
 void fakernic_netdev_remove(struct fakernic_dev *dev);
 
-/* Frees the memory; when there is none, does nothing. */
+/* Frees its memory. Does nothing if there is none. */
 void fakernic_netdev_free(struct fakernic_dev *dev);
 
 #endif

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * On-demand paging (FAKERNIC_FEATURE_ODP): regions of user memory that is not
- * pinned. The device knows of the pages what UPDATE_PAGES told it. For one
- * that it lacks it sends PAGE_REQUEST: page_request_work asks what it wants,
- * and a work item of the region faults the pages in and says that they are
- * PRESENT, or REFUSED. When the kernel takes pages away it calls invalidate(),
- * which says that they are ABSENT; once the device has answered it does not
- * touch them.
+ * pinned. The device knows the pages that UPDATE_PAGES has reported to it. When
+ * it needs another page it sends PAGE_REQUEST. fakernic_page_request_work()
+ * then queries the requests, and the region's work item faults the pages in and
+ * reports them PRESENT or REFUSED. When the kernel takes pages away it calls
+ * invalidate(), which reports them ABSENT. Once the device has answered that
+ * command it does not touch the pages.
  *
- * An implicit region is all of an address space: of one key, with a child for
- * each 2 MiB that was used. Children of which nothing is mapped go when there
- * are many.
+ * An implicit region covers a whole address space with one key. It has a child
+ * umem for each 2 MiB that was used. When there are many children, the driver
+ * frees those without mapped pages.
  *
- * The core notes 16 bytes of each page that a region or a child could have,
- * whether or not it is there. That is memory of the kernel, as much as a user
- * likes, so it counts as memory that he has pinned (RLIMIT_MEMLOCK), together
- * with the pages of his other regions.
+ * The core keeps 16 bytes for each page that a region or a child covers,
+ * present or not. A user could make the kernel allocate any amount of such
+ * memory, so the driver charges it as pinned memory (RLIMIT_MEMLOCK) of the
+ * process.
  *
  * Locks, outer first: fault_lock, mmap_lock (in the core's functions), the
- * umem_mutex of a umem. invalidate() runs in the reclaim of memory, too, and
- * takes umem_mutex: nothing may be allocated under that one. So the page table
- * for PRESENT is there from the start, and a command is for as many pages as
- * fit: a block.
+ * umem_mutex of a umem. invalidate() also runs during memory reclaim and takes
+ * umem_mutex, so nothing may be allocated under umem_mutex. Therefore the page
+ * table for PRESENT is allocated with the region, and one command covers at
+ * most as many pages as fit into it: a block.
  */
 #include <linux/capability.h>
 #include <linux/completion.h>
@@ -51,29 +51,29 @@
 #define FAKERNIC_ODP_CHILD_SIZE						\
 	((u64)FAKERNIC_ODP_BLOCK_PAGES * PAGE_SIZE)
 #define FAKERNIC_ODP_CHILDREN_MIN	64
-/* Of the core's lists of pages, of the kernel's memory for each page. */
+/* Bytes that the core allocates for each page that a umem covers. */
 #define FAKERNIC_ODP_NOTE_SIZE						\
 	(sizeof(unsigned long) + sizeof(dma_addr_t))
 #define FAKERNIC_ODP_CHILD_CHARGE					\
 	DIV_ROUND_UP(FAKERNIC_ODP_BLOCK_PAGES * FAKERNIC_ODP_NOTE_SIZE,	\
 		     PAGE_SIZE)
-/* What the caller does not wait for is advice, and need not be all taken. */
+/* Prefetch without FLUSH is only advice: limits on what the driver accepts. */
 #define FAKERNIC_ODP_ADVICE_MAX		16
 #define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
-/* Jiffies until the device is asked again what it wants. */
+/* Delay in jiffies before a failed command is retried. */
 #define FAKERNIC_ODP_AGAIN		(HZ / 10)
-/* So often it may refuse to take an answer. */
+/* Failed REFUSED commands in a row before the device is killed. */
 #define FAKERNIC_ODP_TRIES		10
 
-/* What is to be done about a range of pages. */
-#define FAKERNIC_ODP_WRITE		BIT(0)	/* they must be writable */
-#define FAKERNIC_ODP_READ_ONLY		BIT(1)	/* they need not be */
-#define FAKERNIC_ODP_NO_FAULT		BIT(2)	/* only those in memory */
+/* How to handle a range of pages. */
+#define FAKERNIC_ODP_WRITE		BIT(0)	/* write access is required */
+#define FAKERNIC_ODP_READ_ONLY		BIT(1)	/* map without write access */
+#define FAKERNIC_ODP_NO_FAULT		BIT(2)	/* only pages in memory */
 #define FAKERNIC_ODP_PREFETCH		BIT(3)	/* no work request waits */
 
-/* In the region's addresses, which are those of the keys' users. */
+/* Addresses are those of the region, as users of its keys see them. */
 struct fakernic_odp_range {
-	struct list_head node;		/* while it is wanted */
+	struct list_head node;		/* in fakernic_odp.wanted */
 	u64 first;
 	u64 last;
 	u32 flags;
@@ -84,36 +84,36 @@ struct fakernic_odp {
 	struct ib_pd *ibpd;
 	struct ib_umem_odp *umem;	/* implicit: parent of the children */
 	struct mm_struct *mm;
-	unsigned long pinned_max;	/* pages, of mm */
+	unsigned long pinned_max;	/* limit of mm, in pages */
 	u64 first;			/* of the region */
 	u64 last;
-	u64 to_user;			/* from its addresses to the process' */
+	u64 to_user;			/* added to a region address */
 	u32 key;
-	refcount_t users;		/* the region's key is one */
+	refcount_t users;		/* the region itself is one */
 	struct completion unused;
-	bool stopping;			/* it goes */
+	bool stopping;			/* being destroyed */
 
-	struct mutex fault_lock;	/* all below: one fault at a time */
+	struct mutex fault_lock;	/* serializes faults; all below */
 	struct fakernic_page_table table;
 	struct xarray children;		/* address / size -> ib_umem_odp */
 	u32 child_count;
-	u32 child_limit;		/* then look for those without pages */
-	unsigned long charged;		/* pages of the kernel, to mm */
+	u32 child_limit;		/* then free the unused ones */
+	unsigned long charged;		/* kernel pages charged to mm */
 
 	spinlock_t lock;		/* all below */
 	struct list_head wanted;
 	u32 wanted_count;
 	u32 advice_count;		/* of those */
-	struct work_struct work;	/* for what is wanted; is a user */
+	struct work_struct work;	/* serves wanted; holds a user */
 
-	atomic64_t faults;		/* pages, all three */
+	atomic64_t faults;		/* all three count pages */
 	atomic64_t invalidations;
 	atomic64_t prefetched;
 };
 
 /*
- * Its user keeps what the driver has of a region, not the device's part of it.
- * NULL: no such region.
+ * Takes a reference, which keeps the driver's structure but not the device's
+ * region. NULL: no such region.
  */
 static struct fakernic_odp *fakernic_odp_get(struct fakernic_dev *dev, u32 key)
 {
@@ -133,7 +133,7 @@ static void fakernic_odp_put(struct fakernic_odp *odp)
 		complete(&odp->unused);
 }
 
-/* Takes pages of the kernel's memory upon the process' account, or -ENOMEM. */
+/* Charges kernel pages to the process. -ENOMEM: above its limit. */
 static int fakernic_odp_charge(struct fakernic_odp *odp, unsigned long pages)
 {
 	unsigned long pinned = atomic64_add_return(pages, &odp->mm->pinned_vm);
@@ -154,8 +154,8 @@ static void fakernic_odp_uncharge(struct fakernic_odp *odp,
 }
 
 /*
- * Why no more is to be said of pages that come: -EIO, the device is dead;
- * -ECANCELED, the region goes. Caller holds fault_lock.
+ * Why faulting must stop: -EIO, the device is dead; -ECANCELED, the region is
+ * being destroyed. Caller holds fault_lock.
  */
 static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
 {
@@ -165,8 +165,9 @@ static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
 }
 
 /*
- * A prefetch may take minutes, and does not keep waiting who takes the hardware
- * down. The bus may leave it up, or it is dead.
+ * A prefetch may take minutes, so it stops when the hardware is quiesced. If
+ * only the bus quiesces it, the device stays up or is dead, so the prefetch
+ * need not stop for that.
  */
 static int fakernic_odp_unwanted(const struct fakernic_odp *odp,
 				 const struct fakernic_odp_range *range)
@@ -177,7 +178,7 @@ static int fakernic_odp_unwanted(const struct fakernic_odp *odp,
 	       held & ~BIT(FAKERNIC_HELD_BY_BUS) ? -EIO : 0;
 }
 
-/* PRESENT is for pages entered in the table. address: the process'. */
+/* With PRESENT the pages are in the table. address: in the process. */
 static int fakernic_odp_update(struct fakernic_odp *odp, u64 address,
 			       u32 count, u32 flags)
 {
@@ -195,15 +196,12 @@ static int fakernic_odp_update(struct fakernic_odp *odp, u64 address,
 	return fakernic_cmd_update_pages(odp->dev, &req);
 }
 
-/* The address of a page of a umem by its index. */
 static u64 fakernic_odp_page_address(struct ib_umem_odp *umem, size_t index)
 {
 	return ib_umem_start(umem) + ((u64)index << umem->page_shift);
 }
 
-/*
- * Tells of neighbours that were entered in the table; flags 0: there are none.
- */
+/* Reports adjacent pages that are in the table. flags 0: absent, no report. */
 static int fakernic_odp_tell_run(struct fakernic_odp *odp,
 				 struct ib_umem_odp *umem, size_t first,
 				 u32 count, u32 flags)
@@ -214,7 +212,7 @@ static int fakernic_odp_tell_run(struct fakernic_odp *odp,
 				   count, flags);
 }
 
-/* What the device may do with a page; 0: it is not there; or an error. */
+/* PRESENT with the access rights, 0 if the page is absent, or an error. */
 static int fakernic_odp_page_flags(struct ib_umem_odp *umem, size_t index,
 				   dma_addr_t *address)
 {
@@ -229,10 +227,10 @@ static int fakernic_odp_page_flags(struct ib_umem_odp *umem, size_t index,
 }
 
 /*
- * Tells the device of the pages that are there among those from first on, of
- * which there is at most a block: neighbours with the same rights in one
- * command. Returns how many there were, or an error. Caller holds fault_lock
- * and umem_mutex.
+ * Reports the present pages of a range to the device. The range starts at index
+ * first and is at most one block. One command covers adjacent pages with the
+ * same rights. Returns the number of present pages, or an error. Caller holds
+ * fault_lock and umem_mutex.
  */
 static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 			     size_t first, u32 count)
@@ -263,7 +261,7 @@ static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 	return ret ? ret : told;
 }
 
-/* The device lets go of what it has of these pages. Caller holds umem_mutex. */
+/* Makes the device stop using these pages. Caller holds umem_mutex. */
 static void fakernic_odp_take_away(struct fakernic_odp *odp,
 				   struct ib_umem_odp *umem, u64 start, u64 end)
 {
@@ -285,7 +283,7 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	atomic64_add(count, &odp->invalidations);
 	ret = fakernic_odp_update(odp, fakernic_odp_page_address(umem, first),
 				  last - first + 1, FAKERNIC_PAGES_ABSENT);
-	/* Of a region that goes it may say that there is none any more. */
+	/* The device may have destroyed a stopping region already. */
 	if (!ret || READ_ONCE(odp->dev->dead) ||
 	    (ret == -EINVAL && READ_ONCE(odp->stopping)))
 		return;
@@ -295,7 +293,7 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_KEEPS);
 }
 
-/* The kernel takes pages away, or changes the rights to them. */
+/* MMU notifier: pages are taken away or their access rights change. */
 static bool fakernic_odp_invalidate(struct mmu_interval_notifier *notifier,
 				    const struct mmu_notifier_range *range,
 				    unsigned long seq)
@@ -308,7 +306,7 @@ static bool fakernic_odp_invalidate(struct mmu_interval_notifier *notifier,
 		return false;
 	mutex_lock(&umem->umem_mutex);
 	mmu_interval_set_seq(notifier, seq);
-	/* It has no owner before it has pages. */
+	/* private is set before the first page is mapped. */
 	if (umem->npages) {
 		start = max_t(u64, ib_umem_start(umem), range->start);
 		end = min_t(u64, ib_umem_end(umem), range->end);
@@ -325,7 +323,7 @@ static const struct mmu_interval_notifier_ops fakernic_odp_notifier_ops = {
 	.invalidate = fakernic_odp_invalidate,
 };
 
-/* Children all of whose pages have been taken away. Caller holds fault_lock. */
+/* Frees children without mapped pages. Caller holds fault_lock. */
 static void fakernic_odp_drop_children(struct fakernic_odp *odp)
 {
 	struct ib_umem_odp *child;
@@ -343,7 +341,7 @@ static void fakernic_odp_drop_children(struct fakernic_odp *odp)
 				 2 * odp->child_count);
 }
 
-/* Room for one more. Caller holds fault_lock. */
+/* Charges one more child. Caller holds fault_lock. */
 static int fakernic_odp_charge_child(struct fakernic_odp *odp)
 {
 	if (odp->child_count < odp->child_limit &&
@@ -384,7 +382,7 @@ err_uncharge:
 	return child;
 }
 
-/* The umem that has a page of the process. Caller holds fault_lock. */
+/* The umem that covers a process address. Caller holds fault_lock. */
 static struct ib_umem_odp *fakernic_odp_umem(struct fakernic_odp *odp,
 					     u64 address)
 {
@@ -398,9 +396,11 @@ static struct ib_umem_odp *fakernic_odp_umem(struct fakernic_odp *odp,
 }
 
 /*
- * Has pages mapped for the device and locks umem_mutex. Returns how many, or
- * an error. Pages are made writable when the region is: what is read today is
- * written to tomorrow. Unless that is not wanted, or not allowed.
+ * Maps pages for the device. On success umem_mutex is locked and the result is
+ * the number of pages; otherwise an error. Pages of a writable region are
+ * mapped writable even for a read: a write often follows and would fault again.
+ * They are mapped read-only if the caller passes READ_ONLY, or if the memory
+ * cannot be written.
  */
 static int fakernic_odp_map(struct ib_umem_odp *umem, u64 address, u64 length,
 			    u32 flags)
@@ -422,7 +422,7 @@ static int fakernic_odp_map(struct ib_umem_odp *umem, u64 address, u64 length,
 					    FAKERNIC_UMEM_READ, fault);
 }
 
-/* Makes pages of one block present. Caller holds fault_lock. */
+/* Faults in pages of one block. Caller holds fault_lock. */
 static int fakernic_odp_fault(struct fakernic_odp *odp, u64 address,
 			      u64 length, u32 flags)
 {
@@ -431,7 +431,7 @@ static int fakernic_odp_fault(struct fakernic_odp *odp, u64 address,
 
 	if (IS_ERR(umem))
 		return PTR_ERR(umem);
-	/* Busy: pages are taken away as fast as they come. */
+	/* -EBUSY: pages were invalidated while they were mapped. */
 	do
 		count = fakernic_odp_map(umem, address, length, flags);
 	while (count == -EBUSY && !READ_ONCE(odp->stopping) &&
@@ -457,7 +457,7 @@ static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
 		return;
 	fakernic_dbg(odp->dev, "MR %#x: %u pages at %#llx cannot be had\n",
 		     odp->key, count, address);
-	/* Who waits for them would do so for ever. */
+	/* Without an answer the waiting work requests would never finish. */
 	while (fakernic_odp_update(odp, address, count,
 				   FAKERNIC_PAGES_REFUSED) &&
 	       !fakernic_odp_broken_off(odp)) {
@@ -470,9 +470,9 @@ static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
 }
 
 /*
- * The device waits for these pages of one block and must have an answer for
- * each: what is wrong with one is not the fault of others. An error: it was
- * broken off. Caller holds fault_lock.
+ * Answers a request for pages of one block. Each page needs an answer, so if
+ * the whole range fails the pages are tried one by one. Returns an error if the
+ * device died or the region is being destroyed. Caller holds fault_lock.
  */
 static int fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
 			       u64 length, u32 flags)
@@ -488,7 +488,7 @@ static int fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
 		return 0;
 	for (; page <= last >> shift; page++) {
 		had = !fakernic_odp_fault(odp, page << shift, 1, flags);
-		/* Then that says nothing of the page. */
+		/* An interrupted fault says nothing about the page. */
 		ret = fakernic_odp_broken_off(odp);
 		if (ret)
 			return ret;
@@ -504,15 +504,16 @@ static int fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
 }
 
 /*
- * A range, block by block. Errors: it was broken off; and of those that nobody
- * waits for, what is wrong with them.
+ * Serves a range block by block. Errors: the device died, the region is being
+ * destroyed, or a signal came; for a prefetch also why it failed.
  */
 static int fakernic_odp_serve(struct fakernic_odp *odp,
 			      const struct fakernic_odp_range *range)
 {
 	u64 block = (u64)FAKERNIC_ODP_BLOCK_PAGES << odp->umem->page_shift;
 	u64 address = range->first + odp->to_user;
-	u64 left = range->last - range->first;	/* and one more */
+	u64 left = range->last - range->first;	/* one less than the bytes left
+						 */
 	u64 part;
 	int ret;
 
@@ -536,7 +537,7 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 	}
 }
 
-/* The oldest that is wanted, the caller's now; or NULL. */
+/* Removes the oldest wanted range; the caller frees it. NULL: none. */
 static struct fakernic_odp_range *fakernic_odp_next(struct fakernic_odp *odp)
 {
 	struct fakernic_odp_range *range;
@@ -567,7 +568,7 @@ static void fakernic_odp_work(struct work_struct *work)
 	fakernic_odp_put(odp);
 }
 
-/* One that is wanted for the same, and overlaps; or NULL. */
+/* A wanted range with the same flags that overlaps, or NULL. */
 static struct fakernic_odp_range *
 fakernic_odp_overlapping(struct fakernic_odp *odp,
 			 const struct fakernic_odp_range *range)
@@ -581,7 +582,10 @@ fakernic_odp_overlapping(struct fakernic_odp *odp,
 	return NULL;
 }
 
-/* The caller is a user. Regions need not wait for each other's pages. */
+/*
+ * The caller holds a reference. Each region has its own work item, so that
+ * regions do not wait for each other's pages.
+ */
 static void fakernic_odp_queue_work(struct fakernic_odp *odp)
 {
 	refcount_inc(&odp->users);
@@ -590,7 +594,8 @@ static void fakernic_odp_queue_work(struct fakernic_odp *odp)
 }
 
 /*
- * A QP waits in three places at most; QPs that are reset leave theirs behind.
+ * A QP waits for at most three ranges. Requests of QPs that are reset remain in
+ * the list.
  */
 static u32 fakernic_odp_wanted_max(const struct fakernic_odp *odp)
 {
@@ -598,10 +603,10 @@ static u32 fakernic_odp_wanted_max(const struct fakernic_odp *odp)
 }
 
 /*
- * Leaves a range to the work item. What the device has asked for must have an
- * answer, for it asks once, and its program waits: there is memory for it in
- * the end. Advice is forgotten when there is much of it. An error: there is no
- * memory for advice, or more is wanted than QPs can wait for.
+ * Queues a range for the work item. The device requests pages only once and a
+ * program waits for them, so this allocation must not fail. Advice is dropped
+ * when too much of it is queued. Errors: -ENOMEM, no memory for advice;
+ * -ENOSPC, more ranges are queued than all QPs can wait for.
  */
 static int fakernic_odp_want(struct fakernic_odp *odp,
 			     const struct fakernic_odp_range *range)
@@ -634,7 +639,7 @@ static int fakernic_odp_want(struct fakernic_odp *odp,
 	return ret;
 }
 
-/* False: nothing of it is in the region. */
+/* False: address is outside the region, or length is 0. */
 static bool fakernic_odp_range_init(const struct fakernic_odp *odp,
 				    struct fakernic_odp_range *range,
 				    u64 address, u64 length, u32 flags)
@@ -647,7 +652,7 @@ static bool fakernic_odp_range_init(const struct fakernic_odp *odp,
 	return true;
 }
 
-/* A request that cannot be noted has its answer at once. */
+/* Refuses at once a request that could not be queued. */
 static void fakernic_odp_refuse_range(struct fakernic_odp *odp,
 				      const struct fakernic_odp_range *range)
 {
@@ -669,7 +674,7 @@ static void fakernic_odp_request(struct fakernic_dev *dev,
 	struct fakernic_odp_range range;
 	u32 flags = 0;
 
-	/* Who waits for a region that is gone learns it from the device. */
+	/* The device fails the work requests of a destroyed region. */
 	if (!odp)
 		return;
 	if (le32_to_cpu(request->flags) & FAKERNIC_PAGE_REQUEST_WRITE)
@@ -691,7 +696,7 @@ void fakernic_page_request_work(struct work_struct *work)
 
 	do {
 		ret = fakernic_cmd_page_requests(dev, &resp);
-		/* The device does not announce a second time what it wants. */
+		/* Retry: the device announces its requests only once. */
 		if (ret && ret != -EIO)
 			queue_delayed_work(system_dfl_wq,
 					   &dev->page_request_work,
@@ -705,7 +710,7 @@ void fakernic_page_request_work(struct work_struct *work)
 	} while (count);
 }
 
-/* Pages of the kernel's memory to note those of a region. */
+/* Kernel pages that the core needs to track the pages of a region. */
 static unsigned long fakernic_odp_notes(u64 start, u64 length)
 {
 	u64 pages = (offset_in_page(start) + length + PAGE_SIZE - 1) >>
@@ -727,7 +732,7 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_odp *odp,
 			      ib_umem_odp_alloc_implicit(dev->ibdev, access);
 	if (length > dev->ibdev->attrs.max_mr_size)
 		return ERR_PTR(-EINVAL);
-	/* The core's arrays would be larger than any allocation may be. */
+	/* The core could not allocate its arrays. */
 	if (length >> PAGE_SHIFT > INT_MAX / sizeof(dma_addr_t) - 2)
 		return ERR_PTR(-ENOMEM);
 	ret = fakernic_odp_charge(odp, fakernic_odp_notes(start, length));
@@ -743,10 +748,10 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_odp *odp,
 	return umem;
 }
 
-/* Whose memory it is, and how much of the kernel's that may cost. */
+/* Sets the process that is charged, and its limit. */
 static void fakernic_odp_set_owner(struct fakernic_odp *odp)
 {
-	/* Children may come when the process has gone. */
+	/* Children may be charged after the process has exited. */
 	odp->mm = current->mm;
 	mmgrab(odp->mm);
 	odp->pinned_max = capable(CAP_IPC_LOCK) ?
@@ -756,7 +761,7 @@ static void fakernic_odp_set_owner(struct fakernic_odp *odp)
 
 static void fakernic_odp_drop_owner(struct fakernic_odp *odp)
 {
-	/* Also that of a process that has gone: the account has not. */
+	/* The mm outlives the process, and so does its account. */
 	fakernic_odp_uncharge(odp, odp->charged);
 	mmdrop(odp->mm);
 }
@@ -789,7 +794,7 @@ struct fakernic_odp *fakernic_odp_alloc(struct ib_pd *ibpd, u64 start,
 	if (ret)
 		goto err_free;
 	fakernic_odp_set_owner(odp);
-	/* That table. What is charged goes with the owner. */
+	/* For the page table. fakernic_odp_drop_owner() uncharges it. */
 	ret = fakernic_odp_charge(odp, 1);
 	if (ret)
 		goto err_drop_owner;
@@ -817,11 +822,11 @@ void fakernic_odp_free(struct fakernic_odp *odp)
 	struct ib_umem_odp *child;
 	unsigned long index;
 
-	/* Not there if it has never got a key. */
+	/* No entry if fakernic_odp_start() was never called. */
 	xa_cmpxchg(&odp->dev->odps, odp->key, odp, NULL, 0);
 	fakernic_odp_put(odp);
 	wait_for_completion(&odp->unused);
-	/* Its last user may not have returned yet. */
+	/* The work item may still be running after its final put. */
 	cancel_work_sync(&odp->work);
 	list_for_each_entry_safe(range, next, &odp->wanted, node)
 		kfree(range);
@@ -848,7 +853,7 @@ u8 fakernic_odp_page_shift(const struct fakernic_odp *odp)
 void fakernic_odp_stop(struct fakernic_odp *odp)
 {
 	WRITE_ONCE(odp->stopping, true);
-	/* Who had not seen it has told the device by now; who comes sees it. */
+	/* Wait for handlers that missed the flag; later ones see it. */
 	mutex_lock(&odp->fault_lock);
 	mutex_unlock(&odp->fault_lock);
 }
@@ -858,7 +863,7 @@ u64 fakernic_odp_address(const struct fakernic_odp *odp)
 	return odp->first + odp->to_user;
 }
 
-/* May this be fetched for that key? On success the caller is a user. */
+/* Checks a prefetch. On success the caller holds a reference. */
 static struct fakernic_odp *fakernic_odp_check_sge(struct ib_pd *ibpd,
 						   const struct ib_sge *sge,
 						   u32 flags)
@@ -885,7 +890,7 @@ static struct fakernic_odp *fakernic_odp_check_sge(struct ib_pd *ibpd,
 	return ERR_PTR(ret);
 }
 
-/* What faults say is of more kinds than ibv_advise_mr(3) knows. */
+/* Maps a fault error to one that ibv_advise_mr(3) documents. */
 static int fakernic_odp_advice_error(int ret)
 {
 	switch (ret) {
@@ -955,7 +960,7 @@ static int fakernic_advise_mr(struct ib_pd *ibpd,
 	ret = fakernic_odp_advice_flags(advice, &flags);
 	if (ret)
 		return ret;
-	/* All of it, or nothing. */
+	/* Check all entries first, so that a bad list prefetches nothing. */
 	for (i = 0; i < num_sge; i++) {
 		odp = fakernic_odp_check_sge(ibpd, &sg_list[i], flags);
 		if (IS_ERR(odp))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The one port, as the net_device and the RDMA device share it: its link state
- * and who is told when that changes. The RDMA port is active while the device
- * has a link and the net_device is up. While the net_device is down the
- * device's port is disabled, which stops RDMA, as mlx5 does. Queues that are
- * replaced while the net_device stays up do not disable it.
+ * The device's only port, which the net_device and the RDMA device share: its
+ * link state, and the events when that changes. The RDMA port is active while
+ * the device has a link and the net_device is up. While the net_device is down
+ * the driver disables the device's port, which stops RDMA, as mlx5 does.
+ * Replacing queues while the net_device stays up does not disable it.
  */
 #include <rdma/ib_verbs.h>
 #include <fakernic/cmdq.h>
@@ -38,8 +38,8 @@ static void fakernic_port_carry_locked(struct fakernic_dev *dev)
 }
 
 /*
- * info: what the device said, or NULL: nothing new. It may have died since.
- * Caller holds the lock.
+ * Updates carrier and RDMA port state. info: the device's answer, or NULL if
+ * there is none; the device may have died since. Caller holds the lock.
  */
 static void fakernic_port_tell(struct fakernic_dev *dev,
 			       const struct fakernic_query_port_resp *info)
@@ -65,7 +65,10 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 					      IB_EVENT_PORT_ERR);
 }
 
-/* Nothing else may ever ask again. Caller holds ask_lock. */
+/*
+ * Schedules a retry after a failure: no other event may ever trigger one.
+ * Caller holds ask_lock.
+ */
 static void fakernic_port_asked(struct fakernic_dev *dev, int ret)
 {
 	struct fakernic_port *port = &dev->port;
@@ -82,7 +85,10 @@ static void fakernic_port_asked(struct fakernic_dev *dev, int ret)
 	queue_delayed_work(system_dfl_wq, &port->work, pause);
 }
 
-/* Without the feature the port is always enabled. Caller holds ask_lock. */
+/*
+ * Enables or disables the port; without the feature it is always enabled.
+ * Caller holds ask_lock.
+ */
 static int fakernic_port_enable(struct fakernic_dev *dev)
 {
 	struct fakernic_port *port = &dev->port;
@@ -103,8 +109,8 @@ static int fakernic_port_enable(struct fakernic_dev *dev)
 }
 
 /*
- * Who has ask_lock may wait for long, and is alone with it: no older answer is
- * told after a newer one.
+ * ask_lock is held during the commands, which may take long. It serializes
+ * callers, so that no older answer is reported after a newer one.
  */
 void fakernic_port_changed(struct fakernic_dev *dev)
 {

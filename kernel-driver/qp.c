@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs of verbs. The device itself checks every change of state and
- * every attribute; what is checked here is what the kernel's core asks of a
- * driver, and what could harm the kernel.
+ * Queue pairs of verbs. The device itself checks every state transition and
+ * every attribute. The driver checks what the kernel's core requires of it, and
+ * what could harm the kernel.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -152,8 +152,8 @@ static int fakernic_check_cap(struct fakernic_dev *dev,
 }
 
 /*
- * What was asked for of queues that a QP of its type, or one with an SRQ, does
- * not have: that may be anything (ibv_create_qp(3)).
+ * Ignores the capabilities of queues that a QP of this type, or one with an
+ * SRQ, does not have: the caller may pass any value (ibv_create_qp(3)).
  */
 static void fakernic_drop_unused_caps(const struct fakernic_qp *qp,
 				      struct ib_qp_init_attr *attr)
@@ -166,7 +166,7 @@ static void fakernic_drop_unused_caps(const struct fakernic_qp *qp,
 	}
 }
 
-/* What does not depend on where the queues' memory comes from. */
+/* Fills the fields that kernel and user QPs have in common. */
 static void fakernic_fill_create_qp(struct fakernic_create_qp_req *req,
 				    const struct fakernic_qp *qp,
 				    const struct ib_qp_init_attr *attr,
@@ -367,7 +367,10 @@ err_free:
 	return ret;
 }
 
-/* Kernel QPs are listed at their CQs, for a dead device (cq.c). */
+/*
+ * Kernel QPs are in lists of their CQs, which flush them when the device has
+ * died (cq.c).
+ */
 static void fakernic_list_qp(struct fakernic_qp *qp)
 {
 	struct fakernic_cq *send_cq = to_fakernic_cq(qp->ibqp.send_cq);
@@ -445,7 +448,7 @@ out:
 	return 0;
 }
 
-/* A kernel QP went back to RESET: nothing of its past may show up later. */
+/* A kernel QP was reset: no completion of earlier work may appear later. */
 static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 {
 	struct fakernic_cq *send_cq = to_fakernic_cq(qp->ibqp.send_cq);
@@ -456,7 +459,10 @@ static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 	if (recv_cq != send_cq)
 		fakernic_cq_clean(recv_cq, qp);
 
-	/* The CQs' locks as well: polling flushes for a dead device. */
+	/*
+	 * Takes the CQ locks too: polling flushes these queues on a dead
+	 * device.
+	 */
 	spin_lock_irqsave(&send_cq->lock, flags);
 	spin_lock(&qp->sq.lock);
 	fakernic_queue_reset(&qp->sq.queue);
@@ -478,7 +484,7 @@ static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 				  const struct ib_qp_attr *attr, int mask)
 {
-	/* The mask has the bits of ib_qp_attr_mask: it is used as it is. */
+	/* The device uses the bits of ib_qp_attr_mask. */
 	BUILD_BUG_ON(FAKERNIC_QP_ATTR_AV != IB_QP_AV);
 	BUILD_BUG_ON(FAKERNIC_QP_ATTR_DEST_QPN != IB_QP_DEST_QPN);
 
@@ -490,7 +496,8 @@ static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 	to->sq_psn = cpu_to_le32(attr->sq_psn & 0xffffff);
 	to->dest_qpn = cpu_to_le32(attr->dest_qp_num);
 	/*
-	 * Programs pass what they register memory with; paging is not a right.
+	 * Programs pass the flags that they register memory with. On-demand
+	 * paging is not an access right, so drop it.
 	 */
 	to->access_flags = cpu_to_le32(attr->qp_access_flags &
 				       ~(IB_ACCESS_OPTIONAL |
@@ -521,7 +528,7 @@ static void fakernic_fill_qp_attr(struct fakernic_qp_attr *to,
 	 IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_PATH_MIG_STATE |		\
 	 IB_QP_DEST_QPN | IB_QP_RATE_LIMIT)
 
-/* The core's table knows rate limits of raw-packet QPs only. */
+/* The core's table allows rate limits for raw-packet QPs only. */
 static int fakernic_core_mask(int mask, enum ib_qp_state new)
 {
 	return new == IB_QPS_RTS ? mask & ~IB_QP_RATE_LIMIT : mask;
@@ -549,11 +556,11 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	}
 	fakernic_fill_qp_attr(&req.attr, attr, mask);
 	ret = fakernic_cmd_modify_qp(dev, &req);
-	/* A dead device has stopped all QPs; let their users end, too. */
+	/* A dead device has stopped all QPs; let their users clean up. */
 	if (ret && READ_ONCE(dev->dead) &&
 	    (new == IB_QPS_ERR || new == IB_QPS_RESET)) {
 		ret = 0;
-		/* Who drains a QP with an SRQ waits for this. */
+		/* ib_drain_qp() of a QP with an SRQ waits for this. */
 		if (new == IB_QPS_ERR && qp->ibqp.srq && !qp->end_told) {
 			qp->end_told = true;
 			fakernic_qp_event(&qp->hw,
@@ -653,8 +660,9 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 
 	if (qp->sq.queue.ring) {
 		/*
-		 * RESET ends its completions while the number is still its
-		 * own; only then can what lies in the CQs be told apart.
+		 * The device may reuse the number after the destroy. So reset
+		 * the QP first: that ends its completions, and the CQs can be
+		 * cleaned while the number still identifies it.
 		 */
 		fakernic_qp_hw_set_state(dev, &qp->hw, FAKERNIC_QPS_RESET);
 		fakernic_clean_kernel_qp(qp);
@@ -663,7 +671,7 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	fakernic_gids_settle(dev);
 	if (qp->sq.queue.ring) {
 		fakernic_unlist_qp(qp);
-		/* Whoever told its CQs of it has done so. */
+		/* Wait for event handlers that are still notifying its CQs. */
 		fakernic_eq_sync(to_fakernic_cq(ibqp->send_cq)->hw.eq);
 		fakernic_eq_sync(to_fakernic_cq(ibqp->recv_cq)->hw.eq);
 		fakernic_free_kernel_queues(dev, qp);

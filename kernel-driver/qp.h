@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Queue pairs of verbs, users' and the kernel's.
+ * Queue pairs of verbs, in user space and in the kernel.
  */
 #ifndef FAKERNIC_DRIVER_QP_H
 #define FAKERNIC_DRIVER_QP_H
@@ -17,36 +17,36 @@ struct ib_umem;
 struct fakernic_qp {
 	struct ib_qp ibqp;
 	struct fakernic_qp_hw hw;
-	struct fakernic_sq sq;		/* a kernel's, both */
+	struct fakernic_sq sq;		/* kernel QPs only */
 	struct fakernic_rq rq;
-	struct ib_umem *sq_umem;	/* a user's */
+	struct ib_umem *sq_umem;	/* user QPs only */
 	struct ib_umem *rq_umem;
-	struct list_head send_node;	/* a kernel's: fakernic_cq.send_qps */
+	struct list_head send_node;	/* kernel QPs: fakernic_cq.send_qps */
 	struct list_head recv_node;
 	struct mutex lock;		/* state */
 	enum ib_qp_state state;		/* posting reads it without the lock */
-	bool end_told;			/* on a dead device */
-	struct ib_qp_cap cap;		/* as asked for */
+	bool end_told;			/* LAST_WQE_REACHED was reported */
+	struct ib_qp_cap cap;		/* as requested */
 	u8 type;			/* enum fakernic_qp_type */
 };
 
 /*
- * Operations of struct ib_device_ops. The device judges every change of state
- * and every attribute (IBTA 10.3.1); what the core asks of a driver is checked
- * here, and what could harm the kernel. On a dead device changes to ERR and
- * RESET succeed.
+ * Operations of struct ib_device_ops. The device checks every state transition
+ * and every attribute (IBTA 10.3.1). The driver checks what the core requires
+ * of it, and what could harm the kernel. On a dead device transitions to ERR
+ * and RESET succeed.
  */
 int fakernic_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
 		       struct ib_udata *udata);
 
 /*
- * As the core's table of changes allows (IBTA 10.3.1). To RESET: a kernel's QP
- * has no completions of its past any more.
+ * The core's table decides which transitions are allowed (IBTA 10.3.1). After
+ * RESET a kernel QP has no completions of earlier work.
  */
 int fakernic_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		       struct ib_udata *udata);
 
-/* All attributes, whatever mask says. */
+/* Returns all attributes and ignores mask. */
 int fakernic_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		      struct ib_qp_init_attr *init);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Frames in: each slot of the receive queue has as many single pages as the
- * MTU asks for. A short frame is copied and its pages stay; of a long one the
- * headers are copied and the pages go with the skb, others take their place.
- * When there are none, the frame is dropped: the queue is always full again.
+ * Receive path. Each slot of the receive queue has as many single pages as the
+ * MTU needs. The driver copies a short frame and keeps its pages in the slot.
+ * Of a long frame it copies the headers and passes the pages on with the skb;
+ * new pages replace them. If no new pages are available the frame is dropped,
+ * so the queue is always refilled.
  *
- * The pages are those of a page_pool, to which sockets give them back. They are
- * mapped here: a pool that does it keeps the mappings until the last socket is
- * done, which a function that is pulled out cannot wait for.
+ * The pages come from a page_pool, to which sockets return them. The driver
+ * maps them itself. A pool that maps pages keeps the mappings until the last
+ * socket is done, and the removal of a device cannot wait for that.
  */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
@@ -25,11 +26,14 @@
 #include "tstamp.h"
 
 #define FAKERNIC_RX_COPY	1024	/* frames up to this are copied */
-#define FAKERNIC_RX_HEADER	256	/* of longer ones this is */
+#define FAKERNIC_RX_HEADER	256	/* of longer ones, this much is */
 
 #define FAKERNIC_RX_PAGES_MAX	DIV_ROUND_UP(FAKERNIC_FRAME_MAX, PAGE_SIZE)
 
-/* Who fills a queue may wait for pages, and has nobody killed for them. */
+/*
+ * Initial fill: the allocation may sleep and retry, but must not invoke the OOM
+ * killer.
+ */
 #define FAKERNIC_RX_PATIENTLY	(GFP_KERNEL | __GFP_RETRY_MAYFAIL)
 
 struct fakernic_rx_buffer {
@@ -90,7 +94,7 @@ static int fakernic_rx_fill_buffer(struct fakernic_channel *ch,
 	return 0;
 }
 
-/* Gives the buffer of that place to the device; published by the caller. */
+/* Posts the buffer of the next slot; the caller publishes rx_pi. */
 static void fakernic_rx_post(struct fakernic_channel *ch)
 {
 	u32 place = ch->rx_pi & ch->rq.mask;
@@ -107,7 +111,7 @@ static void fakernic_rx_post(struct fakernic_channel *ch)
 	ch->rx_pi++;
 }
 
-/* It keeps as many pages as the queue has, beside those. */
+/* The pool caches up to as many pages as the queue holds. */
 static int fakernic_rx_make_pool(struct fakernic_channel *ch, u32 depth)
 {
 	struct page_pool_params params = {
@@ -170,13 +174,13 @@ void fakernic_rx_cleanup(struct fakernic_channel *ch)
 		fakernic_rx_free_buffer(ch, &ch->rx_buffers[i]);
 	kvfree(ch->rx_buffers);
 	ch->rx_buffers = NULL;
-	/* Which goes when it has got all its pages back. */
+	/* The pool is freed once all its pages have been returned. */
 	page_pool_destroy(ch->rx_pool);
 	ch->rx_pool = NULL;
 	fakernic_queue_free(ch->dev, &ch->rq);
 }
 
-/* A copy of the first bytes of the frame; the pages remain the device's. */
+/* Copies the first bytes of the frame; the pages stay in the slot. */
 static struct sk_buff *fakernic_rx_copy(struct fakernic_channel *ch,
 					const struct fakernic_rx_buffer *buffer,
 					u32 length)
@@ -194,7 +198,7 @@ static struct sk_buff *fakernic_rx_copy(struct fakernic_channel *ch,
 	return skb;
 }
 
-/* The pages of a long frame go with the skb, if they can be replaced. */
+/* Passes the pages of a long frame to the skb, if they can be replaced. */
 static struct sk_buff *fakernic_rx_steal(struct fakernic_channel *ch,
 					 struct fakernic_rx_buffer *buffer,
 					 u32 length)
@@ -245,7 +249,9 @@ bool fakernic_rx_complete(struct fakernic_channel *ch,
 		return false;
 	}
 	ch->rx_ci++;
-	/* After an error the queue is going down and is not refilled. */
+	/*
+	 * A failed receive means that the queue is going down: do not refill.
+	 */
 	if (cqe->status != FAKERNIC_WC_SUCCESS)
 		return true;
 	if (length < ETH_HLEN || length > ch->rx_pages * PAGE_SIZE) {

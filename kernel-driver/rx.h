@@ -10,21 +10,25 @@
 struct fakernic_channel;
 struct fakernic_cqe;
 
-/* Makes the queue for the net_device's MTU, full of buffers. -ENOMEM: none. */
+/*
+ * Allocates the queue for the net_device's MTU and fills it with buffers.
+ * -ENOMEM: there is nothing to clean up.
+ */
 int fakernic_rx_init(struct fakernic_channel *ch);
 
-/* Frees it with its buffers. The device has let go of the queue. */
+/* Frees the queue and its buffers. The device must not use it any more. */
 void fakernic_rx_cleanup(struct fakernic_channel *ch);
 
 /*
- * The oldest receive is done, as cqe says: hands the frame to the stack and
- * refills the queue, unless cqe has an error; the caller publishes rx_pi.
- * False: cqe is of another, and is ignored. From NAPI.
+ * Handles the completion of the oldest receive: passes the frame to the stack
+ * and refills the queue, unless cqe reports an error. The caller publishes
+ * rx_pi. False: cqe is not for the oldest receive and is ignored. Called from
+ * NAPI.
  */
 bool fakernic_rx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe);
 
-/* Pages that a buffer has with this MTU (bytes). */
+/* Number of pages in a buffer for this MTU (bytes). */
 u32 fakernic_rx_pages_for(u32 mtu);
 
 #endif
