@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine from inside: what its files share, grouped by the file that owns
- * it. A file calls only those below or beside it (tests/laws):
+ * The internal interface of the engine: what its files share, grouped by the
+ * file that owns it. A file calls only files on its own line or below
+ * (tests/laws):
  *
  *      roce
  *      input
@@ -32,30 +33,36 @@
 
 /* Largest message (IBTA 9.7.2, C9-54 "2^31 bytes"). */
 #define ROCE_MESSAGE_MAX 0x80000000u
-/* An ACK is asked for once in this many packets, or more often. */
+/* The requester asks for an ACK at least once in this many packets. */
 #define ROCE_ACK_EVERY 32
 _Static_assert(ROCE_WINDOW_SHARE >= ROCE_ACK_EVERY,
                "a QP asks for an ACK within its share");
-/* WQEs one QP may consume in one turn without a frame coming of it. */
+/* WQEs that one QP may consume in a turn that produces no frame. */
 #define ROCE_WQES_PER_TURN 16
-/* Of frames, that a QP sends before another has its turn; at least one. */
+/*
+ * Bytes of frames that a QP sends before the next QP has its turn. It sends at
+ * least one frame.
+ */
 #define ROCE_SHARE_BYTES 2048
-/* WQEs of one queue flushed in one go. */
+/* WQEs of one queue that one call flushes. */
 #define ROCE_FLUSH_BATCH 32
-/* Steps (roce_work()) of one roce_tick(), which ends with the QP that makes the
- * last of them; the deadline of the others stays due. */
+/* Steps (roce_work()) of one roce_tick(). The QP that reaches the limit is the
+ * last that it serves; the deadlines of the others stay due. */
 #define ROCE_STEPS_PER_TICK 64
 /* Steps of one roce_wake_some(), and of one roce_page_requests_resume(). */
 #define ROCE_STEPS_PER_WAKE 256
 /* Entries of page tables and windows that count as one step. */
 #define ROCE_LOOKS_PER_STEP 16
-/* Entries of the GID table, which lie side by side, that do. */
+/*
+ * Entries of the GID table that count as one step. They are adjacent in
+ * memory, so a look at one is cheaper.
+ */
 #define ROCE_GIDS_PER_STEP 64
-/* Turns of QPs in one roce_output() call, and steps that end it: of one more
- * turn they may be as many again. */
+/* Limits of one roce_output() call: turns of QPs, and steps. The last turn may
+ * take as many steps again. */
 #define ROCE_TURNS_PER_OUTPUT 64
 #define ROCE_STEPS_PER_OUTPUT 256
-/* READs and atomics that a responder has room to remember at first. */
+/* Initial number of READs and atomics that a responder can remember. */
 #define ROCE_RESOURCES_FIRST 2u
 #define ROCE_MCAST_QPS_PER_GROUP 64
 #define ROCE_MCAST_GROUPS_MAX 256
@@ -78,42 +85,44 @@ enum {
 /* A receive work request being filled. */
 typedef struct RoceReceive {
     RoceRecvWr wr;
-    uint32_t srqn;              /* where it is from; 0: the QP's own RQ */
-    uint64_t srq;               /* XRC: RoceXrcSrq.id of that number then */
-    uint32_t cqn;               /* where it completes */
+    uint32_t srqn;              /* its SRQ; 0: the QP's own RQ */
+    uint64_t srq;               /* XRC: RoceXrcSrq.id of that SRQ */
+    uint32_t cqn;               /* CQ of its completion */
     bool held;                  /* fetched, not yet completed */
     uint64_t capacity;
 } RoceReceive;
 
 typedef enum RoceAnswer {
-    ROCE_ANSWER_READ,           /* data, read anew each time */
+    ROCE_ANSWER_READ,           /* data, read from memory each time */
     ROCE_ANSWER_ATOMIC,         /* the value before */
     ROCE_ANSWER_DONE,           /* an empty READ response: ATOMIC WRITE,
                                  * FLUSH */
-    ROCE_ANSWER_FLUSH,          /* under way; becomes DONE */
+    ROCE_ANSWER_FLUSH,          /* in progress; becomes DONE */
 } RoceAnswer;
 
 /*
- * A READ or atomic whose answer is owed, or may be asked for again (IBTA
+ * A READ or atomic whose answer is due, or may be requested again (IBTA
  * 9.7.5.1.4, "responder resources").
  */
 typedef struct RoceResource {
     bool valid;
-    bool pending;               /* (the rest of) the answer is to be sent */
-    uint8_t replays;            /* not 0: it was sent in full before */
+    bool pending;               /* (the rest of) the answer is not sent yet */
+    uint8_t replays;            /* number of replays, after it was sent in
+                                 * full */
     RoceAnswer kind;
     uint32_t psn, psn_count;
-    uint32_t start, next;       /* packets: first of this answer, next */
+    uint32_t start, next;       /* packets: first of this answer, next to
+                                 * send */
     uint32_t msn;
     uint64_t address;           /* READ */
     uint32_t rkey, length;
     RocePd pd;
-    RoceFlushRange flush;       /* FLUSH: what is left of it */
-    uint32_t access;            /* and the rights it needs */
+    RoceFlushRange flush;       /* FLUSH: the rest of its range */
+    uint32_t access;            /* FLUSH: the rights it needs */
     uint64_t original;          /* atomic: value before */
 } RoceResource;
 
-/* What the responder owes beside READ and atomic answers. */
+/* What the responder has to send, in addition to READ and atomic answers. */
 typedef enum RoceOwed {
     ROCE_OWED_NOTHING,
     ROCE_OWED_ACK,
@@ -121,7 +130,7 @@ typedef enum RoceOwed {
     ROCE_OWED_FATAL,            /* NAK; the QP fails when it is sent */
 } RoceOwed;
 
-/* Where a request message stands. */
+/* Kind of the request message in progress. */
 typedef enum RoceMessage {
     ROCE_MESSAGE_NONE,
     ROCE_MESSAGE_SEND,
@@ -132,52 +141,56 @@ typedef enum RoceMessage {
 typedef struct RoceResponder {
     uint32_t epsn;              /* expected PSN */
     uint32_t msn;
-    RocePd pd;                  /* of the peer's keys; XRC: of the message */
+    RocePd pd;                  /* PD of the peer's keys; XRC: of the message */
     RoceMessage message;
-    bool nak_sent;              /* nothing ahead of epsn is answered now */
+    bool nak_sent;              /* a NAK for epsn was sent: no answer to later
+                                 * PSNs */
     RoceOwed owed;
     uint8_t syndrome;
     uint32_t owed_psn;
     uint8_t event;              /* with OWED_FATAL */
     uint16_t vendor_err;
-    uint64_t offset;            /* SEND, WRITE: bytes that came */
+    uint64_t offset;            /* SEND, WRITE: bytes received */
     uint64_t address;           /* WRITE */
     uint32_t rkey, length;
-    RoceResource *ring;         /* of the last ones; it grows with use */
+    RoceResource *ring;         /* the latest resources; grows with use */
     uint32_t ring_size;
-    uint32_t res_pi;            /* resources taken, free running */
+    uint32_t res_pi;            /* number of resources used, free running */
     uint32_t res_pending;
-    uint32_t res_first;         /* none before this one is pending */
-    bool pages_awaited;         /* by the oldest answer */
-    uint8_t faults;             /* of the expected packet, so far */
-    bool flushing;              /* nothing is executed behind a FLUSH */
-    bool flush_gap;             /* something came meanwhile and was dropped */
-    bool flush_failed;          /* as roce_flush_ended() has told */
-    uint64_t flush_ticket;      /* of the job it waits for; 0: none */
-    bool flush_waits;           /* for roce_flush_resume(): in the list below */
+    uint32_t res_first;         /* no resource before this one is pending */
+    bool pages_awaited;         /* the oldest answer waits for pages */
+    uint8_t faults;             /* page faults of the expected packet */
+    bool flushing;              /* a FLUSH is in progress: execute nothing
+                                 * after it */
+    bool flush_gap;             /* a request was dropped during the FLUSH */
+    bool flush_failed;          /* roce_flush_ended() has reported an error */
+    uint64_t flush_ticket;      /* of the job in progress; 0: none */
+    bool flush_waits;           /* waits for roce_flush_resume(), in the list
+                                 * below */
     struct RoceQp *flush_next, *flush_prev;
 } RoceResponder;
 
-/* When the next frame may go. */
+/* When the QP may send its next frame. */
 typedef struct RocePace {
     RoceTime next;
-    RoceTime wake;              /* the QP waits for it; NEVER: it does not */
+    RoceTime wake;              /* end of the QP's wait; NEVER: it does not
+                                 * wait */
     RoceDcqcn dcqcn;
 } RocePace;
 
-/* A congestion notification to be sent. */
+/* A congestion notification (CNP) to send. */
 typedef struct RoceCnp {
     bool owed;
-    RoceTime next;              /* none before this */
+    RoceTime next;              /* earliest time of the next */
     RoceAv av;
     uint32_t dest_qpn;
 } RoceCnp;
 
-/* What of a QP waits for pages. */
+/* The part of a QP that waits for pages. */
 typedef enum RoceWaitKind {
-    ROCE_WAIT_SEND,             /* its sends, or a place for their answers */
+    ROCE_WAIT_SEND,             /* its sends, or the memory for their answers */
     ROCE_WAIT_ANSWER,           /* the oldest answer to the peer */
-    ROCE_WAIT_REQUEST,          /* nothing here: the peer's request comes again */
+    ROCE_WAIT_REQUEST,          /* nothing: the peer repeats its request */
     ROCE_WAIT_KINDS,
 } RoceWaitKind;
 
@@ -187,15 +200,16 @@ typedef struct RoceWait {
     bool waits;
     bool in_line;               /* the host has not taken the request yet */
     RoceFault want;
-    struct RoceWait *next, *prev;               /* of regions alike */
+    struct RoceWait *next, *prev;               /* others in the bucket of the
+                                                 * region */
     struct RoceWait *line_next, *line_prev;
 } RoceWait;
 
 #define ROCE_WAIT_BUCKETS 1024u
 
-/* What the host has told of, and who has not been told yet. */
+/* Pages that the host has reported, and the next waiter to check for them. */
 typedef struct RoceTold {
-    RoceWait *next;             /* of the bucket; NULL: all have been */
+    RoceWait *next;             /* in the bucket; NULL: all have been checked */
     uint32_t key;
     uint64_t first, last;       /* addresses */
     bool refused;
@@ -209,34 +223,35 @@ typedef struct RoceQp {
     RoceSendq sq;
     RoceRetry retry;
     RoceWindow requests;        /* SEND and WRITE packets in flight */
-    RoceWindow answers;         /* answer packets asked for */
+    RoceWindow answers;         /* answer packets requested */
     RoceResponder rs;
     RoceReceive rx;
     RocePace pace;
     RoceCnp cnp;
     RoceWait waits[ROCE_WAIT_KINDS];
     uint64_t *counters;         /* the host's; NULL: none */
-    uint32_t groups;            /* multicast, that it is attached to */
-    uint8_t in_group[ROCE_MCAST_GROUPS_MAX / 8];    /* which: bits */
+    uint32_t groups;            /* number of its multicast groups */
+    uint8_t in_group[ROCE_MCAST_GROUPS_MAX / 8];    /* bit map of these
+                                                     * groups */
     bool rq_broken;
     bool established;           /* COMM_ESTABLISHED was reported */
     bool drain_reported;
-    bool responder_first;       /* whose turn it is */
-    bool alt_path;              /* one was loaded */
+    bool responder_first;       /* the responder sends next */
+    bool alt_path;              /* an alternate path was loaded */
     bool migration_refused;     /* reported since the QP was armed */
-    /* of attr.av and attr.dest_qpn; valid for gid_epoch */
+    /* Derived from attr.av and attr.dest_qpn; valid for gid_epoch. */
     uint32_t gid_epoch;
     bool loopback;
-    bool has_head;              /* its source GID is there */
+    bool has_head;              /* its source GID is set */
     RoceHead head;
     /* sched.c */
-    struct RoceQpList *listed;  /* in: ready or parked, or NULL */
+    struct RoceQpList *listed;  /* its list: ready or parked; NULL: neither */
     struct RoceQp *next, *prev;
     RoceTime deadline;
-    RoceTime flush_at;          /* ERR: next look at the queues */
-    RoceTime flush_wait;        /* ERR: between the last two, 0: no wait */
+    RoceTime flush_at;          /* ERR: next poll of the queues */
+    RoceTime flush_wait;        /* ERR: wait between the last two polls, or 0 */
     uint32_t heap_index;
-    bool busy;                  /* counts for busy_count */
+    bool busy;                  /* counted in busy_count */
 } RoceQp;
 
 typedef struct RoceQpList {
@@ -255,194 +270,202 @@ struct Roce {
     void *host;
     RoceMrTable *mrs;
     RoceQp **qps;               /* by QPN, max_qp */
-    uint16_t *free_qpns;        /* FIFO: the one freed longest ago goes first */
+    uint16_t *free_qpns;        /* FIFO: the one freed longest ago is used
+                                 * first */
     uint32_t free_head, free_count;
     RoceGid *gids;
     uint16_t gid_hint;
     uint32_t gid_epoch;
     RoceMcast *mcast;
-    size_t mcast_copy_len;      /* of a frame to a group with members here */
+    size_t mcast_copy_len;      /* of a frame to a group with local members */
     uint8_t mcast_copy[ROCE_FRAME_MAX];
     uint32_t port_mtu;
     bool checks_csum;           /* of frames for raw-packet QPs */
-    uint32_t reset_next;        /* QPN that a reset goes on with */
+    uint32_t reset_next;        /* next QPN of a reset in progress */
     uint16_t ip_id;
     RoceQpList ready;           /* may have a frame to send */
-    const RoceQp *served;       /* has not had its share; only compared */
+    const RoceQp *served;       /* has not used up its share; only compared */
     size_t share_left;          /* bytes */
-    RoceQpList parked;          /* have one for the wire, which takes none */
+    RoceQpList parked;          /* have one for the wire, which is blocked */
     bool wire_blocked;
-    bool wire_wanted;           /* since roce_sched_next() */
+    bool wire_wanted;           /* set since roce_sched_next() */
     RoceQp **heap;
     uint32_t heap_count;
-    uint32_t busy_count;        /* QPs that wait for answers */
-    RoceFrameInfo out;          /* of the frame handed out last */
-    RoceQp *sent;               /* whose it was, if nobody answers it: its work
-                                 * request completes once it has gone */
-    bool stalled;               /* roce_output() ran out of turns */
-    RoceWait *waits[ROCE_WAIT_BUCKETS];         /* for pages, by region */
-    RoceWait *line_head, *line_tail;            /* not taken by the host yet */
+    uint32_t busy_count;        /* number of QPs that wait for answers */
+    RoceFrameInfo out;          /* of the last frame returned */
+    RoceQp *sent;               /* its QP, if it gets no answer: its work
+                                 * request completes once the frame is sent */
+    bool stalled;               /* roce_output() stopped at its limit */
+    RoceWait *waits[ROCE_WAIT_BUCKETS];         /* waits for pages, by region */
+    RoceWait *line_head, *line_tail;            /* requests that the host has
+                                                 * not taken */
     RoceTold told;
-    RoceQp *flush_head, *flush_tail;            /* for the host to take it */
-    uint64_t flush_tickets;     /* given so far */
+    RoceQp *flush_head, *flush_tail;            /* QPs whose FLUSH the host has
+                                                 * not taken */
+    uint64_t flush_tickets;     /* number of tickets used */
     uint64_t work;              /* steps, see roce_work() */
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
 
-/* ---- sched.c: who has work, who has a deadline --------------------------- */
+/* ---- sched.c: QPs with work, QPs with a deadline ------------------------- */
 
 /*
- * It may have a frame to send, and gets a turn; once, however often this is
- * said.
+ * The QP may have a frame to send: gives it one turn, however often the
+ * function is called before that.
  */
 void roce_sched_ready(Roce *r, RoceQp *qp);
 /*
- * Its frame of 'len' bytes goes out. It is first of those that are ready until
- * its frames make ROCE_SHARE_BYTES, or it has none, or another was served:
- * short ones go out together, so that the peer answers them with one ACK.
+ * The QP sends a frame of 'len' bytes. It stays at the head of the ready list
+ * until its frames add up to ROCE_SHARE_BYTES, it has none left, or another QP
+ * is served. So short frames leave together, and the peer answers them with
+ * one ACK.
  */
 void roce_sched_served(Roce *r, RoceQp *qp, size_t len);
-/* It has no work but for the wire: it waits until that takes frames. */
+/* The QP has work only for the wire: it waits until the wire takes frames. */
 void roce_sched_park(Roce *r, RoceQp *qp);
-/* The QP whose turn it is, no longer listed; NULL: there is none. */
+/* Removes the QP whose turn it is from its list. NULL: there is none. */
 RoceQp *roce_sched_next(Roce *r);
-/* Would roce_sched_next() find one? */
+/* Would roce_sched_next() return a QP? */
 bool roce_sched_has_next(const Roce *r);
-/* It has no work and no deadline: its timers stop, it is in no list. */
+/* Stops the QP's timers and removes it from its list. */
 void roce_sched_remove(Roce *r, RoceQp *qp);
-/* To be called after retry.deadline, flush_at or pace.wake has changed. */
+/* Callers call this after a change of retry.deadline, flush_at or pace.wake. */
 void roce_sched_timer(Roce *r, RoceQp *qp);
-/* How many QPs wait for answers to something in flight. */
+/* Number of QPs that wait for answers to packets in flight. */
 static inline uint32_t roce_sched_busy(const Roce *r)
 {
     return r->busy_count;
 }
-/* The QP of the earliest deadline, NULL when there is none. */
+/* The QP with the earliest deadline. NULL: there is none. */
 RoceQp *roce_sched_first(const Roce *r);
-/* The QP's FLUSH waits behind others, until the host takes it. */
+/* Queues the QP's FLUSH until the host takes it. */
 void roce_sched_flush_wait(Roce *r, RoceQp *qp);
-/* It waits no longer, if it did. */
+/* Ends the wait of the QP's FLUSH, if there is one. */
 void roce_sched_flush_wake(Roce *r, RoceQp *qp);
 
-/* ---- pages.c: who waits for pages ---------------------------------------- */
+/* ---- pages.c: waits for pages -------------------------------------------- */
 
 /*
- * Waits for what ROCE_VENDOR_FAULT was returned for just now, instead of what
- * was waited for before. (A peer's request that differs from the one before
- * has to wait until that has its answer.)
+ * Makes the QP wait for the pages of the last ROCE_VENDOR_FAULT, in place of
+ * an earlier wait of this kind. For ROCE_WAIT_REQUEST the earlier wait stays:
+ * a new request of the peer has to wait until the host has answered the first.
  */
 void roce_pages_wait(Roce *r, RoceQp *qp, RoceWaitKind kind);
-/* It waits no longer, if it did. */
+/* Ends the wait, if there is one. */
 void roce_pages_end(Roce *r, RoceWait *wait);
-/* All of a QP's. */
+/* Ends all waits of a QP. */
 void roce_pages_forget(Roce *r, RoceQp *qp);
-/* Is the page that is missing one of [first, last]? */
+/* Is the missing page in [first, last]? */
 bool roce_pages_answered(const RoceWait *wait, uint64_t first, uint64_t last);
-/* Asks the host for what is wanted, in its turn. */
+/* Requests the wanted pages from the host again, or queues the request. */
 void roce_pages_ask_again(Roce *r, RoceWait *wait);
-/* The host has told of this; 'next' is set here. */
+/*
+ * Starts waking for pages that the host has reported. The function sets
+ * 'next'.
+ */
 void roce_pages_tell(Roce *r, const RoceTold *told);
 /*
- * Whoever waits for a byte of it: each once, whoever comes or goes between two
- * calls. NULL: there is none, or not in that many steps; r->told.next tells.
+ * The next waiter for a byte of the reported range, each once, even if waits
+ * begin or end between two calls. NULL: there is none, or none within this
+ * many steps; then r->told.next is not NULL.
  */
 RoceWait *roce_pages_next(Roce *r, uint64_t steps);
 
 /* ---- path.c: addresses --------------------------------------------------- */
 
-/* Bytes of an enum fakernic_mtu; 0 if it is none. */
+/* Bytes of an enum fakernic_mtu; 0: it is invalid. */
 uint32_t roce_mtu_bytes(uint8_t mtu);
-/* The largest enum fakernic_mtu the port takes; 0: none. */
+/* The largest enum fakernic_mtu that fits the port; 0: none. */
 uint8_t roce_path_port_mtu(const Roce *r);
 /*
- * Index of the GID that a packet came for, in its VLAN; -1: it is for
+ * Index of the GID that a packet is addressed to, in its VLAN. -1: it is for
  * another port.
  */
 int roce_path_gid_find(Roce *r, const RocePacket *packet);
-/* Is this an address of the port, in whatever VLAN? */
+/* Is this an address of the port, in any VLAN? */
 bool roce_path_gid_ours(Roce *r, const uint8_t gid[16]);
-/* Does a packet made for this path come back in, and never leave? The source GID
- * must be there: roce_path_packet() has said so. */
+/* Is the destination of this path the port itself? Such packets never leave.
+ * The caller has checked with roce_path_packet() that the source GID is set. */
 bool roce_path_loops(Roce *r, const RoceAv *av);
 /*
- * Is there a source GID of this index, of the destination's kind, and the
- * service level one of eight?
+ * Is the path valid? Its source GID must be set and of the destination's kind,
+ * and its service level below eight.
  */
 bool roce_path_av_valid(const Roce *r, const RoceAv *av);
-/* Fills in everything up to the BTH; false: the source GID is gone. */
+/* Fills in everything up to the BTH. False: the source GID is not set. */
 bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
                       uint32_t dest_qpn, RocePacket *packet);
 /*
- * The same for a packet of a connected QP, to be encoded on qp->head: only what
- * that takes, and what the trace wants to know.
+ * The same for a packet of a connected QP, which is encoded on qp->head. Fills
+ * in only the fields that this or the trace needs.
  */
 bool roce_path_begin(Roce *r, RoceQp *qp, RocePacket *packet);
-/*
- * roce_path_loops() of a connected QP's path, remembered until a GID
- * changes.
- */
+/* roce_path_loops() of a connected QP's path, cached until a GID changes. */
 bool roce_path_loopback(Roce *r, RoceQp *qp);
 /*
- * Must the next packet of a connected QP wait for the wire? Nothing has been
- * done for it yet.
+ * Must the next packet of a connected QP wait for the wire? Callers ask before
+ * they do any work for it.
  */
 bool roce_path_waits(Roce *r, RoceQp *qp);
 /*
- * The same for one datagram to this address; false for one that goes
- * nowhere: sending it says why.
+ * The same for one datagram to this address. False for an invalid address:
+ * sending fails and reports why.
  */
 bool roce_path_av_waits(Roce *r, const RoceAv *av);
 /* The same for a raw frame. */
 bool roce_path_raw_waits(Roce *r);
-/* Did the packet come over this path, from its other end? */
+/* Did the packet come from the other end of this path? */
 bool roce_path_is(const Roce *r, const RoceAv *av, const RocePacket *packet);
 
 /* ---- pacer.c: rates ------------------------------------------------------ */
 
-/* A new QP, or one in RESET: no rate is known, none is waited for. */
+/* Initializes a new QP, or one in RESET: no rate limit, no wait. */
 void roce_pacer_init(RoceQp *qp);
-/* Is it not the QP's turn yet? It is woken when it is. */
+/* Must the QP wait for its rate? If so, a timer wakes it in time. */
 bool roce_pacer_wait(Roce *r, RoceTime now, RoceQp *qp);
-/* Its turn has come. */
+/* The QP's wait is over. */
 void roce_pacer_turn(Roce *r, RoceQp *qp);
-/* The rate limit has changed: the wait for the old one ends. */
+/* The rate limit has changed: ends the wait for the old one. */
 void roce_pacer_restart(Roce *r, RoceQp *qp);
-/* A frame of 'len' bytes goes out; true: the QP's rate is limited. */
+/* Charges the QP for a frame of 'len' bytes. True: the QP's rate is limited. */
 bool roce_pacer_charge(Roce *r, RoceTime now, RoceQp *qp, uint8_t static_rate,
                        size_t len);
-/* The link's rate, which DCQCN begins with: kbit/s, never 0. */
+/* The link's rate, which is DCQCN's initial rate: kbit/s, never 0. */
 uint32_t roce_pacer_link_kbps(const Roce *r);
 
-/* ---- wr.c: what all services judge of a work request alike --------------- */
+/* ---- wr.c: checks of a work request that all services share -------------- */
 
-/* Sets its status, not SUCCESS, and its enum fakernic_vendor_err; false. */
+/*
+ * Sets its status (not SUCCESS) and its enum fakernic_vendor_err. Returns
+ * false.
+ */
 bool roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor_err);
 /*
- * May a QP of this enum fakernic_qp_type execute the work request, whose
- * message has at most 'longest' bytes (IBTA 11.4.1.1)? Memory is not judged.
- * True: its length is set; false: it is refused.
+ * May a QP of this enum fakernic_qp_type execute the work request, with a
+ * message of at most 'longest' bytes (IBTA 11.4.1.1)? Memory is not checked.
+ * True: the function has set its length. False: it is refused.
  */
 bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest);
 
-/* ---- complete.c: completions, and the ways into error ------------------- */
+/* ---- complete.c: completions, and transitions to error ------------------- */
 
-/* Notes what roce_output() hands out: a packet of the QP's WQE 'index'. */
+/*
+ * Records the frame that roce_output() returns: a packet of the QP's WQE
+ * 'index'.
+ */
 void roce_note_output(Roce *r, const RoceQp *qp, const RocePacket *packet,
                       uint32_t index, uint8_t attempt);
-/* Tells the host's trace operation, if it has one. */
+/* Calls the host's trace operation, if it has one. */
 void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
                 uint32_t b);
-/*
- * Counts a packet that is dropped, for its QP, too, if there is one; and
- * traces it.
- */
+/* Counts a dropped packet, also for its QP if there is one, and traces it. */
 void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn);
 /*
- * Moves it to this enum fakernic_qp_state and traces that; nothing else
- * happens.
+ * Sets the QP's enum fakernic_qp_state and traces the change. It has no other
+ * effect.
  */
 void roce_qp_set_state(Roce *r, RoceQp *qp, uint8_t state);
-/* Completes the oldest send; all but successes whatever its flags. */
+/* Completes the oldest send. Errors are reported even if it is unsignaled. */
 void roce_complete_send(Roce *r, RoceQp *qp, uint8_t status,
                         uint16_t vendor_err);
 /* Completes the held receive. */
@@ -450,67 +473,77 @@ void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion);
 /* Completes the held receive with an error. */
 void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err);
 /*
- * Fetches a send into the queue, which must not be full. ERROR: nothing more
- * comes from the host's ring, for this enum fakernic_vendor_err (0: there is no
- * memory for it).
+ * Fetches a send into the queue, which must not be full. ERROR: the host's
+ * ring is broken, with this enum fakernic_vendor_err; 0: out of memory.
  */
 RoceFetch roce_take_send(Roce *r, RoceQp *qp, uint16_t *vendor_err);
 /* Fetches a receive unless one is held. */
 RoceFetch roce_take_recv(Roce *r, RoceQp *qp);
-/* To ERR, and flush; an event other than NONE is reported. */
+/* Moves the QP to ERR and flushes it. Reports an event other than NONE. */
 void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
                       uint16_t vendor_err);
-/* Flushes what is in the queues of a QP in ERR or SQE. */
+/* Flushes the queues of a QP in ERR or SQE. */
 void roce_flush(Roce *r, RoceTime now, RoceQp *qp);
-/* A receive that it has taken from an SRQ and not filled is flushed: whose it
- * is would wait for it for ever. */
+/* Flushes a receive that the QP took from an SRQ and has not filled: otherwise
+ * the application would wait for it without limit. */
 void roce_return_recv(Roce *r, RoceQp *qp);
-/* Forgets everything in flight. */
+/* Discards everything in flight. */
 void roce_forget(Roce *r, RoceQp *qp);
 /* Fails the oldest send: its completion, then ERR (or SQE), and the flush. */
 void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
                     uint16_t vendor_err);
-/* Completes the sends that are done; fails one that is to be failed. */
+/*
+ * Completes the sends that are done. Fails the oldest one if it has an error.
+ */
 void roce_retire(Roce *r, RoceTime now, RoceQp *qp);
 
 /* ---- migration.c: the alternate path ------------------------------------- */
 
-/* Goes over to the alternate path; false: the QP is not armed. */
+/* Switches to the alternate path. False: the QP is not armed. */
 bool roce_migration_switch(Roce *r, RoceQp *qp);
-/* May this packet be the peer's? What it says of the path takes effect. */
+/*
+ * Does this packet come from the peer? If so, its path information takes
+ * effect.
+ */
 bool roce_migration_input(Roce *r, RoceQp *qp, const RocePacket *packet);
-/* The attribute of the two that is bad, or 0. */
+/* The invalid one of the two migration attributes, or 0. */
 uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
                                  uint32_t mask, const RoceQpAttr *attr);
-/* Takes the two over; the primary path's attributes come after. */
+/*
+ * Sets the two migration attributes. The caller sets the primary path's
+ * attributes afterwards.
+ */
 void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
                            const RoceQpAttr *attr);
 
 /* ---- congestion.c: CE marks and CNPs ------------------------------------- */
 
-/* Has a switch marked it: ECN 11 (RFC 3168)? */
+/* Has a switch marked the packet: ECN 11 (RFC 3168)? */
 bool roce_congestion_marked(const RocePacket *packet);
 /* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
 uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
-/* A packet for the QP has passed all checks: it may owe a CNP now. */
+/*
+ * A packet for the QP has passed all checks. If it is marked, a CNP may be
+ * due.
+ */
 void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
                             const RocePacket *packet);
 /*
- * Makes the CNP that the QP owes, of at most ROCE_FRAME_MAX bytes. 0: it owes
- * none, or the wire takes none, or the source GID is gone.
+ * Makes the CNP that the QP has to send, of at most ROCE_FRAME_MAX bytes. 0:
+ * none is due, the wire takes no frames, or the source GID is not set.
  */
 size_t roce_congestion_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                               bool *loopback);
-/* A CNP came for the QP. */
+/* The QP has received a CNP. */
 void roce_congestion_input(Roce *r, RoceTime now, RoceQp *qp);
 
 /* ---- qp.c ---------------------------------------------------------------- */
 
-/* NULL: there is none of this QPN, which may be any. */
+/* Accepts any QPN. NULL: there is no such QP. */
 RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
-/* Frees it and its number; nothing waits for it any more. */
+/* Frees the QP and its number, and ends its waits. */
 void roce_qp_free(Roce *r, RoceQp *qp);
-/* There are no QPs: all numbers are free. */
+/* Marks all numbers free. The caller has freed all QPs. */
 void roce_qp_numbers_reset(Roce *r);
 
 /* ---- requester.c --------------------------------------------------------- */
@@ -518,87 +551,93 @@ void roce_qp_numbers_reset(Roce *r);
 /* Fetches the next WQE into the send queue; false: there is none now. */
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
 /*
- * Is there an oldest request to be worked on? Fetches it unless it is there; in
- * SQD only one that has begun counts.
+ * Is there an oldest request to work on? Fetches one if the queue is empty. In
+ * SQD only a request that has begun counts.
  */
 bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp);
 /*
- * The next request of an RC, XRC or UC QP, of at most ROCE_FRAME_MAX bytes;
- * 0: there is none now.
+ * Makes the next request packet of an RC, XRC or UC QP, of at most
+ * ROCE_FRAME_MAX bytes. 0: there is none now.
  */
 size_t roce_requester_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 /*
- * Its retry deadline has come: an RNR wait is over, silence is probed, or
- * taken for a loss.
+ * The QP's retry deadline has come: the end of an RNR wait, a silence to
+ * probe, or a timeout.
  */
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp);
-/* The oldest request, or the next packet, needs pages that are not there. */
+/* The oldest request, or the next packet, needs absent pages. */
 void roce_requester_wait_pages(Roce *r, RoceQp *qp);
-/* Judges and starts going back N; fails the oldest send without tries left. */
+/*
+ * Starts a retransmission (go back N). If no retries are left, fails the
+ * oldest send.
+ */
 void roce_requester_retry(Roce *r, RoceTime now, RoceQp *qp,
                           uint16_t vendor_err);
 
 /* ---- mcast.c ------------------------------------------------------------- */
 
-/* NULL: no QP here is attached to the group. */
+/* NULL: no local QP is attached to the group. */
 RoceMcast *roce_mcast_find(Roce *r, const uint8_t gid[16]);
 /* Detaches a QP from all groups. */
 void roce_mcast_leave(Roce *r, uint32_t qpn);
-/* Keeps a copy of a frame sent to a group that has members here. */
+/* Keeps a copy of a frame that was sent to a group with local members. */
 void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
                      size_t len);
-/* The copy, once; 0: there is none. */
+/* Returns the copy once. 0: there is none. */
 size_t roce_mcast_output(Roce *r, uint8_t *buf);
 
 /* ---- completer.c, responder.c, response.c -------------------------------- */
 
-/* A response has come for a QP in RTS, SQD or SQE that takes them. */
+/* Handles a response to a requester QP in RTS, SQD or SQE. */
 void roce_completer_input(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet);
-/* A request has come for a connected QP that takes them. */
+/* Handles a request to a connected QP that is a responder. */
 void roce_responder_input(Roce *r, RoceTime now, RoceQp *qp,
                           const RocePacket *packet);
-/* Answers: ACKs, NAKs, READ and atomic responses. */
+/* Makes the next answer packet: ACK, NAK, READ or atomic response. */
 size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
-/* Owes an ACK of all up to 'psn', instead of any owed before. */
+/* Schedules an ACK for all PSNs up to 'psn', in place of an earlier one. */
 void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn);
-/* Owes a NAK, or RNR NAK, of this AETH syndrome (IBTA 9.7.5.2) for 'psn'. */
+/*
+ * Schedules a NAK or RNR NAK with this AETH syndrome (IBTA 9.7.5.2) for 'psn'.
+ */
 void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn);
-/* A fatal NAK, after which the QP goes to ERR. */
+/* Schedules a fatal NAK, after which the QP goes to ERR. */
 void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
                          uint8_t event, uint16_t vendor_err);
-/* NULL: the peer has more outstanding than it was granted. */
+/* Reserves a resource. NULL: the peer exceeds the number it was granted. */
 RoceResource *roce_response_take(RoceQp *qp);
-/* Its answer is not to be sent. */
+/* Cancels the resource's answer. */
 void roce_response_cancel(RoceQp *qp, RoceResource *res);
 /*
- * Takes a FLUSH one step further: 0, or enum fakernic_vendor_err. It is under
- * way as long as its kind is FLUSH.
+ * Continues a FLUSH by one step. Returns 0 or enum fakernic_vendor_err. The
+ * FLUSH is in progress as long as its kind is FLUSH.
  */
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res);
-/* An old READ, atomic, or other request came again. */
+/* Handles a duplicate of an earlier READ, atomic or other request. */
 void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
                              RoceOperation operation);
 
 /* ---- datagram.c, raw.c --------------------------------------------------- */
 
 /*
- * The next datagram of a UD QP, of at most ROCE_FRAME_MAX bytes; 0: there is
- * none now.
+ * Makes the next datagram of a UD QP, of at most ROCE_FRAME_MAX bytes. 0:
+ * there is none now.
  */
 size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                             bool *loopback);
-/* A datagram for a UD QP: it takes a receive, or is dropped and counted. */
+/* Delivers a datagram to a UD QP's receive, or drops and counts it. */
 void roce_datagram_input(Roce *r, RoceTime now, RoceQp *qp,
                          const RocePacket *packet);
 /*
- * The next frame of a raw-packet QP, of at most ROCE_FRAME_MAX bytes; 0:
+ * Makes the next frame of a raw-packet QP, of at most ROCE_FRAME_MAX bytes. 0:
  * there is none now.
  */
 size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf);
 /*
- * A frame for a raw-packet QP, without its VLAN tag if 'strip'. False: it
- * could not take it: no receive, or a bad or short one, or memory out of reach.
+ * Delivers a frame to a raw-packet QP, without its VLAN tag if 'strip'. False:
+ * the QP has no receive, or a bad or too short one, or its memory is not
+ * accessible.
  */
 bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
                     size_t len, bool strip);
@@ -606,13 +645,13 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
 /* ---- input.c ------------------------------------------------------------- */
 
 /*
- * Judges a frame that came in, and gives it to its QP; ETHERNET: it is not
+ * Checks a received frame and delivers it to its QP. ETHERNET: it is not
  * RoCEv2 for this port.
  */
 RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
                            size_t len);
 
-/* COUNT more of those the QP's own set has, too. */
+/* Adds to a counter of the engine, and of the QP if it has its own set. */
 static inline void roce_count_by(Roce *r, const RoceQp *qp,
                                  enum fakernic_stat stat, uint64_t count)
 {
@@ -635,7 +674,7 @@ static inline bool roce_qp_xrc(const RoceQp *qp)
            qp->init.type == FAKERNIC_QP_XRC_TGT;
 }
 
-/* Requests are acknowledged and sent again. */
+/* The peer acknowledges requests, and lost ones are retransmitted. */
 static inline bool roce_qp_reliable(const RoceQp *qp)
 {
     return qp->init.type == FAKERNIC_QP_RC || roce_qp_xrc(qp);
@@ -646,7 +685,9 @@ static inline bool roce_qp_connected(const RoceQp *qp)
     return qp->init.type == FAKERNIC_QP_UC || roce_qp_reliable(qp);
 }
 
-/* What makes a BTH opcode of an operation on a connected QP. */
+/*
+ * The service bits that turn an operation into a BTH opcode on a connected QP.
+ */
 static inline uint8_t roce_qp_bth(const RoceQp *qp)
 {
     return roce_qp_xrc(qp) ? ROCE_BTH_XRC
