@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Completion queues: CQE (fakernic/cq.h) -> struct ibv_wc or the fields of
- * struct ibv_cq_ex; IBTA 11.4.2.1. An entry is ours when its owner byte has the
- * pass of the consumer index; the rest is read behind a barrier. The CQE names
- * a QP and a WQE; the wr_id is the provider's, kept by sq.c, rq.c and srq.c,
- * which get their room back here. Polling neither enters the kernel nor touches
- * the device: the consumer index goes into the doorbell record. Only who polls
- * in vain does: to say so, and to see whether the device still is there.
+ * Completion queues: translate a CQE (fakernic/cq.h) to struct ibv_wc or to the
+ * fields of struct ibv_cq_ex; IBTA 11.4.2.1. An entry belongs to the provider
+ * when its owner byte matches the pass of the consumer index; the other fields
+ * are read after a barrier. The CQE names a QP and a WQE. The wr_id is kept by
+ * sq.c, rq.c and srq.c, which free the WQE's slot on completion. Polling
+ * neither enters the kernel nor touches the device: the consumer index goes
+ * into the doorbell record. Only repeated empty polls touch the device: they
+ * ring the poll doorbell and check that the device is still present.
  */
 #include <endian.h>
 #include <errno.h>
@@ -40,15 +41,19 @@
 #include "table.h"
 #include "wq.h"
 
-/* Empty polls for each poll doorbell; and where it lets others run. */
+/*
+ * Empty polls between poll doorbells: by default, and with POLL_SELDOM, where
+ * the doorbell lets other threads run.
+ */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
 #define FAKERNIC_POLLS_PER_PAUSE	64
-/* And for each look whether the device is gone, which is as dear. (Not when
- * it rings: who was woken looks at once, and never rings.)
+/* Empty polls between checks for a removed device, which cost as much as a
+ * doorbell. (Not a multiple of the above: a caller that an event has woken
+ * checks at once, and must not ring.)
  */
 #define FAKERNIC_POLLS_PER_LOOK	257
 
-/* The bit that all opcodes of receives have. */
+/* The bit that is set in all receive opcodes. */
 #define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV
 
 static const uint8_t fakernic_wc_opcodes[] = {
@@ -91,10 +96,9 @@ static unsigned int fakernic_cqe_flags(const struct fakernic_cqe *cqe)
 }
 
 /*
- * The priority of a tagged frame. A datagram without one has none to tell, and
- * tells over which network it came, as ConnectX does (bit 3: in UDP; bits 2..0:
- * 1 IPv6, 2 IPv4): programs look for it here, as struct ibv_wc has no place for
- * it.
+ * The priority of a tagged frame. For an untagged datagram this field holds the
+ * network type instead, as on ConnectX (bit 3: RoCEv2; bits 2..0: 1 IPv6, 2
+ * IPv4). Programs expect it here because struct ibv_wc has no field for it.
  */
 static uint8_t fakernic_cqe_sl(const struct fakernic_cqe *cqe)
 {
@@ -111,7 +115,7 @@ static uint8_t fakernic_cqe_sl(const struct fakernic_cqe *cqe)
 	}
 }
 
-/* Immediate data as it was on the wire, or the invalidated key as it is. */
+/* Immediate data in wire order, or the invalidated key in host order. */
 static __be32 fakernic_cqe_imm(const struct fakernic_cqe *cqe)
 {
 	uint32_t word = le32toh(cqe->imm_or_key);
@@ -120,7 +124,7 @@ static __be32 fakernic_cqe_imm(const struct fakernic_cqe *cqe)
 					       htobe32(word);
 }
 
-/* The entry at index if the device has written it; else NULL. */
+/* The entry at index, or NULL if the device has not written it. */
 static struct fakernic_cqe *fakernic_cq_peek(struct fakernic_cq *cq,
 					     uint32_t index)
 {
@@ -133,7 +137,7 @@ static struct fakernic_cqe *fakernic_cq_peek(struct fakernic_cq *cq,
 	return cqe;
 }
 
-/* The receive queue of a QP, or the WQ of that number; NULL: there is none. */
+/* The receive queue of a QP, or of the WQ with this number; else NULL. */
 static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,
 					    struct fakernic_qp *qp,
 					    uint32_t number)
@@ -147,8 +151,9 @@ static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,
 }
 
 /*
- * Gives the room of the completed WR back; its wr_id. EINVAL: no such queue;
- * EALREADY: nothing outstanding, a fault rule has the entry told twice, say.
+ * Frees the slot of the completed WR and returns its wr_id. EINVAL: no such
+ * queue. EALREADY: no such WR is outstanding, for example because a fault rule
+ * repeated the CQE.
  */
 static int fakernic_cqe_retire(struct fakernic_context *context,
 			       const struct fakernic_cqe *cqe, uint64_t *wr_id)
@@ -179,10 +184,10 @@ static int fakernic_cqe_retire(struct fakernic_context *context,
 }
 
 /*
- * So many polls in a row have found nothing. Who does so again and again polls:
- * the device may then work on this very processor, or give it to others, so no
- * lock is held. Who sleeps between entries never rings. True: the device is
- * gone, and what is outstanding may be polled now.
+ * `polls` consecutive polls were empty, so the caller is spinning. Rings the
+ * poll doorbell: the device may use this CPU, or give it to others, so no lock
+ * is held. A caller that sleeps between entries never rings. True: the device
+ * is gone, and another poll flushes what is outstanding.
  */
 static bool fakernic_polled_in_vain(struct fakernic_cq *cq, unsigned int polls)
 {
@@ -202,7 +207,7 @@ static bool fakernic_polled_in_vain(struct fakernic_cq *cq, unsigned int polls)
 	return fakernic_is_gone(context);
 }
 
-/* The oldest that a queue waits for here, or false. */
+/* The oldest outstanding WR of this QP that completes here, or false. */
 static bool fakernic_flush_qp(struct fakernic_qp *qp, const struct ibv_cq *cq,
 			      uint64_t *wr_id, uint8_t *opcode)
 {
@@ -213,7 +218,7 @@ static bool fakernic_flush_qp(struct fakernic_qp *qp, const struct ibv_cq *cq,
 	return qp->vqp.qp.recv_cq == cq && fakernic_rq_flush(&qp->rq, wr_id);
 }
 
-/* The number of a QP that waits for one here; 0: none does. */
+/* The number of a QP with an outstanding WR that completes here, or 0. */
 static uint32_t fakernic_flush_qps(struct fakernic_table *table,
 				   const struct ibv_cq *cq, uint64_t *wr_id,
 				   uint8_t *opcode)
@@ -229,7 +234,7 @@ static uint32_t fakernic_flush_qps(struct fakernic_table *table,
 	return qp ? n : 0;
 }
 
-/* The same of WQs. */
+/* The same for WQs. */
 static uint32_t fakernic_flush_wqs(struct fakernic_table *table,
 				   const struct ibv_cq *cq, uint64_t *wr_id)
 {
@@ -245,10 +250,10 @@ static uint32_t fakernic_flush_wqs(struct fakernic_table *table,
 }
 
 /*
- * The device was known to be gone before the ring was found to be empty, so
- * that it stays so: an entry for one of those that are still outstanding, or
- * NULL. Who was woken may poll but once and sleep again, so it is never "not
- * now".
+ * Makes a flush completion for an outstanding WR; NULL: there are none. The
+ * caller knew that the device was gone before it found the ring empty, so no
+ * entry can follow. It never fails temporarily: a caller that was woken may
+ * poll only once before it sleeps again.
  */
 static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 						     uint64_t *wr_id)
@@ -277,8 +282,8 @@ static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 }
 
 /*
- * A copy of the next entry, or NULL: what is checked is what is used, whatever
- * a faulty device does to its ring at the same time.
+ * A copy of the next entry, or NULL. A faulty device may change its ring at any
+ * time, so check and use the same copy.
  */
 static struct fakernic_cqe *fakernic_cq_copy_locked(struct fakernic_cq *cq)
 {
@@ -293,9 +298,8 @@ static struct fakernic_cqe *fakernic_cq_copy_locked(struct fakernic_cq *cq)
 }
 
 /*
- * Takes the next entry that completes something, if there is one: 0 with the
- * entry and its wr_id, ENOENT when empty, EINVAL when it names no queue of this
- * context.
+ * Takes the next entry that completes a WR. 0: the entry and its wr_id. ENOENT:
+ * the CQ is empty. EINVAL: the entry names no queue of this context.
  */
 static int fakernic_cq_take_locked(struct fakernic_cq *cq,
 				   struct fakernic_cqe **cqe, uint64_t *wr_id)
@@ -340,7 +344,10 @@ static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
 	wc->dlid_path_bits = 0;
 }
 
-/* Those up to the consumer index are the program's, which may post anew. */
+/*
+ * Entries before the consumer index were polled, so the application may post
+ * new WRs for them.
+ */
 static void fakernic_cq_release_locked(struct fakernic_cq *cq)
 {
 	fakernic_queue_stamp(&cq->queue, cq->vcq.cq.context);
@@ -348,8 +355,10 @@ static void fakernic_cq_release_locked(struct fakernic_cq *cq)
 }
 
 /*
- * Where there is no entry, it may be the end that an event tells of; and where
- * there is, that may be what another event told of.
+ * Notices events that were taken since the last poll. If the CQ is empty, an
+ * event may be the wake-up for a dead device, so the next empty poll checks for
+ * that. If there were several events, one may be for an entry and another one
+ * that wake-up.
  */
 static void fakernic_cq_hear_locked(struct fakernic_cq *cq)
 {
@@ -360,7 +369,7 @@ static void fakernic_cq_hear_locked(struct fakernic_cq *cq)
 	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
 }
 
-/* The ring is empty. So many polls in a row have found nothing. */
+/* The ring is empty. Returns the number of consecutive empty polls. */
 static unsigned int fakernic_cq_vain_locked(struct fakernic_cq *cq)
 {
 	if (cq->doubtful)
@@ -369,7 +378,10 @@ static unsigned int fakernic_cq_vain_locked(struct fakernic_cq *cq)
 	return ++cq->empty_polls;
 }
 
-/* As fakernic_poll_cq(); vain: so many polls in a row have found nothing. */
+/*
+ * As fakernic_poll_cq(). vain: the number of consecutive empty polls, 0 if this
+ * one was not.
+ */
 static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 			     struct ibv_wc *wc, unsigned int *vain)
 {
@@ -409,14 +421,14 @@ int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 	return more < 0 && polled ? polled : polled + more;
 }
 
-/* Whether this thread has the lock already: between start_poll and end_poll. */
+/* Whether this thread holds the lock: between start_poll and end_poll. */
 static bool fakernic_cq_is_mine(struct fakernic_cq *cq)
 {
 	return atomic_load_explicit(&cq->poller, memory_order_relaxed) ==
 	       pthread_self();
 }
 
-/* Of one who arms or takes an event: whether he has it now, to give it back. */
+/* Locks unless this thread is polling. True: the caller must unlock. */
 static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
 {
 	if (fakernic_cq_is_mine(cq))
@@ -426,9 +438,9 @@ static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
 }
 
 /*
- * An event told of the next entry, if nobody has polled since it was asked for.
- * Who was late to take it may have polled that before: of the one that came
- * next nobody has told.
+ * Marks the next entry as reported by an event, if nothing was polled since the
+ * CQ was armed. Otherwise the event may be stale: its CQE may have been polled
+ * already, and no event covers the CQE after it.
  */
 static void fakernic_cq_tell_locked(struct fakernic_cq *cq)
 {
@@ -437,10 +449,10 @@ static void fakernic_cq_tell_locked(struct fakernic_cq *cq)
 }
 
 /*
- * The index tells the device what the application knows of: entries behind it
- * make an event at once. A sleeper that polls first and arms then misses
- * nothing. The entry whose event he has taken counts as known, so that who arms
- * first and polls then gets no second event for it.
+ * The index marks the entries that the application knows about; entries after
+ * it cause an event at once. So a caller that polls first and then arms misses
+ * nothing. An entry whose event was taken counts as known, so a caller that
+ * arms first and then polls gets no second event for it.
  */
 int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
@@ -489,7 +501,7 @@ static int fakernic_ex_take_locked(struct fakernic_cq *cq)
 	return err;
 }
 
-/* As fakernic_start_poll(); vain: so many have found nothing. */
+/* As fakernic_start_poll(). vain: as in fakernic_take_wcs(). */
 static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *vain)
 {
 	uint32_t first;
@@ -501,7 +513,7 @@ static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *vain)
 	first = cq->ci;
 	err = fakernic_ex_take_locked(cq);
 	if (err) {
-		/* What was taken but refused is behind us as well. */
+		/* Release entries that were taken but discarded, too. */
 		if (cq->ci != first)
 			fakernic_cq_release_locked(cq);
 		if (err == ENOENT)
@@ -534,7 +546,7 @@ static int fakernic_next_poll(struct ibv_cq_ex *ibcq)
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
 	int err;
 
-	/* The application is done with one. */
+	/* The application no longer uses the previous entry. */
 	fakernic_cq_release_locked(cq);
 	err = fakernic_ex_take_locked(cq);
 	if (unlikely(err == ENOENT && cq->doubtful)) {
@@ -609,7 +621,7 @@ static uint64_t fakernic_read_completion_ts(struct ibv_cq_ex *cq)
 	return le64toh(fakernic_ex_to_cq(cq)->cqe->timestamp);
 }
 
-/* The time of the PTP clock (kernel-driver/ptp.c). */
+/* On the time scale of the PTP clock (kernel-driver/ptp.c). */
 static uint64_t fakernic_read_wallclock(struct ibv_cq_ex *cq)
 {
 	struct ibv_context *context = fakernic_ex_to_cq(cq)->vcq.cq.context;
@@ -730,7 +742,7 @@ fakernic_new_cq(struct ibv_context *ibctx,
 		goto err_free;
 	cmd.buf_va = (uintptr_t)cq->queue.ring;
 	cmd.log_depth = cq->queue.log_depth;
-	/* Every CQE has its time: the kernel need not know who reads it. */
+	/* Every CQE has a timestamp, so the kernel does not need the flag. */
 	kernel_attr.wc_flags &= IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_CVLAN;
 	err = ibv_cmd_create_cq_ex(ibctx, &kernel_attr,
 				   FAKERNIC_NO_PROV_ATTR &cq->vcq,
@@ -747,7 +759,7 @@ err_queue:
 	fakernic_queue_free(&cq->queue);
 err_free:
 	free(cq);
-	/* Behind an allocator of the program's, which may change it. */
+	/* The free may be an application's function, which may change errno. */
 	errno = err;
 	return NULL;
 }
@@ -780,8 +792,8 @@ struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
 }
 
 /*
- * The device moves the entries that were not consumed to the start of the new
- * ring (RESIZE_CQ); the lock keeps the consumer index still meanwhile.
+ * RESIZE_CQ moves the entries that were not consumed to the start of the new
+ * ring. The lock keeps the consumer index from changing until then.
  */
 int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
@@ -832,9 +844,9 @@ int fakernic_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* ---- for queues that go -------------------------------------------------- */
+/* ---- for destroyed queues ------------------------------------------------ */
 
-/* By number, so that two threads cannot hold one each and want the other. */
+/* In order of their numbers, so that two threads cannot deadlock. */
 static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,
 			       struct fakernic_cq *order[2])
 {
@@ -896,8 +908,8 @@ void fakernic_unlock_cqs(struct ibv_cq *one, struct ibv_cq *other)
 }
 
 /*
- * The receives of an XRC SRQ stay when the target QP goes, through which they
- * came: the target belongs to its domain, perhaps to another process.
+ * Receives of an XRC SRQ stay when the target QP that they came through is
+ * destroyed: the target QP belongs to its domain, perhaps to another process.
  */
 static bool fakernic_cqe_is_of_qp(struct fakernic_context *context,
 				  const struct fakernic_cqe *cqe, uint32_t qpn)
@@ -921,7 +933,7 @@ static bool fakernic_cqe_is_of_srq(struct fakernic_context *context,
 	       le32toh(cqe->srqn) == srqn;
 }
 
-/* An entry leaves the CQ unread: an SRQ must get its tag back. */
+/* A removed entry must still return its tag to the SRQ. */
 static void fakernic_drop_cqe(struct fakernic_context *context,
 			      const struct fakernic_cqe *cqe)
 {
@@ -937,9 +949,10 @@ static void fakernic_drop_cqe(struct fakernic_context *context,
 }
 
 /*
- * The device writes no more entries of this queue, but goes on writing those of
- * others behind pi. What stays is moved up to pi, owner bytes excepted (they
- * belong to the places), and the places that become free are given back.
+ * The device writes no more entries for this queue, but keeps writing those of
+ * other queues from pi on. The remaining entries are moved up to pi, except for
+ * their owner bytes, which belong to the slots. The freed slots are returned to
+ * the device.
  */
 static void
 fakernic_clean_cq_locked(struct fakernic_cq *cq, uint32_t number,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The provider's front door: which PCI devices it serves, the user context, and
- * which verbs a context offers. A verb is offered only when the features that
- * driver and device agreed on have it; libibverbs answers EOPNOTSUPP for the
+ * The provider's entry points: which PCI devices it serves, the user context,
+ * and which verbs a context offers. A verb is offered only if the features that
+ * driver and device agreed on include it; libibverbs returns EOPNOTSUPP for the
  * rest. Control verbs enter the kernel; posting, polling and arming do not.
  */
 #include <errno.h>
@@ -39,7 +39,7 @@
 #include "wq.h"
 #include "xrc.h"
 
-/* The services whose QPs may have a rate limit. */
+/* QP types that support a rate limit. */
 static uint32_t fakernic_pacing_qpts(struct ibv_context *context)
 {
 	uint64_t features = fakernic_to_context(context)->features;
@@ -144,8 +144,8 @@ static int fakernic_query_rt_values(struct ibv_context *context,
 		if (fakernic_no_time(now_ns))
 			return EIO;
 		/*
-		 * As other cards tell a count, all of it in tv_nsec, where a
-		 * long has room for it.
+		 * As on other cards, all of the count is in tv_nsec where long
+		 * has 64 bits.
 		 */
 		values->raw_clock.tv_sec =
 			sizeof(long) < 8 ? now_ns / 1000000000 : 0;
@@ -310,7 +310,10 @@ fakernic_map_pages(struct fakernic_context *context,
 	return 0;
 }
 
-/* Stamps take some time per work request: who measures can do without. */
+/*
+ * Features that the user turns off. Stamps cost time per work request, so
+ * benchmarks can disable them.
+ */
 static uint64_t fakernic_not_wanted(void)
 {
 	const char *marks = getenv("FAKERNIC_MARKS");
@@ -318,7 +321,7 @@ static uint64_t fakernic_not_wanted(void)
 	return marks && !strcmp(marks, "0") ? FAKERNIC_FEATURE_STAMPS : 0;
 }
 
-/* Makes a context of what the kernel told. 0 or an errno value. */
+/* Sets up a context from the kernel's response. 0 or an errno value. */
 static int
 fakernic_init_context(struct fakernic_context *context,
 		      const struct fakernic_uresp_alloc_ucontext *uresp)
@@ -337,7 +340,7 @@ fakernic_init_context(struct fakernic_context *context,
 			    ~(FAKERNIC_LACKING | fakernic_not_wanted());
 	context->wall_offset_ns = uresp->wall_offset_ns;
 	context->max_qp_wr = uresp->max_qp_wr;
-	/* What a WQE can hold bounds what the driver may promise. */
+	/* Never use more than a WQE can hold, whatever the driver reports. */
 	context->max_inline = min_t(uint32_t, uresp->max_inline,
 				    FAKERNIC_INLINE_MAX);
 	context->max_send_sge = min_t(uint32_t, uresp->max_send_sge,
@@ -354,7 +357,7 @@ fakernic_init_context(struct fakernic_context *context,
 	return 0;
 }
 
-/* Ends a context of which nothing but vctx is set up. */
+/* Frees a context in which only vctx is set up. */
 static struct verbs_context *
 fakernic_drop_context(struct fakernic_context *context, int err)
 {
@@ -385,7 +388,7 @@ static struct verbs_context *fakernic_alloc_context(struct ibv_device *device,
 	return err ? fakernic_drop_context(context, err) : &context->vctx;
 }
 
-/* ibv_import_device(3): the kernel's context exists already behind the fd. */
+/* ibv_import_device(3): the fd already has a kernel context. */
 static struct verbs_context *fakernic_import_context(struct ibv_device *device,
 						     int cmd_fd)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * ibv_post_send: a list of struct ibv_send_wr -> WQEs, then one doorbell. A bad
- * request ends the list; those before it are posted (IBTA 11.4.1.1).
+ * ibv_post_send: writes a WQE for each struct ibv_send_wr of a list, then rings
+ * one doorbell. A bad request ends the list; those before it are posted (IBTA
+ * 11.4.1.1).
  */
 #include <endian.h>
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "wqe.h"
 
 enum fakernic_segment {
-	FAKERNIC_SEGMENT_NONE,		/* ibv_post_send does not know it */
+	FAKERNIC_SEGMENT_NONE,		/* not for ibv_post_send */
 	FAKERNIC_SEGMENT_SEND,
 	FAKERNIC_SEGMENT_RDMA,
 	FAKERNIC_SEGMENT_ATOMIC,
@@ -25,7 +26,7 @@ enum fakernic_segment {
 	FAKERNIC_SEGMENT_BIND,
 };
 
-/* One row per verbs opcode: how its WQE looks. */
+/* One row per verbs opcode: the layout of its WQE. */
 static const struct {
 	uint8_t opcode;			/* enum fakernic_sq_opcode */
 	uint8_t segment;		/* enum fakernic_segment */
@@ -84,7 +85,7 @@ static int fakernic_put_wr_data(struct fakernic_sq *sq,
 	return 0;
 }
 
-/* What can be refused before a WQE is begun. */
+/* Checks that need no WQE. */
 static int fakernic_check_wr(struct fakernic_sq *sq,
 			     const struct ibv_send_wr *wr)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The steps by which both posting interfaces build a send WQE (fakernic/sq.h):
- * begin one, put its segments and data, end it, ring. The SQ is locked. Segment
- * code never thinks of the end of the ring: a WQE that would wrap is built
- * aside and copied when it ends.
+ * begin a WQE, put its segments and data, end it, ring. The SQ is locked.
+ * Segment code need not handle the end of the ring: a WQE that would wrap is
+ * built in a staging buffer and copied when it ends.
  */
 #ifndef FAKERNIC_PROVIDER_WQE_H
 #define FAKERNIC_PROVIDER_WQE_H
@@ -28,14 +28,14 @@ static inline void *fakernic_sq_at(struct fakernic_sq *sq, uint32_t offset)
 	return (uint8_t *)sq->wqe + offset;
 }
 
-/* EINVAL, and why. */
+/* Returns EINVAL and keeps the reason for fakernic_sq_explain(). */
 static inline int fakernic_sq_bad(struct fakernic_sq *sq, const char *why)
 {
 	sq->why = why;
 	return EINVAL;
 }
 
-/* A full queue is no mistake; the rest is. */
+/* Logs why a request was refused. A full queue (ENOMEM) is not logged. */
 static inline int fakernic_sq_explain(const struct ibv_qp *qp, int err,
 				      const struct fakernic_sq *sq)
 {
@@ -118,7 +118,7 @@ static inline void fakernic_sq_put_ud(struct fakernic_sq *sq, struct ibv_ah *ah,
 	ud->qkey = htole32(qkey);
 }
 
-/* Header and address of a SEND; data may follow. */
+/* Puts the zeroed address segment of a SEND; data may follow. */
 static inline void fakernic_sq_put_send(struct fakernic_sq *sq)
 {
 	if (sq->data_offset > sizeof(*sq->wqe))
@@ -127,7 +127,7 @@ static inline void fakernic_sq_put_send(struct fakernic_sq *sq)
 	sq->wqe_bytes = sq->data_offset;
 }
 
-/* A window has remote rights only (IBTA 10.6.7); a local one says nothing. */
+/* A window has remote rights only (IBTA 10.6.7), so LOCAL_WRITE is ignored. */
 static inline void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
 					uint32_t new_key,
 					const struct ibv_mw_bind_info *info)
@@ -176,7 +176,7 @@ static inline int fakernic_sq_put_inline(struct fakernic_sq *sq, const void *dat
 	return 0;
 }
 
-/* Finishes the WQE that was begun; nothing can fail any more. */
+/* Completes the current WQE. Cannot fail. */
 static inline void fakernic_sq_end(struct fakernic_sq *sq)
 {
 	uint32_t slot = fakernic_queue_slot(&sq->queue, sq->pi);
@@ -199,7 +199,7 @@ static inline void fakernic_sq_end(struct fakernic_sq *sq)
 	sq->wqe = NULL;
 }
 
-/* Tells the device of all that was ended. */
+/* Rings the doorbell for all completed WQEs. */
 static inline void fakernic_sq_ring(struct fakernic_qp *qp)
 {
 	struct ibv_qp *ibqp = &qp->vqp.qp;
