@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The command queue: takes a request, puts it on the ring, sleeps until vector
- * 0 says that completions are there, hands the response back. As many commands
- * as the ring has entries may be in flight.
+ * The command queue. The caller puts its request on the ring and sleeps. The
+ * handler of vector 0 copies the response from the ring and wakes the caller.
+ * The number of ring entries limits the commands in flight.
  *
- * A command that is not answered in time, and a device that reports FATAL or
- * answers nonsense, end the queue until the device is enabled anew: it is
- * "dead", whoever waits is woken with -EIO, and later commands fail at once. So
- * nothing ever hangs on a broken device. A command's buffers are its caller's;
- * the interrupt touches them only while the caller is listed in cmdq.waiting,
- * under the lock.
+ * The queue dies if a command times out, if the device reports FATAL, or if a
+ * completion is invalid. It then stays dead until the device is enabled again:
+ * waiting callers get -EIO and later commands fail at once. So no caller hangs
+ * on a broken device.
+ *
+ * A command's buffers belong to its caller. The interrupt handler accesses them
+ * only under the lock and while the caller is listed in cmdq.waiting.
  */
 #include <linux/atomic.h>
 #include <linux/completion.h>
@@ -29,12 +30,12 @@
 #include "regs.h"
 #include "trace.h"
 
-/* An emulated device may stand still for long while its host is busy. */
+/* An emulated device may stall for seconds while its host is busy. */
 #define FAKERNIC_CMD_TIMEOUT_S		30
-/* For whoever takes it down there must be an end. */
+/* The limit while the device is held, even if cmd_timeout is 0. */
 #define FAKERNIC_CMD_TIMEOUT_HELD_S	10
 #define FAKERNIC_CMD_POLL_MS		500
-/* For who can do without the answer. */
+/* The time limit of queries whose caller has a fallback. */
 #define FAKERNIC_ASK_TIMEOUT_S		3
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
@@ -44,20 +45,18 @@ module_param_named(cmd_timeout, fakernic_cmd_timeout, uint, 0644);
 MODULE_PARM_DESC(cmd_timeout,
 		 "seconds until a command is given up (0: never), default 30");
 
-/*
- * A command that waits for its completion; on the stack of whoever issued it.
- */
+/* A command that waits for its completion; on its caller's stack. */
 struct fakernic_cmd_wait {
 	struct completion done;
 	void *resp;
 	u32 resp_size;
 	u32 slot;
 	u16 opcode;
-	bool asks;			/* who need not have the answer, */
-	unsigned long until;		/* in jiffies, from then on */
+	bool asks;			/* fails with -ETIMEDOUT at 'until' */
+	unsigned long until;		/* in jiffies */
 	u8 status;
 	u32 detail;
-	int error;			/* there will be no answer */
+	int error;			/* why no answer will come */
 };
 
 static int fakernic_cmd_status_errno(u8 status)
@@ -126,7 +125,7 @@ void fakernic_cmdq_cleanup(struct fakernic_dev *dev)
 	kfree(cmdq->waiting);
 }
 
-/* As new: the device will begin at the first entries. */
+/* Resets the rings' indices, as the device starts at the first entries. */
 static void fakernic_cmdq_begin(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -144,8 +143,8 @@ static void fakernic_cmdq_begin(struct fakernic_dev *dev)
 }
 
 /*
- * Says once in each life that somebody had the device misbehave, which he may
- * do at any time: nobody is to look for a bug.
+ * Warns once after each reset if fault rules make the device misbehave, so that
+ * nobody takes the errors for bugs. A rule can be added at any time.
  */
 static void fakernic_cmdq_tell_faults(struct fakernic_dev *dev, u32 status)
 {
@@ -165,7 +164,7 @@ static void fakernic_cmdq_live(struct fakernic_dev *dev)
 	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
 }
 
-/* Gives the device the rings. *status: what it says of itself then. */
+/* Sets the ring addresses and enables the device; returns its *status. */
 static int fakernic_cmdq_hand_over(struct fakernic_dev *dev, u32 *status)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -211,7 +210,7 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 	return 0;
 }
 
-/* The first entries are not those that anybody waits for: all were let go. */
+/* Reuses the rings' first entries: no caller waits on a dead queue. */
 int fakernic_cmdq_try(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
@@ -237,7 +236,7 @@ int fakernic_cmdq_try(struct fakernic_dev *dev)
 	return fakernic_cmd_status_errno(READ_ONCE(cmdq->cq->status));
 }
 
-/* Wakes whoever waits: there will be no answer. */
+/* Fails all commands in flight, as no answer will come. */
 static void fakernic_cmdq_abandon_locked(struct fakernic_cmdq *cmdq)
 {
 	u32 mask = (1U << cmdq->log_depth) - 1;
@@ -256,9 +255,9 @@ static void fakernic_cmdq_abandon_locked(struct fakernic_cmdq *cmdq)
 }
 
 /*
- * Who finds that the device has died holds the lock from when he looked until
- * all have been let go: in between it cannot be enabled anew, and what was
- * found in one life is no cause of death in the next.
+ * The caller holds the lock from its check of the device until all commands
+ * have failed. So the device cannot be enabled again in between, and an error
+ * from before a reset cannot kill the device after it.
  */
 static bool fakernic_cmdq_die_locked(struct fakernic_dev *dev,
 				     enum fakernic_death cause)
@@ -272,10 +271,10 @@ static bool fakernic_cmdq_die_locked(struct fakernic_dev *dev,
 	health->status = fakernic_read(dev, FAKERNIC_REG_STATUS);
 	health->fatal_code = fakernic_read(dev, FAKERNIC_REG_FATAL_CODE);
 	health->in_flight = cmdq->pi - cmdq->ci;
-	/* Before anyone hears of it and frees what it writes to. */
+	/* Stop DMA before callers return and free the memory it targets. */
 	fakernic_stop_device(dev);
 	cmdq->dead = true;
-	/* For fakernic_poll_cq(): behind all that the device has written. */
+	/* fakernic_poll_cq() must see all CQEs written before the stop. */
 	smp_store_release(&dev->dead, true);
 	fakernic_cmdq_abandon_locked(cmdq);
 	trace_fakernic_life(dev->pdev, "stops, of cause", cause);
@@ -309,7 +308,7 @@ void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause)
 	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
 }
 
-/* Of what it dies, or has died, by the register. */
+/* Derives the cause of death from STATUS. */
 static enum fakernic_death fakernic_status_death(u32 status)
 {
 	if (fakernic_is_out_of_reach(status))
@@ -340,7 +339,7 @@ bool fakernic_cmdq_check(struct fakernic_dev *dev)
 	return dead;
 }
 
-/* Copies one completion to the caller that waits. False: it is nonsense. */
+/* Passes one completion to its waiting caller. False: it is invalid. */
 static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 				       const struct fakernic_cmd_completion *cqe)
 {
@@ -354,7 +353,7 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 			return false;
 		wait->status = cqe->status;
 		wait->detail = le32_to_cpu(cqe->detail);
-		/* Of one that was refused there are no results. */
+		/* A refused command has no results. */
 		if (wait->resp_size && cqe->status == FAKERNIC_CMD_OK)
 			memcpy(wait->resp, cqe->payload, wait->resp_size);
 		cmdq->waiting[slot] = NULL;
@@ -368,8 +367,8 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 }
 
 /*
- * A copy of the next completion, which the device cannot change. False: it is
- * not written yet.
+ * Copies the next completion, so that the device cannot change it after the
+ * checks. False: the device has not written it yet.
  */
 static bool fakernic_cmdq_take(const struct fakernic_cmdq *cmdq,
 			       struct fakernic_cmd_completion *cqe)
@@ -406,7 +405,7 @@ void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 			"device completed a command that was not given\n");
 }
 
-/* Puts a request on the ring; an entry has been reserved for it. */
+/* Puts a request on the ring, where the caller has reserved an entry. */
 static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 				struct fakernic_cmd_wait *wait,
 				const void *req, u32 req_size)
@@ -441,7 +440,7 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 	return 0;
 }
 
-/* Who asks goes without the answer, unless it is there. */
+/* Abandons a query whose time is up, unless its answer has arrived. */
 static void fakernic_cmdq_leave(struct fakernic_dev *dev,
 				struct fakernic_cmd_wait *wait)
 {
@@ -458,7 +457,7 @@ static void fakernic_cmdq_leave(struct fakernic_dev *dev,
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 }
 
-/* Unless it has been answered, or another life has begun. */
+/* Kills the device for a timeout, unless the command has completed by now. */
 static void fakernic_cmdq_give_up(struct fakernic_dev *dev,
 				  struct fakernic_cmd_wait *wait,
 				  unsigned int timeout)
@@ -477,7 +476,7 @@ static void fakernic_cmdq_give_up(struct fakernic_dev *dev,
 			fakernic_cmd_name(wait->opcode), timeout);
 }
 
-/* Seconds until a command is given up; 0: never. May change meanwhile. */
+/* A command's time limit in seconds; 0: none. May change while it waits. */
 static unsigned int fakernic_cmd_patience(struct fakernic_dev *dev)
 {
 	unsigned int timeout = READ_ONCE(fakernic_cmd_timeout);
@@ -487,9 +486,8 @@ static unsigned int fakernic_cmd_patience(struct fakernic_dev *dev)
 }
 
 /*
- * Sleeps until the command is answered or the queue is dead; on return nobody
- * refers to wait any more. Looks at the ring itself now and then, should an
- * interrupt have been lost.
+ * Sleeps until the command completes or the queue dies. On return no other code
+ * refers to wait. Polls the ring at intervals, in case an interrupt was lost.
  */
 static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			      struct fakernic_cmd_wait *wait)
@@ -508,7 +506,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			break;
 		}
 		if (fakernic_cmdq_check(dev)) {
-			/* All that wait are completed, this command too. */
+			/* The dying queue completes this command, too. */
 			wait_for_completion(&wait->done);
 			break;
 		}
@@ -526,15 +524,15 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 	return wait->error;
 }
 
-/* At least one, for what is free by now. */
+/* Jiffies left; at least 1, so a free semaphore can still be taken. */
 static long fakernic_ask_left(const struct fakernic_cmd_wait *wait)
 {
 	return max_t(long, wait->until - jiffies, 1);
 }
 
 /*
- * Each command in flight that somebody waits for ends within its timeout, and
- * at most one is in flight for nobody, so this ends too.
+ * Waits for a free ring entry. Each command ends within its time limit, and at
+ * most one abandoned query occupies an entry, so the wait is bounded.
  */
 static int fakernic_cmdq_reserve(struct fakernic_cmdq *cmdq,
 				 struct fakernic_cmd_wait *wait)
@@ -605,7 +603,7 @@ int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
 	};
 	int ret;
 
-	/* One at a time: else all entries could be in flight for nobody. */
+	/* One at a time: abandoned queries must not fill the ring. */
 	if (down_timeout(&dev->cmdq.asks, fakernic_ask_left(&wait)))
 		return -ETIMEDOUT;
 	ret = fakernic_cmdq_run(dev, &wait, req, req_size);

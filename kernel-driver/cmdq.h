@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The command queue: as many commands at once as its ring has entries, each of
- * which sleeps until it is answered. When the device dies the queue is dead
- * until it is enabled anew: fakernic_dev.dead is set, whoever waits gets -EIO,
- * and so does whoever comes later, at once.
+ * The command queue. The ring's size limits the commands in flight; each
+ * caller sleeps until its command completes. When the device dies, the queue
+ * is dead until it is enabled again: fakernic_dev.dead is set, all waiting
+ * callers get -EIO, and later commands fail with -EIO at once.
  */
 #ifndef FAKERNIC_DRIVER_CMDQ_H
 #define FAKERNIC_DRIVER_CMDQ_H
@@ -25,82 +25,88 @@ struct fakernic_cmdq {
 	dma_addr_t cq_dma;
 	struct fakernic_cmd_wait **waiting;	/* by ring position */
 	struct semaphore free;		/* entries not in flight */
-	struct semaphore asks;		/* who asks, one at a time */
-	spinlock_t lock;		/* all below, both rings */
+	struct semaphore asks;		/* one query at a time */
+	spinlock_t lock;		/* both rings and all fields below */
 	u32 pi;
 	u32 ci;
-	u32 unheard;			/* in flight, and nobody waits */
+	u32 unheard;			/* in flight, caller gave up */
 	u8 log_depth;
 	bool dead;
 };
 
-/* The rings, dead; -ENOMEM. The device need not be there yet. */
+/*
+ * Allocates the rings of a queue that is dead at first, or returns -ENOMEM.
+ * Does not access the device.
+ */
 int fakernic_cmdq_init(struct fakernic_dev *dev);
 
-/* Frees them. fakernic_cmdq_end() comes before. */
+/* Frees them, after fakernic_cmdq_end(). */
 void fakernic_cmdq_cleanup(struct fakernic_dev *dev);
 
 /*
- * Tells the device, which has been reset, where the rings are, and starts it:
- * nothing is dead any more. -ETIMEDOUT after 2 s; -EIO when it refuses, with
- * the reason in the log. Nobody waits for a command of an earlier life.
+ * Sets the ring addresses in a device that has been reset and enables it. The
+ * queue is then no longer dead. Returns -ETIMEDOUT after 2 s, or -EIO if the
+ * device refuses and logs the reason. No caller may still wait for a command
+ * from before the reset.
  */
 int fakernic_cmdq_enable(struct fakernic_dev *dev);
 
 /*
- * Likewise, of a queue that is dead and stays so for all others: has the device
- * execute NOP. Errors as above and of that command; three seconds more.
+ * Tests a dead queue, which stays dead for all other callers: enables the
+ * device and executes a NOP. Returns the errors above and those of a command.
+ * The NOP times out after three seconds.
  */
 int fakernic_cmdq_try(struct fakernic_dev *dev);
 
 /*
- * Takes the completions that are there. From the interrupt of vector 0, or any
- * other context.
+ * Processes the completions in the ring. Called by the interrupt handler of
+ * vector 0; callable in any context.
  */
 void fakernic_cmdq_interrupt(struct fakernic_dev *dev);
 
 /*
- * Ends operation, in any context: stops the device, then lets all go who wait.
- * Returns true to the first who calls it.
+ * Stops the device, then fails all commands in flight with -EIO. Callable in
+ * any context. Returns false if the queue was dead already.
  */
 bool fakernic_cmdq_end(struct fakernic_dev *dev);
 
 /*
- * The same against everybody's expectation, in any context: fatal_work will
- * tell them, and of the cause.
+ * The same after an unexpected error: fatal_work then logs the cause and
+ * notifies the users. Callable in any context.
  */
 void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause);
 
 /*
- * Looks whether the device has died, in any context: it does not answer on the
- * bus, says FATAL, or has been reset by somebody else. Then it is killed; the
- * result is whether it is dead.
+ * Checks whether the device does not answer on the bus, reports FATAL, or was
+ * reset by someone else. If so, kills the queue. Returns true if the queue is
+ * dead. Callable in any context.
  */
 bool fakernic_cmdq_check(struct fakernic_dev *dev);
 
 /*
- * Executes the command of that opcode. Request and response are at most
- * FAKERNIC_CMD_PAYLOAD bytes and may be NULL with a size of 0; resp is written
- * before it returns, never after. Does not allocate, so it may be used in the
- * reclaim of memory; sleeps until the answer is there, 30 s at most, and before
- * that for a free entry of the ring.
+ * Executes a command. Request and response are at most FAKERNIC_CMD_PAYLOAD
+ * bytes and may be NULL with a size of 0. resp is never written after the
+ * return. Does not allocate, so memory reclaim may call it. Sleeps until the
+ * ring has a free entry, then until the command completes, at most 30 s by
+ * default (module parameter cmd_timeout).
  *
- * Returns -EIO on a dead device, else what the command's status means: -ENOMEM
- * no resource, -EBUSY in use, -EFAULT the device cannot reach memory,
- * -EOPNOTSUPP, and -EINVAL for all that is wrong in the request.
+ * Returns -EIO on a dead device, else an errno for the command's status:
+ * -ENOMEM no resource, -EBUSY in use, -EFAULT the device cannot access memory,
+ * -EOPNOTSUPP not supported, -EINVAL any error in the request.
  */
 int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 		       const void *req, u32 req_size,
 		       void *resp, u32 resp_size);
 
 /*
- * The same for who can do without the answer: -ETIMEDOUT when there is none, or
- * no free entry of the ring, within three seconds, and at once while an answer
- * is owed that somebody has not waited for. One asks at a time, so a device
- * that is silent owes nobody more than one answer.
+ * Executes a query whose caller has a fallback. Returns -ETIMEDOUT if the ring
+ * has no free entry, or the device no answer, within three seconds. While an
+ * earlier query that timed out is still unanswered, it fails at once. Queries
+ * run one at a time, so at most one is abandoned on a silent device.
  *
- * After -ETIMEDOUT it may execute the command yet; memory that this names is
- * the device's until a later call does not return that.
+ * After -ETIMEDOUT the device may still execute the command. The caller must
+ * not free memory that the command names until a later query returns anything
+ * else.
  */
 int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
 		      const void *req, u32 req_size,

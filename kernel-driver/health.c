@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Health. The data path asks the device nothing, so a slow poll looks whether
- * it is still there, whether events wait whose interrupt was lost, and at times
- * whether it executes commands. One that has
- * died is told of at once (fatal_work) and reported to devlink, which has it
- * recovered unless its user said no: immediately, then after pauses that grow
- * while it keeps dying or cannot be helped.
+ * Health. The data path never reads from the device, so it cannot notice a
+ * death. A slow poll therefore checks that the device is present, looks for
+ * events whose interrupt was lost, and sometimes executes a command.
  *
- * devlink also tells what the device is and reloads the driver. Its lock is
- * taken before life_lock.
+ * fatal_work notifies the users of a dead device at once. recover_work reports
+ * the death to devlink, which recovers the device unless its user disabled
+ * that. The first attempt is immediate. While the device keeps dying or fails
+ * to recover, the delay between attempts grows.
+ *
+ * devlink also reports the device's versions and reloads the driver. Its lock
+ * is taken before life_lock.
  */
 #include <linux/jiffies.h>
 #include <linux/workqueue.h>
@@ -31,11 +33,11 @@
 #define FAKERNIC_POLL_PERIOD	(HZ / 2)
 #define FAKERNIC_POLLS_PER_COMMAND	10
 #define FAKERNIC_PAUSE_MAX_S	64
-#define FAKERNIC_HELD_PERIOD	HZ	/* until somebody lets it go on */
-#define FAKERNIC_WELL_S		60	/* so long: the next death is new */
-#define FAKERNIC_WAKES		3	/* of users, after the first */
+#define FAKERNIC_HELD_PERIOD	HZ	/* check again while it is held */
+#define FAKERNIC_WELL_S		60	/* healthy that long: reset pause_s */
+#define FAKERNIC_WAKES		3	/* repeated wake-ups of users */
 
-/* So many jiffies from now, unless nobody is to recover it. */
+/* Starts recover_work after 'delay' jiffies, unless recovery is stopped. */
 static void fakernic_recover_in(struct fakernic_health *health,
 				unsigned long delay)
 {
@@ -46,8 +48,8 @@ static void fakernic_recover_in(struct fakernic_health *health,
 }
 
 /*
- * After a pause. Whoever asks devlink hears of it before that, and may have it
- * recovered.
+ * Starts recover_work after the current pause. Sets devlink's state at once, so
+ * that a user can see it and request a recovery earlier.
  */
 static void fakernic_recover_later(struct fakernic_health *health)
 {
@@ -59,8 +61,9 @@ static void fakernic_recover_later(struct fakernic_health *health)
 }
 
 /*
- * The device is dead. It has been told to stop; whoever waits for it must hear
- * of it. Runs again whenever a kernel user posts work it will not get done.
+ * Notifies everything that waits for a dead device, which has already been
+ * stopped. Runs again whenever a kernel user posts a request to a dead device,
+ * because that request has to be flushed.
  */
 static void fakernic_fatal_work(struct work_struct *work)
 {
@@ -69,7 +72,7 @@ static void fakernic_fatal_work(struct work_struct *work)
 	struct fakernic_health *health = &dev->health;
 
 	fakernic_cqs_kick(dev);
-	/* Known to be dead, or stopped by the driver itself. */
+	/* Already reported, or stopped by the driver itself. */
 	if (READ_ONCE(dev->fatal_told) ||
 	    health->cause == FAKERNIC_DEATH_NONE)
 		return;
@@ -101,7 +104,7 @@ fakernic_health_reporter(struct fakernic_health *health)
 	}
 }
 
-/* Both that of the cause and the device's own know. */
+/* Sets the reporter of the cause and "fw" to the error state. */
 static void fakernic_health_is_ill(struct fakernic_health *health)
 {
 	const enum devlink_health_reporter_state error =
@@ -113,9 +116,10 @@ static void fakernic_health_is_ill(struct fakernic_health *health)
 }
 
 /*
- * Unless it is well again. While devlink has it recovered this waits, for it
- * says itself that all is well when that is done: by then it may have died
- * again, and who asks to have it recovered must not hear that it need not.
+ * Sets the error state, unless the device is healthy again. devlink sets the
+ * healthy state after a recovery, although the device may have died again by
+ * then. It holds its lock meanwhile, so this work sets the error state later.
+ * Otherwise devlink would ignore a user's request to recover the device.
  */
 static void fakernic_ill_work(struct work_struct *work)
 {
@@ -143,7 +147,7 @@ static void fakernic_recover_work(struct work_struct *work)
 	struct devlink_health_reporter *reporter =
 		fakernic_health_reporter(health);
 
-	/* What that says must not come between the two below. */
+	/* ill_work must not set the error state between the calls below. */
 	flush_work(&health->ill_work);
 	if (!READ_ONCE(dev->dead))
 		return;
@@ -152,7 +156,7 @@ static void fakernic_recover_work(struct work_struct *work)
 		return;
 	}
 	health->pause_s = clamp(2 * health->pause_s, 1U, FAKERNIC_PAUSE_MAX_S);
-	/* Of one that was not recovered it would hear no more. */
+	/* devlink recovers only from reports made in the healthy state. */
 	devlink_health_reporter_state_update(reporter, healthy);
 	devlink_health_report(reporter, fakernic_death_name(health->cause),
 			      dev);
@@ -160,9 +164,9 @@ static void fakernic_recover_work(struct work_struct *work)
 }
 
 /*
- * Who sleeps may take the news of a death for that of an entry, which was there
- * as well, and sleep on: it comes again. Not for ever, as an event that nobody
- * takes is memory of the kernel's.
+ * A sleeping program may mistake the fatal event's wake-up for that of a CQE
+ * and sleep again, so the wake-up is repeated. The number is bounded because
+ * unread events use kernel memory.
  */
 static void fakernic_wake_again(struct fakernic_dev *dev)
 {
@@ -175,7 +179,7 @@ static void fakernic_wake_again(struct fakernic_dev *dev)
 	fakernic_cqs_wake_users(dev);
 }
 
-/* Not while it goes up or down. */
+/* Skips the check while life_lock is taken: the device goes up or down. */
 static void fakernic_poll_work(struct work_struct *work)
 {
 	struct fakernic_health *health =
@@ -195,7 +199,7 @@ static void fakernic_poll_work(struct work_struct *work)
 		}
 		mutex_unlock(&dev->life_lock);
 	}
-	/* One that does not answer kills the device. */
+	/* A command that times out kills the device. */
 	if (lives && ++health->polls % FAKERNIC_POLLS_PER_COMMAND == 0)
 		fakernic_netdev_count(dev);
 	queue_delayed_work(system_long_wq, &health->poll_work,
@@ -203,7 +207,7 @@ static void fakernic_poll_work(struct work_struct *work)
 }
 
 /*
- * Whichever of the reporters had told that it was not; unless it has died again
+ * Sets all reporters to the healthy state, unless the device has died again
  * since it came up.
  */
 static void fakernic_health_is_well(struct fakernic_dev *dev)
@@ -226,7 +230,7 @@ void fakernic_health_bus_error(struct fakernic_dev *dev)
 {
 	struct fakernic_health *health = &dev->health;
 
-	/* Nobody else writes it while it is down. */
+	/* No other code writes the cause while the device is down. */
 	if (health->cause == FAKERNIC_DEATH_NONE)
 		health->cause = FAKERNIC_DEATH_BUS;
 	fakernic_health_is_ill(health);
@@ -252,7 +256,7 @@ static int fakernic_health_recover(struct devlink_health_reporter *reporter,
 {
 	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
 	struct fakernic_health *health = &dev->health;
-	/* Of a report it is what that was about; a user has none. */
+	/* context is the report's; it is NULL if a user requests this. */
 	int ret = fakernic_life_recover(dev, !context);
 
 	if (ret) {
@@ -286,7 +290,7 @@ static int fakernic_health_diagnose(struct devlink_health_reporter *reporter,
 	return 0;
 }
 
-/* As it was at the time of death, else now. */
+/* Status and fatal code were saved at the death; MAGIC is read now. */
 static int fakernic_fatal_dump(struct devlink_health_reporter *reporter,
 			       struct devlink_fmsg *msg, void *context,
 			       struct netlink_ext_ack *extack)
@@ -329,8 +333,9 @@ static int fakernic_cmdq_dump(struct devlink_health_reporter *reporter,
 }
 
 /*
- * devlink's lock is not for who may wait for ever: of a device that is silent
- * nothing is asked. Of a dead one all fails at once.
+ * devlink's lock must not be held without a time limit, so a device that does
+ * not answer a NOP gets no other command. On a dead device the NOP fails at
+ * once and so do later commands.
  */
 static int fakernic_health_listens(struct fakernic_dev *dev,
 				   struct netlink_ext_ack *extack)
@@ -341,7 +346,7 @@ static int fakernic_health_listens(struct fakernic_dev *dev,
 	return -ETIMEDOUT;
 }
 
-/* What the device did last, or what led to its first error, a line each. */
+/* The device's recorder: its last events or those before its first error. */
 static int fakernic_fw_dump(struct devlink_health_reporter *reporter,
 			    struct devlink_fmsg *msg, void *context,
 			    struct netlink_ext_ack *extack)
@@ -367,7 +372,7 @@ static int fakernic_fw_dump(struct devlink_health_reporter *reporter,
 	return 0;
 }
 
-/* It dies of a fault rule; the poll will see it. */
+/* Adds a fault rule that kills the device, which the poll then detects. */
 static int fakernic_fw_test(struct devlink_health_reporter *reporter,
 			    struct netlink_ext_ack *extack)
 {
@@ -384,10 +389,10 @@ static int fakernic_fw_test(struct devlink_health_reporter *reporter,
 	if (ret)
 		return ret;
 	ret = fakernic_cmd_fault(dev, rule);
-	/* That of an earlier test is still there: rules outlive a reset. */
+	/* The rule of an earlier test survives a reset: remove it first. */
 	if (ret == -EINVAL && !fakernic_cmd_fault(dev, "remove=devlink-test"))
 		ret = fakernic_cmd_fault(dev, rule);
-	/* Its interrupt may be here before the command is seen to be done. */
+	/* The fatal interrupt may arrive before the command's completion. */
 	return ret == -EIO && !dead ? 0 : ret;
 }
 
@@ -475,7 +480,7 @@ static int fakernic_reload_up(struct devlink *devlink,
 		return ret;
 	}
 	*actions_performed = BIT(DEVLINK_RELOAD_ACTION_DRIVER_REINIT);
-	/* Whoever reloads starts afresh. */
+	/* A reload by the user restarts the sequence of pauses. */
 	dev->health.pause_s = 0;
 	fakernic_health_update(dev, ret);
 	return ret;
@@ -554,7 +559,7 @@ void fakernic_health_start(struct fakernic_dev *dev)
 	fakernic_health_watch(health, true);
 	queue_delayed_work(system_long_wq, &health->poll_work,
 			   FAKERNIC_POLL_PERIOD);
-	/* It may have died when nobody was to recover it yet. */
+	/* A death before this point has not scheduled a recovery. */
 	if (READ_ONCE(dev->dead))
 		fakernic_recover_later(health);
 }
@@ -569,7 +574,7 @@ void fakernic_health_rest(struct fakernic_dev *dev)
 
 void fakernic_health_stop(struct fakernic_dev *dev)
 {
-	/* First: devlink takes no reports when it is not registered. */
+	/* First, as reports require that devlink is registered. */
 	fakernic_health_rest(dev);
 	devlink_unregister(dev->health.devlink);
 }

@@ -86,8 +86,8 @@ bool fakernic_life_is_held(struct fakernic_dev *dev);
 int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
 
 /*
- * Called after a failed recovery. If the device is down and no holder will
- * resume it, registers interfaces that report a dead device.
+ * Called after each recovery attempt. If the device is still down and no
+ * holder will resume it, registers interfaces that report a dead device.
  */
 void fakernic_life_give_up(struct fakernic_dev *dev);
 
