@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The completer of RC and XRC: ACKs, NAKs, READ and atomic responses in,
- * finished work requests or a retry out (IBTA 9.7.5 to 9.7.7, 9.9.2). An
- * answer is judged against the send window before it changes anything:
- * whatever the window does not await is stale, or an attack, and dropped.
+ * The completer of RC and XRC: it receives ACKs, NAKs, READ and atomic
+ * responses, and completes or retries work requests (IBTA 9.7.5 to 9.7.7,
+ * 9.9.2). It checks an answer against the send window before the answer
+ * changes anything. An answer outside the window is stale or an attack, and is
+ * dropped.
  */
 #include "engine.h"
 
-/* The peer has answered: tries are counted anew, the ACK timer starts anew. */
+/*
+ * The peer has answered: all retries are available again, and the ACK timer
+ * restarts.
+ */
 static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
 {
     roce_retry_timed(&qp->retry, now, qp->sq.una);
@@ -17,8 +21,8 @@ static void roce_completer_progress(Roce *r, RoceTime now, RoceQp *qp)
 }
 
 /*
- * READ or atomic data is missing before what was answered (IBTA 9.7.5.1.3.2,
- * "implied NAK").
+ * READ or atomic data is missing before the PSN that was answered (IBTA
+ * 9.7.5.1.3.2, "implied NAK").
  */
 static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
 {
@@ -31,7 +35,7 @@ static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
     roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
 }
 
-/* Takes "all up to psn arrived"; true: nothing up to it is missing. */
+/* Acknowledges all PSNs up to 'psn'. True: nothing up to it is missing. */
 static bool roce_completer_acked(Roce *r, RoceTime now, RoceQp *qp,
                                  uint32_t psn)
 {
@@ -47,7 +51,7 @@ static bool roce_completer_acked(Roce *r, RoceTime now, RoceQp *qp,
     return complete;
 }
 
-/* Takes "all before psn arrived"; true: nothing before it is missing. */
+/* Acknowledges all PSNs before 'psn'. True: nothing before it is missing. */
 static bool roce_completer_before(Roce *r, RoceTime now, RoceQp *qp,
                                   uint32_t psn)
 {
@@ -136,7 +140,7 @@ static void roce_completer_aeth(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     roce_trace(r, ROCE_TRACE_NAK_RX, qp->qpn, packet->psn, syndrome);
-    /* A NAK answers for all packets before the one it names. */
+    /* A NAK acknowledges all packets before the one that it names. */
     if (!roce_completer_before(r, now, qp, packet->psn)) {
         roce_completer_gap(r, now, qp);
         return;
@@ -151,7 +155,7 @@ static void roce_completer_aeth(Roce *r, RoceTime now, RoceQp *qp,
     }
 }
 
-/* Puts the data of answer packet k where it belongs; 0 or a status. */
+/* Stores the data of answer packet k in guest memory. Returns 0 or a status. */
 static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
                                     uint32_t k, const RocePacket *packet,
                                     uint16_t *vendor_err)
@@ -194,18 +198,20 @@ static uint8_t roce_completer_store(Roce *r, RoceQp *qp, RoceSend *send,
     return FAKERNIC_WC_SUCCESS;
 }
 
-/* Does this kind of answer packet stand in the right place of the answer? */
+/* Does this kind of answer packet fit its place in the answer? */
 static bool roce_completer_fits(const RoceSendq *sq, const RoceSend *send,
                                 const RoceOpcodeInfo *info)
 {
     uint32_t next = roce_psn_next(sq->una);
-    /* Of the READ, or of the part of it that was asked for. */
+    /* Last packet of the READ, or of the part that was requested. */
     bool last = next == roce_send_end(send) || next == sq->high;
 
     if (roce_wr_info(send->wr->opcode)->kind == ROCE_KIND_ATOMIC) {
         return info->operation == ROCE_OP_ATOMIC_ACK;
     }
-    /* An answer may begin anywhere, as it may have been asked for again. */
+    /*
+     * An answer may begin anywhere, because it may have been requested again.
+     */
     return info->operation == ROCE_OP_READ_RESPONSE &&
            ((info->flags & ROCE_LAST) != 0) == last;
 }
@@ -231,7 +237,7 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
     k = roce_psn_sub(packet->psn, head->psn);
     if (!head->started || !head->answered || k >= head->psn_count ||
         packet->psn != sq->una) {
-        /* Data for a SEND or WRITE: C9-152, as if it had not come. */
+        /* Data for a SEND or WRITE: C9-152, treated as not received. */
         roce_drop(r, FAKERNIC_STAT_DROP_RESPONSE, qp->qpn, packet->psn);
         return;
     }
@@ -242,7 +248,7 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
     }
     status = roce_completer_store(r, qp, head, k, packet, &vendor_err);
     if (vendor_err == ROCE_VENDOR_FAULT) {
-        /* Asked for again when there is a place for it. */
+        /* Requested again when the pages are present. */
         roce_requester_wait_pages(r, qp);
         return;
     }
@@ -257,8 +263,9 @@ static void roce_completer_data(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * An answer also tells how many receives the peer has (IBTA 9.7.7.2). It may
- * repeat the last ACK for this alone: true, when that brought something new.
+ * An answer also contains the number of the peer's receives (IBTA 9.7.7.2).
+ * The peer may repeat its last ACK only for this. True: such a repeated ACK
+ * has raised the limit.
  */
 static bool roce_completer_credits(RoceQp *qp, const RocePacket *packet,
                                    const RoceOpcodeInfo *info, bool awaited)

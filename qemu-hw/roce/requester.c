@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The requester of RC, XRC and UC: send work requests in, request packets out,
- * one per call (IBTA 9.7.2, 9.7.7, 9.8). A WQE is fetched when its first
- * packet is due, judged, and given its PSNs; what it may not do becomes its
- * status, which its turn to complete brings out. Guest memory is read once per
- * packet.
+ * The requester of RC, XRC and UC: it turns send work requests into request
+ * packets, one per call (IBTA 9.7.2, 9.7.7, 9.8). It fetches a WQE when its
+ * first packet is due, checks it, and assigns its PSNs. An error becomes the
+ * status of the work request, which is reported when its turn to complete
+ * comes. The requester reads guest memory once per packet.
  */
 #include "engine.h"
 
 #include <string.h>
 
-/* The probe in a row that asks for answers again. */
+/* Number of the consecutive probe that requests the answers again. */
 #define ROCE_PROBE_OF_ANSWERS 3
 
 /* May the requester execute it? IBTA 11.4.1.1. */
@@ -81,9 +81,9 @@ bool roce_requester_next(Roce *r, RoceTime now, RoceQp *qp)
 }
 
 /*
- * Executes a work request on keys. LOCAL_INV waits for everything before it,
- * as a retransmission may still need the key; the others act at their turn.
- * False: it has to wait.
+ * Executes a work request on keys. LOCAL_INV waits until everything before it
+ * has completed, because a retransmission may still need the key. The others
+ * execute in their turn. False: the request has to wait.
  */
 static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
 {
@@ -120,8 +120,9 @@ static bool roce_send_local(Roce *r, RoceQp *qp, RoceSend *send)
 }
 
 /*
- * A READ on a QP that may have none outstanding would wait for ever. Asked when
- * its turn comes: SQD may have taken the last from one that was fetched before.
+ * A READ on a QP with max_rd_atomic 0 would wait without limit. The check is
+ * made when the READ's turn comes, because a change in SQD may have set
+ * max_rd_atomic to 0 after the fetch.
  */
 static bool roce_send_refuse_read(const RoceQp *qp, RoceSend *send)
 {
@@ -133,7 +134,7 @@ static bool roce_send_refuse_read(const RoceQp *qp, RoceSend *send)
     return true;
 }
 
-/* Is the entry at tx, or the rest of it, to wait for a receive at the peer? */
+/* Must the entry at tx, or the rest of it, wait for a receive at the peer? */
 static bool roce_send_lacks_credit(Roce *r, RoceQp *qp, RoceSend *send)
 {
     /* Only RC counts receives: an XRC target takes from any SRQ (A14). */
@@ -148,10 +149,10 @@ static bool roce_send_lacks_credit(Roce *r, RoceQp *qp, RoceSend *send)
 }
 
 /*
- * How many answers the next request of the entry at tx asks for. A READ longer
- * than the window is asked for in parts, one after the other; what was asked
- * for before is asked for again up to the same end, as the peer knows it by
- * that.
+ * The number of answers that the next request of the entry at tx asks for. A
+ * READ longer than the window is requested in parts, one after the other. A
+ * retransmitted part ends where it ended before, because the peer recognizes a
+ * duplicate by its end.
  */
 static uint32_t roce_send_part(const RoceQp *qp, const RoceSend *send)
 {
@@ -167,10 +168,10 @@ static uint32_t roce_send_part(const RoceQp *qp, const RoceSend *send)
 }
 
 /*
- * What is in flight is limited, so that a loss costs little, and less where
- * other QPs have something in flight, so that it does not wait in queues. A
- * part of a READ goes alone, whole READs as many as the window takes; two in
- * any case, so that the peer has one to go on with.
+ * Packets in flight are limited so that a loss costs little. The limit is
+ * lower while other QPs have packets in flight, so that packets do not wait in
+ * queues. A part of a READ goes alone; whole READs fill the window. Two are
+ * always allowed, so that the peer has one to continue with.
  */
 static bool roce_send_fits_window(const Roce *r, const RoceQp *qp,
                                   const RoceSend *send)
@@ -200,7 +201,7 @@ static bool roce_send_fits_window(const Roce *r, const RoceQp *qp,
            in_flight + send->psn_count <= qp->answers.size;
 }
 
-/* May the entry at tx put a packet on the wire now? Starts it if so. */
+/* May the entry at tx send a packet now? If so, starts the entry. */
 static bool roce_send_may_go(Roce *r, RoceQp *qp, RoceSend *send)
 {
     RoceSendq *sq = &qp->sq;
@@ -241,7 +242,7 @@ static void roce_send_reth(const RoceSend *send, RocePacket *packet,
     packet->reth.length = length;
 }
 
-/* Headers of a request that has an answer; its packet k. */
+/* Headers of packet k of a request that has an answer. */
 static void roce_send_answered_headers(const RoceQp *qp, const RoceSend *send,
                                        uint32_t k, RocePacket *packet)
 {
@@ -257,7 +258,7 @@ static void roce_send_answered_headers(const RoceQp *qp, const RoceSend *send,
                            (k - part) * qp->mtu);
         break;
     case ROCE_KIND_FLUSH:
-        /* The sum fits: it was judged. */
+        /* The sum fits: it was checked when the WQE was. */
         roce_send_reth(send, packet, 0,
                        (uint32_t)roce_sge_total(wr->sge, wr->sge_count));
         packet->feth = wr->rdma.flush;
@@ -279,8 +280,8 @@ static void roce_send_answered_headers(const RoceQp *qp, const RoceSend *send,
 }
 
 /*
- * Is packet k of a SEND or WRITE to ask for an ACK? The last one does, and some
- * before it, so that a window that is full is always about to be opened.
+ * Must packet k of a SEND or WRITE ask for an ACK? The last packet does, and
+ * some before it, so that a full window always has an ACK on its way.
  */
 static bool roce_send_asks(const RoceQp *qp, const RoceSend *send, uint32_t k)
 {
@@ -320,9 +321,9 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
 }
 
 /*
- * Makes the packet of an entry that has this PSN; 0: it failed, with a status,
- * or waits for pages. *asks: it is to ask for an answer in any case; returns
- * whether it does.
+ * Makes the packet with this PSN. 0: the entry failed, with a status, or waits
+ * for pages. If *asks is set the packet must ask for an ACK. On return *asks
+ * says whether it does.
  */
 static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
                                uint32_t psn, bool *asks, uint8_t *buf)
@@ -367,7 +368,10 @@ static size_t roce_send_packet(Roce *r, RoceQp *qp, RoceSend *send,
     return roce_wire_finish(buf, at, packet.payload_len);
 }
 
-/* The packet is on its way: marks, timer, and what UC completes by that. */
+/*
+ * Accounts for a packet that is sent: PSN marks and timer. On UC the last
+ * packet completes the message.
+ */
 static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
                               RoceSend *send, bool asks, size_t len)
 {
@@ -392,9 +396,10 @@ static void roce_send_account(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * A silence is probed with one packet that asks for an ACK: the last one in
- * flight, for which the peer tells at once what it misses before it; every
- * other time the oldest one, as a peer tells that only once.
+ * Probes a silence with one packet that asks for an ACK. It is the last one in
+ * flight, because the peer then reports at once what it misses before it.
+ * Every second probe is the oldest one, because a peer reports a gap only
+ * once.
  */
 static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
 {
@@ -417,7 +422,7 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
         psn = sq->una;
         send = roce_sendq_find(sq, psn);
     }
-    /* A READ behind it does not ask for an ACK. */
+    /* A READ is not probed: take the request before it. */
     while (send->answered && send != roce_sendq_at(sq, sq->ci)) {
         psn = roce_psn_sub(send->psn, 1);
         send = roce_sendq_find(sq, psn);
@@ -431,20 +436,20 @@ static size_t roce_send_probe(Roce *r, RoceQp *qp, uint8_t *buf)
         roce_count(r, qp, FAKERNIC_STAT_PROBES);
         roce_sendq_probed(sq, psn);
     } else {
-        /* What a probe lacks is no error: the answer may be on its way. */
+        /* A failed probe is no error: the answer may be on its way. */
         send->status = status;
     }
     return len;
 }
 
-/* In SQD what has begun goes on. */
+/* In SQD, requests that have begun continue. */
 static bool roce_requester_works(const RoceQp *qp)
 {
     return qp->attr.state == FAKERNIC_QPS_RTS ||
            qp->attr.state == FAKERNIC_QPS_SQD;
 }
 
-/* *paced: it is the pacer that the next packet waits for. */
+/* Sets *paced if the next packet waits for the pacer. */
 static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
                              bool *paced)
 {
@@ -507,7 +512,7 @@ static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     return 0;
 }
 
-/* Does an answer have to come? One that has failed waits for none. */
+/* Is an answer outstanding? A failed QP waits for none. */
 static bool roce_requester_awaits(const RoceQp *qp)
 {
     return roce_qp_reliable(qp) && roce_requester_works(qp) &&
@@ -552,7 +557,7 @@ void roce_requester_wait_pages(Roce *r, RoceQp *qp)
     roce_pages_wait(r, qp, ROCE_WAIT_SEND);
 }
 
-/* The window of what is waited for most. */
+/* The window that the oldest entry uses. */
 static RoceWindow *roce_requester_window(RoceQp *qp)
 {
     const RoceSend *head = roce_sendq_at(&qp->sq, qp->sq.ci);
@@ -562,8 +567,9 @@ static RoceWindow *roce_requester_window(RoceQp *qp)
 }
 
 /*
- * It is silent for long. Answers cannot be probed by one packet, and asking for
- * all again makes a slow peer slower: that is done late, and once.
+ * The peer has been silent for a long time. One packet cannot probe for
+ * answers, and to request all of them again makes a slow peer slower. So this
+ * is done late, and only once.
  */
 static void roce_requester_probe(Roce *r, RoceQp *qp)
 {
@@ -582,7 +588,7 @@ static void roce_requester_probe(Roce *r, RoceQp *qp)
 
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
 {
-    /* One packet is out, or answers, of which the last may be lost. */
+    /* In flight are one packet, or answers, the last of which may be lost. */
     const bool untold = roce_requester_window(qp) == &qp->answers ||
                         qp->sq.tx_psn == roce_psn_next(qp->sq.una);
     RoceExpiry expiry = roce_retry_expire(&qp->retry, now, untold);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The responder of RC, XRC and UC: request packets in, effects on memory,
- * receive completions and debts to the peer out (IBTA 9.7.4, 9.7.5, 9.8.2,
- * 9.9.3). A packet is judged whole before it changes anything, so that one
- * that has to be sent again finds everything as it was. Everything in it is
- * the peer's word.
+ * The responder of RC, XRC and UC: it executes request packets on memory,
+ * completes receives, and schedules answers to the peer (IBTA 9.7.4, 9.7.5,
+ * 9.8.2, 9.9.3). It checks a whole packet before the packet changes anything,
+ * so that a repeated one finds the same state. It trusts no field of a packet.
  */
 #include "engine.h"
 
-/* Verdict about a request packet. */
+/* Result of a request packet. */
 typedef enum RoceVerdict {
     ROCE_VERDICT_DONE,
     ROCE_VERDICT_WAIT,          /* no receive posted */
-    ROCE_VERDICT_FAULT,         /* a page is not there */
-    ROCE_VERDICT_FAILED,        /* the QP fails; all is said and done */
+    ROCE_VERDICT_FAULT,         /* a page is absent */
+    ROCE_VERDICT_FAILED,        /* the QP fails; the error is reported
+                                 * already */
 } RoceVerdict;
 
 /*
- * The QP cannot go on. A held receive tells why, otherwise an event does (IBTA
- * 9.9.3, table 62 classes A and C). UC has no NAK to send.
+ * The QP fails. A held receive reports the reason, otherwise an event does
+ * (IBTA 9.9.3, table 62 classes A and C). UC has no NAK to send.
  */
 static RoceVerdict roce_responder_fail(Roce *r, RoceTime now, RoceQp *qp,
                                        uint8_t nak, uint8_t recv_status,
@@ -57,7 +57,7 @@ static RoceVerdict roce_responder_invalid(Roce *r, RoceTime now, RoceQp *qp,
                                FAKERNIC_WC_REM_INV_REQ_ERR, vendor_err);
 }
 
-/* A refused access; one that only has to wait for pages is not one. */
+/* Handles an access error. A page fault is not an error: the request waits. */
 static RoceVerdict roce_responder_access(Roce *r, RoceTime now, RoceQp *qp,
                                          uint16_t vendor_err)
 {
@@ -73,7 +73,7 @@ static RoceVerdict roce_responder_access(Roce *r, RoceTime now, RoceQp *qp,
                                FAKERNIC_WC_LOC_ACCESS_ERR, vendor_err);
 }
 
-/* Makes sure that a usable receive is held. */
+/* Fetches a receive, if none is held, and checks it. */
 static RoceVerdict roce_responder_recv(Roce *r, RoceTime now, RoceQp *qp)
 {
     switch (roce_take_recv(r, qp)) {
@@ -93,7 +93,7 @@ static RoceVerdict roce_responder_recv(Roce *r, RoceTime now, RoceQp *qp)
     return ROCE_VERDICT_DONE;
 }
 
-/* The message is complete and has used the held receive. */
+/* Completes the held receive of a complete message. */
 static void roce_responder_deliver(Roce *r, RoceQp *qp,
                                    const RocePacket *packet,
                                    const RoceOpcodeInfo *info)
@@ -180,7 +180,7 @@ static RoceVerdict roce_responder_send(Roce *r, RoceTime now, RoceQp *qp,
     return ROCE_VERDICT_DONE;
 }
 
-/* The bytes that a request's RETH names, wanted for 'rights'. */
+/* The access to the bytes that a request's RETH names, with these rights. */
 static RoceAccess roce_reth_access(const RoceQp *qp, const RocePacket *packet,
                                    uint32_t rights)
 {
@@ -195,8 +195,8 @@ static RoceAccess roce_reth_access(const RoceQp *qp, const RocePacket *packet,
 }
 
 /*
- * Checks a WRITE's header: the right, the region, its whole length. Of one that
- * is a packet, and needs no receive, storing it checks as much.
+ * Checks a WRITE's header: rights, region and total length. A WRITE of one
+ * packet that needs no receive is checked when it is stored.
  */
 static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
                                            const RocePacket *packet,
@@ -216,8 +216,8 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
 }
 
 /*
- * Puts one packet's data in place, under a fresh check of the key. 'left':
- * bytes of the message from there on.
+ * Stores one packet's data after a new check of the key. 'left' is the number
+ * of bytes of the message from there on.
  */
 static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
                                      const RocePacket *packet,
@@ -298,7 +298,7 @@ static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
     return ROCE_VERDICT_DONE;
 }
 
-/* Takes on a READ; its answer is sent by response.c. */
+/* Accepts a READ. response.c sends the answer. */
 static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
                                        const RocePacket *packet)
 {
@@ -317,7 +317,10 @@ static RoceVerdict roce_responder_read(Roce *r, RoceTime now, RoceQp *qp,
         return roce_responder_invalid(r, now, qp,
                                       FAKERNIC_VENDOR_REQUEST_LENGTH);
     }
-    /* The beginning; the rest may be asked for as it comes to be sent. */
+    /*
+     * Only the first packet's data need be present. Pages of the rest may be
+     * requested when their packets are due.
+     */
     error = roce_mr_grant(r->mrs, &access,
                           length < qp->mtu ? length : qp->mtu, length, &mr);
     if (error) {
@@ -350,7 +353,7 @@ static uint8_t roce_responder_atomic_opcode(RoceOperation operation)
     }
 }
 
-/* Executes an atomic, once; its answer stays for duplicates. */
+/* Executes an atomic once, and keeps its answer for duplicates. */
 static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
                                          const RocePacket *packet,
                                          const RoceOpcodeInfo *info)
@@ -394,7 +397,7 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
     res->psn = qp->rs.epsn;
     res->psn_count = 1;
     if (!roce_mr_atomic(r->mrs, mr, address, &op)) {
-        /* Nobody waits for an answer that a fatal NAK replaces. */
+        /* A fatal NAK replaces the answer. */
         res->valid = false;
         roce_response_cancel(qp, res);
         return roce_responder_access(r, now, qp, FAKERNIC_VENDOR_KEY_DMA);
@@ -404,8 +407,8 @@ static RoceVerdict roce_responder_atomic(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * ATOMIC WRITE (IBTA annex A19.4): 8 aligned bytes, stored once; the answer, an
- * empty READ response, stays for duplicates as an atomic's does.
+ * ATOMIC WRITE (IBTA annex A19.4): stores 8 aligned bytes once. The answer, an
+ * empty READ response, is kept for duplicates like an atomic's.
  */
 static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
                                                RoceQp *qp,
@@ -447,7 +450,7 @@ static RoceVerdict roce_responder_atomic_write(Roce *r, RoceTime now,
     return ROCE_VERDICT_DONE;
 }
 
-/* Fills in the range that a FLUSH names, or all of a key's memory. */
+/* Fills in the range of a FLUSH, or the whole region or window of the key. */
 static uint16_t roce_responder_flush_range(Roce *r, RoceQp *qp,
                                            const RocePacket *packet,
                                            RoceResource *res)
@@ -472,10 +475,10 @@ static uint16_t roce_responder_flush_range(Roce *r, RoceQp *qp,
 }
 
 /*
- * FLUSH (IBTA annex A19): all earlier requests of the QP have taken effect, as
- * packets are executed in order. Answered as ATOMIC WRITE is. What one step
- * does not finish is continued as a READ's answer is, and nothing later is
- * executed before it is done.
+ * FLUSH (IBTA annex A19). Packets execute in order, so all earlier requests of
+ * the QP have taken effect. The answer is that of ATOMIC WRITE. If one step
+ * does not finish the FLUSH, it continues when its answer is due, and nothing
+ * later executes before it is complete.
  */
 static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
                                         const RocePacket *packet)
@@ -524,10 +527,11 @@ static RoceVerdict roce_responder_flush(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * The SRQ that a request to an XRC target names (IBTA annex A14): receives come
- * from it, and keys belong to its PD. It stays the same throughout a message. A
- * target does not keep it alive: a receive fetched for a message that has not
- * begun goes with its SRQ, and the number's next owner gives another.
+ * Looks up the SRQ that a request to an XRC target names (IBTA annex A14).
+ * Receives come from it, and keys belong to its PD. All packets of a message
+ * name the same SRQ. A target does not keep its SRQ alive. If the SRQ is gone,
+ * a receive fetched for a message that has not begun is discarded, and the
+ * next SRQ with this number supplies another.
  */
 static bool roce_responder_srq(Roce *r, RoceQp *qp, const RocePacket *packet)
 {
@@ -553,7 +557,7 @@ static bool roce_responder_srq(Roce *r, RoceQp *qp, const RocePacket *packet)
     return true;
 }
 
-/* Opcode sequence (C9-68 to C9-71): does it follow the packet before? */
+/* Opcode sequence (C9-68 to C9-71): may this packet follow the previous one? */
 static bool roce_responder_follows(const RoceQp *qp,
                                    const RoceOpcodeInfo *info)
 {
@@ -601,7 +605,10 @@ static RoceVerdict roce_responder_execute(Roce *r, RoceTime now, RoceQp *qp,
     }
 }
 
-/* The expected packet was executed: PSN, MSN, and the ACK it asks for. */
+/*
+ * Updates PSN and MSN after the expected packet was executed, and schedules
+ * the ACK that it asks for.
+ */
 static void roce_responder_advance(Roce *r, RoceQp *qp,
                                    const RocePacket *packet,
                                    const RoceOpcodeInfo *info)
@@ -622,7 +629,7 @@ static void roce_responder_advance(Roce *r, RoceQp *qp,
     } else {
         rs->epsn = roce_psn_next(rs->epsn);
     }
-    /* A NAK not yet sent is void now that its packet has come. */
+    /* A NAK that is not sent yet is obsolete: its packet has arrived. */
     if (rs->owed == ROCE_OWED_NAK || (!answered && packet->ack_req)) {
         roce_response_ack(r, qp, packet->psn);
     }
@@ -630,14 +637,14 @@ static void roce_responder_advance(Roce *r, RoceQp *qp,
     rs->faults = 0;
 }
 
-/* Waits that the peer is told to make grow up to 40.96 ms (IBTA table 45). */
+/* Upper limit of the growing RNR waits: 40.96 ms (IBTA table 45). */
 #define ROCE_FAULT_TIMER_MAX 24
 
 /*
- * The attribute is the least wait that may be asked for (IBTA 9.7.5.2.8). How
- * long the host takes to bring a page nobody knows, and the peer's tries may
- * be few: each that fails doubles the wait, which is what two steps of the
- * table do.
+ * RNR timer of a page fault. The attribute is the shortest permitted wait
+ * (IBTA 9.7.5.2.8). The time that the host needs to bring a page is unknown,
+ * and the peer may have few retries. So each failed retry doubles the wait,
+ * which is two steps of the table.
  */
 static uint8_t roce_responder_fault_timer(RoceQp *qp)
 {
@@ -655,8 +662,9 @@ static uint8_t roce_responder_fault_timer(RoceQp *qp)
 }
 
 /*
- * A request has come in its turn: the peer has the connection too. What its PSN
- * shows to be of another time says nothing of this one.
+ * A request in sequence shows that the peer has established the connection. A
+ * packet with another PSN may come from an earlier connection and shows
+ * nothing.
  */
 static void roce_responder_establish(Roce *r, RoceQp *qp)
 {
@@ -678,14 +686,14 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
         return;
     }
     if (ahead >= 0 && rs->flushing) {
-        /* As if it were lost; a NAK asks for it when the FLUSH is done. */
+        /* Treated as lost: a NAK requests it when the FLUSH is complete. */
         roce_count(r, qp, FAKERNIC_STAT_OUT_OF_SEQUENCE);
         rs->flush_gap = true;
         return;
     }
     if (ahead > 0) {
         roce_count(r, qp, FAKERNIC_STAT_OUT_OF_SEQUENCE);
-        /* One NAK per gap (C9-115), none while an RNR NAK stands. */
+        /* One NAK per gap (C9-115), none after an RNR NAK for epsn. */
         if (!rs->nak_sent) {
             roce_response_nak(r, qp, ROCE_AETH_NAK | ROCE_NAK_SEQUENCE,
                               rs->epsn);
@@ -717,8 +725,8 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * UC: a gap loses the message it is in; the next first packet starts afresh
- * with any PSN, and reuses the receive of a lost SEND (IBTA 9.8.2.2).
+ * UC: a gap loses the message it is in. The next first packet starts a new
+ * message with any PSN, and reuses the receive of a lost SEND (IBTA 9.8.2.2).
  */
 static void roce_responder_input_uc(Roce *r, RoceTime now, RoceQp *qp,
                                     const RocePacket *packet,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine's entry points: its life, the data plane's push and pull, and the
- * table of GIDs. Frames are pulled in turn from the QPs
- * that have something to send; one call makes at most one frame, and visits a
+ * The engine's entry points: creation and reset, the data plane's push and
+ * pull, and the GID table. The host pulls frames in turn from the QPs that
+ * have something to send. One call makes at most one frame, and visits a
  * bounded number of QPs for it.
  */
 #include "engine.h"
@@ -75,7 +75,7 @@ void roce_free(Roce *r)
     free(r);
 }
 
-/* Page addresses whose memory is freed in the time an object takes. */
+/* Number of page addresses that are freed in the time of one object. */
 #define ROCE_PAGES_PER_OBJECT 4096
 
 static bool roce_reset_objects(Roce *r, uint32_t max)
@@ -153,7 +153,7 @@ void roce_post_send(Roce *r, RoceTime now, uint32_t qpn)
         roce_flush(r, now, qp);
         break;
     default:
-        break;      /* they stay in the ring until RTS (IBTA 10.3.1) */
+        break;      /* the WQEs stay in the ring until RTS (IBTA 10.3.1) */
     }
 }
 
@@ -245,7 +245,7 @@ static size_t roce_output_qp(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     if (qp->init.type == FAKERNIC_QP_RAW_PACKET) {
         return roce_raw_output(r, now, qp, buf);
     }
-    /* A CNP before all else: it is about what goes on now. */
+    /* A CNP goes first: congestion exists now. */
     len = roce_congestion_output(r, now, qp, buf, loopback);
     if (len == 0 && roce_qp_datagram(qp)) {
         len = roce_datagram_output(r, now, qp, buf, loopback);
@@ -266,7 +266,8 @@ const RoceFrameInfo *roce_output_info(const Roce *r)
 }
 
 /*
- * The frame before this one is gone: what nobody answers is complete by that.
+ * The previous frame has been sent. If its service has no answers, its work
+ * request is complete.
  */
 static void roce_output_gone(Roce *r, RoceTime now)
 {
@@ -288,7 +289,7 @@ size_t roce_output(Roce *r, RoceTime now, uint8_t *buf, bool *loopback)
     roce_output_gone(r, now);
     len = roce_mcast_output(r, buf);
     if (len > 0) {
-        /* Of the frame that this is a copy of; it went out just before. */
+        /* r->out still describes the original, which was sent just before. */
         *loopback = true;
         return len;
     }
@@ -346,8 +347,9 @@ int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
 }
 
 /*
- * The host has told of some of the pages that are waited for. Is there work of
- * this end's that goes on with it? A peer's request may come again, or not.
+ * The host has reported some pages that this wait needs. Returns true if local
+ * work can continue. For ROCE_WAIT_REQUEST it returns false: the peer may or
+ * may not repeat its request.
  */
 static bool roce_wake(Roce *r, RoceWait *wait)
 {
@@ -370,9 +372,9 @@ static bool roce_wake(Roce *r, RoceWait *wait)
 }
 
 /*
- * Who misses a page that the host has told of tries again; who wants other
- * bytes of the range besides has not had the answer that counts, and asks for
- * it again in case the host takes that one for the whole.
+ * A waiter that misses a reported page retries. A waiter that wants other
+ * bytes of the range has not received its answer. Its request is repeated,
+ * because the host may take this answer for the whole.
  */
 static void roce_wake_up_to(Roce *r, uint64_t limit)
 {
@@ -537,8 +539,9 @@ void roce_set_checks_csum(Roce *r, bool checks)
 }
 
 /*
- * Adds field by field: without the tops the fields cannot reach one another,
- * and a top is the sum of its bits and the carry that came into it.
+ * Adds field by field. Without their top bits no field can carry into the
+ * next. The top bit of each sum is the sum of the two top bits and the carry
+ * into it.
  */
 static uint64_t roce_masked_add(uint64_t a, uint64_t b, uint64_t boundary)
 {

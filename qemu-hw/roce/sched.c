@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Scheduling: a list of QPs that may have frames to send, served in turn, one
- * of those whose next frame needs a wire that takes none, and a binary heap of
- * QPs by deadline. Nothing here depends on how many QPs exist or are ready,
- * only the heap's logarithm on how many have a timer.
+ * Scheduling: a list of ready QPs, which are served in turn, a list of parked
+ * QPs, whose next frame needs a wire that is blocked, and a binary heap of QPs
+ * by deadline. The cost of an operation does not depend on the number of QPs
+ * that exist or are ready. Heap operations depend on the logarithm of the
+ * number of QPs with a timer.
  */
 #include "engine.h"
 
@@ -71,7 +72,7 @@ void roce_sched_park(Roce *r, RoceQp *qp)
     }
 }
 
-/* Those that were parked have waited longer. */
+/* Parked QPs have waited longer. */
 static RoceQp *roce_sched_peek(const Roce *r)
 {
     return !r->wire_blocked && r->parked.head ? r->parked.head : r->ready.head;
