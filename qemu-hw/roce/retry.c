@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Patience: attribute values, answers and time in; waits, tries and decisions
- * out (IBTA 9.7.5.2.8, 9.7.6.1). It knows neither packets nor queues, and reads
- * no clock.
+ * Retries and timeouts: from attributes, answers and the time this file
+ * derives waits, retries and decisions (IBTA 9.7.5.2.8, 9.7.6.1). It knows
+ * neither packets nor queues, and reads no clock.
  */
 #include "retry.h"
 
@@ -22,10 +22,10 @@ RoceTime roce_retry_rnr_ns(uint8_t timer)
 }
 
 /*
- * A peer in an emulator may be descheduled for tens of milliseconds without a
- * frame being lost, and answering its silence with retransmissions makes it
- * slower still. The specification lets the wait be up to four times the
- * attribute's; short ones use that, as far as the floor.
+ * An emulated peer may be descheduled for tens of milliseconds although no
+ * frame is lost. Retransmissions then make it slower still. The specification
+ * allows four times the attribute's wait. Short waits use that, up to the
+ * floor.
  */
 RoceTime roce_retry_ack_ns(uint8_t timeout)
 {
@@ -50,7 +50,10 @@ static RoceTime roce_retry_ack_at(RoceTime now, const RoceQpAttr *attr)
     return wait == ROCE_TIME_NEVER ? ROCE_TIME_NEVER : now + wait;
 }
 
-/* There was progress, or what was sent again may be lost: a NAK counts anew. */
+/*
+ * After progress or a timeout a NAK counts again: a retransmission may be
+ * lost.
+ */
 static void roce_retry_forget_signs(RoceRetry *t)
 {
     t->signs = 0;
@@ -70,7 +73,10 @@ void roce_retry_refill(RoceRetry *t, const RoceQpAttr *attr)
     t->rnr_left = attr->rnr_retry;
 }
 
-/* What is out goes out again, or is forgotten: no timer, nothing to measure. */
+/*
+ * Packets in flight will be retransmitted or discarded: stops the timer and
+ * the round-trip measurement.
+ */
 static void roce_retry_quiet(RoceRetry *t)
 {
     t->deadline = ROCE_TIME_NEVER;
@@ -80,12 +86,14 @@ static void roce_retry_quiet(RoceRetry *t)
 
 /*
  * Two guests that poll on two processors keep each other's device waiting for
- * some time slices: where nothing was ever lost, a probe would be a duplicate.
- * A silence beyond that counts as a loss where one packet is out, or answers
- * to a READ, for which it would be the only sign. Of many packets the last may
- * be lost as well, and each silence about them is waited for long; but with 64
- * queue pairs beside programs that compute ten times as many packets were sent
- * again when their silences counted, too.
+ * several time slices. On a path that has lost nothing a probe would then be a
+ * duplicate.
+ *
+ * A longer silence counts as a loss if one packet or answers to a READ are
+ * outstanding, because silence is the only sign of their loss. Of many packets
+ * the last may be lost too, and each such silence lasts long. But if those
+ * silences counted, 64 queue pairs next to programs that compute retransmitted
+ * ten times as many packets.
  */
 static RoceTime roce_retry_first_probe_ns(const RoceRetry *t)
 {
@@ -103,7 +111,10 @@ RoceTime roce_retry_probe_ns(const RoceRetry *t)
     return roce_retry_first_probe_ns(t) << t->probes;
 }
 
-/* Silence from 'now' on is first probed, then a timeout at ack_at. */
+/*
+ * Sets the timer for a silence from 'now' on: a probe first, a timeout at
+ * ack_at.
+ */
 static void roce_retry_set_timer(RoceRetry *t, RoceTime now)
 {
     RoceTime wait = roce_retry_probe_ns(t);
@@ -124,10 +135,10 @@ void roce_retry_time(RoceRetry *t, RoceTime now, uint32_t psn)
 }
 
 /*
- * RFC 6298, section 2: gains of an eighth and a quarter. After a probe nobody
- * knows what the answer is for. Were all of the time a trip, each loss would
- * have the next one wait for several times as long; were none of it, a peer
- * that has become slow would be probed for ever.
+ * RFC 6298, section 2: gains of an eighth and a quarter. After a probe it is
+ * unknown which packet an answer belongs to. If the whole time counted as the
+ * round trip, each loss would lengthen the next wait several times. If none of
+ * it counted, a peer that has become slow would be probed without limit.
  */
 void roce_retry_timed(RoceRetry *t, RoceTime now, uint32_t una)
 {
@@ -206,8 +217,8 @@ void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
     t->late = 0;
     t->probe = false;
     t->unsent = false;
-    /* The packet that found no receive is the oldest: one was there after all,
-     * for a copy of it, and there is nothing left to wait for. */
+    /* The packet that found no receive is the oldest. Progress shows that a
+     * copy of it found one, so the wait is over. */
     if (t->mode == ROCE_RETRY_WAIT_RNR) {
         t->mode = ROCE_RETRY_SENDING;
     }
@@ -219,10 +230,10 @@ void roce_retry_progress(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 }
 
 /*
- * One loss gives one NAK (C9-115), and what the network makes copies of is not
- * another loss; the stale rest of old answers tells of the same gap again.
- * After an RNR NAK the packet that found no receive has arrived: what the peer
- * missed are the ones behind it (rxe tells so, C9-115 would not).
+ * One loss causes one NAK (C9-115). Copies that the network makes show no new
+ * loss, and stale answers show the same gap again. After an RNR NAK the packet
+ * that found no receive has arrived. A NAK then reports the packets behind it,
+ * which the responder dropped (rxe sends such a NAK, C9-115 would not).
  */
 bool roce_retry_sign(RoceRetry *t, RoceSign sign)
 {
@@ -269,7 +280,7 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
 {
     const RoceTime late_by = now - t->deadline;
-    /* For as long as the silence that was to be probed. */
+    /* As late as the silence before the probe was long. */
     const bool stood_still = late_by >= roce_retry_probe_ns(t);
     const bool late = t->late < ROCE_LATE_MAX &&
                       (stood_still || (late_by > ROCE_LATE_NS && !t->lossy));
@@ -281,8 +292,8 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
         return ROCE_EXPIRY_RNR;
     }
     if (t->paced) {
-        /* The packet that asks for an ACK waits for its turn, and starts the
-         * timer again; so does the end of that wait. */
+        /* The packet that asks for an ACK waits for the pacer. Sending it, or
+         * the end of that wait, starts the timer again. */
         return ROCE_EXPIRY_NOTHING;
     }
     if (now < t->ack_at && late) {

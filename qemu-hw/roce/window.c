@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A window of packets in flight: answers and losses in, a number out. It knows
+ * A window of packets in flight: answers and losses adjust its size. It knows
  * neither packets nor time.
  */
 #include "window.h"

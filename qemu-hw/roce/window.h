@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How many packets may be on the wire without an answer.
+ * The number of packets that may be in flight without an answer.
  *
- * A window starts at its maximum, so that a clean wire never meets it. Each
- * loss halves it, each window's worth of answers adds one packet: additive
- * increase, multiplicative decrease (Chiu and Jain, 1989; RFC 5681), under
- * which those who share a queue find their shares. A QP has one for the
- * packets of its SENDs and WRITEs, and one for the answers to its READs: they
- * are lost on different ways. Only the verbs write these fields.
+ * A window starts at its maximum, so that it does not limit a wire without
+ * losses. Each loss halves it, and each full window of answers adds one
+ * packet: additive increase, multiplicative decrease (Chiu and Jain, 1989; RFC
+ * 5681). QPs that share a queue so converge to fair shares. Each QP has one
+ * window for the packets of its SENDs and WRITEs, and one for the answers to
+ * its READs, because they travel, and are lost, in different directions. Only
+ * these functions write the fields.
  */
 #ifndef ROCE_WINDOW_H
 #define ROCE_WINDOW_H
@@ -15,17 +16,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* SEND and WRITE packets in flight, at most. */
+/* Limit of SEND and WRITE packets in flight. */
 #define ROCE_WINDOW_REQUESTS 128
-/* Answers asked for: what eight QPs ask for together a slow peer sends long
- * before any of them would take it for dead. */
+/* Limit of requested answers. A slow peer sends what eight QPs request
+ * together long before one of them times out. */
 #define ROCE_WINDOW_ANSWERS 512
 #define ROCE_WINDOW_MIN 2
 /*
- * In flight of all QPs together, of either kind: a MiB of packets of 4 KiB, as
- * much as a link's ring holds. What is in flight beyond that waits in queues.
- * A QP may have as many as come between two that ask for an ACK in any case, or
- * it would wait for an answer that it did not ask for.
+ * Packets in flight of all QPs together, of either kind: 1 MiB in packets of 4
+ * KiB, as much as a link's ring holds. More would wait in queues. Each QP may
+ * have at least ROCE_WINDOW_SHARE in flight, which is the largest distance
+ * between two packets that ask for an ACK. With fewer it would wait for an
+ * answer that it has not requested.
  */
 #define ROCE_WINDOW_ALL 256
 #define ROCE_WINDOW_SHARE 32
@@ -33,21 +35,21 @@
 typedef struct RoceWindow {
     uint32_t size;
     uint32_t max;
-    uint32_t answered;      /* since it last grew */
+    uint32_t answered;      /* answers since it last grew */
 } RoceWindow;
 
-/* For up to 'max' packets in flight; nothing was lost yet. */
+/* Initializes a window of 'max' packets, without losses. */
 void roce_window_init(RoceWindow *w, uint32_t max);
 /* 'count' packets were answered. */
 void roce_window_answered(RoceWindow *w, uint32_t count);
-/* Something was lost, or seems to be. */
+/* A packet was lost, or seems to be. */
 void roce_window_lost(RoceWindow *w);
-/* How many packets one of 'busy' QPs may have in flight. */
+/* The number of packets that one of 'busy' QPs may have in flight. */
 uint32_t roce_window_share(const RoceWindow *w, uint32_t busy);
-/* After how many packets to ask for an ACK; never more than 'most'. */
+/* The number of packets after which to ask for an ACK, at most 'most'. */
 uint32_t roce_window_ack_every(const RoceWindow *w, uint32_t most);
 
-/* Has there been a loss that the window still remembers? */
+/* Is the window still reduced by a loss? */
 static inline bool roce_window_reduced(const RoceWindow *w)
 {
     return w->size < w->max;
