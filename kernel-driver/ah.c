@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Address handles: the device has no such object. An AH is the address vector
- * as datagram WQEs carry it; a user's provider gets from the kernel what only
- * the kernel can find out, the next hop's MAC.
+ * Address handles. The device has no such object: an AH is an address vector
+ * that is copied into each datagram WQE. A provider creates its AHs through the
+ * kernel because only the kernel can resolve the next hop's MAC.
  */
 #include <linux/string.h>
 #include <fakernic/qp.h>
@@ -49,7 +49,7 @@ int fakernic_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init,
 	struct fakernic_ah *ah = to_fakernic_ah(ibah);
 	int ret;
 
-	/* It gives no command that would tell. */
+	/* No command follows that would fail on a dead device. */
 	if (READ_ONCE(dev->dead))
 		return -EIO;
 	if (!(rdma_ah_get_ah_flags(init->ah_attr) & IB_AH_GRH)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A channel's queues on the device, made and destroyed; its completions, and
- * what is done when one says that something failed: all queues of the
- * net_device are made anew.
+ * Creates and destroys a channel's queues in the device, and handles its
+ * completions. After an error completion all queues of the net_device are
+ * destroyed and created again.
  */
 #include <linux/ethtool.h>
 #include <linux/jiffies.h>
@@ -22,12 +22,12 @@
 #include "tx.h"
 
 /*
- * Queues that were made anew and worked for so long are well: what they meet
- * next is another fault, and not the one that keeps coming back.
+ * Restarted queues that work for this long are healthy. Their next error is a
+ * new fault, so the restart delay begins at its minimum again.
  */
 #define FAKERNIC_RESTART_WELL		HZ
 
-/* Of sends, so many, and then others get their turn. */
+/* The limit of send completions per NAPI poll, to let other work run. */
 #define FAKERNIC_SENDS_PER_POLL		128
 
 static void fakernic_channel_cq_complete(struct fakernic_cq_hw *hw)
@@ -44,15 +44,15 @@ void fakernic_restart_later(struct fakernic_netdev *priv)
 	    time_after(jiffies,
 		       READ_ONCE(priv->up_since) + FAKERNIC_RESTART_WELL))
 		WRITE_ONCE(priv->restarts, 0);
-	/* The queue that fakernic_tx_timeout() has, too. */
+	/* fakernic_tx_timeout() uses the same workqueue. */
 	queue_delayed_work(system_dfl_wq, &priv->restart_work,
 			   fakernic_pause(READ_ONCE(priv->restarts)));
 }
 
 /*
- * A send or receive failed. That completion is all the device says about it:
- * the queue then is in an error state and only flushes what follows. That is
- * enough to know of it, should the first completion be lost.
+ * A send or receive failed. The device reports that by this completion only.
+ * The queue is then in an error state and flushes all later requests, so their
+ * completions still reveal the error if the first one is lost.
  */
 static void fakernic_channel_error(struct fakernic_channel *ch,
 				   const struct fakernic_cqe *cqe)
@@ -111,7 +111,7 @@ static void fakernic_channel_complete(struct fakernic_channel *ch,
 		     fakernic_tx_complete(ch, cqe, budget);
 
 	if (!known)
-		/* Nor will any that follow be in their places. */
+		/* Later completions will not match their requests, either. */
 		fakernic_restart_later(ch->priv);
 	else if (cqe->status != FAKERNIC_WC_SUCCESS)
 		fakernic_channel_error(ch, cqe);
@@ -158,7 +158,7 @@ bool fakernic_channel_look(struct fakernic_channel *ch)
 	ch->waited = waits && !lost;
 	ch->waited_ci = ci;
 	if (lost) {
-		/* Its softirq runs when bottom halves may. */
+		/* Its softirq runs at local_bh_enable(). */
 		local_bh_disable();
 		__napi_schedule(&ch->napi);
 		local_bh_enable();
@@ -183,7 +183,7 @@ int fakernic_channel_coalesce(struct fakernic_channel *ch)
 
 	if (!(ch->dev->features & FAKERNIC_FEATURE_CQ_MODERATION))
 		return 0;
-	/* By time alone: however many they are. */
+	/* Only a time is set: do not limit the number of frames. */
 	if (!frames && shape->coalesce_us)
 		frames = U16_MAX;
 	return fakernic_cmd_modify_cq(ch->dev, ch->cq.cqn, frames,
@@ -193,7 +193,7 @@ int fakernic_channel_coalesce(struct fakernic_channel *ch)
 static int fakernic_channel_create_cq(struct fakernic_channel *ch)
 {
 	const struct fakernic_shape *shape = &ch->priv->shape;
-	/* Entries of both queues. */
+	/* The CQ holds the completions of both queues. */
 	u8 log_depth = max(shape->tx_log_depth, shape->rx_log_depth) + 1;
 	struct fakernic_create_cq_req req = {
 		.log_depth = log_depth,
@@ -227,7 +227,7 @@ static void fakernic_channel_destroy_cq(struct fakernic_channel *ch)
 	fakernic_queue_free(ch->dev, &ch->cq.queue);
 }
 
-/* The receive queue by itself. */
+/* Creates the receive queue as a WQ of its own. */
 static int fakernic_channel_create_wq(struct fakernic_channel *ch)
 {
 	struct fakernic_create_wq_req req = {
@@ -260,7 +260,7 @@ static void fakernic_channel_destroy_wq(struct fakernic_channel *ch)
 	ch->wq.qpn = 0;
 }
 
-/* From RESET to RTS; a raw-packet QP needs to be told nothing more. */
+/* Moves the QP from RESET to RTS. A raw-packet QP needs no attributes. */
 static int fakernic_channel_start_qp(struct fakernic_channel *ch)
 {
 	enum fakernic_qp_state state;
@@ -303,7 +303,7 @@ static int fakernic_channel_create_qp(struct fakernic_channel *ch)
 	return ret;
 }
 
-/* Its memory is there. */
+/* Creates the queues in the device; their memory has been allocated. */
 static int fakernic_channel_create(struct fakernic_channel *ch)
 {
 	int ret;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A channel of the net_device: a send queue, a receive queue, one CQ for both,
- * and the NAPI context that empties it. Sends go through a raw-packet QP; it
- * receives, too, if it is the only one, and has a WQ beside it if there are
- * several (rss.h). channel.c is its life; frames go through tx.c and rx.c.
+ * and the NAPI context that polls the CQ. A raw-packet QP sends. A single
+ * channel also receives on that QP; with several channels each receives on a
+ * WQ (rss.h). channel.c creates and destroys channels; tx.c and rx.c handle
+ * frames.
  */
 #ifndef FAKERNIC_DRIVER_CHANNEL_H
 #define FAKERNIC_DRIVER_CHANNEL_H
@@ -27,21 +28,21 @@ struct fakernic_channel {
 	struct napi_struct napi;
 	struct fakernic_cq_hw cq;
 	struct fakernic_qp_hw qp;
-	struct fakernic_qp_hw wq;	/* qpn 0: there is none */
-	bool waited;			/* at the last look (channel_look) */
-	u32 waited_ci;			/* the completion that did */
+	struct fakernic_qp_hw wq;	/* qpn 0: none */
+	bool waited;			/* a CQE was pending at last look */
+	u32 waited_ci;			/* its index */
 
 	/* tx.c */
 	struct fakernic_queue sq;
 	struct fakernic_tx_frame *tx_frames;
 	struct fakernic_tx_map *tx_maps;
 	u32 tx_pi;
-	u32 tx_ci;			/* behind what is free again */
-	u32 tx_rung;			/* the device knows of those before */
-	u32 tx_next;			/* to complete; from here on NAPI's */
-	u32 tx_done_frames, tx_done_bytes;	/* between the two */
-	u64 tx_csum;			/* frames left to the device to sum */
-	u64 tx_tso;			/* and to cut */
+	u32 tx_ci;			/* entries before it are free */
+	u32 tx_rung;			/* index in the last doorbell */
+	u32 tx_next;			/* to complete; NAPI from here on */
+	u32 tx_done_frames, tx_done_bytes;	/* from tx_ci to tx_next */
+	u64 tx_csum;			/* frames with checksum offload */
+	u64 tx_tso;			/* frames with segmentation offload */
 
 	/* rx.c */
 	struct fakernic_queue rq;
@@ -51,37 +52,37 @@ struct fakernic_channel {
 	u32 rx_pi;
 	u32 rx_ci;
 	u64 rx_frames;
-	u64 rx_csum;			/* of these: its sum is right */
+	u64 rx_csum;			/* of these, checksum verified */
 };
 
-/* For as long as there is the net_device. */
+/* Initializes a channel once, for the lifetime of the net_device. */
 void fakernic_channel_init(struct fakernic_channel *ch,
 			   struct fakernic_netdev *priv, u32 index);
 
 /*
- * Queues on the device, which receives nothing yet; NAPI is off. After an error
- * there is nothing to undo. Under RTNL.
+ * Creates the channel's queues. The device does not receive yet, and NAPI is
+ * disabled. After an error there is nothing to undo. Under RTNL.
  */
 int fakernic_channel_up(struct fakernic_channel *ch);
 
-/* NAPI is off, and nobody sends. Under RTNL. */
+/* Destroys the queues. NAPI is disabled and no sends run. Under RTNL. */
 void fakernic_channel_down(struct fakernic_channel *ch);
 
 /*
- * Has NAPI run for a completion that was there when this was called last, and
- * has not been handled: its event was lost; then true. Calls are half a second
- * apart. It is up. Under RTNL.
+ * Schedules NAPI and returns true if a completion was already pending at the
+ * previous call: its event was lost. Called every half second while the
+ * channel is up. Under RTNL.
  */
 bool fakernic_channel_look(struct fakernic_channel *ch);
 
 /*
- * All channels are to come up anew, from any context: after half a second, and
- * after twice as long each time that this was in vain within a minute. Queues
- * that come up meanwhile make it void.
+ * Schedules a restart of all channels, from any context. The delay is half a
+ * second and doubles after each restart without success. Queues that come up
+ * in the meantime cancel it.
  */
 void fakernic_restart_later(struct fakernic_netdev *priv);
 
-/* Tells the device when a completion makes an event (ethtool -C). */
+/* Sets the device's interrupt moderation for the channel (ethtool -C). */
 int fakernic_channel_coalesce(struct fakernic_channel *ch);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All channels together: up, with the port pointed at them, and down; and up
- * again in another shape.
+ * Brings all channels up, sets the port to deliver to them, takes them down,
+ * and changes their number and depth.
  */
 #include <linux/string.h>
 #include <fakernic/cmdq.h>
@@ -19,10 +19,10 @@ u8 fakernic_rx_filter(struct net_device *netdev)
 	u8 filter = FAKERNIC_FILTER_BROADCAST;
 
 	netif_addr_lock_bh(netdev);
-	/* The device knows one unicast address, or takes all. */
+	/* The device filters for one unicast address, or accepts all. */
 	if (netdev->flags & IFF_PROMISC || !netdev_uc_empty(netdev))
 		filter |= FAKERNIC_FILTER_PROMISCUOUS;
-	/* The device knows only none or all of the groups. */
+	/* The device accepts either no multicast groups or all of them. */
 	if (netdev->flags & IFF_ALLMULTI || !netdev_mc_empty(netdev))
 		filter |= FAKERNIC_FILTER_MULTICAST;
 	netif_addr_unlock_bh(netdev);
@@ -46,7 +46,7 @@ int fakernic_channels_set_port(struct fakernic_netdev *priv, u32 qpn)
 	int ret;
 
 	memcpy(req.mac, netdev->dev_addr, ETH_ALEN);
-	/* No older filter is told after a newer one. */
+	/* The lock keeps an older filter from replacing a newer one. */
 	mutex_lock(&priv->filter_lock);
 	if (qpn) {
 		req.mask |= cpu_to_le32(FAKERNIC_PORT_FILTER);
@@ -99,7 +99,7 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	u32 i;
 	int ret;
 
-	/* What any earlier ones said of errors is no more. */
+	/* Errors of earlier queues no longer cause a restart. */
 	WRITE_ONCE(priv->generation, priv->generation + 1);
 	cancel_delayed_work(&priv->restart_work);
 	ret = fakernic_channels_create(priv);
@@ -113,11 +113,11 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	if (ret)
 		goto err_rss_down;
 	WRITE_ONCE(priv->up_since, jiffies);
-	/* Pairs with fakernic_start_xmit(), which then sees the queues. */
+	/* Pairs with fakernic_start_xmit(): if up is set, the queues exist. */
 	smp_store_release(&priv->up, true);
 	for (i = 0; i < priv->shape.channels; i++)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
-	/* After a restart there may be frames that wait for it. */
+	/* Frames may have been waiting for a restart. */
 	netif_tx_wake_all_queues(priv->netdev);
 	fakernic_port_set_bare(priv->dev, false);
 	return 0;
@@ -129,17 +129,17 @@ err_destroy:
 	fakernic_channels_destroy(priv, priv->shape.channels);
 err:
 	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
-	/* Nobody is to wait for a queue that will not send. */
+	/* Drop the carrier, so that no frame waits for these queues. */
 	fakernic_port_set_bare(priv->dev, true);
-	/* If it remains open without them: there may be memory some day. */
+	/* Retry while the net_device is open: memory may become available. */
 	fakernic_restart_later(priv);
 	return ret;
 }
 
 /*
- * All queues stop now, those without a channel as well: they have not waited
- * since they sent something last, which may be long ago. (Linux 6.12 and what
- * was mended of 6.1 in late 2024 know.)
+ * Stops all queues, including those without a channel. The watchdog measures
+ * from a queue's last send, which may be long ago, so that time is set to now.
+ * (Linux 6.12, and 6.1 since late 2024, do this themselves.)
  */
 static void fakernic_channels_stop_tx(struct fakernic_netdev *priv)
 {
@@ -155,9 +155,9 @@ void fakernic_channels_down(struct fakernic_netdev *priv)
 	if (!priv->up)
 		return;
 	WRITE_ONCE(priv->restarts, 0);
-	/* Whoever comes now, after the core has started the queue, drops. */
+	/* From now on fakernic_start_xmit() drops frames. */
 	WRITE_ONCE(priv->up, false);
-	/* First NAPI, which would wake the queues again. */
+	/* NAPI first, as it would wake the queues again. */
 	fakernic_channels_napi(priv, false);
 	fakernic_channels_stop_tx(priv);
 	fakernic_channels_set_port(priv, 0);
@@ -174,7 +174,7 @@ u32 fakernic_channels_look(struct fakernic_netdev *priv)
 	return lost;
 }
 
-/* The stack's queues are as many; a table that nobody has set goes along. */
+/* Sets the stack's number of queues, and the default indirection table. */
 static int fakernic_channels_take_shape(struct fakernic_netdev *priv,
 					const struct fakernic_shape *shape)
 {
@@ -195,7 +195,7 @@ int fakernic_channels_reshape(struct fakernic_netdev *priv,
 			      const struct fakernic_shape *shape)
 {
 	struct fakernic_shape old = priv->shape;
-	/* A dead device's next life begins with the new ones. */
+	/* On a dead device the new shape takes effect after recovery. */
 	bool was_up = priv->up && fakernic_netdev_works(priv);
 	int ret;
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Completion queues of verbs. Entries become work completions here only for
- * kernel CQs; a user's CQ is read by its provider and costs the kernel no more
- * than its events.
+ * Completion queues of verbs. The driver polls kernel CQs only. The provider
+ * polls user CQs; for these the driver only handles events.
  *
- * Kernel CQs hold entries of several QPs. The entry names its QP by number; the
- * QP is there as long as such an entry can be, since destroying it (or taking
- * it back to RESET) first ends its completions, then removes what is left of
- * them (fakernic_cq_clean()).
+ * A kernel CQ holds CQEs of several QPs, and each CQE names its QP by number.
+ * That QP still exists when the CQE is polled: destroying the QP, or moving it
+ * to RESET, first stops its completions and then removes its remaining CQEs
+ * (fakernic_cq_clean()).
  */
 #include <linux/if_vlan.h>
 #include <linux/log2.h>
@@ -38,7 +37,10 @@
 #define FAKERNIC_CQE_LOG_SIZE	6
 #define FAKERNIC_CQ_LOG_DEPTH_MIN	1
 
-/* Under the lock of its EQ. A user's that is not made yet may never be. */
+/*
+ * Called under the EQ's lock. Ignores events of a user CQ whose creation has
+ * not finished, because it may still fail.
+ */
 static void fakernic_cq_complete(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
@@ -63,7 +65,7 @@ static void fakernic_cq_fail(struct fakernic_cq_hw *hw)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
 }
 
-/* Is it a depth that the device has, and enough for so many entries? */
+/* Returns true if the device supports the depth and it fits the entries. */
 static bool fakernic_cq_depth_fits(struct fakernic_dev *dev, u8 log_depth,
 				   u32 entries)
 {
@@ -236,14 +238,14 @@ int fakernic_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 	}
 	mutex_unlock(&cq->resize_lock);
 	fakernic_page_table_free(dev, &table);
-	/* The memory that is not used any more, or not at all. */
+	/* After success this is the old memory, else the new one. */
 	ib_umem_release(umem);
 	return ret;
 }
 
 static enum ib_wc_status fakernic_wc_status(u8 status)
 {
-	/* The interface uses the numbers of ibv_wc_status, which are these. */
+	/* The interface uses the values of ibv_wc_status: so does the core. */
 	BUILD_BUG_ON((int)FAKERNIC_WC_GENERAL_ERR != (int)IB_WC_GENERAL_ERR);
 	BUILD_BUG_ON((int)FAKERNIC_WC_RETRY_EXC_ERR !=
 		     (int)IB_WC_RETRY_EXC_ERR);
@@ -279,7 +281,7 @@ static enum ib_wc_opcode fakernic_wc_opcode(u8 opcode)
 	}
 }
 
-/* Datagram receives: who sent it, over which network. */
+/* Datagram receives: the sender and the network type. */
 static void fakernic_wc_datagram(struct ib_wc *wc,
 				 const struct fakernic_cqe *cqe)
 {
@@ -336,7 +338,7 @@ static bool fakernic_wc_send(struct fakernic_qp *qp, struct ib_wc *wc,
 				    &wc->wr_id);
 }
 
-/* The QP of the kernel that has this number, or NULL. */
+/* Returns the kernel QP with this number, or NULL. */
 static struct fakernic_qp *fakernic_cq_find_qp(struct fakernic_cq *cq, u32 qpn)
 {
 	struct fakernic_qp_hw *hw = xa_load(&cq->hw.dev->qps, qpn);
@@ -344,7 +346,7 @@ static struct fakernic_qp *fakernic_cq_find_qp(struct fakernic_cq *cq, u32 qpn)
 	return hw ? hw->qp : NULL;
 }
 
-/* False: the entry is of a QP or request that is not there any more. */
+/* Returns false if the CQE's QP or request no longer exists. */
 static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 			     const struct fakernic_cqe *cqe)
 {
@@ -368,9 +370,9 @@ static bool fakernic_wc_fill(struct fakernic_cq *cq, struct ib_wc *wc,
 }
 
 /*
- * What a dead device will not complete any more is completed here, so that
- * kernel users that wait for their QPs to drain come to an end. Under the CQ's
- * lock, when there is no entry left in its ring.
+ * Completes the requests that a dead device will not complete, so that kernel
+ * users can drain their QPs. Called under the CQ's lock when the ring has no
+ * CQE left.
  */
 static int fakernic_flush_dead(struct fakernic_cq *cq, int count,
 			       struct ib_wc *wc)
@@ -398,8 +400,8 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	/*
-	 * Before the ring is looked at: then all that the device completed
-	 * before its end is seen there, and is not flushed as well.
+	 * Read dead before the ring. Then all requests that the device
+	 * completed are found in the ring, and none of them is flushed, too.
 	 */
 	dead = smp_load_acquire(&cq->hw.dev->dead);
 	start = cq->hw.ci;
@@ -416,7 +418,7 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 	return n;
 }
 
-/* Is there something that polling would flush? Under the CQ's lock. */
+/* Returns true if polling would flush a request. Under the CQ's lock. */
 static bool fakernic_cq_owes(struct fakernic_cq *cq)
 {
 	struct fakernic_qp *qp;
@@ -441,8 +443,8 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	fakernic_cq_hw_arm(&cq->hw, (flags & IB_CQ_SOLICITED_MASK) ==
 					    IB_CQ_SOLICITED);
 	/*
-	 * fakernic_cqs_kick() may have come while the caller still polled, for
-	 * whom it did nothing then: one of the two sees the other.
+	 * fakernic_cqs_kick() has no effect on a caller that is polling. Either
+	 * the kick comes after this point, or dead is seen here.
 	 */
 	smp_mb();
 	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
@@ -477,7 +479,7 @@ void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp)
 	spin_unlock_irqrestore(&cq->lock, flags);
 }
 
-/* A kernel's CQ without QPs may be about to go, and has nothing to flush. */
+/* A kernel CQ without QPs has nothing to flush and may be in destruction. */
 static bool fakernic_cq_has_qps(struct fakernic_cq *cq)
 {
 	bool has;
@@ -488,12 +490,12 @@ static bool fakernic_cq_has_qps(struct fakernic_cq *cq)
 	return has;
 }
 
-/* Has a kernel consumer poll. Under the lock of its EQ. */
+/* Makes a kernel consumer poll. Called under the EQ's lock. */
 static void fakernic_cq_kick(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);
 
-	/* The net_device has a CQ, too. */
+	/* Skip the CQs of the net_device. */
 	if (hw->complete != fakernic_cq_complete)
 		return;
 	if (cq->ibcq.poll_ctx != IB_POLL_DIRECT && fakernic_cq_has_qps(cq))
@@ -505,7 +507,7 @@ void fakernic_cqs_kick(struct fakernic_dev *dev)
 	fakernic_cq_hw_for_each(dev, fakernic_cq_kick);
 }
 
-/* Its provider then finds out by itself. Under the lock of its EQ. */
+/* The woken provider checks for a dead device. Called under the EQ's lock. */
 static void fakernic_cq_wake_user(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_cq *cq = container_of(hw, struct fakernic_cq, hw);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Completion queues of verbs, users' and the kernel's.
- */
+/* Completion queues of verbs, for applications and for the kernel. */
 #ifndef FAKERNIC_DRIVER_CQ_H
 #define FAKERNIC_DRIVER_CQ_H
 
@@ -18,59 +16,64 @@ struct ib_umem;
 struct fakernic_cq {
 	struct ib_cq ibcq;
 	struct fakernic_cq_hw hw;
-	struct ib_umem *umem;		/* a user's */
-	bool made;			/* a user's: it has heard of it */
-	struct mutex resize_lock;	/* umem, a user's: calls may be many */
-	u16 count;			/* moderation: entries for an event */
+	struct ib_umem *umem;		/* user CQ: its memory; else NULL */
+	bool made;			/* user CQ: reported to its user */
+	struct mutex resize_lock;	/* umem; serializes user resizes */
+	u16 count;			/* moderation: CQEs per event */
 	u16 period_us;
-	spinlock_t lock;		/* a kernel's: hw.ci, the lists */
+	spinlock_t lock;		/* kernel CQ: hw.ci, both lists */
 	struct list_head send_qps;	/* kernel QPs that complete here */
 	struct list_head recv_qps;
 };
 
-/*
- * Operations of struct ib_device_ops. Depths are rounded up to powers of two.
- */
+/* Operations of struct ib_device_ops. Depths are rounded up to powers of 2. */
 int fakernic_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		       struct uverbs_attr_bundle *attrs);
 
-/* -EBUSY while a QP, WQ or SRQ completes there. */
+/* Returns -EBUSY while a QP, WQ or SRQ uses the CQ. */
 int fakernic_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 
-/* Moderation: one event for count entries, or period_us after the first. */
+/* Moderation: one event per count CQEs, or period_us after the first CQE. */
 int fakernic_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 
-/* A user's only: no kernel consumer resizes, and would have to poll both. */
+/*
+ * User CQs only. No kernel consumer resizes its CQ; supporting that would
+ * require polling the old and the new ring.
+ */
 int fakernic_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 		       struct ib_udata *udata);
 
-/* A kernel's CQ, in any context: the number of entries taken, at most count. */
+/*
+ * Kernel CQs only. Returns the number of completions, at most count. Callable
+ * in any context.
+ */
 int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc);
 
 /*
- * Likewise. The device raises the event at once when there already is an entry,
- * so that none is ever missed. A dead one does not: with
- * IB_CQ_REPORT_MISSED_EVENTS 1 says that polling will flush something.
+ * Kernel CQs only, in any context. If the ring already has a CQE, the device
+ * raises the event at once, so no completion is missed. A dead device does
+ * not; with IB_CQ_REPORT_MISSED_EVENTS the function then returns 1 if a poll
+ * would find or flush something.
  */
 int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 
 /*
- * Removes the entries of a kernel's QP that will not produce any more: they are
- * given to QP 0, which is nobody, and polling passes over them. Receives of a
- * shared queue go back to it. In any context, without the CQ's lock.
+ * Removes the CQEs of a kernel QP that produces no more of them: sets their QPN
+ * to 0, which no QP has, so polling skips them. Receives from an SRQ go back
+ * to it. Callable in any context, without the CQ's lock.
  */
 void fakernic_cq_clean(struct fakernic_cq *cq, struct fakernic_qp *qp);
 
 /*
- * The device is dead: has all kernel consumers poll, for what polling then
- * flushes. Those that poll of their own accord (IB_POLL_DIRECT) are left alone:
- * to the core an event for them is a bug.
+ * On a dead device, makes all kernel consumers poll, which flushes their
+ * requests. Consumers with IB_POLL_DIRECT poll on their own, and the RDMA core
+ * treats an event for them as a bug.
  */
 void fakernic_cqs_kick(struct fakernic_dev *dev);
 
 /*
- * The device is dead: has all programs poll that sleep on a completion channel.
- * Once for each death, as every event takes memory until it is read.
+ * On a dead device, wakes all programs that sleep on a completion channel. Each
+ * call adds events that use memory until they are read, so calls are few.
  */
 void fakernic_cqs_wake_users(struct fakernic_dev *dev);
 

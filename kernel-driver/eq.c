@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Event queues and interrupts: EQ 0 on vector 0, which it shares with the
- * command queue, takes the asynchronous events; each further EQ and its vector
- * take completion events.
+ * Event queues and interrupts. EQ 0 receives asynchronous events and shares
+ * vector 0 with the command queue. Each further EQ has its own vector and
+ * receives completion events.
  *
- * An event names its object by number, and the device gives numbers out again.
- * Two rules keep events away from the wrong object and from freed memory: all
- * events are told under the lock of their EQ, and whoever creates or destroys
- * an object (hw.c) runs fakernic_eq_sync() once the device has executed the
- * command. What the device wrote for a former owner of the number has then
- * been consumed, and nobody is telling any more.
+ * An event names its object by number, and the device reuses numbers. Two
+ * rules keep events away from the wrong object and from freed memory:
+ * - Each event is delivered under the lock of its EQ.
+ * - After the command that creates or destroys an object, hw.c calls
+ *   fakernic_eq_sync(). That consumes all events for the number's former owner
+ *   and waits until none of them is being delivered.
  */
 #include <linux/interrupt.h>
 #include <linux/log2.h>
@@ -100,7 +100,7 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 	}
 }
 
-/* A copy of the next event. False: not written yet. Caller holds the lock. */
+/* Copies the next event. False: not written yet. Caller holds the lock. */
 static bool fakernic_eq_peek_locked(const struct fakernic_eq *eq,
 				    struct fakernic_eqe *eqe)
 {
@@ -108,7 +108,7 @@ static bool fakernic_eq_peek_locked(const struct fakernic_eq *eq,
 	return fakernic_queue_read(&eq->queue, eq->ci, eqe, sizeof(*eqe));
 }
 
-/* Takes what is there, at most one ring full. Caller holds the lock. */
+/* Delivers pending events, at most one ring full. Caller holds the lock. */
 static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 {
 	struct fakernic_eqe eqe;
@@ -125,7 +125,7 @@ static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 	return eq->ci != start;
 }
 
-/* Frees the consumed entries and asks for an interrupt when there are more. */
+/* Releases the consumed entries and arms the interrupt for further events. */
 static void fakernic_eq_arm_locked(struct fakernic_eq *eq)
 {
 	fakernic_doorbell(eq->dev, FAKERNIC_DOORBELL_EQ, FAKERNIC_DOORBELL_ARM,
@@ -143,7 +143,7 @@ static irqreturn_t fakernic_eq_interrupt(int irq, void *data)
 		fakernic_eq_arm_locked(eq);
 	}
 	spin_unlock_irqrestore(&eq->lock, flags);
-	/* Its event of a fatal error need not have found room. */
+	/* A fatal error may have found no room for its event in the EQ. */
 	if (eq->vector == FAKERNIC_VECTOR_CMDQ &&
 	    !fakernic_cmdq_check(eq->dev))
 		fakernic_cmdq_interrupt(eq->dev);
@@ -154,7 +154,7 @@ void fakernic_eq_sync(struct fakernic_eq *eq)
 {
 	unsigned long flags;
 
-	/* NAPI may be scheduled: its softirq runs when bottom halves may. */
+	/* If NAPI is scheduled, its softirq runs at local_bh_enable(). */
 	local_bh_disable();
 	spin_lock_irqsave(&eq->lock, flags);
 	if (eq->live && fakernic_eq_consume_locked(eq))
@@ -163,7 +163,7 @@ void fakernic_eq_sync(struct fakernic_eq *eq)
 	local_bh_enable();
 }
 
-/* True: there was one that had waited in vain. Caller holds the lock. */
+/* Returns true if an event lost its interrupt. Caller holds the lock. */
 static bool fakernic_eq_look_locked(struct fakernic_eq *eq)
 {
 	struct fakernic_eqe eqe;

@@ -15,46 +15,49 @@ struct fakernic_dev;
 struct fakernic_eq {
 	struct fakernic_dev *dev;
 	struct fakernic_queue queue;
-	spinlock_t lock;		/* ci, and held while events are told */
+	spinlock_t lock;		/* ci; held during event delivery */
 	u32 eqn;
 	u32 ci;
 	u16 vector;
-	bool live;			/* the device has it */
-	bool waited;			/* at the last look (eqs_look) */
-	u32 waited_ci;			/* the event that did */
+	bool live;			/* exists in the device */
+	bool waited;			/* event was pending at last look */
+	u32 waited_ci;			/* its index */
 	char name[48];
 };
 
 /*
- * Vectors, handlers and memory: as many EQs as there are CPUs and one, or fewer
- * if the device or the system has no more vectors; sets eqs and eq_count (at
- * least 2). The device does not know of them yet.
+ * Allocates vectors, handlers and memory for one EQ per CPU plus one, or fewer
+ * if the device or the system lacks vectors. Sets eqs and eq_count (at least
+ * 2). Does not create the EQs in the device.
  */
 int fakernic_eqs_init(struct fakernic_dev *dev);
 
-/* Brings them up on the device, which forgets them when it is reset. */
+/* Creates the EQs in the device. A reset of the device destroys them. */
 int fakernic_eqs_create(struct fakernic_dev *dev);
 
-/* The device has been reset: no event of an earlier life is told any more. */
+/* Called after a device reset: events from before it are not delivered. */
 void fakernic_eqs_forget(struct fakernic_dev *dev);
 
-/* The device has been stopped: no handler runs from here on. */
+/* Frees the interrupts of a stopped device: no handler runs after it. */
 void fakernic_eqs_silence(struct fakernic_dev *dev);
 
-/* Frees them. After fakernic_eqs_silence(), when nobody syncs any more. */
+/*
+ * Frees the EQs, after fakernic_eqs_silence() and the last call of
+ * fakernic_eq_sync().
+ */
 void fakernic_eqs_cleanup(struct fakernic_dev *dev);
 
 /*
- * Tells the events that were there when this was called last, and have not been
- * told: their interrupt was lost. Calls are half a second apart, in process
- * context, while no EQ comes or goes.
+ * Delivers events that were already pending at the previous call: their
+ * interrupt was lost. Called every half second in process context, while no EQ
+ * is created or destroyed.
  */
 void fakernic_eqs_look(struct fakernic_dev *dev);
 
 /*
- * On return, all events that the device wrote to eq before the call have been
- * told, and nobody is telling one of them. Tells them itself. In process
- * context, without the EQ's lock; does not sleep.
+ * Delivers all events that the device wrote to eq before the call, and waits
+ * for handlers that deliver some of them. Called in process context, without
+ * the EQ's lock; does not sleep.
  */
 void fakernic_eq_sync(struct fakernic_eq *eq);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's objects as verbs and the net_device both need them: made and
- * destroyed by a command, found by number when an event names them. Who embeds
- * one gets its events through the function pointers in it. Memory keys have no
- * events; their low byte differs from one key to the next, so that a stale key
- * is found out.
+ * The device's objects, shared by verbs and the net_device. A command creates
+ * or destroys an object, and an event finds it by number. The owner embeds the
+ * object's structure and receives events through its function pointers.
+ * Memory keys have no events. Consecutive keys differ in their low byte, so
+ * that the device detects a stale key.
  *
- * Commands go out before an object is entered and after it has been taken out;
- * fakernic_eq_sync() behind each keeps events of a former owner of the number
- * away from the next one (eq.c).
+ * The create command precedes the object's insertion, and the destroy command
+ * follows its removal. fakernic_eq_sync() after each command consumes events
+ * for the former owner of the number (eq.c).
  */
 #include <linux/xarray.h>
 #include <fakernic/cmdq.h>
@@ -31,8 +31,9 @@ static void fakernic_hw_sync(struct fakernic_dev *dev)
 }
 
 /*
- * The device has made it: events find it from now on, or it is destroyed. Not
- * if it has the number of another one, which that would destroy.
+ * Inserts an object that the device has created, so that events find it. On
+ * failure destroys it. If the number is in use, that would destroy the other
+ * object of this number, so the driver kills the device instead.
  */
 static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 			     u32 number, void *hw, u16 destroy_opcode)
@@ -52,8 +53,8 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 }
 
 /*
- * No event finds it any more. After it, neither the device nor an interrupt
- * touches it.
+ * Destroys an object that has been removed. On return neither the device nor an
+ * interrupt handler accesses it.
  */
 static void fakernic_hw_end(struct fakernic_dev *dev, u32 number,
 			    u16 destroy_opcode)
@@ -75,7 +76,7 @@ int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 	u32 vectors = dev->eq_count - FAKERNIC_EQ_COMPLETION;
 	int ret;
 
-	/* A device that did not come up has none. */
+	/* A device that did not come up has no EQs. */
 	if (!dev->eqs)
 		return -EIO;
 	hw->dev = dev;
@@ -94,7 +95,7 @@ void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw)
 {
 	struct fakernic_dev *dev = hw->dev;
 
-	/* Whoever visits all CQs now is done with this one. */
+	/* The lock waits until a running visit of all CQs has finished. */
 	mutex_lock(&dev->cqs_lock);
 	xa_erase(&dev->cqs, hw->cqn);
 	mutex_unlock(&dev->cqs_lock);
@@ -110,7 +111,7 @@ void fakernic_cq_hw_for_each(struct fakernic_dev *dev,
 
 	mutex_lock(&dev->cqs_lock);
 	xa_for_each(&dev->cqs, cqn, hw) {
-		/* A softirq it raises runs when bottom halves may again. */
+		/* A softirq that visit() raises runs at local_bh_enable(). */
 		local_bh_disable();
 		spin_lock_irqsave(&hw->eq->lock, flags);
 		visit(hw);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CQs, QPs, WQs, SRQs and memory keys as the device knows them, for verbs and
- * the net_device alike. Whoever needs one embeds the structure, sets its
- * function pointers, and creates it; from then on events reach it.
+ * The device's CQs, QPs, WQs, SRQs and memory keys, for verbs and for the
+ * net_device. The owner embeds the structure, sets its function pointers and
+ * creates the object. From then on it receives the object's events.
  *
  * The function pointers are called under the lock of an EQ, with interrupts
- * off: they must not sleep, and nothing in this file may be called from them.
+ * off. They must not sleep or call any function of this file.
  *
- * Create functions return 0 with the number set; on an error there is nothing
- * to destroy. After a successful destroy neither the device nor an interrupt
- * touches the object or its memory. Destroy fails with -EBUSY while the device
- * has it in use, and then it goes on as before; on a dead device it succeeds.
- * Drop is for an owner who cannot keep it: a device that does not let it go is
- * stopped, as if it had died.
+ * Create functions return 0 and set the number; after an error there is
+ * nothing to destroy. After a successful destroy neither the device nor an
+ * interrupt handler accesses the object or its memory. Destroy fails with
+ * -EBUSY while the device uses the object, which then stays as it was. On a
+ * dead device destroy succeeds. Drop is for an owner that cannot keep the
+ * object: if the device does not release it, the driver kills the device.
  */
 #ifndef FAKERNIC_DRIVER_HW_H
 #define FAKERNIC_DRIVER_HW_H
@@ -31,17 +31,17 @@ struct fakernic_qp;
 struct fakernic_cq_hw {
 	struct fakernic_dev *dev;
 	struct fakernic_eq *eq;
-	struct fakernic_queue queue;	/* ring is NULL when it is a user's */
+	struct fakernic_queue queue;	/* ring is NULL in a user CQ */
 	u32 cqn;
-	u32 ci;				/* its owner's, who locks it */
+	u32 ci;				/* under a lock of the owner */
 	void (*complete)(struct fakernic_cq_hw *hw);	/* event: entries */
 	void (*fail)(struct fakernic_cq_hw *hw);	/* event: CQ error */
 };
 
-/* A queue pair, or a work queue, whose number is one of theirs. */
+/* A QP or a WQ; both use the same number space. */
 struct fakernic_qp_hw {
 	u32 qpn;
-	struct fakernic_qp *qp;		/* NULL: not of verbs, or a WQ */
+	struct fakernic_qp *qp;		/* NULL: a WQ or the net_device's */
 	/* type: FAKERNIC_EVENT_*, data: FAKERNIC_VENDOR_* */
 	void (*event)(struct fakernic_qp_hw *hw, u8 type, u32 data);
 };
@@ -53,97 +53,98 @@ struct fakernic_srq_hw {
 };
 
 /*
- * comp_vector: any number; the completion EQs take turns. The caller has filled
- * in all of req but the EQ, and hw's queue if it is the kernel's.
+ * comp_vector: any number; its remainder selects the completion EQ. The caller
+ * fills in all of req except the EQ, and hw->queue of a kernel CQ.
  */
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 			  struct fakernic_create_cq_req *req, u32 comp_vector);
 
-/* No QP, WQ or SRQ completes there. The ring is the caller's to free. */
+/* No QP, WQ or SRQ may use the CQ. The caller frees the ring. */
 void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw);
 
 /*
- * Visits each CQ, as an event would: under its EQ's lock, in softirq-off
- * context. None is destroyed while it is visited. May sleep between visits.
+ * Calls visit() for each CQ in the context of an event: under its EQ's lock,
+ * with softirqs off. No CQ is destroyed while it is visited. May sleep between
+ * visits.
  */
 void fakernic_cq_hw_for_each(struct fakernic_dev *dev,
 			     void (*visit)(struct fakernic_cq_hw *hw));
 
 /*
- * Copies the entry at index ci of a kernel's CQ. False: not written yet. The
- * caller has the CQ to itself; in any context.
+ * Copies the CQE at index ci of a kernel CQ. False: not written yet. The caller
+ * serializes access to the CQ. Callable in any context.
  */
 bool fakernic_cq_hw_peek(const struct fakernic_cq_hw *hw, u32 ci,
 			 struct fakernic_cqe *cqe);
 
-/* The entry at index ci names no QP any more. Likewise. */
+/* Clears the QPN of the CQE at index ci, in the same context. */
 void fakernic_cq_hw_void(struct fakernic_cq_hw *hw, u32 ci);
 
 /*
- * Asks for one event, for the next entry behind the consumer index, which may
- * be there already; solicited: only for a solicited one or an error. In any
- * context.
+ * Arms the CQ for one event: on the next CQE at or after the consumer index,
+ * which may exist already. solicited: only a solicited CQE or an error raises
+ * the event. Callable in any context.
  */
 void fakernic_cq_hw_arm(struct fakernic_cq_hw *hw, bool solicited);
 
-/* A QP in RESET. The caller has filled in all of req. */
+/* Creates a QP in RESET. The caller fills in all of req. */
 int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 			  const struct fakernic_create_qp_req *req);
 
-/* An RSS QP, which receives from the start. Likewise. */
+/* Creates an RSS QP, which receives at once. The caller fills in all of req. */
 int fakernic_rss_qp_hw_create(struct fakernic_dev *dev,
 			      struct fakernic_qp_hw *hw,
 			      const struct fakernic_create_rss_qp_req *req);
 
-/* Both kinds; no flow rule names it. */
+/* Drops a QP or an RSS QP. No flow rule may name it. */
 void fakernic_qp_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 
 /*
- * Moves it to the state and sets no more than a raw-packet QP needs on its way
- * from RESET by INIT and RTR to RTS.
+ * Moves a raw-packet QP to the state. Sets only the attributes that such a QP
+ * needs between RESET, INIT, RTR and RTS.
  */
 int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
 			     struct fakernic_qp_hw *hw,
 			     enum fakernic_qp_state state);
 
-/* A WQ in RESET; hw->qpn is its number. */
+/* Creates a WQ in RESET and sets hw->qpn to its number. */
 int fakernic_wq_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 			  const struct fakernic_create_wq_req *req);
 
-/* No table names it. */
+/* No indirection table may name the WQ. */
 void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw);
 
-/* The caller has filled in all of req. */
+/* The caller fills in all of req. */
 int fakernic_srq_hw_create(struct fakernic_dev *dev,
 			   struct fakernic_srq_hw *hw,
 			   const struct fakernic_create_srq_req *req);
 
-/* Nothing receives from it. */
+/* No QP may receive from the SRQ. */
 void fakernic_srq_hw_drop(struct fakernic_dev *dev, struct fakernic_srq_hw *hw);
 
 /*
- * A region's key, which is both its lkey and its rkey; the low byte of a new
- * key is chosen here. Destroy: -EBUSY while windows are bound to the region.
+ * Creates a memory region. Its key is both lkey and rkey; the driver chooses
+ * the low byte of the key.
  */
 int fakernic_mr_hw_create(struct fakernic_dev *dev,
 			  struct fakernic_create_mr_req *req, u32 *key);
 
 /*
- * The key is worth nothing any more. -EBUSY while windows are bound to the
+ * Invalidates the region's key. Returns -EBUSY while windows are bound to the
  * region.
  */
 int fakernic_mr_hw_destroy(struct fakernic_dev *dev, u32 key);
 
-/* No window is bound to the region. */
+/* No window may be bound to the region. */
 void fakernic_mr_hw_drop(struct fakernic_dev *dev, u32 key);
 
-/* A window's key; type: FAKERNIC_MW_TYPE_*. */
+/* Creates a memory window; type: FAKERNIC_MW_TYPE_*. */
 int fakernic_mw_hw_create(struct fakernic_dev *dev, u32 pdn, u8 type, u32 *key);
 
-/* Unbinds the window, too. */
+/* Also unbinds the window. */
 void fakernic_mw_hw_drop(struct fakernic_dev *dev, u32 key);
 
-/* The entry at the consumer index; the caller advances the index. */
+/* Copies the CQE at the consumer index. The caller advances the index. */
 static inline bool fakernic_cq_hw_next(const struct fakernic_cq_hw *hw,
 				       struct fakernic_cqe *cqe)
 {
