@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Address handles (IBTA 10.2.2): the kernel resolves the next hop's MAC from
- * the destination GID; the provider keeps the finished address vector, which
+ * Address handles (IBTA 10.2.2). The kernel resolves the next hop's MAC from
+ * the destination GID. The provider keeps the complete address vector, which
  * every UD send copies into its WQE.
  */
 #include <arpa/inet.h>
@@ -23,8 +23,9 @@ static bool fakernic_is_ipv4(const union ibv_gid *gid)
 }
 
 /*
- * The errno value err, for an address that the kernel refused. Its core does so
- * before the driver sees it, and for many reasons with one number.
+ * Returns err, for an address that the kernel refused. The kernel's core
+ * refuses addresses before the driver sees them, and uses one errno value for
+ * many reasons.
  */
 int fakernic_refuse_address(struct ibv_context *ibctx,
 			    const struct ibv_ah_attr *attr, int err)

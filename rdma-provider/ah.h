@@ -11,18 +11,18 @@
 
 struct fakernic_ah {
 	struct ibv_ah ah;
-	struct fakernic_av av;		/* as UD work requests carry it */
+	struct fakernic_av av;		/* as in UD work requests */
 };
 
 /* EINVAL: no GRH, which RoCE must have (IBTA A16.5.1). */
 struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
-/* Sends that were posted with it go on. */
+/* Sends that were posted with it are not affected. */
 int fakernic_destroy_ah(struct ibv_ah *ah);
 
 /*
- * Returns err, with which the kernel refused this address, and logs what is
- * wrong with it. Asks the kernel for the GID.
+ * Logs why the kernel refused this address with err, and returns err. Queries
+ * the GID.
  */
 int fakernic_refuse_address(struct ibv_context *context,
 			    const struct ibv_ah_attr *attr, int err);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A user context. Each noun has a header of its own: its structure, which
- * embeds the one libibverbs knows, and the contracts of the functions that the
- * file of the same name defines.
+ * A user context. Each object type has its own header: it has the structure,
+ * which embeds that of libibverbs, and documents the functions that the .c file
+ * of the same name defines.
  *
- * Functions with a name of libibverbs' are the verbs, ibv_*(3), called with
- * objects of this provider only. As there, an int is 0 or an errno value, and
- * a pointer is NULL with errno set. All but posting, polling and arming enter
- * the kernel. Any thread may call any of them, at once, unless a thread domain
- * says otherwise.
+ * Functions named like those of libibverbs implement the verbs, ibv_*(3), and
+ * take only objects of this provider. As there, an int is 0 or an errno value,
+ * and a pointer is NULL with errno set. All but posting, polling and arming
+ * enter the kernel. Any number of threads may call them at the same time,
+ * unless a thread domain forbids it.
  */
 #ifndef FAKERNIC_PROVIDER_CONTEXT_H
 #define FAKERNIC_PROVIDER_CONTEXT_H
@@ -27,15 +27,15 @@ struct fakernic_context {
 	void *uar;			/* doorbell page */
 	const void *clock_page;		/* NULL: none */
 	uint64_t features;		/* FAKERNIC_FEATURE_* in use */
-	uint64_t wall_offset_ns;	/* Unix time - device clock; 0: unknown */
+	uint64_t wall_offset_ns;	/* Unix - device time; 0: unknown */
 	uint32_t max_qp_wr;
 	uint32_t max_inline;		/* bytes */
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
-	atomic_bool gone;		/* the device, for ever */
+	atomic_bool gone;		/* device is gone; never cleared */
 	struct fakernic_table qp_table;
 	struct fakernic_table wq_table;	/* numbers not in qp_table; changed
-					 * under the mutex of that
+					 * under the mutex of qp_table
 					 */
 	struct fakernic_table srq_table;
 };
@@ -47,8 +47,8 @@ fakernic_to_context(struct ibv_context *context)
 }
 
 /*
- * The errno value err, for what never reaches the kernel; VERBS_LOG_LEVEL=4,
- * with VERBS_LOG_FILE, tells a user why.
+ * Returns err for a request that the provider refuses without the kernel.
+ * VERBS_LOG_LEVEL=4 with VERBS_LOG_FILE logs why.
  */
 #define fakernic_refuse(context, err, ...)				\
 	({								\
@@ -56,7 +56,7 @@ fakernic_to_context(struct ibv_context *context)
 		(err);							\
 	})
 
-/* The device's clock. The context has a clock page. */
+/* Reads the device's clock. The context must have a clock page. */
 static inline uint64_t
 fakernic_clock_ns(const struct fakernic_context *context)
 {
@@ -65,15 +65,15 @@ fakernic_clock_ns(const struct fakernic_context *context)
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
 }
 
-/* Of a device that is gone: see fakernic_look_if_gone(). */
+/* The device is gone: see fakernic_look_if_gone(). */
 static inline bool fakernic_no_time(uint64_t now_ns)
 {
 	return !now_ns || now_ns == UINT64_MAX;
 }
 
 /*
- * It was found to be gone: nothing of this context will be completed but what
- * lies in a CQ's ring by now.
+ * The device was found to be gone: nothing of this context will be completed
+ * except for entries that are already in a CQ's ring.
  */
 static inline bool fakernic_is_gone(struct fakernic_context *context)
 {
@@ -81,9 +81,10 @@ static inline bool fakernic_is_gone(struct fakernic_context *context)
 }
 
 /*
- * Is it gone? The clock is the sign, if there is one: the kernel takes a
- * process the pages of a device that died, was reset or unplugged, which then
- * read as zeros; one that does not answer reads as ones.
+ * Checks whether the device is gone, by the clock page if there is one. The
+ * kernel takes the pages of a device that died, was reset or was unplugged from
+ * the process; then they read as zeros. A device that does not respond reads as
+ * ones.
  */
 static inline void fakernic_look_if_gone(struct fakernic_context *context)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Device memory: pages of a BAR that the kernel gives out, mapped here, so that
- * copying into and out of it needs no command. Copies are of words of four
- * bytes, and checked: the mapping is larger than what was asked for.
+ * Device memory: pages of a BAR that the kernel allocates and that are mapped
+ * here, so that copying needs no command. Copies use words of four bytes. Their
+ * range is checked because the mapping is larger than the allocation.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int fakernic_memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
 		memcpy(&word, bytes + i, sizeof(word));
 		*(volatile uint32_t *)(dm->map + offset + i) = word;
 	}
-	/* It is there before the doorbell of a request that reads it. */
+	/* Write it before the doorbell of a request that reads it. */
 	mmio_flush_writes();
 	return 0;
 }
@@ -58,7 +58,7 @@ static int fakernic_memcpy_from_dm(void *to, struct ibv_dm *ibdm,
 
 	if (!fakernic_dm_range_ok(dm, offset, length))
 		return EINVAL;
-	/* It is read after the completion that told of it. */
+	/* Read it after the completion of the request that wrote it. */
 	udma_from_device_barrier();
 	for (i = 0; i < length; i += sizeof(word)) {
 		word = *(volatile uint32_t *)(dm->map + offset + i);
@@ -67,7 +67,7 @@ static int fakernic_memcpy_from_dm(void *to, struct ibv_dm *ibdm,
 	return 0;
 }
 
-/* Makes the copy functions work. 0 or an errno value. */
+/* Maps it and sets the copy functions. 0 or an errno value. */
 static int fakernic_map_dm(struct fakernic_dm *dm, struct ibv_context *context,
 			   uint64_t map_offset, size_t length)
 {
@@ -131,7 +131,7 @@ int fakernic_free_dm(struct ibv_dm *ibdm)
 	return 0;
 }
 
-/* Memory of another process with the same context; it stays that one's. */
+/* Memory of another process with the same context, which still owns it. */
 struct ibv_dm *fakernic_import_dm(struct ibv_context *context, uint32_t handle)
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, FAKERNIC_METHOD_DM_QUERY,

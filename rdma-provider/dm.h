@@ -11,24 +11,24 @@
 struct fakernic_dm {
 	struct verbs_dm vdm;
 	uint8_t *map;
-	size_t length;			/* bytes, as asked for */
+	size_t length;			/* bytes, as requested */
 	size_t map_bytes;		/* whole pages */
 };
 
-/* Copies are of words of four bytes: EINVAL for what is not aligned to them. */
+/* Copies use words of four bytes. EINVAL: not aligned to them. */
 struct ibv_dm *fakernic_alloc_dm(struct ibv_context *context,
 				 struct ibv_alloc_dm_attr *attr);
 
-/* Unmaps it, too. EBUSY: a region is on it. */
+/* Unmaps and frees it. EBUSY: a memory region uses it. */
 int fakernic_free_dm(struct ibv_dm *dm);
 
 /* Memory of another process with the same context, mapped here. */
 struct ibv_dm *fakernic_import_dm(struct ibv_context *context, uint32_t handle);
 
-/* Unmaps it; it stays the other one's. */
+/* Unmaps it; the other process still owns it. */
 void fakernic_unimport_dm(struct ibv_dm *dm);
 
-/* EINVAL: not all of it lies inside. */
+/* EINVAL: the range is not inside the device memory. */
 struct ibv_mr *fakernic_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 				  uint64_t offset, size_t length,
 				  unsigned int access);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Doorbells: a barrier and one 64-bit store to the context's doorbell page
- * (fakernic/doorbell.h). The page is mapped uncached, so a store is neither
- * combined nor reordered with another one; the barrier in front of it orders
- * the queue and its record, which are ordinary memory.
+ * (fakernic/doorbell.h). The page is mapped uncached, so stores are neither
+ * combined nor reordered. The barrier in front of a store orders it behind
+ * writes to the queue and its record, which are in ordinary memory.
  */
 #ifndef FAKERNIC_PROVIDER_DOORBELL_H
 #define FAKERNIC_PROVIDER_DOORBELL_H
@@ -20,7 +20,7 @@ static inline void fakernic_doorbell(void *uar, unsigned int offset,
 	mmio_write64_le((uint8_t *)uar + offset, htole64(word));
 }
 
-/* The send queue holds WQEs up to block index pi. */
+/* Reports WQEs up to basic block pi of the send queue. */
 static inline void fakernic_ring_sq(void *uar, uint32_t qpn, uint32_t pi)
 {
 	fakernic_doorbell(uar, FAKERNIC_DOORBELL_SQ,
@@ -28,7 +28,7 @@ static inline void fakernic_ring_sq(void *uar, uint32_t qpn, uint32_t pi)
 				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
 }
 
-/* One event, please, when the CQ holds an entry beyond consumer index ci. */
+/* Requests one event when the CQ has an entry after consumer index ci. */
 static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
 				   bool solicited_only)
 {
@@ -39,7 +39,7 @@ static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
 				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
 }
 
-/* Somebody polls, and has found nothing. */
+/* Reports that the application is polling without success. */
 static inline void fakernic_ring_poll(void *uar)
 {
 	fakernic_doorbell(uar, FAKERNIC_DOORBELL_POLL, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Flow rules of raw-packet QPs: the kernel checks them, the device matches.
+ * Flow rules of raw-packet QPs: the kernel checks, the device matches.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
 				      struct ibv_flow_attr *attr);
 
-/* Frames that come from now on go where they would without the rule. */
+/* New frames are delivered as they would be without the rule. */
 int fakernic_destroy_flow(struct ibv_flow *flow);
 
 #endif

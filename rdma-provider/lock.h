@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A lock that single-threaded objects do without. Locks are taken in this
- * order: CQ (two of them by number), table mutex, then SQ, RQ or SRQ; who has
- * a table's mutex may only try for a CQ's: a program that has one, from
- * start_poll to end_poll, may create and destroy meanwhile. A completion frees
- * room in an SQ or RQ without their locks: through one atomic counter.
+ * A lock that single-threaded objects skip. Lock order: CQ (two of them by
+ * number), table mutex, then SQ, RQ or SRQ. A thread with a table's mutex may
+ * only try to lock a CQ, because a program that holds a CQ between start_poll
+ * and end_poll may create and destroy objects. A completion frees slots of an
+ * SQ or RQ without their locks, through one atomic counter.
  */
 #ifndef FAKERNIC_PROVIDER_LOCK_H
 #define FAKERNIC_PROVIDER_LOCK_H
@@ -35,7 +35,7 @@ static inline void fakernic_lock(struct fakernic_lock *lock)
 		pthread_spin_lock(&lock->spin);
 }
 
-/* False: somebody has it. */
+/* False: another thread holds it. */
 static inline bool fakernic_try_lock(struct fakernic_lock *lock)
 {
 	return !lock->needed || !pthread_spin_trylock(&lock->spin);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Memory regions and windows (IBTA 10.6): the kernel pins the memory and the
- * device checks keys, so there is nothing to remember here. Windows are bound
- * by send WQEs: see post_send.c. Regions of device memory: see dm.c.
+ * Memory regions and windows (IBTA 10.6). The kernel pins the memory and the
+ * device checks keys, so the provider keeps no state for them. Windows are
+ * bound by send WQEs (post_send.c). For regions of device memory see dm.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,8 +50,8 @@ struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 
 #ifdef FAKERNIC_HAVE_REG_MR_EX
 /*
- * One verb for both. The core's own command for it came long after Linux 6.12,
- * so these are the two commands that there always were.
+ * One verb for both kinds of memory. The kernel's single command for it is much
+ * newer than Linux 6.12, so use the two older commands.
  */
 struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
 				  struct ibv_mr_init_attr *attr)
@@ -101,7 +101,7 @@ int fakernic_dereg_mr(struct verbs_mr *vmr)
 	return 0;
 }
 
-/* A region of another process with the same context; it stays that one's. */
+/* A region of another process with the same context, which still owns it. */
 struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	struct verbs_mr *vmr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Memory regions and windows (IBTA 10.6): nothing but the kernel's handles.
+ * the provider keeps only the kernel's handles.
  */
 #ifndef FAKERNIC_PROVIDER_MR_H
 #define FAKERNIC_PROVIDER_MR_H
@@ -10,7 +10,7 @@
 
 struct ibv_mr_init_attr;
 
-/* Lengths in bytes; hca_va and iova are what the keys' users address. */
+/* Lengths in bytes; hca_va and iova are the addresses that key users pass. */
 struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			       uint64_t hca_va, int access);
 
@@ -19,11 +19,14 @@ struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 				      size_t length, uint64_t iova, int fd,
 				      int access);
 
-/* Either of both, by attr's comp_mask. EOPNOTSUPP: a bit of it is unknown. */
+/*
+ * Registers either kind, by attr's comp_mask. EOPNOTSUPP: it has an unknown
+ * bit.
+ */
 struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
 				  struct ibv_mr_init_attr *attr);
 
-/* After an error the region is as it was. */
+/* After an error the region is unchanged. */
 int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		      void *addr, size_t length, int access);
 
@@ -33,13 +36,13 @@ int fakernic_dereg_mr(struct verbs_mr *vmr);
 /* Another process' region of the same context, by its handle. */
 struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle);
 
-/* Forgets it here; it stays the other one's. */
+/* Frees the handle; the other process still owns the region. */
 void fakernic_unimport_mr(struct ibv_mr *mr);
 
 /* Bound by work requests: post_send.h, wr.h. */
 struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 
-/* Unbinds it, if it is bound. */
+/* Unbinds it first if it is bound. */
 int fakernic_dealloc_mw(struct ibv_mw *mw);
 
 #endif

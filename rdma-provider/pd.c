@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Protection domains (IBTA 10.2.3): the kernel makes them, the provider keeps
- * their handle. Parent and thread domains are the provider's alone: a parent
- * domain stands for a protection domain and may carry a thread domain, by which
- * the application promises to serialise what it does with the objects created
- * from it; their queues then take no locks. It may also bring allocators for
- * the memory of those queues (queue.c).
+ * Protection domains (IBTA 10.2.3): the kernel allocates them, the provider
+ * keeps their handle. Parent and thread domains exist only in the provider. A
+ * parent domain stands for a protection domain and may have a thread domain.
+ * With a thread domain the application promises to serialize its use of the
+ * objects created from it, so their queues take no locks. A parent domain may
+ * also bring allocators for the memory of those queues (queue.c).
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 
 struct fakernic_td {
 	struct ibv_td td;
-	atomic_int parents;		/* parent domains that carry it */
+	atomic_int parents;		/* parent domains that have it */
 };
 
 static struct fakernic_pd *fakernic_to_pd(struct ibv_pd *pd)
@@ -45,8 +45,8 @@ struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context)
 }
 
 /*
- * The handle is of the process that made it; the kernel judges it whenever it
- * is used (there is no command that would do so now).
+ * The handle comes from the process that created it. No kernel command checks
+ * it, so an invalid one fails on its first use.
  */
 struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle)
 {

@@ -14,11 +14,11 @@ struct fakernic_td;
 
 struct fakernic_pd {
 	struct ibv_pd pd;
-	atomic_int users;		/* parent domains that stand for it;
-					 * of a parent domain: its queues
+	atomic_int users;		/* parent domains that stand for it; for
+					 * a parent domain: its queues
 					 */
 	struct fakernic_pd *protection;	/* NULL: not a parent domain */
-	/* Of a parent domain, each may be NULL. */
+	/* Parent domains only; each may be NULL. */
 	struct fakernic_td *td;
 	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size,
 		       size_t alignment, uint64_t resource_type);
@@ -27,34 +27,34 @@ struct fakernic_pd {
 	void *alloc_context;
 };
 
-/* EBUSY: a parent domain stands for it, or has queues. */
+/* Freed by fakernic_dealloc_pd(). */
 struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context);
 
-/* Also of a parent domain. EBUSY: see users. */
+/* Frees a parent domain, too. EBUSY: users is not 0. */
 int fakernic_dealloc_pd(struct ibv_pd *pd);
 
-/* The handle is not checked before something is made in the domain. */
+/* The handle is not checked until an object is created in the domain. */
 struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle);
 
-/* Forgets it here; it stays the other process'. */
+/* Frees the handle; the other process still owns the domain. */
 void fakernic_unimport_pd(struct ibv_pd *pd);
 
-/* Nothing of the kernel's: ends with fakernic_dealloc_pd(). */
+/* No kernel object. Freed by fakernic_dealloc_pd(). */
 struct ibv_pd *
 fakernic_alloc_parent_domain(struct ibv_context *context,
 			     struct ibv_parent_domain_init_attr *attr);
 
-/* Likewise. EBUSY: a parent domain carries it. */
+/* No kernel object. Freed by fakernic_dealloc_td(). */
 struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
 				 struct ibv_td_init_attr *attr);
 
-/* EBUSY: a parent domain carries it. */
+/* EBUSY: a parent domain has it. */
 int fakernic_dealloc_td(struct ibv_td *td);
 
-/* NULL when pd is none (or NULL). */
+/* NULL if pd is not a parent domain, or NULL. */
 struct fakernic_pd *fakernic_to_parent_domain(struct ibv_pd *pd);
 
-/* False: the thread domain of this parent domain serialises its objects. */
+/* False: the parent domain has a thread domain, so no locks are needed. */
 bool fakernic_pd_needs_locks(struct ibv_pd *pd);
 
 #endif

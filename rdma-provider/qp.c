@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Queue pairs, the control path: sizes from capabilities (rounded up, and told
- * truthfully), queue memory, state changes. The device judges every transition
- * itself; what is left to do here is to forget the work of a QP that goes back
- * to Reset or away: its CQEs leave their CQs, its indices return to 0.
+ * Queue pairs, the control path: sizes from capabilities (rounded up, and
+ * reported as such), queue memory, state transitions. The device checks every
+ * transition. When a QP is reset or destroyed, the provider drops its work: it
+ * removes its CQEs from their CQs and sets its indices to 0.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +30,9 @@
 #include "wr.h"
 
 /*
- * What attr says, without what a QP of its type or beside an SRQ has no use
- * for: that may be anything (ibv_create_qp_ex(3)), and may go before the QP.
+ * A copy of attr without the values that do not apply to a QP of this type, or
+ * to one with an SRQ. Those may be anything (ibv_create_qp_ex(3)), and may be
+ * freed before the QP.
  */
 static struct ibv_qp_init_attr_ex
 fakernic_used_attr(const struct ibv_qp_init_attr_ex *attr)
@@ -74,7 +75,7 @@ static int fakernic_check_caps(struct fakernic_context *context,
 	return 0;
 }
 
-/* The feature without which there is no QP of that type; 0: unknown type. */
+/* The feature that QPs of this type need; 0: unknown type. */
 static uint64_t fakernic_qp_feature(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -94,7 +95,7 @@ static uint64_t fakernic_qp_feature(enum ibv_qp_type type)
 	}
 }
 
-/* The objects that a QP of its type needs. */
+/* Whether attr has all objects that a QP of this type needs. */
 static bool fakernic_has_objects(const struct ibv_qp_init_attr_ex *attr)
 {
 	/* An XRC target has a domain, and neither queues nor CQs. */
@@ -141,7 +142,7 @@ static int fakernic_check_qp(struct fakernic_context *context,
 	return fakernic_check_caps(context, attr);
 }
 
-/* Makes the queues it has and describes them to the kernel. */
+/* Allocates its queues and describes them to the kernel. */
 static int fakernic_alloc_queues(struct fakernic_qp *qp,
 				 struct fakernic_context *context,
 				 const struct ibv_qp_init_attr_ex *attr,
@@ -208,8 +209,8 @@ static void fakernic_get_caps(const struct fakernic_qp *qp,
 }
 
 /*
- * The table is for those that complete work requests of their own. An XRC
- * target does not, and may be opened several times under one number.
+ * The table is for QPs that complete work requests of their own. An XRC target
+ * does not, and may be opened several times under one number.
  */
 static bool fakernic_qp_in_table(const struct ibv_qp *qp)
 {
@@ -329,7 +330,7 @@ int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 					       err);
 	if (err || !(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
 		return err;
-	/* The device has let go of the QP and starts again at index 0. */
+	/* The device no longer uses its queues and restarts at index 0. */
 	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	fakernic_clean_cqs_of_qp_locked(ibqp);
 	fakernic_sq_reset(&qp->sq);
@@ -338,7 +339,7 @@ int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-/* Bursts are not shaped; a QP's packets are spaced evenly. */
+/* The device spaces packets evenly and does not shape bursts. */
 int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
 				  struct ibv_qp_rate_limit_attr *limit)
 {
@@ -373,8 +374,9 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 	int err;
 
 	/*
-	 * It waits until all events are acknowledged, which may take other
-	 * verbs: no lock is held. A new QP may have the number meanwhile.
+	 * This waits until all events are acknowledged, which may need other
+	 * verbs, so no lock is held. A new QP may get the number during this
+	 * time.
 	 */
 	err = ibv_cmd_destroy_qp(ibqp);
 	if (err)
@@ -388,7 +390,7 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 	return 0;
 }
 
-/* Whatever the operation (data sheet, "Memory ordering"). */
+/* In order for all operations (data sheet, "Memory ordering"). */
 int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 				    uint32_t flags)
 {
@@ -406,6 +408,6 @@ int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (ece->vendor_id != FAKERNIC_PCI_VENDOR_ID || ece->comp_mask)
 		return EINVAL;
-	ece->options = 0;	/* what was accepted of them */
+	ece->options = 0;	/* accepted options */
 	return 0;
 }

@@ -16,36 +16,36 @@ struct fakernic_qp {
 	struct fakernic_rq rq;
 };
 
-/* On success attr's capabilities are those it got: at least what was asked. */
+/* On success attr has the actual capabilities: at least those requested. */
 struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
 				  struct ibv_qp_init_attr *attr);
 
 /*
- * Also RSS QPs. EOPNOTSUPP: attributes, flags or operations there are none
- * of.
+ * Also creates RSS QPs. EOPNOTSUPP: unsupported attributes, flags or
+ * operations.
  */
 struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *context,
 				     struct ibv_qp_init_attr_ex *attr);
 
-/* To RESET: its completions leave their CQs, and its queues are empty. */
+/* RESET removes its completions from their CQs and empties its queues. */
 int fakernic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 /* In kbit/s, 0: none. EOPNOTSUPP: shaped bursts. */
 int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
 				  struct ibv_qp_rate_limit_attr *attr);
 
-/* Capabilities are the provider's, all else the kernel's. */
+/* The provider returns the capabilities, the kernel all else. */
 int fakernic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		      struct ibv_qp_init_attr *init_attr);
 
-/* Always: of whole messages, whatever the operation. */
+/* Always in order for whole messages, for any operation. */
 int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 				    uint32_t flags);
 
-/* The vendor, and no options. */
+/* Returns the vendor and no options. */
 int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
-/* EINVAL: of another vendor. Takes none of the options. */
+/* EINVAL: another vendor. Accepts none of the options. */
 int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /* Its completions leave their CQs. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The memory of queues: whole pages, zeroed, not inherited by children (the
- * device keeps writing to the parent's pages after a fork). A parent domain
- * with allocators gives the memory itself, ibv_alloc_parent_domain(3), and
- * is then the one to keep it from being copied on write.
+ * Queue memory: whole pages, zeroed. Child processes do not inherit them,
+ * because after a fork the device keeps writing to the parent's pages. A parent
+ * domain with allocators provides the memory itself,
+ * ibv_alloc_parent_domain(3), and must then prevent copy-on-write of it.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ static uint64_t fakernic_resource_type(enum fakernic_resource resource)
 	return (uint64_t)RDMA_DRIVER_UNKNOWN << 32 | resource;
 }
 
-/* NULL with *err 0: the domain leaves it to us. */
+/* NULL with *err 0: the domain asks for the default allocation. */
 static void *fakernic_alloc_custom(struct fakernic_pd *domain,
 				   enum fakernic_resource resource, size_t size,
 				   int *err)
@@ -40,13 +40,13 @@ static void *fakernic_alloc_custom(struct fakernic_pd *domain,
 		*err = ENOMEM;
 		return NULL;
 	}
-	/* The device is told pages. */
+	/* The device takes whole pages. */
 	if ((uintptr_t)memory % page) {
 		domain->free(&domain->pd, domain->alloc_context, memory, type);
 		*err = EINVAL;
 		return NULL;
 	}
-	/* Its owner bytes must not look like entries. */
+	/* Old data must not look like valid owner bytes. */
 	memset(memory, 0, size);
 	return memory;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Ring arithmetic for every queue the device reads or writes: where an entry
- * lies, whose it is, and how an index is told through the doorbell record that
- * follows the ring (fakernic/base.h). Indices run freely modulo 2^32. Nothing
- * here locks; the caller owns the queue.
+ * Ring arithmetic for all queues that the device reads or writes: the address
+ * of an entry, its owner, and the index in the doorbell record behind the ring
+ * (fakernic/base.h). Indices run freely modulo 2^32. Nothing here locks; the
+ * caller owns the queue.
  */
 #ifndef FAKERNIC_PROVIDER_QUEUE_H
 #define FAKERNIC_PROVIDER_QUEUE_H
@@ -19,8 +19,8 @@
 #include "fakernic/base.h"
 
 /*
- * What a queue's memory is for: the low half of the resource type that the
- * allocators of a parent domain are told (its high half is the driver id).
+ * The use of a queue's memory: the low half of the resource type that a parent
+ * domain's allocators receive. The high half is the driver id.
  */
 enum fakernic_resource {
 	FAKERNIC_RESOURCE_SQ	= 1,
@@ -37,8 +37,8 @@ struct fakernic_queue {
 	uint8_t log_depth;
 	uint8_t log_stride;
 	uint8_t resource;	/* enum fakernic_resource */
-	bool custom;		/* memory of domain's allocator */
-	struct ibv_pd *domain;	/* the parent domain it is from, or NULL */
+	bool custom;		/* from domain's allocator */
+	struct ibv_pd *domain;	/* its parent domain, or NULL */
 };
 
 static inline uint8_t fakernic_log2_ceil(uint64_t count)
@@ -47,15 +47,15 @@ static inline uint8_t fakernic_log2_ceil(uint64_t count)
 }
 
 /*
- * Makes a zeroed ring of 1 << log_depth entries of 1 << log_stride bytes with
- * its record; pd (which may be NULL) tells from where the memory comes. 0,
- * ENOMEM, or EINVAL: the domain's allocator gave no whole pages.
+ * Allocates a zeroed ring of 1 << log_depth entries of 1 << log_stride bytes,
+ * and its record. pd, which may be NULL, selects the allocator. 0, ENOMEM, or
+ * EINVAL: the memory of the domain's allocator is not page-aligned.
  */
 int fakernic_queue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
 			 enum fakernic_resource resource, uint8_t log_depth,
 			 uint8_t log_stride);
 
-/* The device has let go of it. One without a ring is left alone. */
+/* Frees a queue that the device no longer uses. No ring: does nothing. */
 void fakernic_queue_free(struct fakernic_queue *queue);
 
 static inline uint32_t fakernic_queue_slot(const struct fakernic_queue *queue,
@@ -71,14 +71,14 @@ static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
 			      << queue->log_stride);
 }
 
-/* What bit 0 of an owner byte is once the device has written entry index. */
+/* Bit 0 of the owner byte once the device has written entry index. */
 static inline bool fakernic_queue_pass(const struct fakernic_queue *queue,
 				       uint32_t index)
 {
 	return !((index >> queue->log_depth) & 1);
 }
 
-/* Stores an index that the device may read at any moment. */
+/* Stores an index that the device may read at any time. */
 static inline void fakernic_queue_tell(struct fakernic_queue *queue,
 				       uint32_t index)
 {
@@ -86,7 +86,7 @@ static inline void fakernic_queue_tell(struct fakernic_queue *queue,
 			 __ATOMIC_RELAXED);
 }
 
-/* The index that was stored last; what is before it can be read. */
+/* The index stored last; the entries before it can be read. */
 static inline uint32_t fakernic_queue_told(const struct fakernic_queue *queue)
 {
 	return le32toh(__atomic_load_n(&queue->record->index,
@@ -101,7 +101,7 @@ static inline void fakernic_queue_publish(struct fakernic_queue *queue,
 	fakernic_queue_tell(queue, index);
 }
 
-/* Consumer: the entries before index have been read for the last time. */
+/* Consumer: the entries before index will not be read again. */
 static inline void fakernic_queue_release(struct fakernic_queue *queue,
 					  uint32_t index)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Receive queues: ibv_recv_wr -> slot (fakernic/rq.h), the producer index ->
- * doorbell record. Posting is memory stores only; the device reads the record
- * when it needs a receive. A QP's receives complete in order: the tag is the
- * index, and the last that came back tells which slots are free.
+ * Receive queues: translate ibv_recv_wr to a slot (fakernic/rq.h) and store the
+ * producer index in the doorbell record. Posting needs only memory stores; the
+ * device reads the record when it needs a receive. Receives of a QP complete in
+ * order. The tag is the index, so the last completed tag shows which slots are
+ * free.
  */
 #include <endian.h>
 #include <errno.h>
@@ -80,7 +81,7 @@ bool fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag,
 	if (tag - ci >= fakernic_queue_told(&rq->queue) - ci)
 		return false;
 	*wr_id = rq->wr_id[fakernic_queue_slot(&rq->queue, tag)];
-	/* Behind the read of wr_id: its slot may be posted again now. */
+	/* After the read of wr_id: the slot may be posted again now. */
 	atomic_store_explicit(&rq->ci, tag + 1, memory_order_release);
 	return true;
 }

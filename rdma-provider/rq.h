@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Receive queues of QPs and WQs; slots, which SRQs have, too (fakernic/rq.h).
+ * Receive queues of QPs and WQs; slots, also those of SRQs (fakernic/rq.h).
  */
 #ifndef FAKERNIC_PROVIDER_RQ_H
 #define FAKERNIC_PROVIDER_RQ_H
@@ -21,54 +21,52 @@ struct fakernic_rq {
 	struct fakernic_lock lock;
 	uint64_t *wr_id;		/* by slot */
 	uint32_t pi;
-	atomic_uint ci;			/* behind those completed */
+	atomic_uint ci;			/* index after the last completed */
 	uint32_t sge_max;
 };
 
-/* Makes the ring. ENOMEM: there is nothing to free. */
+/* Allocates the ring. ENOMEM: there is nothing to free. */
 int fakernic_rq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
 		      uint8_t log_depth, uint8_t log_stride);
 
-/* One without a ring is left alone, by both. */
+/* This and fakernic_rq_reset() do nothing without a ring. */
 void fakernic_rq_free(struct fakernic_rq *rq);
 
-/* Its QP or WQ went back to RESET: it is empty. */
+/* Its QP or WQ was reset: empties the queue. */
 void fakernic_rq_reset(struct fakernic_rq *rq);
 
 /*
- * A receive's CQE was taken from its CQ, which is locked: its wr_id; frees its
- * slot and those before, whose CQEs were lost. tag: as the CQE has it. False:
- * it is not posted, or was completed before.
+ * Called for a receive's CQE with its CQ locked: returns the wr_id, frees the
+ * slot and those before it, whose CQEs were lost. tag: as in the CQE. False:
+ * the receive is not posted, or was completed before.
  */
 bool fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag,
 			  uint64_t *wr_id);
 
 /*
- * The device is gone: the oldest of those that it has not completed is. Under
- * the lock of the CQ. False: there is none, or no RQ.
+ * The device is gone: completes the oldest outstanding receive. The CQ is
+ * locked. False: there is none, or no RQ.
  */
 bool fakernic_rq_flush(struct fakernic_rq *rq, uint64_t *wr_id);
 
-/* log2 of the bytes of a slot for sge_count entries, and back. */
+/* log2 of the slot size in bytes for sge_count SGEs. */
 uint8_t fakernic_recv_log_stride(uint32_t sge_count);
 
-/* Entries that a slot has room for; at most what the device takes. */
+/* SGEs that fit into a slot; at most what the device supports. */
 uint32_t fakernic_recv_sge_max(const struct fakernic_context *context,
 			       uint8_t log_stride);
 
-/* Writes one receive into a slot, which has room for its entries. */
+/* Writes one receive into a slot, which must have room for its SGEs. */
 void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
 			 const struct ibv_recv_wr *wr);
 
-/*
- * Says that a receive has too many entries. number: of the QP, WQ or SRQ.
- */
+/* Logs that a receive has too many SGEs. number: of the QP, WQ or SRQ. */
 void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
 			   const struct ibv_recv_wr *wr, uint32_t sge_max);
 
 /*
- * Posts a list; number: of the QP or WQ. ENOMEM when full, EINVAL for too many
- * entries: *bad_wr is the first that was not posted.
+ * Posts a list; number: of the QP or WQ. ENOMEM: the queue is full. EINVAL: too
+ * many SGEs. *bad_wr is the first receive that was not posted.
  */
 int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
 		     uint32_t number, struct ibv_recv_wr *wr,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Send queues: which requests one may carry, its size, its life, and the room
- * that completions give back. How WQEs come into it: wqe.h, post_send.c, wr.c.
+ * Send queues: the opcodes that a queue accepts, its size, its allocation, and
+ * the slots that completions free. For WQEs see wqe.h, post_send.c and wr.c.
  *
  * The ring has room for wr_max WQEs of the largest size, so counting work
- * requests is enough: wr_pi posted, wr_ci freed by the completion of a request
- * and, with it, of all unsignaled ones before it (IBTA 10.8.5).
+ * requests is enough. wr_pi counts posted requests. wr_ci counts freed ones:
+ * the completion of a request also frees all unsignaled ones before it (IBTA
+ * 10.8.5).
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@
 #include "queue.h"
 #include "sq.h"
 
-/* The verbs opcodes of a transport service (IBTA table 71) and the features. */
+/* Verbs opcodes of a transport service (IBTA table 71) and the features. */
 static uint32_t fakernic_sq_opcodes(enum ibv_qp_type type, uint64_t features)
 {
 	uint32_t send = FAKERNIC_WR_BIT(IBV_WR_SEND);
@@ -66,7 +67,7 @@ static uint32_t fakernic_sq_opcodes(enum ibv_qp_type type, uint64_t features)
 	return opcodes;
 }
 
-/* Where the data of the longest-headed ordinary WQE starts. */
+/* Data offset of the ordinary WQE with the longest headers. */
 static uint32_t fakernic_sq_data_offset_max(enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_UD)
@@ -160,7 +161,7 @@ bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
 		return false;
 	*wr_id = wr->wr_id;
 	sq->ci = wr->end;
-	/* Behind the reads: its place may be posted to again now. */
+	/* After the reads: the slot may be posted again now. */
 	atomic_store_explicit(&sq->wr_ci, wr->wr_end, memory_order_release);
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Send queues (fakernic/sq.h): sizes, life, room. How WQEs are built: wqe.h.
+ * Send queues (fakernic/sq.h): sizes, allocation, completion. WQEs: wqe.h.
  */
 #ifndef FAKERNIC_PROVIDER_SQ_H
 #define FAKERNIC_PROVIDER_SQ_H
@@ -18,22 +18,22 @@ struct fakernic_context;
 
 #define FAKERNIC_WR_BIT(opcode)		(1U << (opcode))
 
-/* What the provider remembers of a posted send, at its first block's place. */
+/* State of a posted send, in the slot of its first block. */
 struct fakernic_sq_wr {
 	uint64_t wr_id;
-	uint32_t wr_end;		/* wr_pi behind it */
+	uint32_t wr_end;		/* wr_pi after it */
 	uint32_t end;			/* pi behind it */
 };
 
 struct fakernic_sq {
-	struct fakernic_queue queue;	/* of basic blocks; no ring: no SQ */
+	struct fakernic_queue queue;	/* basic blocks; no ring: no SQ */
 	struct fakernic_lock lock;
 	struct fakernic_sq_wr *wr;
 	uint32_t pi;			/* basic blocks */
 	uint32_t wr_pi;			/* work requests posted */
-	atomic_uint wr_ci;		/* work requests whose room is free */
-	uint32_t ci;			/* basic blocks; of the CQ's lock */
-	uint32_t wr_max;		/* work requests outstanding */
+	atomic_uint wr_ci;		/* work requests freed */
+	uint32_t ci;			/* basic blocks; under the CQ's lock */
+	uint32_t wr_max;		/* limit of outstanding requests */
 	uint32_t sge_max;
 	uint32_t inline_max;		/* bytes */
 	uint32_t opcodes;		/* FAKERNIC_WR_BIT(ibv_wr_opcode) */
@@ -53,8 +53,8 @@ struct fakernic_sq {
 };
 
 /*
- * Fills in what attr asks for, rounded up to what the ring has room for; the
- * caller zeroed sq. log_depth: of basic blocks. EINVAL: beyond what a ring or a
+ * Sets the sizes that attr requests, rounded up to what the ring holds; the
+ * caller zeroed sq. log_depth: of basic blocks. EINVAL: more than a ring or a
  * WQE can hold.
  */
 int fakernic_sq_size(struct fakernic_sq *sq,
@@ -62,27 +62,27 @@ int fakernic_sq_size(struct fakernic_sq *sq,
 		     const struct ibv_qp_init_attr_ex *attr,
 		     uint8_t *log_depth);
 
-/* Makes the ring. ENOMEM: there is nothing to free. */
+/* Allocates the ring. ENOMEM: there is nothing to free. */
 int fakernic_sq_alloc(struct fakernic_sq *sq, struct ibv_pd *pd,
 		      uint8_t log_depth);
 
-/* One without a ring is left alone, by both. */
+/* This and fakernic_sq_reset() do nothing without a ring. */
 void fakernic_sq_free(struct fakernic_sq *sq);
 
-/* Its QP went back to RESET and has no completions any more: it is empty. */
+/* Its QP was reset and its CQEs were removed: empties the queue. */
 void fakernic_sq_reset(struct fakernic_sq *sq);
 
 /*
- * A send's CQE was taken from its CQ, which is locked: its wr_id. Frees the
- * room of it and of all unsignaled ones before it (IBTA 10.8.5). index: as the
- * CQE has it. False: it is not posted, or was completed before.
+ * Called for a send's CQE with its CQ locked: returns the wr_id, frees this
+ * request and all unsignaled ones before it (IBTA 10.8.5). index: as in the
+ * CQE. False: the request is not posted, or was completed before.
  */
 bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
 			  uint64_t *wr_id);
 
 /*
- * The device is gone: the oldest of those that it has not completed is. Under
- * the lock of the CQ. False: there is none, or no SQ.
+ * The device is gone: completes the oldest outstanding request. The CQ is
+ * locked. False: there is none, or no SQ.
  */
 bool fakernic_sq_flush(struct fakernic_sq *sq, uint64_t *wr_id);
 

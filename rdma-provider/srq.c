@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Shared receive queues (IBTA 10.2.9), the control path; their receives are in
- * srq_recv.c. An XRC SRQ (IBTA 14.5) differs only in having a domain and a CQ
- * of its own.
+ * Shared receive queues (IBTA 10.2.9), the control path; srq_recv.c posts and
+ * completes receives. An XRC SRQ (IBTA 14.5) differs only in having a domain
+ * and its own CQ.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -86,7 +86,7 @@ fakernic_new_srq(const struct fakernic_context *context,
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return NULL;
-	/* Who polls gives tags back, also where one thread alone posts. */
+	/* Polling threads return tags, so the lock is needed in any case. */
 	fakernic_lock_init(&srq->lock, true);
 	err = fakernic_queue_alloc(&srq->queue, attr->pd,
 				   FAKERNIC_RESOURCE_SRQ,
@@ -104,9 +104,10 @@ fakernic_new_srq(const struct fakernic_context *context,
 }
 
 /*
- * It leaves its CQ and the table. The QPs of a basic one are gone, and their
- * entries with them; libibverbs may remember a CQ for it all the same, which it
- * does not hold. The table's mutex is held. False: somebody has the CQ.
+ * Removes an SRQ from its CQ and the table. The QPs of a basic SRQ are
+ * destroyed, and their entries were removed with them. libibverbs may still
+ * have a CQ pointer in a basic SRQ, which the SRQ does not use. The table's
+ * mutex is held. False: another thread holds the CQ.
  */
 static bool fakernic_try_forget_srq_locked(struct fakernic_context *context,
 					   struct fakernic_srq *srq)
@@ -124,7 +125,7 @@ static bool fakernic_try_forget_srq_locked(struct fakernic_context *context,
 	return true;
 }
 
-/* One that had the number and whose destruction is not over leaves first. */
+/* First removes a former SRQ with this number that is being destroyed. */
 static int fakernic_enter_srq(struct fakernic_context *context,
 			      struct fakernic_srq *srq)
 {
@@ -205,9 +206,10 @@ struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 }
 
 /*
- * The device copies the receives that it has not taken yet to the same indices
- * of the new ring, up to the producer index in the new record (MODIFY_SRQ).
- * Tags outlive a smaller ring: those of receives on their way may be any.
+ * MODIFY_SRQ: the device copies the receives that it has not fetched to the
+ * same indices of the new ring, up to the producer index in the new record. The
+ * tags are kept when the ring shrinks, because outstanding receives may use any
+ * of them.
  */
 static int fakernic_resize_srq_locked(struct fakernic_srq *srq,
 				      struct ibv_srq_attr *attr, int mask,
@@ -266,7 +268,7 @@ int fakernic_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 	fakernic_lock(&srq->lock);
 	err = fakernic_resize_srq_locked(srq, attr, mask, &queue);
 	fakernic_unlock(&srq->lock);
-	/* The old one, or the new one that was refused. */
+	/* Frees the old ring, or the new one if the resize failed. */
 	fakernic_queue_free(&queue);
 	return err;
 }
@@ -298,7 +300,7 @@ int fakernic_destroy_srq(struct ibv_srq *ibsrq)
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	int err;
 
-	/* Without a lock, as in fakernic_destroy_qp(). */
+	/* No lock is held, as in fakernic_destroy_qp(). */
 	err = ibv_cmd_destroy_srq(ibsrq);
 	if (err)
 		return err;

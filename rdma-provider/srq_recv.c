@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Receives of SRQs: as rq.c, but the QPs that share one complete its receives
- * in any order. So a receive carries a tag from a stack of free ones, under
- * which its wr_id is kept until its CQE returns the tag. A tag is a place (bits
- * 15..0) and how often that was used: what completes one twice is known.
+ * Receives of SRQs: as rq.c, but the QPs that share an SRQ complete its
+ * receives in any order. So each receive has a tag from a stack of free ones.
+ * The wr_id is kept under the tag until the CQE returns it. A tag consists of a
+ * place (bits 15..0) and a use count, which detects a receive that is completed
+ * twice.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Stamps in doorbell records (fakernic/base.h): when work requests were posted
- * and completions taken, for a device that records what it does. The clock is
- * the processor's counter: it costs neither a system call nor an exit, as a
- * store into the device would.
+ * Stamps in doorbell records (fakernic/base.h): the time when work requests
+ * were posted and completions taken, for a device that records its work. The
+ * clock is the processor's counter, which needs no system call. A store into
+ * the device would cost an exit.
  */
 #ifndef FAKERNIC_PROVIDER_STAMP_H
 #define FAKERNIC_PROVIDER_STAMP_H
@@ -27,7 +27,7 @@ static inline uint64_t fakernic_ticks(void)
 #endif
 }
 
-/* In front of storing an index: its time is now. The queue has a ring. */
+/* Stamps the index that is stored next. The queue must have a ring. */
 static inline void fakernic_queue_stamp(struct fakernic_queue *queue,
 					struct ibv_context *context)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Object number -> object, for the 24-bit numbers in completion entries.
+ * Maps object numbers to objects, for the 24-bit numbers in completion entries.
  *
- * Changes are made under the mutex; look-ups take no lock. That is safe because
- * a page of the table, once there, stays until the context goes, and because an
- * object is removed only while its CQs are locked and hold no entry of it. Who
- * walks the table meets objects of others' CQs, too: these stay while he has
- * the walk, which is asked for last of all locks.
+ * Changes need the mutex; look-ups take no lock. That is safe because a page of
+ * the table is not freed before the context, and because an object is removed
+ * only while its CQs are locked and have no entry of it. A thread that walks
+ * the table also sees objects of other CQs; holding the walk lock keeps them in
+ * the table. The walk lock is the innermost lock.
  */
 #ifndef FAKERNIC_PROVIDER_TABLE_H
 #define FAKERNIC_PROVIDER_TABLE_H
@@ -32,7 +32,7 @@ struct fakernic_table {
 	_Atomic(struct fakernic_table_page *) page[FAKERNIC_TABLE_SIZE];
 };
 
-/* The object of that number (24 bits), or NULL. */
+/* The object with this number (24 bits), or NULL. */
 static inline void *fakernic_table_find(struct fakernic_table *table,
 					uint32_t number)
 {
@@ -48,8 +48,8 @@ static inline void *fakernic_table_find(struct fakernic_table *table,
 }
 
 /*
- * The first object of that number or a higher one, which *number becomes, or
- * NULL. The walk is held.
+ * The first object with number *number or higher, or NULL; sets *number. The
+ * walk lock is held.
  */
 static inline void *fakernic_table_next_locked(struct fakernic_table *table,
 					       uint32_t *number)
@@ -72,8 +72,8 @@ static inline void *fakernic_table_next_locked(struct fakernic_table *table,
 }
 
 /*
- * Lets go of the mutex, and takes it again: who has what its holder wants may
- * want the mutex himself.
+ * Releases the mutex for a moment: the thread that holds a CQ the caller needs
+ * may be waiting for the mutex.
  */
 static inline void fakernic_table_yield_locked(struct fakernic_table *table)
 {
@@ -102,7 +102,7 @@ static inline int fakernic_table_put_locked(struct fakernic_table *table,
 	return 0;
 }
 
-/* The mutex is held, not the walk; the number was put before. */
+/* The mutex is held, the walk lock is not; the number is in the table. */
 static inline void fakernic_table_remove_locked(struct fakernic_table *table,
 						uint32_t number)
 {
@@ -123,7 +123,7 @@ static inline void fakernic_table_init(struct fakernic_table *table)
 	pthread_mutex_init(&table->walk, NULL);
 }
 
-/* Frees the pages, not the objects: there are none any more. */
+/* Frees the pages. The table must be empty. */
 static inline void fakernic_table_free(struct fakernic_table *table)
 {
 	unsigned int i;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Work queues, indirection tables and RSS QPs. A work queue is a receive queue
- * as rq.c has it, under a number that is like a QP's. An RSS QP has no queues:
- * the device hands each frame to the work queue that its hash selects.
+ * as in rq.c; its number is from the same space as QP numbers. An RSS QP has no
+ * queues: the device delivers each frame to the work queue that its hash
+ * selects.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +27,7 @@
 #include "table.h"
 #include "wq.h"
 
-/* The kernel's: IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE. */
+/* Limit of the kernel: IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE. */
 #define FAKERNIC_MAX_LOG_IND_TABLE	13
 
 /* ---- work queues --------------------------------------------------------- */
@@ -34,7 +35,7 @@
 static int fakernic_post_wq_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr,
 				 struct ibv_recv_wr **bad_wr)
 {
-	/* As for a QP: what is posted in Reset would be forgotten. */
+	/* As for a QP: a reset would drop receives that are posted in Reset. */
 	if (ibwq->state == IBV_WQS_RESET) {
 		*bad_wr = wr;
 		return fakernic_refuse(fakernic_to_context(ibwq->context),
@@ -127,7 +128,7 @@ struct ibv_wq *fakernic_create_wq(struct ibv_context *ibctx,
 	cmd.buf_va = (uintptr_t)wq->rq.queue.ring;
 	cmd.log_depth = wq->rq.queue.log_depth;
 	cmd.log_stride = wq->rq.queue.log_stride;
-	/* Nothing that comp_mask does not say is there. */
+	/* Fields without a bit in comp_mask may be uninitialized. */
 	if (!(attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS))
 		kernel_attr.create_flags = 0;
 	err = ibv_cmd_create_wq(ibctx, &kernel_attr, &wq->wq, &cmd.ibv_cmd,
@@ -152,8 +153,8 @@ err_free:
 }
 
 /*
- * The kernel's core refuses unknown states as well, but keeps a reference to
- * the WQ, which then cannot be destroyed (Linux 6.1 and 6.12).
+ * The kernel's core also refuses unknown states, but then leaks a reference to
+ * the WQ, which can never be destroyed (Linux 6.1 and 6.12).
  */
 static bool fakernic_wq_states_exist(const struct ibv_wq_attr *attr)
 {
@@ -177,7 +178,7 @@ int fakernic_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 	if (err || !(attr->attr_mask & IBV_WQ_ATTR_STATE) ||
 	    attr->wq_state != IBV_WQS_RESET)
 		return err;
-	/* The device has let go of it and starts again at index 0. */
+	/* The device no longer uses its queue and restarts at index 0. */
 	fakernic_lock_cqs(ibwq->cq, NULL);
 	fakernic_clean_cq_of_qp_locked(ibwq->cq, ibwq->wq_num);
 	fakernic_rq_reset(&wq->rq);
@@ -192,7 +193,7 @@ int fakernic_destroy_wq(struct ibv_wq *ibwq)
 	struct fakernic_wq *wq = fakernic_to_wq(ibwq);
 	int err;
 
-	/* Without a lock, as in fakernic_destroy_qp(). */
+	/* No lock is held, as in fakernic_destroy_qp(). */
 	err = ibv_cmd_destroy_wq(ibwq);
 	if (err)
 		return err;

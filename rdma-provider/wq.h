@@ -9,23 +9,23 @@
 
 #include "rq.h"
 
-/* A receive queue that is not of a QP; its number is like a QP's. */
+/* A receive queue without a QP; numbered like a QP. */
 struct fakernic_wq {
 	struct ibv_wq wq;
 	struct fakernic_rq rq;
 };
 
-/* On success attr's sizes are those it got: at least what was asked. */
+/* On success attr has the actual sizes: at least those requested. */
 struct ibv_wq *fakernic_create_wq(struct ibv_context *context,
 				  struct ibv_wq_init_attr *attr);
 
-/* To RESET: its completions leave their CQ, and it is empty. */
+/* RESET removes its completions from their CQ and empties it. */
 int fakernic_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
 
-/* EBUSY: a table names it. Its completions leave their CQ. */
+/* EBUSY: a table uses it. Removes its completions from their CQ. */
 int fakernic_destroy_wq(struct ibv_wq *wq);
 
-/* EINVAL: more entries than the kernel takes (2^13). */
+/* EINVAL: more entries than the kernel supports (2^13). */
 struct ibv_rwq_ind_table *
 fakernic_create_rwq_ind_table(struct ibv_context *context,
 			      struct ibv_rwq_ind_table_init_attr *attr);
@@ -33,7 +33,7 @@ fakernic_create_rwq_ind_table(struct ibv_context *context,
 /* EBUSY: a QP uses it. */
 int fakernic_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
 
-/* fakernic_create_qp_ex() when attr has an indirection table or a hash. */
+/* Part of fakernic_create_qp_ex(): attr has a table or a hash. */
 struct ibv_qp *fakernic_create_rss_qp(struct ibv_context *context,
 				      struct ibv_qp_init_attr_ex *attr);
 

@@ -2,9 +2,10 @@
 /*
  * The ibv_wr_* interface: ibv_wr_post(3).
  *
- * wr_start takes the lock, wr_complete or wr_abort gives it back. A WQE stays
- * open for its setters until the next one begins or the batch ends. The first
- * error is kept, makes the rest of the batch void, and is wr_complete's answer.
+ * wr_start takes the lock, wr_complete or wr_abort releases it. A WQE stays
+ * open for its setters until the next one begins or the batch ends. After the
+ * first error the rest of the batch is ignored, and wr_complete posts nothing
+ * and returns that error.
  */
 #include <endian.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include "wqe.h"
 #include "wr.h"
 
-/* Which ibv_wr_* function the flag asks for, and the verbs opcode it posts. */
+/* The ibv_wr_* function that a flag requests, and the opcode it posts. */
 static const struct {
 	uint64_t flag;
 	enum ibv_wr_opcode opcode;
@@ -45,7 +46,7 @@ static struct fakernic_qp *fakernic_ex_to_qp(struct ibv_qp_ex *qp)
 	return container_of(qp, struct fakernic_qp, vqp.qp_ex);
 }
 
-/* The SQ if it has an open WQE that is worth going on with. */
+/* The SQ if it has an open WQE and no error; else NULL. */
 static struct fakernic_sq *fakernic_open_sq(struct ibv_qp_ex *qp)
 {
 	struct fakernic_sq *sq = &fakernic_ex_to_qp(qp)->sq;
@@ -269,15 +270,15 @@ static void fakernic_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t srqn)
 		sq->wqe->xrc_srqn = htole32(srqn);
 }
 
-/* How many entries the open WQE may have; its room is for no more. */
+/* Largest number of SGEs that fit into the open WQE. */
 static uint32_t fakernic_wqe_sge_max(const struct fakernic_sq *sq)
 {
 	uint8_t opcode = sq->wqe->opcode;
 
-	/* BIND_MW, LOCAL_INV: no data; FLUSH has its range already. */
+	/* BIND_MW and LOCAL_INV have no data; FLUSH already has its range. */
 	if (opcode >= FAKERNIC_SQ_FLUSH)
 		return 0;
-	/* An atomic's segment leaves room for one entry only. */
+	/* The segment of an atomic leaves room for one SGE only. */
 	if (opcode >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
 	    opcode <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD)
 		return 1;
@@ -324,7 +325,7 @@ static void fakernic_wr_set_inline_data_list(struct ibv_qp_ex *qp,
 
 	if (!sq)
 		return;
-	/* Only what sends its data away can have it inline. */
+	/* Only an operation that sends data can have it inline. */
 	if (sq->wqe->sge_count ||
 	    !(sq->wqe->opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM)) {
 		sq->batch_err = fakernic_sq_bad(sq, "no room for inline data");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * XRC domains and target QPs (IBTA 14.5): the kernel's objects, kept with a
- * file that processes share. Target QPs and XRC SRQs of a domain find each
- * other in the device, by the SRQ number in each request; here a target is no
- * more than a handle.
+ * XRC domains and target QPs (IBTA 14.5). The kernel keeps them with a file
+ * that processes share. The device connects target QPs and XRC SRQs of a domain
+ * by the SRQ number in each request. For the provider a target QP is only a
+ * handle.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ int fakernic_close_xrcd(struct ibv_xrcd *ibxrcd)
 	return 0;
 }
 
-/* Another handle to a target QP of the domain, perhaps of another process. */
+/* Another handle to a target QP of the domain, even of another process. */
 struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
 				struct ibv_qp_open_attr *attr)
 {

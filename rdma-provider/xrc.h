@@ -7,14 +7,14 @@
 
 #include <infiniband/driver.h>
 
-/* A domain, kept with attr's file if it has one. */
+/* Opens a domain, which belongs to attr's file if it has one. */
 struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
 				    struct ibv_xrcd_init_attr *attr);
 
-/* EBUSY: this process has objects in it. */
+/* EBUSY: the domain still has objects of this process. */
 int fakernic_close_xrcd(struct ibv_xrcd *xrcd);
 
-/* Another handle to a target QP; ends with fakernic_destroy_qp(). */
+/* Another handle to a target QP; freed by fakernic_destroy_qp(). */
 struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
 				struct ibv_qp_open_attr *attr);
 
