@@ -194,7 +194,8 @@ void fakernic_port_set_open(struct fakernic_dev *dev, bool open)
 	if (!open)
 		netif_carrier_off(dev->netdev);
 	mutex_unlock(&dev->port.lock);
-	fakernic_port_changed(dev);
+	/* The caller holds RTNL, and a command may wait for a recovery. */
+	mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
 }
 
 void fakernic_port_end(struct fakernic_dev *dev)

@@ -61,8 +61,8 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
 void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare);
 
 /*
- * The net_device was opened or stopped. A stopped one has no carrier, and the
- * device's port is disabled. Executes commands.
+ * The net_device was opened or stopped. A stopped one has no carrier. The
+ * device's port and the RDMA port follow soon after, as that takes commands.
  */
 void fakernic_port_set_open(struct fakernic_dev *dev, bool open);
 
