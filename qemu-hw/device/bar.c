@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, doorbell.h): a load
- * or store comes in, a call of the queue it names goes out.
+ * BAR0 registers and BAR2 doorbell pages (fakernic/regs.h, doorbell.h): decodes
+ * a load or store and calls the queue that it names.
  *
- * A register is one row of a table: how it is read, how it is written. What is
- * not in the table does not exist. Any access the interface does not define has
- * no effect, reads zero and is logged as a guest error.
+ * A table has one row per register, with its read and write functions. An
+ * access that the interface does not define reads zero, has no effect and is
+ * logged as a guest error.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -295,7 +295,7 @@ static const FakernicReg fakernic_regs[FAKERNIC_REG_END / 4] = {
 #undef RW
 #undef BRINGUP
 
-/* NULL, and logged, when the access is not an aligned one of a register. */
+/* NULL, and logged: the access is not the 4 aligned bytes of a register. */
 static const FakernicReg *fakernic_reg(hwaddr offset, unsigned size,
                                        const char *what)
 {
@@ -353,7 +353,7 @@ static void fakernic_doorbell_drop(FakernicState *s, hwaddr offset,
     s->stats[FAKERNIC_STAT_DOORBELL_DROPPED]++;
 }
 
-/* Rings what the word names; NULL, or why it rings nothing. */
+/* Rings the queue that the word names; returns NULL, or why there is none. */
 static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
                                           unsigned place, uint64_t word)
 {
@@ -396,9 +396,9 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
 }
 
 /*
- * Of a link, frames that are there come in now: each of them kicks. A netdev's
- * frames are the main loop's to fetch, which may want this very processor; so
- * may a peer that does not read what the link has for it.
+ * The poll doorbell. A link's frames are taken here, and each of them kicks.
+ * Only the main loop can read a netdev, and it may need this vCPU's host CPU.
+ * So may a peer that does not read its ring. In both cases this vCPU yields.
  */
 static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
 {
@@ -421,7 +421,7 @@ void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
     const char *why;
 
     if (fakernic_is_frozen(s)) {
-        /* What is held is bounded, and who polls rings on and on. */
+        /* Polling would fill the bounded list of held doorbells. */
         if (place != FAKERNIC_DOORBELL_POLL) {
             fakernic_fault_hold_doorbell(s, offset, word);
         }
@@ -442,7 +442,7 @@ void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
     }
 }
 
-/* What fault rules know of a doorbell: where it is, and of which QP. */
+/* What fault rules match a doorbell by: its place, index and QP. */
 static RoceFaultSubject fakernic_doorbell_subject(hwaddr offset, uint64_t word)
 {
     RoceFaultSubject subject = {
@@ -475,7 +475,7 @@ void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
     fakernic_doorbell_hear(s, offset, word);
 }
 
-/* Doorbell pages read zero; the clock page reads the time, if enabled. */
+/* Doorbell pages read zero; an enabled device's clock page has the time. */
 uint64_t fakernic_doorbell_load(FakernicState *s, hwaddr offset, unsigned size)
 {
     uint8_t page[sizeof(struct fakernic_clock_page)] = { 0 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The budget of a turn: what the work of stations is counted by, and the note
- * that there is more. doors.c begins and ends turns; this is below all
- * stations.
+ * The budget of a turn: counts the work of stations, and notes when there is
+ * more. doors.c begins and ends turns; this file is below all stations.
  *
- * Work is counted so that tests can assert its bound, and timed because a unit
- * is only about a microsecond. The clock is the host's: what is bounded is how
- * long others wait for the main loop. It is read once in a few units.
+ * Work is counted in units so that tests can assert a bound. It is also timed,
+ * because a unit is only roughly a microsecond. The host's clock is used: the
+ * bound is on how long others wait for the main loop. It is read once in
+ * several units.
  *
- * That a step counts as what it costs is measured in tests (x-cost-limit), in
- * CPU time of the thread, which other programs on the host do not change.
+ * Tests check that steps do not cost more than they charge (x-cost-limit). They
+ * use the thread's CPU time, which other programs hardly affect.
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
@@ -19,10 +19,8 @@
 #include "state.h"
 
 #define FAKERNIC_UNITS_PER_LOOK 16
-/* A step may take as long whatever it counts as. On a crowded host the CPU time
- * of steps that do nothing was up to half of it: interrupts of the host count
- * as
- * the thread's. */
+/* CPU time that every step may take in addition. Interrupts of a busy host are
+ * accounted to the thread: steps without any work took up to half of it. */
 #define FAKERNIC_STEP_FREE_NS 1000000
 
 static int64_t fakernic_host_time(void)

@@ -2,10 +2,9 @@
 /*
  * Time: the device clock, and the engine's next deadline on a QEMU timer.
  *
- * The clock is the virtual one, so that a stopped VM does not time out. A timer
- * that is armed too early, or for nothing any more, is left alone: firing once
- * in vain is cheaper than moving it at every packet, which may wake the main
- * loop each time.
+ * The virtual clock is used, so that a stopped VM does not time out. A timer
+ * that is armed too early stays armed. Firing once without need is cheaper than
+ * moving the timer at each packet, which may wake the main loop each time.
  */
 #include "qemu/osdep.h"
 #include "clock.h"

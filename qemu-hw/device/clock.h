@@ -11,14 +11,14 @@
 /* The device clock: nanoseconds of the virtual clock. */
 RoceTime fakernic_now(void);
 
-/* 'fire' is called with the device when a deadline set has come. */
+/* Creates the timer, which calls 'fire' with the device at a deadline. */
 void fakernic_clock_init(FakernicState *s, QEMUTimerCB *fire);
-/* The timer is gone; no deadline may be set. */
+/* Frees the timer; no deadline may be set after it. */
 void fakernic_clock_cleanup(FakernicState *s);
 
 /*
- * The next deadline; ROCE_TIME_NEVER: there is none. An earlier one that is set
- * stays, so that the timer may fire before there is anything to do.
+ * Sets the next deadline; ROCE_TIME_NEVER: there is none. An earlier deadline
+ * stays armed, so the timer may fire with nothing to do.
  */
 void fakernic_clock_set(FakernicState *s, RoceTime deadline);
 

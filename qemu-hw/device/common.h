@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What every file of the device needs: the interface headers, the engine, the
- * device's limits. All else is in the header of its noun: state.h has the
- * device as a whole, ring.h the rings, cq.h the completion queues.
+ * device's limits. Each kind of object has its own header: state.h has the
+ * whole device, ring.h the rings, cq.h the completion queues.
  */
 #ifndef FAKERNIC_DEVICE_COMMON_H
 #define FAKERNIC_DEVICE_COMMON_H
@@ -29,8 +29,8 @@ typedef struct FakernicState FakernicState;
 typedef struct FakernicPersist FakernicPersist;
 
 /*
- * What the device offers: exactly what the engine and this shell implement end
- * to end. The one place to touch when a feature is done.
+ * The features that the device offers: those that the engine and this shell
+ * implement completely. A new feature is added here when it is complete.
  */
 #define FAKERNIC_FEATURES_IMPLEMENTED                                       \
     (FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_UD |      \
@@ -73,8 +73,8 @@ typedef struct FakernicPersist FakernicPersist;
 #define FAKERNIC_DEFAULT_MTU        1500
 
 /*
- * Beside enum fakernic_cmd_status, and never seen by the guest: a command is
- * not done yet, and is to be executed again in a later turn, to go on.
+ * An addition to enum fakernic_cmd_status that the guest never sees: the
+ * command is not complete, and a later turn executes it again to continue.
  */
 #define FAKERNIC_CMD_LATER          0xff
 

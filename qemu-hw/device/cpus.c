@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the device needs of the guest's CPUs: that their locked instructions are
- * atomic to it; that one that polls lets go of its processor; and, where it was
- * asked to see to it, that they come after the thread that feeds them.
+ * What the device needs from virtual CPUs: atomic instructions, a vCPU that
+ * yields its host CPU when it polls, and, with 'cpu-nice', vCPU threads of a
+ * lower priority than the main thread.
  *
- * Atomic: with KVM they are. TCG translates them to atomic host instructions
- * only where it runs CPUs in parallel; with one CPU, or all of them in one
- * thread, they become a load and a store, between which an RDMA atomic of a
- * peer would be lost. But the device is one more thread beside them.
+ * With KVM locked instructions are atomic. TCG translates them to atomic host
+ * instructions only when it runs vCPUs in parallel. With one vCPU, or all of
+ * them in one thread, they become a load and a store. The device runs in
+ * another thread, so an RDMA atomic of a peer in between would be lost.
  *
- * A CPU is but an address here: its layout depends on how QEMU was configured,
- * and the device may be loaded into a QEMU that others have built.
+ * CPUState is only used as a pointer here. Its layout depends on QEMU's build
+ * options, and the plug-in may run in a QEMU with other options.
  */
 #include "qemu/osdep.h"
 #include "exec/translation-block.h"
@@ -28,8 +28,8 @@
 #define FAKERNIC_WAY_NS 10000
 
 #ifdef CONFIG_TCG
-/* On the CPU itself, between two translation blocks; the next one is looked up
- * by its flags and finds none of the old ones. */
+/* Runs on the vCPU between two translation blocks. The next block is looked up
+ * by these flags, so no old block is found. */
 static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
 {
     tcg_cflags_set(cpu, CF_PARALLEL);
@@ -37,8 +37,8 @@ static void fakernic_cpu_parallel(CPUState *cpu, run_on_cpu_data unused)
 #endif
 
 /*
- * On the CPU's own thread, which TCG may have for all of them. A thread that is
- * lower already cannot be raised, and need not be.
+ * Runs on the vCPU's thread; TCG may have one thread for all vCPUs. A thread of
+ * lower priority needs no change, and raising it would need a privilege.
  */
 static void fakernic_cpu_nice(CPUState *cpu, run_on_cpu_data nice)
 {
@@ -72,7 +72,7 @@ static int fakernic_cpu_found(Object *obj, void *nice)
     return 0;
 }
 
-/* One that is plugged in later is one of several, and parallel already. */
+/* A vCPU that is plugged in later is one of several: already parallel. */
 void fakernic_cpus_init(unsigned nice)
 {
     object_child_foreach_recursive(object_get_root(), fakernic_cpu_found,
@@ -85,9 +85,9 @@ bool fakernic_cpus_emulated(void)
 }
 
 /*
- * Between two translation blocks, or two entries into the guest, where the CPU
- * can let go of the big QEMU lock: with it a thread that gets the processor
- * would wait for the lock, and then for the processor again.
+ * Runs between two translation blocks or two entries into the guest, where the
+ * vCPU may release the big QEMU lock. If it yielded with the lock, the next
+ * thread on this host CPU would only wait for the lock.
  */
 static void fakernic_cpu_gives_way(CPUState *cpu, run_on_cpu_data unused)
 {

@@ -6,19 +6,19 @@
 #define FAKERNIC_DEVICE_CPUS_H
 
 /*
- * From now on the locked instructions of those that there are are atomic
- * against RDMA atomics; and the host's scheduler prefers QEMU's main thread to
- * theirs, by 'nice' (setpriority(2), 0 to 19).
+ * Makes the locked instructions of all vCPUs atomic against RDMA atomics. Also
+ * raises the nice value of their threads by 'nice' (setpriority(2), 0 to 19),
+ * so that the host's scheduler prefers QEMU's main thread.
  */
 void fakernic_cpus_init(unsigned nice);
 
-/* Whether QEMU computes what they do (TCG): a store costs no exit. */
+/* True: QEMU emulates the vCPUs (TCG), so a doorbell store costs no exit. */
 bool fakernic_cpus_emulated(void);
 
 /*
- * The CPU whose store this is has nothing to do but to wait for a frame. Once
- * in 10 us at most it lets other threads of the host run, such as the one that
- * receives frames, as soon as it holds no lock. Not a CPU: nothing happens.
+ * The calling vCPU waits for a frame. At most once in 10 us it yields its host
+ * CPU, without the big QEMU lock, to threads such as the one that receives
+ * frames. No effect on a thread that is no vCPU.
  */
 void fakernic_cpu_waits(void);
 

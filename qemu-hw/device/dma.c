@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest memory, through the PCI bus and whatever IOMMU is on it.
+ * Guest memory, through the PCI bus and its IOMMU, if there is one.
  *
- * The only user of the PCI DMA interface, as a law says. Mappings live as long
- * as one access. Only RAM is reached: a DMA into some device's registers could
- * re-enter this one. Writes are stored in ascending address order. Only the
- * last 8 bytes are kept behind the others for a weakly ordered host, because
- * applications poll the last byte of an RDMA WRITE; and all are visible before
- * whatever the device writes next.
+ * Only this file uses the PCI DMA interface (tests/laws). A mapping lasts for
+ * one access. Only RAM is accessed: a DMA into another device's registers could
+ * re-enter this device. Writes are stored in ascending address order.
+ * Applications poll the last byte of an RDMA WRITE. So a barrier orders the
+ * last 8 bytes behind the others, and all bytes before the device's next write.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -27,13 +26,13 @@ static bool fakernic_dma_failed(FakernicState *s, uint64_t address, size_t len,
     return false;
 }
 
-/* The one place that counts what the device does with memory. */
+/* All accesses to guest memory are charged here. */
 static void fakernic_dma_count(FakernicState *s, size_t len)
 {
     fakernic_spend(s, 1 + len / FAKERNIC_PAGE_SIZE);
 }
 
-/* What a fault rule says about an access; NULL: nothing. */
+/* The fault rule that an access hits, or NULL. */
 static const RoceFaultRule *fakernic_dma_fault(FakernicState *s,
                                                RoceFaultPoint point,
                                                RoceFaultWhy why,
@@ -75,8 +74,8 @@ bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,
 }
 
 /*
- * Maps what can be mapped in one piece. A bounce buffer, which is what an
- * address without RAM behind it gives, is refused.
+ * Maps as much as is contiguous. For an address that is not RAM, QEMU returns a
+ * bounce buffer, which is refused here.
  */
 static void *fakernic_dma_map(FakernicState *s, uint64_t address, size_t *len)
 {
@@ -105,8 +104,8 @@ uint8_t *fakernic_dma_find(FakernicState *s, uint64_t address, uint64_t *len)
 
     fakernic_dma_count(s, 0);
     /*
-     * Mapped to be read, an address without RAM would be read into a bounce
-     * buffer at once, and a device's registers may change by that.
+     * Mapping an address that is not RAM would read it into a bounce buffer at
+     * once, and reading another device's registers may change them.
      */
     if (!fakernic_dma_peek(s, address, &first, 1)) {
         return NULL;
@@ -115,7 +114,7 @@ uint8_t *fakernic_dma_find(FakernicState *s, uint64_t address, uint64_t *len)
     if (!p) {
         return NULL;
     }
-    /* The mapping holds nothing that the memory region does not. */
+    /* The memory region keeps the RAM; the mapping need not. */
     pci_dma_unmap(pci, p, piece, DMA_DIRECTION_TO_DEVICE, 0);
     *len = piece;
     return p;
@@ -136,7 +135,7 @@ void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len)
         qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
         to += 8, from += 8, len -= 8;
     }
-    /* The last bytes are seen last. */
+    /* The last 8 bytes become visible after all others. */
     smp_wmb();
     if (len == 8) {
         qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
@@ -148,7 +147,7 @@ void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len)
     }
 }
 
-/* In pieces; false: one is out of reach. */
+/* Stores piece by piece; false: a piece is not accessible RAM. */
 static bool fakernic_dma_store(FakernicState *s, uint64_t address,
                                const uint8_t *from, size_t len)
 {
@@ -165,12 +164,12 @@ static bool fakernic_dma_store(FakernicState *s, uint64_t address,
         from += piece;
         len -= piece;
     }
-    /* Data before its CQE, a CQE before its EQE. */
+    /* Orders data before its CQE, and a CQE before its EQE. */
     smp_wmb();
     return true;
 }
 
-/* The store that a fault rule has hit. */
+/* A store that a fault rule has hit. */
 static bool fakernic_dma_spoilt(FakernicState *s, const RoceFaultRule *rule,
                                 uint64_t address, const void *buf, size_t len)
 {
@@ -216,7 +215,7 @@ void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op)
     } while (seen != old);
 }
 
-/* As fakernic_atomic_execute(), as a fault rule has it. */
+/* As fakernic_atomic_execute(), with the effect of a fault rule. */
 static void fakernic_dma_atomic_faulty(const RoceFaultRule *rule,
                                        uint64_t *word, RoceAtomic *op)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Faults: rules are added and shown in words, and act on what passes by.
+ * Faults: adds and prints rules, and applies them to frames, doorbells, DMAs,
+ * completions, events and interrupts.
  *
- * Stations ask here about their frame; what it means to lose, hold or spoil it
- * is done here, and what is held goes on in a turn (turn.c). Freezing, dying
- * and fatal errors are the device's life (life.c), which is above: a turn asks
- * for them.
+ * Stations call this file for each item. It drops, holds or corrupts the item
+ * as a rule says; a turn releases held items (turn.c). Freezing, removal from
+ * the bus and fatal errors are in life.c, which is above: the turn calls it.
  */
 #include "qemu/osdep.h"
 #include "qemu/cutils.h"
@@ -18,20 +18,20 @@
 #include "state.h"
 #include "../trace.h"
 
-/* What may be held at a time; over it the oldest is lost. */
+/* Limits of held items and their bytes; beyond them the oldest is dropped. */
 #define FAKERNIC_HELD_MAX       1024
 #define FAKERNIC_HELD_BYTES_MAX (16 * MiB)
-/* So many stalls; over it no other send queue is stalled. */
+/* Limit of stalls; beyond it no further send queue is stalled. */
 #define FAKERNIC_STALLS_MAX     1024
 /*
- * So many hits are told each, then only one in a thousandth part of those there
- * were: who keeps all lines, as a file does, has some 100,000 of them at last.
+ * Report every hit up to TOLD_MAX, then one per 0.1 % growth of the hit count:
+ * a log file ends at about 100,000 lines.
  */
 #define FAKERNIC_TOLD_MAX       65536
 #define FAKERNIC_TOLD_PART      1024
-/* So many first hits of rules are told beside these: rules come and go. */
+/* In addition, report this many first hits of rules that are added later. */
 #define FAKERNIC_TOLD_FIRSTS    8192
-/* A frame that is to go behind others waits for them this long. */
+/* A reordered item waits this long for the others to pass. */
 #define FAKERNIC_REORDER_NS     100000000
 
 void fakernic_fault_init(FakernicState *s)
@@ -39,8 +39,8 @@ void fakernic_fault_init(FakernicState *s)
     QTAILQ_INIT(&s->faults.held);
 }
 
-/* Is the rule still there that has hit the device? A new one of its id, which
- * has hit nothing yet, is another. */
+/* True: the rule that has hit the device still exists. A new rule with the same
+ * id is another one, and has no hits yet. */
 static bool fakernic_fault_stays(const FakernicFaults *f, const char *id)
 {
     const RoceFaultRule *rule = roce_fault_find(&f->rules, id);
@@ -83,7 +83,7 @@ char *fakernic_fault_text(const FakernicState *s)
     return g_string_free(text, false);
 }
 
-/* Is the hit one too many to be told? */
+/* True: this hit is not reported, because there were too many. */
 static bool fakernic_fault_is_flood(FakernicFaults *f, uint64_t hits)
 {
     if (++f->heard <= FAKERNIC_TOLD_MAX) {
@@ -99,7 +99,7 @@ static bool fakernic_fault_is_flood(FakernicFaults *f, uint64_t hits)
 void (*fakernic_told)(Object *device, const RoceFaultRule *rule,
                       const RoceFaultSubject *subject);
 
-/* Who does not read is not waited for: a later line says what was lost. */
+/* Never waits for a slow reader: 'untold' in a later line counts lost lines. */
 static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
                                 const RoceFaultSubject *subject)
 {
@@ -159,11 +159,11 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
     return rule;
 }
 
-/* ---- what is held -------------------------------------------------------- */
+/* ---- held items ---------------------------------------------------------- */
 
 /*
- * A queue or a vector that waits. Losing it would lose all that waits there,
- * for ever; so it is not for want of room.
+ * A stall: a queue or a vector that waits. It is never dropped to make room,
+ * because the queue or vector would then wait without limit.
  */
 static bool fakernic_fault_is_stall(RoceFaultPoint point)
 {
@@ -187,14 +187,14 @@ static void fakernic_fault_forget(FakernicState *s, FakernicHeld *held)
     g_free(held);
 }
 
-/* Is there no room for one more that is no stall, of so many bytes? */
+/* True: there is no room for another item of 'len' bytes; stalls have room. */
 static bool fakernic_fault_is_full(const FakernicFaults *f, size_t len)
 {
     return f->held_count - f->stalls >= FAKERNIC_HELD_MAX ||
            f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX;
 }
 
-/* What is lost when there is too much. */
+/* Drops the oldest item that is not a stall. */
 static void fakernic_fault_forget_oldest(FakernicState *s)
 {
     FakernicHeld *held;
@@ -229,8 +229,8 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
 }
 
 /*
- * One has gone by: those that wait for it to, wait for one less. 'gone' was
- * held itself, behind them; NULL: it was not.
+ * An item has passed: items held before it wait for one less. 'gone' is the
+ * item if it was held itself, else NULL.
  */
 static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
                                 uint32_t number, const FakernicHeld *gone)
@@ -342,8 +342,8 @@ bool fakernic_fault_at_frame(const FakernicState *s, RoceFaultPoint point,
 }
 
 /*
- * The PSN from the connection's first: that of requests of this end, if it
- * sends one or takes an answer.
+ * The PSN relative to the connection's first one. Requests sent and responses
+ * received count from this end's first PSN, others from the peer's.
  */
 static uint32_t fakernic_fault_rpsn(const FakernicState *s,
                                     const RoceFaultSubject *subject)
@@ -376,8 +376,8 @@ bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
         if (rule->goes <= subject->now && QTAILQ_EMPTY(&s->faults.held)) {
             break;
         }
-        /* As in a router's queue, it is the newest for which there is no room:
-         * without the oldest, which are to go next, nothing would. */
+        /* As in a router's queue, the newest frame is dropped: the oldest
+         * frames are the next to go, and dropping them would stop the flow. */
         if (fakernic_fault_is_full(&s->faults, *len)) {
             roce_fault_lost(&s->faults.rules, rule);
         } else {
@@ -461,8 +461,8 @@ bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
 }
 
 /*
- * When the last completion that is held for the CQ goes on, but those that are
- * to be overtaken; -1: none is.
+ * When the last completion that is held for the CQ is due, not counting
+ * reordered ones; -1: none is held.
  */
 static RoceTime fakernic_fault_behind(const FakernicState *s, uint32_t cqn)
 {
@@ -505,7 +505,7 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     case ROCE_FAULT_DROP:
         return false;
     case ROCE_FAULT_REORDER:
-        /* Behind those that are held already, in any case. */
+        /* Not before those that are held already. */
         fakernic_fault_hold_cqe(s, c, fault, MAX(behind, subject.now) +
                                                  FAKERNIC_REORDER_NS, rule->by);
         return false;
@@ -533,7 +533,7 @@ bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
     return due < 0;
 }
 
-/* Of a CQ or an EQ. */
+/* Forgets all items held for a CQ or an EQ. */
 static void fakernic_fault_forget_queue(FakernicState *s, RoceFaultPoint point,
                                         uint32_t number)
 {
@@ -571,7 +571,7 @@ void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn)
     }
 }
 
-/* What the queue or vector waits with, or NULL. */
+/* The stall of a queue or vector, or NULL. */
 static FakernicHeld *fakernic_fault_stalled(const FakernicState *s,
                                             RoceFaultPoint point,
                                             uint32_t number)
@@ -586,7 +586,7 @@ static FakernicHeld *fakernic_fault_stalled(const FakernicState *s,
     return NULL;
 }
 
-/* It waits once, so that no guest can pile up more than it has queues. */
+/* A queue has one stall at most, so the guest's queues bound their number. */
 void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
                           uint32_t number, RoceTime until)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of the device: what holds it, how it dies, how it begins anew, how
- * it ends.
+ * The life of the device: reasons that stop it, fatal errors, reset, unplug.
  *
- * A reset and the end free what the device works on. Both may come from the
- * device's own doing, so a reset waits until no work is on the stack, and the
- * end until no door is (doors.c). Both take as many turns as there is to free;
- * till then the device is held, and nothing new can come.
+ * A reset and an unplug free the objects that the device works on, and its own
+ * work can cause both. So a reset waits until no work is on the stack, and the
+ * unplug until no door is (doors.c). Freeing may take several turns. Until it
+ * is complete the device is held, and nothing new enters it.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
@@ -91,16 +90,16 @@ static void fakernic_reset_registers(FakernicState *s, uint32_t status)
     memset(&s->cmdq, 0, sizeof(s->cmdq));
 }
 
-/* Objects of the engine freed in one go, and what one counts as: it has some
- * pieces of memory. */
+/* Engine objects that one step frees, and the units that each counts as: it
+ * owns several allocations. */
 #define FAKERNIC_FREED_AT_ONCE 16
 #define FAKERNIC_FREED_WORK 4
-/* And all tables of the engine made empty, which ends its reset. */
+/* Units for emptying all tables of the engine, which completes its reset. */
 #define FAKERNIC_EMPTY_WORK 16
 
 /*
- * Frees what lives in the device, as far as the budget goes; true: all. The
- * engine goes last: each call after its end would empty its tables again.
+ * Frees objects within the budget; true: all are freed. The engine is last: a
+ * further call after it has finished would empty its tables again.
  */
 static bool fakernic_free_some(FakernicState *s)
 {
@@ -140,7 +139,7 @@ static void fakernic_reset_end(FakernicState *s)
     fakernic_budget_renew(s);
     fakernic_hold(s, FAKERNIC_HELD_RESET | FAKERNIC_HELD_FAULT |
                      FAKERNIC_HELD_DEAD, false);
-    /* QEMU keeps what came while the machine slept, and does not say so. */
+    /* QEMU may have queued frames during suspend without calling the device. */
     s->frames_wait = true;
 }
 
@@ -185,7 +184,7 @@ bool fakernic_life_end(FakernicState *s)
         fakernic_objects_free(s);
         roce_free(s->roce);
         s->roce = NULL;
-        s->stats = NULL;        /* they are the engine's */
+        s->stats = NULL;        /* the engine owned them */
         fakernic_dump_forget(s);
         g_clear_pointer(&s->fault_refused, g_free);
     }
