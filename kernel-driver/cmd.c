@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * One function per command: structures of the hardware interface in, plain
- * values out. Those that free an object succeed on a dead device, which has
- * forgotten all its objects: otherwise nothing could be torn down any more.
+ * One function per command: they take structures of the hardware interface and
+ * return plain values. Functions that free an object succeed on a dead device,
+ * which has lost all its objects, so that the driver can clean up.
  */
 #include <linux/string.h>
 #include <fakernic/cmdq.h>
@@ -65,7 +65,7 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
 			     dma_addr_t dma, u32 length, bool ask)
 {
-	/* That for all has 0 in the place of the number. */
+	/* QUERY_STATS requires 0 in the id field. */
 	struct fakernic_query_counter_req req = {
 		.address = cpu_to_le64(dma),
 		.length = cpu_to_le32(length),
@@ -138,7 +138,7 @@ int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 				  sizeof(req), NULL, 0);
 }
 
-/* A command whose response is the id of the object it made. */
+/* Executes a command whose response is the number of the new object. */
 static int fakernic_cmd_make(struct fakernic_dev *dev, u16 opcode,
 			     const void *req, u32 req_size, u32 *id)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * One function per command. Structures are those of the hardware interface
- * (fakernic/cmdq.h), which the caller fills in; what comes back is in the CPU's
- * byte order unless it is such a structure. All sleep, and fail as
- * fakernic_cmdq_exec() does; results are set on success only.
+ * One function per command. The caller fills in structures of the hardware
+ * interface (fakernic/cmdq.h). Results outside of such structures are in CPU
+ * byte order and set on success only. All functions sleep and return the errors
+ * of fakernic_cmdq_exec().
  */
 #ifndef FAKERNIC_DRIVER_CMD_H
 #define FAKERNIC_DRIVER_CMD_H
@@ -17,77 +17,77 @@ struct fakernic_dev;
 struct fakernic_gid;
 union ib_gid;
 
-/* -EIO also when the answer does not echo what was sent. */
+/* Also returns -EIO if the response does not echo the request. */
 int fakernic_cmd_nop(struct fakernic_dev *dev);
 
-/* Does it execute commands? As fakernic_cmdq_ask(). */
+/* Checks that the device executes commands. As fakernic_cmdq_ask(). */
 int fakernic_cmd_ask_nop(struct fakernic_dev *dev);
 
-/* Limits and sizes: the same until the next reset. */
+/* Limits and sizes, which are constant until the next reset. */
 int fakernic_cmd_query_device(struct fakernic_dev *dev,
 			      struct fakernic_query_device_resp *resp);
 
-/* Link, speed, MTU and the counter of bad P_Keys, as of now. */
+/* Current link state, speed, MTU and counter of bad P_Keys. */
 int fakernic_cmd_query_port(struct fakernic_dev *dev,
 			    struct fakernic_query_port_resp *resp);
 
-/* Likewise, as fakernic_cmdq_ask(). */
+/* The same, with the time limit of fakernic_cmdq_ask(). */
 int fakernic_cmd_ask_port(struct fakernic_dev *dev,
 			  struct fakernic_query_port_resp *resp);
 
-/* Sets what req's mask names; all of it, or nothing. */
+/* Sets the fields that req's mask names: all of them, or none on error. */
 int fakernic_cmd_set_port(struct fakernic_dev *dev,
 			  const struct fakernic_set_port_req *req);
 
 /*
- * The device writes its counters (counter_id 0), __le64 each, to length bytes
- * at dma; or those of the set with that number. ask: as fakernic_cmdq_ask().
- * Returns how many counters it has, which may be more than fit, or an error.
+ * Has the device write counters, __le64 each, to length bytes at dma: its own
+ * (counter_id 0) or those of a counter set. ask: as fakernic_cmdq_ask().
+ * Returns the number of counters, which may exceed what fits, or an error.
  */
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
 			     dma_addr_t dma, u32 length, bool ask);
 
-/* Binds a set of counters to a QP; id 0: none. */
+/* Binds a counter set to a QP; id 0 unbinds. */
 int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id);
 
 /* index < caps.gid_count; a gid of type FAKERNIC_GID_NONE clears the entry. */
 int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 			 const struct fakernic_gid *gid);
 
-/* eqn is the number of the new EQ. Its vector must be enabled. */
+/* Returns the new EQ's number in eqn. Its vector must be enabled. */
 int fakernic_cmd_create_eq(struct fakernic_dev *dev,
 			   const struct fakernic_create_eq_req *req, u32 *eqn);
 
-/* cqn is the number of the new CQ, which is not armed. */
+/* Returns the new CQ's number in cqn. The CQ is not armed. */
 int fakernic_cmd_create_cq(struct fakernic_dev *dev,
 			   const struct fakernic_create_cq_req *req, u32 *cqn);
 
-/*
- * On return the device writes to the new ring only; entries have moved
- * there.
- */
+/* Moves the CQEs. On return the device writes only to the new ring. */
 int fakernic_cmd_resize_cq(struct fakernic_dev *dev,
 			   const struct fakernic_resize_cq_req *req);
 
-/* Moderation: an event for count entries, or period_us after the first. */
+/* Moderation: one event per count CQEs, or period_us after the first CQE. */
 int fakernic_cmd_modify_cq(struct fakernic_dev *dev, u32 cqn, u16 count,
 			   u16 period_us);
 
-/* key is the lkey and the rkey of the new region; its low byte is req's tag. */
+/* Returns the new region's lkey and rkey in key; its low byte is req's tag. */
 int fakernic_cmd_create_mr(struct fakernic_dev *dev,
 			   const struct fakernic_create_mr_req *req, u32 *key);
 
-/* key replaces the old one. After an error the region is as it was. */
+/* Returns the new key, which replaces the old one. No change on error. */
 int fakernic_cmd_rereg_mr(struct fakernic_dev *dev,
 			  const struct fakernic_rereg_mr_req *req, u32 *key);
 
-/* What the device waits for now: at most FAKERNIC_PAGE_REQUESTS_MAX ranges. */
+/*
+ * Returns the ranges of pages that the device waits for: at most
+ * FAKERNIC_PAGE_REQUESTS_MAX.
+ */
 int fakernic_cmd_page_requests(struct fakernic_dev *dev,
 			       struct fakernic_query_page_requests_resp *resp);
 
 /*
- * When it has returned, the device does not touch pages that were said to be
- * ABSENT. May be used in the reclaim of memory.
+ * On return the device does not access pages that were marked ABSENT. May be
+ * called in memory reclaim.
  */
 int fakernic_cmd_update_pages(struct fakernic_dev *dev,
 			      const struct fakernic_update_pages_req *req);
@@ -96,36 +96,33 @@ int fakernic_cmd_update_pages(struct fakernic_dev *dev,
 int fakernic_cmd_create_mw(struct fakernic_dev *dev, u32 pdn, u8 type, u8 tag,
 			   u32 *key);
 
-/* qpn is the number of the new QP, which is in RESET. */
+/* Returns the new QP's number in qpn. The QP is in RESET. */
 int fakernic_cmd_create_qp(struct fakernic_dev *dev,
 			   const struct fakernic_create_qp_req *req, u32 *qpn);
 
-/* The device itself judges the change of state and every attribute. */
+/* The device checks the state transition and every attribute. */
 int fakernic_cmd_modify_qp(struct fakernic_dev *dev,
 			   const struct fakernic_modify_qp_req *req);
 
-/* All attributes, as the device has them now. */
+/* Returns the current values of all attributes. */
 int fakernic_cmd_query_qp(struct fakernic_dev *dev, u32 qpn,
 			  struct fakernic_qp_attr *attr);
 
-/* qpn is the number of the new QP, which receives from the start. */
+/* Returns the new QP's number in qpn. The QP receives at once. */
 int fakernic_cmd_create_rss_qp(struct fakernic_dev *dev,
 			       const struct fakernic_create_rss_qp_req *req,
 			       u32 *qpn);
 
-/* srqn is the number of the new SRQ. */
+/* Returns the new SRQ's number in srqn. */
 int fakernic_cmd_create_srq(struct fakernic_dev *dev,
 			    const struct fakernic_create_srq_req *req,
 			    u32 *srqn);
 
-/*
- * Sets limit or ring, as req's mask says. On return the old ring is not
- * used.
- */
+/* Sets limit or ring as in req's mask. On return the old ring is unused. */
 int fakernic_cmd_modify_srq(struct fakernic_dev *dev,
 			    const struct fakernic_modify_srq_req *req);
 
-/* Depth and limit. */
+/* Returns the SRQ's depth and limit. */
 int fakernic_cmd_query_srq(struct fakernic_dev *dev, u32 srqn,
 			   struct fakernic_query_srq_resp *resp);
 
@@ -136,45 +133,45 @@ int fakernic_cmd_query_srq(struct fakernic_dev *dev, u32 srqn,
 int fakernic_cmd_mcast(struct fakernic_dev *dev, u16 opcode,
 		       const union ib_gid *gid, u32 qpn);
 
-/* id is the number of the new rule. -EINVAL: the QP is not a raw-packet one. */
+/* Returns the new rule's number in id. -EINVAL: not a raw-packet QP. */
 int fakernic_cmd_create_flow(struct fakernic_dev *dev,
 			     const struct fakernic_create_flow_req *req,
 			     u32 *id);
 
-/* wqn is the number of the new WQ, which is in RESET. */
+/* Returns the new WQ's number in wqn. The WQ is in RESET. */
 int fakernic_cmd_create_wq(struct fakernic_dev *dev,
 			   const struct fakernic_create_wq_req *req, u32 *wqn);
 
 /* state: enum fakernic_wq_state. */
 int fakernic_cmd_modify_wq(struct fakernic_dev *dev, u32 wqn, u8 state);
 
-/* The table: 1 << log_size numbers of WQs, __le32 each, at dma. */
+/* Creates a table from 1 << log_size WQ numbers, __le32 each, at dma. */
 int fakernic_cmd_create_ind_table(struct fakernic_dev *dev, dma_addr_t dma,
 				  u8 log_size, u32 *id);
 
-/* Fault rules, in words. -EINVAL: the device does not take them. */
+/* Adds or removes fault rules in text form. -EINVAL: rejected. */
 int fakernic_cmd_fault(struct fakernic_dev *dev, const char *rules);
 
 /*
- * The text of DUMP from byte req's first on, in the memory that it names: how
- * many bytes were written, and in *size how long all of it is.
+ * Has the device write the DUMP text, from byte req->first on, to the memory
+ * that req names. Returns the bytes written; *size is the text's full length.
  */
 int fakernic_cmd_dump(struct fakernic_dev *dev,
 		      const struct fakernic_dump_req *req, u32 *size);
 
-/* ALLOC_PD, _XRCD, _UAR and CREATE_COUNTER: the answer is a number. */
+/* ALLOC_PD, _XRCD, _UAR and CREATE_COUNTER: commands that return a number. */
 int fakernic_cmd_alloc(struct fakernic_dev *dev, u16 opcode, u32 *id);
 
 /*
- * DEALLOC_* and DESTROY_* of the object with that number. -EBUSY: others use
- * it, such as windows a region. Succeeds on a dead device, which has forgotten
- * all its objects: otherwise nothing could be torn down any more. A device
- * that refuses for another reason dies: nobody can keep for it what it could
- * still write to.
+ * DEALLOC_* and DESTROY_* of an object. Returns -EBUSY if another object uses
+ * it, for example a window a region. Succeeds on a dead device, which has lost
+ * all its objects, so that the driver can clean up. If the device refuses for
+ * any other reason, the driver kills it: it might still write to memory that
+ * the caller frees.
  */
 int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id);
 
-/* The same of one that nobody uses, so a device that says so dies, too. */
+/* The same for an object that is not in use: -EBUSY also kills the device. */
 void fakernic_cmd_drop(struct fakernic_dev *dev, u16 opcode, u32 id);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels the driver is built for, Linux 6.1 to 7.3:
- * the newest one's names for all. compat_ops.h has what differs of the table
- * of operations, compat_odp.h of the pages of on-demand regions,
- * compat_devlink.h of devlink, compat_ethtool.h of ethtool, compat_tstamp.h of
- * time stamps, compat_page_pool.h of page pools; probe.sh finds out what the
- * kernel has. No other file asks which kernel it is built for.
+ * Adapters for the supported kernels, Linux 6.1 to 7.3. They give older kernels
+ * the names of the newest one. Larger topics have their own files:
+ * compat_ops.h (table of operations), compat_odp.h (pages of on-demand
+ * regions), compat_devlink.h, compat_ethtool.h, compat_tstamp.h (time stamps)
+ * and compat_page_pool.h. probe.sh detects what the kernel has. No other file
+ * depends on the kernel version.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_H
 #define FAKERNIC_DRIVER_COMPAT_H
@@ -30,8 +30,9 @@ static inline struct ib_umem *ib_umem_get_va(struct ib_device *ibdev,
 #endif
 
 /*
- * Allocated for the initial namespace, of which it is until it is registered.
- * While namespaces share devices all are of that one.
+ * Kernels without ib_alloc_device_with_net() allocate in init_net, so the
+ * namespace is set before the device is registered. In shared mode every
+ * device belongs to init_net.
  */
 #ifndef FAKERNIC_HAVE_ALLOC_WITH_NET
 static inline struct ib_device *fakernic_ib_in_net(struct ib_device *ibdev,
@@ -42,7 +43,7 @@ static inline struct ib_device *fakernic_ib_in_net(struct ib_device *ibdev,
 	return ibdev;
 }
 
-/* The member is the first. */
+/* container_of() keeps NULL because member is the first one. */
 #define ib_alloc_device_with_net(type, member, net)			\
 	container_of(							\
 		fakernic_ib_in_net(_ib_alloc_device(sizeof(struct type)), net),\
@@ -57,17 +58,17 @@ static inline void vm_flags_clear(struct vm_area_struct *vma,
 }
 #endif
 
-/* Newer kernels warn of the former name. */
+/* Newer kernels warn about the old name. */
 #ifndef FAKERNIC_HAVE_DFL_WQ
 #define system_dfl_wq	system_unbound_wq
 #endif
 
-/* What ethtool -T tells, before it had a name of the kernel's own. */
+/* Older kernels use the uapi type for ethtool -T. */
 #ifndef FAKERNIC_HAVE_KERNEL_TS_INFO
 #define kernel_ethtool_ts_info	ethtool_ts_info
 #endif
 
-/* What of it tstamp.c looks at. */
+/* Only the fields that tstamp.c uses. */
 #ifdef FAKERNIC_HAVE_HWTSTAMP_CONFIG
 #include <linux/net_tstamp.h>
 #else
@@ -79,8 +80,9 @@ struct kernel_hwtstamp_config {
 #endif
 
 /*
- * A core that does not know ATOMIC WRITE hands its bit on to users, who need no
- * more; but one that does not know FLUSH refuses to register memory for it.
+ * A core without ATOMIC WRITE still reports the bit to applications, which is
+ * enough. A core without FLUSH refuses to register memory for it, so there the
+ * driver does not announce it.
  */
 #ifndef FAKERNIC_HAVE_ATOMIC_WRITE
 #define IB_DEVICE_ATOMIC_WRITE		BIT_ULL(40)
@@ -92,7 +94,7 @@ struct kernel_hwtstamp_config {
 #define FAKERNIC_DEVICE_FLUSH		0
 #endif
 
-/* Newer kernels have a name for it; others only hand it on to users. */
+/* Newer kernels name this bit; older ones still pass it to applications. */
 #define FAKERNIC_ODP_SUPPORT_ATOMIC_WRITE	BIT(7)
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * What differs between kernels of devlink, for health.c.
- */
+/* devlink adapters for older kernels, used by health.c. */
 #ifndef FAKERNIC_DRIVER_COMPAT_DEVLINK_H
 #define FAKERNIC_DRIVER_COMPAT_DEVLINK_H
 
@@ -13,7 +11,7 @@ static inline struct fakernic_dev *fakernic_devlink_dev(struct devlink *devlink)
 	return *(struct fakernic_dev **)devlink_priv(devlink);
 }
 
-/* Newer kernels know the driver's name. */
+/* Newer kernels report the driver's name themselves. */
 static inline int fakernic_devlink_driver_name(struct devlink_info_req *req)
 {
 #ifdef FAKERNIC_HAVE_DRIVER_NAME_PUT
@@ -23,7 +21,7 @@ static inline int fakernic_devlink_driver_name(struct devlink_info_req *req)
 #endif
 }
 
-/* Newer kernels see it from the operations. */
+/* Newer kernels derive this from the operations. */
 static inline void fakernic_devlink_can_reload(struct devlink *devlink)
 {
 #ifdef FAKERNIC_HAVE_DEVLINK_SET_FEATURES
@@ -31,7 +29,7 @@ static inline void fakernic_devlink_can_reload(struct devlink *devlink)
 #endif
 }
 
-/* No pause between recoveries is asked of devlink: health.c makes them. */
+/* No grace period in devlink: health.c delays recoveries itself. */
 static inline struct devlink_health_reporter *
 fakernic_reporter_create(struct devlink *devlink,
 			 const struct devlink_health_reporter_ops *ops,

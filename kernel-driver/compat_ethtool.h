@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between kernels of ethtool's operations on receive side scaling,
- * for ethtool.c: it defines the newest kernel's, and older ones get adapters.
+ * Adapters of ethtool's receive side scaling operations for older kernels.
+ * ethtool.c implements those of the newest kernel.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_ETHTOOL_H
 #define FAKERNIC_DRIVER_COMPAT_ETHTOOL_H
 
 #include <linux/ethtool.h>
 
-/* Key, table and function were arguments of their own. */
+/* Older kernels pass key, table and function as separate arguments. */
 #ifndef FAKERNIC_HAVE_RXFH_PARAM
 struct ethtool_rxfh_param {
 	u8 hfunc;
@@ -56,7 +56,7 @@ static inline int fakernic_set_rxfh_args(struct net_device *netdev,
 #define FAKERNIC_SET_RXFH	fakernic_set_rxfh_args
 #endif
 
-/* How many queues there are was one of many questions. */
+/* Older kernels query the number of rings by get_rxnfc(). */
 #ifdef FAKERNIC_HAVE_RX_RING_COUNT
 #define FAKERNIC_RX_RING_COUNT_OP					\
 	.get_rx_ring_count = fakernic_get_rx_ring_count

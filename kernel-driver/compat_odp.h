@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between kernels of the pages of an on-demand umem: where they
- * are noted, and who maps them for DMA. Earlier, mapping a range did that, too;
- * now it finds the pages, and each is mapped when it is asked for.
+ * Adapters for the pages of an on-demand umem. Kernels differ in where they
+ * record the pages and in when they map them for DMA. In older kernels
+ * ib_umem_odp_map_dma_and_lock() maps the range for DMA; in newer ones it only
+ * finds the pages, and the driver maps each one when it is needed.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_ODP_H
 #define FAKERNIC_DRIVER_COMPAT_ODP_H
@@ -24,15 +25,15 @@ struct fakernic_umem_page {
 #define FAKERNIC_UMEM_WRITE	(HMM_PFN_VALID | HMM_PFN_WRITE)
 
 /*
- * The core notes small pages and unmaps large ones by the same index, so all
- * are small here.
+ * The core records small pages but unmaps large ones by the same index, so the
+ * driver always uses small pages here.
  */
 static inline int fakernic_umem_odp_access(int access)
 {
 	return access & ~IB_ACCESS_HUGETLB;
 }
 
-/* The device may have this page. Caller holds umem_mutex. */
+/* True if the device may access this page. Caller holds umem_mutex. */
 static inline bool fakernic_umem_page_mapped(const struct ib_umem_odp *umem,
 					     size_t index)
 {
@@ -40,8 +41,8 @@ static inline bool fakernic_umem_page_mapped(const struct ib_umem_odp *umem,
 }
 
 /*
- * One page of a range that has been found: 1, 0 if it is not there, or an
- * error. Caller holds umem_mutex.
+ * Maps one page of a range whose pages have been found. Returns 1, or 0 if the
+ * page is absent, or an error. Caller holds umem_mutex.
  */
 static inline int fakernic_umem_page(struct ib_umem_odp *umem, size_t index,
 				     struct fakernic_umem_page *page)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between kernels of the table of operations, for ibdev.c. Each
- * operation has the newest kernel's arguments; where the table at hand wants
- * others, as the type of its entry says, it gets an adapter from here.
+ * Adapters of the table of operations for older kernels, used by ibdev.c. Each
+ * operation has the newest kernel's arguments. If the type of its table entry
+ * differs, the table gets an adapter from here.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_OPS_H
 #define FAKERNIC_DRIVER_COMPAT_OPS_H
@@ -15,15 +15,15 @@
 #include "port.h"
 #include "res.h"
 
-/* For its types; nothing is read. */
+/* Used for its types only, never dereferenced. */
 #define FAKERNIC_TABLE		((const struct ib_device_ops *)NULL)
 
-/* The adapter, if that is of the entry's type, or else the operation. */
+/* Selects the adapter if it has the entry's type, else the operation. */
 #define FAKERNIC_FITTING(entry, adapter, operation)			\
 	__builtin_choose_expr(__same_type(*(entry), typeof(adapter)),	\
 			      adapter, operation)
 
-/* There was the udata, but not what it lies in. */
+/* Older kernels pass the udata instead of the attribute bundle. */
 static inline int
 fakernic_create_cq_udata(struct ib_cq *ibcq,
 			 const struct ib_cq_init_attr *attr,
@@ -40,7 +40,7 @@ fakernic_create_cq_udata(struct ib_cq *ibcq,
 	FAKERNIC_FITTING(FAKERNIC_TABLE->create_cq,			\
 			 fakernic_create_cq_udata, fakernic_create_cq)
 
-/* There was no DMA handle. */
+/* Older kernels pass no DMA handle. */
 static inline struct ib_mr *
 fakernic_reg_user_mr_udata(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 			   int access, struct ib_udata *udata)
@@ -61,7 +61,7 @@ fakernic_reg_dmabuf_attrs(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
 					   access, NULL, attrs);
 }
 
-/* Nor, still earlier, more than the udata; nothing is in it. */
+/* Still older kernels pass the udata, which is empty, not the bundle. */
 static inline struct ib_mr *
 fakernic_reg_dmabuf_udata(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
 			  int fd, int access, struct ib_udata *udata)
@@ -77,7 +77,7 @@ fakernic_reg_dmabuf_udata(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
 					  fakernic_reg_dmabuf_attrs,	\
 					  fakernic_reg_user_mr_dmabuf))
 
-/* There is one port: it was not named. */
+/* Older kernels pass no port number; the device has one port. */
 static inline int fakernic_counter_bind_qp_only(struct rdma_counter *counter,
 						struct ib_qp *ibqp)
 {
@@ -98,7 +98,7 @@ static inline int fakernic_counter_unbind_qp_only(struct ib_qp *ibqp)
 			 fakernic_counter_unbind_qp_only,		\
 			 fakernic_counter_unbind_qp)
 
-/* The kernel's own consumers cannot have theirs resized; later none asks. */
+/* Kernel CQs cannot be resized. Newer kernels never request that. */
 static inline int fakernic_resize_any_cq(struct ib_cq *ibcq, int cqe,
 					 struct ib_udata *udata)
 {
@@ -118,8 +118,8 @@ static const struct ib_device_ops fakernic_resize_cq_ops = {
 };
 
 /*
- * The core took to telling of the port's state what it sees of the net_device,
- * unless the driver does: it does, so there is nothing left to report.
+ * Newer cores derive port events from the net_device unless the driver has this
+ * operation. The driver dispatches port events itself, so it does nothing.
  */
 static inline void fakernic_report_port_event(struct ib_device *ibdev,
 					      struct net_device *netdev,
@@ -127,7 +127,7 @@ static inline void fakernic_report_port_event(struct ib_device *ibdev,
 {
 }
 
-/* What the device tells of an object, of those that the table knows. */
+/* Raw dumps of the object types that the table supports. */
 static const struct ib_device_ops fakernic_raw_ops = {
 	.fill_res_cq_entry_raw = fakernic_fill_raw_cq,
 	.fill_res_mr_entry_raw = fakernic_fill_raw_mr,
@@ -137,7 +137,7 @@ static const struct ib_device_ops fakernic_raw_ops = {
 #endif
 };
 
-/* Entries that not every table has. */
+/* Entries that exist in some kernels only. */
 static const struct ib_device_ops fakernic_new_ops = {
 #ifdef FAKERNIC_HAVE_FILL_RES_SRQ
 	.fill_res_srq_entry = fakernic_fill_res_srq,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Where the kernel has its page pools; see compat.h.
- */
+/* Page pool adapters for older kernels; see compat.h. */
 #ifndef FAKERNIC_DRIVER_COMPAT_PAGE_POOL_H
 #define FAKERNIC_DRIVER_COMPAT_PAGE_POOL_H
 
@@ -12,8 +10,8 @@
 #endif
 
 /*
- * Says whose pool it is. Linux complains of pages that sockets keep for a
- * minute and more if it cannot tell.
+ * Sets the pool's net_device. Without one Linux warns about pages that sockets
+ * keep for more than a minute.
  */
 static inline void fakernic_page_pool_is_of(struct page_pool_params *params,
 					    struct net_device *netdev)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between kernels of how a net_device is told which frames get
- * time stamps, for netdev.c: once an ioctl() of its own.
+ * Time stamp adapters for older kernels, used by netdev.c. Older kernels select
+ * the frames that get time stamps by an ioctl() of the driver.
  */
 #ifndef FAKERNIC_DRIVER_COMPAT_TSTAMP_H
 #define FAKERNIC_DRIVER_COMPAT_TSTAMP_H

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Hardware counters of the RDMA core: those of the port, those of the device,
- * and sets bound to QPs ("rdma statistic qp"). A set has the port's counters,
- * of what happens to the QPs bound to it.
+ * and sets bound to QPs ("rdma statistic qp"). A set has the same counters as
+ * the port and counts for the QPs bound to it.
  *
- * The core tells as the port's value the sum of what the driver tells and of
- * all sets, those of the past included; so the driver tells of the port only
- * what no set has counted. The device's counters of the port count everything.
+ * The core reports the port's value as the sum of the driver's value and all
+ * sets, including freed ones. The device's port counters count everything, so
+ * the driver subtracts what the sets have counted.
  */
 #include <linux/slab.h>
 #include <linux/xarray.h>
@@ -64,8 +64,9 @@ static int fakernic_counter_bind_locked(struct fakernic_dev *dev,
 	int ret;
 
 	/*
-	 * Two have asked at once, each for a set: the core asks whether there
-	 * is one before it takes any lock of the QP's, and would put but one.
+	 * Two callers may bind the QP at the same time: the core checks for a
+	 * set before it takes a lock of the QP, and would later release only
+	 * one of the two sets.
 	 */
 	if (ibqp->counter)
 		return -EINVAL;
@@ -93,7 +94,7 @@ err_destroy:
 	return ret;
 }
 
-/* A new set gets its number with its first QP. */
+/* The first bind allocates the set's number. */
 int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
 			     u32 port)
 {
@@ -115,10 +116,10 @@ int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 
 	mutex_lock(&qp->lock);
 	if (!ibqp->counter) {
-		/* Likewise: for the second the core would put it once more. */
+		/* Two unbinds at once: the core would release it twice. */
 		ret = -EINVAL;
 	} else {
-		/* The core forgets the set of a QP that ends in any case. */
+		/* The core unbinds a destroyed QP even if this fails. */
 		if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))
 			fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
 		ibqp->counter = NULL;
@@ -127,7 +128,7 @@ int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 	return ret;
 }
 
-/* What a set has counted, in the order of the port's statistics. */
+/* Reads a set's values in the order of the port's statistics. */
 static int fakernic_read_counter(struct fakernic_dev *dev, u32 id, u64 *values)
 {
 	u64 *all;
@@ -145,8 +146,8 @@ static int fakernic_read_counter(struct fakernic_dev *dev, u32 id, u64 *values)
 }
 
 /*
- * The core leaves a set out of the port's sum that cannot be updated. Of a
- * device that is silent the last values stand, or the sum would go back.
+ * The core omits a set from the port's sum if its update fails, so the sum would
+ * decrease. On a timeout the last values therefore stay valid.
  */
 int fakernic_counter_update_stats(struct rdma_counter *counter)
 {
@@ -156,7 +157,7 @@ int fakernic_counter_update_stats(struct rdma_counter *counter)
 	return ret == -ETIMEDOUT ? 0 : ret;
 }
 
-/* The core has just updated it, and added it to what it knows of the past. */
+/* The core has updated the set and added its values to its own history. */
 int fakernic_counter_dealloc(struct rdma_counter *counter)
 {
 	struct fakernic_dev *dev = to_fakernic_dev(counter->device);
@@ -173,7 +174,7 @@ int fakernic_counter_dealloc(struct rdma_counter *counter)
 	return 0;
 }
 
-/* Takes from the port's values what sets have counted or are counting. */
+/* Subtracts the values of freed and existing sets from the port's values. */
 static int fakernic_subtract_counters(struct fakernic_dev *dev, u64 *values)
 {
 	struct rdma_counter *counter;
@@ -215,8 +216,8 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			stats->value[n++] = values[i];
 	kfree(values);
 	/*
-	 * The core reads them as it registers the device, and gives up on an
-	 * error: a slow or dead device is to be registered all the same.
+	 * The core reads the counters when it registers the device and fails
+	 * on an error. A slow or dead device must still be registered.
 	 */
 	if ((ret == -ETIMEDOUT || READ_ONCE(dev->dead)) &&
 	    !READ_ONCE(dev->port.ib_registered))

@@ -13,7 +13,7 @@ struct ib_qp;
 struct rdma_counter;
 struct rdma_hw_stats;
 
-/* NULL: no memory. The core frees it. */
+/* Returns the port's counters, which the core frees, or NULL (no memory). */
 struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 						   u32 port);
 
@@ -21,30 +21,33 @@ struct rdma_hw_stats *fakernic_alloc_hw_port_stats(struct ib_device *ibdev,
 struct rdma_hw_stats *fakernic_alloc_hw_device_stats(struct ib_device *ibdev);
 
 /*
- * Fills in all values, whatever index; port 0 stands for the device. Returns
- * how many there are, or an error.
+ * Fills in all values and ignores index; port 0 selects the device's counters.
+ * Returns their number or an error.
  */
 int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 			  u32 port, int index);
 
-/* Sets bound to QPs, with FAKERNIC_FEATURE_COUNTERS. The core serialises. */
+/*
+ * Counter sets bound to QPs, with FAKERNIC_FEATURE_COUNTERS. The core
+ * serializes these calls.
+ */
 struct rdma_hw_stats *
 fakernic_counter_alloc_stats(struct rdma_counter *counter);
 
 /*
- * From now on the set counts the QP's packets. It gets its id with its first
- * QP.
+ * Binds the QP to the set, which then counts the QP's packets. The first bind
+ * allocates the set's id.
  */
 int fakernic_counter_bind_qp(struct rdma_counter *counter, struct ib_qp *ibqp,
 			     u32 port);
 
-/* No set counts the QP any more. Fails only if none did: -EINVAL. */
+/* Unbinds the QP from its set. Fails only if it has none: -EINVAL. */
 int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port);
 
-/* Reads the set into its stats, in the order of the port's. */
+/* Reads the set's values into its stats, in the order of the port's. */
 int fakernic_counter_update_stats(struct rdma_counter *counter);
 
-/* Forgets the set; what it has counted goes to the past. Never fails. */
+/* Frees the set and adds its values to dev->past. Never fails. */
 int fakernic_counter_dealloc(struct rdma_counter *counter);
 
 #endif
