@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page lists and their tables (fakernic/base.h): of the pages of user memory
- * and of fast-registration MRs. A list with more pages than one has a tree of
- * tables, whose root the device is told.
+ * Page lists and their tables (fakernic/base.h), for user memory and for
+ * fast-registration MRs. A list of more than one page is a tree of tables; the
+ * command names its root.
  */
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>
@@ -14,7 +14,7 @@
 #include "device.h"
 #include "pages.h"
 
-/* Enters the addresses of the tables first..first + count - 1 into parents. */
+/* Stores the addresses of tables first..first + count - 1 in parents. */
 static void fakernic_page_table_link(struct fakernic_page_table *table,
 				     u32 first, u32 count, u32 parent)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Protection domains and XRC domains (IBTA 10.2.3, annex A14): numbers from
- * the device. The provider is told of the former and need not know the latter.
+ * Protection domains and XRC domains (IBTA 10.2.3, annex A14): numbers from the
+ * device. The provider learns the numbers of protection domains; it does not
+ * need those of XRC domains.
  */
 #include <fakernic/cmdq.h>
 #include <rdma/fakernic-abi.h>

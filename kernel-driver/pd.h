@@ -12,7 +12,8 @@
 struct fakernic_pd {
 	struct ib_pd ibpd;
 	u32 pdn;
-	struct rw_semaphore windows_lock;	/* read: windows come, go */
+	struct rw_semaphore windows_lock;	/* read: alloc, free of windows
+						 */
 	atomic_t windows;
 };
 

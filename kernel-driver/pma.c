@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The performance management agent (IBTA 16.1): what sysfs shows as "counters"
- * of the port, under the names monitoring tools know from InfiniBand, and what
- * it answers who asks by MAD. Data and packets are those of RoCE alone,
- * loopback included, as on other RNICs; discards, errors and how often the
- * link went down are all of the port's. They cannot be set or cleared. All
- * that the device counts is in "hw_counters".
+ * The performance management agent (IBTA 16.1). It supplies the port's
+ * "counters" in sysfs, under the names that monitoring tools know from
+ * InfiniBand, and answers MADs. Data and packet counters are for RoCE only and
+ * include loopback, as on other RNICs. Discards, errors and link-down counts
+ * are for the whole port. Counters cannot be set or cleared. "hw_counters" has
+ * all counters of the device.
  */
 #include <linux/netdevice.h>
 #include <linux/slab.h>
@@ -20,13 +20,13 @@
 #include "stats.h"
 
 /*
- * Where a performance management MAD (IBTA 16.1.1) has its attribute, and that
- * the port it asks for.
+ * Offset of the attribute in a performance management MAD (IBTA 16.1.1), and of
+ * the port number in the attribute.
  */
 #define FAKERNIC_PMA_DATA		40
 #define FAKERNIC_PMA_PORT_SELECT	1
 
-/* Counters of data count words of four octets (IBTA 16.1.3.5). */
+/* Data counters are in words of four octets (IBTA 16.1.3.5). */
 #define FAKERNIC_PMA_WORD		4
 
 static void fakernic_pma_class_info(void *data)
@@ -35,7 +35,7 @@ static void fakernic_pma_class_info(void *data)
 
 	info->base_version = IB_MGMT_BASE_VERSION;
 	info->class_version = 1;
-	/* 64 bits wide, but without those of unicast and multicast. */
+	/* 64-bit counters, but none for unicast and multicast. */
 	info->capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH_NOIETF;
 }
 
@@ -54,7 +54,7 @@ static void fakernic_pma_counters_ext(void *data, const u64 *stats)
 	counters->port_rcv_packets = cpu_to_be64(stats[FAKERNIC_STAT_RX_ROCE]);
 }
 
-/* They stop at their largest value (IBTA 16.1.3.5). */
+/* Counters stop at their largest value (IBTA 16.1.3.5). */
 static void fakernic_pma_counters(struct fakernic_dev *dev, void *data,
 				  const u64 *stats)
 {
@@ -84,7 +84,7 @@ static void fakernic_pma_counters(struct fakernic_dev *dev, void *data,
 		cpu_to_be32(min_t(u64, stats[FAKERNIC_STAT_RX_ROCE], U32_MAX));
 }
 
-/* An error of the device; or 0 and the status of the answer. */
+/* Returns an error of the device, or 0 and the status of the response. */
 static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 			    u8 port, void *data, __be16 *status)
 {
@@ -120,11 +120,11 @@ static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 }
 
 /*
- * Every MAD that comes in passes here before the kernel's agents see it. Only
- * questions about performance are this one's; sysfs asks with its own. FAILURE
- * says that it was another's; SUCCESS alone would have the core answer
- * whatever no agent takes, while the resolution of a stranger's address holds
- * up all MADs.
+ * The core passes every incoming MAD here before the kernel's agents see it;
+ * sysfs sends its own. This function answers only performance MADs. It returns
+ * FAILURE for others, so that the agents handle them. With SUCCESS alone the
+ * core would itself answer MADs that no agent takes, and resolving an unknown
+ * sender's address blocks all MADs.
  */
 int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
 			 const struct ib_wc *wc, const struct ib_grh *grh,
@@ -137,7 +137,7 @@ int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
 
 	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT)
 		return IB_MAD_RESULT_FAILURE;
-	/* The core refuses what is not offered. */
+	/* The core refuses unsupported methods. */
 	if (in->mad_hdr.method != IB_MGMT_METHOD_GET)
 		return IB_MAD_RESULT_SUCCESS;
 	memset(out, 0, sizeof(*out));

@@ -10,8 +10,8 @@
 struct ib_mad;
 
 /*
- * Operation of struct ib_device_ops: an IB_MAD_RESULT_*. Answers Get of class
- * PerfMgt; all other MADs are the agents'.
+ * Operation of struct ib_device_ops; returns IB_MAD_RESULT_*. Answers Get of
+ * class PerfMgt and leaves all other MADs to the agents.
  */
 int fakernic_process_mad(struct ib_device *ibdev, int flags, u32 port,
 			 const struct ib_wc *wc, const struct ib_grh *grh,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's clocks. The one of completion timestamps counts nanoseconds
+ * The device's clocks. The clock of completion timestamps counts nanoseconds
  * from the VM's start; applications read it in a mapped page. The PTP hardware
- * clock (/dev/ptpN) is the same one moved to Unix time, by what the system's
- * clock said when the driver was loaded; completions' wall-clock times are of
- * this clock. It cannot be set, so the difference is the same for all who know
- * it. Frames' time stamps (tstamp.h) are of it, too.
+ * clock (/dev/ptpN) is the same clock plus an offset to Unix time, which the
+ * driver takes from the system clock when it is loaded. Wall-clock times of
+ * completions and time stamps of frames (tstamp.h) are on this scale, too. The
+ * clock cannot be set, so all users have the same offset.
  */
 #include <fakernic/regs.h>
 #include "device.h"
 #include "ptp.h"
 #include "regs.h"
 
-/* The system's time is taken beside the read that latches the device's. */
+/* Takes the system's time around the read that latches the device's time. */
 static u64 fakernic_read_clock(struct fakernic_dev *dev,
 			       struct ptp_system_timestamp *system)
 {
@@ -39,7 +39,9 @@ static int fakernic_ptp_gettime(struct ptp_clock_info *info,
 	if (READ_ONCE(dev->dead))
 		return -ENODEV;
 	clock = fakernic_read_clock(dev, system);
-	/* What came of a device that nobody knows to be gone is no time. */
+	/*
+	 * The device may have gone during the read; then the value is invalid.
+	 */
 	if (fakernic_is_gone(dev))
 		return -ENODEV;
 	*now = ns_to_timespec64(clock + dev->wall_offset_ns);
@@ -84,7 +86,7 @@ void fakernic_ptp_add(struct fakernic_dev *dev)
 		.adjtime = fakernic_ptp_adjtime,
 		.enable = fakernic_ptp_enable,
 	};
-	/* NULL: a kernel without such clocks. */
+	/* NULL: the kernel has no PTP clock support. */
 	clock = ptp_clock_register(&dev->ptp_info, &dev->pdev->dev);
 	if (IS_ERR(clock))
 		dev_warn(&dev->pdev->dev,

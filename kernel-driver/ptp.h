@@ -8,8 +8,8 @@
 struct fakernic_dev;
 
 /*
- * Sets wall_offset_ns and registers the clock. Without one, everything else
- * works: a failure is only logged.
+ * Sets wall_offset_ns and registers the clock. A failure is only logged,
+ * because nothing else needs the clock.
  */
 void fakernic_ptp_add(struct fakernic_dev *dev);
 

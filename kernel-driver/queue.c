@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory of queues: single pages that tables name, however long a queue is.
- * Those of the kernel are allocated, those of a user pinned.
+ * Queue memory: single pages that tables list, whatever the queue's length. The
+ * driver allocates kernel queues and pins user queues.
  */
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
@@ -15,7 +15,7 @@
 #include "pages.h"
 #include "queue.h"
 
-/* The page that a byte of a queue lies in, as the kernel sees it. */
+/* The kernel address of a byte of a queue. */
 static void *fakernic_queue_at(const struct fakernic_queue *queue, size_t byte)
 {
 	return queue->ring[byte >> FAKERNIC_PAGE_SHIFT] +
@@ -45,7 +45,7 @@ static int fakernic_queue_alloc_pages(struct fakernic_dev *dev,
 	return 0;
 }
 
-/* The tables that name its pages; one page needs none. */
+/* Allocates the tables for its pages; one page needs none. */
 static int fakernic_queue_alloc_table(struct fakernic_dev *dev,
 				      struct fakernic_queue *queue)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rings with a doorbell record behind them (fakernic/base.h): the kernel's own,
- * and the memory of those that users made. Indices run freely; log_depth and
- * log_stride are log2 of the entries and of the bytes of each.
+ * Rings followed by a doorbell record (fakernic/base.h): kernel queues, and the
+ * memory of user queues. Indices run freely. log_depth and log_stride are log2
+ * of the number of entries and of the bytes of each.
  */
 #ifndef FAKERNIC_DRIVER_QUEUE_H
 #define FAKERNIC_DRIVER_QUEUE_H
@@ -18,14 +18,14 @@ struct fakernic_dev;
 struct ib_umem;
 
 /*
- * A ring in memory of the kernel: zeroed pages of FAKERNIC_PAGE_SIZE. ring is
- * NULL when there is none.
+ * A ring in kernel memory: zeroed pages of FAKERNIC_PAGE_SIZE. ring is NULL if
+ * there is none.
  */
 struct fakernic_queue {
 	void **ring;			/* its pages */
 	struct fakernic_queue_record *record;
 	dma_addr_t *dma;		/* of each page */
-	struct fakernic_page_table table;	/* of more than one */
+	struct fakernic_page_table table;	/* for more than one */
 	u32 page_count;
 	u32 mask;			/* entries - 1 */
 	u8 log_depth;
@@ -37,39 +37,39 @@ int fakernic_queue_alloc(struct fakernic_dev *dev,
 			 struct fakernic_queue *queue, u8 log_depth,
 			 u8 log_stride);
 
-/* The device must have let go of it. One without a ring is left alone. */
+/* Frees a queue that the device no longer uses. No ring: does nothing. */
 void fakernic_queue_free(struct fakernic_dev *dev,
 			 struct fakernic_queue *queue);
 
 /*
- * As new, for a queue whose QP went back to RESET. The caller holds the locks
- * of all who use it.
+ * Resets a queue whose QP was reset. The caller holds all locks under which the
+ * queue is used.
  */
 void fakernic_queue_reset(struct fakernic_queue *queue);
 
-/* How the command that creates it names it. */
+/* Fills in the page list for the command that creates the queue. */
 void fakernic_queue_pages(const struct fakernic_queue *queue,
 			  struct fakernic_page_list *list);
 
 /*
- * Copies count whole entries to those from index on; they may wrap. The caller
- * holds the queue's lock and publishes them.
+ * Copies count whole entries to the ring from index on; they may wrap. The
+ * caller holds the queue's lock and publishes them.
  */
 void fakernic_queue_write(struct fakernic_queue *queue, u32 index,
 			  const void *entries, u32 count);
 
 /*
- * Pins the memory of a queue that user space made at va, a page boundary of the
- * calling process: a ring and its record. The caller frees the table when the
- * command that carries the list is done, and releases the umem when the device
- * has let go of the queue. ERR_PTR: -EINVAL, or why it cannot be pinned.
+ * Pins the memory of a user queue: a ring and its record at va, a page boundary
+ * of the calling process. The caller frees the table when the command with the
+ * list is done, and releases the umem when the device no longer uses the queue.
+ * ERR_PTR: -EINVAL, or why the memory cannot be pinned.
  */
 struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 				    u8 log_depth, u8 log_stride,
 				    struct fakernic_page_table *table,
 				    struct fakernic_page_list *list);
 
-/* The entry of that index; none crosses a page. */
+/* The entry with this index. An entry never crosses a page. */
 static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
 					 u32 index)
 {
@@ -80,10 +80,10 @@ static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
 }
 
 /*
- * Copies the entry of that index of a CQ or EQ, whose last byte says in which
- * pass it was written. A faulty device may change its ring at any time, so that
- * what was checked could differ from what is used: nobody else reads the ring.
- * False: the device has not written it yet. In any context.
+ * Copies an entry of a CQ or EQ; its last byte shows the pass in which it was
+ * written. A faulty device may change its ring at any time, so callers check
+ * and use only the copy. False: the device has not written the entry yet. In
+ * any context.
  */
 static inline bool fakernic_queue_read(const struct fakernic_queue *queue,
 				       u32 index, void *entry, size_t size)

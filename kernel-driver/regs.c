@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * BAR0: register access, the proof that the device is one we know, the choice
- * of features, reset, and whether it still is there (surprise removal).
+ * BAR0: register access, identification of the device, feature negotiation,
+ * reset, and detection of surprise removal.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -12,7 +12,7 @@
 #include "odp.h"
 #include "regs.h"
 
-/* The features of the interface that this driver makes use of. */
+/* Features that this driver uses. */
 #define FAKERNIC_DRIVER_FEATURES					\
 	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
 	 FAKERNIC_FEATURE_UC | FAKERNIC_FEATURE_XRC |			\
@@ -35,7 +35,7 @@
 	 FAKERNIC_FEATURE_BLOCK_MCAST_LB |				\
 	 FAKERNIC_ODP_FEATURE)
 
-/* Without these the Ethernet port and rdma_cm cannot work. */
+/* The Ethernet port and rdma_cm need these. */
 #define FAKERNIC_NEEDED_FEATURES					\
 	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
 	 FAKERNIC_FEATURE_RAW_PACKET)
@@ -136,8 +136,8 @@ void fakernic_stop_device(struct fakernic_dev *dev)
 {
 	fakernic_write(dev, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
 	/*
-	 * The read pushes the posted write to the device. One that is out of
-	 * reach may run on: it must not reach memory, either.
+	 * The read flushes the posted write. A device that does not respond may
+	 * keep running, so disable its bus mastering.
 	 */
 	if (fakernic_is_out_of_reach(fakernic_read(dev, FAKERNIC_REG_STATUS)))
 		pci_clear_master(dev->pdev);

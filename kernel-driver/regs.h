@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The device's registers and doorbells; its reset, and the agreement on a
- * version and on features. None of these functions needs the command queue.
+ * The device's registers and doorbells, its reset, and the negotiation of
+ * version and features. None of these functions needs the command queue.
  */
 #ifndef FAKERNIC_DRIVER_REGS_H
 #define FAKERNIC_DRIVER_REGS_H
@@ -13,8 +13,8 @@
 #include "device.h"
 
 /*
- * A register of BAR0 (FAKERNIC_REG_*), in any context. Reads of a device that
- * is gone give all ones.
+ * Reads a register of BAR0 (FAKERNIC_REG_*), in any context. A device that is
+ * gone reads as all ones.
  */
 u32 fakernic_read(struct fakernic_dev *dev, u32 reg);
 
@@ -22,42 +22,42 @@ u32 fakernic_read(struct fakernic_dev *dev, u32 reg);
 void fakernic_write(struct fakernic_dev *dev, u32 reg, u32 value);
 
 /*
- * Is this a fakernic, of an interface version that we speak? Fills in
+ * Checks that this is a fakernic with a supported interface version. Sets
  * interface_version and fw_version. -ENODEV: it is not; -EIO: its registers do
- * not work. Says why in the log.
+ * not work. Logs the reason.
  */
 int fakernic_check_device(struct fakernic_dev *dev);
 
 /*
- * Takes those of the offered features that this driver knows and fills in
- * features. Between reset and fakernic_cmdq_enable(). -ENODEV: one is missing
- * that the driver cannot do without.
+ * Accepts the offered features that this driver knows and sets features. Called
+ * between reset and fakernic_cmdq_enable(). -ENODEV: a required feature is
+ * missing.
  */
 int fakernic_negotiate(struct fakernic_dev *dev);
 
 /* Resets the device and waits until it is ready: -ETIMEDOUT after 5 s. */
 int fakernic_reset_device(struct fakernic_dev *dev);
 
-/* Whether nobody answers for STATUS, which was read: a bus says all ones. */
+/* Whether a value of STATUS shows that no device responds: all ones. */
 static inline bool fakernic_is_out_of_reach(u32 status)
 {
 	return status == U32_MAX || !(status & FAKERNIC_STATUS_READY);
 }
 
 /*
- * Ends all DMA and all interrupts of the device, in any context, by a reset.
- * One out of reach masters the bus no longer.
+ * Stops all DMA and interrupts of the device by a reset, in any context. If the
+ * device does not respond, disables its bus mastering instead.
  */
 void fakernic_stop_device(struct fakernic_dev *dev);
 
-/* It no longer answers on the bus, or as somebody else. In any context. */
+/* No response on the bus, or another device responds. In any context. */
 bool fakernic_is_gone(struct fakernic_dev *dev);
 
 /*
  * Rings a doorbell of the kernel's page (FAKERNIC_DOORBELL_SQ, _CQ_ARM, _EQ)
- * for the object of that number; index: its producer or consumer index, flags:
- * those of that doorbell. In any context. writeq() orders it behind all stores
- * to memory the device reads.
+ * for object id. index: its producer or consumer index. flags: those of the
+ * doorbell. In any context. writeq() orders it after all stores to memory that
+ * the device reads.
  */
 static inline void fakernic_doorbell(struct fakernic_dev *dev, u32 doorbell,
 				     u64 flags, u32 id, u32 index)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What "rdma -d resource show" tells of an object beside what the core knows:
- * how it looks to the device.
+ * The device's view of an object, which "rdma -d resource show" adds to what
+ * the core knows.
  */
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>
@@ -15,7 +15,9 @@
 #include "res.h"
 #include "srq.h"
 
-/* Ends the driver's nest, or takes it back when the message is full. */
+/*
+ * Ends the driver's nested attributes, or cancels them if the message is full.
+ */
 static int fakernic_end_res(struct sk_buff *msg, struct nlattr *nest,
 			    bool full)
 {
