@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Kernel post_recv: a receive is a slot and a new producer index in the
- * doorbell record; no register is touched. Receives of a QP complete in order,
- * so the count of completions tells which slots are free again.
+ * Kernel post_recv: a receive is a slot in the ring and a new producer index in
+ * the doorbell record; the driver touches no register. Receives of a QP
+ * complete in order, so the number of completions shows which slots are free.
  */
 #include <linux/log2.h>
 #include <linux/string.h>
@@ -48,7 +48,7 @@ static int fakernic_post_recv_one(struct fakernic_rq *rq,
 		return -ENOMEM;
 	rq->wr_id[rq->pi & rq->queue.mask] = wr->wr_id;
 	fakernic_rq_write(&rq->queue, rq->pi, rq->pi, wr->sg_list, wr->num_sge);
-	/* For fakernic_rq_flush_one(): what it says is there, is there. */
+	/* Pairs with fakernic_rq_complete(): the slot is written before pi. */
 	smp_store_release(&rq->pi, rq->pi + 1);
 	return 0;
 }
@@ -82,7 +82,10 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	if (rq->pi != start)
 		fakernic_queue_publish(&rq->queue, rq->pi);
 	spin_unlock_irqrestore(&rq->lock, flags);
-	/* Who flushes sees what was posted, or here it is seen to be dead. */
+	/*
+	 * Pairs with the flush on a dead device: either the flush sees these
+	 * receives, or this thread sees that the device is dead.
+	 */
 	smp_mb();
 	if (unlikely(READ_ONCE(dev->dead)))
 		queue_work(dev->fatal_wq, &dev->fatal_work);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Receive side scaling: an indirection table of the channels' WQs, and an RSS
- * QP that names it. Neither can be changed on the device: a change makes new
- * ones and points the port at them.
+ * QP that uses it. The device cannot change either, so for a change the driver
+ * creates new ones and switches the port to them.
  */
 #include <linux/dma-mapping.h>
 #include <linux/ethtool.h>
@@ -57,7 +57,7 @@ static int fakernic_rss_create_table(struct fakernic_netdev *priv, u32 *id)
 	return ret;
 }
 
-/* It has no queue of its own that could fail. */
+/* An RSS QP has no queue of its own that could fail. */
 static void fakernic_rss_event(struct fakernic_qp_hw *hw, u8 type, u32 data)
 {
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which channel a frame comes in by, if there are several: the device hashes
- * addresses and ports with a key, and looks the channel up in a table.
+ * Selects the channel that receives a frame: the device hashes addresses and
+ * ports with a key, and looks up the channel in a table.
  */
 #ifndef FAKERNIC_DRIVER_RSS_H
 #define FAKERNIC_DRIVER_RSS_H
@@ -14,13 +14,13 @@
 
 struct fakernic_netdev;
 
-/* What the device has of it: comes and goes. */
+/* Objects in the device, while the channels are up. */
 struct fakernic_rss_hw {
 	struct fakernic_qp_hw qp;	/* qpn 0: there is none */
 	u32 table_id;
 };
 
-/* What was set: stays. */
+/* Settings, which are kept. */
 struct fakernic_rss_setting {
 	u8 key[FAKERNIC_HASH_KEY_SIZE];
 	u32 table[FAKERNIC_RSS_TABLE_MAX];	/* indices of channels */
@@ -28,33 +28,33 @@ struct fakernic_rss_setting {
 
 struct fakernic_rss {
 	struct fakernic_rss_setting set;
-	u32 size;			/* of the table, a power of two */
-	struct fakernic_rss_hw hw[2];	/* a change makes the other */
-	u8 used;			/* of hw */
+	u32 size;			/* entries, a power of two */
+	struct fakernic_rss_hw hw[2];	/* a change creates the other */
+	u8 used;			/* index of the one in use */
 };
 
-/* A key, and the largest table that the device takes. */
+/* Sets a key and the size of the largest table that the device supports. */
 void fakernic_rss_init(struct fakernic_netdev *priv);
 
-/* Spreads over all channels that are to be. */
+/* Fills the table with all configured channels. */
 void fakernic_rss_reset(struct fakernic_netdev *priv);
 
 /*
- * For channels that are up; with a single one there is nothing to do. Under
- * RTNL.
+ * Creates the table and the QP for channels that are up. Does nothing for a
+ * single channel. Under RTNL.
  */
 int fakernic_rss_up(struct fakernic_netdev *priv);
 
-/* The port receives by somebody else, or not at all. Under RTNL. */
+/* Frees them. The port must not receive through them. Under RTNL. */
 void fakernic_rss_down(struct fakernic_netdev *priv);
 
 /*
- * Table and key have changed: the port receives by them from now on, and not a
- * frame is lost. After an error it goes on by the old ones. Under RTNL.
+ * Makes the port use the changed table and key without losing a frame. After an
+ * error it keeps using the old ones. Under RTNL.
  */
 int fakernic_rss_change(struct fakernic_netdev *priv);
 
-/* The QP that the port is to receive by. */
+/* The QP through which the port receives. */
 u32 fakernic_rss_qpn(const struct fakernic_netdev *priv);
 
 #endif

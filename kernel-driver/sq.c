@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Kernel post_send: work requests become WQEs as fakernic/sq.h says. A WQE is
+ * Kernel post_send: translates work requests to WQEs (fakernic/sq.h). A WQE is
  * built on the stack and then copied into the ring, which may wrap between its
- * basic blocks. wr_ids stay here, by the place of the WQE's first block.
+ * basic blocks. wr_ids are kept here, by the position of the WQE's first block.
  */
 #include <linux/log2.h>
 #include <linux/string.h>
@@ -112,7 +112,7 @@ static int fakernic_put_reg_mr(struct fakernic_wqe *wqe,
 	return sizeof(wqe->hdr) + sizeof(*reg);
 }
 
-/* Opcode and its segment; returns where the data begins. */
+/* Writes the opcode and its segment; returns the data offset. */
 static int fakernic_put_segment(const struct fakernic_qp *qp,
 				struct fakernic_wqe *wqe,
 				const struct ib_send_wr *wr)
@@ -123,7 +123,9 @@ static int fakernic_put_segment(const struct fakernic_qp *qp,
 
 	if (datagram && wr->opcode != IB_WR_SEND &&
 	    wr->opcode != IB_WR_SEND_WITH_IMM) {
-		/* ib_drain_sq() posts a WRITE to any QP, to be flushed. */
+		/*
+		 * ib_drain_sq() posts a WRITE to any QP in ERR, to be flushed.
+		 */
 		if (READ_ONCE(qp->state) != IB_QPS_ERR)
 			return -EINVAL;
 		hdr->opcode = FAKERNIC_SQ_NOP;
@@ -181,7 +183,7 @@ static int fakernic_put_segment(const struct fakernic_qp *qp,
 	}
 }
 
-/* The bytes themselves; a kernel consumer gives virtual addresses. */
+/* Copies inline data; kernel consumers pass virtual addresses. */
 static int fakernic_put_inline(const struct fakernic_qp *qp,
 			       struct fakernic_wqe *wqe, u32 offset,
 			       const struct ib_send_wr *wr)
@@ -189,7 +191,7 @@ static int fakernic_put_inline(const struct fakernic_qp *qp,
 	u32 length = 0;
 	int i;
 
-	/* Data of reads and atomics comes from the other side. */
+	/* Reads and atomics receive their data. */
 	if (wqe->hdr.opcode >= FAKERNIC_SQ_RDMA_READ)
 		return -EINVAL;
 	for (i = 0; i < wr->num_sge; i++) {
@@ -224,7 +226,7 @@ static int fakernic_put_sges(const struct fakernic_qp *qp,
 	return offset + wr->num_sge * sizeof(*to);
 }
 
-/* Builds the WQE; what the device would refuse anyway is left to it. */
+/* Builds the WQE. The device makes all other checks. */
 static int fakernic_build_wqe(const struct fakernic_qp *qp,
 			      struct fakernic_wqe *wqe,
 			      const struct ib_send_wr *wr)
@@ -274,11 +276,11 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 	place = sq->pi & sq->queue.mask;
 	sq->wr_id[place] = wr->wr_id;
 	sq->bb_count[place] = wqe.hdr.bb_count;
-	/* No request begins at the others. */
+	/* No request begins at the other blocks. */
 	for (i = 1; i < wqe.hdr.bb_count; i++)
 		sq->bb_count[(sq->pi + i) & sq->queue.mask] = 0;
 	fakernic_queue_write(&sq->queue, sq->pi, &wqe, wqe.hdr.bb_count);
-	/* For fakernic_sq_flush_one(): what it says is there, is there. */
+	/* Pairs with fakernic_sq_complete(): the WQE is written before pi. */
 	smp_store_release(&sq->pi, sq->pi + wqe.hdr.bb_count);
 	return 0;
 }
@@ -294,7 +296,7 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 start;
 	int ret = 0;
 
-	/* In ERR they are flushed. */
+	/* In ERR requests are flushed. */
 	if (state == IB_QPS_RESET || state == IB_QPS_INIT ||
 	    state == IB_QPS_RTR) {
 		*bad_wr = wr;
@@ -318,7 +320,10 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 				  sq->pi);
 	}
 	spin_unlock_irqrestore(&sq->lock, flags);
-	/* Who flushes sees what was posted, or here it is seen to be dead. */
+	/*
+	 * Pairs with the flush on a dead device: either the flush sees these
+	 * requests, or this thread sees that the device is dead.
+	 */
 	smp_mb();
 	if (unlikely(READ_ONCE(dev->dead)))
 		queue_work(dev->fatal_wq, &dev->fatal_work);

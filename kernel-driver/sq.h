@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The send queue of a kernel's QP. Positions are in basic blocks.
+ * The send queue of a kernel QP. Positions count basic blocks.
  */
 #ifndef FAKERNIC_DRIVER_SQ_H
 #define FAKERNIC_DRIVER_SQ_H
@@ -18,32 +18,32 @@ struct fakernic_sq {
 	struct fakernic_queue queue;
 	spinlock_t lock;		/* pi and the ring */
 	u32 pi;
-	u32 ci;				/* writer: whoever locks the CQ */
+	u32 ci;				/* written under the CQ lock */
 	u64 *wr_id;			/* by position of the first block */
-	u8 *bb_count;			/* likewise; of others 0 */
+	u8 *bb_count;			/* likewise; 0 for other blocks */
 	u32 max_sge;
 	u32 max_inline;
 	bool signal_all;
 };
 
 /*
- * Bytes of the largest WQE of a QP of that type (enum fakernic_qp_type) with so
- * many SGEs or bytes inline.
+ * Size in bytes of the largest WQE of a QP of this type (enum fakernic_qp_type)
+ * with max_sge SGEs or max_inline bytes.
  */
 u32 fakernic_sq_wqe_size(u8 type, u32 max_sge, u32 max_inline);
 
 /*
- * Operation of struct ib_device_ops, in any context. -EINVAL before RTS (IBTA
- * 10.8.2) or for a bad request, -EOPNOTSUPP, -ENOMEM when full; requests before
- * bad_wr are posted.
+ * Operation of struct ib_device_ops, in any context. -EINVAL: before RTS (IBTA
+ * 10.8.2), or a bad request. -EOPNOTSUPP: not supported. -ENOMEM: the queue is
+ * full. Requests before bad_wr are posted.
  */
 int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		       const struct ib_send_wr **bad_wr);
 
 /*
- * The request that begins at that position is done, and those before it, which
- * have no completion of their own; its wr_id. False: none begins there that was
- * not done before: the device told twice, or of another one. The caller holds
+ * Completes the request that begins at this position and all before it, which
+ * have no completion of their own; returns its wr_id. False: no outstanding
+ * request begins there, so the CQE is a duplicate or wrong. The caller holds
  * the lock of the send CQ.
  */
 bool fakernic_sq_complete(struct fakernic_sq *sq, u32 index, u64 *wr_id);

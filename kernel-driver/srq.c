@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shared receive queues. Receives complete out of order here, so the tag of
- * each names a slot of wr_ids taken from a stack, and which turn of it this
- * is, lest one be told twice. A place in the ring is free again when the
- * device has copied it, which it has when fewer receives than places are
- * outstanding.
+ * Shared receive queues. Receives complete out of order here, so each has a
+ * tag. The tag names a slot of wr_ids, taken from a stack, and the slot's turn,
+ * which detects a receive that is reported twice. A slot in the ring is free
+ * once the device has copied it. That is certain while fewer receives are
+ * outstanding than the ring has slots.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -39,7 +39,9 @@ static int fakernic_check_srq(struct fakernic_dev *dev,
 	case IB_SRQT_BASIC:
 		break;
 	case IB_SRQT_XRC:
-		/* A kernel's receives could not be told apart in its CQ. */
+		/*
+		 * The kernel CQ code cannot tell receives of an XRC SRQ apart.
+		 */
 		if (user && dev->features & FAKERNIC_FEATURE_XRC)
 			break;
 		fallthrough;
@@ -198,7 +200,7 @@ int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 	return fakernic_create_kernel_srq(dev, srq, &req, attr);
 }
 
-/* Copies and checks what a user says of the ring it wants to go on in. */
+/* Copies and checks a user's description of the new ring. */
 static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
 				    const struct fakernic_srq *srq,
 				    struct fakernic_ureq_modify_srq *ureq,
@@ -206,7 +208,7 @@ static int fakernic_copy_resize_srq(struct fakernic_dev *dev,
 {
 	int ret;
 
-	/* No kernel consumer resizes; it would have to tell its receives. */
+	/* No kernel consumer resizes an SRQ, so only user SRQs support it. */
 	if (!udata || !srq->umem ||
 	    !(dev->features & FAKERNIC_FEATURE_RESIZE_SRQ))
 		return -EOPNOTSUPP;
@@ -250,7 +252,7 @@ static int fakernic_resize_srq(struct fakernic_dev *dev,
 		swap(srq->umem, umem);
 	mutex_unlock(&srq->resize_lock);
 	fakernic_page_table_free(dev, &table);
-	/* The memory that is not used any more, or not at all. */
+	/* Releases the old memory, or the new memory after a failure. */
 	ib_umem_release(umem);
 	return ret;
 }
@@ -314,13 +316,13 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 	return 0;
 }
 
-/* The slot is posted, or done. */
+/* Advances the turn: the slot is posted, or completed. */
 static void fakernic_srq_turn(struct fakernic_srq *srq, u32 slot)
 {
 	srq->tag[slot] += srq->queue.mask + 1;
 }
 
-/* Its turn is odd. */
+/* A posted slot has an odd turn. */
 static bool fakernic_srq_is_posted(const struct fakernic_srq *srq, u32 tag)
 {
 	return tag & (srq->queue.mask + 1) &&

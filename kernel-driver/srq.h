@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shared receive queues (IBTA 10.2.9) of verbs, users' and the kernel's.
+ * Shared receive queues (IBTA 10.2.9), in user space and in the kernel.
  */
 #ifndef FAKERNIC_DRIVER_SRQ_H
 #define FAKERNIC_DRIVER_SRQ_H
@@ -18,9 +18,9 @@ struct fakernic_srq {
 	struct fakernic_srq_hw hw;
 	struct fakernic_queue queue;	/* a kernel's */
 	struct ib_umem *umem;		/* a user's */
-	struct mutex resize_lock;	/* umem, a user's: calls may be many */
+	struct mutex resize_lock;	/* umem; modify calls may race */
 	u8 log_stride;			/* a user's */
-	spinlock_t lock;		/* a kernel's: all below */
+	spinlock_t lock;		/* kernel SRQs only: all below */
 	u32 pi;
 	u32 free_count;
 	u16 *free;			/* stack of slots not in use */
@@ -29,18 +29,18 @@ struct fakernic_srq {
 	u32 max_sge;
 };
 
-/* Operations of struct ib_device_ops. Only a user's SRQ can be resized. */
+/* Operations of struct ib_device_ops. Only user SRQs can be resized. */
 int fakernic_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *attr,
 			struct ib_udata *udata);
 
 /*
- * The limit, and the depth of a user's. -EOPNOTSUPP: the depth of a
- * kernel's.
+ * Sets the limit, or the depth of a user SRQ. -EOPNOTSUPP: the depth of a
+ * kernel SRQ.
  */
 int fakernic_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 			enum ib_srq_attr_mask mask, struct ib_udata *udata);
 
-/* Depth and limit as the device has them. */
+/* Returns depth and limit from the device. */
 int fakernic_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 
 /* -EBUSY while a QP receives from it. */
@@ -51,9 +51,9 @@ int fakernic_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			   const struct ib_recv_wr **bad_wr);
 
 /*
- * A receive of a kernel's SRQ is done: its wr_id, and the tag is free again. In
- * any context, without the SRQ's lock; under that of a CQ. False: none of that
- * tag is posted: the device told twice, or of another one.
+ * Completes a receive of a kernel SRQ: returns its wr_id and frees the tag. In
+ * any context; the caller holds a CQ's lock, not the SRQ's. False: the tag is
+ * not posted, so the CQE is a duplicate or wrong.
  */
 bool fakernic_srq_complete(struct fakernic_srq *srq, u32 tag, u64 *wr_id);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's counters, by name, and how they are read. ethtool.c shows all of
- * them, counter.c those of the port and of the device to "rdma statistic" and
- * sysfs, pma.c some under InfiniBand's names.
+ * The device's counters, their names, and how the driver reads them. ethtool.c
+ * shows all of them. counter.c shows those of the port and of the device in
+ * "rdma statistic" and sysfs. pma.c shows some under InfiniBand's names.
  */
 #include <linux/dma-mapping.h>
 #include <fakernic/stat_names.h>
@@ -21,7 +21,7 @@ static_assert(ARRAY_SIZE(fakernic_stat_names) == FAKERNIC_STAT_COUNT);
 
 #define FAKERNIC_STATS_SIZE	(FAKERNIC_STAT_COUNT * sizeof(__le64))
 
-/* Of count counters; those that there are not are 0. */
+/* Copies count counters and sets the others to 0. */
 static int fakernic_copy_stats(u64 *values, const __le64 *counters, int count)
 {
 	int i;
@@ -68,8 +68,8 @@ void fakernic_asked_cleanup(struct fakernic_dev *dev)
 }
 
 /*
- * Into memory that stays: the device may write there when nobody waits for it
- * any more. The next who asks does so when it has.
+ * Queries into a permanent buffer, because the device may still write to it
+ * after the query has timed out. The next query starts only after that write.
  */
 int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 {

@@ -12,7 +12,7 @@
 struct fakernic_dev;
 
 struct fakernic_asked {
-	struct mutex lock;		/* the memory, one asks at a time */
+	struct mutex lock;		/* the buffer: one query at a time */
 	__le64 *counters;
 	dma_addr_t dma;
 };
@@ -20,29 +20,29 @@ struct fakernic_asked {
 /* -ENOMEM. */
 int fakernic_asked_init(struct fakernic_dev *dev);
 
-/* The device has been stopped. */
+/* Called after the device has been stopped. */
 void fakernic_asked_cleanup(struct fakernic_dev *dev);
 
-/* These counters are the device's own; all others are the port's. */
+/* Number of counters of the device itself; all others are the port's. */
 #define FAKERNIC_DEVICE_STAT_COUNT					\
 	(FAKERNIC_STAT_COMMANDS_FAILED - FAKERNIC_STAT_DOORBELL_DROPPED + 1 + \
 	 FAKERNIC_STAT_PAGES_REFUSED - FAKERNIC_STAT_PAGE_REQUESTS + 1)
 #define FAKERNIC_PORT_STAT_COUNT					\
 	(FAKERNIC_STAT_COUNT - FAKERNIC_DEVICE_STAT_COUNT)
 
-/* FAKERNIC_STAT_COUNT of them. */
+/* FAKERNIC_STAT_COUNT names. */
 extern const char *const fakernic_stat_names[];
 
 /*
- * Reads all counters of the device into FAKERNIC_STAT_COUNT values. Those an
- * older device does not have are 0. -ENOMEM, or the command's error.
+ * Reads all counters of the device into FAKERNIC_STAT_COUNT values. Counters
+ * that an older device lacks are 0. -ENOMEM, or the command's error.
  */
 int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
 
 /*
- * The same (counter_id 0), or those of a set of counters, for who can do
- * without: as fakernic_cmdq_ask(), and two such times at most if others do the
- * same.
+ * The same (counter_id 0), or the counters of a set, for callers with a
+ * fallback. Times out as fakernic_cmdq_ask(), or after twice that time if other
+ * callers query, too.
  */
 int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The trace events' code, which trace.h makes here and nowhere else.
+ * The code of the trace events: trace.h generates it only here.
  */
 #define CREATE_TRACE_POINTS
 #include "trace.h"

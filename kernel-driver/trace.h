@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Trace events ("fakernic" in tracefs): commands, events of the device, its
- * link, and its life. Each names the function.
+ * Trace events ("fakernic" in tracefs): commands, device events, link state and
+ * life cycle. Each names the PCI function.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM fakernic
@@ -15,9 +15,9 @@
 
 #define FAKERNIC_TRACE_NAME	24
 
-/* The macros are laid out as the kernel does it. */
+/* The macros have the layout that the kernel uses. */
 /* clang-format off */
-/* A command is done: how, and after how long. */
+/* A command is complete: its result and duration. */
 TRACE_EVENT(fakernic_cmd,
 	TP_PROTO(struct pci_dev *pdev, u16 opcode, u8 status, u32 detail,
 		 int error, u64 duration_ns),
@@ -44,7 +44,7 @@ TRACE_EVENT(fakernic_cmd,
 		  __entry->error, __entry->duration_ns)
 );
 
-/* An entry of an event queue is told. */
+/* An entry of an event queue is handled. */
 TRACE_EVENT(fakernic_eqe,
 	TP_PROTO(struct pci_dev *pdev, u32 eqn, u32 ci, u8 type, u32 id,
 		 u32 data),
@@ -70,7 +70,7 @@ TRACE_EVENT(fakernic_eqe,
 		  __entry->id, __entry->data)
 );
 
-/* The port of both faces. */
+/* The link state that the net_device and the RDMA device share. */
 TRACE_EVENT(fakernic_link,
 	TP_PROTO(struct pci_dev *pdev, bool link, bool active),
 	TP_ARGS(pdev, link, active),
@@ -89,7 +89,7 @@ TRACE_EVENT(fakernic_link,
 		  __entry->active ? "active" : "down")
 );
 
-/* What becomes of the hardware: dies, goes down, comes up, is reset. */
+/* Life cycle of the hardware: dies, goes down, comes up, is reset. */
 TRACE_EVENT(fakernic_life,
 	TP_PROTO(struct pci_dev *pdev, const char *what, int result),
 	TP_ARGS(pdev, what, result),

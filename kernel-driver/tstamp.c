@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A completion tells when the device made it: behind a frame that was written
- * to memory, or handed to the network. Nothing is asked of the device for it;
- * the settings say only who is told.
+ * Each completion has the time when the device wrote it: after a received frame
+ * was written to memory, or a sent one was passed to the network. The device
+ * always does this; the settings select only which frames get the time.
  */
 #include <linux/net_tstamp.h>
 #include "device.h"
@@ -27,10 +27,10 @@ int fakernic_hwtstamp_set(struct net_device *netdev,
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
 
-	/* Nobody could read the clock. */
+	/* Without the PTP clock no program can read the time scale. */
 	if (!priv->dev->ptp)
 		return -EOPNOTSUPP;
-	/* The others want the device to write into frames. */
+	/* The other modes need a device that writes into frames. */
 	if (config->tx_type != HWTSTAMP_TX_OFF &&
 	    config->tx_type != HWTSTAMP_TX_ON) {
 		NL_SET_ERR_MSG(extack, "no one-step time stamps");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Frames out: an skb becomes a SEND WQE with an SGE for its head and each of
- * its fragments; the device fills in checksums and cuts what is longer than a
- * frame. Each WQE is completed. The queue is stopped before it could meet an
- * skb that does not fit, and woken by the completions.
+ * Transmit path. An skb becomes a SEND WQE with an SGE for its head and for
+ * each fragment; the device fills in checksums and segments what is longer than
+ * a frame. Each WQE has a completion. The driver stops the queue before an skb
+ * might not fit, and completions wake it.
  */
 #include <linux/dma-mapping.h>
 #include <linux/if_vlan.h>
@@ -24,19 +24,19 @@
 #include "tstamp.h"
 #include "tx.h"
 
-/* Stop below the largest WQE; wake when a few of them fit. */
+/* Stop if the largest WQE might not fit; wake when several fit. */
 #define FAKERNIC_TX_STOP	FAKERNIC_SQ_WQE_BB_MAX
 #define FAKERNIC_TX_WAKE	(4 * FAKERNIC_SQ_WQE_BB_MAX)
 
-/* What a WQE that begins at this place of the ring sends. */
+/* The frame of the WQE that begins in this slot. */
 struct fakernic_tx_frame {
 	struct sk_buff *skb;
 	u8 bb_count;
 	u8 sge_count;
-	bool stamped;			/* its time is wanted: tstamp.h */
+	bool stamped;			/* time requested: tstamp.h */
 };
 
-/* Four for each basic block: no WQE has more SGEs than that. */
+/* Four per basic block: no WQE has more SGEs than that. */
 struct fakernic_tx_map {
 	dma_addr_t dma;
 	u32 length;
@@ -86,7 +86,7 @@ static struct fakernic_tx_map *fakernic_tx_map_at(struct fakernic_channel *ch,
 				     FAKERNIC_TX_MAPS_PER_BB - 1)];
 }
 
-/* The first is the head, mapped as such; the others are pages. */
+/* The first mapping is the head; the others are pages. */
 static void fakernic_tx_unmap(struct fakernic_channel *ch, u32 pi, u32 count)
 {
 	struct device *device = &ch->dev->pdev->dev;
@@ -145,7 +145,7 @@ static struct netdev_queue *fakernic_txq(const struct fakernic_channel *ch)
 
 static u32 fakernic_tx_free(const struct fakernic_channel *ch)
 {
-	/* Pairs with fakernic_tx_done(): nobody looks at the slots any more. */
+	/* Pairs with fakernic_tx_done(): freed slots are no longer in use. */
 	return ch->sq.mask + 1 - (ch->tx_pi - smp_load_acquire(&ch->tx_ci));
 }
 
@@ -154,7 +154,7 @@ static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
 	if (fakernic_tx_free(ch) >= FAKERNIC_TX_STOP)
 		return;
 	netif_tx_stop_queue(fakernic_txq(ch));
-	/* Pairs with fakernic_tx_done(): one of the two sees the other. */
+	/* Pairs with fakernic_tx_done(): one side sees the other. */
 	smp_mb();
 	if (fakernic_tx_free(ch) >= FAKERNIC_TX_WAKE)
 		netif_tx_start_queue(fakernic_txq(ch));
@@ -170,8 +170,8 @@ static void fakernic_tx_ring(struct fakernic_channel *ch)
 }
 
 /*
- * Does the device find the header that the stack means? It looks behind no
- * tunnel, and behind some extension headers only.
+ * Whether the device finds the header that the stack means: it parses no
+ * tunnels and only some extension headers.
  */
 static bool fakernic_tx_is_plain(struct sk_buff *skb)
 {
@@ -200,7 +200,7 @@ netdev_features_t fakernic_features_check(struct sk_buff *skb,
 	return features;
 }
 
-/* What the device is to do of the frame on its way. */
+/* Sets the offloads that the device performs for this frame. */
 static void fakernic_tx_offload(struct fakernic_channel *ch,
 				const struct sk_buff *skb,
 				struct fakernic_sq_hdr *hdr)
@@ -220,8 +220,8 @@ static void fakernic_tx_offload(struct fakernic_channel *ch,
 }
 
 /*
- * Frames of a packet socket, of macvtap and of tc's redirections come by no
- * look at the MTU. What is longer than any frame would be the queue's end.
+ * Packet sockets, macvtap and tc redirection bypass the MTU check. The device
+ * puts the queue into the error state for an oversized frame.
  */
 static bool fakernic_tx_is_too_long(const struct sk_buff *skb)
 {
@@ -241,10 +241,10 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	u32 count, bb_count, size;
 	bool ring;
 
-	/* Without hardware there are no queues; with fewer, not this one. */
+	/* No queues without hardware; and fewer channels may be in use. */
 	if (unlikely(!smp_load_acquire(&priv->up) || !ch->tx_frames))
 		goto drop_quietly;
-	/* On failure it has freed the skb. */
+	/* On failure skb_put_padto() has freed the skb. */
 	if (skb_put_padto(skb, ETH_ZLEN))
 		goto dropped;
 	if (unlikely(fakernic_tx_is_too_long(skb)))
@@ -285,7 +285,7 @@ drop:
 	dev_kfree_skb_any(skb);
 dropped:
 	dev_core_stats_tx_dropped_inc(netdev);
-	/* Frames before it may count on being rung along. */
+	/* Earlier frames may rely on this frame to ring the doorbell. */
 	if (!netdev_xmit_more())
 		fakernic_tx_ring(ch);
 	return NETDEV_TX_OK;

@@ -10,13 +10,13 @@
 struct fakernic_channel;
 struct fakernic_cqe;
 
-/* Makes the queue, empty. -ENOMEM: there is nothing to clean up. */
+/* Allocates an empty queue. -ENOMEM: there is nothing to clean up. */
 int fakernic_tx_init(struct fakernic_channel *ch);
 
-/* Frees it with the frames in it. The device has let go of the queue. */
+/* Frees the queue and its frames. The device no longer uses it. */
 void fakernic_tx_cleanup(struct fakernic_channel *ch);
 
-/* ndo_features_check: what the stack has to do itself of this frame. */
+/* ndo_features_check: the offloads that the device has for this frame. */
 netdev_features_t fakernic_features_check(struct sk_buff *skb,
 					  struct net_device *netdev,
 					  netdev_features_t features);
@@ -26,15 +26,17 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 				struct net_device *netdev);
 
 /*
- * The oldest send is done, as cqe says; frees its frame, but not yet its place.
- * False: cqe is of another, and is ignored. From NAPI with that budget.
+ * Handles the completion of the oldest send: frees its frame, but not yet its
+ * slots. False: cqe is not for the oldest send and is ignored. Called from NAPI
+ * with that budget.
  */
 bool fakernic_tx_complete(struct fakernic_channel *ch,
 			  const struct fakernic_cqe *cqe, int budget);
 
 /*
- * After completions, whose entries the device may use again: what takes their
- * places may complete at once. Lets the stack send if there is room. From NAPI.
+ * Called after completions, once their CQ entries were released, because new
+ * frames may complete at once. Frees the slots and wakes the stack's queue if
+ * there is room. From NAPI.
  */
 void fakernic_tx_done(struct fakernic_channel *ch);
 

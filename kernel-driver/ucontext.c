@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * User contexts: each gets a doorbell page of its own, which rings only what it
- * created, and may map the device's clock page, read-only. A context that was
- * imported by its file descriptor asks where they are.
+ * User contexts. Each has its own doorbell page, which rings only objects of
+ * that context, and may map the device's clock page, read-only. A process that
+ * imported a context by its file descriptor queries the offsets of both.
  */
 #include <linux/string.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -23,14 +23,14 @@
 #include <rdma/uverbs_named_ioctl.h>
 
 /*
- * What every provider has asked for; what the structure has got since then is
- * for those who know it.
+ * Every provider requests the fields up to max_recv_sge. Newer fields are only
+ * for providers that know them.
  */
 #define FAKERNIC_CONTEXT_RESP	struct fakernic_uresp_alloc_ucontext
 #define FAKERNIC_CONTEXT_RESP_MIN					\
 	offsetofend(FAKERNIC_CONTEXT_RESP, max_recv_sge)
 
-/* Not the kernel's. */
+/* Page number on a dead device: any page but the kernel's. */
 #define FAKERNIC_UAR_OF_DEAD	(FAKERNIC_KERNEL_UAR + 1)
 
 static_assert(FAKERNIC_UVERBS_BASE == 1U << UVERBS_ID_NS_SHIFT);
@@ -91,7 +91,7 @@ fakernic_describe_ucontext(struct fakernic_dev *dev,
 			rdma_user_mmap_get_offset(context->clock_entry);
 }
 
-/* What lies behind the BAR is another's, and page 0 the kernel's. */
+/* Pages behind the BAR belong to other devices; page 0 is the kernel's. */
 static bool fakernic_is_user_uar(struct fakernic_dev *dev, u32 uar)
 {
 	return uar != FAKERNIC_KERNEL_UAR &&
@@ -100,8 +100,8 @@ static bool fakernic_is_user_uar(struct fakernic_dev *dev, u32 uar)
 }
 
 /*
- * A dead device can be opened, to be looked at: by any page, for none rings
- * before the device is brought up anew, and by then users have none mapped.
+ * A dead device can be opened for inspection. Any page will do: no doorbell
+ * works before the device recovers, and by then the mappings are gone.
  */
 static int fakernic_alloc_uar(struct fakernic_dev *dev, u32 *uar)
 {
@@ -127,7 +127,7 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	struct fakernic_uresp_alloc_ucontext uresp;
 	int ret;
 
-	/* A larger page would give a user the doorbells of others. */
+	/* A larger page would expose doorbells of other contexts. */
 	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE)
 		return -EOPNOTSUPP;
 	if (dev->bounced) {
@@ -196,7 +196,7 @@ const struct uapi_definition fakernic_ucontext_defs[] = {
 	{},
 };
 
-/* The core zaps the mappings; there is nothing else a user could reach. */
+/* The core zaps the mappings; users can reach nothing else. */
 void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
 }

@@ -20,20 +20,20 @@ struct fakernic_ucontext {
 int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 			    struct ib_udata *udata);
 
-/* Its mappings have gone, or keep their entries until they do. */
+/* Frees it. Mappings that still exist keep their entries. */
 void fakernic_dealloc_ucontext(struct ib_ucontext *ibucontext);
 
-/* The answer of the allocation once more, for whoever imported the context. */
+/* Returns the allocation's response again, for an imported context. */
 int fakernic_query_ucontext(struct ib_ucontext *ibucontext,
 			    struct uverbs_attr_bundle *attrs);
 
 /*
- * The device goes: the core takes the mappings away, and nothing else is
- * needed.
+ * The device is being removed: the core removes the mappings, and nothing else
+ * is needed.
  */
 void fakernic_disassociate_ucontext(struct ib_ucontext *ibucontext);
 
-/* What the driver adds to the core's device object. */
+/* The driver's additions to the core's device object. */
 extern const struct uapi_definition fakernic_ucontext_defs[];
 
 static inline struct fakernic_ucontext *
@@ -42,7 +42,7 @@ to_fakernic_ucontext(struct ib_ucontext *ibucontext)
 	return container_of(ibucontext, struct fakernic_ucontext, ibucontext);
 }
 
-/* The doorbell page of a user's object; FAKERNIC_KERNEL_UAR: udata is NULL. */
+/* Doorbell page of a user object; FAKERNIC_KERNEL_UAR if udata is NULL. */
 static inline u32 fakernic_udata_uar(struct ib_udata *udata)
 {
 	struct fakernic_ucontext *context =

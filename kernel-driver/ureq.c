@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Requests and responses of the uverbs ABI (rdma/fakernic-abi.h), whose
- * structures grow at their end: what a newer user says beyond what this driver
- * knows must be zero, and an older user gets as much of a response as it asks
- * for.
+ * Requests and responses of the uverbs ABI (rdma/fakernic-abi.h). Their
+ * structures grow at the end. What a newer provider appends to a request must
+ * be zero, and an older provider gets only the part of a response that it
+ * requests.
  */
 #include "device.h"
 #include "ureq.h"

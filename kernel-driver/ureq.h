@@ -11,20 +11,20 @@ struct fakernic_dev;
 struct ib_udata;
 
 /*
- * Copies a request of the uverbs ABI into the size bytes of ureq. All of it
- * must be there, else -EINVAL; what is behind it must be zero, else
- * -EOPNOTSUPP; -EFAULT. The caller checks reserved fields.
+ * Copies a request of the uverbs ABI into the size bytes of ureq. -EINVAL: it
+ * is shorter. -EOPNOTSUPP: bytes beyond size are not zero. -EFAULT. The caller
+ * checks reserved fields.
  */
 int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
 		       struct ib_udata *udata);
 
 /*
- * For verbs that have no request of their own in the ABI: -EOPNOTSUPP when
- * there is one that is not zero. udata may be NULL: a kernel user's.
+ * For verbs without a driver request in the ABI. -EOPNOTSUPP: there is one that
+ * is not zero. udata may be NULL: a kernel user.
  */
 int fakernic_check_no_ureq(struct fakernic_dev *dev, struct ib_udata *udata);
 
-/* As much of a response as the user asked for. -EFAULT. */
+/* Copies as much of a response as the user requested. -EFAULT. */
 int fakernic_copy_uresp(struct ib_udata *udata, void *uresp, size_t size);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Work queues, indirection tables and RSS QPs, for users only. A work queue is
- * a user's receive queue; to the device its number is one of the QPs', so it
- * is kept among them for its events. An RSS QP has no queues: what it is made
- * of comes as its own structure in place of that of other QPs.
+ * Work queues, indirection tables and RSS QPs, for user space only. A work
+ * queue is a user's receive queue. The device numbers it like a QP, so the
+ * driver registers it among the QPs for its events. An RSS QP has no queues;
+ * its creation request has its own structure.
  */
 #include <linux/dma-mapping.h>
 #include <linux/slab.h>
@@ -52,9 +52,7 @@ static int fakernic_check_wq(struct fakernic_dev *dev,
 {
 	const struct ib_device_attr *limit = &dev->ibdev->attrs;
 
-	/*
-	 * The core does not insist on a CQ: without one it hands on an error.
-	 */
+	/* Without a CQ the core passes an ERR_PTR instead of failing. */
 	if (IS_ERR_OR_NULL(attr->cq)) {
 		fakernic_dbg(dev, "create WQ: no CQ\n");
 		return -EINVAL;
@@ -129,8 +127,8 @@ struct ib_wq *fakernic_create_wq(struct ib_pd *ibpd,
 	mutex_init(&wq->lock);
 	wq->hw.event = fakernic_wq_event;
 	/*
-	 * The core fills in the rest, but for the handler. In RESET, where the
-	 * user cannot reach it yet, it has no events.
+	 * The core fills in the other fields except the handler. A WQ in RESET
+	 * has no events, and the user cannot change its state yet.
 	 */
 	wq->ibwq.device = ibpd->device;
 	wq->ibwq.event_handler = attr->event_handler;
@@ -145,7 +143,7 @@ struct ib_wq *fakernic_create_wq(struct ib_pd *ibpd,
 	return &wq->ibwq;
 }
 
-/* The device knows best: a WQ goes from RDY to ERR by itself. */
+/* The device checks transitions: a WQ may enter ERR by itself. */
 static bool fakernic_wq_may_be(const struct fakernic_wq *wq,
 			       enum ib_wq_state state)
 {
@@ -176,7 +174,7 @@ int fakernic_modify_wq(struct ib_wq *ibwq, struct ib_wq_attr *attr, u32 mask,
 		ret = -EINVAL;
 	} else if (mask & IB_WQ_STATE) {
 		ret = fakernic_cmd_modify_wq(dev, wq->hw.qpn, attr->wq_state);
-		/* A dead device receives nothing; let its users end. */
+		/* A dead device receives nothing; let its users clean up. */
 		if (ret && READ_ONCE(dev->dead) &&
 		    attr->wq_state != IB_WQS_RDY)
 			ret = 0;
@@ -297,7 +295,7 @@ int fakernic_create_rss_qp(struct fakernic_dev *dev, struct fakernic_qp *qp,
 	ret = fakernic_rss_qp_hw_create(dev, &qp->hw, &req);
 	if (ret)
 		return ret;
-	/* It receives from the start. */
+	/* An RSS QP receives from its creation on. */
 	qp->state = IB_QPS_RTR;
 	uresp.qpn = qp->hw.qpn;
 	ret = fakernic_copy_uresp(udata, &uresp, sizeof(uresp));

@@ -4,12 +4,11 @@
 /*
  * The uverbs ABI between the fakernic kernel driver and its rdma-core provider.
  *
- * The kernel's rules hold: every structure is a multiple of 8 bytes, 64-bit
- * fields are __aligned_u64, reserved fields are zero when sent and refused
- * when not zero, structures only grow at their end. Queue memory is laid out
- * as the hardware interface says (fakernic/base.h): the ring, then the
- * doorbell record; it starts on a page boundary. Queue depths are given as
- * log2.
+ * The kernel's rules apply. Every structure is a multiple of 8 bytes and grows
+ * only at its end. 64-bit fields are __aligned_u64. Reserved fields must be
+ * zero, or the driver refuses the request. Queue memory has the layout of the
+ * hardware interface (fakernic/base.h): the ring, then the doorbell record. It
+ * starts on a page boundary. Queue depths are log2.
  */
 #ifndef FAKERNIC_ABI_H
 #define FAKERNIC_ABI_H
@@ -48,8 +47,8 @@ struct fakernic_uresp_query_device {
 };
 
 /*
- * Device memory is mapped from its first byte on, rounded up to whole pages,
- * at the offset that its allocation or query tells.
+ * Device memory is mapped from its first byte on, rounded up to whole pages, at
+ * the offset that its allocation or query returns.
  */
 enum fakernic_alloc_dm_attrs {
 	FAKERNIC_ATTR_ALLOC_DM_RESP_OFFSET = FAKERNIC_UVERBS_BASE,
@@ -136,9 +135,9 @@ struct fakernic_uresp_create_srq {
 };
 
 struct fakernic_ureq_modify_srq {
-	__aligned_u64 buf_va;		/* with a resize, else 0; its record
-					 * holds the producer index, which
-					 * goes on
+	__aligned_u64 buf_va;		/* address of the new ring for a resize,
+					 * else 0; its record holds the producer
+					 * index, which continues
 					 */
 	__u8 log_depth;
 	__u8 reserved[7];
@@ -146,7 +145,7 @@ struct fakernic_ureq_modify_srq {
 
 struct fakernic_uresp_create_ah {
 	__u8 dmac[6];			/* as the kernel resolved it */
-	__u16 udp_sport;		/* 0: left to the device */
+	__u16 udp_sport;		/* 0: the device chooses */
 };
 
 #endif
