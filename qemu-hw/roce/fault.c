@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Fault rules. What a rule can say is in four tables: the words, the points,
- * the actions, and which action is offered at which point. A word or an action
- * where it would do nothing is refused, as a rule that never hits hides that a
- * test tests nothing.
+ * Fault rules. Four tables define what a rule may contain: the words, the
+ * points, the actions, and which action is available at which point. A word or
+ * an action that would have no effect is refused, because a rule that never
+ * hits hides that a test tests nothing.
  */
 #include "fault.h"
 #include "icrc.h"
@@ -110,7 +110,7 @@ typedef enum FaultKind {
     KIND_DO,
     KIND_OPCODE,
     KIND_COMMAND,
-    /* one of some names, uint8_t */
+    /* one of several names, uint8_t */
     KIND_CLASS,
     KIND_SEVERITY,
     KIND_WHY,
@@ -134,8 +134,8 @@ typedef struct FaultWord {
     const char *name;
     FaultKind kind;
     size_t place;
-    uint32_t points;            /* where it says something */
-    uint32_t actions;           /* with which; 0: with all */
+    uint32_t points;            /* points where it has a meaning */
+    uint32_t actions;           /* actions that use it; 0: all */
     uint64_t max;
 } FaultWord;
 
@@ -174,7 +174,7 @@ static const FaultWord fault_words[] = {
     { "from-ns", KIND_NUMBER, PLACE(from_ns), ANYWHERE, 0, INT64_MAX },
     { "until-ns", KIND_NUMBER, PLACE(until_ns), ANYWHERE, 0, INT64_MAX },
     { "do", KIND_DO, PLACE(act), ANYWHERE, 0, 0 },
-    /* An hour of delay is enough for anything that waits. */
+    /* One hour is longer than any timeout. */
     { "delay-ns", KIND_NUMBER, PLACE(delay_ns), ANYWHERE, DO(DELAY),
       3600000000000 },
     { "by", KIND_NUMBER, PLACE(by), ANYWHERE, DO(REORDER), 1024 },
@@ -188,7 +188,7 @@ static const FaultWord fault_words[] = {
     { "for-ns", KIND_NUMBER, PLACE(for_ns), ANYWHERE,
       DO(FREEZE) | DO(LINK_DOWN), 3600000000000 },
     { "severity", KIND_SEVERITY, PLACE(severity), ANYWHERE, DO(AER), 0 },
-    /* 255 is not a status: it would say that a command goes on. */
+    /* 255 is not a status: it would mean that the command continues. */
     { "status", KIND_NUMBER, PLACE(status), WITH_STATUS, DO(FAIL), 254 },
     { "code", KIND_NUMBER, PLACE(code),
       AT(DEVICE) | AT(RECV_WQE) | WITH_STATUS,
@@ -227,9 +227,9 @@ static bool fault_given(const RoceFaultRule *rule, const char *name)
     return rule->given & fault_bit(name);
 }
 
-/* ---- from words ---------------------------------------------------------- */
+/* ---- parsing ------------------------------------------------------------- */
 
-/* What is being read, and what was wrong with it. */
+/* The rule being parsed, and its error text. */
 typedef struct FaultReader {
     const RoceFaults *faults;
     RoceFaultRule rule;
@@ -246,7 +246,7 @@ static bool fault_wrong(FaultReader *in, const char *what, const char *word)
 static void fault_say(FaultReader *in, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Goes on with what is wrong. */
+/* Appends to the error text. */
 static void fault_say(FaultReader *in, const char *format, ...)
 {
     const size_t len = strlen(in->error);
@@ -257,7 +257,7 @@ static void fault_say(FaultReader *in, const char *format, ...)
     va_end(args);
 }
 
-/* Names in structures of 'stride' bytes, as far as they are among those. */
+/* Appends those names, in structures of 'stride' bytes, that are in 'among'. */
 static void fault_say_names(FaultReader *in, const char *const *names,
                             size_t stride, unsigned count, uint64_t among)
 {
@@ -274,7 +274,7 @@ static void fault_say_names(FaultReader *in, const char *const *names,
     }
 }
 
-/* What values the word takes. */
+/* Appends the valid values of the word. */
 static void fault_say_values(FaultReader *in, const FaultWord *word)
 {
     const unsigned long long max = word->max;
@@ -315,8 +315,8 @@ static void fault_say_values(FaultReader *in, const FaultWord *word)
     }
 }
 
-/* A digit first: strtoull() would take signs and blanks. Decimal, whatever it
- * begins with, but for 0x. */
+/* Requires a digit first, because strtoull() accepts signs and blanks. Numbers
+ * are decimal, even with a leading 0, unless they begin with 0x. */
 static bool fault_number(const char *text, const char **end, uint64_t max,
                          uint64_t *value)
 {
@@ -499,7 +499,7 @@ static bool fault_value(FaultReader *in, const FaultWord *word,
     }
 }
 
-/* One word, NAME=VALUE. */
+/* Parses one word, NAME=VALUE. */
 static bool fault_word(FaultReader *in, char *text)
 {
     const bool remove = strncmp(text, "remove=", 7) == 0;
@@ -542,7 +542,10 @@ static bool fault_word(FaultReader *in, char *text)
     return true;
 }
 
-/* A status is said, and is an error where what fails is to be in error. */
+/*
+ * Checks the status of FAIL: it must be given, and must be an error except
+ * at=cqe.
+ */
 static bool fault_status(FaultReader *in)
 {
     const RoceFaultRule *rule = &in->rule;
@@ -561,7 +564,7 @@ static bool fault_status(FaultReader *in)
     return true;
 }
 
-/* Packets without a syndrome are none that the rule is about. */
+/* A rule with a syndrome matches only packets that have one. */
 static bool fault_syndrome(FaultReader *in)
 {
     RoceFaultRule *rule = &in->rule;
@@ -577,7 +580,7 @@ static bool fault_syndrome(FaultReader *in)
                               rule->opcode_text);
 }
 
-/* Do the words of the rule go together? */
+/* Is the combination of words valid? */
 static bool fault_together(FaultReader *in)
 {
     const RoceFaultRule *rule = &in->rule;
@@ -708,7 +711,7 @@ static const RoceFaultRule fault_default = {
 };
 #undef ALL
 
-/* One rule of 'len' bytes; blank: none. */
+/* Parses one rule of 'len' bytes. A blank text is no rule. */
 static bool fault_rule(RoceFaults *f, const char *text, size_t len, char *error)
 {
     FaultReader in = { .faults = f, .rule = fault_default, .error = error };
@@ -735,7 +738,7 @@ static bool fault_rule(RoceFaults *f, const char *text, size_t len, char *error)
     return !any || fault_take(f, &in);
 }
 
-/* Is each rule there that another one waits for? */
+/* Does each after= name an existing rule? */
 static bool fault_all_there(const RoceFaults *f, char *error)
 {
     for (unsigned i = 0; i < f->count; i++) {
@@ -802,7 +805,7 @@ const RoceFaultRule *roce_fault_find(const RoceFaults *f, const char *id)
     return NULL;
 }
 
-/* ---- to words ------------------------------------------------------------ */
+/* ---- printing ------------------------------------------------------------ */
 
 static size_t fault_print_range(char *to, size_t room, const char *name,
                                 const RoceFaultRange *range)
@@ -868,7 +871,7 @@ size_t roce_fault_print(const RoceFaultRule *rule, char text[ROCE_FAULT_TEXT])
     return at < ROCE_FAULT_TEXT ? at : ROCE_FAULT_TEXT - 1;
 }
 
-/* ---- judging ------------------------------------------------------------- */
+/* ---- matching ------------------------------------------------------------ */
 
 static bool fault_in(const RoceFaultRange *range, uint64_t value)
 {
@@ -939,7 +942,7 @@ static uint64_t fault_chance(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* One more match: is it one of those to be hit? */
+/* Counts a match. Is it one that the rule hits? */
 static bool fault_its_turn(RoceFaultRule *rule)
 {
     uint64_t draw;
@@ -957,7 +960,7 @@ static bool fault_its_turn(RoceFaultRule *rule)
     return draw % 100 < rule->percent && draw % 1000000 < rule->ppm;
 }
 
-/* May a rule be about this? Most of what passes is none that rules name. */
+/* May a rule match this? Most frames match no rule. */
 static bool fault_wants(const RoceFaults *f, RoceFaultPoint point, bool roce,
                         uint8_t opcode)
 {
@@ -967,7 +970,7 @@ static bool fault_wants(const RoceFaults *f, RoceFaultPoint point, bool roce,
                 : wanted->others;
 }
 
-/* The frame goes when the one before it has gone through. */
+/* The frame goes when the previous one has passed. */
 static void fault_throttle(RoceFaultRule *rule, const RoceFaultSubject *s)
 {
     rule->goes = s->now > rule->free ? s->now : rule->free;
@@ -1001,7 +1004,7 @@ const RoceFaultRule *roce_fault_hit(RoceFaults *f,
         if (rule->act == ROCE_FAULT_THROTTLE) {
             fault_throttle(rule, subject);
         }
-        /* One that only counts leaves the subject to others. */
+        /* COUNT does not keep later rules from hitting. */
         found = rule->act == ROCE_FAULT_COUNT ? NULL : rule;
     }
     return found;
@@ -1019,7 +1022,7 @@ static uint32_t fault_be24(const uint8_t *p)
     return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
 }
 
-/* Where the IP header begins; 0: there is none. */
+/* Offset of the IP header; 0: there is none. */
 static size_t fault_ip(const uint8_t *frame, size_t len)
 {
     size_t at = ETHER_SIZE;
@@ -1039,7 +1042,7 @@ static bool fault_ipv4(const uint8_t *ip)
     return ip[0] >> 4 == 4;
 }
 
-/* Where the BTH begins; 0: this is no RoCEv2 frame. */
+/* Offset of the BTH; 0: this is not a RoCEv2 frame. */
 static size_t fault_bth(const uint8_t *frame, size_t len)
 {
     const size_t ip = fault_ip(frame, len);
@@ -1094,7 +1097,10 @@ void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
     }
 }
 
-/* Congestion experienced; the ICRC does not cover it, IPv4's checksum does. */
+/*
+ * Sets Congestion Experienced. The ICRC does not cover it, IPv4's checksum
+ * does.
+ */
 static void fault_mark(uint8_t *frame, size_t len)
 {
     const size_t at = fault_ip(frame, len);
@@ -1132,8 +1138,8 @@ void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len)
 }
 
 /*
- * Where the ICRC of a packet is; 0: the frame has none, or the packet does not
- * end in it.
+ * Offset of the ICRC of a packet. 0: the frame has none, or the packet does
+ * not end with it.
  */
 static size_t fault_icrc(const uint8_t *frame, size_t len)
 {
@@ -1150,12 +1156,15 @@ static size_t fault_icrc(const uint8_t *frame, size_t len)
                ? end - ROCE_ICRC_SIZE : 0;
 }
 
-/* The packet says something else, and nobody can tell. */
+/*
+ * Changes the packet and recomputes its ICRC, so that the receiver cannot
+ * detect the change.
+ */
 static void fault_forge(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     const size_t at = fault_icrc(frame, len);
     const size_t ip = fault_ip(frame, len);
-    /* Of the packet as it is, whatever it will say of itself. */
+    /* Computed before the change, which may alter the IP version. */
     const size_t ip_size = at && fault_ipv4(frame + ip) ? 20 : 40;
     uint32_t icrc;
 
@@ -1173,7 +1182,10 @@ size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     switch (rule->act) {
     case ROCE_FAULT_CORRUPT:
-        /* Without an offset the last byte, which is the ICRC's. */
+        /*
+         * Without an offset this changes the last byte, which is part of the
+         * ICRC.
+         */
         if (rule->fix_icrc) {
             fault_forge(rule, frame, len);
         } else {
