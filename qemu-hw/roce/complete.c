@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Completions, and the ways a QP fails (IBTA 10.3.1.7 "Error", 10.3.1.6 "SQE",
- * 10.8.3). A failure is reported by one completion or one event; then every
- * other work request, fetched or still in the host's rings, is flushed in
- * order. Rings may be long and the guest may fill them as fast as they are
- * emptied: each call flushes a bounded number and asks for a timer to go on.
+ * 10.8.3). One completion or one event reports a failure. Then every other
+ * work request, fetched or still in the host's rings, is flushed in order.
+ * Rings may be long, and the guest may fill them as fast as they are emptied.
+ * So each call flushes a bounded number and sets a timer to continue.
  */
 #include "engine.h"
 
@@ -86,8 +86,8 @@ void roce_complete_recv(Roce *r, RoceQp *qp, RoceCompletion *completion)
     completion->wqe_index = qp->rx.wr.tag;
     completion->srqn = qp->rx.srqn;
     qp->rx.held = false;
-    /* A target does not keep its SRQs alive: one may be gone by now, and its
-     * number another's. */
+    /* A target does not keep its SRQs alive: this one may be gone, and its
+     * number may belong to another. */
     if (qp->init.type != FAKERNIC_QP_XRC_TGT ||
         (r->ops->xrc_srq(r->host, qp->rx.srqn, qp->init.xrcdn, &srq) &&
          srq.id == qp->rx.srq)) {
@@ -150,13 +150,13 @@ RoceFetch roce_take_recv(Roce *r, RoceQp *qp)
     return fetch;
 }
 
-/* True when there may be more than one batch. */
+/* True: there may be more than one batch. */
 static bool roce_flush_sends(Roce *r, RoceQp *qp)
 {
     RoceSendq *sq = &qp->sq;
     unsigned budget = ROCE_FLUSH_BATCH;
 
-    /* What has gone, and nobody asked for the next one yet. */
+    /* Complete what was sent although the next frame was not requested yet. */
     while (r->sent == qp && !roce_sendq_empty(sq) &&
            roce_sendq_head_complete(sq)) {
         roce_complete_send(r, qp, FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
@@ -177,7 +177,7 @@ static bool roce_flush_sends(Roce *r, RoceQp *qp)
     return sq->size > 0 && !sq->broken;
 }
 
-/* That which was taken for a message, and not filled. */
+/* Flushes the receive that was fetched for a message and not filled. */
 static void roce_flush_held(Roce *r, RoceQp *qp)
 {
     if (qp->rx.held) {
@@ -203,9 +203,8 @@ static bool roce_flush_recvs(Roce *r, RoceQp *qp)
 }
 
 /*
- * How long to wait before the next look at the receive queue of a QP in ERR. A
- * QP may stay there without limit, so each look that finds nothing doubles the
- * wait.
+ * The wait before the next poll of the receive queue of a QP in ERR. A QP may
+ * stay there without limit, so each poll that finds nothing doubles the wait.
  */
 static RoceTime roce_flush_next_wait(RoceTime wait)
 {
@@ -242,7 +241,7 @@ void roce_flush(Roce *r, RoceTime now, RoceQp *qp)
     roce_sched_timer(r, qp);
 }
 
-/* The responder owes nothing any more. */
+/* Discards all scheduled answers of the responder. */
 static void roce_responder_forget(Roce *r, RoceQp *qp)
 {
     uint32_t i;
@@ -282,7 +281,7 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
     }
     roce_flush(r, now, qp);
     if (qp->init.srqn) {
-        /* IBTA o11-5.2.5: nothing more will be taken from the SRQ. */
+        /* IBTA o11-5.2.5: the QP takes nothing more from the SRQ. */
         r->ops->event(r->host, FAKERNIC_EVENT_LAST_WQE_REACHED, qp->qpn, 0);
     }
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Congestion notification (IBTA annex A17.9.3): a packet that a switch marked
- * CE is answered with a CNP to its sender, a received CNP slows its QP down.
- * Marks come in swarms and one CNP tells it all: each QP sends at most one in
- * ROCE_CNP_INTERVAL_NS, and never a CNP for a CNP.
+ * Congestion notification (IBTA annex A17.9.3). A packet that a switch marked
+ * CE is answered with a CNP to its sender; a received CNP slows its QP down.
+ * Marks come in bursts, and one CNP is enough for a burst. So each QP sends at
+ * most one in ROCE_CNP_INTERVAL_NS, and never a CNP for a CNP.
  */
 #include "engine.h"
 
 #include <string.h>
 
-/* DCQCN's N: the least time between CNPs of one QP. */
+/* DCQCN's N: the minimum time between CNPs of one QP. */
 #define ROCE_CNP_INTERVAL_NS 50000
 #define ROCE_CNP_PAYLOAD 16
 
@@ -28,7 +28,7 @@ uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class)
                            : traffic_class;
 }
 
-/* The way back: a connection's own, a datagram's turned round. */
+/* The return path: the connection's own, or the reversed path of a datagram. */
 static bool roce_congestion_return(Roce *r, const RoceQp *qp,
                                    const RocePacket *packet, RoceAv *av)
 {
@@ -48,7 +48,10 @@ static bool roce_congestion_return(Roce *r, const RoceQp *qp,
         memcpy(av->dgid, packet->sgid, sizeof(av->dgid));
         memcpy(av->dmac, packet->smac, sizeof(av->dmac));
     }
-    /* Class and priority are the flow's; a CNP itself is not to be marked. */
+    /*
+     * Class and priority are the flow's. Switches must not mark the CNP
+     * itself.
+     */
     av->traffic_class = packet->traffic_class & ~ROCE_ECN_MASK;
     if (packet->has_vlan) {
         av->sl = packet->vlan_tci >> 13;
@@ -87,14 +90,14 @@ size_t roce_congestion_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
         return 0;
     }
     cnp->owed = false;
-    /* From when it goes: it may have waited for the wire. */
+    /* Counted from the CNP's departure: it may have waited for the wire. */
     cnp->next = now + ROCE_CNP_INTERVAL_NS;
     if (!roce_path_packet(r, qp, &cnp->av, cnp->dest_qpn, &packet)) {
         return 0;
     }
     packet.opcode = ROCE_BTH_CNP;
     packet.becn = true;
-    packet.mig_req = false;     /* the annex wants zero: it is no request */
+    packet.mig_req = false;     /* the annex requires 0: it is no request */
     packet.payload_len = ROCE_CNP_PAYLOAD;
     at = roce_wire_encode(buf, &packet);
     memset(buf + at, 0, ROCE_CNP_PAYLOAD);

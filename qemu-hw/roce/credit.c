@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The encoding of credit counts: IBTA 9.7.5.2.7, table 46. Counts between two
- * entries are told as the lower one, since who is told too much gets RNR NAKs.
+ * The encoding of credit counts (IBTA 9.7.5.2.7, table 46). A count between
+ * two entries is rounded down, because a peer that is given too many credits
+ * gets RNR NAKs.
  */
 #include "credit.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * End-to-end credits (IBTA 9.7.7.2): the five bits of an ACK's syndrome that
- * tell how many receives its sender has.
+ * End-to-end credits (IBTA 9.7.7.2): five bits of an ACK's syndrome contain
+ * the number of the sender's receives.
  */
 #ifndef ROCE_CREDIT_H
 #define ROCE_CREDIT_H
 
 #include <stdint.h>
 
-/* The sender does not tell: whoever hears it is not limited. */
+/* The sender does not report credits: its peer is not limited. */
 #define ROCE_CREDIT_NONE 0x1f
 
 /* The code of the largest number in the table that is not above 'count'. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Multicast groups: which datagram QPs are attached to which group GID (IBTA
- * 10.5). A datagram to a group with members here goes on the wire and, as a
- * second frame, back in. The tables are bounded; nothing is allocated.
+ * 10.5). A datagram to a group with local members is sent on the wire and, as
+ * a second frame, looped back. The tables are bounded; nothing is allocated.
  */
 #include "engine.h"
 
@@ -28,7 +28,7 @@ static bool roce_mcast_is_member(const Roce *r, const RoceMcast *group,
     return qp->in_group[number / 8] & 1u << number % 8;
 }
 
-/* Joins or leaves, whichever it has not done. */
+/* Toggles the QP's membership bit. */
 static void roce_mcast_note(const Roce *r, const RoceMcast *group, RoceQp *qp)
 {
     const size_t number = (size_t)(group - r->mcast);
@@ -36,7 +36,7 @@ static void roce_mcast_note(const Roce *r, const RoceMcast *group, RoceQp *qp)
     qp->in_group[number / 8] ^= (uint8_t)(1u << number % 8);
 }
 
-/* It is a member. */
+/* Removes the QP, which must be a member. */
 static void roce_mcast_remove(Roce *r, RoceMcast *group, RoceQp *qp)
 {
     uint32_t i = 0;
@@ -51,9 +51,8 @@ static void roce_mcast_remove(Roce *r, RoceMcast *group, RoceQp *qp)
 }
 
 /*
- * The number will name another QP one day. Members are looked through in the
- * QP's own groups only: in all of them it would be most of what destroying a QP
- * takes.
+ * Detaches a QP before its number is reused. It searches only the QP's own
+ * groups: a search of all groups would be most of the cost of destroying a QP.
  */
 void roce_mcast_leave(Roce *r, uint32_t qpn)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Automatic path migration (IBTA 17.2.8). A QP whose software has loaded an
- * alternate path and asked to rearm says so with MigReq 0; once the peer says
- * it too, both are armed. An armed QP goes over when its retries on the
- * primary path are used up, when its software wants it, or when the peer's
- * packets come with MigReq 1 over the alternate path: it has gone over then. A
- * QP that is migrated, as all are at first, takes MigReq as it comes: not all
- * peers set it.
+ * Automatic path migration (IBTA 17.2.8). After software loads an alternate
+ * path and requests a rearm, the QP sends MigReq 0. Once the peer sends it
+ * too, both QPs are armed. An armed QP migrates when its retries on the
+ * primary path are used up, when its software requests it, or when the peer's
+ * packets arrive with MigReq 1 over the alternate path, which means that the
+ * peer has migrated. A QP in state MIGRATED, the initial state, ignores
+ * MigReq, because not all peers set it.
  */
 #include "engine.h"
 
 /*
- * What is unanswered went into a path that may be dead: it is sent again at
- * once, and the new path gets all the tries.
+ * Unanswered packets went over a path that may be dead. They are retransmitted
+ * at once, and the new path gets all retries.
  */
 static void roce_migration_resend(Roce *r, RoceQp *qp)
 {
@@ -43,14 +43,14 @@ bool roce_migration_switch(Roce *r, RoceQp *qp)
     attr->alt_port = old.port;
     attr->timeout = old.alt_timeout;
     attr->alt_timeout = old.timeout;
-    qp->gid_epoch--;        /* what is remembered is the other path's */
+    qp->gid_epoch--;        /* the cached values belong to the other path */
     roce_count(r, qp, FAKERNIC_STAT_PATH_MIGRATIONS);
     r->ops->event(r->host, FAKERNIC_EVENT_PATH_MIGRATED, qp->qpn, 0);
     roce_migration_resend(r, qp);
     return true;
 }
 
-/* One event tells it, however long the peer goes on. */
+/* Reports one event, however many such packets the peer sends. */
 static void roce_migration_refuse(Roce *r, RoceQp *qp)
 {
     if (!qp->migration_refused) {
@@ -96,7 +96,7 @@ uint32_t roce_migration_bad_attr(const Roce *r, const RoceQp *qp,
     if (!(mask & FAKERNIC_QP_ATTR_PATH_MIG_STATE)) {
         return 0;
     }
-    /* Only the peer's word arms a QP. */
+    /* Only the peer's MigReq arms a QP. */
     switch (attr->path_mig_state) {
     case FAKERNIC_MIG_MIGRATED:
         return 0;
@@ -114,7 +114,7 @@ void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
     RoceQpAttr *own = &qp->attr;
 
     if (mask & FAKERNIC_QP_ATTR_PATH_MIG_STATE) {
-        /* An armed QP told to be migrated migrates, to the path loaded. */
+        /* An armed QP that is set to MIGRATED switches to the loaded path. */
         if (attr->path_mig_state == FAKERNIC_MIG_MIGRATED) {
             roce_migration_switch(r, qp);
         }

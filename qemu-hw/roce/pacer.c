@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One pacer per QP: the static rate of its path (IBTA 9.11), its rate limit and
- * DCQCN, whichever is slowest. Frames with requests and with READ data take
- * turns under it; ACKs, NAKs, atomic answers and CNPs are not held back, as a
- * peer waits for them. A QP whose turn has not come leaves the list of those
- * ready and is woken by its timer, so that it holds up nobody else.
+ * One pacer per QP: the slowest of the static rate of its path (IBTA 9.11),
+ * its rate limit and DCQCN. Request frames and READ data take turns under it.
+ * ACKs, NAKs, atomic answers and CNPs are not delayed, because a peer waits
+ * for them. A QP whose turn has not come leaves the ready list, and its timer
+ * wakes it. So it delays no other QP.
  */
 #include "engine.h"
 
 /*
- * A host wakes up late: what a QP did not use of the last millisecond it may
- * catch up with, so that its rate is right in the mean.
+ * The host's timer may be late. A QP may make up for what it did not use of
+ * the last millisecond, so that its average rate is right.
  */
 #define ROCE_PACER_BURST_NS 1000000
 
@@ -50,7 +50,7 @@ void roce_pacer_restart(Roce *r, RoceQp *qp)
     roce_pacer_turn(r, qp);
 }
 
-/* The lower of two rates, of which 0 is no limit. */
+/* The lower of two rates; 0 is no limit. */
 static uint32_t roce_pacer_lower(uint32_t a, uint32_t b)
 {
     return a != 0 && (b == 0 || a < b) ? a : b;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who waits for which pages (on-demand paging). A QP waits in up to three
- * places, each for one range at a time. The host takes requests as long as it
- * has room for them; the others stand in line, the one that came first in
- * front: however many there are of one process, another's is never further
- * back than their number. What the host says of pages is for those who wait
- * for them only.
+ * Waits for pages (on-demand paging). A QP waits in up to three places, each
+ * for one range at a time. The host takes requests while it has room for them.
+ * The others are queued, first come, first served: however many requests one
+ * process has, another's waits only for those queued before it. A report of
+ * pages affects only the QPs that wait for them.
  */
 #include "engine.h"
 
@@ -14,7 +13,7 @@ static RoceWait **pages_bucket(Roce *r, uint32_t key)
     return &r->waits[(key >> 8) % ROCE_WAIT_BUCKETS];
 }
 
-/* Asks the host; false: it has no room. */
+/* Requests the pages from the host. False: it has no room. */
 static bool pages_ask(Roce *r, RoceWait *wait)
 {
     const RoceFault *want = &wait->want;
@@ -116,7 +115,7 @@ void roce_page_requests_resume(Roce *r)
     }
 }
 
-/* Do [first, last] and what is waited for have a byte in common? */
+/* Do [first, last] and the wanted range overlap? */
 static bool pages_concern(const RoceFault *want, uint32_t key, uint64_t first,
                           uint64_t last)
 {
@@ -136,7 +135,10 @@ void roce_pages_ask_again(Roce *r, RoceWait *wait)
     }
 }
 
-/* Who begins to wait from now on stands in front, and has asked already. */
+/*
+ * Later waits are inserted before this position: they have asked the host
+ * already.
+ */
 void roce_pages_tell(Roce *r, const RoceTold *told)
 {
     r->told = *told;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Queue pairs: creation, attributes, states (IBTA 10.3.1, 11.2.5). MODIFY_QP is
- * checked against a table of transitions with the attributes each requires and
- * allows; then every value; only then anything changes. The driver's own checks
- * are never relied on.
+ * Queue pairs: creation, attributes, states (IBTA 10.3.1, 11.2.5). MODIFY_QP
+ * is checked against a table of transitions, with the attributes that each
+ * requires and allows. Then every value is checked, and only then does
+ * anything change. The engine does not rely on the driver's own checks.
  */
 #include "engine.h"
 
@@ -13,7 +13,7 @@
 
 #define A(name) FAKERNIC_QP_ATTR_##name
 
-/* Attributes that always may accompany a transition. */
+/* Attributes that are valid with every transition. */
 #define ROCE_ATTR_ALWAYS (A(STATE))
 
 typedef struct RoceTransition {
@@ -39,8 +39,8 @@ typedef struct RoceTransition {
 #define RC_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(RETRY_CNT) |        \
                 A(RNR_RETRY) | A(MAX_RD_ATOMIC) | A(MIN_RNR_TIMER) |  \
                 A(MAX_DEST_RD_ATOMIC))
-/* Each half of XRC has the attributes of its half of RC (IBTA annex A14); Linux
- * gives a target two of a requester's, which mean nothing. */
+/* Each half of XRC has the attributes of its half of RC (IBTA annex A14).
+ * Linux gives a target two requester attributes, which have no effect. */
 #define XRC_INI_SQD (UC_SQD | A(PORT) | A(TIMEOUT) | A(RETRY_CNT) |   \
                      A(RNR_RETRY) | A(MAX_RD_ATOMIC))
 #define XRC_TGT_RTS (A(TIMEOUT) | A(SQ_PSN))
@@ -123,7 +123,7 @@ static uint32_t roce_low_bit(uint32_t mask)
     return mask & -mask;
 }
 
-/* FAKERNIC_CMD_OK, or why the transition is refused. */
+/* FAKERNIC_CMD_OK, or the reason for refusing the transition. */
 static int roce_qp_transition(const RoceQp *qp, uint8_t to, uint32_t mask,
                               uint32_t *bad_field)
 {
@@ -155,7 +155,7 @@ static int roce_qp_transition(const RoceQp *qp, uint8_t to, uint32_t mask,
     return *bad_field ? FAKERNIC_CMD_BAD_PARAM : FAKERNIC_CMD_OK;
 }
 
-/* Values of the attributes; the first bad one, or 0. */
+/* Checks the attribute values. Returns the first bad one, or 0. */
 static uint32_t roce_qp_bad_value(const Roce *r, const RoceQp *qp,
                                   uint32_t mask, const RoceQpAttr *attr)
 {
@@ -231,7 +231,7 @@ static void roce_qp_assign(RoceQp *qp, uint32_t mask, const RoceQpAttr *attr)
         own->qkey = ROCE_QKEY_GSI;
     }
     qp->mtu = roce_mtu_bytes(own->path_mtu);
-    qp->gid_epoch--;        /* what is remembered may be another path's */
+    qp->gid_epoch--;        /* the cached values may belong to another path */
     if (mask & A(RQ_PSN)) {
         qp->rs.epsn = own->rq_psn;
         qp->rs.msn = 0;
@@ -393,7 +393,7 @@ RoceQp *roce_qp_find(const Roce *r, uint32_t qpn)
     return qpn < r->limits.max_qp ? r->qps[qpn] : NULL;
 }
 
-/* All but 0, which is never used, and the one that names the GSI. */
+/* All numbers except 0, which is never used, and the GSI's. */
 void roce_qp_numbers_reset(Roce *r)
 {
     uint32_t qpn;
@@ -405,7 +405,7 @@ void roce_qp_numbers_reset(Roce *r)
     }
 }
 
-/* The number unused for longest; 0: all are in use. */
+/* The number that was released longest ago; 0: all are in use. */
 static uint32_t roce_qp_number(Roce *r, uint8_t type)
 {
     if (type == FAKERNIC_QP_GSI) {
@@ -433,7 +433,7 @@ static void roce_qp_number_give(Roce *r, uint32_t qpn)
     }
 }
 
-/* What malloc() takes beside the bytes it was asked for. */
+/* Overhead of malloc() for each allocation. */
 #define ROCE_MALLOC_COST 16
 
 /* Sends of a service without answers complete before the next frame is made. */
@@ -446,7 +446,7 @@ static uint32_t roce_qp_sends(const Roce *r, const RoceQpInit *init)
                ? r->limits.max_sends : 1;
 }
 
-/* READs and atomics of the peer. */
+/* READs and atomics that the peer may have outstanding. */
 static uint32_t roce_qp_resources(const Roce *r, const RoceQpInit *init)
 {
     return init->type == FAKERNIC_QP_RC || init->type == FAKERNIC_QP_XRC_TGT
@@ -482,7 +482,7 @@ static bool roce_qp_allocate(const Roce *r, RoceQp *qp)
     return true;
 }
 
-/* Which queues a type has; other types are free to have any. */
+/* Does the type have these queues? Other types may have any. */
 static bool roce_qp_init_ok(const RoceQpInit *init)
 {
     bool receives = init->has_rq || init->srqn;

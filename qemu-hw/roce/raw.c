@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Raw-packet QPs: complete Ethernet frames without FCS, sent as they are and
- * received as they come, but for what is asked for: checksums, VLAN tags, and
- * long TCP segments to be cut. The Ethernet port is a pair of these. Nothing
- * on the wire fails such a QP; frames that do not fit are dropped and counted.
+ * Raw-packet QPs: complete Ethernet frames without FCS, sent and received
+ * unchanged except for the requested offloads: checksums, VLAN tags, TCP
+ * segmentation. The Ethernet port is a pair of these QPs. Nothing on the wire
+ * fails such a QP; frames that do not fit are dropped and counted.
  */
 #include "engine.h"
 
@@ -11,7 +11,7 @@
 
 #define ROCE_ETHERNET_HEADER 14
 
-/* False: it waits for pages, or has failed, as send->status tells. */
+/* False: the send waits for pages, or has failed (see send->status). */
 static bool roce_raw_gather(Roce *r, RoceQp *qp, RoceSend *send,
                             uint32_t offset, uint8_t *buf, uint32_t length)
 {
@@ -32,13 +32,16 @@ static bool roce_raw_gather(Roce *r, RoceQp *qp, RoceSend *send,
     return !error;
 }
 
-/* Bytes of the tag that a frame is to get. */
+/* Size of the tag to insert. */
 static size_t roce_raw_tag(const RoceSendWr *wr)
 {
     return wr->flags & FAKERNIC_SQ_VLAN ? ROCE_ETHER_TAG : 0;
 }
 
-/* Of a frame, without the tag that it is to get, the first bytes are there. */
+/*
+ * Does a frame of this length fit the port? 'frame' has its first 'there'
+ * bytes, without the tag to insert.
+ */
 static bool roce_raw_fits(const Roce *r, const RoceSendWr *wr, size_t length,
                           const uint8_t *frame, size_t there)
 {
@@ -48,7 +51,10 @@ static bool roce_raw_fits(const Roce *r, const RoceSendWr *wr, size_t length,
            length + roce_raw_tag(wr) <= r->port_mtu + ROCE_ETHER_HEADERS_MAX;
 }
 
-/* Copies the frame to buf. 0: none, send->status tells whether by error. */
+/*
+ * Copies the frame to buf. 0: there is none; send->status says whether by
+ * error.
+ */
 static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     if (!roce_raw_gather(r, qp, send, 0, buf, send->length)) {
@@ -63,8 +69,8 @@ static size_t roce_raw_whole(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 }
 
 /*
- * The next part of a long TCP segment. Its headers are read anew for each: what
- * the guest makes of them meanwhile is judged again.
+ * Makes the next part of a long TCP segment. The headers are read again for
+ * each part, and checked again, because the guest may have changed them.
  */
 static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
@@ -99,8 +105,8 @@ static size_t roce_raw_part(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     return part.headers + length;
 }
 
-/* One frame to buf, without a tag. 0: none, send->status tells whether by
- * error. */
+/* Makes one frame in buf, without a tag. 0: there is none; send->status says
+ * whether by error. */
 static size_t roce_raw_bare(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     const RoceSendWr *wr = send->wr;
@@ -120,7 +126,7 @@ static size_t roce_raw_bare(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
                      roce_raw_whole(r, qp, send, buf);
 }
 
-/* The same, with the tag that it is to get. */
+/* The same, with the tag to insert. */
 static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     const size_t tag = roce_raw_tag(send->wr);
@@ -134,7 +140,7 @@ static size_t roce_raw_frame(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
     return len + tag;
 }
 
-/* Is there a frame of it still to come? */
+/* Does the work request have another frame to send? */
 static bool roce_raw_more(const RoceSend *send)
 {
     return send->wr->mss && send->status == FAKERNIC_WC_SUCCESS &&
@@ -173,7 +179,7 @@ size_t roce_raw_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     return 0;
 }
 
-/* Says what it finds of the frame's checksums. */
+/* Checks the frame's checksums and sets the completion's flags. */
 static void roce_raw_check(Roce *r, RoceQp *qp, const uint8_t *frame,
                            size_t len, RoceCompletion *completion)
 {
@@ -185,7 +191,7 @@ static void roce_raw_check(Roce *r, RoceQp *qp, const uint8_t *frame,
     }
 }
 
-/* To the receive, but for a tag of so many bytes. */
+/* Copies the frame to the receive, without a tag of 'tag' bytes. */
 static uint16_t roce_raw_scatter(Roce *r, RoceQp *qp, const uint8_t *frame,
                                  size_t len, size_t tag)
 {

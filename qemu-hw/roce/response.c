@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a responder owes its peer: one coalesced ACK or NAK, and the answers of
- * READs and atomics, sent in PSN order one packet per call (IBTA 9.7.5.1). A
- * READ's data is read when its packet is made, under a fresh check of its key:
- * a replayed READ is executed again, a replayed atomic is only told again.
+ * The answers of a responder: one coalesced ACK or NAK, and the answers to
+ * READs and atomics, sent in PSN order, one packet per call (IBTA 9.7.5.1).
+ * The data of a READ is read when its packet is made, after a new check of its
+ * key. A replayed READ executes again; a replayed atomic only repeats its
+ * answer.
  */
 #include "engine.h"
 
 #include <stdlib.h>
 
-/* These two are not called behind a fatal NAK: the responder hears no more. */
+/*
+ * These two are not called after a fatal NAK: the responder drops all requests
+ * then.
+ */
 void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
 {
     RoceResponder *rs = &qp->rs;
@@ -35,7 +39,7 @@ void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
 {
     RoceResponder *rs = &qp->rs;
 
-    /* The counters stand in the order of the NAK codes. */
+    /* The counters are in the order of the NAK codes. */
     roce_count(r, qp, FAKERNIC_STAT_TX_NAK_INVALID_REQUEST + nak -
                       ROCE_NAK_INVALID_REQUEST);
     rs->owed = ROCE_OWED_FATAL;
@@ -52,8 +56,9 @@ static RoceResource *roce_resource_at(const RoceResponder *rs, uint32_t i)
 }
 
 /*
- * Resources that may be in use: all of the ring, as the peer may have been
- * granted more before (SQD changes that). Those beyond the grant are not valid.
+ * Number of resources that may be in use: the whole ring, because the peer may
+ * have had a larger grant before (SQD can change it). Those beyond the grant
+ * are not valid.
  */
 static uint32_t roce_resource_count(const RoceQp *qp)
 {
@@ -69,7 +74,7 @@ static void roce_resource_pend(RoceResponder *rs, RoceResource *res, bool on)
     }
 }
 
-/* Twice as many; each is found by its number as before. */
+/* Doubles the ring. Each resource keeps its number. */
 static bool roce_resources_grow(RoceResponder *rs)
 {
     uint32_t size = 2 * rs->ring_size;
@@ -88,7 +93,10 @@ static bool roce_resources_grow(RoceResponder *rs)
     return true;
 }
 
-/* Room for one more, beside all that the peer may ask for again. */
+/*
+ * Makes room for one more resource, in addition to all that the peer may ask
+ * for again.
+ */
 static bool roce_resources_fit(RoceResponder *rs, uint32_t granted)
 {
     while (rs->ring_size < granted && rs->res_pi >= rs->ring_size) {
@@ -111,7 +119,7 @@ RoceResource *roce_response_take(RoceQp *qp)
     }
     if (rs->res_pi >= granted) {
         res = roce_resource_at(rs, rs->res_pi - granted);
-        /* A replay nobody waits for may be cut short, an answer may not. */
+        /* A replay may be abandoned, but not a first answer. */
         if (res->pending && !res->replays) {
             return NULL;
         }
@@ -120,13 +128,16 @@ RoceResource *roce_response_take(RoceQp *qp)
     }
     res = roce_resource_at(rs, rs->res_pi);
     if (res->pending && !res->replays) {
-        /* Not reached: of a larger grant it is older than the one above, and
-         * answers go out oldest first. */
+        /* Not reached: under a larger grant this resource is older than the
+         * one above, and answers are sent oldest first. */
         return NULL;
     }
     roce_resource_pend(rs, res, false);
     rs->res_pi++;
-    /* Keeps the free-running index clear of its wrap; the ring has no more. */
+    /*
+     * Keeps the free-running index from wrapping; only the ring's entries are
+     * needed.
+     */
     if (rs->res_pi >= 0x40000000u) {
         rs->res_pi -= 0x40000000u / rs->ring_size * rs->ring_size -
                       rs->ring_size;
@@ -177,7 +188,7 @@ uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
     res->flush.qpn = qp->qpn;
     res->flush.ticket = ++r->flush_tickets;
     rs->flushing = true;
-    /* No bytes: granted, and nothing to do. */
+    /* An empty range is granted and needs no work. */
     switch (mr ? roce_mr_flush(r->mrs, mr, &res->flush)
                : ROCE_FLUSH_DONE) {
     case ROCE_FLUSH_FAILED:
@@ -198,7 +209,7 @@ uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
     return 0;
 }
 
-/* Goes on with the oldest answer, a FLUSH: true: it is done and can be sent. */
+/* Continues the oldest answer, a FLUSH. True: it is done and can be sent. */
 static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
 {
     uint16_t error;
@@ -218,7 +229,7 @@ static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
     return res->kind == ROCE_ANSWER_DONE;
 }
 
-/* Oldest resource that has an answer to send. */
+/* The oldest resource with an answer to send. */
 static RoceResource *roce_resource_pending(RoceQp *qp)
 {
     RoceResponder *rs = &qp->rs;
@@ -241,8 +252,8 @@ static RoceResource *roce_resource_pending(RoceQp *qp)
 }
 
 /*
- * Does a duplicate READ ask for what the original did, from its packet k on,
- * under a key that still allows it?
+ * Does a duplicate READ match the original from packet k on, with a key that
+ * still permits it?
  */
 static bool roce_response_same_read(Roce *r, const RoceQp *qp,
                                     const RocePacket *packet,
@@ -265,10 +276,10 @@ static bool roce_response_same_read(Roce *r, const RoceQp *qp,
 }
 
 /*
- * READ and atomic requests that come again: their answers were lost (IBTA
- * 9.7.5.1.4, C9-110). The answer restarts at the packet asked for; a later
- * answer that was under way starts over, as the peer sees a gap in it. What is
- * not the request that came first changes nothing.
+ * Repeats the answer of a duplicate READ or atomic, whose answer was lost
+ * (IBTA 9.7.5.1.4, C9-110). The answer restarts at the requested packet. A
+ * later answer in progress starts over, because the peer sees a gap in it. A
+ * request that differs from the original changes nothing.
  */
 static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
                                  RoceAnswer kind)
@@ -278,7 +289,7 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
     RoceResource *found = NULL;
     uint32_t i, k;
 
-    /* Newest first: the PSNs of an old one may have come round again. */
+    /* Newest first: the PSNs of an old one may have been used again. */
     for (i = rs->res_pi; i != rs->res_pi - count && !found; i--) {
         RoceResource *res = roce_resource_at(rs, i - 1);
 
@@ -317,9 +328,8 @@ static void roce_response_replay(Roce *r, RoceQp *qp, const RocePacket *packet,
 }
 
 /*
- * Other requests that come again, and ask for it, are acknowledged again
- * (C9-105), but not beyond the next READ or atomic: the peer would take its
- * answer for lost.
+ * Acknowledges other duplicates that ask for it (C9-105), but not beyond the
+ * next READ or atomic: the peer would treat its answer as lost.
  */
 static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
 {
@@ -334,14 +344,17 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
     for (i = rs->res_pi - count; i != rs->res_pi; i++) {
         RoceResource *res = roce_resource_at(rs, i);
 
-        /* Counted back from epsn: an old one is before any duplicate. */
+        /*
+         * Distances count back from epsn: an old resource is before any
+         * duplicate.
+         */
         if (res->valid && roce_psn_sub(rs->epsn, res->psn) <
                               roce_psn_sub(rs->epsn, psn)) {
             ack = roce_psn_sub(res->psn, 1);
             break;
         }
     }
-    /* An ACK that is owed already may be for a duplicate before that READ. */
+    /* An earlier scheduled ACK may be for a duplicate before that READ. */
     if (rs->owed == ROCE_OWED_NOTHING || roce_psn_before(rs->owed_psn, ack)) {
         roce_response_ack(r, qp, ack);
     }
@@ -366,12 +379,13 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
         roce_response_replay(r, qp, packet, ROCE_ANSWER_DONE);
         break;
     case ROCE_OP_RESERVED:
-        break;                  /* there was none before it */
+        break;                  /* there is no earlier one */
     default:
         /*
-         * Without AckReq it is one of several, as it is when it is new. An ACK
-         * of the whole message while Soft-RoCE (6.12) is still repeating it
-         * takes away its timer: if the next one is lost it waits for ever.
+         * Without AckReq a duplicate gets no ACK, just like a new packet.
+         * While Soft-RoCE (6.12) repeats a message, an ACK of the whole
+         * message stops its timer. If the next one is lost, Soft-RoCE waits
+         * without limit.
          */
         if (packet->ack_req) {
             roce_response_again(r, qp, packet->psn);
@@ -381,9 +395,9 @@ void roce_response_duplicate(Roce *r, RoceQp *qp, const RocePacket *packet,
 }
 
 /*
- * The syndrome of an ACK: how many receives there are (IBTA 9.7.7.2). One that
- * is held is of a message not yet counted in the MSN. Those of an SRQ are
- * nobody's in particular: such a QP does not tell (C9-150).
+ * The syndrome of an ACK: the number of receives (IBTA 9.7.7.2). A held
+ * receive counts, because its message is not in the MSN yet. Receives of an
+ * SRQ belong to no QP in particular, so such a QP reports none (C9-150).
  */
 static uint8_t roce_response_syndrome(Roce *r, const RoceQp *qp)
 {
@@ -398,8 +412,8 @@ static uint8_t roce_response_syndrome(Roce *r, const RoceQp *qp)
 }
 
 /*
- * Puts the data of a READ response, from byte 'done' of the answer on, to 'to'.
- * Returns 0, FAULT, or enum fakernic_vendor_err.
+ * Copies the data of a READ response, from byte 'done' of the answer on, to
+ * 'to'. Returns 0, FAULT, or enum fakernic_vendor_err.
  */
 static uint16_t roce_response_data(Roce *r, const RoceQp *qp,
                                    const RoceResource *res, uint64_t done,
@@ -426,16 +440,21 @@ static uint16_t roce_response_data(Roce *r, const RoceQp *qp,
     return error;
 }
 
-/* The data of an answer are not to be had: now, any more, or at all. */
+/*
+ * Handles an answer whose data is not available now, or no longer, or at all.
+ */
 static void roce_response_no_data(Roce *r, RoceQp *qp, RoceResource *res,
                                   uint32_t psn, uint16_t error)
 {
     if (error == ROCE_VENDOR_FAULT) {
-        /* The rest of the answer waits, and all that is behind it. */
+        /* The rest of the answer waits, and everything after it. */
         qp->rs.pages_awaited = true;
         roce_pages_wait(r, qp, ROCE_WAIT_ANSWER);
     } else if (res->replays) {
-        /* Asked for late: who had the answer may have taken the key back. */
+        /*
+         * A late replay: the application may have deregistered the key after
+         * the first answer.
+         */
         roce_resource_pend(&qp->rs, res, false);
         roce_sched_ready(r, qp);
     } else {
@@ -445,7 +464,10 @@ static void roce_response_no_data(Roce *r, RoceQp *qp, RoceResource *res,
     }
 }
 
-/* Makes the packet of an answer; packet has its address. 0: no data for it. */
+/*
+ * Makes a packet of an answer; 'packet' has its addresses. 0: there is no data
+ * for it.
+ */
 static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
                                    RoceResource *res, RocePacket *packet,
                                    uint8_t *buf)
@@ -504,7 +526,7 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     size_t at;
 
     packet->opcode = roce_qp_bth(qp) | ROCE_BTH_ACK;
-    packet->payload_len = 0;    /* an answer may have been tried before */
+    packet->payload_len = 0;    /* an answer may have set it before */
     packet->psn = rs->owed_psn;
     packet->aeth.syndrome = owed == ROCE_OWED_ACK
                                 ? roce_response_syndrome(r, qp)
@@ -526,8 +548,9 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * Without a source address nothing can be said; the peer asks again. 'res', an
- * answer that would be due, or NULL, is given up: it is made again then.
+ * Without a source GID no answer can be sent; the peer will repeat its
+ * request. 'res', the answer that is due, or NULL, is cancelled. The repeated
+ * request brings it back.
  */
 static void roce_response_unsaid(Roce *r, RoceTime now, RoceQp *qp,
                                  RoceResource *res)
@@ -559,7 +582,10 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     if (!res && rs->owed == ROCE_OWED_NOTHING) {
         return 0;
     }
-    /* Whether its end can be told or not: nothing is executed before. */
+    /*
+     * Continue the FLUSH even if its answer cannot be sent: nothing later
+     * executes before it is done.
+     */
     if (res && res->kind == ROCE_ANSWER_FLUSH) {
         waits = !roce_response_flushed(r, qp, res);
         res = rs->owed == ROCE_OWED_FATAL ? NULL : res;
@@ -568,7 +594,10 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
         roce_response_unsaid(r, now, qp, waits ? NULL : res);
         return 0;
     }
-    /* Compared where the answer stands: one may take half of all PSNs. */
+    /*
+     * Compares with the answer's next packet: one answer may span half of all
+     * PSNs.
+     */
     at = res ? roce_psn_add(res->psn, res->next) : 0;
     if (res && res->kind == ROCE_ANSWER_READ && res->length > 0) {
         waits = rs->pages_awaited || roce_pacer_wait(r, now, qp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The send window: work requests and PSNs go in, "sent" and "answered" move its
- * marks (IBTA 9.7.7.1 and 9.7.6.1). It knows neither packets nor time, and it
- * must never let una, tx_psn, high and next_psn fall out of this order.
+ * The send window: work requests and PSNs enter, and packets sent and answered
+ * move its marks (IBTA 9.7.7.1 and 9.7.6.1). It knows neither packets nor
+ * time. It must keep una, tx_psn, high and next_psn in this order.
  */
 #include "sendq.h"
 
@@ -19,7 +19,7 @@ static void roce_send_wr_release(const RoceSendWr *wr)
     }
 }
 
-/* Most work requests are a tenth of the longest. */
+/* Most work requests need a tenth of the longest one's size. */
 static size_t roce_send_wr_size(const RoceSendWr *wr)
 {
     unsigned most = wr->flags & FAKERNIC_SQ_INLINE ? FAKERNIC_INLINE_MAX
@@ -30,7 +30,10 @@ static size_t roce_send_wr_size(const RoceSendWr *wr)
     if (wr->format_error) {
         return offsetof(RoceSendWr, sge);
     }
-    /* More is refused when it is judged, and not looked at. */
+    /*
+     * A larger count is refused by the checks, which do not look at the
+     * entries.
+     */
     count = count < most ? count : most;
     return offsetof(RoceSendWr, sge) +
            (wr->flags & FAKERNIC_SQ_INLINE ? count
@@ -48,7 +51,7 @@ bool roce_sendq_init(RoceSendq *sq, uint32_t max)
     return sq->ring != NULL;
 }
 
-/* Twice the entries; each is found by its number as before. */
+/* Doubles the ring. Each entry keeps its number. */
 static bool roce_sendq_grow(RoceSendq *sq)
 {
     RoceSend *ring = calloc(2 * sq->size, sizeof(*ring));
@@ -132,7 +135,9 @@ void roce_sendq_pop(RoceSendq *sq)
         sq->tx++;
     }
     sq->ci++;
-    /* A queue that is never deep stays within few, warm entries. */
+    /*
+     * Restarting at 0 keeps a shallow queue within a few entries in the cache.
+     */
     if (sq->ci == sq->pi) {
         sq->ci = sq->tx = sq->pi = 0;
     }
@@ -154,7 +159,7 @@ bool roce_sendq_has_credit(const RoceSendq *sq)
         return roce_sendq_below_limit(sq, roce_psn_next(sq->ssn)) ||
                roce_sendq_outstanding(sq) == 0;
     }
-    /* Nothing was outstanding before a probe: una is in it, or behind it. */
+    /* Nothing was outstanding before a probe, so una is in it or behind it. */
     return !send->probe || sq->tx_psn == send->psn || sq->una != send->psn ||
            roce_sendq_below_limit(sq, send->ssn);
 }
@@ -169,7 +174,10 @@ bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits)
     uint32_t lsn = roce_psn_add(msn, credits);
 
     sq->told = true;
-    /* Receives are never taken back: an older word does not lower it. */
+    /*
+     * Receives are never withdrawn, so an older report does not lower the
+     * limit.
+     */
     if (!roce_psn_before(sq->lsn, lsn)) {
         return false;
     }
@@ -203,7 +211,7 @@ void roce_sendq_sent(RoceSendq *sq, uint32_t psn_count)
 {
     RoceSend *send = roce_sendq_at(sq, sq->tx);
 
-    /* To the peer a later part of a READ is a message of its own. */
+    /* To the peer a later part of a READ is a separate message. */
     if (send->answered && sq->tx_psn == sq->high && sq->tx_psn != send->psn) {
         sq->ssn = roce_psn_next(sq->ssn);
     }
@@ -223,9 +231,9 @@ void roce_sendq_skip(RoceSendq *sq)
 }
 
 /*
- * The PSNs of READs are not packets of ours. Those of the oldest that have been
- * answered are before una already; those of READs still to be sent again are
- * beyond tx_psn, so that the difference may be negative.
+ * PSNs of READs are the peer's packets. The answered ones of the oldest READ
+ * are already before una. Those of READs that will be sent again are beyond
+ * tx_psn, so the difference may be negative.
  */
 uint32_t roce_sendq_data_in_flight(const RoceSendq *sq)
 {
@@ -254,7 +262,7 @@ RoceSend *roce_sendq_find(const RoceSendq *sq, uint32_t psn)
     }
 }
 
-/* The PSNs from 'first' to before 'end' were sent, and count for later. */
+/* Records that the PSNs from 'first' to before 'end' were sent. */
 static void roce_sendq_note_again(RoceSendq *sq, uint32_t first, uint32_t end)
 {
     for (unsigned i = 0; i < sq->again_count; i++) {
@@ -272,7 +280,9 @@ static void roce_sendq_note_again(RoceSendq *sq, uint32_t first, uint32_t end)
     sq->again[sq->again_count++] = (RoceSendAgain) { first, end, 1 };
 }
 
-/* What is answered will not be sent again, and its PSNs come round. */
+/*
+ * Forgets answered ranges: they are not sent again, and their PSNs are reused.
+ */
 static void roce_sendq_forget_again(RoceSendq *sq)
 {
     unsigned kept = 0;
@@ -294,7 +304,7 @@ uint8_t roce_sendq_attempts(const RoceSendq *sq, uint32_t psn)
 {
     unsigned attempt = 1;
 
-    /* Since it went back last, too: then it is a probe. */
+    /* Sent since the last rewind as well: then this is a probe. */
     attempt += roce_psn_sub(psn, sq->una) < roce_psn_sub(sq->tx_psn, sq->una);
     for (unsigned i = 0; i < sq->again_count; i++) {
         const RoceSendAgain *again = &sq->again[i];
@@ -316,7 +326,9 @@ void roce_sendq_rewind(RoceSendq *sq)
     sq->tx_psn = sq->una;
 }
 
-/* An answer has overtaken a retransmission: what it covers is not sent. */
+/*
+ * An answer has overtaken a retransmission: skips the packets that it covers.
+ */
 static void roce_sendq_catch_up(RoceSendq *sq, uint32_t old_una)
 {
     if (sq->again_count > 0) {
@@ -329,7 +341,7 @@ static void roce_sendq_catch_up(RoceSendq *sq, uint32_t old_una)
     while (sq->tx != sq->pi) {
         RoceSend *send = roce_sendq_at(sq, sq->tx);
 
-        /* A PSN window is shorter than half of the numbers: no ambiguity. */
+        /* A PSN window is shorter than half the number space: no ambiguity. */
         if (!send->done &&
             (!send->started ||
              roce_psn_sub(roce_send_end(send), old_una) >
@@ -359,11 +371,14 @@ bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress)
         }
         end = roce_psn_sub(roce_send_end(send), old);
         if (end == 0 || roce_psn_sub(sq->una, old) >= end) {
-            /* Not reached: who completes an entry takes it off at once. */
+            /* Not reached: a completed entry is removed at once. */
             continue;
         }
         if (send->answered) {
-            /* Only packets before it, or its own answers, move past here. */
+            /*
+             * Only answers to earlier packets, or its own data, move una past
+             * this entry.
+             */
             complete = roce_psn_sub(sq->una, old) >= span;
             break;
         }
