@@ -57,7 +57,7 @@
 #define FAKERNIC_ODP_CHILD_CHARGE					\
 	DIV_ROUND_UP(FAKERNIC_ODP_BLOCK_PAGES * FAKERNIC_ODP_NOTE_SIZE,	\
 		     PAGE_SIZE)
-/* Prefetch without FLUSH is only advice: limits on what the driver accepts. */
+/* Limits on prefetches without FLUSH, which are only advice. */
 #define FAKERNIC_ODP_ADVICE_MAX		16
 #define FAKERNIC_ODP_ASYNC_MAX		((u64)SZ_1G)
 /* Delay in jiffies before a failed command is retried. */
@@ -512,8 +512,7 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 {
 	u64 block = (u64)FAKERNIC_ODP_BLOCK_PAGES << odp->umem->page_shift;
 	u64 address = range->first + odp->to_user;
-	u64 left = range->last - range->first;	/* one less than the bytes left
-						 */
+	u64 left = range->last - range->first;	/* bytes left - 1 */
 	u64 part;
 	int ret;
 

@@ -378,10 +378,7 @@ static unsigned int fakernic_cq_vain_locked(struct fakernic_cq *cq)
 	return ++cq->empty_polls;
 }
 
-/*
- * As fakernic_poll_cq(). vain: the number of consecutive empty polls, 0 if this
- * one was not.
- */
+/* As fakernic_poll_cq(). vain: number of consecutive empty polls, or 0. */
 static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 			     struct ibv_wc *wc, unsigned int *vain)
 {
@@ -759,7 +756,9 @@ err_queue:
 	fakernic_queue_free(&cq->queue);
 err_free:
 	free(cq);
-	/* The free may be an application's function, which may change errno. */
+	/*
+	 * fakernic_queue_free() may call the application, which may set errno.
+	 */
 	errno = err;
 	return NULL;
 }
@@ -846,7 +845,7 @@ int fakernic_destroy_cq(struct ibv_cq *ibcq)
 
 /* ---- for destroyed queues ------------------------------------------------ */
 
-/* In order of their numbers, so that two threads cannot deadlock. */
+/* Sorts CQs by number, so that two threads cannot deadlock. */
 static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,
 			       struct fakernic_cq *order[2])
 {

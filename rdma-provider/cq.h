@@ -71,9 +71,9 @@ int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /*
- * Called when an event of this CQ is taken: it reports the next entry, if any.
- * The calling thread may not be the one that uses a CQ without a lock, because
- * any thread may take the next event of a channel.
+ * Called when an event of this CQ is taken: the event reports the next entry,
+ * if any. On a CQ without a lock the calling thread may differ from the one
+ * that uses the CQ, because any thread may take the next event of a channel.
  */
 void fakernic_cq_event(struct ibv_cq *cq);
 
