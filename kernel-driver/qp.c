@@ -459,10 +459,7 @@ static void fakernic_clean_kernel_qp(struct fakernic_qp *qp)
 	if (recv_cq != send_cq)
 		fakernic_cq_clean(recv_cq, qp);
 
-	/*
-	 * Takes the CQ locks too: polling flushes these queues on a dead
-	 * device.
-	 */
+	/* CQ locks too: on a dead device polling flushes these. */
 	spin_lock_irqsave(&send_cq->lock, flags);
 	spin_lock(&qp->sq.lock);
 	fakernic_queue_reset(&qp->sq.queue);

@@ -249,9 +249,7 @@ bool fakernic_rx_complete(struct fakernic_channel *ch,
 		return false;
 	}
 	ch->rx_ci++;
-	/*
-	 * A failed receive means that the queue is going down: do not refill.
-	 */
+	/* After an error the queue goes down: do not refill it. */
 	if (cqe->status != FAKERNIC_WC_SUCCESS)
 		return true;
 	if (length < ETH_HLEN || length > ch->rx_pages * PAGE_SIZE) {

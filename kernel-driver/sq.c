@@ -123,9 +123,7 @@ static int fakernic_put_segment(const struct fakernic_qp *qp,
 
 	if (datagram && wr->opcode != IB_WR_SEND &&
 	    wr->opcode != IB_WR_SEND_WITH_IMM) {
-		/*
-		 * ib_drain_sq() posts a WRITE to any QP in ERR, to be flushed.
-		 */
+		/* In ERR ib_drain_sq() posts a WRITE to any QP. */
 		if (READ_ONCE(qp->state) != IB_QPS_ERR)
 			return -EINVAL;
 		hdr->opcode = FAKERNIC_SQ_NOP;

@@ -39,9 +39,7 @@ static int fakernic_check_srq(struct fakernic_dev *dev,
 	case IB_SRQT_BASIC:
 		break;
 	case IB_SRQT_XRC:
-		/*
-		 * The kernel CQ code cannot tell receives of an XRC SRQ apart.
-		 */
+		/* Kernel CQs cannot identify receives of an XRC SRQ. */
 		if (user && dev->features & FAKERNIC_FEATURE_XRC)
 			break;
 		fallthrough;
