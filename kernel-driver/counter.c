@@ -146,8 +146,8 @@ static int fakernic_read_counter(struct fakernic_dev *dev, u32 id, u64 *values)
 }
 
 /*
- * The core omits a set from the port's sum if its update fails, so the sum would
- * decrease. On a timeout the last values therefore stay valid.
+ * The core omits a set from the port's sum if its update fails, so the sum
+ * would decrease. On a timeout the last values therefore stay valid.
  */
 int fakernic_counter_update_stats(struct rdma_counter *counter)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device memory (IBV_ALLOC_DM): whole pages of the memory behind BAR2, given
- * out by the driver, mapped into the process that asked, and registered with a
- * key like any other memory. The device only knows the keys.
+ * Device memory (IBV_ALLOC_DM): whole pages of the memory behind BAR2. The
+ * driver allocates them and maps them into the calling process. They are
+ * registered like any other memory, and the device only knows the keys.
  *
- * A piece is held by its mmap entry, not by the object of the verb: a process
- * may free the object and still have the mapping. Only when the last mapping is
- * gone do the pages go to the next user, and then only zeroed.
+ * The mmap entry owns the pages, not the verbs object, because a process may
+ * free the object and keep the mapping. The pages become free when the last
+ * mapping is gone, and are zeroed before the next use.
  */
 #include <linux/bitmap.h>
 #include <linux/io.h>
@@ -29,7 +29,7 @@
 #define UVERBS_MODULE_NAME fakernic
 #include <rdma/uverbs_named_ioctl.h>
 
-/* Alignments are powers of two, none larger than this one makes sense. */
+/* Log2 of the largest alignment that is accepted. */
 #define FAKERNIC_DM_LOG_ALIGN_MAX	31
 
 static phys_addr_t fakernic_dm_address(struct fakernic_dev *dev, u32 page)
@@ -71,7 +71,7 @@ void fakernic_dm_cleanup(struct fakernic_dev *dev)
 	dev->dm.page_count = 0;
 }
 
-/* Nobody maps them any more. They are zeroed for the next user (dm_take). */
+/* Frees pages without mappings. fakernic_dm_take() zeroes them later. */
 static void fakernic_dm_give_back(struct fakernic_dev *dev,
 				  phys_addr_t address, u32 count)
 {
@@ -83,7 +83,7 @@ static void fakernic_dm_give_back(struct fakernic_dev *dev,
 	spin_unlock(&dev->dm.lock);
 }
 
-/* Takes count pages in a row; returns the first, or an error. */
+/* Allocates count contiguous pages; returns the first one or an error. */
 static int fakernic_dm_take(struct fakernic_dev *dev, u32 count, u8 log_align)
 {
 	unsigned long mask = 0, page;
@@ -100,7 +100,7 @@ static int fakernic_dm_take(struct fakernic_dev *dev, u32 count, u8 log_align)
 	if (page >= dev->dm.page_count)
 		return -ENOMEM;
 
-	/* What the last user left is nobody else's business. */
+	/* Zero the pages so that no data leaks from their last user. */
 	memory = ioremap(fakernic_dm_address(dev, page),
 			 (size_t)count * FAKERNIC_PAGE_SIZE);
 	if (!memory) {
@@ -147,7 +147,7 @@ struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 	ret = fakernic_check_dm(dev, attr);
 	if (ret)
 		return ERR_PTR(ret);
-	/* No command says so. */
+	/* No command follows that would fail on a dead device. */
 	if (READ_ONCE(dev->dead))
 		return ERR_PTR(-EIO);
 	dm = kzalloc(sizeof(*dm), GFP_KERNEL);
@@ -176,7 +176,7 @@ struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 	return &dm->ibdm;
 
 err_remove:
-	/* With the entry go the pages. */
+	/* Removing the entry frees the pages. */
 	rdma_user_mmap_entry_remove(entry);
 err_free:
 	kfree(dm);
@@ -192,7 +192,7 @@ int fakernic_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 	return 0;
 }
 
-/* The core has checked that the range lies inside, and that ZERO_BASED is. */
+/* The core has checked the range, and that ZERO_BASED is set. */
 struct ib_mr *fakernic_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 				 struct ib_dm_mr_attr *attr,
 				 struct uverbs_attr_bundle *attrs)

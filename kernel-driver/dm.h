@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Device memory for users.
- */
+/* Device memory for applications. */
 #ifndef FAKERNIC_DRIVER_DM_H
 #define FAKERNIC_DRIVER_DM_H
 
@@ -17,43 +15,42 @@ struct fakernic_dm_pool {
 	spinlock_t lock;		/* used */
 	unsigned long *used;		/* a bit for each page */
 	u32 first_page;			/* of BAR2 */
-	u32 page_count;			/* 0: there is no device memory */
+	u32 page_count;			/* 0: no device memory */
 };
 
 struct fakernic_dm {
 	struct ib_dm ibdm;
-	struct rdma_user_mmap_entry *entry;	/* holds the pages */
-	u32 page;			/* the first, from that of all DM on */
+	struct rdma_user_mmap_entry *entry;	/* owns the pages */
+	u32 page;			/* first one, relative to the pool */
 };
 
-/* Asks the device what it has. None is not an error; -ENOMEM is. */
+/*
+ * Reads the size of the device memory. A device without any is not an error.
+ * Returns 0 or -ENOMEM.
+ */
 int fakernic_dm_init(struct fakernic_dev *dev);
 
-/* All users and their mappings have gone. */
+/* Frees the pool, after all users and their mappings are gone. */
 void fakernic_dm_cleanup(struct fakernic_dev *dev);
 
 /*
- * Operations of struct ib_device_ops. Memory that is given out is zero.
- * -ENOMEM: not so much, or not in one piece. Freeing leaves it to whoever
- * still maps it.
+ * Operations of struct ib_device_ops. Allocated memory is zeroed. Returns
+ * -ENOMEM if no contiguous range of that size is free.
  */
 struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 				struct ib_ucontext *ibucontext,
 				struct ib_dm_alloc_attr *attr,
 				struct uverbs_attr_bundle *attrs);
 
-/* The pages stay taken as long as somebody maps them. */
+/* The pages stay allocated until their last mapping is gone. */
 int fakernic_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
 
-/*
- * The core has checked that the range lies inside, and that ZERO_BASED is
- * set.
- */
+/* The core has checked the range, and that ZERO_BASED is set. */
 struct ib_mr *fakernic_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 				 struct ib_dm_mr_attr *attr,
 				 struct uverbs_attr_bundle *attrs);
 
-/* What the driver adds to the core's DM object. */
+/* The driver's extensions of the core's DM object. */
 extern const struct uapi_definition fakernic_dm_defs[];
 
 static inline struct fakernic_dm *to_fakernic_dm(struct ib_dm *ibdm)

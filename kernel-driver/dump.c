@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device's inside in words, read in pieces, and a file in debugfs for fault
- * rules: what is written goes to the device, what is read are its rules with
- * their hits.
+ * Reads the device's text dumps in pieces, and provides a debugfs file for
+ * fault rules. A write to the file goes to the device; a read returns the rules
+ * and their hit counts.
  */
 #include <linux/debugfs.h>
 #include <linux/dma-mapping.h>
@@ -17,21 +17,21 @@
 #include "dump.h"
 
 #define FAKERNIC_DUMP_PIECE	16384U
-/* More than any device has to tell. */
+/* More than the longest dump of any device. */
 #define FAKERNIC_DUMP_MAX	SZ_1M
-/* All rules a device takes, and what it says of one that it does not. */
+/* Room for all rules that a device accepts, or for its error message. */
 #define FAKERNIC_FAULTS_SIZE	SZ_64K
 
 static struct dentry *fakernic_dump_root;
 
-/* A text that is being read. */
+/* A dump that is being read. */
 struct fakernic_dumped {
 	char *text;
-	u32 size;			/* as the device said first */
+	u32 size;			/* as first reported by the device */
 	u32 done;
 };
 
-/* Reads on; 0: there may be more, 1: that was all. */
+/* Reads the next piece. Returns 0 if more may follow, 1 at the end. */
 static int fakernic_dump_piece(struct fakernic_dev *dev,
 			       struct fakernic_dump_req *req, const void *piece,
 			       struct fakernic_dumped *got)
@@ -98,7 +98,7 @@ char *fakernic_dump_text(struct fakernic_dev *dev, u8 kind, u32 id)
 	return ERR_PTR(ret);
 }
 
-/* Once for whoever opens the file, however small the pieces that are read. */
+/* Called once per open file; seq_file serves reads of any size from that. */
 static int fakernic_faults_show(struct seq_file *m, void *unused)
 {
 	char *text = fakernic_dump_text(m->private, FAKERNIC_DUMP_FAULTS, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the device tells of its inside, in words (FAKERNIC_FEATURE_DUMP), and
- * fault rules from this side of it (FAKERNIC_FEATURE_FAULTS).
+ * Text dumps of the device's state (FAKERNIC_FEATURE_DUMP), and fault rules
+ * that are set from the guest (FAKERNIC_FEATURE_FAULTS).
  */
 #ifndef FAKERNIC_DRIVER_DUMP_H
 #define FAKERNIC_DRIVER_DUMP_H
@@ -13,27 +13,28 @@ struct dentry;
 struct fakernic_dev;
 
 struct fakernic_dump {
-	struct mutex lock;		/* the text that the device keeps */
+	struct mutex lock;		/* one dump at a time */
 	struct dentry *folder;		/* in debugfs, or an error */
 };
 
-/* Before the device is used; no file is there yet. */
+/* Called before the device is used; creates no file. */
 void fakernic_dump_init(struct fakernic_dev *dev);
 
 /*
- * The text on an object (kind: enum fakernic_dump_kind), to be freed with
- * kvfree(), or an ERR_PTR: -EOPNOTSUPP if the device tells nothing.
+ * Returns the dump of an object (kind: enum fakernic_dump_kind), which the
+ * caller frees with kvfree(), or an ERR_PTR: -EOPNOTSUPP if the device does not
+ * support dumps.
  */
 char *fakernic_dump_text(struct fakernic_dev *dev, u8 kind, u32 id);
 
-/* The file for fault rules, if the device takes any from here. */
+/* Creates the file for fault rules, if the device accepts them from here. */
 void fakernic_dump_add(struct fakernic_dev *dev);
-/* It goes; nobody is in it any more. */
+/* Removes the file and waits until no process uses it. */
 void fakernic_dump_remove(struct fakernic_dev *dev);
 
-/* The folder of all devices' files; the module begins and ends. */
+/* Creates the folder for all devices' files, at module load. */
 void fakernic_dump_root_add(void);
-/* It is empty. */
+/* Removes the folder, which is empty by then, at module unload. */
 void fakernic_dump_root_remove(void);
 
 #endif

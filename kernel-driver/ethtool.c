@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ethtool on the Ethernet port: what it is (-i, -d, link, -T), what it counts
- * (-S), its queues (-g, -l, -c, -x and their settings), and a test of the
- * device that disturbs nobody (-t).
+ * ethtool operations of the Ethernet port: driver and device information (-i,
+ * -d, link, -T), counters (-S), queues (-g, -l, -c, -x and their settings), and
+ * a self-test that does not disturb traffic (-t).
  */
 #include <linux/ethtool.h>
 #include <linux/log2.h>
@@ -43,7 +43,7 @@ static int fakernic_get_link_ksettings(struct net_device *netdev,
 	ethtool_link_ksettings_zero_link_mode(settings, advertising);
 	settings->base.port = PORT_OTHER;
 	settings->base.autoneg = AUTONEG_DISABLE;
-	/* Also without a link: that of the RDMA port is derived from it. */
+	/* Also without a link: the RDMA core derives its speed from this. */
 	settings->base.speed = le32_to_cpu(priv->dev->port.info.speed_mbps);
 	settings->base.duplex = DUPLEX_FULL;
 	return 0;
@@ -65,7 +65,7 @@ fakernic_get_ringparam(struct net_device *netdev,
 	param->tx_pending = 1U << priv->shape.tx_log_depth;
 }
 
-/* Rings have powers of two; the core has judged the maximum. */
+/* Rounds depths up to powers of two. The core has checked the maximum. */
 static int fakernic_set_ringparam(struct net_device *netdev,
 				  struct ethtool_ringparam *param,
 				  struct kernel_ethtool_ringparam *kernel_param,
@@ -90,7 +90,7 @@ static void fakernic_get_channels(struct net_device *netdev,
 	channels->combined_count = priv->shape.channels;
 }
 
-/* The core has judged the maximum, and a table that names what would go. */
+/* The core has checked the maximum and the configured indirection table. */
 static int fakernic_set_channels(struct net_device *netdev,
 				 struct ethtool_channels *channels)
 {
@@ -125,7 +125,7 @@ static int fakernic_coalesce_all(struct fakernic_netdev *priv)
 	return ret;
 }
 
-/* Sends complete in the same queue, and are held back with receives. */
+/* One CQ serves both directions, so sends and receives share the setting. */
 static int fakernic_set_coalesce(struct net_device *netdev,
 				 struct ethtool_coalesce *coalesce,
 				 struct kernel_ethtool_coalesce *kernel_param,
@@ -152,7 +152,7 @@ static int fakernic_set_coalesce(struct net_device *netdev,
 	ret = fakernic_coalesce_all(priv);
 	if (!ret)
 		return 0;
-	/* All channels as before, those that had been told as well. */
+	/* Restore all channels, also those that have the new setting. */
 	priv->shape = old;
 	fakernic_coalesce_all(priv);
 	return ret;
@@ -222,7 +222,7 @@ static int fakernic_get_regs_len(struct net_device *netdev)
 	return FAKERNIC_REG_END;
 }
 
-/* All but the clock, which is read in halves, and by others. */
+/* Skips the clock: reading a half could disturb another reader of both. */
 static void fakernic_get_regs(struct net_device *netdev,
 			      struct ethtool_regs *regs, void *data)
 {
@@ -267,7 +267,7 @@ static const struct {
 	{ "link", fakernic_test_link },
 };
 
-/* The result of each: 0, or an errno. */
+/* Sets the result of each test: 0 or an errno. */
 static void fakernic_self_test(struct net_device *netdev,
 			       struct ethtool_test *test, u64 *results)
 {
@@ -283,7 +283,7 @@ static void fakernic_self_test(struct net_device *netdev,
 
 /* ---- counters ---- */
 
-/* The driver's own, behind the device's counters; then those of each queue. */
+/* The driver's counters follow the device's; those of each queue come last. */
 static const char *const fakernic_own_names[] = {
 	"device_dead", "device_deaths", "device_recoveries",
 	"lost_interrupts", "lost_events",
@@ -343,7 +343,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	struct fakernic_dev *dev = priv->dev;
 	u32 i;
 
-	/* A dead device counts no more, a silent one may: what it said last. */
+	/* A dead or silent device does not answer: report the last values. */
 	if (!fakernic_ask_stats(dev, 0, data))
 		memcpy(priv->stats, data, sizeof(priv->stats));
 	else
@@ -360,7 +360,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	for (i = 0; i < priv->channels_max; i++) {
 		const struct fakernic_channel *ch = &priv->channels[i];
 
-		/* They go on counting. */
+		/* NAPI may increment them at the same time. */
 		data[0] += READ_ONCE(ch->tx_csum);
 		data[1] += READ_ONCE(ch->tx_tso);
 		data[2] += READ_ONCE(ch->rx_csum);
@@ -368,7 +368,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	}
 }
 
-/* Time stamps, of the stack and of the device by its clock. */
+/* Adds the device's time stamps to those of the stack. */
 static int fakernic_get_ts_info(struct net_device *netdev,
 				struct kernel_ethtool_ts_info *info)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the device's numbers mean, in words: for dmesg, when a user has turned
- * the driver's messages on ("module fakernic +p" in dynamic_debug/control). The
- * words are those of the data sheet.
+ * Names of the device's codes, as in the data sheet, for the kernel log. Most
+ * of these messages need dynamic debug ("module fakernic +p" in
+ * dynamic_debug/control).
  */
 #include <linux/kernel.h>
 #include <fakernic/cmdq.h>
@@ -10,7 +10,7 @@
 #include <fakernic/regs.h>
 #include "explain.h"
 
-/* "unknown" also for the holes of a table. */
+/* Returns "unknown" also for a gap in the table. */
 static const char *fakernic_word(const char *const *words, u32 count,
 				 u32 number)
 {

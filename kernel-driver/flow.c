@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Flow steering: rules that give Ethernet frames to raw-packet QPs. The core
- * has checked CAP_NET_RAW and hands over a list of specifications, one for each
- * header; the device takes one structure with the fields of all.
+ * Flow steering: rules that direct Ethernet frames to raw-packet QPs. The core
+ * has checked CAP_NET_RAW and passes a list of specifications, one per header.
+ * The device expects one structure with the fields of all headers.
  */
 #include <linux/etherdevice.h>
 #include <linux/slab.h>
@@ -60,7 +60,7 @@ static void fakernic_flow_ports(struct fakernic_flow_match *to,
 	to->dst_port = fakernic_flow_number(from->dst_port);
 }
 
-/* Adds one specification; returns the layers it stands for, or an error. */
+/* Adds one specification. Returns its FAKERNIC_FLOW_* layers or an error. */
 static int fakernic_flow_spec(struct fakernic_create_flow_req *req,
 			      const union ib_flow_spec *spec)
 {
@@ -70,7 +70,7 @@ static int fakernic_flow_spec(struct fakernic_create_flow_req *req,
 		fakernic_flow_eth(&req->mask, &spec->eth.mask);
 		return spec->eth.mask.vlan_tag ? FAKERNIC_FLOW_VLAN : 0;
 	case IB_FLOW_SPEC_IPV4:
-		/* The device does not look at the fragment flags. */
+		/* The device cannot match the fragment flags. */
 		if (spec->ipv4.mask.flags)
 			return -EOPNOTSUPP;
 		fakernic_flow_ipv4(&req->value, &spec->ipv4.val);
@@ -95,7 +95,7 @@ static int fakernic_flow_spec(struct fakernic_create_flow_req *req,
 	}
 }
 
-/* The device wants no bit of a value outside its mask. */
+/* The device refuses value bits outside the mask. */
 static void fakernic_flow_apply_mask(struct fakernic_create_flow_req *req)
 {
 	const u8 *mask = (const u8 *)&req->mask;
@@ -106,7 +106,7 @@ static void fakernic_flow_apply_mask(struct fakernic_create_flow_req *req)
 		value[i] &= mask[i];
 }
 
-/* The specifications lie one behind the other, each of its own size. */
+/* Converts the specifications, which follow each other and vary in size. */
 static int fakernic_flow_specs(struct fakernic_dev *dev,
 			       struct fakernic_create_flow_req *req,
 			       const struct ib_flow_attr *attr)
@@ -117,7 +117,7 @@ static int fakernic_flow_specs(struct fakernic_dev *dev,
 
 	for (i = 0; i < attr->num_of_specs; i++) {
 		const union ib_flow_spec *one = spec;
-		/* Layers are 0x20, 0x30, 0x40; actions lie far above. */
+		/* Layers are 0x20, 0x30, 0x40; actions have higher values. */
 		u32 layer = BIT(one->type >> 4 & 0x1f);
 
 		ret = fakernic_flow_spec(req, one);

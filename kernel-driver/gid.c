@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The GID table: the core decides what is in it (the addresses of the
- * net_device and of what lies upon it), the device has the same table, with the
- * source MAC and VLAN of each entry. An entry whose address goes while QPs use
- * it stays in the device's until they are gone. So an address that is removed
- * and added again, as some DHCP clients renew a lease, ends no connection.
+ * The GID table. The core fills it with the addresses of the net_device and of
+ * interfaces on top of it. The device has a copy with the source MAC and VLAN
+ * of each entry. If an address is deleted while QPs use it, the device keeps
+ * the entry until they are gone. So no connection breaks when an address is
+ * deleted and added again, as some DHCP clients do to renew a lease.
  */
 #include <linux/etherdevice.h>
 #include <linux/slab.h>
@@ -18,7 +18,7 @@
 #include "hw.h"
 #include "qp.h"
 
-/* Under gid_lock. */
+/* Called under gid_lock. */
 static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 			    const struct fakernic_gid *gid)
 {
@@ -36,8 +36,9 @@ static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 }
 
 /*
- * The core notes an entry at its QP after the driver has connected that, so one
- * that is being connected is missed and fails. The lock keeps QPs in memory.
+ * Returns true if a QP uses the entry. The core records the entry in its QP
+ * only after modify_qp(), so a QP that is being connected is missed, and its
+ * connection fails. The lock keeps QPs in memory.
  */
 static bool fakernic_gid_is_used(struct fakernic_dev *dev,
 				 const struct ib_gid_attr *attr)
@@ -74,14 +75,12 @@ int fakernic_add_gid(const struct ib_gid_attr *attr, void **context)
 	gid.type = type;
 	memcpy(gid.gid, attr->gid.raw, sizeof(gid.gid));
 	mutex_lock(&dev->gid_lock);
-	/*
-	 * In the lock: else fakernic_gids_follow_mac() could miss this entry.
-	 */
+	/* Under the lock, or fakernic_gids_follow_mac() may miss the entry. */
 	ret = rdma_read_gid_l2_fields(attr, &gid.vlan, gid.mac);
 	if (!ret)
 		ret = fakernic_set_gid(dev, attr->index, &gid);
 	mutex_unlock(&dev->gid_lock);
-	/* The core's table goes with the dead device. */
+	/* On a dead device the core's table is freed soon, so succeed. */
 	return READ_ONCE(dev->dead) ? 0 : ret;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ib_device: what it is and can do, its port, its events. The objects'
- * verbs are in files of their own.
+ * The ib_device: its attributes and capabilities, its port, its events. The
+ * verbs of each kind of object are in a separate file.
  */
 #include <linux/rcupdate.h>
 #include <linux/string.h>
@@ -44,9 +44,9 @@
 #include "wq.h"
 
 /*
- * What the Ethernet port takes of the device (a QP; a CQ, a PD, a key), and the
- * core's management (the same but for the QP, whose number is not counted):
- * nobody else can have these.
+ * Objects that are not available to applications. The Ethernet port uses a QP,
+ * a CQ, a PD and a key. The core's management (MAD) uses a CQ, a PD and a key;
+ * its QP is not counted in the limit.
  */
 enum {
 	FAKERNIC_OWN_QPS = 1,
@@ -55,7 +55,7 @@ enum {
 	FAKERNIC_OWN_KEYS = 2,
 };
 
-/* Counts of the interface are unsigned, those of the core are int. */
+/* The device's limits are unsigned, those of the core are int. */
 static int fakernic_limit(__le32 value)
 {
 	return min_t(u32, le32_to_cpu(value), INT_MAX);
@@ -101,8 +101,8 @@ static void fakernic_device_flags(struct fakernic_dev *dev,
 }
 
 /*
- * What each service may do with pages that are not there. A datagram or an
- * unreliable connection cannot have a packet sent again, so they only send.
+ * Operations that each transport supports on absent pages. UD and UC have no
+ * retransmission, so they only support sends.
  */
 static void fakernic_odp_caps(struct fakernic_dev *dev,
 			      struct ib_odp_caps *caps)
@@ -234,7 +234,7 @@ static int fakernic_query_device(struct ib_device *ibdev,
 	return fakernic_copy_uresp(udata, &uresp, sizeof(uresp));
 }
 
-/* The description is what rdma-ndd writes; the device need not know it. */
+/* rdma-ndd sets the description; the device has no use for it. */
 static int fakernic_modify_device(struct ib_device *ibdev, int mask,
 				  struct ib_device_modify *attr)
 {
@@ -311,9 +311,9 @@ static void fakernic_get_dev_fw_str(struct ib_device *ibdev, char *str)
 }
 
 /*
- * Notes the network namespace that the device is in. The core calls it whenever
- * the device appears in one, be it new or moved by a user, and lets nobody move
- * it meanwhile.
+ * Records the device's network namespace. The core calls this when the device
+ * is registered or moved to a namespace, and blocks further moves during the
+ * call.
  */
 static int fakernic_ib_note_net(struct ib_device *ibdev)
 {
@@ -500,7 +500,10 @@ static void fakernic_set_ops(struct fakernic_dev *dev)
 		ib_set_device_ops(ibdev, &fakernic_mw_ops);
 }
 
-/* That namespace, or the initial one if it has ended. The caller puts it. */
+/*
+ * Returns the recorded namespace, or init_net if it no longer exists. The
+ * caller releases the reference.
+ */
 static struct net *fakernic_ib_get_net(const struct fakernic_dev *dev)
 {
 	struct net *net, *found = NULL;
@@ -525,7 +528,7 @@ static struct ib_device *fakernic_ib_alloc(struct fakernic_dev *dev,
 	return &ib->ibdev;
 }
 
-/* By the name it had before, if it had one and nobody else has it now. */
+/* Reuses the last name, unless another device has it now. */
 static int fakernic_ib_register(struct fakernic_dev *dev)
 {
 	struct device *device = &dev->pdev->dev;
@@ -546,7 +549,7 @@ static void fakernic_ib_free(struct fakernic_dev *dev)
 	dev->ibdev = NULL;
 }
 
-/* net is there until it returns. */
+/* The caller holds a reference on net. */
 static int fakernic_ib_add_to(struct fakernic_dev *dev, struct net *net)
 {
 	struct ib_device *ibdev = fakernic_ib_alloc(dev, net);
@@ -555,14 +558,14 @@ static int fakernic_ib_add_to(struct fakernic_dev *dev, struct net *net)
 	if (!ibdev)
 		return -ENOMEM;
 	dev->ibdev = ibdev;
-	/* The device counts anew. */
+	/* The reset has cleared the device's counters. */
 	memset(dev->past, 0, sizeof(dev->past));
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->node_guid = cpu_to_be64(le64_to_cpu(dev->caps.node_guid));
 	memcpy(ibdev->node_desc, dev->ib_desc, sizeof(ibdev->node_desc));
 	ibdev->use_cq_dim = dev->ib_dim;
 	ibdev->phys_port_cnt = 1;
-	/* Of a dead one, too, there is said to be one. */
+	/* Report one vector even if the device is dead and has no EQs. */
 	ibdev->num_comp_vectors = max(dev->eq_count, FAKERNIC_EQ_COMPLETION +
 				      1U) - FAKERNIC_EQ_COMPLETION;
 	ibdev->driver_def = fakernic_uapi_defs;
@@ -581,12 +584,12 @@ static int fakernic_ib_add_to(struct fakernic_dev *dev, struct net *net)
 	if (ret) {
 		dev_err(&dev->pdev->dev,
 			"RDMA device cannot be registered: %d\n", ret);
-		/* It holds a reference, for which the netdev would wait. */
+		/* Drop its reference, or the netdev could not be freed. */
 		ib_device_set_netdev(ibdev, NULL, FAKERNIC_PORT);
 		goto err_free;
 	}
 	fakernic_port_set_ib(dev, true);
-	/* The port may have changed before anyone could be told. */
+	/* The port may have changed before events could be dispatched. */
 	fakernic_port_changed(dev);
 	return 0;
 
@@ -608,7 +611,7 @@ void fakernic_ib_remove(struct fakernic_dev *dev)
 {
 	fakernic_port_set_ib(dev, false);
 	ib_unregister_device(dev->ibdev);
-	/* Nobody renames it or changes what users set any more. */
+	/* No user can rename it or change its settings now: save them. */
 	strscpy(dev->ib_name, dev_name(&dev->ibdev->dev), sizeof(dev->ib_name));
 	memcpy(dev->ib_desc, dev->ibdev->node_desc, sizeof(dev->ib_desc));
 	dev->ib_dim = dev->ibdev->use_cq_dim;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Multicast groups of UD QPs; the Ethernet side of joining (IGMP, MLD) is done
- * by rdma_cm on the net_device.
+ * Multicast groups of UD QPs. rdma_cm joins the Ethernet groups (IGMP, MLD) on
+ * the net_device.
  */
 #include <fakernic/cmdq.h>
 #include "cmd.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What users may map of BAR2: doorbell pages, the clock page, device memory. An
- * entry stands for a run of pages and an offset of the context's file. It lives
- * until it is removed and the last mapping of it is gone.
+ * Mappings of BAR2 into applications: doorbell pages, the clock page, device
+ * memory. An entry describes contiguous pages and their offset in the context's
+ * file. It exists until it is removed and its last mapping is gone.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * What users may map of BAR2.
- */
+/* Mappings of BAR2 pages into applications. */
 #ifndef FAKERNIC_DRIVER_MMAP_H
 #define FAKERNIC_DRIVER_MMAP_H
 
@@ -13,14 +11,15 @@ struct ib_ucontext;
 struct rdma_user_mmap_entry;
 struct vm_area_struct;
 
-/* Neither an object nor a mapping needs the pages any more. May sleep. */
+/* Called when no object and no mapping uses the pages. May sleep. */
 typedef void (*fakernic_mmap_unused_fn)(struct fakernic_dev *dev,
 					phys_addr_t address, u32 page_count);
 
 /*
- * Lets a context map page_count pages of FAKERNIC_PAGE_SIZE from that address
- * on. The caller ends it with rdma_user_mmap_entry_remove(); unused, if it is
- * not NULL, is called when the last mapping has gone, too. ERR_PTR: -ENOMEM.
+ * Allows a context to map page_count pages of FAKERNIC_PAGE_SIZE from address
+ * on. The caller removes the entry by rdma_user_mmap_entry_remove(). unused()
+ * is called, if not NULL, when the last mapping is gone as well. Returns
+ * ERR_PTR(-ENOMEM) on failure.
  */
 struct rdma_user_mmap_entry *
 fakernic_mmap_insert(struct fakernic_ucontext *context, phys_addr_t address,
@@ -28,12 +27,13 @@ fakernic_mmap_insert(struct fakernic_ucontext *context, phys_addr_t address,
 		     fakernic_mmap_unused_fn unused);
 
 /*
- * Operations of struct ib_device_ops. A mapping is of a whole entry: -EINVAL;
- * -EPERM for a writable one of what is read-only.
+ * Operations of struct ib_device_ops. A mapping must cover a whole entry, or it
+ * fails with -EINVAL. A writable mapping of a read-only entry fails with
+ * -EPERM.
  */
 int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
 
-/* The core calls it when an entry and all its mappings have gone. */
+/* The core calls this when an entry and all its mappings are gone. */
 void fakernic_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
 
 #endif

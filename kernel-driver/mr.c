@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory regions: all of DMA space for the kernel, pinned user memory and
- * dma-bufs, and regions whose pages a REG_MR work request tells (IBTA 10.6.3,
- * 10.6.4), and regions paged on demand, of which odp.c does the paging. lkey
- * and rkey are one number.
+ * Memory regions of four kinds: the whole DMA space for the kernel, pinned user
+ * memory and dma-bufs, regions whose pages a REG_MR work request sets (IBTA
+ * 10.6.3, 10.6.4), and regions paged on demand by odp.c. lkey and rkey are
+ * always equal.
  */
 #include <linux/ioport.h>
 #include <linux/slab.h>
@@ -23,7 +23,7 @@
 #include "pd.h"
 #include "ureq.h"
 
-/* What a region may be asked to allow; hints are left to the device to drop. */
+/* Checks and converts a region's access bits; drops optional hints. */
 static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
 {
 	int known = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
@@ -40,7 +40,7 @@ static int fakernic_mr_access(struct fakernic_dev *dev, int access, __le32 *to)
 	if (dev->features & FAKERNIC_FEATURE_FLUSH)
 		known |= FAKERNIC_ACCESS_FLUSH_GLOBAL |
 			 FAKERNIC_ACCESS_FLUSH_PERSISTENT;
-	/* Pages that come and go: no windows, and of no known persistence. */
+	/* On-demand pages support no windows and no persistent FLUSH. */
 	if (dev->features & FAKERNIC_FEATURE_ODP &&
 	    access & IB_ACCESS_ON_DEMAND) {
 		known &= ~(IB_ACCESS_MW_BIND | IB_ZERO_BASED |
@@ -72,7 +72,7 @@ static int fakernic_create_mr(struct fakernic_dev *dev, struct fakernic_mr *mr,
 	if (ret)
 		return ret;
 	mr->type = req->type;
-	/* The core says so only when it has it: it may be freed before. */
+	/* The core sets this later, but an error path may need it earlier. */
 	mr->ibmr.device = ibpd->device;
 	mr->ibmr.lkey = key;
 	mr->ibmr.rkey = key;
@@ -110,7 +110,7 @@ struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access)
 	return fakernic_make_mr(ibpd, &req, access);
 }
 
-/* FLUSH to persistence is granted only where persistence is (IBTA A19). */
+/* Persistent FLUSH is allowed only on persistent memory (IBTA A19). */
 static int fakernic_check_persistent(struct fakernic_dev *dev,
 				     struct ib_umem *umem, int access)
 {
@@ -139,7 +139,7 @@ static int fakernic_check_length(struct fakernic_dev *dev, u64 length)
 	return -EINVAL;
 }
 
-/* The page list of pinned memory; the table is for the command only. */
+/* Lists the pages of pinned memory. Only the command needs the table. */
 static int fakernic_list_mr(struct fakernic_dev *dev, struct ib_umem *umem,
 			    u64 iova, struct fakernic_page_table *table,
 			    struct fakernic_page_list *list)
@@ -187,7 +187,7 @@ static struct ib_umem *fakernic_pin_user_mr(struct fakernic_dev *dev,
 	return umem;
 }
 
-/* Makes the region of pinned and listed memory; failing, it lets go of it. */
+/* Creates a region of pinned, listed memory; on failure unpins the memory. */
 static struct ib_mr *fakernic_make_umem_mr(struct ib_pd *ibpd,
 					   struct ib_umem *umem,
 					   struct fakernic_page_table *table,
@@ -267,7 +267,7 @@ struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	return fakernic_make_umem_mr(ibpd, umem, &table, &req, access);
 }
 
-/* Memory of another device, or of nobody, shared as a dma-buf. */
+/* Registers a dma-buf, which may be the memory of another device. */
 struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 					  u64 length, u64 iova, int fd,
 					  int access, struct ib_dmah *dmah,
@@ -286,7 +286,7 @@ struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 	ret = fakernic_check_length(dev, length);
 	if (ret)
 		return ERR_PTR(ret);
-	/* Nothing tells whether a dma-buf is persistent. */
+	/* The driver cannot find out whether a dma-buf is persistent. */
 	if (dmah || access & FAKERNIC_ACCESS_FLUSH_PERSISTENT)
 		return ERR_PTR(-EOPNOTSUPP);
 	dmabuf = ib_umem_dmabuf_get_pinned(dev->ibdev, offset, length, fd,
@@ -305,7 +305,7 @@ struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 				     access);
 }
 
-/* Executes it, and takes over the newly pinned memory, if there is any. */
+/* Executes the command. On success the region owns umem, if there is one. */
 static int fakernic_rereg(struct fakernic_dev *dev, struct fakernic_mr *mr,
 			  const struct fakernic_rereg_mr_req *req,
 			  struct ib_umem *umem)
@@ -329,8 +329,9 @@ static int fakernic_rereg(struct fakernic_dev *dev, struct fakernic_mr *mr,
 }
 
 /*
- * Pins the same addresses again. Those of a forked child are other memory: the
- * region would become the child's, and its parent would write there.
+ * Returns true if the caller may pin the region's addresses again. In a forked
+ * child the same addresses are other memory: the parent's region would then
+ * refer to the child's memory.
  */
 static bool fakernic_mr_is_callers(const struct fakernic_mr *mr)
 {
@@ -342,13 +343,13 @@ static bool fakernic_mr_is_callers(const struct fakernic_mr *mr)
 	return false;
 }
 
-/* On-demand, from now on or no longer: the core replaces the region. */
+/* Changes between pinned and on-demand: the core replaces the region. */
 static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
 					  u64 start, u64 length, u64 iova,
 					  int access, struct ib_pd *ibpd,
 					  struct ib_udata *udata)
 {
-	/* Windows may be bound to it, which the core would leave without. */
+	/* Windows may be bound to the region and would lose it. */
 	if (mr->access & IB_ACCESS_MW_BIND)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
@@ -400,7 +401,7 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		return ERR_PTR(ret);
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
-	/* Memory pinned for reading must be pinned again to be written. */
+	/* Memory pinned read-only must be pinned again for writing. */
 	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) &&
 	    !mr->umem->writable) {
 		if (!fakernic_mr_is_callers(mr))
@@ -440,11 +441,11 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		ibmr->length = length;
 		ibmr->iova = iova;
 	}
-	/* The same region, changed. */
+	/* NULL: the region was changed in place. */
 	return NULL;
 }
 
-/* A region for REG_MR; its page table is the driver's for as long as it is. */
+/* Allocates a region for REG_MR. The driver owns its page table. */
 struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 				u32 max_num_sg)
 {
@@ -456,7 +457,7 @@ struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 	struct fakernic_mr *mr;
 	int ret;
 
-	/* What IB_MR_TYPE_SG_GAPS maps need not be whole pages. */
+	/* IB_MR_TYPE_SG_GAPS may map partial pages: not supported. */
 	if (type != IB_MR_TYPE_MEM_REG)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!max_num_sg ||
@@ -501,8 +502,8 @@ int fakernic_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int count,
 }
 
 /*
- * A region that windows are bound to stays; a device that says so while there
- * are none lies, and a region that allows none has none.
+ * Destroys a region that allows windows. Fails while windows are bound to the
+ * region. If the PD has no windows, a device that refuses is broken and killed.
  */
 static int fakernic_destroy_mr(struct fakernic_dev *dev, struct fakernic_mr *mr)
 {

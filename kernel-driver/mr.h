@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Memory regions (IBTA 10.6).
- */
+/* Memory regions (IBTA 10.6). */
 #ifndef FAKERNIC_DRIVER_MR_H
 #define FAKERNIC_DRIVER_MR_H
 
@@ -15,10 +13,10 @@ struct ib_umem;
 
 struct fakernic_mr {
 	struct ib_mr ibmr;
-	struct ib_umem *umem;		/* a user's, pinned */
-	struct fakernic_odp *odp;	/* a user's, on demand */
-	int access;			/* as asked for */
-	const struct mm_struct *mm;	/* whose memory; to compare */
+	struct ib_umem *umem;		/* pinned user memory, or NULL */
+	struct fakernic_odp *odp;	/* on-demand user memory, or NULL */
+	int access;			/* as requested */
+	const struct mm_struct *mm;	/* owner; only compared */
 	u8 type;			/* enum fakernic_mr_type */
 	struct fakernic_page_table table;	/* of a fast-registration MR */
 	u32 page_count;			/* mapped by map_mr_sg */
@@ -26,52 +24,56 @@ struct fakernic_mr {
 };
 
 /*
- * A region that needs nothing but its key: the caller fills in req but for PD,
- * access and tag. access: IB_ACCESS_*; what is unknown of it is -EOPNOTSUPP.
- * Ends with fakernic_dereg_mr().
+ * Creates a region that owns only its key. The caller fills in req except PD,
+ * access and tag. access: IB_ACCESS_*; unsupported bits fail with -EOPNOTSUPP.
+ * Destroyed by fakernic_dereg_mr().
  */
 struct ib_mr *fakernic_make_mr(struct ib_pd *ibpd,
 			       struct fakernic_create_mr_req *req, int access);
 
 /*
- * Operations of struct ib_device_ops; regions by ERR_PTR. Lengths and addresses
- * are bytes. The DMA region is the kernel's alone: the core never hands it out.
+ * Operations of struct ib_device_ops; those that return a region use ERR_PTR.
+ * Lengths and addresses are in bytes. The DMA region is for kernel users only:
+ * the core never gives it to applications.
  */
 struct ib_mr *fakernic_get_dma_mr(struct ib_pd *ibpd, int access);
 
 /*
- * Memory of the calling process, pinned, or paged on demand. -EINVAL: a length
- * that is 0 or too large, or start and iova do not share their offset in a
- * page.
+ * Registers memory of the calling process, pinned or paged on demand. Returns
+ * -EINVAL if the length is 0 or too large, or if start and iova have different
+ * offsets in a page.
  */
 struct ib_mr *fakernic_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 				   u64 iova, int access, struct ib_dmah *dmah,
 				   struct ib_udata *udata);
 
-/* The buffer is pinned: the device has no way to be told that it moves. */
+/* Pins the buffer: the device cannot be notified if the buffer moves. */
 struct ib_mr *fakernic_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 					  u64 length, u64 iova, int fd,
 					  int access, struct ib_dmah *dmah,
 					  struct uverbs_attr_bundle *attrs);
 
 /*
- * NULL: the region was changed in its place; another region: the core replaces
- * the old one by it. On an error the region is as it was.
+ * Returns NULL if the region was changed in place, or a new region that
+ * replaces the old one. On an error the region is unchanged.
  */
 struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 				     u64 length, u64 iova, int access,
 				     struct ib_pd *ibpd,
 				     struct ib_udata *udata);
 
-/* A region for REG_MR. Mapping it is allowed in any context. */
+/* Allocates a region for REG_MR. */
 struct ib_mr *fakernic_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 				u32 max_num_sg);
 
-/* Enters pages of sg; returns how many entries of it fit. In any context. */
+/*
+ * Sets the pages from sg; returns the number of its entries that fit. Callable
+ * in any context.
+ */
 int fakernic_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int count,
 		       unsigned int *offset);
 
-/* -EBUSY while windows are bound to it. */
+/* Returns -EBUSY while windows are bound to the region. */
 int fakernic_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 
 static inline struct fakernic_mr *to_fakernic_mr(struct ib_mr *ibmr)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory windows: the kernel only has the device make and forget them. Binding
- * is a send work request (IBTA 10.6.7), which the provider posts; with it the
- * low byte of the rkey changes.
+ * Memory windows. The driver only creates and destroys them in the device. The
+ * provider binds a window by a send work request (IBTA 10.6.7), which changes
+ * the low byte of the rkey.
  */
 #include <fakernic/mr.h>
 #include "device.h"

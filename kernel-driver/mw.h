@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Memory windows (IBTA 10.6.7).
- */
+/* Memory windows (IBTA 10.6.7). */
 #ifndef FAKERNIC_DRIVER_MW_H
 #define FAKERNIC_DRIVER_MW_H
 
 #include <rdma/ib_verbs.h>
 
-/* All there is to it is its rkey. */
+/* A window's only state in the driver is its rkey. */
 struct fakernic_mw {
 	struct ib_mw ibmw;
 };
 
-/* Operations of struct ib_device_ops. Freeing unbinds it. */
+/* Operations of struct ib_device_ops. */
 int fakernic_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
 
-/* Unbinds it, if it is bound. */
+/* Frees the window, and unbinds it if it is bound. */
 int fakernic_dealloc_mw(struct ib_mw *ibmw);
 
 #endif
