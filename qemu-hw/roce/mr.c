@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory keys made, changed and destroyed: regions, windows, and the pages of
- * regions with on-demand paging (IBTA 10.6, 11.2.8).
+ * Memory keys: creation, change and destruction of regions, windows, and the
+ * pages of regions with on-demand paging (IBTA 10.6, 11.2.8).
  *
- * A table of entries indexed by the key's upper 24 bits. Entry 0 is never used.
- * Indices not used before go first, then the one freed longest ago, so that a
- * stale key hits a foreign object as late as possible. The last byte is a tag.
+ * The key's upper 24 bits index a table of entries; the last byte is a tag.
+ * Entry 0 is never used. Unused indices are assigned first, then the one freed
+ * longest ago, so that a stale key refers to another object as late as
+ * possible.
  */
 #include "mr_table.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries of a page list that is not freed at once. */
+/* Number of entries from which a page list is freed step by step. */
 #define MR_PAGES_RETIRED 4096
 
 /* ---- the table ---------------------------------------------------------- */
@@ -52,8 +53,8 @@ RoceMrTable *roce_mr_table_new(const RoceLimits *limits,
 }
 
 /*
- * Long page lists take long to free: they wait in a list, linked through their
- * first entries, and become shorter with each call of reclaim.
+ * Long page lists take long to free. They wait in a list, linked through their
+ * first entries, and each call of reclaim shortens them.
  */
 static void mr_retire_pages(RoceMrTable *t, RoceMr *mr)
 {
@@ -82,7 +83,7 @@ bool roce_mr_table_reclaim(RoceMrTable *t, uint64_t entries)
         }
         pages[1] = rest;
         pages = realloc(pages, rest * sizeof(*pages));
-        assert(pages);      /* it was made shorter */
+        assert(pages);      /* it shrinks */
         t->retired = pages;
     }
     return t->retired == NULL;
@@ -124,7 +125,7 @@ void roce_mr_table_free(RoceMrTable *t)
     }
 }
 
-/* The PD has a key more. */
+/* Adds a key to the PD. */
 static void mr_join_pd(RoceMrTable *t, RoceMr *mr, RocePd pd)
 {
     assert(ROCE_PD_NUMBER(pd) < t->max_pd);
@@ -137,7 +138,7 @@ static void mr_leave_pd(RoceMrTable *t, const RoceMr *mr)
     t->pd_keys[ROCE_PD_NUMBER(mr->pd)]--;
 }
 
-/* A zeroed entry, or NULL when all are in use. */
+/* Takes a zeroed entry. NULL: all are in use. */
 static RoceMr *mr_alloc(RoceMrTable *t, RoceMrKind kind, uint8_t tag,
                         RocePd pd)
 {
@@ -230,14 +231,13 @@ int roce_mr_check_translation(uint64_t iova, uint64_t length,
     return status;
 }
 
-/* The same for a region of 'length' bytes that is to be registered. */
+/* The same for a region of 'length' bytes about to be registered. */
 static int mr_check_pages(const RoceMrInit *init, uint64_t length)
 {
     return (init->aligned ? mr_check_range : roce_mr_check_translation)(
         init->iova, length, init->page_shift, init->page_count, init->pages);
 }
 
-/* The pages change hands; mr->access is set already. */
 void roce_mr_set_translation(RoceMrTable *t, RoceMr *mr, uint64_t iova,
                              uint64_t length, uint8_t page_shift,
                              uint32_t page_count, uint64_t *pages)
@@ -252,7 +252,10 @@ void roce_mr_set_translation(RoceMrTable *t, RoceMr *mr, uint64_t iova,
     mr->start = mr->access & FAKERNIC_ACCESS_ZERO_BASED ? 0 : iova;
 }
 
-/* Pages come later; the region must lie in an address space of pages. */
+/*
+ * The host supplies the pages later. The region must lie within the address
+ * space.
+ */
 static int mr_check_on_demand(const RoceMrTable *t, const RoceMrInit *init)
 {
     if (!t->odp) {
@@ -281,7 +284,7 @@ static int mr_check_init(const RoceMrTable *t, const RoceMrInit *init)
     case FAKERNIC_MR_MEMORY:
         return mr_check_pages(init, init->length);
     case FAKERNIC_MR_DM:
-        /* A part of no bytes is a region as well: it grants nothing. */
+        /* An empty region is valid: it grants nothing. */
         return mr_check_pages(init, init->length ? init->length : 1);
     case FAKERNIC_MR_FAST_REG:
         return init->pages || init->iova != 0 || init->length != 0 ||
@@ -329,11 +332,11 @@ int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key)
         mr->valid = true;
         break;
     case FAKERNIC_MR_FAST_REG:
-        /* In the free state until a REG_MR gives it memory. */
+        /* Not valid until a REG_MR gives it memory. */
         mr->page_max = init->page_count;
         break;
     default:
-        /* All there is; mr_in_bounds() knows. */
+        /* All addresses; roce_mr_in_bounds() handles this type. */
         mr->length = UINT64_MAX;
         mr->valid = true;
     }
@@ -360,7 +363,7 @@ static int mr_check_rereg(const RoceMr *mr, uint32_t mask,
                                          FAKERNIC_REREG_ACCESS))) {
         return FAKERNIC_CMD_BAD_PARAM;
     }
-    /* Whether addresses count from 0 belongs to the translation. */
+    /* ZERO_BASED is part of the translation. */
     if ((mask & FAKERNIC_REREG_ACCESS) &&
         !(mask & FAKERNIC_REREG_TRANSLATION) &&
         ((mr->access ^ init->access) & FAKERNIC_ACCESS_ZERO_BASED)) {
@@ -376,8 +379,8 @@ static int mr_check_rereg(const RoceMr *mr, uint32_t mask,
 }
 
 /*
- * IBTA 11.2.8.6. The key stays the same. Like the other commands it looks at
- * the index only: a driver cannot know which tag the last REG_MR left.
+ * IBTA 11.2.8.6. The key stays the same. As for other commands only its index
+ * matters: a driver cannot know which tag the last REG_MR set.
  */
 int roce_mr_table_rereg(RoceMrTable *t, uint32_t mask, const RoceMrInit *init,
                         uint32_t *key)

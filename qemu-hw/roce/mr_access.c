@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory keys used: the only way from a key and an address to DMA addresses,
+ * Use of memory keys: the only way from a key and an address to DMA addresses,
  * and from there to the bytes (IBTA 10.6.3, 10.7.2.6).
  *
- * Bounds are compared as offset <= length and len <= length - offset: nothing a
- * guest or a peer chooses is added before it has been compared. No function
- * here keeps a host pointer or reads the same guest memory twice.
+ * Bounds are compared as offset <= length and len <= length - offset. A number
+ * that a guest or a peer chooses is compared before it is added to anything.
+ * No function here keeps a host pointer or reads the same guest memory twice.
  */
 #include "mr_table.h"
 
@@ -81,10 +81,10 @@ uint16_t roce_mr_check(const RoceMrTable *t, const RoceAccess *access,
     return error;
 }
 
-/* A request for more than this is made in steps. */
+/* Largest page request; more is requested in steps. */
 #define MR_AHEAD_MAX (1u << 20)
 
-/* Are the pages of a granted range there, for writing with 'write'? */
+/* Are the pages of a granted range present, with 'write' for writing? */
 static uint16_t mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
                          uint64_t ahead, bool write)
 {
@@ -103,8 +103,8 @@ static uint16_t mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
             continue;
         }
         if (entry & ROCE_ODP_REFUSED) {
-            /* Told once to each that waited: another access may find that it
-             * is there by now. */
+            /* Each waiter fails once. Later accesses request the page again,
+             * which may be available by then. */
             roce_odp_set(mr->odp, mr_index(mr->key), ROCE_PD_NUMBER(mr->pd),
                          page, entry < ROCE_ODP_REFUSAL
                                    ? 0 : entry - ROCE_ODP_REFUSAL);
@@ -139,7 +139,7 @@ static const uint64_t *mr_pages(const RoceMr *mr)
     return mr->kind == ROCE_MR_WINDOW ? mr->region_pages : mr->pages;
 }
 
-/* With on-demand paging a page at a time; false: it is not there. */
+/* On-demand paging: one page at a time. False: it is absent. */
 static bool mr_translate_on_demand(const RoceMr *mr, uint64_t address,
                                    size_t len, uint64_t *dma, size_t *piece)
 {
@@ -155,7 +155,7 @@ static bool mr_translate_on_demand(const RoceMr *mr, uint64_t address,
 
 /*
  * The DMA address of a granted address, and how many of len bytes follow it
- * without a gap: pages that happen to be neighbours are one piece.
+ * without a gap. Adjacent pages count as one piece.
  */
 static bool mr_translate(const RoceMr *mr, uint64_t address, size_t len,
                          uint64_t *dma, size_t *piece)
@@ -243,24 +243,26 @@ bool roce_mr_atomic(const RoceMrTable *t, const RoceMr *mr, uint64_t address,
         return true;
     }
     if (!mr_translate(mr, address, 8, &dma, &piece)) {
-        /* Not reached: who asks for it has found the page there. */
+        /* Not reached: the caller has checked that the page is present. */
         return false;
     }
-    /* Where addresses count from 0 an aligned one need not be so in memory,
-     * and there is no atomic access across what may be two pages. */
+    /* In a zero-based region an aligned address may be unaligned in memory,
+     * and no atomic access can span two pages. */
     if (dma % 8 != 0) {
         return false;
     }
     return t->ops->dma_atomic(t->host, dma, op);
 }
 
-/* What a step of a FLUSH looks at: pages of a list, absent ones or their chunks
+/* Limits of a FLUSH step: pages of a list, and absent pages or their chunks
  * (roce_odp_looks()). */
 #define MR_FLUSH_PAGES 4096u
 #define MR_FLUSH_LOOKS (7 * ROCE_ODP_CHUNK)
-/* Bytes of a step where there is no list. */
+/* Bytes of a step without a page list. */
 #define MR_FLUSH_BYTES (1u << 30)
-/* A message's most (IBTA C9-54), which bounds a range without a list, too. */
+/*
+ * The longest message (IBTA C9-54), which also limits a range without a list.
+ */
 #define MR_FLUSH_ENDLESS 0x80000000u
 
 static size_t mr_flush_piece(const RoceMr *mr, uint64_t left)
@@ -280,7 +282,7 @@ static void mr_flush_advance(RoceFlushRange *range, uint64_t done)
     range->left -= done;
 }
 
-/* A page that is not there holds nothing that was written here. */
+/* Skips absent pages: no data was written to them here. */
 static void mr_flush_skip(const RoceMr *mr, RoceFlushRange *range)
 {
     uint64_t page = range->address >> mr->page_shift;
@@ -291,7 +293,10 @@ static void mr_flush_skip(const RoceMr *mr, RoceFlushRange *range)
     mr_flush_advance(range, bytes);
 }
 
-/* The first pages of the range: as many as are there and one job takes. */
+/*
+ * Adds the first pages of the range to the job, up to the first absent one or
+ * the job's limit.
+ */
 static void mr_flush_gather(const RoceMr *mr, const RoceFlushRange *range,
                             RoceFlushJob *job)
 {
@@ -336,7 +341,7 @@ static RoceFlush mr_flush_step(const RoceMrTable *t, const RoceMr *mr,
     if (flush == ROCE_FLUSH_BEGUN) {
         mr_flush_advance(range, done);
     } else if (flush == ROCE_FLUSH_DONE) {
-        /* One barrier does for all memory. */
+        /* One barrier is enough for all memory. */
         mr_flush_advance(range, range->persistent ? mr_flush_job_bytes(&job)
                                                   : range->left);
         flush = range->left ? ROCE_FLUSH_MORE : ROCE_FLUSH_DONE;
@@ -385,7 +390,7 @@ uint64_t roce_sge_total(const RoceSge *sge, unsigned count)
     return total;
 }
 
-/* Exactly one of 'in' and 'out' is there. */
+/* Exactly one of 'in' and 'out' is not NULL. */
 static uint16_t mr_sgl_copy(const RoceMrTable *t, const RoceSgl *list,
                             uint64_t offset, uint8_t *in, const uint8_t *out,
                             size_t len)
@@ -409,8 +414,8 @@ static uint16_t mr_sgl_copy(const RoceMrTable *t, const RoceSgl *list,
         }
         there = sge->length - offset;
         piece = there < len ? (size_t)there : len;
-        /* The part at hand: a receive may be longer than its region as long
-         * as no message is. */
+        /* Checks only the part in use: a receive may be longer than its region
+         * as long as no message is. */
         access.key = sge->lkey;
         access.address = sge->address + offset;
         access.length = piece;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory keys changed by work requests, and by the peer: LOCAL_INV, SEND with
- * Invalidate, REG_MR, BIND_MW (IBTA 10.6.4, 10.6.5, 10.6.7, 11.4.1). Each is
- * judged whole before it changes anything.
+ * Changes of memory keys by work requests and by the peer: LOCAL_INV, SEND
+ * with Invalidate, REG_MR, BIND_MW (IBTA 10.6.4, 10.6.5, 10.6.7, 11.4.1). Each
+ * is checked completely before it changes anything.
  */
 #include "mr_table.h"
 
 #include <stdlib.h>
 
 /*
- * IBTA 10.6.5, 10.6.7.2.5. A region or window that is free already stays so:
- * the peer's SEND with Invalidate and the owner's LOCAL_INV may both come.
+ * IBTA 10.6.5, 10.6.7.2.5. LOCAL_INV of a free region or window succeeds,
+ * because the peer's SEND with Invalidate may have come first.
  */
 uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, RocePd pd,
                             uint32_t qpn, bool remote)
@@ -38,7 +38,7 @@ uint16_t roce_mr_invalidate(RoceMrTable *t, uint32_t key, RocePd pd,
         roce_mr_unbind(t, mr);
         return FAKERNIC_VENDOR_NONE;
     }
-    /* A peer may only take back what it has been given. */
+    /* A peer may invalidate only a key with remote rights. */
     if (remote && !(mr->access & ACCESS_REMOTE)) {
         return FAKERNIC_VENDOR_KEY_ACCESS;
     }
@@ -72,7 +72,7 @@ static uint16_t mr_check_fast_reg(const RoceMr *mr, RocePd pd,
     return FAKERNIC_VENDOR_NONE;
 }
 
-/* IBTA 10.6.4.3, 11.4.1: the index stays, the tag is the consumer's choice. */
+/* IBTA 10.6.4.3, 11.4.1: the index stays, and the consumer chooses the tag. */
 uint16_t roce_mr_fast_reg(RoceMrTable *t, RocePd pd, RoceSendWr *wr)
 {
     uint64_t *pages = wr->reg_mr.pages;
@@ -94,7 +94,7 @@ uint16_t roce_mr_fast_reg(RoceMrTable *t, RocePd pd, RoceSendWr *wr)
     return FAKERNIC_VENDOR_NONE;
 }
 
-/* IBTA 10.6.7.2: what both kinds of window ask of the key change. */
+/* IBTA 10.6.7.2: checks of the new key, for both types of window. */
 static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
                                 const RoceSendWr *wr)
 {
@@ -113,7 +113,7 @@ static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
         return FAKERNIC_VENDOR_BIND;
     }
     if (mw->type == FAKERNIC_MW_TYPE_1) {
-        /* The verb chooses the next key; zero-based is for type 2. */
+        /* The verb chooses the next key. Zero-based is only for type 2. */
         return (new_key & 0xff) != next_tag ||
                        (access & FAKERNIC_ACCESS_ZERO_BASED)
                    ? FAKERNIC_VENDOR_BIND : FAKERNIC_VENDOR_NONE;
@@ -123,7 +123,7 @@ static uint16_t mr_check_window(const RoceMr *mw, RocePd pd,
                                                 : FAKERNIC_VENDOR_NONE;
 }
 
-/* IBTA C10-73 to C10-75: may a window be laid on this region? */
+/* IBTA C10-73 to C10-75: may a window be bound to this region? */
 static uint16_t mr_check_window_region(const RoceMr *mr, RocePd pd,
                                        const RoceSendWr *wr)
 {
@@ -168,8 +168,8 @@ static void mr_bind(RoceMrTable *t, RoceMr *mw, RoceMr *mr, uint32_t qpn,
 }
 
 /*
- * A window of type 1 is the verb's to name, by its index: it counts its tag on
- * when it posts, also for what then fails or is flushed.
+ * The verb names a type 1 window by its index. It increments the tag when it
+ * posts, even if the work request later fails or is flushed.
  */
 static uint16_t mr_find_window(RoceMrTable *t, uint32_t key, RoceMr **mw)
 {

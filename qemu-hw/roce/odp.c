@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See odp.h. Chunks are found by a hash of region and chunk number, with chains
- * in an array beside it; a hand goes round them to choose the one to drop. A
- * guest chooses the numbers, so the hash is keyed with a secret of the host's:
- * no choice of numbers makes chains long.
+ * See odp.h. A hash of region and chunk number finds the chunks; its chains
+ * are in an array. A hand moves round the chunks to choose the one to drop.
+ * The guest chooses the numbers, so the hash is keyed with a secret of the
+ * host. No choice of numbers then makes chains long.
  */
 #include "odp.h"
 
@@ -18,30 +18,32 @@ typedef struct OdpChunk {
     uint32_t region;
     uint32_t owner;
     uint64_t number;            /* page / ROCE_ODP_CHUNK */
-    uint32_t next;              /* in the hash chain, or of the unused ones,
-                                 * or ODP_NONE */
+    uint32_t next;              /* next in the hash chain or of the unused;
+                                 * ODP_NONE: none */
 } OdpChunk;
 
 typedef struct OdpOwner {
-    uint32_t chunks;            /* that it holds */
-    uint32_t regions;           /* of it that hold any */
+    uint32_t chunks;            /* chunks that it holds */
+    uint32_t regions;           /* regions of it that hold chunks */
 } OdpOwner;
 
 struct RoceOdp {
     uint32_t max;
-    uint32_t hand;              /* where a chunk to be dropped is looked for */
-    uint32_t unused;            /* first of those, or ODP_NONE */
+    uint32_t hand;              /* where the search for a chunk to drop
+                                 * starts */
+    uint32_t unused;            /* first unused chunk, or ODP_NONE */
     uint32_t max_owners;
     uint32_t max_regions;
-    uint32_t owners;            /* that hold chunks */
+    uint32_t owners;            /* owners that hold chunks */
     OdpOwner *owner;
     uint32_t *held;             /* chunks, by region */
-    uint64_t looks;             /* at entries and at chunks */
+    uint64_t looks;             /* entries and chunks examined */
     uint64_t hash[4];           /* secret multipliers */
     RoceFault fault;
     uint32_t bucket_mask;
     uint32_t *buckets;
-    uint64_t *entries;          /* of all chunks; memory once they are used */
+    uint64_t *entries;          /* of all chunks; uses memory only when
+                                 * touched */
     OdpChunk chunks[];
 };
 
@@ -179,8 +181,8 @@ static uint32_t odp_share(uint32_t all, uint32_t among)
 }
 
 /*
- * Of an owner with more than this share, does the chunk's region hold more than
- * its part of it? A region, and its owner, are asking for one more.
+ * Does the chunk's region hold more than its part of this share? The chunk's
+ * owner is above the share. 'region' and 'owner' request one more chunk.
  */
 static bool odp_is_greedy(const RoceOdp *odp, const OdpChunk *chunk,
                           uint32_t share, uint32_t region, uint32_t owner)
@@ -197,8 +199,8 @@ static uint32_t odp_next(const RoceOdp *odp, uint32_t i)
 }
 
 /*
- * Drops a chunk of a region with more than its share, of an owner with more
- * than its; else any of such an owner; else the oldest.
+ * Drops a chunk of an owner and a region above their shares. Otherwise it
+ * drops one of such an owner, otherwise the oldest.
  */
 static void odp_make_room(RoceOdp *odp, uint32_t region, uint32_t owner)
 {
@@ -224,7 +226,7 @@ static void odp_make_room(RoceOdp *odp, uint32_t region, uint32_t owner)
     odp_drop(odp, &odp->chunks[at]);
 }
 
-/* A chunk with all pages absent. */
+/* Takes a chunk with all pages absent. */
 static OdpChunk *odp_take(RoceOdp *odp, uint32_t region, uint32_t owner,
                           uint64_t number)
 {
@@ -298,7 +300,10 @@ void roce_odp_set(RoceOdp *odp, uint32_t region, uint32_t owner,
     odp_entries(odp, chunk)[page % ROCE_ODP_CHUNK] = entry;
 }
 
-/* The part of a chunk that lies in the range of pages; all of it: the chunk. */
+/*
+ * Clears the part of a chunk in the range of pages. Drops the chunk if it is
+ * wholly in the range.
+ */
 static void odp_clear_part(RoceOdp *odp, OdpChunk *chunk, uint64_t first,
                            uint64_t count)
 {
@@ -311,7 +316,10 @@ static void odp_clear_part(RoceOdp *odp, OdpChunk *chunk, uint64_t first,
     }
     odp->looks += ROCE_ODP_CHUNK;
     for (uint32_t i = 0; i < ROCE_ODP_CHUNK; i++) {
-        /* One comparison for both ends: pages before 'first' wrap far up. */
+        /*
+         * One comparison checks both ends: pages before 'first' wrap to large
+         * numbers.
+         */
         if (start + i - first < count) {
             entries[i] = 0;
         }

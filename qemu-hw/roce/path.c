@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Paths: the GID table and address vectors become packet addresses, and packet
- * addresses are found in the table (IBTA annex A17.4). An entry may vanish
- * while QPs use it, so it is looked up for each frame.
+ * Paths: conversion of the GID table and address vectors to packet addresses,
+ * and lookup of packet addresses in the table (IBTA annex A17.4). An entry may
+ * be cleared while QPs use it, so it is checked for each frame.
  */
 #include "engine.h"
 
@@ -14,8 +14,8 @@ uint32_t roce_mtu_bytes(uint8_t mtu)
                                                                : 0;
 }
 
-/* IPv6, UDP, BTH, the longest extended headers of a packet with data, ICRC:
- * what Linux reckons, so that driver and device agree on active_mtu. */
+/* IPv6, UDP, BTH, the longest extended headers of a packet with data, ICRC.
+ * Linux uses the same number, so driver and device agree on active_mtu. */
 #define ROCE_PATH_OVERHEAD 96
 
 uint8_t roce_path_port_mtu(const Roce *r)
@@ -39,7 +39,7 @@ static bool roce_path_gid_matches(const RoceGid *gid, const RocePacket *packet)
 {
     uint16_t vid = packet->has_vlan ? packet->vlan_tci & 0xfff : 0;
 
-    /* VLAN id 0 is a priority tag only. */
+    /* VLAN ID 0 is only a priority tag. */
     return gid->type == packet->network_type && vid == roce_path_vid(gid) &&
            memcmp(gid->gid, packet->dgid, sizeof(gid->gid)) == 0;
 }
@@ -74,7 +74,10 @@ bool roce_path_gid_ours(Roce *r, const uint8_t gid[16])
     return i < r->limits.gid_count;
 }
 
-/* An own address in another VLAN is beyond the wire, if anywhere. */
+/*
+ * The port's address in another VLAN is not local: such packets go on the
+ * wire.
+ */
 bool roce_path_loops(Roce *r, const RoceAv *av)
 {
     const RoceGid *from = &r->gids[av->sgid_index];
@@ -107,8 +110,9 @@ bool roce_path_av_valid(const Roce *r, const RoceAv *av)
 }
 
 /*
- * UDP source port, in the dynamic range (IBTA A17.9.2): constant for a flow so
- * that its packets stay in order, different between flows so that they spread.
+ * UDP source port, in the dynamic range (IBTA A17.9.2). It is constant for a
+ * flow, so that its packets stay in order, and differs between flows to spread
+ * them.
  */
 static uint16_t roce_path_udp_sport(const RoceAv *av, uint32_t qpn,
                                     uint32_t dest_qpn)
@@ -126,7 +130,7 @@ static uint16_t roce_path_udp_sport(const RoceAv *av, uint32_t qpn,
     return 0xc000 | ((label & 0x3fff) ^ label >> 14);
 }
 
-/* The fields that all packets of a path have in common. */
+/* Fills in the fields that all packets of a path share. */
 static bool roce_path_fields(const Roce *r, const RoceQp *qp, const RoceAv *av,
                              uint32_t dest_qpn, RocePacket *packet)
 {
@@ -155,11 +159,11 @@ static bool roce_path_fields(const Roce *r, const RoceQp *qp, const RoceAv *av,
     return true;
 }
 
-/* And those that differ. */
+/* Fills in the fields that differ per packet. */
 static void roce_path_number(Roce *r, const RoceQp *qp, RocePacket *packet)
 {
     packet->ip_id = r->ip_id++;
-    /* IBTA 17.2.8.1: a QP that never rearms says "migrated" all its life. */
+    /* IBTA 17.2.8.1: a QP that never rearms always sends MigReq 1. */
     packet->mig_req = qp->attr.path_mig_state == FAKERNIC_MIG_MIGRATED;
 }
 
@@ -173,7 +177,10 @@ bool roce_path_packet(Roce *r, const RoceQp *qp, const RoceAv *av,
     return true;
 }
 
-/* What of a connected QP's path stays until a GID or the path changes. */
+/*
+ * Caches the part of a connected QP's path that stays until a GID or the path
+ * changes.
+ */
 static void roce_path_remember(Roce *r, RoceQp *qp)
 {
     const RoceAv *av = &qp->attr.av;
@@ -226,7 +233,7 @@ bool roce_path_raw_waits(Roce *r)
     return r->wire_blocked && roce_path_wants_wire(r);
 }
 
-/* What is refused needs no wire. */
+/* An invalid address needs no wire. */
 bool roce_path_av_waits(Roce *r, const RoceAv *av)
 {
     return r->wire_blocked && roce_path_av_valid(r, av) &&
