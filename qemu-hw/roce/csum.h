@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The Internet checksum (RFC 1071). A sum does not mind the order of bytes: it
- * is made of them as they lie in memory, and so is the checksum, which is
- * stored as it is. The parts of a sum begin at even places of the whole.
+ * The Internet checksum (RFC 1071). It does not depend on byte order: the sum
+ * uses the bytes as they are in memory, and the checksum is stored the same
+ * way. Each part of a sum begins at an even offset of the whole.
  */
 #ifndef ROCE_CSUM_H
 #define ROCE_CSUM_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A sum that has these bytes added; len is even but in the last part. */
+/* Adds these bytes to a sum. len is even except for the last part. */
 static inline uint64_t roce_csum_add(uint64_t sum, const uint8_t *p, size_t len)
 {
     for (; len >= 4; p += 4, len -= 4) {
@@ -30,7 +30,7 @@ static inline uint64_t roce_csum_add(uint64_t sum, const uint8_t *p, size_t len)
     return sum;
 }
 
-/* Its checksum; 0 when the sum includes one that is right. */
+/* The checksum of a sum; 0 if the sum includes a correct checksum. */
 static inline uint16_t roce_csum_end(uint64_t sum)
 {
     while (sum >> 16) {

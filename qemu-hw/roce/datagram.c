@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Unreliable datagrams, and GSI, which is QP 1 with a Q_Key of its own (IBTA
- * 9.8.3, 13.6.1). A send is one packet and complete when it has gone; a receive
- * is one packet behind the 40 bytes of its network header, or nothing: a
- * datagram is never answered and never fails the QP, unless the receive itself
- * is at fault.
+ * Unreliable datagrams, and GSI, which is QP 1 with its own Q_Key (IBTA 9.8.3,
+ * 13.6.1). A send is one packet, and is complete when it has been sent. A
+ * receive contains the 40 bytes of the network header and one packet. A
+ * datagram gets no answer, and fails the QP only if the receive itself is
+ * invalid.
  */
 #include "engine.h"
 
@@ -99,7 +99,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     return 0;
 }
 
-/* What a datagram's completion says beside status and size. */
+/* Sets the fields of a datagram's completion other than status and size. */
 static void roce_datagram_describe(const RocePacket *packet,
                                    RoceCompletion *completion)
 {
@@ -124,7 +124,10 @@ static void roce_datagram_describe(const RocePacket *packet,
     }
 }
 
-/* Header and data into the held receive; enum fakernic_vendor_err. */
+/*
+ * Copies header and data to the held receive. Returns enum
+ * fakernic_vendor_err.
+ */
 static uint16_t roce_datagram_store(Roce *r, RoceQp *qp,
                                     const RocePacket *packet)
 {
@@ -143,7 +146,9 @@ static uint16_t roce_datagram_store(Roce *r, RoceQp *qp,
                             packet->payload_len);
 }
 
-/* The receive WQE itself is bad: that is the QP's error, not the datagram's. */
+/*
+ * The receive WQE itself is invalid: an error of the QP, not of the datagram.
+ */
 static void roce_datagram_fail(Roce *r, RoceTime now, RoceQp *qp,
                                uint8_t status, uint16_t vendor_err)
 {
@@ -152,9 +157,9 @@ static void roce_datagram_fail(Roce *r, RoceTime now, RoceQp *qp,
 }
 
 /*
- * The datagram is dropped. A receive of the QP's own waits for one that fits. A
- * receive of an SRQ completes with an error (IBTA 9.9.3, class E): the SRQ's
- * other QPs need it, and this QP may get no datagram any more.
+ * Drops the datagram. A receive of the QP's own queue waits for one that fits.
+ * A receive of an SRQ completes with an error (IBTA 9.9.3, class E): the SRQ's
+ * other QPs need it, and this QP may get no further datagram.
  */
 static void roce_datagram_too_long(Roce *r, RoceQp *qp,
                                    const RocePacket *packet)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the headers of a frame are, and what follows of it for checksums and
- * for cutting TCP segments.
+ * Finds the headers of a frame, and uses them for checksums and TCP
+ * segmentation.
  */
 #include <string.h>
 
@@ -40,11 +40,11 @@
 #define TCP_CWR         0x80
 #define UDP_CSUM        6
 
-/* What is where; counted from the frame's start. */
+/* Offsets of the headers from the frame's start. */
 typedef struct Ether {
     size_t ip;
-    size_t ip_end;      /* of the packet, by its length; 0: not in the frame */
-    size_t l4;          /* TCP or UDP that is no fragment; 0: there is none */
+    size_t ip_end;      /* end of the IP packet; 0: beyond the frame */
+    size_t l4;          /* TCP or UDP, not a fragment; 0: none */
     uint8_t protocol;   /* with l4; else 0 */
     bool v4;
 } Ether;
@@ -60,7 +60,7 @@ static void ether_put16(uint8_t *p, size_t v)
     p[1] = (uint8_t)v;
 }
 
-/* Its type; *offset: what is behind the tags. */
+/* The frame's type. *offset is set to the end of the tags. */
 static uint16_t ether_type(const uint8_t *frame, size_t len, size_t *offset)
 {
     uint16_t type = ether_get16(frame + ETHER_SIZE - 2);
@@ -131,11 +131,11 @@ static bool ether_ipv4(Ether *e, const uint8_t *frame, size_t len)
     return true;
 }
 
-/* Is this extension header one that the checksum does not depend on? */
+/* Is this an extension header that does not affect the checksum? */
 static bool ether_is_extension(uint8_t protocol, const uint8_t *header)
 {
     return protocol == PROTO_HOPOPTS || protocol == PROTO_DSTOPTS ||
-           /* With segments left the destination is another one. */
+           /* With segments left, the final destination is another one. */
            (protocol == PROTO_ROUTING && header[3] == 0);
 }
 
@@ -179,7 +179,7 @@ static bool ether_parse(Ether *e, const uint8_t *frame, size_t len)
     }
 }
 
-/* Bytes that the TCP or UDP checksum is over; 0: a length is not right. */
+/* Number of bytes that the TCP or UDP checksum covers; 0: a length is wrong. */
 static size_t ether_l4_len(const Ether *e, const uint8_t *frame)
 {
     size_t len, size = e->protocol == PROTO_TCP ? TCP_SIZE : UDP_SIZE;
@@ -196,7 +196,7 @@ static size_t ether_l4_len(const Ether *e, const uint8_t *frame)
     return len;
 }
 
-/* With the header that only the checksum knows, and all of the data. */
+/* Sum of the pseudo-header and all of the data. */
 static uint64_t ether_l4_sum(const Ether *e, const uint8_t *frame, size_t len)
 {
     const uint8_t *ip = frame + e->ip;
@@ -235,7 +235,7 @@ static void ether_fill_l4(const Ether *e, uint8_t *frame)
     }
     ether_store(at, 0);
     checksum = roce_csum_end(ether_l4_sum(e, frame, len));
-    /* Zero would say that UDP has none. */
+    /* Zero would mean that the UDP datagram has no checksum. */
     ether_store(at, e->protocol == PROTO_UDP && !checksum ? 0xffff : checksum);
 }
 
@@ -256,7 +256,7 @@ void roce_ether_fill(uint8_t *frame, size_t len, uint8_t flags)
     }
 }
 
-/* Has a datagram been sent without a checksum? */
+/* Was the UDP datagram sent without a checksum? */
 static bool ether_unsummed(const Ether *e, const uint8_t *frame)
 {
     return e->protocol == PROTO_UDP && e->v4 &&
@@ -302,7 +302,10 @@ size_t roce_ether_tcp_headers(const uint8_t *frame, size_t len)
     return size < TCP_SIZE || len < e.l4 + size ? 0 : e.l4 + size;
 }
 
-/* Another segment's: behind so many bytes, and not the last. */
+/*
+ * Adjusts the TCP header of a part: the sequence number, and flags that only
+ * the first or last part keeps.
+ */
 static void ether_cut_tcp(uint8_t *tcp, const RoceEtherPart *part)
 {
     const uint32_t seq = ((uint32_t)ether_get16(tcp + TCP_SEQ) << 16 |
@@ -313,7 +316,7 @@ static void ether_cut_tcp(uint8_t *tcp, const RoceEtherPart *part)
     if (!part->last) {
         tcp[TCP_FLAGS] &= (uint8_t)~(TCP_FIN | TCP_PSH);
     }
-    /* The peer is told once that the window was made smaller (RFC 3168). */
+    /* CWR reports a smaller window once (RFC 3168). */
     if (part->number > 0) {
         tcp[TCP_FLAGS] &= (uint8_t)~TCP_CWR;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ICRC (IBTA A17.4.3). The CRC starts with eight bytes of ones in the place of
- * an InfiniBand packet's LRH; then come the IP, UDP and BTH headers, of which a
- * masked copy is made, and the rest of the packet as it is. The packet itself
- * is never written to, and is read once.
+ * ICRC (IBTA A17.4.3). The CRC starts with eight bytes of ones in place of an
+ * InfiniBand packet's LRH. A masked copy of the IP, UDP and BTH headers
+ * follows, then the rest of the packet. The packet itself is read once and
+ * never written.
  *
  * Polynomial, bit order, initial value and final complement are those of
  * Ethernet's CRC-32, which libdeflate computes.
@@ -17,7 +17,7 @@
 #define ICRC_UDP_SIZE   8
 #define ICRC_BTH_SIZE   12
 #define ICRC_IPV6_SIZE  40
-/* A packet no longer than that is copied whole, which is faster than a second
+/* A packet up to this length is copied whole, which is faster than a second
  * call. */
 #define ICRC_SHORT      248
 

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 /*
- * 'ip' points at an IPv4 header of ip_size = 20 or an IPv6 header of 40 bytes;
- * len counts from there up to, not including, the ICRC and covers at least the
- * IP, UDP and base transport headers. Returns the number whose least
- * significant byte comes first on the wire.
+ * 'ip' points to an IPv4 header of ip_size = 20 or an IPv6 header of 40 bytes.
+ * 'len' counts from there up to the ICRC, without it, and covers at least the
+ * IP, UDP and base transport headers. Returns a number whose least significant
+ * byte comes first on the wire.
  */
 uint32_t roce_icrc(const uint8_t *ip, size_t ip_size, size_t len);
 

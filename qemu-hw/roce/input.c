@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the wire comes in: a frame becomes a checked packet for a QP, or a
- * counted drop. The checks stand in the order of IBTA 9.6.1 and of the
- * counters in fakernic/stats.h; past them the handlers may rely on: a known
- * opcode of the QP's service, a QP in a state to receive, P_Key, Q_Key and
- * addresses that fit.
+ * Input from the wire: a frame becomes a checked packet for a QP, or a counted
+ * drop. The order of the checks is that of IBTA 9.6.1 and of the counters in
+ * fakernic/stats.h. The handlers may then rely on a known opcode of the QP's
+ * service, a QP in a state to receive, and a valid P_Key, Q_Key and addresses.
  */
 #include "engine.h"
 
-/* IBTA 10.3.1: states in which a QP takes packets. */
+/* IBTA 10.3.1: states in which a QP accepts packets. */
 static bool roce_input_state_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
 {
     switch (qp->attr.state) {
@@ -44,15 +43,15 @@ static bool roce_input_service_ok(const RoceQp *qp, const RoceOpcodeInfo *info)
     }
 }
 
-/* C9-42: the low 15 bits match, and not both are limited members. */
+/* C9-42: the low 15 bits match, and at most one side is a limited member. */
 static bool roce_input_pkey_ok(const RocePacket *packet)
 {
     return (packet->pkey & 0x7fff) == (ROCE_PKEY_DEFAULT & 0x7fff);
 }
 
 /*
- * The checks of one packet against one QP; true: it passes. The last, that of
- * the path, may move the QP to another.
+ * Checks one packet for one QP. True: it passes. The last check, of the path,
+ * may make the QP migrate to its other path.
  */
 static bool roce_input_check(Roce *r, RoceQp *qp,
                              const RocePacket *packet,
@@ -108,7 +107,7 @@ static void roce_input_qp(Roce *r, RoceTime now, RoceQp *qp,
     }
 }
 
-/* A CNP belongs to no service; who may send one is judged as for requests. */
+/* A CNP belongs to no service. Its sender is checked like a request's. */
 static void roce_input_cnp(Roce *r, RoceTime now, RoceQp *qp,
                            const RocePacket *packet)
 {
@@ -126,7 +125,7 @@ static void roce_input_cnp(Roce *r, RoceTime now, RoceQp *qp,
     }
 }
 
-/* Did the QP send this datagram, and does it not want it back? */
+/* Did the QP send this datagram itself, with loopback blocked? */
 static bool roce_input_blocked(Roce *r, const RoceQp *qp,
                                const RocePacket *packet)
 {
@@ -134,7 +133,10 @@ static bool roce_input_blocked(Roce *r, const RoceQp *qp,
            roce_path_gid_ours(r, packet->sgid);
 }
 
-/* A datagram to a group goes to every QP attached to it (IBTA 10.5.2). */
+/*
+ * Delivers a multicast datagram to every QP attached to the group (IBTA
+ * 10.5.2).
+ */
 static void roce_input_multicast(Roce *r, RoceTime now,
                                  const RocePacket *packet,
                                  const RoceOpcodeInfo *info)
@@ -169,7 +171,7 @@ RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
     case ROCE_DECODE_NOT_ROCE:
         return ROCE_INPUT_ETHERNET;
     case ROCE_DECODE_DROP:
-        /* Another's frame is not this port's to judge. */
+        /* A frame for another port is not counted here. */
         if (!roce_path_gid_ours(r, packet.dgid) &&
             !roce_gid_is_multicast(packet.dgid)) {
             return ROCE_INPUT_ETHERNET;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The table of BTH opcodes: IBTA 9.2.1 table 38 (RC, UC, UD, XRC), annex A17.9
- * (CNP) and annex A19 (FLUSH, ATOMIC WRITE); masked atomics have no opcode
- * there and take one that is left to manufacturers. RD is not supported by
- * RoCE implementations and stays reserved, as does everything not listed. What
- * is reserved within RC and XRC has rows too, as the responder refuses it.
+ * (CNP) and annex A19 (FLUSH, ATOMIC WRITE). Masked atomics have no opcode
+ * there and use manufacturer-specific ones. RoCE implementations do not
+ * support RD, so it stays reserved, like everything not listed. Reserved
+ * opcodes of RC and XRC have rows too, because the responder refuses them.
  *
- * Rows are built from the headers they carry, so that a row's size cannot
- * contradict its flags. Nothing here depends on a packet or a QP.
+ * Each row is built from its headers, so its size cannot contradict its flags.
+ * Nothing here depends on a packet or a QP.
  */
 #include "opcode.h"
 
@@ -39,7 +39,7 @@
 #define RSP(place)  (ROCE_RESPONSE | (place))
 #define MIDDLE      0u
 
-/* SEND and RDMA WRITE: the same in RC, UC and XRC but for 'x'. */
+/* SEND and RDMA WRITE: the same in RC, UC and XRC except for 'x'. */
 #define SEND_AND_WRITE(base, srv, x)                                         \
     ROW((base) | ROCE_BTH_SEND_FIRST, srv, SEND, #srv " SEND first",         \
         REQ(ROCE_FIRST) | (x) | DATA),                                       \
@@ -66,7 +66,10 @@
     ROW((base) | ROCE_BTH_WRITE_ONLY_IMM, srv, WRITE, #srv " WRITE only imm",\
         REQ(ROCE_ONLY) | (x) | RETH | IMM | DATA)
 
-/* What RC and XRC add; XRC responses carry no XRCETH (IBTA 9.3.x, A14). */
+/*
+ * Additional operations of RC and XRC. XRC responses have no XRCETH (IBTA
+ * 9.3.x, A14).
+ */
 #define ACKNOWLEDGED(base, srv, x)                                           \
     ROW((base) | ROCE_BTH_READ_REQUEST, srv, READ_REQUEST,                   \
         #srv " READ request", REQ(ROCE_ONLY) | (x) | RETH),                  \
@@ -99,7 +102,7 @@
     ROW((base) | ROCE_BTH_ATOMIC_WRITE, srv, ATOMIC_WRITE,                   \
         #srv " ATOMIC WRITE", REQ(ROCE_ONLY) | (x) | RETH | DATA)
 
-/* What follows the BTH is unknown; all of it counts as payload. */
+/* The format after the BTH is unknown; all of it is payload. */
 #define RESERVED(code, srv)                                              \
     ROW(code, srv, RESERVED, #srv " reserved", REQ(ROCE_ONLY) | DATA)
 
@@ -118,7 +121,7 @@ static const RoceOpcodeInfo roce_opcodes[256] = {
         REQ(ROCE_ONLY) | DETH | DATA),
     ROW(ROCE_BTH_UD | ROCE_BTH_SEND_ONLY_IMM, UD, SEND, "UD SEND only imm",
         REQ(ROCE_ONLY) | DETH | IMM | DATA),
-    /* Neither request nor response; the data are 16 reserved bytes. */
+    /* Neither request nor response; its data is 16 reserved bytes. */
     ROW(ROCE_BTH_CNP, CNP, CNP, "CNP", ROCE_ONLY | DATA),
     SEND_AND_WRITE(ROCE_BTH_XRC, XRC, XRCETH),
     ACKNOWLEDGED(ROCE_BTH_XRC, XRC, XRCETH),

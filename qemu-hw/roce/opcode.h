@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One row per BTH opcode (IBTA 9.2.1 table 38, the RoCEv2, ATOMIC WRITE and
- * FLUSH additions, and the masked atomics, which are fakernic's own): its
- * service, what it is, where it stands in its message, and the headers behind
- * the BTH.
+ * FLUSH additions, and fakernic's own masked atomics): its service, operation,
+ * place in the message, and the headers after the BTH.
  */
 #ifndef ROCE_OPCODE_H
 #define ROCE_OPCODE_H
@@ -11,7 +10,7 @@
 #include <stdint.h>
 
 typedef enum RoceService {
-    ROCE_SERVICE_NONE = 0,      /* no packet that is looked at */
+    ROCE_SERVICE_NONE = 0,      /* packets that are not handled */
     ROCE_SERVICE_RC,
     ROCE_SERVICE_UC,
     ROCE_SERVICE_UD,
@@ -44,7 +43,7 @@ typedef enum RoceOperation {
 /* Kind of packet. */
 #define ROCE_REQUEST  (1u << 2)
 #define ROCE_RESPONSE (1u << 3)
-/* Headers, in wire order where several are there. */
+/* Headers, in wire order if there are several. */
 #define ROCE_HAS_XRCETH     (1u << 4)
 #define ROCE_HAS_DETH       (1u << 5)
 #define ROCE_HAS_FETH       (1u << 6)
@@ -55,7 +54,7 @@ typedef enum RoceOperation {
 #define ROCE_HAS_IMM        (1u << 11)
 #define ROCE_HAS_IETH       (1u << 12)
 #define ROCE_HAS_PAYLOAD    (1u << 13)
-/* Behind the AtomicETH: two masks, fakernic's own. */
+/* After the AtomicETH: two masks, fakernic's own. */
 #define ROCE_HAS_MASKETH    (1u << 14)
 
 typedef struct RoceOpcodeInfo {
@@ -67,9 +66,9 @@ typedef struct RoceOpcodeInfo {
 } RoceOpcodeInfo;
 
 /*
- * Never NULL. A reserved opcode is ROCE_OP_RESERVED in RC and XRC, whose
- * responder answers it with a NAK: a request without headers. Elsewhere it has
- * service ROCE_SERVICE_NONE.
+ * Never NULL. A reserved opcode of RC or XRC is ROCE_OP_RESERVED, a request
+ * without headers, which the responder answers with a NAK. Elsewhere a
+ * reserved opcode has service ROCE_SERVICE_NONE.
  */
 const RoceOpcodeInfo *roce_opcode_info(uint8_t opcode);
 

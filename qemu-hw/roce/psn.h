@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Packet sequence numbers: 24-bit serial arithmetic (IBTA 9.7.1). MSNs use it
- * too. Results are always within 0..0xffffff; of two PSNs the later one is the
- * one less than half the number space ahead.
+ * Packet sequence numbers: 24-bit serial arithmetic (IBTA 9.7.1), also used
+ * for MSNs. Results are always within 0..0xffffff. Of two PSNs the later one
+ * is less than half the number space ahead.
  */
 #ifndef ROCE_PSN_H
 #define ROCE_PSN_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Rates: attribute values and CNPs in, kbit/s and wire times out. DCQCN's
- * steps are those of its paper; a QP that is back at the rate of its link is
- * no longer limited and costs nothing. No floating point: alpha is a fraction
- * of 2^20.
+ * Rates: converts attribute values and CNPs to kbit/s and wire times. DCQCN's
+ * steps are those of its paper. A QP that has returned to its link's rate is
+ * no longer limited and costs nothing. There is no floating point: alpha is a
+ * fraction of 2^20.
  */
 #include "rate.h"
 
@@ -56,7 +56,10 @@ void roce_dcqcn_init(RoceDcqcn *d)
     };
 }
 
-/* One event of the timer or the byte counter (the paper's figure 7). */
+/*
+ * Increases the rate by one step of the timer or byte counter (the paper's
+ * figure 7).
+ */
 static void roce_dcqcn_increase(RoceDcqcn *d, uint32_t link_kbps)
 {
     uint8_t most = d->time_steps > d->byte_steps ? d->time_steps
@@ -86,11 +89,11 @@ static void roce_dcqcn_step(uint8_t *steps)
     }
 }
 
-/* What the timers did since they were last looked at. */
+/* Advances the timers to 'now'. */
 static void roce_dcqcn_advance(RoceDcqcn *d, RoceTime now, uint32_t link_kbps)
 {
     while (d->alpha_at <= now) {
-        /* Rounded up, so that it ends at zero and this loop with it. */
+        /* Rounded up, so that alpha reaches zero and the loop ends. */
         d->alpha -= (d->alpha + (1u << ROCE_DCQCN_GAIN_SHIFT) - 1) >>
                     ROCE_DCQCN_GAIN_SHIFT;
         d->alpha_at = d->alpha > 0 ? d->alpha_at + ROCE_DCQCN_ALPHA_NS

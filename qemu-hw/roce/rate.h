@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How fast a QP may send: the rates of address vectors, and DCQCN's reaction
- * point (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
- * SIGCOMM 2015, section 3 and its figure 7).
+ * Send rates of a QP: the rates of address vectors, and DCQCN's reaction point
+ * (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM
+ * 2015, section 3 and its figure 7).
  *
- * Pure functions of their arguments, in integers and nanoseconds: DCQCN's
- * timers are brought up to 'now' whenever it is asked, so they wake nobody.
+ * The functions use integers and nanoseconds, and depend only on their
+ * arguments. DCQCN's timers are advanced to 'now' at each call, so no timer
+ * has to run.
  */
 #ifndef ROCE_RATE_H
 #define ROCE_RATE_H
@@ -16,10 +17,10 @@
 
 #include "roce.h"
 
-/* Kbit/s of an enum ibv_rate; 0: no limit, as for unknown numbers. */
+/* Rate of an enum ibv_rate in kbit/s; 0: no limit, also for unknown values. */
 uint32_t roce_rate_static_kbps(uint8_t static_rate);
 
-/* The wire time of a frame, rounded up; kbps is not 0. */
+/* Time of a frame on the wire, rounded up. kbps is not 0. */
 RoceTime roce_rate_cost_ns(size_t len, uint32_t kbps);
 
 /* ---- DCQCN --------------------------------------------------------------- */
@@ -29,11 +30,11 @@ RoceTime roce_rate_cost_ns(size_t len, uint32_t kbps);
  */
 #define ROCE_DCQCN_ONE 0x100000u
 #define ROCE_DCQCN_GAIN_SHIFT 8
-/* Without a CNP alpha decays once in this time. */
+/* Without CNPs, alpha decays at this interval. */
 #define ROCE_DCQCN_ALPHA_NS 55000
-/* CNPs closer together than this cut only once. */
+/* CNPs within this time cut the rate only once. */
 #define ROCE_DCQCN_CUT_NS 4000
-/* A step of increase comes of this time, and one of these bytes. */
+/* The rate increases by one step after this time, and after this many bytes. */
 #define ROCE_DCQCN_INCREASE_NS 55000
 #define ROCE_DCQCN_INCREASE_BYTES 10000000
 /* Steps of fast recovery before the target grows. */
@@ -44,23 +45,23 @@ RoceTime roce_rate_cost_ns(size_t len, uint32_t kbps);
 #define ROCE_DCQCN_LINK_KBPS 100000000
 
 typedef struct RoceDcqcn {
-    uint32_t rate_kbps;         /* current; 0: as fast as the link */
+    uint32_t rate_kbps;         /* current rate; 0: not limited */
     uint32_t target_kbps;
     uint32_t alpha;
     RoceTime alpha_at;          /* next decay */
     RoceTime increase_at;       /* next step of the timer */
-    RoceTime cut_at;            /* the next cut is not before this */
-    uint64_t bytes_left;        /* to the next step of the byte counter */
+    RoceTime cut_at;            /* earliest time of the next cut */
+    uint64_t bytes_left;        /* until the next step of the byte counter */
     uint8_t time_steps, byte_steps;
 } RoceDcqcn;
 
-/* No limit, until the first CNP. */
+/* Sets no limit until the first CNP. */
 void roce_dcqcn_init(RoceDcqcn *d);
-/* A CNP came; true: it cut the rate. */
+/* Handles a received CNP. True: it cut the rate. */
 bool roce_dcqcn_notified(RoceDcqcn *d, RoceTime now, uint32_t link_kbps);
-/* The rate now; 0: no limit. */
+/* The current rate; 0: no limit. */
 uint32_t roce_dcqcn_rate(RoceDcqcn *d, RoceTime now, uint32_t link_kbps);
-/* A frame was sent at 'now', at the rate roce_dcqcn_rate() told. */
+/* Counts a frame that was sent at the rate that roce_dcqcn_rate() returned. */
 void roce_dcqcn_sent(RoceDcqcn *d, size_t len, uint32_t link_kbps);
 
 #endif

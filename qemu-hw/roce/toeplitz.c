@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Receive side scaling's hash; what it is, toeplitz.h says. */
+/* The hash of receive side scaling: see toeplitz.h. */
 #include "toeplitz.h"
 
 #include <assert.h>
 
-/* The 40 bits of the key that eight input bits meet, at the top. */
+/* The 40 bits of the key that eight input bits use, in the top bits. */
 static uint64_t roce_toeplitz_window(const uint8_t *key)
 {
     uint64_t window = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RoCEv2 frames: bytes in, RocePacket out, and the way back (IBTA chapter 9,
+ * RoCEv2 frames: conversion of bytes to RocePacket and back (IBTA chapter 9,
  * annex A17; IEEE 802.1Q; RFC 791, 768, 8200).
  *
- * Decoding believes no length field before it has compared it with what is
- * there, and judges only what one frame tells by itself: services, states and
- * sequence are for those who know the QP. A frame that is not certainly a
- * RoCEv2 packet (another protocol, port, or a later fragment that has no UDP
- * header) is none of the engine's business; it goes to the Ethernet port.
+ * Decoding compares each length field with the bytes present before it uses
+ * it. It checks only what one frame shows by itself; code that knows the QP
+ * checks service, state and sequence. A frame that is not certainly a RoCEv2
+ * packet goes to the Ethernet port: another protocol, another port, or a later
+ * fragment, which has no UDP header.
  *
  * Encoding trusts its caller: the packet is the engine's own.
  */
@@ -146,7 +146,7 @@ static size_t wire_decode_eth(const uint8_t *frame, size_t len, RocePacket *p)
     return offset;
 }
 
-/* Is there a UDP header to our port at ip + size? */
+/* Is there a UDP header with the RoCEv2 port at ip + size? */
 static bool wire_is_roce_port(const uint8_t *ip, size_t len, size_t size)
 {
     return len >= size + 4 && wire_get16(ip + size + 2) == ROCE_UDP_PORT;
@@ -194,8 +194,8 @@ static RoceDecode wire_decode_ipv4(const uint8_t *ip, size_t len, RocePacket *p,
 static RoceDecode wire_decode_ipv6(const uint8_t *ip, size_t len, RocePacket *p,
                                    size_t *udp_len, enum fakernic_stat *drop)
 {
-    /* An extension header (a fragment's, too) makes it not ours: RoCEv2 has
-     * UDP right behind the fixed header. */
+    /* A packet with an extension header, even of a fragment, is not RoCEv2,
+     * which has UDP right after the fixed header. */
     if (len < IPV6_SIZE || ip[0] >> 4 != 6 || ip[6] != IP_PROTO_UDP ||
         !wire_is_roce_port(ip, len, IPV6_SIZE)) {
         return ROCE_DECODE_NOT_ROCE;
@@ -279,8 +279,8 @@ static void wire_decode_headers(const uint8_t *h, unsigned flags, RocePacket *p)
 }
 
 /*
- * Everything behind the UDP header, ICRC excluded and already found right.
- * Returns ROCE_DECODE_OK or a drop.
+ * Decodes everything after the UDP header. The ICRC is excluded and already
+ * checked. Returns ROCE_DECODE_OK or a drop.
  */
 static RoceDecode wire_decode_transport(const uint8_t *bth, size_t len,
                                         RocePacket *p,
@@ -397,7 +397,7 @@ static size_t wire_encode_ip(uint8_t *ip, const RocePacket *p, size_t udp_len)
         ip[1] = p->traffic_class;
         wire_put16(ip + 2, (uint32_t)(IPV4_SIZE + udp_len));
         wire_put16(ip + 4, p->ip_id);
-        /* Routers must not fragment what carries one ICRC (IBTA A17.4.5.1). */
+        /* Routers must not fragment a packet with one ICRC (IBTA A17.4.5.1). */
         wire_put16(ip + 6, IPV4_DF);
         ip[8] = p->hop_limit;
         ip[9] = IP_PROTO_UDP;
@@ -427,7 +427,10 @@ static void wire_encode_udp(uint8_t *udp, const RocePacket *p, size_t udp_len)
     wire_put16(udp + 6, 0);
 }
 
-/* Of a BTH what differs from packet to packet; the rest is there, or zero. */
+/*
+ * Writes the BTH fields that differ per packet. The others are set already, or
+ * zero.
+ */
 static void wire_patch_bth(uint8_t *bth, const RocePacket *p, size_t pad)
 {
     bth[0] = p->opcode;

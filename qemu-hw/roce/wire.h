@@ -4,7 +4,7 @@
  *
  * Ethernet, optional VLAN tag, IPv4 or IPv6, UDP port 4791, BTH, extended
  * transport headers, payload, pad, ICRC (IBTA annex A17, chapter 9). Decoding
- * checks what one frame alone can tell; encoding cannot fail.
+ * checks what one frame shows by itself; encoding cannot fail.
  */
 #ifndef ROCE_WIRE_H
 #define ROCE_WIRE_H
@@ -19,11 +19,11 @@
 #define ROCE_HEADERS_MAX 160
 
 /*
- * A packet with its headers in host order. Which of the extended headers are
- * there follows from the opcode (opcode.h); the others are zero.
+ * A packet with its headers in host order. The opcode determines the extended
+ * headers (opcode.h); the others are zero.
  */
 typedef struct RocePacket {
-    size_t frame_len;           /* decode: all of the frame, without FCS */
+    size_t frame_len;           /* decode: the whole frame, without FCS */
     /* Ethernet and IP */
     uint8_t dmac[6];
     uint8_t smac[6];
@@ -85,8 +85,8 @@ typedef struct RocePacket {
 #define ROCE_PACKET_PIECE 64
 
 /*
- * No header, no payload. In pieces: for one long memset gcc emits a "rep stos",
- * which takes as long as encoding all headers does.
+ * Clears all headers and the payload. It works in pieces, because gcc emits a
+ * "rep stos" for one long memset, which takes as long as encoding all headers.
  */
 static inline void roce_packet_clear(RocePacket *packet)
 {
@@ -105,7 +105,7 @@ static inline void roce_packet_clear(RocePacket *packet)
 typedef enum RoceDecode {
     ROCE_DECODE_OK,
     ROCE_DECODE_NOT_ROCE,       /* no UDP datagram to port 4791 */
-    ROCE_DECODE_DROP,           /* *drop tells which check failed */
+    ROCE_DECODE_DROP,           /* *drop is set to the failed check */
 } RoceDecode;
 
 /*
@@ -113,8 +113,8 @@ typedef enum RoceDecode {
  * (Ethernet padding) are ignored. Checks, in this order: lengths, IPv4 header
  * checksum, fragments, UDP port, ICRC, BTH version, known opcode, headers and
  * pad fit. UDP checksums are not checked (IBTA A17.9.2: may be zero). With
- * ROCE_DECODE_DROP the Ethernet and IP fields of *packet are valid, so that the
- * caller can tell whose frame it was.
+ * ROCE_DECODE_DROP the Ethernet and IP fields of *packet are valid, so that
+ * the caller can find out whose frame it was.
  */
 RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
                             RocePacket *packet, enum fakernic_stat *drop);
@@ -128,28 +128,28 @@ size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet);
 /* Ethernet with a VLAN tag, IPv6, UDP and BTH. */
 #define ROCE_HEAD_MAX 78
 
-/* The headers, up to the BTH, that all packets of a path have in common. */
+/* The headers, up to the BTH, that all packets of a path share. */
 typedef struct RoceHead {
     uint8_t bytes[ROCE_HEAD_MAX];
-    uint8_t ip, len;            /* where the IP header begins; all of it */
+    uint8_t ip, len;            /* offset of the IP header; total length */
     uint8_t network_type;
-    uint32_t sum;               /* IPv4: of what is the same in each header */
+    uint32_t sum;               /* IPv4: of the constant header fields */
 } RoceHead;
 
-/* Makes the head of the packets that go the way of this one. */
+/* Makes the head for packets with the path of this one. */
 void roce_wire_head(RoceHead *head, const RocePacket *packet);
 
 /*
- * roce_wire_encode() of a packet that goes this way. Of the fields before the
- * extended headers it takes those that differ from packet to packet: traffic
- * class, IP identification, opcode, solicited, mig_req, ack_req, PSN.
+ * roce_wire_encode() for a packet on this path. Before the extended headers it
+ * uses only the fields that differ per packet: traffic class, IP
+ * identification, opcode, solicited, mig_req, ack_req, PSN.
  */
 size_t roce_wire_encode_on(uint8_t *buf, const RoceHead *head,
                            const RocePacket *packet);
 
 /*
- * Adds pad and ICRC behind a payload already in place. Returns the frame's
- * length. To be called once, after the payload no longer changes.
+ * Adds pad and ICRC after a payload that is in place. Returns the frame's
+ * length. Callers call it once, when the payload no longer changes.
  */
 size_t roce_wire_finish(uint8_t *buf, size_t payload_offset,
                         size_t payload_len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table of send work requests, and what all services judge of one alike:
- * format, opcode, counts, alignment and length. Memory is the caller's to
- * judge, as only it knows what is done with it.
+ * The table of send work requests, and the checks that all services share:
+ * format, opcode, counts, alignment and length. The caller checks memory,
+ * because only the caller knows how it is used.
  */
 #include "engine.h"
 
@@ -147,7 +147,7 @@ bool roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor_err)
     return false;
 }
 
-/* The host has judged the WQE's counts; these are the engine's own limits. */
+/* The host has checked the WQE's counts; these are the engine's own limits. */
 static bool roce_wr_fits(const RoceWrInfo *info, const RoceSendWr *wr)
 {
     if (wr->flags & FAKERNIC_SQ_INLINE) {
@@ -169,7 +169,7 @@ static bool roce_wr_aligned(const RoceWrInfo *info, const RoceSendWr *wr)
     }
 }
 
-/* FLUSH needs a type, and knows two. */
+/* FLUSH needs at least one of two types. */
 static bool roce_wr_flush_valid(const RoceSendWr *wr)
 {
     const uint32_t types = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT;
@@ -219,7 +219,7 @@ bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest)
         return roce_send_refuse(send, FAKERNIC_WC_LOC_LEN_ERR,
                                 FAKERNIC_VENDOR_ATOMIC_LENGTH);
     }
-    /* The SGE of a FLUSH has the length of its range; it moves no data. */
+    /* The SGE of a FLUSH contains the length of its range; it moves no data. */
     send->length = info->kind == ROCE_KIND_FLUSH ? 0 : (uint32_t)length;
     return true;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One row per opcode of send work requests (fakernic/sq.h; IBTA 10.8.2): how
- * its WQE is laid out and what may stand in it, which services take it, what
- * packets it makes, and how it completes. The host decodes WQEs by it, the
- * engine judges and executes by it.
+ * One row per opcode of send work requests (fakernic/sq.h; IBTA 10.8.2): the
+ * layout and limits of its WQE, the services that support it, its packets, and
+ * its completion. The host uses it to decode WQEs, the engine to check and
+ * execute them.
  */
 #ifndef ROCE_WR_H
 #define ROCE_WR_H
@@ -13,7 +13,7 @@
 
 #include "fakernic/sq.h"
 
-/* What stands behind the header of the WQE. */
+/* The segment after the header of the WQE. */
 typedef enum RoceWrSegment {
     ROCE_SEGMENT_NONE,
     ROCE_SEGMENT_UD,
@@ -23,7 +23,7 @@ typedef enum RoceWrSegment {
     ROCE_SEGMENT_BIND_MW,
 } RoceWrSegment;
 
-/* What a work request is to the engine. */
+/* The kind of a work request, for the engine. */
 typedef enum RoceKind {
     ROCE_KIND_UNKNOWN = 0,
     ROCE_KIND_SEND,
@@ -35,17 +35,17 @@ typedef enum RoceKind {
     ROCE_KIND_LOCAL,            /* makes no packet */
 } RoceKind;
 
-/* Services that take the opcode. */
+/* Services that support the opcode. */
 #define ROCE_WR_RELIABLE    (1u << 0)   /* RC and XRC */
 #define ROCE_WR_UC          (1u << 1)
 #define ROCE_WR_DATAGRAM    (1u << 2)   /* UD and GSI */
 #define ROCE_WR_RAW         (1u << 3)
 #define ROCE_WR_SERVICES    (ROCE_WR_RELIABLE | ROCE_WR_UC |               \
                              ROCE_WR_DATAGRAM | ROCE_WR_RAW)
-#define ROCE_WR_INLINE      (1u << 4)   /* may have its data inline */
-#define ROCE_WR_IMM_OR_KEY  (1u << 5)   /* that field of the header counts */
-#define ROCE_WR_CONSUMES    (1u << 6)   /* a receive at the peer */
-#define ROCE_WR_ANSWERED    (1u << 7)   /* by more than an ACK */
+#define ROCE_WR_INLINE      (1u << 4)   /* supports inline data */
+#define ROCE_WR_IMM_OR_KEY  (1u << 5)   /* uses that field of the header */
+#define ROCE_WR_CONSUMES    (1u << 6)   /* uses a receive at the peer */
+#define ROCE_WR_ANSWERED    (1u << 7)   /* its answer is more than an ACK */
 #define ROCE_WR_SCATTERS    (1u << 8)   /* the answer goes into its SGEs */
 
 typedef struct RoceWrInfo {
@@ -55,22 +55,22 @@ typedef struct RoceWrInfo {
     uint16_t flags;             /* ROCE_WR_* */
     uint8_t sge_min, sge_max;   /* SGEs, without FAKERNIC_SQ_INLINE */
     uint8_t cqe_opcode;         /* enum fakernic_cqe_opcode */
-    /* BTH operations (opcode.h) of its packets, by their place; none but SEND
-     * and WRITE has more than 'only'. */
+    /* BTH operations (opcode.h) of its packets, by their place. Only SEND and
+     * WRITE have more than 'only'. */
     uint8_t first, middle, last, only;
-    uint64_t features;          /* one of these must be on; 0: none */
+    uint64_t features;          /* at least one must be on; 0: none needed */
 } RoceWrInfo;
 
-/* Never NULL; an unknown opcode has no name, is of no service, and completes
- * as a SEND. */
+/* Never NULL. An unknown opcode has no name and no service, and completes as a
+ * SEND. */
 const RoceWrInfo *roce_wr_info(uint8_t opcode);
 
-/* The segment on a QP of this enum fakernic_qp_type. */
+/* The segment for a QP of this enum fakernic_qp_type. */
 RoceWrSegment roce_wr_segment(const RoceWrInfo *info, uint8_t qp_type);
-/* Where SGEs or inline data begin behind it: bytes from the WQE's start. */
+/* Offset of the SGEs or inline data from the WQE's start. */
 unsigned roce_wr_data_offset(RoceWrSegment segment);
-/* May a WQE have these flags, so many bytes inline, and so many SGEs?
- * Of the flags only FAKERNIC_SQ_INLINE counts. */
+/* May a WQE have these flags, this inline length and this number of SGEs? Of
+ * the flags only FAKERNIC_SQ_INLINE matters. */
 bool roce_wr_takes(const RoceWrInfo *info, uint8_t flags,
                    unsigned inline_length, unsigned sge_count);
 
