@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the processes of a link owe: account.h. */
+/* Accounts of the processes of a link: account.h. */
 #include "account.h"
 
 #include <stddef.h>
 
-/* NULL: it has none. Nobody can tell processes apart that cannot be seen. */
+/* NULL: it has none. Processes of unknown id (0) cannot be told apart. */
 static LinkAccount *find(LinkAccounts *accounts, long process)
 {
     for (unsigned i = 0; process && i < LINK_ACCOUNTS; i++) {
@@ -15,7 +15,7 @@ static LinkAccount *find(LinkAccounts *accounts, long process)
     return NULL;
 }
 
-/* Of those without a connection the one that owes least. */
+/* The account with the least debt of those without a connection. */
 static LinkAccount *find_unused(LinkAccounts *accounts, int64_t now)
 {
     LinkAccount *best = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What each process at the other end of a link's connections owes (debt.h),
- * and how many connections it has. A process keeps its debt when it leaves and
- * joins again. A process that forks gets a new account; its share in the sum
- * of all debts remains.
+ * Accounts of the processes at the other end of a link's connections: their
+ * debt (debt.h) and their number of connections. A process keeps its debt when
+ * it leaves and joins again. A forked process gets a new account, but the old
+ * debt stays in the sum of all debts.
  *
- * Plain C11; times are in ns, of a clock that never goes back.
+ * Plain C11; times are in ns of a monotonic clock.
  */
 #ifndef FAKERNIC_LINK_ACCOUNT_H
 #define FAKERNIC_LINK_ACCOUNT_H
@@ -16,7 +16,7 @@
 #define LINK_ACCOUNTS 192
 
 typedef struct LinkAccount {
-    long process;               /* 0: one that this process cannot see */
+    long process;               /* 0: the process id is not known */
     unsigned connections;
     LinkDebt debt;
 } LinkAccount;
@@ -28,13 +28,13 @@ typedef struct LinkAccounts {
 } LinkAccounts;
 
 /*
- * The account of a process that has one connection more. There are fewer than
- * LINK_ACCOUNTS others.
+ * Adds a connection to the account of a process, and returns the account. The
+ * caller has fewer than LINK_ACCOUNTS connections.
  */
 LinkAccount *link_account_open(LinkAccounts *accounts, long process,
                                int64_t now);
 
-/* The process has one connection less. */
+/* Removes a connection from the account. */
 void link_account_close(LinkAccount *account);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Closes what may hold files of a peer: closer.h. */
+/* Closes sockets that may hold a peer's files: closer.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,10 +13,10 @@
 
 struct LinkCloser {
     int sock, fd;
-    bool left;                  /* one of the two sides is done with it */
+    bool left;                  /* the thread or the owner is done with it */
 };
 
-/* The side that comes second frees it. */
+/* Thread and owner call this once each; the second call frees it. */
 static void leave(LinkCloser *closer)
 {
     if (__atomic_exchange_n(&closer->left, true, __ATOMIC_ACQ_REL)) {
@@ -36,7 +36,7 @@ static void *closer_run(void *opaque)
     return NULL;
 }
 
-/* Signals are for other threads. */
+/* Starts the thread with all signals blocked: QEMU's threads handle them. */
 static bool start_thread(LinkCloser *closer)
 {
     pthread_attr_t attr;
@@ -60,7 +60,7 @@ LinkCloser *link_closer_start(int sock, int fd)
 {
     LinkCloser *closer = calloc(1, sizeof(*closer));
 
-    /* No packet enters the queue from now on. */
+    /* From now on no packet can enter the queue. */
     shutdown(sock, SHUT_RDWR);
     if (!closer) {
         return NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Closes what may hold files of a peer. A close() that drops the last
- * reference to a file runs the file's own code: for a TCP socket with
- * SO_LINGER or a file of the peer's FUSE mount it takes as long as the peer
- * likes. So each such close() gets a thread of its own, which nobody waits
- * for. POSIX, without QEMU.
+ * Closes sockets that may hold a peer's files. A close() that drops the last
+ * reference to a file runs code of that file. For a TCP socket with SO_LINGER,
+ * or a file in the peer's FUSE mount, the peer decides how long that takes. So
+ * each such close() runs in its own thread, and no thread waits for it. POSIX,
+ * without QEMU.
  */
 #ifndef FAKERNIC_LINK_CLOSER_H
 #define FAKERNIC_LINK_CLOSER_H
@@ -15,16 +15,16 @@
 typedef struct LinkCloser LinkCloser;
 
 /*
- * Ends a connection, or a listening socket, at once, and closes it and 'fd',
- * unless that is -1. NULL: there is no memory or no thread, and both
+ * Shuts down a connection or a listening socket at once. A thread then closes
+ * it, and 'fd' unless that is -1. NULL: no memory or no thread; both
  * descriptors are still open.
  */
 LinkCloser *link_closer_start(int sock, int fd);
 
-/* True: all is closed, and the closer is freed. */
+/* True: both descriptors are closed, and the closer is freed. */
 bool link_closer_done(LinkCloser *closer);
 
-/* Nobody will ask again: the thread frees the closer. */
+/* Gives up the closer: its thread frees it. */
 void link_closer_leave(LinkCloser *closer);
 
 #endif

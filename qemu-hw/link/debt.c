@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a peer owes to a member's others: debt.h. */
+/* The debt of a peer that a member has waited for: debt.h. */
 #include "debt.h"
 
-#define PAID_BACK 10            /* one ns of this many */
+#define PAID_BACK 10            /* 1 ns of debt expires in this many ns */
 
 static int64_t within(int64_t value, int64_t most)
 {

@@ -22,11 +22,11 @@
 #define LOCK_NAME       "lock"
 #define SOCKET_SUFFIX   ".member"
 #define BACKLOG         64
-/* Others hold the lock for as long as they connect: milliseconds. Who waits
- * keeps the guest waiting, a second in all. */
+/* Members hold the lock only while they connect: milliseconds. Waiting for it
+ * stops the guest, so this gives up after a second. */
 #define LOCK_TRIES      100
 #define LOCK_PAUSE_NS   10000000
-/* Sockets of a folder that are looked at: far more than members. */
+/* Sockets of a folder that are tried: far more than there are members. */
 #define LOOK_MAX        256
 
 static int new_socket(void)
@@ -44,7 +44,7 @@ static bool set_address(struct sockaddr_un *address, const char *folder,
     return len > 0 && (size_t)len < sizeof(address->sun_path);
 }
 
-/* What else has such a name is not for us to touch. */
+/* Other files that have such a name are left alone. */
 static bool is_member(DIR *dir, const char *name)
 {
     size_t len = strlen(name), suffix = strlen(SOCKET_SUFFIX);
@@ -55,7 +55,7 @@ static bool is_member(DIR *dir, const char *name)
            S_ISSOCK(st.st_mode);
 }
 
-/* Ours alone: whoever can reach a socket in it may be our peer. */
+/* Only this user may write to it: any process that can connect is a peer. */
 static const char *check_folder(const char *path)
 {
     struct stat st;
@@ -77,7 +77,7 @@ static const char *check_folder(const char *path)
     return NULL;
 }
 
-/* Its descriptor; -1 and errno: it cannot be opened. */
+/* The lock's descriptor; -1 and errno: it cannot be opened. */
 static int open_lock(const char *path)
 {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,7 +94,7 @@ static int open_lock(const char *path)
     return lock;
 }
 
-/* Not held by another: it cannot be had at all. */
+/* Locking failed for another reason than a holder. */
 static const char *cannot_lock(int lock)
 {
     const int why = errno;
@@ -104,7 +104,7 @@ static const char *cannot_lock(int lock)
     return "has a lock that cannot be locked";
 }
 
-/* NULL, and the lock's descriptor; or why not. */
+/* Locks the folder: NULL, and *lock is the descriptor; or why it failed. */
 static const char *lock_folder(const char *path, int *lock)
 {
     const struct timespec pause = { 0, LOCK_PAUSE_NS };
@@ -150,8 +150,8 @@ static void connect_to(const char *path, const char *name, LinkFound *found,
     why = errno;
     close(sock);
     if (why == ECONNREFUSED) {
-        unlink(address.sun_path);       /* nobody is behind it any more */
-    } else if (why != ENOENT) {         /* it has not left meanwhile */
+        unlink(address.sun_path);       /* left behind by a killed member */
+    } else if (why != ENOENT) {         /* ENOENT: the member has left */
         errno = why;
         found(opaque, -1, name);
     }
@@ -175,8 +175,8 @@ static void connect_to_all(const char *path, LinkFound *found, void *opaque)
 }
 
 /*
- * A socket under a name that no member has, which gets its mode from the
- * descriptor: who may write to it may connect.
+ * Listens on a socket with a name that no other member has. The file gets its
+ * mode from the descriptor; write permission on it is permission to connect.
  */
 static const char *listen_in(LinkFolder *folder, const char *path)
 {
@@ -241,7 +241,7 @@ void link_folder_leave(LinkFolder *folder)
 
     unlink(folder->socket);
     free(folder->socket);
-    /* Members that connected and were not accepted may have sent files. */
+    /* Members that are not accepted yet may have sent files already. */
     closer = link_closer_start(folder->listener, -1);
     if (closer) {
         link_closer_leave(closer);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Where the members of a link find each other: a folder with a listening unix
- * socket per member. Who joins connects to all that are there, and then
- * listens: so each two have one connection, and there is nobody in the middle.
+ * socket per member. A new member connects to all existing members and then
+ * listens. So each pair has one connection, and no relay is needed.
  *
- * A folder belongs to one user: nobody else can write to it, nor connect to
- * what is in it. What members left behind that were killed is removed by the
- * next.
+ * A folder belongs to one user: no other user can write to it or connect to a
+ * socket in it. A new member removes the sockets of killed members.
  */
 #ifndef FAKERNIC_LINK_FOLDER_H
 #define FAKERNIC_LINK_FOLDER_H
@@ -15,29 +14,29 @@
 
 typedef struct LinkFolder {
     int listener;
-    char *socket;               /* its path */
+    char *socket;               /* path of the listening socket */
 } LinkFolder;
 
 /*
- * Gets a connected socket, which is the callee's; or -1 where the member of
- * this name could not be reached, for the reason in errno.
+ * Called for each member with a connected socket, which the callee closes. -1:
+ * connecting to the member of this name failed; errno has the reason.
  */
 typedef void LinkFound(void *opaque, int sock, const char *name);
 
 /*
- * Joins the link of a folder, which is made if it does not exist: 'found' gets
- * a connection to each member. NULL, or what to tell the user; errno is then
- * the reason, or 0.
+ * Joins the link of a folder, which is created if it does not exist, and calls
+ * 'found' for each member. NULL, or a message for the user; errno is then the
+ * reason, or 0.
  */
 const char *link_folder_join(LinkFolder *folder, const char *path,
                              LinkFound *found, void *opaque);
 
-/* The next member that joins; -1: none now. */
+/* Accepts a connection of a new member; -1 and errno: there is none. */
 int link_folder_accept(LinkFolder *folder);
 
 /*
- * Leaves it, without waiting for the listening socket to close: closer.h. No
- * other descriptor of that socket is open.
+ * Leaves the link, without waiting for close() of the listening socket
+ * (closer.h). The caller has no other descriptor of that socket.
  */
 void link_folder_leave(LinkFolder *folder);
 

@@ -2,10 +2,11 @@
 /*
  * The link: link.h.
  *
- * A member is awake or asleep, to all its peers alike. Awake, it will look at
- * all rings by itself: a bottom half is scheduled, or the net layer will tell
- * that it takes frames again, or the guest polls and a timer runs. Else it is
- * asleep: each ring's writer has a ticket to signal.
+ * A member is either awake or asleep, for all its peers. An awake member looks
+ * at all rings by itself, because a bottom half is scheduled, or the net layer
+ * will call when it takes frames again, or the guest polls and a timer runs.
+ * A member that is asleep has published a ticket in each ring, and the writer
+ * of the ring signals it.
  */
 #include "qemu/osdep.h"
 #include "qemu/error-report.h"
@@ -22,74 +23,74 @@
 #include "../trace.h"
 
 #define LINK_PEERS_MAX      32
-/* With connections that have yet to say who they are. */
+/* Limit of connections, including those without a hello yet. */
 #define LINK_SOCKETS_MAX    64
-/* And with refused ones that are still being closed: no accept() beyond. */
+/* The same with refused ones that are being closed: no accept() beyond it. */
 #define LINK_SOCKETS_ALL    (2 * LINK_SOCKETS_MAX)
-/* Of one process: the link's devices in it are as many at most. */
+/* Limit per process: it may have that many devices on the link. */
 #define LINK_PROCESS_MAX    LINK_PEERS_MAX
-/* Who connects says hello at once. */
+/* Time limit for the hello of a connecting peer, which sends it at once. */
 #define LINK_HELLO_NS       1000000000
-/* Who is connected to may still be starting. */
+/* Time limit for the answer of an existing member, which may be starting. */
 #define LINK_ANSWER_NS      30000000000
-/* After an accept() that failed, such as for want of a descriptor. */
+/* Pause after a failed accept(), for example without a free descriptor. */
 #define LINK_ACCEPT_NS      1000000000
 #define LINK_MACS           256
-/* Places where an address may stand, from the one that its bytes choose on. */
+/* Entries that may hold an address, from the one that its bytes select on. */
 #define LINK_MAC_WAYS       16
-/* Frames, and bytes, of all peers before others' work gets a chance. */
+/* Frames and bytes of all peers in one look; then other handlers may run. */
 #define LINK_FRAMES_A_LOOK  256
 #define LINK_BYTES_A_LOOK   LINK_RING_SIZE
-/* How long the guest may not poll before its main loop takes over. */
+/* Without a poll for this long, the main loop looks instead of the guest. */
 #define LINK_POLL_ENDS_NS   1000000
-/* How long after a short frame a member looks again before it sleeps: an answer
- * comes sooner than a thread is woken. Long frames come in at a stretch, and
- * are acknowledged the fewer times the more of them are taken at once. */
+/* How long a member stays awake after a short frame: an answer often arrives
+ * sooner than a thread wakes up. Not after a long frame, because long frames
+ * come in bursts, and taking more of them at once needs fewer ACKs. */
 #define LINK_LINGER_NS      20000
 #define LINK_LINGER_FRAME   256
-/* A peer that takes nothing for so long, while frames are there, has no
- * processor: it may be the one on which our guest polls. */
+/* A peer that takes no frame for this long, while frames wait, is not running:
+ * it may need the host CPU on which our guest polls. */
 #define LINK_STANDS_NS      30000
-/* After so long it is stopped, and no processor helps it. */
+/* After this long it is stopped, and yielding a host CPU does not help. */
 #define LINK_STOPPED_NS     100000000
-/* The only peer has room for nothing in so long: it loses frames. Where there
- * are others, debt.h says how long they wait for one. */
+/* If a ring has no room for this long, a single peer loses frames. With more
+ * peers debt.h limits the wait. */
 #define LINK_STUCK_NS       3500000000
-/* How much of our own lateness a peer has to pay for: else, of waits so short
- * that all are late, it would pay for less than is paid back meanwhile. */
+/* How much of our own delay is charged to a peer. Without it, a peer with many
+ * short waits would be charged less than expires in the same time. */
 #define LINK_LATE_NS        10000000
-/* How often, and how often after the last frame, lost wake-ups are looked for.
- * No frame that is sent again may come before: it would wake the sleeper. */
+/* Period of the search for lost wake-ups, and its rounds after the last frame.
+ * Shorter than any retransmission, which would wake the sleeper. */
 #define LINK_WATCH_NS       20000000
 #define LINK_WATCHES        4
-/* How often one that waits for room looks for the time. */
+/* How often a member that waits for room checks whether to give up. */
 #define LINK_BLOCKED_LOOK_NS 100000000
 
 _Static_assert(LINK_ACCOUNTS > LINK_SOCKETS_ALL,
                "each connection has an account");
 
-/* A ticket whose signal is watched for. */
+/* A ticket that is watched for a lost signal. */
 typedef struct LinkWatched {
-    uint32_t seen;              /* last */
-    uint32_t lost;              /* as last counted */
+    uint32_t seen;              /* ticket at the last check */
+    uint32_t lost;              /* last ticket counted as lost */
 } LinkWatched;
 
 typedef struct LinkPeer {
     FakernicLink *link;
     int sock;
     int spare;                  /* see link_accept(); -1: none */
-    bool asked;                 /* we connected: the answer is to come */
+    bool asked;                 /* we connected, and it has to answer */
     bool up;
     bool gone;
     int foreign;                /* a descriptor to close with it, or -1 */
-    LinkCloser *closer;         /* of a peer that is gone */
+    LinkCloser *closer;         /* closes a peer that is gone */
     int64_t since;              /* when it connected */
-    int64_t full_since;         /* its ring; 0: it has had room since */
+    int64_t full_since;         /* since when its ring is full; 0: it is not */
     LinkAccount *account;       /* of its process */
-    bool counts;                /* it has been waited for; since then */
-    uint32_t counted;           /* the bytes that it took are reported there */
-    int64_t unread_since;       /* frames that it does not take; 0: none */
-    uint32_t unread_taken;      /* what had been taken then */
+    bool counts;                /* we have waited for it: 'counted' is valid */
+    uint32_t counted;           /* its ring index at the last charge */
+    int64_t unread_since;       /* since when it takes no frames; 0: it does */
+    uint32_t unread_taken;      /* its ring index then */
     LinkWatched sleep;          /* link_ring_oversleeps() */
     LinkWatched room;           /* link_ring_overwaits() */
     LinkPair pair;
@@ -105,30 +106,30 @@ struct FakernicLink {
     NetClientState nc;
     char *path;
     LinkFolder folder;
-    int64_t deaf_until;         /* no accept() before; 0: we listen */
+    int64_t deaf_until;         /* no accept() before that; 0: we listen */
     bool deaf_told;
     LinkTold told;
     QTAILQ_HEAD(, LinkPeer) peers;
-    unsigned count;             /* with those that are being closed */
+    unsigned count;             /* peers, with those that are being closed */
     LinkAccounts accounts;
-    unsigned up;                /* of these, members */
+    unsigned up;                /* peers that are members */
     LinkMac macs[LINK_MACS];
     QEMUBH *bh;
     QEMUTimer *timer;
     QEMUTimer *watch;
-    unsigned watches;           /* to come; 0: it is not armed */
-    unsigned lost_wakeups;      /* of peers by us, of us by peers */
+    unsigned watches;           /* rounds left; 0: the timer is not armed */
+    unsigned lost_wakeups;      /* in both directions */
     bool refused;               /* a frame waits in the NIC's queue */
-    bool blocked;               /* one waits in ours, for room */
-    LinkPeer *awaited;          /* for room at it; NULL: it is gone */
+    bool blocked;               /* a frame waits in our queue, for room */
+    LinkPeer *awaited;          /* the peer without room; NULL: it is gone */
     int64_t awaited_since;
-    int64_t awaited_ns;         /* for so long at most */
+    int64_t awaited_ns;         /* limit of the wait */
     bool looking;
     bool more;                  /* the bottom half looks again */
-    unsigned frames_left;       /* of this look */
+    unsigned frames_left;       /* limits of this look */
     int64_t bytes_left;
-    int64_t polled;             /* 0: the guest does not poll */
-    int64_t came;               /* the last short frame */
+    int64_t polled;             /* the guest's last poll; 0: it does not poll */
+    int64_t came;               /* when the last short frame arrived */
     uint8_t frame[LINK_FRAME_MAX];
 };
 
@@ -137,7 +138,7 @@ static int64_t link_now(void)
     return get_clock();
 }
 
-/* The timer's function runs in so long, or earlier. */
+/* Runs link_timer() after 'ns', or earlier. */
 static void link_again(FakernicLink *link, int64_t ns)
 {
     timer_mod_anticipate_ns(link->timer,
@@ -168,8 +169,8 @@ static void G_GNUC_PRINTF(2, 3) link_warn(FakernicLink *link,
 /* ---- addresses ----------------------------------------------------------- */
 
 /*
- * Where an address stands, else where it could: a place that is free, or
- * another's.
+ * The entry of an address. If it has none, the entry to use for it: a free one,
+ * or that of another address.
  */
 static LinkMac *link_mac(FakernicLink *link, const uint8_t *address)
 {
@@ -202,7 +203,7 @@ static void link_learn(LinkPeer *peer, const uint8_t *frame, size_t len)
     memcpy(mac->address, source, ETH_ALEN);
 }
 
-/* NULL: nobody is known to have it. */
+/* The peer that has the frame's destination address; NULL: none is known. */
 static LinkPeer *link_owner(FakernicLink *link, const uint8_t *frame)
 {
     LinkMac *mac = link_mac(link, frame);
@@ -238,7 +239,7 @@ static void link_peer_use_spare(LinkPeer *peer)
     }
 }
 
-/* Of a peer that is gone. False: its closer can have no thread now. */
+/* Starts closing a peer that is gone. False: no thread can be started now. */
 static bool link_peer_close(LinkPeer *peer)
 {
     if (!peer->closer) {
@@ -265,7 +266,7 @@ static void link_peer_free(LinkPeer *peer)
     "no frame passes between it and this one until one of the two joins " \
     "again: restart its QEMU, or unplug its device and plug it in"
 
-/* The answer to who connected and gets no further. */
+/* Answers a peer whose connection is refused. */
 static void link_refuse(int sock)
 {
     LinkHello answer = link_hello();
@@ -274,7 +275,7 @@ static void link_refuse(int sock)
     link_hello_send(sock, &answer, -1);
 }
 
-/* What the awaited peer has cost the others; it is not awaited any more. */
+/* Ends the wait for a peer, and charges the peer for it. */
 static void link_charge(FakernicLink *link)
 {
     const int64_t now = link_now();
@@ -285,7 +286,7 @@ static void link_charge(FakernicLink *link)
     }
     link->awaited = NULL;
     link_ring_see(&peer->pair.tx);
-    /* If we come late, it is not for its sake. */
+    /* The peer does not pay for our own delay. */
     link_debt_add(&peer->account->debt, &link->accounts.all,
                   MIN(now - link->awaited_since,
                       link->awaited_ns + LINK_LATE_NS),
@@ -294,8 +295,8 @@ static void link_charge(FakernicLink *link)
 }
 
 /*
- * Nothing of it is looked at any more. The bottom half closes it; it keeps its
- * place until all that it sent is closed.
+ * Stops using a peer. The bottom half closes it. It counts as a connection until
+ * all descriptors that it sent are closed.
  */
 static void link_drop(LinkPeer *peer, const char *why)
 {
@@ -349,10 +350,10 @@ static void link_watch_arm(FakernicLink *link)
 }
 
 /*
- * A frame was put in, or waits for room. This and the timer count what ring.h
- * says that there cannot be; tests want to see none. Nobody is signalled for
- * it, and the timer is one of its own, as link_timer() looks: a sleeper must
- * not be woken by that by which it is watched.
+ * Watches after a frame was written, or while it waits for room. The timer
+ * counts lost wake-ups, which ring.h rules out; tests expect none. It signals
+ * no peer, and is separate from link_timer(), which looks at the rings: the
+ * check must not wake the sleeper that it watches.
  */
 static void link_watch(FakernicLink *link)
 {
@@ -362,7 +363,7 @@ static void link_watch(FakernicLink *link)
     link->watches = LINK_WATCHES;
 }
 
-/* Twice the same: the signal was not under way. */
+/* A ticket seen in two checks is lost: a signal under way would have come. */
 static void link_watch_ticket(FakernicLink *link, LinkWatched *watched,
                               uint32_t ticket)
 {
@@ -386,7 +387,7 @@ static void link_watch_timer(void *opaque)
         }
     }
     if (link->awaited && link->awaited->up) {
-        /* Without a signal it is link_timer() that will find the room. */
+        /* If the signal is lost, link_timer() finds the room later. */
         link_watch_ticket(link, &link->awaited->room,
                           link_ring_overwaits(&link->awaited->pair.tx));
     }
@@ -397,7 +398,7 @@ static void link_watch_timer(void *opaque)
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* Its ring is full: how long a frame may wait; 0: it is dropped. */
+/* How long a frame may wait for a peer whose ring is full; 0: drop it. */
 static int64_t link_patience(LinkPeer *peer)
 {
     const int64_t now = link_now();
@@ -412,7 +413,7 @@ static int64_t link_patience(LinkPeer *peer)
     return MAX(peer->full_since + LINK_STUCK_NS - now, 0);
 }
 
-/* False: it has no room, and will signal when it has. */
+/* False: the ring has no room, and the peer will signal when it has. */
 static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
 {
     LinkRingResult result = link_ring_put(&peer->pair.tx, frame, len);
@@ -435,15 +436,16 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
     }
     peer->full_since = 0;
     link_watch(peer->link);
-    /* Also for a mere ACK: a guest that sleeps may wait for nothing but the
-     * completion that it brings, which only the peer knows. */
+    /* Also for a bare ACK: it may complete the only request that a sleeping
+     * guest waits for, and the sender cannot tell. */
     if (link_ring_wakes(&peer->pair.tx, link_now())) {
         link_signal_peer(peer);
     }
     return true;
 }
 
-/* To all, as a switch does: who has no room goes without. */
+/* Sends to all members, as a switch does. A peer whose ring is full does not
+ * get the frame. */
 static void link_flood(FakernicLink *link, const uint8_t *frame, size_t len)
 {
     LinkPeer *peer;
@@ -455,7 +457,7 @@ static void link_flood(FakernicLink *link, const uint8_t *frame, size_t len)
     }
 }
 
-/* The only member that is up; NULL: there are none, or several. */
+/* The only peer that is up; NULL: there are none, or several. */
 static LinkPeer *link_only(FakernicLink *link)
 {
     LinkPeer *peer = NULL;
@@ -475,7 +477,7 @@ static void link_block(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
 
-    if (!peer->counts) {        /* what it took before pays for nothing */
+    if (!peer->counts) {        /* bytes taken before do not reduce its debt */
         peer->counts = true;
         peer->counted = peer->pair.tx.head;
     }
@@ -528,13 +530,13 @@ static void link_taken(NetClientState *nc, ssize_t len)
     qemu_bh_schedule(link->bh);
 }
 
-/* False: this look has taken as much as it may. */
+/* False: this look has reached its limit. */
 static bool link_may_take(FakernicLink *link)
 {
     return link->frames_left && link->bytes_left > 0;
 }
 
-/* Takes frames of one peer in, as many as this look may. */
+/* Receives frames of one peer, up to the limit of this look. */
 static void link_take(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
@@ -567,7 +569,7 @@ static void link_take(LinkPeer *peer)
     }
 }
 
-/* The next look begins behind this peer. */
+/* The next look begins with the peer after this one. */
 static void link_rotate(FakernicLink *link, LinkPeer *last)
 {
     LinkPeer *peer;
@@ -598,7 +600,7 @@ static bool link_take_all(FakernicLink *link)
     return false;
 }
 
-/* True: a frame came in the last moment. */
+/* Publishes the tickets. True: a frame has arrived, so look again. */
 static bool link_sleep(FakernicLink *link)
 {
     LinkPeer *peer;
@@ -630,7 +632,7 @@ static bool link_guest_polls(FakernicLink *link)
 }
 
 /*
- * Takes all that is there in, then sleeps, or sees to it that it looks again.
+ * Receives the frames that wait. Then sleeps, or arranges for another look.
  */
 static void link_look(FakernicLink *link)
 {
@@ -648,7 +650,7 @@ static void link_look(FakernicLink *link)
     more = link_take_all(link);
     link_unblock(link);
     if (link->refused) {
-        more = false;           /* link_taken() goes on */
+        more = false;           /* link_taken() resumes */
     } else if (!more && !link->polled) {
         more = link_now() - link->came < LINK_LINGER_NS || link_sleep(link);
     }
@@ -659,7 +661,7 @@ static void link_look(FakernicLink *link)
     link->looking = false;
 }
 
-/* Frames are there for it: does it take none of them? */
+/* True: frames wait for the peer, and it takes none because it does not run. */
 static bool link_stands(LinkPeer *peer, uint32_t taken, int64_t now)
 {
     if (!peer->unread_since || taken != peer->unread_taken) {
@@ -671,8 +673,8 @@ static bool link_stands(LinkPeer *peer, uint32_t taken, int64_t now)
 }
 
 /*
- * Our guest waits; a peer's guest that polled when we wrote may do so no more.
- * True: a peer waits for a processor.
+ * Our guest waits for an answer. Signals peers whose guest polled when we wrote
+ * and has stopped polling since. True: a peer waits for a host CPU.
  */
 static bool link_remind(FakernicLink *link)
 {
@@ -722,7 +724,7 @@ static void link_bottom_half(void *opaque)
     link_look(link);
 }
 
-/* ---- members that come and go -------------------------------------------- */
+/* ---- joining and leaving ------------------------------------------------- */
 
 static void link_up(LinkPeer *peer)
 {
@@ -733,13 +735,13 @@ static void link_up(LinkPeer *peer)
     qemu_bh_schedule(peer->link->bh);
 }
 
-/* No member has more: each has one connection to each other. */
+/* A member has one connection to each other member, so this limits all. */
 static const char *link_full(FakernicLink *link)
 {
     return link->up < LINK_PEERS_MAX ? NULL : "more than 33 members";
 }
 
-/* We connected, and have sent our memory: this is the answer. */
+/* Handles the answer of a peer to which we connected and sent our memory. */
 static void link_answered(LinkPeer *peer, const LinkHello *hello, size_t len)
 {
     const char *why = link_hello_check(hello, len);
@@ -752,7 +754,7 @@ static void link_answered(LinkPeer *peer, const LinkHello *hello, size_t len)
     }
 }
 
-/* It connected, and has sent its memory. */
+/* Handles the hello of a peer that connected and has sent its memory. */
 static void link_asked(LinkPeer *peer, const LinkHello *hello, size_t len,
                        int memfd)
 {
@@ -781,7 +783,7 @@ static void link_greet(LinkPeer *peer)
     link_peer_use_spare(peer);
     len = link_hello_receive(peer->sock, &hello, &fd);
     if (len == LINK_FOREIGN) {
-        peer->foreign = fd;     /* close() may not return for long */
+        peer->foreign = fd;     /* close() may block for long */
         link_drop(peer, LINK_FOREIGN_TEXT);
         return;
     }
@@ -797,7 +799,7 @@ static void link_greet(LinkPeer *peer)
     }
 }
 
-/* Frames of this peer are the first of the next look. */
+/* The next look begins with this peer. */
 static void link_prefer(LinkPeer *peer)
 {
     QTAILQ_REMOVE(&peer->link->peers, peer, next);
@@ -815,7 +817,7 @@ static void link_readable(void *opaque)
     }
     signals = link_signals_take(peer->sock);
     if (signals < 0) {
-        link_prefer(peer);      /* what it sent before it went */
+        link_prefer(peer);      /* take the frames that it sent before */
         link_look(peer->link);
         link_drop(peer, signals == LINK_FOREIGN ? LINK_FOREIGN_TEXT : NULL);
     } else if (!peer->link->more) {
@@ -841,7 +843,7 @@ static LinkPeer *link_peer_new(FakernicLink *link, int sock)
     return peer;
 }
 
-/* NULL: there is a place for the connection. */
+/* NULL: the connection is within the limits; else the reason to refuse it. */
 static const char *link_crowded(LinkPeer *peer)
 {
     if (peer->account->connections > LINK_PROCESS_MAX &&
@@ -853,7 +855,7 @@ static const char *link_crowded(LinkPeer *peer)
            "more than " stringify(LINK_SOCKETS_MAX) " connections";
 }
 
-/* Drops who has not said hello in time, and comes back for the others. */
+/* Drops peers whose hello is late, and sets the timer for the others. */
 static void link_await_hellos(FakernicLink *link)
 {
     const int64_t now = link_now();
@@ -870,7 +872,7 @@ static void link_await_hellos(FakernicLink *link)
             link_again(link, end - now);
             continue;
         }
-        link_greet(peer);       /* it may be us who come late */
+        link_greet(peer);       /* we may be late: its hello may be here */
         if (!peer->up) {
             link_drop(peer, peer->asked ? "it does not answer" :
                                           "it does not say hello");
@@ -878,7 +880,8 @@ static void link_await_hellos(FakernicLink *link)
     }
 }
 
-/* The listener stays readable: a handler would run without end. */
+/* Pauses accept(). The listener stays readable, so its handler would be called
+ * without end. */
 static void link_deafen(FakernicLink *link, const char *why)
 {
     if (!link->deaf_told) {
@@ -903,8 +906,8 @@ static void link_accepted(FakernicLink *link, int sock, int spare)
 }
 
 /*
- * Each connection keeps a descriptor in reserve, in place of the one that comes
- * with its hello: for want of it the memory would be lost, and who is honest
+ * Each connection reserves a descriptor for the memory that comes with its
+ * hello. Without a free one the memory would be lost, and a correct peer
  * refused.
  */
 static void link_accept(void *opaque)
@@ -949,7 +952,7 @@ static void link_listen_again(FakernicLink *link)
     }
 }
 
-/* We are connected to a member that was there before us. */
+/* Sends our hello and memory to a member that was there before us. */
 static void link_ask(FakernicLink *link, int sock)
 {
     LinkPeer *peer = link_peer_new(link, sock);
@@ -967,7 +970,7 @@ static void link_ask(FakernicLink *link, int sock)
         link_drop(peer, "no memory to share with it");
         return;
     }
-    /* EPIPE: it has closed, perhaps behind an answer that is still to read. */
+    /* EPIPE: it has closed, but its answer may still be in the queue. */
     if (!link_hello_send(sock, &hello, memfd) && errno != EPIPE) {
         link_drop(peer, "it cannot be sent our memory");
     }
@@ -1003,12 +1006,12 @@ static void link_timer(void *opaque)
     if (link_guest_polls(link)) {
         link_again(link, LINK_POLL_ENDS_NS);
     }
-    link_look(link);            /* what waits for room arms it again */
+    link_look(link);            /* arms it again if a frame waits for room */
 }
 
-/* ---- its life ------------------------------------------------------------ */
+/* ---- creation and cleanup ------------------------------------------------ */
 
-/* Does not wait for it to close; without a thread it stays open. */
+/* Does not wait for the close; without a thread the descriptors stay open. */
 static void link_peer_leave(LinkPeer *peer)
 {
     qemu_set_fd_handler(peer->sock, NULL, NULL, NULL);
@@ -1036,7 +1039,7 @@ static void link_cleanup(NetClientState *nc)
     g_free(link->path);
 }
 
-/* A backend that QEMU has no name for; "info network" shows what it is. */
+/* QEMU has no name for this backend type; "info network" shows it. */
 static NetClientInfo link_info = {
     .type = NET_CLIENT_DRIVER_SOCKET,
     .size = sizeof(FakernicLink),

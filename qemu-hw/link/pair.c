@@ -15,10 +15,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The file: a page of control each way, then a ring each way. */
+/* The file: a control page per direction, then a ring per direction. */
 #define CONTROL_SIZE 4096U
 #define FILE_SIZE (2 * (CONTROL_SIZE + LINK_RING_SIZE))
-/* And in memory each ring twice. */
+/* The mapping has each ring twice in succession (ring.h). */
 #define MAP_SIZE (2 * (CONTROL_SIZE + 2 * LINK_RING_SIZE))
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIGNALS_AT_ONCE 16
@@ -91,8 +91,9 @@ int link_pair_make(LinkPair *pair)
 }
 
 /*
- * What is wrong with a peer's memory; NULL: nothing. The seals come first: to
- * ask for them calls no foreign file system, and only memory has them.
+ * Checks a peer's memory; NULL: it is good, else the reason. The seals are
+ * checked first. Only memfds have them, and the query calls no file system of
+ * the peer.
  */
 static const char *memory_check(int memfd)
 {
@@ -181,7 +182,7 @@ bool link_hello_send(int sock, const LinkHello *hello, int fd)
            sizeof(*hello);
 }
 
-/* The one descriptor of a message, for which there is room. */
+/* The descriptor of a message, which has room for one; -1: it has none. */
 static int message_fd(struct msghdr *message)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(message);
@@ -200,16 +201,16 @@ static bool nothing_there(void)
 }
 
 /*
- * Looks at the next packet, which stays in the queue, and with it the last
- * reference to the files that came with it.
+ * Peeks at the next packet. It stays in the queue and keeps its references to
+ * the files that came with it.
  */
 static ssize_t look(int sock, struct msghdr *message)
 {
     const int flags = MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
     ssize_t len = recvmsg(sock, message, flags);
 
-    /* It closed without having read all of ours: what it sent is still there,
-     * behind this error, which comes once. */
+    /* The peer closed before it had read all packets. The error is reported
+     * once; its own packets are behind it in the queue. */
     if (len < 0 && errno == ECONNRESET) {
         len = recvmsg(sock, message, flags);
     }
@@ -227,7 +228,7 @@ int link_hello_receive(int sock, LinkHello *hello, int *fd)
         .msg_iov = &iov,
         .msg_iovlen = 1,
         .msg_control = &control,
-        /* Without the union's padding, where another one would fit. */
+        /* Without the union's padding, which has room for a second one. */
         .msg_controllen = sizeof(control.bytes),
     };
     ssize_t len;
@@ -256,7 +257,7 @@ long link_process(int sock)
 
 bool link_signal(int sock)
 {
-    /* EAGAIN: signals enough wait for the peer. */
+    /* EAGAIN: the peer has enough unread signals. */
     return send(sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ||
            nothing_there();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A ring of frames in shared memory: ring.h tells the rules. */
+/* A ring of frames in shared memory: ring.h has the protocol. */
 #include "ring.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static uint32_t next_ticket(uint32_t ticket)
     return ticket + 1 ? ticket + 1 : 1;
 }
 
-/* A ticket that was not signalled yet is signalled now. */
+/* True: the word has a ticket not signalled yet; it counts as signalled now. */
 static bool take_ticket(const uint32_t *word, uint32_t *told)
 {
     uint32_t ticket = load(word);
@@ -48,7 +48,8 @@ static bool take_ticket(const uint32_t *word, uint32_t *told)
 
 /* ---- the writer ---------------------------------------------------------- */
 
-/* The other's index moves forward, by whole records, and never past ours. */
+/* Reads and checks the reader's index: it moves forward only, by whole
+ * records, and never past the tail. */
 static LinkRingResult look_for_room(LinkWriter *w, uint32_t size)
 {
     uint32_t head = load(&w->control->head);
@@ -114,7 +115,7 @@ uint32_t link_ring_overwaits(const LinkWriter *w)
 {
     uint32_t taken;
 
-    /* In this order: who takes frames has said before that it is awake. */
+    /* In this order: a reader clears 'asleep' before it takes frames. */
     if (link_ring_unread(w, &taken) || !load(&w->control->asleep)) {
         return 0;
     }
@@ -154,7 +155,7 @@ LinkRingResult link_ring_get(LinkReader *r, void *frame, uint32_t *len)
     if (used > LINK_RING_SIZE || used % LINK_RECORD_ALIGN) {
         return LINK_RING_BROKEN;
     }
-    /* Read once: it may change behind the check. */
+    /* Read once: the peer may change it after the check. */
     told = __atomic_load_n((const uint32_t *)record, __ATOMIC_RELAXED);
     if (!told || told > LINK_FRAME_MAX || record_size(told) > used) {
         return LINK_RING_BROKEN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How many lines a link may print about its members: told.h. */
+/* Limits the lines that a link prints about its members: told.h. */
 #include "told.h"
 
 static void give_back(LinkTold *told, int64_t now)
