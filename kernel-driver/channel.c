@@ -51,8 +51,8 @@ void fakernic_restart_later(struct fakernic_netdev *priv)
 
 /*
  * A send or receive failed. The device reports that by this completion only.
- * The queue is then in an error state and flushes all later requests, so their
- * completions still reveal the error if the first one is lost.
+ * The queue then flushes all later requests. Their completions still reveal the
+ * error if the first one is lost.
  */
 static void fakernic_channel_error(struct fakernic_channel *ch,
 				   const struct fakernic_cqe *cqe)

@@ -77,8 +77,8 @@ bool fakernic_channel_look(struct fakernic_channel *ch);
 
 /*
  * Schedules a restart of all channels, from any context. The delay is half a
- * second and doubles after each restart without success. Queues that come up
- * in the meantime cancel it.
+ * second and doubles after each failed restart, up to 64 s. Queues that come
+ * up in the meantime cancel it.
  */
 void fakernic_restart_later(struct fakernic_netdev *priv);
 

@@ -143,8 +143,8 @@ static void fakernic_cmdq_begin(struct fakernic_dev *dev)
 }
 
 /*
- * Warns once after each reset if fault rules make the device misbehave, so that
- * nobody takes the errors for bugs. A rule can be added at any time.
+ * Warns once after each reset if fault rules make the device misbehave, because
+ * the resulting errors look like bugs. A rule can be added at any time.
  */
 static void fakernic_cmdq_tell_faults(struct fakernic_dev *dev, u32 status)
 {
@@ -381,7 +381,7 @@ static bool fakernic_cmdq_take(const struct fakernic_cmdq *cmdq,
 	/* The rest of the entry was written before its owner bit. */
 	dma_rmb();
 	*cqe = cmdq->cq[slot];
-	/* The compiler must not read a field of the ring again. */
+	/* The compiler must not read from the ring after the copy. */
 	barrier();
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hardware counters of "rdma statistic" and sysfs: operations of struct
+ * Hardware counters for "rdma statistic" and sysfs: operations of struct
  * ib_device_ops.
  */
 #ifndef FAKERNIC_DRIVER_COUNTER_H

@@ -90,7 +90,7 @@ struct fakernic_dev {
 	struct xarray qps;		/* qpn, wqn -> struct fakernic_qp_hw */
 	struct xarray srqs;		/* srqn -> struct fakernic_srq_hw */
 	struct xarray odps;		/* key -> struct fakernic_odp */
-	atomic_t key_tag;		/* of the next memory key (hw.c) */
+	atomic_t key_tag;		/* low byte of the next key (hw.c) */
 
 	struct xarray counters;		/* id -> struct rdma_counter */
 	struct mutex past_lock;		/* past; netdev's missed frames */
@@ -102,7 +102,7 @@ struct fakernic_dev {
 	u64 wall_offset_ns;		/* Unix time - device clock */
 	struct ptp_clock *ptp;		/* NULL: none */
 	struct ptp_clock_info ptp_info;
-	spinlock_t ptp_lock;		/* both halves of the clock */
+	spinlock_t ptp_lock;		/* reads of both clock halves */
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;	/* caps.gid_count; lives with ibdev */
 	u32 gids_gone;			/* deleted entries QPs still use */

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ethtool operations of the Ethernet port: driver and device information (-i,
- * -d, link, -T), counters (-S), queues (-g, -l, -c, -x and their settings), and
- * a self-test that does not disturb traffic (-t).
+ * ethtool operations of the Ethernet port:
+ * - driver and device information (-i, -d, link, -T)
+ * - counters (-S)
+ * - queues and their settings (-g, -l, -c, -x)
+ * - a self-test that does not disturb traffic (-t)
  */
 #include <linux/ethtool.h>
 #include <linux/log2.h>

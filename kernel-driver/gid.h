@@ -26,7 +26,7 @@ int fakernic_gids_alloc(struct fakernic_dev *dev);
 /* Frees the table, if any. The core must no longer use it. */
 void fakernic_gids_free(struct fakernic_dev *dev);
 
-/* Operations of struct ib_device_ops. Removing succeeds on a dead device. */
+/* Operations of struct ib_device_ops. Succeeds on a dead device. */
 int fakernic_add_gid(const struct ib_gid_attr *attr, void **context);
 
 /*

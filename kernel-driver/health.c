@@ -116,10 +116,10 @@ static void fakernic_health_is_ill(struct fakernic_health *health)
 }
 
 /*
- * Sets the error state, unless the device is healthy again. devlink sets the
- * healthy state after a recovery, although the device may have died again by
- * then. It holds its lock meanwhile, so this work sets the error state later.
- * Otherwise devlink would ignore a user's request to recover the device.
+ * Sets the error state, unless the device is healthy again. devlink holds its
+ * lock during a recovery and then sets the healthy state, although the device
+ * may have died again. This work waits for the lock, so it sets the error state
+ * afterwards. Otherwise devlink would ignore a user's request to recover.
  */
 static void fakernic_ill_work(struct work_struct *work)
 {

@@ -7,8 +7,8 @@
  * fail at once, and the reset has already destroyed its objects.
  *
  * If the device does not come up again, the driver still registers both
- * interfaces, so that users see a dead device instead of a missing one. They
- * have no queues and show the capabilities that were last read.
+ * interfaces: users then see a dead device instead of a missing one. The
+ * interfaces have no queues and show the capabilities that were last read.
  *
  * life_lock is taken before RTNL and the RDMA core's locks. Code that runs
  * inside a command, an event handler or a verb never takes it.
@@ -238,8 +238,8 @@ static int fakernic_life_reset_function(struct fakernic_dev *dev)
 }
 
 /*
- * Tests whether the device would come up, then stops it again. It stays dead
- * to all other code, so the RDMA device and the net_device can stay as well.
+ * Tests whether the device would come up, then stops it again. To all other
+ * code it remains dead, so the RDMA device and the net_device can stay.
  */
 static int fakernic_life_try(struct fakernic_dev *dev)
 {
@@ -264,7 +264,7 @@ static int fakernic_life_try(struct fakernic_dev *dev)
 
 /*
  * Registers both interfaces of a device that did not come up and has been
- * stopped, so that users see a dead device instead of a missing one.
+ * stopped. Users then see a dead device instead of a missing one.
  */
 static void fakernic_life_show_dead(struct fakernic_dev *dev)
 {

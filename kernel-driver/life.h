@@ -12,9 +12,9 @@
 struct fakernic_dev;
 
 /*
- * Reasons to keep the hardware down; several can apply at the same time:
- * a devlink reload, a function reset, a suspend, a bus error (which may never
- * be resumed), and the removal of the driver or a shutdown, which are final.
+ * Reasons to keep the hardware down; several can apply at the same time. The
+ * bus may never resume the device after an error. FAKERNIC_HELD_FOR_GOOD is the
+ * removal of the driver or a shutdown.
  */
 enum fakernic_holder {
 	FAKERNIC_HELD_BY_RELOAD,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory regions of four kinds: the whole DMA space for the kernel, pinned user
- * memory and dma-bufs, regions whose pages a REG_MR work request sets (IBTA
- * 10.6.3, 10.6.4), and regions paged on demand by odp.c. lkey and rkey are
- * always equal.
+ * Memory regions of four kinds:
+ * - the whole DMA space, for the kernel
+ * - pinned user memory and dma-bufs
+ * - regions whose pages a REG_MR work request sets (IBTA 10.6.3, 10.6.4)
+ * - regions paged on demand by odp.c
+ *
+ * lkey and rkey of a region are always equal.
  */
 #include <linux/ioport.h>
 #include <linux/slab.h>
