@@ -32,7 +32,7 @@
 
 /* An emulated device may stall for seconds while its host is busy. */
 #define FAKERNIC_CMD_TIMEOUT_S		30
-/* The limit while the device is held, even if cmd_timeout is 0. */
+/* Without a time limit (cmd_timeout=0), the limit while the device is held. */
 #define FAKERNIC_CMD_TIMEOUT_HELD_S	10
 #define FAKERNIC_CMD_POLL_MS		500
 /* The time limit of queries whose caller has a fallback. */

@@ -87,8 +87,8 @@ bool fakernic_cmdq_check(struct fakernic_dev *dev);
  * Executes a command. Request and response are at most FAKERNIC_CMD_PAYLOAD
  * bytes and may be NULL with a size of 0. resp is never written after the
  * return. Does not allocate, so memory reclaim may call it. Sleeps until the
- * ring has a free entry, then until the command completes, at most 30 s by
- * default (module parameter cmd_timeout).
+ * ring has a free entry, then until the command completes. After 30 s (module
+ * parameter cmd_timeout) without an answer the driver kills the device.
  *
  * Returns -EIO on a dead device, else an errno for the command's status:
  * -ENOMEM no resource, -EBUSY in use, -EFAULT the device cannot access memory,

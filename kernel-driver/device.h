@@ -107,7 +107,7 @@ struct fakernic_dev {
 	struct fakernic_gid *gids;	/* caps.gid_count; lives with ibdev */
 	u32 gids_gone;			/* deleted entries QPs still use */
 	struct fakernic_port port;
-	struct delayed_work page_request_work;	/* of the device */
+	struct delayed_work page_request_work;	/* device needs pages */
 };
 
 /* Logs an application's mistake: rate-limited, enabled by dynamic debug. */

@@ -20,7 +20,7 @@ struct fakernic_gid {
 					 */
 };
 
-/* Allocates an empty table, which the core fills later. Or -ENOMEM. */
+/* Allocates an empty table, which the core fills. Returns 0 or -ENOMEM. */
 int fakernic_gids_alloc(struct fakernic_dev *dev);
 
 /* Frees the table, if any. The core must no longer use it. */

@@ -52,7 +52,10 @@ struct fakernic_health {
 	u32 faults_told;
 };
 
-/* Called before the device starts; does not begin to poll. Or -ENOMEM. */
+/*
+ * Called before the device starts; does not begin to poll. Returns 0 or
+ * -ENOMEM.
+ */
 int fakernic_health_init(struct fakernic_dev *dev);
 
 /* Frees it, after fakernic_health_stop(). */
