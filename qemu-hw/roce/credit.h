@@ -11,9 +11,9 @@
 /* The sender does not report credits: its peer is not limited. */
 #define ROCE_CREDIT_NONE 0x1f
 
-/* The code of the largest number in the table that is not above 'count'. */
+/* The code of the largest count in the table that is not above 'count'. */
 uint8_t roce_credit_encode(uint32_t count);
-/* A code below ROCE_CREDIT_NONE to its number. */
+/* The count of a code below ROCE_CREDIT_NONE. */
 uint32_t roce_credit_decode(uint8_t code);
 
 #endif

@@ -477,7 +477,7 @@ void roce_fail_recv(Roce *r, RoceQp *qp, uint8_t status, uint16_t vendor_err);
  * ring is broken, with this enum fakernic_vendor_err; 0: out of memory.
  */
 RoceFetch roce_take_send(Roce *r, RoceQp *qp, uint16_t *vendor_err);
-/* Fetches a receive unless one is held. */
+/* Fetches a receive unless the QP already holds one. */
 RoceFetch roce_take_recv(Roce *r, RoceQp *qp);
 /* Moves the QP to ERR and flushes it. Reports an event other than NONE. */
 void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
@@ -520,7 +520,7 @@ void roce_migration_assign(Roce *r, RoceQp *qp, uint32_t mask,
 
 /* Has a switch marked the packet: ECN 11 (RFC 3168)? */
 bool roce_congestion_marked(const RocePacket *packet);
-/* The traffic class of a packet with data: ECN-capable where DCQCN is on. */
+/* The traffic class of a packet with data: ECN-capable if DCQCN is on. */
 uint8_t roce_congestion_class(const Roce *r, uint8_t traffic_class);
 /*
  * A packet for the QP has passed all checks. If it is marked, a CNP may be
@@ -548,7 +548,7 @@ void roce_qp_numbers_reset(Roce *r);
 
 /* ---- requester.c --------------------------------------------------------- */
 
-/* Fetches the next WQE into the send queue; false: there is none now. */
+/* Fetches the next WQE into the send queue. False: there is none now. */
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
 /*
  * Is there an oldest request to work on? Fetches one if the queue is empty. In

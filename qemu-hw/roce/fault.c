@@ -970,7 +970,7 @@ static bool fault_wants(const RoceFaults *f, RoceFaultPoint point, bool roce,
                 : wanted->others;
 }
 
-/* The frame goes when the previous one has passed. */
+/* The frame may go when the previous one has been transmitted. */
 static void fault_throttle(RoceFaultRule *rule, const RoceFaultSubject *s)
 {
     rule->goes = s->now > rule->free ? s->now : rule->free;
@@ -1164,7 +1164,7 @@ static void fault_forge(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     const size_t at = fault_icrc(frame, len);
     const size_t ip = fault_ip(frame, len);
-    /* Computed before the change, which may alter the IP version. */
+    /* Determined before the change, which may alter the IP version. */
     const size_t ip_size = at && fault_ipv4(frame + ip) ? 20 : 40;
     uint32_t icrc;
 

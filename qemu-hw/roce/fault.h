@@ -59,7 +59,7 @@ typedef enum RoceFaultAction {
     ROCE_FAULT_DROP,
     ROCE_FAULT_DELAY,           /* by delay-ns */
     ROCE_FAULT_DUPLICATE,
-    ROCE_FAULT_REORDER,         /* behind the next 'by' */
+    ROCE_FAULT_REORDER,         /* after the next 'by' frames */
     ROCE_FAULT_CORRUPT,         /* XORs mask into the byte at offset */
     ROCE_FAULT_TRUNCATE,        /* to 'bytes' */
     ROCE_FAULT_MARK,            /* sets Congestion Experienced (ECN) */
@@ -242,7 +242,7 @@ void roce_fault_lost(RoceFaults *faults, const RoceFaultRule *rule);
 /* Applies CORRUPT to any bytes. Does nothing if there are none. */
 void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len);
 
-/* Is the action offered at the point? */
+/* Is the action available at the point? */
 bool roce_fault_offers(RoceFaultPoint point, RoceFaultAction action);
 
 /* Name of an action, such as "drop". */

@@ -522,7 +522,6 @@ static void mr_unlink_window(RoceMrTable *t, RoceMr *mw)
     mw->qp_next = mw->qp_prev = 0;
 }
 
-/* Takes a window's hold on its region away. */
 void roce_mr_unbind(RoceMrTable *t, RoceMr *mw)
 {
     if (mw->valid) {
@@ -536,7 +535,7 @@ void roce_mr_unbind(RoceMrTable *t, RoceMr *mw)
     }
 }
 
-/* Its number may go to another QP, which is not to inherit the windows. */
+/* Another QP may get this number, and must not inherit the windows. */
 bool roce_mr_table_qp_gone(RoceMrTable *t, uint32_t qpn, uint32_t max)
 {
     while (t->qp_windows[qpn] && max-- > 0) {

@@ -102,7 +102,7 @@ typedef struct RoceAccess {
 } RoceAccess;
 
 /*
- * Checks one access. A length of 0 is granted without looking at the key (IBTA
+ * Checks one access. A length of 0 is granted without a check of the key (IBTA
  * C9-88), and without a region: *mr is NULL.
  */
 uint16_t roce_mr_check(const RoceMrTable *t, const RoceAccess *access,

@@ -105,7 +105,7 @@ enum {
     ROCE_BTH_SEND_ONLY_INV = 0x17,
     ROCE_BTH_FLUSH = 0x1c,
     ROCE_BTH_ATOMIC_WRITE = 0x1d,
-    /* Manufacturer specific opcodes are 0xc0 to 0xff, XRC's with its bit 5. */
+    /* Manufacturer-specific opcodes are 0xc0 to 0xff; XRC's have bit 5 set. */
     ROCE_BTH_MASKED_CMP_SWAP = 0xd3,
     ROCE_BTH_MASKED_FETCH_ADD = 0xd4,
 };

@@ -27,12 +27,12 @@
 /* A timer that is this late was delayed by a busy host, which delays the peer
  * too. */
 #define ROCE_LATE_NS 2000000
-/* Number of consecutive late timers that restart the silence. */
+/* Maximum number of consecutive late timers that restart the silence. */
 #define ROCE_LATE_MAX 3
 /*
- * Number of consecutive probes; each wait is twice the previous one. A timeout
- * allows no further probes: with them, eight QPs that READ over a too short
- * queue took a tenth longer.
+ * Maximum number of consecutive probes; each wait is twice the previous one. A
+ * timeout allows no further probes: with them, eight QPs that READ over a too
+ * short queue took a tenth longer.
  */
 #define ROCE_PROBES_MAX 5
 
@@ -87,7 +87,10 @@ typedef enum RoceExpiry {
     ROCE_EXPIRY_TIMEOUT,        /* no answer: use a retry, and go back */
 } RoceExpiry;
 
-/* Requester RNR NAK timer field to nanoseconds (IBTA 9.7.5.2.8, table 45). */
+/*
+ * Converts the timer field of an RNR NAK to nanoseconds (IBTA 9.7.5.2.8, table
+ * 45).
+ */
 RoceTime roce_retry_rnr_ns(uint8_t timer);
 
 /*

@@ -90,8 +90,8 @@ typedef struct RoceSendWr {
     uint8_t flags;              /* FAKERNIC_SQ_* */
     uint8_t sge_count;
     uint16_t inline_length;     /* with FAKERNIC_SQ_INLINE */
-    uint16_t mss;               /* RAW_PACKET: segment size for segmenting
-                                 * TCP */
+    uint16_t mss;               /* RAW_PACKET: size of TCP segments; 0: send
+                                 * one frame */
     uint16_t format_error;      /* enum fakernic_vendor_err, or 0. The host
                                  * refused the WQE: it completes with
                                  * LOC_QP_OP_ERR. Only index, opcode and flags
@@ -182,9 +182,10 @@ typedef struct RoceAtomic {
 } RoceAtomic;
 
 /*
- * The value that an atomic stores in place of 'value'. Only this function
- * knows the arithmetic. Masked fetch and add: each set bit of the boundary is
- * the most significant bit of a field, and no carry leaves a field.
+ * The value that an atomic stores in place of 'value'. This is the only
+ * implementation of the arithmetic. Masked fetch and add: each set bit of the
+ * boundary is the most significant bit of a field, and no carry leaves a
+ * field.
  */
 uint64_t roce_atomic_result(const RoceAtomic *op, uint64_t value);
 
@@ -290,9 +291,14 @@ typedef struct RoceHostOps {
      * engine retries it after roce_page_requests_resume(). */
     bool (*page_request)(void *host, uint32_t key, uint64_t address,
                          uint64_t length, bool write);
-    /* A work request has completed. Called in completion order per queue. */
+    /*
+     * Reports a completed work request. Called in completion order per queue.
+     */
     void (*complete)(void *host, const RoceCompletion *completion);
-    /* An asynchronous event: enum fakernic_event with the object's number. */
+    /*
+     * Reports an asynchronous event: enum fakernic_event with the object's
+     * number.
+     */
     void (*event)(void *host, uint8_t type, uint32_t id, uint16_t vendor_err);
     /* Optional (NULL): see RoceTracePoint. */
     void (*trace)(void *host, RoceTracePoint point, uint32_t qpn, uint32_t a,
@@ -325,7 +331,7 @@ typedef struct RoceLimits {
  * operation.
  */
 Roce *roce_new(const RoceLimits *limits, const RoceHostOps *ops, void *host);
-/* Frees all objects without completions or events. */
+/* Frees all objects. Reports no completions or events. */
 void roce_free(Roce *r);
 /* Destroys all objects, clears GIDs and counters: the state of roce_new(). */
 void roce_reset(Roce *r);
@@ -361,8 +367,7 @@ void roce_post_send(Roce *r, RoceTime now, uint32_t qpn);
 typedef enum RoceInput {
     ROCE_INPUT_TAKEN,           /* RoCEv2: processed, or dropped and counted */
     ROCE_INPUT_ETHERNET,        /* not RoCEv2 for this port's GIDs: the host
-                                 * may hand it to the port with
-                                 * roce_input_ethernet() */
+                                 * may pass it to roce_input_ethernet() */
 } RoceInput;
 
 /* One Ethernet frame without FCS, 14..any bytes. */
@@ -435,8 +440,8 @@ void roce_set_wire(Roce *r, bool takes_frames);
 /* ---- control plane ------------------------------------------------------- */
 
 /*
- * Control operations return enum fakernic_cmd_status; a failed one changes
- * nothing. They emit completions and events through the host operations.
+ * Control operations return enum fakernic_cmd_status. A failed one changes
+ * nothing. They report completions and events through the host operations.
  */
 
 typedef struct RoceQpInit {
@@ -543,7 +548,10 @@ int roce_mr_create(Roce *r, const RoceMrInit *init, uint32_t *key);
  */
 int roce_mr_rereg(Roce *r, uint32_t mask, const RoceMrInit *init,
                   uint32_t *key);
-/* Also for windows. BUSY while a window is bound to the region. */
+/*
+ * Destroys a region. BUSY: a window is bound to it. BAD_ID: there is no such
+ * region.
+ */
 int roce_mr_destroy(Roce *r, uint32_t key);
 /*
  * Like roce_mr_destroy(), but leaves QPs that wait for its pages to
@@ -569,7 +577,7 @@ typedef struct RoceMrView {
 
 /* Looks up a key by its index. False: there is none. */
 bool roce_mr_view(const Roce *r, uint32_t index, RoceMrView *view);
-/* How many keys belong to a PD (for DEALLOC_PD's BUSY); O(1). */
+/* Number of keys that belong to a PD (for DEALLOC_PD's BUSY); O(1). */
 uint32_t roce_pd_users(const Roce *r, RocePd pd);
 
 typedef enum RocePages {

@@ -109,7 +109,7 @@ static inline uint32_t roce_sendq_outstanding(const RoceSendq *sq)
 /* Upper limit of the SEND and WRITE packets in flight without an answer. */
 uint32_t roce_sendq_data_in_flight(const RoceSendq *sq);
 
-/* Is an answer with this PSN possible? */
+/* Is this PSN sent and unanswered? */
 static inline bool roce_sendq_awaits(const RoceSendq *sq, uint32_t psn)
 {
     return roce_psn_sub(psn, sq->una) < roce_psn_sub(sq->high, sq->una);
@@ -120,7 +120,7 @@ static inline uint32_t roce_send_end(const RoceSend *send)
     return roce_psn_add(send->psn, send->psn_count);
 }
 
-/* Has a part of it been sent? Raw packets have no PSNs. */
+/* Has a part of the send been sent? Raw packets have no PSNs. */
 static inline bool roce_send_begun(const RoceSend *send)
 {
     return send->started || send->cut_off > 0;

@@ -226,7 +226,10 @@ static void wire_decode_bth(const uint8_t *bth, RocePacket *p)
     p->psn = wire_get24(bth + 9);
 }
 
-/* The headers of IBTA 9.3 in wire order; the caller has checked their size. */
+/*
+ * Decodes the headers of IBTA 9.3 in wire order. The caller has checked their
+ * size.
+ */
 static void wire_decode_headers(const uint8_t *h, unsigned flags, RocePacket *p)
 {
     if (flags & ROCE_HAS_XRCETH) {
@@ -423,7 +426,7 @@ static void wire_encode_udp(uint8_t *udp, const RocePacket *p, size_t udp_len)
     wire_put16(udp, p->udp_sport);
     wire_put16(udp + 2, ROCE_UDP_PORT);
     wire_put16(udp + 4, (uint32_t)udp_len);
-    /* Zero over IPv6 too (IBTA A17.4.5.2): the ICRC guards the packet. */
+    /* Zero over IPv6 too (IBTA A17.4.5.2): the ICRC protects the packet. */
     wire_put16(udp + 6, 0);
 }
 
@@ -552,7 +555,10 @@ void roce_wire_head(RoceHead *head, const RocePacket *packet)
     }
 }
 
-/* Lengths, traffic class, identification and checksum in a copy of a head. */
+/*
+ * Writes length, traffic class, identification and checksum into a copy of a
+ * head.
+ */
 static void wire_patch_ip(uint8_t *ip, const RoceHead *head,
                           const RocePacket *p, size_t udp_len)
 {

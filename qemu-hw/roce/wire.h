@@ -121,7 +121,8 @@ RoceDecode roce_wire_decode(const uint8_t *frame, size_t len,
 
 /*
  * Writes all headers for a payload of packet->payload_len bytes. Returns the
- * offset at which the caller places the payload. 'buf' holds ROCE_FRAME_MAX.
+ * offset of the payload, which the caller then writes. 'buf' holds
+ * ROCE_FRAME_MAX bytes.
  */
 size_t roce_wire_encode(uint8_t *buf, const RocePacket *packet);
 
@@ -155,13 +156,13 @@ size_t roce_wire_finish(uint8_t *buf, size_t payload_offset,
                         size_t payload_len);
 
 #define ROCE_GRH_SIZE 40
-/* The 40 bytes a UD receiver finds before its data: the IPv6 header, or 20
+/* Writes the 40 bytes before the data of a UD receive: the IPv6 header, or 20
  * unspecified (zero) bytes and the IPv4 header (IBTA A17.4.5.2). */
 void roce_wire_grh(const RocePacket *packet, uint8_t grh[ROCE_GRH_SIZE]);
 
 /* Is it an IPv4-mapped address, ::ffff:a.b.c.d (IBTA A17.4.5)? */
 bool roce_gid_is_ipv4(const uint8_t gid[16]);
-/* Of IPv6 (ff00::/8), or IPv4-mapped (224.0.0.0/4)? */
+/* Is it a multicast address: IPv6 (ff00::/8) or IPv4-mapped (224.0.0.0/4)? */
 bool roce_gid_is_multicast(const uint8_t gid[16]);
 
 #endif

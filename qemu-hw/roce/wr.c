@@ -26,7 +26,9 @@
                              .sge_max = (max),                             \
                              .cqe_opcode = FAKERNIC_CQE_##cqe, packets }
 
-/* Packets of a SEND or WRITE; 'x' is what the last and the only one carry. */
+/*
+ * Packets of a SEND or WRITE; 'x' is what the last and the only packet carry.
+ */
 #define PACKETS(base, x)                                                    \
     .first = ROCE_BTH_##base##_FIRST, .middle = ROCE_BTH_##base##_MIDDLE,   \
     .last = ROCE_BTH_##base##_LAST##x, .only = ROCE_BTH_##base##_ONLY##x
