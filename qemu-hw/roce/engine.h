@@ -59,7 +59,7 @@ _Static_assert(ROCE_WINDOW_SHARE >= ROCE_ACK_EVERY,
  */
 #define ROCE_GIDS_PER_STEP 64
 /* Limits of one roce_output() call: turns of QPs, and steps. The last turn may
- * take as many steps again. */
+ * exceed the limit by as many steps again. */
 #define ROCE_TURNS_PER_OUTPUT 64
 #define ROCE_STEPS_PER_OUTPUT 256
 /* Initial number of READs and atomics that a responder can remember. */

@@ -170,8 +170,9 @@ static uint32_t roce_send_part(const RoceQp *qp, const RoceSend *send)
 /*
  * Packets in flight are limited so that a loss costs little. The limit is
  * lower while other QPs have packets in flight, so that packets do not wait in
- * queues. A part of a READ goes alone; whole READs fill the window. Two are
- * always allowed, so that the peer has one to continue with.
+ * queues. A part of a READ goes alone; whole READs fill the window. Two READs
+ * may be in flight in any case, if the window holds them, so that the peer
+ * always has one to answer.
  */
 static bool roce_send_fits_window(const Roce *r, const RoceQp *qp,
                                   const RoceSend *send)

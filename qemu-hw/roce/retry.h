@@ -142,12 +142,12 @@ bool roce_retry_take(RoceRetry *t);
 RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
                        uint8_t timer);
 /*
- * The deadline has expired. If the timer is as late as the silence was long,
- * nothing ran on this host and an answer may be waiting in a queue. Then the
- * silence restarts, at most ROCE_LATE_MAX times. 'untold': only silence can
- * show that a packet was lost, so the path counts as lossy. Otherwise the peer
- * reports a gap as soon as a later packet arrives, unless the last packets
- * were lost; those silences are long.
+ * The deadline has expired. If the timer is at least as late as the silence
+ * was long, this host did not run and an answer may be waiting in a queue.
+ * Then the silence restarts, at most ROCE_LATE_MAX times. 'untold': only
+ * silence can show that a packet was lost, so the path counts as lossy.
+ * Otherwise the peer reports a gap as soon as a later packet arrives, unless
+ * the last packets were lost. Silences about those last long.
  */
 RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold);
 
