@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Commands: how one ends, and one function per opcode (fakernic/cmdq.h).
+ * Commands: their results, and one function per opcode (fakernic/cmdq.h).
  */
 #ifndef FAKERNIC_DEVICE_CMD_H
 #define FAKERNIC_DEVICE_CMD_H
@@ -8,7 +8,7 @@
 #include "memory.h"
 #include "ring.h"
 
-/* How a command ends: enum fakernic_cmd_status, and for BAD_* which byte. */
+/* The result of a command: enum fakernic_cmd_status; for BAD_* the byte. */
 typedef struct FakernicVerdict {
     uint8_t status;
     uint32_t detail;
@@ -26,7 +26,7 @@ static inline bool fakernic_accepts(const FakernicVerdict *v)
     return v->status == FAKERNIC_CMD_OK;
 }
 
-/* Refuses a field of the payload that is known by its offset only. */
+/* Refuses a field of the payload at this offset. */
 static inline FakernicVerdict fakernic_refuse_at(uint8_t status, size_t offset)
 {
     return (FakernicVerdict) {
@@ -47,18 +47,17 @@ static inline FakernicVerdict fakernic_page_list_verdict(uint8_t status,
 }
 
 /*
- * What a command that goes on over several turns has done so far. It belongs to
- * the command that is being executed; cmdq.c drops what is left of it at its
- * end, a reset at once.
+ * The progress of a command that takes several turns. It belongs to the command
+ * under execution. cmdq.c frees it when the command ends, and a reset at once.
  */
 typedef struct FakernicProgress {
-    FakernicPageReader pages;   /* of a region, a CQ; its memory is taken */
-    FakernicRing ring;          /* resizes: the new one */
-    uint32_t first;             /* and the entry the copy began with */
-    uint32_t next;              /* the next one to be copied; UPDATE_PAGES:
-                                 * the next page */
-    uint32_t last;              /* SRQ: behind the last one */
-    bool waking;                /* those who waited for pages */
+    FakernicPageReader pages;   /* of a region or a CQ; memory is accounted */
+    FakernicRing ring;          /* resizes: the new ring */
+    uint32_t first;             /* resizes: the first entry to copy */
+    uint32_t next;              /* resizes: the next entry to copy;
+                                 * UPDATE_PAGES: the next page */
+    uint32_t last;              /* SRQ resizes: end of the entries to copy */
+    bool waking;                /* UPDATE_PAGES: wakes those that wait */
 } FakernicProgress;
 
 /* Entries of the largest CQ that the driver can make. */
@@ -76,14 +75,13 @@ static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
 }
 
 /*
- * Executes a command, or goes on with one: FAKERNIC_CMD_LATER is the verdict
- * that it is not done, and the next turn calls again with the same request.
- * What has changed meanwhile is judged anew; what it has done is in
- * s->progress.
+ * Begins or continues a command. FAKERNIC_CMD_LATER: it is not complete, and
+ * the next turn calls again with the same request. Each call checks the request
+ * again, because objects may have changed; s->progress has the work done.
  *
- * 'request' is a private copy of FAKERNIC_CMD_PAYLOAD bytes
- * whose reserved fields are zero, 'response' as many bytes of zero to fill in.
- * A command that is refused changes nothing.
+ * 'request' is a private copy of FAKERNIC_CMD_PAYLOAD bytes whose reserved
+ * fields are zero. 'response' has the same size and is zero at first. A command
+ * that is refused changes nothing.
  */
 typedef FakernicVerdict FakernicCmdFn(FakernicState *s, const void *request,
                                       void *response);

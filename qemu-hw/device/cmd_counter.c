@@ -13,7 +13,7 @@
 typedef struct fakernic_query_stats_req QueryStatsReq;
 typedef struct fakernic_query_counter_req QueryCounterReq;
 
-/* Both requests begin with where the counters go. */
+/* Both requests have the address of the counters at the same offset. */
 QEMU_BUILD_BUG_ON(offsetof(QueryStatsReq, address) !=
                   offsetof(QueryCounterReq, address));
 QEMU_BUILD_BUG_ON(offsetof(QueryStatsReq, length) !=

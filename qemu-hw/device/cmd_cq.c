@@ -8,7 +8,7 @@
 #include "cq.h"
 #include "state.h"
 
-/* Larger ones only for drivers that know of them. */
+/* Larger CQs need a feature that the driver must have negotiated. */
 static unsigned fakernic_cq_log_depth_max(const FakernicState *s)
 {
     return s->driver_features & FAKERNIC_FEATURE_DEEP_CQ ?
@@ -25,7 +25,7 @@ static bool fakernic_cq_log_depth_ok(const FakernicState *s, uint8_t log_depth)
     return log_depth >= 1 && log_depth <= fakernic_cq_log_depth_max(s);
 }
 
-/* The ring that a request names; LATER: not all of its list is read. */
+/* Sets up the ring of a request; LATER: its page list is not yet read. */
 static uint8_t fakernic_cq_ring(FakernicState *s, FakernicRing *ring,
                                 const struct fakernic_page_list *list,
                                 uint8_t log_depth)
@@ -106,11 +106,11 @@ FakernicVerdict fakernic_cmd_destroy_cq(FakernicState *s, const void *request,
 
 typedef struct fakernic_resize_cq_req ResizeCqReq;
 
-/* A page of entries, and so many of them in one turn. */
+/* CQEs in a piece of one page, and pieces that one turn copies. */
 #define FAKERNIC_CQES_PER_PIECE  (FAKERNIC_PAGE_SIZE / sizeof(struct fakernic_cqe))
 #define FAKERNIC_PIECES_PER_TURN 16
 
-/* Sets up the new ring, reads the consumer index: the copy can begin. */
+/* Sets up the new ring and reads the consumer index, to begin the copy. */
 static FakernicVerdict fakernic_resize_begin(FakernicState *s,
                                              const FakernicCq *cq,
                                              const ResizeCqReq *req)
@@ -136,7 +136,7 @@ static FakernicVerdict fakernic_resize_begin(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* The next entries of the old ring, to where they go in the new one. */
+/* Copies the next entries of the old ring to their places in the new one. */
 static bool fakernic_resize_copy(FakernicState *s, const FakernicCq *cq)
 {
     struct fakernic_cqe cqes[FAKERNIC_CQES_PER_PIECE];
@@ -159,8 +159,8 @@ static bool fakernic_resize_copy(FakernicState *s, const FakernicCq *cq)
 }
 
 /*
- * Copies as much as this turn has room for. Completions go to the old ring
- * until all of them are copied: they may come to more than the new one holds.
+ * Copies entries within the budget. Completions go to the old ring until all
+ * entries are copied, and may then be more than the new ring can hold.
  */
 static FakernicVerdict fakernic_resize_run(FakernicState *s,
                                            const FakernicCq *cq)

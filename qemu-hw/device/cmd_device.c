@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands on the device and its port: NOP, QUERY_DEVICE, QUERY_PORT, SET_PORT,
- * SET_GID (fakernic/cmdq.h). Protection domains, XRC domains and
- * doorbell pages, which are only numbers, are allocated here too.
+ * SET_GID (fakernic/cmdq.h). Also allocates protection domains, XRC domains and
+ * doorbell pages, which are little more than numbers.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -21,8 +21,8 @@ FakernicVerdict fakernic_cmd_nop(FakernicState *s, const void *request,
 }
 
 /*
- * The EUI-64 of the MAC as a number, first byte on top (RFC 4291 appendix A:
- * universal/local bit inverted).
+ * The EUI-64 of the MAC as a number, first byte most significant (RFC 4291
+ * appendix A: universal/local bit inverted).
  */
 static uint64_t fakernic_node_guid(const FakernicState *s)
 {
@@ -130,7 +130,7 @@ FakernicVerdict fakernic_cmd_query_port(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Bits of a SET_PORT's mask that this driver may use. */
+/* The SET_PORT mask bits that the negotiated features allow. */
 static uint32_t fakernic_port_settings(const FakernicState *s)
 {
     const uint32_t always = FAKERNIC_PORT_MTU | FAKERNIC_PORT_MAC |

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FAULT and DUMP: what a guest may have the device do wrong, and what it may
- * know of its inside.
+ * FAULT and DUMP: the guest adds fault rules, and reads the device's state.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -15,7 +14,7 @@
 
 typedef struct fakernic_dump_req DumpReq;
 
-/* Characters of a text that are a unit of work. */
+/* Characters of text per unit of work. */
 #define FAKERNIC_DUMP_PER_UNIT  256
 
 void fakernic_dump_forget(FakernicState *s)
@@ -52,7 +51,7 @@ static char *fakernic_dump_faults(FakernicState *s)
                             : g_steal_pointer(&rules);
 }
 
-/* OK, and the text is s->dump. */
+/* Makes the text of a DUMP; after OK it is s->dump. */
 static FakernicVerdict fakernic_dump_make(FakernicState *s, const DumpReq *req)
 {
     const uint32_t id = le32_to_cpu(req->id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * CREATE_FLOW, DESTROY_FLOW (fakernic/cmdq.h). A rule must make sense as it
- * stands: no field without the layer it is in, no value that its mask hides.
+ * CREATE_FLOW, DESTROY_FLOW (fakernic/cmdq.h). A rule must be consistent: no
+ * field without its layer, and no value outside its mask.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -26,7 +26,7 @@ static bool fakernic_flow_layers_are_sane(uint32_t layers)
            (!(layers & FAKERNIC_FLOW_L4) || (layers & FAKERNIC_FLOW_L3));
 }
 
-/* Each field that is compared lies in a layer the frame will have. */
+/* True: each field in the mask belongs to a layer that the rule requires. */
 static bool fakernic_flow_mask_is_sane(const FlowMatch *mask, uint32_t layers)
 {
     const bool has_l3 = layers & FAKERNIC_FLOW_L3;
@@ -84,7 +84,7 @@ static FakernicVerdict fakernic_check_flow_normal(const CreateFlowReq *req)
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* A rule that is not about headers says nothing of them. */
+/* A rule of a type that ignores headers must have no header fields. */
 static FakernicVerdict fakernic_check_flow_other(const CreateFlowReq *req)
 {
     if (req->type > FAKERNIC_FLOW_SNIFFER) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * CREATE_MR, DESTROY_MR, REREG_MR, CREATE_MW, DESTROY_MW (fakernic/cmdq.h,
- * fakernic/mr.h; IBTA 10.6, 11.2.8). Keys live in the engine; here the request
- * is judged and its page list copied. The number of page list entries a guest
- * can make the device hold is bounded by the property max-mr-pages.
+ * fakernic/mr.h; IBTA 10.6, 11.2.8). The engine owns the keys. This file checks
+ * the request and copies its page list. The property max-mr-pages limits the
+ * number of page list entries.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -27,7 +27,7 @@ static bool fakernic_access_is_sane(const FakernicState *s, uint8_t type,
                        FAKERNIC_ACCESS_RELAXED_ORDERING;
 
     if (type == FAKERNIC_MR_ON_DEMAND) {
-        /* Its addresses are those of a process, and it says so itself. */
+        /* Its addresses are virtual ones of a process, so not zero-based. */
         allowed &= ~FAKERNIC_ACCESS_ZERO_BASED;
         allowed |= FAKERNIC_ACCESS_ON_DEMAND;
         if (!(access & FAKERNIC_ACCESS_ON_DEMAND)) {
@@ -46,7 +46,7 @@ static bool fakernic_access_is_sane(const FakernicState *s, uint8_t type,
            (access & FAKERNIC_ACCESS_LOCAL_WRITE);
 }
 
-/* A range to register; its page list goes with it. */
+/* A range to register, with its page list. */
 typedef struct FakernicRange {
     uint64_t iova;
     uint64_t length;
@@ -59,10 +59,7 @@ static bool fakernic_range_is_sane(const FakernicRange *range)
            range->iova <= UINT64_MAX - (range->length - 1);
 }
 
-/*
- * Memory for page list entries: for those of a region, also while they are
- * read.
- */
+/* Accounts memory for a region's page list entries, before they are read. */
 static bool fakernic_pages_take(FakernicState *s, uint64_t count)
 {
     return fakernic_memory_take(s, count * sizeof(uint64_t));
@@ -73,7 +70,7 @@ static void fakernic_pages_give(FakernicState *s, uint64_t count)
     fakernic_memory_give(s, count * sizeof(uint64_t));
 }
 
-/* Goes on with the page list that was begun; enum fakernic_cmd_status. */
+/* Continues reading the page list; enum fakernic_cmd_status. */
 static uint8_t fakernic_range_continue(FakernicState *s, RoceMrInit *init)
 {
     uint8_t status = fakernic_page_reader_run(s, &s->progress.pages,
@@ -86,7 +83,7 @@ static uint8_t fakernic_range_continue(FakernicState *s, RoceMrInit *init)
     return status;
 }
 
-/* Begins with one; 'list' NULL: of contiguous pages of device memory. */
+/* Begins to read a page list; 'list' NULL: contiguous device memory. */
 static uint8_t fakernic_range_begin(FakernicState *s, RoceMrInit *init,
                                     const struct fakernic_page_list *list,
                                     uint64_t dm_start)
@@ -136,7 +133,7 @@ static uint8_t fakernic_range_pages(FakernicState *s,
                                      : status;
 }
 
-/* As above for device memory: 'address' is the offset of its first page. */
+/* The same for device memory: 'address' is the offset of its first page. */
 static uint8_t fakernic_range_dm_pages(FakernicState *s,
                                        const FakernicRange *range,
                                        RoceMrInit *init)
@@ -144,7 +141,7 @@ static uint8_t fakernic_range_dm_pages(FakernicState *s,
     const struct fakernic_page_list *list = range->list;
     const uint64_t start = le64_to_cpu(list->address);
     const uint64_t offset = range->iova % FAKERNIC_PAGE_SIZE;
-    /* Also a region of 0 bytes lies somewhere. */
+    /* A region of 0 bytes needs one page, too. */
     const uint64_t needed = DIV_ROUND_UP(MAX(offset + range->length, 1),
                                          FAKERNIC_PAGE_SIZE);
     uint8_t status = FAKERNIC_CMD_OK;
@@ -177,7 +174,7 @@ static FakernicKey *fakernic_key(FakernicState *s, uint32_t key)
     return &s->keys[index];
 }
 
-/* The key belongs to this PD now; 0: to none, it is destroyed. */
+/* Moves a key to this PD; 0: to none, because the key is destroyed. */
 static void fakernic_key_set_pd(FakernicState *s, uint32_t key, uint32_t pdn)
 {
     FakernicKey *k = fakernic_key(s, key);
@@ -191,7 +188,7 @@ static void fakernic_key_set_pd(FakernicState *s, uint32_t key, uint32_t pdn)
     k->pdn = pdn;
 }
 
-/* The key has so many page list entries now, whose memory is taken. */
+/* Sets the number of page list entries of a key; memory is accounted. */
 static void fakernic_key_set_pages(FakernicState *s, uint32_t key,
                                    uint32_t pages)
 {
@@ -213,7 +210,7 @@ static bool fakernic_mr_has_range(uint8_t type)
     return fakernic_mr_has_pages(type) || type == FAKERNIC_MR_ON_DEMAND;
 }
 
-/* A page list that names no pages but tells their size. */
+/* True: the page list has a page size and no pages. */
 static bool fakernic_page_list_is_size(const struct fakernic_page_list *list)
 {
     return !list->address && !list->page_count && !list->levels &&
@@ -221,7 +218,7 @@ static bool fakernic_page_list_is_size(const struct fakernic_page_list *list)
            list->page_shift <= FAKERNIC_PAGE_SHIFT_MAX;
 }
 
-/* Of what its type says: is it offered, and is there what it needs? */
+/* Checks the type of a region: its feature, and the fields that it needs. */
 static FakernicVerdict
 fakernic_check_mr_type(FakernicState *s,
                        const struct fakernic_create_mr_req *req,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging (fakernic/cmdq.h, FAKERNIC_FEATURE_ODP): what the engine
- * wants of regions without pages goes into a bounded list, one event tells
- * that there is something in it, QUERY_PAGE_REQUESTS takes it off, and
- * UPDATE_PAGES says what has become of pages. While the list is full the
- * engine keeps further requests, in the order in which they came.
+ * On-demand paging (fakernic/cmdq.h, FAKERNIC_FEATURE_ODP). The engine's page
+ * requests go into a bounded list, and an event reports that it is not empty.
+ * The driver reads the list by QUERY_PAGE_REQUESTS, and reports the result by
+ * UPDATE_PAGES. While the list is full the engine keeps further requests in
+ * order of arrival.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -20,7 +20,7 @@ static void fakernic_page_requests_announce(FakernicState *s)
     fakernic_event(s, NULL, &s->device_events, FAKERNIC_EVENT_PAGE_REQUEST, 0);
 }
 
-/* Makes one request of two that overlap or meet. */
+/* Merges two requests that overlap or are adjacent. */
 static bool fakernic_page_request_merge(FakernicPageRequest *into,
                                         const FakernicPageRequest *other)
 {
@@ -107,7 +107,7 @@ FakernicVerdict fakernic_cmd_query_page_requests(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* False: none of the combinations of flags that mean something. */
+/* Decodes the flags; false: the combination is not defined. */
 static bool fakernic_pages_state(uint32_t flags, RocePages *state)
 {
     switch (flags) {
@@ -147,7 +147,7 @@ static FakernicVerdict fakernic_check_update_pages(const UpdatePagesReq *req,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Pages of a list of which the engine is told in one turn. */
+/* Pages of a list that are reported to the engine in one turn. */
 #define FAKERNIC_PAGES_PER_TURN 1024
 
 /*
@@ -181,8 +181,8 @@ static uint8_t fakernic_update_pages_read(FakernicState *s,
     return status;
 }
 
-/* Tells the engine some pages of a list, or any number of others, then those
- * who wait for them, some each turn. */
+/* Reports to the engine some pages of a list per turn, or all pages without a
+ * list at once. Then wakes those that wait for them, some in each turn. */
 static uint8_t fakernic_update_pages_tell(FakernicState *s,
                                           const RocePageUpdate *update)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands on queue pairs and multicast groups (fakernic/cmdq.h, fakernic/qp.h;
- * IBTA 10.3, 11.2.4, 11.2.5). Here numbers and formats are judged and rings are
- * set up; whether a QP may change from one state to another with these
- * attributes is the engine's to say.
+ * IBTA 10.3, 11.2.4, 11.2.5). This file checks numbers and formats, and sets up
+ * rings. The engine decides whether a QP may change its state with the given
+ * attributes.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -18,7 +18,7 @@
 
 typedef struct fakernic_create_qp_req CreateQpReq;
 
-/* Memory windows of a QP that is destroyed, unbound in one turn. */
+/* Memory windows of a destroyed QP that one turn unbinds. */
 #define FAKERNIC_WINDOWS_PER_TURN 512
 
 /* The feature bit of a QP type; 0: unknown type. */
@@ -42,7 +42,7 @@ static uint64_t fakernic_qp_type_feature(uint8_t type)
     }
 }
 
-/* Depths, strides, and that what is not there is zero. */
+/* Checks depths and strides, and that the fields of absent queues are zero. */
 static FakernicVerdict fakernic_check_qp_queues(const CreateQpReq *req)
 {
     const bool has_sq = req->sq_log_depth != FAKERNIC_QUEUE_NONE;
@@ -68,7 +68,7 @@ static FakernicVerdict fakernic_check_qp_queues(const CreateQpReq *req)
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* A target has no queues, and takes PD and CQ from the SRQ of each message. */
+/* An XRC target has no queues; each message's SRQ provides PD and CQ. */
 static FakernicVerdict fakernic_check_xrc_target(FakernicState *s,
                                                  const CreateQpReq *req)
 {
@@ -95,7 +95,7 @@ static FakernicVerdict fakernic_check_xrc_target(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* RQ or SRQ, and the CQ of receives. */
+/* Checks the RQ or SRQ, and the CQ of receives. */
 static FakernicVerdict fakernic_check_qp_receive(FakernicState *s,
                                                  const CreateQpReq *req)
 {
@@ -188,7 +188,7 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Flags of a QP of this type that the driver may use. */
+/* The flags that a QP of this type may have with the negotiated features. */
 static uint8_t fakernic_qp_flags(const FakernicState *s, uint8_t type)
 {
     return type == FAKERNIC_QP_UD &&
@@ -196,7 +196,7 @@ static uint8_t fakernic_qp_flags(const FakernicState *s, uint8_t type)
            FAKERNIC_QP_BLOCK_MCAST_LB : 0;
 }
 
-/* Takes (1) or gives back (-1) what the QP refers to. */
+/* Takes (1) or releases (-1) references to the objects that the QP uses. */
 static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
 {
     if (qp->xrcdn) {
@@ -214,8 +214,8 @@ static void fakernic_qp_refer(FakernicState *s, FakernicQp *qp, int users)
 }
 
 /*
- * What the device and the engine hold for a QP beside its rings; with an SQ
- * there may be the page list of a REG_MR that waits for its turn.
+ * Host memory of a QP in the device and the engine, without its rings. With an
+ * SQ, it includes the page list of a REG_MR that waits.
  */
 static uint64_t fakernic_qp_memory(FakernicState *s, const FakernicQp *qp,
                                    const RoceQpInit *init)
@@ -409,7 +409,7 @@ static void fakernic_qp_attr_encode(struct fakernic_qp_attr *to,
     to->alt_av = fakernic_av_encode(&attr->alt_av);
 }
 
-/* Where in the request the attribute of a FAKERNIC_QP_ATTR_* bit lies. */
+/* The offset in the request of the attribute of a FAKERNIC_QP_ATTR_* bit. */
 static uint32_t fakernic_qp_attr_offset(uint32_t bit)
 {
     static const struct {
@@ -451,8 +451,8 @@ static uint32_t fakernic_qp_attr_offset(uint32_t bit)
     return offsetof(struct fakernic_modify_qp_req, attr.state);
 }
 
-/* An attribute that needs a feature the driver has not taken, or is beyond the
- * limit the device reports; 0: none. */
+/* Finds an attribute that needs a feature not negotiated, or exceeds a limit
+ * that the device reports; 0: none does. */
 static uint32_t fakernic_qp_attr_beyond(FakernicState *s, uint32_t mask,
                                         const RoceQpAttr *attr)
 {
@@ -515,7 +515,7 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
         };
     }
     if ((mask & FAKERNIC_QP_ATTR_STATE) && attr.state == FAKERNIC_QPS_RESET) {
-        /* All work requests are forgotten; the rings start anew at 0. */
+        /* All work requests are discarded; the rings start at 0 again. */
         qp->sq_pi = qp->sq_ci = 0;
         qp->rq_pi = qp->rq_ci = 0;
         qp->sq_waits = qp->rq_waits = 0;

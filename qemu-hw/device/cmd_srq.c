@@ -4,9 +4,9 @@
  * XRC SRQ belongs to an XRC domain and has a CQ of its own: XRC target QPs of
  * that domain find it by the number in each message.
  *
- * A resize moves the receives that the device has not taken yet to a new ring.
- * The host promises to post none meanwhile; the producer index it has written
- * into both records proves it.
+ * A resize moves the receives that the device has not taken to a new ring. The
+ * host must post none during the resize. The producer index that it has written
+ * into both doorbell records proves that.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -17,7 +17,7 @@
 typedef struct fakernic_create_srq_req CreateSrqReq;
 typedef struct fakernic_modify_srq_req ModifySrqReq;
 
-/* Both or neither of XRC domain and CQ. */
+/* Checks that the request has an XRC domain and a CQ, or neither. */
 static FakernicVerdict fakernic_check_srq_xrc(FakernicState *s,
                                               const CreateSrqReq *req)
 {
@@ -57,7 +57,7 @@ static FakernicVerdict fakernic_check_create_srq(FakernicState *s,
     return fakernic_check_srq_xrc(s, req);
 }
 
-/* Takes (1) or gives back (-1) what the SRQ refers to. */
+/* Takes (1) or releases (-1) references to the objects that the SRQ uses. */
 static void fakernic_srq_refer(FakernicState *s, FakernicSrq *srq, int users)
 {
     fakernic_pd(s, srq->pdn)->users += users;
@@ -162,13 +162,13 @@ static FakernicVerdict fakernic_check_modify_srq(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Bytes of slots copied at once, and how often in one turn. */
+/* Bytes of slots in a piece, and pieces that one turn copies. */
 #define FAKERNIC_SLOT_PIECE      FAKERNIC_PAGE_SIZE
 #define FAKERNIC_PIECES_PER_TURN 16
 
 /*
- * The producer index must be the one that the new record promised, and one that
- * both rings can have.
+ * Checks that the producer index has not changed since the resize began, and is
+ * possible in both rings.
  */
 static FakernicVerdict fakernic_srq_check_pi(FakernicState *s,
                                              const FakernicSrq *srq)
@@ -191,7 +191,7 @@ static FakernicVerdict fakernic_srq_check_pi(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* The receives from ci on are to move, up to what both records name. */
+/* Begins to move the receives from ci to the index in both records. */
 static FakernicVerdict fakernic_srq_resize_begin(FakernicState *s,
                                                  const FakernicSrq *srq,
                                                  const ModifySrqReq *req)
@@ -212,7 +212,7 @@ static FakernicVerdict fakernic_srq_resize_begin(FakernicState *s,
     return fakernic_srq_check_pi(s, srq);
 }
 
-/* The next slots, to the same indices of the new ring. */
+/* Copies the next slots to the same indexes of the new ring. */
 static bool fakernic_srq_resize_copy(FakernicState *s, const FakernicSrq *srq)
 {
     uint8_t slots[FAKERNIC_SLOT_PIECE];
@@ -231,8 +231,8 @@ static bool fakernic_srq_resize_copy(FakernicState *s, const FakernicSrq *srq)
 }
 
 /*
- * Copies as much as this turn has room for. Messages go on taking receives from
- * the old ring: what they take need not be copied, or was in vain.
+ * Copies slots within the budget. Messages still take receives from the old
+ * ring; those need no copy, and a copy made already does no harm.
  */
 static FakernicVerdict fakernic_srq_resize_run(FakernicState *s,
                                                const FakernicSrq *srq)

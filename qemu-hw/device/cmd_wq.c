@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands on work queues, indirection tables and RSS QPs (fakernic/wq.h). A WQ
- * is a raw-packet QP of the engine that has an RQ only; its three states are
- * three of a QP's: RESET, RTR, ERR.
+ * is a raw-packet QP of the engine that has an RQ only. Its three states are
+ * the QP states RESET, RTR and ERR.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -17,7 +17,7 @@ typedef struct fakernic_modify_wq_req ModifyWqReq;
 typedef struct fakernic_create_ind_table_req CreateIndTableReq;
 typedef struct fakernic_create_rss_qp_req CreateRssQpReq;
 
-/* Changes the state of a QP that has nothing to set but the port. */
+/* Changes the state of a QP whose only attribute is the port. */
 static void fakernic_set_state(FakernicState *s, const FakernicQp *qp,
                                uint8_t state)
 {
@@ -32,7 +32,7 @@ static void fakernic_set_state(FakernicState *s, const FakernicQp *qp,
     assert(status == FAKERNIC_CMD_OK);
 }
 
-/* From RESET. */
+/* Moves a QP from RESET to the state in which it receives. */
 static void fakernic_set_receiving(FakernicState *s, const FakernicQp *qp)
 {
     fakernic_set_state(s, qp, FAKERNIC_QPS_INIT);
@@ -154,7 +154,7 @@ FakernicVerdict fakernic_cmd_modify_wq(FakernicState *s, const void *request,
 
 /* ---- indirection tables ------------------------------------------------ */
 
-/* Takes (1) or gives back (-1) the WQs of a table. */
+/* Takes (1) or releases (-1) references to the WQs of a table. */
 static void fakernic_ind_table_refer(FakernicState *s,
                                      const FakernicIndTable *table, int users)
 {

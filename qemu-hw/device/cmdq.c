@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The command queue (fakernic/cmdq.h): requests in from the submission ring,
- * one completion each out to the completion ring, then vector 0.
+ * The command queue (fakernic/cmdq.h): reads requests from the submission ring,
+ * writes one completion each to the completion ring, then raises vector 0.
  *
- * A request is copied once and judged from the copy. What is common to all
- * commands is judged here: opcode, feature, reserved fields, and that nothing
- * follows the request; the rest in cmd_*.c.
+ * The device copies a request once and checks the copy. This file checks what
+ * all commands have in common: opcode, feature, reserved fields, and zeros
+ * after the request. cmd_*.c check the rest.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -23,7 +23,7 @@
 #define FAKERNIC_CMD_RSVD_FIELDS 5
 #define FAKERNIC_COMMANDS_PER_TURN 8
 
-/* A reserved field: where it lies in the payload. */
+/* The position of a reserved field in the payload. */
 typedef struct FakernicField {
     uint8_t offset;
     uint8_t size;
@@ -344,7 +344,7 @@ static bool fakernic_cmdq_complete(FakernicState *s,
     const size_t head = offsetof(struct fakernic_cmd_completion, payload);
 
     completion->owner = !(q->ci & (1U << q->log_depth));
-    /* The owner byte ends the first 16 bytes: they are written last. */
+    /* The first 16 bytes end with the owner byte, so they are written last. */
     return fakernic_dma_write(s, address + head, completion->payload,
                               sizeof(completion->payload),
                               ROCE_FAULT_WHY_CMD) &&
@@ -363,8 +363,8 @@ static bool fakernic_cmdq_fetch(FakernicState *s)
 }
 
 /*
- * What a fault rule, which is asked once for each command, does to the next
- * one. The verdict is LATER if it has to wait, OK if it is to be executed.
+ * Applies fault rules once to the next command. LATER: the command waits. OK:
+ * it is executed. Other verdicts: it fails.
  */
 static FakernicVerdict fakernic_cmdq_fault(FakernicState *s)
 {
@@ -390,7 +390,7 @@ static FakernicVerdict fakernic_cmdq_fault(FakernicState *s)
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-/* Executes the command, unless a fault rule has it fail or wait. */
+/* Executes the command, unless a fault rule makes it fail or wait. */
 static FakernicVerdict fakernic_cmdq_execute(FakernicState *s, void *response)
 {
     FakernicCmdq *q = &s->cmdq;
@@ -408,8 +408,7 @@ static FakernicVerdict fakernic_cmdq_execute(FakernicState *s, void *response)
 }
 
 /*
- * Executes the next command or goes on with it; false: the rings are out of
- * reach.
+ * Begins or continues the next command; false: the rings cannot be accessed.
  */
 static bool fakernic_cmdq_step(FakernicState *s)
 {
@@ -446,8 +445,8 @@ static bool fakernic_cmdq_step(FakernicState *s)
 }
 
 /*
- * More commands than the ring holds, says the doorbell; or none, while there is
- * one that it has announced.
+ * True: the doorbell announces more commands than the ring can hold, or has
+ * taken back one that is under way.
  */
 static bool fakernic_cmdq_is_overrun(const FakernicCmdq *q)
 {
@@ -463,7 +462,7 @@ bool fakernic_cmdq_run(FakernicState *s)
 
     if (fakernic_cmdq_is_overrun(q)) {
         fakernic_fatal(s, FAKERNIC_FATAL_CMDQ_OVERRUN);
-        return false;           /* as was heard while it was frozen */
+        return false;           /* by a doorbell while the device was frozen */
     }
     while (room && fakernic_is_running(s) && q->ci != q->pi &&
            q->delayed_until <= fakernic_now()) {
@@ -526,7 +525,7 @@ void fakernic_cmdq_doorbell_late(FakernicState *s, uint32_t pi)
     }
 }
 
-/* Both ends of both rings can be reached by DMA. */
+/* Checks that DMA can access both ends of a ring. */
 static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
 {
     uint64_t last = address + ((1ULL << s->cmdq.log_depth) - 1) *

@@ -13,28 +13,27 @@ typedef struct FakernicCmdq {
     uint32_t log_depth;
     uint32_t pi;
     uint32_t ci;
-    bool underway;              /* the command at ci goes on in this turn */
-    bool lost;                  /* a fault rule: nobody hears of its end */
-    RoceTime delayed_until;     /* a fault rule: it begins then; 0: none */
-    struct fakernic_cmd request;        /* its copy */
+    bool underway;              /* the command at ci has begun */
+    bool lost;                  /* a fault rule drops its completion */
+    RoceTime delayed_until;     /* a fault rule delays its begin; 0: none */
+    struct fakernic_cmd request;        /* copy of the request */
 } FakernicCmdq;
 
-/* Judges the registers that describe it; false: the device is dead. */
+/* Checks the registers of the queue; false: it was a fatal error. */
 bool fakernic_cmdq_enable(FakernicState *s);
 
-/* The opcode of a command's name, as CREATE_QP; -1: there is none. */
+/* The opcode of a command by name, for example CREATE_QP; -1: none. */
 int fakernic_cmd_number(const char *name);
 
-/* A doorbell: there are commands before 'pi'. Too many end the device. */
+/* A doorbell: announces the commands before 'pi'. Too many are fatal. */
 void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi);
 
-/* One that a fault rule held; it means nothing behind a later one. */
+/* A doorbell that a fault rule held; ignored if a later one has arrived. */
 void fakernic_cmdq_doorbell_late(FakernicState *s, uint32_t pi);
 
 /*
- * Executes commands, one after the other, as many as the turn has room for but
- * at least one, or a part of one that takes several turns. True: there are
- * more.
+ * Executes commands in order, within the budget, but at least one or a part of
+ * one. True: there are more.
  */
 bool fakernic_cmdq_run(FakernicState *s);
 

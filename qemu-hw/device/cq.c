@@ -4,11 +4,11 @@
  * events when the CQ is armed (fakernic/cq.h; IBTA 11.4.2). A moderated CQ
  * holds its event back until there are enough entries or the first has waited.
  *
- * The consumer index is read only when the ring looks full. A CQ that really
- * is, or whose memory is gone, is in error: an event, nothing written any
- * more, and its QPs fail. The engine is in the middle of a call then, and
- * there may be thousands of QPs: they are told by the turns that follow, some
- * in each.
+ * The consumer index is read only when the ring looks full. A CQ that is full,
+ * or whose memory cannot be written, goes into error: it raises an event, gets
+ * no more entries, and its QPs fail. The engine is in the middle of a call
+ * then, and there may be thousands of QPs. So the following turns move them to
+ * the error state, some in each turn.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -20,7 +20,7 @@
 #include "state.h"
 #include "../trace.h"
 
-/* Is there room for one more? Looks at the doorbell record if need be. */
+/* True: there is room for an entry. Reads the doorbell record if necessary. */
 static bool fakernic_cq_has_room(FakernicState *s, FakernicCq *cq)
 {
     uint32_t ci;
@@ -101,7 +101,7 @@ static void fakernic_cq_raise(FakernicState *s, FakernicCq *cq)
     fakernic_event(s, cq->eq, &cq->completion, FAKERNIC_EVENT_COMPLETION, 0);
 }
 
-/* An event is due now, or waits for more entries, or for its period. */
+/* Raises the event now, or holds it for more entries or for its period. */
 static void fakernic_cq_hold(FakernicState *s, FakernicCq *cq)
 {
     if (cq->held >= cq->count) {
@@ -139,7 +139,7 @@ RoceTime fakernic_cq_run(FakernicState *s, RoceTime now)
     return cq ? cq->deadline : ROCE_TIME_NEVER;
 }
 
-/* Notes when entries were taken, if the host has stamped that. */
+/* Records when the application took entries, if it has stamped that. */
 static void fakernic_cq_stamped(FakernicState *s, FakernicCq *cq)
 {
     uint32_t ci;
@@ -169,7 +169,7 @@ void fakernic_cq_leave(FakernicCq *cq, FakernicCqUser *user)
     }
 }
 
-/* IBTA C10-76 for a QP; an XRC SRQ can no longer be used. */
+/* Fails a QP (IBTA C10-76) or an XRC SRQ, which becomes unusable. */
 static void fakernic_cq_tell(FakernicState *s, const FakernicCqUser *user)
 {
     if (user->qp) {
@@ -230,7 +230,7 @@ static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
     cq->error = true;
     QTAILQ_INSERT_TAIL(&s->failed_cqs, cq, failed);
     if (cq->held) {
-        /* There will be no more entries to wait for. */
+        /* No more entries will come to fill up the held event. */
         fakernic_cq_raise(s, cq);
     }
     fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
@@ -248,7 +248,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
     }
     if (completion->srqn &&
         !fakernic_table_get(&s->srqs, completion->srqn)) {
-        /* An XRC SRQ was destroyed while a message was on its way into it. */
+        /* The XRC SRQ was destroyed while a message was received into it. */
         return;
     }
     if (fault->overrun || !fakernic_cq_has_room(s, cq)) {
@@ -304,8 +304,8 @@ void fakernic_complete(void *host, const RoceCompletion *completion)
 void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
                      bool solicited)
 {
-    /* How many entries are behind what the driver knows of; so long ago may the
-     * last solicited one be that indices have wrapped since. */
+    /* 'behind' is how many entries the driver has not seen. 'since' is invalid
+     * if the indexes have wrapped after the last solicited entry. */
     const uint32_t behind = cq->pi - ci;
     const uint32_t since = cq->pi - cq->solicited_pi;
 

@@ -14,7 +14,7 @@ typedef enum FakernicArm {
     FAKERNIC_ARM_ANY,
 } FakernicArm;
 
-/* One of those that fail with their CQ: a QP, or an XRC SRQ. */
+/* An object that fails with its CQ: a QP or an XRC SRQ. */
 typedef struct FakernicCqUser {
     struct FakernicQp *qp;
     struct FakernicSrq *srq;
@@ -28,28 +28,28 @@ typedef struct FakernicCq {
     uint32_t uar;
     uint32_t pi;
     uint32_t ci;                /* as last read from the record */
-    uint32_t stamped;           /* as it was with the last stamp */
-    uint32_t solicited_pi;      /* pi behind the last solicited entry */
+    uint32_t stamped;           /* ci of the last stamp */
+    uint32_t solicited_pi;      /* pi after the last solicited entry */
     uint32_t users;             /* QPs, XRC SRQs */
     FakernicArm arm;
     bool ignore_overrun;
     bool error;
-    QLIST_HEAD(, FakernicCqUser) fail_with;     /* not told of an error yet */
+    QLIST_HEAD(, FakernicCqUser) fail_with;     /* users that have not failed */
     QTAILQ_ENTRY(FakernicCq) failed;            /* in s->failed_cqs */
     uint16_t count;             /* moderation: entries per event */
-    uint16_t period_us;         /* and how long the first one waits, or 0 */
-    uint32_t held;              /* entries that wait for their event */
-    RoceTime deadline;          /* of that event, while in s->held_cqs */
+    uint16_t period_us;         /* moderation: longest wait of an entry, or 0 */
+    uint32_t held;              /* entries whose event is held */
+    RoceTime deadline;          /* of the held event, while in s->held_cqs */
     bool is_held;
     FakernicEventSource completion;
     FakernicEventSource async;
 } FakernicCq;
 
-/* Writes an entry. Fault rules are not asked: 'fault' is what they said. */
+/* Writes an entry. Does not match fault rules: 'fault' is their result. */
 void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
                      const FakernicCqeFault *fault);
 
-/* RoceHostOps.complete: writes a CQE, and raises the event it is armed for. */
+/* RoceHostOps.complete: writes a CQE; raises an event if the CQ is armed. */
 void fakernic_complete(void *host, const RoceCompletion *completion);
 
 /*
@@ -63,30 +63,30 @@ void fakernic_cq_arm(FakernicState *s, FakernicCq *cq, uint32_t ci,
 void fakernic_cq_moderate(FakernicState *s, FakernicCq *cq, uint16_t count,
                           uint16_t period_us);
 
-/* The CQ goes away: nothing waits any more. */
+/* The CQ is about to be destroyed: cancels its held event and its failure. */
 void fakernic_cq_forget(FakernicState *s, FakernicCq *cq);
 
 /*
- * A QP or SRQ that fails with the CQ begins or ends to use it. 'user' is part
- * of it, with 'qp' or 'srq' set. cq NULL: nothing is done.
+ * Registers a QP or SRQ that fails with the CQ. 'user' is a member of it, with
+ * 'qp' or 'srq' set. No effect if cq is NULL.
  */
 void fakernic_cq_join(FakernicCq *cq, FakernicCqUser *user);
-/* Ends what fakernic_cq_join() began; cq NULL: nothing is done. */
+/* Reverses fakernic_cq_join(); no effect if cq is NULL. */
 void fakernic_cq_leave(FakernicCq *cq, FakernicCqUser *user);
 
 /*
- * Moves the QPs and XRC SRQs of CQs in error to the error state as long as the
- * turn lasts. True: there are more.
+ * Moves the QPs and XRC SRQs of CQs in error to the error state, within the
+ * budget. True: there are more.
  */
 bool fakernic_cq_errors_run(FakernicState *s);
 
 /*
- * Raises the events whose period has passed as long as the turn lasts. Returns
- * when the next one is due, which may be now, or ROCE_TIME_NEVER.
+ * Raises the events whose period has passed, within the budget. Returns when
+ * the next one is due, which may be now, or ROCE_TIME_NEVER.
  */
 RoceTime fakernic_cq_run(FakernicState *s, RoceTime now);
 
-/* What the CQs of a device share; there are no CQs. */
+/* Initializes the lists that the CQs of a device share; there are no CQs. */
 void fakernic_cqs_init(FakernicState *s);
 /* There must be no CQs. */
 void fakernic_cqs_free(FakernicState *s);

@@ -3,10 +3,10 @@
  * Event queues: events of CQs, QPs, SRQs, the port and the device become EQEs
  * in guest memory, and raise interrupts (fakernic/eq.h, IBTA 11.6.3).
  *
- * Nothing is lost and nothing grows: an event that finds its EQ full, or its
- * memory out of reach, sets a bit in its object, and the object waits in a list
- * until the consumer index moves, or the time has come to try again. One store
- * may make room for thousands: they are written in as many turns as they take.
+ * No event is lost, and memory is bounded. If the EQ is full, or its memory
+ * cannot be written, the event sets a bit in its object. The object waits in a
+ * list until the consumer index moves or a retry is due. One store of the index
+ * may make room for thousands of events; several turns then write them.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -25,12 +25,12 @@ static bool fakernic_eq_is_full(const FakernicEq *eq)
     return eq->pi - eq->ci == eq->ring.depth;
 }
 
-/* Entries that cannot be written are tried again so often. */
+/* How often the device retries to write an entry. */
 #define FAKERNIC_EQ_RETRY_NS (100 * SCALE_MS)
 
 /*
- * False: not now; the event stays where it is. 'spoil' is what a fault rule
- * does to the entry, or NULL.
+ * Writes an entry; false: it failed, and the event stays latched. 'spoil' is
+ * how a fault rule corrupts the entry, or NULL.
  */
 static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
                                uint32_t id, uint32_t data,
@@ -50,7 +50,7 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
         roce_fault_corrupt(spoil, &eqe, sizeof(eqe));
     }
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
-        /* A lost one would let a driver wait for ever, without a word. */
+        /* Retried: without the event a driver would wait without limit. */
         trace_fakernic_err_eqe(s->name, eq->id, type, id);
         eq->stalled_until = fakernic_now() + FAKERNIC_EQ_RETRY_NS;
         fakernic_fault_stall(s, ROCE_FAULT_EQE, eq->id, eq->stalled_until);
@@ -65,8 +65,8 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
 }
 
 /*
- * The same, but for a fault rule, which is asked once for each entry. A delay
- * stalls the EQ: its events wait in their objects. False: this one, too.
+ * The same with fault rules, which are matched once for each entry. A DELAY
+ * stalls the EQ: this event and later ones stay latched. False: it is stalled.
  */
 static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
                                 uint32_t id, uint32_t data)
@@ -102,7 +102,7 @@ static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
     return fakernic_eqe_write(s, eq, type, id, data, NULL);
 }
 
-/* An event becomes an entry; false: not yet. */
+/* Writes an event as an entry; false: not now. */
 static bool fakernic_eqe_next(FakernicState *s, FakernicEq *eq, uint8_t type,
                               uint32_t id, uint32_t data)
 {
@@ -115,7 +115,7 @@ static bool fakernic_eqe_next(FakernicState *s, FakernicEq *eq, uint8_t type,
     return fakernic_eqe_write(s, eq, type, id, data, NULL);
 }
 
-/* QP, SRQ and device fail once: one of these at a time is latched in them. */
+/* Events with data: the object fails once, so at most one is latched. */
 static bool fakernic_event_has_data(unsigned type)
 {
     return type == FAKERNIC_EVENT_DEVICE_FATAL ||
@@ -125,7 +125,7 @@ static bool fakernic_event_has_data(unsigned type)
            type == FAKERNIC_EVENT_SRQ_ERROR;
 }
 
-/* A peer that migrated to a wrong path fails nothing, and has one cause. */
+/* A failed path migration of the peer is no error, and has only one cause. */
 static uint32_t fakernic_event_data(const FakernicEventSource *src,
                                     unsigned type)
 {
@@ -135,7 +135,7 @@ static uint32_t fakernic_event_data(const FakernicEventSource *src,
     return fakernic_event_has_data(type) ? src->data : 0;
 }
 
-/* What waits for this EQ is written in later turns. */
+/* Leaves the waiting events of this EQ to later turns. */
 static void fakernic_eq_late(FakernicState *s, FakernicEq *eq)
 {
     if (!QTAILQ_IN_USE(eq, late)) {
@@ -144,8 +144,8 @@ static void fakernic_eq_late(FakernicState *s, FakernicEq *eq)
     fakernic_kick(s);
 }
 
-/* False: it is full, stalled, or late. At least one entry is written if it can
- * be: who raises an event pays for himself. */
+/* False: the EQ is full or stalled, or the budget is used. Tries at least one
+ * entry, so that the caller's own event does not wait for a budget. */
 static bool fakernic_event_list_flush(FakernicState *s, FakernicEq *eq,
                                       FakernicEventList *list)
 {
@@ -195,7 +195,7 @@ void fakernic_eqs_run(FakernicState *s)
 void fakernic_eq_forget(FakernicState *s, FakernicEq *eq)
 {
     if (eq == s->async_eq) {
-        /* What is latched waits for the next one. */
+        /* Latched events wait for the next asynchronous EQ. */
         s->async_eq = NULL;
     }
     if (QTAILQ_IN_USE(eq, late)) {

@@ -28,41 +28,41 @@ typedef struct FakernicEq {
     uint32_t ci;
     uint16_t vector;
     bool armed;
-    RoceTime stalled_until;     /* by a fault rule, or as its memory is out of
-                                 * reach; 0: it is not */
+    RoceTime stalled_until;     /* by a fault rule, or because its memory
+                                 * cannot be written; 0: it is not */
     uint32_t users;             /* CQs */
     FakernicEventList waiting;  /* completion events */
     QTAILQ_ENTRY(FakernicEq) late;      /* in s->late_eqs */
 } FakernicEq;
 
 /*
- * Raises an event of an object, with 'data' for the types that have any. 'eq'
- * NULL: on the asynchronous event queue, or, while there is none, on the next
- * one. An event already latched in the object is not raised twice.
+ * Raises an event of an object, with 'data' for the types that have it. If 'eq'
+ * is NULL it goes to the asynchronous EQ, or waits for one to be created. An
+ * event that is latched in the object already is not raised twice.
  */
 void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,
                     enum fakernic_event type, uint32_t data);
 
-/* The object goes away, and its latched events with it. 'eq' as above. */
+/* Discards the latched events of an object; 'eq' as above. */
 void fakernic_event_forget(FakernicState *s, FakernicEq *eq,
                            FakernicEventSource *src);
 
 /*
- * Writes the events that wait, as far as there is room and the turn's budget
- * goes; the rest is left to fakernic_eqs_run().
+ * Writes the events that wait, within the room and the turn's budget; what the
+ * budget leaves is written by fakernic_eqs_run().
  */
 void fakernic_eq_flush(FakernicState *s, FakernicEq *eq);
 
-/* Part of a turn: goes on with EQs whose flush had to stop. */
+/* Part of a turn: resumes EQs whose flush had used up the budget. */
 void fakernic_eqs_run(FakernicState *s);
 
-/* The EQ goes away; asynchronous events wait for the next one. */
+/* The EQ is about to be destroyed; asynchronous events wait for the next. */
 void fakernic_eq_forget(FakernicState *s, FakernicEq *eq);
 
 /*
- * A doorbell: the host has consumed the entries before 'ci', and wants an
- * interrupt for the next one with 'arm'. One that is not within the entries
- * written is dropped and counted.
+ * A doorbell: the driver has consumed the entries before 'ci', and with 'arm'
+ * requests an interrupt for the next one. The doorbell is dropped and counted
+ * if 'ci' is not within the entries written.
  */
 void fakernic_eq_doorbell(FakernicState *s, FakernicEq *eq, uint32_t ci,
                           bool arm);

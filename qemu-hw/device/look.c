@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A look into a ring. Which one is said in words, so that a property of QOM is
- * enough to ask; the answer has at most as many entries as were asked for.
+ * Decodes the entries of a ring for tools and tests. Words name the ring, so
+ * that a QOM property can select it. The answer has at most as many entries as
+ * were requested.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -25,16 +26,16 @@ static const char *const fakernic_look_kinds[] = {
     [FAKERNIC_LOOK_EQ] = "eq",
 };
 
-/* The ring that a look found, and whose it is. */
+/* The ring that the words name, and its owner. */
 typedef struct FakernicLooked {
     FakernicLookKind kind;
     const FakernicRing *ring;
     const FakernicQp *qp;       /* of an SQ */
-    uint32_t pi, ci;            /* as the device knows them */
-    bool consumes;              /* the device; else it produces */
+    uint32_t pi, ci;            /* the device's indexes */
+    bool consumes;              /* the device consumes; else it produces */
 } FakernicLooked;
 
-/* ---- which --------------------------------------------------------------- */
+/* ---- selection ----------------------------------------------------------- */
 
 static bool fakernic_look_option(FakernicLook *look, const char *word)
 {
@@ -290,7 +291,7 @@ static void fakernic_look_wr(FakernicState *s, const FakernicQp *qp,
                       0);
 }
 
-/* Entries that it takes, or 0: it is out of reach. */
+/* Writes a send WQE; returns its entries, or 0: they cannot be read. */
 static unsigned fakernic_look_send(FakernicState *s,
                                    const FakernicLooked *found, uint32_t index,
                                    GString *text)
@@ -303,7 +304,7 @@ static unsigned fakernic_look_send(FakernicState *s,
         return 0;
     }
     blocks = hdr->bb_count <= FAKERNIC_SQ_WQE_BB_MAX ? hdr->bb_count : 0;
-    /* The first is not read again: a guest may change it meanwhile. */
+    /* The first block is not read again: the guest may have changed it. */
     if (blocks > 1 && !fakernic_ring_peek(s, found->ring, index + 1,
                                           wqe + FAKERNIC_SQ_BB_SIZE,
                                           (blocks - 1) * FAKERNIC_SQ_BB_SIZE)) {
@@ -451,8 +452,8 @@ static unsigned fakernic_look_entry(FakernicState *s,
 /* ---- the ring ------------------------------------------------------------ */
 
 /*
- * Which entries: those asked for; else what the device will fetch next, or what
- * it wrote last. 'record' is the index that the host keeps.
+ * The range of entries: as requested, else those that the device fetches next
+ * or wrote last. 'record' is the host's index in the doorbell record.
  */
 static void fakernic_look_range(const FakernicLook *look,
                                 const FakernicLooked *found, uint32_t record,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A look into a ring: its entries as they are in guest memory now, decoded as
- * the device decodes them. Nothing is counted or changed by it.
+ * Shows a ring: its entries in guest memory now, decoded as the device decodes
+ * them. Nothing is counted or changed.
  */
 #ifndef FAKERNIC_DEVICE_LOOK_H
 #define FAKERNIC_DEVICE_LOOK_H
@@ -17,28 +17,28 @@ typedef enum FakernicLookKind {
     FAKERNIC_LOOK_EQ,
 } FakernicLookKind;
 
-/* Which ring, and which of its entries. */
+/* Selects a ring and a range of its entries. */
 typedef struct FakernicLook {
     FakernicLookKind kind;
-    bool has_from;              /* else from what is next, or was last */
+    bool has_from;              /* else the next entries, or the last ones */
     uint32_t number;            /* of the QP, SRQ, CQ or EQ */
     uint32_t from;              /* free-running index */
     uint32_t count;
 } FakernicLook;
 
 /*
- * Takes "sq 17", or "cq 3 from=12 count=64". False: it is not like that, or
- * there is no such ring; nothing is taken.
+ * Selects a ring by words: "sq 17", or "cq 3 from=12 count=64". False: the form
+ * is wrong or there is no such ring; the selection does not change.
  */
 bool fakernic_look_at(FakernicState *s, const char *words, Error **errp);
 
 /*
- * The ring that was named, in JSON, to be freed. NULL: none was named, it is
- * gone, or out of the device's reach.
+ * The selected ring in JSON; the caller frees it. NULL: none is selected, it
+ * does not exist any more, or its memory cannot be read.
  */
 char *fakernic_look(FakernicState *s, Error **errp);
 
-/* The ring that the words name, in the same way; what was taken stays. */
+/* The same for the ring that the words name; the selection does not change. */
 char *fakernic_look_words(FakernicState *s, const char *words, Error **errp);
 
 #endif

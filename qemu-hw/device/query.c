@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is inside, as JSON. Objects are as many as the device's limits allow: no
- * answer is longer than that.
+ * The state of the device and its objects as JSON. The device's limits bound
+ * the number of objects, and so the length of an answer.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -358,7 +358,7 @@ static void fakernic_query_flows(FakernicState *s, GString *text)
     }
 }
 
-/* All, or those that have counted something. */
+/* Writes all counters, or those that are not 0. */
 static void fakernic_query_values(const uint64_t *values, bool all,
                                   GString *text)
 {
@@ -389,7 +389,7 @@ static void fakernic_query_counters(FakernicState *s, GString *text)
     }
 }
 
-/* ---- all there is to ask for --------------------------------------------- */
+/* ---- the list of queries ------------------------------------------------- */
 
 const FakernicQuery fakernic_queries[] = {
     { "x-state", "registers, limits and use, in JSON", '{', '}',
@@ -512,8 +512,8 @@ bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
     return true;
 }
 
-/* The objects of a kind, as many as are wanted and allowed; then where the next
- * is. */
+/* Writes up to 'count' objects of a kind, within the limits, and then the index
+ * of the next one. */
 static void fakernic_query_walk(FakernicState *s, const FakernicQuery *query,
                                 uint32_t from, uint32_t count, GString *text)
 {

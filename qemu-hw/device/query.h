@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is inside, for whoever looks from outside: the device and its objects as
- * JSON. Looking changes nothing, and works while the VM is stopped and the
- * device frozen, dead or in error.
+ * The state of the device and its objects as JSON, for tools and tests. A query
+ * changes nothing. It works while the VM is stopped, and while the device is
+ * frozen, dead or in error.
  */
 #ifndef FAKERNIC_DEVICE_QUERY_H
 #define FAKERNIC_DEVICE_QUERY_H
@@ -13,56 +13,56 @@ typedef struct FakernicQuery {
     const char *property;       /* "x-qps" */
     const char *description;
     char open, close;           /* of an array or an object */
-    /* all of it, or */
+    /* either writes the whole answer, */
     void (*write)(FakernicState *s, GString *text);
-    /* the object at an index, false: there is none; of all below the end */
+    /* or one object; false: none has this index; indexes are below end() */
     bool (*entry)(FakernicState *s, uint32_t index, GString *text);
     uint32_t (*end)(const FakernicState *s);
 } FakernicQuery;
 
-/* An answer has at most so many objects, and begins none behind so many bytes:
- * the main thread writes it in one go. */
+/* Limits of an answer, because the main thread writes it without a pause: its
+ * objects, and the length after which no further object begins. */
 #define FAKERNIC_QUERY_MAX      8192
 #define FAKERNIC_QUERY_BYTES    (512u << 10)
 
-/* Which of the objects the next answer to one query has. */
+/* Selects the objects of the next answer to one query. */
 typedef struct FakernicWindow {
-    const FakernicQuery *query; /* NULL: none was asked for */
+    const FakernicQuery *query; /* NULL: nothing is selected */
     uint32_t from, count;
 } FakernicWindow;
 
-/* All there is to ask for; the last has no property. */
+/* All queries; the last entry has no property. */
 extern const FakernicQuery fakernic_queries[];
 
 /*
- * A number, decimal whatever it begins with but for 0x. False: it is none, or
- * more than 'max'.
+ * Parses a number: decimal, also with leading zeros, or hexadecimal after 0x.
+ * False: it is not a number, or above 'max'.
  */
 bool fakernic_query_number(const char *text, uint32_t max, uint32_t *value);
 
-/* False: it is not realized, or in the middle of a reset. */
+/* False: the device is not realized, or in the middle of a reset. */
 bool fakernic_query_possible(const FakernicState *s);
 
 /*
- * "from=INDEX count=N": which objects the next answer to this query has. False:
- * that is not what was said.
+ * Parses "from=INDEX count=N", which selects the objects of the next answer to
+ * this query. False: the text has another form.
  */
 bool fakernic_query_window(FakernicState *s, const FakernicQuery *query,
                            const char *words, Error **errp);
 
 /*
- * The answer in JSON, to be freed. If there are more objects, the last is
- * {"next": INDEX}. There is nothing in a device that is not
- * realized, or is in the middle of a reset.
+ * The answer in JSON; the caller frees it. If there are more objects, the last
+ * element is {"next": INDEX}. The answer is empty if the device is not realized
+ * or in the middle of a reset.
  */
 char *fakernic_query(FakernicState *s, const FakernicQuery *query);
 
-/* The same, where there are objects of 'count' from an index on; no window
- * matters. */
+/* The same for up to 'count' objects from index 'from' on; ignores the
+ * window. */
 char *fakernic_query_part(FakernicState *s, const FakernicQuery *query,
                           uint32_t from, uint32_t count);
 
-/* An object in JSON, to be freed; NULL: there is none of this number. */
+/* One object in JSON, which the caller frees; NULL: none has this number. */
 char *fakernic_query_one(FakernicState *s, enum fakernic_dump_kind kind,
                          uint32_t id);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The recorder: a ring of entries in memory, and one in a mapped file. A store
- * of 64 bytes each and one look at a clock per entry, and a copy of each frame
- * in a file; no system call.
+ * The recorder: a ring of entries in memory, and one in a mapped file. An entry
+ * costs a read of the clock and a store of 64 bytes per ring. A frame is copied
+ * into the file. There are no system calls.
  */
 #include "qemu/osdep.h"
 #include "qemu/timer.h"
@@ -13,7 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 
-/* Each kind's name, then those of its value (- for none) and arguments. */
+/* Per kind: its name, the name of its value (- for none), its arguments. */
 static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_NONE] = "none -",
     [FAKERNIC_RECORD_DOORBELL_SQ] = "doorbell_sq - qpn pi ci",
@@ -54,8 +54,8 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
 static const char fakernic_record_magic[8] = "fakerec";
 
 /*
- * The file, for this device alone: were it cut by another that begins anew, a
- * store into what is gone would end QEMU (SIGBUS). -1: it cannot be had.
+ * Opens and locks the file for this device alone. If another device truncated
+ * it, a store into the mapping would kill QEMU (SIGBUS). -1: it failed.
  */
 static int fakernic_recorder_take(const char *path, Error **errp)
 {
@@ -81,9 +81,9 @@ static int fakernic_recorder_take(const char *path, Error **errp)
 }
 
 /*
- * So many bytes of zeros, all of which the disk has room for: a store into a
- * hole of a full disk would end QEMU as well. They are in memory from the
- * start: a page fault in each new page would cost more than all its entries.
+ * Allocates 'size' bytes of zeros on the disk and maps them. A store into a
+ * hole would kill QEMU on a full disk. All pages are mapped at once, because a
+ * page fault costs more than all entries of the page.
  */
 static void *fakernic_recorder_map(int fd, const char *path, size_t size,
                                    Error **errp)
@@ -107,7 +107,7 @@ static void *fakernic_recorder_map(int fd, const char *path, size_t size,
     return p;
 }
 
-/* What the numbers of the entries mean. */
+/* Writes the names of the numbers in entries into the header. */
 static void fakernic_recorder_describe(FakernicRecordHeader *header)
 {
     g_autoptr(GString) text = g_string_new(NULL);
@@ -184,7 +184,7 @@ void fakernic_recorder_cleanup(FakernicState *s)
     r->first_error = NULL;
 }
 
-/* Into the file; the place of the one after the next is fetched meanwhile. */
+/* Writes an entry into the file, and prefetches the place after the next. */
 static void fakernic_recorder_file(FakernicRecorder *r,
                                    const FakernicRecord *entry)
 {
@@ -203,7 +203,7 @@ void fakernic_record_put(FakernicState *s, FakernicRecordKind kind,
     FakernicRecord *entry;
 
     if (!r->last) {
-        return;                 /* it is being taken down */
+        return;                 /* after fakernic_recorder_cleanup() */
     }
     entry = &r->last[r->count % FAKERNIC_RECORDS];
     entry->time_ns = get_clock();
@@ -282,7 +282,7 @@ void fakernic_record_keep(FakernicState *s, bool fatal)
     r->first_error = g_memdup2(r->last, FAKERNIC_RECORDS * sizeof(*r->last));
 }
 
-/* A number; by hand, as printf() would take longer than a turn for them all. */
+/* Writes a number. For all entries printf() would take longer than a turn. */
 static void fakernic_record_digits(GString *text, uint64_t value, bool hex)
 {
     char digits[20];
@@ -295,7 +295,7 @@ static void fakernic_record_digits(GString *text, uint64_t value, bool hex)
     g_string_append_len(text, digits + at, sizeof(digits) - at);
 }
 
-/* The next of the names, as " name="; false: there is none. */
+/* Writes the next of the names as " name="; false: there is none. */
 static bool fakernic_record_name(GString *text, const char **names)
 {
     const size_t len = strcspn(*names, " ");

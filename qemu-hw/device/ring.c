@@ -2,11 +2,11 @@
 /*
  * Page lists and the rings they describe (fakernic/base.h).
  *
- * A page list comes in from a command or a work request; its addresses are
- * read once, checked and copied, so that the guest may free or change the
- * tables afterwards. Memory is bounded by the number of pages needed, which
- * the caller has bounded, not by what the guest claims to have. Work is
- * bounded by turns: a long list is read over several of them.
+ * A page list is part of a command or a work request. The device reads its
+ * addresses once, checks and copies them, so that the guest may free or change
+ * the tables afterwards. The caller limits the number of pages needed, which
+ * bounds the memory used, whatever the guest claims. A long list is read over
+ * several turns.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -23,7 +23,7 @@ bool fakernic_page_list_is_zero(const struct fakernic_page_list *list)
     return buffer_is_zero(list, sizeof(*list));
 }
 
-/* Pages a list of so many levels can name. */
+/* The number of pages that a list with 'levels' levels can name. */
 static uint64_t fakernic_page_list_capacity(unsigned levels)
 {
     return levels ? 1ULL << (9 * levels) : UINT32_MAX;
@@ -52,14 +52,14 @@ static bool fakernic_page_list_is_sane(const struct fakernic_page_list *list,
     if (address & ROCE_ADDRESS_DM) {
         return false;
     }
-    /* Contiguous pages must not run over the end of DMA space. */
+    /* Contiguous pages must not extend beyond the DMA address space. */
     return list->levels ||
            ((uint64_t)count << shift) <= ROCE_ADDRESS_DM - address;
 }
 
 /*
- * Reads and checks the first 'count' entries of a table: addresses aligned to
- * 1 << shift.
+ * Reads the first 'count' entries of a table, and checks that the addresses are
+ * aligned to 1 << shift.
  */
 static uint8_t fakernic_page_table_read(FakernicState *s, uint64_t table,
                                         uint64_t *to, uint32_t count,
@@ -79,8 +79,8 @@ static uint8_t fakernic_page_table_read(FakernicState *s, uint64_t table,
 }
 
 /*
- * The address of table 'number' of a level; leaves are level 1. The table above
- * is kept until the next one is wanted, so that each entry is read once.
+ * Finds the address of table 'number' of a level; leaves are level 1. The table
+ * above stays cached until the next one is needed, so each entry is read once.
  */
 static uint8_t fakernic_page_table_find(FakernicState *s,
                                         FakernicPageReader *r, unsigned level,
@@ -112,7 +112,7 @@ static uint8_t fakernic_page_table_find(FakernicState *s,
     return status;
 }
 
-/* Adds up to a table's worth of addresses. */
+/* Reads the addresses of one table. */
 static uint8_t fakernic_page_reader_step(FakernicState *s,
                                          FakernicPageReader *r)
 {
@@ -146,7 +146,7 @@ uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
     r->address = address;
     r->page_shift = page_shift;
     r->needed = needed;
-    /* The engine frees what it is handed with free(). */
+    /* Not g_malloc(): the engine frees this with free(). */
     r->pages = malloc(needed * sizeof(*r->pages));
     return r->pages ? FAKERNIC_CMD_OK : FAKERNIC_CMD_NO_RESOURCE;
 }
@@ -166,7 +166,7 @@ uint8_t fakernic_page_reader_begin(FakernicPageReader *r,
     return status;
 }
 
-/* Does a fault rule say that the list is out of reach? */
+/* True: a fault rule makes reading the list fail. */
 static bool fakernic_page_reader_fails(FakernicState *s,
                                        const FakernicPageReader *r)
 {
@@ -230,7 +230,7 @@ uint8_t fakernic_page_list_read(FakernicState *s,
     return status;
 }
 
-/* Takes the memory of the ring's page addresses, begins to read them. */
+/* Accounts memory for the ring's page addresses, and begins to read them. */
 static uint8_t fakernic_ring_begin(FakernicState *s, FakernicPageReader *r,
                                    const struct fakernic_page_list *list,
                                    unsigned log_size)
@@ -339,7 +339,7 @@ static bool fakernic_ring_store(FakernicState *s, uint64_t address, uint8_t *at,
     return fakernic_dma_write(s, address, at, len, why);
 }
 
-/* In pieces that end with a page or with the ring. */
+/* Copies in pieces that end at the end of a page or of the ring. */
 static bool fakernic_ring_move(FakernicState *s, const FakernicRing *ring,
                                uint32_t index, uint8_t *at, size_t len,
                                FakernicRingMove *move)
@@ -382,7 +382,7 @@ bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                               fakernic_ring_store);
 }
 
-/* The first bytes of the doorbell record. */
+/* Copies the first bytes of the doorbell record. */
 static bool fakernic_ring_host(FakernicState *s, const FakernicRing *ring,
                                void *at, size_t len, FakernicRingMove *move)
 {

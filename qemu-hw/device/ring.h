@@ -18,16 +18,16 @@ typedef struct FakernicRing {
     uint32_t depth;             /* entries, a power of two */
 } FakernicRing;
 
-/* A table of tables of a page list: the one that was wanted last. */
+/* The cached table of an upper level of a page list. */
 typedef struct FakernicUpperTable {
     bool valid;
     uint64_t number;
     uint64_t entries[FAKERNIC_PAGE_TABLE_ENTRIES];
 } FakernicUpperTable;
 
-/* A page list that is being read. */
+/* The state of reading a page list. */
 typedef struct FakernicPageReader {
-    uint64_t *pages;            /* as far as they are read; NULL: no list is */
+    uint64_t *pages;            /* those read so far; NULL: reads no list */
     uint64_t needed;
     uint64_t done;
     uint64_t address;           /* of the root table, or of the first page */
@@ -38,8 +38,8 @@ typedef struct FakernicPageReader {
 
 /*
  * Begins to read the first 'needed' addresses of a list. OK; BAD_PAGE_LIST: the
- * list is not well-formed, or names fewer; NO_RESOURCE: no memory. Only with OK
- * is there anything to run or to drop.
+ * list is not well-formed, or names fewer; NO_RESOURCE: no memory. The caller
+ * runs or drops the reader only after OK.
  */
 uint8_t fakernic_page_reader_begin(FakernicPageReader *r,
                                    const struct fakernic_page_list *list,
@@ -51,43 +51,43 @@ uint8_t fakernic_page_reader_begin_at(FakernicPageReader *r, uint64_t address,
                                       unsigned page_shift, uint64_t needed)
     G_GNUC_WARN_UNUSED_RESULT;
 
-/* Of a command's list, in one turn. */
+/* Tables of a command's list that are read in one turn. */
 #define FAKERNIC_TABLES_PER_TURN 32
 
 /*
- * Reads on: as long as the turn lasts, at least one and at most 'tables'
- * tables. LATER: there are more. Else the reader is done: OK, and *pages is a
- * malloc'ed array of 'needed' addresses, the caller's to free(); BAD_PAGE_LIST
- * or DMA_ERROR, and *pages is untouched. Each entry is read from the guest
- * once.
+ * Continues reading within the budget: at least one and at most 'tables'
+ * tables. LATER: there are more. Otherwise the reader is done. OK: *pages is a
+ * malloc'ed array of 'needed' addresses, which the caller frees with free().
+ * BAD_PAGE_LIST or DMA_ERROR: *pages is unchanged. Each entry is read from
+ * guest memory once.
  */
 uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
                                  unsigned tables, uint64_t **pages)
     G_GNUC_WARN_UNUSED_RESULT;
 
-/* Forgets what was read; may be called on one that reads nothing. */
+/* Frees what was read; also allowed on a reader that reads nothing. */
 void fakernic_page_reader_drop(FakernicPageReader *r);
 
 /*
- * Copies the first 'needed' page addresses of a list that names at least as
- * many, at once: they are few. On FAKERNIC_CMD_OK *pages is a malloc'ed array
- * of 'needed' addresses, the caller's to free(); else it is untouched.
- * BAD_PAGE_LIST: the list is not well-formed; DMA_ERROR: a page table is out
- * of reach; NO_RESOURCE: no memory.
+ * Copies the first 'needed' page addresses of a short list in one call. On
+ * FAKERNIC_CMD_OK *pages is a malloc'ed array of 'needed' addresses, which the
+ * caller frees with free(); else it is unchanged. BAD_PAGE_LIST: the list is
+ * not well-formed, or too short; DMA_ERROR: a page table cannot be read;
+ * NO_RESOURCE: no memory.
  */
 uint8_t fakernic_page_list_read(FakernicState *s,
                                 const struct fakernic_page_list *list,
                                 uint64_t needed, uint64_t **pages)
     G_GNUC_WARN_UNUSED_RESULT;
 
-/* Is the list all zero, as it must be where no queue is wanted? */
+/* True: the list is all zero, as required where a command has no queue. */
 bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
 
 /*
- * Sets up a ring of 2^log_depth entries of 2^log_entry bytes, which are what
- * 'why' says. Returns what fakernic_page_list_read() does, or NO_RESOURCE when
- * max-memory is reached; on FAKERNIC_CMD_OK the ring owns its page addresses
- * until fakernic_ring_free(), else it is untouched.
+ * Sets up a ring of 2^log_depth entries of 2^log_entry bytes; 'why' is the kind
+ * of its entries for fault rules. Returns as fakernic_page_list_read(), or
+ * NO_RESOURCE when max-memory is reached. On FAKERNIC_CMD_OK the ring owns its
+ * page addresses until fakernic_ring_free(); else it is unchanged.
  */
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,
@@ -96,9 +96,9 @@ uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
     G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * The same for a ring that may be long, over several turns: LATER, and it is
- * called again with the same arguments. 'r' reads nothing at first; while it
- * reads, its addresses are counted as memory taken.
+ * The same for a ring that may be long. LATER: a later turn calls again with
+ * the same arguments. 'r' reads nothing at first. The memory of its addresses
+ * is accounted from the first call on.
  */
 uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
                                 FakernicPageReader *r,
@@ -107,18 +107,18 @@ uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
                                 RoceFaultWhy why)
     G_GNUC_WARN_UNUSED_RESULT;
 
-/* Leaves a ring that is not there; may be called on one, too. */
+/* Frees a ring, which is then empty; also allowed on an empty ring. */
 void fakernic_ring_free(FakernicState *s, FakernicRing *ring);
 
 /*
  * Copies 'len' bytes from the start of entry 'index' on, across entries and
- * around the end. Any index is valid: it counts modulo the depth. False: out of
- * the device's reach.
+ * around the end. The index is taken modulo the depth. False: the memory cannot
+ * be read.
  */
 bool fakernic_ring_read(FakernicState *s, const FakernicRing *ring,
                         uint32_t index, void *buf, size_t len);
 
-/* The same for a look from outside: fakernic_dma_peek(). */
+/* The same for monitoring, by fakernic_dma_peek(). */
 bool fakernic_ring_peek(FakernicState *s, const FakernicRing *ring,
                         uint32_t index, void *buf, size_t len);
 
@@ -127,18 +127,18 @@ bool fakernic_ring_write(FakernicState *s, const FakernicRing *ring,
                          uint32_t index, const void *buf, size_t len);
 
 /*
- * Reads the index that the host keeps in the doorbell record. The host may
- * write anything there: the caller judges it. False: out of reach.
+ * Reads the host's index from the doorbell record. The host may write any value
+ * there, so the caller checks it. False: the record cannot be read.
  */
 bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
                           uint32_t *index);
-/* The same for a look from outside. */
+/* The same for monitoring. */
 bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
                                uint32_t *index);
 
 /*
- * The stamp in the doorbell record, and the index beside it; 0: there is none,
- * or no file of the recorder's to note it in.
+ * The stamp in the doorbell record, and the index next to it. 0: there is no
+ * stamp, or no recorder file for it.
  */
 uint64_t fakernic_ring_stamp(FakernicState *s, const FakernicRing *ring,
                              uint32_t *index);

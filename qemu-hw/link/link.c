@@ -295,8 +295,8 @@ static void link_charge(FakernicLink *link)
 }
 
 /*
- * Stops using a peer. The bottom half closes it. It counts as a connection until
- * all descriptors that it sent are closed.
+ * Stops using a peer. The bottom half closes it. It counts as a connection
+ * until all descriptors that it sent are closed.
  */
 static void link_drop(LinkPeer *peer, const char *why)
 {
