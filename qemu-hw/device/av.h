@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Address vectors: between the interface's form (fakernic/qp.h), in QP
- * attributes and datagram WQEs, and the engine's. The caller has judged
+ * Address vectors: converts between the interface's format (fakernic/qp.h), in
+ * QP attributes and datagram WQEs, and the engine's. The caller has checked the
  * reserved fields.
  */
 #ifndef FAKERNIC_DEVICE_AV_H

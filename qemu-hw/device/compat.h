@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What has another name or type in another release of QEMU: 10.0, and those
- * that ci/check_qemu.sh builds. Nothing else asks for the release.
+ * Names and types that differ between releases of QEMU: 10.0, and those that
+ * ci/check_qemu.sh builds. No other file depends on the release.
  */
 #ifndef FAKERNIC_DEVICE_COMPAT_H
 #define FAKERNIC_DEVICE_COMPAT_H
@@ -25,21 +25,21 @@
 #include "chardev/char-fe.h"
 #include "hw/pci/pcie.h"
 
-/* Who writes to a character device. */
+/* The frontend of a character device, to which the device writes. */
 #if QEMU_VERSION_MAJOR == 10 && QEMU_VERSION_MINOR < 2
 typedef CharBackend FakernicWriter;
 #else
 typedef CharFrontend FakernicWriter;
 #endif
 
-/* What class_init is given. */
+/* The type of the second argument of class_init. */
 #if QEMU_VERSION_MAJOR == 10 && QEMU_VERSION_MINOR == 0
 typedef void FakernicClassData;
 #else
 typedef const void FakernicClassData;
 #endif
 
-/* What an endpoint's link can do; without flits. */
+/* Sets the link capabilities of an endpoint, without flit mode. */
 static inline void fakernic_fill_link(PCIDevice *pci, PCIExpLinkWidth width,
                                       PCIExpLinkSpeed speed)
 {

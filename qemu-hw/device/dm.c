@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The memory the engine reads and writes: device memory when the address has
- * ROCE_ADDRESS_DM set (only the page list of a DM region can), else guest
- * memory by DMA.
+ * The memory that the engine reads and writes. An address with ROCE_ADDRESS_DM
+ * set is in device memory; only the page list of a DM region has such
+ * addresses. Any other address is guest memory, accessed by DMA.
  *
- * Device memory is RAM behind the clock page in BAR2. The driver divides it,
- * the guest's CPUs reach it through the BAR, the device without any DMA. The
- * same rules hold as for guest memory: ascending stores, atomics against CPUs.
+ * Device memory is RAM after the clock page in BAR2. The driver allocates it,
+ * vCPUs access it through the BAR, and the device accesses it without DMA. As
+ * for guest memory, stores ascend and atomics are atomic against vCPUs.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -23,7 +23,7 @@ bool fakernic_dm_contains(const FakernicState *s, uint64_t offset, uint64_t len)
     return len <= s->dm_size && offset <= s->dm_size - len;
 }
 
-/* Behind the doorbell pages and the clock page. */
+/* After the doorbell pages and the clock page. */
 uint32_t fakernic_dm_page(const FakernicState *s)
 {
     return s->uars + 1;
@@ -35,8 +35,8 @@ void fakernic_dm_init(FakernicState *s)
                  QEMU_MADV_NOHUGEPAGE);
 }
 
-/* Pages that are zeroed in one go, and what one counts as: most of that is the
- * host's, which brings a page that nothing has touched yet. */
+/* Pages that one step zeroes, and the units of a page. Most of the cost is the
+ * host's, which must first allocate a page that was never touched. */
 #define FAKERNIC_DM_AT_ONCE 16
 #define FAKERNIC_DM_PAGE_WORK 4
 
@@ -57,7 +57,7 @@ bool fakernic_dm_zero_some(FakernicState *s)
     return s->dm_zeroed >= s->dm_size;
 }
 
-/* NULL, and counted, when the range is not all device memory. */
+/* NULL, and counted: the range is not within device memory. */
 static uint8_t *fakernic_dm(FakernicState *s, uint64_t address, uint64_t len)
 {
     const uint64_t offset = address & ~ROCE_ADDRESS_DM;
@@ -113,7 +113,7 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
         return fakernic_dma_atomic(host, address, op);
     }
     word = fakernic_dm(s, address, 8);
-    /* A zero-based region may begin anywhere. */
+    /* A zero-based region may begin at any address, also an unaligned one. */
     if (!word || !QEMU_PTR_IS_ALIGNED(word, 8)) {
         return false;
     }
@@ -122,13 +122,13 @@ bool fakernic_memory_atomic(void *host, uint64_t address, RoceAtomic *op)
     return true;
 }
 
-/* Device memory is visible to all, and gone with a reset. */
+/* Device memory is always visible, and is never persistent. */
 RoceFlush fakernic_memory_flush(void *host, const RoceFlushJob *flush,
                                 uint64_t *done)
 {
     const uint64_t address = flush->part[0].address;
 
-    /* All parts are of one region, in device memory or not. */
+    /* All parts belong to one region, so the first one decides. */
     if (!(address & ROCE_ADDRESS_DM)) {
         return fakernic_dma_flush(host, flush, done);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The memory the engine works on: device memory, or guest memory by DMA
- * (RoceHostOps; ROCE_ADDRESS_DM tells which).
+ * The memory that the engine accesses (RoceHostOps): device memory if an
+ * address has ROCE_ADDRESS_DM set, else guest memory by DMA.
  */
 #ifndef FAKERNIC_DEVICE_DM_H
 #define FAKERNIC_DEVICE_DM_H
@@ -10,18 +10,18 @@
 
 #define FAKERNIC_DM_MAX (256 * MiB)
 
-/* False: the range does not lie within device memory. */
+/* False: the range is not within device memory. */
 bool fakernic_dm_contains(const FakernicState *s, uint64_t offset,
                           uint64_t len);
 
 /* The page of BAR2 at which device memory begins. */
 uint32_t fakernic_dm_page(const FakernicState *s);
 
-/* Device memory has been made: the host brings it in small pages, as bringing a
- * huge one takes longer than a turn may. */
+/* Called after device memory is created. Makes the host use small pages for it,
+ * because clearing a huge page takes longer than a turn may. */
 void fakernic_dm_init(FakernicState *s);
 
-/* Zeroes it, from dm_zeroed on, as far as the budget goes; true: all. */
+/* Zeroes device memory from dm_zeroed on, within the budget; true: all. */
 bool fakernic_dm_zero_some(FakernicState *s);
 
 /* RoceHostOps.dma_read; this and the next three: as those of dma.h. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fakernic: a PCI Express RoCEv2 network interface. The wiring: QOM type,
- * properties, PCI capabilities, realize, teardown. What it looks like to a
- * driver is in firmware-spec/; what moves on the wire is in ../roce/.
+ * fakernic: a PCI Express RoCEv2 network interface. This file has the QOM type,
+ * properties, PCI capabilities, realize and teardown. firmware-spec/ describes
+ * the interface to the driver; ../roce/ implements the protocol.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -112,7 +112,7 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
                                   uint32_t value, int len)
 {
     pci_default_write_config(pci, address, value, len);
-    /* A message that was unmasked may have switched off the device's slot. */
+    /* Unmasking sends pending messages; one may have unplugged the device. */
     if (fakernic_gate(FAKERNIC(pci))) {
         pcie_cap_flr_write_config(pci, address, value, len);
         pcie_aer_write_config(pci, address, value, len);
@@ -120,7 +120,7 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
     }
 }
 
-/* What was unplugged is not asked, nor realized again. */
+/* An unplugged device answers no queries and cannot be realized again. */
 static bool fakernic_is_there(const FakernicState *s, Error **errp)
 {
     if (!fakernic_gate(s)) {
@@ -194,7 +194,7 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
     if (pci_pm_init(pci, FAKERNIC_PM_OFFSET, errp) < 0) {
         return false;
     }
-    /* Version 3; what the device holds survives D3hot. */
+    /* Version 3; the device keeps its state in D3hot. */
     pci_set_word(pci->config + FAKERNIC_PM_OFFSET + PCI_PM_PMC, 3);
     pci_set_word(pci->config + FAKERNIC_PM_OFFSET + PCI_PM_CTRL,
                  PCI_PM_CTRL_NO_SOFT_RESET);
@@ -218,9 +218,9 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
 }
 
 /*
- * The BAR's hold on device memory is one on the device itself. The name under
- * which the memory is known is free at once: this device may live on while
- * another takes its place, and QEMU aborts when a name is given twice.
+ * The BAR's reference to device memory is a reference to the device itself, so
+ * it is dropped here. The RAM block's name is released at once: this device may
+ * exist longer, and QEMU aborts if a new device registers the same name.
  */
 static void fakernic_cleanup_dm(FakernicState *s)
 {
@@ -274,7 +274,7 @@ static void fakernic_cleanup_bars(PCIDevice *pci)
     msix_uninit_exclusive_bar(pci);
 }
 
-/* A link is in place of a netdev. */
+/* Joins the link that the property 'link' names, instead of a netdev. */
 static bool fakernic_join_link(FakernicState *s, Error **errp)
 {
     if (!s->link_path) {
@@ -288,7 +288,7 @@ static bool fakernic_join_link(FakernicState *s, Error **errp)
     return s->link != NULL;
 }
 
-/* What the device offers to the driver, as it is configured. */
+/* The features that this configuration offers to the driver. */
 static uint64_t fakernic_offered(const FakernicState *s)
 {
     uint64_t features = FAKERNIC_FEATURES_IMPLEMENTED & s->feature_mask;
@@ -381,7 +381,7 @@ err_recorder:
 static void fakernic_exit(PCIDevice *pci)
 {
     fakernic_doors_close(FAKERNIC(pci));
-    /* Its file is free for the device that takes this one's place. */
+    /* Releases the recorder's file for a device that replaces this one. */
     fakernic_recorder_cleanup(FAKERNIC(pci));
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
@@ -495,7 +495,7 @@ static void fakernic_add_queries(ObjectClass *class)
     }
 }
 
-/* Rules are added in words, and read with their counters. */
+/* Writing the property adds rules; reading it returns them with counters. */
 static void fakernic_set_fault(Object *obj, const char *text, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
@@ -514,7 +514,7 @@ static char *fakernic_get_fault(Object *obj, Error **errp)
     return fakernic_is_there(s, errp) ? fakernic_fault_text(s) : NULL;
 }
 
-/* What tests of costs set and see. */
+/* Properties for tests of the cost of steps. */
 static void fakernic_costs_init(Object *obj, FakernicCosts *costs)
 {
     object_property_add_uint32_ptr(obj, "x-cost-limit", &costs->limit,
@@ -552,7 +552,7 @@ static void fakernic_instance_init(Object *obj)
                                   "bootindex", "/ethernet-phy@0", DEVICE(obj));
 }
 
-/* Behind all that works for it: an event may be traced until then. */
+/* Frees the name last, because trace events use it until here. */
 static void fakernic_finalize(Object *obj)
 {
     g_free(FAKERNIC(obj)->name);

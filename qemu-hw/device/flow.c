@@ -2,8 +2,8 @@
 /*
  * Flow rules: which raw-packet QPs get a frame (fakernic/cmdq.h, CREATE_FLOW).
  *
- * A frame is parsed once (parse.c); rules are then masked comparisons with what
- * was found, in order of priority.
+ * A frame is parsed once (parse.c). Then rules are evaluated in order of
+ * priority, by masked comparisons with the parsed fields.
  */
 #include "qemu/osdep.h"
 #include "net/eth.h"
@@ -14,7 +14,7 @@
 #include "state.h"
 #include "../trace.h"
 
-/* Rules that can be compared with a frame for a unit of work. */
+/* Rules compared with a frame per unit of work. */
 #define FAKERNIC_LOOKS_PER_UNIT 16
 
 static bool fakernic_flow_matches(const FakernicFlow *flow,

@@ -2,7 +2,8 @@
 /*
  * Interrupts: MSI-X vectors are raised anywhere, sent from one place.
  *
- * The engine and the queues only raise: they are in the middle of something.
+ * The engine and the queues only raise vectors. Sending a message may reset the
+ * device or unplug it, so it must not happen in the middle of their work.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -14,8 +15,8 @@
 #include "state.h"
 #include "../trace.h"
 
-/* What a message is to the budget: enough that the clock is looked at, as the
- * store may be into the doorbell of another device, and take a turn of its. */
+/* Units of a message. They are enough to make the budget read the clock: the
+ * store may ring another device's doorbell, which takes as long as its turn. */
 #define FAKERNIC_INTERRUPT_WORK 16
 
 void fakernic_interrupt(FakernicState *s, unsigned vector)
@@ -24,11 +25,11 @@ void fakernic_interrupt(FakernicState *s, unsigned vector)
 }
 
 /*
- * A message is a store to where the guest says. That may be this device's BARs
- * (the guard refuses), its configuration space (a Function Level Reset), the
- * slot it sits in (power off: the device is removed), or the doorbell of
- * another NIC, which sends a frame that arrives here at once. So after each
- * message all is looked at anew.
+ * A message is a store to an address that the guest chooses. That may be this
+ * device's BARs (the reentrancy guard refuses it), its configuration space (a
+ * Function Level Reset), its slot (power off unplugs it), or the doorbell of
+ * another NIC, whose frame arrives here at once. So the state must be checked
+ * again after each message.
  */
 static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
 {
@@ -47,7 +48,7 @@ void fakernic_interrupts_send(FakernicState *s)
 {
     uint64_t vectors = s->interrupts;
 
-    /* A vector that a reset took back is in 'vectors' only. */
+    /* A reset clears s->interrupts, but not 'vectors'. */
     for (; vectors && !s->held && fakernic_budget_left(s);
          vectors &= s->interrupts) {
         unsigned vector = ctz64(vectors);

@@ -7,15 +7,15 @@
 
 #include "common.h"
 
-/* Raises a vector, 0..FAKERNIC_VECTOR_COUNT - 1. It is sent later. */
+/* Raises a vector, 0..FAKERNIC_VECTOR_COUNT - 1; it is sent later. */
 void fakernic_interrupt(FakernicState *s, unsigned vector);
 
 /*
- * Sends the vectors raised, each once, as far as the budget goes; the others,
- * and those raised meanwhile, are left. A
- * message is a store to where the guest says, so anything may come of it: a
- * frame received, a doorbell, a reset, even the removal of the device. For
- * doors.c only, with nothing else of the device on the stack.
+ * Sends the raised vectors, each once, within the budget. Vectors raised during
+ * that wait for the next call. A message is a store to an address that the
+ * guest chooses, and may cause a received frame, a doorbell, a reset or an
+ * unplug. Only doors.c calls this, with nothing else of the device on the
+ * stack.
  */
 void fakernic_interrupts_send(FakernicState *s);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Words of JSON.
+ * Writes JSON: json.h.
  */
 #include "qemu/osdep.h"
 #include "json.h"
 
-/* A comma, unless this is the first of its array or object. */
+/* Writes a comma, unless this is the first of its array or object. */
 void fakernic_json_next(GString *text)
 {
     const char last = text->len ? text->str[text->len - 1] : '[';

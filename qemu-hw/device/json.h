@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Words of JSON, appended to a text. Names and values are the device's own, so
- * nothing is to be quoted.
+ * Appends JSON to a text. The device itself defines all names and values, so no
+ * character needs an escape.
  */
 #ifndef FAKERNIC_DEVICE_JSON_H
 #define FAKERNIC_DEVICE_JSON_H
 
-/* A member of an object, or an element of an array, is next. */
+/* Begins the next member of an object or element of an array. */
 void fakernic_json_next(GString *text);
-/* An object, or array, as an element or, with a name, as a member. */
+/* Opens an object or array: an element or, with a name, a member. */
 void fakernic_json_begin(GString *text, const char *name, char bracket);
-/* The bracket that closes it. */
+/* Closes an object or array by this bracket. */
 void fakernic_json_end(GString *text, char bracket);
 
-/* A member: a number. */
+/* Writes a number as a member. */
 void fakernic_json_number(GString *text, const char *name, uint64_t value);
-/* A truth. */
+/* Writes true or false. */
 void fakernic_json_bool(GString *text, const char *name, bool value);
-/* A string. */
+/* Writes a string. */
 void fakernic_json_word(GString *text, const char *name, const char *value);
-/* One of names[count], "?" if it has none. */
+/* Writes one of names[count] as a string, or "?" if it has no name. */
 void fakernic_json_name(GString *text, const char *name,
                         const char *const *names, size_t count,
                         unsigned value);
-/* Bytes as hexadecimal digits, with a separator behind each 'group', or 0. */
+/* Writes hexadecimal digits, with a separator after each 'group' unless 0. */
 void fakernic_json_hex(GString *text, const char *name, const void *bytes,
                        size_t len, unsigned group);
 

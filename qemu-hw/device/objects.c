@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * All objects of the device together: their tables are made empty when the
- * device is realized or reset, and freed with all they hold.
+ * All objects of the device: creates their empty tables at realize and after a
+ * reset, and frees the tables with their objects.
  */
 #include "qemu/osdep.h"
 #include "budget.h"
@@ -53,8 +53,8 @@ static void fakernic_release_eq(FakernicState *s, void *eq)
 }
 
 /*
- * Frees what a table holds from the end, each after 'release' (may be NULL), as
- * far as the budget goes. True: it is empty.
+ * Frees the objects of a table from the end, within the budget; calls 'release'
+ * first, unless NULL. True: the table is empty.
  */
 static bool fakernic_table_clear(FakernicState *s, FakernicTable *t,
                                  void (*release)(FakernicState *s, void *))

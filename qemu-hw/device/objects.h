@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * All objects of the device: made empty, freed as a whole.
+ * All objects of the device: creates their tables, frees them together.
  */
 #ifndef FAKERNIC_DEVICE_OBJECTS_H
 #define FAKERNIC_DEVICE_OBJECTS_H
 
 #include "common.h"
 
-/* Empty tables, of the sizes that the properties tell. */
+/* Creates empty tables, of the sizes that the properties set. */
 void fakernic_objects_init(FakernicState *s);
 
 /*
- * Frees them, as far as the turn's budget goes: nobody will see a completion or
- * an event of theirs any more. True: that was all.
+ * Frees objects within the turn's budget, without completions or events. True:
+ * all are freed.
  */
 bool fakernic_objects_free_some(FakernicState *s);
 
-/* And then their tables. */
+/* Frees the tables, after their objects. */
 void fakernic_objects_free(FakernicState *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Parsing: an Ethernet frame becomes the numbers of a struct
- * fakernic_flow_match and the layers it has. Nothing behind the end of a frame
- * is looked at: a header that does not fit is a layer the frame does not have.
+ * Parses an Ethernet frame into the fields of a struct fakernic_flow_match and
+ * the set of its layers. Never reads beyond the frame: a header that is cut
+ * counts as a layer that the frame does not have.
  */
 #include "qemu/osdep.h"
 #include "qemu/bitops.h"
@@ -12,7 +12,7 @@
 
 static void fakernic_parse_l4(FakernicParsed *p, const uint8_t *at, size_t room)
 {
-    /* The ports are all that rules look at. */
+    /* Rules use only the ports. */
     if (room < 4) {
         return;
     }
@@ -41,7 +41,7 @@ static void fakernic_parse_ipv4(FakernicParsed *p, const uint8_t *at,
     p->match.protocol = at[9];
     memcpy(p->match.src_ip + 12, at + 12, 4);
     memcpy(p->match.dst_ip + 12, at + 16, 4);
-    /* More fragments, or an offset: no ports that could be trusted. */
+    /* A fragment has no reliable ports: MF set, or an offset. */
     if (!(lduw_be_p(at + 6) & 0x3fff)) {
         fakernic_parse_l4(p, at + header, room - header);
     }

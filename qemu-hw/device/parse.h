@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What can be said of an Ethernet frame by looking at it once.
+ * Parses the headers of an Ethernet frame, once per frame.
  */
 #ifndef FAKERNIC_DEVICE_PARSE_H
 #define FAKERNIC_DEVICE_PARSE_H
@@ -13,9 +13,9 @@ typedef struct FakernicParsed {
 } FakernicParsed;
 
 /*
- * Parses a frame of 14 bytes or more, at any address, into the numbers of a
- * struct fakernic_flow_match. A header that does not fit is a layer the frame
- * does not have.
+ * Parses a frame of 14 bytes or more, at any alignment, into the fields of a
+ * struct fakernic_flow_match. A header that is cut counts as a layer that the
+ * frame does not have.
  */
 void fakernic_parse(FakernicParsed *p, const uint8_t *frame, size_t len);
 

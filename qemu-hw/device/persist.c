@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Persistent FLUSH. A job is one range per RAM block, around all the pages that
- * are to be flushed there: more bytes cost an msync nothing if nobody has
- * written to them. It keeps its memory regions and the device's state, whatever
- * happens to the guest's view of them, and its thread looks at nothing else.
+ * Persistent FLUSH. A job has one range per RAM block, around all pages to
+ * flush there: msync() of pages that are not dirty costs nothing. The job has
+ * references to its memory regions and to the device, so that they outlive an
+ * unplug. Its thread uses nothing else.
  */
 #include "qemu/osdep.h"
 #include "block/thread-pool.h"
@@ -15,7 +15,7 @@
 #include "persist.h"
 #include "../trace.h"
 
-/* Of one RAM block, which is of a file that is shared. */
+/* A range of one RAM block, which is a shared mapping of a file. */
 typedef struct FakernicPersistRange {
     MemoryRegion *mr;
     int fd;
@@ -24,18 +24,18 @@ typedef struct FakernicPersistRange {
 
 struct FakernicPersist {
     FakernicState *s;
-    uint32_t qpn;               /* as the engine has it */
+    uint32_t qpn;               /* the engine's names of the FLUSH */
     uint64_t ticket;
-    bool forgotten;             /* that engine is gone */
+    bool forgotten;             /* a reset discarded the FLUSH */
     bool ended;
     int error;
     unsigned count;
     FakernicPersistRange range[ROCE_FLUSH_PARTS];
 };
 
-/* ---- its ranges ---------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
-/* The file under the memory, or -1: what is written there is on no medium. */
+/* The file of the memory, or -1: the memory is not persistent. */
 static int fakernic_persist_fd(MemoryRegion *mr)
 {
     return mr->ram_block && qemu_ram_is_shared(mr->ram_block) ?
@@ -65,7 +65,8 @@ static bool fakernic_persist_add(FakernicPersist *job, uint8_t *p, size_t len)
     return true;
 }
 
-/* As many bytes as ROCE_FLUSH_PARTS pieces have; 0: one has no medium. */
+/* Adds up to ROCE_FLUSH_PARTS pieces, returns their bytes; 0: a piece is not
+ * persistent. */
 static uint64_t fakernic_persist_gather(FakernicPersist *job,
                                         const RoceFlushJob *flush)
 {
@@ -96,7 +97,7 @@ static uint64_t fakernic_persist_gather(FakernicPersist *job,
     return done;
 }
 
-/* ---- its thread ---------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------- */
 
 static int fakernic_persist_thread(void *opaque)
 {
@@ -115,7 +116,7 @@ static int fakernic_persist_thread(void *opaque)
     return 0;
 }
 
-/* ---- its life ------------------------------------------------------------ */
+/* ---- jobs ---------------------------------------------------------------- */
 
 static void fakernic_persist_free(FakernicPersist *job)
 {
@@ -137,7 +138,7 @@ static void fakernic_persist_end(FakernicState *s)
     object_unref(OBJECT(s));
 }
 
-/* What a fault rule says about a FLUSH, or a part of one; NULL: nothing. */
+/* The fault rule that a FLUSH, or a part of one, hits; or NULL. */
 static const RoceFaultRule *fakernic_flush_fault(FakernicState *s,
                                                  const RoceFlushJob *flush)
 {
@@ -171,7 +172,7 @@ RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
         s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
         return ROCE_FLUSH_FAILED;
     }
-    /* All writes were stores to guest memory: visible, and now in order. */
+    /* All writes were stores to guest memory; the barrier orders them. */
     smp_mb();
     if (!flush->persistent || (rule && rule->act == ROCE_FAULT_DROP)) {
         return ROCE_FLUSH_DONE;
@@ -205,7 +206,7 @@ void fakernic_persist_run(FakernicState *s)
     if (s->persist && s->persist->ended) {
         fakernic_persist_end(s);
     }
-    /* Who is woken may need no job after all: the next turn wakes another. */
+    /* The resumed FLUSH may start no job; the next turn resumes another. */
     if (s->flush_waits && !s->persist) {
         s->flush_waits = roce_flush_resume(s->roce);
         fakernic_kick(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Persistent FLUSH: what was written to guest memory is brought to its medium,
- * by a thread of QEMU's pool, without the big QEMU lock. One job at a time: the
- * engine lets the others wait.
+ * Persistent FLUSH: a thread of QEMU's pool makes writes to guest memory
+ * persistent, without the big QEMU lock. There is one job at a time; the engine
+ * keeps other FLUSHes waiting.
  */
 #ifndef FAKERNIC_DEVICE_PERSIST_H
 #define FAKERNIC_DEVICE_PERSIST_H
@@ -10,24 +10,24 @@
 #include "common.h"
 
 /*
- * RoceHostOps.dma_flush on guest memory. FAILED: there is no such medium. A
- * reset or an unplug forgets the job, which ends by itself.
+ * RoceHostOps.dma_flush on guest memory. FAILED: the memory is not persistent.
+ * A reset or an unplug abandons the job, whose thread then ends by itself.
  */
 RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
                              uint64_t *done);
 
 /*
- * A thread is done with the job 'opaque' of the device that is returned: the
- * next turn tells the engine, unless the job is forgotten.
+ * Called when the thread has ended the job 'opaque'; returns its device. The
+ * next turn reports the result to the engine, unless the job is abandoned.
  */
 FakernicState *fakernic_persist_done(void *opaque, int error);
 
-/* Tells the engine what has become of its jobs, and takes the next. */
+/* Reports the result of a job to the engine, and starts the next FLUSH. */
 void fakernic_persist_run(FakernicState *s);
 
 /*
- * The engine of the job that is under way is gone. If the job has ended, its
- * reference to the device goes with it.
+ * Abandons the job under way, because its QPs are freed. If its thread has
+ * ended, this also drops the job's reference to the device.
  */
 void fakernic_persist_forget(FakernicState *s);
 

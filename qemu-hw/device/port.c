@@ -3,9 +3,9 @@
  * The Ethernet port: frames to and from the netdev, the receive filter, link
  * state.
  *
- * RoCEv2 frames for one of the port's GIDs are the engine's; the rest goes to
- * the raw-packet QPs of flow rules or, through the filter, to the one that
- * SET_PORT named.
+ * RoCEv2 frames for one of the port's GIDs go to the engine. Other frames go to
+ * the raw-packet QPs of flow rules or, through the filter, to the QP that
+ * SET_PORT set.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -20,15 +20,15 @@
 #include "../trace.h"
 
 /*
- * How long a wire may take no frames before it counts as dead. A hub may be
- * one that never takes any. Other netdevs wait for somebody who may be
- * scheduled late: no frame is lost for that, up to just below the five seconds
- * after which Linux calls a transmit queue stuck.
+ * How long a wire may be blocked before it counts as dead. A hub may never take
+ * a frame. Other netdevs wait for a process that may be scheduled late, and no
+ * frame should be lost for that. Their limit is just below the five seconds
+ * after which Linux reports a stuck transmit queue.
  */
 #define FAKERNIC_HUB_BLOCKED_NS  100000000
 #define FAKERNIC_WIRE_BLOCKED_NS 4000000000
 
-/* Of frames of 14 bytes and more. */
+/* Checks the size of a frame of 14 bytes or more. */
 static bool fakernic_frame_fits(const FakernicState *s, const uint8_t *frame,
                                 size_t len)
 {
@@ -49,13 +49,13 @@ static bool fakernic_port_accepts(const FakernicState *s, const uint8_t *frame)
     return !memcmp(frame, s->port_mac, sizeof(s->port_mac));
 }
 
-/* Whether frames leave and enter. Loopback does not ask. */
+/* True: frames may leave and enter. Does not apply to loopback. */
 static bool fakernic_port_carries(FakernicState *s)
 {
     return s->port_enabled && fakernic_port_link_up(s);
 }
 
-/* A frame that is not the engine's: who gets it? */
+/* Delivers a frame that the engine does not take. */
 static void fakernic_port_sort(FakernicState *s, const uint8_t *frame,
                                size_t len)
 {
@@ -83,7 +83,7 @@ void fakernic_port_take(FakernicState *s, const uint8_t *frame, size_t len)
     }
 }
 
-/* The same, unless a fault rule has it lost, held or spoilt. */
+/* The same for a frame that a fault rule may drop, hold or corrupt. */
 static void fakernic_port_take_faulty(FakernicState *s, const uint8_t *frame,
                                       size_t len)
 {
@@ -132,10 +132,10 @@ void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len)
 }
 
 /*
- * Flow rules look at what is sent, too; true: the frame does not leave. One
- * that was sent in another's name may be meant for a rule without an address:
- * it gets a copy. Traffic of the port's own address does not, or every rule
- * would see what the operating system sends to other machines.
+ * Applies flow rules to a frame that is sent; true: the frame does not leave. A
+ * frame with a foreign source address may be meant for a rule without an
+ * address, so that rule gets a copy. A frame with the port's own source address
+ * is not copied: rules must not see what the OS sends to other machines.
  */
 static bool fakernic_port_loop(FakernicState *s, const uint8_t *frame,
                                size_t len)
@@ -175,7 +175,7 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
     fakernic_record_frame(s, FAKERNIC_RECORD_OUT, frame, len);
     s->stats[FAKERNIC_STAT_TX_FRAMES]++;
     s->stats[FAKERNIC_STAT_TX_BYTES] += len;
-    /* 0: queued, and s->sent() will be called. */
+    /* 0: the netdev has queued the frame, and calls s->sent() later. */
     if (qemu_send_packet_async(nc, frame, len, s->sent) == 0) {
         s->tx_blocked = true;
         s->tx_blocked_until = fakernic_now() + fakernic_port_patience(nc);
@@ -195,15 +195,15 @@ bool fakernic_port_must_wait(FakernicState *s)
         return false;
     }
     /*
-     * A netdev that lost its connection never calls s->sent() for the frame it
-     * could not send. Handing it out again drops it.
+     * A netdev that lost its connection never calls s->sent() for its queued
+     * frame. Flushing the queue drops the frame.
      */
     if (peer && peer->link_down) {
         qemu_flush_queued_packets(peer);
     }
     /*
-     * A wire that takes nothing (a hub without another port, for ever) counts
-     * as dead after a while, so that loopback and completions go on.
+     * A blocked wire counts as dead after a while, so that loopback and
+     * completions continue. A hub without another port is always blocked.
      */
     return s->tx_blocked && fakernic_now() < s->tx_blocked_until;
 }
@@ -223,7 +223,7 @@ void fakernic_port_events(FakernicState *s)
 {
     if (s->link_changed) {
         s->link_changed = false;
-        /* Only the latest state matters: an older event is overtaken. */
+        /* Only the latest state matters: discard an older event. */
         fakernic_event_forget(s, NULL, &s->port_events);
         fakernic_event(s, NULL, &s->port_events,
                        fakernic_port_link_up(s) ? FAKERNIC_EVENT_PORT_ACTIVE :
@@ -240,8 +240,8 @@ void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu)
 void fakernic_port_reset(FakernicState *s)
 {
     /*
-     * A frame the netdev has begun to send stays with it (tx_blocked): taking
-     * it back would break the framing of stream sockets.
+     * A frame that the netdev has begun to send stays there (tx_blocked).
+     * Removing it would break the framing of stream sockets.
      */
     s->port_qpn = 0;
     s->link_changed = false;

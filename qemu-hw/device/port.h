@@ -8,31 +8,31 @@
 
 #include "common.h"
 
-/* To its defaults; a frame the netdev has begun to send stays with it. */
+/* Resets the port; a frame that the netdev has begun to send stays there. */
 void fakernic_port_reset(FakernicState *s);
 
-/* Is there a carrier: neither set_link nor a fault rule has taken it away? */
+/* True: neither set_link nor a fault rule has taken the link down. */
 bool fakernic_port_link_up(FakernicState *s);
 
-/* The link has changed: the next turn tells by PORT_ACTIVE or PORT_ERROR. */
+/* Notes a link change: the next turn raises PORT_ACTIVE or PORT_ERROR. */
 void fakernic_port_link_changed(FakernicState *s);
 
-/* Raises what is to be told of the port. */
+/* Raises the pending event of the port. */
 void fakernic_port_events(FakernicState *s);
 
-/* FAKERNIC_MIN_MTU..mtu_max, in bytes of Ethernet payload. */
+/* Sets the MTU, FAKERNIC_MIN_MTU..mtu_max bytes of Ethernet payload. */
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu);
 
-/* A frame from the wire, of any length. */
+/* Receives a frame from the wire, of any length. */
 void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len);
 
-/* One that passed fakernic_port_input(), and was held there. */
+/* Takes a frame that passed fakernic_port_input() or was held there. */
 void fakernic_port_take(FakernicState *s, const uint8_t *frame, size_t len);
 
-/* One of the engine's own that goes back to it; may be changed. */
+/* Returns a loopback frame to the engine; may change the frame. */
 void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len);
 
-/* True while frames should wait for the wire: it will take them again soon. */
+/* True: the wire is blocked, and frames for it should wait. */
 bool fakernic_port_must_wait(FakernicState *s);
 
 /*
@@ -41,7 +41,7 @@ bool fakernic_port_must_wait(FakernicState *s);
  */
 void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len);
 
-/* The wire takes frames again. */
+/* Notes that the wire takes frames again. */
 void fakernic_port_sent(FakernicState *s);
 
 #endif

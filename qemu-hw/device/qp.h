@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Queue pairs and work queues, as the device sees them: their rings and what
- * they refer to. Their state and their transport are the engine's.
+ * Queue pairs and work queues in the device: their rings and the objects that
+ * they use. Their state and transport are in the engine.
  */
 #ifndef FAKERNIC_DEVICE_QP_H
 #define FAKERNIC_DEVICE_QP_H
@@ -11,8 +11,8 @@
 #include "table.h"
 
 /*
- * Also a WQ: to the engine it is a raw-packet QP with an RQ only, and its
- * number is one of theirs.
+ * A QP or a WQ. In the engine a WQ is a raw-packet QP that has an RQ only, with
+ * a QP number.
  */
 typedef struct FakernicQp {
     uint32_t qpn;
@@ -28,14 +28,14 @@ typedef struct FakernicQp {
     FakernicRing sq;
     uint32_t sq_pi;             /* basic blocks, from the doorbell */
     uint32_t sq_ci;             /* basic blocks fetched */
-    RoceTime sq_waits;          /* a fault rule: it goes on then; 0: none */
+    RoceTime sq_waits;          /* a fault rule stalls it until then; 0: none */
     FakernicRing rq;
     uint32_t rq_pi;             /* slots, as last read from the record */
     uint32_t rq_ci;             /* slots fetched */
     RoceTime rq_waits;          /* as sq_waits */
-    uint32_t flows;             /* rules that name it */
-    uint32_t entries;           /* WQ: of tables that name it */
-    uint64_t memory;            /* taken for it, without its rings */
+    uint32_t flows;             /* flow rules that name it */
+    uint32_t entries;           /* WQ: table entries that name it */
+    uint64_t memory;            /* accounted for it, without its rings */
     FakernicCounter *counter;   /* or NULL */
     FakernicEventSource async;
     FakernicCqUser send_user;
@@ -43,20 +43,20 @@ typedef struct FakernicQp {
 } FakernicQp;
 
 /*
- * Makes a QP or WQ known to the engine and the device, with all that it refers
- * to, and sets its number. Takes 'qp' over: when it fails (any enum
- * fakernic_cmd_status but OK) it is freed.
+ * Adds a QP or WQ to the engine and the device, takes references to the objects
+ * that it uses, and sets its number. The device then owns 'qp'; on failure (any
+ * enum fakernic_cmd_status other than OK) it is freed.
  */
 uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
                         const RoceQpInit *init) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The reverse; no rule, table or port may refer to it. */
+/* Reverses fakernic_qp_add(); no rule, table or port may refer to it. */
 void fakernic_qp_remove(FakernicState *s, FakernicQp *qp);
 
-/* Whether a CQ of its own is in error: nobody would hear of what it does. */
+/* True: one of its CQs is in error, so its completions would be lost. */
 bool fakernic_qp_is_mute(const FakernicQp *qp);
 
-/* Frees one that is not known, or whose device is being reset. */
+/* Frees a QP that was not added, or whose device is under reset. */
 void fakernic_qp_free(FakernicState *s, FakernicQp *qp);
 
 #endif

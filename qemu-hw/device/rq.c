@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Receive queues and shared receive queues: host-order receive work requests go
- * out to the engine when a message needs one (fakernic/rq.h).
+ * Receive queues and shared receive queues: return a receive work request, in
+ * host order, to the engine when a message needs one (fakernic/rq.h).
  *
- * Posting a receive rings no doorbell: the producer index is read from the
- * doorbell record when the one read last is used up.
+ * Posting a receive rings no doorbell. The device reads the producer index from
+ * the doorbell record when all receives before the last one read are used.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -26,8 +26,8 @@ typedef struct FakernicConsumer {
     uint32_t *pi;
     uint32_t *ci;
     RoceTime *waits;
-    uint32_t qpn;               /* who wants a receive */
-    uint32_t srqn;              /* 0: of its own RQ */
+    uint32_t qpn;               /* the QP that needs a receive */
+    uint32_t srqn;              /* 0: from its own RQ */
 } FakernicConsumer;
 
 uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
@@ -54,8 +54,8 @@ uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
 }
 
 /*
- * What a fault rule says about the receive that is next; NULL: nothing. False:
- * it is not found now.
+ * Applies fault rules to the next receive; *rule is the rule, or NULL. False:
+ * the receive is not available now.
  */
 static bool fakernic_rq_may_go(FakernicState *s, const FakernicConsumer *c,
                                const RoceFaultRule **rule)
@@ -95,7 +95,7 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
             return ROCE_FETCH_NONE;
         }
         *c->pi = pi;
-        /* The index is read before the entries it covers. */
+        /* Reads the index before the entries that it covers. */
         smp_rmb();
     }
     if (!fakernic_rq_may_go(s, c, &rule)) {
@@ -125,7 +125,7 @@ static void fakernic_srq_check_limit(FakernicState *s, FakernicSrq *srq)
     if (!srq->limit || srq->pi - srq->ci >= srq->limit) {
         return;
     }
-    /* Perhaps more have been posted than were known. */
+    /* More receives may have been posted since the last read. */
     if (fakernic_ring_record(s, &srq->ring, &pi) &&
         pi - srq->ci <= srq->ring.depth) {
         srq->pi = pi;

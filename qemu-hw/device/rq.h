@@ -10,15 +10,15 @@
 
 typedef struct FakernicSrq {
     uint32_t id;
-    uint64_t serial;            /* unlike the number never used again */
+    uint64_t serial;            /* never reused, unlike the number */
     FakernicRing ring;
     uint32_t pi;
     uint32_t ci;
-    RoceTime waits;             /* a fault rule: it goes on then; 0: none */
+    RoceTime waits;             /* a fault rule stalls it until then; 0: none */
     uint32_t limit;
     uint32_t pdn;
-    uint32_t xrcdn;             /* 0: no XRC SRQ */
-    FakernicCq *cq;             /* XRC SRQ: of its receives */
+    uint32_t xrcdn;             /* 0: not an XRC SRQ */
+    FakernicCq *cq;             /* XRC SRQ: CQ of its receives */
     uint32_t users;             /* QPs */
     bool error;
     FakernicEventSource async;
@@ -26,8 +26,8 @@ typedef struct FakernicSrq {
 } FakernicSrq;
 
 /*
- * What the device would make of a receive WQE of 1 << log_stride bytes, for
- * whoever looks from outside: 0 or enum fakernic_vendor_err.
+ * Decodes a receive WQE of 1 << log_stride bytes, also for monitoring: 0 or
+ * enum fakernic_vendor_err.
  */
 uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
                           RoceRecvWr *wr);
@@ -41,12 +41,13 @@ uint32_t fakernic_recv_count(void *host, uint32_t qpn);
 bool fakernic_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
                       RoceXrcSrq *found);
 
-/* One SRQ_ERROR event; the SRQ cannot be used any more. */
+/* Fails an SRQ, which becomes unusable, and raises one SRQ_ERROR event. */
 void fakernic_srq_fail(FakernicState *s, FakernicSrq *srq,
                        enum fakernic_vendor_err err);
 
 /*
- * Arms one SRQ_LIMIT event; raises it at once when fewer are left; 0: disarms.
+ * Arms one SRQ_LIMIT event, and raises it at once if fewer receives are left.
+ * A limit of 0 disarms it.
  */
 void fakernic_srq_set_limit(FakernicState *s, FakernicSrq *srq,
                             uint32_t limit);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Receive side scaling: which work queue takes a frame for an RSS QP
- * (fakernic/wq.h). To the engine every WQ is a raw-packet QP: once selected, it
- * receives, completes and fails as one.
+ * (fakernic/wq.h). In the engine every WQ is a raw-packet QP, and receives,
+ * completes and fails like one.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -35,7 +35,7 @@ static void fakernic_hash_port(FakernicHashInput *in, bool wanted, uint16_t port
     }
 }
 
-/* The fields that are wanted and there, in the order of the data sheet. */
+/* Hashes the selected fields that the frame has, in data sheet order. */
 static uint32_t fakernic_rss_hash(const FakernicRss *rss,
                                   const FakernicParsed *p)
 {
@@ -52,7 +52,7 @@ static uint32_t fakernic_rss_hash(const FakernicRss *rss,
                               udp ? FAKERNIC_HASH_SRC_PORT_UDP : 0;
     const uint32_t dst_port = tcp ? FAKERNIC_HASH_DST_PORT_TCP :
                               udp ? FAKERNIC_HASH_DST_PORT_UDP : 0;
-    const size_t skip = v4 ? 12 : 0;    /* IPv4 lies in the last four bytes */
+    const size_t skip = v4 ? 12 : 0;    /* IPv4 is in the last four bytes */
     FakernicHashInput in = { .len = 0 };
 
     fakernic_hash_address(&in, rss->fields & src, m->src_ip + skip, 16 - skip);
@@ -77,7 +77,7 @@ void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
     FakernicParsed parsed;
     uint32_t hash;
 
-    /* A QP that does not receive is the engine's to count. */
+    /* If the QP does not receive, the engine counts the drop. */
     if (qp && qp->rss && fakernic_qp_receives(s, qpn)) {
         const FakernicIndTable *table = qp->rss->table;
 

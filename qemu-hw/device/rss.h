@@ -14,7 +14,7 @@ typedef struct FakernicIndTable {
     uint32_t wqns[FAKERNIC_MAX_IND_TABLE_SIZE];
 } FakernicIndTable;
 
-/* What makes a raw-packet QP an RSS QP. */
+/* The additional state of an RSS QP, which is a raw-packet QP. */
 typedef struct FakernicRss {
     FakernicIndTable *table;
     uint32_t fields;            /* FAKERNIC_HASH_* */
@@ -22,8 +22,8 @@ typedef struct FakernicRss {
 } FakernicRss;
 
 /*
- * Gives a frame of 14 bytes or more to a raw-packet QP, or to the WQ that its
- * RSS QP selects; with 'strip', its VLAN tag beside it.
+ * Delivers a frame of 14 bytes or more to a raw-packet QP, or to the WQ that an
+ * RSS QP selects. With 'strip', the VLAN tag goes into the completion.
  */
 void fakernic_raw_input(FakernicState *s, uint32_t qpn, const uint8_t *frame,
                         size_t len, bool strip);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Send queues: a doorbell comes in, host-order work requests go out to the
+ * Send queues: take doorbells, and return work requests in host order to the
  * engine when it asks for them (fakernic/sq.h).
  *
- * A WQE is copied once and decoded from the copy, by the row of its opcode in
- * roce/wr.c. Its format is judged here: opcode, counts, lengths and reserved
- * fields; whether the QP may execute it, by the engine. A WQE that is refused
- * is handed on with its format_error, so that it completes in its place with
- * the right index.
+ * The device copies a WQE once and decodes the copy, by the row of its opcode
+ * in roce/wr.c. This file checks its format: opcode, counts, lengths and
+ * reserved fields. The engine checks whether the QP may execute it. A refused
+ * WQE goes to the engine with its format_error, so that it completes in order
+ * and with the right index.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -32,7 +32,7 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
     trace_fakernic_doorbell_sq(s->name, qp->qpn, pi, qp->sq_ci);
     fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
     if ((int32_t)(pi - qp->sq_pi) < 0) {
-        /* Overtaken by a later doorbell, which covers these entries. */
+        /* A later doorbell has overtaken this one and covers its entries. */
         return;
     }
     qp->sq_pi = pi;
@@ -172,7 +172,7 @@ static uint16_t fakernic_decode_segment(RoceSendWr *wr, RoceWrSegment segment,
     }
 }
 
-/* Only a whole frame can be a TCP segment to be cut, or get a tag. */
+/* Segmentation and VLAN insertion need a whole frame: a raw-packet QP. */
 static bool fakernic_may_offload(const FakernicState *s, const FakernicQp *qp,
                                  const struct fakernic_sq_hdr *hdr,
                                  uint64_t feature)
@@ -182,7 +182,7 @@ static bool fakernic_may_offload(const FakernicState *s, const FakernicQp *qp,
            hdr->opcode == FAKERNIC_SQ_SEND;
 }
 
-/* The largest number that may stand there. */
+/* The largest valid value of the field imm_or_key. */
 static uint32_t fakernic_imm_or_key_max(const struct fakernic_sq_hdr *hdr,
                                         const RoceWrInfo *info)
 {
@@ -190,7 +190,7 @@ static uint32_t fakernic_imm_or_key_max(const struct fakernic_sq_hdr *hdr,
            hdr->flags & FAKERNIC_SQ_VLAN ? UINT16_MAX : 0;
 }
 
-/* Flags, counts and lengths against the opcode and the size of the WQE, whose
+/* Checks flags, counts and lengths against the opcode and the WQE's size; its
  * data begin at 'end'. */
 static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
                                    const struct fakernic_sq_hdr *hdr,
@@ -267,7 +267,7 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     const struct fakernic_sq_hdr *hdr = (const void *)wqe;
     uint16_t err = fakernic_sq_look(s, qp, wqe, wr);
 
-    /* Last: only this can leave something behind that is to be freed. */
+    /* Last, because an error after it would have to free the page list. */
     if (!err && hdr->opcode == FAKERNIC_SQ_REG_MR) {
         err = fakernic_read_reg_mr(s, wr, (const void *)(hdr + 1));
     }
@@ -275,8 +275,8 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
 }
 
 /*
- * What a fault rule says about the next WQE; NULL: nothing. False: the queue
- * waits.
+ * Applies fault rules to the next WQE; *rule is the rule, or NULL. False: the
+ * queue waits.
  */
 static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
                                const RoceFaultRule **rule)
@@ -309,9 +309,9 @@ static RoceFetch fakernic_sq_broken(const FakernicState *s, FakernicQp *qp,
 }
 
 /*
- * Reads the next WQE, of which so many blocks are there at most, as a fault
- * rule has it. The number of its blocks; 0: no WQE has so many; negative: out
- * of reach.
+ * Reads the next WQE, of at most 'available' blocks, and corrupts it if a fault
+ * rule says so. Returns its number of blocks; 0: that number is invalid;
+ * negative: the memory cannot be read.
  */
 static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
                             uint32_t available, const RoceFaultRule *rule,
@@ -343,7 +343,7 @@ static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
     return count;
 }
 
-/* x-null: a WRITE is over before it has begun. */
+/* x-null: makes a WRITE complete without data. */
 static void fakernic_sq_null(const FakernicState *s, RoceSendWr *wr)
 {
     if (s->null_writes && !wr->format_error &&
@@ -380,14 +380,14 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
         return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_DMA);
     }
     if (rule && rule->act == ROCE_FAULT_DROP) {
-        /* A turn fetches the one behind it: there may be many like this. */
+        /* There may be many dropped WQEs, so a later turn fetches the next. */
         qp->sq_ci += MAX(count, 1);
         fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qpn, 0);
         return ROCE_FETCH_NONE;
     }
     wr->opcode = hdr->opcode;
     wr->flags = hdr->flags;
-    /* Where the WQE after a bad one starts is anybody's guess: one block on. */
+    /* The start of the WQE after a bad one is unknown: assume one block. */
     wr->format_error = count ? fakernic_decode_wqe(s, qp, wqe, wr)
                              : FAKERNIC_VENDOR_SQ_FORMAT;
     count = MAX(count, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Objects by number, and the kinds that are little more than a number:
- * protection domains, XRC domains and doorbell pages. Every lookup by a number
- * that the guest gave is here.
+ * protection domains, XRC domains and doorbell pages. All lookups by a number
+ * that the guest supplies are here.
  */
 #include "qemu/osdep.h"
 #include "state.h"
@@ -106,7 +106,7 @@ uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn)
     return cq->error ? FAKERNIC_CMD_BAD_STATE : FAKERNIC_CMD_OK;
 }
 
-/* Page 0 is the kernel's and always there. */
+/* Page 0 belongs to the kernel driver and always exists. */
 bool fakernic_uar_exists(FakernicState *s, uint32_t uar)
 {
     return uar == 0 || fakernic_table_get(&s->uar_table, uar);

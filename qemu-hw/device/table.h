@@ -8,9 +8,9 @@
 #include "common.h"
 
 /*
- * Numbers not used before go first, then the one freed longest ago, so that one
- * comes back as late as possible. The objects are the caller's to allocate and
- * to free.
+ * Allocates numbers never used first, then the one freed longest ago, so that a
+ * number is reused as late as possible. The caller allocates and frees the
+ * objects.
  */
 typedef struct FakernicTable {
     void **slots;
@@ -23,11 +23,11 @@ typedef struct FakernicTable {
 } FakernicTable;
 
 typedef struct FakernicPd {
-    RocePd handle;              /* the engine's name of it */
+    RocePd handle;              /* the engine's handle */
     uint32_t users;             /* QPs, SRQs, regions and windows */
 } FakernicPd;
 
-/* What the device holds for a memory key, by its index. */
+/* The device's state of a memory key, by its index. */
 typedef struct FakernicKey {
     uint32_t pages;             /* page list entries */
     uint32_t pdn;               /* 0: there is no such key */
@@ -46,24 +46,24 @@ typedef struct FakernicUar {
     uint32_t users;             /* QPs and CQs */
 } FakernicUar;
 
-/* Numbers from 'first' to below 'size'; no objects. */
+/* Creates an empty table with the numbers first..size - 1. */
 void fakernic_table_init(FakernicTable *t, uint32_t first, uint32_t size);
-/* Frees the table; what it holds is not freed. */
+/* Frees the table, but not its objects. */
 void fakernic_table_free(FakernicTable *t);
-/* Are all numbers in use? */
+/* True: all numbers are in use. */
 bool fakernic_table_is_full(const FakernicTable *t);
 /* Returns the object's number. The table must not be full. */
 uint32_t fakernic_table_add(FakernicTable *t, void *object);
-/* NULL: there is none of this number, which may be any. */
+/* NULL: no object has this number; any number is allowed. */
 void *fakernic_table_get(const FakernicTable *t, uint32_t id);
 /* There must be an object of this number. */
 void fakernic_table_remove(FakernicTable *t, uint32_t id);
 
-/* Lookups by a number from the guest, which may be any. NULL: there is none. */
+/* Lookups by any number from the guest; NULL: no object has it. */
 struct FakernicQp;
 /* A PD. */
 FakernicPd *fakernic_pd(FakernicState *s, uint32_t pdn);
-/* What the engine knows a PD by; 0 for a number that names none. */
+/* The engine's handle of a PD; 0: there is no such PD. */
 RocePd fakernic_pd_handle(FakernicState *s, uint32_t pdn);
 /* An XRC domain. */
 FakernicXrcd *fakernic_xrcd(FakernicState *s, uint32_t xrcdn);
@@ -74,12 +74,12 @@ struct FakernicQp *fakernic_wq(FakernicState *s, uint32_t wqn);
 /* Either: they share their numbers. */
 struct FakernicQp *fakernic_qp_or_wq(FakernicState *s, uint32_t number);
 
-/* May a new object use this CQ? OK, BAD_ID, or BAD_STATE: it is in error. */
+/* Checks a CQ for a new object: OK, BAD_ID, or BAD_STATE: it is in error. */
 uint8_t fakernic_cq_check(FakernicState *s, uint32_t cqn);
 
-/* Has the guest this doorbell page? */
+/* True: the guest has allocated this doorbell page. */
 bool fakernic_uar_exists(FakernicState *s, uint32_t uar);
-/* Counts 'users' more (or, negative, fewer) on a doorbell page that exists. */
+/* Adds 'users', which may be negative, to the users of an existing page. */
 void fakernic_uar_use(FakernicState *s, uint32_t uar, int users);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The commands and the event of fakernic.json. A command asks a property of the
- * device and gives the answer its type; a member that only one of the two knows
- * makes it fail. What comes in, rules, is said to a property as well. So there
- * is one implementation, which the plug-in for other QEMUs has, too. Where a
- * property is to be set before it is asked, the device is asked past it: others
- * may have set it.
+ * The commands and the event of fakernic.json. A command reads a property of
+ * the device and converts the answer to its QAPI type. It fails if a member
+ * exists only in the property or only in the schema. Fault rules are written to
+ * a property, too. So there is one implementation, which the plug-in for other
+ * QEMUs also has. Where a client must set a property before it reads it, the
+ * command calls the device instead, because other clients may have set it.
  */
 #include "qemu/osdep.h"
 #include "qemu/module.h"
@@ -25,13 +25,13 @@
 #include "../device/outside.h"
 
 #define FAKERNIC_TYPE           "fakernic"
-#define FAKERNIC_QMP_COUNT      8192        /* objects, if nobody says */
+#define FAKERNIC_QMP_COUNT      8192        /* default number of objects */
 
 /*
- * Who does not read events has them all in QEMU's memory. So there are so many
- * of them in a second of the machine's clock; after so many in all, only one in
- * a thousandth part of the hits there were; and so many of rules' first hits
- * beside these.
+ * QEMU buffers events that a client does not read. So they are limited to
+ * EVENTS a second of the virtual clock and, after MAX in total, to one per
+ * 0.1 % growth of the hit count. In addition, FIRSTS first hits of rules are
+ * always sent.
  */
 #define FAKERNIC_QMP_EVENTS     100
 #define FAKERNIC_QMP_SECOND     1000000000
@@ -69,7 +69,7 @@ static bool fakernic_qmp_set(const char *path, const char *property,
     return device && object_property_set_str(device, property, text, errp);
 }
 
-/* Names of QAPI: "RAW_PACKET" is raw-packet, what has no name is unknown. */
+/* Converts a name to QAPI's form: "RAW_PACKET" to raw-packet, ? to unknown. */
 static QString *fakernic_qmp_name(const char *word)
 {
     g_autofree char *name = g_ascii_strdown(word, -1);
@@ -101,7 +101,7 @@ static void fakernic_qmp_names(QObject *object)
     }
 }
 
-/* The device's answer, of which NULL is none. */
+/* Parses the device's answer; NULL if there is none. */
 static QObject *fakernic_qmp_answer(const char *text, Error **errp)
 {
     QObject *answer = text ? qobject_from_json(text, errp) : NULL;
@@ -112,7 +112,7 @@ static QObject *fakernic_qmp_answer(const char *text, Error **errp)
     return answer;
 }
 
-/* What the property answers; NULL: it does not. */
+/* The value of a property; NULL: reading it failed. */
 static QObject *fakernic_qmp_ask(const char *path, const char *property,
                                  Error **errp)
 {
@@ -121,7 +121,7 @@ static QObject *fakernic_qmp_ask(const char *path, const char *property,
     return fakernic_qmp_answer(text, errp);
 }
 
-/* { "NAME": the objects, "next": where there are more }. */
+/* { "NAME": the objects, "next": the index of the next one, if any }. */
 static QObject *fakernic_qmp_objects(const char *path, const char *property,
                                      uint32_t from, uint32_t count,
                                      Error **errp)
@@ -155,9 +155,9 @@ static QObject *fakernic_qmp_objects(const char *path, const char *property,
     return QOBJECT(result);
 }
 
-/* ---- what is inside ------------------------------------------------------ */
+/* ---- state --------------------------------------------------------------- */
 
-/* The answer, which is used up, as a TYPE of the schema. */
+/* Converts the answer, which is freed, to a TYPE of the schema. */
 #define FAKERNIC_QMP_TYPED(type, answer, errp)                              \
     ({                                                                      \
         QObject *answer_ = answer;                                          \
@@ -211,7 +211,7 @@ FakernicFlowInfoList *qmp_x_query_fakernic_flows(const char *path,
                               fakernic_qmp_ask(path, "x-flows", errp), errp);
 }
 
-/* A set of counters: names are values in the schema. */
+/* Converts a set of counters; the schema has their names as values. */
 static QDict *fakernic_qmp_counters(const QDict *set)
 {
     QDict *result = qdict_new();
@@ -303,7 +303,7 @@ FakernicRecordInfoList *qmp_x_query_fakernic_recorder(const char *path,
 
 /* ---- fault rules --------------------------------------------------------- */
 
-/* One word of a rule; a blank or ';' in it would begin another. */
+/* Adds one word of a rule; a blank or ';' would begin another word or rule. */
 static bool fakernic_qmp_word(GString *text, const char *name,
                               const char *value, Error **errp)
 {
@@ -367,7 +367,8 @@ void qmp_x_fakernic_fault_remove(const char *path, const char *id,
     }
 }
 
-/* A line of rules, "NAME=VALUE ... matches=N hits=N"; NULL: it is not typed. */
+/* Parses a rule, "NAME=VALUE ... matches=N hits=N"; NULL: it does not match the
+ * schema. */
 static FakernicFaultInfo *fakernic_qmp_fault(const char *line, Error **errp)
 {
     g_auto(GStrv) words = g_strsplit(line, " ", -1);
@@ -415,15 +416,15 @@ FakernicFaultInfoList *qmp_x_query_fakernic_faults(const char *path,
 /* ---- the event ----------------------------------------------------------- */
 
 typedef struct FakernicQmpTold {
-    RoceTime second;            /* when it began */
-    uint64_t sent;              /* in it */
+    RoceTime second;            /* start of this second */
+    uint64_t sent;              /* events in this second */
     uint64_t heard;             /* hits */
-    uint64_t told;              /* of these, but for first hits beside them */
-    uint64_t firsts;            /* those */
-    uint64_t untold;            /* since the last event */
+    uint64_t told;              /* events, without additional first hits */
+    uint64_t firsts;            /* events for additional first hits */
+    uint64_t untold;            /* hits without event since the last event */
 } FakernicQmpTold;
 
-/* Is the hit one too many to be told? */
+/* True: no event is sent for this hit, because there were too many. */
 static bool fakernic_qmp_is_flood(FakernicQmpTold *t, uint64_t hits,
                                   RoceTime now)
 {
@@ -446,7 +447,7 @@ static bool fakernic_qmp_is_flood(FakernicQmpTold *t, uint64_t hits,
     return true;
 }
 
-/* Of all devices. */
+/* Called for each hit, of all devices. */
 static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
                              const RoceFaultSubject *subject)
 {
